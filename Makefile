@@ -1,0 +1,109 @@
+# The verbs. Everything that is built lies in build/; what is built and how is said in meson.build.
+# Each verb first installs the Debian packages that it needs (tools/setup), when it may.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+FUZZ_SECONDS ?= 300
+# T=name: only these tests, e.g. make test T="ring index"
+T ?=
+# V=1: show every command of the build
+V ?=
+
+ifneq ($(wildcard /usr/bin/meson),)
+MESON := /usr/bin/meson
+else
+MESON := meson
+endif
+ifneq ($(wildcard /usr/bin/pkg-config),)
+export PKG_CONFIG ?= /usr/bin/pkg-config
+endif
+ifneq ($(wildcard /usr/bin/ninja),)
+export NINJA ?= /usr/bin/ninja
+else
+export NINJA ?= ninja
+endif
+
+COMPILE = $(NINJA) $(if $(V),-v,--quiet) -C
+RUN_TESTS = $(MESON) test --no-rebuild --print-errorlogs -C
+SAN = -Db_lundef=false -Dexamples=false -Dman=disabled
+
+.PHONY: all demo test clang asan tsan fuzz soak bench-objects lint tidy fmt install clean help
+
+all: ## build the programs and libraries in build/release
+	@tools/setup build
+	@tools/check-layers
+	@tools/configure build/release --buildtype=release -Dtests=false -Dbench=false --prefix=$(PREFIX)
+	@$(COMPILE) build/release
+
+demo: all ## processes share real data in place; prints what was measured
+	@examples/demo build/release
+
+test: ## build with assertions and run every test
+	@tools/setup build test
+	@tools/configure build/test --buildtype=debugoptimized
+	@$(COMPILE) build/test
+	@$(RUN_TESTS) build/test $(T)
+
+clang: ## build everything with clang 14, for its warnings
+	@tools/setup build test fuzz
+	@CC=clang-14 tools/configure build/clang --buildtype=debugoptimized
+	@$(COMPILE) build/clang
+
+asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@tools/setup build test
+	@tools/configure build/asan --buildtype=debugoptimized -Db_sanitize=address,undefined $(SAN) \
+		-Dc_args=-fno-sanitize-recover=undefined
+	@$(COMPILE) build/asan
+	@tools/sanitized $(RUN_TESTS) build/asan --timeout-multiplier 5 $(T)
+
+tsan: ## the tests under ThreadSanitizer
+	@tools/setup build test
+	@tools/configure build/tsan --buildtype=debugoptimized -Db_sanitize=thread $(SAN) \
+		-Dc_args=-Wno-tsan
+	@$(COMPILE) build/tsan
+	@tools/sanitized $(RUN_TESTS) build/tsan --timeout-multiplier 10 $(T)
+
+fuzz: ## every fuzz target for FUZZ_SECONDS (300) under ASan and UBSan
+	@tools/setup build fuzz
+	@CC=clang-14 tools/configure build/fuzz --buildtype=debugoptimized -Dfuzz=true -Dtests=false \
+		-Db_sanitize=address,undefined $(SAN) -Dc_args=-fno-sanitize-recover=undefined
+	@$(COMPILE) build/fuzz
+	@tools/fuzz build/fuzz $(FUZZ_SECONDS)
+
+soak: ## the randomised suites for as long as tools/ci-budget.ini says (hours)
+	@tools/setup build test
+	@tools/configure build/test --buildtype=debugoptimized
+	@$(COMPILE) build/test
+	@tools/soak build/test soak_minutes
+	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$$(($$(tools/budget soak_minutes fuzz) * 60))
+
+bench-objects: ## measure the object service against its peers: build/bench/objects.json
+	@tools/setup build bench
+	@tools/configure build/bench-release --buildtype=release -Dtests=false -Dbench=true
+	@$(COMPILE) build/bench-release
+	@mkdir -p build/bench
+	@build/bench-release/bench/bench-objects build/bench-release/src/daemon/nighd build/bench/objects.json
+
+lint: ## format, layers, headers, scripts, words: fails on any difference
+	@tools/setup build lint
+	@tools/lint
+
+tidy: ## clang-tidy over src/ (needs clang-tidy-14; advice, not a gate)
+	@tools/setup build test lint
+	@tools/configure build/test --buildtype=debugoptimized
+	@git ls-files --cached --others --exclude-standard 'src/*.c' | xargs -P 2 -n 4 clang-tidy-14 --quiet -p build/test
+
+fmt: ## format every source file
+	@tools/setup lint
+	@tools/check-format --fix
+
+install: all ## install to DESTDIR/PREFIX (/usr/local)
+	@DESTDIR=$(DESTDIR) $(MESON) install --no-rebuild -C build/release
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
+clean: ## remove build/
+	rm -rf build
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r verb text; do \
+		printf '  make %-14s %s\n' "$$verb" "$$text"; done

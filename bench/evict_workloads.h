@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The traces that bench/evict_traces.c plays: which object is used when, and how large it is.
+ *
+ * A trace is made from a seed alone, so every policy sees the same one and every run makes it
+ * again. No recorded trace is used: each of these states one behaviour, and says which.
+ */
+#ifndef BENCH_EVICT_WORKLOADS_H
+#define BENCH_EVICT_WORKLOADS_H
+
+#include <stdint.h>
+
+/* One step: the object used, and, when TRACE_DELETE is set, deleted instead. */
+#define TRACE_DELETE 0x80000000u
+
+struct trace {
+    uint32_t *steps;
+    uint64_t *sizes; /* by object */
+    uint32_t length;
+    uint32_t objects;
+    uint64_t capacity; /* what the store may hold, bytes */
+};
+
+struct workload {
+    const char *name;
+    /* Of the bytes of the objects that are used again, in percent: the store's capacities. */
+    uint32_t percent[3];
+    void (*fill)(struct trace *t, const struct workload *w, uint32_t percent, uint64_t seed);
+    double alpha;  /* of the Zipf distribution, where there is one */
+    uint32_t knob; /* what it sets is said at each fill function */
+};
+
+/* The policy was chosen, and its constants set, by the first table alone; the second is the check:
+ * other parameters, and not looked at before. */
+#define EVICT_WORKLOADS 12
+#define EVICT_HELD_OUT  10
+
+extern const struct workload evict_held_out[EVICT_HELD_OUT];
+extern const struct workload evict_workloads[EVICT_WORKLOADS];
+
+void trace_init(struct trace *t, const struct workload *w, uint32_t percent, uint64_t seed);
+void trace_fini(struct trace *t);
+
+/* The generator of every random choice of the comparison (splitmix64). */
+uint64_t trace_random(uint64_t *state);
+
+#endif

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Time, samples, rows and processes of the benchmark programs. Measures nothing itself. */
+#include "harness.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <hiredis/hiredis.h>
+
+const char *bench_nighd_path;
+
+static FILE *rows_file;
+static bool rows_first;
+static int rows_missed;
+
+uint64_t bench_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+void bench_fail(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    fputs("bench: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    exit(1);
+}
+
+void bench_check(nigh_status status, const char *what)
+{
+    if (status != NIGH_OK) {
+        bench_fail("%s: %s (%s)", what, nigh_status_name(status), nigh_open_error());
+    }
+}
+
+int bench_cores(void)
+{
+    return (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+void bench_pin(int core)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    for (int i = 0; i < bench_cores(); i++) {
+        if (core < 0 || i == core % bench_cores()) {
+            CPU_SET(i, &set);
+        }
+    }
+    if (sched_setaffinity(0, sizeof set, &set) != 0) {
+        bench_fail("cannot pin to core %d", core);
+    }
+}
+
+void samples_add(struct samples *samples, double value)
+{
+    if (samples->count == samples->capacity) {
+        samples->capacity = samples->capacity == 0 ? 1024 : samples->capacity * 2;
+        samples->value = realloc(samples->value, samples->capacity * sizeof *samples->value);
+        if (samples->value == NULL) {
+            bench_fail("no memory for samples");
+        }
+    }
+    samples->value[samples->count++] = value;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+double samples_quantile(struct samples *samples, double quantile)
+{
+    if (samples->count == 0) {
+        return 0;
+    }
+    qsort(samples->value, samples->count, sizeof *samples->value, compare_doubles);
+    return samples->value[(size_t)(quantile * (double)(samples->count - 1) + 0.5)];
+}
+
+void samples_free(struct samples *samples)
+{
+    free(samples->value);
+    *samples = (struct samples){0};
+}
+
+void bench_rows_open(const char *path)
+{
+    rows_file = fopen(path, "w");
+    if (rows_file == NULL) {
+        bench_fail("cannot write %s", path);
+    }
+    fputs("[", rows_file);
+    rows_first = true;
+}
+
+static bool row_met(const struct bench_row *row)
+{
+    double value = row->on == BENCH_ON_RATIO ? row->ratio : row->median;
+
+    return strcmp(row->better, "lower") == 0 ? value <= row->target : value >= row->target;
+}
+
+void bench_row_write(const struct bench_row *row)
+{
+    fprintf(rows_file, "%s\n {\"name\": \"%s\", \"unit\": \"%s\", \"median\": %.4g, \"p99\": %.4g",
+            rows_first ? "" : ",", row->name, row->unit, row->median, row->p99);
+    rows_first = false;
+    if (row->baseline_name != NULL) {
+        fprintf(rows_file, ", \"baseline\": %.4g, \"baseline_name\": \"%s\", \"ratio\": %.4g",
+                row->baseline, row->baseline_name, row->ratio);
+    }
+    printf("%-46s %10.4g %-5s p99 %10.4g", row->name, row->median, row->unit, row->p99);
+    if (row->baseline_name != NULL) {
+        printf("   %s %.4g: ratio %.3g", row->baseline_name, row->baseline, row->ratio);
+    }
+    if (row->on != BENCH_NO_TARGET) {
+        const char *on = row->on == BENCH_ON_RATIO ? "ratio" : "median";
+        bool met = row_met(row);
+
+        fprintf(rows_file, ", \"target\": %.4g, \"better\": \"%s\", \"on\": \"%s\", \"met\": %s",
+                row->target, row->better, on, met ? "true" : "false");
+        printf("   [%s %s %.4g: %s]", on,
+               strcmp(row->better, "lower") == 0 ? "<=" : ">=", row->target,
+               met ? "met" : "MISSED");
+        rows_missed += met ? 0 : 1;
+    }
+    fprintf(rows_file, ", \"path\": \"%s\"}", row->path);
+    printf("\n%-46s   %s\n", "", row->path);
+    fflush(stdout);
+}
+
+int bench_rows_close(void)
+{
+    fputs("\n]\n", rows_file);
+    if (fclose(rows_file) != 0) {
+        bench_fail("cannot write the rows");
+    }
+    return rows_missed;
+}
+
+/* A child that dies with its parent, on one core, with its standard output thrown away. */
+static pid_t spawn(const char *const arguments[], int core)
+{
+    pid_t pid = fork();
+
+    if (pid < 0) {
+        bench_fail("fork failed");
+    }
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        bench_pin(core);
+        if (freopen("/dev/null", "w", stdout) == NULL) {
+            _exit(126);
+        }
+        execvp(arguments[0], (char *const *)(uintptr_t)arguments);
+        _exit(127);
+    }
+    return pid;
+}
+
+static void stop(pid_t pid, const char *directory)
+{
+    char command[128];
+
+    kill(pid, SIGTERM);
+    waitpid(pid, NULL, 0);
+    snprintf(command, sizeof command, "rm -rf '%s'", directory);
+    if (system(command) != 0) {
+        bench_fail("cannot remove %s", directory);
+    }
+}
+
+void bench_node_start(struct bench_node *node, const struct bench_node_options *options)
+{
+    char spin[16], ready[16], byte;
+    int ready_pipe[2];
+    const char *arguments[24];
+    int n = 0;
+
+    strcpy(node->directory, "/tmp/nigh-bench-XXXXXX");
+    if (mkdtemp(node->directory) == NULL || pipe(ready_pipe) != 0) {
+        bench_fail("cannot make a temporary directory");
+    }
+    snprintf(node->socket_path, sizeof node->socket_path, "%s/nigh.sock", node->directory);
+    snprintf(spin, sizeof spin, "%d", options->spin_us);
+    snprintf(ready, sizeof ready, "%d", ready_pipe[1]);
+    arguments[n++] = bench_nighd_path;
+    arguments[n++] = "--socket";
+    arguments[n++] = node->socket_path;
+    arguments[n++] = "--memory";
+    arguments[n++] = options->memory;
+    arguments[n++] = "--spin-us";
+    arguments[n++] = spin;
+    arguments[n++] = "--lanes";
+    arguments[n++] = "1";
+    arguments[n++] = "--log-level";
+    arguments[n++] = "error";
+    arguments[n++] = "--ready-fd";
+    arguments[n++] = ready;
+    if (options->max_objects != NULL) {
+        arguments[n++] = "--max-objects";
+        arguments[n++] = options->max_objects;
+    }
+    arguments[n] = NULL;
+    node->pid = spawn(arguments, options->core);
+    close(ready_pipe[1]);
+    if (read(ready_pipe[0], &byte, 1) != 1) {
+        bench_fail("%s did not start", bench_nighd_path);
+    }
+    close(ready_pipe[0]);
+}
+
+void bench_node_stop(struct bench_node *node)
+{
+    stop(node->pid, node->directory);
+}
+
+nigh_client *bench_client(const struct bench_node *node, uint32_t spin_us, uint32_t flags,
+                          uint64_t prefault_bytes)
+{
+    nigh_client_options options = {.struct_size = sizeof options,
+                                   .socket_path = node->socket_path,
+                                   .name = "bench",
+                                   .spin_us = spin_us,
+                                   .flags = flags,
+                                   .prefault_bytes = prefault_bytes};
+    nigh_client *client;
+
+    bench_check(nigh_client_open(&options, &client), "open");
+    return client;
+}
+
+void bench_redis_start(struct bench_redis *redis, int core)
+{
+    const char *arguments[] = {"redis-server",
+                               "--port",
+                               "0",
+                               "--unixsocket",
+                               redis->socket_path,
+                               "--save",
+                               "",
+                               "--appendonly",
+                               "no",
+                               "--dir",
+                               redis->directory,
+                               NULL};
+    uint64_t deadline = bench_now_ns() + UINT64_C(10000000000);
+
+    strcpy(redis->directory, "/tmp/nigh-redis-XXXXXX");
+    if (mkdtemp(redis->directory) == NULL) {
+        bench_fail("cannot make a temporary directory");
+    }
+    snprintf(redis->socket_path, sizeof redis->socket_path, "%s/redis.sock", redis->directory);
+    redis->pid = spawn(arguments, core);
+    for (;;) {
+        redisContext *context = redisConnectUnix(redis->socket_path);
+        bool up = context != NULL && context->err == 0;
+
+        redisFree(context);
+        if (up) {
+            return;
+        }
+        if (bench_now_ns() > deadline) {
+            bench_fail("redis-server did not start");
+        }
+        poll(NULL, 0, 10);
+    }
+}
+
+void bench_redis_stop(struct bench_redis *redis)
+{
+    stop(redis->pid, redis->directory);
+}

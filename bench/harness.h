@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the benchmark programs share: time, samples, rows of JSON, pinned processes, a private node
+ * and a private Redis. A benchmark that cannot set itself up says why and exits 1: there is no
+ * error handling to return to.
+ */
+#ifndef BENCH_HARNESS_H
+#define BENCH_HARNESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "nigh/nigh.h"
+
+/* Monotonic nanoseconds. */
+uint64_t bench_now_ns(void);
+
+/* Prints a sentence and exits 1. */
+_Noreturn void bench_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Exits with the status's sentence unless it is NIGH_OK. */
+void bench_check(nigh_status status, const char *what);
+
+/* Puts the calling thread (and its children to come) on one core; core < 0 gives it all cores back.
+ */
+void bench_pin(int core);
+int bench_cores(void);
+
+/* ---- samples: nanoseconds, sorted on demand ---- */
+struct samples {
+    double *value;
+    size_t count, capacity;
+};
+
+void samples_add(struct samples *samples, double value);
+double samples_quantile(struct samples *samples, double quantile); /* 0.5 is the median */
+void samples_free(struct samples *samples);
+
+/* ---- rows ---- */
+enum bench_on {
+    BENCH_NO_TARGET,
+    BENCH_ON_RATIO,
+    BENCH_ON_MEDIAN
+};
+
+struct bench_row {
+    const char *name;
+    const char *unit;
+    double median, p99;
+    const char *baseline_name; /* NULL: none */
+    double baseline;           /* its median */
+    double ratio;              /* how it compares: what `on` = ratio is held against */
+    enum bench_on on;
+    double target;
+    const char *better; /* "lower" or "higher" */
+    const char *path;   /* whose path, which placement, spinning or blocking */
+};
+
+void bench_rows_open(const char *path);
+/* Writes the row to the file and a readable line to standard output. */
+void bench_row_write(const struct bench_row *row);
+/* Ends the file; returns how many rows missed their target. */
+int bench_rows_close(void);
+
+/* ---- processes ---- */
+struct bench_node {
+    pid_t pid;
+    char directory[64];
+    char socket_path[96];
+};
+
+struct bench_node_options {
+    const char *memory;      /* "2G" */
+    const char *max_objects; /* NULL: default */
+    int core;                /* < 0: not pinned */
+    int spin_us;
+};
+
+/* Where nighd lies; set once at start. */
+extern const char *bench_nighd_path;
+
+void bench_node_start(struct bench_node *node, const struct bench_node_options *options);
+void bench_node_stop(struct bench_node *node);
+
+/* Opens a client of the node; spin_us as nigh_client_options has it. */
+nigh_client *bench_client(const struct bench_node *node, uint32_t spin_us, uint32_t flags,
+                          uint64_t prefault_bytes);
+
+struct bench_redis {
+    pid_t pid;
+    char directory[64];
+    char socket_path[96];
+};
+
+void bench_redis_start(struct bench_redis *redis, int core);
+void bench_redis_stop(struct bench_redis *redis);
+
+/* The id of a counter: cheap to make, spread over all shards. */
+static inline nigh_id bench_id(uint64_t number)
+{
+    nigh_id id = {{0}};
+
+    __builtin_memcpy(id.bytes, &number, sizeof number);
+    id.bytes[19] = 0x5a;
+    return id;
+}
+
+#endif

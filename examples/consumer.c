@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Consumer: waits for the frames of example-producer, sums each where it lies, and releases it. Any
+ * number may run at once.
+ *
+ *   example-consumer [COUNT]         the node: $NIGH_SOCKET
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <nigh/nigh.h>
+
+static nigh_status consume(nigh_client *client, unsigned number)
+{
+    nigh_status status;
+    nigh_view view;
+    double sum = 0;
+    char name[32];
+    nigh_id id;
+
+    snprintf(name, sizeof name, "frame/%u", number);
+    nigh_id_from_name(name, &id);
+    /* Comes back as soon as the frame is sealed. */
+    status = nigh_get(client, &id, 1, 10000000, &view);
+    if (status != NIGH_OK) {
+        return status;
+    }
+    for (uint64_t i = 0; i < view.data_size / sizeof(double); i++) {
+        sum += ((const double *)view.data)[i];
+    }
+    printf("consumer: %s has %llu bytes, sum %.0f\n", name, (unsigned long long)view.data_size,
+           sum);
+    return nigh_release(client, &view);
+}
+
+int main(int argc, char **argv)
+{
+    unsigned count = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 10;
+    nigh_client_options options = {.struct_size = sizeof options, .flags = NIGH_OPEN_READ_ONLY};
+    nigh_client *client;
+
+    if (nigh_client_open(&options, &client) != NIGH_OK) {
+        fprintf(stderr, "consumer: %s\n", nigh_open_error());
+        return 1;
+    }
+    for (unsigned number = 0; number < count; number++) {
+        nigh_status status = consume(client, number);
+
+        if (status != NIGH_OK) {
+            fprintf(stderr, "consumer: frame %u: %s\n", number, nigh_status_string(status));
+            nigh_client_close(client);
+            return 1;
+        }
+    }
+    nigh_client_close(client);
+    return 0;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A client: one process's connection to the node of its machine, attached to one pool.
+ *
+ * Threads: every call on a client may be made from any thread, at the same time as others, except
+ * nigh_client_close, which must be the last. Fork: a child may not use its parent's client (calls
+ * return NIGH_FORKED) and must not touch object bytes mapped by it; it opens its own.
+ *
+ * Asynchronous calls end in `_start` and take a struct nigh_op in the caller's memory, which must
+ * stay where it is, with all the arrays and buffers handed to the call, until the op has ended.
+ * Each op ends exactly once: with a result, an error, NIGH_TIMEOUT or NIGH_CANCELED. Nothing is
+ * called back: an op is seen to have ended by nigh_op_status, nigh_poll or nigh_wait.
+ */
+#ifndef NIGH_CLIENT_H
+#define NIGH_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nigh/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where a node listens when neither an option nor NIGH_SOCKET says otherwise. */
+#define NIGH_DEFAULT_SOCKET "/run/nigh/nigh.sock"
+
+/* A timeout without end. Zero means: do not wait. */
+#define NIGH_FOREVER UINT64_MAX
+
+struct nigh_client;
+typedef struct nigh_client nigh_client;
+
+/* Flags of nigh_client_options. */
+#define NIGH_OPEN_READ_ONLY 1u /* never writes: no write extent is mapped, no lease is taken */
+
+/* How to open a client. Zero-fill, then set what matters; struct_size lets the struct grow. */
+typedef struct nigh_client_options {
+    size_t struct_size;      /* sizeof(nigh_client_options) */
+    const char *socket_path; /* NULL: $NIGH_SOCKET, else NIGH_DEFAULT_SOCKET */
+    const char *pool;        /* NULL: the caller's own pool, "uid-<uid>" */
+    const char *name; /* how `nigh top` and `nigh who` call this client; NULL: the program's name */
+    uint64_t quota_bytes;    /* most bytes this session may keep in memory; 0: the node's default */
+    uint64_t timeout_us;     /* how long to wait for the node's answer; 0: 5 seconds */
+    uint64_t prefault_bytes; /* write memory to map and touch now, so that no first put pays for it;
+                                0: what the first puts are cut from */
+    uint32_t spin_us; /* how long a waiting call spins before it sleeps; 0: as the node does */
+    uint32_t flags;   /* NIGH_OPEN_* */
+} nigh_client_options;
+
+/*
+ * Opens a client; options may be NULL. *client is the caller's and ends with nigh_client_close.
+ * NIGH_UNREACHABLE: nobody listens; NIGH_VERSION, NIGH_DENIED, NIGH_LIMIT, NIGH_NOT_FOUND (pool):
+ * refused, and nigh_open_error says why in a sentence.
+ */
+NIGH_API nigh_status nigh_client_open(const nigh_client_options *options, nigh_client **client);
+
+/* Why the calling thread's last nigh_client_open failed: one sentence with a remedy; "" when it did
+ * not. */
+NIGH_API const char *nigh_open_error(void);
+
+/*
+ * Ends the session: its pins, unsealed objects and subscriptions go. Bytes of objects got through
+ * it must not be touched afterwards. Ops still pending end with NIGH_CLOSED. NULL is allowed.
+ */
+NIGH_API void nigh_client_close(nigh_client *client);
+
+/*
+ * Writes up to size_bytes (terminated) of a sentence that explains the last failure of this client
+ * on the calling thread, e.g. who holds the memory after NIGH_OUT_OF_MEMORY. Returns the length it
+ * wanted.
+ */
+NIGH_API size_t nigh_client_error(nigh_client *client, char *text, size_t size_bytes);
+
+/* An asynchronous operation, in the caller's memory. Its fields are the library's. */
+typedef struct nigh_op {
+    uint64_t opaque[24];
+} nigh_op;
+
+/* NIGH_PENDING until the op has ended, then how. Does not make progress by itself. Any thread. */
+NIGH_API nigh_status nigh_op_status(const nigh_op *op);
+
+/*
+ * Waits until the op has ended, at most timeout_us; returns the op's status, or NIGH_TIMEOUT when
+ * it is still pending (it then goes on: cancel it or wait again).
+ */
+NIGH_API nigh_status nigh_wait(nigh_client *client, nigh_op *op, uint64_t timeout_us);
+
+/* Takes in what has completed, without waiting; returns how many ops ended. */
+NIGH_API size_t nigh_poll(nigh_client *client);
+
+/*
+ * Asks for the end of a pending op: it ends with NIGH_CANCELED, or with its result if that came
+ * first. Returns after it has ended: the op's memory is the caller's again.
+ */
+NIGH_API nigh_status nigh_cancel(nigh_client *client, nigh_op *op);
+
+/*
+ * A descriptor for the application's own loop: readable when completions or events may be waiting.
+ * Use: nigh_client_arm, then nigh_poll / nigh_next_event until nothing comes, then sleep on the
+ * descriptor (level or edge). The library keeps it; do not read from it, nor close it.
+ */
+NIGH_API int nigh_client_fd(nigh_client *client);
+NIGH_API nigh_status nigh_client_arm(nigh_client *client);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

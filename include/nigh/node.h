@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An embedded node: the code of nighd inside a process, with nothing to install (link
+ * libnigh-node).
+ *
+ * The node listens on a socket like nighd, so other processes may attach; the process itself opens
+ * clients with nigh_node_client, and a thread of it that waits drives the lane it waits for,
+ * instead of sleeping for its thread. A child of fork has no node: it lets go of the socket by
+ * itself, and may use neither the node nor the parent's clients (nigh_node_stop does nothing
+ * there).
+ */
+#ifndef NIGH_NODE_H
+#define NIGH_NODE_H
+
+#include "nigh/client.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct nigh_node;
+typedef struct nigh_node nigh_node;
+
+/* A pool: memory with an owner, a group and a mode (permission bits: 4 reads, 2 writes, as of
+ * files). */
+typedef struct nigh_pool_options {
+    const char *name;
+    uint32_t owner_uid;
+    uint32_t group_gid;
+    uint32_t mode;        /* 0600 style */
+    uint32_t strict;      /* 1: the lane copies at seal, so that readers need not trust writers */
+    uint64_t quota_bytes; /* 0: none */
+} nigh_pool_options;
+
+/* How to start a node. Zero-fill, then set; struct_size lets the struct grow. Zero means the
+ * default named. */
+typedef struct nigh_node_options {
+    size_t struct_size;
+    const char *socket_path; /* NULL: no socket; only nigh_node_client attaches */
+    uint64_t memory_bytes;   /* populated at start; required */
+    uint64_t extent_bytes;   /* 0: memory / 128, a power of two */
+    uint64_t max_objects;    /* entries of each pool's index; 0: memory / 4 KiB, 64 Ki to 1 Mi */
+    uint32_t lanes;          /* a power of two; 0: one for two cores, at least one */
+    uint32_t spin_us;      /* how long a lane spins before it sleeps; UINT32_MAX: 50 (0 is never) */
+    uint32_t max_sessions; /* 0: 1024 */
+    uint32_t max_pins;     /* lane-held pins a session; 0: 8192 */
+    uint64_t session_quota_bytes; /* default quota of a session; 0: none */
+    const char *spill_dir;        /* NULL: objects are evicted, not spilled */
+    uint64_t spill_bytes;         /* most bytes in spill_dir; 0: no bound but the disk's */
+    uint32_t huge_pages;          /* 0: where granted, 1: required, 2: never */
+    uint32_t socket_mode;         /* 0: 0666, pools decide who may do what */
+    const nigh_pool_options *pools;
+    size_t pool_count;
+} nigh_node_options;
+
+/*
+ * Starts a node in this process: reserves and populates its memory, starts its lanes.
+ * NIGH_OUT_OF_MEMORY, NIGH_BUSY (another node listens there), NIGH_INVALID, NIGH_NO_RESOURCES:
+ * nigh_node_start_error says why in a sentence with a remedy.
+ */
+NIGH_API nigh_status nigh_node_start(const nigh_node_options *options, nigh_node **node);
+
+/* Why the calling thread's last nigh_node_start failed. */
+NIGH_API const char *nigh_node_start_error(void);
+
+/* Opens a client of an embedded node (options->socket_path is ignored). Close it before the node
+ * stops. */
+NIGH_API nigh_status nigh_node_client(nigh_node *node, const nigh_client_options *options,
+                                      nigh_client **client);
+
+/* Stops the lanes, closes every session (their pending operations end with NIGH_NODE_LOST), frees
+ * the memory. */
+NIGH_API void nigh_node_stop(nigh_node *node);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

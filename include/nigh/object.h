@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Objects: immutable values, created, sealed, and read in place by every process of the machine
+ * that may.
+ *
+ * An object is made in two steps: nigh_create gives memory to write to, nigh_seal makes it visible
+ * and unchangeable (nigh_put does both). Readers see it in their own address space, read-only,
+ * without a copy; the bytes stay where they are until nigh_release. A get and a release of a sealed
+ * object in memory make no system call and no round trip (docs/objects.md says how).
+ *
+ * Sizes are bytes. `timeout_us` is how long the call may wait: 0 does not wait, NIGH_FOREVER waits
+ * for ever. Ids are 20 opaque bytes, one name space a pool.
+ */
+#ifndef NIGH_OBJECT_H
+#define NIGH_OBJECT_H
+
+#include "nigh/client.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NIGH_ID_BYTES 20
+
+typedef struct nigh_id {
+    uint8_t bytes[NIGH_ID_BYTES];
+} nigh_id;
+
+/* The id of a name: its BLAKE2b hash of 160 bits. NIGH_INVALID: empty, or above 255 bytes. Any
+ * thread. */
+NIGH_API nigh_status nigh_id_from_name(const char *name, nigh_id *id);
+
+/* A random id. NIGH_NO_RESOURCES when the system gives no randomness. Any thread. */
+NIGH_API nigh_status nigh_id_random(nigh_id *id);
+
+/* ---- write ---------------------------------------------------------------- */
+
+/* Flags of nigh_create and nigh_put. */
+#define NIGH_CREATE_EXCLUSIVE \
+    1u /* claim the id now: a second creator gets NIGH_EXISTS at create, not at seal */
+#define NIGH_CREATE_NO_EVICT 2u /* do not evict or spill others to make room */
+
+/* What to create. Zero-fill, then set. The strings and bytes are copied before the call returns. */
+typedef struct nigh_create_options {
+    uint64_t data_size;
+    const void *meta;   /* user metadata, copied behind the data; may be NULL when meta_size is 0 */
+    uint32_t meta_size; /* at most 65,536 */
+    uint32_t flags;     /* NIGH_CREATE_* */
+    const char
+        *name; /* kept with the object for listings; its id must be nigh_id_from_name(name) */
+    uint64_t timeout_us; /* how long to wait for memory */
+} nigh_create_options;
+
+/* An unsealed object. `data` is writable, data_size bytes, until nigh_seal or nigh_abort. */
+typedef struct nigh_writer {
+    nigh_id id;
+    void *data;
+    uint64_t data_size;
+    uint64_t opaque[6];
+} nigh_writer;
+
+/*
+ * Creates an unsealed object; the caller writes writer->data, then seals or aborts. Zero-size
+ * objects are allowed. NIGH_EXISTS: one of this id is sealed (or created, with
+ * NIGH_CREATE_EXCLUSIVE). NIGH_OUT_OF_MEMORY after timeout_us: nothing more may be evicted
+ * (nigh_client_error names the holders). NIGH_QUOTA, NIGH_DENIED, NIGH_INVALID.
+ */
+NIGH_API nigh_status nigh_create(nigh_client *client, const nigh_id *id,
+                                 const nigh_create_options *options, nigh_writer *writer);
+
+/*
+ * Seals: visible to every process that may read the pool when this returns. The writer is used up,
+ * and its data must not be written any more. NIGH_EXISTS: another was sealed first; this one is
+ * gone.
+ */
+NIGH_API nigh_status nigh_seal(nigh_client *client, nigh_writer *writer);
+
+/* Gives an unsealed object up. The writer is used up. NIGH_INVALID: not (or no longer) this
+ * client's. */
+NIGH_API nigh_status nigh_abort(nigh_client *client, nigh_writer *writer);
+
+/* Create, copy and seal in one. `options` may be NULL; its data_size is ignored. */
+NIGH_API nigh_status nigh_put(nigh_client *client, const nigh_id *id, const void *data,
+                              uint64_t data_size, const nigh_create_options *options);
+
+/* One object of nigh_put_many. */
+typedef struct nigh_put_item {
+    nigh_id id;
+    const void *data;
+    uint64_t data_size;
+    const nigh_create_options *options; /* may be NULL */
+    nigh_status status;                 /* out */
+} nigh_put_item;
+
+/* Puts n objects with one round trip. Returns NIGH_OK when all did, else the first failure; each
+ * has its own status. */
+NIGH_API nigh_status nigh_put_many(nigh_client *client, nigh_put_item *items, size_t n);
+
+/* ---- read ----------------------------------------------------------------- */
+
+/* An object as one reader sees it. data and meta stay valid and unchanged until nigh_release. */
+typedef struct nigh_view {
+    const void *data;
+    uint64_t data_size;
+    const void *meta; /* NULL when meta_size is 0 */
+    uint32_t meta_size;
+    nigh_status status; /* of this id: NIGH_OK, NIGH_TIMEOUT, NIGH_CORRUPT ... */
+    uint64_t opaque[2];
+} nigh_view;
+
+/*
+ * Gets n objects, waiting up to timeout_us for those that are not sealed yet. views[i] answers
+ * ids[i]; an id may stand in the list more than once (each view is released by itself). Returns
+ * NIGH_OK when every view has status NIGH_OK; NIGH_TIMEOUT when some are missing: the others are
+ * valid and must be released all the same.
+ */
+NIGH_API nigh_status nigh_get(nigh_client *client, const nigh_id *ids, size_t n,
+                              uint64_t timeout_us, nigh_view *views);
+
+/*
+ * Ends a view: its bytes may be evicted from now on. The view is zeroed; releasing a zeroed view,
+ * or one whose status is not NIGH_OK, does nothing. No system call.
+ */
+NIGH_API nigh_status nigh_release(nigh_client *client, nigh_view *view);
+
+/* *found: whether a sealed object of this id is in the pool (in memory or spilled). */
+NIGH_API nigh_status nigh_contains(nigh_client *client, const nigh_id *id, bool *found);
+
+/* ---- manage --------------------------------------------------------------- */
+
+/*
+ * Deletes n objects. An object in use disappears at once for new readers, its memory at the last
+ * release: statuses[i] (may be NULL) is then NIGH_IN_USE. NIGH_NOT_FOUND: not there; an unsealed
+ * one is NIGH_NOT_SEALED. Returns NIGH_OK when every status is NIGH_OK or NIGH_IN_USE, else the
+ * first failure.
+ */
+NIGH_API nigh_status nigh_delete(nigh_client *client, const nigh_id *ids, size_t n,
+                                 nigh_status *statuses);
+
+/* Evicts (or spills, where the node spills) unused objects of the pool until size_bytes are free;
+ * *freed_bytes: how much. */
+NIGH_API nigh_status nigh_evict(nigh_client *client, uint64_t size_bytes, uint64_t *freed_bytes);
+
+/* Counts n objects as used now, without reading them. Unknown ids are passed over. */
+NIGH_API nigh_status nigh_refresh(nigh_client *client, const nigh_id *ids, size_t n);
+
+/* Keeps an object from eviction and spill until nigh_unpin; outlives the client. Pins do not count
+ * up. */
+NIGH_API nigh_status nigh_pin(nigh_client *client, const nigh_id *id);
+NIGH_API nigh_status nigh_unpin(nigh_client *client, const nigh_id *id);
+
+/* An object's state, as nigh_stat and nigh_list report it. */
+typedef enum nigh_object_state {
+    NIGH_OBJECT_CREATED = 1, /* not sealed yet */
+    NIGH_OBJECT_SEALED = 2,  /* in memory */
+    NIGH_OBJECT_SPILLED = 3, /* on disk; the next get brings it back */
+    NIGH_OBJECT_DELETING = 4 /* deleted while in use; gone at the last release */
+} nigh_object_state;
+
+/* What is known of an object. */
+typedef struct nigh_object_info {
+    nigh_id id;
+    nigh_object_state state;
+    uint64_t data_size;
+    uint32_t meta_size;
+    uint32_t pinned;        /* 1: by nigh_pin */
+    uint64_t birth_counter; /* with incarnation: the birth, which tells one object of an id from the
+                               next */
+    uint32_t incarnation;
+    uint32_t holders;    /* views that processes hold now; nigh_list leaves it 0 */
+    uint64_t created_ns; /* wall clock, nanoseconds since 1970 */
+    uint64_t build_ns;   /* from create to seal */
+    char name[256];      /* "" when it has none */
+} nigh_object_info;
+
+NIGH_API nigh_status nigh_stat(nigh_client *client, const nigh_id *id, nigh_object_info *info);
+
+/*
+ * Lists the pool. *cursor is 0 at first and carries the place on; up to n infos are written, *count
+ * says how many; *count == 0 is the end. Objects that come or go meanwhile may be missed, never
+ * reported twice.
+ */
+NIGH_API nigh_status nigh_list(nigh_client *client, uint64_t *cursor, nigh_object_info *infos,
+                               size_t n, size_t *count);
+
+/* One process that holds an object. */
+typedef struct nigh_holder {
+    uint64_t session;
+    int32_t pid;
+    uint32_t uid;
+    uint64_t views;      /* how many views of the object (nigh_who), or objects (nigh_holders) */
+    uint64_t size_bytes; /* bytes they keep */
+    char name[32];
+} nigh_holder;
+
+/* Who holds an object: up to n holders, *count of them in all. A pinned or waiting-for-spill object
+ * may have none. */
+NIGH_API nigh_status nigh_who(nigh_client *client, const nigh_id *id, nigh_holder *holders,
+                              size_t n, size_t *count);
+
+/* Who keeps the pool's memory from being evicted, largest first. */
+NIGH_API nigh_status nigh_holders(nigh_client *client, nigh_holder *holders, size_t n,
+                                  size_t *count);
+
+/* CRC32C of a sealed object's data, computed by the node (and kept with the object). */
+NIGH_API nigh_status nigh_checksum(nigh_client *client, const nigh_id *id, uint32_t *crc32c);
+
+/* Sets this session's quota: the bytes of objects it made that may be in memory at once. */
+NIGH_API nigh_status nigh_set_quota(nigh_client *client, uint64_t quota_bytes);
+
+/* ---- watch ---------------------------------------------------------------- */
+
+typedef enum nigh_event_kind {
+    NIGH_EVENT_SEALED = 1,
+    NIGH_EVENT_DELETED = 2,
+    NIGH_EVENT_EVICTED = 3, /* dropped from memory for good */
+    NIGH_EVENT_SPILLED = 4, /* left memory for the disk */
+    NIGH_EVENT_OVERFLOW = 5 /* data_size events were lost here: list the pool to catch up */
+} nigh_event_kind;
+
+typedef struct nigh_event {
+    nigh_event_kind kind;
+    nigh_id id;
+    uint64_t data_size;
+    uint32_t meta_size;
+} nigh_event;
+
+/* Flags of nigh_subscribe. */
+#define NIGH_SUBSCRIBE_REPLAY \
+    1u /* first an event NIGH_EVENT_SEALED for each object that is sealed already */
+
+/* Starts events of the pool for this client. The queue is bounded; a full one loses events and says
+ * so. */
+NIGH_API nigh_status nigh_subscribe(nigh_client *client, uint32_t flags);
+NIGH_API nigh_status nigh_unsubscribe(nigh_client *client);
+
+/* The next event, waiting up to timeout_us. NIGH_TIMEOUT: none came. NIGH_NOT_FOUND: not
+ * subscribed. */
+NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, nigh_event *event);
+
+/* ---- the node ------------------------------------------------------------- */
+
+/* Counters and gauges of the node, summed over its lanes (bytes, counts, microseconds). */
+#define NIGH_NODE_STATS_TABLE(X)                                         \
+    X(memory_bytes, "memory of the node for objects")                    \
+    X(used_bytes, "bytes in objects, unsealed ones and leases included") \
+    X(leased_bytes, "bytes leased to clients and not yet sealed")        \
+    X(unsealed_bytes, "bytes in created, not yet sealed objects")        \
+    X(objects, "sealed objects in memory")                               \
+    X(objects_unsealed, "objects created and not yet sealed")            \
+    X(objects_spilled, "objects on disk only")                           \
+    X(objects_deleting, "deleted objects that are still in use")         \
+    X(spilled_bytes, "bytes on disk")                                    \
+    X(sessions, "attached sessions")                                     \
+    X(waiting, "operations that wait")                                   \
+    X(seals, "objects sealed")                                           \
+    X(gets_asked, "gets that had to ask the lane")                       \
+    X(hints, "accesses that readers reported")                           \
+    X(deletes, "objects deleted")                                        \
+    X(evictions, "objects evicted")                                      \
+    X(evicted_bytes, "bytes evicted")                                    \
+    X(victims_kept, "victims that turned out to be in use")              \
+    X(spills, "objects written to disk")                                 \
+    X(unspills, "objects read back from disk")                           \
+    X(spill_failures, "disk writes and reads that failed")               \
+    X(out_of_memory, "requests refused because memory was full")         \
+    X(expelled, "sessions expelled")                                     \
+    X(sessions_died, "sessions whose process died")                      \
+    X(events_lost, "subscription events lost to full queues")            \
+    X(turns, "turns of the lanes")                                       \
+    X(sleeps, "times a lane slept")                                      \
+    X(wakes, "doorbells and futex wakes sent to clients")                \
+    X(index_entries, "entries of the indexes, used and free")            \
+    X(index_bytes, "bytes of the indexes")                               \
+    X(uptime_us, "time since start")                                     \
+    X(restarts, "times this memory was re-adopted by a new node")
+
+typedef struct nigh_node_stats {
+#define NIGH_NODE_STATS_FIELD(name, text) uint64_t name;
+    NIGH_NODE_STATS_TABLE(NIGH_NODE_STATS_FIELD)
+#undef NIGH_NODE_STATS_FIELD
+} nigh_node_stats;
+
+NIGH_API nigh_status nigh_stats(nigh_client *client, nigh_node_stats *stats);
+
+/* ---- the same, asynchronous (see client.h for the rules) ------------------ */
+
+NIGH_API nigh_status nigh_create_start(nigh_client *client, const nigh_id *id,
+                                       const nigh_create_options *options, nigh_writer *writer,
+                                       nigh_op *op);
+NIGH_API nigh_status nigh_seal_start(nigh_client *client, nigh_writer *writer, nigh_op *op);
+NIGH_API nigh_status nigh_put_many_start(nigh_client *client, nigh_put_item *items, size_t n,
+                                         nigh_op *op);
+NIGH_API nigh_status nigh_get_start(nigh_client *client, const nigh_id *ids, size_t n,
+                                    uint64_t timeout_us, nigh_view *views, nigh_op *op);
+NIGH_API nigh_status nigh_delete_start(nigh_client *client, const nigh_id *ids, size_t n,
+                                       nigh_status *statuses, nigh_op *op);
+NIGH_API nigh_status nigh_evict_start(nigh_client *client, uint64_t size_bytes,
+                                      uint64_t *freed_bytes, nigh_op *op);
+NIGH_API nigh_status nigh_refresh_start(nigh_client *client, const nigh_id *ids, size_t n,
+                                        nigh_op *op);
+NIGH_API nigh_status nigh_stat_start(nigh_client *client, const nigh_id *id, nigh_object_info *info,
+                                     nigh_op *op);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Status codes of nigh: one table, from which the enum, the names and the sentences are made.
+ *
+ * Every call that can fail returns nigh_status: NIGH_OK (0) or a negative code. Outputs of a call
+ * are written only when it returns NIGH_OK, unless its comment says otherwise.
+ */
+#ifndef NIGH_STATUS_H
+#define NIGH_STATUS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A call that the shared libraries export; everything else in them is hidden. */
+#define NIGH_API __attribute__((visibility("default")))
+
+/* X(symbol, value, sentence). Values are part of the ABI and of the session protocol: append only.
+ */
+#define NIGH_STATUS_TABLE(X)                                                                       \
+    X(NIGH_OK, 0, "success")                                                                       \
+    X(NIGH_INVALID, -1, "an argument is not valid")                                                \
+    X(NIGH_NOT_FOUND, -2, "no such object, pool or node")                                          \
+    X(NIGH_EXISTS, -3, "an object of this id exists already")                                      \
+    X(NIGH_NOT_SEALED, -4, "the object is not sealed yet")                                         \
+    X(NIGH_IN_USE, -5, "the object is in use; the change takes effect at its last release")        \
+    X(NIGH_OUT_OF_MEMORY, -6, "the node's memory is full and nothing in it may be evicted")        \
+    X(NIGH_TIMEOUT, -7, "the deadline passed")                                                     \
+    X(NIGH_CANCELED, -8, "the operation was cancelled")                                            \
+    X(NIGH_DENIED, -9, "the pool's owner, group and mode forbid this")                             \
+    X(NIGH_QUOTA, -10, "a quota of the session or the pool is used up")                            \
+    X(NIGH_LIMIT, -11, "a fixed limit is reached")                                                 \
+    X(NIGH_VERSION, -12, "client and node speak no common version")                                \
+    X(NIGH_UNREACHABLE, -13, "no node answers on this socket")                                     \
+    X(NIGH_NODE_LOST, -14, "the node died or stopped while the operation was under way")           \
+    X(NIGH_FORKED, -15, "a child process uses its parent's client")                                \
+    X(NIGH_EXPELLED, -16, "the node expelled this session")                                        \
+    X(NIGH_CORRUPT, -17, "stored bytes fail their checksum")                                       \
+    X(NIGH_DISK, -18, "the spill directory is full or failed")                                     \
+    X(NIGH_OVERFLOW, -19, "events were lost because the queue was full")                           \
+    X(NIGH_PROTOCOL, -20, "the other side broke the session protocol")                             \
+    X(NIGH_NO_RESOURCES, -21, "the operating system refused memory, descriptors or a system call") \
+    X(NIGH_BUSY, -22, "something else holds the resource; try again")                              \
+    X(NIGH_CLOSED, -23, "the client is closed")                                                    \
+    X(NIGH_PENDING, -24, "the operation has not ended yet")                                        \
+    X(NIGH_UNSUPPORTED, -25, "this node or client does not offer the call")
+
+typedef enum nigh_status {
+#define NIGH_STATUS_ENUM(symbol, value, sentence) symbol = value,
+    NIGH_STATUS_TABLE(NIGH_STATUS_ENUM)
+#undef NIGH_STATUS_ENUM
+} nigh_status;
+
+/* The lowest code of the table: a received code outside [NIGH_STATUS_LOWEST, 0] is a broken peer.
+ */
+#define NIGH_STATUS_LOWEST (-25)
+
+/* "NIGH_NOT_FOUND", or "NIGH_UNKNOWN" for a value outside the table. Static storage; any thread. */
+NIGH_API const char *nigh_status_name(nigh_status status);
+
+/* The sentence of the table, or "unknown status". Static storage; any thread. */
+NIGH_API const char *nigh_status_string(nigh_status status);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Descriptors: closing, flags, whole reads and writes of files, and messages with descriptors over
+ * SEQPACKET sockets.
+ *
+ * Message calls never block and never raise SIGPIPE. The file calls may block as the disk does, and
+ * are for regular files: they go on after EINTR and after short transfers.
+ */
+#ifndef BASE_FD_H
+#define BASE_FD_H
+
+#include "nigh/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Signals in a row, without one byte in between, that a file call bears before it gives NIGH_BUSY.
+ */
+#define FD_INTERRUPTS_MAX 1000
+
+/* Closes *fd unless it is -1, and sets it to -1. Leaves errno as it was: clean-up calls it. */
+void fd_close(int *fd);
+
+nigh_status fd_set_nonblock(int fd);
+nigh_status fd_set_cloexec(int fd);
+
+/*
+ * Sends one message with `fd_count` descriptors (at most LIMIT_SESSION_FDS), all of it or nothing.
+ * The descriptors stay the caller's. NIGH_BUSY: the peer's queue is full. NIGH_CLOSED: the peer is
+ * gone. NIGH_LIMIT: too large, or too many descriptors in flight.
+ */
+nigh_status fd_send_message(int socket, const void *bytes, size_t size_bytes, const int *fds,
+                            size_t fd_count);
+
+/*
+ * Receives one message of at most capacity_bytes with at most fd_capacity (<= LIMIT_SESSION_FDS)
+ * descriptors, which become the caller's, close-on-exec.
+ * NIGH_BUSY: none there. NIGH_CLOSED: end of file, or an empty message (a SEQPACKET socket tells
+ * them not apart). NIGH_PROTOCOL: the message is longer, or brings more descriptors: it is lost,
+ * and every descriptor of it closed.
+ */
+nigh_status fd_recv_message(int socket, void *bytes, size_t capacity_bytes, size_t *size_bytes,
+                            int *fds, size_t fd_capacity, size_t *fd_count);
+
+/* Reads size_bytes, fewer only at end of file; *read_bytes says how many. */
+nigh_status fd_read_full(int fd, void *bytes, size_t size_bytes, size_t *read_bytes);
+
+/* As fd_read_full, from `offset`, without moving the descriptor's own. */
+nigh_status fd_pread_full(int fd, void *bytes, size_t size_bytes, uint64_t offset,
+                          size_t *read_bytes);
+
+/* Writes all bytes. After an error an unknown part of them is written. NIGH_DISK: full, or failed.
+ */
+nigh_status fd_write_full(int fd, const void *bytes, size_t size_bytes);
+
+/* As fd_write_full, at `offset`, without moving the descriptor's own. */
+nigh_status fd_pwrite_full(int fd, const void *bytes, size_t size_bytes, uint64_t offset);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every fixed bound of nigh, in one place. Reaching one is a status (mostly NIGH_LIMIT), never
+ * growth and never an abort. What a user may set is bounded here and set by flag or option, not
+ * here.
+ */
+#ifndef BASE_LIMITS_H
+#define BASE_LIMITS_H
+
+/* The house */
+#define LIMIT_SHARDS            64   /* fixed slices of every key space (power of two) */
+#define LIMIT_LANES             64   /* lanes a node, a power of two; never above the shards */
+#define LIMIT_POOLS             64   /* pools a node */
+#define LIMIT_SESSIONS          1024 /* sessions a node */
+#define LIMIT_NAME_BYTES        255  /* an object's name, without terminator */
+#define LIMIT_POOL_NAME_BYTES   31   /* a pool's name, without terminator */
+#define LIMIT_CLIENT_NAME_BYTES 31   /* what a client calls itself */
+#define LIMIT_SOCKET_PATH_BYTES 107  /* sun_path without its terminator */
+
+/* Memory */
+#define LIMIT_EXTENTS          4096 /* extent numbers a node; numbers are never used twice */
+#define LIMIT_EXTENT_BYTES_MIN (UINT64_C(2) << 20)
+#define LIMIT_EXTENT_BYTES_MAX                                                   \
+    (UINT64_C(16) << 30)           /* 4096 of them are half of the address space \
+                                    */
+#define LIMIT_EXTENTS_AIM      128 /* start-up cuts the memory into about this many */
+#define LIMIT_MEMORY_BYTES_MIN (UINT64_C(16) << 20)
+#define LIMIT_GRANULE_BYTES    64  /* every allocation starts on, and is a multiple of, this */
+#define LIMIT_HEAPS_A_LANE     128 /* (pool, writer uid) pairs with memory in one lane */
+
+/* Objects */
+#define LIMIT_ID_BYTES      20
+#define LIMIT_META_BYTES    65536 /* user metadata of one object */
+#define LIMIT_OBJECT_BYTES  (UINT64_C(1) << 46)
+#define LIMIT_INDEX_ENTRIES (1u << 26) /* entries of one index (a pool in a lane) */
+#define LIMIT_PROBES        512        /* slots one look-up may visit before it asks the lane */
+#define LIMIT_PIN_RETRIES   4          /* attempts of a get without IPC before it asks the lane */
+
+/* Sessions */
+#define LIMIT_RING_ENTRIES     256   /* submissions, and completions, of one session and lane */
+#define LIMIT_EVENT_ENTRIES    1024  /* subscription events queued for one session and lane */
+#define LIMIT_REPLY_BYTES      65536 /* reply area of one session and lane (who, stats, holders) */
+#define LIMIT_PIN_CHUNKS       64    /* chunks of pin words a session; a thread owns whole chunks */
+#define LIMIT_PINS_A_CHUNK     32
+#define LIMIT_HINTS_A_CHUNK    64   /* access hints kept a chunk (a power of two) */
+#define LIMIT_LANE_PINS        8192 /* pins the lane holds for one session, on top of its own */
+#define LIMIT_LEASES_A_SESSION 4    /* leased slabs of one session in one lane */
+#define LIMIT_LEASE_PIECES     64   /* unsealed pieces one leased slab may fall into */
+#define LIMIT_LEASE_BYTES_MIN  (UINT64_C(256) << 10)
+#define LIMIT_LEASE_BYTES_MAX  (UINT64_C(16) << 20)
+#define LIMIT_LEASE_FREE_SHARE \
+    8 /* the leases of all sessions are about free memory / this at most */
+#define LIMIT_LEASE_SESSIONS 24 /* sessions yet to come that a lease leaves a share for */
+#define LIMIT_UNSEALED_A_SESSION \
+    1024 /* created, not yet sealed, objects of a session in one lane */
+#define LIMIT_WAITS_A_LANE          65536 /* gets, creates and deletes that wait in one lane */
+#define LIMIT_SESSION_MESSAGE_BYTES 512   /* the longest message on the session socket */
+#define LIMIT_SESSION_FDS           250 /* descriptors one message may carry (SCM_MAX_FD is 253) */
+
+/* Clients */
+#define LIMIT_THREAD_CHUNKS 16 /* pin chunks one thread may own; beyond, the lane pins for it */
+#define LIMIT_RING_WAITERS                                                                   \
+    192 /* submissions of one client that may wait in a lane; the rest of its ring stays for \
+           others */
+#define LIMIT_NODE_GRACE_US \
+    1000000                    /* beyond its deadline a call gives a node that does not answer */
+#define LIMIT_PREFAULT_BATCH 8 /* extents asked for ahead of one answer */
+#define LIMIT_EVICT_PASSES   3 /* rounds over all lanes of one nigh_evict */
+
+#define LIMIT_NODES_A_PROCESS 16 /* embedded nodes that listen */
+
+/* The front door */
+#define LIMIT_FRONT_HALF_OPEN 64      /* connections that have not said hello */
+#define LIMIT_FRONT_HELLO_US  5000000 /* how long a connection may take to say hello */
+#define LIMIT_FRONT_MESSAGES  16      /* messages of one socket in one turn */
+#define LIMIT_FRONT_ACCEPTS   1       /* connections taken before the rings are served again */
+#define LIMIT_PEER_GROUPS     65536   /* supplementary groups of a client (NGROUPS_MAX) */
+
+/* Lanes: how much one turn does before it looks elsewhere (fairness) */
+#define LIMIT_TURN_SUBMISSIONS 64 /* submissions of one session served in one turn */
+#define LIMIT_TURN_TIMERS      256
+#define LIMIT_EVICT_BATCH      256     /* victims marked under one fence and one scan */
+#define LIMIT_EVICT_ROUNDS     64      /* batches one allocation may evict before it waits */
+#define LIMIT_EVICT_SCAN       512     /* entries one choice of victims may pass over */
+#define LIMIT_MAILBOX          4096    /* messages between two lanes */
+#define LIMIT_EPOLL_EVENTS     4       /* descriptors looked at before the rings are served again */
+#define LIMIT_SPIN_US          1000000 /* the longest spin a configuration may ask for */
+
+/* The object store of one lane: how long it leaves things alone, how much it does in one turn */
+#define LIMIT_RETRY_US            1000 /* between attempts to find memory when nothing was freed */
+#define LIMIT_GRAVE_US            1000 /* between looks at the pins of deleted objects */
+#define LIMIT_DISK_REST_US        1000000 /* no spilling after a disk write failed */
+#define LIMIT_JUDGE_US            1000000 /* between searches for sessions that pin too much */
+#define LIMIT_UNSPILL_US          1000000 /* what a get of a spilled object waits for the disk at least */
+#define LIMIT_TURN_QUEUE          4096 /* waiting operations looked at for freed memory */
+#define LIMIT_TURN_RETRIES        16   /* attempts that fail for one heap */
+#define LIMIT_TURN_GRAVES         4096 /* deleted objects looked at under one scan */
+#define LIMIT_TURN_REPLAY         256  /* events of past seals for one session */
+#define LIMIT_TURN_CHECKSUM_BYTES (UINT64_C(256) << 10)
+#define LIMIT_TURN_COPY_BYTES     (UINT64_C(1) << 20)
+#define LIMIT_BARREN_ROUNDS       8 /* batches without a free victim before an allocation gives up */
+#define LIMIT_CLEAR_TRIES         64 /* extents that one allocation may try to empty */
+
+/* Spill */
+#define LIMIT_SPILL_QUEUE 1024 /* reads and writes queued to one lane's disk thread */
+
+/* Configuration */
+#define LIMIT_CONFIG_BYTES 65536 /* size of a configuration file */
+#define LIMIT_CONFIG_POOLS 32    /* pools a configuration file may declare */
+
+#endif

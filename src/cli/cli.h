@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the verbs of `nigh` share: the table's shape, common options, exit codes, messages. One file
+ * a verb. A verb returns an exit code; it prints results to standard output and everything else to
+ * standard error.
+ */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "nigh/nigh.h"
+
+/* Exit codes: documented in nigh(1); scripts depend on them. */
+enum cli_exit {
+    CLI_OK = 0,
+    CLI_FAILED = 1,
+    CLI_USAGE = 2,
+    CLI_NOT_FOUND = 3,
+    CLI_UNREACHABLE = 4,
+    CLI_DENIED = 5,
+    CLI_FULL = 6, /* out of memory, quota or disk */
+    CLI_TIMEOUT = 7,
+    CLI_CORRUPT = 8,
+    CLI_EXISTS = 9
+};
+
+/* Options that every verb takes. */
+struct cli {
+    const char *verb;
+    const char *socket_path;
+    const char *pool;
+    bool json;
+    uint64_t timeout_us;
+    bool timeout_given;
+    nigh_client *client; /* open after cli_open; main closes it */
+};
+
+struct cli_verb {
+    const char *name;
+    const char *arguments; /* "NAME FILE|-" */
+    const char *summary;   /* one line */
+    const char *options;   /* help lines for the verb's own options, or "" */
+    int (*run)(struct cli *cli, int argc, char **argv);
+};
+
+extern const struct cli_verb cli_verbs[];
+
+/* The common long options; a verb with its own appends them. Values of common ones are above 255.
+ */
+#define CLI_COMMON_OPTIONS                                                            \
+    {"socket", required_argument, NULL, 's'}, {"pool", required_argument, NULL, 'p'}, \
+        {"json", no_argument, NULL, 'j'}, {"timeout", required_argument, NULL, 't'},  \
+    {                                                                                 \
+        "help", no_argument, NULL, 'h'                                                \
+    }
+
+#define CLI_COMMON_SHORT "s:p:jt:h"
+
+/*
+ * getopt_long, except that what is wrong is said in one line. short_options begin with a colon; a
+ * wrong option is '?', which cli_common_option turns into CLI_USAGE.
+ */
+int cli_next_option(const struct cli *cli, int argc, char **argv, const char *short_options,
+                    const struct option *options);
+
+/*
+ * Takes one option that is common to all verbs (the verb's own switch hands it what it does not
+ * know). Returns CLI_OK, or -1 when the verb is to return *exit_code (help was printed, or the
+ * option is wrong).
+ */
+int cli_common_option(struct cli *cli, int option, int *exit_code);
+
+/* Opens cli->client (flags: NIGH_OPEN_*), or says why not and returns an exit code. */
+int cli_open(struct cli *cli, uint32_t flags);
+
+/* One line "nigh VERB: ..." on standard error, whatever the names in it are made of. */
+void cli_error(const struct cli *cli, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Says that `what` failed with `status` (with the client's detail where it has one) and returns the
+ * exit code for it. */
+int cli_failed(struct cli *cli, nigh_status status, const char *what);
+
+/* Usage error: says it and points to --help, in one line; returns CLI_USAGE. */
+int cli_usage(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * The id of a NAME argument: a name, or "id:" and 40 hexadecimal digits. *is_name: whether the name
+ * is to be kept with the object. Returns CLI_OK or says what is wrong and returns CLI_USAGE.
+ */
+int cli_parse_name(const struct cli *cli, const char *text, nigh_id *id, bool *is_name);
+
+/* How an object is called in output: its name made printable, else "id:<40 digits>". */
+#define CLI_LABEL_BYTES 1100
+void cli_label(const nigh_object_info *info, char label[CLI_LABEL_BYTES]);
+
+/* "sealed", "created", ... */
+const char *cli_state_name(nigh_object_state state);
+
+/* ---- progress on a terminal ---- */
+struct cli_progress {
+    const char *what;
+    uint64_t total_bytes;
+    uint64_t started_us, shown_us;
+    bool on; /* standard error is a terminal and --json was not given */
+};
+
+void cli_progress_start(struct cli_progress *progress, const struct cli *cli, const char *what,
+                        uint64_t total_bytes);
+void cli_progress_show(struct cli_progress *progress, uint64_t done_bytes);
+void cli_progress_end(struct cli_progress *progress);
+
+/* The verbs. */
+int cli_put(struct cli *cli, int argc, char **argv);
+int cli_get(struct cli *cli, int argc, char **argv);
+int cli_ls(struct cli *cli, int argc, char **argv);
+int cli_stat(struct cli *cli, int argc, char **argv);
+int cli_rm(struct cli *cli, int argc, char **argv);
+int cli_pin(struct cli *cli, int argc, char **argv);
+int cli_unpin(struct cli *cli, int argc, char **argv);
+int cli_who(struct cli *cli, int argc, char **argv);
+int cli_top(struct cli *cli, int argc, char **argv);
+int cli_doctor(struct cli *cli, int argc, char **argv);
+int cli_bench(struct cli *cli, int argc, char **argv);
+int cli_help(struct cli *cli, int argc, char **argv);
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Common options, messages, names and progress of the verbs: see cli.h. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "cli/cli.h"
+
+enum {
+    PROGRESS_EVERY_US = 200000,
+    PROGRESS_AFTER_US = 300000,
+    ERROR_BYTES = 2048
+};
+
+static const struct cli_verb *find_verb(const char *name)
+{
+    const struct cli_verb *verb = cli_verbs;
+
+    while (verb->name != NULL && strcmp(verb->name, name) != 0) {
+        verb++;
+    }
+    return verb;
+}
+
+static void print_help(const struct cli *cli)
+{
+    const struct cli_verb *verb = find_verb(cli->verb);
+
+    printf("usage: nigh %s [OPTION...] %s\n\n%s\n\n", verb->name, verb->arguments, verb->summary);
+    fputs(verb->options, stdout);
+    fputs("  -s, --socket PATH    where the node listens (default: $NIGH_SOCKET, "
+          "else " NIGH_DEFAULT_SOCKET ")\n"
+          "  -p, --pool POOL      the pool (default: your own)\n"
+          "  -j, --json           JSON on standard output\n"
+          "  -t, --timeout TIME   how long to wait, e.g. 250ms, 3s\n"
+          "  -h, --help           this text\n",
+          stdout);
+}
+
+int cli_next_option(const struct cli *cli, int argc, char **argv, const char *short_options,
+                    const struct option *options)
+{
+    int option;
+
+    opterr = 0;
+    option = getopt_long(argc, argv, short_options, options, NULL);
+    if (option == '?' || option == ':') {
+        const char *last = argv[optind - 1];
+        const char letter[] = {'-', (char)optopt, '\0'};
+
+        /* optopt is 0 for a long option that does not exist. */
+        if (optopt > 0 && strncmp(last, "--", 2) != 0) {
+            last = letter;
+        }
+        (void)(option == ':' ? cli_usage(cli, "a value is missing after %s", last)
+                             : cli_usage(cli, "there is no option %s", last));
+        return '?';
+    }
+    return option;
+}
+
+int cli_common_option(struct cli *cli, int option, int *exit_code)
+{
+    switch (option) {
+    case 's': cli->socket_path = optarg; return CLI_OK;
+    case 'p': cli->pool = optarg; return CLI_OK;
+    case 'j': cli->json = true; return CLI_OK;
+    case 't':
+        if (bytes_parse_duration(optarg, &cli->timeout_us) != NIGH_OK) {
+            *exit_code = cli_usage(cli, "--timeout '%s' is not a time such as 250ms or 3s", optarg);
+            return -1;
+        }
+        cli->timeout_given = true;
+        return CLI_OK;
+    case 'h':
+        print_help(cli);
+        *exit_code = CLI_OK;
+        return -1;
+    default:
+        /* cli_next_option has said what is wrong. */
+        *exit_code = CLI_USAGE;
+        return -1;
+    }
+}
+
+/* Names come from anywhere: what would move a cursor, or end the line, is written out. */
+static void print_error(const struct cli *cli, bool usage, const char *format, va_list arguments)
+{
+    char text[ERROR_BYTES], shown[ERROR_BYTES];
+
+    vsnprintf(text, sizeof text, format, arguments);
+    bytes_printable(text, strlen(text), shown, sizeof shown);
+    fprintf(stderr, "nigh %s: %s", cli->verb, shown);
+    if (usage) {
+        fprintf(stderr, "; try 'nigh %s --help'", cli->verb);
+    }
+    fputc('\n', stderr);
+}
+
+void cli_error(const struct cli *cli, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    print_error(cli, false, format, arguments);
+    va_end(arguments);
+}
+
+int cli_usage(const struct cli *cli, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    print_error(cli, true, format, arguments);
+    va_end(arguments);
+    return CLI_USAGE;
+}
+
+static int exit_code_of(nigh_status status)
+{
+    switch (status) {
+    case NIGH_OK: return CLI_OK;
+    case NIGH_INVALID: return CLI_USAGE;
+    case NIGH_NOT_FOUND: return CLI_NOT_FOUND;
+    case NIGH_UNREACHABLE:
+    case NIGH_NODE_LOST:
+    case NIGH_VERSION: return CLI_UNREACHABLE;
+    case NIGH_DENIED: return CLI_DENIED;
+    case NIGH_OUT_OF_MEMORY:
+    case NIGH_QUOTA:
+    case NIGH_LIMIT:
+    case NIGH_DISK: return CLI_FULL;
+    case NIGH_TIMEOUT: return CLI_TIMEOUT;
+    case NIGH_CORRUPT: return CLI_CORRUPT;
+    case NIGH_EXISTS: return CLI_EXISTS;
+    default: return CLI_FAILED;
+    }
+}
+
+int cli_failed(struct cli *cli, nigh_status status, const char *what)
+{
+    char detail[512] = "";
+
+    if (cli->client != NULL) {
+        nigh_client_error(cli->client, detail, sizeof detail);
+    }
+    cli_error(cli, "%s: %s", what, detail[0] != 0 ? detail : nigh_status_string(status));
+    return exit_code_of(status);
+}
+
+int cli_open(struct cli *cli, uint32_t flags)
+{
+    nigh_client_options options = {.struct_size = sizeof options,
+                                   .socket_path = cli->socket_path,
+                                   .pool = cli->pool,
+                                   .name = "nigh",
+                                   .flags = flags};
+    nigh_status status = nigh_client_open(&options, &cli->client);
+
+    if (status != NIGH_OK) {
+        cli->client = NULL;
+        cli_error(cli, "%s", nigh_open_error());
+    }
+    return exit_code_of(status);
+}
+
+int cli_parse_name(const struct cli *cli, const char *text, nigh_id *id, bool *is_name)
+{
+    *is_name = strncmp(text, "id:", 3) != 0;
+    if (!*is_name) {
+        if (bytes_parse_id(text + 3, id->bytes) != NIGH_OK) {
+            return cli_usage(cli, "'%s' is not id: and 40 hexadecimal digits", text);
+        }
+        return CLI_OK;
+    }
+    if (nigh_id_from_name(text, id) != NIGH_OK) {
+        return cli_usage(cli, "a name has 1 to 255 bytes");
+    }
+    return CLI_OK;
+}
+
+void cli_label(const nigh_object_info *info, char label[CLI_LABEL_BYTES])
+{
+    if (info->name[0] != 0) {
+        bytes_printable(info->name, strlen(info->name), label, CLI_LABEL_BYTES);
+        return;
+    }
+    memcpy(label, "id:", 3);
+    bytes_format_id(info->id.bytes, label + 3);
+}
+
+const char *cli_state_name(nigh_object_state state)
+{
+    switch (state) {
+    case NIGH_OBJECT_CREATED: return "created";
+    case NIGH_OBJECT_SEALED: return "sealed";
+    case NIGH_OBJECT_SPILLED: return "spilled";
+    case NIGH_OBJECT_DELETING: return "deleting";
+    }
+    return "unknown";
+}
+
+void cli_progress_start(struct cli_progress *progress, const struct cli *cli, const char *what,
+                        uint64_t total_bytes)
+{
+    *progress = (struct cli_progress){
+        .what = what, .total_bytes = total_bytes, .on = !cli->json && isatty(STDERR_FILENO) == 1};
+    progress->started_us = progress->shown_us = clock_now_us(&clock_monotonic);
+}
+
+void cli_progress_show(struct cli_progress *progress, uint64_t done_bytes)
+{
+    uint64_t now_us = clock_now_us(&clock_monotonic);
+    char done[BYTES_SIZE_TEXT], total[BYTES_SIZE_TEXT];
+
+    if (!progress->on || now_us - progress->started_us < PROGRESS_AFTER_US ||
+        now_us - progress->shown_us < PROGRESS_EVERY_US) {
+        return;
+    }
+    progress->shown_us = now_us;
+    bytes_format_size(done_bytes, done);
+    bytes_format_size(progress->total_bytes, total);
+    if (progress->total_bytes > 0) {
+        fprintf(stderr, "\r%s %s of %s (%d %%)\033[K", progress->what, done, total,
+                (int)((double)done_bytes * 100 / (double)progress->total_bytes));
+    } else {
+        fprintf(stderr, "\r%s %s\033[K", progress->what, done);
+    }
+}
+
+void cli_progress_end(struct cli_progress *progress)
+{
+    if (progress->on && progress->shown_us != progress->started_us) {
+        fputs("\r\033[K", stderr);
+    }
+}

@@ -1,0 +1,48 @@
+# bash completion of nigh: verbs, options, and names of objects of the running node.
+_nigh_names() {
+    local line
+    # The name is the last column; ids are offered where there is no name.
+    while IFS= read -r line; do
+        [[ $line == STATE* ]] || COMPREPLY+=("${line##* }")
+    done < <(nigh ls "${socket[@]}" -- "$1" 2>/dev/null)
+}
+
+_nigh() {
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]}
+    local common="--socket --pool --json --timeout --help" own='' i
+    local -a socket=()
+
+    COMPREPLY=()
+    if ((COMP_CWORD == 1)); then
+        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who top doctor bench help --help --version" -- "$current")
+        return
+    fi
+    for ((i = 2; i < COMP_CWORD - 1; i++)); do
+        [[ ${COMP_WORDS[i]} == --socket || ${COMP_WORDS[i]} == -s ]] && socket=(--socket "${COMP_WORDS[i + 1]}")
+    done
+    case $previous in
+    --socket | -s | --output | -o)
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        return
+        ;;
+    --pool | -p | --timeout | -t | --delay | -d) return ;;
+    esac
+    case $verb in
+    put) own="--meta --no-evict" ;;
+    get) own="--output --meta" ;;
+    ls) own="--ids" ;;
+    stat) own="--checksum" ;;
+    top) own="--once --delay" ;;
+    esac
+    if [[ $current == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$own $common" -- "$current")
+        return
+    fi
+    case $verb in
+    put) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+    get | stat | rm | pin | unpin | who) _nigh_names "$current" ;;
+    bench) mapfile -t COMPREPLY < <(compgen -W "objects" -- "$current") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who top doctor bench" -- "$current") ;;
+    esac
+}
+complete -F _nigh nigh

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nigh doctor: what of this machine keeps nigh from working, or from working well; each finding
+ * with its remedy. Reads, changes nothing. Exit code 1 when something keeps a node from working
+ * here.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "cli/cli.h"
+#include "cli/json.h"
+#include "memory/admission.h"
+
+#define NODE_DESCRIPTORS_WANTED 4096u
+#define HUGE_PAGE_BYTES         (UINT64_C(2) << 20)
+
+enum severity {
+    GOOD,
+    NOTE,
+    BAD
+};
+
+struct report {
+    struct cli *cli;
+    struct json json;
+    int bad;
+};
+
+static const char *const severity_names[] = {"ok", "note", "bad"};
+
+/* One finding: what was looked at, what was found, and the remedy ("" when there is nothing to do).
+ */
+static void find(struct report *report, enum severity severity, const char *subject,
+                 const char *remedy, const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+static void find(struct report *report, enum severity severity, const char *subject,
+                 const char *remedy, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    report->bad += severity == BAD ? 1 : 0;
+    if (report->cli->json) {
+        json_object_open(&report->json, NULL);
+        json_string(&report->json, "subject", subject);
+        json_string(&report->json, "severity", severity_names[severity]);
+        json_string(&report->json, "finding", text);
+        json_string(&report->json, "remedy", remedy);
+        json_object_close(&report->json);
+        return;
+    }
+    printf("%-5s %-12s %s\n", severity_names[severity], subject, text);
+    if (remedy[0] != 0) {
+        printf("%-18s -> %s\n", "", remedy);
+    }
+}
+
+static void look_at_node(struct report *report)
+{
+    nigh_client_options options = {.struct_size = sizeof options,
+                                   .socket_path = report->cli->socket_path,
+                                   .pool = report->cli->pool,
+                                   .name = "nigh doctor",
+                                   .flags = NIGH_OPEN_READ_ONLY};
+    nigh_node_stats stats;
+    char memory[BYTES_SIZE_TEXT], used[BYTES_SIZE_TEXT];
+
+    if (nigh_client_open(&options, &report->cli->client) != NIGH_OK) {
+        report->cli->client = NULL;
+        find(report, NOTE, "node", "start one: nighd --memory 1G, or name its socket with --socket",
+             "%s", nigh_open_error());
+        return;
+    }
+    if (nigh_stats(report->cli->client, &stats) != NIGH_OK) {
+        find(report, BAD, "node", "look at its log; stop and start it",
+             "it accepts clients but does not answer");
+        return;
+    }
+    bytes_format_size(stats.memory_bytes, memory);
+    bytes_format_size(stats.used_bytes, used);
+    find(report, stats.out_of_memory > 0 ? NOTE : GOOD, "node",
+         stats.out_of_memory > 0
+             ? "nigh who shows who holds memory; nighd --memory and --spill give room"
+             : "",
+         "answers; %s of %s used, %llu objects, %llu sessions, %llu requests refused for want of "
+         "memory",
+         used, memory, (unsigned long long)stats.objects, (unsigned long long)stats.sessions,
+         (unsigned long long)stats.out_of_memory);
+}
+
+static void look_at_memory(struct report *report, const struct admission_facts *facts)
+{
+    char available[BYTES_SIZE_TEXT], total[BYTES_SIZE_TEXT];
+
+    bytes_format_size(facts->memory_available_bytes, available);
+    bytes_format_size(facts->memory_total_bytes, total);
+    if (facts->memory_available_bytes < LIMIT_MEMORY_BYTES_MIN) {
+        find(report, BAD, "memory", "free memory: nighd reserves all of its memory at start",
+             "only %s of %s is available", available, total);
+    } else {
+        find(report, GOOD, "memory", "",
+             "%s of %s is available; nighd --memory may ask for less than that", available, total);
+    }
+    if (facts->commit_left_bytes != ADMISSION_NO_LIMIT) {
+        char left[BYTES_SIZE_TEXT];
+
+        bytes_format_size(facts->commit_left_bytes, left);
+        find(report, NOTE, "overcommit",
+             "sysctl vm.overcommit_memory=0, or raise vm.overcommit_ratio",
+             "vm.overcommit_memory is 2: %s may still be committed, and reserved address space "
+             "counts",
+             left);
+    }
+}
+
+static bool in_container(void)
+{
+    return access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0 ||
+           getenv("KUBERNETES_SERVICE_HOST") != NULL;
+}
+
+static void look_at_cgroup(struct report *report, const struct admission_facts *facts)
+{
+    const struct admission_cgroup *cgroup = &facts->cgroup;
+    char limit[BYTES_SIZE_TEXT], available[BYTES_SIZE_TEXT];
+
+    if (in_container()) {
+        find(report, NOTE, "container",
+             "share the socket's directory with the other containers; --ipc and /dev/shm sizes do "
+             "not matter to nigh",
+             "this looks like a container");
+    }
+    if (cgroup->version == 0) {
+        find(report, GOOD, "cgroup", "", "no memory controller limits this process");
+        return;
+    }
+    if (cgroup->limit_bytes == ADMISSION_NO_LIMIT) {
+        find(report, GOOD, "cgroup", "", "version %u, no memory limit", cgroup->version);
+        return;
+    }
+    bytes_format_size(cgroup->limit_bytes, limit);
+    bytes_format_size(cgroup->available_bytes, available);
+    find(report, cgroup->available_bytes < LIMIT_MEMORY_BYTES_MIN ? BAD : NOTE, "cgroup",
+         cgroup->version == 2
+             ? "raise memory.max (a container: its memory limit) above nighd --memory"
+             : "raise memory.limit_in_bytes (a container: its memory limit) above nighd --memory",
+         "version %u limits memory to %s, %s left (%s); objects count for who touches them first: "
+         "the node",
+         cgroup->version, limit, available, cgroup->folder);
+}
+
+static void look_at_huge_pages(struct report *report, const struct admission_facts *facts)
+{
+    uint64_t free_bytes = admission_huge_free_bytes(facts);
+    char text[BYTES_SIZE_TEXT];
+
+    bytes_format_size(free_bytes, text);
+    if (free_bytes == 0) {
+        find(report, NOTE, "huge pages",
+             "sysctl vm.nr_hugepages=N with N = memory / 2 MiB, before nighd starts (--huge auto "
+             "takes them)",
+             "none free: plain 4 KiB pages are used, which costs TLB misses in large objects");
+        return;
+    }
+    find(report, GOOD, "huge pages", "", "%s free in pages of 2 MiB (%llu pages)", text,
+         (unsigned long long)(free_bytes / HUGE_PAGE_BYTES));
+}
+
+static void look_at_limits(struct report *report, const struct admission_facts *facts)
+{
+    struct rlimit files;
+    char text[BYTES_SIZE_TEXT];
+
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max < NODE_DESCRIPTORS_WANTED) {
+        find(report, NOTE, "descriptors", "ulimit -Hn 65536, or LimitNOFILE=65536 in the unit",
+             "the hard limit is %llu; nighd needs two an extent and four a session",
+             (unsigned long long)files.rlim_max);
+    } else {
+        find(report, GOOD, "descriptors", "", "the hard limit is %llu",
+             (unsigned long long)files.rlim_max);
+    }
+    bytes_format_size(facts->locked_limit_bytes, text);
+    if (facts->locked_limit_bytes != ADMISSION_NO_LIMIT &&
+        facts->locked_limit_bytes < (UINT64_C(64) << 20)) {
+        find(report, NOTE, "memlock", "ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit",
+             "%s may be locked: enough on one machine; registering memory with a network card "
+             "needs all of it",
+             text);
+    } else {
+        find(report, GOOD, "memlock", "", "%s",
+             facts->locked_limit_bytes == ADMISSION_NO_LIMIT ? "unlimited" : text);
+    }
+    if (facts->address_limit_bytes != ADMISSION_NO_LIMIT) {
+        bytes_format_size(facts->address_limit_bytes, text);
+        find(report, NOTE, "addresses", "ulimit -v unlimited",
+             "RLIMIT_AS is %s; clients and nodes reserve address space far above the memory they "
+             "use",
+             text);
+    }
+}
+
+static void look_at_shm(struct report *report, const struct admission_facts *facts)
+{
+    char total[BYTES_SIZE_TEXT];
+
+    bytes_format_size(facts->shm_total_bytes, total);
+    find(report, GOOD, "/dev/shm", "", "%s%s: nigh's memory files do not count against it",
+         facts->shm_total_bytes == 0 ? "absent" : "has ", facts->shm_total_bytes == 0 ? "" : total);
+}
+
+static void look_at_cores(struct report *report)
+{
+    cpu_set_t set;
+    int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+
+    if (cores < 2) {
+        find(report, NOTE, "cores",
+             "give nigh a second core, or run nighd --spin-us 0 (the default on one core)",
+             "this process may use one core: a waiting client and a lane take turns on it");
+    } else {
+        find(report, GOOD, "cores", "", "%d; one lane for two cores by default", cores);
+    }
+}
+
+static void look_at_swap(struct report *report)
+{
+    char line[256];
+    FILE *file = fopen("/proc/swaps", "re");
+    int lines = 0;
+
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        lines++;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    if (lines > 1) {
+        find(report, NOTE, "swap", "swapoff -a, or a cgroup with memory.swap.max=0 for nighd",
+             "swap is on: cold objects may be swapped out, and a get of one then waits for the "
+             "disk");
+    } else {
+        find(report, GOOD, "swap", "", "off");
+    }
+}
+
+int cli_doctor(struct cli *cli, int argc, char **argv)
+{
+    static const struct option options[] = {CLI_COMMON_OPTIONS, {0}};
+    static struct admission_facts facts;
+    struct report report = {.cli = cli};
+    int option, exit_code = CLI_OK;
+
+    while ((option = cli_next_option(cli, argc, argv, ":" CLI_COMMON_SHORT, options)) != -1) {
+        if (cli_common_option(cli, option, &exit_code) != CLI_OK) {
+            return exit_code;
+        }
+    }
+    if (argc > optind) {
+        return cli_usage(cli, "doctor takes no argument");
+    }
+    if (admission_read("", &facts) != NIGH_OK) {
+        cli_error(cli, "cannot read /proc: is it mounted?");
+        return CLI_FAILED;
+    }
+    if (cli->json) {
+        json_array_open(&report.json, NULL);
+    }
+    look_at_node(&report);
+    look_at_memory(&report, &facts);
+    look_at_cgroup(&report, &facts);
+    look_at_huge_pages(&report, &facts);
+    look_at_limits(&report, &facts);
+    look_at_shm(&report, &facts);
+    look_at_cores(&report);
+    look_at_swap(&report);
+    if (cli->json) {
+        json_array_close(&report.json);
+    }
+    return report.bad > 0 ? CLI_FAILED : CLI_OK;
+}

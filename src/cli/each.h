@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verbs that do one thing to each NAME: parses the names, opens the client, runs `act` for each,
+ * keeps the first failure's code. */
+#ifndef CLI_EACH_H
+#define CLI_EACH_H
+
+#include "cli/cli.h"
+#include "cli/json.h"
+
+/* Acts on one name; returns an exit code, having said what failed. `json` is an open array when
+ * cli->json is set. */
+typedef int (*cli_act)(struct cli *cli, const char *name, const nigh_id *id, struct json *json);
+
+/* For a verb whose options have been taken: argv[optind ..] are the names. */
+int cli_each(struct cli *cli, int argc, char **argv, uint32_t open_flags, cli_act act);
+
+/* The same for a verb that has common options only. */
+int cli_each_plain(struct cli *cli, int argc, char **argv, uint32_t open_flags, cli_act act);
+
+/* An array element {"name": ..., "status": ...} when cli->json is set. */
+void cli_each_report(struct cli *cli, struct json *json, const char *name, nigh_status status);
+
+#endif

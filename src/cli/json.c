@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The JSON writer: see json.h. */
+#include "cli/json.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/check.h"
+
+/* Bytes of the UTF-8 sequence at `text`, or 0 when it is not one. */
+static size_t utf8_length(const unsigned char *text)
+{
+    size_t length = text[0] < 0x80                      ? 1
+                    : text[0] >= 0xc2 && text[0] < 0xe0 ? 2
+                    : text[0] >= 0xe0 && text[0] < 0xf0 ? 3
+                    : text[0] >= 0xf0 && text[0] < 0xf5 ? 4
+                                                        : 0;
+
+    for (size_t i = 1; i < length; i++) {
+        if ((text[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    if ((text[0] == 0xe0 && length == 3 && text[1] < 0xa0) ||
+        (text[0] == 0xed && length == 3 && text[1] > 0x9f) ||
+        (text[0] == 0xf0 && length == 4 && text[1] < 0x90) ||
+        (text[0] == 0xf4 && length == 4 && text[1] > 0x8f)) {
+        return 0;
+    }
+    return length;
+}
+
+static void put_text(const char *value)
+{
+    const unsigned char *text = (const unsigned char *)value;
+
+    putchar('"');
+    while (*text != 0) {
+        size_t length = utf8_length(text);
+
+        if (*text == '"' || *text == '\\') {
+            printf("\\%c", *text);
+        } else if (*text < 0x20 || *text == 0x7f) {
+            printf("\\u%04x", *text);
+        } else if (length == 0) {
+            fputs("\\ufffd", stdout);
+        } else {
+            fwrite(text, 1, length, stdout);
+        }
+        text += length == 0 ? 1 : length;
+    }
+    putchar('"');
+}
+
+/* Comma, line and key before a value. */
+static void begin_value(struct json *json, const char *key)
+{
+    if (json->depth > 0) {
+        if (!json->first[json->depth - 1]) {
+            putchar(',');
+        }
+        json->first[json->depth - 1] = false;
+        putchar('\n');
+        for (int i = 0; i < json->depth; i++) {
+            fputs("  ", stdout);
+        }
+    }
+    if (key != NULL) {
+        put_text(key);
+        fputs(": ", stdout);
+    }
+}
+
+static void open_level(struct json *json, const char *key, char bracket)
+{
+    NIGH_ASSERT(json->depth < JSON_DEPTH_MAX);
+    begin_value(json, key);
+    putchar(bracket);
+    json->first[json->depth++] = true;
+}
+
+static void close_level(struct json *json, char bracket)
+{
+    NIGH_ASSERT(json->depth > 0);
+    json->depth--;
+    if (!json->first[json->depth]) {
+        putchar('\n');
+        for (int i = 0; i < json->depth; i++) {
+            fputs("  ", stdout);
+        }
+    }
+    putchar(bracket);
+    if (json->depth == 0) {
+        putchar('\n');
+    }
+}
+
+void json_object_open(struct json *json, const char *key)
+{
+    open_level(json, key, '{');
+}
+
+void json_object_close(struct json *json)
+{
+    close_level(json, '}');
+}
+
+void json_array_open(struct json *json, const char *key)
+{
+    open_level(json, key, '[');
+}
+
+void json_array_close(struct json *json)
+{
+    close_level(json, ']');
+}
+
+void json_string(struct json *json, const char *key, const char *value)
+{
+    begin_value(json, key);
+    put_text(value);
+}
+
+void json_u64(struct json *json, const char *key, uint64_t value)
+{
+    begin_value(json, key);
+    printf("%" PRIu64, value);
+}
+
+void json_i64(struct json *json, const char *key, int64_t value)
+{
+    begin_value(json, key);
+    printf("%" PRId64, value);
+}
+
+void json_double(struct json *json, const char *key, double value)
+{
+    begin_value(json, key);
+    printf("%.6g", value);
+}
+
+void json_bool(struct json *json, const char *key, bool value)
+{
+    begin_value(json, key);
+    fputs(value ? "true" : "false", stdout);
+}

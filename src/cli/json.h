@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes JSON to standard output as it goes: no tree, no memory. Names and strings are escaped;
+ * bytes that are not UTF-8 come out as U+FFFD, so that the output always parses. Numbers are
+ * integers or finite doubles.
+ */
+#ifndef CLI_JSON_H
+#define CLI_JSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define JSON_DEPTH_MAX 8
+
+struct json {
+    int depth;
+    bool first[JSON_DEPTH_MAX];
+};
+
+/* key is NULL inside an array and at the top. */
+void json_object_open(struct json *json, const char *key);
+void json_object_close(struct json *json);
+void json_array_open(struct json *json, const char *key);
+void json_array_close(struct json *json);
+void json_string(struct json *json, const char *key, const char *value);
+void json_u64(struct json *json, const char *key, uint64_t value);
+void json_i64(struct json *json, const char *key, int64_t value);
+void json_double(struct json *json, const char *key, double value);
+void json_bool(struct json *json, const char *key, bool value);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nigh: finds the verb and runs it. The table below is the whole of the command line. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+const struct cli_verb cli_verbs[] = {
+    {"put", "NAME FILE|-", "Put a file, or standard input, as an object.",
+     "  -m, --meta TEXT      user metadata kept with the object\n"
+     "      --no-evict       fail rather than evict others\n",
+     cli_put},
+    {"get", "NAME [-o FILE]", "Write an object to a file, or to standard output.",
+     "  -o, --output FILE    write there (complete or not at all)\n"
+     "  -m, --meta           write the user metadata instead of the data\n",
+     cli_get},
+    {"ls", "[PREFIX]", "List the objects of the pool.",
+     "  -i, --ids            show ids even where there are names\n", cli_ls},
+    {"stat", "NAME...", "Show what is known of objects.",
+     "  -c, --checksum       also the CRC32C of the data\n", cli_stat},
+    {"rm", "NAME...", "Delete objects.", "", cli_rm},
+    {"pin", "NAME...", "Keep objects from eviction until unpinned.", "", cli_pin},
+    {"unpin", "NAME...", "Let objects be evicted again.", "", cli_unpin},
+    {"who", "[NAME]",
+     "Show which processes hold an object (or the pool), and why it cannot be evicted.", "",
+     cli_who},
+    {"top", "", "Watch the node live.",
+     "  -1, --once           print once and exit\n"
+     "  -d, --delay TIME     time between pictures (default 1s)\n",
+     cli_top},
+    {"doctor", "", "Look for what keeps nigh from working well here, with remedies.", "",
+     cli_doctor},
+    {"bench", "objects", "Measure puts and gets of the running node from this process.", "",
+     cli_bench},
+    {"help", "[VERB]", "Show help.", "", cli_help},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static void print_verbs(FILE *file)
+{
+    fputs("usage: nigh VERB [OPTION...] [ARGUMENT...]\n\nObjects that the processes of a machine "
+          "share in place.\n\n",
+          file);
+    for (const struct cli_verb *verb = cli_verbs; verb->name != NULL; verb++) {
+        fprintf(file, "  %-7s %-18s %s\n", verb->name, verb->arguments, verb->summary);
+    }
+    fputs("\nEvery verb takes --socket PATH, --pool POOL, --json, --timeout TIME, --help. Exit "
+          "codes: 0 done, 1 failed,\n"
+          "2 wrong usage, 3 not found, 4 no node, 5 denied, 6 full, 7 timeout, 8 corrupt, 9 "
+          "exists. See nigh(1).\n",
+          file);
+}
+
+int cli_help(struct cli *cli, int argc, char **argv)
+{
+    if (argc < 2 || argv[1][0] == '-') {
+        print_verbs(stdout);
+        return CLI_OK;
+    }
+    for (const struct cli_verb *verb = cli_verbs; verb->name != NULL; verb++) {
+        if (strcmp(verb->name, argv[1]) == 0) {
+            int exit_code = CLI_OK;
+
+            cli->verb = verb->name;
+            cli_common_option(cli, 'h', &exit_code);
+            return exit_code;
+        }
+    }
+    return cli_usage(cli, "no verb '%s'", argv[1]);
+}
+
+/* Standard output may be a full disk or a closed pipe: a result that was not written is a failure.
+ */
+static int flush_output(const struct cli *cli, int exit_code)
+{
+    if ((fflush(stdout) != 0 || ferror(stdout)) && exit_code == CLI_OK) {
+        cli_error(cli, "cannot write standard output");
+        return CLI_FAILED;
+    }
+    return exit_code;
+}
+
+/*
+ * A standard descriptor that is closed would become the next file that is opened, and an object
+ * would be written to the node's socket. It becomes one that fails instead.
+ */
+static bool fill_standard_descriptors(void)
+{
+    for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 &&
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct cli cli = {.verb = "help", .timeout_us = 0};
+
+    if (!fill_standard_descriptors()) {
+        return CLI_FAILED;
+    }
+    if (argc < 2) {
+        print_verbs(stderr);
+        return CLI_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_verbs(stdout);
+        return flush_output(&cli, CLI_OK);
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("nigh " NIGH_VERSION_STRING);
+        return flush_output(&cli, CLI_OK);
+    }
+    for (const struct cli_verb *verb = cli_verbs; verb->name != NULL; verb++) {
+        if (strcmp(verb->name, argv[1]) == 0) {
+            int exit_code;
+
+            cli.verb = verb->name;
+            argv[1] = argv[0];
+            exit_code = verb->run(&cli, argc - 1, argv + 1);
+            nigh_client_close(cli.client);
+            return flush_output(&cli, exit_code);
+        }
+    }
+    fprintf(stderr, "nigh: no verb '%s'; 'nigh --help' lists them\n", argv[1]);
+    return CLI_USAGE;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nigh rm: deletes objects; one in use goes at its last release, and rm says so. */
+#include "cli/each.h"
+
+static int delete_one(struct cli *cli, const char *name, const nigh_id *id, struct json *json)
+{
+    nigh_status status = NIGH_OK;
+    nigh_status all = nigh_delete(cli->client, id, 1, &status);
+
+    cli_each_report(cli, json, name, all == NIGH_OK ? status : all);
+    if (all != NIGH_OK) {
+        return cli_failed(cli, all, name);
+    }
+    if (status == NIGH_IN_USE) {
+        cli_error(cli, "%s: in use; its memory is freed at the last release (nigh who shows whose)",
+                  name);
+    }
+    return CLI_OK;
+}
+
+int cli_rm(struct cli *cli, int argc, char **argv)
+{
+    return cli_each_plain(cli, argc, argv, 0, delete_one);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nigh top: the node's numbers and who holds memory, again and again until interrupted. */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/json.h"
+
+enum {
+    HOLDERS_SHOWN = 12
+};
+
+static void print_json(const nigh_node_stats *stats)
+{
+    struct json json = {0};
+
+    json_object_open(&json, NULL);
+#define PRINT_FIELD(name, text) json_u64(&json, #name, stats->name);
+    NIGH_NODE_STATS_TABLE(PRINT_FIELD)
+#undef PRINT_FIELD
+    json_object_close(&json);
+}
+
+static double rate(uint64_t now, uint64_t before, uint64_t elapsed_us)
+{
+    return elapsed_us == 0 ? 0 : (double)(now - before) * 1e6 / (double)elapsed_us;
+}
+
+static void print_memory(const nigh_node_stats *now)
+{
+    char memory[BYTES_SIZE_TEXT], used[BYTES_SIZE_TEXT], leased[BYTES_SIZE_TEXT],
+        unsealed[BYTES_SIZE_TEXT];
+    char disk[BYTES_SIZE_TEXT];
+
+    bytes_format_size(now->memory_bytes, memory);
+    bytes_format_size(now->used_bytes, used);
+    bytes_format_size(now->leased_bytes, leased);
+    bytes_format_size(now->unsealed_bytes, unsealed);
+    bytes_format_size(now->spilled_bytes, disk);
+    printf("memory    %s of %s used (%.0f %%), %s leased, %s unsealed, %s on disk\n", used, memory,
+           now->memory_bytes == 0 ? 0.0 : (double)now->used_bytes * 100 / (double)now->memory_bytes,
+           leased, unsealed, disk);
+    printf("objects   %llu sealed, %llu unsealed, %llu spilled, %llu deleting\n",
+           (unsigned long long)now->objects, (unsigned long long)now->objects_unsealed,
+           (unsigned long long)now->objects_spilled, (unsigned long long)now->objects_deleting);
+    printf("sessions  %llu attached, %llu died, %llu expelled, %llu operations wait\n",
+           (unsigned long long)now->sessions, (unsigned long long)now->sessions_died,
+           (unsigned long long)now->expelled, (unsigned long long)now->waiting);
+}
+
+static void print_text(const nigh_node_stats *now, const nigh_node_stats *before,
+                       uint64_t elapsed_us)
+{
+    print_memory(now);
+    printf("a second  %.0f seals, %.0f hints of reads, %.0f gets asked, %.0f deletes, %.0f "
+           "evictions, %.0f spills, %.0f reads back\n",
+           rate(now->seals, before->seals, elapsed_us), rate(now->hints, before->hints, elapsed_us),
+           rate(now->gets_asked, before->gets_asked, elapsed_us),
+           rate(now->deletes, before->deletes, elapsed_us),
+           rate(now->evictions, before->evictions, elapsed_us),
+           rate(now->spills, before->spills, elapsed_us),
+           rate(now->unspills, before->unspills, elapsed_us));
+    printf("trouble   %llu out of memory, %llu disk failures, %llu events lost\n",
+           (unsigned long long)now->out_of_memory, (unsigned long long)now->spill_failures,
+           (unsigned long long)now->events_lost);
+}
+
+static void print_holders(struct cli *cli)
+{
+    nigh_holder holders[HOLDERS_SHOWN];
+    size_t count = 0;
+
+    if (nigh_holders(cli->client, holders, HOLDERS_SHOWN, &count) != NIGH_OK || count == 0) {
+        return;
+    }
+    printf("\n%8s %8s %8s %10s  %s\n", "PID", "UID", "HOLDS", "BYTES", "NAME");
+    for (size_t i = 0; i < count && i < HOLDERS_SHOWN; i++) {
+        char size[BYTES_SIZE_TEXT], name[4 * sizeof holders[i].name];
+
+        bytes_format_size(holders[i].size_bytes, size);
+        bytes_printable(holders[i].name, strnlen(holders[i].name, sizeof holders[i].name), name,
+                        sizeof name);
+        printf("%8d %8u %8llu %10s  %s\n", holders[i].pid, holders[i].uid,
+               (unsigned long long)holders[i].views, size, name);
+    }
+}
+
+static int watch(struct cli *cli, bool once, uint64_t delay_us)
+{
+    nigh_node_stats before = {0}, now;
+    uint64_t before_us = 0;
+    bool screen = !once && !cli->json && isatty(STDOUT_FILENO) == 1;
+
+    for (;;) {
+        nigh_status status = nigh_stats(cli->client, &now);
+        uint64_t now_us = clock_now_us(&clock_monotonic);
+
+        if (status != NIGH_OK) {
+            return cli_failed(cli, status, "cannot ask the node");
+        }
+        if (cli->json) {
+            print_json(&now);
+        } else {
+            if (screen) {
+                fputs("\033[H\033[2J", stdout);
+            }
+            print_text(&now, before_us == 0 ? &now : &before, now_us - before_us);
+            print_holders(cli);
+        }
+        if (once || fflush(stdout) != 0) {
+            return CLI_OK;
+        }
+        before = now;
+        before_us = now_us;
+        poll(NULL, 0, (int)(delay_us / 1000));
+    }
+}
+
+int cli_top(struct cli *cli, int argc, char **argv)
+{
+    static const struct option options[] = {{"once", no_argument, NULL, '1'},
+                                            {"delay", required_argument, NULL, 'd'},
+                                            CLI_COMMON_OPTIONS,
+                                            {0}};
+    uint64_t delay_us = 1000000;
+    bool once = false;
+    int option, exit_code = CLI_OK;
+
+    while ((option = cli_next_option(cli, argc, argv, ":1d:" CLI_COMMON_SHORT, options)) != -1) {
+        if (option == '1') {
+            once = true;
+        } else if (option == 'd') {
+            if (bytes_parse_duration(optarg, &delay_us) != NIGH_OK || delay_us < 10000 ||
+                delay_us > 3600000000) {
+                return cli_usage(cli, "--delay '%s' is not a time from 10ms to 1h", optarg);
+            }
+        } else if (cli_common_option(cli, option, &exit_code) != CLI_OK) {
+            return exit_code;
+        }
+    }
+    if (argc > optind) {
+        return cli_usage(cli, "top takes no argument");
+    }
+    exit_code = cli_open(cli, NIGH_OPEN_READ_ONLY);
+    return exit_code != CLI_OK ? exit_code : watch(cli, once, delay_us);
+}

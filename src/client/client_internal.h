@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of libnigh share: the client and its lanes, the operation in the caller's memory,
+ * and the words of each file to the others.
+ *
+ * One mutex, client->lock, guards everything that is not marked as read without it; functions whose
+ * comment says "locked" want it held. Nothing here is ever touched by a forked child: each entry
+ * point asks client_check first (docs/client.md).
+ */
+#ifndef CLIENT_CLIENT_INTERNAL_H
+#define CLIENT_CLIENT_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/limits.h"
+#include "base/list.h"
+#include "memory/index.h"
+#include "memory/session.h"
+#include "nigh/nigh.h"
+
+#define CLIENT_TEXT_BYTES 512 /* of a sentence that explains a failure */
+
+/* ---- operations ----------------------------------------------------------- */
+
+struct client_op;
+
+/* Answers of op_kind.lane beside a lane's number. */
+#define OP_SKIP UINT32_MAX /* this step needs no submission */
+
+/* What an operation is made of. One step is one submission; all are called with the lock held. */
+struct op_kind {
+    uint32_t (*lane)(struct client_op *op, size_t step);
+    /* Fills *sqe (zeroed). False: the step has ended without being submitted. */
+    bool (*build)(struct client_op *op, size_t step, struct session_sqe *sqe);
+    /* A step's completion. True: the step goes on under a submission of its own (op_go_on). */
+    bool (*done)(struct client_op *op, size_t step, uint8_t opcode, const struct session_cqe *cqe);
+    /* All outputs of steps that have not ended get this status. May be NULL. */
+    void (*settle)(struct client_op *op, nigh_status status);
+    /* The last word before the end. True: the steps begin anew. May be NULL. */
+    bool (*finish)(struct client_op *op);
+    bool waits; /* may wait in the lane for something else than its turn */
+};
+
+#define OP_MAGIC UINT32_C(0x4e4f5031)
+
+#define OP_ASYNC    1u /* of a _start call: ends are told by the client's descriptor */
+#define OP_ENDING   2u /* being collected by client_lose */
+#define OP_TIMELESS 4u /* the step itself says how long it waits */
+
+/* The library's view of a nigh_op. */
+struct client_op {
+    uint32_t magic;
+    _Atomic int32_t
+        status; /* read without the lock; after it is stored the memory is the caller's */
+    struct nigh_client *client;
+    const struct op_kind *kind;
+    struct list_node queue; /* in client->feed, while some step has found no room */
+    size_t count;           /* steps */
+    size_t next;            /* first step not begun */
+    size_t ended;           /* steps that ended */
+    uint64_t deadline_us;   /* of waiting steps; UINT64_MAX: none */
+    int32_t result;         /* the first failure, or NIGH_OK */
+    uint32_t flags;         /* OP_* */
+    union {
+        struct { /* one submission, known from the start */
+            struct session_sqe sqe;
+            uint32_t lane;
+            uint32_t extra;
+            void *out;
+            void *copy; /* heap, freed at the end */
+            void *more;
+        } one;
+        struct { /* one submission to each lane */
+            uint64_t argument;
+            void *out;
+            void (*take)(struct nigh_client *client, uint32_t lane, const struct session_cqe *cqe,
+                         void *out);
+            uint32_t opcode;
+        } all;
+        struct {
+            const nigh_id *ids;
+            nigh_view *views;
+        } get;
+        struct {
+            const nigh_id *ids;
+            nigh_status *statuses;
+        } ids;
+        struct {
+            nigh_put_item *items;
+        } put;
+        struct {
+            uint64_t size_bytes;
+            uint64_t *freed_bytes;
+            uint64_t freed;
+            uint64_t freed_before;
+            uint32_t pass;
+        } evict;
+    } u;
+};
+
+_Static_assert(sizeof(struct client_op) <= sizeof(nigh_op), "an op fits the caller's memory");
+_Static_assert(_Alignof(struct client_op) <= _Alignof(nigh_op), "an op is aligned");
+
+/* ---- the client ----------------------------------------------------------- */
+
+/* A place of the pending table: what a cookie stands for. */
+struct client_pending {
+    struct client_op *op; /* NULL: nobody waits (any more) */
+    size_t step;
+    uint32_t sequence; /* of the cookie: a late or forged completion does not match */
+    uint16_t next_free;
+    uint8_t opcode;
+    bool used;
+    bool waits;
+    bool cancel_wanted; /* given up; the lane has not been told yet */
+    bool asks_lease;    /* a LEASE, or a SEAL that renews one */
+    bool leased;        /* a SEAL of leased bytes, at: */
+    uint64_t offset;
+};
+
+/* A slab of a lane from which small objects are cut. */
+struct client_lease {
+    uint64_t offset;
+    uint64_t bytes;   /* 0: no lease */
+    uint64_t used;    /* cut off so far */
+    uint32_t writers; /* cut off and neither sealed nor given up */
+    uint32_t sealing; /* their SEAL is under way */
+    uint32_t holes;   /* given up, or refused: they go back with the rest */
+    bool retired;     /* nothing more is cut; closed with its last writer */
+};
+
+/* What the client keeps of one lane. */
+struct client_lane {
+    struct session_lane *shared;
+    _Atomic uint32_t *ready;
+    int doorbell;
+    uint32_t sq_tail;
+    _Atomic uint32_t cq_head;    /* written locked, read by spinning threads */
+    _Atomic uint32_t event_head; /* likewise */
+    uint16_t free_head;          /* of pending */
+    uint32_t in_flight;          /* places of pending in use */
+    uint32_t waiting_in_flight;
+    uint32_t cancels_wanted;
+    struct client_lease leases[LIMIT_LEASES_A_SESSION];
+    uint32_t lease_current;
+    uint64_t lease_want;       /* bytes the next one should have */
+    bool lease_asked;          /* one is on its way */
+    uint64_t lease_refused_us; /* when one was last refused */
+    ino_t index_inode;
+    struct client_pending pending[LIMIT_RING_ENTRIES];
+};
+
+enum client_state {
+    CLIENT_ATTACHED,
+    CLIENT_LOST, /* the node is gone; the session may be resumed */
+    CLIENT_DEAD  /* nothing will come back */
+};
+
+/* Words of the guard page, which fork hands to a child as zeroes. */
+#define GUARD_CHILD 0u
+#define GUARD_ALIVE 1u
+#define GUARD_DEAD  2u
+
+struct client_guard {
+    _Atomic uint32_t word;
+};
+
+struct client_pins;
+
+struct nigh_client {
+    /* Read by every call, written at open only. */
+    struct client_guard *guard;
+    struct session_front *front;
+    uint64_t serial; /* tells clients of a process apart, for ever */
+    uint8_t *read_arena;
+    uint8_t *write_arena; /* NULL: may not write */
+    uint64_t arena_bytes;
+    uint64_t extent_bytes;
+    uint32_t extent_shift;
+    uint32_t lanes;
+    uint32_t spin_us;
+    struct pin_chunk *chunks;
+    struct client_pins *pins;
+    struct session_node_page *node_page;
+    void *memory; /* the session's */
+    uint64_t memory_bytes;
+    struct index indexes[LIMIT_LANES];
+    uint64_t index_bytes[LIMIT_LANES];
+    struct client_lane *lane;
+    bool may_write;
+    const struct session_driver *driver;
+    struct session_driver driver_copy;
+
+    /* Which extents are mapped where: set locked, read by anyone (acquire). */
+    /* How many extents are mapped in a row from each one on: an object of many asks one word. */
+    _Atomic uint16_t read_mapped[LIMIT_EXTENTS];
+    _Atomic uint16_t write_mapped[LIMIT_EXTENTS];
+
+    _Atomic int32_t why;         /* of CLIENT_DEAD */
+    _Atomic uint64_t busy_lanes; /* lanes with places of pending in use; written locked */
+    _Atomic uint32_t state;      /* enum client_state; written locked */
+
+    pthread_mutex_t lock;
+    uint64_t touched_lanes; /* submitted to since the last flush */
+    struct list feed;       /* ops with steps that found no room */
+    int socket_fd;
+    int poll_fd;          /* nigh_client_fd: an epoll of the socket and the bell */
+    int bell_fd;          /* eventfd: readable when an armed application has to look */
+    int lead_fd;          /* eventfd: wakes the thread that sleeps on the socket */
+    _Atomic bool leading; /* a thread sleeps on the socket for all; written locked */
+    bool armed;
+    bool subscribed;
+    bool events_missed; /* a restart of the node swallowed some */
+    uint32_t subscribe_flags;
+    uint32_t event_lane; /* where the next look for events begins */
+    uint64_t socket_seen_us;
+    uint64_t ends;      /* ops that ended, ever */
+    uint32_t holds;     /* client_hold under way */
+    int32_t lose_later; /* what was found out meanwhile */
+    uint8_t token[16];
+    uint64_t session;
+    uint32_t slot;
+    ino_t memory_inode;
+    uint32_t node_incarnation;
+    char socket_path[LIMIT_SOCKET_PATH_BYTES + 1]; /* "": cannot be resumed */
+    char pool[LIMIT_POOL_NAME_BYTES + 1];
+    char name[LIMIT_CLIENT_NAME_BYTES + 1];
+    uint64_t open_timeout_us;
+    uint32_t hello_flags;
+    char bye[192]; /* the sentence of the node's last message */
+
+    pthread_mutex_t reply_lock; /* the reply areas have one reader at a time; taken before lock */
+};
+
+/* ---- client.c ------------------------------------------------------------- */
+
+/* The answer of client_check when something is the matter. */
+nigh_status client_check_slow(const nigh_client *client);
+
+/* What the node gives as the reason of a session's end; NIGH_PROTOCOL: it can be none. */
+nigh_status client_end_status(int32_t said);
+
+/* First in every entry point: NIGH_OK unless this is a forked child or the client's end has come.
+ */
+static inline nigh_status client_check(const nigh_client *client)
+{
+    if (unlikely(client == NULL)) {
+        return NIGH_INVALID;
+    }
+    if (likely(atomic_load_explicit(&client->guard->word, memory_order_relaxed) == GUARD_ALIVE) &&
+        likely(shared_load_relaxed(&client->front->ended) == 0)) {
+        return NIGH_OK;
+    }
+    return client_check_slow(client);
+}
+
+/* The lane that an id belongs to. */
+static inline uint32_t client_lane_of(const nigh_client *client, const nigh_id *id)
+{
+    return index_hash_lane(hash_id20(id->bytes), client->lanes);
+}
+
+void client_lock(nigh_client *client);
+void client_unlock(nigh_client *client);
+
+/* Makes the descriptor readable, once, if the application has armed it. Locked. */
+void client_ring_bell(nigh_client *client);
+
+/* Ends every pending op with `status`. Locked. With NIGH_NODE_LOST the session may be resumed. */
+void client_lose(nigh_client *client, nigh_status status);
+
+/*
+ * While ops are stepped through, the client's end is put off: a step may ask the socket for an
+ * extent and find it gone, and must not find its own op ended under its hands. Locked.
+ */
+void client_hold(nigh_client *client);
+void client_let_go(nigh_client *client);
+
+/* ---- error.c -------------------------------------------------------------- */
+
+/* The sentence for nigh_open_error. */
+__attribute__((format(printf, 1, 2))) void error_set_open(const char *format, ...);
+
+/* Remembers a failure of the calling thread for nigh_client_error; returns `status`. */
+__attribute__((format(printf, 3, 4))) nigh_status error_set(nigh_client *client, nigh_status status,
+                                                            const char *format, ...);
+
+/* The same from below the call that will return the status: its error_note leaves the sentence. */
+__attribute__((format(printf, 3, 4))) nigh_status
+error_explain(nigh_client *client, nigh_status status, const char *format, ...);
+
+/* Remembers an ordinary failure (the table's sentence will do); returns `status`. */
+nigh_status error_note(nigh_client *client, nigh_status status);
+
+/* ---- attach.c ------------------------------------------------------------- */
+
+/* What came with a welcome; descriptors are -1 when absent. */
+struct attach_answer {
+    struct session_welcome welcome;
+    int fds[SESSION_WELCOME_FDS(LIMIT_LANES)];
+    size_t fd_count;
+};
+
+/*
+ * Connects to `path`. NIGH_UNREACHABLE, NIGH_DENIED, NIGH_TIMEOUT, NIGH_NO_RESOURCES; `text`
+ * (CLIENT_TEXT_BYTES) says why.
+ */
+nigh_status attach_connect(const char *path, uint64_t timeout_us, int *socket_fd, char *text);
+
+/* Says hello and takes the welcome; a refusal is the node's status and sentence. */
+nigh_status attach_hello(int socket_fd, const struct session_hello *hello, uint64_t timeout_us,
+                         struct attach_answer *answer, char *text);
+void attach_answer_fini(struct attach_answer *answer);
+
+/* Checks and maps what a first welcome brought. On failure the caller destroys the client. */
+nigh_status attach_map(nigh_client *client, struct attach_answer *answer, char *text);
+
+/* Fills the hello of this client. */
+void attach_fill_hello(const nigh_client *client, struct session_hello *hello);
+
+/* ---- resume.c ------------------------------------------------------------- */
+
+/* NIGH_OK when the node can be asked; resumes a lost session first. Locked. */
+nigh_status resume_ensure(nigh_client *client);
+
+/* ---- socket.c ------------------------------------------------------------- */
+
+/* Tells the node that the session is over for good. Locked. */
+void socket_say_bye(nigh_client *client);
+
+/* Takes in what the node sent (pokes, bye, end of file), without waiting. Locked. */
+void socket_take_in(nigh_client *client);
+
+/* The same, but not more often than once a millisecond: for threads that only poll. Locked. */
+void socket_take_in_now_and_then(nigh_client *client);
+
+/* Asks for extents first .. first + n - 1 (n at most LIMIT_PREFAULT_BATCH); fds[i] is -1 or the
+ * caller's, statuses[i] what the node said. Locked. */
+nigh_status socket_ask_extents(nigh_client *client, uint32_t first, uint32_t n, bool writable,
+                               int *fds, nigh_status *statuses);
+
+/* ---- extents.c ------------------------------------------------------------ */
+
+/* Makes [offset, offset + bytes) of the read or write window usable. Not locked / locked. */
+nigh_status extents_map(nigh_client *client, uint64_t offset, uint64_t bytes, bool writable);
+nigh_status extents_map_locked(nigh_client *client, uint64_t offset, uint64_t bytes, bool writable);
+
+/* Maps, and touches, up to `bytes` of extents that this uid may write already. */
+void extents_prefault(nigh_client *client, uint64_t bytes);
+void extents_unmap(nigh_client *client);
+
+/* Whether all of [offset, offset + bytes) is mapped; bytes is not 0. */
+static inline bool extents_are_mapped(const nigh_client *client, const _Atomic uint16_t *mapped,
+                                      uint64_t offset, uint64_t bytes)
+{
+    uint64_t first = offset >> client->extent_shift;
+    uint64_t last = (offset + (bytes - 1)) >> client->extent_shift;
+
+    return likely(offset < client->arena_bytes && bytes - 1 < client->arena_bytes) &&
+           likely(last - first < atomic_load_explicit(&mapped[first], memory_order_acquire));
+}
+
+static inline bool extents_readable(const nigh_client *client, uint64_t offset, uint64_t bytes)
+{
+    return extents_are_mapped(client, client->read_mapped, offset, bytes);
+}
+
+static inline bool extents_writable(const nigh_client *client, uint64_t offset, uint64_t bytes)
+{
+    return extents_are_mapped(client, client->write_mapped, offset, bytes);
+}
+
+/* ---- ring.c --------------------------------------------------------------- */
+
+/* All locked. */
+bool ring_has_room(const nigh_client *client, uint32_t lane, bool waits);
+void ring_submit(nigh_client *client, uint32_t lane, struct client_op *op, size_t step, bool waits,
+                 struct session_sqe *sqe);
+/* Tells the lanes submitted to. */
+void ring_flush(nigh_client *client);
+/* Takes in completions, feeds what found no room; *self's own end is not told to itself. */
+void ring_take_in(nigh_client *client, const struct client_op *self);
+/* Gives up what *op has in the lanes; its memory is not looked at again. */
+void ring_forget(nigh_client *client, struct client_op *op);
+/* Wakes threads that sleep, because an op of theirs may have ended. */
+void ring_tell(nigh_client *client);
+/* Forgets everything submitted: the session's rings begin anew. */
+void ring_reset(nigh_client *client);
+void ring_init_lane(struct client_lane *lane);
+
+/* Not locked: whether a lane has completions, or an event ring events, that nobody took. */
+bool ring_has_completions(const nigh_client *client);
+bool ring_has_events(const nigh_client *client);
+
+/* ---- wait.c --------------------------------------------------------------- */
+
+/*
+ * Waits until *op has ended (NULL: until there are events), at most until deadline_us. NIGH_OK,
+ * NIGH_TIMEOUT; for events also the status that ended the client. Not locked.
+ */
+nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadline_us);
+
+/* ---- op.c ----------------------------------------------------------------- */
+
+void op_init(struct client_op *op, nigh_client *client, const struct op_kind *kind, size_t count,
+             uint64_t deadline_us);
+
+/* Begins the steps; an error ends the op at once. Locked. */
+nigh_status op_begin(struct client_op *op);
+
+/* op_begin under the lock, as the end of every _start call. */
+nigh_status op_start(struct client_op *op);
+
+/* Runs an op to its end in the calling thread; deadline as NIGH_FOREVER unless it waits. */
+nigh_status op_run(struct client_op *op);
+
+/* The end of an op. Locked. */
+void op_end(struct client_op *op, nigh_status status);
+
+/* Submits what has room. Locked. */
+void op_feed(struct client_op *op);
+
+/* A step's completion. Locked. */
+void op_step_done(struct client_op *op, size_t step, uint8_t opcode, const struct session_cqe *cqe);
+
+/* Submits the next submission of a step from within op_kind.done. Locked. */
+void op_go_on(struct client_op *op, size_t step, uint32_t lane, bool waits,
+              struct session_sqe *sqe);
+
+/* Remembers a step's failure. */
+static inline void op_fail(struct client_op *op, nigh_status status)
+{
+    if (op->result == NIGH_OK) {
+        op->result = status;
+    }
+}
+
+/* Microseconds a lane may let this op wait from now on. */
+uint64_t op_remaining_us(const struct client_op *op);
+
+/* One submission, whose completion is copied to *cqe (may be NULL) when it is NIGH_OK. */
+void op_init_one(struct client_op *op, nigh_client *client, uint32_t lane,
+                 const struct session_sqe *sqe, struct session_cqe *cqe);
+
+/* The same of a submission that waits in the lane, at most timeout_us. */
+void op_init_wait(struct client_op *op, nigh_client *client, uint32_t lane,
+                  const struct session_sqe *sqe, struct session_cqe *cqe, uint64_t timeout_us);
+
+/* The deadline of a timeout that begins now. */
+uint64_t op_deadline_us(uint64_t timeout_us);
+
+/* One submission of an id, to its lane. */
+void op_init_id(struct client_op *op, nigh_client *client, enum session_op opcode,
+                const nigh_id *id, struct session_cqe *cqe);
+
+/* One submission to each lane; `take` (may be NULL) sees each completion that is NIGH_OK. */
+void op_init_all(struct client_op *op, nigh_client *client, enum session_op opcode,
+                 uint64_t argument,
+                 void (*take)(nigh_client *, uint32_t, const struct session_cqe *, void *),
+                 void *out);
+
+/* ---- lease.c -------------------------------------------------------------- */
+
+/* Cuts `bytes` off a lease of the lane: *offset. False: none has room. Locked. */
+bool lease_cut(nigh_client *client, uint32_t lane, uint64_t bytes, uint64_t *offset);
+/* What was cut off was submitted to be sealed; that has ended, well or not; it was given up.
+ * Locked.
+ */
+void lease_sealing(nigh_client *client, uint32_t lane, uint64_t offset);
+void lease_sealed(nigh_client *client, uint32_t lane, uint64_t offset, bool well);
+void lease_gave_up(nigh_client *client, uint32_t lane, uint64_t offset, uint64_t bytes);
+/* A completion brought a lease. Locked. */
+void lease_granted(nigh_client *client, uint32_t lane, uint64_t offset, uint64_t bytes);
+/* Whether an object of `bytes` should come from a lease. Locked. */
+bool lease_is_for(const nigh_client *client, uint32_t lane, uint64_t bytes);
+/* Lets a SEAL ask for the next lease when that is due. Locked. */
+void lease_renew(nigh_client *client, uint32_t lane, uint64_t bytes, struct session_sqe *sqe);
+/* Fills a LEASE submission; false: it was refused a moment ago, or is on its way. Locked. */
+bool lease_ask(nigh_client *client, uint32_t lane, bool no_evict, struct session_sqe *sqe);
+/* A LEASE, or a SEAL that asked for one, has ended. Locked. */
+void lease_answered(nigh_client *client, uint32_t lane, bool granted);
+/* No lease at all / none on its way: the first at open, the other when the rings begin anew. */
+void lease_reset(nigh_client *client);
+void lease_forget_asked(nigh_client *client);
+/* The node is another: in what it found of the leases there may be holes of objects that are gone.
+ */
+void lease_came_back(nigh_client *client);
+
+/* ---- put.c ---------------------------------------------------------------- */
+
+/* What a create wants, checked. */
+struct put_wish {
+    nigh_id id;
+    uint64_t data_size;
+    uint64_t bytes; /* in memory */
+    const void *meta;
+    const char *name;
+    uint32_t meta_size;
+    uint16_t name_size;
+    uint8_t flags; /* NIGH_CREATE_* */
+    uint32_t lane;
+    uint64_t timeout_us;
+};
+
+nigh_status put_check(nigh_client *client, const nigh_id *id, uint64_t data_size,
+                      const nigh_create_options *options, struct put_wish *wish);
+void put_fill_create(const struct put_wish *wish, uint64_t timeout_us, struct session_sqe *sqe);
+/* A SEAL of what a wish describes; `ref` of a created object, build_ns since a leased one was.
+ * Locked, because it may ask for the next lease. */
+void put_fill_seal(nigh_client *client, const struct put_wish *wish, uint64_t offset, uint64_t ref,
+                   bool leased, uint64_t build_ns, struct session_sqe *sqe);
+/* Copies metadata and name behind the data. */
+void put_copy_tail(const struct put_wish *wish, uint8_t *data);
+/* Memory of a wish: *offset, and leased or *ref. Waits; not locked. */
+bool put_cut(nigh_client *client, const struct put_wish *wish, bool may_ask, uint64_t *offset);
+nigh_status put_find_memory(nigh_client *client, const struct put_wish *wish, uint64_t *offset,
+                            uint64_t *ref, bool *leased);
+uint64_t put_now_ns(void);
+/* One SEAL, as put_fill_seal made it. */
+extern const struct op_kind seal_kind;
+
+/* ---- get.c ---------------------------------------------------------------- */
+
+/* Finds and pins without the lane; NULL when there is no hit. *word: to clear when done. */
+const struct index_entry *get_peek(nigh_client *client, const nigh_id *id,
+                                   enum index_answer *answer, _Atomic uint64_t **word,
+                                   uint32_t *number);
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sentences: why an open failed, and why the calling thread's last call did. A failure costs a few
+ * stores; whom memory is held by is asked only when somebody wants to read it.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "client/client_internal.h"
+#include "client/pins.h"
+
+#define ERROR_HOLDERS 3 /* as many as a sentence bears */
+
+/* In the heap: the thread-local memory of this library stands in what programs that dlopen it keep
+ * free, and is a few words. */
+static pthread_once_t error_once = PTHREAD_ONCE_INIT;
+static pthread_key_t error_key;
+static bool error_key_made;
+
+static void error_make_key(void)
+{
+    error_key_made = pthread_key_create(&error_key, free) == 0;
+}
+
+void error_set_open(const char *format, ...)
+{
+    va_list arguments;
+    char *text;
+
+    (void)pthread_once(&error_once, error_make_key);
+    if (!error_key_made) {
+        return;
+    }
+    text = pthread_getspecific(error_key);
+    if (text == NULL) {
+        text = malloc(CLIENT_TEXT_BYTES);
+        if (text == NULL || pthread_setspecific(error_key, text) != 0) {
+            free(text);
+            return;
+        }
+    }
+    va_start(arguments, format);
+    (void)vsnprintf(text, CLIENT_TEXT_BYTES, format, arguments);
+    va_end(arguments);
+}
+
+const char *nigh_open_error(void)
+{
+    const char *text = NULL;
+
+    (void)pthread_once(&error_once, error_make_key);
+    if (error_key_made) {
+        text = pthread_getspecific(error_key);
+    }
+    return text != NULL ? text : "";
+}
+
+static void error_write(nigh_client *client, nigh_status status, bool kept, const char *format,
+                        va_list arguments)
+{
+    struct pins_thread *thread = pins_thread_of(client);
+
+    if (thread != NULL) {
+        thread->error = status;
+        thread->error_wants_holders = false;
+        thread->error_kept = kept;
+        (void)vsnprintf(thread->error_text, sizeof(thread->error_text), format, arguments);
+    }
+}
+
+nigh_status error_set(nigh_client *client, nigh_status status, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    error_write(client, status, false, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+nigh_status error_explain(nigh_client *client, nigh_status status, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    error_write(client, status, true, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+nigh_status error_note(nigh_client *client, nigh_status status)
+{
+    struct pins_thread *thread;
+
+    /* A get that found nothing in time is no news, and must cost nothing. */
+    if (status == NIGH_OK || status == NIGH_FORKED) {
+        return status;
+    }
+    thread = pins_thread_of(client);
+    if (thread != NULL && thread->error_kept && thread->error == status) {
+        thread->error_kept = false;
+    } else if (thread != NULL) {
+        thread->error = status;
+        thread->error_kept = false;
+        thread->error_wants_holders = status == NIGH_OUT_OF_MEMORY;
+        thread->error_text[0] = '\0';
+    }
+    return status;
+}
+
+/* Appends to text[*length ..); what does not fit is cut. */
+__attribute__((format(printf, 4, 5))) static void
+error_append(char *text, size_t size_bytes, size_t *length, const char *format, ...)
+{
+    va_list arguments;
+    int wanted;
+
+    if (*length + 1 >= size_bytes) {
+        return;
+    }
+    va_start(arguments, format);
+    wanted = vsnprintf(text + *length, size_bytes - *length, format, arguments);
+    va_end(arguments);
+    if (wanted > 0) {
+        *length = min_size(*length + (size_t)wanted, size_bytes - 1);
+    }
+}
+
+/* "out of memory: 960 MiB of 1.0 GiB are held: pid 4711 (trainer) 900 MiB in 3 objects, ..." */
+static void error_tell_holders(nigh_client *client, char *text, size_t size_bytes)
+{
+    nigh_holder holders[ERROR_HOLDERS];
+    nigh_node_stats stats = {0};
+    char bytes[BYTES_SIZE_TEXT], of[BYTES_SIZE_TEXT];
+    size_t count = 0, length = 0;
+
+    if (nigh_stats(client, &stats) != NIGH_OK ||
+        nigh_holders(client, holders, ERROR_HOLDERS, &count) != NIGH_OK) {
+        error_append(text, size_bytes, &length, "out of memory: %s",
+                     nigh_status_string(NIGH_OUT_OF_MEMORY));
+        return;
+    }
+    bytes_format_size(stats.used_bytes, bytes);
+    bytes_format_size(stats.memory_bytes, of);
+    error_append(text, size_bytes, &length, "out of memory: %s of %s are held", bytes, of);
+    for (size_t i = 0; i < count && i < ERROR_HOLDERS; i++) {
+        char name[4 * sizeof(holders[i].name) + 1];
+
+        bytes_printable(holders[i].name, strnlen(holders[i].name, sizeof(holders[i].name)), name,
+                        sizeof(name));
+        bytes_format_size(holders[i].size_bytes, bytes);
+        error_append(text, size_bytes, &length,
+                     "%s pid %" PRId32 " (%s) %s in %" PRIu64 " object%s", i == 0 ? ":" : ",",
+                     holders[i].pid, name, bytes, holders[i].views,
+                     holders[i].views == 1 ? "" : "s");
+    }
+    if (count > ERROR_HOLDERS) {
+        error_append(text, size_bytes, &length, ", and %zu more", count - ERROR_HOLDERS);
+    }
+    if (count == 0) {
+        error_append(text, size_bytes, &length,
+                     " by pinned (nigh_pin), unsealed or leased objects, and by no reader");
+    }
+}
+
+size_t nigh_client_error(nigh_client *client, char *text, size_t size_bytes)
+{
+    struct pins_thread *thread;
+    const char *sentence;
+    nigh_status status = client_check(client);
+    size_t length;
+
+    if (status == NIGH_INVALID || (text == NULL && size_bytes != 0)) {
+        return 0;
+    }
+    sentence = "";
+    if (status == NIGH_FORKED) {
+        sentence = nigh_status_string(NIGH_FORKED);
+    } else if ((thread = pins_thread_of(client)) != NULL && thread->error != NIGH_OK) {
+        if (thread->error_wants_holders && status == NIGH_OK) {
+            char told[CLIENT_TEXT_BYTES];
+
+            error_tell_holders(client, told, sizeof(told));
+            /* What the questions themselves left there is not the answer. */
+            memcpy(thread->error_text, told, sizeof(told));
+            thread->error = NIGH_OUT_OF_MEMORY;
+            thread->error_wants_holders = false;
+        }
+        sentence = thread->error_text[0] != '\0' ? thread->error_text
+                                                 : nigh_status_string((nigh_status)thread->error);
+    }
+    length = strlen(sentence);
+    if (size_bytes > 0) {
+        size_t fits = min_size(length, size_bytes - 1);
+
+        memcpy(text, sentence, fits);
+        text[fits] = '\0';
+    }
+    return length;
+}

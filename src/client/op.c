@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations: many steps, one submission each, one end. What an operation does is in its op_kind;
+ * here is what all have in common, and the public calls on a nigh_op.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "client/client_internal.h"
+
+void op_init(struct client_op *op, nigh_client *client, const struct op_kind *kind, size_t count,
+             uint64_t deadline_us)
+{
+    op->magic = OP_MAGIC;
+    atomic_store_explicit(&op->status, NIGH_PENDING, memory_order_relaxed);
+    op->client = client;
+    op->kind = kind;
+    op->queue.next = op->queue.prev = NULL;
+    op->count = count;
+    op->next = op->ended = 0;
+    op->deadline_us = deadline_us;
+    op->result = NIGH_OK;
+    op->flags = 0;
+}
+
+void op_end(struct client_op *op, nigh_status status)
+{
+    nigh_client *client = op->client;
+    bool async = (op->flags & OP_ASYNC) != 0;
+
+    if (list_is_linked(&op->queue)) {
+        list_remove(&op->queue);
+    }
+    client->ends++;
+    /* From the store on the memory is the caller's. */
+    atomic_store_explicit(&op->status, status, memory_order_release);
+    if (async) {
+        client_ring_bell(client);
+    }
+}
+
+/* Ends the op if every step has. */
+static void op_settle(struct client_op *op)
+{
+    if (op->ended < op->count) {
+        return;
+    }
+    if (op->kind->finish != NULL && op->kind->finish(op)) {
+        op->next = op->ended = 0;
+        op_feed(op);
+        return;
+    }
+    op_end(op, (nigh_status)op->result);
+}
+
+/* A wait that is over before all steps found room: the rest is not begun. */
+static bool op_is_overdue(const struct client_op *op)
+{
+    return op->deadline_us != UINT64_MAX && op->kind->waits && list_is_linked(&op->queue) &&
+           clock_now_us(&clock_monotonic) >= op->deadline_us;
+}
+
+void op_feed(struct client_op *op)
+{
+    nigh_client *client = op->client;
+
+    if (op_is_overdue(op)) {
+        (void)ring_forget(client, op);
+        if (op->kind->settle != NULL) {
+            op->kind->settle(op, NIGH_TIMEOUT);
+        }
+        op_fail(op, NIGH_TIMEOUT);
+        op->next = op->ended = op->count;
+    }
+    while (op->next < op->count) {
+        struct session_sqe sqe;
+        uint32_t lane = op->kind->lane(op, op->next);
+        size_t step = op->next;
+        bool waits = op->kind->waits;
+
+        if (lane == OP_SKIP) {
+            op->next++;
+            op->ended++;
+            continue;
+        }
+        if (!ring_has_room(client, lane, waits)) {
+            if (!list_is_linked(&op->queue)) {
+                list_push_back(&client->feed, &op->queue);
+            }
+            return;
+        }
+        memset(&sqe, 0, sizeof(sqe));
+        op->next++;
+        if (op->kind->build(op, step, &sqe)) {
+            ring_submit(client, lane, op, step, waits, &sqe);
+        } else {
+            op->ended++;
+        }
+    }
+    if (list_is_linked(&op->queue)) {
+        list_remove(&op->queue);
+    }
+    op_settle(op);
+}
+
+void op_go_on(struct client_op *op, size_t step, uint32_t lane, bool waits, struct session_sqe *sqe)
+{
+    ring_submit(op->client, lane, op, step, waits, sqe);
+}
+
+void op_step_done(struct client_op *op, size_t step, uint8_t opcode, const struct session_cqe *cqe)
+{
+    if (op->kind->done(op, step, opcode, cqe)) {
+        return;
+    }
+    op->ended++;
+    op_settle(op);
+}
+
+nigh_status op_begin(struct client_op *op)
+{
+    nigh_client *client = op->client;
+    nigh_status status = resume_ensure(client);
+
+    if (status != NIGH_OK) {
+        if (op->kind->settle != NULL) {
+            op->kind->settle(op, status);
+        }
+        op_end(op, status);
+        return status;
+    }
+    client_hold(client);
+    op_feed(op);
+    ring_flush(client);
+    client_let_go(client); /* the op may have ended, and its memory gone, by now */
+    return NIGH_OK;
+}
+
+nigh_status op_start(struct client_op *op)
+{
+    nigh_client *client = op->client;
+    nigh_status status;
+
+    op->flags |= OP_ASYNC;
+    client_lock(client);
+    status = op_begin(op);
+    client_unlock(client);
+    return status;
+}
+
+/* Ends an op that has not ended by itself. Locked. */
+static void op_give_up(struct client_op *op, nigh_status status)
+{
+    if (atomic_load_explicit(&op->status, memory_order_relaxed) != NIGH_PENDING) {
+        return;
+    }
+    ring_forget(op->client, op);
+    if (op->kind->settle != NULL) {
+        op->kind->settle(op, status);
+    }
+    op_fail(op, status);
+    op_end(op, (nigh_status)op->result);
+}
+
+nigh_status op_run(struct client_op *op)
+{
+    nigh_client *client = op->client;
+    nigh_status status;
+
+    client_lock(client);
+    (void)op_begin(op);
+    client_unlock(client);
+    /* The lane ends a wait in time; only a lane that does not answer at all is given up here. */
+    status = wait_for(client, op,
+                      op->kind->waits ? clock_deadline_us(op->deadline_us, LIMIT_NODE_GRACE_US)
+                                      : UINT64_MAX);
+    if (status == NIGH_TIMEOUT) {
+        client_lock(client);
+        ring_take_in(client, op);
+        op_give_up(op, NIGH_TIMEOUT);
+        client_unlock(client);
+    }
+    return (nigh_status)atomic_load_explicit(&op->status, memory_order_acquire);
+}
+
+uint64_t op_remaining_us(const struct client_op *op)
+{
+    uint64_t now_us;
+
+    if (op->deadline_us == UINT64_MAX) {
+        return NIGH_FOREVER;
+    }
+    now_us = clock_now_us(&clock_monotonic);
+    return op->deadline_us > now_us ? op->deadline_us - now_us : 0;
+}
+
+/* ---- one submission ------------------------------------------------------- */
+
+static uint32_t op_one_lane(struct client_op *op, size_t step)
+{
+    (void)step;
+    return op->u.one.lane;
+}
+
+static bool op_one_build(struct client_op *op, size_t step, struct session_sqe *sqe)
+{
+    (void)step;
+    *sqe = op->u.one.sqe;
+    return true;
+}
+
+static bool op_one_done(struct client_op *op, size_t step, uint8_t opcode,
+                        const struct session_cqe *cqe)
+{
+    (void)opcode;
+    (void)step;
+    if (cqe->status != NIGH_OK) {
+        op_fail(op, (nigh_status)cqe->status);
+    } else if (op->u.one.out != NULL) {
+        *(struct session_cqe *)op->u.one.out = *cqe;
+    }
+    return false;
+}
+
+static const struct op_kind op_one = {
+    .lane = op_one_lane,
+    .build = op_one_build,
+    .done = op_one_done,
+};
+
+static const struct op_kind op_one_waits = {
+    .lane = op_one_lane,
+    .build = op_one_build,
+    .done = op_one_done,
+    .waits = true,
+};
+
+uint64_t op_deadline_us(uint64_t timeout_us)
+{
+    return timeout_us == NIGH_FOREVER
+               ? UINT64_MAX
+               : clock_deadline_us(clock_now_us(&clock_monotonic), timeout_us);
+}
+
+void op_init_one(struct client_op *op, nigh_client *client, uint32_t lane,
+                 const struct session_sqe *sqe, struct session_cqe *cqe)
+{
+    op_init(op, client, &op_one, 1, UINT64_MAX);
+    op->u.one.sqe = *sqe;
+    op->u.one.lane = lane;
+    op->u.one.out = cqe;
+}
+
+void op_init_wait(struct client_op *op, nigh_client *client, uint32_t lane,
+                  const struct session_sqe *sqe, struct session_cqe *cqe, uint64_t timeout_us)
+{
+    op_init_one(op, client, lane, sqe, cqe);
+    op->kind = &op_one_waits;
+    op->deadline_us = op_deadline_us(timeout_us);
+}
+
+void op_init_id(struct client_op *op, nigh_client *client, enum session_op opcode,
+                const nigh_id *id, struct session_cqe *cqe)
+{
+    struct session_sqe sqe = {.op = (uint8_t)opcode};
+
+    memcpy(sqe.id, id->bytes, sizeof(sqe.id));
+    op_init_one(op, client, client_lane_of(client, id), &sqe, cqe);
+}
+
+/* ---- one submission to each lane ------------------------------------------ */
+
+static uint32_t op_all_lane(struct client_op *op, size_t step)
+{
+    (void)op;
+    return (uint32_t)step;
+}
+
+static bool op_all_build(struct client_op *op, size_t step, struct session_sqe *sqe)
+{
+    (void)step;
+    sqe->op = (uint8_t)op->u.all.opcode;
+    sqe->argument = op->u.all.argument;
+    return true;
+}
+
+static bool op_all_done(struct client_op *op, size_t step, uint8_t opcode,
+                        const struct session_cqe *cqe)
+{
+    (void)opcode;
+    if (cqe->status != NIGH_OK) {
+        op_fail(op, (nigh_status)cqe->status);
+    } else if (op->u.all.take != NULL) {
+        op->u.all.take(op->client, (uint32_t)step, cqe, op->u.all.out);
+    }
+    return false;
+}
+
+static const struct op_kind op_all = {
+    .lane = op_all_lane,
+    .build = op_all_build,
+    .done = op_all_done,
+};
+
+void op_init_all(struct client_op *op, nigh_client *client, enum session_op opcode,
+                 uint64_t argument,
+                 void (*take)(nigh_client *, uint32_t, const struct session_cqe *, void *),
+                 void *out)
+{
+    op_init(op, client, &op_all, client->lanes, UINT64_MAX);
+    op->u.all.opcode = (uint32_t)opcode;
+    op->u.all.argument = argument;
+    op->u.all.take = take;
+    op->u.all.out = out;
+}
+
+/* ---- the public calls ----------------------------------------------------- */
+
+/* The library's view of the caller's op, or NULL when it is none that was ever started. */
+static struct client_op *op_of(const nigh_op *given)
+{
+    struct client_op *op = (struct client_op *)(uintptr_t)given;
+
+    return op != NULL && op->magic == OP_MAGIC ? op : NULL;
+}
+
+nigh_status nigh_op_status(const nigh_op *given)
+{
+    const struct client_op *op = op_of(given);
+
+    return op == NULL ? NIGH_INVALID
+                      : (nigh_status)atomic_load_explicit(&op->status, memory_order_acquire);
+}
+
+nigh_status nigh_wait(nigh_client *client, nigh_op *given, uint64_t timeout_us)
+{
+    struct client_op *op = op_of(given);
+    nigh_status status = client_check(client);
+    uint64_t now_us;
+
+    if (op == NULL || status == NIGH_INVALID || op->client != client) {
+        return NIGH_INVALID;
+    }
+    if (status == NIGH_FORKED) {
+        return status;
+    }
+    status = nigh_op_status(given);
+    if (status != NIGH_PENDING) {
+        return status;
+    }
+    now_us = clock_now_us(&clock_monotonic);
+    if (wait_for(client, op, clock_deadline_us(now_us, timeout_us)) == NIGH_TIMEOUT) {
+        return NIGH_TIMEOUT;
+    }
+    return nigh_op_status(given);
+}
+
+size_t nigh_poll(nigh_client *client)
+{
+    nigh_status status = client_check(client);
+    uint64_t ends;
+    bool armed;
+
+    if (status == NIGH_INVALID || status == NIGH_FORKED) {
+        return 0;
+    }
+    client_lock(client);
+    ends = client->ends;
+    if (client->driver != NULL) {
+        uint64_t lanes = atomic_load_explicit(&client->busy_lanes, memory_order_relaxed);
+
+        client_unlock(client);
+        for (; lanes != 0; lanes &= lanes - 1) {
+            (void)client->driver->drive(client->driver->context, (uint32_t)__builtin_ctzll(lanes));
+        }
+        client_lock(client);
+    }
+    /* The caller is looking: what ends here needs no bell. */
+    armed = client->armed;
+    client->armed = false;
+    if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED) {
+        ring_take_in(client, NULL);
+        socket_take_in_now_and_then(client);
+    }
+    client->armed = armed;
+    ends = client->ends - ends;
+    client_unlock(client);
+    return (size_t)ends;
+}
+
+nigh_status nigh_cancel(nigh_client *client, nigh_op *given)
+{
+    struct client_op *op = op_of(given);
+    nigh_status status = client_check(client);
+
+    if (op == NULL || status == NIGH_INVALID || op->client != client) {
+        return NIGH_INVALID;
+    }
+    if (status == NIGH_FORKED) {
+        return status;
+    }
+    client_lock(client);
+    if (atomic_load_explicit(&op->status, memory_order_relaxed) == NIGH_PENDING) {
+        ring_take_in(client, op);
+    }
+    /* What waits is given up at once. What does not wait is done with, or nearly: its result is
+     * worth more than its cancelling, unless the node does not answer. */
+    if (op->kind->waits) {
+        op_give_up(op, NIGH_CANCELED);
+    }
+    client_unlock(client);
+    if (wait_for(client, op,
+                 clock_deadline_us(clock_now_us(&clock_monotonic), LIMIT_NODE_GRACE_US)) ==
+        NIGH_TIMEOUT) {
+        client_lock(client);
+        op_give_up(op, NIGH_CANCELED);
+        client_unlock(client);
+    }
+    return nigh_op_status(given);
+}

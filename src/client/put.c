@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Puts: memory, a copy, one seal. Small objects are cut from a lease, so that the seal is the only
+ * round trip; larger ones ask for memory first. What two-step writers do is in write.c.
+ */
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "client/client_internal.h"
+
+#define PUT_PREWAKE_BYTES      (UINT64_C(256) << 10) /* copies above this may put the lane to sleep */
+#define PUT_PREWAKE_LAST_BYTES (UINT64_C(512) << 10) /* how much is left when the lane is woken */
+
+uint64_t put_now_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static nigh_status put_check_name(nigh_client *client, const nigh_id *id, const char *name,
+                                  struct put_wish *wish)
+{
+    nigh_id named;
+
+    if (nigh_id_from_name(name, &named) != NIGH_OK) {
+        return error_set(client, NIGH_INVALID, "a name has 1 to %d bytes", LIMIT_NAME_BYTES);
+    }
+    if (memcmp(&named, id, sizeof(named)) != 0) {
+        return error_set(client, NIGH_INVALID,
+                         "the id is not that of the name: make it with nigh_id_from_name");
+    }
+    wish->name = name;
+    wish->name_size = (uint16_t)strlen(name);
+    return NIGH_OK;
+}
+
+nigh_status put_check(nigh_client *client, const nigh_id *id, uint64_t data_size,
+                      const nigh_create_options *options, struct put_wish *wish)
+{
+    static const nigh_create_options none;
+    nigh_status status = client_check(client);
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (id == NULL) {
+        return error_set(client, NIGH_INVALID, "the id is NULL");
+    }
+    if (!client->may_write) {
+        return error_set(
+            client, NIGH_DENIED,
+            "this client may not write: it was opened read-only, or pool %s forbids it",
+            client->pool);
+    }
+    options = options != NULL ? options : &none;
+    wish->id = *id;
+    wish->data_size = data_size;
+    wish->meta = options->meta;
+    wish->meta_size = options->meta_size;
+    wish->flags = (uint8_t)options->flags;
+    wish->timeout_us = options->timeout_us;
+    wish->name = NULL;
+    wish->name_size = 0;
+    wish->lane = client_lane_of(client, id);
+    if ((options->flags & ~(NIGH_CREATE_EXCLUSIVE | NIGH_CREATE_NO_EVICT)) != 0) {
+        return error_set(client, NIGH_INVALID, "unknown bits 0x%x in the flags",
+                         options->flags & ~(NIGH_CREATE_EXCLUSIVE | NIGH_CREATE_NO_EVICT));
+    }
+    if (options->meta_size > LIMIT_META_BYTES || (options->meta_size != 0 && !options->meta)) {
+        return error_set(client, NIGH_INVALID, "metadata of %u bytes: at most %d, and not at NULL",
+                         options->meta_size, LIMIT_META_BYTES);
+    }
+    if (options->name != NULL) {
+        status = put_check_name(client, id, options->name, wish);
+        if (status != NIGH_OK) {
+            return status;
+        }
+    }
+    wish->bytes = index_object_bytes(data_size, wish->meta_size, wish->name_size);
+    if (wish->bytes == 0) {
+        return error_set(client, NIGH_INVALID, "an object has at most %llu bytes",
+                         (unsigned long long)LIMIT_OBJECT_BYTES);
+    }
+    return NIGH_OK;
+}
+
+void put_fill_create(const struct put_wish *wish, uint64_t timeout_us, struct session_sqe *sqe)
+{
+    memset(sqe, 0, sizeof(*sqe));
+    sqe->op = SESSION_OP_CREATE;
+    if ((wish->flags & NIGH_CREATE_EXCLUSIVE) != 0) {
+        sqe->flags |= SESSION_FLAG_EXCLUSIVE;
+    }
+    if ((wish->flags & NIGH_CREATE_NO_EVICT) != 0) {
+        sqe->flags |= SESSION_FLAG_NO_EVICT;
+    }
+    memcpy(sqe->id, wish->id.bytes, sizeof(sqe->id));
+    sqe->data_size = wish->data_size;
+    sqe->meta_size = wish->meta_size;
+    sqe->name_size = wish->name_size;
+    sqe->argument = timeout_us;
+}
+
+void put_fill_seal(nigh_client *client, const struct put_wish *wish, uint64_t offset, uint64_t ref,
+                   bool leased, uint64_t build_ns, struct session_sqe *sqe)
+{
+    memset(sqe, 0, sizeof(*sqe));
+    sqe->op = SESSION_OP_SEAL;
+    if (leased) {
+        sqe->flags |= SESSION_FLAG_LEASED;
+    }
+    if ((wish->flags & NIGH_CREATE_NO_EVICT) != 0) {
+        sqe->flags |= SESSION_FLAG_NO_EVICT;
+    }
+    memcpy(sqe->id, wish->id.bytes, sizeof(sqe->id));
+    sqe->data_size = wish->data_size;
+    sqe->meta_size = wish->meta_size;
+    sqe->name_size = wish->name_size;
+    sqe->offset = offset;
+    sqe->argument = wish->timeout_us;
+    sqe->ref = leased ? build_ns : ref;
+    lease_renew(client, wish->lane, wish->bytes, sqe);
+}
+
+void put_copy_tail(const struct put_wish *wish, uint8_t *data)
+{
+    uint8_t *meta = data + index_meta_offset(wish->data_size);
+
+    if (wish->meta_size != 0) {
+        memcpy(meta, wish->meta, wish->meta_size);
+    }
+    if (wish->name_size != 0) {
+        memcpy(meta + wish->meta_size, wish->name, wish->name_size);
+    }
+}
+
+/* ---- memory --------------------------------------------------------------- */
+
+/* Memory from a lease, if there is one or (may_ask) the lane grants one at once. Not locked. */
+bool put_cut(nigh_client *client, const struct put_wish *wish, bool may_ask, uint64_t *offset)
+{
+    bool no_evict = (wish->flags & NIGH_CREATE_NO_EVICT) != 0;
+    bool found = false;
+
+    if ((wish->flags & NIGH_CREATE_EXCLUSIVE) != 0) {
+        return false;
+    }
+    client_lock(client);
+    if (lease_is_for(client, wish->lane, wish->bytes)) {
+        struct session_sqe sqe = {0};
+        struct client_op op;
+
+        found = lease_cut(client, wish->lane, wish->bytes, offset);
+        if (!found && may_ask && lease_ask(client, wish->lane, no_evict, &sqe)) {
+            client_unlock(client);
+            op_init_one(&op, client, wish->lane, &sqe, NULL);
+            (void)op_run(&op);
+            client_lock(client);
+            found = lease_cut(client, wish->lane, wish->bytes, offset);
+        }
+    }
+    client_unlock(client);
+    return found;
+}
+
+/* Memory from the lane, waiting for it as long as the wish allows. */
+static nigh_status put_create(nigh_client *client, const struct put_wish *wish, uint64_t *offset,
+                              uint64_t *ref)
+{
+    struct session_sqe sqe;
+    struct session_cqe cqe;
+    struct client_op op;
+    nigh_status status;
+
+    put_fill_create(wish, wish->timeout_us, &sqe);
+    op_init_wait(&op, client, wish->lane, &sqe, &cqe, wish->timeout_us);
+    status = op_run(&op);
+    if (status == NIGH_OK) {
+        *offset = cqe.offset;
+        *ref = cqe.ref;
+    }
+    return error_note(client, status);
+}
+
+nigh_status put_find_memory(nigh_client *client, const struct put_wish *wish, uint64_t *offset,
+                            uint64_t *ref, bool *leased)
+{
+    nigh_status status = NIGH_OK;
+    struct session_sqe sqe = {.op = SESSION_OP_ABORT};
+
+    *ref = 0;
+    *leased = put_cut(client, wish, true, offset);
+    if (!*leased) {
+        status = put_create(client, wish, offset, ref);
+    }
+    if (status != NIGH_OK || extents_writable(client, *offset, wish->bytes)) {
+        return status;
+    }
+    client_lock(client);
+    status = extents_map_locked(client, *offset, wish->bytes, true);
+    if (status != NIGH_OK && *leased) {
+        lease_gave_up(client, wish->lane, *offset, wish->bytes);
+    }
+    client_unlock(client);
+    if (status != NIGH_OK && !*leased) {
+        struct client_op op;
+
+        sqe.ref = *ref;
+        op_init_one(&op, client, wish->lane, &sqe, NULL);
+        (void)op_run(&op);
+    }
+    return status == NIGH_OK
+               ? status
+               : error_set(client, status, "the node's memory cannot be mapped for writing: %s",
+                           nigh_status_string(status));
+}
+
+/* ---- one object ----------------------------------------------------------- */
+
+/* Copies the data. A lane that may have fallen asleep over a long copy is woken shortly before the
+ * end, so that it is awake when the seal arrives. */
+static void put_copy(nigh_client *client, uint32_t lane, uint8_t *to, const void *from,
+                     uint64_t size_bytes)
+{
+    const uint64_t one = 1;
+    uint64_t head = 0;
+
+    if (size_bytes > PUT_PREWAKE_BYTES) {
+        head = size_bytes - min_u64(size_bytes / 2, PUT_PREWAKE_LAST_BYTES);
+        memcpy(to, from, head);
+        if (shared_load_relaxed(&client->node_page->lane[lane].asleep) != 0) {
+            (void)!write(client->lane[lane].doorbell, &one, sizeof(one));
+        }
+    }
+    if (size_bytes != 0) {
+        memcpy(to + head, (const uint8_t *)from + head, size_bytes - head);
+    }
+}
+
+static nigh_status put_seal(nigh_client *client, const struct put_wish *wish, uint64_t offset,
+                            uint64_t ref, bool leased, uint64_t build_ns)
+{
+    struct session_sqe sqe;
+    struct client_op op;
+    nigh_status status;
+
+    client_lock(client);
+    put_fill_seal(client, wish, offset, ref, leased, build_ns, &sqe);
+    op_init_one(&op, client, wish->lane, &sqe, NULL);
+    op.kind = &seal_kind;
+    (void)op_begin(&op);
+    client_unlock(client);
+    (void)wait_for(client, &op, UINT64_MAX);
+    status = (nigh_status)atomic_load_explicit(&op.status, memory_order_acquire);
+    return error_note(client, status);
+}
+
+nigh_status nigh_put(nigh_client *client, const nigh_id *id, const void *data, uint64_t data_size,
+                     const nigh_create_options *options)
+{
+    struct put_wish wish;
+    nigh_status status = put_check(client, id, data_size, options, &wish);
+    uint64_t offset, ref, begun_ns;
+    uint8_t *to;
+    bool leased;
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (data == NULL && data_size != 0) {
+        return error_set(client, NIGH_INVALID, "nigh_put: data is NULL");
+    }
+    begun_ns = put_now_ns();
+    status = put_find_memory(client, &wish, &offset, &ref, &leased);
+    if (status != NIGH_OK) {
+        return status;
+    }
+    to = client->write_arena + offset;
+    put_copy(client, wish.lane, to, data, data_size);
+    put_copy_tail(&wish, to);
+    return put_seal(client, &wish, offset, ref, leased, put_now_ns() - begun_ns);
+}
+
+/* ---- many objects --------------------------------------------------------- */
+
+static uint32_t put_many_lane(struct client_op *op, size_t step)
+{
+    if (op->u.put.items[step].status != NIGH_PENDING) {
+        return OP_SKIP;
+    }
+    return client_lane_of(op->client, &op->u.put.items[step].id);
+}
+
+static void put_many_fail(struct client_op *op, nigh_put_item *item, nigh_status status)
+{
+    item->status = status;
+    op_fail(op, status);
+}
+
+/* Copies an item into its memory and fills its SEAL; false: the memory cannot be mapped. */
+static bool put_many_seal(struct client_op *op, nigh_put_item *item, const struct put_wish *wish,
+                          uint64_t offset, uint64_t ref, bool leased, struct session_sqe *sqe)
+{
+    nigh_client *client = op->client;
+    nigh_status status = extents_map_locked(client, offset, wish->bytes, true);
+
+    if (status != NIGH_OK) {
+        put_many_fail(op, item, status);
+        return false;
+    }
+    if (wish->data_size != 0) {
+        memcpy(client->write_arena + offset, item->data, wish->data_size);
+    }
+    put_copy_tail(wish, client->write_arena + offset);
+    put_fill_seal(client, wish, offset, ref, leased, 0, sqe);
+    return true;
+}
+
+/* A leased item is sealed at once; another is created first. */
+static bool put_many_build(struct client_op *op, size_t step, struct session_sqe *sqe)
+{
+    nigh_client *client = op->client;
+    nigh_put_item *item = &op->u.put.items[step];
+    struct put_wish wish;
+    uint64_t offset;
+    nigh_status status = put_check(client, &item->id, item->data_size, item->options, &wish);
+
+    if (status == NIGH_OK && item->data == NULL && item->data_size != 0) {
+        status = NIGH_INVALID;
+    }
+    if (status != NIGH_OK) {
+        put_many_fail(op, item, status);
+        return false;
+    }
+    if ((wish.flags & NIGH_CREATE_EXCLUSIVE) == 0 && lease_is_for(client, wish.lane, wish.bytes) &&
+        lease_cut(client, wish.lane, wish.bytes, &offset)) {
+        if (!put_many_seal(op, item, &wish, offset, 0, true, sqe)) {
+            lease_gave_up(client, wish.lane, offset, wish.bytes);
+            return false;
+        }
+        return true;
+    }
+    put_fill_create(&wish, wish.timeout_us, sqe);
+    return true;
+}
+
+static bool put_many_done(struct client_op *op, size_t step, uint8_t opcode,
+                          const struct session_cqe *cqe)
+{
+    nigh_client *client = op->client;
+    nigh_put_item *item = &op->u.put.items[step];
+    struct session_sqe abort = {.op = SESSION_OP_ABORT, .ref = cqe->ref};
+    struct session_sqe sqe;
+    struct put_wish wish;
+    uint32_t lane = client_lane_of(client, &item->id);
+
+    if (cqe->status != NIGH_OK) {
+        put_many_fail(op, item, error_note(client, (nigh_status)cqe->status));
+        return false;
+    }
+    if (opcode == SESSION_OP_SEAL) {
+        item->status = NIGH_OK;
+        return false;
+    }
+    (void)put_check(client, &item->id, item->data_size, item->options, &wish);
+    if (put_many_seal(op, item, &wish, cqe->offset, cqe->ref, false, &sqe)) {
+        op_go_on(op, step, lane, false, &sqe);
+        return true;
+    }
+    ring_submit(client, lane, NULL, 0, false, &abort);
+    return false;
+}
+
+static void put_many_settle(struct client_op *op, nigh_status status)
+{
+    for (size_t i = 0; i < op->count; i++) {
+        if (op->u.put.items[i].status == NIGH_PENDING) {
+            op->u.put.items[i].status = status;
+        }
+    }
+}
+
+static const struct op_kind put_many_kind = {
+    .lane = put_many_lane,
+    .build = put_many_build,
+    .done = put_many_done,
+    .settle = put_many_settle,
+    .waits = true, /* creates wait for memory */
+};
+
+static nigh_status put_many_init(struct client_op *op, nigh_client *client, nigh_put_item *items,
+                                 size_t n)
+{
+    nigh_status status = client_check(client);
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (op == NULL || (items == NULL && n != 0)) {
+        return error_set(client, NIGH_INVALID, "nigh_put_many: op or items is NULL");
+    }
+    op_init(op, client, &put_many_kind, n, UINT64_MAX);
+    op->u.put.items = items;
+    for (size_t i = 0; i < n; i++) {
+        items[i].status = NIGH_PENDING;
+    }
+    return NIGH_OK;
+}
+
+nigh_status nigh_put_many(nigh_client *client, nigh_put_item *items, size_t n)
+{
+    struct client_op op;
+    nigh_status status = put_many_init(&op, client, items, n);
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    /* What is large is copied here, outside the lock, one after the other. */
+    for (size_t i = 0; i < n; i++) {
+        if (items[i].data_size > PUT_PREWAKE_BYTES) {
+            items[i].status =
+                nigh_put(client, &items[i].id, items[i].data, items[i].data_size, items[i].options);
+            if (items[i].status != NIGH_OK) {
+                op_fail(&op, items[i].status);
+            }
+        }
+    }
+    return op_run(&op);
+}
+
+nigh_status nigh_put_many_start(nigh_client *client, nigh_put_item *items, size_t n, nigh_op *given)
+{
+    struct client_op *op = (struct client_op *)given;
+    nigh_status status = put_many_init(op, client, items, n);
+
+    return status == NIGH_OK ? error_note(client, op_start(op)) : status;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Coming back: when the node died, the next call that needs it connects again and resumes the
+ * session. Gets without IPC never come here; they go on over the memory that is still mapped.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "client/client_internal.h"
+#include "memory/memfd.h"
+
+static bool resume_is_same_file(int fd, ino_t inode)
+{
+    struct stat file;
+
+    return fstat(fd, &file) == 0 && file.st_ino == inode;
+}
+
+/* Whether the welcome speaks of the memory that this client has mapped. */
+static bool resume_fits(const nigh_client *client, const struct attach_answer *answer)
+{
+    const struct session_welcome *welcome = &answer->welcome;
+
+    if (welcome->lanes != client->lanes || welcome->session != client->session ||
+        welcome->slot != client->slot || welcome->extent_bytes != client->extent_bytes ||
+        answer->fd_count != SESSION_WELCOME_FDS(client->lanes) ||
+        !resume_is_same_file(answer->fds[1], client->memory_inode)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < client->lanes; i++) {
+        if (!resume_is_same_file(answer->fds[2 + 2 * i], client->lane[i].index_inode)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Takes the new doorbells, node page and socket; the numbers of descriptors stay, because threads
+ * may be asleep on the old ones. */
+static nigh_status resume_adopt(nigh_client *client, struct attach_answer *answer, int *socket_fd)
+{
+    struct epoll_event readable = {.events = EPOLLIN};
+    uint64_t page_bytes;
+    nigh_status status = memfd_size(answer->fds[0], &page_bytes);
+
+    if (status == NIGH_OK && page_bytes < sizeof(*client->node_page)) {
+        status = NIGH_PROTOCOL;
+    }
+    if (status == NIGH_OK) {
+        /* Over the old one: other threads may be looking at it. No more than that one has: what
+         * lies behind it is not ours, and a newer node's page may be longer. */
+        status = memfd_map_at(client->node_page, answer->fds[0], sizeof(*client->node_page), 0);
+    }
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (dup3(*socket_fd, client->socket_fd, O_CLOEXEC) < 0) {
+        return NIGH_NO_RESOURCES;
+    }
+    fd_close(socket_fd);
+    (void)epoll_ctl(client->poll_fd, EPOLL_CTL_ADD, client->socket_fd, &readable);
+    for (uint32_t i = 0; i < client->lanes; i++) {
+        fd_close(&client->lane[i].doorbell);
+        client->lane[i].doorbell = answer->fds[3 + 2 * i];
+        answer->fds[3 + 2 * i] = -1;
+    }
+    return NIGH_OK;
+}
+
+static void resume_begin_anew(nigh_client *client, const struct attach_answer *answer)
+{
+    memcpy(client->token, answer->welcome.token, sizeof(client->token));
+    client->node_incarnation = answer->welcome.incarnation;
+    ring_reset(client);
+    lease_came_back(client);
+    for (uint32_t i = 0; i < client->lanes; i++) {
+        client->lane[i].sq_tail = 0;
+        atomic_store_explicit(&client->lane[i].cq_head, 0, memory_order_relaxed);
+        atomic_store_explicit(&client->lane[i].event_head, 0, memory_order_relaxed);
+    }
+    atomic_store_explicit(&client->state, CLIENT_ATTACHED, memory_order_release);
+    if (client->subscribed) {
+        /* The node forgot that it was asked for events, and some of them were never told. */
+        struct session_sqe sqe = {.op = SESSION_OP_SUBSCRIBE};
+
+        for (uint32_t i = 0; i < client->lanes; i++) {
+            struct session_sqe copy = sqe;
+
+            ring_submit(client, i, NULL, 0, false, &copy);
+        }
+        ring_flush(client);
+        client->events_missed = true;
+    }
+}
+
+static nigh_status resume_try(nigh_client *client)
+{
+    struct attach_answer answer = {.fd_count = 0};
+    struct session_hello hello;
+    char text[CLIENT_TEXT_BYTES];
+    nigh_status status;
+    int socket_fd = -1;
+
+    status = attach_connect(client->socket_path, LIMIT_NODE_GRACE_US, &socket_fd, text);
+    if (status != NIGH_OK) {
+        /* Not there yet: the session may still be resumed later. */
+        return error_explain(client, NIGH_NODE_LOST, "the node died, and is not back: %.400s",
+                             text);
+    }
+    attach_fill_hello(client, &hello);
+    hello.flags |= SESSION_HELLO_RESUME;
+    hello.session = client->session;
+    memcpy(hello.token, client->token, sizeof(hello.token));
+    status = attach_hello(socket_fd, &hello, LIMIT_NODE_GRACE_US, &answer, text);
+    if (status == NIGH_TIMEOUT || status == NIGH_UNREACHABLE || status == NIGH_BUSY) {
+        fd_close(&socket_fd);
+        return error_explain(client, NIGH_NODE_LOST, "the node died, and is not ready yet: %.400s",
+                             text);
+    }
+    if (status == NIGH_OK && !resume_fits(client, &answer)) {
+        status = NIGH_PROTOCOL;
+        (void)snprintf(text, sizeof(text), "it resumed another session");
+    }
+    if (status == NIGH_OK) {
+        status = resume_adopt(client, &answer, &socket_fd);
+    }
+    if (status == NIGH_OK) {
+        resume_begin_anew(client, &answer);
+    }
+    attach_answer_fini(&answer);
+    fd_close(&socket_fd);
+    if (status == NIGH_OK) {
+        return NIGH_OK;
+    }
+    /* The node has no such session: this client's memory is nobody's any more. */
+    client->socket_path[0] = '\0';
+    client_lose(client, status == NIGH_EXPELLED ? NIGH_EXPELLED : NIGH_NODE_LOST);
+    return error_explain(
+        client, (nigh_status)atomic_load(&client->why),
+        "the node was restarted and does not know this session (%.380s): open a new "
+        "client",
+        text);
+}
+
+nigh_status resume_ensure(nigh_client *client)
+{
+    if (client->lose_later != NIGH_OK) {
+        return NIGH_NODE_LOST;
+    }
+    switch (atomic_load_explicit(&client->state, memory_order_relaxed)) {
+    case CLIENT_ATTACHED: return NIGH_OK;
+    case CLIENT_LOST: return client->holds > 0 ? NIGH_NODE_LOST : resume_try(client);
+    default: return (nigh_status)atomic_load_explicit(&client->why, memory_order_relaxed);
+    }
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What goes over the session's socket after the welcome: pokes, the node's bye and its end of file
+ * coming in, requests for extents going out. Everything here runs under the client's lock, so that
+ * a grant always goes to the thread that asked.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "client/client_internal.h"
+
+#define SOCKET_LOOK_US 1000 /* how often threads that only poll look for the node's end */
+
+/* One message of any kind. */
+union socket_message {
+    struct session_message_header header;
+    struct session_grant grant;
+    struct session_welcome bye;
+    uint8_t bytes[LIMIT_SESSION_MESSAGE_BYTES];
+};
+
+/* The node says why the session ends. */
+static void socket_take_bye(nigh_client *client, const struct session_welcome *bye, size_t size)
+{
+    nigh_status status = NIGH_NODE_LOST;
+
+    if (size >= sizeof(*bye)) {
+        memcpy(client->bye, bye->sentence, sizeof(client->bye));
+        client->bye[sizeof(client->bye) - 1] = '\0';
+        if (bye->status != NIGH_OK) {
+            status = client_end_status(bye->status);
+        }
+    }
+    /* What had completed before the end still counts. */
+    ring_take_in(client, NULL);
+    client_lose(client, status);
+}
+
+/*
+ * Receives one message that is there. NIGH_BUSY: none; any other failure means that the node is
+ * gone, and has been dealt with.
+ */
+static nigh_status socket_receive(nigh_client *client, union socket_message *message,
+                                  size_t *size_bytes, int *fd)
+{
+    size_t fd_count = 0;
+    nigh_status status;
+
+    *fd = -1;
+    status =
+        fd_recv_message(client->socket_fd, message, sizeof(*message), size_bytes, fd, 1, &fd_count);
+    if (status == NIGH_BUSY) {
+        return status;
+    }
+    if (status == NIGH_OK &&
+        (*size_bytes < sizeof(message->header) || message->header.magic != SESSION_MAGIC)) {
+        fd_close(fd);
+        status = NIGH_PROTOCOL;
+    }
+    if (status != NIGH_OK) {
+        ring_take_in(client, NULL);
+        status = status == NIGH_PROTOCOL ? NIGH_PROTOCOL : NIGH_NODE_LOST;
+        client_lose(client, status);
+        return status;
+    }
+    if (message->header.kind == SESSION_POKE) {
+        client_ring_bell(client);
+    } else if (message->header.kind == SESSION_BYE) {
+        socket_take_bye(client, &message->bye, *size_bytes);
+        fd_close(fd);
+        return NIGH_NODE_LOST;
+    }
+    return NIGH_OK;
+}
+
+void socket_say_bye(nigh_client *client)
+{
+    struct session_message_header bye = {.magic = SESSION_MAGIC, .kind = SESSION_BYE};
+
+    /* Lost when the queue is full: the end of file is then taken for a connection that may return,
+     * until this process ends. */
+    (void)fd_send_message(client->socket_fd, &bye, sizeof(bye), NULL, 0);
+}
+
+void socket_take_in(nigh_client *client)
+{
+    union socket_message message;
+    size_t size_bytes;
+    int fd;
+
+    if (atomic_load_explicit(&client->state, memory_order_relaxed) != CLIENT_ATTACHED ||
+        client->lose_later != NIGH_OK) {
+        return;
+    }
+    client->socket_seen_us = clock_now_us(&clock_monotonic);
+    while (socket_receive(client, &message, &size_bytes, &fd) == NIGH_OK) {
+        /* A grant that nobody waits for any more. */
+        fd_close(&fd);
+    }
+}
+
+void socket_take_in_now_and_then(nigh_client *client)
+{
+    if (clock_now_us(&clock_monotonic) - client->socket_seen_us >= SOCKET_LOOK_US) {
+        socket_take_in(client);
+    }
+}
+
+/* Waits for the next message until deadline_us. NIGH_TIMEOUT, or a failure of socket_receive. */
+static nigh_status socket_await(nigh_client *client, uint64_t deadline_us,
+                                union socket_message *message, size_t *size_bytes, int *fd)
+{
+    for (;;) {
+        struct pollfd readable = {.fd = client->socket_fd, .events = POLLIN};
+        nigh_status status = socket_receive(client, message, size_bytes, fd);
+        uint64_t now_us;
+
+        if (status != NIGH_BUSY) {
+            return status;
+        }
+        now_us = clock_now_us(&clock_monotonic);
+        if (now_us >= deadline_us) {
+            return NIGH_TIMEOUT;
+        }
+        if (poll(&readable, 1, (int)((deadline_us - now_us) / 1000 + 1)) < 0 && errno != EINTR) {
+            return NIGH_NO_RESOURCES;
+        }
+    }
+}
+
+/* Matches one message with the requests for first .. first + n - 1; true when it was a grant. */
+static bool socket_match_grant(const union socket_message *message, size_t size_bytes, int fd,
+                               uint32_t first, uint32_t n, int *fds, nigh_status *statuses)
+{
+    const struct session_grant *grant = &message->grant;
+    uint32_t i = grant->extent - first;
+
+    if (message->header.kind != SESSION_GRANT || size_bytes < sizeof(*grant) || i >= n ||
+        statuses[i] != NIGH_PENDING) {
+        fd_close(&fd);
+        return false;
+    }
+    statuses[i] = NIGH_PROTOCOL;
+    if (grant->status <= 0 && grant->status >= NIGH_STATUS_LOWEST &&
+        grant->status != NIGH_PENDING && (grant->status == NIGH_OK) == (fd >= 0)) {
+        statuses[i] = (nigh_status)grant->status;
+        fds[i] = fd;
+        fd = -1;
+    }
+    fd_close(&fd);
+    return true;
+}
+
+static nigh_status socket_send_requests(nigh_client *client, uint32_t first, uint32_t n,
+                                        bool writable, uint64_t deadline_us)
+{
+    for (uint32_t i = 0; i < n;) {
+        struct session_extent request = {
+            .header = {.magic = SESSION_MAGIC, .kind = SESSION_EXTENT},
+            .extent = first + i,
+            .writable = writable,
+        };
+        struct pollfd room = {.fd = client->socket_fd, .events = POLLOUT};
+        nigh_status status = fd_send_message(client->socket_fd, &request, sizeof(request), NULL, 0);
+
+        if (status == NIGH_OK) {
+            i++;
+        } else if (status != NIGH_BUSY) {
+            socket_take_in(client); /* finds the end of file */
+            return NIGH_NODE_LOST;
+        } else if (clock_now_us(&clock_monotonic) >= deadline_us) {
+            return NIGH_TIMEOUT;
+        } else {
+            (void)poll(&room, 1, 1);
+        }
+    }
+    return NIGH_OK;
+}
+
+nigh_status socket_ask_extents(nigh_client *client, uint32_t first, uint32_t n, bool writable,
+                               int *fds, nigh_status *statuses)
+{
+    uint64_t deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), LIMIT_NODE_GRACE_US);
+    nigh_status status = resume_ensure(client);
+
+    NIGH_ASSERT(n <= LIMIT_PREFAULT_BATCH);
+    for (uint32_t i = 0; i < n; i++) {
+        fds[i] = -1;
+        statuses[i] = NIGH_PENDING;
+    }
+    if (status == NIGH_OK) {
+        status = socket_send_requests(client, first, n, writable, deadline_us);
+    }
+    for (uint32_t answered = 0; answered < n && status == NIGH_OK;) {
+        union socket_message message;
+        size_t size_bytes;
+        int fd;
+
+        status = socket_await(client, deadline_us, &message, &size_bytes, &fd);
+        if (status == NIGH_OK &&
+            socket_match_grant(&message, size_bytes, fd, first, n, fds, statuses)) {
+            answered++;
+        }
+    }
+    if (status != NIGH_OK) {
+        for (uint32_t i = 0; i < n; i++) {
+            fd_close(&fds[i]);
+        }
+    }
+    return status;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting: spin a little, sleep on the session's futex a little, and then in turns: one thread
+ * sleeps on the socket, where the node's death shows at once, the others on the futex.
+ *
+ * The futex comes first because it costs the lane and the client one system call each; only whoever
+ * waits long needs to hear of a death that wakes nobody.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/futex.h"
+#include "client/client_internal.h"
+
+#define WAIT_FUTEX_FIRST_US 2000 /* how long before the node's death is waited for too */
+#define WAIT_TURNS_A_LOOK   64   /* turns of the spin between looks at the clock */
+
+static inline void wait_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Whether the waiting is over: the op has ended, or there are events (or never will be). */
+static bool wait_is_over(const nigh_client *client, const struct client_op *op)
+{
+    if (op != NULL) {
+        return atomic_load_explicit(&op->status, memory_order_acquire) != NIGH_PENDING;
+    }
+    return ring_has_events(client) ||
+           atomic_load_explicit(&client->state, memory_order_acquire) != CLIENT_ATTACHED ||
+           client_check(client) != NIGH_OK;
+}
+
+static bool wait_has_work(const nigh_client *client, const struct client_op *op)
+{
+    return wait_is_over(client, op) || ring_has_completions(client);
+}
+
+/* Sleeps on the futex until somebody makes progress, or `limit_us` has passed. */
+static void wait_on_futex(nigh_client *client, const struct client_op *op, uint64_t limit_us,
+                          bool first)
+{
+    struct session_front *front = client->front;
+    uint32_t value = shared_load_acquire(&front->wake);
+
+    atomic_fetch_add_explicit(&front->waiting, 1, memory_order_relaxed);
+    /* Between saying that we sleep and looking once more; the lane's stands the other way round. */
+    shared_fence();
+    /* Who sleeps for long relies on a thread that watches the socket: when that one left between
+     * our asking and our saying that we sleep, it told nobody. */
+    if (!wait_has_work(client, op) &&
+        (first || atomic_load_explicit(&client->leading, memory_order_relaxed))) {
+        (void)futex_wait(&front->wake, value,
+                         first ? min_u64(limit_us, WAIT_FUTEX_FIRST_US) : limit_us);
+    }
+    atomic_fetch_sub_explicit(&front->waiting, 1, memory_order_relaxed);
+}
+
+/* Sleeps on the socket, for all threads of the client. */
+static void wait_on_socket(nigh_client *client, const struct client_op *op, uint64_t limit_us)
+{
+    struct pollfd fds[2] = {{.fd = client->socket_fd, .events = POLLIN},
+                            {.fd = client->lead_fd, .events = POLLIN}};
+    uint64_t rung;
+
+    atomic_store_explicit(&client->front->poke_wanted, 1, memory_order_relaxed);
+    shared_fence();
+    if (!wait_has_work(client, op)) {
+        struct timespec wait = {.tv_sec = (time_t)(limit_us / 1000000),
+                                .tv_nsec = (long)(limit_us % 1000000) * 1000};
+
+        (void)ppoll(fds, 2, limit_us == UINT64_MAX ? NULL : &wait, NULL);
+    }
+    client_lock(client);
+    atomic_store_explicit(&client->leading, false, memory_order_relaxed);
+    (void)!read(client->lead_fd, &rung, sizeof(rung));
+    socket_take_in(client);
+    /* Another takes over: it stands on the futex, and looks when it wakes. */
+    ring_tell(client);
+    client_unlock(client);
+}
+
+static bool wait_takes_lead(nigh_client *client)
+{
+    bool leads;
+
+    client_lock(client);
+    leads = !atomic_load_explicit(&client->leading, memory_order_relaxed) &&
+            atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED;
+    if (leads) {
+        atomic_store_explicit(&client->leading, true, memory_order_relaxed);
+    }
+    client_unlock(client);
+    return leads;
+}
+
+/* An embedded node: a thread that waits does the lanes' work instead of sleeping for their threads.
+ */
+static bool wait_drive(nigh_client *client)
+{
+    uint64_t lanes;
+    bool ran = false;
+
+    if (client->driver == NULL) {
+        return false;
+    }
+    lanes = atomic_load_explicit(&client->busy_lanes, memory_order_relaxed);
+    for (; lanes != 0; lanes &= lanes - 1) {
+        ran |= client->driver->drive(client->driver->context, (uint32_t)__builtin_ctzll(lanes));
+    }
+    return ran && ring_has_completions(client);
+}
+
+static void wait_take_in(nigh_client *client, const struct client_op *op)
+{
+    client_lock(client);
+    if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED) {
+        ring_take_in(client, op);
+    }
+    client_unlock(client);
+}
+
+/* When a sleep ends at the latest: an op whose steps wait for room has to be looked at in time. */
+static uint64_t wait_limit(const struct client_op *op, uint64_t now_us, uint64_t deadline_us)
+{
+    uint64_t end_us = deadline_us;
+
+    if (op != NULL && op->deadline_us > now_us) {
+        end_us = min_u64(end_us, op->deadline_us);
+    }
+    return end_us == UINT64_MAX ? UINT64_MAX : end_us - now_us;
+}
+
+nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadline_us)
+{
+    uint64_t spin_end_us = 0;
+    uint32_t sleeps = 0;
+
+    for (uint32_t turn = 1; !wait_is_over(client, op); turn++) {
+        uint64_t now_us;
+
+        if (ring_has_completions(client)) {
+            wait_take_in(client, op);
+            continue;
+        }
+        if (client->driver == NULL && client->spin_us != 0 && sleeps == 0 &&
+            turn % WAIT_TURNS_A_LOOK != 0) {
+            wait_relax();
+            continue;
+        }
+        now_us = clock_now_us(&clock_monotonic);
+        if (now_us >= deadline_us) {
+            return NIGH_TIMEOUT;
+        }
+        if (wait_drive(client)) {
+            continue;
+        }
+        if (spin_end_us == 0) {
+            spin_end_us = now_us + client->spin_us;
+        }
+        if (sleeps == 0 && now_us < spin_end_us) {
+            wait_relax();
+            continue;
+        }
+        if (sleeps > 0 && wait_takes_lead(client)) {
+            wait_on_socket(client, op, wait_limit(op, now_us, deadline_us));
+        } else {
+            wait_on_futex(client, op, wait_limit(op, now_us, deadline_us), sleeps == 0);
+        }
+        sleeps++;
+        /* Steps that found no room may be overdue. */
+        if (op != NULL && op->kind->waits) {
+            wait_take_in(client, op);
+        }
+    }
+    return NIGH_OK;
+}

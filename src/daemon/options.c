@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See options.h. */
+#include "daemon/options.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/check.h"
+
+enum daemon_option_number {
+    OPTION_SOCKET,
+    OPTION_SOCKET_MODE,
+    OPTION_MEMORY,
+    OPTION_LANES,
+    OPTION_SPIN_US,
+    OPTION_MAX_OBJECTS,
+    OPTION_EXTENT,
+    OPTION_HUGE,
+    OPTION_SPILL,
+    OPTION_SPILL_MAX,
+    OPTION_SESSION_QUOTA,
+    OPTION_MAX_SESSIONS,
+    OPTION_MAX_PINS,
+    OPTION_LOG_LEVEL
+};
+
+_Static_assert(OPTION_LOG_LEVEL + 1 == DAEMON_OPTIONS_COUNT, "the table is whole");
+
+const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT] = {
+    [OPTION_SOCKET] = {"socket", "PATH",
+                       "where clients connect ($NIGH_SOCKET, else " NIGH_DEFAULT_SOCKET ")"},
+    [OPTION_SOCKET_MODE] = {"socket-mode", "MODE", "who may connect (0666: pools decide)"},
+    [OPTION_MEMORY] = {"memory", "SIZE", "memory for objects, taken at start (needed)"},
+    [OPTION_LANES] = {"lanes", "N", "threads that serve, a power of two (one for two cores)"},
+    [OPTION_SPIN_US] = {"spin-us", "N", "how long a lane spins before it sleeps (50; 0: never)"},
+    [OPTION_MAX_OBJECTS] = {"max-objects", "N",
+                            "entries of each pool's index (memory / 4 KiB, 64 Ki to 1 Mi)"},
+    [OPTION_EXTENT] = {"extent", "SIZE",
+                       "the piece that memory is given out in, a power of two (memory / 128)"},
+    [OPTION_HUGE] = {"huge", "auto|require|never", "huge pages (auto: where granted)"},
+    [OPTION_SPILL] = {"spill", "DIR", "write objects there instead of evicting them"},
+    [OPTION_SPILL_MAX] = {"spill-max", "SIZE", "most bytes in the spill directory (no bound)"},
+    [OPTION_SESSION_QUOTA] = {"session-quota", "SIZE", "most bytes that one session may keep"},
+    [OPTION_MAX_SESSIONS] = {"max-sessions", "N", "most sessions (1024)"},
+    [OPTION_MAX_PINS] = {"max-pins", "N", "most objects that a lane holds for one session (8192)"},
+    [OPTION_LOG_LEVEL] = {"log-level", "LEVEL", "error, warn, info or debug (info)"},
+};
+
+void daemon_options_init(struct daemon_options *options)
+{
+    const char *socket = getenv("NIGH_SOCKET");
+
+    memset(options, 0, sizeof(*options));
+    options->ready_fd = -1;
+    options->spin_us = SETTINGS_SPIN_DEFAULT;
+    options->log_level = LOG_LEVEL_INFO;
+    if (socket == NULL || socket[0] == '\0' ||
+        bytes_copy_text(options->socket, sizeof(options->socket), socket) != NIGH_OK)
+        (void)bytes_copy_text(options->socket, sizeof(options->socket), NIGH_DEFAULT_SOCKET);
+}
+
+int daemon_option_find(const char *name)
+{
+    for (int i = 0; i < DAEMON_OPTIONS_COUNT; i++) {
+        if (strcmp(daemon_option_table[i].name, name) == 0)
+            return i;
+    }
+    return -1;
+}
+
+/* ---- values --------------------------------------------------------------- */
+
+static nigh_status option_wrong(const char *text, const char *wanted, char *why, size_t why_bytes)
+{
+    char shown[64];
+
+    bytes_printable(text, strnlen(text, 40), shown, sizeof(shown));
+    snprintf(why, why_bytes, "\"%s\" is not %s", shown, wanted);
+    return NIGH_INVALID;
+}
+
+static nigh_status option_size(const char *text, uint64_t *size, char *why, size_t why_bytes)
+{
+    if (bytes_parse_size(text, size) != NIGH_OK)
+        return option_wrong(text, "a size; write e.g. 512M or 4G", why, why_bytes);
+    return NIGH_OK;
+}
+
+static nigh_status option_number(const char *text, int base, uint32_t most, uint32_t *number,
+                                 char *why, size_t why_bytes)
+{
+    unsigned long long value;
+    char *end;
+
+    errno = 0;
+    value = strtoull(text, &end, base);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value > most) {
+        char wanted[64];
+
+        snprintf(wanted, sizeof(wanted),
+                 base == 8 ? "an octal number up to %o" : "a number up to %u", most);
+        return option_wrong(text, wanted, why, why_bytes);
+    }
+    *number = (uint32_t)value;
+    return NIGH_OK;
+}
+
+static nigh_status option_path(const char *text, char path[SETTINGS_PATH_BYTES], char *why,
+                               size_t why_bytes)
+{
+    if (text[0] == '\0')
+        return option_wrong(text, "a path", why, why_bytes);
+    if (bytes_copy_text(path, SETTINGS_PATH_BYTES, text) != NIGH_OK)
+        return option_wrong(text, "a path that the system can take: it is too long", why,
+                            why_bytes);
+    return NIGH_OK;
+}
+
+static nigh_status option_huge(const char *text, uint32_t *huge, char *why, size_t why_bytes)
+{
+    static const char *const names[] = {"auto", "require", "never"};
+
+    for (uint32_t i = 0; i < ARRAY_LENGTH(names); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *huge = i;
+            return NIGH_OK;
+        }
+    }
+    return option_wrong(text, "auto, require or never", why, why_bytes);
+}
+
+nigh_status daemon_option_set(struct daemon_options *o, int option, const char *text, char *why,
+                              size_t n)
+{
+    uint64_t objects;
+    nigh_status status;
+
+    switch ((enum daemon_option_number)option) {
+    case OPTION_SOCKET: return option_path(text, o->socket, why, n);
+    case OPTION_SOCKET_MODE: return option_number(text, 8, 0777, &o->socket_mode, why, n);
+    case OPTION_MEMORY: return option_size(text, &o->memory_bytes, why, n);
+    case OPTION_LANES: return option_number(text, 10, LIMIT_LANES, &o->lanes, why, n);
+    case OPTION_SPIN_US: return option_number(text, 10, LIMIT_SPIN_US, &o->spin_us, why, n);
+    case OPTION_EXTENT: return option_size(text, &o->extent_bytes, why, n);
+    case OPTION_HUGE: return option_huge(text, &o->huge_pages, why, n);
+    case OPTION_SPILL: return option_path(text, o->spill, why, n);
+    case OPTION_SPILL_MAX: return option_size(text, &o->spill_bytes, why, n);
+    case OPTION_SESSION_QUOTA: return option_size(text, &o->session_quota_bytes, why, n);
+    case OPTION_MAX_SESSIONS:
+        return option_number(text, 10, LIMIT_SESSIONS, &o->max_sessions, why, n);
+    case OPTION_MAX_PINS: return option_number(text, 10, LIMIT_LANE_PINS, &o->max_pins, why, n);
+    case OPTION_LOG_LEVEL:
+        return log_level_parse(text, &o->log_level)
+                   ? NIGH_OK
+                   : option_wrong(text, "error, warn, info or debug", why, n);
+    case OPTION_MAX_OBJECTS:
+        status = option_size(text, &objects, why, n);
+        if (status == NIGH_OK)
+            o->max_objects = objects;
+        return status;
+    }
+    return NIGH_INVALID;
+}
+
+/* ---- pools ---------------------------------------------------------------- */
+
+static nigh_status pool_set_owner(struct daemon_pool *pool, const char *text, char *why, size_t n)
+{
+    const struct passwd *user;
+
+    pool->has_owner = true;
+    if (text[0] >= '0' && text[0] <= '9')
+        return option_number(text, 10, UINT32_MAX - 1, &pool->owner_uid, why, n);
+    user = getpwnam(text);
+    if (user == NULL)
+        return option_wrong(text, "a user of this machine", why, n);
+    pool->owner_uid = user->pw_uid;
+    if (!pool->has_group)
+        pool->group_gid = user->pw_gid;
+    return NIGH_OK;
+}
+
+static nigh_status pool_set_group(struct daemon_pool *pool, const char *text, char *why, size_t n)
+{
+    const struct group *group;
+
+    pool->has_group = true;
+    if (text[0] >= '0' && text[0] <= '9')
+        return option_number(text, 10, UINT32_MAX - 1, &pool->group_gid, why, n);
+    group = getgrnam(text);
+    if (group == NULL)
+        return option_wrong(text, "a group of this machine", why, n);
+    pool->group_gid = group->gr_gid;
+    return NIGH_OK;
+}
+
+nigh_status daemon_pool_set(struct daemon_pool *pool, const char *key, const char *text, char *why,
+                            size_t n)
+{
+    char shown[64];
+
+    if (strcmp(key, "owner") == 0)
+        return pool_set_owner(pool, text, why, n);
+    if (strcmp(key, "group") == 0)
+        return pool_set_group(pool, text, why, n);
+    if (strcmp(key, "mode") == 0)
+        return option_number(text, 8, 0777, &pool->mode, why, n);
+    if (strcmp(key, "quota") == 0)
+        return option_size(text, &pool->quota_bytes, why, n);
+    if (strcmp(key, "strict") == 0) {
+        if (strcmp(text, "yes") != 0 && strcmp(text, "no") != 0)
+            return option_wrong(text, "yes or no", why, n);
+        pool->strict = text[0] == 'y';
+        return NIGH_OK;
+    }
+    bytes_printable(key, strnlen(key, 40), shown, sizeof(shown));
+    snprintf(why, n, "a pool has no \"%s\"; it has owner, group, mode, strict and quota", shown);
+    return NIGH_NOT_FOUND;
+}
+
+nigh_status daemon_options_resolve(const struct daemon_options *o, uint32_t cores,
+                                   struct node_settings *settings, char *why, size_t why_bytes)
+{
+    nigh_pool_options pools[LIMIT_CONFIG_POOLS] = {0};
+    nigh_node_options options = {
+        .struct_size = sizeof(options),
+        .socket_path = o->socket,
+        .memory_bytes = o->memory_bytes,
+        .extent_bytes = o->extent_bytes,
+        .max_objects = o->max_objects,
+        .lanes = o->lanes,
+        .spin_us = o->spin_us,
+        .max_sessions = o->max_sessions,
+        .max_pins = o->max_pins,
+        .session_quota_bytes = o->session_quota_bytes,
+        .spill_dir = o->spill[0] != '\0' ? o->spill : NULL,
+        .spill_bytes = o->spill_bytes,
+        .huge_pages = o->huge_pages,
+        .socket_mode = o->socket_mode,
+        .pools = pools,
+        .pool_count = o->pool_count,
+    };
+
+    for (uint32_t i = 0; i < o->pool_count; i++) {
+        const struct daemon_pool *pool = &o->pools[i];
+
+        pools[i].name = pool->name;
+        pools[i].owner_uid = pool->has_owner ? pool->owner_uid : geteuid();
+        pools[i].group_gid = pool->has_owner || pool->has_group ? pool->group_gid : getegid();
+        pools[i].mode = pool->mode;
+        pools[i].strict = pool->strict;
+        pools[i].quota_bytes = pool->quota_bytes;
+    }
+    if (o->memory_bytes == 0) {
+        snprintf(why, why_bytes, "no memory size is given; say how much, e.g. --memory 1G");
+        return NIGH_INVALID;
+    }
+    return settings_resolve(&options, cores, settings, why, why_bytes);
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The session protocol: what a client and its node say to each other, shared by libnigh and nighd.
+ *
+ * A Unix SEQPACKET socket carries hello, welcome, extents (descriptors) and pokes; everything else
+ * goes through the session's shared memory: per lane a submission and a completion ring, an event
+ * ring, a reply area and the pin words that the lane holds for the session, and behind them the pin
+ * chunks of the client's threads. docs/session.md tells the whole of it: who writes which word, and
+ * what a death between any two stores leaves.
+ *
+ * The node trusts no word a client can write: it copies submissions out before it checks them,
+ * keeps its own copies of indices and sizes, and expels a session that breaks the rules.
+ */
+#ifndef MEMORY_SESSION_H
+#define MEMORY_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "memory/pin.h"
+#include "memory/shared.h"
+
+#define SESSION_MAGIC       UINT32_C(0x4847494e) /* "NIGH", little endian */
+#define SESSION_VERSION_MIN 1u
+#define SESSION_VERSION_MAX 1u
+#define SESSION_PAGE        4096u
+
+/* ---- messages on the socket ----------------------------------------------- */
+
+enum session_message_kind {
+    SESSION_HELLO = 1,   /* client: open or resume a session */
+    SESSION_WELCOME = 2, /* node: it is open (with descriptors), or refused (with a sentence) */
+    SESSION_EXTENT = 3,  /* client: I need this extent */
+    SESSION_GRANT = 4,   /* node: here it is (one descriptor), or a status */
+    SESSION_POKE = 5,    /* node: look at your rings; carries nothing */
+    SESSION_BYE = 6 /* node: the session has ended; a session_welcome says why; end of file follows.
+                       Client: the header alone: it has ended; without, it may come back */
+};
+
+struct session_message_header {
+    uint32_t magic;
+    uint16_t kind;
+    uint16_t reserved;
+};
+
+#define SESSION_HELLO_READ_ONLY 1u
+#define SESSION_HELLO_RESUME    2u
+
+struct session_hello {
+    struct session_message_header header;
+    uint16_t version_min;
+    uint16_t version_max;
+    uint32_t flags;
+    uint64_t quota_bytes;                   /* 0: the node's default */
+    uint64_t session;                       /* to resume */
+    uint8_t token[16];                      /* to resume: what the welcome gave */
+    char pool[LIMIT_POOL_NAME_BYTES + 1];   /* terminated; "" is the caller's own */
+    char name[LIMIT_CLIENT_NAME_BYTES + 1]; /* terminated */
+};
+
+_Static_assert(sizeof(struct session_hello) == 112, "hello is on the wire");
+
+/*
+ * Descriptors that come with a welcome, in this order: the node page (read-only), the session's
+ * memory (writable), then for each lane its index of the pool (read-only) and the session's
+ * doorbell for it (an eventfd).
+ */
+#define SESSION_WELCOME_FDS(lanes) (2u + 2u * (lanes))
+
+#define SESSION_MAY_WRITE 1u /* bit of session_welcome.rights */
+
+struct session_welcome {
+    struct session_message_header header;
+    int32_t status;
+    uint16_t version;
+    uint16_t rights;
+    uint32_t lanes;
+    uint32_t slot; /* of the session in the node: colours its ready words */
+    uint64_t session;
+    uint8_t token[16];
+    uint64_t extent_bytes;
+    uint64_t arena_bytes;   /* LIMIT_EXTENTS * extent_bytes: what a client reserves to map extents
+                               side by side */
+    uint64_t session_bytes; /* of the session's memory */
+    uint32_t spin_us;
+    uint32_t incarnation;
+    char pool[LIMIT_POOL_NAME_BYTES + 1];
+    char sentence[192]; /* why it was refused, with a remedy */
+};
+
+_Static_assert(sizeof(struct session_welcome) <= LIMIT_SESSION_MESSAGE_BYTES,
+               "a message is bounded");
+
+struct session_extent {
+    struct session_message_header header;
+    uint32_t extent;
+    uint32_t writable;
+};
+
+struct session_grant {
+    struct session_message_header header;
+    int32_t status;
+    uint32_t extent;
+};
+
+/* ---- the node page: written by the node, read-only for clients ------------ */
+
+struct session_lane_state {
+    _Atomic uint32_t asleep; /* 1: ring the doorbell after submitting */
+    uint32_t reserved[15];
+};
+
+struct session_node_page {
+    uint32_t magic;
+    uint32_t lanes;
+    _Atomic uint32_t incarnation;
+    _Atomic uint32_t stopping;
+    uint8_t reserved[48];
+    struct session_lane_state lane[LIMIT_LANES];
+};
+
+_Static_assert(sizeof(struct session_node_page) == 64 + 64 * LIMIT_LANES, "node page is shared");
+
+/* ---- submissions and completions ------------------------------------------ */
+
+enum session_op {
+    SESSION_OP_NOP = 0,
+    SESSION_OP_LEASE = 1,       /* argument: bytes wanted -> lease_offset, lease_bytes */
+    SESSION_OP_LEASE_CLOSE = 2, /* offset: of the lease; what was not sealed of it goes back */
+    SESSION_OP_CREATE = 3,      /* sizes, argument: timeout_us -> offset, ref */
+    SESSION_OP_SEAL = 4, /* with FLAG_LEASED: offset and sizes name bytes of a lease; else ref names
+                            a created object */
+    SESSION_OP_ABORT = 5, /* ref */
+    SESSION_OP_GET = 6,   /* id, argument: timeout_us -> offset, sizes, ref, generation, pin */
+    SESSION_OP_CANCEL =
+        7, /* argument: the cookie of a waiting submission, which then ends NIGH_CANCELED */
+    SESSION_OP_DELETE = 8,    /* id -> NIGH_OK, NIGH_IN_USE, NIGH_NOT_FOUND, NIGH_NOT_SEALED */
+    SESSION_OP_EVICT = 9,     /* argument: bytes -> data_size: bytes freed */
+    SESSION_OP_REFRESH = 10,  /* id */
+    SESSION_OP_KEEP = 11,     /* id (nigh_pin) */
+    SESSION_OP_UNKEEP = 12,   /* id */
+    SESSION_OP_CHECKSUM = 13, /* id -> data_size: the CRC32C */
+    SESSION_OP_STAT = 14,     /* id -> ref, generation, flags: state, data_size: holders */
+    SESSION_OP_WHO =
+        15, /* id -> reply area: session_holder records; data_size: how many there are */
+    SESSION_OP_HOLDERS = 16, /* -> reply area, largest first; data_size: how many */
+    SESSION_OP_STATS = 17,   /* -> reply area: nigh_node_stats of this lane; data_size: its bytes */
+    SESSION_OP_SUBSCRIBE = 18, /* argument: NIGH_SUBSCRIBE_* */
+    SESSION_OP_UNSUBSCRIBE = 19,
+    SESSION_OP_QUOTA = 20,    /* argument: bytes */
+    SESSION_OP_CONTAINS = 21, /* id -> NIGH_OK, NIGH_NOT_SEALED, NIGH_NOT_FOUND */
+    SESSION_OP_RESERVE =
+        22, /* argument: bytes of write memory the session's uid wants to have; data_size: it has */
+    SESSION_OPS = 23
+};
+
+/* Bits of session_sqe.flags. */
+#define SESSION_FLAG_LEASED    1u /* SEAL: from a lease: create and seal in one */
+#define SESSION_FLAG_EXCLUSIVE 2u /* CREATE: claim the id now */
+#define SESSION_FLAG_NO_EVICT  4u /* CREATE, LEASE, SEAL: make no room */
+#define SESSION_FLAG_RENEW \
+    8u /* SEAL: also grant a lease if there is room for one: session_renew_argument */
+
+/*
+ * The argument of a SEAL is its timeout in microseconds (a strict pool copies at seal, and may wait
+ * for memory). With SESSION_FLAG_RENEW it is both: the bytes wanted below, the timeout in
+ * milliseconds, rounded up, above.
+ */
+static inline uint64_t session_renew_argument(uint64_t lease_bytes, uint64_t timeout_us)
+{
+    uint64_t timeout_ms = timeout_us / 1000 + (timeout_us % 1000 != 0);
+
+    lease_bytes = lease_bytes < UINT32_MAX ? lease_bytes : UINT32_MAX;
+    timeout_ms = timeout_ms < UINT32_MAX ? timeout_ms : UINT32_MAX;
+    return timeout_ms << 32 | lease_bytes;
+}
+
+static inline uint64_t session_renew_bytes(uint64_t argument)
+{
+    return argument & UINT32_MAX;
+}
+
+/* UINT64_MAX: without end. */
+static inline uint64_t session_renew_timeout_us(uint64_t argument)
+{
+    return argument >> 32 == UINT32_MAX ? UINT64_MAX : (argument >> 32) * 1000;
+}
+
+/* A submission. One cache line; the client writes it, the lane copies it out. */
+struct session_sqe {
+    uint8_t op;
+    uint8_t flags;
+    uint16_t name_size;
+    uint32_t cookie; /* the client's; comes back in the completion */
+    uint8_t id[LIMIT_ID_BYTES];
+    uint32_t meta_size;
+    uint64_t offset; /* SEAL: of leased bytes */
+    uint64_t data_size;
+    uint64_t argument;
+    uint64_t ref; /* SEAL, ABORT: entry of a created object; SEAL with FLAG_LEASED: nanoseconds
+                     since create */
+};
+
+_Static_assert(sizeof(struct session_sqe) == 64, "a submission is one cache line");
+
+#define SESSION_NO_PIN UINT32_MAX
+
+/* A completion. One cache line; the lane writes it. Every submission has exactly one. */
+struct session_cqe {
+    uint32_t cookie;
+    int32_t status;
+    uint64_t offset;
+    uint64_t data_size;
+    uint32_t meta_size;
+    uint16_t name_size;
+    uint16_t flags;
+    uint32_t ref; /* entry number */
+    uint32_t pin; /* GET: the lane pin that holds the object, else SESSION_NO_PIN */
+    uint64_t generation;
+    uint64_t lease_offset;
+    uint64_t lease_bytes; /* 0: no lease came with it */
+};
+
+_Static_assert(sizeof(struct session_cqe) == 64, "a completion is one cache line");
+
+/* A subscription event. kind in the low 8 bits, metadata size in the 24 above. */
+struct session_event {
+    uint8_t id[LIMIT_ID_BYTES];
+    uint32_t kind_meta;
+    uint64_t data_size;
+};
+
+_Static_assert(sizeof(struct session_event) == 32, "an event is shared");
+
+/* One record of WHO and HOLDERS. */
+struct session_holder {
+    uint64_t session;
+    int32_t pid;
+    uint32_t uid;
+    uint64_t views;
+    uint64_t size_bytes;
+    char name[LIMIT_CLIENT_NAME_BYTES + 1];
+};
+
+_Static_assert(sizeof(struct session_holder) == 64, "a holder record is shared");
+
+/* ---- the session's memory ------------------------------------------------- */
+
+/* An index alone on its cache line: `value` counts up for ever (mod 2^32). */
+struct session_index {
+    _Atomic uint32_t value;
+    uint32_t reserved[15];
+};
+
+/* First page. */
+struct session_front {
+    uint32_t magic;
+    uint32_t lanes;
+    uint64_t session;
+    _Atomic int32_t ended; /* node: not 0 (a status) when the session is over for good: its pins no
+                              longer count, so no get without IPC may succeed any more */
+    uint8_t reserved0[44];
+    _Atomic uint32_t chunks_used; /* client: pin chunks ever used; the lane scans no further */
+    uint32_t reserved1[15];
+    _Atomic uint32_t waiting; /* client: threads that sleep, or are about to, on `wake` */
+    _Atomic uint32_t
+        poke_wanted; /* client: 1 asks for one SESSION_POKE at the next completion or event */
+    uint32_t reserved2[14];
+    _Atomic uint32_t wake; /* the futex: whoever makes progress while `waiting` is not 0 counts it
+                              up and wakes all */
+    uint32_t reserved3[15];
+};
+
+/* What one lane and the client share. `ready` stands in a page of its own at a line that depends on
+ * the session's slot. */
+struct session_lane {
+    uint8_t ready_page[SESSION_PAGE]; /* client: session_ready() */
+    struct session_index sq_tail;     /* client */
+    struct session_index sq_head;     /* lane */
+    struct session_index cq_tail;     /* lane */
+    struct session_index cq_head;     /* client */
+    struct session_index event_tail;  /* lane */
+    struct session_index event_head;  /* client */
+    struct session_index events_lost; /* lane: ever */
+    uint8_t reserved[SESSION_PAGE - 7 * 64];
+    struct session_sqe sq[LIMIT_RING_ENTRIES];
+    struct session_cqe cq[LIMIT_RING_ENTRIES];
+    struct session_event events[LIMIT_EVENT_ENTRIES];
+    uint8_t reply[LIMIT_REPLY_BYTES];
+    _Atomic uint64_t pin_entry[LIMIT_LANE_PINS];      /* lane sets (from 0), client clears */
+    _Atomic uint64_t pin_generation[LIMIT_LANE_PINS]; /* lane */
+};
+
+_Static_assert(sizeof(struct session_lane) % SESSION_PAGE == 0, "lanes start on pages");
+
+#define SESSION_CHUNKS_BYTES \
+    ((sizeof(struct pin_chunk) * LIMIT_PIN_CHUNKS + SESSION_PAGE - 1) / SESSION_PAGE * SESSION_PAGE)
+
+/* The whole: front page, then each lane, then the pin chunks. */
+static inline uint64_t session_memory_bytes(uint32_t lanes)
+{
+    return SESSION_PAGE + (uint64_t)lanes * sizeof(struct session_lane) + SESSION_CHUNKS_BYTES;
+}
+
+static inline struct session_front *session_front_of(void *memory)
+{
+    return (struct session_front *)memory;
+}
+
+static inline struct session_lane *session_lane_of(void *memory, uint32_t lane)
+{
+    return (struct session_lane *)((uint8_t *)memory + SESSION_PAGE) + lane;
+}
+
+static inline struct pin_chunk *session_chunks_of(void *memory, uint32_t lanes)
+{
+    return (struct pin_chunk *)(void *)((uint8_t *)memory + SESSION_PAGE +
+                                        (size_t)lanes * sizeof(struct session_lane));
+}
+
+/* The ready word: the client sets it to 1 after submitting; the lane clears it before it looks at
+ * the ring. */
+static inline _Atomic uint32_t *session_ready(struct session_lane *lane, uint32_t slot)
+{
+    return (_Atomic uint32_t *)(void *)&lane->ready_page[(size_t)(slot % (SESSION_PAGE / 64)) * 64];
+}
+
+/*
+ * Entries between a head and a tail that the other side may have forged: UINT32_MAX when they
+ * cannot be (a protocol breach), else 0 .. capacity.
+ */
+static inline uint32_t session_ring_used(uint32_t tail, uint32_t head, uint32_t capacity)
+{
+    uint32_t used = tail - head;
+
+    return used <= capacity ? used : UINT32_MAX;
+}
+
+/* ---- how an embedded node attaches clients of its own process ------------- */
+
+/* Lets a waiting thread drive a lane: runs a bounded turn unless another thread is at it. True if
+ * it ran. */
+struct session_driver {
+    void *context;
+    bool (*drive)(void *context, uint32_t lane);
+};
+
+struct nigh_client;
+struct nigh_client_options;
+
+/*
+ * Opens a client over a socket that is connected already (taken over, on failure closed). `driver`
+ * may be NULL; it must outlive the client. Defined in client/, called by the embedded node.
+ */
+int session_attach(int socket_fd, const struct nigh_client_options *options,
+                   const struct session_driver *driver, struct nigh_client **client);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A lane: one thread with a share of the shards, the store of those shards, and its end of every
+ * session's rings.
+ *
+ * A turn of the lane looks at the ready word of every session, copies submissions out and hands
+ * them to the store, takes its mail, lets the store's time pass, and wakes clients that sleep. A
+ * lane that has nothing to do spins for a while and then sleeps in epoll. At each moment one thread
+ * drives it, named by its owner word: its own, or (in an embedded node) a thread that waits for an
+ * answer and runs one bounded turn itself.
+ *
+ * It does not know who a session is, accepts nobody and closes nothing by itself: what must be
+ * decided about sessions goes to the front door (node/front.h), which is lane 0's guest, through
+ * struct lane_front or, from the other lanes, by mail.
+ *
+ * Unless a comment says otherwise, functions are for the thread that drives the lane, or for the
+ * start-up thread before lane_start and after lane_stop.
+ */
+#ifndef NODE_LANE_H
+#define NODE_LANE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/check.h"
+#include "memory/session.h"
+#include "node/mailbox.h"
+#include "object/store.h"
+
+#define LANE_WHY_BYTES 128 /* why a session is expelled: a sentence for its client */
+
+/*
+ * Mail. From lane 0 to another: POOL_ADD, OPEN, CLOSE, RESET, REST, each answered once. To lane 0
+ * besides: EXPEL, at most one for each OPEN. A pool is added once, a session is opened, closed and
+ * expelled once: at most LIMIT_POOLS + 3 * LIMIT_SESSIONS messages wait in one direction.
+ */
+enum lane_mail {
+    LANE_POOL_ADD = 1,   /* pointer: struct store_pool_config of this lane */
+    LANE_POOL_ADDED,     /* number: the pool; status */
+    LANE_SESSION_OPEN,   /* pointer: struct lane_seat */
+    LANE_SESSION_OPENED, /* number: the slot; status */
+    LANE_SESSION_CLOSE,  /* number: the slot */
+    LANE_SESSION_CLOSED, /* number: the slot */
+    LANE_SESSION_RESET,  /* number: the slot; pointer: struct lane_seat */
+    LANE_SESSION_RESET_DONE,
+    LANE_SESSION_REST,   /* number: the slot */
+    LANE_SESSION_RESTED, /* number: the slot */
+    LANE_EXPEL /* number: the slot; pointer: the sentence, good until the session is closed here */
+};
+
+_Static_assert(LIMIT_POOLS + 3 * LIMIT_SESSIONS <= LIMIT_MAILBOX, "a mailbox never fills");
+
+/* What lanes know of a session. Lies with the front door and stays as it is until every lane has
+ * answered CLOSE. */
+struct lane_seat {
+    uint32_t slot;
+    uint64_t session_id;
+    uint32_t pool;
+    uint32_t uid;
+    int32_t pid;
+    char name[LIMIT_CLIENT_NAME_BYTES + 1];
+    bool may_write;
+    uint64_t quota_bytes;         /* 0: none */
+    uint64_t quota_max_bytes;     /* what the client may ask for; 0: anything */
+    _Atomic uint64_t *quota_used; /* shared by the lanes */
+    void *memory;                 /* the session's shared memory, mapped writable */
+    int socket_fd; /* pokes go there; -1: nobody is there (a session kept over a restart) */
+    const int *doorbell_fds; /* one a lane; -1 as above */
+};
+
+/* What the front door wants of lane 0. Called by the thread that drives it, never from inside a
+ * store call. NULL for the other lanes. */
+struct lane_front {
+    void *context;
+    /* A descriptor that the front door added to the lane's epoll is ready. */
+    void (*ready)(void *context, uint64_t data, uint32_t events);
+    /* Mail for it, of this lane or another. */
+    void (*mail)(void *context, const struct mailbox_message *message);
+    /* Deadlines; returns when it wants to be called next (UINT64_MAX: need not). */
+    uint64_t (*tick)(void *context, uint64_t now_us);
+};
+
+struct lane_config {
+    uint32_t number;
+    uint32_t lanes;
+    uint32_t max_sessions;
+    uint32_t spin_us;
+    struct session_node_page *page;
+    struct mailbox *from_zero; /* NULL for lane 0 */
+    struct mailbox *to_zero;   /* NULL for lane 0 */
+    struct mailbox *inboxes;   /* lane 0: the other lanes' to_zero boxes, lanes - 1 of them */
+    const struct lane_front *front;
+    void (*zero_wake)(void *context); /* rings lane 0; any thread */
+    void *zero_context;
+    struct store_config store; /* without shell */
+    const char *spill_dir;     /* NULL: this node does not spill */
+    /* Adds the node's own numbers to a STATS reply. */
+    void (*node_stats)(void *context, nigh_node_stats *stats);
+    void *node_context;
+};
+
+struct lane;
+
+nigh_status lane_create(const struct lane_config *config, struct lane **lane);
+
+/* Not while its thread runs. Sessions still open are forgotten. */
+void lane_destroy(struct lane *lane);
+
+/* Starts and stops the lane's thread. lane_stop returns when it has ended. Start-up thread. */
+nigh_status lane_start(struct lane *lane);
+void lane_stop(struct lane *lane);
+
+/* The lane's store, for what start-up does with it (pools to adopt). */
+struct store *lane_store(struct lane *lane);
+
+/* Adds a session: its rings are served from now on. NIGH_LIMIT, NIGH_NO_RESOURCES, NIGH_NOT_FOUND
+ * (its pool failed here). */
+nigh_status lane_session_open(struct lane *lane, const struct lane_seat *seat);
+
+/* Adds a session of a former node: what it holds counts, its rings are not looked at before
+ * lane_session_reset. Errors as above. Before the lane runs. */
+nigh_status lane_session_keep(struct lane *lane, const struct lane_seat *seat);
+
+/* The client of a session is gone and may come back: what it holds stays, what it waits for is
+ * forgotten, its rings are not looked at before lane_session_reset. */
+void lane_session_rest(struct lane *lane, uint32_t slot);
+
+/* Drops a session; one that is not open here is passed over. Its memory is not touched afterwards.
+ */
+void lane_session_close(struct lane *lane, uint32_t slot);
+
+/* The client of a kept session came back: its rings begin at zero and are served. */
+nigh_status lane_session_reset(struct lane *lane, const struct lane_seat *seat);
+
+/* Asks lane 0's epoll for a descriptor on behalf of the front door. `data` must not be 0. */
+nigh_status lane_watch(struct lane *lane, int fd, uint32_t events, uint64_t data);
+void lane_unwatch(struct lane *lane, int fd);
+
+/* Posts mail from lane 0 to this lane and rings it if it sleeps. Lane 0's driver only. */
+void lane_post(struct lane *lane, const struct mailbox_message *message);
+
+/* Makes the lane look at everything soon. Any thread. */
+void lane_kick(struct lane *lane);
+
+/* One turn; true if it found something to do. For the thread that drives the lane. */
+bool lane_turn(struct lane *lane, uint64_t now_us);
+
+/* Looks at its descriptors, without waiting. For the thread that drives the lane. */
+void lane_poll(struct lane *lane);
+
+/* Runs a bounded turn on behalf of the lane's thread; false when another thread is at it. Any
+ * thread. */
+bool lane_drive(struct lane *lane);
+
+/* Counters, read by any thread. */
+struct lane_counters {
+    _Atomic uint64_t turns;
+    _Atomic uint64_t sleeps;
+    _Atomic uint64_t wakes;
+    _Atomic uint64_t events_lost;
+};
+
+const struct lane_counters *lane_counters(const struct lane *lane);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What lane.c (turns, mail), lane_ring.c (rings) and lane_thread.c (sleeping, driving) share. For
+ * no one else. */
+#ifndef NODE_LANE_INTERNAL_H
+#define NODE_LANE_INTERNAL_H
+
+#include "node/disk.h"
+#include "node/lane.h"
+
+/* The lane's end of one session. Indices are the lane's own; the client may write the shared ones.
+ */
+struct lane_session {
+    const struct lane_seat *seat; /* NULL: not open here */
+    struct session_front *front;
+    struct session_lane *shared;
+    uint32_t place; /* in the dense arrays of the sweep */
+    uint32_t sq_head;
+    uint32_t cq_tail;
+    uint32_t in_flight; /* taken, not completed */
+    uint32_t event_tail;
+    uint32_t events_lost;   /* ever, modulo 2^32 */
+    uint64_t events_unsaid; /* lost since the last OVERFLOW event */
+    bool swept;             /* its rings are served; false: kept over a restart */
+    bool dirty;             /* in lane.dirty: something was published since the last flush */
+    bool expelled;          /* nothing of it is read any more */
+    bool reported;          /* the front door knows that */
+    char why[LANE_WHY_BYTES];
+};
+
+/* States of the owner word: a lock that only the lane's own thread waits for. */
+enum lane_owner {
+    LANE_FREE = 0,
+    LANE_DRIVEN = 1,
+    LANE_DRIVEN_WANTED = 2 /* and the lane's thread sleeps until it is free */
+};
+
+struct lane {
+    struct lane_config config;
+    struct store *store;
+    struct disk *disk;             /* NULL: this node does not spill */
+    _Atomic bool disk_rang;        /* an end can be taken */
+    struct lane_session *sessions; /* by slot */
+
+    /* The sweep: open sessions, densely. */
+    uint32_t open_count;
+    _Atomic uint32_t *ready[LIMIT_SESSIONS];
+    uint32_t slots[LIMIT_SESSIONS];
+
+    uint32_t dirty_count;
+    uint32_t dirty[LIMIT_SESSIONS];
+    uint32_t expelled_count; /* expelled, not yet reported */
+    uint32_t lossy_count;    /* with events_unsaid */
+    uint64_t lossy_check_us; /* when to look for room for their OVERFLOW events */
+
+    uint64_t now_us; /* of the turn under way */
+    uint64_t store_due_us;
+    uint64_t front_due_us;
+
+    int epoll_fd;
+    int kick_fd;
+    pthread_t thread;
+    bool started;
+    _Atomic bool stop;
+    _Atomic uint32_t owner;          /* enum lane_owner */
+    _Atomic uint64_t sleep_until_us; /* what the sleeping thread waits for at most */
+
+    struct lane_counters counters;
+};
+
+/* How often a session whose event ring was full is looked at for room. */
+#define LANE_LOSSY_CHECK_US UINT64_C(100000)
+
+/* Serves one session's submission ring; true if it took something. */
+bool lane_serve(struct lane *lane, uint32_t slot);
+
+/* Wakes and pokes the clients to whom something was published. */
+void lane_flush(struct lane *lane);
+
+/* Tells the front door of sessions that were expelled. Not from inside a store call. */
+void lane_report_expelled(struct lane *lane);
+
+/* Delivers OVERFLOW events where there is room again. */
+void lane_say_lost(struct lane *lane);
+
+/* Marks a session as one whose client must be looked after at the next flush. */
+void lane_mark_dirty(struct lane *lane, uint32_t slot);
+
+/* Ends a session's service; the front door hears of it after the turn. `why` is copied. */
+void lane_expel(struct lane *lane, uint32_t slot, const char *why);
+
+/* Zeroes both sides' indices of a session that begins anew. */
+void lane_ring_zero(struct lane_session *session, uint32_t slot);
+
+/* The calls of the store's shell. */
+void lane_on_complete(void *context, uint32_t session, const struct session_cqe *cqe);
+void lane_on_event(void *context, uint32_t session, const struct session_event *event);
+void lane_on_expel(void *context, uint32_t session, const char *why);
+
+/* When the lane must be driven next at the latest. */
+uint64_t lane_due_us(const struct lane *lane);
+
+static inline void lane_count(_Atomic uint64_t *counter, uint64_t n)
+{
+    /* One writer: no need for an atomic addition. */
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
+#endif

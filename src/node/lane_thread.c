@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who drives a lane and when it sleeps. See lane.h.
+ *
+ * The owner word is a lock of which only the lane's own thread is a waiter: others try, and go
+ * their way when it is taken. The thread gives it up only while it sleeps in epoll, so a client's
+ * thread of an embedded node finds it free exactly when waking the lane would cost a context
+ * switch.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/futex.h"
+#include "node/lane_internal.h"
+
+#define LOG_MODULE "lane"
+#include "base/log.h"
+
+/* How often a lane that does not sleep looks at the front door's descriptors. */
+#define LANE_POLL_US UINT64_C(50)
+/* Turns that share one look at the clock. */
+#define LANE_TURNS_A_CLOCK 8u
+
+static bool lane_try_own(struct lane *lane)
+{
+    uint32_t expected = LANE_FREE;
+
+    return atomic_compare_exchange_strong_explicit(&lane->owner, &expected, LANE_DRIVEN,
+                                                   memory_order_acquire, memory_order_relaxed);
+}
+
+/* The lane's own thread only: a guest's turn is bounded, so this ends. */
+static void lane_own(struct lane *lane)
+{
+    if (lane_try_own(lane))
+        return;
+    while (atomic_exchange_explicit(&lane->owner, LANE_DRIVEN_WANTED, memory_order_acquire) !=
+           LANE_FREE)
+        (void)futex_wait(&lane->owner, LANE_DRIVEN_WANTED, FUTEX_FOREVER);
+    /* Nobody else waits: the next release need not wake. */
+    atomic_store_explicit(&lane->owner, LANE_DRIVEN, memory_order_relaxed);
+}
+
+static void lane_disown(struct lane *lane)
+{
+    if (atomic_exchange_explicit(&lane->owner, LANE_FREE, memory_order_release) ==
+        LANE_DRIVEN_WANTED)
+        futex_wake(&lane->owner, 1);
+}
+
+static void lane_take_events(struct lane *lane, const struct epoll_event *events, int n)
+{
+    const struct lane_front *front = lane->config.front;
+
+    for (int i = 0; i < n; i++) {
+        if (events[i].data.u64 != 0 && front != NULL)
+            front->ready(front->context, events[i].data.u64, events[i].events);
+    }
+}
+
+/* Waits for descriptors until due_us at most, with the lane given up meanwhile. */
+static void lane_wait(struct lane *lane, uint64_t now_us, uint64_t due_us)
+{
+    struct epoll_event events[LIMIT_EPOLL_EVENTS];
+    uint64_t wait_us = due_us > now_us ? due_us - now_us : 0;
+    struct timespec timeout = {.tv_sec = (time_t)(wait_us / 1000000),
+                               .tv_nsec = (long)(wait_us % 1000000) * 1000};
+    int n;
+
+    atomic_store_explicit(&lane->sleep_until_us, due_us, memory_order_relaxed);
+    lane_disown(lane);
+    n = epoll_pwait2(lane->epoll_fd, events, LIMIT_EPOLL_EVENTS,
+                     due_us == UINT64_MAX ? NULL : &timeout, NULL);
+    if (n < 0 && (errno == ENOSYS || errno == EPERM)) {
+        /* A sandbox that does not know the newer call: milliseconds, rounded up, have to do. */
+        n = epoll_wait(lane->epoll_fd, events, LIMIT_EPOLL_EVENTS,
+                       due_us == UINT64_MAX ? -1 : (int)min_u64(wait_us / 1000 + 1, INT32_MAX));
+    }
+    lane_own(lane);
+    if (n < 0 && errno != EINTR)
+        LOG_ERROR("epoll_pwait2 failed", "errno=%d", errno);
+    lane_take_events(lane, events, n);
+}
+
+static void lane_sleep(struct lane *lane)
+{
+    _Atomic uint32_t *asleep = &lane->config.page->lane[lane->config.number].asleep;
+    uint64_t now_us;
+
+    shared_store_relaxed(asleep, 1);
+    shared_fence(); /* said before the last look: a client that comes later rings */
+    now_us = clock_now_us(&clock_monotonic);
+    if (!lane_turn(lane, now_us) && !atomic_load_explicit(&lane->stop, memory_order_acquire)) {
+        lane_count(&lane->counters.sleeps, 1);
+        lane_wait(lane, now_us, lane_due_us(lane));
+    }
+    shared_store_relaxed(asleep, 0);
+}
+
+void lane_poll(struct lane *lane)
+{
+    struct epoll_event events[LIMIT_EPOLL_EVENTS];
+
+    lane_take_events(lane, events, epoll_wait(lane->epoll_fd, events, LIMIT_EPOLL_EVENTS, 0));
+}
+
+static void lane_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+static void *lane_main(void *argument)
+{
+    struct lane *lane = argument;
+    uint64_t spin_until_us = 0;
+    uint64_t poll_us = 0;
+    uint64_t now_us = 0;
+    uint32_t turns = 0;
+
+    lane_own(lane);
+    while (!atomic_load_explicit(&lane->stop, memory_order_acquire)) {
+        bool worked;
+
+        /* Asking the time costs as much as an idle turn: a few turns share an answer. */
+        if (turns++ % LANE_TURNS_A_CLOCK == 0)
+            now_us = clock_now_us(&clock_monotonic);
+        worked = lane_turn(lane, now_us);
+        if (worked)
+            spin_until_us = now_us + lane->config.spin_us;
+        if (!worked && now_us >= spin_until_us) {
+            lane_sleep(lane);
+            spin_until_us = clock_now_us(&clock_monotonic) + lane->config.spin_us;
+            turns = 0;
+            continue;
+        }
+        /* Other lanes wait for doorbells alone, which say nothing that the sweep does not see. */
+        if (lane->config.front != NULL && now_us >= poll_us) {
+            lane_poll(lane);
+            poll_us = now_us + LANE_POLL_US;
+        }
+        if (!worked)
+            lane_relax();
+    }
+    lane_disown(lane);
+    return NULL;
+}
+
+nigh_status lane_start(struct lane *lane)
+{
+    sigset_t all, before;
+    char name[16];
+    int error;
+
+    atomic_store(&lane->stop, false);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's own threads */
+    error = pthread_create(&lane->thread, NULL, lane_main, lane);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        return NIGH_NO_RESOURCES;
+    lane->started = true;
+    snprintf(name, sizeof(name), "nigh-lane-%u", lane->config.number);
+    (void)pthread_setname_np(lane->thread, name);
+    return NIGH_OK;
+}
+
+void lane_stop(struct lane *lane)
+{
+    if (!lane->started)
+        return;
+    atomic_store_explicit(&lane->stop, true, memory_order_release);
+    lane_kick(lane);
+    pthread_join(lane->thread, NULL);
+    lane->started = false;
+}
+
+bool lane_drive(struct lane *lane)
+{
+    uint64_t sleep_until_us;
+    bool look_again;
+
+    if (!lane_try_own(lane))
+        return false;
+    look_again = lane_turn(lane, clock_now_us(&clock_monotonic)) && store_wants_turn(lane->store);
+    for (uint32_t i = 0; i < lane->open_count && !look_again; i++)
+        look_again = shared_load_relaxed(lane->ready[i]) != 0;
+    /* What is left, and a deadline nearer than the one the thread sleeps for, are the thread's. */
+    sleep_until_us = atomic_load_explicit(&lane->sleep_until_us, memory_order_relaxed);
+    if (look_again || lane_due_us(lane) < sleep_until_us)
+        lane_kick(lane);
+    lane_disown(lane);
+    return true;
+}

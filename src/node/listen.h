@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The listening socket of a node: one node a path, whatever crashed there before.
+ *
+ * "<path>.lock" is locked (flock) as long as the node lives; who holds the lock may replace a
+ * socket that nobody answers on. The lock goes with the process, so a crash leaves nothing to clean
+ * up.
+ */
+#ifndef NODE_LISTEN_H
+#define NODE_LISTEN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nigh/status.h"
+
+/*
+ * Locks the path and listens on it with the mode given. `kept_fd` is a listening socket of a former
+ * node on this path, or -1; it is taken over on success. On failure `why` is a sentence with a
+ * remedy: NIGH_BUSY: another node is there. NIGH_DENIED: no permission. NIGH_NOT_FOUND: no such
+ * directory. NIGH_INVALID: there is something that is no socket. NIGH_NO_RESOURCES.
+ */
+nigh_status listen_open(const char *path, uint32_t mode, int kept_fd, int *listen_fd, int *lock_fd,
+                        char *why, size_t why_bytes);
+
+/* Removes the socket and the lock file, then unlocks. The listening socket is closed by who has it.
+ */
+void listen_remove(const char *path, int *lock_fd);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of a node, for the files that make it up. For no one else. */
+#ifndef NODE_NODE_INTERNAL_H
+#define NODE_NODE_INTERNAL_H
+
+#include <sys/types.h>
+
+#include "memory/extent.h"
+#include "node/disk.h"
+#include "node/front.h"
+#include "node/keeper.h"
+#include "node/lane.h"
+#include "node/node.h"
+#include "node/pool.h"
+#include "node/session.h"
+#include "node/state.h"
+
+struct nigh_node {
+    pid_t pid; /* of the process whose node it is */
+    struct node_settings settings;
+    uint32_t entries_a_lane; /* of each index */
+    uint32_t incarnation;
+    uint64_t started_us;
+    uint64_t restarts;
+
+    struct keeper *keeper; /* never NULL; nobody may be there */
+    struct keeper no_keeper;
+    struct state *state; /* NULL: nothing of this node survives it */
+    int state_fd;
+    bool adopting; /* there is a former node's state */
+    bool adopted;  /* all of it was taken over */
+    bool goes_on;  /* a stop is not the end: another node takes over */
+
+    struct extent_set *extents;
+    struct pools pools;
+    struct sessions sessions;
+
+    int spill_lock_fd; /* -1: this node does not spill */
+    int page_fd;
+    int page_read_fd;
+    struct session_node_page *page;
+
+    struct lane *lanes[LIMIT_LANES];
+    uint32_t lane_count;
+    struct mailbox *to_lanes;   /* lanes - 1, from lane 0 */
+    struct mailbox *from_lanes; /* lanes - 1, to lane 0 */
+
+    struct front front;
+    int lock_fd;
+    int listen_fd; /* until the front door has it */
+    int door_fd;
+    struct session_driver driver; /* for clients of this process */
+};
+
+/* node_adopt.c: storing what survives, and taking over what survived. In this order. */
+nigh_status node_state_begin(struct nigh_node *node);
+nigh_status node_adopt_state(struct nigh_node *node, char *why, size_t why_bytes);
+nigh_status node_adopt_memory(struct nigh_node *node, char *why, size_t why_bytes);
+nigh_status node_adopt_page(struct nigh_node *node, char *why, size_t why_bytes);
+nigh_status node_adopt_pools(struct nigh_node *node, char *why, size_t why_bytes);
+void node_adopt_sessions(struct nigh_node *node);
+void node_clean_spill(struct nigh_node *node);
+nigh_status node_give_adopted(struct nigh_node *node, char *why, size_t why_bytes);
+void node_adopted(struct nigh_node *node);
+void node_forget_kept(struct nigh_node *node, bool all);
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See settings.h. */
+#include "node/settings.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/check.h"
+
+#define SETTINGS_OBJECT_BYTES        4096u /* one object for so many bytes of memory, by default */
+#define SETTINGS_OBJECTS_LEAST       (UINT64_C(64) << 10)
+#define SETTINGS_ENTRIES_SPARE_SHARE 64
+#define SETTINGS_ENTRIES_SPARE       1024
+#define SETTINGS_OBJECTS_MOST        (UINT64_C(1) << 20)
+
+uint32_t settings_cores(void)
+{
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof(set), &set) != 0)
+        return 1;
+    return CPU_COUNT(&set) > 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+}
+
+/* With room for leases, and for lanes that get more than their share of ids. */
+uint32_t settings_entries_a_lane(const struct node_settings *settings)
+{
+    uint64_t share = (settings->max_objects + settings->lanes - 1) / settings->lanes;
+    uint64_t spare = share / SETTINGS_ENTRIES_SPARE_SHARE + SETTINGS_ENTRIES_SPARE;
+
+    return (uint32_t)min_u64(share + spare, LIMIT_INDEX_ENTRIES);
+}
+
+__attribute__((format(printf, 3, 4))) static nigh_status settings_fail(char *why, size_t why_bytes,
+                                                                       const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(why, why_bytes, format, arguments);
+    va_end(arguments);
+    return NIGH_INVALID;
+}
+
+static nigh_status settings_check_memory(struct node_settings *s, char *why, size_t why_bytes)
+{
+    char given[BYTES_SIZE_TEXT], least[BYTES_SIZE_TEXT], most[BYTES_SIZE_TEXT];
+
+    bytes_format_size(s->memory_bytes, given);
+    bytes_format_size(LIMIT_MEMORY_BYTES_MIN, least);
+    if (s->memory_bytes == 0)
+        return settings_fail(why, why_bytes, "no memory size is given; say how much, e.g. 1G");
+    if (s->memory_bytes < LIMIT_MEMORY_BYTES_MIN)
+        return settings_fail(why, why_bytes, "a memory of %s is too small; the least is %s", given,
+                             least);
+    if (s->extent_bytes != 0 &&
+        (!is_pow2(s->extent_bytes) || s->extent_bytes < LIMIT_EXTENT_BYTES_MIN ||
+         s->extent_bytes > LIMIT_EXTENT_BYTES_MAX)) {
+        bytes_format_size(s->extent_bytes, given);
+        bytes_format_size(LIMIT_EXTENT_BYTES_MIN, least);
+        bytes_format_size(LIMIT_EXTENT_BYTES_MAX, most);
+        return settings_fail(why, why_bytes,
+                             "an extent size of %s is not a power of two from %s to %s", given,
+                             least, most);
+    }
+    if (s->huge_pages > 2)
+        return settings_fail(why, why_bytes,
+                             "huge pages are 0 (where granted), 1 (required) or 2 (never), not %u",
+                             s->huge_pages);
+    return NIGH_OK;
+}
+
+static nigh_status settings_check_lanes(struct node_settings *s, uint32_t cores, char *why,
+                                        size_t why_bytes)
+{
+    if (s->lanes == 0) {
+        s->lanes = 1;
+        while (s->lanes * 2 <= cores / 2 && s->lanes < LIMIT_LANES)
+            s->lanes *= 2;
+    }
+    if (!is_pow2(s->lanes) || s->lanes > LIMIT_LANES)
+        return settings_fail(why, why_bytes, "%u lanes: there may be 1, 2, 4 and so on up to %u",
+                             s->lanes, LIMIT_LANES);
+    if (s->spin_us == SETTINGS_SPIN_DEFAULT) {
+        /* A lane that spins on a core its clients need would starve who it waits for. */
+        s->spin_us = cores > 1 && s->lanes <= cores / 2 ? SETTINGS_SPIN_DEFAULT_US : 0;
+    }
+    if (s->spin_us > LIMIT_SPIN_US)
+        return settings_fail(why, why_bytes, "spinning for %u us is too long; the most is %u",
+                             s->spin_us, LIMIT_SPIN_US);
+    return NIGH_OK;
+}
+
+static nigh_status settings_check_counts(struct node_settings *s, char *why, size_t why_bytes)
+{
+    uint64_t objects_most = (uint64_t)LIMIT_INDEX_ENTRIES * s->lanes;
+
+    if (s->max_objects == 0)
+        s->max_objects =
+            min_u64(max_u64(s->memory_bytes / SETTINGS_OBJECT_BYTES, SETTINGS_OBJECTS_LEAST),
+                    SETTINGS_OBJECTS_MOST);
+    if (s->max_objects > objects_most)
+        return settings_fail(
+            why, why_bytes, "%llu objects are too many; the most with %u lanes is %llu",
+            (unsigned long long)s->max_objects, s->lanes, (unsigned long long)objects_most);
+    if (s->max_sessions == 0)
+        s->max_sessions = LIMIT_SESSIONS;
+    if (s->max_sessions > LIMIT_SESSIONS)
+        return settings_fail(why, why_bytes, "%u sessions are too many; the most is %u",
+                             s->max_sessions, LIMIT_SESSIONS);
+    if (s->max_pins == 0)
+        s->max_pins = LIMIT_LANE_PINS;
+    if (s->max_pins > LIMIT_LANE_PINS)
+        return settings_fail(why, why_bytes, "%u pins a session are too many; the most is %u",
+                             s->max_pins, LIMIT_LANE_PINS);
+    return NIGH_OK;
+}
+
+static nigh_status settings_check_paths(const nigh_node_options *o, struct node_settings *s,
+                                        char *why, size_t why_bytes)
+{
+    if (o->socket_path != NULL) {
+        if (o->socket_path[0] == '\0')
+            return settings_fail(why, why_bytes, "the socket's path is empty");
+        if (bytes_copy_text(s->socket_path, sizeof(s->socket_path), o->socket_path) != NIGH_OK)
+            return settings_fail(why, why_bytes,
+                                 "the socket's path has %zu bytes; the most is %u: choose a "
+                                 "shorter one",
+                                 strlen(o->socket_path), LIMIT_SOCKET_PATH_BYTES);
+    }
+    if (o->spill_dir != NULL &&
+        (o->spill_dir[0] == '\0' ||
+         bytes_copy_text(s->spill_dir, sizeof(s->spill_dir), o->spill_dir) != NIGH_OK))
+        return settings_fail(why, why_bytes, "the spill directory's path is empty or too long");
+    if (s->spill_bytes != 0 && s->spill_dir[0] == '\0')
+        return settings_fail(why, why_bytes,
+                             "a bound on spilled bytes needs a spill directory; name one");
+    if (s->socket_mode == 0)
+        s->socket_mode = SETTINGS_SOCKET_MODE;
+    if (s->socket_mode > 0777)
+        return settings_fail(why, why_bytes, "the socket's mode %o is above 0777", s->socket_mode);
+    return NIGH_OK;
+}
+
+static nigh_status settings_take_pools(const nigh_node_options *o, struct node_settings *s,
+                                       char *why, size_t why_bytes)
+{
+    if (o->pool_count > LIMIT_CONFIG_POOLS)
+        return settings_fail(why, why_bytes, "%zu pools are too many; the most is %u",
+                             o->pool_count, LIMIT_CONFIG_POOLS);
+    for (size_t i = 0; i < o->pool_count; i++) {
+        nigh_status status = pool_rules_from_options(&o->pools[i], &s->pools[i], why, why_bytes);
+
+        if (status != NIGH_OK)
+            return status;
+        for (size_t j = 0; j < i; j++) {
+            if (strcmp(s->pools[i].name, s->pools[j].name) == 0)
+                return settings_fail(why, why_bytes, "pool %s is declared twice", s->pools[i].name);
+        }
+    }
+    s->pool_count = (uint32_t)o->pool_count;
+    return NIGH_OK;
+}
+
+nigh_status settings_resolve(const nigh_node_options *given, uint32_t cores,
+                             struct node_settings *out, char *why, size_t why_bytes)
+{
+    nigh_node_options options = {0};
+    nigh_status status;
+
+    if (given->struct_size < offsetof(nigh_node_options, extent_bytes) ||
+        given->struct_size > 4 * sizeof(options))
+        return settings_fail(why, why_bytes,
+                             "struct_size is %zu; set it to sizeof(nigh_node_options)",
+                             given->struct_size);
+    memcpy(&options, given, min_size(given->struct_size, sizeof(options)));
+    memset(out, 0, sizeof(*out));
+    out->memory_bytes = options.memory_bytes;
+    out->extent_bytes = options.extent_bytes;
+    out->max_objects = options.max_objects;
+    out->lanes = options.lanes;
+    out->spin_us = options.spin_us;
+    out->max_sessions = options.max_sessions;
+    out->max_pins = options.max_pins;
+    out->session_quota_bytes = options.session_quota_bytes;
+    out->spill_bytes = options.spill_bytes;
+    out->huge_pages = options.huge_pages;
+    out->socket_mode = options.socket_mode;
+
+    status = settings_check_memory(out, why, why_bytes);
+    if (status == NIGH_OK)
+        status = settings_check_lanes(out, cores, why, why_bytes);
+    if (status == NIGH_OK)
+        status = settings_check_counts(out, why, why_bytes);
+    if (status == NIGH_OK)
+        status = settings_check_paths(&options, out, why, why_bytes);
+    if (status == NIGH_OK)
+        status = settings_take_pools(&options, out, why, why_bytes);
+    return status;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a node is started with: options as a program gives them, checked, with every default filled
+ * in. Looks at nothing but its arguments and the number of cores.
+ */
+#ifndef NODE_SETTINGS_H
+#define NODE_SETTINGS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "nigh/node.h"
+#include "node/pool.h"
+
+#define SETTINGS_SPIN_DEFAULT    UINT32_MAX /* spin_us: the default, which depends on cores */
+#define SETTINGS_SPIN_DEFAULT_US 50u
+#define SETTINGS_SOCKET_MODE     0666u
+#define SETTINGS_PATH_BYTES      4096u
+
+struct node_settings {
+    char socket_path[LIMIT_SOCKET_PATH_BYTES + 1]; /* "": no socket */
+    uint64_t memory_bytes;
+    uint64_t extent_bytes; /* 0: as the memory layer chooses */
+    uint64_t max_objects;
+    uint32_t lanes;
+    uint32_t spin_us;
+    uint32_t max_sessions;
+    uint32_t max_pins;
+    uint64_t session_quota_bytes;
+    char spill_dir[SETTINGS_PATH_BYTES]; /* "": evict */
+    uint64_t spill_bytes;
+    uint32_t huge_pages;
+    uint32_t socket_mode;
+    uint32_t pool_count;
+    struct pool_rules pools[LIMIT_CONFIG_POOLS];
+};
+
+/* Cores that this process may run on; at least 1. */
+uint32_t settings_cores(void);
+
+/*
+ * Checks options and fills in what they leave open, for a machine that grants `cores` cores.
+ * NIGH_INVALID: `why` says in one sentence which option is wrong and what would be right. Any
+ * thread.
+ */
+nigh_status settings_resolve(const nigh_node_options *options, uint32_t cores,
+                             struct node_settings *settings, char *why, size_t why_bytes);
+
+/* Entries of one lane's index of one pool. */
+uint32_t settings_entries_a_lane(const struct node_settings *settings);
+
+#endif

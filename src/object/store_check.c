@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store_is_valid: counts everything again from entries, leases and waiters, and compares. Slow; for
+ * tests, the fuzz target and slow assertions. Changes nothing.
+ */
+#include <stdlib.h>
+
+#include "object/store_internal.h"
+
+/* What the books should say. */
+struct recount {
+    uint64_t used, leased, unsealed, spilled, writing;
+    uint64_t charged[LIMIT_SESSIONS];
+    uint32_t unsealed_count[LIMIT_SESSIONS], made_count[LIMIT_SESSIONS];
+    uint32_t graves, replays;
+    struct store_extent extents[LIMIT_EXTENTS];
+};
+
+#define CHECK(condition)  \
+    do {                  \
+        if (!(condition)) \
+            return false; \
+    } while (0)
+
+static void recount_live(const struct store *store, struct recount *recount, uint64_t offset,
+                         uint64_t bytes, uint32_t obstacle)
+{
+    uint32_t shift = store->config.extents->extent_shift;
+
+    recount->used += bytes;
+    for (uint64_t e = offset >> shift; e <= (offset + bytes - 1) >> shift; e++) {
+        uint64_t begin = max_u64(offset, e << shift);
+        uint64_t end = min_u64(offset + bytes, (e + 1) << shift);
+
+        recount->extents[e].live_bytes += end - begin;
+        recount->extents[e].obstacles += obstacle;
+    }
+}
+
+static uint32_t obstacles_of(const struct store_pool *pool, uint32_t entry)
+{
+    const struct store_record *record = &pool->records[entry];
+    enum index_state state = store_state(pool, entry);
+    bool kept = state == INDEX_SEALED && store_has_flag(pool, entry, INDEX_FLAG_KEPT);
+
+    return (state == INDEX_CREATED || state == INDEX_DELETING || kept ||
+            (record->flags & RECORD_READING) != 0) +
+           (record->readers > 0);
+}
+
+static bool check_memory(const struct store *store, const struct store_pool *pool, uint32_t entry,
+                         struct recount *recount)
+{
+    const struct store_record *record = &pool->records[entry];
+    uint64_t bytes = store_object_bytes(pool, entry);
+    uint32_t block = record->block - 1;
+    struct store_session *session = store_maker(store, record);
+
+    CHECK(heap_block_bytes(store->heaps, block) == bytes);
+    CHECK(!heap_block_is_free(store->heaps, block));
+    CHECK((record->flags & RECORD_READING) != 0 ||
+          heap_block_offset(store->heaps, block) == store_entry(pool, entry)->offset);
+    recount_live(store, recount, heap_block_offset(store->heaps, block), bytes,
+                 obstacles_of(pool, entry));
+    if (session != NULL && (record->flags & RECORD_READING) == 0) {
+        recount->charged[record->maker] += bytes;
+        recount->unsealed_count[record->maker] += store_state(pool, entry) == INDEX_CREATED;
+        recount->made_count[record->maker] += store_state(pool, entry) == INDEX_SEALED;
+    }
+    return true;
+}
+
+/* Whether the policy knows exactly the sealed objects in memory that are not kept. */
+static bool check_policy(const struct store_pool *pool, uint32_t entry)
+{
+    bool known =
+        store_state(pool, entry) == INDEX_SEALED && !store_has_flag(pool, entry, INDEX_FLAG_KEPT);
+
+    return known == (evict_where(&pool->evict, entry) != EVICT_FREE);
+}
+
+static bool check_entry(const struct store *store, struct store_pool *pool, uint32_t entry,
+                        struct recount *recount)
+{
+    const struct store_record *record = &pool->records[entry];
+    enum index_state state = store_state(pool, entry);
+    uint32_t found;
+
+    CHECK(check_policy(pool, entry));
+    CHECK(state != INDEX_MARKED);
+    if (state == INDEX_FREE || state == INDEX_LEASE) {
+        return record->block == 0 && record->flags == 0 && record->serial == 0 &&
+               record->next == 0 && record->prev == 0 && record->chain == 0;
+    }
+    CHECK((record->block != 0) ==
+          (state != INDEX_SPILLED || (record->flags & RECORD_READING) != 0));
+    CHECK(state != INDEX_SPILLED || (record->flags & RECORD_ON_DISK) != 0);
+    if (record->block != 0) {
+        CHECK(check_memory(store, pool, entry, recount));
+    }
+    recount->unsealed += state == INDEX_CREATED ? store_object_bytes(pool, entry) : 0;
+    recount->spilled += (record->flags & RECORD_ON_DISK) != 0 ? store_object_bytes(pool, entry) : 0;
+    recount->writing += (record->flags & RECORD_WRITING) != 0 ? store_object_bytes(pool, entry) : 0;
+    recount->graves += state == INDEX_DELETING;
+    if (state == INDEX_DELETING ||
+        (state == INDEX_CREATED && !store_has_flag(pool, entry, INDEX_FLAG_CLAIMED))) {
+        uint64_t hash = store_hash(pool, entry);
+
+        CHECK(store_shadow_find(pool, store_entry(pool, entry)->id, hash, &found));
+    }
+    return true;
+}
+
+static bool check_pool(const struct store *store, struct store_pool *pool, struct recount *recount)
+{
+    uint64_t counts[INDEX_STATES] = {0};
+    uint64_t bytes = 0;
+
+    CHECK(index_is_valid(&pool->writer));
+    CHECK(evict_is_valid(&pool->evict));
+    for (uint32_t e = 0; e < pool->writer.entries_used; e++) {
+        CHECK(check_entry(store, pool, e, recount));
+        counts[store_state(pool, e)]++;
+        bytes += store_memory_bytes(store, pool, e);
+    }
+    CHECK(pool->bytes == bytes);
+    CHECK(pool->objects == counts[INDEX_SEALED]);
+    CHECK(pool->objects_unsealed == counts[INDEX_CREATED]);
+    CHECK(pool->objects_spilled == counts[INDEX_SPILLED]);
+    CHECK(pool->objects_deleting == counts[INDEX_DELETING]);
+    CHECK(pool->graveyard.count == counts[INDEX_DELETING]);
+    return true;
+}
+
+/* Whether a list is as long as it says, both ways. */
+static bool check_list(const struct store_pool *pool, const struct store_list *list)
+{
+    uint32_t count = 0, last = 0;
+
+    for (uint32_t at = list->first; at != 0; at = pool->records[at - 1].next) {
+        CHECK(pool->records[at - 1].prev == last && count < list->count);
+        last = at;
+        count++;
+    }
+    return count == list->count && last == list->last;
+}
+
+static bool check_session(const struct store *store, const struct store_session *session,
+                          struct recount *recount)
+{
+    uint32_t number = session->config.session;
+    uint64_t leased = 0;
+
+    for (uint32_t i = 0; i < LIMIT_LEASES_A_SESSION; i++) {
+        const struct store_lease *lease = &session->leases[i];
+        uint64_t left = 0;
+
+        if (lease->entry == STORE_NONE) {
+            continue;
+        }
+        CHECK(store_state(session->pool, lease->entry) == INDEX_LEASE);
+        CHECK(lease->pieces > 0);
+        for (uint32_t p = 0; p < lease->pieces; p++) {
+            uint64_t offset = heap_block_offset(store->heaps, lease->blocks[p]);
+            uint64_t bytes = heap_block_bytes(store->heaps, lease->blocks[p]);
+
+            CHECK(offset >= lease->offset && offset + bytes <= lease->offset + lease->bytes);
+            recount_live(store, recount, offset, bytes, 0);
+            left += bytes;
+        }
+        for (uint64_t e = lease->offset >> store->config.extents->extent_shift;
+             e <= (lease->offset + lease->bytes - 1) >> store->config.extents->extent_shift; e++) {
+            recount->extents[e].obstacles++;
+        }
+        CHECK(left == lease->left);
+        leased += left;
+    }
+    recount->leased += leased;
+    recount->replays += session->replaying;
+    CHECK(leased == session->leased_bytes);
+    CHECK(session->counted_bytes == recount->charged[number]);
+    CHECK(session->unsealed.count == recount->unsealed_count[number]);
+    CHECK(session->made.count == recount->made_count[number]);
+    return check_list(session->pool, &session->unsealed) &&
+           check_list(session->pool, &session->made);
+}
+
+/* The copies under way: memory that is no object's yet. */
+static void recount_copies(const struct store *store, struct recount *recount)
+{
+    LIST_FOREACH(node, &store->works)
+    {
+        const struct store_waiter *waiter = container_of(node, struct store_waiter, place);
+
+        if (waiter->sqe.op == SESSION_OP_SEAL) {
+            recount_live(store, recount, heap_block_offset(store->heaps, waiter->block),
+                         heap_block_bytes(store->heaps, waiter->block), 1);
+        }
+    }
+}
+
+static bool check_waits(const struct store *store)
+{
+    uint32_t waiting = 0, in_queue[LIMIT_HEAPS_A_LANE] = {0};
+
+    for (uint32_t i = 0; i < LIMIT_SESSIONS; i++) {
+        if (store->sessions[i] == NULL) {
+            continue;
+        }
+        LIST_FOREACH(node, &store->sessions[i]->waiters)
+        {
+            const struct store_waiter *waiter =
+                container_of(node, struct store_waiter, session_place);
+
+            CHECK(waiter->session == i);
+            CHECK(list_is_linked(&waiter->place));
+            waiting++;
+        }
+    }
+    LIST_FOREACH(node, &store->memory_queue)
+    {
+        const struct store_waiter *waiter = container_of(node, struct store_waiter, place);
+
+        if (waiter->heap != STORE_NONE) {
+            in_queue[waiter->heap]++;
+            CHECK(waiter->bytes >= store->heap_least[waiter->heap]);
+        }
+    }
+    CHECK(memcmp(in_queue, store->heap_waiting, sizeof(in_queue)) == 0);
+    return waiting == store->waiting && timers_is_valid(&store->timers);
+}
+
+static bool check_sums(const struct store *store, const struct recount *recount)
+{
+    CHECK(recount->used == store->used_bytes);
+    CHECK(recount->leased == store->leased_bytes);
+    CHECK(recount->unsealed == store->unsealed_bytes);
+    CHECK(recount->spilled == store->spilled_bytes);
+    CHECK(recount->writing == store->writing_bytes);
+    CHECK(recount->graves == store->graves);
+    CHECK(recount->replays == store->replays);
+    for (uint32_t e = 0; e < LIMIT_EXTENTS; e++) {
+        CHECK(recount->extents[e].live_bytes == store->extents[e].live_bytes);
+        CHECK(recount->extents[e].obstacles == store->extents[e].obstacles);
+    }
+    return true;
+}
+
+static bool check_all(const struct store *store, struct recount *recount)
+{
+    CHECK(heaps_are_valid(store->heaps));
+    for (uint32_t i = 0; i < LIMIT_POOLS; i++) {
+        CHECK(store->pools[i] == NULL || check_pool(store, store->pools[i], recount));
+    }
+    for (uint32_t i = 0; i < LIMIT_SESSIONS; i++) {
+        CHECK(store->sessions[i] == NULL || check_session(store, store->sessions[i], recount));
+    }
+    recount_copies(store, recount);
+    return check_waits(store) && check_sums(store, recount);
+}
+
+bool store_is_valid(const struct store *store)
+{
+    struct recount *recount = calloc(1, sizeof(*recount));
+    bool valid = recount != NULL && check_all(store, recount);
+
+    free(recount);
+    return valid;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Deletes, and the graveyard: objects that are gone for every new reader while old ones still hold
+ * them. All deletes of a turn share one look at the pins.
+ */
+#include "object/store_internal.h"
+
+void store_deleting(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash)
+{
+    store_list_push(pool, &pool->graveyard, entry);
+    store_shadow_add(pool, hash, entry);
+    pool->objects_deleting++;
+    store->graves++;
+}
+
+/* Takes a sealed object from all who come now. */
+static void bury(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash)
+{
+    struct store_session *session = store_maker(store, &pool->records[entry]);
+
+    store_say(store, pool, entry, NIGH_EVENT_DELETED);
+    index_remove(&pool->writer, hash, entry);
+    index_to_deleting(&pool->writer, entry);
+    store_list_remove(pool, session != NULL ? &session->made : NULL, entry);
+    if (!store_has_flag(pool, entry, INDEX_FLAG_KEPT)) {
+        evict_forget(&pool->evict, entry);
+        store_object_obstacle(store, pool, entry, 1);
+    }
+    pool->objects--;
+    store_deleting(store, pool, entry, hash);
+}
+
+/* The last pin is gone: the end of a deleting object. */
+static void dig_up(struct store *store, struct store_pool *pool, uint32_t entry)
+{
+    struct store_record *record = &pool->records[entry];
+    struct store_session *session = store_maker(store, record);
+
+    store_list_remove(pool, &pool->graveyard, entry);
+    store_shadow_remove(pool, store_hash(pool, entry), entry);
+    store_object_obstacle(store, pool, entry, -1);
+    pool->objects_deleting--;
+    store->graves--;
+    if (session != NULL) {
+        store_discharge(session, store_memory_bytes(store, pool, entry));
+    }
+    if ((record->flags & RECORD_ON_DISK) != 0) {
+        store_spill_forget(store, pool, entry);
+    }
+    store_memory_unbind(store, pool, entry);
+    store_release(pool, entry);
+}
+
+/* ---- DELETE ---- */
+
+static nigh_status delete_spilled(struct store_call *call, uint32_t entry)
+{
+    struct store *store = call->store;
+    struct store_pool *pool = call->pool;
+
+    if ((pool->records[entry].flags & RECORD_READING) != 0) {
+        /* Its memory is being written to: wait for that to end, then delete what it is then. */
+        call->wait = STORE_WAIT_ID;
+        return NIGH_PENDING;
+    }
+    store_say(store, pool, entry, NIGH_EVENT_DELETED);
+    index_remove(&pool->writer, call->hash, entry);
+    pool->objects_spilled--;
+    store->counts.deletes++;
+    store_spill_forget(store, pool, entry);
+    store_release(pool, entry);
+    return NIGH_OK;
+}
+
+nigh_status store_delete(struct store_call *call)
+{
+    struct store *store = call->store;
+    uint32_t entry;
+    nigh_status status = store_find_sealed(call, &entry);
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (store_state(call->pool, entry) == INDEX_SPILLED) {
+        return delete_spilled(call, entry);
+    }
+    if (call->waiter == NULL && !store_may_wait(store)) {
+        return NIGH_LIMIT;
+    }
+    bury(store, call->pool, entry, call->hash);
+    store->counts.deletes++;
+    call->pool->records[entry].flags |= RECORD_ASKED;
+    call->wait = STORE_WAIT_PINS;
+    call->entry = entry;
+    return NIGH_PENDING;
+}
+
+/* ---- the graveyard ---- */
+
+/* Ends an object that was asked about, if nobody holds it. */
+static bool end_unheld(struct store *store, struct store_pool *pool, uint32_t entry)
+{
+    if (pin_scan_holders(&store->scan, entry) > 0 || store_is_read(&pool->records[entry])) {
+        return false;
+    }
+    dig_up(store, pool, entry);
+    return true;
+}
+
+/* Answers the deletes of one pool: the first that waits, and its neighbours. */
+static void answer_deletes(struct store *store, struct store_pool *pool)
+{
+    uint32_t asked = 0;
+
+    pin_scan_begin(&store->scan, store->config.lane, LIMIT_TURN_GRAVES);
+    LIST_FOREACH(node, &store->deletes)
+    {
+        struct store_waiter *waiter = container_of(node, struct store_waiter, place);
+
+        if (store->sessions[waiter->session]->pool != pool || asked == LIMIT_TURN_GRAVES) {
+            break;
+        }
+        pin_scan_add(&store->scan, waiter->entry);
+        asked++;
+    }
+    pin_scan_run(&store->scan, pool->tables, pool->table_count);
+    for (; asked > 0; asked--) {
+        struct store_waiter *waiter =
+            container_of(list_first(&store->deletes), struct store_waiter, place);
+
+        pool->records[waiter->entry].flags &= (uint8_t)~RECORD_ASKED;
+        store_end_wait(store, waiter,
+                       end_unheld(store, pool, waiter->entry) ? NIGH_OK : NIGH_IN_USE, NULL);
+    }
+}
+
+/* Looks at the oldest graves of a pool; those that stay go to the back. */
+static void visit_pool(struct store *store, struct store_pool *pool)
+{
+    uint32_t count = min_u32(pool->graveyard.count, LIMIT_TURN_GRAVES);
+    uint32_t at = pool->graveyard.first;
+
+    pin_scan_begin(&store->scan, store->config.lane, count);
+    for (uint32_t n = 0; n < count; n++) {
+        pin_scan_add(&store->scan, at - 1);
+        at = pool->records[at - 1].next;
+    }
+    pin_scan_run(&store->scan, pool->tables, pool->table_count);
+    for (uint32_t n = 0; n < count; n++) {
+        uint32_t entry = pool->graveyard.first - 1;
+
+        if ((pool->records[entry].flags & RECORD_ASKED) != 0 || !end_unheld(store, pool, entry)) {
+            store_list_remove(pool, &pool->graveyard, entry);
+            store_list_push(pool, &pool->graveyard, entry);
+        }
+    }
+}
+
+void store_visit_graves(struct store *store)
+{
+    for (uint32_t n = 0; n < LIMIT_POOLS && !list_empty(&store->deletes); n++) {
+        struct store_waiter *waiter =
+            container_of(list_first(&store->deletes), struct store_waiter, place);
+
+        answer_deletes(store, store->sessions[waiter->session]->pool);
+    }
+    if (store->graves == 0 || (store->now_us < store->grave_us && !store->pins_changed)) {
+        return;
+    }
+    store->grave_us = store->now_us + LIMIT_GRAVE_US;
+    for (uint32_t i = 0; i < LIMIT_POOLS; i++) {
+        if (store->pools[i] != NULL && store->pools[i]->graveyard.count > 0) {
+            visit_pool(store, store->pools[i]);
+        }
+    }
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Letting objects leave memory: batches of victims under one fence and one scan, emptying extents,
+ * evicting ahead of need, EVICT. Which objects go first is evict.c's; where memory is wanted is
+ * store_memory.c's.
+ */
+#include "object/store_internal.h"
+
+/* ---- one object ---- */
+
+/* A MARKED entry that nobody pins: dropped, or spilled where the node spills. Returns its bytes. */
+static uint64_t let_go(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash)
+{
+    struct store_record *record = &pool->records[entry];
+    struct store_session *session = store_maker(store, record);
+    uint64_t bytes = store_memory_bytes(store, pool, entry);
+
+    store_list_remove(pool, session != NULL ? &session->made : NULL, entry);
+    if (session != NULL) {
+        store_discharge(session, bytes);
+    }
+    evict_evicted(&pool->evict, entry);
+    pool->objects--;
+    if (store_spills(store)) {
+        NIGH_ASSERT((record->flags & RECORD_ON_DISK) != 0);
+        index_to_spilled(&pool->writer, entry);
+        store_say(store, pool, entry, NIGH_EVENT_SPILLED);
+        pool->objects_spilled++;
+        store_memory_unbind(store, pool, entry);
+        store_evict_credit(store, pool, bytes);
+    } else {
+        store_say(store, pool, entry, NIGH_EVENT_EVICTED);
+        index_remove(&pool->writer, hash, entry);
+        store->counts.evictions++;
+        store->counts.evicted_bytes += bytes;
+        store_memory_unbind(store, pool, entry);
+        store_release(pool, entry);
+    }
+    return bytes;
+}
+
+/* ---- batches ---- */
+
+/*
+ * The books of a victim lie in half a dozen large tables, at places without order. Fetched for a
+ * whole batch at once they cost a fraction of what they cost one by one.
+ */
+static void expect_victims(struct store_pool *pool, const uint32_t *entries, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        __builtin_prefetch(store_entry(pool, entries[i]), 1);
+        __builtin_prefetch(&pool->records[entries[i]], 1);
+    }
+}
+
+static void expect_removal(struct store_pool *pool, const uint32_t *entries, uint32_t count,
+                           uint64_t *hashes)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        hashes[i] = store_hash(pool, entries[i]);
+        index_expect(&pool->writer, hashes[i]);
+        evict_expect(&pool->evict, hashes[i]);
+    }
+}
+
+void store_evict_these(struct store *store, struct store_pool *pool, uint32_t *entries,
+                       uint32_t count, uint64_t owner, struct store_evicted *evicted)
+{
+    const struct extent_set *set = store->config.extents;
+    uint64_t hashes[LIMIT_EVICT_BATCH];
+    uint32_t unpinned;
+
+    if (count == 0) {
+        return;
+    }
+    NIGH_ASSERT(count <= LIMIT_EVICT_BATCH);
+    expect_victims(pool, entries, count);
+    unpinned = pin_scan_victims(&store->scan, &pool->writer, pool->tables, pool->table_count,
+                                entries, count);
+    expect_removal(pool, entries, unpinned, hashes);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t extent = store_entry(pool, entries[i])->offset >> set->extent_shift;
+
+        if (i < unpinned) {
+            uint64_t bytes = let_go(store, pool, entries[i], hashes[i]);
+
+            evicted->bytes += bytes;
+            if (atomic_load_explicit(&set->extents[extent].owner, memory_order_relaxed) == owner) {
+                evicted->here_bytes += bytes;
+            }
+            continue;
+        }
+        if (evict_where(&pool->evict, entries[i]) == EVICT_OFFERED) {
+            evict_kept(&pool->evict, entries[i]);
+        }
+        store->extents[extent].shun_us = store->now_us + LIMIT_RETRY_US;
+    }
+    evicted->pinned += count - unpinned;
+    store->counts.victims_kept += count - unpinned;
+}
+
+/*
+ * Of sealed entries, leaves in entries[] those that may leave memory at once, and returns how many;
+ * the others it begins to write out, or leaves to the policy.
+ */
+static uint32_t select_ready(struct store *store, struct store_pool *pool, uint32_t *entries,
+                             uint32_t count, struct store_evicted *evicted)
+{
+    uint32_t ready = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct store_record *record = &pool->records[entries[i]];
+        bool stays = store_is_read(record);
+
+        if (!stays && store_spills(store) && (record->flags & RECORD_ON_DISK) == 0) {
+            if (store_spill_start(store, pool, entries[i])) {
+                evicted->started++;
+                evicted->started_bytes += store_memory_bytes(store, pool, entries[i]);
+                continue;
+            }
+            stays = true;
+        }
+        if (!stays) {
+            entries[ready++] = entries[i];
+        } else if (evict_where(&pool->evict, entries[i]) == EVICT_OFFERED) {
+            evict_kept(&pool->evict, entries[i]);
+        }
+    }
+    return ready;
+}
+
+void store_evict_round(struct store *store, struct store_pool *pool, uint64_t wanted,
+                       uint64_t owner, struct store_evicted *evicted)
+{
+    uint32_t count;
+
+    NIGH_ASSERT(store->rounds > 0);
+    store->rounds--;
+    if (store_spills(store)) {
+        /* What is under way counts: a slow disk must not make the whole memory leave. */
+        if (pool->writing_bytes >= wanted) {
+            evicted->started++;
+            return;
+        }
+        wanted -= pool->writing_bytes;
+        if (!store_spill_may_start(store)) {
+            return;
+        }
+    }
+    store_drain_hints(store, pool);
+    count = evict_victims(&pool->evict, LIMIT_EVICT_BATCH, wanted, store->victims);
+    count = select_ready(store, pool, store->victims, count, evicted);
+    store_evict_these(store, pool, store->victims, count, owner, evicted);
+}
+
+void store_evict_made(struct store *store, struct store_session *session, uint64_t wanted,
+                      struct store_evicted *evicted)
+{
+    struct store_pool *pool = session->pool;
+    uint32_t looks = min_u32(session->made.count, LIMIT_EVICT_BATCH);
+    uint64_t bytes = 0;
+    uint32_t count = 0;
+
+    /* What was looked at goes to the back, so that what is in use does not hide the rest. */
+    for (uint32_t n = 0; n < looks && bytes < wanted; n++) {
+        uint32_t entry = session->made.first - 1;
+
+        if (!store_has_flag(pool, entry, INDEX_FLAG_KEPT)) {
+            bytes += store_memory_bytes(store, pool, entry);
+            store->victims[count++] = entry;
+        }
+        store_list_remove(pool, &session->made, entry);
+        store_list_push(pool, &session->made, entry);
+    }
+    /* All of them kept: there may be others behind. */
+    evicted->pinned += count == 0 && looks < session->made.count;
+    count = select_ready(store, pool, store->victims, count, evicted);
+    store_evict_these(store, pool, store->victims, count, EXTENT_NO_OWNER, evicted);
+}
+
+/* ---- extents ---- */
+
+/* The object that begins before the extent and reaches into it, if there is one. */
+static bool find_reaching(const struct store *store, const struct store_pool *pool, uint32_t extent,
+                          uint32_t *entry)
+{
+    uint64_t begin = (uint64_t)extent << store->config.extents->extent_shift;
+
+    for (uint32_t e = extent; e-- > 0 && store->extents[e].live_bytes > 0;) {
+        for (uint32_t at = store->extents[e].first; at != 0; at = pool->records[at - 1].near_next) {
+            uint64_t offset = store_entry(pool, at - 1)->offset;
+
+            if (offset + store_memory_bytes(store, pool, at - 1) > begin) {
+                *entry = at - 1;
+                return true;
+            }
+        }
+        if (store->extents[e].live_bytes < store->config.extents->extent_bytes) {
+            return false;
+        }
+    }
+    return false;
+}
+
+bool store_empty_extent(struct store *store, uint32_t extent, struct store_evicted *evicted)
+{
+    struct store_extent *at = &store->extents[extent];
+    uint64_t owner =
+        atomic_load_explicit(&store->config.extents->extents[extent].owner, memory_order_relaxed);
+    struct store_pool *pool;
+    uint32_t count = 0, reaching;
+
+    if (at->live_bytes == 0) {
+        return true;
+    }
+    NIGH_ASSERT(at->obstacles == 0 && owner != EXTENT_NO_OWNER);
+    pool = store->pools[(owner >> 32) - 1];
+    for (uint32_t n = at->first; n != 0 && count < LIMIT_EVICT_BATCH;
+         n = pool->records[n - 1].near_next) {
+        if ((pool->records[n - 1].flags & RECORD_WRITING) == 0) {
+            store->victims[count++] = n - 1;
+        }
+    }
+    if (at->first == 0 && find_reaching(store, pool, extent, &reaching) &&
+        !store_is_read(&pool->records[reaching])) {
+        store->victims[count++] = reaching;
+    }
+    count = select_ready(store, pool, store->victims, count, evicted);
+    store_evict_these(store, pool, store->victims, count, EXTENT_NO_OWNER, evicted);
+    if (at->live_bytes > 0 && evicted->bytes == 0) {
+        at->shun_us = store->now_us + LIMIT_RETRY_US;
+    }
+    return at->live_bytes == 0;
+}
+
+/* ---- whose ---- */
+
+struct store_pool *store_victim_pool(struct store *store, struct store_pool *pool)
+{
+    struct store_pool *largest = pool;
+    uint32_t active = 0;
+
+    for (uint32_t i = 0; i < LIMIT_POOLS; i++) {
+        struct store_pool *other = store->pools[i];
+
+        if (other == NULL || (other != pool && other->bytes == 0)) {
+            continue;
+        }
+        active++;
+        if (other->bytes > largest->bytes) {
+            largest = other;
+        }
+    }
+    return pool->bytes >= store->memory_bytes / active ? pool : largest;
+}
+
+/* ---- ahead of need ---- */
+
+bool store_evict_is_due(const struct store *store)
+{
+    return store->pool_count > 0 &&
+           store_free_bytes(store) < (store->ahead ? store->high_bytes : store->low_bytes);
+}
+
+void store_evict_ahead(struct store *store)
+{
+    struct store_evicted evicted = {0};
+    struct store_pool *largest = NULL;
+
+    store->ahead = store_evict_is_due(store);
+    if (!store->ahead || store->now_us < store->ahead_us || store->rounds == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < LIMIT_POOLS; i++) {
+        struct store_pool *pool = store->pools[i];
+
+        if (pool != NULL && (largest == NULL || pool->bytes > largest->bytes)) {
+            largest = pool;
+        }
+    }
+    store_evict_round(store, largest, store->high_bytes - store_free_bytes(store), EXTENT_NO_OWNER,
+                      &evicted);
+    /* Nothing to be had: all is pinned, or the disk is at work. Ask less and less often. */
+    store->ahead_barren = evicted.bytes > 0 ? 0 : min_u32(store->ahead_barren + 1, 6);
+    if (store->ahead_barren > 0) {
+        store->ahead_us = store->now_us + ((uint64_t)LIMIT_RETRY_US << (store->ahead_barren - 1));
+    }
+    store->ahead = store_evict_is_due(store);
+}
+
+/* ---- EVICT ---- */
+
+nigh_status store_evict(struct store_call *call)
+{
+    if (call->sqe->argument == 0) {
+        return NIGH_OK;
+    }
+    call->wait = STORE_WAIT_WORK;
+    return NIGH_PENDING;
+}
+
+void store_evict_credit(struct store *store, const struct store_pool *pool, uint64_t bytes)
+{
+    LIST_FOREACH(node, &store->works)
+    {
+        struct store_waiter *waiter = container_of(node, struct store_waiter, place);
+
+        if (waiter->sqe.op == SESSION_OP_EVICT && store->sessions[waiter->session]->pool == pool) {
+            waiter->done_bytes += bytes;
+        }
+    }
+}
+
+void store_evict_more(struct store *store, struct store_waiter *waiter)
+{
+    struct store_pool *pool = store->sessions[waiter->session]->pool;
+    struct session_cqe cqe = {.pin = SESSION_NO_PIN};
+    uint64_t wanted = waiter->sqe.argument;
+    struct store_evicted evicted = {0};
+
+    if (waiter->done_bytes < wanted && store->rounds > 0) {
+        store_evict_round(store, pool, wanted - waiter->done_bytes, EXTENT_NO_OWNER, &evicted);
+        if (!store_spills(store)) {
+            waiter->done_bytes += evicted.bytes;
+        }
+        waiter->barren = evicted.bytes + evicted.started > 0 ? 0 : waiter->barren + 1;
+        if (evicted.pinned == 0 && waiter->barren > 0 && pool->writing_bytes == 0) {
+            waiter->barren = LIMIT_BARREN_ROUNDS;
+        }
+    }
+    if (waiter->done_bytes >= wanted || waiter->barren >= LIMIT_BARREN_ROUNDS) {
+        cqe.data_size = waiter->done_bytes;
+        store_end_wait(store, waiter, NIGH_OK, &cqe);
+    }
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What asks about one id: GET, which holds what it finds, and the questions that only look. Gets
+ * without IPC do not come here at all (memory/index.h).
+ */
+#include "object/store_internal.h"
+
+/* The created or deleting object of an id that no slot names, or a claimed one: why there is no
+ * sealed one. */
+static nigh_status why_not_sealed(struct store_call *call)
+{
+    uint32_t entry;
+
+    if (store_shadow_find(call->pool, call->sqe->id, call->hash, &entry) &&
+        store_state(call->pool, entry) == INDEX_CREATED) {
+        return NIGH_NOT_SEALED;
+    }
+    return NIGH_NOT_FOUND;
+}
+
+nigh_status store_find_sealed(struct store_call *call, uint32_t *entry)
+{
+    uint32_t found;
+
+    if (!index_find(&call->pool->writer, call->sqe->id, call->hash, &found)) {
+        return why_not_sealed(call);
+    }
+    if (store_state(call->pool, found) == INDEX_CREATED) {
+        return NIGH_NOT_SEALED;
+    }
+    *entry = found;
+    return NIGH_OK;
+}
+
+bool store_find_any(struct store_call *call, uint32_t *entry)
+{
+    return index_find(&call->pool->writer, call->sqe->id, call->hash, entry) ||
+           store_shadow_find(call->pool, call->sqe->id, call->hash, entry);
+}
+
+static void describe(struct store_call *call, uint32_t entry)
+{
+    const struct index_entry *at = store_entry(call->pool, entry);
+
+    call->cqe.offset = at->offset;
+    call->cqe.data_size = at->data_size;
+    call->cqe.meta_size = at->meta_size;
+    call->cqe.name_size = at->name_size;
+    call->cqe.flags = shared_load_relaxed(&at->flags);
+    call->cqe.ref = entry;
+    call->cqe.generation = store_generation(call->pool, entry);
+}
+
+nigh_status store_get(struct store_call *call)
+{
+    struct store *store = call->store;
+    uint32_t entry;
+    nigh_status status = store_find_sealed(call, &entry);
+
+    if (call->waiter == NULL) {
+        store->counts.gets_asked++;
+    }
+    if (status != NIGH_OK) {
+        call->wait = STORE_WAIT_ID;
+        call->late = NIGH_TIMEOUT;
+        return NIGH_PENDING;
+    }
+    if (store_state(call->pool, entry) == INDEX_SPILLED) {
+        return store_unspill_start(call, entry);
+    }
+    status = store_pin(store, call->session, entry, &call->cqe.pin);
+    if (status != NIGH_OK) {
+        return status;
+    }
+    evict_touch(&call->pool->evict, entry);
+    describe(call, entry);
+    return NIGH_OK;
+}
+
+nigh_status store_contains(struct store_call *call)
+{
+    uint32_t entry;
+
+    return store_find_sealed(call, &entry);
+}
+
+nigh_status store_refresh(struct store_call *call)
+{
+    uint32_t entry;
+
+    /* An id that is not there is passed over; what is kept, or on disk, the policy does not know.
+     */
+    if (store_find_sealed(call, &entry) == NIGH_OK &&
+        evict_where(&call->pool->evict, entry) != EVICT_FREE) {
+        evict_refresh(&call->pool->evict, entry);
+    }
+    return NIGH_OK;
+}
+
+/* ---- keep ---- */
+
+nigh_status store_keep(struct store_call *call)
+{
+    struct store_pool *pool = call->pool;
+    uint32_t entry;
+    nigh_status status = store_find_sealed(call, &entry);
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (!store_has_flag(pool, entry, INDEX_FLAG_KEPT)) {
+        index_set_flags(&pool->writer, entry, INDEX_FLAG_KEPT, 0);
+        if (store_state(pool, entry) == INDEX_SEALED) {
+            evict_forget(&pool->evict, entry);
+            store_object_obstacle(call->store, pool, entry, 1);
+        }
+    }
+    return NIGH_OK;
+}
+
+nigh_status store_unkeep(struct store_call *call)
+{
+    struct store_pool *pool = call->pool;
+    uint32_t entry;
+    nigh_status status = store_find_sealed(call, &entry);
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (store_has_flag(pool, entry, INDEX_FLAG_KEPT)) {
+        index_set_flags(&pool->writer, entry, 0, INDEX_FLAG_KEPT);
+        if (store_state(pool, entry) == INDEX_SEALED) {
+            store_object_obstacle(call->store, pool, entry, -1);
+            evict_admit(&pool->evict, entry, store_memory_bytes(call->store, pool, entry),
+                        call->hash);
+        }
+    }
+    return NIGH_OK;
+}
+
+/* ---- stat ---- */
+
+static nigh_object_state public_state(enum index_state state)
+{
+    switch (state) {
+    case INDEX_CREATED: return NIGH_OBJECT_CREATED;
+    case INDEX_SPILLED: return NIGH_OBJECT_SPILLED;
+    case INDEX_DELETING: return NIGH_OBJECT_DELETING;
+    default: return NIGH_OBJECT_SEALED;
+    }
+}
+
+nigh_status store_stat(struct store_call *call)
+{
+    struct store *store = call->store;
+    struct store_pool *pool = call->pool;
+    uint32_t entry;
+
+    if (!store_find_any(call, &entry)) {
+        return NIGH_NOT_FOUND;
+    }
+    pin_scan_begin(&store->scan, store->config.lane, 1);
+    pin_scan_add(&store->scan, entry);
+    pin_scan_run(&store->scan, pool->tables, pool->table_count);
+    describe(call, entry);
+    call->cqe.flags = (uint16_t)public_state(store_state(pool, entry));
+    call->cqe.data_size = pin_scan_holders(&store->scan, entry);
+    return NIGH_OK;
+}

@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the store share: its books, and the functions by which one file calls another.
+ * Not for anyone else; the contract is store.h, the promises are in docs/objects.md.
+ *
+ * Every object has an index entry (shared memory, read by clients) and a record of the same number
+ * (the lane's own). What the entry says is what a restart finds; what the record says is made again
+ * from the entries.
+ */
+#ifndef OBJECT_STORE_INTERNAL_H
+#define OBJECT_STORE_INTERNAL_H
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/heap_timer.h"
+#include "base/limits.h"
+#include "base/list.h"
+#include "memory/heap.h"
+#include "object/evict.h"
+#include "object/index_writer.h"
+#include "object/pin_scan.h"
+#include "object/store.h"
+
+/* No entry, in the lists of records: entry 0 is one. */
+#define STORE_NONE UINT32_MAX
+
+/* ---- records ---- */
+
+/* Bits of store_record.flags. */
+#define RECORD_WRITING 1u  /* a disk job reads its memory */
+#define RECORD_READING 2u  /* a disk job reads the file into its memory; the entry is SPILLED */
+#define RECORD_ON_DISK 4u  /* its file is written, whether its memory is still there or not */
+#define RECORD_WRITTEN 8u  /* stands in store.written */
+#define RECORD_COPYING 32u /* CREATED, and being copied to be sealed */
+#define RECORD_ASKED   16u /* DELETING, and its DELETE waits for the answer */
+
+/* The lane's books of one entry. All zero: nothing is known, the entry is FREE. */
+struct store_record {
+    uint32_t block; /* of the heap, and one; 0: no memory */
+    uint32_t next;  /* entry, and one, in the list it is in: see store_list */
+    uint32_t prev;
+    uint32_t chain;     /* entry, and one: the next shadow of the bucket */
+    uint32_t near_next; /* entry, and one: others whose memory begins in the same extent */
+    uint32_t near_prev;
+    uint32_t serial; /* of the session that made it; 0: nobody */
+    uint16_t maker;  /* its slot */
+    uint8_t readers; /* checksums under way */
+    uint8_t flags;   /* RECORD_* */
+};
+
+_Static_assert(sizeof(struct store_record) == 32, "docs/objects.md promises this");
+
+/*
+ * A list through records: what a session has created, what it made that is in memory, the
+ * graveyard, what was written. A record is in one at most. Ends hold entry and one.
+ */
+struct store_list {
+    uint32_t first;
+    uint32_t last;
+    uint32_t count;
+};
+
+/* ---- pools ---- */
+
+#define STORE_SHADOW_BUCKETS 4096u /* of created and deleting objects, which no slot names */
+
+struct store_pool {
+    struct store_pool_config config;
+    struct index_writer writer;
+    struct store_record *records;
+    struct evict evict;
+    void *evict_storage;
+    uint32_t shadows[STORE_SHADOW_BUCKETS]; /* entry and one */
+    struct list sessions;
+    struct list subscribers;
+    struct pin_table *tables; /* LIMIT_SESSIONS; those of the sessions, without gaps */
+    uint32_t table_count;
+    struct store_list graveyard; /* DELETING, until nobody pins or reads it */
+    uint32_t node_heap;          /* STORE_NONE until first used */
+    uint64_t bytes;              /* in objects in memory, created ones included */
+    uint64_t writing_bytes;      /* of disk jobs under way */
+    uint64_t objects, objects_unsealed, objects_spilled, objects_deleting;
+    bool adopted; /* from a former node, and not yet known what is whose */
+};
+
+/* ---- sessions ---- */
+
+struct store_lease {
+    uint32_t entry; /* STORE_NONE: this lease is not in use */
+    uint32_t pieces;
+    uint32_t blocks[LIMIT_LEASE_PIECES];
+    uint64_t offset;
+    uint64_t bytes;
+    uint64_t left; /* bytes of the pieces */
+};
+
+struct store_session {
+    struct store_session_config config;
+    struct store_pool *pool;
+    struct list_node pool_place;
+    struct list_node subscriber_place;
+    struct list waiters;
+    uint32_t serial;
+    uint32_t heap;  /* STORE_NONE until first used */
+    uint32_t table; /* of pool->tables */
+    struct store_list unsealed;
+    struct store_list made; /* sealed, in memory, oldest first */
+    struct store_lease leases[LIMIT_LEASES_A_SESSION];
+    uint64_t quota_bytes;
+    _Atomic uint64_t own_used; /* stands in where the node gives no word to count in */
+    uint64_t counted_bytes;    /* this lane's part of *config.quota_used */
+    uint64_t leased_bytes;
+    uint32_t pin_cursor; /* where to look for a free lane pin */
+    uint32_t replay;     /* next entry to replay */
+    bool replaying;
+    bool judged; /* the shell was asked to end it */
+    uint32_t hints_seen[LIMIT_PIN_CHUNKS];
+};
+
+/* ---- waiters ---- */
+
+enum store_wait {
+    STORE_WAIT_NONE = 0,
+    STORE_WAIT_ID,     /* for a seal of the id */
+    STORE_WAIT_MEMORY, /* for memory, an entry or quota */
+    STORE_WAIT_PINS,   /* a delete, for the next look at the pins */
+    STORE_WAIT_WORK,   /* a long operation that goes on a piece a turn */
+};
+
+struct store_waiter {
+    struct list_node place; /* bucket, memory queue, deletes, works or free list */
+    struct list_node session_place;
+    struct timer timer;
+    struct session_sqe sqe;
+    uint64_t hash;
+    uint64_t deadline_us;
+    uint64_t bytes;      /* MEMORY: wanted */
+    uint64_t spent;      /* MEMORY: evicted for it in vain */
+    uint64_t done_bytes; /* WORK: so far */
+    uint32_t session;
+    uint32_t heap;  /* MEMORY: of which; STORE_NONE: of none */
+    uint32_t entry; /* PINS, and a checksum: of which */
+    uint32_t block; /* WORK, a copy: where to */
+    uint32_t crc;
+    uint32_t barren;  /* WORK: turns without success */
+    nigh_status late; /* what it is told at its deadline */
+    enum store_wait wait;
+};
+
+#define STORE_WAIT_BUCKETS 16384u
+
+/* A queue for memory up to this long is looked through whenever someone leaves it. */
+#define STORE_SHORT_QUEUE 64u
+
+/* Leases together take no more than this share of a lane's memory: idle ones help nobody. */
+#define STORE_LEASED_SHARE 4u
+
+/* Shares of a lane's memory: less free than the first, and it evicts ahead until the second is. */
+#define STORE_LOW_SHARE  32u
+#define STORE_HIGH_SHARE 16u
+
+/* Room that is kept in one piece where memory is in pieces: for the next lease or two. */
+#define STORE_GATHER_BYTES (2 * LIMIT_LEASE_BYTES_MIN)
+
+/* Who is above a quota loses at least this share of it, if so much is unused. */
+#define STORE_QUOTA_SHARE 64u
+
+/* So much of an extent is evicted here and there, in vain, before a whole one is emptied. */
+#define STORE_SCATTER_SHARE 8u
+
+/* A large object costs others at most so many times its size if it does not fit after all. */
+#define STORE_SPENT_SHARE 4u
+
+/* Long operations that get on in one turn. */
+#define STORE_TURN_WORKS 8u
+
+/* How long a reading of the wall clock serves. */
+#define STORE_WALL_US 1000000u
+
+/* ---- extents ---- */
+
+/* What lies in an extent, as far as emptying it goes. */
+struct store_extent {
+    uint64_t live_bytes; /* in blocks that are not free */
+    uint64_t shun_us;    /* somebody pinned something in it: not before this */
+    uint32_t obstacles;  /* blocks, and leases, in it that cannot be evicted: unsealed, kept,
+                            deleting, read by a job */
+    uint32_t first;      /* record whose memory begins here, and one */
+};
+
+/* ---- the store ---- */
+
+/* Most pins one session can hold in this lane. */
+#define STORE_SESSION_PINS (LIMIT_PIN_CHUNKS * LIMIT_PINS_A_CHUNK + LIMIT_LANE_PINS)
+
+struct store {
+    struct store_config config;
+    struct heaps *heaps;
+    struct store_pool *pools[LIMIT_POOLS];
+    struct store_session *sessions[LIMIT_SESSIONS];
+    uint32_t pool_count;
+    uint32_t session_count;
+    uint32_t next_serial;
+    bool adopting; /* pools were adopted, and sessions may still be announced */
+
+    struct store_waiter *waiters;
+    struct list *buckets;
+    struct list free_waiters;
+    struct list memory_queue;
+    struct list deletes;
+    struct list works;
+    struct timers timers;
+    struct timer **timer_storage;
+    uint32_t waiters_used; /* records from here on were never used */
+    uint32_t waiting;
+    uint32_t waiting_for_id;
+    /* Of the memory queue, a heap: how many wait, and the least that one wants. */
+    uint32_t heap_waiting[LIMIT_HEAPS_A_LANE];
+    uint64_t heap_least[LIMIT_HEAPS_A_LANE];
+
+    uint64_t memory_bytes; /* of the lane's extents */
+    uint64_t used_bytes;   /* in blocks that are not free */
+    uint64_t leased_bytes;
+    uint64_t unsealed_bytes;
+    uint64_t spilled_bytes; /* of files */
+    uint64_t writing_bytes; /* of files under way */
+    uint64_t low_bytes;     /* free memory below this: begin to evict ahead */
+    uint64_t high_bytes;
+    bool ahead;        /* evicting ahead of need */
+    bool memory_freed; /* since the memory queue was last tried */
+    bool pins_changed; /* a session ended: its pins are gone */
+    /* Nothing could be evicted for this heap: do not try again before this. */
+    uint64_t heap_barren_us[LIMIT_HEAPS_A_LANE];
+    uint32_t ahead_barren;
+    /* The heap that last needed a whole extent for something small, and its owner. */
+    uint32_t scattered_heap; /* STORE_NONE: none */
+    uint64_t scattered_owner;
+    bool gathering;    /* the next extent is being emptied ahead of need */
+    uint64_t ahead_us; /* nor ahead of need before this */
+    uint64_t retry_us; /* when the memory queue is tried again at the latest */
+    uint64_t grave_us;
+    uint64_t disk_rest_us; /* the disk failed: no writes before this */
+    uint64_t replay_us;
+    uint64_t judge_us; /* no looking for who holds too much before this */
+    uint32_t rounds;   /* batches that the call under way may still evict */
+    uint32_t graves;   /* in all pools */
+    uint32_t replays;  /* sessions that are being replayed to */
+
+    uint64_t now_us;     /* of the call under way */
+    uint64_t wall_at_us; /* wall_ns was read at this time */
+    uint64_t wall_ns;
+
+    nigh_node_stats counts; /* only what counts up */
+    struct store_extent *extents;
+    struct pin_scan scan;
+    uint32_t victims[LIMIT_EVICT_BATCH];
+    uint32_t written[LIMIT_SPILL_QUEUE]; /* entries whose file is there: to leave memory next */
+    uint32_t written_pool[LIMIT_SPILL_QUEUE];
+    uint32_t written_count;
+    uint32_t *held; /* STORE_SESSION_PINS entries, for who and holders */
+};
+
+/* ---- one submission ---- */
+
+/* A submission as it is carried out, now or again later. */
+struct store_call {
+    struct store *store;
+    struct store_session *session;
+    struct store_pool *pool;
+    const struct session_sqe *sqe;
+    struct store_waiter *waiter; /* NULL the first time */
+    uint64_t hash;               /* of the id, where the operation has one */
+    uint64_t deadline_us;
+    struct session_cqe cqe;
+    /* For NIGH_PENDING: */
+    enum store_wait wait;
+    uint32_t heap;
+    uint64_t bytes;
+    uint64_t spent; /* evicted in vain so far */
+    uint32_t entry;
+    uint32_t block; /* of a copy under way */
+    nigh_status late;
+};
+
+/* NIGH_PENDING: it waits as the call says; anything else is its end. */
+typedef nigh_status store_operation(struct store_call *call);
+
+/* store_create.c, store_seal.c */
+store_operation store_lease, store_lease_close, store_reserve, store_create_object, store_abort;
+store_operation store_seal;
+/* store_get.c */
+store_operation store_get, store_contains, store_stat, store_refresh, store_keep, store_unkeep;
+/* store_delete.c, store_evict.c, store_spill.c, store_who.c, store_session.c */
+store_operation store_delete, store_evict, store_checksum, store_who, store_holders;
+store_operation store_stats_reply, store_subscribe, store_unsubscribe, store_quota;
+
+/* ---- entries ---- */
+
+static inline struct index_entry *store_entry(const struct store_pool *pool, uint32_t entry)
+{
+    return &pool->writer.index.entries[entry];
+}
+
+static inline enum index_state store_state(const struct store_pool *pool, uint32_t entry)
+{
+    return index_word_state(index_word_at(&pool->writer, entry));
+}
+
+static inline uint64_t store_generation(const struct store_pool *pool, uint32_t entry)
+{
+    return index_word_generation(index_word_at(&pool->writer, entry));
+}
+
+static inline bool store_has_flag(const struct store_pool *pool, uint32_t entry, uint16_t flag)
+{
+    return (shared_load_relaxed(&store_entry(pool, entry)->flags) & flag) != 0;
+}
+
+/* Bytes that an entry's object takes in memory, or in a file. */
+static inline uint64_t store_object_bytes(const struct store_pool *pool, uint32_t entry)
+{
+    const struct index_entry *at = store_entry(pool, entry);
+
+    return index_object_bytes(at->data_size, at->meta_size, at->name_size);
+}
+
+static inline uint64_t store_hash(const struct store_pool *pool, uint32_t entry)
+{
+    return hash_id20(store_entry(pool, entry)->id);
+}
+
+/* Whether something of the lane itself reads the entry's memory. */
+static inline bool store_is_read(const struct store_record *record)
+{
+    return record->readers > 0 || (record->flags & (RECORD_WRITING | RECORD_READING)) != 0;
+}
+
+static inline bool store_spills(const struct store *store)
+{
+    return store->config.shell.disk != NULL;
+}
+
+static inline uint64_t store_free_bytes(const struct store *store)
+{
+    return store->memory_bytes - store->used_bytes;
+}
+
+/* The numbers of the lane's extents: from the first up to, not including, the end. */
+static inline uint32_t store_extents_first(const struct store *store)
+{
+    return extent_lane_first(store->config.extents, store->config.lane);
+}
+
+static inline uint32_t store_extents_end(const struct store *store)
+{
+    return store_extents_first(store) + store->config.extents->lane[store->config.lane].used;
+}
+
+/* ---- store_record.c ---- */
+
+void store_list_push(struct store_pool *pool, struct store_list *list, uint32_t entry);
+/* list NULL: its owner is gone, and the list goes on without ends. */
+void store_list_remove(struct store_pool *pool, struct store_list *list, uint32_t entry);
+
+/* The session that made an entry, if it is still there. */
+struct store_session *store_maker(const struct store *store, const struct store_record *record);
+
+/* Shadows: created objects that claim nothing, and deleting ones. */
+void store_shadow_add(struct store_pool *pool, uint64_t hash, uint32_t entry);
+void store_shadow_remove(struct store_pool *pool, uint64_t hash, uint32_t entry);
+bool store_shadow_find(struct store_pool *pool, const uint8_t *id, uint64_t hash, uint32_t *entry);
+
+/* Counts bytes of the arena as live, or no more. */
+void store_live(struct store *store, uint64_t offset, uint64_t bytes, bool live);
+/* Counts (1) or discounts (-1) something that keeps extents from being emptied. */
+void store_obstacle(struct store *store, uint64_t offset, uint64_t bytes, int change);
+void store_object_obstacle(struct store *store, struct store_pool *pool, uint32_t entry,
+                           int change);
+
+/* Blocks: what store_block_take gives counts as live; give is its end. */
+nigh_status store_block_take(struct store *store, uint32_t heap, uint64_t bytes, uint32_t *block);
+void store_block_give(struct store *store, uint32_t block);
+
+/* The memory of an entry, from when it has one until it is given back (returns its bytes). */
+void store_memory_bind(struct store *store, struct store_pool *pool, uint32_t entry,
+                       uint32_t block);
+uint64_t store_memory_unbind(struct store *store, struct store_pool *pool, uint32_t entry);
+uint64_t store_memory_bytes(const struct store *store, const struct store_pool *pool,
+                            uint32_t entry);
+
+/* Checksums, which need an entry's memory to stay where it is. False: too many. */
+bool store_reader_enter(struct store *store, struct store_pool *pool, uint32_t entry);
+void store_reader_leave(struct store *store, struct store_pool *pool, uint32_t entry);
+
+/* What a session's quota counts. */
+void store_charge(struct store_session *session, uint64_t bytes);
+void store_discharge(struct store_session *session, uint64_t bytes);
+
+/* Wall clock, within a microsecond or so a second. */
+uint64_t store_wall_ns(struct store *store);
+
+/* Tells the pool's subscribers. Before the entry is released. */
+void store_say(struct store *store, struct store_pool *pool, uint32_t entry, nigh_event_kind kind);
+
+/* ---- store_wait.c ---- */
+
+nigh_status store_wait_init(struct store *store);
+void store_wait_fini(struct store *store);
+
+/* Whether one more operation may wait. */
+bool store_may_wait(const struct store *store);
+
+/* Makes a call wait as it says: NIGH_PENDING, or how it ends at once instead. */
+nigh_status store_park(struct store_call *call);
+
+/* Carries out again, from the start, what waits; it ends or waits on. */
+void store_try_again(struct store *store, struct store_waiter *waiter);
+
+/* Ends what waits. `cqe` may be NULL. */
+void store_end_wait(struct store *store, struct store_waiter *waiter, nigh_status status,
+                    const struct session_cqe *cqe);
+
+/* Those who wait for an id: tries them again, or ends the gets among them. */
+void store_wake_id(struct store *store, struct store_pool *pool, const uint8_t *id, uint64_t hash);
+void store_fail_id(struct store *store, struct store_pool *pool, const uint8_t *id, uint64_t hash,
+                   nigh_status status);
+
+nigh_status store_cancel(struct store_call *call);
+void store_forget_waits(struct store *store, struct store_session *session);
+
+/* Whether a newcomer would pass someone of the same heap who wants as little or less. */
+bool store_must_queue(const struct store *store, uint32_t heap, uint64_t bytes);
+
+/* Parts of a turn. */
+void store_expire_waits(struct store *store);
+void store_serve_queue(struct store *store);
+
+/* ---- store.c ---- */
+
+/* A pool with empty books, known to the store. */
+nigh_status store_pool_begin(struct store *store, const struct store_pool_config *config,
+                             struct store_pool **pool);
+
+void store_complete(struct store *store, const struct store_session *session,
+                    struct session_cqe *cqe, nigh_status status);
+void store_pool_end(struct store *store, struct store_pool *pool);
+
+/* Hashes the id of a call's submission; false: it is another lane's. */
+bool store_take_id(struct store_call *call);
+/* Carries out a call whose store, session, sqe, waiter and deadline are set. */
+nigh_status store_carry_out(struct store_call *call);
+
+/* ---- store_memory.c ---- */
+
+/*
+ * A block for the call, made room for if `evict` and need be; else NIGH_PENDING, with the call set
+ * to wait for it (NIGH_OUT_OF_MEMORY when no wait could help, NIGH_LIMIT for a heap too many).
+ */
+nigh_status store_obtain(struct store_call *call, uint64_t owner, uint64_t bytes, bool evict,
+                         uint32_t *block);
+/* The same without waiting and without the queue. *spent: bytes evicted for it so far. */
+nigh_status store_obtain_now(struct store *store, struct store_pool *pool, uint64_t owner,
+                             uint32_t heap, uint64_t bytes, bool evict, uint64_t *spent,
+                             uint32_t *block);
+
+/* Where memory is in pieces: empties the next extent, one batch a turn, before it is needed. */
+void store_gather(struct store *store);
+
+/* An entry of the pool's index, evicting if need be; else NIGH_LIMIT. */
+nigh_status store_obtain_entry(struct store *store, struct store_pool *pool, bool evict,
+                               uint32_t *entry);
+
+/*
+ * Counts bytes against the quotas of the call's session and pool; makes room there if need be.
+ * NIGH_QUOTA: nothing is counted; NIGH_PENDING: room is being made on disk, the call is set to
+ * wait. What was counted is the object's (store_memory_bind) or goes back (store_discharge).
+ */
+nigh_status store_obtain_quota(struct store_call *call, uint64_t bytes, bool evict);
+
+/* The heap of the session, or of the node in the pool, opened at first use. */
+nigh_status store_session_heap(struct store *store, struct store_session *session, uint32_t *heap);
+nigh_status store_node_heap(struct store *store, struct store_pool *pool, uint32_t *heap);
+
+/* ---- store_evict.c ---- */
+
+/* What an attempt to evict came to. */
+struct store_evicted {
+    uint64_t bytes;      /* freed */
+    uint64_t here_bytes; /* of them, of the owner asked about */
+    uint32_t pinned;
+    uint32_t started; /* disk writes */
+    uint64_t started_bytes;
+};
+
+/* One batch of the policy's victims, up to wanted bytes. Needs, and uses up, one of store->rounds.
+ */
+void store_evict_round(struct store *store, struct store_pool *pool, uint64_t wanted,
+                       uint64_t owner, struct store_evicted *evicted);
+/* Evicts these SEALED entries, none of them kept or read, all different; at most a batch. */
+void store_evict_these(struct store *store, struct store_pool *pool, uint32_t *entries,
+                       uint32_t count, uint64_t owner, struct store_evicted *evicted);
+/* One batch of what a session made, oldest first. */
+void store_evict_made(struct store *store, struct store_session *session, uint64_t wanted,
+                      struct store_evicted *evicted);
+/* Empties one extent as far as one batch goes. True: nothing lives in it. */
+bool store_empty_extent(struct store *store, uint32_t extent, struct store_evicted *evicted);
+/* Whom to take memory from when `pool` wants some. */
+struct store_pool *store_victim_pool(struct store *store, struct store_pool *pool);
+/* Evicting ahead of need, and whether that is due; a piece of a long EVICT. */
+void store_evict_ahead(struct store *store);
+bool store_evict_is_due(const struct store *store);
+void store_evict_more(struct store *store, struct store_waiter *waiter);
+/* Bytes that left a pool's memory for the disk: what EVICTs waited for. */
+void store_evict_credit(struct store *store, const struct store_pool *pool, uint64_t bytes);
+
+/* ---- store_spill.c ---- */
+
+/* Whether writes may start: the disk is not resting after a failure. */
+bool store_spill_may_start(const struct store *store);
+/* Starts to write a sealed object out; false: not now. */
+bool store_spill_start(struct store *store, struct store_pool *pool, uint32_t entry);
+/* Starts to read a spilled one back, if nobody did: NIGH_PENDING with the call set to wait, or why
+ * not. */
+nigh_status store_unspill_start(struct store_call *call, uint32_t entry);
+/* Takes what is written out of memory. */
+void store_spill_settle(struct store *store);
+/* The file of an entry is not needed any more. */
+void store_spill_forget(struct store *store, struct store_pool *pool, uint32_t entry);
+/* A piece of a long CHECKSUM. */
+void store_checksum_more(struct store *store, struct store_waiter *waiter);
+
+/* ---- store_create.c ---- */
+
+/* Checks the sizes of a submission: the bytes its object takes, or 0. */
+uint64_t store_sizes(const struct session_sqe *sqe);
+/* Whose memory it becomes: what a session's writes go to, what only the node writes. */
+uint64_t store_session_owner(const struct store_session *session);
+uint64_t store_node_owner(const struct store_pool *pool);
+/* Frees a CREATED entry. */
+void store_discard(struct store *store, struct store_pool *pool, uint32_t entry);
+/* Gives the entry, whose memory and lists are gone already, and its record back. */
+void store_release(struct store_pool *pool, uint32_t entry);
+void store_lease_end(struct store *store, struct store_session *session, struct store_lease *lease);
+/* The books of a created object, from when its entry says so until before that changes. */
+void store_created(struct store *store, struct store_pool *pool, struct store_session *session,
+                   uint32_t entry, uint64_t hash);
+void store_no_longer_created(struct store *store, struct store_pool *pool, uint32_t entry,
+                             uint64_t hash);
+/* The books of a lease: it begins without pieces. */
+void store_lease_begin(struct store *store, struct store_lease *lease, uint32_t entry,
+                       uint64_t offset, uint64_t bytes);
+void store_lease_add_piece(struct store *store, struct store_session *session,
+                           struct store_lease *lease, uint32_t block);
+/* A lease of about `wanted` bytes, into the call's completion. */
+nigh_status store_lease_grant(struct store_call *call, uint64_t wanted, bool evict);
+/* What was just sealed: counts it, tells those who wait and those who watch. */
+void store_now_sealed(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash);
+
+/* ---- store_get.c ---- */
+
+/* The sealed or spilled object of a call's id; else NIGH_NOT_SEALED or NIGH_NOT_FOUND. */
+nigh_status store_find_sealed(struct store_call *call, uint32_t *entry);
+/* The same, or a created or deleting one. */
+bool store_find_any(struct store_call *call, uint32_t *entry);
+
+/* ---- store_seal.c ---- */
+
+/* Whether `ref` is an object that the call's session may seal or give up. */
+bool store_is_unsealed(const struct store_call *call, uint64_t ref);
+/* A piece of a large copy; the end of one, whose block is still the waiter's. */
+void store_copy_more(struct store *store, struct store_waiter *waiter);
+void store_copy_stop(struct store *store, struct store_waiter *waiter);
+
+/* ---- store_delete.c ---- */
+
+/* The books of a deleting object. */
+void store_deleting(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash);
+/* Looks at the pins of the graveyards, ends the deletes that wait for that. */
+void store_visit_graves(struct store *store);
+
+/* ---- store_session.c ---- */
+
+/* A pin of the lane for the session: NIGH_LIMIT when none is free. */
+nigh_status store_pin(struct store *store, struct store_session *session, uint32_t entry,
+                      uint32_t *pin);
+void store_drain_hints(struct store *store, struct store_pool *pool);
+void store_replay(struct store *store);
+
+/* ---- store_who.c ---- */
+
+/* Somebody went without memory: looks for sessions that pin too much. */
+void store_judge(struct store *store, struct store_pool *pool);
+
+/* ---- store_adopt.c ---- */
+
+void store_adopt_finish(struct store *store);
+
+#endif

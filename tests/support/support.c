@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See support.h. Processes, folders, seeds; nothing that knows nigh. */
+#include "support/support.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static char support_dir_path[64];
+static pid_t support_dir_owner;
+
+uint64_t support_now_us(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000u + (uint64_t)ts.tv_nsec / 1000u;
+}
+
+void support_breathe(void)
+{
+    const struct timespec moment = {.tv_nsec = 200 * 1000};
+
+    nanosleep(&moment, NULL);
+}
+
+pid_t support_fork(int (*body)(void *arg), void *arg)
+{
+    pid_t parent = getpid();
+    pid_t child;
+
+    fflush(NULL);
+    child = fork();
+    if (child < 0)
+        fail_msg("fork: %s", strerror(errno));
+    if (child > 0)
+        return child;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) /* it died before the line above */
+        _exit(255);
+    int result = body(arg);
+    fflush(NULL);
+    _exit(result & 255);
+}
+
+int support_join(pid_t child, uint64_t timeout_ms)
+{
+    uint64_t end_us = support_now_us() + timeout_ms * 1000u;
+    int status = 0;
+    pid_t got;
+
+    while ((got = waitpid(child, &status, WNOHANG)) == 0 && support_now_us() < end_us)
+        support_breathe();
+    if (got == 0) {
+        kill(child, SIGKILL);
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+            continue;
+        return SUPPORT_TIMED_OUT;
+    }
+    if (got < 0)
+        fail_msg("waitpid: %s", strerror(errno));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static int support_remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+/* A forked child inherits the exit handler, not the folder. */
+static void support_remove_dir(void)
+{
+    if (support_dir_owner == getpid())
+        nftw(support_dir_path, support_remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+const char *support_dir(void)
+{
+    if (support_dir_owner == getpid())
+        return support_dir_path;
+    strcpy(support_dir_path, "/tmp/nigh-test-XXXXXX");
+    if (mkdtemp(support_dir_path) == NULL)
+        fail_msg("mkdtemp: %s", strerror(errno));
+    support_dir_owner = getpid();
+    atexit(support_remove_dir);
+    return support_dir_path;
+}
+
+void support_path(char *path, size_t size_bytes, const char *name)
+{
+    int n = snprintf(path, size_bytes, "%s/%s", support_dir(), name);
+
+    if (n < 0 || (size_t)n >= size_bytes)
+        fail_msg("path too long: %s", name);
+}
+
+uint64_t support_seed(void)
+{
+    const char *text = getenv("NIGH_SEED");
+    uint64_t seed = 0;
+
+    if (text != NULL && *text != '\0')
+        seed = strtoull(text, NULL, 0);
+    else if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
+        fail_msg("getrandom: %s", strerror(errno));
+    if (seed == 0)
+        seed = 1;
+    printf("# seed %" PRIu64 "\n", seed);
+    fflush(stdout);
+    return seed;
+}
+
+uint64_t support_budget_ms(uint64_t default_ms)
+{
+    const char *text = getenv("NIGH_BUDGET_SECONDS");
+
+    if (text == NULL || *text == '\0')
+        return default_ms;
+    return strtoull(text, NULL, 10) * 1000u;
+}
+
+uint64_t support_random(uint64_t *state)
+{
+    uint64_t x = *state;
+
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    *state = x;
+    return x * 0x2545f4914f6cdd1dull;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What tests share: cmocka's headers in the order it wants, waiting on conditions, child processes,
+ * temporary folders, seeds and budgets.
+ *
+ * No test sleeps to let something happen: it waits for the condition, with a deadline. Assertions
+ * of cmocka are for the test's own thread only; threads and children report through a struct or an
+ * exit status.
+ */
+#ifndef TESTS_SUPPORT_H
+#define TESTS_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <cmocka.h>
+
+/* Monotonic time. */
+uint64_t support_now_us(void);
+
+/* Lets a poll loop give way for a moment; not a means to wait for anything by itself. */
+void support_breathe(void);
+
+/*
+ * Evaluates `condition` again and again until it holds or timeout_ms has passed; is true when it
+ * held. Use: assert_true(SUPPORT_WAIT(atomic_load(&done), 5000));
+ */
+#define SUPPORT_WAIT(condition, timeout_ms)                                        \
+    ({                                                                             \
+        uint64_t support_end_us = support_now_us() + (uint64_t)(timeout_ms)*1000u; \
+        bool support_held;                                                         \
+        while (!(support_held = (condition)) && support_now_us() < support_end_us) \
+            support_breathe();                                                     \
+        support_held || (condition);                                               \
+    })
+
+/* How a child ended. */
+#define SUPPORT_TIMED_OUT (-1000)
+
+/*
+ * Forks a child that runs body(arg) and exits with its result (0 to 255) without running the
+ * parent's exit handlers; the child dies with its parent. Fails the test when fork fails.
+ */
+pid_t support_fork(int (*body)(void *arg), void *arg);
+
+/*
+ * Waits for a child: its exit status, or minus the signal that ended it. After timeout_ms it is
+ * killed, reaped, and SUPPORT_TIMED_OUT is returned.
+ */
+int support_join(pid_t child, uint64_t timeout_ms);
+
+/*
+ * A folder of this process of its own, made at the first call and removed with its contents at
+ * exit. Short enough for a Unix socket's path within it.
+ */
+const char *support_dir(void);
+
+/* "<support_dir>/<name>" in a buffer that the caller owns; fails the test when it does not fit. */
+void support_path(char *path, size_t size_bytes, const char *name);
+
+/* The seed of a randomised test: $NIGH_SEED, else a random one; printed as "# seed N" so that it
+ * can be repeated. */
+uint64_t support_seed(void);
+
+/* How long a randomised test may run: $NIGH_BUDGET_SECONDS (see tools/ci-budget.ini), else
+ * default_ms. */
+uint64_t support_budget_ms(uint64_t default_ms);
+
+/* A step of a small generator (xorshift64*); *state must not be 0. */
+uint64_t support_random(uint64_t *state);
+
+#endif

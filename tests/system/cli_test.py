@@ -1,0 +1,542 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every verb of nigh against a private node: results, JSON, exit codes, and the line that says what is wrong."""
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import raw_session as raw  # noqa: E402
+from raw_session import Node, wait_for  # noqa: E402
+
+OK, FAILED, USAGE, NOT_FOUND, UNREACHABLE, DENIED, FULL, TIMEOUT, CORRUPT, EXISTS = range(10)
+VERBS = ("put", "get", "ls", "stat", "rm", "pin", "unpin", "who", "top", "doctor", "bench", "help")
+
+
+def run(*arguments, node=None, data=b"", env=None, **more):
+    """Runs nigh; its exit code, the bytes it printed, what it said."""
+    environment = {key: value for key, value in os.environ.items() if key != "NIGH_SOCKET"}
+    environment.update({"NIGH_SOCKET": node.path} if node else {})
+    environment.update(env or {})
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
+    result = subprocess.run([os.environ["NIGH"], *arguments], input=data, timeout=60, check=False, env=environment,
+                            **streams)
+    return result.returncode, result.stdout, (result.stderr or b"").decode(errors="replace")
+
+
+def good(*arguments, **more):
+    """Runs what must succeed; what it printed."""
+    code, printed, said = run(*arguments, **more)
+    assert code == OK, (arguments, code, said)
+    return printed
+
+
+def fails(expected, words, *arguments, **more):
+    """Runs what must fail with this exit code, and with one line that has these words."""
+    code, _, said = run(*arguments, **more)
+    assert code == expected, (arguments, code, said)
+    lines = said.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("nigh"), (arguments, said)
+    for word in words:
+        assert word in lines[0], (arguments, word, said)
+    assert lines[0].isprintable(), lines[0]
+
+
+def parsed(*arguments, **more):
+    return json.loads(good(*arguments, "--json", **more))
+
+
+def with_node(test):
+    """Gives a test a node and a folder of its own."""
+
+    def wrapped():
+        node = Node()
+        assert node.ready
+        with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+            test(node, folder)
+        assert node.stop()[0] == 0
+
+    wrapped.__name__ = test.__name__
+    return wrapped
+
+
+def write(folder, name, data):
+    path = os.path.join(folder, name)
+    with open(path, "wb") as file:
+        file.write(data)
+    return path
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+# ---- put and get
+
+
+@with_node
+def test_put_and_get_a_file(node, folder):
+    for size in (0, 1, 4096, 3 << 20):
+        data = os.urandom(size)
+        path = write(folder, "in", data)
+        assert good("put", f"object {size}", path, node=node) == b""
+        assert good("get", f"object {size}", node=node) == data
+        out = os.path.join(folder, "out")
+        assert good("get", f"object {size}", "-o", out, node=node) == b""
+        assert read(out) == data
+    assert sorted(os.listdir(folder)) == ["in", "out"], "nothing else is left"
+
+
+@with_node
+def test_put_standard_input(node, folder):
+    data = os.urandom(2 << 20)
+    good("put", "stdin", "-", node=node, data=data)
+    assert good("get", "stdin", node=node) == data
+    good("put", "empty", "-", node=node)
+    assert good("get", "empty", node=node) == b""
+    with open(write(folder, "file", b"from a file"), "rb") as file:
+        code, _, said = run("put", "redirected", "-", node=node, data=None, stdin=file)
+        assert code == OK, said
+    assert good("get", "redirected", node=node) == b"from a file"
+
+
+@with_node
+def test_metadata(node, folder):
+    good("put", "m", write(folder, "f", b"data"), "--meta", "größe=7", node=node)
+    assert good("get", "m", "--meta", node=node).decode() == "größe=7"
+    assert parsed("stat", "m", node=node)[0]["meta_size"] == len("größe=7".encode())
+    good("put", "n", "-", node=node)
+    assert good("get", "n", "--meta", node=node) == b""
+    fails(USAGE, ["65536"], "put", "o", "-", "--meta", "x" * 65537, node=node)
+
+
+@with_node
+def test_names(node, folder):
+    names = ["a", "two words", "größe/μ", "tab\there", "new\nline", "\x1b[31mred", "back\\slash \"quoted\"", "-dash",
+             "n" * 255]
+    for number, name in enumerate(names):
+        good("put", "--", name, "-", node=node, data=str(number).encode())
+        assert good("get", "--", name, node=node) == str(number).encode(), name
+    listed = parsed("ls", node=node)
+    assert sorted(item["name"] for item in listed) == sorted(names)
+    text = good("ls", node=node).decode()
+    assert len(text.splitlines()) == len(names) + 1 and "\x1b" not in text and "\t" not in text
+    assert "größe/μ" in text and "n" * 255 in text
+    # Not UTF-8: the listing is JSON all the same.
+    code, _, said = run("put", b"\xff\xfe", "-", node=node)
+    assert code == OK, said
+    assert any("\ufffd" in item["name"] for item in parsed("ls", node=node))
+    for bad in ("", "n" * 256):
+        fails(USAGE, ["1 to 255 bytes"], "put", bad, "-", node=node)
+        fails(USAGE, ["1 to 255 bytes"], "get", bad, node=node)
+    # What is said of a name does not reach a terminal as it is.
+    for verb in ("get", "stat", "rm", "pin", "unpin", "who"):
+        fails(NOT_FOUND, ["red"], verb, "\x1b[31mred\nno", node=node)
+
+
+@with_node
+def test_ids(node, folder):
+    digits = "0123456789abcdef" * 2 + "01234567"
+    good("put", "id:" + digits, "-", node=node, data=b"by id")
+    assert good("get", "id:" + digits.upper(), node=node) == b"by id"
+    assert parsed("ls", node=node)[0] == parsed("ls", node=node)[0] | {"id": digits, "name": ""}
+    assert digits in good("ls", node=node).decode()
+    good("put", "named", "-", node=node, data=b"by name")
+    named = [item for item in parsed("ls", node=node) if item["name"] == "named"][0]
+    assert good("get", "id:" + named["id"], node=node) == b"by name"
+    assert named["id"] in good("ls", "--ids", node=node).decode()
+    for bad in ("id:", "id:12", "id:" + "g" * 40, "id:" + digits + "0"):
+        fails(USAGE, ["40 hexadecimal"], "get", bad, node=node)
+
+
+@with_node
+def test_output_is_complete_or_untouched(node, folder):
+    out = write(folder, "out", b"what was there")
+    fails(NOT_FOUND, ["missing"], "get", "missing", "-o", out, node=node)
+    assert read(out) == b"what was there"
+    good("put", "large", "-", node=node, data=os.urandom(1 << 20))
+
+    def small_files():
+        import resource
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    fails(FAILED, ["out", "large"], "get", "large", "-o", out, node=node, preexec_fn=small_files)
+    assert read(out) == b"what was there"
+    fails(FAILED, ["No such file"], "get", "large", "-o", folder + "/no/out", node=node)
+    assert os.listdir(folder) == ["out"], "nothing else is left"
+    os.chmod(out, 0o600)
+    good("get", "large", "-o", out, node=node)
+    assert os.path.getsize(out) == 1 << 20
+
+
+@with_node
+def test_output_that_is_no_plain_file(node, folder):
+    good("put", "x", "-", node=node, data=b"bytes")
+    device = os.path.join(folder, "null")
+    if os.geteuid() == 0:
+        os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        good("get", "x", "-o", device, node=node)
+        assert stat.S_ISCHR(os.stat(device).st_mode), "a device is written to, not replaced"
+        os.unlink(device)
+    target, link = os.path.join(folder, "target"), os.path.join(folder, "link")
+    write(folder, "target", b"old")
+    os.symlink(target, link)
+    good("get", "x", "-o", link, node=node)
+    assert os.path.islink(link) and read(target) == b"bytes"
+    pipe = os.path.join(folder, "pipe")
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+    good("get", "x", "-o", pipe, node=node)
+    assert reader.communicate(timeout=30)[0] == b"bytes"
+    fails(FAILED, ["directory"], "get", "x", "-o", folder, node=node)
+
+
+@with_node
+def test_get_waits(node, folder):
+    fails(TIMEOUT, ["late", "deadline"], "get", "late", "--timeout", "50ms", node=node)
+    fails(NOT_FOUND, ["late"], "get", "late", node=node)
+    waits = subprocess.Popen([os.environ["NIGH"], "get", "late", "--timeout", "30s", "--socket", node.path],
+                             stdout=subprocess.PIPE)
+    wait_for(lambda: parsed("top", "--once", node=node)["waiting"] == 1)
+    good("put", "late", "-", node=node, data=b"here")
+    assert waits.communicate(timeout=30)[0] == b"here" and waits.returncode == OK
+
+
+@with_node
+def test_put_fails(node, folder):
+    good("put", "x", "-", node=node, data=b"first")
+    fails(EXISTS, ["exists"], "put", "x", "-", node=node, data=b"second")
+    assert good("get", "x", node=node) == b"first"
+    fails(FAILED, ["No such file", "missing"], "put", "y", folder + "/missing", node=node)
+    fails(FAILED, ["directory"], "put", "y", folder, node=node)
+    large = os.path.join(folder, "large")
+    with open(large, "wb") as file:
+        file.truncate(100 << 20)
+    fails(FULL, ["memory"], "put", "y", large, node=node)
+    fails(FULL, ["memory"], "put", "y", large, "--no-evict", node=node)
+    assert [item["name"] for item in parsed("ls", node=node)] == ["x"]
+    assert parsed("top", "--once", node=node)["unsealed_bytes"] == 0
+
+
+# ---- the other verbs
+
+
+@with_node
+def test_missing_objects(node, folder):
+    for verb in ("get", "stat", "rm", "pin", "unpin", "who"):
+        fails(NOT_FOUND, ["nobody", "no such object"], verb, "nobody", node=node)
+    good("put", "there", "-", node=node)
+    # The rest is done all the same.
+    fails(NOT_FOUND, ["nobody"], "rm", "nobody", "there", node=node)
+    assert parsed("ls", node=node) == []
+
+
+@with_node
+def test_ls(node, folder):
+    assert parsed("ls", node=node) == []
+    for name in ("a/1", "a/2", "b/1"):
+        good("put", name, "-", node=node, data=name.encode() * 100)
+    assert sorted(item["name"] for item in parsed("ls", "a/", node=node)) == ["a/1", "a/2"]
+    for item in parsed("ls", node=node):
+        assert item["state"] == "sealed" and item["data_size"] == 300 and item["pinned"] is False
+        assert len(item["id"]) == 40 and item["created_ns"] > 0
+    assert len(good("ls", "b/", node=node).splitlines()) == 2
+    many = 500
+    for number in range(0, many, 50):
+        subprocess.run(["sh", "-c", f"for i in $(seq {number} {number + 49}); do \"$NIGH\" put m$i - </dev/null; done"],
+                       env={**os.environ, "NIGH_SOCKET": node.path}, check=True)
+    assert len({item["name"] for item in parsed("ls", "m", node=node)}) == many
+
+
+@with_node
+def test_stat(node, folder):
+    good("put", "x", "-", node=node, data=b"123456789")
+    good("put", "y", "-", node=node)
+    items = parsed("stat", "x", "y", "--checksum", node=node)
+    assert [item["name"] for item in items] == ["x", "y"]
+    assert items[0]["crc32c"] == 0xE3069283 and items[1]["crc32c"] == 0  # RFC 3720, B.4
+    assert items[0]["data_size"] == 9 and items[0]["holders"] == 0 and items[0]["state"] == "sealed"
+    text = good("stat", "x", "-c", node=node).decode()
+    assert "e3069283" in text and "9 bytes" in text and "sealed" in text
+    assert "crc32c" not in good("stat", "x", node=node).decode()
+
+
+class Holder:
+    """A process that holds an object: nigh get into a pipe that nobody reads."""
+
+    def __init__(self, node, name):
+        self.process = subprocess.Popen([os.environ["NIGH"], "get", name, "--socket", node.path],
+                                        stdout=subprocess.PIPE)
+        wait_for(lambda: parsed("who", name, node=node)["holders"])
+
+    def let_go(self):
+        data = self.process.communicate(timeout=30)[0]
+        assert self.process.returncode == OK
+        return data
+
+
+@with_node
+def test_who_and_rm_of_what_is_held(node, folder):
+    data = os.urandom(1 << 20)
+    good("put", "held", "-", node=node, data=data)
+    assert "nobody holds it" in parsed("who", "held", node=node)["reason"]
+    holder = Holder(node, "held")
+    who = parsed("who", "held", node=node)
+    assert [(item["pid"], item["views"]) for item in who["holders"]] == [(holder.process.pid, 1)]
+    assert "until they release it" in who["reason"] and who["state"] == "sealed"
+    text = good("who", "held", node=node).decode()
+    assert str(holder.process.pid) in text and "until they release it" in text
+    pool = parsed("who", node=node)["holders"]
+    assert any(item["pid"] == holder.process.pid and item["size_bytes"] >= 1 << 20 for item in pool)
+    assert str(holder.process.pid) in good("who", node=node).decode()
+    assert str(holder.process.pid) in good("top", "--once", node=node).decode()
+    code, printed, said = run("rm", "held", "--json", node=node)
+    assert code == OK and json.loads(printed) == [{"name": "held", "status": "NIGH_IN_USE"}]
+    assert "in use" in said and len(said.splitlines()) == 1
+    assert parsed("stat", "held", node=node)[0]["state"] == "deleting"
+    fails(NOT_FOUND, ["held"], "get", "held", node=node)
+    assert holder.let_go() == data
+    wait_for(lambda: run("stat", "held", node=node)[0] == NOT_FOUND)
+    good("put", "held", "-", node=node, data=b"new")
+    assert parsed("rm", "held", node=node) == [{"name": "held", "status": "NIGH_OK"}]
+
+
+@with_node
+def test_pin_and_unpin(node, folder):
+    good("put", "p", "-", node=node, data=b"kept")
+    assert parsed("pin", "p", node=node) == [{"name": "p", "status": "NIGH_OK"}]
+    assert parsed("ls", node=node)[0]["pinned"] is True and b"pinned" in good("ls", node=node)
+    assert b"pinned" in good("stat", "p", node=node)
+    assert "until nigh unpin" in parsed("who", "p", node=node)["reason"]
+    big = write(folder, "big", bytes(1 << 20))
+    for number in range(100):
+        good("put", f"big{number}", big, node=node)
+    assert good("get", "p", node=node) == b"kept"
+    assert len(parsed("ls", node=node)) < 70, "others were evicted"
+    assert good("unpin", "p", node=node) == b""
+    assert parsed("stat", "p", node=node)[0]["pinned"] is False
+
+
+@with_node
+def test_top(node, folder):
+    good("put", "x", "-", node=node, data=b"x" * 1000)
+    numbers = parsed("top", "--once", node=node)
+    assert numbers["objects"] == 1 and numbers["memory_bytes"] == 64 << 20 and numbers["sessions"] == 1
+    text = good("top", "-1", node=node).decode()
+    for word in ("64.0 MiB", "1 sealed", "1 attached", "out of memory"):
+        assert word in text, text
+    assert "\x1b" not in text, "no terminal, no colours"
+    watch = subprocess.Popen([os.environ["NIGH"], "top", "--json", "--delay", "10ms", "--socket", node.path],
+                             stdout=subprocess.PIPE)
+    assert watch.stdout.readline() == b"{\n"
+    decoder, pictures, printed = json.JSONDecoder(), 0, "{\n"
+    while pictures < 3:
+        printed += watch.stdout.readline().decode()
+        try:
+            _, end = decoder.raw_decode(printed)
+            pictures, printed = pictures + 1, printed[end:].lstrip()
+        except json.JSONDecodeError:
+            pass
+    watch.send_signal(signal.SIGINT)
+    watch.communicate(timeout=30)
+    for bad in ("1ms", "2h", "soon"):
+        fails(USAGE, ["--delay", bad], "top", "--delay", bad, node=node)
+
+
+@with_node
+def test_doctor(node, folder):
+    code, printed, said = run("doctor", "--json", node=node)
+    findings = {item["subject"]: item for item in json.loads(printed)}
+    assert code == (FAILED if any(item["severity"] == "bad" for item in findings.values()) else OK), said
+    for subject in ("node", "memory", "cgroup", "huge pages", "memlock", "/dev/shm", "descriptors", "cores", "swap"):
+        assert findings[subject]["finding"], subject
+        assert findings[subject]["severity"] == "ok" or findings[subject]["remedy"], "each finding has its remedy"
+    assert findings["node"]["severity"] == "ok"
+    code, printed, said = run("doctor", env={"NIGH_SOCKET": folder + "/none"})
+    assert b"start one" in printed and b"-> " in printed and code in (OK, FAILED), said
+
+
+@with_node
+def test_bench(node, folder):
+    rows = parsed("bench", "objects", node=node)
+    assert [row["size_bytes"] for row in rows] == [1 << 10, 32 << 10, 1 << 20, 4 << 20]
+    assert all(row["put_us"] > 0 and row["get_release_us"] > 0 for row in rows)
+    assert parsed("ls", node=node) == [], "it leaves nothing"
+    assert len(good("bench", "objects", node=node).splitlines()) == 5
+    fails(USAGE, ["objects"], "bench", node=node)
+    fails(USAGE, ["objects"], "bench", "rockets", node=node)
+
+
+@with_node
+def test_json_of_every_verb(node, folder):
+    path, out = write(folder, "f", b"data"), os.path.join(folder, "out")
+    done = parsed("put", "größe \x01", path, node=node)
+    assert done["name"] == "größe \x01" and done["data_size"] == 4 and len(done["id"]) == 40
+    assert parsed("get", "größe \x01", "-o", out, node=node)["output"] == out
+    for verb in ("stat", "who", "pin", "unpin", "rm"):
+        assert parsed(verb, "größe \x01", node=node)
+    for arguments in (("ls",), ("who",), ("top", "--once"), ("bench", "objects")):
+        parsed(*arguments, node=node)
+    json.loads(run("doctor", "--json", node=node)[1])
+    fails(USAGE, ["--output"], "get", "x", "--json", node=node)
+
+
+# ---- what every verb does
+
+
+def test_no_node():
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        none = {"NIGH_SOCKET": folder + "/none"}
+        for arguments in (("put", "x", "-"), ("get", "x"), ("ls",), ("stat", "x"), ("rm", "x"), ("pin", "x"),
+                          ("unpin", "x"), ("who",), ("who", "x"), ("top",), ("bench", "objects")):
+            fails(UNREACHABLE, [folder + "/none"], *arguments, env=none)
+        fails(UNREACHABLE, [folder + "/other"], "ls", "--socket", folder + "/other", env=none)
+        fails(USAGE, ["107"], "ls", "--socket", folder + "/" + "x" * 120)
+        write(folder, "file", b"no socket")
+        code, _, said = run("ls", "-s", folder + "/file")
+        assert code == UNREACHABLE and len(said.splitlines()) == 1, (code, said)
+
+
+@with_node
+def test_the_socket_of_the_option_wins(node, folder):
+    other = Node()
+    good("put", "here", "-", node=node)
+    assert parsed("ls", "--socket", other.path, node=node) == []
+    assert len(parsed("ls", "-s", node.path, node=other)) == 1
+    assert other.stop()[0] == 0
+
+
+@with_node
+def test_pools(node, folder):
+    good("put", "x", "-", "--pool", f"uid-{os.geteuid()}", node=node)
+    assert len(parsed("ls", node=node)) == 1
+    fails(NOT_FOUND, ["nosuch"], "ls", "--pool", "nosuch", node=node)
+
+
+@with_node
+def test_denied(node, folder):
+    if os.geteuid() != 0:
+        return
+
+    def as_another():
+        os.setgroups([])
+        os.setgid(4321)
+        os.setuid(4321)
+
+    # The program itself, and its library, must be within reach of another uid.
+    program = os.path.join(folder, "nigh")
+    library = os.path.join(os.environ["NIGH_BUILD"], "src", "client", "libnigh.so.0")
+    shutil.copy(os.environ["NIGH"], program)
+    shutil.copy(library, folder)
+    for path in (folder, program, os.path.join(folder, "libnigh.so.0")):
+        os.chmod(path, 0o755)
+    good("put", "x", "-", node=node, data=b"root's")
+    saved, os.environ["NIGH"] = os.environ["NIGH"], program
+    try:
+        here = {"env": {"LD_LIBRARY_PATH": folder}, "node": node, "preexec_fn": as_another}
+        assert parsed("ls", **here) == [], "a pool of its own"
+        for arguments in (("get", "x"), ("ls",), ("rm", "x"), ("put", "y", "-")):
+            fails(DENIED, ["uid-0"], *arguments, "--pool", "uid-0", **here)
+    finally:
+        os.environ["NIGH"] = saved
+
+
+def test_corrupt():
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        node = Node("--spill", folder, memory="32M")
+        data = os.urandom(1 << 20)
+        for number in range(60):
+            good("put", f"o{number}", "-", node=node, data=data)
+        wait_for(lambda: any(item["state"] == "spilled" for item in parsed("ls", node=node)))
+        for name in os.listdir(folder):
+            if os.path.getsize(os.path.join(folder, name)) > 1 << 20:
+                with open(os.path.join(folder, name), "r+b") as file:
+                    file.seek(700000)
+                    file.write(b"other bytes")
+        items = zip(range(60), parsed("stat", *(f"o{number}" for number in range(60)), node=node))
+        spilled = [f"o{number}" for number, item in items if item["state"] == "spilled"]
+        out = os.path.join(folder, "out")
+        fails(CORRUPT, [spilled[0], "checksum"], "get", spilled[0], "-o", out, node=node)
+        assert not os.path.exists(out)
+        assert node.stop()[0] == 0
+
+
+@with_node
+def test_wrong_usage(node, folder):
+    cases = [
+        (["put"], ["NAME", "FILE"]),
+        (["put", "x"], ["NAME", "FILE"]),
+        (["put", "x", "y", "z"], ["NAME", "FILE"]),
+        (["get"], ["NAME"]),
+        (["get", "a", "b"], ["NAME"]),
+        (["ls", "a", "b"], ["PREFIX"]),
+        (["stat"], ["NAME"]),
+        (["rm"], ["NAME"]),
+        (["pin"], ["NAME"]),
+        (["unpin"], ["NAME"]),
+        (["who", "a", "b"], ["NAME"]),
+        (["top", "a"], ["no argument"]),
+        (["doctor", "a"], ["no argument"]),
+        (["help", "rocket"], ["rocket"]),
+        (["ls", "--timeout", "soon"], ["--timeout", "soon", "250ms"]),
+        (["get", "x", "--output"], ["--output", "value"]),
+        (["get", "x", "-o"], ["-o", "value"]),
+        (["ls", "--json=1"], ["--json=1"]),
+    ]
+    cases += [([verb, "--no-such-thing"], ["--no-such-thing"]) for verb in VERBS if verb != "help"]
+    cases += [([verb, "-X"], ["-X"]) for verb in VERBS if verb != "help"]
+    for arguments, words in cases:
+        fails(USAGE, [*words, f"nigh {arguments[0]} --help"], *arguments, node=node)
+    fails(USAGE, ["rocket", "--help"], "rocket", node=node)
+    code, printed, said = run(node=node)
+    assert code == USAGE and printed == b"" and "usage: nigh" in said
+
+
+def test_help():
+    text = good("--help").decode()
+    assert good("help").decode() == text and good("-h").decode() == text
+    for verb in VERBS:
+        assert f"\n  {verb} " in text, verb
+        if verb != "help":
+            alone = good(verb, "--help").decode()
+            assert alone.startswith(f"usage: nigh {verb} ") and "--socket" in alone and "--json" in alone
+            assert good("help", verb).decode() == alone
+    assert good("--version").startswith(b"nigh ")
+
+
+@with_node
+def test_output_that_cannot_be_written(node, folder):
+    good("put", "x", "-", node=node, data=os.urandom(1 << 20))
+    cases = (["get", "x"], ["ls"], ["stat", "x"], ["who", "x"], ["who"], ["top", "--once"], ["top"], ["help"],
+             ["ls", "--json"], ["put", "y", "-", "--json"], ["pin", "x", "--json"], ["--help"], ["--version"])
+    for arguments in cases:
+        with open("/dev/full", "wb") as full:
+            fails(FAILED, ["standard output"], *arguments, node=node, stdout=full)
+    for arguments in (["get", "x"], ["ls"], ["top", "--once"]):
+        fails(FAILED, ["standard output"], *arguments, node=node, preexec_fn=lambda: os.close(1), stdout=None)
+    # No descriptor is open at all: what is written to the node is not an object's bytes.
+    code, _, _ = run("get", "x", node=node, preexec_fn=lambda: os.closerange(0, 3), stdout=None, stderr=None)
+    assert code == FAILED
+    assert parsed("top", "--once", node=node)["expelled"] == 0
+    assert good("get", "x", node=node)
+
+
+@with_node
+def test_a_reader_that_goes_away(node, folder):
+    good("put", "x", "-", node=node, data=os.urandom(1 << 20))
+    get = subprocess.Popen([os.environ["NIGH"], "get", "x", "--socket", node.path], stdout=subprocess.PIPE)
+    get.stdout.read(10)
+    get.stdout.close()
+    assert get.wait(timeout=30) in (-signal.SIGPIPE, FAILED)
+    assert parsed("who", "x", node=node)["holders"] == []
+
+
+if __name__ == "__main__":
+    sys.exit(raw.run_tests(globals()))

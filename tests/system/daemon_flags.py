@@ -1,0 +1,294 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Everything wrong that nighd can be told: one line that says what is wrong and what helps, and the documented exit
+code. And what it does when all is well: readiness, signals, sockets left behind."""
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import raw_session as raw  # noqa: E402
+from raw_session import Node, Session, wait_for  # noqa: E402
+
+FAILED, USAGE, MEMORY, IN_USE, PERMISSION = 1, 2, 3, 4, 5
+
+
+def run(*flags, env=None, **more):
+    """Runs nighd with flags that keep it from starting; its exit code, what it printed, what it said."""
+    result = subprocess.run([os.environ["NIGHD"], *flags], stdin=subprocess.DEVNULL, capture_output=True, timeout=30,
+                            check=False, env={**os.environ, **(env or {})}, **more)
+    return result.returncode, result.stdout.decode(), result.stderr.decode()
+
+
+def expect(code, words, *flags, **more):
+    got, _, said = run(*flags, **more)
+    lines = [line for line in said.splitlines() if not line.startswith("time=")]
+    assert got == code, (flags, got, said)
+    assert len(lines) == 1 and lines[0].startswith("nighd: "), (flags, said)
+    for word in words:
+        assert word in lines[0], (flags, word, lines[0])
+
+
+def in_folder(test):
+    """Gives a test a folder of its own, and flags of a node that would start."""
+
+    def wrapped():
+        with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+            os.chmod(folder, 0o755)
+            test(folder, ["--memory", "32M", "--socket", os.path.join(folder, "s")])
+
+    wrapped.__name__ = test.__name__
+    return wrapped
+
+
+@in_folder
+def test_wrong_flags(folder, good):
+    cases = [
+        ([], ["no memory size", "--memory 1G"]),
+        (["--memory"], ["value is missing", "--memory"]),
+        (["--memory", "lots"], ["--memory", "\"lots\"", "512M"]),
+        (["--memory", "1MB"], ["--memory", "not a size"]),
+        (["--memory", "-1"], ["--memory", "not a size"]),
+        (["--memory", "1M"], ["too small", "16.0 MiB"]),
+        (["--memory", "99999999999999999999"], ["not a size"]),
+        (good + ["--no-such-thing"], ["no option", "--help"]),
+        (good + ["-x"], ["no option"]),
+        (good + ["stray"], ["\"stray\"", "--help"]),
+        (good + ["--lanes", "3"], ["3 lanes", "1, 2, 4"]),
+        (good + ["--lanes", "128"], ["--lanes", "number up to 64"]),
+        (good + ["--lanes", "two"], ["--lanes", "\"two\""]),
+        (good + ["--spin-us", "2000000"], ["--spin-us", "1000000"]),
+        (good + ["--extent", "3M"], ["power of two"]),
+        (good + ["--extent", "1M"], ["power of two"]),
+        (good + ["--huge", "perhaps"], ["auto, require or never"]),
+        (good + ["--max-sessions", "5000"], ["--max-sessions", "1024"]),
+        (good + ["--max-pins", "99999"], ["--max-pins", "8192"]),
+        (good + ["--max-objects", "1T"], ["objects", "too many"]),
+        (good + ["--spill-max", "1G"], ["spill directory"]),
+        (good + ["--socket-mode", "999"], ["octal"]),
+        (good + ["--log-level", "shout"], ["error, warn, info or debug"]),
+        (good + ["--ready-fd", "77"], ["--ready-fd", "descriptor"]),
+        (good + ["--socket", ""], ["--socket"]),
+        (good + ["--socket", folder + "/" + "x" * 120], ["107", "shorter"]),
+        (good + ["--socket", folder + "/missing/s"], ["no directory", "missing"]),
+        (good + ["--config", folder + "/missing.ini"], ["missing.ini", "No such file"]),
+        (good + ["--config", folder], ["not a file"]),
+    ]
+    for flags, words in cases:
+        expect(USAGE, words, *flags)
+
+
+@in_folder
+def test_wrong_configuration(folder, good):
+    path = os.path.join(folder, "nigh.ini")
+    cases = [
+        ("[node]\nmemry = 1G\n", ["nigh.ini:2:", "memry"]),
+        ("[nodes]\n", ["nigh.ini:1:", "[nodes]"]),
+        ("[pool a]\nmode = 0620\n", ["pool a", "without reading"]),
+        ("[pool uid-7]\nowner = 8\n", ["uid-7", "another name"]),
+        ("[node]\n" + "x" * 400 + "\n", ["nigh.ini:2:", "longer"]),
+        ("[node]\nlanes = many\n", ["nigh.ini:2:", "lanes", "\"many\""]),
+    ]
+    for text, words in cases:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        expect(USAGE, words, *good, "--config", path)
+
+
+@in_folder
+def test_more_memory_than_there_is(folder, good):
+    expect(MEMORY, ["memory"], *good, "--memory", "50T")
+    expect(MEMORY, ["huge"], *good, "--memory", "1G", "--huge", "require")
+    expect(MEMORY, ["memory"], *good, "--memory", "100G")
+
+
+@in_folder
+def test_memory_above_the_control_groups(folder, good):
+    group = "/sys/fs/cgroup/memory"
+    if os.geteuid() != 0 or not os.path.isdir(group):
+        return
+    group = os.path.join(group, f"nigh-test-{os.getpid()}")
+    try:
+        os.mkdir(group)
+    except OSError:
+        return
+    try:
+        with open(group + "/memory.limit_in_bytes", "w", encoding="ascii") as file:
+            file.write(str(64 << 20))
+
+        def enter():
+            with open(group + "/tasks", "w", encoding="ascii") as file:
+                file.write(str(os.getpid()))
+
+        expect(MEMORY, ["control group"], *good, "--memory", "512M", preexec_fn=enter)
+    finally:
+        os.rmdir(group)
+
+
+@in_folder
+def test_a_second_node_on_the_same_socket(folder, good):
+    node = Node()
+    expect(IN_USE, ["another node", "--socket"], "--memory", "32M", "--socket", node.path)
+    assert Session(node.path).call(raw.OP_NOP)[1] == "NIGH_OK", "the first one goes on"
+    assert node.stop()[0] == 0
+
+
+@in_folder
+def test_something_else_on_the_socket(folder, good):
+    path = os.path.join(folder, "s")
+    other = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    other.bind(path)
+    other.listen()
+    expect(IN_USE, ["answers"], *good)
+    other.close()
+    os.unlink(path)
+    stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    stream.bind(path)
+    stream.listen()
+    expect(IN_USE, ["answers"], *good)
+    stream.close()
+    os.unlink(path)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("precious")
+    expect(USAGE, ["no socket", "remove"], *good)
+    with open(path, encoding="utf-8") as file:
+        assert file.read() == "precious"
+
+
+@in_folder
+def test_spill_directories_that_do_not_do(folder, good):
+    path = os.path.join(folder, "file")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("x")
+    code, _, said = run(*good, "--spill", path)
+    assert code in (FAILED, USAGE) and path in said, (code, said)
+    node = Node("--spill", folder)
+    expect(IN_USE, ["spill"], *good, "--spill", folder)
+    assert node.stop()[0] == 0
+
+
+def as_nobody():
+    os.setgroups([])
+    os.setgid(4321)
+    os.setuid(4321)
+
+
+@in_folder
+def test_no_permission(folder, good):
+    if os.geteuid() != 0:
+        return
+    # The program itself must be within reach of another uid.
+    program = os.path.join(folder, "nighd")
+    with open(os.environ["NIGHD"], "rb") as source, open(program, "wb") as copy:
+        copy.write(source.read())
+    os.chmod(program, 0o755)
+    saved = os.environ["NIGHD"]
+    os.environ["NIGHD"] = program
+    try:
+        expect(PERMISSION, ["no permission", "--socket"], *good, preexec_fn=as_nobody)
+        os.chmod(folder, 0o777)
+        node = Node()
+        os.chmod(os.path.dirname(node.path), 0o777)
+        expect(PERMISSION, ["another user"], "--memory", "32M", "--socket", node.path, preexec_fn=as_nobody)
+        assert node.stop()[0] == 0
+        secret = os.path.join(folder, "secret.ini")
+        with open(secret, "w", encoding="utf-8") as file:
+            file.write("[node]\n")
+        os.chmod(secret, 0o600)
+        expect(PERMISSION, ["secret.ini", "ermission"], *good, "--config", secret, preexec_fn=as_nobody)
+    finally:
+        os.environ["NIGHD"] = saved
+
+
+@in_folder
+def test_too_few_descriptors(folder, good):
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
+
+    code, _, said = run(*good, preexec_fn=few)
+    lines = [line for line in said.splitlines() if not line.startswith("time=")]
+    assert code == FAILED and len(lines) == 1 and "descriptor" in lines[0], (code, said)
+
+
+@in_folder
+def test_check_says_what_would_be_done_and_does_nothing(folder, good):
+    path = os.path.join(folder, "nigh.ini")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("[node]\nmemory = 64M\nlanes = 2\n[pool shared]\nmode = 0666\n")
+    code, printed, said = run("--config", path, "--socket", folder + "/s", "--check", "--memory", "48M")
+    assert code == 0 and said == "", said
+    for words in ("48.0 MiB", "lanes         2", "shared", "0666", folder + "/s"):
+        assert words in printed, printed
+    assert os.listdir(folder) == ["nigh.ini"]
+    expect(USAGE, ["3 lanes"], "--check", "--memory", "48M", "--lanes", "3")
+
+
+def test_help_and_version():
+    code, printed, said = run("--help")
+    assert code == 0 and said == ""
+    for flag in ("memory", "socket", "lanes", "spin-us", "max-objects", "extent", "huge", "spill", "spill-max",
+                 "session-quota", "max-sessions", "max-pins", "config", "hold", "ready-fd", "log-level", "check"):
+        assert "--" + flag in printed, flag
+    assert max(len(line) for line in printed.splitlines()) <= 100
+    code, printed, _ = run("--version", "--no-such-thing")
+    assert code == 0 and printed.startswith("nighd ")
+
+
+@in_folder
+def test_stop_removes_what_start_made(folder, good):
+    for number in (signal.SIGTERM, signal.SIGINT):
+        node = Node()
+        assert node.ready
+        assert sorted(os.listdir(os.path.dirname(node.path))) == ["s", "s.lock"]
+        node.process.send_signal(number)
+        assert node.process.wait(timeout=30) == 0
+        assert os.listdir(os.path.dirname(node.path)) == []
+        node.stop()
+
+
+def test_hangup_is_said_and_ignored():
+    node = Node()
+    node.process.send_signal(signal.SIGHUP)
+    assert Session(node.path).call(raw.OP_NOP)[1] == "NIGH_OK"
+    code, said = node.stop()
+    assert code == 0 and "SIGHUP does nothing" in said
+
+
+def test_a_socket_left_behind_by_a_crash_is_replaced():
+    node = Node()
+    node.process.kill()
+    node.process.wait()
+    assert os.path.exists(node.path)
+    again = subprocess.Popen([os.environ["NIGHD"], "--memory", "32M", "--socket", node.path],
+                             stderr=subprocess.DEVNULL)
+    Node.running.append(again)
+
+    def answers():
+        try:
+            Session(node.path).close()
+            return True
+        except OSError:
+            return False
+
+    wait_for(answers)
+    again.terminate()
+    assert again.wait(timeout=30) == 0
+    Node.running.remove(again)
+    node.stop()
+
+
+def test_the_mode_of_the_socket():
+    node = Node("--socket-mode", "0600")
+    assert os.stat(node.path).st_mode & 0o777 == 0o600
+    node.stop()
+    node = Node()
+    assert os.stat(node.path).st_mode & 0o777 == 0o666
+    node.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(raw.run_tests(globals()))

@@ -1,0 +1,343 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""nighd and sessions that do not behave: forged hellos, silent and slow clients, broken messages, forged rings, other
+uids. Whatever one client does, the others are served."""
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import raw_session as raw  # noqa: E402
+from raw_session import Node, Session, connect, greet, hello, receive, wait_for  # noqa: E402
+
+
+def expect_refused(node, data, status, *words):
+    sock, answer = greet(node.path, data)
+    assert answer is not None and answer.kind == raw.WELCOME
+    assert answer.status == status, (answer.status, answer.sentence)
+    for word in words:
+        assert word in answer.sentence, answer.sentence
+    assert receive(sock)[0] == b"", "the node closes after a refusal"
+    sock.close()
+
+
+def expect_served(node, **kind):
+    session = Session(node.path, hello(**kind))
+    assert session.call(raw.OP_NOP, cookie=77) == (77, "NIGH_OK")
+    session.close()
+
+
+def test_a_session_opens_and_is_served():
+    node = Node()
+    session = Session(node.path)
+    welcome = session.welcome
+    assert (welcome.version, welcome.lanes, welcome.rights, welcome.pool) == (1, 1, 1, f"uid-{os.geteuid()}")
+    assert len(welcome.fds) == 2 + 2 * welcome.lanes
+    for i in range(1000):
+        assert session.call(raw.OP_NOP, cookie=i) == (i, "NIGH_OK")
+    session.close()
+    assert node.stop()[0] == 0
+
+
+def test_hellos_that_are_wrong_are_refused_in_words():
+    node = Node()
+    cases = [
+        (hello(version_min=2, version_max=7), "NIGH_VERSION", "versions 1 to 1", "client 2 to 7", "same release"),
+        (hello(version_min=0, version_max=0), "NIGH_VERSION", "client 0 to 0"),
+        (hello(version_min=5, version_max=9)[:12], "NIGH_VERSION", "client 5 to 9"),
+        (hello(version_min=3, version_max=2), "NIGH_PROTOCOL", "empty"),
+        (hello(magic=1), "NIGH_PROTOCOL", "libnigh"),
+        (hello(kind=raw.EXTENT), "NIGH_PROTOCOL", "not a hello"),
+        (b"GET / HTTP/1.1\r\n", "NIGH_PROTOCOL", "libnigh"),
+        (b"x", "NIGH_PROTOCOL", "libnigh"),
+        (b"x" * 600, "NIGH_PROTOCOL", "too long"),
+        (hello()[:-1], "NIGH_PROTOCOL", "too short"),
+        (hello(flags=0x40), "NIGH_INVALID", "0x40"),
+        (hello(pool=b"p" * 32), "NIGH_INVALID", "terminated"),
+        (hello(pool=b"a/b"), "NIGH_INVALID", "name"),
+        (hello(pool=b"nowhere"), "NIGH_NOT_FOUND", "nowhere", "configuration"),
+        (hello(flags=raw.RESUME, session=1), "NIGH_NOT_FOUND", "resume"),
+    ]
+    for data, status, *words in cases:
+        expect_refused(node, data, status, *words)
+    expect_served(node, version_min=1, version_max=9)
+    sock, answer = greet(node.path, hello(version_max=9) + b"later fields")
+    assert answer.status == "NIGH_OK" and answer.version == 1
+    sock.close()
+    assert node.stop()[0] == 0
+
+
+def test_a_hello_with_a_descriptor_is_refused():
+    node = Node()
+    sock = connect(node.path)
+    sock.sendmsg([hello()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", 0))])
+    data, fds = receive(sock)
+    assert raw.Message(data, fds).status == "NIGH_PROTOCOL"
+    expect_served(node)
+    assert node.stop()[0] == 0
+
+
+def test_silent_connections_hold_nobody_up():
+    node = Node()
+    silent = [connect(node.path) for _ in range(100)]
+    expect_served(node)
+    # More than may be half-open: the oldest were closed already, before their time.
+    assert receive(silent[0])[0] == b""
+    # The youngest may still speak.
+    silent[-1].send(hello())
+    data, fds = receive(silent[-1])
+    assert raw.Message(data, fds).status == "NIGH_OK"
+    for sock in silent:
+        sock.close()
+    assert node.stop()[0] == 0
+
+
+def test_a_silent_connection_times_out():
+    node = Node()
+    sock = connect(node.path)
+    sock.settimeout(15)
+    assert receive(sock)[0] == b""
+    assert node.stop()[0] == 0
+
+
+def test_messages_that_are_wrong_expel_and_say_so():
+    node = Node()
+    bystander = Session(node.path)
+    extent = struct.pack("@IHHII", raw.MAGIC, raw.EXTENT, 0, 0, 0)
+    for data in (b"rubbish", b"x" * 513, hello(), extent[:-1], extent + b"x", struct.pack("@IHH", raw.MAGIC, 99, 0)):
+        session = Session(node.path)
+        session.sock.send(data)
+        end = session.read_end()
+        assert end.status == "NIGH_EXPELLED" and end.sentence, data
+        assert struct.unpack("<i", session.memory[16:20])[0] != 0, "memory says it too"
+        session.close()
+    session = Session(node.path)
+    session.sock.sendmsg([extent], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", 0))])
+    assert session.read_end().status == "NIGH_EXPELLED"
+    session.close()
+    assert bystander.call(raw.OP_NOP, cookie=3) == (3, "NIGH_OK")
+    bystander.close()
+    assert node.stop()[0] == 0
+
+
+def test_forged_rings_expel_and_say_so():
+    node = Node()
+    bystander = Session(node.path)
+    for at, value in ((raw.SQ_TAIL, 257), (raw.SQ_TAIL, 0xFFFFFFFF), (raw.CQ_HEAD, 1), (raw.CQ_HEAD, 0x80000000)):
+        session = Session(node.path)
+        session.put(session.base(0) + at, value)
+        session.ring()
+        end = session.read_end()
+        assert end.status == "NIGH_EXPELLED" and "ring" in end.sentence
+        session.close()
+    assert bystander.call(raw.OP_NOP, cookie=3) == (3, "NIGH_OK")
+    bystander.close()
+    assert node.stop()[0] == 0
+
+
+def test_what_a_client_writes_into_the_nodes_words_hurts_only_itself():
+    node = Node()
+    session = Session(node.path)
+    for at in range(0, len(session.memory), 4096):
+        if at != 0:  # the front page: the lanes' pages, rings, reply and pins become noise
+            session.memory[at:at + 4096] = b"\xa5" * 4096
+    session.ring()
+    assert session.read_end().status == "NIGH_EXPELLED"
+    expect_served(node)
+    assert node.stop()[0] == 0
+
+
+def test_extents_go_only_to_who_may_have_them():
+    node = Node()
+    session = Session(node.path)
+    assert session.extent(0, 0)[0] == "NIGH_DENIED", "nobody's"
+    assert session.call(raw.OP_LEASE, argument=1 << 20)[1] == "NIGH_OK"
+    offset = session.fields(1)[10]
+    number = offset // session.welcome.extent_bytes
+    status, fd = session.extent(number, 1)
+    assert status == "NIGH_OK" and os.fstat(fd).st_size == session.welcome.extent_bytes
+    os.close(fd)
+    status, fd = session.extent(number, 0)
+    assert status == "NIGH_OK"
+    try:
+        os.pwrite(fd, b"x", 0)
+        raise AssertionError("a read-only descriptor was written")
+    except OSError:
+        pass
+    os.close(fd)
+    for bad in (4096, 0xFFFFFFFF):
+        assert session.extent(bad, 0)[0] == "NIGH_INVALID"
+    reader = Session(node.path, hello(flags=raw.READ_ONLY))
+    assert reader.welcome.rights == 0
+    assert reader.extent(number, 1)[0] == "NIGH_DENIED"
+    assert reader.extent(number, 0)[0] == "NIGH_OK"
+    reader.close()
+    session.close()
+    assert node.stop()[0] == 0
+
+
+def test_a_client_that_asks_and_does_not_read_is_expelled():
+    node = Node()
+    session = Session(node.path)
+    session.call(raw.OP_LEASE, argument=1 << 20)
+    request = struct.pack("@IHHII", raw.MAGIC, raw.EXTENT, 0, 0, 0)
+    session.sock.setblocking(False)
+    ended = False
+    for _ in range(200000):
+        try:
+            session.sock.send(request)
+        except BlockingIOError:
+            expect_served(node)
+        except OSError:
+            ended = True
+            break
+    assert ended, "the node closed"
+    expect_served(node)
+    assert node.stop()[0] == 0
+
+
+def test_the_end_of_the_socket_ends_the_session():
+    node = Node("--max-sessions", "4")
+    for _ in range(40):
+        expect_served(node)
+    held = [Session(node.path) for _ in range(4)]
+    expect_refused(node, hello(), "NIGH_LIMIT", "4 sessions", "--max-sessions")
+    held.pop().close()
+    wait_for(lambda: greet(node.path)[1].status == "NIGH_OK")
+    assert node.stop()[0] == 0
+
+
+def spawn_holder(node, code):
+    """A Python that opens a session, runs code, says so, and stays."""
+    script = ("import sys, os, time\n"
+              f"sys.path.insert(0, {os.path.dirname(os.path.realpath(__file__))!r})\n"
+              f"from raw_session import *\nsession = Session({node.path!r})\n{code}\n"
+              "print('there', flush=True)\nsys.stdin.read()\n")
+    child = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout.readline() == b"there\n"
+    return child
+
+
+def test_a_killed_process_ends_its_session_even_if_a_child_has_the_socket():
+    node = Node("--max-sessions", "1")
+    child = spawn_holder(node, "kid = os.fork()\nif kid == 0:\n    sys.stdin.read()\n    os._exit(0)")
+    expect_refused(node, hello(), "NIGH_LIMIT")
+    child.send_signal(signal.SIGKILL)
+    wait_for(lambda: greet(node.path)[1].status == "NIGH_OK")
+    child.stdin.close()
+    child.wait()
+    assert node.stop()[0] == 0
+
+
+def test_a_stopped_client_holds_nobody_up():
+    node = Node()
+    child = spawn_holder(node, "session.submit(OP_SUBSCRIBE)\nsession.wait(1)")
+    child.send_signal(signal.SIGSTOP)
+    for _ in range(200):
+        expect_served(node)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    assert node.stop()[0] == 0
+
+
+def test_sessions_of_several_lanes():
+    node = Node("--lanes", "4", "--spin-us", "0")
+    for _ in range(50):
+        session = Session(node.path)
+        assert session.welcome.lanes == 4 and len(session.welcome.fds) == 10
+        for lane in range(4):
+            assert session.call(raw.OP_NOP, lane=lane, cookie=lane) == (lane, "NIGH_OK")
+        session.close()
+    session = Session(node.path)
+    session.put(session.base(3) + raw.SQ_TAIL, 9999)
+    session.ring(3)
+    assert session.read_end().status == "NIGH_EXPELLED"
+    expect_served(node)
+    assert node.stop()[0] == 0
+
+
+def test_a_stopping_node_says_bye():
+    node = Node()
+    session = Session(node.path)
+    code, _ = node.stop()
+    assert code == 0
+    end = session.read_end()
+    assert end.status == "NIGH_NODE_LOST" and "stopping" in end.sentence
+    assert receive(session.sock)[0] == b""
+    assert raw.STATUS[struct.unpack("<i", session.memory[16:20])[0]] == "NIGH_NODE_LOST"
+
+
+def as_uid(uid, gid, body):
+    """Runs body in a child of another uid; its exit code, 0 when body returned."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.setgroups([gid])
+            os.setgid(gid)
+            os.setuid(uid)
+            body()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def write_config(node_folder, text):
+    path = os.path.join(node_folder, "nigh.ini")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def test_pools_let_in_whom_their_mode_lets_in():
+    if os.geteuid() != 0:
+        return
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        config = write_config(folder, "[pool shared]\nowner = 4001\ngroup = 4100\nmode = 0640\n")
+        node = Node("--config", config)
+
+        def owner():
+            assert Session(node.path, hello(pool=b"shared")).welcome.rights == 1
+
+        def member():
+            assert Session(node.path, hello(pool=b"shared")).welcome.rights == 0
+
+        def stranger():
+            expect_refused(node, hello(pool=b"shared"), "NIGH_DENIED", "shared", "0640")
+            expect_refused(node, hello(pool=b"uid-0"), "NIGH_DENIED", "uid-0")
+            expect_refused(node, hello(pool=b"uid-4001"), "NIGH_NOT_FOUND")
+            session = Session(node.path)
+            assert (session.welcome.pool, session.welcome.rights) == (f"uid-{os.getuid()}", 1)
+
+        assert as_uid(4001, 4001, owner) == 0
+        assert as_uid(4002, 4100, member) == 0
+        assert as_uid(4003, 4003, stranger) == 0
+        assert node.stop()[0] == 0
+
+
+def test_one_uid_does_not_take_all_sessions():
+    if os.geteuid() != 0:
+        return
+    node = Node("--max-sessions", "8")
+
+    def greedy():
+        held = [Session(node.path) for _ in range(6)]
+        expect_refused(node, hello(), "NIGH_LIMIT", "share")
+        for _ in range(100):
+            held.append(connect(node.path))
+
+    assert as_uid(4004, 4004, greedy) == 0
+    expect_served(node)
+    assert node.stop()[0] == 0
+
+
+if __name__ == "__main__":
+    sys.exit(raw.run_tests(globals()))

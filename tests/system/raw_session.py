@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The session protocol by hand, for tests that must say what libnigh never would (docs/session.md). Not a client
+library: it knows nothing of pins, and trusts the node."""
+import array
+import mmap
+import os
+import re
+import select
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+import traceback
+
+MAGIC = 0x4847494E
+HELLO, WELCOME, EXTENT, GRANT, POKE, BYE = 1, 2, 3, 4, 5, 6
+READ_ONLY, RESUME = 1, 2
+PAGE, RING = 4096, 256
+OP_NOP, OP_LEASE, OP_CREATE, OP_SEAL, OP_ABORT, OP_GET = 0, 1, 3, 4, 5, 6
+OP_SUBSCRIBE, OP_STATS = 18, 17
+WELCOME_FORMAT = "@IHHiHHIIQ16sQQQII32s192s"
+LANE_BYTES, SQ, CQ, EVENTS, REPLY = 270336, 8192, 24576, 40960, 73728
+SQ_TAIL, SQ_HEAD, CQ_TAIL, CQ_HEAD = (PAGE + 64 * i for i in range(4))
+
+
+def _statuses():
+    path = os.path.join(os.environ.get("NIGH_SOURCE", "."), "include/nigh/status.h")
+    with open(path, encoding="utf-8") as header:
+        return {int(value): symbol for symbol, value in re.findall(r"X\((NIGH_\w+), (-?\d+),", header.read())}
+
+
+STATUS = _statuses()
+
+
+def hello(version_min=1, version_max=1, flags=0, quota=0, session=0, token=b"", pool=b"", name=b"raw", magic=MAGIC,
+          kind=HELLO):
+    """The bytes of a hello; every field may be forged."""
+    return struct.pack("@IHHHHIQQ16s32s32s", magic, kind, 0, version_min, version_max, flags, quota, session, token,
+                       pool, name)
+
+
+class Message:
+    """What the node said: a welcome, a refusal or a bye."""
+
+    def __init__(self, data, fds):
+        (magic, self.kind, _, status, self.version, self.rights, self.lanes, self.slot, self.session, self.token,
+         self.extent_bytes, self.arena_bytes, self.session_bytes, self.spin_us, self.incarnation, pool,
+         sentence) = struct.unpack(WELCOME_FORMAT, data)
+        assert magic == MAGIC
+        self.status = STATUS[status]
+        self.pool = pool.split(b"\0")[0].decode()
+        self.sentence = sentence.split(b"\0")[0].decode()
+        self.fds = fds
+
+
+def connect(path):
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sock.settimeout(10)
+    sock.connect(path)
+    return sock
+
+
+def receive(sock):
+    """The next message and its descriptors; b"" at the end of file."""
+    fds = array.array("i")
+    data, ancillary, _, _ = sock.recvmsg(512, socket.CMSG_SPACE(250 * 4))
+    for level, kind, value in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(value[:len(value) - len(value) % 4])
+    return data, list(fds)
+
+
+def greet(path, data=None):
+    """Connects, says hello, returns the socket and the answer (None: the node just closed)."""
+    sock = connect(path)
+    sock.send(hello() if data is None else data)
+    answer, fds = receive(sock)
+    return sock, Message(answer, fds) if answer else None
+
+
+class Session:
+    """An open session of a node with any number of lanes; talks to one lane at a time."""
+
+    def __init__(self, path, data=None):
+        self.sock, self.welcome = greet(path, data)
+        assert self.welcome.status == "NIGH_OK", self.welcome.sentence
+        self.memory = mmap.mmap(self.welcome.fds[1], self.welcome.session_bytes)
+        self.doorbells = self.welcome.fds[3::2]
+        self.tails = [0] * self.welcome.lanes
+
+    def base(self, lane):
+        return PAGE + lane * LANE_BYTES
+
+    def put(self, at, value):
+        self.memory[at:at + 4] = struct.pack("<I", value & 0xFFFFFFFF)
+
+    def word(self, at):
+        return struct.unpack("<I", self.memory[at:at + 4])[0]
+
+    def submit(self, operation, lane=0, cookie=1, flags=0, argument=0, ref=0, offset=0, data_size=0, oid=b""):
+        """Writes one submission and rings."""
+        base, tail = self.base(lane), self.tails[lane]
+        at = base + SQ + tail % RING * 64
+        self.memory[at:at + 64] = struct.pack("<BBHI20sIQQQQ", operation, flags, 0, cookie, oid, 0, offset, data_size,
+                                              argument, ref)
+        self.tails[lane] = tail + 1
+        self.put(base + SQ_TAIL, tail + 1)
+        self.ring(lane)
+
+    def ring(self, lane=0):
+        self.put(self.base(lane) + self.welcome.slot % 64 * 64, 1)
+        os.write(self.doorbells[lane], struct.pack("<Q", 1))
+
+    def completions(self, lane=0):
+        return self.word(self.base(lane) + CQ_TAIL)
+
+    def wait(self, count, lane=0):
+        """Waits until `count` completions were ever published; the last one as (cookie, status)."""
+        wait_for(lambda: self.completions(lane) >= count)
+        at = self.base(lane) + CQ + (count - 1) % RING * 64
+        cookie, status = struct.unpack("<Ii", self.memory[at:at + 8])
+        return cookie, STATUS[status]
+
+    def fields(self, count, lane=0):
+        """All fields of a completion: cookie, status, offset, data size, meta size, name size, flags, ref, pin,
+        generation, lease offset, lease bytes."""
+        at = self.base(lane) + CQ + (count - 1) % RING * 64
+        return struct.unpack("<IiQQIHHIIQQQ", self.memory[at:at + 64])
+
+    def call(self, operation, lane=0, **fields):
+        """Submits, waits and takes the completion."""
+        count = self.completions(lane) + 1
+        self.submit(operation, lane, **fields)
+        answer = self.wait(count, lane)
+        self.put(self.base(lane) + CQ_HEAD, count)
+        return answer
+
+    def extent(self, number, writable):
+        """Asks for an extent: the status and its descriptor or None."""
+        self.sock.send(struct.pack("@IHHII", MAGIC, EXTENT, 0, number, writable))
+        data, fds = receive(self.sock)
+        _, kind, _, status, answered = struct.unpack("@IHHiI", data)
+        assert kind == GRANT and answered == number & 0xFFFFFFFF
+        return STATUS[status], fds[0] if fds else None
+
+    def read_end(self):
+        """What the node says before it closes: a Message, or None for a bare end of file."""
+        while True:
+            data, fds = receive(self.sock)
+            if not data:
+                return None
+            if struct.unpack("@IHH", data[:8])[1] == BYE:
+                return Message(data, fds)
+
+    def close(self):
+        """Ends the session."""
+        try:
+            self.sock.send(struct.pack("@IHH", MAGIC, BYE, 0))
+        except OSError:
+            pass  # it has ended already
+        self.drop()
+
+    def drop(self):
+        """Ends the connection without a word."""
+        self.sock.close()
+        for fd in self.welcome.fds:
+            os.close(fd)
+        self.memory.close()
+
+
+def wait_for(condition, seconds=20):
+    """Waits until a condition holds; fails the test when it does not."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "a condition did not come to hold"
+        select.select([], [], [], 0.001)
+
+
+class Node:
+    """A nighd of its own, in a folder of its own."""
+
+    running = []
+
+    def __init__(self, *flags, memory="64M", before_exec=None):
+        self.folder = tempfile.TemporaryDirectory(prefix="nigh-")
+        os.chmod(self.folder.name, 0o755)
+        self.path = os.path.join(self.folder.name, "s")
+        ready, tell = os.pipe()
+        self.process = subprocess.Popen(
+            [os.environ["NIGHD"], "--memory", memory, "--socket", self.path, "--ready-fd", str(tell), *flags],
+            pass_fds=[tell], stderr=subprocess.PIPE, preexec_fn=before_exec)
+        Node.running.append(self.process)
+        os.close(tell)
+        with os.fdopen(ready) as pipe:
+            self.ready = pipe.readline() == "ready\n"
+
+    def stop(self):
+        """Stops the node; returns its exit code and what it said."""
+        self.process.terminate()
+        Node.running.remove(self.process)
+        said = self.process.communicate(timeout=30)[1].decode()
+        self.folder.cleanup()
+        return self.process.returncode, said
+
+
+def run_tests(names):
+    """Runs the functions of a module whose names begin with test_; prints TAP-like lines; returns an exit code."""
+    failed = 0
+    for name, function in list(names.items()):
+        if not name.startswith("test_"):
+            continue
+        try:
+            function()
+            print("ok", name[5:].replace("_", " "), flush=True)
+        except Exception:  # every failure is to be seen, of whatever kind
+            traceback.print_exc()
+            print("not ok", name[5:].replace("_", " "), flush=True)
+            failed += 1
+        for process in Node.running:
+            process.kill()
+            process.communicate()
+        Node.running.clear()
+    return 1 if failed else 0

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nighd is killed, again and again, under clients that use libnigh: what was sealed is served by
+ * the next node, what is held in a reader's hands keeps its bytes, and nothing is ever wrong.
+ */
+#include "support/node_fixture.h"
+#include "support/support.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "nigh/nigh.h"
+
+#define OBJECTS  200u
+#define DEADLINE 20000
+#define KILLS    8
+
+static struct node_fixture node;
+
+static nigh_id id_of(uint32_t number)
+{
+    nigh_id id = {{0}};
+
+    memcpy(id.bytes, &number, sizeof(number));
+    memcpy(id.bytes + 8, "restart", 7);
+    return id;
+}
+
+static uint64_t size_of(uint32_t number)
+{
+    return 100 + (uint64_t)number * 977 % 60000;
+}
+
+static uint8_t byte_of(uint32_t number, uint64_t at)
+{
+    return (uint8_t)(number * 31 + at * 7 + (at >> 8));
+}
+
+static bool is_right(const void *data, uint64_t size, uint32_t number)
+{
+    const uint8_t *bytes = data;
+
+    if (size != size_of(number))
+        return false;
+    for (uint64_t i = 0; i < size; i++) {
+        if (bytes[i] != byte_of(number, i))
+            return false;
+    }
+    return true;
+}
+
+static nigh_status put(nigh_client *client, uint32_t number)
+{
+    nigh_create_options options = {.timeout_us = DEADLINE * UINT64_C(1000)};
+    uint8_t *data = malloc(size_of(number));
+    nigh_id id = id_of(number);
+    nigh_status status;
+
+    for (uint64_t i = 0; i < size_of(number); i++)
+        data[i] = byte_of(number, i);
+    status = nigh_put(client, &id, data, size_of(number), &options);
+    free(data);
+    return status;
+}
+
+/* NIGH_OK, the failure of the get, or NIGH_CORRUPT for wrong bytes. */
+static nigh_status look(nigh_client *client, uint32_t number)
+{
+    nigh_id id = id_of(number);
+    nigh_view view;
+    nigh_status status = nigh_get(client, &id, 1, 0, &view);
+
+    if (status != NIGH_OK)
+        return status;
+    if (!is_right(view.data, view.data_size, number))
+        status = NIGH_CORRUPT;
+    return nigh_release(client, &view) == NIGH_OK ? status : NIGH_INVALID;
+}
+
+static nigh_client *open_client(void)
+{
+    nigh_client_options options = {.struct_size = sizeof(options), .socket_path = node.socket};
+    nigh_client *client = NULL;
+
+    if (nigh_client_open(&options, &client) != NIGH_OK)
+        fail_msg("%s", nigh_open_error());
+    return client;
+}
+
+static pid_t child_of(pid_t holder)
+{
+    char path[64];
+    int child = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)holder, (int)holder);
+    file = fopen(path, "r");
+    if (file != NULL) {
+        if (fscanf(file, "%d", &child) != 1)
+            child = 0;
+        fclose(file);
+    }
+    return child;
+}
+
+/* Kills the node and waits until another runs in its place. */
+static void kill_node(void)
+{
+    pid_t child = child_of(node.pid);
+
+    assert_true(child > 0);
+    kill(child, SIGKILL);
+    assert_true(SUPPORT_WAIT(child_of(node.pid) != child && child_of(node.pid) != 0, DEADLINE));
+}
+
+/* Until the client reaches the new node. */
+static bool comes_back(nigh_client *client)
+{
+    nigh_node_stats stats;
+
+    return SUPPORT_WAIT(nigh_stats(client, &stats) == NIGH_OK, DEADLINE);
+}
+
+static void start(const char *memory, const char *more, const char *value)
+{
+    const char *flags[] = {"--hold", more, value, NULL};
+
+    node_fixture_start(&node, memory, flags);
+}
+
+/* ---- tests ---- */
+
+static void what_was_sealed_is_served(void **state)
+{
+    nigh_client *client;
+    nigh_node_stats stats;
+
+    (void)state;
+    start("64M", "--lanes", "2");
+    client = open_client();
+    for (uint32_t i = 0; i < OBJECTS; i++)
+        assert_int_equal(put(client, i), NIGH_OK);
+    for (uint32_t round = 1; round <= 3; round++) {
+        nigh_client *newcomer;
+
+        kill_node();
+        assert_true(comes_back(client));
+        newcomer = open_client();
+        for (uint32_t i = 0; i < OBJECTS; i++) {
+            assert_int_equal(look(client, i), NIGH_OK);
+            assert_int_equal(look(newcomer, i), NIGH_OK);
+        }
+        assert_int_equal(put(client, OBJECTS + round), NIGH_OK);
+        assert_int_equal(look(newcomer, OBJECTS + round), NIGH_OK);
+        assert_int_equal(nigh_stats(client, &stats), NIGH_OK);
+        assert_int_equal(stats.restarts, round);
+        assert_int_equal(stats.objects, OBJECTS + round);
+        nigh_client_close(newcomer);
+    }
+    nigh_client_close(client);
+    node_fixture_stop(&node);
+}
+
+static void what_is_held_keeps_its_bytes(void **state)
+{
+    nigh_view views[16];
+    nigh_client *reader, *writer;
+
+    (void)state;
+    start("32M", NULL, NULL);
+    writer = open_client();
+    reader = open_client();
+    for (uint32_t i = 0; i < 16; i++) {
+        nigh_id id = id_of(i);
+
+        assert_int_equal(put(writer, i), NIGH_OK);
+        assert_int_equal(nigh_get(reader, &id, 1, 0, &views[i]), NIGH_OK);
+    }
+    kill_node();
+    /* The reader does nothing: it is inside its objects. The writer fills the memory many times. */
+    assert_true(comes_back(writer));
+    for (uint32_t i = 100; i < 3000; i++)
+        assert_int_equal(put(writer, i), NIGH_OK);
+    for (uint32_t i = 0; i < 16; i++)
+        assert_true(is_right(views[i].data, views[i].data_size, i));
+    kill_node();
+    assert_true(comes_back(writer));
+    for (uint32_t i = 3000; i < 6000; i++)
+        assert_int_equal(put(writer, i), NIGH_OK);
+    for (uint32_t i = 0; i < 16; i++) {
+        assert_true(is_right(views[i].data, views[i].data_size, i));
+        assert_int_equal(nigh_release(reader, &views[i]), NIGH_OK);
+    }
+    nigh_client_close(reader);
+    nigh_client_close(writer);
+    node_fixture_stop(&node);
+}
+
+static void an_object_under_way_is_sealed_after_it(void **state)
+{
+    nigh_create_options options = {.data_size = size_of(7), .flags = NIGH_CREATE_EXCLUSIVE};
+    nigh_id id = id_of(7);
+    nigh_writer object;
+    nigh_client *client;
+
+    (void)state;
+    start("32M", NULL, NULL);
+    client = open_client();
+    assert_int_equal(nigh_create(client, &id, &options, &object), NIGH_OK);
+    for (uint64_t i = 0; i < size_of(7) / 2; i++)
+        ((uint8_t *)object.data)[i] = byte_of(7, i);
+    kill_node();
+    assert_true(comes_back(client));
+    for (uint64_t i = size_of(7) / 2; i < size_of(7); i++)
+        ((uint8_t *)object.data)[i] = byte_of(7, i);
+    assert_int_equal(nigh_seal(client, &object), NIGH_OK);
+    assert_int_equal(look(client, 7), NIGH_OK);
+    nigh_client_close(client);
+    node_fixture_stop(&node);
+}
+
+static void spilled_objects_come_back(void **state)
+{
+    char folder[108];
+    nigh_client *client;
+    nigh_node_stats stats;
+
+    (void)state;
+    support_path(folder, sizeof(folder), "spill");
+    start("16M", "--spill", folder);
+    client = open_client();
+    for (uint32_t i = 0; i < 1200; i++)
+        assert_int_equal(put(client, i), NIGH_OK);
+    assert_int_equal(nigh_stats(client, &stats), NIGH_OK);
+    assert_true(stats.objects_spilled > 100);
+    kill_node();
+    assert_true(comes_back(client));
+    assert_int_equal(nigh_stats(client, &stats), NIGH_OK);
+    assert_true(stats.objects_spilled > 100);
+    for (uint32_t i = 0; i < 1200; i++) {
+        nigh_status status = look(client, i);
+
+        if (status != NIGH_OK)
+            fail_msg("object %u: %s", i, nigh_status_name(status));
+    }
+    nigh_client_close(client);
+    node_fixture_stop(&node);
+}
+
+struct worker {
+    pthread_t thread;
+    nigh_client *client;
+    _Atomic bool *stop;
+    uint32_t first;  /* of its own numbers */
+    uint32_t sealed; /* puts that were answered with NIGH_OK */
+    _Atomic uint64_t rounds;
+    nigh_status bad; /* the first that is not one of a dying node */
+};
+
+static void *read_on(void *argument)
+{
+    struct worker *worker = argument;
+
+    while (!atomic_load(worker->stop) && worker->bad == NIGH_OK) {
+        nigh_status status = look(worker->client, (uint32_t)(worker->rounds++ % OBJECTS));
+
+        if (status != NIGH_OK && status != NIGH_NODE_LOST)
+            worker->bad = status;
+    }
+    return NULL;
+}
+
+static void *write_on(void *argument)
+{
+    struct worker *worker = argument;
+
+    while (!atomic_load(worker->stop) && worker->bad == NIGH_OK && worker->sealed < 2000) {
+        nigh_status status = put(worker->client, worker->first + worker->sealed);
+
+        /* EXISTS: the node died after the seal, before its answer. */
+        if (status == NIGH_OK || status == NIGH_EXISTS)
+            worker->sealed++;
+        else if (status != NIGH_NODE_LOST)
+            worker->bad = status;
+        worker->rounds++;
+    }
+    return NULL;
+}
+
+static void kills_under_load_lose_nothing(void **state)
+{
+    struct worker workers[4] = {{.first = 0}};
+    _Atomic bool stop = false;
+    nigh_client *client;
+
+    (void)state;
+    start("512M", "--lanes", "2");
+    client = open_client();
+    for (uint32_t i = 0; i < OBJECTS; i++)
+        assert_int_equal(put(client, i), NIGH_OK);
+    for (uint32_t i = 0; i < 4; i++) {
+        workers[i].client = i < 2 ? client : open_client();
+        workers[i].stop = &stop;
+        workers[i].first = (i + 1) * 100000;
+        assert_int_equal(
+            pthread_create(&workers[i].thread, NULL, i % 2 == 0 ? read_on : write_on, &workers[i]),
+            0);
+    }
+    for (uint32_t i = 0; i < KILLS; i++) {
+        uint64_t rounds = workers[3].rounds;
+
+        kill_node();
+        (void)SUPPORT_WAIT(atomic_load(&workers[3].rounds) > rounds + 50, 2000);
+    }
+    atomic_store(&stop, true);
+    for (uint32_t i = 0; i < 4; i++)
+        pthread_join(workers[i].thread, NULL);
+    assert_true(comes_back(client));
+    for (uint32_t i = 0; i < 4; i++) {
+        if (workers[i].bad != NIGH_OK)
+            fail_msg("worker %u: %s", i, nigh_status_name(workers[i].bad));
+        for (uint32_t j = 0; j < workers[i].sealed; j++)
+            assert_int_equal(look(client, workers[i].first + j), NIGH_OK);
+    }
+    printf("# %u and %u objects sealed while the node was killed %d times\n", workers[1].sealed,
+           workers[3].sealed, KILLS);
+    nigh_client_close(workers[2].client);
+    nigh_client_close(workers[3].client);
+    nigh_client_close(client);
+    node_fixture_stop(&node);
+}
+
+static void a_waiting_get_ends_and_may_be_asked_again(void **state)
+{
+    nigh_id id = id_of(1);
+    nigh_client *reader, *writer;
+    nigh_view view;
+    nigh_op op;
+
+    (void)state;
+    start("32M", NULL, NULL);
+    reader = open_client();
+    writer = open_client();
+    assert_int_equal(nigh_get_start(reader, &id, 1, NIGH_FOREVER, &view, &op), NIGH_OK);
+    kill_node();
+    assert_int_equal(nigh_wait(reader, &op, DEADLINE * UINT64_C(1000)), NIGH_NODE_LOST);
+    assert_true(comes_back(writer));
+    assert_int_equal(put(writer, 1), NIGH_OK);
+    assert_true(comes_back(reader));
+    assert_int_equal(nigh_get(reader, &id, 1, NIGH_FOREVER, &view), NIGH_OK);
+    assert_true(is_right(view.data, view.data_size, 1));
+    nigh_release(reader, &view);
+    nigh_client_close(reader);
+    nigh_client_close(writer);
+    node_fixture_stop(&node);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_sealed_is_served),
+        cmocka_unit_test(what_is_held_keeps_its_bytes),
+        cmocka_unit_test(an_object_under_way_is_sealed_after_it),
+        cmocka_unit_test(spilled_objects_come_back),
+        cmocka_unit_test(kills_under_load_lose_nothing),
+        cmocka_unit_test(a_waiting_get_ends_and_may_be_asked_again),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,647 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What another uid can do to objects, with real uids, one of them hostile: nothing beyond what the pool's mode says,
+whatever it does with the descriptors and mappings that it was given or with files of other processes in /proc.
+
+Needs root, to become other uids. Each wall is tried against a nighd of root and against one of a uid of its own."""
+import ctypes
+import errno
+import fcntl
+import json
+import mmap
+import os
+import shutil
+import struct
+import sys
+import tempfile
+import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "system"))
+import raw_session as raw  # noqa: E402
+from raw_session import Session, greet, hello, wait_for  # noqa: E402
+
+SKIPPED = 77
+NODE_UID, WRITER, READER, TEAM, STRANGER = 61000, 61001, 61002, 61100, 61003
+OP_DELETE, OP_CHECKSUM, OP_RESERVE = 8, 13, 22
+LEASED = 1
+PATTERN = bytes(range(256)) * 64
+F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1033, 1, 2, 4, 8
+PUNCH_HOLE, KEEP_SIZE, MADV_REMOVE, PR_SET_DUMPABLE = 2, 1, 9, 4
+SYS_PTRACE, SYS_PIDFD_OPEN, SYS_PIDFD_GETFD = {"x86_64": (101, 434, 438)}.get(os.uname().machine, (117, 434, 438))
+POOLS = """
+[pool private]
+owner = 61001
+group = 61100
+mode = 0600
+[pool grouped]
+owner = 61001
+group = 61100
+mode = 0640
+[pool shared]
+owner = 61001
+group = 61100
+mode = 0644
+[pool team]
+owner = 61001
+group = 61100
+mode = 0660
+[pool everyone]
+owner = 61001
+group = 61100
+mode = 0666
+[pool strict]
+owner = 61001
+group = 61100
+mode = 0644
+strict = yes
+"""
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.syscall.restype = ctypes.c_long
+
+
+# ---- processes of other uids
+
+
+def become(uid, gid):
+    os.setgroups([gid])
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+    # As after a login: a change of uid alone would close the process's files in /proc, even to itself.
+    assert libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0
+
+
+class Node(raw.Node):
+    """A nighd of a uid, with the pools above."""
+
+    def __init__(self, uid=0, memory="64M"):
+        self.owner = uid
+        self.config = tempfile.NamedTemporaryFile("w", prefix="nigh-", suffix=".ini")
+        self.config.write(POOLS)
+        self.config.flush()
+        os.chmod(self.config.name, 0o644)
+        folder_of = tempfile.TemporaryDirectory
+
+        def owned(*args, **more):
+            folder = folder_of(*args, **more)
+            os.chown(folder.name, uid, uid)
+            return folder
+
+        tempfile.TemporaryDirectory = owned
+        try:
+            super().__init__("--config", self.config.name, memory=memory,
+                             before_exec=(lambda: become(uid, uid)) if uid else None)
+        finally:
+            tempfile.TemporaryDirectory = folder_of
+        assert self.ready
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+
+def as_uid(uid, gid, body):
+    """Runs body in a child of another uid: what it returned, through JSON. Its exceptions fail the test."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            become(uid, gid)
+            os.write(write, json.dumps(body()).encode())
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        said = pipe.read()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "the child failed"
+    return json.loads(said)
+
+
+class Actor:
+    """A process of another uid that runs body and stays; body returns what the test has to know, and may return a
+    second function, which runs when the test says go."""
+
+    def __init__(self, uid, gid, body):
+        read, write = os.pipe()
+        wait, tell = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            code = 1
+            try:
+                os.close(tell)
+                become(uid, gid)
+                said, after = body()
+                os.write(write, json.dumps(said).encode() + b"\n")
+                if os.read(wait, 1) and after is not None:
+                    os.write(write, json.dumps(after()).encode() + b"\n")
+                os.read(wait, 1)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        os.close(write)
+        os.close(wait)
+        self.pipe, self.tell = os.fdopen(read), tell
+        self.said = json.loads(self.pipe.readline() or "null")
+        assert self.said is not None, "the child failed"
+
+    def go(self):
+        os.write(self.tell, b"g")
+        said = self.pipe.readline()
+        assert said, "the child failed"
+        return json.loads(said)
+
+    def end(self):
+        os.close(self.tell)
+        assert os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1]) == 0
+        self.pipe.close()
+
+
+# ---- objects by hand
+
+
+class Owner:
+    """A session that writes: a lease, its extent mapped for writing, objects sealed from it."""
+
+    def __init__(self, path, pool):
+        self.session = Session(path, hello(pool=pool))
+        assert self.session.welcome.rights == 1
+        self.each = self.session.welcome.extent_bytes
+        count = self.session.completions() + 1
+        assert self.session.call(raw.OP_LEASE, argument=1 << 18)[1] == "NIGH_OK"
+        self.at, self.left = self.session.fields(count)[10:12]
+        assert self.left > 0
+        status, self.fd = self.session.extent(self.at // self.each, 1)
+        assert status == "NIGH_OK"
+        self.window = mmap.mmap(self.fd, self.each)
+
+    def write(self, data):
+        """Bytes at the front of the lease; where they are in the extent."""
+        place = self.at % self.each
+        self.window[place:place + len(data)] = data
+        return place
+
+    def put(self, oid, data):
+        place = self.write(data)
+        answer = self.session.call(raw.OP_SEAL, flags=LEASED, offset=self.at, data_size=len(data), oid=oid)
+        assert answer[1] == "NIGH_OK", answer
+        self.at += (len(data) + 63) // 64 * 64
+        return place
+
+
+class Guest:
+    """A session that reads: an object got, and its extent mapped."""
+
+    def __init__(self, path, pool, oid):
+        self.session = Session(path, hello(pool=pool))
+        self.each = self.session.welcome.extent_bytes
+        count = self.session.completions() + 1
+        assert self.session.call(raw.OP_GET, oid=oid, argument=5000000)[1] == "NIGH_OK"
+        _, _, self.offset, self.size = self.session.fields(count)[:4]
+        self.number = self.offset // self.each
+        status, self.fd = self.session.extent(self.number, 0)
+        assert status == "NIGH_OK", status
+        self.window = mmap.mmap(self.fd, self.each, prot=mmap.PROT_READ)
+
+    def read(self):
+        place = self.offset % self.each
+        return self.window[place:place + self.size]
+
+
+def fails(wanted, call, *arguments):
+    """The call must be refused, with one of the wanted errors."""
+    try:
+        result = call(*arguments)
+    except (OSError, ValueError) as error:
+        assert error.errno in wanted, (call, arguments, error)
+        return
+    raise AssertionError(f"{call} {arguments} was let through: {result}")
+
+
+def system(function, *arguments):
+    """A function of libc that is -1 on failure, as Python's own fail."""
+    result = function(*arguments)
+    if result in (-1, ctypes.c_void_p(-1).value):
+        raise OSError(ctypes.get_errno(), "refused")
+    return result
+
+
+def call_by_number(number, *arguments):
+    return system(libc.syscall, ctypes.c_long(number), *[ctypes.c_long(a) for a in arguments])
+
+
+def in_both(test):
+    """Against a nighd of root, and of a uid of its own."""
+
+    def wrapped():
+        for uid in (0, NODE_UID):
+            node = Node(uid)
+            test(node)
+            assert node.process.poll() is None, "nighd still runs"
+            assert node.stop()[0] == 0
+
+    wrapped.__name__ = test.__name__
+    return wrapped
+
+
+def with_shared_object(test):
+    """The test's body gets a guest of another uid in its own process, and its result; afterwards the object is what
+    it was, for the guest and for the owner."""
+
+    def body(node):
+        oid = b"walls".ljust(20)
+
+        def own():
+            owner = Owner(node.path, b"shared")
+            place = owner.put(oid, PATTERN)
+            return os.getpid(), lambda: owner.window[place:place + len(PATTERN)] == PATTERN
+
+        def visit():
+            guest = Guest(node.path, b"shared", oid)
+            assert guest.read() == PATTERN
+            test(node, guest, owner.said)
+            assert guest.read() == PATTERN, "the bytes are what they were"
+
+        owner = Actor(WRITER, WRITER, own)
+        try:
+            as_uid(READER, READER, visit)
+            assert owner.go(), "the owner's bytes are what they were"
+        finally:
+            owner.end()
+
+    body.__name__ = test.__name__
+    return in_both(body)
+
+
+def read_only_files(guest):
+    """What a reader is given: an extent, the node page, an index."""
+    return [guest.fd, guest.session.welcome.fds[0], guest.session.welcome.fds[2]]
+
+
+# ---- pools
+
+
+@in_both
+def test_nobody_attaches_to_anothers_own_pool(node):
+    mine = Actor(WRITER, WRITER, lambda: (Session(node.path).welcome.pool, None))
+    assert mine.said == f"uid-{WRITER}"
+
+    def stranger():
+        return greet(node.path, hello(pool=f"uid-{WRITER}".encode()))[1].status
+
+    assert as_uid(READER, READER, stranger) == "NIGH_DENIED"
+    assert as_uid(READER, WRITER, stranger) == "NIGH_DENIED", "nor with its group"
+    mine.end()
+
+
+@in_both
+def test_modes_of_pools(node):
+    """Each pool, for its owner, a member of its group, and others: refused, reads, writes."""
+    table = {"private": "w..", "grouped": "wr.", "shared": "wrr", "team": "ww.", "everyone": "www"}
+
+    def rights():
+        answers = {}
+        for pool in table:
+            answer = greet(node.path, hello(pool=pool.encode()))[1]
+            answers[pool] = ("w" if answer.rights else "r") if answer.status == "NIGH_OK" else "."
+            assert answer.status in ("NIGH_OK", "NIGH_DENIED")
+        return answers
+
+    who = ((WRITER, WRITER), (READER, TEAM), (STRANGER, STRANGER))
+    for place, (uid, gid) in enumerate(who):
+        for pool, letter in as_uid(uid, gid, rights).items():
+            assert letter == table[pool][place], (pool, uid, gid, letter)
+
+
+@in_both
+def test_who_may_only_read_cannot_write_through_the_protocol(node):
+    def attempt():
+        session = Session(node.path, hello(pool=b"shared"))
+        assert session.welcome.rights == 0
+        for operation in (raw.OP_LEASE, raw.OP_CREATE, raw.OP_SEAL, OP_RESERVE):
+            answer = session.call(operation, argument=1 << 18, data_size=100, oid=b"x" * 20)[1]
+            assert answer != "NIGH_OK", operation
+        return True
+
+    assert as_uid(READER, READER, attempt)
+
+
+@with_shared_object
+def test_a_reader_cannot_delete(node, guest, owner_pid):
+    assert guest.session.call(OP_DELETE, oid=b"walls".ljust(20))[1] == "NIGH_DENIED"
+
+
+@with_shared_object
+def test_extents_for_writing_are_not_granted_to_readers(node, guest, owner_pid):
+    answers = {guest.session.extent(number, 1)[0] for number in [*range(256), 4095, 4096, 2**31, 2**32 - 1]}
+    assert "NIGH_DENIED" in answers and answers <= {"NIGH_DENIED", "NIGH_NOT_FOUND", "NIGH_INVALID"}, answers
+
+
+@with_shared_object
+def test_extents_of_other_pools_are_not_granted(node, guest, owner_pid):
+    other = Session(node.path, hello(pool=b"everyone"))
+    own = Session(node.path)
+    for session in (other, own):
+        for number in range(256):
+            for writable in (0, 1):
+                status, fd = session.extent(number, writable)
+                if fd is not None:
+                    assert os.fstat(fd).st_ino != os.fstat(guest.fd).st_ino, (number, writable)
+                    os.close(fd)
+        assert session.extent(guest.number, 0)[0] == "NIGH_DENIED"
+        assert session.extent(guest.number, 1)[0] == "NIGH_DENIED"
+
+
+@in_both
+def test_a_writer_of_another_uid_gets_no_write_access_to_my_extents(node):
+    oid = b"team".ljust(20)
+    mine = Actor(WRITER, TEAM, lambda: (Owner(node.path, b"team").put(oid, PATTERN), None))
+
+    def colleague():
+        guest = Guest(node.path, b"team", oid)
+        assert guest.session.welcome.rights == 1 and guest.read() == PATTERN
+        assert guest.session.extent(guest.number, 1)[0] == "NIGH_DENIED"
+        own = Owner(node.path, b"team")
+        assert os.fstat(own.fd).st_ino != os.fstat(guest.fd).st_ino
+        own.put(b"theirs".ljust(20), PATTERN)
+        return True
+
+    assert as_uid(READER, TEAM, colleague)
+    mine.end()
+
+
+# ---- descriptors
+
+
+@with_shared_object
+def test_reopening_descriptors(node, guest, owner_pid):
+    for fd in read_only_files(guest):
+        for path in (f"/proc/self/fd/{fd}", f"/proc/thread-self/fd/{fd}", f"/dev/fd/{fd}"):
+            for flags in (os.O_RDWR, os.O_WRONLY, os.O_RDWR | os.O_TRUNC, os.O_WRONLY | os.O_APPEND):
+                fails([errno.EACCES], os.open, path, flags)
+            fails([errno.EACCES], os.truncate, path, 0)
+
+
+@with_shared_object
+def test_reopening_what_is_mapped(node, guest, owner_pid):
+    for name in os.listdir("/proc/self/map_files"):
+        path = f"/proc/self/map_files/{name}"
+        try:
+            if "memfd" in os.readlink(path):
+                fails([errno.EACCES, errno.EPERM], os.open, path, os.O_RDWR)
+        except OSError as error:
+            assert error.errno in (errno.EPERM, errno.ENOENT)
+
+
+@with_shared_object
+def test_changing_modes_and_owners(node, guest, owner_pid):
+    for fd in read_only_files(guest):
+        fails([errno.EPERM], os.fchmod, fd, 0o666)
+        fails([errno.EPERM], os.chmod, f"/proc/self/fd/{fd}", 0o666)
+        fails([errno.EPERM], os.fchown, fd, READER, READER)
+
+
+@with_shared_object
+def test_writing_and_resizing_descriptors(node, guest, owner_pid):
+    read, write = os.pipe()
+    os.write(write, b"x" * 100)
+    for fd in read_only_files(guest):
+        fails([errno.EBADF], os.pwrite, fd, b"x", 0)
+        fails([errno.EBADF, errno.EINVAL], os.ftruncate, fd, 0)
+        fails([errno.EBADF], os.posix_fallocate, fd, 0, 4096)
+        fails([errno.EBADF], system, libc.fallocate, fd, PUNCH_HOLE | KEEP_SIZE, ctypes.c_long(0),
+              ctypes.c_long(4096))
+        fails([errno.EBADF], os.splice, read, fd, 100)
+        fails([errno.EBADF], os.copy_file_range, guest.fd, fd, 4096)
+        fails([errno.EBADF], os.sendfile, fd, guest.fd, 0, 4096)
+
+
+@with_shared_object
+def test_sealing_descriptors(node, guest, owner_pid):
+    for fd in read_only_files(guest):
+        for seal in (F_SEAL_WRITE, F_SEAL_GROW, F_SEAL_SHRINK, F_SEAL_SEAL):
+            fails([errno.EPERM], fcntl.fcntl, fd, F_ADD_SEALS, seal)
+
+
+# ---- mappings
+
+
+def address_of(guest, fd, size):
+    return system(libc.mmap, None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
+
+
+@with_shared_object
+def test_making_mappings_writable(node, guest, owner_pid):
+    for fd in read_only_files(guest):
+        fails([errno.EACCES], system, libc.mmap, None, 4096, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, fd, 0)
+        at = ctypes.c_void_p(address_of(guest, fd, 4096))
+        for protection in (mmap.PROT_WRITE, mmap.PROT_READ | mmap.PROT_WRITE):
+            fails([errno.EACCES], system, libc.mprotect, at, ctypes.c_size_t(4096), protection)
+
+
+@with_shared_object
+def test_punching_holes_through_mappings(node, guest, owner_pid):
+    for fd in read_only_files(guest):
+        at = ctypes.c_void_p(address_of(guest, fd, 4096))
+        fails([errno.EACCES], system, libc.madvise, at, ctypes.c_size_t(4096), MADV_REMOVE)
+
+
+@with_shared_object
+def test_writing_mappings_through_proc_self_mem(node, guest, owner_pid):
+    for fd in read_only_files(guest):
+        at = address_of(guest, fd, guest.each if fd == guest.fd else 4096)
+        was = ctypes.string_at(at, 4096)
+        mem = os.open("/proc/self/mem", os.O_RDWR)
+        fails([errno.EIO, errno.EFAULT], os.pwrite, mem, b"overwritten", at)
+        if fd == guest.fd:
+            fails([errno.EIO, errno.EFAULT], os.pwrite, mem, b"overwritten", at + guest.offset % guest.each)
+        os.close(mem)
+        assert ctypes.string_at(at, 4096) == was
+
+
+@with_shared_object
+def test_private_mappings_change_nothing(node, guest, owner_pid):
+    at = system(libc.mmap, None, guest.each, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE, guest.fd, 0)
+    ctypes.memset(at + guest.offset % guest.each, 0, 4096)
+
+
+# ---- other processes
+
+
+@with_shared_object
+def test_files_of_other_processes(node, guest, owner_pid):
+    for pid in (node.pid, owner_pid):
+        for name in ("fd", "map_files"):
+            fails([errno.EACCES, errno.EPERM], os.listdir, f"/proc/{pid}/{name}")
+        for fd in range(64):
+            fails([errno.EACCES, errno.EPERM, errno.ENOENT], os.open, f"/proc/{pid}/fd/{fd}", os.O_RDWR)
+        for flags in (os.O_RDONLY, os.O_RDWR):
+            fails([errno.EACCES, errno.EPERM], os.open, f"/proc/{pid}/mem", flags)
+
+
+@with_shared_object
+def test_memory_and_descriptors_of_other_processes(node, guest, owner_pid):
+    buffer = ctypes.create_string_buffer(64)
+
+    class Piece(ctypes.Structure):
+        _fields_ = [("base", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+
+    here = Piece(ctypes.addressof(buffer), 64)
+    there = Piece(guest.session.welcome.slot + 0x10000, 64)
+    for pid in (node.pid, owner_pid):
+        for function in (libc.process_vm_writev, libc.process_vm_readv):
+            fails([errno.EPERM], system, function, pid, ctypes.byref(here), ctypes.c_ulong(1), ctypes.byref(there),
+                  ctypes.c_ulong(1), ctypes.c_ulong(0))
+        handle = call_by_number(SYS_PIDFD_OPEN, pid, 0)
+        for fd in range(16):
+            fails([errno.EPERM], call_by_number, SYS_PIDFD_GETFD, handle, fd, 0)
+        os.close(handle)
+        fails([errno.EPERM], call_by_number, SYS_PTRACE, 0x4206, pid, 0, 0)
+        fails([errno.EPERM], os.kill, pid, 0)
+
+
+# ---- what a writer may do to its own
+
+
+@in_both
+def test_a_writer_cannot_resize_or_seal_its_extents(node):
+    def attempt():
+        owner = Owner(node.path, b"shared")
+        for fd in (owner.fd, owner.session.welcome.fds[1]):
+            size = os.fstat(fd).st_size
+            for length in (0, 4096, size - 1, size + 1, size * 2):
+                fails([errno.EPERM], os.ftruncate, fd, length)
+            fails([errno.EPERM], os.posix_fallocate, fd, size, 4096)
+            for seal in (F_SEAL_WRITE, F_SEAL_SEAL, 16):
+                fails([errno.EPERM], fcntl.fcntl, fd, F_ADD_SEALS, seal)
+            fails([errno.EPERM], os.fchmod, fd, 0o666)
+            assert os.fstat(fd).st_size == size
+        return True
+
+    assert as_uid(WRITER, WRITER, attempt)
+
+
+@in_both
+def test_holes_in_ones_own_memory_hurt_nobody(node):
+    """A writer may tear its own pages out, of the extent and of the session's memory: the node goes on."""
+    oid = b"torn".ljust(20)
+
+    def attempt():
+        owner = Owner(node.path, b"shared")
+        owner.put(oid, PATTERN)
+        for fd in (owner.fd, owner.session.welcome.fds[1]):
+            size = os.fstat(fd).st_size
+            system(libc.fallocate, fd, PUNCH_HOLE | KEEP_SIZE, ctypes.c_long(0), ctypes.c_long(size))
+        witness = Session(node.path, hello(pool=b"shared"))
+        return witness.call(OP_CHECKSUM, oid=oid)[1]
+
+    assert as_uid(WRITER, WRITER, attempt) == "NIGH_OK"
+    assert as_uid(READER, READER, lambda: Session(node.path).call(raw.OP_NOP)[1]) == "NIGH_OK"
+
+
+@in_both
+def test_a_strict_pool_keeps_what_was_sealed(node):
+    """A writer keeps its mapping. In a strict pool that is of no use; elsewhere its own objects are its own."""
+    for pool, keeps in ((b"strict", True), (b"shared", False)):
+        oid = b"kept".ljust(20)
+
+        def own(pool=pool, oid=oid):
+            owner = Owner(node.path, pool)
+            place = owner.put(oid, PATTERN)
+
+            def overwrite():
+                owner.window[:] = b"\xee" * owner.each
+                return place >= 0
+
+            return True, overwrite
+
+        def read(pool=pool, oid=oid):
+            return Guest(node.path, pool, oid).read() == PATTERN
+
+        owner = Actor(WRITER, WRITER, own)
+        assert as_uid(READER, READER, read)
+        assert owner.go()
+        assert as_uid(READER, READER, read) == keeps, pool
+        owner.end()
+
+
+@in_both
+def test_in_a_strict_pool_the_bytes_lie_where_no_client_writes(node):
+    oid = b"kept".ljust(20)
+    owner = Actor(WRITER, WRITER, lambda: (Owner(node.path, b"strict").put(oid, PATTERN), None))
+
+    def attempt():
+        guest = Guest(node.path, b"strict", oid)
+        return guest.session.extent(guest.number, 1)[0]
+
+    assert as_uid(WRITER, WRITER, attempt) == "NIGH_DENIED"
+    owner.end()
+
+
+# ---- memory that goes from one uid to another
+
+
+def fill(path, pool, share):
+    """Leases until nothing more comes; the inodes of all extents that may be written."""
+    session = Session(path, hello(pool=pool))
+    for _ in range(200):
+        if session.call(raw.OP_CREATE, data_size=1 << 20, oid=os.urandom(20))[1] != "NIGH_OK":
+            break
+    files = []
+    for number in range(4096):
+        status, fd = session.extent(number, 1)
+        if status == "NIGH_NOT_FOUND":
+            break
+        if fd is not None:
+            files.append(fd)
+    assert len(files) >= share, len(files)
+    return session, files
+
+
+def test_memory_that_one_uid_could_write_is_never_anothers():
+    """One uid takes all memory, keeps the descriptors and goes; what another uid then gets is other memory."""
+    node = Node(memory="32M")
+
+    def first():
+        session, files = fill(node.path, b"", 8)
+        inodes = [os.fstat(fd).st_ino for fd in files]
+        for fd in files:
+            window = mmap.mmap(fd, session.welcome.extent_bytes)
+            window[:] = b"\xaa" * len(window)
+        session.sock.close()
+        return inodes, None
+
+    def second():
+        try:
+            session, files = fill(node.path, b"", 1)
+        except AssertionError:
+            return None
+        for fd in files:
+            window = mmap.mmap(fd, session.welcome.extent_bytes)
+            assert b"\xaa" not in window, "nobody's old bytes"
+        return [os.fstat(fd).st_ino for fd in files]
+
+    one = Actor(WRITER, WRITER, first)
+    wait_for(lambda: as_uid(READER, READER, second) is not None)
+    other = as_uid(READER, READER, second)
+    assert other and not set(other) & set(one.said)
+    one.end()
+    assert node.stop()[0] == 0
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        print("skipped: needs root, to become other uids")
+        sys.exit(SKIPPED)
+    # A copy that every uid can reach: the build may lie in a folder that is closed to others.
+    with tempfile.TemporaryDirectory(prefix="nigh-") as open_folder:
+        os.chmod(open_folder, 0o755)
+        os.environ["NIGHD"] = shutil.copy(os.environ["NIGHD"], open_folder)
+        sys.exit(raw.run_tests(globals()))

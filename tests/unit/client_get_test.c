@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gets and releases: without the lane, through it, many ids, many threads, misuse. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "nigh/nigh.h"
+#include "support/fake_node.h"
+#include "support/support.h"
+
+struct fixture {
+    struct fake_node fake;
+    nigh_client *client;
+};
+
+static void start(struct fixture *fixture, const struct fake_options *options)
+{
+    nigh_client_options open = {.struct_size = sizeof(open)};
+
+    fake_node_start(&fixture->fake, options);
+    open.socket_path = fixture->fake.path;
+    assert_int_equal(nigh_client_open(&open, &fixture->client), NIGH_OK);
+}
+
+static void stop(struct fixture *fixture)
+{
+    nigh_client_close(fixture->client);
+    fake_node_stop(&fixture->fake);
+}
+
+static nigh_id id_of(uint32_t number)
+{
+    nigh_id id = {{0}};
+
+    memcpy(id.bytes, &number, sizeof(number));
+    return id;
+}
+
+static void seal(struct fixture *fixture, uint32_t number, const char *text)
+{
+    nigh_id id = id_of(number);
+
+    fake_node_seal(&fixture->fake, id.bytes, text, strlen(text));
+}
+
+static void test_get_finds_without_asking(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_view view;
+    uint32_t asked;
+
+    (void)state;
+    start(&f, &(struct fake_options){.lanes = 2});
+    seal(&f, 1, "one");
+    asked = atomic_load(&f.fake.submissions);
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_OK);
+        assert_int_equal(view.data_size, 3);
+        assert_memory_equal(view.data, "one", 3);
+        assert_null(view.meta);
+        assert_int_equal(fake_node_pins(&f.fake), 1);
+        assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+        assert_int_equal(fake_node_pins(&f.fake), 0);
+        assert_null(view.data);
+    }
+    assert_int_equal(atomic_load(&f.fake.submissions), asked);
+    stop(&f);
+}
+
+static void test_miss_does_not_wait(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_view view;
+    uint32_t asked;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    asked = atomic_load(&f.fake.submissions);
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_TIMEOUT);
+    assert_int_equal(view.status, NIGH_TIMEOUT);
+    assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+    assert_int_equal(atomic_load(&f.fake.submissions), asked);
+    stop(&f);
+}
+
+static void test_many_ids_some_twice_some_missing(void **state)
+{
+    struct fixture f;
+    nigh_id ids[5] = {id_of(1), id_of(2), id_of(1), id_of(99), id_of(3)};
+    nigh_view views[5];
+    uint64_t begun_us;
+
+    (void)state;
+    start(&f, &(struct fake_options){.lanes = 4});
+    seal(&f, 1, "one");
+    seal(&f, 2, "two");
+    seal(&f, 3, "three");
+    begun_us = support_now_us();
+    assert_int_equal(nigh_get(f.client, ids, 5, 20000, views), NIGH_TIMEOUT);
+    assert_true(support_now_us() - begun_us >= 20000);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(views[i].status, i == 3 ? NIGH_TIMEOUT : NIGH_OK);
+    }
+    assert_ptr_equal(views[0].data, views[2].data);
+    assert_int_equal(fake_node_pins(&f.fake), 4);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(nigh_release(f.client, &views[i]), NIGH_OK);
+    }
+    assert_int_equal(fake_node_pins(&f.fake), 0);
+    stop(&f);
+}
+
+struct later {
+    struct fixture *fixture;
+    pthread_t thread;
+};
+
+/* Seals once the get waits in the lane. */
+static void *seal_when_held(void *context)
+{
+    struct later *later = context;
+    struct fake_node *fake = &later->fixture->fake;
+    bool held = false;
+
+    while (!held) {
+        fake_node_lock(fake);
+        held = fake->held_count > 0;
+        fake_node_unlock(fake);
+        support_breathe();
+    }
+    seal(later->fixture, 5, "late");
+    return NULL;
+}
+
+static void test_get_waits_for_a_seal(void **state)
+{
+    static const uint32_t spins[] = {0, 200};
+    nigh_id id = id_of(5);
+    nigh_view view;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct fixture f;
+        struct later later = {.fixture = &f};
+
+        start(&f, &(struct fake_options){.spin_us = spins[i]});
+        assert_int_equal(pthread_create(&later.thread, NULL, seal_when_held, &later), 0);
+        assert_int_equal(nigh_get(f.client, &id, 1, 10000000, &view), NIGH_OK);
+        assert_memory_equal(view.data, "late", 4);
+        assert_int_equal(pthread_join(later.thread, NULL), 0);
+        assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+        assert_int_equal(fake_node_pins(&f.fake), 0);
+        stop(&f);
+    }
+}
+
+/* A lane that never answers: the call ends, tells the lane, and undoes what comes late. */
+static enum fake_action swallow_gets(void *context, struct fake_node *fake, uint32_t lane,
+                                     const struct session_sqe *sqe, struct session_cqe *cqe)
+{
+    struct session_sqe *kept = context;
+
+    (void)fake;
+    (void)lane;
+    (void)cqe;
+    if (sqe->op != SESSION_OP_GET) {
+        return FAKE_SERVE;
+    }
+    *kept = *sqe;
+    return FAKE_KEEP;
+}
+
+static void test_silent_lane_is_given_up(void **state)
+{
+    struct fixture f;
+    struct session_sqe kept = {0};
+    nigh_id id = id_of(1);
+    nigh_view view;
+    struct session_cqe late;
+    nigh_node_stats stats;
+
+    (void)state;
+    start(&f, &(struct fake_options){.hook = swallow_gets, .context = &kept});
+    assert_int_equal(nigh_get(f.client, &id, 1, 1000, &view), NIGH_TIMEOUT);
+    assert_int_equal(view.status, NIGH_TIMEOUT);
+    assert_true(SUPPORT_WAIT(atomic_load(&f.fake.cancels) == 1, 5000));
+    /* The answer after all, with a pin. */
+    fake_node_lock(&f.fake);
+    late = (struct session_cqe){.cookie = kept.cookie, .pin = 3};
+    shared_store_relaxed(&session_lane_of(f.fake.memory, 0)->pin_entry[3], pin_ref(0, 0));
+    fake_node_complete(&f.fake, 0, &late);
+    fake_node_unlock(&f.fake);
+    assert_int_equal(nigh_stats(f.client, &stats), NIGH_OK);
+    assert_int_equal(fake_node_pins(&f.fake), 0);
+    stop(&f);
+}
+
+/* More views than a thread has pin words: the lane pins the rest. */
+static void test_pin_words_run_out(void **state)
+{
+    enum {
+        MOST = LIMIT_THREAD_CHUNKS * LIMIT_PINS_A_CHUNK,
+        MORE = 100
+    };
+    struct fixture f;
+    nigh_view *views = calloc(MOST + MORE, sizeof(*views));
+    nigh_id id = id_of(1);
+    uint32_t asked;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    seal(&f, 1, "one");
+    asked = atomic_load(&f.fake.submissions);
+    for (int i = 0; i < MOST + MORE; i++) {
+        assert_int_equal(nigh_get(f.client, &id, 1, 0, &views[i]), NIGH_OK);
+        assert_memory_equal(views[i].data, "one", 3);
+    }
+    assert_int_equal(fake_node_pins(&f.fake), MOST + MORE);
+    assert_int_equal(atomic_load(&f.fake.submissions), asked + MORE);
+    for (int i = 0; i < MOST + MORE; i++) {
+        assert_int_equal(nigh_release(f.client, &views[i]), NIGH_OK);
+    }
+    assert_int_equal(fake_node_pins(&f.fake), 0);
+    free(views);
+    stop(&f);
+}
+
+/* ---- threads ----------------------------------------------------------------------------------
+ */
+
+struct reader {
+    pthread_t thread;
+    struct fixture *fixture;
+    uint64_t seed;
+    int rounds;
+    int failures;
+};
+
+static void *read_at_random(void *context)
+{
+    struct reader *reader = context;
+
+    for (int i = 0; i < reader->rounds; i++) {
+        uint32_t number = (uint32_t)(support_random(&reader->seed) % 64);
+        nigh_id id = id_of(number);
+        char text[16];
+        nigh_view view;
+
+        (void)snprintf(text, sizeof(text), "object-%02u", number);
+        if (nigh_get(reader->fixture->client, &id, 1, NIGH_FOREVER, &view) != NIGH_OK ||
+            view.data_size != strlen(text) || memcmp(view.data, text, strlen(text)) != 0 ||
+            nigh_release(reader->fixture->client, &view) != NIGH_OK) {
+            reader->failures++;
+        }
+    }
+    return NULL;
+}
+
+static void test_threads_read_at_once(void **state)
+{
+    enum {
+        THREADS = 4
+    };
+    struct reader readers[THREADS];
+    struct fixture f;
+    uint64_t seed = support_seed();
+
+    (void)state;
+    start(&f, &(struct fake_options){.lanes = 2});
+    for (int i = 0; i < THREADS; i++) {
+        readers[i] =
+            (struct reader){.fixture = &f, .seed = seed + (uint64_t)i * 77 + 1, .rounds = 3000};
+        assert_int_equal(pthread_create(&readers[i].thread, NULL, read_at_random, &readers[i]), 0);
+    }
+    /* They begin before there is anything. */
+    for (uint32_t i = 0; i < 64; i++) {
+        char text[16];
+
+        (void)snprintf(text, sizeof(text), "object-%02u", i);
+        seal(&f, i, text);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(readers[i].thread, NULL), 0);
+        assert_int_equal(readers[i].failures, 0);
+    }
+    assert_int_equal(fake_node_pins(&f.fake), 0);
+    stop(&f);
+}
+
+/* Threads that end give their chunks back: far more of them than there are chunks. */
+static void test_chunks_come_back(void **state)
+{
+    struct reader reader = {.rounds = 1};
+    struct fixture f;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    for (uint32_t i = 0; i < 64; i++) {
+        char text[16];
+
+        (void)snprintf(text, sizeof(text), "object-%02u", i);
+        seal(&f, i, text);
+    }
+    reader.fixture = &f;
+    reader.seed = 5;
+    for (int i = 0; i < 3 * LIMIT_PIN_CHUNKS; i++) {
+        assert_int_equal(pthread_create(&reader.thread, NULL, read_at_random, &reader), 0);
+        assert_int_equal(pthread_join(reader.thread, NULL), 0);
+    }
+    assert_int_equal(reader.failures, 0);
+    assert_true(shared_load_relaxed(&session_front_of(f.fake.memory)->chunks_used) <= 2);
+    stop(&f);
+}
+
+struct handover {
+    struct fixture *fixture;
+    nigh_view view;
+};
+
+static void *get_one(void *context)
+{
+    struct handover *handover = context;
+    nigh_id id = id_of(1);
+
+    if (nigh_get(handover->fixture->client, &id, 1, 0, &handover->view) != NIGH_OK) {
+        handover->view.status = NIGH_BUSY;
+    }
+    return NULL;
+}
+
+/* A view outlives the thread that got it; another releases it; its word is not used before. */
+static void test_view_outlives_its_thread(void **state)
+{
+    struct fixture f;
+    struct handover first = {.fixture = &f}, second = {.fixture = &f};
+    pthread_t thread;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    seal(&f, 1, "one");
+    assert_int_equal(pthread_create(&thread, NULL, get_one, &first), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, get_one, &second), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(first.view.status, NIGH_OK);
+    assert_int_equal(second.view.status, NIGH_OK);
+    assert_int_equal(fake_node_pins(&f.fake), 2);
+    assert_int_equal(nigh_release(f.client, &first.view), NIGH_OK);
+    assert_int_equal(fake_node_pins(&f.fake), 1);
+    assert_memory_equal(second.view.data, "one", 3);
+    assert_int_equal(nigh_release(f.client, &second.view), NIGH_OK);
+    stop(&f);
+}
+
+/* A thread that uses several clients has chunks of each. */
+static void test_two_clients_in_one_thread(void **state)
+{
+    struct fixture a, b;
+    nigh_id id = id_of(1);
+    nigh_view views[2];
+
+    (void)state;
+    start(&a, &(struct fake_options){0});
+    start(&b, &(struct fake_options){0});
+    seal(&a, 1, "aaa");
+    seal(&b, 1, "bbb");
+    for (int i = 0; i < 50; i++) {
+        assert_int_equal(nigh_get(a.client, &id, 1, 0, &views[0]), NIGH_OK);
+        assert_int_equal(nigh_get(b.client, &id, 1, 0, &views[1]), NIGH_OK);
+        assert_memory_equal(views[0].data, "aaa", 3);
+        assert_memory_equal(views[1].data, "bbb", 3);
+        assert_int_equal(nigh_release(b.client, &views[0]), NIGH_INVALID);
+        assert_int_equal(nigh_release(a.client, &views[0]), NIGH_OK);
+        assert_int_equal(nigh_release(b.client, &views[1]), NIGH_OK);
+    }
+    assert_int_equal(fake_node_pins(&a.fake), 0);
+    assert_int_equal(fake_node_pins(&b.fake), 0);
+    stop(&a);
+    assert_int_equal(nigh_get(b.client, &id, 1, 0, &views[1]), NIGH_OK);
+    stop(&b);
+}
+
+/* ---- misuse -----------------------------------------------------------------------------------
+ */
+
+static void test_misuse_is_a_status(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_view view, copy, zero = {0}, wild = {.opaque = {0x1234, 1}};
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    seal(&f, 1, "one");
+    assert_int_equal(nigh_get(NULL, &id, 1, 0, &view), NIGH_INVALID);
+    assert_int_equal(nigh_get(f.client, NULL, 1, 0, &view), NIGH_INVALID);
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, NULL), NIGH_INVALID);
+    assert_int_equal(nigh_get(f.client, NULL, 0, 0, NULL), NIGH_OK);
+    assert_int_equal(nigh_release(f.client, NULL), NIGH_INVALID);
+    assert_int_equal(nigh_release(f.client, &zero), NIGH_OK);
+    assert_int_equal(nigh_release(f.client, &wild), NIGH_INVALID);
+    wild.opaque[0] = (uint64_t)(uintptr_t)&view.opaque[0];
+    assert_int_equal(nigh_release(f.client, &wild), NIGH_INVALID);
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_OK);
+    copy = view;
+    assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+    assert_int_equal(nigh_release(f.client, &view), NIGH_OK); /* zeroed */
+    assert_int_equal(nigh_release(f.client, &copy), NIGH_INVALID);
+    stop(&f);
+}
+
+/* Sizes and places in the index that cannot be: a status, no view. */
+static void test_rubbish_in_the_index(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    struct index_entry *entry;
+    nigh_view view;
+    uint32_t number;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    seal(&f, 1, "one");
+    assert_true(index_find(&f.fake.lane[0].writer, id.bytes, hash_id20(id.bytes), &number));
+    entry = &f.fake.lane[0].writer.index.entries[number];
+    entry->data_size = UINT64_MAX;
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_PROTOCOL);
+    assert_null(view.data);
+    entry->data_size = 3;
+    entry->offset = LIMIT_EXTENTS * FAKE_EXTENT_BYTES - 1;
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_PROTOCOL);
+    entry->offset = FAKE_EXTENTS * FAKE_EXTENT_BYTES;
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_DENIED);
+    assert_int_equal(fake_node_pins(&f.fake), 0);
+    stop(&f);
+}
+
+/* Not even mprotect makes a view writable. */
+static void test_views_are_read_only(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_view view;
+    uintptr_t page;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    assert_int_equal(nigh_put(f.client, &id, "mine", 4, NULL), NIGH_OK);
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_OK);
+    page = (uintptr_t)view.data & ~(uintptr_t)4095;
+    assert_int_equal(mprotect((void *)page, 4096, PROT_READ | PROT_WRITE), -1);
+    assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+    stop(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_get_finds_without_asking),
+        cmocka_unit_test(test_miss_does_not_wait),
+        cmocka_unit_test(test_many_ids_some_twice_some_missing),
+        cmocka_unit_test(test_get_waits_for_a_seal),
+        cmocka_unit_test(test_silent_lane_is_given_up),
+        cmocka_unit_test(test_pin_words_run_out),
+        cmocka_unit_test(test_threads_read_at_once),
+        cmocka_unit_test(test_chunks_come_back),
+        cmocka_unit_test(test_view_outlives_its_thread),
+        cmocka_unit_test(test_two_clients_in_one_thread),
+        cmocka_unit_test(test_misuse_is_a_status),
+        cmocka_unit_test(test_views_are_read_only),
+        cmocka_unit_test(test_rubbish_in_the_index),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

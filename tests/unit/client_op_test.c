@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations: once only, cancelled, waited for, told by the descriptor; full rings; a node that
+ * writes rubbish, dies, comes back, says bye. */
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "nigh/nigh.h"
+#include "support/fake_node.h"
+#include "support/support.h"
+
+struct fixture {
+    struct fake_node fake;
+    nigh_client *client;
+};
+
+static void start(struct fixture *fixture, const struct fake_options *options)
+{
+    nigh_client_options open = {.struct_size = sizeof(open)};
+
+    fake_node_start(&fixture->fake, options);
+    open.socket_path = fixture->fake.path;
+    assert_int_equal(nigh_client_open(&open, &fixture->client), NIGH_OK);
+}
+
+static void stop(struct fixture *fixture)
+{
+    nigh_client_close(fixture->client);
+    fake_node_stop(&fixture->fake);
+}
+
+static nigh_id id_of(uint32_t number)
+{
+    nigh_id id = {{0}};
+
+    memcpy(id.bytes, &number, sizeof(number));
+    return id;
+}
+
+static void seal(struct fixture *fixture, uint32_t number, const char *text)
+{
+    nigh_id id = id_of(number);
+
+    fake_node_seal(&fixture->fake, id.bytes, text, strlen(text));
+}
+
+static uint32_t held(struct fixture *fixture)
+{
+    uint32_t count;
+
+    fake_node_lock(&fixture->fake);
+    count = fixture->fake.held_count;
+    fake_node_unlock(&fixture->fake);
+    return count;
+}
+
+/* ---- the life of an op ------------------------------------------------------------------------
+ */
+
+static void test_async_get_ends_once(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_view view;
+    nigh_op op = {{0}};
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    assert_int_equal(nigh_op_status(&op), NIGH_INVALID);
+    assert_int_equal(nigh_wait(f.client, &op, 0), NIGH_INVALID);
+    assert_int_equal(nigh_get_start(f.client, &id, 1, NIGH_FOREVER, &view, &op), NIGH_OK);
+    assert_int_equal(nigh_op_status(&op), NIGH_PENDING);
+    assert_int_equal(nigh_wait(f.client, &op, 1000), NIGH_TIMEOUT);
+    assert_int_equal(nigh_op_status(&op), NIGH_PENDING);
+    seal(&f, 1, "one");
+    assert_int_equal(nigh_wait(f.client, &op, 5000000), NIGH_OK);
+    assert_int_equal(nigh_op_status(&op), NIGH_OK);
+    assert_int_equal(nigh_wait(f.client, &op, 0), NIGH_OK);
+    assert_int_equal(nigh_cancel(f.client, &op), NIGH_OK); /* the result came first */
+    assert_int_equal(nigh_poll(f.client), 0);
+    assert_memory_equal(view.data, "one", 3);
+    assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+
+    /* What is there ends at once. */
+    assert_int_equal(nigh_get_start(f.client, &id, 1, 0, &view, &op), NIGH_OK);
+    assert_int_equal(nigh_op_status(&op), NIGH_OK);
+    assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+    stop(&f);
+}
+
+static void test_cancel_ends_at_once(void **state)
+{
+    struct fixture f;
+    nigh_id ids[2] = {id_of(1), id_of(2)};
+    nigh_view views[2];
+    nigh_op op;
+
+    (void)state;
+    start(&f, &(struct fake_options){.lanes = 2});
+    seal(&f, 2, "two");
+    assert_int_equal(nigh_get_start(f.client, ids, 2, NIGH_FOREVER, views, &op), NIGH_OK);
+    assert_true(SUPPORT_WAIT(held(&f) == 1, 5000));
+    assert_int_equal(nigh_cancel(f.client, &op), NIGH_CANCELED);
+    assert_int_equal(nigh_op_status(&op), NIGH_CANCELED);
+    assert_int_equal(views[0].status, NIGH_CANCELED);
+    assert_int_equal(views[1].status, NIGH_OK);
+    assert_int_equal(nigh_release(f.client, &views[1]), NIGH_OK);
+    assert_true(SUPPORT_WAIT(held(&f) == 0, 5000));
+    assert_int_equal(atomic_load(&f.fake.cancels), 1);
+    stop(&f);
+}
+
+static void test_close_ends_what_is_pending(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_view view;
+    nigh_op op;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    assert_int_equal(nigh_get_start(f.client, &id, 1, NIGH_FOREVER, &view, &op), NIGH_OK);
+    stop(&f);
+    assert_int_equal(nigh_op_status(&op), NIGH_CLOSED);
+    assert_int_equal(view.status, NIGH_CLOSED);
+}
+
+/* The descriptor: quiet until something ended, also if another thread took it in. */
+static void test_descriptor_tells(void **state)
+{
+    struct fixture f;
+    nigh_id ids[2] = {id_of(1), id_of(2)};
+    nigh_view views[3];
+    nigh_op op;
+    struct pollfd readable;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    readable = (struct pollfd){.fd = nigh_client_fd(f.client), .events = POLLIN};
+    assert_true(readable.fd >= 0);
+    for (int round = 0; round < 3; round++) {
+        nigh_id id = id_of(10 + (uint32_t)round);
+
+        assert_int_equal(nigh_get_start(f.client, &id, 1, NIGH_FOREVER, &views[0], &op), NIGH_OK);
+        assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
+        assert_int_equal(nigh_poll(f.client), 0);
+        assert_int_equal(poll(&readable, 1, 0), 0);
+        seal(&f, 10 + (uint32_t)round, "x");
+        assert_int_equal(poll(&readable, 1, 5000), 1);
+        assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
+        (void)nigh_poll(f.client);
+        assert_int_equal(nigh_op_status(&op), NIGH_OK);
+        assert_int_equal(poll(&readable, 1, 0), 0);
+        assert_int_equal(nigh_release(f.client, &views[0]), NIGH_OK);
+    }
+    /* A synchronous call takes in the completion of the asynchronous one. */
+    assert_int_equal(nigh_get_start(f.client, &ids[0], 1, NIGH_FOREVER, &views[0], &op), NIGH_OK);
+    assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
+    seal(&f, 1, "one");
+    while (nigh_op_status(&op) == NIGH_PENDING) {
+        (void)nigh_get(f.client, &ids[1], 1, 1000, &views[1]);
+    }
+    assert_int_equal(poll(&readable, 1, 5000), 1);
+    assert_int_equal(nigh_release(f.client, &views[0]), NIGH_OK);
+    stop(&f);
+}
+
+/* Another call finds the node dead: who sleeps on the descriptor must hear of it. */
+static void test_descriptor_tells_of_death(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_event event;
+    struct pollfd readable;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    readable = (struct pollfd){.fd = nigh_client_fd(f.client), .events = POLLIN};
+    assert_int_equal(nigh_subscribe(f.client, 0), NIGH_OK);
+    assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
+    assert_int_equal(nigh_next_event(f.client, 0, &event), NIGH_TIMEOUT);
+    assert_int_equal(poll(&readable, 1, 0), 0);
+    fake_node_die(&f.fake, true);
+    assert_int_equal(nigh_pin(f.client, &id), NIGH_NODE_LOST);
+    assert_int_equal(poll(&readable, 1, 0), 1);
+    assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
+    assert_int_equal(nigh_next_event(f.client, 0, &event), NIGH_NODE_LOST);
+    assert_int_equal(poll(&readable, 1, 0), 0);
+    stop(&f);
+}
+
+/* ---- full rings -------------------------------------------------------------------------------
+ */
+
+static void test_more_ids_than_the_ring_holds(void **state)
+{
+    enum {
+        N = 2000
+    };
+    struct fixture f;
+    nigh_id *ids = calloc(N, sizeof(*ids));
+    nigh_status *statuses = calloc(N, sizeof(*statuses));
+    nigh_op op;
+
+    (void)state;
+    start(&f, &(struct fake_options){.lanes = 2});
+    for (uint32_t i = 0; i < N; i++) {
+        ids[i] = id_of(i);
+    }
+    for (uint32_t i = 0; i < N; i += 2) {
+        seal(&f, i, "even");
+    }
+    assert_int_equal(nigh_delete(f.client, ids, N, statuses), NIGH_NOT_FOUND);
+    for (uint32_t i = 0; i < N; i++) {
+        assert_int_equal(statuses[i], i % 2 == 0 ? NIGH_OK : NIGH_NOT_FOUND);
+    }
+    assert_int_equal(nigh_refresh_start(f.client, ids, N, &op), NIGH_OK);
+    assert_int_equal(nigh_wait(f.client, &op, 10000000), NIGH_OK);
+    free(ids);
+    free(statuses);
+    stop(&f);
+}
+
+/* Gets that wait must not keep out the put that they wait for. */
+static void test_waiting_gets_leave_room(void **state)
+{
+    enum {
+        N = 600
+    };
+    struct fixture f;
+    nigh_id *ids = calloc(N, sizeof(*ids));
+    nigh_view *views = calloc(N, sizeof(*views));
+    nigh_op op;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    for (uint32_t i = 0; i < N; i++) {
+        ids[i] = id_of(i);
+    }
+    assert_int_equal(nigh_get_start(f.client, ids, N, NIGH_FOREVER, views, &op), NIGH_OK);
+    assert_true(SUPPORT_WAIT(held(&f) == LIMIT_RING_WAITERS, 5000));
+    for (uint32_t i = 0; i < N; i++) {
+        assert_int_equal(nigh_put(f.client, &ids[i], "x", 1, NULL), NIGH_OK);
+    }
+    assert_int_equal(nigh_wait(f.client, &op, 10000000), NIGH_OK);
+    assert_int_equal(fake_node_pins(&f.fake), N);
+    for (uint32_t i = 0; i < N; i++) {
+        assert_int_equal(nigh_release(f.client, &views[i]), NIGH_OK);
+    }
+    assert_int_equal(fake_node_pins(&f.fake), 0);
+    free(ids);
+    free(views);
+    stop(&f);
+}
+
+/* Steps that never found room end in time too. */
+static void test_steps_without_room_time_out(void **state)
+{
+    enum {
+        N = 600
+    };
+    struct fixture f;
+    nigh_id *ids = calloc(N, sizeof(*ids));
+    nigh_view *views = calloc(N, sizeof(*views));
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    for (uint32_t i = 0; i < N; i++) {
+        ids[i] = id_of(i);
+    }
+    assert_int_equal(nigh_get(f.client, ids, N, 20000, views), NIGH_TIMEOUT);
+    for (uint32_t i = 0; i < N; i++) {
+        assert_int_equal(views[i].status, NIGH_TIMEOUT);
+    }
+    free(ids);
+    free(views);
+    stop(&f);
+}
+
+/* ---- rubbish from the node --------------------------------------------------------------------
+ */
+
+static enum fake_action answer_rubbish(void *context, struct fake_node *fake, uint32_t lane,
+                                       const struct session_sqe *sqe, struct session_cqe *cqe)
+{
+    const struct session_cqe *rubbish = context;
+
+    (void)fake;
+    (void)lane;
+    if (sqe->op != SESSION_OP_GET) {
+        return FAKE_SERVE;
+    }
+    *cqe = *rubbish;
+    if (rubbish->cookie == 0) {
+        return FAKE_ANSWER;
+    }
+    cqe->cookie ^= sqe->cookie;
+    return FAKE_RAW;
+}
+
+static void test_rubbish_in_completions(void **state)
+{
+    static const struct {
+        struct session_cqe cqe;
+        bool breaks; /* the session; else only the call */
+    } cases[] = {
+        {{.cookie = 0x00000001, .pin = SESSION_NO_PIN}, true}, /* a place that is free */
+        {{.cookie = 0x01000000, .pin = SESSION_NO_PIN}, true}, /* an old sequence */
+        {{.status = 5, .pin = SESSION_NO_PIN}, true},
+        {{.status = -1000, .pin = SESSION_NO_PIN}, true},
+        {{.status = NIGH_PENDING, .pin = SESSION_NO_PIN}, true},
+        {{.pin = SESSION_NO_PIN}, false},
+        {{.pin = LIMIT_LANE_PINS}, false},
+        {{.pin = 1, .offset = UINT64_MAX, .data_size = 10}, false},
+        {{.pin = 1, .data_size = UINT64_MAX}, false},
+        {{.pin = 1, .data_size = 1, .meta_size = UINT32_MAX}, false},
+        {{.pin = 1, .offset = LIMIT_EXTENTS * FAKE_EXTENT_BYTES - 64, .data_size = 1000}, false},
+        {{.pin = 1, .offset = (LIMIT_EXTENTS - 1) * FAKE_EXTENT_BYTES, .data_size = 10}, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct session_cqe cqe = cases[i].cqe;
+        struct fixture f;
+        nigh_id id = id_of(1);
+        nigh_view view;
+        nigh_status status;
+        bool found;
+
+        start(&f, &(struct fake_options){.hook = answer_rubbish, .context = &cqe});
+        status = nigh_get(f.client, &id, 1, 1000000, &view);
+        assert_int_not_equal(status, NIGH_OK);
+        assert_int_not_equal(view.status, NIGH_OK);
+        assert_null(view.data);
+        assert_int_equal(fake_node_pins(&f.fake), 0);
+        if (cases[i].breaks) {
+            assert_int_equal(status, NIGH_PROTOCOL);
+            assert_int_equal(nigh_contains(f.client, &id, &found), NIGH_PROTOCOL);
+        } else {
+            assert_int_equal(nigh_contains(f.client, &id, &found), NIGH_OK);
+        }
+        stop(&f);
+    }
+}
+
+static void test_impossible_ring_indices(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_view view;
+    nigh_op op;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    assert_int_equal(nigh_get_start(f.client, &id, 1, NIGH_FOREVER, &view, &op), NIGH_OK);
+    shared_store_release(&session_lane_of(f.fake.memory, 0)->cq_tail.value, 100000);
+    assert_int_equal(nigh_wait(f.client, &op, 5000000), NIGH_PROTOCOL);
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_PROTOCOL);
+    stop(&f);
+}
+
+/* ---- the node dies ----------------------------------------------------------------------------
+ */
+
+struct waiter {
+    struct fixture *fixture;
+    pthread_t thread;
+    uint32_t number;
+    nigh_status status;
+};
+
+static void *wait_for_object(void *context)
+{
+    struct waiter *waiter = context;
+    nigh_id id = id_of(waiter->number);
+    nigh_view view;
+
+    waiter->status = nigh_get(waiter->fixture->client, &id, 1, NIGH_FOREVER, &view);
+    return NULL;
+}
+
+static void test_death_ends_what_is_pending(void **state)
+{
+    enum {
+        WAITERS = 3
+    };
+    struct fixture f;
+    struct waiter waiters[WAITERS];
+    nigh_id id = id_of(1);
+    nigh_view view;
+    nigh_op op;
+    uint64_t died_us;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    seal(&f, 1, "one");
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_OK);
+    for (uint32_t i = 0; i < WAITERS; i++) {
+        waiters[i] = (struct waiter){.fixture = &f, .number = 50 + i};
+        assert_int_equal(pthread_create(&waiters[i].thread, NULL, wait_for_object, &waiters[i]), 0);
+    }
+    assert_true(SUPPORT_WAIT(held(&f) == WAITERS, 5000));
+    died_us = support_now_us();
+    fake_node_die(&f.fake, true);
+    for (uint32_t i = 0; i < WAITERS; i++) {
+        assert_int_equal(pthread_join(waiters[i].thread, NULL), 0);
+        assert_int_equal(waiters[i].status, NIGH_NODE_LOST);
+    }
+    assert_true(support_now_us() - died_us < 2000000);
+    /* What needs no node goes on. */
+    assert_memory_equal(view.data, "one", 3);
+    assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_OK);
+    assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+    assert_int_equal(nigh_refresh_start(f.client, &id, 1, &op), NIGH_NODE_LOST);
+    assert_int_equal(nigh_op_status(&op), NIGH_NODE_LOST);
+    stop(&f);
+}
+
+static void test_session_is_resumed(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1), other = id_of(2);
+    nigh_create_options create = {.data_size = 100000};
+    nigh_writer writer;
+    nigh_view view;
+    nigh_event event;
+    bool found = true;
+    char text[256];
+    int fd;
+
+    (void)state;
+    start(&f, &(struct fake_options){.lanes = 2});
+    fd = nigh_client_fd(f.client);
+    seal(&f, 1, "one");
+    assert_int_equal(nigh_subscribe(f.client, 0), NIGH_OK);
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_OK);
+    assert_int_equal(nigh_create(f.client, &other, &create, &writer), NIGH_OK);
+    fake_node_die(&f.fake, true);
+    assert_int_equal(nigh_pin(f.client, &id), NIGH_NODE_LOST);
+    assert_int_equal(nigh_pin(f.client, &id), NIGH_NODE_LOST);
+    nigh_client_error(f.client, text, sizeof(text));
+    assert_non_null(strstr(text, "not back"));
+    fake_node_return(&f.fake);
+    assert_int_equal(nigh_pin(f.client, &id), NIGH_OK);
+    assert_int_equal(atomic_load(&f.fake.resumes), 1);
+    assert_int_equal(nigh_client_fd(f.client), fd);
+    assert_memory_equal(view.data, "one", 3);
+    assert_int_equal(fake_node_pins(&f.fake), 1);
+    assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+    memset(writer.data, 1, 100000);
+    assert_int_equal(nigh_seal(f.client, &writer), NIGH_OK);
+    assert_int_equal(nigh_contains(f.client, &other, &found), NIGH_OK);
+    assert_true(found);
+    /* Events may have been missed, and that is said. */
+    assert_int_equal(nigh_next_event(f.client, 0, &event), NIGH_OK);
+    assert_int_equal(event.kind, NIGH_EVENT_OVERFLOW);
+    assert_int_equal(nigh_next_event(f.client, 0, &event), NIGH_TIMEOUT);
+    /* A second death. */
+    fake_node_die(&f.fake, false);
+    assert_true(SUPPORT_WAIT(nigh_pin(f.client, &id) == NIGH_OK, 5000));
+    assert_int_equal(atomic_load(&f.fake.resumes), 2);
+    stop(&f);
+}
+
+/* A get that waits when the node dies, and comes back, is asked again. */
+static void test_get_waits_over_a_restart(void **state)
+{
+    struct fixture f;
+    struct waiter waiter = {.fixture = &f, .number = 9};
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    assert_int_equal(pthread_create(&waiter.thread, NULL, wait_for_object, &waiter), 0);
+    assert_true(SUPPORT_WAIT(held(&f) == 1, 5000));
+    fake_node_die(&f.fake, false);
+    assert_true(SUPPORT_WAIT(atomic_load(&f.fake.resumes) == 1 && held(&f) == 1, 5000));
+    seal(&f, 9, "nine");
+    assert_int_equal(pthread_join(waiter.thread, NULL), 0);
+    assert_int_equal(waiter.status, NIGH_OK);
+    stop(&f);
+}
+
+static void test_forgotten_session_is_over(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_view view;
+    char text[256];
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    seal(&f, 1, "one");
+    fake_node_lock(&f.fake);
+    f.fake.options.forget_sessions = true;
+    fake_node_unlock(&f.fake);
+    fake_node_die(&f.fake, false);
+    assert_true(
+        SUPPORT_WAIT((nigh_pin(f.client, &id), nigh_client_error(f.client, text, sizeof(text)),
+                      strstr(text, "open a new client") != NULL),
+                     5000));
+    /* Its memory is nobody's now: not even what is mapped is served. */
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_NODE_LOST);
+    assert_int_equal(nigh_pin(f.client, &id), NIGH_NODE_LOST);
+    stop(&f);
+}
+
+static void test_expelled(void **state)
+{
+    struct fixture f;
+    struct waiter waiter = {.fixture = &f, .number = 9};
+    nigh_id id = id_of(1);
+    nigh_view view, held_view;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    seal(&f, 1, "one");
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &held_view), NIGH_OK);
+    assert_int_equal(pthread_create(&waiter.thread, NULL, wait_for_object, &waiter), 0);
+    assert_true(SUPPORT_WAIT(held(&f) == 1, 5000));
+    fake_node_say_bye(&f.fake, NIGH_EXPELLED, "it pins too much");
+    assert_int_equal(pthread_join(waiter.thread, NULL), 0);
+    assert_int_equal(waiter.status, NIGH_EXPELLED);
+    /* Its pins count no more, so no get may say otherwise. */
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_EXPELLED);
+    assert_int_equal(nigh_release(f.client, &held_view), NIGH_EXPELLED);
+    assert_int_equal(nigh_put(f.client, &id, "x", 1, NULL), NIGH_EXPELLED);
+    stop(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_async_get_ends_once),
+        cmocka_unit_test(test_cancel_ends_at_once),
+        cmocka_unit_test(test_close_ends_what_is_pending),
+        cmocka_unit_test(test_descriptor_tells),
+        cmocka_unit_test(test_descriptor_tells_of_death),
+        cmocka_unit_test(test_more_ids_than_the_ring_holds),
+        cmocka_unit_test(test_waiting_gets_leave_room),
+        cmocka_unit_test(test_steps_without_room_time_out),
+        cmocka_unit_test(test_rubbish_in_completions),
+        cmocka_unit_test(test_impossible_ring_indices),
+        cmocka_unit_test(test_death_ends_what_is_pending),
+        cmocka_unit_test(test_session_is_resumed),
+        cmocka_unit_test(test_get_waits_over_a_restart),
+        cmocka_unit_test(test_forgotten_session_is_over),
+        cmocka_unit_test(test_expelled),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See node_echo_store.h. */
+#include "node_echo_store.h"
+
+#include <stdlib.h>
+
+nigh_status store_create(const struct store_config *config, struct store **store)
+{
+    *store = calloc(1, sizeof(**store));
+    (*store)->config = *config;
+    (*store)->due_us = UINT64_MAX;
+    return NIGH_OK;
+}
+
+void store_destroy(struct store *store)
+{
+    free(store);
+}
+
+nigh_status store_pool_add(struct store *store, const struct store_pool_config *config)
+{
+    if (store->pools_to_fail > 0) {
+        store->pools_to_fail--;
+        return NIGH_NO_RESOURCES;
+    }
+    store->pools |= UINT64_C(1) << config->pool;
+    return NIGH_OK;
+}
+
+nigh_status store_session_open(struct store *store, const struct store_session_config *config)
+{
+    store->submitted[config->session] = 0;
+    return (store->pools >> config->pool & 1) != 0 ? NIGH_OK : NIGH_NOT_FOUND;
+}
+
+void store_session_close(struct store *store, uint32_t session)
+{
+    (void)store;
+    (void)session;
+}
+
+void store_session_reset(struct store *store, uint32_t session)
+{
+    (void)store;
+    (void)session;
+}
+
+void store_submit(struct store *store, uint32_t session, const struct session_sqe *sqe,
+                  uint64_t now_us)
+{
+    struct session_cqe cqe = {.cookie = sqe->cookie, .data_size = sqe->argument};
+
+    (void)now_us;
+    store->submitted[session]++;
+    store->last = *sqe;
+    if (!store->hold)
+        store->config.shell.complete(store->config.shell.context, session, &cqe);
+}
+
+uint64_t store_tick(struct store *store, uint64_t now_us)
+{
+    (void)now_us;
+    store->ticks++;
+    return store->due_us;
+}
+
+bool store_wants_turn(const struct store *store)
+{
+    (void)store;
+    return false;
+}
+
+void store_disk_done(struct store *store, const struct store_disk_job *job, nigh_status status,
+                     uint32_t data_crc, uint64_t now)
+{
+    (void)store;
+    (void)job;
+    (void)status;
+    (void)data_crc;
+    (void)now;
+}
+
+void store_stats(const struct store *store, nigh_node_stats *stats)
+{
+    (void)store;
+    stats->objects = 12345;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The front door over one lane and a store that echoes: from a connection to a session and back,
+ * step by step on one thread, with what the daemon's own tests cannot make happen.
+ */
+#include "support/support.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "memory/memfd.h"
+#include "node/front.h"
+#include "node_echo_store.h"
+
+#define SESSIONS 2
+
+static struct session_node_page page;
+static struct extent_set extents; /* nobody has any */
+static struct sessions sessions;
+static struct pools pools;
+static struct front front;
+static struct keeper keeper;
+static struct lane *lanes[1];
+static struct store *store;
+static int door, page_fd;
+static uint64_t now_us = 1000;
+
+static int set_up(void **state)
+{
+    struct front_config config = {.lanes = 1,
+                                  .own_uid = getuid(),
+                                  .extents = &extents,
+                                  .sessions = &sessions,
+                                  .pools = &pools};
+    struct lane_config lane = {.lanes = 1, .max_sessions = SESSIONS, .page = &page};
+
+    (void)state;
+    keeper.socket_fd = -1;
+    config.keeper = &keeper;
+    extents.extent_bytes = LIMIT_EXTENT_BYTES_MIN;
+    assert_int_equal(memfd_create_sealed("page", 4096, 0, &page_fd), NIGH_OK);
+    config.page_read_fd = page_fd;
+    assert_int_equal(sessions_init(&sessions, SESSIONS, 1), NIGH_OK);
+    pools_init(&pools, 1, 16);
+    front_init(&front, &config);
+    lane.front = &front.guest;
+    assert_int_equal(lane_create(&lane, &lanes[0]), NIGH_OK);
+    store = lane_store(lanes[0]);
+    assert_int_equal(front_open(&front, lanes, -1), NIGH_OK);
+    assert_int_equal(front_open_door(&front, &door), NIGH_OK);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    front_say_bye(&front, NIGH_NODE_LOST, "the test ends");
+    front_fini(&front);
+    close(door);
+    lane_destroy(lanes[0]);
+    sessions_fini(&sessions);
+    pools_fini(&pools);
+    close(page_fd);
+    return 0;
+}
+
+/* What the lane's thread does between two sleeps: it looks at its descriptors and takes a turn. */
+static void step(void)
+{
+    for (int i = 0; i < 8; i++) {
+        lane_poll(lanes[0]);
+        (void)lane_turn(lanes[0], ++now_us);
+    }
+}
+
+static int connect_client(void)
+{
+    int pair[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
+    assert_int_equal(front_attach(door, pair[0]), NIGH_OK);
+    return pair[1];
+}
+
+static void say_hello(int fd)
+{
+    struct session_hello hello = {.header = {.magic = SESSION_MAGIC, .kind = SESSION_HELLO},
+                                  .version_min = SESSION_VERSION_MIN,
+                                  .version_max = SESSION_VERSION_MAX};
+
+    assert_int_equal(send(fd, &hello, sizeof(hello), 0), sizeof(hello));
+}
+
+/* The node's answer, without its descriptors; fails the test when there is none. */
+static struct session_welcome take_answer(int fd)
+{
+    struct session_welcome welcome;
+    int fds[SESSION_WELCOME_FDS(1)];
+    size_t size = 0, count = 0;
+
+    assert_int_equal(
+        fd_recv_message(fd, &welcome, sizeof(welcome), &size, fds, SESSION_WELCOME_FDS(1), &count),
+        NIGH_OK);
+    for (size_t i = 0; i < count; i++)
+        fd_close(&fds[i]);
+    return welcome;
+}
+
+static void a_hello_becomes_a_session_and_ends(void **state)
+{
+    int fd = connect_client();
+    char byte;
+
+    (void)state;
+    step();
+    assert_int_equal(sessions.count, 0);
+    say_hello(fd);
+    step();
+    assert_int_equal(take_answer(fd).status, NIGH_OK);
+    assert_int_equal(sessions.count, 1);
+    close(fd);
+    step();
+    assert_int_equal(sessions.count, 0);
+    fd = connect_client();
+    close(fd);
+    step();
+    fd = connect_client();
+    assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
+    close(fd);
+}
+
+static void a_pool_that_a_lane_could_not_add_is_tried_again(void **state)
+{
+    int fd = connect_client();
+
+    (void)state;
+    store->pools_to_fail = 1;
+    say_hello(fd);
+    step();
+    assert_int_equal(take_answer(fd).status, NIGH_NOT_FOUND);
+    assert_int_equal(sessions.count, 0);
+    assert_int_equal(pools.count, 1);
+    close(fd);
+    fd = connect_client();
+    say_hello(fd);
+    step();
+    assert_int_equal(take_answer(fd).status, NIGH_OK);
+    assert_int_equal(pools.pools[0]->failed_lanes, 0);
+    close(fd);
+    step();
+}
+
+static void a_client_that_vanishes_before_its_welcome_leaves_nothing(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        int fd = connect_client();
+
+        say_hello(fd);
+        close(fd);
+        step();
+        assert_int_equal(sessions.count, 0);
+    }
+}
+
+static void one_more_than_may_be_is_refused(void **state)
+{
+    int fds[SESSIONS + 1];
+
+    (void)state;
+    for (int i = 0; i <= SESSIONS; i++) {
+        fds[i] = connect_client();
+        say_hello(fds[i]);
+        step();
+        assert_int_equal(take_answer(fds[i]).status, i < SESSIONS ? NIGH_OK : NIGH_LIMIT);
+    }
+    for (int i = 0; i <= SESSIONS; i++)
+        close(fds[i]);
+    step();
+    assert_int_equal(sessions.count, 0);
+}
+
+static void a_silent_connection_is_closed_in_time(void **state)
+{
+    int fd = connect_client();
+    char byte;
+
+    (void)state;
+    step();
+    now_us += support_now_us(); /* the front door's deadlines are of the real clock */
+    step();
+    assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
+    now_us += 3 * LIMIT_FRONT_HELLO_US;
+    step();
+    assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), 0);
+    close(fd);
+}
+
+#define FRONT_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FRONT_TEST(a_hello_becomes_a_session_and_ends),
+        FRONT_TEST(a_pool_that_a_lane_could_not_add_is_tried_again),
+        FRONT_TEST(a_client_that_vanishes_before_its_welcome_leaves_nothing),
+        FRONT_TEST(one_more_than_may_be_is_refused),
+        FRONT_TEST(a_silent_connection_is_closed_in_time),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The keeper's protocol, against a stand-in of the service manager: what is said, in which words,
+ * and what is taken over at start. And the state file that makes sense of it. */
+#include "support/support.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "node/keeper.h"
+#include "node/state.h"
+
+static int manager; /* the stand-in's socket */
+static char why[512];
+
+static void clear_environment(void)
+{
+    unsetenv("NOTIFY_SOCKET");
+    unsetenv("LISTEN_PID");
+    unsetenv("LISTEN_FDS");
+    unsetenv("LISTEN_FDNAMES");
+    unsetenv(KEEPER_HOLDER_VARIABLE);
+}
+
+static int set_up(void **state)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    (void)state;
+    clear_environment();
+    manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+    support_path(address.sun_path, sizeof(address.sun_path), "notify");
+    unlink(address.sun_path);
+    assert_int_equal(bind(manager, (struct sockaddr *)&address, sizeof(address)), 0);
+    setenv("NOTIFY_SOCKET", address.sun_path, 1);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    clear_environment();
+    close(manager);
+    return 0;
+}
+
+/* The next message and its descriptor (-1: none); false: there is none. */
+static bool take_message(char *text, size_t size_bytes, int *fd)
+{
+    char control[CMSG_SPACE(sizeof(int))];
+    struct iovec part = {.iov_base = text, .iov_len = size_bytes - 1};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = sizeof(control)};
+    ssize_t size = recvmsg(manager, &message, 0);
+    const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+    if (size < 0)
+        return false;
+    text[size] = '\0';
+    *fd = -1;
+    if (header != NULL && header->cmsg_type == SCM_RIGHTS)
+        memcpy(fd, CMSG_DATA(header), sizeof(*fd));
+    return true;
+}
+
+static void without_a_manager_nothing_is_said(void **state)
+{
+    struct keeper keeper;
+
+    (void)state;
+    clear_environment();
+    assert_int_equal(keeper_open(&keeper, why, sizeof(why)), NIGH_OK);
+    assert_false(keeper_is_there(&keeper));
+    assert_int_equal(keeper_store(&keeper, "a", 0), NIGH_OK);
+    keeper_remove(&keeper, "a");
+    keeper_say_ready(&keeper);
+    keeper_close(&keeper);
+}
+
+static void a_descriptor_is_stored_by_name(void **state)
+{
+    struct keeper keeper;
+    char text[256];
+    int pair[2], fd;
+    char byte = 0;
+
+    (void)state;
+    assert_int_equal(keeper_open(&keeper, why, sizeof(why)), NIGH_OK);
+    assert_true(keeper_is_there(&keeper));
+    assert_null(getenv("NOTIFY_SOCKET"));
+    assert_int_equal(pipe(pair), 0);
+    assert_int_equal(keeper_store(&keeper, "extent-7", pair[0]), NIGH_OK);
+    assert_true(take_message(text, sizeof(text), &fd));
+    assert_string_equal(text, "FDSTORE=1\nFDNAME=extent-7\nFDPOLL=0\n");
+    assert_int_equal(write(pair[1], "x", 1), 1);
+    assert_int_equal(read(fd, &byte, 1), 1);
+    assert_int_equal(byte, 'x');
+    close(fd);
+    close(pair[0]);
+    close(pair[1]);
+    keeper_close(&keeper);
+}
+
+static void the_rest_of_the_words(void **state)
+{
+    struct keeper keeper;
+    char text[256];
+    int fd;
+
+    (void)state;
+    assert_int_equal(keeper_open(&keeper, why, sizeof(why)), NIGH_OK);
+    keeper_remove(&keeper, "session-3");
+    keeper_say_ready(&keeper);
+    keeper_say_stopping(&keeper);
+    assert_true(take_message(text, sizeof(text), &fd));
+    assert_string_equal(text, "FDSTOREREMOVE=1\nFDNAME=session-3\n");
+    assert_true(take_message(text, sizeof(text), &fd));
+    assert_int_equal(strncmp(text, "READY=1\n", 8), 0);
+    assert_true(take_message(text, sizeof(text), &fd));
+    assert_int_equal(strncmp(text, "STOPPING=1\n", 11), 0);
+    keeper_close(&keeper);
+}
+
+static void a_manager_that_does_not_read_is_not_waited_for_long(void **state)
+{
+    struct keeper keeper;
+    nigh_status status = NIGH_OK;
+    uint64_t start_us = support_now_us();
+    char text[256];
+    int fd;
+
+    (void)state;
+    assert_int_equal(keeper_open(&keeper, why, sizeof(why)), NIGH_OK);
+    for (int i = 0; i < 100000 && status == NIGH_OK; i++)
+        status = keeper_store(&keeper, "a", 0);
+    assert_int_equal(status, NIGH_BUSY);
+    assert_true(support_now_us() - start_us < 20 * 1000 * KEEPER_WAIT_MS);
+    /* From now on it is not waited for at all, until it reads again. */
+    start_us = support_now_us();
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(keeper_store(&keeper, "a", 0), NIGH_BUSY);
+    assert_true(support_now_us() - start_us < 20 * 1000 * KEEPER_WAIT_MS);
+    while (take_message(text, sizeof(text), &fd))
+        close(fd);
+    assert_int_equal(keeper_store(&keeper, "b", 0), NIGH_OK);
+    assert_true(take_message(text, sizeof(text), &fd));
+    assert_non_null(strstr(text, "FDNAME=b"));
+    close(fd);
+    keeper_close(&keeper);
+}
+
+static void a_socket_that_nobody_listens_on_is_said(void **state)
+{
+    static const char *const paths[] = {"/nonexistent/notify", "relative", "@nobody-here", "/"};
+    struct keeper keeper;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        setenv("NOTIFY_SOCKET", paths[i], 1);
+        assert_int_equal(keeper_open(&keeper, why, sizeof(why)), NIGH_INVALID);
+        assert_non_null(strstr(why, paths[i]));
+        keeper_close(&keeper);
+    }
+}
+
+/* In a child, because descriptors from 3 on are the test program's own. */
+static int take_over(void *argument)
+{
+    const char *names = argument;
+    struct keeper keeper;
+    char number[16];
+    int first, second, ok;
+
+    for (int fd = 3; fd < 6; fd++) {
+        int file = open("/dev/null", O_RDONLY);
+
+        if (file != fd && (dup2(file, fd) != fd || close(file) != 0))
+            return 10;
+    }
+    snprintf(number, sizeof(number), "%d", (int)getpid());
+    setenv("LISTEN_PID", number, 1);
+    setenv("LISTEN_FDS", "3", 1);
+    setenv("LISTEN_FDNAMES", names, 1);
+    clear_environment();
+    setenv("LISTEN_PID", number, 1);
+    setenv("LISTEN_FDS", "3", 1);
+    setenv("LISTEN_FDNAMES", names, 1);
+    if (keeper_open(&keeper, why, sizeof(why)) != NIGH_OK || keeper.count != 3)
+        return 11;
+    if (getenv("LISTEN_FDS") != NULL || (fcntl(3, F_GETFD) & FD_CLOEXEC) == 0)
+        return 12;
+    first = keeper_take(&keeper, "state");
+    second = keeper_take(&keeper, "state");
+    ok = first == 4 && second == -1 && keeper_take(&keeper, "other") == -1;
+    keeper_close(&keeper);
+    return ok && fcntl(3, F_GETFD) < 0 && fcntl(4, F_GETFD) >= 0 ? 0 : 13;
+}
+
+static void what_was_kept_is_taken_over_by_name(void **state)
+{
+    static char names[] = "extent-1:state:a-name-that-is-longer-than-any-of-ours-could-be";
+
+    (void)state;
+    assert_int_equal(support_join(support_fork(take_over, names), 5000), 0);
+}
+
+static void what_is_for_another_process_is_left_alone(void **state)
+{
+    struct keeper keeper;
+
+    (void)state;
+    setenv("LISTEN_PID", "1", 1);
+    setenv("LISTEN_FDS", "3", 1);
+    assert_int_equal(keeper_open(&keeper, why, sizeof(why)), NIGH_OK);
+    assert_int_equal(keeper.count, 0);
+    keeper_close(&keeper);
+    setenv("LISTEN_PID", "rubbish", 1);
+    setenv("LISTEN_FDS", "-5", 1);
+    assert_int_equal(keeper_open(&keeper, why, sizeof(why)), NIGH_OK);
+    assert_int_equal(keeper.count, 0);
+    keeper_close(&keeper);
+}
+
+/* ---- the state file ---- */
+
+static void fill_shape(struct state *state)
+{
+    state->shape = (struct state_shape){.memory_bytes = 64 << 20,
+                                        .extent_bytes = 2 << 20,
+                                        .max_objects = 1000,
+                                        .lanes = 2,
+                                        .entries_a_lane = 600,
+                                        .max_sessions = 8};
+}
+
+static void records_count_only_when_they_are_whole(void **state)
+{
+    struct pool_rules rules = {.name = "a", .owner_uid = 5, .mode = 0640, .strict = true}, read;
+    struct state_session session = {.session_id = 9, .pid = 77};
+    struct state *file;
+    int fd;
+
+    (void)state;
+    assert_int_equal(state_create(&fd, &file), NIGH_OK);
+    assert_false(state_get_pool(file, 0, &read));
+    state_put_pool(file, 0, &rules);
+    assert_true(state_get_pool(file, 0, &read));
+    assert_memory_equal(&read, &rules, sizeof(rules));
+    memset(file->pools[0].name, 'x', sizeof(file->pools[0].name));
+    assert_false(state_get_pool(file, 0, &read));
+    state_put_session(file, 3, &session);
+    assert_int_equal(file->sessions[3].valid, 1);
+    assert_int_equal(file->sessions[3].pid, 77);
+    state_drop_session(file, 3);
+    assert_int_equal(file->sessions[3].valid, 0);
+    state_unmap(file);
+    close(fd);
+}
+
+static void a_state_is_adopted_only_when_it_makes_sense(void **state)
+{
+    struct state *file, *again;
+    int fd;
+
+    (void)state;
+    assert_int_equal(state_create(&fd, &file), NIGH_OK);
+    fill_shape(file);
+    assert_int_equal(state_adopt(fd, &again, why, sizeof(why)), NIGH_PROTOCOL); /* not published */
+    state_publish(file);
+    assert_int_equal(state_adopt(fd, &again, why, sizeof(why)), NIGH_OK);
+    assert_int_equal(again->shape.lanes, 2);
+    state_unmap(again);
+    file->format = STATE_FORMAT + 1;
+    assert_int_equal(state_adopt(fd, &again, why, sizeof(why)), NIGH_VERSION);
+    assert_non_null(strstr(why, "format 2"));
+    file->format = STATE_FORMAT;
+    file->shape.lanes = 3;
+    assert_int_equal(state_adopt(fd, &again, why, sizeof(why)), NIGH_PROTOCOL);
+    assert_int_equal(state_adopt(0, &again, why, sizeof(why)), NIGH_PROTOCOL);
+    state_unmap(file);
+    close(fd);
+}
+
+#define MANAGED(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        MANAGED(without_a_manager_nothing_is_said),
+        MANAGED(a_descriptor_is_stored_by_name),
+        MANAGED(the_rest_of_the_words),
+        MANAGED(a_manager_that_does_not_read_is_not_waited_for_long),
+        MANAGED(a_socket_that_nobody_listens_on_is_said),
+        MANAGED(what_was_kept_is_taken_over_by_name),
+        MANAGED(what_is_for_another_process_is_left_alone),
+        MANAGED(records_count_only_when_they_are_whole),
+        MANAGED(a_state_is_adopted_only_when_it_makes_sense),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

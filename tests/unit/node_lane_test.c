@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A lane's turn, its rings, its wakes and its driver, over a store that only echoes: what is taken,
+ * when, and that nothing a client writes into its memory hurts anyone else.
+ */
+#include "support/support.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/futex.h"
+#include "node/lane.h"
+#include "node_echo_store.h"
+
+/* ---- a lane and its sessions ---------------------------------------------- */
+
+#define SESSIONS 4
+
+static struct session_node_page page;
+static struct lane *lane;
+static struct store *store;
+static struct lane_seat seats[SESSIONS];
+static int doorbells[SESSIONS][1];
+static int client_sockets[SESSIONS];
+static uint32_t expelled[SESSIONS];
+static uint64_t now_us = 1000;
+
+static void on_mail(void *context, const struct mailbox_message *message)
+{
+    (void)context;
+    assert_int_equal(message->kind, LANE_EXPEL);
+    expelled[message->number]++;
+    lane_session_close(lane, message->number);
+}
+
+static void on_ready(void *context, uint64_t data, uint32_t events)
+{
+    (void)context;
+    (void)data;
+    (void)events;
+}
+
+static uint64_t on_tick(void *context, uint64_t now)
+{
+    (void)context;
+    (void)now;
+    return UINT64_MAX;
+}
+
+static const struct lane_front front = {.ready = on_ready, .mail = on_mail, .tick = on_tick};
+
+static struct session_lane *ring(uint32_t slot)
+{
+    return session_lane_of(seats[slot].memory, 0);
+}
+
+static int set_up(void **state)
+{
+    struct lane_config config = {.lanes = 1,
+                                 .max_sessions = SESSIONS,
+                                 .page = &page,
+
+                                 .front = &front};
+
+    (void)state;
+    memset(&page, 0, sizeof(page));
+    memset(expelled, 0, sizeof(expelled));
+    assert_int_equal(lane_create(&config, &lane), NIGH_OK);
+    store = lane_store(lane);
+    store->pools = 1;
+    for (uint32_t i = 0; i < SESSIONS; i++) {
+        int pair[2];
+
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
+        client_sockets[i] = pair[1];
+        doorbells[i][0] = eventfd(0, EFD_NONBLOCK);
+        memset(&seats[i], 0, sizeof(seats[i]));
+        seats[i].slot = i;
+        seats[i].session_id = i + 1;
+        seats[i].socket_fd = pair[0];
+        seats[i].doorbell_fds = doorbells[i];
+        seats[i].memory = mmap(NULL, session_memory_bytes(1), PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        assert_int_equal(lane_session_open(lane, &seats[i]), NIGH_OK);
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    lane_stop(lane);
+    lane_destroy(lane);
+    for (uint32_t i = 0; i < SESSIONS; i++) {
+        munmap(seats[i].memory, session_memory_bytes(1));
+        close(seats[i].socket_fd);
+        close(client_sockets[i]);
+        close(doorbells[i][0]);
+    }
+    return 0;
+}
+
+static void submit(uint32_t slot, uint32_t n)
+{
+    struct session_lane *shared = ring(slot);
+    uint32_t tail = atomic_load(&shared->sq_tail.value);
+
+    for (uint32_t i = 0; i < n; i++, tail++) {
+        struct session_sqe sqe = {.op = SESSION_OP_NOP, .cookie = tail, .argument = tail * 3u};
+
+        shared->sq[tail % LIMIT_RING_ENTRIES] = sqe;
+    }
+    atomic_store(&shared->sq_tail.value, tail);
+    atomic_store(session_ready(shared, slot), 1);
+}
+
+static uint32_t completed(uint32_t slot)
+{
+    return atomic_load(&ring(slot)->cq_tail.value);
+}
+
+static bool turn(void)
+{
+    return lane_turn(lane, ++now_us);
+}
+
+/* ---- tests ---------------------------------------------------------------- */
+
+static void a_submission_comes_back(void **state)
+{
+    (void)state;
+    assert_false(turn() && turn()); /* nothing to do */
+    submit(1, 1);
+    assert_true(turn());
+    assert_int_equal(completed(1), 1);
+    assert_int_equal(ring(1)->cq[0].cookie, 0);
+    assert_int_equal(atomic_load(session_ready(ring(1), 1)), 0);
+    assert_int_equal(atomic_load(&ring(1)->sq_head.value), 1);
+    assert_int_equal(completed(0), 0);
+}
+
+static void without_the_ready_word_nothing_is_taken(void **state)
+{
+    (void)state;
+    submit(0, 1);
+    atomic_store(session_ready(ring(0), 0), 0);
+    turn();
+    assert_int_equal(completed(0), 0);
+}
+
+static void one_session_gets_a_share_of_a_turn(void **state)
+{
+    (void)state;
+    submit(0, LIMIT_TURN_SUBMISSIONS + 10);
+    submit(1, 1);
+    turn();
+    assert_int_equal(completed(0), LIMIT_TURN_SUBMISSIONS);
+    assert_int_equal(completed(1), 1);
+    turn(); /* the lane remembers by itself */
+    assert_int_equal(completed(0), LIMIT_TURN_SUBMISSIONS + 10);
+}
+
+static void a_completion_always_has_room(void **state)
+{
+    (void)state;
+    submit(0, LIMIT_RING_ENTRIES);
+    while (turn())
+        ;
+    assert_int_equal(completed(0), LIMIT_RING_ENTRIES);
+    submit(0, 5); /* nothing was read: nothing more may be taken */
+    while (turn())
+        ;
+    assert_int_equal(completed(0), LIMIT_RING_ENTRIES);
+    assert_int_equal(store->submitted[0], LIMIT_RING_ENTRIES);
+    atomic_store(&ring(0)->cq_head.value, 2);
+    atomic_store(session_ready(ring(0), 0), 1);
+    while (turn())
+        ;
+    assert_int_equal(completed(0), LIMIT_RING_ENTRIES + 2);
+}
+
+static void what_is_under_way_counts_as_taken_room(void **state)
+{
+    (void)state;
+    store->hold = true;
+    submit(0, LIMIT_RING_ENTRIES);
+    while (turn())
+        ;
+    assert_int_equal(store->submitted[0], LIMIT_RING_ENTRIES);
+    submit(0, 1);
+    while (turn())
+        ;
+    assert_int_equal(store->submitted[0], LIMIT_RING_ENTRIES);
+}
+
+static void forged_indices_cost_only_the_forger(void **state)
+{
+    (void)state;
+    submit(1, 1);
+    atomic_store(&ring(0)->sq_tail.value, LIMIT_RING_ENTRIES + 1);
+    atomic_store(session_ready(ring(0), 0), 1);
+    turn();
+    assert_int_equal(expelled[0], 1);
+    assert_int_equal(completed(1), 1);
+
+    atomic_store(&ring(1)->cq_head.value, 2); /* ahead of the tail */
+    submit(1, 1);
+    turn();
+    assert_int_equal(expelled[1], 1);
+
+    submit(2, 1);
+    turn();
+    atomic_store(&ring(2)->cq_head.value, (uint32_t)-LIMIT_RING_ENTRIES); /* behind by too much */
+    submit(2, 1);
+    turn();
+    assert_int_equal(expelled[2], 1);
+    submit(3, 1);
+    turn();
+    assert_int_equal(completed(3), 1);
+    assert_int_equal(expelled[3], 0);
+}
+
+static void a_head_moved_back_is_forged_too(void **state)
+{
+    (void)state;
+    store->hold = true;
+    submit(0, 200);
+    while (turn())
+        ;
+    store->hold = false;
+    submit(0, 1);
+    turn();
+    assert_int_equal(completed(0), 1);
+    /* Unread completions and submissions under way together cannot exceed the ring. */
+    atomic_store(&ring(0)->cq_head.value, (uint32_t)-100);
+    submit(0, 1);
+    turn();
+    assert_int_equal(expelled[0], 1);
+}
+
+static void the_lane_does_not_read_its_own_words_back(void **state)
+{
+    (void)state;
+    submit(0, 3);
+    turn();
+    atomic_store(&ring(0)->cq_tail.value, 77);
+    atomic_store(&ring(0)->sq_head.value, 99);
+    submit(0, 1);
+    turn();
+    assert_int_equal(completed(0), 4);
+    assert_int_equal(atomic_load(&ring(0)->sq_head.value), 4);
+}
+
+static void statistics_are_the_lanes_and_the_stores(void **state)
+{
+    nigh_node_stats stats;
+
+    (void)state;
+    submit(0, 1);
+    ring(0)->sq[0].op = SESSION_OP_STATS;
+    turn();
+    memcpy(&stats, ring(0)->reply, sizeof(stats));
+    assert_int_equal(ring(0)->cq[0].data_size, sizeof(stats));
+    assert_int_equal(stats.objects, 12345);
+    assert_true(stats.turns > 0);
+    assert_int_equal(store->submitted[0], 0);
+}
+
+static void a_quota_may_only_be_lowered_below_the_nodes(void **state)
+{
+    const struct {
+        uint64_t most, asked, told;
+    } cases[] = {{0, 0, 0}, {0, 900, 900}, {500, 0, 500}, {500, 900, 500}, {500, 400, 400}};
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        seats[0].quota_max_bytes = cases[i].most;
+        submit(0, 1);
+        ring(0)->sq[i].op = SESSION_OP_QUOTA;
+        ring(0)->sq[i].argument = cases[i].asked;
+        turn();
+        assert_int_equal(store->last.argument, cases[i].told);
+    }
+}
+
+static void send_events(uint32_t slot, uint32_t n)
+{
+    struct session_event event = {.kind_meta = NIGH_EVENT_SEALED};
+
+    for (uint32_t i = 0; i < n; i++) {
+        event.data_size = i;
+        store->config.shell.event(store->config.shell.context, slot, &event);
+    }
+}
+
+static void lost_events_are_counted_and_said(void **state)
+{
+    struct session_lane *shared = ring(0);
+    const struct session_event *said = &shared->events[0];
+
+    (void)state;
+    send_events(0, LIMIT_EVENT_ENTRIES + 7);
+    assert_int_equal(atomic_load(&shared->event_tail.value), LIMIT_EVENT_ENTRIES);
+    assert_int_equal(atomic_load(&shared->events_lost.value), 7);
+    /* One place is not enough for the OVERFLOW and the event behind it. */
+    atomic_store(&shared->event_head.value, 1);
+    send_events(0, 1);
+    assert_int_equal(atomic_load(&shared->event_tail.value), LIMIT_EVENT_ENTRIES);
+    atomic_store(&shared->event_head.value, 2);
+    send_events(0, 1);
+    assert_int_equal(atomic_load(&shared->event_tail.value), LIMIT_EVENT_ENTRIES + 2);
+    assert_int_equal(said->kind_meta & 0xff, NIGH_EVENT_OVERFLOW);
+    assert_int_equal(said->data_size, 8);
+    assert_int_equal(shared->events[1].kind_meta & 0xff, NIGH_EVENT_SEALED);
+}
+
+static void an_overflow_is_said_even_if_nothing_more_happens(void **state)
+{
+    struct session_lane *shared = ring(0);
+
+    (void)state;
+    send_events(0, LIMIT_EVENT_ENTRIES + 7);
+    atomic_store(&shared->event_head.value, LIMIT_EVENT_ENTRIES);
+    now_us += 1000000;
+    turn();
+    assert_int_equal(atomic_load(&shared->event_tail.value), LIMIT_EVENT_ENTRIES + 1);
+    assert_int_equal(shared->events[0].kind_meta & 0xff, NIGH_EVENT_OVERFLOW);
+    assert_int_equal(shared->events[0].data_size, 7);
+}
+
+static void a_forged_event_head_expels(void **state)
+{
+    (void)state;
+    atomic_store(&ring(0)->event_head.value, 5);
+    send_events(0, 1);
+    turn();
+    assert_int_equal(expelled[0], 1);
+}
+
+static void pokes_come_when_asked_for_and_once(void **state)
+{
+    struct session_front *shared = session_front_of(seats[0].memory);
+    struct session_message_header poke;
+
+    (void)state;
+    submit(0, 1);
+    turn();
+    assert_int_equal(recv(client_sockets[0], &poke, sizeof(poke), MSG_DONTWAIT), -1);
+    atomic_store(&shared->poke_wanted, 1);
+    submit(0, 2);
+    turn();
+    assert_int_equal(recv(client_sockets[0], &poke, sizeof(poke), MSG_DONTWAIT), sizeof(poke));
+    assert_int_equal(poke.kind, SESSION_POKE);
+    assert_int_equal(atomic_load(&shared->poke_wanted), 0);
+    submit(0, 1);
+    turn();
+    assert_int_equal(recv(client_sockets[0], &poke, sizeof(poke), MSG_DONTWAIT), -1);
+}
+
+static void a_client_that_never_reads_its_socket_holds_nobody_up(void **state)
+{
+    struct session_front *shared = session_front_of(seats[0].memory);
+
+    (void)state;
+    for (uint32_t i = 0; i < 5000; i++) {
+        atomic_store(&shared->poke_wanted, 1);
+        atomic_store(&ring(0)->cq_head.value, completed(0));
+        submit(0, 1);
+        turn();
+    }
+    assert_int_equal(completed(0), 5000);
+}
+
+static void a_sleeper_is_woken(void **state)
+{
+    struct session_front *shared = session_front_of(seats[0].memory);
+
+    (void)state;
+    atomic_store(&shared->waiting, 1);
+    submit(0, 1);
+    turn();
+    assert_int_equal(atomic_load(&shared->wake), 1);
+    atomic_store(&shared->waiting, 0);
+    submit(0, 1);
+    turn();
+    assert_int_equal(atomic_load(&shared->wake), 1);
+}
+
+static void closed_sessions_leave_the_sweep(void **state)
+{
+    (void)state;
+    lane_session_close(lane, 1);
+    lane_session_close(lane, 1);
+    submit(1, 1);
+    submit(3, 1);
+    turn();
+    assert_int_equal(completed(1), 0);
+    assert_int_equal(completed(3), 1);
+    assert_int_equal(lane_session_open(lane, &seats[1]), NIGH_OK);
+    submit(1, 1);
+    turn();
+    assert_int_equal(completed(1), 1);
+}
+
+static void ring_doorbell(uint32_t slot)
+{
+    uint64_t one = 1;
+
+    if (atomic_load(&page.lane[0].asleep) != 0)
+        assert_int_equal(write(doorbells[slot][0], &one, sizeof(one)), sizeof(one));
+}
+
+static void a_sleeping_lane_is_woken_by_a_doorbell(void **state)
+{
+    (void)state;
+    assert_int_equal(lane_start(lane), NIGH_OK);
+    for (uint32_t i = 1; i <= 50; i++) {
+        assert_true(SUPPORT_WAIT(atomic_load(&page.lane[0].asleep) == 1, 5000));
+        submit(0, 1);
+        atomic_thread_fence(memory_order_seq_cst);
+        ring_doorbell(0);
+        assert_true(SUPPORT_WAIT(completed(0) == i, 5000));
+        atomic_store(&ring(0)->cq_head.value, i);
+    }
+    assert_true(atomic_load(&lane_counters(lane)->sleeps) > 0);
+}
+
+static void a_full_doorbell_rings_no_one_and_blocks_no_one(void **state)
+{
+    uint64_t most = UINT64_MAX - 1;
+
+    (void)state;
+    assert_int_equal(lane_start(lane), NIGH_OK);
+    assert_int_equal(write(doorbells[1][0], &most, sizeof(most)), sizeof(most));
+    assert_true(SUPPORT_WAIT(atomic_load(&page.lane[0].asleep) == 1, 5000));
+    submit(0, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    ring_doorbell(0);
+    assert_true(SUPPORT_WAIT(completed(0) == 1, 5000));
+}
+
+static void a_thread_that_waits_drives_the_lane(void **state)
+{
+    uint64_t sleeps;
+
+    (void)state;
+    assert_int_equal(lane_start(lane), NIGH_OK);
+    assert_true(SUPPORT_WAIT(atomic_load(&page.lane[0].asleep) == 1, 5000));
+    sleeps = atomic_load(&lane_counters(lane)->sleeps);
+    for (uint32_t i = 1; i <= 100; i++) {
+        submit(0, 1);
+        assert_true(SUPPORT_WAIT(lane_drive(lane), 5000));
+        assert_int_equal(completed(0), i);
+        atomic_store(&ring(0)->cq_head.value, i);
+    }
+    /* Nobody woke the lane's own thread for it. */
+    assert_int_equal(atomic_load(&lane_counters(lane)->sleeps), sleeps);
+}
+
+static void a_driver_leaves_what_it_does_not_finish_to_the_thread(void **state)
+{
+    (void)state;
+    assert_int_equal(lane_start(lane), NIGH_OK);
+    assert_true(SUPPORT_WAIT(atomic_load(&page.lane[0].asleep) == 1, 5000));
+    submit(0, LIMIT_TURN_SUBMISSIONS * 3);
+    assert_true(SUPPORT_WAIT(lane_drive(lane), 5000));
+    assert_true(SUPPORT_WAIT(completed(0) == LIMIT_TURN_SUBMISSIONS * 3, 5000));
+}
+
+static void a_driver_hands_nearer_deadlines_to_the_thread(void **state)
+{
+    uint64_t ticks;
+
+    (void)state;
+    assert_int_equal(lane_start(lane), NIGH_OK);
+    assert_true(SUPPORT_WAIT(atomic_load(&page.lane[0].asleep) == 1, 5000));
+    store->due_us = clock_now_us(&clock_monotonic) + 20000;
+    submit(0, 1);
+    assert_true(SUPPORT_WAIT(lane_drive(lane), 5000));
+    ticks = atomic_load(&store->ticks);
+    assert_true(SUPPORT_WAIT(atomic_load(&store->ticks) > ticks + 1, 5000));
+}
+
+#define DRIVERS 3
+#define DRIVES  20000
+
+static void *drive_often(void *argument)
+{
+    uint64_t *ran = argument;
+
+    for (uint32_t i = 0; i < DRIVES; i++)
+        *ran += lane_drive(lane);
+    return NULL;
+}
+
+static void one_thread_drives_at_a_time(void **state)
+{
+    pthread_t threads[DRIVERS];
+    uint64_t ran[DRIVERS] = {0};
+
+    (void)state;
+    assert_int_equal(lane_start(lane), NIGH_OK);
+    for (uint32_t i = 0; i < DRIVERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, drive_often, &ran[i]), 0);
+    for (uint32_t i = 1; i <= 2000; i++) {
+        submit(0, 1);
+        atomic_thread_fence(memory_order_seq_cst);
+        ring_doorbell(0);
+        assert_true(SUPPORT_WAIT(completed(0) == i, 5000));
+        atomic_store(&ring(0)->cq_head.value, i);
+    }
+    for (uint32_t i = 0; i < DRIVERS; i++)
+        pthread_join(threads[i], NULL);
+    lane_stop(lane);
+    assert_int_equal(store->submitted[0], 2000);
+}
+
+#define LANE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LANE_TEST(a_submission_comes_back),
+        LANE_TEST(without_the_ready_word_nothing_is_taken),
+        LANE_TEST(one_session_gets_a_share_of_a_turn),
+        LANE_TEST(a_completion_always_has_room),
+        LANE_TEST(what_is_under_way_counts_as_taken_room),
+        LANE_TEST(forged_indices_cost_only_the_forger),
+        LANE_TEST(a_head_moved_back_is_forged_too),
+        LANE_TEST(the_lane_does_not_read_its_own_words_back),
+        LANE_TEST(statistics_are_the_lanes_and_the_stores),
+        LANE_TEST(a_quota_may_only_be_lowered_below_the_nodes),
+        LANE_TEST(lost_events_are_counted_and_said),
+        LANE_TEST(an_overflow_is_said_even_if_nothing_more_happens),
+        LANE_TEST(a_forged_event_head_expels),
+        LANE_TEST(pokes_come_when_asked_for_and_once),
+        LANE_TEST(a_client_that_never_reads_its_socket_holds_nobody_up),
+        LANE_TEST(a_sleeper_is_woken),
+        LANE_TEST(closed_sessions_leave_the_sweep),
+        LANE_TEST(a_sleeping_lane_is_woken_by_a_doorbell),
+        LANE_TEST(a_full_doorbell_rings_no_one_and_blocks_no_one),
+        LANE_TEST(a_thread_that_waits_drives_the_lane),
+        LANE_TEST(a_driver_leaves_what_it_does_not_finish_to_the_thread),
+        LANE_TEST(a_driver_hands_nearer_deadlines_to_the_thread),
+        LANE_TEST(one_thread_drives_at_a_time),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,109 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2016 # backquotes are text here
+# The checks in tools/ find what they are for, and nothing else: each on a small tree made here. TAP.
+set -u
+
+tools=$(realpath "$(dirname "$0")/../../tools")
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+number=0
+failures=0
+
+# expect STATUS TEXT NAME COMMAND...: the command exits with STATUS and prints TEXT ("" for anything).
+expect() {
+    local status=$1 text=$2 name=$3 output got=0
+    shift 3
+    number=$((number + 1))
+    output=$("$@" 2>&1) || got=$?
+    if [ "$got" = "$status" ] && { [ -z "$text" ] || [[ $output == *"$text"* ]]; }; then
+        echo "ok $number - $name"
+    else
+        echo "not ok $number - $name"
+        echo "# status $got, wanted $status; output: ${output//$'\n'/ / }"
+        failures=$((failures + 1))
+    fi
+}
+
+plant() {
+    mkdir -p "$(dirname "$tree/$1")"
+    printf '%b' "$2" >"$tree/$1"
+}
+
+mkdir -p "$tree/tools" "$tree/tests/mutants"
+cp "$tools"/* "$tree/tools/"
+git -C "$tree" init -q
+plant .clang-format 'BasedOnStyle: LLVM\n'
+plant src/base/a.h '/* A. */\n#include "nigh/status.h"\n'
+plant src/memory/a.h '/* A. */\n#include "base/a.h"\n#include <stdint.h>\n'
+plant src/object/a.h '/* A. */\n#include "memory/a.h"\n'
+plant src/region/a.h '/* A. */\n#include "memory/a.h"\n'
+plant include/nigh/status.h '/* Status. */\n'
+
+expect 0 "" "layers: downward includes pass" "$tree/tools/check-layers"
+plant src/base/b.c '/* B. */\n#include "memory/a.h"\n'
+expect 1 "src/base/b.c:2: memory/a.h: base may not include memory" "layers: upward" "$tree/tools/check-layers"
+plant src/base/b.c '/* B. */\n#  include <memory/a.h>\n'
+expect 1 "may not include" "layers: upward in angle brackets" "$tree/tools/check-layers"
+plant src/base/b.c '/* B. */\n#include "a.h"\n'
+expect 1 "without its folder" "layers: no folder" "$tree/tools/check-layers"
+rm "$tree/src/base/b.c"
+plant src/object/b.c '/* B. */\n#include "region/a.h"\n'
+expect 1 "object may not include region" "layers: sideways" "$tree/tools/check-layers"
+rm "$tree/src/object/b.c"
+plant src/cli/b.c '/* B. */\n#include "object/a.h"\n'
+expect 1 "cli may not include object" "layers: the command line" "$tree/tools/check-layers"
+rm "$tree/src/cli/b.c"
+plant include/nigh/b.h '/* B. */\n#include "base/a.h"\n'
+expect 1 "only public headers" "layers: a public header" "$tree/tools/check-layers"
+rm "$tree/include/nigh/b.h"
+
+expect 0 "" "words: a clean tree passes" "$tree/tools/check-words"
+# Written in two halves, or this file would be found too.
+plant src/base/b.c "/* B. */\n/* TO""DO */\n"
+expect 1 "src/base/b.c:2" "words: unfinished" "$tree/tools/check-words"
+plant src/base/b.c 'int b;\n'
+expect 1 "does not begin" "words: no comment at the head" "$tree/tools/check-words"
+rm "$tree/src/base/b.c"
+plant tests/unit/b.c '/* B. */\nvoid f(void) { usleep(1); }\n'
+expect 1 "tests/unit/b.c:2" "words: a test that sleeps" "$tree/tools/check-words"
+rm "$tree/tests/unit/b.c"
+plant docs/b.md 'text \n'
+expect 1 "docs/b.md:1" "words: trailing blanks" "$tree/tools/check-words"
+
+plant docs/b.md 'see [a](c.md) and `src/base/a.h`\n'
+expect 1 "docs/b.md:1: c.md is not there" "links: a page that is missing" "$tree/tools/check-links"
+plant docs/b.md 'see `src/base/gone.h`\n'
+expect 1 "src/base/gone.h" "links: a file that is missing" "$tree/tools/check-links"
+plant docs/b.md 'see [a](b.md#x), [b](https://a.b/) and `src/base/a.h`\n'
+expect 0 "" "links: what is there passes" "$tree/tools/check-links"
+
+plant tests/unit/c_test.c '/* C. */\n    cmocka_unit_test(test_c),\n    MY_TEST(defect_07_c),\nvoid test_not_run(void)\n'
+plant tests/unit/d_test.py '"""D."""\ndef test_d():\n'
+plant docs/b.md '`test_c` `test_d`\n'
+expect 1 "tests: defect_07_c stands in no page" "tests: a defect that no page tells" "$tree/tools/check-tests"
+plant docs/b.md '`test_c` `test_d` `defect_07_c`\n'
+expect 0 "" "tests: what is run passes" "$tree/tools/check-tests"
+plant docs/b.md '`defect_07_c`\n`test_not_run`\n'
+expect 1 "docs/b.md:2: no test test_not_run is run" "tests: one that is not run" "$tree/tools/check-tests"
+
+plant a.json '{"name":"a","result":"OK","stdout":"1..2\\nok 1 - x\\nok 2 - y # SKIP no\\n"}\n'
+plant b.json '{"name":"b","result":"FAIL","stdout":""}\n'
+plant c.txt 'noise\n3 passed, 0 failed\nmore\n'
+expect 0 "4 passed, 0 failed, 1 skipped" "totals: sums" "$tree/tools/totals" "$tree/a.json" "$tree/c.txt"
+expect 1 "failed: b" "totals: names what failed" "$tree/tools/totals" "$tree/b.json"
+expect 1 "0 passed, 1 failed" "totals: a missing file fails" "$tree/tools/totals" "$tree/none.json"
+plant d.txt 'no totals here\n'
+expect 1 "has no totals" "totals: a file without totals fails" "$tree/tools/totals" "$tree/d.txt"
+
+plant tools/ci-budget.ini '; c\n[a]\nci_minutes = 2\n[b]\nci_minutes = 3\nsoak_minutes = 9\n'
+expect 0 "a 2
+b 3" "budget: all suites" "$tree/tools/budget" ci_minutes
+expect 0 "9" "budget: one suite" "$tree/tools/budget" soak_minutes b
+expect 1 "" "budget: none" "$tree/tools/budget" soak_minutes a
+
+expect 2 "no group named" "setup: an unknown group" "$tree/tools/setup" nonsense
+expect 0 "1..0" "mutants: none" "$tree/tools/test-mutants" "$tree"
+
+echo "1..$number"
+exit "$((failures > 0))"
