@@ -43,7 +43,8 @@ extern "C" {
     X(NIGH_BUSY, -22, "something else holds the resource; try again")                              \
     X(NIGH_CLOSED, -23, "the client is closed")                                                    \
     X(NIGH_PENDING, -24, "the operation has not ended yet")                                        \
-    X(NIGH_UNSUPPORTED, -25, "this node or client does not offer the call")
+    X(NIGH_UNSUPPORTED, -25, "this node or client does not offer the call")                        \
+    X(NIGH_PEER_LOST, -26, "the other node died or cannot be reached")
 
 typedef enum nigh_status {
 #define NIGH_STATUS_ENUM(symbol, value, sentence) symbol = value,
@@ -53,7 +54,7 @@ typedef enum nigh_status {
 
 /* The lowest code of the table: a received code outside [NIGH_STATUS_LOWEST, 0] is a broken peer.
  */
-#define NIGH_STATUS_LOWEST (-25)
+#define NIGH_STATUS_LOWEST (-26)
 
 /* "NIGH_NOT_FOUND", or "NIGH_UNKNOWN" for a value outside the table. Static storage; any thread. */
 NIGH_API const char *nigh_status_name(nigh_status status);

@@ -104,6 +104,24 @@
 /* Spill */
 #define LIMIT_SPILL_QUEUE 1024 /* reads and writes queued to one lane's disk thread */
 
+/* Fabric */
+#define LIMIT_FABRIC_ENDPOINTS    8192 /* endpoints of one lane */
+#define LIMIT_FABRIC_MEMORIES     8192 /* registrations of one lane */
+#define LIMIT_FABRIC_DEPTH        4096 /* outstanding posts, and receives, of one endpoint */
+#define LIMIT_FABRIC_SLICES       8
+#define LIMIT_FABRIC_INLINE       512 /* bytes of an inline post */
+#define LIMIT_FABRIC_READS        16  /* READs and atomics of one endpoint that act at once */
+#define LIMIT_FABRIC_HANDSHAKE_US 5000000
+#define LIMIT_FABRIC_HALF_OPEN    256 /* connections to a lane that are not accepted yet */
+#define LIMIT_FABRIC_TURN_BYTES   (UINT64_C(1) << 20) /* payload of one endpoint in one poll */
+#define LIMIT_FABRIC_MESSAGE      (UINT64_C(1) << 30) /* bytes of one post */
+
+/* Calls between nodes: bounds of one channel */
+#define LIMIT_RPC_REQUESTS 1024
+#define LIMIT_RPC_CALLS    4096
+#define LIMIT_RPC_QUEUE    4096
+#define LIMIT_RPC_PAYLOAD  65536
+
 /* Configuration */
 #define LIMIT_CONFIG_BYTES 65536 /* size of a configuration file */
 #define LIMIT_CONFIG_POOLS 32    /* pools a configuration file may declare */

@@ -29,7 +29,7 @@ enum cli_exit {
 
 /* Options that every verb takes. */
 struct cli {
-    const char *verb;
+    const char *verb; /* "" before it is known */
     const char *socket_path;
     const char *pool;
     bool json;
@@ -76,6 +76,9 @@ int cli_common_option(struct cli *cli, int option, int *exit_code);
 /* Opens cli->client (flags: NIGH_OPEN_*), or says why not and returns an exit code. */
 int cli_open(struct cli *cli, uint32_t flags);
 
+/* The verb that `word` was meant to be, or NULL. */
+const char *cli_nearest_verb(const char *word);
+
 /* One line "nigh VERB: ..." on standard error, whatever the names in it are made of. */
 void cli_error(const struct cli *cli, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -83,6 +86,9 @@ void cli_error(const struct cli *cli, const char *format, ...)
 /* Says that `what` failed with `status` (with the client's detail where it has one) and returns the
  * exit code for it. */
 int cli_failed(struct cli *cli, nigh_status status, const char *what);
+
+/* The same for what failed with the object `name`: one that is not there is said so. */
+int cli_failed_object(struct cli *cli, nigh_status status, const char *name);
 
 /* Usage error: says it and points to --help, in one line; returns CLI_USAGE. */
 int cli_usage(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));

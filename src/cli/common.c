@@ -49,6 +49,7 @@ int cli_next_option(const struct cli *cli, int argc, char **argv, const char *sh
     opterr = 0;
     option = getopt_long(argc, argv, short_options, options, NULL);
     if (option == '?' || option == ':') {
+        const char *where = cli->verb[0] == '\0' ? " before the verb" : "";
         const char *last = argv[optind - 1];
         const char letter[] = {'-', (char)optopt, '\0'};
 
@@ -57,7 +58,7 @@ int cli_next_option(const struct cli *cli, int argc, char **argv, const char *sh
             last = letter;
         }
         (void)(option == ':' ? cli_usage(cli, "a value is missing after %s", last)
-                             : cli_usage(cli, "there is no option %s", last));
+                             : cli_usage(cli, "there is no option %s%s", last, where));
         return '?';
     }
     return option;
@@ -90,13 +91,14 @@ int cli_common_option(struct cli *cli, int option, int *exit_code)
 /* Names come from anywhere: what would move a cursor, or end the line, is written out. */
 static void print_error(const struct cli *cli, bool usage, const char *format, va_list arguments)
 {
+    const char *space = cli->verb[0] == '\0' ? "" : " ";
     char text[ERROR_BYTES], shown[ERROR_BYTES];
 
     vsnprintf(text, sizeof text, format, arguments);
     bytes_printable(text, strlen(text), shown, sizeof shown);
-    fprintf(stderr, "nigh %s: %s", cli->verb, shown);
+    fprintf(stderr, "nigh%s%s: %s", space, cli->verb, shown);
     if (usage) {
-        fprintf(stderr, "; try 'nigh %s --help'", cli->verb);
+        fprintf(stderr, "; try 'nigh%s%s --help'", space, cli->verb);
     }
     fputc('\n', stderr);
 }
@@ -150,6 +152,18 @@ int cli_failed(struct cli *cli, nigh_status status, const char *what)
     }
     cli_error(cli, "%s: %s", what, detail[0] != 0 ? detail : nigh_status_string(status));
     return exit_code_of(status);
+}
+
+int cli_failed_object(struct cli *cli, nigh_status status, const char *name)
+{
+    bool named = cli->pool != NULL && cli->pool[0] != '\0';
+
+    if (status != NIGH_NOT_FOUND) {
+        return cli_failed(cli, status, name);
+    }
+    cli_error(cli, "%s: no such object in %s%s", name, named ? "pool " : "your pool",
+              named ? cli->pool : "");
+    return CLI_NOT_FOUND;
 }
 
 int cli_open(struct cli *cli, uint32_t flags)

@@ -163,7 +163,7 @@ static int get_object(struct cli *cli, const char *name, const char *output, boo
         status = NIGH_NOT_FOUND;
     }
     if (status != NIGH_OK) {
-        return cli_failed(cli, status, name);
+        return cli_failed_object(cli, status, name);
     }
     if (output == NULL) {
         exit_code = write_standard_output(cli, meta ? view.meta : view.data,

@@ -46,11 +46,22 @@ static void print_verbs(FILE *file)
     for (const struct cli_verb *verb = cli_verbs; verb->name != NULL; verb++) {
         fprintf(file, "  %-7s %-18s %s\n", verb->name, verb->arguments, verb->summary);
     }
-    fputs("\nEvery verb takes --socket PATH, --pool POOL, --json, --timeout TIME, --help. Exit "
-          "codes: 0 done, 1 failed,\n"
-          "2 wrong usage, 3 not found, 4 no node, 5 denied, 6 full, 7 timeout, 8 corrupt, 9 "
-          "exists. See nigh(1).\n",
+    fputs("\nEvery verb takes --socket PATH, --pool POOL, --json, --timeout TIME, --help, before "
+          "it or "
+          "after it.\n"
+          "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 no node, 5 denied, 6 full, "
+          "7 timeout,\n"
+          "8 corrupt, 9 exists. See nigh(1).\n",
           file);
+}
+
+static int no_such_verb(const struct cli *cli, const char *word)
+{
+    const char *nearest = cli_nearest_verb(word);
+
+    return nearest == NULL
+               ? cli_usage(cli, "there is no verb '%s'", word)
+               : cli_usage(cli, "there is no verb '%s' (did you mean '%s'?)", word, nearest);
 }
 
 int cli_help(struct cli *cli, int argc, char **argv)
@@ -68,7 +79,7 @@ int cli_help(struct cli *cli, int argc, char **argv)
             return exit_code;
         }
     }
-    return cli_usage(cli, "no verb '%s'", argv[1]);
+    return no_such_verb(cli, argv[1]);
 }
 
 /* Standard output may be a full disk or a closed pipe: a result that was not written is a failure.
@@ -97,9 +108,55 @@ static bool fill_standard_descriptors(void)
     return true;
 }
 
+/*
+ * Takes the options that stand before the verb; optind is then where the verb is. Returns CLI_OK,
+ * or -1 when main is to return *exit_code.
+ */
+static int take_leading_options(struct cli *cli, int argc, char **argv, int *exit_code)
+{
+    static const struct option options[] = {
+        {"version", no_argument, NULL, 'V'}, CLI_COMMON_OPTIONS, {0}};
+    int option;
+
+    /* "+": the first word that is no option is the verb. */
+    while ((option = cli_next_option(cli, argc, argv, "+:" CLI_COMMON_SHORT, options)) != -1) {
+        if (option == 'V') {
+            puts("nigh " NIGH_VERSION_STRING);
+            *exit_code = CLI_OK;
+            return -1;
+        }
+        if (option == 'h') {
+            print_verbs(stdout);
+            *exit_code = CLI_OK;
+            return -1;
+        }
+        if (cli_common_option(cli, option, exit_code) != CLI_OK) {
+            return -1;
+        }
+    }
+    return CLI_OK;
+}
+
+static int run_verb(struct cli *cli, int argc, char **argv)
+{
+    for (const struct cli_verb *verb = cli_verbs; verb->name != NULL; verb++) {
+        if (strcmp(verb->name, argv[0]) == 0) {
+            int exit_code;
+
+            cli->verb = verb->name;
+            optind = 0; /* getopt begins anew, with other options */
+            exit_code = verb->run(cli, argc, argv);
+            nigh_client_close(cli->client);
+            return exit_code;
+        }
+    }
+    return no_such_verb(cli, argv[0]);
+}
+
 int main(int argc, char **argv)
 {
-    struct cli cli = {.verb = "help", .timeout_us = 0};
+    struct cli cli = {.verb = ""};
+    int exit_code;
 
     if (!fill_standard_descriptors()) {
         return CLI_FAILED;
@@ -108,25 +165,9 @@ int main(int argc, char **argv)
         print_verbs(stderr);
         return CLI_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        print_verbs(stdout);
-        return flush_output(&cli, CLI_OK);
+    if (take_leading_options(&cli, argc, argv, &exit_code) == CLI_OK) {
+        exit_code = optind < argc ? run_verb(&cli, argc - optind, argv + optind)
+                                  : cli_usage(&cli, "no verb is given");
     }
-    if (strcmp(argv[1], "--version") == 0) {
-        puts("nigh " NIGH_VERSION_STRING);
-        return flush_output(&cli, CLI_OK);
-    }
-    for (const struct cli_verb *verb = cli_verbs; verb->name != NULL; verb++) {
-        if (strcmp(verb->name, argv[1]) == 0) {
-            int exit_code;
-
-            cli.verb = verb->name;
-            argv[1] = argv[0];
-            exit_code = verb->run(&cli, argc - 1, argv + 1);
-            nigh_client_close(cli.client);
-            return flush_output(&cli, exit_code);
-        }
-    }
-    fprintf(stderr, "nigh: no verb '%s'; 'nigh --help' lists them\n", argv[1]);
-    return CLI_USAGE;
+    return flush_output(&cli, exit_code);
 }

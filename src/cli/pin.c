@@ -7,7 +7,7 @@ static int pin_one(struct cli *cli, const char *name, const nigh_id *id, struct 
     nigh_status status = nigh_pin(cli->client, id);
 
     cli_each_report(cli, json, name, status);
-    return status == NIGH_OK ? CLI_OK : cli_failed(cli, status, name);
+    return status == NIGH_OK ? CLI_OK : cli_failed_object(cli, status, name);
 }
 
 static int unpin_one(struct cli *cli, const char *name, const nigh_id *id, struct json *json)
@@ -15,7 +15,7 @@ static int unpin_one(struct cli *cli, const char *name, const nigh_id *id, struc
     nigh_status status = nigh_unpin(cli->client, id);
 
     cli_each_report(cli, json, name, status);
-    return status == NIGH_OK ? CLI_OK : cli_failed(cli, status, name);
+    return status == NIGH_OK ? CLI_OK : cli_failed_object(cli, status, name);
 }
 
 int cli_pin(struct cli *cli, int argc, char **argv)

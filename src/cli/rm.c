@@ -9,7 +9,7 @@ static int delete_one(struct cli *cli, const char *name, const nigh_id *id, stru
 
     cli_each_report(cli, json, name, all == NIGH_OK ? status : all);
     if (all != NIGH_OK) {
-        return cli_failed(cli, all, name);
+        return cli_failed_object(cli, all, name);
     }
     if (status == NIGH_IN_USE) {
         cli_error(cli, "%s: in use; its memory is freed at the last release (nigh who shows whose)",

@@ -63,7 +63,7 @@ static int stat_one(struct cli *cli, const char *name, const nigh_id *id, struct
         status = nigh_checksum(cli->client, id, &checksum);
     }
     if (status != NIGH_OK) {
-        return cli_failed(cli, status, name);
+        return cli_failed_object(cli, status, name);
     }
     if (cli->json) {
         print_json(json, &info, with_checksum ? &checksum : NULL);

@@ -82,7 +82,7 @@ static int who_object(struct cli *cli, const char *name)
         status = nigh_who(cli->client, &id, holders, HOLDERS_MAX, &count);
     }
     if (status != NIGH_OK) {
-        return cli_failed(cli, status, name);
+        return cli_failed_object(cli, status, name);
     }
     shown = count < HOLDERS_MAX ? count : HOLDERS_MAX;
     if (cli->json) {
@@ -93,7 +93,9 @@ static int who_object(struct cli *cli, const char *name)
         print_holders_json(&json, shown);
         json_object_close(&json);
     } else {
-        print_holders(shown, count, "VIEWS");
+        if (count > 0) {
+            print_holders(shown, count, "VIEWS");
+        }
         cli_label(&info, label);
         printf("%s: %s\n", label, reason(&info, count));
     }
@@ -119,8 +121,10 @@ static int who_pool(struct cli *cli)
         json_object_open(&json, NULL);
         print_holders_json(&json, shown);
         json_object_close(&json);
-    } else {
+    } else if (count > 0) {
         print_holders(shown, count, "OBJECTS");
+    } else {
+        puts("nobody holds memory of this pool");
     }
     return CLI_OK;
 }

@@ -19,7 +19,8 @@
 #include "memory/memfd.h"
 
 /* More of a file is not looked at. mountinfo is the longest: a line a mount. */
-#define ADMISSION_FILE_BYTES ((size_t)1 << 20)
+#define ADMISSION_WANTED_BYTES 160 /* a phrase: how much, and what for */
+#define ADMISSION_FILE_BYTES   ((size_t)1 << 20)
 
 /* A file under the root, read anew into the one buffer. */
 struct admission_reader {
@@ -320,7 +321,7 @@ static nigh_status admission_refuse_cgroup(const struct admission_cgroup *group,
     bytes_format_size(min_u64(group->limit_bytes, group->high_bytes), limit);
     bytes_format_size(group->used_bytes, used);
     return admission_refuse(NIGH_OUT_OF_MEMORY, why, why_bytes,
-                            "%s of memory are needed, but the control group %s grants %s more (%s "
+                            "%s, but the control group %s grants %s more (%s "
                             "of %s are in use): raise its %s (the memory limit of the container or "
                             "unit), or ask for less memory",
                             wanted, group->folder, left, used, limit, name);
@@ -331,19 +332,25 @@ static nigh_status admission_check_memory(const struct admission_facts *facts,
                                           const struct admission_wish *wish, uint64_t plain_bytes,
                                           char *why, size_t why_bytes)
 {
-    char wanted[BYTES_SIZE_TEXT], left[BYTES_SIZE_TEXT], total[BYTES_SIZE_TEXT];
+    char all[BYTES_SIZE_TEXT], objects[BYTES_SIZE_TEXT], left[BYTES_SIZE_TEXT];
+    char total[BYTES_SIZE_TEXT], wanted[ADMISSION_WANTED_BYTES];
     uint64_t needed;
 
     if (!checked_add_u64(plain_bytes, wish->memory_bytes / 512, &needed) ||
         !checked_add_u64(needed, wish->besides_bytes, &needed) ||
         !checked_add_u64(needed, ADMISSION_SPARE_BYTES, &needed))
         needed = UINT64_MAX;
-    bytes_format_size(needed, wanted);
+    bytes_format_size(needed, all);
+    bytes_format_size(plain_bytes, objects);
+    snprintf(
+        wanted, sizeof(wanted),
+        "%s of memory are needed (%s for objects; the rest for indexes, sessions and page tables)",
+        all, objects);
     if (needed > facts->memory_available_bytes) {
         bytes_format_size(facts->memory_available_bytes, left);
         bytes_format_size(facts->memory_total_bytes, total);
         return admission_refuse(NIGH_OUT_OF_MEMORY, why, why_bytes,
-                                "%s of memory are needed, but of the machine's %s only %s are "
+                                "%s, but of the machine's %s only %s are "
                                 "available: ask for less memory, or end what uses the rest",
                                 wanted, total, left);
     }
@@ -352,7 +359,7 @@ static nigh_status admission_check_memory(const struct admission_facts *facts,
     if (needed > facts->commit_left_bytes) {
         bytes_format_size(facts->commit_left_bytes, left);
         return admission_refuse(NIGH_OUT_OF_MEMORY, why, why_bytes,
-                                "%s of memory are needed, but the kernel may promise only %s more "
+                                "%s, but the kernel may promise only %s more "
                                 "(vm.overcommit_memory is 2): raise vm.overcommit_ratio, or ask "
                                 "for less memory",
                                 wanted, left);

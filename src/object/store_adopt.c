@@ -221,9 +221,13 @@ static void claim_piece(struct store *store, struct store_session *session,
 {
     uint32_t block;
 
-    if (end > begin && lease->pieces < LIMIT_LEASE_PIECES &&
-        claim_memory(store, session->pool, begin, end - begin, &block)) {
+    if (end <= begin || !claim_memory(store, session->pool, begin, end - begin, &block)) {
+        return;
+    }
+    if (lease->pieces < LIMIT_LEASE_PIECES) {
         store_lease_add_piece(store, session, lease, block);
+    } else {
+        store_lease_add_rest(store, session, lease, block);
     }
 }
 
@@ -255,7 +259,8 @@ static void adopt_lease(struct store *store, struct store_session *session, uint
         inside->at[i].offset = begin;
     }
     /* From the end, where the client goes on cutting: holes of objects that are gone are pieces too
-     * now, and may be more than a lease has. */
+     * now, and may be more than a lease has. Somebody may still write to any of them, so those too
+     * stay the lease's until it ends. */
     claim_piece(store, session, lease, at, offset + bytes);
     for (size_t i = inside->count; i-- > 0;) {
         claim_piece(store, session, lease, inside->at[i].offset,

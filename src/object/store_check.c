@@ -145,6 +145,30 @@ static bool check_list(const struct store_pool *pool, const struct store_list *l
     return count == list->count && last == list->last;
 }
 
+/* What a lease holds lies in it; *left: how much that is. */
+static bool check_lease(const struct store *store, const struct store_lease *lease,
+                        struct recount *recount, uint64_t *left)
+{
+    uint32_t rest = lease->rest;
+
+    CHECK(lease->pieces > 0 || lease->rest != 0 || lease->refused);
+    *left = 0;
+    for (uint32_t p = 0; p < lease->pieces || rest != 0; p++) {
+        uint32_t block = p < lease->pieces ? lease->blocks[p] : rest - 1;
+        uint64_t offset = heap_block_offset(store->heaps, block);
+        uint64_t bytes = heap_block_bytes(store->heaps, block);
+
+        if (p >= lease->pieces) {
+            rest = (uint32_t)heap_block_tag(store->heaps, block);
+        }
+        CHECK(!heap_block_is_free(store->heaps, block));
+        CHECK(offset >= lease->offset && offset + bytes <= lease->offset + lease->bytes);
+        recount_live(store, recount, offset, bytes, 0);
+        *left += bytes;
+    }
+    return *left == lease->left;
+}
+
 static bool check_session(const struct store *store, const struct store_session *session,
                           struct recount *recount)
 {
@@ -159,20 +183,11 @@ static bool check_session(const struct store *store, const struct store_session 
             continue;
         }
         CHECK(store_state(session->pool, lease->entry) == INDEX_LEASE);
-        CHECK(lease->pieces > 0);
-        for (uint32_t p = 0; p < lease->pieces; p++) {
-            uint64_t offset = heap_block_offset(store->heaps, lease->blocks[p]);
-            uint64_t bytes = heap_block_bytes(store->heaps, lease->blocks[p]);
-
-            CHECK(offset >= lease->offset && offset + bytes <= lease->offset + lease->bytes);
-            recount_live(store, recount, offset, bytes, 0);
-            left += bytes;
-        }
+        CHECK(check_lease(store, lease, recount, &left));
         for (uint64_t e = lease->offset >> store->config.extents->extent_shift;
              e <= (lease->offset + lease->bytes - 1) >> store->config.extents->extent_shift; e++) {
             recount->extents[e].obstacles++;
         }
-        CHECK(left == lease->left);
         leased += left;
     }
     recount->leased += leased;

@@ -64,16 +64,30 @@ void store_lease_begin(struct store *store, struct store_lease *lease, uint32_t 
     store_obstacle(store, offset, bytes, 1);
 }
 
-void store_lease_add_piece(struct store *store, struct store_session *session,
-                           struct store_lease *lease, uint32_t block)
+static void lease_count(struct store *store, struct store_session *session,
+                        struct store_lease *lease, uint32_t block)
 {
     uint64_t bytes = heap_block_bytes(store->heaps, block);
 
-    NIGH_ASSERT(lease->pieces < LIMIT_LEASE_PIECES);
-    lease->blocks[lease->pieces++] = block;
     lease->left += bytes;
     session->leased_bytes += bytes;
     store->leased_bytes += bytes;
+}
+
+void store_lease_add_piece(struct store *store, struct store_session *session,
+                           struct store_lease *lease, uint32_t block)
+{
+    NIGH_ASSERT(lease->pieces < LIMIT_LEASE_PIECES);
+    lease->blocks[lease->pieces++] = block;
+    lease_count(store, session, lease, block);
+}
+
+void store_lease_add_rest(struct store *store, struct store_session *session,
+                          struct store_lease *lease, uint32_t block)
+{
+    heap_block_set_tag(store->heaps, block, lease->rest);
+    lease->rest = block + 1;
+    lease_count(store, session, lease, block);
 }
 
 /* Memory for a lease: what was asked for if it is there or can be made, else the least that is. */
@@ -147,6 +161,12 @@ void store_lease_end(struct store *store, struct store_session *session, struct 
     store_obstacle(store, lease->offset, lease->bytes, -1);
     for (uint32_t i = 0; i < lease->pieces; i++) {
         store_block_give(store, lease->blocks[i]);
+    }
+    while (lease->rest != 0) {
+        uint32_t block = lease->rest - 1;
+
+        lease->rest = (uint32_t)heap_block_tag(store->heaps, block);
+        store_block_give(store, block);
     }
     session->leased_bytes -= lease->left;
     store->leased_bytes -= lease->left;

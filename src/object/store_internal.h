@@ -90,9 +90,12 @@ struct store_lease {
     uint32_t entry; /* STORE_NONE: this lease is not in use */
     uint32_t pieces;
     uint32_t blocks[LIMIT_LEASE_PIECES];
+    uint32_t rest; /* block, and one: the first of a chain, through the blocks' tags, of what a
+                      former node left of it in more pieces than it can have */
+    bool refused;  /* bytes of it were freed unsealed: it ends when its client says so */
     uint64_t offset;
     uint64_t bytes;
-    uint64_t left; /* bytes of the pieces */
+    uint64_t left; /* bytes of the pieces and of the rest */
 };
 
 struct store_session {
@@ -552,6 +555,9 @@ void store_lease_begin(struct store *store, struct store_lease *lease, uint32_t 
                        uint64_t offset, uint64_t bytes);
 void store_lease_add_piece(struct store *store, struct store_session *session,
                            struct store_lease *lease, uint32_t block);
+/* One that nothing is sealed from: it only stays the lease's until that ends. */
+void store_lease_add_rest(struct store *store, struct store_session *session,
+                          struct store_lease *lease, uint32_t block);
 /* A lease of about `wanted` bytes, into the call's completion. */
 nigh_status store_lease_grant(struct store_call *call, uint64_t wanted, bool evict);
 /* What was just sealed: counts it, tells those who wait and those who watch. */

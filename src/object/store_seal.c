@@ -250,11 +250,29 @@ static nigh_status cut_piece(struct store *store, struct store_session *session,
     return NIGH_OK;
 }
 
-/* A lease of which nothing is left is no lease: it ends before anyone has to close it. */
+/*
+ * The id is taken: like a created object that came second, the bytes are given up, and do not count
+ * among the lease's pieces until its client has heard of it. If they cannot be cut off, they stay.
+ */
+static void refuse_piece(struct store *store, struct store_session *session,
+                         struct store_lease *lease, uint32_t piece, uint64_t offset, uint64_t bytes)
+{
+    uint32_t cut;
+
+    if (cut_piece(store, session, lease, piece, offset, bytes, &cut) == NIGH_OK) {
+        store_block_give(store, cut);
+        lease->refused = true;
+    }
+}
+
+/*
+ * A lease of which nothing is left is no lease: it ends before anyone has to close it. But who was
+ * refused closes its lease, and must not find another at the same place.
+ */
 static void end_if_empty(struct store *store, struct store_session *session,
                          struct store_lease *lease)
 {
-    if (lease->pieces == 0) {
+    if (lease->pieces == 0 && lease->rest == 0 && !lease->refused) {
         store_lease_end(store, session, lease);
     }
 }
@@ -340,6 +358,9 @@ static nigh_status seal_leased(struct store_call *call)
     uint32_t piece, entry, block;
     nigh_status status = check_leased(call, bytes, &lease, &piece);
 
+    if (status == NIGH_EXISTS) {
+        refuse_piece(store, session, lease, piece, call->sqe->offset, bytes);
+    }
     if (status != NIGH_OK) {
         return status;
     }
