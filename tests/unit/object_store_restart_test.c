@@ -251,6 +251,36 @@ static void a_lease_full_of_holes_keeps_its_end(void **state)
     assert_int_equal(fixture_put_leased(fx, A, 1000, end, 1000), NIGH_OK);
 }
 
+/* The same: whoever cut the bytes of a hole may still be writing to them, so they are nobody
+ * else's before the lease ends. */
+static void holes_of_a_lease_stay_its_own(void **state)
+{
+    struct fixture *fx = *state;
+    struct session_cqe lease = fixture_lease(fx, A, 0);
+    struct session_sqe close = {.op = SESSION_OP_LEASE_CLOSE, .offset = lease.lease_offset};
+    uint32_t objects = (uint32_t)(lease.lease_bytes / 1024) & ~1u;
+
+    assert_true(objects / 2 > LIMIT_LEASE_PIECES);
+    for (uint32_t i = 0; i < objects - 1; i++)
+        assert_int_equal(
+            fixture_put_leased(fx, A, 1000 + i, lease.lease_offset + (uint64_t)i * 1024, 1000),
+            NIGH_OK);
+    for (uint32_t i = 0; i < objects - 1; i += 2)
+        assert_int_equal(fixture_status(fx, A, SESSION_OP_DELETE, 1000 + i), NIGH_OK);
+    restart(fx, true, true, true);
+    assert_int_equal(fixture_stats(fx).leased_bytes,
+                     lease.lease_bytes - (uint64_t)(objects / 2 - 1) * 1024);
+    for (uint64_t key = 5000; key < 5400; key++) {
+        struct session_cqe made = fixture_create_key(fx, B, key, 1000, 0, 0);
+
+        assert_int_equal(made.status, NIGH_OK);
+        assert_true(made.offset < lease.lease_offset ||
+                    made.offset >= lease.lease_offset + lease.lease_bytes);
+    }
+    assert_int_equal(fixture_do(fx, A, close).status, NIGH_OK);
+    assert_int_equal(fixture_stats(fx).leased_bytes, 0);
+}
+
 static void kept_objects_stay_kept(void **state)
 {
     struct fixture *fx = *state;
@@ -410,6 +440,7 @@ int main(void)
         TEST(sessions_come_back_in_other_slots_of_the_pool),
         TEST(youngest_lease_has_the_hole),
         TEST(a_lease_full_of_holes_keeps_its_end),
+        TEST(holes_of_a_lease_stay_its_own),
         TEST(kept_objects_stay_kept),
         TEST(torn_entries_are_dropped_and_the_rest_stays),
         TEST(killed_again_before_the_first_turn),

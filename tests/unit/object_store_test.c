@@ -299,6 +299,47 @@ static void lease_in_too_many_pieces_says_so(void **state)
     assert_valid(fx);
 }
 
+/* The ids of every other one exist already: what is refused does not count as a piece. */
+static void refused_bytes_leave_the_lease(void **state)
+{
+    struct fixture *fx = *state;
+    struct session_cqe lease;
+    uint64_t used;
+
+    for (uint32_t i = 1; i < 248; i += 2) {
+        assert_int_equal(fixture_put(fx, B, i, 10), NIGH_OK);
+    }
+    used = fixture_stats(fx).used_bytes;
+    lease = fixture_lease(fx, A, 0);
+    for (uint32_t i = 0; i < 248; i++) {
+        assert_int_equal(fixture_put_leased(fx, A, i, lease.lease_offset + i * 128, 128),
+                         i % 2 == 0 ? NIGH_OK : NIGH_EXISTS);
+    }
+    assert_valid(fx);
+    assert_int_equal(fixture_stats(fx).leased_bytes, lease.lease_bytes - 248 * 128);
+    assert_int_equal(fixture_stats(fx).used_bytes, used + lease.lease_bytes - 124 * 128);
+    assert_int_equal(fixture_put_leased(fx, A, 1000, lease.lease_offset + 128, 128), NIGH_INVALID);
+}
+
+/* Who was refused closes the lease: it must be there, and no other at its place. */
+static void refused_lease_ends_when_it_is_closed(void **state)
+{
+    struct fixture *fx = *state;
+    struct session_cqe lease = fixture_lease(fx, A, 0), other;
+    struct session_sqe close = {.op = SESSION_OP_LEASE_CLOSE, .offset = lease.lease_offset};
+
+    assert_int_equal(fixture_put(fx, B, 1, 10), NIGH_OK);
+    assert_int_equal(fixture_put_leased(fx, A, 1, lease.lease_offset, lease.lease_bytes),
+                     NIGH_EXISTS);
+    assert_int_equal(fixture_stats(fx).leased_bytes, 0);
+    assert_valid(fx);
+    other = fixture_lease(fx, B, 0);
+    assert_int_equal(other.lease_offset, lease.lease_offset); /* its memory is free */
+    assert_int_equal(fixture_do(fx, A, close).status, NIGH_OK);
+    assert_int_equal(fixture_do(fx, A, close).status, NIGH_NOT_FOUND);
+    assert_int_equal(fixture_put_leased(fx, B, 2, other.lease_offset, 64), NIGH_OK);
+}
+
 static void reserve_makes_extents_the_sessions(void **state)
 {
     struct fixture *fx = *state;
@@ -968,6 +1009,8 @@ int main(void)
         TEST(closing_a_lease_returns_what_was_not_sealed),
         TEST(used_up_lease_ends_and_renews),
         TEST(lease_in_too_many_pieces_says_so),
+        TEST(refused_bytes_leave_the_lease),
+        TEST(refused_lease_ends_when_it_is_closed),
         TEST(reserve_makes_extents_the_sessions),
         TEST(nobody_seals_or_aborts_what_another_made),
         TEST(readers_change_nothing),
