@@ -116,6 +116,11 @@
 #define LIMIT_FABRIC_TURN_BYTES   (UINT64_C(1) << 20) /* payload of one endpoint in one poll */
 #define LIMIT_FABRIC_MESSAGE      (UINT64_C(1) << 30) /* bytes of one post */
 
+/* The cluster */
+#define LIMIT_NODES          256        /* members */
+#define LIMIT_DIRECTORY_KEYS (1u << 24) /* keys of one lane's directory */
+#define LIMIT_RAILS          64         /* links between two nodes: the greater number of lanes */
+
 /* Calls between nodes: bounds of one channel */
 #define LIMIT_RPC_REQUESTS 1024
 #define LIMIT_RPC_CALLS    4096

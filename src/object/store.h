@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cluster/directory.h"
 #include "memory/extent.h"
 #include "memory/index.h"
 #include "memory/session.h"
@@ -36,6 +37,24 @@ struct store_disk_job {
     uint32_t name_size;
 };
 
+/* An object as other nodes see it: a glance, true until the next call of the store. */
+struct store_sight {
+    uint32_t pool;
+    uint32_t entry;
+    uint8_t id[LIMIT_ID_BYTES];
+    uint64_t hash;
+    struct birth birth;
+    uint64_t offset; /* in the arena; 0 when it is not in memory */
+    uint64_t data_size;
+    uint32_t meta_size;
+    uint32_t name_size;
+    uint64_t bytes; /* data, metadata and name as they lie: index_object_bytes */
+    uint32_t data_crc;
+    bool has_crc;
+    bool is_copy; /* pulled from another node: goes before anything is spilled */
+    bool in_memory;
+};
+
 /* What the store asks of the outside. Calls are made from inside store calls; they must not call
  * back. */
 struct store_shell {
@@ -50,6 +69,24 @@ struct store_shell {
     bool (*disk)(void *context, const struct store_disk_job *job);
     /* Forgets a spilled object's file. */
     void (*disk_forget)(void *context, uint32_t pool, uint64_t generation, uint32_t incarnation);
+    /*
+     * The other nodes; all NULL where there are none.
+     * want: somebody waits for an id of which there is no object here (called again when it is
+     * asked for anew; until deadline_us, UINT64_MAX: no end). unwant: nobody does any more, without
+     * it having come.
+     * sealed: an object was born here, or read for the first time after an adoption.
+     * gone: a birth is no longer here (evicted without a file, deleted).
+     * erase: a client deletes an id: what is here was deleted (local: NIGH_OK), or is not here
+     * (NIGH_NOT_FOUND). True: store_erased follows; false: there is nobody to ask.
+     */
+    void (*want)(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
+                 uint64_t deadline_us);
+    void (*unwant)(void *context, uint32_t pool, const uint8_t *id, uint64_t hash);
+    void (*sealed)(void *context, const struct store_sight *sight);
+    void (*gone)(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
+                 const struct birth *birth);
+    bool (*erase)(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
+                  nigh_status local);
     /* Ends a session that broke the protocol or pins beyond its limit; the node later calls
      * store_session_close. */
     void (*expel)(void *context, uint32_t session, const char *why);
@@ -59,6 +96,7 @@ struct store_config {
     struct extent_set *extents;
     uint32_t lane;
     uint32_t lanes;
+    uint32_t rank; /* of this node in its cluster; 0 where there is none */
     uint32_t incarnation;
     uint32_t max_blocks;                /* bound on blocks of memory in the lane */
     uint64_t spill_bytes;               /* this lane's share of the disk bound; UINT64_MAX: none */
@@ -144,6 +182,71 @@ bool store_wants_turn(const struct store *store);
  * job. */
 void store_disk_done(struct store *store, const struct store_disk_job *job, nigh_status status,
                      uint32_t data_crc, uint64_t now_us);
+
+/* ---- the remote half: copies, loans (store_remote.c) ----------------------- */
+
+/* The sealed object of an id, in memory or on disk; false: there is none. */
+bool store_see(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
+               struct store_sight *sight);
+
+/*
+ * Lends an object's memory: it stays where it is, whatever else happens to the object, until
+ * store_lend_end (one each). birth NULL: whichever is there. NIGH_OK; NIGH_NOT_FOUND (also another
+ * birth); NIGH_PENDING: it is on disk and is being read back, ask again in a turn or two;
+ * NIGH_BUSY: lent too often at once; NIGH_DISK, NIGH_CORRUPT, NIGH_OUT_OF_MEMORY: it cannot be read
+ * back.
+ */
+nigh_status store_lend(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
+                       const struct birth *birth, uint64_t now_us, struct store_sight *sight);
+void store_lend_end(struct store *store, uint32_t pool, uint32_t entry);
+
+/* Notes the CRC32C of a lent object's data, computed by the caller. */
+void store_note_crc(struct store *store, uint32_t pool, uint32_t entry, uint32_t crc);
+
+/*
+ * Memory for a copy that is about to be pulled: in an entry that no client sees until
+ * store_pull_seal. NIGH_OK: *entry, *offset (of bytes as index_object_bytes says). NIGH_EXISTS: an
+ * object of this id is here by now. NIGH_PENDING: no memory now, room is being made, ask again;
+ * NIGH_OUT_OF_MEMORY, NIGH_QUOTA, NIGH_LIMIT: as for a create.
+ */
+struct store_pull {
+    uint32_t pool;
+    uint8_t id[LIMIT_ID_BYTES];
+    uint64_t hash;
+    struct birth birth;
+    uint64_t data_size;
+    uint32_t meta_size;
+    uint32_t name_size;
+};
+
+nigh_status store_pull_begin(struct store *store, const struct store_pull *pull, uint64_t now_us,
+                             uint32_t *entry, uint64_t *offset);
+/* The bytes are there and right: the copy is sealed, and those who wait are served. NIGH_EXISTS: an
+ * object was born here meanwhile; the copy is dropped. The entry is no longer the caller's. */
+nigh_status store_pull_seal(struct store *store, uint32_t pool, uint32_t entry, uint32_t data_crc,
+                            uint64_t now_us);
+/* Gives the memory back. Nothing may write to it any more. */
+void store_pull_abort(struct store *store, uint32_t pool, uint32_t entry, uint64_t now_us);
+
+/* Ends those who wait for an id with a status (the node that had it is lost, out of memory...). */
+void store_fail_wanted(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
+                       nigh_status status, uint64_t now_us);
+
+/* Deletes a birth for another node's sake. NIGH_OK; NIGH_IN_USE: gone at its last release;
+ * NIGH_NOT_FOUND. */
+nigh_status store_drop(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
+                       const struct birth *birth, uint64_t now_us);
+
+/* The end of what shell.erase began: every delete of the id that waits for it ends, with
+ * NIGH_IN_USE if either half says so, NIGH_OK if either half deleted something, else with `status`.
+ */
+void store_erased(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
+                  nigh_status status, uint64_t now_us);
+
+/* Visits the sealed objects of a pool: *cursor begins at 0; false: that was the last. At most
+ * LIMIT_EVICT_SCAN entries are looked at in a call: sight->entry is UINT32_MAX when none was found
+ * among them. */
+bool store_next(struct store *store, uint32_t pool, uint32_t *cursor, struct store_sight *sight);
 
 /* Adds this lane's numbers to *stats (those that the store knows). */
 void store_stats(const struct store *store, nigh_node_stats *stats);

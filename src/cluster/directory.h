@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The directory of one lane: for each key whose home this node is, which birth of the object is
+ * admitted, who holds it, who waits for it, and whether it was deleted.
+ *
+ * Soft state: owners announce what they hold, and announce it all again when a link comes up or
+ * this node came back; until every member that is not dead has, an unknown key is "not yet known",
+ * not absent. Pure; what must be told to other nodes goes out through struct directory_shell.
+ *
+ * States of a key (docs/directory.md):
+ *   absent    nobody holds it; perhaps some wait
+ *   known     one birth is admitted, with at least one holder
+ *   deleted   a tombstone of one birth: stays until every holder acknowledged or is dead
+ */
+#ifndef CLUSTER_DIRECTORY_H
+#define CLUSTER_DIRECTORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "nigh/status.h"
+
+struct directory;
+
+/* What tells one sealed object from another of the same id. */
+struct birth {
+    uint64_t counter;
+    uint32_t incarnation;
+    uint32_t rank;
+};
+
+_Static_assert(sizeof(struct birth) == 16, "a birth is on the wire");
+
+static inline bool birth_equal(const struct birth *a, const struct birth *b)
+{
+    return a->counter == b->counter && a->incarnation == b->incarnation && a->rank == b->rank;
+}
+
+/* A pool as the cluster knows it, and an id in it. */
+struct directory_key {
+    uint64_t pool; /* hash of the pool's name and rules: pools of other rules are other pools */
+    uint8_t id[LIMIT_ID_BYTES];
+    uint32_t reserved; /* 0 */
+};
+
+_Static_assert(sizeof(struct directory_key) == 32, "a key is on the wire");
+
+/* Hash of a key: the same at every node; the home is chosen by it. */
+uint64_t directory_key_hash(const struct directory_key *key);
+
+struct directory_object {
+    struct birth birth;
+    uint64_t data_size;
+    uint32_t meta_size;
+    uint32_t name_size;
+};
+
+_Static_assert(sizeof(struct directory_object) == 32, "an object's record is on the wire");
+
+#define DIRECTORY_HOLDERS 8 /* most that one answer names */
+
+enum directory_state {
+    DIRECTORY_ABSENT = 0,
+    DIRECTORY_KNOWN = 1,
+    DIRECTORY_NOT_YET = 2, /* members have yet to announce: ask again, or wait */
+    DIRECTORY_DELETED = 3
+};
+
+/* Where an object is. Holders: the one that sealed it first if it holds it still, then others, in
+ * an order that differs by asker, so that load spreads. */
+struct directory_answer {
+    enum directory_state state;
+    uint32_t holder_count;
+    uint32_t holders[DIRECTORY_HOLDERS];
+    struct directory_object object;
+};
+
+struct directory_shell {
+    void *context;
+    /* Tells a waiting node where the object is. It waits no more. */
+    void (*found)(void *context, uint32_t rank, const struct directory_key *key,
+                  const struct directory_answer *answer);
+    /* Tells a holder to drop a birth; it answers with directory_dropped. */
+    void (*drop)(void *context, uint32_t rank, const struct directory_key *key,
+                 const struct birth *birth);
+    /* A delete is over: all holders acknowledged or are dead. status: NIGH_OK; NIGH_IN_USE (some
+     * holder still has readers: gone at their last release). Once for each directory_delete that
+     * returned NIGH_PENDING. */
+    void (*deleted)(void *context, uint64_t ticket, nigh_status status);
+};
+
+struct directory_config {
+    uint32_t nodes; /* members */
+    uint32_t self;
+    uint32_t max_keys; /* bound; NIGH_LIMIT beyond */
+    struct directory_shell shell;
+};
+
+nigh_status directory_create(const struct directory_config *config, struct directory **directory);
+void directory_destroy(struct directory *directory);
+
+/*
+ * A member holds an object (sealed there, or a copy). NIGH_OK: admitted; NIGH_EXISTS: another birth
+ * is; NIGH_IN_USE: this birth was deleted (drop it); NIGH_LIMIT. Wakes those who wait.
+ */
+nigh_status directory_announce(struct directory *directory, uint32_t from,
+                               const struct directory_key *key,
+                               const struct directory_object *object, uint64_t now_us);
+
+/* Where is it? `wait`: if it is not known, `from` is told when it is (once; asking again changes
+ * nothing). NIGH_LIMIT: cannot wait. */
+nigh_status directory_locate(struct directory *directory, uint32_t from,
+                             const struct directory_key *key, bool wait,
+                             struct directory_answer *answer);
+void directory_unwait(struct directory *directory, uint32_t from, const struct directory_key *key);
+
+/* A member no longer holds a birth (evicted, or a pull found that it is not there). */
+void directory_forget(struct directory *directory, uint32_t from, const struct directory_key *key,
+                      const struct birth *birth);
+
+/*
+ * Deletes whatever birth is admitted. `except`: the asker, which dropped its own already
+ * (UINT32_MAX: nobody). NIGH_OK: nobody else held it; NIGH_NOT_FOUND; NIGH_PENDING: shell.deleted
+ * follows with `ticket`; NIGH_BUSY: not yet known (ask again).
+ */
+nigh_status directory_delete(struct directory *directory, uint32_t except,
+                             const struct directory_key *key, uint64_t ticket, uint64_t now_us);
+
+/* A holder's answer to shell.drop: NIGH_OK, NIGH_NOT_FOUND, NIGH_IN_USE. */
+void directory_dropped(struct directory *directory, uint32_t from, const struct directory_key *key,
+                       const struct birth *birth, nigh_status status);
+
+/* A member's link is up: it will announce all that it holds; what it held before and does not
+ * announce again is forgotten at directory_announced. */
+void directory_member_up(struct directory *directory, uint32_t rank, uint32_t incarnation);
+void directory_announced(struct directory *directory, uint32_t rank);
+
+/* Its incarnation is over: it holds nothing, waits for nothing, owes nothing. */
+void directory_member_dead(struct directory *directory, uint32_t rank);
+
+/* Whether every member that is not dead has announced since this directory began. */
+bool directory_is_complete(const struct directory *directory);
+
+struct directory_stats {
+    uint64_t keys, waiting, tombstones, bytes; /* bytes: of memory that it uses */
+};
+
+void directory_stats(const struct directory *directory, struct directory_stats *stats);
+
+bool directory_is_valid(const struct directory *directory);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The links of one lane: its connections to the lanes of other nodes that share shards with it.
+ *
+ * Two nodes of K1 and K2 lanes have max(K1, K2) rails; rail r joins lane r mod K1 here with lane r
+ * mod K2 there, so each lane serves its own rails and no lane locks against another. A link is one
+ * rail: a control endpoint, which carries calls (rpc/rpc.h), and a bulk endpoint, which carries
+ * READs of objects and messages with their bytes. When either fails, the link goes down as a whole,
+ * and the side that dials brings it up again, with back-off, for as long as the peer is said to be
+ * up.
+ *
+ * A link that is down has no endpoint: nothing of it touches memory any more. Completions that tell
+ * of its end are delivered after its endpoints were destroyed, so that whoever gets one may reuse
+ * the memory (the loans' rule c).
+ *
+ * Time is an argument; all I/O goes through the fabric, which may be a simulated one. Owned by the
+ * lane's driver.
+ */
+#ifndef CLUSTER_LINK_H
+#define CLUSTER_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "cluster/auth.h"
+#include "fabric/fabric.h"
+#include "rpc/rpc.h"
+
+struct links;
+struct link;
+
+enum link_endpoint {
+    LINK_CONTROL = 0,
+    LINK_BULK = 1
+};
+
+/* A peer as a control connection found it. */
+struct link_peer {
+    uint32_t rank;
+    uint32_t incarnation;
+    bool dials; /* we dial its fabrics */
+    uint32_t lanes;
+    uint8_t session[AUTH_KEY_BYTES]; /* signs and checks tokens */
+    char addresses[LIMIT_LANES][FABRIC_ADDRESS_BYTES];
+};
+
+struct links_shell {
+    void *context;
+    void (*up)(void *context, struct link *link, uint64_t now_us);
+    /* After its pending calls, reads and sends have ended, with `reason`. */
+    void (*down)(void *context, struct link *link, nigh_status reason, uint64_t now_us);
+    /* A request or one-way message of the peer; see rpc_shell.request. */
+    void (*request)(void *context, struct link *link, const struct rpc_request *request,
+                    uint64_t now_us);
+    /* A message on the bulk endpoint; its bytes are good until the return. */
+    void (*bulk)(void *context, struct link *link, const uint8_t *bytes, uint32_t count,
+                 uint64_t now_us);
+};
+
+struct links_config {
+    struct fabric *fabric; /* listens already; not owned */
+    uint32_t rank;
+    uint32_t incarnation;
+    uint32_t lane;
+    uint32_t lanes;
+    uint32_t nodes;
+    struct rpc_config rpc;  /* without shell; the same at all nodes */
+    uint32_t bulk_receives; /* receives kept on each bulk endpoint */
+    uint32_t bulk_bytes;    /* of each */
+    uint32_t reads;         /* READs of one link under way at once; more are NIGH_BUSY */
+    uint64_t seed;          /* of the back-off's jitter */
+    struct links_shell shell;
+};
+
+nigh_status links_create(const struct links_config *config, struct links **links);
+
+/* Everything pending ends first (NIGH_CANCELED), through its callbacks; shell.down is not called.
+ */
+void links_destroy(struct links *links);
+
+/* A peer is up: its rails of this lane are dialled, or waited for. Of an incarnation or session
+ * other than before: the links of before go down first. `peer` is copied. */
+nigh_status links_peer_up(struct links *links, const struct link_peer *peer, uint64_t now_us);
+
+/* The peer is lost or dead: its links go down before the return, with `reason`. */
+void links_peer_down(struct links *links, uint32_t rank, nigh_status reason, uint64_t now_us);
+
+/* One turn: polls the fabric, runs callbacks, dials. True if it found something to do. */
+bool links_turn(struct links *links, uint64_t now_us);
+
+/* When it must be called next at the latest. */
+uint64_t links_due_us(const struct links *links);
+
+/* The link of this lane to a rank that serves a key (by the shard of its hash); NULL: not up. */
+struct link *links_find(struct links *links, uint32_t rank, uint64_t hash);
+
+/* Calls visit for each link that is up. */
+void links_each(struct links *links, void (*visit)(void *context, struct link *link),
+                void *context);
+
+uint32_t link_rank(const struct link *link);
+uint32_t link_rail(const struct link *link);
+uint32_t link_peer_incarnation(const struct link *link);
+
+/* A place for the user of the links to hang its own state on; NULL at up. */
+void *link_data(const struct link *link);
+void link_set_data(struct link *link, void *data);
+
+/* The channel of a link that is up: for rpc_call, rpc_one_way, rpc_reply, rpc_cancel. */
+struct rpc *link_rpc(struct link *link);
+
+/* How a read or send of a link ended: NIGH_OK; NIGH_DENIED (key or bounds), NIGH_PEER_LOST, ...
+ * Once. The memory is the caller's again. */
+typedef void link_done(void *context, nigh_status status, uint64_t now_us);
+
+/*
+ * READs remote bytes into slices over the bulk endpoint. NIGH_OK: `done` follows, once, not from
+ * inside this call. NIGH_BUSY: too many under way.
+ */
+nigh_status link_read(struct link *link, const struct fabric_slice *slices, uint32_t count,
+                      struct fabric_remote remote, link_done *done, void *context);
+
+/*
+ * Sends one message of at most bulk_bytes on the bulk endpoint: slices, the first of which may be
+ * inline (memory NULL, at most 64 bytes, taken during the call). The peer must have granted a
+ * receive for it: who asks for messages says how many. Otherwise as link_read.
+ */
+nigh_status link_send(struct link *link, const struct fabric_slice *slices, uint32_t count,
+                      link_done *done, void *context);
+
+/* Takes the link down now and lets it come up again: what a loan that is overdue ends with. */
+void link_break(struct link *link, nigh_status reason, uint64_t now_us);
+
+struct links_counters {
+    uint64_t ups, downs, dials, refused; /* refused: tokens that did not fit */
+    uint64_t reads, read_bytes, bulk_messages;
+};
+
+const struct links_counters *links_counters(const struct links *links);
+
+bool links_is_valid(const struct links *links);
+
+#endif

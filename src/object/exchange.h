@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The exchange of one lane: how its objects reach other nodes, and theirs reach it.
+ *
+ * It joins the lane's store, its links and its directory (docs/transfer.md):
+ *  - as a home it answers who has what, and tells those who wait;
+ *  - as an owner it announces what is sealed here, and again when a link comes up;
+ *  - as a holder it lends: a small object travels in the reply, or in messages; a large one is read
+ *    in place by its puller, under a loan that ends with DONE, or with the link;
+ *  - as a puller it merges all who want an object on this node into one pull, admits pulls by
+ *    memory, checks the CRC32C, tries another holder when one fails, and never lets memory go while
+ *    something may still land in it.
+ *
+ * No I/O of its own, no clock: driven by the lane (or by a simulation) like the store.
+ */
+#ifndef OBJECT_EXCHANGE_H
+#define OBJECT_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cluster/directory.h"
+#include "cluster/link.h"
+#include "cluster/members.h"
+#include "fabric/fabric.h"
+#include "object/store.h"
+
+struct exchange;
+
+/* Which way an object's bytes take. */
+enum exchange_path {
+    EXCHANGE_AUTO = 0, /* by size, as measured on the link */
+    EXCHANGE_TWO_SIDED = 1,
+    EXCHANGE_ONE_SIDED = 2
+};
+
+struct exchange_config {
+    const struct members *members; /* outlives it */
+    struct fabric *fabric;         /* of the lane; listens; not owned */
+    struct extent_set *extents;
+    uint32_t lane;
+    uint32_t lanes;
+    uint32_t incarnation;
+    uint32_t max_keys;                              /* of the directory */
+    uint32_t requests, calls, queue, payload_bytes; /* of a channel; 0: defaults */
+    uint32_t bulk_receives, bulk_bytes;             /* 0: defaults */
+    uint64_t pull_bytes; /* of pulls under way at once; 0: a quarter of the lane's memory */
+    enum exchange_path path;
+    uint64_t loan_us; /* a loan older than this is overdue: its link is broken; 0: 10 s */
+    uint64_t seed;
+};
+
+nigh_status exchange_create(const struct exchange_config *config, struct exchange **exchange);
+void exchange_destroy(struct exchange *exchange);
+
+/* The store's half of the bargain: fills the remote members of a shell (context included in their
+ * arguments: they are called with `exchange`). The store is told by exchange_bind after its
+ * creation. */
+void exchange_fill_shell(struct exchange *exchange, struct store_shell *shell);
+void exchange_bind(struct exchange *exchange, struct store *store);
+
+/* A pool of the store, and what the cluster calls it: equal for pools of the same name and rules.
+ */
+nigh_status exchange_pool_add(struct exchange *exchange, uint32_t pool, uint64_t cluster_pool);
+
+/* What the node's control connections say. */
+nigh_status exchange_peer_up(struct exchange *exchange, const struct link_peer *peer,
+                             uint64_t now_us);
+void exchange_peer_lost(struct exchange *exchange, uint32_t rank, uint64_t now_us);
+void exchange_peer_dead(struct exchange *exchange, uint32_t rank, uint64_t now_us);
+
+/* One turn, bounded; true if it found something to do. After the store's submissions. */
+bool exchange_turn(struct exchange *exchange, uint64_t now_us);
+
+/* When it must be called next at the latest. */
+uint64_t exchange_due_us(const struct exchange *exchange);
+
+/* Numbers for stats, tests and metrics. */
+struct exchange_stats {
+    uint64_t links_up, peers_up;
+    uint64_t pulls, pulls_done, pulls_failed, pulls_merged, pulls_retried; /* ever */
+    uint64_t pulls_now, pull_bytes_now;
+    uint64_t pulled_bytes_two_sided, pulled_bytes_one_sided;
+    uint64_t loans_now, loans_ever, loans_overdue;
+    uint64_t served_bytes;
+    uint64_t crc_failures;
+    uint64_t conflicts; /* births that were not admitted */
+    struct directory_stats directory;
+};
+
+void exchange_stats(const struct exchange *exchange, struct exchange_stats *stats);
+
+/* Nothing is under way: no pull, no loan, no call; for tests. */
+bool exchange_is_idle(const struct exchange *exchange);
+bool exchange_is_valid(const struct exchange *exchange);
+
+#endif
