@@ -37,6 +37,7 @@ enum exchange_path {
 struct exchange_config {
     const struct members *members; /* outlives it */
     struct fabric *fabric;         /* of the lane; listens; not owned */
+    struct store *store; /* of the lane; bound to the exchange by exchange_create; not owned */
     struct extent_set *extents;
     uint32_t lane;
     uint32_t lanes;
@@ -52,12 +53,6 @@ struct exchange_config {
 
 nigh_status exchange_create(const struct exchange_config *config, struct exchange **exchange);
 void exchange_destroy(struct exchange *exchange);
-
-/* The store's half of the bargain: fills the remote members of a shell (context included in their
- * arguments: they are called with `exchange`). The store is told by exchange_bind after its
- * creation. */
-void exchange_fill_shell(struct exchange *exchange, struct store_shell *shell);
-void exchange_bind(struct exchange *exchange, struct store *store);
 
 /* A pool of the store, and what the cluster calls it: equal for pools of the same name and rules.
  */

@@ -69,27 +69,30 @@ struct store_shell {
     bool (*disk)(void *context, const struct store_disk_job *job);
     /* Forgets a spilled object's file. */
     void (*disk_forget)(void *context, uint32_t pool, uint64_t generation, uint32_t incarnation);
-    /*
-     * The other nodes; all NULL where there are none.
-     * want: somebody waits for an id of which there is no object here (called again when it is
-     * asked for anew; until deadline_us, UINT64_MAX: no end). unwant: nobody does any more, without
-     * it having come.
-     * sealed: an object was born here, or read for the first time after an adoption.
-     * gone: a birth is no longer here (evicted without a file, deleted).
-     * erase: a client deletes an id: what is here was deleted (local: NIGH_OK), or is not here
-     * (NIGH_NOT_FOUND). True: store_erased follows; false: there is nobody to ask.
-     */
-    void (*want)(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
-                 uint64_t deadline_us);
-    void (*unwant)(void *context, uint32_t pool, const uint8_t *id, uint64_t hash);
-    void (*sealed)(void *context, const struct store_sight *sight);
-    void (*gone)(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
-                 const struct birth *birth);
-    bool (*erase)(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
-                  nigh_status local);
     /* Ends a session that broke the protocol or pins beyond its limit; the node later calls
      * store_session_close. */
     void (*expel)(void *context, uint32_t session, const char *why);
+};
+
+/* The other nodes, as the store speaks to them (object/exchange.h). Calls are made from inside
+ * store calls; they must not call back. */
+struct store_remote {
+    void *context;
+    /* Somebody waits for an id of which there is no sealed object here; called again whenever it is
+     * asked for anew. Until deadline_us (UINT64_MAX: no end). */
+    void (*want)(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
+                 uint64_t deadline_us);
+    /* Nobody waits for it any more, and it has not come. */
+    void (*unwant)(void *context, uint32_t pool, const uint8_t *id, uint64_t hash);
+    /* An object was born here. */
+    void (*sealed)(void *context, const struct store_sight *sight);
+    /* A birth is no longer here: evicted without a file, or deleted. */
+    void (*gone)(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
+                 const struct birth *birth);
+    /* A client deletes an id. local: NIGH_OK (what was here is deleted), NIGH_IN_USE (at its last
+     * release), NIGH_NOT_FOUND. True: store_erased follows; false: there is nobody to ask. */
+    bool (*erase)(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
+                  nigh_status local);
 };
 
 struct store_config {
@@ -184,6 +187,9 @@ void store_disk_done(struct store *store, const struct store_disk_job *job, nigh
                      uint32_t data_crc, uint64_t now_us);
 
 /* ---- the remote half: copies, loans (store_remote.c) ----------------------- */
+
+/* There are other nodes. Once, before the first session; `remote` is copied. */
+void store_set_remote(struct store *store, const struct store_remote *remote);
 
 /* The sealed object of an id, in memory or on disk; false: there is none. */
 bool store_see(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
