@@ -153,6 +153,10 @@ struct client_lane {
     bool lease_asked;          /* one is on its way */
     uint64_t lease_refused_us; /* when one was last refused */
     ino_t index_inode;
+    /* For each lane pin, the views that it stands for: what a resume finds set without one was the
+     * answer to nobody. Counted up locked before, and down after, the view is anyone's; more than
+     * one while a release is under way. */
+    _Atomic uint16_t views[LIMIT_LANE_PINS];
     struct client_pending pending[LIMIT_RING_ENTRIES];
 };
 

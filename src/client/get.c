@@ -153,6 +153,7 @@ static nigh_status get_take(struct client_op *op, uint32_t lane, const struct se
             return status;
         }
     }
+    atomic_fetch_add_explicit(&client->lane[lane].views[cqe->pin], 1, memory_order_relaxed);
     get_fill(client, cqe->offset, cqe->data_size, cqe->meta_size, word, pin_ref(lane, cqe->ref),
              view);
     return NIGH_OK;
@@ -341,12 +342,16 @@ nigh_status nigh_get_start(nigh_client *client, const nigh_id *ids, size_t n, ui
     return error_note(client, op_start(op));
 }
 
-/* Whether a pin word is one of this client's: of its chunks, or of a lane's. */
-static bool release_word_is_ours(const nigh_client *client, uint64_t address)
+/* Whether a pin word is one of this client's: of its chunks, or (*views: who else knows of it) of a
+ * lane's. */
+static bool release_word_is_ours(const nigh_client *client, uint64_t address,
+                                 _Atomic uint16_t **views)
 {
     uint64_t chunks = (uint64_t)(uintptr_t)client->chunks;
     uint64_t at = address - chunks;
+    uint64_t word;
 
+    *views = NULL;
     if (address % sizeof(uint64_t) != 0) {
         return false;
     }
@@ -354,14 +359,19 @@ static bool release_word_is_ours(const nigh_client *client, uint64_t address)
         return at % sizeof(struct pin_chunk) < sizeof(client->chunks->entry);
     }
     at = address - (uint64_t)(uintptr_t)session_lane_of(client->memory, 0);
-    return at < sizeof(struct session_lane) * client->lanes &&
-           at % sizeof(struct session_lane) - offsetof(struct session_lane, pin_entry) <
-               sizeof(client->lane->shared->pin_entry);
+    word = at % sizeof(struct session_lane) - offsetof(struct session_lane, pin_entry);
+    if (at >= sizeof(struct session_lane) * client->lanes ||
+        word >= sizeof(client->lane->shared->pin_entry)) {
+        return false;
+    }
+    *views = &client->lane[at / sizeof(struct session_lane)].views[word / sizeof(uint64_t)];
+    return true;
 }
 
 nigh_status nigh_release(nigh_client *client, nigh_view *view)
 {
     nigh_status status = client_check(client);
+    _Atomic uint16_t *views;
     _Atomic uint64_t *word;
 
     if (unlikely(status != NIGH_OK)) {
@@ -379,13 +389,18 @@ nigh_status nigh_release(nigh_client *client, nigh_view *view)
         return NIGH_OK;
     }
     word = (_Atomic uint64_t *)(uintptr_t)view->opaque[0];
-    if (unlikely(!release_word_is_ours(client, view->opaque[0]) ||
+    if (unlikely(!release_word_is_ours(client, view->opaque[0], &views) ||
                  shared_load_relaxed(word) != view->opaque[1])) {
         return error_set(client, NIGH_INVALID,
                          "nigh_release: this view is not one that nigh_get gave, or a copy of it "
                          "was released before");
     }
     pin_clear(word);
+    if (views != NULL) {
+        /* Last: the lane may have given the word to another view, but a resume clears none that is
+         * still counted. */
+        atomic_fetch_sub_explicit(views, 1, memory_order_release);
+    }
     memset(view, 0, sizeof(*view));
     return NIGH_OK;
 }

@@ -74,11 +74,28 @@ static nigh_status resume_adopt(nigh_client *client, struct attach_answer *answe
     return NIGH_OK;
 }
 
+/* Pins that a lane set for us and whose completions went with the node: no view will end them. The
+ * lanes set none before they are asked again. */
+static void resume_clear_pins(nigh_client *client)
+{
+    for (uint32_t i = 0; i < client->lanes; i++) {
+        struct client_lane *lane = &client->lane[i];
+
+        for (uint32_t pin = 0; pin < LIMIT_LANE_PINS; pin++) {
+            if (atomic_load_explicit(&lane->views[pin], memory_order_acquire) == 0 &&
+                shared_load_relaxed(&lane->shared->pin_entry[pin]) != 0) {
+                pin_clear(&lane->shared->pin_entry[pin]);
+            }
+        }
+    }
+}
+
 static void resume_begin_anew(nigh_client *client, const struct attach_answer *answer)
 {
     memcpy(client->token, answer->welcome.token, sizeof(client->token));
     client->node_incarnation = answer->welcome.incarnation;
     ring_reset(client);
+    resume_clear_pins(client);
     lease_came_back(client);
     for (uint32_t i = 0; i < client->lanes; i++) {
         client->lane[i].sq_tail = 0;

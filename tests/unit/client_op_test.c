@@ -466,6 +466,43 @@ static void test_session_is_resumed(void **state)
     stop(&f);
 }
 
+/* Of the pins that a lane held for the session, those of its views stay, and the one whose
+ * completion nobody ever read goes. */
+static void test_resume_clears_pins_of_nobody(void **state)
+{
+    struct fixture f;
+    nigh_id ids[] = {id_of(1), id_of(2)};
+    nigh_view views[2];
+    nigh_op ops[2];
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(nigh_get_start(f.client, &ids[i], 1, NIGH_FOREVER, &views[i], &ops[i]),
+                         NIGH_OK);
+    }
+    assert_true(SUPPORT_WAIT(held(&f) == 2, 5000));
+    seal(&f, 1, "one");
+    seal(&f, 2, "two");
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(nigh_wait(f.client, &ops[i], NIGH_FOREVER), NIGH_OK);
+    }
+    assert_int_equal(nigh_release(f.client, &views[1]), NIGH_OK);
+    fake_node_die(&f.fake, true);
+    assert_int_equal(nigh_pin(f.client, &ids[0]), NIGH_NODE_LOST);
+    shared_store_relaxed(&session_lane_of(f.fake.memory, 0)->pin_entry[1], pin_ref(0, 7));
+    shared_store_relaxed(&session_lane_of(f.fake.memory, 0)->pin_entry[LIMIT_LANE_PINS - 1],
+                         pin_ref(0, 8));
+    assert_int_equal(fake_node_pins(&f.fake), 3);
+    fake_node_return(&f.fake);
+    assert_int_equal(nigh_pin(f.client, &ids[0]), NIGH_OK);
+    assert_int_equal(fake_node_pins(&f.fake), 1);
+    assert_memory_equal(views[0].data, "one", 3);
+    assert_int_equal(nigh_release(f.client, &views[0]), NIGH_OK);
+    assert_int_equal(fake_node_pins(&f.fake), 0);
+    stop(&f);
+}
+
 /* A get that waits when the node dies, and comes back, is asked again. */
 static void test_get_waits_over_a_restart(void **state)
 {
@@ -546,6 +583,7 @@ int main(void)
         cmocka_unit_test(test_impossible_ring_indices),
         cmocka_unit_test(test_death_ends_what_is_pending),
         cmocka_unit_test(test_session_is_resumed),
+        cmocka_unit_test(test_resume_clears_pins_of_nobody),
         cmocka_unit_test(test_get_waits_over_a_restart),
         cmocka_unit_test(test_forgotten_session_is_over),
         cmocka_unit_test(test_expelled),
