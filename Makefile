@@ -6,7 +6,7 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 300
 # T=name: only these tests, e.g. make test T="ring index"
 T ?=
-# V=1: show every command of the build
+# V=1: show every command of the build, and every file that is installed
 V ?=
 
 ifneq ($(wildcard /usr/bin/meson),)
@@ -98,8 +98,10 @@ fmt: ## format every source file
 	@tools/check-format --fix
 
 install: all ## install to DESTDIR/PREFIX (/usr/local)
-	@DESTDIR=$(DESTDIR) $(MESON) install --no-rebuild -C build/release
+	@DESTDIR=$(DESTDIR) $(MESON) install --no-rebuild $(if $(V),,--quiet) -C build/release
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+	@echo "installed below $(DESTDIR)$(PREFIX): nigh, nighd and nighd.service, libnigh and libnigh-node," \
+		"headers, manual pages, share/doc/nigh/nighd.conf.example (V=1 lists all)"
 
 clean: ## remove build/
 	rm -rf build

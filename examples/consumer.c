@@ -10,6 +10,8 @@
 
 #include <nigh/nigh.h>
 
+#define FRAMES_MAX 1000000000u
+
 static nigh_status consume(nigh_client *client, unsigned number)
 {
     nigh_status status;
@@ -33,9 +35,22 @@ static nigh_status consume(nigh_client *client, unsigned number)
     return nigh_release(client, &view);
 }
 
+/* COUNT; what is no number from 1 up ends the program, or it would end well having done nothing. */
+static unsigned parse_count(const char *text)
+{
+    char *end;
+    unsigned long count = strtoul(text, &end, 10);
+
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || count < 1 || count > FRAMES_MAX) {
+        fprintf(stderr, "consumer: COUNT is a number from 1 to %u, not '%s'\n", FRAMES_MAX, text);
+        exit(2);
+    }
+    return (unsigned)count;
+}
+
 int main(int argc, char **argv)
 {
-    unsigned count = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 10;
+    unsigned count = argc > 1 ? parse_count(argv[1]) : 10;
     nigh_client_options options = {.struct_size = sizeof options, .flags = NIGH_OPEN_READ_ONLY};
     nigh_client *client;
 

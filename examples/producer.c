@@ -12,6 +12,8 @@
 #include <nigh/nigh.h>
 
 #define FRAME_NUMBERS (1u << 20)
+#define FRAMES_MAX    1000000000u
+#define PERIOD_MAX_MS 3600000u
 
 /* Fills one object in place and seals it: no copy is made at any time. */
 static nigh_status produce(nigh_client *client, unsigned number)
@@ -36,10 +38,24 @@ static nigh_status produce(nigh_client *client, unsigned number)
     return nigh_seal(client, &writer);
 }
 
+/* What is no number in these bounds ends the program, or it would end well having done nothing. */
+static unsigned parse(const char *name, const char *text, unsigned least, unsigned most)
+{
+    char *end;
+    unsigned long number = strtoul(text, &end, 10);
+
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || number < least || number > most) {
+        fprintf(stderr, "producer: %s is a number from %u to %u, not '%s'\n", name, least, most,
+                text);
+        exit(2);
+    }
+    return (unsigned)number;
+}
+
 int main(int argc, char **argv)
 {
-    unsigned count = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 10;
-    int period_ms = argc > 2 ? atoi(argv[2]) : 100;
+    unsigned count = argc > 1 ? parse("COUNT", argv[1], 1, FRAMES_MAX) : 10;
+    unsigned period_ms = argc > 2 ? parse("PERIOD_MS", argv[2], 0, PERIOD_MAX_MS) : 100;
     nigh_client *client;
 
     if (nigh_client_open(NULL, &client) != NIGH_OK) {
@@ -60,7 +76,7 @@ int main(int argc, char **argv)
         }
         printf("producer: sealed frame/%u\n", number);
         fflush(stdout);
-        poll(NULL, 0, period_ms);
+        poll(NULL, 0, (int)period_ms);
     }
     nigh_client_close(client);
     return 0;

@@ -231,7 +231,9 @@ def test_put_fails(node, folder):
 @with_node
 def test_missing_objects(node, folder):
     for verb in ("get", "stat", "rm", "pin", "unpin", "who"):
-        fails(NOT_FOUND, ["nobody", "no such object"], verb, "nobody", node=node)
+        fails(NOT_FOUND, ["nobody: no such object in your pool"], verb, "nobody", node=node)
+        pool = f"uid-{os.geteuid()}"
+        fails(NOT_FOUND, [f"nobody: no such object in pool {pool}"], verb, "nobody", "--pool", pool, node=node)
     good("put", "there", "-", node=node)
     # The rest is done all the same.
     fails(NOT_FOUND, ["nobody"], "rm", "nobody", "there", node=node)
@@ -287,6 +289,10 @@ def test_who_and_rm_of_what_is_held(node, folder):
     data = os.urandom(1 << 20)
     good("put", "held", "-", node=node, data=data)
     assert "nobody holds it" in parsed("who", "held", node=node)["reason"]
+    # Where there is nobody there is a sentence, and no empty table.
+    assert good("who", "held", node=node).decode().splitlines() == ["held: nobody holds it: it may be evicted"]
+    assert good("who", node=node).decode().splitlines() == ["nobody holds memory of this pool"]
+    assert parsed("who", node=node)["holders"] == []
     holder = Holder(node, "held")
     who = parsed("who", "held", node=node)
     assert [(item["pid"], item["views"]) for item in who["holders"]] == [(holder.process.pid, 1)]
@@ -494,9 +500,45 @@ def test_wrong_usage(node, folder):
     cases += [([verb, "-X"], ["-X"]) for verb in VERBS if verb != "help"]
     for arguments, words in cases:
         fails(USAGE, [*words, f"nigh {arguments[0]} --help"], *arguments, node=node)
-    fails(USAGE, ["rocket", "--help"], "rocket", node=node)
+    fails(USAGE, ["rocket", "nigh --help"], "rocket", node=node)
     code, printed, said = run(node=node)
     assert code == USAGE and printed == b"" and "usage: nigh" in said
+
+
+@with_node
+def test_options_before_the_verb(node, folder):
+    pool = f"uid-{os.geteuid()}"
+    good("--socket", node.path, "put", "x", "-", data=b"bytes")
+    assert good("-s", node.path, "get", "x") == b"bytes"
+    assert good(f"--socket={node.path}", "--pool", pool, "get", "x", "-m", "--timeout", "1s") == b""
+    assert json.loads(good("--json", "-s", node.path, "ls"))[0]["name"] == "x"
+    assert json.loads(good("-p", pool, "ls", "--json", node=node))[0]["name"] == "x"
+    # The last one counts, wherever it stands.
+    assert good("--socket", folder + "/none", "get", "x", "--socket", node.path) == b"bytes"
+    fails(TIMEOUT, ["nigh get: y"], "--timeout", "10ms", "get", "y", node=node)
+    fails(NOT_FOUND, ["nosuch"], "--pool", "nosuch", "ls", node=node)
+    cases = [
+        (["--no-such-thing", "ls"], ["--no-such-thing", "before the verb"]),
+        (["-o", folder + "/out", "get", "x"], ["-o", "before the verb"]),
+        (["--timeout", "soon", "ls"], ["--timeout", "soon"]),
+        (["--socket"], ["--socket", "value"]),
+        (["--json"], ["no verb"]),
+        (["--"], ["no verb"]),
+    ]
+    for arguments, words in cases:
+        fails(USAGE, [*words, "nigh: ", "'nigh --help'"], *arguments, node=node)
+    assert good("--json", "--help") == good("--help") and good("-s", "x", "--version") == good("--version")
+
+
+def test_unknown_verbs():
+    meant = {"gte": "get", "putt": "put", "lss": "ls", "stta": "stat", "unpn": "unpin", "docter": "doctor", "wo": "who",
+             "hlep": "help", "list": "ls", "delete": "rm", "remove": "rm", "cat": "get", "status": "top"}
+    for word, verb in meant.items():
+        fails(USAGE, [f"'{word}'", f"did you mean '{verb}'?"], word)
+        fails(USAGE, ["nigh help:", f"did you mean '{verb}'?"], "help", word)
+    for word in ("rocket", "x", "", "n" * 300, "\x1b[31mred"):
+        code, _, said = run(word)
+        assert code == USAGE and "did you mean" not in said and len(said.splitlines()) == 1, said
 
 
 def test_help():
@@ -526,6 +568,29 @@ def test_output_that_cannot_be_written(node, folder):
     assert code == FAILED
     assert parsed("top", "--once", node=node)["expelled"] == 0
     assert good("get", "x", node=node)
+
+
+@with_node
+def test_examples_refuse_rubbish(node, folder):
+    examples = os.path.join(os.environ["NIGH_BUILD"], "examples")
+    if not os.path.isdir(examples):
+        return
+
+    def example(name, *arguments):
+        result = subprocess.run([os.path.join(examples, f"example-{name}"), *arguments], capture_output=True, timeout=60,
+                                check=False, env={**os.environ, "NIGH_SOCKET": node.path})
+        return result.returncode, result.stdout.decode(), result.stderr.decode()
+
+    for name in ("consumer", "producer"):
+        for bad in ("ten", "", "0", "-1", "2x", "99999999999999999999"):
+            code, _, said = example(name, bad)
+            assert code == USAGE and "COUNT" in said and f"'{bad}'" in said, (name, bad, code, said)
+    for bad in ("-1", "fast", ""):
+        code, _, said = example("producer", "1", bad)
+        assert code == USAGE and "PERIOD_MS" in said, (bad, code, said)
+    assert example("producer", "2", "0")[:2] == (OK, "producer: sealed frame/0\nproducer: sealed frame/1\n")
+    code, printed, said = example("consumer", "2")
+    assert code == OK and printed.count("8388608 bytes") == 2, (code, printed, said)
 
 
 @with_node

@@ -103,7 +103,8 @@ def test_wrong_configuration(folder, good):
 def test_more_memory_than_there_is(folder, good):
     expect(MEMORY, ["memory"], *good, "--memory", "50T")
     expect(MEMORY, ["huge"], *good, "--memory", "1G", "--huge", "require")
-    expect(MEMORY, ["memory"], *good, "--memory", "100G")
+    # The figure is not the one that was asked for: it says what it counts.
+    expect(MEMORY, ["memory", "100.0 GiB for objects", "indexes"], *good, "--memory", "100G")
 
 
 @in_folder
@@ -225,6 +226,27 @@ def test_check_says_what_would_be_done_and_does_nothing(folder, good):
         assert words in printed, printed
     assert os.listdir(folder) == ["nigh.ini"]
     expect(USAGE, ["3 lanes"], "--check", "--memory", "48M", "--lanes", "3")
+
+
+@in_folder
+def test_the_sample_of_a_configuration(folder, good):
+    sample = os.path.join(os.environ["NIGH_SOURCE"], "src", "daemon", "nighd.conf.example")
+    code, printed, said = run("--config", sample, "--check")
+    assert code == 0 and said == "" and "memory        1.0 GiB" in printed, (code, printed, said)
+    # Every line that is commented out is right too. Explanations begin with "# " and a capital letter.
+    with open(sample, encoding="utf-8") as file:
+        lines = [line for line in file if not line.startswith("# ")]
+    given = os.path.join(folder, "nighd.conf")
+    with open(given, "w", encoding="utf-8") as file:
+        file.writelines(line.removeprefix("#") for line in lines)
+    with open(given, encoding="utf-8") as file:
+        keys = {line.split("=")[0].strip() for line in file if "=" in line}
+    code, printed, said = run("--config", given, "--check")
+    assert code == 0 and said == "" and "pool          features:" in printed, (code, printed, said)
+    help_text = run("--help")[1]
+    options = {line.split()[0][2:] for line in help_text.splitlines() if line.startswith("  --")}
+    options -= {"config", "hold", "ready-fd", "check", "version,"}
+    assert options <= keys, options - keys
 
 
 def test_help_and_version():

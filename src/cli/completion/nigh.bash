@@ -8,17 +8,20 @@ _nigh_names() {
 }
 
 _nigh() {
-    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]}
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=''
     local common="--socket --pool --json --timeout --help" own='' i
     local -a socket=()
 
     COMPREPLY=()
-    if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who top doctor bench help --help --version" -- "$current")
-        return
-    fi
-    for ((i = 2; i < COMP_CWORD - 1; i++)); do
-        [[ ${COMP_WORDS[i]} == --socket || ${COMP_WORDS[i]} == -s ]] && socket=(--socket "${COMP_WORDS[i + 1]}")
+    # The verb is the first word that is neither an option nor the value of one.
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        [[ ${COMP_WORDS[i + 1]} == = && ${COMP_WORDS[i]} == -* ]] && COMP_WORDS[i + 1]=${COMP_WORDS[i]} && continue
+        case ${COMP_WORDS[i]} in
+        --socket | -s) ((i + 1 < COMP_CWORD)) && socket=(--socket "${COMP_WORDS[++i]}") ;;
+        --pool | -p | --timeout | -t) ((i++)) ;;
+        -*) ;;
+        *) verb=${verb:-${COMP_WORDS[i]}} ;;
+        esac
     done
     case $previous in
     --socket | -s | --output | -o)
@@ -27,6 +30,10 @@ _nigh() {
         ;;
     --pool | -p | --timeout | -t | --delay | -d) return ;;
     esac
+    if [[ -z $verb ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who top doctor bench help $common --version" -- "$current")
+        return
+    fi
     case $verb in
     put) own="--meta --no-evict" ;;
     get) own="--output --meta" ;;
