@@ -101,12 +101,15 @@ nigh_status directory_create(const struct directory_config *config, struct direc
 void directory_destroy(struct directory *directory);
 
 /*
- * A member holds an object (sealed there, or a copy). NIGH_OK: admitted; NIGH_EXISTS: another birth
- * is; NIGH_IN_USE: this birth was deleted (drop it); NIGH_LIMIT. Wakes those who wait.
+ * A member holds an object. NIGH_OK: admitted; NIGH_EXISTS: another birth is; NIGH_IN_USE: this
+ * birth was deleted (drop it); NIGH_LIMIT. Wakes those who wait. A copy cannot bring an absent key
+ * back (it may be of a birth that was deleted while it was pulled: NIGH_IN_USE), unless the
+ * directory is still being rebuilt (not every member has announced the key's shard).
  */
 nigh_status directory_announce(struct directory *directory, uint32_t from,
                                const struct directory_key *key,
-                               const struct directory_object *object, uint64_t now_us);
+                               const struct directory_object *object, bool is_copy,
+                               uint64_t now_us);
 
 /* Where is it? `wait`: if it is not known, `from` is told when it is (once; asking again changes
  * nothing). NIGH_LIMIT: cannot wait. */
@@ -131,16 +134,25 @@ nigh_status directory_delete(struct directory *directory, uint32_t except,
 void directory_dropped(struct directory *directory, uint32_t from, const struct directory_key *key,
                        const struct birth *birth, nigh_status status);
 
-/* A member's link is up: it will announce all that it holds; what it held before and does not
- * announce again is forgotten at directory_announced. */
-void directory_member_up(struct directory *directory, uint32_t rank, uint32_t incarnation);
-void directory_announced(struct directory *directory, uint32_t rank);
+/*
+ * Shards: a key's is the top six bits of hash_id20 of its id; a set of them is a mask of 64 bits,
+ * since a member may announce over several links, each of some shards.
+ *
+ * A member's link of these shards is up: it will announce all that it holds there; what it held
+ * before and does not announce again is forgotten at directory_announced. What it waited for, it
+ * asks for again.
+ */
+void directory_member_up(struct directory *directory, uint32_t rank, uint64_t shards);
+void directory_announced(struct directory *directory, uint32_t rank, uint64_t shards);
 
-/* Its incarnation is over: it holds nothing, waits for nothing, owes nothing. */
+/* Its incarnation is over (or it was never seen): it holds nothing, waits for nothing, owes
+ * nothing.
+ */
 void directory_member_dead(struct directory *directory, uint32_t rank);
 
-/* Whether every member that is not dead has announced since this directory began. */
-bool directory_is_complete(const struct directory *directory);
+/* Whether every other member that is not dead has announced these shards since this directory
+ * began. */
+bool directory_is_complete(const struct directory *directory, uint64_t shards);
 
 struct directory_stats {
     uint64_t keys, waiting, tombstones, bytes; /* bytes: of memory that it uses */

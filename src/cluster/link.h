@@ -129,7 +129,8 @@ nigh_status link_read(struct link *link, const struct fabric_slice *slices, uint
 nigh_status link_send(struct link *link, const struct fabric_slice *slices, uint32_t count,
                       link_done *done, void *context);
 
-/* Takes the link down now and lets it come up again: what a loan that is overdue ends with. */
+/* Takes the link down at the end of the turn (this one or the next) and lets it come up again: what
+ * a loan that is overdue ends with. */
 void link_break(struct link *link, nigh_status reason, uint64_t now_us);
 
 struct links_counters {

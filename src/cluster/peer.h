@@ -3,7 +3,7 @@
  * When another node counts as up, lost and dead: one peer's state, decided from what its control
  * connection sees.
  *
- *   away -> dialling -> up -> lost -> (up again | dead) ; dead -> up
+ *   away -> (up | dead) ; up -> lost | dead ; lost -> up | dead ; dead -> up
  *
  * The node of the higher rank dials. A lost connection is dialled again with back-off (the acceptor
  * waits). Lost for dead_ms, or back with a higher incarnation, or a goodbye: the peer that was is

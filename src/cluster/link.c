@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See link.h. One link: its endpoints, buffers, calls, reads and sends. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "cluster/link_internal.h"
+
+#define LOG_MODULE "link"
+#include "base/log.h"
+
+/* ---- buffers -------------------------------------------------------------- */
+
+static uint32_t frame_bytes(const struct links *links)
+{
+    return (uint32_t)sizeof(struct rpc_header) + links->config.rpc.payload_bytes;
+}
+
+/* Where a buffer lies in the one block of a link: receives of control, its sends, receives of bulk.
+ */
+static uint8_t *control_receive(const struct link *link, uint32_t number)
+{
+    return link->memory + (size_t)number * link->links->frame_stride;
+}
+
+static uint8_t *control_send(const struct link *link, uint32_t number)
+{
+    return control_receive(link, link->links->control_receives + number);
+}
+
+static uint8_t *bulk_receive(const struct link *link, uint32_t number)
+{
+    return control_receive(link, link->links->control_receives + link->links->control_sends) +
+           (size_t)number * link->links->bulk_stride;
+}
+
+/* The head of a bulk message stays with its operation. */
+static uint8_t *op_head(const struct link *link, uint32_t op)
+{
+    return bulk_receive(link, link->links->config.bulk_receives) + (size_t)op * LINK_HEAD_BYTES;
+}
+
+nigh_status link_init(struct link *link, struct links *links, uint32_t rank, uint32_t rail)
+{
+    uint64_t bytes =
+        (uint64_t)(links->control_receives + links->control_sends) * links->frame_stride +
+        (uint64_t)links->config.bulk_receives * links->bulk_stride +
+        (uint64_t)links->max_ops * LINK_HEAD_BYTES;
+    nigh_status status = NIGH_NO_RESOURCES;
+
+    memset(link, 0, sizeof(*link));
+    link->links = links;
+    link->rank = rank;
+    link->rail = rail;
+    for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
+        link->sides[kind] = (struct link_side){.link = link, .kind = kind};
+    }
+    link->memory = aligned_alloc(64, bytes);
+    link->free_sends = calloc(links->control_sends, sizeof(*link->free_sends));
+    link->ops = calloc(links->max_ops, sizeof(*link->ops));
+    if (link->memory == NULL || link->free_sends == NULL || link->ops == NULL) {
+        goto free_memory;
+    }
+    status = fabric_memory_register(links->config.fabric, link->memory, bytes, FABRIC_HOST,
+                                    FABRIC_LOCAL_WRITE, &link->registration);
+    if (status != NIGH_OK) {
+        goto free_memory;
+    }
+    return NIGH_OK;
+
+free_memory:
+    free(link->memory);
+    free(link->free_sends);
+    free(link->ops);
+    memset(link, 0, sizeof(*link));
+    return status;
+}
+
+void link_fini(struct link *link)
+{
+    if (link->links == NULL) {
+        return;
+    }
+    fabric_memory_deregister(link->links->config.fabric, link->registration);
+    free(link->memory);
+    free(link->free_sends);
+    free(link->ops);
+    memset(link, 0, sizeof(*link));
+}
+
+/* ---- receives ------------------------------------------------------------- */
+
+static void post_receive(struct link *link, enum link_endpoint kind, uint32_t number)
+{
+    struct links *links = link->links;
+    struct fabric_receive receive = {
+        .tag = number,
+        .slice = {.address = kind == LINK_CONTROL ? control_receive(link, number)
+                                                  : bulk_receive(link, number),
+                  .bytes = kind == LINK_CONTROL ? frame_bytes(links) : links->config.bulk_bytes,
+                  .memory = link->registration},
+    };
+    nigh_status status =
+        fabric_post_receive(links->config.fabric, link->sides[kind].endpoint, &receive, NULL);
+
+    /* Closed: its end comes as an event. There is always room: as many as the depth. */
+    NIGH_ASSERT(status == NIGH_OK || status == NIGH_CLOSED);
+}
+
+static void post_receives(struct link *link, enum link_endpoint kind)
+{
+    uint32_t count =
+        kind == LINK_CONTROL ? link->links->control_receives : link->links->config.bulk_receives;
+
+    for (uint32_t n = 0; n < count; n++) {
+        post_receive(link, kind, n);
+    }
+}
+
+/* ---- the channel ---------------------------------------------------------- */
+
+/* Small frames are taken by the fabric during the call; one in LINK_SIGNAL_EVERY tells that those
+ * before it are gone from the queue. */
+static void send_inline(struct link *link, const struct fabric_slice *slices, uint32_t count)
+{
+    struct fabric_work work = {
+        .op = FABRIC_SEND,
+        .flags = FABRIC_INLINE | FABRIC_SOLICITED,
+        .tag = LINK_INLINE_TAG,
+        .slices = slices,
+        .slice_count = count,
+    };
+
+    if (++link->unsignalled >= LINK_SIGNAL_EVERY) {
+        link->unsignalled = 0;
+        work.flags |= FABRIC_SIGNALLED;
+    }
+    (void)fabric_post(link->links->config.fabric, link->sides[LINK_CONTROL].endpoint, &work, NULL);
+}
+
+static void send_buffered(struct link *link, const struct fabric_slice *slices, uint32_t count)
+{
+    uint32_t number;
+    struct fabric_slice slice = {.memory = link->registration};
+    struct fabric_work work = {
+        .op = FABRIC_SEND,
+        .flags = FABRIC_SIGNALLED | FABRIC_SOLICITED,
+        .slices = &slice,
+        .slice_count = 1,
+    };
+    uint8_t *at;
+
+    NIGH_ASSERT(link->free_send_count > 0); /* rpc_max_sends of them */
+    number = link->free_sends[--link->free_send_count];
+    slice.address = at = control_send(link, number);
+    for (uint32_t n = 0; n < count; n++) {
+        memcpy(at, slices[n].address, slices[n].bytes);
+        at += slices[n].bytes;
+    }
+    slice.bytes = (uint64_t)(at - (uint8_t *)slice.address);
+    work.tag = number;
+    if (fabric_post(link->links->config.fabric, link->sides[LINK_CONTROL].endpoint, &work, NULL) !=
+        NIGH_OK) {
+        link->free_sends[link->free_send_count++] = number;
+    }
+}
+
+static void on_send(void *context, const struct rpc_header *header, const struct rpc_piece *pieces,
+                    uint32_t count)
+{
+    struct link *link = context;
+    struct fabric_slice slices[1 + RPC_PIECES];
+    uint64_t bytes = sizeof(*header);
+
+    if (link->sides[LINK_CONTROL].endpoint == NULL || link->failed) {
+        return;
+    }
+    NIGH_ASSERT(count <= RPC_PIECES);
+    slices[0] =
+        (struct fabric_slice){.address = (void *)(uintptr_t)header, .bytes = sizeof(*header)};
+    for (uint32_t n = 0; n < count; n++) {
+        slices[1 + n] = (struct fabric_slice){.address = (void *)(uintptr_t)pieces[n].data,
+                                              .bytes = pieces[n].bytes};
+        bytes += pieces[n].bytes;
+    }
+    if (bytes <= link->links->config.fabric->caps.inline_bytes &&
+        1 + count <= link->links->config.fabric->caps.slices) {
+        send_inline(link, slices, 1 + count);
+    } else {
+        send_buffered(link, slices, 1 + count);
+    }
+}
+
+static void on_request(void *context, const struct rpc_request *request, uint64_t now_us)
+{
+    struct link *link = context;
+
+    link->links->config.shell.request(link->links->config.shell.context, link, request, now_us);
+}
+
+static nigh_status make_channel(struct link *link)
+{
+    struct rpc_config config = link->links->config.rpc;
+
+    config.shell = (struct rpc_shell){.context = link, .send = on_send, .request = on_request};
+    return rpc_create(&config, &link->rpc);
+}
+
+/* ---- up and down ---------------------------------------------------------- */
+
+static nigh_status begin(struct link *link)
+{
+    uint32_t sends = link->links->control_sends;
+
+    if (link->rpc != NULL) {
+        return NIGH_OK;
+    }
+    link->free_send_count = sends;
+    for (uint32_t n = 0; n < sends; n++) {
+        link->free_sends[n] = n;
+    }
+    link->unsignalled = 0;
+    link->op_count = 0;
+    link->free_op = LINK_NO_OP;
+    link->ops_used = 0;
+    link->failed = false;
+    return make_channel(link);
+}
+
+struct fabric_endpoint_options link_endpoint_options(struct link *link, enum link_endpoint kind)
+{
+    struct links *links = link->links;
+
+    if (kind == LINK_CONTROL) {
+        return (struct fabric_endpoint_options){
+            .sends = links->control_sends + 2 * LINK_SIGNAL_EVERY + links->control_inline,
+            .receives = links->control_receives,
+            .context = &link->sides[kind],
+        };
+    }
+    return (struct fabric_endpoint_options){
+        .sends = links->max_ops,
+        .receives = links->config.bulk_receives,
+        .context = &link->sides[kind],
+    };
+}
+
+nigh_status link_take_endpoint(struct link *link, enum link_endpoint kind,
+                               struct fabric_endpoint *endpoint)
+{
+    nigh_status status = begin(link);
+
+    link->sides[kind].endpoint = endpoint;
+    link->sides[kind].established = false;
+    if (status != NIGH_OK) {
+        link_fail(link, status);
+        return status;
+    }
+    post_receives(link, kind);
+    return NIGH_OK;
+}
+
+void link_established(struct link *link, enum link_endpoint kind, uint64_t now_us)
+{
+    link->sides[kind].established = true;
+    if (link->up || link->failed || !link->sides[LINK_CONTROL].established ||
+        !link->sides[LINK_BULK].established) {
+        return;
+    }
+    link->up = true;
+    link->attempts = 0;
+    link->links->counters.ups++;
+    LOG_DEBUG("up", "rank=%u rail=%u", link->rank, link->rail);
+    link->links->config.shell.up(link->links->config.shell.context, link, now_us);
+}
+
+void link_fail(struct link *link, nigh_status reason)
+{
+    if (!link->failed) {
+        link->failed = true;
+        link->reason = reason;
+        link->links->any_failed = true;
+    }
+}
+
+/* The operations under way end: nothing touches their memory any more. */
+static void end_ops(struct link *link, nigh_status reason, uint64_t now_us)
+{
+    for (uint32_t n = 0; n < link->ops_used; n++) {
+        struct link_op op = link->ops[n];
+
+        if (op.done == NULL) {
+            continue;
+        }
+        link->ops[n].done = NULL;
+        op.done(op.context, op.status != NIGH_OK ? op.status : reason, now_us);
+    }
+}
+
+void link_down(struct link *link, nigh_status reason, uint64_t now_us)
+{
+    struct links *links = link->links;
+    bool was_up = link->up;
+
+    if (link->rpc == NULL && link->sides[LINK_CONTROL].endpoint == NULL &&
+        link->sides[LINK_BULK].endpoint == NULL) {
+        link->failed = false;
+        return;
+    }
+    link->failed = true; /* whatever is called meanwhile sends nothing */
+    link->up = false;
+    for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
+        fabric_endpoint_destroy(links->config.fabric, link->sides[kind].endpoint);
+        link->sides[kind].endpoint = NULL;
+        link->sides[kind].established = false;
+    }
+    if (link->rpc != NULL) {
+        rpc_end(link->rpc, reason, now_us);
+    }
+    end_ops(link, reason, now_us);
+    if (was_up) {
+        links->counters.downs++;
+        LOG_DEBUG("down", "rank=%u rail=%u reason=%d", link->rank, link->rail, (int)reason);
+        links->config.shell.down(links->config.shell.context, link, reason, now_us);
+    }
+    rpc_destroy(link->rpc);
+    link->rpc = NULL;
+    link->data = NULL;
+    link->op_count = 0;
+    link->ops_used = 0;
+    link->failed = false;
+}
+
+/* ---- reads and sends ------------------------------------------------------ */
+
+static bool take_op(struct link *link, link_done *done, void *context, uint32_t *number)
+{
+    if (link->free_op != LINK_NO_OP) {
+        *number = link->free_op;
+        link->free_op = link->ops[*number].next;
+    } else if (link->ops_used < link->links->max_ops) {
+        *number = link->ops_used++;
+    } else {
+        return false;
+    }
+    link->op_count++;
+    link->ops[*number] = (struct link_op){.done = done, .context = context, .status = NIGH_OK};
+    return true;
+}
+
+static void give_op(struct link *link, uint32_t number)
+{
+    link->ops[number].done = NULL;
+    link->ops[number].next = link->free_op;
+    link->free_op = number;
+    link->op_count--;
+}
+
+static nigh_status post_op(struct link *link, struct fabric_work *work, link_done *done,
+                           void *context)
+{
+    uint32_t number;
+    nigh_status status;
+
+    if (!link->up || link->failed) {
+        return NIGH_PEER_LOST;
+    }
+    if (!take_op(link, done, context, &number)) {
+        return NIGH_BUSY;
+    }
+    work->tag = number;
+    status = fabric_post(link->links->config.fabric, link->sides[LINK_BULK].endpoint, work, NULL);
+    if (status != NIGH_OK) {
+        give_op(link, number);
+        return status == NIGH_CLOSED ? NIGH_PEER_LOST : status;
+    }
+    return NIGH_OK;
+}
+
+nigh_status link_read(struct link *link, const struct fabric_slice *slices, uint32_t count,
+                      struct fabric_remote remote, link_done *done, void *context)
+{
+    struct fabric_work work = {
+        .op = FABRIC_READ,
+        .flags = FABRIC_SIGNALLED,
+        .slices = slices,
+        .slice_count = count,
+        .remote = remote,
+    };
+    nigh_status status = post_op(link, &work, done, context);
+
+    if (status == NIGH_OK) {
+        link->links->counters.reads++;
+        for (uint32_t n = 0; n < count; n++) {
+            link->links->counters.read_bytes += slices[n].bytes;
+        }
+    }
+    return status;
+}
+
+nigh_status link_send(struct link *link, const struct fabric_slice *slices, uint32_t count,
+                      link_done *done, void *context)
+{
+    struct fabric_slice copies[LIMIT_FABRIC_SLICES];
+    struct fabric_work work = {
+        .op = FABRIC_SEND,
+        .flags = FABRIC_SIGNALLED | FABRIC_SOLICITED,
+        .slices = copies,
+        .slice_count = count,
+    };
+    uint32_t number;
+    nigh_status status;
+
+    NIGH_ASSERT(count <= LIMIT_FABRIC_SLICES);
+    if (!link->up || link->failed) {
+        return NIGH_PEER_LOST;
+    }
+    if (!take_op(link, done, context, &number)) {
+        return NIGH_BUSY;
+    }
+    memcpy(copies, slices, count * sizeof(*slices));
+    if (copies[0].memory == NULL) {
+        NIGH_ASSERT(copies[0].bytes <= LINK_HEAD_BYTES);
+        memcpy(op_head(link, number), copies[0].address, copies[0].bytes);
+        copies[0].address = op_head(link, number);
+        copies[0].memory = link->registration;
+    }
+    work.tag = number;
+    status = fabric_post(link->links->config.fabric, link->sides[LINK_BULK].endpoint, &work, NULL);
+    if (status != NIGH_OK) {
+        give_op(link, number);
+        return status == NIGH_CLOSED ? NIGH_PEER_LOST : status;
+    }
+    link->links->counters.bulk_messages++;
+    return NIGH_OK;
+}
+
+/* ---- completions ---------------------------------------------------------- */
+
+static void on_control_receive(struct link *link, const struct fabric_completion *completion,
+                               uint64_t now_us)
+{
+    uint32_t number = (uint32_t)completion->tag;
+    nigh_status status;
+
+    /* The peer is up, then: it sends nothing before that. */
+    if (!link->up) {
+        link_established(link, LINK_CONTROL, now_us);
+        if (link->sides[LINK_BULK].endpoint != NULL) {
+            link_established(link, LINK_BULK, now_us);
+        }
+    }
+    if (!link->up) {
+        link_fail(link, NIGH_PROTOCOL);
+        return;
+    }
+    status =
+        rpc_receive(link->rpc, control_receive(link, number), (uint32_t)completion->bytes, now_us);
+    if (status != NIGH_OK) {
+        LOG_WARN("the peer broke the protocol", "rank=%u rail=%u", link->rank, link->rail);
+        link_fail(link, NIGH_PROTOCOL);
+        return;
+    }
+    if (!link->failed) {
+        post_receive(link, LINK_CONTROL, number);
+    }
+}
+
+static void on_bulk_receive(struct link *link, const struct fabric_completion *completion,
+                            uint64_t now_us)
+{
+    uint32_t number = (uint32_t)completion->tag;
+
+    if (!link->up) {
+        link_fail(link, NIGH_PROTOCOL);
+        return;
+    }
+    link->links->config.shell.bulk(link->links->config.shell.context, link,
+                                   bulk_receive(link, number), (uint32_t)completion->bytes, now_us);
+    if (!link->failed) {
+        post_receive(link, LINK_BULK, number);
+    }
+}
+
+static void on_op(struct link *link, const struct fabric_completion *completion, uint64_t now_us)
+{
+    struct link_op *op = &link->ops[completion->tag];
+    link_done *done = op->done;
+    void *context = op->context;
+
+    if (completion->status != NIGH_OK) {
+        /* Its memory is not free before the endpoint is gone: link_down ends it. */
+        op->status = completion->status;
+        link_fail(link, completion->status);
+        return;
+    }
+    NIGH_ASSERT(done != NULL);
+    give_op(link, (uint32_t)completion->tag);
+    done(context, NIGH_OK, now_us);
+}
+
+void link_complete(struct link_side *side, const struct fabric_completion *completion,
+                   uint64_t now_us)
+{
+    struct link *link = side->link;
+
+    if (side->endpoint != completion->endpoint) {
+        return; /* of an endpoint that went down in this turn */
+    }
+    if (completion->op != FABRIC_RECV && side->kind == LINK_BULK) {
+        on_op(link, completion, now_us);
+        return;
+    }
+    if (completion->status != NIGH_OK) {
+        link_fail(link, completion->status);
+        return;
+    }
+    if (completion->op != FABRIC_RECV) {
+        if (completion->tag != LINK_INLINE_TAG) {
+            link->free_sends[link->free_send_count++] = (uint32_t)completion->tag;
+        }
+        return;
+    }
+    if (link->failed) {
+        return;
+    }
+    if (side->kind == LINK_CONTROL) {
+        on_control_receive(link, completion, now_us);
+    } else {
+        on_bulk_receive(link, completion, now_us);
+    }
+}
+
+/* ---- what is asked of a link ---------------------------------------------- */
+
+uint32_t link_rank(const struct link *link)
+{
+    return link->rank;
+}
+
+uint32_t link_rail(const struct link *link)
+{
+    return link->rail;
+}
+
+void *link_data(const struct link *link)
+{
+    return link->data;
+}
+
+void link_set_data(struct link *link, void *data)
+{
+    link->data = data;
+}
+
+struct rpc *link_rpc(struct link *link)
+{
+    return link->rpc;
+}
+
+void link_break(struct link *link, nigh_status reason, uint64_t now_us)
+{
+    (void)now_us;
+    link_fail(link, reason);
+}

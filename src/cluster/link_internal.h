@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What link.c (one link) and links.c (all of a lane) share. For no one else. */
+#ifndef CLUSTER_LINK_INTERNAL_H
+#define CLUSTER_LINK_INTERNAL_H
+
+#include "base/random.h"
+#include "cluster/link.h"
+
+#define LINK_ENDPOINTS    2u
+#define LINK_SIGNAL_EVERY 16u /* unsignalled sends between two signalled ones */
+#define LINK_INLINE_TAG   UINT64_MAX
+#define LINK_NO_OP        UINT32_MAX
+#define LINK_HEAD_BYTES   64u /* of a bulk message, taken during the call */
+
+#define LINK_BACKOFF_MIN_US UINT64_C(10000)
+#define LINK_BACKOFF_MAX_US UINT64_C(1000000)
+#define LINK_TICK_US        UINT64_C(1000)    /* between looks at the deadlines of calls */
+#define LINK_UP_US          UINT64_C(5000000) /* both endpoints must be there by then */
+
+struct link_side {
+    struct link *link;
+    enum link_endpoint kind;
+    struct fabric_endpoint *endpoint;
+    bool established;
+    uint32_t serial; /* the last token's: of this session */
+};
+
+/* A read or a bulk message under way. */
+struct link_op {
+    link_done *done; /* NULL: free */
+    void *context;
+    nigh_status status; /* of a failed one, until its memory is free */
+    uint32_t next;      /* free list */
+};
+
+struct link {
+    struct links *links; /* NULL: not in use */
+    uint32_t rank;
+    uint32_t rail;
+    struct link_side sides[LINK_ENDPOINTS];
+    struct rpc *rpc; /* from the first endpoint until down */
+    void *data;
+    bool up;
+    bool failed; /* goes down at the end of the turn, for `reason` */
+    nigh_status reason;
+
+    uint32_t attempts; /* dials in vain */
+    uint64_t dial_us;  /* not before this */
+    uint64_t up_by_us; /* one endpoint is there, and the other must be by then */
+
+    uint8_t *memory;
+    struct fabric_memory *registration;
+    uint32_t *free_sends;
+    uint32_t free_send_count;
+    uint32_t unsignalled;
+
+    struct link_op *ops;
+    uint32_t ops_used;
+    uint32_t free_op;
+    uint32_t op_count;
+};
+
+/* A peer, by rank. */
+struct links_peer {
+    bool up;
+    struct link_peer info;
+    uint32_t rails;     /* of both nodes */
+    uint32_t count;     /* links of this lane: rails lane, lane + lanes, ... */
+    struct link *links; /* NULL: never up */
+    uint32_t serial;    /* of the last token that we made in this session */
+};
+
+struct links {
+    struct links_config config;
+    struct links_peer *peers; /* config.nodes */
+    struct random random;
+    uint32_t control_receives;
+    uint32_t control_sends;  /* buffers, for frames that are not inline */
+    uint32_t control_inline; /* frames that may be under way without a buffer */
+    uint32_t frame_stride;
+    uint32_t bulk_stride;
+    uint32_t max_ops;
+    bool any_failed;
+    uint64_t tick_us;
+    uint64_t dial_us; /* the next dial of any link */
+    struct links_counters counters;
+};
+
+nigh_status link_init(struct link *link, struct links *links, uint32_t rank, uint32_t rail);
+void link_fini(struct link *link);
+
+struct fabric_endpoint_options link_endpoint_options(struct link *link, enum link_endpoint kind);
+
+/* The link gets an endpoint that was just made (dialled or accepted); receives are posted. */
+nigh_status link_take_endpoint(struct link *link, enum link_endpoint kind,
+                               struct fabric_endpoint *endpoint);
+void link_established(struct link *link, enum link_endpoint kind, uint64_t now_us);
+
+/* Marks it to go down at the end of the turn. */
+void link_fail(struct link *link, nigh_status reason);
+/* Takes it down now; nothing if it is. Not from inside its callbacks. */
+void link_down(struct link *link, nigh_status reason, uint64_t now_us);
+
+void link_complete(struct link_side *side, const struct fabric_completion *completion,
+                   uint64_t now_us);
+
+#endif

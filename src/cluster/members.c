@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See members.h. */
+#include "cluster/members.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/blake.h"
+#include "base/hash.h"
+
+static nigh_status fail(char *why, size_t why_bytes, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static nigh_status fail(char *why, size_t why_bytes, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(why, why_bytes, format, args);
+    va_end(args);
+    return NIGH_INVALID;
+}
+
+/* "host:port" or "[ipv6]:port", the port a number from 1 to 65535. */
+static bool is_address(const char *text)
+{
+    const char *colon = strrchr(text, ':');
+    unsigned long port;
+    char *end;
+
+    if (colon == NULL || colon == text || !isdigit((unsigned char)colon[1])) {
+        return false;
+    }
+    errno = 0;
+    port = strtoul(colon + 1, &end, 10);
+    if (*end != '\0' || errno != 0 || port == 0 || port > 65535) {
+        return false;
+    }
+    if (text[0] == '[') {
+        return colon[-1] == ']' && colon - text > 3;
+    }
+    /* An IPv6 address without brackets leaves open what is the port. */
+    return memchr(text, ':', (size_t)(colon - text)) == NULL;
+}
+
+static nigh_status add_address(struct members *members, const char *from, size_t length, char *why,
+                               size_t why_bytes)
+{
+    char *address = members->addresses[members->count];
+
+    if (members->count == LIMIT_NODES) {
+        return fail(why, why_bytes, "the list of members names more than %d", LIMIT_NODES);
+    }
+    if (length >= MEMBERS_ADDRESS_BYTES) {
+        return fail(why, why_bytes, "an address in the list of members is longer than %d bytes",
+                    MEMBERS_ADDRESS_BYTES - 1);
+    }
+    memcpy(address, from, length);
+    address[length] = '\0';
+    if (!is_address(address)) {
+        return fail(why, why_bytes, "\"%s\" in the list of members is not host:port or [ipv6]:port",
+                    address);
+    }
+    for (uint32_t rank = 0; rank < members->count; rank++) {
+        if (strcmp(members->addresses[rank], address) == 0) {
+            return fail(why, why_bytes, "%s stands twice in the list of members", address);
+        }
+    }
+    members->count++;
+    return NIGH_OK;
+}
+
+static nigh_status read_list(const char *list, struct members *members, char *why, size_t why_bytes)
+{
+    for (;;) {
+        size_t skip = strspn(list, " \t\r\n");
+        size_t length = strcspn(list + skip, ",");
+        size_t kept = length;
+        nigh_status status;
+
+        while (kept > 0 && isspace((unsigned char)list[skip + kept - 1])) {
+            kept--;
+        }
+        status = add_address(members, list + skip, kept, why, why_bytes);
+        if (status != NIGH_OK) {
+            return status;
+        }
+        list += skip + length;
+        if (*list == '\0') {
+            return NIGH_OK;
+        }
+        list++;
+    }
+}
+
+static nigh_status find_self(const char *self, struct members *members, char *why, size_t why_bytes)
+{
+    char *end;
+    unsigned long rank;
+
+    for (members->self = 0; members->self < members->count; members->self++) {
+        if (strcmp(members->addresses[members->self], self) == 0) {
+            return NIGH_OK;
+        }
+    }
+    errno = 0;
+    rank = strtoul(self, &end, 10);
+    if (isdigit((unsigned char)self[0]) && *end == '\0' && errno == 0 && rank < members->count) {
+        members->self = (uint32_t)rank;
+        return NIGH_OK;
+    }
+    return fail(why, why_bytes,
+                "\"%s\" is not among the members; give one of their addresses as it stands there, "
+                "or a rank from 0 to %u",
+                self, members->count - 1);
+}
+
+/* What each rank is hashed with, and the list's epoch: of what the list says alone. */
+static void derive(struct members *members)
+{
+    uint8_t digest[20];
+
+    for (uint32_t rank = 0; rank < members->count; rank++) {
+        members->seeds[rank] = hash_u64(HASH_K1 ^ rank);
+    }
+    blake_id20(members->addresses, members->count * sizeof(members->addresses[0]), digest);
+    memcpy(&members->epoch, digest, sizeof(members->epoch));
+}
+
+nigh_status members_parse(const char *list, const char *self, struct members *members, char *why,
+                          size_t why_bytes)
+{
+    struct members *made = calloc(1, sizeof(*made));
+    nigh_status status;
+
+    if (made == NULL) {
+        return NIGH_NO_RESOURCES;
+    }
+    status = read_list(list, made, why, why_bytes);
+    if (status == NIGH_OK) {
+        status = find_self(self, made, why, why_bytes);
+    }
+    if (status == NIGH_OK) {
+        derive(made);
+        *members = *made;
+    }
+    free(made);
+    return status;
+}
+
+void members_alone(struct members *members)
+{
+    memset(members, 0, sizeof(*members));
+    members->count = 1;
+    derive(members);
+}
+
+uint32_t members_home(const struct members *members, uint64_t key_hash)
+{
+    uint64_t best = 0;
+    uint32_t home = 0;
+
+    for (uint32_t rank = 0; rank < members->count; rank++) {
+        uint64_t weight = hash_mix(members->seeds[rank] ^ HASH_K2, key_hash ^ HASH_K3);
+
+        if (weight > best) {
+            best = weight;
+            home = rank;
+        }
+    }
+    return home;
+}
