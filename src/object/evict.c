@@ -252,8 +252,14 @@ nigh_status evict_init(struct evict *evict, uint32_t max_entries, uint64_t capac
 
 void evict_resize(struct evict *evict, uint64_t capacity_bytes)
 {
+    uint64_t capacity = capacity_bytes / LIMIT_GRANULE_BYTES;
+
     NIGH_ASSERT(capacity_bytes >= LIMIT_GRANULE_BYTES);
-    evict->capacity = capacity_bytes / LIMIT_GRANULE_BYTES;
+    if (evict->capacity != 0) {
+        evict->small_target =
+            (uint64_t)((unsigned __int128)evict->small_target * capacity / evict->capacity);
+    }
+    evict->capacity = capacity;
     evict->small_target_min = share(evict, SHARE_SMALL_MIN);
     evict->small_target_max = share(evict, SHARE_SMALL_MAX);
     evict->small_target =

@@ -82,7 +82,10 @@ size_t evict_storage_bytes(uint32_t max_entries);
 nigh_status evict_init(struct evict *evict, uint32_t max_entries, uint64_t capacity_bytes,
                        void *storage);
 
-/* The memory grew or shrank to capacity_bytes (a granule at least). Moves no entry. */
+/*
+ * The memory grew or shrank to capacity_bytes (a granule at least). Moves no entry; the border
+ * stays at its share of the capacity, rounded down: so not for every little change.
+ */
 void evict_resize(struct evict *evict, uint64_t capacity_bytes);
 
 /* An object of this id will probably be admitted soon: fetches what that will look at. */

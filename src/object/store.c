@@ -135,7 +135,8 @@ static nigh_status pool_make(const struct store *store, const struct store_pool_
     if (made->records == NULL || made->evict_storage == NULL || made->tables == NULL) {
         goto free_pool;
     }
-    status = evict_init(&made->evict, entries, store->memory_bytes, made->evict_storage);
+    made->policy_bytes = store_policy_bytes(store, made);
+    status = evict_init(&made->evict, entries, made->policy_bytes, made->evict_storage);
     if (status != NIGH_OK) {
         goto free_pool;
     }

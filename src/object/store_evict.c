@@ -129,6 +129,44 @@ static uint32_t select_ready(struct store *store, struct store_pool *pool, uint3
     return ready;
 }
 
+uint64_t store_policy_bytes(const struct store *store, const struct store_pool *pool)
+{
+    uint64_t bytes = store->memory_bytes;
+
+    for (uint32_t i = 0; i < LIMIT_POOLS; i++) {
+        const struct store_pool *other = store->pools[i];
+
+        if (other != NULL && other != pool) {
+            bytes -= min_u64(bytes, other->bytes);
+        }
+    }
+    if (pool->config.quota_bytes != 0) {
+        bytes = min_u64(bytes, pool->config.quota_bytes);
+    }
+    return max_u64(max_u64(bytes, pool->bytes), LIMIT_GRANULE_BYTES);
+}
+
+uint64_t store_reserve_bytes(const struct store *store, const struct store_pool *pool)
+{
+    uint64_t free_bytes = store_free_bytes(store);
+    uint64_t reserve = store->high_bytes > free_bytes ? store->high_bytes - free_bytes : 0;
+
+    return min_u64(reserve, pool->policy_bytes / STORE_HIGH_SHARE);
+}
+
+/* Pools share a lane's memory: what one may count on changes with what the others have. The policy
+ * hears of it when it has changed by a good part. */
+static void size_policy(struct store *store, struct store_pool *pool)
+{
+    uint64_t bytes = store_policy_bytes(store, pool);
+    uint64_t apart = pool->policy_bytes / STORE_POLICY_SHARE;
+
+    if (bytes < pool->policy_bytes - apart || bytes > pool->policy_bytes + apart) {
+        pool->policy_bytes = bytes;
+        evict_resize(&pool->evict, bytes);
+    }
+}
+
 void store_evict_round(struct store *store, struct store_pool *pool, uint64_t wanted,
                        uint64_t owner, struct store_evicted *evicted)
 {
@@ -148,6 +186,7 @@ void store_evict_round(struct store *store, struct store_pool *pool, uint64_t wa
         }
     }
     store_drain_hints(store, pool);
+    size_policy(store, pool);
     count = evict_victims(&pool->evict, LIMIT_EVICT_BATCH, wanted, store->victims);
     count = select_ready(store, pool, store->victims, count, evicted);
     store_evict_these(store, pool, store->victims, count, owner, evicted);
@@ -278,8 +317,8 @@ void store_evict_ahead(struct store *store)
             largest = pool;
         }
     }
-    store_evict_round(store, largest, store->high_bytes - store_free_bytes(store), EXTENT_NO_OWNER,
-                      &evicted);
+    store_evict_round(store, largest, max_u64(store_reserve_bytes(store, largest), 1),
+                      EXTENT_NO_OWNER, &evicted);
     /* Nothing to be had: all is pinned, or the disk is at work. Ask less and less often. */
     store->ahead_barren = evicted.bytes > 0 ? 0 : min_u32(store->ahead_barren + 1, 6);
     if (store->ahead_barren > 0) {

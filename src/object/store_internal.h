@@ -71,6 +71,7 @@ struct store_pool {
     struct store_record *records;
     struct evict evict;
     void *evict_storage;
+    uint64_t policy_bytes;                  /* the memory that the policy was last told it has */
     uint32_t shadows[STORE_SHADOW_BUCKETS]; /* entry and one */
     struct list sessions;
     struct list subscribers;
@@ -177,6 +178,9 @@ struct store_waiter {
 
 /* Long operations that get on in one turn. */
 #define STORE_TURN_WORKS 8u
+
+/* The policy is told of another size when it is off by more than this share of it. */
+#define STORE_POLICY_SHARE 16u
 
 /* How long a reading of the wall clock serves. */
 #define STORE_WALL_US 1000000u
@@ -500,6 +504,12 @@ struct store_evicted {
  */
 void store_evict_round(struct store *store, struct store_pool *pool, uint64_t wanted,
                        uint64_t owner, struct store_evicted *evicted);
+/* What a pool's objects could take of the lane's memory as things are: what others leave, within
+ * its quota. */
+uint64_t store_policy_bytes(const struct store *store, const struct store_pool *pool);
+/* What evicting from a pool should yield beyond what is wanted: to have memory free again, but no
+ * more than such a share of what is the pool's. */
+uint64_t store_reserve_bytes(const struct store *store, const struct store_pool *pool);
 /* Evicts these SEALED entries, none of them kept or read, all different; at most a batch. */
 void store_evict_these(struct store *store, struct store_pool *pool, uint32_t *entries,
                        uint32_t count, uint64_t owner, struct store_evicted *evicted);

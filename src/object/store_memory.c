@@ -37,6 +37,7 @@ nigh_status store_node_heap(struct store *store, struct store_pool *pool, uint32
 /* What one attempt to make room is about. */
 struct room {
     struct store *store;
+    struct store_pool *pool; /* that wants it */
     struct store_pool *from;
     uint64_t owner;
     uint32_t heap;
@@ -56,11 +57,11 @@ static nigh_status room_by_policy(struct room *room, uint64_t goal, uint32_t *bl
     uint32_t barren = 0, elsewhere = 0;
 
     while (store->rounds > 0 && here < goal && barren < LIMIT_BARREN_ROUNDS && elsewhere < 2) {
-        uint64_t free_bytes = store_free_bytes(store);
-        uint64_t reserve = store->high_bytes > free_bytes ? store->high_bytes - free_bytes : 0;
         struct store_evicted evicted = {0};
 
-        store_evict_round(store, room->from, max_u64(room->bytes, reserve), room->owner, &evicted);
+        store_evict_round(store, room->from,
+                          max_u64(room->bytes, store_reserve_bytes(store, room->from)), room->owner,
+                          &evicted);
         here += evicted.here_bytes;
         room->spent += evicted.bytes + evicted.started_bytes;
         room->progress |= evicted.bytes > 0 || evicted.started > 0;
@@ -182,6 +183,9 @@ static bool empty_cheapest(struct room *room, uint32_t count, uint32_t *block, n
         }
         others = false; /* emptying more would not help either */
     }
+    /* Who is to take from another pool, and finds none to empty, asks the policy before it empties
+     * what is its own. */
+    own = own && (others || room->from == room->pool);
     if (own && (!others || run_cost <= other_cost * count)) {
         for (e = first; e < first + count && empty_extent(room, e); e++) {
         }
@@ -254,13 +258,13 @@ void store_gather(struct store *store)
  * freeing as much in little pieces seldom helps it, so that is tried last, and not for ever: one
  * that will never fit must not cost everybody the cache.
  */
-static nigh_status room_for_large(struct room *room, struct store_pool *pool, uint32_t *block)
+static nigh_status room_for_large(struct room *room, uint32_t *block)
 {
     uint64_t most = STORE_SPENT_SHARE * room->bytes;
     nigh_status status = room_by_extents(room, block);
 
-    if (status != NIGH_OK && room->from != pool) {
-        room->from = pool;
+    if (status != NIGH_OK && room->from != room->pool) {
+        room->from = room->pool;
         status = room_by_extents(room, block);
     }
     if (status != NIGH_OK && room->spent < most) {
@@ -274,15 +278,15 @@ static nigh_status room_for_large(struct room *room, struct store_pool *pool, ui
  * is, between what went), or what is free lies in other heaps: then the emptiest extent is emptied,
  * which yields room for many.
  */
-static nigh_status room_for_small(struct room *room, struct store_pool *pool, uint32_t *block)
+static nigh_status room_for_small(struct room *room, uint32_t *block)
 {
     uint64_t extent_bytes = room->store->config.extents->extent_bytes;
     uint64_t goal = max_u64(2 * room->bytes, extent_bytes / STORE_SCATTER_SHARE);
     nigh_status status = NIGH_OUT_OF_MEMORY;
 
-    if (room->from != pool) {
+    if (room->from != room->pool) {
         status = room_by_extents(room, block);
-        room->from = pool;
+        room->from = room->pool;
     }
     if (status != NIGH_OK) {
         status = room_by_policy(room, goal, block);
@@ -302,6 +306,7 @@ static nigh_status make_room(struct store *store, struct store_pool *pool, uint6
                              uint32_t heap, uint64_t bytes, uint64_t *spent, uint32_t *block)
 {
     struct room room = {.store = store,
+                        .pool = pool,
                         .from = store_victim_pool(store, pool),
                         .owner = owner,
                         .heap = heap,
@@ -312,8 +317,8 @@ static nigh_status make_room(struct store *store, struct store_pool *pool, uint6
     if (store->now_us < store->heap_barren_us[heap]) {
         return NIGH_OUT_OF_MEMORY;
     }
-    status = 2 * bytes >= store->config.extents->extent_bytes ? room_for_large(&room, pool, block)
-                                                              : room_for_small(&room, pool, block);
+    status = 2 * bytes >= store->config.extents->extent_bytes ? room_for_large(&room, block)
+                                                              : room_for_small(&room, block);
     *spent = room.spent;
     if (status != NIGH_OK && !room.progress) {
         store->heap_barren_us[heap] = store->now_us + LIMIT_RETRY_US;

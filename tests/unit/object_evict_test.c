@@ -330,9 +330,11 @@ static void resizing_moves_the_border_with_the_capacity(void **state)
     fill(&bed);
     evict_resize(&bed.evict, 100 * 4 * KIB);
     assert_true(evict_is_valid(&bed.evict));
-    assert_int_equal(bed.evict.small_target * LIMIT_GRANULE_BYTES, 80 * 4 * KIB);
+    assert_int_equal(bed.evict.small_target * LIMIT_GRANULE_BYTES, 10 * 4 * KIB);
+    bed.evict.small_target *= 3;
     evict_resize(&bed.evict, 10000 * 4 * KIB);
-    assert_int_equal(bed.evict.small_target * LIMIT_GRANULE_BYTES, 1000 * 4 * KIB);
+    assert_true(evict_is_valid(&bed.evict));
+    assert_int_equal(bed.evict.small_target * LIMIT_GRANULE_BYTES, 3000 * 4 * KIB);
     bed_fini(&bed);
 }
 

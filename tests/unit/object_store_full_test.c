@@ -152,6 +152,55 @@ static void what_is_used_stays_longer(void **state)
     assert_in_range(there, 18, 20);
 }
 
+/* Of 20 objects that are used in turn, one every other put of something never used again: how often
+ * one of them was gone. */
+static uint32_t misses_beside_a_scan(struct fixture *fx, uint32_t session, uint32_t puts)
+{
+    uint32_t misses = 0, entry;
+
+    for (uint32_t i = 0; i < puts; i++) {
+        uint64_t hot = i % 20;
+
+        assert_int_equal(fixture_put(fx, session, 1000000 + i, 8 * KIB), NIGH_OK);
+        if (fixture_acquire(fx, session, hot, 0, &entry) == INDEX_HIT) {
+            fixture_release(fx, session, 0);
+        } else {
+            assert_int_equal(fixture_put(fx, session, hot, 8 * KIB), NIGH_OK);
+            misses++;
+        }
+    }
+    assert_valid(fx);
+    return misses;
+}
+
+/* A pool that has a small part of the memory is no worse a cache for that. */
+static void a_quota_is_what_the_policy_has(void **state)
+{
+    struct fixture *fx = *state;
+
+    fixture_pool(fx, 3, false, MIB);
+    fixture_open(fx, 9, 3, 1003, true);
+    assert_in_range(misses_beside_a_scan(fx, 9, 2000), 20, 60);
+}
+
+static void what_others_leave_is_what_the_policy_has(void **state)
+{
+    struct fixture *fx =
+        fixture_create(&(struct fixture_options){.memory_bytes = 64 * MIB, .entries = 16384});
+
+    (void)state;
+    fixture_pool(fx, 0, false, 0);
+    fixture_pool(fx, 1, false, 0);
+    fixture_open(fx, A, 0, 1000, true);
+    fixture_open(fx, OTHER, 1, 1001, true);
+    for (uint64_t key = 0; key < 31; key++) {
+        assert_int_equal(fixture_put(fx, A, key, 2 * MIB), NIGH_OK);
+        assert_int_equal(fixture_status(fx, A, SESSION_OP_KEEP, key), NIGH_OK);
+    }
+    assert_in_range(misses_beside_a_scan(fx, OTHER, 4000), 20, 100);
+    fixture_destroy(fx);
+}
+
 static void memory_is_evicted_ahead_of_need(void **state)
 {
     struct fixture *fx = *state;
@@ -712,6 +761,8 @@ int main(void)
         TEST(new_objects_take_the_place_of_old_ones),
         TEST(pinned_objects_stay_with_their_bytes),
         TEST(what_is_used_stays_longer),
+        TEST(a_quota_is_what_the_policy_has),
+        cmocka_unit_test(what_others_leave_is_what_the_policy_has),
         TEST(memory_is_evicted_ahead_of_need),
         cmocka_unit_test(a_full_index_evicts_too),
         TEST(full_memory_is_said_at_the_deadline),
