@@ -48,9 +48,6 @@ static void adopt_sealed(struct store *store, struct store_pool *pool, uint32_t 
     pool->objects++;
     if (store_has_flag(pool, entry, INDEX_FLAG_KEPT)) {
         store_object_obstacle(store, pool, entry, 1);
-    } else {
-        evict_admit(&pool->evict, entry, store_memory_bytes(store, pool, entry),
-                    store_hash(pool, entry));
     }
 }
 
@@ -109,6 +106,85 @@ static nigh_status adopt_extents(struct store *store, struct store_pool *pool)
     return NIGH_OK;
 }
 
+/* ---- what the policy is told ---- */
+
+/* An object in the order of births: its generation, from the oldest's on, above its number. */
+#define AGE_SHIFT 26u
+#define AGE_MAX   ((UINT64_C(1) << (64 - AGE_SHIFT)) - 1)
+
+_Static_assert(LIMIT_INDEX_ENTRIES <= 1u << AGE_SHIFT, "a number fits below the age");
+
+static uint64_t oldest(const struct store_pool *pool)
+{
+    uint64_t generation = INDEX_GENERATION_MAX;
+
+    for (uint32_t e = 0; e < pool->writer.entries_used; e++) {
+        if (store_state(pool, e) == INDEX_SEALED) {
+            generation = min_u64(generation, store_generation(pool, e));
+        }
+    }
+    return generation;
+}
+
+/* Sorts by the ages, byte by byte from the last; the result is in `ages` or in `spare`. */
+static uint64_t *sort_ages(uint64_t *ages, uint64_t *spare, size_t count)
+{
+    for (uint32_t shift = AGE_SHIFT; shift < 64; shift += 8) {
+        size_t place[257] = {0};
+        uint64_t *sorted = spare;
+
+        for (size_t i = 0; i < count; i++) {
+            place[(ages[i] >> shift & 0xff) + 1]++;
+        }
+        for (uint32_t n = 1; n < 257; n++) {
+            place[n] += place[n - 1];
+        }
+        for (size_t i = 0; i < count; i++) {
+            sorted[place[ages[i] >> shift & 0xff]++] = ages[i];
+        }
+        spare = ages;
+        ages = sorted;
+    }
+    return ages;
+}
+
+static void admit(struct store *store, struct store_pool *pool, uint32_t entry)
+{
+    if (store_state(pool, entry) == INDEX_SEALED && !store_has_flag(pool, entry, INDEX_FLAG_KEPT)) {
+        evict_admit(&pool->evict, entry, store_memory_bytes(store, pool, entry),
+                    store_hash(pool, entry));
+    }
+}
+
+/* The policy meets the objects in the order of their births, as the node before met them: numbers
+ * are given again, so that theirs says nothing. Without the memory to sort them, it is theirs. */
+static void admit_by_age(struct store *store, struct store_pool *pool)
+{
+    uint64_t first = oldest(pool);
+    uint64_t *ages = calloc((size_t)pool->objects + 1, sizeof(*ages));
+    uint64_t *spare = calloc((size_t)pool->objects + 1, sizeof(*spare));
+    size_t count = 0;
+
+    for (uint32_t e = 0; e < pool->writer.entries_used; e++) {
+        if (ages == NULL || spare == NULL) {
+            admit(store, pool, e);
+        } else if (store_state(pool, e) == INDEX_SEALED) {
+            uint64_t age = min_u64(store_generation(pool, e) - first, AGE_MAX);
+
+            ages[count++] = age << AGE_SHIFT | e;
+        }
+    }
+    if (count > 0) {
+        const uint64_t *sorted = sort_ages(ages, spare, count);
+
+        for (size_t i = 0; i < count; i++) {
+            admit(store, pool, (uint32_t)(sorted[i] & ((UINT64_C(1) << AGE_SHIFT) - 1)));
+        }
+    }
+    free(spare);
+    free(ages);
+}
+
 nigh_status store_pool_adopt(struct store *store, const struct store_pool_config *config)
 {
     struct adoption adoption = {.store = store};
@@ -124,6 +200,7 @@ nigh_status store_pool_adopt(struct store *store, const struct store_pool_config
         return status;
     }
     index_rebuild(&adoption.pool->writer, adopt_entry, &adoption, &rebuilt);
+    admit_by_age(store, adoption.pool);
     adoption.pool->adopted = true;
     store->adopting = true;
     if (rebuilt.bad + rebuilt.refused + rebuilt.doubles > 0) {

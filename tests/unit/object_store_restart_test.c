@@ -281,6 +281,29 @@ static void holes_of_a_lease_stay_its_own(void **state)
     assert_int_equal(fixture_stats(fx).leased_bytes, 0);
 }
 
+/* Numbers of entries are given again, so that their order is not that of the objects. */
+static void the_oldest_go_first(void **state)
+{
+    struct fixture *fx = *state;
+    struct session_sqe evict = {.op = SESSION_OP_EVICT, .argument = 1};
+
+    for (uint64_t key = 0; key < 300; key++) {
+        assert_int_equal(fixture_put(fx, A, key, 1000), NIGH_OK);
+    }
+    for (uint64_t key = 0; key < 200; key++) {
+        assert_int_equal(fixture_status(fx, A, SESSION_OP_DELETE, key), NIGH_OK);
+    }
+    for (uint64_t key = 300; key < 600; key++) {
+        assert_int_equal(fixture_put(fx, A, key, 1000), NIGH_OK);
+    }
+    restart(fx, true, false, false);
+    for (uint64_t key = 200; key < 600; key++) {
+        assert_int_equal(fixture_status(fx, A, SESSION_OP_CONTAINS, key), NIGH_OK);
+        assert_int_equal(fixture_do(fx, A, evict).data_size, 1024);
+        assert_int_equal(fixture_status(fx, A, SESSION_OP_CONTAINS, key), NIGH_NOT_FOUND);
+    }
+}
+
 static void kept_objects_stay_kept(void **state)
 {
     struct fixture *fx = *state;
@@ -441,6 +464,7 @@ int main(void)
         TEST(youngest_lease_has_the_hole),
         TEST(a_lease_full_of_holes_keeps_its_end),
         TEST(holes_of_a_lease_stay_its_own),
+        TEST(the_oldest_go_first),
         TEST(kept_objects_stay_kept),
         TEST(torn_entries_are_dropped_and_the_rest_stays),
         TEST(killed_again_before_the_first_turn),
