@@ -34,6 +34,7 @@
 #define LIMIT_OBJECT_BYTES  (UINT64_C(1) << 46)
 #define LIMIT_INDEX_ENTRIES (1u << 26) /* entries of one index (a pool in a lane) */
 #define LIMIT_PROBES        512        /* slots one look-up may visit before it asks the lane */
+#define LIMIT_INDEX_NAMES   8192       /* names of spilled objects that an index keeps */
 #define LIMIT_PIN_RETRIES   4          /* attempts of a get without IPC before it asks the lane */
 
 /* Sessions */

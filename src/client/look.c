@@ -4,8 +4,8 @@
  * for records, which they leave in the session's reply areas.
  *
  * An entry may change under the copy: its word is read before and after, and only a copy of one
- * generation counts. A name lies behind the object's bytes, which may go at any moment too: it
- * counts only if its hash is the object's id.
+ * generation counts. A name lies behind the object's bytes, or, of what is on disk, perhaps in the
+ * index; both may go at any moment too: it counts only if its hash is the object's id.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +30,30 @@ static bool look_state(enum index_state state, nigh_object_state *out)
     }
 }
 
+static bool look_name_is(const char *name, uint32_t name_size, const nigh_id *of)
+{
+    uint8_t id[LIMIT_ID_BYTES];
+
+    blake_id20(name, name_size, id);
+    return memcmp(id, of->bytes, sizeof(id)) == 0 && strlen(name) == name_size;
+}
+
+/* The name of an object on disk, if the index still has it. */
+static void look_spilled_name(const struct index *index, const nigh_object_info *info,
+                              uint32_t name_size, char *out)
+{
+    uint64_t hash = hash_id20(info->id.bytes);
+    char name[LIMIT_NAME_BYTES + 1];
+
+    for (uint32_t way = 0; way < INDEX_NAME_WAYS; way++) {
+        if (index_name_copy(index, hash, way, name_size, name) &&
+            look_name_is(name, name_size, &info->id)) {
+            memcpy(out, name, name_size + 1);
+            return;
+        }
+    }
+}
+
 /* The name, if it is in memory and right. */
 static void look_name(nigh_client *client, bool locked, uint64_t offset,
                       const nigh_object_info *info, uint32_t name_size, char *out)
@@ -37,11 +61,8 @@ static void look_name(nigh_client *client, bool locked, uint64_t offset,
     uint64_t meta = index_meta_offset(info->data_size);
     uint64_t bytes = index_object_bytes(info->data_size, info->meta_size, name_size);
     char name[LIMIT_NAME_BYTES + 1];
-    uint8_t id[LIMIT_ID_BYTES];
 
-    out[0] = '\0';
-    if (name_size == 0 || name_size > LIMIT_NAME_BYTES || bytes == 0 ||
-        info->state == NIGH_OBJECT_SPILLED) {
+    if (name_size == 0 || name_size > LIMIT_NAME_BYTES || bytes == 0) {
         return;
     }
     if (!extents_readable(client, offset, bytes) &&
@@ -51,8 +72,7 @@ static void look_name(nigh_client *client, bool locked, uint64_t offset,
     }
     memcpy(name, client->read_arena + offset + meta + info->meta_size, name_size);
     name[name_size] = '\0';
-    blake_id20(name, name_size, id);
-    if (memcmp(id, info->id.bytes, sizeof(id)) == 0 && strlen(name) == name_size) {
+    if (look_name_is(name, name_size, &info->id)) {
         memcpy(out, name, name_size + 1);
     }
 }
@@ -86,7 +106,11 @@ static bool look_entry(nigh_client *client, bool locked, uint32_t lane, uint32_t
         return false;
     }
     info->birth_counter = index_word_generation(word);
-    look_name(client, locked, offset, info, name_size, info->name);
+    if (info->state == NIGH_OBJECT_SPILLED) {
+        look_spilled_name(index, info, name_size, info->name);
+    } else {
+        look_name(client, locked, offset, info, name_size, info->name);
+    }
     return true;
 }
 

@@ -3,10 +3,10 @@
  * The object index of one pool in one lane: a table in shared memory that its lane alone writes and
  * every client of the pool maps read-only, and the reader's look-up, which pins what it finds.
  *
- * Layout of the memory: header (one page), slots, entries, cold entries. A slot is 0 or (tag << 32
- * | entry + 1); slots are probed linearly and removed by shifting back, under a version. Entries
- * never move. What the lane does is in object/index_writer.h; why this is safe, on x86 and ARM, is
- * in docs/pins.md.
+ * Layout of the memory: header (one page), slots, entries, cold entries, names. A slot is 0 or (tag
+ * << 32 | entry + 1); slots are probed linearly and removed by shifting back, under a version.
+ * Entries never move. What the lane does is in object/index_writer.h; why this is safe, on x86 and
+ * ARM, is in docs/pins.md.
  */
 #ifndef MEMORY_INDEX_H
 #define MEMORY_INDEX_H
@@ -73,6 +73,19 @@ struct index_cold {
 
 _Static_assert(sizeof(struct index_cold) == 16, "cold entry layout is shared");
 
+/*
+ * The name of an object that went to disk, for listings: kept as long as no other takes its place.
+ * Nothing says whether it is whole but the name itself: its hash must be the object's id.
+ */
+#define INDEX_NAME_WORDS 32u
+#define INDEX_NAME_WAYS  4u /* places that a name may have */
+
+struct index_name {
+    _Atomic uint64_t words[INDEX_NAME_WORDS]; /* a byte that says how long, then the name */
+};
+
+_Static_assert(sizeof(struct index_name) == LIMIT_NAME_BYTES + 1, "the longest name fits");
+
 struct index_header {
     uint64_t magic;
     uint32_t format;
@@ -84,8 +97,9 @@ struct index_header {
     uint64_t slots_offset;
     uint64_t entries_offset;
     uint64_t cold_offset;
-    uint64_t size_bytes;
-    uint8_t reserved0[64];
+    uint64_t size_bytes; /* of all above: names lie behind it, page-aligned as it is */
+    uint32_t name_count; /* 0 (none kept), or a power of two from INDEX_NAME_WAYS on */
+    uint8_t reserved0[60];
     _Atomic uint64_t version; /* odd while slots shift; even otherwise */
     uint8_t reserved1[56];
     _Atomic uint64_t
@@ -103,6 +117,8 @@ struct index {
     _Atomic uint64_t *slots;
     struct index_entry *entries;
     struct index_cold *cold;
+    struct index_name *names; /* name_count of them */
+    uint32_t name_count;
     uint32_t slot_mask;
     uint32_t entry_count;
     uint32_t lane;
@@ -176,7 +192,7 @@ static inline uint64_t index_meta_offset(uint64_t data_size)
 uint32_t index_slot_count(uint32_t entry_count);
 
 /*
- * Memory that an index of entry_count entries needs, in whole pages: 91 to 101 bytes an entry, 94
+ * Memory that an index of entry_count entries needs, in whole pages: 91 to 105 bytes an entry, 94
  * at ten million. 0 when there is no such index (none, or above LIMIT_INDEX_ENTRIES).
  */
 uint64_t index_size_bytes(uint32_t entry_count);
@@ -194,6 +210,21 @@ void index_format(void *memory, uint32_t pool, uint32_t lane, uint32_t lanes, ui
  * program does not know; NIGH_INVALID: sizes or offsets that cannot be. Any thread.
  */
 nigh_status index_attach(const void *memory, uint64_t size_bytes, struct index *index);
+
+/* Where the name of an id of this hash may lie: INDEX_NAME_WAYS names from here on. Only where
+ * name_count is not 0. */
+static inline struct index_name *index_names_of(const struct index *index, uint64_t hash)
+{
+    return &index->names[(hash >> 20) & (index->name_count - 1) & ~(INDEX_NAME_WAYS - 1)];
+}
+
+/*
+ * Copies the `way`-th name that may be the one of an id of this hash to name[], terminated, if it
+ * is `size` bytes long (1 to LIMIT_NAME_BYTES). False: it is not. It may be another's, or torn:
+ * only who finds the id in its hash has found the name.
+ */
+bool index_name_copy(const struct index *index, uint64_t hash, uint32_t way, uint32_t size,
+                     char name[LIMIT_NAME_BYTES + 1]);
 
 /* Whether an entry is an id's. Means something only while the entry is pinned, or the caller's. */
 static inline bool index_entry_is(const struct index_entry *entry, const uint8_t id[LIMIT_ID_BYTES])

@@ -9,6 +9,7 @@
 #include "object/index_writer.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -254,6 +255,43 @@ void index_from_spilled(struct index_writer *writer, uint32_t number, uint64_t o
     shared_fence_release();
     shared_store_plain(&entry->check, index_entry_check(entry, generation, true));
     index_turn(writer, number, 1u << INDEX_SPILLED, INDEX_SEALED);
+}
+
+static bool index_name_is(const struct index_name *name, const uint64_t words[INDEX_NAME_WORDS])
+{
+    uint32_t same = 0;
+
+    while (same < INDEX_NAME_WORDS && shared_load_relaxed(&name->words[same]) == words[same]) {
+        same++;
+    }
+    return same == INDEX_NAME_WORDS;
+}
+
+void index_keep_name(struct index_writer *writer, uint64_t hash, const void *name, uint32_t size)
+{
+    uint64_t words[INDEX_NAME_WORDS] = {0};
+    uint8_t *bytes = (uint8_t *)words;
+    struct index_name *names;
+    uint32_t way = 0;
+
+    NIGH_ASSERT(size > 0 && size <= LIMIT_NAME_BYTES);
+    if (writer->index.name_count == 0) {
+        return;
+    }
+    names = index_names_of(&writer->index, hash);
+    bytes[0] = (uint8_t)size;
+    memcpy(bytes + 1, name, size);
+    /* A free place, or the one that has it already; else one or another. */
+    while (way < INDEX_NAME_WAYS && shared_load_relaxed(&names[way].words[0]) != 0 &&
+           !index_name_is(&names[way], words)) {
+        way++;
+    }
+    if (way == INDEX_NAME_WAYS) {
+        way = (uint32_t)(hash >> 12) % INDEX_NAME_WAYS;
+    }
+    for (uint32_t i = 0; i < INDEX_NAME_WORDS; i++) {
+        shared_store_relaxed(&names[way].words[i], words[i]);
+    }
 }
 
 static uint64_t index_slot_value(uint64_t hash, uint32_t number)

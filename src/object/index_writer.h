@@ -105,6 +105,13 @@ void index_to_spilled(struct index_writer *writer, uint32_t number);
 /* SPILLED -> SEALED with its old generation, the bytes being at `offset` again. */
 void index_from_spilled(struct index_writer *writer, uint32_t number, uint64_t offset);
 
+/*
+ * Keeps the name of an object that leaves memory, for listings, in the place of another where there
+ * is none free. `size` is 1 to LIMIT_NAME_BYTES; the bytes may be anything, and may change
+ * meanwhile.
+ */
+void index_keep_name(struct index_writer *writer, uint64_t hash, const void *name, uint32_t size);
+
 /* Puts an entry into the slots. `hash` is hash_id20 of its id, which is not there yet. */
 void index_insert(struct index_writer *writer, uint64_t hash, uint32_t number);
 

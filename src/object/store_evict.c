@@ -8,6 +8,18 @@
 
 /* ---- one object ---- */
 
+/* What listings say of an object that is on disk only. */
+static void keep_name(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash)
+{
+    const struct index_entry *at = store_entry(pool, entry);
+    uint64_t name = at->offset + index_meta_offset(at->data_size) + at->meta_size;
+
+    if (at->name_size > 0) {
+        index_keep_name(&pool->writer, hash, extent_bytes_at(store->config.extents, name),
+                        at->name_size);
+    }
+}
+
 /* A MARKED entry that nobody pins: dropped, or spilled where the node spills. Returns its bytes. */
 static uint64_t let_go(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash)
 {
@@ -23,6 +35,7 @@ static uint64_t let_go(struct store *store, struct store_pool *pool, uint32_t en
     pool->objects--;
     if (store_spills(store)) {
         NIGH_ASSERT((record->flags & RECORD_ON_DISK) != 0);
+        keep_name(store, pool, entry, hash);
         index_to_spilled(&pool->writer, entry);
         store_say(store, pool, entry, NIGH_EVENT_SPILLED);
         pool->objects_spilled++;

@@ -252,6 +252,77 @@ static void spilled_objects_come_back(void **state)
     node_fixture_stop(&node);
 }
 
+#define NAMED 100u
+
+static void name_of(uint32_t number, char name[32])
+{
+    snprintf(name, 32, "set/part-%03u", number);
+}
+
+/* Lists: how many of the named objects are on disk, and how many of those still have their name. */
+static uint32_t count_spilled(nigh_client *client, uint32_t *named)
+{
+    nigh_object_info infos[64];
+    uint64_t cursor = 0;
+    uint32_t spilled = 0;
+    size_t count;
+
+    *named = 0;
+    do {
+        assert_int_equal(nigh_list(client, &cursor, infos, 64, &count), NIGH_OK);
+        for (size_t i = 0; i < count; i++) {
+            if (infos[i].state != NIGH_OBJECT_SPILLED)
+                continue;
+            for (uint32_t n = 0; n < NAMED; n++) {
+                char name[32];
+                nigh_id id;
+
+                name_of(n, name);
+                assert_int_equal(nigh_id_from_name(name, &id), NIGH_OK);
+                if (memcmp(&id, &infos[i].id, sizeof(id)) != 0)
+                    continue;
+                spilled++;
+                *named += strcmp(infos[i].name, name) == 0;
+                assert_true(infos[i].name[0] == 0 || strcmp(infos[i].name, name) == 0);
+            }
+        }
+    } while (count > 0);
+    return spilled;
+}
+
+static void spilled_objects_are_listed_by_name(void **state)
+{
+    char folder[108];
+    const char *flags[] = {"--hold", "--spill", folder, "--max-objects", "65536", NULL};
+    nigh_client *client;
+    uint32_t spilled, named;
+
+    (void)state;
+    support_path(folder, sizeof(folder), "spill-names");
+    node_fixture_start(&node, "16M", flags);
+    client = open_client();
+    for (uint32_t i = 0; i < NAMED; i++) {
+        char name[32];
+        nigh_create_options options = {.name = name, .timeout_us = DEADLINE * UINT64_C(1000)};
+        nigh_id id;
+
+        name_of(i, name);
+        assert_int_equal(nigh_id_from_name(name, &id), NIGH_OK);
+        assert_int_equal(nigh_put(client, &id, name, sizeof(name), &options), NIGH_OK);
+    }
+    for (uint32_t i = 0; i < 1200; i++)
+        assert_int_equal(put(client, i), NIGH_OK);
+    spilled = count_spilled(client, &named);
+    assert_true(spilled > NAMED / 2);
+    assert_int_equal(named, spilled);
+    kill_node();
+    assert_true(comes_back(client));
+    assert_true(count_spilled(client, &named) >= spilled);
+    assert_true(named >= spilled);
+    nigh_client_close(client);
+    node_fixture_stop(&node);
+}
+
 struct worker {
     pthread_t thread;
     nigh_client *client;
@@ -367,6 +438,7 @@ int main(void)
         cmocka_unit_test(what_is_held_keeps_its_bytes),
         cmocka_unit_test(an_object_under_way_is_sealed_after_it),
         cmocka_unit_test(spilled_objects_come_back),
+        cmocka_unit_test(spilled_objects_are_listed_by_name),
         cmocka_unit_test(kills_under_load_lose_nothing),
         cmocka_unit_test(a_waiting_get_ends_and_may_be_asked_again),
     };

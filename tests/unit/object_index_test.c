@@ -88,6 +88,75 @@ static void sizes_keep_their_bound(void **state)
     }
 }
 
+/* Whether some place has the name. */
+static bool has_name(uint64_t hash, const char *name)
+{
+    char found[LIMIT_NAME_BYTES + 1];
+
+    for (uint32_t way = 0; way <= INDEX_NAME_WAYS; way++) {
+        if (index_name_copy(&writer.index, hash, way, (uint32_t)strlen(name), found) &&
+            strcmp(found, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void names_are_kept_until_others_need_the_place(void **state)
+{
+    char name[LIMIT_NAME_BYTES + 1], longest[LIMIT_NAME_BYTES + 1];
+    uint64_t hash = hash_u64(7);
+
+    (void)state;
+    memset(longest, 'n', LIMIT_NAME_BYTES);
+    longest[LIMIT_NAME_BYTES] = '\0';
+    format(64 * 16);
+    assert_int_equal(writer.index.name_count, 16);
+    assert_false(has_name(hash, "dataset-0"));
+    for (uint32_t round = 0; round < 2; round++) {
+        /* Alike in their first words and as long as each other; a second time takes no place. */
+        for (uint32_t i = 0; i < INDEX_NAME_WAYS - 1; i++) {
+            snprintf(name, sizeof(name), "dataset-%u", i);
+            index_keep_name(&writer, hash, name, (uint32_t)strlen(name));
+        }
+    }
+    index_keep_name(&writer, hash, longest, LIMIT_NAME_BYTES);
+    for (uint32_t i = 0; i < INDEX_NAME_WAYS - 1; i++) {
+        snprintf(name, sizeof(name), "dataset-%u", i);
+        assert_true(has_name(hash, name));
+    }
+    assert_true(has_name(hash, longest));
+    for (uint32_t i = 0; i < 1000; i++) {
+        snprintf(name, sizeof(name), "other-%u", i);
+        index_keep_name(&writer, hash_u64(i), name, (uint32_t)strlen(name));
+        assert_true(has_name(hash_u64(i), name));
+    }
+    drop();
+    format(64 * 15);
+    assert_int_equal(writer.index.name_count, 0);
+    index_keep_name(&writer, hash, "a", 1);
+    assert_false(has_name(hash, "a"));
+    drop();
+}
+
+/* What a node before names were kept has made is an index still. */
+static void an_index_without_names_is_one(void **state)
+{
+    struct index index;
+
+    (void)state;
+    format(64 * 16);
+    assert_int_equal(index_attach(memory, index_size_bytes(64 * 16) - 1, &index), NIGH_INVALID);
+    writer.index.header->name_count = 8;
+    assert_int_equal(index_attach(memory, index_size_bytes(64 * 16), &index), NIGH_INVALID);
+    writer.index.header->name_count = 0;
+    assert_int_equal(
+        index_attach(memory, index_size_bytes(64 * 16) - 16 * sizeof(struct index_name), &index),
+        NIGH_OK);
+    assert_int_equal(index.name_count, 0);
+    drop();
+}
+
 static void attach_refuses_what_it_does_not_know(void **state)
 {
     struct index_header *header;
@@ -426,6 +495,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_keep_their_bound),
+        cmocka_unit_test(names_are_kept_until_others_need_the_place),
+        cmocka_unit_test(an_index_without_names_is_one),
         cmocka_unit_test(attach_refuses_what_it_does_not_know),
         cmocka_unit_test(entries_are_taken_in_order_and_used_again),
         cmocka_unit_test(generations_are_never_used_twice),
