@@ -2,6 +2,7 @@
 /* Time, samples, rows and processes of the benchmark programs. Measures nothing itself. */
 #include "harness.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -97,6 +99,13 @@ double samples_quantile(struct samples *samples, double quantile)
     return samples->value[(size_t)(quantile * (double)(samples->count - 1) + 0.5)];
 }
 
+void samples_append(struct samples *samples, const struct samples *more)
+{
+    for (size_t i = 0; i < more->count; i++) {
+        samples_add(samples, more->value[i]);
+    }
+}
+
 void samples_free(struct samples *samples)
 {
     free(samples->value);
@@ -120,6 +129,21 @@ static bool row_met(const struct bench_row *row)
     return strcmp(row->better, "lower") == 0 ? value <= row->target : value >= row->target;
 }
 
+void bench_row_set_ratios(struct bench_row *row, struct samples *ratios)
+{
+    row->pairs = ratios->count;
+    row->ratio = samples_quantile(ratios, 0.5);
+    row->ratio_low = samples_quantile(ratios, 0);
+    row->ratio_high = samples_quantile(ratios, 1);
+}
+
+static void write_pairs(const struct bench_row *row)
+{
+    fprintf(rows_file, ", \"pairs\": %zu, \"ratio_low\": %.4g, \"ratio_high\": %.4g", row->pairs,
+            row->ratio_low, row->ratio_high);
+    printf(" (median of %zu pairs, %.3g..%.3g)", row->pairs, row->ratio_low, row->ratio_high);
+}
+
 void bench_row_write(const struct bench_row *row)
 {
     fprintf(rows_file, "%s\n {\"name\": \"%s\", \"unit\": \"%s\", \"median\": %.4g, \"p99\": %.4g",
@@ -132,6 +156,9 @@ void bench_row_write(const struct bench_row *row)
     printf("%-46s %10.4g %-5s p99 %10.4g", row->name, row->median, row->unit, row->p99);
     if (row->baseline_name != NULL) {
         printf("   %s %.4g: ratio %.3g", row->baseline_name, row->baseline, row->ratio);
+    }
+    if (row->pairs > 0) {
+        write_pairs(row);
     }
     if (row->on != BENCH_NO_TARGET) {
         const char *on = row->on == BENCH_ON_RATIO ? "ratio" : "median";
@@ -248,6 +275,30 @@ nigh_client *bench_client(const struct bench_node *node, uint32_t spin_us, uint3
 
     bench_check(nigh_client_open(&options, &client), "open");
     return client;
+}
+
+void *bench_memory_create(uint64_t size_bytes)
+{
+    int fd = memfd_create("bench", MFD_CLOEXEC);
+    void *memory = MAP_FAILED;
+
+    if (fd >= 0 && ftruncate(fd, (off_t)size_bytes) == 0) {
+        memory = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    }
+    /* Populated only once it is sure to be of plain pages. A kernel without huge pages refuses the
+     * first call, and needs none. */
+    if (memory == MAP_FAILED ||
+        (madvise(memory, size_bytes, MADV_NOHUGEPAGE) != 0 && errno != EINVAL) ||
+        madvise(memory, size_bytes, MADV_POPULATE_WRITE) != 0) {
+        bench_fail("no memory to compare with");
+    }
+    close(fd);
+    return memory;
+}
+
+void bench_memory_destroy(void *memory, uint64_t size_bytes)
+{
+    munmap(memory, size_bytes);
 }
 
 void bench_redis_start(struct bench_redis *redis, int core)

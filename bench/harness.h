@@ -36,6 +36,7 @@ struct samples {
 
 void samples_add(struct samples *samples, double value);
 double samples_quantile(struct samples *samples, double quantile); /* 0.5 is the median */
+void samples_append(struct samples *samples, const struct samples *more);
 void samples_free(struct samples *samples);
 
 /* ---- rows ---- */
@@ -49,14 +50,19 @@ struct bench_row {
     const char *name;
     const char *unit;
     double median, p99;
-    const char *baseline_name; /* NULL: none */
-    double baseline;           /* its median */
-    double ratio;              /* how it compares: what `on` = ratio is held against */
+    const char *baseline_name;    /* NULL: none */
+    double baseline;              /* its median */
+    double ratio;                 /* how it compares: what `on` = ratio is held against */
+    size_t pairs;                 /* 0, or the ratio is the median of so many pairs' ratios, */
+    double ratio_low, ratio_high; /* and these are the least and the greatest of them */
     enum bench_on on;
     double target;
     const char *better; /* "lower" or "higher" */
     const char *path;   /* whose path, which placement, spinning or blocking */
 };
+
+/* Fills ratio, pairs, ratio_low and ratio_high. */
+void bench_row_set_ratios(struct bench_row *row, struct samples *ratios);
 
 void bench_rows_open(const char *path);
 /* Writes the row to the file and a readable line to standard output. */
@@ -87,6 +93,13 @@ void bench_node_stop(struct bench_node *node);
 /* Opens a client of the node; spin_us as nigh_client_options has it. */
 nigh_client *bench_client(const struct bench_node *node, uint32_t spin_us, uint32_t flags,
                           uint64_t prefault_bytes);
+
+/*
+ * Populated memory of the kind that a node's is: a memory file, shared, plain pages. Where its
+ * pages lie in the machine is luck, and decides how fast it is copied to, as it does for a node's.
+ */
+void *bench_memory_create(uint64_t size_bytes);
+void bench_memory_destroy(void *memory, uint64_t size_bytes);
 
 struct bench_redis {
     pid_t pid;
