@@ -115,8 +115,11 @@ static void client_end_all(nigh_client *client, nigh_status status)
     list_init(&ending);
     for (uint32_t i = 0; i < client->lanes; i++) {
         for (uint32_t place = 0; place < LIMIT_RING_ENTRIES; place++) {
-            if (client->lane[i].pending[place].op != NULL) {
-                client_collect(&ending, client->lane[i].pending[place].op);
+            struct client_op *op = client->lane[i].pending[place].op;
+
+            if (op != NULL) {
+                client_collect(&ending, op);
+                copies_forget(client, i, (uint16_t)place);
                 client->lane[i].pending[place].op = NULL;
             }
         }
@@ -126,15 +129,7 @@ static void client_end_all(nigh_client *client, nigh_status status)
         client_collect(&ending, container_of(waiting, struct client_op, queue));
     }
     while ((node = list_pop_front(&ending)) != NULL) {
-        struct client_op *op = container_of(node, struct client_op, queue);
-
-        if (op->kind->settle != NULL) {
-            op->kind->settle(op, status);
-        }
-        op_fail(op, status);
-        /* No second beginning: there is nobody to do it. */
-        op->next = op->ended = op->count;
-        op_end(op, (nigh_status)op->result);
+        op_end_all(container_of(node, struct client_op, queue), status);
     }
 }
 
@@ -177,8 +172,14 @@ void client_hold(nigh_client *client)
 
 void client_let_go(nigh_client *client)
 {
-    nigh_status status = (nigh_status)client->lose_later;
+    nigh_status status;
 
+    /* What had completed before the end still counts, unless it is rubbish. */
+    if (client->holds == 1 && client->lose_later != NIGH_OK &&
+        client->lose_later != NIGH_PROTOCOL) {
+        ring_take_last(client);
+    }
+    status = (nigh_status)client->lose_later;
     client->holds--;
     if (client->holds == 0 && status != NIGH_OK) {
         client->lose_later = NIGH_OK;

@@ -29,6 +29,7 @@
 /* ---- operations ----------------------------------------------------------- */
 
 struct client_op;
+struct put_wish;
 
 /* Answers of op_kind.lane beside a lane's number. */
 #define OP_SKIP UINT32_MAX /* this step needs no submission */
@@ -36,10 +37,14 @@ struct client_op;
 /* What an operation is made of. One step is one submission; all are called with the lock held. */
 struct op_kind {
     uint32_t (*lane)(struct client_op *op, size_t step);
-    /* Fills *sqe (zeroed). False: the step has ended without being submitted. */
+    /* Fills *sqe (zeroed). False: the step has ended without being submitted. True with an opcode
+     * of 0: it holds a place already, and is submitted later (copies.c). */
     bool (*build)(struct client_op *op, size_t step, struct session_sqe *sqe);
     /* A step's completion. True: the step goes on under a submission of its own (op_go_on). */
     bool (*done)(struct client_op *op, size_t step, uint8_t opcode, const struct session_cqe *cqe);
+    /* What a step that waits for its copy is made of. NULL: none does. */
+    nigh_status (*source)(struct client_op *op, size_t step, const void **data,
+                          struct put_wish *wish);
     /* All outputs of steps that have not ended get this status. May be NULL. */
     void (*settle)(struct client_op *op, nigh_status status);
     /* The last word before the end. True: the steps begin anew. May be NULL. */
@@ -52,6 +57,7 @@ struct op_kind {
 #define OP_ASYNC    1u /* of a _start call: ends are told by the client's descriptor */
 #define OP_ENDING   2u /* being collected by client_lose */
 #define OP_TIMELESS 4u /* the step itself says how long it waits */
+#define OP_DOOMED   8u /* given up: ends with the last copy that is under way */
 
 /* The library's view of a nigh_op. */
 struct client_op {
@@ -67,6 +73,7 @@ struct client_op {
     uint64_t deadline_us;   /* of waiting steps; UINT64_MAX: none */
     int32_t result;         /* the first failure, or NIGH_OK */
     uint32_t flags;         /* OP_* */
+    uint32_t copies;        /* of its bytes, wanted or under way */
     union {
         struct { /* one submission, known from the start */
             struct session_sqe sqe;
@@ -99,6 +106,8 @@ struct client_op {
             uint64_t *freed_bytes;
             uint64_t freed;
             uint64_t freed_before;
+            uint64_t barren;  /* lanes that freed less than asked in an earlier pass */
+            uint64_t barrens; /* with those of this pass */
             uint32_t pass;
         } evict;
     } u;
@@ -108,6 +117,19 @@ _Static_assert(sizeof(struct client_op) <= sizeof(nigh_op), "an op fits the call
 _Static_assert(_Alignof(struct client_op) <= _Alignof(nigh_op), "an op is aligned");
 
 /* ---- the client ----------------------------------------------------------- */
+
+/* Where bytes go that are copied outside the lock. */
+struct copy_target {
+    uint64_t offset;
+    uint64_t bytes;
+    uint32_t ref; /* of a created object, unless leased */
+    bool leased;
+};
+
+/* How far a place is whose submission waits for a copy. */
+#define COPY_NONE      0u
+#define COPY_WANTED    1u
+#define COPY_UNDER_WAY 2u
 
 /* A place of the pending table: what a cookie stands for. */
 struct client_pending {
@@ -121,7 +143,9 @@ struct client_pending {
     bool cancel_wanted; /* given up; the lane has not been told yet */
     bool asks_lease;    /* a LEASE, or a SEAL that renews one */
     bool leased;        /* a SEAL of leased bytes, at: */
+    uint8_t copy;       /* COPY_*; unless COPY_NONE nothing was submitted yet */
     uint64_t offset;
+    struct copy_target target; /* of the copy */
 };
 
 /* A slab of a lane from which small objects are cut. */
@@ -206,9 +230,10 @@ struct nigh_client {
     _Atomic uint16_t read_mapped[LIMIT_EXTENTS];
     _Atomic uint16_t write_mapped[LIMIT_EXTENTS];
 
-    _Atomic int32_t why;         /* of CLIENT_DEAD */
-    _Atomic uint64_t busy_lanes; /* lanes with places of pending in use; written locked */
-    _Atomic uint32_t state;      /* enum client_state; written locked */
+    _Atomic int32_t why;            /* of CLIENT_DEAD */
+    _Atomic uint64_t busy_lanes;    /* lanes with places of pending in use; written locked */
+    _Atomic uint32_t state;         /* enum client_state; written locked */
+    _Atomic uint32_t copies_wanted; /* places with COPY_WANTED; written locked */
 
     pthread_mutex_t lock;
     uint64_t touched_lanes; /* submitted to since the last flush */
@@ -302,6 +327,9 @@ error_explain(nigh_client *client, nigh_status status, const char *format, ...);
 /* Remembers an ordinary failure (the table's sentence will do); returns `status`. */
 nigh_status error_note(nigh_client *client, nigh_status status);
 
+/* The same of a call that wanted `bytes` of memory. */
+nigh_status error_note_memory(nigh_client *client, nigh_status status, uint64_t bytes);
+
 /* ---- attach.c ------------------------------------------------------------- */
 
 /* What came with a welcome; descriptors are -1 when absent. */
@@ -386,10 +414,16 @@ static inline bool extents_writable(const nigh_client *client, uint64_t offset, 
 bool ring_has_room(const nigh_client *client, uint32_t lane, bool waits);
 void ring_submit(nigh_client *client, uint32_t lane, struct client_op *op, size_t step, bool waits,
                  struct session_sqe *sqe);
+/* The same in two: holds a place (its number) for a submission that is sent later, or dropped. */
+uint16_t ring_hold(nigh_client *client, uint32_t lane, struct client_op *op, size_t step);
+void ring_send(nigh_client *client, uint32_t lane, uint16_t number, struct session_sqe *sqe);
+void ring_drop(nigh_client *client, uint32_t lane, uint16_t number);
 /* Tells the lanes submitted to. */
 void ring_flush(nigh_client *client);
 /* Takes in completions, feeds what found no room; *self's own end is not told to itself. */
 void ring_take_in(nigh_client *client, const struct client_op *self);
+/* Takes in what a node that is gone had completed before. From client_let_go only. */
+void ring_take_last(nigh_client *client);
 /* Gives up what *op has in the lanes; its memory is not looked at again. */
 void ring_forget(nigh_client *client, struct client_op *op);
 /* Wakes threads that sleep, because an op of theirs may have ended. */
@@ -423,6 +457,10 @@ nigh_status op_start(struct client_op *op);
 
 /* Runs an op to its end in the calling thread; deadline as NIGH_FOREVER unless it waits. */
 nigh_status op_run(struct client_op *op);
+
+/* Ends an op with what it has, and `status` for what is missing; its copies under way first.
+ * Locked. */
+void op_end_all(struct client_op *op, nigh_status status);
 
 /* The end of an op. Locked. */
 void op_end(struct client_op *op, nigh_status status);
@@ -498,6 +536,9 @@ void lease_came_back(nigh_client *client);
 
 /* ---- put.c ---------------------------------------------------------------- */
 
+/* Copies above this may put the lane to sleep, and are not made under the lock. */
+#define PUT_LARGE_BYTES (UINT64_C(256) << 10)
+
 /* What a create wants, checked. */
 struct put_wish {
     nigh_id id;
@@ -512,6 +553,10 @@ struct put_wish {
     uint64_t timeout_us;
 };
 
+/* Checks and reads what the caller wants: NIGH_INVALID, NIGH_DENIED, from the arguments alone. */
+nigh_status put_read_wish(nigh_client *client, const nigh_id *id, uint64_t data_size,
+                          const nigh_create_options *options, struct put_wish *wish);
+/* The same, after client_check. */
 nigh_status put_check(nigh_client *client, const nigh_id *id, uint64_t data_size,
                       const nigh_create_options *options, struct put_wish *wish);
 void put_fill_create(const struct put_wish *wish, uint64_t timeout_us, struct session_sqe *sqe);
@@ -519,6 +564,9 @@ void put_fill_create(const struct put_wish *wish, uint64_t timeout_us, struct se
  * Locked, because it may ask for the next lease. */
 void put_fill_seal(nigh_client *client, const struct put_wish *wish, uint64_t offset, uint64_t ref,
                    bool leased, uint64_t build_ns, struct session_sqe *sqe);
+/* Copies the data. Not locked. */
+void put_copy(nigh_client *client, uint32_t lane, uint8_t *to, const void *from,
+              uint64_t size_bytes);
 /* Copies metadata and name behind the data. */
 void put_copy_tail(const struct put_wish *wish, uint8_t *data);
 /* Memory of a wish: *offset, and leased or *ref. Waits; not locked. */
@@ -528,6 +576,22 @@ nigh_status put_find_memory(nigh_client *client, const struct put_wish *wish, ui
 uint64_t put_now_ns(void);
 /* One SEAL, as put_fill_seal made it. */
 extern const struct op_kind seal_kind;
+
+/* ---- copies.c ------------------------------------------------------------- */
+
+/* A step of *op waits until its bytes are copied to *target; then it is sealed. The lane has room
+ * for one submission. Locked. */
+void copies_want(struct client_op *op, size_t step, uint32_t lane,
+                 const struct copy_target *target);
+/* The op of this place is given up: a copy that has not begun is not made. Locked. */
+void copies_forget(nigh_client *client, uint32_t lane, uint16_t number);
+/* Makes the copies that are wanted. Not locked. */
+void copies_make(nigh_client *client);
+
+static inline bool copies_are_wanted(const nigh_client *client)
+{
+    return atomic_load_explicit(&client->copies_wanted, memory_order_relaxed) != 0;
+}
 
 /* ---- get.c ---------------------------------------------------------------- */
 

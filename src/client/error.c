@@ -16,6 +16,8 @@
 
 #define ERROR_HOLDERS 3 /* as many as a sentence bears */
 
+_Static_assert(CLIENT_TEXT_BYTES >= 256, "a sentence without holders fits");
+
 /* In the heap: the thread-local memory of this library stands in what programs that dlopen it keep
  * free, and is a few words. */
 static pthread_once_t error_once = PTHREAD_ONCE_INIT;
@@ -95,6 +97,11 @@ nigh_status error_explain(nigh_client *client, nigh_status status, const char *f
 
 nigh_status error_note(nigh_client *client, nigh_status status)
 {
+    return error_note_memory(client, status, 0);
+}
+
+nigh_status error_note_memory(nigh_client *client, nigh_status status, uint64_t bytes)
+{
     struct pins_thread *thread;
 
     /* A get that found nothing in time is no news, and must cost nothing. */
@@ -108,6 +115,7 @@ nigh_status error_note(nigh_client *client, nigh_status status)
         thread->error = status;
         thread->error_kept = false;
         thread->error_wants_holders = status == NIGH_OUT_OF_MEMORY;
+        thread->error_wanted_bytes = bytes;
         thread->error_text[0] = '\0';
     }
     return status;
@@ -131,18 +139,47 @@ error_append(char *text, size_t size_bytes, size_t *length, const char *format, 
     }
 }
 
+/* Why so much can never be had, whoever holds what; false: it could. */
+static bool error_tell_too_large(const nigh_client *client, const nigh_node_stats *stats,
+                                 uint64_t wanted_bytes, char *text, size_t size_bytes)
+{
+    uint64_t lane_bytes = stats->memory_bytes / client->lanes;
+    char wanted[BYTES_SIZE_TEXT], has[BYTES_SIZE_TEXT], most[BYTES_SIZE_TEXT];
+    size_t length = 0;
+
+    if (wanted_bytes <= lane_bytes) {
+        return false;
+    }
+    bytes_format_size(wanted_bytes, wanted);
+    bytes_format_size(stats->memory_bytes, has);
+    error_append(text, size_bytes, &length,
+                 "out of memory: %s were asked for, and the node has %s for objects in all", wanted,
+                 has);
+    if (client->lanes > 1) {
+        bytes_format_size(lane_bytes, most);
+        error_append(text, size_bytes, &length,
+                     ", %s of it for any one object (it has %" PRIu32 " lanes)", most,
+                     client->lanes);
+    }
+    return true;
+}
+
 /* "out of memory: 960 MiB of 1.0 GiB are held: pid 4711 (trainer) 900 MiB in 3 objects, ..." */
-static void error_tell_holders(nigh_client *client, char *text, size_t size_bytes)
+static void error_tell_holders(nigh_client *client, uint64_t wanted_bytes, char *text,
+                               size_t size_bytes)
 {
     nigh_holder holders[ERROR_HOLDERS];
     nigh_node_stats stats = {0};
     char bytes[BYTES_SIZE_TEXT], of[BYTES_SIZE_TEXT];
     size_t count = 0, length = 0;
 
-    if (nigh_stats(client, &stats) != NIGH_OK ||
+    if (nigh_stats(client, &stats) != NIGH_OK || (stats.memory_bytes == 0 && wanted_bytes != 0) ||
         nigh_holders(client, holders, ERROR_HOLDERS, &count) != NIGH_OK) {
         error_append(text, size_bytes, &length, "out of memory: %s",
                      nigh_status_string(NIGH_OUT_OF_MEMORY));
+        return;
+    }
+    if (error_tell_too_large(client, &stats, wanted_bytes, text, size_bytes)) {
         return;
     }
     bytes_format_size(stats.used_bytes, bytes);
@@ -185,7 +222,7 @@ size_t nigh_client_error(nigh_client *client, char *text, size_t size_bytes)
         if (thread->error_wants_holders && status == NIGH_OK) {
             char told[CLIENT_TEXT_BYTES];
 
-            error_tell_holders(client, told, sizeof(told));
+            error_tell_holders(client, thread->error_wanted_bytes, told, sizeof(told));
             /* What the questions themselves left there is not the answer. */
             memcpy(thread->error_text, told, sizeof(told));
             thread->error = NIGH_OUT_OF_MEMORY;

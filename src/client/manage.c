@@ -153,28 +153,37 @@ nigh_status nigh_refresh_start(nigh_client *client, const nigh_id *ids, size_t n
 /* ---- evict ------------------------------------------------------------------------------------
  */
 
+_Static_assert(LIMIT_LANES <= 64, "a bit a lane");
+
 static uint32_t evict_lane(struct client_op *op, size_t step)
 {
-    (void)op;
-    return (uint32_t)step;
+    return (op->u.evict.barren >> step & 1) != 0 ? OP_SKIP : (uint32_t)step;
 }
 
-/* Each lane gets its share of what is still missing. */
-static bool evict_build(struct client_op *op, size_t step, struct session_sqe *sqe)
+/* What is still missing, divided among the lanes that may have more. */
+static uint64_t evict_share(const struct client_op *op)
 {
     uint64_t missing = op->u.evict.size_bytes - op->u.evict.freed_before;
+    uint64_t lanes = op->count - (uint64_t)__builtin_popcountll(op->u.evict.barren);
 
+    return missing / lanes + (missing % lanes != 0);
+}
+
+static bool evict_build(struct client_op *op, size_t step, struct session_sqe *sqe)
+{
     (void)step;
     sqe->op = SESSION_OP_EVICT;
-    sqe->argument = missing / op->count + (missing % op->count != 0);
+    sqe->argument = evict_share(op);
     return true;
 }
 
 static bool evict_done(struct client_op *op, size_t step, uint8_t opcode,
                        const struct session_cqe *cqe)
 {
-    (void)step;
     (void)opcode;
+    if (cqe->data_size < evict_share(op)) {
+        op->u.evict.barrens |= UINT64_C(1) << step;
+    }
     if (cqe->status != NIGH_OK) {
         op_fail(op, (nigh_status)cqe->status);
     } else {
@@ -183,12 +192,15 @@ static bool evict_done(struct client_op *op, size_t step, uint8_t opcode,
     return false;
 }
 
-/* A lane that had less than its share leaves a rest, which all are asked for again. */
+/* A lane that had less than its share leaves a rest, which the others are asked for. */
 static bool evict_finish(struct client_op *op)
 {
-    if (op->result == NIGH_OK && op->u.evict.freed < op->u.evict.size_bytes &&
-        op->u.evict.freed > op->u.evict.freed_before && ++op->u.evict.pass < LIMIT_EVICT_PASSES) {
+    bool more = (size_t)__builtin_popcountll(op->u.evict.barrens) < op->count;
+
+    if (op->result == NIGH_OK && op->u.evict.freed < op->u.evict.size_bytes && more &&
+        ++op->u.evict.pass < LIMIT_EVICT_PASSES) {
         op->u.evict.freed_before = op->u.evict.freed;
+        op->u.evict.barren = op->u.evict.barrens;
         return true;
     }
     if (op->result == NIGH_OK && op->u.evict.freed_bytes != NULL) {

@@ -23,6 +23,7 @@ void op_init(struct client_op *op, nigh_client *client, const struct op_kind *ki
     op->deadline_us = deadline_us;
     op->result = NIGH_OK;
     op->flags = 0;
+    op->copies = 0;
 }
 
 void op_end(struct client_op *op, nigh_status status)
@@ -93,10 +94,10 @@ void op_feed(struct client_op *op)
         }
         memset(&sqe, 0, sizeof(sqe));
         op->next++;
-        if (op->kind->build(op, step, &sqe)) {
-            ring_submit(client, lane, op, step, waits, &sqe);
-        } else {
+        if (!op->kind->build(op, step, &sqe)) {
             op->ended++;
+        } else if (sqe.op != SESSION_OP_NOP) {
+            ring_submit(client, lane, op, step, waits, &sqe);
         }
     }
     if (list_is_linked(&op->queue)) {
@@ -150,18 +151,30 @@ nigh_status op_start(struct client_op *op)
     return status;
 }
 
-/* Ends an op that has not ended by itself. Locked. */
-static void op_give_up(struct client_op *op, nigh_status status)
+void op_end_all(struct client_op *op, nigh_status status)
 {
-    if (atomic_load_explicit(&op->status, memory_order_relaxed) != NIGH_PENDING) {
-        return;
-    }
-    ring_forget(op->client, op);
     if (op->kind->settle != NULL) {
         op->kind->settle(op, status);
     }
     op_fail(op, status);
-    op_end(op, (nigh_status)op->result);
+    /* No second beginning: there is nobody to do it. */
+    op->next = op->ended = op->count;
+    if (op->copies > 0) {
+        op->flags |= OP_DOOMED;
+    } else {
+        op_end(op, (nigh_status)op->result);
+    }
+}
+
+/* Ends an op that has not ended by itself. Locked. */
+static void op_give_up(struct client_op *op, nigh_status status)
+{
+    if (atomic_load_explicit(&op->status, memory_order_relaxed) != NIGH_PENDING ||
+        (op->flags & OP_DOOMED) != 0) {
+        return;
+    }
+    ring_forget(op->client, op);
+    op_end_all(op, status);
 }
 
 nigh_status op_run(struct client_op *op)
@@ -385,6 +398,9 @@ size_t nigh_poll(nigh_client *client)
         socket_take_in_now_and_then(client);
     }
     client->armed = armed;
+    client_unlock(client);
+    copies_make(client);
+    client_lock(client);
     ends = client->ends - ends;
     client_unlock(client);
     return (size_t)ends;
@@ -417,6 +433,8 @@ nigh_status nigh_cancel(nigh_client *client, nigh_op *given)
         client_lock(client);
         op_give_up(op, NIGH_CANCELED);
         client_unlock(client);
+        /* A copy of its bytes that another thread is at comes to its end. */
+        (void)wait_for(client, op, UINT64_MAX);
     }
     return nigh_op_status(given);
 }

@@ -23,6 +23,7 @@ struct pins_thread {
     /* What nigh_client_error tells. */
     int32_t error;
     bool error_wants_holders;
+    uint64_t error_wanted_bytes; /* of memory, by the call that had too little; 0: not known */
     bool error_kept; /* written below the call that returns it: not to be replaced there */
     char error_text[CLIENT_TEXT_BYTES];
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Puts: memory, a copy, one seal. Small objects are cut from a lease, so that the seal is the only
- * round trip; larger ones ask for memory first. What two-step writers do is in write.c.
+ * round trip; larger ones ask for memory first. What two-step writers do is in write.c, puts of
+ * many objects are in put_many.c.
  */
 #include <string.h>
 #include <time.h>
@@ -10,7 +11,6 @@
 #include "base/clock.h"
 #include "client/client_internal.h"
 
-#define PUT_PREWAKE_BYTES      (UINT64_C(256) << 10) /* copies above this may put the lane to sleep */
 #define PUT_PREWAKE_LAST_BYTES (UINT64_C(512) << 10) /* how much is left when the lane is woken */
 
 uint64_t put_now_ns(void)
@@ -38,15 +38,11 @@ static nigh_status put_check_name(nigh_client *client, const nigh_id *id, const 
     return NIGH_OK;
 }
 
-nigh_status put_check(nigh_client *client, const nigh_id *id, uint64_t data_size,
-                      const nigh_create_options *options, struct put_wish *wish)
+nigh_status put_read_wish(nigh_client *client, const nigh_id *id, uint64_t data_size,
+                          const nigh_create_options *options, struct put_wish *wish)
 {
     static const nigh_create_options none;
-    nigh_status status = client_check(client);
 
-    if (status != NIGH_OK) {
-        return status;
-    }
     if (id == NULL) {
         return error_set(client, NIGH_INVALID, "the id is NULL");
     }
@@ -74,11 +70,8 @@ nigh_status put_check(nigh_client *client, const nigh_id *id, uint64_t data_size
         return error_set(client, NIGH_INVALID, "metadata of %u bytes: at most %d, and not at NULL",
                          options->meta_size, LIMIT_META_BYTES);
     }
-    if (options->name != NULL) {
-        status = put_check_name(client, id, options->name, wish);
-        if (status != NIGH_OK) {
-            return status;
-        }
+    if (options->name != NULL && put_check_name(client, id, options->name, wish) != NIGH_OK) {
+        return NIGH_INVALID;
     }
     wish->bytes = index_object_bytes(data_size, wish->meta_size, wish->name_size);
     if (wish->bytes == 0) {
@@ -86,6 +79,14 @@ nigh_status put_check(nigh_client *client, const nigh_id *id, uint64_t data_size
                          (unsigned long long)LIMIT_OBJECT_BYTES);
     }
     return NIGH_OK;
+}
+
+nigh_status put_check(nigh_client *client, const nigh_id *id, uint64_t data_size,
+                      const nigh_create_options *options, struct put_wish *wish)
+{
+    nigh_status status = client_check(client);
+
+    return status == NIGH_OK ? put_read_wish(client, id, data_size, options, wish) : status;
 }
 
 void put_fill_create(const struct put_wish *wish, uint64_t timeout_us, struct session_sqe *sqe)
@@ -183,7 +184,7 @@ static nigh_status put_create(nigh_client *client, const struct put_wish *wish, 
         *offset = cqe.offset;
         *ref = cqe.ref;
     }
-    return error_note(client, status);
+    return error_note_memory(client, status, wish->bytes);
 }
 
 nigh_status put_find_memory(nigh_client *client, const struct put_wish *wish, uint64_t *offset,
@@ -221,15 +222,15 @@ nigh_status put_find_memory(nigh_client *client, const struct put_wish *wish, ui
 
 /* ---- one object ----------------------------------------------------------- */
 
-/* Copies the data. A lane that may have fallen asleep over a long copy is woken shortly before the
- * end, so that it is awake when the seal arrives. */
-static void put_copy(nigh_client *client, uint32_t lane, uint8_t *to, const void *from,
-                     uint64_t size_bytes)
+/* A lane that may have fallen asleep over a long copy is woken shortly before the end, so that it
+ * is awake when the seal arrives. */
+void put_copy(nigh_client *client, uint32_t lane, uint8_t *to, const void *from,
+              uint64_t size_bytes)
 {
     const uint64_t one = 1;
     uint64_t head = 0;
 
-    if (size_bytes > PUT_PREWAKE_BYTES) {
+    if (size_bytes > PUT_LARGE_BYTES) {
         head = size_bytes - min_u64(size_bytes / 2, PUT_PREWAKE_LAST_BYTES);
         memcpy(to, from, head);
         if (shared_load_relaxed(&client->node_page->lane[lane].asleep) != 0) {
@@ -283,159 +284,4 @@ nigh_status nigh_put(nigh_client *client, const nigh_id *id, const void *data, u
     put_copy(client, wish.lane, to, data, data_size);
     put_copy_tail(&wish, to);
     return put_seal(client, &wish, offset, ref, leased, put_now_ns() - begun_ns);
-}
-
-/* ---- many objects --------------------------------------------------------- */
-
-static uint32_t put_many_lane(struct client_op *op, size_t step)
-{
-    if (op->u.put.items[step].status != NIGH_PENDING) {
-        return OP_SKIP;
-    }
-    return client_lane_of(op->client, &op->u.put.items[step].id);
-}
-
-static void put_many_fail(struct client_op *op, nigh_put_item *item, nigh_status status)
-{
-    item->status = status;
-    op_fail(op, status);
-}
-
-/* Copies an item into its memory and fills its SEAL; false: the memory cannot be mapped. */
-static bool put_many_seal(struct client_op *op, nigh_put_item *item, const struct put_wish *wish,
-                          uint64_t offset, uint64_t ref, bool leased, struct session_sqe *sqe)
-{
-    nigh_client *client = op->client;
-    nigh_status status = extents_map_locked(client, offset, wish->bytes, true);
-
-    if (status != NIGH_OK) {
-        put_many_fail(op, item, status);
-        return false;
-    }
-    if (wish->data_size != 0) {
-        memcpy(client->write_arena + offset, item->data, wish->data_size);
-    }
-    put_copy_tail(wish, client->write_arena + offset);
-    put_fill_seal(client, wish, offset, ref, leased, 0, sqe);
-    return true;
-}
-
-/* A leased item is sealed at once; another is created first. */
-static bool put_many_build(struct client_op *op, size_t step, struct session_sqe *sqe)
-{
-    nigh_client *client = op->client;
-    nigh_put_item *item = &op->u.put.items[step];
-    struct put_wish wish;
-    uint64_t offset;
-    nigh_status status = put_check(client, &item->id, item->data_size, item->options, &wish);
-
-    if (status == NIGH_OK && item->data == NULL && item->data_size != 0) {
-        status = NIGH_INVALID;
-    }
-    if (status != NIGH_OK) {
-        put_many_fail(op, item, status);
-        return false;
-    }
-    if ((wish.flags & NIGH_CREATE_EXCLUSIVE) == 0 && lease_is_for(client, wish.lane, wish.bytes) &&
-        lease_cut(client, wish.lane, wish.bytes, &offset)) {
-        if (!put_many_seal(op, item, &wish, offset, 0, true, sqe)) {
-            lease_gave_up(client, wish.lane, offset, wish.bytes);
-            return false;
-        }
-        return true;
-    }
-    put_fill_create(&wish, wish.timeout_us, sqe);
-    return true;
-}
-
-static bool put_many_done(struct client_op *op, size_t step, uint8_t opcode,
-                          const struct session_cqe *cqe)
-{
-    nigh_client *client = op->client;
-    nigh_put_item *item = &op->u.put.items[step];
-    struct session_sqe abort = {.op = SESSION_OP_ABORT, .ref = cqe->ref};
-    struct session_sqe sqe;
-    struct put_wish wish;
-    uint32_t lane = client_lane_of(client, &item->id);
-
-    if (cqe->status != NIGH_OK) {
-        put_many_fail(op, item, error_note(client, (nigh_status)cqe->status));
-        return false;
-    }
-    if (opcode == SESSION_OP_SEAL) {
-        item->status = NIGH_OK;
-        return false;
-    }
-    (void)put_check(client, &item->id, item->data_size, item->options, &wish);
-    if (put_many_seal(op, item, &wish, cqe->offset, cqe->ref, false, &sqe)) {
-        op_go_on(op, step, lane, false, &sqe);
-        return true;
-    }
-    ring_submit(client, lane, NULL, 0, false, &abort);
-    return false;
-}
-
-static void put_many_settle(struct client_op *op, nigh_status status)
-{
-    for (size_t i = 0; i < op->count; i++) {
-        if (op->u.put.items[i].status == NIGH_PENDING) {
-            op->u.put.items[i].status = status;
-        }
-    }
-}
-
-static const struct op_kind put_many_kind = {
-    .lane = put_many_lane,
-    .build = put_many_build,
-    .done = put_many_done,
-    .settle = put_many_settle,
-    .waits = true, /* creates wait for memory */
-};
-
-static nigh_status put_many_init(struct client_op *op, nigh_client *client, nigh_put_item *items,
-                                 size_t n)
-{
-    nigh_status status = client_check(client);
-
-    if (status != NIGH_OK) {
-        return status;
-    }
-    if (op == NULL || (items == NULL && n != 0)) {
-        return error_set(client, NIGH_INVALID, "nigh_put_many: op or items is NULL");
-    }
-    op_init(op, client, &put_many_kind, n, UINT64_MAX);
-    op->u.put.items = items;
-    for (size_t i = 0; i < n; i++) {
-        items[i].status = NIGH_PENDING;
-    }
-    return NIGH_OK;
-}
-
-nigh_status nigh_put_many(nigh_client *client, nigh_put_item *items, size_t n)
-{
-    struct client_op op;
-    nigh_status status = put_many_init(&op, client, items, n);
-
-    if (status != NIGH_OK) {
-        return status;
-    }
-    /* What is large is copied here, outside the lock, one after the other. */
-    for (size_t i = 0; i < n; i++) {
-        if (items[i].data_size > PUT_PREWAKE_BYTES) {
-            items[i].status =
-                nigh_put(client, &items[i].id, items[i].data, items[i].data_size, items[i].options);
-            if (items[i].status != NIGH_OK) {
-                op_fail(&op, items[i].status);
-            }
-        }
-    }
-    return op_run(&op);
-}
-
-nigh_status nigh_put_many_start(nigh_client *client, nigh_put_item *items, size_t n, nigh_op *given)
-{
-    struct client_op *op = (struct client_op *)given;
-    nigh_status status = put_many_init(op, client, items, n);
-
-    return status == NIGH_OK ? error_note(client, op_start(op)) : status;
 }

@@ -65,7 +65,9 @@ static nigh_status resume_adopt(nigh_client *client, struct attach_answer *answe
         return NIGH_NO_RESOURCES;
     }
     fd_close(socket_fd);
-    (void)epoll_ctl(client->poll_fd, EPOLL_CTL_ADD, client->socket_fd, &readable);
+    if (epoll_ctl(client->poll_fd, EPOLL_CTL_ADD, client->socket_fd, &readable) != 0) {
+        return NIGH_NO_RESOURCES; /* a loop that sleeps on the descriptor would hear nothing */
+    }
     for (uint32_t i = 0; i < client->lanes; i++) {
         fd_close(&client->lane[i].doorbell);
         client->lane[i].doorbell = answer->fds[3 + 2 * i];

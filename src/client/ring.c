@@ -30,6 +30,7 @@ void ring_init_lane(struct client_lane *lane)
 
         place->op = NULL;
         place->used = place->cancel_wanted = place->waits = false;
+        place->copy = COPY_NONE;
         place->next_free = i + 1 < LIMIT_RING_ENTRIES ? (uint16_t)(i + 1) : RING_NO_PLACE;
     }
 }
@@ -59,8 +60,9 @@ bool ring_has_room(const nigh_client *client, uint32_t lane, bool waits)
            (!waits || at->waiting_in_flight < LIMIT_RING_WAITERS);
 }
 
-void ring_submit(nigh_client *client, uint32_t lane, struct client_op *op, size_t step, bool waits,
-                 struct session_sqe *sqe)
+/* Takes a place: its number. */
+static uint16_t ring_take_place(nigh_client *client, uint32_t lane, struct client_op *op,
+                                size_t step, bool waits)
 {
     struct client_lane *at = &client->lane[lane];
     uint16_t number = at->free_head;
@@ -73,10 +75,47 @@ void ring_submit(nigh_client *client, uint32_t lane, struct client_op *op, size_
     place->op = op;
     place->step = step;
     place->sequence = (place->sequence + 1) & 0xffffff;
-    place->opcode = sqe->op;
     place->used = true;
     place->waits = waits;
-    place->cancel_wanted = false;
+    place->cancel_wanted = place->asks_lease = place->leased = false;
+    place->copy = COPY_NONE;
+    if (at->in_flight == 1) {
+        atomic_fetch_or_explicit(&client->busy_lanes, UINT64_C(1) << lane, memory_order_relaxed);
+    }
+    return number;
+}
+
+void ring_drop(nigh_client *client, uint32_t lane, uint16_t number)
+{
+    struct client_lane *at = &client->lane[lane];
+    struct client_pending *place = &at->pending[number];
+
+    at->cancels_wanted -= place->cancel_wanted;
+    at->waiting_in_flight -= place->waits;
+    at->in_flight--;
+    place->op = NULL;
+    place->used = place->cancel_wanted = false;
+    place->copy = COPY_NONE;
+    place->next_free = at->free_head;
+    at->free_head = number;
+    if (at->in_flight == 0) {
+        atomic_fetch_and_explicit(&client->busy_lanes, ~(UINT64_C(1) << lane),
+                                  memory_order_relaxed);
+    }
+}
+
+uint16_t ring_hold(nigh_client *client, uint32_t lane, struct client_op *op, size_t step)
+{
+    return ring_take_place(client, lane, op, step, false);
+}
+
+void ring_send(nigh_client *client, uint32_t lane, uint16_t number, struct session_sqe *sqe)
+{
+    struct client_lane *at = &client->lane[lane];
+    struct client_pending *place = &at->pending[number];
+
+    place->copy = COPY_NONE;
+    place->opcode = sqe->op;
     place->asks_lease = sqe->op == SESSION_OP_LEASE || (sqe->flags & SESSION_FLAG_RENEW) != 0;
     place->leased = sqe->op == SESSION_OP_SEAL && (sqe->flags & SESSION_FLAG_LEASED) != 0;
     place->offset = sqe->offset;
@@ -89,9 +128,12 @@ void ring_submit(nigh_client *client, uint32_t lane, struct client_op *op, size_
     shared_store_release(&at->shared->sq_tail.value, at->sq_tail);
     shared_store_release(at->ready, 1);
     client->touched_lanes |= UINT64_C(1) << lane;
-    if (at->in_flight == 1) {
-        atomic_fetch_or_explicit(&client->busy_lanes, UINT64_C(1) << lane, memory_order_relaxed);
-    }
+}
+
+void ring_submit(nigh_client *client, uint32_t lane, struct client_op *op, size_t step, bool waits,
+                 struct session_sqe *sqe)
+{
+    ring_send(client, lane, ring_take_place(client, lane, op, step, waits), sqe);
 }
 
 void ring_flush(nigh_client *client)
@@ -155,6 +197,10 @@ void ring_forget(nigh_client *client, struct client_op *op)
             if (at->pending[i].op != op) {
                 continue;
             }
+            if (at->pending[i].copy == COPY_WANTED) {
+                copies_forget(client, lane, (uint16_t)i);
+                continue;
+            }
             at->pending[i].op = NULL;
             if (at->pending[i].waits) {
                 at->pending[i].cancel_wanted = true;
@@ -184,26 +230,15 @@ static void ring_undo(nigh_client *client, uint32_t lane, uint8_t opcode,
  */
 static bool ring_take_one(nigh_client *client, uint32_t lane, const struct session_cqe *cqe)
 {
-    struct client_lane *at = &client->lane[lane];
-    struct client_pending *place = &at->pending[cqe->cookie & 0xff];
+    struct client_pending *place = &client->lane[lane].pending[cqe->cookie & 0xff];
     struct client_pending was = *place; /* what follows may take the place again */
 
-    if ((cqe->cookie & 0xff) >= LIMIT_RING_ENTRIES || !place->used ||
+    if ((cqe->cookie & 0xff) >= LIMIT_RING_ENTRIES || !place->used || place->copy != COPY_NONE ||
         place->sequence != cqe->cookie >> 8 || cqe->status > 0 ||
         cqe->status < NIGH_STATUS_LOWEST || cqe->status == NIGH_PENDING) {
         return false;
     }
-    at->cancels_wanted -= place->cancel_wanted;
-    at->waiting_in_flight -= place->waits;
-    at->in_flight--;
-    place->op = NULL;
-    place->used = place->cancel_wanted = false;
-    place->next_free = at->free_head;
-    at->free_head = (uint16_t)(cqe->cookie & 0xff);
-    if (at->in_flight == 0) {
-        atomic_fetch_and_explicit(&client->busy_lanes, ~(UINT64_C(1) << lane),
-                                  memory_order_relaxed);
-    }
+    ring_drop(client, lane, (uint16_t)(cqe->cookie & 0xff));
     if (cqe->lease_bytes != 0) {
         lease_granted(client, lane, cqe->lease_offset, cqe->lease_bytes);
     }
@@ -284,10 +319,24 @@ void ring_take_in(nigh_client *client, const struct client_op *self)
         atomic_load_explicit(&self->status, memory_order_relaxed) != NIGH_PENDING) {
         ends--;
     }
+    if (copies_are_wanted(client)) {
+        client_ring_bell(client); /* whoever waits or polls has something to do */
+        ends++;
+    }
     if (ends > 0) {
         ring_tell(client);
     }
     client_let_go(client);
+}
+
+void ring_take_last(nigh_client *client)
+{
+    for (uint32_t lane = 0; lane < client->lanes; lane++) {
+        if (client->lane[lane].in_flight > 0 && !ring_take_lane(client, lane)) {
+            client_lose(client, NIGH_PROTOCOL);
+            return;
+        }
+    }
 }
 
 void ring_tell(nigh_client *client)

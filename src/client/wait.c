@@ -41,7 +41,7 @@ static bool wait_is_over(const nigh_client *client, const struct client_op *op)
 
 static bool wait_has_work(const nigh_client *client, const struct client_op *op)
 {
-    return wait_is_over(client, op) || ring_has_completions(client);
+    return wait_is_over(client, op) || ring_has_completions(client) || copies_are_wanted(client);
 }
 
 /* Sleeps on the futex until somebody makes progress, or `limit_us` has passed. */
@@ -149,6 +149,10 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
 
         if (ring_has_completions(client)) {
             wait_take_in(client, op);
+            continue;
+        }
+        if (copies_are_wanted(client)) {
+            copies_make(client);
             continue;
         }
         if (client->driver == NULL && client->spin_us != 0 && sleeps == 0 &&

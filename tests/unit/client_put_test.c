@@ -240,6 +240,54 @@ static void test_put_many(void **state)
     stop(&f);
 }
 
+/* What an item asks for is the same when the node has announced the session's end between the two
+ * steps of its put. */
+struct ending {
+    struct session_sqe created, sealed;
+};
+
+static enum fake_action end_at_create(void *context, struct fake_node *fake, uint32_t lane,
+                                      const struct session_sqe *sqe, struct session_cqe *cqe)
+{
+    struct ending *ending = context;
+
+    (void)lane;
+    (void)cqe;
+    if (sqe->op == SESSION_OP_CREATE) {
+        ending->created = *sqe;
+        shared_store_release(&session_front_of(fake->memory)->ended, NIGH_EXPELLED);
+    } else if (sqe->op == SESSION_OP_SEAL) {
+        ending->sealed = *sqe;
+    }
+    return FAKE_SERVE;
+}
+
+static void test_put_many_while_the_end_is_announced(void **state)
+{
+    static uint8_t bytes[70000];
+    struct ending ending = {.created = {0}};
+    nigh_put_item item = {.id = id_of(7), .data = bytes, .data_size = sizeof(bytes)};
+    nigh_create_options options = {.meta = "m", .meta_size = 1};
+    struct fixture f;
+
+    (void)state;
+    memset(bytes, 0x33, sizeof(bytes));
+    item.options = &options;
+    start(&f, &(struct fake_options){.hook = end_at_create, .context = &ending, .lease_bytes = 1});
+    assert_int_equal(nigh_put_many(f.client, &item, 1), NIGH_OK);
+    assert_int_equal(item.status, NIGH_OK);
+    fake_node_lock(&f.fake); /* its thread wrote what follows */
+    fake_node_unlock(&f.fake);
+    assert_int_equal(ending.created.data_size, sizeof(bytes));
+    assert_memory_equal(ending.sealed.id, item.id.bytes, sizeof(item.id.bytes));
+    assert_int_equal(ending.sealed.data_size, sizeof(bytes));
+    assert_int_equal(ending.sealed.meta_size, 1);
+    assert_int_equal(nigh_put_many(f.client, &item, 1), NIGH_EXPELLED);
+    shared_store_release(&session_front_of(f.fake.memory)->ended, NIGH_OK);
+    assert_object(&f, &item.id, bytes, sizeof(bytes));
+    stop(&f);
+}
+
 /* ---- writers ----------------------------------------------------------------------------------
  */
 
@@ -407,6 +455,72 @@ static void test_out_of_memory_names_the_holders(void **state)
     /* Too little room: cut and terminated. */
     assert_int_equal(nigh_client_error(f.client, text, 10), wanted);
     assert_string_equal(text, "out of me");
+    stop(&f);
+}
+
+/* More than the node has is nobody's fault: no holder is named. */
+static void test_out_of_memory_tells_what_can_never_be(void **state)
+{
+    static uint8_t byte;
+    struct fixture f;
+    nigh_writer writer;
+    nigh_id id = id_of(1);
+    nigh_create_options options = {.data_size = UINT64_C(3) << 30};
+    nigh_put_item item = {.id = id_of(2), .data = &byte, .data_size = UINT64_C(700) << 20};
+    nigh_op op;
+    char text[512];
+
+    (void)state;
+    start(&f, &(struct fake_options){.lanes = 2, .hook = refuse_memory});
+    assert_int_equal(nigh_create(f.client, &id, &options, &writer), NIGH_OUT_OF_MEMORY);
+    (void)nigh_client_error(f.client, text, sizeof(text));
+    assert_string_equal(text,
+                        "out of memory: 3.0 GiB were asked for, and the node has 1.0 GiB for "
+                        "objects in all, 512.0 MiB of it for any one object (it has 2 lanes)");
+    assert_int_equal(nigh_create_start(f.client, &id, &options, &writer, &op), NIGH_OK);
+    assert_int_equal(nigh_wait(f.client, &op, 5000000), NIGH_OUT_OF_MEMORY);
+    (void)nigh_client_error(f.client, text, sizeof(text));
+    assert_non_null(strstr(text, "3.0 GiB were asked for"));
+    assert_int_equal(nigh_put_many_start(f.client, &item, 1, &op), NIGH_OK);
+    assert_int_equal(nigh_wait(f.client, &op, 5000000), NIGH_OUT_OF_MEMORY);
+    (void)nigh_client_error(f.client, text, sizeof(text));
+    assert_non_null(strstr(text, "700.0 MiB were asked for"));
+    /* What would fit is a matter of who holds what. */
+    options.data_size = UINT64_C(400) << 20;
+    assert_int_equal(nigh_create(f.client, &id, &options, &writer), NIGH_OUT_OF_MEMORY);
+    (void)nigh_client_error(f.client, text, sizeof(text));
+    assert_non_null(strstr(text, "of 1.0 GiB are held: pid 4711 (trainer)"));
+    stop(&f);
+}
+
+/* Evicting with lanes that have little: the first answers without freeing, as does the second after
+ * 100 bytes. */
+static enum fake_action evict_from_few(void *context, struct fake_node *fake, uint32_t lane,
+                                       const struct session_sqe *sqe, struct session_cqe *cqe)
+{
+    (void)context;
+    (void)fake;
+    if (sqe->op != SESSION_OP_EVICT || lane > 1) {
+        return FAKE_SERVE;
+    }
+    cqe->data_size = lane * UINT64_C(100);
+    return FAKE_ANSWER;
+}
+
+static void test_evict_asks_lanes_that_have_more(void **state)
+{
+    struct fixture f;
+    uint64_t freed = 0;
+
+    (void)state;
+    start(&f, &(struct fake_options){.lanes = 4, .hook = evict_from_few});
+    assert_int_equal(nigh_evict(f.client, 100000, &freed), NIGH_OK);
+    assert_in_range(freed, 100000, 100003);
+    stop(&f);
+    /* When nobody has more, that is all. */
+    start(&f, &(struct fake_options){.lanes = 2, .hook = evict_from_few});
+    assert_int_equal(nigh_evict(f.client, 100000, &freed), NIGH_OK);
+    assert_int_equal(freed, 100);
     stop(&f);
 }
 
@@ -582,11 +696,14 @@ int main(void)
         cmocka_unit_test(test_puts_without_leases),
         cmocka_unit_test(test_first_put_does_not_fault),
         cmocka_unit_test(test_put_many),
+        cmocka_unit_test(test_put_many_while_the_end_is_announced),
         cmocka_unit_test(test_writers_small_and_large),
         cmocka_unit_test(test_writer_misuse),
         cmocka_unit_test(test_async_create_and_seal),
         cmocka_unit_test(test_leases_do_not_fall_to_pieces),
         cmocka_unit_test(test_out_of_memory_names_the_holders),
+        cmocka_unit_test(test_out_of_memory_tells_what_can_never_be),
+        cmocka_unit_test(test_evict_asks_lanes_that_have_more),
         cmocka_unit_test(test_list_reports_each_once),
         cmocka_unit_test(test_manage_calls),
         cmocka_unit_test(test_events),
