@@ -7,7 +7,8 @@
  * return NIGH_FORKED) and must not touch object bytes mapped by it; it opens its own.
  *
  * Asynchronous calls end in `_start` and take a struct nigh_op in the caller's memory, which must
- * stay where it is, with all the arrays and buffers handed to the call, until the op has ended.
+ * stay where it is, with all the arrays and buffers handed to the call (also those that it only
+ * reads, as the ids of a get), until the op has ended; object.h names what is copied instead.
  * Each op ends exactly once: with a result, an error, NIGH_TIMEOUT or NIGH_CANCELED. Nothing is
  * called back: an op is seen to have ended by nigh_op_status, nigh_poll or nigh_wait.
  */
@@ -69,8 +70,8 @@ NIGH_API void nigh_client_close(nigh_client *client);
 
 /*
  * Writes up to size_bytes (terminated) of a sentence that explains the last failure of this client
- * on the calling thread, e.g. who holds the memory after NIGH_OUT_OF_MEMORY. Returns the length it
- * wanted.
+ * on the calling thread, e.g. who holds the memory after NIGH_OUT_OF_MEMORY, or that the node has
+ * less than was asked for. Returns the length it wanted.
  */
 NIGH_API size_t nigh_client_error(nigh_client *client, char *text, size_t size_bytes);
 

@@ -40,7 +40,10 @@ NIGH_API nigh_status nigh_id_random(nigh_id *id);
     1u /* claim the id now: a second creator gets NIGH_EXISTS at create, not at seal */
 #define NIGH_CREATE_NO_EVICT 2u /* do not evict or spill others to make room */
 
-/* What to create. Zero-fill, then set. The strings and bytes are copied before the call returns. */
+/*
+ * What to create. Zero-fill, then set. The strings and bytes are copied before the call returns
+ * (nigh_put_many_start: before its op has ended).
+ */
 typedef struct nigh_create_options {
     uint64_t data_size;
     const void *meta;   /* user metadata, copied behind the data; may be NULL when meta_size is 0 */
@@ -63,7 +66,8 @@ typedef struct nigh_writer {
  * Creates an unsealed object; the caller writes writer->data, then seals or aborts. Zero-size
  * objects are allowed. NIGH_EXISTS: one of this id is sealed (or created, with
  * NIGH_CREATE_EXCLUSIVE). NIGH_OUT_OF_MEMORY after timeout_us: nothing more may be evicted
- * (nigh_client_error names the holders). NIGH_QUOTA, NIGH_DENIED, NIGH_INVALID.
+ * (nigh_client_error names the holders); at once: the node has less memory than that (it says how
+ * much). NIGH_QUOTA, NIGH_DENIED, NIGH_INVALID.
  */
 NIGH_API nigh_status nigh_create(nigh_client *client, const nigh_id *id,
                                  const nigh_create_options *options, nigh_writer *writer);
@@ -92,8 +96,10 @@ typedef struct nigh_put_item {
     nigh_status status;                 /* out */
 } nigh_put_item;
 
-/* Puts n objects with one round trip. Returns NIGH_OK when all did, else the first failure; each
- * has its own status. */
+/*
+ * Puts n objects, those of up to 256 KiB with one round trip for all. Returns NIGH_OK when all did,
+ * else the first failure; each has its own status.
+ */
 NIGH_API nigh_status nigh_put_many(nigh_client *client, nigh_put_item *items, size_t n);
 
 /* ---- read ----------------------------------------------------------------- */
@@ -137,8 +143,13 @@ NIGH_API nigh_status nigh_contains(nigh_client *client, const nigh_id *id, bool 
 NIGH_API nigh_status nigh_delete(nigh_client *client, const nigh_id *ids, size_t n,
                                  nigh_status *statuses);
 
-/* Evicts (or spills, where the node spills) unused objects of the pool until size_bytes are free;
- * *freed_bytes: how much. */
+/*
+ * Evicts (or spills, where the node spills) unused objects of the pool until this call has freed
+ * size_bytes of memory, whatever was free before. Objects go whole, so that it may be a little
+ * more. It is less, and still NIGH_OK, when no more is unused, or what is lies in few of the node's
+ * lanes (the lanes are asked in three rounds, for a share each). Other calls may have taken the
+ * memory by the time this one returns. *freed_bytes (may be NULL): how much was freed.
+ */
 NIGH_API nigh_status nigh_evict(nigh_client *client, uint64_t size_bytes, uint64_t *freed_bytes);
 
 /* Counts n objects as used now, without reading them. Unknown ids are passed over. */
@@ -284,6 +295,14 @@ typedef struct nigh_node_stats {
 NIGH_API nigh_status nigh_stats(nigh_client *client, nigh_node_stats *stats);
 
 /* ---- the same, asynchronous (see client.h for the rules) ------------------ */
+
+/*
+ * All that a pointer names must be kept until the op has ended, and what is only read must not
+ * change: `ids`, `items` with the data, options, metadata and names that they point to, `views`,
+ * `statuses`, `freed_bytes`, `info`, the `writer` of a create. The library copies nothing of it,
+ * but: nigh_create_start copies the id and the options with what they point to, nigh_stat_start the
+ * id, nigh_seal_start the writer (which it uses up); these may go when the call has returned.
+ */
 
 NIGH_API nigh_status nigh_create_start(nigh_client *client, const nigh_id *id,
                                        const nigh_create_options *options, nigh_writer *writer,
