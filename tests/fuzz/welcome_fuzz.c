@@ -69,6 +69,10 @@ static nigh_op ops[OPS];
 static nigh_id op_ids[OPS];
 static nigh_writer writer;
 static bool writing;
+static nigh_op put_op;
+static nigh_put_item put_items[3];
+static nigh_create_options put_options;
+static const uint8_t put_data[300 << 10]; /* more than is copied under the client's lock */
 
 /* ---- what there is to share ----------------------------------------------- */
 
@@ -519,6 +523,26 @@ static void call_get(uint8_t how)
     touch_view(&pair[1]);
 }
 
+/* Puts that go on while other calls are made. */
+static void call_put_async(uint8_t how)
+{
+    if (nigh_op_status(&put_op) == NIGH_PENDING) {
+        (void)((how & 0x80) != 0 ? nigh_cancel(client, &put_op) : nigh_wait(client, &put_op, 2000));
+        NIGH_ASSERT((how & 0x80) == 0 || nigh_op_status(&put_op) != NIGH_PENDING);
+        return;
+    }
+    put_options = (nigh_create_options){.meta = put_data, .meta_size = how, .timeout_us = 1000};
+    put_items[0] =
+        (nigh_put_item){.id = id_of(how % IDS), .data = put_data, .data_size = sizeof(put_data)};
+    put_items[1] = (nigh_put_item){.id = id_of(9), .data = put_data, .data_size = how};
+    put_items[2] = put_items[0];
+    put_items[2].id = id_of(10);
+    put_items[2].options = &put_options;
+    if (nigh_put_many_start(client, put_items, 3, &put_op) != NIGH_OK) {
+        memset(&put_op, 0, sizeof(put_op));
+    }
+}
+
 static void call_write(uint8_t how)
 {
     static const uint8_t data[70000];
@@ -534,7 +558,9 @@ static void call_write(uint8_t how)
         (void)((how & 1) != 0 ? nigh_seal(client, &writer) : nigh_abort(client, &writer));
         return;
     }
-    if ((how & 3) == 0) {
+    if ((how & 0x43) == 0x41) {
+        call_put_async(how);
+    } else if ((how & 3) == 0) {
         (void)nigh_put(client, &id, data, options.data_size % sizeof(data), NULL);
     } else if ((how & 3) == 1) {
         nigh_put_item items[3] = {{.id = id_of(1), .data = data, .data_size = 10},
@@ -675,6 +701,7 @@ static void begin(void)
     memset(views, 0, sizeof(views));
     memset(async_views, 0, sizeof(async_views));
     memset(ops, 0, sizeof(ops));
+    memset(&put_op, 0, sizeof(put_op));
     writing = false;
     now_us = 1000000;
 }
@@ -717,6 +744,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes)
         for (uint32_t i = 0; i < OPS; i++) {
             NIGH_ASSERT(nigh_op_status(&ops[i]) != NIGH_PENDING);
         }
+        NIGH_ASSERT(nigh_op_status(&put_op) != NIGH_PENDING);
     }
     node_close();
     NIGH_ASSERT(lowest_descriptor() == lowest);
