@@ -67,8 +67,8 @@ enum directory_state {
     DIRECTORY_DELETED = 3
 };
 
-/* Where an object is. Holders: the one that sealed it first if it holds it still, then others, in
- * an order that differs by asker, so that load spreads. */
+/* Where an object is: holders other than the asker, in an order that differs by asker, so that load
+ * spreads. */
 struct directory_answer {
     enum directory_state state;
     uint32_t holder_count;

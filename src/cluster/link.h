@@ -101,6 +101,7 @@ void links_each(struct links *links, void (*visit)(void *context, struct link *l
 
 uint32_t link_rank(const struct link *link);
 uint32_t link_rail(const struct link *link);
+uint32_t link_rails(const struct link *link); /* of both nodes together */
 uint32_t link_peer_incarnation(const struct link *link);
 
 /* A place for the user of the links to hang its own state on; NULL at up. */

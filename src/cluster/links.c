@@ -461,6 +461,11 @@ struct link *links_find(struct links *links, uint32_t rank, uint64_t hash)
     return link != NULL && link->up && !link->failed ? link : NULL;
 }
 
+uint32_t link_rails(const struct link *link)
+{
+    return link->links->peers[link->rank].rails;
+}
+
 uint32_t link_peer_incarnation(const struct link *link)
 {
     return link->links->peers[link->rank].info.incarnation;

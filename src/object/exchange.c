@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See exchange.h. Making and ending an exchange, its pools and peers, its turn, and which part a
+ * request of a peer goes to. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "object/exchange_internal.h"
+
+#define LOG_MODULE "exchange"
+#include "base/log.h"
+
+/* ---- small things --------------------------------------------------------- */
+
+uint32_t exchange_self(const struct exchange *exchange)
+{
+    return exchange->config.members->self;
+}
+
+void exchange_key(const struct exchange *exchange, uint32_t pool, const uint8_t *id,
+                  struct directory_key *key, uint64_t *key_hash, uint32_t *home)
+{
+    memset(key, 0, sizeof(*key));
+    key->pool = exchange->pools[pool].cluster_pool;
+    memcpy(key->id, id, LIMIT_ID_BYTES);
+    *key_hash = directory_key_hash(key);
+    *home = members_home(exchange->config.members, *key_hash);
+}
+
+bool exchange_pool_of(const struct exchange *exchange, const struct directory_key *key,
+                      uint32_t *pool)
+{
+    for (uint32_t n = 0; n < LIMIT_POOLS; n++) {
+        if (exchange->pools[n].used && exchange->pools[n].cluster_pool == key->pool) {
+            *pool = n;
+            return true;
+        }
+    }
+    return false;
+}
+
+struct exchange_link *exchange_link_to(struct exchange *exchange, uint32_t rank, uint64_t hash)
+{
+    struct link *link = links_find(exchange->links, rank, hash);
+
+    return link == NULL ? NULL : link_data(link);
+}
+
+uint32_t exchange_crc(uint32_t crc, const void *bytes, uint64_t count)
+{
+    return crc32c(crc, bytes, count);
+}
+
+uint64_t exchange_tail_bytes(const struct directory_object *object)
+{
+    return (uint64_t)object->meta_size + object->name_size;
+}
+
+/* ---- links ---------------------------------------------------------------- */
+
+/* The shards of a rail: those whose number ends like it. */
+static uint64_t shards_of(uint32_t rail, uint32_t rails)
+{
+    uint64_t shards = 0;
+
+    for (uint32_t shard = rail; shard < LIMIT_SHARDS; shard += rails) {
+        shards |= UINT64_C(1) << shard;
+    }
+    return shards;
+}
+
+static void on_up(void *context, struct link *link, uint64_t now_us)
+{
+    struct exchange *exchange = context;
+    struct exchange_link *live = calloc(1, sizeof(*live));
+
+    (void)now_us;
+    if (live == NULL || announcer_init(&live->announcer) != NIGH_OK) {
+        free(live);
+        link_break(link, NIGH_NO_RESOURCES, now_us);
+        return;
+    }
+    live->exchange = exchange;
+    live->link = link;
+    live->rank = link_rank(link);
+    live->shards = shards_of(link_rail(link), link_rails(link));
+    list_init(&live->pulls);
+    list_init(&live->serves);
+    list_init(&live->asked);
+    link_set_data(link, live);
+    list_push_back(&exchange->live, &live->place);
+    directory_member_up(exchange->directory, live->rank, live->shards);
+    announcer_walk(&live->announcer, true);
+    pull_home_up(exchange, live->rank);
+}
+
+static void on_down(void *context, struct link *link, nigh_status reason, uint64_t now_us)
+{
+    struct exchange *exchange = context;
+    struct exchange_link *live = link_data(link);
+
+    (void)reason;
+    if (live == NULL) {
+        return;
+    }
+    exchange->now_us = now_us;
+    link_set_data(link, NULL);
+    list_remove(&live->place);
+    pull_link_down(live, now_us);
+    serve_link_down(live);
+    home_link_down(live);
+    announcer_fini(&live->announcer);
+    free(live);
+}
+
+static void on_request(void *context, struct link *link, const struct rpc_request *request,
+                       uint64_t now_us)
+{
+    struct exchange *exchange = context;
+    struct exchange_link *live = link_data(link);
+
+    if (live == NULL) {
+        return; /* it is on its way down */
+    }
+    exchange->now_us = now_us;
+    switch ((enum wire_method)request->method) {
+    case WIRE_ANNOUNCE:
+    case WIRE_ANNOUNCED: announce_on_request(live, request, now_us); return;
+    case WIRE_LOCATE: home_on_locate(live, request, now_us); return;
+    case WIRE_UNWAIT: home_on_unwait(live, request); return;
+    case WIRE_FOUND:
+        if (request->bytes == sizeof(struct wire_found)) {
+            struct wire_found found;
+            struct directory_answer answer;
+
+            memcpy(&found, request->payload, sizeof(found));
+            answer = wire_to_answer(&found.located);
+            pull_found(exchange, &found.key, &answer);
+        }
+        return;
+    case WIRE_DELETE: home_on_delete(live, request, now_us); return;
+    case WIRE_DROP: erase_on_drop(live, request, now_us); return;
+    case WIRE_PULL: serve_on_pull(live, request, now_us); return;
+    case WIRE_MORE:
+    case WIRE_STOP: serve_on_more(live, request, now_us); return;
+    case WIRE_DONE: serve_on_done(live, request, now_us); return;
+    }
+    if (request->call != 0) {
+        rpc_reply(link_rpc(link), request->call, NIGH_UNSUPPORTED, NULL, 0);
+    }
+}
+
+static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint32_t count,
+                    uint64_t now_us)
+{
+    struct exchange *exchange = context;
+    struct exchange_link *live = link_data(link);
+
+    if (live != NULL) {
+        exchange->now_us = now_us;
+        transfer_on_bulk(live, bytes, count, now_us);
+    }
+}
+
+/* ---- create, destroy ------------------------------------------------------ */
+
+static void set_defaults(struct exchange_config *config)
+{
+    if (config->max_keys == 0) {
+        config->max_keys = EXCHANGE_KEYS;
+    }
+    if (config->requests == 0) {
+        config->requests = EXCHANGE_REQUESTS;
+    }
+    if (config->calls == 0) {
+        config->calls = EXCHANGE_CALLS;
+    }
+    if (config->queue == 0) {
+        config->queue = EXCHANGE_QUEUE;
+    }
+    if (config->payload_bytes == 0) {
+        config->payload_bytes = EXCHANGE_PAYLOAD;
+    }
+    if (config->bulk_receives == 0) {
+        config->bulk_receives = EXCHANGE_BULK_RECEIVES;
+    }
+    if (config->bulk_bytes == 0) {
+        config->bulk_bytes = EXCHANGE_BULK_BYTES;
+    }
+    if (config->pull_bytes == 0) {
+        config->pull_bytes = config->extents->memory_bytes / config->lanes / 4;
+    }
+    if (config->loan_us == 0) {
+        config->loan_us = EXCHANGE_LOAN_US;
+    }
+}
+
+static nigh_status make_links(struct exchange *exchange)
+{
+    const struct exchange_config *config = &exchange->config;
+    struct links_config links = {
+        .fabric = config->fabric,
+        .rank = config->members->self,
+        .incarnation = config->incarnation,
+        .lane = config->lane,
+        .lanes = config->lanes,
+        .nodes = config->members->count,
+        .rpc = {.requests = config->requests,
+                .calls = config->calls,
+                .queue = config->queue,
+                .payload_bytes = config->payload_bytes,
+                .epoch = config->members->epoch},
+        .bulk_receives = config->bulk_receives,
+        .bulk_bytes = config->bulk_bytes,
+        .reads = EXCHANGE_READS,
+        .seed = config->seed,
+        .shell = {.context = exchange,
+                  .up = on_up,
+                  .down = on_down,
+                  .request = on_request,
+                  .bulk = on_bulk},
+    };
+
+    return links_create(&links, &exchange->links);
+}
+
+/* All extents of the lane, those to come too, under one key: nobody may write there from afar. */
+static nigh_status open_memory(struct exchange *exchange)
+{
+    const struct exchange_config *config = &exchange->config;
+    uint64_t bytes = LIMIT_EXTENTS / config->lanes * config->extents->extent_bytes;
+    uint64_t first = extent_lane_first(config->extents, config->lane);
+
+    exchange->arena = config->extents->arena;
+    return fabric_memory_register(
+        config->fabric, exchange->arena + first * config->extents->extent_bytes, bytes, FABRIC_HOST,
+        FABRIC_LOCAL_WRITE | FABRIC_REMOTE_READ, &exchange->memory);
+}
+
+static nigh_status make_parts(struct exchange *exchange)
+{
+    nigh_status status = home_init(exchange);
+
+    if (status == NIGH_OK) {
+        status = announcer_init(&exchange->own);
+    }
+    if (status == NIGH_OK) {
+        status = pulls_init(exchange);
+    }
+    if (status == NIGH_OK) {
+        status = serves_init(exchange);
+    }
+    if (status == NIGH_OK) {
+        status = erases_init(exchange);
+    }
+    if (status == NIGH_OK) {
+        status = open_memory(exchange);
+    }
+    if (status == NIGH_OK) {
+        status = make_links(exchange);
+    }
+    return status;
+}
+
+nigh_status exchange_create(const struct exchange_config *config, struct exchange **out)
+{
+    struct exchange *exchange = calloc(1, sizeof(*exchange));
+    nigh_status status;
+
+    if (exchange == NULL) {
+        return NIGH_NO_RESOURCES;
+    }
+    exchange->config = *config;
+    set_defaults(&exchange->config);
+    random_init(&exchange->random, config->seed);
+    list_init(&exchange->live);
+    exchange->inline_bytes = exchange->config.payload_bytes - sizeof(struct wire_pulled);
+    status = make_parts(exchange);
+    if (status != NIGH_OK) {
+        exchange_destroy(exchange);
+        return status;
+    }
+    store_set_remote(config->store, &(struct store_remote){
+                                        .context = exchange,
+                                        .want = pull_want,
+                                        .unwant = pull_unwant,
+                                        .sealed = announce_sealed,
+                                        .gone = announce_gone,
+                                        .erase = erase_begin,
+                                    });
+    /* What the store took over from a former node is not yet announced. */
+    announcer_walk(&exchange->own, true);
+    *out = exchange;
+    return NIGH_OK;
+}
+
+void exchange_destroy(struct exchange *exchange)
+{
+    if (exchange == NULL) {
+        return;
+    }
+    if (exchange->links != NULL) {
+        /* Each link that is up goes down through on_down, so that what it lends ends. */
+        for (uint32_t rank = 0; rank < exchange->config.members->count; rank++) {
+            links_peer_down(exchange->links, rank, NIGH_CANCELED, exchange->now_us);
+        }
+        links_destroy(exchange->links);
+    }
+    fabric_memory_deregister(exchange->config.fabric, exchange->memory);
+    pulls_fini(exchange);
+    serves_fini(exchange);
+    erases_fini(exchange);
+    announcer_fini(&exchange->own);
+    home_fini(exchange);
+    free(exchange);
+}
+
+nigh_status exchange_pool_add(struct exchange *exchange, uint32_t pool, uint64_t cluster_pool)
+{
+    uint32_t other;
+    struct directory_key key = {.pool = cluster_pool};
+
+    if (pool >= LIMIT_POOLS || exchange->pools[pool].used ||
+        exchange_pool_of(exchange, &key, &other)) {
+        return NIGH_EXISTS;
+    }
+    exchange->pools[pool] = (struct exchange_pool){.used = true, .cluster_pool = cluster_pool};
+    return NIGH_OK;
+}
+
+/* ---- peers ---------------------------------------------------------------- */
+
+nigh_status exchange_peer_up(struct exchange *exchange, const struct link_peer *peer,
+                             uint64_t now_us)
+{
+    exchange->now_us = now_us;
+    return links_peer_up(exchange->links, peer, now_us);
+}
+
+void exchange_peer_lost(struct exchange *exchange, uint32_t rank, uint64_t now_us)
+{
+    exchange->now_us = now_us;
+    links_peer_down(exchange->links, rank, NIGH_PEER_LOST, now_us);
+}
+
+void exchange_peer_dead(struct exchange *exchange, uint32_t rank, uint64_t now_us)
+{
+    exchange->now_us = now_us;
+    links_peer_down(exchange->links, rank, NIGH_PEER_LOST, now_us);
+    directory_member_dead(exchange->directory, rank);
+}
+
+/* ---- turns ---------------------------------------------------------------- */
+
+bool exchange_turn(struct exchange *exchange, uint64_t now_us)
+{
+    bool worked;
+
+    exchange->now_us = now_us;
+    worked = links_turn(exchange->links, now_us);
+    worked = pull_turn(exchange, now_us) || worked;
+    worked = serve_turn(exchange, now_us) || worked;
+    worked = erase_turn(exchange, now_us) || worked;
+    worked = home_turn(exchange, now_us) || worked;
+    worked = announce_turn(exchange, now_us) || worked;
+    return worked;
+}
+
+static bool has_announcements(const struct exchange *exchange)
+{
+    if (exchange->own.count > 0 || exchange->own.walking) {
+        return true;
+    }
+    LIST_FOREACH(node, &exchange->live)
+    {
+        const struct exchange_link *link = container_of(node, struct exchange_link, place);
+
+        if (link->announcer.under_way == 0 &&
+            (link->announcer.count > 0 || link->announcer.walking)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint64_t exchange_due_us(const struct exchange *exchange)
+{
+    uint64_t due_us = links_due_us(exchange->links);
+    uint64_t other_us = pull_due_us(exchange);
+
+    due_us = other_us < due_us ? other_us : due_us;
+    other_us = serve_due_us(exchange);
+    due_us = other_us < due_us ? other_us : due_us;
+    other_us = erase_due_us(exchange);
+    due_us = other_us < due_us ? other_us : due_us;
+    if (!list_empty(&exchange->local_drops) || has_announcements(exchange)) {
+        return 0;
+    }
+    return due_us;
+}
+
+/* ---- numbers -------------------------------------------------------------- */
+
+void exchange_stats(const struct exchange *exchange, struct exchange_stats *stats)
+{
+    *stats = exchange->counts;
+    stats->peers_up = 0;
+    stats->links_up = 0;
+    LIST_FOREACH(node, &exchange->live)
+    {
+        stats->links_up++;
+    }
+    directory_stats(exchange->directory, &stats->directory);
+}
+
+bool exchange_is_idle(const struct exchange *exchange)
+{
+    return exchange->counts.pulls_now == 0 && exchange->counts.loans_now == 0 &&
+           exchange->counts.pull_bytes_now == 0 && list_empty(&exchange->local_drops) &&
+           !has_announcements(exchange);
+}
+
+bool exchange_is_valid(const struct exchange *exchange)
+{
+    return links_is_valid(exchange->links) && directory_is_valid(exchange->directory) &&
+           pulls_are_valid(exchange);
+}

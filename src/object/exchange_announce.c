@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The exchange as an owner: telling homes what is held here.
+ *
+ * News go into a queue a home, in order, and from there into one call at a time. A walk through all
+ * objects, some entries a turn, tells a home everything: when its link comes up, and when the queue
+ * overflowed. Telling twice is harmless. This node's own directory is told the same way, without a
+ * link.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "object/exchange_internal.h"
+
+#define LOG_MODULE "exchange"
+#include "base/log.h"
+
+/* Records of one call. */
+#define ANNOUNCE_BATCH 64u
+/* Room that a walk leaves in the queue for news. */
+#define ANNOUNCE_ROOM (LIMIT_ANNOUNCE_QUEUE / 2)
+
+nigh_status announcer_init(struct announcer *announcer)
+{
+    memset(announcer, 0, sizeof(*announcer));
+    announcer->queue = calloc(LIMIT_ANNOUNCE_QUEUE, sizeof(*announcer->queue));
+    return announcer->queue == NULL ? NIGH_NO_RESOURCES : NIGH_OK;
+}
+
+void announcer_fini(struct announcer *announcer)
+{
+    free(announcer->queue);
+    announcer->queue = NULL;
+}
+
+void announcer_walk(struct announcer *announcer, bool repeat)
+{
+    announcer->walking = true;
+    announcer->walk_again = false;
+    announcer->repeat = announcer->repeat || repeat;
+    announcer->pool = 0;
+    announcer->cursor = 0;
+}
+
+static struct wire_announce *record_at(struct announcer *announcer, uint32_t number)
+{
+    return &announcer->queue[(announcer->head + number) % LIMIT_ANNOUNCE_QUEUE];
+}
+
+static void push(struct announcer *announcer, const struct wire_announce *record)
+{
+    if (announcer->count == LIMIT_ANNOUNCE_QUEUE) {
+        if (announcer->walking) {
+            announcer->walk_again = true;
+        } else {
+            announcer_walk(announcer, false);
+        }
+        return;
+    }
+    *record_at(announcer, announcer->count) = *record;
+    announcer->count++;
+}
+
+static struct announcer *announcer_of(struct exchange *exchange, uint32_t home, uint64_t hash)
+{
+    struct exchange_link *link;
+
+    if (home == exchange_self(exchange)) {
+        return &exchange->own;
+    }
+    /* While the link is down nothing is noted: the walk at its return tells all. */
+    link = exchange_link_to(exchange, home, hash);
+    return link == NULL ? NULL : &link->announcer;
+}
+
+void announce_object(struct exchange *exchange, uint32_t pool, const uint8_t *id, uint64_t hash,
+                     const struct directory_object *object, uint32_t flags)
+{
+    struct wire_announce record = {.object = *object, .flags = flags};
+    struct announcer *announcer;
+    uint64_t key_hash;
+    uint32_t home;
+
+    if (!exchange->pools[pool].used) {
+        return;
+    }
+    exchange_key(exchange, pool, id, &record.key, &key_hash, &home);
+    announcer = announcer_of(exchange, home, hash);
+    if (announcer != NULL) {
+        push(announcer, &record);
+    }
+}
+
+static struct directory_object object_of(const struct store_sight *sight)
+{
+    return (struct directory_object){
+        .birth = sight->birth,
+        .data_size = sight->data_size,
+        .meta_size = sight->meta_size,
+        .name_size = sight->name_size,
+    };
+}
+
+void announce_sealed(void *context, const struct store_sight *sight)
+{
+    struct directory_object object = object_of(sight);
+
+    announce_object(context, sight->pool, sight->id, sight->hash, &object, 0);
+}
+
+void announce_gone(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
+                   const struct birth *birth)
+{
+    struct directory_object object = {.birth = *birth};
+
+    announce_object(context, pool, id, hash, &object, WIRE_GONE);
+}
+
+/* ---- walking -------------------------------------------------------------- */
+
+/* One object on the way: queued if this home is told of it. */
+static void visit(struct exchange *exchange, struct announcer *announcer, uint32_t rank,
+                  uint64_t shards, const struct store_sight *sight)
+{
+    struct wire_announce record = {.object = object_of(sight), .flags = WIRE_REPEAT};
+    uint64_t key_hash;
+    uint32_t home;
+
+    if ((shards >> (sight->hash >> 58) & 1) == 0) {
+        return;
+    }
+    exchange_key(exchange, sight->pool, sight->id, &record.key, &key_hash, &home);
+    if (home == rank) {
+        record.flags |= sight->is_copy ? WIRE_COPY : 0;
+        push(announcer, &record);
+    }
+}
+
+/* Goes on with a walk; true if it did something. */
+static bool walk(struct exchange *exchange, struct announcer *announcer, uint32_t rank,
+                 uint64_t shards)
+{
+    if (!announcer->walking || announcer->count >= ANNOUNCE_ROOM) {
+        return false;
+    }
+    while (announcer->count < ANNOUNCE_ROOM) {
+        struct store_sight sight;
+
+        while (announcer->pool < LIMIT_POOLS && !exchange->pools[announcer->pool].used) {
+            announcer->pool++;
+        }
+        if (announcer->pool == LIMIT_POOLS) {
+            break;
+        }
+        if (!store_next(exchange->config.store, announcer->pool, &announcer->cursor, &sight)) {
+            announcer->pool++;
+            announcer->cursor = 0;
+            continue;
+        }
+        if (sight.entry == UINT32_MAX) {
+            return true; /* looked at enough for this turn */
+        }
+        visit(exchange, announcer, rank, shards, &sight);
+    }
+    if (announcer->pool == LIMIT_POOLS) {
+        announcer->walking = false;
+        if (announcer->walk_again) {
+            announcer_walk(announcer, false);
+        }
+    }
+    return true;
+}
+
+/* ---- answers -------------------------------------------------------------- */
+
+/* A home did not admit what we hold: it is of another birth, or was deleted. */
+static void refused(struct exchange *exchange, const struct wire_announce *record,
+                    nigh_status status, uint64_t now_us)
+{
+    uint32_t pool;
+
+    if ((record->flags & WIRE_GONE) != 0 || (status != NIGH_EXISTS && status != NIGH_IN_USE) ||
+        !exchange_pool_of(exchange, &record->key, &pool)) {
+        return;
+    }
+    if (status == NIGH_EXISTS) {
+        exchange->counts.conflicts++;
+        LOG_WARN("dropped an object: another node sealed its id first", "birth=%u.%u.%llu",
+                 record->object.birth.rank, record->object.birth.incarnation,
+                 (unsigned long long)record->object.birth.counter);
+    }
+    (void)store_drop(exchange->config.store, pool, record->key.id, hash_id20(record->key.id),
+                     &record->object.birth, now_us);
+}
+
+static void pop(struct announcer *announcer, uint32_t count)
+{
+    announcer->head = (announcer->head + count) % LIMIT_ANNOUNCE_QUEUE;
+    announcer->count -= count;
+}
+
+static nigh_status tell_directory(struct exchange *exchange, uint32_t from,
+                                  const struct wire_announce *record, uint64_t now_us)
+{
+    if ((record->flags & WIRE_GONE) != 0) {
+        directory_forget(exchange->directory, from, &record->key, &record->object.birth);
+        return NIGH_OK;
+    }
+    return directory_announce(exchange->directory, from, &record->key, &record->object,
+                              (record->flags & WIRE_COPY) != 0, now_us);
+}
+
+/* ---- sending -------------------------------------------------------------- */
+
+static void on_announced(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
+                         uint64_t now_us)
+{
+    struct exchange_link *link = context;
+    struct announcer *announcer = &link->announcer;
+    uint32_t count = announcer->under_way;
+
+    announcer->under_way = 0;
+    if (status == NIGH_PEER_LOST || status == NIGH_CANCELED) {
+        return; /* all of it is told again when the link is back */
+    }
+    if (status != NIGH_OK || bytes != count) {
+        link_break(link->link, NIGH_PROTOCOL, now_us);
+        return;
+    }
+    for (uint32_t n = 0; n < count; n++) {
+        struct wire_announce record = *record_at(announcer, n);
+
+        refused(link->exchange, &record, (nigh_status)(int8_t)payload[n], now_us);
+    }
+    pop(announcer, count);
+}
+
+static bool send_batch(struct exchange_link *link, uint64_t now_us)
+{
+    struct announcer *announcer = &link->announcer;
+    uint32_t most = (link->exchange->config.payload_bytes) / (uint32_t)sizeof(struct wire_announce);
+    uint32_t count = announcer->count < ANNOUNCE_BATCH ? announcer->count : ANNOUNCE_BATCH;
+    uint32_t to_end = LIMIT_ANNOUNCE_QUEUE - announcer->head;
+    struct rpc_piece piece;
+
+    count = count < most ? count : most;
+    count = count < to_end ? count : to_end;
+    piece.data = record_at(announcer, 0);
+    piece.bytes = count * (uint32_t)sizeof(struct wire_announce);
+    if (rpc_call(link_rpc(link->link), WIRE_ANNOUNCE, &piece, 1, UINT64_MAX, now_us, on_announced,
+                 link, NULL) != NIGH_OK) {
+        return false; /* the channel is busy: in another turn */
+    }
+    announcer->under_way = count;
+    return true;
+}
+
+static bool announce_link(struct exchange_link *link, uint64_t now_us)
+{
+    struct announcer *announcer = &link->announcer;
+    bool worked = walk(link->exchange, announcer, link->rank, link->shards);
+
+    if (announcer->under_way > 0) {
+        return worked;
+    }
+    if (announcer->count > 0) {
+        return send_batch(link, now_us) || worked;
+    }
+    if (announcer->repeat && !announcer->walking &&
+        rpc_one_way(link_rpc(link->link), WIRE_ANNOUNCED, NULL, 0, now_us) == NIGH_OK) {
+        announcer->repeat = false;
+        return true;
+    }
+    return worked;
+}
+
+/* The own directory is told at once, some records a turn. */
+static bool announce_own(struct exchange *exchange, uint64_t now_us)
+{
+    struct announcer *announcer = &exchange->own;
+    bool worked = walk(exchange, announcer, exchange_self(exchange), UINT64_MAX);
+
+    for (uint32_t n = 0; n < ANNOUNCE_BATCH && announcer->count > 0; n++) {
+        struct wire_announce record = *record_at(announcer, 0);
+
+        pop(announcer, 1);
+        refused(exchange, &record,
+                tell_directory(exchange, exchange_self(exchange), &record, now_us), now_us);
+        worked = true;
+    }
+    if (announcer->repeat && !announcer->walking && announcer->count == 0) {
+        announcer->repeat = false;
+        directory_announced(exchange->directory, exchange_self(exchange), UINT64_MAX);
+    }
+    return worked;
+}
+
+bool announce_turn(struct exchange *exchange, uint64_t now_us)
+{
+    bool worked = announce_own(exchange, now_us);
+
+    LIST_FOREACH(node, &exchange->live)
+    {
+        worked = announce_link(container_of(node, struct exchange_link, place), now_us) || worked;
+    }
+    return worked;
+}
+
+/* ---- as a home ------------------------------------------------------------ */
+
+void announce_on_request(struct exchange_link *link, const struct rpc_request *request,
+                         uint64_t now_us)
+{
+    int8_t answers[LIMIT_RPC_PAYLOAD / sizeof(struct wire_announce)];
+    uint32_t count = request->bytes / (uint32_t)sizeof(struct wire_announce);
+    struct rpc_piece piece = {.data = answers, .bytes = count};
+
+    if (request->method == WIRE_ANNOUNCED) {
+        directory_announced(link->exchange->directory, link->rank, link->shards);
+        return;
+    }
+    if (request->call == 0) {
+        return;
+    }
+    if (request->bytes % sizeof(struct wire_announce) != 0) {
+        rpc_reply(link_rpc(link->link), request->call, NIGH_PROTOCOL, NULL, 0);
+        return;
+    }
+    for (uint32_t n = 0; n < count; n++) {
+        struct wire_announce record;
+
+        memcpy(&record, request->payload + n * sizeof(record), sizeof(record));
+        answers[n] = (int8_t)tell_directory(link->exchange, link->rank, &record, now_us);
+    }
+    rpc_reply(link_rpc(link->link), request->call, NIGH_OK, &piece, 1);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Deletes that reach beyond this node: what a client here deleted is deleted at its home, which has
+ * every holder drop it; and what other nodes' homes want dropped here.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "object/exchange_internal.h"
+
+nigh_status erases_init(struct exchange *exchange)
+{
+    list_init(&exchange->free_erases);
+    list_init(&exchange->erases_ready);
+    exchange->erases = calloc(LIMIT_ERASES, sizeof(*exchange->erases));
+    exchange->erase_storage = calloc(LIMIT_ERASES, sizeof(*exchange->erase_storage));
+    if (exchange->erases == NULL || exchange->erase_storage == NULL) {
+        return NIGH_NO_RESOURCES;
+    }
+    timers_init(&exchange->erase_timers, exchange->erase_storage, LIMIT_ERASES);
+    return NIGH_OK;
+}
+
+void erases_fini(struct exchange *exchange)
+{
+    free(exchange->erases);
+    free(exchange->erase_storage);
+}
+
+static struct erase *take_erase(struct exchange *exchange)
+{
+    struct list_node *node = list_pop_front(&exchange->free_erases);
+
+    if (node != NULL) {
+        return container_of(node, struct erase, place);
+    }
+    return exchange->erases_used < LIMIT_ERASES ? &exchange->erases[exchange->erases_used++] : NULL;
+}
+
+/* Called by the store from inside a delete. */
+bool erase_begin(void *context, uint32_t pool, const uint8_t *id, uint64_t hash, nigh_status local)
+{
+    struct exchange *exchange = context;
+    uint64_t key_hash;
+    struct erase *erase;
+
+    (void)local;
+    if (!exchange->pools[pool].used || exchange->config.members->count == 1) {
+        return false;
+    }
+    erase = take_erase(exchange);
+    if (erase == NULL) {
+        return false;
+    }
+    *erase = (struct erase){.exchange = exchange,
+                            .state = ERASE_READY,
+                            .pool = pool,
+                            .hash = hash,
+                            .deadline_us = clock_deadline_us(exchange->now_us, EXCHANGE_ERASE_US)};
+    exchange_key(exchange, pool, id, &erase->key, &key_hash, &erase->home);
+    list_push_back(&exchange->erases_ready, &erase->place);
+    return true;
+}
+
+static void erase_end(struct exchange *exchange, struct erase *erase, nigh_status status,
+                      uint64_t now_us)
+{
+    struct directory_key key = erase->key;
+    uint32_t pool = erase->pool;
+    uint64_t hash = erase->hash;
+
+    timers_cancel(&exchange->erase_timers, &erase->timer);
+    erase->state = ERASE_FREE;
+    list_push_front(&exchange->free_erases, &erase->place);
+    store_erased(exchange->config.store, pool, key.id, hash, status, now_us);
+}
+
+/* The home cannot say yet: again in a while, until the deadline. */
+static void erase_pause(struct exchange *exchange, struct erase *erase, nigh_status status,
+                        uint64_t now_us)
+{
+    if (now_us >= erase->deadline_us) {
+        erase_end(exchange, erase, status == NIGH_BUSY ? NIGH_TIMEOUT : status, now_us);
+        return;
+    }
+    erase->state = ERASE_PAUSED;
+    (void)timers_add(&exchange->erase_timers, &erase->timer, now_us + EXCHANGE_PAUSE_MAX);
+}
+
+/* How the home's answer ends a delete; or it waits on. */
+static void erase_answered(struct exchange *exchange, struct erase *erase, nigh_status status,
+                           uint64_t now_us)
+{
+    if (status == NIGH_BUSY || status == NIGH_PEER_LOST) {
+        erase_pause(exchange, erase, status, now_us);
+    } else {
+        erase_end(exchange, erase, status, now_us);
+    }
+}
+
+static void on_erased(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
+                      uint64_t now_us)
+{
+    struct erase *erase = context;
+
+    (void)payload;
+    (void)bytes;
+    erase_answered(erase->exchange, erase, status, now_us);
+}
+
+static void erase_ask(struct exchange *exchange, struct erase *erase, uint64_t now_us)
+{
+    struct exchange_link *link = exchange_link_to(exchange, erase->home, erase->hash);
+    struct rpc_piece piece = {.data = &erase->key, .bytes = sizeof(erase->key)};
+
+    if (link == NULL) {
+        erase_pause(exchange, erase, NIGH_PEER_LOST, now_us);
+        return;
+    }
+    erase->state = ERASE_ASKED;
+    if (rpc_call(link_rpc(link->link), WIRE_DELETE, &piece, 1, erase->deadline_us, now_us,
+                 on_erased, erase, NULL) != NIGH_OK) {
+        erase_pause(exchange, erase, NIGH_BUSY, now_us);
+    }
+}
+
+static void erase_step(struct exchange *exchange, struct erase *erase, uint64_t now_us)
+{
+    nigh_status status;
+
+    if (erase->home != exchange_self(exchange)) {
+        erase_ask(exchange, erase, now_us);
+        return;
+    }
+    erase->state = ERASE_ASKED;
+    status = directory_delete(exchange->directory, exchange_self(exchange), &erase->key,
+                              (uint64_t)(erase - exchange->erases), now_us);
+    if (status != NIGH_PENDING) {
+        erase_answered(exchange, erase, status, now_us);
+    }
+}
+
+bool erase_turn(struct exchange *exchange, uint64_t now_us)
+{
+    struct timer *timer;
+    struct list_node *node;
+    bool worked = false;
+
+    while ((timer = timers_pop_expired(&exchange->erase_timers, now_us)) != NULL) {
+        struct erase *erase = container_of(timer, struct erase, timer);
+
+        erase->state = ERASE_READY;
+        list_push_back(&exchange->erases_ready, &erase->place);
+    }
+    while ((node = list_pop_front(&exchange->erases_ready)) != NULL) {
+        erase_step(exchange, container_of(node, struct erase, place), now_us);
+        worked = true;
+    }
+    return worked;
+}
+
+uint64_t erase_due_us(const struct exchange *exchange)
+{
+    return list_empty(&exchange->erases_ready) ? timers_first_deadline(&exchange->erase_timers) : 0;
+}
+
+/* The directory's last word on a delete. */
+void erase_deleted(struct exchange *exchange, uint64_t ticket, nigh_status status)
+{
+    struct asked_delete *asked;
+
+    if ((ticket & EXCHANGE_TICKET_PEER) == 0) {
+        erase_answered(exchange, &exchange->erases[ticket], status, exchange->now_us);
+        return;
+    }
+    asked = &exchange->asked[ticket & ~EXCHANGE_TICKET_PEER];
+    if (asked->link != NULL) {
+        rpc_reply(link_rpc(asked->link->link), asked->call, status, NULL, 0);
+        list_remove(&asked->place);
+    }
+    list_push_front(&exchange->free_asked, &asked->place);
+}
+
+/* A home wants a birth dropped here. */
+void erase_on_drop(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us)
+{
+    struct exchange *exchange = link->exchange;
+    nigh_status status = NIGH_NOT_FOUND;
+    struct wire_drop drop;
+    uint32_t pool;
+
+    if (request->call == 0) {
+        return;
+    }
+    if (request->bytes != sizeof(drop)) {
+        rpc_reply(link_rpc(link->link), request->call, NIGH_PROTOCOL, NULL, 0);
+        return;
+    }
+    memcpy(&drop, request->payload, sizeof(drop));
+    if (exchange_pool_of(exchange, &drop.key, &pool)) {
+        status = store_drop(exchange->config.store, pool, drop.key.id, hash_id20(drop.key.id),
+                            &drop.birth, now_us);
+    }
+    rpc_reply(link_rpc(link->link), request->call, status, NULL, 0);
+}

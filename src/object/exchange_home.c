@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The exchange as a home: the requests that its directory answers, and what the directory wants
+ * said to others.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "object/exchange_internal.h"
+
+#define LOG_MODULE "exchange"
+#include "base/log.h"
+
+/* ---- locations on the wire ------------------------------------------------ */
+
+struct wire_located wire_from_answer(const struct directory_answer *answer)
+{
+    struct wire_located located = {
+        .state = answer->state, .holder_count = answer->holder_count, .object = answer->object};
+
+    memcpy(located.holders, answer->holders, sizeof(located.holders));
+    return located;
+}
+
+struct directory_answer wire_to_answer(const struct wire_located *located)
+{
+    struct directory_answer answer = {.state = (enum directory_state)located->state,
+                                      .object = located->object};
+
+    if (located->state > DIRECTORY_DELETED || located->holder_count > DIRECTORY_HOLDERS) {
+        answer.state = DIRECTORY_ABSENT;
+        return answer;
+    }
+    answer.holder_count = located->holder_count;
+    memcpy(answer.holders, located->holders, sizeof(answer.holders));
+    return answer;
+}
+
+/* ---- what the directory says ---------------------------------------------- */
+
+static void say_found(void *context, uint32_t rank, const struct directory_key *key,
+                      const struct directory_answer *answer)
+{
+    struct exchange *exchange = context;
+    struct wire_found found = {.key = *key, .located = wire_from_answer(answer)};
+    struct rpc_piece piece = {.data = &found, .bytes = sizeof(found)};
+    struct exchange_link *link;
+
+    if (rank == exchange_self(exchange)) {
+        pull_found(exchange, key, answer);
+        return;
+    }
+    /* What cannot be said now is asked for again: when the link comes up, or in EXCHANGE_ASK_US. */
+    link = exchange_link_to(exchange, rank, hash_id20(key->id));
+    if (link != NULL) {
+        (void)rpc_one_way(link_rpc(link->link), WIRE_FOUND, &piece, 1, exchange->now_us);
+    }
+}
+
+static struct drop *take_drop(struct exchange *exchange)
+{
+    struct list_node *node = list_pop_front(&exchange->free_drops);
+
+    if (node != NULL) {
+        return container_of(node, struct drop, place);
+    }
+    return exchange->drops_used < LIMIT_ERASES ? &exchange->drops[exchange->drops_used++] : NULL;
+}
+
+static void on_dropped(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
+                       uint64_t now_us)
+{
+    struct drop *drop = context;
+    struct exchange *exchange = drop->exchange;
+
+    (void)payload;
+    (void)bytes;
+    (void)now_us;
+    /* A holder that cannot be asked is asked when it announces the birth again, or is dead. */
+    if (status == NIGH_OK || status == NIGH_IN_USE || status == NIGH_NOT_FOUND) {
+        directory_dropped(exchange->directory, drop->rank, &drop->key, &drop->birth, status);
+    }
+    list_push_front(&exchange->free_drops, &drop->place);
+}
+
+static void say_drop(void *context, uint32_t rank, const struct directory_key *key,
+                     const struct birth *birth)
+{
+    struct exchange *exchange = context;
+    struct wire_drop said = {.key = *key, .birth = *birth};
+    struct rpc_piece piece = {.data = &said, .bytes = sizeof(said)};
+    struct drop *drop = take_drop(exchange);
+    struct exchange_link *link;
+
+    if (drop == NULL) {
+        LOG_WARN("too many deletes at once: a holder is told when its link comes up again",
+                 "rank=%u", rank);
+        return;
+    }
+    *drop = (struct drop){.exchange = exchange, .rank = rank, .key = *key, .birth = *birth};
+    if (rank == exchange_self(exchange)) {
+        list_push_back(&exchange->local_drops, &drop->place);
+        return;
+    }
+    link = exchange_link_to(exchange, rank, hash_id20(key->id));
+    if (link == NULL || rpc_call(link_rpc(link->link), WIRE_DROP, &piece, 1, UINT64_MAX,
+                                 exchange->now_us, on_dropped, drop, NULL) != NIGH_OK) {
+        list_push_front(&exchange->free_drops, &drop->place);
+        if (link != NULL) {
+            link_break(link->link, NIGH_BUSY, exchange->now_us);
+        }
+    }
+}
+
+static void say_deleted(void *context, uint64_t ticket, nigh_status status)
+{
+    erase_deleted(context, ticket, status);
+}
+
+bool home_turn(struct exchange *exchange, uint64_t now_us)
+{
+    struct list_node *node = list_pop_front(&exchange->local_drops);
+    bool worked = node != NULL;
+
+    for (; node != NULL; node = list_pop_front(&exchange->local_drops)) {
+        struct drop *drop = container_of(node, struct drop, place);
+        struct directory_key key = drop->key;
+        struct birth birth = drop->birth;
+        nigh_status status = NIGH_NOT_FOUND;
+        uint32_t pool;
+
+        list_push_front(&exchange->free_drops, &drop->place);
+        if (exchange_pool_of(exchange, &key, &pool)) {
+            status =
+                store_drop(exchange->config.store, pool, key.id, hash_id20(key.id), &birth, now_us);
+        }
+        directory_dropped(exchange->directory, exchange_self(exchange), &key, &birth, status);
+    }
+    return worked;
+}
+
+/* ---- create, destroy ------------------------------------------------------ */
+
+nigh_status home_init(struct exchange *exchange)
+{
+    struct directory_config config = {
+        .nodes = exchange->config.members->count,
+        .self = exchange_self(exchange),
+        .max_keys = exchange->config.max_keys,
+        .shell = {.context = exchange,
+                  .found = say_found,
+                  .drop = say_drop,
+                  .deleted = say_deleted},
+    };
+
+    list_init(&exchange->free_drops);
+    list_init(&exchange->local_drops);
+    list_init(&exchange->free_asked);
+    exchange->drops = calloc(LIMIT_ERASES, sizeof(*exchange->drops));
+    exchange->asked = calloc(LIMIT_ERASES, sizeof(*exchange->asked));
+    if (exchange->drops == NULL || exchange->asked == NULL) {
+        return NIGH_NO_RESOURCES;
+    }
+    return directory_create(&config, &exchange->directory);
+}
+
+void home_fini(struct exchange *exchange)
+{
+    directory_destroy(exchange->directory);
+    free(exchange->drops);
+    free(exchange->asked);
+}
+
+/* ---- requests ------------------------------------------------------------- */
+
+/* The home holds the object itself: one round trip instead of two. */
+static bool serve_at_once(struct exchange_link *link, const struct rpc_request *request,
+                          const struct wire_locate *locate, const struct directory_answer *answer,
+                          uint64_t now_us)
+{
+    struct wire_pull wanted = {
+        .key = locate->key,
+        .birth = answer->object.birth,
+        .way = WIRE_STREAM,
+    };
+    uint64_t bytes = index_object_bytes(answer->object.data_size, answer->object.meta_size,
+                                        answer->object.name_size);
+    bool held = false;
+
+    for (uint32_t n = 0; n < answer->holder_count; n++) {
+        held = held || answer->holders[n] == exchange_self(link->exchange);
+    }
+    if (!held) {
+        return false;
+    }
+    if (bytes >= locate->crossover_bytes) {
+        wanted.way = WIRE_LOAN;
+    } else if (bytes > link->exchange->inline_bytes) {
+        return false; /* messages need receives: the puller asks for them when it knows the size */
+    }
+    return serve_reply(link, request->call, &wanted, now_us) == NIGH_OK;
+}
+
+void home_on_locate(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us)
+{
+    struct wire_locate locate;
+    struct directory_answer answer;
+    struct wire_located located;
+    struct rpc_piece piece = {.data = &located, .bytes = sizeof(located)};
+    nigh_status status;
+
+    if (request->call == 0) {
+        return;
+    }
+    if (request->bytes != sizeof(locate)) {
+        rpc_reply(link_rpc(link->link), request->call, NIGH_PROTOCOL, NULL, 0);
+        return;
+    }
+    memcpy(&locate, request->payload, sizeof(locate));
+    status = directory_locate(link->exchange->directory, link->rank, &locate.key, locate.wait != 0,
+                              &answer);
+    if (status != NIGH_OK) {
+        rpc_reply(link_rpc(link->link), request->call, status, NULL, 0);
+        return;
+    }
+    if (answer.state == DIRECTORY_KNOWN && serve_at_once(link, request, &locate, &answer, now_us)) {
+        return;
+    }
+    located = wire_from_answer(&answer);
+    rpc_reply(link_rpc(link->link), request->call, NIGH_OK, &piece, 1);
+}
+
+void home_on_unwait(struct exchange_link *link, const struct rpc_request *request)
+{
+    struct directory_key key;
+
+    if (request->bytes != sizeof(key)) {
+        return;
+    }
+    memcpy(&key, request->payload, sizeof(key));
+    directory_unwait(link->exchange->directory, link->rank, &key);
+}
+
+static struct asked_delete *take_asked(struct exchange *exchange)
+{
+    struct list_node *node = list_pop_front(&exchange->free_asked);
+
+    if (node != NULL) {
+        return container_of(node, struct asked_delete, place);
+    }
+    return exchange->asked_used < LIMIT_ERASES ? &exchange->asked[exchange->asked_used++] : NULL;
+}
+
+void home_on_delete(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us)
+{
+    struct exchange *exchange = link->exchange;
+    struct directory_key key;
+    struct asked_delete *asked;
+    nigh_status status;
+
+    if (request->call == 0) {
+        return;
+    }
+    if (request->bytes != sizeof(key)) {
+        rpc_reply(link_rpc(link->link), request->call, NIGH_PROTOCOL, NULL, 0);
+        return;
+    }
+    asked = take_asked(exchange);
+    if (asked == NULL) {
+        rpc_reply(link_rpc(link->link), request->call, NIGH_LIMIT, NULL, 0);
+        return;
+    }
+    memcpy(&key, request->payload, sizeof(key));
+    *asked = (struct asked_delete){.link = link, .call = request->call};
+    list_push_back(&link->asked, &asked->place);
+    status = directory_delete(exchange->directory, link->rank, &key,
+                              EXCHANGE_TICKET_PEER | (uint64_t)(asked - exchange->asked), now_us);
+    if (status != NIGH_PENDING) {
+        erase_deleted(exchange, EXCHANGE_TICKET_PEER | (uint64_t)(asked - exchange->asked), status);
+    }
+}
+
+void home_link_down(struct exchange_link *link)
+{
+    LIST_FOREACH_SAFE(node, &link->asked)
+    {
+        /* Its record stays the directory's until that tells its end. */
+        container_of(node, struct asked_delete, place)->link = NULL;
+        list_remove(node);
+    }
+}

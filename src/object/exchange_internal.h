@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the exchange share. For no one else; the contract is exchange.h, the promises
+ * are in docs/transfer.md. */
+#ifndef OBJECT_EXCHANGE_INTERNAL_H
+#define OBJECT_EXCHANGE_INTERNAL_H
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/heap_timer.h"
+#include "base/list.h"
+#include "base/random.h"
+#include "object/exchange.h"
+#include "object/exchange_wire.h"
+
+/* ---- figures -------------------------------------------------------------- */
+
+#define EXCHANGE_REQUESTS      32u
+#define EXCHANGE_CALLS         48u
+#define EXCHANGE_QUEUE         256u
+#define EXCHANGE_PAYLOAD       8448u /* an object of 8 KiB comes inline */
+#define EXCHANGE_BULK_RECEIVES 16u
+#define EXCHANGE_BULK_BYTES    (32768u + (uint32_t)sizeof(struct wire_chunk))
+#define EXCHANGE_CROSSOVER     UINT64_C(32768)
+#define EXCHANGE_CHUNK         (UINT64_C(1) << 20) /* of one READ */
+#define EXCHANGE_WINDOW        8u                  /* READs of one pull under way */
+#define EXCHANGE_READS         64u                 /* of one link */
+#define EXCHANGE_STREAM        8u                  /* messages granted to one pull at once */
+#define EXCHANGE_KEYS          (1u << 20)
+
+#define EXCHANGE_CALL_US    UINT64_C(2000000) /* deadline of a call to another exchange */
+#define EXCHANGE_ERASE_US   UINT64_C(5000000) /* a delete waits for other nodes at most */
+#define EXCHANGE_PAUSE_US   UINT64_C(1000)    /* before a pull tries again; doubled each time */
+#define EXCHANGE_PAUSE_MAX  UINT64_C(100000)
+#define EXCHANGE_ASK_US     UINT64_C(500000)  /* a waiting pull asks its home again */
+#define EXCHANGE_RENEW_US   UINT64_C(1000000) /* a puller says that it still reads */
+#define EXCHANGE_LOAN_US    UINT64_C(10000000)
+#define EXCHANGE_SUM_BYTES  (UINT64_C(1) << 18) /* summed for one loan in one turn */
+#define EXCHANGE_TURN_PULLS 64u                 /* steps of pulls in one turn */
+#define EXCHANGE_BAD_SUMS   3u /* transfers with a wrong sum before a pull gives up */
+
+/* ---- pools and links ------------------------------------------------------ */
+
+struct exchange_pool {
+    bool used;
+    uint64_t cluster_pool;
+};
+
+/* What is to be announced to one home: a queue, and a walk through all that is here. */
+struct announcer {
+    struct wire_announce *queue; /* LIMIT_ANNOUNCE_QUEUE, a ring */
+    uint32_t head;
+    uint32_t count;
+    uint32_t under_way; /* the first of the queue, in a call */
+    bool walking;
+    bool walk_again; /* the queue overflowed: from the start, when this walk is over */
+    bool repeat;     /* the first walk after the link came up: ends with ANNOUNCED */
+    uint32_t pool;
+    uint32_t cursor;
+};
+
+/* A link that is up. */
+struct exchange_link {
+    struct exchange *exchange;
+    struct link *link;
+    uint32_t rank;
+    uint64_t shards; /* that it serves */
+    struct announcer announcer;
+    struct list pulls;  /* that talk over it */
+    struct list serves; /* for its peer */
+    struct list asked;  /* deletes of its peer that wait */
+    uint32_t granted;   /* receives for bulk messages that pulls were given */
+    struct list_node place;
+};
+
+/* ---- pulls ---------------------------------------------------------------- */
+
+enum pull_state {
+    PULL_FREE = 0,
+    PULL_READY,     /* in exchange.ready: something can be done */
+    PULL_PAUSED,    /* until its timer */
+    PULL_LOCATING,  /* a LOCATE is under way */
+    PULL_WAITING,   /* the home will tell; its timer asks again */
+    PULL_MEMORY,    /* waits for memory; in exchange.ready or exchange.admission */
+    PULL_ASKING,    /* a PULL is under way */
+    PULL_STREAMING, /* messages come */
+    PULL_READING,   /* READs are under way */
+    PULL_SUMMING,   /* a DONE is under way: its reply has the sums */
+    PULL_DRAINING,  /* given up, or to be tried elsewhere, once its READs are over */
+    PULL_STATES
+};
+
+struct pull {
+    struct list_node bucket; /* of exchange.buckets; free list */
+    struct list_node place;  /* ready, admission, or a link's pulls */
+    struct timer timer;
+    struct exchange *exchange;
+    uint32_t generation;
+    enum pull_state state;
+    uint32_t pool;
+    struct directory_key key;
+    uint64_t hash;     /* of the id */
+    uint64_t key_hash; /* of the key */
+    uint32_t home;
+    bool wanted;
+    uint64_t deadline_us;
+    uint32_t attempts;
+
+    bool known; /* answer says where */
+    struct directory_answer answer;
+    uint32_t tried; /* bits of answer.holders */
+    uint32_t holder;
+
+    struct exchange_link *link; /* of the call, stream or reads under way */
+
+    bool has_memory;
+    struct birth begun; /* whose bytes lie there */
+    bool admitted;      /* counted in exchange.pull_bytes */
+    uint32_t entry;
+    uint64_t offset;
+    uint64_t bytes;   /* of memory */
+    uint64_t content; /* of the object as it travels: data, metadata, name */
+
+    uint64_t serve; /* the holder's number; 0: none */
+    struct fabric_remote remote;
+    uint64_t posted;   /* bytes asked for */
+    uint64_t received; /* contiguous, and summed as far as they are data */
+    uint32_t reads;    /* under way */
+    uint32_t window;   /* bit n: the n-th chunk behind `received` is there */
+    uint64_t renew_us;
+    uint32_t credits; /* messages that the holder may still send */
+    uint32_t crc;
+    struct wire_sums sums;
+    uint32_t bad_sums;
+};
+
+/* A READ under way. */
+struct pull_read {
+    struct pull *pull; /* stays this one's until it has ended */
+    uint64_t offset;
+    uint64_t bytes;
+    uint32_t next; /* free list */
+};
+
+/* ---- serves --------------------------------------------------------------- */
+
+struct serve {
+    struct list_node place; /* of its link, or the free list */
+    struct list_node work;  /* exchange.serving: something to send or to sum */
+    uint32_t generation;    /* 0: free and never used */
+    struct exchange *exchange;
+    struct exchange_link *link;
+    bool used;
+    uint32_t pool;
+    uint32_t entry;
+    uint64_t offset;
+    uint64_t content; /* bytes that travel */
+    uint64_t data_size;
+    enum wire_way way;
+    uint64_t tag;
+    uint64_t sent;
+    uint32_t credits;
+    uint32_t sends; /* under way */
+    uint64_t summed;
+    uint32_t crc;
+    struct wire_sums sums;
+    uint32_t done_call; /* a DONE waits for the sums; 0: none */
+    bool stopped;       /* its puller wants no more messages */
+    bool last;          /* the last message is sent */
+    uint64_t heard_us;  /* of a loan: its puller said something */
+};
+
+/* ---- deletes -------------------------------------------------------------- */
+
+enum erase_state {
+    ERASE_FREE = 0,
+    ERASE_READY,
+    ERASE_PAUSED,
+    ERASE_ASKED
+};
+
+/* A delete that a client of this node asked for. */
+struct erase {
+    struct list_node place; /* ready list or free list */
+    struct timer timer;
+    struct exchange *exchange;
+    enum erase_state state;
+    uint32_t pool;
+    struct directory_key key;
+    uint64_t hash;
+    uint32_t home;
+    uint64_t deadline_us;
+};
+
+/* A DELETE of a peer that waits for holders. */
+struct asked_delete {
+    struct list_node place;     /* of its link; free list */
+    struct exchange_link *link; /* NULL: gone; its answer goes nowhere */
+    uint32_t call;
+};
+
+/* A DROP under way, or one for this node itself that waits for its turn. */
+struct drop {
+    struct list_node place; /* local_drops; free list */
+    struct exchange *exchange;
+    uint32_t rank;
+    struct directory_key key;
+    struct birth birth;
+};
+
+/* ---- the exchange --------------------------------------------------------- */
+
+#define EXCHANGE_BUCKETS 16384u
+
+struct exchange {
+    struct exchange_config config;
+    struct links *links;
+    struct directory *directory;
+    struct fabric_memory *memory; /* the lane's extents */
+    uint8_t *arena;
+    struct random random;
+    struct exchange_pool pools[LIMIT_POOLS];
+    struct list live;     /* links that are up */
+    struct announcer own; /* what this node's own directory is told */
+
+    struct pull *pulls;
+    uint32_t pulls_used;
+    struct list free_pulls;
+    struct list *buckets;
+    struct list ready;
+    struct list admission;
+    struct timers timers;
+    struct timer **timer_storage;
+    struct pull_read *reads;
+    uint32_t reads_used;
+    uint32_t free_read;
+    uint32_t unwanted; /* transfers that nobody waits for since the last turn */
+
+    struct serve *serves;
+    uint32_t serves_used;
+    struct list free_serves;
+    struct list serving;
+    uint64_t overdue_us; /* next look at the loans' age */
+
+    struct erase *erases;
+    uint32_t erases_used;
+    struct list free_erases;
+    struct list erases_ready;
+    struct timers erase_timers;
+    struct timer **erase_storage;
+    struct asked_delete *asked;
+    uint32_t asked_used;
+    struct list free_asked;
+    struct drop *drops;
+    uint32_t drops_used;
+    struct list free_drops;
+    struct list local_drops;
+
+    uint64_t now_us; /* of the call under way */
+    uint64_t peers_up;
+    uint64_t inline_bytes; /* largest object that fits a reply */
+    struct exchange_stats counts;
+};
+
+/* ---- exchange.c ----------------------------------------------------------- */
+
+/* The key of an id in a pool, its hash and home. */
+void exchange_key(const struct exchange *exchange, uint32_t pool, const uint8_t *id,
+                  struct directory_key *key, uint64_t *key_hash, uint32_t *home);
+/* The pool of a key; false: this node has none such. */
+bool exchange_pool_of(const struct exchange *exchange, const struct directory_key *key,
+                      uint32_t *pool);
+/* The link to a rank that serves an id; NULL: none is up. */
+struct exchange_link *exchange_link_to(struct exchange *exchange, uint32_t rank, uint64_t hash);
+uint32_t exchange_self(const struct exchange *exchange);
+uint32_t exchange_crc(uint32_t crc, const void *bytes, uint64_t count);
+uint64_t exchange_tail_bytes(const struct directory_object *object);
+
+/* ---- exchange_announce.c -------------------------------------------------- */
+
+nigh_status announcer_init(struct announcer *announcer);
+void announcer_fini(struct announcer *announcer);
+/* Walks through all that is here; `repeat`: the link just came up. */
+void announcer_walk(struct announcer *announcer, bool repeat);
+/* Sends, or carries out, what there is; true if it did something. */
+bool announce_turn(struct exchange *exchange, uint64_t now_us);
+/* Something is held, or no longer: to its home. */
+void announce_object(struct exchange *exchange, uint32_t pool, const uint8_t *id, uint64_t hash,
+                     const struct directory_object *object, uint32_t flags);
+void announce_sealed(void *context, const struct store_sight *sight);
+void announce_gone(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
+                   const struct birth *birth);
+/* Requests of peers. */
+void announce_on_request(struct exchange_link *link, const struct rpc_request *request,
+                         uint64_t now_us);
+
+/* ---- exchange_home.c ------------------------------------------------------ */
+
+void home_on_locate(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us);
+void home_on_unwait(struct exchange_link *link, const struct rpc_request *request);
+void home_on_delete(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us);
+void home_link_down(struct exchange_link *link);
+nigh_status home_init(struct exchange *exchange);
+void home_fini(struct exchange *exchange);
+/* Drops of this node's own that its directory asked for. */
+bool home_turn(struct exchange *exchange, uint64_t now_us);
+
+/* ---- exchange_pull.c ------------------------------------------------------ */
+
+nigh_status pulls_init(struct exchange *exchange);
+void pulls_fini(struct exchange *exchange);
+void pull_want(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
+               uint64_t deadline_us);
+void pull_unwant(void *context, uint32_t pool, const uint8_t *id, uint64_t hash);
+void pull_found(struct exchange *exchange, const struct directory_key *key,
+                const struct directory_answer *answer);
+void pull_link_down(struct exchange_link *link, uint64_t now_us);
+/* The link to a home is up: who waits there asks again. */
+void pull_home_up(struct exchange *exchange, uint32_t rank);
+bool pull_turn(struct exchange *exchange, uint64_t now_us);
+uint64_t pull_due_us(const struct exchange *exchange);
+bool pulls_are_valid(const struct exchange *exchange);
+
+struct directory_answer wire_to_answer(const struct wire_located *located);
+struct wire_located wire_from_answer(const struct directory_answer *answer);
+
+/* Shared by the two files of pulls. */
+struct pull *pull_of_tag(struct exchange *exchange, uint64_t tag);
+uint64_t pull_tag(const struct exchange *exchange, const struct pull *pull);
+void pull_ready(struct exchange *exchange, struct pull *pull);
+void pull_pause(struct exchange *exchange, struct pull *pull);
+void pull_leave(struct exchange *exchange, struct pull *pull);
+void pull_set_link(struct pull *pull, struct exchange_link *link, enum pull_state state);
+void pull_set_timer(struct exchange *exchange, struct pull *pull, uint64_t after_us);
+/* Memory for the object that the answer tells of, if not there yet: see store_pull_begin. */
+nigh_status pull_take_memory(struct exchange *exchange, struct pull *pull);
+/* The same with admission. False: the pull waits for it, or has ended. */
+bool pull_get_memory(struct exchange *exchange, struct pull *pull);
+/* The size from which on an object is lent rather than sent by a rank. */
+uint64_t exchange_crossover(const struct exchange *exchange, uint32_t rank);
+/* This holder did not do: the next. */
+void pull_next_holder(struct exchange *exchange, struct pull *pull);
+/* Ends a pull that has nothing under way. */
+void pull_end(struct exchange *exchange, struct pull *pull);
+
+/* ---- exchange_transfer.c: the bytes of a pull ----------------------------- */
+
+/* Memory is there, a holder is chosen: asks it. False: cannot now. */
+bool transfer_ask(struct exchange *exchange, struct pull *pull, uint64_t now_us);
+/* The answer of a holder, to a PULL or to a LOCATE. */
+void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t *payload,
+                     uint32_t bytes, uint64_t now_us);
+void transfer_on_bulk(struct exchange_link *link, const uint8_t *bytes, uint32_t count,
+                      uint64_t now_us);
+/* More READs of a pull, as far as its window goes. */
+void transfer_go_on(struct exchange *exchange, struct pull *pull, uint64_t now_us);
+/* Gives a transfer up: at once, or when its READs have ended. */
+void transfer_stop(struct exchange *exchange, struct pull *pull);
+/* Tells a holder that a loan is over. */
+void transfer_return(struct exchange_link *link, uint64_t serve, uint64_t now_us);
+
+/* ---- exchange_serve.c ----------------------------------------------------- */
+
+nigh_status serves_init(struct exchange *exchange);
+void serves_fini(struct exchange *exchange);
+/* Serves an object to a peer, in a reply to its call. NIGH_OK: replied; else nothing was said. */
+nigh_status serve_reply(struct exchange_link *link, uint32_t call, const struct wire_pull *wanted,
+                        uint64_t now_us);
+void serve_on_pull(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us);
+void serve_on_more(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us);
+void serve_on_done(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us);
+void serve_link_down(struct exchange_link *link);
+bool serve_turn(struct exchange *exchange, uint64_t now_us);
+uint64_t serve_due_us(const struct exchange *exchange);
+
+/* ---- exchange_erase.c ----------------------------------------------------- */
+
+nigh_status erases_init(struct exchange *exchange);
+void erases_fini(struct exchange *exchange);
+bool erase_begin(void *context, uint32_t pool, const uint8_t *id, uint64_t hash, nigh_status local);
+void erase_deleted(struct exchange *exchange, uint64_t ticket, nigh_status status);
+void erase_on_drop(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us);
+bool erase_turn(struct exchange *exchange, uint64_t now_us);
+uint64_t erase_due_us(const struct exchange *exchange);
+
+/* Tickets of directory_delete: whose delete it is. */
+#define EXCHANGE_TICKET_PEER (UINT64_C(1) << 63) /* asked_delete; else erase */
+
+#endif

@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The exchange as a puller: from an id that somebody here waits for to a holder that is asked for
+ * its bytes. All who wait for one id share one pull. What becomes of the bytes is in
+ * exchange_transfer.c.
+ *
+ * A pull that fails tries the next holder, then its home again, with pauses, for as long as
+ * somebody waits: deadlines are the store's, which ends its waiters and says so (pull_unwant).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "object/exchange_internal.h"
+
+nigh_status pulls_init(struct exchange *exchange)
+{
+    list_init(&exchange->free_pulls);
+    list_init(&exchange->ready);
+    list_init(&exchange->admission);
+    exchange->pulls = calloc(LIMIT_PULLS, sizeof(*exchange->pulls));
+    exchange->buckets = calloc(EXCHANGE_BUCKETS, sizeof(*exchange->buckets));
+    exchange->timer_storage = calloc(LIMIT_PULLS, sizeof(*exchange->timer_storage));
+    exchange->reads = calloc(LIMIT_PULL_READS, sizeof(*exchange->reads));
+    if (exchange->pulls == NULL || exchange->buckets == NULL || exchange->timer_storage == NULL ||
+        exchange->reads == NULL) {
+        return NIGH_NO_RESOURCES;
+    }
+    for (uint32_t n = 0; n < EXCHANGE_BUCKETS; n++) {
+        list_init(&exchange->buckets[n]);
+    }
+    timers_init(&exchange->timers, exchange->timer_storage, LIMIT_PULLS);
+    exchange->free_read = UINT32_MAX;
+    return NIGH_OK;
+}
+
+void pulls_fini(struct exchange *exchange)
+{
+    free(exchange->pulls);
+    free(exchange->buckets);
+    free(exchange->timer_storage);
+    free(exchange->reads);
+}
+
+/* ---- finding -------------------------------------------------------------- */
+
+static struct list *bucket_of(struct exchange *exchange, uint64_t key_hash)
+{
+    return &exchange->buckets[key_hash % EXCHANGE_BUCKETS];
+}
+
+static struct pull *find_pull(struct exchange *exchange, const struct directory_key *key,
+                              uint64_t key_hash)
+{
+    LIST_FOREACH(node, bucket_of(exchange, key_hash))
+    {
+        struct pull *pull = container_of(node, struct pull, bucket);
+
+        if (memcmp(&pull->key, key, sizeof(*key)) == 0) {
+            return pull;
+        }
+    }
+    return NULL;
+}
+
+uint64_t pull_tag(const struct exchange *exchange, const struct pull *pull)
+{
+    return (uint64_t)pull->generation << 32 | (uint64_t)(pull - exchange->pulls);
+}
+
+struct pull *pull_of_tag(struct exchange *exchange, uint64_t tag)
+{
+    uint32_t number = (uint32_t)tag;
+    struct pull *pull;
+
+    if (number >= exchange->pulls_used) {
+        return NULL;
+    }
+    pull = &exchange->pulls[number];
+    return pull->state != PULL_FREE && pull->generation == (uint32_t)(tag >> 32) ? pull : NULL;
+}
+
+static struct pull *take_pull(struct exchange *exchange)
+{
+    struct list_node *node = list_pop_front(&exchange->free_pulls);
+
+    if (node != NULL) {
+        return container_of(node, struct pull, bucket);
+    }
+    return exchange->pulls_used < LIMIT_PULLS ? &exchange->pulls[exchange->pulls_used++] : NULL;
+}
+
+/* ---- states --------------------------------------------------------------- */
+
+void pull_leave(struct exchange *exchange, struct pull *pull)
+{
+    timers_cancel(&exchange->timers, &pull->timer);
+    if (list_is_linked(&pull->place)) {
+        list_remove(&pull->place);
+    }
+    pull->link = NULL;
+}
+
+void pull_ready(struct exchange *exchange, struct pull *pull)
+{
+    pull_leave(exchange, pull);
+    pull->state = PULL_READY;
+    list_push_back(&exchange->ready, &pull->place);
+}
+
+void pull_set_timer(struct exchange *exchange, struct pull *pull, uint64_t after_us)
+{
+    nigh_status status = timers_add(&exchange->timers, &pull->timer, exchange->now_us + after_us);
+
+    NIGH_ASSERT(status == NIGH_OK); /* there is one for each */
+}
+
+void pull_pause(struct exchange *exchange, struct pull *pull)
+{
+    uint64_t wait_us = EXCHANGE_PAUSE_US;
+
+    for (uint32_t n = 0; n < pull->attempts && wait_us < EXCHANGE_PAUSE_MAX; n++) {
+        wait_us *= 2;
+    }
+    pull->attempts++;
+    exchange->counts.pulls_retried++;
+    pull_leave(exchange, pull);
+    pull->state = PULL_PAUSED;
+    pull_set_timer(exchange, pull, wait_us / 2 + random_below(&exchange->random, wait_us / 2 + 1));
+}
+
+void pull_set_link(struct pull *pull, struct exchange_link *link, enum pull_state state)
+{
+    if (list_is_linked(&pull->place)) {
+        list_remove(&pull->place);
+    }
+    pull->link = link;
+    pull->state = state;
+    list_push_back(&link->pulls, &pull->place);
+}
+
+static void give_memory(struct exchange *exchange, struct pull *pull)
+{
+    if (pull->has_memory) {
+        store_pull_abort(exchange->config.store, pull->pool, pull->entry, exchange->now_us);
+        pull->has_memory = false;
+    }
+    if (pull->admitted) {
+        exchange->counts.pull_bytes_now -= pull->bytes;
+        pull->admitted = false;
+    }
+}
+
+/* Whoever waits for admission looks again. */
+static void admit_next(struct exchange *exchange)
+{
+    struct list_node *node = list_first(&exchange->admission);
+
+    if (node != NULL) {
+        pull_ready(exchange, container_of(node, struct pull, place));
+    }
+}
+
+void pull_end(struct exchange *exchange, struct pull *pull)
+{
+    bool admitted = pull->admitted;
+
+    NIGH_ASSERT(pull->reads == 0);
+    pull_leave(exchange, pull);
+    give_memory(exchange, pull);
+    list_remove(&pull->bucket);
+    pull->state = PULL_FREE;
+    exchange->counts.pulls_now--;
+    list_push_front(&exchange->free_pulls, &pull->bucket);
+    if (admitted) {
+        admit_next(exchange);
+    }
+}
+
+void pull_next_holder(struct exchange *exchange, struct pull *pull)
+{
+    pull->tried |= 1u << pull->holder;
+    pull_pause(exchange, pull);
+}
+
+/* ---- wants ---------------------------------------------------------------- */
+
+/* Called by the store, from inside its own calls: only notes. */
+void pull_want(void *context, uint32_t pool, const uint8_t *id, uint64_t hash, uint64_t deadline_us)
+{
+    struct exchange *exchange = context;
+    struct directory_key key;
+    uint64_t key_hash;
+    uint32_t home, generation;
+    struct pull *pull;
+
+    if (!exchange->pools[pool].used) {
+        return;
+    }
+    exchange_key(exchange, pool, id, &key, &key_hash, &home);
+    pull = find_pull(exchange, &key, key_hash);
+    if (pull != NULL) {
+        exchange->counts.pulls_merged += pull->wanted ? 1 : 0;
+        pull->wanted = true;
+        pull->deadline_us = deadline_us > pull->deadline_us ? deadline_us : pull->deadline_us;
+        return;
+    }
+    pull = take_pull(exchange);
+    if (pull == NULL) {
+        return; /* its waiters end at their deadlines */
+    }
+    generation = pull->generation + 1;
+    memset(pull, 0, sizeof(*pull));
+    pull->exchange = exchange;
+    pull->generation = generation;
+    pull->pool = pool;
+    pull->key = key;
+    pull->hash = hash;
+    pull->key_hash = key_hash;
+    pull->home = home;
+    pull->wanted = true;
+    pull->deadline_us = deadline_us;
+    list_push_back(bucket_of(exchange, key_hash), &pull->bucket);
+    pull_ready(exchange, pull);
+    exchange->counts.pulls++;
+    exchange->counts.pulls_now++;
+}
+
+void pull_unwant(void *context, uint32_t pool, const uint8_t *id, uint64_t hash)
+{
+    struct exchange *exchange = context;
+    struct directory_key key;
+    uint64_t key_hash;
+    uint32_t home;
+    struct pull *pull;
+
+    (void)hash;
+    if (!exchange->pools[pool].used) {
+        return;
+    }
+    exchange_key(exchange, pool, id, &key, &key_hash, &home);
+    pull = find_pull(exchange, &key, key_hash);
+    if (pull == NULL) {
+        return;
+    }
+    pull->wanted = false;
+    if (pull->state == PULL_PAUSED || pull->state == PULL_WAITING || pull->state == PULL_MEMORY) {
+        pull_ready(exchange, pull);
+    } else if (pull->state == PULL_STREAMING || pull->state == PULL_READING) {
+        /* It is seen at its next message or READ, or in the turn's look at what is unwanted. */
+        exchange->unwanted++;
+    }
+}
+
+/* ---- locating ------------------------------------------------------------- */
+
+/* Where it is, or that the home will tell. */
+static void located(struct exchange *exchange, struct pull *pull,
+                    const struct directory_answer *answer)
+{
+    if (answer->state == DIRECTORY_KNOWN && answer->holder_count > 0) {
+        pull->known = true;
+        pull->answer = *answer;
+        pull->tried = 0;
+        pull_ready(exchange, pull);
+        return;
+    }
+    pull_leave(exchange, pull);
+    pull->state = PULL_WAITING;
+    pull_set_timer(exchange, pull, EXCHANGE_ASK_US);
+}
+
+void pull_found(struct exchange *exchange, const struct directory_key *key,
+                const struct directory_answer *answer)
+{
+    struct pull *pull = find_pull(exchange, key, directory_key_hash(key));
+
+    if (pull != NULL && (pull->state == PULL_WAITING || pull->state == PULL_PAUSED) &&
+        !pull->known) {
+        located(exchange, pull, answer);
+    }
+}
+
+static void on_located(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
+                       uint64_t now_us)
+{
+    struct pull *pull = context;
+    struct exchange *exchange = pull->exchange;
+    struct exchange_link *link = pull->link;
+    struct wire_located answer;
+    struct directory_answer where;
+    uint32_t state;
+
+    NIGH_ASSERT(pull->state == PULL_LOCATING);
+    exchange->now_us = now_us;
+    if (status != NIGH_OK || bytes < sizeof(state)) {
+        pull_pause(exchange, pull);
+        return;
+    }
+    memcpy(&state, payload, sizeof(state));
+    if (state == WIRE_PULLED) {
+        transfer_pulled(exchange, pull, payload, bytes, now_us);
+        return;
+    }
+    if (bytes != sizeof(answer)) {
+        link_break(link->link, NIGH_PROTOCOL, now_us);
+        pull_pause(exchange, pull);
+        return;
+    }
+    memcpy(&answer, payload, sizeof(answer));
+    where = wire_to_answer(&answer);
+    located(exchange, pull, &where);
+}
+
+uint64_t exchange_crossover(const struct exchange *exchange, uint32_t rank)
+{
+    (void)rank;
+    switch (exchange->config.path) {
+    case EXCHANGE_TWO_SIDED: return UINT64_MAX;
+    case EXCHANGE_ONE_SIDED: return 0;
+    case EXCHANGE_AUTO: break;
+    }
+    return EXCHANGE_CROSSOVER;
+}
+
+static void locate_remote(struct exchange *exchange, struct pull *pull)
+{
+    struct exchange_link *link = exchange_link_to(exchange, pull->home, pull->hash);
+    struct wire_locate locate = {
+        .key = pull->key,
+        .crossover_bytes = exchange_crossover(exchange, pull->home),
+        .wait = 1,
+    };
+    struct rpc_piece piece = {.data = &locate, .bytes = sizeof(locate)};
+
+    if (link == NULL ||
+        rpc_call(link_rpc(link->link), WIRE_LOCATE, &piece, 1, exchange->now_us + EXCHANGE_CALL_US,
+                 exchange->now_us, on_located, pull, NULL) != NIGH_OK) {
+        pull_pause(exchange, pull);
+        return;
+    }
+    pull_set_link(pull, link, PULL_LOCATING);
+}
+
+static void locate(struct exchange *exchange, struct pull *pull)
+{
+    struct directory_answer answer;
+
+    if (pull->home != exchange_self(exchange)) {
+        locate_remote(exchange, pull);
+        return;
+    }
+    if (directory_locate(exchange->directory, exchange_self(exchange), &pull->key, true, &answer) !=
+        NIGH_OK) {
+        pull_pause(exchange, pull);
+        return;
+    }
+    located(exchange, pull, &answer);
+}
+
+/* ---- steps ---------------------------------------------------------------- */
+
+/* The next holder that can be asked; false: none is left. */
+static bool choose_holder(struct exchange *exchange, struct pull *pull)
+{
+    for (uint32_t n = 0; n < pull->answer.holder_count; n++) {
+        uint32_t rank = pull->answer.holders[n];
+
+        if ((pull->tried >> n & 1) == 0 && rank != exchange_self(exchange) &&
+            rank < exchange->config.members->count &&
+            exchange_link_to(exchange, rank, pull->hash) != NULL) {
+            pull->holder = n;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Admits the pull's bytes, first come first served; a single one always goes. */
+static bool admit(struct exchange *exchange, struct pull *pull)
+{
+    if (pull->admitted) {
+        return true;
+    }
+    if (exchange->counts.pull_bytes_now > 0 &&
+        exchange->counts.pull_bytes_now + pull->bytes > exchange->config.pull_bytes) {
+        pull_leave(exchange, pull);
+        pull->state = PULL_MEMORY;
+        list_push_back(&exchange->admission, &pull->place);
+        return false;
+    }
+    exchange->counts.pull_bytes_now += pull->bytes;
+    pull->admitted = true;
+    return true;
+}
+
+nigh_status pull_take_memory(struct exchange *exchange, struct pull *pull)
+{
+    const struct directory_object *object = &pull->answer.object;
+    struct store_pull wanted = {
+        .pool = pull->pool,
+        .hash = pull->hash,
+        .birth = object->birth,
+        .data_size = object->data_size,
+        .meta_size = object->meta_size,
+        .name_size = object->name_size,
+    };
+    nigh_status status;
+
+    if (pull->has_memory) {
+        return NIGH_OK;
+    }
+    memcpy(wanted.id, pull->key.id, LIMIT_ID_BYTES);
+    status = store_pull_begin(exchange->config.store, &wanted, exchange->now_us, &pull->entry,
+                              &pull->offset);
+    pull->has_memory = status == NIGH_OK;
+    return status;
+}
+
+/* False: it waits, or ended. */
+bool pull_get_memory(struct exchange *exchange, struct pull *pull)
+{
+    const struct directory_object *object = &pull->answer.object;
+    nigh_status status;
+
+    if (pull->has_memory) {
+        return true;
+    }
+    pull->bytes = index_object_bytes(object->data_size, object->meta_size, object->name_size);
+    if (pull->bytes == 0) {
+        pull_next_holder(exchange, pull);
+        return false;
+    }
+    pull->content = index_meta_offset(object->data_size) + exchange_tail_bytes(object);
+    if (!admit(exchange, pull)) {
+        return false;
+    }
+    status = pull_take_memory(exchange, pull);
+    if (status == NIGH_OK) {
+        return true;
+    }
+    if (status == NIGH_PENDING || status == NIGH_LIMIT) {
+        pull_leave(exchange, pull);
+        pull->state = PULL_MEMORY;
+        pull_set_timer(exchange, pull, EXCHANGE_PAUSE_US);
+        return false;
+    }
+    if (status != NIGH_EXISTS) {
+        store_fail_wanted(exchange->config.store, pull->pool, pull->key.id, pull->hash, status,
+                          exchange->now_us);
+        exchange->counts.pulls_failed++;
+    }
+    pull_end(exchange, pull);
+    return false;
+}
+
+/* Forgets what it knows of another birth than the one whose bytes it has begun to take. */
+static void forget_memory(struct exchange *exchange, struct pull *pull, const struct birth *before)
+{
+    if (pull->has_memory && !birth_equal(before, &pull->answer.object.birth)) {
+        bool admitted = pull->admitted;
+
+        give_memory(exchange, pull);
+        pull->received = 0;
+        pull->crc = 0;
+        if (admitted) {
+            admit_next(exchange);
+        }
+    }
+}
+
+static void step(struct exchange *exchange, struct pull *pull)
+{
+    if (!pull->wanted) {
+        if (pull->home != exchange_self(exchange)) {
+            struct exchange_link *link = exchange_link_to(exchange, pull->home, pull->hash);
+            struct rpc_piece piece = {.data = &pull->key, .bytes = sizeof(pull->key)};
+
+            if (link != NULL && !pull->known) {
+                (void)rpc_one_way(link_rpc(link->link), WIRE_UNWAIT, &piece, 1, exchange->now_us);
+            }
+        } else {
+            directory_unwait(exchange->directory, exchange_self(exchange), &pull->key);
+        }
+        pull_end(exchange, pull);
+        return;
+    }
+    if (!pull->known) {
+        locate(exchange, pull);
+        return;
+    }
+    forget_memory(exchange, pull, &pull->begun);
+    if (!choose_holder(exchange, pull)) {
+        /* All were tried, or are out of reach: the home may know more by now. */
+        pull->known = false;
+        pull_pause(exchange, pull);
+        return;
+    }
+    if (!pull_get_memory(exchange, pull)) {
+        return;
+    }
+    pull->begun = pull->answer.object.birth;
+    if (!transfer_ask(exchange, pull, exchange->now_us)) {
+        pull_pause(exchange, pull);
+    }
+}
+
+/* ---- turns ---------------------------------------------------------------- */
+
+/* Transfers that nobody waits for any more stop. */
+static void stop_unwanted(struct exchange *exchange)
+{
+    exchange->unwanted = 0;
+    for (uint32_t n = 0; n < exchange->pulls_used; n++) {
+        struct pull *pull = &exchange->pulls[n];
+
+        if (!pull->wanted && (pull->state == PULL_STREAMING || pull->state == PULL_READING)) {
+            transfer_stop(exchange, pull);
+        }
+    }
+}
+
+bool pull_turn(struct exchange *exchange, uint64_t now_us)
+{
+    struct timer *timer;
+    uint32_t steps = 0;
+
+    exchange->now_us = now_us;
+    if (exchange->unwanted > 0) {
+        stop_unwanted(exchange);
+    }
+    while ((timer = timers_pop_expired(&exchange->timers, now_us)) != NULL) {
+        struct pull *pull = container_of(timer, struct pull, timer);
+
+        if (pull->state == PULL_READING) {
+            transfer_go_on(exchange, pull, now_us);
+        } else {
+            pull_ready(exchange, pull);
+        }
+    }
+    for (; steps < EXCHANGE_TURN_PULLS && !list_empty(&exchange->ready); steps++) {
+        step(exchange, container_of(list_first(&exchange->ready), struct pull, place));
+    }
+    return steps > 0;
+}
+
+uint64_t pull_due_us(const struct exchange *exchange)
+{
+    return list_empty(&exchange->ready) && exchange->unwanted == 0
+               ? timers_first_deadline(&exchange->timers)
+               : 0;
+}
+
+/* ---- links ---------------------------------------------------------------- */
+
+/* Calls and READs of the link have ended through their own callbacks; what is left are the streams.
+ */
+void pull_link_down(struct exchange_link *link, uint64_t now_us)
+{
+    struct exchange *exchange = link->exchange;
+
+    exchange->now_us = now_us;
+    LIST_FOREACH_SAFE(node, &link->pulls)
+    {
+        struct pull *pull = container_of(node, struct pull, place);
+
+        NIGH_ASSERT(pull->reads == 0);
+        pull->serve = 0;
+        pull_next_holder(exchange, pull);
+    }
+    for (uint32_t n = 0; n < exchange->pulls_used; n++) {
+        struct pull *pull = &exchange->pulls[n];
+
+        if (pull->state == PULL_WAITING && pull->home == link->rank) {
+            pull_pause(exchange, pull);
+        }
+    }
+}
+
+void pull_home_up(struct exchange *exchange, uint32_t rank)
+{
+    for (uint32_t n = 0; n < exchange->pulls_used; n++) {
+        struct pull *pull = &exchange->pulls[n];
+
+        if (pull->state == PULL_PAUSED && pull->home == rank) {
+            pull_ready(exchange, pull);
+        }
+    }
+}
+
+bool pulls_are_valid(const struct exchange *exchange)
+{
+    uint64_t now = 0, bytes = 0;
+
+    for (uint32_t n = 0; n < exchange->pulls_used; n++) {
+        const struct pull *pull = &exchange->pulls[n];
+
+        if (pull->state == PULL_FREE) {
+            continue;
+        }
+        now++;
+        bytes += pull->admitted ? pull->bytes : 0;
+        if ((pull->has_memory && !pull->admitted) || (pull->reads > 0 && !pull->has_memory) ||
+            (pull->reads > 0 && pull->state != PULL_READING && pull->state != PULL_DRAINING)) {
+            return false;
+        }
+    }
+    return now == exchange->counts.pulls_now && bytes == exchange->counts.pull_bytes_now;
+}

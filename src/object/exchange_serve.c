@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The exchange as a holder: what peers pull from here.
+ *
+ * A serve is a loan of an object's memory to one peer: as the source of messages that go out, or of
+ * READs that the peer makes. It ends when its last message is out, with the peer's DONE, or when
+ * the link is down and its endpoints are destroyed; never by time alone: a loan that is overdue
+ * breaks its link, which ends it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "object/exchange_internal.h"
+
+#define LOG_MODULE "exchange"
+#include "base/log.h"
+
+#define SERVE_SUM_AT_ONCE UINT64_C(65536) /* data that is summed before the reply */
+#define SERVE_SENDS       8u              /* messages of one serve under way */
+#define SERVE_TURN        64u             /* serves looked at in one turn */
+
+nigh_status serves_init(struct exchange *exchange)
+{
+    list_init(&exchange->free_serves);
+    list_init(&exchange->serving);
+    exchange->serves = calloc(LIMIT_SERVES, sizeof(*exchange->serves));
+    return exchange->serves == NULL ? NIGH_NO_RESOURCES : NIGH_OK;
+}
+
+void serves_fini(struct exchange *exchange)
+{
+    free(exchange->serves);
+}
+
+/* ---- records -------------------------------------------------------------- */
+
+static uint64_t serve_number(const struct exchange *exchange, const struct serve *serve)
+{
+    return (uint64_t)serve->generation << 32 | (uint64_t)(serve - exchange->serves);
+}
+
+static struct serve *find_serve(struct exchange_link *link, uint64_t number)
+{
+    uint32_t place = (uint32_t)number;
+    struct serve *serve;
+
+    if (place >= link->exchange->serves_used) {
+        return NULL;
+    }
+    serve = &link->exchange->serves[place];
+    return serve->used && serve->link == link && serve->generation == number >> 32 ? serve : NULL;
+}
+
+static struct serve *take_serve(struct exchange *exchange)
+{
+    struct list_node *node = list_pop_front(&exchange->free_serves);
+
+    if (node != NULL) {
+        return container_of(node, struct serve, place);
+    }
+    return exchange->serves_used < LIMIT_SERVES ? &exchange->serves[exchange->serves_used++] : NULL;
+}
+
+static void serve_end(struct exchange *exchange, struct serve *serve)
+{
+    NIGH_ASSERT(serve->used && serve->sends == 0);
+    store_lend_end(exchange->config.store, serve->pool, serve->entry);
+    if (list_is_linked(&serve->work)) {
+        list_remove(&serve->work);
+    }
+    list_remove(&serve->place);
+    serve->used = false;
+    serve->link = NULL;
+    exchange->counts.loans_now--;
+    list_push_front(&exchange->free_serves, &serve->place);
+}
+
+static void has_work(struct exchange *exchange, struct serve *serve)
+{
+    if (!list_is_linked(&serve->work)) {
+        list_push_back(&exchange->serving, &serve->work);
+    }
+}
+
+/* ---- sums ----------------------------------------------------------------- */
+
+static const uint8_t *serve_bytes(const struct serve *serve)
+{
+    return serve->exchange->arena + serve->offset;
+}
+
+/* What is known of an object's sums; small ones are summed now. */
+static struct wire_sums sums_of(struct exchange *exchange, const struct store_sight *sight)
+{
+    const uint8_t *bytes = exchange->arena + sight->offset;
+    struct wire_sums sums = {
+        .data_crc = sight->data_crc,
+        .tail_crc = exchange_crc(0, bytes + index_meta_offset(sight->data_size),
+                                 (uint64_t)sight->meta_size + sight->name_size),
+        .known = sight->has_crc ? 1 : 0,
+    };
+
+    if (sums.known == 0 && sight->data_size <= SERVE_SUM_AT_ONCE) {
+        sums.data_crc = exchange_crc(0, bytes, sight->data_size);
+        sums.known = 1;
+        store_note_crc(exchange->config.store, sight->pool, sight->entry, sums.data_crc);
+    }
+    return sums;
+}
+
+static void answer_done(struct serve *serve)
+{
+    struct rpc_piece piece = {.data = &serve->sums, .bytes = sizeof(serve->sums)};
+
+    rpc_reply(link_rpc(serve->link->link), serve->done_call, NIGH_OK, &piece, 1);
+    serve->done_call = 0;
+}
+
+/* Sums up to `end`, in order; at the end of the data the sum is known. */
+static void sum_up_to(struct serve *serve, uint64_t end)
+{
+    end = end < serve->data_size ? end : serve->data_size;
+    if (serve->sums.known != 0) {
+        return;
+    }
+    if (end > serve->summed) {
+        serve->crc =
+            exchange_crc(serve->crc, serve_bytes(serve) + serve->summed, end - serve->summed);
+        serve->summed = end;
+    }
+    if (serve->summed == serve->data_size) {
+        serve->sums.data_crc = serve->crc;
+        serve->sums.known = 1;
+        store_note_crc(serve->exchange->config.store, serve->pool, serve->entry, serve->crc);
+    }
+}
+
+/* ---- replies -------------------------------------------------------------- */
+
+static struct wire_pulled pulled_of(struct exchange *exchange, const struct store_sight *sight)
+{
+    return (struct wire_pulled){
+        .state = WIRE_PULLED,
+        .object = {.birth = sight->birth,
+                   .data_size = sight->data_size,
+                   .meta_size = sight->meta_size,
+                   .name_size = sight->name_size},
+        .sums = sums_of(exchange, sight),
+        .bytes = index_meta_offset(sight->data_size) + sight->meta_size + sight->name_size,
+    };
+}
+
+static void reply_inline(struct exchange_link *link, uint32_t call, struct wire_pulled *pulled,
+                         const struct store_sight *sight)
+{
+    struct exchange *exchange = link->exchange;
+    struct rpc_piece pieces[2] = {
+        {.data = pulled, .bytes = sizeof(*pulled)},
+        {.data = exchange->arena + sight->offset, .bytes = (uint32_t)pulled->bytes},
+    };
+
+    pulled->way = WIRE_INLINE;
+    rpc_reply(link_rpc(link->link), call, NIGH_OK, pieces, 2);
+    exchange->counts.served_bytes += pulled->bytes;
+    exchange->counts.loans_ever++;
+    store_lend_end(exchange->config.store, sight->pool, sight->entry);
+}
+
+static void begin_serve(struct exchange_link *link, struct serve *serve,
+                        const struct wire_pull *wanted, const struct store_sight *sight,
+                        const struct wire_pulled *pulled, uint64_t now_us)
+{
+    struct exchange *exchange = link->exchange;
+    uint32_t generation = serve->generation + 1;
+
+    *serve = (struct serve){
+        .exchange = exchange,
+        .link = link,
+        .generation = generation == 0 ? 1 : generation,
+        .used = true,
+        .pool = sight->pool,
+        .entry = sight->entry,
+        .offset = sight->offset,
+        .content = pulled->bytes,
+        .data_size = sight->data_size,
+        .way = (enum wire_way)wanted->way,
+        .tag = wanted->tag,
+        .credits = wanted->credits,
+        .sums = pulled->sums,
+        .heard_us = now_us,
+    };
+    list_push_back(&link->serves, &serve->place);
+    exchange->counts.loans_now++;
+    exchange->counts.loans_ever++;
+    exchange->counts.served_bytes += pulled->bytes;
+    if (serve->way == WIRE_STREAM || serve->sums.known == 0) {
+        has_work(exchange, serve);
+    }
+}
+
+nigh_status serve_reply(struct exchange_link *link, uint32_t call, const struct wire_pull *wanted,
+                        uint64_t now_us)
+{
+    struct exchange *exchange = link->exchange;
+    struct wire_pulled pulled;
+    struct rpc_piece piece = {.data = &pulled, .bytes = sizeof(pulled)};
+    struct store_sight sight;
+    struct serve *serve;
+    nigh_status status;
+    uint32_t pool;
+
+    if (!exchange_pool_of(exchange, &wanted->key, &pool)) {
+        return NIGH_NOT_FOUND;
+    }
+    status = store_lend(exchange->config.store, pool, wanted->key.id, hash_id20(wanted->key.id),
+                        &wanted->birth, now_us, &sight);
+    if (status != NIGH_OK) {
+        return status;
+    }
+    pulled = pulled_of(exchange, &sight);
+    if (pulled.bytes <= exchange->inline_bytes && pulled.sums.known != 0) {
+        reply_inline(link, call, &pulled, &sight);
+        return NIGH_OK;
+    }
+    serve = take_serve(exchange);
+    if (serve == NULL) {
+        store_lend_end(exchange->config.store, pool, sight.entry);
+        return NIGH_BUSY;
+    }
+    begin_serve(link, serve, wanted, &sight, &pulled, now_us);
+    pulled.way = wanted->way;
+    pulled.serve = serve_number(exchange, serve);
+    if (serve->way == WIRE_LOAN) {
+        struct fabric_remote remote =
+            fabric_memory_remote(exchange->config.fabric, exchange->memory, serve_bytes(serve));
+
+        pulled.address = remote.address;
+        pulled.key = remote.key;
+    }
+    rpc_reply(link_rpc(link->link), call, NIGH_OK, &piece, 1);
+    return NIGH_OK;
+}
+
+/* ---- requests ------------------------------------------------------------- */
+
+/* The birth is not here, though somebody thinks so: its home should know. */
+static void tell_home(struct exchange *exchange, const struct wire_pull *wanted)
+{
+    struct directory_object object = {.birth = wanted->birth};
+    uint32_t pool;
+
+    if (exchange_pool_of(exchange, &wanted->key, &pool)) {
+        announce_object(exchange, pool, wanted->key.id, hash_id20(wanted->key.id), &object,
+                        WIRE_GONE);
+    }
+}
+
+void serve_on_pull(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us)
+{
+    struct wire_pull wanted;
+    nigh_status status = NIGH_PROTOCOL;
+
+    if (request->call == 0) {
+        return;
+    }
+    if (request->bytes == sizeof(wanted)) {
+        memcpy(&wanted, request->payload, sizeof(wanted));
+        if ((wanted.way == WIRE_STREAM || wanted.way == WIRE_LOAN) &&
+            wanted.credits <= link->exchange->config.bulk_receives) {
+            status = serve_reply(link, request->call, &wanted, now_us);
+            if (status == NIGH_NOT_FOUND) {
+                tell_home(link->exchange, &wanted);
+            }
+        }
+    }
+    if (status != NIGH_OK) {
+        rpc_reply(link_rpc(link->link), request->call, status == NIGH_PENDING ? NIGH_BUSY : status,
+                  NULL, 0);
+    }
+}
+
+static struct serve *serve_of_request(struct exchange_link *link, const struct rpc_request *request,
+                                      struct wire_more *more)
+{
+    if (request->bytes != sizeof(*more)) {
+        link_break(link->link, NIGH_PROTOCOL, link->exchange->now_us);
+        return NULL;
+    }
+    memcpy(more, request->payload, sizeof(*more));
+    return find_serve(link, more->serve);
+}
+
+void serve_on_more(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us)
+{
+    struct wire_more more;
+    struct serve *serve = serve_of_request(link, request, &more);
+
+    if (serve == NULL) {
+        return; /* it is over: the last message says what was not used */
+    }
+    serve->heard_us = now_us;
+    if (serve->way != WIRE_STREAM) {
+        return;
+    }
+    if (more.credits > link->exchange->config.bulk_receives - serve->credits) {
+        link_break(link->link, NIGH_PROTOCOL, now_us);
+        return;
+    }
+    serve->credits += more.credits;
+    serve->stopped = serve->stopped || request->method == WIRE_STOP;
+    has_work(link->exchange, serve);
+}
+
+void serve_on_done(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us)
+{
+    struct wire_more more;
+    struct serve *serve = serve_of_request(link, request, &more);
+
+    (void)now_us;
+    if (serve == NULL || serve->way != WIRE_LOAN || serve->done_call != 0) {
+        if (request->call != 0) {
+            rpc_reply(link_rpc(link->link), request->call, NIGH_NOT_FOUND, NULL, 0);
+        }
+        return;
+    }
+    if (request->call == 0) {
+        serve_end(link->exchange, serve);
+        return;
+    }
+    serve->done_call = request->call;
+    if (serve->sums.known != 0) {
+        answer_done(serve);
+        serve_end(link->exchange, serve);
+    }
+}
+
+/* ---- sending -------------------------------------------------------------- */
+
+static void on_sent(void *context, nigh_status status, uint64_t now_us)
+{
+    struct serve *serve = context;
+
+    (void)now_us;
+    serve->sends--;
+    if (status != NIGH_OK) {
+        return; /* the link is going down: serve_link_down ends it */
+    }
+    if (serve->last && serve->sends == 0) {
+        serve_end(serve->exchange, serve);
+    } else if (!serve->last) {
+        has_work(serve->exchange, serve);
+    }
+}
+
+/* One message; false: the bulk endpoint is full. */
+static bool send_chunk(struct serve *serve)
+{
+    struct exchange *exchange = serve->exchange;
+    uint64_t room = exchange->config.bulk_bytes - sizeof(struct wire_chunk);
+    uint64_t left = serve->stopped ? 0 : serve->content - serve->sent;
+    uint64_t bytes = left < room ? left : room;
+    struct wire_chunk head = {.tag = serve->tag, .offset = serve->sent, .bytes = (uint32_t)bytes};
+    struct fabric_slice slices[2] = {
+        {.address = &head, .bytes = sizeof(head)},
+        {.address = exchange->arena + serve->offset + serve->sent,
+         .bytes = bytes,
+         .memory = exchange->memory},
+    };
+
+    if (serve->stopped || serve->sent + bytes == serve->content) {
+        sum_up_to(serve, serve->stopped ? serve->summed : serve->content);
+        head.flags = WIRE_LAST;
+        head.unused = serve->credits - 1;
+        head.sums = serve->sums;
+    } else {
+        sum_up_to(serve, serve->sent + bytes);
+    }
+    if (link_send(serve->link->link, slices, bytes == 0 ? 1 : 2, on_sent, serve) != NIGH_OK) {
+        return false;
+    }
+    serve->sends++;
+    serve->sent += bytes;
+    serve->credits = (head.flags & WIRE_LAST) != 0 ? 0 : serve->credits - 1;
+    serve->last = (head.flags & WIRE_LAST) != 0;
+    return true;
+}
+
+/* False: it wants another turn soon. */
+static bool stream(struct serve *serve)
+{
+    if (serve->stopped && serve->credits == 0 && !serve->last) {
+        serve->last = true; /* nothing is owed */
+        if (serve->sends == 0) {
+            serve_end(serve->exchange, serve);
+        }
+        return true;
+    }
+    while (serve->credits > 0 && !serve->last && serve->sends < SERVE_SENDS) {
+        if (!send_chunk(serve)) {
+            return serve->sends > 0; /* a message that is out makes room for the next */
+        }
+    }
+    return true;
+}
+
+/* A piece of a loan's sum. False: there is more. */
+static bool sum_loan(struct serve *serve)
+{
+    sum_up_to(serve, serve->summed + EXCHANGE_SUM_BYTES);
+    if (serve->sums.known == 0) {
+        return false;
+    }
+    if (serve->done_call != 0) {
+        answer_done(serve);
+        serve_end(serve->exchange, serve);
+    }
+    return true;
+}
+
+/* Loans whose puller has not been heard of for too long: their links end them. */
+static void look_for_overdue(struct exchange *exchange, uint64_t now_us)
+{
+    if (now_us < exchange->overdue_us) {
+        return;
+    }
+    exchange->overdue_us = now_us + exchange->config.loan_us / 4;
+    for (uint32_t n = 0; n < exchange->serves_used; n++) {
+        struct serve *serve = &exchange->serves[n];
+
+        if (serve->used && now_us - serve->heard_us > exchange->config.loan_us &&
+            serve->heard_us < now_us) {
+            exchange->counts.loans_overdue++;
+            LOG_WARN("a loan is overdue: its link is broken", "rank=%u", serve->link->rank);
+            link_break(serve->link->link, NIGH_TIMEOUT, now_us);
+            serve->heard_us = now_us;
+        }
+    }
+}
+
+bool serve_turn(struct exchange *exchange, uint64_t now_us)
+{
+    struct list again;
+    struct list_node *node;
+    bool worked = false;
+
+    list_init(&again);
+    look_for_overdue(exchange, now_us);
+    for (uint32_t n = 0; n < SERVE_TURN && (node = list_pop_front(&exchange->serving)) != NULL;
+         n++) {
+        struct serve *serve = container_of(node, struct serve, work);
+
+        worked = true;
+        if (!(serve->way == WIRE_STREAM ? stream(serve) : sum_loan(serve))) {
+            list_push_back(&again, &serve->work);
+        }
+    }
+    list_append_all(&exchange->serving, &again);
+    return worked;
+}
+
+uint64_t serve_due_us(const struct exchange *exchange)
+{
+    if (!list_empty(&exchange->serving)) {
+        return 0;
+    }
+    return exchange->counts.loans_now > 0 ? exchange->overdue_us : UINT64_MAX;
+}
+
+void serve_link_down(struct exchange_link *link)
+{
+    LIST_FOREACH_SAFE(node, &link->serves)
+    {
+        serve_end(link->exchange, container_of(node, struct serve, place));
+    }
+}

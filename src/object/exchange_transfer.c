@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bytes of a pull: inline in a reply, in messages that are copied into place, or READ straight
+ * into place. Everything is summed on the way; a copy is sealed only when the sums are right.
+ *
+ * Memory that a READ may still write to is not given back: a pull that is given up drains first.
+ */
+#include <string.h>
+
+#include "object/exchange_internal.h"
+
+#define LOG_MODULE "exchange"
+#include "base/log.h"
+
+static uint8_t *place_of(const struct exchange *exchange, const struct pull *pull, uint64_t offset)
+{
+    return exchange->arena + pull->offset + offset;
+}
+
+/* Sums data among the bytes that have just come, in order. */
+static void sum(struct exchange *exchange, struct pull *pull, uint64_t offset, uint64_t bytes)
+{
+    uint64_t data_size = pull->answer.object.data_size;
+
+    if (offset < data_size) {
+        uint64_t count = data_size - offset < bytes ? data_size - offset : bytes;
+
+        pull->crc = exchange_crc(pull->crc, place_of(exchange, pull, offset), count);
+    }
+}
+
+/* ---- the end of a transfer ------------------------------------------------ */
+
+static bool sums_are_right(struct exchange *exchange, const struct pull *pull)
+{
+    const struct directory_object *object = &pull->answer.object;
+    uint32_t tail = exchange_crc(0, place_of(exchange, pull, index_meta_offset(object->data_size)),
+                                 exchange_tail_bytes(object));
+
+    return pull->crc == pull->sums.data_crc && tail == pull->sums.tail_crc;
+}
+
+/* All bytes are there, nothing is under way, and the holder's sums are known. */
+static void finish(struct exchange *exchange, struct pull *pull)
+{
+    nigh_status status;
+
+    if (!sums_are_right(exchange, pull)) {
+        exchange->counts.crc_failures++;
+        LOG_WARN("an object came with a wrong checksum", "from=%u",
+                 pull->answer.holders[pull->holder]);
+        pull->received = 0;
+        pull->crc = 0;
+        if (++pull->bad_sums < EXCHANGE_BAD_SUMS) {
+            pull_next_holder(exchange, pull);
+            return;
+        }
+        store_fail_wanted(exchange->config.store, pull->pool, pull->key.id, pull->hash,
+                          NIGH_CORRUPT, exchange->now_us);
+        exchange->counts.pulls_failed++;
+        pull_end(exchange, pull);
+        return;
+    }
+    status = store_pull_seal(exchange->config.store, pull->pool, pull->entry, pull->crc,
+                             exchange->now_us);
+    pull->has_memory = false; /* the store's, either way */
+    if (status == NIGH_OK) {
+        announce_object(exchange, pull->pool, pull->key.id, pull->hash, &pull->answer.object,
+                        WIRE_COPY);
+    }
+    exchange->counts.pulls_done++;
+    pull_end(exchange, pull);
+}
+
+void transfer_return(struct exchange_link *link, uint64_t serve, uint64_t now_us)
+{
+    struct wire_more more = {.serve = serve};
+    struct rpc_piece piece = {.data = &more, .bytes = sizeof(more)};
+
+    if (rpc_one_way(link_rpc(link->link), WIRE_DONE, &piece, 1, now_us) == NIGH_BUSY) {
+        /* A loan that is not returned would hold memory: the link's end returns it. */
+        link_break(link->link, NIGH_BUSY, now_us);
+    }
+}
+
+static void on_summed(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
+                      uint64_t now_us)
+{
+    struct pull *pull = context;
+    struct exchange *exchange = pull->exchange;
+
+    NIGH_ASSERT(pull->state == PULL_SUMMING);
+    exchange->now_us = now_us;
+    pull->serve = 0;
+    if (status != NIGH_OK || bytes != sizeof(pull->sums)) {
+        pull->received = 0;
+        pull->crc = 0;
+        pull_next_holder(exchange, pull);
+        return;
+    }
+    memcpy(&pull->sums, payload, sizeof(pull->sums));
+    finish(exchange, pull);
+}
+
+/* Every READ is in: the loan is over. */
+static void all_read(struct exchange *exchange, struct pull *pull, uint64_t now_us)
+{
+    struct exchange_link *link = pull->link;
+    struct wire_more more = {.serve = pull->serve};
+    struct rpc_piece piece = {.data = &more, .bytes = sizeof(more)};
+
+    exchange->counts.pulled_bytes_one_sided += pull->content;
+    if (pull->sums.known != 0) {
+        transfer_return(link, pull->serve, now_us);
+        pull->serve = 0;
+        finish(exchange, pull);
+        return;
+    }
+    if (rpc_call(link_rpc(link->link), WIRE_DONE, &piece, 1, UINT64_MAX, now_us, on_summed, pull,
+                 NULL) != NIGH_OK) {
+        link_break(link->link, NIGH_BUSY, now_us);
+        return; /* the link's end takes it on */
+    }
+    pull->state = PULL_SUMMING;
+}
+
+/* ---- READs ---------------------------------------------------------------- */
+
+static struct pull_read *take_read(struct exchange *exchange)
+{
+    struct pull_read *read;
+
+    if (exchange->free_read != UINT32_MAX) {
+        read = &exchange->reads[exchange->free_read];
+        exchange->free_read = read->next;
+        return read;
+    }
+    return exchange->reads_used < LIMIT_PULL_READS ? &exchange->reads[exchange->reads_used++]
+                                                   : NULL;
+}
+
+static void give_read(struct exchange *exchange, struct pull_read *read)
+{
+    read->next = exchange->free_read;
+    exchange->free_read = (uint32_t)(read - exchange->reads);
+}
+
+/* A pull that was given up, and whose READs are over. */
+static void drained(struct exchange *exchange, struct pull *pull, uint64_t now_us)
+{
+    transfer_return(pull->link, pull->serve, now_us);
+    pull->serve = 0;
+    if (pull->wanted) {
+        pull_ready(exchange, pull);
+    } else {
+        pull_end(exchange, pull);
+    }
+}
+
+/* The n-th chunk behind what is there has come: what is contiguous by now is summed. */
+static void advance(struct exchange *exchange, struct pull *pull, uint64_t offset)
+{
+    pull->window |= 1u << ((offset - pull->received) / EXCHANGE_CHUNK);
+    while ((pull->window & 1) != 0) {
+        uint64_t left = pull->content - pull->received;
+        uint64_t bytes = left < EXCHANGE_CHUNK ? left : EXCHANGE_CHUNK;
+
+        sum(exchange, pull, pull->received, bytes);
+        pull->received += bytes;
+        pull->window >>= 1;
+    }
+}
+
+static void renew(struct pull *pull, uint64_t now_us)
+{
+    struct wire_more more = {.serve = pull->serve};
+    struct rpc_piece piece = {.data = &more, .bytes = sizeof(more)};
+
+    if (now_us >= pull->renew_us) {
+        pull->renew_us = now_us + EXCHANGE_RENEW_US;
+        (void)rpc_one_way(link_rpc(pull->link->link), WIRE_MORE, &piece, 1, now_us);
+    }
+}
+
+static void on_read(void *context, nigh_status status, uint64_t now_us)
+{
+    struct pull_read *read = context;
+    struct pull *pull = read->pull;
+    struct exchange *exchange = pull->exchange;
+    uint64_t offset = read->offset;
+
+    exchange->now_us = now_us;
+    give_read(exchange, read);
+    NIGH_ASSERT(pull->reads > 0);
+    pull->reads--;
+    if (status != NIGH_OK) {
+        return; /* the link is going down, and takes the pull on: pull_link_down */
+    }
+    if (pull->state == PULL_DRAINING) {
+        if (pull->reads == 0) {
+            drained(exchange, pull, now_us);
+        }
+        return;
+    }
+    advance(exchange, pull, offset);
+    if (!pull->wanted) {
+        transfer_stop(exchange, pull);
+    } else if (pull->received == pull->content) {
+        all_read(exchange, pull, now_us);
+    } else {
+        renew(pull, now_us);
+        transfer_go_on(exchange, pull, now_us);
+    }
+}
+
+/* One more READ; false: not now. */
+static bool read_chunk(struct exchange *exchange, struct pull *pull)
+{
+    uint64_t left = pull->content - pull->posted;
+    struct fabric_slice slice = {
+        .address = place_of(exchange, pull, pull->posted),
+        .bytes = left < EXCHANGE_CHUNK ? left : EXCHANGE_CHUNK,
+        .memory = exchange->memory,
+    };
+    struct fabric_remote remote = {.address = pull->remote.address + pull->posted,
+                                   .key = pull->remote.key};
+    struct pull_read *read = take_read(exchange);
+
+    if (read == NULL) {
+        return false;
+    }
+    *read = (struct pull_read){.pull = pull, .offset = pull->posted, .bytes = slice.bytes};
+    if (link_read(pull->link->link, &slice, 1, remote, on_read, read) != NIGH_OK) {
+        give_read(exchange, read);
+        return false;
+    }
+    pull->reads++;
+    pull->posted += slice.bytes;
+    return true;
+}
+
+void transfer_go_on(struct exchange *exchange, struct pull *pull, uint64_t now_us)
+{
+    (void)now_us;
+    while (pull->posted < pull->content &&
+           pull->posted - pull->received < EXCHANGE_WINDOW * EXCHANGE_CHUNK) {
+        if (!read_chunk(exchange, pull)) {
+            break;
+        }
+    }
+    if (pull->reads == 0 && !timer_is_armed(&pull->timer)) {
+        pull_set_timer(exchange, pull, EXCHANGE_PAUSE_US);
+    }
+}
+
+static void begin_reading(struct exchange *exchange, struct pull *pull, struct exchange_link *link,
+                          const struct wire_pulled *pulled, uint64_t now_us)
+{
+    pull_set_link(pull, link, PULL_READING);
+    pull->serve = pulled->serve;
+    pull->sums = pulled->sums;
+    pull->remote = (struct fabric_remote){.address = pulled->address, .key = pulled->key};
+    pull->received -= pull->received % EXCHANGE_CHUNK;
+    if (pull->received == 0) {
+        pull->crc = 0;
+    }
+    pull->posted = pull->received;
+    pull->window = 0;
+    pull->renew_us = now_us + EXCHANGE_RENEW_US;
+    transfer_go_on(exchange, pull, now_us);
+}
+
+/* ---- messages ------------------------------------------------------------- */
+
+static uint32_t chunk_bytes(const struct exchange *exchange)
+{
+    return exchange->config.bulk_bytes - (uint32_t)sizeof(struct wire_chunk);
+}
+
+/* How many messages a pull may be sent on top: as its bytes need, and as receives are free. */
+static uint32_t grant(struct exchange_link *link, struct pull *pull)
+{
+    struct exchange *exchange = link->exchange;
+    uint64_t chunks =
+        (pull->content - pull->received + chunk_bytes(exchange) - 1) / chunk_bytes(exchange);
+    uint32_t free = exchange->config.bulk_receives - link->granted;
+    uint32_t most = EXCHANGE_STREAM;
+    uint32_t count;
+
+    most = chunks < most ? (uint32_t)chunks : most;
+    count = most > pull->credits ? most - pull->credits : 0;
+    count = count < free ? count : free;
+    link->granted += count;
+    pull->credits += count;
+    return count;
+}
+
+static void ask_more(struct exchange_link *link, struct pull *pull, uint64_t now_us)
+{
+    struct wire_more more = {.serve = pull->serve};
+    struct rpc_piece piece = {.data = &more, .bytes = sizeof(more)};
+
+    more.credits = grant(link, pull);
+    if (more.credits > 0 &&
+        rpc_one_way(link_rpc(link->link), WIRE_MORE, &piece, 1, now_us) != NIGH_OK) {
+        link_break(link->link, NIGH_BUSY, now_us);
+    }
+}
+
+/* Receives have become free: streams that stand still go on. */
+static void grant_others(struct exchange_link *link, uint64_t now_us)
+{
+    LIST_FOREACH(node, &link->pulls)
+    {
+        struct pull *pull = container_of(node, struct pull, place);
+
+        if (pull->state == PULL_STREAMING && pull->credits == 0) {
+            ask_more(link, pull, now_us);
+        }
+    }
+}
+
+static void take_chunk(struct exchange *exchange, struct pull *pull, const struct wire_chunk *chunk,
+                       const uint8_t *bytes)
+{
+    memcpy(place_of(exchange, pull, chunk->offset), bytes, chunk->bytes);
+    sum(exchange, pull, chunk->offset, chunk->bytes);
+    pull->received += chunk->bytes;
+}
+
+static void stream_over(struct exchange *exchange, struct pull *pull,
+                        const struct wire_chunk *chunk)
+{
+    pull->serve = 0;
+    pull->credits = 0;
+    if (pull->received != pull->content || chunk->sums.known == 0) {
+        pull_next_holder(exchange, pull);
+        return;
+    }
+    exchange->counts.pulled_bytes_two_sided += pull->content;
+    pull->sums = chunk->sums;
+    finish(exchange, pull);
+}
+
+void transfer_on_bulk(struct exchange_link *link, const uint8_t *bytes, uint32_t count,
+                      uint64_t now_us)
+{
+    struct exchange *exchange = link->exchange;
+    struct wire_chunk chunk;
+    struct pull *pull;
+    uint32_t spent;
+
+    if (count < sizeof(chunk)) {
+        link_break(link->link, NIGH_PROTOCOL, now_us);
+        return;
+    }
+    memcpy(&chunk, bytes, sizeof(chunk));
+    spent = 1 + ((chunk.flags & WIRE_LAST) != 0 ? chunk.unused : 0);
+    if (chunk.bytes != count - sizeof(chunk) || chunk.unused >= exchange->config.bulk_receives ||
+        spent > link->granted) {
+        link_break(link->link, NIGH_PROTOCOL, now_us);
+        return;
+    }
+    link->granted -= spent;
+    pull = pull_of_tag(exchange, chunk.tag);
+    if (pull != NULL && pull->state == PULL_STREAMING && pull->link == link) {
+        if (chunk.offset != pull->received || chunk.bytes > pull->content - pull->received) {
+            link_break(link->link, NIGH_PROTOCOL, now_us);
+            return;
+        }
+        pull->credits -= pull->credits > 0 ? 1 : 0;
+        take_chunk(exchange, pull, &chunk, bytes + sizeof(chunk));
+        if ((chunk.flags & WIRE_LAST) != 0) {
+            stream_over(exchange, pull, &chunk);
+        } else if (pull->credits <= EXCHANGE_STREAM / 2) {
+            ask_more(link, pull, now_us);
+        }
+    }
+    grant_others(link, now_us);
+}
+
+/* ---- asking --------------------------------------------------------------- */
+
+static void on_pulled(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
+                      uint64_t now_us)
+{
+    struct pull *pull = context;
+    struct exchange *exchange = pull->exchange;
+
+    NIGH_ASSERT(pull->state == PULL_ASKING);
+    exchange->now_us = now_us;
+    if (status == NIGH_OK) {
+        transfer_pulled(exchange, pull, payload, bytes, now_us);
+        return;
+    }
+    pull->link->granted -= pull->credits;
+    pull->credits = 0;
+    if (status == NIGH_BUSY) {
+        pull_pause(exchange, pull);
+    } else {
+        pull_next_holder(exchange, pull);
+    }
+}
+
+bool transfer_ask(struct exchange *exchange, struct pull *pull, uint64_t now_us)
+{
+    uint32_t rank = pull->answer.holders[pull->holder];
+    struct exchange_link *link = exchange_link_to(exchange, rank, pull->hash);
+    struct wire_pull wanted = {
+        .key = pull->key,
+        .birth = pull->answer.object.birth,
+        .way = pull->content < exchange_crossover(exchange, rank) ? WIRE_STREAM : WIRE_LOAN,
+        .tag = pull_tag(exchange, pull),
+    };
+    struct rpc_piece piece = {.data = &wanted, .bytes = sizeof(wanted)};
+
+    pull->credits = 0;
+    if (link == NULL) {
+        return false;
+    }
+    if (wanted.way == WIRE_STREAM) {
+        pull->received = 0;
+        pull->crc = 0;
+    }
+    if (wanted.way == WIRE_STREAM && pull->content > exchange->inline_bytes) {
+        wanted.credits = grant(link, pull);
+        if (wanted.credits == 0) {
+            return false;
+        }
+    }
+    if (rpc_call(link_rpc(link->link), WIRE_PULL, &piece, 1, now_us + EXCHANGE_CALL_US, now_us,
+                 on_pulled, pull, NULL) != NIGH_OK) {
+        link->granted -= pull->credits;
+        pull->credits = 0;
+        return false;
+    }
+    pull_set_link(pull, link, PULL_ASKING);
+    return true;
+}
+
+/* ---- answers -------------------------------------------------------------- */
+
+static bool same_object(const struct directory_object *a, const struct directory_object *b)
+{
+    return birth_equal(&a->birth, &b->birth) && a->data_size == b->data_size &&
+           a->meta_size == b->meta_size && a->name_size == b->name_size;
+}
+
+static void take_inline(struct exchange *exchange, struct pull *pull,
+                        const struct wire_pulled *pulled, const uint8_t *bytes)
+{
+    memcpy(place_of(exchange, pull, 0), bytes, pull->content);
+    pull->received = pull->content;
+    pull->crc = exchange_crc(0, place_of(exchange, pull, 0), pull->answer.object.data_size);
+    pull->sums = pulled->sums;
+    exchange->counts.pulled_bytes_two_sided += pull->content;
+    finish(exchange, pull);
+}
+
+/* The home served the object at once: it is known now, and memory for it is wanted. */
+static bool accept_served(struct pull *pull, struct exchange_link *link,
+                          const struct wire_pulled *pulled)
+{
+    if (pull->state == PULL_ASKING) {
+        return same_object(&pulled->object, &pull->answer.object);
+    }
+    pull->known = true;
+    pull->tried = 0;
+    pull->holder = 0;
+    pull->answer = (struct directory_answer){.state = DIRECTORY_KNOWN,
+                                             .holder_count = 1,
+                                             .holders = {link->rank},
+                                             .object = pulled->object};
+    return true;
+}
+
+void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t *payload,
+                     uint32_t bytes, uint64_t now_us)
+{
+    struct exchange_link *link = pull->link;
+    struct wire_pulled pulled;
+    uint32_t credits = pull->credits;
+
+    if (bytes < sizeof(pulled)) {
+        goto breach;
+    }
+    memcpy(&pulled, payload, sizeof(pulled));
+    if (pulled.state != WIRE_PULLED || !accept_served(pull, link, &pulled)) {
+        goto breach;
+    }
+    if (pulled.way != WIRE_STREAM) {
+        link->granted -= credits; /* none of them is needed */
+        pull->credits = 0;
+    }
+    if (!pull_get_memory(exchange, pull)) {
+        /* It waits for memory, and asks again then; or it ended: nobody needs the loan. */
+        if (pulled.way == WIRE_LOAN) {
+            transfer_return(link, pulled.serve, now_us);
+        }
+        return;
+    }
+    pull->begun = pull->answer.object.birth;
+    if (pull->content != pulled.bytes) {
+        goto breach;
+    }
+    switch ((enum wire_way)pulled.way) {
+    case WIRE_INLINE:
+        if (bytes - sizeof(pulled) != pull->content || pulled.sums.known == 0) {
+            goto breach;
+        }
+        take_inline(exchange, pull, &pulled, payload + sizeof(pulled));
+        return;
+    case WIRE_LOAN: begin_reading(exchange, pull, link, &pulled, now_us); return;
+    case WIRE_STREAM:
+        pull_set_link(pull, link, PULL_STREAMING);
+        pull->serve = pulled.serve;
+        return;
+    }
+
+breach:
+    link_break(link->link, NIGH_PROTOCOL, now_us);
+    pull_next_holder(exchange, pull);
+}
+
+/* ---- giving up ------------------------------------------------------------ */
+
+void transfer_stop(struct exchange *exchange, struct pull *pull)
+{
+    struct wire_more more = {.serve = pull->serve};
+    struct rpc_piece piece = {.data = &more, .bytes = sizeof(more)};
+    struct exchange_link *link = pull->link;
+
+    if (pull->state == PULL_READING && pull->reads > 0) {
+        timers_cancel(&exchange->timers, &pull->timer);
+        pull->state = PULL_DRAINING;
+        return;
+    }
+    if (pull->state == PULL_READING) {
+        transfer_return(link, pull->serve, exchange->now_us);
+    } else if (rpc_one_way(link_rpc(link->link), WIRE_STOP, &piece, 1, exchange->now_us) ==
+               NIGH_BUSY) {
+        link_break(link->link, NIGH_BUSY, exchange->now_us);
+    }
+    pull->serve = 0;
+    pull_end(exchange, pull);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What exchanges say to each other: the methods of their channels, and the layout of what they
+ * carry. docs/protocol.md says the same in prose. Little endian; every struct is checked by size
+ * before it is read, and copied out.
+ */
+#ifndef OBJECT_EXCHANGE_WIRE_H
+#define OBJECT_EXCHANGE_WIRE_H
+
+#include <stdint.h>
+
+#include "cluster/directory.h"
+
+enum wire_method {
+    WIRE_ANNOUNCE = 1,  /* call, holder -> home: wire_announce[]; reply: int8_t[] */
+    WIRE_ANNOUNCED = 2, /* one-way, holder -> home: that was all of this link's shards */
+    WIRE_LOCATE = 3,    /* call, puller -> home: wire_locate; reply: wire_located or wire_pulled */
+    WIRE_UNWAIT = 4,    /* one-way, puller -> home: directory_key */
+    WIRE_FOUND = 5,     /* one-way, home -> puller: wire_found */
+    WIRE_DELETE = 6,    /* call, asker -> home: directory_key; reply: status */
+    WIRE_DROP = 7,      /* call, home -> holder: wire_drop; reply: status */
+    WIRE_PULL = 8,      /* call, puller -> holder: wire_pull; reply: wire_pulled */
+    WIRE_MORE = 9,      /* one-way, puller -> holder: wire_more */
+    WIRE_STOP = 10,     /* one-way, puller -> holder: wire_more: no more messages, please */
+    WIRE_DONE = 11      /* call, puller -> holder: wire_more; reply: wire_sums */
+};
+
+#define WIRE_GONE   1u /* wire_announce: held no longer */
+#define WIRE_COPY   2u /* wire_announce: a copy of another node's */
+#define WIRE_REPEAT 4u /* wire_announce: after the link came up */
+
+struct wire_announce {
+    struct directory_key key;
+    struct directory_object object;
+    uint32_t flags; /* WIRE_* above */
+    uint32_t reserved;
+};
+
+_Static_assert(sizeof(struct wire_announce) == 72, "on the wire");
+
+/* Ways, as in enum exchange_path, in what a puller asks for. */
+struct wire_locate {
+    struct directory_key key;
+    uint64_t crossover_bytes; /* if the home holds it itself: from here on, lend; below, send */
+    uint32_t wait;            /* 1: tell me when it is known */
+    uint32_t reserved;
+};
+
+_Static_assert(sizeof(struct wire_locate) == 48, "on the wire");
+
+struct wire_located {
+    uint32_t state; /* enum directory_state */
+    uint32_t holder_count;
+    uint32_t holders[DIRECTORY_HOLDERS];
+    struct directory_object object;
+    uint64_t reserved;
+};
+
+_Static_assert(sizeof(struct wire_located) == 80, "on the wire");
+
+struct wire_found {
+    struct directory_key key;
+    struct wire_located located;
+};
+
+_Static_assert(sizeof(struct wire_found) == 112, "on the wire");
+
+struct wire_drop {
+    struct directory_key key;
+    struct birth birth;
+};
+
+_Static_assert(sizeof(struct wire_drop) == 48, "on the wire");
+
+enum wire_way {
+    WIRE_INLINE = 1, /* in the reply */
+    WIRE_STREAM = 2, /* in messages on the bulk endpoint */
+    WIRE_LOAN = 3    /* read it yourself */
+};
+
+struct wire_pull {
+    struct directory_key key;
+    struct birth birth;
+    uint32_t way;     /* WIRE_STREAM or WIRE_LOAN; small objects come inline all the same */
+    uint32_t credits; /* STREAM: messages that may be sent at once */
+    uint64_t tag;     /* STREAM: comes back in each message */
+};
+
+_Static_assert(sizeof(struct wire_pull) == 64, "on the wire");
+
+/* The sums of what was sent, as the holder knows them. */
+struct wire_sums {
+    uint32_t data_crc; /* CRC32C of the data */
+    uint32_t tail_crc; /* of metadata and name */
+    uint32_t known;    /* 1: both are true; 0: ask with DONE */
+    uint32_t reserved;
+};
+
+_Static_assert(sizeof(struct wire_sums) == 16, "on the wire");
+
+/* Told apart from wire_located by its state: WIRE_PULLED. */
+#define WIRE_PULLED 100u
+
+struct wire_pulled {
+    uint32_t state; /* WIRE_PULLED */
+    uint32_t way;   /* enum wire_way */
+    struct directory_object object;
+    struct wire_sums sums;
+    uint64_t bytes; /* of the object as it lies: data, metadata, name */
+    uint64_t serve; /* STREAM, LOAN: names it in MORE, STOP, DONE */
+    uint64_t address;
+    uint32_t key;
+    uint32_t reserved;
+};
+
+_Static_assert(sizeof(struct wire_pulled) == 88, "on the wire");
+
+struct wire_more {
+    uint64_t serve;
+    uint32_t credits;
+    uint32_t reserved;
+};
+
+_Static_assert(sizeof(struct wire_more) == 16, "on the wire");
+
+/* Head of a message on the bulk endpoint. */
+#define WIRE_LAST 1u
+
+struct wire_chunk {
+    uint64_t tag;    /* of the pull */
+    uint64_t offset; /* in the object's bytes */
+    uint32_t bytes;
+    uint32_t
+        flags; /* WIRE_LAST: the holder sends no more of it, and will not use `unused` credits */
+    uint32_t unused;
+    uint32_t reserved;
+    struct wire_sums sums; /* with WIRE_LAST */
+};
+
+_Static_assert(sizeof(struct wire_chunk) == 48, "on the wire");
+
+#endif
