@@ -27,7 +27,8 @@
 #define PROCESSES    4u
 #define CLIENTS      8u /* sockets; client i is of process i % PROCESSES */
 #define CROWD        96u
-#define CROWDS       2u /* an input */
+#define CROWDS       2u  /* an input */
+#define OPENS        12u /* whole ways to a session, an input: each costs its memory */
 #define IDS          16u
 #define COMMANDS_MAX 96u        /* of one input; what comes after is not looked at */
 #define PID_FIRST    0x40000000 /* above every real one */
@@ -56,6 +57,7 @@ struct fuzz {
     struct client clients[CLIENTS];
     int crowd[CROWD];
     uint32_t crowds;
+    uint32_t opens;
     int graves[COMMANDS_MAX + PROCESSES]; /* life descriptors of processes that are dead */
     uint32_t grave_count;
     int32_t next_pid;
@@ -653,6 +655,8 @@ static void do_pass(struct fuzz *fuzz, struct client *client)
 /* The whole way to an open session. */
 static void do_open(struct fuzz *fuzz, struct client *client)
 {
+    if (fuzz->opens++ >= OPENS)
+        return;
     do_connect(fuzz, client);
     do_hello(fuzz, client);
     for (int n = 0; n < 4; n++) {
