@@ -122,6 +122,13 @@
 #define LIMIT_DIRECTORY_KEYS (1u << 24) /* keys of one lane's directory */
 #define LIMIT_RAILS          64         /* links between two nodes: the greater number of lanes */
 
+/* Objects between nodes: bounds of one lane */
+#define LIMIT_PULLS          LIMIT_WAITS_A_LANE /* ids that somebody waits for */
+#define LIMIT_PULL_READS     4096               /* READs under way */
+#define LIMIT_SERVES         16384              /* loans and streams */
+#define LIMIT_ERASES         4096               /* deletes that wait for other nodes */
+#define LIMIT_ANNOUNCE_QUEUE 1024 /* news for one home; beyond, it is told everything again */
+
 /* Calls between nodes: bounds of one channel */
 #define LIMIT_RPC_REQUESTS 1024
 #define LIMIT_RPC_CALLS    4096
