@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of an endpoint: made, sized, told about, refused, failed, destroyed; and its lists. */
+#include "fabric/tcp/tcp_internal.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+#include "base/fd.h"
+
+#define LOG_MODULE "fabric"
+#include "base/log.h"
+
+#define MS_A_SECOND 1000u
+#define PROBES      2 /* with the silence before the first: about three times keepalive_ms */
+
+nigh_status tcp_status_of_errno(int error)
+{
+    return error == ETIMEDOUT ? NIGH_TIMEOUT : NIGH_PEER_LOST;
+}
+
+/* ---- made ---- */
+
+/* None of these is needed to be correct: a socket that refuses one is slower, or learns later. */
+static void set_options(const struct tcp *tcp, int fd)
+{
+    int on = 1, probes = PROBES;
+    int seconds = (int)max_u32((tcp->keepalive_ms + MS_A_SECOND - 1) / MS_A_SECOND, 1);
+    unsigned lost_ms = tcp->keepalive_ms * (PROBES + 1);
+
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &lost_ms, sizeof(lost_ms));
+}
+
+struct fabric_endpoint *tcp_endpoint_make(struct tcp *tcp, int fd, enum tcp_state state)
+{
+    struct fabric_endpoint *endpoint = calloc(1, sizeof(*endpoint));
+    struct epoll_event event = {.data.ptr = endpoint};
+
+    if (endpoint == NULL)
+        return NULL;
+    if (epoll_ctl(tcp->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        free(endpoint);
+        return NULL;
+    }
+    set_options(tcp, fd);
+    endpoint->tcp = tcp;
+    endpoint->fd = fd;
+    endpoint->state = state;
+    list_push_back(&tcp->every, &endpoint->every);
+    tcp->endpoint_count++;
+    if (state == TCP_INCOMING)
+        tcp->half_open++;
+    return endpoint;
+}
+
+nigh_status tcp_endpoint_size(struct fabric_endpoint *endpoint,
+                              const struct fabric_endpoint_options *options)
+{
+    uint64_t works = round_up_pow2_u64(options->sends);
+    uint64_t receives = round_up_pow2_u64(options->receives);
+
+    if (options->sends > LIMIT_FABRIC_DEPTH || options->receives > LIMIT_FABRIC_DEPTH)
+        return NIGH_INVALID;
+    endpoint->works = calloc(works, sizeof(*endpoint->works));
+    endpoint->inline_bytes = calloc(works, LIMIT_FABRIC_INLINE); /* touched as it is used */
+    endpoint->receives = calloc(receives, sizeof(*endpoint->receives));
+    if (endpoint->works == NULL || endpoint->inline_bytes == NULL || endpoint->receives == NULL) {
+        free(endpoint->works);
+        free(endpoint->inline_bytes);
+        free(endpoint->receives);
+        endpoint->works = NULL;
+        endpoint->inline_bytes = NULL;
+        endpoint->receives = NULL;
+        return NIGH_NO_RESOURCES;
+    }
+    endpoint->work_mask = (uint32_t)works - 1;
+    endpoint->work_depth = options->sends;
+    endpoint->receive_mask = (uint32_t)receives - 1;
+    endpoint->receive_depth = options->receives;
+    endpoint->context = options->context;
+    return NIGH_OK;
+}
+
+/* ---- what it waits for ---- */
+
+static void unlink_node(struct list_node *node)
+{
+    if (list_is_linked(node))
+        list_remove(node);
+}
+
+void tcp_endpoint_watch(struct fabric_endpoint *endpoint, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = endpoint};
+
+    if (endpoint->epoll_events == events)
+        return;
+    /* It is in the set, and a change takes no memory. */
+    NIGH_ASSERT(epoll_ctl(endpoint->tcp->epoll_fd, EPOLL_CTL_MOD, endpoint->fd, &event) == 0);
+    endpoint->epoll_events = events;
+}
+
+void tcp_endpoint_work(struct fabric_endpoint *endpoint)
+{
+    if (!list_is_linked(&endpoint->working))
+        list_push_back(&endpoint->tcp->working, &endpoint->working);
+}
+
+void tcp_endpoint_heat(struct fabric_endpoint *endpoint)
+{
+    struct tcp *tcp = endpoint->tcp;
+
+    endpoint->idle = 0;
+    if (endpoint->is_hot)
+        return;
+    tcp->is_crowded = tcp->hot_count == TCP_HOT;
+    if (tcp->is_crowded)
+        return;
+    tcp->hot[tcp->hot_count++] = endpoint;
+    endpoint->is_hot = true;
+}
+
+void tcp_endpoint_cool(struct fabric_endpoint *endpoint)
+{
+    struct tcp *tcp = endpoint->tcp;
+
+    if (!endpoint->is_hot)
+        return;
+    endpoint->is_hot = false;
+    for (uint32_t i = 0; i < tcp->hot_count; i++) {
+        if (tcp->hot[i] == endpoint) {
+            tcp->hot[i] = tcp->hot[--tcp->hot_count];
+            break;
+        }
+    }
+    tcp->is_crowded = false;
+    tcp->until_epoll = 0;
+}
+
+void tcp_endpoint_set_patience(struct fabric_endpoint *endpoint, uint64_t patience_us)
+{
+    endpoint->patience_us = patience_us;
+    endpoint->deadline_us = 0; /* counted from the next poll, which knows what time it is */
+    endpoint->tcp->due_us = 0;
+    if (!list_is_linked(&endpoint->timed))
+        list_push_back(&endpoint->tcp->timed, &endpoint->timed);
+}
+
+void tcp_endpoint_end_patience(struct fabric_endpoint *endpoint)
+{
+    unlink_node(&endpoint->timed);
+}
+
+void tcp_endpoint_tell(struct fabric_endpoint *endpoint, enum fabric_event_kind event)
+{
+    endpoint->event = event;
+    if (!list_is_linked(&endpoint->eventful))
+        list_push_back(&endpoint->tcp->eventful, &endpoint->eventful);
+}
+
+/* ---- ended ---- */
+
+/* Closes the descriptor: from here on nothing of it touches anybody's memory. */
+static void close_socket(struct fabric_endpoint *endpoint)
+{
+    if (endpoint->state == TCP_INCOMING || endpoint->state == TCP_REQUESTED)
+        endpoint->tcp->half_open--;
+    endpoint->state = TCP_FAILED;
+    fd_close(&endpoint->fd);
+    unlink_node(&endpoint->working);
+    unlink_node(&endpoint->acking);
+    unlink_node(&endpoint->timed);
+    tcp_endpoint_cool(endpoint);
+}
+
+void tcp_endpoint_destroy(struct fabric_endpoint *endpoint)
+{
+    if (endpoint->state != TCP_FAILED)
+        close_socket(endpoint);
+    unlink_node(&endpoint->completing);
+    unlink_node(&endpoint->eventful);
+    list_remove(&endpoint->every);
+    endpoint->tcp->endpoint_count--;
+    free(endpoint->works);
+    free(endpoint->inline_bytes);
+    free(endpoint->receives);
+    free(endpoint);
+}
+
+void tcp_endpoint_fail(struct fabric_endpoint *endpoint, nigh_status status)
+{
+    NIGH_ASSERT(endpoint->state != TCP_FAILED);
+    if (status == NIGH_PROTOCOL) {
+        char peer[FABRIC_ADDRESS_BYTES];
+
+        tcp_address_peer(endpoint->fd, peer);
+        LOG_WARN("connection ended: the peer broke the protocol", "peer=%s", peer);
+    }
+    close_socket(endpoint);
+    if (!endpoint->is_known) {
+        tcp_endpoint_destroy(endpoint);
+        return;
+    }
+    endpoint->status = status;
+    endpoint->flush = status == NIGH_PROTOCOL ? NIGH_PROTOCOL : NIGH_PEER_LOST;
+    tcp_endpoint_tell(endpoint, FABRIC_DISCONNECTED);
+    tcp_complete_mark(endpoint);
+}
+
+void tcp_endpoint_disconnect(struct fabric_endpoint *endpoint)
+{
+    if (endpoint->state != TCP_FAILED)
+        tcp_endpoint_fail(endpoint, NIGH_PEER_LOST);
+}
+
+void tcp_endpoint_refuse(struct fabric_endpoint *endpoint, nigh_status status, bool of_read)
+{
+    char peer[FABRIC_ADDRESS_BYTES];
+
+    tcp_address_peer(endpoint->fd, peer);
+    LOG_WARN("request refused, and its connection ended", "peer=%s status=%s", peer,
+             nigh_status_name(status));
+    endpoint->state = TCP_REFUSING;
+    endpoint->refuse_status = status;
+    endpoint->refuse_of_read = of_read;
+    endpoint->in.left = 0; /* what comes from here on goes nowhere */
+    endpoint->in.have = 0;
+    tcp_endpoint_set_patience(endpoint, TCP_LINGER_US);
+    tcp_endpoint_work(endpoint);
+}
