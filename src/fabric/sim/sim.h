@@ -18,6 +18,11 @@
 
 struct sim;
 
+#define SIM_NODES 4096 /* node numbers are below this */
+
+/* After so long without a word from its peer an end fails (NIGH_TIMEOUT). */
+#define SIM_KEEPALIVE_US 3000000u
+
 /* Times in microseconds, chances in parts of a million. Zero-fill and set; zero means none. */
 struct sim_options {
     uint64_t seed;
@@ -38,7 +43,8 @@ struct sim_options {
 nigh_status sim_create(const struct sim_options *options, struct sim **sim);
 void sim_destroy(struct sim *sim);
 
-/* A fabric of a node's lane. It is destroyed by fabric_destroy, before the sim. */
+/* A fabric of a node's lane. It is destroyed by fabric_destroy, before the sim. NIGH_LIMIT: no such
+ * number; NIGH_EXISTS: the lane has one; NIGH_NO_RESOURCES. */
 nigh_status sim_fabric(struct sim *sim, uint32_t node, uint32_t lane, struct fabric **fabric);
 
 uint64_t sim_now_us(const struct sim *sim);
