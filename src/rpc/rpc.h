@@ -44,8 +44,7 @@ struct rpc_header {
     uint32_t call;    /* REQUEST, REPLY, CANCEL: the caller's number; 0 else */
     int32_t status;   /* REPLY */
     uint32_t bytes;   /* of the payload, <= the channel's payload_bytes */
-    uint16_t credits; /* receives for requests that the sender has posted again since its last frame
-                       */
+    uint16_t credits; /* receives for requests that the peer may use again */
     uint16_t reserved;
     uint32_t left_ms; /* REQUEST: what is left of the deadline; UINT32_MAX: none */
     uint64_t epoch;   /* of the members' list: a frame of another epoch ends the channel */
@@ -81,15 +80,16 @@ struct rpc_shell {
     /* A request or one-way message came. It may call rpc_reply at once or later (within the life of
      * the channel); not replying is allowed only for one-way ones. May call rpc_call. */
     void (*request)(void *context, const struct rpc_request *request, uint64_t now_us);
-    /* The caller of an unanswered request gave up (cancel): need not be answered, may be. NULL: no
-     * interest. */
+    /* The caller of an unanswered request gave up (cancel, or its deadline): the channel has
+     * answered it with NIGH_CANCELED. rpc_reply for it is allowed still, once, and does nothing.
+     * NULL: no interest. */
     void (*canceled)(void *context, uint32_t call);
 };
 
 struct rpc_config {
     uint32_t requests;      /* receives each side keeps for requests and one-way messages */
     uint32_t calls;         /* calls under way, each with a receive kept for its reply */
-    uint32_t queue;         /* requests that wait for a credit, payload copied */
+    uint32_t queue;         /* requests that wait for a credit, payload copied; may be 0 */
     uint32_t payload_bytes; /* most of one payload; the same on both sides, as requests and calls */
     uint64_t epoch;
     struct rpc_shell shell;
@@ -107,16 +107,24 @@ nigh_status rpc_create(const struct rpc_config *config, struct rpc **rpc);
 /* Not from inside a shell call or rpc_done. Pending calls must have ended (rpc_end). */
 void rpc_destroy(struct rpc *rpc);
 
-/* Receives that the shell must keep posted for this configuration, each of sizeof(struct
- * rpc_header) + payload_bytes: requests + calls + a few for CREDIT and CANCEL; and most sends that
- * can be outstanding at once. */
+/*
+ * Receives that the shell must keep posted for this configuration, each of sizeof(struct
+ * rpc_header) + payload_bytes: requests + calls, one for CREDIT, and one for the frame that
+ * rpc_receive looks at. A shell that posts receives again in batches of n keeps n - 1 more.
+ *
+ * Most frames sent that the peer has not received. A shell whose sends complete later than their
+ * arrival shows (an answer may be here before) polls send completions first, and keeps more.
+ */
 uint32_t rpc_receives(const struct rpc_config *config);
 uint32_t rpc_max_sends(const struct rpc_config *config);
 
 /*
  * Calls. NIGH_OK: `done` will be called once, later, never from inside this call; *call (may be
  * NULL) names it for rpc_cancel. NIGH_BUSY: too many under way or waiting; NIGH_INVALID: the
- * payload is too long; NIGH_CLOSED: rpc_end was called. deadline_us UINT64_MAX: none.
+ * payload is too long or has too many pieces; NIGH_CLOSED: rpc_end was called. deadline_us
+ * UINT64_MAX: none; one that has passed: never sent, ended by the next rpc_tick. A call that timed
+ * out or was cancelled after it was sent takes up its place until the peer's answer came, which the
+ * peer's channel sends as soon as it hears of it.
  */
 nigh_status rpc_call(struct rpc *rpc, uint16_t method, const struct rpc_piece *pieces,
                      uint32_t count, uint64_t deadline_us, uint64_t now_us, rpc_done *done,
@@ -129,19 +137,24 @@ nigh_status rpc_one_way(struct rpc *rpc, uint16_t method, const struct rpc_piece
 /* Ends a call with NIGH_CANCELED, before the return; false: it has ended already. */
 bool rpc_cancel(struct rpc *rpc, uint32_t call, uint64_t now_us);
 
-/* Answers a request: once each. Never refused: its receive is kept at the caller. */
+/* Answers a request: once each. Never refused: its receive is kept at the caller. The payload fits
+ * payload_bytes. Does nothing after rpc_end, or when the caller gave up. */
 void rpc_reply(struct rpc *rpc, uint32_t call, nigh_status status, const struct rpc_piece *pieces,
                uint32_t count);
 
 /*
  * A frame arrived in one receive; on return its bytes are free and the receive must be posted again
- * by the caller (that is what makes its credit true). Not NIGH_OK (NIGH_PROTOCOL): the peer broke
- * the rules; the caller ends the channel and the endpoint.
+ * by the caller (that is what makes its credit true) before the next frame is handed in. Not from
+ * inside a shell call or rpc_done. NIGH_PROTOCOL: the peer broke the rules, nothing was done; the
+ * caller ends the channel and the endpoint. NIGH_CLOSED: after rpc_end.
  */
 nigh_status rpc_receive(struct rpc *rpc, const void *frame, uint32_t bytes, uint64_t now_us);
 
 /* Deadlines; bounded work. Returns when it must be called next (UINT64_MAX: need not). */
 uint64_t rpc_tick(struct rpc *rpc, uint64_t now_us);
+
+/* The same without doing anything: rpc_call may have brought it nearer. */
+uint64_t rpc_due_us(const struct rpc *rpc);
 
 /* The endpoint failed or is given up: every pending call ends with `reason` before the return, what
  * waits for credits too; nothing is sent any more. */
@@ -149,10 +162,11 @@ void rpc_end(struct rpc *rpc, nigh_status reason, uint64_t now_us);
 
 /* Counters, for stats and tests. */
 struct rpc_counters {
+    /* calls == replies + timeouts + canceled + lost + pending */
     uint64_t calls, replies, one_ways, timeouts, canceled, lost;
-    uint64_t requests;      /* that came */
+    uint64_t requests;      /* that came, and one-way messages */
     uint64_t late_replies;  /* of calls that had ended */
-    uint64_t queued;        /* waited for a credit */
+    uint64_t queued;        /* requests and one-way messages that waited for a credit */
     uint64_t credit_frames; /* sent only for credits */
 };
 
