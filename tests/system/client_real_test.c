@@ -184,9 +184,10 @@ static void test_full_memory_and_held_views(void **state)
         HELD = 20,
         SIZE = 1 << 20
     };
+    static const char *const one_lane[] = {"--lanes", "1", NULL};
     struct node_fixture node;
     nigh_view views[HELD];
-    nigh_create_options large = {.data_size = 40 << 20};
+    nigh_create_options large = {.data_size = 14 << 20}, too_large = {.data_size = 40 << 20};
     nigh_client *client;
     nigh_writer writer;
     nigh_id id;
@@ -194,7 +195,7 @@ static void test_full_memory_and_held_views(void **state)
     char text[512];
 
     (void)state;
-    node_fixture_start(&node, "32M", NULL);
+    node_fixture_start(&node, "32M", one_lane);
     client = open_client(&node);
     assert_non_null(client);
     for (uint32_t i = 0; i < HELD; i++) {
@@ -216,6 +217,11 @@ static void test_full_memory_and_held_views(void **state)
     nigh_client_error(client, text, sizeof(text));
     assert_non_null(strstr(text, "out of memory: "));
     assert_non_null(strstr(text, "in 20 objects"));
+    /* More than there is has nothing to do with who holds what. */
+    assert_int_equal(nigh_create(client, &id, &too_large, &writer), NIGH_OUT_OF_MEMORY);
+    nigh_client_error(client, text, sizeof(text));
+    assert_non_null(strstr(text, "40.0 MiB were asked for"));
+    assert_null(strstr(text, "in 20 objects"));
     for (uint32_t i = 0; i < HELD; i++) {
         assert_int_equal(nigh_release(client, &views[i]), NIGH_OK);
     }
