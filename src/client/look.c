@@ -92,6 +92,10 @@ static bool look_entry(nigh_client *client, bool locked, uint32_t lane, uint32_t
     if (!look_state(index_word_state(word), &info->state)) {
         return false;
     }
+    if (info->state == NIGH_OBJECT_CREATED &&
+        (shared_load_relaxed(&entry->flags) & INDEX_FLAG_COPY) != 0) {
+        return false; /* the node's own, until it is sealed */
+    }
     memcpy(info->id.bytes, entry->id, sizeof(info->id.bytes));
     info->data_size = entry->data_size;
     info->meta_size = entry->meta_size;

@@ -44,6 +44,8 @@ enum index_state {
 #define INDEX_FLAG_CLAIMED  4u /* a CREATED entry that stands in the slots (exclusive create) */
 #define INDEX_FLAG_NODE_OWNED \
     8u /* the bytes lie in memory that no client may write (strict pool, read back) */
+#define INDEX_FLAG_COPY \
+    16u /* pulled from another node, where its birth was; gone after a restart */
 
 /* One object: one cache line. `word` is the only field that changes while the entry may be pinned,
  * save flags and data_crc. */

@@ -18,6 +18,13 @@ static bool index_stands_in_slots(const struct index_entry *entry, enum index_st
             (shared_load_relaxed(&entry->flags) & INDEX_FLAG_CLAIMED) != 0);
 }
 
+/* Whether readers see a copy there, which another node's birth went with. */
+static bool index_is_sealed_copy(const struct index_entry *entry, enum index_state state)
+{
+    return (state == INDEX_SEALED || state == INDEX_MARKED) &&
+           (shared_load_relaxed(&entry->flags) & INDEX_FLAG_COPY) != 0;
+}
+
 static uint64_t index_hash_of(const struct index_entry *entry, uint8_t id[LIMIT_ID_BYTES])
 {
     index_entry_id(entry, id);
@@ -58,7 +65,11 @@ static void index_rebuild_entry(struct index_writer *writer, uint32_t number, in
     in_slots = index_stands_in_slots(entry, state);
     if (in_slots) {
         hash = index_hash_of(entry, id);
-        if (index_find(writer, id, hash, &other)) {
+        if (index_is_sealed_copy(entry, state)) {
+            rebuilt->copies++;
+            in_slots = false;
+            state = INDEX_DELETING;
+        } else if (index_find(writer, id, hash, &other)) {
             /* Readers may be inside either: the second only becomes invisible. */
             rebuilt->doubles++;
             in_slots = false;

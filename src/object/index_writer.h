@@ -160,12 +160,14 @@ struct index_rebuilt {
     uint32_t refused; /* by index_keep */
     uint32_t bad;     /* not whole: dropped */
     uint32_t doubles; /* of an id that was there already: made DELETING first */
+    uint32_t copies;  /* sealed copies, whose birth is forgotten: made DELETING first */
 };
 
 /*
  * Rebuilds everything from the entries alone, after a death at any store; readers may look on. Each
- * entry that is whole is offered to `keep`; MARKED ones come back as SEALED. Kept entries that are
- * SEALED, SPILLED or claimed (CREATED with INDEX_FLAG_CLAIMED) stand in the slots afterwards.
+ * entry that is whole is offered to `keep`; MARKED ones come back as SEALED, sealed copies
+ * (INDEX_FLAG_COPY) as DELETING. Kept entries that are SEALED, SPILLED or claimed (CREATED with
+ * INDEX_FLAG_CLAIMED) stand in the slots afterwards.
  */
 void index_rebuild(struct index_writer *writer, index_keep *keep, void *context,
                    struct index_rebuilt *rebuilt);

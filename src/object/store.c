@@ -87,6 +87,7 @@ static void pool_free(struct store_pool *pool)
     index_writer_fini(&pool->writer);
     free(pool->tables);
     free(pool->evict_storage);
+    free(pool->births);
     free(pool->records);
     free(pool);
 }
@@ -257,6 +258,7 @@ nigh_status store_carry_out(struct store_call *call)
     call->cqe = (struct session_cqe){.cookie = sqe->cookie, .pin = SESSION_NO_PIN};
     call->heap = STORE_NONE;
     call->entry = STORE_NONE;
+    call->wants = false;
     if (sqe->op >= SESSION_OPS) {
         return NIGH_UNSUPPORTED;
     }

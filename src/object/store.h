@@ -82,15 +82,17 @@ struct store_remote {
      * asked for anew. Until deadline_us (UINT64_MAX: no end). */
     void (*want)(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
                  uint64_t deadline_us);
-    /* Nobody waits for it any more, and it has not come. */
+    /* Nobody waits for it any more: they left, or it was sealed here. */
     void (*unwant)(void *context, uint32_t pool, const uint8_t *id, uint64_t hash);
     /* An object was born here. */
     void (*sealed)(void *context, const struct store_sight *sight);
-    /* A birth is no longer here: evicted without a file, or deleted. */
+    /* A birth is no longer here, or no longer to be had: evicted without a file, or deleted (its
+     * last readers may still hold it). */
     void (*gone)(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
                  const struct birth *birth);
     /* A client deletes an id. local: NIGH_OK (what was here is deleted), NIGH_IN_USE (at its last
-     * release), NIGH_NOT_FOUND. True: store_erased follows; false: there is nobody to ask. */
+     * release), NIGH_NOT_FOUND. True: store_erased follows, once; false: there is nobody to ask.
+     * One of an id at a time: others wait for its end, and share the next. */
     bool (*erase)(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
                   nigh_status local);
 };
@@ -186,7 +188,7 @@ bool store_wants_turn(const struct store *store);
 void store_disk_done(struct store *store, const struct store_disk_job *job, nigh_status status,
                      uint32_t data_crc, uint64_t now_us);
 
-/* ---- the remote half: copies, loans (store_remote.c) ----------------------- */
+/* ---- the remote half: loans, copies (store_remote.c, store_pull.c, store_want.c) ------------ */
 
 /* There are other nodes. Once, before the first session; `remote` is copied. */
 void store_set_remote(struct store *store, const struct store_remote *remote);
@@ -212,8 +214,10 @@ void store_note_crc(struct store *store, uint32_t pool, uint32_t entry, uint32_t
 /*
  * Memory for a copy that is about to be pulled: in an entry that no client sees until
  * store_pull_seal. NIGH_OK: *entry, *offset (of bytes as index_object_bytes says). NIGH_EXISTS: an
- * object of this id is here by now. NIGH_PENDING: no memory now, room is being made, ask again;
- * NIGH_OUT_OF_MEMORY, NIGH_QUOTA, NIGH_LIMIT: as for a create.
+ * object of this id is here by now, or claimed: if the claim is given up and somebody still waits,
+ * store_remote.want says so anew. NIGH_PENDING: no memory now, ask again; NIGH_OUT_OF_MEMORY: there
+ * is not as much; NIGH_QUOTA, NIGH_LIMIT: as for a create; NIGH_INVALID: sizes that no object has;
+ * NIGH_NO_RESOURCES.
  */
 struct store_pull {
     uint32_t pool;
@@ -243,9 +247,9 @@ void store_fail_wanted(struct store *store, uint32_t pool, const uint8_t *id, ui
 nigh_status store_drop(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
                        const struct birth *birth, uint64_t now_us);
 
-/* The end of what shell.erase began: every delete of the id that waits for it ends, with
+/* The end of what store_remote.erase began: every delete of the id that waits for it ends, with
  * NIGH_IN_USE if either half says so, NIGH_OK if either half deleted something, else with `status`.
- */
+ * May call it again, for deletes of the id that came meanwhile. */
 void store_erased(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
                   nigh_status status, uint64_t now_us);
 

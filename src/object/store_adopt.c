@@ -443,7 +443,9 @@ static void finish_pool(struct store *store, struct store_pool *pool)
         } else if (state == INDEX_LEASE) {
             index_release(&pool->writer, e);
         } else if (state != INDEX_FREE && pool->records[e].serial == 0) {
-            assign(store, pool, e, mapped ? table_find_pointer(&map, number) : NULL);
+            bool owned = mapped && !store_has_flag(pool, e, INDEX_FLAG_COPY);
+
+            assign(store, pool, e, owned ? table_find_pointer(&map, number) : NULL);
         }
     }
     if (mapped) {

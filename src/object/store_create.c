@@ -351,9 +351,12 @@ discharge:
 void store_discard(struct store *store, struct store_pool *pool, uint32_t entry)
 {
     struct store_session *session = store_maker(store, &pool->records[entry]);
+    bool claimed = store_has_flag(pool, entry, INDEX_FLAG_CLAIMED);
     uint64_t hash = store_hash(pool, entry);
+    uint8_t id[LIMIT_ID_BYTES];
 
-    if (store_has_flag(pool, entry, INDEX_FLAG_CLAIMED)) {
+    memcpy(id, store_entry(pool, entry)->id, LIMIT_ID_BYTES);
+    if (claimed) {
         index_remove(&pool->writer, hash, entry);
     }
     store_no_longer_created(store, pool, entry, hash);
@@ -362,6 +365,9 @@ void store_discard(struct store *store, struct store_pool *pool, uint32_t entry)
     }
     store_memory_unbind(store, pool, entry);
     store_release(pool, entry);
+    if (claimed) {
+        store_want_id(store, pool, id, hash); /* a claim kept copies away */
+    }
 }
 
 nigh_status store_abort(struct store_call *call)

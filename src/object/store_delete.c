@@ -13,15 +13,15 @@ void store_deleting(struct store *store, struct store_pool *pool, uint32_t entry
     store->graves++;
 }
 
-/* Takes a sealed object from all who come now. */
-static void bury(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash)
+void store_bury(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash)
 {
-    struct store_session *session = store_maker(store, &pool->records[entry]);
+    struct store_list *list = store_list_of(store, pool, entry);
 
     store_say(store, pool, entry, NIGH_EVENT_DELETED);
+    store_tell_gone(store, pool, entry, hash);
     index_remove(&pool->writer, hash, entry);
     index_to_deleting(&pool->writer, entry);
-    store_list_remove(pool, session != NULL ? &session->made : NULL, entry);
+    store_list_remove(pool, list, entry);
     if (!store_has_flag(pool, entry, INDEX_FLAG_KEPT)) {
         evict_forget(&pool->evict, entry);
         store_object_obstacle(store, pool, entry, 1);
@@ -51,7 +51,28 @@ static void dig_up(struct store *store, struct store_pool *pool, uint32_t entry)
     store_release(pool, entry);
 }
 
+void store_end_spilled(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash)
+{
+    store_say(store, pool, entry, NIGH_EVENT_DELETED);
+    store_tell_gone(store, pool, entry, hash);
+    index_remove(&pool->writer, hash, entry);
+    pool->objects_spilled--;
+    store_spill_forget(store, pool, entry);
+    store_release(pool, entry);
+}
+
 /* ---- DELETE ---- */
+
+/* It is known what becomes of the object here: the other nodes are next, if there are any. */
+static nigh_status decided(struct store_call *call, nigh_status local)
+{
+    if (!store_erase(call->store, call->pool, call->sqe->id, call->hash, local, &call->behind)) {
+        return local;
+    }
+    call->wait = STORE_WAIT_ERASE;
+    call->local = local;
+    return NIGH_PENDING;
+}
 
 static nigh_status delete_spilled(struct store_call *call, uint32_t entry)
 {
@@ -63,13 +84,9 @@ static nigh_status delete_spilled(struct store_call *call, uint32_t entry)
         call->wait = STORE_WAIT_ID;
         return NIGH_PENDING;
     }
-    store_say(store, pool, entry, NIGH_EVENT_DELETED);
-    index_remove(&pool->writer, call->hash, entry);
-    pool->objects_spilled--;
+    store_end_spilled(store, pool, entry, call->hash);
     store->counts.deletes++;
-    store_spill_forget(store, pool, entry);
-    store_release(pool, entry);
-    return NIGH_OK;
+    return decided(call, NIGH_OK);
 }
 
 nigh_status store_delete(struct store_call *call)
@@ -77,17 +94,21 @@ nigh_status store_delete(struct store_call *call)
     struct store *store = call->store;
     uint32_t entry;
     nigh_status status = store_find_sealed(call, &entry);
+    bool full = call->waiter == NULL && !store_may_wait(store);
 
+    if (full && store->has_remote) {
+        return NIGH_LIMIT;
+    }
     if (status != NIGH_OK) {
-        return status;
+        return decided(call, status);
     }
     if (store_state(call->pool, entry) == INDEX_SPILLED) {
         return delete_spilled(call, entry);
     }
-    if (call->waiter == NULL && !store_may_wait(store)) {
+    if (full) {
         return NIGH_LIMIT;
     }
-    bury(store, call->pool, entry, call->hash);
+    store_bury(store, call->pool, entry, call->hash);
     store->counts.deletes++;
     call->pool->records[entry].flags |= RECORD_ASKED;
     call->wait = STORE_WAIT_PINS;
@@ -105,6 +126,29 @@ static bool end_unheld(struct store *store, struct store_pool *pool, uint32_t en
     }
     dig_up(store, pool, entry);
     return true;
+}
+
+nigh_status store_end_buried(struct store *store, struct store_pool *pool, uint32_t entry)
+{
+    pin_scan_begin(&store->scan, store->config.lane, 1);
+    pin_scan_add(&store->scan, entry);
+    pin_scan_run(&store->scan, pool->tables, pool->table_count);
+    return end_unheld(store, pool, entry) ? NIGH_OK : NIGH_IN_USE;
+}
+
+/* What came of a delete here; it ends, or goes on at other nodes. */
+static void answer_delete(struct store *store, struct store_pool *pool, struct store_waiter *waiter)
+{
+    nigh_status local;
+    bool behind;
+
+    pool->records[waiter->entry].flags &= (uint8_t)~RECORD_ASKED;
+    local = end_unheld(store, pool, waiter->entry) ? NIGH_OK : NIGH_IN_USE;
+    if (store_erase(store, pool, waiter->sqe.id, waiter->hash, local, &behind)) {
+        store_wait_erase(store, waiter, local, behind);
+    } else {
+        store_end_wait(store, waiter, local, NULL);
+    }
 }
 
 /* Answers the deletes of one pool: the first that waits, and its neighbours. */
@@ -125,12 +169,8 @@ static void answer_deletes(struct store *store, struct store_pool *pool)
     }
     pin_scan_run(&store->scan, pool->tables, pool->table_count);
     for (; asked > 0; asked--) {
-        struct store_waiter *waiter =
-            container_of(list_first(&store->deletes), struct store_waiter, place);
-
-        pool->records[waiter->entry].flags &= (uint8_t)~RECORD_ASKED;
-        store_end_wait(store, waiter,
-                       end_unheld(store, pool, waiter->entry) ? NIGH_OK : NIGH_IN_USE, NULL);
+        answer_delete(store, pool,
+                      container_of(list_first(&store->deletes), struct store_waiter, place));
     }
 }
 

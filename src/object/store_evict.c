@@ -20,6 +20,12 @@ static void keep_name(struct store *store, struct store_pool *pool, uint32_t ent
     }
 }
 
+/* A copy is somewhere else too, and never goes to disk. */
+static bool goes_to_disk(const struct store *store, const struct store_pool *pool, uint32_t entry)
+{
+    return store_spills(store) && !store_has_flag(pool, entry, INDEX_FLAG_COPY);
+}
+
 /* A MARKED entry that nobody pins: dropped, or spilled where the node spills. Returns its bytes. */
 static uint64_t let_go(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash)
 {
@@ -27,13 +33,13 @@ static uint64_t let_go(struct store *store, struct store_pool *pool, uint32_t en
     struct store_session *session = store_maker(store, record);
     uint64_t bytes = store_memory_bytes(store, pool, entry);
 
-    store_list_remove(pool, session != NULL ? &session->made : NULL, entry);
+    store_list_remove(pool, store_list_of(store, pool, entry), entry);
     if (session != NULL) {
         store_discharge(session, bytes);
     }
     evict_evicted(&pool->evict, entry);
     pool->objects--;
-    if (store_spills(store)) {
+    if (goes_to_disk(store, pool, entry)) {
         NIGH_ASSERT((record->flags & RECORD_ON_DISK) != 0);
         keep_name(store, pool, entry, hash);
         index_to_spilled(&pool->writer, entry);
@@ -43,6 +49,7 @@ static uint64_t let_go(struct store *store, struct store_pool *pool, uint32_t en
         store_evict_credit(store, pool, bytes);
     } else {
         store_say(store, pool, entry, NIGH_EVENT_EVICTED);
+        store_tell_gone(store, pool, entry, hash);
         index_remove(&pool->writer, hash, entry);
         store->counts.evictions++;
         store->counts.evicted_bytes += bytes;
@@ -125,7 +132,8 @@ static uint32_t select_ready(struct store *store, struct store_pool *pool, uint3
         struct store_record *record = &pool->records[entries[i]];
         bool stays = store_is_read(record);
 
-        if (!stays && store_spills(store) && (record->flags & RECORD_ON_DISK) == 0) {
+        if (!stays && goes_to_disk(store, pool, entries[i]) &&
+            (record->flags & RECORD_ON_DISK) == 0) {
             if (store_spill_start(store, pool, entries[i])) {
                 evicted->started++;
                 evicted->started_bytes += store_memory_bytes(store, pool, entries[i]);
@@ -194,7 +202,8 @@ void store_evict_round(struct store *store, struct store_pool *pool, uint64_t wa
             return;
         }
         wanted -= pool->writing_bytes;
-        if (!store_spill_may_start(store)) {
+        if (store_evict_copies(store, pool, wanted, owner, evicted) ||
+            !store_spill_may_start(store)) {
             return;
         }
     }
@@ -205,29 +214,50 @@ void store_evict_round(struct store *store, struct store_pool *pool, uint64_t wa
     store_evict_these(store, pool, store->victims, count, owner, evicted);
 }
 
-void store_evict_made(struct store *store, struct store_session *session, uint64_t wanted,
-                      struct store_evicted *evicted)
+/* One batch of what is in a list, in its order. */
+static void evict_list(struct store *store, struct store_pool *pool, struct store_list *list,
+                       uint64_t wanted, uint64_t owner, struct store_evicted *evicted)
 {
-    struct store_pool *pool = session->pool;
-    uint32_t looks = min_u32(session->made.count, LIMIT_EVICT_BATCH);
+    uint32_t looks = min_u32(list->count, LIMIT_EVICT_BATCH);
     uint64_t bytes = 0;
     uint32_t count = 0;
 
     /* What was looked at goes to the back, so that what is in use does not hide the rest. */
     for (uint32_t n = 0; n < looks && bytes < wanted; n++) {
-        uint32_t entry = session->made.first - 1;
+        uint32_t entry = list->first - 1;
 
         if (!store_has_flag(pool, entry, INDEX_FLAG_KEPT)) {
             bytes += store_memory_bytes(store, pool, entry);
             store->victims[count++] = entry;
         }
-        store_list_remove(pool, &session->made, entry);
-        store_list_push(pool, &session->made, entry);
+        store_list_remove(pool, list, entry);
+        store_list_push(pool, list, entry);
     }
     /* All of them kept: there may be others behind. */
-    evicted->pinned += count == 0 && looks < session->made.count;
+    evicted->pinned += count == 0 && looks < list->count;
     count = select_ready(store, pool, store->victims, count, evicted);
-    store_evict_these(store, pool, store->victims, count, EXTENT_NO_OWNER, evicted);
+    store_evict_these(store, pool, store->victims, count, owner, evicted);
+}
+
+void store_evict_made(struct store *store, struct store_session *session, uint64_t wanted,
+                      struct store_evicted *evicted)
+{
+    evict_list(store, session->pool, &session->made, wanted, EXTENT_NO_OWNER, evicted);
+}
+
+bool store_evict_copies(struct store *store, struct store_pool *pool, uint64_t wanted,
+                        uint64_t owner, struct store_evicted *evicted)
+{
+    uint64_t before = evicted->bytes;
+
+    if (pool->copies.count == 0 || store->now_us < pool->copies_shun_us) {
+        return false;
+    }
+    evict_list(store, pool, &pool->copies, wanted, owner, evicted);
+    if (evicted->bytes == before) {
+        pool->copies_shun_us = store->now_us + LIMIT_RETRY_US;
+    }
+    return evicted->bytes > before;
 }
 
 /* ---- extents ---- */

@@ -62,6 +62,7 @@ nigh_status store_get(struct store_call *call)
     }
     if (status != NIGH_OK) {
         call->wait = STORE_WAIT_ID;
+        call->wants = true;
         call->late = NIGH_TIMEOUT;
         return NIGH_PENDING;
     }

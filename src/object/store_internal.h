@@ -34,6 +34,7 @@
 #define RECORD_WRITTEN 8u  /* stands in store.written */
 #define RECORD_COPYING 32u /* CREATED, and being copied to be sealed */
 #define RECORD_ASKED   16u /* DELETING, and its DELETE waits for the answer */
+#define RECORD_DOOMED  64u /* SPILLED and being read: dropped as soon as that has ended */
 
 /* The lane's books of one entry. All zero: nothing is known, the entry is FREE. */
 struct store_record {
@@ -45,14 +46,14 @@ struct store_record {
     uint32_t near_prev;
     uint32_t serial; /* of the session that made it; 0: nobody */
     uint16_t maker;  /* its slot */
-    uint8_t readers; /* checksums under way */
+    uint8_t readers; /* checksums under way, and loans */
     uint8_t flags;   /* RECORD_* */
 };
 
 _Static_assert(sizeof(struct store_record) == 32, "docs/objects.md promises this");
 
 /*
- * A list through records: what a session has created, what it made that is in memory, the
+ * A list through records: what a session has created, what it made that is in memory, copies, the
  * graveyard, what was written. A record is in one at most. Ends hold entry and one.
  */
 struct store_list {
@@ -78,6 +79,9 @@ struct store_pool {
     struct pin_table *tables; /* LIMIT_SESSIONS; those of the sessions, without gaps */
     uint32_t table_count;
     struct store_list graveyard; /* DELETING, until nobody pins or reads it */
+    struct store_list copies;    /* sealed, in memory, oldest first */
+    uint64_t copies_shun_us;     /* none of them could be evicted: not before this */
+    struct birth *births;        /* of copies, an entry each; NULL: there was none yet */
     uint32_t node_heap;          /* STORE_NONE until first used */
     uint64_t bytes;              /* in objects in memory, created ones included */
     uint64_t writing_bytes;      /* of disk jobs under way */
@@ -130,6 +134,7 @@ enum store_wait {
     STORE_WAIT_MEMORY, /* for memory, an entry or quota */
     STORE_WAIT_PINS,   /* a delete, for the next look at the pins */
     STORE_WAIT_WORK,   /* a long operation that goes on a piece a turn */
+    STORE_WAIT_ERASE,  /* a delete, for the other nodes */
 };
 
 struct store_waiter {
@@ -147,9 +152,12 @@ struct store_waiter {
     uint32_t entry; /* PINS, and a checksum: of which */
     uint32_t block; /* WORK, a copy: where to */
     uint32_t crc;
-    uint32_t barren;  /* WORK: turns without success */
-    nigh_status late; /* what it is told at its deadline */
+    uint32_t barren;   /* WORK: turns without success */
+    nigh_status late;  /* what it is told at its deadline */
+    nigh_status local; /* ERASE: what came of it here */
     enum store_wait wait;
+    bool wants;  /* ID: there is no sealed object here, so other nodes are asked */
+    bool behind; /* ERASE: it came while another of the id was under way, and is yet to begin */
 };
 
 #define STORE_WAIT_BUCKETS 16384u
@@ -185,6 +193,27 @@ struct store_waiter {
 /* How long a reading of the wall clock serves. */
 #define STORE_WALL_US 1000000u
 
+/* ---- other nodes ---- */
+
+/* Failures of reads that a holder remembers until it is asked for the object again. */
+#define STORE_LOST_READS 16u
+
+struct store_lost_read {
+    uint64_t generation; /* 0: none */
+    uint32_t pool;
+    nigh_status status;
+};
+
+/* Pulls that did not fit yet, of which it is known what was evicted for them in vain. */
+#define STORE_SPENT_PULLS 8u
+#define STORE_SPENT_US    1000000u /* and that is forgotten when nobody asks for so long */
+
+struct store_spent {
+    uint64_t hash;
+    uint64_t bytes;
+    uint64_t asked_us;
+};
+
 /* ---- extents ---- */
 
 /* What lies in an extent, as far as emptying it goes. */
@@ -210,6 +239,11 @@ struct store {
     uint32_t session_count;
     uint32_t next_serial;
     bool adopting; /* pools were adopted, and sessions may still be announced */
+    bool has_remote;
+    struct store_remote remote;
+    struct store_lost_read lost[STORE_LOST_READS];
+    uint32_t lost_next;
+    struct store_spent spent[STORE_SPENT_PULLS]; /* by the hash of the id */
 
     struct store_waiter *waiters;
     struct list *buckets;
@@ -288,6 +322,9 @@ struct store_call {
     uint32_t entry;
     uint32_t block; /* of a copy under way */
     nigh_status late;
+    nigh_status local; /* with STORE_WAIT_ERASE */
+    bool wants;
+    bool behind;
 };
 
 /* NIGH_PENDING: it waits as the call says; anything else is its end. */
@@ -377,6 +414,8 @@ struct store_session *store_maker(const struct store *store, const struct store_
 void store_shadow_add(struct store_pool *pool, uint64_t hash, uint32_t entry);
 void store_shadow_remove(struct store_pool *pool, uint64_t hash, uint32_t entry);
 bool store_shadow_find(struct store_pool *pool, const uint8_t *id, uint64_t hash, uint32_t *entry);
+/* The first of a hash's bucket, and one; the rest by their chain. Others' may be among them. */
+uint32_t store_shadow_first(const struct store_pool *pool, uint64_t hash);
 
 /* Counts bytes of the arena as live, or no more. */
 void store_live(struct store *store, uint64_t offset, uint64_t bytes, bool live);
@@ -396,7 +435,10 @@ uint64_t store_memory_unbind(struct store *store, struct store_pool *pool, uint3
 uint64_t store_memory_bytes(const struct store *store, const struct store_pool *pool,
                             uint32_t entry);
 
-/* Checksums, which need an entry's memory to stay where it is. False: too many. */
+/* The list of what is sealed and in memory that an entry is in; NULL: of none with ends. */
+struct store_list *store_list_of(struct store *store, struct store_pool *pool, uint32_t entry);
+
+/* Checksums and loans, which need an entry's memory to stay where it is. False: too many. */
 bool store_reader_enter(struct store *store, struct store_pool *pool, uint32_t entry);
 void store_reader_leave(struct store *store, struct store_pool *pool, uint32_t entry);
 
@@ -432,6 +474,14 @@ void store_end_wait(struct store *store, struct store_waiter *waiter, nigh_statu
 void store_wake_id(struct store *store, struct store_pool *pool, const uint8_t *id, uint64_t hash);
 void store_fail_id(struct store *store, struct store_pool *pool, const uint8_t *id, uint64_t hash,
                    nigh_status status);
+
+/* The bucket of those who wait for an id (ID, ERASE), and of others; whether one does. */
+struct list *store_bucket_of(struct store *store, uint64_t hash);
+bool store_waits_for(const struct store *store, const struct store_waiter *waiter,
+                     const struct store_pool *pool, const uint8_t *id, uint64_t hash);
+/* A delete that is decided here waits for the other nodes from now on. */
+void store_wait_erase(struct store *store, struct store_waiter *waiter, nigh_status local,
+                      bool behind);
 
 nigh_status store_cancel(struct store_call *call);
 void store_forget_waits(struct store *store, struct store_session *session);
@@ -470,6 +520,17 @@ nigh_status store_obtain(struct store_call *call, uint64_t owner, uint64_t bytes
 nigh_status store_obtain_now(struct store *store, struct store_pool *pool, uint64_t owner,
                              uint32_t heap, uint64_t bytes, bool evict, uint64_t *spent,
                              uint32_t *block);
+
+/*
+ * A block of the node's heap of the pool for what no session asks for: NIGH_PENDING when there is
+ * none yet (to be asked again, with the same *spent), NIGH_OUT_OF_MEMORY when it can never be.
+ */
+nigh_status store_obtain_unasked(struct store *store, struct store_pool *pool, uint64_t bytes,
+                                 uint64_t *spent, uint32_t *block);
+/* Makes room in the pool's quota for bytes that no session pays for: NIGH_PENDING, NIGH_QUOTA. */
+nigh_status store_fit_pool(struct store *store, struct store_pool *pool, uint64_t bytes);
+/* A block that was not needed after all: no reason for others to try again at once. */
+void store_block_return(struct store *store, uint32_t block);
 
 /* Where memory is in pieces: empties the next extent, one batch a turn, before it is needed. */
 void store_gather(struct store *store);
@@ -513,6 +574,9 @@ uint64_t store_reserve_bytes(const struct store *store, const struct store_pool 
 /* Evicts these SEALED entries, none of them kept or read, all different; at most a batch. */
 void store_evict_these(struct store *store, struct store_pool *pool, uint32_t *entries,
                        uint32_t count, uint64_t owner, struct store_evicted *evicted);
+/* One batch of copies, oldest first: false when none could go. */
+bool store_evict_copies(struct store *store, struct store_pool *pool, uint64_t wanted,
+                        uint64_t owner, struct store_evicted *evicted);
 /* One batch of what a session made, oldest first. */
 void store_evict_made(struct store *store, struct store_session *session, uint64_t wanted,
                       struct store_evicted *evicted);
@@ -536,6 +600,9 @@ bool store_spill_start(struct store *store, struct store_pool *pool, uint32_t en
 /* Starts to read a spilled one back, if nobody did: NIGH_PENDING with the call set to wait, or why
  * not. */
 nigh_status store_unspill_start(struct store_call *call, uint32_t entry);
+/* Reads a spilled one, which nobody does yet, into a block; false: not now. */
+bool store_unspill_into(struct store *store, struct store_pool *pool, uint32_t entry,
+                        uint32_t block);
 /* Takes what is written out of memory. */
 void store_spill_settle(struct store *store);
 /* The file of an entry is not needed any more. */
@@ -592,8 +659,45 @@ void store_copy_stop(struct store *store, struct store_waiter *waiter);
 
 /* The books of a deleting object. */
 void store_deleting(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash);
+/* Takes a sealed object in memory from all who come now. */
+void store_bury(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash);
+/* What becomes of it at once: NIGH_OK (gone), NIGH_IN_USE (at its last release). */
+nigh_status store_end_buried(struct store *store, struct store_pool *pool, uint32_t entry);
+/* The end of a spilled object that is not in memory. */
+void store_end_spilled(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash);
 /* Looks at the pins of the graveyards, ends the deletes that wait for that. */
 void store_visit_graves(struct store *store);
+
+/* ---- store_remote.c ---- */
+
+/* What a call of the other nodes that may free something begins with. */
+void store_begin(struct store *store, uint64_t now_us);
+/* What the other nodes hear of an object: that it was born; that it is no longer here (said while
+ * it still is). */
+void store_tell_sealed(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash);
+void store_tell_gone(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash);
+/* A spilled object could not be read back: its next borrower is told. */
+void store_note_lost(struct store *store, const struct store_pool *pool, uint32_t entry,
+                     nigh_status status);
+
+/* ---- store_want.c ---- */
+
+/* Asks other nodes for what somebody waits for; for what those wait for who wait for an id. */
+void store_want(struct store *store, const struct store_waiter *waiter);
+void store_want_id(struct store *store, struct store_pool *pool, const uint8_t *id, uint64_t hash);
+/* Whether somebody waits for an id to come from other nodes. */
+bool store_is_wanted(struct store *store, const struct store_pool *pool, const uint8_t *id,
+                     uint64_t hash);
+/* Nobody does any more; the same if `waiter`, which is about to leave, is the last. */
+void store_unwant_id(struct store *store, const struct store_pool *pool, const uint8_t *id,
+                     uint64_t hash);
+void store_unwant(struct store *store, const struct store_waiter *waiter);
+/* Begins a delete at other nodes, or lets it stand behind one of the same id. False: there is
+ * nobody to ask, and what came of it here is its end. */
+bool store_erase(struct store *store, const struct store_pool *pool, const uint8_t *id,
+                 uint64_t hash, nigh_status local, bool *behind);
+/* A delete is forgotten before the other nodes were asked: they are, for nobody. */
+void store_unerase(struct store *store, const struct store_waiter *waiter);
 
 /* ---- store_session.c ---- */
 

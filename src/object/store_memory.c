@@ -366,6 +366,34 @@ nigh_status store_obtain(struct store_call *call, uint64_t owner, uint64_t bytes
     return NIGH_PENDING;
 }
 
+nigh_status store_obtain_unasked(struct store *store, struct store_pool *pool, uint64_t bytes,
+                                 uint64_t *spent, uint32_t *block)
+{
+    uint32_t heap;
+    nigh_status status = store_node_heap(store, pool, &heap);
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (bytes > store->memory_bytes) {
+        return NIGH_OUT_OF_MEMORY;
+    }
+    if (store_must_queue(store, heap, bytes) ||
+        store_obtain_now(store, pool, store_node_owner(pool), heap, bytes, true, spent, block) !=
+            NIGH_OK) {
+        return NIGH_PENDING;
+    }
+    return NIGH_OK;
+}
+
+void store_block_return(struct store *store, uint32_t block)
+{
+    bool freed = store->memory_freed;
+
+    store_block_give(store, block);
+    store->memory_freed = freed;
+}
+
 /* ---- entries ---- */
 
 nigh_status store_obtain_entry(struct store *store, struct store_pool *pool, bool evict,
@@ -376,11 +404,14 @@ nigh_status store_obtain_entry(struct store *store, struct store_pool *pool, boo
     while (index_take(&pool->writer, entry) != NIGH_OK) {
         struct store_evicted evicted = {0};
 
-        /* Spilled objects keep their entries: spilling frees none. */
-        if (!evict || store_spills(store) || store->rounds == 0 || barren == LIMIT_BARREN_ROUNDS) {
+        if (!evict || store->rounds == 0 || barren == LIMIT_BARREN_ROUNDS) {
             return NIGH_LIMIT;
         }
-        store_evict_round(store, pool, UINT64_MAX, EXTENT_NO_OWNER, &evicted);
+        if (!store_spills(store)) {
+            store_evict_round(store, pool, UINT64_MAX, EXTENT_NO_OWNER, &evicted);
+        } else if (!store_evict_copies(store, pool, UINT64_MAX, EXTENT_NO_OWNER, &evicted)) {
+            return NIGH_LIMIT; /* spilled objects keep their entries: spilling frees none */
+        }
         if (evicted.bytes == 0 && evicted.pinned == 0) {
             return NIGH_LIMIT;
         }
@@ -435,6 +466,29 @@ static nigh_status fit_quotas(struct store_call *call, uint64_t bytes, bool evic
         barren = evicted.bytes == 0 ? barren + 1 : 0;
         if (barren == LIMIT_BARREN_ROUNDS || (barren > 0 && evicted.pinned == 0)) {
             return writing || call->waiter != NULL ? NIGH_PENDING : NIGH_QUOTA;
+        }
+    }
+    return NIGH_OK;
+}
+
+nigh_status store_fit_pool(struct store *store, struct store_pool *pool, uint64_t bytes)
+{
+    uint32_t barren = 0;
+
+    if (pool->config.quota_bytes != 0 && bytes > pool->config.quota_bytes) {
+        return NIGH_QUOTA;
+    }
+    while (pool_over(pool, bytes)) {
+        struct store_evicted evicted = {0};
+
+        if (store->rounds == 0) {
+            return NIGH_PENDING;
+        }
+        store_evict_round(store, pool, quota_batch(bytes, pool->config.quota_bytes),
+                          EXTENT_NO_OWNER, &evicted);
+        barren = evicted.bytes == 0 ? barren + 1 : 0;
+        if (barren == LIMIT_BARREN_ROUNDS || (barren > 0 && evicted.pinned == 0)) {
+            return pool->writing_bytes > 0 ? NIGH_PENDING : NIGH_QUOTA;
         }
     }
     return NIGH_OK;

@@ -56,6 +56,17 @@ struct store_session *store_maker(const struct store *store, const struct store_
     return session != NULL && session->serial == record->serial ? session : NULL;
 }
 
+struct store_list *store_list_of(struct store *store, struct store_pool *pool, uint32_t entry)
+{
+    struct store_session *session;
+
+    if (store_has_flag(pool, entry, INDEX_FLAG_COPY)) {
+        return &pool->copies;
+    }
+    session = store_maker(store, &pool->records[entry]);
+    return session != NULL ? &session->made : NULL;
+}
+
 /* ---- shadows ---- */
 
 static uint32_t *shadow_bucket(struct store_pool *pool, uint64_t hash)
@@ -82,6 +93,11 @@ void store_shadow_remove(struct store_pool *pool, uint64_t hash, uint32_t entry)
     }
     *link = pool->records[entry].chain;
     pool->records[entry].chain = 0;
+}
+
+uint32_t store_shadow_first(const struct store_pool *pool, uint64_t hash)
+{
+    return pool->shadows[(hash >> 16) % STORE_SHADOW_BUCKETS];
 }
 
 bool store_shadow_find(struct store_pool *pool, const uint8_t *id, uint64_t hash, uint32_t *entry)

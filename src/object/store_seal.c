@@ -7,16 +7,26 @@
 
 void store_now_sealed(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash)
 {
+    bool born = !store_has_flag(pool, entry, INDEX_FLAG_COPY);
+
     evict_admit(&pool->evict, entry, store_memory_bytes(store, pool, entry), hash);
     pool->objects++;
-    store->counts.seals++;
+    store->counts.seals += born;
     store_say(store, pool, entry, NIGH_EVENT_SEALED);
+    if (born) {
+        store_tell_sealed(store, pool, entry, hash);
+    }
     /* The id is copied: whoever wakes may make room, and the entry may go. */
     if (store->waiting_for_id > 0) {
         uint8_t id[LIMIT_ID_BYTES];
+        bool wanted;
 
         memcpy(id, store_entry(pool, entry)->id, LIMIT_ID_BYTES);
+        wanted = born && store_is_wanted(store, pool, id, hash);
         store_wake_id(store, pool, id, hash);
+        if (wanted) {
+            store_unwant_id(store, pool, id, hash);
+        }
     }
 }
 

@@ -141,8 +141,8 @@ void store_spill_settle(struct store *store)
             if (may_leave(pool, entry)) {
                 store->victims[count++] = entry;
             } else if (evict_where(&pool->evict, entry) == EVICT_OFFERED &&
-                       !store_is_read(&pool->records[entry])) {
-                evict_kept(&pool->evict, entry);
+                       (pool->records[entry].flags & RECORD_WRITING) == 0) {
+                evict_kept(&pool->evict, entry); /* read meanwhile; or another, not yet offered */
             }
         }
         store_evict_these(store, pool, store->victims, count, EXTENT_NO_OWNER, &evicted);
@@ -155,10 +155,7 @@ void store_spill_settle(struct store *store)
 /* The disk's queue is full: the memory goes back, the call waits for a turn. */
 static nigh_status wait_for_disk(struct store_call *call, uint32_t block)
 {
-    bool freed = call->store->memory_freed;
-
-    store_block_give(call->store, block);
-    call->store->memory_freed = freed; /* no reason to try again at once */
+    store_block_return(call->store, block);
     call->wait = STORE_WAIT_MEMORY;
     call->heap = STORE_NONE;
     call->bytes = 0;
@@ -166,12 +163,25 @@ static nigh_status wait_for_disk(struct store_call *call, uint32_t block)
     return NIGH_PENDING;
 }
 
+bool store_unspill_into(struct store *store, struct store_pool *pool, uint32_t entry,
+                        uint32_t block)
+{
+    struct store_disk_job job = job_of(pool, entry, false);
+
+    job.offset = heap_block_offset(store->heaps, block);
+    if (!store->config.shell.disk(store->config.shell.context, &job)) {
+        return false;
+    }
+    pool->records[entry].flags |= RECORD_READING;
+    store_memory_bind(store, pool, entry, block);
+    store_object_obstacle(store, pool, entry, 1);
+    return true;
+}
+
 nigh_status store_unspill_start(struct store_call *call, uint32_t entry)
 {
     struct store *store = call->store;
     struct store_pool *pool = call->pool;
-    struct store_record *record = &pool->records[entry];
-    struct store_disk_job job = job_of(pool, entry, false);
     uint32_t block;
     nigh_status status;
 
@@ -180,19 +190,15 @@ nigh_status store_unspill_start(struct store_call *call, uint32_t entry)
     }
     call->deadline_us =
         max_u64(call->deadline_us, clock_deadline_us(store->now_us, LIMIT_UNSPILL_US));
-    if ((record->flags & RECORD_READING) == 0) {
+    if ((pool->records[entry].flags & RECORD_READING) == 0) {
         status = store_obtain(call, store_node_owner(pool), store_object_bytes(pool, entry), true,
                               &block);
         if (status != NIGH_OK) {
             return status;
         }
-        job.offset = heap_block_offset(store->heaps, block);
-        if (!store->config.shell.disk(store->config.shell.context, &job)) {
+        if (!store_unspill_into(store, pool, entry, block)) {
             return wait_for_disk(call, block);
         }
-        record->flags |= RECORD_READING;
-        store_memory_bind(store, pool, entry, block);
-        store_object_obstacle(store, pool, entry, 1);
     }
     call->wait = STORE_WAIT_ID;
     call->heap = STORE_NONE;
@@ -240,13 +246,17 @@ static void read_done(struct store *store, struct store_pool *pool, uint32_t ent
         shared_load_relaxed(&store_entry(pool, entry)->data_crc) != crc) {
         status = NIGH_CORRUPT; /* a file that is whole, but of other bytes */
     }
-    if (status == NIGH_OK) {
+    if ((pool->records[entry].flags & RECORD_DOOMED) != 0) {
+        store_memory_unbind(store, pool, entry);
+        store_end_spilled(store, pool, entry, hash);
+    } else if (status == NIGH_OK) {
         came_back(store, pool, entry, crc);
     } else {
         store->counts.spill_failures++;
         LOG_WARN("a spilled object could not be read back", "pool=%u status=%s", pool->config.pool,
                  nigh_status_name(status));
         store_memory_unbind(store, pool, entry);
+        store_note_lost(store, pool, entry, status);
         store_fail_id(store, pool, id, hash, status);
     }
     store_wake_id(store, pool, id, hash);

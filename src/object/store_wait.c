@@ -64,7 +64,7 @@ static void waiter_give(struct store *store, struct store_waiter *waiter)
     store->waiting--;
 }
 
-static struct list *bucket_of(struct store *store, uint64_t hash)
+struct list *store_bucket_of(struct store *store, uint64_t hash)
 {
     return &store->buckets[(hash >> 20) % STORE_WAIT_BUCKETS];
 }
@@ -102,8 +102,11 @@ static void wait_begin(struct store *store, struct store_waiter *waiter)
 {
     switch (waiter->wait) {
     case STORE_WAIT_ID:
-        list_push_back(bucket_of(store, waiter->hash), &waiter->place);
+        list_push_back(store_bucket_of(store, waiter->hash), &waiter->place);
         store->waiting_for_id++;
+        break;
+    case STORE_WAIT_ERASE:
+        list_push_back(store_bucket_of(store, waiter->hash), &waiter->place);
         break;
     case STORE_WAIT_MEMORY:
         list_push_back(&store->memory_queue, &waiter->place);
@@ -143,6 +146,8 @@ static void waiter_set(struct store_waiter *waiter, const struct store_call *cal
     waiter->entry = call->entry;
     waiter->block = call->block;
     waiter->late = call->late;
+    waiter->local = call->local;
+    waiter->behind = call->behind;
 }
 
 nigh_status store_park(struct store_call *call)
@@ -169,8 +174,10 @@ nigh_status store_park(struct store_call *call)
     waiter->crc = 0;
     waiter->barren = 0;
     waiter->spent = call->spent;
+    waiter->wants = call->wants;
     list_push_back(&call->session->waiters, &waiter->session_place);
     wait_begin(store, waiter);
+    store_want(store, waiter);
     if (waiter->deadline_us != UINT64_MAX &&
         (waiter->wait == STORE_WAIT_ID || waiter->wait == STORE_WAIT_MEMORY)) {
         nigh_status status = timers_add(&store->timers, &waiter->timer, waiter->deadline_us);
@@ -224,12 +231,24 @@ void store_try_again(struct store *store, struct store_waiter *waiter)
     }
     waiter->late = call.late;
     waiter->spent = call.spent;
+    waiter->wants = call.wants;
+    store_want(store, waiter);
+}
+
+void store_wait_erase(struct store *store, struct store_waiter *waiter, nigh_status local,
+                      bool behind)
+{
+    wait_leave(store, waiter);
+    waiter->wait = STORE_WAIT_ERASE;
+    waiter->local = local;
+    waiter->behind = behind;
+    wait_begin(store, waiter);
 }
 
 /* ---- by id ---- */
 
-static bool waits_for(const struct store *store, const struct store_waiter *waiter,
-                      const struct store_pool *pool, const uint8_t *id, uint64_t hash)
+bool store_waits_for(const struct store *store, const struct store_waiter *waiter,
+                     const struct store_pool *pool, const uint8_t *id, uint64_t hash)
 {
     return waiter->hash == hash && store->sessions[waiter->session]->pool == pool &&
            memcmp(waiter->sqe.id, id, LIMIT_ID_BYTES) == 0;
@@ -240,11 +259,11 @@ void store_wake_id(struct store *store, struct store_pool *pool, const uint8_t *
     if (store->waiting_for_id == 0) {
         return;
     }
-    LIST_FOREACH_SAFE(node, bucket_of(store, hash))
+    LIST_FOREACH_SAFE(node, store_bucket_of(store, hash))
     {
         struct store_waiter *waiter = container_of(node, struct store_waiter, place);
 
-        if (waits_for(store, waiter, pool, id, hash)) {
+        if (waiter->wait == STORE_WAIT_ID && store_waits_for(store, waiter, pool, id, hash)) {
             store_try_again(store, waiter);
         }
     }
@@ -253,11 +272,11 @@ void store_wake_id(struct store *store, struct store_pool *pool, const uint8_t *
 void store_fail_id(struct store *store, struct store_pool *pool, const uint8_t *id, uint64_t hash,
                    nigh_status status)
 {
-    LIST_FOREACH_SAFE(node, bucket_of(store, hash))
+    LIST_FOREACH_SAFE(node, store_bucket_of(store, hash))
     {
         struct store_waiter *waiter = container_of(node, struct store_waiter, place);
 
-        if (waiter->sqe.op == SESSION_OP_GET && waits_for(store, waiter, pool, id, hash)) {
+        if (waiter->sqe.op == SESSION_OP_GET && store_waits_for(store, waiter, pool, id, hash)) {
             store_end_wait(store, waiter, status, NULL);
         }
     }
@@ -278,6 +297,8 @@ static void release_work(struct store *store, struct store_waiter *waiter)
     } else if (waiter->wait == STORE_WAIT_PINS) {
         pool->records[waiter->entry].flags &= (uint8_t)~RECORD_ASKED;
     }
+    store_unerase(store, waiter);
+    store_unwant(store, waiter);
 }
 
 nigh_status store_cancel(struct store_call *call)
@@ -288,7 +309,7 @@ nigh_status store_cancel(struct store_call *call)
 
         /* A delete has happened already; only its answer is under way. */
         if (waiter->sqe.cookie == (uint32_t)call->sqe->argument &&
-            waiter->wait != STORE_WAIT_PINS) {
+            waiter->wait != STORE_WAIT_PINS && waiter->wait != STORE_WAIT_ERASE) {
             release_work(call->store, waiter);
             store_end_wait(call->store, waiter, NIGH_CANCELED, NULL);
             return NIGH_OK;
@@ -323,6 +344,7 @@ void store_expire_waits(struct store *store)
         if (waiter->late == NIGH_OUT_OF_MEMORY) {
             store_judge(store, store->sessions[waiter->session]->pool);
         }
+        store_unwant(store, waiter);
         store_end_wait(store, waiter, waiter->late, NULL);
     }
 }
