@@ -155,11 +155,12 @@ static void put_hello(struct auth *auth)
     put(auth, &hello, sizeof(hello));
 }
 
-static void put_challenge(struct auth *auth)
+/* `version`: the highest that both speak. */
+static void put_challenge(struct auth *auth, uint16_t version)
 {
     struct challenge challenge = {
         .head = head_of(KIND_CHALLENGE, sizeof(challenge)),
-        .version = AUTH_VERSION_MAX,
+        .version = version,
         .rank = auth->self.rank,
         .incarnation = auth->self.incarnation,
         .epoch = auth->self.epoch,
@@ -197,13 +198,22 @@ static void put_offer(struct auth *auth)
     put(auth, proof, sizeof(proof));
 }
 
-/* ---- refusing ------------------------------------------------------------- */
+/* ---- ends ----------------------------------------------------------------- */
+
+/* The cluster's key is needed no more. */
+static void wipe(struct auth *auth)
+{
+    sodium_memzero(auth->key, sizeof(auth->key));
+    sodium_memzero(auth->transcript, sizeof(auth->transcript));
+}
 
 static void end_refused(struct auth *auth, nigh_status status, const char *why)
 {
     auth->state = AUTH_REFUSED;
     auth->status = status;
     snprintf(auth->why, sizeof(auth->why), "%s", why);
+    wipe(auth);
+    sodium_memzero(auth->session, sizeof(auth->session));
 }
 
 /* Says so to the peer, too, where it may not know yet. */
@@ -252,6 +262,10 @@ static bool check_identity(struct auth *auth)
         refuse(auth, NIGH_INVALID, "the other node has a rank that is not its own");
         return false;
     }
+    if (auth->peer.incarnation == 0) {
+        refuse(auth, NIGH_INVALID, "the other node has no incarnation");
+        return false;
+    }
     return true;
 }
 
@@ -270,7 +284,8 @@ static void take_hello(struct auth *auth, const uint8_t *bytes)
         return;
     }
     remember(auth, &hello, sizeof(hello));
-    put_challenge(auth);
+    put_challenge(auth, hello.version_max < AUTH_VERSION_MAX ? hello.version_max
+                                                             : (uint16_t)AUTH_VERSION_MAX);
     auth->step = STEP_PROOF;
 }
 
@@ -352,23 +367,27 @@ static void take_offer(struct auth *auth, const uint8_t *bytes, uint32_t count)
     }
     auth->step = STEP_END;
     auth->state = AUTH_DONE;
+    wipe(auth);
 }
 
-/* What a message of this kind must be long; 0: it may not come now. */
+#define NOT_NOW UINT32_MAX /* no head says so: its length has 16 bits */
+
+/* What a message of this kind must be long: never less than a head; NOT_NOW: it may not come now.
+ */
 static uint32_t expected_bytes(const struct auth *auth, const struct head *head)
 {
     switch ((enum auth_kind)head->kind) {
-    case KIND_HELLO: return auth->step == STEP_HELLO ? sizeof(struct hello) : 0;
-    case KIND_CHALLENGE: return auth->step == STEP_CHALLENGE ? sizeof(struct challenge) : 0;
-    case KIND_PROOF: return auth->step == STEP_PROOF ? sizeof(struct proof) : 0;
+    case KIND_HELLO: return auth->step == STEP_HELLO ? sizeof(struct hello) : NOT_NOW;
+    case KIND_CHALLENGE: return auth->step == STEP_CHALLENGE ? sizeof(struct challenge) : NOT_NOW;
+    case KIND_PROOF: return auth->step == STEP_PROOF ? sizeof(struct proof) : NOT_NOW;
     case KIND_OFFER:
         return auth->step == STEP_OFFER && head->bytes >= sizeof(struct offer) + AUTH_PROOF_BYTES &&
                        head->bytes <= AUTH_MESSAGE_BYTES
                    ? head->bytes
-                   : 0;
-    case KIND_REFUSE: return auth->step != STEP_HELLO ? sizeof(struct refuse) : 0;
+                   : NOT_NOW;
+    case KIND_REFUSE: return auth->step != STEP_HELLO ? sizeof(struct refuse) : NOT_NOW;
     }
-    return 0;
+    return NOT_NOW;
 }
 
 static void take(struct auth *auth, const struct head *head)

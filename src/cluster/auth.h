@@ -11,7 +11,8 @@
  *
  * What is refused, each with a status and a sentence: another magic or version, another list of
  * members, a rank that is not one or our own, a wrong key (a proof that does not fit), a replayed
- * handshake (nonces are fresh on both sides), an incarnation lower than one seen before.
+ * handshake (nonces are fresh on both sides), no incarnation. An incarnation lower than one seen
+ * before is refused by who keeps the peers (peer.h).
  */
 #ifndef CLUSTER_AUTH_H
 #define CLUSTER_AUTH_H
@@ -48,8 +49,10 @@ struct auth_offer {
 
 enum auth_state {
     AUTH_WAITS = 0, /* for bytes */
-    AUTH_DONE,      /* the peer is believed; peer, offer and key are set */
-    AUTH_REFUSED    /* status and why are set; what is to be sent still is (a refusal) */
+    AUTH_DONE,      /* the peer is believed; peer, offer and session are set, what is to be sent
+                       still is (the acceptor's offer) */
+    AUTH_REFUSED    /* status and why are set, nothing else is to be believed; what is to be sent
+                       still is (a refusal) */
 };
 
 /*
@@ -59,7 +62,7 @@ enum auth_state {
 struct auth {
     enum auth_state state;
     nigh_status status; /* REFUSED: NIGH_DENIED (key, replay), NIGH_VERSION, NIGH_INVALID (members,
-                           rank), NIGH_PROTOCOL */
+                           rank, incarnation), NIGH_PROTOCOL */
     char why[AUTH_WHY_BYTES];
     struct auth_identity peer;
     struct auth_offer offer;         /* the peer's */

@@ -25,6 +25,18 @@ static nigh_status fail(char *why, size_t why_bytes, const char *format, ...)
     return NIGH_INVALID;
 }
 
+/* Whether these bytes may stand in a name or an IPv4 address (or, in brackets, an IPv6 address with
+ * its scope). What one dials is one node: no wildcard. */
+static bool is_host(const char *from, const char *to, bool bracketed)
+{
+    for (const char *at = from; at < to; at++) {
+        if (!isalnum((unsigned char)*at) && strchr(bracketed ? ":.%-_" : ".-_", *at) == NULL) {
+            return false;
+        }
+    }
+    return to > from;
+}
+
 /* "host:port" or "[ipv6]:port", the port a number from 1 to 65535. */
 static bool is_address(const char *text)
 {
@@ -41,10 +53,10 @@ static bool is_address(const char *text)
         return false;
     }
     if (text[0] == '[') {
-        return colon[-1] == ']' && colon - text > 3;
+        return colon[-1] == ']' && colon - text > 3 && is_host(text + 1, colon - 1, true);
     }
-    /* An IPv6 address without brackets leaves open what is the port. */
-    return memchr(text, ':', (size_t)(colon - text)) == NULL;
+    /* No colon: an IPv6 address without brackets leaves open what is the port. */
+    return is_host(text, colon, false);
 }
 
 static nigh_status add_address(struct members *members, const char *from, size_t length, char *why,

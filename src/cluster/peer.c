@@ -39,10 +39,13 @@ nigh_status peer_connected(struct peer *peer, uint32_t incarnation, uint64_t now
     bool new_life = incarnation != peer->incarnation;
 
     memset(actions, 0, sizeof(*actions));
-    peer->dialling = false;
     if (incarnation < peer->incarnation) {
+        if (peer->dialling) {
+            peer_dial_failed(peer, 0, now_us);
+        }
         return NIGH_DENIED;
     }
+    peer->dialling = false;
     actions->lost = peer->connected && !new_life;
     actions->dead = new_life && (peer->state == PEER_UP || peer->state == PEER_LOST);
     actions->up = true;
@@ -103,6 +106,7 @@ uint64_t peer_tick(struct peer *peer, uint64_t now_us, struct peer_actions *acti
         if (now_us >= peer->dead_us) {
             peer->state = PEER_DEAD;
             actions->dead = true;
+            actions->lost = false; /* dead says it, too */
         } else {
             due_us = peer->dead_us;
         }

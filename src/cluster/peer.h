@@ -28,8 +28,8 @@ enum peer_state {
 
 /* What the caller must do, in this order. */
 struct peer_actions {
-    bool dead; /* the incarnation known so far is over: tell the lanes */
-    bool lost; /* the connection is over, the incarnation may not be: tell the lanes */
+    bool dead; /* the incarnation known so far is over, and its connection: tell the lanes */
+    bool lost; /* the connection is over, the incarnation may not be: tell the lanes. Not both */
     bool up;   /* tell the lanes */
     bool dial; /* begin a connection */
 };
@@ -52,8 +52,9 @@ void peer_init(struct peer *peer, bool dials, uint64_t dead_after_us, uint64_t s
                uint64_t now_us);
 
 /* A handshake succeeded. NIGH_DENIED: its incarnation is lower than one that was up (a ghost): the
- * caller closes the connection. A connection that takes the place of a live one of the same
- * incarnation loses the old one first. */
+ * caller closes the connection; a dialler waits its back-off, peer_dial_failed need not be called.
+ * A connection that takes the place of a live one of the same incarnation loses the old one first;
+ * of the old one's end the caller says nothing any more. */
 nigh_status peer_connected(struct peer *peer, uint32_t incarnation, uint64_t now_us,
                            struct peer_actions *actions);
 
@@ -67,7 +68,8 @@ void peer_disconnected(struct peer *peer, bool goodbye, uint32_t jitter, uint64_
 /* Something authentic was heard. */
 void peer_heard(struct peer *peer, uint64_t now_us);
 
-/* Time passes. Returns when it must be called next. */
+/* Time passes. Returns when it must be called next. `lost` (or `dead`) of a peer that was
+ * connected: it was silent for too long, and the caller closes the connection. */
 uint64_t peer_tick(struct peer *peer, uint64_t now_us, struct peer_actions *actions);
 
 bool peer_is_valid(const struct peer *peer);
