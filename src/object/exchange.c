@@ -187,6 +187,9 @@ static void set_defaults(struct exchange_config *config)
     if (config->bulk_bytes == 0) {
         config->bulk_bytes = EXCHANGE_BULK_BYTES;
     }
+    if (config->chunk_bytes == 0) {
+        config->chunk_bytes = EXCHANGE_CHUNK;
+    }
     if (config->pull_bytes == 0) {
         config->pull_bytes = config->extents->memory_bytes / config->lanes / 4;
     }

@@ -45,6 +45,7 @@ struct exchange_config {
     uint32_t max_keys;                              /* of the directory */
     uint32_t requests, calls, queue, payload_bytes; /* of a channel; 0: defaults */
     uint32_t bulk_receives, bulk_bytes;             /* 0: defaults */
+    uint64_t chunk_bytes;                           /* of one READ, a power of two; 0: 1 MiB */
     uint64_t pull_bytes; /* of pulls under way at once; 0: a quarter of the lane's memory */
     enum exchange_path path;
     uint64_t loan_us; /* a loan older than this is overdue: its link is broken; 0: 10 s */
@@ -78,6 +79,7 @@ struct exchange_stats {
     uint64_t pulled_bytes_two_sided, pulled_bytes_one_sided;
     uint64_t loans_now, loans_ever, loans_overdue;
     uint64_t served_bytes;
+    uint64_t served_inline, served_streams, served_loans; /* by way; ever */
     uint64_t crc_failures;
     uint64_t conflicts; /* births that were not admitted */
     struct directory_stats directory;

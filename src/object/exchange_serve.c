@@ -162,6 +162,7 @@ static void reply_inline(struct exchange_link *link, uint32_t call, struct wire_
 
     pulled->way = WIRE_INLINE;
     rpc_reply(link_rpc(link->link), call, NIGH_OK, pieces, 2);
+    exchange->counts.served_inline++;
     exchange->counts.served_bytes += pulled->bytes;
     exchange->counts.loans_ever++;
     store_lend_end(exchange->config.store, sight->pool, sight->entry);
@@ -192,6 +193,8 @@ static void begin_serve(struct exchange_link *link, struct serve *serve,
     };
     list_push_back(&link->serves, &serve->place);
     exchange->counts.loans_now++;
+    exchange->counts.served_streams += serve->way == WIRE_STREAM ? 1 : 0;
+    exchange->counts.served_loans += serve->way == WIRE_LOAN ? 1 : 0;
     exchange->counts.loans_ever++;
     exchange->counts.served_bytes += pulled->bytes;
     if (serve->way == WIRE_STREAM || serve->sums.known == 0) {

@@ -160,10 +160,10 @@ static void drained(struct exchange *exchange, struct pull *pull, uint64_t now_u
 /* The n-th chunk behind what is there has come: what is contiguous by now is summed. */
 static void advance(struct exchange *exchange, struct pull *pull, uint64_t offset)
 {
-    pull->window |= 1u << ((offset - pull->received) / EXCHANGE_CHUNK);
+    pull->window |= 1u << ((offset - pull->received) / exchange->config.chunk_bytes);
     while ((pull->window & 1) != 0) {
         uint64_t left = pull->content - pull->received;
-        uint64_t bytes = left < EXCHANGE_CHUNK ? left : EXCHANGE_CHUNK;
+        uint64_t bytes = left < exchange->config.chunk_bytes ? left : exchange->config.chunk_bytes;
 
         sum(exchange, pull, pull->received, bytes);
         pull->received += bytes;
@@ -219,7 +219,7 @@ static bool read_chunk(struct exchange *exchange, struct pull *pull)
     uint64_t left = pull->content - pull->posted;
     struct fabric_slice slice = {
         .address = place_of(exchange, pull, pull->posted),
-        .bytes = left < EXCHANGE_CHUNK ? left : EXCHANGE_CHUNK,
+        .bytes = left < exchange->config.chunk_bytes ? left : exchange->config.chunk_bytes,
         .memory = exchange->memory,
     };
     struct fabric_remote remote = {.address = pull->remote.address + pull->posted,
@@ -243,7 +243,7 @@ void transfer_go_on(struct exchange *exchange, struct pull *pull, uint64_t now_u
 {
     (void)now_us;
     while (pull->posted < pull->content &&
-           pull->posted - pull->received < EXCHANGE_WINDOW * EXCHANGE_CHUNK) {
+           pull->posted - pull->received < EXCHANGE_WINDOW * exchange->config.chunk_bytes) {
         if (!read_chunk(exchange, pull)) {
             break;
         }
@@ -260,7 +260,7 @@ static void begin_reading(struct exchange *exchange, struct pull *pull, struct e
     pull->serve = pulled->serve;
     pull->sums = pulled->sums;
     pull->remote = (struct fabric_remote){.address = pulled->address, .key = pulled->key};
-    pull->received -= pull->received % EXCHANGE_CHUNK;
+    pull->received -= pull->received % exchange->config.chunk_bytes;
     if (pull->received == 0) {
         pull->crc = 0;
     }

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A whole run: the load under faults, then everything healed, then what must hold
+ * (docs/simulation.md names each promise).
+ */
+#include "world.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "fabric/sim/sim_internal.h"
+
+#define ACTIVE_US UINT64_C(20000000) /* the load ends by itself long before */
+#define SETTLE_US UINT64_C(60000000)
+#define ASK_US    UINT64_C(10000000)
+#define POISON    0xa5
+
+/* ---- letting time pass ---------------------------------------------------- */
+
+static bool all_links_up(struct world *world)
+{
+    for (uint32_t a = 0; a < world->node_count; a++) {
+        for (uint32_t n = 0; n < world->nodes[a].lanes; n++) {
+            uint32_t lanes = world->nodes[a].lanes, wanted = 0;
+            struct exchange_stats stats;
+
+            for (uint32_t b = 0; b < world->node_count; b++) {
+                uint32_t there = world->nodes[b].lanes;
+
+                wanted += a == b ? 0 : (there > lanes ? there / lanes : 1);
+            }
+            if (!world->nodes[a].alive) {
+                return false;
+            }
+            exchange_stats(world->nodes[a].lane[n].exchange, &stats);
+            if (stats.links_up != wanted) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool all_told(struct world *world)
+{
+    for (uint32_t a = 0; a < world->node_count; a++) {
+        for (uint32_t n = 0; n < world->nodes[a].lanes; n++) {
+            struct exchange *exchange = world->nodes[a].lane[n].exchange;
+            uint64_t shards = 0;
+
+            for (uint32_t s = n; s < LIMIT_SHARDS; s += world->nodes[a].lanes) {
+                shards |= UINT64_C(1) << s;
+            }
+            if (!directory_is_complete(exchange->directory, shards)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void why_not_idle(struct world *world)
+{
+    for (uint32_t n = 0; n < WORLD_OPS; n++) {
+        const struct world_op *op = &world->ops[n];
+
+        if (op->kind != 0) {
+            world_fail(world, "node %u: an operation (%d) of key %u never ends", op->node,
+                       (int)op->kind, op->key);
+        }
+    }
+    for (uint32_t a = 0; a < world->node_count; a++) {
+        for (uint32_t n = 0; n < world->nodes[a].lanes; n++) {
+            struct exchange_stats stats;
+            nigh_node_stats store = {0};
+
+            exchange_stats(world->nodes[a].lane[n].exchange, &stats);
+            store_stats(world->nodes[a].lane[n].store, &store);
+            if (!exchange_is_idle(world->nodes[a].lane[n].exchange) || store.waiting > 0 ||
+                store.objects_deleting > 0) {
+                world_fail(
+                    world,
+                    "node %u is never idle: %llu pulls, %llu loans, %llu bytes of pulls, "
+                    "%llu waiting, %llu deleting",
+                    a, (unsigned long long)stats.pulls_now, (unsigned long long)stats.loans_now,
+                    (unsigned long long)stats.pull_bytes_now, (unsigned long long)store.waiting,
+                    (unsigned long long)store.objects_deleting);
+            }
+        }
+    }
+    world_fail(world, "the links do not all come up, or not all was announced");
+}
+
+/* Until everything is over, everybody is connected, and everything was announced. */
+static void settle(struct world *world)
+{
+    uint64_t end_us = world->now_us + SETTLE_US;
+
+    while (!(client_pending(world) == 0 && world_is_idle(world) && all_links_up(world) &&
+             all_told(world))) {
+        if (world->now_us >= end_us) {
+            why_not_idle(world);
+        }
+        world_step(world, end_us);
+    }
+}
+
+static nigh_status wait_for(struct world *world, const nigh_status *result)
+{
+    uint64_t end_us = world->now_us + SETTLE_US;
+
+    while (*result == NIGH_PENDING) {
+        WORLD_CHECK(world, world->now_us < end_us, "a question of the judge is never answered");
+        world_step(world, end_us);
+    }
+    return *result;
+}
+
+static nigh_status get(struct world *world, uint32_t node, uint32_t key, uint64_t timeout_us,
+                       uint32_t *serial)
+{
+    nigh_status result = NIGH_PENDING;
+    uint32_t found = 0;
+    struct world_op *op = client_get(world, node, 0, key, timeout_us);
+
+    NIGH_ASSERT(op != NULL);
+    op->result = &result;
+    op->found = &found;
+    wait_for(world, &result);
+    client_release_all(world);
+    *serial = found;
+    return result;
+}
+
+static nigh_status delete (struct world *world, uint32_t node, uint32_t key)
+{
+    nigh_status result = NIGH_PENDING;
+    struct world_op *op = client_delete(world, node, 0, key);
+
+    NIGH_ASSERT(op != NULL);
+    op->result = &result;
+    return wait_for(world, &result);
+}
+
+/* ---- what is there -------------------------------------------------------- */
+
+/* Goes over all sealed objects of a lane; each is whole. Returns their bytes. */
+static uint64_t read_lane(struct world *world, struct world_lane *lane, uint32_t *serials,
+                          uint32_t *objects)
+{
+    struct store_sight sight;
+    uint32_t cursor = 0;
+    uint64_t bytes = 0;
+
+    while (store_next(lane->store, WORLD_POOL, &cursor, &sight)) {
+        uint32_t key, serial;
+
+        if (sight.entry == UINT32_MAX) {
+            continue;
+        }
+        memcpy(&key, sight.id + 8, sizeof(key));
+        serial = client_serial_at(world, lane->node, key, sight.offset, sight.data_size,
+                                  sight.meta_size);
+        WORLD_CHECK(world, serials[key] == 0 || serials[key] == serial,
+                    "key %u: put %u and put %u are both there, though all was announced", key,
+                    serials[key], serial);
+        serials[key] = serial;
+        bytes += sight.bytes;
+        ++*objects;
+    }
+    return bytes;
+}
+
+/* Which put each key has, over the whole cluster; and every lane's books fit what it holds. */
+static void read_all(struct world *world, uint32_t *serials)
+{
+    memset(serials, 0, WORLD_KEYS * sizeof(*serials));
+    for (uint32_t n = 0; n < world->node_count; n++) {
+        for (uint32_t i = 0; i < world->nodes[n].lanes; i++) {
+            struct world_lane *lane = &world->nodes[n].lane[i];
+            nigh_node_stats stats = {0};
+            uint32_t objects = 0;
+            uint64_t bytes = read_lane(world, lane, serials, &objects);
+
+            store_stats(lane->store, &stats);
+            WORLD_CHECK(world, stats.used_bytes == bytes && stats.objects == objects,
+                        "node %u: %llu bytes used, but its %u objects have %llu", n,
+                        (unsigned long long)stats.used_bytes, objects, (unsigned long long)bytes);
+        }
+    }
+}
+
+/* ---- promises ------------------------------------------------------------- */
+
+static void everybody_gets_what_is_there(struct world *world, const uint32_t *serials)
+{
+    for (uint32_t key = 0; key < world->keys; key++) {
+        for (uint32_t n = 0; serials[key] != 0 && n < world->node_count; n++) {
+            uint32_t serial;
+            nigh_status status = get(world, n, key, ASK_US, &serial);
+
+            WORLD_CHECK(world, status == NIGH_OK,
+                        "node %u cannot get key %u, which is there (put %u): %d", n, key,
+                        serials[key], (int)status);
+            WORLD_CHECK(world, serial == serials[key],
+                        "node %u gets put %u of key %u, and not put %u", n, serial, key,
+                        serials[key]);
+        }
+    }
+}
+
+/* What a delete that returned OK took, is gone; unless soft state was lost on the way. */
+static void deleted_is_gone(struct world *world, const uint32_t *serials)
+{
+    for (uint32_t key = 0; key < world->keys; key++) {
+        if (serials[key] == 0 || !world->puts[serials[key]].doomed) {
+            continue;
+        }
+        WORLD_CHECK(world, world->was_forgetful, "key %u: put %u was deleted, and is there", key,
+                    serials[key]);
+        world->totals->resurrected++;
+    }
+}
+
+static void nobody_gets_what_is_deleted(struct world *world, const uint32_t *serials)
+{
+    for (uint32_t key = 0; key < world->keys; key++) {
+        nigh_status status = delete (world, (uint32_t)world_below(world, world->node_count), key);
+
+        WORLD_CHECK(world, status == NIGH_OK || (serials[key] == 0 && status == NIGH_NOT_FOUND),
+                    "in calm, a delete of key %u (put %u) ends with %d", key, serials[key],
+                    (int)status);
+        for (uint32_t n = 0; n < world->node_count; n++) {
+            uint32_t serial;
+
+            status = get(world, n, key, 0, &serial);
+            WORLD_CHECK(world, status == NIGH_TIMEOUT,
+                        "node %u still gets put %u of key %u, which is deleted: %d", n, serial, key,
+                        (int)status);
+        }
+    }
+}
+
+/* All is deleted: nothing is used, and nothing late lands in free memory. */
+static void nothing_lands_late(struct world *world)
+{
+    uint64_t end_us = world->now_us + 500000;
+
+    for (uint32_t n = 0; n < world->node_count; n++) {
+        const struct extent_set *set = world->nodes[n].set;
+
+        for (uint32_t i = 0; i < LIMIT_EXTENTS; i++) {
+            if (set->extents[i].present) {
+                memset(set->arena + i * set->extent_bytes, POISON, set->extent_bytes);
+            }
+        }
+    }
+    while (world->now_us < end_us) {
+        world_step(world, end_us);
+    }
+    for (uint32_t n = 0; n < world->node_count; n++) {
+        const struct extent_set *set = world->nodes[n].set;
+
+        for (uint32_t i = 0; i < LIMIT_EXTENTS; i++) {
+            const uint8_t *bytes = set->arena + i * set->extent_bytes;
+
+            WORLD_CHECK(
+                world,
+                !set->extents[i].present ||
+                    (bytes[0] == POISON && memcmp(bytes, bytes + 1, set->extent_bytes - 1) == 0),
+                "node %u: something landed in free memory", n);
+        }
+    }
+}
+
+/* ---- a seed --------------------------------------------------------------- */
+
+static bool is_active(const struct world *world)
+{
+    for (uint32_t n = 0; n < world->node_count; n++) {
+        for (uint32_t s = 0; s < WORLD_SESSIONS; s++) {
+            if (world->nodes[n].alive && world->nodes[n].sessions[s].next_us != WORLD_NEVER) {
+                return true;
+            }
+        }
+    }
+    return world->faults_left > 0;
+}
+
+static void heal(struct world *world)
+{
+    struct sim_options *options = &world->sim->options;
+
+    world_say(world, "everything heals");
+    world->calm = true;
+    fault_heal_all(world);
+    /* The network is as it should be from now on. */
+    options->break_ppm = 0;
+    options->refuse_ppm = 0;
+    options->stall_ppm = 0;
+}
+
+uint64_t judge_seed(const struct world_options *options, struct world_totals *totals)
+{
+    struct world *world = world_create(options, totals);
+    uint32_t serials[WORLD_KEYS];
+    uint64_t end_us = world->now_us + ACTIVE_US, digest;
+
+    while (is_active(world) && world->now_us < end_us) {
+        world_step(world, end_us);
+    }
+    heal(world);
+    world_run(world, 10);
+    client_release_all(world);
+    settle(world);
+    world_say(world, "all is quiet");
+    world_check_all(world);
+    read_all(world, serials);
+    deleted_is_gone(world, serials);
+    everybody_gets_what_is_there(world, serials);
+    settle(world);
+    read_all(world, serials);
+    nobody_gets_what_is_deleted(world, serials);
+    settle(world);
+    read_all(world, serials);
+    if (options->seed % 8 == 0) {
+        nothing_lands_late(world);
+    }
+    world_check_all(world);
+    world_fold(world, sim_digest(world->sim));
+    digest = world->digest;
+    totals->seeds++;
+    world_destroy(world);
+    return digest;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Many seeds of the simulated cluster. NIGH_SIM_SEEDS: how many; NIGH_BUDGET_SECONDS: for how long,
+ * as an alternative; NIGH_SEED: this one alone, with a trace; NIGH_SIM_JOBS: processes.
+ */
+#include "support/support.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "world.h"
+
+#define FIXED_SEEDS 150u /* of a build without a budget */
+#define JOBS        16u
+#define FLOOR_PAIRS 40u /* state and moment pairs that so many seeds must have seen */
+
+static uint64_t seed_now;
+
+static void on_assertion(const char *file, int line, const char *expression)
+{
+    fflush(stdout);
+    printf("# seed %llu: %s:%d: %s\n# make sim SEED=%llu\n", (unsigned long long)seed_now, file,
+           line, expression, (unsigned long long)seed_now);
+    fflush(stdout);
+}
+
+static uint64_t run_seed(uint64_t seed, bool trace, struct world_totals *totals)
+{
+    struct world_options options = {.seed = seed, .trace = trace};
+
+    seed_now = seed;
+    return judge_seed(&options, totals);
+}
+
+/* ---- what was done -------------------------------------------------------- */
+
+static void add_totals(struct world_totals *sum, const struct world_totals *more)
+{
+    uint64_t *to = (uint64_t *)(void *)sum;
+    const uint64_t *from = (const uint64_t *)(const void *)more;
+
+    for (size_t n = 0; n < sizeof(*sum) / sizeof(uint64_t); n++) {
+        to[n] += from[n];
+    }
+}
+
+static uint32_t pairs_seen(const struct world_totals *totals)
+{
+    uint32_t pairs = 0;
+
+    for (uint32_t state = 1; state < PULL_STATES; state++) {
+        for (uint32_t moment = 0; moment < MOMENTS; moment++) {
+            pairs += totals->seen[state][moment] > 0;
+        }
+    }
+    return pairs;
+}
+
+#define U(value) ((unsigned long long)(value))
+
+static void print_coverage(const struct world_totals *totals)
+{
+    static const char *const states[PULL_STATES] = {"free",    "ready",   "paused",  "locating",
+                                                    "waiting", "memory",  "asking",  "streaming",
+                                                    "reading", "summing", "draining"};
+    static const char *const moments[MOMENTS] = {"want",  "cancel", "delete", "client",
+                                                 "evict", "lost",   "dead",   "up",
+                                                 "crash", "pause",  "peer"};
+
+    printf("# pulls in each state when something happened to their node:\n# %-10s", "");
+    for (uint32_t moment = 0; moment < MOMENTS; moment++) {
+        printf("%9s", moments[moment]);
+    }
+    printf("\n");
+    for (uint32_t state = 1; state < PULL_STATES; state++) {
+        printf("# %-10s", states[state]);
+        for (uint32_t moment = 0; moment < MOMENTS; moment++) {
+            printf("%9llu", U(totals->seen[state][moment]));
+        }
+        printf("\n");
+    }
+    printf("# pairs: %u of %u\n", pairs_seen(totals), (PULL_STATES - 1) * MOMENTS);
+}
+
+static void print_totals(const struct world_totals *t, uint64_t us)
+{
+    printf("# %llu seeds, %llu events, %llu steps in %.1f s\n", U(t->seeds), U(t->events),
+           U(t->steps), (double)us / 1e6);
+    printf("# %llu puts, %llu gets (%llu well, %llu late, %llu otherwise; %llu of many ids), %llu "
+           "cancels\n",
+           U(t->puts), U(t->gets), U(t->gets_ok), U(t->gets_timeout), U(t->gets_other),
+           U(t->gets_many), U(t->cancels));
+    printf("# %llu deletes (%llu well, %llu in use, %llu late, %llu otherwise), %llu came back "
+           "where state was lost\n",
+           U(t->deletes), U(t->deletes_ok), U(t->deletes_in_use), U(t->deletes_late),
+           U(t->deletes_other), U(t->resurrected));
+    printf("# %llu pulls done, %llu retries: %llu inline, %llu streams, %llu loans (%llu "
+           "overdue), %llu evictions, %llu conflicts, %llu MiB checked\n",
+           U(t->pulls_done), U(t->pulls_retried), U(t->inlines), U(t->streams), U(t->loans),
+           U(t->overdue), U(t->evictions), U(t->conflicts), U(t->checked_bytes >> 20));
+    printf("# faults: %llu crashes, %llu pauses, %llu cuts, %llu slow links, %llu resets, %llu "
+           "clients, %llu evictions; %llu times dead but alive\n",
+           U(t->faults[FAULT_CRASH]), U(t->faults[FAULT_PAUSE]), U(t->faults[FAULT_CUT]),
+           U(t->faults[FAULT_SLOW]), U(t->faults[FAULT_RESET]), U(t->faults[FAULT_CLIENT]),
+           U(t->faults[FAULT_EVICT]), U(t->dead_alive));
+    print_coverage(t);
+}
+
+/* ---- many seeds ----------------------------------------------------------- */
+
+struct plan {
+    uint64_t first, count; /* count 0: until the end */
+    uint64_t end_us;
+};
+
+/* Every job takes each jobs-th seed, in a process of its own; what it did lies in shared memory. */
+static void run_job(const struct plan *plan, uint32_t job, uint32_t jobs,
+                    struct world_totals *totals)
+{
+    for (uint64_t n = job; plan->count == 0 || n < plan->count; n += jobs) {
+        if (plan->count == 0 && support_now_us() >= plan->end_us) {
+            break;
+        }
+        run_seed(plan->first + n, false, totals);
+    }
+    world_forget_memory();
+}
+
+static bool run_jobs(const struct plan *plan, uint32_t jobs, struct world_totals *sum)
+{
+    struct world_totals *totals = mmap(NULL, JOBS * sizeof(*totals), PROT_READ | PROT_WRITE,
+                                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t children[JOBS];
+    bool well = true;
+
+    assert_true(totals != MAP_FAILED);
+    fflush(stdout);
+    for (uint32_t job = 0; job < jobs; job++) {
+        children[job] = fork();
+        assert_true(children[job] >= 0);
+        if (children[job] == 0) {
+            check_set_hook(on_assertion);
+            run_job(plan, job, jobs, &totals[job]);
+            fflush(stdout);
+            _exit(0);
+        }
+    }
+    for (uint32_t job = 0; job < jobs; job++) {
+        int status;
+
+        assert_int_equal(waitpid(children[job], &status, 0), children[job]);
+        well = well && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        add_totals(sum, &totals[job]);
+    }
+    munmap(totals, JOBS * sizeof(*totals));
+    return well;
+}
+
+static uint64_t number_of(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+
+    return text != NULL && *text != '\0' ? strtoull(text, NULL, 0) : otherwise;
+}
+
+static void clusters_keep_their_promises(void **state)
+{
+    uint64_t begin_us = support_now_us(), budget_ms = support_budget_ms(0);
+    uint32_t jobs = (uint32_t)number_of("NIGH_SIM_JOBS", (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
+    struct plan plan = {.first = 1, .count = number_of("NIGH_SIM_SEEDS", 0)};
+    struct world_totals totals = {0};
+    bool well;
+
+    (void)state;
+    if (getenv("NIGH_SEED") != NULL) {
+        run_seed(number_of("NIGH_SEED", 1), true, &totals);
+        print_totals(&totals, support_now_us() - begin_us);
+        return;
+    }
+    if (plan.count == 0 && budget_ms > 0) {
+        plan.first = support_seed() & 0xffffffff;
+        plan.end_us = begin_us + budget_ms * 1000;
+    } else if (plan.count == 0) {
+        plan.count = FIXED_SEEDS;
+    }
+    jobs = min_u32(max_u32(jobs, 1), JOBS);
+    well = run_jobs(&plan, jobs, &totals);
+    print_totals(&totals, support_now_us() - begin_us);
+    assert_true(well);
+    if (totals.seeds >= FIXED_SEEDS) {
+        /* Less would be another world than the one that was meant. */
+        assert_true(totals.gets_ok > 2 * totals.seeds && totals.pulls_done > totals.seeds);
+        assert_true(totals.inlines > 0 && totals.streams > 0 && totals.loans > 0);
+        for (uint32_t fault = 0; fault < FAULTS; fault++) {
+            assert_true(totals.faults[fault] > 0);
+        }
+        assert_true(pairs_seen(&totals) >= FLOOR_PAIRS);
+    }
+}
+
+static void equal_seeds_give_equal_runs(void **state)
+{
+    struct world_totals totals = {0};
+    uint64_t first[12];
+
+    (void)state;
+    if (getenv("NIGH_SEED") != NULL) {
+        return;
+    }
+    for (uint32_t n = 0; n < ARRAY_LENGTH(first); n++) {
+        first[n] = run_seed(1000 + n, false, &totals);
+    }
+    for (uint32_t n = ARRAY_LENGTH(first); n > 0; n--) {
+        assert_true(run_seed(1000 + n - 1, false, &totals) == first[n - 1]);
+    }
+    assert_true(first[0] != first[1]);
+    world_forget_memory();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(clusters_keep_their_promises),
+        cmocka_unit_test(equal_seeds_give_equal_runs),
+    };
+
+    /* Large tables are touched only as far as they are used: they must come from the kernel. */
+    mallopt(M_MMAP_THRESHOLD, 65536);
+    mallopt(M_TRIM_THRESHOLD, 64 << 20);
+    check_set_hook(on_assertion);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,707 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See world.h. Making a world, its nodes' lives, and how time passes. */
+#include "world.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "fabric/sim/sim_internal.h"
+#include "memory/extent_internal.h"
+#include "memory/memfd.h"
+
+#define PAGE         4096u
+#define TURNS        400u /* of a node in one step: more is a loop */
+#define CHECK_EVERY  61u  /* steps between looks at every invariant */
+#define START_US     1000000u
+#define SPARE_SETS   16u
+#define EXTENT_BYTES LIMIT_EXTENT_BYTES_MIN
+
+/* ---- saying --------------------------------------------------------------- */
+
+void world_say(struct world *world, const char *format, ...)
+{
+    va_list args;
+
+    if (!world->options.trace) {
+        return;
+    }
+    printf("# %12.3f ms  ", (double)(world->now_us - world->begin_us) / 1000);
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    printf("\n");
+}
+
+void world_fail(struct world *world, const char *format, ...)
+{
+    va_list args;
+
+    fflush(stdout);
+    printf("# seed %llu, %.3f ms: ", (unsigned long long)world->options.seed,
+           (double)(world->now_us - world->begin_us) / 1000);
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    printf("\n# make sim SEED=%llu\n", (unsigned long long)world->options.seed);
+    fflush(stdout);
+    exit(1);
+}
+
+uint64_t world_below(struct world *world, uint64_t bound)
+{
+    return random_below(&world->random, bound);
+}
+
+bool world_dice(struct world *world, uint32_t percent)
+{
+    return random_below(&world->random, 100) < percent;
+}
+
+void world_fold(struct world *world, uint64_t value)
+{
+    world->digest = hash_u64(world->digest + HASH_K0) ^ hash_u64(value + HASH_K1);
+}
+
+/* ---- memory, kept between worlds ------------------------------------------ */
+
+/* Making memory takes longer than most runs. A set that lost an extent is not used again, so that
+ * a run does not depend on those before. */
+struct spare_set {
+    struct extent_set *set;
+    uint32_t lanes, extents;
+};
+
+static struct spare_set spare_sets[SPARE_SETS];
+
+static struct extent_set *make_set(uint32_t lanes, uint32_t extents)
+{
+    struct extent_set *set = aligned_alloc(_Alignof(struct extent_set), sizeof(*set));
+    void *arena;
+
+    NIGH_ASSERT(set != NULL);
+    NIGH_ASSERT(memfd_reserve(LIMIT_EXTENTS * EXTENT_BYTES, &arena) == NIGH_OK);
+    memset(set, 0, sizeof(*set));
+    set->arena = arena;
+    set->extent_bytes = EXTENT_BYTES;
+    set->extent_shift = (uint32_t)__builtin_ctzll(EXTENT_BYTES);
+    set->lanes = lanes;
+    set->count = LIMIT_EXTENTS;
+    for (uint32_t n = 0; n < LIMIT_EXTENTS; n++) {
+        set->extents[n].fd = -1;
+        set->extents[n].read_fd = -1;
+    }
+    for (uint32_t n = 0; n < lanes * extents; n++) {
+        uint32_t lane = n % lanes, number = extent_lane_first(set, lane) + n / lanes;
+
+        set->extents[number].lane = lane;
+        NIGH_ASSERT(extent_make(set, number, false) == NIGH_OK);
+        set->memory_bytes += EXTENT_BYTES;
+    }
+    for (uint32_t lane = 0; lane < lanes; lane++) {
+        set->lane[lane].used = extents;
+        extent_recount(set, lane);
+    }
+    return set;
+}
+
+static struct extent_set *take_set(uint32_t lanes, uint32_t extents)
+{
+    for (uint32_t n = 0; n < SPARE_SETS; n++) {
+        struct spare_set *spare = &spare_sets[n];
+        struct extent_set *set = spare->set;
+
+        if (set != NULL && spare->lanes == lanes && spare->extents == extents) {
+            spare->set = NULL;
+            return set;
+        }
+    }
+    return make_set(lanes, extents);
+}
+
+static void give_set(struct extent_set *set, uint32_t extents)
+{
+    bool whole = true;
+
+    for (uint32_t lane = 0; lane < set->lanes; lane++) {
+        whole = whole && set->lane[lane].used == extents;
+    }
+    for (uint32_t n = 0; whole && n < set->lanes * extents; n++) {
+        uint32_t number = extent_lane_first(set, n % set->lanes) + n / set->lanes;
+
+        atomic_store(&set->extents[number].owner, EXTENT_NO_OWNER);
+    }
+    for (uint32_t lane = 0; whole && lane < set->lanes; lane++) {
+        extent_recount(set, lane);
+    }
+    for (uint32_t n = 0; whole && n < SPARE_SETS; n++) {
+        if (spare_sets[n].set == NULL) {
+            spare_sets[n] = (struct spare_set){set, set->lanes, extents};
+            return;
+        }
+    }
+    extent_set_destroy(set);
+}
+
+void world_forget_memory(void)
+{
+    for (uint32_t n = 0; n < SPARE_SETS; n++) {
+        extent_set_destroy(spare_sets[n].set);
+        spare_sets[n].set = NULL;
+    }
+}
+
+/* ---- lanes ---------------------------------------------------------------- */
+
+static void on_complete(void *context, uint32_t session, const struct session_cqe *cqe)
+{
+    struct world_lane *lane = context;
+    struct world *world = lane->world;
+    struct world_op *op = &world->ops[cqe->cookie % WORLD_OPS];
+
+    WORLD_CHECK(world,
+                cqe->cookie < WORLD_OPS && op->kind != 0 && op->node == lane->node &&
+                    op->session == session && op->lane == lane->number && !op->ended,
+                "node %u completed something that is not under way, or twice", lane->node);
+    NIGH_ASSERT(world->ended_count < ARRAY_LENGTH(world->ended));
+    op->ended = true;
+    op->cqe = *cqe;
+    world->ended[world->ended_count++] = cqe->cookie;
+}
+
+static void on_event(void *context, uint32_t session, const struct session_event *event)
+{
+    (void)context;
+    (void)session;
+    (void)event;
+}
+
+static void on_expel(void *context, uint32_t session, const char *why)
+{
+    struct world_lane *lane = context;
+
+    world_fail(lane->world, "node %u expelled session %u: %s", lane->node, session, why);
+}
+
+static uint64_t on_wall(void *context)
+{
+    struct world_lane *lane = context;
+
+    return lane->world->now_us * 1000;
+}
+
+static void start_store(struct world *world, struct world_node *node, struct world_lane *lane)
+{
+    uint64_t bytes = index_size_bytes(world->entries);
+    struct store_config config = {
+        .extents = node->set,
+        .lane = lane->number,
+        .lanes = node->lanes,
+        .rank = lane->node,
+        .incarnation = node->incarnation,
+        .max_blocks = 8 * world->entries + 1024,
+        .spill_bytes = UINT64_MAX,
+        .max_lane_pins = LIMIT_LANE_PINS,
+        .wall_ns = on_wall,
+        .shell = {.context = lane, .complete = on_complete, .event = on_event, .expel = on_expel},
+    };
+    struct store_pool_config pool = {.pool = WORLD_POOL, .owner_uid = WORLD_UID};
+
+    NIGH_ASSERT(store_create(&config, &lane->store) == NIGH_OK);
+    lane->index_memory = aligned_alloc(PAGE, bytes);
+    NIGH_ASSERT(lane->index_memory != NULL);
+    memset(lane->index_memory, 0, bytes);
+    index_format(lane->index_memory, WORLD_POOL, lane->number, node->lanes, world->entries,
+                 &pool.index);
+    lane->index = pool.index;
+    NIGH_ASSERT(store_pool_add(lane->store, &pool) == NIGH_OK);
+}
+
+static void start_lane(struct world *world, struct world_node *node, struct world_lane *lane)
+{
+    char address[FABRIC_ADDRESS_BYTES];
+    struct exchange_config config = world->exchange;
+
+    start_store(world, node, lane);
+    NIGH_ASSERT(sim_fabric(world->sim, lane->node, lane->number, &lane->fabric) == NIGH_OK);
+    snprintf(address, sizeof(address), "%u:%u", lane->node, lane->number);
+    NIGH_ASSERT(fabric_listen(lane->fabric, address) == NIGH_OK);
+    config.members = &node->members;
+    config.fabric = lane->fabric;
+    config.store = lane->store;
+    config.extents = node->set;
+    config.lane = lane->number;
+    config.lanes = node->lanes;
+    config.incarnation = node->incarnation;
+    config.seed = world->options.seed ^ ((uint64_t)lane->node << 32 | lane->number);
+    NIGH_ASSERT(exchange_create(&config, &lane->exchange) == NIGH_OK);
+    NIGH_ASSERT(exchange_pool_add(lane->exchange, WORLD_POOL, WORLD_CLUSTER_POOL) == NIGH_OK);
+}
+
+static void count_lane(struct world *world, struct world_node *node, struct world_lane *lane)
+{
+    struct world_totals *totals = world->totals;
+    struct exchange_stats stats;
+    nigh_node_stats store = {0};
+
+    exchange_stats(lane->exchange, &stats);
+    store_stats(lane->store, &store);
+    totals->pulls_done += stats.pulls_done;
+    totals->pulls_retried += stats.pulls_retried;
+    totals->inlines += stats.served_inline;
+    totals->streams += stats.served_streams;
+    totals->loans += stats.served_loans;
+    totals->overdue += stats.loans_overdue;
+    totals->conflicts += stats.conflicts;
+    totals->evictions += store.evictions;
+    node->evictions += store.evictions;
+    WORLD_CHECK(world, stats.crc_failures == 0,
+                "node %u took bytes with a wrong checksum: a loan's memory was used again",
+                lane->node);
+}
+
+/* ---- nodes ---------------------------------------------------------------- */
+
+static void make_members(struct world *world, uint32_t rank)
+{
+    struct members *members = &world->nodes[rank].members;
+    char list[256 * 16], self[16], why[256];
+    size_t length = 0;
+
+    for (uint32_t n = 0; n < world->node_count; n++) {
+        length +=
+            (size_t)snprintf(list + length, sizeof(list) - length, "%sn%u:1", n == 0 ? "" : ",", n);
+    }
+    snprintf(self, sizeof(self), "%u", rank);
+    NIGH_ASSERT(members_parse(list, self, members, why, sizeof(why)) == NIGH_OK);
+}
+
+void world_start_node(struct world *world, uint32_t rank)
+{
+    struct world_node *node = &world->nodes[rank];
+
+    NIGH_ASSERT(!node->alive);
+    node->incarnation++;
+    node->alive = true;
+    node->paused = false;
+    node->set = take_set(node->lanes, world->extents);
+    for (uint32_t n = 0; n < node->lanes; n++) {
+        node->lane[n] = (struct world_lane){.world = world, .node = rank, .number = n};
+        start_lane(world, node, &node->lane[n]);
+    }
+    for (uint32_t n = 0; n < WORLD_SESSIONS; n++) {
+        client_attach(world, rank, n);
+    }
+    control_start(world, rank);
+    node->due_us = world->now_us;
+    world_say(world, "node %u starts, incarnation %u, %u lanes", rank, node->incarnation,
+              node->lanes);
+}
+
+static void end_node(struct world *world, uint32_t rank)
+{
+    struct world_node *node = &world->nodes[rank];
+
+    for (uint32_t n = 0; n < WORLD_SESSIONS; n++) {
+        client_detach(world, rank, n, true);
+    }
+    for (uint32_t n = 0; n < node->lanes; n++) {
+        struct world_lane *lane = &node->lane[n];
+
+        count_lane(world, node, lane);
+        exchange_destroy(lane->exchange);
+        fabric_destroy(lane->fabric);
+        store_destroy(lane->store);
+        free(lane->index_memory);
+    }
+    give_set(node->set, world->extents);
+    node->set = NULL;
+    node->alive = false;
+}
+
+void world_crash_node(struct world *world, uint32_t rank)
+{
+    world_say(world, "node %u crashes", rank);
+    world_moment(world, rank, MOMENT_CRASH);
+    for (uint32_t n = 0; n < world->node_count; n++) {
+        if (n != rank && world->nodes[n].alive) {
+            world_moment(world, n, MOMENT_PEER_CRASH);
+        }
+    }
+    sim_crash(world->sim, rank);
+    control_crash(world, rank);
+    end_node(world, rank);
+    world->was_forgetful = true;
+}
+
+/* ---- a world -------------------------------------------------------------- */
+
+static uint64_t between(struct world *world, uint64_t least, uint64_t most)
+{
+    return least + world_below(world, most - least + 1);
+}
+
+/* What a channel, a transfer and a loan are like in this run. */
+static void choose_exchange(struct world *world)
+{
+    static const uint32_t payloads[] = {512, 1024, 2048, 8448};
+    struct exchange_config *config = &world->exchange;
+
+    config->max_keys = world->options.max_keys != 0 ? world->options.max_keys : 256;
+    config->requests = (uint32_t)between(world, 4, 16);
+    config->calls = (uint32_t)between(world, 4, 16);
+    config->queue = (uint32_t)between(world, 8, 64);
+    config->payload_bytes = payloads[world_below(world, ARRAY_LENGTH(payloads))];
+    config->bulk_receives = (uint32_t)between(world, 2, 12);
+    config->bulk_bytes = (uint32_t)between(world, 512, 8192) & ~7u;
+    config->chunk_bytes = UINT64_C(4096) << world_below(world, 5);
+    config->path = (enum exchange_path)world_below(world, 3);
+    config->loan_us = between(world, 300, 3000) * 1000;
+    config->pull_bytes = world_dice(world, 30) ? between(world, 10000, 400000) : 0;
+}
+
+static void choose_sim(struct world *world, struct sim_options *options)
+{
+    bool faulty = world_dice(world, 75);
+
+    *options = (struct sim_options){
+        .seed = world->options.seed ^ HASH_K2,
+        .latency_min_us = (uint32_t)between(world, 1, 10),
+        .latency_max_us = (uint32_t)between(world, 10, 500),
+        .bytes_a_us = (uint32_t)between(world, 20, 4000),
+        .late_read_ppm = faulty ? (uint32_t)world_below(world, 400000) : 0,
+        .late_read_us = (uint32_t)between(world, 1000, 100000),
+        .break_ppm = faulty && world_dice(world, 60) ? (uint32_t)world_below(world, 8000) : 0,
+        .stall_ppm = faulty && world_dice(world, 40) ? (uint32_t)world_below(world, 20000) : 0,
+        .stall_us = (uint32_t)between(world, 1000, 200000),
+        .refuse_ppm = faulty && world_dice(world, 30) ? (uint32_t)world_below(world, 300000) : 0,
+        .late_landing_ppm = faulty ? 600000 : 0,
+    };
+}
+
+static void choose_load(struct world *world)
+{
+    static const uint64_t sizes[] = {600, 600, 6000, 6000, 40000, 40000, 200000, 700000};
+    uint32_t weight = (uint32_t)world_below(world, 4);
+
+    world->keys = (uint32_t)between(world, 2, 16);
+    world->size_max = sizes[world_below(world, ARRAY_LENGTH(sizes))];
+    world->steps_of_session = (uint32_t)between(world, 8, world->size_max > 100000 ? 20 : 40);
+    world->gap_us = UINT64_C(1) << between(world, 6, 14);
+    world->hold_us = UINT64_C(1) << between(world, 4, 17);
+    world->faults_left = weight == 0 ? 0 : between(world, 1, 4 * weight);
+    world->fault_gap_us = between(world, 1000, 200000);
+    for (uint32_t n = 0; n < FAULTS; n++) {
+        world->fault_weight[n] = (uint32_t)world_below(world, 4);
+    }
+    if (world->faults_left > 0) {
+        world_at(world, world_below(world, world->fault_gap_us), EVENT_FAULT, 0, 0, 0);
+    }
+}
+
+static void choose_nodes(struct world *world)
+{
+    bool uneven = world_dice(world, 15);
+    uint32_t lot = (uint32_t)world_below(world, 100);
+
+    world->node_count = world->options.nodes != 0 ? world->options.nodes
+                        : lot < 45                ? 2
+                        : lot < 85                ? 3
+                                                  : 4;
+    world->entries = world->options.entries != 0 ? world->options.entries : 128;
+    world->extents =
+        world->options.extents != 0 ? world->options.extents : (uint32_t)between(world, 2, 3);
+    world->nodes = calloc(world->node_count, sizeof(*world->nodes));
+    world->cut = calloc((size_t)world->node_count * world->node_count, sizeof(*world->cut));
+    NIGH_ASSERT(world->nodes != NULL && world->cut != NULL);
+    for (uint32_t n = 0; n < world->node_count; n++) {
+        struct world_node *node = &world->nodes[n];
+
+        node->lanes = uneven ? 1u << world_below(world, 3) : 1;
+        node->lanes = world->options.lanes != 0 ? world->options.lanes : node->lanes;
+        node->incarnation = (uint32_t)world_below(world, 3);
+        node->sides = calloc(world->node_count, sizeof(*node->sides));
+        NIGH_ASSERT(node->sides != NULL);
+        make_members(world, n);
+    }
+}
+
+struct world *world_create(const struct world_options *options, struct world_totals *totals)
+{
+    struct world *world = calloc(1, sizeof(*world));
+    struct sim_options sim;
+
+    NIGH_ASSERT(world != NULL);
+    world->options = *options;
+    world->totals = totals;
+    random_init(&world->random, options->seed);
+    world->puts = calloc(WORLD_PUTS, sizeof(*world->puts));
+    NIGH_ASSERT(world->puts != NULL);
+    world->now_us = world->begin_us = START_US;
+    world->dead_after_us = between(world, 200, 2000) * 1000;
+    world->silence_us = between(world, 100, 500) * 1000;
+    world->quantum_us = UINT64_C(1) << world_below(world, 6);
+    choose_nodes(world);
+    choose_exchange(world);
+    choose_sim(world, &sim);
+    NIGH_ASSERT(sim_create(&sim, &world->sim) == NIGH_OK);
+    sim_advance(world->sim, START_US);
+    if (options->nodes == 0) {
+        choose_load(world);
+    }
+    for (uint32_t n = 0; n < world->node_count; n++) {
+        world_start_node(world, n);
+    }
+    return world;
+}
+
+void world_destroy(struct world *world)
+{
+    world->totals->events += sim_events(world->sim);
+    for (uint32_t n = 0; n < world->node_count; n++) {
+        if (world->nodes[n].alive) {
+            end_node(world, n);
+        }
+        free(world->nodes[n].sides);
+    }
+    sim_destroy(world->sim);
+    free(world->nodes);
+    free(world->cut);
+    free(world->puts);
+    free(world);
+}
+
+/* ---- things to come ------------------------------------------------------- */
+
+static bool is_before(const struct world_event *a, const struct world_event *b)
+{
+    return a->at_us != b->at_us ? a->at_us < b->at_us : a->sequence < b->sequence;
+}
+
+void world_at(struct world *world, uint64_t after_us, enum world_event_kind kind, uint32_t a,
+              uint32_t b, uint64_t value)
+{
+    struct world_event event = {
+        world->now_us + after_us, world->next_sequence++, kind, a, b, value};
+    uint32_t at = world->event_count++;
+
+    NIGH_ASSERT(world->event_count <= ARRAY_LENGTH(world->events));
+    while (at > 0 && is_before(&event, &world->events[(at - 1) / 2])) {
+        world->events[at] = world->events[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    world->events[at] = event;
+}
+
+static struct world_event pop_event(struct world *world)
+{
+    struct world_event first = world->events[0], last = world->events[--world->event_count];
+    uint32_t at = 0;
+
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+
+        if (child >= world->event_count) {
+            break;
+        }
+        if (child + 1 < world->event_count &&
+            is_before(&world->events[child + 1], &world->events[child])) {
+            child++;
+        }
+        if (!is_before(&world->events[child], &last)) {
+            break;
+        }
+        world->events[at] = world->events[child];
+        at = child;
+    }
+    world->events[at] = last;
+    return first;
+}
+
+static void resume(struct world *world, uint32_t rank)
+{
+    struct world_node *node = &world->nodes[rank];
+
+    if (node->alive && node->paused) {
+        world_say(world, "node %u goes on", rank);
+        node->paused = false;
+        node->awake_us = world->now_us;
+        node->due_us = world->now_us;
+        sim_pause(world->sim, rank, false);
+    }
+}
+
+static void carry_out(struct world *world, const struct world_event *event)
+{
+    switch (event->kind) {
+    case EVENT_CONNECT: control_connect(world, event->a, event->b); break;
+    case EVENT_RESET: control_reset(world, event->a, event->b, event->value); break;
+    case EVENT_FAULT: fault_happen(world); break;
+    case EVENT_RESTART:
+        if (!world->nodes[event->a].alive) {
+            world_start_node(world, event->a);
+        }
+        break;
+    case EVENT_RESUME: resume(world, event->a); break;
+    case EVENT_HEAL:
+        world_say(world, "nodes %u and %u hear each other again", event->a, event->b);
+        world->cut[event->a * world->node_count + event->b] = false;
+        world->cut[event->b * world->node_count + event->a] = false;
+        sim_cut(world->sim, event->a, event->b, false);
+        break;
+    case EVENT_QUICKEN: sim_slow(world->sim, event->a, event->b, 1); break;
+    }
+}
+
+/* ---- time ----------------------------------------------------------------- */
+
+static void give_turns(struct world *world, uint32_t rank)
+{
+    struct world_node *node = &world->nodes[rank];
+    uint64_t due_us = WORLD_NEVER;
+    bool worked = true;
+
+    control_tick(world, rank);
+    for (uint32_t turn = 0; worked; turn++) {
+        WORLD_CHECK(world, turn < TURNS, "node %u finds work for ever", rank);
+        worked = false;
+        due_us = WORLD_NEVER;
+        for (uint32_t n = 0; n < node->lanes; n++) {
+            struct world_lane *lane = &node->lane[n];
+            uint64_t tick_us = store_tick(lane->store, world->now_us);
+
+            worked = exchange_turn(lane->exchange, world->now_us) || worked;
+            due_us = min_u64(due_us, tick_us);
+            due_us = min_u64(due_us, exchange_due_us(lane->exchange));
+            if (store_wants_turn(lane->store)) {
+                due_us = world->now_us;
+            }
+        }
+        if (world->ended_count > 0) {
+            client_settle(world);
+            worked = true;
+        }
+    }
+    due_us = min_u64(due_us, control_due_us(world, rank));
+    node->due_us = max_u64(due_us, world->now_us + world->quantum_us);
+}
+
+static uint64_t next_us(const struct world *world)
+{
+    uint64_t next = sim_next_us(world->sim);
+
+    next = world->event_count > 0 ? min_u64(next, world->events[0].at_us) : next;
+    next = min_u64(next, client_due_us(world));
+    for (uint32_t n = 0; n < world->node_count; n++) {
+        const struct world_node *node = &world->nodes[n];
+
+        if (node->alive && !node->paused) {
+            next = min_u64(next, node->due_us);
+        }
+    }
+    return next;
+}
+
+void world_step(struct world *world, uint64_t until_us)
+{
+    uint64_t next = min_u64(next_us(world), until_us);
+    uint32_t first;
+
+    world->now_us = max_u64(next, world->now_us + 1);
+    if (world->quantum_us > 1) {
+        world->now_us = min_u64(until_us, max_u64(world->now_us, next));
+    }
+    sim_advance(world->sim, max_u64(world->now_us, sim_now_us(world->sim)));
+    while (world->event_count > 0 && world->events[0].at_us <= world->now_us) {
+        struct world_event event = pop_event(world);
+
+        carry_out(world, &event);
+    }
+    for (uint32_t n = 0; n < world->node_count; n++) {
+        for (uint32_t s = 0; s < WORLD_SESSIONS && world->nodes[n].alive; s++) {
+            if (world->nodes[n].sessions[s].next_us <= world->now_us) {
+                client_step(world, n, s);
+            }
+        }
+    }
+    client_release_due(world);
+    client_settle(world);
+    first = (uint32_t)(world->steps++ % world->node_count);
+    world->totals->steps++;
+    for (uint32_t n = 0; n < world->node_count; n++) {
+        uint32_t rank = (first + n) % world->node_count;
+
+        if (world->nodes[rank].alive && !world->nodes[rank].paused) {
+            give_turns(world, rank);
+        }
+    }
+    if (world->steps % CHECK_EVERY == 0) {
+        world_check_all(world);
+    }
+}
+
+void world_run(struct world *world, uint64_t us)
+{
+    uint64_t end_us = world->now_us + us;
+
+    while (world->now_us < end_us) {
+        world_step(world, end_us);
+    }
+}
+
+/* ---- looking -------------------------------------------------------------- */
+
+struct world_lane *world_lane_of(struct world *world, uint32_t node, uint64_t hash)
+{
+    return &world->nodes[node].lane[index_hash_lane(hash, world->nodes[node].lanes)];
+}
+
+void world_moment(struct world *world, uint32_t rank, enum world_moment moment)
+{
+    const struct world_node *node = &world->nodes[rank];
+
+    for (uint32_t n = 0; n < node->lanes; n++) {
+        const struct exchange *exchange = node->lane[n].exchange;
+
+        for (uint32_t i = 0; i < exchange->pulls_used; i++) {
+            world->totals->seen[exchange->pulls[i].state][moment]++;
+        }
+    }
+}
+
+bool world_is_idle(struct world *world)
+{
+    for (uint32_t n = 0; n < world->node_count; n++) {
+        for (uint32_t i = 0; world->nodes[n].alive && i < world->nodes[n].lanes; i++) {
+            struct world_lane *lane = &world->nodes[n].lane[i];
+            nigh_node_stats stats = {0};
+
+            store_stats(lane->store, &stats);
+            if (!exchange_is_idle(lane->exchange) || stats.waiting > 0 ||
+                stats.objects_deleting > 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+void world_check_all(struct world *world)
+{
+    for (uint32_t n = 0; n < world->node_count; n++) {
+        for (uint32_t i = 0; world->nodes[n].alive && i < world->nodes[n].lanes; i++) {
+            struct world_lane *lane = &world->nodes[n].lane[i];
+            struct exchange_stats stats;
+
+            WORLD_CHECK(world, store_is_valid(lane->store), "the store of node %u is wrong", n);
+            WORLD_CHECK(world, exchange_is_valid(lane->exchange),
+                        "the exchange of node %u is wrong", n);
+            exchange_stats(lane->exchange, &stats);
+            WORLD_CHECK(world, stats.crc_failures == 0,
+                        "node %u took bytes with a wrong checksum: a loan's memory was used again",
+                        n);
+        }
+    }
+}
