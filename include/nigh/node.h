@@ -51,6 +51,13 @@ typedef struct nigh_node_options {
     uint32_t socket_mode;         /* 0: 0666, pools decide who may do what */
     const nigh_pool_options *pools;
     size_t pool_count;
+    /* Other nodes. members NULL: this node is alone. */
+    const char *members;        /* "host:port,host:port,...": all nodes, the same list at each */
+    const char *member;         /* which of them this is: its address as it stands there, or its
+                                   rank (its place, from 0) */
+    const char *listen_address; /* NULL: as members says; else e.g. "*:7470" */
+    const void *cluster_key;    /* 32 bytes, the same at all nodes; required with members */
+    uint32_t dead_ms;           /* a node that was lost is taken for dead after so long; 0: 5000 */
 } nigh_node_options;
 
 /*

@@ -255,6 +255,10 @@ static void daemon_print_check(const struct node_settings *settings)
            settings->max_pins);
     printf("when full     %s%s\n", settings->spill_dir[0] != '\0' ? "spill to " : "evict",
            settings->spill_dir);
+    if (settings->clustered)
+        printf("cluster       rank %u of %u nodes, as %s; a lost node is dead after %u ms\n",
+               settings->members.self, settings->members.count,
+               settings->members.addresses[settings->members.self], settings->dead_ms);
     for (uint32_t i = 0; i < settings->pool_count; i++)
         printf("pool          %s: owner %u, group %u, mode %04o%s\n", settings->pools[i].name,
                settings->pools[i].owner_uid, settings->pools[i].group_gid, settings->pools[i].mode,

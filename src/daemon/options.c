@@ -3,15 +3,18 @@
 #include "daemon/options.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/fd.h"
 
 enum daemon_option_number {
     OPTION_SOCKET,
@@ -27,6 +30,11 @@ enum daemon_option_number {
     OPTION_SESSION_QUOTA,
     OPTION_MAX_SESSIONS,
     OPTION_MAX_PINS,
+    OPTION_JOIN,
+    OPTION_MEMBER,
+    OPTION_LISTEN,
+    OPTION_CLUSTER_KEY,
+    OPTION_DEAD_MS,
     OPTION_LOG_LEVEL
 };
 
@@ -49,6 +57,12 @@ const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT] = {
     [OPTION_SESSION_QUOTA] = {"session-quota", "SIZE", "most bytes that one session may keep"},
     [OPTION_MAX_SESSIONS] = {"max-sessions", "N", "most sessions (1024)"},
     [OPTION_MAX_PINS] = {"max-pins", "N", "most objects that a lane holds for one session (8192)"},
+    [OPTION_JOIN] = {"join", "LIST|@FILE",
+                     "host:port,... of all nodes, the same list at each (this node alone)"},
+    [OPTION_MEMBER] = {"member", "ADDRESS|RANK", "which of them this node is"},
+    [OPTION_LISTEN] = {"listen", "ADDRESS", "where other nodes connect (as the list says)"},
+    [OPTION_CLUSTER_KEY] = {"cluster-key", "FILE", "64 hexadecimal digits, the same at all nodes"},
+    [OPTION_DEAD_MS] = {"dead-ms", "N", "a lost node is taken for dead after so long (5000)"},
     [OPTION_LOG_LEVEL] = {"log-level", "LEVEL", "error, warn, info or debug (info)"},
 };
 
@@ -122,6 +136,47 @@ static nigh_status option_path(const char *text, char path[SETTINGS_PATH_BYTES],
     return NIGH_OK;
 }
 
+static nigh_status option_address(const char *text, char address[MEMBERS_ADDRESS_BYTES], char *why,
+                                  size_t why_bytes)
+{
+    if (text[0] == '\0' || bytes_copy_text(address, MEMBERS_ADDRESS_BYTES, text) != NIGH_OK)
+        return option_wrong(text, "an address; write host:port or [ipv6]:port", why, why_bytes);
+    return NIGH_OK;
+}
+
+/* A list, or the name of a file with one: there, new lines separate addresses too. */
+static nigh_status option_join(const char *text, char list[DAEMON_JOIN_BYTES], char *why,
+                               size_t why_bytes)
+{
+    size_t bytes = 0;
+    FILE *file;
+
+    if (text[0] != '@') {
+        if (text[0] == '\0' || bytes_copy_text(list, DAEMON_JOIN_BYTES, text) != NIGH_OK)
+            return option_wrong(text, "a list of host:port", why, why_bytes);
+        return NIGH_OK;
+    }
+    file = fopen(text + 1, "re");
+    if (file == NULL) {
+        snprintf(why, why_bytes, "cannot read %.200s: %s", text + 1, strerror(errno));
+        return NIGH_INVALID;
+    }
+    bytes = fread(list, 1, DAEMON_JOIN_BYTES, file);
+    fclose(file);
+    if (bytes == DAEMON_JOIN_BYTES) {
+        list[0] = '\0';
+        return option_wrong(text, "a list of at most 256 addresses", why, why_bytes);
+    }
+    while (bytes > 0 && (list[bytes - 1] == '\n' || list[bytes - 1] == ' '))
+        bytes--;
+    list[bytes] = '\0';
+    for (size_t i = 0; i < bytes; i++) {
+        if (list[i] == '\n' && i > 0 && list[i - 1] != ',')
+            list[i] = ',';
+    }
+    return NIGH_OK;
+}
+
 static nigh_status option_huge(const char *text, uint32_t *huge, char *why, size_t why_bytes)
 {
     static const char *const names[] = {"auto", "require", "never"};
@@ -155,6 +210,11 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
     case OPTION_MAX_SESSIONS:
         return option_number(text, 10, LIMIT_SESSIONS, &o->max_sessions, why, n);
     case OPTION_MAX_PINS: return option_number(text, 10, LIMIT_LANE_PINS, &o->max_pins, why, n);
+    case OPTION_JOIN: return option_join(text, o->join, why, n);
+    case OPTION_MEMBER: return option_address(text, o->member, why, n);
+    case OPTION_LISTEN: return option_address(text, o->listen_address, why, n);
+    case OPTION_CLUSTER_KEY: return option_path(text, o->cluster_key_path, why, n);
+    case OPTION_DEAD_MS: return option_number(text, 10, 3600000, &o->dead_ms, why, n);
     case OPTION_LOG_LEVEL:
         return log_level_parse(text, &o->log_level)
                    ? NIGH_OK
@@ -224,9 +284,38 @@ nigh_status daemon_pool_set(struct daemon_pool *pool, const char *key, const cha
     return NIGH_NOT_FOUND;
 }
 
-nigh_status daemon_options_resolve(const struct daemon_options *o, uint32_t cores,
+/* The cluster's key, from a file that not everybody may read. */
+static nigh_status options_read_key(struct daemon_options *o, char *why, size_t why_bytes)
+{
+    uint8_t text[256];
+    struct stat stat;
+    ssize_t bytes;
+    int fd = open(o->cluster_key_path, O_RDONLY | O_CLOEXEC);
+    nigh_status status;
+
+    if (fd < 0 || fstat(fd, &stat) != 0) {
+        snprintf(why, why_bytes, "cannot read the cluster key %.200s: %s", o->cluster_key_path,
+                 strerror(errno));
+        fd_close(&fd);
+        return NIGH_INVALID;
+    }
+    if (S_ISREG(stat.st_mode) && (stat.st_mode & S_IROTH) != 0) {
+        snprintf(why, why_bytes, "everybody may read the cluster key %.200s; chmod 600 it",
+                 o->cluster_key_path);
+        fd_close(&fd);
+        return NIGH_INVALID;
+    }
+    bytes = read(fd, text, sizeof(text));
+    fd_close(&fd);
+    status = auth_key_parse(text, bytes > 0 ? (size_t)bytes : 0, o->cluster_key, why, why_bytes);
+    explicit_bzero(text, sizeof(text));
+    return status;
+}
+
+nigh_status daemon_options_resolve(struct daemon_options *o, uint32_t cores,
                                    struct node_settings *settings, char *why, size_t why_bytes)
 {
+    nigh_status status;
     nigh_pool_options pools[LIMIT_CONFIG_POOLS] = {0};
     nigh_node_options options = {
         .struct_size = sizeof(options),
@@ -245,6 +334,11 @@ nigh_status daemon_options_resolve(const struct daemon_options *o, uint32_t core
         .socket_mode = o->socket_mode,
         .pools = pools,
         .pool_count = o->pool_count,
+        .members = o->join[0] != '\0' ? o->join : NULL,
+        .member = o->member[0] != '\0' ? o->member : NULL,
+        .listen_address = o->listen_address[0] != '\0' ? o->listen_address : NULL,
+        .cluster_key = o->cluster_key_path[0] != '\0' ? o->cluster_key : NULL,
+        .dead_ms = o->dead_ms,
     };
 
     for (uint32_t i = 0; i < o->pool_count; i++) {
@@ -260,6 +354,11 @@ nigh_status daemon_options_resolve(const struct daemon_options *o, uint32_t core
     if (o->memory_bytes == 0) {
         snprintf(why, why_bytes, "no memory size is given; say how much, e.g. --memory 1G");
         return NIGH_INVALID;
+    }
+    if (o->cluster_key_path[0] != '\0') {
+        status = options_read_key(o, why, why_bytes);
+        if (status != NIGH_OK)
+            return status;
     }
     return settings_resolve(&options, cores, settings, why, why_bytes);
 }

@@ -19,6 +19,7 @@
 #include "node/settings.h"
 
 #define OPTIONS_WHY_BYTES 512
+#define DAEMON_JOIN_BYTES (LIMIT_NODES * MEMBERS_ADDRESS_BYTES)
 
 struct daemon_pool {
     char name[LIMIT_POOL_NAME_BYTES + 1];
@@ -46,6 +47,11 @@ struct daemon_options {
     uint32_t max_pins;
     uint32_t huge_pages;
     uint32_t socket_mode;
+    char join[DAEMON_JOIN_BYTES];               /* "": alone */
+    char member[MEMBERS_ADDRESS_BYTES];         /* "": not said */
+    char listen_address[MEMBERS_ADDRESS_BYTES]; /* "": as join says */
+    char cluster_key_path[SETTINGS_PATH_BYTES]; /* "": none */
+    uint32_t dead_ms;
     enum log_level log_level;
     uint32_t pool_count;
     struct daemon_pool pools[LIMIT_CONFIG_POOLS];
@@ -54,6 +60,7 @@ struct daemon_options {
     int ready_fd;                     /* -1: none */
     bool hold;
     bool check;
+    uint8_t cluster_key[AUTH_KEY_BYTES]; /* read from its file by daemon_options_resolve */
 };
 
 /* One option of the table. */
@@ -63,7 +70,7 @@ struct daemon_option {
     const char *text;  /* for --help */
 };
 
-#define DAEMON_OPTIONS_COUNT 14
+#define DAEMON_OPTIONS_COUNT 19
 
 extern const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT];
 
@@ -86,7 +93,7 @@ nigh_status daemon_pool_set(struct daemon_pool *pool, const char *key, const cha
 /*
  * Turns options into a node's settings, checked. NIGH_INVALID: `why` says what is wrong.
  */
-nigh_status daemon_options_resolve(const struct daemon_options *options, uint32_t cores,
+nigh_status daemon_options_resolve(struct daemon_options *options, uint32_t cores,
                                    struct node_settings *settings, char *why, size_t why_bytes);
 
 #endif

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/status.h"
 #include "node/front_internal.h"
+#include "node/peers.h"
 #include "node/hello.h"
 
 #define LOG_MODULE "front"
@@ -397,6 +398,7 @@ static void front_ready(void *context, uint64_t data, uint32_t events)
     case FRONT_HALF: front_half_ready(front, number); break;
     case FRONT_SESSION: front_session_ready(front, number, events); break;
     case FRONT_PIDFD: front_session_died(front, number); break;
+    case FRONT_PEER: peers_ready(front->peers, number, events); break;
     }
 }
 
@@ -415,6 +417,8 @@ static uint64_t front_tick(void *context, uint64_t now_us)
             due_us = min_u64(due_us, half->deadline_us);
         }
     }
+    if (front->peers != NULL)
+        due_us = min_u64(due_us, peers_tick(front->peers, now_us));
     /* A connection that comes meanwhile gets at most twice its time. */
     return min_u64(due_us, now_us + LIMIT_FRONT_HELLO_US);
 }

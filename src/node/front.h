@@ -40,8 +40,11 @@ struct front_half {
     uint64_t deadline_us;
 };
 
+struct peers;
+
 struct front {
     struct front_config config;
+    struct peers *peers; /* who shares lane 0 with the front door; NULL: there are no other nodes */
     struct lane **lanes;
     struct lane_front guest; /* what lane 0 calls */
     int listen_fd;           /* -1: none */

@@ -12,7 +12,8 @@ enum front_source {
     FRONT_ATTACH = 2,
     FRONT_HALF = 3,    /* of front.halves */
     FRONT_SESSION = 4, /* a slot */
-    FRONT_PIDFD = 5    /* a slot */
+    FRONT_PIDFD = 5,   /* a slot */
+    FRONT_PEER = 6     /* a control connection to another node (node/peers.h) */
 };
 
 static inline uint64_t front_data(enum front_source source, uint32_t number)

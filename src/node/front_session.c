@@ -47,8 +47,7 @@ static void front_announce_to(struct front *front, struct pool *pool, uint32_t l
         lane_post(front->lanes[lane], &message);
         return;
     }
-    front_pool_added(pool, 0,
-                     store_pool_add(lane_store(front->lanes[0]), &pool->indexes[0].config));
+    front_pool_added(pool, 0, lane_pool_add(front->lanes[0], &pool->indexes[0].config, false));
 }
 
 void front_announce_pool(struct front *front, struct pool *pool)
@@ -495,6 +494,9 @@ void front_mail(void *context, const struct mailbox_message *message)
     case LANE_SESSION_OPEN:
     case LANE_SESSION_CLOSE:
     case LANE_SESSION_REST:
-    case LANE_SESSION_RESET: NIGH_ASSERT(!"mail for another lane");
+    case LANE_SESSION_RESET:
+    case LANE_PEER_UP:
+    case LANE_PEER_LOST:
+    case LANE_PEER_DEAD: NIGH_ASSERT(!"mail for another lane");
     }
 }

@@ -109,6 +109,84 @@ static bool lane_read_disk(struct lane *lane)
     return true;
 }
 
+/* ---- other nodes ---------------------------------------------------------- */
+
+static nigh_status lane_open_exchange(struct lane *lane)
+{
+    struct exchange_config config = lane->config.exchange;
+    nigh_status status;
+
+    if (lane->config.fabric == NULL)
+        return NIGH_OK;
+    config.fabric = lane->config.fabric;
+    config.store = lane->store;
+    config.extents = lane->config.store.extents;
+    config.lane = lane->config.number;
+    config.lanes = lane->config.lanes;
+    config.incarnation = lane->config.store.incarnation;
+    status = exchange_create(&config, &lane->exchange);
+    if (status == NIGH_OK)
+        status = lane_watch(lane, fabric_fd(lane->config.fabric), EPOLLIN, 0);
+    return status;
+}
+
+struct fabric *lane_fabric(struct lane *lane)
+{
+    return lane->config.fabric;
+}
+
+struct exchange *lane_exchange(struct lane *lane)
+{
+    return lane->exchange;
+}
+
+static nigh_status lane_pool_share(struct lane *lane, const struct store_pool_config *config)
+{
+    return lane->exchange == NULL
+               ? NIGH_OK
+               : exchange_pool_add(lane->exchange, config->pool, config->cluster_pool);
+}
+
+nigh_status lane_pool_add(struct lane *lane, const struct store_pool_config *config, bool adopted)
+{
+    nigh_status status =
+        adopted ? store_pool_adopt(lane->store, config) : store_pool_add(lane->store, config);
+
+    return status == NIGH_OK ? lane_pool_share(lane, config) : status;
+}
+
+static void lane_take_peer(struct lane *lane, enum lane_mail kind, uint32_t rank,
+                           const struct link_peer *info)
+{
+    uint64_t now_us = clock_now_us(&clock_monotonic);
+
+    if (lane->exchange == NULL)
+        return;
+    if (kind == LANE_PEER_DEAD) {
+        exchange_peer_dead(lane->exchange, rank, now_us);
+    } else if (kind == LANE_PEER_LOST) {
+        exchange_peer_lost(lane->exchange, rank, now_us);
+    } else if (exchange_peer_up(lane->exchange, info, now_us) != NIGH_OK) {
+        LOG_ERROR("cannot make links to a member: no memory", "rank=%u", rank);
+    }
+}
+
+bool lane_tell_peer(struct lane *lane, enum lane_mail kind, uint32_t rank, struct link_peer *info)
+{
+    struct mailbox_message message = {.kind = kind, .number = rank, .pointer = info};
+
+    if (lane->config.from_zero == NULL) {
+        lane_take_peer(lane, kind, rank, info);
+        free(info);
+        return true;
+    }
+    /* What is left is for those who cannot wait. */
+    if (mailbox_count(lane->config.from_zero) + LANE_MAIL_SESSIONS >= LIMIT_MAILBOX)
+        return false;
+    lane_post(lane, &message);
+    return true;
+}
+
 /* ---- create, destroy ------------------------------------------------------ */
 
 nigh_status lane_create(const struct lane_config *config, struct lane **out)
@@ -149,9 +227,15 @@ nigh_status lane_create(const struct lane_config *config, struct lane **out)
     status = lane_open_disk(lane);
     if (status != NIGH_OK)
         goto destroy_store;
+    status = lane_open_exchange(lane);
+    if (status != NIGH_OK)
+        goto destroy_disk;
     *out = lane;
     return NIGH_OK;
 
+destroy_disk:
+    exchange_destroy(lane->exchange);
+    disk_destroy(lane->disk);
 destroy_store:
     store_destroy(lane->store);
 close_descriptors:
@@ -163,12 +247,26 @@ free_lane:
     return status;
 }
 
+/* News of peers that were not taken are not theirs who sent them any more. */
+static void lane_drop_mail(struct lane *lane)
+{
+    struct mailbox_message message;
+
+    while (lane->config.from_zero != NULL && mailbox_take(lane->config.from_zero, &message)) {
+        if (message.kind == LANE_PEER_UP)
+            free((void *)(uintptr_t)message.pointer);
+    }
+}
+
 void lane_destroy(struct lane *lane)
 {
     if (lane == NULL)
         return;
     NIGH_ASSERT(!lane->started);
     disk_destroy(lane->disk);
+    lane_drop_mail(lane);
+    exchange_destroy(lane->exchange);
+    fabric_destroy(lane->config.fabric);
     store_destroy(lane->store);
     fd_close(&lane->kick_fd);
     fd_close(&lane->epoll_fd);
@@ -358,9 +456,15 @@ static void lane_read_one(struct lane *lane, const struct mailbox_message *messa
     struct mailbox_message answer = {.number = message->number, .lane = lane->config.number};
 
     switch ((enum lane_mail)message->kind) {
+    case LANE_PEER_UP:
+    case LANE_PEER_LOST:
+    case LANE_PEER_DEAD:
+        lane_take_peer(lane, (enum lane_mail)message->kind, message->number, message->pointer);
+        free((void *)(uintptr_t)message->pointer);
+        return;
     case LANE_POOL_ADD:
         answer.kind = LANE_POOL_ADDED;
-        answer.status = store_pool_add(lane->store, message->pointer);
+        answer.status = lane_pool_add(lane, message->pointer, false);
         break;
     case LANE_SESSION_OPEN:
         answer.kind = LANE_SESSION_OPENED;
@@ -459,6 +563,8 @@ bool lane_turn(struct lane *lane, uint64_t now_us)
     lane_flush(lane);
     worked |= lane_read_mail(lane);
     worked |= lane_read_disk(lane);
+    if (lane->exchange != NULL)
+        worked |= exchange_turn(lane->exchange, now_us);
     worked |= lane_let_time_pass(lane, worked);
     lane_flush(lane);
     if (unlikely(lane->expelled_count > 0))
@@ -474,5 +580,7 @@ uint64_t lane_due_us(const struct lane *lane)
         due = min_u64(due, lane->lossy_check_us);
     if (lane->config.front != NULL)
         due = min_u64(due, lane->front_due_us);
+    if (lane->exchange != NULL)
+        due = min_u64(due, exchange_due_us(lane->exchange));
     return due;
 }

@@ -26,7 +26,9 @@
 
 #include "base/check.h"
 #include "memory/session.h"
+#include "cluster/link.h"
 #include "node/mailbox.h"
+#include "object/exchange.h"
 #include "object/store.h"
 
 #define LANE_WHY_BYTES 128 /* why a session is expelled: a sentence for its client */
@@ -47,10 +49,17 @@ enum lane_mail {
     LANE_SESSION_RESET_DONE,
     LANE_SESSION_REST,   /* number: the slot */
     LANE_SESSION_RESTED, /* number: the slot */
-    LANE_EXPEL /* number: the slot; pointer: the sentence, good until the session is closed here */
+    LANE_EXPEL, /* number: the slot; pointer: the sentence, good until the session is closed here */
+    LANE_PEER_UP, /* number: the rank; pointer: a struct link_peer of malloc, the lane's to free */
+    LANE_PEER_LOST, /* number: the rank */
+    LANE_PEER_DEAD  /* number: the rank */
 };
 
-_Static_assert(LIMIT_POOLS + 3 * LIMIT_SESSIONS <= LIMIT_MAILBOX, "a mailbox never fills");
+/* News of peers are not answered, and wait where they come from when the mailbox is full but for
+ * the rest. */
+#define LANE_MAIL_SESSIONS (LIMIT_POOLS + 3 * LIMIT_SESSIONS)
+
+_Static_assert(LANE_MAIL_SESSIONS < LIMIT_MAILBOX, "a mailbox never fills");
 
 /* What lanes know of a session. Lies with the front door and stays as it is until every lane has
  * answered CLOSE. */
@@ -96,6 +105,8 @@ struct lane_config {
     void *zero_context;
     struct store_config store; /* without shell */
     const char *spill_dir;     /* NULL: this node does not spill */
+    struct fabric *fabric; /* NULL: there are no other nodes; else it listens, and is the lane's */
+    struct exchange_config exchange; /* with a fabric: without store, fabric, extents and numbers */
     /* Adds the node's own numbers to a STATS reply. */
     void (*node_stats)(void *context, nigh_node_stats *stats);
     void *node_context;
@@ -112,8 +123,14 @@ void lane_destroy(struct lane *lane);
 nigh_status lane_start(struct lane *lane);
 void lane_stop(struct lane *lane);
 
-/* The lane's store, for what start-up does with it (pools to adopt). */
+/* The lane's store and exchange (NULL: none), for what start-up does with them. */
 struct store *lane_store(struct lane *lane);
+struct exchange *lane_exchange(struct lane *lane);
+struct fabric *lane_fabric(struct lane *lane); /* NULL: none */
+
+/* Gives the lane a pool, made anew or of a former node. Errors of store_pool_add and
+ * store_pool_adopt. Before the lane runs. */
+nigh_status lane_pool_add(struct lane *lane, const struct store_pool_config *config, bool adopted);
 
 /* Adds a session: its rings are served from now on. NIGH_LIMIT, NIGH_NO_RESOURCES, NIGH_NOT_FOUND
  * (its pool failed here). */
@@ -140,6 +157,10 @@ void lane_unwatch(struct lane *lane, int fd);
 
 /* Posts mail from lane 0 to this lane and rings it if it sleeps. Lane 0's driver only. */
 void lane_post(struct lane *lane, const struct mailbox_message *message);
+
+/* Tells the lane of a peer: LANE_PEER_UP (info is the lane's, on success), _LOST, _DEAD. False: not
+ * now, its mailbox is full. Lane 0's driver only. */
+bool lane_tell_peer(struct lane *lane, enum lane_mail kind, uint32_t rank, struct link_peer *info);
 
 /* Makes the lane look at everything soon. Any thread. */
 void lane_kick(struct lane *lane);

@@ -37,6 +37,7 @@ enum lane_owner {
 struct lane {
     struct lane_config config;
     struct store *store;
+    struct exchange *exchange;     /* NULL: there are no other nodes */
     struct disk *disk;             /* NULL: this node does not spill */
     _Atomic bool disk_rang;        /* an end can be taken */
     struct lane_session *sessions; /* by slot */

@@ -57,8 +57,10 @@ static void lane_take_events(struct lane *lane, const struct epoll_event *events
     const struct lane_front *front = lane->config.front;
 
     for (int i = 0; i < n; i++) {
-        if (events[i].data.u64 != 0 && front != NULL)
+        if (events[i].data.u64 != 0 && front != NULL) {
             front->ready(front->context, events[i].data.u64, events[i].events);
+            lane->front_due_us = 0; /* it may have a new deadline */
+        }
     }
 }
 
@@ -86,6 +88,12 @@ static void lane_wait(struct lane *lane, uint64_t now_us, uint64_t due_us)
     lane_take_events(lane, events, n);
 }
 
+/* False: there is something to poll already. */
+static bool lane_arm(struct lane *lane)
+{
+    return lane->config.fabric == NULL || fabric_arm(lane->config.fabric);
+}
+
 static void lane_sleep(struct lane *lane)
 {
     _Atomic uint32_t *asleep = &lane->config.page->lane[lane->config.number].asleep;
@@ -94,7 +102,8 @@ static void lane_sleep(struct lane *lane)
     shared_store_relaxed(asleep, 1);
     shared_fence(); /* said before the last look: a client that comes later rings */
     now_us = clock_now_us(&clock_monotonic);
-    if (!lane_turn(lane, now_us) && !atomic_load_explicit(&lane->stop, memory_order_acquire)) {
+    if (!lane_turn(lane, now_us) && lane_arm(lane) &&
+        !atomic_load_explicit(&lane->stop, memory_order_acquire)) {
         lane_count(&lane->counters.sleeps, 1);
         lane_wait(lane, now_us, lane_due_us(lane));
     }

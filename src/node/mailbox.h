@@ -46,6 +46,13 @@ static inline bool mailbox_put(struct mailbox *box, const struct mailbox_message
     return true;
 }
 
+/* Messages that wait, as the putter sees it: as many or fewer. */
+static inline uint32_t mailbox_count(struct mailbox *box)
+{
+    return atomic_load_explicit(&box->tail, memory_order_relaxed) -
+           atomic_load_explicit(&box->head, memory_order_acquire);
+}
+
 /* False: empty. The taker's thread only. */
 static inline bool mailbox_take(struct mailbox *box, struct mailbox_message *message)
 {

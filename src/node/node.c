@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "fabric/tcp/tcp.h"
 #include "memory/index.h"
 #include "memory/memfd.h"
 #include "node/disk.h"
@@ -27,6 +28,9 @@
 /* Blocks of one lane's heaps: two for each object (itself and a gap beside it) and room for leases.
  */
 #define NODE_BLOCKS_SPARE 65536u
+
+/* Where incarnations count from: 2023-11-14. */
+#define NODE_EPOCH_NS UINT64_C(1700000000000000000)
 
 /* Sessions whose memory must be available at start; that of more is asked for when they come. */
 #define NODE_SESSIONS_FORESEEN 64u
@@ -221,6 +225,81 @@ static void node_add_stats(void *context, nigh_node_stats *stats)
     stats->restarts += node->restarts;
 }
 
+/* ---- other nodes ---------------------------------------------------------- */
+
+/* Where the fabrics listen: the host that peers are told, on a port of the system's choice. */
+static void node_fabric_address(const struct nigh_node *node, char address[FABRIC_ADDRESS_BYTES])
+{
+    const struct node_settings *settings = &node->settings;
+    const char *text = settings->listen_address[0] != '\0'
+                           ? settings->listen_address
+                           : settings->members.addresses[settings->members.self];
+    const char *colon = strrchr(text, ':');
+
+    snprintf(address, FABRIC_ADDRESS_BYTES, "%.*s:0", colon == NULL ? 0 : (int)(colon - text),
+             text);
+}
+
+static nigh_status node_make_fabrics(struct nigh_node *node, char *why, size_t why_bytes)
+{
+    char address[FABRIC_ADDRESS_BYTES];
+
+    node_fabric_address(node, address);
+    for (uint32_t i = 0; i < node->settings.lanes; i++) {
+        nigh_status status = tcp_create(NULL, &node->fabrics[i]);
+
+        if (status == NIGH_OK)
+            status = fabric_listen(node->fabrics[i], address);
+        if (status != NIGH_OK) {
+            snprintf(why, why_bytes, "lane %u cannot listen for other nodes on %s: %s", i, address,
+                     nigh_status_string(status));
+            return status;
+        }
+    }
+    return NIGH_OK;
+}
+
+/* Before the memory: an address that is taken, or a wrong one, is known at once. */
+static nigh_status node_listen_to_peers(struct nigh_node *node, char *why, size_t why_bytes)
+{
+    const struct node_settings *settings = &node->settings;
+    struct peers_config config = {
+        .members = &node->settings.members,
+        .dead_us = (uint64_t)settings->dead_ms * 1000,
+    };
+    nigh_status status;
+
+    if (!settings->clustered)
+        return NIGH_OK;
+    memcpy(config.key, settings->cluster_key, sizeof(config.key));
+    memcpy(config.listen, settings->listen_address, sizeof(config.listen));
+    status = peers_create(&config, &node->peers, why, why_bytes);
+    return status == NIGH_OK ? node_make_fabrics(node, why, why_bytes) : status;
+}
+
+static nigh_status node_open_peers(struct nigh_node *node, char *why, size_t why_bytes)
+{
+    struct auth_offer offer = {.lanes = node->lane_count};
+    nigh_status status;
+
+    if (node->peers == NULL)
+        return NIGH_OK;
+    for (uint32_t i = 0; i < node->lane_count; i++) {
+        char address[FABRIC_ADDRESS_BYTES];
+        const char *colon;
+
+        fabric_address(lane_fabric(node->lanes[i]), address);
+        colon = strrchr(address, ':');
+        NIGH_ASSERT(colon != NULL);
+        snprintf(offer.addresses[i], sizeof(offer.addresses[i]), "%s", colon);
+    }
+    node->front.peers = node->peers;
+    status = peers_open(node->peers, node->lanes, node->lane_count, node->incarnation, &offer);
+    if (status != NIGH_OK)
+        snprintf(why, why_bytes, "cannot listen for other nodes: %s", nigh_status_string(status));
+    return status;
+}
+
 static struct lane_config node_lane_config(struct nigh_node *node, uint32_t number)
 {
     const struct node_settings *settings = &node->settings;
@@ -247,6 +326,12 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
             },
     };
 
+    if (settings->clustered) {
+        config.fabric = node->fabrics[number];
+        config.exchange.members = &node->settings.members;
+        config.exchange.seed = (uint64_t)node->incarnation << 32 | number;
+        config.store.rank = settings->members.self;
+    }
     if (number == 0) {
         config.inboxes = node->from_lanes;
         config.front = &node->front.guest;
@@ -268,6 +353,7 @@ static nigh_status node_make_lanes(struct nigh_node *node, char *why, size_t why
                      i, nigh_status_string(status));
             return status;
         }
+        node->fabrics[i] = NULL; /* the lane's now */
         node->lane_count = i + 1;
     }
     return NIGH_OK;
@@ -279,10 +365,8 @@ static nigh_status node_give_pools(struct nigh_node *node, char *why, size_t why
     for (uint32_t p = 0; p < node->pools.count; p++) {
         for (uint32_t i = 0; i < node->lane_count; i++) {
             struct pool *pool = node->pools.pools[p];
-            struct store *store = lane_store(node->lanes[i]);
             const struct store_pool_config *config = &pool->indexes[i].config;
-            nigh_status status =
-                pool->adopted ? store_pool_adopt(store, config) : store_pool_add(store, config);
+            nigh_status status = lane_pool_add(node->lanes[i], config, pool->adopted);
 
             if (status != NIGH_OK) {
                 snprintf(why, why_bytes, "lane %u cannot serve pool %s: %s", i, pool->rules.name,
@@ -466,10 +550,15 @@ static void node_destroy(struct nigh_node *node)
     fd_close(&node->front.listen_fd);
     if (node->lane_count > 0 && !node->goes_on)
         front_say_bye(&node->front, NIGH_NODE_LOST, "the node is stopping");
+    if (node->peers != NULL)
+        peers_close(node->peers);
     front_fini(&node->front);
     fd_close(&node->door_fd);
     for (uint32_t i = 0; i < node->lane_count; i++)
         lane_destroy(node->lanes[i]);
+    for (uint32_t i = 0; i < LIMIT_LANES; i++)
+        fabric_destroy(node->fabrics[i]);
+    peers_destroy(node->peers);
     if (node->spill_lock_fd >= 0 && !node->goes_on)
         (void)disk_clean(node->settings.spill_dir, node_keeps_no_file, NULL);
     fd_close(&node->spill_lock_fd);
@@ -518,6 +607,8 @@ static nigh_status node_make(struct nigh_node *node, char *why, size_t why_bytes
     snprintf(why, why_bytes, "the operating system refused memory or descriptors");
     status = node_listen(node, why, why_bytes);
     if (status == NIGH_OK)
+        status = node_listen_to_peers(node, why, why_bytes);
+    if (status == NIGH_OK)
         status = node_make_shared(node, why, why_bytes);
     if (status == NIGH_OK)
         status = node_make_mailboxes(node);
@@ -537,8 +628,16 @@ static nigh_status node_make(struct nigh_node *node, char *why, size_t why_bytes
     if (status == NIGH_OK)
         status = node_begin_to_survive(node, why, why_bytes);
     if (status == NIGH_OK)
+        status = node_open_peers(node, why, why_bytes);
+    if (status == NIGH_OK)
         status = node_start_lanes(node, why, why_bytes);
     return status;
+}
+
+/* Grows with every start, as long as the clock does: eighths of a second since 2023. */
+static uint32_t node_new_incarnation(void)
+{
+    return (uint32_t)((clock_wall_ns() - NODE_EPOCH_NS) / (UINT64_C(1000000000) / 8));
 }
 
 static struct nigh_node *node_create(const struct node_settings *settings, struct keeper *keeper)
@@ -558,7 +657,7 @@ static struct nigh_node *node_create(const struct node_settings *settings, struc
     node->no_keeper.socket_fd = -1;
     node->keeper = keeper != NULL ? keeper : &node->no_keeper;
     node->started_us = clock_now_us(&clock_monotonic);
-    node->incarnation = (uint32_t)(clock_wall_ns() / 1000000000u);
+    node->incarnation = node_new_incarnation();
     node->driver.context = node;
     node->driver.drive = node_drive;
     return node;

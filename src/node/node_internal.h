@@ -11,6 +11,7 @@
 #include "node/keeper.h"
 #include "node/lane.h"
 #include "node/node.h"
+#include "node/peers.h"
 #include "node/pool.h"
 #include "node/session.h"
 #include "node/state.h"
@@ -44,6 +45,9 @@ struct nigh_node {
     uint32_t lane_count;
     struct mailbox *to_lanes;   /* lanes - 1, from lane 0 */
     struct mailbox *from_lanes; /* lanes - 1, to lane 0 */
+
+    struct peers *peers;                 /* NULL: there are no other nodes */
+    struct fabric *fabrics[LIMIT_LANES]; /* until the lanes have them */
 
     struct front front;
     int lock_fd;

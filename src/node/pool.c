@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/blake.h"
 #include "base/bytes.h"
 #include "base/fd.h"
 #include "memory/index.h"
@@ -185,6 +186,28 @@ static nigh_status pool_index_open(const struct pools *pools, const struct pool 
     return NIGH_OK;
 }
 
+/* What the cluster calls a pool: pools of the same name and rules share objects, others do not. */
+static uint64_t pool_cluster_name(const struct pool_rules *rules)
+{
+    struct {
+        char name[LIMIT_POOL_NAME_BYTES + 1];
+        uint32_t owner_uid;
+        uint32_t group_gid;
+        uint32_t mode;
+        uint32_t strict;
+    } rule = {.owner_uid = rules->owner_uid,
+              .group_gid = rules->group_gid,
+              .mode = rules->mode,
+              .strict = rules->strict ? 1 : 0};
+    uint8_t digest[20];
+    uint64_t name;
+
+    memcpy(rule.name, rules->name, strlen(rules->name));
+    blake_id20(&rule, sizeof(rule), digest);
+    memcpy(&name, digest, sizeof(name));
+    return name;
+}
+
 /* What the store of one lane is told of the pool. */
 static void pool_index_configure(const struct pools *pools, const struct pool *pool,
                                  struct pool_index *index)
@@ -192,6 +215,7 @@ static void pool_index_configure(const struct pools *pools, const struct pool *p
     index->config.pool = pool->number;
     index->config.owner_uid = pool->rules.owner_uid;
     index->config.strict = pool->rules.strict;
+    index->config.cluster_pool = pool_cluster_name(&pool->rules);
     index->config.quota_bytes = (pool->rules.quota_bytes + pools->lanes - 1) / pools->lanes;
 }
 

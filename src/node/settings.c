@@ -165,6 +165,38 @@ static nigh_status settings_take_pools(const nigh_node_options *o, struct node_s
     return NIGH_OK;
 }
 
+static nigh_status settings_take_cluster(const nigh_node_options *o, struct node_settings *s,
+                                         char *why, size_t why_bytes)
+{
+    nigh_status status;
+
+    members_alone(&s->members);
+    if (o->members == NULL) {
+        if (o->member != NULL || o->listen_address != NULL || o->cluster_key != NULL)
+            return settings_fail(why, why_bytes,
+                                 "an address or key for other nodes is given, and no members");
+        return NIGH_OK;
+    }
+    if (o->member == NULL)
+        return settings_fail(why, why_bytes,
+                             "members are given, but not which of them this node is; give its "
+                             "address as it stands there, or its rank");
+    if (o->cluster_key == NULL)
+        return settings_fail(why, why_bytes,
+                             "members are given, but no cluster key; nodes without one are not "
+                             "let in");
+    status = members_parse(o->members, o->member, &s->members, why, why_bytes);
+    if (status != NIGH_OK)
+        return status;
+    if (o->listen_address != NULL &&
+        bytes_copy_text(s->listen_address, sizeof(s->listen_address), o->listen_address) != NIGH_OK)
+        return settings_fail(why, why_bytes, "the address to listen on is too long");
+    memcpy(s->cluster_key, o->cluster_key, sizeof(s->cluster_key));
+    s->dead_ms = o->dead_ms != 0 ? o->dead_ms : SETTINGS_DEAD_MS;
+    s->clustered = s->members.count > 1;
+    return NIGH_OK;
+}
+
 nigh_status settings_resolve(const nigh_node_options *given, uint32_t cores,
                              struct node_settings *out, char *why, size_t why_bytes)
 {
@@ -199,5 +231,7 @@ nigh_status settings_resolve(const nigh_node_options *given, uint32_t cores,
         status = settings_check_paths(&options, out, why, why_bytes);
     if (status == NIGH_OK)
         status = settings_take_pools(&options, out, why, why_bytes);
+    if (status == NIGH_OK)
+        status = settings_take_cluster(&options, out, why, why_bytes);
     return status;
 }

@@ -10,6 +10,8 @@
 #include <stdint.h>
 
 #include "base/limits.h"
+#include "cluster/auth.h"
+#include "cluster/members.h"
 #include "nigh/node.h"
 #include "node/pool.h"
 
@@ -17,6 +19,7 @@
 #define SETTINGS_SPIN_DEFAULT_US 50u
 #define SETTINGS_SOCKET_MODE     0666u
 #define SETTINGS_PATH_BYTES      4096u
+#define SETTINGS_DEAD_MS         5000u
 
 struct node_settings {
     char socket_path[LIMIT_SOCKET_PATH_BYTES + 1]; /* "": no socket */
@@ -32,6 +35,11 @@ struct node_settings {
     uint64_t spill_bytes;
     uint32_t huge_pages;
     uint32_t socket_mode;
+    bool clustered; /* there are other nodes */
+    struct members members;
+    char listen_address[MEMBERS_ADDRESS_BYTES]; /* "": as members says */
+    uint8_t cluster_key[AUTH_KEY_BYTES];
+    uint32_t dead_ms;
     uint32_t pool_count;
     struct pool_rules pools[LIMIT_CONFIG_POOLS];
 };

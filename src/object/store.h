@@ -119,7 +119,8 @@ struct store_pool_config {
     uint32_t pool;
     uint32_t owner_uid;
     bool strict;
-    uint64_t quota_bytes; /* this lane's share; 0: none */
+    uint64_t quota_bytes;  /* this lane's share; 0: none */
+    uint64_t cluster_pool; /* what the cluster calls it (object/exchange.h) */
     struct index index;
 };
 

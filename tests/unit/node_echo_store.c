@@ -4,6 +4,9 @@
 
 #include <stdlib.h>
 
+#include "base/check.h"
+#include "object/exchange.h"
+
 nigh_status store_create(const struct store_config *config, struct store **store)
 {
     *store = calloc(1, sizeof(**store));
@@ -84,4 +87,67 @@ void store_stats(const struct store *store, nigh_node_stats *stats)
 {
     (void)store;
     stats->objects = 12345;
+}
+
+/* ---- no other nodes: lanes are made without a fabric ---- */
+
+nigh_status exchange_create(const struct exchange_config *config, struct exchange **exchange)
+{
+    (void)config;
+    (void)exchange;
+    return NIGH_UNSUPPORTED;
+}
+
+void exchange_destroy(struct exchange *exchange)
+{
+    NIGH_ASSERT(exchange == NULL);
+}
+
+nigh_status exchange_pool_add(struct exchange *exchange, uint32_t pool, uint64_t cluster_pool)
+{
+    (void)exchange;
+    (void)pool;
+    (void)cluster_pool;
+    return NIGH_UNSUPPORTED;
+}
+
+nigh_status exchange_peer_up(struct exchange *exchange, const struct link_peer *peer,
+                             uint64_t now_us)
+{
+    (void)exchange;
+    (void)peer;
+    (void)now_us;
+    return NIGH_UNSUPPORTED;
+}
+
+void exchange_peer_lost(struct exchange *exchange, uint32_t rank, uint64_t now_us)
+{
+    (void)exchange;
+    (void)rank;
+    (void)now_us;
+}
+
+void exchange_peer_dead(struct exchange *exchange, uint32_t rank, uint64_t now_us)
+{
+    (void)exchange;
+    (void)rank;
+    (void)now_us;
+}
+
+bool exchange_turn(struct exchange *exchange, uint64_t now_us)
+{
+    (void)exchange;
+    (void)now_us;
+    return false;
+}
+
+uint64_t exchange_due_us(const struct exchange *exchange)
+{
+    (void)exchange;
+    return UINT64_MAX;
+}
+
+nigh_status store_pool_adopt(struct store *store, const struct store_pool_config *config)
+{
+    return store_pool_add(store, config);
 }

@@ -363,30 +363,21 @@ static void block(struct fabric_endpoint *endpoint, int error)
     tcp_endpoint_work(endpoint);
 }
 
-/* A single vector, the small message, goes the shorter way through the kernel. */
-static ssize_t hand_over(int fd, struct tcp_batch *batch)
-{
-    const struct msghdr message = {.msg_iov = batch->vectors, .msg_iovlen = batch->vector_count};
-
-    if (batch->vector_count == 1)
-        return send(fd, batch->vectors[0].iov_base, batch->vectors[0].iov_len,
-                    MSG_NOSIGNAL | MSG_DONTWAIT);
-    return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
 bool tcp_send(struct fabric_endpoint *endpoint, bool ack, uint64_t *moved)
 {
     struct tcp_batch *batch = &endpoint->tcp->batch;
     uint64_t room = endpoint->tcp->turn_bytes;
 
     while (room > 0 && !endpoint->is_blocked) {
+        struct msghdr message = {.msg_iov = batch->vectors};
         ssize_t n;
 
         batch->room = room;
         build(endpoint, batch, ack);
         if (batch->count == 0)
             return false;
-        n = hand_over(endpoint->fd, batch);
+        message.msg_iovlen = batch->vector_count;
+        n = sendmsg(endpoint->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0) {
             if (errno != EINTR)
                 block(endpoint, errno);
