@@ -58,7 +58,9 @@ nigh_status link_init(struct link *link, struct links *links, uint32_t rank, uin
     link->memory = aligned_alloc(64, bytes);
     link->free_sends = calloc(links->control_sends, sizeof(*link->free_sends));
     link->ops = calloc(links->max_ops, sizeof(*link->ops));
-    if (link->memory == NULL || link->free_sends == NULL || link->ops == NULL) {
+    link->early = calloc(links->control_receives, sizeof(*link->early));
+    if (link->memory == NULL || link->free_sends == NULL || link->ops == NULL ||
+        link->early == NULL) {
         goto free_memory;
     }
     status = fabric_memory_register(links->config.fabric, link->memory, bytes, FABRIC_HOST,
@@ -72,6 +74,7 @@ free_memory:
     free(link->memory);
     free(link->free_sends);
     free(link->ops);
+    free(link->early);
     memset(link, 0, sizeof(*link));
     return status;
 }
@@ -85,6 +88,7 @@ void link_fini(struct link *link)
     free(link->memory);
     free(link->free_sends);
     free(link->ops);
+    free(link->early);
     memset(link, 0, sizeof(*link));
 }
 
@@ -135,7 +139,10 @@ static void send_inline(struct link *link, const struct fabric_slice *slices, ui
         link->unsignalled = 0;
         work.flags |= FABRIC_SIGNALLED;
     }
-    (void)fabric_post(link->links->config.fabric, link->sides[LINK_CONTROL].endpoint, &work, NULL);
+    if (fabric_post(link->links->config.fabric, link->sides[LINK_CONTROL].endpoint, &work, NULL) !=
+        NIGH_OK) {
+        link_fail(link, NIGH_PEER_LOST); /* a frame that is lost would be missed for ever */
+    }
 }
 
 static void send_buffered(struct link *link, const struct fabric_slice *slices, uint32_t count)
@@ -162,6 +169,7 @@ static void send_buffered(struct link *link, const struct fabric_slice *slices, 
     if (fabric_post(link->links->config.fabric, link->sides[LINK_CONTROL].endpoint, &work, NULL) !=
         NIGH_OK) {
         link->free_sends[link->free_send_count++] = number;
+        link_fail(link, NIGH_PEER_LOST);
     }
 }
 
@@ -220,6 +228,7 @@ static nigh_status begin(struct link *link)
         link->free_sends[n] = n;
     }
     link->unsignalled = 0;
+    link->early_count = 0;
     link->op_count = 0;
     link->free_op = LINK_NO_OP;
     link->ops_used = 0;
@@ -260,6 +269,8 @@ nigh_status link_take_endpoint(struct link *link, enum link_endpoint kind,
     return NIGH_OK;
 }
 
+static void take_early(struct link *link, uint64_t now_us);
+
 void link_established(struct link *link, enum link_endpoint kind, uint64_t now_us)
 {
     link->sides[kind].established = true;
@@ -272,6 +283,7 @@ void link_established(struct link *link, enum link_endpoint kind, uint64_t now_u
     link->links->counters.ups++;
     LOG_DEBUG("up", "rank=%u rail=%u", link->rank, link->rail);
     link->links->config.shell.up(link->links->config.shell.context, link, now_us);
+    take_early(link, now_us);
 }
 
 void link_fail(struct link *link, nigh_status reason)
@@ -437,26 +449,9 @@ nigh_status link_send(struct link *link, const struct fabric_slice *slices, uint
 
 /* ---- completions ---------------------------------------------------------- */
 
-static void on_control_receive(struct link *link, const struct fabric_completion *completion,
-                               uint64_t now_us)
+static void take_frame(struct link *link, uint32_t number, uint32_t bytes, uint64_t now_us)
 {
-    uint32_t number = (uint32_t)completion->tag;
-    nigh_status status;
-
-    /* The peer is up, then: it sends nothing before that. */
-    if (!link->up) {
-        link_established(link, LINK_CONTROL, now_us);
-        if (link->sides[LINK_BULK].endpoint != NULL) {
-            link_established(link, LINK_BULK, now_us);
-        }
-    }
-    if (!link->up) {
-        link_fail(link, NIGH_PROTOCOL);
-        return;
-    }
-    status =
-        rpc_receive(link->rpc, control_receive(link, number), (uint32_t)completion->bytes, now_us);
-    if (status != NIGH_OK) {
+    if (rpc_receive(link->rpc, control_receive(link, number), bytes, now_us) != NIGH_OK) {
         LOG_WARN("the peer broke the protocol", "rank=%u rail=%u", link->rank, link->rail);
         link_fail(link, NIGH_PROTOCOL);
         return;
@@ -464,6 +459,28 @@ static void on_control_receive(struct link *link, const struct fabric_completion
     if (!link->failed) {
         post_receive(link, LINK_CONTROL, number);
     }
+}
+
+/* The dialler is up as soon as it knows of both endpoints; what it says then may be here before we
+ * know that, and may send. No more than its receives. */
+static void take_early(struct link *link, uint64_t now_us)
+{
+    for (uint32_t n = 0; n < link->early_count && !link->failed; n++) {
+        take_frame(link, link->early[n].number, link->early[n].bytes, now_us);
+    }
+    link->early_count = 0;
+}
+
+static void on_control_receive(struct link *link, const struct fabric_completion *completion,
+                               uint64_t now_us)
+{
+    if (link->up) {
+        take_frame(link, (uint32_t)completion->tag, (uint32_t)completion->bytes, now_us);
+        return;
+    }
+    NIGH_ASSERT(link->early_count < link->links->control_receives);
+    link->early[link->early_count++] = (struct link_early){.number = (uint32_t)completion->tag,
+                                                           .bytes = (uint32_t)completion->bytes};
 }
 
 static void on_bulk_receive(struct link *link, const struct fabric_completion *completion,

@@ -33,6 +33,12 @@ struct link_op {
     uint32_t next;      /* free list */
 };
 
+/* A frame that came before the link was up. */
+struct link_early {
+    uint32_t number; /* of its receive */
+    uint32_t bytes;
+};
+
 struct link {
     struct links *links; /* NULL: not in use */
     uint32_t rank;
@@ -53,6 +59,8 @@ struct link {
     uint32_t *free_sends;
     uint32_t free_send_count;
     uint32_t unsignalled;
+    struct link_early *early; /* in order */
+    uint32_t early_count;
 
     struct link_op *ops;
     uint32_t ops_used;
