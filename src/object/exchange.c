@@ -366,6 +366,7 @@ bool exchange_turn(struct exchange *exchange, uint64_t now_us)
     worked = erase_turn(exchange, now_us) || worked;
     worked = home_turn(exchange, now_us) || worked;
     worked = announce_turn(exchange, now_us) || worked;
+    worked = directory_turn(exchange->directory) || worked;
     return worked;
 }
 

@@ -92,10 +92,14 @@ static void erase_pause(struct exchange *exchange, struct erase *erase, nigh_sta
 static void erase_answered(struct exchange *exchange, struct erase *erase, nigh_status status,
                            uint64_t now_us)
 {
-    if (status == NIGH_BUSY || status == NIGH_PEER_LOST) {
-        erase_pause(exchange, erase, status, now_us);
-    } else {
+    if (status == NIGH_OK || status == NIGH_IN_USE || status == NIGH_NOT_FOUND ||
+        status == NIGH_LIMIT) {
         erase_end(exchange, erase, status, now_us);
+    } else {
+        /* Also where the link ended, for whatever reason: that says nothing of the delete. */
+        erase_pause(exchange, erase,
+                    status == NIGH_BUSY || status == NIGH_TIMEOUT ? NIGH_BUSY : NIGH_PEER_LOST,
+                    now_us);
     }
 }
 
@@ -109,10 +113,19 @@ static void on_erased(void *context, nigh_status status, const uint8_t *payload,
     erase_answered(erase->exchange, erase, status, now_us);
 }
 
+/* What was here is deleted; but while the home was asked in vain, a copy may have come. */
+static bool is_gone(struct exchange *exchange, const struct erase *erase)
+{
+    struct store_sight sight;
+
+    return !store_see(exchange->config.store, erase->pool, erase->key.id, erase->hash, &sight);
+}
+
 static void erase_ask(struct exchange *exchange, struct erase *erase, uint64_t now_us)
 {
     struct exchange_link *link = exchange_link_to(exchange, erase->home, erase->hash);
-    struct rpc_piece piece = {.data = &erase->key, .bytes = sizeof(erase->key)};
+    struct wire_delete said = {.key = erase->key, .gone = is_gone(exchange, erase) ? 1 : 0};
+    struct rpc_piece piece = {.data = &said, .bytes = sizeof(said)};
 
     if (link == NULL) {
         erase_pause(exchange, erase, NIGH_PEER_LOST, now_us);
@@ -134,8 +147,9 @@ static void erase_step(struct exchange *exchange, struct erase *erase, uint64_t 
         return;
     }
     erase->state = ERASE_ASKED;
-    status = directory_delete(exchange->directory, exchange_self(exchange), &erase->key,
-                              (uint64_t)(erase - exchange->erases), now_us);
+    status = directory_delete(exchange->directory,
+                              is_gone(exchange, erase) ? exchange_self(exchange) : UINT32_MAX,
+                              &erase->key, (uint64_t)(erase - exchange->erases), now_us);
     if (status != NIGH_PENDING) {
         erase_answered(exchange, erase, status, now_us);
     }

@@ -148,6 +148,7 @@ nigh_status home_init(struct exchange *exchange)
         .nodes = exchange->config.members->count,
         .self = exchange_self(exchange),
         .max_keys = exchange->config.max_keys,
+        .seed = exchange->config.seed,
         .shell = {.context = exchange,
                   .found = say_found,
                   .drop = say_drop,
@@ -255,14 +256,14 @@ static struct asked_delete *take_asked(struct exchange *exchange)
 void home_on_delete(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us)
 {
     struct exchange *exchange = link->exchange;
-    struct directory_key key;
+    struct wire_delete said;
     struct asked_delete *asked;
     nigh_status status;
 
     if (request->call == 0) {
         return;
     }
-    if (request->bytes != sizeof(key)) {
+    if (request->bytes != sizeof(said)) {
         rpc_reply(link_rpc(link->link), request->call, NIGH_PROTOCOL, NULL, 0);
         return;
     }
@@ -271,11 +272,12 @@ void home_on_delete(struct exchange_link *link, const struct rpc_request *reques
         rpc_reply(link_rpc(link->link), request->call, NIGH_LIMIT, NULL, 0);
         return;
     }
-    memcpy(&key, request->payload, sizeof(key));
+    memcpy(&said, request->payload, sizeof(said));
     *asked = (struct asked_delete){.link = link, .call = request->call};
     list_push_back(&link->asked, &asked->place);
-    status = directory_delete(exchange->directory, link->rank, &key,
-                              EXCHANGE_TICKET_PEER | (uint64_t)(asked - exchange->asked), now_us);
+    status =
+        directory_delete(exchange->directory, said.gone != 0 ? link->rank : UINT32_MAX, &said.key,
+                         EXCHANGE_TICKET_PEER | (uint64_t)(asked - exchange->asked), now_us);
     if (status != NIGH_PENDING) {
         erase_deleted(exchange, EXCHANGE_TICKET_PEER | (uint64_t)(asked - exchange->asked), status);
     }

@@ -128,6 +128,8 @@ struct pull {
     uint32_t window;   /* bit n: the n-th chunk behind `received` is there */
     uint64_t renew_us;
     uint32_t credits; /* messages that the holder may still send */
+    bool streams;     /* ASKING: for messages */
+    bool last;        /* of them has come */
     uint32_t crc;
     struct wire_sums sums;
     uint32_t bad_sums;
@@ -335,6 +337,8 @@ void pull_set_timer(struct exchange *exchange, struct pull *pull, uint64_t after
 nigh_status pull_take_memory(struct exchange *exchange, struct pull *pull);
 /* The same with admission. False: the pull waits for it, or has ended. */
 bool pull_get_memory(struct exchange *exchange, struct pull *pull);
+/* Memory with bytes of another birth than the answer tells of goes. */
+void pull_forget_memory(struct exchange *exchange, struct pull *pull);
 /* The size from which on an object is lent rather than sent by a rank. */
 uint64_t exchange_crossover(const struct exchange *exchange, uint32_t rank);
 /* This holder did not do: the next. */

@@ -454,10 +454,9 @@ bool pull_get_memory(struct exchange *exchange, struct pull *pull)
     return false;
 }
 
-/* Forgets what it knows of another birth than the one whose bytes it has begun to take. */
-static void forget_memory(struct exchange *exchange, struct pull *pull, const struct birth *before)
+void pull_forget_memory(struct exchange *exchange, struct pull *pull)
 {
-    if (pull->has_memory && !birth_equal(before, &pull->answer.object.birth)) {
+    if (pull->has_memory && !birth_equal(&pull->begun, &pull->answer.object.birth)) {
         bool admitted = pull->admitted;
 
         give_memory(exchange, pull);
@@ -489,7 +488,7 @@ static void step(struct exchange *exchange, struct pull *pull)
         locate(exchange, pull);
         return;
     }
-    forget_memory(exchange, pull, &pull->begun);
+    pull_forget_memory(exchange, pull);
     if (!choose_holder(exchange, pull)) {
         /* All were tried, or are out of reach: the home may know more by now. */
         pull->known = false;

@@ -328,18 +328,44 @@ static void take_chunk(struct exchange *exchange, struct pull *pull, const struc
     pull->received += chunk->bytes;
 }
 
-static void stream_over(struct exchange *exchange, struct pull *pull,
-                        const struct wire_chunk *chunk)
+static void stream_over(struct exchange *exchange, struct pull *pull)
 {
     pull->serve = 0;
     pull->credits = 0;
-    if (pull->received != pull->content || chunk->sums.known == 0) {
+    if (pull->received != pull->content || pull->sums.known == 0) {
         pull_next_holder(exchange, pull);
         return;
     }
     exchange->counts.pulled_bytes_two_sided += pull->content;
-    pull->sums = chunk->sums;
     finish(exchange, pull);
+}
+
+/* A message of a stream that is under way, or whose answer is still to come: that takes another
+ * endpoint, and may be overtaken by all of them. */
+static void stream_chunk(struct exchange_link *link, struct pull *pull,
+                         const struct wire_chunk *chunk, const uint8_t *bytes, uint64_t now_us)
+{
+    struct exchange *exchange = link->exchange;
+
+    if (chunk->offset != pull->received || chunk->bytes > pull->content - pull->received ||
+        pull->last) {
+        link_break(link->link, NIGH_PROTOCOL, now_us);
+        return;
+    }
+    pull->credits -= pull->credits > 0 ? 1 : 0;
+    take_chunk(exchange, pull, chunk, bytes);
+    if ((chunk->flags & WIRE_LAST) != 0) {
+        pull->last = true;
+        pull->sums = chunk->sums;
+    }
+    if (pull->state == PULL_ASKING) {
+        return;
+    }
+    if (pull->last) {
+        stream_over(exchange, pull);
+    } else if (pull->credits <= EXCHANGE_STREAM / 2) {
+        ask_more(link, pull, now_us);
+    }
 }
 
 void transfer_on_bulk(struct exchange_link *link, const uint8_t *bytes, uint32_t count,
@@ -363,18 +389,9 @@ void transfer_on_bulk(struct exchange_link *link, const uint8_t *bytes, uint32_t
     }
     link->granted -= spent;
     pull = pull_of_tag(exchange, chunk.tag);
-    if (pull != NULL && pull->state == PULL_STREAMING && pull->link == link) {
-        if (chunk.offset != pull->received || chunk.bytes > pull->content - pull->received) {
-            link_break(link->link, NIGH_PROTOCOL, now_us);
-            return;
-        }
-        pull->credits -= pull->credits > 0 ? 1 : 0;
-        take_chunk(exchange, pull, &chunk, bytes + sizeof(chunk));
-        if ((chunk.flags & WIRE_LAST) != 0) {
-            stream_over(exchange, pull, &chunk);
-        } else if (pull->credits <= EXCHANGE_STREAM / 2) {
-            ask_more(link, pull, now_us);
-        }
+    if (pull != NULL && pull->link == link &&
+        (pull->state == PULL_STREAMING || (pull->state == PULL_ASKING && pull->streams))) {
+        stream_chunk(link, pull, &chunk, bytes + sizeof(chunk), now_us);
     }
     grant_others(link, now_us);
 }
@@ -393,7 +410,12 @@ static void on_pulled(void *context, nigh_status status, const uint8_t *payload,
         transfer_pulled(exchange, pull, payload, bytes, now_us);
         return;
     }
-    pull->link->granted -= pull->credits;
+    if (status == NIGH_TIMEOUT && pull->credits > 0) {
+        /* It may send what it was granted, or not: only a new link tells. */
+        link_break(pull->link->link, NIGH_TIMEOUT, now_us);
+    } else {
+        pull->link->granted -= pull->credits;
+    }
     pull->credits = 0;
     if (status == NIGH_BUSY) {
         pull_pause(exchange, pull);
@@ -415,10 +437,12 @@ bool transfer_ask(struct exchange *exchange, struct pull *pull, uint64_t now_us)
     struct rpc_piece piece = {.data = &wanted, .bytes = sizeof(wanted)};
 
     pull->credits = 0;
+    pull->last = false;
+    pull->streams = wanted.way == WIRE_STREAM;
     if (link == NULL) {
         return false;
     }
-    if (wanted.way == WIRE_STREAM) {
+    if (pull->streams) {
         pull->received = 0;
         pull->crc = 0;
     }
@@ -465,6 +489,7 @@ static bool accept_served(struct pull *pull, struct exchange_link *link,
         return same_object(&pulled->object, &pull->answer.object);
     }
     pull->known = true;
+    pull->streams = false;
     pull->tried = 0;
     pull->holder = 0;
     pull->answer = (struct directory_answer){.state = DIRECTORY_KNOWN,
@@ -492,6 +517,7 @@ void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t
         link->granted -= credits; /* none of them is needed */
         pull->credits = 0;
     }
+    pull_forget_memory(exchange, pull);
     if (!pull_get_memory(exchange, pull)) {
         /* It waits for memory, and asks again then; or it ended: nobody needs the loan. */
         if (pulled.way == WIRE_LOAN) {
@@ -512,8 +538,16 @@ void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t
         return;
     case WIRE_LOAN: begin_reading(exchange, pull, link, &pulled, now_us); return;
     case WIRE_STREAM:
+        if (!pull->streams) {
+            goto breach;
+        }
         pull_set_link(pull, link, PULL_STREAMING);
         pull->serve = pulled.serve;
+        if (pull->last) {
+            stream_over(exchange, pull);
+        } else if (pull->credits <= EXCHANGE_STREAM / 2) {
+            ask_more(link, pull, now_us);
+        }
         return;
     }
 

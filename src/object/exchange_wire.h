@@ -17,7 +17,7 @@ enum wire_method {
     WIRE_LOCATE = 3,    /* call, puller -> home: wire_locate; reply: wire_located or wire_pulled */
     WIRE_UNWAIT = 4,    /* one-way, puller -> home: directory_key */
     WIRE_FOUND = 5,     /* one-way, home -> puller: wire_found */
-    WIRE_DELETE = 6,    /* call, asker -> home: directory_key; reply: status */
+    WIRE_DELETE = 6,    /* call, asker -> home: wire_delete; reply: status */
     WIRE_DROP = 7,      /* call, home -> holder: wire_drop; reply: status */
     WIRE_PULL = 8,      /* call, puller -> holder: wire_pull; reply: wire_pulled */
     WIRE_MORE = 9,      /* one-way, puller -> holder: wire_more */
@@ -64,6 +64,14 @@ struct wire_found {
 };
 
 _Static_assert(sizeof(struct wire_found) == 112, "on the wire");
+
+struct wire_delete {
+    struct directory_key key;
+    uint32_t gone; /* 1: the asker has no object of the id now; 0: it has one (again) */
+    uint32_t reserved;
+};
+
+_Static_assert(sizeof(struct wire_delete) == 40, "on the wire");
 
 struct wire_drop {
     struct directory_key key;

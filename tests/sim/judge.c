@@ -5,6 +5,7 @@
  */
 #include "world.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -85,6 +86,25 @@ static void why_not_idle(struct world *world)
                     a, (unsigned long long)stats.pulls_now, (unsigned long long)stats.loans_now,
                     (unsigned long long)stats.pull_bytes_now, (unsigned long long)store.waiting,
                     (unsigned long long)store.objects_deleting);
+            }
+        }
+    }
+    for (uint32_t a = 0; a < world->node_count; a++) {
+        for (uint32_t n = 0; n < world->nodes[a].lanes; n++) {
+            struct exchange *exchange = world->nodes[a].lane[n].exchange;
+            struct exchange_stats stats;
+
+            exchange_stats(exchange, &stats);
+            printf("# node %u lane %u: %llu links up, complete %d\n", a, n,
+                   (unsigned long long)stats.links_up,
+                   (int)directory_is_complete(exchange->directory, UINT64_MAX));
+            LIST_FOREACH(node, &exchange->live)
+            {
+                struct exchange_link *link = container_of(node, struct exchange_link, place);
+
+                printf("#   to %u: count %u walking %d repeat %d under way %u\n", link->rank,
+                       link->announcer.count, link->announcer.walking, link->announcer.repeat,
+                       link->announcer.under_way);
             }
         }
     }
@@ -192,6 +212,36 @@ static void read_all(struct world *world, uint32_t *serials)
 
 /* ---- promises ------------------------------------------------------------- */
 
+/* What is known of a key that a node cannot get. */
+static void explain(struct world *world, uint32_t node, uint32_t key)
+{
+    struct directory_key wanted;
+    struct directory_answer answer;
+    uint8_t id[LIMIT_ID_BYTES];
+    uint64_t key_hash, hash;
+    uint32_t home;
+    struct exchange *exchange;
+
+    client_id(key, id);
+    hash = hash_id20(id);
+    exchange = world_lane_of(world, node, hash)->exchange;
+    exchange_key(exchange, WORLD_POOL, id, &wanted, &key_hash, &home);
+    for (uint32_t n = 0; n < exchange->pulls_used; n++) {
+        const struct pull *pull = &exchange->pulls[n];
+
+        if (pull->state != PULL_FREE) {
+            printf("# node %u: a pull of key %u in state %d, attempts %u, memory %d, holders %u\n",
+                   node, pull->key.id[8], (int)pull->state, pull->attempts, (int)pull->has_memory,
+                   pull->answer.holder_count);
+        }
+    }
+    if (directory_locate(world_lane_of(world, home, hash)->exchange->directory, node, &wanted,
+                         false, &answer) == NIGH_OK) {
+        printf("# its home %u says: state %d, %u holders, first %u\n", home, (int)answer.state,
+               answer.holder_count, answer.holders[0]);
+    }
+}
+
 static void everybody_gets_what_is_there(struct world *world, const uint32_t *serials)
 {
     for (uint32_t key = 0; key < world->keys; key++) {
@@ -199,6 +249,9 @@ static void everybody_gets_what_is_there(struct world *world, const uint32_t *se
             uint32_t serial;
             nigh_status status = get(world, n, key, ASK_US, &serial);
 
+            if (status != NIGH_OK) {
+                explain(world, n, key);
+            }
             WORLD_CHECK(world, status == NIGH_OK,
                         "node %u cannot get key %u, which is there (put %u): %d", n, key,
                         serials[key], (int)status);

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "world.h"
 
 #define FIXED_SEEDS 150u /* of a build without a budget */
@@ -29,11 +30,25 @@ static void on_assertion(const char *file, int line, const char *expression)
     fflush(stdout);
 }
 
+static void on_log(void *context, enum log_level level, const char *line, size_t length)
+{
+    (void)context;
+    (void)level;
+    (void)length;
+    printf("#                  log: %s\n", line);
+}
+
 static uint64_t run_seed(uint64_t seed, bool trace, struct world_totals *totals)
 {
     struct world_options options = {.seed = seed, .trace = trace};
 
+    static const struct log_sink sink = {.write = on_log};
+
     seed_now = seed;
+    if (trace) {
+        log_set_level(LOG_LEVEL_DEBUG);
+        log_set_sink(&sink);
+    }
     return judge_seed(&options, totals);
 }
 
