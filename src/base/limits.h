@@ -121,7 +121,7 @@
 #define LIMIT_NODES             256        /* members */
 #define LIMIT_PEER_HANDSHAKES   64         /* control connections that have not proved themselves */
 #define LIMIT_DIRECTORY_KEYS    (1u << 24) /* keys of one lane's directory */
-#define LIMIT_DIRECTORY_TURN    8192 /* keys that one turn passes when a member came or went */
+#define LIMIT_DIRECTORY_TURN    1024 /* keys that one turn passes when a member came or went */
 #define LIMIT_DIRECTORY_CHANGES 1024 /* such changes under way */
 #define LIMIT_RAILS             64   /* links between two nodes: the greater number of lanes */
 

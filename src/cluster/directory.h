@@ -76,6 +76,8 @@ struct directory_answer {
     struct directory_object object;
 };
 
+/* Callbacks come from inside the calls below, any of them (of directory_delete: `drop` only). They
+ * may call back, save directory_member_*, directory_announced and directory_turn. */
 struct directory_shell {
     void *context;
     /* Tells a waiting node where the object is. It waits no more. */
@@ -93,7 +95,8 @@ struct directory_shell {
 struct directory_config {
     uint32_t nodes; /* members */
     uint32_t self;
-    uint32_t max_keys; /* bound; NIGH_LIMIT beyond */
+    uint32_t max_keys; /* bound, tombstones and waited-for ones counted; NIGH_LIMIT beyond */
+    uint64_t seed;     /* random: who chooses ids cannot make them collide */
     struct directory_shell shell;
 };
 
@@ -103,16 +106,17 @@ void directory_destroy(struct directory *directory);
 /*
  * A member holds an object. NIGH_OK: admitted; NIGH_EXISTS: another birth is; NIGH_IN_USE: this
  * birth was deleted (drop it); NIGH_LIMIT. Wakes those who wait. A copy cannot bring an absent key
- * back (it may be of a birth that was deleted while it was pulled: NIGH_IN_USE), unless the
- * directory is still being rebuilt (not every member has announced the key's shard).
+ * back (it may be of a birth that was deleted while it was pulled: NIGH_IN_USE), unless the member
+ * has not announced the key's shard to the end yet, since this directory began or since it was
+ * dead: then the directory is being rebuilt.
  */
 nigh_status directory_announce(struct directory *directory, uint32_t from,
                                const struct directory_key *key,
                                const struct directory_object *object, bool is_copy,
                                uint64_t now_us);
 
-/* Where is it? `wait`: if it is not known, `from` is told when it is (once; asking again changes
- * nothing). NIGH_LIMIT: cannot wait. */
+/* Where is it, besides at `from`? `wait`: if it is not known, `from` is told when it is (once;
+ * asking again changes nothing). NIGH_LIMIT: cannot wait. */
 nigh_status directory_locate(struct directory *directory, uint32_t from,
                              const struct directory_key *key, bool wait,
                              struct directory_answer *answer);
@@ -124,8 +128,12 @@ void directory_forget(struct directory *directory, uint32_t from, const struct d
 
 /*
  * Deletes whatever birth is admitted. `except`: the asker, which dropped its own already
- * (UINT32_MAX: nobody). NIGH_OK: nobody else held it; NIGH_NOT_FOUND; NIGH_PENDING: shell.deleted
- * follows with `ticket`; NIGH_BUSY: not yet known (ask again).
+ * (UINT32_MAX: nobody). NIGH_OK: nobody else held it; NIGH_NOT_FOUND (deleted already, perhaps, and
+ * that not over yet); NIGH_PENDING: shell.deleted follows with `ticket`, or came from inside a
+ * `drop`; NIGH_BUSY: not yet known (ask again); NIGH_LIMIT.
+ *
+ * Those who wait for the key wait on. While a member has yet to announce the shard for the first
+ * time, the tombstone stays, told or not, so that what it announces does not come back.
  */
 nigh_status directory_delete(struct directory *directory, uint32_t except,
                              const struct directory_key *key, uint64_t ticket, uint64_t now_us);
@@ -150,12 +158,20 @@ void directory_announced(struct directory *directory, uint32_t rank, uint64_t sh
  */
 void directory_member_dead(struct directory *directory, uint32_t rank);
 
-/* Whether every other member that is not dead has announced these shards since this directory
- * began. */
+/*
+ * A bounded part of what the three calls above have to change at all keys; they begin with one
+ * themselves. True: there is more to do. Answers do not depend on it: a key that is asked for is
+ * brought up to date first; the ends of deletes and stats do.
+ */
+bool directory_turn(struct directory *directory);
+
+/* Whether every member that is not dead, this node too, has announced these shards since its link
+ * came up last. */
 bool directory_is_complete(const struct directory *directory, uint64_t shards);
 
+/* Keys that are known, keys that somebody waits for, tombstones; bytes of memory that it uses. */
 struct directory_stats {
-    uint64_t keys, waiting, tombstones, bytes; /* bytes: of memory that it uses */
+    uint64_t keys, waiting, tombstones, bytes;
 };
 
 void directory_stats(const struct directory *directory, struct directory_stats *stats);
