@@ -417,11 +417,24 @@ void exchange_stats(const struct exchange *exchange, struct exchange_stats *stat
     directory_stats(exchange->directory, &stats->directory);
 }
 
+static bool announcer_is_idle(const struct announcer *announcer)
+{
+    return announcer->count == 0 && !announcer->walking && !announcer->repeat;
+}
+
 bool exchange_is_idle(const struct exchange *exchange)
 {
+    LIST_FOREACH(node, &exchange->live)
+    {
+        const struct exchange_link *link = container_of(node, struct exchange_link, place);
+
+        if (rpc_pending(link_rpc(link->link)) > 0 || !announcer_is_idle(&link->announcer)) {
+            return false;
+        }
+    }
     return exchange->counts.pulls_now == 0 && exchange->counts.loans_now == 0 &&
            exchange->counts.pull_bytes_now == 0 && list_empty(&exchange->local_drops) &&
-           !has_announcements(exchange);
+           announcer_is_idle(&exchange->own) && erases_are_idle(exchange);
 }
 
 bool exchange_is_valid(const struct exchange *exchange)

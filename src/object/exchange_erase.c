@@ -179,6 +179,16 @@ uint64_t erase_due_us(const struct exchange *exchange)
     return list_empty(&exchange->erases_ready) ? timers_first_deadline(&exchange->erase_timers) : 0;
 }
 
+bool erases_are_idle(const struct exchange *exchange)
+{
+    for (uint32_t n = 0; n < exchange->erases_used; n++) {
+        if (exchange->erases[n].state != ERASE_FREE) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* The directory's last word on a delete. */
 void erase_deleted(struct exchange *exchange, uint64_t ticket, nigh_status status)
 {

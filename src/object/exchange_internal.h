@@ -259,6 +259,7 @@ struct exchange {
 
     uint64_t now_us; /* of the call under way */
     uint64_t peers_up;
+    uint32_t wheres;       /* questions of exchange_where.c under way */
     uint64_t inline_bytes; /* largest object that fits a reply */
     struct exchange_stats counts;
 };
@@ -385,6 +386,7 @@ void erase_deleted(struct exchange *exchange, uint64_t ticket, nigh_status statu
 void erase_on_drop(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us);
 bool erase_turn(struct exchange *exchange, uint64_t now_us);
 uint64_t erase_due_us(const struct exchange *exchange);
+bool erases_are_idle(const struct exchange *exchange);
 
 /* Tickets of directory_delete: whose delete it is. */
 #define EXCHANGE_TICKET_PEER (UINT64_C(1) << 63) /* asked_delete; else erase */

@@ -255,7 +255,7 @@ struct world_op *client_get(struct world *world, uint32_t node, uint32_t session
     return op;
 }
 
-static uint32_t serial_here(struct world *world, uint32_t node, uint32_t key)
+uint32_t client_serial_here(struct world *world, uint32_t node, uint32_t key)
 {
     struct store_sight sight;
     uint8_t id[LIMIT_ID_BYTES];
@@ -276,7 +276,7 @@ struct world_op *client_delete(struct world *world, uint32_t node, uint32_t sess
 
     if (op != NULL) {
         client_id(key, sqe.id);
-        op->serial = serial_here(world, node, key);
+        op->serial = client_serial_here(world, node, key);
         world->totals->deletes++;
         world_moment(world, node, MOMENT_DELETE);
         submit(world, op, &sqe);

@@ -289,6 +289,9 @@ void client_id(uint32_t key, uint8_t id[LIMIT_ID_BYTES]);
 uint32_t client_serial_at(struct world *world, uint32_t node, uint32_t key, uint64_t offset,
                           uint64_t data_size, uint32_t meta_size);
 
+/* The serial of what a node has of a key; 0: nothing. */
+uint32_t client_serial_here(struct world *world, uint32_t node, uint32_t key);
+
 void client_put(struct world *world, uint32_t node, uint32_t session, uint32_t key,
                 uint64_t data_size, uint32_t meta_size);
 struct world_op *client_get(struct world *world, uint32_t node, uint32_t session, uint32_t key,
