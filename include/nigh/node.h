@@ -32,6 +32,14 @@ typedef struct nigh_pool_options {
     uint64_t quota_bytes; /* 0: none */
 } nigh_pool_options;
 
+/* How the bytes of an object come here. For measurements: AUTO is never much worse than the better
+ * of the two. */
+typedef enum nigh_transfer {
+    NIGH_TRANSFER_AUTO = 0,      /* sent when small, read when large */
+    NIGH_TRANSFER_TWO_SIDED = 1, /* the holder sends them */
+    NIGH_TRANSFER_ONE_SIDED = 2  /* this node reads them from the holder's memory */
+} nigh_transfer;
+
 /* How to start a node. Zero-fill, then set; struct_size lets the struct grow. Zero means the
  * default named. */
 typedef struct nigh_node_options {
@@ -58,6 +66,7 @@ typedef struct nigh_node_options {
     const char *listen_address; /* NULL: as members says; else e.g. "*:7470" */
     const void *cluster_key;    /* 32 bytes, the same at all nodes; required with members */
     uint32_t dead_ms;           /* a node that was lost is taken for dead after so long; 0: 5000 */
+    uint32_t transfer_path;     /* how pulled objects travel: NIGH_TRANSFER_*; 0: by their size */
 } nigh_node_options;
 
 /*

@@ -35,6 +35,7 @@ enum daemon_option_number {
     OPTION_LISTEN,
     OPTION_CLUSTER_KEY,
     OPTION_DEAD_MS,
+    OPTION_TRANSFER,
     OPTION_LOG_LEVEL
 };
 
@@ -63,6 +64,8 @@ const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT] = {
     [OPTION_LISTEN] = {"listen", "ADDRESS", "where other nodes connect (as the list says)"},
     [OPTION_CLUSTER_KEY] = {"cluster-key", "FILE", "64 hexadecimal digits, the same at all nodes"},
     [OPTION_DEAD_MS] = {"dead-ms", "N", "a lost node is taken for dead after so long (5000)"},
+    [OPTION_TRANSFER] = {"transfer", "auto|two-sided|one-sided",
+                         "how objects come from other nodes (auto: by size)"},
     [OPTION_LOG_LEVEL] = {"log-level", "LEVEL", "error, warn, info or debug (info)"},
 };
 
@@ -177,17 +180,31 @@ static nigh_status option_join(const char *text, char list[DAEMON_JOIN_BYTES], c
     return NIGH_OK;
 }
 
+/* One of three words, by its place. */
+static nigh_status option_word(const char *text, const char *const words[3], const char *wanted,
+                               uint32_t *place, char *why, size_t why_bytes)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *place = i;
+            return NIGH_OK;
+        }
+    }
+    return option_wrong(text, wanted, why, why_bytes);
+}
+
 static nigh_status option_huge(const char *text, uint32_t *huge, char *why, size_t why_bytes)
 {
     static const char *const names[] = {"auto", "require", "never"};
 
-    for (uint32_t i = 0; i < ARRAY_LENGTH(names); i++) {
-        if (strcmp(text, names[i]) == 0) {
-            *huge = i;
-            return NIGH_OK;
-        }
-    }
-    return option_wrong(text, "auto, require or never", why, why_bytes);
+    return option_word(text, names, "auto, require or never", huge, why, why_bytes);
+}
+
+static nigh_status option_transfer(const char *text, uint32_t *path, char *why, size_t why_bytes)
+{
+    static const char *const names[] = {"auto", "two-sided", "one-sided"};
+
+    return option_word(text, names, "auto, two-sided or one-sided", path, why, why_bytes);
 }
 
 nigh_status daemon_option_set(struct daemon_options *o, int option, const char *text, char *why,
@@ -215,6 +232,7 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
     case OPTION_LISTEN: return option_address(text, o->listen_address, why, n);
     case OPTION_CLUSTER_KEY: return option_path(text, o->cluster_key_path, why, n);
     case OPTION_DEAD_MS: return option_number(text, 10, 3600000, &o->dead_ms, why, n);
+    case OPTION_TRANSFER: return option_transfer(text, &o->transfer_path, why, n);
     case OPTION_LOG_LEVEL:
         return log_level_parse(text, &o->log_level)
                    ? NIGH_OK
@@ -339,6 +357,7 @@ nigh_status daemon_options_resolve(struct daemon_options *o, uint32_t cores,
         .listen_address = o->listen_address[0] != '\0' ? o->listen_address : NULL,
         .cluster_key = o->cluster_key_path[0] != '\0' ? o->cluster_key : NULL,
         .dead_ms = o->dead_ms,
+        .transfer_path = o->transfer_path,
     };
 
     for (uint32_t i = 0; i < o->pool_count; i++) {

@@ -52,6 +52,7 @@ struct daemon_options {
     char listen_address[MEMBERS_ADDRESS_BYTES]; /* "": as join says */
     char cluster_key_path[SETTINGS_PATH_BYTES]; /* "": none */
     uint32_t dead_ms;
+    uint32_t transfer_path;
     enum log_level log_level;
     uint32_t pool_count;
     struct daemon_pool pools[LIMIT_CONFIG_POOLS];
@@ -70,7 +71,7 @@ struct daemon_option {
     const char *text;  /* for --help */
 };
 
-#define DAEMON_OPTIONS_COUNT 19
+#define DAEMON_OPTIONS_COUNT 20
 
 extern const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT];
 

@@ -329,6 +329,7 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
     if (settings->clustered) {
         config.fabric = node->fabrics[number];
         config.exchange.members = &node->settings.members;
+        config.exchange.path = (enum exchange_path)settings->transfer_path;
         config.exchange.seed = (uint64_t)node->incarnation << 32 | number;
         config.store.rank = settings->members.self;
     }

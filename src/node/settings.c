@@ -171,6 +171,11 @@ static nigh_status settings_take_cluster(const nigh_node_options *o, struct node
     nigh_status status;
 
     members_alone(&s->members);
+    if (o->transfer_path > NIGH_TRANSFER_ONE_SIDED)
+        return settings_fail(why, why_bytes,
+                             "the transfer path is 0 (by size), 1 (two-sided) or 2 (one-sided), "
+                             "not %u",
+                             o->transfer_path);
     if (o->members == NULL) {
         if (o->member != NULL || o->listen_address != NULL || o->cluster_key != NULL)
             return settings_fail(why, why_bytes,
@@ -193,6 +198,7 @@ static nigh_status settings_take_cluster(const nigh_node_options *o, struct node
         return settings_fail(why, why_bytes, "the address to listen on is too long");
     memcpy(s->cluster_key, o->cluster_key, sizeof(s->cluster_key));
     s->dead_ms = o->dead_ms != 0 ? o->dead_ms : SETTINGS_DEAD_MS;
+    s->transfer_path = o->transfer_path;
     s->clustered = s->members.count > 1;
     return NIGH_OK;
 }

@@ -43,7 +43,7 @@ struct wire_locate {
     struct directory_key key;
     uint64_t crossover_bytes; /* if the home holds it itself: from here on, lend; below, send */
     uint32_t wait;            /* 1: tell me when it is known */
-    uint32_t reserved;
+    uint32_t only;            /* 1: only say where; serve nothing */
 };
 
 _Static_assert(sizeof(struct wire_locate) == 48, "on the wire");
@@ -89,7 +89,7 @@ enum wire_way {
 struct wire_pull {
     struct directory_key key;
     struct birth birth;
-    uint32_t way;     /* WIRE_STREAM or WIRE_LOAN; small objects come inline all the same */
+    uint32_t way;     /* WIRE_STREAM (small objects come inline, then) or WIRE_LOAN */
     uint32_t credits; /* STREAM: messages that may be sent at once */
     uint64_t tag;     /* STREAM: comes back in each message */
 };
