@@ -99,6 +99,7 @@ void pull_leave(struct exchange *exchange, struct pull *pull)
         list_remove(&pull->place);
     }
     pull->link = NULL;
+    pull->credits = 0; /* the link's, from here on */
 }
 
 void pull_ready(struct exchange *exchange, struct pull *pull)
@@ -601,6 +602,13 @@ bool pulls_are_valid(const struct exchange *exchange)
         bytes += pull->admitted ? pull->bytes : 0;
         if ((pull->has_memory && !pull->admitted) || (pull->reads > 0 && !pull->has_memory) ||
             (pull->reads > 0 && pull->state != PULL_READING && pull->state != PULL_DRAINING)) {
+            return false;
+        }
+    }
+    LIST_FOREACH(node, &exchange->live)
+    {
+        if (container_of(node, struct exchange_link, place)->granted >
+            exchange->config.bulk_receives) {
             return false;
         }
     }

@@ -260,7 +260,9 @@ static void begin_reading(struct exchange *exchange, struct pull *pull, struct e
     pull->serve = pulled->serve;
     pull->sums = pulled->sums;
     pull->remote = (struct fabric_remote){.address = pulled->address, .key = pulled->key};
-    pull->received -= pull->received % exchange->config.chunk_bytes;
+    if (pull->received % exchange->config.chunk_bytes != 0) {
+        pull->received = 0; /* messages left it between two chunks: the sum covers too much */
+    }
     if (pull->received == 0) {
         pull->crc = 0;
     }
