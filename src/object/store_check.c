@@ -79,15 +79,14 @@ static bool check_policy(const struct store_pool *pool, uint32_t entry)
     return known == (evict_where(&pool->evict, entry) != EVICT_FREE);
 }
 
-/* A copy being pulled is nobody's, and nobody finds it; save what a former node left, for as long
- * as the sessions are not known. */
+/* A copy being pulled is nobody's, and nobody finds it. */
 static bool check_pull(const struct store_pool *pool, uint32_t entry)
 {
     const struct store_record *record = &pool->records[entry];
 
     CHECK(record->serial == 0 && record->chain == 0 && record->next == 0 && record->prev == 0);
     CHECK(record->readers == 0 && record->flags == 0);
-    return pool->births != NULL || pool->adopted;
+    return pool->births != NULL;
 }
 
 static bool check_entry(const struct store *store, struct store_pool *pool, uint32_t entry,

@@ -46,7 +46,6 @@ static uint64_t let_go(struct store *store, struct store_pool *pool, uint32_t en
         store_say(store, pool, entry, NIGH_EVENT_SPILLED);
         pool->objects_spilled++;
         store_memory_unbind(store, pool, entry);
-        store_evict_credit(store, pool, bytes);
     } else {
         store_say(store, pool, entry, NIGH_EVENT_EVICTED);
         store_tell_gone(store, pool, entry, hash);
@@ -55,6 +54,9 @@ static uint64_t let_go(struct store *store, struct store_pool *pool, uint32_t en
         store->counts.evicted_bytes += bytes;
         store_memory_unbind(store, pool, entry);
         store_release(pool, entry);
+    }
+    if (store_spills(store)) {
+        store_evict_credit(store, pool, bytes);
     }
     return bytes;
 }
@@ -214,16 +216,16 @@ void store_evict_round(struct store *store, struct store_pool *pool, uint64_t wa
     store_evict_these(store, pool, store->victims, count, owner, evicted);
 }
 
-/* One batch of what is in a list, in its order. */
-static void evict_list(struct store *store, struct store_pool *pool, struct store_list *list,
-                       uint64_t wanted, uint64_t owner, struct store_evicted *evicted)
+/* One batch of what is in a list, in its order; returns how many it looked at. */
+static uint32_t evict_list(struct store *store, struct store_pool *pool, struct store_list *list,
+                           uint64_t wanted, uint64_t owner, struct store_evicted *evicted)
 {
     uint32_t looks = min_u32(list->count, LIMIT_EVICT_BATCH);
     uint64_t bytes = 0;
-    uint32_t count = 0;
+    uint32_t count = 0, n = 0;
 
     /* What was looked at goes to the back, so that what is in use does not hide the rest. */
-    for (uint32_t n = 0; n < looks && bytes < wanted; n++) {
+    for (; n < looks && bytes < wanted; n++) {
         uint32_t entry = list->first - 1;
 
         if (!store_has_flag(pool, entry, INDEX_FLAG_KEPT)) {
@@ -237,23 +239,30 @@ static void evict_list(struct store *store, struct store_pool *pool, struct stor
     evicted->pinned += count == 0 && looks < list->count;
     count = select_ready(store, pool, store->victims, count, evicted);
     store_evict_these(store, pool, store->victims, count, owner, evicted);
+    return n;
 }
 
 void store_evict_made(struct store *store, struct store_session *session, uint64_t wanted,
                       struct store_evicted *evicted)
 {
-    evict_list(store, session->pool, &session->made, wanted, EXTENT_NO_OWNER, evicted);
+    (void)evict_list(store, session->pool, &session->made, wanted, EXTENT_NO_OWNER, evicted);
 }
 
 bool store_evict_copies(struct store *store, struct store_pool *pool, uint64_t wanted,
                         uint64_t owner, struct store_evicted *evicted)
 {
     uint64_t before = evicted->bytes;
+    uint32_t left = pool->copies.count;
 
     if (pool->copies.count == 0 || store->now_us < pool->copies_shun_us) {
         return false;
     }
-    evict_list(store, pool, &pool->copies, wanted, owner, evicted);
+    /* Those that are in use must not send others to disk. */
+    for (uint32_t n = 0; n < LIMIT_BARREN_ROUNDS && evicted->bytes == before && left > 0; n++) {
+        uint32_t looked = evict_list(store, pool, &pool->copies, wanted, owner, evicted);
+
+        left -= min_u32(looked, left);
+    }
     if (evicted->bytes == before) {
         pool->copies_shun_us = store->now_us + LIMIT_RETRY_US;
     }

@@ -588,7 +588,7 @@ struct store_pool *store_victim_pool(struct store *store, struct store_pool *poo
 void store_evict_ahead(struct store *store);
 bool store_evict_is_due(const struct store *store);
 void store_evict_more(struct store *store, struct store_waiter *waiter);
-/* Bytes that left a pool's memory for the disk: what EVICTs waited for. */
+/* Bytes that left a pool's memory where it spills: what EVICTs waited for. */
 void store_evict_credit(struct store *store, const struct store_pool *pool, uint64_t bytes);
 
 /* ---- store_spill.c ---- */

@@ -101,6 +101,7 @@ static void start_store(struct fixture *fixture)
         .extents = fixture->set,
         .lane = 0,
         .lanes = fixture->lanes,
+        .rank = FIXTURE_RANK,
         .incarnation = ++fixture->incarnation,
         .max_blocks = 4 * fixture->entries * FIXTURE_POOLS + 4096,
         .spill_bytes = fixture->spill_bytes,

@@ -19,6 +19,7 @@
 #define FIXTURE_COOKIES  (1u << 20)
 #define FIXTURE_EVENTS   65536u
 #define FIXTURE_FILES    4096u
+#define FIXTURE_RANK     5u /* of the node in its cluster */
 
 /* A file on the disk of the fixture. */
 struct fixture_file {
