@@ -222,8 +222,8 @@ nigh_status serve_reply(struct exchange_link *link, uint32_t call, const struct 
         return status;
     }
     pulled = pulled_of(exchange, &sight);
-    if (wanted->way == WIRE_STREAM && pulled.bytes <= exchange->inline_bytes &&
-        pulled.sums.known != 0) {
+    if ((wanted->way == WIRE_STREAM || pulled.bytes == 0) &&
+        pulled.bytes <= exchange->inline_bytes && pulled.sums.known != 0) {
         reply_inline(link, call, &pulled, &sight);
         return NIGH_OK;
     }
