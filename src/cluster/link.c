@@ -157,7 +157,12 @@ static void send_buffered(struct link *link, const struct fabric_slice *slices, 
     };
     uint8_t *at;
 
-    NIGH_ASSERT(link->free_send_count > 0); /* rpc_max_sends of them */
+    /* The channel bounds frames that did not arrive; the rest arrived, and the fabric has not said
+     * so yet. It is far behind. */
+    if (link->free_send_count == 0) {
+        link_fail(link, NIGH_BUSY);
+        return;
+    }
     number = link->free_sends[--link->free_send_count];
     slice.address = at = control_send(link, number);
     for (uint32_t n = 0; n < count; n++) {
@@ -230,6 +235,7 @@ static nigh_status begin(struct link *link)
     link->unsignalled = 0;
     link->early_count = 0;
     link->op_count = 0;
+    link->read_count = 0;
     link->free_op = LINK_NO_OP;
     link->ops_used = 0;
     link->failed = false;
@@ -242,7 +248,7 @@ struct fabric_endpoint_options link_endpoint_options(struct link *link, enum lin
 
     if (kind == LINK_CONTROL) {
         return (struct fabric_endpoint_options){
-            .sends = links->control_sends + 2 * LINK_SIGNAL_EVERY + links->control_inline,
+            .sends = links->control_depth,
             .receives = links->control_receives,
             .context = &link->sides[kind],
         };
@@ -279,6 +285,8 @@ void link_established(struct link *link, enum link_endpoint kind, uint64_t now_u
         return;
     }
     link->up = true;
+    link->place = link->links->live_count;
+    link->links->live[link->links->live_count++] = link;
     link->attempts = 0;
     link->links->counters.ups++;
     LOG_DEBUG("up", "rank=%u rail=%u", link->rank, link->rail);
@@ -290,7 +298,7 @@ void link_fail(struct link *link, nigh_status reason)
 {
     if (!link->failed) {
         link->failed = true;
-        link->reason = reason;
+        link->reason = reason != NIGH_OK ? reason : NIGH_PEER_LOST;
         link->links->any_failed = true;
     }
 }
@@ -305,8 +313,19 @@ static void end_ops(struct link *link, nigh_status reason, uint64_t now_us)
             continue;
         }
         link->ops[n].done = NULL;
+        link->op_count--;
+        link->read_count -= op.is_read;
         op.done(op.context, op.status != NIGH_OK ? op.status : reason, now_us);
     }
+}
+
+static void leave_live(struct link *link)
+{
+    struct links *links = link->links;
+    struct link *last = links->live[--links->live_count];
+
+    links->live[link->place] = last;
+    last->place = link->place;
 }
 
 void link_down(struct link *link, nigh_status reason, uint64_t now_us)
@@ -321,6 +340,9 @@ void link_down(struct link *link, nigh_status reason, uint64_t now_us)
     }
     link->failed = true; /* whatever is called meanwhile sends nothing */
     link->up = false;
+    if (was_up) {
+        leave_live(link);
+    }
     for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
         fabric_endpoint_destroy(links->config.fabric, link->sides[kind].endpoint);
         link->sides[kind].endpoint = NULL;
@@ -338,15 +360,18 @@ void link_down(struct link *link, nigh_status reason, uint64_t now_us)
     rpc_destroy(link->rpc);
     link->rpc = NULL;
     link->data = NULL;
-    link->op_count = 0;
     link->ops_used = 0;
     link->failed = false;
 }
 
 /* ---- reads and sends ------------------------------------------------------ */
 
-static bool take_op(struct link *link, link_done *done, void *context, uint32_t *number)
+static bool take_op(struct link *link, bool is_read, link_done *done, void *context,
+                    uint32_t *number)
 {
+    if (is_read && link->read_count == link->links->config.reads) {
+        return false;
+    }
     if (link->free_op != LINK_NO_OP) {
         *number = link->free_op;
         link->free_op = link->ops[*number].next;
@@ -356,20 +381,23 @@ static bool take_op(struct link *link, link_done *done, void *context, uint32_t 
         return false;
     }
     link->op_count++;
-    link->ops[*number] = (struct link_op){.done = done, .context = context, .status = NIGH_OK};
+    link->read_count += is_read;
+    link->ops[*number] =
+        (struct link_op){.done = done, .context = context, .status = NIGH_OK, .is_read = is_read};
     return true;
 }
 
 static void give_op(struct link *link, uint32_t number)
 {
+    link->read_count -= link->ops[number].is_read;
     link->ops[number].done = NULL;
     link->ops[number].next = link->free_op;
     link->free_op = number;
     link->op_count--;
 }
 
-static nigh_status post_op(struct link *link, struct fabric_work *work, link_done *done,
-                           void *context)
+static nigh_status post_read(struct link *link, struct fabric_work *work, link_done *done,
+                             void *context)
 {
     uint32_t number;
     nigh_status status;
@@ -377,7 +405,7 @@ static nigh_status post_op(struct link *link, struct fabric_work *work, link_don
     if (!link->up || link->failed) {
         return NIGH_PEER_LOST;
     }
-    if (!take_op(link, done, context, &number)) {
+    if (!take_op(link, true, done, context, &number)) {
         return NIGH_BUSY;
     }
     work->tag = number;
@@ -399,7 +427,7 @@ nigh_status link_read(struct link *link, const struct fabric_slice *slices, uint
         .slice_count = count,
         .remote = remote,
     };
-    nigh_status status = post_op(link, &work, done, context);
+    nigh_status status = post_read(link, &work, done, context);
 
     if (status == NIGH_OK) {
         link->links->counters.reads++;
@@ -423,11 +451,11 @@ nigh_status link_send(struct link *link, const struct fabric_slice *slices, uint
     uint32_t number;
     nigh_status status;
 
-    NIGH_ASSERT(count <= LIMIT_FABRIC_SLICES);
+    NIGH_ASSERT(count > 0 && count <= LIMIT_FABRIC_SLICES);
     if (!link->up || link->failed) {
         return NIGH_PEER_LOST;
     }
-    if (!take_op(link, done, context, &number)) {
+    if (!take_op(link, false, done, context, &number)) {
         return NIGH_BUSY;
     }
     memcpy(copies, slices, count * sizeof(*slices));
@@ -534,6 +562,7 @@ void link_complete(struct link_side *side, const struct fabric_completion *compl
     }
     if (completion->op != FABRIC_RECV) {
         if (completion->tag != LINK_INLINE_TAG) {
+            NIGH_ASSERT(link->free_send_count < link->links->control_sends);
             link->free_sends[link->free_send_count++] = (uint32_t)completion->tag;
         }
         return;

@@ -45,6 +45,8 @@ struct link_peer {
     char addresses[LIMIT_LANES][FABRIC_ADDRESS_BYTES];
 };
 
+/* Callbacks, and link_done and rpc_done, may call anything but links_turn, links_destroy,
+ * links_peer_up and links_peer_down. */
 struct links_shell {
     void *context;
     void (*up)(void *context, struct link *link, uint64_t now_us);
@@ -73,14 +75,16 @@ struct links_config {
     struct links_shell shell;
 };
 
+/* NIGH_INVALID: bounds broken (base/limits.h), or more frames under way than an endpoint holds. */
 nigh_status links_create(const struct links_config *config, struct links **links);
 
 /* Everything pending ends first (NIGH_CANCELED), through its callbacks; shell.down is not called.
  */
 void links_destroy(struct links *links);
 
-/* A peer is up: its rails of this lane are dialled, or waited for. Of an incarnation or session
- * other than before: the links of before go down first. `peer` is copied. */
+/* A peer is up: its rails of this lane are dialled, or waited for. Unless all is as it was said
+ * before, the links of before go down first. `peer` is copied. NIGH_INVALID: no such rank or number
+ * of lanes; NIGH_NO_RESOURCES: it is not up. */
 nigh_status links_peer_up(struct links *links, const struct link_peer *peer, uint64_t now_us);
 
 /* The peer is lost or dead: its links go down before the return, with `reason`. */

@@ -31,6 +31,7 @@ struct link_op {
     void *context;
     nigh_status status; /* of a failed one, until its memory is free */
     uint32_t next;      /* free list */
+    bool is_read;
 };
 
 /* A frame that came before the link was up. */
@@ -66,6 +67,9 @@ struct link {
     uint32_t ops_used;
     uint32_t free_op;
     uint32_t op_count;
+    uint32_t read_count; /* of them */
+
+    uint32_t place; /* among links.live, while it is up */
 };
 
 /* A peer, by rank. */
@@ -81,10 +85,13 @@ struct links_peer {
 struct links {
     struct links_config config;
     struct links_peer *peers; /* config.nodes */
+    struct link **live;       /* that are up, in no order; room for all that there are */
+    uint32_t live_count;
+    uint32_t link_count; /* of all peers */
     struct random random;
     uint32_t control_receives;
-    uint32_t control_sends;  /* buffers, for frames that are not inline */
-    uint32_t control_inline; /* frames that may be under way without a buffer */
+    uint32_t control_sends; /* buffers, for frames that are not inline */
+    uint32_t control_depth; /* posts of control that have not completed */
     uint32_t frame_stride;
     uint32_t bulk_stride;
     uint32_t max_ops;

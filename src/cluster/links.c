@@ -10,7 +10,8 @@
 #define LOG_MODULE "link"
 #include "base/log.h"
 
-#define LINKS_BATCH 64u /* completions taken in one turn */
+#define LINKS_BATCH  64u /* completions taken in one turn */
+#define LINKS_EVENTS 64u /* events taken in one turn */
 
 _Static_assert(sizeof(struct auth_token) <= FABRIC_PRIVATE_BYTES, "a token is private data");
 
@@ -21,12 +22,36 @@ static uint32_t round_up_64(uint64_t bytes)
     return (uint32_t)((bytes + 63) & ~UINT64_C(63));
 }
 
+static bool is_lane_count(uint32_t lanes)
+{
+    return lanes > 0 && lanes <= LIMIT_LANES && (lanes & (lanes - 1)) == 0;
+}
+
+/* Sends complete later than the answers to them arrive: more are kept than the channel counts. */
+static uint32_t sends_kept(const struct rpc_config *rpc)
+{
+    uint32_t sends = rpc_max_sends(rpc);
+
+    return sends + sends / 4 + LINK_SIGNAL_EVERY;
+}
+
+static bool is_config_valid(const struct links_config *config)
+{
+    return config->nodes > 0 && config->nodes <= LIMIT_NODES && config->rank < config->nodes &&
+           is_lane_count(config->lanes) && config->lane < config->lanes &&
+           config->bulk_receives > 0 && config->bulk_receives <= LIMIT_FABRIC_DEPTH &&
+           config->reads > 0 && config->reads <= LIMIT_FABRIC_DEPTH - config->bulk_receives &&
+           config->bulk_bytes > 0 && config->rpc.requests <= LIMIT_RPC_REQUESTS &&
+           config->rpc.calls <= LIMIT_RPC_CALLS &&
+           rpc_receives(&config->rpc) <= LIMIT_FABRIC_DEPTH &&
+           2 * sends_kept(&config->rpc) <= LIMIT_FABRIC_DEPTH;
+}
+
 nigh_status links_create(const struct links_config *config, struct links **out)
 {
     struct links *links;
 
-    if (config->nodes == 0 || config->nodes > LIMIT_NODES || config->lanes > LIMIT_RAILS ||
-        config->bulk_receives == 0 || config->reads == 0) {
+    if (!is_config_valid(config)) {
         return NIGH_INVALID;
     }
     links = calloc(1, sizeof(*links));
@@ -41,8 +66,8 @@ nigh_status links_create(const struct links_config *config, struct links **out)
     links->config = *config;
     random_init(&links->random, config->seed);
     links->control_receives = rpc_receives(&config->rpc);
-    links->control_sends = rpc_max_sends(&config->rpc);
-    links->control_inline = links->control_sends;
+    links->control_sends = sends_kept(&config->rpc);
+    links->control_depth = 2 * links->control_sends; /* with buffers, and inline */
     links->frame_stride = round_up_64(sizeof(struct rpc_header) + config->rpc.payload_bytes);
     links->bulk_stride = round_up_64(config->bulk_bytes);
     links->max_ops = config->reads + config->bulk_receives;
@@ -57,15 +82,19 @@ static void drop_peer(struct links *links, uint32_t rank, nigh_status reason, ui
 
     peer->up = false;
     for (uint32_t n = 0; n < peer->count; n++) {
+        link_fail(&peer->links[n], reason); /* nothing more is begun on any of them */
+    }
+    for (uint32_t n = 0; n < peer->count; n++) {
         link_down(&peer->links[n], reason, now_us);
     }
 }
 
-static void free_peer(struct links_peer *peer)
+static void free_peer(struct links *links, struct links_peer *peer)
 {
     for (uint32_t n = 0; n < peer->count; n++) {
         link_fini(&peer->links[n]);
     }
+    links->link_count -= peer->count;
     free(peer->links);
     peer->links = NULL;
     peer->count = 0;
@@ -87,13 +116,26 @@ void links_destroy(struct links *links)
     links->config.shell.down = quiet_down;
     for (uint32_t rank = 0; rank < links->config.nodes; rank++) {
         drop_peer(links, rank, NIGH_CANCELED, 0);
-        free_peer(&links->peers[rank]);
+        free_peer(links, &links->peers[rank]);
     }
     free(links->peers);
+    free(links->live);
     free(links);
 }
 
 /* ---- peers ---------------------------------------------------------------- */
+
+/* Room to have them all up. */
+static bool grow_live(struct links *links, uint32_t more)
+{
+    struct link **live = realloc(links->live, (links->link_count + more) * sizeof(*live));
+
+    if (live == NULL) {
+        return false;
+    }
+    links->live = live;
+    return true;
+}
 
 static nigh_status make_peer_links(struct links *links, uint32_t rank, uint32_t rails)
 {
@@ -104,10 +146,11 @@ static nigh_status make_peer_links(struct links *links, uint32_t rank, uint32_t 
     if (peer->links != NULL && peer->rails == rails) {
         return NIGH_OK;
     }
-    free_peer(peer);
+    free_peer(links, peer);
     peer->rails = rails;
     peer->links = calloc(wanted, sizeof(*peer->links));
-    if (peer->links == NULL) {
+    if (peer->links == NULL || !grow_live(links, wanted)) {
+        free_peer(links, peer);
         return NIGH_NO_RESOURCES;
     }
     while (peer->count < wanted) {
@@ -115,17 +158,13 @@ static nigh_status make_peer_links(struct links *links, uint32_t rank, uint32_t 
                                        links->config.lane + peer->count * lanes);
 
         if (status != NIGH_OK) {
-            free_peer(peer);
+            free_peer(links, peer);
             return status;
         }
         peer->count++;
+        links->link_count++;
     }
     return NIGH_OK;
-}
-
-static bool is_lane_count(uint32_t lanes)
-{
-    return lanes > 0 && lanes <= LIMIT_LANES && (lanes & (lanes - 1)) == 0;
 }
 
 nigh_status links_peer_up(struct links *links, const struct link_peer *info, uint64_t now_us)
@@ -139,6 +178,9 @@ nigh_status links_peer_up(struct links *links, const struct link_peer *info, uin
         return NIGH_INVALID;
     }
     peer = &links->peers[info->rank];
+    if (peer->up && memcmp(&peer->info, info, sizeof(*info)) == 0) {
+        return NIGH_OK;
+    }
     drop_peer(links, info->rank, NIGH_PEER_LOST, now_us);
     rails = info->lanes > links->config.lanes ? info->lanes : links->config.lanes;
     status = make_peer_links(links, info->rank, rails);
@@ -216,6 +258,7 @@ static void back_off(struct link *link, uint64_t now_us)
     for (uint32_t n = 0; n < link->attempts && wait_us < LINK_BACKOFF_MAX_US; n++) {
         wait_us *= 2;
     }
+    wait_us = min_u64(wait_us, LINK_BACKOFF_MAX_US);
     link->attempts++;
     link->dial_us = now_us + wait_us / 2 + random_below(&link->links->random, wait_us / 2);
 }
@@ -312,13 +355,16 @@ static void on_connect_request(struct links *links, const struct fabric_event *e
     nigh_status status;
 
     if (side == NULL) {
-        links->counters.refused++;
-        LOG_WARN("refused a connection: its token is not good", "lane=%u", links->config.lane);
+        /* Whoever reaches the port can cause it: said ever more rarely. */
+        if (is_pow2(++links->counters.refused)) {
+            LOG_WARN("refused a connection: its token is not good", "lane=%u refused=%llu",
+                     links->config.lane, (unsigned long long)links->counters.refused);
+        }
         fabric_reject(links->config.fabric, event->endpoint);
         return;
     }
-    if (side->endpoint != NULL || side->link->up) {
-        /* It lost what we have not seen fail yet. */
+    if (side->endpoint != NULL || side->link->up || side->link->failed) {
+        /* It lost what we have not seen fail yet, or not to the end. */
         link_down(side->link, NIGH_PEER_LOST, now_us);
     }
     options = link_endpoint_options(side->link, side->kind);
@@ -384,12 +430,25 @@ static void tick(struct links *links, uint64_t now_us)
         return;
     }
     links->tick_us = now_us + LINK_TICK_US;
-    for (uint32_t rank = 0; rank < links->config.nodes; rank++) {
-        struct links_peer *peer = &links->peers[rank];
+    for (uint32_t n = 0; n < links->live_count; n++) {
+        if (!links->live[n]->failed) {
+            (void)rpc_tick(links->live[n]->rpc, now_us);
+        }
+    }
+}
 
-        for (uint32_t n = 0; n < peer->count; n++) {
-            if (peer->links[n].up && !peer->links[n].failed) {
-                (void)rpc_tick(peer->links[n].rpc, now_us);
+/* Frames that went out first: their buffers are wanted by what those that came in cause. */
+static void take_completions(const struct fabric_completion *completions, uint32_t count,
+                             uint64_t now_us)
+{
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        for (uint32_t n = 0; n < count; n++) {
+            struct link_side *side = completions[n].context;
+            bool went_out =
+                side != NULL && side->kind == LINK_CONTROL && completions[n].op != FABRIC_RECV;
+
+            if (side != NULL && went_out == (pass == 0)) {
+                link_complete(side, &completions[n], now_us);
             }
         }
     }
@@ -402,12 +461,8 @@ bool links_turn(struct links *links, uint64_t now_us)
     uint32_t count = fabric_poll(links->config.fabric, completions, LINKS_BATCH, now_us);
     bool worked = count > 0;
 
-    for (uint32_t n = 0; n < count; n++) {
-        if (completions[n].context != NULL) {
-            link_complete(completions[n].context, &completions[n], now_us);
-        }
-    }
-    while (fabric_next_event(links->config.fabric, &event)) {
+    take_completions(completions, count, now_us);
+    for (uint32_t n = 0; n < LINKS_EVENTS && fabric_next_event(links->config.fabric, &event); n++) {
         on_event(links, &event, now_us);
         worked = true;
     }
@@ -415,20 +470,6 @@ bool links_turn(struct links *links, uint64_t now_us)
     worked = serve_dials(links, now_us) || worked;
     settle(links, now_us);
     return worked;
-}
-
-static bool has_calls(const struct links *links)
-{
-    for (uint32_t rank = 0; rank < links->config.nodes; rank++) {
-        const struct links_peer *peer = &links->peers[rank];
-
-        for (uint32_t n = 0; n < peer->count; n++) {
-            if (peer->links[n].up && rpc_pending(peer->links[n].rpc) > 0) {
-                return true;
-            }
-        }
-    }
-    return false;
 }
 
 uint64_t links_due_us(const struct links *links)
@@ -439,8 +480,11 @@ uint64_t links_due_us(const struct links *links)
     if (links->any_failed) {
         return 0;
     }
-    if (links->tick_us < due_us && has_calls(links)) {
-        due_us = links->tick_us;
+    for (uint32_t n = 0; n < links->live_count && due_us > links->tick_us; n++) {
+        uint64_t call_us = rpc_due_us(links->live[n]->rpc);
+
+        call_us = call_us > links->tick_us ? call_us : links->tick_us;
+        due_us = call_us < due_us ? call_us : due_us;
     }
     return due_us;
 }
@@ -471,15 +515,12 @@ uint32_t link_peer_incarnation(const struct link *link)
     return link->links->peers[link->rank].info.incarnation;
 }
 
+/* What is visited may fail, and goes down later: the order stays. */
 void links_each(struct links *links, void (*visit)(void *context, struct link *link), void *context)
 {
-    for (uint32_t rank = 0; rank < links->config.nodes; rank++) {
-        struct links_peer *peer = &links->peers[rank];
-
-        for (uint32_t n = 0; n < peer->count; n++) {
-            if (peer->links[n].up && !peer->links[n].failed) {
-                visit(context, &peer->links[n]);
-            }
+    for (uint32_t n = 0; n < links->live_count; n++) {
+        if (!links->live[n]->failed) {
+            visit(context, links->live[n]);
         }
     }
 }
@@ -489,25 +530,39 @@ const struct links_counters *links_counters(const struct links *links)
     return &links->counters;
 }
 
+static bool is_link_valid(const struct links *links, const struct link *link)
+{
+    uint32_t under_way = 0, reads = 0;
+
+    for (uint32_t n = 0; n < link->ops_used; n++) {
+        under_way += link->ops[n].done != NULL;
+        reads += link->ops[n].done != NULL && link->ops[n].is_read;
+    }
+    if (under_way != link->op_count || (link->rpc != NULL && reads != link->read_count)) {
+        return false;
+    }
+    if (!link->up) {
+        return under_way == 0 || link->failed;
+    }
+    return (links->peers[link->rank].up || link->failed) && link->rpc != NULL &&
+           link->sides[LINK_CONTROL].endpoint != NULL && link->sides[LINK_BULK].endpoint != NULL &&
+           link->place < links->live_count && links->live[link->place] == link;
+}
+
 bool links_is_valid(const struct links *links)
 {
+    uint32_t up = 0, count = 0;
+
     for (uint32_t rank = 0; rank < links->config.nodes; rank++) {
         const struct links_peer *peer = &links->peers[rank];
 
         for (uint32_t n = 0; n < peer->count; n++) {
-            const struct link *link = &peer->links[n];
-            uint32_t under_way = 0;
-
-            for (uint32_t i = 0; i < link->ops_used; i++) {
-                under_way += link->ops[i].done != NULL;
-            }
-            if (under_way != link->op_count || (link->up && link->rpc == NULL) ||
-                (link->up && !peer->up) ||
-                (link->up &&
-                 (link->sides[0].endpoint == NULL || link->sides[1].endpoint == NULL))) {
+            up += peer->links[n].up;
+            if (!is_link_valid(links, &peer->links[n])) {
                 return false;
             }
         }
+        count += peer->count;
     }
-    return true;
+    return up == links->live_count && count == links->link_count;
 }

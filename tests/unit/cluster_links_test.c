@@ -1,0 +1,1003 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Links over the simulated fabric: nodes of one and of four lanes that call each other, read each
+ * other's memory and send messages, while links break and nodes die. Each operation ends once, and
+ * memory is not touched after its end. Who has no good token does not get in.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "cluster/link_internal.h"
+#include "fabric/sim/sim.h"
+#include "support/support.h"
+
+#define NODES_MAX  3u
+#define LANES_MAX  4u
+#define OPS        64u /* of one lane */
+#define READ_BYTES 3000u
+#define DATA_BYTES 65536u
+#define BULK       4u
+#define BULK_BYTES 1024u
+#define REQUESTS   4u
+#define CALLS      6u
+#define PAYLOAD    900u
+#define EPOCH      77u
+
+enum method {
+    ECHO = 1,
+    LATER = 2, /* replied to when the next one comes, or never */
+    ACK = 3    /* a bulk message arrived: its receive is posted again */
+};
+
+enum op_kind {
+    OP_CALL,
+    OP_READ,
+    OP_SEND
+};
+
+struct lane;
+
+struct op {
+    struct lane *lane;
+    bool busy;
+    enum op_kind kind;
+    uint32_t rank; /* whom it went to */
+    uint32_t from; /* READ: offset there */
+    uint8_t buffer[READ_BYTES];
+    bool poisoned;
+    uint32_t bytes; /* CALL */
+};
+
+/* What hangs at a link while it is up. */
+struct mine {
+    uint32_t sends; /* receives that the peer has for us */
+    uint32_t later; /* a request that waits for its reply; 0: none */
+};
+
+struct lane {
+    struct node *node;
+    uint32_t number;
+    struct fabric *fabric;
+    struct links *links;
+    struct fabric_memory *data_memory, *op_memory;
+    struct mine mines[NODES_MAX * LANES_MAX];
+    bool mine_used[NODES_MAX * LANES_MAX];
+    uint8_t data[DATA_BYTES];
+    struct op ops[OPS];
+    uint64_t begun, ended, good; /* operations */
+};
+
+struct node {
+    struct world *world;
+    uint32_t rank, lanes, incarnation;
+    bool alive;
+    struct lane *lane[LANES_MAX];
+    bool sees[NODES_MAX]; /* said to be up */
+};
+
+struct world {
+    struct sim *sim;
+    uint32_t count;
+    struct node nodes[NODES_MAX];
+    bool wild; /* callbacks call anything */
+    uint32_t depth;
+    uint64_t ups, downs;
+};
+
+/* ---- operations ----------------------------------------------------------- */
+
+static uint8_t pattern(uint32_t rank, uint32_t lane, uint32_t at)
+{
+    return (uint8_t)(rank * 101 + lane * 37 + at * 7 + at / 251);
+}
+
+static struct op *take_op(struct lane *lane)
+{
+    for (uint32_t n = 0; n < OPS; n++) {
+        struct op *op = &lane->ops[(lane->begun + n) % OPS];
+
+        if (!op->busy) {
+            if (op->poisoned) { /* nothing came after its end */
+                for (uint32_t at = 0; at < READ_BYTES; at++) {
+                    assert_int_equal(op->buffer[at], 0xee);
+                }
+            }
+            memset(op->buffer, 0, sizeof(op->buffer));
+            op->busy = true;
+            op->lane = lane;
+            lane->begun++;
+            return op;
+        }
+    }
+    return NULL;
+}
+
+static void refuse_op(struct op *op)
+{
+    op->busy = op->poisoned = false;
+    op->lane->begun--;
+}
+
+static void act(struct lane *lane);
+
+static void end_op(struct op *op, nigh_status status)
+{
+    assert_true(op->busy); /* once */
+    op->busy = false;
+    op->lane->ended++;
+    op->lane->good += status == NIGH_OK;
+    memset(op->buffer, 0xee, sizeof(op->buffer));
+    op->poisoned = true;
+    act(op->lane);
+}
+
+static void on_call_done(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
+                         uint64_t now_us)
+{
+    struct op *op = context;
+
+    (void)now_us;
+    assert_int_equal(op->kind, OP_CALL);
+    if (status == NIGH_OK) {
+        assert_int_equal(bytes, op->bytes);
+        assert_memory_equal(payload, op->buffer, bytes);
+    }
+    end_op(op, status);
+}
+
+static void on_op_done(void *context, nigh_status status, uint64_t now_us)
+{
+    struct op *op = context;
+    struct node *peer = &op->lane->node->world->nodes[op->rank];
+
+    (void)now_us;
+    for (uint32_t at = 0; op->kind == OP_READ && status == NIGH_OK && at < READ_BYTES; at++) {
+        if (op->buffer[at] != pattern(op->rank, 0, op->from + at)) {
+            fail_msg("byte %u of a read from %u is wrong", at, peer->rank);
+        }
+    }
+    end_op(op, status);
+}
+
+static void do_call(struct lane *lane, struct link *link, uint64_t how)
+{
+    struct op *op = take_op(lane);
+    struct rpc_piece piece;
+    uint64_t now_us = sim_now_us(lane->node->world->sim);
+
+    if (op == NULL) {
+        return;
+    }
+    op->kind = OP_CALL;
+    op->bytes = (uint32_t)(how % 2 == 0 ? how % 64 : how % PAYLOAD);
+    for (uint32_t n = 0; n < op->bytes; n++) {
+        op->buffer[n] = (uint8_t)(how >> n % 50);
+    }
+    piece = (struct rpc_piece){.data = op->buffer, .bytes = op->bytes};
+    if (rpc_call(link_rpc(link), how / 64 % 4 == 0 ? LATER : ECHO, &piece, 1,
+                 how / 256 % 4 == 0 ? now_us + how / 1024 % 5000 : UINT64_MAX, now_us, on_call_done,
+                 op, NULL) != NIGH_OK) {
+        refuse_op(op);
+    }
+}
+
+static void do_read(struct lane *lane, struct link *link, uint64_t how)
+{
+    struct node *peer = &lane->node->world->nodes[link_rank(link)];
+    struct op *op = take_op(lane);
+    struct fabric_slice slices[2];
+    struct fabric_remote remote;
+
+    if (op == NULL) {
+        return;
+    }
+    op->kind = OP_READ;
+    op->rank = link_rank(link);
+    op->from = (uint32_t)(how % (DATA_BYTES - READ_BYTES));
+    slices[0] = (struct fabric_slice){op->buffer, 1000, lane->op_memory};
+    slices[1] = (struct fabric_slice){op->buffer + 1000, READ_BYTES - 1000, lane->op_memory};
+    /* The peer's lane of this rail; a dead one's key is nobody's: refused, and the link ends. */
+    if (!peer->alive) {
+        refuse_op(op);
+        return;
+    }
+    struct lane *there = peer->lane[link_rail(link) & (peer->lanes - 1)];
+    remote = fabric_memory_remote(there->fabric, there->data_memory, there->data + op->from);
+    remote.key += how / DATA_BYTES % 64 == 0 ? 1000 : 0; /* a wrong one */
+    if (link_read(link, slices, 2, remote, on_op_done, op) != NIGH_OK) {
+        refuse_op(op);
+    }
+}
+
+static void do_send(struct lane *lane, struct link *link, uint64_t how)
+{
+    struct mine *mine = link_data(link);
+    struct fabric_slice slices[2];
+    struct op *op;
+    uint8_t head[16];
+
+    if (mine == NULL || mine->sends == 0 || (op = take_op(lane)) == NULL) {
+        return;
+    }
+    op->kind = OP_SEND;
+    op->rank = link_rank(link);
+    memset(head, 0x42, sizeof(head));
+    memset(op->buffer, 0x43, READ_BYTES);
+    slices[0] = (struct fabric_slice){head, sizeof(head), NULL};
+    slices[1] = (struct fabric_slice){op->buffer, how % (BULK_BYTES - 16), lane->op_memory};
+    if (link_send(link, slices, 1 + (how % (BULK_BYTES - 16) > 0), on_op_done, op) != NIGH_OK) {
+        refuse_op(op);
+        return;
+    }
+    memset(head, 0, sizeof(head)); /* taken during the call */
+    mine->sends--;
+}
+
+/* Something to some link. */
+static void act_once(struct lane *lane)
+{
+    struct world *world = lane->node->world;
+    uint64_t how = sim_random(world->sim, UINT64_MAX);
+    struct link *link = links_find(lane->links, (uint32_t)(how % world->count), how ^ (how << 32));
+
+    if (link == NULL) {
+        return;
+    }
+    assert_true(link_rails(link) > link_rail(link));
+    switch (how / 16 % 8) {
+    case 0:
+    case 1:
+    case 2: do_call(lane, link, how / 128); break;
+    case 3:
+    case 4: do_read(lane, link, how / 128); break;
+    case 5:
+    case 6: do_send(lane, link, how / 128); break;
+    default:
+        if (how / 128 % 8 == 0) {
+            link_break(link, how / 1024 % 2 == 0 ? NIGH_TIMEOUT : NIGH_OK, sim_now_us(world->sim));
+        }
+        break;
+    }
+    assert_true(links_is_valid(lane->links));
+}
+
+/* From inside a callback. */
+static void act(struct lane *lane)
+{
+    struct world *world = lane->node->world;
+
+    if (world->wild && lane->links != NULL && world->depth < 3 && sim_random(world->sim, 4) == 0) {
+        world->depth++;
+        act_once(lane);
+        world->depth--;
+    }
+}
+
+/* ---- the shell ------------------------------------------------------------ */
+
+static void on_up(void *context, struct link *link, uint64_t now_us)
+{
+    struct lane *lane = context;
+    uint32_t n = 0;
+
+    (void)now_us;
+    assert_null(link_data(link));
+    while (lane->mine_used[n]) {
+        n++;
+    }
+    lane->mine_used[n] = true;
+    lane->mines[n] = (struct mine){.sends = BULK};
+    link_set_data(link, &lane->mines[n]);
+    lane->node->world->ups++;
+    act(lane);
+}
+
+static void on_down(void *context, struct link *link, nigh_status reason, uint64_t now_us)
+{
+    struct lane *lane = context;
+    struct mine *mine = link_data(link);
+
+    (void)now_us;
+    assert_int_not_equal(reason, NIGH_OK);
+    assert_non_null(mine);
+    lane->mine_used[mine - lane->mines] = false;
+    lane->node->world->downs++;
+    link_break(link, NIGH_BUSY, now_us); /* does nothing */
+    act(lane);
+}
+
+static void on_request(void *context, struct link *link, const struct rpc_request *request,
+                       uint64_t now_us)
+{
+    struct lane *lane = context;
+    struct mine *mine = link_data(link);
+    struct rpc_piece piece = {.data = request->payload, .bytes = request->bytes};
+
+    (void)now_us;
+    assert_non_null(mine);
+    if (request->method == ACK) {
+        mine->sends++;
+        assert_true(mine->sends <= BULK);
+    } else if (request->method == ECHO) {
+        rpc_reply(link_rpc(link), request->call, NIGH_OK, &piece, 1);
+    } else {
+        if (mine->later != 0) {
+            rpc_reply(link_rpc(link), mine->later, NIGH_NOT_FOUND, NULL, 0);
+        }
+        mine->later = request->call;
+    }
+    act(lane);
+}
+
+static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint32_t count,
+                    uint64_t now_us)
+{
+    struct lane *lane = context;
+
+    assert_true(count >= 16 && count <= BULK_BYTES);
+    for (uint32_t n = 0; n < count; n++) {
+        assert_int_equal(bytes[n], n < 16 ? 0x42 : 0x43);
+    }
+    /* Said before the receive is posted again, which is so on return. */
+    if (rpc_one_way(link_rpc(link), ACK, NULL, 0, now_us) != NIGH_OK) {
+        link_break(link, NIGH_BUSY, now_us);
+    }
+    act(lane);
+}
+
+/* ---- nodes ---------------------------------------------------------------- */
+
+static struct links_config config_of(struct lane *lane)
+{
+    struct node *node = lane->node;
+
+    return (struct links_config){
+        .fabric = lane->fabric,
+        .rank = node->rank,
+        .incarnation = node->incarnation,
+        .lane = lane->number,
+        .lanes = node->lanes,
+        .nodes = node->world->count,
+        .rpc = {.requests = REQUESTS,
+                .calls = CALLS,
+                .queue = 4,
+                .payload_bytes = PAYLOAD,
+                .epoch = EPOCH},
+        .bulk_receives = BULK,
+        .bulk_bytes = BULK_BYTES,
+        .reads = 3,
+        .seed = node->rank * 10 + lane->number,
+        .shell =
+            {.context = lane, .up = on_up, .down = on_down, .request = on_request, .bulk = on_bulk},
+    };
+}
+
+static void lane_open(struct node *node, uint32_t number)
+{
+    struct lane *lane = calloc(1, sizeof(*lane));
+    struct links_config config;
+    char address[FABRIC_ADDRESS_BYTES];
+
+    lane->node = node;
+    lane->number = number;
+    node->lane[number] = lane;
+    assert_int_equal(sim_fabric(node->world->sim, node->rank, number, &lane->fabric), NIGH_OK);
+    snprintf(address, sizeof(address), "%u:%u", node->rank, number);
+    assert_int_equal(fabric_listen(lane->fabric, address), NIGH_OK);
+    for (uint32_t at = 0; at < DATA_BYTES; at++) {
+        lane->data[at] = pattern(node->rank, 0, at);
+    }
+    assert_int_equal(fabric_memory_register(lane->fabric, lane->data, DATA_BYTES, FABRIC_HOST,
+                                            FABRIC_REMOTE_READ, &lane->data_memory),
+                     NIGH_OK);
+    assert_int_equal(fabric_memory_register(lane->fabric, lane->ops, sizeof(lane->ops), FABRIC_HOST,
+                                            FABRIC_LOCAL_WRITE, &lane->op_memory),
+                     NIGH_OK);
+    config = config_of(lane);
+    assert_int_equal(links_create(&config, &lane->links), NIGH_OK);
+}
+
+static void node_open(struct node *node)
+{
+    node->incarnation++;
+    node->alive = true;
+    memset(node->sees, 0, sizeof(node->sees));
+    for (uint32_t n = 0; n < node->lanes; n++) {
+        lane_open(node, n);
+    }
+}
+
+static void node_close(struct node *node)
+{
+    if (!node->alive) {
+        return;
+    }
+    node->alive = false;
+    for (uint32_t n = 0; n < node->lanes; n++) {
+        struct lane *lane = node->lane[n];
+        struct links *links = lane->links;
+
+        lane->links = NULL; /* callbacks use it no more */
+        links_destroy(links);
+        assert_true(lane->begun == lane->ended);
+        for (uint32_t i = 0; i < OPS; i++) {
+            assert_false(lane->ops[i].busy);
+        }
+        fabric_destroy(lane->fabric);
+        free(lane);
+        node->lane[n] = NULL;
+    }
+}
+
+static void session_key(const struct node *a, const struct node *b, uint8_t key[AUTH_KEY_BYTES])
+{
+    const struct node *low = a->rank < b->rank ? a : b, *high = a->rank < b->rank ? b : a;
+
+    memset(key, 0, AUTH_KEY_BYTES);
+    key[0] = (uint8_t)low->rank;
+    key[1] = (uint8_t)high->rank;
+    memcpy(key + 4, &low->incarnation, 4);
+    memcpy(key + 8, &high->incarnation, 4);
+}
+
+/* The control connection of `node` says that `peer` is up. */
+static void say_up(struct node *node, const struct node *peer)
+{
+    struct link_peer info = {.rank = peer->rank,
+                             .incarnation = peer->incarnation,
+                             .dials = node->rank > peer->rank,
+                             .lanes = peer->lanes};
+
+    session_key(node, peer, info.session);
+    for (uint32_t n = 0; n < peer->lanes; n++) {
+        snprintf(info.addresses[n], FABRIC_ADDRESS_BYTES, "%u:%u", peer->rank, n);
+    }
+    for (uint32_t n = 0; n < node->lanes; n++) {
+        assert_int_equal(links_peer_up(node->lane[n]->links, &info, sim_now_us(node->world->sim)),
+                         NIGH_OK);
+    }
+    node->sees[peer->rank] = true;
+}
+
+static void say_down(struct node *node, uint32_t rank)
+{
+    for (uint32_t n = 0; n < node->lanes; n++) {
+        links_peer_down(node->lane[n]->links, rank, NIGH_PEER_LOST, sim_now_us(node->world->sim));
+    }
+    node->sees[rank] = false;
+}
+
+static void all_see_all(struct world *world)
+{
+    for (uint32_t a = 0; a < world->count; a++) {
+        for (uint32_t b = 0; b < world->count; b++) {
+            if (a != b && world->nodes[a].alive && world->nodes[b].alive &&
+                !world->nodes[a].sees[b]) {
+                say_up(&world->nodes[a], &world->nodes[b]);
+            }
+        }
+    }
+}
+
+static void world_open(struct world *world, const struct sim_options *options, uint32_t count,
+                       const uint32_t *lanes)
+{
+    memset(world, 0, sizeof(*world));
+    assert_int_equal(sim_create(options, &world->sim), NIGH_OK);
+    world->count = count;
+    for (uint32_t rank = 0; rank < count; rank++) {
+        world->nodes[rank] = (struct node){.world = world, .rank = rank, .lanes = lanes[rank]};
+        node_open(&world->nodes[rank]);
+    }
+}
+
+static void world_close(struct world *world)
+{
+    for (uint32_t rank = 0; rank < world->count; rank++) {
+        node_close(&world->nodes[rank]);
+    }
+    sim_destroy(world->sim);
+}
+
+/* Turns of all until nothing is to do now. */
+static void turns(struct world *world)
+{
+    bool worked = true;
+
+    for (uint32_t n = 0; worked && n < 1000; n++) {
+        worked = false;
+        for (uint32_t rank = 0; rank < world->count; rank++) {
+            struct node *node = &world->nodes[rank];
+
+            for (uint32_t lane = 0; node->alive && lane < node->lanes; lane++) {
+                worked = links_turn(node->lane[lane]->links, sim_now_us(world->sim)) || worked;
+                assert_true(links_is_valid(node->lane[lane]->links));
+            }
+        }
+    }
+    assert_false(worked);
+}
+
+static uint64_t due_us(struct world *world)
+{
+    uint64_t due_us = sim_next_us(world->sim);
+
+    for (uint32_t rank = 0; rank < world->count; rank++) {
+        struct node *node = &world->nodes[rank];
+
+        for (uint32_t lane = 0; node->alive && lane < node->lanes; lane++) {
+            uint64_t own_us = links_due_us(node->lane[lane]->links);
+
+            due_us = own_us < due_us ? own_us : due_us;
+        }
+    }
+    return due_us;
+}
+
+/* Lets so much time pass, event by event. */
+static void pass(struct world *world, uint64_t us)
+{
+    uint64_t end_us = sim_now_us(world->sim) + us;
+
+    for (;;) {
+        uint64_t next_us;
+
+        turns(world);
+        next_us = due_us(world);
+        if (next_us <= sim_now_us(world->sim)) {
+            next_us = sim_now_us(world->sim) + 1;
+        }
+        if (next_us > end_us) {
+            sim_advance(world->sim, end_us);
+            turns(world);
+            return;
+        }
+        sim_advance(world->sim, next_us);
+    }
+}
+
+/* Whether every pair has its link for every shard. */
+static bool all_up(struct world *world)
+{
+    for (uint32_t a = 0; a < world->count; a++) {
+        for (uint32_t b = 0; b < world->count; b++) {
+            for (uint64_t shard = 0; a != b && shard < LIMIT_SHARDS; shard++) {
+                struct node *node = &world->nodes[a];
+                struct link *link =
+                    links_find(node->lane[shard & (node->lanes - 1)]->links, b, shard << 58);
+
+                if (link == NULL || link_rank(link) != b ||
+                    link_peer_incarnation(link) != world->nodes[b].incarnation) {
+                    return false;
+                }
+            }
+        }
+    }
+    return true;
+}
+
+/* ---- tests ---------------------------------------------------------------- */
+
+static const uint32_t shapes[][NODES_MAX] = {{1, 1, 1}, {4, 4, 4}, {1, 4, 2}, {4, 1, 1}};
+
+static void count_link(void *context, struct link *link)
+{
+    (void)link;
+    ++*(uint32_t *)context;
+}
+
+static void rails_join_the_lanes_that_share_shards(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < sizeof(shapes) / sizeof(shapes[0]); n++) {
+        struct sim_options options = {.seed = n};
+        struct world *world = calloc(1, sizeof(*world));
+
+        world_open(world, &options, NODES_MAX, shapes[n]);
+        all_see_all(world);
+        pass(world, 10000);
+        assert_true(all_up(world));
+        for (uint32_t a = 0; a < NODES_MAX; a++) {
+            uint32_t count = 0, wanted = 0;
+
+            for (uint32_t lane = 0; lane < shapes[n][a]; lane++) {
+                links_each(world->nodes[a].lane[lane]->links, count_link, &count);
+                assert_null(links_find(world->nodes[a].lane[lane]->links, a, 0)); /* itself */
+            }
+            for (uint32_t b = 0; b < NODES_MAX; b++) {
+                wanted += a == b ? 0 : shapes[n][a] > shapes[n][b] ? shapes[n][a] : shapes[n][b];
+            }
+            assert_int_equal(count, wanted);
+        }
+        /* Said again, it changes nothing. */
+        memset(world->nodes[0].sees, 0, sizeof(world->nodes[0].sees));
+        all_see_all(world);
+        assert_true(all_up(world));
+        assert_int_equal(world->downs, 0);
+        world_close(world);
+        free(world);
+    }
+}
+
+/* A random hour: operations, breaks, deaths. */
+static void storm(uint64_t seed, const uint32_t *lanes, bool wild, bool deaths, uint64_t *good)
+{
+    struct sim_options options = {.seed = seed,
+                                  .late_read_ppm = 100000,
+                                  .break_ppm = 300,
+                                  .stall_ppm = 2000,
+                                  .refuse_ppm = 20000,
+                                  .late_landing_ppm = 500000};
+    struct world *world = calloc(1, sizeof(*world));
+
+    world_open(world, &options, NODES_MAX, lanes);
+    all_see_all(world);
+    pass(world, 5000);
+    world->wild = wild;
+    for (uint32_t step = 0; step < 3000; step++) {
+        struct node *node = &world->nodes[sim_random(world->sim, NODES_MAX)];
+        uint32_t other = (uint32_t)sim_random(world->sim, NODES_MAX);
+
+        if (!node->alive) {
+            if (sim_random(world->sim, 200) == 0) {
+                node_open(node);
+            }
+        } else if (deaths && sim_random(world->sim, 1000) == 0) {
+            sim_crash(world->sim, node->rank);
+            node_close(node);
+            /* Some know at once. */
+        } else {
+            act_once(node->lane[sim_random(world->sim, node->lanes)]);
+        }
+        if (node->alive && node->sees[other] &&
+            (sim_random(world->sim, 2000) == 0 ||
+             (!world->nodes[other].alive && sim_random(world->sim, 50) == 0))) {
+            /* Both sides hear of a new session, sooner or later. */
+            say_down(node, other);
+            if (world->nodes[other].alive) {
+                say_down(&world->nodes[other], node->rank);
+            }
+        }
+        for (uint32_t a = 0; a < NODES_MAX; a++) {
+            for (uint32_t b = 0; b < NODES_MAX; b++) {
+                struct node *one = &world->nodes[a], *two = &world->nodes[b];
+
+                if (a != b && one->alive && two->alive && !one->sees[b] &&
+                    sim_random(world->sim, 100) == 0) {
+                    say_up(one, two);
+                }
+            }
+        }
+        if (sim_random(world->sim, 3) == 0) {
+            pass(world, sim_random(world->sim, 400));
+        }
+    }
+    /* Quiet: all comes up again. */
+    world->wild = false;
+    for (uint32_t rank = 0; rank < NODES_MAX; rank++) {
+        if (!world->nodes[rank].alive) {
+            node_open(&world->nodes[rank]);
+        }
+    }
+    for (uint32_t a = 0; a < NODES_MAX; a++) {
+        for (uint32_t b = 0; b < NODES_MAX; b++) {
+            if (a != b) {
+                say_down(&world->nodes[a], b);
+            }
+        }
+    }
+    all_see_all(world);
+    for (uint32_t n = 0; !all_up(world); n++) {
+        assert_true(n < 3000);
+        pass(world, 10000);
+    }
+    for (uint32_t rank = 0; rank < NODES_MAX; rank++) {
+        for (uint32_t n = 0; n < lanes[rank]; n++) {
+            *good += world->nodes[rank].lane[n]->good;
+        }
+    }
+    world_close(world);
+    free(world);
+}
+
+static void everything_ends_once(void **state)
+{
+    (void)state;
+    uint64_t seed = support_seed(), good = 0, seeds = 0;
+    uint64_t end_us = support_now_us() + support_budget_ms(6000) * 1000;
+
+    while (support_now_us() < end_us) {
+        for (size_t n = 0; n < sizeof(shapes) / sizeof(shapes[0]); n++) {
+            storm(seed + seeds, shapes[n], seeds % 2 == 0, seeds % 4 < 2, &good);
+        }
+        seeds++;
+    }
+    print_message("# %llu seeds of %zu shapes, %llu operations went well\n",
+                  (unsigned long long)seeds, sizeof(shapes) / sizeof(shapes[0]),
+                  (unsigned long long)good);
+    assert_true(good > 100 * seeds);
+}
+
+/* The peer is said to be up and does not answer. */
+static void dials_back_off(void **state)
+{
+    (void)state;
+    struct sim_options options = {.seed = 3};
+    struct world *world = calloc(1, sizeof(*world));
+    const struct links_counters *counters;
+    uint64_t dials, last_us = 0, longest_us = 0, shortest_us = UINT64_MAX, until_us;
+
+    world_open(world, &options, 2, shapes[0]);
+    all_see_all(world);
+    pass(world, 10000);
+    assert_true(all_up(world));
+    counters = links_counters(world->nodes[1].lane[0]->links);
+    assert_int_equal(counters->dials, 1);
+    sim_crash(world->sim, 0);
+    node_close(&world->nodes[0]);
+    dials = counters->dials;
+    until_us = sim_now_us(world->sim) + 20000000;
+    while (sim_now_us(world->sim) < until_us) {
+        uint64_t next_us = due_us(world);
+
+        sim_advance(world->sim,
+                    next_us > sim_now_us(world->sim) ? next_us : sim_now_us(world->sim) + 1);
+        turns(world);
+        if (counters->dials > dials) {
+            uint64_t gap_us = sim_now_us(world->sim) - last_us;
+
+            assert_int_equal(counters->dials, dials + 1);
+            if (last_us > 0) {
+                longest_us = gap_us > longest_us ? gap_us : longest_us;
+                shortest_us = gap_us < shortest_us ? gap_us : shortest_us;
+            }
+            last_us = sim_now_us(world->sim);
+            dials = counters->dials;
+        }
+    }
+    print_message("# %llu dials in 20 s, from %llu to %llu us apart\n",
+                  (unsigned long long)counters->dials, (unsigned long long)shortest_us,
+                  (unsigned long long)longest_us);
+    assert_in_range(counters->dials, 4, 60);
+    assert_true(shortest_us >= LINK_BACKOFF_MIN_US / 2);
+    assert_true(longest_us <= LINK_BACKOFF_MAX_US + LINK_UP_US);
+    /* It comes back, under another incarnation. */
+    node_open(&world->nodes[0]);
+    say_down(&world->nodes[1], 0);
+    all_see_all(world);
+    pass(world, 20000);
+    assert_true(all_up(world));
+    world_close(world);
+    free(world);
+}
+
+static nigh_status knock(struct world *world, struct fabric *fabric, const void *token,
+                         uint32_t bytes, const char *address)
+{
+    struct fabric_endpoint_options options = {.sends = 1, .receives = 1};
+    struct fabric_endpoint *endpoint;
+    nigh_status status = NIGH_PENDING;
+
+    assert_int_equal(fabric_connect(fabric, address, &options, token, bytes, &endpoint), NIGH_OK);
+    for (uint32_t n = 0; n < 100 && status == NIGH_PENDING; n++) {
+        struct fabric_completion completion;
+        struct fabric_event event;
+
+        pass(world, 100);
+        fabric_poll(fabric, &completion, 1, sim_now_us(world->sim));
+        while (fabric_next_event(fabric, &event)) {
+            status = event.kind == FABRIC_ESTABLISHED ? NIGH_OK : event.status;
+        }
+    }
+    fabric_endpoint_destroy(fabric, endpoint);
+    return status;
+}
+
+static void a_bad_token_does_not_get_in(void **state)
+{
+    (void)state;
+    struct sim_options options = {.seed = 4};
+    struct world *world = calloc(1, sizeof(*world));
+    const struct links_counters *counters;
+    struct fabric *stranger;
+    struct auth_token good, bad;
+    uint8_t session[AUTH_KEY_BYTES], other[AUTH_KEY_BYTES] = {9};
+    uint64_t refused = 0;
+
+    world_open(world, &options, 2, shapes[1]);
+    all_see_all(world);
+    pass(world, 10000);
+    assert_true(all_up(world));
+    assert_int_equal(sim_fabric(world->sim, 9, 0, &stranger), NIGH_OK);
+    session_key(&world->nodes[0], &world->nodes[1], session);
+    /* Rank 1 dials rank 0; this is lane 2's rail, by its first dial. */
+    good = (struct auth_token){.kind = LINK_CONTROL,
+                               .rank = 1,
+                               .rail = 2,
+                               .incarnation = 1,
+                               .target_incarnation = 1,
+                               .serial = 1};
+    counters = links_counters(world->nodes[0].lane[2]->links);
+
+#define REFUSED(token, bytes)                                                       \
+    do {                                                                            \
+        assert_int_equal(knock(world, stranger, token, bytes, "0:2"), NIGH_DENIED); \
+        assert_int_equal(counters->refused, ++refused);                             \
+        assert_true(all_up(world));                                                 \
+    } while (0)
+#define REFUSED_WITH(field, value)      \
+    do {                                \
+        bad = good;                     \
+        bad.serial = 1000;              \
+        bad.field = value;              \
+        auth_token_sign(&bad, session); \
+        REFUSED(&bad, sizeof(bad));     \
+    } while (0)
+
+    auth_token_sign(&good, session);
+    REFUSED(&good, sizeof(good));     /* replayed */
+    REFUSED(&good, 0);                /* none */
+    REFUSED(&good, sizeof(good) - 1); /* a part of one */
+    REFUSED_WITH(serial, 0);
+    REFUSED_WITH(kind, 2);
+    REFUSED_WITH(rank, 0);
+    REFUSED_WITH(rank, 2);
+    REFUSED_WITH(rank, 255);
+    REFUSED_WITH(rail, 1);
+    REFUSED_WITH(rail, 6);
+    REFUSED_WITH(rail, 65535);
+    REFUSED_WITH(incarnation, 2);
+    REFUSED_WITH(incarnation, 0);
+    REFUSED_WITH(target_incarnation, 2);
+    bad = good;
+    bad.serial = 1000;
+    auth_token_sign(&bad, other); /* another session's */
+    REFUSED(&bad, sizeof(bad));
+    memcpy(bad.proof, good.proof, sizeof(bad.proof));
+    REFUSED(&bad, sizeof(bad));
+    /* The one that dials is not dialled. */
+    bad = good;
+    bad.rank = 0;
+    bad.serial = 1000;
+    auth_token_sign(&bad, session);
+    assert_int_equal(knock(world, stranger, &bad, sizeof(bad), "1:2"), NIGH_DENIED);
+    assert_true(all_up(world));
+    assert_int_equal(world->downs, 0);
+    /* A fresh one of the session is what the peer itself would say: the link is taken anew. */
+    bad = good;
+    bad.serial = 1000;
+    auth_token_sign(&bad, session);
+    assert_int_equal(knock(world, stranger, &bad, sizeof(bad), "0:2"), NIGH_OK);
+    assert_true(world->downs > 0);
+    /* When the peer is down, nobody. */
+    say_down(&world->nodes[0], 1);
+    bad.serial = 2000;
+    auth_token_sign(&bad, session);
+    assert_int_equal(knock(world, stranger, &bad, sizeof(bad), "0:2"), NIGH_DENIED);
+    fabric_destroy(stranger);
+    world_close(world);
+    free(world);
+}
+
+static void wrong_configurations_are_refused(void **state)
+{
+    (void)state;
+    struct sim_options options = {.seed = 5};
+    struct world *world = calloc(1, sizeof(*world));
+    struct links_config config, good;
+    struct links *links = NULL;
+    struct link_peer peer = {.rank = 1, .lanes = 3};
+
+    world_open(world, &options, 2, shapes[0]);
+    good = config_of(world->nodes[0].lane[0]);
+#define WRONG(field, value)                                            \
+    do {                                                               \
+        config = good;                                                 \
+        config.field = value;                                          \
+        assert_int_equal(links_create(&config, &links), NIGH_INVALID); \
+    } while (0)
+    WRONG(nodes, 0);
+    WRONG(nodes, LIMIT_NODES + 1);
+    WRONG(rank, 2);
+    WRONG(lanes, 0);
+    WRONG(lanes, 3);
+    WRONG(lane, 1);
+    WRONG(reads, 0);
+    WRONG(bulk_receives, 0);
+    WRONG(bulk_receives, LIMIT_FABRIC_DEPTH + 1);
+    WRONG(bulk_bytes, 0);
+    WRONG(rpc.calls, LIMIT_RPC_CALLS);
+    assert_null(links);
+    assert_int_equal(links_peer_up(world->nodes[0].lane[0]->links, &peer, 0), NIGH_INVALID);
+    peer = (struct link_peer){.rank = 0, .lanes = 1};
+    assert_int_equal(links_peer_up(world->nodes[0].lane[0]->links, &peer, 0), NIGH_INVALID);
+    peer.rank = 2;
+    assert_int_equal(links_peer_up(world->nodes[0].lane[0]->links, &peer, 0), NIGH_INVALID);
+    links_peer_down(world->nodes[0].lane[0]->links, 99, NIGH_PEER_LOST, 0);
+    world_close(world);
+    free(world);
+}
+
+/* READs beyond the bound are refused, and sends have room all the same. */
+static void reads_have_a_bound(void **state)
+{
+    (void)state;
+    struct sim_options options = {.seed = 6, .late_read_ppm = 1000000, .late_read_us = 100000};
+    struct world *world = calloc(1, sizeof(*world));
+    struct lane *lane;
+    struct link *link;
+
+    world_open(world, &options, 2, shapes[0]);
+    all_see_all(world);
+    pass(world, 10000);
+    lane = world->nodes[0].lane[0];
+    link = links_find(lane->links, 1, 0);
+    assert_non_null(link);
+    for (uint32_t n = 0; n < 10; n++) {
+        do_read(lane, link, DATA_BYTES);
+    }
+    assert_int_equal(lane->begun, 3);
+    for (uint32_t n = 0; n < 10; n++) {
+        do_send(lane, link, 100);
+    }
+    assert_int_equal(lane->begun, 3 + BULK);
+    pass(world, 500000);
+    assert_int_equal(lane->good, 3 + BULK);
+    world_close(world);
+    free(world);
+}
+
+/* What a lane keeps for 255 others, and a turn with nothing to do. */
+static void what_links_cost(void **state)
+{
+    (void)state;
+    struct sim_options options = {.seed = 7};
+    struct world *world = calloc(1, sizeof(*world));
+    struct links_config config;
+    struct links *links;
+    struct fabric *fabric;
+    uint64_t from_us;
+
+    world_open(world, &options, 2, shapes[0]);
+    assert_int_equal(sim_fabric(world->sim, 5, 0, &fabric), NIGH_OK);
+    config = config_of(world->nodes[0].lane[0]);
+    config.fabric = fabric;
+    config.nodes = LIMIT_NODES;
+    assert_int_equal(links_create(&config, &links), NIGH_OK);
+    for (uint32_t rank = 1; rank < LIMIT_NODES; rank++) {
+        struct link_peer peer = {.rank = rank, .incarnation = 1, .lanes = 1};
+
+        assert_int_equal(links_peer_up(links, &peer, 0), NIGH_OK);
+    }
+    from_us = support_now_us();
+    for (uint32_t n = 0; n < 10000; n++) {
+        links_turn(links, n * 1000);
+        links_due_us(links);
+    }
+    print_message("# an idle turn with %u peers that are waited for: %.0f ns\n", LIMIT_NODES - 1,
+                  (double)(support_now_us() - from_us) * 1000.0 / 10000.0);
+    print_message("# a link: %zu bytes, and with 80 frames of 8 KiB each way and 16 of 32 KiB: "
+                  "%u KiB of buffers\n",
+                  sizeof(struct link), (82 * 8512 + 117 * 8512 + 16 * 32832) / 1024);
+    links_destroy(links);
+    fabric_destroy(fabric);
+    world_close(world);
+    free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rails_join_the_lanes_that_share_shards),
+        cmocka_unit_test(everything_ends_once),
+        cmocka_unit_test(dials_back_off),
+        cmocka_unit_test(a_bad_token_does_not_get_in),
+        cmocka_unit_test(wrong_configurations_are_refused),
+        cmocka_unit_test(reads_have_a_bound),
+        cmocka_unit_test(what_links_cost),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
