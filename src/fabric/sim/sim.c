@@ -175,12 +175,11 @@ uint64_t sim_latency_us(struct sim_wire *wire)
 uint64_t sim_travel_us(struct sim_wire *wire, uint32_t side, uint64_t bytes)
 {
     struct sim *sim = wire->sim;
-    struct sim_link *link = wire->link;
-    uint64_t *free_ns = &link->free_ns[wire->nodes[side] == link->nodes[0] ? 0 : 1];
+    uint64_t *free_ns = &wire->free_ns[side];
 
     /* At most 2^30 bytes, a factor of 2^20: fits. */
     *free_ns = max_u64(*free_ns, sim->now_us * 1000) +
-               bytes * 1000 / sim->options.bytes_a_us * link->factor;
+               bytes * 1000 / sim->options.bytes_a_us * wire->link->factor;
     uint64_t arrival_us = (*free_ns + 999) / 1000 + sim_latency_us(wire);
 
     if (sim_dice(sim, sim->options.stall_ppm))
@@ -192,7 +191,7 @@ uint64_t sim_travel_us(struct sim_wire *wire, uint32_t side, uint64_t bytes)
 
 void sim_fold(struct sim *sim, uint64_t value)
 {
-    sim->digest = hash_u64(sim->digest + HASH_K0) ^ hash_u64(value + HASH_K1) * HASH_K2;
+    sim->digest = hash_mix(sim->digest ^ HASH_K0, value ^ HASH_K1) + HASH_K2;
 }
 
 struct sim_event *sim_schedule(struct sim_wire *wire, enum sim_event_kind kind, uint32_t side,
@@ -270,10 +269,13 @@ static void sim_carry_out(struct sim_event *event)
     }
 }
 
-/* Timers are their end's own; everything else waits while the wire is blocked. */
-static bool sim_is_timer(const struct sim_event *event)
+/* Timers are their end's own; everything else waits while the wire is blocked, if for anybody. */
+static bool sim_is_held_back(const struct sim_event *event)
 {
-    return event->kind == SIM_SILENCE || event->kind == SIM_HANDSHAKE;
+    const struct sim_wire *wire = event->wire;
+
+    return !sim_event_is_timer(event) && (wire->ends[0] != NULL || wire->ends[1] != NULL) &&
+           sim_wire_is_blocked(wire);
 }
 
 void sim_advance(struct sim *sim, uint64_t until_us)
@@ -284,11 +286,10 @@ void sim_advance(struct sim *sim, uint64_t until_us)
         struct sim_event *event = sim_queue_pop(&sim->queue);
 
         sim->carried_out++;
-        sim_fold(sim, sim->now_us);
-        sim_fold(sim, event->wire->id << 8 | event->kind);
-        if (event->work != NULL)
-            sim_fold(sim, event->work->id ^ event->offset << 32 ^ event->bytes << 48);
-        if (!sim_is_timer(event) && sim_wire_is_blocked(event->wire)) {
+        sim_fold(sim, sim->now_us << 8 ^ event->kind);
+        sim_fold(sim, event->work != NULL ? event->work->id : event->wire->id);
+        sim_fold(sim, event->offset << 32 ^ event->bytes);
+        if (sim_is_held_back(event)) {
             list_push_back(&event->wire->held, &event->node);
             continue;
         }

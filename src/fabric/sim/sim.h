@@ -28,7 +28,7 @@ struct sim_options {
     uint64_t seed;
     uint32_t latency_min_us; /* one way; 0: 1 */
     uint32_t latency_max_us; /* 0: 20 */
-    uint32_t bytes_a_us;     /* of a link; 0: 1000 (1 GB/s) */
+    uint32_t bytes_a_us;     /* of an endpoint, each way; 0: 1000 (1 GB/s) */
     uint32_t late_read_ppm;  /* READs and atomics that finish much later than their turn */
     uint32_t late_read_us;   /* up to how much later; 0: 5000 */
     uint32_t break_ppm;      /* endpoints that break, a message */

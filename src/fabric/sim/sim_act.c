@@ -225,6 +225,21 @@ void sim_receive_free(struct sim *sim, struct sim_receive *receive)
 
 /* ---- at the target -------------------------------------------------------- */
 
+/* A post that is refused takes along those that were started behind it. */
+static void sim_work_kill_from(struct sim_work *work)
+{
+    struct list *flight = &work->wire->flight[work->side];
+    struct list_node *node;
+
+    while ((node = list_last(flight)) != NULL) {
+        struct sim_work *last = container_of(node, struct sim_work, flight);
+
+        sim_work_kill(last);
+        if (last == work)
+            return;
+    }
+}
+
 /* Both ends fail; the poster learns with which status when the word has come back. */
 static void sim_refuse(struct sim_work *work, nigh_status status)
 {
@@ -232,7 +247,7 @@ static void sim_refuse(struct sim_work *work, nigh_status status)
     struct fabric_endpoint *target = wire->ends[1 - work->side];
     struct sim_event *event;
 
-    sim_work_kill(work);
+    sim_work_kill_from(work);
     if (target->state == SIM_FAILED)
         return;
     event = sim_schedule(wire, SIM_REFUSED, work->side, wire->sim->now_us + sim_latency_us(wire));

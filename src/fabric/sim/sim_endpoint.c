@@ -136,7 +136,9 @@ nigh_status sim_connect(struct fabric *base, const char *address,
     if (!sim_options_are_valid(options, private_bytes) ||
         !sim_parse_address(address, &number, &lane))
         return NIGH_INVALID;
-    if (fabric->crashed || fabric->end_count == LIMIT_FABRIC_ENDPOINTS)
+    if (fabric->crashed)
+        return NIGH_CLOSED;
+    if (fabric->end_count == LIMIT_FABRIC_ENDPOINTS)
         return NIGH_LIMIT;
     if (sim_make_node(sim, number, &to) != NIGH_OK ||
         sim_make_link(sim, fabric->node, to, &link) != NIGH_OK)

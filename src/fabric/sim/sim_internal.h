@@ -52,7 +52,6 @@ struct sim_link {
     struct sim_node *nodes[2]; /* the lower number first */
     struct sim_node_link in_node[2];
     struct list wires;
-    uint64_t free_ns[2]; /* when each direction has sent all that it was given */
     uint32_t factor;
     bool cut;
 };
@@ -147,6 +146,7 @@ struct sim_wire {
     uint32_t lanes[2];
     struct fabric_endpoint *ends[2]; /* NULL: not there yet, or gone */
     struct list flight[2];           /* posts of each side that still act, as they started */
+    uint64_t free_ns[2];             /* when each side has sent all that it was given */
     uint64_t arrival_us[2];          /* when the last ordered post of each side acts */
     struct list held;                /* events that a cut or a frozen node holds back, in order */
     uint64_t id;

@@ -80,13 +80,14 @@ void sim_queue_fini(struct sim_queue *queue)
 
 static bool sim_entry_is_before(const struct sim_queue_entry *a, const struct sim_queue_entry *b)
 {
-    return a->time_us != b->time_us ? a->time_us < b->time_us : a->sequence < b->sequence;
+    return a->time_us != b->time_us ? a->time_us < b->time_us : a->order < b->order;
 }
 
 static void sim_queue_put(struct sim_queue *queue, uint32_t index, struct sim_queue_entry entry)
 {
     queue->entries[index] = entry;
-    entry.event->place = index + 1;
+    if ((entry.order & 1) != 0)
+        entry.event->place = index + 1; /* the others' memory is left alone: it is far away */
 }
 
 static void sim_queue_sift_up(struct sim_queue *queue, uint32_t index, struct sim_queue_entry entry)
@@ -136,17 +137,16 @@ void sim_queue_add(struct sim_queue *queue, struct sim_event *event, uint64_t ti
         queue->capacity = capacity;
     }
     queue->count++;
-    sim_queue_sift_up(queue, queue->count - 1,
-                      (struct sim_queue_entry){time_us, queue->next_sequence++, event});
+    uint64_t order = queue->next_order | sim_event_is_timer(event);
+
+    queue->next_order += 2;
+    sim_queue_sift_up(queue, queue->count - 1, (struct sim_queue_entry){time_us, order, event});
     NIGH_ASSERT_SLOW(sim_queue_is_valid(queue));
 }
 
-void sim_queue_remove(struct sim_queue *queue, struct sim_event *event)
+static void sim_queue_remove_at(struct sim_queue *queue, uint32_t index)
 {
-    uint32_t index = event->place - 1;
-
-    NIGH_ASSERT(event->place > 0 && index < queue->count && queue->entries[index].event == event);
-    event->place = 0;
+    queue->entries[index].event->place = 0;
     queue->count--;
     if (index == queue->count)
         return;
@@ -160,12 +160,20 @@ void sim_queue_remove(struct sim_queue *queue, struct sim_event *event)
     NIGH_ASSERT_SLOW(sim_queue_is_valid(queue));
 }
 
+void sim_queue_remove(struct sim_queue *queue, struct sim_event *event)
+{
+    uint32_t index = event->place - 1;
+
+    NIGH_ASSERT(event->place > 0 && index < queue->count && queue->entries[index].event == event);
+    sim_queue_remove_at(queue, index);
+}
+
 struct sim_event *sim_queue_pop(struct sim_queue *queue)
 {
     NIGH_ASSERT(queue->count > 0);
     struct sim_event *event = queue->entries[0].event;
 
-    sim_queue_remove(queue, event);
+    sim_queue_remove_at(queue, 0);
     return event;
 }
 
@@ -174,7 +182,9 @@ bool sim_queue_is_valid(const struct sim_queue *queue)
     for (uint32_t i = 0; i < queue->count; i++) {
         const struct sim_queue_entry *entry = &queue->entries[i];
 
-        if (entry->event->place != i + 1 || entry->sequence >= queue->next_sequence)
+        if (entry->order >= queue->next_order)
+            return false;
+        if (entry->event->place != ((entry->order & 1) != 0 ? i + 1 : 0))
             return false;
         if (i > 0 && !sim_entry_is_before(&queue->entries[(i - 1) / QUEUE_CHILDREN], entry))
             return false;

@@ -56,7 +56,7 @@ struct sim_event {
     struct sim_work *work; /* PIECE, DONE, REFUSED */
     uint64_t offset;       /* PIECE */
     uint64_t bytes;
-    uint32_t place; /* in the queue, from 1; 0: not in it */
+    uint32_t place; /* a timer's, in the queue, from 1; 0: not in it */
     uint8_t kind;
     uint8_t side; /* whom it concerns, where there is no work */
     nigh_status status;
@@ -64,7 +64,7 @@ struct sim_event {
 
 struct sim_queue_entry {
     uint64_t time_us;
-    uint64_t sequence;
+    uint64_t order; /* counts up, in steps of two; the last bit: a timer, which knows its place */
     struct sim_event *event;
 };
 
@@ -72,12 +72,19 @@ struct sim_queue {
     struct sim_queue_entry *entries; /* a heap; children of i: 4i+1 to 4i+4 */
     uint32_t count;
     uint32_t capacity;
-    uint64_t next_sequence;
+    uint64_t next_order;
 };
 
 void sim_queue_init(struct sim_queue *queue);
 void sim_queue_fini(struct sim_queue *queue);
 void sim_queue_add(struct sim_queue *queue, struct sim_event *event, uint64_t time_us);
+
+/* Timers only: they alone keep track of where they are. */
+static inline bool sim_event_is_timer(const struct sim_event *event)
+{
+    return event->kind == SIM_SILENCE || event->kind == SIM_HANDSHAKE;
+}
+
 void sim_queue_remove(struct sim_queue *queue, struct sim_event *event);
 
 /* Removes and returns the first; the queue is not empty. */
