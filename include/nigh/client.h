@@ -106,6 +106,30 @@ NIGH_API nigh_status nigh_cancel(nigh_client *client, nigh_op *op);
 NIGH_API int nigh_client_fd(nigh_client *client);
 NIGH_API nigh_status nigh_client_arm(nigh_client *client);
 
+/* What this machine's node knows of another. */
+typedef enum nigh_node_state {
+    NIGH_NODE_IS_AWAY = 0, /* not seen yet */
+    NIGH_NODE_IS_UP = 1,   /* connected */
+    NIGH_NODE_IS_LOST = 2, /* not to be reached now; what it holds may come back */
+    NIGH_NODE_IS_DEAD = 3  /* stopped, or lost for too long: its memory is taken for gone */
+} nigh_node_state;
+
+typedef struct nigh_node_info {
+    uint32_t rank; /* its place in the list of nodes */
+    nigh_node_state state;
+    uint32_t incarnation; /* grows with every start; 0: it was never up */
+    uint32_t is_self;     /* 1: the node that answers */
+    char address[80];     /* as the list has it; "" for a node that is alone */
+} nigh_node_info;
+
+/*
+ * The nodes of the cluster as this machine's node sees them, by rank: up to `capacity` are written,
+ * *count says how many there are. A node that is alone is one node. NIGH_UNSUPPORTED: an older
+ * node.
+ */
+NIGH_API nigh_status nigh_nodes(nigh_client *client, nigh_node_info *nodes, size_t capacity,
+                                size_t *count);
+
 #ifdef __cplusplus
 }
 #endif

@@ -182,6 +182,7 @@ typedef struct nigh_object_info {
     uint64_t created_ns; /* wall clock, nanoseconds since 1970 */
     uint64_t build_ns;   /* from create to seal */
     char name[256];      /* "" when it has none */
+    uint32_t copy;       /* 1: pulled from another node, which has it too unless it let it go */
 } nigh_object_info;
 
 NIGH_API nigh_status nigh_stat(nigh_client *client, const nigh_id *id, nigh_object_info *info);
@@ -212,6 +213,16 @@ NIGH_API nigh_status nigh_who(nigh_client *client, const nigh_id *id, nigh_holde
 /* Who keeps the pool's memory from being evicted, largest first. */
 NIGH_API nigh_status nigh_holders(nigh_client *client, nigh_holder *holders, size_t n,
                                   size_t *count);
+
+/*
+ * Which nodes hold an object, as the cluster knows it: up to `capacity` ranks (nigh_nodes tells
+ * whose), lowest first, *count of them in all; this node among them, and of the others eight at
+ * most. None: nobody has it, or nobody has said so yet. NIGH_BUSY: nodes that came up have yet to
+ * tell what they hold; NIGH_PEER_LOST, NIGH_TIMEOUT: the node that would know does not answer (it
+ * waits two seconds at most); NIGH_UNSUPPORTED: an older node.
+ */
+NIGH_API nigh_status nigh_where(nigh_client *client, const nigh_id *id, uint32_t *ranks,
+                                size_t capacity, size_t *count);
 
 /* CRC32C of a sealed object's data, computed by the node (and kept with the object). */
 NIGH_API nigh_status nigh_checksum(nigh_client *client, const nigh_id *id, uint32_t *crc32c);
@@ -284,7 +295,18 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(index_entries, "entries of the indexes, used and free")            \
     X(index_bytes, "bytes of the indexes")                               \
     X(uptime_us, "time since start")                                     \
-    X(restarts, "times this memory was re-adopted by a new node")
+    X(restarts, "times this memory was re-adopted by a new node")        \
+    X(pulls, "objects pulled from other nodes")                          \
+    X(pulls_failed, "pulls given up for good")                           \
+    X(pulled_bytes_two_sided, "bytes that came in messages")             \
+    X(pulled_bytes_one_sided, "bytes that were read in place")           \
+    X(served_bytes, "bytes served to other nodes")                       \
+    X(loans, "objects that other nodes read in place now")               \
+    X(loans_overdue, "loans whose node was not heard of any more")       \
+    X(checksum_failures, "pulls whose bytes were wrong")                 \
+    X(conflicts, "objects dropped: another node sealed the id first")    \
+    X(links_up, "links to other nodes")                                  \
+    X(directory_keys, "objects whose places this node keeps")
 
 typedef struct nigh_node_stats {
 #define NIGH_NODE_STATS_FIELD(name, text) uint64_t name;

@@ -153,7 +153,11 @@ enum session_op {
     SESSION_OP_CONTAINS = 21, /* id -> NIGH_OK, NIGH_NOT_SEALED, NIGH_NOT_FOUND */
     SESSION_OP_RESERVE =
         22, /* argument: bytes of write memory the session's uid wants to have; data_size: it has */
-    SESSION_OPS = 23
+    SESSION_OP_NODES = 23, /* lane 0 -> reply area: session_node records; data_size: how many */
+    SESSION_OP_WHERE = 24, /* id -> data_size: how many nodes hold it (at most SESSION_PLACES are
+                              told); offset, generation: their ranks, a byte each, see
+                              session_place */
+    SESSION_OPS = 25
 };
 
 /* Bits of session_sqe.flags. */
@@ -245,6 +249,36 @@ struct session_holder {
 };
 
 _Static_assert(sizeof(struct session_holder) == 64, "a holder record is shared");
+
+/* One record of NODES. */
+struct session_node {
+    uint32_t rank;
+    uint32_t state; /* nigh_node_state */
+    uint32_t incarnation;
+    uint32_t is_self;
+    char address[80];
+};
+
+_Static_assert(sizeof(struct session_node) == 96, "a node's record is shared");
+_Static_assert(sizeof(struct session_node) * LIMIT_NODES <= LIMIT_REPLY_BYTES,
+               "the reply area holds all nodes");
+
+#define SESSION_PLACES 16u /* most that one answer to WHERE names */
+
+_Static_assert(LIMIT_NODES <= 256, "a rank is a byte");
+
+/* The n-th rank of an answer to WHERE. */
+static inline uint32_t session_place(const struct session_cqe *cqe, uint32_t n)
+{
+    return (uint32_t)((n < 8 ? cqe->offset : cqe->generation) >> n % 8 * 8) & 0xff;
+}
+
+static inline void session_set_place(struct session_cqe *cqe, uint32_t n, uint32_t rank)
+{
+    uint64_t *word = n < 8 ? &cqe->offset : &cqe->generation;
+
+    *word |= (uint64_t)(rank & 0xff) << n % 8 * 8;
+}
 
 /* ---- the session's memory ------------------------------------------------- */
 

@@ -265,6 +265,8 @@ void lane_destroy(struct lane *lane)
     NIGH_ASSERT(!lane->started);
     disk_destroy(lane->disk);
     lane_drop_mail(lane);
+    for (uint32_t slot = 0; slot < lane->config.max_sessions; slot++)
+        lane->sessions[slot].swept = false; /* what ends now is nobody's any more */
     exchange_destroy(lane->exchange);
     fabric_destroy(lane->config.fabric);
     store_destroy(lane->store);

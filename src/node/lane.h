@@ -109,6 +109,8 @@ struct lane_config {
     struct exchange_config exchange; /* with a fabric: without store, fabric, extents and numbers */
     /* Adds the node's own numbers to a STATS reply. */
     void (*node_stats)(void *context, nigh_node_stats *stats);
+    /* The n-th node of the cluster; false: there are no more. Lane 0 only. NULL: nobody knows. */
+    bool (*node_list)(void *context, uint32_t n, struct session_node *node);
     void *node_context;
 };
 

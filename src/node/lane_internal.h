@@ -17,6 +17,7 @@ struct lane_session {
     uint32_t sq_head;
     uint32_t cq_tail;
     uint32_t in_flight; /* taken, not completed */
+    uint32_t begun;     /* how often its rings began at zero */
     uint32_t event_tail;
     uint32_t events_lost;   /* ever, modulo 2^32 */
     uint64_t events_unsaid; /* lost since the last OVERFLOW event */
@@ -73,6 +74,9 @@ struct lane {
 
 /* Serves one session's submission ring; true if it took something. */
 bool lane_serve(struct lane *lane, uint32_t slot);
+
+/* Carries out a submission that is not the store's; false: it is. */
+bool lane_answer(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
 
 /* Wakes and pokes the clients to whom something was published. */
 void lane_flush(struct lane *lane);

@@ -47,6 +47,7 @@ void lane_ring_zero(struct lane_session *session, uint32_t slot)
 
     session->sq_head = session->cq_tail = session->event_tail = 0;
     session->in_flight = 0;
+    session->begun++;
     session->events_unsaid = 0;
     session->events_lost = 0;
     shared_store_relaxed(&shared->sq_tail.value, 0);
@@ -150,26 +151,6 @@ void lane_on_expel(void *context, uint32_t slot, const char *why)
     lane_expel(context, slot, why);
 }
 
-/* STATS is the lane's own: the store knows only a part of the numbers. */
-static void lane_answer_stats(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
-{
-    struct lane_session *session = &lane->sessions[slot];
-    struct session_cqe cqe = {.cookie = sqe->cookie, .pin = SESSION_NO_PIN};
-    nigh_node_stats stats = {0};
-
-    store_stats(lane->store, &stats);
-    stats.turns += atomic_load_explicit(&lane->counters.turns, memory_order_relaxed);
-    stats.sleeps += atomic_load_explicit(&lane->counters.sleeps, memory_order_relaxed);
-    stats.wakes += atomic_load_explicit(&lane->counters.wakes, memory_order_relaxed);
-    stats.events_lost += atomic_load_explicit(&lane->counters.events_lost, memory_order_relaxed);
-    if (lane->config.number == 0 && lane->config.node_stats != NULL)
-        lane->config.node_stats(lane->config.node_context, &stats);
-    _Static_assert(sizeof(stats) <= LIMIT_REPLY_BYTES, "the reply area holds the statistics");
-    memcpy(session->shared->reply, &stats, sizeof(stats));
-    cqe.data_size = sizeof(stats);
-    lane_on_complete(lane, slot, &cqe);
-}
-
 /* Copies one submission out, once: what the client writes meanwhile is no longer seen. */
 static void lane_copy_sqe(const struct lane_session *session, struct session_sqe *sqe)
 {
@@ -186,10 +167,8 @@ static void lane_take_one(struct lane *lane, uint32_t slot)
     lane_copy_sqe(session, &sqe);
     session->sq_head++;
     session->in_flight++;
-    if (unlikely(sqe.op == SESSION_OP_STATS)) {
-        lane_answer_stats(lane, slot, &sqe);
+    if (lane_answer(lane, slot, &sqe))
         return;
-    }
     if (unlikely(sqe.op == SESSION_OP_QUOTA) && quota_max != 0)
         sqe.argument = sqe.argument == 0 ? quota_max : min_u64(sqe.argument, quota_max);
     store_submit(lane->store, slot, &sqe, lane->now_us);

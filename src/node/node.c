@@ -225,6 +225,29 @@ static void node_add_stats(void *context, nigh_node_stats *stats)
     stats->restarts += node->restarts;
 }
 
+static bool node_list(void *context, uint32_t n, struct session_node *node)
+{
+    const struct nigh_node *self = context;
+    struct peers_view view = {.state = PEER_UP, .incarnation = self->incarnation, .address = ""};
+
+    _Static_assert(
+        (int)PEER_AWAY == (int)NIGH_NODE_IS_AWAY && (int)PEER_UP == (int)NIGH_NODE_IS_UP &&
+            (int)PEER_LOST == (int)NIGH_NODE_IS_LOST && (int)PEER_DEAD == (int)NIGH_NODE_IS_DEAD,
+        "states are told as they are");
+    if (n >= (self->peers != NULL ? self->settings.members.count : 1))
+        return false;
+    if (self->peers != NULL)
+        peers_look(self->peers, n, &view);
+    *node = (struct session_node){
+        .rank = n,
+        .state = view.state,
+        .incarnation = view.incarnation,
+        .is_self = self->peers == NULL || n == self->settings.members.self,
+    };
+    snprintf(node->address, sizeof(node->address), "%s", view.address);
+    return true;
+}
+
 /* ---- other nodes ---------------------------------------------------------- */
 
 /* Where the fabrics listen: the host that peers are told, on a port of the system's choice. */
@@ -313,6 +336,7 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
         .zero_wake = node_wake_zero,
         .zero_context = node,
         .node_stats = node_add_stats,
+        .node_list = node_list,
         .node_context = node,
         .spill_dir = settings->spill_dir[0] != '\0' ? settings->spill_dir : NULL,
         .store =

@@ -65,6 +65,26 @@ nigh_status exchange_peer_up(struct exchange *exchange, const struct link_peer *
 void exchange_peer_lost(struct exchange *exchange, uint32_t rank, uint64_t now_us);
 void exchange_peer_dead(struct exchange *exchange, uint32_t rank, uint64_t now_us);
 
+/* Nodes other than this one that hold an object: some of them, where there are many. */
+struct exchange_places {
+    uint32_t count;
+    uint32_t ranks[DIRECTORY_HOLDERS];
+};
+
+/* The end of a question; not from inside exchange_where, once. `places` is good until the return,
+ * and empty unless the status is NIGH_OK. */
+typedef void exchange_where_done(void *context, uint64_t token, nigh_status status,
+                                 const struct exchange_places *places);
+
+/*
+ * Asks the home of an id where its object is. NIGH_OK: *places says it; NIGH_PENDING: `done`
+ * follows, within two seconds; NIGH_BUSY: not known yet (members have yet to announce), or too
+ * many questions; NIGH_PEER_LOST: the home is not to be reached; NIGH_TIMEOUT: nor does it answer.
+ */
+nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8_t *id,
+                           uint64_t now_us, struct exchange_places *places,
+                           exchange_where_done *done, void *context, uint64_t token);
+
 /* One turn, bounded; true if it found something to do. After the store's submissions. */
 bool exchange_turn(struct exchange *exchange, uint64_t now_us);
 

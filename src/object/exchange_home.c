@@ -225,7 +225,8 @@ void home_on_locate(struct exchange_link *link, const struct rpc_request *reques
         rpc_reply(link_rpc(link->link), request->call, status, NULL, 0);
         return;
     }
-    if (answer.state == DIRECTORY_KNOWN && serve_at_once(link, request, &locate, &answer, now_us)) {
+    if (answer.state == DIRECTORY_KNOWN && locate.only == 0 &&
+        serve_at_once(link, request, &locate, &answer, now_us)) {
         return;
     }
     located = wire_from_answer(&answer);

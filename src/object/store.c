@@ -203,6 +203,13 @@ static nigh_status store_nop(struct store_call *call)
     return NIGH_OK;
 }
 
+/* The lane's own, who knows of other nodes. */
+static nigh_status store_not_mine(struct store_call *call)
+{
+    (void)call;
+    return NIGH_UNSUPPORTED;
+}
+
 #define CREATE_FLAGS (SESSION_FLAG_EXCLUSIVE | SESSION_FLAG_NO_EVICT)
 #define SEAL_FLAGS   (SESSION_FLAG_LEASED | SESSION_FLAG_NO_EVICT | SESSION_FLAG_RENEW)
 
@@ -230,6 +237,8 @@ static const struct operation_rule operation_rules[SESSION_OPS] = {
     [SESSION_OP_QUOTA] = {store_quota, 0, false, false},
     [SESSION_OP_CONTAINS] = {store_contains, 0, true, false},
     [SESSION_OP_RESERVE] = {store_reserve, 0, false, true},
+    [SESSION_OP_NODES] = {store_not_mine, 0, false, false},
+    [SESSION_OP_WHERE] = {store_not_mine, 0, true, false},
 };
 
 void store_complete(struct store *store, const struct store_session *session,

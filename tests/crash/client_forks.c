@@ -44,6 +44,7 @@ static int call_everything(struct parent *parent)
     static nigh_object_info infos[1];
     nigh_create_options options = {.data_size = 10};
     nigh_holder holder;
+    nigh_node_info info;
     nigh_event event;
     nigh_view view;
     nigh_writer writer;
@@ -74,6 +75,8 @@ static int call_everything(struct parent *parent)
         nigh_list(client, &number, infos, 1, &count),
         nigh_who(client, &parent->id, &holder, 1, &count),
         nigh_holders(client, &holder, 1, &count),
+        nigh_where(client, &parent->id, &crc, 1, &count),
+        nigh_nodes(client, &info, 1, &count),
         nigh_checksum(client, &parent->id, &crc),
         nigh_set_quota(client, 1 << 20),
         nigh_subscribe(client, 0),

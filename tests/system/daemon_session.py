@@ -15,6 +15,8 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
 from raw_session import Node, Session, connect, greet, hello, receive, wait_for  # noqa: E402
 
+OP_NODES, OP_WHERE = 23, 24
+
 
 def expect_refused(node, data, status, *words):
     sock, answer = greet(node.path, data)
@@ -258,6 +260,32 @@ def test_sessions_of_several_lanes():
     session.ring(3)
     assert session.read_end().status == "NIGH_EXPELLED"
     expect_served(node)
+    assert node.stop()[0] == 0
+
+
+def test_questions_about_other_nodes_to_a_node_that_is_alone():
+    node = Node("--lanes", "2")
+    session = Session(node.path)
+    for _ in range(300):
+        assert session.call(OP_NODES)[1] == "NIGH_OK"
+    assert session.fields(session.completions())[3] == 1, "it is the only one"
+    at = session.base(0) + raw.REPLY
+    rank, state, incarnation, is_self = struct.unpack("<IIII", session.memory[at:at + 16])
+    assert (rank, state, is_self) == (0, 1, 1) and incarnation == session.welcome.incarnation
+    assert session.call(OP_NODES, lane=1)[1] == "NIGH_INVALID", "lane 0 knows"
+    lanes = []
+    for number in range(100):
+        answers = [session.call(OP_WHERE, lane=lane, oid=bytes([number]) * 20)[1] for lane in range(2)]
+        assert sorted(answers) == ["NIGH_INVALID", "NIGH_OK"], "one lane has the id"
+        lanes.append(answers.index("NIGH_OK"))
+    assert set(lanes) == {0, 1}
+    assert session.fields(session.completions(lanes[-1]), lanes[-1])[3] == 0, "nobody has it"
+    # What this node does not know it says so, and nothing else happens: a later client asks an older node.
+    for operation in (25, 100, 255):
+        assert session.call(operation)[1] == "NIGH_UNSUPPORTED"
+    for operation in (OP_NODES, OP_WHERE):
+        assert session.call(operation, flags=1)[1] == "NIGH_INVALID"
+    session.close()
     assert node.stop()[0] == 0
 
 

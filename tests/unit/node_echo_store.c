@@ -134,6 +134,38 @@ void exchange_peer_dead(struct exchange *exchange, uint32_t rank, uint64_t now_u
     (void)now_us;
 }
 
+void exchange_stats(const struct exchange *exchange, struct exchange_stats *stats)
+{
+    (void)exchange;
+    *stats = (struct exchange_stats){0};
+}
+
+nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8_t *id,
+                           uint64_t now_us, struct exchange_places *places,
+                           exchange_where_done *done, void *context, uint64_t token)
+{
+    (void)exchange;
+    (void)pool;
+    (void)id;
+    (void)now_us;
+    (void)places;
+    (void)done;
+    (void)context;
+    (void)token;
+    return NIGH_UNSUPPORTED;
+}
+
+bool store_see(struct store *echo, uint32_t pool, const uint8_t *id, uint64_t hash,
+               struct store_sight *sight)
+{
+    (void)echo;
+    (void)pool;
+    (void)id;
+    (void)hash;
+    (void)sight;
+    return false;
+}
+
 bool exchange_turn(struct exchange *exchange, uint64_t now_us)
 {
     (void)exchange;

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Questions about the other nodes of the cluster: which there are, and which of them hold an
+ * object.
+ */
+#include <string.h>
+
+#include "client/client_internal.h"
+
+/* ---- nigh_nodes ----------------------------------------------------------- */
+
+/* Where the answer goes. */
+struct nodes_out {
+    nigh_node_info *nodes;
+    size_t capacity;
+    size_t count;
+};
+
+static uint32_t nodes_lane(struct client_op *op, size_t step)
+{
+    (void)step;
+    return op->u.one.lane;
+}
+
+static bool nodes_build(struct client_op *op, size_t step, struct session_sqe *sqe)
+{
+    (void)step;
+    *sqe = op->u.one.sqe;
+    return true;
+}
+
+static nigh_node_state nodes_state(uint32_t state)
+{
+    switch (state) {
+    case NIGH_NODE_IS_UP: return NIGH_NODE_IS_UP;
+    case NIGH_NODE_IS_LOST: return NIGH_NODE_IS_LOST;
+    case NIGH_NODE_IS_DEAD: return NIGH_NODE_IS_DEAD;
+    default: return NIGH_NODE_IS_AWAY;
+    }
+}
+
+static bool nodes_done(struct client_op *op, size_t step, uint8_t opcode,
+                       const struct session_cqe *cqe)
+{
+    const struct session_lane *shared = op->client->lane[op->u.one.lane].shared;
+    struct nodes_out *out = op->u.one.out;
+
+    (void)step;
+    (void)opcode;
+    if (cqe->status != NIGH_OK) {
+        op_fail(op, (nigh_status)cqe->status);
+        return false;
+    }
+    out->count = (size_t)min_u64(cqe->data_size, LIMIT_NODES);
+    for (size_t i = 0; i < out->count && i < out->capacity; i++) {
+        struct session_node record;
+        nigh_node_info *node = &out->nodes[i];
+
+        memcpy(&record, shared->reply + i * sizeof(record), sizeof(record));
+        *node = (nigh_node_info){.rank = record.rank,
+                                 .state = nodes_state(record.state),
+                                 .incarnation = record.incarnation,
+                                 .is_self = record.is_self};
+        memcpy(node->address, record.address, sizeof(node->address));
+        node->address[sizeof(node->address) - 1] = '\0';
+    }
+    return false;
+}
+
+static const struct op_kind nodes_kind = {
+    .lane = nodes_lane,
+    .build = nodes_build,
+    .done = nodes_done,
+};
+
+nigh_status nigh_nodes(nigh_client *client, nigh_node_info *nodes, size_t capacity, size_t *count)
+{
+    struct session_sqe sqe = {.op = SESSION_OP_NODES};
+    struct nodes_out out = {.nodes = nodes, .capacity = capacity};
+    struct client_op op;
+    nigh_status status = client_check(client);
+
+    _Static_assert(sizeof(((nigh_node_info *)0)->address) ==
+                       sizeof(((struct session_node *)0)->address),
+                   "an address is copied whole");
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (count == NULL || (nodes == NULL && capacity != 0)) {
+        return error_set(client, NIGH_INVALID, "nigh_nodes: no count, or no room for nodes");
+    }
+    op_init_one(&op, client, 0, &sqe, NULL);
+    op.kind = &nodes_kind;
+    op.u.one.out = &out;
+    (void)pthread_mutex_lock(&client->reply_lock);
+    status = op_run(&op);
+    (void)pthread_mutex_unlock(&client->reply_lock);
+    if (status == NIGH_OK) {
+        *count = out.count;
+    }
+    return error_note(client, status);
+}
+
+/* ---- nigh_where ----------------------------------------------------------- */
+
+/* The ranks of an answer, lowest first; returns how many. */
+static uint32_t where_ranks(const struct session_cqe *cqe, uint32_t ranks[SESSION_PLACES])
+{
+    uint32_t count = (uint32_t)min_u64(cqe->data_size, SESSION_PLACES);
+
+    for (uint32_t n = 0; n < count; n++) {
+        uint32_t rank = session_place(cqe, n), at = n;
+
+        for (; at > 0 && ranks[at - 1] > rank; at--) {
+            ranks[at] = ranks[at - 1];
+        }
+        ranks[at] = rank;
+    }
+    return count;
+}
+
+nigh_status nigh_where(nigh_client *client, const nigh_id *id, uint32_t *ranks, size_t capacity,
+                       size_t *count)
+{
+    uint32_t all[SESSION_PLACES], found;
+    struct session_cqe cqe;
+    struct client_op op;
+    nigh_status status = client_check(client);
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (id == NULL || count == NULL || (ranks == NULL && capacity != 0)) {
+        return error_set(client, NIGH_INVALID, "nigh_where: no id, no count, or no room for ranks");
+    }
+    op_init_id(&op, client, SESSION_OP_WHERE, id, &cqe);
+    status = op_run(&op);
+    if (status != NIGH_OK) {
+        return error_note(client, status);
+    }
+    found = where_ranks(&cqe, all);
+    for (uint32_t n = 0; n < found && n < capacity; n++) {
+        ranks[n] = all[n];
+    }
+    *count = found;
+    return NIGH_OK;
+}

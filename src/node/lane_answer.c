@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a lane answers by itself, before the store hears of it: numbers, of which the store knows
+ * only a part, and questions about other nodes.
+ *
+ * An answer to WHERE may come when its session is long over, and another has its place: each says
+ * whose it is by the place and by how often that was begun anew.
+ */
+#include <string.h>
+
+#include "base/hash.h"
+#include "node/lane_internal.h"
+
+/* ---- STATS ---------------------------------------------------------------- */
+
+static void add_exchange(const struct lane *lane, nigh_node_stats *stats)
+{
+    struct exchange_stats own;
+
+    if (lane->exchange == NULL)
+        return;
+    exchange_stats(lane->exchange, &own);
+    stats->pulls += own.pulls_done;
+    stats->pulls_failed += own.pulls_failed;
+    stats->pulled_bytes_two_sided += own.pulled_bytes_two_sided;
+    stats->pulled_bytes_one_sided += own.pulled_bytes_one_sided;
+    stats->served_bytes += own.served_bytes;
+    stats->loans += own.loans_now;
+    stats->loans_overdue += own.loans_overdue;
+    stats->checksum_failures += own.crc_failures;
+    stats->conflicts += own.conflicts;
+    stats->links_up += own.links_up;
+    stats->directory_keys += own.directory.keys;
+}
+
+static void answer_stats(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
+{
+    struct lane_session *session = &lane->sessions[slot];
+    struct session_cqe cqe = {.cookie = sqe->cookie, .pin = SESSION_NO_PIN};
+    nigh_node_stats stats = {0};
+
+    store_stats(lane->store, &stats);
+    stats.turns += atomic_load_explicit(&lane->counters.turns, memory_order_relaxed);
+    stats.sleeps += atomic_load_explicit(&lane->counters.sleeps, memory_order_relaxed);
+    stats.wakes += atomic_load_explicit(&lane->counters.wakes, memory_order_relaxed);
+    stats.events_lost += atomic_load_explicit(&lane->counters.events_lost, memory_order_relaxed);
+    add_exchange(lane, &stats);
+    if (lane->config.number == 0 && lane->config.node_stats != NULL)
+        lane->config.node_stats(lane->config.node_context, &stats);
+    _Static_assert(sizeof(stats) <= LIMIT_REPLY_BYTES, "the reply area holds the statistics");
+    memcpy(session->shared->reply, &stats, sizeof(stats));
+    cqe.data_size = sizeof(stats);
+    lane_on_complete(lane, slot, &cqe);
+}
+
+/* ---- NODES ---------------------------------------------------------------- */
+
+/* Lane 0 shares its thread with who knows the others. */
+static void answer_nodes(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
+{
+    struct lane_session *session = &lane->sessions[slot];
+    struct session_cqe cqe = {.cookie = sqe->cookie, .pin = SESSION_NO_PIN};
+
+    if (lane->config.number != 0 || sqe->flags != 0) {
+        cqe.status = NIGH_INVALID;
+    } else if (lane->config.node_list == NULL) {
+        cqe.status = NIGH_UNSUPPORTED;
+    } else {
+        struct session_node node;
+
+        while (cqe.data_size < LIMIT_NODES &&
+               lane->config.node_list(lane->config.node_context, (uint32_t)cqe.data_size, &node)) {
+            memcpy(session->shared->reply + cqe.data_size * sizeof(node), &node, sizeof(node));
+            cqe.data_size++;
+        }
+    }
+    lane_on_complete(lane, slot, &cqe);
+}
+
+/* ---- WHERE ---------------------------------------------------------------- */
+
+/* Whose question it is while it is under way, and whether the object is here. Nothing of it lies in
+ * memory that a client can write. */
+#define WHERE_SLOT_BITS 10
+#define WHERE_HERE      (UINT64_C(1) << WHERE_SLOT_BITS)
+#define WHERE_BEGUN     (WHERE_SLOT_BITS + 1)
+
+_Static_assert(LIMIT_SESSIONS <= 1u << WHERE_SLOT_BITS, "the token has room for a slot");
+
+static uint64_t where_token(const struct lane *lane, uint32_t slot, uint32_t cookie)
+{
+    uint32_t begun = lane->sessions[slot].begun << WHERE_BEGUN;
+
+    return (uint64_t)cookie << 32 | begun | slot;
+}
+
+static void say_where(struct lane *lane, uint32_t slot, uint32_t cookie, bool here,
+                      nigh_status status, const struct exchange_places *places)
+{
+    struct session_cqe cqe = {.cookie = cookie, .status = status, .pin = SESSION_NO_PIN};
+    uint32_t self = lane->config.store.rank;
+    uint32_t n = 0;
+
+    _Static_assert(DIRECTORY_HOLDERS < SESSION_PLACES, "a completion names all that are told");
+    if (status == NIGH_OK && here)
+        session_set_place(&cqe, n++, self);
+    for (uint32_t i = 0; status == NIGH_OK && i < places->count; i++) {
+        if (places->ranks[i] != self)
+            session_set_place(&cqe, n++, places->ranks[i]);
+    }
+    cqe.data_size = n;
+    lane_on_complete(lane, slot, &cqe);
+}
+
+static void on_where(void *context, uint64_t token, nigh_status status,
+                     const struct exchange_places *places)
+{
+    struct lane *lane = context;
+    uint32_t slot = token & ((1u << WHERE_SLOT_BITS) - 1);
+    uint32_t cookie = (uint32_t)(token >> 32);
+    struct lane_session *session = &lane->sessions[slot];
+
+    if (session->seat == NULL || !session->swept ||
+        (token & ~WHERE_HERE) != where_token(lane, slot, cookie))
+        return; /* who asked is gone */
+    say_where(lane, slot, cookie, (token & WHERE_HERE) != 0, status, places);
+}
+
+static void answer_where(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
+{
+    struct exchange_places places = {0};
+    uint64_t token = where_token(lane, slot, sqe->cookie);
+    uint64_t hash = hash_id20(sqe->id);
+    uint32_t pool = lane->sessions[slot].seat->pool;
+    struct store_sight sight;
+    nigh_status status = NIGH_OK;
+    bool here;
+
+    if (sqe->flags != 0 || index_hash_lane(hash, lane->config.lanes) != lane->config.number) {
+        say_where(lane, slot, sqe->cookie, false, NIGH_INVALID, &places);
+        return;
+    }
+    here = store_see(lane->store, pool, sqe->id, hash, &sight);
+    if (lane->exchange != NULL)
+        status = exchange_where(lane->exchange, pool, sqe->id, lane->now_us, &places, on_where,
+                                lane, token | (here ? WHERE_HERE : 0));
+    if (status != NIGH_PENDING)
+        say_where(lane, slot, sqe->cookie, here, status, &places);
+}
+
+/* ---- all of them ---------------------------------------------------------- */
+
+bool lane_answer(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
+{
+    switch (sqe->op) {
+    case SESSION_OP_STATS: answer_stats(lane, slot, sqe); return true;
+    case SESSION_OP_NODES: answer_nodes(lane, slot, sqe); return true;
+    case SESSION_OP_WHERE: answer_where(lane, slot, sqe); return true;
+    default: return false;
+    }
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nigh_nodes and nigh_where: what is asked of whom, and what becomes of answers, wrong ones too. */
+#include <string.h>
+
+#include "nigh/nigh.h"
+#include "support/fake_node.h"
+#include "support/support.h"
+
+#define LANES 4
+
+struct fixture {
+    struct fake_node fake;
+    nigh_client *client;
+    nigh_status status;     /* of every answer */
+    uint64_t said;          /* how many records, or ranks, it says there are */
+    _Atomic uint32_t asked; /* ops of ours that came */
+    uint32_t lane;          /* of the last */
+    uint8_t ranks[SESSION_PLACES];
+};
+
+static enum fake_action answer(void *context, struct fake_node *fake, uint32_t number,
+                               const struct session_sqe *sqe, struct session_cqe *cqe)
+{
+    struct fixture *f = context;
+
+    if (sqe->op != SESSION_OP_NODES && sqe->op != SESSION_OP_WHERE)
+        return FAKE_SERVE;
+    f->lane = number;
+    atomic_fetch_add(&f->asked, 1);
+    cqe->status = f->status;
+    cqe->data_size = f->said;
+    if (sqe->op == SESSION_OP_WHERE) {
+        for (uint32_t n = 0; n < SESSION_PLACES; n++)
+            session_set_place(cqe, n, f->ranks[n]);
+        return FAKE_ANSWER;
+    }
+    for (uint32_t n = 0; n < LIMIT_NODES; n++) {
+        struct session_node node = {
+            .rank = n, .state = n % 5, .incarnation = n * 7, .is_self = n == 1};
+
+        memset(node.address, 'a', sizeof(node.address)); /* no terminator */
+        memcpy(session_lane_of(fake->memory, number)->reply + n * sizeof(node), &node,
+               sizeof(node));
+    }
+    return FAKE_ANSWER;
+}
+
+static void start(struct fixture *f)
+{
+    nigh_client_options open = {.struct_size = sizeof(open)};
+
+    memset(f, 0, sizeof(*f));
+    fake_node_start(&f->fake, &(struct fake_options){.lanes = LANES, .hook = answer, .context = f});
+    open.socket_path = f->fake.path;
+    assert_int_equal(nigh_client_open(&open, &f->client), NIGH_OK);
+}
+
+static void stop(struct fixture *f)
+{
+    nigh_client_close(f->client);
+    fake_node_stop(&f->fake);
+}
+
+static void nodes_are_told_as_they_are(void **state)
+{
+    static nigh_node_info nodes[LIMIT_NODES];
+    struct fixture f;
+    size_t count = 99;
+
+    (void)state;
+    start(&f);
+    f.said = 5;
+    memset(nodes, 0x55, sizeof(nodes));
+    assert_int_equal(nigh_nodes(f.client, nodes, 5, &count), NIGH_OK);
+    assert_int_equal(count, 5);
+    assert_int_equal(f.lane, 0);
+    for (uint32_t n = 0; n < 5; n++) {
+        assert_int_equal(nodes[n].rank, n);
+        assert_int_equal(nodes[n].state,
+                         n < 4 ? n : NIGH_NODE_IS_AWAY); /* one of a later version */
+        assert_int_equal(nodes[n].incarnation, n * 7);
+        assert_int_equal(nodes[n].is_self, n == 1);
+        assert_int_equal(strlen(nodes[n].address), sizeof(nodes[n].address) - 1);
+    }
+    stop(&f);
+}
+
+static void nodes_beyond_the_room_are_only_counted(void **state)
+{
+    nigh_node_info nodes[3];
+    struct fixture f;
+    size_t count;
+
+    (void)state;
+    start(&f);
+    f.said = 200;
+    memset(nodes, 0x55, sizeof(nodes));
+    assert_int_equal(nigh_nodes(f.client, nodes, 2, &count), NIGH_OK);
+    assert_int_equal(count, 200);
+    assert_int_equal(nodes[1].rank, 1);
+    assert_int_equal(nodes[2].rank, 0x55555555);
+    assert_int_equal(nigh_nodes(f.client, NULL, 0, &count), NIGH_OK);
+    assert_int_equal(count, 200);
+    /* More than there can be. */
+    f.said = UINT64_MAX;
+    assert_int_equal(nigh_nodes(f.client, NULL, 0, &count), NIGH_OK);
+    assert_int_equal(count, LIMIT_NODES);
+    stop(&f);
+}
+
+static void places_come_lowest_first(void **state)
+{
+    struct fixture f;
+    nigh_id id = {{7}};
+    uint32_t ranks[SESSION_PLACES];
+    size_t count;
+
+    (void)state;
+    start(&f);
+    for (uint32_t n = 0; n < SESSION_PLACES; n++)
+        f.ranks[n] = (uint8_t)(255 - 16 * n);
+    f.said = SESSION_PLACES;
+    assert_int_equal(nigh_where(f.client, &id, ranks, SESSION_PLACES, &count), NIGH_OK);
+    assert_int_equal(count, SESSION_PLACES);
+    for (uint32_t n = 0; n < SESSION_PLACES; n++)
+        assert_int_equal(ranks[n], 15 + 16 * n);
+    memset(ranks, 0x55, sizeof(ranks));
+    assert_int_equal(nigh_where(f.client, &id, ranks, 1, &count), NIGH_OK);
+    assert_int_equal(count, SESSION_PLACES);
+    assert_int_equal(ranks[0], 15);
+    assert_int_equal(ranks[1], 0x55555555);
+    f.said = UINT64_MAX; /* more than are told */
+    assert_int_equal(nigh_where(f.client, &id, ranks, SESSION_PLACES, &count), NIGH_OK);
+    assert_int_equal(count, SESSION_PLACES);
+    f.said = 0;
+    assert_int_equal(nigh_where(f.client, &id, NULL, 0, &count), NIGH_OK);
+    assert_int_equal(count, 0);
+    stop(&f);
+}
+
+/* What an older node says; and one that cannot tell. */
+static void a_refusal_changes_nothing(void **state)
+{
+    static const nigh_status refusals[] = {NIGH_UNSUPPORTED, NIGH_BUSY, NIGH_PEER_LOST,
+                                           NIGH_TIMEOUT};
+    struct fixture f;
+    nigh_id id = {{7}};
+    nigh_node_info node = {.rank = 42};
+    uint32_t rank = 42;
+    size_t count = 42;
+
+    (void)state;
+    start(&f);
+    f.said = 1;
+    for (size_t n = 0; n < sizeof(refusals) / sizeof(refusals[0]); n++) {
+        f.status = refusals[n];
+        assert_int_equal(nigh_nodes(f.client, &node, 1, &count), f.status);
+        assert_int_equal(nigh_where(f.client, &id, &rank, 1, &count), f.status);
+        assert_int_equal(count, 42);
+        assert_int_equal(rank, 42);
+        assert_int_equal(node.rank, 42);
+    }
+    stop(&f);
+}
+
+static void wrong_arguments_ask_nobody(void **state)
+{
+    struct fixture f;
+    nigh_id id = {{7}};
+    uint32_t rank;
+    nigh_node_info node;
+    size_t count;
+
+    (void)state;
+    start(&f);
+    assert_int_equal(nigh_nodes(f.client, &node, 1, NULL), NIGH_INVALID);
+    assert_int_equal(nigh_nodes(f.client, NULL, 1, &count), NIGH_INVALID);
+    assert_int_equal(nigh_nodes(NULL, &node, 1, &count), NIGH_INVALID);
+    assert_int_equal(nigh_where(f.client, &id, &rank, 1, NULL), NIGH_INVALID);
+    assert_int_equal(nigh_where(f.client, &id, NULL, 1, &count), NIGH_INVALID);
+    assert_int_equal(nigh_where(f.client, NULL, &rank, 1, &count), NIGH_INVALID);
+    assert_int_equal(nigh_where(NULL, &id, &rank, 1, &count), NIGH_INVALID);
+    assert_int_equal(atomic_load(&f.asked), 0);
+    stop(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nodes_are_told_as_they_are),
+        cmocka_unit_test(nodes_beyond_the_room_are_only_counted),
+        cmocka_unit_test(places_come_lowest_first),
+        cmocka_unit_test(a_refusal_changes_nothing),
+        cmocka_unit_test(wrong_arguments_ask_nobody),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
