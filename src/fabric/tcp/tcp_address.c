@@ -44,8 +44,9 @@ nigh_status tcp_address_parse(const char *text, struct tcp_address *address)
     char host[FABRIC_ADDRESS_BYTES], port[8];
     struct addrinfo *found = NULL;
 
+    /* The C library takes "*" for no host at all. */
     if (!tcp_address_split(text, host, port) || strspn(port, "0") == strlen(port) ||
-        getaddrinfo(host, port, &hints, &found) != 0)
+        strcmp(host, "*") == 0 || getaddrinfo(host, port, &hints, &found) != 0)
         return NIGH_INVALID;
     memset(address, 0, sizeof(*address));
     memcpy(&address->storage, found->ai_addr, found->ai_addrlen);

@@ -17,23 +17,24 @@
 #include "fabric/tcp/tcp.h"
 #include "fabric/tcp/tcp_frame.h"
 
-#define TCP_STAGING_BYTES  32768u /* of one recv: headers and small payloads */
-#define TCP_TAIL_BYTES     4096u  /* received behind the rest of a large payload */
-#define TCP_COPY_BYTES     512u   /* payloads up to this are copied next to their headers */
-#define TCP_CHUNK_BYTES    (UINT32_C(1) << 20) /* payload of one RESPONSE */
-#define TCP_BATCH_FRAMES   64u
-#define TCP_BATCH_VECTORS  128u
-#define TCP_BATCH_BYTES    (TCP_BATCH_FRAMES * (TCP_FRAME_BYTES + TCP_COPY_BYTES))
-#define TCP_HOT            4u    /* endpoints that are read from without asking epoll */
-#define TCP_HOT_IDLE       1024u /* fruitless reads after which one is hot no more */
-#define TCP_EPOLL_EVERY    64u   /* polls, while any endpoint is hot */
-#define TCP_EPOLL_EVENTS   64u
-#define TCP_POLL_TURNS     4u  /* turns' worth of bytes that one poll moves at most */
-#define TCP_ACK_POLLS      2u  /* polls that an acknowledgement waits for a frame to travel with */
-#define TCP_ACK_COUNT      64u /* carried out since the last, it waits no longer */
-#define TCP_LINGER_US      UINT64_C(1000000) /* for a refused peer to take note */
-#define TCP_LISTEN_REST_US UINT64_C(100000)  /* after the system had no descriptor to accept with \
-                                              */
+#define TCP_STAGING_BYTES 32768u /* of one recv: headers and small payloads */
+#define TCP_TAIL_BYTES    4096u  /* received behind the rest of a large payload */
+#define TCP_COPY_BYTES    512u   /* payloads up to this are copied next to their headers */
+#define TCP_CHUNK_BYTES   (UINT32_C(1) << 20) /* payload of one RESPONSE */
+#define TCP_BATCH_FRAMES  64u
+#define TCP_BATCH_VECTORS 128u
+#define TCP_BATCH_BYTES   (TCP_BATCH_FRAMES * (TCP_FRAME_BYTES + TCP_COPY_BYTES))
+#define TCP_HOT           4u    /* endpoints that are read from without asking epoll */
+#define TCP_HOT_IDLE      1024u /* fruitless reads after which one is hot no more */
+#define TCP_EPOLL_EVERY   64u   /* polls, while any endpoint is hot */
+#define TCP_EPOLL_EVENTS  64u
+#define TCP_POLL_TURNS    4u  /* turns' worth of bytes that one poll moves at most */
+#define TCP_ACK_POLLS     2u  /* polls that an acknowledgement waits for a frame to travel with */
+#define TCP_ACK_COUNT     64u /* carried out since the last, it waits no longer */
+#define TCP_LINGER_US     UINT64_C(1000000) /* for a refused peer to take note */
+#define TCP_LISTEN_REST_US                                                \
+    UINT64_C(100000) /* after the system had no descriptor to accept with \
+                      */
 
 /* ---- memory --------------------------------------------------------------- */
 

@@ -11,11 +11,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define ZERO_BYTES 65536u
-
-/* Stands in for memory that was deregistered while it was sent; the refusal follows. */
-static uint8_t zeros[ZERO_BYTES];
-
 static const uint8_t kinds[FABRIC_OPS] = {
     [FABRIC_SEND] = TCP_FRAME_SEND,           [FABRIC_READ] = TCP_FRAME_READ,
     [FABRIC_WRITE] = TCP_FRAME_WRITE,         [FABRIC_WRITE_IMM] = TCP_FRAME_WRITE_IMM,
@@ -150,26 +145,22 @@ static void add_work(const struct fabric_endpoint *endpoint, struct tcp_batch *b
 
 /* ---- answers ---- */
 
-static void add_response_payload(struct fabric_endpoint *endpoint, struct tcp_batch *batch,
+/* False: the memory is not there any more. */
+static bool add_response_payload(struct fabric_endpoint *endpoint, struct tcp_batch *batch,
                                  const struct tcp_response *response, uint64_t offset,
                                  uint64_t count)
 {
-    const uint8_t *bytes;
+    const uint8_t *bytes = response->value + offset;
 
-    if (response->is_value) {
-        add_bytes(batch, response->value + offset, count);
-        return;
-    }
-    bytes = tcp_memory_reach(endpoint->tcp, response->key, response->address + offset, count,
-                             FABRIC_REMOTE_READ);
-    if (bytes != NULL) {
-        add_bytes(batch, bytes, count);
-        return;
-    }
-    while (count > 0 && !batch->is_cut) {
-        add_bytes(batch, zeros, min_u64(count, ZERO_BYTES));
-        count -= min_u64(count, ZERO_BYTES);
-    }
+    if (count == 0)
+        return true;
+    if (!response->is_value)
+        bytes = tcp_memory_reach(endpoint->tcp, response->key, response->address + offset, count,
+                                 FABRIC_REMOTE_READ);
+    if (bytes == NULL)
+        return false;
+    add_bytes(batch, bytes, count);
+    return true;
 }
 
 static void pass_response(struct fabric_endpoint *endpoint, struct tcp_batch *batch, uint64_t count)
@@ -208,15 +199,16 @@ static bool add_response(struct fabric_endpoint *endpoint, struct tcp_batch *bat
         return false;
     }
     add_frame(batch, TCP_SOURCE_RESPONSE, 0, &frame);
-    add_response_payload(endpoint, batch, response, batch->response_done, count);
+    NIGH_ASSERT(add_response_payload(endpoint, batch, response, batch->response_done, count));
     pass_response(endpoint, batch, count);
     return true;
 }
 
 /* ---- batches ---- */
 
-/* What remains of the frame that was sent in part. */
-static void add_rest(struct fabric_endpoint *endpoint, struct tcp_batch *batch)
+/* What remains of the frame that was sent in part. False: it was to come from memory that was
+ * deregistered since; the frame promised those bytes, so that nothing can follow it. */
+static bool add_rest(struct fabric_endpoint *endpoint, struct tcp_batch *batch)
 {
     const struct tcp_outgoing *out = &endpoint->out;
     uint64_t offset = out->sent - min_u64(out->sent, TCP_FRAME_BYTES);
@@ -232,9 +224,12 @@ static void add_rest(struct fabric_endpoint *endpoint, struct tcp_batch *batch)
     if (out->source == TCP_SOURCE_WORK) {
         add_work_payload(work_at(endpoint, out->work), batch, offset);
     } else if (out->source == TCP_SOURCE_RESPONSE) {
-        add_response_payload(endpoint, batch, response_at(endpoint, 0), offset, payload - offset);
+        if (!add_response_payload(endpoint, batch, response_at(endpoint, 0), offset,
+                                  payload - offset))
+            return false;
         pass_response(endpoint, batch, payload);
     }
+    return true;
 }
 
 static void add_last_words(struct fabric_endpoint *endpoint, struct tcp_batch *batch)
@@ -248,7 +243,8 @@ static void add_last_words(struct fabric_endpoint *endpoint, struct tcp_batch *b
     batch->is_cut = true; /* nothing follows */
 }
 
-static void build(struct fabric_endpoint *endpoint, struct tcp_batch *batch, bool ack)
+/* False: nothing can be sent any more. */
+static bool build(struct fabric_endpoint *endpoint, struct tcp_batch *batch, bool ack)
 {
     bool is_told = endpoint->refuse_told || endpoint->out.source == TCP_SOURCE_REFUSED;
 
@@ -259,8 +255,8 @@ static void build(struct fabric_endpoint *endpoint, struct tcp_batch *batch, boo
     batch->ack = endpoint->carried;
     batch->next = endpoint->next;
     batch->reads = endpoint->read_count;
-    if (endpoint->out.source != TCP_SOURCE_NONE)
-        add_rest(endpoint, batch);
+    if (endpoint->out.source != TCP_SOURCE_NONE && !add_rest(endpoint, batch))
+        return false;
     while (has_room(batch)) {
         bool can_respond = batch->responses < endpoint->response_count;
         bool can_start = may_start(endpoint, batch);
@@ -283,6 +279,7 @@ static void build(struct fabric_endpoint *endpoint, struct tcp_batch *batch, boo
         endpoint->state == TCP_OPEN)
         add_frame(batch, TCP_SOURCE_ACK, 0,
                   &(struct tcp_frame){.kind = TCP_FRAME_ACK, .ack = batch->ack});
+    return true;
 }
 
 /* ---- what was taken ---- */
@@ -363,21 +360,33 @@ static void block(struct fabric_endpoint *endpoint, int error)
     tcp_endpoint_work(endpoint);
 }
 
+/* A single vector, the small message, goes the shorter way through the kernel. */
+static ssize_t hand_over(int fd, struct tcp_batch *batch)
+{
+    const struct msghdr message = {.msg_iov = batch->vectors, .msg_iovlen = batch->vector_count};
+
+    if (batch->vector_count == 1)
+        return send(fd, batch->vectors[0].iov_base, batch->vectors[0].iov_len,
+                    MSG_NOSIGNAL | MSG_DONTWAIT);
+    return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 bool tcp_send(struct fabric_endpoint *endpoint, bool ack, uint64_t *moved)
 {
     struct tcp_batch *batch = &endpoint->tcp->batch;
     uint64_t room = endpoint->tcp->turn_bytes;
 
     while (room > 0 && !endpoint->is_blocked) {
-        struct msghdr message = {.msg_iov = batch->vectors};
         ssize_t n;
 
         batch->room = room;
-        build(endpoint, batch, ack);
+        if (!build(endpoint, batch, ack)) {
+            block(endpoint, ECONNABORTED);
+            return false;
+        }
         if (batch->count == 0)
             return false;
-        message.msg_iovlen = batch->vector_count;
-        n = sendmsg(endpoint->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        n = hand_over(endpoint->fd, batch);
         if (n < 0) {
             if (errno != EINTR)
                 block(endpoint, errno);
