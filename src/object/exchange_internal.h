@@ -114,6 +114,7 @@ struct pull {
 
     bool has_memory;
     struct birth begun; /* whose bytes lie there */
+    bool is_next;       /* it was the first to wait for admission, and has its turn */
     bool admitted;      /* counted in exchange.pull_bytes */
     uint32_t entry;
     uint64_t offset;

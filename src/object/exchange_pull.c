@@ -152,20 +152,23 @@ static void give_memory(struct exchange *exchange, struct pull *pull)
     }
 }
 
-/* Whoever waits for admission looks again. */
-static void admit_next(struct exchange *exchange)
+static bool fits(const struct exchange *exchange, const struct pull *pull)
+{
+    return exchange->counts.pull_bytes_now == 0 ||
+           exchange->counts.pull_bytes_now + pull->bytes <= exchange->config.pull_bytes;
+}
+
+/* The first of those that wait for admission, if it would be admitted now. */
+static struct pull *next_to_admit(const struct exchange *exchange)
 {
     struct list_node *node = list_first(&exchange->admission);
+    struct pull *pull = node == NULL ? NULL : container_of(node, struct pull, place);
 
-    if (node != NULL) {
-        pull_ready(exchange, container_of(node, struct pull, place));
-    }
+    return pull != NULL && fits(exchange, pull) ? pull : NULL;
 }
 
 void pull_end(struct exchange *exchange, struct pull *pull)
 {
-    bool admitted = pull->admitted;
-
     NIGH_ASSERT(pull->reads == 0);
     pull_leave(exchange, pull);
     give_memory(exchange, pull);
@@ -173,9 +176,6 @@ void pull_end(struct exchange *exchange, struct pull *pull)
     pull->state = PULL_FREE;
     exchange->counts.pulls_now--;
     list_push_front(&exchange->free_pulls, &pull->bucket);
-    if (admitted) {
-        admit_next(exchange);
-    }
 }
 
 void pull_next_holder(struct exchange *exchange, struct pull *pull)
@@ -383,8 +383,7 @@ static bool admit(struct exchange *exchange, struct pull *pull)
     if (pull->admitted) {
         return true;
     }
-    if (exchange->counts.pull_bytes_now > 0 &&
-        exchange->counts.pull_bytes_now + pull->bytes > exchange->config.pull_bytes) {
+    if (!fits(exchange, pull) || (!pull->is_next && !list_empty(&exchange->admission))) {
         pull_leave(exchange, pull);
         pull->state = PULL_MEMORY;
         list_push_back(&exchange->admission, &pull->place);
@@ -392,6 +391,7 @@ static bool admit(struct exchange *exchange, struct pull *pull)
     }
     exchange->counts.pull_bytes_now += pull->bytes;
     pull->admitted = true;
+    pull->is_next = false;
     return true;
 }
 
@@ -458,14 +458,9 @@ bool pull_get_memory(struct exchange *exchange, struct pull *pull)
 void pull_forget_memory(struct exchange *exchange, struct pull *pull)
 {
     if (pull->has_memory && !birth_equal(&pull->begun, &pull->answer.object.birth)) {
-        bool admitted = pull->admitted;
-
         give_memory(exchange, pull);
         pull->received = 0;
         pull->crc = 0;
-        if (admitted) {
-            admit_next(exchange);
-        }
     }
 }
 
@@ -523,6 +518,7 @@ static void stop_unwanted(struct exchange *exchange)
 bool pull_turn(struct exchange *exchange, uint64_t now_us)
 {
     struct timer *timer;
+    struct pull *next;
     uint32_t steps = 0;
 
     exchange->now_us = now_us;
@@ -538,6 +534,12 @@ bool pull_turn(struct exchange *exchange, uint64_t now_us)
             pull_ready(exchange, pull);
         }
     }
+    next = next_to_admit(exchange);
+    if (next != NULL) {
+        /* One in a turn: what it takes, or leaves, the one behind it finds in the next. */
+        pull_ready(exchange, next);
+        next->is_next = true;
+    }
     for (; steps < EXCHANGE_TURN_PULLS && !list_empty(&exchange->ready); steps++) {
         step(exchange, container_of(list_first(&exchange->ready), struct pull, place));
     }
@@ -546,7 +548,8 @@ bool pull_turn(struct exchange *exchange, uint64_t now_us)
 
 uint64_t pull_due_us(const struct exchange *exchange)
 {
-    return list_empty(&exchange->ready) && exchange->unwanted == 0
+    return list_empty(&exchange->ready) && exchange->unwanted == 0 &&
+                   next_to_admit(exchange) == NULL
                ? timers_first_deadline(&exchange->timers)
                : 0;
 }
