@@ -227,7 +227,7 @@ void client_put(struct world *world, uint32_t node, uint32_t session, uint32_t k
         .op = SESSION_OP_CREATE, .data_size = data_size, .meta_size = meta_size, .argument = 50000};
     struct world_op *op;
 
-    if (world->put_count + 1 == WORLD_PUTS ||
+    if (world->put_count == world->max_puts ||
         (op = take_op(world, node, session, OP_CREATE, key)) == NULL) {
         return;
     }

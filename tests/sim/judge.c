@@ -61,6 +61,21 @@ static bool all_told(struct world *world)
     return true;
 }
 
+static void print_pulls(const struct exchange *exchange)
+{
+    for (uint32_t n = 0; n < exchange->pulls_used; n++) {
+        const struct pull *pull = &exchange->pulls[n];
+
+        if (pull->state != PULL_FREE) {
+            printf("# node %u: a pull of key %u in state %d, wanted %d, attempts %u, memory %d, "
+                   "known %d, holders %u, home %u\n",
+                   exchange->config.members->self, pull->key.id[8], (int)pull->state,
+                   (int)pull->wanted, pull->attempts, (int)pull->has_memory, (int)pull->known,
+                   pull->answer.holder_count, pull->home);
+        }
+    }
+}
+
 static void why_not_idle(struct world *world)
 {
     for (uint32_t n = 0; n < WORLD_OPS; n++) {
@@ -78,6 +93,7 @@ static void why_not_idle(struct world *world)
 
             exchange_stats(world->nodes[a].lane[n].exchange, &stats);
             store_stats(world->nodes[a].lane[n].store, &store);
+            print_pulls(world->nodes[a].lane[n].exchange);
             if (!exchange_is_idle(world->nodes[a].lane[n].exchange) || store.waiting > 0 ||
                 store.objects_deleting > 0) {
                 world_fail(
@@ -234,15 +250,7 @@ static void explain(struct world *world, uint32_t node, uint32_t key)
     hash = hash_id20(id);
     exchange = world_lane_of(world, node, hash)->exchange;
     exchange_key(exchange, WORLD_POOL, id, &wanted, &key_hash, &home);
-    for (uint32_t n = 0; n < exchange->pulls_used; n++) {
-        const struct pull *pull = &exchange->pulls[n];
-
-        if (pull->state != PULL_FREE) {
-            printf("# node %u: a pull of key %u in state %d, attempts %u, memory %d, holders %u\n",
-                   node, pull->key.id[8], (int)pull->state, pull->attempts, (int)pull->has_memory,
-                   pull->answer.holder_count);
-        }
-    }
+    print_pulls(exchange);
     if (directory_locate(world_lane_of(world, home, hash)->exchange->directory, node, &wanted,
                          false, &answer) == NIGH_OK) {
         printf("# its home %u says: state %d, %u holders, first %u\n", home, (int)answer.state,

@@ -362,6 +362,22 @@ static void choose_exchange(struct world *world)
     config->pull_bytes = world_dice(world, 30) ? between(world, 10000, 400000) : 0;
 }
 
+/* Where there are many nodes, channels are narrow. */
+static void large_exchange(struct world *world)
+{
+    world->dead_after_us = 60000000;
+    world->silence_us = 20000000;
+    world->exchange = (struct exchange_config){
+        .max_keys = world->options.max_keys,
+        .requests = 8,
+        .calls = 8,
+        .queue = 32,
+        .payload_bytes = 1536,
+        .bulk_receives = 4,
+        .bulk_bytes = 2048,
+    };
+}
+
 static void choose_sim(struct world *world, struct sim_options *options)
 {
     bool faulty = world_dice(world, 75);
@@ -437,15 +453,23 @@ struct world *world_create(const struct world_options *options, struct world_tot
     world->options = *options;
     world->totals = totals;
     random_init(&world->random, options->seed);
-    world->puts = calloc(WORLD_PUTS, sizeof(*world->puts));
+    world->max_puts = options->max_puts != 0 ? options->max_puts : WORLD_PUTS;
+    world->puts = calloc(world->max_puts + 1, sizeof(*world->puts));
     NIGH_ASSERT(world->puts != NULL);
     world->now_us = world->begin_us = START_US;
     world->dead_after_us = between(world, 200, 2000) * 1000;
     world->silence_us = between(world, 100, 500) * 1000;
     world->quantum_us = UINT64_C(1) << world_below(world, 6);
+    world->quantum_us = options->quantum_us != 0 ? options->quantum_us : world->quantum_us;
     choose_nodes(world);
-    choose_exchange(world);
-    choose_sim(world, &sim);
+    if (options->nodes == 0) {
+        choose_exchange(world);
+        choose_sim(world, &sim);
+    } else {
+        world->calm = true; /* what is done is the caller's */
+        large_exchange(world);
+        sim = (struct sim_options){.seed = options->seed};
+    }
     NIGH_ASSERT(sim_create(&sim, &world->sim) == NIGH_OK);
     sim_advance(world->sim, START_US);
     if (options->nodes == 0) {
@@ -609,10 +633,7 @@ void world_step(struct world *world, uint64_t until_us)
     uint64_t next = min_u64(next_us(world), until_us);
     uint32_t first;
 
-    world->now_us = max_u64(next, world->now_us + 1);
-    if (world->quantum_us > 1) {
-        world->now_us = min_u64(until_us, max_u64(world->now_us, next));
-    }
+    world->now_us = min_u64(until_us, max_u64(next, world->now_us + world->quantum_us));
     sim_advance(world->sim, max_u64(world->now_us, sim_now_us(world->sim)));
     while (world->event_count > 0 && world->events[0].at_us <= world->now_us) {
         struct world_event event = pop_event(world);

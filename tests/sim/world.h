@@ -23,7 +23,7 @@
 #define WORLD_OPS          512u
 #define WORLD_PINS         512u
 #define WORLD_KEYS         32u
-#define WORLD_PUTS         8192u
+#define WORLD_PUTS         8192u /* unless the options say so */
 #define WORLD_META_BYTES   48u
 #define WORLD_POOL         0u
 #define WORLD_CLUSTER_POOL UINT64_C(0x706f6f6c)
@@ -181,7 +181,8 @@ struct world_options {
     uint64_t seed;
     bool trace;
     uint32_t nodes; /* 0: as the seed says, with everything else */
-    uint32_t lanes, extents, entries, max_keys;
+    uint32_t lanes, extents, entries, max_keys, max_puts;
+    uint64_t quantum_us;
 };
 
 struct world {
@@ -218,9 +219,10 @@ struct world {
     uint32_t ended_count;
     struct world_pin pins[WORLD_PINS];
     struct world_put *puts;
+    uint32_t max_puts;
     uint32_t put_count; /* serials are from 1 */
 
-    struct world_event events[1024]; /* a heap by time */
+    struct world_event events[16384]; /* a heap by time */
     uint32_t event_count;
     uint64_t next_sequence;
 };
