@@ -267,7 +267,9 @@ nigh_status store_carry_out(struct store_call *call)
     call->cqe = (struct session_cqe){.cookie = sqe->cookie, .pin = SESSION_NO_PIN};
     call->heap = STORE_NONE;
     call->entry = STORE_NONE;
+    call->local = NIGH_OK;
     call->wants = false;
+    call->behind = false;
     if (sqe->op >= SESSION_OPS) {
         return NIGH_UNSUPPORTED;
     }
