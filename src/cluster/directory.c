@@ -566,7 +566,13 @@ nigh_status directory_announce(struct directory *directory, uint32_t from,
 
     (void)now_us;
     NIGH_ASSERT(from < directory->config.nodes);
-    if (find(directory, key, &object->birth) != NULL) {
+    entry = find(directory, key, &object->birth);
+    if (entry != NULL) {
+        /* The answer may be lost, and the tombstone gone when it is announced again: it stays until
+         * this one has acknowledged, too. */
+        set_add(directory, entry, SET_HOLDERS, from);
+        set_remove(directory, entry, SET_UNCONFIRMED, from);
+        directory->config.shell.drop(directory->config.shell.context, from, &kept, &object->birth);
         return NIGH_IN_USE;
     }
     entry = find(directory, key, NULL);
@@ -795,9 +801,9 @@ static bool is_entry_valid(const struct directory *directory, struct entry *entr
     }
     if (entry->tombstone) {
         return set_empty(directory, entry, SET_WAITERS) &&
-               entry->told == set_empty(directory, entry, SET_HOLDERS) &&
-               (!entry->told || entry->seen != directory->next_change ||
-                (directory->rebuilt & shard_of(&entry->key)) == 0);
+               (!set_empty(directory, entry, SET_HOLDERS) ||
+                (entry->told && (entry->seen != directory->next_change ||
+                                 (directory->rebuilt & shard_of(&entry->key)) == 0)));
     }
     return !entry->told &&
            (is_known(directory, entry) || !set_empty(directory, entry, SET_WAITERS));

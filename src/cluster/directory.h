@@ -105,10 +105,11 @@ void directory_destroy(struct directory *directory);
 
 /*
  * A member holds an object. NIGH_OK: admitted; NIGH_EXISTS: another birth is; NIGH_IN_USE: this
- * birth was deleted (drop it); NIGH_LIMIT. Wakes those who wait. A copy cannot bring an absent key
- * back (it may be of a birth that was deleted while it was pulled: NIGH_IN_USE), unless the member
- * has not announced the key's shard to the end yet, since this directory began or since it was
- * dead: then the directory is being rebuilt.
+ * birth was deleted (drop it; while its tombstone stands shell.drop says so, too, and the tombstone
+ * waits for the answer to that); NIGH_LIMIT. Wakes those who wait. A copy cannot bring an absent
+ * key back (it may be of a birth that was deleted while it was pulled: NIGH_IN_USE), unless the
+ * member has not announced the key's shard to the end yet, since this directory began or since it
+ * was dead: then the directory is being rebuilt.
  */
 nigh_status directory_announce(struct directory *directory, uint32_t from,
                                const struct directory_key *key,

@@ -387,7 +387,9 @@ static void a_delete_ends_when_all_have_answered(void **state)
     /* Meanwhile: the birth is refused, another is admitted beside it. */
     assert_int_equal(announce(&world, 0, 1, 10, true), NIGH_IN_USE);
     assert_int_equal(announce(&world, 2, 1, 10, false), NIGH_IN_USE);
+    assert_int_equal(world.drop_count, 4); /* both are told, and have to answer */
     assert_int_equal(announce(&world, 1, 1, 11, false), NIGH_OK);
+    dropped(&world, 0, 1, 10, NIGH_OK);
     dropped(&world, 2, 1, 11, NIGH_OK); /* of another birth */
     dropped(&world, 3, 1, 10, NIGH_OK); /* was not asked */
     dropped(&world, 2, 1, 10, NIGH_IN_USE);
@@ -436,20 +438,24 @@ static void a_dead_holder_owes_nothing(void **state)
 }
 
 /* Told to drop when its link was down: what it announces says whether it has it. */
-static void a_holder_that_came_back_without_it_owes_nothing(void **state)
+static void a_holder_that_came_back_says_whether_it_has_it(void **state)
 {
     (void)state;
     struct world world;
 
     world_ready(&world);
     announce(&world, 2, 1, 10, false);
+    announce(&world, 3, 1, 10, true);
     erase(&world, NOBODY, 1, 77);
     directory_member_up(world.directory, 2, shard(1));
+    directory_member_up(world.directory, 3, shard(1));
     assert_int_equal(announce(&world, 2, 1, 10, false), NIGH_IN_USE);
-    assert_int_equal(world.deleted_count, 0);
-    directory_announced(world.directory, 2, ~shard(1));
-    assert_int_equal(world.deleted_count, 0);
+    assert_int_equal(world.drop_count, 3); /* told again: the answer may be lost with the link */
+    directory_announced(world.directory, 3, ~shard(1));
     directory_announced(world.directory, 2, shard(1));
+    dropped(&world, 2, 1, 10, NIGH_OK);
+    assert_int_equal(world.deleted_count, 0);
+    directory_announced(world.directory, 3, shard(1));
     assert_int_equal(world.deleted_count, 1);
     assert_int_equal(stats_of(&world).tombstones, 0);
     world_close(&world);
@@ -475,8 +481,11 @@ static void what_was_deleted_early_does_not_come_back(void **state)
     directory_announced(world.directory, 2, ALL);
     directory_announced(world.directory, 0, ALL);
     assert_int_equal(announce(&world, 3, 1, 10, true), NIGH_IN_USE);
+    dropped(&world, 2, 2, 20, NIGH_OK);
     assert_int_equal(stats_of(&world).tombstones, 2);
     directory_member_dead(world.directory, 3);
+    assert_int_equal(stats_of(&world).tombstones, 1); /* 2 has yet to answer */
+    dropped(&world, 2, 1, 10, NIGH_OK);
     assert_int_equal(stats_of(&world).tombstones, 0);
     assert_int_equal(world.deleted_count, 1);
     world_close(&world);
@@ -842,8 +851,12 @@ static void step_announce(struct model *model, uint32_t from, uint32_t key, uint
     bool was_absent = k->holders == 0;
     nigh_status wanted = NIGH_OK;
 
+    model->drop_ranks = 0;
     if (model_tombstone(k, birth) != NULL) {
         wanted = NIGH_IN_USE;
+        model_tombstone(k, birth)->holders |= 1u << from;
+        model_tombstone(k, birth)->unconfirmed &= ~(1u << from);
+        model->drop_ranks = 1u << from;
     } else if (k->holders != 0) {
         wanted = k->birth == birth ? NIGH_OK : NIGH_EXISTS;
     } else if (is_copy && (model->ever[from] & shard(key)) != 0) {
@@ -869,6 +882,7 @@ static void step_announce(struct model *model, uint32_t from, uint32_t key, uint
     assert_int_equal(directory_announce(model->directory, from, &real, &object, is_copy, 0),
                      wanted);
     assert_int_equal(model->found_ranks, 0);
+    assert_int_equal(model->drop_ranks, 0);
 }
 
 static void step_locate(struct model *model, uint32_t from, uint32_t key, bool wait)
@@ -1174,7 +1188,7 @@ int main(void)
         cmocka_unit_test(a_delete_ends_when_all_have_answered),
         cmocka_unit_test(a_delete_of_what_only_the_asker_had_is_over),
         cmocka_unit_test(a_dead_holder_owes_nothing),
-        cmocka_unit_test(a_holder_that_came_back_without_it_owes_nothing),
+        cmocka_unit_test(a_holder_that_came_back_says_whether_it_has_it),
         cmocka_unit_test(what_was_deleted_early_does_not_come_back),
         cmocka_unit_test(a_copy_does_not_bring_an_absent_key_back),
         cmocka_unit_test(what_is_not_announced_again_is_forgotten),
