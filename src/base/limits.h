@@ -130,7 +130,7 @@
 #define LIMIT_PULL_READS     4096               /* READs under way */
 #define LIMIT_SERVES         16384              /* loans and streams */
 #define LIMIT_ERASES         4096               /* deletes that wait for other nodes */
-#define LIMIT_WHERES         256  /* questions where an object is, under way */
+#define LIMIT_WHERES         256                /* questions where an object is, under way */
 #define LIMIT_ANNOUNCE_QUEUE 1024 /* news for one home; beyond, it is told everything again */
 
 /* Calls between nodes: bounds of one channel */

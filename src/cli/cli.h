@@ -106,6 +106,18 @@ void cli_label(const nigh_object_info *info, char label[CLI_LABEL_BYTES]);
 /* "sealed", "created", ... */
 const char *cli_state_name(nigh_object_state state);
 
+/* ---- the cluster, of an open client (nodes.c) ---- */
+
+/* Asks for the nodes, once a run. */
+nigh_status cli_look_at_nodes(struct cli *cli);
+/* There are no other nodes, or the node is too old to tell. */
+bool cli_is_alone(struct cli *cli);
+/* After cli_look_at_nodes. NULL: there is no such rank. */
+const nigh_node_info *cli_node(uint32_t rank);
+size_t cli_count_nodes(nigh_node_state state);
+/* "away", "up", "lost", "dead". */
+const char *cli_node_state_name(nigh_node_state state);
+
 /* ---- progress on a terminal ---- */
 struct cli_progress {
     const char *what;
@@ -128,6 +140,7 @@ int cli_rm(struct cli *cli, int argc, char **argv);
 int cli_pin(struct cli *cli, int argc, char **argv);
 int cli_unpin(struct cli *cli, int argc, char **argv);
 int cli_who(struct cli *cli, int argc, char **argv);
+int cli_nodes(struct cli *cli, int argc, char **argv);
 int cli_top(struct cli *cli, int argc, char **argv);
 int cli_doctor(struct cli *cli, int argc, char **argv);
 int cli_bench(struct cli *cli, int argc, char **argv);

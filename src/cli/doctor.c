@@ -4,6 +4,7 @@
  * with its remedy. Reads, changes nothing. Exit code 1 when something keeps a node from working
  * here.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -96,6 +97,47 @@ static void look_at_node(struct report *report)
          "memory",
          used, memory, (unsigned long long)stats.objects, (unsigned long long)stats.sessions,
          (unsigned long long)stats.out_of_memory);
+}
+
+/* The cluster, as the node that answered sees it. */
+static void look_at_cluster(struct report *report)
+{
+    size_t up, nodes;
+
+    if (report->cli->client == NULL || cli_look_at_nodes(report->cli) != NIGH_OK) {
+        return;
+    }
+    if (cli_is_alone(report->cli)) {
+        find(report, GOOD, "cluster", "",
+             "the node is alone (nighd --join makes it one of several)");
+        return;
+    }
+    up = cli_count_nodes(NIGH_NODE_IS_UP);
+    nodes = up + cli_count_nodes(NIGH_NODE_IS_AWAY) + cli_count_nodes(NIGH_NODE_IS_LOST) +
+            cli_count_nodes(NIGH_NODE_IS_DEAD);
+    find(report, up < nodes ? NOTE : GOOD, "cluster",
+         up < nodes ? "nigh nodes shows which; look at their logs: list, key, ports" : "",
+         "%zu of %zu nodes are up, this one counted", up, nodes);
+}
+
+/* What bytes between nodes travel by. */
+static void look_at_fabric(struct report *report)
+{
+    DIR *devices = opendir("/sys/class/infiniband");
+    const struct dirent *entry = devices != NULL ? readdir(devices) : NULL;
+
+    while (entry != NULL && entry->d_name[0] == '.') {
+        entry = readdir(devices);
+    }
+    if (entry != NULL) {
+        find(report, GOOD, "fabric", "",
+             "tcp; the RDMA device %.64s is not used: this version speaks TCP only", entry->d_name);
+    } else {
+        find(report, GOOD, "fabric", "", "tcp; no RDMA device here (/sys/class/infiniband)");
+    }
+    if (devices != NULL) {
+        closedir(devices);
+    }
 }
 
 static void look_at_memory(struct report *report, const struct admission_facts *facts)
@@ -276,6 +318,8 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
         json_array_open(&report.json, NULL);
     }
     look_at_node(&report);
+    look_at_cluster(&report);
+    look_at_fabric(&report);
     look_at_memory(&report, &facts);
     look_at_cgroup(&report, &facts);
     look_at_huge_pages(&report, &facts);

@@ -13,7 +13,8 @@
 #include "cli/json.h"
 
 enum {
-    WRITE_BYTES = 4 << 20
+    WRITE_BYTES = 4 << 20,
+    OTHERS_WAIT_US = 5000000 /* for an object that another node may have, or is to announce */
 };
 
 static bool write_out(int fd, const void *data, uint64_t size_bytes, struct cli_progress *progress)
@@ -147,6 +148,30 @@ static void report(const char *name, const char *output, const nigh_view *view)
     json_object_close(&json);
 }
 
+/* Where the user does not say how long, another node gets its time. */
+static nigh_status get_view(struct cli *cli, const nigh_id *id, nigh_view *view)
+{
+    nigh_status status = nigh_get(cli->client, id, 1, cli->timeout_us, view);
+
+    if (status == NIGH_TIMEOUT && !cli->timeout_given && !cli_is_alone(cli)) {
+        status = nigh_get(cli->client, id, 1, OTHERS_WAIT_US, view);
+    }
+    return status;
+}
+
+static int get_failed(struct cli *cli, nigh_status status, const char *name)
+{
+    if (status == NIGH_TIMEOUT && cli->timeout_us == 0) {
+        if (!cli_is_alone(cli) && !cli->timeout_given) {
+            cli_error(cli, "%s: no such object in 5 seconds, on this node or another (nigh nodes)",
+                      name);
+            return CLI_NOT_FOUND;
+        }
+        status = NIGH_NOT_FOUND;
+    }
+    return cli_failed_object(cli, status, name);
+}
+
 static int get_object(struct cli *cli, const char *name, const char *output, bool meta)
 {
     nigh_view view;
@@ -158,12 +183,9 @@ static int get_object(struct cli *cli, const char *name, const char *output, boo
     if (exit_code != CLI_OK || (exit_code = cli_open(cli, NIGH_OPEN_READ_ONLY)) != CLI_OK) {
         return exit_code;
     }
-    status = nigh_get(cli->client, &id, 1, cli->timeout_us, &view);
-    if (status == NIGH_TIMEOUT && cli->timeout_us == 0) {
-        status = NIGH_NOT_FOUND;
-    }
+    status = get_view(cli, &id, &view);
     if (status != NIGH_OK) {
-        return cli_failed_object(cli, status, name);
+        return get_failed(cli, status, name);
     }
     if (output == NULL) {
         exit_code = write_standard_output(cli, meta ? view.meta : view.data,

@@ -29,6 +29,13 @@ static void print_age(uint64_t created_ns, char *text, size_t text_bytes)
     }
 }
 
+/* What was pulled from another node leaves first when memory is needed. */
+static const char *state_of(const nigh_object_info *info)
+{
+    return info->copy != 0 && info->state == NIGH_OBJECT_SEALED ? "copy"
+                                                                : cli_state_name(info->state);
+}
+
 static void print_line(const nigh_object_info *info, bool ids)
 {
     char size[BYTES_SIZE_TEXT], digits[BYTES_ID_TEXT], age[16], label[CLI_LABEL_BYTES];
@@ -37,7 +44,7 @@ static void print_line(const nigh_object_info *info, bool ids)
     bytes_format_id(info->id.bytes, digits);
     print_age(info->created_ns, age, sizeof age);
     cli_label(info, label);
-    printf("%-8s %10s %5s  %-6s %s%s%s\n", cli_state_name(info->state), size, age,
+    printf("%-8s %10s %5s  %-6s %s%s%s\n", state_of(info), size, age,
            info->pinned != 0 ? "pinned" : "-", ids ? "id:" : "", ids ? digits : "",
            ids ? (info->name[0] != 0 ? "  " : "") : label);
     if (ids && info->name[0] != 0) {
@@ -57,6 +64,7 @@ static void print_json(struct json *json, const nigh_object_info *info)
     json_u64(json, "data_size", info->data_size);
     json_u64(json, "meta_size", info->meta_size);
     json_bool(json, "pinned", info->pinned != 0);
+    json_bool(json, "copy", info->copy != 0);
     json_u64(json, "created_ns", info->created_ns);
     json_object_close(json);
 }

@@ -14,7 +14,9 @@ const struct cli_verb cli_verbs[] = {
      cli_put},
     {"get", "NAME [-o FILE]", "Write an object to a file, or to standard output.",
      "  -o, --output FILE    write there (complete or not at all)\n"
-     "  -m, --meta           write the user metadata instead of the data\n",
+     "  -m, --meta           write the user metadata instead of the data\n"
+     "Without --timeout: does not wait where the node is alone, and 5 seconds where there are "
+     "others.\n",
      cli_get},
     {"ls", "[PREFIX]", "List the objects of the pool.",
      "  -i, --ids            show ids even where there are names\n", cli_ls},
@@ -26,6 +28,7 @@ const struct cli_verb cli_verbs[] = {
     {"who", "[NAME]",
      "Show which processes hold an object (or the pool), and why it cannot be evicted.", "",
      cli_who},
+    {"nodes", "", "Show the nodes of the cluster, as this one sees them.", "", cli_nodes},
     {"top", "", "Watch the node live.",
      "  -1, --once           print once and exit\n"
      "  -d, --delay TIME     time between pictures (default 1s)\n",

@@ -18,13 +18,14 @@ static void print_text(const nigh_object_info *info, const uint32_t *checksum)
     cli_label(info, label);
     localtime_r(&seconds, &when);
     strftime(created, sizeof created, "%Y-%m-%d %H:%M:%S", &when);
-    printf("%s\n  id        %s\n  state     %s%s\n  size      %llu bytes, metadata %u\n  created   "
-           "%s, built in %.3f ms\n"
-           "  holders   %u\n  birth     incarnation %u, number %llu\n",
-           label, digits, cli_state_name(info->state), info->pinned != 0 ? ", pinned" : "",
-           (unsigned long long)info->data_size, info->meta_size, created,
-           (double)info->build_ns / 1e6, info->holders, info->incarnation,
-           (unsigned long long)info->birth_counter);
+    printf(
+        "%s\n  id        %s\n  state     %s%s%s\n  size      %llu bytes, metadata %u\n  created   "
+        "%s, built in %.3f ms\n"
+        "  holders   %u\n  birth     incarnation %u, number %llu\n",
+        label, digits, cli_state_name(info->state), info->pinned != 0 ? ", pinned" : "",
+        info->copy != 0 ? ", a copy of another node's" : "", (unsigned long long)info->data_size,
+        info->meta_size, created, (double)info->build_ns / 1e6, info->holders, info->incarnation,
+        (unsigned long long)info->birth_counter);
     if (checksum != NULL) {
         printf("  crc32c    %08x\n", *checksum);
     }
@@ -40,6 +41,7 @@ static void print_json(struct json *json, const nigh_object_info *info, const ui
     json_string(json, "id", digits);
     json_string(json, "state", cli_state_name(info->state));
     json_bool(json, "pinned", info->pinned != 0);
+    json_bool(json, "copy", info->copy != 0);
     json_u64(json, "data_size", info->data_size);
     json_u64(json, "meta_size", info->meta_size);
     json_u64(json, "created_ns", info->created_ns);

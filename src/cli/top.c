@@ -69,6 +69,26 @@ static void print_text(const nigh_node_stats *now, const nigh_node_stats *before
            (unsigned long long)now->events_lost);
 }
 
+static void print_cluster(const nigh_node_stats *now, const nigh_node_stats *before,
+                          uint64_t elapsed_us)
+{
+    char messages[BYTES_SIZE_TEXT], reads[BYTES_SIZE_TEXT], served[BYTES_SIZE_TEXT];
+
+    bytes_format_size(now->pulled_bytes_two_sided, messages);
+    bytes_format_size(now->pulled_bytes_one_sided, reads);
+    bytes_format_size(now->served_bytes, served);
+    printf(
+        "cluster   %llu links up, %llu objects pulled (%.0f a second; %s in messages, %s read in "
+        "place), %s served, %llu lent now, %llu places kept\n",
+        (unsigned long long)now->links_up, (unsigned long long)now->pulls,
+        rate(now->pulls, before->pulls, elapsed_us), messages, reads, served,
+        (unsigned long long)now->loans, (unsigned long long)now->directory_keys);
+    printf(
+        "          %llu pulls failed, %llu wrong checksums, %llu loans overdue, %llu conflicts\n",
+        (unsigned long long)now->pulls_failed, (unsigned long long)now->checksum_failures,
+        (unsigned long long)now->loans_overdue, (unsigned long long)now->conflicts);
+}
+
 static void print_holders(struct cli *cli)
 {
     nigh_holder holders[HOLDERS_SHOWN];
@@ -109,6 +129,9 @@ static int watch(struct cli *cli, bool once, uint64_t delay_us)
                 fputs("\033[H\033[2J", stdout);
             }
             print_text(&now, before_us == 0 ? &now : &before, now_us - before_us);
+            if (!cli_is_alone(cli)) {
+                print_cluster(&now, before_us == 0 ? &now : &before, now_us - before_us);
+            }
             print_holders(cli);
         }
         if (once || fflush(stdout) != 0) {

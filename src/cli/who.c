@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nigh who: which processes hold an object, or the pool's memory, and so why it cannot be evicted.
- */
+/* nigh who: which processes hold an object, or the pool's memory, and so why it cannot be evicted;
+ * and which other nodes have the object too. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,16 @@
 #include "cli/json.h"
 
 enum {
-    HOLDERS_MAX = 1024
+    HOLDERS_MAX = 1024,
+    PLACES_MAX = 16 /* more than one answer names */
+};
+
+/* What the cluster says of an object. */
+struct places {
+    bool asked; /* there is a cluster */
+    nigh_status status;
+    uint32_t ranks[PLACES_MAX]; /* of other nodes */
+    size_t count;
 };
 
 static nigh_holder holders[HOLDERS_MAX];
@@ -63,11 +72,98 @@ static void print_holders(size_t shown, size_t count, const char *what)
     }
 }
 
+static void look_for_places(struct cli *cli, const nigh_id *id, struct places *places)
+{
+    uint32_t ranks[PLACES_MAX];
+    size_t count = 0;
+
+    *places = (struct places){0};
+    if (cli_is_alone(cli)) {
+        return;
+    }
+    places->asked = true;
+    places->status = nigh_where(cli->client, id, ranks, PLACES_MAX, &count);
+    for (size_t i = 0; places->status == NIGH_OK && i < count && i < PLACES_MAX; i++) {
+        const nigh_node_info *node = cli_node(ranks[i]);
+
+        if (node != NULL && node->is_self == 0) {
+            places->ranks[places->count++] = ranks[i];
+        }
+    }
+}
+
+static void print_places_json(struct json *json, const struct places *places)
+{
+    json_array_open(json, "nodes");
+    for (size_t i = 0; i < places->count; i++) {
+        json_object_open(json, NULL);
+        json_u64(json, "rank", places->ranks[i]);
+        json_string(json, "address", cli_node(places->ranks[i])->address);
+        json_object_close(json);
+    }
+    json_array_close(json);
+    if (places->asked && places->status != NIGH_OK) {
+        json_string(json, "nodes_status", nigh_status_name(places->status));
+    }
+}
+
+static void print_places(const char *label, const struct places *places)
+{
+    if (!places->asked) {
+        return;
+    }
+    if (places->status != NIGH_OK) {
+        printf("%s: which other nodes have it cannot be said now: %s\n", label,
+               nigh_status_string(places->status));
+        return;
+    }
+    for (size_t i = 0; i < places->count; i++) {
+        char address[4 * sizeof cli_node(0)->address];
+        const nigh_node_info *node = cli_node(places->ranks[i]);
+
+        bytes_printable(node->address, strlen(node->address), address, sizeof address);
+        printf("%s: also on node %u (%s)\n", label, node->rank, address);
+    }
+}
+
+/* Nothing of it is here: what of the other nodes. */
+static int who_elsewhere(struct cli *cli, const nigh_id *id, const char *name)
+{
+    char label[CLI_LABEL_BYTES];
+    struct json json = {0};
+    struct places places;
+
+    look_for_places(cli, id, &places);
+    if (places.status != NIGH_OK) {
+        cli_error(cli, "%s: not on this node, and whether another has it cannot be said now: %s",
+                  name, nigh_status_string(places.status));
+        return CLI_NOT_FOUND;
+    }
+    if (places.count == 0) {
+        return cli_failed_object(cli, NIGH_NOT_FOUND, name);
+    }
+    if (cli->json) {
+        json_object_open(&json, NULL);
+        json_string(&json, "name", name);
+        json_string(&json, "state", "elsewhere");
+        json_string(&json, "reason", "not on this node: nigh get brings a copy");
+        print_holders_json(&json, 0);
+        print_places_json(&json, &places);
+        json_object_close(&json);
+        return CLI_OK;
+    }
+    bytes_printable(name, strlen(name), label, sizeof label);
+    printf("%s: not on this node: nigh get brings a copy\n", label);
+    print_places(label, &places);
+    return CLI_OK;
+}
+
 static int who_object(struct cli *cli, const char *name)
 {
     nigh_object_info info;
     struct json json = {0};
     char label[CLI_LABEL_BYTES];
+    struct places places;
     nigh_id id;
     bool is_name;
     size_t count = 0, shown;
@@ -81,16 +177,21 @@ static int who_object(struct cli *cli, const char *name)
     if (status == NIGH_OK) {
         status = nigh_who(cli->client, &id, holders, HOLDERS_MAX, &count);
     }
+    if (status == NIGH_NOT_FOUND) {
+        return who_elsewhere(cli, &id, name);
+    }
     if (status != NIGH_OK) {
         return cli_failed_object(cli, status, name);
     }
     shown = count < HOLDERS_MAX ? count : HOLDERS_MAX;
+    look_for_places(cli, &id, &places);
     if (cli->json) {
         json_object_open(&json, NULL);
         json_string(&json, "name", name);
         json_string(&json, "state", cli_state_name(info.state));
         json_string(&json, "reason", reason(&info, count));
         print_holders_json(&json, shown);
+        print_places_json(&json, &places);
         json_object_close(&json);
     } else {
         if (count > 0) {
@@ -98,6 +199,7 @@ static int who_object(struct cli *cli, const char *name)
         }
         cli_label(&info, label);
         printf("%s: %s\n", label, reason(&info, count));
+        print_places(label, &places);
     }
     return CLI_OK;
 }

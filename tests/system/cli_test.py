@@ -15,7 +15,8 @@ import raw_session as raw  # noqa: E402
 from raw_session import Node, wait_for  # noqa: E402
 
 OK, FAILED, USAGE, NOT_FOUND, UNREACHABLE, DENIED, FULL, TIMEOUT, CORRUPT, EXISTS = range(10)
-VERBS = ("put", "get", "ls", "stat", "rm", "pin", "unpin", "who", "top", "doctor", "bench", "help")
+VERBS = ("put", "get", "ls", "stat", "rm", "pin", "unpin", "who", "nodes", "top", "doctor", "bench",
+         "help")
 
 
 def run(*arguments, node=None, data=b"", env=None, **more):
@@ -361,12 +362,25 @@ def test_doctor(node, folder):
     code, printed, said = run("doctor", "--json", node=node)
     findings = {item["subject"]: item for item in json.loads(printed)}
     assert code == (FAILED if any(item["severity"] == "bad" for item in findings.values()) else OK), said
-    for subject in ("node", "memory", "cgroup", "huge pages", "memlock", "/dev/shm", "descriptors", "cores", "swap"):
+    for subject in ("node", "cluster", "fabric", "memory", "cgroup", "huge pages", "memlock", "/dev/shm", "descriptors", "cores", "swap"):
         assert findings[subject]["finding"], subject
         assert findings[subject]["severity"] == "ok" or findings[subject]["remedy"], "each finding has its remedy"
     assert findings["node"]["severity"] == "ok"
     code, printed, said = run("doctor", env={"NIGH_SOCKET": folder + "/none"})
     assert b"start one" in printed and b"-> " in printed and code in (OK, FAILED), said
+
+
+@with_node
+def test_nodes(node, folder):
+    alone = parsed("nodes", node=node)
+    assert [(item["rank"], item["state"], item["self"], item["address"]) for item in alone] == [(0, "up", True, "")]
+    assert alone[0]["incarnation"] > 0
+    lines = good("nodes", node=node).decode().splitlines()
+    assert len(lines) == 2 and "alone" in lines[1], lines
+    good("put", "x", "-", node=node)
+    assert parsed("who", "x", node=node)["nodes"] == [] and "nodes_status" not in parsed("who", "x", node=node)
+    assert parsed("ls", node=node)[0]["copy"] is False and parsed("stat", "x", node=node)[0]["copy"] is False
+    assert "cluster" not in good("top", "--once", node=node).decode()
 
 
 @with_node
@@ -388,7 +402,7 @@ def test_json_of_every_verb(node, folder):
     assert parsed("get", "größe \x01", "-o", out, node=node)["output"] == out
     for verb in ("stat", "who", "pin", "unpin", "rm"):
         assert parsed(verb, "größe \x01", node=node)
-    for arguments in (("ls",), ("who",), ("top", "--once"), ("bench", "objects")):
+    for arguments in (("ls",), ("who",), ("nodes",), ("top", "--once"), ("bench", "objects")):
         parsed(*arguments, node=node)
     json.loads(run("doctor", "--json", node=node)[1])
     fails(USAGE, ["--output"], "get", "x", "--json", node=node)
@@ -401,7 +415,7 @@ def test_no_node():
     with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
         none = {"NIGH_SOCKET": folder + "/none"}
         for arguments in (("put", "x", "-"), ("get", "x"), ("ls",), ("stat", "x"), ("rm", "x"), ("pin", "x"),
-                          ("unpin", "x"), ("who",), ("who", "x"), ("top",), ("bench", "objects")):
+                          ("unpin", "x"), ("who",), ("who", "x"), ("nodes",), ("top",), ("bench", "objects")):
             fails(UNREACHABLE, [folder + "/none"], *arguments, env=none)
         fails(UNREACHABLE, [folder + "/other"], "ls", "--socket", folder + "/other", env=none)
         fails(USAGE, ["107"], "ls", "--socket", folder + "/" + "x" * 120)
@@ -490,6 +504,7 @@ def test_wrong_usage(node, folder):
         (["unpin"], ["NAME"]),
         (["who", "a", "b"], ["NAME"]),
         (["top", "a"], ["no argument"]),
+        (["nodes", "a"], ["no argument"]),
         (["doctor", "a"], ["no argument"]),
         (["help", "rocket"], ["rocket"]),
         (["ls", "--timeout", "soon"], ["--timeout", "soon", "250ms"]),
@@ -533,7 +548,8 @@ def test_options_before_the_verb(node, folder):
 
 def test_unknown_verbs():
     meant = {"gte": "get", "putt": "put", "lss": "ls", "stta": "stat", "unpn": "unpin", "docter": "doctor", "wo": "who",
-             "hlep": "help", "list": "ls", "delete": "rm", "remove": "rm", "cat": "get", "status": "top"}
+             "hlep": "help", "list": "ls", "delete": "rm", "remove": "rm", "cat": "get", "status": "top",
+             "node": "nodes", "members": "nodes"}
     for word, verb in meant.items():
         fails(USAGE, [f"'{word}'", f"did you mean '{verb}'?"], word)
         fails(USAGE, ["nigh help:", f"did you mean '{verb}'?"], "help", word)

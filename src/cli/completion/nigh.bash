@@ -31,7 +31,7 @@ _nigh() {
     --pool | -p | --timeout | -t | --delay | -d) return ;;
     esac
     if [[ -z $verb ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who top doctor bench help $common --version" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who nodes top doctor bench help $common --version" -- "$current")
         return
     fi
     case $verb in

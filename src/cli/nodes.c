@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nigh nodes: the nodes of the cluster as this machine's node sees them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/limits.h"
+#include "cli/cli.h"
+#include "cli/json.h"
+
+static nigh_node_info nodes[LIMIT_NODES];
+static size_t node_count;
+static bool looked;
+
+/* Asked once a run: who asks again wants the same picture. */
+nigh_status cli_look_at_nodes(struct cli *cli)
+{
+    nigh_status status = NIGH_OK;
+
+    if (!looked) {
+        status = nigh_nodes(cli->client, nodes, LIMIT_NODES, &node_count);
+        looked = status == NIGH_OK;
+    }
+    return status;
+}
+
+bool cli_is_alone(struct cli *cli)
+{
+    return cli_look_at_nodes(cli) != NIGH_OK || node_count <= 1;
+}
+
+const nigh_node_info *cli_node(uint32_t rank)
+{
+    for (size_t i = 0; i < node_count; i++) {
+        if (nodes[i].rank == rank) {
+            return &nodes[i];
+        }
+    }
+    return NULL;
+}
+
+size_t cli_count_nodes(nigh_node_state state)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < node_count; i++) {
+        count += nodes[i].state == state ? 1 : 0;
+    }
+    return count;
+}
+
+const char *cli_node_state_name(nigh_node_state state)
+{
+    switch (state) {
+    case NIGH_NODE_IS_AWAY: return "away";
+    case NIGH_NODE_IS_UP: return "up";
+    case NIGH_NODE_IS_LOST: return "lost";
+    case NIGH_NODE_IS_DEAD: return "dead";
+    }
+    return "unknown";
+}
+
+static void print_json(void)
+{
+    struct json json = {0};
+
+    json_array_open(&json, NULL);
+    for (size_t i = 0; i < node_count; i++) {
+        json_object_open(&json, NULL);
+        json_u64(&json, "rank", nodes[i].rank);
+        json_string(&json, "state", cli_node_state_name(nodes[i].state));
+        json_u64(&json, "incarnation", nodes[i].incarnation);
+        json_bool(&json, "self", nodes[i].is_self != 0);
+        json_string(&json, "address", nodes[i].address);
+        json_object_close(&json);
+    }
+    json_array_close(&json);
+}
+
+static void print_text(void)
+{
+    printf("%4s  %-5s %12s  %s\n", "RANK", "STATE", "INCARNATION", "ADDRESS");
+    for (size_t i = 0; i < node_count; i++) {
+        const nigh_node_info *node = &nodes[i];
+        char address[4 * sizeof node->address], incarnation[16] = "-";
+
+        bytes_printable(node->address, strlen(node->address), address, sizeof address);
+        if (node->incarnation != 0) {
+            snprintf(incarnation, sizeof incarnation, "%u", node->incarnation);
+        }
+        printf("%4u  %-5s %12s  %s%s\n", node->rank, cli_node_state_name(node->state), incarnation,
+               address,
+               node->is_self == 0 ? ""
+               : node_count == 1  ? "this node, which is alone"
+                                  : "  (this node)");
+    }
+}
+
+int cli_nodes(struct cli *cli, int argc, char **argv)
+{
+    static const struct option options[] = {CLI_COMMON_OPTIONS, {0}};
+    int option, exit_code = CLI_OK;
+    nigh_status status;
+
+    while ((option = cli_next_option(cli, argc, argv, ":" CLI_COMMON_SHORT, options)) != -1) {
+        if (cli_common_option(cli, option, &exit_code) != CLI_OK) {
+            return exit_code;
+        }
+    }
+    if (argc > optind) {
+        return cli_usage(cli, "nodes takes no argument");
+    }
+    exit_code = cli_open(cli, NIGH_OPEN_READ_ONLY);
+    if (exit_code != CLI_OK) {
+        return exit_code;
+    }
+    status = cli_look_at_nodes(cli);
+    if (status != NIGH_OK) {
+        return cli_failed(cli, status, "cannot ask for the nodes");
+    }
+    if (cli->json) {
+        print_json();
+    } else {
+        print_text();
+    }
+    return CLI_OK;
+}
