@@ -140,16 +140,21 @@ void pull_set_link(struct pull *pull, struct exchange_link *link, enum pull_stat
     list_push_back(&link->pulls, &pull->place);
 }
 
+static void give_admission(struct exchange *exchange, struct pull *pull)
+{
+    if (pull->admitted) {
+        exchange->counts.pull_bytes_now -= pull->bytes;
+        pull->admitted = false;
+    }
+}
+
 static void give_memory(struct exchange *exchange, struct pull *pull)
 {
     if (pull->has_memory) {
         store_pull_abort(exchange->config.store, pull->pool, pull->entry, exchange->now_us);
         pull->has_memory = false;
     }
-    if (pull->admitted) {
-        exchange->counts.pull_bytes_now -= pull->bytes;
-        pull->admitted = false;
-    }
+    give_admission(exchange, pull);
 }
 
 static bool fits(const struct exchange *exchange, const struct pull *pull)
@@ -422,12 +427,16 @@ nigh_status pull_take_memory(struct exchange *exchange, struct pull *pull)
 bool pull_get_memory(struct exchange *exchange, struct pull *pull)
 {
     const struct directory_object *object = &pull->answer.object;
+    uint64_t bytes = index_object_bytes(object->data_size, object->meta_size, object->name_size);
     nigh_status status;
 
     if (pull->has_memory) {
         return true;
     }
-    pull->bytes = index_object_bytes(object->data_size, object->meta_size, object->name_size);
+    if (bytes != pull->bytes) {
+        give_admission(exchange, pull); /* it was for another birth */
+    }
+    pull->bytes = bytes;
     if (pull->bytes == 0) {
         pull_next_holder(exchange, pull);
         return false;
