@@ -6,6 +6,9 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 300
 # T=name: only these tests, e.g. make test T="ring index"
 T ?=
+# make sim: so many clusters; or the one of SEED, with a trace
+SEEDS ?= 20000
+SEED ?=
 # V=1: show every command of the build, and every file that is installed
 V ?=
 
@@ -27,7 +30,7 @@ COMPILE = $(NINJA) $(if $(V),-v,--quiet) -C
 RUN_TESTS = $(MESON) test --no-rebuild --print-errorlogs -C
 SAN = -Db_lundef=false -Dexamples=false -Dman=disabled
 
-.PHONY: all demo test clang asan tsan fuzz soak bench-objects lint tidy fmt install clean help
+.PHONY: all demo test clang asan tsan fuzz soak sim bench-objects lint tidy fmt install clean help
 
 all: ## build the programs and libraries in build/release
 	@tools/setup build
@@ -76,6 +79,12 @@ soak: ## the randomised suites for as long as tools/ci-budget.ini says (hours)
 	@$(COMPILE) build/test
 	@tools/soak build/test soak_minutes
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$$(($$(tools/budget soak_minutes fuzz) * 60))
+
+sim: ## SEEDS=n simulated clusters under faults, or SEED=n alone with a trace
+	@tools/setup build test
+	@tools/configure build/test --buildtype=debugoptimized
+	@$(COMPILE) build/test tests/sim/test-sim
+	@$(if $(SEED),NIGH_SEED=$(SEED),NIGH_SIM_SEEDS=$(SEEDS)) CMOCKA_MESSAGE_OUTPUT=STDOUT build/test/tests/sim/test-sim
 
 bench-objects: ## measure the object service against its peers: build/bench/objects.json
 	@tools/setup build bench
