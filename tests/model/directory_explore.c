@@ -572,9 +572,15 @@ static void explore(uint64_t budget)
 
 /* ---- scenarios ------------------------------------------------------------ */
 
-/* `rebuilt`: all links are up, and all has been announced, at the start. Returns whether all of it
- * was explored within the budget of states. */
-static bool scenario(const char *name, const struct budget *left, bool rebuilt, uint64_t states)
+/* At the start. */
+enum start {
+    START_EMPTY,  /* no link is up */
+    START_READY,  /* all links are up, and all has been announced: nothing */
+    START_HOLDING /* no link is up, and all members hold a birth: the home was started again */
+};
+
+/* Returns whether all of it was explored within the budget of states. */
+static bool scenario(const char *name, const struct budget *left, enum start start, uint64_t states)
 {
     struct directory_config config = {
         .nodes = MEMBERS,
@@ -591,9 +597,14 @@ static bool scenario(const char *name, const struct budget *left, bool rebuilt, 
     assert_non_null(seen);
     seen_count = transitions = quiet_states = 0;
     depth = deepest = 0;
-    for (uint32_t rank = 0; rebuilt && rank < MEMBERS; rank++) {
+    for (uint32_t rank = 0; start == START_READY && rank < MEMBERS; rank++) {
         connect_link(rank);
         home_takes(rank);
+    }
+    now.sealed = start == START_HOLDING;
+    for (uint32_t rank = 0; start == START_HOLDING && rank < MEMBERS; rank++) {
+        now.members[rank].birth = now.sealed;
+        now.members[rank].is_copy = rank > 0;
     }
     explore(states);
     whole = seen_count < states;
@@ -611,7 +622,7 @@ static void deletes_and_copies(void **state)
     (void)state;
     struct budget left = {.seals = 2, .pulls = 1, .deletes = 1, .waits = 1};
 
-    assert_true(scenario("a delete beside a pull", &left, true, 400000));
+    assert_true(scenario("a delete beside a pull", &left, START_READY, 400000));
 }
 
 static void deletes_and_breaks(void **state)
@@ -619,7 +630,7 @@ static void deletes_and_breaks(void **state)
     (void)state;
     struct budget left = {.seals = 1, .pulls = 1, .deletes = 1, .waits = 1, .breaks = 2};
 
-    assert_true(scenario("a delete, and a link breaks", &left, true, 1000000));
+    assert_true(scenario("a delete, and a link breaks", &left, START_READY, 1000000));
 }
 
 static void a_directory_that_is_rebuilt(void **state)
@@ -627,7 +638,15 @@ static void a_directory_that_is_rebuilt(void **state)
     (void)state;
     struct budget left = {.seals = 1, .pulls = 1, .deletes = 1, .breaks = 1};
 
-    assert_true(scenario("a delete while members come", &left, false, 2000000));
+    assert_true(scenario("a delete while members come", &left, START_EMPTY, 2000000));
+}
+
+static void a_home_that_was_started_again(void **state)
+{
+    (void)state;
+    struct budget left = {.seals = 1, .deletes = 1, .waits = 1, .breaks = 1};
+
+    assert_true(scenario("a delete in a new home", &left, START_HOLDING, 2000000));
 }
 
 static void deaths_and_evictions(void **state)
@@ -636,7 +655,7 @@ static void deaths_and_evictions(void **state)
     struct budget left = {
         .seals = 2, .pulls = 1, .evictions = 1, .deletes = 1, .waits = 1, .deaths = 1};
 
-    scenario("a death", &left, true, 1500000);
+    scenario("a death", &left, START_READY, 1500000);
 }
 
 static void all_of_it(void **state)
@@ -645,7 +664,7 @@ static void all_of_it(void **state)
     struct budget left = {
         .seals = 2, .pulls = 2, .evictions = 1, .deletes = 2, .waits = 2, .breaks = 2, .deaths = 1};
 
-    scenario("all of it", &left, true, 400000);
+    scenario("all of it", &left, START_READY, 400000);
 }
 
 int main(void)
@@ -654,6 +673,7 @@ int main(void)
         cmocka_unit_test(deletes_and_copies),
         cmocka_unit_test(deletes_and_breaks),
         cmocka_unit_test(a_directory_that_is_rebuilt),
+        cmocka_unit_test(a_home_that_was_started_again),
         cmocka_unit_test(deaths_and_evictions),
         cmocka_unit_test(all_of_it),
     };
