@@ -306,7 +306,9 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(checksum_failures, "pulls whose bytes were wrong")                 \
     X(conflicts, "objects dropped: another node sealed the id first")    \
     X(links_up, "links to other nodes")                                  \
-    X(directory_keys, "objects whose places this node keeps")
+    X(directory_keys, "objects whose places this node keeps")            \
+    X(handshakes_refused, "nodes that had another key, list or version") \
+    X(node_deaths, "other nodes taken for dead")
 
 typedef struct nigh_node_stats {
 #define NIGH_NODE_STATS_FIELD(name, text) uint64_t name;

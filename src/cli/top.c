@@ -83,10 +83,11 @@ static void print_cluster(const nigh_node_stats *now, const nigh_node_stats *bef
         (unsigned long long)now->links_up, (unsigned long long)now->pulls,
         rate(now->pulls, before->pulls, elapsed_us), messages, reads, served,
         (unsigned long long)now->loans, (unsigned long long)now->directory_keys);
-    printf(
-        "          %llu pulls failed, %llu wrong checksums, %llu loans overdue, %llu conflicts\n",
-        (unsigned long long)now->pulls_failed, (unsigned long long)now->checksum_failures,
-        (unsigned long long)now->loans_overdue, (unsigned long long)now->conflicts);
+    printf("          %llu pulls failed, %llu wrong checksums, %llu loans overdue, %llu conflicts, "
+           "%llu handshakes refused\n",
+           (unsigned long long)now->pulls_failed, (unsigned long long)now->checksum_failures,
+           (unsigned long long)now->loans_overdue, (unsigned long long)now->conflicts,
+           (unsigned long long)now->handshakes_refused);
 }
 
 static void print_holders(struct cli *cli)

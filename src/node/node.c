@@ -223,6 +223,13 @@ static void node_add_stats(void *context, nigh_node_stats *stats)
     stats->sessions_died += node->front.died;
     stats->uptime_us += clock_now_us(&clock_monotonic) - node->started_us;
     stats->restarts += node->restarts;
+    if (node->peers != NULL) {
+        const struct peers_counters *peers = peers_counters(node->peers);
+
+        stats->handshakes_refused += peers->refused_key + peers->refused_version +
+                                     peers->refused_members + peers->refused_protocol;
+        stats->node_deaths += peers->deaths;
+    }
 }
 
 static bool node_list(void *context, uint32_t n, struct session_node *node)

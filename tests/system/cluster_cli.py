@@ -1,0 +1,392 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Two nodes and what a user does with them: the verbs of nigh on either side, nodes that come, go and come back, and
+nodes that are kept out."""
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import raw_session as raw  # noqa: E402
+from raw_session import wait_for  # noqa: E402
+
+OK, NOT_FOUND, UNREACHABLE, TIMEOUT, EXISTS = 0, 3, 4, 7, 9
+MIB = 1 << 20
+
+
+def free_ports(count):
+    """Ports that nobody listens on now."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+class Member:
+    """One node of a cluster, and nigh on its machine."""
+
+    def __init__(self, folder, rank, join, key, *flags):
+        self.path, self.log = os.path.join(folder, f"s{rank}"), os.path.join(folder, f"log{rank}")
+        self.flags = ["--socket", self.path, "--join", join, "--member", str(rank), "--cluster-key", key, *flags]
+        self.process = None
+        self.start()
+
+    def start(self):
+        """Starts nighd; returns when it serves clients."""
+        ready, tell = os.pipe()
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [os.environ["NIGHD"], "--memory", "192M", *self.flags, "--ready-fd", str(tell)], pass_fds=[tell],
+                stderr=log)
+        raw.Node.running.append(self.process)
+        os.close(tell)
+        with os.fdopen(ready) as pipe:
+            assert pipe.readline() == "ready\n", self.said()
+
+    def end(self, number=signal.SIGTERM):
+        """Ends nighd; its exit code."""
+        self.process.send_signal(number)
+        raw.Node.running.remove(self.process)
+        code = self.process.wait(timeout=30)
+        self.process = None
+        return code
+
+    def said(self):
+        with open(self.log, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def begin(self, *arguments):
+        return subprocess.Popen([os.environ["NIGH"], "--socket", self.path, *arguments], stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def run(self, *arguments, data=b""):
+        """Runs nigh: exit code, what it printed, what it said."""
+        process = self.begin(*arguments)
+        printed, said = process.communicate(data, timeout=60)
+        return process.returncode, printed, said.decode()
+
+    def good(self, *arguments, data=b""):
+        code, printed, said = self.run(*arguments, data=data)
+        assert code == OK, (arguments, code, said)
+        return printed
+
+    def parsed(self, *arguments):
+        return json.loads(self.good(*arguments, "--json"))
+
+    def numbers(self):
+        return self.parsed("top", "--once")
+
+    def states(self):
+        return [item["state"] for item in self.parsed("nodes")]
+
+    def names(self):
+        return {item["name"]: item["copy"] for item in self.parsed("ls")}
+
+    def places(self, name):
+        """Ranks of the other nodes that have an object."""
+        return [item["rank"] for item in self.parsed("who", name)["nodes"]]
+
+
+class Cluster:
+    """Two nodes that know each other; flags are both nodes'."""
+
+    def __init__(self, *flags, keys=("00112233" * 8,) * 2, joins=None):
+        self.folder = tempfile.TemporaryDirectory(prefix="nigh-")
+        self.join = ",".join(f"127.0.0.1:{port}" for port in free_ports(2))
+        self.members = []
+        for rank in range(2):
+            key = os.path.join(self.folder.name, f"key{rank}")
+            with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+                file.write(keys[rank] + "\n")
+            join = joins[rank](self.join) if joins else self.join
+            self.members.append(Member(self.folder.name, rank, join, key, *flags))
+
+    def __enter__(self):
+        return self.members
+
+    def __exit__(self, kind, error, trace):
+        for member in self.members:
+            if member.process is not None:
+                code = member.end()
+                assert error is not None or code == 0, (code, member.said()[-2000:])
+            if error is not None:
+                print("# " + "\n# ".join(member.said().splitlines()[-20:]))
+        self.folder.cleanup()
+
+    def wait_met(self):
+        """Returns when both are up for each other, with links that carry objects, and all is announced."""
+        for member in self.members:
+            wait_for(lambda: member.states() == ["up", "up"] and member.numbers()["links_up"] > 0)
+        return self
+
+
+def is_known(member, name):
+    """Whether a node can say by now where an object is, on others too."""
+    return "nodes_status" not in member.parsed("who", name)
+
+
+# ---- objects
+
+
+def test_nodes_see_each_other():
+    with Cluster().wait_met() as (a, b):
+        for rank, member in enumerate((a, b)):
+            nodes = member.parsed("nodes")
+            assert [node["rank"] for node in nodes] == [0, 1]
+            assert [node["self"] for node in nodes] == [rank == 0, rank == 1]
+            assert [node["address"] for node in nodes] == a.flags[3].split(",")
+            assert all(node["incarnation"] > 0 for node in nodes)
+        assert a.parsed("nodes")[1]["incarnation"] == b.parsed("nodes")[1]["incarnation"]
+        lines = a.good("nodes").decode().splitlines()
+        assert len(lines) == 3 and "(this node)" in lines[1] and "up" in lines[2], lines
+        findings = {item["subject"]: item for item in json.loads(a.run("doctor", "--json")[1])}
+        assert findings["cluster"]["severity"] == "ok" and "2 of 2" in findings["cluster"]["finding"]
+        assert "tcp" in findings["fabric"]["finding"]
+        assert "1 links up" in a.good("top", "--once").decode()
+
+
+def test_what_one_puts_the_other_gets():
+    sizes = (0, 1, 63, 4096, 8191, 8192, 8193, 32767, 32768, 65537, MIB - 1, MIB, MIB + 1, 9 * MIB + 5, 64 * MIB)
+    with Cluster().wait_met() as (a, b):
+        for number, size in enumerate(sizes):
+            here, there = (a, b) if number % 2 == 0 else (b, a)
+            data = os.urandom(size)
+            here.good("put", f"o{size}", "-", "--meta", f"meta of {size}", data=data)
+            assert there.good("get", f"o{size}") == data, size
+            assert there.good("get", f"o{size}", "--meta").decode() == f"meta of {size}"
+            assert there.names()[f"o{size}"] is True and here.names()[f"o{size}"] is False
+            sums = [member.parsed("stat", f"o{size}", "--checksum")[0] for member in (here, there)]
+            assert sums[0]["crc32c"] == sums[1]["crc32c"] and sums[1]["meta_size"] == len(f"meta of {size}")
+            assert here.places(f"o{size}") == [1 if here is a else 0]
+            assert "copy of another" in there.good("stat", f"o{size}").decode()
+        for member in (a, b):
+            numbers = member.numbers()
+            assert numbers["pulls"] >= len(sizes) // 2 and numbers["pulls_failed"] == 0, numbers
+            assert numbers["pulled_bytes_two_sided"] > 0 and numbers["pulled_bytes_one_sided"] > 8 * MIB
+            assert numbers["served_bytes"] > 8 * MIB and numbers["checksum_failures"] == 0
+            wait_for(lambda: member.numbers()["loans"] == 0)
+        assert sum(member.numbers()["directory_keys"] for member in (a, b)) == len(sizes)
+
+
+def test_names_ids_and_metadata_of_any_kind():
+    names = ["two words", "größe/μ", "new\nline", "\x1b[31mred", "-dash", "n" * 255]
+    with Cluster().wait_met() as (a, b):
+        for number, name in enumerate(names):
+            a.good("put", "--meta", "m" * (number * 13000), "--", name, "-", data=name.encode() * number)
+            assert b.good("get", "--", name) == name.encode() * number
+            assert b.good("get", "--meta", "--", name) == b"m" * (number * 13000)
+        assert sorted(b.names()) == sorted(names)
+        digits = "0123456789abcdef" * 2 + "01234567"
+        b.good("put", "id:" + digits, "-", data=b"by id")
+        assert a.good("get", "id:" + digits) == b"by id" and "" in a.names()
+
+
+def test_get_waits_for_what_the_other_will_put():
+    with Cluster().wait_met() as (a, b):
+        for number in range(20):
+            here, there = (a, b) if number % 2 == 0 else (b, a)
+            get = there.begin("get", f"late{number}", "--timeout", "30s")
+            wait_for(lambda: there.numbers()["waiting"] == 1)
+            here.good("put", f"late{number}", "-", data=b"here")
+            printed, said = get.communicate(timeout=30)
+            assert get.returncode == OK and printed == b"here", said
+        # Without --timeout it waits too, for there are others; with one it waits so long and no longer.
+        get = a.begin("get", "later")
+        wait_for(lambda: a.numbers()["waiting"] == 1)
+        b.good("put", "later", "-", data=b"and here")
+        assert get.communicate(timeout=30)[0] == b"and here" and get.returncode == OK
+        began = time.monotonic()
+        code, _, said = a.run("get", "nothing")
+        assert code == NOT_FOUND and "nothing: no such object" in said and len(said.splitlines()) == 1, said
+        assert 4.9 < time.monotonic() - began < 20
+        assert a.run("get", "nothing", "--timeout", "50ms")[0] == TIMEOUT
+        assert a.run("get", "nothing", "--timeout", "0")[0] == NOT_FOUND
+        assert a.numbers()["waiting"] == 0
+
+
+def test_rm_removes_everywhere():
+    with Cluster().wait_met() as (a, b):
+        for number in range(20):
+            here, there = (a, b) if number % 2 == 0 else (b, a)
+            here.good("put", "x", "-", data=b"x" * 70000)
+            there.good("get", "x")
+            there.good("rm", "x")
+            for member in (a, b):
+                assert member.names() == {}, "gone on both when rm returns"
+                assert member.run("get", "x", "--timeout", "0")[0] == NOT_FOUND
+            code, _, said = here.run("rm", "x")
+            assert code == NOT_FOUND and "x: no such object" in said
+        # What is held there is deleted all the same, and says so.
+        a.good("put", "held", "-", data=bytes(8 * MIB))
+        reader = b.begin("get", "held")
+        wait_for(lambda: b.run("who", "held")[0] == OK and b.parsed("who", "held")["holders"])
+        code, _, said = a.run("rm", "held")
+        assert code == OK and "in use" in said, (code, said)
+        assert a.run("get", "held", "--timeout", "0")[0] == NOT_FOUND
+        assert reader.communicate(timeout=30)[0] == bytes(8 * MIB) and reader.returncode == OK
+        wait_for(lambda: b.names() == {})
+
+
+def test_who_has_it():
+    with Cluster().wait_met() as (a, b):
+        assert a.run("who", "x")[0] == NOT_FOUND
+        a.good("put", "x", "-", data=b"1")
+        assert a.places("x") == []
+        assert a.good("who", "x").decode().splitlines() == ["x: nobody holds it: it may be evicted"]
+        wait_for(lambda: b.run("who", "x")[0] == OK)
+        who = b.parsed("who", "x")
+        assert who["state"] == "elsewhere" and [node["rank"] for node in who["nodes"]] == [0]
+        assert who["nodes"][0]["address"] == a.flags[3].split(",")[0]
+        text = b.good("who", "x").decode()
+        assert "not on this node" in text and "on node 0 (127.0.0.1:" in text
+        b.good("get", "x")
+        assert b.places("x") == [0]
+        wait_for(lambda: a.places("x") == [1])
+        b.good("rm", "x")
+        assert a.run("who", "x")[0] == NOT_FOUND and b.run("who", "x")[0] == NOT_FOUND
+
+
+def test_two_births_of_one_name():
+    with Cluster().wait_met() as (a, b):
+        a.good("put", "x", "-", data=b"first")
+        assert b.good("get", "x") == b"first"
+        code, _, said = b.run("put", "x", "-", data=b"second")
+        assert code == EXISTS and "exists" in said, (code, said)
+        assert b.good("get", "x") == b"first"
+
+
+# ---- nodes that go and come
+
+
+def test_a_goodbye_is_a_death_at_once():
+    with Cluster("--dead-ms", "600000").wait_met() as (a, b):
+        a.good("put", "x", "-", data=b"x")
+        assert b.good("get", "x") == b"x"
+        assert b.numbers()["node_deaths"] == 0
+        assert a.end() == 0
+        wait_for(lambda: b.states() == ["dead", "up"], 5)
+        assert b.numbers()["node_deaths"] == 1 and b.numbers()["links_up"] == 0
+        assert b.good("get", "x") == b"x", "what is here is here"
+        assert "1 of 2" in b.run("doctor")[1].decode()
+        a.start()
+        wait_for(lambda: b.states() == ["up", "up"] and a.states() == ["up", "up"])
+        assert a.good("get", "x", "--timeout", "20s") == b"x", "the copy serves"
+
+
+def test_a_silent_end_is_a_loss_first():
+    with Cluster("--dead-ms", "3000").wait_met() as (a, b):
+        a.end(signal.SIGKILL)
+        seen = []
+
+        def is_dead():
+            state = b.states()[0]
+            seen.append(state)
+            return state == "dead"
+
+        wait_for(is_dead)
+        assert "lost" in seen, seen
+        b.good("put", "y", "-", data=b"y")
+        assert b.good("get", "y") == b"y", "a node goes on alone"
+        os.unlink(a.path)
+        a.start()
+        assert a.good("get", "y", "--timeout", "20s") == b"y"
+
+
+def test_a_node_that_restarts_brings_its_objects():
+    with Cluster("--hold").wait_met() as (a, b):
+        data = {f"o{number}": os.urandom(1 + number * 20011) for number in range(40)}
+        for name, content in data.items():
+            a.good("put", name, "-", data=content)
+        b.good("get", "o1")
+        before = b.parsed("nodes")[0]["incarnation"]
+        with open(f"/proc/{a.process.pid}/task/{a.process.pid}/children", encoding="ascii") as file:
+            os.kill(int(file.read().split()[0]), signal.SIGKILL)
+        wait_for(lambda: b.states()[0] == "up" and b.parsed("nodes")[0]["incarnation"] > before)
+        for name, content in data.items():
+            assert b.good("get", name, "--timeout", "20s") == content, name
+            assert a.good("get", name, "--timeout", "0") == content, name
+        wait_for(lambda: a.run("who", "o2")[0] == OK and is_known(a, "o2") and a.places("o2") == [1])
+        b.good("rm", *data)
+        assert a.names() == {} and b.names() == {}
+        # And the other way about: who restarts is the one that has copies and keeps places.
+        b.good("put", "z", "-", data=b"z")
+        assert a.good("get", "z") == b"z"
+        with open(f"/proc/{b.process.pid}/task/{b.process.pid}/children", encoding="ascii") as file:
+            os.kill(int(file.read().split()[0]), signal.SIGKILL)
+        wait_for(lambda: a.numbers()["node_deaths"] >= 1 and a.states() == ["up", "up"])
+        wait_for(lambda: b.run("get", "z", "--timeout", "0")[0] == OK)
+        a.good("rm", "z")
+        wait_for(lambda: b.names() == {} and a.names() == {})
+
+
+# ---- who is kept out
+
+
+def never_met(a, b, word):
+    """Two nodes that refuse each other say why, count it, and serve their own machine."""
+    wait_for(lambda: any(member.numbers()["handshakes_refused"] > 0 for member in (a, b)))
+    for member in (a, b):
+        assert member.numbers()["links_up"] == 0 and "up" not in (
+            item["state"] for item in member.parsed("nodes") if not item["self"])
+        member.good("put", "own", "-", data=b"own")
+        assert member.good("get", "own") == b"own"
+    logs = a.said() + b.said()
+    assert "a handshake with another node failed" in logs and word in logs, logs
+    return logs
+
+
+def test_a_wrong_key_is_refused():
+    with Cluster(keys=("00" * 32, "11" * 32)) as (a, b):
+        logs = never_met(a, b, "key")
+        assert "00000000" not in logs and "11111111" not in logs, "no key is ever written down"
+        # Whoever has no key at all gets nowhere either, and costs nothing.
+        before = a.numbers()["handshakes_refused"]
+        with socket.create_connection(("127.0.0.1", int(a.flags[3].split(",")[0].split(":")[1]))) as stranger:
+            stranger.sendall(os.urandom(512))
+            stranger.settimeout(10)
+            try:
+                while stranger.recv(4096):
+                    pass
+            except ConnectionResetError:
+                pass
+        wait_for(lambda: a.numbers()["handshakes_refused"] > before)
+
+
+def test_another_list_is_refused():
+    with Cluster(joins=(lambda join: join, lambda join: join + ",127.0.0.1:9")) as (a, b):
+        never_met(a, b, "list")
+
+
+def test_what_makes_no_cluster_is_refused_at_start():
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        key = os.path.join(folder, "key")
+        with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+            file.write("00" * 32)
+        ports = free_ports(2)
+        join = f"127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}"
+        cases = [
+            (["--join", join, "--member", "0"], "key"),
+            (["--join", join, "--cluster-key", key, "--member", "2"], "member"),
+            (["--join", join + "," + join, "--cluster-key", key, "--member", "0"], "twice"),
+            (["--join", join, "--cluster-key", folder + "/none", "--member", "0"], "No such file"),
+        ]
+        for flags, word in cases:
+            result = subprocess.run([os.environ["NIGHD"], "--memory", "32M", "--socket", folder + "/s", *flags],
+                                    capture_output=True, check=False, timeout=30)
+            assert result.returncode == 2 and word in result.stderr.decode(), (flags, result.returncode, result.stderr)
+        os.chmod(key, 0o644)
+        result = subprocess.run([os.environ["NIGHD"], "--memory", "32M", "--socket", folder + "/s", "--join", join,
+                                 "--member", "0", "--cluster-key", key], capture_output=True, check=False, timeout=30)
+        assert result.returncode == 2 and "chmod 600" in result.stderr.decode(), result.stderr
+
+
+if __name__ == "__main__":
+    sys.exit(raw.run_tests(globals()))
