@@ -30,7 +30,7 @@ COMPILE = $(NINJA) $(if $(V),-v,--quiet) -C
 RUN_TESTS = $(MESON) test --no-rebuild --print-errorlogs -C
 SAN = -Db_lundef=false -Dexamples=false -Dman=disabled
 
-.PHONY: all demo test clang asan tsan fuzz soak sim bench-objects lint tidy fmt install clean help
+.PHONY: all demo test clang asan tsan fuzz soak sim bench-objects bench-transfer lint tidy fmt install clean help
 
 all: ## build the programs and libraries in build/release
 	@tools/setup build
@@ -92,6 +92,14 @@ bench-objects: ## measure the object service against its peers: build/bench/obje
 	@$(COMPILE) build/bench-release
 	@mkdir -p build/bench
 	@build/bench-release/bench/bench-objects build/bench-release/src/daemon/nighd build/bench/objects.json
+
+bench-transfer: ## measure gets from another node against TCP and its users: build/bench/transfer.json
+	@tools/setup build bench
+	@tools/configure build/bench-release --buildtype=release -Dtests=false -Dbench=true
+	@$(COMPILE) build/bench-release
+	@mkdir -p build/bench
+	@build/bench-release/bench/bench-transfer build/bench-release/src/daemon/nighd \
+		build/bench-release/bench/bench-transfer-mpi build/bench/transfer.json
 
 lint: ## format, layers, headers, scripts, words: fails on any difference
 	@tools/setup build lint

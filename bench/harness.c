@@ -2,6 +2,7 @@
 /* Time, samples, rows and processes of the benchmark programs. Measures nothing itself. */
 #include "harness.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -185,6 +187,20 @@ int bench_rows_close(void)
     return rows_missed;
 }
 
+int bench_free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &length) != 0) {
+        bench_fail("no free port");
+    }
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
 /* A child that dies with its parent, on one core, with its standard output thrown away. */
 static pid_t spawn(const char *const arguments[], int core)
 {
@@ -221,7 +237,7 @@ void bench_node_start(struct bench_node *node, const struct bench_node_options *
 {
     char spin[16], ready[16], byte;
     int ready_pipe[2];
-    const char *arguments[24];
+    const char *arguments[32];
     int n = 0;
 
     strcpy(node->directory, "/tmp/nigh-bench-XXXXXX");
@@ -247,6 +263,14 @@ void bench_node_start(struct bench_node *node, const struct bench_node_options *
     if (options->max_objects != NULL) {
         arguments[n++] = "--max-objects";
         arguments[n++] = options->max_objects;
+    }
+    if (options->members != NULL) {
+        arguments[n++] = "--join";
+        arguments[n++] = options->members;
+        arguments[n++] = "--member";
+        arguments[n++] = options->member;
+        arguments[n++] = "--cluster-key";
+        arguments[n++] = options->key_path;
     }
     arguments[n] = NULL;
     node->pid = spawn(arguments, options->core);
@@ -313,22 +337,16 @@ void bench_memory_destroy(void *memory, uint64_t size_bytes)
     munmap(memory, size_bytes);
 }
 
-void bench_redis_start(struct bench_redis *redis, int core)
+static void redis_start(struct bench_redis *redis, int core)
 {
-    const char *arguments[] = {"redis-server",
-                               "--port",
-                               "0",
-                               "--unixsocket",
-                               redis->socket_path,
-                               "--save",
-                               "",
-                               "--appendonly",
-                               "no",
-                               "--dir",
-                               redis->directory,
-                               NULL};
+    char port[16];
+    const char *arguments[] = {
+        "redis-server",     "--port", port, "--bind",       "127.0.0.1", "--unixsocket",
+        redis->socket_path, "--save", "",   "--appendonly", "no",        "--dir",
+        redis->directory,   NULL};
     uint64_t deadline = bench_now_ns() + UINT64_C(10000000000);
 
+    snprintf(port, sizeof port, "%d", redis->port);
     strcpy(redis->directory, "/tmp/nigh-redis-XXXXXX");
     if (mkdtemp(redis->directory) == NULL) {
         bench_fail("cannot make a temporary directory");
@@ -348,6 +366,18 @@ void bench_redis_start(struct bench_redis *redis, int core)
         }
         poll(NULL, 0, 10);
     }
+}
+
+void bench_redis_start(struct bench_redis *redis, int core)
+{
+    redis->port = 0;
+    redis_start(redis, core);
+}
+
+void bench_redis_start_tcp(struct bench_redis *redis, int core)
+{
+    redis->port = bench_free_port();
+    redis_start(redis, core);
 }
 
 void bench_redis_stop(struct bench_redis *redis)

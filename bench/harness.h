@@ -82,7 +82,13 @@ struct bench_node_options {
     const char *max_objects; /* NULL: default */
     int core;                /* < 0: not pinned */
     int spin_us;
+    const char *members; /* NULL: alone; else --join, --member, --cluster-key */
+    const char *member;
+    const char *key_path;
 };
+
+/* A port of the loopback that nobody has now. */
+int bench_free_port(void);
 
 /* Where nighd lies; set once at start. */
 extern const char *bench_nighd_path;
@@ -108,9 +114,12 @@ struct bench_redis {
     pid_t pid;
     char directory[64];
     char socket_path[96];
+    int port; /* 0: none */
 };
 
 void bench_redis_start(struct bench_redis *redis, int core);
+/* The same, reachable over TCP on the loopback too. */
+void bench_redis_start_tcp(struct bench_redis *redis, int core);
 void bench_redis_stop(struct bench_redis *redis);
 
 /* The id of a counter: cheap to make, spread over all shards. */
