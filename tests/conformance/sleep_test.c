@@ -130,6 +130,45 @@ static void test_arm_refuses_when_something_is_there(void **state)
     fall_asleep(world, BOB);
 }
 
+/* F57: news beside an endpoint that is busy, for one who watches edges: the edge was there before
+ * the poll, and another does not come for what the poll left. */
+static void test_news_beside_busy_endpoints_are_heard(void **state)
+{
+    enum {
+        ROUNDS = 20
+    };
+    struct world *world = *state;
+    struct world_area *there = world_area(world, BOB, 64, ALL_RIGHTS);
+    const struct fabric_work send = {.op = FABRIC_SEND, .flags = FABRIC_SIGNALLED};
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+    int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    struct world_end *alice, *bob;
+
+    assert_int_equal(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fabric_fd(world->fabrics[BOB]), &event), 0);
+    world_join(world, ALICE, BOB, &alice, &bob);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        uint32_t requests = world->request_count;
+
+        end_receive(bob, i, there, 0, 0);
+        world->asleep[BOB] = false;
+        assert_int_equal(end_post(alice, &send), NIGH_OK);
+        assert_int_equal(end_wait_receive(bob, i), NIGH_OK);
+        fall_asleep(world, BOB);
+        world_poll(world, BOB);
+        (void)world_dial(world, ALICE, world->addresses[BOB], NULL, 0);
+        assert_comes(world, epoll_wait(epoll_fd, &event, 1, 0) == 1);
+        world_steps(world, 200);
+        while (epoll_wait(epoll_fd, &event, 1, 0) == 1)
+            ;
+        while (world->request_count == requests) {
+            if (fabric_arm(world->fabrics[BOB]))
+                assert_comes(world, epoll_wait(epoll_fd, &event, 1, 0) == 1);
+            world_poll(world, BOB);
+        }
+    }
+    (void)close(epoll_fd);
+}
+
 /* All fabrics asleep at once, or polled when the descriptor says so. */
 struct sleepers {
     struct world *world;
@@ -218,6 +257,12 @@ static void sleepers_move(struct world *world, bool edges)
         sleepers_turn(&sleepers);
     assert_true(area_holds(here, size, size, 2));
     assert_true(area_holds(there, size, size, 1));
+    for (uint64_t i = 0; i < MESSAGES; i++) { /* what answers is the sleeping target */
+        sleepers.armed[ALICE] = false;
+        end_write(alice, 1000 + i, here, 0, area_remote(there, 0), 1 + i * 100);
+        while (end_find(alice, 1000 + i) == NULL)
+            sleepers_turn(&sleepers);
+    }
     for (uint64_t i = 0; i < MESSAGES; i++) {
         const struct fabric_work work = {
             .op = FABRIC_SEND, .flags = FABRIC_SIGNALLED | FABRIC_SOLICITED, .tag = 100 + i};
@@ -377,6 +422,7 @@ static const struct CMUnitTest tests[] = {
     WORLD_TEST(test_a_sleeper_is_woken_by_all_that_arrives),
     WORLD_TEST(test_a_sleeper_is_woken_by_its_own_completions),
     WORLD_TEST(test_arm_refuses_when_something_is_there),
+    WORLD_TEST(test_news_beside_busy_endpoints_are_heard),
     WORLD_TEST(test_sleepers_move_everything),
     WORLD_TEST(test_sleepers_on_edges_move_everything),
 };

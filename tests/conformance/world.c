@@ -10,8 +10,8 @@
 #define AREA_ALIGNMENT 4096u
 #define AREA_MARGIN    4096u
 #define MARGIN_BYTE    0x5au
-#define BOUND_US       UINT64_C(20000000)
-#define BOUND_AGAIN_US UINT64_C(1000000) /* once something was waited for in vain */
+#define BOUND_US       UINT64_C(15000000)
+#define BOUND_AGAIN_US UINT64_C(500000) /* once something was waited for in vain */
 #define BOUND_POLLS    UINT64_C(20000000)
 #define PASS_US        50000u
 #define IDLE_POLLS     8u /* in which nothing happened, nor will: time stands still */
