@@ -56,30 +56,29 @@ static void op_settle(struct client_op *op)
     op_end(op, (nigh_status)op->result);
 }
 
-/* A wait that is over before all steps found room: the rest is not begun. */
-static bool op_is_overdue(const struct client_op *op)
+/*
+ * Whether the steps to come may wait in the lane. Once the deadline has passed they may not, which
+ * is also why there is room for them: what waits leaves a part of the ring to what does not. They
+ * are asked all the same: what is there is there.
+ */
+static bool op_may_wait(const struct client_op *op)
 {
-    return op->deadline_us != UINT64_MAX && op->kind->waits && list_is_linked(&op->queue) &&
-           clock_now_us(&clock_monotonic) >= op->deadline_us;
+    if (!op->kind->waits) {
+        return false;
+    }
+    return op->deadline_us == UINT64_MAX || !list_is_linked(&op->queue) ||
+           clock_now_us(&clock_monotonic) < op->deadline_us;
 }
 
 void op_feed(struct client_op *op)
 {
     nigh_client *client = op->client;
+    bool waits = op_may_wait(op);
 
-    if (op_is_overdue(op)) {
-        (void)ring_forget(client, op);
-        if (op->kind->settle != NULL) {
-            op->kind->settle(op, NIGH_TIMEOUT);
-        }
-        op_fail(op, NIGH_TIMEOUT);
-        op->next = op->ended = op->count;
-    }
     while (op->next < op->count) {
         struct session_sqe sqe;
         uint32_t lane = op->kind->lane(op, op->next);
         size_t step = op->next;
-        bool waits = op->kind->waits;
 
         if (lane == OP_SKIP) {
             op->next++;
@@ -386,7 +385,8 @@ size_t nigh_poll(nigh_client *client)
 
         client_unlock(client);
         for (; lanes != 0; lanes &= lanes - 1) {
-            (void)client->driver->drive(client->driver->context, (uint32_t)__builtin_ctzll(lanes));
+            (void)client->driver->drive(client->driver->context, (uint32_t)__builtin_ctzll(lanes),
+                                        false);
         }
         client_lock(client);
     }

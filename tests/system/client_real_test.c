@@ -178,6 +178,43 @@ static void test_puts_of_what_is_there_already(void **state)
 }
 
 /* A full memory evicts what nobody holds; what is held keeps its bytes, and is named in the end. */
+/* More ids than a thread has pins and the rings have places, and no time to wait: each is asked for
+ * all the same, and those that are not there do not stand in the way of those that are. */
+static void test_many_at_once_without_waiting(void **state)
+{
+    enum {
+        MANY = 4000
+    };
+    static const char *const one_lane[] = {"--lanes", "1", NULL};
+    struct node_fixture node;
+    nigh_client *client;
+    nigh_id *ids = calloc(MANY, sizeof *ids);
+    nigh_view *views = calloc(MANY, sizeof *views);
+
+    (void)state;
+    node_fixture_start(&node, "32M", one_lane);
+    client = open_client(&node);
+    assert_non_null(client);
+    for (uint32_t i = 0; i < MANY; i++) {
+        ids[i] = id_of(i);
+        if (i % 4 != 3) {
+            assert_int_equal(nigh_put(client, &ids[i], &i, sizeof i, NULL), NIGH_OK);
+        }
+    }
+    assert_int_equal(nigh_get(client, ids, MANY, 0, views), NIGH_TIMEOUT);
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_int_equal(views[i].status, i % 4 != 3 ? NIGH_OK : NIGH_TIMEOUT);
+        if (views[i].status == NIGH_OK) {
+            assert_memory_equal(views[i].data, &i, sizeof i);
+        }
+        assert_int_equal(nigh_release(client, &views[i]), NIGH_OK);
+    }
+    free(ids);
+    free(views);
+    nigh_client_close(client);
+    node_fixture_stop(&node);
+}
+
 static void test_full_memory_and_held_views(void **state)
 {
     enum {
@@ -608,6 +645,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_processes_share),
         cmocka_unit_test(test_puts_of_what_is_there_already),
+        cmocka_unit_test(test_many_at_once_without_waiting),
         cmocka_unit_test(test_full_memory_and_held_views),
         cmocka_unit_test(test_manage_and_look),
         cmocka_unit_test(test_events_of_another_process),
