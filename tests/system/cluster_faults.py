@@ -1,0 +1,370 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Several real nodes, and what goes wrong between them: holders, pullers and homes that are killed or stopped, links
+that are cut, healed and slow, objects deleted and made anew under readers. Every get must end with the right bytes of
+one birth, or a status, by its deadline; nothing may be held afterwards. Also: a thousand pulls between eight nodes."""
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import raw_session as raw  # noqa: E402
+from raw_session import wait_for  # noqa: E402
+
+LOAD = os.environ["CLUSTER_LOAD"]
+KEY = "00112233445566778899aabbccddeeff" * 2
+
+
+def free_ports(count):
+    """Ports that nobody listens on now."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+class Cluster:
+    """Nodes that know each other. prefix(rank): the command that each is started by."""
+
+    def __init__(self, count, memory="64M", flags=(), hosts=None, prefix=None):
+        self.folder = tempfile.TemporaryDirectory(prefix="nigh-")
+        self.memory, self.flags = memory, list(flags)
+        self.prefix = prefix or (lambda rank: [])
+        hosts = hosts or ["127.0.0.1"] * count
+        self.join = ",".join(f"{host}:{port}" for host, port in zip(hosts, free_ports(count)))
+        self.key = os.path.join(self.folder.name, "key")
+        with open(os.open(self.key, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+            file.write(KEY)
+        self.processes = [None] * count
+        for rank in range(count):
+            self.start(rank)
+        for rank in range(count):
+            self.wait_ready(rank)
+        self.wait_met()
+
+    def socket(self, rank):
+        return os.path.join(self.folder.name, f"s{rank}")
+
+    def log(self, rank):
+        with open(os.path.join(self.folder.name, f"log{rank}"), encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def start(self, rank):
+        with open(os.path.join(self.folder.name, f"log{rank}"), "ab") as log:
+            process = subprocess.Popen(
+                [*self.prefix(rank), os.environ["NIGHD"], "--memory", self.memory, "--socket", self.socket(rank),
+                 "--join", self.join, "--member", str(rank), "--cluster-key", self.key, "--dead-ms", "1500",
+                 "--spin-us", "0", *self.flags], stderr=log)
+        self.processes[rank] = process
+        raw.Node.running.append(process)
+
+    def wait_ready(self, rank):
+        def ready():
+            assert self.processes[rank].poll() is None, self.log(rank)
+            try:
+                with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as one:
+                    one.connect(self.socket(rank))
+                return self.log(rank).count("node started") > 0
+            except OSError:
+                return False
+
+        wait_for(ready, 20)
+
+    def nodes(self, rank):
+        """What a node thinks of the others: states by rank."""
+        result = subprocess.run([os.environ["NIGH"], "nodes", "--json", "--socket", self.socket(rank)],
+                                stdout=subprocess.PIPE, check=True, timeout=20)
+        return {item["rank"]: item["state"] for item in json.loads(result.stdout)}
+
+    def wait_met(self, states=None):
+        """Until every running node sees the others as `states` says (up, if it says nothing)."""
+        running = [rank for rank, process in enumerate(self.processes) if process is not None]
+        for rank in running:
+            wait_for(lambda: all(state == (states or {}).get(other, "up")
+                                 for other, state in self.nodes(rank).items() if other != rank), 20)
+
+    def kill(self, rank):
+        process = self.processes[rank]
+        process.kill()
+        process.wait()
+        raw.Node.running.remove(process)
+        self.processes[rank] = None
+
+    def stop(self, rank, stopped=True):
+        self.processes[rank].send_signal(signal.SIGSTOP if stopped else signal.SIGCONT)
+
+    def begin(self, rank, *arguments, prefix=()):
+        return subprocess.Popen([*prefix, LOAD, self.socket(rank), *map(str, arguments)], stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE)
+
+    @staticmethod
+    def end(process, timeout=60):
+        """What a load printed last; it fails on a wrong byte or a late get."""
+        printed = process.communicate(timeout=timeout)[0].decode().splitlines()
+        assert process.returncode == 0, (process.returncode, printed)
+        return json.loads(printed[-1])
+
+    def load(self, rank, *arguments, timeout=60):
+        return self.end(self.begin(rank, *arguments), timeout)
+
+    def put(self, rank, first, count, size, life=1):
+        assert self.load(rank, "put", first, count, size, life)["statuses"] == {"NIGH_OK": count}
+
+    def get_all(self, rank, first, count, size, timeout_ms=10000):
+        result = self.load(rank, "get", first, count, size, timeout_ms)
+        assert result["statuses"] == {"NIGH_OK": count}, result
+        return result
+
+    def resident_kib(self, rank):
+        """Anonymous memory of a node: its books, without the shared memory of objects."""
+        with open(f"/proc/{self.processes[rank].pid}/status", encoding="utf-8") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("RssAnon:"))
+
+    def close(self):
+        for rank, process in enumerate(self.processes):
+            if process is None:
+                continue
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+            assert process.wait(30) == 0, (rank, self.log(rank)[-2000:])
+            raw.Node.running.remove(process)
+        self.folder.cleanup()
+
+
+def only(result, *statuses):
+    """Whether nothing but these came."""
+    assert set(result["statuses"]) <= set(statuses), result
+    return sum(result["statuses"].values())
+
+
+# ---- a thousand pulls
+
+
+def test_a_thousand_pulls_between_eight_nodes():
+    cluster = Cluster(8)
+    for rank in range(8):
+        cluster.put(rank, rank * 125, 125, 16384)
+    before = [cluster.resident_kib(rank) for rank in range(8)]
+    loads = [cluster.begin(rank, "get", 0, 1000, 16384, 20000) for rank in range(8)]
+    for load in loads:
+        assert cluster.end(load)["statuses"] == {"NIGH_OK": 1000}
+    grown = [cluster.resident_kib(rank) - before[rank] for rank in range(8)]
+    print("# anonymous memory before, KiB:", before, "grown by", grown)
+    assert max(grown) < 32768, grown
+    # Everything is everywhere now, and nothing is asked for again.
+    for rank in range(8):
+        cluster.get_all(rank, 0, 1000, 16384, 0)
+    cluster.close()
+
+
+# ---- deaths
+
+
+def test_holder_killed_amid_a_thousand_transfers():
+    cluster = Cluster(3, memory="128M")
+    cluster.put(0, 0, 1000, 65536)
+    load = cluster.begin(1, "get", 0, 1000, 65536, 4000)
+    wait_for(lambda: cluster.load(1, "get", 0, 1, 65536, 0)["statuses"] == {"NIGH_OK": 1}, 10)
+    cluster.kill(0)
+    result = cluster.end(load)
+    assert only(result, "NIGH_OK", "NIGH_TIMEOUT", "NIGH_PEER_LOST") == 1000
+    print("# came before the holder was killed:", result["statuses"])
+    # What came is there for the third, from the second.
+    came = result["statuses"]["NIGH_OK"]
+    result = cluster.load(2, "get", 0, 1000, 65536, 4000)
+    assert only(result, "NIGH_OK", "NIGH_TIMEOUT", "NIGH_PEER_LOST") == 1000
+    print("# of them the third node got", result["statuses"].get("NIGH_OK"), "of", came)
+    # The holder comes back without them: its ids may be used again.
+    cluster.start(0)
+    cluster.wait_ready(0)
+    cluster.wait_met()
+    cluster.put(0, 5000, 100, 65536, 2)
+    cluster.get_all(1, 5000, 100, 65536)
+    cluster.close()
+
+
+def test_another_holder_takes_over():
+    cluster = Cluster(3, memory="128M")
+    cluster.put(0, 0, 500, 65536)
+    cluster.get_all(1, 0, 500, 65536)
+    load = cluster.begin(2, "get", 0, 500, 65536, 20000)
+    cluster.kill(0)
+    # Those whose home died with it are out of reach: homes do not move.
+    result = cluster.end(load)
+    assert only(result, "NIGH_OK", "NIGH_TIMEOUT", "NIGH_PEER_LOST") == 500
+    assert result["statuses"]["NIGH_OK"] > 200, result
+    cluster.start(0)
+    cluster.wait_ready(0)
+    # Now its directory is built anew from those who have them.
+    cluster.get_all(2, 0, 500, 65536, 20000)
+    cluster.close()
+
+
+def test_puller_killed_with_loans():
+    cluster = Cluster(2, memory="96M")
+    cluster.put(0, 0, 8, 4 << 20)
+    for _ in range(5):
+        load = cluster.begin(1, "get", 0, 8, 4 << 20, 20000)
+        cluster.kill(1)
+        load.kill()
+        load.communicate()
+        cluster.start(1)
+        cluster.wait_ready(1)
+        cluster.wait_met()
+    # Nothing is lent any more: all of the holder's memory can be had for others.
+    assert cluster.load(0, "rm", 0, 8)["statuses"] == {"NIGH_OK": 8}
+    cluster.put(0, 100, 23, 4 << 20)
+    cluster.get_all(1, 110, 5, 4 << 20)
+    cluster.close()
+
+
+def test_puller_stopped_with_loans():
+    cluster = Cluster(2, memory="160M")
+    cluster.put(0, 0, 1, 64 << 20)
+    load = cluster.begin(1, "get", 0, 1, 64 << 20, 30000)
+    cluster.stop(1)
+    # It is lost for the holder, whose loan ends with the link: its memory can be had.
+    wait_for(lambda: cluster.nodes(0)[1] == "dead", 30)
+    cluster.put(0, 100, 30, 4 << 20, 3)
+    cluster.stop(1, False)
+    result = cluster.end(load, 90)
+    assert only(result, "NIGH_OK", "NIGH_TIMEOUT", "NIGH_PEER_LOST") == 1
+    cluster.wait_met()
+    cluster.get_all(1, 120, 10, 4 << 20)
+    cluster.close()
+
+
+def test_home_killed_and_back():
+    cluster = Cluster(3)
+    cluster.put(0, 0, 300, 4096)
+    cluster.kill(2)
+    cluster.wait_met({2: "dead"})
+    start = time.monotonic()
+    result = cluster.load(1, "get", 0, 300, 4096, 1500)
+    assert only(result, "NIGH_OK", "NIGH_TIMEOUT", "NIGH_PEER_LOST") == 300
+    assert result["statuses"]["NIGH_OK"] >= 100, result
+    assert time.monotonic() - start < 10
+    cluster.start(2)
+    cluster.wait_ready(2)
+    # Its directory is built anew by those who hold.
+    cluster.get_all(1, 0, 300, 4096, 20000)
+    cluster.get_all(2, 0, 300, 4096, 20000)
+    cluster.close()
+
+
+# ---- births
+
+
+def test_deleted_and_made_anew_under_readers():
+    cluster = Cluster(3)
+    size, lives = 100000, 12
+    for life in range(1, lives + 1):
+        maker = life % 3
+        cluster.put(maker, 0, 20, size, life)
+        readers = [cluster.begin(rank, "hold", 0, 20, size, 5000) for rank in range(3)]
+        for reader in readers:
+            assert reader.stdout.readline() == b"held\n"
+        result = cluster.load((life + 1) % 3, "rm", 0, 20)
+        assert only(result, "NIGH_OK", "NIGH_IN_USE") == 20, result
+        for reader in readers:
+            # Its bytes are still those of one birth, of this life.
+            assert cluster.end(reader)["lives"] == {str(life): 40}
+    # What is deleted is nowhere.
+    for rank in range(3):
+        result = cluster.load(rank, "get", 0, 20, size, 200)
+        assert result["statuses"] == {"NIGH_TIMEOUT": 20}, result
+    cluster.close()
+
+
+def test_waits_for_a_seal_on_another_node():
+    cluster = Cluster(3)
+    waiting = [cluster.begin(rank, "get", 0, 50, 5000, 20000) for rank in range(3)]
+    cluster.put(0, 25, 25, 5000)
+    cluster.put(2, 0, 25, 5000)
+    for load in waiting:
+        assert cluster.end(load)["statuses"] == {"NIGH_OK": 50}
+    cluster.close()
+
+
+# ---- links
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True)
+
+
+class Links:
+    """Two network name spaces and a link between them."""
+
+    def __init__(self):
+        self.names = [f"nigh{os.getpid()}-{n}" for n in range(2)]
+        for name in self.names:
+            ip("netns", "add", name)
+        ip("link", "add", "to1", "netns", self.names[0], "type", "veth", "peer", "name", "to0", "netns", self.names[1])
+        for n, device in enumerate(("to1", "to0")):
+            ip("-n", self.names[n], "addr", "add", f"10.77.0.{n + 1}/24", "dev", device)
+            ip("-n", self.names[n], "link", "set", device, "up")
+            ip("-n", self.names[n], "link", "set", "lo", "up")
+
+    def cut(self, is_cut):
+        ip("-n", self.names[0], "link", "set", "to1", "down" if is_cut else "up")
+
+    def slow(self, rate):
+        """Limits what the first may send; None: as it was."""
+        command = ["ip", "netns", "exec", self.names[0], "tc", "qdisc"]
+        if rate is None:
+            subprocess.run([*command, "del", "dev", "to1", "root"], check=True)
+        else:
+            subprocess.run([*command, "add", "dev", "to1", "root", "tbf", "rate", rate, "burst", "64k", "latency",
+                            "100ms"], check=True)
+
+    def close(self):
+        for name in self.names:
+            ip("netns", "del", name)
+
+
+def test_a_link_cut_healed_and_slow():
+    if os.geteuid() != 0:
+        print("# skipped: name spaces need root")
+        return
+    links = Links()
+    try:
+        cluster = Cluster(2, memory="128M", hosts=["10.77.0.1", "10.77.0.2"],
+                          prefix=lambda rank: ["ip", "netns", "exec", links.names[rank]])
+        cluster.put(0, 0, 10, 4 << 20)
+        cluster.get_all(1, 0, 2, 4 << 20)
+        # Slow: the transfer takes its time, and comes.
+        links.slow("80mbit")
+        load = cluster.begin(1, "get", 2, 4, 4 << 20, 30000)
+        assert cluster.end(load)["statuses"] == {"NIGH_OK": 4}
+        # Cut in the middle, and healed before anybody is dead or after: it comes all the same.
+        for seconds in (0.5, 4):
+            first = 6 if seconds < 1 else 8
+            load = cluster.begin(1, "get", first, 2, 4 << 20, 40000)
+            links.cut(True)
+            deadline = time.monotonic() + seconds
+            wait_for(lambda: time.monotonic() >= deadline, 20)
+            links.cut(False)
+            assert cluster.end(load, 90)["statuses"] == {"NIGH_OK": 2}
+        # Cut for good: a status, by the deadline.
+        links.slow(None)
+        cluster.put(0, 100, 1, 1 << 20)
+        links.cut(True)
+        result = cluster.load(1, "get", 100, 1, 1 << 20, 1000)
+        assert only(result, "NIGH_TIMEOUT", "NIGH_PEER_LOST") == 1
+        cluster.close()
+    finally:
+        links.close()
+
+
+if __name__ == "__main__":
+    sys.exit(raw.run_tests(globals()))
