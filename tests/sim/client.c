@@ -318,7 +318,17 @@ static uint64_t some_timeout_us(struct world *world)
 {
     static const uint64_t most[] = {1, 1000, 20000, 200000, 2000000};
 
-    return world_below(world, most[world_below(world, ARRAY_LENGTH(most))]);
+    return world_below(world, most[world_below(world, world->storm ? 3 : ARRAY_LENGTH(most))]);
+}
+
+static uint64_t some_size(struct world *world)
+{
+    switch (world->sizes) {
+    case SIZES_SAME: return world->size_max;
+    case SIZES_EDGE: return EXCHANGE_CROSSOVER - 64 + world_below(world, 64);
+    case SIZES_MIXED: break;
+    }
+    return 8 + world_below(world, world->size_max);
 }
 
 void client_step(struct world *world, uint32_t node, uint32_t session)
@@ -335,8 +345,9 @@ void client_step(struct world *world, uint32_t node, uint32_t session)
                           ? WORLD_NEVER
                           : world->now_us + 1 + world_below(world, world->gap_us);
     if (lot < 25) {
-        client_put(world, node, session, key, 8 + world_below(world, world->size_max),
-                   (uint32_t)world_below(world, WORLD_META_BYTES));
+        client_put(world, node, session, key, some_size(world),
+                   world->sizes != SIZES_MIXED ? 0
+                                               : (uint32_t)world_below(world, WORLD_META_BYTES));
     } else if (lot < 75) {
         (void)client_get(world, node, session, key, some_timeout_us(world));
     } else if (lot < 85) {

@@ -397,11 +397,27 @@ static void choose_sim(struct world *world, struct sim_options *options)
     };
 }
 
+/* Many transfers that break while their READs are late, and memory that is used again at once. */
+static void make_storm(struct world *world, struct sim_options *sim)
+{
+    world->exchange.path = world_dice(world, 70) ? EXCHANGE_ONE_SIDED : EXCHANGE_AUTO;
+    world->sizes = world_dice(world, 60) ? SIZES_SAME : SIZES_EDGE;
+    world->size_max = between(world, 20000, 60000);
+    world->keys = (uint32_t)between(world, 2, 6);
+    world->gap_us = between(world, 200, 4000);
+    world->hold_us = between(world, 10, 1000);
+    sim->late_read_ppm = (uint32_t)between(world, 200000, 900000);
+    sim->late_read_us = (uint32_t)between(world, 1000, 40000);
+    sim->break_ppm = (uint32_t)between(world, 2000, 20000);
+    sim->late_landing_ppm = 900000;
+}
+
 static void choose_load(struct world *world)
 {
     static const uint64_t sizes[] = {600, 600, 6000, 6000, 40000, 40000, 200000, 700000};
     uint32_t weight = (uint32_t)world_below(world, 4);
 
+    world->sizes = world_dice(world, 30) ? SIZES_SAME : SIZES_MIXED;
     world->keys = (uint32_t)between(world, 2, 16);
     world->size_max = sizes[world_below(world, ARRAY_LENGTH(sizes))];
     world->steps_of_session = (uint32_t)between(world, 8, world->size_max > 100000 ? 20 : 40);
@@ -465,6 +481,11 @@ struct world *world_create(const struct world_options *options, struct world_tot
     if (options->nodes == 0) {
         choose_exchange(world);
         choose_sim(world, &sim);
+        choose_load(world);
+        world->storm = world_dice(world, 20);
+        if (world->storm) {
+            make_storm(world, &sim);
+        }
     } else {
         world->calm = true; /* what is done is the caller's */
         large_exchange(world);
@@ -472,9 +493,6 @@ struct world *world_create(const struct world_options *options, struct world_tot
     }
     NIGH_ASSERT(sim_create(&sim, &world->sim) == NIGH_OK);
     sim_advance(world->sim, START_US);
-    if (options->nodes == 0) {
-        choose_load(world);
-    }
     for (uint32_t n = 0; n < world->node_count; n++) {
         world_start_node(world, n);
     }

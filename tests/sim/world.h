@@ -177,6 +177,12 @@ struct world_event {
 
 /* ---- the world ------------------------------------------------------------ */
 
+enum world_sizes {
+    SIZES_MIXED = 0,
+    SIZES_SAME, /* so that births are told apart by nothing else */
+    SIZES_EDGE  /* about where lending begins */
+};
+
 struct world_options {
     uint64_t seed;
     bool trace;
@@ -206,6 +212,8 @@ struct world {
     /* The load. */
     uint32_t keys;
     uint64_t size_max;
+    enum world_sizes sizes;
+    bool storm;
     uint32_t steps_of_session;
     uint64_t gap_us;
     uint64_t hold_us;
