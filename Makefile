@@ -38,7 +38,7 @@ all: ## build the programs and libraries in build/release
 	@tools/configure build/release --buildtype=release -Dtests=false -Dbench=false --prefix=$(PREFIX)
 	@$(COMPILE) build/release
 
-demo: all ## processes share real data in place; prints what was measured
+demo: all ## two nodes: processes read real data in place, the other node gets it; prints what was measured
 	@examples/demo build/release
 
 test: ## build with assertions and run every test
