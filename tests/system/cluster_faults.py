@@ -85,6 +85,11 @@ class Cluster:
                                 stdout=subprocess.PIPE, check=True, timeout=20)
         return {item["rank"]: item["state"] for item in json.loads(result.stdout)}
 
+    def stats(self, rank):
+        result = subprocess.run([os.environ["NIGH"], "top", "--once", "--json", "--socket", self.socket(rank)],
+                                stdout=subprocess.PIPE, check=True, timeout=20)
+        return json.loads(result.stdout)
+
     def wait_met(self, states=None):
         """Until every running node sees the others as `states` says (up, if it says nothing)."""
         running = [rank for rank, process in enumerate(self.processes) if process is not None]
@@ -130,10 +135,13 @@ class Cluster:
             return next(int(line.split()[1]) for line in file if line.startswith("RssAnon:"))
 
     def close(self):
+        """Stops the nodes, once nothing is lent or pulled any more."""
+        for rank, process in enumerate(self.processes):
+            if process is not None:
+                wait_for(lambda: self.stats(rank)["loans"] == 0, 20)
         for rank, process in enumerate(self.processes):
             if process is None:
                 continue
-            process.send_signal(signal.SIGCONT)
             process.terminate()
             assert process.wait(30) == 0, (rank, self.log(rank)[-2000:])
             raw.Node.running.remove(process)
@@ -213,7 +221,9 @@ def test_puller_killed_with_loans():
     cluster = Cluster(2, memory="96M")
     cluster.put(0, 0, 8, 4 << 20)
     for _ in range(5):
+        served = cluster.stats(0)["served_bytes"]
         load = cluster.begin(1, "get", 0, 8, 4 << 20, 20000)
+        wait_for(lambda: cluster.stats(0)["served_bytes"] > served, 20)
         cluster.kill(1)
         load.kill()
         load.communicate()
@@ -231,6 +241,7 @@ def test_puller_stopped_with_loans():
     cluster = Cluster(2, memory="160M")
     cluster.put(0, 0, 1, 64 << 20)
     load = cluster.begin(1, "get", 0, 1, 64 << 20, 30000)
+    wait_for(lambda: cluster.stats(0)["served_bytes"] > 0, 20)
     cluster.stop(1)
     # It is lost for the holder, whose loan ends with the link: its memory can be had.
     wait_for(lambda: cluster.nodes(0)[1] == "dead", 30)
