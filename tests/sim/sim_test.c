@@ -19,7 +19,7 @@
 
 #define FIXED_SEEDS 300u
 #define JOBS        16u
-#define FLOOR_PAIRS 40u /* state and moment pairs that so many seeds must have seen */
+#define FLOOR_PAIRS 60u /* state and moment pairs that so many seeds must have seen */
 
 static uint64_t seed_now;
 
