@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "cli/bench.h"
 #include "cli/cli.h"
 #include "cli/json.h"
 
@@ -129,16 +130,23 @@ free_buffers:
 
 int cli_bench(struct cli *cli, int argc, char **argv)
 {
-    static const struct option options[] = {CLI_COMMON_OPTIONS, {0}};
+    static const struct option options[] = {
+        CLI_COMMON_OPTIONS, {"offer", no_argument, NULL, 'o'}, {0}};
     int option, exit_code = CLI_OK;
+    bool offer = false;
 
-    while ((option = cli_next_option(cli, argc, argv, ":" CLI_COMMON_SHORT, options)) != -1) {
-        if (cli_common_option(cli, option, &exit_code) != CLI_OK) {
+    while ((option = cli_next_option(cli, argc, argv, ":o" CLI_COMMON_SHORT, options)) != -1) {
+        if (option == 'o') {
+            offer = true;
+        } else if (cli_common_option(cli, option, &exit_code) != CLI_OK) {
             return exit_code;
         }
     }
-    if (argc - optind != 1 || strcmp(argv[optind], "objects") != 0) {
-        return cli_usage(cli, "bench takes what to measure: objects");
+    if (argc - optind == 1 && strcmp(argv[optind], "transfer") == 0) {
+        return offer ? bench_offer(cli) : bench_transfer(cli);
+    }
+    if (argc - optind != 1 || strcmp(argv[optind], "objects") != 0 || offer) {
+        return cli_usage(cli, "bench takes what to measure: objects, or transfer [--offer]");
     }
     return bench_objects(cli);
 }

@@ -35,10 +35,11 @@ def free_ports(count):
 class Cluster:
     """Nodes that know each other. prefix(rank): the command that each is started by."""
 
-    def __init__(self, count, memory="64M", flags=(), hosts=None, prefix=None):
+    def __init__(self, count, memory="64M", flags=(), hosts=None, prefix=None, lanes=None):
         self.folder = tempfile.TemporaryDirectory(prefix="nigh-")
         self.memory, self.flags = memory, list(flags)
         self.prefix = prefix or (lambda rank: [])
+        self.lanes = lanes or [1] * count
         hosts = hosts or ["127.0.0.1"] * count
         self.join = ",".join(f"{host}:{port}" for host, port in zip(hosts, free_ports(count)))
         self.key = os.path.join(self.folder.name, "key")
@@ -63,7 +64,7 @@ class Cluster:
             process = subprocess.Popen(
                 [*self.prefix(rank), os.environ["NIGHD"], "--memory", self.memory, "--socket", self.socket(rank),
                  "--join", self.join, "--member", str(rank), "--cluster-key", self.key, "--dead-ms", "1500",
-                 "--spin-us", "0", *self.flags], stderr=log)
+                 "--spin-us", "0", "--lanes", str(self.lanes[rank]), *self.flags], stderr=log)
         self.processes[rank] = process
         raw.Node.running.append(process)
 
@@ -171,6 +172,38 @@ def test_a_thousand_pulls_between_eight_nodes():
     # Everything is everywhere now, and nothing is asked for again.
     for rank in range(8):
         cluster.get_all(rank, 0, 1000, 16384, 0)
+    cluster.close()
+
+
+def test_nodes_of_one_two_and_four_lanes():
+    cluster = Cluster(3, memory="256M", lanes=[1, 4, 2])
+    for rank in range(3):
+        cluster.put(rank, rank * 100, 100, 9000)
+        cluster.put(rank, 10000 + rank * 5, 5, 3 << 20)
+    for rank in range(3):
+        cluster.get_all(rank, 0, 300, 9000)
+        cluster.get_all(rank, 10000, 15, 3 << 20)
+    assert cluster.load(1, "rm", 0, 300)["statuses"] == {"NIGH_OK": 300}
+    for rank in range(3):
+        assert cluster.load(rank, "get", 0, 300, 9000, 100)["statuses"] == {"NIGH_TIMEOUT": 300}
+    cluster.kill(1)
+    cluster.wait_met({1: "dead"})
+    cluster.start(1)
+    cluster.wait_ready(1)
+    cluster.wait_met()
+    cluster.get_all(1, 10000, 5, 3 << 20)
+    cluster.close()
+
+
+def test_bench_transfer():
+    cluster = Cluster(2, memory="512M")
+    for rank, flags in ((0, ["--offer"]), (1, [])):
+        result = subprocess.run([os.environ["NIGH"], "bench", "transfer", *flags, "--json", "--socket",
+                                 cluster.socket(rank)], stdout=subprocess.PIPE, check=True, timeout=60)
+    rows = json.loads(result.stdout)
+    assert [row["size_bytes"] for row in rows] == [1 << 10, 8 << 10, 64 << 10, 1 << 20, 4 << 20, 64 << 20]
+    assert all(row["get_us"] > 0 for row in rows)
+    assert cluster.stats(0)["objects"] == 0, "it uses up what was offered"
     cluster.close()
 
 

@@ -48,7 +48,7 @@ _nigh() {
     case $verb in
     put) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     get | stat | rm | pin | unpin | who) _nigh_names "$current" ;;
-    bench) mapfile -t COMPREPLY < <(compgen -W "objects" -- "$current") ;;
+    bench) mapfile -t COMPREPLY < <(compgen -W "objects transfer --offer" -- "$current") ;;
     help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who top doctor bench" -- "$current") ;;
     esac
 }

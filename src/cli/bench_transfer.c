@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nigh bench transfer: how fast objects come here from the node where `nigh bench transfer --offer`
+ * put them. A first impression of a link, from a client; the comparison with peers is
+ * `make bench-transfer`. What was offered is used up: each object is got once, and deleted
+ * everywhere.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "cli/bench.h"
+#include "cli/json.h"
+
+struct offer {
+    uint64_t size_bytes;
+    uint32_t count;
+};
+
+enum {
+    OFFERS = 6,
+    COUNT_MOST = 64
+};
+
+static const struct offer offers[OFFERS] = {
+    {UINT64_C(1) << 10, 64}, {UINT64_C(8) << 10, 64}, {UINT64_C(64) << 10, 32},
+    {UINT64_C(1) << 20, 16}, {UINT64_C(4) << 20, 8},  {UINT64_C(64) << 20, 2},
+};
+
+static nigh_status offered_id(const struct offer *offer, uint32_t number, char name[64],
+                              nigh_id *id)
+{
+    (void)snprintf(name, 64, "nigh-bench-%llu-%u", (unsigned long long)offer->size_bytes, number);
+    return nigh_id_from_name(name, id);
+}
+
+/* ---- the side that has them ---- */
+
+static nigh_status offer_one(nigh_client *client, const struct offer *offer, uint32_t number,
+                             const char *data)
+{
+    nigh_create_options options = {.data_size = offer->size_bytes};
+    char name[64];
+    nigh_id id;
+    nigh_status status = offered_id(offer, number, name, &id);
+
+    options.name = name;
+    if (status == NIGH_OK) {
+        status = nigh_put(client, &id, data, offer->size_bytes, &options);
+    }
+    return status == NIGH_EXISTS ? NIGH_OK : status;
+}
+
+int bench_offer(struct cli *cli)
+{
+    char *data = malloc(offers[OFFERS - 1].size_bytes);
+    int exit_code = data == NULL ? CLI_FULL : cli_open(cli, 0);
+
+    for (int i = 0; i < OFFERS && exit_code == CLI_OK; i++) {
+        memset(data, i + 1, offers[i].size_bytes);
+        for (uint32_t n = 0; n < offers[i].count && exit_code == CLI_OK; n++) {
+            nigh_status status = offer_one(cli->client, &offers[i], n, data);
+
+            if (status != NIGH_OK) {
+                exit_code = cli_failed(cli, status, "the offer stopped");
+            }
+        }
+    }
+    if (exit_code == CLI_OK && !cli->json) {
+        printf("offered; now run 'nigh bench transfer' at another node\n");
+    }
+    free(data);
+    return exit_code;
+}
+
+/* ---- the side that gets them ---- */
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Gets and uses up one object; its time in microseconds. */
+static nigh_status take_one(nigh_client *client, const struct offer *offer, uint32_t number,
+                            uint64_t timeout_us, double *us)
+{
+    char name[64];
+    nigh_id id;
+    nigh_view view;
+    nigh_status status = offered_id(offer, number, name, &id);
+    uint64_t start_us = clock_now_us(&clock_monotonic);
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    status = nigh_get(client, &id, 1, timeout_us, &view);
+    *us = (double)(clock_now_us(&clock_monotonic) - start_us);
+    if (status != NIGH_OK) {
+        return status;
+    }
+    (void)nigh_release(client, &view);
+    (void)nigh_delete(client, &id, 1, NULL);
+    return NIGH_OK;
+}
+
+static void print_row(const struct cli *cli, struct json *json, const struct offer *offer,
+                      const double *us)
+{
+    double median = us[offer->count / 2], p99 = us[offer->count * 99 / 100];
+    double rate = median > 0 ? (double)offer->size_bytes / median : 0; /* bytes a us: MB/s */
+    char text[BYTES_SIZE_TEXT];
+
+    bytes_format_size(offer->size_bytes, text);
+    if (cli->json) {
+        json_object_open(json, NULL);
+        json_u64(json, "size_bytes", offer->size_bytes);
+        json_u64(json, "count", offer->count);
+        json_double(json, "get_us", median);
+        json_double(json, "get_p99_us", p99);
+        json_double(json, "mb_per_s", rate);
+        json_object_close(json);
+    } else {
+        printf("%10s %8u %12.1f %12.1f %12.1f\n", text, offer->count, median, p99, rate);
+    }
+}
+
+static int take_all(struct cli *cli, struct json *json, const struct offer *offer)
+{
+    double us[COUNT_MOST];
+
+    for (uint32_t n = 0; n < offer->count; n++) {
+        nigh_status status = take_one(cli->client, offer, n, cli->timeout_us, &us[n]);
+
+        if (status == NIGH_TIMEOUT) {
+            cli_error(cli, "nothing is offered; run 'nigh bench transfer --offer' at another node");
+            return CLI_TIMEOUT;
+        }
+        if (status != NIGH_OK) {
+            return cli_failed(cli, status, "the measurement stopped");
+        }
+    }
+    qsort(us, offer->count, sizeof *us, compare_doubles);
+    print_row(cli, json, offer, us);
+    return CLI_OK;
+}
+
+int bench_transfer(struct cli *cli)
+{
+    struct json json = {0};
+    int exit_code = cli_open(cli, 0);
+
+    if (!cli->timeout_given) {
+        cli->timeout_us = 5000000;
+    }
+    if (exit_code == CLI_OK && cli->json) {
+        json_array_open(&json, NULL);
+    } else if (exit_code == CLI_OK) {
+        printf("%10s %8s %12s %12s %12s\n", "SIZE", "COUNT", "GET us", "GET p99 us", "MB/s");
+    }
+    for (int i = 0; i < OFFERS && exit_code == CLI_OK; i++) {
+        exit_code = take_all(cli, &json, &offers[i]);
+    }
+    if (exit_code == CLI_OK && cli->json) {
+        json_array_close(&json);
+    }
+    return exit_code;
+}
