@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "object/exchange.h"
 #include "object/store.h"
 
 struct store {
@@ -21,5 +22,18 @@ struct store {
     uint32_t pools_to_fail; /* so many store_pool_add fail from now on */
     uint64_t pools;         /* a bit for each that was added */
 };
+
+/* The last exchange_where: it ends as a test says. */
+struct echo_where {
+    nigh_status status; /* of the call */
+    struct exchange_places places;
+    exchange_where_done *done;
+    void *context;
+    uint64_t token;
+    uint32_t pool;
+    bool here; /* what store_see says */
+};
+
+extern struct echo_where echo_where;
 
 #endif
