@@ -144,6 +144,9 @@ struct client_pending {
     bool asks_lease;    /* a LEASE, or a SEAL that renews one */
     bool leased;        /* a SEAL of leased bytes, at: */
     uint8_t copy;       /* COPY_*; unless COPY_NONE nothing was submitted yet */
+    bool created;       /* a SEAL or ABORT of a created object, or one that is owed: ref */
+    bool owed;          /* an ABORT that the next node is told */
+    uint32_t ref;
     uint64_t offset;
     struct copy_target target; /* of the copy */
 };
@@ -418,6 +421,10 @@ void ring_submit(nigh_client *client, uint32_t lane, struct client_op *op, size_
 uint16_t ring_hold(nigh_client *client, uint32_t lane, struct client_op *op, size_t step);
 void ring_send(nigh_client *client, uint32_t lane, uint16_t number, struct session_sqe *sqe);
 void ring_drop(nigh_client *client, uint32_t lane, uint16_t number);
+/* The node is gone, and a created object will not be sealed: the next one hears of it (ring_pay).
+ * There is a place. */
+void ring_owe(nigh_client *client, uint32_t lane, uint32_t ref);
+void ring_pay(nigh_client *client);
 /* Tells the lanes submitted to. */
 void ring_flush(nigh_client *client);
 /* Takes in completions, feeds what found no room; *self's own end is not told to itself. */

@@ -105,6 +105,8 @@ static void resume_begin_anew(nigh_client *client, const struct attach_answer *a
         atomic_store_explicit(&client->lane[i].event_head, 0, memory_order_relaxed);
     }
     atomic_store_explicit(&client->state, CLIENT_ATTACHED, memory_order_release);
+    ring_pay(client); /* first: what is created from now on may have the same place */
+    ring_flush(client);
     if (client->subscribed) {
         /* The node forgot that it was asked for events, and some of them were never told. */
         struct session_sqe sqe = {.op = SESSION_OP_SUBSCRIBE};

@@ -30,26 +30,10 @@ void ring_init_lane(struct client_lane *lane)
 
         place->op = NULL;
         place->used = place->cancel_wanted = place->waits = false;
+        place->created = place->owed = false;
         place->copy = COPY_NONE;
         place->next_free = i + 1 < LIMIT_RING_ENTRIES ? (uint16_t)(i + 1) : RING_NO_PLACE;
     }
-}
-
-void ring_reset(nigh_client *client)
-{
-    for (uint32_t i = 0; i < client->lanes; i++) {
-        for (uint32_t n = 0; n < LIMIT_RING_ENTRIES; n++) {
-            const struct client_pending *place = &client->lane[i].pending[n];
-
-            if (place->used && place->leased) {
-                lease_sealed(client, i, place->offset, false); /* nobody knows */
-            }
-        }
-        ring_init_lane(&client->lane[i]);
-    }
-    client->touched_lanes = 0;
-    lease_forget_asked(client);
-    atomic_store_explicit(&client->busy_lanes, 0, memory_order_relaxed);
 }
 
 bool ring_has_room(const nigh_client *client, uint32_t lane, bool waits)
@@ -78,6 +62,7 @@ static uint16_t ring_take_place(nigh_client *client, uint32_t lane, struct clien
     place->used = true;
     place->waits = waits;
     place->cancel_wanted = place->asks_lease = place->leased = false;
+    place->created = place->owed = false;
     place->copy = COPY_NONE;
     if (at->in_flight == 1) {
         atomic_fetch_or_explicit(&client->busy_lanes, UINT64_C(1) << lane, memory_order_relaxed);
@@ -104,6 +89,47 @@ void ring_drop(nigh_client *client, uint32_t lane, uint16_t number)
     }
 }
 
+void ring_owe(nigh_client *client, uint32_t lane, uint32_t ref)
+{
+    struct client_pending *place =
+        &client->lane[lane].pending[ring_take_place(client, lane, NULL, 0, false)];
+
+    place->created = place->owed = true;
+    place->ref = ref;
+}
+
+/* All places are free again, but those that owe: what was to end a created object, and of which
+ * nobody knows whether it did, does not any more. */
+static void ring_reset_lane(nigh_client *client, uint32_t lane)
+{
+    struct client_lane *at = &client->lane[lane];
+    uint32_t refs[LIMIT_RING_ENTRIES], count = 0;
+
+    for (uint32_t n = 0; n < LIMIT_RING_ENTRIES; n++) {
+        const struct client_pending *place = &at->pending[n];
+
+        if (place->used && place->leased) {
+            lease_sealed(client, lane, place->offset, false); /* nobody knows */
+        } else if (place->used && place->created) {
+            refs[count++] = place->ref;
+        }
+    }
+    ring_init_lane(at);
+    for (uint32_t n = 0; n < count; n++) {
+        ring_owe(client, lane, refs[n]);
+    }
+}
+
+void ring_reset(nigh_client *client)
+{
+    atomic_store_explicit(&client->busy_lanes, 0, memory_order_relaxed);
+    for (uint32_t i = 0; i < client->lanes; i++) {
+        ring_reset_lane(client, i);
+    }
+    client->touched_lanes = 0;
+    lease_forget_asked(client);
+}
+
 uint16_t ring_hold(nigh_client *client, uint32_t lane, struct client_op *op, size_t step)
 {
     return ring_take_place(client, lane, op, step, false);
@@ -118,6 +144,9 @@ void ring_send(nigh_client *client, uint32_t lane, uint16_t number, struct sessi
     place->opcode = sqe->op;
     place->asks_lease = sqe->op == SESSION_OP_LEASE || (sqe->flags & SESSION_FLAG_RENEW) != 0;
     place->leased = sqe->op == SESSION_OP_SEAL && (sqe->flags & SESSION_FLAG_LEASED) != 0;
+    place->created = (sqe->op == SESSION_OP_SEAL && !place->leased) || sqe->op == SESSION_OP_ABORT;
+    place->owed = false;
+    place->ref = (uint32_t)sqe->ref;
     place->offset = sqe->offset;
     if (place->leased) {
         lease_sealing(client, lane, sqe->offset);
@@ -128,6 +157,20 @@ void ring_send(nigh_client *client, uint32_t lane, uint16_t number, struct sessi
     shared_store_release(&at->shared->sq_tail.value, at->sq_tail);
     shared_store_release(at->ready, 1);
     client->touched_lanes |= UINT64_C(1) << lane;
+}
+
+void ring_pay(nigh_client *client)
+{
+    for (uint32_t lane = 0; lane < client->lanes; lane++) {
+        for (uint16_t n = 0; n < LIMIT_RING_ENTRIES; n++) {
+            const struct client_pending *place = &client->lane[lane].pending[n];
+            struct session_sqe sqe = {.op = SESSION_OP_ABORT, .ref = place->ref};
+
+            if (place->used && place->owed) {
+                ring_send(client, lane, n, &sqe);
+            }
+        }
+    }
 }
 
 void ring_submit(nigh_client *client, uint32_t lane, struct client_op *op, size_t step, bool waits,

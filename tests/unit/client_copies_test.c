@@ -241,6 +241,25 @@ static void test_node_dies_while_one_copies(void **state)
     }
 }
 
+/* The copy ends while there is no node: the next one hears that nothing will be sealed. */
+static void test_node_is_away_when_a_copy_ends(void **state)
+{
+    struct fixture f;
+    pthread_t thread;
+
+    (void)state;
+    start(&f, &kinds[0]);
+    thread = begin(&f);
+    fake_node_die(&f.fake, true);
+    assert_int_equal(nigh_pin(f.client, &f.items[0].id), NIGH_NODE_LOST);
+    end(thread);
+    assert_int_equal(f.items[0].status, NIGH_NODE_LOST);
+    fake_node_return(&f.fake);
+    assert_int_equal(nigh_put(f.client, &f.items[0].id, source.bytes, BYTES, NULL), NIGH_OK);
+    assert_int_equal(atomic_load(&f.fake.aborts), 1);
+    stop(&f);
+}
+
 /* Nobody waits: who polls makes the copies, and one that was not begun is not made. */
 static void test_copies_of_who_polls(void **state)
 {
@@ -278,6 +297,7 @@ int main(void)
         cmocka_unit_test(test_others_go_on_while_one_copies),
         cmocka_unit_test(test_cancelled_while_it_copies),
         cmocka_unit_test(test_node_dies_while_one_copies),
+        cmocka_unit_test(test_node_is_away_when_a_copy_ends),
         cmocka_unit_test(test_copies_of_who_polls),
     };
 

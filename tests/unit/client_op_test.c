@@ -552,6 +552,58 @@ static void test_resume_clears_pins_of_nobody(void **state)
     stop(&f);
 }
 
+/* A node that kept nothing of what it was told to seal, though it knows the object. */
+static enum fake_action keep_seals(void *context, struct fake_node *fake, uint32_t lane,
+                                   const struct session_sqe *sqe, struct session_cqe *cqe)
+{
+    uint32_t *refs = context;
+
+    (void)fake;
+    (void)lane;
+    (void)cqe;
+    if (sqe->op == SESSION_OP_ABORT) {
+        refs[1] = (uint32_t)sqe->ref;
+    }
+    if (sqe->op == SESSION_OP_SEAL && refs[0] == 0) {
+        refs[0] = (uint32_t)sqe->ref + 1;
+        return FAKE_KEEP;
+    }
+    return FAKE_SERVE;
+}
+
+/* An object whose seal the node took with it is nobody's: it is given up. What is still being
+ * written is not. */
+static void test_resume_gives_up_what_nobody_seals(void **state)
+{
+    struct fixture f;
+    static uint8_t bytes[100000];
+    nigh_create_options create = {.data_size = sizeof(bytes)};
+    nigh_put_item item = {.id = id_of(1), .data = bytes, .data_size = sizeof(bytes)};
+    nigh_id second = id_of(2);
+    nigh_writer writer;
+    nigh_op put;
+    uint32_t refs[2] = {0, UINT32_MAX};
+
+    (void)state;
+    start(&f, &(struct fake_options){.hook = keep_seals, .context = refs, .lease_bytes = 1});
+    assert_int_equal(nigh_create(f.client, &second, &create, &writer), NIGH_OK);
+    assert_int_equal(nigh_put_many_start(f.client, &item, 1, &put), NIGH_OK);
+    assert_int_equal(nigh_wait(f.client, &put, 0), NIGH_TIMEOUT);
+    assert_true(SUPPORT_WAIT((nigh_poll(f.client), atomic_load(&f.fake.submissions) == 4), 5000));
+    fake_node_die(&f.fake, true);
+    assert_int_equal(nigh_wait(f.client, &put, NIGH_FOREVER), NIGH_NODE_LOST);
+    assert_int_equal(atomic_load(&f.fake.aborts), 0);
+    fake_node_return(&f.fake);
+    assert_int_equal(nigh_seal(f.client, &writer), NIGH_OK);
+    assert_int_equal(atomic_load(&f.fake.aborts), 1);
+    assert_int_equal(refs[1] + 1, refs[0]);
+    /* Once. */
+    fake_node_die(&f.fake, false);
+    assert_true(SUPPORT_WAIT(nigh_pin(f.client, &second) == NIGH_OK, 5000));
+    assert_int_equal(atomic_load(&f.fake.aborts), 1);
+    stop(&f);
+}
+
 /* A get that waits when the node dies, and comes back, is asked again. */
 static void test_get_waits_over_a_restart(void **state)
 {
@@ -634,6 +686,7 @@ int main(void)
         cmocka_unit_test(test_session_is_resumed),
         cmocka_unit_test(test_death_in_a_step_loses_nothing),
         cmocka_unit_test(test_resume_clears_pins_of_nobody),
+        cmocka_unit_test(test_resume_gives_up_what_nobody_seals),
         cmocka_unit_test(test_get_waits_over_a_restart),
         cmocka_unit_test(test_forgotten_session_is_over),
         cmocka_unit_test(test_expelled),
