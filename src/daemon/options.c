@@ -147,36 +147,54 @@ static nigh_status option_address(const char *text, char address[MEMBERS_ADDRESS
     return NIGH_OK;
 }
 
-/* A list, or the name of a file with one: there, new lines separate addresses too. */
+/* New lines separate addresses too, and more than one of them, or spaces, mean nothing. */
+static void option_lines_to_list(char *list)
+{
+    size_t to = 0;
+
+    for (size_t from = 0; list[from] != '\0'; from++) {
+        char c = list[from] == '\n' ? ',' : list[from];
+
+        if (strchr(" \t\r", c) == NULL && (list[from] != '\n' || (to > 0 && list[to - 1] != ',')))
+            list[to++] = c;
+    }
+    list[to] = '\0';
+    if (to > 0 && list[to - 1] == ',')
+        list[to - 1] = '\0';
+}
+
+static nigh_status option_join_file(const char *path, char list[DAEMON_JOIN_BYTES], char *why,
+                                    size_t why_bytes)
+{
+    FILE *file = fopen(path, "re");
+    size_t bytes = file != NULL ? fread(list, 1, DAEMON_JOIN_BYTES, file) : 0;
+    int error = file == NULL || ferror(file) ? errno : 0;
+
+    if (file != NULL)
+        fclose(file);
+    list[bytes < DAEMON_JOIN_BYTES ? bytes : 0] = '\0';
+    if (error != 0) {
+        snprintf(why, why_bytes, "cannot read %.200s: %s", path, strerror(error));
+        return NIGH_INVALID;
+    }
+    if (bytes == DAEMON_JOIN_BYTES)
+        return option_wrong(path, "a list of at most 256 addresses", why, why_bytes);
+    option_lines_to_list(list);
+    if (list[0] == '\0') {
+        snprintf(why, why_bytes, "no address stands in %.200s; write one host:port a line", path);
+        return NIGH_INVALID;
+    }
+    return NIGH_OK;
+}
+
+/* A list, or the name of a file with one. */
 static nigh_status option_join(const char *text, char list[DAEMON_JOIN_BYTES], char *why,
                                size_t why_bytes)
 {
-    size_t bytes = 0;
-    FILE *file;
-
-    if (text[0] != '@') {
-        if (text[0] == '\0' || bytes_copy_text(list, DAEMON_JOIN_BYTES, text) != NIGH_OK)
-            return option_wrong(text, "a list of host:port", why, why_bytes);
-        return NIGH_OK;
-    }
-    file = fopen(text + 1, "re");
-    if (file == NULL) {
-        snprintf(why, why_bytes, "cannot read %.200s: %s", text + 1, strerror(errno));
-        return NIGH_INVALID;
-    }
-    bytes = fread(list, 1, DAEMON_JOIN_BYTES, file);
-    fclose(file);
-    if (bytes == DAEMON_JOIN_BYTES) {
-        list[0] = '\0';
-        return option_wrong(text, "a list of at most 256 addresses", why, why_bytes);
-    }
-    while (bytes > 0 && (list[bytes - 1] == '\n' || list[bytes - 1] == ' '))
-        bytes--;
-    list[bytes] = '\0';
-    for (size_t i = 0; i < bytes; i++) {
-        if (list[i] == '\n' && i > 0 && list[i - 1] != ',')
-            list[i] = ',';
-    }
+    if (text[0] == '@')
+        return option_join_file(text + 1, list, why, why_bytes);
+    if (text[0] == '\0' || bytes_copy_text(list, DAEMON_JOIN_BYTES, text) != NIGH_OK)
+        return option_wrong(text, "a list of host:port", why, why_bytes);
     return NIGH_OK;
 }
 

@@ -84,6 +84,29 @@ def test_wrong_flags(folder, good):
 
 
 @in_folder
+def test_the_file_of_a_cluster(folder, good):
+    path, key = os.path.join(folder, "nodes"), os.path.join(folder, "key")
+    with open(key, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write("5a" * 32)
+    others = good + ["--member", "10.0.0.2:7470", "--cluster-key", key, "--check", "--join"]
+    for text in ("10.0.0.1:7470\n10.0.0.2:7470\n", "\n10.0.0.1:7470, \r\n\n\n 10.0.0.2:7470", "10.0.0.1:7470,10.0.0.2:7470,\n"):
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        code, out, said = run(*others, "@" + path)
+        assert code == 0 and "rank 1 of 2 nodes" in out, (text, code, out, said)
+    # A node whose list cannot be had does not begin alone.
+    for text in ("", "\n \n"):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        expect(USAGE, ["no address", "nodes"], *good, "--join", "@" + path)
+    expect(USAGE, ["cannot read", "Is a directory"], *good, "--join", "@" + folder)
+    expect(USAGE, ["cannot read", "No such file"], *good, "--join", "@" + path + "s")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("host:1," * 65536)
+    expect(USAGE, ["at most 256"], *good, "--join", "@" + path)
+
+
+@in_folder
 def test_wrong_configuration(folder, good):
     path = os.path.join(folder, "nigh.ini")
     cases = [
