@@ -45,6 +45,11 @@ def in_folder(test):
     return wrapped
 
 
+def write_key(path):
+    with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write("5a" * 32)
+
+
 @in_folder
 def test_wrong_flags(folder, good):
     cases = [
@@ -86,8 +91,7 @@ def test_wrong_flags(folder, good):
 @in_folder
 def test_the_file_of_a_cluster(folder, good):
     path, key = os.path.join(folder, "nodes"), os.path.join(folder, "key")
-    with open(key, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        file.write("5a" * 32)
+    write_key(key)
     others = good + ["--member", "10.0.0.2:7470", "--cluster-key", key, "--check", "--join"]
     for text in ("10.0.0.1:7470\n10.0.0.2:7470\n", "\n10.0.0.1:7470, \r\n\n\n 10.0.0.2:7470", "10.0.0.1:7470,10.0.0.2:7470,\n"):
         with open(path, "w", encoding="utf-8", newline="") as file:
@@ -260,9 +264,10 @@ def test_the_sample_of_a_configuration(folder, good):
     # Every line that is commented out is right too. Explanations begin with "# " and a capital letter.
     with open(sample, encoding="utf-8") as file:
         lines = [line for line in file if not line.startswith("# ")]
-    given = os.path.join(folder, "nighd.conf")
+    given, key = os.path.join(folder, "nighd.conf"), os.path.join(folder, "key")
     with open(given, "w", encoding="utf-8") as file:
-        file.writelines(line.removeprefix("#") for line in lines)
+        file.writelines(line.removeprefix("#").replace("/etc/nigh/cluster.key", key) for line in lines)
+    write_key(key)
     with open(given, encoding="utf-8") as file:
         keys = {line.split("=")[0].strip() for line in file if "=" in line}
     code, printed, said = run("--config", given, "--check")
