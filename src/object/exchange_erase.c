@@ -44,6 +44,7 @@ bool erase_begin(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
     struct exchange *exchange = context;
     uint64_t key_hash;
     struct erase *erase;
+    uint32_t generation;
 
     (void)local;
     if (!exchange->pools[pool].used || exchange->config.members->count == 1) {
@@ -53,7 +54,9 @@ bool erase_begin(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
     if (erase == NULL) {
         return false;
     }
+    generation = erase->generation + 1;
     *erase = (struct erase){.exchange = exchange,
+                            .generation = generation,
                             .state = ERASE_READY,
                             .pool = pool,
                             .hash = hash,
@@ -138,6 +141,15 @@ static void erase_ask(struct exchange *exchange, struct erase *erase, uint64_t n
     }
 }
 
+/* What the directory gives back with a delete's end: a delete that is over by then is another one.
+ */
+static uint64_t ticket_of(const struct exchange *exchange, const struct erase *erase)
+{
+    return (uint64_t)erase->generation << 16 | (uint64_t)(erase - exchange->erases);
+}
+
+_Static_assert(LIMIT_ERASES <= 1u << 16, "a ticket has room for the number");
+
 static void erase_step(struct exchange *exchange, struct erase *erase, uint64_t now_us)
 {
     nigh_status status;
@@ -146,11 +158,14 @@ static void erase_step(struct exchange *exchange, struct erase *erase, uint64_t 
         erase_ask(exchange, erase, now_us);
         return;
     }
+    /* Holders that do not answer are not waited for longer than others' homes are. */
     erase->state = ERASE_ASKED;
+    (void)timers_add(&exchange->erase_timers, &erase->timer, erase->deadline_us);
     status = directory_delete(exchange->directory,
                               is_gone(exchange, erase) ? exchange_self(exchange) : UINT32_MAX,
-                              &erase->key, (uint64_t)(erase - exchange->erases), now_us);
+                              &erase->key, ticket_of(exchange, erase), now_us);
     if (status != NIGH_PENDING) {
+        timers_cancel(&exchange->erase_timers, &erase->timer);
         erase_answered(exchange, erase, status, now_us);
     }
 }
@@ -164,6 +179,10 @@ bool erase_turn(struct exchange *exchange, uint64_t now_us)
     while ((timer = timers_pop_expired(&exchange->erase_timers, now_us)) != NULL) {
         struct erase *erase = container_of(timer, struct erase, timer);
 
+        if (erase->state == ERASE_ASKED) {
+            erase_end(exchange, erase, NIGH_TIMEOUT, now_us);
+            continue;
+        }
         erase->state = ERASE_READY;
         list_push_back(&exchange->erases_ready, &erase->place);
     }
@@ -195,7 +214,12 @@ void erase_deleted(struct exchange *exchange, uint64_t ticket, nigh_status statu
     struct asked_delete *asked;
 
     if ((ticket & EXCHANGE_TICKET_PEER) == 0) {
-        erase_answered(exchange, &exchange->erases[ticket], status, exchange->now_us);
+        struct erase *erase = &exchange->erases[ticket & 0xffff];
+
+        if (erase->state == ERASE_ASKED && ticket_of(exchange, erase) == ticket) {
+            timers_cancel(&exchange->erase_timers, &erase->timer);
+            erase_answered(exchange, erase, status, exchange->now_us);
+        }
         return;
     }
     asked = &exchange->asked[ticket & ~EXCHANGE_TICKET_PEER];

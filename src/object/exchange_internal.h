@@ -186,6 +186,7 @@ struct erase {
     struct list_node place; /* ready list or free list */
     struct timer timer;
     struct exchange *exchange;
+    uint32_t generation; /* grows with every use of the record */
     enum erase_state state;
     uint32_t pool;
     struct directory_key key;

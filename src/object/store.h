@@ -249,7 +249,8 @@ nigh_status store_drop(struct store *store, uint32_t pool, const uint8_t *id, ui
                        const struct birth *birth, uint64_t now_us);
 
 /* The end of what store_remote.erase began: every delete of the id that waits for it ends, with
- * NIGH_IN_USE if either half says so, NIGH_OK if either half deleted something, else with `status`.
+ * a failure of the other half (`status` is not one of these): with that, whatever was deleted here; else
+ * NIGH_IN_USE if either half says so, NIGH_OK if either deleted something, NIGH_NOT_FOUND if neither.
  * May call it again, for deletes of the id that came meanwhile. */
 void store_erased(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
                   nigh_status status, uint64_t now_us);

@@ -134,13 +134,17 @@ void store_unerase(struct store *store, const struct store_waiter *waiter)
 /* What a delete ends with, of what came of it here and elsewhere. */
 static nigh_status merge(nigh_status local, nigh_status remote)
 {
+    /* Nobody knows what is left elsewhere: that is not a success, whatever was deleted here. */
+    if (remote != NIGH_OK && remote != NIGH_IN_USE && remote != NIGH_NOT_FOUND) {
+        return remote;
+    }
     if (local == NIGH_IN_USE || remote == NIGH_IN_USE) {
         return NIGH_IN_USE;
     }
     if (local == NIGH_OK || remote == NIGH_OK) {
         return NIGH_OK;
     }
-    return remote == NIGH_NOT_FOUND ? local : remote;
+    return local;
 }
 
 /* Begins what stood behind a delete that has ended; true if there is such. */

@@ -1166,11 +1166,11 @@ static const struct {
     {IN_MEMORY, NIGH_NOT_FOUND, NIGH_OK, NIGH_OK},
     {IN_MEMORY, NIGH_OK, NIGH_OK, NIGH_OK},
     {IN_MEMORY, NIGH_IN_USE, NIGH_OK, NIGH_IN_USE},
-    {IN_MEMORY, NIGH_TIMEOUT, NIGH_OK, NIGH_OK},
+    {IN_MEMORY, NIGH_TIMEOUT, NIGH_OK, NIGH_TIMEOUT},
     {PINNED, NO_ANSWER, NIGH_IN_USE, NIGH_IN_USE},
     {PINNED, NIGH_NOT_FOUND, NIGH_IN_USE, NIGH_IN_USE},
     {PINNED, NIGH_OK, NIGH_IN_USE, NIGH_IN_USE},
-    {PINNED, NIGH_TIMEOUT, NIGH_IN_USE, NIGH_IN_USE},
+    {PINNED, NIGH_TIMEOUT, NIGH_IN_USE, NIGH_TIMEOUT},
     {ON_DISK, NO_ANSWER, NIGH_OK, NIGH_OK},
     {ON_DISK, NIGH_NOT_FOUND, NIGH_OK, NIGH_OK},
     {ON_DISK, NIGH_IN_USE, NIGH_OK, NIGH_IN_USE},
@@ -1245,7 +1245,7 @@ static void deletes_of_one_id_end_once_each(void **state)
     assert_int_equal(bed->notes[1].erases, 2);
     fourth = submit(bed, A, SESSION_OP_DELETE, 1, 0);
     erased(bed, 1, NIGH_TIMEOUT);
-    assert_status(NIGH_OK, end_of(bed, second));
+    assert_status(NIGH_TIMEOUT, end_of(bed, second));
     assert_status(NIGH_TIMEOUT, end_of(bed, third));
     assert_false(fixture_ended(bed->fx, fourth) || fixture_ended(bed->fx, other));
     assert_int_equal(bed->notes[1].erases, 3);
