@@ -115,7 +115,8 @@ typedef struct nigh_view {
 } nigh_view;
 
 /*
- * Gets n objects, waiting up to timeout_us for those that are not sealed yet. views[i] answers
+ * Gets n objects, waiting up to timeout_us for those that are not sealed yet, on this node or on
+ * another, from where they are copied here (with 0 no other is asked). views[i] answers
  * ids[i]; an id may stand in the list more than once (each view is released by itself). Returns
  * NIGH_OK when every view has status NIGH_OK; NIGH_TIMEOUT when some are missing: the others are
  * valid and must be released all the same.
@@ -129,16 +130,17 @@ NIGH_API nigh_status nigh_get(nigh_client *client, const nigh_id *ids, size_t n,
  */
 NIGH_API nigh_status nigh_release(nigh_client *client, nigh_view *view);
 
-/* *found: whether a sealed object of this id is in the pool (in memory or spilled). */
+/* *found: whether a sealed object of this id is in the pool on this node (in memory or spilled). */
 NIGH_API nigh_status nigh_contains(nigh_client *client, const nigh_id *id, bool *found);
 
 /* ---- manage --------------------------------------------------------------- */
 
 /*
- * Deletes n objects. An object in use disappears at once for new readers, its memory at the last
- * release: statuses[i] (may be NULL) is then NIGH_IN_USE. NIGH_NOT_FOUND: not there; an unsealed
- * one is NIGH_NOT_SEALED. Returns NIGH_OK when every status is NIGH_OK or NIGH_IN_USE, else the
- * first failure.
+ * Deletes n objects, in a cluster on every node. An object in use disappears at once for new
+ * readers, its memory at the last release: statuses[i] (may be NULL) is then NIGH_IN_USE.
+ * NIGH_NOT_FOUND: not there; an unsealed one is NIGH_NOT_SEALED. NIGH_PEER_LOST, NIGH_TIMEOUT: it
+ * is deleted here, but not every other node that may have it said so within five seconds. Returns
+ * NIGH_OK when every status is NIGH_OK or NIGH_IN_USE, else the first failure.
  */
 NIGH_API nigh_status nigh_delete(nigh_client *client, const nigh_id *ids, size_t n,
                                  nigh_status *statuses);
@@ -176,7 +178,7 @@ typedef struct nigh_object_info {
     uint32_t meta_size;
     uint32_t pinned;        /* 1: by nigh_pin */
     uint64_t birth_counter; /* with incarnation: the birth, which tells one object of an id from the
-                               next */
+                               next on this node; a copy has one of its own */
     uint32_t incarnation;
     uint32_t holders;    /* views that processes hold now; nigh_list leaves it 0 */
     uint64_t created_ns; /* wall clock, nanoseconds since 1970 */

@@ -249,9 +249,11 @@ nigh_status store_drop(struct store *store, uint32_t pool, const uint8_t *id, ui
                        const struct birth *birth, uint64_t now_us);
 
 /* The end of what store_remote.erase began: every delete of the id that waits for it ends, with
- * a failure of the other half (`status` is not one of these): with that, whatever was deleted here; else
- * NIGH_IN_USE if either half says so, NIGH_OK if either deleted something, NIGH_NOT_FOUND if neither.
- * May call it again, for deletes of the id that came meanwhile. */
+ * NIGH_IN_USE if either half says so, NIGH_OK if either deleted something, what was found here if
+ * neither; but with `status`, whatever was deleted here, if that is none of NIGH_OK, NIGH_IN_USE,
+ * NIGH_NOT_FOUND: the other half failed. May begin another, for deletes of the id that came
+ * meanwhile.
+ */
 void store_erased(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
                   nigh_status status, uint64_t now_us);
 
