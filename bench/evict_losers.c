@@ -282,7 +282,7 @@ static void main_kept(struct policy *p, uint32_t entry)
 
 /* ---- ARC, its lists and its target in bytes ---- */
 
-static void arc_admit(struct policy *p, uint32_t entry, uint32_t object, uint64_t size_bytes)
+static int arc_adapt(struct policy *p, uint32_t object, uint64_t size_bytes)
 {
     uint64_t b1 = p->queues[Q_B1].bytes;
     uint64_t b2 = p->queues[Q_B2].bytes;
@@ -297,7 +297,20 @@ static void arc_admit(struct policy *p, uint32_t entry, uint32_t object, uint64_
         p->t1_target = p->t1_target > step ? p->t1_target - step : 0;
     }
     take(p, object);
+    return found;
+}
+
+static void arc_admit(struct policy *p, uint32_t entry, uint32_t object, uint64_t size_bytes)
+{
+    int found = arc_adapt(p, object, size_bytes);
     push(p, found ? Q_T2 : Q_T1, assign(p, entry, object, size_bytes));
+}
+
+/* The paper's step of a miss, as far as it goes without the object. */
+static void arc_missed(struct policy *p, uint32_t object, bool again)
+{
+    if (!again)
+        arc_adapt(p, object, p->nodes[object].size);
 }
 
 static void arc_touch(struct policy *p, uint32_t entry)
@@ -385,25 +398,26 @@ static void s3_evicted(struct policy *p, uint32_t entry)
     p->object_of[entry] = NONE;
 }
 
-#define LOSER(prefix_, name_, admit_, touch_, evicted_, kept_) \
-    static const struct policy_ops prefix_ = {                 \
-        .name = name_,                                         \
-        .create = loser_create,                                \
-        .destroy = loser_destroy,                              \
-        .admit = admit_,                                       \
-        .touch = touch_,                                       \
-        .forget = loser_forget,                                \
-        .victims = prefix_##_victims,                          \
-        .evicted = evicted_,                                   \
-        .kept = kept_,                                         \
+#define LOSER(prefix_, name_, admit_, touch_, evicted_, kept_, missed_) \
+    static const struct policy_ops prefix_ = {                          \
+        .name = name_,                                                  \
+        .create = loser_create,                                         \
+        .destroy = loser_destroy,                                       \
+        .admit = admit_,                                                \
+        .touch = touch_,                                                \
+        .forget = loser_forget,                                         \
+        .victims = prefix_##_victims,                                   \
+        .evicted = evicted_,                                            \
+        .kept = kept_,                                                  \
+        .missed = missed_,                                              \
     }
 
-LOSER(lru, "LRU", one_admit, lru_touch, evicted_without_history, one_kept);
-LOSER(clock, "CLOCK", one_admit, bit_touch, evicted_without_history, one_kept);
-LOSER(sieve, "SIEVE", one_admit, bit_touch, evicted_without_history, one_kept);
-LOSER(twoq, "2Q", twoq_admit, twoq_touch, twoq_evicted, main_kept);
-LOSER(arc, "ARC", arc_admit, arc_touch, arc_evicted, main_kept);
-LOSER(s3, "S3-FIFO", s3_admit, s3_touch, s3_evicted, main_kept);
+LOSER(lru, "LRU", one_admit, lru_touch, evicted_without_history, one_kept, NULL);
+LOSER(clock, "CLOCK", one_admit, bit_touch, evicted_without_history, one_kept, NULL);
+LOSER(sieve, "SIEVE", one_admit, bit_touch, evicted_without_history, one_kept, NULL);
+LOSER(twoq, "2Q", twoq_admit, twoq_touch, twoq_evicted, main_kept, NULL);
+LOSER(arc, "ARC", arc_admit, arc_touch, arc_evicted, main_kept, arc_missed);
+LOSER(s3, "S3-FIFO", s3_admit, s3_touch, s3_evicted, main_kept, NULL);
 
 const struct policy_ops *const evict_policies[EVICT_POLICIES] = {
     &lru, &clock, &sieve, &twoq, &arc, &s3, &evict_policy_production,

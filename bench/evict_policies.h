@@ -9,6 +9,7 @@
 #ifndef BENCH_EVICT_POLICIES_H
 #define BENCH_EVICT_POLICIES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct policy;
@@ -27,6 +28,9 @@ struct policy_ops {
                         uint32_t *entries);
     void (*evicted)(struct policy *, uint32_t entry);
     void (*kept)(struct policy *, uint32_t entry);
+    /* The object was asked for and is not there; whether it is now made again, and admitted. NULL:
+     * means nothing to it. */
+    void (*missed)(struct policy *, uint32_t object, bool again);
 };
 
 #define EVICT_POLICIES   7

@@ -68,6 +68,12 @@ static void production_kept(struct policy *p, uint32_t entry)
     evict_kept(&p->evict, entry);
 }
 
+static void production_missed(struct policy *p, uint32_t object, bool again)
+{
+    (void)again;
+    evict_missed(&p->evict, hash_u64((uint64_t)object + 1));
+}
+
 const struct policy_ops evict_policy_production = {
     .name = "nigh",
     .create = production_create,
@@ -78,4 +84,5 @@ const struct policy_ops evict_policy_production = {
     .victims = production_victims,
     .evicted = production_evicted,
     .kept = production_kept,
+    .missed = production_missed,
 };

@@ -142,8 +142,8 @@ static void remove_object(struct lane *lane, uint32_t object)
     give_up(lane, entry);
 }
 
-/* One use: whether the object was in memory. */
-static bool use_object(struct lane *lane, uint32_t object)
+/* One use, or what else the kind says: whether the object was in memory. */
+static bool use_object(struct lane *lane, uint32_t object, uint32_t kind)
 {
     uint64_t size = lane->trace->sizes[object];
     uint32_t entry = lane->entry_of[object];
@@ -151,6 +151,12 @@ static bool use_object(struct lane *lane, uint32_t object)
     struct reader *reader = &lane->readers[chance % READERS];
     bool hit = entry != NONE;
 
+    if (!hit && kind != TRACE_PUT && lane->ops->missed != NULL) {
+        lane->ops->missed(lane->policy, object, kind != TRACE_ONCE);
+    }
+    if (!hit && kind == TRACE_ONCE) {
+        return false;
+    }
     if (!hit) {
         if (size > lane->trace->capacity || !make_room(lane, size)) {
             return false;
@@ -179,15 +185,21 @@ void replay(const struct trace *trace, const struct policy_ops *ops, uint32_t hi
     *result = (struct replay_result){0};
     lane_init(&lane, trace, ops);
     for (uint32_t i = 0; i < trace->length; i++) {
-        uint32_t object = trace->steps[i] & ~TRACE_DELETE;
+        uint32_t object = trace->steps[i] & TRACE_OBJECT;
+        uint32_t kind = trace->steps[i] & ~TRACE_OBJECT;
+        bool hit;
 
-        if (trace->steps[i] & TRACE_DELETE) {
+        if (kind == TRACE_DELETE) {
             remove_object(&lane, object);
+            continue;
+        }
+        hit = use_object(&lane, object, kind);
+        if (kind == TRACE_PUT) {
             continue;
         }
         uses++;
         bytes += (double)trace->sizes[object];
-        if (!use_object(&lane, object)) {
+        if (!hit) {
             misses++;
             missed += (double)trace->sizes[object];
         }

@@ -12,6 +12,7 @@
 #define STEPS 200000u
 #define HOT   20000u /* objects of the set that is used again and again */
 #define EQUAL (64u << 10)
+#define STORE 4000u /* objects that the store of a pipeline has room for */
 
 uint64_t trace_random(uint64_t *state)
 {
@@ -311,6 +312,36 @@ static void fill_recent(struct trace *t, const struct workload *w, uint32_t perc
     free(z.upto);
 }
 
+/* Objects are put, and each is used once, in order, after as many others as `percent` of the store
+ * hold; one that is gone by then is lost. knob: how large a set is that is read over and over
+ * beside them, at random, half of the steps; percent of the store. */
+static void fill_pipeline(struct trace *t, const struct workload *w, uint32_t percent,
+                          uint64_t seed)
+{
+    uint32_t hot = STORE * w->knob / 100;
+    uint32_t lag = STORE * percent / 100;
+
+    t->objects = hot;
+    equal_sizes(t);
+    t->capacity = (uint64_t)STORE * EQUAL;
+    for (uint32_t object = 0; object < hot; object++) {
+        use(t, object | TRACE_PUT);
+    }
+    while (t->length < STEPS) {
+        uint32_t made;
+
+        if (hot > 0 && below(&seed, 2) != 0) {
+            use(t, below(&seed, hot));
+            continue;
+        }
+        made = fresh(t, EQUAL);
+        use(t, made | TRACE_PUT);
+        if (made - hot >= lag) {
+            use(t, (made - lag) | TRACE_ONCE);
+        }
+    }
+}
+
 const struct workload evict_workloads[EVICT_WORKLOADS] = {
     {"zipf-0.8", {5, 20, 60}, fill_zipf, 0.8, 0},
     {"zipf-1.0", {5, 20, 60}, fill_zipf, 1.0, 0},
@@ -337,6 +368,11 @@ const struct workload evict_held_out[EVICT_HELD_OUT] = {
     {"burst-2", {10, 30, 75}, fill_burst, 0.9, 3},
     {"lag-2", {10, 30, 75}, fill_lag, 0.9, 30},
     {"shift-2", {10, 40, 70}, fill_shift, 0.9, 10000},
+};
+
+const struct workload evict_stores[EVICT_STORES] = {
+    {"pipeline", {30, 60, 90}, fill_pipeline, 0, 0},
+    {"pipeline+hot", {30, 60, 90}, fill_pipeline, 0, 20},
 };
 
 void trace_init(struct trace *t, const struct workload *w, uint32_t percent, uint64_t seed)

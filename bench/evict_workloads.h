@@ -10,8 +10,14 @@
 
 #include <stdint.h>
 
-/* One step: the object used, and, when TRACE_DELETE is set, deleted instead. */
+/*
+ * One step: the object used, and fetched again when it is gone. With a flag, instead: deleted; put,
+ * which is not a use; or used although nobody could make it again, so that it stays gone.
+ */
 #define TRACE_DELETE 0x80000000u
+#define TRACE_PUT    0x40000000u
+#define TRACE_ONCE   0x20000000u
+#define TRACE_OBJECT 0x1fffffffu
 
 struct trace {
     uint32_t *steps;
@@ -23,20 +29,26 @@ struct trace {
 
 struct workload {
     const char *name;
-    /* Of the bytes of the objects that are used again, in percent: the store's capacities. */
+    /* Of the bytes of the objects that are used again, in percent: the store's capacities. In
+     * evict_stores: the lag, of the store's capacity. */
     uint32_t percent[3];
     void (*fill)(struct trace *t, const struct workload *w, uint32_t percent, uint64_t seed);
     double alpha;  /* of the Zipf distribution, where there is one */
     uint32_t knob; /* what it sets is said at each fill function */
 };
 
-/* The policy was chosen, and its constants set, by the first table alone; the second is the check:
- * other parameters, and not looked at before. */
+/* The policy was first chosen, and its constants set, by the first table alone; the second is the
+ * check: other parameters, and not looked at before. The third came later, and with it three of the
+ * constants. */
 #define EVICT_WORKLOADS 12
 #define EVICT_HELD_OUT  10
+#define EVICT_STORES    2
 
 extern const struct workload evict_held_out[EVICT_HELD_OUT];
 extern const struct workload evict_workloads[EVICT_WORKLOADS];
+
+/* What a store is for and a cache is not: what is gone before its use is lost. */
+extern const struct workload evict_stores[EVICT_STORES];
 
 void trace_init(struct trace *t, const struct workload *w, uint32_t percent, uint64_t seed);
 void trace_fini(struct trace *t);

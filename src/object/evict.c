@@ -16,19 +16,24 @@
 #define SHARES           160u
 #define SHARE_YOUNG      8u   /* 5 %: uses that follow a creation so closely say nothing */
 #define SHARE_SMALL_MIN  16u  /* 10 %: SOSP'23, §4.1 */
-#define SHARE_SMALL_MAX  128u /* 80 %: main keeps enough to show whether it is worth more */
+#define SHARE_SMALL_MAX  152u /* 95 %: main keeps enough to show whether it is worth more */
 #define SHARE_REMEMBERED 144u /* 90 %: as much is remembered of each queue as main holds */
 #define SHARE_STEP       1u   /* one object moves the border by no more than this */
 
 #define HITS_MAX     2u /* two passes of main's tail; with three, a dead favourite stays longer */
 #define GHOST_SLOTS  8u /* a bucket of history is one cache line */
-#define STAMP_SHIFT  6u /* history's clocks tick every 64 granules: 4 KiB */
-#define STAMP_BITS   31u
+#define STAMP_SHIFT  9u /* history's clocks tick every 512 granules: 32 KiB */
+#define STAMP_BITS   25u
 #define STAMP_MASK   ((UINT32_C(1) << STAMP_BITS) - 1)
 #define NONE         UINT32_MAX
 #define AGED_A_CALL  4u /* newcomers that one admission may send to trial */
 #define RETRY_PRICE  3u /* offers of others that allow one of a kept entry */
 #define RETRY_CREDIT (RETRY_PRICE * LIMIT_EVICT_BATCH)
+
+/* A stamp: the clock when it went, the logarithm of its granules, then two flags. */
+#define STAMP_SIZE_MAX 31u
+#define STAMP_MAIN     (UINT32_C(1) << 30) /* it went from main */
+#define STAMP_MISSED   (UINT32_C(1) << 31) /* it was asked for since */
 
 /* A mark: place in the low bits, then the hits, then whether the entry was in main before it was
  * offered. */
@@ -42,12 +47,12 @@ _Static_assert(sizeof(struct evict_ghost) * GHOST_SLOTS == CACHE_LINE, "a bucket
 _Static_assert(EVICT_PLACES <= MARK_PLACE + 1, "a place fits its bits");
 _Static_assert((HITS_MAX << MARK_HITS_SHIFT) <= MARK_HITS, "the hits fit their bits");
 _Static_assert(LIMIT_GRANULE_BYTES == 64, "STAMP_SHIFT counts granules");
+_Static_assert(((uint64_t)STAMP_SIZE_MAX << STAMP_BITS) < STAMP_MAIN, "a stamp's parts are apart");
 
 /* Where history says that an object went from. */
 enum origin {
     ORIGIN_TRIAL = 0,
-    ORIGIN_MAIN = 1,
-    ORIGIN_UNKNOWN = 2
+    ORIGIN_MAIN = 1
 };
 
 /* ---- marks ---- */
@@ -140,7 +145,13 @@ static uint32_t ghost_clock(const struct evict *evict, enum origin origin)
 
 static enum origin ghost_origin(const struct evict_ghost *ghost)
 {
-    return (enum origin)(ghost->stamp >> STAMP_BITS);
+    return (ghost->stamp & STAMP_MAIN) != 0 ? ORIGIN_MAIN : ORIGIN_TRIAL;
+}
+
+/* How large it was, to the power of two below. */
+static uint32_t ghost_granules(const struct evict_ghost *ghost)
+{
+    return UINT32_C(1) << (ghost->stamp >> STAMP_BITS & STAMP_SIZE_MAX);
 }
 
 static uint32_t ghost_age(const struct evict *evict, const struct evict_ghost *ghost)
@@ -154,9 +165,11 @@ static struct evict_ghost *ghost_bucket(const struct evict *evict, uint32_t hash
     return &evict->ghosts[(size_t)bucket * GHOST_SLOTS];
 }
 
-/* Remembers a hash in the place of the bucket's oldest. */
-static void ghost_put(struct evict *evict, uint32_t hash, enum origin origin)
+/* Remembers what went in the place of the bucket's oldest. */
+static void ghost_put(struct evict *evict, const struct evict_node *node, enum origin origin)
 {
+    uint32_t hash = node->hash;
+    uint32_t size = STAMP_SIZE_MAX - (uint32_t)__builtin_clz(max_u32(node->granules, 1));
     struct evict_ghost *bucket = ghost_bucket(evict, hash);
     struct evict_ghost *chosen = &bucket[0];
 
@@ -170,23 +183,22 @@ static void ghost_put(struct evict *evict, uint32_t hash, enum origin origin)
         }
     }
     chosen->hash = hash;
-    chosen->stamp = ((uint32_t)origin << STAMP_BITS) | ghost_clock(evict, origin);
+    chosen->stamp =
+        ghost_clock(evict, origin) | size << STAMP_BITS | (origin == ORIGIN_MAIN ? STAMP_MAIN : 0);
 }
 
-/* Where the object of this hash went from, if it went lately; it is remembered no longer. */
-static enum origin ghost_take(struct evict *evict, uint32_t hash)
+/* What is remembered of the object of this hash, if it went lately; else NULL. */
+static struct evict_ghost *ghost_find(const struct evict *evict, uint32_t hash)
 {
     struct evict_ghost *bucket = ghost_bucket(evict, hash);
     uint64_t reach = min_u64(share(evict, SHARE_REMEMBERED) >> STAMP_SHIFT, STAMP_MASK / 2);
 
     for (uint32_t i = 0; i < GHOST_SLOTS; i++) {
         if (bucket[i].hash == hash) {
-            bool lately = ghost_age(evict, &bucket[i]) <= reach;
-            bucket[i].hash = 0;
-            return lately ? ghost_origin(&bucket[i]) : ORIGIN_UNKNOWN;
+            return ghost_age(evict, &bucket[i]) <= reach ? &bucket[i] : NULL;
         }
     }
-    return ORIGIN_UNKNOWN;
+    return NULL;
 }
 
 /* ---- the border between trial and main ---- */
@@ -299,6 +311,7 @@ void evict_expect(const struct evict *evict, uint64_t id_hash)
 void evict_admit(struct evict *evict, uint32_t entry, uint64_t size_bytes, uint64_t id_hash)
 {
     struct evict_node *node;
+    struct evict_ghost *ghost;
     enum evict_place place = EVICT_YOUNG;
 
     NIGH_ASSERT(entry < evict->max_entries);
@@ -308,27 +321,33 @@ void evict_admit(struct evict *evict, uint32_t entry, uint64_t size_bytes, uint6
         size_bytes / LIMIT_GRANULE_BYTES + (size_bytes % LIMIT_GRANULE_BYTES != 0), UINT32_MAX);
     node->hash = ghost_hash(id_hash);
 
-    switch (ghost_take(evict, node->hash)) {
-    case ORIGIN_TRIAL:
+    ghost = ghost_find(evict, node->hash);
+    if (ghost != NULL && ghost_origin(ghost) == ORIGIN_TRIAL) {
         /* A longer trial would have kept it. */
-        lengthen_trial(evict, node->granules);
+        if ((ghost->stamp & STAMP_MISSED) == 0) {
+            lengthen_trial(evict, node->granules);
+        }
         place = EVICT_MAIN;
-        break;
-    case ORIGIN_MAIN:
+    } else if (ghost != NULL) {
         /* A larger main would have kept it. Yet it must prove itself anew: if what main gives up
          * came back to main, a loop larger than memory would turn all of main over. */
         shorten_trial(evict, node->granules);
-        break;
-    case ORIGIN_UNKNOWN:
-        /* As long as there is room, main takes what trial has no room for: of a loop larger than
-         * memory, main then holds a part that stays. */
-        if (!evict->was_full && trial_granules(evict) >= evict->small_target) {
-            place = EVICT_MAIN;
-        }
-        break;
+    }
+    if (ghost != NULL) {
+        ghost->hash = 0;
     }
     push(evict, place, entry);
     age_young(evict);
+}
+
+void evict_missed(struct evict *evict, uint64_t id_hash)
+{
+    struct evict_ghost *ghost = ghost_find(evict, ghost_hash(id_hash));
+
+    if (ghost != NULL && (ghost->stamp & (STAMP_MAIN | STAMP_MISSED)) == 0) {
+        ghost->stamp |= STAMP_MISSED;
+        lengthen_trial(evict, ghost_granules(ghost));
+    }
 }
 
 void evict_touch(struct evict *evict, uint32_t entry)
@@ -375,7 +394,7 @@ void evict_evicted(struct evict *evict, uint32_t entry)
     take(evict, entry);
     evict->marks[entry] = EVICT_FREE;
     evict->went[origin] += evict->nodes[entry].granules;
-    ghost_put(evict, evict->nodes[entry].hash, origin);
+    ghost_put(evict, &evict->nodes[entry], origin);
 }
 
 void evict_kept(struct evict *evict, uint32_t entry)
@@ -453,10 +472,11 @@ static uint32_t choose(struct evict *evict, struct offers *offers)
         if (trial) {
             set_hits(evict, entry, 0);
         } else {
-            /* Main's oldest bytes are in use, so a longer trial would cost hits. Half weight: that
-             * it was used once more says less than that an object had to be fetched again. */
+            /* Main's oldest bytes are in use, so a longer trial would cost hits. A quarter of its
+             * weight: that it was used once more says less than that an object had to be fetched
+             * again. */
             set_hits(evict, entry, hits - 1);
-            shorten_trial(evict, evict->nodes[entry].granules / 2);
+            shorten_trial(evict, evict->nodes[entry].granules / 4);
         }
         move(evict, EVICT_MAIN, entry);
     }
@@ -501,7 +521,6 @@ uint32_t evict_victims(struct evict *evict, uint32_t max_count, uint64_t bytes_w
     uint32_t entry;
     uint32_t quota;
 
-    evict->was_full = true;
     quota = min_u32(evict->retry_credit / RETRY_PRICE, max_u32(max_count / (RETRY_PRICE + 1), 1));
     evict->retry_credit -= retry_parked(evict, &offers, quota) * RETRY_PRICE;
     while (!offers_are_complete(&offers)) {

@@ -44,7 +44,7 @@ struct evict_node {
 
 struct evict_ghost {
     uint32_t hash;  /* 0: nothing here */
-    uint32_t stamp; /* when it went, by its queue's clock, and from which queue */
+    uint32_t stamp; /* when it went, by its queue's clock, from which, and whether it was missed */
 };
 
 struct evict_queue {
@@ -67,7 +67,6 @@ struct evict {
     uint32_t max_entries;
     uint32_t ghost_buckets;
     uint32_t retry_credit; /* earned by offers of entries never kept, spent on kept ones */
-    bool was_full;
 };
 
 /* Bytes of storage for entries 0 to max_entries - 1: at most 23 an entry and 128 more. */
@@ -97,6 +96,12 @@ void evict_expect(const struct evict *evict, uint64_t id_hash);
  * Sizes count in granules, up to 256 GiB.
  */
 void evict_admit(struct evict *evict, uint32_t entry, uint64_t size_bytes, uint64_t id_hash);
+
+/*
+ * An object of this id was asked for and is not in memory. If it went from trial lately, a longer
+ * trial would have kept it; that counts once an object. Any id is allowed.
+ */
+void evict_missed(struct evict *evict, uint64_t id_hash);
 
 /*
  * A hint that the entry was used. Anything is allowed: entries out of range and FREE ones are

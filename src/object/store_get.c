@@ -59,6 +59,9 @@ nigh_status store_get(struct store_call *call)
 
     if (call->waiter == NULL) {
         store->counts.gets_asked++;
+        if (status == NIGH_NOT_FOUND) {
+            evict_missed(&call->pool->evict, call->hash);
+        }
     }
     if (status != NIGH_OK) {
         call->wait = STORE_WAIT_ID;

@@ -115,7 +115,13 @@ static void pinned_objects_stay_with_their_bytes(void **state)
         offsets[key] = fx->pools[0].index.entries[entries[key]].offset;
     }
     for (uint64_t key = 1000; key < 3000; key++) {
+        uint32_t entry;
+
+        /* Others are used too, and later: it comes to those that are pinned. */
         assert_int_equal(fixture_put(fx, A, key, 30 * KIB), NIGH_OK);
+        if (key >= 1040 && fixture_acquire(fx, A, key - 40, 0, &entry) == INDEX_HIT) {
+            fixture_release(fx, A, 0);
+        }
     }
     for (uint64_t key = 0; key < 60; key++) {
         uint32_t entry;
@@ -150,6 +156,48 @@ static void what_is_used_stays_longer(void **state)
     }
     assert_true(fixture_stats(fx).hints > 0);
     assert_in_range(there, 18, 20);
+}
+
+/* What was put last is what somebody is about to read: without any use it stays, and what fills
+ * memory first is nothing better. */
+static void what_was_put_last_stays(void **state)
+{
+    struct fixture *fx = *state;
+    uint64_t fit = fill(fx, A, 1000000, 30 * KIB);
+
+    for (uint64_t key = 0; key < 2 * fit; key++) {
+        assert_int_equal(fixture_put(fx, A, key, 30 * KIB), NIGH_OK);
+    }
+    for (uint64_t key = fit + fit / 4; key < 2 * fit; key++) {
+        assert_int_equal(fixture_status(fx, A, SESSION_OP_CONTAINS, key), NIGH_OK);
+    }
+}
+
+/* Each object is read once, when as many others were put after it as fill 60 % of memory. Those
+ * that are gone by then teach the store to keep the unread longer than the read. */
+static void a_late_reader_is_waited_for(void **state)
+{
+    struct fixture *fx = *state;
+    uint64_t lag = fill(fx, A, 1000000, 30 * KIB) * 6 / 10;
+    uint64_t lost = 0;
+
+    for (uint64_t key = 0; key < 6000; key++) {
+        struct session_cqe got;
+
+        assert_int_equal(fixture_put(fx, A, key, 30 * KIB), NIGH_OK);
+        if (key < lag) {
+            continue;
+        }
+        got = fixture_get(fx, B, key - lag, 0);
+        if (got.status == NIGH_OK) {
+            fixture_unpin(fx, B, got.pin);
+        } else {
+            assert_int_equal(got.status, NIGH_TIMEOUT);
+            lost += key >= 3000;
+        }
+    }
+    assert_in_range(lost, 0, 30);
+    assert_valid(fx);
 }
 
 /* Of 20 objects that are used in turn, one every other put of something never used again: how often
@@ -761,6 +809,8 @@ int main(void)
         TEST(new_objects_take_the_place_of_old_ones),
         TEST(pinned_objects_stay_with_their_bytes),
         TEST(what_is_used_stays_longer),
+        TEST(what_was_put_last_stays),
+        TEST(a_late_reader_is_waited_for),
         TEST(a_quota_is_what_the_policy_has),
         cmocka_unit_test(what_others_leave_is_what_the_policy_has),
         TEST(memory_is_evicted_ahead_of_need),
