@@ -123,7 +123,6 @@
 #define LIMIT_DIRECTORY_KEYS    (1u << 24) /* keys of one lane's directory */
 #define LIMIT_DIRECTORY_TURN    1024 /* keys that one turn passes when a member came or went */
 #define LIMIT_DIRECTORY_CHANGES 1024 /* such changes under way */
-#define LIMIT_RAILS             64   /* links between two nodes: the greater number of lanes */
 
 /* Objects between nodes: bounds of one lane */
 #define LIMIT_PULLS          LIMIT_WAITS_A_LANE /* ids that somebody waits for */

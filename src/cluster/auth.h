@@ -44,7 +44,8 @@ struct auth_identity {
 /* What a node offers once it is believed: authenticated by the session key. */
 struct auth_offer {
     uint32_t lanes;
-    char addresses[LIMIT_LANES][AUTH_ADDRESS_BYTES]; /* of the lanes' fabrics */
+    /* Of the lanes' fabrics. Nodes offer ":port"; the host is the connection's (node/peers.c). */
+    char addresses[LIMIT_LANES][AUTH_ADDRESS_BYTES];
 };
 
 enum auth_state {
@@ -104,8 +105,8 @@ void auth_sent(struct auth *auth, uint32_t count);
 
 enum auth_message {
     AUTH_PING = 1,
-    AUTH_PONG = 2,
-    AUTH_BYE = 3 /* the node stops in order: do not wait dead_ms for it */
+    AUTH_PONG = 2, /* understood, and said by nobody today */
+    AUTH_BYE = 3   /* the node stops in order: do not wait dead_ms for it */
 };
 
 /* Writes one message of at most 64 bytes to `out`; returns its length. `sequence` counts up from 0

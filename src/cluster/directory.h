@@ -64,7 +64,7 @@ enum directory_state {
     DIRECTORY_ABSENT = 0,
     DIRECTORY_KNOWN = 1,
     DIRECTORY_NOT_YET = 2, /* members have yet to announce: ask again, or wait */
-    DIRECTORY_DELETED = 3
+    DIRECTORY_DELETED = 3  /* no answer today: what was deleted is ABSENT, or NOT_YET */
 };
 
 /* Where an object is: holders other than the asker, in an order that differs by asker, so that load

@@ -2,9 +2,9 @@
 /*
  * The fabric: how a lane reaches the memory of other nodes, with the semantics of RDMA verbs.
  *
- * One contract, several providers (verbs/, tcp/, sim/), one set of tests over all of them
- * (tests/conformance/). docs/fabric.md states each promise and each thing that is *not* promised;
- * this header is the same in short, at the place where one needs it.
+ * One contract, several providers (tcp/, sim/; verbs are planned), one set of tests over all of
+ * them (tests/conformance/). docs/fabric.md states each promise and each thing that is *not*
+ * promised; this header is the same in short, at the place where one needs it.
  *
  * A struct fabric belongs to one lane: every call on it, its endpoints and its registrations is
  * made by the thread that drives the lane. Nothing here blocks, save where a comment says so.
@@ -38,7 +38,7 @@ struct fabric_memory;
 #define FABRIC_CAN_OFFLOAD 8u
 
 struct fabric_caps {
-    const char *name;      /* "tcp", "sim", "verbs" */
+    const char *name;      /* "tcp", "sim" */
     uint32_t ops;          /* FABRIC_CAN_* */
     uint32_t inline_bytes; /* most bytes of a post with FABRIC_INLINE */
     uint32_t slices;       /* most slices of one post */
@@ -87,7 +87,8 @@ enum fabric_op {
 };
 
 /* Wants a completion of its own. Without it only a failure completes; the slices are free again
- * once a later signalled post of the endpoint completed. */
+ * once a later signalled post of the endpoint completed, and so is the post's place among
+ * fabric_endpoint_options.sends, at the latest: at least one in `sends` must be signalled. */
 #define FABRIC_SIGNALLED 1u
 /* The bytes are taken during the call: the slices are free on return. SEND, WRITE, WRITE_IMM. */
 #define FABRIC_INLINE 2u
@@ -156,7 +157,9 @@ struct fabric_event {
     struct fabric_endpoint *endpoint; /* REQUEST: of the request, so far without receives */
     void *context;
     nigh_status status; /* NIGH_UNREACHABLE, NIGH_DENIED (rejected), NIGH_PEER_LOST, NIGH_PROTOCOL,
-                           NIGH_TIMEOUT (keep-alive) */
+                           NIGH_TIMEOUT (keep-alive, handshake); after an operation was refused, on
+                           either side one of: that operation's own (NIGH_DENIED, NIGH_LIMIT),
+                           NIGH_PROTOCOL, NIGH_PEER_LOST */
     uint32_t private_bytes;
     uint8_t private_data[FABRIC_PRIVATE_BYTES]; /* REQUEST: the dialler's; ESTABLISHED at the
                                                    dialler: the acceptor's */
@@ -276,8 +279,9 @@ static inline nigh_status fabric_connect(struct fabric *fabric, const char *addr
                                      endpoint);
 }
 
-/* Answers a REQUEST. Receives may be posted between the call and ESTABLISHED, and should be: the
- * peer may send as soon as it knows. An endpoint neither accepted nor rejected within
+/* Answers a REQUEST. NIGH_OK also when the dialler has gone meanwhile: DISCONNECTED follows then,
+ * not ESTABLISHED. Receives may be posted between the call and ESTABLISHED, and should be: the peer
+ * may send as soon as it knows. An endpoint neither accepted nor rejected within
  * LIMIT_FABRIC_HANDSHAKE_US is disconnected. */
 static inline nigh_status fabric_accept(struct fabric *fabric, struct fabric_endpoint *endpoint,
                                         const struct fabric_endpoint_options *options,

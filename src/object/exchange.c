@@ -408,7 +408,6 @@ uint64_t exchange_due_us(const struct exchange *exchange)
 void exchange_stats(const struct exchange *exchange, struct exchange_stats *stats)
 {
     *stats = exchange->counts;
-    stats->peers_up = 0;
     stats->links_up = 0;
     LIST_FOREACH(node, &exchange->live)
     {

@@ -29,9 +29,9 @@ struct exchange;
 
 /* Which way an object's bytes take. */
 enum exchange_path {
-    EXCHANGE_AUTO = 0, /* by size, as measured on the link */
-    EXCHANGE_TWO_SIDED = 1,
-    EXCHANGE_ONE_SIDED = 2
+    EXCHANGE_AUTO = 0,      /* by size: sent below 32 KiB, from there on lent */
+    EXCHANGE_TWO_SIDED = 1, /* sent */
+    EXCHANGE_ONE_SIDED = 2  /* lent, and read by the puller */
 };
 
 struct exchange_config {
@@ -48,7 +48,8 @@ struct exchange_config {
     uint64_t chunk_bytes;                           /* of one READ, a power of two; 0: 1 MiB */
     uint64_t pull_bytes; /* of pulls under way at once; 0: a quarter of the lane's memory */
     enum exchange_path path;
-    uint64_t loan_us; /* a loan older than this is overdue: its link is broken; 0: 10 s */
+    uint64_t loan_us; /* a loan whose puller was not heard of for so long is overdue: its link is
+                         broken; 0: 10 s */
     uint64_t seed;
 };
 
@@ -93,7 +94,7 @@ uint64_t exchange_due_us(const struct exchange *exchange);
 
 /* Numbers for stats, tests and metrics. */
 struct exchange_stats {
-    uint64_t links_up, peers_up;
+    uint64_t links_up;
     uint64_t pulls, pulls_done, pulls_failed, pulls_merged, pulls_retried; /* ever */
     uint64_t pulls_now, pull_bytes_now;
     uint64_t pulled_bytes_two_sided, pulled_bytes_one_sided;

@@ -259,8 +259,7 @@ struct exchange {
     struct list free_drops;
     struct list local_drops;
 
-    uint64_t now_us; /* of the call under way */
-    uint64_t peers_up;
+    uint64_t now_us;       /* of the call under way */
     uint32_t wheres;       /* questions of exchange_where.c under way */
     uint64_t inline_bytes; /* largest object that fits a reply */
     struct exchange_stats counts;
