@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/random.h"
 #include "fabric/tcp/tcp.h"
 #include "memory/index.h"
 #include "memory/memfd.h"
@@ -361,7 +362,10 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
         config.fabric = node->fabrics[number];
         config.exchange.members = &node->settings.members;
         config.exchange.path = (enum exchange_path)settings->transfer_path;
+        /* A secret where the system has one, as it always does: with it, who chooses ids cannot
+         * make them collide in the directory. */
         config.exchange.seed = (uint64_t)node->incarnation << 32 | number;
+        (void)random_system_seed(&config.exchange.seed);
         config.store.rank = settings->members.self;
     }
     if (number == 0) {
