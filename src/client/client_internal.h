@@ -427,6 +427,9 @@ void ring_owe(nigh_client *client, uint32_t lane, uint32_t ref);
 void ring_pay(nigh_client *client);
 /* Tells the lanes submitted to. */
 void ring_flush(nigh_client *client);
+
+/* Rings those of the lanes that sleep. Any thread. */
+void ring_bells(nigh_client *client, uint64_t lanes);
 /* Takes in completions, feeds what found no room; *self's own end is not told to itself. */
 void ring_take_in(nigh_client *client, const struct client_op *self);
 /* Takes in what a node that is gone had completed before. From client_let_go only. */

@@ -133,7 +133,11 @@ nigh_status op_begin(struct client_op *op)
     }
     client_hold(client);
     op_feed(op);
-    ring_flush(client);
+    if (client->driver != NULL && (op->flags & OP_ASYNC) == 0) {
+        client->touched_lanes = 0; /* who waits for it drives them, and rings before it sleeps */
+    } else {
+        ring_flush(client);
+    }
     client_let_go(client); /* the op may have ended, and its memory gone, by now */
     return NIGH_OK;
 }

@@ -179,23 +179,30 @@ void ring_submit(nigh_client *client, uint32_t lane, struct client_op *op, size_
     ring_send(client, lane, ring_take_place(client, lane, op, step, waits), sqe);
 }
 
-void ring_flush(nigh_client *client)
+void ring_bells(nigh_client *client, uint64_t lanes)
 {
     const uint64_t one = 1;
 
-    if (client->touched_lanes == 0) {
-        return;
-    }
     /* Between setting ready and looking whether the lane sleeps; the lane's fence stands between
      * saying that it sleeps and looking at ready. One of the two sees the other. */
     shared_fence();
-    while (client->touched_lanes != 0) {
-        uint32_t lane = (uint32_t)__builtin_ctzll(client->touched_lanes);
+    for (; lanes != 0; lanes &= lanes - 1) {
+        uint32_t lane = (uint32_t)__builtin_ctzll(lanes);
+        uint32_t asleep = shared_load_relaxed(&client->node_page->lane[lane].asleep);
 
-        client->touched_lanes &= client->touched_lanes - 1;
-        if (shared_load_relaxed(&client->node_page->lane[lane].asleep) != 0) {
+        if (asleep != 0 && (client->driver == NULL || asleep != SESSION_ASLEEP_HAS_GUEST)) {
             (void)!write(client->lane[lane].doorbell, &one, sizeof(one));
         }
+    }
+}
+
+void ring_flush(nigh_client *client)
+{
+    uint64_t lanes = client->touched_lanes;
+
+    if (lanes != 0) {
+        client->touched_lanes = 0;
+        ring_bells(client, lanes);
     }
 }
 

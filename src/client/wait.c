@@ -103,10 +103,11 @@ static bool wait_takes_lead(nigh_client *client)
 }
 
 /* An embedded node: a thread that waits does the lanes' work instead of sleeping for their threads.
- */
-static bool wait_drive(nigh_client *client)
+ * `stays`: it comes again at once. One that does not rings where another thread is at it, which may
+ * have looked already and be about to sleep. */
+static bool wait_drive(nigh_client *client, bool stays)
 {
-    uint64_t lanes;
+    uint64_t lanes, missed = 0;
     bool ran = false;
 
     if (client->driver == NULL) {
@@ -114,7 +115,16 @@ static bool wait_drive(nigh_client *client)
     }
     lanes = atomic_load_explicit(&client->busy_lanes, memory_order_relaxed);
     for (; lanes != 0; lanes &= lanes - 1) {
-        ran |= client->driver->drive(client->driver->context, (uint32_t)__builtin_ctzll(lanes));
+        uint32_t lane = (uint32_t)__builtin_ctzll(lanes);
+
+        if (client->driver->drive(client->driver->context, lane, stays)) {
+            ran = true;
+        } else {
+            missed |= lanes & -lanes;
+        }
+    }
+    if (!stays && missed != 0) {
+        ring_bells(client, missed);
     }
     return ran && ring_has_completions(client);
 }
@@ -146,6 +156,7 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
 
     for (uint32_t turn = 1; !wait_is_over(client, op); turn++) {
         uint64_t now_us;
+        bool spins;
 
         if (ring_has_completions(client)) {
             wait_take_in(client, op);
@@ -164,13 +175,14 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
         if (now_us >= deadline_us) {
             return NIGH_TIMEOUT;
         }
-        if (wait_drive(client)) {
-            continue;
-        }
         if (spin_end_us == 0) {
             spin_end_us = now_us + client->spin_us;
         }
-        if (sleeps == 0 && now_us < spin_end_us) {
+        spins = sleeps == 0 && now_us < spin_end_us;
+        if (wait_drive(client, spins)) {
+            continue;
+        }
+        if (spins) {
             wait_relax();
             continue;
         }

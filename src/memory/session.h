@@ -107,8 +107,13 @@ struct session_grant {
 
 /* ---- the node page: written by the node, read-only for clients ------------ */
 
+/* How a lane that sleeps does so. A client that may drive the lane need not ring while another
+ * thread of its process does: the lane's own looks soon. */
+#define SESSION_ASLEEP           1u
+#define SESSION_ASLEEP_HAS_GUEST 2u
+
 struct session_lane_state {
-    _Atomic uint32_t asleep; /* 1: ring the doorbell after submitting */
+    _Atomic uint32_t asleep; /* SESSION_ASLEEP_*; not 0: ring the doorbell after submitting */
     uint32_t reserved[15];
 };
 
@@ -375,10 +380,10 @@ static inline uint32_t session_ring_used(uint32_t tail, uint32_t head, uint32_t 
 /* ---- how an embedded node attaches clients of its own process ------------- */
 
 /* Lets a waiting thread drive a lane: runs a bounded turn unless another thread is at it. True if
- * it ran. */
+ * it ran. `stays`: it means to come again at once, and need not be replaced meanwhile. */
 struct session_driver {
     void *context;
-    bool (*drive)(void *context, uint32_t lane);
+    bool (*drive)(void *context, uint32_t lane, bool stays);
 };
 
 struct nigh_client;

@@ -127,7 +127,20 @@ static nigh_status lane_open_exchange(struct lane *lane)
     status = exchange_create(&config, &lane->exchange);
     if (status == NIGH_OK)
         status = lane_watch(lane, fabric_fd(lane->config.fabric), EPOLLIN, 0);
+    lane->fabric_watched = status == NIGH_OK;
     return status;
+}
+
+void lane_watch_fabric(struct lane *lane, bool watched)
+{
+    struct epoll_event event = {.events = watched ? EPOLLIN : 0};
+
+    if (lane->fabric_watched == watched)
+        return;
+    /* It is in the set, and a change takes no memory. */
+    NIGH_ASSERT(epoll_ctl(lane->epoll_fd, EPOLL_CTL_MOD, fabric_fd(lane->config.fabric), &event) ==
+                0);
+    lane->fabric_watched = watched;
 }
 
 struct fabric *lane_fabric(struct lane *lane)

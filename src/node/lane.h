@@ -173,9 +173,13 @@ bool lane_turn(struct lane *lane, uint64_t now_us);
 /* Looks at its descriptors, without waiting. For the thread that drives the lane. */
 void lane_poll(struct lane *lane);
 
-/* Runs a bounded turn on behalf of the lane's thread; false when another thread is at it. Any
- * thread. */
-bool lane_drive(struct lane *lane);
+/*
+ * Runs a bounded turn on behalf of the lane's thread; false when another thread is at it. Any
+ * thread. `stays`: the caller is a guest that comes again at once. While it does, other nodes'
+ * messages do not wake the lane's thread, which would only be in the way; it takes over again
+ * LANE_GUEST_US after the guest's last turn.
+ */
+bool lane_drive(struct lane *lane, bool stays);
 
 /* Counters, read by any thread. */
 struct lane_counters {

@@ -65,12 +65,20 @@ struct lane {
     _Atomic bool stop;
     _Atomic uint32_t owner;          /* enum lane_owner */
     _Atomic uint64_t sleep_until_us; /* what the sleeping thread waits for at most */
+    _Atomic uint64_t guest_us;       /* when a guest that stays last drove; 0: none does */
+    bool fabric_watched;             /* its descriptor ends the thread's sleep */
 
     struct lane_counters counters;
 };
 
+/* How long a guest's turn keeps the lane's thread from what other nodes send. */
+#define LANE_GUEST_US UINT64_C(250)
+
 /* How often a session whose event ring was full is looked at for room. */
 #define LANE_LOSSY_CHECK_US UINT64_C(100000)
+
+/* Whether the fabric's descriptor ends the thread's sleep. */
+void lane_watch_fabric(struct lane *lane, bool watched);
 
 /* Serves one session's submission ring; true if it took something. */
 bool lane_serve(struct lane *lane, uint32_t slot);

@@ -64,23 +64,46 @@ static void lane_take_events(struct lane *lane, const struct epoll_event *events
     }
 }
 
-/* Waits for descriptors until due_us at most, with the lane given up meanwhile. */
-static void lane_wait(struct lane *lane, uint64_t now_us, uint64_t due_us)
+/* A guest drives the lane, or did until a moment ago. */
+static bool lane_has_guest(const struct lane *lane, uint64_t now_us)
 {
-    struct epoll_event events[LIMIT_EPOLL_EVENTS];
+    uint64_t guest_us = atomic_load_explicit(&lane->guest_us, memory_order_relaxed);
+
+    return guest_us != 0 && now_us < guest_us + LANE_GUEST_US;
+}
+
+static int lane_wait_once(struct lane *lane, struct epoll_event *events, uint64_t now_us,
+                          uint64_t due_us)
+{
     uint64_t wait_us = due_us > now_us ? due_us - now_us : 0;
     struct timespec timeout = {.tv_sec = (time_t)(wait_us / 1000000),
                                .tv_nsec = (long)(wait_us % 1000000) * 1000};
-    int n;
+    int n = epoll_pwait2(lane->epoll_fd, events, LIMIT_EPOLL_EVENTS,
+                         due_us == UINT64_MAX ? NULL : &timeout, NULL);
 
-    atomic_store_explicit(&lane->sleep_until_us, due_us, memory_order_relaxed);
-    lane_disown(lane);
-    n = epoll_pwait2(lane->epoll_fd, events, LIMIT_EPOLL_EVENTS,
-                     due_us == UINT64_MAX ? NULL : &timeout, NULL);
     if (n < 0 && (errno == ENOSYS || errno == EPERM)) {
         /* A sandbox that does not know the newer call: milliseconds, rounded up, have to do. */
         n = epoll_wait(lane->epoll_fd, events, LIMIT_EPOLL_EVENTS,
                        due_us == UINT64_MAX ? -1 : (int)min_u64(wait_us / 1000 + 1, INT32_MAX));
+    }
+    return n;
+}
+
+/* Waits for descriptors until due_us at most, with the lane given up meanwhile. While a guest is
+ * there it only makes sure, now and then, that it still is: deadlines are the guest's, too. */
+static void lane_wait(struct lane *lane, uint64_t now_us, uint64_t due_us)
+{
+    struct epoll_event events[LIMIT_EPOLL_EVENTS];
+    int n;
+
+    atomic_store_explicit(&lane->sleep_until_us, due_us, memory_order_relaxed);
+    lane_disown(lane);
+    n = lane_wait_once(lane, events, now_us, due_us);
+    for (now_us = clock_now_us(&clock_monotonic); n == 0 && lane_has_guest(lane, now_us);
+         now_us = clock_now_us(&clock_monotonic)) {
+        due_us = now_us + LANE_GUEST_US;
+        atomic_store_explicit(&lane->sleep_until_us, due_us, memory_order_relaxed);
+        n = lane_wait_once(lane, events, now_us, due_us);
     }
     lane_own(lane);
     if (n < 0 && errno != EINTR)
@@ -88,10 +111,18 @@ static void lane_wait(struct lane *lane, uint64_t now_us, uint64_t due_us)
     lane_take_events(lane, events, n);
 }
 
-/* False: there is something to poll already. */
-static bool lane_arm(struct lane *lane)
+/* False: there is something to poll already. *due_us: brought forward while a guest looks at the
+ * fabric. */
+static bool lane_arm(struct lane *lane, uint64_t now_us, uint64_t *due_us)
 {
-    return lane->config.fabric == NULL || fabric_arm(lane->config.fabric);
+    if (lane->config.fabric == NULL)
+        return true;
+    if (lane_has_guest(lane, now_us)) {
+        *due_us = min_u64(*due_us, now_us + LANE_GUEST_US);
+        return true;
+    }
+    lane_watch_fabric(lane, true);
+    return fabric_arm(lane->config.fabric);
 }
 
 static void lane_sleep(struct lane *lane)
@@ -99,13 +130,17 @@ static void lane_sleep(struct lane *lane)
     _Atomic uint32_t *asleep = &lane->config.page->lane[lane->config.number].asleep;
     uint64_t now_us;
 
-    shared_store_relaxed(asleep, 1);
+    shared_store_relaxed(asleep, SESSION_ASLEEP);
     shared_fence(); /* said before the last look: a client that comes later rings */
     now_us = clock_now_us(&clock_monotonic);
-    if (!lane_turn(lane, now_us) && lane_arm(lane) &&
-        !atomic_load_explicit(&lane->stop, memory_order_acquire)) {
-        lane_count(&lane->counters.sleeps, 1);
-        lane_wait(lane, now_us, lane_due_us(lane));
+    if (!lane_turn(lane, now_us)) {
+        uint64_t due_us = UINT64_MAX;
+
+        if (lane_arm(lane, now_us, &due_us) &&
+            !atomic_load_explicit(&lane->stop, memory_order_acquire)) {
+            lane_count(&lane->counters.sleeps, 1);
+            lane_wait(lane, now_us, min_u64(due_us, lane_due_us(lane)));
+        }
     }
     shared_store_relaxed(asleep, 0);
 }
@@ -146,7 +181,8 @@ static void *lane_main(void *argument)
             spin_until_us = now_us + lane->config.spin_us;
         if (!worked && now_us >= spin_until_us) {
             lane_sleep(lane);
-            spin_until_us = clock_now_us(&clock_monotonic) + lane->config.spin_us;
+            now_us = clock_now_us(&clock_monotonic);
+            spin_until_us = lane_has_guest(lane, now_us) ? 0 : now_us + lane->config.spin_us;
             turns = 0;
             continue;
         }
@@ -191,20 +227,50 @@ void lane_stop(struct lane *lane)
     lane->started = false;
 }
 
-bool lane_drive(struct lane *lane)
+/* When the lane's thread must look next at the latest: deadlines are a guest's, while it stays. */
+static uint64_t lane_next_look_us(const struct lane *lane, uint64_t now_us)
 {
+    return lane_has_guest(lane, now_us) ? now_us + LANE_GUEST_US : lane_due_us(lane);
+}
+
+/* The caller comes again: what other nodes send is its business. Or it does not. The lane's thread
+ * sleeps meanwhile, as whoever has the lane may know. */
+static void lane_note_guest(struct lane *lane, uint64_t now_us, bool stays)
+{
+    _Atomic uint32_t *asleep = &lane->config.page->lane[lane->config.number].asleep;
+
+    if (stays) {
+        atomic_store_explicit(&lane->guest_us, now_us, memory_order_relaxed);
+        lane_watch_fabric(lane, false);
+        shared_store_relaxed(asleep, SESSION_ASLEEP_HAS_GUEST);
+    } else if (!lane->fabric_watched) {
+        shared_store_relaxed(asleep, SESSION_ASLEEP);
+        atomic_store_explicit(&lane->guest_us, 0, memory_order_relaxed);
+        lane_watch_fabric(lane, true);
+    }
+}
+
+bool lane_drive(struct lane *lane, bool stays)
+{
+    uint64_t now_us = clock_now_us(&clock_monotonic);
     uint64_t sleep_until_us;
     bool look_again;
 
     if (!lane_try_own(lane))
         return false;
-    look_again = lane_turn(lane, clock_now_us(&clock_monotonic)) && store_wants_turn(lane->store);
+    look_again = lane_turn(lane, now_us) && store_wants_turn(lane->store);
+    if (lane->config.fabric != NULL)
+        lane_note_guest(lane, now_us, stays);
     for (uint32_t i = 0; i < lane->open_count && !look_again; i++)
         look_again = shared_load_relaxed(lane->ready[i]) != 0;
-    /* What is left, and a deadline nearer than the one the thread sleeps for, are the thread's. */
+    /* What is left, and a time nearer than the one the thread sleeps for, are the thread's. */
     sleep_until_us = atomic_load_explicit(&lane->sleep_until_us, memory_order_relaxed);
-    if (look_again || lane_due_us(lane) < sleep_until_us)
-        lane_kick(lane);
+    look_again =
+        sleep_until_us != 0 && (look_again || lane_next_look_us(lane, now_us) < sleep_until_us);
+    if (look_again) /* 0: it was kicked, and has not slept since; once is enough */
+        atomic_store_explicit(&lane->sleep_until_us, 0, memory_order_relaxed);
     lane_disown(lane);
+    if (look_again) /* now that it finds the lane free */
+        lane_kick(lane);
     return true;
 }

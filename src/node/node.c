@@ -477,11 +477,11 @@ static void node_is_not_listening(struct nigh_node *node)
     }
 }
 
-static bool node_drive(void *context, uint32_t lane)
+static bool node_drive(void *context, uint32_t lane, bool stays)
 {
     struct nigh_node *node = context;
 
-    return lane < node->lane_count && lane_drive(node->lanes[lane]);
+    return lane < node->lane_count && lane_drive(node->lanes[lane], stays);
 }
 
 /* Before the memory, which takes its time: another node on the socket is known at once, and clients
