@@ -92,7 +92,7 @@ static void look_at_clock(struct tcp *tcp, uint64_t now_us)
 /* ---- work ---- */
 
 /* Sends acknowledgements that have waited long enough; all of them before a sleep. */
-static void acknowledge(struct tcp *tcp, uint64_t polls)
+static void acknowledge(struct tcp *tcp, bool all)
 {
     struct list late;
     uint64_t moved = 0;
@@ -102,14 +102,15 @@ static void acknowledge(struct tcp *tcp, uint64_t polls)
         struct fabric_endpoint *endpoint =
             container_of(list_first(&tcp->acking), struct fabric_endpoint, acking);
 
-        if (tcp->polls - endpoint->ack_poll < polls)
+        if (!all && tcp->polls < endpoint->ack_poll)
             break;
         list_remove(&endpoint->acking);
         if (tcp_send(endpoint, true, &moved))
             tcp_endpoint_work(endpoint);
         if (endpoint->carried == endpoint->told || endpoint->state != TCP_OPEN)
             continue;
-        endpoint->ack_poll = tcp->polls; /* the socket is full: with the next frame */
+        endpoint->ack_poll =
+            tcp->polls + TCP_ACK_POLLS; /* the socket is full: with the next frame */
         list_push_back(&late, &endpoint->acking);
     }
     list_append_all(&tcp->acking, &late);
@@ -149,7 +150,7 @@ static uint32_t tcp_poll(struct fabric *fabric, struct fabric_completion *comple
     tcp->polls++;
     if (unlikely(now_us >= tcp->due_us || now_us >= tcp->listen_due_us))
         look_at_clock(tcp, now_us);
-    acknowledge(tcp, TCP_ACK_POLLS);
+    acknowledge(tcp, false);
     look(tcp, now_us);
     work(tcp);
     return tcp_complete_take(tcp, completions, count);
@@ -163,7 +164,7 @@ static bool tcp_arm(struct fabric *fabric)
     if (tcp->due_us == 0 || !list_empty(&tcp->completing) || !list_empty(&tcp->eventful) ||
         !list_empty(&tcp->working))
         return false;
-    acknowledge(tcp, 0);
+    acknowledge(tcp, true);
     return list_empty(&tcp->working) && !ask(tcp, 0);
 }
 

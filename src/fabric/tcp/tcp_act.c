@@ -209,11 +209,18 @@ static bool act_atomic(struct fabric_endpoint *endpoint)
 
 static void carry_out(struct fabric_endpoint *endpoint)
 {
-    endpoint->carried++;
-    if (list_is_linked(&endpoint->acking))
-        return;
-    endpoint->ack_poll = endpoint->tcp->polls;
-    list_push_back(&endpoint->tcp->acking, &endpoint->acking);
+    struct tcp *tcp = endpoint->tcp;
+    uint32_t untold = ++endpoint->carried - endpoint->told;
+
+    if (untold < TCP_ACK_FEW && !list_is_linked(&endpoint->acking)) {
+        endpoint->ack_poll = tcp->polls + TCP_ACK_FEW_POLLS;
+        list_push_back(&tcp->acking, &endpoint->acking);
+    } else if (untold == TCP_ACK_FEW) {
+        if (list_is_linked(&endpoint->acking))
+            list_remove(&endpoint->acking);
+        endpoint->ack_poll = tcp->polls + TCP_ACK_POLLS;
+        list_push_front(&tcp->acking, &endpoint->acking);
+    }
 }
 
 /* ---- frames ---- */

@@ -29,7 +29,9 @@
 #define TCP_EPOLL_EVERY   64u   /* polls, while any endpoint is hot */
 #define TCP_EPOLL_EVENTS  64u
 #define TCP_POLL_TURNS    4u  /* turns' worth of bytes that one poll moves at most */
-#define TCP_ACK_POLLS     2u  /* polls that an acknowledgement waits for a frame to travel with */
+#define TCP_ACK_POLLS     2u  /* polls that acknowledgements wait for a frame to travel with */
+#define TCP_ACK_FEW       4u  /* fewer of them wait longer: an answer or another request follows */
+#define TCP_ACK_FEW_POLLS 64u /* namely so many polls */
 #define TCP_ACK_COUNT     64u /* carried out since the last, it waits no longer */
 #define TCP_LINGER_US     UINT64_C(1000000) /* for a refused peer to take note */
 #define TCP_LISTEN_REST_US                                                \
@@ -169,7 +171,7 @@ struct fabric_endpoint {
     struct tcp_receive *receives; /* [receive_head, receive_filled) completed, then posted */
     uint32_t receive_mask, receive_depth, receive_head, receive_filled, receive_tail;
     uint32_t carried, told; /* requests of the peer carried out, and what it was told of them */
-    uint64_t ack_poll;
+    uint64_t ack_poll;      /* they are sent by themselves then */
     struct tcp_response responses[LIMIT_FABRIC_READS];
     uint32_t response_first, response_count;
     struct tcp_incoming in;
