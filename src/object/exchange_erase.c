@@ -135,6 +135,9 @@ static void erase_ask(struct exchange *exchange, struct erase *erase, uint64_t n
         return;
     }
     erase->state = ERASE_ASKED;
+    if (said.gone != 0) {
+        pull_doubt(exchange, &erase->key);
+    }
     if (rpc_call(link_rpc(link->link), WIRE_DELETE, &piece, 1, erase->deadline_us, now_us,
                  on_erased, erase, NULL) != NIGH_OK) {
         erase_pause(exchange, erase, NIGH_BUSY, now_us);

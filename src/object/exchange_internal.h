@@ -134,6 +134,8 @@ struct pull {
     uint32_t crc;
     struct wire_sums sums;
     uint32_t bad_sums;
+    bool noted;   /* the home counts this node as a holder already */
+    bool doubted; /* LOCATING: it may not, whatever it answers */
 };
 
 /* A READ under way. */
@@ -345,6 +347,11 @@ void pull_forget_memory(struct exchange *exchange, struct pull *pull);
 uint64_t exchange_crossover(const struct exchange *exchange, uint32_t rank);
 /* This holder did not do: the next. */
 void pull_next_holder(struct exchange *exchange, struct pull *pull);
+/* There is no copy here, though its home was right to expect one: says so. Nothing if not noted. */
+void pull_unnote(struct exchange *exchange, struct pull *pull);
+/* This node says of a key that it does not hold it: what its home noted before is not true any
+ * more. */
+void pull_doubt(struct exchange *exchange, const struct directory_key *key);
 /* Ends a pull that has nothing under way. */
 void pull_end(struct exchange *exchange, struct pull *pull);
 
@@ -368,9 +375,10 @@ void transfer_return(struct exchange_link *link, uint64_t serve, uint64_t now_us
 
 nigh_status serves_init(struct exchange *exchange);
 void serves_fini(struct exchange *exchange);
-/* Serves an object to a peer, in a reply to its call. NIGH_OK: replied; else nothing was said. */
+/* Serves an object to a peer, in a reply to its call, to a LOCATE or to a PULL. NIGH_OK: replied;
+ * else nothing was said. */
 nigh_status serve_reply(struct exchange_link *link, uint32_t call, const struct wire_pull *wanted,
-                        uint64_t now_us);
+                        bool is_home, uint64_t now_us);
 void serve_on_pull(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us);
 void serve_on_more(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us);
 void serve_on_done(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us);

@@ -63,6 +63,15 @@ static struct pull *find_pull(struct exchange *exchange, const struct directory_
     return NULL;
 }
 
+void pull_doubt(struct exchange *exchange, const struct directory_key *key)
+{
+    struct pull *pull = find_pull(exchange, key, directory_key_hash(key));
+
+    if (pull != NULL) {
+        pull->doubted = true;
+    }
+}
+
 uint64_t pull_tag(const struct exchange *exchange, const struct pull *pull)
 {
     return (uint64_t)pull->generation << 32 | (uint64_t)(pull - exchange->pulls);
@@ -116,6 +125,15 @@ void pull_set_timer(struct exchange *exchange, struct pull *pull, uint64_t after
     NIGH_ASSERT(status == NIGH_OK); /* there is one for each */
 }
 
+void pull_unnote(struct exchange *exchange, struct pull *pull)
+{
+    if (pull->noted) {
+        pull->noted = false;
+        announce_object(exchange, pull->pool, pull->key.id, pull->hash, &pull->answer.object,
+                        WIRE_GONE);
+    }
+}
+
 void pull_pause(struct exchange *exchange, struct pull *pull)
 {
     uint64_t wait_us = EXCHANGE_PAUSE_US;
@@ -125,6 +143,7 @@ void pull_pause(struct exchange *exchange, struct pull *pull)
     }
     pull->attempts++;
     exchange->counts.pulls_retried++;
+    pull_unnote(exchange, pull);
     pull_leave(exchange, pull);
     pull->state = PULL_PAUSED;
     pull_set_timer(exchange, pull, wait_us / 2 + random_below(&exchange->random, wait_us / 2 + 1));
@@ -175,6 +194,7 @@ static struct pull *next_to_admit(const struct exchange *exchange)
 void pull_end(struct exchange *exchange, struct pull *pull)
 {
     NIGH_ASSERT(pull->reads == 0);
+    pull_unnote(exchange, pull);
     pull_leave(exchange, pull);
     give_memory(exchange, pull);
     list_remove(&pull->bucket);
@@ -345,6 +365,7 @@ static void locate_remote(struct exchange *exchange, struct pull *pull)
         pull_pause(exchange, pull);
         return;
     }
+    pull->doubted = false;
     pull_set_link(pull, link, PULL_LOCATING);
 }
 

@@ -151,6 +151,14 @@ static struct wire_pulled pulled_of(struct exchange *exchange, const struct stor
     };
 }
 
+/* A home that serves knows by that who has a copy: the puller need not tell it. */
+static void note_copy(struct exchange_link *link, const struct wire_pull *wanted,
+                      struct wire_pulled *pulled, uint64_t now_us)
+{
+    pulled->noted = directory_announce(link->exchange->directory, link->rank, &wanted->key,
+                                       &pulled->object, true, now_us) == NIGH_OK;
+}
+
 static void reply_inline(struct exchange_link *link, uint32_t call, struct wire_pulled *pulled,
                          const struct store_sight *sight)
 {
@@ -203,7 +211,7 @@ static void begin_serve(struct exchange_link *link, struct serve *serve,
 }
 
 nigh_status serve_reply(struct exchange_link *link, uint32_t call, const struct wire_pull *wanted,
-                        uint64_t now_us)
+                        bool is_home, uint64_t now_us)
 {
     struct exchange *exchange = link->exchange;
     struct wire_pulled pulled;
@@ -224,6 +232,9 @@ nigh_status serve_reply(struct exchange_link *link, uint32_t call, const struct 
     pulled = pulled_of(exchange, &sight);
     if ((wanted->way == WIRE_STREAM || pulled.bytes == 0) &&
         pulled.bytes <= exchange->inline_bytes && pulled.sums.known != 0) {
+        if (is_home) {
+            note_copy(link, wanted, &pulled, now_us);
+        }
         reply_inline(link, call, &pulled, &sight);
         return NIGH_OK;
     }
@@ -272,7 +283,7 @@ void serve_on_pull(struct exchange_link *link, const struct rpc_request *request
         memcpy(&wanted, request->payload, sizeof(wanted));
         if ((wanted.way == WIRE_STREAM || wanted.way == WIRE_LOAN) &&
             wanted.credits <= link->exchange->config.bulk_receives) {
-            status = serve_reply(link, request->call, &wanted, now_us);
+            status = serve_reply(link, request->call, &wanted, false, now_us);
             if (status == NIGH_NOT_FOUND) {
                 tell_home(link->exchange, &wanted);
             }

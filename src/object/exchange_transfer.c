@@ -64,10 +64,11 @@ static void finish(struct exchange *exchange, struct pull *pull)
     status = store_pull_seal(exchange->config.store, pull->pool, pull->entry, pull->crc,
                              exchange->now_us);
     pull->has_memory = false; /* the store's, either way */
-    if (status == NIGH_OK) {
+    if (status == NIGH_OK && !pull->noted) {
         announce_object(exchange, pull->pool, pull->key.id, pull->hash, &pull->answer.object,
                         WIRE_COPY);
     }
+    pull->noted = pull->noted && status != NIGH_OK;
     exchange->counts.pulls_done++;
     pull_end(exchange, pull);
 }
@@ -483,6 +484,15 @@ static void take_inline(struct exchange *exchange, struct pull *pull,
     finish(exchange, pull);
 }
 
+/* Whether this node need not announce the copy that came: its home served it, and has noted that.
+ * News that are under way to it may be of an older copy, and speak against it later. */
+static bool is_noted(const struct pull *pull, const struct exchange_link *link,
+                     const struct wire_pulled *pulled)
+{
+    return pull->state == PULL_LOCATING && pulled->way == WIRE_INLINE && pulled->noted == 1 &&
+           !pull->doubted && link->announcer.count == 0 && !link->announcer.walking;
+}
+
 /* The home served the object at once: it is known now, and memory for it is wanted. */
 static bool accept_served(struct pull *pull, struct exchange_link *link,
                           const struct wire_pulled *pulled)
@@ -519,12 +529,14 @@ void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t
         link->granted -= credits; /* none of them is needed */
         pull->credits = 0;
     }
+    pull->noted = is_noted(pull, link, &pulled);
     pull_forget_memory(exchange, pull);
     if (!pull_get_memory(exchange, pull)) {
         /* It waits for memory, and asks again then; or it ended: nobody needs the loan. */
         if (pulled.way == WIRE_LOAN) {
             transfer_return(link, pulled.serve, now_us);
         }
+        pull_unnote(exchange, pull);
         return;
     }
     pull->begun = pull->answer.object.birth;

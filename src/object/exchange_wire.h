@@ -118,7 +118,7 @@ struct wire_pulled {
     uint64_t serve; /* STREAM, LOAN: names it in MORE, STOP, DONE */
     uint64_t address;
     uint32_t key;
-    uint32_t reserved;
+    uint32_t noted; /* INLINE, of a home: 1: it counts the puller as a holder from here on */
 };
 
 _Static_assert(sizeof(struct wire_pulled) == 88, "on the wire");
