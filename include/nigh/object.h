@@ -303,13 +303,13 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(pulled_bytes_two_sided, "bytes that came in messages")             \
     X(pulled_bytes_one_sided, "bytes that were read in place")           \
     X(served_bytes, "bytes served to other nodes")                       \
-    X(loans, "objects that other nodes read in place now")               \
+    X(loans, "objects lent to other nodes now")                          \
     X(loans_overdue, "loans whose node was not heard of any more")       \
     X(checksum_failures, "pulls whose bytes were wrong")                 \
     X(conflicts, "objects dropped: another node sealed the id first")    \
     X(links_up, "links to other nodes")                                  \
     X(directory_keys, "objects whose places this node keeps")            \
-    X(handshakes_refused, "nodes that had another key, list or version") \
+    X(handshakes_refused, "handshakes with other nodes that failed")     \
     X(node_deaths, "other nodes taken for dead")
 
 typedef struct nigh_node_stats {
