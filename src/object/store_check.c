@@ -168,7 +168,7 @@ static bool check_lease(const struct store *store, const struct store_lease *lea
 {
     uint32_t rest = lease->rest;
 
-    CHECK(lease->pieces > 0 || lease->rest != 0 || lease->refused);
+    CHECK(lease->pieces > 0 || lease->rest != 0);
     *left = 0;
     for (uint32_t p = 0; p < lease->pieces || rest != 0; p++) {
         uint32_t block = p < lease->pieces ? lease->blocks[p] : rest - 1;

@@ -118,6 +118,54 @@ static nigh_status lease_memory(struct store *store, struct store_session *sessi
                             block);
 }
 
+static bool lies_in_a_lease(const struct store *store, const struct store_session *session,
+                            uint32_t block)
+{
+    uint64_t offset = heap_block_offset(store->heaps, block);
+    uint64_t end = offset + heap_block_bytes(store->heaps, block);
+
+    for (uint32_t i = 0; i < LIMIT_LEASES_A_SESSION; i++) {
+        const struct store_lease *lease = &session->leases[i];
+
+        if (lease->entry != STORE_NONE && offset < lease->offset + lease->bytes &&
+            end > lease->offset) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * The same, apart from the session's other leases: what was sealed in one may be gone before that
+ * ends, and then its memory is free; but both sides tell leases apart by where bytes lie. Such
+ * memory is held back while other is looked for.
+ */
+static nigh_status lease_memory_apart(struct store *store, struct store_session *session,
+                                      uint64_t wanted, bool evict, uint32_t *block)
+{
+    uint32_t held[LIMIT_LEASES_A_SESSION], count = 0, found;
+    nigh_status status;
+    bool inside;
+
+    do {
+        status = lease_memory(store, session, wanted, evict, &found);
+        inside = status == NIGH_OK && lies_in_a_lease(store, session, found);
+        if (inside) {
+            held[count++] = found;
+        }
+    } while (inside && count < LIMIT_LEASES_A_SESSION);
+    while (count > 0) {
+        store_block_return(store, held[--count]);
+    }
+    if (inside) {
+        return NIGH_OUT_OF_MEMORY;
+    }
+    if (status == NIGH_OK) {
+        *block = found;
+    }
+    return status;
+}
+
 nigh_status store_lease_grant(struct store_call *call, uint64_t wanted, bool evict)
 {
     struct store *store = call->store;
@@ -137,7 +185,7 @@ nigh_status store_lease_grant(struct store_call *call, uint64_t wanted, bool evi
     if (status != NIGH_OK) {
         return status;
     }
-    status = lease_memory(store, session, wanted, evict, &block);
+    status = lease_memory_apart(store, session, wanted, evict, &block);
     if (status != NIGH_OK) {
         index_give_back(&call->pool->writer, entry);
         return status;

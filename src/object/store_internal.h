@@ -95,9 +95,8 @@ struct store_lease {
     uint32_t entry; /* STORE_NONE: this lease is not in use */
     uint32_t pieces;
     uint32_t blocks[LIMIT_LEASE_PIECES];
-    uint32_t rest; /* block, and one: the first of a chain, through the blocks' tags, of what a
-                      former node left of it in more pieces than it can have */
-    bool refused;  /* bytes of it were freed unsealed: it ends when its client says so */
+    uint32_t rest; /* block, and one: the first of a chain, through the blocks' tags, of what was
+                      refused, and what a former node left of it in more pieces than it can have */
     uint64_t offset;
     uint64_t bytes;
     uint64_t left; /* bytes of the pieces and of the rest */

@@ -261,8 +261,10 @@ static nigh_status cut_piece(struct store *store, struct store_session *session,
 }
 
 /*
- * The id is taken: like a created object that came second, the bytes are given up, and do not count
- * among the lease's pieces until its client has heard of it. If they cannot be cut off, they stay.
+ * The id is taken: the bytes are given up, and no longer a piece, of which a lease has few. They
+ * are free when the lease ends, not before: memory in its midst that is given away may come back to
+ * the same client as another lease, which neither side could tell from this one. If they cannot be
+ * cut off, they stay a piece.
  */
 static void refuse_piece(struct store *store, struct store_session *session,
                          struct store_lease *lease, uint32_t piece, uint64_t offset, uint64_t bytes)
@@ -270,19 +272,15 @@ static void refuse_piece(struct store *store, struct store_session *session,
     uint32_t cut;
 
     if (cut_piece(store, session, lease, piece, offset, bytes, &cut) == NIGH_OK) {
-        store_block_give(store, cut);
-        lease->refused = true;
+        store_lease_add_rest(store, session, lease, cut);
     }
 }
 
-/*
- * A lease of which nothing is left is no lease: it ends before anyone has to close it. But who was
- * refused closes its lease, and must not find another at the same place.
- */
+/* A lease of which nothing is left is no lease: it ends before anyone has to close it. */
 static void end_if_empty(struct store *store, struct store_session *session,
                          struct store_lease *lease)
 {
-    if (lease->pieces == 0 && lease->rest == 0 && !lease->refused) {
+    if (lease->pieces == 0 && lease->rest == 0) {
         store_lease_end(store, session, lease);
     }
 }

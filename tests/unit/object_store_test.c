@@ -299,10 +299,12 @@ static void lease_in_too_many_pieces_says_so(void **state)
     assert_valid(fx);
 }
 
-/* The ids of every other one exist already: what is refused does not count as a piece. */
-static void refused_bytes_leave_the_lease(void **state)
+/* The ids of every other one exist already: what is refused does not count as a piece, but stays
+ * the lease's memory. */
+static void refused_bytes_are_no_pieces(void **state)
 {
     struct fixture *fx = *state;
+    struct session_sqe close = {.op = SESSION_OP_LEASE_CLOSE};
     struct session_cqe lease;
     uint64_t used;
 
@@ -316,28 +318,68 @@ static void refused_bytes_leave_the_lease(void **state)
                          i % 2 == 0 ? NIGH_OK : NIGH_EXISTS);
     }
     assert_valid(fx);
-    assert_int_equal(fixture_stats(fx).leased_bytes, lease.lease_bytes - 248 * 128);
-    assert_int_equal(fixture_stats(fx).used_bytes, used + lease.lease_bytes - 124 * 128);
+    assert_int_equal(fixture_stats(fx).leased_bytes, lease.lease_bytes - 124 * 128);
+    assert_int_equal(fixture_stats(fx).used_bytes, used + lease.lease_bytes);
     assert_int_equal(fixture_put_leased(fx, A, 1000, lease.lease_offset + 128, 128), NIGH_INVALID);
+    close.offset = lease.lease_offset;
+    assert_int_equal(fixture_do(fx, A, close).status, NIGH_OK);
+    assert_valid(fx);
+    assert_int_equal(fixture_stats(fx).leased_bytes, 0);
+    assert_int_equal(fixture_stats(fx).used_bytes, used + 124 * 128);
 }
 
-/* Who was refused closes the lease: it must be there, and no other at its place. */
+/* Who was refused closes the lease: it must be there, and until then nothing else of its memory may
+ * be its client's: that tells leases apart by where bytes lie. */
 static void refused_lease_ends_when_it_is_closed(void **state)
 {
     struct fixture *fx = *state;
     struct session_cqe lease = fixture_lease(fx, A, 0), other;
     struct session_sqe close = {.op = SESSION_OP_LEASE_CLOSE, .offset = lease.lease_offset};
+    uint64_t end = lease.lease_offset + lease.lease_bytes;
 
     assert_int_equal(fixture_put(fx, B, 1, 10), NIGH_OK);
     assert_int_equal(fixture_put_leased(fx, A, 1, lease.lease_offset, lease.lease_bytes),
                      NIGH_EXISTS);
-    assert_int_equal(fixture_stats(fx).leased_bytes, 0);
     assert_valid(fx);
-    other = fixture_lease(fx, B, 0);
-    assert_int_equal(other.lease_offset, lease.lease_offset); /* its memory is free */
+    other = fixture_lease(fx, A, 0);
+    assert_int_equal(other.status, NIGH_OK);
+    assert_true(other.lease_offset >= end ||
+                other.lease_offset + other.lease_bytes <= lease.lease_offset);
+    assert_int_equal(fixture_put_leased(fx, A, 2, other.lease_offset, 64), NIGH_OK);
     assert_int_equal(fixture_do(fx, A, close).status, NIGH_OK);
     assert_int_equal(fixture_do(fx, A, close).status, NIGH_NOT_FOUND);
-    assert_int_equal(fixture_put_leased(fx, B, 2, other.lease_offset, 64), NIGH_OK);
+    assert_int_equal(fixture_put_leased(fx, A, 3, other.lease_offset + 64, 64), NIGH_OK);
+    assert_int_equal(fixture_stats(fx).leased_bytes, other.lease_bytes - 128);
+    other = fixture_lease(fx, B, 0);
+    assert_int_equal(other.lease_offset, lease.lease_offset); /* its memory is free */
+    assert_int_equal(fixture_put_leased(fx, B, 4, other.lease_offset, 64), NIGH_OK);
+}
+
+/* What was sealed in a lease may be gone before the lease is: its memory is not another lease of
+ * the same client. Here it is free together with what lies before it. */
+static void leases_of_a_session_lie_apart(void **state)
+{
+    struct fixture *fx = *state;
+    struct session_cqe before = fixture_lease(fx, B, 0), lease = fixture_lease(fx, A, 0), next;
+    struct session_sqe close = {.op = SESSION_OP_LEASE_CLOSE, .offset = before.lease_offset};
+    uint64_t end = lease.lease_offset + lease.lease_bytes;
+
+    assert_int_equal(before.lease_offset + before.lease_bytes, lease.lease_offset);
+    assert_int_equal(fixture_put_leased(fx, B, 1, before.lease_offset, 128), NIGH_OK);
+    assert_int_equal(fixture_do(fx, B, close).status, NIGH_OK);
+    assert_int_equal(fixture_put_leased(fx, A, 2, lease.lease_offset, lease.lease_bytes - 64),
+                     NIGH_OK);
+    assert_int_equal(fixture_status(fx, A, SESSION_OP_DELETE, 2), NIGH_OK);
+    next = fixture_lease(fx, A, 0);
+    assert_int_equal(next.status, NIGH_OK);
+    assert_true(next.lease_offset >= end);
+    assert_valid(fx);
+    assert_int_equal(fixture_put_leased(fx, A, 3, next.lease_offset, 64), NIGH_OK);
+    assert_int_equal(fixture_put_leased(fx, A, 4, end - 64, 64), NIGH_OK);
+    /* To others it may go. */
+    next = fixture_lease(fx, B, 0);
+    assert_int_equal(next.lease_offset, before.lease_offset + 128);
+    assert_valid(fx);
 }
 
 static void reserve_makes_extents_the_sessions(void **state)
@@ -1009,8 +1051,9 @@ int main(void)
         TEST(closing_a_lease_returns_what_was_not_sealed),
         TEST(used_up_lease_ends_and_renews),
         TEST(lease_in_too_many_pieces_says_so),
-        TEST(refused_bytes_leave_the_lease),
+        TEST(refused_bytes_are_no_pieces),
         TEST(refused_lease_ends_when_it_is_closed),
+        TEST(leases_of_a_session_lie_apart),
         TEST(reserve_makes_extents_the_sessions),
         TEST(nobody_seals_or_aborts_what_another_made),
         TEST(readers_change_nothing),
