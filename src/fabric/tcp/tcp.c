@@ -53,9 +53,21 @@ static bool ask(struct tcp *tcp, uint64_t now_us)
     return count > 0;
 }
 
+/* Whoever polls without sleeping reads from the hot ones anyway: that epoll is told of each packet
+ * costs their senders time. */
+static void hush(struct tcp *tcp)
+{
+    for (uint32_t i = 0; i < tcp->hot_count; i++) {
+        if (tcp->hot[i]->epoll_events == EPOLLIN)
+            tcp_endpoint_watch(tcp->hot[i], 0);
+    }
+}
+
 static void look(struct tcp *tcp, uint64_t now_us)
 {
     if (tcp->hot_count == 0 || tcp->is_crowded || tcp->until_epoll == 0) {
+        if (tcp->polls - tcp->armed_poll > TCP_HUSH_POLLS)
+            hush(tcp);
         tcp->until_epoll = TCP_EPOLL_EVERY;
         (void)ask(tcp, now_us);
     } else {
@@ -161,6 +173,9 @@ static bool tcp_arm(struct fabric *fabric)
     struct tcp *tcp = tcp_of(fabric);
 
     tcp->until_epoll = 0;
+    tcp->armed_poll = tcp->polls;
+    for (uint32_t i = 0; i < tcp->hot_count; i++)
+        tcp_endpoint_unhush(tcp->hot[i]);
     if (tcp->due_us == 0 || !list_empty(&tcp->completing) || !list_empty(&tcp->eventful) ||
         !list_empty(&tcp->working))
         return false;
@@ -227,6 +242,8 @@ static void tcp_destroy(struct fabric *fabric)
 
     while (!list_empty(&tcp->every))
         tcp_endpoint_destroy(container_of(list_first(&tcp->every), struct fabric_endpoint, every));
+    if (tcp->listen_fd >= 0)
+        (void)shutdown(tcp->listen_fd, SHUT_RDWR); /* also where a child has a copy of it */
     fd_close(&tcp->listen_fd);
     fd_close(&tcp->epoll_fd);
     tcp_memories_fini(tcp);

@@ -113,6 +113,14 @@ void tcp_endpoint_work(struct fabric_endpoint *endpoint)
         list_push_back(&endpoint->tcp->working, &endpoint->working);
 }
 
+void tcp_endpoint_unhush(struct fabric_endpoint *endpoint)
+{
+    bool is_read = endpoint->state == TCP_OPEN || endpoint->state == TCP_REFUSING;
+
+    if (is_read && endpoint->epoll_events == 0)
+        tcp_endpoint_watch(endpoint, EPOLLIN);
+}
+
 void tcp_endpoint_heat(struct fabric_endpoint *endpoint)
 {
     struct tcp *tcp = endpoint->tcp;
@@ -134,6 +142,7 @@ void tcp_endpoint_cool(struct fabric_endpoint *endpoint)
     if (!endpoint->is_hot)
         return;
     endpoint->is_hot = false;
+    tcp_endpoint_unhush(endpoint);
     for (uint32_t i = 0; i < tcp->hot_count; i++) {
         if (tcp->hot[i] == endpoint) {
             tcp->hot[i] = tcp->hot[--tcp->hot_count];
@@ -167,12 +176,16 @@ void tcp_endpoint_tell(struct fabric_endpoint *endpoint, enum fabric_event_kind 
 
 /* ---- ended ---- */
 
-/* Closes the descriptor: from here on nothing of it touches anybody's memory. */
+/* Closes the descriptor: from here on nothing of it touches anybody's memory. A child of the
+ * program may have a copy of it, which would keep it in our epoll, and the peer from hearing of the
+ * end. */
 static void close_socket(struct fabric_endpoint *endpoint)
 {
     if (endpoint->state == TCP_INCOMING || endpoint->state == TCP_REQUESTED)
         endpoint->tcp->half_open--;
     endpoint->state = TCP_FAILED;
+    (void)epoll_ctl(endpoint->tcp->epoll_fd, EPOLL_CTL_DEL, endpoint->fd, NULL);
+    (void)shutdown(endpoint->fd, SHUT_RDWR);
     fd_close(&endpoint->fd);
     unlink_node(&endpoint->working);
     unlink_node(&endpoint->acking);

@@ -27,6 +27,8 @@
 #define TCP_HOT           4u    /* endpoints that are read from without asking epoll */
 #define TCP_HOT_IDLE      1024u /* fruitless reads after which one is hot no more */
 #define TCP_EPOLL_EVERY   64u   /* polls, while any endpoint is hot */
+#define TCP_HUSH_POLLS    256u /* polls without a sleep after which epoll looks at hot ones no more \
+                                */
 #define TCP_EPOLL_EVENTS  64u
 #define TCP_POLL_TURNS    4u  /* turns' worth of bytes that one poll moves at most */
 #define TCP_ACK_POLLS     2u  /* polls that acknowledgements wait for a frame to travel with */
@@ -217,6 +219,7 @@ struct tcp {
     uint32_t keepalive_ms, turn_bytes;
     uint32_t endpoint_count, half_open;
     uint64_t polls;
+    uint64_t armed_poll; /* the last before which somebody slept, or wanted to */
     uint32_t until_epoll;
     uint64_t due_us; /* when the timed endpoints must be looked at; 0: at once */
     uint64_t listen_due_us;
@@ -308,6 +311,8 @@ void tcp_endpoint_refuse(struct fabric_endpoint *endpoint, nigh_status status, b
 void tcp_endpoint_tell(struct fabric_endpoint *endpoint, enum fabric_event_kind event);
 void tcp_endpoint_watch(struct fabric_endpoint *endpoint, uint32_t events);
 void tcp_endpoint_work(struct fabric_endpoint *endpoint); /* is looked at in the next poll */
+/* Epoll tells of it again, if it does not. */
+void tcp_endpoint_unhush(struct fabric_endpoint *endpoint);
 void tcp_endpoint_heat(struct fabric_endpoint *endpoint);
 void tcp_endpoint_cool(struct fabric_endpoint *endpoint);
 void tcp_endpoint_set_patience(struct fabric_endpoint *endpoint, uint64_t patience_us);
