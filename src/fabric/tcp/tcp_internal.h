@@ -27,8 +27,9 @@
 #define TCP_HOT           4u    /* endpoints that are read from without asking epoll */
 #define TCP_HOT_IDLE      1024u /* fruitless reads after which one is hot no more */
 #define TCP_EPOLL_EVERY   64u   /* polls, while any endpoint is hot */
-#define TCP_HUSH_POLLS    256u /* polls without a sleep after which epoll looks at hot ones no more \
-                                */
+#define TCP_HUSH_POLLS                                                        \
+    256u /* polls without a sleep after which epoll looks at hot ones no more \
+          */
 #define TCP_EPOLL_EVENTS  64u
 #define TCP_POLL_TURNS    4u  /* turns' worth of bytes that one poll moves at most */
 #define TCP_ACK_POLLS     2u  /* polls that acknowledgements wait for a frame to travel with */
