@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The crossover: links with known costs and noisy clocks, and what is made of them. */
+#include "object/crossover.h"
+
+#include "base/random.h"
+#include "support/support.h"
+
+#define LEAST (UINT64_C(8) << 10)
+#define KIB   UINT64_C(1024)
+#define MIB   (KIB * KIB)
+#define SEEDS 50u
+
+/* base + each * KiB, microseconds. */
+struct cost {
+    double base, each;
+};
+
+struct link {
+    struct cost path[CROSSOVER_PATHS];
+    uint32_t noise;     /* percent, either way */
+    uint32_t outliers;  /* percent of transfers that take twenty times as long */
+    uint64_t low, high; /* sizes, spread evenly over their logarithm */
+    struct random random;
+    struct crossover crossover;
+    uint64_t probes, transfers;
+};
+
+static void begin(struct link *link, uint64_t seed)
+{
+    random_init(&link->random, seed);
+    crossover_init(&link->crossover, LEAST);
+    link->probes = link->transfers = 0;
+}
+
+static uint64_t a_size(struct link *link)
+{
+    uint64_t size = link->low;
+
+    while (size < link->high && random_below(&link->random, 8) != 0) {
+        size += size / 4;
+    }
+    return size < link->high ? size : link->high;
+}
+
+static uint64_t took_us(struct link *link, enum crossover_path path, uint64_t bytes)
+{
+    double us = link->path[path].base + link->path[path].each * (double)bytes / 1024;
+
+    us *= 1 + ((double)random_below(&link->random, 2 * link->noise + 1) - link->noise) / 100;
+    return (uint64_t)(random_below(&link->random, 100) < link->outliers ? us * 20 : us);
+}
+
+static void transfer(struct link *link, uint64_t count)
+{
+    for (uint64_t n = 0; n < count; n++) {
+        uint64_t bytes = a_size(link);
+        uint64_t from = crossover_next(&link->crossover);
+        bool reads = bytes >= from;
+        enum crossover_path path = reads ? CROSSOVER_ONE_SIDED : CROSSOVER_TWO_SIDED;
+
+        link->probes += reads != (bytes >= crossover_bytes(&link->crossover));
+        link->transfers++;
+        crossover_note(&link->crossover, path, bytes, took_us(link, path, bytes));
+        assert_true(crossover_is_valid(&link->crossover));
+    }
+}
+
+static void it_is_32_kib_until_measured(void **state)
+{
+    struct crossover crossover;
+
+    (void)state;
+    crossover_init(&crossover, LEAST);
+    assert_int_equal(crossover_bytes(&crossover), 32 * KIB);
+    /* One path alone says nothing. */
+    for (uint32_t n = 0; n < 100; n++) {
+        crossover_note(&crossover, CROSSOVER_TWO_SIDED, 64 * KIB, 50);
+    }
+    assert_int_equal(crossover_bytes(&crossover), 32 * KIB);
+}
+
+/* Sent: 20 us and 1 us a KiB. Read: 60 us and 0.5 us a KiB. They cross at 80 KiB. */
+static void it_is_where_the_paths_cost_the_same(void **state)
+{
+    uint32_t near = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct link link = {
+            .path = {{20, 1}, {60, 0.5}}, .noise = 30, .outliers = 10, .low = 8 * KIB, .high = MIB};
+
+        begin(&link, seed);
+        transfer(&link, 2000);
+        assert_in_range(crossover_bytes(&link.crossover), 20 * KIB, 320 * KIB);
+        near += crossover_bytes(&link.crossover) >= 40 * KIB &&
+                crossover_bytes(&link.crossover) <= 160 * KIB;
+    }
+    assert_true(near >= SEEDS * 9 / 10);
+}
+
+static void it_goes_down_as_far_as_it_may(void **state)
+{
+    struct link link = {
+        .path = {{50, 1}, {20, 0.5}}, .noise = 30, .outliers = 5, .low = 8 * KIB, .high = MIB};
+
+    (void)state;
+    begin(&link, 1);
+    transfer(&link, 2000);
+    assert_in_range(crossover_bytes(&link.crossover), LEAST, 16 * KIB);
+    assert_true(crossover_next(&link.crossover) >= LEAST);
+}
+
+static void a_link_may_have_none(void **state)
+{
+    struct link link = {
+        .path = {{20, 0.5}, {60, 1}}, .noise = 30, .outliers = 5, .low = 8 * KIB, .high = 8 * MIB};
+
+    (void)state;
+    begin(&link, 1);
+    transfer(&link, 40000);
+    assert_true(crossover_bytes(&link.crossover) == CROSSOVER_NONE);
+    /* And finds one again. */
+    link.path[CROSSOVER_ONE_SIDED] = (struct cost){30, 0.2};
+    transfer(&link, 40000);
+    assert_true(crossover_bytes(&link.crossover) < MIB);
+}
+
+static void it_follows_a_link_that_changes(void **state)
+{
+    struct link link = {
+        .path = {{20, 1}, {60, 0.5}}, .noise = 20, .outliers = 5, .low = 8 * KIB, .high = MIB};
+
+    (void)state;
+    begin(&link, 1);
+    transfer(&link, 2000);
+    assert_in_range(crossover_bytes(&link.crossover), 40 * KIB, 160 * KIB);
+    link.path[CROSSOVER_ONE_SIDED] = (struct cost){220, 0.5}; /* 400 KiB */
+    transfer(&link, 20000);
+    assert_in_range(crossover_bytes(&link.crossover), 200 * KIB, 800 * KIB);
+}
+
+static void what_was_not_measured_is_not_answered(void **state)
+{
+    /* Only 40 to 50 KiB is ever pulled, and there it is better sent. */
+    struct link link = {
+        .path = {{20, 1}, {90, 0.5}}, .noise = 10, .low = 40 * KIB, .high = 50 * KIB};
+
+    (void)state;
+    begin(&link, 1);
+    transfer(&link, 1000);
+    assert_in_range(crossover_bytes(&link.crossover), 50 * KIB, 64 * KIB);
+}
+
+static void probes_are_a_bounded_share(void **state)
+{
+    struct link link = {
+        .path = {{20, 1}, {60, 0.5}}, .noise = 20, .outliers = 5, .low = 8 * KIB, .high = MIB};
+
+    (void)state;
+    begin(&link, 1);
+    transfer(&link, 500);
+    link.probes = link.transfers = 0;
+    transfer(&link, 20000);
+    assert_true(link.probes > 0);
+    assert_true(link.probes <= link.transfers / CROSSOVER_PROBE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_is_32_kib_until_measured),
+        cmocka_unit_test(it_is_where_the_paths_cost_the_same),
+        cmocka_unit_test(it_goes_down_as_far_as_it_may),
+        cmocka_unit_test(a_link_may_have_none),
+        cmocka_unit_test(it_follows_a_link_that_changes),
+        cmocka_unit_test(what_was_not_measured_is_not_answered),
+        cmocka_unit_test(probes_are_a_bounded_share),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
