@@ -85,6 +85,8 @@ static void on_up(void *context, struct link *link, uint64_t now_us)
     live->rank = link_rank(link);
     live->shards = shards_of(link_rail(link), link_rails(link));
     list_init(&live->pulls);
+    crossover_init(&live->crossovers[false], exchange->inline_bytes + 1);
+    crossover_init(&live->crossovers[true], exchange->inline_bytes + 1);
     list_init(&live->serves);
     list_init(&live->asked);
     link_set_data(link, live);

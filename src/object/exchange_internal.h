@@ -9,6 +9,7 @@
 #include "base/heap_timer.h"
 #include "base/list.h"
 #include "base/random.h"
+#include "object/crossover.h"
 #include "object/exchange.h"
 #include "object/exchange_wire.h"
 
@@ -20,7 +21,7 @@
 #define EXCHANGE_PAYLOAD       8448u /* an object of 8 KiB comes inline */
 #define EXCHANGE_BULK_RECEIVES 16u
 #define EXCHANGE_BULK_BYTES    (32768u + (uint32_t)sizeof(struct wire_chunk))
-#define EXCHANGE_CROSSOVER     UINT64_C(32768)
+#define EXCHANGE_CROSSOVER     CROSSOVER_FIRST_BYTES
 #define EXCHANGE_CHUNK         (UINT64_C(1) << 20) /* of one READ */
 #define EXCHANGE_WINDOW        8u                  /* READs of one pull under way */
 #define EXCHANGE_READS         64u                 /* of one link */
@@ -70,6 +71,8 @@ struct exchange_link {
     struct list asked;  /* deletes of its peer that wait */
     uint32_t granted;   /* receives for bulk messages that pulls were given */
     struct list_node place;
+    /* Of pulls that begin with a PULL, and of those that begin with a LOCATE. */
+    struct crossover crossovers[2];
 };
 
 /* ---- pulls ---------------------------------------------------------------- */
@@ -134,6 +137,12 @@ struct pull {
     uint32_t crc;
     struct wire_sums sums;
     uint32_t bad_sums;
+
+    uint64_t asked_us;  /* the first message to who serves it: its transfer is timed; 0: not */
+    uint64_t crossover; /* what was said then; 0: nothing */
+    bool located;       /* that message was a LOCATE */
+    enum wire_way way;
+
     bool noted;   /* the home counts this node as a holder already */
     bool doubted; /* LOCATING: it may not, whatever it answers */
 };
@@ -343,8 +352,10 @@ nigh_status pull_take_memory(struct exchange *exchange, struct pull *pull);
 bool pull_get_memory(struct exchange *exchange, struct pull *pull);
 /* Memory with bytes of another birth than the answer tells of goes. */
 void pull_forget_memory(struct exchange *exchange, struct pull *pull);
-/* The size from which on an object is lent rather than sent by a rank. */
-uint64_t exchange_crossover(const struct exchange *exchange, uint32_t rank);
+/* The size from which on an object is to be lent rather than sent over a link, this time;
+ * `located`: by a home that is asked where it is. */
+uint64_t exchange_crossover(const struct exchange *exchange, struct exchange_link *link,
+                            bool located);
 /* This holder did not do: the next. */
 void pull_next_holder(struct exchange *exchange, struct pull *pull);
 /* There is no copy here, though its home was right to expect one: says so. Nothing if not noted. */

@@ -142,6 +142,7 @@ void pull_pause(struct exchange *exchange, struct pull *pull)
         wait_us *= 2;
     }
     pull->attempts++;
+    pull->asked_us = pull->crossover = 0;
     exchange->counts.pulls_retried++;
     pull_unnote(exchange, pull);
     pull_leave(exchange, pull);
@@ -292,6 +293,7 @@ static void located(struct exchange *exchange, struct pull *pull,
         return;
     }
     pull_leave(exchange, pull);
+    pull->asked_us = pull->crossover = 0; /* what it waits for is no transfer */
     pull->state = PULL_WAITING;
     pull_set_timer(exchange, pull, EXCHANGE_ASK_US);
 }
@@ -338,15 +340,15 @@ static void on_located(void *context, nigh_status status, const uint8_t *payload
     located(exchange, pull, &where);
 }
 
-uint64_t exchange_crossover(const struct exchange *exchange, uint32_t rank)
+uint64_t exchange_crossover(const struct exchange *exchange, struct exchange_link *link,
+                            bool located)
 {
-    (void)rank;
     switch (exchange->config.path) {
     case EXCHANGE_TWO_SIDED: return UINT64_MAX;
     case EXCHANGE_ONE_SIDED: return 0;
     case EXCHANGE_AUTO: break;
     }
-    return EXCHANGE_CROSSOVER;
+    return crossover_next(&link->crossovers[located]);
 }
 
 static void locate_remote(struct exchange *exchange, struct pull *pull)
@@ -354,11 +356,13 @@ static void locate_remote(struct exchange *exchange, struct pull *pull)
     struct exchange_link *link = exchange_link_to(exchange, pull->home, pull->hash);
     struct wire_locate locate = {
         .key = pull->key,
-        .crossover_bytes = exchange_crossover(exchange, pull->home),
         .wait = 1,
     };
     struct rpc_piece piece = {.data = &locate, .bytes = sizeof(locate)};
 
+    if (link != NULL) {
+        locate.crossover_bytes = exchange_crossover(exchange, link, true);
+    }
     if (link == NULL ||
         rpc_call(link_rpc(link->link), WIRE_LOCATE, &piece, 1, exchange->now_us + EXCHANGE_CALL_US,
                  exchange->now_us, on_located, pull, NULL) != NIGH_OK) {
@@ -366,6 +370,9 @@ static void locate_remote(struct exchange *exchange, struct pull *pull)
         return;
     }
     pull->doubted = false;
+    pull->located = true;
+    pull->asked_us = exchange->now_us;
+    pull->crossover = locate.crossover_bytes;
     pull_set_link(pull, link, PULL_LOCATING);
 }
 
@@ -412,6 +419,7 @@ static bool admit(struct exchange *exchange, struct pull *pull)
     if (!fits(exchange, pull) || (!pull->is_next && !list_empty(&exchange->admission))) {
         pull_leave(exchange, pull);
         pull->state = PULL_MEMORY;
+        pull->asked_us = pull->crossover = 0;
         list_push_back(&exchange->admission, &pull->place);
         return false;
     }
@@ -473,6 +481,7 @@ bool pull_get_memory(struct exchange *exchange, struct pull *pull)
     if (status == NIGH_PENDING || status == NIGH_LIMIT) {
         pull_leave(exchange, pull);
         pull->state = PULL_MEMORY;
+        pull->asked_us = pull->crossover = 0;
         pull_set_timer(exchange, pull, EXCHANGE_PAUSE_US);
         return false;
     }

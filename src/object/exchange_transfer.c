@@ -40,6 +40,16 @@ static bool sums_are_right(struct exchange *exchange, const struct pull *pull)
     return pull->crc == pull->sums.data_crc && tail == pull->sums.tail_crc;
 }
 
+/* What the link's crossover may learn from. */
+static void note_time(const struct exchange *exchange, struct pull *pull)
+{
+    if (pull->asked_us != 0 && pull->link != NULL && pull->way != WIRE_INLINE) {
+        crossover_note(&pull->link->crossovers[pull->located],
+                       pull->way == WIRE_LOAN ? CROSSOVER_ONE_SIDED : CROSSOVER_TWO_SIDED,
+                       pull->content, exchange->now_us - pull->asked_us);
+    }
+}
+
 /* All bytes are there, nothing is under way, and the holder's sums are known. */
 static void finish(struct exchange *exchange, struct pull *pull)
 {
@@ -70,6 +80,7 @@ static void finish(struct exchange *exchange, struct pull *pull)
     }
     pull->noted = pull->noted && status != NIGH_OK;
     exchange->counts.pulls_done++;
+    note_time(exchange, pull);
     pull_end(exchange, pull);
 }
 
@@ -427,6 +438,18 @@ static void on_pulled(void *context, nigh_status status, const uint8_t *payload,
     }
 }
 
+/* A transfer lasts from the first message to who serves it: the LOCATE, if that is the home. What
+ * that one was told holds for this one, too. */
+static void begin_timing(struct exchange *exchange, struct pull *pull, struct exchange_link *link,
+                         uint32_t rank)
+{
+    if (pull->asked_us == 0 || rank != pull->home) {
+        pull->located = false;
+        pull->asked_us = exchange->now_us;
+        pull->crossover = exchange_crossover(exchange, link, false);
+    }
+}
+
 bool transfer_ask(struct exchange *exchange, struct pull *pull, uint64_t now_us)
 {
     uint32_t rank = pull->answer.holders[pull->holder];
@@ -434,17 +457,18 @@ bool transfer_ask(struct exchange *exchange, struct pull *pull, uint64_t now_us)
     struct wire_pull wanted = {
         .key = pull->key,
         .birth = pull->answer.object.birth,
-        .way = pull->content < exchange_crossover(exchange, rank) ? WIRE_STREAM : WIRE_LOAN,
         .tag = pull_tag(exchange, pull),
     };
     struct rpc_piece piece = {.data = &wanted, .bytes = sizeof(wanted)};
 
     pull->credits = 0;
     pull->last = false;
-    pull->streams = wanted.way == WIRE_STREAM;
     if (link == NULL) {
         return false;
     }
+    begin_timing(exchange, pull, link, rank);
+    wanted.way = pull->content < pull->crossover ? WIRE_STREAM : WIRE_LOAN;
+    pull->streams = wanted.way == WIRE_STREAM;
     if (pull->streams) {
         pull->received = 0;
         pull->crc = 0;
@@ -530,6 +554,7 @@ void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t
         pull->credits = 0;
     }
     pull->noted = is_noted(pull, link, &pulled);
+    pull->way = (enum wire_way)pulled.way;
     pull_forget_memory(exchange, pull);
     if (!pull_get_memory(exchange, pull)) {
         /* It waits for memory, and asks again then; or it ended: nobody needs the loan. */
