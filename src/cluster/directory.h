@@ -58,6 +58,13 @@ struct directory_object {
 
 _Static_assert(sizeof(struct directory_object) == 32, "an object's record is on the wire");
 
+static inline bool directory_object_equal(const struct directory_object *a,
+                                          const struct directory_object *b)
+{
+    return birth_equal(&a->birth, &b->birth) && a->data_size == b->data_size &&
+           a->meta_size == b->meta_size && a->name_size == b->name_size;
+}
+
 #define DIRECTORY_HOLDERS 8 /* most that one answer names */
 
 enum directory_state {

@@ -137,7 +137,7 @@ static void on_request(void *context, struct link *link, const struct rpc_reques
 
             memcpy(&found, request->payload, sizeof(found));
             answer = wire_to_answer(&found.located);
-            pull_found(exchange, &found.key, &answer);
+            pull_found(exchange, live->rank, &found.key, &answer);
         }
         return;
     case WIRE_DELETE: home_on_delete(live, request, now_us); return;
@@ -373,23 +373,6 @@ bool exchange_turn(struct exchange *exchange, uint64_t now_us)
     return worked;
 }
 
-static bool has_announcements(const struct exchange *exchange)
-{
-    if (exchange->own.count > 0 || exchange->own.walking) {
-        return true;
-    }
-    LIST_FOREACH(node, &exchange->live)
-    {
-        const struct exchange_link *link = container_of(node, struct exchange_link, place);
-
-        if (link->announcer.under_way == 0 &&
-            (link->announcer.count > 0 || link->announcer.walking)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 uint64_t exchange_due_us(const struct exchange *exchange)
 {
     uint64_t due_us = links_due_us(exchange->links);
@@ -400,10 +383,12 @@ uint64_t exchange_due_us(const struct exchange *exchange)
     due_us = other_us < due_us ? other_us : due_us;
     other_us = erase_due_us(exchange);
     due_us = other_us < due_us ? other_us : due_us;
-    if (!list_empty(&exchange->local_drops) || has_announcements(exchange)) {
-        return 0;
+    if (!list_empty(&exchange->late_drops)) {
+        due_us = exchange->drop_us < due_us ? exchange->drop_us : due_us;
     }
-    return due_us;
+    other_us = announce_due_us(exchange);
+    due_us = other_us < due_us ? other_us : due_us;
+    return list_empty(&exchange->local_drops) ? due_us : 0;
 }
 
 /* ---- numbers -------------------------------------------------------------- */
@@ -436,7 +421,8 @@ bool exchange_is_idle(const struct exchange *exchange)
     }
     return exchange->counts.pulls_now == 0 && exchange->counts.loans_now == 0 &&
            exchange->counts.pull_bytes_now == 0 && list_empty(&exchange->local_drops) &&
-           announcer_is_idle(&exchange->own) && erases_are_idle(exchange);
+           list_empty(&exchange->late_drops) && announcer_is_idle(&exchange->own) &&
+           erases_are_idle(exchange);
 }
 
 bool exchange_is_valid(const struct exchange *exchange)

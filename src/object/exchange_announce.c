@@ -236,6 +236,13 @@ static void on_announced(void *context, nigh_status status, const uint8_t *paylo
     pop(announcer, count);
 }
 
+/* The channel is full, of calls that the peer does not answer perhaps: in a while. */
+static bool no_room(struct announcer *announcer, uint64_t now_us)
+{
+    announcer->retry_us = clock_deadline_us(now_us, EXCHANGE_PAUSE_US);
+    return false;
+}
+
 static bool send_batch(struct exchange_link *link, uint64_t now_us)
 {
     struct announcer *announcer = &link->announcer;
@@ -250,7 +257,7 @@ static bool send_batch(struct exchange_link *link, uint64_t now_us)
     piece.bytes = count * (uint32_t)sizeof(struct wire_announce);
     if (rpc_call(link_rpc(link->link), WIRE_ANNOUNCE, &piece, 1, UINT64_MAX, now_us, on_announced,
                  link, NULL) != NIGH_OK) {
-        return false; /* the channel is busy: in another turn */
+        return no_room(announcer, now_us);
     }
     announcer->under_way = count;
     return true;
@@ -261,14 +268,16 @@ static bool announce_link(struct exchange_link *link, uint64_t now_us)
     struct announcer *announcer = &link->announcer;
     bool worked = walk(link->exchange, announcer, link->rank, link->shards);
 
-    if (announcer->under_way > 0) {
+    if (announcer->under_way > 0 || now_us < announcer->retry_us) {
         return worked;
     }
     if (announcer->count > 0) {
         return send_batch(link, now_us) || worked;
     }
-    if (announcer->repeat && !announcer->walking &&
-        rpc_one_way(link_rpc(link->link), WIRE_ANNOUNCED, NULL, 0, now_us) == NIGH_OK) {
+    if (announcer->repeat && !announcer->walking) {
+        if (rpc_one_way(link_rpc(link->link), WIRE_ANNOUNCED, NULL, 0, now_us) != NIGH_OK) {
+            return no_room(announcer, now_us) || worked;
+        }
         announcer->repeat = false;
         return true;
     }
@@ -305,6 +314,30 @@ bool announce_turn(struct exchange *exchange, uint64_t now_us)
         worked = announce_link(container_of(node, struct exchange_link, place), now_us) || worked;
     }
     return worked;
+}
+
+static bool has_news(const struct announcer *announcer)
+{
+    return announcer->count > 0 || announcer->walking || announcer->repeat;
+}
+
+uint64_t announce_due_us(const struct exchange *exchange)
+{
+    uint64_t due_us = UINT64_MAX;
+
+    if (has_news(&exchange->own)) {
+        return 0;
+    }
+    LIST_FOREACH(node, &exchange->live)
+    {
+        const struct announcer *announcer =
+            &container_of(node, struct exchange_link, place)->announcer;
+
+        if (announcer->under_way == 0 && has_news(announcer)) {
+            due_us = min_u64(due_us, announcer->retry_us);
+        }
+    }
+    return due_us;
 }
 
 /* ---- as a home ------------------------------------------------------------ */

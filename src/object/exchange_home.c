@@ -48,7 +48,7 @@ static void say_found(void *context, uint32_t rank, const struct directory_key *
     struct exchange_link *link;
 
     if (rank == exchange_self(exchange)) {
-        pull_found(exchange, key, answer);
+        pull_found(exchange, rank, key, answer);
         return;
     }
     /* What cannot be said now is asked for again: when the link comes up, or in EXCHANGE_ASK_US. */
@@ -84,14 +84,55 @@ static void on_dropped(void *context, nigh_status status, const uint8_t *payload
     list_push_front(&exchange->free_drops, &drop->place);
 }
 
+static void give_drop(struct exchange *exchange, struct drop *drop)
+{
+    list_push_front(&exchange->free_drops, &drop->place);
+}
+
+/* Tells a holder to drop a birth. A link that is down need not be told: what comes back with it is
+ * announced, and dropped then. */
+static void send_drop(struct exchange *exchange, struct drop *drop)
+{
+    struct wire_drop said = {.key = drop->key, .birth = drop->birth};
+    struct rpc_piece piece = {.data = &said, .bytes = sizeof(said)};
+    struct exchange_link *link = exchange_link_to(exchange, drop->rank, hash_id20(drop->key.id));
+    nigh_status status = link == NULL
+                             ? NIGH_PEER_LOST
+                             : rpc_call(link_rpc(link->link), WIRE_DROP, &piece, 1, UINT64_MAX,
+                                        exchange->now_us, on_dropped, drop, NULL);
+
+    if (status == NIGH_BUSY) {
+        if (list_empty(&exchange->late_drops)) {
+            exchange->drop_us = clock_deadline_us(exchange->now_us, EXCHANGE_PAUSE_US);
+        }
+        list_push_back(&exchange->late_drops, &drop->place);
+    } else if (status != NIGH_OK) {
+        give_drop(exchange, drop);
+    }
+}
+
+/* Each of those for which there was no room is tried once. */
+static bool send_late_drops(struct exchange *exchange)
+{
+    struct list late;
+    struct list_node *node;
+
+    if (list_empty(&exchange->late_drops) || exchange->now_us < exchange->drop_us) {
+        return false;
+    }
+    list_init(&late);
+    list_append_all(&late, &exchange->late_drops);
+    while ((node = list_pop_front(&late)) != NULL) {
+        send_drop(exchange, container_of(node, struct drop, place));
+    }
+    return true;
+}
+
 static void say_drop(void *context, uint32_t rank, const struct directory_key *key,
                      const struct birth *birth)
 {
     struct exchange *exchange = context;
-    struct wire_drop said = {.key = *key, .birth = *birth};
-    struct rpc_piece piece = {.data = &said, .bytes = sizeof(said)};
     struct drop *drop = take_drop(exchange);
-    struct exchange_link *link;
 
     if (drop == NULL) {
         LOG_WARN("too many deletes at once: a holder is told when its link comes up again",
@@ -103,14 +144,7 @@ static void say_drop(void *context, uint32_t rank, const struct directory_key *k
         list_push_back(&exchange->local_drops, &drop->place);
         return;
     }
-    link = exchange_link_to(exchange, rank, hash_id20(key->id));
-    if (link == NULL || rpc_call(link_rpc(link->link), WIRE_DROP, &piece, 1, UINT64_MAX,
-                                 exchange->now_us, on_dropped, drop, NULL) != NIGH_OK) {
-        list_push_front(&exchange->free_drops, &drop->place);
-        if (link != NULL) {
-            link_break(link->link, NIGH_BUSY, exchange->now_us);
-        }
-    }
+    send_drop(exchange, drop);
 }
 
 static void say_deleted(void *context, uint64_t ticket, nigh_status status)
@@ -121,7 +155,7 @@ static void say_deleted(void *context, uint64_t ticket, nigh_status status)
 bool home_turn(struct exchange *exchange, uint64_t now_us)
 {
     struct list_node *node = list_pop_front(&exchange->local_drops);
-    bool worked = node != NULL;
+    bool worked = send_late_drops(exchange) || node != NULL;
 
     for (; node != NULL; node = list_pop_front(&exchange->local_drops)) {
         struct drop *drop = container_of(node, struct drop, place);
@@ -157,6 +191,7 @@ nigh_status home_init(struct exchange *exchange)
 
     list_init(&exchange->free_drops);
     list_init(&exchange->local_drops);
+    list_init(&exchange->late_drops);
     list_init(&exchange->free_asked);
     exchange->drops = calloc(LIMIT_ERASES, sizeof(*exchange->drops));
     exchange->asked = calloc(LIMIT_ERASES, sizeof(*exchange->asked));

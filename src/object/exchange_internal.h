@@ -38,6 +38,8 @@
 #define EXCHANGE_SUM_BYTES  (UINT64_C(1) << 18) /* summed for one loan in one turn */
 #define EXCHANGE_TURN_PULLS 64u                 /* steps of pulls in one turn */
 #define EXCHANGE_BAD_SUMS   3u /* transfers with a wrong sum before a pull gives up */
+#define EXCHANGE_SILENCE \
+    3u /* times as long as loans last, a holder may do nothing for a transfer */
 
 /* ---- pools and links ------------------------------------------------------ */
 
@@ -57,6 +59,7 @@ struct announcer {
     bool repeat;     /* the first walk after the link came up: ends with ANNOUNCED */
     uint32_t pool;
     uint32_t cursor;
+    uint64_t retry_us; /* the channel had no room: not before this */
 };
 
 /* A link that is up. */
@@ -70,6 +73,7 @@ struct exchange_link {
     struct list serves; /* for its peer */
     struct list asked;  /* deletes of its peer that wait */
     uint32_t granted;   /* receives for bulk messages that pulls were given */
+    uint32_t adrift;    /* of them, those of pulls that went on without them */
     struct list_node place;
     /* Of pulls that begin with a PULL, and of those that begin with a LOCATE. */
     struct crossover crossovers[2];
@@ -116,9 +120,9 @@ struct pull {
     struct exchange_link *link; /* of the call, stream or reads under way */
 
     bool has_memory;
-    struct birth begun; /* whose bytes lie there */
-    bool is_next;       /* it was the first to wait for admission, and has its turn */
-    bool admitted;      /* counted in exchange.pull_bytes */
+    struct directory_object begun; /* whose bytes lie there */
+    bool is_next;                  /* it was the first to wait for admission, and has its turn */
+    bool admitted;                 /* counted in exchange.pull_bytes */
     uint32_t entry;
     uint64_t offset;
     uint64_t bytes;   /* of memory */
@@ -131,9 +135,10 @@ struct pull {
     uint32_t reads;    /* under way */
     uint32_t window;   /* bit n: the n-th chunk behind `received` is there */
     uint64_t renew_us;
-    uint32_t credits; /* messages that the holder may still send */
-    bool streams;     /* ASKING: for messages */
-    bool last;        /* of them has come */
+    uint64_t heard_us; /* the holder did something for this transfer */
+    uint32_t credits;  /* messages that the holder may still send */
+    bool streams;      /* ASKING: for messages */
+    bool last;         /* of them has come */
     uint32_t crc;
     struct wire_sums sums;
     uint32_t bad_sums;
@@ -215,7 +220,7 @@ struct asked_delete {
 
 /* A DROP under way, or one for this node itself that waits for its turn. */
 struct drop {
-    struct list_node place; /* local_drops; free list */
+    struct list_node place; /* local_drops, late_drops; free list */
     struct exchange *exchange;
     uint32_t rank;
     struct directory_key key;
@@ -248,7 +253,8 @@ struct exchange {
     struct pull_read *reads;
     uint32_t reads_used;
     uint32_t free_read;
-    uint32_t unwanted; /* transfers that nobody waits for since the last turn */
+    uint32_t unwanted;  /* transfers that nobody waits for since the last turn */
+    uint64_t silent_us; /* next look at transfers whose holder does nothing */
 
     struct serve *serves;
     uint32_t serves_used;
@@ -269,6 +275,8 @@ struct exchange {
     uint32_t drops_used;
     struct list free_drops;
     struct list local_drops;
+    struct list late_drops; /* their channel had no room */
+    uint64_t drop_us;       /* when those are tried again */
 
     uint64_t now_us;       /* of the call under way */
     uint32_t wheres;       /* questions of exchange_where.c under way */
@@ -298,6 +306,7 @@ void announcer_fini(struct announcer *announcer);
 void announcer_walk(struct announcer *announcer, bool repeat);
 /* Sends, or carries out, what there is; true if it did something. */
 bool announce_turn(struct exchange *exchange, uint64_t now_us);
+uint64_t announce_due_us(const struct exchange *exchange);
 /* Something is held, or no longer: to its home. */
 void announce_object(struct exchange *exchange, uint32_t pool, const uint8_t *id, uint64_t hash,
                      const struct directory_object *object, uint32_t flags);
@@ -326,7 +335,8 @@ void pulls_fini(struct exchange *exchange);
 void pull_want(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
                uint64_t deadline_us);
 void pull_unwant(void *context, uint32_t pool, const uint8_t *id, uint64_t hash);
-void pull_found(struct exchange *exchange, const struct directory_key *key,
+/* Its home (anybody else is not believed) says where an object is. */
+void pull_found(struct exchange *exchange, uint32_t from, const struct directory_key *key,
                 const struct directory_answer *answer);
 void pull_link_down(struct exchange_link *link, uint64_t now_us);
 /* The link to a home is up: who waits there asks again. */

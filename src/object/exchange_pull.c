@@ -13,6 +13,9 @@
 #include "base/hash.h"
 #include "object/exchange_internal.h"
 
+#define LOG_MODULE "exchange"
+#include "base/log.h"
+
 nigh_status pulls_init(struct exchange *exchange)
 {
     list_init(&exchange->free_pulls);
@@ -107,8 +110,11 @@ void pull_leave(struct exchange *exchange, struct pull *pull)
     if (list_is_linked(&pull->place)) {
         list_remove(&pull->place);
     }
+    if (pull->link != NULL) {
+        pull->link->adrift += pull->credits; /* the link's, from here on */
+    }
     pull->link = NULL;
-    pull->credits = 0; /* the link's, from here on */
+    pull->credits = 0;
 }
 
 void pull_ready(struct exchange *exchange, struct pull *pull)
@@ -157,6 +163,7 @@ void pull_set_link(struct pull *pull, struct exchange_link *link, enum pull_stat
     }
     pull->link = link;
     pull->state = state;
+    pull->heard_us = link->exchange->now_us;
     list_push_back(&link->pulls, &pull->place);
 }
 
@@ -298,13 +305,13 @@ static void located(struct exchange *exchange, struct pull *pull,
     pull_set_timer(exchange, pull, EXCHANGE_ASK_US);
 }
 
-void pull_found(struct exchange *exchange, const struct directory_key *key,
+void pull_found(struct exchange *exchange, uint32_t from, const struct directory_key *key,
                 const struct directory_answer *answer)
 {
     struct pull *pull = find_pull(exchange, key, directory_key_hash(key));
 
-    if (pull != NULL && (pull->state == PULL_WAITING || pull->state == PULL_PAUSED) &&
-        !pull->known) {
+    if (pull != NULL && pull->home == from &&
+        (pull->state == PULL_WAITING || pull->state == PULL_PAUSED) && !pull->known) {
         located(exchange, pull, answer);
     }
 }
@@ -496,7 +503,7 @@ bool pull_get_memory(struct exchange *exchange, struct pull *pull)
 
 void pull_forget_memory(struct exchange *exchange, struct pull *pull)
 {
-    if (pull->has_memory && !birth_equal(&pull->begun, &pull->answer.object.birth)) {
+    if (pull->has_memory && !directory_object_equal(&pull->begun, &pull->answer.object)) {
         give_memory(exchange, pull);
         pull->received = 0;
         pull->crc = 0;
@@ -533,7 +540,7 @@ static void step(struct exchange *exchange, struct pull *pull)
     if (!pull_get_memory(exchange, pull)) {
         return;
     }
-    pull->begun = pull->answer.object.birth;
+    pull->begun = pull->answer.object;
     if (!transfer_ask(exchange, pull, exchange->now_us)) {
         pull_pause(exchange, pull);
     }
@@ -545,11 +552,51 @@ static void step(struct exchange *exchange, struct pull *pull)
 static void stop_unwanted(struct exchange *exchange)
 {
     exchange->unwanted = 0;
-    for (uint32_t n = 0; n < exchange->pulls_used; n++) {
-        struct pull *pull = &exchange->pulls[n];
+    LIST_FOREACH(at, &exchange->live)
+    {
+        struct exchange_link *link = container_of(at, struct exchange_link, place);
 
-        if (!pull->wanted && (pull->state == PULL_STREAMING || pull->state == PULL_READING)) {
-            transfer_stop(exchange, pull);
+        LIST_FOREACH_SAFE(node, &link->pulls)
+        {
+            struct pull *pull = container_of(node, struct pull, place);
+
+            if (!pull->wanted && (pull->state == PULL_STREAMING || pull->state == PULL_READING)) {
+                transfer_stop(exchange, pull);
+            }
+        }
+    }
+}
+
+static bool is_transfer(const struct pull *pull)
+{
+    return pull->state == PULL_STREAMING || pull->state == PULL_READING ||
+           pull->state == PULL_SUMMING || pull->state == PULL_DRAINING;
+}
+
+/* A holder that answers, and then does nothing more for a transfer, would hold memory for ever: the
+ * end of its link ends that, and those who still wait try elsewhere. */
+static void look_for_silent(struct exchange *exchange, uint64_t now_us)
+{
+    uint64_t most_us = EXCHANGE_SILENCE * exchange->config.loan_us;
+
+    if (now_us < exchange->silent_us) {
+        return;
+    }
+    exchange->silent_us = clock_deadline_us(now_us, exchange->config.loan_us / 2);
+    LIST_FOREACH(at, &exchange->live)
+    {
+        struct exchange_link *link = container_of(at, struct exchange_link, place);
+
+        LIST_FOREACH(node, &link->pulls)
+        {
+            const struct pull *pull = container_of(node, struct pull, place);
+
+            if (is_transfer(pull) && now_us > clock_deadline_us(pull->heard_us, most_us)) {
+                LOG_WARN("a holder does nothing for a transfer: its link is broken", "rank=%u",
+                         link->rank);
+                link_break(link->link, NIGH_TIMEOUT, now_us);
+                break;
+            }
         }
     }
 }
@@ -564,6 +611,7 @@ bool pull_turn(struct exchange *exchange, uint64_t now_us)
     if (exchange->unwanted > 0) {
         stop_unwanted(exchange);
     }
+    look_for_silent(exchange, now_us);
     while ((timer = timers_pop_expired(&exchange->timers, now_us)) != NULL) {
         struct pull *pull = container_of(timer, struct pull, timer);
 
@@ -587,10 +635,14 @@ bool pull_turn(struct exchange *exchange, uint64_t now_us)
 
 uint64_t pull_due_us(const struct exchange *exchange)
 {
-    return list_empty(&exchange->ready) && exchange->unwanted == 0 &&
-                   next_to_admit(exchange) == NULL
-               ? timers_first_deadline(&exchange->timers)
-               : 0;
+    uint64_t due_us = timers_first_deadline(&exchange->timers);
+
+    if (!list_empty(&exchange->ready) || exchange->unwanted > 0 ||
+        next_to_admit(exchange) != NULL) {
+        return 0;
+    }
+    /* Only what is admitted is transferred. */
+    return exchange->counts.pull_bytes_now > 0 ? min_u64(due_us, exchange->silent_us) : due_us;
 }
 
 /* ---- links ---------------------------------------------------------------- */
@@ -630,6 +682,18 @@ void pull_home_up(struct exchange *exchange, uint32_t rank)
     }
 }
 
+/* Receives that were granted are with pulls, or adrift. A link that fails counts no more. */
+static bool are_grants_valid(const struct exchange_link *link)
+{
+    uint32_t granted = link->adrift;
+
+    LIST_FOREACH(node, &link->pulls)
+    {
+        granted += container_of(node, struct pull, place)->credits;
+    }
+    return granted == link->granted && granted <= link->exchange->config.bulk_receives;
+}
+
 bool pulls_are_valid(const struct exchange *exchange)
 {
     uint64_t now = 0, bytes = 0;
@@ -649,8 +713,7 @@ bool pulls_are_valid(const struct exchange *exchange)
     }
     LIST_FOREACH(node, &exchange->live)
     {
-        if (container_of(node, struct exchange_link, place)->granted >
-            exchange->config.bulk_receives) {
+        if (!are_grants_valid(container_of(node, struct exchange_link, place))) {
             return false;
         }
     }

@@ -332,7 +332,6 @@ void serve_on_done(struct exchange_link *link, const struct rpc_request *request
     struct wire_more more;
     struct serve *serve = serve_of_request(link, request, &more);
 
-    (void)now_us;
     if (serve == NULL || serve->way != WIRE_LOAN || serve->done_call != 0) {
         if (request->call != 0) {
             rpc_reply(link_rpc(link->link), request->call, NIGH_NOT_FOUND, NULL, 0);
@@ -343,6 +342,7 @@ void serve_on_done(struct exchange_link *link, const struct rpc_request *request
         serve_end(link->exchange, serve);
         return;
     }
+    serve->heard_us = now_us;
     serve->done_call = request->call;
     if (serve->sums.known != 0) {
         answer_done(serve);

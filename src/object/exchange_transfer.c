@@ -121,8 +121,8 @@ static void all_read(struct exchange *exchange, struct pull *pull, uint64_t now_
     struct wire_more more = {.serve = pull->serve};
     struct rpc_piece piece = {.data = &more, .bytes = sizeof(more)};
 
-    exchange->counts.pulled_bytes_one_sided += pull->content;
     if (pull->sums.known != 0) {
+        exchange->counts.pulled_bytes_one_sided += pull->content;
         transfer_return(link, pull->serve, now_us);
         pull->serve = 0;
         finish(exchange, pull);
@@ -130,9 +130,12 @@ static void all_read(struct exchange *exchange, struct pull *pull, uint64_t now_
     }
     if (rpc_call(link_rpc(link->link), WIRE_DONE, &piece, 1, UINT64_MAX, now_us, on_summed, pull,
                  NULL) != NIGH_OK) {
-        link_break(link->link, NIGH_BUSY, now_us);
-        return; /* the link's end takes it on */
+        /* The channel is full: in a while. Or the link is going down, and its end takes it on. */
+        pull_set_timer(exchange, pull, EXCHANGE_PAUSE_US);
+        return;
     }
+    exchange->counts.pulled_bytes_one_sided += pull->content;
+    pull->heard_us = now_us;
     pull->state = PULL_SUMMING;
 }
 
@@ -205,6 +208,7 @@ static void on_read(void *context, nigh_status status, uint64_t now_us)
     give_read(exchange, read);
     NIGH_ASSERT(pull->reads > 0);
     pull->reads--;
+    pull->heard_us = now_us;
     if (status != NIGH_OK) {
         return; /* the link is going down, and takes the pull on: pull_link_down */
     }
@@ -253,7 +257,10 @@ static bool read_chunk(struct exchange *exchange, struct pull *pull)
 
 void transfer_go_on(struct exchange *exchange, struct pull *pull, uint64_t now_us)
 {
-    (void)now_us;
+    if (pull->received == pull->content) {
+        all_read(exchange, pull, now_us);
+        return;
+    }
     while (pull->posted < pull->content &&
            pull->posted - pull->received < EXCHANGE_WINDOW * exchange->config.chunk_bytes) {
         if (!read_chunk(exchange, pull)) {
@@ -281,7 +288,11 @@ static void begin_reading(struct exchange *exchange, struct pull *pull, struct e
     pull->posted = pull->received;
     pull->window = 0;
     pull->renew_us = now_us + EXCHANGE_RENEW_US;
-    transfer_go_on(exchange, pull, now_us);
+    if (pull->wanted) {
+        transfer_go_on(exchange, pull, now_us);
+    } else {
+        transfer_stop(exchange, pull); /* who waited gave up while it was asked */
+    }
 }
 
 /* ---- messages ------------------------------------------------------------- */
@@ -361,12 +372,11 @@ static void stream_chunk(struct exchange_link *link, struct pull *pull,
 {
     struct exchange *exchange = link->exchange;
 
-    if (chunk->offset != pull->received || chunk->bytes > pull->content - pull->received ||
-        pull->last) {
+    if (chunk->offset != pull->received || chunk->bytes > pull->content - pull->received) {
         link_break(link->link, NIGH_PROTOCOL, now_us);
         return;
     }
-    pull->credits -= pull->credits > 0 ? 1 : 0;
+    pull->heard_us = now_us;
     take_chunk(exchange, pull, chunk, bytes);
     if ((chunk->flags & WIRE_LAST) != 0) {
         pull->last = true;
@@ -382,29 +392,50 @@ static void stream_chunk(struct exchange_link *link, struct pull *pull,
     }
 }
 
+/* The pull that a message is for; NULL: it has gone on without. */
+static struct pull *streaming_pull(struct exchange_link *link, uint64_t tag)
+{
+    struct pull *pull = pull_of_tag(link->exchange, tag);
+
+    return pull != NULL && pull->link == link &&
+                   (pull->state == PULL_STREAMING || (pull->state == PULL_ASKING && pull->streams))
+               ? pull
+               : NULL;
+}
+
+/* What was granted for a message comes back, with the last all that is left of it. False: it was
+ * not granted to that pull, nor to one that is gone. */
+static bool spend(struct exchange_link *link, struct pull *pull, const struct wire_chunk *chunk)
+{
+    uint32_t *from = pull != NULL ? &pull->credits : &link->adrift;
+    bool is_last = (chunk->flags & WIRE_LAST) != 0;
+
+    if (*from == 0 || (is_last && chunk->unused > *from - 1) ||
+        (is_last && pull != NULL && chunk->unused != *from - 1)) {
+        return false;
+    }
+    *from -= 1 + (is_last ? chunk->unused : 0);
+    link->granted -= 1 + (is_last ? chunk->unused : 0);
+    return true;
+}
+
 void transfer_on_bulk(struct exchange_link *link, const uint8_t *bytes, uint32_t count,
                       uint64_t now_us)
 {
-    struct exchange *exchange = link->exchange;
     struct wire_chunk chunk;
     struct pull *pull;
-    uint32_t spent;
 
     if (count < sizeof(chunk)) {
         link_break(link->link, NIGH_PROTOCOL, now_us);
         return;
     }
     memcpy(&chunk, bytes, sizeof(chunk));
-    spent = 1 + ((chunk.flags & WIRE_LAST) != 0 ? chunk.unused : 0);
-    if (chunk.bytes != count - sizeof(chunk) || chunk.unused >= exchange->config.bulk_receives ||
-        spent > link->granted) {
+    pull = streaming_pull(link, chunk.tag);
+    if (chunk.bytes != count - sizeof(chunk) || !spend(link, pull, &chunk)) {
         link_break(link->link, NIGH_PROTOCOL, now_us);
         return;
     }
-    link->granted -= spent;
-    pull = pull_of_tag(exchange, chunk.tag);
-    if (pull != NULL && pull->link == link &&
-        (pull->state == PULL_STREAMING || (pull->state == PULL_ASKING && pull->streams))) {
+    if (pull != NULL) {
         stream_chunk(link, pull, &chunk, bytes + sizeof(chunk), now_us);
     }
     grant_others(link, now_us);
@@ -427,6 +458,7 @@ static void on_pulled(void *context, nigh_status status, const uint8_t *payload,
     if (status == NIGH_TIMEOUT && pull->credits > 0) {
         /* It may send what it was granted, or not: only a new link tells. */
         link_break(pull->link->link, NIGH_TIMEOUT, now_us);
+        pull->link->adrift += pull->credits;
     } else {
         pull->link->granted -= pull->credits;
     }
@@ -491,12 +523,6 @@ bool transfer_ask(struct exchange *exchange, struct pull *pull, uint64_t now_us)
 
 /* ---- answers -------------------------------------------------------------- */
 
-static bool same_object(const struct directory_object *a, const struct directory_object *b)
-{
-    return birth_equal(&a->birth, &b->birth) && a->data_size == b->data_size &&
-           a->meta_size == b->meta_size && a->name_size == b->name_size;
-}
-
 static void take_inline(struct exchange *exchange, struct pull *pull,
                         const struct wire_pulled *pulled, const uint8_t *bytes)
 {
@@ -522,7 +548,7 @@ static bool accept_served(struct pull *pull, struct exchange_link *link,
                           const struct wire_pulled *pulled)
 {
     if (pull->state == PULL_ASKING) {
-        return same_object(&pulled->object, &pull->answer.object);
+        return directory_object_equal(&pulled->object, &pull->answer.object);
     }
     pull->known = true;
     pull->streams = false;
@@ -564,7 +590,7 @@ void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t
         pull_unnote(exchange, pull);
         return;
     }
-    pull->begun = pull->answer.object.birth;
+    pull->begun = pull->answer.object;
     if (pull->content != pulled.bytes) {
         goto breach;
     }
@@ -584,6 +610,8 @@ void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t
         pull->serve = pulled.serve;
         if (pull->last) {
             stream_over(exchange, pull);
+        } else if (!pull->wanted) {
+            transfer_stop(exchange, pull); /* who waited gave up while it was asked */
         } else if (pull->credits <= EXCHANGE_STREAM / 2) {
             ask_more(link, pull, now_us);
         }

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random lives of a node whose peer has the key and says anything. The fuzz target runs the same
+ * driver with the fuzzer's bytes; this one sees to it that every build does some of it.
+ */
+#include "../fuzz/exchange_fuzz.c"
+
+#include "support/support.h"
+
+#include <stdio.h>
+
+#define LIFE_BYTES 2000u
+
+static void random_lives_leave_the_books_right(void **state)
+{
+    uint64_t seed = support_seed(), end_us = support_now_us() + support_budget_ms(4000) * 1000;
+    uint8_t *bytes = malloc(LIFE_BYTES);
+    uint64_t lives = 0;
+
+    (void)state;
+    assert_non_null(bytes);
+    for (; support_now_us() < end_us; lives++) {
+        uint64_t random = seed + lives * UINT64_C(0x9e3779b97f4a7c15) + 1;
+
+        for (uint32_t i = 0; i < LIFE_BYTES; i++) {
+            bytes[i] = (uint8_t)(support_random(&random) >> 24);
+        }
+        (void)LLVMFuzzerTestOneInput(bytes, LIFE_BYTES - lives % 8); /* which end, too */
+    }
+    free(bytes);
+    printf("# %llu lives: %llu copies, %llu of them large, %llu own objects, %llu links ended\n",
+           (unsigned long long)lives, (unsigned long long)counts.copies,
+           (unsigned long long)counts.large_copies, (unsigned long long)counts.own,
+           (unsigned long long)counts.breaks);
+    /* A driver that only sends rubbish proves little: so much must come of it. */
+    assert_true(counts.copies > lives / 2 && counts.large_copies > lives / 10);
+    assert_true(counts.own > 0 && counts.breaks > 0);
+}
+
+/* ---- one lie at a time ----------------------------------------------------- */
+
+static void begin_with(uint8_t how)
+{
+    memset(&fuzz, 0, sizeof(fuzz));
+    fuzz.input = (struct fuzz_input){&how, 1};
+    begin();
+    fuzz.polite = true;
+}
+
+static void finish_with(void)
+{
+    settle();
+    check(0);
+    check_nothing_is_held();
+    end();
+}
+
+/* The n-th key whose home the peer is. */
+static uint32_t key_of_peer(uint32_t n)
+{
+    for (uint32_t key = 0;; key++) {
+        struct directory_key name = key_of(key);
+
+        if (members_home(&fuzz.members, directory_key_hash(&name)) == 1 && n-- == 0) {
+            return key;
+        }
+    }
+}
+
+static struct op *begin_get(uint32_t key, uint64_t timeout_us)
+{
+    struct op *op = submit(NULL, OP_GET, key,
+                           (struct session_sqe){.op = SESSION_OP_GET, .argument = timeout_us});
+
+    assert_non_null(op);
+    return op;
+}
+
+/* The node's next request of a method. */
+static struct asked *wait_asked(uint16_t method)
+{
+    for (uint32_t n = 0; n < 10000; n++) {
+        for (uint32_t i = 0; i < CALLS; i++) {
+            if (fuzz.asked[i].call != 0 && fuzz.asked[i].method == method) {
+                return &fuzz.asked[i];
+            }
+        }
+        pass(100);
+    }
+    fail_msg("method %u is not asked for", method);
+    return NULL;
+}
+
+static void answer(struct asked *asked, const struct wire_pulled *pulled, const void *bytes,
+                   uint32_t count)
+{
+    struct rpc_piece pieces[2] = {{.data = pulled, .bytes = sizeof(*pulled)},
+                                  {.data = bytes, .bytes = count}};
+
+    tell(&pulled->sums);
+    rpc_reply(fuzz.rpc, asked->call, NIGH_OK, pieces, count > 0 ? 2 : 1);
+    asked->call = 0;
+}
+
+static struct wire_pulled loan_of(struct directory_object object)
+{
+    struct fabric_remote remote = fabric_memory_remote(fuzz.peer, fuzz.memory, fuzz.region);
+
+    return (struct wire_pulled){.state = WIRE_PULLED,
+                                .way = WIRE_LOAN,
+                                .object = object,
+                                .sums = sums_of(&object),
+                                .bytes = content_of(&object),
+                                .serve = 1,
+                                .address = remote.address,
+                                .key = remote.key};
+}
+
+/* What an object is like does not change: memory that was taken for it fits no other. */
+static void sizes_of_a_birth_do_not_change(void **state)
+{
+    struct directory_object object = {.birth = {1, 1, 1}, .data_size = 512};
+    struct wire_pulled pulled;
+    struct op *op;
+
+    (void)state;
+    begin_with(0);
+    op = begin_get(key_of_peer(0), 1000000);
+    pulled = loan_of(object);
+    pulled.sums.data_crc++; /* so that it is asked for again */
+    answer(wait_asked(WIRE_LOCATE), &pulled, NULL, 0);
+    pulled.object.data_size = UINT64_C(1) << 40;
+    pulled.way = WIRE_INLINE;
+    answer(wait_asked(WIRE_LOCATE), &pulled, fuzz.region, 512);
+    pass(1100000);
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_OUT_OF_MEMORY); /* there is not that much */
+    finish_with();
+}
+
+static void an_object_of_no_bytes_may_be_lent(void **state)
+{
+    struct directory_object object = {.birth = {1, 1, 1}};
+    struct wire_pulled pulled;
+    struct op *op;
+
+    (void)state;
+    begin_with(0);
+    op = begin_get(key_of_peer(0), 1000000);
+    pulled = loan_of(object);
+    answer(wait_asked(WIRE_LOCATE), &pulled, NULL, 0);
+    pass(2000);
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_OK);
+    finish_with();
+}
+
+/* The bytes are here, but never their sums: memory comes back all the same. */
+static void a_holder_that_never_sums_holds_nothing(void **state)
+{
+    struct directory_object object = {.birth = {1, 1, 1}, .data_size = 20000};
+    struct wire_pulled pulled;
+    struct op *op;
+
+    (void)state;
+    begin_with(0);
+    op = begin_get(key_of_peer(0), 20000);
+    pulled = loan_of(object);
+    pulled.sums.known = 0;
+    answer(wait_asked(WIRE_LOCATE), &pulled, NULL, 0);
+    (void)wait_asked(WIRE_DONE);
+    pass(30000);
+    assert_int_equal(op->cqe.status, NIGH_TIMEOUT);
+    assert_int_equal(fuzz.exchange->counts.pulls_now, 1);
+    pass(EXCHANGE_SILENCE * 1000000 + 600000);
+    assert_int_equal(fuzz.exchange->counts.pulls_now, 0);
+    assert_int_equal(fuzz.exchange->counts.pull_bytes_now, 0);
+    finish_with();
+}
+
+/* Nobody waits any more when the holder answers: nothing is begun. */
+static void what_nobody_waits_for_is_not_begun(void **state)
+{
+    struct directory_object object = {.birth = {1, 1, 1}, .data_size = 20000};
+    uint8_t located[sizeof(struct wire_located)];
+    struct wire_pulled pulled;
+    struct rpc_piece piece = {.data = located, .bytes = sizeof(located)};
+    struct wire_located where = {
+        .state = DIRECTORY_KNOWN, .holder_count = 1, .holders = {1}, .object = object};
+    struct asked *asked;
+
+    (void)state;
+    begin_with(2); /* messages only */
+    (void)begin_get(key_of_peer(0), 20000);
+    memcpy(located, &where, sizeof(where));
+    asked = wait_asked(WIRE_LOCATE);
+    rpc_reply(fuzz.rpc, asked->call, NIGH_OK, &piece, 1);
+    asked->call = 0;
+    asked = wait_asked(WIRE_PULL);
+    pass(30000);
+    pulled = loan_of(object);
+    pulled.way = WIRE_STREAM;
+    answer(asked, &pulled, NULL, 0);
+    pass(2000);
+    assert_int_equal(fuzz.exchange->counts.pulls_now, 0);
+    finish_with();
+}
+
+/* More holders are to be told than calls fit a channel: they are told one after the other. */
+static void many_deletes_break_no_link(void **state)
+{
+    struct wire_announce said = {.object = {.birth = {1, 1, 1}, .data_size = 8}};
+    struct rpc_piece piece = {.data = &said, .bytes = sizeof(said)};
+    struct op *ops[2 * CALLS];
+    uint32_t keys[2 * CALLS], count = 0;
+
+    (void)state;
+    begin_with(0);
+    pass(2000);
+    (void)rpc_one_way(fuzz.rpc, WIRE_ANNOUNCED, NULL, 0, fuzz.now_us);
+    for (uint32_t key = 0; count < 2 * CALLS; key++) {
+        said.key = key_of(key);
+        if (members_home(&fuzz.members, directory_key_hash(&said.key)) == 0) {
+            assert_int_equal(rpc_call(fuzz.rpc, WIRE_ANNOUNCE, &piece, 1, UINT64_MAX, fuzz.now_us,
+                                      on_reply, NULL, NULL),
+                             NIGH_OK);
+            pass(1000);
+            keys[count++] = key;
+        }
+    }
+    for (uint32_t n = 0; n < count; n++) {
+        ops[n] = submit(NULL, OP_DELETE, keys[n], (struct session_sqe){.op = SESSION_OP_DELETE});
+    }
+    for (uint32_t n = 0; n < 100; n++) {
+        pass(1000);
+        be_polite();
+        fuzz.polite = true;
+    }
+    assert_int_equal(links_counters(fuzz.exchange->links)->downs, 0);
+    for (uint32_t n = 0; n < count; n++) {
+        assert_int_equal(ops[n]->kind, OP_FREE);
+        assert_int_equal(ops[n]->cqe.status, NIGH_OK);
+    }
+    finish_with();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_of_a_birth_do_not_change),
+        cmocka_unit_test(an_object_of_no_bytes_may_be_lent),
+        cmocka_unit_test(a_holder_that_never_sums_holds_nothing),
+        cmocka_unit_test(what_nobody_waits_for_is_not_begun),
+        cmocka_unit_test(many_deletes_break_no_link),
+        cmocka_unit_test(random_lives_leave_the_books_right),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
