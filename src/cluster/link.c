@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "cluster/link_internal.h"
 
 #define LOG_MODULE "link"
@@ -287,7 +288,7 @@ void link_established(struct link *link, enum link_endpoint kind, uint64_t now_u
     link->up = true;
     link->place = link->links->live_count;
     link->links->live[link->links->live_count++] = link;
-    link->attempts = 0;
+    link->up_us = now_us;
     link->links->counters.ups++;
     LOG_DEBUG("up", "rank=%u rail=%u", link->rank, link->rail);
     link->links->config.shell.up(link->links->config.shell.context, link, now_us);
@@ -342,6 +343,9 @@ void link_down(struct link *link, nigh_status reason, uint64_t now_us)
     link->up = false;
     if (was_up) {
         leave_live(link);
+        if (now_us >= clock_deadline_us(link->up_us, LINK_STEADY_US)) {
+            link->attempts = 0;
+        }
     }
     for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
         fabric_endpoint_destroy(links->config.fabric, link->sides[kind].endpoint);

@@ -16,6 +16,7 @@
 #define LINK_BACKOFF_MAX_US UINT64_C(1000000)
 #define LINK_TICK_US        UINT64_C(1000)    /* between looks at the deadlines of calls */
 #define LINK_UP_US          UINT64_C(5000000) /* both endpoints must be there by then */
+#define LINK_STEADY_US      UINT64_C(1000000) /* up for so long: its dials are not in vain */
 
 struct link_side {
     struct link *link;
@@ -53,6 +54,7 @@ struct link {
 
     uint32_t attempts; /* dials in vain */
     uint64_t dial_us;  /* not before this */
+    uint64_t up_us;    /* when it came up last */
     uint64_t up_by_us; /* one endpoint is there, and the other must be by then */
 
     uint8_t *memory;

@@ -39,7 +39,8 @@ nigh_status peer_connected(struct peer *peer, uint32_t incarnation, uint64_t now
     bool new_life = incarnation != peer->incarnation;
 
     memset(actions, 0, sizeof(*actions));
-    if (incarnation < peer->incarnation) {
+    /* Of a node that is dead it is no ghost: its clock went back. */
+    if (incarnation < peer->incarnation && peer->state != PEER_DEAD) {
         if (peer->dialling) {
             peer_dial_failed(peer, 0, now_us);
         }

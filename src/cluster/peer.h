@@ -51,10 +51,11 @@ struct peer {
 void peer_init(struct peer *peer, bool dials, uint64_t dead_after_us, uint64_t silence_us,
                uint64_t now_us);
 
-/* A handshake succeeded. NIGH_DENIED: its incarnation is lower than one that was up (a ghost): the
- * caller closes the connection; a dialler waits its back-off, peer_dial_failed need not be called.
- * A connection that takes the place of a live one of the same incarnation loses the old one first;
- * of the old one's end the caller says nothing any more. */
+/* A handshake succeeded. NIGH_DENIED: its incarnation is lower than one that was up, and is not
+ * dead yet (a ghost, or a node whose clock went back: that one is let in when it counts as dead):
+ * the caller closes the connection; a dialler waits its back-off, peer_dial_failed need not be
+ * called. A connection that takes the place of a live one of the same incarnation loses the old one
+ * first; of the old one's end the caller says nothing any more. */
 nigh_status peer_connected(struct peer *peer, uint32_t incarnation, uint64_t now_us,
                            struct peer_actions *actions);
 

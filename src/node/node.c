@@ -446,6 +446,8 @@ static void node_in_child(void)
             fd_close(&node->front.listen_fd);
             fd_close(&node->listen_fd);
             fd_close(&node->lock_fd);
+            if (node->peers != NULL)
+                peers_in_child(node->peers);
         }
     }
 }
@@ -484,6 +486,20 @@ static bool node_drive(void *context, uint32_t lane, bool stays)
     return lane < node->lane_count && lane_drive(node->lanes[lane], stays);
 }
 
+static int node_rest(void *context, uint32_t lane)
+{
+    struct nigh_node *node = context;
+
+    return lane < node->lane_count ? lane_rest(node->lanes[lane]) : SESSION_REST_ELSEWHERE;
+}
+
+static void node_rise(void *context, uint32_t lane)
+{
+    struct nigh_node *node = context;
+
+    lane_rise(node->lanes[lane]);
+}
+
 /* Before the memory, which takes its time: another node on the socket is known at once, and clients
  * that come early wait for their welcome instead of finding nobody. */
 static nigh_status node_listen(struct nigh_node *node, char *why, size_t why_bytes)
@@ -491,13 +507,15 @@ static nigh_status node_listen(struct nigh_node *node, char *why, size_t why_byt
     int kept_fd;
     nigh_status status;
 
-    if (node->settings.socket_path[0] == '\0')
+    if (node->settings.socket_path[0] == '\0' && !node->settings.clustered)
         return NIGH_OK;
     if (!node_is_listening(node)) {
         snprintf(why, why_bytes, "this process has %u nodes that listen, the most there may be",
                  LIMIT_NODES_A_PROCESS);
         return NIGH_LIMIT;
     }
+    if (node->settings.socket_path[0] == '\0')
+        return NIGH_OK;
     kept_fd = keeper_take(node->keeper, "listen");
     status = listen_open(node->settings.socket_path, node->settings.socket_mode, kept_fd,
                          &node->listen_fd, &node->lock_fd, why, why_bytes);
@@ -696,6 +714,8 @@ static struct nigh_node *node_create(const struct node_settings *settings, struc
     node->incarnation = node_new_incarnation();
     node->driver.context = node;
     node->driver.drive = node_drive;
+    node->driver.rest = node_rest;
+    node->driver.rise = node_rise;
     return node;
 }
 

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/random.h"
@@ -28,7 +29,8 @@
 #define PEERS_LISTEN       UINT32_MAX /* the number of the listening socket */
 #define PEERS_NOBODY       UINT32_MAX
 #define PEERS_BACKLOG      64
-#define PEERS_READS        16 /* messages of one connection in one turn */
+#define PEERS_READS        16               /* messages of one connection in one turn */
+#define PEERS_REST_US      UINT64_C(100000) /* nothing is taken in when descriptors ran out */
 
 struct connection {
     int fd; /* -1: free */
@@ -65,6 +67,7 @@ struct peers {
     uint32_t lane_count;
     struct auth_offer offer;
     int listen_fd;
+    uint64_t listen_us;  /* when it is watched again; 0: it is */
     uint32_t handshakes; /* accepted connections that have not proved themselves */
     uint64_t now_us;
     struct peers_counters counters;
@@ -228,6 +231,15 @@ nigh_status peers_open(struct peers *peers, struct lane **lanes, uint32_t lane_c
     return lane_watch(lanes[0], peers->listen_fd, EPOLLIN, front_data(FRONT_PEER, PEERS_LISTEN));
 }
 
+/* A child of the program may have a copy: it must not keep the port, or the peer in the dark. */
+static void close_socket(int *fd)
+{
+    if (*fd >= 0) {
+        (void)shutdown(*fd, SHUT_RDWR);
+    }
+    fd_close(fd);
+}
+
 static void drop_connection(struct peers *peers, struct connection *connection)
 {
     if (connection->fd < 0) {
@@ -239,7 +251,7 @@ static void drop_connection(struct peers *peers, struct connection *connection)
     if (!connection->proved && connection->auth != NULL && !connection->auth->dials) {
         peers->handshakes--;
     }
-    fd_close(&connection->fd);
+    close_socket(&connection->fd);
     free(connection->auth);
     *connection = (struct connection){.fd = -1};
 }
@@ -252,8 +264,16 @@ void peers_destroy(struct peers *peers)
     for (uint32_t n = 0; n < PEERS_CONNECTIONS; n++) {
         drop_connection(peers, &peers->connections[n]);
     }
-    fd_close(&peers->listen_fd);
+    close_socket(&peers->listen_fd);
     free(peers);
+}
+
+void peers_in_child(struct peers *peers)
+{
+    for (uint32_t n = 0; n < PEERS_CONNECTIONS; n++) {
+        fd_close(&peers->connections[n].fd);
+    }
+    fd_close(&peers->listen_fd);
 }
 
 /* ---- telling lanes -------------------------------------------------------- */
@@ -412,16 +432,71 @@ static struct connection *add_connection(struct peers *peers, int fd, bool dials
     return connection;
 }
 
+/* Out of descriptors: the queue would keep the lane awake, so it is left alone for a while. */
+static void rest(struct peers *peers, int error)
+{
+    LOG_WARN("cannot take connections of other nodes in", "errno=%d", error);
+    lane_unwatch(peers->lanes[0], peers->listen_fd);
+    peers->listen_us = clock_deadline_us(peers->now_us, PEERS_REST_US);
+}
+
+static uint64_t tick_listen(struct peers *peers)
+{
+    if (peers->listen_us == 0) {
+        return UINT64_MAX;
+    }
+    if (peers->now_us >= peers->listen_us) {
+        bool watched = lane_watch(peers->lanes[0], peers->listen_fd, EPOLLIN,
+                                  front_data(FRONT_PEER, PEERS_LISTEN)) == NIGH_OK;
+
+        peers->listen_us = watched ? 0 : clock_deadline_us(peers->now_us, PEERS_REST_US);
+    }
+    return peers->listen_us == 0 ? UINT64_MAX : peers->listen_us;
+}
+
+/* Whether it has said less than another, or as little for longer. */
+static bool is_idler(const struct connection *connection, const struct connection *other)
+{
+    bool silent = connection->auth->transcript_bytes == 0;
+
+    if (silent != (other->auth->transcript_bytes == 0)) {
+        return silent;
+    }
+    return connection->deadline_us < other->deadline_us;
+}
+
+/* Makes room among those that have not proved themselves. A member says at once what it has to say,
+ * so a crowd of silent ones does not keep it out. */
+static void make_room(struct peers *peers)
+{
+    struct connection *idle = NULL;
+
+    for (uint32_t n = 0; n < PEERS_CONNECTIONS; n++) {
+        struct connection *connection = &peers->connections[n];
+
+        if (connection->fd >= 0 && !connection->proved && !connection->auth->dials &&
+            (idle == NULL || is_idler(connection, idle))) {
+            idle = connection;
+        }
+    }
+    NIGH_ASSERT(idle != NULL);
+    drop_connection(peers, idle);
+}
+
 static void on_listen(struct peers *peers)
 {
     int fd = accept4(peers->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
     if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            rest(peers, errno);
+        }
         return;
     }
-    /* Above the bound they wait in the kernel's queue no longer: who is a member dials again. */
-    if (peers->handshakes == LIMIT_PEER_HANDSHAKES ||
-        add_connection(peers, fd, false, PEERS_NOBODY) == NULL) {
+    if (peers->handshakes == LIMIT_PEER_HANDSHAKES) {
+        make_room(peers);
+    }
+    if (add_connection(peers, fd, false, PEERS_NOBODY) == NULL) {
         fd_close(&fd);
     }
 }
@@ -730,9 +805,10 @@ static uint64_t tick_member(struct peers *peers, uint32_t rank)
 
 uint64_t peers_tick(struct peers *peers, uint64_t now_us)
 {
-    uint64_t due_us = UINT64_MAX;
+    uint64_t due_us;
 
     peers->now_us = now_us;
+    due_us = tick_listen(peers);
     for (uint32_t n = 0; n < PEERS_CONNECTIONS; n++) {
         if (peers->connections[n].fd >= 0) {
             uint64_t at_us = tick_connection(peers, &peers->connections[n]);

@@ -44,6 +44,9 @@ nigh_status peers_open(struct peers *peers, struct lane **lanes, uint32_t lane_c
 void peers_close(struct peers *peers);
 void peers_destroy(struct peers *peers);
 
+/* In a child of the program: lets go of its copies of the sockets, and does nothing else. */
+void peers_in_child(struct peers *peers);
+
 /* A descriptor that peers added to lane 0's epoll is ready; `number` as in its data. */
 void peers_ready(struct peers *peers, uint32_t number, uint32_t events);
 

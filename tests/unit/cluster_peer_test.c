@@ -58,7 +58,7 @@ static const char *const expected[STARTS][EVENTS] = {
     [AWAY] = {"--u u", "--u u", "--u u", "--- a", "--- a", "--- a", "--- a", "d-- d"},
     [UP] = {"-lu u", "d-u u", "! u", "--- u", "-l- l", "d-- d", "-l- l", "-l- l"},
     [LOST] = {"--u u", "d-u u", "! l", "--- l", "--- l", "--- l", "--- l", "d-- d"},
-    [DEAD_LEFT] = {"--u u", "--u u", "! d", "--- d", "--- d", "--- d", "--- d", "--- d"},
+    [DEAD_LEFT] = {"--u u", "--u u", "--u u", "--- d", "--- d", "--- d", "--- d", "--- d"},
     [DEAD_LATE] = {"--u u", "--u u", "--u u", "--- d", "--- d", "--- d", "--- d", "--- d"},
 };
 
@@ -234,6 +234,7 @@ static void tell(struct told *told, const struct peer_actions *actions, uint32_t
     assert_false(actions->dead && actions->lost);
     if (actions->dead) {
         told->up = told->lost = false;
+        told->incarnation = 0; /* whoever comes then is let in */
     }
     if (actions->lost) {
         assert_true(told->up && !told->lost);

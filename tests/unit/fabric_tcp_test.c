@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -1099,6 +1100,41 @@ static void posts_to_a_peer_that_is_gone_fail(void **state)
     }
 }
 
+static int hold(void *argument)
+{
+    (void)argument;
+    alarm(20);
+    pause();
+    return 0;
+}
+
+/* A program that forked: its child has every descriptor. What ends here ends at the peer all the
+ * same, and nothing more is heard of it, whatever still comes in. */
+static void a_child_with_copies_keeps_nothing_alive(void **state)
+{
+    struct side a, b;
+    struct fabric_remote nowhere = {0};
+    char address[FABRIC_ADDRESS_BYTES];
+    struct side again;
+    pid_t child;
+
+    (void)state;
+    join(&a, &b, "127.0.0.1:0");
+    post_receive(&a, 1, 0, 4096);
+    child = support_fork(hold, NULL);
+    fabric_endpoint_destroy(a.fabric, a.endpoint);
+    (void)post(&b, FABRIC_SEND, 2, 0, 4096, nowhere);
+    assert_true(COMES2(&a, &b, b.disconnected == 1));
+    assert_int_equal(a.disconnected, 0);
+    fabric_address(b.fabric, address);
+    side_close(&b);
+    side_open(&again, address);
+    side_close(&again);
+    side_close(&a);
+    kill(child, SIGKILL);
+    (void)support_join(child, 5000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1129,6 +1165,7 @@ int main(void)
         cmocka_unit_test(memory_may_go_before_it_is_read),
         cmocka_unit_test(acknowledgements_travel_with_what_is_sent),
         cmocka_unit_test(the_kernel_probes_silent_peers),
+        cmocka_unit_test(a_child_with_copies_keeps_nothing_alive),
         cmocka_unit_test(posts_to_a_peer_that_is_gone_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

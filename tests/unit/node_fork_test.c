@@ -2,6 +2,7 @@
 /* Programs that embed a node and fork: the children keep nothing of it alive. */
 #include "support/support.h"
 
+#include <arpa/inet.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,13 +12,27 @@
 
 #include "nigh/node.h"
 
-static nigh_node *start(const char *path)
+static nigh_node *start_with(nigh_node_options options)
 {
-    nigh_node_options options = {
-        .struct_size = sizeof(options), .socket_path = path, .memory_bytes = 16 << 20, .lanes = 1};
     nigh_node *node = NULL;
 
+    options.struct_size = sizeof(options);
+    options.memory_bytes = 16 << 20;
+    options.lanes = 1;
     return nigh_node_start(&options, &node) == NIGH_OK ? node : NULL;
+}
+
+static nigh_node *start(const char *path)
+{
+    return start_with((nigh_node_options){.socket_path = path});
+}
+
+/* One of two nodes: it listens for the other, which is not there. */
+static nigh_node *start_member(const char *members)
+{
+    static const uint8_t key[32] = {1};
+
+    return start_with((nigh_node_options){.members = members, .member = "0", .cluster_key = key});
 }
 
 static bool answers(const char *path)
@@ -88,6 +103,58 @@ static void a_worker_of_a_killed_program_does_not_keep_the_socket(void **state)
     close(told[1]);
 }
 
+/* Two addresses that nobody listens on now. */
+static void free_members(char *members, size_t bytes)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+    close(fd);
+    snprintf(members, bytes, "127.0.0.1:%u,127.0.0.1:1", ntohs(address.sin_port));
+}
+
+static int embed_member_and_fork(void *argument)
+{
+    const struct embedder *embedder = argument;
+    nigh_node *node = start_member(embedder->path);
+    pid_t worker = fork();
+
+    if (worker == 0)
+        _exit(sleep_on(NULL));
+    if (node == NULL || write(embedder->told, &worker, sizeof(worker)) != sizeof(worker))
+        return 1;
+    return sleep_on(NULL);
+}
+
+static void a_worker_of_a_killed_program_does_not_keep_the_port(void **state)
+{
+    char members[64];
+    int told[2];
+    struct embedder embedder = {.path = members};
+    pid_t program, worker = 0;
+    nigh_node *node;
+
+    (void)state;
+    free_members(members, sizeof(members));
+    assert_int_equal(pipe(told), 0);
+    embedder.told = told[1];
+    program = support_fork(embed_member_and_fork, &embedder);
+    assert_int_equal(read(told[0], &worker, sizeof(worker)), sizeof(worker));
+    kill(program, SIGKILL);
+    assert_int_equal(support_join(program, 5000), -SIGKILL);
+    assert_int_equal(kill(worker, 0), 0);
+    node = start_member(members);
+    if (node == NULL)
+        fail_msg("%s", nigh_node_start_error());
+    nigh_node_stop(node);
+    kill(worker, SIGKILL);
+    close(told[0]);
+    close(told[1]);
+}
+
 static int stop_in_child(void *argument)
 {
     nigh_node_stop(argument);
@@ -113,6 +180,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_of_a_killed_program_does_not_keep_the_socket),
+        cmocka_unit_test(a_worker_of_a_killed_program_does_not_keep_the_port),
         cmocka_unit_test(a_child_that_stops_its_parents_node_stops_nothing),
     };
 
