@@ -11,11 +11,12 @@
 struct fixture {
     struct fake_node fake;
     nigh_client *client;
-    nigh_status status;     /* of every answer */
-    uint64_t said;          /* how many records, or ranks, it says there are */
-    _Atomic uint32_t asked; /* ops of ours that came */
-    uint32_t lane;          /* of the last */
-    uint8_t ranks[SESSION_PLACES];
+    /* Set by the test, read by the fake node's thread. */
+    _Atomic nigh_status status; /* of every answer */
+    _Atomic uint64_t said;      /* how many records, or ranks, it says there are */
+    _Atomic uint32_t asked;     /* ops of ours that came */
+    _Atomic uint32_t lane;      /* of the last */
+    _Atomic uint8_t ranks[SESSION_PLACES];
 };
 
 static enum fake_action answer(void *context, struct fake_node *fake, uint32_t number,
