@@ -13,7 +13,7 @@
 #include "transfer.h"
 
 #define GET_TIMEOUT_US UINT64_C(20000000)
-#define SPARE_BYTES    (UINT64_C(64) << 20)
+#define SPARE_BYTES    (UINT64_C(128) << 20)
 #define EVICT_ROUNDS   64
 #define FIRST_ID       1000
 
@@ -122,11 +122,11 @@ static void nigh_open(struct series *series, const struct workload *workload)
     snprintf(pair->members, sizeof pair->members, "127.0.0.1:%d,127.0.0.1:%d", bench_free_port(),
              bench_free_port());
     write_key(pair);
-    pair->memory_bytes =
-        workload->bytes * workload->objects / 4 * 5 + workload->bytes + SPARE_BYTES;
+    pair->memory_bytes = workload->bytes * workload->objects / 4 * 5 + SPARE_BYTES;
     pair->memory_bytes &= ~((UINT64_C(1) << 20) - 1);
     start_daemon(pair, &pair->holder, "0", there, blocks ? 0 : TRANSFER_SPIN_US);
     fill(pair, workload);
+    pair->memory_bytes += workload->bytes; /* a large copy needs room in one piece */
     if ((series->variant & NIGH_DAEMON) != 0) {
         start_daemon(pair, &pair->puller, "1", TRANSFER_HERE, 0);
         pair->client = bench_client(&pair->puller, 0, 0, 0);
