@@ -320,18 +320,6 @@ void *bench_memory_create(uint64_t size_bytes)
     return memory;
 }
 
-void *bench_memory_window(void *memory, uint64_t size_bytes)
-{
-    /* Of no bytes of a shared mapping, this makes another mapping of the same pages. */
-    void *window = mremap(memory, 0, size_bytes, MREMAP_MAYMOVE);
-
-    if (window == MAP_FAILED || madvise(window, size_bytes, MADV_POPULATE_READ) != 0 ||
-        madvise(window, size_bytes, MADV_POPULATE_WRITE) != 0) {
-        bench_fail("no second mapping to compare with");
-    }
-    return window;
-}
-
 void bench_memory_destroy(void *memory, uint64_t size_bytes)
 {
     munmap(memory, size_bytes);

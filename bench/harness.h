@@ -107,9 +107,6 @@ nigh_client *bench_client(const struct bench_node *node, uint32_t spin_us, uint3
 void *bench_memory_create(uint64_t size_bytes);
 void bench_memory_destroy(void *memory, uint64_t size_bytes);
 
-/* Another mapping of the same pages, its page tables filled; ends with bench_memory_destroy. */
-void *bench_memory_window(void *memory, uint64_t size_bytes);
-
 struct bench_redis {
     pid_t pid;
     char directory[64];

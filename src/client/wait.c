@@ -129,6 +129,59 @@ static bool wait_drive(nigh_client *client, bool stays)
     return ran && ring_has_completions(client);
 }
 
+/* The lead is for the next: it stands on the futex, and looks when it wakes. */
+static void wait_leave_lead(nigh_client *client, const struct pollfd *socket,
+                            const struct pollfd *lead)
+{
+    uint64_t rung;
+
+    client_lock(client);
+    atomic_store_explicit(&client->leading, false, memory_order_relaxed);
+    if (lead->revents != 0) {
+        (void)!read(client->lead_fd, &rung, sizeof(rung));
+    }
+    if (socket->revents != 0) {
+        socket_take_in(client);
+    }
+    if (atomic_load_explicit(&client->front->waiting, memory_order_relaxed) != 0) {
+        ring_tell(client);
+    }
+    client_unlock(client);
+}
+
+/*
+ * An embedded node: sleeps on what other nodes send to the one lane that is waited for, and on the
+ * socket, where the lane's own thread pokes. One wake-up less than sleeping for that thread. False:
+ * it cannot.
+ */
+static bool wait_on_lane(nigh_client *client, const struct client_op *op, uint64_t limit_us)
+{
+    const struct session_driver *driver = client->driver;
+    uint64_t lanes = atomic_load_explicit(&client->busy_lanes, memory_order_relaxed);
+    uint32_t lane = lanes != 0 ? (uint32_t)__builtin_ctzll(lanes) : 0;
+    struct timespec wait = {.tv_sec = (time_t)(limit_us / 1000000),
+                            .tv_nsec = (long)(limit_us % 1000000) * 1000};
+    struct pollfd fds[3] = {{.fd = client->socket_fd, .events = POLLIN},
+                            {.fd = client->lead_fd, .events = POLLIN},
+                            {.events = POLLIN}};
+
+    if (lanes == 0 || (lanes & (lanes - 1)) != 0 || !wait_takes_lead(client)) {
+        return false;
+    }
+    fds[2].fd = driver->rest(driver->context, lane);
+    if (fds[2].fd >= 0) {
+        atomic_store_explicit(&client->front->poke_wanted, 1, memory_order_relaxed);
+        shared_fence();
+        if (!wait_has_work(client, op)) {
+            (void)ppoll(fds, 3, limit_us == UINT64_MAX ? NULL : &wait, NULL);
+        }
+        driver->rise(driver->context, lane);
+        atomic_store_explicit(&client->front->poke_wanted, 0, memory_order_relaxed);
+    }
+    wait_leave_lead(client, &fds[0], &fds[1]);
+    return fds[2].fd != SESSION_REST_ELSEWHERE;
+}
+
 static void wait_take_in(nigh_client *client, const struct client_op *op)
 {
     client_lock(client);
@@ -136,6 +189,14 @@ static void wait_take_in(nigh_client *client, const struct client_op *op)
         ring_take_in(client, op);
     }
     client_unlock(client);
+}
+
+/* Steps that found no room may be overdue. */
+static void wait_look_after(nigh_client *client, const struct client_op *op)
+{
+    if (op != NULL && op->kind->waits) {
+        wait_take_in(client, op);
+    }
 }
 
 /* When a sleep ends at the latest: an op whose steps wait for room has to be looked at in time. */
@@ -153,6 +214,7 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
 {
     uint64_t spin_end_us = 0;
     uint32_t sleeps = 0;
+    bool rests = client->driver != NULL && client->driver->rest != NULL;
 
     for (uint32_t turn = 1; !wait_is_over(client, op); turn++) {
         uint64_t now_us;
@@ -179,12 +241,17 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
             spin_end_us = now_us + client->spin_us;
         }
         spins = sleeps == 0 && now_us < spin_end_us;
-        if (wait_drive(client, spins)) {
+        if (wait_drive(client, spins || rests)) {
             continue;
         }
         if (spins) {
             wait_relax();
             continue;
+        }
+        if (rests) {
+            rests = wait_on_lane(client, op, wait_limit(op, now_us, deadline_us));
+            wait_look_after(client, op);
+            continue; /* if it could not: once more without */
         }
         if (sleeps > 0 && wait_takes_lead(client)) {
             wait_on_socket(client, op, wait_limit(op, now_us, deadline_us));
@@ -192,10 +259,7 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
             wait_on_futex(client, op, wait_limit(op, now_us, deadline_us), sleeps == 0);
         }
         sleeps++;
-        /* Steps that found no room may be overdue. */
-        if (op != NULL && op->kind->waits) {
-            wait_take_in(client, op);
-        }
+        wait_look_after(client, op);
     }
     return NIGH_OK;
 }

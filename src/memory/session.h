@@ -384,7 +384,14 @@ static inline uint32_t session_ring_used(uint32_t tail, uint32_t head, uint32_t 
 struct session_driver {
     void *context;
     bool (*drive)(void *context, uint32_t lane, bool stays);
+    /* A thread that drove the lane wants to sleep: the descriptor that other nodes' messages make
+     * readable, which it watches until it calls `rise`; or one of the below. */
+    int (*rest)(void *context, uint32_t lane);
+    void (*rise)(void *context, uint32_t lane);
 };
+
+#define SESSION_REST_LOOK_AGAIN (-1) /* there is something to do already */
+#define SESSION_REST_ELSEWHERE  (-2) /* another thread has the lane, or there are no other nodes */
 
 struct nigh_client;
 struct nigh_client_options;

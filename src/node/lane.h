@@ -181,6 +181,11 @@ void lane_poll(struct lane *lane);
  */
 bool lane_drive(struct lane *lane, bool stays);
 
+/* See session_driver: a guest that sleeps on the fabric's descriptor itself, so that a message of
+ * another node wakes one thread and not two. Any thread. */
+int lane_rest(struct lane *lane);
+void lane_rise(struct lane *lane);
+
 /* Counters, read by any thread. */
 struct lane_counters {
     _Atomic uint64_t turns;

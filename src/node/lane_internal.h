@@ -67,12 +67,16 @@ struct lane {
     _Atomic uint64_t sleep_until_us; /* what the sleeping thread waits for at most */
     _Atomic uint64_t guest_us;       /* when a guest that stays last drove; 0: none does */
     bool fabric_watched;             /* its descriptor ends the thread's sleep */
+    _Atomic uint32_t resting;        /* guests that sleep on that descriptor themselves */
+    _Atomic uint64_t rest_due_us;    /* the lane's deadline when the last of them went to sleep */
 
     struct lane_counters counters;
 };
 
 /* How long a guest's turn keeps the lane's thread from what other nodes send. */
 #define LANE_GUEST_US UINT64_C(250)
+/* How long the thread goes on looking for a guest that rests: it may be back soon. */
+#define LANE_REST_US UINT64_C(2000)
 
 /* How often a session whose event ring was full is looked at for room. */
 #define LANE_LOSSY_CHECK_US UINT64_C(100000)

@@ -64,12 +64,27 @@ static void lane_take_events(struct lane *lane, const struct epoll_event *events
     }
 }
 
+static bool lane_has_resting(const struct lane *lane)
+{
+    return atomic_load_explicit(&lane->resting, memory_order_relaxed) != 0;
+}
+
 /* A guest drives the lane, or did until a moment ago. */
 static bool lane_has_guest(const struct lane *lane, uint64_t now_us)
 {
     uint64_t guest_us = atomic_load_explicit(&lane->guest_us, memory_order_relaxed);
 
     return guest_us != 0 && now_us < guest_us + LANE_GUEST_US;
+}
+
+/* The thread may sleep on without a look at the lane. Deadlines are a guest's, too, but not while
+ * it rests. */
+static bool lane_may_doze(const struct lane *lane, uint64_t now_us)
+{
+    if (!lane_has_resting(lane))
+        return lane_has_guest(lane, now_us);
+    return now_us < atomic_load_explicit(&lane->guest_us, memory_order_relaxed) + LANE_REST_US &&
+           now_us < atomic_load_explicit(&lane->rest_due_us, memory_order_relaxed);
 }
 
 static int lane_wait_once(struct lane *lane, struct epoll_event *events, uint64_t now_us,
@@ -94,12 +109,16 @@ static int lane_wait_once(struct lane *lane, struct epoll_event *events, uint64_
 static void lane_wait(struct lane *lane, uint64_t now_us, uint64_t due_us)
 {
     struct epoll_event events[LIMIT_EPOLL_EVENTS];
+    bool watched = lane->config.fabric == NULL || lane->fabric_watched;
     int n;
 
-    atomic_store_explicit(&lane->sleep_until_us, due_us, memory_order_relaxed);
+    atomic_store(&lane->sleep_until_us, due_us);
+    /* Left to a guest that rose meanwhile: it may not have seen that this thread sleeps. */
+    if (!watched && atomic_load(&lane->resting) == 0)
+        due_us = min_u64(due_us, now_us + LANE_GUEST_US);
     lane_disown(lane);
     n = lane_wait_once(lane, events, now_us, due_us);
-    for (now_us = clock_now_us(&clock_monotonic); n == 0 && lane_has_guest(lane, now_us);
+    for (now_us = clock_now_us(&clock_monotonic); n == 0 && lane_may_doze(lane, now_us);
          now_us = clock_now_us(&clock_monotonic)) {
         due_us = now_us + LANE_GUEST_US;
         atomic_store_explicit(&lane->sleep_until_us, due_us, memory_order_relaxed);
@@ -121,7 +140,7 @@ static bool lane_arm(struct lane *lane, uint64_t now_us, uint64_t *due_us)
         *due_us = min_u64(*due_us, now_us + LANE_GUEST_US);
         return true;
     }
-    lane_watch_fabric(lane, true);
+    lane_watch_fabric(lane, !lane_has_resting(lane));
     return fabric_arm(lane->config.fabric);
 }
 
@@ -243,7 +262,7 @@ static void lane_note_guest(struct lane *lane, uint64_t now_us, bool stays)
         atomic_store_explicit(&lane->guest_us, now_us, memory_order_relaxed);
         lane_watch_fabric(lane, false);
         shared_store_relaxed(asleep, SESSION_ASLEEP_HAS_GUEST);
-    } else if (!lane->fabric_watched) {
+    } else if (!lane->fabric_watched && !lane_has_resting(lane)) {
         shared_store_relaxed(asleep, SESSION_ASLEEP);
         atomic_store_explicit(&lane->guest_us, 0, memory_order_relaxed);
         lane_watch_fabric(lane, true);
@@ -273,4 +292,39 @@ bool lane_drive(struct lane *lane, bool stays)
     if (look_again) /* now that it finds the lane free */
         lane_kick(lane);
     return true;
+}
+
+int lane_rest(struct lane *lane)
+{
+    _Atomic uint32_t *asleep = &lane->config.page->lane[lane->config.number].asleep;
+    uint64_t now_us = clock_now_us(&clock_monotonic);
+    bool look_again;
+
+    if (lane->config.fabric == NULL || !lane_try_own(lane))
+        return SESSION_REST_ELSEWHERE;
+    shared_store_relaxed(asleep, SESSION_ASLEEP);
+    shared_fence(); /* said before the last look: a client that comes later rings */
+    look_again = !fabric_arm(lane->config.fabric) || lane_due_us(lane) <= now_us;
+    for (uint32_t i = 0; i < lane->open_count && !look_again; i++)
+        look_again = shared_load_relaxed(lane->ready[i]) != 0;
+    if (!look_again) {
+        lane_watch_fabric(lane, false);
+        atomic_store_explicit(&lane->guest_us, now_us, memory_order_relaxed);
+        atomic_store_explicit(&lane->rest_due_us, lane_due_us(lane), memory_order_relaxed);
+        atomic_fetch_add_explicit(&lane->resting, 1, memory_order_relaxed);
+    }
+    lane_disown(lane);
+    return look_again ? SESSION_REST_LOOK_AGAIN : fabric_fd(lane->config.fabric);
+}
+
+/* It may not drive again, and the thread may sleep for long with the descriptor left to it. */
+void lane_rise(struct lane *lane)
+{
+    uint64_t now_us = clock_now_us(&clock_monotonic);
+
+    atomic_store_explicit(&lane->guest_us, now_us, memory_order_relaxed);
+    atomic_fetch_sub(&lane->resting, 1);
+    if (atomic_load(&lane->sleep_until_us) > now_us + LANE_GUEST_US &&
+        atomic_exchange_explicit(&lane->sleep_until_us, 0, memory_order_relaxed) != 0)
+        lane_kick(lane);
 }

@@ -486,6 +486,20 @@ static bool node_drive(void *context, uint32_t lane, bool stays)
     return lane < node->lane_count && lane_drive(node->lanes[lane], stays);
 }
 
+static int node_rest(void *context, uint32_t lane)
+{
+    struct nigh_node *node = context;
+
+    return lane < node->lane_count ? lane_rest(node->lanes[lane]) : SESSION_REST_ELSEWHERE;
+}
+
+static void node_rise(void *context, uint32_t lane)
+{
+    struct nigh_node *node = context;
+
+    lane_rise(node->lanes[lane]);
+}
+
 /* Before the memory, which takes its time: another node on the socket is known at once, and clients
  * that come early wait for their welcome instead of finding nobody. */
 static nigh_status node_listen(struct nigh_node *node, char *why, size_t why_bytes)
@@ -700,6 +714,8 @@ static struct nigh_node *node_create(const struct node_settings *settings, struc
     node->incarnation = node_new_incarnation();
     node->driver.context = node;
     node->driver.drive = node_drive;
+    node->driver.rest = node_rest;
+    node->driver.rise = node_rise;
     return node;
 }
 

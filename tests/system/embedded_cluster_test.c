@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two embedded nodes of one process, as each other's only peer: threads that wait are guests of
+ * their lanes, spin there or rest, and are in nobody's way.
+ */
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "nigh/node.h"
+#include "nigh/object.h"
+#include "support/support.h"
+
+#define SECOND_US 1000000u
+#define SPINS_US  SECOND_US
+
+static const uint8_t key[32] = "of two nodes in one process";
+
+struct pair {
+    nigh_node *node[2];
+    nigh_client *client[2];
+};
+
+static int a_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &bytes), 0);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+static nigh_client *attach(nigh_node *node, uint32_t spin_us)
+{
+    nigh_client_options options = {.struct_size = sizeof options, .spin_us = spin_us};
+    nigh_client *client = NULL;
+
+    assert_int_equal(nigh_node_client(node, &options, &client), NIGH_OK);
+    return client;
+}
+
+static nigh_id numbered(uint64_t number)
+{
+    nigh_id id = {{0}};
+
+    memcpy(id.bytes, &number, sizeof number);
+    id.bytes[19] = 7;
+    return id;
+}
+
+/* Clients of spin_us 0 rest at once. */
+static void begin(struct pair *pair, uint32_t spin_us)
+{
+    char members[64];
+    nigh_id id = numbered(UINT64_MAX);
+    nigh_view view;
+
+    snprintf(members, sizeof members, "127.0.0.1:%d,127.0.0.1:%d", a_port(), a_port());
+    for (int n = 0; n < 2; n++) {
+        nigh_node_options options = {.struct_size = sizeof options,
+                                     .memory_bytes = 32u << 20,
+                                     .lanes = 1,
+                                     .members = members,
+                                     .member = n == 0 ? "0" : "1",
+                                     .cluster_key = key};
+
+        assert_int_equal(nigh_node_start(&options, &pair->node[n]), NIGH_OK);
+        pair->client[n] = attach(pair->node[n], spin_us);
+    }
+    assert_int_equal(nigh_put(pair->client[0], &id, "x", 1, NULL), NIGH_OK);
+    assert_int_equal(nigh_get(pair->client[1], &id, 1, 20 * SECOND_US, &view), NIGH_OK);
+    nigh_release(pair->client[1], &view);
+}
+
+static void end(struct pair *pair)
+{
+    for (int n = 0; n < 2; n++) {
+        nigh_client_close(pair->client[n]);
+        nigh_node_stop(pair->node[n]);
+    }
+}
+
+static void get_from(struct pair *pair, int holder, uint64_t first, uint64_t count)
+{
+    for (uint64_t i = first; i < first + count; i++) {
+        nigh_id id = numbered(i);
+        nigh_view view;
+
+        assert_int_equal(nigh_put(pair->client[holder], &id, &i, sizeof i, NULL), NIGH_OK);
+        assert_int_equal(nigh_get(pair->client[1 - holder], &id, 1, 5 * SECOND_US, &view), NIGH_OK);
+        assert_int_equal(view.data_size, sizeof i);
+        assert_memory_equal(view.data, &i, sizeof i);
+        nigh_release(pair->client[1 - holder], &view);
+    }
+}
+
+static void gets_bring_what_the_other_has(void **state)
+{
+    struct pair pair;
+
+    (void)state;
+    for (uint32_t spin_us = 0; spin_us <= SPINS_US; spin_us += SPINS_US) {
+        begin(&pair, spin_us);
+        get_from(&pair, 0, 0, 300);
+        get_from(&pair, 1, 1000, 300);
+        end(&pair);
+    }
+}
+
+/* Deadlines are the lane's thread's while the guest rests. */
+static void a_guest_that_rests_ends_in_time(void **state)
+{
+    struct pair pair;
+    nigh_id id = numbered(1);
+
+    (void)state;
+    begin(&pair, 0);
+    for (int i = 0; i < 5; i++) {
+        uint64_t before_us = support_now_us(), took_us;
+        nigh_view view;
+
+        assert_int_equal(nigh_get(pair.client[1], &id, 1, 50000, &view), NIGH_TIMEOUT);
+        took_us = support_now_us() - before_us;
+        assert_true(took_us >= 50000 && took_us < 2 * SECOND_US);
+    }
+    end(&pair);
+}
+
+struct waiter {
+    nigh_client *client;
+    nigh_id id;
+    uint64_t took_us;
+    _Atomic int status;
+};
+
+static void *wait_for_it(void *argument)
+{
+    struct waiter *waiter = argument;
+    uint64_t before_us = support_now_us();
+    nigh_view view;
+    nigh_status status = nigh_get(waiter->client, &waiter->id, 1, 20 * SECOND_US, &view);
+
+    if (status == NIGH_OK) {
+        nigh_release(waiter->client, &view);
+    }
+    waiter->took_us = support_now_us() - before_us;
+    atomic_store(&waiter->status, status);
+    return NULL;
+}
+
+/* One that waits for what is put at the other node, or by another client of its own. */
+static void wait_while_somebody_puts(uint32_t spin_us, int where)
+{
+    struct waiter waiter = {.id = numbered(2), .status = NIGH_PENDING};
+    struct pair pair;
+    nigh_client *other;
+    pthread_t thread;
+
+    begin(&pair, spin_us);
+    waiter.client = pair.client[1];
+    other = attach(pair.node[where], 0);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_it, &waiter), 0);
+    usleep(20000); /* most likely it rests by now; it may just as well not */
+    assert_int_equal(nigh_put(other, &waiter.id, "y", 1, NULL), NIGH_OK);
+    pthread_join(thread, NULL);
+    assert_int_equal(atomic_load(&waiter.status), NIGH_OK);
+    assert_true(waiter.took_us < 5 * SECOND_US);
+    nigh_client_close(other);
+    end(&pair);
+}
+
+static void a_guest_hears_of_what_is_put(void **state)
+{
+    (void)state;
+    wait_while_somebody_puts(0, 0);
+    wait_while_somebody_puts(0, 1);
+    wait_while_somebody_puts(SPINS_US, 0);
+    wait_while_somebody_puts(SPINS_US, 1);
+}
+
+/* A guest that rested until its deadline leaves without another turn: what the other node sends is
+ * the business of the lane's thread again, at once and not at the lane's next deadline. */
+static void a_lane_whose_guest_rested_serves(void **state)
+{
+    nigh_id none = numbered(1);
+    struct pair pair;
+    uint64_t took_us = 0;
+
+    (void)state;
+    begin(&pair, 0);
+    for (uint64_t i = 0; i < 10; i++) {
+        nigh_id id = numbered(100 + i);
+        uint64_t before_us;
+        nigh_view view;
+
+        assert_int_equal(nigh_put(pair.client[1], &id, "y", 1, NULL), NIGH_OK);
+        assert_int_equal(nigh_get(pair.client[1], &none, 1, 20000, &view), NIGH_TIMEOUT);
+        before_us = support_now_us();
+        assert_int_equal(nigh_get(pair.client[0], &id, 1, 10 * SECOND_US, &view), NIGH_OK);
+        took_us += support_now_us() - before_us;
+        nigh_release(pair.client[0], &view);
+    }
+    assert_true(took_us < SECOND_US / 4);
+    end(&pair);
+}
+
+/* A submission that nobody waits for, while another client of the process rests on the lane. */
+static void what_is_started_meanwhile_is_served(void **state)
+{
+    struct waiter waiter = {.id = numbered(3), .status = NIGH_PENDING};
+    struct pair pair;
+    nigh_client *other;
+    pthread_t thread;
+
+    (void)state;
+    begin(&pair, 0);
+    waiter.client = pair.client[1];
+    other = attach(pair.node[1], 0);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_it, &waiter), 0);
+    for (uint64_t i = 0; i < 50; i++) {
+        nigh_put_item item = {.id = numbered(100 + i), .data = &i, .data_size = sizeof i};
+        nigh_view view;
+        nigh_op op;
+
+        /* The first gets the client a lease; then a put is one submission. */
+        assert_int_equal(nigh_put_many_start(other, &item, 1, &op), NIGH_OK);
+        if (i > 0) {
+            assert_int_equal(nigh_get(pair.client[0], &item.id, 1, 10 * SECOND_US, &view), NIGH_OK);
+            nigh_release(pair.client[0], &view);
+        }
+        assert_int_equal(nigh_wait(other, &op, 5 * SECOND_US), NIGH_OK);
+    }
+    assert_int_equal(nigh_put(other, &waiter.id, "y", 1, NULL), NIGH_OK);
+    pthread_join(thread, NULL);
+    assert_int_equal(atomic_load(&waiter.status), NIGH_OK);
+    nigh_client_close(other);
+    end(&pair);
+}
+
+/* The guest is gone: its lane's thread answers the other node. */
+static void a_lane_whose_guest_left_serves(void **state)
+{
+    struct pair pair;
+
+    (void)state;
+    begin(&pair, SPINS_US);
+    for (uint64_t i = 0; i < 50; i++) {
+        nigh_id id = numbered(5000 + i);
+        nigh_view view;
+
+        get_from(&pair, 0, 4000 + i, 1); /* client 1 drove its lane just now */
+        assert_int_equal(nigh_put(pair.client[1], &id, &i, sizeof i, NULL), NIGH_OK);
+        assert_int_equal(nigh_get(pair.client[0], &id, 1, 5 * SECOND_US, &view), NIGH_OK);
+        nigh_release(pair.client[0], &view);
+    }
+    end(&pair);
+}
+
+/* While a thread gets and gets, the thread of its lane sleeps. */
+static void a_guest_keeps_the_lanes_thread_asleep(void **state)
+{
+    nigh_node_stats before, after;
+    struct pair pair;
+
+    (void)state;
+    begin(&pair, 0);
+    for (uint64_t i = 0; i < 500; i++) {
+        nigh_id id = numbered(i);
+
+        assert_int_equal(nigh_put(pair.client[0], &id, &i, sizeof i, NULL), NIGH_OK);
+    }
+    assert_int_equal(nigh_stats(pair.client[1], &before), NIGH_OK);
+    for (uint64_t i = 0; i < 500; i++) {
+        nigh_id id = numbered(i);
+        nigh_view view;
+
+        assert_int_equal(nigh_get(pair.client[1], &id, 1, 10 * SECOND_US, &view), NIGH_OK);
+        nigh_release(pair.client[1], &view);
+    }
+    assert_int_equal(nigh_stats(pair.client[1], &after), NIGH_OK);
+    assert_true(after.wakes - before.wakes < 250);
+    end(&pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gets_bring_what_the_other_has),
+        cmocka_unit_test(a_guest_that_rests_ends_in_time),
+        cmocka_unit_test(a_guest_hears_of_what_is_put),
+        cmocka_unit_test(a_lane_whose_guest_rested_serves),
+        cmocka_unit_test(what_is_started_meanwhile_is_served),
+        cmocka_unit_test(a_lane_whose_guest_left_serves),
+        cmocka_unit_test(a_guest_keeps_the_lanes_thread_asleep),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
