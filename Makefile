@@ -59,12 +59,12 @@ asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(COMPILE) build/asan
 	@tools/sanitized $(RUN_TESTS) build/asan --timeout-multiplier 5 $(T)
 
-tsan: ## the tests under ThreadSanitizer (but several real nodes: too slow for their deadlines)
+tsan: ## the tests under ThreadSanitizer
 	@tools/setup build test
 	@tools/configure build/tsan --buildtype=debugoptimized -Db_sanitize=thread $(SAN) \
 		-Dc_args=-Wno-tsan
 	@$(COMPILE) build/tsan
-	@tools/sanitized $(RUN_TESTS) build/tsan --timeout-multiplier 10 --no-suite cluster $(T)
+	@tools/sanitized $(RUN_TESTS) build/tsan --timeout-multiplier 10 $(T)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (300) under ASan and UBSan
 	@tools/setup build fuzz

@@ -18,6 +18,9 @@ from raw_session import wait_for  # noqa: E402
 
 LOAD = os.environ["CLUSTER_LOAD"]
 KEY = "00112233445566778899aabbccddeeff" * 2
+# A sanitizer keeps what was freed, up to 256 MiB, and shadows what was touched: its builds show other faults than leaks
+# of memory, and find those at exit.
+GROWTH_TIMES = 24 if "NIGH_SANITIZED" in os.environ else 1
 
 
 def free_ports(count):
@@ -168,7 +171,7 @@ def test_a_thousand_pulls_between_eight_nodes():
         assert cluster.end(load)["statuses"] == {"NIGH_OK": 1000}
     grown = [cluster.resident_kib(rank) - before[rank] for rank in range(8)]
     print("# anonymous memory before, KiB:", before, "grown by", grown)
-    assert max(grown) < 32768, grown
+    assert max(grown) < 32768 * GROWTH_TIMES, grown
     # Everything is everywhere now, and nothing is asked for again.
     for rank in range(8):
         cluster.get_all(rank, 0, 1000, 16384, 0)

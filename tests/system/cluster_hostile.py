@@ -14,9 +14,10 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
-from cluster_faults import Cluster, free_ports, only  # noqa: E402
+from cluster_faults import GROWTH_TIMES, Cluster, free_ports, only  # noqa: E402
 from raw_session import wait_for  # noqa: E402
 
+GROWTH_KIB = 16384 * GROWTH_TIMES
 LINES_A_SECOND = 10  # of one place in the sources
 HALF_OPEN = 256 + 64 + 32  # connections that lane and control port keep of strangers, and some
 
@@ -148,7 +149,7 @@ def test_rubbish_at_every_port():
         lines_are_bounded(cluster, rank, logged[rank], took, 4)
         # What was left open by halves goes by itself.
         wait_for(lambda: descriptors(cluster.processes[rank].pid) <= before[rank][1] + 8, 20)
-        assert cluster.resident_kib(rank) < before[rank][0] + 16384
+        assert cluster.resident_kib(rank) < before[rank][0] + GROWTH_KIB
     assert "a member is lost" not in cluster.log(0)
     cluster.close()
 
@@ -214,7 +215,7 @@ def test_thousands_of_connections():
                 one.close()
     still_serve(cluster, 0)
     wait_for(lambda: descriptors(pid) <= fds + 8, 20)
-    assert cluster.resident_kib(0) < resident + 16384, (resident, cluster.resident_kib(0))
+    assert cluster.resident_kib(0) < resident + GROWTH_KIB, (resident, cluster.resident_kib(0))
     cluster.close()
 
 
@@ -382,7 +383,7 @@ def test_a_peer_stops_amid_large_objects():
     # Some of the machine's own noise is let pass.
     print("# waits in ms before:", before, "during:", during)
     assert during[len(during) * 9 // 10] <= 5 * before[len(before) * 9 // 10] + 50, (before, during)
-    assert cluster.resident_kib(0) < resident + 16384, (resident, cluster.resident_kib(0))
+    assert cluster.resident_kib(0) < resident + GROWTH_KIB, (resident, cluster.resident_kib(0))
     wait_for(lambda: cluster.nodes(0)[1] == "dead", 30)
     wait_for(lambda: cluster.stats(0)["loans"] == 0, 20)
     cluster.stop(1, False)
