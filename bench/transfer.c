@@ -37,6 +37,7 @@ enum {
     RAW_SPINNING,
     RAW_BLOCKING,
     RAW_BLOCKING_SAME,
+    RAW_POLLING_SAME,
     STREAM_SPINNING,
     STREAM_BLOCKING,
     COPY,
@@ -60,6 +61,9 @@ static struct series series[SERIES] = {
                       0, 0, 64 * MIB, true},
     [RAW_BLOCKING_SAME] = {"raw TCP, blocking, one core", "plain sockets, one core, both blocking",
                            &transfer_raw, RAW_SAME_CORE, 0, 64 * MIB, true},
+    [RAW_POLLING_SAME] = {"raw TCP, blocking in epoll, one core",
+                          "plain sockets, one core, both asleep in epoll, then recv", &transfer_raw,
+                          RAW_SAME_CORE | RAW_EPOLL, 0, 64 * MIB, true},
     [STREAM_SPINNING] = {"raw TCP and CRC32C, spinning",
                          "plain sockets, two cores, both spinning, summed as it comes",
                          &transfer_raw, RAW_SPINS | RAW_SUMS, 32 * KIB, GIB},
@@ -301,6 +305,8 @@ static void write_comparisons(const struct workload *workload)
         compare(workload, "blocking against raw TCP", better(workload, BLOCKING, BLOCKING_SAME),
                 raw, false, workload->bytes == KIB ? 1.3 : 0);
         compare(workload, "blocking against raw TCP, two cores", BLOCKING, RAW_BLOCKING, false, 0);
+        compare(workload, "blocking against raw TCP in epoll", BLOCKING_SAME, RAW_POLLING_SAME,
+                false, 0);
     }
     if (workload->bytes >= 4 * MIB) {
         compare(workload, "stream against raw TCP with CRC32C", HYBRID,

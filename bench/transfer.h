@@ -53,7 +53,8 @@ struct series {
 enum {
     RAW_SPINS = 1,
     RAW_SAME_CORE = 2,
-    RAW_SUMS = 4
+    RAW_SUMS = 4,
+    RAW_EPOLL = 8, /* sleeps on an epoll of several descriptors, as who has several peers must */
 };
 extern const struct series_kind transfer_raw, transfer_memcpy;
 

@@ -11,6 +11,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -22,6 +24,7 @@
 struct raw {
     bool spins, sums;
     int fd;
+    int epoll_fd; /* -1: it sleeps in recv */
     pid_t pid;
     uint8_t *area;
     uint64_t area_bytes;
@@ -36,11 +39,40 @@ static uint64_t stride_of(const struct workload *workload)
 
 /* ---- sockets ---- */
 
-static void receive_all(int fd, uint8_t *bytes, uint64_t count, bool spins)
+/* An epoll with the socket and one more descriptor; or -1, if not wanted. */
+static int watch(int fd, bool wanted)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    int other_fd, epoll_fd;
+
+    if (!wanted) {
+        return -1;
+    }
+    other_fd = eventfd(0, EFD_CLOEXEC);
+    epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (other_fd < 0 || epoll_fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0 ||
+        epoll_ctl(epoll_fd, EPOLL_CTL_ADD, other_fd, &event) != 0) {
+        bench_fail("no epoll for the raw comparison");
+    }
+    return epoll_fd;
+}
+
+static void sleep_on(int epoll_fd)
+{
+    struct epoll_event event;
+
+    if (epoll_fd >= 0) {
+        (void)epoll_wait(epoll_fd, &event, 1, -1);
+    }
+}
+
+static void receive_all(int fd, int epoll_fd, uint8_t *bytes, uint64_t count, bool spins)
 {
     while (count > 0) {
-        ssize_t n = recv(fd, bytes, count, spins ? MSG_DONTWAIT : 0);
+        ssize_t n;
 
+        sleep_on(epoll_fd);
+        n = recv(fd, bytes, count, spins ? MSG_DONTWAIT : 0);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
             continue;
         }
@@ -70,14 +102,16 @@ static bool send_all(int fd, const uint8_t *bytes, uint64_t count)
 }
 
 /* The next request; false: the connection ended. Who spins does so for a while, then sleeps. */
-static bool next_request(int fd, uint8_t request[TRANSFER_REQUEST], bool spins)
+static bool next_request(int fd, int epoll_fd, uint8_t request[TRANSFER_REQUEST], bool spins)
 {
     uint64_t until_ns = bench_now_ns() + TRANSFER_SPIN_US * 1000;
     size_t have = 0;
 
     while (have < TRANSFER_REQUEST) {
-        ssize_t n = recv(fd, request + have, TRANSFER_REQUEST - have, spins ? MSG_DONTWAIT : 0);
+        ssize_t n;
 
+        sleep_on(epoll_fd);
+        n = recv(fd, request + have, TRANSFER_REQUEST - have, spins ? MSG_DONTWAIT : 0);
         if (n > 0) {
             have += (size_t)n;
         } else if (n < 0 && errno == EAGAIN) {
@@ -92,17 +126,18 @@ static bool next_request(int fd, uint8_t request[TRANSFER_REQUEST], bool spins)
     return true;
 }
 
-static void serve(int listen_fd, const struct workload *workload, bool spins)
+static void serve(int listen_fd, const struct workload *workload, bool spins, bool polls)
 {
     uint64_t stride = stride_of(workload);
     uint8_t *area = bench_memory_create(stride * workload->objects);
     uint8_t request[TRANSFER_REQUEST];
-    int one = 1, fd;
+    int one = 1, fd, epoll_fd;
 
     memset(area, 7, stride * workload->objects);
     fd = accept(listen_fd, NULL, NULL);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    while (next_request(fd, request, spins)) {
+    epoll_fd = watch(fd, polls);
+    while (next_request(fd, epoll_fd, request, spins)) {
         uint32_t number;
 
         memcpy(&number, request, sizeof number);
@@ -137,7 +172,7 @@ static void raw_open(struct series *series, const struct workload *workload)
     if (raw->pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         bench_pin((series->variant & RAW_SAME_CORE) != 0 ? TRANSFER_HERE : TRANSFER_THERE);
-        serve(listen_fd, workload, raw->spins);
+        serve(listen_fd, workload, raw->spins, (series->variant & RAW_EPOLL) != 0);
     }
     raw->area_bytes = stride_of(workload) * workload->objects;
     raw->area = bench_memory_create(raw->area_bytes);
@@ -146,6 +181,7 @@ static void raw_open(struct series *series, const struct workload *workload)
         bench_fail("cannot connect to the raw server");
     }
     setsockopt(raw->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    raw->epoll_fd = watch(raw->fd, (series->variant & RAW_EPOLL) != 0);
     close(listen_fd);
     series->state = raw;
     series->pids[0] = getpid();
@@ -172,7 +208,7 @@ static void raw_round(struct series *series, const struct workload *workload,
         while (left > 0) {
             uint64_t chunk = left < TRANSFER_CHUNK ? left : TRANSFER_CHUNK;
 
-            receive_all(raw->fd, to, chunk, raw->spins);
+            receive_all(raw->fd, raw->epoll_fd, to, chunk, raw->spins);
             if (raw->sums) {
                 crc = crc32c(crc, to, chunk);
             }
@@ -189,6 +225,9 @@ static void raw_close(struct series *series)
     struct raw *raw = series->state;
 
     close(raw->fd);
+    if (raw->epoll_fd >= 0) {
+        close(raw->epoll_fd);
+    }
     waitpid(raw->pid, NULL, 0);
     bench_memory_destroy(raw->area, raw->area_bytes);
     if (raw->sink == 1) { /* as likely as not: the sums must be computed */

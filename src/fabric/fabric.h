@@ -353,7 +353,7 @@ static inline bool fabric_next_event(struct fabric *fabric, struct fabric_event 
 }
 
 /* A descriptor that becomes readable after fabric_arm when there is something to poll; -1 in
- * simulation. It may be watched edge-triggered or not, and is never read by the caller. */
+ * simulation. It is watched by level, never EPOLLET, and never read by the caller. */
 static inline int fabric_fd(const struct fabric *fabric)
 {
     return fabric->provider->fd(fabric);

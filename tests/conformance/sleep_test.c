@@ -130,8 +130,7 @@ static void test_arm_refuses_when_something_is_there(void **state)
     fall_asleep(world, BOB);
 }
 
-/* F57: news beside an endpoint that is busy, for one who watches edges: the edge was there before
- * the poll, and another does not come for what the poll left. */
+/* F57: news beside an endpoint that is busy, for one who sleeps on several descriptors at once. */
 static void test_news_beside_busy_endpoints_are_heard(void **state)
 {
     enum {
@@ -140,7 +139,7 @@ static void test_news_beside_busy_endpoints_are_heard(void **state)
     struct world *world = *state;
     struct world_area *there = world_area(world, BOB, 64, ALL_RIGHTS);
     const struct fabric_work send = {.op = FABRIC_SEND, .flags = FABRIC_SIGNALLED};
-    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+    struct epoll_event event = {.events = EPOLLIN};
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     struct world_end *alice, *bob;
 
@@ -227,7 +226,7 @@ static void sleepers_turn(struct sleepers *sleepers)
     }
 }
 
-static void sleepers_move(struct world *world, bool edges)
+static void sleepers_move(struct world *world, bool nested)
 {
     enum {
         MESSAGES = 60
@@ -238,10 +237,10 @@ static void sleepers_move(struct world *world, bool edges)
     struct world_area *there = world_area(world, BOB, 2 * size, ALL_RIGHTS);
     struct world_end *alice, *bob;
 
-    if (edges) {
+    if (nested) {
         sleepers.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
         for (uint32_t i = 0; i < world->fabric_count; i++) {
-            struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u32 = i};
+            struct epoll_event event = {.events = EPOLLIN, .data.u32 = i};
 
             assert_int_equal(
                 epoll_ctl(sleepers.epoll_fd, EPOLL_CTL_ADD, fabric_fd(world->fabrics[i]), &event),
@@ -278,7 +277,7 @@ static void sleepers_move(struct world *world, bool edges)
         while (end_find_receive(alice, i) == NULL)
             sleepers_turn(&sleepers);
     }
-    if (edges)
+    if (nested)
         (void)close(sleepers.epoll_fd);
 }
 
@@ -289,7 +288,7 @@ static void test_sleepers_move_everything(void **state)
 }
 
 /* F57 F60 */
-static void test_sleepers_on_edges_move_everything(void **state)
+static void test_sleepers_on_several_move_everything(void **state)
 {
     sleepers_move(*state, true);
 }
@@ -424,7 +423,7 @@ static const struct CMUnitTest tests[] = {
     WORLD_TEST(test_arm_refuses_when_something_is_there),
     WORLD_TEST(test_news_beside_busy_endpoints_are_heard),
     WORLD_TEST(test_sleepers_move_everything),
-    WORLD_TEST(test_sleepers_on_edges_move_everything),
+    WORLD_TEST(test_sleepers_on_several_move_everything),
 };
 
 const struct world_tests sleep_tests = {tests, ARRAY_LENGTH(tests)};

@@ -2,9 +2,9 @@
 /*
  * The tcp provider's fabric: made, polled, armed, ended.
  *
- * While it spins, endpoints that were lately active are read from directly, and epoll is asked only
- * now and then; before it sleeps epoll is asked once more, so that nothing that came in between is
- * slept over, however the descriptor is watched.
+ * Endpoints that were lately active are read from directly, and epoll is asked only now and then,
+ * or when they had nothing after a sleep. Before a sleep nobody is asked at all: the descriptor is
+ * watched by level, and a sleep over something that has come ends at once.
  */
 #include "fabric/tcp/tcp.h"
 
@@ -63,18 +63,33 @@ static void hush(struct tcp *tcp)
     }
 }
 
-static void look(struct tcp *tcp, uint64_t now_us)
+static void look_at_epoll(struct tcp *tcp, uint64_t now_us)
 {
-    if (tcp->hot_count == 0 || tcp->is_crowded || tcp->until_epoll == 0) {
-        if (tcp->polls - tcp->armed_poll > TCP_HUSH_POLLS)
-            hush(tcp);
-        tcp->until_epoll = TCP_EPOLL_EVERY;
-        (void)ask(tcp, now_us);
+    if (tcp->polls - tcp->armed_poll > TCP_HUSH_POLLS)
+        hush(tcp);
+    tcp->until_epoll = TCP_EPOLL_EVERY;
+    (void)ask(tcp, now_us);
+}
+
+/* Whether epoll was asked. Who armed means to sleep: after the first poll that follows, a few do
+ * not look, for what they would miss ends the sleep at once. */
+static bool look(struct tcp *tcp, uint64_t now_us)
+{
+    uint64_t since = tcp->polls - tcp->armed_poll;
+    bool asks = tcp->hot_count == 0 || tcp->is_crowded || tcp->until_epoll == 0;
+
+    if (since > 1 && since <= TCP_DROWSY_POLLS)
+        return true;
+    if (asks) {
+        look_at_epoll(tcp, now_us);
     } else {
-        tcp->until_epoll--;
+        uint32_t step = since == 1 ? TCP_EPOLL_STEP : 1;
+
+        tcp->until_epoll -= min_u32(step, tcp->until_epoll);
     }
     for (uint32_t i = 0; i < tcp->hot_count; i++)
         tcp_endpoint_work(tcp->hot[i]);
+    return asks || since != 1;
 }
 
 /* ---- time ---- */
@@ -139,8 +154,9 @@ static void serve(struct fabric_endpoint *endpoint, uint64_t *moved)
         tcp_endpoint_work(endpoint);
 }
 
-/* One turn of each that has work, in turn, as long as the poll's share of bytes lasts. */
-static void work(struct tcp *tcp)
+/* One turn of each that has work, in turn, as long as the poll's share of bytes lasts. Whether any
+ * moved. */
+static bool work(struct tcp *tcp)
 {
     uint64_t budget = (uint64_t)tcp->turn_bytes * TCP_POLL_TURNS;
     uint64_t moved = 0;
@@ -152,19 +168,25 @@ static void work(struct tcp *tcp)
         serve(container_of(list_pop_front(&round), struct fabric_endpoint, working), &moved);
     list_append_all(&round, &tcp->working);
     list_append_all(&tcp->working, &round);
+    return moved > 0;
 }
 
 static uint32_t tcp_poll(struct fabric *fabric, struct fabric_completion *completions,
                          uint32_t count, uint64_t now_us)
 {
     struct tcp *tcp = tcp_of(fabric);
+    bool asked, moved;
 
     tcp->polls++;
     if (unlikely(now_us >= tcp->due_us || now_us >= tcp->listen_due_us))
         look_at_clock(tcp, now_us);
     acknowledge(tcp, false);
-    look(tcp, now_us);
-    work(tcp);
+    asked = look(tcp, now_us);
+    moved = work(tcp);
+    if (!asked && !moved) { /* it was woken by somebody else */
+        look_at_epoll(tcp, now_us);
+        (void)work(tcp);
+    }
     return tcp_complete_take(tcp, completions, count);
 }
 
@@ -172,7 +194,6 @@ static bool tcp_arm(struct fabric *fabric)
 {
     struct tcp *tcp = tcp_of(fabric);
 
-    tcp->until_epoll = 0;
     tcp->armed_poll = tcp->polls;
     for (uint32_t i = 0; i < tcp->hot_count; i++)
         tcp_endpoint_unhush(tcp->hot[i]);
@@ -180,7 +201,7 @@ static bool tcp_arm(struct fabric *fabric)
         !list_empty(&tcp->working))
         return false;
     acknowledge(tcp, true);
-    return list_empty(&tcp->working) && !ask(tcp, 0);
+    return list_empty(&tcp->working);
 }
 
 /* ---- events ---- */

@@ -27,6 +27,8 @@
 #define TCP_HOT           4u    /* endpoints that are read from without asking epoll */
 #define TCP_HOT_IDLE      1024u /* fruitless reads after which one is hot no more */
 #define TCP_EPOLL_EVERY   64u   /* polls, while any endpoint is hot */
+#define TCP_EPOLL_STEP    8u    /* a poll after a sleep counts for so many */
+#define TCP_DROWSY_POLLS  3u    /* the second to so many polls after arming do not look */
 #define TCP_HUSH_POLLS                                                        \
     256u /* polls without a sleep after which epoll looks at hot ones no more \
           */
