@@ -171,6 +171,9 @@ enum session_op {
 #define SESSION_FLAG_NO_EVICT  4u /* CREATE, LEASE, SEAL: make no room */
 #define SESSION_FLAG_RENEW \
     8u /* SEAL: also grant a lease if there is room for one: session_renew_argument */
+#define SESSION_FLAG_NO_COPY                                                                   \
+    16u /* GET: what has to come from another node goes with its last view. Came later: a node \
+           that does not know it says NIGH_INVALID */
 
 /*
  * The argument of a SEAL is its timeout in microseconds (a strict pool copies at seal, and may wait

@@ -96,6 +96,7 @@ uint64_t exchange_due_us(const struct exchange *exchange);
 struct exchange_stats {
     uint64_t links_up;
     uint64_t pulls, pulls_done, pulls_failed, pulls_merged, pulls_retried; /* ever */
+    uint64_t pulls_reused; /* ended by what was held here already; ever */
     uint64_t pulls_now, pull_bytes_now;
     uint64_t pulled_bytes_two_sided, pulled_bytes_one_sided;
     uint64_t loans_now, loans_ever, loans_overdue;

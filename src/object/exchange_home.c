@@ -235,7 +235,8 @@ static bool serve_at_once(struct exchange_link *link, const struct rpc_request *
     } else if (bytes > link->exchange->inline_bytes) {
         return false; /* messages need receives: the puller asks for them when it knows the size */
     }
-    return serve_reply(link, request->call, &wanted, true, now_us) == NIGH_OK;
+    return serve_reply(link, request->call, &wanted, (locate->wait & WIRE_WAIT_PASS) == 0,
+                       now_us) == NIGH_OK;
 }
 
 void home_on_locate(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us)

@@ -109,6 +109,7 @@ struct pull {
     uint64_t key_hash; /* of the key */
     uint32_t home;
     bool wanted;
+    bool keep; /* by somebody who wants a copy */
     uint64_t deadline_us;
     uint32_t attempts;
 
@@ -332,8 +333,8 @@ bool home_turn(struct exchange *exchange, uint64_t now_us);
 
 nigh_status pulls_init(struct exchange *exchange);
 void pulls_fini(struct exchange *exchange);
-void pull_want(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
-               uint64_t deadline_us);
+void pull_want(void *context, uint32_t pool, const uint8_t *id, uint64_t hash, uint64_t deadline_us,
+               bool keep);
 void pull_unwant(void *context, uint32_t pool, const uint8_t *id, uint64_t hash);
 /* Its home (anybody else is not believed) says where an object is. */
 void pull_found(struct exchange *exchange, uint32_t from, const struct directory_key *key,
@@ -370,6 +371,8 @@ uint64_t exchange_crossover(const struct exchange *exchange, struct exchange_lin
 void pull_next_holder(struct exchange *exchange, struct pull *pull);
 /* There is no copy here, though its home was right to expect one: says so. Nothing if not noted. */
 void pull_unnote(struct exchange *exchange, struct pull *pull);
+/* There is a copy here now: says so, unless its home has noted it. */
+void pull_announce(struct exchange *exchange, struct pull *pull);
 /* This node says of a key that it does not hold it: what its home noted before is not true any
  * more. */
 void pull_doubt(struct exchange *exchange, const struct directory_key *key);
@@ -396,10 +399,10 @@ void transfer_return(struct exchange_link *link, uint64_t serve, uint64_t now_us
 
 nigh_status serves_init(struct exchange *exchange);
 void serves_fini(struct exchange *exchange);
-/* Serves an object to a peer, in a reply to its call, to a LOCATE or to a PULL. NIGH_OK: replied;
- * else nothing was said. */
+/* Serves an object to a peer, in a reply to its call, to a LOCATE or to a PULL. notes: this is the
+ * home, and may count the peer as a holder. NIGH_OK: replied; else nothing was said. */
 nigh_status serve_reply(struct exchange_link *link, uint32_t call, const struct wire_pull *wanted,
-                        bool is_home, uint64_t now_us);
+                        bool notes, uint64_t now_us);
 void serve_on_pull(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us);
 void serve_on_more(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us);
 void serve_on_done(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us);

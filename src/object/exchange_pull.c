@@ -220,7 +220,8 @@ void pull_next_holder(struct exchange *exchange, struct pull *pull)
 /* ---- wants ---------------------------------------------------------------- */
 
 /* Called by the store, from inside its own calls: only notes. */
-void pull_want(void *context, uint32_t pool, const uint8_t *id, uint64_t hash, uint64_t deadline_us)
+void pull_want(void *context, uint32_t pool, const uint8_t *id, uint64_t hash, uint64_t deadline_us,
+               bool keep)
 {
     struct exchange *exchange = context;
     struct directory_key key;
@@ -235,6 +236,7 @@ void pull_want(void *context, uint32_t pool, const uint8_t *id, uint64_t hash, u
     pull = find_pull(exchange, &key, key_hash);
     if (pull != NULL) {
         exchange->counts.pulls_merged += pull->wanted ? 1 : 0;
+        pull->keep = keep || (pull->wanted && pull->keep);
         pull->wanted = true;
         pull->deadline_us = deadline_us > pull->deadline_us ? deadline_us : pull->deadline_us;
         return;
@@ -253,6 +255,7 @@ void pull_want(void *context, uint32_t pool, const uint8_t *id, uint64_t hash, u
     pull->key_hash = key_hash;
     pull->home = home;
     pull->wanted = true;
+    pull->keep = keep;
     pull->deadline_us = deadline_us;
     list_push_back(bucket_of(exchange, key_hash), &pull->bucket);
     pull_ready(exchange, pull);
@@ -363,11 +366,13 @@ static void locate_remote(struct exchange *exchange, struct pull *pull)
     struct exchange_link *link = exchange_link_to(exchange, pull->home, pull->hash);
     struct wire_locate locate = {
         .key = pull->key,
-        .wait = 1,
+        .wait = pull->keep ? WIRE_WAIT_TELL : WIRE_WAIT_PASS,
     };
     struct rpc_piece piece = {.data = &locate, .bytes = sizeof(locate)};
 
-    if (link != NULL) {
+    /* What is held here perhaps need not be sent. */
+    locate.only = store_has_transient(exchange->config.store, pull->pool, pull->key.id, pull->hash);
+    if (link != NULL && locate.only == 0) {
         locate.crossover_bytes = exchange_crossover(exchange, link, true);
     }
     if (link == NULL ||
@@ -378,7 +383,7 @@ static void locate_remote(struct exchange *exchange, struct pull *pull)
     }
     pull->doubted = false;
     pull->located = true;
-    pull->asked_us = exchange->now_us;
+    pull->asked_us = locate.only == 0 ? exchange->now_us : 0; /* that is no transfer */
     pull->crossover = locate.crossover_bytes;
     pull_set_link(pull, link, PULL_LOCATING);
 }
@@ -436,7 +441,8 @@ static bool admit(struct exchange *exchange, struct pull *pull)
     return true;
 }
 
-nigh_status pull_take_memory(struct exchange *exchange, struct pull *pull)
+/* What the store is asked for. */
+static struct store_pull wanted_of(const struct pull *pull)
 {
     const struct directory_object *object = &pull->answer.object;
     struct store_pull wanted = {
@@ -447,16 +453,50 @@ nigh_status pull_take_memory(struct exchange *exchange, struct pull *pull)
         .meta_size = object->meta_size,
         .name_size = object->name_size,
     };
+
+    memcpy(wanted.id, pull->key.id, LIMIT_ID_BYTES);
+    return wanted;
+}
+
+nigh_status pull_take_memory(struct exchange *exchange, struct pull *pull)
+{
+    struct store_pull wanted = wanted_of(pull);
     nigh_status status;
 
     if (pull->has_memory) {
         return NIGH_OK;
     }
-    memcpy(wanted.id, pull->key.id, LIMIT_ID_BYTES);
     status = store_pull_begin(exchange->config.store, &wanted, exchange->now_us, &pull->entry,
                               &pull->offset);
     pull->has_memory = status == NIGH_OK;
     return status;
+}
+
+void pull_announce(struct exchange *exchange, struct pull *pull)
+{
+    if (!pull->noted) {
+        announce_object(exchange, pull->pool, pull->key.id, pull->hash, &pull->answer.object,
+                        WIRE_COPY);
+    }
+    pull->noted = false;
+}
+
+/* Somebody here holds this very birth, and no copy of it was to stay: no byte need travel. Whether
+ * the pull has ended. */
+static bool reuse(struct exchange *exchange, struct pull *pull)
+{
+    struct store_pull wanted = wanted_of(pull);
+    nigh_status status = store_pull_reuse(exchange->config.store, &wanted, exchange->now_us);
+
+    if (status == NIGH_NOT_FOUND) {
+        return false;
+    }
+    if (status == NIGH_OK) {
+        pull_announce(exchange, pull);
+    }
+    exchange->counts.pulls_reused++;
+    pull_end(exchange, pull);
+    return true;
 }
 
 /* False: it waits, or ended. */
@@ -468,6 +508,9 @@ bool pull_get_memory(struct exchange *exchange, struct pull *pull)
 
     if (pull->has_memory) {
         return true;
+    }
+    if (reuse(exchange, pull)) {
+        return false;
     }
     if (bytes != pull->bytes) {
         give_admission(exchange, pull); /* it was for another birth */

@@ -211,7 +211,7 @@ static void begin_serve(struct exchange_link *link, struct serve *serve,
 }
 
 nigh_status serve_reply(struct exchange_link *link, uint32_t call, const struct wire_pull *wanted,
-                        bool is_home, uint64_t now_us)
+                        bool notes, uint64_t now_us)
 {
     struct exchange *exchange = link->exchange;
     struct wire_pulled pulled;
@@ -232,7 +232,7 @@ nigh_status serve_reply(struct exchange_link *link, uint32_t call, const struct 
     pulled = pulled_of(exchange, &sight);
     if ((wanted->way == WIRE_STREAM || pulled.bytes == 0) &&
         pulled.bytes <= exchange->inline_bytes && pulled.sums.known != 0) {
-        if (is_home) {
+        if (notes) {
             note_copy(link, wanted, &pulled, now_us);
         }
         reply_inline(link, call, &pulled, &sight);

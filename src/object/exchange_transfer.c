@@ -71,14 +71,12 @@ static void finish(struct exchange *exchange, struct pull *pull)
         pull_end(exchange, pull);
         return;
     }
-    status = store_pull_seal(exchange->config.store, pull->pool, pull->entry, pull->crc,
+    status = store_pull_seal(exchange->config.store, pull->pool, pull->entry, pull->crc, pull->keep,
                              exchange->now_us);
     pull->has_memory = false; /* the store's, either way */
-    if (status == NIGH_OK && !pull->noted) {
-        announce_object(exchange, pull->pool, pull->key.id, pull->hash, &pull->answer.object,
-                        WIRE_COPY);
+    if (status == NIGH_OK) {
+        pull_announce(exchange, pull);
     }
-    pull->noted = pull->noted && status != NIGH_OK;
     exchange->counts.pulls_done++;
     note_time(exchange, pull);
     pull_end(exchange, pull);

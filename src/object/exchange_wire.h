@@ -38,11 +38,16 @@ struct wire_announce {
 
 _Static_assert(sizeof(struct wire_announce) == 72, "on the wire");
 
+#define WIRE_WAIT_TELL 1u /* wire_locate: tell me when it is known */
+#define WIRE_WAIT_PASS                                                                             \
+    2u /* the same, and no copy is to stay with me: do not count me as a holder. An older home may \
+        */
+
 /* Ways, as in enum exchange_path, in what a puller asks for. */
 struct wire_locate {
     struct directory_key key;
     uint64_t crossover_bytes; /* if the home holds it itself: from here on, lend; below, send */
-    uint32_t wait;            /* 1: tell me when it is known */
+    uint32_t wait;            /* WIRE_WAIT_*; 0: do not tell me later */
     uint32_t only;            /* 1: only say where; serve nothing */
 };
 

@@ -228,7 +228,15 @@ void index_release(struct index_writer *writer, uint32_t number)
 /* One store; a restart finds it out of the slots, with its memory, until the last pin goes. */
 void index_to_deleting(struct index_writer *writer, uint32_t number)
 {
-    index_turn(writer, number, 1u << INDEX_SEALED | 1u << INDEX_MARKED, INDEX_DELETING);
+    index_turn(writer, number, 1u << INDEX_CREATED | 1u << INDEX_SEALED | 1u << INDEX_MARKED,
+               INDEX_DELETING);
+}
+
+/* As a seal. No reader has ever seen the entry SEALED under its generation. */
+void index_from_deleting(struct index_writer *writer, uint32_t number, uint32_t build_us)
+{
+    shared_store_plain(&writer->index.cold[number].build_us, build_us);
+    index_turn(writer, number, 1u << INDEX_DELETING, INDEX_SEALED);
 }
 
 /* One store. The offset stays, without meaning, under the check that it always had. */

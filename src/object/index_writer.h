@@ -96,8 +96,12 @@ void index_unmark(struct index_writer *writer, uint32_t number);
  */
 void index_release(struct index_writer *writer, uint32_t number);
 
-/* SEALED or MARKED -> DELETING. Readers that pinned it before keep what they have. */
+/* SEALED or MARKED -> DELETING. Readers that pinned it before keep what they have. CREATED, of
+ * bytes that are all there -> DELETING: what nobody is to find, but some are given. */
 void index_to_deleting(struct index_writer *writer, uint32_t number);
+
+/* DELETING, of what never was in the slots -> SEALED. `build_us`: how long it was being made. */
+void index_from_deleting(struct index_writer *writer, uint32_t number, uint32_t build_us);
 
 /* MARKED, and found unpinned -> SPILLED. It stays in the slots; the caller frees the memory. */
 void index_to_spilled(struct index_writer *writer, uint32_t number);

@@ -79,9 +79,9 @@ struct store_shell {
 struct store_remote {
     void *context;
     /* Somebody waits for an id of which there is no sealed object here; called again whenever it is
-     * asked for anew. Until deadline_us (UINT64_MAX: no end). */
+     * asked for anew. Until deadline_us (UINT64_MAX: no end). keep: a copy may stay here. */
     void (*want)(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
-                 uint64_t deadline_us);
+                 uint64_t deadline_us, bool keep);
     /* Nobody waits for it any more: they left, or it was sealed here. */
     void (*unwant)(void *context, uint32_t pool, const uint8_t *id, uint64_t hash);
     /* An object was born here. */
@@ -232,10 +232,24 @@ struct store_pull {
 
 nigh_status store_pull_begin(struct store *store, const struct store_pull *pull, uint64_t now_us,
                              uint32_t *entry, uint64_t *offset);
-/* The bytes are there and right: the copy is sealed, and those who wait are served. NIGH_EXISTS: an
- * object was born here meanwhile; the copy is dropped. The entry is no longer the caller's. */
+/*
+ * The bytes are there and right: those who wait are served. NIGH_OK: it is a copy now, which stays.
+ * NIGH_IN_USE: all who wait want none: it is transient, in nobody's sight, and goes with its last
+ * view. NIGH_NOT_FOUND: nobody waits any more, and `keep` is false (nobody did who wants a copy):
+ * it is dropped. NIGH_EXISTS: an object was born here meanwhile; the copy is dropped. The entry is
+ * no longer the caller's.
+ */
 nigh_status store_pull_seal(struct store *store, uint32_t pool, uint32_t entry, uint32_t data_crc,
-                            uint64_t now_us);
+                            bool keep, uint64_t now_us);
+/*
+ * Serves those who wait with a transient copy of this birth, which the home of the id has just said
+ * to be the one: there may be such while somebody holds it. NIGH_OK: somebody wants a copy, and it
+ * is one now; NIGH_IN_USE: it stays transient; NIGH_NOT_FOUND: there is none, or nobody waits.
+ */
+nigh_status store_pull_reuse(struct store *store, const struct store_pull *pull, uint64_t now_us);
+/* Whether there is one of an id, of whichever birth. */
+bool store_has_transient(const struct store *store, uint32_t pool, const uint8_t *id,
+                         uint64_t hash);
 /* Gives the memory back. Nothing may write to it any more. */
 void store_pull_abort(struct store *store, uint32_t pool, uint32_t entry, uint64_t now_us);
 

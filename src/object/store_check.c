@@ -114,6 +114,9 @@ static bool check_entry(const struct store *store, struct store_pool *pool, uint
     recount->graves += state == INDEX_DELETING;
     CHECK(state != INDEX_SPILLED || !store_has_flag(pool, entry, INDEX_FLAG_COPY));
     CHECK(state == INDEX_SPILLED || (record->flags & RECORD_DOOMED) == 0);
+    CHECK((record->flags & RECORD_TRANSIENT) == 0 ||
+          (state == INDEX_DELETING && store_has_flag(pool, entry, INDEX_FLAG_COPY) &&
+           record->readers == 0 && pool->births != NULL));
     if (state == INDEX_CREATED && store_has_flag(pool, entry, INDEX_FLAG_COPY)) {
         return check_pull(pool, entry);
     }

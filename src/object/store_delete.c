@@ -13,6 +13,16 @@ void store_deleting(struct store *store, struct store_pool *pool, uint32_t entry
     store->graves++;
 }
 
+void store_no_longer_deleting(struct store *store, struct store_pool *pool, uint32_t entry,
+                              uint64_t hash)
+{
+    store_list_remove(pool, &pool->graveyard, entry);
+    store_shadow_remove(pool, hash, entry);
+    store_object_obstacle(store, pool, entry, -1);
+    pool->objects_deleting--;
+    store->graves--;
+}
+
 void store_bury(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash)
 {
     struct store_list *list = store_list_of(store, pool, entry);
@@ -36,11 +46,7 @@ static void dig_up(struct store *store, struct store_pool *pool, uint32_t entry)
     struct store_record *record = &pool->records[entry];
     struct store_session *session = store_maker(store, record);
 
-    store_list_remove(pool, &pool->graveyard, entry);
-    store_shadow_remove(pool, store_hash(pool, entry), entry);
-    store_object_obstacle(store, pool, entry, -1);
-    pool->objects_deleting--;
-    store->graves--;
+    store_no_longer_deleting(store, pool, entry, store_hash(pool, entry));
     if (session != NULL) {
         store_discharge(session, store_memory_bytes(store, pool, entry));
     }
@@ -100,7 +106,9 @@ nigh_status store_delete(struct store_call *call)
         return NIGH_LIMIT;
     }
     if (status != NIGH_OK) {
-        return decided(call, status);
+        bool held = store_end_transients(call);
+
+        return decided(call, status == NIGH_NOT_FOUND && held ? NIGH_IN_USE : status);
     }
     if (store_state(call->pool, entry) == INDEX_SPILLED) {
         return delete_spilled(call, entry);

@@ -38,17 +38,17 @@ bool store_find_any(struct store_call *call, uint32_t *entry)
            store_shadow_find(call->pool, call->sqe->id, call->hash, entry);
 }
 
-static void describe(struct store_call *call, uint32_t entry)
+static void describe(const struct store_pool *pool, uint32_t entry, struct session_cqe *cqe)
 {
-    const struct index_entry *at = store_entry(call->pool, entry);
+    const struct index_entry *at = store_entry(pool, entry);
 
-    call->cqe.offset = at->offset;
-    call->cqe.data_size = at->data_size;
-    call->cqe.meta_size = at->meta_size;
-    call->cqe.name_size = at->name_size;
-    call->cqe.flags = shared_load_relaxed(&at->flags);
-    call->cqe.ref = entry;
-    call->cqe.generation = store_generation(call->pool, entry);
+    cqe->offset = at->offset;
+    cqe->data_size = at->data_size;
+    cqe->meta_size = at->meta_size;
+    cqe->name_size = at->name_size;
+    cqe->flags = shared_load_relaxed(&at->flags);
+    cqe->ref = entry;
+    cqe->generation = store_generation(pool, entry);
 }
 
 nigh_status store_get(struct store_call *call)
@@ -77,8 +77,29 @@ nigh_status store_get(struct store_call *call)
         return status;
     }
     evict_touch(&call->pool->evict, entry);
-    describe(call, entry);
+    describe(call->pool, entry, &call->cqe);
     return NIGH_OK;
+}
+
+void store_hand_out(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash)
+{
+    const uint8_t *id = store_entry(pool, entry)->id; /* it stays: nothing here makes room */
+
+    LIST_FOREACH_SAFE(node, store_bucket_of(store, hash))
+    {
+        struct store_waiter *waiter = container_of(node, struct store_waiter, place);
+        struct session_cqe cqe = {.pin = SESSION_NO_PIN};
+        nigh_status status;
+
+        if (!waiter->wants || !store_waits_for(store, waiter, pool, id, hash)) {
+            continue;
+        }
+        status = store_pin(store, store->sessions[waiter->session], entry, &cqe.pin);
+        if (status == NIGH_OK) {
+            describe(pool, entry, &cqe);
+        }
+        store_end_wait(store, waiter, status, &cqe);
+    }
 }
 
 nigh_status store_contains(struct store_call *call)
@@ -166,7 +187,7 @@ nigh_status store_stat(struct store_call *call)
     pin_scan_begin(&store->scan, store->config.lane, 1);
     pin_scan_add(&store->scan, entry);
     pin_scan_run(&store->scan, pool->tables, pool->table_count);
-    describe(call, entry);
+    describe(pool, entry, &call->cqe);
     call->cqe.flags = (uint16_t)public_state(store_state(pool, entry));
     call->cqe.data_size = pin_scan_holders(&store->scan, entry);
     return NIGH_OK;

@@ -35,6 +35,8 @@
 #define RECORD_COPYING 32u /* CREATED, and being copied to be sealed */
 #define RECORD_ASKED   16u /* DELETING, and its DELETE waits for the answer */
 #define RECORD_DOOMED  64u /* SPILLED and being read: dropped as soon as that has ended */
+#define RECORD_TRANSIENT \
+    128u /* DELETING, because all who wanted it want no copy: others may be served with it */
 
 /* The lane's books of one entry. All zero: nothing is known, the entry is FREE. */
 struct store_record {
@@ -643,6 +645,8 @@ void store_now_sealed(struct store *store, struct store_pool *pool, uint32_t ent
 
 /* The sealed or spilled object of a call's id; else NIGH_NOT_SEALED or NIGH_NOT_FOUND. */
 nigh_status store_find_sealed(struct store_call *call, uint32_t *entry);
+/* Ends the gets that wait for an entry's id to come from other nodes with views of it. */
+void store_hand_out(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash);
 /* The same, or a created or deleting one. */
 bool store_find_any(struct store_call *call, uint32_t *entry);
 
@@ -656,8 +660,10 @@ void store_copy_stop(struct store *store, struct store_waiter *waiter);
 
 /* ---- store_delete.c ---- */
 
-/* The books of a deleting object. */
+/* The books of a deleting object; when it becomes another again. */
 void store_deleting(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash);
+void store_no_longer_deleting(struct store *store, struct store_pool *pool, uint32_t entry,
+                              uint64_t hash);
 /* Takes a sealed object in memory from all who come now. */
 void store_bury(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash);
 /* What becomes of it at once: NIGH_OK (gone), NIGH_IN_USE (at its last release). */
@@ -687,6 +693,9 @@ void store_want_id(struct store *store, struct store_pool *pool, const uint8_t *
 /* Whether somebody waits for an id to come from other nodes. */
 bool store_is_wanted(struct store *store, const struct store_pool *pool, const uint8_t *id,
                      uint64_t hash);
+/* The same; *keep: by somebody who wants a copy. */
+bool store_is_wanted_how(struct store *store, const struct store_pool *pool, const uint8_t *id,
+                         uint64_t hash, bool *keep);
 /* Nobody does any more; the same if `waiter`, which is about to leave, is the last. */
 void store_unwant_id(struct store *store, const struct store_pool *pool, const uint8_t *id,
                      uint64_t hash);
@@ -697,6 +706,11 @@ bool store_erase(struct store *store, const struct store_pool *pool, const uint8
                  uint64_t hash, nigh_status local, bool *behind);
 /* A delete is forgotten before the other nodes were asked: they are, for nobody. */
 void store_unerase(struct store *store, const struct store_waiter *waiter);
+
+/* ---- store_pull.c ---- */
+
+/* Nobody is served with the transient copies of a call's id any more. Whether some are held. */
+bool store_end_transients(struct store_call *call);
 
 /* ---- store_session.c ---- */
 

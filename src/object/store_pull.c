@@ -5,6 +5,11 @@
  * keeps the birth it came with, it never goes to disk, and no restart keeps it.
  *
  * Until its seal it is an entry in state CREATED that stands in no slot, no shadow and no list.
+ *
+ * A copy that nobody wants to stay is transient: it is born DELETING, in the graveyard, where the
+ * last view takes it along. Nobody finds it, other nodes are not told of it, and a delete of its id
+ * may pass it by: so others are served with it only when the home has said that its birth is still
+ * the one, and then without a transfer.
  */
 #include "object/store_internal.h"
 
@@ -133,24 +138,51 @@ static uint32_t took_us(struct store *store, const struct store_pool *pool, uint
     return now_ns > begun_ns ? (uint32_t)min_u64((now_ns - begun_ns) / 1000, UINT32_MAX) : 0;
 }
 
+/* The copy that other readers find, and that stays. */
+static void become_copy(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash)
+{
+    store_list_push(pool, &pool->copies, entry);
+    index_insert(&pool->writer, hash, entry);
+    store_now_sealed(store, pool, entry, hash);
+}
+
+static void become_transient(struct store *store, struct store_pool *pool, uint32_t entry,
+                             uint64_t hash)
+{
+    index_to_deleting(&pool->writer, entry);
+    store_object_obstacle(store, pool, entry, 1);
+    store_deleting(store, pool, entry, hash);
+    pool->records[entry].flags |= RECORD_TRANSIENT;
+    store_hand_out(store, pool, entry, hash);
+}
+
 nigh_status store_pull_seal(struct store *store, uint32_t number, uint32_t entry, uint32_t data_crc,
-                            uint64_t now_us)
+                            bool keep, uint64_t now_us)
 {
     struct store_pool *pool = pool_of_pull(store, number, entry);
+    const uint8_t *id = store_entry(pool, entry)->id;
     uint64_t hash = store_hash(pool, entry);
+    bool wanted, keep_now;
     uint32_t other;
 
     store_begin(store, now_us);
-    if (index_find(&pool->writer, store_entry(pool, entry)->id, hash, &other)) {
+    if (index_find(&pool->writer, id, hash, &other)) {
         store_pull_abort(store, number, entry, now_us);
         return NIGH_EXISTS;
     }
+    wanted = store_is_wanted_how(store, pool, id, hash, &keep_now);
+    if (!wanted && !keep) {
+        store_pull_abort(store, number, entry, now_us);
+        return NIGH_NOT_FOUND;
+    }
     no_longer_pulled(store, pool, entry);
-    store_list_push(pool, &pool->copies, entry);
     index_set_crc(&pool->writer, entry, data_crc);
+    if (wanted && !keep_now) {
+        become_transient(store, pool, entry, hash);
+        return NIGH_IN_USE;
+    }
     index_seal(&pool->writer, entry, took_us(store, pool, entry));
-    index_insert(&pool->writer, hash, entry);
-    store_now_sealed(store, pool, entry, hash);
+    become_copy(store, pool, entry, hash);
     return NIGH_OK;
 }
 
@@ -162,4 +194,76 @@ void store_pull_abort(struct store *store, uint32_t number, uint32_t entry, uint
     no_longer_pulled(store, pool, entry);
     store_memory_unbind(store, pool, entry);
     store_release(pool, entry);
+}
+
+/* ---- transient copies ---- */
+
+/* The next transient copy of an id in its chain of shadows, and one; 0: there is none. */
+static uint32_t next_transient(const struct store_pool *pool, uint32_t at, const uint8_t *id)
+{
+    while (at != 0 && ((pool->records[at - 1].flags & RECORD_TRANSIENT) == 0 ||
+                       !index_entry_is(store_entry(pool, at - 1), id))) {
+        at = pool->records[at - 1].chain;
+    }
+    return at;
+}
+
+bool store_has_transient(const struct store *store, uint32_t number, const uint8_t *id,
+                         uint64_t hash)
+{
+    const struct store_pool *pool = store->pools[number];
+
+    return pool != NULL && next_transient(pool, store_shadow_first(pool, hash), id) != 0;
+}
+
+static bool find_transient(const struct store_pool *pool, const struct store_pull *pull,
+                           uint32_t *entry)
+{
+    uint32_t at = next_transient(pool, store_shadow_first(pool, pull->hash), pull->id);
+
+    while (at != 0 && !birth_equal(&pool->births[at - 1], &pull->birth)) {
+        at = next_transient(pool, pool->records[at - 1].chain, pull->id);
+    }
+    *entry = at - 1;
+    return at != 0;
+}
+
+nigh_status store_pull_reuse(struct store *store, const struct store_pull *pull, uint64_t now_us)
+{
+    struct store_pool *pool = store->pools[pull->pool];
+    uint32_t entry, other;
+    bool keep;
+
+    NIGH_ASSERT(pool != NULL);
+    store_begin(store, now_us);
+    if (index_find(&pool->writer, pull->id, pull->hash, &other) ||
+        !find_transient(pool, pull, &entry) ||
+        !store_is_wanted_how(store, pool, pull->id, pull->hash, &keep)) {
+        return NIGH_NOT_FOUND;
+    }
+    if (!keep) {
+        store_hand_out(store, pool, entry, pull->hash);
+        return NIGH_IN_USE;
+    }
+    store_no_longer_deleting(store, pool, entry, pull->hash);
+    pool->records[entry].flags &= (uint8_t)~RECORD_TRANSIENT;
+    index_from_deleting(&pool->writer, entry, 0);
+    become_copy(store, pool, entry, pull->hash);
+    return NIGH_OK;
+}
+
+bool store_end_transients(struct store_call *call)
+{
+    struct store_pool *pool = call->pool;
+    uint32_t at = next_transient(pool, store_shadow_first(pool, call->hash), call->sqe->id);
+    bool held = false;
+
+    while (at != 0) {
+        uint32_t next = next_transient(pool, pool->records[at - 1].chain, call->sqe->id);
+
+        pool->records[at - 1].flags &= (uint8_t)~RECORD_TRANSIENT;
+        held = store_end_buried(call->store, pool, at - 1) == NIGH_IN_USE || held;
+        at = next;
+    }
+    return held;
 }

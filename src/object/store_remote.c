@@ -249,13 +249,14 @@ void store_note_crc(struct store *store, uint32_t number, uint32_t entry, uint32
 
 /* ---- drops ---- */
 
-/* Whether a birth that was deleted is still held. */
+/* Whether a birth that was deleted, or never shown, is still held. It is no one's from here on. */
 static bool is_buried(struct store *store, struct store_pool *pool, const uint8_t *id,
                       uint64_t hash, const struct birth *birth)
 {
     for (uint32_t at = store_shadow_first(pool, hash); at != 0; at = pool->records[at - 1].chain) {
         if (store_state(pool, at - 1) == INDEX_DELETING &&
             index_entry_is(store_entry(pool, at - 1), id) && is_birth(store, pool, at - 1, birth)) {
+            pool->records[at - 1].flags &= (uint8_t)~RECORD_TRANSIENT;
             return true;
         }
     }

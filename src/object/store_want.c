@@ -7,12 +7,17 @@
 
 /* ---- wants ---- */
 
+static bool wants_copy(const struct store_waiter *waiter)
+{
+    return (waiter->sqe.flags & SESSION_FLAG_NO_COPY) == 0;
+}
+
 void store_want(struct store *store, const struct store_waiter *waiter)
 {
     if (store->has_remote && waiter->wants) {
         store->remote.want(store->remote.context,
                            store->sessions[waiter->session]->pool->config.pool, waiter->sqe.id,
-                           waiter->hash, waiter->deadline_us);
+                           waiter->hash, waiter->deadline_us, wants_copy(waiter));
     }
 }
 
@@ -36,6 +41,24 @@ bool store_is_wanted(struct store *store, const struct store_pool *pool, const u
                      uint64_t hash)
 {
     return store->has_remote && find_wanting(store, pool, id, hash, NULL) != NULL;
+}
+
+bool store_is_wanted_how(struct store *store, const struct store_pool *pool, const uint8_t *id,
+                         uint64_t hash, bool *keep)
+{
+    bool wanted = false;
+
+    *keep = false;
+    LIST_FOREACH(node, store_bucket_of(store, hash))
+    {
+        const struct store_waiter *waiter = container_of(node, struct store_waiter, place);
+
+        if (waiter->wants && store_waits_for(store, waiter, pool, id, hash)) {
+            wanted = true;
+            *keep = *keep || wants_copy(waiter);
+        }
+    }
+    return wanted;
 }
 
 void store_want_id(struct store *store, struct store_pool *pool, const uint8_t *id, uint64_t hash)

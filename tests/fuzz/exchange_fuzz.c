@@ -922,6 +922,7 @@ static void client_step(void)
     default:
         (void)submit(NULL, OP_GET, key,
                      (struct session_sqe){.op = SESSION_OP_GET,
+                                          .flags = what % 8 == 7 ? SESSION_FLAG_NO_COPY : 0,
                                           .argument = what % 8 == 4 ? 3000 : GET_MOST_US});
         break;
     }

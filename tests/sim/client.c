@@ -240,15 +240,16 @@ void client_put(struct world *world, uint32_t node, uint32_t session, uint32_t k
 }
 
 struct world_op *client_get(struct world *world, uint32_t node, uint32_t session, uint32_t key,
-                            uint64_t timeout_us)
+                            uint64_t timeout_us, uint8_t flags)
 {
-    struct session_sqe sqe = {.op = SESSION_OP_GET, .argument = timeout_us};
+    struct session_sqe sqe = {.op = SESSION_OP_GET, .flags = flags, .argument = timeout_us};
     struct world_op *op = take_op(world, node, session, OP_GET, key);
 
     if (op != NULL) {
         op->deadline_us = world->now_us + timeout_us;
         client_id(key, sqe.id);
         world->totals->gets++;
+        world->totals->gets_passing += flags != 0;
         world_moment(world, node, MOMENT_WANT);
         submit(world, op, &sqe);
     }
@@ -331,6 +332,14 @@ static uint64_t some_size(struct world *world)
     return 8 + world_below(world, world->size_max);
 }
 
+/* Whether it is to leave no copy. Where none is to, nothing is drawn. */
+static uint8_t some_flags(struct world *world)
+{
+    bool passes = world->passing_percent != 0 && world_dice(world, world->passing_percent);
+
+    return passes ? SESSION_FLAG_NO_COPY : 0;
+}
+
 void client_step(struct world *world, uint32_t node, uint32_t session)
 {
     struct world_session *client = &world->nodes[node].sessions[session];
@@ -349,13 +358,16 @@ void client_step(struct world *world, uint32_t node, uint32_t session)
                    world->sizes != SIZES_MIXED ? 0
                                                : (uint32_t)world_below(world, WORLD_META_BYTES));
     } else if (lot < 75) {
-        (void)client_get(world, node, session, key, some_timeout_us(world));
+        uint64_t timeout_us = some_timeout_us(world);
+
+        (void)client_get(world, node, session, key, timeout_us, some_flags(world));
     } else if (lot < 85) {
         uint64_t timeout_us = some_timeout_us(world);
 
         world->totals->gets_many++;
         for (uint32_t n = 0; n < 4; n++) {
-            (void)client_get(world, node, session, (key + n) % world->keys, timeout_us);
+            (void)client_get(world, node, session, (key + n) % world->keys, timeout_us,
+                             some_flags(world));
         }
     } else if (lot < 95) {
         (void)client_delete(world, node, session, key);

@@ -103,9 +103,9 @@ static uint32_t get_sample(struct world *world, uint32_t objects)
         uint32_t node = (uint32_t)world_below(world, world->node_count);
 
         pulls += client_serial_here(world, node, key) == 0;
-        (void)client_get(world, node, 0, key, WAIT_US);
-        (void)client_get(world, node, 1, key, WAIT_US);
-        (void)client_get(world, node, 1, key, WAIT_US);
+        (void)client_get(world, node, 0, key, WAIT_US, 0);
+        (void)client_get(world, node, 1, key, WAIT_US, 0);
+        (void)client_get(world, node, 1, key, WAIT_US, 0);
         if (client_pending(world) >= TOGETHER || n + 1 == SAMPLE) {
             drain(world, 0);
         }

@@ -161,11 +161,11 @@ static nigh_status wait_for(struct world *world, const nigh_status *result)
 }
 
 static nigh_status get(struct world *world, uint32_t node, uint32_t key, uint64_t timeout_us,
-                       uint32_t *serial)
+                       uint8_t flags, uint32_t *serial)
 {
     nigh_status result = NIGH_PENDING;
     uint32_t found = 0;
-    struct world_op *op = client_get(world, node, 0, key, timeout_us);
+    struct world_op *op = client_get(world, node, 0, key, timeout_us, flags);
 
     NIGH_ASSERT(op != NULL);
     op->result = &result;
@@ -271,6 +271,59 @@ static uint32_t held_now(struct world *world, uint32_t key)
     return 0;
 }
 
+/* Whether the home of a key counts a node as one that has it. */
+static bool is_counted(struct world *world, uint32_t node, uint32_t key)
+{
+    struct directory_key wanted;
+    struct directory_answer answer;
+    uint8_t id[LIMIT_ID_BYTES];
+    uint64_t key_hash, hash;
+    uint32_t home;
+    bool counted = false;
+
+    client_id(key, id);
+    hash = hash_id20(id);
+    exchange_key(world_lane_of(world, node, hash)->exchange, WORLD_POOL, id, &wanted, &key_hash,
+                 &home);
+    if (directory_locate(world_lane_of(world, home, hash)->exchange->directory, node, &wanted,
+                         false, &answer) == NIGH_OK &&
+        answer.state == DIRECTORY_KNOWN) {
+        for (uint32_t n = 0; n < answer.holder_count; n++) {
+            counted = counted || answer.holders[n] == node;
+        }
+    }
+    return counted;
+}
+
+/* Gets that leave no copy get what is there, and leave none. */
+static void everybody_looks_at_what_is_there(struct world *world)
+{
+    for (uint32_t key = 0; key < world->keys; key++) {
+        for (uint32_t n = 0; n < world->node_count; n++) {
+            uint32_t held = held_now(world, key), serial;
+            nigh_status status;
+
+            if (held == 0) {
+                break;
+            }
+            if (client_serial_here(world, n, key) != 0) {
+                continue;
+            }
+            status = get(world, n, key, ASK_US, SESSION_FLAG_NO_COPY, &serial);
+            if (status != NIGH_OK && held_now(world, key) == 0) {
+                break;
+            }
+            WORLD_CHECK(world, status == NIGH_OK && serial == held,
+                        "node %u looks at key %u, of which put %u is there: %d, put %u", n, key,
+                        held, (int)status, serial);
+            WORLD_CHECK(world, client_serial_here(world, n, key) == 0,
+                        "node %u has a copy of key %u, and was to have none", n, key);
+            WORLD_CHECK(world, !is_counted(world, n, key),
+                        "node %u counts as one that has key %u, and has it not", n, key);
+        }
+    }
+}
+
 static void everybody_gets_what_is_there(struct world *world)
 {
     for (uint32_t key = 0; key < world->keys; key++) {
@@ -281,7 +334,7 @@ static void everybody_gets_what_is_there(struct world *world)
             if (held == 0) {
                 break;
             }
-            status = get(world, n, key, ASK_US, &serial);
+            status = get(world, n, key, ASK_US, 0, &serial);
             if (status != NIGH_OK && held_now(world, key) == 0) {
                 break;
             }
@@ -321,7 +374,7 @@ static void nobody_gets_what_is_deleted(struct world *world)
         for (uint32_t n = 0; n < world->node_count; n++) {
             uint32_t serial;
 
-            status = get(world, n, key, 0, &serial);
+            status = get(world, n, key, 0, 0, &serial);
             WORLD_CHECK(world, status == NIGH_TIMEOUT,
                         "node %u still gets put %u of key %u, which is deleted: %d", n, serial, key,
                         (int)status);
@@ -405,6 +458,11 @@ uint64_t judge_seed(const struct world_options *options, struct world_totals *to
     world_check_all(world);
     read_all(world, serials);
     deleted_is_gone(world, serials);
+    if (world->passing_percent > 0) {
+        everybody_looks_at_what_is_there(world);
+        settle(world);
+        read_all(world, serials);
+    }
     everybody_gets_what_is_there(world);
     settle(world);
     read_all(world, serials);

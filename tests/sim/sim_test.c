@@ -107,18 +107,19 @@ static void print_totals(const struct world_totals *t, uint64_t us)
 {
     printf("# %llu seeds, %llu events, %llu steps in %.1f s\n", U(t->seeds), U(t->events),
            U(t->steps), (double)us / 1e6);
-    printf("# %llu puts, %llu gets (%llu well, %llu late, %llu otherwise; %llu of many ids), %llu "
-           "cancels\n",
+    printf("# %llu puts, %llu gets (%llu well, %llu late, %llu otherwise; %llu of many ids, %llu "
+           "that leave no copy), %llu cancels\n",
            U(t->puts), U(t->gets), U(t->gets_ok), U(t->gets_timeout), U(t->gets_other),
-           U(t->gets_many), U(t->cancels));
+           U(t->gets_many), U(t->gets_passing), U(t->cancels));
     printf("# %llu deletes (%llu well, %llu in use, %llu late, %llu otherwise), %llu came back "
            "where state was lost\n",
            U(t->deletes), U(t->deletes_ok), U(t->deletes_in_use), U(t->deletes_late),
            U(t->deletes_other), U(t->resurrected));
-    printf("# %llu pulls done, %llu retries: %llu inline, %llu streams, %llu loans (%llu "
+    printf("# %llu pulls done, %llu without bytes, %llu retries: %llu inline, %llu streams, %llu "
+           "loans (%llu "
            "overdue), %llu evictions, %llu conflicts, %llu MiB checked\n",
-           U(t->pulls_done), U(t->pulls_retried), U(t->inlines), U(t->streams), U(t->loans),
-           U(t->overdue), U(t->evictions), U(t->conflicts), U(t->checked_bytes >> 20));
+           U(t->pulls_done), U(t->pulls_reused), U(t->pulls_retried), U(t->inlines), U(t->streams),
+           U(t->loans), U(t->overdue), U(t->evictions), U(t->conflicts), U(t->checked_bytes >> 20));
     printf("# faults: %llu crashes, %llu pauses, %llu cuts, %llu slow links, %llu resets, %llu "
            "clients, %llu evictions; %llu times dead but alive\n",
            U(t->faults[FAULT_CRASH]), U(t->faults[FAULT_PAUSE]), U(t->faults[FAULT_CUT]),
@@ -210,6 +211,7 @@ static void clusters_keep_their_promises(void **state)
     if (totals.seeds >= FIXED_SEEDS) {
         /* Less would be another world than the one that was meant. */
         assert_true(totals.gets_ok > 2 * totals.seeds && totals.pulls_done > totals.seeds);
+        assert_true(totals.gets_passing > totals.seeds && totals.pulls_reused > 0);
         assert_true(totals.inlines > 0 && totals.streams > 0 && totals.loans > 0);
         for (uint32_t fault = 0; fault < FAULTS; fault++) {
             assert_true(totals.faults[fault] > 0);

@@ -250,6 +250,7 @@ static void count_lane(struct world *world, struct world_node *node, struct worl
     store_stats(lane->store, &store);
     totals->pulls_done += stats.pulls_done;
     totals->pulls_retried += stats.pulls_retried;
+    totals->pulls_reused += stats.pulls_reused;
     totals->inlines += stats.served_inline;
     totals->streams += stats.served_streams;
     totals->loans += stats.served_loans;
@@ -423,6 +424,7 @@ static void choose_load(struct world *world)
     world->steps_of_session = (uint32_t)between(world, 8, world->size_max > 100000 ? 20 : 40);
     world->gap_us = UINT64_C(1) << between(world, 6, 14);
     world->hold_us = UINT64_C(1) << between(world, 4, 17);
+    world->passing_percent = world->options.seed % 2 == 0 ? 40 : 0;
     world->faults_left = weight == 0 ? 0 : between(world, 1, 4 * weight);
     world->fault_gap_us = between(world, 1000, 200000);
     for (uint32_t n = 0; n < FAULTS; n++) {

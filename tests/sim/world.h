@@ -61,9 +61,10 @@ enum world_moment {
 
 struct world_totals {
     uint64_t seeds, steps, events, puts, gets, deletes, cancels;
-    uint64_t gets_ok, gets_timeout, gets_other, gets_many;
+    uint64_t gets_ok, gets_timeout, gets_other, gets_many, gets_passing;
     uint64_t deletes_ok, deletes_in_use, deletes_late, deletes_other;
-    uint64_t pulls_done, pulls_retried, inlines, streams, loans, overdue, conflicts, evictions;
+    uint64_t pulls_done, pulls_retried, pulls_reused, inlines, streams, loans, overdue, conflicts,
+        evictions;
     uint64_t returns, checked_bytes, resurrected, dead_alive;
     uint64_t faults[FAULTS];
     uint64_t seen[PULL_STATES][MOMENTS];
@@ -214,6 +215,7 @@ struct world {
     uint64_t size_max;
     enum world_sizes sizes;
     bool storm;
+    uint32_t passing_percent; /* of gets, that leave no copy */
     uint32_t steps_of_session;
     uint64_t gap_us;
     uint64_t hold_us;
@@ -305,7 +307,7 @@ uint32_t client_serial_here(struct world *world, uint32_t node, uint32_t key);
 void client_put(struct world *world, uint32_t node, uint32_t session, uint32_t key,
                 uint64_t data_size, uint32_t meta_size);
 struct world_op *client_get(struct world *world, uint32_t node, uint32_t session, uint32_t key,
-                            uint64_t timeout_us);
+                            uint64_t timeout_us, uint8_t flags);
 struct world_op *client_delete(struct world *world, uint32_t node, uint32_t session, uint32_t key);
 void client_evict(struct world *world, uint32_t node, uint32_t lane, uint64_t bytes);
 

@@ -28,6 +28,7 @@ struct notes {
     struct birth gone;
     nigh_status local;
     bool wanted;
+    bool keep;      /* of the last want */
     uint32_t asked; /* erases without an answer */
 };
 
@@ -57,12 +58,13 @@ static struct notes *notes_of(struct bed *bed, uint32_t pool, const uint8_t *id,
 }
 
 static void on_want(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
-                    uint64_t deadline_us)
+                    uint64_t deadline_us, bool keep)
 {
     struct notes *notes = notes_of(context, pool, id, hash);
 
     notes->wants++;
     notes->wanted = true;
+    notes->keep = keep;
     notes->deadline_us = deadline_us;
 }
 
@@ -238,7 +240,7 @@ static nigh_status pull_seal(struct bed *bed, uint64_t key, uint64_t bytes, uint
 
     fixture_fill(bed->fx, key, offset, bytes);
     crc = crc32c(0, extent_bytes_at(bed->fx->set, offset), bytes);
-    return store_pull_seal(bed->fx->store, 0, entry, crc, bed->fx->now_us);
+    return store_pull_seal(bed->fx->store, 0, entry, crc, true, bed->fx->now_us);
 }
 
 /* Asks until there is memory, or none to come. */
@@ -271,6 +273,25 @@ static uint32_t submit(struct bed *bed, uint32_t session, uint8_t op, uint64_t k
 
     sqe.argument = timeout_us;
     return fixture_submit(bed->fx, session, sqe);
+}
+
+/* A get that is to leave no copy. */
+static uint32_t pass_by(struct bed *bed, uint32_t session, uint64_t key, uint64_t timeout_us)
+{
+    struct session_sqe sqe = fixture_sqe(SESSION_OP_GET, key);
+
+    sqe.argument = timeout_us;
+    sqe.flags = SESSION_FLAG_NO_COPY;
+    return fixture_submit(bed->fx, session, sqe);
+}
+
+static nigh_status reuse(struct bed *bed, uint64_t key, struct birth birth)
+{
+    struct store_pull pull = {.birth = birth};
+
+    fixture_id(key, pull.id);
+    pull.hash = hash_id20(pull.id);
+    return store_pull_reuse(bed->fx->store, &pull, bed->fx->now_us);
 }
 
 static nigh_status cancel(struct bed *bed, uint32_t session, uint32_t cookie)
@@ -770,7 +791,7 @@ static void sizes_that_cannot_be_are_refused(void **state)
     pull.data_size = 101;
     assert_status(NIGH_OK, BEGIN());
 #undef BEGIN
-    assert_status(NIGH_OK, store_pull_seal(bed->fx->store, 0, entry, 77, bed->fx->now_us));
+    assert_status(NIGH_OK, store_pull_seal(bed->fx->store, 0, entry, 77, true, bed->fx->now_us));
     assert_true(see(bed, 1, &sight));
     assert_int_equal(sight.data_size, 101);
     assert_int_equal(sight.meta_size, 10);
@@ -1310,6 +1331,239 @@ static void a_seal_does_not_end_a_delete(void **state)
     assert_status(NIGH_OK, end_of(bed, delete_cookie));
 }
 
+/* ---- copies that do not stay ---------------------------------------------- */
+
+#define PASSING_BYTES (100 * KIB)
+
+static uint64_t used_bytes(struct bed *bed)
+{
+    return fixture_stats(bed->fx).used_bytes;
+}
+
+/* Whether nobody finds an object of a key here. */
+static bool is_in_nobodys_sight(struct bed *bed, uint64_t key)
+{
+    uint32_t cursor = 0, entry;
+    struct store_sight sight;
+
+    while (store_next(bed->fx->store, 0, &cursor, &sight)) {
+        if (sight.entry != UINT32_MAX && key_of(sight.id) == key) {
+            return false;
+        }
+    }
+    return !see(bed, key, &sight) && lend(bed, key, NULL, &sight) == NIGH_NOT_FOUND &&
+           fixture_acquire(bed->fx, C, key, 0, &entry) == INDEX_MISS &&
+           fixture_status(bed->fx, C, SESSION_OP_CONTAINS, key) == NIGH_NOT_FOUND &&
+           fixture_status(bed->fx, C, SESSION_OP_KEEP, key) == NIGH_NOT_FOUND &&
+           fixture_status(bed->fx, C, SESSION_OP_CHECKSUM, key) == NIGH_NOT_FOUND;
+}
+
+/* A view of `session` of what was pulled for it alone. */
+static struct session_cqe passing(struct bed *bed, uint32_t session, uint64_t key)
+{
+    uint32_t get = pass_by(bed, session, key, 5000);
+
+    assert_status(NIGH_IN_USE, pull(bed, key, PASSING_BYTES));
+    assert_status(NIGH_OK, end_of(bed, get));
+    return fixture_completion(bed->fx, get);
+}
+
+static void a_copy_that_nobody_wants_goes_with_its_last_view(void **state)
+{
+    struct bed *bed = *state;
+    uint64_t before = used_bytes(bed);
+    uint32_t first, second;
+    struct session_cqe views[2];
+
+    (void)fixture_status(bed->fx, C, SESSION_OP_SUBSCRIBE, 0);
+    first = pass_by(bed, A, 1, 5000);
+    assert_false(bed->notes[1].keep);
+    second = pass_by(bed, B, 1, 5000);
+    assert_status(NIGH_IN_USE, pull(bed, 1, PASSING_BYTES));
+    views[0] = fixture_completion(bed->fx, first);
+    views[1] = fixture_completion(bed->fx, second);
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_status(NIGH_OK, views[n].status);
+        assert_int_equal(views[n].data_size, PASSING_BYTES);
+        assert_true(fixture_holds(bed->fx, 1, views[n].offset, PASSING_BYTES));
+    }
+    assert_true(is_in_nobodys_sight(bed, 1));
+    assert_int_equal(fixture_do(bed->fx, C, fixture_sqe(SESSION_OP_STAT, 1)).data_size, 2);
+    assert_valid(bed);
+    fixture_unpin(bed->fx, A, views[0].pin);
+    fixture_pass(bed->fx, 5000);
+    assert_true(used_bytes(bed) > before);
+    assert_true(fixture_holds(bed->fx, 1, views[1].offset, PASSING_BYTES));
+    fixture_unpin(bed->fx, B, views[1].pin);
+    fixture_pass(bed->fx, 5000);
+    assert_int_equal(used_bytes(bed), before);
+    assert_status(NIGH_NOT_FOUND, fixture_do(bed->fx, C, fixture_sqe(SESSION_OP_STAT, 1)).status);
+    assert_int_equal(bed->notes[1].goes, 0); /* nobody was told that it came */
+    assert_int_equal(fixture_events(bed->fx, C, NIGH_EVENT_SEALED, 1), 0);
+    assert_int_equal(fixture_events(bed->fx, C, NIGH_EVENT_DELETED, 1), 0);
+}
+
+static void what_is_here_stays_as_it_is(void **state)
+{
+    struct bed *bed = *state;
+    uint32_t get;
+
+    assert_status(NIGH_OK, fixture_put(bed->fx, A, 1, 100));
+    assert_status(NIGH_OK, pull(bed, 2, 100));
+    for (uint64_t key = 1; key <= 2; key++) {
+        get = pass_by(bed, B, key, 0);
+        assert_status(NIGH_OK, end_of(bed, get));
+        fixture_unpin(bed->fx, B, fixture_completion(bed->fx, get).pin);
+        fixture_pass(bed->fx, 5000);
+        assert_true(see(bed, key, &(struct store_sight){0}));
+        assert_int_equal(bed->notes[key].wants, 0);
+    }
+    assert_status(NIGH_TIMEOUT, end_of(bed, pass_by(bed, B, 3, 0)));
+}
+
+static void one_of_a_pull_who_wants_a_copy_has_it(void **state)
+{
+    struct bed *bed = *state;
+
+    for (uint64_t key = 1; key <= 2; key++) {
+        uint32_t plain = key == 1 ? submit(bed, A, SESSION_OP_GET, key, 5000) : 0;
+        uint32_t passes = pass_by(bed, B, key, 5000);
+
+        plain = key == 2 ? submit(bed, A, SESSION_OP_GET, key, 5000) : plain;
+        assert_status(NIGH_OK, pull(bed, key, 100));
+        fixture_unpin(bed->fx, A, fixture_completion(bed->fx, plain).pin);
+        fixture_unpin(bed->fx, B, fixture_completion(bed->fx, passes).pin);
+        fixture_pass(bed->fx, 5000);
+        assert_birth(far_birth(key), birth_here(bed, key));
+    }
+    /* One who has left wants nothing. */
+    assert_status(NIGH_OK, cancel(bed, A, submit(bed, A, SESSION_OP_GET, 3, 5000)));
+    (void)passing(bed, A, 3);
+    assert_true(is_in_nobodys_sight(bed, 3));
+}
+
+static void what_is_held_serves_others_when_its_birth_is_the_one(void **state)
+{
+    struct bed *bed = *state;
+    struct session_cqe view = passing(bed, A, 1), other;
+    uint32_t get;
+
+    assert_status(NIGH_NOT_FOUND, reuse(bed, 1, far_birth(1))); /* for nobody */
+    get = pass_by(bed, B, 1, 5000);
+    assert_status(NIGH_NOT_FOUND, reuse(bed, 1, far_birth(2)));
+    assert_false(fixture_ended(bed->fx, get));
+    assert_status(NIGH_IN_USE, reuse(bed, 1, far_birth(1)));
+    other = fixture_completion(bed->fx, get);
+    assert_int_equal(other.offset, view.offset);
+    fixture_unpin(bed->fx, A, view.pin);
+    fixture_pass(bed->fx, 5000);
+    assert_true(is_in_nobodys_sight(bed, 1));
+    /* And now somebody wants it to stay. */
+    get = submit(bed, C, SESSION_OP_GET, 1, 5000);
+    assert_status(NIGH_OK, reuse(bed, 1, far_birth(1)));
+    assert_int_equal(fixture_completion(bed->fx, get).offset, other.offset);
+    assert_valid(bed);
+    fixture_unpin(bed->fx, B, other.pin);
+    fixture_unpin(bed->fx, C, fixture_completion(bed->fx, get).pin);
+    fixture_pass(bed->fx, 5000);
+    assert_birth(far_birth(1), birth_here(bed, 1));
+    assert_status(NIGH_OK, drop(bed, 1, far_birth(1)));
+    assert_int_equal(bed->notes[1].goes, 1);
+    assert_int_equal(used_bytes(bed), 0);
+}
+
+static void what_was_deleted_serves_nobody_else(void **state)
+{
+    struct bed *bed = *state;
+    struct session_cqe view = passing(bed, A, 1);
+    uint32_t erase = submit(bed, B, SESSION_OP_DELETE, 1, 0);
+
+    assert_int_equal(bed->notes[1].local, NIGH_IN_USE);
+    bed->notes[1].asked--;
+    erased(bed, 1, NIGH_OK);
+    assert_status(NIGH_IN_USE, end_of(bed, erase));
+    submit(bed, B, SESSION_OP_GET, 1, 5000);
+    assert_status(NIGH_NOT_FOUND, reuse(bed, 1, far_birth(1)));
+    fixture_pass(bed->fx, 10000);
+    assert_true(fixture_holds(bed->fx, 1, view.offset, PASSING_BYTES));
+    fixture_unpin(bed->fx, A, view.pin);
+    fixture_pass(bed->fx, 5000);
+    assert_int_equal(used_bytes(bed), 0);
+    /* The same for another node's sake. */
+    view = passing(bed, A, 2);
+    assert_status(NIGH_IN_USE, drop(bed, 2, far_birth(2)));
+    submit(bed, B, SESSION_OP_GET, 2, 5000);
+    assert_status(NIGH_NOT_FOUND, reuse(bed, 2, far_birth(2)));
+    fixture_unpin(bed->fx, A, view.pin);
+    /* What nobody holds any more is not in use. */
+    erase = submit(bed, B, SESSION_OP_DELETE, 2, 0);
+    assert_int_equal(bed->notes[2].local, NIGH_NOT_FOUND);
+    erased(bed, 2, NIGH_NOT_FOUND);
+    assert_status(NIGH_NOT_FOUND, end_of(bed, erase));
+    fixture_pass(bed->fx, 5000);
+    assert_int_equal(used_bytes(bed), 0);
+}
+
+static void a_pull_that_nobody_waits_for_leaves_what_was_asked_for(void **state)
+{
+    struct bed *bed = *state;
+    uint64_t offset;
+    uint32_t entry;
+
+    assert_status(NIGH_OK, pull_begin(bed, 1, 100, &entry, &offset));
+    assert_status(NIGH_NOT_FOUND,
+                  store_pull_seal(bed->fx->store, 0, entry, 77, false, bed->fx->now_us));
+    assert_int_equal(used_bytes(bed), 0);
+    assert_status(NIGH_OK, pull(bed, 1, 100));
+    assert_true(see(bed, 1, &(struct store_sight){0}));
+}
+
+static void a_death_takes_along_what_was_not_to_stay(void **state)
+{
+    struct bed *bed = *state;
+    struct session_cqe view;
+
+    (void)passing(bed, A, 1);
+    fixture_close(bed->fx, A);
+    fixture_tick(bed->fx);
+    assert_int_equal(used_bytes(bed), 0);
+    /* A node that comes back keeps it for who holds it, and for nobody else. */
+    view = passing(bed, B, 2);
+    (void)passing(bed, C, 3);
+    fixture_kill(bed->fx);
+    fixture_restart(bed->fx);
+    join(bed);
+    fixture_reopen(bed->fx, B);
+    fixture_forget(bed->fx, C);
+    fixture_pass(bed->fx, 5000);
+    assert_true(fixture_holds(bed->fx, 2, view.offset, PASSING_BYTES));
+    assert_int_equal(fixture_stats(bed->fx).objects_deleting, 1);
+    submit(bed, B, SESSION_OP_GET, 2, 5000);
+    assert_status(NIGH_NOT_FOUND, reuse(bed, 2, far_birth(2)));
+    fixture_unpin(bed->fx, B, view.pin);
+    fixture_pass(bed->fx, 5000);
+    assert_int_equal(used_bytes(bed), 0);
+}
+
+static void what_is_not_to_stay_is_neither_evicted_nor_free(void **state)
+{
+    struct bed *bed = *state;
+    struct session_cqe view = passing(bed, A, 1);
+    uint32_t entry = 0;
+    uint64_t offset;
+
+    spill_all(bed);
+    assert_true(fixture_holds(bed->fx, 1, view.offset, PASSING_BYTES));
+    assert_int_equal(fixture_stats(bed->fx).objects_spilled, 0);
+    /* The pool pays, no session. */
+    assert_int_equal(bed->fx->clients[A].quota_used, 0);
+    assert_status(NIGH_QUOTA, pull_begin(bed, 2, 4 * MIB - KIB, &entry, &offset));
+    fixture_unpin(bed->fx, A, view.pin);
+    fixture_pass(bed->fx, 5000);
+    assert_status(NIGH_OK, pull_begin_at_last(bed, 2, 4 * MIB - KIB, &entry, &offset));
+    store_pull_abort(bed->fx->store, 0, entry, bed->fx->now_us);
+}
+
 /* ---- at random ------------------------------------------------------------ */
 
 #define SOME_KEYS   24u
@@ -1381,7 +1635,8 @@ static void some_get(struct run *run, uint64_t key)
         run->pinned[place] = 0;
         return;
     }
-    cookie = submit(run->bed, session, SESSION_OP_GET, key, below(run, 20000));
+    cookie = below(run, 2) == 0 ? pass_by(run->bed, session, key, below(run, 20000))
+                                : submit(run->bed, session, SESSION_OP_GET, key, below(run, 20000));
     if (!fixture_ended(run->bed->fx, cookie)) {
         remember(run, cookie, session, key, true);
     } else if (end_of(run->bed, cookie) == NIGH_OK) {
@@ -1452,10 +1707,25 @@ static void some_pull(struct run *run, uint64_t key)
     }
     assert_true(fixture_holds(bed->fx, at->key, at->offset, at->bytes));
     status = pull_seal(bed, at->key, at->bytes, at->entry, at->offset);
-    assert_true(status == NIGH_OK || status == NIGH_EXISTS);
+    assert_true(status == NIGH_OK || status == NIGH_IN_USE || status == NIGH_EXISTS);
     bed->notes[at->key].wanted = false; /* the pull is over, either way */
     run->done[2] += status == NIGH_OK;
     run->done[3] += status == NIGH_EXISTS;
+    run->done[7] += status == NIGH_IN_USE;
+}
+
+/* Homes say that what is held here is still the one. */
+static void some_reuse(struct run *run)
+{
+    for (uint64_t key = 0; key < SOME_KEYS; key++) {
+        nigh_status status = reuse(run->bed, key, far_birth(key));
+
+        if (status != NIGH_NOT_FOUND) {
+            run->bed->notes[key].wanted = false;
+            run->done[8] += status == NIGH_OK;
+            run->done[9] += status == NIGH_IN_USE;
+        }
+    }
 }
 
 static void some_answer(struct run *run, uint64_t key)
@@ -1498,7 +1768,7 @@ static void some_step(struct run *run)
     uint64_t key = below(run, SOME_KEYS);
     uint32_t session = A + (uint32_t)below(run, 3);
 
-    switch (below(run, 12)) {
+    switch (below(run, 14)) {
     case 0:
     case 1: some_put(run, key); return;
     case 2:
@@ -1519,6 +1789,8 @@ static void some_step(struct run *run)
     case 8: some_drop(run, key); return;
     case 9: fixture_pass(bed->fx, below(run, 3) * 1000); return;
     case 10: fixture_disk(bed->fx); return;
+    case 11:
+    case 12: some_reuse(run); return;
     default:
         some_end(run);
         if (below(run, 8) == 0) {
@@ -1656,8 +1928,8 @@ static void at_random_all_is_kept_and_given_back(void **state)
         run_at_random(seed * 2 + 1, true, run);
         seed++;
     } while (support_now_us() < end_us);
-    for (uint32_t n = 0; n <= 6; n++) {
-        assert_true(run->done[n] > 10); /* each of it happened */
+    for (uint32_t n = 0; n <= 9; n++) {
+        assert_true(run->done[n] > (n < 8 ? 10 : 0)); /* each of it happened */
     }
     free(run);
 }
@@ -1706,6 +1978,16 @@ int main(void)
         TEST(a_copy_leaves_where_nothing_is_spilled),
         TEST(a_restart_drops_copies),
         DISK(a_restart_drops_copies),
+        TEST(a_copy_that_nobody_wants_goes_with_its_last_view),
+        DISK(a_copy_that_nobody_wants_goes_with_its_last_view),
+        TEST(what_is_here_stays_as_it_is),
+        TEST(one_of_a_pull_who_wants_a_copy_has_it),
+        TEST(what_is_held_serves_others_when_its_birth_is_the_one),
+        TEST(what_was_deleted_serves_nobody_else),
+        TEST(a_pull_that_nobody_waits_for_leaves_what_was_asked_for),
+        TEST(a_death_takes_along_what_was_not_to_stay),
+        cmocka_unit_test_setup_teardown(what_is_not_to_stay_is_neither_evicted_nor_free,
+                                        setup_quota, teardown),
         TEST(a_drop_deletes_one_birth),
         TEST(a_drop_leaves_readers_what_they_have),
         DISK(a_drop_forgets_the_file),
