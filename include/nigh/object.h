@@ -124,6 +124,22 @@ typedef struct nigh_view {
 NIGH_API nigh_status nigh_get(nigh_client *client, const nigh_id *ids, size_t n,
                               uint64_t timeout_us, nigh_view *views);
 
+/* Flags of nigh_get_with. */
+#define NIGH_GET_NO_COPY \
+    1u /* what has to be copied here from another node goes again with its last view */
+
+/*
+ * nigh_get with flags. With NIGH_GET_NO_COPY what is on this node already is used, and stays;
+ * what another node has is copied here for those who wait for it, but no get without waiting finds
+ * it, nigh_where and nigh_contains do not tell of it (nigh_stat and nigh_list do, as
+ * NIGH_OBJECT_DELETING), and its memory goes with the last view of it. It becomes a copy like
+ * others when a get without the flag asks for it too. A delete anywhere is done without waiting for
+ * such views. A view's status may also be NIGH_UNSUPPORTED: an older node, which would leave a
+ * copy.
+ */
+NIGH_API nigh_status nigh_get_with(nigh_client *client, const nigh_id *ids, size_t n,
+                                   uint64_t timeout_us, uint32_t flags, nigh_view *views);
+
 /*
  * Ends a view: its bytes may be evicted from now on. The view is zeroed; releasing a zeroed view,
  * or one whose status is not NIGH_OK, does nothing. No system call.
@@ -167,7 +183,8 @@ typedef enum nigh_object_state {
     NIGH_OBJECT_CREATED = 1, /* not sealed yet */
     NIGH_OBJECT_SEALED = 2,  /* in memory */
     NIGH_OBJECT_SPILLED = 3, /* on disk; the next get brings it back */
-    NIGH_OBJECT_DELETING = 4 /* deleted while in use; gone at the last release */
+    NIGH_OBJECT_DELETING = 4 /* gone at the last release: deleted while in use, or never to stay
+                                (NIGH_GET_NO_COPY) */
 } nigh_object_state;
 
 /* What is known of an object. */
@@ -273,7 +290,7 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(objects, "sealed objects in memory")                               \
     X(objects_unsealed, "objects created and not yet sealed")            \
     X(objects_spilled, "objects on disk only")                           \
-    X(objects_deleting, "deleted objects that are still in use")         \
+    X(objects_deleting, "objects that go at their last release")         \
     X(spilled_bytes, "bytes on disk")                                    \
     X(sessions, "attached sessions")                                     \
     X(waiting, "operations that wait")                                   \
@@ -338,6 +355,9 @@ NIGH_API nigh_status nigh_put_many_start(nigh_client *client, nigh_put_item *ite
                                          nigh_op *op);
 NIGH_API nigh_status nigh_get_start(nigh_client *client, const nigh_id *ids, size_t n,
                                     uint64_t timeout_us, nigh_view *views, nigh_op *op);
+NIGH_API nigh_status nigh_get_with_start(nigh_client *client, const nigh_id *ids, size_t n,
+                                         uint64_t timeout_us, uint32_t flags, nigh_view *views,
+                                         nigh_op *op);
 NIGH_API nigh_status nigh_delete_start(nigh_client *client, const nigh_id *ids, size_t n,
                                        nigh_status *statuses, nigh_op *op);
 NIGH_API nigh_status nigh_evict_start(nigh_client *client, uint64_t size_bytes,

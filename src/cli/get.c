@@ -149,12 +149,12 @@ static void report(const char *name, const char *output, const nigh_view *view)
 }
 
 /* Where the user does not say how long, another node gets its time. */
-static nigh_status get_view(struct cli *cli, const nigh_id *id, nigh_view *view)
+static nigh_status get_view(struct cli *cli, const nigh_id *id, uint32_t flags, nigh_view *view)
 {
-    nigh_status status = nigh_get(cli->client, id, 1, cli->timeout_us, view);
+    nigh_status status = nigh_get_with(cli->client, id, 1, cli->timeout_us, flags, view);
 
     if (status == NIGH_TIMEOUT && !cli->timeout_given && !cli_is_alone(cli)) {
-        status = nigh_get(cli->client, id, 1, OTHERS_WAIT_US, view);
+        status = nigh_get_with(cli->client, id, 1, OTHERS_WAIT_US, flags, view);
     }
     return status;
 }
@@ -172,7 +172,8 @@ static int get_failed(struct cli *cli, nigh_status status, const char *name)
     return cli_failed_object(cli, status, name);
 }
 
-static int get_object(struct cli *cli, const char *name, const char *output, bool meta)
+static int get_object(struct cli *cli, const char *name, const char *output, bool meta,
+                      uint32_t flags)
 {
     nigh_view view;
     nigh_id id;
@@ -183,7 +184,7 @@ static int get_object(struct cli *cli, const char *name, const char *output, boo
     if (exit_code != CLI_OK || (exit_code = cli_open(cli, NIGH_OPEN_READ_ONLY)) != CLI_OK) {
         return exit_code;
     }
-    status = get_view(cli, &id, &view);
+    status = get_view(cli, &id, flags, &view);
     if (status != NIGH_OK) {
         return get_failed(cli, status, name);
     }
@@ -205,17 +206,21 @@ int cli_get(struct cli *cli, int argc, char **argv)
 {
     static const struct option options[] = {{"output", required_argument, NULL, 'o'},
                                             {"meta", no_argument, NULL, 'm'},
+                                            {"no-copy", no_argument, NULL, 'n'},
                                             CLI_COMMON_OPTIONS,
                                             {0}};
     const char *output = NULL;
+    uint32_t flags = 0;
     bool meta = false;
     int option, exit_code = CLI_OK;
 
-    while ((option = cli_next_option(cli, argc, argv, ":o:m" CLI_COMMON_SHORT, options)) != -1) {
+    while ((option = cli_next_option(cli, argc, argv, ":o:mn" CLI_COMMON_SHORT, options)) != -1) {
         if (option == 'o') {
             output = optarg;
         } else if (option == 'm') {
             meta = true;
+        } else if (option == 'n') {
+            flags |= NIGH_GET_NO_COPY;
         } else if (cli_common_option(cli, option, &exit_code) != CLI_OK) {
             return exit_code;
         }
@@ -226,5 +231,5 @@ int cli_get(struct cli *cli, int argc, char **argv)
     if (cli->json && output == NULL) {
         return cli_usage(cli, "--json needs --output FILE: standard output cannot carry both");
     }
-    return get_object(cli, argv[optind], output, meta);
+    return get_object(cli, argv[optind], output, meta, flags);
 }

@@ -15,6 +15,7 @@ const struct cli_verb cli_verbs[] = {
     {"get", "NAME [-o FILE]", "Write an object to a file, or to standard output.",
      "  -o, --output FILE    write there (complete or not at all)\n"
      "  -m, --meta           write the user metadata instead of the data\n"
+     "  -n, --no-copy        leave no copy of another node's object on this one\n"
      "Without --timeout: does not wait where the node is alone, and 5 seconds where there are "
      "others.\n",
      cli_get},

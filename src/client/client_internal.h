@@ -93,6 +93,7 @@ struct client_op {
         struct {
             const nigh_id *ids;
             nigh_view *views;
+            uint32_t flags; /* NIGH_GET_* */
         } get;
         struct {
             const nigh_id *ids;

@@ -125,6 +125,7 @@ static uint32_t get_lane(struct client_op *op, size_t step)
 static bool get_build(struct client_op *op, size_t step, struct session_sqe *sqe)
 {
     sqe->op = SESSION_OP_GET;
+    sqe->flags = (op->u.get.flags & NIGH_GET_NO_COPY) != 0 ? SESSION_FLAG_NO_COPY : 0;
     memcpy(sqe->id, op->u.get.ids[step].bytes, sizeof(sqe->id));
     sqe->argument = op_remaining_us(op);
     return true;
@@ -168,6 +169,8 @@ static bool get_done(struct client_op *op, size_t step, uint8_t opcode,
     (void)opcode;
     if (status == NIGH_OK) {
         status = get_take(op, client_lane_of(op->client, &op->u.get.ids[step]), cqe, view);
+    } else if (status == NIGH_INVALID && op->u.get.flags != 0) {
+        status = NIGH_UNSUPPORTED; /* nothing else of a get can be wrong: an older node */
     }
     if (status != NIGH_OK) {
         get_clear(view, status);
@@ -194,11 +197,12 @@ static const struct op_kind get_kind = {
 };
 
 static void get_init(struct client_op *op, nigh_client *client, const nigh_id *ids, size_t n,
-                     uint64_t deadline_us, nigh_view *views)
+                     uint64_t deadline_us, uint32_t flags, nigh_view *views)
 {
     op_init(op, client, &get_kind, n, deadline_us);
     op->u.get.ids = ids;
     op->u.get.views = views;
+    op->u.get.flags = flags;
 }
 
 /*
@@ -223,6 +227,14 @@ static inline void get_look_ahead(const nigh_client *client, const nigh_id *ids,
 }
 
 /* ---- the calls ------------------------------------------------------------ */
+
+#define GET_FLAGS NIGH_GET_NO_COPY
+
+static __attribute__((noinline)) nigh_status get_refused(nigh_client *client)
+{
+    return error_set(client, NIGH_INVALID,
+                     "a get: op, ids or views is NULL, or it has flags that there are not");
+}
 
 /*
  * Fills the views of what is there; the others are NIGH_PENDING, or have failed for good (a miss
@@ -266,6 +278,7 @@ static nigh_status get_all_local(nigh_client *client, const nigh_id *ids, size_t
 static nigh_status get_again(nigh_client *client, struct client_op *op)
 {
     uint64_t deadline_us = op->deadline_us;
+    uint32_t flags = op->u.get.flags;
     const nigh_id *ids = op->u.get.ids;
     nigh_view *views = op->u.get.views;
     size_t n = op->count;
@@ -276,7 +289,7 @@ static nigh_status get_again(nigh_client *client, struct client_op *op)
             get_clear(&views[i], NIGH_PENDING);
         }
     }
-    get_init(op, client, ids, n, deadline_us, views);
+    get_init(op, client, ids, n, deadline_us, flags, views);
     (void)op_run(op);
     for (size_t i = 0; i < n; i++) {
         if (views[i].status != NIGH_OK) {
@@ -286,8 +299,11 @@ static nigh_status get_again(nigh_client *client, struct client_op *op)
     return NIGH_OK;
 }
 
-nigh_status nigh_get(nigh_client *client, const nigh_id *ids, size_t n, uint64_t timeout_us,
-                     nigh_view *views)
+/* Inlined into both calls, so that a plain get of what is here is as short as it can be. */
+static inline __attribute__((always_inline)) nigh_status get_now(nigh_client *client,
+                                                                 const nigh_id *ids, size_t n,
+                                                                 uint64_t timeout_us,
+                                                                 uint32_t flags, nigh_view *views)
 {
     nigh_status status = client_check(client);
     struct client_op op;
@@ -299,14 +315,14 @@ nigh_status nigh_get(nigh_client *client, const nigh_id *ids, size_t n, uint64_t
         }
         return status;
     }
-    if (unlikely(n != 0 && (ids == NULL || views == NULL))) {
-        return error_set(client, NIGH_INVALID, "nigh_get: ids or views is NULL");
+    if (unlikely((n != 0 && (ids == NULL || views == NULL)) || (flags & ~GET_FLAGS) != 0)) {
+        return get_refused(client);
     }
     status = get_all_local(client, ids, n, timeout_us, views, &asks);
     if (likely(asks == 0)) {
         return status;
     }
-    get_init(&op, client, ids, n, op_deadline_us(timeout_us), views);
+    get_init(&op, client, ids, n, op_deadline_us(timeout_us), flags, views);
     op.result = status;
     status = op_run(&op);
     if (status == NIGH_NODE_LOST && client_check(client) == NIGH_OK) {
@@ -315,8 +331,27 @@ nigh_status nigh_get(nigh_client *client, const nigh_id *ids, size_t n, uint64_t
     return error_note(client, status);
 }
 
+nigh_status nigh_get(nigh_client *client, const nigh_id *ids, size_t n, uint64_t timeout_us,
+                     nigh_view *views)
+{
+    return get_now(client, ids, n, timeout_us, 0, views);
+}
+
+nigh_status nigh_get_with(nigh_client *client, const nigh_id *ids, size_t n, uint64_t timeout_us,
+                          uint32_t flags, nigh_view *views)
+{
+    return get_now(client, ids, n, timeout_us, flags, views);
+}
+
 nigh_status nigh_get_start(nigh_client *client, const nigh_id *ids, size_t n, uint64_t timeout_us,
                            nigh_view *views, nigh_op *given)
+{
+    return nigh_get_with_start(client, ids, n, timeout_us, 0, views, given);
+}
+
+nigh_status nigh_get_with_start(nigh_client *client, const nigh_id *ids, size_t n,
+                                uint64_t timeout_us, uint32_t flags, nigh_view *views,
+                                nigh_op *given)
 {
     struct client_op *op = (struct client_op *)given;
     nigh_status status = client_check(client);
@@ -325,11 +360,11 @@ nigh_status nigh_get_start(nigh_client *client, const nigh_id *ids, size_t n, ui
     if (status != NIGH_OK) {
         return status;
     }
-    if (op == NULL || (n != 0 && (ids == NULL || views == NULL))) {
-        return error_set(client, NIGH_INVALID, "nigh_get_start: op, ids or views is NULL");
+    if (op == NULL || (n != 0 && (ids == NULL || views == NULL)) || (flags & ~GET_FLAGS) != 0) {
+        return get_refused(client);
     }
     status = get_all_local(client, ids, n, timeout_us, views, &asks);
-    get_init(op, client, ids, n, op_deadline_us(timeout_us), views);
+    get_init(op, client, ids, n, op_deadline_us(timeout_us), flags, views);
     op->result = status;
     if (asks == 0) {
         op->next = op->ended = n;

@@ -254,6 +254,81 @@ def test_who_has_it():
         assert a.run("who", "x")[0] == NOT_FOUND and b.run("who", "x")[0] == NOT_FOUND
 
 
+def holds_without_copy(member, name):
+    """A process that holds what its node is to keep no copy of, once it does."""
+    reader = member.begin("get", name, "--no-copy")
+    wait_for(lambda: member.run("who", name)[0] == OK and member.parsed("who", name)["holders"])
+    assert [item["state"] for item in member.parsed("stat", name)] == ["deleting"]
+    return reader
+
+
+def read_all(reader):
+    printed, said = reader.communicate(timeout=30)
+    assert reader.returncode == OK, said
+    return printed
+
+
+def test_a_get_that_leaves_no_copy():
+    big = os.urandom(8 * MIB)
+    with Cluster().wait_met() as (a, b):
+        used = {member: member.numbers()["used_bytes"] for member in (a, b)}
+        for number, size in enumerate((0, 1, 4096, 4097, 70000, 70001, 9 * MIB)):
+            here, there = (a, b) if number % 2 == 0 else (b, a)
+            for name in ("x", "y", "z"):  # of different homes
+                data = os.urandom(size)
+                here.good("put", name, "-", data=data)
+                assert there.good("get", "--no-copy", name) == data
+                wait_for(lambda: there.numbers()["used_bytes"] == used[there])
+                assert there.names() == {} and here.places(name) == []
+                assert there.parsed("who", name)["state"] == "elsewhere"
+                # What is here is used, and stays: the holder's own, and an earlier copy.
+                assert here.good("get", "--no-copy", name) == data and here.names()[name] is False
+                assert there.good("get", name) == data and there.good("get", "--no-copy", name) == data
+                assert there.names()[name] is True
+                wait_for(lambda: here.places(name) == [1 if here is a else 0])
+                here.good("rm", name)
+        # Who dies with a view leaves nothing behind.
+        a.good("put", "big", "-", data=big)
+        reader = holds_without_copy(b, "big")
+        assert b.run("get", "big", "--timeout", "0")[0] == NOT_FOUND and a.places("big") == []
+        assert b.numbers()["used_bytes"] >= used[b] + len(big) and b.numbers()["sessions"] >= 1
+        reader.kill()
+        reader.communicate()
+        wait_for(lambda: b.numbers()["used_bytes"] == used[b] and b.numbers()["objects_deleting"] == 0)
+        # Who wants a copy meanwhile gets what is there, without a byte from the other, and it stays.
+        reader = holds_without_copy(b, "big")
+        served = a.numbers()["served_bytes"]
+        assert b.good("get", "big") == big and b.names() == {"big": True}
+        wait_for(lambda: a.places("big") == [1])
+        assert a.numbers()["served_bytes"] == served
+        assert read_all(reader) == big and b.names() == {"big": True}
+        b.good("rm", "big")
+
+
+def test_a_delete_passes_by_what_leaves_no_copy():
+    old, new = os.urandom(8 * MIB), os.urandom(8 * MIB)
+    with Cluster().wait_met() as (a, b):
+        used = b.numbers()["used_bytes"]
+        for name in ("x", "y", "z"):
+            a.good("put", name, "-", data=old)
+            reader = holds_without_copy(b, name)
+            code, _, said = a.run("rm", name)
+            assert code == OK and "in use" not in said, (code, said)
+            assert b.run("get", name, "--timeout", "200ms")[0] == TIMEOUT
+            a.good("put", name, "-", data=new)
+            assert b.good("get", "--no-copy", name) == new and b.good("get", name) == new
+            assert read_all(reader) == old
+            # Deleted where it is held, it is in use.
+            a.good("rm", name)
+            a.good("put", name, "-", data=old)
+            reader = holds_without_copy(b, name)
+            code, _, said = b.run("rm", name)
+            assert code == OK and "in use" in said, (code, said)
+            assert a.run("get", name, "--timeout", "0")[0] == NOT_FOUND
+            assert read_all(reader) == old
+            wait_for(lambda: b.numbers()["used_bytes"] == used)
+
+
 def test_two_births_of_one_name():
     with Cluster().wait_met() as (a, b):
         a.good("put", "x", "-", data=b"first")

@@ -202,6 +202,65 @@ static void test_silent_lane_is_given_up(void **state)
     stop(&f);
 }
 
+/* What gets that came to the lane said, and what it says to those with flags. */
+struct flags_seen {
+    uint32_t plain, passing, others;
+    nigh_status answer;
+};
+
+static enum fake_action see_flags(void *context, struct fake_node *fake, uint32_t lane,
+                                  const struct session_sqe *sqe, struct session_cqe *cqe)
+{
+    struct flags_seen *seen = context;
+
+    (void)fake;
+    (void)lane;
+    if (sqe->op != SESSION_OP_GET) {
+        return FAKE_SERVE;
+    }
+    seen->plain += sqe->flags == 0;
+    seen->passing += sqe->flags == SESSION_FLAG_NO_COPY;
+    seen->others += sqe->flags != 0 && sqe->flags != SESSION_FLAG_NO_COPY;
+    cqe->status = sqe->flags == 0 ? NIGH_TIMEOUT : seen->answer;
+    return FAKE_ANSWER;
+}
+
+static void test_flags_go_to_the_lane(void **state)
+{
+    struct flags_seen seen = {.answer = NIGH_TIMEOUT};
+    nigh_id ids[3] = {id_of(1), id_of(2), id_of(3)};
+    nigh_view views[3];
+    struct fixture f;
+    nigh_op op;
+
+    (void)state;
+    start(&f, &(struct fake_options){.hook = see_flags, .context = &seen});
+    seal(&f, 2, "two");
+    assert_int_equal(nigh_get_with(f.client, ids, 3, 1000, NIGH_GET_NO_COPY, views), NIGH_TIMEOUT);
+    assert_int_equal(seen.passing, 2); /* what is here is found without asking */
+    assert_int_equal(views[1].status, NIGH_OK);
+    assert_int_equal(nigh_release(f.client, &views[1]), NIGH_OK);
+    assert_int_equal(nigh_get_with_start(f.client, ids, 1, 1000, NIGH_GET_NO_COPY, views, &op),
+                     NIGH_OK);
+    assert_int_equal(nigh_wait(f.client, &op, NIGH_FOREVER), NIGH_TIMEOUT);
+    assert_int_equal(seen.passing, 3);
+    assert_int_equal(seen.plain, 0);
+    assert_int_equal(nigh_get(f.client, ids, 1, 1000, views), NIGH_TIMEOUT);
+    assert_int_equal(nigh_get_with(f.client, ids, 1, 1000, 0, views), NIGH_TIMEOUT);
+    assert_int_equal(seen.plain, 2);
+    /* Flags that there are not go nowhere; a node that is older says so. */
+    assert_int_equal(nigh_get_with(f.client, ids, 1, 1000, 2, views), NIGH_INVALID);
+    assert_int_equal(nigh_get_with_start(f.client, ids, 1, 1000, 2, views, &op), NIGH_INVALID);
+    seen.answer = NIGH_INVALID;
+    assert_int_equal(nigh_get_with(f.client, ids, 3, 1000, NIGH_GET_NO_COPY, views),
+                     NIGH_UNSUPPORTED);
+    assert_int_equal(views[0].status, NIGH_UNSUPPORTED);
+    assert_int_equal(views[1].status, NIGH_OK);
+    assert_int_equal(nigh_release(f.client, &views[1]), NIGH_OK);
+    assert_int_equal(seen.others, 0);
+    stop(&f);
+}
+
 /* More views than a thread has pin words: the lane pins the rest. */
 static void test_pin_words_run_out(void **state)
 {
@@ -468,6 +527,7 @@ int main(void)
         cmocka_unit_test(test_many_ids_some_twice_some_missing),
         cmocka_unit_test(test_get_waits_for_a_seal),
         cmocka_unit_test(test_silent_lane_is_given_up),
+        cmocka_unit_test(test_flags_go_to_the_lane),
         cmocka_unit_test(test_pin_words_run_out),
         cmocka_unit_test(test_threads_read_at_once),
         cmocka_unit_test(test_chunks_come_back),

@@ -36,7 +36,7 @@ _nigh() {
     fi
     case $verb in
     put) own="--meta --no-evict" ;;
-    get) own="--output --meta" ;;
+    get) own="--output --meta --no-copy" ;;
     ls) own="--ids" ;;
     stat) own="--checksum" ;;
     top) own="--once --delay" ;;
