@@ -10,7 +10,7 @@ void share_init(struct share *share, uint32_t places, uint32_t members)
 {
     NIGH_ASSERT(members > 0 && members <= LIMIT_NODES);
     memset(share, 0, sizeof(*share));
-    share->own = places / LIMIT_SHARE_OWN / members;
+    share->own = members == 1 ? places : places / LIMIT_SHARE_OWN / members;
     share->common = places - share->own * members;
     share->most = share->common - share->common / LIMIT_SHARE_LEFT;
 }

@@ -4,8 +4,8 @@
  *
  * A quarter of it is divided evenly among the members: each one's own part, which nobody else gets.
  * The rest is common: first come, first served, but one member leaves a quarter of it to the
- * others. So a member among few may use much, and none the last. Books only: who keeps the table
- * takes before it uses a place, and gives when the place is free.
+ * others. So a member among few may use much, and none the last; one alone has all. Books only: who
+ * keeps the table takes before it uses a place, and gives when the place is free.
  */
 #ifndef CLUSTER_SHARE_H
 #define CLUSTER_SHARE_H

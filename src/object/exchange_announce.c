@@ -135,7 +135,8 @@ static void visit(struct exchange *exchange, struct announcer *announcer, uint32
         return;
     }
     exchange_key(exchange, sight->pool, sight->id, &record.key, &key_hash, &home);
-    /* To one that is told for want of room a copy is news of what may be deleted by now. */
+    /* A copy is not told again: it would be refused, since it may be deleted by now, and dropped.
+     */
     if (home == rank && !(announcer->again && sight->is_copy)) {
         record.flags |= sight->is_copy ? WIRE_COPY : 0;
         push(announcer, &record);
