@@ -123,6 +123,9 @@
 #define LIMIT_DIRECTORY_KEYS    (1u << 24) /* keys of one lane's directory */
 #define LIMIT_DIRECTORY_TURN    1024 /* keys that one turn passes when a member came or went */
 #define LIMIT_DIRECTORY_CHANGES 1024 /* such changes under way */
+/* Tables that members share (src/cluster/share.h): keys, loans, deletes. */
+#define LIMIT_SHARE_OWN  4 /* a table / this is divided: each member's own part */
+#define LIMIT_SHARE_LEFT 4 /* of the rest one member leaves the rest / this to the others */
 
 /* Objects between nodes: bounds of one lane */
 #define LIMIT_PULLS          LIMIT_WAITS_A_LANE /* ids that somebody waits for */

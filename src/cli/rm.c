@@ -8,6 +8,11 @@ static int delete_one(struct cli *cli, const char *name, const nigh_id *id, stru
     nigh_status all = nigh_delete(cli->client, id, 1, &status);
 
     cli_each_report(cli, json, name, all == NIGH_OK ? status : all);
+    if (all == NIGH_LIMIT) {
+        cli_error(cli, "%s: not deleted, neither here nor on other nodes: too many deletes at once",
+                  name);
+        return CLI_FULL;
+    }
     if (all != NIGH_OK) {
         return cli_failed_object(cli, all, name);
     }

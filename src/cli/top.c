@@ -84,10 +84,12 @@ static void print_cluster(const nigh_node_stats *now, const nigh_node_stats *bef
         rate(now->pulls, before->pulls, elapsed_us), messages, reads, served,
         (unsigned long long)now->loans, (unsigned long long)now->directory_keys);
     printf("          %llu pulls failed, %llu wrong checksums, %llu loans overdue, %llu conflicts, "
-           "%llu handshakes refused\n",
+           "%llu handshakes refused\n"
+           "          refused: %llu beyond a node's share, %llu claims, %llu announcements\n",
            (unsigned long long)now->pulls_failed, (unsigned long long)now->checksum_failures,
            (unsigned long long)now->loans_overdue, (unsigned long long)now->conflicts,
-           (unsigned long long)now->handshakes_refused);
+           (unsigned long long)now->handshakes_refused, (unsigned long long)now->shares_refused,
+           (unsigned long long)now->claims_refused, (unsigned long long)now->announcements_refused);
 }
 
 static void print_holders(struct cli *cli)

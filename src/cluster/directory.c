@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "cluster/share.h"
 
 #define DIRECTORY_NONE UINT32_MAX
 
@@ -23,11 +24,13 @@
 enum directory_set {
     SET_HOLDERS = 0,     /* of a tombstone: those that have not acknowledged */
     SET_UNCONFIRMED = 1, /* holders whose link came up, and that have not announced it again */
-    SET_WAITERS = 2,
+    SET_WAITERS = 2,     /* of a tombstone: holders that are yet to be told */
     SETS = 3
 };
 
 #define SET_WORDS (LIMIT_NODES / 64)
+
+_Static_assert(LIMIT_NODES <= UINT16_MAX, "an entry has room for its payer");
 
 /* What an entry counts as, in struct directory_stats. */
 #define COUNTS_KNOWN     1u
@@ -36,7 +39,14 @@ enum directory_set {
 
 struct entry {
     struct directory_key key;
-    struct directory_object object;
+    union {
+        struct directory_object object;
+        struct { /* of a tombstone */
+            struct birth birth;
+            uint32_t next_owed; /* number and one; the list of those that owe a drop */
+            uint32_t prev_owed;
+        } grave;
+    };
     uint64_t ticket; /* of a tombstone */
     uint32_t next;   /* of the same chain; free list */
     uint32_t seen;   /* number of the first change that was not applied to it yet */
@@ -45,6 +55,8 @@ struct entry {
     bool in_use; /* a holder said so of the tombstone's birth */
     bool told;   /* the tombstone's end; it stays while somebody has yet to announce */
     uint8_t counts;
+    bool owes;      /* a tombstone, in the list of those whose drops are yet to be said */
+    uint16_t payer; /* the member in whose share it is */
     uint64_t sets[];
 };
 
@@ -87,6 +99,9 @@ struct directory {
     uint64_t lap;
     uint32_t cursor;
     bool sweeping;
+    uint32_t first_owed, last_owed; /* number and one */
+    uint32_t owed;                  /* tombstones in that list */
+    struct share shares;            /* entries, by payer */
     struct directory_stats stats;
 };
 
@@ -200,11 +215,32 @@ static void count_as(struct directory_stats *stats, uint8_t counts, uint64_t one
     stats->tombstones += (counts & COUNTS_TOMBSTONE) != 0 ? one : 0;
 }
 
+/* Who neither holds a key nor waits for it does not pay for it, if another can. */
+static void choose_payer(struct directory *directory, struct entry *entry)
+{
+    uint32_t nodes = directory->config.nodes;
+    uint32_t rank;
+
+    if (!entry->used || entry->tombstone || set_has(directory, entry, SET_HOLDERS, entry->payer) ||
+        set_has(directory, entry, SET_WAITERS, entry->payer)) {
+        return;
+    }
+    rank = next_rank(set_of(directory, entry, SET_HOLDERS), 0, nodes);
+    if (rank >= nodes) {
+        rank = next_rank(set_of(directory, entry, SET_WAITERS), 0, nodes);
+    }
+    if (rank < nodes && share_take(&directory->shares, rank)) {
+        share_give(&directory->shares, entry->payer);
+        entry->payer = (uint16_t)rank;
+    }
+}
+
 /* After every change of an entry. */
 static void recount(struct directory *directory, struct entry *entry)
 {
     uint8_t counts = counts_of(directory, entry);
 
+    choose_payer(directory, entry);
     if (counts != entry->counts) {
         count_as(&directory->stats, entry->counts, UINT64_MAX);
         count_as(&directory->stats, counts, 1);
@@ -212,23 +248,29 @@ static void recount(struct directory *directory, struct entry *entry)
     }
 }
 
-static struct entry *add(struct directory *directory, const struct directory_key *key)
+/* NULL: the payer has its share. */
+static struct entry *add(struct directory *directory, const struct directory_key *key,
+                         uint32_t payer)
 {
     uint32_t *chain = chain_of(directory, key);
     uint32_t number = directory->free;
     struct entry *entry;
 
+    if (!share_take(&directory->shares, payer)) {
+        directory->stats.refused++;
+        return NULL;
+    }
     if (number != DIRECTORY_NONE) {
         directory->free = entry_at(directory, number)->next;
-    } else if (directory->used < directory->config.max_keys) {
-        number = directory->used++;
     } else {
-        return NULL;
+        NIGH_ASSERT(directory->used < directory->config.max_keys); /* the shares are all of it */
+        number = directory->used++;
     }
     entry = entry_at(directory, number);
     memset(entry, 0, directory->stride);
     entry->key = *key;
     entry->used = true;
+    entry->payer = (uint16_t)payer;
     entry->seen = directory->next_change;
     entry->next = *chain;
     *chain = number + 1;
@@ -240,13 +282,14 @@ static void drop_entry(struct directory *directory, struct entry *entry)
     uint32_t number = number_of(directory, entry);
     uint32_t *at = chain_of(directory, &entry->key);
 
-    NIGH_ASSERT(entry->used);
+    NIGH_ASSERT(entry->used && !entry->owes);
     while (*at != number + 1) {
         NIGH_ASSERT(*at != 0);
         at = &entry_at(directory, *at - 1)->next;
     }
     *at = entry->next;
     entry->used = false;
+    share_give(&directory->shares, entry->payer);
     recount(directory, entry);
     entry->next = directory->free;
     directory->free = number;
@@ -260,6 +303,57 @@ static void drop_if_idle(struct directory *directory, struct entry *entry)
         drop_entry(directory, entry);
     } else {
         recount(directory, entry);
+    }
+}
+
+/* ---- drops that are yet to be said ---------------------------------------- */
+
+/* A tombstone's holder is yet to be told. */
+static void owe(struct directory *directory, struct entry *entry, uint32_t rank)
+{
+    uint32_t number = number_of(directory, entry) + 1;
+
+    NIGH_ASSERT(entry->tombstone && set_has(directory, entry, SET_HOLDERS, rank));
+    set_add(directory, entry, SET_WAITERS, rank);
+    if (entry->owes) {
+        return;
+    }
+    entry->owes = true;
+    entry->grave.next_owed = 0;
+    entry->grave.prev_owed = directory->last_owed;
+    if (directory->last_owed != 0) {
+        entry_at(directory, directory->last_owed - 1)->grave.next_owed = number;
+    } else {
+        directory->first_owed = number;
+    }
+    directory->last_owed = number;
+    directory->owed++;
+}
+
+static void owe_nothing(struct directory *directory, struct entry *entry)
+{
+    uint32_t next = entry->grave.next_owed, prev = entry->grave.prev_owed;
+
+    entry->owes = false;
+    if (prev != 0) {
+        entry_at(directory, prev - 1)->grave.next_owed = next;
+    } else {
+        directory->first_owed = next;
+    }
+    if (next != 0) {
+        entry_at(directory, next - 1)->grave.prev_owed = prev;
+    } else {
+        directory->last_owed = prev;
+    }
+    directory->owed--;
+}
+
+/* A member waits no more; of a tombstone: need not be told any more. */
+static void remove_waiter(struct directory *directory, struct entry *entry, uint32_t rank)
+{
+    set_remove(directory, entry, SET_WAITERS, rank);
+    if (entry->owes && set_empty(directory, entry, SET_WAITERS)) {
+        owe_nothing(directory, entry);
     }
 }
 
@@ -296,6 +390,7 @@ static void let_go(struct directory *directory, struct entry *entry, uint32_t ra
     if (!entry->tombstone) {
         drop_if_idle(directory, entry);
     } else if (held) {
+        remove_waiter(directory, entry, rank);
         end_tombstone(directory, entry, rebuilt);
     }
 }
@@ -309,7 +404,7 @@ static void apply(struct directory *directory, struct entry *entry, const struct
         if (set_has(directory, entry, SET_HOLDERS, rank)) {
             set_add(directory, entry, SET_UNCONFIRMED, rank);
         }
-        set_remove(directory, entry, SET_WAITERS, rank);
+        remove_waiter(directory, entry, rank); /* what it holds it announces, and is told then */
         drop_if_idle(directory, entry);
         return;
     case CHANGE_ANNOUNCED:
@@ -319,7 +414,7 @@ static void apply(struct directory *directory, struct entry *entry, const struct
         }
         break;
     case CHANGE_DEAD:
-        set_remove(directory, entry, SET_WAITERS, rank);
+        remove_waiter(directory, entry, rank);
         if (set_has(directory, entry, SET_HOLDERS, rank)) {
             let_go(directory, entry, rank, change->rebuilt);
             return;
@@ -470,6 +565,7 @@ nigh_status directory_create(const struct directory_config *config, struct direc
     directory->words = (config->nodes + 63) / 64;
     directory->stride = sizeof(struct entry) + SETS * directory->words * sizeof(uint64_t);
     directory->free = DIRECTORY_NONE;
+    share_init(&directory->shares, config->max_keys, config->nodes);
     directory->mask = round_up_pow2_u64(config->max_keys) - 1;
     random_init(&random, config->seed);
     for (uint32_t n = 0; n < 4; n++) {
@@ -555,6 +651,22 @@ static void wake(struct directory *directory, const struct directory_key *key)
     }
 }
 
+/* Has a tombstone's holder told: now (true), or later. */
+static bool tell_drop(struct directory *directory, uint32_t rank, const struct directory_key *key,
+                      const struct birth *birth)
+{
+    struct entry *entry;
+
+    if (directory->config.shell.drop(directory->config.shell.context, rank, key, birth)) {
+        return true;
+    }
+    entry = find(directory, key, birth);
+    if (entry != NULL && set_has(directory, entry, SET_HOLDERS, rank)) {
+        owe(directory, entry, rank);
+    }
+    return false;
+}
+
 /* ---- what members say ----------------------------------------------------- */
 
 nigh_status directory_announce(struct directory *directory, uint32_t from,
@@ -562,6 +674,7 @@ nigh_status directory_announce(struct directory *directory, uint32_t from,
                                const struct directory_object *object, bool is_copy, uint64_t now_us)
 {
     struct directory_key kept = *key; /* callbacks may change the caller's */
+    struct birth birth = object->birth;
     struct entry *entry;
 
     (void)now_us;
@@ -572,7 +685,7 @@ nigh_status directory_announce(struct directory *directory, uint32_t from,
          * this one has acknowledged, too. */
         set_add(directory, entry, SET_HOLDERS, from);
         set_remove(directory, entry, SET_UNCONFIRMED, from);
-        directory->config.shell.drop(directory->config.shell.context, from, &kept, &object->birth);
+        (void)tell_drop(directory, from, &kept, &birth);
         return NIGH_IN_USE;
     }
     entry = find(directory, key, NULL);
@@ -585,7 +698,7 @@ nigh_status directory_announce(struct directory *directory, uint32_t from,
             return NIGH_IN_USE;
         }
         if (entry == NULL) {
-            entry = add(directory, key);
+            entry = add(directory, key, from);
         }
         if (entry == NULL) {
             return NIGH_LIMIT;
@@ -621,7 +734,7 @@ nigh_status directory_locate(struct directory *directory, uint32_t from,
         }
     }
     if (wait && entry == NULL) {
-        entry = add(directory, key);
+        entry = add(directory, key, from);
         if (entry == NULL) {
             return NIGH_LIMIT;
         }
@@ -665,8 +778,11 @@ void directory_forget(struct directory *directory, uint32_t from, const struct d
  * another birth. */
 static nigh_status bury(struct directory *directory, struct entry *entry, uint64_t ticket)
 {
-    if (!set_empty(directory, entry, SET_WAITERS)) {
-        struct entry *waiting = add(directory, &entry->key);
+    uint32_t nodes = directory->config.nodes;
+    uint32_t waiter = next_rank(set_of(directory, entry, SET_WAITERS), 0, nodes);
+
+    if (waiter < nodes) {
+        struct entry *waiting = add(directory, &entry->key, waiter);
 
         if (waiting == NULL) {
             return NIGH_LIMIT;
@@ -718,9 +834,49 @@ nigh_status directory_delete(struct directory *directory, uint32_t except,
     birth = entry->object.birth;
     for (uint32_t rank = next_rank(holders, 0, nodes); rank < nodes;
          rank = next_rank(holders, rank + 1, nodes)) {
-        directory->config.shell.drop(directory->config.shell.context, rank, &kept, &birth);
+        (void)tell_drop(directory, rank, &kept, &birth);
     }
     return NIGH_PENDING;
+}
+
+bool directory_owes(const struct directory *directory)
+{
+    return directory->owed > 0;
+}
+
+/* Says all that one tombstone owes; what is not taken puts it at the end of the list again. */
+static bool tell_one(struct directory *directory, struct entry *entry)
+{
+    uint64_t ranks[SET_WORDS];
+    struct directory_key key = entry->key;
+    struct birth birth = entry->grave.birth;
+    uint32_t nodes = directory->config.nodes;
+    size_t bytes = directory->words * sizeof(uint64_t);
+    bool taken = false;
+
+    memcpy(ranks, set_of(directory, entry, SET_WAITERS), bytes);
+    memset(set_of(directory, entry, SET_WAITERS), 0, bytes);
+    owe_nothing(directory, entry);
+    for (uint32_t rank = next_rank(ranks, 0, nodes); rank < nodes;
+         rank = next_rank(ranks, rank + 1, nodes)) {
+        taken = tell_drop(directory, rank, &key, &birth) || taken;
+    }
+    return taken;
+}
+
+bool directory_tell_owed(struct directory *directory, uint32_t count)
+{
+    bool taken = false;
+
+    for (count = count < directory->owed ? count : directory->owed;
+         count > 0 && directory->first_owed != 0; count--) {
+        struct entry *entry = entry_at(directory, directory->first_owed - 1);
+
+        if (is_fresh(directory, entry)) {
+            taken = tell_one(directory, entry) || taken;
+        }
+    }
+    return taken;
 }
 
 void directory_dropped(struct directory *directory, uint32_t from, const struct directory_key *key,
@@ -787,6 +943,18 @@ static bool is_linked(const struct directory *directory, struct entry *entry)
     return false;
 }
 
+/* Only holders are told, and who is yet to be told stands in the list. */
+static bool is_owing_valid(const struct directory *directory, struct entry *entry)
+{
+    for (uint32_t w = 0; w < directory->words; w++) {
+        if ((set_of(directory, entry, SET_WAITERS)[w] &
+             ~set_of(directory, entry, SET_HOLDERS)[w]) != 0) {
+            return false;
+        }
+    }
+    return entry->owes == !set_empty(directory, entry, SET_WAITERS);
+}
+
 static bool is_entry_valid(const struct directory *directory, struct entry *entry)
 {
     for (uint32_t w = 0; w < directory->words; w++) {
@@ -800,7 +968,7 @@ static bool is_entry_valid(const struct directory *directory, struct entry *entr
         return false;
     }
     if (entry->tombstone) {
-        return set_empty(directory, entry, SET_WAITERS) &&
+        return is_owing_valid(directory, entry) &&
                (!set_empty(directory, entry, SET_HOLDERS) ||
                 (entry->told && (entry->seen != directory->next_change ||
                                  (directory->rebuilt & shard_of(&entry->key)) == 0)));
@@ -812,7 +980,7 @@ static bool is_entry_valid(const struct directory *directory, struct entry *entr
 bool directory_is_valid(const struct directory *directory)
 {
     struct directory_stats sum = {0};
-    uint32_t used = 0, free = 0;
+    uint32_t used = 0, free = 0, owed = 0, paid = 0;
 
     for (uint32_t at = directory->free; at != DIRECTORY_NONE; at = entry_at(directory, at)->next) {
         if (entry_at(directory, at)->used || ++free > directory->used) {
@@ -826,11 +994,16 @@ bool directory_is_valid(const struct directory *directory)
             continue;
         }
         used++;
+        owed += entry->owes ? 1 : 0;
         count_as(&sum, entry->counts, 1);
         if (!is_entry_valid(directory, entry)) {
             return false;
         }
     }
-    return used + free == directory->used && sum.keys == directory->stats.keys &&
+    for (uint32_t rank = 0; rank < directory->config.nodes; rank++) {
+        paid += directory->shares.used[rank];
+    }
+    return used + free == directory->used && paid == used && owed == directory->owed &&
+           share_is_valid(&directory->shares) && sum.keys == directory->stats.keys &&
            sum.waiting == directory->stats.waiting && sum.tombstones == directory->stats.tombstones;
 }

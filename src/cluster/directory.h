@@ -90,8 +90,9 @@ struct directory_shell {
     /* Tells a waiting node where the object is. It waits no more. */
     void (*found)(void *context, uint32_t rank, const struct directory_key *key,
                   const struct directory_answer *answer);
-    /* Tells a holder to drop a birth; it answers with directory_dropped. */
-    void (*drop)(void *context, uint32_t rank, const struct directory_key *key,
+    /* Tells a holder to drop a birth; it answers with directory_dropped. False: not now; the
+     * directory remembers it with the tombstone, and says it again from directory_tell_owed. */
+    bool (*drop)(void *context, uint32_t rank, const struct directory_key *key,
                  const struct birth *birth);
     /* A delete is over: all holders acknowledged or are dead. status: NIGH_OK; NIGH_IN_USE (some
      * holder still has readers: gone at their last release). Once for each directory_delete that
@@ -102,7 +103,8 @@ struct directory_shell {
 struct directory_config {
     uint32_t nodes; /* members */
     uint32_t self;
-    uint32_t max_keys; /* bound, tombstones and waited-for ones counted; NIGH_LIMIT beyond */
+    uint32_t max_keys; /* bound, tombstones and waited-for ones counted; NIGH_LIMIT beyond, and
+                          beyond a member's share of it (share.h) */
     uint64_t seed;     /* random: who chooses ids cannot make them collide */
     struct directory_shell shell;
 };
@@ -173,13 +175,20 @@ void directory_member_dead(struct directory *directory, uint32_t rank);
  */
 bool directory_turn(struct directory *directory);
 
+/* Says again what shell.drop had no room for, of up to `count` tombstones, oldest first. True: some
+ * of it was taken. */
+bool directory_tell_owed(struct directory *directory, uint32_t count);
+bool directory_owes(const struct directory *directory);
+
 /* Whether every member that is not dead, this node too, has announced these shards since its link
  * came up last. */
 bool directory_is_complete(const struct directory *directory, uint64_t shards);
 
-/* Keys that are known, keys that somebody waits for, tombstones; bytes of memory that it uses. */
+/* Keys that are known, keys that somebody waits for, tombstones; bytes of memory that it uses;
+ * announcements, waits and deletes (ever) that would have been beyond a member's share. */
 struct directory_stats {
     uint64_t keys, waiting, tombstones, bytes;
+    uint64_t refused;
 };
 
 void directory_stats(const struct directory *directory, struct directory_stats *stats);

@@ -29,6 +29,9 @@ static void add_exchange(const struct lane *lane, nigh_node_stats *stats)
     stats->loans_overdue += own.loans_overdue;
     stats->checksum_failures += own.crc_failures;
     stats->conflicts += own.conflicts;
+    stats->shares_refused += own.shares_refused;
+    stats->claims_refused += own.claims_refused;
+    stats->announcements_refused += own.announcements_refused;
     stats->links_up += own.links_up;
     stats->directory_keys += own.directory.keys;
 }

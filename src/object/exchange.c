@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/crc32c.h"
+#include "base/hash.h"
 #include "object/exchange_internal.h"
 
 #define LOG_MODULE "exchange"
@@ -37,6 +38,17 @@ bool exchange_pool_of(const struct exchange *exchange, const struct directory_ke
         }
     }
     return false;
+}
+
+bool exchange_is_home(struct exchange_link *link, const struct directory_key *key)
+{
+    struct exchange *exchange = link->exchange;
+    bool is = members_home(exchange->config.members, directory_key_hash(key)) ==
+                  exchange_self(exchange) &&
+              (link->shards >> (hash_id20(key->id) >> 58) & 1) != 0;
+
+    exchange->counts.claims_refused += is ? 0 : 1;
+    return is;
 }
 
 struct exchange_link *exchange_link_to(struct exchange *exchange, uint32_t rank, uint64_t hash)
@@ -292,6 +304,7 @@ nigh_status exchange_create(const struct exchange_config *config, struct exchang
                                         .sealed = announce_sealed,
                                         .gone = announce_gone,
                                         .erase = erase_begin,
+                                        .erase_room = erase_room,
                                     });
     /* What the store took over from a former node is not yet announced. */
     announcer_walk(&exchange->own, true);
@@ -383,7 +396,7 @@ uint64_t exchange_due_us(const struct exchange *exchange)
     due_us = other_us < due_us ? other_us : due_us;
     other_us = erase_due_us(exchange);
     due_us = other_us < due_us ? other_us : due_us;
-    if (!list_empty(&exchange->late_drops)) {
+    if (directory_owes(exchange->directory)) {
         due_us = exchange->drop_us < due_us ? exchange->drop_us : due_us;
     }
     other_us = announce_due_us(exchange);
@@ -402,6 +415,7 @@ void exchange_stats(const struct exchange *exchange, struct exchange_stats *stat
         stats->links_up++;
     }
     directory_stats(exchange->directory, &stats->directory);
+    stats->shares_refused += stats->directory.refused;
 }
 
 static bool announcer_is_idle(const struct announcer *announcer)
@@ -421,12 +435,13 @@ bool exchange_is_idle(const struct exchange *exchange)
     }
     return exchange->counts.pulls_now == 0 && exchange->counts.loans_now == 0 &&
            exchange->counts.pull_bytes_now == 0 && list_empty(&exchange->local_drops) &&
-           list_empty(&exchange->late_drops) && announcer_is_idle(&exchange->own) &&
+           !directory_owes(exchange->directory) && announcer_is_idle(&exchange->own) &&
            erases_are_idle(exchange);
 }
 
 bool exchange_is_valid(const struct exchange *exchange)
 {
     return links_is_valid(exchange->links) && directory_is_valid(exchange->directory) &&
-           pulls_are_valid(exchange);
+           pulls_are_valid(exchange) && share_is_valid(&exchange->serve_shares) &&
+           share_is_valid(&exchange->asked_shares) && share_is_valid(&exchange->drop_shares);
 }

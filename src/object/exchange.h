@@ -103,7 +103,10 @@ struct exchange_stats {
     uint64_t served_bytes;
     uint64_t served_inline, served_streams, served_loans; /* by way; ever */
     uint64_t crc_failures;
-    uint64_t conflicts; /* births that were not admitted */
+    uint64_t conflicts;      /* births that were not admitted */
+    uint64_t shares_refused; /* requests beyond a node's share of loans, deletes or keys; ever */
+    uint64_t claims_refused; /* announcements and the like that are not their sender's to make */
+    uint64_t announcements_refused; /* for want of room at a home: told again later */
     struct directory_stats directory;
 };
 

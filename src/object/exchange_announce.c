@@ -6,6 +6,9 @@
  * objects, some entries a turn, tells a home everything: when its link comes up, and when the queue
  * overflowed. Telling twice is harmless. This node's own directory is told the same way, without a
  * link.
+ *
+ * What a home has no room for is told again, with everything born here, until it has: after a
+ * second, then two, up to a minute. Such a walk ends where there is no room again.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +41,7 @@ void announcer_walk(struct announcer *announcer, bool repeat)
 {
     announcer->walking = true;
     announcer->walk_again = false;
+    announcer->again = false;
     announcer->repeat = announcer->repeat || repeat;
     announcer->pool = 0;
     announcer->cursor = 0;
@@ -131,7 +135,9 @@ static void visit(struct exchange *exchange, struct announcer *announcer, uint32
         return;
     }
     exchange_key(exchange, sight->pool, sight->id, &record.key, &key_hash, &home);
-    if (home == rank) {
+    /* A copy is not told again: it would be refused, since it may be deleted by now, and dropped.
+     */
+    if (home == rank && !(announcer->again && sight->is_copy)) {
         record.flags |= sight->is_copy ? WIRE_COPY : 0;
         push(announcer, &record);
     }
@@ -172,14 +178,62 @@ static bool walk(struct exchange *exchange, struct announcer *announcer, uint32_
     return true;
 }
 
+/* ---- homes without room --------------------------------------------------- */
+
+/* A home has no room for what it was told: later again. */
+static void no_room_there(struct exchange *exchange, struct announcer *announcer, uint32_t home,
+                          uint64_t now_us)
+{
+    uint64_t wait_us = announcer->again_wait_us == 0
+                           ? EXCHANGE_AGAIN_US
+                           : min_u64(2 * announcer->again_wait_us, EXCHANGE_AGAIN_MAX);
+
+    exchange->counts.announcements_refused++;
+    if (announcer->again) {
+        announcer->again = announcer->walking = false;
+        if (announcer->walk_again) {
+            announcer_walk(announcer, false);
+        }
+    }
+    if (announcer->again_us == 0) {
+        LOG_WARN("a home has no room for objects of this node: other nodes do not find them",
+                 "home=%u again_s=%llu", home, (unsigned long long)(wait_us / 1000000));
+        announcer->again_wait_us = wait_us;
+        announcer->again_us =
+            clock_deadline_us(now_us, wait_us / 2 + random_below(&exchange->random, wait_us / 2));
+    }
+}
+
+/* Begins to tell again what was refused, when it is time; notes that all of it had room. */
+static void tell_again(struct announcer *announcer, uint64_t now_us)
+{
+    if (announcer->walking || announcer->count > 0) {
+        return;
+    }
+    if (announcer->again) {
+        announcer->again = false;
+        announcer->again_wait_us = 0;
+    }
+    if (announcer->again_us != 0 && now_us >= announcer->again_us) {
+        announcer_walk(announcer, false);
+        announcer->again = true;
+        announcer->again_us = 0;
+    }
+}
+
 /* ---- answers -------------------------------------------------------------- */
 
-/* A home did not admit what we hold: it is of another birth, or was deleted. */
-static void refused(struct exchange *exchange, const struct wire_announce *record,
-                    nigh_status status, uint64_t now_us)
+/* A home did not admit what we hold: it is of another birth, or was deleted; or there is no room.
+ */
+static void refused(struct exchange *exchange, struct announcer *announcer, uint32_t home,
+                    const struct wire_announce *record, nigh_status status, uint64_t now_us)
 {
     uint32_t pool;
 
+    if (status == NIGH_LIMIT && (record->flags & WIRE_GONE) == 0) {
+        no_room_there(exchange, announcer, home, now_us);
+        return;
+    }
     if ((record->flags & WIRE_GONE) != 0 || (status != NIGH_EXISTS && status != NIGH_IN_USE) ||
         !exchange_pool_of(exchange, &record->key, &pool)) {
         return;
@@ -198,6 +252,20 @@ static void pop(struct announcer *announcer, uint32_t count)
 {
     announcer->head = (announcer->head + count) % LIMIT_ANNOUNCE_QUEUE;
     announcer->count -= count;
+}
+
+/* What a peer may say of itself: to the key's home, over the link of its shard; and that something
+ * was born at it only if it says so of its own birth. */
+static bool is_its_to_say(struct exchange_link *link, const struct wire_announce *record)
+{
+    if (!exchange_is_home(link, &record->key)) {
+        return false;
+    }
+    if ((record->flags & (WIRE_GONE | WIRE_COPY)) == 0 && record->object.birth.rank != link->rank) {
+        link->exchange->counts.claims_refused++;
+        return false;
+    }
+    return true;
 }
 
 static nigh_status tell_directory(struct exchange *exchange, uint32_t from,
@@ -231,7 +299,8 @@ static void on_announced(void *context, nigh_status status, const uint8_t *paylo
     for (uint32_t n = 0; n < count; n++) {
         struct wire_announce record = *record_at(announcer, n);
 
-        refused(link->exchange, &record, (nigh_status)(int8_t)payload[n], now_us);
+        refused(link->exchange, announcer, link->rank, &record, (nigh_status)(int8_t)payload[n],
+                now_us);
     }
     pop(announcer, count);
 }
@@ -266,8 +335,10 @@ static bool send_batch(struct exchange_link *link, uint64_t now_us)
 static bool announce_link(struct exchange_link *link, uint64_t now_us)
 {
     struct announcer *announcer = &link->announcer;
-    bool worked = walk(link->exchange, announcer, link->rank, link->shards);
+    bool worked;
 
+    tell_again(announcer, now_us);
+    worked = walk(link->exchange, announcer, link->rank, link->shards);
     if (announcer->under_way > 0 || now_us < announcer->retry_us) {
         return worked;
     }
@@ -288,19 +359,22 @@ static bool announce_link(struct exchange_link *link, uint64_t now_us)
 static bool announce_own(struct exchange *exchange, uint64_t now_us)
 {
     struct announcer *announcer = &exchange->own;
-    bool worked = walk(exchange, announcer, exchange_self(exchange), UINT64_MAX);
+    uint32_t self = exchange_self(exchange);
+    bool worked;
 
+    tell_again(announcer, now_us);
+    worked = walk(exchange, announcer, self, UINT64_MAX);
     for (uint32_t n = 0; n < ANNOUNCE_BATCH && announcer->count > 0; n++) {
         struct wire_announce record = *record_at(announcer, 0);
 
         pop(announcer, 1);
-        refused(exchange, &record,
-                tell_directory(exchange, exchange_self(exchange), &record, now_us), now_us);
+        refused(exchange, announcer, self, &record, tell_directory(exchange, self, &record, now_us),
+                now_us);
         worked = true;
     }
     if (announcer->repeat && !announcer->walking && announcer->count == 0) {
         announcer->repeat = false;
-        directory_announced(exchange->directory, exchange_self(exchange), UINT64_MAX);
+        directory_announced(exchange->directory, self, UINT64_MAX);
     }
     return worked;
 }
@@ -321,9 +395,14 @@ static bool has_news(const struct announcer *announcer)
     return announcer->count > 0 || announcer->walking || announcer->repeat;
 }
 
+static uint64_t again_due_us(const struct announcer *announcer)
+{
+    return announcer->again_us == 0 ? UINT64_MAX : announcer->again_us;
+}
+
 uint64_t announce_due_us(const struct exchange *exchange)
 {
-    uint64_t due_us = UINT64_MAX;
+    uint64_t due_us = again_due_us(&exchange->own);
 
     if (has_news(&exchange->own)) {
         return 0;
@@ -335,6 +414,8 @@ uint64_t announce_due_us(const struct exchange *exchange)
 
         if (announcer->under_way == 0 && has_news(announcer)) {
             due_us = min_u64(due_us, announcer->retry_us);
+        } else if (!has_news(announcer)) {
+            due_us = min_u64(due_us, again_due_us(announcer));
         }
     }
     return due_us;
@@ -364,7 +445,9 @@ void announce_on_request(struct exchange_link *link, const struct rpc_request *r
         struct wire_announce record;
 
         memcpy(&record, request->payload + n * sizeof(record), sizeof(record));
-        answers[n] = (int8_t)tell_directory(link->exchange, link->rank, &record, now_us);
+        answers[n] = (int8_t)(is_its_to_say(link, &record)
+                                  ? tell_directory(link->exchange, link->rank, &record, now_us)
+                                  : NIGH_DENIED);
     }
     rpc_reply(link_rpc(link->link), request->call, NIGH_OK, &piece, 1);
 }

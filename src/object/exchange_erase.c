@@ -38,6 +38,14 @@ static struct erase *take_erase(struct exchange *exchange)
     return exchange->erases_used < LIMIT_ERASES ? &exchange->erases[exchange->erases_used++] : NULL;
 }
 
+uint32_t erase_room(void *context)
+{
+    const struct exchange *exchange = context;
+
+    /* Alone there is nobody to ask: erase_begin says so. */
+    return exchange->config.members->count == 1 ? UINT32_MAX : LIMIT_ERASES - exchange->erases_now;
+}
+
 /* Called by the store from inside a delete. */
 bool erase_begin(void *context, uint32_t pool, const uint8_t *id, uint64_t hash, nigh_status local)
 {
@@ -54,6 +62,7 @@ bool erase_begin(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
     if (erase == NULL) {
         return false;
     }
+    exchange->erases_now++;
     generation = erase->generation + 1;
     *erase = (struct erase){.exchange = exchange,
                             .generation = generation,
@@ -75,6 +84,7 @@ static void erase_end(struct exchange *exchange, struct erase *erase, nigh_statu
 
     timers_cancel(&exchange->erase_timers, &erase->timer);
     erase->state = ERASE_FREE;
+    exchange->erases_now--;
     list_push_front(&exchange->free_erases, &erase->place);
     store_erased(exchange->config.store, pool, key.id, hash, status, now_us);
 }
@@ -95,14 +105,14 @@ static void erase_pause(struct exchange *exchange, struct erase *erase, nigh_sta
 static void erase_answered(struct exchange *exchange, struct erase *erase, nigh_status status,
                            uint64_t now_us)
 {
-    if (status == NIGH_OK || status == NIGH_IN_USE || status == NIGH_NOT_FOUND ||
-        status == NIGH_LIMIT) {
+    if (status == NIGH_OK || status == NIGH_IN_USE || status == NIGH_NOT_FOUND) {
         erase_end(exchange, erase, status, now_us);
     } else {
-        /* Also where the link ended, for whatever reason: that says nothing of the delete. */
-        erase_pause(exchange, erase,
-                    status == NIGH_BUSY || status == NIGH_TIMEOUT ? NIGH_BUSY : NIGH_PEER_LOST,
-                    now_us);
+        /* Also where the link ended, for whatever reason: that says nothing of the delete. A home
+         * without room may have it soon. */
+        bool busy = status == NIGH_BUSY || status == NIGH_TIMEOUT || status == NIGH_LIMIT;
+
+        erase_pause(exchange, erase, busy ? NIGH_BUSY : NIGH_PEER_LOST, now_us);
     }
 }
 
@@ -203,12 +213,7 @@ uint64_t erase_due_us(const struct exchange *exchange)
 
 bool erases_are_idle(const struct exchange *exchange)
 {
-    for (uint32_t n = 0; n < exchange->erases_used; n++) {
-        if (exchange->erases[n].state != ERASE_FREE) {
-            return false;
-        }
-    }
-    return true;
+    return exchange->erases_now == 0;
 }
 
 /* The directory's last word on a delete. */
@@ -230,6 +235,7 @@ void erase_deleted(struct exchange *exchange, uint64_t ticket, nigh_status statu
         rpc_reply(link_rpc(asked->link->link), asked->call, status, NULL, 0);
         list_remove(&asked->place);
     }
+    share_give(&exchange->asked_shares, asked->rank);
     list_push_front(&exchange->free_asked, &asked->place);
 }
 
@@ -249,7 +255,10 @@ void erase_on_drop(struct exchange_link *link, const struct rpc_request *request
         return;
     }
     memcpy(&drop, request->payload, sizeof(drop));
-    if (exchange_pool_of(exchange, &drop.key, &pool)) {
+    if (members_home(exchange->config.members, directory_key_hash(&drop.key)) != link->rank) {
+        exchange->counts.claims_refused++; /* only its home says what is deleted */
+        status = NIGH_DENIED;
+    } else if (exchange_pool_of(exchange, &drop.key, &pool)) {
         status = store_drop(exchange->config.store, pool, drop.key.id, hash_id20(drop.key.id),
                             &drop.birth, now_us);
     }

@@ -58,14 +58,25 @@ static void say_found(void *context, uint32_t rank, const struct directory_key *
     }
 }
 
-static struct drop *take_drop(struct exchange *exchange)
+static struct drop *take_drop(struct exchange *exchange, uint32_t rank)
 {
-    struct list_node *node = list_pop_front(&exchange->free_drops);
+    struct list_node *node;
 
+    if (!share_take(&exchange->drop_shares, rank)) {
+        return NULL;
+    }
+    node = list_pop_front(&exchange->free_drops);
     if (node != NULL) {
         return container_of(node, struct drop, place);
     }
-    return exchange->drops_used < LIMIT_ERASES ? &exchange->drops[exchange->drops_used++] : NULL;
+    NIGH_ASSERT(exchange->drops_used < LIMIT_ERASES); /* the shares are all of them */
+    return &exchange->drops[exchange->drops_used++];
+}
+
+static void give_drop(struct exchange *exchange, struct drop *drop)
+{
+    share_give(&exchange->drop_shares, drop->rank);
+    list_push_front(&exchange->free_drops, &drop->place);
 }
 
 static void on_dropped(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
@@ -81,17 +92,12 @@ static void on_dropped(void *context, nigh_status status, const uint8_t *payload
     if (status == NIGH_OK || status == NIGH_IN_USE || status == NIGH_NOT_FOUND) {
         directory_dropped(exchange->directory, drop->rank, &drop->key, &drop->birth, status);
     }
-    list_push_front(&exchange->free_drops, &drop->place);
+    give_drop(exchange, drop);
 }
 
-static void give_drop(struct exchange *exchange, struct drop *drop)
-{
-    list_push_front(&exchange->free_drops, &drop->place);
-}
-
-/* Tells a holder to drop a birth. A link that is down need not be told: what comes back with it is
- * announced, and dropped then. */
-static void send_drop(struct exchange *exchange, struct drop *drop)
+/* Tells a holder to drop a birth; false: there is no room in its channel. A link that is down need
+ * not be told: what comes back with it is announced, and dropped then. */
+static bool send_drop(struct exchange *exchange, struct drop *drop)
 {
     struct wire_drop said = {.key = drop->key, .birth = drop->birth};
     struct rpc_piece piece = {.data = &said, .bytes = sizeof(said)};
@@ -101,50 +107,52 @@ static void send_drop(struct exchange *exchange, struct drop *drop)
                              : rpc_call(link_rpc(link->link), WIRE_DROP, &piece, 1, UINT64_MAX,
                                         exchange->now_us, on_dropped, drop, NULL);
 
-    if (status == NIGH_BUSY) {
-        if (list_empty(&exchange->late_drops)) {
-            exchange->drop_us = clock_deadline_us(exchange->now_us, EXCHANGE_PAUSE_US);
-        }
-        list_push_back(&exchange->late_drops, &drop->place);
-    } else if (status != NIGH_OK) {
+    if (status != NIGH_OK) {
         give_drop(exchange, drop);
     }
+    return status != NIGH_BUSY;
 }
 
-/* Each of those for which there was no room is tried once. */
-static bool send_late_drops(struct exchange *exchange)
+/* The directory asks again soon. */
+static bool drop_later(struct exchange *exchange)
 {
-    struct list late;
-    struct list_node *node;
-
-    if (list_empty(&exchange->late_drops) || exchange->now_us < exchange->drop_us) {
-        return false;
+    if (!directory_owes(exchange->directory)) {
+        exchange->drop_wait_us = EXCHANGE_PAUSE_US;
+        exchange->drop_us = clock_deadline_us(exchange->now_us, EXCHANGE_PAUSE_US);
     }
-    list_init(&late);
-    list_append_all(&late, &exchange->late_drops);
-    while ((node = list_pop_front(&late)) != NULL) {
-        send_drop(exchange, container_of(node, struct drop, place));
-    }
-    return true;
+    return false;
 }
 
-static void say_drop(void *context, uint32_t rank, const struct directory_key *key,
+static bool say_drop(void *context, uint32_t rank, const struct directory_key *key,
                      const struct birth *birth)
 {
     struct exchange *exchange = context;
-    struct drop *drop = take_drop(exchange);
+    struct drop *drop = take_drop(exchange, rank);
 
     if (drop == NULL) {
-        LOG_WARN("too many deletes at once: a holder is told when its link comes up again",
-                 "rank=%u", rank);
-        return;
+        return drop_later(exchange);
     }
     *drop = (struct drop){.exchange = exchange, .rank = rank, .key = *key, .birth = *birth};
     if (rank == exchange_self(exchange)) {
         list_push_back(&exchange->local_drops, &drop->place);
-        return;
+        return true;
     }
-    send_drop(exchange, drop);
+    return send_drop(exchange, drop) || drop_later(exchange);
+}
+
+/* Drops for which there was no room: one look at each, rarer while none is taken. */
+static bool say_owed_drops(struct exchange *exchange)
+{
+    bool taken;
+
+    if (!directory_owes(exchange->directory) || exchange->now_us < exchange->drop_us) {
+        return false;
+    }
+    taken = directory_tell_owed(exchange->directory, LIMIT_DIRECTORY_TURN);
+    exchange->drop_wait_us =
+        taken ? EXCHANGE_PAUSE_US : min_u64(2 * exchange->drop_wait_us, EXCHANGE_PAUSE_MAX);
+    exchange->drop_us = clock_deadline_us(exchange->now_us, exchange->drop_wait_us);
+    return taken;
 }
 
 static void say_deleted(void *context, uint64_t ticket, nigh_status status)
@@ -155,7 +163,7 @@ static void say_deleted(void *context, uint64_t ticket, nigh_status status)
 bool home_turn(struct exchange *exchange, uint64_t now_us)
 {
     struct list_node *node = list_pop_front(&exchange->local_drops);
-    bool worked = send_late_drops(exchange) || node != NULL;
+    bool worked = say_owed_drops(exchange) || node != NULL;
 
     for (; node != NULL; node = list_pop_front(&exchange->local_drops)) {
         struct drop *drop = container_of(node, struct drop, place);
@@ -164,7 +172,7 @@ bool home_turn(struct exchange *exchange, uint64_t now_us)
         nigh_status status = NIGH_NOT_FOUND;
         uint32_t pool;
 
-        list_push_front(&exchange->free_drops, &drop->place);
+        give_drop(exchange, drop);
         if (exchange_pool_of(exchange, &key, &pool)) {
             status =
                 store_drop(exchange->config.store, pool, key.id, hash_id20(key.id), &birth, now_us);
@@ -191,7 +199,8 @@ nigh_status home_init(struct exchange *exchange)
 
     list_init(&exchange->free_drops);
     list_init(&exchange->local_drops);
-    list_init(&exchange->late_drops);
+    share_init(&exchange->drop_shares, LIMIT_ERASES, exchange->config.members->count);
+    share_init(&exchange->asked_shares, LIMIT_ERASES, exchange->config.members->count);
     list_init(&exchange->free_asked);
     exchange->drops = calloc(LIMIT_ERASES, sizeof(*exchange->drops));
     exchange->asked = calloc(LIMIT_ERASES, sizeof(*exchange->asked));
@@ -255,6 +264,10 @@ void home_on_locate(struct exchange_link *link, const struct rpc_request *reques
         return;
     }
     memcpy(&locate, request->payload, sizeof(locate));
+    if (!exchange_is_home(link, &locate.key)) {
+        rpc_reply(link_rpc(link->link), request->call, NIGH_DENIED, NULL, 0);
+        return;
+    }
     status = directory_locate(link->exchange->directory, link->rank, &locate.key, locate.wait != 0,
                               &answer);
     if (status != NIGH_OK) {
@@ -280,14 +293,20 @@ void home_on_unwait(struct exchange_link *link, const struct rpc_request *reques
     directory_unwait(link->exchange->directory, link->rank, &key);
 }
 
-static struct asked_delete *take_asked(struct exchange *exchange)
+static struct asked_delete *take_asked(struct exchange *exchange, uint32_t rank)
 {
-    struct list_node *node = list_pop_front(&exchange->free_asked);
+    struct list_node *node;
 
+    if (!share_take(&exchange->asked_shares, rank)) {
+        exchange->counts.shares_refused++;
+        return NULL;
+    }
+    node = list_pop_front(&exchange->free_asked);
     if (node != NULL) {
         return container_of(node, struct asked_delete, place);
     }
-    return exchange->asked_used < LIMIT_ERASES ? &exchange->asked[exchange->asked_used++] : NULL;
+    NIGH_ASSERT(exchange->asked_used < LIMIT_ERASES); /* the shares are all of them */
+    return &exchange->asked[exchange->asked_used++];
 }
 
 void home_on_delete(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us)
@@ -304,13 +323,17 @@ void home_on_delete(struct exchange_link *link, const struct rpc_request *reques
         rpc_reply(link_rpc(link->link), request->call, NIGH_PROTOCOL, NULL, 0);
         return;
     }
-    asked = take_asked(exchange);
-    if (asked == NULL) {
-        rpc_reply(link_rpc(link->link), request->call, NIGH_LIMIT, NULL, 0);
+    memcpy(&said, request->payload, sizeof(said));
+    if (!exchange_is_home(link, &said.key)) {
+        rpc_reply(link_rpc(link->link), request->call, NIGH_DENIED, NULL, 0);
         return;
     }
-    memcpy(&said, request->payload, sizeof(said));
-    *asked = (struct asked_delete){.link = link, .call = request->call};
+    asked = take_asked(exchange, link->rank);
+    if (asked == NULL) {
+        rpc_reply(link_rpc(link->link), request->call, NIGH_BUSY, NULL, 0); /* it asks again */
+        return;
+    }
+    *asked = (struct asked_delete){.link = link, .call = request->call, .rank = link->rank};
     list_push_back(&link->asked, &asked->place);
     status =
         directory_delete(exchange->directory, said.gone != 0 ? link->rank : UINT32_MAX, &said.key,

@@ -9,6 +9,7 @@
 #include "base/heap_timer.h"
 #include "base/list.h"
 #include "base/random.h"
+#include "cluster/share.h"
 #include "object/crossover.h"
 #include "object/exchange.h"
 #include "object/exchange_wire.h"
@@ -33,6 +34,8 @@
 #define EXCHANGE_PAUSE_US   UINT64_C(1000)    /* before a pull tries again; doubled each time */
 #define EXCHANGE_PAUSE_MAX  UINT64_C(100000)
 #define EXCHANGE_ASK_US     UINT64_C(500000)  /* a waiting pull asks its home again */
+#define EXCHANGE_AGAIN_US   UINT64_C(1000000) /* before a full home is told again; doubled */
+#define EXCHANGE_AGAIN_MAX  UINT64_C(60000000)
 #define EXCHANGE_RENEW_US   UINT64_C(1000000) /* a puller says that it still reads */
 #define EXCHANGE_LOAN_US    UINT64_C(10000000)
 #define EXCHANGE_SUM_BYTES  (UINT64_C(1) << 18) /* summed for one loan in one turn */
@@ -60,6 +63,10 @@ struct announcer {
     uint32_t pool;
     uint32_t cursor;
     uint64_t retry_us; /* the channel had no room: not before this */
+    /* The home had no room: it is told of all that was born here once more. */
+    bool again;             /* by the walk under way, up to the first that is refused */
+    uint64_t again_us;      /* when that begins; 0: nothing was refused since the last */
+    uint64_t again_wait_us; /* how long was waited for the last; 0: that had no refusal */
 };
 
 /* A link that is up. */
@@ -98,7 +105,7 @@ enum pull_state {
 
 struct pull {
     struct list_node bucket; /* of exchange.buckets; free list */
-    struct list_node place;  /* ready, admission, or a link's pulls */
+    struct list_node place; /* ready, admission, a link's pulls; PAUSED, WAITING: resting, roused */
     struct timer timer;
     struct exchange *exchange;
     uint32_t generation;
@@ -122,8 +129,9 @@ struct pull {
 
     bool has_memory;
     struct directory_object begun; /* whose bytes lie there */
-    bool is_next;                  /* it was the first to wait for admission, and has its turn */
-    bool admitted;                 /* counted in exchange.pull_bytes */
+    bool short_of; /* memory: the store knows, and tells those who wait at their deadlines */
+    bool is_next;  /* it was the first to wait for admission, and has its turn */
+    bool admitted; /* counted in exchange.pull_bytes */
     uint32_t entry;
     uint64_t offset;
     uint64_t bytes;   /* of memory */
@@ -217,11 +225,12 @@ struct asked_delete {
     struct list_node place;     /* of its link; free list */
     struct exchange_link *link; /* NULL: gone; its answer goes nowhere */
     uint32_t call;
+    uint32_t rank;
 };
 
 /* A DROP under way, or one for this node itself that waits for its turn. */
 struct drop {
-    struct list_node place; /* local_drops, late_drops; free list */
+    struct list_node place; /* local_drops; free list */
     struct exchange *exchange;
     uint32_t rank;
     struct directory_key key;
@@ -249,6 +258,9 @@ struct exchange {
     struct list *buckets;
     struct list ready;
     struct list admission;
+    struct list resting[LIMIT_NODES]; /* pulls that are paused, or wait for their home; by home */
+    struct list roused;               /* of those, whose home's link came up: ready soon */
+    uint32_t short_pulls;             /* that found no memory, and try again */
     struct timers timers;
     struct timer **timer_storage;
     struct pull_read *reads;
@@ -260,11 +272,13 @@ struct exchange {
     struct serve *serves;
     uint32_t serves_used;
     struct list free_serves;
+    struct share serve_shares;
     struct list serving;
     uint64_t overdue_us; /* next look at the loans' age */
 
     struct erase *erases;
     uint32_t erases_used;
+    uint32_t erases_now;
     struct list free_erases;
     struct list erases_ready;
     struct timers erase_timers;
@@ -272,12 +286,14 @@ struct exchange {
     struct asked_delete *asked;
     uint32_t asked_used;
     struct list free_asked;
+    struct share asked_shares;
     struct drop *drops;
     uint32_t drops_used;
     struct list free_drops;
+    struct share drop_shares;
     struct list local_drops;
-    struct list late_drops; /* their channel had no room */
-    uint64_t drop_us;       /* when those are tried again */
+    uint64_t drop_us;      /* when what the directory owes is tried again */
+    uint64_t drop_wait_us; /* and how long after that */
 
     uint64_t now_us;       /* of the call under way */
     uint32_t wheres;       /* questions of exchange_where.c under way */
@@ -293,6 +309,8 @@ void exchange_key(const struct exchange *exchange, uint32_t pool, const uint8_t 
 /* The pool of a key; false: this node has none such. */
 bool exchange_pool_of(const struct exchange *exchange, const struct directory_key *key,
                       uint32_t *pool);
+/* Whether a peer may speak to this node as the key's home, over this link; counted if not. */
+bool exchange_is_home(struct exchange_link *link, const struct directory_key *key);
 /* The link to a rank that serves an id; NULL: none is up. */
 struct exchange_link *exchange_link_to(struct exchange *exchange, uint32_t rank, uint64_t hash);
 uint32_t exchange_self(const struct exchange *exchange);
@@ -415,6 +433,7 @@ uint64_t serve_due_us(const struct exchange *exchange);
 nigh_status erases_init(struct exchange *exchange);
 void erases_fini(struct exchange *exchange);
 bool erase_begin(void *context, uint32_t pool, const uint8_t *id, uint64_t hash, nigh_status local);
+uint32_t erase_room(void *context);
 void erase_deleted(struct exchange *exchange, uint64_t ticket, nigh_status status);
 void erase_on_drop(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us);
 bool erase_turn(struct exchange *exchange, uint64_t now_us);

@@ -21,6 +21,10 @@ nigh_status pulls_init(struct exchange *exchange)
     list_init(&exchange->free_pulls);
     list_init(&exchange->ready);
     list_init(&exchange->admission);
+    list_init(&exchange->roused);
+    for (uint32_t rank = 0; rank < LIMIT_NODES; rank++) {
+        list_init(&exchange->resting[rank]);
+    }
     exchange->pulls = calloc(LIMIT_PULLS, sizeof(*exchange->pulls));
     exchange->buckets = calloc(EXCHANGE_BUCKETS, sizeof(*exchange->buckets));
     exchange->timer_storage = calloc(LIMIT_PULLS, sizeof(*exchange->timer_storage));
@@ -131,6 +135,29 @@ void pull_set_timer(struct exchange *exchange, struct pull *pull, uint64_t after
     NIGH_ASSERT(status == NIGH_OK); /* there is one for each */
 }
 
+/* Whether memory for it is missing, which its waiters end with at their deadlines. */
+static void note_memory(struct exchange *exchange, struct pull *pull, nigh_status late)
+{
+    bool short_of = late != NIGH_TIMEOUT;
+
+    if (short_of || pull->short_of) {
+        store_note_wanted(exchange->config.store, pull->pool, pull->key.id, pull->hash, late);
+    }
+    exchange->short_pulls += (short_of ? 1u : 0u) - (pull->short_of ? 1u : 0u);
+    pull->short_of = short_of;
+}
+
+/* It does nothing until its timer, or until there is news of its home. */
+static void rest(struct exchange *exchange, struct pull *pull, enum pull_state state,
+                 uint64_t after_us)
+{
+    pull_leave(exchange, pull);
+    note_memory(exchange, pull, NIGH_TIMEOUT);
+    pull->state = state;
+    list_push_back(&exchange->resting[pull->home], &pull->place);
+    pull_set_timer(exchange, pull, after_us);
+}
+
 void pull_unnote(struct exchange *exchange, struct pull *pull)
 {
     if (pull->noted) {
@@ -151,9 +178,8 @@ void pull_pause(struct exchange *exchange, struct pull *pull)
     pull->asked_us = pull->crossover = 0;
     exchange->counts.pulls_retried++;
     pull_unnote(exchange, pull);
-    pull_leave(exchange, pull);
-    pull->state = PULL_PAUSED;
-    pull_set_timer(exchange, pull, wait_us / 2 + random_below(&exchange->random, wait_us / 2 + 1));
+    rest(exchange, pull, PULL_PAUSED,
+         wait_us / 2 + random_below(&exchange->random, wait_us / 2 + 1));
 }
 
 void pull_set_link(struct pull *pull, struct exchange_link *link, enum pull_state state)
@@ -202,6 +228,7 @@ static struct pull *next_to_admit(const struct exchange *exchange)
 void pull_end(struct exchange *exchange, struct pull *pull)
 {
     NIGH_ASSERT(pull->reads == 0);
+    note_memory(exchange, pull, NIGH_TIMEOUT);
     pull_unnote(exchange, pull);
     pull_leave(exchange, pull);
     give_memory(exchange, pull);
@@ -302,10 +329,8 @@ static void located(struct exchange *exchange, struct pull *pull,
         pull_ready(exchange, pull);
         return;
     }
-    pull_leave(exchange, pull);
     pull->asked_us = pull->crossover = 0; /* what it waits for is no transfer */
-    pull->state = PULL_WAITING;
-    pull_set_timer(exchange, pull, EXCHANGE_ASK_US);
+    rest(exchange, pull, PULL_WAITING, EXCHANGE_ASK_US);
 }
 
 void pull_found(struct exchange *exchange, uint32_t from, const struct directory_key *key,
@@ -433,6 +458,10 @@ static bool admit(struct exchange *exchange, struct pull *pull)
         pull->state = PULL_MEMORY;
         pull->asked_us = pull->crossover = 0;
         list_push_back(&exchange->admission, &pull->place);
+        if (exchange->short_pulls > 0) {
+            note_memory(exchange, pull,
+                        NIGH_OUT_OF_MEMORY); /* it stands behind one that has none */
+        }
         return false;
     }
     exchange->counts.pull_bytes_now += pull->bytes;
@@ -526,9 +555,11 @@ bool pull_get_memory(struct exchange *exchange, struct pull *pull)
     }
     status = pull_take_memory(exchange, pull);
     if (status == NIGH_OK) {
+        note_memory(exchange, pull, NIGH_TIMEOUT);
         return true;
     }
     if (status == NIGH_PENDING || status == NIGH_LIMIT) {
+        note_memory(exchange, pull, status == NIGH_LIMIT ? NIGH_LIMIT : NIGH_OUT_OF_MEMORY);
         pull_leave(exchange, pull);
         pull->state = PULL_MEMORY;
         pull->asked_us = pull->crossover = 0;
@@ -644,6 +675,14 @@ static void look_for_silent(struct exchange *exchange, uint64_t now_us)
     }
 }
 
+/* Some of those whose home can be asked again. */
+static void rouse(struct exchange *exchange)
+{
+    for (uint32_t n = 0; n < EXCHANGE_TURN_PULLS && !list_empty(&exchange->roused); n++) {
+        pull_ready(exchange, container_of(list_first(&exchange->roused), struct pull, place));
+    }
+}
+
 bool pull_turn(struct exchange *exchange, uint64_t now_us)
 {
     struct timer *timer;
@@ -655,7 +694,9 @@ bool pull_turn(struct exchange *exchange, uint64_t now_us)
         stop_unwanted(exchange);
     }
     look_for_silent(exchange, now_us);
-    while ((timer = timers_pop_expired(&exchange->timers, now_us)) != NULL) {
+    for (uint32_t n = 0;
+         n < LIMIT_TURN_TIMERS && (timer = timers_pop_expired(&exchange->timers, now_us)) != NULL;
+         n++) {
         struct pull *pull = container_of(timer, struct pull, timer);
 
         if (pull->state == PULL_READING) {
@@ -664,6 +705,7 @@ bool pull_turn(struct exchange *exchange, uint64_t now_us)
             pull_ready(exchange, pull);
         }
     }
+    rouse(exchange);
     next = next_to_admit(exchange);
     if (next != NULL) {
         /* One in a turn: what it takes, or leaves, the one behind it finds in the next. */
@@ -680,7 +722,7 @@ uint64_t pull_due_us(const struct exchange *exchange)
 {
     uint64_t due_us = timers_first_deadline(&exchange->timers);
 
-    if (!list_empty(&exchange->ready) || exchange->unwanted > 0 ||
+    if (!list_empty(&exchange->ready) || !list_empty(&exchange->roused) || exchange->unwanted > 0 ||
         next_to_admit(exchange) != NULL) {
         return 0;
     }
@@ -691,7 +733,7 @@ uint64_t pull_due_us(const struct exchange *exchange)
 /* ---- links ---------------------------------------------------------------- */
 
 /* Calls and READs of the link have ended through their own callbacks; what is left are the streams.
- */
+ * Who waits for its home to tell asks again in EXCHANGE_ASK_US, or when the link is back. */
 void pull_link_down(struct exchange_link *link, uint64_t now_us)
 {
     struct exchange *exchange = link->exchange;
@@ -705,24 +747,11 @@ void pull_link_down(struct exchange_link *link, uint64_t now_us)
         pull->serve = 0;
         pull_next_holder(exchange, pull);
     }
-    for (uint32_t n = 0; n < exchange->pulls_used; n++) {
-        struct pull *pull = &exchange->pulls[n];
-
-        if (pull->state == PULL_WAITING && pull->home == link->rank) {
-            pull_pause(exchange, pull);
-        }
-    }
 }
 
 void pull_home_up(struct exchange *exchange, uint32_t rank)
 {
-    for (uint32_t n = 0; n < exchange->pulls_used; n++) {
-        struct pull *pull = &exchange->pulls[n];
-
-        if (pull->state == PULL_PAUSED && pull->home == rank) {
-            pull_ready(exchange, pull);
-        }
-    }
+    list_append_all(&exchange->roused, &exchange->resting[rank]);
 }
 
 /* Receives that were granted are with pulls, or adrift. A link that fails counts no more. */
@@ -739,7 +768,7 @@ static bool are_grants_valid(const struct exchange_link *link)
 
 bool pulls_are_valid(const struct exchange *exchange)
 {
-    uint64_t now = 0, bytes = 0;
+    uint64_t now = 0, bytes = 0, short_of = 0;
 
     for (uint32_t n = 0; n < exchange->pulls_used; n++) {
         const struct pull *pull = &exchange->pulls[n];
@@ -750,9 +779,12 @@ bool pulls_are_valid(const struct exchange *exchange)
         now++;
         bytes += pull->admitted ? pull->bytes : 0;
         if ((pull->has_memory && !pull->admitted) || (pull->reads > 0 && !pull->has_memory) ||
-            (pull->reads > 0 && pull->state != PULL_READING && pull->state != PULL_DRAINING)) {
+            (pull->reads > 0 && pull->state != PULL_READING && pull->state != PULL_DRAINING) ||
+            ((pull->state == PULL_PAUSED || pull->state == PULL_WAITING) &&
+             !list_is_linked(&pull->place))) {
             return false;
         }
+        short_of += pull->short_of ? 1 : 0;
     }
     LIST_FOREACH(node, &exchange->live)
     {
@@ -760,5 +792,6 @@ bool pulls_are_valid(const struct exchange *exchange)
             return false;
         }
     }
-    return now == exchange->counts.pulls_now && bytes == exchange->counts.pull_bytes_now;
+    return now == exchange->counts.pulls_now && bytes == exchange->counts.pull_bytes_now &&
+           short_of == exchange->short_pulls;
 }

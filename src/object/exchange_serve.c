@@ -24,6 +24,7 @@ nigh_status serves_init(struct exchange *exchange)
 {
     list_init(&exchange->free_serves);
     list_init(&exchange->serving);
+    share_init(&exchange->serve_shares, LIMIT_SERVES, exchange->config.members->count);
     exchange->serves = calloc(LIMIT_SERVES, sizeof(*exchange->serves));
     return exchange->serves == NULL ? NIGH_NO_RESOURCES : NIGH_OK;
 }
@@ -52,14 +53,21 @@ static struct serve *find_serve(struct exchange_link *link, uint64_t number)
     return serve->used && serve->link == link && serve->generation == number >> 32 ? serve : NULL;
 }
 
-static struct serve *take_serve(struct exchange *exchange)
+/* NULL: the peer has its share. */
+static struct serve *take_serve(struct exchange *exchange, uint32_t rank)
 {
-    struct list_node *node = list_pop_front(&exchange->free_serves);
+    struct list_node *node;
 
+    if (!share_take(&exchange->serve_shares, rank)) {
+        exchange->counts.shares_refused++;
+        return NULL;
+    }
+    node = list_pop_front(&exchange->free_serves);
     if (node != NULL) {
         return container_of(node, struct serve, place);
     }
-    return exchange->serves_used < LIMIT_SERVES ? &exchange->serves[exchange->serves_used++] : NULL;
+    NIGH_ASSERT(exchange->serves_used < LIMIT_SERVES); /* the shares are all of them */
+    return &exchange->serves[exchange->serves_used++];
 }
 
 static void serve_end(struct exchange *exchange, struct serve *serve)
@@ -70,6 +78,7 @@ static void serve_end(struct exchange *exchange, struct serve *serve)
         list_remove(&serve->work);
     }
     list_remove(&serve->place);
+    share_give(&exchange->serve_shares, serve->link->rank);
     serve->used = false;
     serve->link = NULL;
     exchange->counts.loans_now--;
@@ -238,7 +247,7 @@ nigh_status serve_reply(struct exchange_link *link, uint32_t call, const struct 
         reply_inline(link, call, &pulled, &sight);
         return NIGH_OK;
     }
-    serve = take_serve(exchange);
+    serve = take_serve(exchange, link->rank);
     if (serve == NULL) {
         store_lend_end(exchange->config.store, pool, sight.entry);
         return NIGH_BUSY;

@@ -95,6 +95,9 @@ struct store_remote {
      * One of an id at a time: others wait for its end, and share the next. */
     bool (*erase)(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
                   nigh_status local);
+    /* How many more of these may be under way: a delete for which there is no room does not begin.
+     */
+    uint32_t (*erase_room)(void *context);
 };
 
 struct store_config {
@@ -252,6 +255,11 @@ bool store_has_transient(const struct store *store, uint32_t pool, const uint8_t
                          uint64_t hash);
 /* Gives the memory back. Nothing may write to it any more. */
 void store_pull_abort(struct store *store, uint32_t pool, uint32_t entry, uint64_t now_us);
+
+/* Why those who wait for an id go on waiting: what their gets end with at their deadlines.
+ * NIGH_TIMEOUT: for no reason that is this node's. */
+void store_note_wanted(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
+                       nigh_status late);
 
 /* Ends those who wait for an id with a status (the node that had it is lost, out of memory...). */
 void store_fail_wanted(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,

@@ -236,7 +236,7 @@ static void recount_copies(const struct store *store, struct recount *recount)
 
 static bool check_waits(const struct store *store)
 {
-    uint32_t waiting = 0, in_queue[LIMIT_HEAPS_A_LANE] = {0};
+    uint32_t waiting = 0, erases_due = 0, in_queue[LIMIT_HEAPS_A_LANE] = {0};
 
     for (uint32_t i = 0; i < LIMIT_SESSIONS; i++) {
         if (store->sessions[i] == NULL) {
@@ -250,6 +250,8 @@ static bool check_waits(const struct store *store)
             CHECK(waiter->session == i);
             CHECK(list_is_linked(&waiter->place));
             CHECK(!waiter->wants || waiter->wait == STORE_WAIT_ID);
+            erases_due += waiter->wait == STORE_WAIT_PINS ||
+                          (waiter->wait == STORE_WAIT_ERASE && waiter->behind);
             waiting++;
         }
     }
@@ -263,6 +265,7 @@ static bool check_waits(const struct store *store)
         }
     }
     CHECK(memcmp(in_queue, store->heap_waiting, sizeof(in_queue)) == 0);
+    CHECK(erases_due == store->erases_due);
     return waiting == store->waiting && timers_is_valid(&store->timers);
 }
 

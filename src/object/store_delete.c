@@ -102,8 +102,8 @@ nigh_status store_delete(struct store_call *call)
     nigh_status status = store_find_sealed(call, &entry);
     bool full = call->waiter == NULL && !store_may_wait(store);
 
-    if (full && store->has_remote) {
-        return NIGH_LIMIT;
+    if (store->has_remote && (full || !store_may_erase(store))) {
+        return NIGH_LIMIT; /* before anything is deleted here */
     }
     if (status != NIGH_OK) {
         bool held = store_end_transients(call);

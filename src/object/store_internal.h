@@ -257,6 +257,8 @@ struct store {
     uint32_t waiters_used; /* records from here on were never used */
     uint32_t waiting;
     uint32_t waiting_for_id;
+    uint32_t
+        erases_due; /* deletes that wait, and are yet to begin at other nodes: they have room */
     /* Of the memory queue, a heap: how many wait, and the least that one wants. */
     uint32_t heap_waiting[LIMIT_HEAPS_A_LANE];
     uint64_t heap_least[LIMIT_HEAPS_A_LANE];
@@ -702,6 +704,8 @@ void store_unwant_id(struct store *store, const struct store_pool *pool, const u
 void store_unwant(struct store *store, const struct store_waiter *waiter);
 /* Begins a delete at other nodes, or lets it stand behind one of the same id. False: there is
  * nobody to ask, and what came of it here is its end. */
+/* Whether one more delete may begin: it has room at the other nodes when it comes to them. */
+bool store_may_erase(const struct store *store);
 bool store_erase(struct store *store, const struct store_pool *pool, const uint8_t *id,
                  uint64_t hash, nigh_status local, bool *behind);
 /* A delete is forgotten before the other nodes were asked: they are, for nobody. */

@@ -9,7 +9,7 @@
 void store_set_remote(struct store *store, const struct store_remote *remote)
 {
     NIGH_ASSERT(remote->want != NULL && remote->unwant != NULL && remote->sealed != NULL &&
-                remote->gone != NULL && remote->erase != NULL);
+                remote->gone != NULL && remote->erase != NULL && remote->erase_room != NULL);
     store->remote = *remote;
     store->has_remote = true;
 }

@@ -107,6 +107,7 @@ static void wait_begin(struct store *store, struct store_waiter *waiter)
         break;
     case STORE_WAIT_ERASE:
         list_push_back(store_bucket_of(store, waiter->hash), &waiter->place);
+        store->erases_due += waiter->behind ? 1 : 0;
         break;
     case STORE_WAIT_MEMORY:
         list_push_back(&store->memory_queue, &waiter->place);
@@ -118,7 +119,10 @@ static void wait_begin(struct store *store, struct store_waiter *waiter)
             }
         }
         break;
-    case STORE_WAIT_PINS: list_push_back(&store->deletes, &waiter->place); break;
+    case STORE_WAIT_PINS:
+        list_push_back(&store->deletes, &waiter->place);
+        store->erases_due++;
+        break;
     case STORE_WAIT_WORK: list_push_back(&store->works, &waiter->place); break;
     case STORE_WAIT_NONE: NIGH_ASSERT(waiter->wait != STORE_WAIT_NONE); break;
     }
@@ -129,6 +133,9 @@ static void wait_leave(struct store *store, struct store_waiter *waiter)
     list_remove(&waiter->place);
     if (waiter->wait == STORE_WAIT_ID) {
         store->waiting_for_id--;
+    } else if (waiter->wait == STORE_WAIT_PINS ||
+               (waiter->wait == STORE_WAIT_ERASE && waiter->behind)) {
+        store->erases_due--;
     } else if (waiter->wait == STORE_WAIT_MEMORY && waiter->heap != STORE_NONE) {
         store->heap_waiting[waiter->heap]--;
         if (waiter->bytes <= store->heap_least[waiter->heap]) {

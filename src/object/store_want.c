@@ -95,6 +95,21 @@ void store_unwant(struct store *store, const struct store_waiter *waiter)
     }
 }
 
+void store_note_wanted(struct store *store, uint32_t number, const uint8_t *id, uint64_t hash,
+                       nigh_status late)
+{
+    const struct store_pool *pool = store->pools[number];
+
+    LIST_FOREACH(node, store_bucket_of(store, hash))
+    {
+        struct store_waiter *waiter = container_of(node, struct store_waiter, place);
+
+        if (pool != NULL && waiter->wants && store_waits_for(store, waiter, pool, id, hash)) {
+            waiter->late = late;
+        }
+    }
+}
+
 void store_fail_wanted(struct store *store, uint32_t number, const uint8_t *id, uint64_t hash,
                        nigh_status status, uint64_t now_us)
 {
@@ -123,6 +138,12 @@ static bool erase(struct store *store, const struct store_pool *pool, const uint
     nigh_status said = local == NIGH_OK || local == NIGH_IN_USE ? local : NIGH_NOT_FOUND;
 
     return store->remote.erase(store->remote.context, pool->config.pool, id, hash, said);
+}
+
+bool store_may_erase(const struct store *store)
+{
+    return !store->has_remote ||
+           store->remote.erase_room(store->remote.context) > store->erases_due;
 }
 
 bool store_erase(struct store *store, const struct store_pool *pool, const uint8_t *id,
@@ -187,6 +208,7 @@ static bool erase_next(struct store *store, const struct store_pool *pool, const
         if (!begun) {
             return false;
         }
+        store->erases_due -= waiter->behind ? 1 : 0;
         waiter->behind = false;
     }
     return begun;

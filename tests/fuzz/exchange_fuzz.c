@@ -27,6 +27,7 @@
 #include "object/exchange_internal.h"
 
 #define KEYS        6u
+#define MAX_KEYS    24u
 #define VERSIONS    3u
 #define OPS         48u
 #define PINS        16u
@@ -1200,7 +1201,7 @@ static void make_exchange(uint8_t how)
         .extents = fuzz.set,
         .lanes = 1,
         .incarnation = 1,
-        .max_keys = 16,
+        .max_keys = MAX_KEYS,
         .requests = REQUESTS,
         .calls = CALLS,
         .queue = 16,

@@ -222,12 +222,13 @@ static void on_found(void *context, uint32_t rank, const struct directory_key *t
     tell(rank, TELL_FOUND, (uint8_t)answer->object.birth.counter);
 }
 
-static void on_drop(void *context, uint32_t rank, const struct directory_key *told,
+static bool on_drop(void *context, uint32_t rank, const struct directory_key *told,
                     const struct birth *birth)
 {
     (void)context;
     (void)told;
     tell(rank, TELL_DROP, (uint8_t)birth->counter);
+    return true;
 }
 
 static void end_delete(uint64_t ticket)

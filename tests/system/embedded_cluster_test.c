@@ -290,6 +290,42 @@ static void a_guest_keeps_the_lanes_thread_asleep(void **state)
     end(&pair);
 }
 
+/* What is held here leaves no room for what the other has: the get says so, and whose it is. */
+static void a_get_without_memory_names_the_holders(void **state)
+{
+    enum {
+        HELD = 24
+    };
+    static char bytes[12 << 20];
+    nigh_id id = numbered(1000);
+    nigh_view views[HELD], view;
+    struct pair pair;
+    char text[512];
+
+    (void)state;
+    begin(&pair, 0);
+    for (uint64_t i = 0; i < HELD; i++) {
+        nigh_id held = numbered(i);
+
+        assert_int_equal(nigh_put(pair.client[1], &held, bytes, 1 << 20, NULL), NIGH_OK);
+        assert_int_equal(nigh_get(pair.client[1], &held, 1, 0, &views[i]), NIGH_OK);
+    }
+    assert_int_equal(nigh_put(pair.client[0], &id, bytes, sizeof bytes, NULL), NIGH_OK);
+    assert_int_equal(nigh_get(pair.client[1], &id, 1, SECOND_US / 2, &view), NIGH_OUT_OF_MEMORY);
+    assert_true(nigh_client_error(pair.client[1], text, sizeof text) > 0);
+    assert_non_null(strstr(text, "out of memory: "));
+    assert_non_null(strstr(text, "in 24 objects"));
+    id = numbered(2000);
+    assert_int_equal(nigh_get(pair.client[1], &id, 1, 50000, &view), NIGH_TIMEOUT);
+    for (uint64_t i = 0; i < HELD; i++) {
+        nigh_release(pair.client[1], &views[i]);
+    }
+    id = numbered(1000);
+    assert_int_equal(nigh_get(pair.client[1], &id, 1, 20 * SECOND_US, &view), NIGH_OK);
+    nigh_release(pair.client[1], &view);
+    end(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +336,7 @@ int main(void)
         cmocka_unit_test(what_is_started_meanwhile_is_served),
         cmocka_unit_test(a_lane_whose_guest_left_serves),
         cmocka_unit_test(a_guest_keeps_the_lanes_thread_asleep),
+        cmocka_unit_test(a_get_without_memory_names_the_holders),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,6 +33,7 @@ struct world {
     uint64_t tickets[TICKETS];
     nigh_status statuses[TICKETS];
     bool answer_drops; /* from inside */
+    bool full;         /* no drop is taken */
     bool forget_found;
 };
 
@@ -49,16 +50,20 @@ static void on_found(void *context, uint32_t rank, const struct directory_key *k
     }
 }
 
-static void on_drop(void *context, uint32_t rank, const struct directory_key *key,
+static bool on_drop(void *context, uint32_t rank, const struct directory_key *key,
                     const struct birth *birth)
 {
     struct world *world = context;
 
+    if (world->full) {
+        return false;
+    }
     assert_true(world->drop_count < 64);
     world->drops[world->drop_count++] = (struct said){.rank = rank, .key = *key, .birth = *birth};
     if (world->answer_drops) {
         directory_dropped(world->directory, rank, key, birth, NIGH_OK);
     }
+    return true;
 }
 
 static void on_deleted(void *context, uint64_t ticket, nigh_status status)
@@ -630,6 +635,123 @@ static void keys_have_a_bound(void **state)
     world_close(&world);
 }
 
+/* One member that announces, waits and deletes without end leaves keys to the others. */
+static void a_member_takes_its_share_of_keys(void **state)
+{
+    (void)state;
+    struct world world;
+    struct directory_answer answer;
+    struct directory_key key;
+    uint32_t count = 0, others = 0;
+
+    world_open(&world, NODES, 64);
+    for (uint32_t rank = 0; rank < NODES; rank++) {
+        directory_announced(world.directory, rank, ALL);
+    }
+    while (announce(&world, 2, count, count + 1, false) == NIGH_OK) {
+        count++;
+    }
+    assert_in_range(count, 64 / 2, 64 * 7 / 8);
+    assert_int_equal(stats_of(&world).refused, 1);
+    key = key_of(1000);
+    assert_int_equal(directory_locate(world.directory, 2, &key, true, &answer), NIGH_LIMIT);
+    /* Its tombstones stay its own: it does not answer what it is told to drop. */
+    world.drop_count = 0;
+    for (uint32_t n = 0; n < 8; n++) {
+        assert_int_equal(erase(&world, NOBODY, n, n), NIGH_PENDING);
+    }
+    assert_int_equal(announce(&world, 2, 1000, 1, false), NIGH_LIMIT);
+    while (announce(&world, 3, 2000 + others, 1, false) == NIGH_OK) {
+        others++;
+    }
+    assert_true(others >= 64 / LIMIT_SHARE_OWN / NODES);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        for (uint32_t n = 0; n < 64 / LIMIT_SHARE_OWN / NODES; n++) {
+            assert_int_equal(announce(&world, rank, 3000 + 100 * rank + n, 1, false), NIGH_OK);
+        }
+    }
+    /* Who lets go has room again, and who takes over what another announced pays for it. */
+    assert_int_equal(announce(&world, 3, 20, 21, true), NIGH_OK);
+    forget(&world, 2, 21, 22);
+    assert_int_equal(announce(&world, 2, 1000, 1, false), NIGH_OK);
+    world_close(&world);
+}
+
+static void a_key_is_in_the_share_of_who_holds_it(void **state)
+{
+    (void)state;
+    struct world world;
+    uint32_t count = 0;
+
+    world_open(&world, NODES, 64);
+    for (uint32_t rank = 0; rank < NODES; rank++) {
+        directory_announced(world.directory, rank, ALL);
+    }
+    while (announce(&world, 2, count, count + 1, false) == NIGH_OK) {
+        count++;
+    }
+    for (uint32_t n = 0; n < 4; n++) {
+        assert_int_equal(announce(&world, 1, n, n + 1, true), NIGH_OK);
+        forget(&world, 2, n, n + 1);
+    }
+    for (uint32_t n = 0; n < 4; n++) {
+        assert_int_equal(announce(&world, 2, 500 + n, 1, false), NIGH_OK);
+    }
+    assert_int_equal(announce(&world, 2, 600, 1, false), NIGH_LIMIT);
+    world_close(&world);
+}
+
+/* What cannot be said at once is kept with the tombstone, and said when there is room. */
+static void no_drop_is_lost(void **state)
+{
+    (void)state;
+    struct world world;
+
+    world_ready(&world);
+    for (uint32_t key = 0; key < 5; key++) {
+        announce(&world, 1, key, key + 1, false);
+        announce(&world, 2, key, key + 1, true);
+        announce(&world, 3, key, key + 1, true);
+    }
+    world.full = true;
+    for (uint32_t key = 0; key < 5; key++) {
+        assert_int_equal(erase(&world, 1, key, key), NIGH_PENDING);
+    }
+    assert_true(directory_owes(world.directory));
+    assert_false(directory_tell_owed(world.directory, 100));
+    assert_true(directory_is_valid(world.directory));
+    assert_int_equal(world.drop_count, 0);
+    /* Who is dead, or comes back, or has let go need not be told. */
+    directory_member_dead(world.directory, 3);
+    forget(&world, 2, 4, 5);
+    assert_int_equal(world.deleted_count, 1);
+    world.full = false;
+    assert_true(directory_tell_owed(world.directory, 1));
+    assert_int_equal(world.drop_count, 1);
+    assert_true(directory_tell_owed(world.directory, 100));
+    assert_int_equal(world.drop_count, 4);
+    assert_false(directory_owes(world.directory));
+    for (uint32_t n = 0; n < 4; n++) {
+        assert_int_equal(world.drops[n].rank, 2);
+        dropped(&world, 2, n, n + 1, NIGH_OK);
+    }
+    assert_int_equal(world.deleted_count, 5);
+    /* Nor is the one that an announcement asks for, while the first is not answered. */
+    announce(&world, 1, 7, 8, false);
+    announce(&world, 2, 7, 8, true);
+    assert_int_equal(erase(&world, 1, 7, 7), NIGH_PENDING);
+    world.full = true;
+    assert_int_equal(announce(&world, 0, 7, 8, true), NIGH_IN_USE);
+    dropped(&world, 2, 7, 8, NIGH_OK);
+    assert_int_equal(world.deleted_count, 5);
+    world.full = false;
+    assert_true(directory_tell_owed(world.directory, 100));
+    assert_int_equal(world.drops[world.drop_count - 1].rank, 0);
+    dropped(&world, 0, 7, 8, NIGH_OK);
+    assert_int_equal(world.deleted_count, 6);
+    world_close(&world);
+}
+
 static void callbacks_may_call_back(void **state)
 {
     (void)state;
@@ -823,7 +945,7 @@ static void model_on_found(void *context, uint32_t rank, const struct directory_
     check_answer(model, model->key, rank, answer);
 }
 
-static void model_on_drop(void *context, uint32_t rank, const struct directory_key *key,
+static bool model_on_drop(void *context, uint32_t rank, const struct directory_key *key,
                           const struct birth *birth)
 {
     struct model *model = context;
@@ -832,6 +954,7 @@ static void model_on_drop(void *context, uint32_t rank, const struct directory_k
     assert_int_equal(key_number(key), model->key);
     assert_true((model->drop_ranks & 1u << rank) != 0);
     model->drop_ranks &= ~(1u << rank);
+    return true;
 }
 
 static void model_on_deleted(void *context, uint64_t ticket, nigh_status status)
@@ -1046,7 +1169,7 @@ static void run_model(uint32_t keys, uint32_t steps, uint32_t member_one_in, uin
 {
     struct model *model = calloc(1, sizeof(*model));
     struct directory_config config = {.nodes = NODES,
-                                      .max_keys = keys * (MODEL_TOMBSTONES + 1),
+                                      .max_keys = 4 * keys * (MODEL_TOMBSTONES + 1),
                                       .seed = *random,
                                       .shell = {.context = model,
                                                 .found = model_on_found,
@@ -1195,6 +1318,9 @@ int main(void)
         cmocka_unit_test(a_link_speaks_for_its_shards),
         cmocka_unit_test(the_dead_hold_nothing_and_wait_for_nothing),
         cmocka_unit_test(keys_have_a_bound),
+        cmocka_unit_test(a_member_takes_its_share_of_keys),
+        cmocka_unit_test(a_key_is_in_the_share_of_who_holds_it),
+        cmocka_unit_test(no_drop_is_lost),
         cmocka_unit_test(callbacks_may_call_back),
         cmocka_unit_test(few_keys_do_as_the_model_does),
         cmocka_unit_test(what_is_put_off_does_not_show),

@@ -47,10 +47,17 @@ static void begin_with(uint8_t how)
     fuzz.polite = true;
 }
 
+/* Keys of objects that a test put here. */
+static uint32_t put_keys[OPS], put_count;
+
 static void finish_with(void)
 {
     settle();
     check(0);
+    while (put_count > 0) {
+        (void)submit(NULL, OP_DELETE, put_keys[--put_count],
+                     (struct session_sqe){.op = SESSION_OP_DELETE});
+    }
     check_nothing_is_held();
     end();
 }
@@ -244,6 +251,457 @@ static void many_deletes_break_no_link(void **state)
     finish_with();
 }
 
+/* ---- shares, and what is a peer's to say ------------------------------------ */
+
+/* The end of a call of the peer. */
+struct reply {
+    bool ended;
+    nigh_status status;
+    uint8_t payload[PAYLOAD];
+};
+
+static void on_end(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
+                   uint64_t now_us)
+{
+    struct reply *reply = context;
+
+    (void)now_us;
+    reply->ended = true;
+    reply->status = status;
+    if (bytes > 0) {
+        memcpy(reply->payload, payload, bytes);
+    }
+}
+
+static void call(struct reply *reply, uint16_t method, const void *said, uint32_t bytes)
+{
+    struct rpc_piece piece = {.data = said, .bytes = bytes};
+
+    *reply = (struct reply){0};
+    assert_int_equal(
+        rpc_call(fuzz.rpc, method, &piece, 1, UINT64_MAX, fuzz.now_us, on_end, reply, NULL),
+        NIGH_OK);
+    for (uint32_t n = 0; n < 100 && !reply->ended; n++) {
+        pass(100);
+    }
+}
+
+/* The n-th key whose home the node is. */
+static uint32_t key_of_node(uint32_t n)
+{
+    for (uint32_t key = 0;; key++) {
+        struct directory_key name = key_of(key);
+
+        if (members_home(&fuzz.members, directory_key_hash(&name)) == 0 && n-- == 0) {
+            return key;
+        }
+    }
+}
+
+/* What the node says to one announcement. */
+static nigh_status announce(uint32_t key, struct birth birth, uint32_t flags)
+{
+    struct wire_announce said = {
+        .key = key_of(key), .object = {.birth = birth, .data_size = 8}, .flags = flags};
+    struct reply reply;
+
+    call(&reply, WIRE_ANNOUNCE, &said, sizeof(said));
+    assert_true(reply.ended);
+    assert_int_equal(reply.status, NIGH_OK);
+    return (nigh_status)(int8_t)reply.payload[0];
+}
+
+static struct exchange_stats numbers(void)
+{
+    struct exchange_stats stats;
+
+    exchange_stats(fuzz.exchange, &stats);
+    return stats;
+}
+
+static void put(uint32_t key, uint64_t size)
+{
+    struct op *op =
+        submit(NULL, OP_CREATE, key,
+               (struct session_sqe){.op = SESSION_OP_CREATE, .data_size = size, .argument = 1000});
+
+    assert_true(op != NULL && put_count < OPS);
+    put_keys[put_count++] = key;
+    pass(3000);
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_OK);
+}
+
+static bool is_here(uint32_t key, struct store_sight *sight)
+{
+    struct directory_key name = key_of(key);
+
+    return store_see(fuzz.store, POOL, name.id, hash_id20(name.id), sight);
+}
+
+static void announced(void)
+{
+    pass(2000);
+    (void)rpc_one_way(fuzz.rpc, WIRE_ANNOUNCED, NULL, 0, fuzz.now_us);
+    pass(2000);
+}
+
+static void what_is_not_a_peers_to_say_is_refused(void **state)
+{
+    struct birth its = {1, 1, 1}, ours = {1, 1, 0};
+    struct wire_delete delete = {.key = key_of(0)};
+    struct wire_locate locate = {.wait = 1};
+    struct wire_drop drop;
+    struct store_sight sight;
+    struct reply reply;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    assert_int_equal(announce(key_of_node(0), its, 0), NIGH_OK);
+    assert_int_equal(announce(key_of_node(1), ours, 0), NIGH_DENIED);
+    assert_int_equal(announce(key_of_peer(0), its, 0), NIGH_DENIED);
+    assert_int_equal(announce(key_of_peer(0), its, WIRE_GONE), NIGH_DENIED);
+    assert_int_equal(numbers().claims_refused, 3);
+    assert_int_equal(numbers().directory.keys, 1);
+    delete.key = key_of(key_of_peer(0));
+    call(&reply, WIRE_DELETE, &delete, sizeof(delete));
+    assert_int_equal(reply.status, NIGH_DENIED);
+    locate.key = key_of(key_of_peer(0));
+    call(&reply, WIRE_LOCATE, &locate, sizeof(locate));
+    assert_int_equal(reply.status, NIGH_DENIED);
+    assert_int_equal(numbers().directory.waiting, 0);
+    /* Who is not the home does not say what is deleted. */
+    put(key_of_node(2), 100);
+    put(key_of_peer(1), 100);
+    assert_true(is_here(key_of_node(2), &sight));
+    drop = (struct wire_drop){.key = key_of(key_of_node(2)), .birth = sight.birth};
+    call(&reply, WIRE_DROP, &drop, sizeof(drop));
+    assert_int_equal(reply.status, NIGH_DENIED);
+    assert_true(is_here(key_of_node(2), &sight));
+    assert_int_equal(numbers().claims_refused, 6);
+    assert_true(is_here(key_of_peer(1), &sight));
+    drop = (struct wire_drop){.key = key_of(key_of_peer(1)), .birth = sight.birth};
+    call(&reply, WIRE_DROP, &drop, sizeof(drop));
+    assert_int_equal(reply.status, NIGH_OK);
+    assert_false(is_here(key_of_peer(1), &sight));
+    assert_int_equal(links_counters(fuzz.exchange->links)->downs, 0);
+    finish_with();
+}
+
+static void a_peer_takes_its_share_of_keys(void **state)
+{
+    struct store_sight sight;
+    uint32_t count = 0;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    while (count < MAX_KEYS &&
+           announce(key_of_node(count), (struct birth){1, 1, 1}, 0) == NIGH_OK) {
+        count++;
+    }
+    assert_in_range(count, MAX_KEYS / 2, MAX_KEYS * 7 / 8);
+    assert_int_equal(numbers().shares_refused, 1);
+    for (uint32_t n = 0; n < MAX_KEYS - count; n++) {
+        put(key_of_node(100 + n), 10);
+        assert_true(is_here(key_of_node(100 + n), &sight));
+    }
+    assert_int_equal(numbers().directory.keys, MAX_KEYS);
+    assert_int_equal(numbers().announcements_refused, 0);
+    finish_with();
+}
+
+static void a_peer_takes_its_share_of_loans(void **state)
+{
+    struct wire_pull pull = {.way = WIRE_LOAN};
+    struct store_sight sight;
+    struct reply reply;
+    uint32_t count = 0;
+    uint32_t key;
+
+    (void)state;
+    begin_with(0);
+    share_init(&fuzz.exchange->serve_shares, 16, 2);
+    announced();
+    key = key_of_node(0);
+    put(key, 5000);
+    assert_true(is_here(key, &sight));
+    pull.key = key_of(key);
+    pull.birth = sight.birth;
+    for (; count < 20; count++) {
+        call(&reply, WIRE_PULL, &pull, sizeof(pull));
+        assert_true(reply.ended);
+        if (reply.status != NIGH_OK) {
+            break;
+        }
+    }
+    assert_int_equal(reply.status, NIGH_BUSY);
+    assert_in_range(count, 8, 14);
+    assert_int_equal(numbers().loans_now, count);
+    assert_int_equal(numbers().shares_refused, 1);
+    assert_true(share_take(&fuzz.exchange->serve_shares, 0)); /* another's */
+    share_give(&fuzz.exchange->serve_shares, 0);
+    break_side(LINK_CONTROL);
+    pass(2000);
+    assert_int_equal(numbers().loans_now, 0);
+    assert_int_equal(fuzz.exchange->serve_shares.used[1], 0);
+    finish_with();
+}
+
+static void a_peer_takes_its_share_of_deletes(void **state)
+{
+    static struct reply replies[16];
+    uint32_t count = 0;
+
+    (void)state;
+    begin_with(0);
+    share_init(&fuzz.exchange->asked_shares, 4, 2);
+    announced();
+    for (uint32_t n = 0; n < 5; n++) {
+        assert_int_equal(announce(key_of_node(n), (struct birth){1, 1, 1}, 0), NIGH_OK);
+    }
+    for (; count < 5; count++) {
+        struct wire_delete said = {.key = key_of(key_of_node(count))};
+
+        call(&replies[count], WIRE_DELETE, &said, sizeof(said)); /* the peer drops nothing */
+        if (replies[count].ended) {
+            break;
+        }
+    }
+    assert_int_equal(replies[count].status, NIGH_BUSY);
+    assert_in_range(count, 2, 3);
+    assert_int_equal(numbers().shares_refused, 1);
+    for (uint32_t n = 0; n < CALLS; n++) {
+        say_reply(&fuzz.asked[n]);
+    }
+    pass(2000);
+    for (uint32_t n = 0; n < count; n++) {
+        assert_true(replies[n].ended);
+        assert_int_equal(replies[n].status, NIGH_OK);
+    }
+    assert_int_equal(fuzz.exchange->asked_shares.used[1], 0);
+    finish_with();
+}
+
+/* ---- no room ---------------------------------------------------------------- */
+
+static void answer_announcement(struct asked *asked, nigh_status status)
+{
+    int8_t answers[16];
+    struct rpc_piece piece = {.data = answers,
+                              .bytes = asked->bytes / (uint32_t)sizeof(struct wire_announce)};
+
+    memset(answers, status, sizeof(answers));
+    rpc_reply(fuzz.rpc, asked->call, NIGH_OK, &piece, 1);
+    asked->call = 0;
+}
+
+static struct asked *find_asked(uint16_t method)
+{
+    for (uint32_t i = 0; i < CALLS; i++) {
+        if (fuzz.asked[i].call != 0 && fuzz.asked[i].method == method) {
+            return &fuzz.asked[i];
+        }
+    }
+    return NULL;
+}
+
+/* The peer is a home without room: it is told again, less and less often, until it has. */
+static void a_full_home_is_told_again(void **state)
+{
+    uint64_t told_us;
+    struct asked *asked;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    put(key_of_peer(0), 100);
+    put(key_of_peer(1), 100);
+    for (uint32_t n = 1; n <= 4; n++) {
+        for (asked = wait_asked(WIRE_ANNOUNCE); asked != NULL; asked = find_asked(WIRE_ANNOUNCE)) {
+            answer_announcement(asked, NIGH_LIMIT);
+            pass(100);
+        }
+        assert_true(numbers().announcements_refused >= n);
+        assert_true(exchange_is_idle(fuzz.exchange));
+        told_us = fuzz.now_us;
+        pass((EXCHANGE_AGAIN_US << (n - 1)) / 2 - 5000);
+        assert_null(find_asked(WIRE_ANNOUNCE));
+        pass((EXCHANGE_AGAIN_US << (n - 1)) / 2 + 10000);
+        assert_non_null(find_asked(WIRE_ANNOUNCE));
+        assert_true(fuzz.now_us - told_us < (EXCHANGE_AGAIN_US << n));
+    }
+    answer_announcement(wait_asked(WIRE_ANNOUNCE), NIGH_OK);
+    pass(EXCHANGE_AGAIN_MAX);
+    assert_null(find_asked(WIRE_ANNOUNCE));
+    /* From the beginning: another may be refused another time. */
+    put(key_of_peer(2), 100);
+    answer_announcement(wait_asked(WIRE_ANNOUNCE), NIGH_LIMIT);
+    pass(EXCHANGE_AGAIN_US + 10000);
+    asked = wait_asked(WIRE_ANNOUNCE);
+    assert_int_equal(asked->bytes, 3 * sizeof(struct wire_announce));
+    answer_announcement(asked, NIGH_OK);
+    finish_with();
+}
+
+/* So is this node's own directory. */
+static void what_the_own_home_has_no_room_for_is_found_later(void **state)
+{
+    uint32_t count = 0;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    while (announce(key_of_node(count), (struct birth){1, 1, 1}, 0) == NIGH_OK) {
+        count++;
+    }
+    for (uint32_t n = 0; n <= MAX_KEYS - count; n++) {
+        put(key_of_node(100 + n), 10);
+    }
+    assert_int_equal(numbers().announcements_refused, 1);
+    assert_int_equal(numbers().directory.keys, MAX_KEYS);
+    assert_int_equal(announce(key_of_node(0), (struct birth){1, 1, 1}, WIRE_GONE), NIGH_OK);
+    assert_int_equal(numbers().directory.keys, MAX_KEYS - 1);
+    pass(EXCHANGE_AGAIN_US + 10000);
+    assert_int_equal(numbers().directory.keys, MAX_KEYS);
+    assert_int_equal(numbers().announcements_refused, 1);
+    finish_with();
+}
+
+/* A delete that the other nodes could not be told of is refused before anything happens. */
+static void a_delete_without_room_is_refused(void **state)
+{
+    struct store_sight sight;
+    struct op *op;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    put(key_of_node(0), 100);
+    fuzz.exchange->erases_now += LIMIT_ERASES;
+    op = submit(NULL, OP_DELETE, key_of_node(0), (struct session_sqe){.op = SESSION_OP_DELETE});
+    pass(1000);
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_LIMIT);
+    assert_true(is_here(key_of_node(0), &sight));
+    assert_int_equal(numbers().directory.keys, 1);
+    fuzz.exchange->erases_now -= LIMIT_ERASES;
+    op = submit(NULL, OP_DELETE, key_of_node(0), (struct session_sqe){.op = SESSION_OP_DELETE});
+    pass(2000);
+    assert_int_equal(op->cqe.status, NIGH_OK);
+    finish_with();
+}
+
+/* More drops than there is room for: each holder is told all the same. */
+static void every_holder_is_told_to_drop(void **state)
+{
+    struct op *ops[12];
+
+    (void)state;
+    begin_with(0);
+    share_init(&fuzz.exchange->drop_shares, 4, 2);
+    announced();
+    for (uint32_t n = 0; n < 10; n++) {
+        assert_int_equal(announce(key_of_node(n), (struct birth){1, 1, 1}, 0), NIGH_OK);
+    }
+    for (uint32_t n = 0; n < 10; n++) {
+        ops[n] =
+            submit(NULL, OP_DELETE, key_of_node(n), (struct session_sqe){.op = SESSION_OP_DELETE});
+    }
+    pass(1000);
+    assert_true(directory_owes(fuzz.exchange->directory));
+    for (uint32_t n = 0; n < 400; n++) {
+        pass(1000);
+        be_polite();
+        fuzz.polite = true;
+    }
+    assert_false(directory_owes(fuzz.exchange->directory));
+    assert_int_equal(links_counters(fuzz.exchange->links)->downs, 0);
+    for (uint32_t n = 0; n < 10; n++) {
+        assert_int_equal(ops[n]->kind, OP_FREE);
+        assert_int_equal(ops[n]->cqe.status, NIGH_OK);
+    }
+    finish_with();
+}
+
+/* All memory is taken by what cannot leave: the get that finds none says so, as a create would. */
+static void a_get_without_memory_says_so(void **state)
+{
+    struct directory_object object = {.birth = {1, 1, 1}, .data_size = 20000};
+    struct wire_located where = {
+        .state = DIRECTORY_KNOWN, .holder_count = 1, .holders = {1}, .object = object};
+    struct rpc_piece piece = {.data = &where, .bytes = sizeof(where)};
+    struct op *op, *other;
+    struct asked *asked;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    for (uint32_t n = 0; n < EXTENTS; n++) {
+        put(key_of_node(n), LIMIT_EXTENT_BYTES_MIN - 256);
+        (void)begin_get(key_of_node(n), 1000); /* and holds it */
+        pass(20);
+    }
+    op = begin_get(key_of_peer(0), 30000);
+    other = begin_get(key_of_peer(1), 30000);
+    for (uint32_t n = 0; n < 2; n++) {
+        struct directory_key nowhere = key_of(key_of_peer(1));
+
+        asked = wait_asked(WIRE_LOCATE);
+        if (memcmp(asked->payload, &nowhere, sizeof(nowhere)) == 0) {
+            where.state = DIRECTORY_ABSENT;
+        } else {
+            where.state = DIRECTORY_KNOWN;
+        }
+        rpc_reply(fuzz.rpc, asked->call, NIGH_OK, &piece, 1);
+        asked->call = 0;
+    }
+    pass(40000);
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_OUT_OF_MEMORY);
+    assert_int_equal(other->cqe.status, NIGH_TIMEOUT); /* that one is nowhere */
+    finish_with();
+}
+
+/* Who waits at a home whose link broke asks again when it is back, some a turn. */
+static void who_waits_asks_a_home_that_is_back(void **state)
+{
+    struct wire_located nowhere = {.state = DIRECTORY_ABSENT};
+    struct rpc_piece piece = {.data = &nowhere, .bytes = sizeof(nowhere)};
+    uint32_t asked_again = 0;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    for (uint32_t n = 0; n < CALLS; n++) {
+        (void)begin_get(key_of_peer(n), 1000000);
+    }
+    for (uint32_t n = 0; n < CALLS; n++) {
+        struct asked *asked = wait_asked(WIRE_LOCATE);
+
+        rpc_reply(fuzz.rpc, asked->call, NIGH_OK, &piece, 1);
+        asked->call = 0;
+    }
+    pass(2000);
+    exchange_peer_lost(fuzz.exchange, 1, fuzz.now_us);
+    fuzz.polite = true;
+    peer_up();
+    for (uint32_t n = 0; n < 1000 && asked_again < CALLS; n++) {
+        struct asked *asked = find_asked(WIRE_LOCATE);
+
+        if (asked != NULL) {
+            rpc_reply(fuzz.rpc, asked->call, NIGH_OK, &piece, 1);
+            asked->call = 0;
+            asked_again++;
+        }
+        pass(100);
+    }
+    assert_int_equal(asked_again, CALLS); /* long before EXCHANGE_ASK_US */
+    assert_true(list_empty(&fuzz.exchange->roused));
+    finish_with();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +710,16 @@ int main(void)
         cmocka_unit_test(a_holder_that_never_sums_holds_nothing),
         cmocka_unit_test(what_nobody_waits_for_is_not_begun),
         cmocka_unit_test(many_deletes_break_no_link),
+        cmocka_unit_test(what_is_not_a_peers_to_say_is_refused),
+        cmocka_unit_test(a_peer_takes_its_share_of_keys),
+        cmocka_unit_test(a_peer_takes_its_share_of_loans),
+        cmocka_unit_test(a_peer_takes_its_share_of_deletes),
+        cmocka_unit_test(a_full_home_is_told_again),
+        cmocka_unit_test(what_the_own_home_has_no_room_for_is_found_later),
+        cmocka_unit_test(a_delete_without_room_is_refused),
+        cmocka_unit_test(every_holder_is_told_to_drop),
+        cmocka_unit_test(a_get_without_memory_says_so),
+        cmocka_unit_test(who_waits_asks_a_home_that_is_back),
         cmocka_unit_test(random_lives_leave_the_books_right),
     };
 

@@ -36,6 +36,7 @@ struct bed {
     struct fixture *fx;
     struct notes notes[KEYS + 1]; /* the last: of all others */
     bool answers;                 /* there is somebody to ask for a delete */
+    uint32_t room;                /* for deletes at the other nodes */
 };
 
 /* ---- the notebook --------------------------------------------------------- */
@@ -107,6 +108,17 @@ static bool on_erase(void *context, uint32_t pool, const uint8_t *id, uint64_t h
     return bed->answers;
 }
 
+static uint32_t on_erase_room(void *context)
+{
+    const struct bed *bed = context;
+    uint32_t begun = 0;
+
+    for (uint32_t key = 0; key <= KEYS; key++) {
+        begun += bed->notes[key].asked;
+    }
+    return bed->room - begun;
+}
+
 static void join(struct bed *bed)
 {
     store_set_remote(bed->fx->store, &(struct store_remote){.context = bed,
@@ -114,7 +126,8 @@ static void join(struct bed *bed)
                                                             .unwant = on_unwant,
                                                             .sealed = on_sealed,
                                                             .gone = on_gone,
-                                                            .erase = on_erase});
+                                                            .erase = on_erase,
+                                                            .erase_room = on_erase_room});
 }
 
 /* ---- setup ---------------------------------------------------------------- */
@@ -126,6 +139,7 @@ static struct bed *make_bed(const struct fixture_options *options, uint64_t quot
     assert_non_null(bed);
     bed->fx = fixture_create(options);
     bed->answers = true;
+    bed->room = 1000;
     fixture_pool(bed->fx, 0, false, quota_bytes);
     join(bed);
     fixture_open(bed->fx, A, 0, 1000, true);
@@ -1281,6 +1295,68 @@ static void deletes_of_one_id_end_once_each(void **state)
     erased(bed, 2, NIGH_OK); /* nobody */
 }
 
+static void assert_refused(struct bed *bed, uint64_t key)
+{
+    uint32_t cookie = submit(bed, B, SESSION_OP_DELETE, key, 0);
+
+    assert_true(fixture_ended(bed->fx, cookie));
+    assert_status(NIGH_LIMIT, end_of(bed, cookie));
+}
+
+/* A delete that could not be told to the other nodes does not begin: nothing changes. */
+static void a_delete_without_room_elsewhere_changes_nothing(void **state)
+{
+    struct bed *bed = *state;
+    uint32_t cookies[3];
+
+    bed->room = 3;
+    for (uint64_t key = 1; key <= 4; key++) {
+        assert_status(NIGH_OK, fixture_put(bed->fx, A, key, 100));
+    }
+    /* Those that wait for their look at the pins have theirs, though they have not begun. */
+    for (uint32_t n = 0; n < 3; n++) {
+        cookies[n] = submit(bed, A, SESSION_OP_DELETE, n + 1, 0);
+    }
+    assert_valid(bed);
+    assert_refused(bed, 4);
+    assert_refused(bed, 60);
+    fixture_tick(bed->fx);
+    assert_int_equal(bed->notes[3].erases, 1);
+    assert_refused(bed, 4);
+    assert_int_equal(bed->notes[4].goes + bed->notes[4].erases, 0);
+    assert_status(NIGH_OK, fixture_get(bed->fx, B, 4, 0).status);
+    bed->notes[2].asked--; /* before it is told */
+    erased(bed, 2, NIGH_OK);
+    assert_status(NIGH_OK, end_of(bed, cookies[1]));
+    cookies[1] = submit(bed, B, SESSION_OP_DELETE, 4, 0);
+    fixture_tick(bed->fx);
+    erased(bed, 4, NIGH_OK);
+    assert_status(NIGH_IN_USE, end_of(bed, cookies[1]));
+    erased(bed, 1, NIGH_OK);
+    erased(bed, 3, NIGH_OK);
+    assert_valid(bed);
+}
+
+/* Why a get waits is what it ends with, for as long as that is so. */
+static void a_get_ends_with_why_it_waited(void **state)
+{
+    struct bed *bed = *state;
+    uint8_t id[LIMIT_ID_BYTES];
+    uint32_t first = submit(bed, A, SESSION_OP_GET, 1, 5000);
+    uint32_t second = submit(bed, B, SESSION_OP_GET, 1, 20000);
+    uint32_t other = submit(bed, B, SESSION_OP_GET, 2, 5000);
+
+    fixture_id(1, id);
+    store_note_wanted(bed->fx->store, 0, id, hash_id20(id), NIGH_OUT_OF_MEMORY);
+    fixture_pass(bed->fx, 6000);
+    assert_status(NIGH_OUT_OF_MEMORY, end_of(bed, first));
+    assert_status(NIGH_TIMEOUT, end_of(bed, other));
+    assert_int_equal(fixture_stats(bed->fx).out_of_memory, 1);
+    store_note_wanted(bed->fx->store, 0, id, hash_id20(id), NIGH_TIMEOUT);
+    fixture_pass(bed->fx, 20000);
+    assert_status(NIGH_TIMEOUT, end_of(bed, second));
+}
+
 static void a_delete_at_other_nodes_cannot_be_canceled(void **state)
 {
     struct bed *bed = *state;
@@ -1993,6 +2069,8 @@ int main(void)
         DISK(a_drop_forgets_the_file),
         DISK(a_delete_ends_with_both_halves),
         TEST(deletes_of_one_id_end_once_each),
+        TEST(a_delete_without_room_elsewhere_changes_nothing),
+        TEST(a_get_ends_with_why_it_waited),
         TEST(a_delete_at_other_nodes_cannot_be_canceled),
         TEST(the_end_of_a_session_ends_no_delete_halfway),
         TEST(a_seal_does_not_end_a_delete),
