@@ -53,7 +53,7 @@ struct op {
 /* What hangs at a link while it is up. */
 struct mine {
     uint32_t sends; /* receives that the peer has for us */
-    uint32_t later; /* a request that waits for its reply; 0: none */
+    uint64_t later; /* a request that waits for its reply; 0: none */
 };
 
 struct lane {
