@@ -167,14 +167,7 @@ static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint
 
 /* ---- create, destroy ------------------------------------------------------ */
 
-/* What a link keeps receives for, by the number of members, which is the same at all of them: with
- * many peers each says less. */
-struct exchange_window {
-    uint32_t members; /* up to so many */
-    uint32_t requests, calls, bulk_receives, announcements;
-};
-
-static const struct exchange_window *window_of(const struct members *members)
+const struct exchange_window *exchange_window_of(const struct members *members)
 {
     static const struct exchange_window windows[] = {
         {8, 32, 48, 16, 1024},
@@ -192,7 +185,7 @@ static const struct exchange_window *window_of(const struct members *members)
 
 static void set_defaults(struct exchange_config *config)
 {
-    const struct exchange_window *window = window_of(config->members);
+    const struct exchange_window *window = exchange_window_of(config->members);
 
     if (config->max_keys == 0) {
         config->max_keys = EXCHANGE_KEYS;

@@ -39,6 +39,15 @@
 #define EXCHANGE_SILENCE \
     3u /* times as long as loans last, a holder may do nothing for a transfer */
 
+/* What a link keeps receives for, and how much news, by the number of members, which is the same at
+ * all of them: with many peers each says less. */
+struct exchange_window {
+    uint32_t members; /* up to so many */
+    uint32_t requests, calls, bulk_receives, announcements;
+};
+
+const struct exchange_window *exchange_window_of(const struct members *members);
+
 /* ---- pools and links ------------------------------------------------------ */
 
 struct exchange_pool {

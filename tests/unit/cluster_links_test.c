@@ -979,9 +979,6 @@ static void what_links_cost(void **state)
     }
     print_message("# an idle turn with %u peers that are waited for: %.0f ns\n", LIMIT_NODES - 1,
                   (double)(support_now_us() - from_us) * 1000.0 / 10000.0);
-    print_message("# a link: %zu bytes, and with 80 frames of 8 KiB each way and 16 of 32 KiB: "
-                  "%u KiB of buffers\n",
-                  sizeof(struct link), (82 * 8512 + 117 * 8512 + 16 * 32832) / 1024);
     links_destroy(links);
     fabric_destroy(fabric);
     world_close(world);
