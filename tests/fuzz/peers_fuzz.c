@@ -332,7 +332,9 @@ static void on_link_bulk(void *context, struct link *link, const uint8_t *bytes,
 struct known {
     enum peer_state state;
     uint32_t incarnation, life, connection;
-    struct link_peer info;
+    uint32_t lanes; /* of info, as the rest */
+    uint8_t session[AUTH_KEY_BYTES];
+    char address[FABRIC_ADDRESS_BYTES];
 };
 
 static void look(struct known known[MEMBERS])
@@ -345,7 +347,9 @@ static void look(struct known known[MEMBERS])
         known[rank].incarnation = member->peer.incarnation;
         known[rank].life = member->peer.life;
         known[rank].connection = member->connection;
-        known[rank].info = member->info;
+        known[rank].lanes = member->info.lanes;
+        memcpy(known[rank].session, member->info.session, sizeof(known[rank].session));
+        memcpy(known[rank].address, member->info.addresses[0], sizeof(known[rank].address));
     }
 }
 
@@ -441,13 +445,11 @@ static void pump(void)
         uint32_t number = (uint32_t)data[n];
         struct known before[MEMBERS];
 
-        if (number == PEERS_LISTEN) {
+        if (number == PEERS_LISTEN || polls[n].revents == 0) {
             continue;
         }
         look(before);
-        if (polls[n].revents != 0) {
-            peers_ready(fuzz.peers, number, (uint32_t)polls[n].revents);
-        }
+        peers_ready(fuzz.peers, number, (uint32_t)polls[n].revents);
         check_change(before, number);
     }
 }
