@@ -193,6 +193,7 @@ static uint64_t measure(uint32_t members)
                              PATIENCE_MS));
     touched = (touched_bytes() - touched) / 2;
     shared = links_shared_bytes(a.links);
+    assert_true(shared <= 300000); /* what a burst needed has gone back */
     news = exchange_window_of(&list)->announcements * sizeof(struct wire_announce);
     printf(
         "# %3u members: a link asks for %llu KiB and %llu KiB of news, %llu KiB touched by calls; "
