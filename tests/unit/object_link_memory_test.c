@@ -184,14 +184,15 @@ static uint64_t measure(uint32_t members)
                              }),
                              PATIENCE_MS));
     asked = (asked_bytes() - asked) / 2;
-    assert_true(asked >= links_link_bytes(a.links));
+    /* A sanitizer's allocator does not count. */
+    assert_true(asked >= links_link_bytes(a.links) || asked_bytes() == 0);
     assert_true(SUPPORT_WAIT(({
                                  work(&a);
                                  work(&b);
                                  a.ended == CALLS_MOST &&b.ended == CALLS_MOST;
                              }),
                              PATIENCE_MS));
-    touched = (touched_bytes() - touched) / 2;
+    touched = (max_u64(touched_bytes(), touched) - touched) / 2;
     shared = links_shared_bytes(a.links);
     assert_true(shared <= 300000); /* what a burst needed has gone back */
     news = exchange_window_of(&list)->announcements * sizeof(struct wire_announce);
