@@ -33,7 +33,7 @@ struct hello {
     uint16_t version_max;
     uint32_t rank;
     uint32_t incarnation;
-    uint32_t reserved;
+    uint32_t life;
     uint64_t epoch;
     uint8_t nonce[AUTH_NONCE_BYTES];
 };
@@ -43,10 +43,10 @@ _Static_assert(sizeof(struct hello) == 64, "hello is on the wire");
 struct challenge {
     struct head head;
     uint16_t version;
-    uint16_t reserved0;
+    uint16_t reserved;
     uint32_t rank;
     uint32_t incarnation;
-    uint32_t reserved1;
+    uint32_t life;
     uint64_t epoch;
     uint8_t nonce[AUTH_NONCE_BYTES];
     uint8_t proof[AUTH_PROOF_BYTES];
@@ -147,6 +147,7 @@ static void put_hello(struct auth *auth)
         .version_max = AUTH_VERSION_MAX,
         .rank = auth->self.rank,
         .incarnation = auth->self.incarnation,
+        .life = auth->self.life,
         .epoch = auth->self.epoch,
     };
 
@@ -163,6 +164,7 @@ static void put_challenge(struct auth *auth, uint16_t version)
         .version = version,
         .rank = auth->self.rank,
         .incarnation = auth->self.incarnation,
+        .life = auth->self.life,
         .epoch = auth->self.epoch,
     };
 
@@ -278,8 +280,10 @@ static void take_hello(struct auth *auth, const uint8_t *bytes)
         refuse(auth, NIGH_VERSION, "the other node speaks no common version of the protocol");
         return;
     }
-    auth->peer = (struct auth_identity){
-        .rank = hello.rank, .incarnation = hello.incarnation, .epoch = hello.epoch};
+    auth->peer = (struct auth_identity){.rank = hello.rank,
+                                        .incarnation = hello.incarnation,
+                                        .life = hello.life,
+                                        .epoch = hello.epoch};
     if (!check_identity(auth)) {
         return;
     }
@@ -306,8 +310,10 @@ static void take_challenge(struct auth *auth, const uint8_t *bytes)
         refuse(auth, NIGH_DENIED, "the other node has another cluster key");
         return;
     }
-    auth->peer = (struct auth_identity){
-        .rank = challenge.rank, .incarnation = challenge.incarnation, .epoch = challenge.epoch};
+    auth->peer = (struct auth_identity){.rank = challenge.rank,
+                                        .incarnation = challenge.incarnation,
+                                        .life = challenge.life,
+                                        .epoch = challenge.epoch};
     if (!check_identity(auth)) {
         return;
     }

@@ -29,8 +29,8 @@
 #define AUTH_PROOF_BYTES   32
 #define AUTH_TOKEN_BYTES   16
 #define AUTH_WHY_BYTES     192
-#define AUTH_VERSION_MIN   1u
-#define AUTH_VERSION_MAX   1u
+#define AUTH_VERSION_MIN   2u
+#define AUTH_VERSION_MAX   2u
 #define AUTH_ADDRESS_BYTES 80
 #define AUTH_MESSAGE_BYTES 8192 /* the longest message of a control connection */
 
@@ -38,6 +38,7 @@
 struct auth_identity {
     uint32_t rank;
     uint32_t incarnation;
+    uint32_t life;  /* random: two processes of one incarnation are told apart by it */
     uint64_t epoch; /* members.epoch */
 };
 

@@ -17,21 +17,15 @@ static uint32_t frame_bytes(const struct links *links)
     return (uint32_t)sizeof(struct rpc_header) + links->config.rpc.payload_bytes;
 }
 
-/* Where a buffer lies in the one block of a link: receives of control, its sends, receives of bulk.
- */
+/* Where a buffer lies in the one block of a link: receives of control, receives of bulk. */
 static uint8_t *control_receive(const struct link *link, uint32_t number)
 {
     return link->memory + (size_t)number * link->links->frame_stride;
 }
 
-static uint8_t *control_send(const struct link *link, uint32_t number)
-{
-    return control_receive(link, link->links->control_receives + number);
-}
-
 static uint8_t *bulk_receive(const struct link *link, uint32_t number)
 {
-    return control_receive(link, link->links->control_receives + link->links->control_sends) +
+    return control_receive(link, link->links->control_receives) +
            (size_t)number * link->links->bulk_stride;
 }
 
@@ -41,12 +35,16 @@ static uint8_t *op_head(const struct link *link, uint32_t op)
     return bulk_receive(link, link->links->config.bulk_receives) + (size_t)op * LINK_HEAD_BYTES;
 }
 
+uint64_t link_memory_bytes(const struct links *links)
+{
+    return (uint64_t)links->control_receives * links->frame_stride +
+           (uint64_t)links->config.bulk_receives * links->bulk_stride +
+           (uint64_t)links->max_ops * LINK_HEAD_BYTES;
+}
+
 nigh_status link_init(struct link *link, struct links *links, uint32_t rank, uint32_t rail)
 {
-    uint64_t bytes =
-        (uint64_t)(links->control_receives + links->control_sends) * links->frame_stride +
-        (uint64_t)links->config.bulk_receives * links->bulk_stride +
-        (uint64_t)links->max_ops * LINK_HEAD_BYTES;
+    uint64_t bytes = link_memory_bytes(links);
     nigh_status status = NIGH_NO_RESOURCES;
 
     memset(link, 0, sizeof(*link));
@@ -57,11 +55,10 @@ nigh_status link_init(struct link *link, struct links *links, uint32_t rank, uin
         link->sides[kind] = (struct link_side){.link = link, .kind = kind};
     }
     link->memory = aligned_alloc(64, bytes);
-    link->free_sends = calloc(links->control_sends, sizeof(*link->free_sends));
+    list_init(&link->sends);
     link->ops = calloc(links->max_ops, sizeof(*link->ops));
     link->early = calloc(links->control_receives, sizeof(*link->early));
-    if (link->memory == NULL || link->free_sends == NULL || link->ops == NULL ||
-        link->early == NULL) {
+    if (link->memory == NULL || link->ops == NULL || link->early == NULL) {
         goto free_memory;
     }
     status = fabric_memory_register(links->config.fabric, link->memory, bytes, FABRIC_HOST,
@@ -73,7 +70,6 @@ nigh_status link_init(struct link *link, struct links *links, uint32_t rank, uin
 
 free_memory:
     free(link->memory);
-    free(link->free_sends);
     free(link->ops);
     free(link->early);
     memset(link, 0, sizeof(*link));
@@ -87,7 +83,6 @@ void link_fini(struct link *link)
     }
     fabric_memory_deregister(link->links->config.fabric, link->registration);
     free(link->memory);
-    free(link->free_sends);
     free(link->ops);
     free(link->early);
     memset(link, 0, sizeof(*link));
@@ -146,10 +141,19 @@ static void send_inline(struct link *link, const struct fabric_slice *slices, ui
     }
 }
 
+static void give_send(struct link *link, struct send *send)
+{
+    NIGH_ASSERT(link->send_count > 0);
+    list_remove(&send->link);
+    link->send_count--;
+    sends_give(&link->links->sends, send);
+}
+
 static void send_buffered(struct link *link, const struct fabric_slice *slices, uint32_t count)
 {
-    uint32_t number;
-    struct fabric_slice slice = {.memory = link->registration};
+    struct links *links = link->links;
+    struct fabric_slice slice;
+    struct send *send;
     struct fabric_work work = {
         .op = FABRIC_SEND,
         .flags = FABRIC_SIGNALLED | FABRIC_SOLICITED,
@@ -160,21 +164,28 @@ static void send_buffered(struct link *link, const struct fabric_slice *slices, 
 
     /* The channel bounds frames that did not arrive; the rest arrived, and the fabric has not said
      * so yet. It is far behind. */
-    if (link->free_send_count == 0) {
+    if (link->send_count == links->control_sends) {
         link_fail(link, NIGH_BUSY);
         return;
     }
-    number = link->free_sends[--link->free_send_count];
-    slice.address = at = control_send(link, number);
+    send = sends_take(&links->sends);
+    if (send == NULL) {
+        link_fail(link, NIGH_NO_RESOURCES);
+        return;
+    }
+    list_push_back(&link->sends, &send->link);
+    link->send_count++;
+    slice = (struct fabric_slice){.address = send->bytes, .memory = send->memory};
+    at = send->bytes;
     for (uint32_t n = 0; n < count; n++) {
         memcpy(at, slices[n].address, slices[n].bytes);
         at += slices[n].bytes;
     }
-    slice.bytes = (uint64_t)(at - (uint8_t *)slice.address);
-    work.tag = number;
-    if (fabric_post(link->links->config.fabric, link->sides[LINK_CONTROL].endpoint, &work, NULL) !=
+    slice.bytes = (uint64_t)(at - send->bytes);
+    work.tag = (uintptr_t)send;
+    if (fabric_post(links->config.fabric, link->sides[LINK_CONTROL].endpoint, &work, NULL) !=
         NIGH_OK) {
-        link->free_sends[link->free_send_count++] = number;
+        give_send(link, send);
         link_fail(link, NIGH_PEER_LOST);
     }
 }
@@ -216,6 +227,7 @@ static nigh_status make_channel(struct link *link)
 {
     struct rpc_config config = link->links->config.rpc;
 
+    config.pool = link->links->waits;
     config.shell = (struct rpc_shell){.context = link, .send = on_send, .request = on_request};
     return rpc_create(&config, &link->rpc);
 }
@@ -224,14 +236,8 @@ static nigh_status make_channel(struct link *link)
 
 static nigh_status begin(struct link *link)
 {
-    uint32_t sends = link->links->control_sends;
-
     if (link->rpc != NULL) {
         return NIGH_OK;
-    }
-    link->free_send_count = sends;
-    for (uint32_t n = 0; n < sends; n++) {
-        link->free_sends[n] = n;
     }
     link->unsignalled = 0;
     link->early_count = 0;
@@ -351,6 +357,9 @@ void link_down(struct link *link, nigh_status reason, uint64_t now_us)
         fabric_endpoint_destroy(links->config.fabric, link->sides[kind].endpoint);
         link->sides[kind].endpoint = NULL;
         link->sides[kind].established = false;
+    }
+    while (!list_empty(&link->sends)) {
+        give_send(link, container_of(list_first(&link->sends), struct send, link));
     }
     if (link->rpc != NULL) {
         rpc_end(link->rpc, reason, now_us);
@@ -483,7 +492,16 @@ nigh_status link_send(struct link *link, const struct fabric_slice *slices, uint
 
 static void take_frame(struct link *link, uint32_t number, uint32_t bytes, uint64_t now_us)
 {
-    if (rpc_receive(link->rpc, control_receive(link, number), bytes, now_us) != NIGH_OK) {
+    nigh_status status = rpc_receive(link->rpc, control_receive(link, number), bytes, now_us);
+
+    if (status == NIGH_VERSION) {
+        LOG_WARN("the peer speaks for another list of members", "rank=%u rail=%u", link->rank,
+                 link->rail);
+        link->links->counters.other_epochs++;
+        link_fail(link, NIGH_PEER_LOST);
+        return;
+    }
+    if (status != NIGH_OK) {
         LOG_WARN("the peer broke the protocol", "rank=%u rail=%u", link->rank, link->rail);
         link_fail(link, NIGH_PROTOCOL);
         return;
@@ -566,8 +584,7 @@ void link_complete(struct link_side *side, const struct fabric_completion *compl
     }
     if (completion->op != FABRIC_RECV) {
         if (completion->tag != LINK_INLINE_TAG) {
-            NIGH_ASSERT(link->free_send_count < link->links->control_sends);
-            link->free_sends[link->free_send_count++] = (uint32_t)completion->tag;
+            give_send(link, (struct send *)(uintptr_t)completion->tag);
         }
         return;
     }

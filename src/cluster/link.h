@@ -67,7 +67,8 @@ struct links_config {
     uint32_t lane;
     uint32_t lanes;
     uint32_t nodes;
-    struct rpc_config rpc;  /* without shell; the same at all nodes */
+    struct rpc_config rpc; /* without shell and pool; the same at all nodes, but for queue */
+    uint32_t waits; /* calls that wait for a credit, of all links, beyond rpc.queue of each */
     uint32_t bulk_receives; /* receives kept on each bulk endpoint */
     uint32_t bulk_bytes;    /* of each */
     uint32_t reads;         /* READs of one link under way at once; more are NIGH_BUSY */
@@ -141,9 +142,15 @@ void link_break(struct link *link, nigh_status reason, uint64_t now_us);
 struct links_counters {
     uint64_t ups, downs, dials, refused; /* refused: tokens that did not fit */
     uint64_t reads, read_bytes, bulk_messages;
+    uint64_t other_epochs; /* frames of another list of members: each ended its link */
 };
 
 const struct links_counters *links_counters(const struct links *links);
+
+/* What links take of the node's own memory: of one, kept while its peer may come back; of the lane,
+ * for all of them, now. */
+uint64_t links_link_bytes(const struct links *links);
+uint64_t links_shared_bytes(const struct links *links);
 
 bool links_is_valid(const struct links *links);
 

@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 #include "cluster/link.h"
+#include "cluster/sends.h"
 
 #define LINK_ENDPOINTS    2u
 #define LINK_SIGNAL_EVERY 16u /* unsignalled sends between two signalled ones */
@@ -59,8 +60,8 @@ struct link {
 
     uint8_t *memory;
     struct fabric_memory *registration;
-    uint32_t *free_sends;
-    uint32_t free_send_count;
+    struct list sends; /* of links.sends, under way */
+    uint32_t send_count;
     uint32_t unsignalled;
     struct link_early *early; /* in order */
     uint32_t early_count;
@@ -92,11 +93,13 @@ struct links {
     uint32_t link_count; /* of all peers */
     struct random random;
     uint32_t control_receives;
-    uint32_t control_sends; /* buffers, for frames that are not inline */
+    uint32_t control_sends; /* buffers of one link at most, for frames that are not inline */
     uint32_t control_depth; /* posts of control that have not completed */
     uint32_t frame_stride;
     uint32_t bulk_stride;
     uint32_t max_ops;
+    struct sends sends;
+    struct rpc_pool *waits; /* calls of all links that wait for a credit; NULL: none */
     bool any_failed;
     uint64_t tick_us;
     uint64_t dial_us; /* the next dial of any link */
@@ -105,6 +108,9 @@ struct links {
 
 nigh_status link_init(struct link *link, struct links *links, uint32_t rank, uint32_t rail);
 void link_fini(struct link *link);
+
+/* Of the buffers of one link. */
+uint64_t link_memory_bytes(const struct links *links);
 
 struct fabric_endpoint_options link_endpoint_options(struct link *link, enum link_endpoint kind);
 

@@ -41,8 +41,8 @@ static bool is_config_valid(const struct links_config *config)
            is_lane_count(config->lanes) && config->lane < config->lanes &&
            config->bulk_receives > 0 && config->bulk_receives <= LIMIT_FABRIC_DEPTH &&
            config->reads > 0 && config->reads <= LIMIT_FABRIC_DEPTH - config->bulk_receives &&
-           config->bulk_bytes > 0 && config->rpc.requests <= LIMIT_RPC_REQUESTS &&
-           config->rpc.calls <= LIMIT_RPC_CALLS &&
+           config->bulk_bytes > 0 && config->rpc.pool == NULL &&
+           config->rpc.requests <= LIMIT_RPC_REQUESTS && config->rpc.calls <= LIMIT_RPC_CALLS &&
            rpc_receives(&config->rpc) <= LIMIT_FABRIC_DEPTH &&
            2 * sends_kept(&config->rpc) <= LIMIT_FABRIC_DEPTH;
 }
@@ -50,6 +50,7 @@ static bool is_config_valid(const struct links_config *config)
 nigh_status links_create(const struct links_config *config, struct links **out)
 {
     struct links *links;
+    nigh_status status;
 
     if (!is_config_valid(config)) {
         return NIGH_INVALID;
@@ -63,6 +64,14 @@ nigh_status links_create(const struct links_config *config, struct links **out)
         free(links);
         return NIGH_NO_RESOURCES;
     }
+    status = config->waits == 0
+                 ? NIGH_OK
+                 : rpc_pool_create(config->waits, config->rpc.payload_bytes, &links->waits);
+    if (status != NIGH_OK) {
+        free(links->peers);
+        free(links);
+        return status;
+    }
     links->config = *config;
     random_init(&links->random, config->seed);
     links->control_receives = rpc_receives(&config->rpc);
@@ -72,6 +81,7 @@ nigh_status links_create(const struct links_config *config, struct links **out)
     links->bulk_stride = round_up_64(config->bulk_bytes);
     links->max_ops = config->reads + config->bulk_receives;
     links->dial_us = UINT64_MAX;
+    sends_init(&links->sends, config->fabric, links->frame_stride);
     *out = links;
     return NIGH_OK;
 }
@@ -118,6 +128,8 @@ void links_destroy(struct links *links)
         drop_peer(links, rank, NIGH_CANCELED, 0);
         free_peer(links, &links->peers[rank]);
     }
+    sends_fini(&links->sends);
+    rpc_pool_destroy(links->waits);
     free(links->peers);
     free(links->live);
     free(links);
@@ -530,15 +542,34 @@ const struct links_counters *links_counters(const struct links *links)
     return &links->counters;
 }
 
+uint64_t links_link_bytes(const struct links *links)
+{
+    return sizeof(struct link) + link_memory_bytes(links) + rpc_memory_bytes(&links->config.rpc) +
+           links->max_ops * sizeof(struct link_op) +
+           links->control_receives * sizeof(struct link_early);
+}
+
+uint64_t links_shared_bytes(const struct links *links)
+{
+    uint64_t waits = links->waits == NULL ? 0 : rpc_pool_used(links->waits);
+
+    return sends_memory_bytes(&links->sends) + waits * links->config.rpc.payload_bytes;
+}
+
 static bool is_link_valid(const struct links *links, const struct link *link)
 {
-    uint32_t under_way = 0, reads = 0;
+    uint32_t under_way = 0, reads = 0, sends = 0;
 
     for (uint32_t n = 0; n < link->ops_used; n++) {
         under_way += link->ops[n].done != NULL;
         reads += link->ops[n].done != NULL && link->ops[n].is_read;
     }
-    if (under_way != link->op_count || (link->rpc != NULL && reads != link->read_count)) {
+    LIST_FOREACH(node, &link->sends)
+    {
+        sends++;
+    }
+    if (sends != link->send_count || under_way != link->op_count ||
+        (link->rpc != NULL && reads != link->read_count)) {
         return false;
     }
     if (!link->up) {
@@ -551,18 +582,19 @@ static bool is_link_valid(const struct links *links, const struct link *link)
 
 bool links_is_valid(const struct links *links)
 {
-    uint32_t up = 0, count = 0;
+    uint32_t up = 0, count = 0, sends = 0;
 
     for (uint32_t rank = 0; rank < links->config.nodes; rank++) {
         const struct links_peer *peer = &links->peers[rank];
 
         for (uint32_t n = 0; n < peer->count; n++) {
             up += peer->links[n].up;
+            sends += peer->links[n].send_count;
             if (!is_link_valid(links, &peer->links[n])) {
                 return false;
             }
         }
         count += peer->count;
     }
-    return up == links->live_count && count == links->link_count;
+    return up == links->live_count && count == links->link_count && sends == links->sends.used;
 }

@@ -33,14 +33,15 @@ static void back_off(struct peer *peer, uint32_t jitter, uint64_t now_us)
     peer->dial_us = now_us + wait_us / 2 + wait_us / 2 * jitter / UINT32_MAX;
 }
 
-nigh_status peer_connected(struct peer *peer, uint32_t incarnation, uint64_t now_us,
+nigh_status peer_connected(struct peer *peer, uint32_t incarnation, uint32_t life, uint64_t now_us,
                            struct peer_actions *actions)
 {
     bool new_life = incarnation != peer->incarnation;
 
     memset(actions, 0, sizeof(*actions));
-    /* Of a node that is dead it is no ghost: its clock went back. */
-    if (incarnation < peer->incarnation && peer->state != PEER_DEAD) {
+    /* Of a node that is dead a lower one is no ghost: its clock went back. */
+    if ((incarnation < peer->incarnation && peer->state != PEER_DEAD) ||
+        (incarnation == peer->incarnation && life != peer->life)) {
         if (peer->dialling) {
             peer_dial_failed(peer, 0, now_us);
         }
@@ -53,6 +54,7 @@ nigh_status peer_connected(struct peer *peer, uint32_t incarnation, uint64_t now
     peer->state = PEER_UP;
     peer->connected = true;
     peer->incarnation = incarnation;
+    peer->life = life;
     peer->attempts = 0;
     peer->heard_us = now_us;
     return NIGH_OK;

@@ -40,6 +40,7 @@ struct peer {
     bool connected;
     bool dialling;
     uint32_t incarnation; /* last one that was up; 0: none */
+    uint32_t life;        /* of which process that is */
     uint32_t attempts;    /* in vain, since it was last up */
     uint64_t dial_us;     /* not before this */
     uint64_t dead_us;     /* LOST: dead at this time */
@@ -52,11 +53,12 @@ void peer_init(struct peer *peer, bool dials, uint64_t dead_after_us, uint64_t s
                uint64_t now_us);
 
 /* A handshake succeeded. NIGH_DENIED: its incarnation is lower than one that was up, and is not
- * dead yet (a ghost, or a node whose clock went back: that one is let in when it counts as dead):
- * the caller closes the connection; a dialler waits its back-off, peer_dial_failed need not be
- * called. A connection that takes the place of a live one of the same incarnation loses the old one
- * first; of the old one's end the caller says nothing any more. */
-nigh_status peer_connected(struct peer *peer, uint32_t incarnation, uint64_t now_us,
+ * dead yet (a ghost, or a node whose clock went back: that one is let in when it counts as dead),
+ * or it is another process of the same incarnation (which would call other objects by the same
+ * births, and is never let in): the caller closes the connection; a dialler waits its back-off,
+ * peer_dial_failed need not be called. A connection that takes the place of a live one of the same
+ * incarnation loses the old one first; of the old one's end the caller says nothing any more. */
+nigh_status peer_connected(struct peer *peer, uint32_t incarnation, uint32_t life, uint64_t now_us,
                            struct peer_actions *actions);
 
 /* The dial failed, or the handshake was refused. jitter: 0 .. UINT32_MAX, random. */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -19,7 +19,9 @@
 #include "fabric/tcp/tcp.h"
 #include "memory/index.h"
 #include "memory/memfd.h"
+#include "node/descriptors.h"
 #include "node/disk.h"
+#include "node/incarnation.h"
 #include "node/listen.h"
 #include "node/node_internal.h"
 
@@ -29,9 +31,6 @@
 /* Blocks of one lane's heaps: two for each object (itself and a gap beside it) and room for leases.
  */
 #define NODE_BLOCKS_SPARE 65536u
-
-/* Where incarnations count from: 2023-11-14. */
-#define NODE_EPOCH_NS UINT64_C(1700000000000000000)
 
 /* Sessions whose memory must be available at start; that of more is asked for when they come. */
 #define NODE_SESSIONS_FORESEEN 64u
@@ -45,31 +44,6 @@ static _Thread_local char node_start_why[NODE_WHY_BYTES];
 const char *nigh_node_start_error(void)
 {
     return node_start_why;
-}
-
-/* ---- limits of the process ------------------------------------------------ */
-
-/* Descriptors: two an extent, some for each session and pool. The soft limit is for programs that
- * use select(2); we do not. */
-static void node_raise_descriptors(const struct node_settings *settings, bool is_embedded)
-{
-    uint64_t wanted = 2 * LIMIT_EXTENTS_AIM + 2 * settings->lanes * (LIMIT_POOLS + 1) +
-                      (uint64_t)settings->max_sessions * (3 + settings->lanes) + 256;
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return;
-    /* The limits of a program that only embeds a node are its own. */
-    if (limit.rlim_cur < limit.rlim_max && !is_embedded) {
-        limit.rlim_cur = limit.rlim_max;
-        if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-            LOG_WARN("cannot raise RLIMIT_NOFILE", "errno=%d", errno);
-        (void)getrlimit(RLIMIT_NOFILE, &limit);
-    }
-    if (limit.rlim_cur < wanted)
-        LOG_WARN("file descriptors may run out; raise RLIMIT_NOFILE",
-                 "limit=%llu wanted=%llu sessions=%u", (unsigned long long)limit.rlim_cur,
-                 (unsigned long long)wanted, settings->max_sessions);
 }
 
 /* ---- the parts ------------------------------------------------------------ */
@@ -308,6 +282,16 @@ static nigh_status node_listen_to_peers(struct nigh_node *node, char *why, size_
     return status == NIGH_OK ? node_make_fabrics(node, why, why_bytes) : status;
 }
 
+/* The next life has another number, should nothing remember this one: see incarnation.h. */
+static void node_outwait_incarnation(const struct nigh_node *node)
+{
+    uint64_t ns = incarnation_wait_ns(node->incarnation, clock_wall_ns());
+    struct timespec left = {.tv_nsec = (long)ns};
+
+    while (ns > 0 && nanosleep(&left, &left) != 0 && errno == EINTR)
+        ;
+}
+
 static nigh_status node_open_peers(struct nigh_node *node, char *why, size_t why_bytes)
 {
     struct auth_offer offer = {.lanes = node->lane_count};
@@ -325,6 +309,7 @@ static nigh_status node_open_peers(struct nigh_node *node, char *why, size_t why
         snprintf(offer.addresses[i], sizeof(offer.addresses[i]), "%s", colon);
     }
     node->front.peers = node->peers;
+    node_outwait_incarnation(node);
     status = peers_open(node->peers, node->lanes, node->lane_count, node->incarnation, &offer);
     if (status != NIGH_OK)
         snprintf(why, why_bytes, "cannot listen for other nodes: %s", nigh_status_string(status));
@@ -638,9 +623,14 @@ static nigh_status node_make_shared(struct nigh_node *node, char *why, size_t wh
 
     if (status == NIGH_OK)
         status = node_adopt_state(node, why, why_bytes);
+    if (status == NIGH_OK)
+        status = incarnation_begin(node->settings.spill_dir, node->incarnation, clock_wall_ns(),
+                                   &node->incarnation, why, why_bytes);
+    if (status == NIGH_OK)
+        status =
+            descriptors_provide(&node->settings, node->keeper != &node->no_keeper, why, why_bytes);
     if (status != NIGH_OK)
         return status;
-    node_raise_descriptors(&node->settings, node->keeper == &node->no_keeper);
     pools_init(&node->pools, node->settings.lanes, node->entries_a_lane);
     status = node_make_memory(node, why, why_bytes);
     if (status == NIGH_OK)
@@ -688,13 +678,9 @@ static nigh_status node_make(struct nigh_node *node, char *why, size_t why_bytes
     return status;
 }
 
-/* Grows with every start, as long as the clock does: eighths of a second since 2023. */
-static uint32_t node_new_incarnation(void)
-{
-    return (uint32_t)((clock_wall_ns() - NODE_EPOCH_NS) / (UINT64_C(1000000000) / 8));
-}
-
-static struct nigh_node *node_create(const struct node_settings *settings, struct keeper *keeper)
+/* above: a number of a life before; 0: none is known. */
+static struct nigh_node *node_create(const struct node_settings *settings, struct keeper *keeper,
+                                     uint32_t above)
 {
     struct nigh_node *node = calloc(1, sizeof(*node));
 
@@ -711,7 +697,7 @@ static struct nigh_node *node_create(const struct node_settings *settings, struc
     node->no_keeper.socket_fd = -1;
     node->keeper = keeper != NULL ? keeper : &node->no_keeper;
     node->started_us = clock_now_us(&clock_monotonic);
-    node->incarnation = node_new_incarnation();
+    node->incarnation = above;
     node->driver.context = node;
     node->driver.drive = node_drive;
     node->driver.rest = node_rest;
@@ -719,11 +705,13 @@ static struct nigh_node *node_create(const struct node_settings *settings, struc
     return node;
 }
 
-/* One attempt to start. *lost: there is memory of a former node that cannot be taken over. */
+/* One attempt to start. *lost: there is memory of a former node that cannot be taken over. *above:
+ * a number of a life before; out: of this one. */
 static nigh_status node_try(const struct node_settings *settings, struct keeper *keeper,
-                            nigh_node **out, bool *lost, char *why, size_t why_bytes)
+                            uint32_t *above, nigh_node **out, bool *lost, char *why,
+                            size_t why_bytes)
 {
-    struct nigh_node *node = node_create(settings, keeper);
+    struct nigh_node *node = node_create(settings, keeper, *above);
     nigh_status status;
 
     *lost = false;
@@ -732,6 +720,7 @@ static nigh_status node_try(const struct node_settings *settings, struct keeper 
         return NIGH_NO_RESOURCES;
     }
     status = node_make(node, why, why_bytes);
+    *above = node->incarnation;
     if (status == NIGH_OK) {
         *out = node;
         return NIGH_OK;
@@ -749,12 +738,13 @@ nigh_status node_start(const struct node_settings *settings, struct keeper *keep
                        char *why, size_t why_bytes)
 {
     nigh_node *node;
+    uint32_t above = 0;
     bool lost;
-    nigh_status status = node_try(settings, keeper, &node, &lost, why, why_bytes);
+    nigh_status status = node_try(settings, keeper, &above, &node, &lost, why, why_bytes);
 
     if (lost) {
         LOG_ERROR("the memory of the former node is lost: beginning empty", "why=\"%s\"", why);
-        status = node_try(settings, keeper, &node, &lost, why, why_bytes);
+        status = node_try(settings, keeper, &above, &node, &lost, why, why_bytes);
     }
     if (status != NIGH_OK)
         return status;

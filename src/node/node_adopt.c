@@ -139,8 +139,8 @@ nigh_status node_adopt_state(struct nigh_node *node, char *why, size_t why_bytes
     settings->extent_bytes = shape->extent_bytes;
     settings->max_objects = shape->max_objects;
     settings->max_sessions = shape->max_sessions;
-    if (node->incarnation <= node->state->incarnation)
-        node->incarnation = node->state->incarnation + 1;
+    if (node->incarnation < node->state->incarnation)
+        node->incarnation = node->state->incarnation; /* the life before: ours is above it */
     return NIGH_OK;
 }
 

@@ -20,7 +20,7 @@ struct nigh_node {
     pid_t pid; /* of the process whose node it is */
     struct node_settings settings;
     uint32_t entries_a_lane; /* of each index */
-    uint32_t incarnation;
+    uint32_t incarnation;    /* until node_make_shared: of a life before, as far as it is known */
     uint64_t started_us;
     uint64_t restarts;
 

@@ -63,6 +63,7 @@ struct member {
 struct peers {
     struct peers_config config;
     uint32_t incarnation;
+    uint32_t life;
     struct lane **lanes;
     uint32_t lane_count;
     struct auth_offer offer;
@@ -209,7 +210,13 @@ nigh_status peers_create(const struct peers_config *config, struct peers **out, 
         peer_init(&peers->members[rank].peer, rank < config->members->self, config->dead_us,
                   PEERS_SILENCE_US, now_us);
     }
-    status = look_members_up(peers, why, why_bytes);
+    status = random_system_fill((uint8_t *)&peers->life, sizeof(peers->life));
+    if (status != NIGH_OK) {
+        snprintf(why, why_bytes, "the system gives no random numbers");
+    }
+    if (status == NIGH_OK) {
+        status = look_members_up(peers, why, why_bytes);
+    }
     if (status == NIGH_OK) {
         status = listen_on(peers, why, why_bytes);
     }
@@ -397,6 +404,7 @@ static struct connection *add_connection(struct peers *peers, int fd, bool dials
 {
     struct auth_identity self = {.rank = peers->config.members->self,
                                  .incarnation = peers->incarnation,
+                                 .life = peers->life,
                                  .epoch = peers->config.members->epoch};
     uint8_t nonce[AUTH_NONCE_BYTES];
     struct connection *connection = NULL;
@@ -548,10 +556,10 @@ static void count_refusal(struct peers *peers, const struct connection *connecti
              connection->rank == PEERS_NOBODY ? -1 : (int)connection->rank);
 }
 
-static bool take_offer(struct peers *peers, struct connection *connection)
+/* What lanes are told of it; false: nobody can dial what it offers. */
+static bool read_offer(const struct connection *connection, struct link_peer *info)
 {
     const struct auth *auth = connection->auth;
-    struct link_peer *info = &peers->members[connection->rank].info;
 
     *info = (struct link_peer){
         .rank = auth->peer.rank,
@@ -568,12 +576,40 @@ static bool take_offer(struct peers *peers, struct connection *connection)
     return true;
 }
 
+/* It has the key, and is not let in for all that: nothing of what is known of the member changes.
+ */
+static void refuse_member(struct peers *peers, struct connection *connection, const char *why)
+{
+    const struct auth *auth = connection->auth;
+
+    peers->counters.refused_members++;
+    LOG_WARN("refused a node", "rank=%u incarnation=%u why=\"%s\"", auth->peer.rank,
+             auth->peer.incarnation, why);
+    connection->rank = PEERS_NOBODY;
+    drop_connection(peers, connection);
+}
+
+/* NULL: it is the member that it says, as far as that can be known before it is let in. */
+static const char *why_not(const struct peers *peers, const struct connection *connection,
+                           struct link_peer *info)
+{
+    const struct auth *auth = connection->auth;
+
+    /* The higher rank dials: whoever comes the other way is not who it says. */
+    if (auth->peer.rank >= peers->config.members->count ||
+        peers->members[auth->peer.rank].peer.dials != auth->dials) {
+        return "its rank is another's";
+    }
+    return read_offer(connection, info) ? NULL : "it offers addresses that are none";
+}
+
 static void proved(struct peers *peers, struct connection *connection)
 {
     const struct auth *auth = connection->auth;
-    uint32_t rank = auth->peer.rank;
-    struct member *member = &peers->members[rank];
+    struct link_peer info;
+    struct member *member;
     struct peer_actions actions;
+    const char *why = why_not(peers, connection, &info);
     uint32_t before;
 
     connection->proved = true;
@@ -581,27 +617,31 @@ static void proved(struct peers *peers, struct connection *connection)
         peers->handshakes--;
         peers->counters.accepted++;
     }
-    /* The higher rank dials: whoever comes the other way is not who it says. */
-    if (rank >= peers->config.members->count || member->peer.dials != auth->dials ||
-        peer_connected(&member->peer, auth->peer.incarnation, peers->now_us, &actions) != NIGH_OK) {
-        peers->counters.refused_members++;
-        LOG_WARN("refused a node: its rank or incarnation is another's", "rank=%u", rank);
-        connection->rank = PEERS_NOBODY;
-        drop_connection(peers, connection);
+    if (why != NULL) {
+        if (auth->dials) {
+            peer_dial_failed(&peers->members[connection->rank].peer, jitter(), peers->now_us);
+        }
+        refuse_member(peers, connection, why);
+        return;
+    }
+    member = &peers->members[auth->peer.rank];
+    if (peer_connected(&member->peer, auth->peer.incarnation, auth->peer.life, peers->now_us,
+                       &actions) != NIGH_OK) {
+        refuse_member(peers, connection,
+                      auth->peer.incarnation == member->peer.incarnation
+                          ? "another process has its rank and incarnation: start it again"
+                          : "another process of its rank began later");
         return;
     }
     before = member->connection;
-    connection->rank = rank;
+    connection->rank = auth->peer.rank;
     member->connection = number_of(peers, connection);
+    member->info = info;
     connection->ping_us = peers->now_us;
     if (before != PEERS_NOBODY) {
         drop_connection(peers, &peers->connections[before]);
     }
-    if (!take_offer(peers, connection)) {
-        end_connection(peers, connection, false);
-        return;
-    }
-    act(peers, rank, &actions);
+    act(peers, connection->rank, &actions);
 }
 
 /* ---- bytes ---------------------------------------------------------------- */

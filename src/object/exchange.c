@@ -87,7 +87,8 @@ static void on_up(void *context, struct link *link, uint64_t now_us)
     struct exchange_link *live = calloc(1, sizeof(*live));
 
     (void)now_us;
-    if (live == NULL || announcer_init(&live->announcer) != NIGH_OK) {
+    if (live == NULL ||
+        announcer_init(&live->announcer, exchange->config.announcements) != NIGH_OK) {
         free(live);
         link_break(link, NIGH_NO_RESOURCES, now_us);
         return;
@@ -178,25 +179,49 @@ static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint
 
 /* ---- create, destroy ------------------------------------------------------ */
 
+const struct exchange_window *exchange_window_of(const struct members *members)
+{
+    static const struct exchange_window windows[] = {
+        {8, 32, 48, 16, 1024},
+        {32, 24, 32, 12, 512},
+        {64, 16, 24, 8, 512},
+        {LIMIT_NODES, 8, 12, 4, 256},
+    };
+    const struct exchange_window *window = windows;
+
+    while (members->count > window->members) {
+        window++;
+    }
+    return window;
+}
+
 static void set_defaults(struct exchange_config *config)
 {
+    const struct exchange_window *window = exchange_window_of(config->members);
+
     if (config->max_keys == 0) {
         config->max_keys = EXCHANGE_KEYS;
     }
     if (config->requests == 0) {
-        config->requests = EXCHANGE_REQUESTS;
+        config->requests = window->requests;
     }
     if (config->calls == 0) {
-        config->calls = EXCHANGE_CALLS;
+        config->calls = window->calls;
     }
     if (config->queue == 0) {
         config->queue = EXCHANGE_QUEUE;
+    }
+    if (config->waits == 0) {
+        config->waits = EXCHANGE_WAITS;
+    }
+    if (config->announcements == 0) {
+        config->announcements = window->announcements;
     }
     if (config->payload_bytes == 0) {
         config->payload_bytes = EXCHANGE_PAYLOAD;
     }
     if (config->bulk_receives == 0) {
-        config->bulk_receives = EXCHANGE_BULK_RECEIVES;
+        config->bulk_receives = window->bulk_receives;
     }
     if (config->bulk_bytes == 0) {
         config->bulk_bytes = EXCHANGE_BULK_BYTES;
@@ -227,6 +252,7 @@ static nigh_status make_links(struct exchange *exchange)
                 .queue = config->queue,
                 .payload_bytes = config->payload_bytes,
                 .epoch = config->members->epoch},
+        .waits = config->waits,
         .bulk_receives = config->bulk_receives,
         .bulk_bytes = config->bulk_bytes,
         .reads = EXCHANGE_READS,
@@ -259,7 +285,7 @@ static nigh_status make_parts(struct exchange *exchange)
     nigh_status status = home_init(exchange);
 
     if (status == NIGH_OK) {
-        status = announcer_init(&exchange->own);
+        status = announcer_init(&exchange->own, LIMIT_ANNOUNCE_QUEUE);
     }
     if (status == NIGH_OK) {
         status = pulls_init(exchange);

@@ -44,8 +44,10 @@ struct exchange_config {
     uint32_t incarnation;
     uint32_t max_keys;                              /* of the directory */
     uint32_t requests, calls, queue, payload_bytes; /* of a channel; 0: defaults */
-    uint32_t bulk_receives, bulk_bytes;             /* 0: defaults */
-    uint64_t chunk_bytes;                           /* of one READ, a power of two; 0: 1 MiB */
+    uint32_t waits;                                 /* of all channels together; 0: default */
+    uint32_t announcements; /* news for one home, LIMIT_ANNOUNCE_QUEUE at most; 0: default */
+    uint32_t bulk_receives, bulk_bytes; /* 0: defaults */
+    uint64_t chunk_bytes;               /* of one READ, a power of two; 0: 1 MiB */
     uint64_t pull_bytes; /* of pulls under way at once; 0: a quarter of the lane's memory */
     enum exchange_path path;
     uint64_t loan_us; /* a loan whose puller was not heard of for so long is overdue: its link is

@@ -21,13 +21,11 @@
 
 /* Records of one call. */
 #define ANNOUNCE_BATCH 64u
-/* Room that a walk leaves in the queue for news. */
-#define ANNOUNCE_ROOM (LIMIT_ANNOUNCE_QUEUE / 2)
-
-nigh_status announcer_init(struct announcer *announcer)
+nigh_status announcer_init(struct announcer *announcer, uint32_t size)
 {
     memset(announcer, 0, sizeof(*announcer));
-    announcer->queue = calloc(LIMIT_ANNOUNCE_QUEUE, sizeof(*announcer->queue));
+    announcer->size = size;
+    announcer->queue = calloc(size, sizeof(*announcer->queue));
     return announcer->queue == NULL ? NIGH_NO_RESOURCES : NIGH_OK;
 }
 
@@ -49,12 +47,12 @@ void announcer_walk(struct announcer *announcer, bool repeat)
 
 static struct wire_announce *record_at(struct announcer *announcer, uint32_t number)
 {
-    return &announcer->queue[(announcer->head + number) % LIMIT_ANNOUNCE_QUEUE];
+    return &announcer->queue[(announcer->head + number) % announcer->size];
 }
 
 static void push(struct announcer *announcer, const struct wire_announce *record)
 {
-    if (announcer->count == LIMIT_ANNOUNCE_QUEUE) {
+    if (announcer->count == announcer->size) {
         if (announcer->walking) {
             announcer->walk_again = true;
         } else {
@@ -143,14 +141,20 @@ static void visit(struct exchange *exchange, struct announcer *announcer, uint32
     }
 }
 
+/* A walk leaves half of the queue for news. */
+static bool has_room(const struct announcer *announcer)
+{
+    return announcer->count < announcer->size / 2;
+}
+
 /* Goes on with a walk; true if it did something. */
 static bool walk(struct exchange *exchange, struct announcer *announcer, uint32_t rank,
                  uint64_t shards)
 {
-    if (!announcer->walking || announcer->count >= ANNOUNCE_ROOM) {
+    if (!announcer->walking || !has_room(announcer)) {
         return false;
     }
-    while (announcer->count < ANNOUNCE_ROOM) {
+    while (has_room(announcer)) {
         struct store_sight sight;
 
         while (announcer->pool < LIMIT_POOLS && !exchange->pools[announcer->pool].used) {
@@ -250,8 +254,11 @@ static void refused(struct exchange *exchange, struct announcer *announcer, uint
 
 static void pop(struct announcer *announcer, uint32_t count)
 {
-    announcer->head = (announcer->head + count) % LIMIT_ANNOUNCE_QUEUE;
+    announcer->head = (announcer->head + count) % announcer->size;
     announcer->count -= count;
+    if (announcer->count == 0) {
+        announcer->head = 0; /* what is not needed is not touched */
+    }
 }
 
 /* What a peer may say of itself: to the key's home, over the link of its shard; and that something
@@ -317,7 +324,7 @@ static bool send_batch(struct exchange_link *link, uint64_t now_us)
     struct announcer *announcer = &link->announcer;
     uint32_t most = (link->exchange->config.payload_bytes) / (uint32_t)sizeof(struct wire_announce);
     uint32_t count = announcer->count < ANNOUNCE_BATCH ? announcer->count : ANNOUNCE_BATCH;
-    uint32_t to_end = LIMIT_ANNOUNCE_QUEUE - announcer->head;
+    uint32_t to_end = announcer->size - announcer->head;
     struct rpc_piece piece;
 
     count = count < most ? count : most;

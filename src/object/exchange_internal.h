@@ -16,18 +16,16 @@
 
 /* ---- figures -------------------------------------------------------------- */
 
-#define EXCHANGE_REQUESTS      32u
-#define EXCHANGE_CALLS         48u
-#define EXCHANGE_QUEUE         256u
-#define EXCHANGE_PAYLOAD       8448u /* an object of 8 KiB comes inline */
-#define EXCHANGE_BULK_RECEIVES 16u
-#define EXCHANGE_BULK_BYTES    (32768u + (uint32_t)sizeof(struct wire_chunk))
-#define EXCHANGE_CROSSOVER     CROSSOVER_FIRST_BYTES
-#define EXCHANGE_CHUNK         (UINT64_C(1) << 20) /* of one READ */
-#define EXCHANGE_WINDOW        8u                  /* READs of one pull under way */
-#define EXCHANGE_READS         64u                 /* of one link */
-#define EXCHANGE_STREAM        8u                  /* messages granted to one pull at once */
-#define EXCHANGE_KEYS          (1u << 20)
+#define EXCHANGE_QUEUE      8u    /* places of a link for calls that wait for a credit */
+#define EXCHANGE_WAITS      512u  /* such places that all links of the lane share */
+#define EXCHANGE_PAYLOAD    8448u /* an object of 8 KiB comes inline */
+#define EXCHANGE_BULK_BYTES (32768u + (uint32_t)sizeof(struct wire_chunk))
+#define EXCHANGE_CROSSOVER  CROSSOVER_FIRST_BYTES
+#define EXCHANGE_CHUNK      (UINT64_C(1) << 20) /* of one READ */
+#define EXCHANGE_WINDOW     8u                  /* READs of one pull under way */
+#define EXCHANGE_READS      64u                 /* of one link */
+#define EXCHANGE_STREAM     8u                  /* messages granted to one pull at once */
+#define EXCHANGE_KEYS       (1u << 20)
 
 #define EXCHANGE_CALL_US    UINT64_C(2000000) /* deadline of a call to another exchange */
 #define EXCHANGE_ERASE_US   UINT64_C(5000000) /* a delete waits for other nodes at most */
@@ -44,6 +42,15 @@
 #define EXCHANGE_SILENCE \
     3u /* times as long as loans last, a holder may do nothing for a transfer */
 
+/* What a link keeps receives for, and how much news, by the number of members, which is the same at
+ * all of them: with many peers each says less. */
+struct exchange_window {
+    uint32_t members; /* up to so many */
+    uint32_t requests, calls, bulk_receives, announcements;
+};
+
+const struct exchange_window *exchange_window_of(const struct members *members);
+
 /* ---- pools and links ------------------------------------------------------ */
 
 struct exchange_pool {
@@ -53,7 +60,8 @@ struct exchange_pool {
 
 /* What is to be announced to one home: a queue, and a walk through all that is here. */
 struct announcer {
-    struct wire_announce *queue; /* LIMIT_ANNOUNCE_QUEUE, a ring */
+    struct wire_announce *queue; /* a ring */
+    uint32_t size;
     uint32_t head;
     uint32_t count;
     uint32_t under_way; /* the first of the queue, in a call */
@@ -191,7 +199,7 @@ struct serve {
     uint64_t summed;
     uint32_t crc;
     struct wire_sums sums;
-    uint32_t done_call; /* a DONE waits for the sums; 0: none */
+    uint64_t done_call; /* a DONE waits for the sums; 0: none */
     bool stopped;       /* its puller wants no more messages */
     bool last;          /* the last message is sent */
     uint64_t heard_us;  /* of a loan: its puller said something */
@@ -224,7 +232,7 @@ struct erase {
 struct asked_delete {
     struct list_node place;     /* of its link; free list */
     struct exchange_link *link; /* NULL: gone; its answer goes nowhere */
-    uint32_t call;
+    uint64_t call;
     uint32_t rank;
 };
 
@@ -319,7 +327,7 @@ uint64_t exchange_tail_bytes(const struct directory_object *object);
 
 /* ---- exchange_announce.c -------------------------------------------------- */
 
-nigh_status announcer_init(struct announcer *announcer);
+nigh_status announcer_init(struct announcer *announcer, uint32_t size);
 void announcer_fini(struct announcer *announcer);
 /* Walks through all that is here; `repeat`: the link just came up. */
 void announcer_walk(struct announcer *announcer, bool repeat);
@@ -419,7 +427,7 @@ nigh_status serves_init(struct exchange *exchange);
 void serves_fini(struct exchange *exchange);
 /* Serves an object to a peer, in a reply to its call, to a LOCATE or to a PULL. notes: this is the
  * home, and may count the peer as a holder. NIGH_OK: replied; else nothing was said. */
-nigh_status serve_reply(struct exchange_link *link, uint32_t call, const struct wire_pull *wanted,
+nigh_status serve_reply(struct exchange_link *link, uint64_t call, const struct wire_pull *wanted,
                         bool notes, uint64_t now_us);
 void serve_on_pull(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us);
 void serve_on_more(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us);

@@ -168,7 +168,7 @@ static void note_copy(struct exchange_link *link, const struct wire_pull *wanted
                                        &pulled->object, true, now_us) == NIGH_OK;
 }
 
-static void reply_inline(struct exchange_link *link, uint32_t call, struct wire_pulled *pulled,
+static void reply_inline(struct exchange_link *link, uint64_t call, struct wire_pulled *pulled,
                          const struct store_sight *sight)
 {
     struct exchange *exchange = link->exchange;
@@ -219,7 +219,7 @@ static void begin_serve(struct exchange_link *link, struct serve *serve,
     }
 }
 
-nigh_status serve_reply(struct exchange_link *link, uint32_t call, const struct wire_pull *wanted,
+nigh_status serve_reply(struct exchange_link *link, uint64_t call, const struct wire_pull *wanted,
                         bool notes, uint64_t now_us)
 {
     struct exchange *exchange = link->exchange;

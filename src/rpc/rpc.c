@@ -11,13 +11,14 @@
 #include "base/check.h"
 
 _Static_assert(LIMIT_RPC_REQUESTS <= UINT16_MAX, "all credits fit one frame");
-_Static_assert(LIMIT_RPC_CALLS <= 1u << 12, "a number has at least 20 bits of generation");
+_Static_assert(LIMIT_RPC_CALLS <= 1u << 12, "a number has at least 52 bits of generation");
 
 static bool config_is_valid(const struct rpc_config *config)
 {
     return config->requests >= 1 && config->requests <= LIMIT_RPC_REQUESTS && config->calls >= 1 &&
            config->calls <= LIMIT_RPC_CALLS && config->queue <= LIMIT_RPC_QUEUE &&
            config->payload_bytes >= 1 && config->payload_bytes <= LIMIT_RPC_PAYLOAD &&
+           (config->pool == NULL || config->pool->payload_bytes == config->payload_bytes) &&
            config->shell.send != NULL && config->shell.request != NULL;
 }
 
@@ -49,6 +50,15 @@ static void carve(struct rpc *rpc)
     NIGH_ASSERT(at == (uint8_t *)rpc + rpc->block_bytes);
 }
 
+/* Cannot overflow: every factor is bounded. */
+uint64_t rpc_memory_bytes(const struct rpc_config *config)
+{
+    return sizeof(struct rpc) +
+           config->calls *
+               (sizeof(struct rpc_slot) + sizeof(struct rpc_answer) + sizeof(struct timer *)) +
+           config->queue * (sizeof(struct rpc_waiter) + (size_t)config->payload_bytes);
+}
+
 nigh_status rpc_create(const struct rpc_config *config, struct rpc **rpc)
 {
     size_t bytes;
@@ -57,11 +67,7 @@ nigh_status rpc_create(const struct rpc_config *config, struct rpc **rpc)
     if (!config_is_valid(config)) {
         return NIGH_INVALID;
     }
-    /* Cannot overflow: every factor is bounded. */
-    bytes = sizeof(struct rpc) +
-            config->calls *
-                (sizeof(struct rpc_slot) + sizeof(struct rpc_answer) + sizeof(struct timer *)) +
-            config->queue * (sizeof(struct rpc_waiter) + (size_t)config->payload_bytes);
+    bytes = rpc_memory_bytes(config);
     made = calloc(1, bytes);
     if (made == NULL) {
         return NIGH_NO_RESOURCES;
@@ -88,7 +94,51 @@ void rpc_destroy(struct rpc *rpc)
     }
     NIGH_ASSERT(rpc->depth == 0 && !rpc->receiving);
     NIGH_ASSERT(rpc->pending == 0);
+    LIST_FOREACH_SAFE(entry, &rpc->queue)
+    {
+        rpc_waiter_free(rpc, container_of(entry, struct rpc_waiter, link)); /* one-way messages */
+    }
     free(rpc);
+}
+
+nigh_status rpc_pool_create(uint32_t places, uint32_t payload_bytes, struct rpc_pool **pool)
+{
+    size_t bytes =
+        sizeof(struct rpc_pool) + places * (sizeof(struct rpc_waiter) + (size_t)payload_bytes);
+    struct rpc_pool *made;
+    uint8_t *at;
+
+    if (places > LIMIT_RPC_QUEUE || payload_bytes < 1 || payload_bytes > LIMIT_RPC_PAYLOAD) {
+        return NIGH_INVALID;
+    }
+    made = calloc(1, bytes);
+    if (made == NULL) {
+        return NIGH_NO_RESOURCES;
+    }
+    made->places = made->free_count = places;
+    made->payload_bytes = payload_bytes;
+    made->block_bytes = bytes;
+    made->waiters = (struct rpc_waiter *)(made + 1);
+    list_init(&made->free);
+    at = (uint8_t *)(made->waiters + places);
+    for (uint32_t i = 0; i < places; i++, at += payload_bytes) {
+        made->waiters[i].payload = at;
+        made->waiters[i].is_shared = true;
+        list_push_back(&made->free, &made->waiters[i].link);
+    }
+    *pool = made;
+    return NIGH_OK;
+}
+
+void rpc_pool_destroy(struct rpc_pool *pool)
+{
+    NIGH_ASSERT(pool == NULL || pool->free_count == pool->places);
+    free(pool);
+}
+
+uint32_t rpc_pool_used(const struct rpc_pool *pool)
+{
+    return pool->places - pool->free_count;
 }
 
 uint32_t rpc_receives(const struct rpc_config *config)
@@ -136,12 +186,12 @@ void rpc_send(struct rpc *rpc, struct rpc_header header, const struct rpc_piece 
         .magic = RPC_MAGIC,
         .kind = header.kind,
         .method = htole16(header.method),
-        .call = htole32(header.call),
+        .call = htole64(header.call),
         .status = (int32_t)htole32((uint32_t)header.status),
         .bytes = htole32((uint32_t)rpc_pieces_bytes(pieces, count)),
         .credits = htole16((uint16_t)rpc->owed),
         .left_ms = htole32(header.left_ms),
-        .epoch = htole64(rpc->config.epoch),
+        .epoch = htole32((uint32_t)rpc->config.epoch),
     };
 
     NIGH_ASSERT(!rpc->ended);
@@ -216,10 +266,15 @@ static bool counters_are_valid(const struct rpc *rpc)
     return c->calls == c->replies + c->timeouts + c->canceled + c->lost + rpc->pending;
 }
 
+bool rpc_pool_is_valid(const struct rpc_pool *pool)
+{
+    return pool->free_count <= pool->places && count_of(&pool->free) == pool->free_count;
+}
+
 bool rpc_is_valid(const struct rpc *rpc)
 {
     uint32_t slots[RPC_SLOT_HELD + 1] = {0};
-    uint32_t queued = 0;
+    uint32_t queued = 0, shared = 0;
 
     for (uint32_t i = 0; i < rpc->config.calls; i++) {
         if (!slot_is_valid(rpc, &rpc->slots[i])) {
@@ -235,8 +290,11 @@ bool rpc_is_valid(const struct rpc *rpc)
             return false;
         }
         queued++;
+        shared += waiter->is_shared;
     }
-    if (queued + count_of(&rpc->free_waiters) != rpc->config.queue ||
+    if (queued - shared + count_of(&rpc->free_waiters) != rpc->config.queue ||
+        shared != rpc->shared ||
+        (rpc->config.pool != NULL && !rpc_pool_is_valid(rpc->config.pool)) ||
         count_of(&rpc->free_slots) != slots[RPC_SLOT_FREE] ||
         count_of(&rpc->cancels) > slots[RPC_SLOT_HELD] ||
         slots[RPC_SLOT_WAITING] + slots[RPC_SLOT_SENT] != rpc->pending) {

@@ -23,6 +23,7 @@
 #include "nigh/status.h"
 
 struct rpc;
+struct rpc_pool;
 
 /* ---- the wire ------------------------------------------------------------- */
 
@@ -41,13 +42,13 @@ struct rpc_header {
     uint8_t magic;
     uint8_t kind;
     uint16_t method;  /* REQUEST, ONE_WAY; 0 else */
-    uint32_t call;    /* REQUEST, REPLY, CANCEL: the caller's number; 0 else */
     int32_t status;   /* REPLY */
+    uint64_t call;    /* REQUEST, REPLY, CANCEL: the caller's number; 0 else */
     uint32_t bytes;   /* of the payload, <= the channel's payload_bytes */
+    uint32_t left_ms; /* REQUEST: what is left of the deadline; UINT32_MAX: none */
+    uint32_t epoch;   /* of the members' list, its lower half: another ends the channel */
     uint16_t credits; /* receives for requests that the peer may use again */
     uint16_t reserved;
-    uint32_t left_ms; /* REQUEST: what is left of the deadline; UINT32_MAX: none */
-    uint64_t epoch;   /* of the members' list: a frame of another epoch ends the channel */
 };
 
 _Static_assert(sizeof(struct rpc_header) == 32, "the header is on the wire");
@@ -65,7 +66,7 @@ struct rpc_piece {
 /* A request as it arrives. The payload is good until the handler returns. */
 struct rpc_request {
     uint16_t method;
-    uint32_t call; /* for rpc_reply; 0: one-way, wants none */
+    uint64_t call; /* for rpc_reply; 0: one-way, wants none */
     const uint8_t *payload;
     uint32_t bytes;
     uint64_t deadline_us; /* UINT64_MAX: none */
@@ -83,13 +84,14 @@ struct rpc_shell {
     /* The caller of an unanswered request gave up (cancel, or its deadline): the channel has
      * answered it with NIGH_CANCELED. rpc_reply for it is allowed still, once, and does nothing.
      * NULL: no interest. */
-    void (*canceled)(void *context, uint32_t call);
+    void (*canceled)(void *context, uint64_t call);
 };
 
 struct rpc_config {
-    uint32_t requests;      /* receives each side keeps for requests and one-way messages */
-    uint32_t calls;         /* calls under way, each with a receive kept for its reply */
-    uint32_t queue;         /* requests that wait for a credit, payload copied; may be 0 */
+    uint32_t requests; /* receives each side keeps for requests and one-way messages */
+    uint32_t calls;    /* calls under way, each with a receive kept for its reply */
+    uint32_t queue;    /* places for requests that wait for a credit, payload copied; may be 0 */
+    struct rpc_pool *pool;  /* more places, shared with other channels; NULL: none */
     uint32_t payload_bytes; /* most of one payload; the same on both sides, as requests and calls */
     uint64_t epoch;
     struct rpc_shell shell;
@@ -100,6 +102,16 @@ struct rpc_config {
  * given to rpc_end), without payload. May call rpc_call; must not destroy the channel. */
 typedef void rpc_done(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
                       uint64_t now_us);
+
+/*
+ * Places that the channels of one owner thread share, on top of what each has to itself. A channel
+ * gets one while it has fewer of them than are left, so one whose peer stands still leaves half of
+ * them to the others, two leave a third, and so on. payload_bytes: as the channels'. Outlives them.
+ * Touched as it is used. NIGH_INVALID: bounds of LIMIT_RPC_* broken; NIGH_NO_RESOURCES.
+ */
+nigh_status rpc_pool_create(uint32_t places, uint32_t payload_bytes, struct rpc_pool **pool);
+void rpc_pool_destroy(struct rpc_pool *pool);
+uint32_t rpc_pool_used(const struct rpc_pool *pool);
 
 /* NIGH_INVALID: bounds of LIMIT_RPC_* broken; NIGH_NO_RESOURCES. */
 nigh_status rpc_create(const struct rpc_config *config, struct rpc **rpc);
@@ -116,6 +128,8 @@ void rpc_destroy(struct rpc *rpc);
  * arrival shows (an answer may be here before) polls send completions first, and keeps more.
  */
 uint32_t rpc_receives(const struct rpc_config *config);
+/* What a channel takes of memory: all of it its own. */
+uint64_t rpc_memory_bytes(const struct rpc_config *config);
 uint32_t rpc_max_sends(const struct rpc_config *config);
 
 /*
@@ -128,25 +142,26 @@ uint32_t rpc_max_sends(const struct rpc_config *config);
  */
 nigh_status rpc_call(struct rpc *rpc, uint16_t method, const struct rpc_piece *pieces,
                      uint32_t count, uint64_t deadline_us, uint64_t now_us, rpc_done *done,
-                     void *context, uint32_t *call);
+                     void *context, uint64_t *call);
 
 /* A message without a reply. Errors as rpc_call. */
 nigh_status rpc_one_way(struct rpc *rpc, uint16_t method, const struct rpc_piece *pieces,
                         uint32_t count, uint64_t now_us);
 
 /* Ends a call with NIGH_CANCELED, before the return; false: it has ended already. */
-bool rpc_cancel(struct rpc *rpc, uint32_t call, uint64_t now_us);
+bool rpc_cancel(struct rpc *rpc, uint64_t call, uint64_t now_us);
 
 /* Answers a request: once each. Never refused: its receive is kept at the caller. The payload fits
  * payload_bytes. Does nothing after rpc_end, or when the caller gave up. */
-void rpc_reply(struct rpc *rpc, uint32_t call, nigh_status status, const struct rpc_piece *pieces,
+void rpc_reply(struct rpc *rpc, uint64_t call, nigh_status status, const struct rpc_piece *pieces,
                uint32_t count);
 
 /*
  * A frame arrived in one receive; on return its bytes are free and the receive must be posted again
  * by the caller (that is what makes its credit true) before the next frame is handed in. Not from
  * inside a shell call or rpc_done. NIGH_PROTOCOL: the peer broke the rules, nothing was done; the
- * caller ends the channel and the endpoint. NIGH_CLOSED: after rpc_end.
+ * caller ends the channel and the endpoint. NIGH_VERSION: the same, but the peer did not lie: it
+ * speaks for another list of members. NIGH_CLOSED: after rpc_end.
  */
 nigh_status rpc_receive(struct rpc *rpc, const void *frame, uint32_t bytes, uint64_t now_us);
 

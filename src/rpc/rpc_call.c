@@ -11,14 +11,14 @@
 
 /* ---- numbers ---- */
 
-uint32_t rpc_slot_call(const struct rpc *rpc, const struct rpc_slot *slot)
+uint64_t rpc_slot_call(const struct rpc *rpc, const struct rpc_slot *slot)
 {
-    return slot->generation << rpc->slot_bits | (uint32_t)(slot - rpc->slots);
+    return slot->generation << rpc->slot_bits | (uint64_t)(slot - rpc->slots);
 }
 
-struct rpc_slot *rpc_slot_named(const struct rpc *rpc, uint32_t call)
+struct rpc_slot *rpc_slot_named(const struct rpc *rpc, uint64_t call)
 {
-    uint32_t place = call & ((1u << rpc->slot_bits) - 1);
+    uint64_t place = call & ((UINT64_C(1) << rpc->slot_bits) - 1);
 
     if (place >= rpc->config.calls || call >> rpc->slot_bits == 0) {
         return NULL;
@@ -113,14 +113,38 @@ void rpc_slot_end(struct rpc *rpc, struct rpc_slot *slot, nigh_status reason, ui
 void rpc_waiter_free(struct rpc *rpc, struct rpc_waiter *waiter)
 {
     list_remove(&waiter->link);
-    list_push_back(&rpc->free_waiters, &waiter->link);
+    if (waiter->is_shared) {
+        rpc->shared--;
+        rpc->config.pool->free_count++;
+        list_push_front(&rpc->config.pool->free, &waiter->link);
+    } else {
+        list_push_front(&rpc->free_waiters, &waiter->link);
+    }
 }
 
-static void enqueue(struct rpc *rpc, uint32_t call, uint16_t method, const struct rpc_piece *pieces,
+bool rpc_has_place(const struct rpc *rpc)
+{
+    return !list_empty(&rpc->free_waiters) ||
+           (rpc->config.pool != NULL && rpc->shared < rpc->config.pool->free_count);
+}
+
+static struct rpc_waiter *waiter_take(struct rpc *rpc)
+{
+    struct list *from = &rpc->free_waiters;
+
+    NIGH_ASSERT(rpc_has_place(rpc));
+    if (list_empty(from)) {
+        from = &rpc->config.pool->free;
+        rpc->config.pool->free_count--;
+        rpc->shared++;
+    }
+    return container_of(list_pop_front(from), struct rpc_waiter, link);
+}
+
+static void enqueue(struct rpc *rpc, uint64_t call, uint16_t method, const struct rpc_piece *pieces,
                     uint32_t count)
 {
-    struct rpc_waiter *waiter =
-        container_of(list_pop_front(&rpc->free_waiters), struct rpc_waiter, link);
+    struct rpc_waiter *waiter = waiter_take(rpc);
 
     waiter->call = call;
     waiter->method = method;
@@ -220,7 +244,7 @@ static nigh_status may_start(const struct rpc *rpc, const struct rpc_piece *piec
     if (rpc_pieces_bytes(pieces, count) > rpc->config.payload_bytes) {
         return NIGH_INVALID;
     }
-    if (rpc->credits == 0 && list_empty(&rpc->free_waiters)) {
+    if (rpc->credits == 0 && !rpc_has_place(rpc)) {
         return NIGH_BUSY;
     }
     return NIGH_OK;
@@ -231,7 +255,7 @@ static struct rpc_slot *slot_take(struct rpc *rpc, uint64_t deadline_us, rpc_don
 {
     struct rpc_slot *slot = container_of(list_pop_front(&rpc->free_slots), struct rpc_slot, link);
 
-    slot->generation = slot->generation == UINT32_MAX >> rpc->slot_bits ? 1 : slot->generation + 1;
+    slot->generation++; /* of 52 bits at least: it does not come again */
     slot->state = RPC_SLOT_WAITING;
     slot->done = done;
     slot->context = context;
@@ -246,7 +270,7 @@ static struct rpc_slot *slot_take(struct rpc *rpc, uint64_t deadline_us, rpc_don
 
 nigh_status rpc_call(struct rpc *rpc, uint16_t method, const struct rpc_piece *pieces,
                      uint32_t count, uint64_t deadline_us, uint64_t now_us, rpc_done *done,
-                     void *context, uint32_t *call)
+                     void *context, uint64_t *call)
 {
     nigh_status status = may_start(rpc, pieces, count);
     struct rpc_slot *slot;
@@ -290,7 +314,7 @@ nigh_status rpc_one_way(struct rpc *rpc, uint16_t method, const struct rpc_piece
     return NIGH_OK;
 }
 
-bool rpc_cancel(struct rpc *rpc, uint32_t call, uint64_t now_us)
+bool rpc_cancel(struct rpc *rpc, uint64_t call, uint64_t now_us)
 {
     struct rpc_slot *slot = rpc_slot_named(rpc, call);
 

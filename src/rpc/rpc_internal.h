@@ -33,17 +33,29 @@ struct rpc_slot {
     rpc_done *done;
     void *context;
     struct rpc_waiter *waiter; /* WAITING: its place in the queue; NULL: it has none */
-    uint32_t generation;       /* from 1 */
+    uint64_t generation;       /* from 1 */
     enum rpc_slot_state state;
 };
 
 /* A request or one-way message that waits for a credit. */
 struct rpc_waiter {
-    struct list_node link; /* in `queue`, or in `free_waiters` */
-    uint8_t *payload;      /* payload_bytes of the channel's own */
+    struct list_node link; /* in `queue`, or in `free_waiters`, or in the pool's `free` */
+    uint8_t *payload;      /* payload_bytes of the channel's own, or of the pool's */
     uint32_t bytes;
-    uint32_t call; /* 0: one-way */
+    bool is_shared; /* it is the pool's */
+    uint64_t call;  /* 0: one-way */
     uint16_t method;
+};
+
+/* Like a channel one block that points into itself, and to channels by what waits in their queues.
+ */
+struct rpc_pool {
+    uint32_t places;
+    uint32_t payload_bytes;
+    uint32_t free_count;
+    struct list free; /* the last used first: what is not needed is not touched */
+    struct rpc_waiter *waiters;
+    size_t block_bytes;
 };
 
 /* ---- the server's side ---- */
@@ -57,7 +69,7 @@ enum rpc_answer_state {
 
 /* The last request that came in a slot of the peer. */
 struct rpc_answer {
-    uint32_t call;
+    uint64_t call;
     enum rpc_answer_state state;
 };
 
@@ -69,6 +81,7 @@ struct rpc {
     uint32_t credits;   /* receives at the peer that we may still use */
     uint32_t owed;      /* receives here that the peer used and was not told of again */
     uint32_t pending;   /* slots WAITING and SENT */
+    uint32_t shared;    /* places of the pool in the queue */
     uint32_t depth;     /* calls into the shell or an rpc_done that have not returned */
     bool receiving;
     bool ended;
@@ -93,9 +106,9 @@ void rpc_send(struct rpc *rpc, struct rpc_header header, const struct rpc_piece 
 uint64_t rpc_pieces_bytes(const struct rpc_piece *pieces, uint32_t count);
 
 /* The slot that a number names in this or an earlier life; NULL: no slot has such a number. */
-struct rpc_slot *rpc_slot_named(const struct rpc *rpc, uint32_t call);
+struct rpc_slot *rpc_slot_named(const struct rpc *rpc, uint64_t call);
 
-uint32_t rpc_slot_call(const struct rpc *rpc, const struct rpc_slot *slot);
+uint64_t rpc_slot_call(const struct rpc *rpc, const struct rpc_slot *slot);
 
 /* Uses credits for what waits: cancels first, then the queue. */
 void rpc_drain(struct rpc *rpc, uint64_t now_us);
@@ -109,6 +122,11 @@ void rpc_slot_replied(struct rpc *rpc, struct rpc_slot *slot, nigh_status status
 
 /* Ends a call that is WAITING or SENT without a reply, and that was counted as ended. */
 void rpc_slot_end(struct rpc *rpc, struct rpc_slot *slot, nigh_status reason, uint64_t now_us);
+
+/* Whether one more may wait for a credit. */
+bool rpc_has_place(const struct rpc *rpc);
+
+bool rpc_pool_is_valid(const struct rpc_pool *pool);
 
 /* Takes a waiter out of the queue. */
 void rpc_waiter_free(struct rpc *rpc, struct rpc_waiter *waiter);

@@ -21,13 +21,13 @@ static struct rpc_header read_header(const void *frame)
 
     memcpy(&header, frame, sizeof(header));
     header.method = le16toh(header.method);
-    header.call = le32toh(header.call);
+    header.call = le64toh(header.call);
     header.status = (int32_t)le32toh((uint32_t)header.status);
     header.bytes = le32toh(header.bytes);
     header.credits = le16toh(header.credits);
     header.reserved = le16toh(header.reserved);
     header.left_ms = le32toh(header.left_ms);
-    header.epoch = le64toh(header.epoch);
+    header.epoch = le32toh(header.epoch);
     return header;
 }
 
@@ -67,7 +67,7 @@ static bool credits_are_valid(const struct rpc *rpc, const struct rpc_header *he
     return !needs_credit(header->kind) || rpc->owed < rpc->config.requests;
 }
 
-static struct rpc_answer *answer_named(const struct rpc *rpc, uint32_t call)
+static struct rpc_answer *answer_named(const struct rpc *rpc, uint64_t call)
 {
     struct rpc_slot *slot = rpc_slot_named(rpc, call); /* both sides have as many */
 
@@ -121,7 +121,7 @@ static void take_request(struct rpc *rpc, const struct rpc_header *header, const
     rpc->depth--;
 }
 
-static void send_reply(struct rpc *rpc, uint32_t call, nigh_status status,
+static void send_reply(struct rpc *rpc, uint64_t call, nigh_status status,
                        const struct rpc_piece *pieces, uint32_t count)
 {
     struct rpc_header header = {.kind = RPC_REPLY, .call = call, .status = (int32_t)status};
@@ -131,7 +131,7 @@ static void send_reply(struct rpc *rpc, uint32_t call, nigh_status status,
 
 /* Answered here and at once: the caller has its slot again one round trip after it gave up,
  * however long the handler takes. */
-static void take_cancel(struct rpc *rpc, uint32_t call)
+static void take_cancel(struct rpc *rpc, uint64_t call)
 {
     struct rpc_answer *answer = answer_named(rpc, call);
 
@@ -184,10 +184,15 @@ nigh_status rpc_receive(struct rpc *rpc, const void *frame, uint32_t bytes, uint
         return NIGH_PROTOCOL;
     }
     header = read_header(frame);
-    if (header.magic != RPC_MAGIC || header.reserved != 0 || header.epoch != rpc->config.epoch ||
-        header.bytes != bytes - sizeof(header) || header.bytes > rpc->config.payload_bytes ||
-        !fields_are_valid(&header) || !credits_are_valid(rpc, &header) ||
-        !call_is_valid(rpc, &header)) {
+    if (header.magic != RPC_MAGIC) {
+        return NIGH_PROTOCOL;
+    }
+    if (header.epoch != (uint32_t)rpc->config.epoch) {
+        return NIGH_VERSION; /* what its other fields mean is not ours to judge */
+    }
+    if (header.reserved != 0 || header.bytes != bytes - sizeof(header) ||
+        header.bytes > rpc->config.payload_bytes || !fields_are_valid(&header) ||
+        !credits_are_valid(rpc, &header) || !call_is_valid(rpc, &header)) {
         return NIGH_PROTOCOL;
     }
     rpc->receiving = true;
@@ -203,7 +208,7 @@ nigh_status rpc_receive(struct rpc *rpc, const void *frame, uint32_t bytes, uint
     return NIGH_OK;
 }
 
-void rpc_reply(struct rpc *rpc, uint32_t call, nigh_status status, const struct rpc_piece *pieces,
+void rpc_reply(struct rpc *rpc, uint64_t call, nigh_status status, const struct rpc_piece *pieces,
                uint32_t count)
 {
     struct rpc_answer *answer = answer_named(rpc, call);

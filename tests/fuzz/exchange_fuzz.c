@@ -74,7 +74,7 @@ struct op {
 
 /* A request of the node that the peer has not answered. */
 struct asked {
-    uint32_t call; /* 0: none */
+    uint64_t call; /* 0: none */
     uint16_t method;
     uint32_t bytes;
     uint8_t payload[PAYLOAD];
@@ -269,7 +269,7 @@ static void on_request(void *context, const struct rpc_request *request, uint64_
     }
 }
 
-static void on_canceled(void *context, uint32_t call)
+static void on_canceled(void *context, uint64_t call)
 {
     (void)context;
     for (uint32_t n = 0; n < CALLS; n++) {

@@ -42,7 +42,7 @@
 struct frame {
     uint8_t kind;
     uint16_t credits;
-    uint32_t call;
+    uint64_t call;
     int32_t status;
     uint32_t left_ms;
     uint32_t says; /* the payload */
@@ -57,8 +57,8 @@ struct side {
     bool in_hand; /* rpc_receive returned, the receive is not posted again */
     bool ended;
     bool open[CALLS];           /* calls that have not ended; the place is the context */
-    uint32_t owes[CALLS];       /* by slot: the call that the handler has to answer */
-    uint32_t owes_stale[CALLS]; /* the same of one that was cancelled */
+    uint64_t owes[CALLS];       /* by slot: the call that the handler has to answer */
+    uint64_t owes_stale[CALLS]; /* the same of one that was cancelled */
 };
 
 struct world {
@@ -128,7 +128,7 @@ struct events {
 /* What is explored. */
 struct exploration {
     const char *name;
-    uint32_t requests, calls, queue;
+    uint32_t requests, calls, queue, pool;
     uint32_t with;  /* WITH_* */
     uint32_t floor; /* states there are at least; 0: more than there is time for */
 };
@@ -142,6 +142,7 @@ static struct {
     const struct exploration *exploration;
     struct rpc_config config;
     struct world world;
+    struct rpc_pool *pool;
     struct rpc *rpc[SIDES];
     uint8_t running;   /* the side whose code runs */
     uint8_t event;     /* event_kind that runs */
@@ -170,16 +171,16 @@ static bool with(uint32_t events)
 
 /* ---- the shell of a channel */
 
-static struct rpc_slot *slot_of(uint32_t side, uint32_t call)
+static struct rpc_slot *slot_of(uint32_t side, uint64_t call)
 {
     struct rpc_slot *slot = rpc_slot_named(explorer.rpc[side], call);
 
     return slot != NULL && rpc_slot_call(explorer.rpc[side], slot) == call ? slot : NULL;
 }
 
-static uint32_t place_of(uint32_t call)
+static uint32_t place_of(uint64_t call)
 {
-    return call & ((1u << explorer.rpc[0]->slot_bits) - 1);
+    return (uint32_t)call & ((1u << explorer.rpc[0]->slot_bits) - 1);
 }
 
 static void shell_send(void *context, const struct rpc_header *header,
@@ -190,7 +191,7 @@ static void shell_send(void *context, const struct rpc_header *header,
     struct frame frame = {
         .kind = header->kind,
         .credits = le16toh(header->credits),
-        .call = le32toh(header->call),
+        .call = le64toh(header->call),
         .status = (int32_t)le32toh((uint32_t)header->status),
         .left_ms = le32toh(header->left_ms),
         .method = le16toh(header->method),
@@ -231,8 +232,9 @@ static void act_call(uint32_t side, uint64_t deadline_us)
     struct side *self = &explorer.world.sides[side];
     struct rpc *rpc = explorer.rpc[side];
     bool free_slot = !list_empty(&rpc->free_slots);
-    bool room = rpc->credits > 0 || !list_empty(&rpc->free_waiters);
-    uint32_t place = 0, call = 0, method;
+    bool room = rpc->credits > 0 || rpc_has_place(rpc);
+    uint32_t place = 0, method;
+    uint64_t call = 0;
     struct rpc_piece piece = {.data = &method, .bytes = 4};
     nigh_status status;
 
@@ -305,7 +307,7 @@ static void on_done(void *context, nigh_status status, const uint8_t *payload, u
     }
 }
 
-static void act_reply(uint32_t side, uint32_t call, uint32_t method)
+static void act_reply(uint32_t side, uint64_t call, uint32_t method)
 {
     struct rpc_piece piece = {.data = &method, .bytes = 4};
 
@@ -341,7 +343,7 @@ static void shell_request(void *context, const struct rpc_request *request, uint
     }
 }
 
-static void shell_canceled(void *context, uint32_t call)
+static void shell_canceled(void *context, uint64_t call)
 {
     struct side *self = &explorer.world.sides[(uintptr_t)context];
 
@@ -396,12 +398,12 @@ static void run_deliver(uint32_t side)
         .magic = RPC_MAGIC,
         .kind = frame.kind,
         .method = htole16(frame.method),
-        .call = htole32(frame.call),
+        .call = htole64(frame.call),
         .status = (int32_t)htole32((uint32_t)frame.status),
         .bytes = htole32(frame.bytes),
         .credits = htole16(frame.credits),
         .left_ms = htole32(frame.left_ms),
-        .epoch = htole64(explorer.config.epoch),
+        .epoch = htole32((uint32_t)explorer.config.epoch),
     };
     nigh_status status;
 
@@ -415,7 +417,7 @@ static void run_deliver(uint32_t side)
     CLAIM(status == NIGH_OK, "a channel refuses what the other sent");
 }
 
-static uint32_t method_owed(uint32_t side, uint32_t call)
+static uint32_t method_owed(uint32_t side, uint64_t call)
 {
     const struct rpc_slot *slot = slot_of(1 - side, call);
 
@@ -425,9 +427,9 @@ static uint32_t method_owed(uint32_t side, uint32_t call)
                : 1 + (uint32_t)(uintptr_t)slot->context % CALLS;
 }
 
-static void run_reply(uint32_t side, uint32_t *owed)
+static void run_reply(uint32_t side, uint64_t *owed)
 {
-    uint32_t call = *owed;
+    uint64_t call = *owed;
 
     *owed = 0;
     act_reply(side, call, method_owed(side, call));
@@ -455,7 +457,7 @@ static void run_pass(uint32_t side)
 static void run_one_way(uint32_t side)
 {
     const struct rpc *rpc = explorer.rpc[side];
-    bool room = rpc->credits > 0 || !list_empty(&rpc->free_waiters);
+    bool room = rpc->credits > 0 || rpc_has_place(rpc);
     uint32_t says = 77;
     struct rpc_piece piece = {.data = &says, .bytes = 4};
     nigh_status status = rpc_one_way(explorer.rpc[side], 77, &piece, 1, explorer.world.now_us);
@@ -641,7 +643,7 @@ static void check_slot(uint32_t side, uint32_t place)
     const struct rpc_slot *slot = &explorer.rpc[side]->slots[place];
     const struct side *self = &explorer.world.sides[side];
     const struct side *peer = &explorer.world.sides[1 - side];
-    uint32_t call = rpc_slot_call(explorer.rpc[side], slot);
+    uint64_t call = rpc_slot_call(explorer.rpc[side], slot);
     uint32_t hopes = call != 0 && peer->owes[place] == call;
 
     for (uint32_t i = 0; i < peer->frames; i++) {
@@ -691,6 +693,7 @@ static void check_state(void)
 /* Nothing is on its way and no reply is owed: then nothing waits either. */
 static void check_quiet(void)
 {
+    CLAIM(rpc_pool_used(explorer.pool) == 0, "a shared place is lost");
     for (uint32_t side = 0; side < SIDES; side++) {
         const struct rpc *rpc = explorer.rpc[side];
 
@@ -742,16 +745,17 @@ static void put(struct code *code, uint32_t value)
 }
 
 /* A number by its slot and by how many calls of that slot came after it. */
-static void put_call(struct code *code, uint32_t caller, uint32_t call)
+static void put_call(struct code *code, uint32_t caller, uint64_t call)
 {
     const struct rpc *rpc = explorer.rpc[caller];
-    uint32_t newest = rpc->slots[place_of(call)].generation;
+    uint64_t newest = rpc->slots[place_of(call)].generation;
 
     if (call == 0) {
         put(code, UINT8_MAX);
         return;
     }
-    put(code, place_of(call) * 8 + min_u32(newest - (call >> rpc->slot_bits), NUMBER_OLD));
+    put(code,
+        place_of(call) * 8 + (uint32_t)min_u64(newest - (call >> rpc->slot_bits), NUMBER_OLD));
 }
 
 static void put_slots(struct code *code, const struct rpc *rpc, const struct list *list)
@@ -784,6 +788,7 @@ static void put_channel(struct code *code, uint32_t side)
     LIST_FOREACH(node, &rpc->queue)
     {
         put_call(code, side, container_of(node, struct rpc_waiter, link)->call);
+        put(code, container_of(node, struct rpc_waiter, link)->is_shared);
     }
     put(code, UINT8_MAX - 1);
 }
@@ -854,7 +859,7 @@ static bool remember(uint64_t hash)
 /* All that an event can change. */
 static size_t snapshot_bytes(void)
 {
-    return sizeof(struct world) + SIDES * explorer.rpc[0]->block_bytes;
+    return sizeof(struct world) + SIDES * explorer.rpc[0]->block_bytes + explorer.pool->block_bytes;
 }
 
 static void save(uint8_t *to)
@@ -865,6 +870,7 @@ static void save(uint8_t *to)
         memcpy(to, explorer.rpc[side], explorer.rpc[side]->block_bytes);
         to += explorer.rpc[side]->block_bytes;
     }
+    memcpy(to, explorer.pool, explorer.pool->block_bytes);
 }
 
 static void restore(const uint8_t *from)
@@ -877,6 +883,7 @@ static void restore(const uint8_t *from)
         memcpy(explorer.rpc[side], from, block_bytes);
         from += block_bytes;
     }
+    memcpy(explorer.pool, from, explorer.pool->block_bytes);
 }
 
 /* ---- the search */
@@ -972,10 +979,12 @@ static void set_up(const struct exploration *e)
     memset(&explorer, 0, sizeof(explorer));
     explorer.exploration = e;
     explorer.world.now_us = NOW_US;
+    assert_int_equal(rpc_pool_create(e->pool, 4, &explorer.pool), NIGH_OK);
     explorer.config = (struct rpc_config){
         .requests = e->requests,
         .calls = e->calls,
         .queue = e->queue,
+        .pool = explorer.pool,
         .payload_bytes = 4,
         .epoch = 3,
         .shell = {.send = shell_send, .request = shell_request, .canceled = shell_canceled},
@@ -1016,6 +1025,7 @@ static void explore(void **state)
     for (uint32_t side = 0; side < SIDES; side++) {
         free(explorer.rpc[side]); /* in whatever state the search left them */
     }
+    free(explorer.pool);
     violated = explorer.wrong != NULL;
     assert_false(violated);
     if (e->floor != 0) {
@@ -1024,19 +1034,24 @@ static void explore(void **state)
     }
 }
 
-/* Name; requests, calls, queue; with; how many states there are at least. */
+/* Name; requests, calls, queue, places that both sides share; with; how many states there are at
+ * least. */
 static const struct exploration explorations[] = {
-    {"one slot, one calls", 1, 1, 1, WITH_ALL & ~WITH_BOTH, 39000},
-    {"one slot, both call", 1, 1, 1, WITH_ALL & ~WITH_STALE, 488000},
-    {"one slot, three credits", 3, 1, 1, WITH_ONE_WAYS | WITH_CANCELS | WITH_HANDS | WITH_REACTIONS,
-     334000},
-    {"two slots, nobody waits", 1, 2, 0, WITH_ALL & ~(WITH_BOTH | WITH_ONE_WAYS | WITH_STALE),
+    {"one slot, one calls", 1, 1, 1, 0, WITH_ALL & ~WITH_BOTH, 39000},
+    {"one slot, both call", 1, 1, 1, 0, WITH_ALL & ~WITH_STALE, 488000},
+    {"one slot, three credits", 3, 1, 1, 0,
+     WITH_ONE_WAYS | WITH_CANCELS | WITH_HANDS | WITH_REACTIONS, 334000},
+    {"one slot, both call, one place for both", 1, 1, 0, 1, WITH_ALL & ~WITH_STALE, 370000},
+    {"two slots, one place and a shared one", 1, 2, 1, 1,
+     WITH_ALL & ~(WITH_BOTH | WITH_ONE_WAYS | WITH_STALE), 188000},
+    {"two slots, nobody waits", 1, 2, 0, 0, WITH_ALL & ~(WITH_BOTH | WITH_ONE_WAYS | WITH_STALE),
      33000},
-    {"two slots, one waits", 1, 2, 1, WITH_ALL & ~(WITH_BOTH | WITH_ONE_WAYS), 753000},
-    {"two slots, two wait", 1, 2, 2, WITH_ALL & ~(WITH_BOTH | WITH_ONE_WAYS | WITH_STALE), 126000},
-    {"two slots, two credits", 2, 2, 1, WITH_ALL & ~(WITH_BOTH | WITH_ONE_WAYS | WITH_STALE),
+    {"two slots, one waits", 1, 2, 1, 0, WITH_ALL & ~(WITH_BOTH | WITH_ONE_WAYS), 753000},
+    {"two slots, two wait", 1, 2, 2, 0, WITH_ALL & ~(WITH_BOTH | WITH_ONE_WAYS | WITH_STALE),
+     126000},
+    {"two slots, two credits", 2, 2, 1, 0, WITH_ALL & ~(WITH_BOTH | WITH_ONE_WAYS | WITH_STALE),
      181000},
-    {"two slots, two credits, both call, all", 2, 2, 1, WITH_ALL, 0},
+    {"two slots, two credits, both call, all", 2, 2, 1, 0, WITH_ALL, 0},
 };
 
 int main(void)

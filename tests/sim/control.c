@@ -136,11 +136,11 @@ void control_connect(struct world *world, uint32_t dialler, uint32_t other)
         return;
     }
     random_fill(&world->random, key, sizeof(key));
-    if (peer_connected(&far->peer, world->nodes[dialler].incarnation, world->now_us, &there) !=
+    if (peer_connected(&far->peer, world->nodes[dialler].incarnation, 0, world->now_us, &there) !=
         NIGH_OK) {
         world_fail(world, "node %u refused a peer that lives", other);
     }
-    if (peer_connected(&near->peer, world->nodes[other].incarnation, world->now_us, &here) !=
+    if (peer_connected(&near->peer, world->nodes[other].incarnation, 0, world->now_us, &here) !=
         NIGH_OK) {
         world_fail(world, "node %u refused a peer that lives", dialler);
     }

@@ -353,7 +353,9 @@ static void choose_exchange(struct world *world)
     config->max_keys = world->options.max_keys != 0 ? world->options.max_keys : 256;
     config->requests = (uint32_t)between(world, 4, 16);
     config->calls = (uint32_t)between(world, 4, 16);
-    config->queue = (uint32_t)between(world, 8, 64);
+    config->queue = (uint32_t)between(world, 1, 8);
+    config->waits = (uint32_t)between(world, 1, 48);
+    config->announcements = (uint32_t)between(world, 4, 200);
     config->payload_bytes = payloads[world_below(world, ARRAY_LENGTH(payloads))];
     config->bulk_receives = (uint32_t)between(world, 2, 12);
     config->bulk_bytes = (uint32_t)between(world, 512, 8192) & ~7u;

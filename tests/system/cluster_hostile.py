@@ -87,7 +87,7 @@ RUBBISH = [
     b"NGHA",
     b"NGHA\x01\x00\x40\x00",
     b"NGHA\x01\x00\xff\xff" + b"A" * 200,
-    b"NGHA\x01\x00\x40\x00" + b"\x01\x00\x01\x00" + os.urandom(52),
+    b"NGHA\x01\x00\x40\x00" + b"\x02\x00\x02\x00" + os.urandom(52),
     b"NGHA\x03\x00\x28\x00" + os.urandom(32),
     b"NGHA\x04\x00\xff\xff" + os.urandom(65527),
     b"NIGH",

@@ -244,6 +244,16 @@ def test_too_few_descriptors(folder, good):
 
 
 @in_folder
+def test_too_few_descriptors_for_the_members(folder, good):
+    key = os.path.join(folder, "key")
+    write_key(key)
+    members = ",".join(f"127.0.0.1:{port}" for port in range(7501, 7531))
+    flags = good + ["--join", members, "--member", "0", "--listen", "127.0.0.1:0", "--cluster-key", key, "--lanes", "4"]
+    expect(FAILED, ["30 members", "RLIMIT_NOFILE grants 600", "hard limit", "fewer lanes"], *flags,
+           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 600)))
+
+
+@in_folder
 def test_check_says_what_would_be_done_and_does_nothing(folder, good):
     path = os.path.join(folder, "nigh.ini")
     with open(path, "w", encoding="utf-8") as file:

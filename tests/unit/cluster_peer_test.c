@@ -45,7 +45,7 @@ static void to_start(struct peer *peer, enum start start, bool dials)
             peer_dial_failed(peer, 0, DEAD_US);
         }
     } else if (start != AWAY) {
-        assert_int_equal(peer_connected(peer, 5, 0, &actions), NIGH_OK);
+        assert_int_equal(peer_connected(peer, 5, 5, 0, &actions), NIGH_OK);
     }
     if (start == LOST || start == DEAD_LEFT) {
         peer_disconnected(peer, start == DEAD_LEFT, 0, 0, &actions);
@@ -71,9 +71,9 @@ static void one_event(enum start start, enum event event, bool dials)
 
     to_start(&peer, start, dials);
     switch (event) {
-    case CONNECTED_SAME: status = peer_connected(&peer, 5, 1, &actions); break;
-    case CONNECTED_HIGHER: status = peer_connected(&peer, 6, 1, &actions); break;
-    case CONNECTED_LOWER: status = peer_connected(&peer, 4, 1, &actions); break;
+    case CONNECTED_SAME: status = peer_connected(&peer, 5, 5, 1, &actions); break;
+    case CONNECTED_HIGHER: status = peer_connected(&peer, 6, 6, 1, &actions); break;
+    case CONNECTED_LOWER: status = peer_connected(&peer, 4, 4, 1, &actions); break;
     case DIAL_FAILED: peer_dial_failed(&peer, 7, 1); break;
     case ENDED: peer_disconnected(&peer, false, 7, 1, &actions); break;
     case GOODBYE: peer_disconnected(&peer, true, 7, 1, &actions); break;
@@ -164,7 +164,7 @@ static void up_ends_the_back_off(void **state)
     for (uint32_t n = 0; n < 10; n++) {
         peer_dial_failed(&peer, UINT32_MAX, 0);
     }
-    peer_connected(&peer, 1, 0, &actions);
+    peer_connected(&peer, 1, 1, 0, &actions);
     peer_disconnected(&peer, false, UINT32_MAX, 0, &actions);
     assert_true(peer_tick(&peer, 0, &actions) == 20000);
 }
@@ -179,11 +179,29 @@ static void a_ghost_is_not_dialled_at_once(void **state)
     to_start(&peer, LOST, true);
     peer_tick(&peer, 20000, &actions);
     assert_true(actions.dial);
-    assert_int_equal(peer_connected(&peer, 4, 20000, &actions), NIGH_DENIED);
+    assert_int_equal(peer_connected(&peer, 4, 4, 20000, &actions), NIGH_DENIED);
     assert_false(actions.dead || actions.lost || actions.up || actions.dial);
     peer_tick(&peer, 20000, &actions);
     assert_false(actions.dial);
     assert_int_equal(peer.state, PEER_LOST);
+}
+
+/* It would give other objects the births that the first gave: not even when that one is dead. */
+static void another_process_of_an_incarnation_is_refused(void **state)
+{
+    (void)state;
+    static const enum start starts[] = {UP, LOST, DEAD_LEFT};
+    struct peer_actions actions;
+
+    for (size_t n = 0; n < sizeof(starts) / sizeof(starts[0]); n++) {
+        struct peer peer, before;
+
+        to_start(&peer, starts[n], false);
+        before = peer;
+        assert_int_equal(peer_connected(&peer, 5, 6, 1, &actions), NIGH_DENIED);
+        assert_memory_equal(&peer, &before, sizeof(peer));
+        assert_int_equal(peer_connected(&peer, 5, 5, 1, &actions), NIGH_OK);
+    }
 }
 
 static void what_is_heard_keeps_it_up(void **state)
@@ -214,7 +232,7 @@ static void silence_is_loss(void **state)
     assert_true(actions.lost && actions.dial && !actions.dead && !actions.up);
     /* Late tick, and nobody looked for so long that it is dead: dead, which says lost, too. */
     peer_init(&peer, true, 0, SILENT_US, 0);
-    peer_connected(&peer, 1, 0, &actions);
+    peer_connected(&peer, 1, 1, 0, &actions);
     peer_tick(&peer, SILENT_US, &actions);
     assert_true(actions.dead && !actions.lost);
 }
@@ -278,7 +296,7 @@ static void lanes_are_told_in_order(void **state)
                 }
                 life += support_random(&random) % 8 == 0;
                 incarnation = life - (life > 1 && support_random(&random) % 4 == 0);
-                if (peer_connected(&peer, incarnation, now_us, &actions) == NIGH_OK) {
+                if (peer_connected(&peer, incarnation, incarnation, now_us, &actions) == NIGH_OK) {
                     heard_us = now_us;
                     tell(&told, &actions, incarnation, now_us);
                 } else {
@@ -333,6 +351,7 @@ int main(void)
         cmocka_unit_test(back_off_has_bounds),
         cmocka_unit_test(up_ends_the_back_off),
         cmocka_unit_test(a_ghost_is_not_dialled_at_once),
+        cmocka_unit_test(another_process_of_an_incarnation_is_refused),
         cmocka_unit_test(what_is_heard_keeps_it_up),
         cmocka_unit_test(silence_is_loss),
         cmocka_unit_test(lanes_are_told_in_order),

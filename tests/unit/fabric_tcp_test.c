@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/filter.h>
 #include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -42,10 +43,10 @@ struct side {
 
 static const struct fabric_endpoint_options depths = {.sends = DEPTH, .receives = DEPTH};
 
-static void side_open(struct side *side, const char *address)
+static void side_open_as(struct side *side, const char *address, const struct tcp_options *options)
 {
     memset(side, 0, sizeof(*side));
-    assert_int_equal(tcp_create(NULL, &side->fabric), NIGH_OK);
+    assert_int_equal(tcp_create(options, &side->fabric), NIGH_OK);
     side->area = calloc(1, AREA);
     assert_non_null(side->area);
     assert_int_equal(fabric_memory_register(side->fabric, side->area, AREA, FABRIC_HOST,
@@ -55,6 +56,11 @@ static void side_open(struct side *side, const char *address)
                      NIGH_OK);
     if (address != NULL)
         assert_int_equal(fabric_listen(side->fabric, address), NIGH_OK);
+}
+
+static void side_open(struct side *side, const char *address)
+{
+    side_open_as(side, address, NULL);
 }
 
 static void side_close(struct side *side)
@@ -1075,6 +1081,56 @@ static void the_kernel_probes_silent_peers(void **state)
     side_close(&bob);
 }
 
+/* From here on the wire to this socket is silent, as if it were cut: what comes in is dropped
+ * before the kernel looks at it, probes and repeated bytes too, and nothing is acknowledged. */
+static void cut(int fd)
+{
+    struct sock_filter drop[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
+    struct sock_fprog program = {.len = 1, .filter = drop};
+
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)), 0);
+}
+
+static void a_silent_wire_is_a_lost_peer(void **state)
+{
+    const struct tcp_options options = {.keepalive_ms = 1000};
+    struct side idle, busy, whole;
+    uint64_t from_us;
+    int fds[3];
+
+    (void)state;
+    side_open_as(&idle, "127.0.0.1:0", &options);
+    side_open_as(&busy, "127.0.0.1:0", &options);
+    side_open_as(&whole, "127.0.0.1:0", &options);
+    fds[0] = accepted(&idle);
+    fds[1] = accepted(&busy);
+    fds[2] = accepted(&whole);
+    cut(fds[0]);
+    cut(fds[1]);
+    from_us = support_now_us();
+    assert_int_equal(post(&busy, FABRIC_SEND, 1, 0, 64, (struct fabric_remote){0}), NIGH_OK);
+    assert_true(SUPPORT_WAIT(({
+                                 (void)side_poll(&idle);
+                                 (void)side_poll(&busy);
+                                 (void)side_poll(&whole);
+                                 idle.disconnected == 1 && busy.disconnected == 1 &&
+                                     busy.logged == 1;
+                             }),
+                             3 * PATIENCE_MS));
+    /* Not sooner than it may: a wire that is slow is none that is cut. */
+    assert_true(support_now_us() - from_us >= 2000000);
+    assert_int_equal(idle.status, NIGH_TIMEOUT);
+    assert_int_equal(busy.status, NIGH_TIMEOUT);
+    assert_int_equal(count_of(&busy, NIGH_PEER_LOST), 1);
+    /* As silent, but its kernel answers. */
+    assert_int_equal(whole.disconnected, 0);
+    for (uint32_t n = 0; n < 3; n++)
+        close(fds[n]);
+    side_close(&idle);
+    side_close(&busy);
+    side_close(&whole);
+}
+
 /* Would end the test if it raised SIGPIPE: what goes to a peer that closed is reset, what follows
  * finds a broken pipe. */
 static void posts_to_a_peer_that_is_gone_fail(void **state)
@@ -1165,6 +1221,7 @@ int main(void)
         cmocka_unit_test(memory_may_go_before_it_is_read),
         cmocka_unit_test(acknowledgements_travel_with_what_is_sent),
         cmocka_unit_test(the_kernel_probes_silent_peers),
+        cmocka_unit_test(a_silent_wire_is_a_lost_peer),
         cmocka_unit_test(a_child_with_copies_keeps_nothing_alive),
         cmocka_unit_test(posts_to_a_peer_that_is_gone_fail),
     };

@@ -32,7 +32,7 @@ struct frame {
 struct call {
     nigh_status status; /* PENDING: it has not */
     uint32_t times;
-    uint32_t number;
+    uint64_t number;
     uint32_t bytes;
     uint8_t payload[PAYLOAD];
     uint64_t now_us;
@@ -49,7 +49,7 @@ struct end {
     struct rpc_request seen[LOG];
     uint8_t seen_payload[LOG][PAYLOAD];
     uint32_t seen_count;
-    uint32_t canceled[LOG];
+    uint64_t canceled[LOG];
     uint32_t canceled_count;
 };
 
@@ -80,7 +80,7 @@ static void end_send(void *context, const struct rpc_header *header, const struc
     assert_int_equal(bytes, le32toh(header->bytes));
 }
 
-static void reply_bytes(struct end *end, uint32_t call, nigh_status status, const void *data,
+static void reply_bytes(struct end *end, uint64_t call, nigh_status status, const void *data,
                         uint32_t bytes)
 {
     struct rpc_piece piece = {.data = data, .bytes = bytes};
@@ -102,7 +102,7 @@ static void end_request(void *context, const struct rpc_request *request, uint64
     }
 }
 
-static void end_canceled(void *context, uint32_t call)
+static void end_canceled(void *context, uint64_t call)
 {
     struct end *self = context;
 
@@ -751,26 +751,108 @@ static void a_done_may_call_again_and_end_the_channel(void **state)
     pair_fini(&pair);
 }
 
-static void numbers_come_round_without_zero(void **state)
+/* After 2^32 calls of a channel, too. */
+static void numbers_do_not_come_again(void **state)
 {
     struct pair pair;
-    struct call call;
+    struct call first, second;
+    uint64_t given_up;
 
     (void)state;
-    pair_init(&pair, 4, 3, 0);
-    pair.b.echo = true;
-    assert_int_equal(pair.a.rpc->slot_bits, 2);
-    for (uint32_t i = 0; i < 3; i++) {
-        pair.a.rpc->slots[i].generation = (UINT32_MAX >> 2) - 1;
-    }
-    for (uint32_t i = 0; i < 12; i++) {
-        must_start(&pair.a, &call, "x");
-        assert_true(call.number >= 4);
-        deliver_all(&pair, 0);
-        assert_int_equal(call.status, NIGH_OK);
-    }
-    assert_int_equal(call.number, 3 << 2 | 2);
+    pair_init(&pair, 4, 1, 0);
+    must_start(&pair.a, &first, "x");
+    deliver_all(&pair, 0);
+    given_up = first.number;
+    assert_true(rpc_cancel(pair.a.rpc, first.number, 0));
+    deliver_all(&pair, 0);
+    pair.a.rpc->slots[0].generation += UINT32_MAX; /* as many calls later */
+    must_start(&pair.a, &second, "y");
+    assert_true(second.number > UINT32_MAX);
+    assert_int_equal((uint32_t)second.number, (uint32_t)given_up);
+    deliver_all(&pair, 0);
+    reply_bytes(&pair.b, given_up, NIGH_OK, "x", 1); /* its handler took its time */
+    deliver_all(&pair, 0);
+    assert_int_equal(second.status, PENDING);
+    reply_bytes(&pair.b, second.number, NIGH_OK, "y", 1);
+    deliver_all(&pair, 0);
+    assert_int_equal(second.status, NIGH_OK);
+    assert_int_equal(second.payload[0], 'y');
     pair_fini(&pair);
+}
+
+/* ---- places that channels share */
+
+/* A channel with one credit and one place of its own, which are used; all on one pool. */
+static void share_init(struct pair *pair, struct rpc_pool *pool, struct call calls[2])
+{
+    end_init(&pair->a, &pair->b, 1, 16, 1);
+    end_init(&pair->b, &pair->a, 1, 16, 1);
+    rpc_destroy(pair->a.rpc);
+    pair->a.config.pool = pool;
+    assert_int_equal(rpc_create(&pair->a.config, &pair->a.rpc), NIGH_OK);
+    must_start(&pair->a, &calls[0], "0");
+    must_start(&pair->a, &calls[1], "1");
+}
+
+static void who_stands_still_leaves_places_to_others(void **state)
+{
+    static struct call stuck[8], second[8], third[8];
+    struct pair pairs[3];
+    struct rpc_pool *pool;
+
+    (void)state;
+    assert_int_equal(rpc_pool_create(6, PAYLOAD, &pool), NIGH_OK);
+    share_init(&pairs[0], pool, stuck);
+    for (uint32_t i = 2; i < 5; i++) {
+        must_start(&pairs[0].a, &stuck[i], "s");
+    }
+    assert_int_equal(start(&pairs[0].a, &stuck[5], "s", NEVER, 0), NIGH_BUSY);
+    assert_int_equal(rpc_pool_used(pool), 3);
+    share_init(&pairs[1], pool, second);
+    must_start(&pairs[1].a, &second[2], "s");
+    must_start(&pairs[1].a, &second[3], "s");
+    assert_int_equal(start(&pairs[1].a, &second[4], "s", NEVER, 0), NIGH_BUSY);
+    share_init(&pairs[2], pool, third);
+    must_start(&pairs[2].a, &third[2], "s");
+    assert_int_equal(rpc_pool_used(pool), 6);
+    /* Nothing is left: a call is refused, and what waits goes on once there are credits. */
+    assert_int_equal(start(&pairs[2].a, &third[3], "s", NEVER, 0), NIGH_BUSY);
+    assert_int_equal(say(&pairs[1].a, "s"), NIGH_BUSY);
+    for (uint32_t n = 0; n < 3; n++) {
+        assert_true(rpc_is_valid(pairs[n].a.rpc));
+        pairs[n].b.echo = true;
+        deliver_all(&pairs[n], 0);
+    }
+    assert_int_equal(rpc_pool_used(pool), 0);
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(stuck[i].status, NIGH_OK);
+        assert_int_equal(stuck[i].payload[0], i < 2 ? '0' + (int)i : 's');
+    }
+    assert_int_equal(third[2].status, NIGH_OK);
+    for (uint32_t n = 0; n < 3; n++) {
+        pair_fini(&pairs[n]);
+    }
+    rpc_pool_destroy(pool);
+}
+
+static void the_end_gives_shared_places_back(void **state)
+{
+    struct call calls[3];
+    struct pair pair;
+    struct rpc_pool *pool;
+
+    (void)state;
+    assert_int_equal(rpc_pool_create(4, PAYLOAD, &pool), NIGH_OK);
+    share_init(&pair, pool, calls);
+    must_start(&pair.a, &calls[2], "s");
+    assert_int_equal(say(&pair.a, "s"), NIGH_OK);
+    assert_int_equal(rpc_pool_used(pool), 2);
+    pair_fini(&pair);
+    assert_int_equal(rpc_pool_used(pool), 0);
+    assert_int_equal(calls[2].status, NIGH_PEER_LOST);
+    rpc_pool_destroy(pool);
+    assert_int_equal(rpc_pool_create(1, 0, &pool), NIGH_INVALID);
+    assert_int_equal(rpc_pool_create(LIMIT_RPC_QUEUE + 1, 1, &pool), NIGH_INVALID);
 }
 
 /* ---- what a peer may not send */
@@ -787,17 +869,17 @@ static void set_up_hostile(struct pair *pair, struct call *call)
     assert_int_equal(pair->a.seen_count, 1);
 }
 
-static struct frame frame_of(uint8_t kind, uint32_t call)
+static struct frame frame_of(uint8_t kind, uint64_t call)
 {
     return (struct frame){.header = {
                               .magic = RPC_MAGIC,
                               .kind = kind,
-                              .call = htole32(call),
-                              .epoch = htole64(EPOCH),
+                              .call = htole64(call),
+                              .epoch = htole32(EPOCH),
                           }};
 }
 
-static void refuse(struct pair *pair, const struct frame *frame)
+static void refuse_as(struct pair *pair, const struct frame *frame, nigh_status status)
 {
     struct rpc *rpc = pair->a.rpc;
     size_t bytes = rpc->block_bytes;
@@ -805,9 +887,14 @@ static void refuse(struct pair *pair, const struct frame *frame)
 
     assert_non_null(before);
     memcpy(before, rpc, bytes);
-    assert_int_equal(end_feed(&pair->a, frame, 0), NIGH_PROTOCOL);
+    assert_int_equal(end_feed(&pair->a, frame, 0), status);
     assert_memory_equal(before, rpc, bytes);
     free(before);
+}
+
+static void refuse(struct pair *pair, const struct frame *frame)
+{
+    refuse_as(pair, frame, NIGH_PROTOCOL);
 }
 
 /* Refuses a frame of this kind and call with one field changed. */
@@ -822,7 +909,7 @@ static void frames_against_the_rules_are_refused_and_do_nothing(void **state)
 {
     struct pair pair;
     struct call call;
-    uint32_t theirs, next = 2 << 1 | 1;
+    uint64_t theirs, next = 2 << 1 | 1;
 
     (void)state;
     set_up_hostile(&pair, &call);
@@ -835,34 +922,52 @@ static void frames_against_the_rules_are_refused_and_do_nothing(void **state)
     REFUSE(RPC_REPLY, call.number, kind, 0);
     REFUSE(RPC_REPLY, call.number, kind, RPC_CREDIT + 1);
     REFUSE(RPC_REPLY, call.number, reserved, 1);
-    REFUSE(RPC_REPLY, call.number, epoch, htole64(EPOCH + 1));
     REFUSE(RPC_REPLY, call.number, method, htole16(1));
     REFUSE(RPC_REPLY, call.number, left_ms, htole32(1));
     REFUSE(RPC_REPLY, call.number, status, (int32_t)htole32(1));
     REFUSE(RPC_REPLY, call.number, status, (int32_t)htole32((uint32_t)(NIGH_STATUS_LOWEST - 1)));
     REFUSE(RPC_REPLY, call.number, credits, htole16(2)); /* one was used */
     REFUSE(RPC_REPLY, call.number, call, 0);
-    REFUSE(RPC_REPLY, call.number, call, htole32(call.number + 1)); /* another slot */
-    REFUSE(RPC_REPLY, call.number, call, htole32(call.number + 2)); /* another generation */
+    REFUSE(RPC_REPLY, call.number, call, htole64(call.number + 1)); /* another slot */
+    REFUSE(RPC_REPLY, call.number, call, htole64(call.number + 2)); /* another generation */
     REFUSE(RPC_REQUEST, next, status, (int32_t)htole32((uint32_t)-1));
-    REFUSE(RPC_REQUEST, next, call, htole32(theirs));     /* again */
-    REFUSE(RPC_REQUEST, next, call, htole32(theirs + 2)); /* its slot is taken */
+    REFUSE(RPC_REQUEST, next, call, htole64(theirs));     /* again */
+    REFUSE(RPC_REQUEST, next, call, htole64(theirs + 2)); /* its slot is taken */
     REFUSE(RPC_REQUEST, next, call, 0);
-    REFUSE(RPC_REQUEST, next, call, htole32(1)); /* a generation of 0 */
-    REFUSE(RPC_ONE_WAY, 0, call, htole32(next));
+    REFUSE(RPC_REQUEST, next, call, htole64(1)); /* a generation of 0 */
+    REFUSE(RPC_ONE_WAY, 0, call, htole64(next));
     REFUSE(RPC_ONE_WAY, 0, left_ms, htole32(1));
     REFUSE(RPC_ONE_WAY, 0, status, (int32_t)htole32((uint32_t)-1));
-    REFUSE(RPC_CANCEL, theirs, call, htole32(theirs + 2));
-    REFUSE(RPC_CANCEL, theirs, call, htole32(theirs + 1));
+    REFUSE(RPC_CANCEL, theirs, call, htole64(theirs + 2));
+    REFUSE(RPC_CANCEL, theirs, call, htole64(theirs + 1));
     REFUSE(RPC_CANCEL, theirs, method, htole16(1));
     REFUSE(RPC_CANCEL, theirs, bytes, htole32(1));
     REFUSE(RPC_CREDIT, 0, credits, htole16(1)); /* not more than half */
     REFUSE(RPC_CREDIT, 0, credits, 0);
-    REFUSE(RPC_CREDIT, 0, call, htole32(theirs));
+    REFUSE(RPC_CREDIT, 0, call, htole64(theirs));
     REFUSE(RPC_CREDIT, 0, bytes, htole32(1));
     pair_fini(&pair);
     assert_int_equal(call.times, 1);
     assert_int_equal(call.status, NIGH_PEER_LOST);
+}
+
+/* Whatever else it says: its peer is of another cluster, not a liar. */
+static void another_epoch_is_no_lie(void **state)
+{
+    struct pair pair;
+    struct call call;
+    struct frame frame;
+
+    (void)state;
+    set_up_hostile(&pair, &call);
+    frame = frame_of(RPC_REPLY, call.number);
+    frame.header.epoch = htole32(EPOCH + 1);
+    refuse_as(&pair, &frame, NIGH_VERSION);
+    frame.header.reserved = 1;
+    refuse_as(&pair, &frame, NIGH_VERSION);
+    frame.header.magic = 'n';
+    refuse_as(&pair, &frame, NIGH_PROTOCOL);
+    pair_fini(&pair);
 }
 
 static void lengths_that_do_not_agree_are_refused(void **state)
@@ -944,7 +1049,7 @@ struct random_call {
     struct random_end *end;
     uint64_t id; /* what it says; 0: ended */
     uint64_t deadline_us;
-    uint32_t number;
+    uint64_t number;
     bool by_cancel;
 };
 
@@ -1057,7 +1162,7 @@ static void random_request(void *context, const struct rpc_request *request, uin
     }
 }
 
-static void random_canceled(void *context, uint32_t call)
+static void random_canceled(void *context, uint64_t call)
 {
     struct random_end *end = context;
 
@@ -1230,7 +1335,10 @@ int main(void)
         cmocka_unit_test(the_end_ends_what_was_sent_and_what_waits),
         cmocka_unit_test(a_reply_after_the_end_goes_nowhere),
         cmocka_unit_test(a_done_may_call_again_and_end_the_channel),
-        cmocka_unit_test(numbers_come_round_without_zero),
+        cmocka_unit_test(numbers_do_not_come_again),
+        cmocka_unit_test(who_stands_still_leaves_places_to_others),
+        cmocka_unit_test(the_end_gives_shared_places_back),
+        cmocka_unit_test(another_epoch_is_no_lie),
         cmocka_unit_test(frames_against_the_rules_are_refused_and_do_nothing),
         cmocka_unit_test(lengths_that_do_not_agree_are_refused),
         cmocka_unit_test(a_second_reply_is_refused),

@@ -95,10 +95,12 @@ uint32_t tcp_complete_take(struct tcp *tcp, struct fabric_completion *completion
         struct fabric_endpoint *endpoint =
             container_of(list_pop_front(&tcp->completing), struct fabric_endpoint, completing);
 
-        while (taken < count && has_receive(endpoint))
-            take_receive(endpoint, &completions[taken++]);
+        /* Posts first: receives may fill every batch, and whoever answers them waits for the
+         * memory of what went out. */
         while (taken < count && has_work(endpoint))
             taken += take_work(endpoint, &completions[taken]);
+        while (taken < count && has_receive(endpoint))
+            take_receive(endpoint, &completions[taken++]);
         tcp_complete_mark(endpoint); /* at the end: others come first */
     }
     return taken;

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random lives of a node's control port among strangers and members: the fuzz target's driver, with
+ * other bytes; and by itself what a handshake may not change.
+ */
+#include "../fuzz/peers_fuzz.c"
+
+#include "support/support.h"
+
+#define LIFE_BYTES 600u
+
+static void random_lives_leave_the_books_right(void **state)
+{
+    uint64_t seed = support_seed(), end_us = support_now_us() + support_budget_ms(3000) * 1000;
+    uint8_t bytes[LIFE_BYTES];
+
+    (void)state;
+    for (uint64_t life = 0; support_now_us() < end_us; life++) {
+        uint64_t random = seed + life * UINT64_C(0x9e3779b97f4a7c15) + 1;
+
+        for (uint32_t i = 0; i < LIFE_BYTES; i++) {
+            bytes[i] = (uint8_t)(support_random(&random) >> 24);
+        }
+        (void)LLVMFuzzerTestOneInput(bytes, LIFE_BYTES);
+    }
+    printf("# %llu lives: %llu times up, %llu refused, %llu dead; %llu tokens, %llu good\n",
+           (unsigned long long)counts.lives, (unsigned long long)counts.ups,
+           (unsigned long long)counts.refused, (unsigned long long)counts.deaths,
+           (unsigned long long)counts.tokens, (unsigned long long)counts.tokens_good);
+    /* A driver that only sends rubbish proves little. */
+    assert_true(counts.ups > counts.lives / 2 && counts.refused > counts.lives / 2);
+    assert_true(counts.deaths > counts.lives / 4 && counts.tokens_good > counts.lives / 10);
+}
+
+/* ---- one thing at a time --------------------------------------------------- */
+
+static void begin_alone(void)
+{
+    memset(&fuzz, 0, sizeof(fuzz));
+    begin();
+    pump();
+}
+
+/* Somebody with the key knocks, and says all that is needed; its end. */
+static struct end *knock_as(uint32_t rank, uint32_t incarnation, uint32_t life, const char *address)
+{
+    uint8_t nonce[AUTH_NONCE_BYTES] = {(uint8_t)life};
+    struct auth_identity identity = {
+        .rank = rank, .incarnation = incarnation, .life = life, .epoch = fuzz.members.epoch};
+    struct auth_offer offer = {.lanes = 1};
+    struct end *end;
+    int fd = new_pair(&end);
+
+    assert_true(fd >= 0);
+    snprintf(offer.addresses[0], sizeof(offer.addresses[0]), "%s", address);
+    auth_begin(&end->auth, true, fuzz_key, &identity, &offer, SELF, nonce);
+    fuzz.queue[fuzz.queued++] = fd;
+    peers_ready(fuzz.peers, PEERS_LISTEN, EPOLLIN);
+    carry_all(end);
+    check();
+    return end;
+}
+
+static enum peer_state state_of(uint32_t rank)
+{
+    struct peers_view view;
+
+    peers_look(fuzz.peers, rank, &view);
+    return view.state;
+}
+
+static void a_useless_offer_changes_nothing(void **state)
+{
+    static const char *const useless[] = {
+        "", "7001", "host:7001",
+        ":12345678901234567890123456789012345678901234567890123456789012345678901234567"};
+    struct known before[MEMBERS], after[MEMBERS];
+
+    (void)state;
+    for (size_t n = 0; n < ARRAY_LENGTH(useless); n++) {
+        struct end *good;
+
+        begin_alone();
+        /* Not seen yet: it stays away. */
+        look(before);
+        knock_as(2, 5, 1, useless[n]);
+        look(after);
+        assert_memory_equal(before, after, sizeof(before));
+        assert_int_equal(state_of(2), PEER_AWAY);
+        /* Up: it stays so, with the connection that it has. */
+        good = knock_as(2, 5, 1, ":7001");
+        assert_int_equal(state_of(2), PEER_UP);
+        look(before);
+        knock_as(2, 5, 1, useless[n]);
+        knock_as(2, 6, 2, useless[n]);
+        look(after);
+        assert_memory_equal(before, after, sizeof(before));
+        assert_true(fuzz.told[2].up);
+        /* Dead: it stays dead. */
+        close_end(good);
+        pump();
+        tick(6000000);
+        assert_int_equal(state_of(2), PEER_DEAD);
+        look(before);
+        knock_as(2, 5, 1, useless[n]);
+        knock_as(2, 9, 2, useless[n]);
+        knock_as(2, 4, 2, useless[n]);
+        look(after);
+        assert_memory_equal(before, after, sizeof(before));
+        assert_int_equal(state_of(2), PEER_DEAD);
+        assert_int_equal(fuzz.peers->counters.refused_members, 6);
+        knock_as(2, 5, 1, ":7001");
+        assert_int_equal(state_of(2), PEER_UP);
+        end_all();
+    }
+}
+
+static void two_processes_of_a_rank(void **state)
+{
+    struct known before[MEMBERS], after[MEMBERS];
+
+    (void)state;
+    begin_alone();
+    knock_as(3, 5, 1, ":7001");
+    look(before);
+    knock_as(3, 5, 2, ":7001"); /* began in the same eighth of a second */
+    knock_as(3, 4, 3, ":7001"); /* before it */
+    knock_as(0, 9, 4, ":7001"); /* dials, and should be dialled */
+    knock_as(4, 9, 4, ":7001"); /* is none */
+    look(after);
+    assert_memory_equal(before, after, sizeof(before));
+    assert_int_equal(fuzz.peers->counters.refused_members, 4);
+    knock_as(3, 6, 5, ":7001"); /* after it: the other is dead */
+    look(after);
+    assert_int_equal(after[3].incarnation, 6);
+    assert_int_equal(fuzz.peers->counters.deaths, 1);
+    end_all();
+}
+
+/* The one that is dialled is dialled again, in a while. */
+static void a_dialled_one_with_a_useless_offer_is_left_alone_for_a_while(void **state)
+{
+    uint64_t dialled;
+
+    (void)state;
+    begin_alone();
+    tick(1); /* dials rank 0, which the end of zeros answers: no key, no rank that fits */
+    {
+        struct end *end = &fuzz.ends[0];
+        struct auth_identity identity = {.rank = 0, .incarnation = 3, .epoch = fuzz.members.epoch};
+        struct auth_offer offer = {.lanes = 1, .addresses = {"nowhere"}};
+        uint8_t nonce[AUTH_NONCE_BYTES] = {9};
+
+        assert_true(end->fd >= 0);
+        auth_begin(&end->auth, false, fuzz_key, &identity, &offer, UINT32_MAX, nonce);
+        pump();
+        carry_all(end);
+        assert_int_equal(end->auth.state, AUTH_DONE);
+    }
+    assert_int_equal(state_of(0), PEER_AWAY);
+    assert_int_equal(fuzz.peers->counters.refused_members, 1);
+    assert_false(fuzz.peers->members[0].peer.dialling);
+    dialled = fuzz.peers->counters.dialled;
+    tick(1000);
+    assert_int_equal(fuzz.peers->counters.dialled, dialled);
+    close_end(&fuzz.ends[0]);
+    tick(2000000);
+    assert_true(fuzz.peers->counters.dialled > dialled);
+    check();
+    end_all();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_lives_leave_the_books_right),
+        cmocka_unit_test(a_useless_offer_changes_nothing),
+        cmocka_unit_test(two_processes_of_a_rank),
+        cmocka_unit_test(a_dialled_one_with_a_useless_offer_is_left_alone_for_a_while),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
