@@ -27,10 +27,11 @@ export NINJA ?= ninja
 endif
 
 COMPILE = $(NINJA) $(if $(V),-v,--quiet) -C
-RUN_TESTS = $(MESON) test --no-rebuild --print-errorlogs -C
+RUN_MESON = $(MESON) test --no-rebuild --print-errorlogs
+RUN_TESTS = $(RUN_MESON) --no-suite rdma -C
 SAN = -Db_lundef=false -Dexamples=false -Dman=disabled
 
-.PHONY: all demo test clang asan tsan fuzz soak sim bench-objects bench-transfer lint tidy fmt install clean help
+.PHONY: all demo test test-rdma clang asan tsan fuzz soak sim bench-objects bench-transfer lint tidy fmt install clean help
 
 all: ## build the programs and libraries in build/release
 	@tools/setup build
@@ -46,6 +47,14 @@ test: ## build with assertions and run every test
 	@tools/configure build/test --buildtype=debugoptimized
 	@$(COMPILE) build/test
 	@$(RUN_TESTS) build/test $(T)
+
+test-rdma: ## run what needs RDMA devices in a virtual machine that has software ones (tests/rdma/meson.build)
+	@tools/setup build test rdma
+	@tools/configure build/test --buildtype=debugoptimized
+	@$(COMPILE) build/test
+	@tools/rdma-guest-build
+	@$(RUN_MESON) --suite rdma -C build/test $(T)
+	@tools/totals build/test/meson-logs/testlog.json
 
 clang: ## build everything with clang 14, for its warnings
 	@tools/setup build test fuzz

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The conformance tests over TCP: loopback, the machine's clock, which a test may put forward.
+ * The conformance tests over TCP: the machine's clock, which a test may put forward; on loopback,
+ * or on the addresses in $NIGH_TEST_ADDRESSES, which the nodes take in turns.
  */
 #include "conformance/world.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -42,9 +45,19 @@ static nigh_status make_fabric(struct world *world, uint32_t node, uint32_t lane
 
 static void listen_address(uint32_t node, uint32_t lane, char address[FABRIC_ADDRESS_BYTES])
 {
-    (void)node;
+    const char *next = getenv("NIGH_TEST_ADDRESSES");
+    const char *chosen = "127.0.0.1";
+    size_t length = strlen(chosen);
+
     (void)lane;
-    (void)snprintf(address, FABRIC_ADDRESS_BYTES, "127.0.0.1:0");
+    for (uint32_t i = 0; next != NULL && *next != '\0' && i <= node; i++) {
+        chosen = next;
+        length = strcspn(next, " ");
+        next += length + strspn(next + length, " ");
+        if (*next == '\0')
+            next = getenv("NIGH_TEST_ADDRESSES");
+    }
+    (void)snprintf(address, FABRIC_ADDRESS_BYTES, "%.*s:0", (int)length, chosen);
 }
 
 static uint64_t now_us(struct world *world)
