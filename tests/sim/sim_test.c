@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "world.h"
 
-#define FIXED_SEEDS 300u
+#define FIXED_SEEDS 1000u
 #define JOBS        16u
 #define FLOOR_PAIRS 60u /* state and moment pairs that so many seeds must have seen */
 
