@@ -154,9 +154,14 @@ static void say_deleted(void *context, uint64_t ticket, nigh_status status)
 
 bool home_turn(struct exchange *exchange, uint64_t now_us)
 {
-    struct list_node *node = list_pop_front(&exchange->local_drops);
-    bool worked = send_late_drops(exchange) || node != NULL;
+    struct list_node *node;
+    bool worked;
 
+    if (list_empty(&exchange->local_drops) && list_empty(&exchange->late_drops)) {
+        return false;
+    }
+    node = list_pop_front(&exchange->local_drops);
+    worked = send_late_drops(exchange) || node != NULL;
     for (; node != NULL; node = list_pop_front(&exchange->local_drops)) {
         struct drop *drop = container_of(node, struct drop, place);
         struct directory_key key = drop->key;
