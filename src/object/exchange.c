@@ -412,7 +412,8 @@ bool exchange_turn(struct exchange *exchange, uint64_t now_us)
     bool worked;
 
     exchange->now_us = now_us;
-    worked = pull_turn(exchange, now_us); /* what the store just asked for leaves first */
+    /* What the store just asked for leaves first. */
+    worked = !list_empty(&exchange->ready) && pull_turn(exchange, now_us);
     worked = links_turn(exchange->links, now_us) || worked;
     worked = pull_turn(exchange, now_us) || worked;
     worked = serve_turn(exchange, now_us) || worked;
