@@ -15,7 +15,7 @@
 
 #define ACCESS           (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
 #define ATTR_ROCE_KERNEL 0xe00000 /* bits that a kernel's rdma_ucm sets by mistake */
-#define TIMEOUT_MOST     17       /* 4 us << 17, about half a second a try */
+#define TIMEOUT_MOST     16       /* 4 us << 16, about a quarter of a second a try */
 
 /* ---- completion queues ---- */
 
