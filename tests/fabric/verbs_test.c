@@ -534,37 +534,34 @@ static void test_completion_queues_are_shared(void **state)
 
 static uint32_t variant;
 
-#define TEST(function)                                             \
-    {                                                              \
-#function, function, world_setup, world_teardown, &variant \
-    }
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
+    struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_wrong_is_said),
-        TEST(test_a_chain_is_one_doorbell),
-        TEST(test_unsignalled_posts_go_on_for_ever),
-        TEST(test_flags_reach_the_device),
-        TEST(test_a_batch_that_fails_in_the_middle_goes_on),
-        TEST(test_a_post_that_is_refused_for_good),
-        TEST(test_reads_are_admitted),
-        TEST(test_flush_in_odd_order),
-        TEST(test_flush_that_never_comes),
-        TEST(test_the_first_message_establishes),
-        TEST(test_lost_words_end_by_patience),
-        TEST(test_an_end_without_a_word),
-        TEST(test_identifiers_do_not_pile_up),
-        TEST(test_silence_is_probed),
-        TEST(test_a_device_that_goes),
-        TEST(test_a_device_that_fails),
-        TEST(test_memory_that_is_held_on_to),
-        TEST(test_memory_that_cannot_be_registered),
-        TEST(test_a_queue_pair_that_is_refused),
-        TEST(test_completion_queues_are_shared),
+        WORLD_TEST(test_a_chain_is_one_doorbell),
+        WORLD_TEST(test_unsignalled_posts_go_on_for_ever),
+        WORLD_TEST(test_flags_reach_the_device),
+        WORLD_TEST(test_a_batch_that_fails_in_the_middle_goes_on),
+        WORLD_TEST(test_a_post_that_is_refused_for_good),
+        WORLD_TEST(test_reads_are_admitted),
+        WORLD_TEST(test_flush_in_odd_order),
+        WORLD_TEST(test_flush_that_never_comes),
+        WORLD_TEST(test_the_first_message_establishes),
+        WORLD_TEST(test_lost_words_end_by_patience),
+        WORLD_TEST(test_an_end_without_a_word),
+        WORLD_TEST(test_identifiers_do_not_pile_up),
+        WORLD_TEST(test_silence_is_probed),
+        WORLD_TEST(test_a_device_that_goes),
+        WORLD_TEST(test_a_device_that_fails),
+        WORLD_TEST(test_memory_that_is_held_on_to),
+        WORLD_TEST(test_memory_that_cannot_be_registered),
+        WORLD_TEST(test_a_queue_pair_that_is_refused),
+        WORLD_TEST(test_completion_queues_are_shared),
     };
 
     if (world_provider.missing() != NULL)
         return 1;
+    for (size_t i = 0; i < ARRAY_LENGTH(tests); i++)
+        tests[i].initial_state = &variant;
     return cmocka_run_group_tests_name("fabric-verbs", tests, NULL, NULL);
 }
