@@ -509,6 +509,23 @@ static void test_a_queue_pair_that_is_refused(void **state)
     assert_int_equal(left_of("identifiers"), 2);
 }
 
+/* An accept that failed may be tried again, or not. */
+static void test_an_accept_without_a_queue_pair(void **state)
+{
+    struct world *world = *state;
+    struct world_end *alice = world_dial(world, ALICE, world->addresses[BOB], NULL, 0);
+    struct world_request *request = world_next_request(world, BOB);
+    struct fabric_endpoint_options options = {.sends = 4, .receives = 4};
+    struct world_end *bob;
+
+    fake_verbs_refuse_queues(true);
+    assert_int_equal(fabric_accept(world->fabrics[BOB], request->endpoint, &options, NULL, 0),
+                     NIGH_NO_RESOURCES);
+    fake_verbs_refuse_queues(false);
+    bob = world_accept(world, request, NULL, 0);
+    assert_comes(world, alice->established == 1 && bob->established == 1);
+}
+
 /* V8: shares are given back: deep endpoints come and go without more completion queues, and many at
  * once get more; none ever runs over. */
 static void test_completion_queues_are_shared(void **state)
@@ -556,6 +573,7 @@ int main(void)
         WORLD_TEST(test_memory_that_is_held_on_to),
         WORLD_TEST(test_memory_that_cannot_be_registered),
         WORLD_TEST(test_a_queue_pair_that_is_refused),
+        WORLD_TEST(test_an_accept_without_a_queue_pair),
         WORLD_TEST(test_completion_queues_are_shared),
     };
 

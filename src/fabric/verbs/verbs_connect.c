@@ -164,8 +164,10 @@ nigh_status verbs_accept(struct fabric_endpoint *endpoint,
     if (status != NIGH_OK)
         return status;
     status = verbs_queue_make(endpoint);
-    if (status != NIGH_OK)
+    if (status != NIGH_OK) {
+        verbs_endpoint_unsize(endpoint);
         return status;
+    }
     keep_private(endpoint, private_data, private_bytes);
     verbs_endpoint_set_state(endpoint, VERBS_ACCEPTED);
     verbs_endpoint_set_patience(endpoint, LIMIT_FABRIC_HANDSHAKE_US);

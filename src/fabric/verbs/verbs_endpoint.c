@@ -44,6 +44,18 @@ struct fabric_endpoint *verbs_endpoint_make(struct verbs *verbs, enum verbs_stat
     return endpoint;
 }
 
+void verbs_endpoint_unsize(struct fabric_endpoint *endpoint)
+{
+    free(endpoint->works);
+    free(endpoint->inline_bytes);
+    free(endpoint->slots);
+    free(endpoint->receives);
+    endpoint->works = NULL;
+    endpoint->inline_bytes = NULL;
+    endpoint->slots = NULL;
+    endpoint->receives = NULL;
+}
+
 nigh_status verbs_endpoint_size(struct fabric_endpoint *endpoint,
                                 const struct fabric_endpoint_options *options)
 {
@@ -65,14 +77,7 @@ nigh_status verbs_endpoint_size(struct fabric_endpoint *endpoint,
     endpoint->receives = calloc(receives, sizeof(*endpoint->receives));
     if (endpoint->works == NULL || endpoint->inline_bytes == NULL || endpoint->slots == NULL ||
         endpoint->receives == NULL) {
-        free(endpoint->works);
-        free(endpoint->inline_bytes);
-        free(endpoint->slots);
-        free(endpoint->receives);
-        endpoint->works = NULL;
-        endpoint->inline_bytes = NULL;
-        endpoint->slots = NULL;
-        endpoint->receives = NULL;
+        verbs_endpoint_unsize(endpoint);
         return NIGH_NO_RESOURCES;
     }
     endpoint->work_mask = (uint32_t)works - 1;
@@ -338,9 +343,6 @@ void verbs_endpoint_destroy(struct fabric_endpoint *endpoint)
     entry->next_free = verbs->free;
     verbs->free = endpoint->number;
     verbs->endpoint_count--;
-    free(endpoint->works);
-    free(endpoint->inline_bytes);
-    free(endpoint->slots);
-    free(endpoint->receives);
+    verbs_endpoint_unsize(endpoint);
     free(endpoint);
 }

@@ -277,6 +277,7 @@ bool verbs_event_device(struct verbs *verbs);
 struct fabric_endpoint *verbs_endpoint_make(struct verbs *verbs, enum verbs_state state);
 nigh_status verbs_endpoint_size(struct fabric_endpoint *endpoint,
                                 const struct fabric_endpoint_options *options);
+void verbs_endpoint_unsize(struct fabric_endpoint *endpoint);
 void verbs_endpoint_destroy(struct fabric_endpoint *endpoint);
 void verbs_endpoint_disconnect(struct fabric_endpoint *endpoint);
 /* Ends it, tells the caller, and the peer. It is there on return, FAILING or FAILED, unless nobody
