@@ -232,7 +232,7 @@ void tcp_endpoint_fail(struct fabric_endpoint *endpoint, nigh_status status)
     if (status == NIGH_PROTOCOL) {
         char peer[FABRIC_ADDRESS_BYTES];
 
-        tcp_address_peer(endpoint->fd, peer);
+        address_peer(endpoint->fd, peer);
         LOG_WARN("connection ended: the peer broke the protocol", "peer=%s", peer);
     }
     close_socket(endpoint);
@@ -256,7 +256,7 @@ void tcp_endpoint_refuse(struct fabric_endpoint *endpoint, nigh_status status, b
 {
     char peer[FABRIC_ADDRESS_BYTES];
 
-    tcp_address_peer(endpoint->fd, peer);
+    address_peer(endpoint->fd, peer);
     LOG_WARN("request refused, and its connection ended", "peer=%s status=%s", peer,
              nigh_status_name(status));
     endpoint->state = TCP_REFUSING;
