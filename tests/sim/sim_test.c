@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "world.h"
 
-#define FIXED_SEEDS 300u
+#define FIXED_SEEDS 1000u
 #define JOBS        16u
 #define FAILURES    32u    /* of one run: more are of one kind */
 #define SAY_EVERY   10000u /* seeds of a process, in a long run */
