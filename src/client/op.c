@@ -387,10 +387,12 @@ size_t nigh_poll(nigh_client *client)
     if (client->driver != NULL) {
         uint64_t lanes = atomic_load_explicit(&client->busy_lanes, memory_order_relaxed);
 
+        uint64_t now_us = clock_now_us(&clock_monotonic);
+
         client_unlock(client);
         for (; lanes != 0; lanes &= lanes - 1) {
             (void)client->driver->drive(client->driver->context, (uint32_t)__builtin_ctzll(lanes),
-                                        false);
+                                        now_us, false);
         }
         client_lock(client);
     }

@@ -44,6 +44,16 @@ bool ring_has_room(const nigh_client *client, uint32_t lane, bool waits)
            (!waits || at->waiting_in_flight < LIMIT_RING_WAITERS);
 }
 
+/* Written locked: no need for an atomic operation. */
+static void ring_set_busy(nigh_client *client, uint32_t lane, bool busy)
+{
+    uint64_t lanes = atomic_load_explicit(&client->busy_lanes, memory_order_relaxed);
+    uint64_t bit = UINT64_C(1) << lane;
+
+    atomic_store_explicit(&client->busy_lanes, busy ? lanes | bit : lanes & ~bit,
+                          memory_order_relaxed);
+}
+
 /* Takes a place: its number. */
 static uint16_t ring_take_place(nigh_client *client, uint32_t lane, struct client_op *op,
                                 size_t step, bool waits)
@@ -65,7 +75,7 @@ static uint16_t ring_take_place(nigh_client *client, uint32_t lane, struct clien
     place->created = place->owed = false;
     place->copy = COPY_NONE;
     if (at->in_flight == 1) {
-        atomic_fetch_or_explicit(&client->busy_lanes, UINT64_C(1) << lane, memory_order_relaxed);
+        ring_set_busy(client, lane, true);
     }
     return number;
 }
@@ -84,8 +94,7 @@ void ring_drop(nigh_client *client, uint32_t lane, uint16_t number)
     place->next_free = at->free_head;
     at->free_head = number;
     if (at->in_flight == 0) {
-        atomic_fetch_and_explicit(&client->busy_lanes, ~(UINT64_C(1) << lane),
-                                  memory_order_relaxed);
+        ring_set_busy(client, lane, false);
     }
 }
 

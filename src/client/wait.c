@@ -105,7 +105,7 @@ static bool wait_takes_lead(nigh_client *client)
 /* An embedded node: a thread that waits does the lanes' work instead of sleeping for their threads.
  * `stays`: it comes again at once. One that does not rings where another thread is at it, which may
  * have looked already and be about to sleep. */
-static bool wait_drive(nigh_client *client, bool stays)
+static bool wait_drive(nigh_client *client, uint64_t now_us, bool stays)
 {
     uint64_t lanes, missed = 0;
     bool ran = false;
@@ -117,7 +117,7 @@ static bool wait_drive(nigh_client *client, bool stays)
     for (; lanes != 0; lanes &= lanes - 1) {
         uint32_t lane = (uint32_t)__builtin_ctzll(lanes);
 
-        if (client->driver->drive(client->driver->context, lane, stays)) {
+        if (client->driver->drive(client->driver->context, lane, now_us, stays)) {
             ran = true;
         } else {
             missed |= lanes & -lanes;
@@ -130,8 +130,8 @@ static bool wait_drive(nigh_client *client, bool stays)
 }
 
 /* The lead is for the next: it stands on the futex, and looks when it wakes. */
-static void wait_leave_lead(nigh_client *client, const struct pollfd *socket,
-                            const struct pollfd *lead)
+static void wait_leave_lead(nigh_client *client, const struct client_op *op,
+                            const struct pollfd *socket, const struct pollfd *lead)
 {
     uint64_t rung;
 
@@ -146,15 +146,21 @@ static void wait_leave_lead(nigh_client *client, const struct pollfd *socket,
     if (atomic_load_explicit(&client->front->waiting, memory_order_relaxed) != 0) {
         ring_tell(client);
     }
+    /* Steps that found no room may be overdue. */
+    if (!list_empty(&client->feed) &&
+        atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED) {
+        ring_take_in(client, op);
+    }
     client_unlock(client);
 }
 
 /*
  * An embedded node: sleeps on what other nodes send to the one lane that is waited for, and on the
  * socket, where the lane's own thread pokes. One wake-up less than sleeping for that thread. False:
- * it cannot.
+ * it cannot. *now_us: the time before and, if that is known, after.
  */
-static bool wait_on_lane(nigh_client *client, const struct client_op *op, uint64_t limit_us)
+static bool wait_on_lane(nigh_client *client, const struct client_op *op, uint64_t limit_us,
+                         uint64_t *now_us)
 {
     const struct session_driver *driver = client->driver;
     uint64_t lanes = atomic_load_explicit(&client->busy_lanes, memory_order_relaxed);
@@ -168,17 +174,18 @@ static bool wait_on_lane(nigh_client *client, const struct client_op *op, uint64
     if (lanes == 0 || (lanes & (lanes - 1)) != 0 || !wait_takes_lead(client)) {
         return false;
     }
-    fds[2].fd = driver->rest(driver->context, lane);
+    fds[2].fd = driver->rest(driver->context, lane, *now_us);
+    *now_us = 0;
     if (fds[2].fd >= 0) {
         atomic_store_explicit(&client->front->poke_wanted, 1, memory_order_relaxed);
         shared_fence();
         if (!wait_has_work(client, op)) {
             (void)ppoll(fds, 3, limit_us == UINT64_MAX ? NULL : &wait, NULL);
         }
-        driver->rise(driver->context, lane);
+        *now_us = driver->rise(driver->context, lane);
         atomic_store_explicit(&client->front->poke_wanted, 0, memory_order_relaxed);
     }
-    wait_leave_lead(client, &fds[0], &fds[1]);
+    wait_leave_lead(client, op, &fds[0], &fds[1]);
     return fds[2].fd != SESSION_REST_ELSEWHERE;
 }
 
@@ -213,6 +220,7 @@ static uint64_t wait_limit(const struct client_op *op, uint64_t now_us, uint64_t
 nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadline_us)
 {
     uint64_t spin_end_us = 0;
+    uint64_t risen_us = 0; /* the time after a sleep, as long as it is fresh */
     uint32_t sleeps = 0;
     bool rests = client->driver != NULL && client->driver->rest != NULL;
 
@@ -233,7 +241,8 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
             wait_relax();
             continue;
         }
-        now_us = clock_now_us(&clock_monotonic);
+        now_us = risen_us != 0 ? risen_us : clock_now_us(&clock_monotonic);
+        risen_us = 0;
         if (now_us >= deadline_us) {
             return NIGH_TIMEOUT;
         }
@@ -241,7 +250,7 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
             spin_end_us = now_us + client->spin_us;
         }
         spins = sleeps == 0 && now_us < spin_end_us;
-        if (wait_drive(client, spins || rests)) {
+        if (wait_drive(client, now_us, spins || rests)) {
             continue;
         }
         if (spins) {
@@ -249,8 +258,8 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
             continue;
         }
         if (rests) {
-            rests = wait_on_lane(client, op, wait_limit(op, now_us, deadline_us));
-            wait_look_after(client, op);
+            risen_us = now_us;
+            rests = wait_on_lane(client, op, wait_limit(op, now_us, deadline_us), &risen_us);
             continue; /* if it could not: once more without */
         }
         if (sleeps > 0 && wait_takes_lead(client)) {

@@ -504,6 +504,9 @@ static void note_change(struct directory *directory, enum change_kind kind, uint
 
 bool directory_turn(struct directory *directory)
 {
+    if (directory->first_change == directory->next_change) {
+        return false;
+    }
     sweep(directory, LIMIT_DIRECTORY_TURN);
     return directory->first_change != directory->next_change;
 }

@@ -542,10 +542,26 @@ static void on_bulk_receive(struct link *link, const struct fabric_completion *c
         link_fail(link, NIGH_PROTOCOL);
         return;
     }
+    link->kept = false;
     link->links->config.shell.bulk(link->links->config.shell.context, link,
                                    bulk_receive(link, number), (uint32_t)completion->bytes, now_us);
-    if (!link->failed) {
+    if (!link->failed && !link->kept) {
         post_receive(link, LINK_BULK, number);
+    }
+}
+
+void link_keep(struct link *link)
+{
+    link->kept = true;
+}
+
+void link_give_back(struct link *link, const uint8_t *bytes)
+{
+    uint64_t number = (uint64_t)(bytes - bulk_receive(link, 0)) / link->links->bulk_stride;
+
+    NIGH_ASSERT(number < link->links->config.bulk_receives);
+    if (!link->failed) {
+        post_receive(link, LINK_BULK, (uint32_t)number);
     }
 }
 
@@ -623,6 +639,11 @@ void link_set_data(struct link *link, void *data)
 struct rpc *link_rpc(struct link *link)
 {
     return link->rpc;
+}
+
+bool link_is_failing(const struct link *link)
+{
+    return link->failed;
 }
 
 void link_break(struct link *link, nigh_status reason, uint64_t now_us)

@@ -55,7 +55,8 @@ struct links_shell {
     /* A request or one-way message of the peer; see rpc_shell.request. */
     void (*request)(void *context, struct link *link, const struct rpc_request *request,
                     uint64_t now_us);
-    /* A message on the bulk endpoint; its bytes are good until the return. */
+    /* A message on the bulk endpoint; its bytes are good until the return, or as long as link_keep
+     * says. */
     void (*bulk)(void *context, struct link *link, const uint8_t *bytes, uint32_t count,
                  uint64_t now_us);
 };
@@ -134,6 +135,16 @@ nigh_status link_read(struct link *link, const struct fabric_slice *slices, uint
  */
 nigh_status link_send(struct link *link, const struct fabric_slice *slices, uint32_t count,
                       link_done *done, void *context);
+
+/*
+ * The message whose shell.bulk is under way stays where it is, and the receive that it fills is the
+ * caller's until link_give_back names its bytes, or the link is down. From inside shell.bulk.
+ */
+void link_keep(struct link *link);
+void link_give_back(struct link *link, const uint8_t *bytes);
+
+/* Whether it goes down at the end of the turn: no more is heard of its peer. */
+bool link_is_failing(const struct link *link);
 
 /* Takes the link down at the end of the turn (this one or the next) and lets it come up again: what
  * a loan that is overdue ends with. */

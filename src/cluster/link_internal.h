@@ -66,6 +66,8 @@ struct link {
     struct link_early *early; /* in order */
     uint32_t early_count;
 
+    bool kept; /* the bulk message that is being told of is kept */
+
     struct link_op *ops;
     uint32_t ops_used;
     uint32_t free_op;

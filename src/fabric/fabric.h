@@ -2,8 +2,8 @@
 /*
  * The fabric: how a lane reaches the memory of other nodes, with the semantics of RDMA verbs.
  *
- * One contract, several providers (tcp/, sim/; verbs are planned), one set of tests over all of
- * them (tests/conformance/). docs/fabric.md states each promise and each thing that is *not*
+ * One contract, several providers (tcp/, verbs/, sim/), one set of tests over all of them
+ * (tests/conformance/). docs/fabric.md states each promise and each thing that is *not*
  * promised; this header is the same in short, at the place where one needs it.
  *
  * A struct fabric belongs to one lane: every call on it, its endpoints and its registrations is
@@ -38,7 +38,7 @@ struct fabric_memory;
 #define FABRIC_CAN_OFFLOAD 8u
 
 struct fabric_caps {
-    const char *name;      /* "tcp", "sim" */
+    const char *name;      /* "tcp", "verbs", "sim" */
     uint32_t ops;          /* FABRIC_CAN_* */
     uint32_t inline_bytes; /* most bytes of a post with FABRIC_INLINE */
     uint32_t slices;       /* most slices of one post */
@@ -142,7 +142,7 @@ struct fabric_completion {
 
 /* ---- connections ---------------------------------------------------------- */
 
-#define FABRIC_PRIVATE_BYTES 56 /* what rdma_cm carries for a connection of this kind */
+#define FABRIC_PRIVATE_BYTES 55 /* rdma_cm carries 56 and not how many: one says that */
 #define FABRIC_ADDRESS_BYTES 80 /* "[ipv6%scope]:port" and its terminator */
 
 enum fabric_event_kind {

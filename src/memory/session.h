@@ -386,11 +386,11 @@ static inline uint32_t session_ring_used(uint32_t tail, uint32_t head, uint32_t 
  * it ran. `stays`: it means to come again at once, and need not be replaced meanwhile. */
 struct session_driver {
     void *context;
-    bool (*drive)(void *context, uint32_t lane, bool stays);
+    bool (*drive)(void *context, uint32_t lane, uint64_t now_us, bool stays);
     /* A thread that drove the lane wants to sleep: the descriptor that other nodes' messages make
      * readable, which it watches until it calls `rise`; or one of the below. */
-    int (*rest)(void *context, uint32_t lane);
-    void (*rise)(void *context, uint32_t lane);
+    int (*rest)(void *context, uint32_t lane, uint64_t now_us);
+    uint64_t (*rise)(void *context, uint32_t lane); /* the time */
 };
 
 #define SESSION_REST_LOOK_AGAIN (-1) /* there is something to do already */

@@ -179,12 +179,12 @@ void lane_poll(struct lane *lane);
  * messages do not wake the lane's thread, which would only be in the way; it takes over again
  * LANE_GUEST_US after the guest's last turn.
  */
-bool lane_drive(struct lane *lane, bool stays);
+bool lane_drive(struct lane *lane, uint64_t now_us, bool stays);
 
 /* See session_driver: a guest that sleeps on the fabric's descriptor itself, so that a message of
  * another node wakes one thread and not two. Any thread. */
-int lane_rest(struct lane *lane);
-void lane_rise(struct lane *lane);
+int lane_rest(struct lane *lane, uint64_t now_us);
+uint64_t lane_rise(struct lane *lane);
 
 /* Counters, read by any thread. */
 struct lane_counters {

@@ -118,8 +118,10 @@ static void lane_wait(struct lane *lane, uint64_t now_us, uint64_t due_us)
         due_us = min_u64(due_us, now_us + LANE_GUEST_US);
     lane_disown(lane);
     n = lane_wait_once(lane, events, now_us, due_us);
-    for (now_us = clock_now_us(&clock_monotonic); n == 0 && lane_may_doze(lane, now_us);
-         now_us = clock_now_us(&clock_monotonic)) {
+    while (n == 0) {
+        now_us = clock_now_us(&clock_monotonic);
+        if (!lane_may_doze(lane, now_us))
+            break;
         due_us = now_us + LANE_GUEST_US;
         atomic_store_explicit(&lane->sleep_until_us, due_us, memory_order_relaxed);
         n = lane_wait_once(lane, events, now_us, due_us);
@@ -144,10 +146,13 @@ static bool lane_arm(struct lane *lane, uint64_t now_us, uint64_t *due_us)
     return fabric_arm(lane->config.fabric);
 }
 
-static void lane_sleep(struct lane *lane)
+/* Looks once more, and sleeps if there was nothing. Whether it slept: then it has just looked at
+ * the descriptors, too. */
+static bool lane_sleep(struct lane *lane)
 {
     _Atomic uint32_t *asleep = &lane->config.page->lane[lane->config.number].asleep;
     uint64_t now_us;
+    bool slept = false;
 
     shared_store_relaxed(asleep, SESSION_ASLEEP);
     shared_fence(); /* said before the last look: a client that comes later rings */
@@ -159,9 +164,11 @@ static void lane_sleep(struct lane *lane)
             !atomic_load_explicit(&lane->stop, memory_order_acquire)) {
             lane_count(&lane->counters.sleeps, 1);
             lane_wait(lane, now_us, min_u64(due_us, lane_due_us(lane)));
+            slept = true;
         }
     }
     shared_store_relaxed(asleep, 0);
+    return slept;
 }
 
 void lane_poll(struct lane *lane)
@@ -187,6 +194,7 @@ static void *lane_main(void *argument)
     uint64_t poll_us = 0;
     uint64_t now_us = 0;
     uint32_t turns = 0;
+    bool slept = false;
 
     lane_own(lane);
     while (!atomic_load_explicit(&lane->stop, memory_order_acquire)) {
@@ -198,13 +206,18 @@ static void *lane_main(void *argument)
         worked = lane_turn(lane, now_us);
         if (worked)
             spin_until_us = now_us + lane->config.spin_us;
-        if (!worked && now_us >= spin_until_us) {
-            lane_sleep(lane);
+        /* One that does not spin, and was woken for something, has likely done all of it: the look
+         * before its sleep is the one that finds out. */
+        if ((!worked || slept) && now_us >= spin_until_us) {
+            slept = lane_sleep(lane);
             now_us = clock_now_us(&clock_monotonic);
             spin_until_us = lane_has_guest(lane, now_us) ? 0 : now_us + lane->config.spin_us;
-            turns = 0;
+            if (slept)
+                poll_us = now_us + LANE_POLL_US;
+            turns = 1;
             continue;
         }
+        slept = false;
         /* Other lanes wait for doorbells alone, which say nothing that the sweep does not see. */
         if (lane->config.front != NULL && now_us >= poll_us) {
             lane_poll(lane);
@@ -269,9 +282,8 @@ static void lane_note_guest(struct lane *lane, uint64_t now_us, bool stays)
     }
 }
 
-bool lane_drive(struct lane *lane, bool stays)
+bool lane_drive(struct lane *lane, uint64_t now_us, bool stays)
 {
-    uint64_t now_us = clock_now_us(&clock_monotonic);
     uint64_t sleep_until_us;
     bool look_again;
 
@@ -294,23 +306,25 @@ bool lane_drive(struct lane *lane, bool stays)
     return true;
 }
 
-int lane_rest(struct lane *lane)
+int lane_rest(struct lane *lane, uint64_t now_us)
 {
     _Atomic uint32_t *asleep = &lane->config.page->lane[lane->config.number].asleep;
-    uint64_t now_us = clock_now_us(&clock_monotonic);
+    uint64_t due_us;
     bool look_again;
 
     if (lane->config.fabric == NULL || !lane_try_own(lane))
         return SESSION_REST_ELSEWHERE;
     shared_store_relaxed(asleep, SESSION_ASLEEP);
     shared_fence(); /* said before the last look: a client that comes later rings */
-    look_again = !fabric_arm(lane->config.fabric) || lane_due_us(lane) <= now_us;
+    look_again = !fabric_arm(lane->config.fabric);
+    due_us = lane_due_us(lane);
+    look_again |= due_us <= now_us;
     for (uint32_t i = 0; i < lane->open_count && !look_again; i++)
         look_again = shared_load_relaxed(lane->ready[i]) != 0;
     if (!look_again) {
         lane_watch_fabric(lane, false);
         atomic_store_explicit(&lane->guest_us, now_us, memory_order_relaxed);
-        atomic_store_explicit(&lane->rest_due_us, lane_due_us(lane), memory_order_relaxed);
+        atomic_store_explicit(&lane->rest_due_us, due_us, memory_order_relaxed);
         atomic_fetch_add_explicit(&lane->resting, 1, memory_order_relaxed);
     }
     lane_disown(lane);
@@ -318,7 +332,7 @@ int lane_rest(struct lane *lane)
 }
 
 /* It may not drive again, and the thread may sleep for long with the descriptor left to it. */
-void lane_rise(struct lane *lane)
+uint64_t lane_rise(struct lane *lane)
 {
     uint64_t now_us = clock_now_us(&clock_monotonic);
 
@@ -327,4 +341,5 @@ void lane_rise(struct lane *lane)
     if (atomic_load(&lane->sleep_until_us) > now_us + LANE_GUEST_US &&
         atomic_exchange_explicit(&lane->sleep_until_us, 0, memory_order_relaxed) != 0)
         lane_kick(lane);
+    return now_us;
 }

@@ -464,25 +464,25 @@ static void node_is_not_listening(struct nigh_node *node)
     }
 }
 
-static bool node_drive(void *context, uint32_t lane, bool stays)
+static bool node_drive(void *context, uint32_t lane, uint64_t now_us, bool stays)
 {
     struct nigh_node *node = context;
 
-    return lane < node->lane_count && lane_drive(node->lanes[lane], stays);
+    return lane < node->lane_count && lane_drive(node->lanes[lane], now_us, stays);
 }
 
-static int node_rest(void *context, uint32_t lane)
+static int node_rest(void *context, uint32_t lane, uint64_t now_us)
 {
     struct nigh_node *node = context;
 
-    return lane < node->lane_count ? lane_rest(node->lanes[lane]) : SESSION_REST_ELSEWHERE;
+    return lane < node->lane_count ? lane_rest(node->lanes[lane], now_us) : SESSION_REST_ELSEWHERE;
 }
 
-static void node_rise(void *context, uint32_t lane)
+static uint64_t node_rise(void *context, uint32_t lane)
 {
     struct nigh_node *node = context;
 
-    lane_rise(node->lanes[lane]);
+    return lane_rise(node->lanes[lane]);
 }
 
 /* Before the memory, which takes its time: another node on the socket is known at once, and clients

@@ -81,14 +81,24 @@ static uint64_t shards_of(uint32_t rail, uint32_t rails)
     return shards;
 }
 
+static bool init_live(const struct exchange *exchange, struct exchange_link *live)
+{
+    live->held = calloc(exchange->config.bulk_receives, sizeof(*live->held));
+    if (live->held == NULL ||
+        announcer_init(&live->announcer, exchange->config.announcements) != NIGH_OK) {
+        free(live->held);
+        return false;
+    }
+    return true;
+}
+
 static void on_up(void *context, struct link *link, uint64_t now_us)
 {
     struct exchange *exchange = context;
     struct exchange_link *live = calloc(1, sizeof(*live));
 
     (void)now_us;
-    if (live == NULL ||
-        announcer_init(&live->announcer, exchange->config.announcements) != NIGH_OK) {
+    if (live == NULL || !init_live(exchange, live)) {
         free(live);
         link_break(link, NIGH_NO_RESOURCES, now_us);
         return;
@@ -125,6 +135,7 @@ static void on_down(void *context, struct link *link, nigh_status reason, uint64
     serve_link_down(live);
     home_link_down(live);
     announcer_fini(&live->announcer);
+    free(live->held);
     free(live);
 }
 
@@ -401,7 +412,8 @@ bool exchange_turn(struct exchange *exchange, uint64_t now_us)
     bool worked;
 
     exchange->now_us = now_us;
-    worked = pull_turn(exchange, now_us); /* what the store just asked for leaves first */
+    /* What the store just asked for leaves first. */
+    worked = !list_empty(&exchange->ready) && pull_turn(exchange, now_us);
     worked = links_turn(exchange->links, now_us) || worked;
     worked = pull_turn(exchange, now_us) || worked;
     worked = serve_turn(exchange, now_us) || worked;

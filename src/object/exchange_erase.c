@@ -189,6 +189,9 @@ bool erase_turn(struct exchange *exchange, uint64_t now_us)
     struct list_node *node;
     bool worked = false;
 
+    if (now_us < erase_due_us(exchange)) {
+        return false;
+    }
     while ((timer = timers_pop_expired(&exchange->erase_timers, now_us)) != NULL) {
         struct erase *erase = container_of(timer, struct erase, timer);
 

@@ -228,6 +228,8 @@ static bool serve_at_once(struct exchange_link *link, const struct rpc_request *
         .key = locate->key,
         .birth = answer->object.birth,
         .way = WIRE_STREAM,
+        .credits = locate->credits,
+        .tag = locate->tag,
     };
     uint64_t bytes = index_object_bytes(answer->object.data_size, answer->object.meta_size,
                                         answer->object.name_size);
@@ -241,8 +243,8 @@ static bool serve_at_once(struct exchange_link *link, const struct rpc_request *
     }
     if (bytes >= locate->crossover_bytes) {
         wanted.way = WIRE_LOAN;
-    } else if (bytes > link->exchange->inline_bytes) {
-        return false; /* messages need receives: the puller asks for them when it knows the size */
+    } else if (bytes > link->exchange->inline_bytes && locate->credits == 0) {
+        return false; /* messages need receives: the puller asks for them when it has some */
     }
     return serve_reply(link, request->call, &wanted, (locate->wait & WIRE_WAIT_PASS) == 0,
                        now_us) == NIGH_OK;
@@ -259,11 +261,13 @@ void home_on_locate(struct exchange_link *link, const struct rpc_request *reques
     if (request->call == 0) {
         return;
     }
-    if (request->bytes != sizeof(locate)) {
+    if (request->bytes == sizeof(locate)) {
+        memcpy(&locate, request->payload, sizeof(locate));
+    }
+    if (request->bytes != sizeof(locate) || locate.credits > link->exchange->config.bulk_receives) {
         rpc_reply(link_rpc(link->link), request->call, NIGH_PROTOCOL, NULL, 0);
         return;
     }
-    memcpy(&locate, request->payload, sizeof(locate));
     if (!exchange_is_home(link, &locate.key)) {
         rpc_reply(link_rpc(link->link), request->call, NIGH_DENIED, NULL, 0);
         return;

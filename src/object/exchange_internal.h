@@ -25,6 +25,7 @@
 #define EXCHANGE_WINDOW     8u                  /* READs of one pull under way */
 #define EXCHANGE_READS      64u                 /* of one link */
 #define EXCHANGE_STREAM     8u                  /* messages granted to one pull at once */
+#define EXCHANGE_OFFER      4u /* messages granted with a LOCATE, which may bring none */
 #define EXCHANGE_KEYS       (1u << 20)
 
 #define EXCHANGE_CALL_US    UINT64_C(2000000) /* deadline of a call to another exchange */
@@ -77,6 +78,12 @@ struct announcer {
     uint64_t again_wait_us; /* how long was waited for the last; 0: that had no refusal */
 };
 
+/* A message that came before the answer that says what it is a part of. */
+struct held_message {
+    const uint8_t *bytes;
+    uint32_t count;
+};
+
 /* A link that is up. */
 struct exchange_link {
     struct exchange *exchange;
@@ -84,11 +91,13 @@ struct exchange_link {
     uint32_t rank;
     uint64_t shards; /* that it serves */
     struct announcer announcer;
-    struct list pulls;  /* that talk over it */
-    struct list serves; /* for its peer */
-    struct list asked;  /* deletes of its peer that wait */
-    uint32_t granted;   /* receives for bulk messages that pulls were given */
-    uint32_t adrift;    /* of them, those of pulls that went on without them */
+    struct list pulls;         /* that talk over it */
+    struct list serves;        /* for its peer */
+    struct list asked;         /* deletes of its peer that wait */
+    uint32_t granted;          /* receives for bulk messages that pulls were given */
+    uint32_t adrift;           /* of them, those of pulls that went on without them */
+    struct held_message *held; /* config.bulk_receives, in order */
+    uint32_t held_count;
     struct list_node place;
     /* Of pulls that begin with a PULL, and of those that begin with a LOCATE. */
     struct crossover crossovers[2];
@@ -154,7 +163,8 @@ struct pull {
     uint64_t renew_us;
     uint64_t heard_us; /* the holder did something for this transfer */
     uint32_t credits;  /* messages that the holder may still send */
-    bool streams;      /* ASKING: for messages */
+    bool streams;      /* ASKING, LOCATING: for messages */
+    uint32_t held;     /* LOCATING: messages that wait for its answer */
     bool last;         /* of them has come */
     uint32_t crc;
     struct wire_sums sums;
@@ -414,6 +424,13 @@ void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t
                      uint32_t bytes, uint64_t now_us);
 void transfer_on_bulk(struct exchange_link *link, const uint8_t *bytes, uint32_t count,
                       uint64_t now_us);
+/* Grants messages for an object of which no more is known than its id, as far as receives are free:
+ * the home that holds it may send them at once. */
+void transfer_offer(struct exchange_link *link, struct pull *pull);
+/* What a LOCATE or PULL granted, and its answer, which is none, has not used. */
+void transfer_unspent(struct pull *pull, nigh_status status, uint64_t now_us);
+/* Messages that waited for the answer to a LOCATE, which has come. */
+void transfer_take_held(struct exchange_link *link, uint64_t now_us);
 /* More READs of a pull, as far as its window goes. */
 void transfer_go_on(struct exchange *exchange, struct pull *pull, uint64_t now_us);
 /* Gives a transfer up: at once, or when its READs have ended. */

@@ -119,6 +119,7 @@ void pull_leave(struct exchange *exchange, struct pull *pull)
     }
     pull->link = NULL;
     pull->credits = 0;
+    pull->held = 0;
 }
 
 void pull_ready(struct exchange *exchange, struct pull *pull)
@@ -344,19 +345,15 @@ void pull_found(struct exchange *exchange, uint32_t from, const struct directory
     }
 }
 
-static void on_located(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
-                       uint64_t now_us)
+static void take_located(struct exchange *exchange, struct pull *pull, nigh_status status,
+                         const uint8_t *payload, uint32_t bytes, uint64_t now_us)
 {
-    struct pull *pull = context;
-    struct exchange *exchange = pull->exchange;
-    struct exchange_link *link = pull->link;
     struct wire_located answer;
     struct directory_answer where;
     uint32_t state;
 
-    NIGH_ASSERT(pull->state == PULL_LOCATING);
-    exchange->now_us = now_us;
     if (status != NIGH_OK || bytes < sizeof(state)) {
+        transfer_unspent(pull, status, now_us);
         pull_pause(exchange, pull);
         return;
     }
@@ -365,14 +362,31 @@ static void on_located(void *context, nigh_status status, const uint8_t *payload
         transfer_pulled(exchange, pull, payload, bytes, now_us);
         return;
     }
+    transfer_unspent(pull, status, now_us);
     if (bytes != sizeof(answer)) {
-        link_break(link->link, NIGH_PROTOCOL, now_us);
+        link_break(pull->link->link, NIGH_PROTOCOL, now_us);
         pull_pause(exchange, pull);
         return;
     }
     memcpy(&answer, payload, sizeof(answer));
     where = wire_to_answer(&answer);
     located(exchange, pull, &where);
+}
+
+static void on_located(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
+                       uint64_t now_us)
+{
+    struct pull *pull = context;
+    struct exchange *exchange = pull->exchange;
+    struct exchange_link *link = pull->link;
+    bool held = pull->held > 0;
+
+    NIGH_ASSERT(pull->state == PULL_LOCATING);
+    exchange->now_us = now_us;
+    take_located(exchange, pull, status, payload, bytes, now_us);
+    if (held) {
+        transfer_take_held(link, now_us);
+    }
 }
 
 uint64_t exchange_crossover(const struct exchange *exchange, struct exchange_link *link,
@@ -392,17 +406,27 @@ static void locate_remote(struct exchange *exchange, struct pull *pull)
     struct wire_locate locate = {
         .key = pull->key,
         .wait = pull->keep ? WIRE_WAIT_TELL : WIRE_WAIT_PASS,
+        .tag = pull_tag(exchange, pull),
     };
     struct rpc_piece piece = {.data = &locate, .bytes = sizeof(locate)};
 
+    if (link == NULL) {
+        pull_pause(exchange, pull);
+        return;
+    }
     /* What is held here perhaps need not be sent. */
     locate.only = store_has_transient(exchange->config.store, pull->pool, pull->key.id, pull->hash);
-    if (link != NULL && locate.only == 0) {
+    if (locate.only == 0) {
         locate.crossover_bytes = exchange_crossover(exchange, link, true);
+        if (locate.crossover_bytes > exchange->inline_bytes) {
+            transfer_offer(link, pull);
+        }
     }
-    if (link == NULL ||
-        rpc_call(link_rpc(link->link), WIRE_LOCATE, &piece, 1, exchange->now_us + EXCHANGE_CALL_US,
+    locate.credits = pull->credits;
+    if (rpc_call(link_rpc(link->link), WIRE_LOCATE, &piece, 1, exchange->now_us + EXCHANGE_CALL_US,
                  exchange->now_us, on_located, pull, NULL) != NIGH_OK) {
+        link->granted -= pull->credits;
+        pull->credits = 0;
         pull_pause(exchange, pull);
         return;
     }

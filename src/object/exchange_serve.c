@@ -468,6 +468,9 @@ bool serve_turn(struct exchange *exchange, uint64_t now_us)
     struct list_node *node;
     bool worked = false;
 
+    if (list_empty(&exchange->serving) && now_us < exchange->overdue_us) {
+        return false;
+    }
     list_init(&again);
     look_for_overdue(exchange, now_us);
     for (uint32_t n = 0; n < SERVE_TURN && (node = list_pop_front(&exchange->serving)) != NULL;

@@ -40,6 +40,17 @@ static bool sums_are_right(struct exchange *exchange, const struct pull *pull)
     return pull->crc == pull->sums.data_crc && tail == pull->sums.tail_crc;
 }
 
+/* Wants no more messages of a stream; what was granted for it is adrift. */
+static void stop_stream(struct exchange_link *link, uint64_t serve, uint64_t now_us)
+{
+    struct wire_more more = {.serve = serve};
+    struct rpc_piece piece = {.data = &more, .bytes = sizeof(more)};
+
+    if (rpc_one_way(link_rpc(link->link), WIRE_STOP, &piece, 1, now_us) == NIGH_BUSY) {
+        link_break(link->link, NIGH_BUSY, now_us);
+    }
+}
+
 /* What the link's crossover may learn from. */
 static void note_time(const struct exchange *exchange, struct pull *pull)
 {
@@ -318,6 +329,17 @@ static uint32_t grant(struct exchange_link *link, struct pull *pull)
     return count;
 }
 
+void transfer_offer(struct exchange_link *link, struct pull *pull)
+{
+    uint32_t most = link->exchange->config.bulk_receives / 2; /* the rest is for what is known */
+    uint32_t spare = link->granted < most ? most - link->granted : 0;
+
+    NIGH_ASSERT(pull->credits == 0 && pull->held == 0);
+    pull->credits = spare < EXCHANGE_OFFER ? spare : EXCHANGE_OFFER;
+    link->granted += pull->credits;
+    pull->last = false;
+}
+
 static void ask_more(struct exchange_link *link, struct pull *pull, uint64_t now_us)
 {
     struct wire_more more = {.serve = pull->serve};
@@ -417,16 +439,12 @@ static bool spend(struct exchange_link *link, struct pull *pull, const struct wi
     return true;
 }
 
-void transfer_on_bulk(struct exchange_link *link, const uint8_t *bytes, uint32_t count,
-                      uint64_t now_us)
+static void take_message(struct exchange_link *link, const uint8_t *bytes, uint32_t count,
+                         uint64_t now_us)
 {
     struct wire_chunk chunk;
     struct pull *pull;
 
-    if (count < sizeof(chunk)) {
-        link_break(link->link, NIGH_PROTOCOL, now_us);
-        return;
-    }
     memcpy(&chunk, bytes, sizeof(chunk));
     pull = streaming_pull(link, chunk.tag);
     if (chunk.bytes != count - sizeof(chunk) || !spend(link, pull, &chunk)) {
@@ -439,7 +457,74 @@ void transfer_on_bulk(struct exchange_link *link, const uint8_t *bytes, uint32_t
     grant_others(link, now_us);
 }
 
+/* The pull that waits for the answer to a LOCATE, which a message has overtaken: before it nothing
+ * is known of the object, nor is there memory for it. NULL: there is none. */
+static struct pull *locating_pull(struct exchange_link *link, const uint8_t *bytes)
+{
+    struct wire_chunk chunk;
+    struct pull *pull;
+
+    memcpy(&chunk, bytes, sizeof(chunk));
+    pull = pull_of_tag(link->exchange, chunk.tag);
+    return pull != NULL && pull->link == link && pull->state == PULL_LOCATING ? pull : NULL;
+}
+
+void transfer_on_bulk(struct exchange_link *link, const uint8_t *bytes, uint32_t count,
+                      uint64_t now_us)
+{
+    struct pull *pull;
+
+    if (count < sizeof(struct wire_chunk)) {
+        link_break(link->link, NIGH_PROTOCOL, now_us);
+        return;
+    }
+    pull = locating_pull(link, bytes);
+    if (pull == NULL) {
+        take_message(link, bytes, count, now_us);
+        return;
+    }
+    if (pull->held == pull->credits) {
+        link_break(link->link, NIGH_PROTOCOL, now_us);
+        return;
+    }
+    pull->held++;
+    NIGH_ASSERT(link->held_count < link->exchange->config.bulk_receives);
+    link->held[link->held_count++] = (struct held_message){.bytes = bytes, .count = count};
+    link_keep(link->link);
+}
+
+void transfer_take_held(struct exchange_link *link, uint64_t now_us)
+{
+    uint32_t count = link->held_count;
+
+    link->held_count = 0;
+    for (uint32_t n = 0; n < count && !link_is_failing(link->link); n++) {
+        struct held_message message = link->held[n];
+
+        if (locating_pull(link, message.bytes) != NULL) {
+            link->held[link->held_count++] = message; /* another's: it waits on */
+            continue;
+        }
+        take_message(link, message.bytes, message.count, now_us);
+        link_give_back(link->link, message.bytes);
+    }
+}
+
 /* ---- asking --------------------------------------------------------------- */
+
+void transfer_unspent(struct pull *pull, nigh_status status, uint64_t now_us)
+{
+    struct exchange_link *link = pull->link;
+
+    if (status == NIGH_TIMEOUT && pull->credits > 0) {
+        /* It may send what it was granted, or not: only a new link tells. */
+        link_break(link->link, NIGH_TIMEOUT, now_us);
+        link->adrift += pull->credits;
+    } else {
+        link->granted -= pull->credits;
+    }
+    pull->credits = 0;
+}
 
 static void on_pulled(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
                       uint64_t now_us)
@@ -453,14 +538,7 @@ static void on_pulled(void *context, nigh_status status, const uint8_t *payload,
         transfer_pulled(exchange, pull, payload, bytes, now_us);
         return;
     }
-    if (status == NIGH_TIMEOUT && pull->credits > 0) {
-        /* It may send what it was granted, or not: only a new link tells. */
-        link_break(pull->link->link, NIGH_TIMEOUT, now_us);
-        pull->link->adrift += pull->credits;
-    } else {
-        pull->link->granted -= pull->credits;
-    }
-    pull->credits = 0;
+    transfer_unspent(pull, status, now_us);
     if (status == NIGH_BUSY) {
         pull_pause(exchange, pull);
     } else {
@@ -549,7 +627,7 @@ static bool accept_served(struct pull *pull, struct exchange_link *link,
         return directory_object_equal(&pulled->object, &pull->answer.object);
     }
     pull->known = true;
-    pull->streams = false;
+    pull->streams = pull->credits > 0;
     pull->tried = 0;
     pull->holder = 0;
     pull->answer = (struct directory_answer){.state = DIRECTORY_KNOWN,
@@ -565,6 +643,7 @@ void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t
     struct exchange_link *link = pull->link;
     struct wire_pulled pulled;
     uint32_t credits = pull->credits;
+    bool was_locating = pull->state == PULL_LOCATING;
 
     if (bytes < sizeof(pulled)) {
         goto breach;
@@ -584,6 +663,9 @@ void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t
         /* It waits for memory, and asks again then; or it ended: nobody needs the loan. */
         if (pulled.way == WIRE_LOAN) {
             transfer_return(link, pulled.serve, now_us);
+        } else if (pulled.way == WIRE_STREAM) {
+            stop_stream(link, pulled.serve, now_us);
+            pull->generation++; /* what comes of it all the same is for nobody */
         }
         pull_unnote(exchange, pull);
         return;
@@ -603,6 +685,10 @@ void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t
     case WIRE_STREAM:
         if (!pull->streams) {
             goto breach;
+        }
+        if (was_locating) {
+            pull->received = 0;
+            pull->crc = 0;
         }
         pull_set_link(pull, link, PULL_STREAMING);
         pull->serve = pulled.serve;
@@ -625,8 +711,6 @@ breach:
 
 void transfer_stop(struct exchange *exchange, struct pull *pull)
 {
-    struct wire_more more = {.serve = pull->serve};
-    struct rpc_piece piece = {.data = &more, .bytes = sizeof(more)};
     struct exchange_link *link = pull->link;
 
     if (pull->state == PULL_READING && pull->reads > 0) {
@@ -636,9 +720,8 @@ void transfer_stop(struct exchange *exchange, struct pull *pull)
     }
     if (pull->state == PULL_READING) {
         transfer_return(link, pull->serve, exchange->now_us);
-    } else if (rpc_one_way(link_rpc(link->link), WIRE_STOP, &piece, 1, exchange->now_us) ==
-               NIGH_BUSY) {
-        link_break(link->link, NIGH_BUSY, exchange->now_us);
+    } else {
+        stop_stream(link, pull->serve, exchange->now_us);
     }
     pull->serve = 0;
     pull_end(exchange, pull);

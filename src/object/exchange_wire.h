@@ -49,9 +49,12 @@ struct wire_locate {
     uint64_t crossover_bytes; /* if the home holds it itself: from here on, lend; below, send */
     uint32_t wait;            /* WIRE_WAIT_*; 0: do not tell me later */
     uint32_t only;            /* 1: only say where; serve nothing */
+    uint32_t credits;         /* messages that may be sent at once; 0: none */
+    uint32_t reserved;
+    uint64_t tag; /* comes back in each message */
 };
 
-_Static_assert(sizeof(struct wire_locate) == 48, "on the wire");
+_Static_assert(sizeof(struct wire_locate) == 64, "on the wire");
 
 struct wire_located {
     uint32_t state; /* enum directory_state */

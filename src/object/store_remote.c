@@ -180,7 +180,7 @@ static nigh_status take_lost(struct store *store, const struct store_pool *pool,
 /* Reads a spilled object back without anyone who waits for it: NIGH_PENDING, or why not. */
 static nigh_status lend_spilled(struct store *store, struct store_pool *pool, uint32_t entry)
 {
-    uint64_t spent = 0;
+    uint64_t bytes = store_object_bytes(pool, entry), spent = 0;
     uint32_t block;
     nigh_status status;
 
@@ -192,10 +192,13 @@ static nigh_status lend_spilled(struct store *store, struct store_pool *pool, ui
     }
     status = take_lost(store, pool, entry);
     if (status == NIGH_OK) {
-        status = store_obtain_unasked(store, pool, store_object_bytes(pool, entry), &spent, &block);
+        status = store_fit_pool(store, pool, bytes);
+    }
+    if (status == NIGH_OK) {
+        status = store_obtain_unasked(store, pool, bytes, &spent, &block);
     }
     if (status != NIGH_OK) {
-        return status == NIGH_LIMIT ? NIGH_OUT_OF_MEMORY : status;
+        return status == NIGH_LIMIT || status == NIGH_QUOTA ? NIGH_OUT_OF_MEMORY : status;
     }
     if (!store_unspill_into(store, pool, entry, block)) {
         store_block_return(store, block); /* the disk's queue is full */

@@ -152,14 +152,13 @@ void store_spill_settle(struct store *store)
 
 /* ---- back ---- */
 
-/* The disk's queue is full: the memory goes back, the call waits for a turn. */
-static nigh_status wait_for_disk(struct store_call *call, uint32_t block)
+/* For room in the disk's queue, or in the pool's quota: the call waits for a turn. */
+static nigh_status wait_for_turn(struct store_call *call, nigh_status late)
 {
-    store_block_return(call->store, block);
     call->wait = STORE_WAIT_MEMORY;
     call->heap = STORE_NONE;
     call->bytes = 0;
-    call->late = NIGH_DISK;
+    call->late = late;
     return NIGH_PENDING;
 }
 
@@ -182,6 +181,7 @@ nigh_status store_unspill_start(struct store_call *call, uint32_t entry)
 {
     struct store *store = call->store;
     struct store_pool *pool = call->pool;
+    uint64_t bytes = store_object_bytes(pool, entry);
     uint32_t block;
     nigh_status status;
 
@@ -191,13 +191,16 @@ nigh_status store_unspill_start(struct store_call *call, uint32_t entry)
     call->deadline_us =
         max_u64(call->deadline_us, clock_deadline_us(store->now_us, LIMIT_UNSPILL_US));
     if ((pool->records[entry].flags & RECORD_READING) == 0) {
-        status = store_obtain(call, store_node_owner(pool), store_object_bytes(pool, entry), true,
-                              &block);
+        if (store_fit_pool(store, pool, bytes) != NIGH_OK) {
+            return wait_for_turn(call, NIGH_QUOTA);
+        }
+        status = store_obtain(call, store_node_owner(pool), bytes, true, &block);
         if (status != NIGH_OK) {
             return status;
         }
         if (!store_unspill_into(store, pool, entry, block)) {
-            return wait_for_disk(call, block);
+            store_block_return(store, block);
+            return wait_for_turn(call, NIGH_DISK);
         }
     }
     call->wait = STORE_WAIT_ID;

@@ -50,8 +50,8 @@ static void scene_load(struct scene *scene)
     }
 }
 
-/* Each signalled post and each receive completed; nothing twice; nothing unknown. */
-static bool end_is_settled(const struct world_end *end)
+/* Each signalled post and each receive completed. */
+static bool end_has_completed(const struct world_end *end)
 {
     for (uint32_t i = 0; i < POSTS; i++) {
         if (i % 3 != 0 && end_count(end, i) == 0)
@@ -61,8 +61,15 @@ static bool end_is_settled(const struct world_end *end)
         if (end_count_receives(end, i) == 0)
             return false;
     }
-    return end->disconnected > 0;
+    return true;
 }
+
+static bool end_is_settled(const struct world_end *end)
+{
+    return end_has_completed(end) && end->disconnected > 0;
+}
+
+/* Nothing twice; nothing unknown. */
 
 static void end_check_settled(const struct world_end *end)
 {
@@ -113,6 +120,10 @@ static void test_failure_completes_unsignalled_posts(void **state)
     struct world *world = *state;
     struct scene scene;
 
+    if (world_acts_by_itself(world)) { /* some may have acted */
+        print_message("# the provider acts by itself\n");
+        return;
+    }
     scene_make(&scene, world);
     scene_load(&scene);
     end_disconnect(scene.end[0]);
@@ -137,7 +148,10 @@ static void test_the_event_does_not_come_after_the_last_completion(void **state)
     world->poll_count = 1;
     scene_load(&scene);
     end_disconnect(scene.end[1]);
-    assert_comes(world, scene.end[1]->logged == POSTS + RECEIVES);
+    if (world_acts_by_itself(world))
+        assert_comes(world, end_has_completed(scene.end[1]));
+    else
+        assert_comes(world, scene.end[1]->logged == POSTS + RECEIVES);
     assert_int_equal(scene.end[1]->disconnected, 1);
     assert_comes(world, end_is_settled(scene.end[0]));
 }

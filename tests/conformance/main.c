@@ -63,6 +63,10 @@ int main(void)
 {
     (void)setvbuf(stdout, NULL, _IOLBF, 0); /* what is known is said, should we be killed */
     NIGH_ASSERT(world_provider.variants <= VARIANTS_MAX);
+    if (world_provider.missing != NULL && world_provider.missing() != NULL) {
+        (void)printf("1..0 # SKIP %s\n", world_provider.missing());
+        return 0;
+    }
     for (uint32_t variant = 0; variant < world_provider.variants; variant++)
         add_variant(variant);
     return _cmocka_run_group_tests("conformance", tests, test_count, NULL, NULL);

@@ -60,7 +60,8 @@ static void test_a_sleeper_is_woken_by_all_that_arrives(void **state)
     assert_int_equal(end_post(alice, &send), NIGH_OK);
     assert_wakes(world, BOB);
     end_read(alice, 2, here, 0, area_remote(there, 0), 4096);
-    assert_wakes(world, BOB);
+    if ((world->fabrics[BOB]->caps.ops & FABRIC_CAN_OFFLOAD) == 0)
+        assert_wakes(world, BOB); /* else there is nothing for it to do */
     world->asleep[BOB] = false;
     assert_int_equal(end_wait(alice, 2), NIGH_OK);
     fall_asleep(world, BOB);

@@ -46,6 +46,11 @@ bool world_can(const struct world *world, uint32_t op)
     return can;
 }
 
+bool world_acts_by_itself(const struct world *world)
+{
+    return !world_provider.ends && (world->fabrics[ALICE]->caps.ops & FABRIC_CAN_OFFLOAD) != 0;
+}
+
 void world_nowhere(struct world *world, char address[FABRIC_ADDRESS_BYTES])
 {
     uint32_t fabric = world_add(world, 90, 0);
@@ -125,8 +130,11 @@ int world_teardown(void **state)
 
 struct world_bound world_bound_start(void)
 {
+    const char *slow = getenv("NIGH_TEST_PATIENCE"); /* on a slow machine: so many times */
     uint64_t most_us = waited_in_vain ? BOUND_AGAIN_US : BOUND_US;
 
+    if (slow != NULL)
+        most_us *= strtoull(slow, NULL, 10);
     return (struct world_bound){.polls_left = BOUND_POLLS, .end_us = support_now_us() + most_us};
 }
 

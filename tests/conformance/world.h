@@ -37,9 +37,10 @@ struct world;
 struct world_provider {
     uint32_t variants;
     const char *const *variant_names;
-    bool threads; /* fabrics may be driven by a thread each */
-    bool sleeps;  /* there is a descriptor to sleep on */
-    bool ends;    /* go_on knows when nothing will ever happen */
+    bool threads;                 /* fabrics may be driven by a thread each */
+    bool sleeps;                  /* there is a descriptor to sleep on */
+    bool ends;                    /* go_on knows when nothing will ever happen */
+    const char *(*missing)(void); /* what this machine lacks for it; NULL: nothing ever */
     void (*open)(struct world *world);
     void (*close)(struct world *world);
     nigh_status (*fabric)(struct world *world, uint32_t node, uint32_t lane,
@@ -119,6 +120,9 @@ uint32_t world_add(struct world *world, uint32_t node, uint32_t lane);
 
 /* Whether the provider does what this bit of fabric_caps.ops says; prints when it does not. */
 bool world_can(const struct world *world, uint32_t op);
+
+/* Whether posts act while nobody does anything: in real time, by the device's own doing. */
+bool world_acts_by_itself(const struct world *world);
 
 /* An address where nobody listens. */
 void world_nowhere(struct world *world, char address[FABRIC_ADDRESS_BYTES]);

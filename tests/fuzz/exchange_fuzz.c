@@ -256,6 +256,12 @@ static void on_request(void *context, const struct rpc_request *request, uint64_
         memcpy(&pull, request->payload, sizeof(pull));
         fuzz.tag = pull.tag;
     }
+    if (request->method == WIRE_LOCATE && request->bytes == sizeof(struct wire_locate)) {
+        struct wire_locate locate;
+
+        memcpy(&locate, request->payload, sizeof(locate));
+        fuzz.tag = locate.tag;
+    }
     for (uint32_t n = 0; n < CALLS && request->call != 0; n++) {
         struct asked *asked = &fuzz.asked[n];
 
@@ -554,6 +560,12 @@ static uint32_t make_pulled(const struct asked *asked, uint32_t key, uint8_t *ou
             object = object_of(key, (uint32_t)(pull.birth.counter - 1) % VERSIONS);
         }
     }
+    if (asked->method == WIRE_LOCATE && asked->bytes == sizeof(struct wire_locate)) {
+        struct wire_locate locate;
+
+        memcpy(&locate, asked->payload, sizeof(locate));
+        pulled.way = locate.credits > 0 && dice(2) ? WIRE_STREAM : WIRE_LOAN;
+    }
     pulled.object = object;
     pulled.bytes = content_of(&object);
     pulled.sums = some_sums(&object);
@@ -642,7 +654,9 @@ static uint32_t make_request(uint16_t method, uint8_t *out)
         struct wire_locate said = {.key = name,
                                    .crossover_bytes = fuzz_number(&fuzz.input),
                                    .wait = dice(2),
-                                   .only = dice(4)};
+                                   .only = dice(4),
+                                   .credits = fuzz_byte(&fuzz.input) % (BULKS + 2),
+                                   .tag = fuzz_byte(&fuzz.input)};
 
         memcpy(out, &said, sizeof(said));
         return sizeof(said);
@@ -734,7 +748,8 @@ static void say_bulk(void)
         chunk.flags = fuzz_byte(&fuzz.input) % 2;
     }
     if ((chunk.flags & WIRE_LAST) != 0) {
-        chunk.unused = dice(4) ? fuzz_byte(&fuzz.input) % 16 : 0;
+        chunk.unused = pull != NULL && pull->credits > 0 ? pull->credits - 1 : 0;
+        chunk.unused = dice(4) ? fuzz_byte(&fuzz.input) % 16 : chunk.unused;
         chunk.sums = some_sums(&object);
     }
     if (dice(16)) {

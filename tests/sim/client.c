@@ -1,142 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Clients: sessions that submit and hold pins like libnigh's, over memory in this process.
- *
- * Every put has a serial, and its bytes follow from it: so the bytes of a get tell of which put
- * they are, and all of them must be of that one.
- */
+/* Clients: sessions that submit and hold pins like libnigh's, over memory in this process. */
 #include "world.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "object/store_internal.h"
 
-#define PAGE     4096u
 #define SLACK_US 20000u /* a get may end later than its deadline by this */
 
 static void submit(struct world *world, struct world_op *op, const struct session_sqe *sqe);
 
-/* ---- bytes ---------------------------------------------------------------- */
-
-void client_id(uint32_t key, uint8_t id[LIMIT_ID_BYTES])
-{
-    uint64_t mixed = hash_u64(key + 1);
-
-    memset(id, 0, LIMIT_ID_BYTES);
-    memcpy(id, &mixed, sizeof(mixed));
-    memcpy(id + 8, &key, sizeof(key));
-}
-
-/* The first word of an object is its serial; the others follow from it and from their place. */
-static uint64_t word_at(uint32_t serial, uint64_t place)
-{
-    return place == 0 ? serial : (serial * HASH_K0) ^ (place * HASH_K1);
-}
-
-static void fill(uint8_t *to, uint32_t serial, uint64_t data_size, uint32_t meta_size)
-{
-    uint64_t words = data_size / 8;
-
-    for (uint64_t n = 0; n < words; n++) {
-        uint64_t word = word_at(serial, n);
-
-        memcpy(to + n * 8, &word, sizeof(word));
-    }
-    for (uint64_t n = words * 8; n < data_size; n++) {
-        to[n] = (uint8_t)(serial + n);
-    }
-    memset(to + index_meta_offset(data_size), (int)(serial & 0xff), meta_size);
-}
-
-static bool holds(const uint8_t *from, uint32_t serial, uint64_t data_size, uint32_t meta_size)
-{
-    uint64_t words = data_size / 8;
-    uint64_t wrong = 0;
-
-    for (uint64_t n = 0; n < words; n++) {
-        uint64_t word;
-
-        memcpy(&word, from + n * 8, sizeof(word));
-        wrong |= word ^ word_at(serial, n);
-    }
-    for (uint64_t n = words * 8; n < data_size; n++) {
-        wrong |= from[n] ^ (uint8_t)(serial + n);
-    }
-    for (uint32_t n = 0; n < meta_size; n++) {
-        wrong |= from[index_meta_offset(data_size) + n] ^ (uint8_t)serial;
-    }
-    return wrong == 0;
-}
-
-uint32_t client_serial_at(struct world *world, uint32_t node, uint32_t key, uint64_t offset,
-                          uint64_t data_size, uint32_t meta_size)
-{
-    const uint8_t *bytes = extent_bytes_at(world->nodes[node].set, offset);
-    uint64_t serial;
-
-    memcpy(&serial, bytes, sizeof(serial));
-    WORLD_CHECK(world, serial > 0 && serial <= world->put_count,
-                "node %u, key %u: bytes of no put at all", node, key);
-    WORLD_CHECK(world,
-                world->puts[serial].key == key && world->puts[serial].data_size == data_size &&
-                    world->puts[serial].meta_size == meta_size,
-                "node %u, key %u: bytes of another object (put %u)", node, key, (uint32_t)serial);
-    WORLD_CHECK(world, holds(bytes, (uint32_t)serial, data_size, meta_size),
-                "node %u, key %u: some bytes are not of put %u", node, key, (uint32_t)serial);
-    world->totals->checked_bytes += data_size + meta_size;
-    return (uint32_t)serial;
-}
-
-/* The birth that lies at `offset` belongs to the put: now, and wherever it is seen. */
-static void check_birth(struct world *world, uint32_t node, uint32_t key, uint32_t serial,
-                        uint64_t offset)
-{
-    struct world_put *put = &world->puts[serial];
-    struct store_sight sight;
-    uint8_t id[LIMIT_ID_BYTES];
-    uint64_t hash;
-
-    client_id(key, id);
-    hash = hash_id20(id);
-    if (!store_see(world_lane_of(world, node, hash)->store, WORLD_POOL, id, hash, &sight) ||
-        sight.offset != offset) {
-        return;
-    }
-    if (!put->birth_known) {
-        put->birth = sight.birth;
-        put->birth_known = true;
-    }
-    WORLD_CHECK(world, birth_equal(&put->birth, &sight.birth),
-                "node %u, key %u: the bytes of put %u under another birth", node, key, serial);
-}
-
 /* ---- sessions ------------------------------------------------------------- */
 
-void client_attach(struct world *world, uint32_t rank, uint32_t number)
+/* A session opens in the lanes of its node: for the first time, or again. */
+static void open_session(struct world *world, uint32_t rank, uint32_t number)
 {
     struct world_node *node = &world->nodes[rank];
     struct world_session *session = &node->sessions[number];
-    uint64_t bytes = session_memory_bytes(node->lanes);
 
-    memset(session, 0, sizeof(*session));
-    session->memory = calloc(1, bytes);
-    NIGH_ASSERT(session->memory != NULL);
-    session->front = session_front_of(session->memory);
-    session->chunks = session_chunks_of(session->memory, node->lanes);
-    session->id = ++world->next_session;
-    session->steps = world->calm ? 0 : world->steps_of_session;
-    session->next_us =
-        session->steps > 0 ? world->now_us + world_below(world, world->gap_us) : WORLD_NEVER;
+    atomic_store(&session->quota_used, 0);
     for (uint32_t n = 0; n < node->lanes; n++) {
         struct store_session_config config = {
             .session = number,
             .session_id = session->id,
-            .pool = WORLD_POOL,
-            .uid = WORLD_UID,
+            .pool = node->pool_number[session->pool],
+            .uid = WORLD_UID + session->pool,
             .pid = (int32_t)(1000 + number),
             .name = "client",
-            .may_write = true,
+            .may_write = session->may_write,
+            .quota_bytes = world->kind.session_quota,
             .quota_used = &session->quota_used,
             .front = session->front,
             .lane = session->lane[n] = session_lane_of(session->memory, n),
@@ -147,40 +41,149 @@ void client_attach(struct world *world, uint32_t rank, uint32_t number)
     }
 }
 
-/* It dies: what it waits for has no end that it would see. */
-void client_detach(struct world *world, uint32_t rank, uint32_t number, bool node_too)
+void client_attach(struct world *world, uint32_t rank, uint32_t number)
 {
     struct world_node *node = &world->nodes[rank];
     struct world_session *session = &node->sessions[number];
+    uint64_t bytes = session_memory_bytes(node->lanes);
+    bool is_last = number == WORLD_SESSIONS - 1;
 
-    client_settle(world);
-    for (uint32_t n = 0; n < WORLD_OPS; n++) {
-        struct world_op *op = &world->ops[n];
+    memset(session, 0, sizeof(*session));
+    session->memory = calloc(1, bytes);
+    NIGH_ASSERT(session->memory != NULL);
+    session->front = session_front_of(session->memory);
+    session->chunks = session_chunks_of(session->memory, node->lanes);
+    session->id = ++world->next_session;
+    session->pool = is_last && node->pool_number[1] != WORLD_NO_POOL ? 1 : 0;
+    session->may_write = !(is_last && session->pool == 0 && world->kind.has_guest);
+    session->steps = world->calm ? 0 : world->steps_of_session;
+    session->next_us =
+        session->steps > 0 ? world->now_us + world_below(world, world->gap_us) : WORLD_NEVER;
+    open_session(world, rank, number);
+}
 
-        if (op->kind != 0 && op->node == rank && op->session == number) {
-            if (op->result != NULL) {
-                *op->result = NIGH_PEER_LOST;
-            }
-            op->kind = 0;
-        }
+/* Whoever might have deleted something is not there to be told: it may come later. */
+static void drop_op(struct world *world, struct world_op *op)
+{
+    if (op->result != NULL) {
+        *op->result = NIGH_PEER_LOST;
     }
+    if (op->kind == OP_DELETE && world->keys_a_pool > 0) {
+        world->deleted_us[op->key] = WORLD_NEVER;
+    }
+    op->kind = 0;
+}
+
+static void drop_pins(struct world *world, uint32_t rank, uint32_t number)
+{
     for (uint32_t n = 0; n < WORLD_PINS; n++) {
         struct world_pin *pin = &world->pins[n];
 
         pin->used = pin->used && !(pin->node == rank && pin->session == number);
     }
-    for (uint32_t n = 0; n < node->lanes && !node_too; n++) {
-        store_session_close(node->lane[n].store, number);
-    }
-    if (node_too) {
-        /* The stores go next, and look at nothing of it. */
-        for (uint32_t n = 0; n < node->lanes; n++) {
-            store_session_close(node->lane[n].store, number);
+}
+
+void client_forget(struct world *world, uint32_t rank, uint32_t number)
+{
+    struct world_session *session = &world->nodes[rank].sessions[number];
+
+    for (uint32_t n = 0; n < WORLD_OPS; n++) {
+        struct world_op *op = &world->ops[n];
+
+        if (op->kind != 0 && op->node == rank && op->session == number) {
+            drop_op(world, op);
         }
     }
+    drop_pins(world, rank, number);
     free(session->memory);
     memset(session, 0, sizeof(*session));
     session->next_us = WORLD_NEVER;
+}
+
+/* It dies: what it waits for has no end that it would see. */
+void client_detach(struct world *world, uint32_t rank, uint32_t number)
+{
+    struct world_node *node = &world->nodes[rank];
+
+    client_settle(world);
+    for (uint32_t n = 0; n < node->lanes; n++) {
+        store_session_close(node->lane[n].store, number);
+    }
+    client_forget(world, rank, number);
+}
+
+/* What it created it will seal; what waited it does not know the end of. */
+void client_wait(struct world *world, uint32_t rank, uint32_t number)
+{
+    for (uint32_t n = 0; n < WORLD_OPS; n++) {
+        struct world_op *op = &world->ops[n];
+
+        if (op->kind == 0 || op->node != rank || op->session != number) {
+            continue;
+        }
+        if (op->kind == OP_SEAL) {
+            op->resumes = true;
+            op->ended = false;
+        } else {
+            drop_op(world, op);
+        }
+    }
+}
+
+void client_resume(struct world *world, uint32_t rank, uint32_t number)
+{
+    open_session(world, rank, number);
+}
+
+static void submit_seal(struct world *world, struct world_op *op)
+{
+    struct session_sqe sqe = {.op = SESSION_OP_SEAL, .ref = op->ref, .argument = 50000};
+
+    op->submitted = true;
+    submit(world, op, &sqe);
+}
+
+void client_seal(struct world *world, uint32_t number, uint32_t serial)
+{
+    struct world_op *op = &world->ops[number];
+
+    if (op->kind != OP_SEAL || op->serial != serial || op->submitted ||
+        !world->nodes[op->node].alive) {
+        return; /* its client is dead, or goes on when its node does */
+    }
+    if (world->nodes[op->node].paused) {
+        world_at(world, 1000, EVENT_SEAL, number, 0, serial);
+        return;
+    }
+    submit_seal(world, op);
+}
+
+/* After all have resumed. */
+void client_seal_again(struct world *world, uint32_t rank)
+{
+    for (uint32_t n = 0; n < WORLD_OPS; n++) {
+        struct world_op *op = &world->ops[n];
+
+        if (op->kind == OP_SEAL && op->resumes && op->node == rank && !op->ended) {
+            world->totals->resumed++;
+            submit_seal(world, op);
+        }
+    }
+    for (uint32_t n = 0; n < WORLD_PINS; n++) {
+        world->totals->readers_kept += world->pins[n].used && world->pins[n].node == rank;
+    }
+}
+
+uint32_t client_for(const struct world *world, uint32_t rank, uint32_t key)
+{
+    const struct world_node *node = &world->nodes[rank];
+
+    for (uint32_t n = 0; n < WORLD_SESSIONS; n++) {
+        if (node->sessions[n].pool == world_pool_of(world, key) && node->sessions[n].may_write) {
+            return n;
+        }
+    }
+    return WORLD_SESSIONS;
 }
 
 /* ---- operations ----------------------------------------------------------- */
@@ -194,7 +197,7 @@ static struct world_op *take_op(struct world *world, uint32_t node, uint32_t ses
         if (op->kind == 0) {
             uint8_t id[LIMIT_ID_BYTES];
 
-            client_id(key, id);
+            bytes_id(world, key, id);
             *op = (struct world_op){
                 .kind = kind,
                 .node = node,
@@ -224,7 +227,12 @@ void client_put(struct world *world, uint32_t node, uint32_t session, uint32_t k
                 uint64_t data_size, uint32_t meta_size)
 {
     struct session_sqe sqe = {
-        .op = SESSION_OP_CREATE, .data_size = data_size, .meta_size = meta_size, .argument = 50000};
+        .op = SESSION_OP_CREATE,
+        .name_size = (uint16_t)bytes_name_size(world, key),
+        .data_size = data_size,
+        .meta_size = meta_size,
+        .argument = 50000,
+    };
     struct world_op *op;
 
     if (world->put_count == world->max_puts ||
@@ -235,7 +243,7 @@ void client_put(struct world *world, uint32_t node, uint32_t session, uint32_t k
     world->puts[op->serial] = (struct world_put){
         .key = key, .node = node, .data_size = data_size, .meta_size = meta_size};
     world->totals->puts++;
-    client_id(key, sqe.id);
+    bytes_id(world, key, sqe.id);
     submit(world, op, &sqe);
 }
 
@@ -247,7 +255,7 @@ struct world_op *client_get(struct world *world, uint32_t node, uint32_t session
 
     if (op != NULL) {
         op->deadline_us = world->now_us + timeout_us;
-        client_id(key, sqe.id);
+        bytes_id(world, key, sqe.id);
         world->totals->gets++;
         world->totals->gets_passing += flags != 0;
         world_moment(world, node, MOMENT_WANT);
@@ -256,18 +264,52 @@ struct world_op *client_get(struct world *world, uint32_t node, uint32_t session
     return op;
 }
 
-uint32_t client_serial_here(struct world *world, uint32_t node, uint32_t key)
+bool client_see(struct world *world, uint32_t node, uint32_t key, struct store_sight *sight)
 {
-    struct store_sight sight;
+    uint32_t number = world->nodes[node].pool_number[world_pool_of(world, key)];
     uint8_t id[LIMIT_ID_BYTES];
     uint64_t hash;
 
-    client_id(key, id);
+    if (number == WORLD_NO_POOL) {
+        return false;
+    }
+    bytes_id(world, key, id);
     hash = hash_id20(id);
-    if (!store_see(world_lane_of(world, node, hash)->store, WORLD_POOL, id, hash, &sight)) {
+    return store_see(world_lane_of(world, node, hash)->store, number, id, hash, sight);
+}
+
+uint32_t client_serial_here(struct world *world, uint32_t node, uint32_t key)
+{
+    struct store_sight sight;
+    struct bytes_shape shape;
+
+    if (!client_see(world, node, key, &sight)) {
         return 0;
     }
-    return client_serial_at(world, node, key, sight.offset, sight.data_size, sight.meta_size);
+    if (!sight.in_memory) {
+        return disk_serial_of(world_lane_of(world, node, sight.hash)->disk, &sight, key);
+    }
+    shape = (struct bytes_shape){sight.data_size, sight.meta_size, sight.name_size};
+    return bytes_serial(world, node, key, extent_bytes_at(world->nodes[node].set, sight.offset),
+                        &shape);
+}
+
+/* The birth that lies at `offset` belongs to the put: now, and wherever it is seen. */
+static void check_birth(struct world *world, uint32_t node, uint32_t key, uint32_t serial,
+                        uint64_t offset)
+{
+    struct world_put *put = &world->puts[serial];
+    struct store_sight sight;
+
+    if (!client_see(world, node, key, &sight) || sight.offset != offset) {
+        return;
+    }
+    if (!put->birth_known) {
+        put->birth = sight.birth;
+        put->birth_known = true;
+    }
+    WORLD_CHECK(world, birth_equal(&put->birth, &sight.birth),
+                "node %u, key %u: the bytes of put %u under another birth", node, key, serial);
 }
 
 struct world_op *client_delete(struct world *world, uint32_t node, uint32_t session, uint32_t key)
@@ -276,7 +318,7 @@ struct world_op *client_delete(struct world *world, uint32_t node, uint32_t sess
     struct world_op *op = take_op(world, node, session, OP_DELETE, key);
 
     if (op != NULL) {
-        client_id(key, sqe.id);
+        bytes_id(world, key, sqe.id);
         op->serial = client_serial_here(world, node, key);
         world->totals->deletes++;
         world_moment(world, node, MOMENT_DELETE);
@@ -288,11 +330,17 @@ struct world_op *client_delete(struct world *world, uint32_t node, uint32_t sess
 void client_evict(struct world *world, uint32_t node, uint32_t lane, uint64_t bytes)
 {
     struct session_sqe sqe = {.op = SESSION_OP_EVICT, .argument = bytes};
-    struct world_op *op = take_op(world, node, 0, OP_OTHER, 0);
+    for (uint32_t n = 0; n < world->kind.pools; n++) {
+        struct world_op *op;
 
-    if (op != NULL) {
-        op->lane = lane;
-        submit(world, op, &sqe);
+        if (n > 0 && world->nodes[node].pool_number[1] == WORLD_NO_POOL) {
+            break;
+        }
+        op = take_op(world, node, n == 0 ? 0 : WORLD_SESSIONS - 1, OP_OTHER, 0);
+        if (op != NULL) {
+            op->lane = lane;
+            submit(world, op, &sqe);
+        }
     }
 }
 
@@ -343,7 +391,8 @@ static uint8_t some_flags(struct world *world)
 void client_step(struct world *world, uint32_t node, uint32_t session)
 {
     struct world_session *client = &world->nodes[node].sessions[session];
-    uint32_t key = (uint32_t)world_below(world, world->keys);
+    uint32_t first = client->pool * world->keys_a_pool;
+    uint32_t key = first + (uint32_t)world_below(world, world->keys_a_pool);
     uint64_t lot = world_below(world, 100);
 
     if (world->nodes[node].paused) { /* its ring fills; so does the node's time */
@@ -366,8 +415,8 @@ void client_step(struct world *world, uint32_t node, uint32_t session)
 
         world->totals->gets_many++;
         for (uint32_t n = 0; n < 4; n++) {
-            (void)client_get(world, node, session, (key + n) % world->keys, timeout_us,
-                             some_flags(world));
+            (void)client_get(world, node, session, first + (key + n) % world->keys_a_pool,
+                             timeout_us, some_flags(world));
         }
     } else if (lot < 95) {
         (void)client_delete(world, node, session, key);
@@ -378,27 +427,86 @@ void client_step(struct world *world, uint32_t node, uint32_t session)
 
 /* ---- ends ----------------------------------------------------------------- */
 
+/* What a client that may only read is told, of what it wants to change. */
+static bool is_refused(struct world *world, const struct world_op *op)
+{
+    const struct world_session *session = &world->nodes[op->node].sessions[op->session];
+    bool denied = op->cqe.status == NIGH_DENIED;
+
+    WORLD_CHECK(world, denied == !session->may_write, "node %u: session %u %s write", op->node,
+                op->session, denied ? "may not" : "may");
+    world->totals->denied += denied ? 1 : 0;
+    return denied;
+}
+
 static void created(struct world *world, struct world_op *op)
 {
-    struct session_sqe sqe = {.op = SESSION_OP_SEAL, .ref = op->cqe.ref, .argument = 50000};
-    const struct world_put *put = &world->puts[op->serial];
+    nigh_status status = (nigh_status)op->cqe.status;
 
-    if (op->cqe.status != NIGH_OK) {
+    if (is_refused(world, op) || status != NIGH_OK) {
+        bool limited = world->kind.session_quota > 0 || world->kind.pool_quota[0] > 0 ||
+                       world->kind.pool_quota[1] > 0;
+
+        WORLD_CHECK(world,
+                    status == NIGH_DENIED || status == NIGH_EXISTS || status == NIGH_LIMIT ||
+                        status == NIGH_OUT_OF_MEMORY || (status == NIGH_QUOTA && limited),
+                    "node %u: a create of key %u ended with status %d", op->node, op->key, status);
+        world->totals->quotas += status == NIGH_QUOTA ? 1 : 0;
         op->kind = 0;
         return;
     }
-    fill(extent_bytes_at(world->nodes[op->node].set, op->cqe.offset), op->serial, put->data_size,
-         put->meta_size);
+    bytes_fill(world, extent_bytes_at(world->nodes[op->node].set, op->cqe.offset), op->serial);
     op->kind = OP_SEAL;
     op->ended = false;
-    submit(world, op, &sqe);
+    op->offset = op->cqe.offset;
+    op->ref = op->cqe.ref;
+    if (!world->kind.plain && kind_dice(world, 30)) { /* it takes its time */
+        world_at(world, 1 + kind_below(world, 4 * world->gap_us), EVENT_SEAL,
+                 (uint32_t)(op - world->ops), 0, op->serial);
+        return;
+    }
+    submit_seal(world, op);
+}
+
+/* In a strict pool the lane copied what was sealed: its writer can no longer change it. */
+static void scribble(struct world *world, const struct world_op *op)
+{
+    const struct extent_set *set = world->nodes[op->node].set;
+    uint32_t pool = world_pool_of(world, op->key);
+    const struct extent *extent = &set->extents[op->offset >> set->extent_shift];
+    uint64_t owner = extent_owner(world->nodes[op->node].pool_number[pool], WORLD_UID + pool);
+
+    if (world->kind.strict[pool] && extent->present && atomic_load(&extent->owner) == owner) {
+        memset(extent_bytes_at(set, op->offset), 0x5a, world->puts[op->serial].data_size);
+        world->totals->strict++;
+    }
 }
 
 static void sealed(struct world *world, struct world_op *op)
 {
+    struct world_put *put = &world->puts[op->serial];
+
     world_say(world, "node %u: put %u of key %u, %llu bytes: %d", op->node, op->serial, op->key,
-              (unsigned long long)world->puts[op->serial].data_size, op->cqe.status);
-    world->puts[op->serial].sealed = op->cqe.status == NIGH_OK;
+              (unsigned long long)put->data_size, op->cqe.status);
+    WORLD_CHECK(world,
+                op->cqe.status == NIGH_OK || op->cqe.status == NIGH_EXISTS ||
+                    op->cqe.status == NIGH_OUT_OF_MEMORY || op->cqe.status == NIGH_LIMIT,
+                "node %u: a seal of key %u ended with status %d", op->node, op->key,
+                op->cqe.status);
+    put->sealed = op->cqe.status == NIGH_OK;
+    put->sealed_us = world->now_us;
+    if (put->sealed && !op->resumes) {
+        scribble(world, op);
+        world->totals->named += bytes_name_size(world, op->key) > 0 ? 1 : 0;
+    }
+    if (op->cqe.status == NIGH_OUT_OF_MEMORY || op->cqe.status == NIGH_LIMIT) {
+        struct session_sqe sqe = {.op = SESSION_OP_ABORT, .ref = op->ref};
+
+        op->kind = OP_OTHER; /* a strict pool had no room for its copy: it is still the client's */
+        op->ended = false;
+        submit(world, op, &sqe);
+        return;
+    }
     op->kind = 0;
 }
 
@@ -413,6 +521,7 @@ static void pin_noted(struct world *world, const struct world_op *op, uint32_t s
                 .lane = op->lane,
                 .pin = op->cqe.pin,
                 .serial = serial,
+                .key = op->key,
                 .offset = op->cqe.offset,
                 .until_us = world->calm ? world->now_us
                                         : world->now_us + world_below(world, world->hold_us),
@@ -428,9 +537,24 @@ static void check_in_time(struct world *world, const struct world_op *op)
 {
     uint64_t begun_us = max_u64(op->deadline_us, world->nodes[op->node].awake_us);
 
+    if (world->kind.spills) { /* the object is there, it only has to be slower */
+        begun_us = max_u64(begun_us, op->begun_us + LIMIT_UNSPILL_US);
+    }
+
     WORLD_CHECK(world, world->now_us <= begun_us + SLACK_US,
                 "node %u: a get of key %u ended %llu us after its deadline", op->node, op->key,
                 (unsigned long long)(world->now_us - op->deadline_us));
+}
+
+/* Ends that only some worlds have. */
+static bool is_excused(const struct world *world, const struct world_op *op)
+{
+    switch (op->cqe.status) {
+    case NIGH_QUOTA: return world->kind.pool_quota[world_pool_of(world, op->key)] > 0;
+    case NIGH_DISK: return world->kind.disk_fails_percent > 0;
+    case NIGH_CORRUPT: return world->kind.disk_damages_percent > 0;
+    default: return false;
+    }
 }
 
 static void got(struct world *world, struct world_op *op)
@@ -440,8 +564,10 @@ static void got(struct world *world, struct world_op *op)
 
     check_in_time(world, op);
     if (cqe->status == NIGH_OK) {
-        serial =
-            client_serial_at(world, op->node, op->key, cqe->offset, cqe->data_size, cqe->meta_size);
+        struct bytes_shape shape = {cqe->data_size, cqe->meta_size, cqe->name_size};
+
+        serial = bytes_serial(world, op->node, op->key,
+                              extent_bytes_at(world->nodes[op->node].set, cqe->offset), &shape);
         check_birth(world, op->node, op->key, serial, cqe->offset);
         pin_noted(world, op, serial);
         world->totals->gets_ok++;
@@ -450,7 +576,7 @@ static void got(struct world *world, struct world_op *op)
     } else {
         WORLD_CHECK(world,
                     cqe->status == NIGH_CANCELED || cqe->status == NIGH_OUT_OF_MEMORY ||
-                        cqe->status == NIGH_LIMIT,
+                        cqe->status == NIGH_LIMIT || is_excused(world, op),
                     "node %u: a get of key %u ended with status %d", op->node, op->key,
                     cqe->status);
         world->totals->gets_other++;
@@ -462,12 +588,31 @@ static void got(struct world *world, struct world_op *op)
     op->kind = 0;
 }
 
+/* What of a key was sealed before this moment may be gone; after it as well, where nobody knows
+ * whether the home is still at it. */
+static void note_delete(struct world *world, const struct world_op *op)
+{
+    nigh_status status = (nigh_status)op->cqe.status;
+    bool over = status == NIGH_OK || status == NIGH_IN_USE || status == NIGH_NOT_FOUND ||
+                status == NIGH_NOT_SEALED;
+
+    if (world->keys_a_pool > 0) {
+        world->deleted_us[op->key] =
+            over ? max_u64(world->deleted_us[op->key], world->now_us) : WORLD_NEVER;
+    }
+}
+
 static void deleted(struct world *world, struct world_op *op)
 {
     nigh_status status = (nigh_status)op->cqe.status;
 
     world_say(world, "node %u: delete of key %u (put %u here): %d", op->node, op->key, op->serial,
               status);
+    if (is_refused(world, op)) {
+        op->kind = 0;
+        return;
+    }
+    note_delete(world, op);
     switch (status) {
     case NIGH_OK:
         world->totals->deletes_ok++;
@@ -526,13 +671,10 @@ uint32_t client_pending(const struct world *world)
 
 static void release(struct world *world, struct world_pin *pin)
 {
-    const struct world_put *put = &world->puts[pin->serial];
     struct world_node *node = &world->nodes[pin->node];
 
-    WORLD_CHECK(
-        world,
-        holds(extent_bytes_at(node->set, pin->offset), pin->serial, put->data_size, put->meta_size),
-        "node %u, key %u: bytes changed under a reader", pin->node, put->key);
+    WORLD_CHECK(world, bytes_hold(world, extent_bytes_at(node->set, pin->offset), pin->serial),
+                "node %u, key %u: bytes changed under a reader", pin->node, pin->key);
     pin_clear(&node->sessions[pin->session].lane[pin->lane]->pin_entry[pin->pin]);
     pin->used = false;
     node->due_us = world->now_us;
@@ -541,7 +683,8 @@ static void release(struct world *world, struct world_pin *pin)
 void client_release_due(struct world *world)
 {
     for (uint32_t n = 0; n < WORLD_PINS; n++) {
-        if (world->pins[n].used && world->pins[n].until_us <= world->now_us) {
+        if (world->pins[n].used && world->nodes[world->pins[n].node].alive &&
+            world->pins[n].until_us <= world->now_us) {
             release(world, &world->pins[n]);
         }
     }
@@ -550,8 +693,49 @@ void client_release_due(struct world *world)
 void client_release_all(struct world *world)
 {
     for (uint32_t n = 0; n < WORLD_PINS; n++) {
-        if (world->pins[n].used) {
+        if (world->pins[n].used && world->nodes[world->pins[n].node].alive) {
             release(world, &world->pins[n]);
+        }
+    }
+}
+
+/* ---- quotas --------------------------------------------------------------- */
+
+/* What is read back from disk is counted again, and was made already. */
+static void check_quota(struct world *world, uint32_t rank, uint32_t number)
+{
+    const struct world_session *session = &world->nodes[rank].sessions[number];
+    uint64_t used = atomic_load(&session->quota_used), quota = world->kind.session_quota;
+
+    WORLD_CHECK(world, quota == 0 || world->kind.spills || used <= quota,
+                "node %u: session %u has %llu bytes, of a quota of %llu", rank, number,
+                (unsigned long long)used, (unsigned long long)quota);
+}
+
+static void check_pool(struct world *world, struct world_lane *lane, uint32_t which)
+{
+    struct world_node *node = &world->nodes[lane->node];
+    uint64_t quota = (world->kind.pool_quota[which] + node->lanes - 1) / node->lanes;
+    uint64_t bytes;
+
+    if (node->pool_number[which] == WORLD_NO_POOL || quota == 0) {
+        return;
+    }
+    bytes = lane->store->pools[node->pool_number[which]]->bytes;
+    WORLD_CHECK(world, bytes <= quota, "node %u: pool %u has %llu bytes, of a quota of %llu",
+                lane->node, which, (unsigned long long)bytes, (unsigned long long)quota);
+}
+
+void client_check_quotas(struct world *world)
+{
+    for (uint32_t n = 0; n < world->node_count; n++) {
+        struct world_node *node = &world->nodes[n];
+
+        for (uint32_t s = 0; node->alive && s < WORLD_SESSIONS; s++) {
+            check_quota(world, n, s);
+        }
+        for (uint32_t i = 0; node->alive && i < node->lanes * world->kind.pools; i++) {
+            check_pool(world, &node->lane[i % node->lanes], i / node->lanes);
         }
     }
 }
@@ -561,7 +745,9 @@ uint64_t client_due_us(const struct world *world)
     uint64_t due_us = WORLD_NEVER;
 
     for (uint32_t n = 0; n < WORLD_PINS; n++) {
-        due_us = world->pins[n].used ? min_u64(due_us, world->pins[n].until_us) : due_us;
+        if (world->pins[n].used && world->nodes[world->pins[n].node].alive) {
+            due_us = min_u64(due_us, world->pins[n].until_us);
+        }
     }
     for (uint32_t n = 0; n < world->node_count; n++) {
         for (uint32_t s = 0; s < WORLD_SESSIONS; s++) {

@@ -118,6 +118,20 @@ void control_crash(struct world *world, uint32_t node)
     }
 }
 
+void control_goodbye(struct world *world, uint32_t node)
+{
+    for (uint32_t other = 0; other < world->node_count; other++) {
+        uint64_t connection = other == node ? 0 : side_of(world, node, other)->connection;
+
+        side_of(world, node, other)->connection = 0;
+        if (connection != 0 && world->nodes[other].alive &&
+            !world->cut[node * world->node_count + other]) {
+            world_at(world, 1 + kind_below(world, CONNECT_US), EVENT_GOODBYE, other, node,
+                     connection);
+        }
+    }
+}
+
 void control_connect(struct world *world, uint32_t dialler, uint32_t other)
 {
     struct world_side *near, *far;
@@ -159,6 +173,48 @@ static void disconnected(struct world *world, uint32_t node, uint32_t other)
     peer_disconnected(&side->peer, false, (uint32_t)world_below(world, UINT32_MAX), world->now_us,
                       &actions);
     act(world, node, other, &actions, NULL);
+}
+
+/* Nothing waits for a peer that said goodbye. */
+static void check_farewell(struct world *world, uint32_t node, uint32_t gone)
+{
+    for (uint32_t n = 0; n < world->nodes[node].lanes; n++) {
+        const struct exchange *exchange = world->nodes[node].lane[n].exchange;
+
+        LIST_FOREACH(place, &exchange->live)
+        {
+            WORLD_CHECK(world, container_of(place, struct exchange_link, place)->rank != gone,
+                        "node %u: a link to node %u outlives its goodbye", node, gone);
+        }
+        for (uint32_t i = 0; i < exchange->pulls_used; i++) {
+            const struct pull *pull = &exchange->pulls[i];
+
+            WORLD_CHECK(world,
+                        pull->state == PULL_FREE || pull->link == NULL || pull->link->rank != gone,
+                        "node %u: a pull waits for node %u, which said goodbye", node, gone);
+        }
+    }
+    world->totals->farewells++;
+}
+
+void control_hear_goodbye(struct world *world, uint32_t node, uint32_t other, uint64_t connection)
+{
+    struct world_side *side = side_of(world, node, other);
+    struct peer_actions actions;
+
+    if (!world->nodes[node].alive || side->connection != connection) {
+        return;
+    }
+    if (world->nodes[node].paused) { /* it hears it when it goes on */
+        world_at(world, 1000, EVENT_GOODBYE, node, other, connection);
+        return;
+    }
+    side->connection = 0;
+    side->tick_us = world->now_us;
+    peer_disconnected(&side->peer, true, (uint32_t)kind_below(world, UINT32_MAX), world->now_us,
+                      &actions);
+    act(world, node, other, &actions, NULL);
+    check_farewell(world, node, other);
 }
 
 void control_reset(struct world *world, uint32_t node, uint32_t other, uint64_t connection)

@@ -61,7 +61,9 @@ static void evict(struct world *world, uint32_t rank)
 
     world_moment(world, rank, MOMENT_EVICT);
     for (uint32_t lane = 0; lane < node->lanes; lane++) {
-        client_evict(world, rank, lane, 1 + world_below(world, 4 * world->size_max));
+        uint64_t bytes = 1 + world_below(world, 4 * world->size_max);
+
+        client_evict(world, rank, lane, bytes);
     }
 }
 
@@ -83,7 +85,11 @@ void fault_happen(struct world *world)
     world->totals->faults[fault]++;
     switch ((enum world_fault)fault) {
     case FAULT_CRASH:
-        world_crash_node(world, a);
+        node_crash(world, a, !world->kind.plain && kind_dice(world, world->kind.warm_percent));
+        world_at(world, how_long_us(world), EVENT_RESTART, a, 0, 0);
+        break;
+    case FAULT_STOP:
+        node_stop(world, a, kind_dice(world, world->kind.warm_percent));
         world_at(world, how_long_us(world), EVENT_RESTART, a, 0, 0);
         break;
     case FAULT_PAUSE: pause_node(world, a); break;
@@ -104,7 +110,7 @@ void fault_happen(struct world *world)
 
         world_say(world, "node %u: client %u dies", a, session);
         world_moment(world, a, MOMENT_CLIENT_DIES);
-        client_detach(world, a, session, false);
+        client_detach(world, a, session);
         client_attach(world, a, session);
         break;
     }

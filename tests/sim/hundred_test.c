@@ -186,7 +186,7 @@ static void a_hundred_nodes_lose_nothing(void **state)
     /* A key may be asked for twice in one batch before it is here. */
     assert_true(pulls <= wanted);
     assert_true(pulls + SAMPLE / 100 >= wanted);
-    world_forget_memory();
+    node_forget_memory();
 }
 
 int main(void)

@@ -9,15 +9,10 @@
 
 #include "base/hash.h"
 #include "fabric/sim/sim_internal.h"
-#include "memory/extent_internal.h"
-#include "memory/memfd.h"
 
-#define PAGE         4096u
-#define TURNS        400u /* of a node in one step: more is a loop */
-#define CHECK_EVERY  61u  /* steps between looks at every invariant */
-#define START_US     1000000u
-#define SPARE_SETS   16u
-#define EXTENT_BYTES LIMIT_EXTENT_BYTES_MIN
+#define TURNS       400u /* of a node in one step: more is a loop */
+#define CHECK_EVERY 61u  /* steps between looks at every invariant */
+#define START_US    1000000u
 
 /* ---- saying --------------------------------------------------------------- */
 
@@ -60,210 +55,17 @@ bool world_dice(struct world *world, uint32_t percent)
     return random_below(&world->random, 100) < percent;
 }
 
+uint64_t world_between(struct world *world, uint64_t least, uint64_t most)
+{
+    return least + world_below(world, most - least + 1);
+}
+
 void world_fold(struct world *world, uint64_t value)
 {
     world->digest = hash_u64(world->digest + HASH_K0) ^ hash_u64(value + HASH_K1);
 }
 
-/* ---- memory, kept between worlds ------------------------------------------ */
-
-/* Making memory takes longer than most runs. A set that lost an extent is not used again, so that
- * a run does not depend on those before. */
-struct spare_set {
-    struct extent_set *set;
-    uint32_t lanes, extents;
-};
-
-static struct spare_set spare_sets[SPARE_SETS];
-
-static struct extent_set *make_set(uint32_t lanes, uint32_t extents)
-{
-    struct extent_set *set = aligned_alloc(_Alignof(struct extent_set), sizeof(*set));
-    void *arena;
-
-    NIGH_ASSERT(set != NULL);
-    NIGH_ASSERT(memfd_reserve(LIMIT_EXTENTS * EXTENT_BYTES, &arena) == NIGH_OK);
-    memset(set, 0, sizeof(*set));
-    set->arena = arena;
-    set->extent_bytes = EXTENT_BYTES;
-    set->extent_shift = (uint32_t)__builtin_ctzll(EXTENT_BYTES);
-    set->lanes = lanes;
-    set->count = LIMIT_EXTENTS;
-    for (uint32_t n = 0; n < LIMIT_EXTENTS; n++) {
-        set->extents[n].fd = -1;
-        set->extents[n].read_fd = -1;
-    }
-    for (uint32_t n = 0; n < lanes * extents; n++) {
-        uint32_t lane = n % lanes, number = extent_lane_first(set, lane) + n / lanes;
-
-        set->extents[number].lane = lane;
-        NIGH_ASSERT(extent_make(set, number, false) == NIGH_OK);
-        set->memory_bytes += EXTENT_BYTES;
-    }
-    for (uint32_t lane = 0; lane < lanes; lane++) {
-        set->lane[lane].used = extents;
-        extent_recount(set, lane);
-    }
-    return set;
-}
-
-static struct extent_set *take_set(uint32_t lanes, uint32_t extents)
-{
-    for (uint32_t n = 0; n < SPARE_SETS; n++) {
-        struct spare_set *spare = &spare_sets[n];
-        struct extent_set *set = spare->set;
-
-        if (set != NULL && spare->lanes == lanes && spare->extents == extents) {
-            spare->set = NULL;
-            return set;
-        }
-    }
-    return make_set(lanes, extents);
-}
-
-static void give_set(struct extent_set *set, uint32_t extents)
-{
-    bool whole = true;
-
-    for (uint32_t lane = 0; lane < set->lanes; lane++) {
-        whole = whole && set->lane[lane].used == extents;
-    }
-    for (uint32_t n = 0; whole && n < set->lanes * extents; n++) {
-        uint32_t number = extent_lane_first(set, n % set->lanes) + n / set->lanes;
-
-        atomic_store(&set->extents[number].owner, EXTENT_NO_OWNER);
-    }
-    for (uint32_t lane = 0; whole && lane < set->lanes; lane++) {
-        extent_recount(set, lane);
-    }
-    for (uint32_t n = 0; whole && n < SPARE_SETS; n++) {
-        if (spare_sets[n].set == NULL) {
-            spare_sets[n] = (struct spare_set){set, set->lanes, extents};
-            return;
-        }
-    }
-    extent_set_destroy(set);
-}
-
-void world_forget_memory(void)
-{
-    for (uint32_t n = 0; n < SPARE_SETS; n++) {
-        extent_set_destroy(spare_sets[n].set);
-        spare_sets[n].set = NULL;
-    }
-}
-
-/* ---- lanes ---------------------------------------------------------------- */
-
-static void on_complete(void *context, uint32_t session, const struct session_cqe *cqe)
-{
-    struct world_lane *lane = context;
-    struct world *world = lane->world;
-    struct world_op *op = &world->ops[cqe->cookie % WORLD_OPS];
-
-    WORLD_CHECK(world,
-                cqe->cookie < WORLD_OPS && op->kind != 0 && op->node == lane->node &&
-                    op->session == session && op->lane == lane->number && !op->ended,
-                "node %u completed something that is not under way, or twice", lane->node);
-    NIGH_ASSERT(world->ended_count < ARRAY_LENGTH(world->ended));
-    op->ended = true;
-    op->cqe = *cqe;
-    world->ended[world->ended_count++] = cqe->cookie;
-}
-
-static void on_event(void *context, uint32_t session, const struct session_event *event)
-{
-    (void)context;
-    (void)session;
-    (void)event;
-}
-
-static void on_expel(void *context, uint32_t session, const char *why)
-{
-    struct world_lane *lane = context;
-
-    world_fail(lane->world, "node %u expelled session %u: %s", lane->node, session, why);
-}
-
-static uint64_t on_wall(void *context)
-{
-    struct world_lane *lane = context;
-
-    return lane->world->now_us * 1000;
-}
-
-static void start_store(struct world *world, struct world_node *node, struct world_lane *lane)
-{
-    uint64_t bytes = index_size_bytes(world->entries);
-    struct store_config config = {
-        .extents = node->set,
-        .lane = lane->number,
-        .lanes = node->lanes,
-        .rank = lane->node,
-        .incarnation = node->incarnation,
-        .max_blocks = 8 * world->entries + 1024,
-        .spill_bytes = UINT64_MAX,
-        .max_lane_pins = LIMIT_LANE_PINS,
-        .wall_ns = on_wall,
-        .shell = {.context = lane, .complete = on_complete, .event = on_event, .expel = on_expel},
-    };
-    struct store_pool_config pool = {.pool = WORLD_POOL, .owner_uid = WORLD_UID};
-
-    NIGH_ASSERT(store_create(&config, &lane->store) == NIGH_OK);
-    lane->index_memory = aligned_alloc(PAGE, bytes);
-    NIGH_ASSERT(lane->index_memory != NULL);
-    memset(lane->index_memory, 0, bytes);
-    index_format(lane->index_memory, WORLD_POOL, lane->number, node->lanes, world->entries,
-                 &pool.index);
-    lane->index = pool.index;
-    NIGH_ASSERT(store_pool_add(lane->store, &pool) == NIGH_OK);
-}
-
-static void start_lane(struct world *world, struct world_node *node, struct world_lane *lane)
-{
-    char address[FABRIC_ADDRESS_BYTES];
-    struct exchange_config config = world->exchange;
-
-    start_store(world, node, lane);
-    NIGH_ASSERT(sim_fabric(world->sim, lane->node, lane->number, &lane->fabric) == NIGH_OK);
-    snprintf(address, sizeof(address), "%u:%u", lane->node, lane->number);
-    NIGH_ASSERT(fabric_listen(lane->fabric, address) == NIGH_OK);
-    config.members = &node->members;
-    config.fabric = lane->fabric;
-    config.store = lane->store;
-    config.extents = node->set;
-    config.lane = lane->number;
-    config.lanes = node->lanes;
-    config.incarnation = node->incarnation;
-    config.seed = world->options.seed ^ ((uint64_t)lane->node << 32 | lane->number);
-    NIGH_ASSERT(exchange_create(&config, &lane->exchange) == NIGH_OK);
-    NIGH_ASSERT(exchange_pool_add(lane->exchange, WORLD_POOL, WORLD_CLUSTER_POOL) == NIGH_OK);
-}
-
-static void count_lane(struct world *world, struct world_node *node, struct world_lane *lane)
-{
-    struct world_totals *totals = world->totals;
-    struct exchange_stats stats;
-    nigh_node_stats store = {0};
-
-    exchange_stats(lane->exchange, &stats);
-    store_stats(lane->store, &store);
-    totals->pulls_done += stats.pulls_done;
-    totals->pulls_retried += stats.pulls_retried;
-    totals->pulls_reused += stats.pulls_reused;
-    totals->inlines += stats.served_inline;
-    totals->streams += stats.served_streams;
-    totals->loans += stats.served_loans;
-    totals->overdue += stats.loans_overdue;
-    totals->conflicts += stats.conflicts;
-    totals->evictions += store.evictions;
-    node->evictions += store.evictions;
-    WORLD_CHECK(world, stats.crc_failures == 0,
-                "node %u took bytes with a wrong checksum: a loan's memory was used again",
-                lane->node);
-}
-
-/* ---- nodes ---------------------------------------------------------------- */
+/* ---- a world -------------------------------------------------------------- */
 
 static void make_members(struct world *world, uint32_t rank)
 {
@@ -279,71 +81,6 @@ static void make_members(struct world *world, uint32_t rank)
     NIGH_ASSERT(members_parse(list, self, members, why, sizeof(why)) == NIGH_OK);
 }
 
-void world_start_node(struct world *world, uint32_t rank)
-{
-    struct world_node *node = &world->nodes[rank];
-
-    NIGH_ASSERT(!node->alive);
-    node->incarnation++;
-    node->alive = true;
-    node->paused = false;
-    node->set = take_set(node->lanes, world->extents);
-    for (uint32_t n = 0; n < node->lanes; n++) {
-        node->lane[n] = (struct world_lane){.world = world, .node = rank, .number = n};
-        start_lane(world, node, &node->lane[n]);
-    }
-    for (uint32_t n = 0; n < WORLD_SESSIONS; n++) {
-        client_attach(world, rank, n);
-    }
-    control_start(world, rank);
-    node->due_us = world->now_us;
-    world_say(world, "node %u starts, incarnation %u, %u lanes", rank, node->incarnation,
-              node->lanes);
-}
-
-static void end_node(struct world *world, uint32_t rank)
-{
-    struct world_node *node = &world->nodes[rank];
-
-    for (uint32_t n = 0; n < WORLD_SESSIONS; n++) {
-        client_detach(world, rank, n, true);
-    }
-    for (uint32_t n = 0; n < node->lanes; n++) {
-        struct world_lane *lane = &node->lane[n];
-
-        count_lane(world, node, lane);
-        exchange_destroy(lane->exchange);
-        fabric_destroy(lane->fabric);
-        store_destroy(lane->store);
-        free(lane->index_memory);
-    }
-    give_set(node->set, world->extents);
-    node->set = NULL;
-    node->alive = false;
-}
-
-void world_crash_node(struct world *world, uint32_t rank)
-{
-    world_say(world, "node %u crashes", rank);
-    world_moment(world, rank, MOMENT_CRASH);
-    for (uint32_t n = 0; n < world->node_count; n++) {
-        if (n != rank && world->nodes[n].alive) {
-            world_moment(world, n, MOMENT_PEER_CRASH);
-        }
-    }
-    sim_crash(world->sim, rank);
-    control_crash(world, rank);
-    end_node(world, rank);
-    world->was_forgetful = true;
-}
-
-/* ---- a world -------------------------------------------------------------- */
-
-static uint64_t between(struct world *world, uint64_t least, uint64_t most)
-{
-    return least + world_below(world, most - least + 1);
-}
-
 /* What a channel, a transfer and a loan are like in this run. */
 static void choose_exchange(struct world *world)
 {
@@ -351,18 +88,18 @@ static void choose_exchange(struct world *world)
     struct exchange_config *config = &world->exchange;
 
     config->max_keys = world->options.max_keys != 0 ? world->options.max_keys : 256;
-    config->requests = (uint32_t)between(world, 4, 16);
-    config->calls = (uint32_t)between(world, 4, 16);
-    config->queue = (uint32_t)between(world, 1, 8);
-    config->waits = (uint32_t)between(world, 1, 48);
-    config->announcements = (uint32_t)between(world, 4, 200);
+    config->requests = (uint32_t)world_between(world, 4, 16);
+    config->calls = (uint32_t)world_between(world, 4, 16);
+    config->queue = (uint32_t)world_between(world, 1, 8);
+    config->waits = (uint32_t)world_between(world, 1, 48);
+    config->announcements = (uint32_t)world_between(world, 4, 200);
     config->payload_bytes = payloads[world_below(world, ARRAY_LENGTH(payloads))];
-    config->bulk_receives = (uint32_t)between(world, 2, 12);
-    config->bulk_bytes = (uint32_t)between(world, 512, 8192) & ~7u;
+    config->bulk_receives = (uint32_t)world_between(world, 2, 12);
+    config->bulk_bytes = (uint32_t)world_between(world, 512, 8192) & ~7u;
     config->chunk_bytes = UINT64_C(4096) << world_below(world, 5);
     config->path = (enum exchange_path)world_below(world, 3);
-    config->loan_us = between(world, 300, 3000) * 1000;
-    config->pull_bytes = world_dice(world, 30) ? between(world, 10000, 400000) : 0;
+    config->loan_us = world_between(world, 300, 3000) * 1000;
+    config->pull_bytes = world_dice(world, 30) ? world_between(world, 10000, 400000) : 0;
 }
 
 /* Where there are many nodes, channels are narrow. */
@@ -387,14 +124,14 @@ static void choose_sim(struct world *world, struct sim_options *options)
 
     *options = (struct sim_options){
         .seed = world->options.seed ^ HASH_K2,
-        .latency_min_us = (uint32_t)between(world, 1, 10),
-        .latency_max_us = (uint32_t)between(world, 10, 500),
-        .bytes_a_us = (uint32_t)between(world, 20, 4000),
+        .latency_min_us = (uint32_t)world_between(world, 1, 10),
+        .latency_max_us = (uint32_t)world_between(world, 10, 500),
+        .bytes_a_us = (uint32_t)world_between(world, 20, 4000),
         .late_read_ppm = faulty ? (uint32_t)world_below(world, 400000) : 0,
-        .late_read_us = (uint32_t)between(world, 1000, 100000),
+        .late_read_us = (uint32_t)world_between(world, 1000, 100000),
         .break_ppm = faulty && world_dice(world, 60) ? (uint32_t)world_below(world, 8000) : 0,
         .stall_ppm = faulty && world_dice(world, 40) ? (uint32_t)world_below(world, 20000) : 0,
-        .stall_us = (uint32_t)between(world, 1000, 200000),
+        .stall_us = (uint32_t)world_between(world, 1000, 200000),
         .refuse_ppm = faulty && world_dice(world, 30) ? (uint32_t)world_below(world, 300000) : 0,
         .late_landing_ppm = faulty ? 600000 : 0,
     };
@@ -405,13 +142,13 @@ static void make_storm(struct world *world, struct sim_options *sim)
 {
     world->exchange.path = world_dice(world, 70) ? EXCHANGE_ONE_SIDED : EXCHANGE_AUTO;
     world->sizes = world_dice(world, 60) ? SIZES_SAME : SIZES_EDGE;
-    world->size_max = between(world, 20000, 60000);
-    world->keys = (uint32_t)between(world, 2, 6);
-    world->gap_us = between(world, 200, 4000);
-    world->hold_us = between(world, 10, 1000);
-    sim->late_read_ppm = (uint32_t)between(world, 200000, 900000);
-    sim->late_read_us = (uint32_t)between(world, 1000, 40000);
-    sim->break_ppm = (uint32_t)between(world, 2000, 20000);
+    world->size_max = world_between(world, 20000, 60000);
+    world->keys = (uint32_t)world_between(world, 2, 6);
+    world->gap_us = world_between(world, 200, 4000);
+    world->hold_us = world_between(world, 10, 1000);
+    sim->late_read_ppm = (uint32_t)world_between(world, 200000, 900000);
+    sim->late_read_us = (uint32_t)world_between(world, 1000, 40000);
+    sim->break_ppm = (uint32_t)world_between(world, 2000, 20000);
     sim->late_landing_ppm = 900000;
 }
 
@@ -421,15 +158,15 @@ static void choose_load(struct world *world)
     uint32_t weight = (uint32_t)world_below(world, 4);
 
     world->sizes = world_dice(world, 30) ? SIZES_SAME : SIZES_MIXED;
-    world->keys = (uint32_t)between(world, 2, 16);
+    world->keys = (uint32_t)world_between(world, 2, 16);
     world->size_max = sizes[world_below(world, ARRAY_LENGTH(sizes))];
-    world->steps_of_session = (uint32_t)between(world, 8, world->size_max > 100000 ? 20 : 40);
-    world->gap_us = UINT64_C(1) << between(world, 6, 14);
-    world->hold_us = UINT64_C(1) << between(world, 4, 17);
+    world->steps_of_session = (uint32_t)world_between(world, 8, world->size_max > 100000 ? 20 : 40);
+    world->gap_us = UINT64_C(1) << world_between(world, 6, 14);
+    world->hold_us = UINT64_C(1) << world_between(world, 4, 17);
     world->passing_percent = world->options.seed % 2 == 0 ? 40 : 0;
-    world->faults_left = weight == 0 ? 0 : between(world, 1, 4 * weight);
-    world->fault_gap_us = between(world, 1000, 200000);
-    for (uint32_t n = 0; n < FAULTS; n++) {
+    world->faults_left = weight == 0 ? 0 : world_between(world, 1, 4 * weight);
+    world->fault_gap_us = world_between(world, 1000, 200000);
+    for (uint32_t n = 0; n < FAULT_STOP; n++) {
         world->fault_weight[n] = (uint32_t)world_below(world, 4);
     }
     if (world->faults_left > 0) {
@@ -448,7 +185,7 @@ static void choose_nodes(struct world *world)
                                                   : 4;
     world->entries = world->options.entries != 0 ? world->options.entries : 128;
     world->extents =
-        world->options.extents != 0 ? world->options.extents : (uint32_t)between(world, 2, 3);
+        world->options.extents != 0 ? world->options.extents : (uint32_t)world_between(world, 2, 3);
     world->nodes = calloc(world->node_count, sizeof(*world->nodes));
     world->cut = calloc((size_t)world->node_count * world->node_count, sizeof(*world->cut));
     NIGH_ASSERT(world->nodes != NULL && world->cut != NULL);
@@ -457,6 +194,7 @@ static void choose_nodes(struct world *world)
 
         node->lanes = uneven ? 1u << world_below(world, 3) : 1;
         node->lanes = world->options.lanes != 0 ? world->options.lanes : node->lanes;
+        node->pool_number[1] = WORLD_NO_POOL;
         node->incarnation = (uint32_t)world_below(world, 3);
         node->sides = calloc(world->node_count, sizeof(*node->sides));
         NIGH_ASSERT(node->sides != NULL);
@@ -477,8 +215,8 @@ struct world *world_create(const struct world_options *options, struct world_tot
     world->puts = calloc(world->max_puts + 1, sizeof(*world->puts));
     NIGH_ASSERT(world->puts != NULL);
     world->now_us = world->begin_us = START_US;
-    world->dead_after_us = between(world, 200, 2000) * 1000;
-    world->silence_us = between(world, 100, 500) * 1000;
+    world->dead_after_us = world_between(world, 200, 2000) * 1000;
+    world->silence_us = world_between(world, 100, 500) * 1000;
     world->quantum_us = UINT64_C(1) << world_below(world, 6);
     world->quantum_us = options->quantum_us != 0 ? options->quantum_us : world->quantum_us;
     choose_nodes(world);
@@ -490,7 +228,10 @@ struct world *world_create(const struct world_options *options, struct world_tot
         if (world->storm) {
             make_storm(world, &sim);
         }
+        kind_choose(world);
+        kind_make_keys(world);
     } else {
+        world->kind = (struct world_kind){.plain = true, .pools = 1};
         world->calm = true; /* what is done is the caller's */
         large_exchange(world);
         sim = (struct sim_options){.seed = options->seed};
@@ -498,7 +239,7 @@ struct world *world_create(const struct world_options *options, struct world_tot
     NIGH_ASSERT(sim_create(&sim, &world->sim) == NIGH_OK);
     sim_advance(world->sim, START_US);
     for (uint32_t n = 0; n < world->node_count; n++) {
-        world_start_node(world, n);
+        node_start(world, n);
     }
     return world;
 }
@@ -507,10 +248,7 @@ void world_destroy(struct world *world)
 {
     world->totals->events += sim_events(world->sim);
     for (uint32_t n = 0; n < world->node_count; n++) {
-        if (world->nodes[n].alive) {
-            end_node(world, n);
-        }
-        free(world->nodes[n].sides);
+        node_fini(world, n);
     }
     sim_destroy(world->sim);
     free(world->nodes);
@@ -587,7 +325,7 @@ static void carry_out(struct world *world, const struct world_event *event)
     case EVENT_FAULT: fault_happen(world); break;
     case EVENT_RESTART:
         if (!world->nodes[event->a].alive) {
-            world_start_node(world, event->a);
+            node_start(world, event->a);
         }
         break;
     case EVENT_RESUME: resume(world, event->a); break;
@@ -598,6 +336,11 @@ static void carry_out(struct world *world, const struct world_event *event)
         sim_cut(world->sim, event->a, event->b, false);
         break;
     case EVENT_QUICKEN: sim_slow(world->sim, event->a, event->b, 1); break;
+    case EVENT_SEAL: client_seal(world, event->a, (uint32_t)event->value); break;
+    case EVENT_GOODBYE: control_hear_goodbye(world, event->a, event->b, event->value); break;
+    case EVENT_DISK:
+        disk_step(world->nodes[event->a].lane[event->b].disk, (uint32_t)event->value);
+        break;
     }
 }
 
@@ -696,6 +439,11 @@ void world_run(struct world *world, uint64_t us)
 
 /* ---- looking -------------------------------------------------------------- */
 
+uint32_t world_pool_of(const struct world *world, uint32_t key)
+{
+    return world->keys_a_pool == 0 ? 0 : key / world->keys_a_pool;
+}
+
 struct world_lane *world_lane_of(struct world *world, uint32_t node, uint64_t hash)
 {
     return &world->nodes[node].lane[index_hash_lane(hash, world->nodes[node].lanes)];
@@ -723,7 +471,7 @@ bool world_is_idle(struct world *world)
 
             store_stats(lane->store, &stats);
             if (!exchange_is_idle(lane->exchange) || stats.waiting > 0 ||
-                stats.objects_deleting > 0) {
+                stats.objects_deleting > 0 || !disk_is_idle(lane->disk)) {
                 return false;
             }
         }
@@ -747,4 +495,5 @@ void world_check_all(struct world *world)
                         n);
         }
     }
+    client_check_quotas(world);
 }

@@ -18,17 +18,17 @@
 #include "object/exchange_internal.h"
 #include "object/store.h"
 
-#define WORLD_SESSIONS     2u
-#define WORLD_LANES        4u /* most of a node */
-#define WORLD_OPS          512u
-#define WORLD_PINS         512u
-#define WORLD_KEYS         32u
-#define WORLD_PUTS         8192u /* unless the options say so */
-#define WORLD_META_BYTES   48u
-#define WORLD_POOL         0u
-#define WORLD_CLUSTER_POOL UINT64_C(0x706f6f6c)
-#define WORLD_UID          1000u
-#define WORLD_NEVER        UINT64_MAX
+#define WORLD_SESSIONS   2u
+#define WORLD_LANES      4u /* most of a node */
+#define WORLD_OPS        512u
+#define WORLD_PINS       512u
+#define WORLD_KEYS       32u
+#define WORLD_PUTS       8192u /* unless the options say so */
+#define WORLD_META_BYTES 48u
+#define WORLD_POOLS      2u
+#define WORLD_NO_POOL    UINT32_MAX
+#define WORLD_UID        1000u /* of the first pool; the second has the next */
+#define WORLD_NEVER      UINT64_MAX
 
 /* ---- what is counted ------------------------------------------------------ */
 
@@ -40,6 +40,7 @@ enum world_fault {
     FAULT_RESET, /* a control connection breaks, the fabric does not */
     FAULT_CLIENT,
     FAULT_EVICT,
+    FAULT_STOP, /* a node says goodbye */
     FAULTS
 };
 
@@ -56,6 +57,8 @@ enum world_moment {
     MOMENT_CRASH,
     MOMENT_PAUSE,
     MOMENT_PEER_CRASH,
+    MOMENT_STOP,
+    MOMENT_PEER_STOP,
     MOMENTS
 };
 
@@ -65,7 +68,10 @@ struct world_totals {
     uint64_t deletes_ok, deletes_in_use, deletes_late, deletes_other;
     uint64_t pulls_done, pulls_retried, pulls_reused, inlines, streams, loans, overdue, conflicts,
         evictions;
-    uint64_t returns, checked_bytes, resurrected, dead_alive;
+    uint64_t checked_bytes, resurrected, dead_alive;
+    /* Of worlds with more in them than one pool in memory. */
+    uint64_t kinds, spills, unspills, disk_failures, spilled_served, warm, readers_kept, resumed;
+    uint64_t quotas, denied, named, strict, strangers, farewells;
     uint64_t faults[FAULTS];
     uint64_t seen[PULL_STATES][MOMENTS];
 };
@@ -80,7 +86,9 @@ struct world_put {
     uint32_t meta_size;
     bool sealed;
     bool birth_known;
-    bool doomed; /* a delete by a node that held it returned OK */
+    bool doomed;  /* a delete by a node that held it returned OK */
+    bool damaged; /* a file of it was, on a disk */
+    uint64_t sealed_us;
     struct birth birth;
 };
 
@@ -95,10 +103,14 @@ enum world_op_kind {
 struct world_op {
     enum world_op_kind kind; /* 0: free */
     bool ended;
+    bool submitted; /* a SEAL */
+    bool resumes;   /* a SEAL that its node did not live to answer, or to get */
     uint32_t node, session, lane, key;
     uint32_t serial; /* of a put; of a delete: what was here when it began, 0: nothing */
     uint32_t incarnation;
     uint64_t begun_us, deadline_us;
+    uint64_t offset; /* of what it created */
+    uint64_t ref;
     struct session_cqe cqe;
     nigh_status *result; /* of a question by the judge, or NULL */
     uint32_t *found;     /* the serial that a get found */
@@ -106,13 +118,15 @@ struct world_op {
 
 struct world_pin {
     bool used;
-    uint32_t node, session, lane, pin, serial;
+    uint32_t node, session, lane, pin, serial, key;
     uint64_t offset;
     uint64_t until_us;
 };
 
 struct world_session {
     void *memory; /* NULL: not attached */
+    uint32_t pool;
+    bool may_write;
     struct session_front *front;
     struct session_lane *lane[WORLD_LANES];
     struct pin_chunk *chunks;
@@ -130,8 +144,8 @@ struct world_lane {
     struct store *store;
     struct fabric *fabric;
     struct exchange *exchange;
-    void *index_memory;
-    struct index index;
+    void *index_memory[WORLD_POOLS]; /* by the store's numbers */
+    struct disk *disk;               /* NULL: the node does not spill */
 };
 
 /* One side of a control connection. */
@@ -144,9 +158,12 @@ struct world_side {
 struct world_node {
     bool alive;
     bool paused;
+    bool ending;
+    bool kept; /* dead, and the next life finds its memory again */
     uint32_t incarnation;
     uint32_t lanes;
-    uint64_t awake_us; /* it was paused until then */
+    uint32_t pool_number[WORLD_POOLS]; /* what its stores call a pool; WORLD_NO_POOL: it has none */
+    uint64_t awake_us;                 /* it was paused until then */
     uint64_t due_us;
     struct members members;
     struct extent_set *set;
@@ -165,7 +182,10 @@ enum world_event_kind {
     EVENT_RESTART, /* a */
     EVENT_RESUME,  /* a */
     EVENT_HEAL,    /* a, b: the cut */
-    EVENT_QUICKEN  /* a, b: the slow link */
+    EVENT_QUICKEN, /* a, b: the slow link */
+    EVENT_SEAL,    /* a: an operation, value: the serial of its put */
+    EVENT_GOODBYE, /* a: who hears it, b: whose; value: the connection */
+    EVENT_DISK     /* a: node, b: lane, value: its incarnation: a job ends */
 };
 
 struct world_event {
@@ -184,6 +204,24 @@ enum world_sizes {
     SIZES_EDGE  /* about where lending begins */
 };
 
+/* What is in a world besides one pool in memory; chosen apart from everything else, so that a world
+ * with nothing of it is the same with it. */
+struct world_kind {
+    bool plain; /* nothing */
+    uint32_t pools;
+    bool strict[WORLD_POOLS];
+    uint64_t pool_quota[WORLD_POOLS];
+    uint64_t session_quota;
+    bool named;     /* every other key is a name's */
+    bool has_guest; /* the last session of a node may not write */
+    bool spills;
+    uint64_t spill_bytes; /* of a lane */
+    uint64_t disk_us;     /* a job takes up to so long */
+    uint32_t disk_depth;
+    uint32_t disk_fails_percent, disk_damages_percent;
+    uint32_t warm_percent; /* of lives that end: memory outlives them */
+};
+
 struct world_options {
     uint64_t seed;
     bool trace;
@@ -196,6 +234,8 @@ struct world {
     struct world_options options;
     struct world_totals *totals;
     struct random random;
+    struct random more; /* for what a plain world has not */
+    struct world_kind kind;
     struct sim *sim;
     uint64_t now_us;
     uint64_t digest;
@@ -211,7 +251,11 @@ struct world {
     uint32_t entries, extents;
 
     /* The load. */
-    uint32_t keys;
+    uint32_t keys;        /* of all pools: those of one after those of the other */
+    uint32_t keys_a_pool; /* and ids: the pools share them. 0: one pool, any number */
+    char names[WORLD_KEYS][LIMIT_NAME_BYTES + 1];
+    uint8_t ids[WORLD_KEYS][LIMIT_ID_BYTES];
+    uint64_t deleted_us[WORLD_KEYS]; /* when a delete last ended; NEVER: who knows */
     uint64_t size_max;
     enum world_sizes sizes;
     bool storm;
@@ -223,6 +267,7 @@ struct world {
     uint32_t fault_weight[FAULTS];
     bool calm;          /* no new work, no new faults */
     bool was_forgetful; /* a node crashed, or was thought dead: soft state was lost */
+    bool was_lossy;     /* memory went with a node, or a file was damaged */
 
     struct world_op ops[WORLD_OPS];
     uint32_t ended[8 * WORLD_OPS]; /* in order */
@@ -237,15 +282,10 @@ struct world {
     uint64_t next_sequence;
 };
 
-/* ---- world.c: making, nodes, time ----------------------------------------- */
+/* ---- world.c: making, time ------------------------------------------------ */
 
 struct world *world_create(const struct world_options *options, struct world_totals *totals);
 void world_destroy(struct world *world);
-/* What is kept between worlds. */
-void world_forget_memory(void);
-
-void world_start_node(struct world *world, uint32_t node);
-void world_crash_node(struct world *world, uint32_t node);
 
 /* One step: time moves to the next thing that happens, and everybody gets turns. Not beyond
  * `until_us`. */
@@ -253,6 +293,8 @@ void world_step(struct world *world, uint64_t until_us);
 void world_run(struct world *world, uint64_t us);
 
 struct world_lane *world_lane_of(struct world *world, uint32_t node, uint64_t hash);
+uint32_t world_pool_of(const struct world *world, uint32_t key);
+uint64_t world_between(struct world *world, uint64_t least, uint64_t most);
 uint64_t world_below(struct world *world, uint64_t bound);
 bool world_dice(struct world *world, uint32_t percent);
 void world_fold(struct world *world, uint64_t value);
@@ -272,6 +314,62 @@ _Noreturn void world_fail(struct world *world, const char *format, ...)
 #define WORLD_CHECK(world, condition, ...) \
     ((condition) ? (void)0 : world_fail((world), __VA_ARGS__))
 
+/* ---- node.c: nodes -------------------------------------------------------- */
+
+/* A kept node goes on with what its last life left. */
+void node_start(struct world *world, uint32_t node);
+/* `kept`: its memory and its clients outlive it. */
+void node_crash(struct world *world, uint32_t node, bool kept);
+/* A stop in order, with a goodbye. */
+void node_stop(struct world *world, uint32_t node, bool kept);
+void node_fini(struct world *world, uint32_t node);
+/* What is kept between worlds. */
+void node_forget_memory(void);
+
+/* ---- kind.c: what is in a world ------------------------------------------- */
+
+void kind_choose(struct world *world);
+/* Names and ids of the keys. */
+void kind_make_keys(struct world *world);
+uint64_t kind_below(struct world *world, uint64_t bound);
+bool kind_dice(struct world *world, uint32_t percent);
+
+/* ---- disk.c: a lane's spill files ----------------------------------------- */
+
+struct disk *disk_create(struct world_lane *lane);
+void disk_destroy(struct disk *disk);
+bool disk_submit(struct disk *disk, const struct store_disk_job *job);
+void disk_forget(struct disk *disk, uint32_t pool, uint64_t generation, uint32_t incarnation);
+/* The next job, or file to forget, is done. */
+void disk_step(struct disk *disk, uint32_t incarnation);
+/* Its node is dead: what was queued is not done, but perhaps the first. */
+void disk_drop_queue(struct disk *disk);
+/* A new life: files that no index names go, as far as `all` says so, all. */
+void disk_clean(struct disk *disk, bool all);
+bool disk_is_idle(const struct disk *disk);
+/* The serial of the object in a file; fails unless it is there and whole. */
+uint32_t disk_serial_of(struct disk *disk, const struct store_sight *sight, uint32_t key);
+uint64_t disk_bytes(const struct disk *disk);
+bool disk_has_damage(const struct disk *disk);
+
+/* ---- bytes.c: what objects are -------------------------------------------- */
+
+struct bytes_shape {
+    uint64_t data_size;
+    uint32_t meta_size;
+    uint32_t name_size;
+};
+
+void bytes_fill(struct world *world, uint8_t *to, uint32_t serial);
+bool bytes_hold(const struct world *world, const uint8_t *from, uint32_t serial);
+/* The serial whose bytes lie there; fails unless they are exactly those of one put of the key. */
+uint32_t bytes_serial(struct world *world, uint32_t node, uint32_t key, const uint8_t *bytes,
+                      const struct bytes_shape *shape);
+uint32_t bytes_name_size(const struct world *world, uint32_t key);
+void bytes_id(const struct world *world, uint32_t key, uint8_t id[LIMIT_ID_BYTES]);
+/* The key of an id in a pool; fails if it is none's. */
+uint32_t bytes_key(struct world *world, uint32_t pool, const uint8_t id[LIMIT_ID_BYTES]);
+
 /* ---- control.c: control connections --------------------------------------- */
 
 void control_start(struct world *world, uint32_t node);
@@ -282,13 +380,28 @@ void control_connect(struct world *world, uint32_t dialler, uint32_t other);
 void control_reset(struct world *world, uint32_t node, uint32_t other, uint64_t connection);
 /* Ends the connection of two nodes, at both. */
 void control_break(struct world *world, uint32_t a, uint32_t b);
+/* A node says goodbye to all; and what comes of it. */
+void control_goodbye(struct world *world, uint32_t node);
+void control_hear_goodbye(struct world *world, uint32_t node, uint32_t other, uint64_t connection);
 bool control_reaches(const struct world *world, uint32_t a, uint32_t b);
 
 /* ---- client.c: sessions and their operations ------------------------------ */
 
 void client_attach(struct world *world, uint32_t node, uint32_t session);
-void client_detach(struct world *world, uint32_t node, uint32_t session, bool node_too);
+void client_detach(struct world *world, uint32_t node, uint32_t session);
+/* Its node died: it waits for the next life, with its pins and what it creates; and goes on. */
+void client_wait(struct world *world, uint32_t node, uint32_t session);
+void client_resume(struct world *world, uint32_t node, uint32_t session);
+/* Once all have. */
+void client_seal_again(struct world *world, uint32_t node);
+/* It died with its node, or while that was away. */
+void client_forget(struct world *world, uint32_t node, uint32_t session);
+/* A session of a node that may do anything with a key; WORLD_SESSIONS: the node has not its pool.
+ */
+uint32_t client_for(const struct world *world, uint32_t node, uint32_t key);
 void client_step(struct world *world, uint32_t node, uint32_t session);
+/* A client has filled what it created. */
+void client_seal(struct world *world, uint32_t op, uint32_t serial);
 /* Looks at what has ended. */
 void client_settle(struct world *world);
 void client_release_due(struct world *world);
@@ -296,13 +409,11 @@ uint64_t client_due_us(const struct world *world);
 /* Operations that have not ended. */
 uint32_t client_pending(const struct world *world);
 void client_release_all(struct world *world);
-void client_id(uint32_t key, uint8_t id[LIMIT_ID_BYTES]);
-/* The serial whose bytes lie there; fails unless they are exactly those of one put of the key. */
-uint32_t client_serial_at(struct world *world, uint32_t node, uint32_t key, uint64_t offset,
-                          uint64_t data_size, uint32_t meta_size);
-
 /* The serial of what a node has of a key; 0: nothing. */
 uint32_t client_serial_here(struct world *world, uint32_t node, uint32_t key);
+
+/* What a node has of a key; false: nothing. */
+bool client_see(struct world *world, uint32_t node, uint32_t key, struct store_sight *sight);
 
 void client_put(struct world *world, uint32_t node, uint32_t session, uint32_t key,
                 uint64_t data_size, uint32_t meta_size);
@@ -310,6 +421,8 @@ struct world_op *client_get(struct world *world, uint32_t node, uint32_t session
                             uint64_t timeout_us, uint8_t flags);
 struct world_op *client_delete(struct world *world, uint32_t node, uint32_t session, uint32_t key);
 void client_evict(struct world *world, uint32_t node, uint32_t lane, uint64_t bytes);
+/* No session has more than its quota, and a pool not more than its own. */
+void client_check_quotas(struct world *world);
 
 /* ---- fault.c -------------------------------------------------------------- */
 

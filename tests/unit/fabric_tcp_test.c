@@ -252,20 +252,20 @@ static void addresses_are_numbers_with_a_port(void **state)
                                       "::1:5",      "[::1]",     "[::1:5",        "::1]:5",
                                       "[]:5",       "host:5",    "1.2.3.4:5 ",    "1.2.3.4:5:6",
                                       "[1.2.3.4:5", "*:5",       "1.2.3.4:00000"};
-    struct tcp_address address;
+    struct address address;
     char text[FABRIC_ADDRESS_BYTES], endless[3 * FABRIC_ADDRESS_BYTES];
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LENGTH(good); i++) {
-        assert_int_equal(tcp_address_parse(good[i], &address), NIGH_OK);
-        tcp_address_format(&address, text);
+        assert_int_equal(address_parse(good[i], &address), NIGH_OK);
+        address_format(&address, text);
         assert_string_equal(text, good[i]);
     }
     for (size_t i = 0; i < ARRAY_LENGTH(bad); i++)
-        assert_int_equal(tcp_address_parse(bad[i], &address), NIGH_INVALID);
+        assert_int_equal(address_parse(bad[i], &address), NIGH_INVALID);
     memset(endless, '1', sizeof(endless));
     memcpy(endless + sizeof(endless) - 3, ":1", 3);
-    assert_int_equal(tcp_address_parse(endless, &address), NIGH_INVALID);
+    assert_int_equal(address_parse(endless, &address), NIGH_INVALID);
 }
 
 static nigh_status try_listen(const char *address, char where[FABRIC_ADDRESS_BYTES])

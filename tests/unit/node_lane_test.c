@@ -458,7 +458,7 @@ static void a_thread_that_waits_drives_the_lane(void **state)
     sleeps = atomic_load(&lane_counters(lane)->sleeps);
     for (uint32_t i = 1; i <= 100; i++) {
         submit(0, 1);
-        assert_true(SUPPORT_WAIT(lane_drive(lane, false), 5000));
+        assert_true(SUPPORT_WAIT(lane_drive(lane, clock_now_us(&clock_monotonic), false), 5000));
         assert_int_equal(completed(0), i);
         atomic_store(&ring(0)->cq_head.value, i);
     }
@@ -472,7 +472,7 @@ static void a_driver_leaves_what_it_does_not_finish_to_the_thread(void **state)
     assert_int_equal(lane_start(lane), NIGH_OK);
     assert_true(SUPPORT_WAIT(atomic_load(&page.lane[0].asleep) == 1, 5000));
     submit(0, LIMIT_TURN_SUBMISSIONS * 3);
-    assert_true(SUPPORT_WAIT(lane_drive(lane, false), 5000));
+    assert_true(SUPPORT_WAIT(lane_drive(lane, clock_now_us(&clock_monotonic), false), 5000));
     assert_true(SUPPORT_WAIT(completed(0) == LIMIT_TURN_SUBMISSIONS * 3, 5000));
 }
 
@@ -485,7 +485,7 @@ static void a_driver_hands_nearer_deadlines_to_the_thread(void **state)
     assert_true(SUPPORT_WAIT(atomic_load(&page.lane[0].asleep) == 1, 5000));
     store->due_us = clock_now_us(&clock_monotonic) + 20000;
     submit(0, 1);
-    assert_true(SUPPORT_WAIT(lane_drive(lane, false), 5000));
+    assert_true(SUPPORT_WAIT(lane_drive(lane, clock_now_us(&clock_monotonic), false), 5000));
     ticks = atomic_load(&store->ticks);
     assert_true(SUPPORT_WAIT(atomic_load(&store->ticks) > ticks + 1, 5000));
 }
@@ -498,7 +498,7 @@ static void *drive_often(void *argument)
     uint64_t *ran = argument;
 
     for (uint32_t i = 0; i < DRIVES; i++)
-        *ran += lane_drive(lane, false);
+        *ran += lane_drive(lane, clock_now_us(&clock_monotonic), false);
     return NULL;
 }
 

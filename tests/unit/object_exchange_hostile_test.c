@@ -213,6 +213,168 @@ static void what_nobody_waits_for_is_not_begun(void **state)
     finish_with();
 }
 
+/* ---- messages for an object of which nothing is known yet ------------------ */
+
+#define STREAMED (2u * (BULK - (uint32_t)sizeof(struct wire_chunk)) + 104)
+
+/* A get of the n-th object, which does not fit an answer, and what its LOCATE says. */
+static struct op *locate_large(uint32_t n, struct wire_locate *locate, struct asked **asked)
+{
+    struct op *op = begin_get(key_of_peer(n), 1000000);
+
+    *asked = wait_asked(WIRE_LOCATE);
+    assert_int_equal((*asked)->bytes, sizeof(*locate));
+    memcpy(locate, (*asked)->payload, sizeof(*locate));
+    return op;
+}
+
+static struct directory_object streamed_object(void)
+{
+    return (struct directory_object){.birth = {1, 1, 1}, .data_size = STREAMED};
+}
+
+/* The n-th message of the object; the last gives back what is left of `credits`. */
+static void say_chunk(const struct wire_locate *locate, uint32_t n, uint32_t credits)
+{
+    struct directory_object object = streamed_object();
+    uint32_t room = BULK - (uint32_t)sizeof(struct wire_chunk);
+    uint32_t left = STREAMED - n * room;
+    struct wire_chunk chunk = {
+        .tag = locate->tag, .offset = n * room, .bytes = left < room ? left : room};
+
+    if (left <= room) {
+        chunk.flags = WIRE_LAST;
+        chunk.unused = credits - n - 1;
+        chunk.sums = sums_of(&object);
+        tell(&chunk.sums);
+    }
+    post(LINK_BULK, &chunk, sizeof(chunk), fuzz.region + chunk.offset, chunk.bytes);
+}
+
+static struct wire_pulled stream_of(struct directory_object object)
+{
+    struct wire_pulled pulled = loan_of(object);
+
+    pulled.way = WIRE_STREAM;
+    return pulled;
+}
+
+static uint32_t count_asked(uint16_t method)
+{
+    uint32_t count = 0;
+
+    for (uint32_t n = 0; n < CALLS; n++) {
+        count += fuzz.asked[n].call != 0 && fuzz.asked[n].method == method;
+    }
+    return count;
+}
+
+/* One round trip: who is asked where it is has it, and sends it. Whether the answer or the messages
+ * come first is all the same: they take different connections. */
+static void a_home_sends_at_once(void **state)
+{
+    (void)state;
+    begin_with(2); /* messages only */
+    for (uint32_t n = 0; n < 2 * BULKS; n++) {
+        uint32_t early = n % 4;
+        struct wire_pulled pulled;
+        struct wire_locate locate;
+        struct asked *asked;
+        struct op *op = locate_large(n, &locate, &asked);
+
+        assert_int_equal(locate.credits, BULKS / 2);
+        for (uint32_t i = 0; i < early; i++) {
+            say_chunk(&locate, i, locate.credits);
+            pass(1000);
+        }
+        pulled = stream_of(streamed_object());
+        answer(asked, &pulled, NULL, 0);
+        pass(1000);
+        for (uint32_t i = early; i < 3; i++) {
+            say_chunk(&locate, i, locate.credits);
+            pass(1000);
+        }
+        assert_int_equal(op->kind, OP_FREE);
+        assert_int_equal(op->cqe.status, NIGH_OK);
+        assert_int_equal(count_asked(WIRE_PULL), 0);
+        assert_int_equal(links_counters(fuzz.exchange->links)->downs, 0);
+    }
+    for (uint32_t n = 0; n < 2 * BULKS; n++) {
+        (void)submit(NULL, OP_DELETE, key_of_peer(n),
+                     (struct session_sqe){.op = SESSION_OP_DELETE});
+    }
+    finish_with();
+}
+
+/* A home that only says where: what was offered is there for the holder. */
+static void what_was_offered_comes_back(void **state)
+{
+    struct wire_located where = {
+        .state = DIRECTORY_KNOWN, .holder_count = 1, .holders = {1}, .object = streamed_object()};
+    struct rpc_piece piece = {.data = &where, .bytes = sizeof(where)};
+    struct wire_locate locate;
+    struct asked *asked;
+
+    (void)state;
+    begin_with(2);
+    (void)locate_large(0, &locate, &asked);
+    rpc_reply(fuzz.rpc, asked->call, NIGH_OK, &piece, 1);
+    asked->call = 0;
+    asked = wait_asked(WIRE_PULL);
+    assert_int_equal(
+        container_of(list_first(&fuzz.exchange->live), struct exchange_link, place)->granted,
+        3); /* as many as it needs, and no others */
+    assert_int_equal(links_counters(fuzz.exchange->links)->downs, 0);
+    finish_with();
+}
+
+/* There is no memory for what the home sends: it is told to stop, and what it sent all the same
+ * goes nowhere. */
+static void what_does_not_fit_is_stopped(void **state)
+{
+    struct wire_pulled pulled;
+    struct wire_locate locate;
+    struct asked *asked;
+    struct op *op;
+
+    (void)state;
+    begin_with(2);
+    op = locate_large(0, &locate, &asked);
+    say_chunk(&locate, 0, locate.credits);
+    pass(1000);
+    pulled = stream_of(streamed_object());
+    pulled.object.data_size = UINT64_C(1) << 40;
+    answer(asked, &pulled, NULL, 0);
+    pass(1000);
+    say_chunk(&locate, 1, locate.credits);
+    say_chunk(&locate, 2, locate.credits);
+    pass(1000);
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_OUT_OF_MEMORY);
+    assert_int_equal(links_counters(fuzz.exchange->links)->downs, 0);
+    assert_int_equal(
+        container_of(list_first(&fuzz.exchange->live), struct exchange_link, place)->granted, 0);
+    finish_with();
+}
+
+/* More messages than were granted, before anything is known of them. */
+static void more_than_was_offered_costs_the_link(void **state)
+{
+    struct wire_locate locate;
+    struct asked *asked;
+
+    (void)state;
+    begin_with(2);
+    (void)locate_large(0, &locate, &asked);
+    for (uint32_t n = 0; n <= locate.credits; n++) {
+        assert_int_equal(links_counters(fuzz.exchange->links)->downs, 0);
+        say_chunk(&locate, 0, locate.credits);
+        pass(1000);
+    }
+    assert_int_equal(links_counters(fuzz.exchange->links)->downs, 1);
+    finish_with();
+}
+
 /* More holders are to be told than calls fit a channel: they are told one after the other. */
 static void many_deletes_break_no_link(void **state)
 {
@@ -720,6 +882,10 @@ int main(void)
         cmocka_unit_test(every_holder_is_told_to_drop),
         cmocka_unit_test(a_get_without_memory_says_so),
         cmocka_unit_test(who_waits_asks_a_home_that_is_back),
+        cmocka_unit_test(a_home_sends_at_once),
+        cmocka_unit_test(what_was_offered_comes_back),
+        cmocka_unit_test(what_does_not_fit_is_stopped),
+        cmocka_unit_test(more_than_was_offered_costs_the_link),
         cmocka_unit_test(random_lives_leave_the_books_right),
     };
 

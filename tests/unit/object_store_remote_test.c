@@ -663,6 +663,48 @@ static void what_is_on_disk_is_read_back_to_be_lent(void **state)
     lend_end(bed, &sight);
 }
 
+static int setup_spilling_quota(void **state)
+{
+    *state = make_bed(&(struct fixture_options){.spills = true}, 4 * MIB);
+    return 0;
+}
+
+/* Lends what may have to be read back. */
+static nigh_status lend_at_last(struct bed *bed, uint64_t key, struct store_sight *sight)
+{
+    nigh_status status = lend(bed, key, NULL, sight);
+
+    for (uint32_t turn = 0; turn < 1000 && status == NIGH_PENDING; turn++) {
+        fixture_disk(bed->fx);
+        fixture_pass(bed->fx, 1000);
+        status = lend(bed, key, NULL, sight);
+    }
+    return status;
+}
+
+/* Nor do other nodes' wishes bring more of a pool into memory than it may have. */
+static void what_is_read_back_to_be_lent_fits_the_quota(void **state)
+{
+    struct bed *bed = *state;
+    struct store_sight sights[4];
+
+    for (uint64_t key = 0; key < 8; key++) {
+        assert_status(NIGH_OK, fixture_put(bed->fx, A, key, MIB));
+        spill_all(bed);
+    }
+    for (uint64_t key = 0; key < 4; key++) {
+        assert_status(NIGH_OK, lend_at_last(bed, key, &sights[key]));
+    }
+    assert_status(NIGH_OUT_OF_MEMORY, lend_at_last(bed, 5, &sights[0]));
+    lend_end(bed, &sights[0]);
+    assert_status(NIGH_OK, lend_at_last(bed, 5, &sights[0]));
+    assert_true(fixture_stats(bed->fx).used_bytes <= 4 * MIB);
+    for (uint64_t n = 0; n < 4; n++) {
+        lend_end(bed, &sights[n]);
+    }
+    assert_valid(bed);
+}
+
 static void what_cannot_be_read_back_is_said_once(void **state)
 {
     struct bed *bed = *state;
@@ -2031,6 +2073,8 @@ int main(void)
         TEST(a_loan_outlives_a_delete),
         DISK(a_loan_keeps_what_was_just_written_out),
         DISK(what_is_on_disk_is_read_back_to_be_lent),
+        cmocka_unit_test_setup_teardown(what_is_read_back_to_be_lent_fits_the_quota,
+                                        setup_spilling_quota, teardown),
         DISK(what_cannot_be_read_back_is_said_once),
         TEST(loans_of_one_object_have_a_bound),
         TEST(a_sum_is_kept),

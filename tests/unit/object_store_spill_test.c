@@ -316,6 +316,61 @@ static void session_above_its_quota_spills_its_own(void **state)
     }
 }
 
+static int setup_quota(void **state)
+{
+    struct fixture *fixture = fixture_create(&(struct fixture_options){.spills = true});
+
+    fixture_pool(fixture, 0, false, 1 * MIB);
+    fixture_open(fixture, A, 0, 1000, true);
+    fixture_open(fixture, B, 0, 1000, true);
+    *state = fixture;
+    return 0;
+}
+
+/* Who reads what is on disk brings no more of it back than the pool may have. */
+static void what_is_read_back_fits_the_pools_quota(void **state)
+{
+    struct fixture *fx = *state;
+
+    for (uint64_t key = 0; key < 30; key++) {
+        assert_int_equal(put(fx, A, key, 100 * KIB), NIGH_OK);
+    }
+    for (uint64_t key = 0; key < 30; key++) {
+        assert_int_equal(look(fx, B, key, 100 * KIB), NIGH_OK);
+        assert_true(fixture_stats(fx).used_bytes <= 1 * MIB);
+    }
+    assert_valid(fx);
+}
+
+static void a_read_back_waits_for_room_in_the_quota(void **state)
+{
+    struct fixture *fx = *state;
+    uint64_t key = 0, begun_us;
+    uint32_t pins[32], get;
+    struct session_cqe got;
+
+    for (key = 0; key < 30; key++) {
+        assert_int_equal(put(fx, A, key, 100 * KIB), NIGH_OK);
+    }
+    for (key = 0; key < 10; key++) { /* ten fit */
+        got = await(fx, submit_get(fx, B, key, 0));
+        assert_int_equal(got.status, NIGH_OK);
+        pins[key] = got.pin;
+    }
+    begun_us = fx->now_us;
+    assert_int_equal(await(fx, submit_get(fx, B, 20, 2000000)).status, NIGH_QUOTA);
+    assert_true(fx->now_us - begun_us >= 2000000);
+    get = submit_get(fx, B, 20, 2000000);
+    fixture_pass(fx, 10000);
+    assert_false(fixture_ended(fx, get));
+    fixture_unpin(fx, B, pins[3]);
+    got = await(fx, get);
+    assert_int_equal(got.status, NIGH_OK);
+    assert_true(fixture_holds(fx, 20, got.offset, 100 * KIB));
+    assert_true(fixture_stats(fx).used_bytes <= 1 * MIB);
+    assert_valid(fx);
+}
+
 /* ---- delete ---- */
 
 static void delete_forgets_the_file(void **state)
@@ -557,6 +612,10 @@ int main(void)
         TEST(pinned_object_is_written_once_and_stays),
         TEST(kept_objects_are_not_spilled),
         TEST(session_above_its_quota_spills_its_own),
+        cmocka_unit_test_setup_teardown(what_is_read_back_fits_the_pools_quota, setup_quota,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_read_back_waits_for_room_in_the_quota, setup_quota,
+                                        teardown),
         TEST(delete_forgets_the_file),
         TEST(delete_during_a_read_waits_for_it),
         TEST(delete_during_a_write_leaves_no_file),

@@ -162,6 +162,8 @@ static bool work(struct tcp *tcp)
     uint64_t moved = 0;
     struct list round;
 
+    if (list_empty(&tcp->working))
+        return false;
     list_init(&round);
     list_append_all(&round, &tcp->working);
     while (moved < budget && !list_empty(&round))
@@ -180,14 +182,15 @@ static uint32_t tcp_poll(struct fabric *fabric, struct fabric_completion *comple
     tcp->polls++;
     if (unlikely(now_us >= tcp->due_us || now_us >= tcp->listen_due_us))
         look_at_clock(tcp, now_us);
-    acknowledge(tcp, false);
+    if (!list_empty(&tcp->acking))
+        acknowledge(tcp, false);
     asked = look(tcp, now_us);
     moved = work(tcp);
     if (!asked && !moved) { /* it was woken by somebody else */
         look_at_epoll(tcp, now_us);
         (void)work(tcp);
     }
-    return tcp_complete_take(tcp, completions, count);
+    return list_empty(&tcp->completing) ? 0 : tcp_complete_take(tcp, completions, count);
 }
 
 static bool tcp_arm(struct fabric *fabric)

@@ -36,7 +36,7 @@ static bool send_preamble(int fd, const struct tcp_preamble *preamble)
 
 /* ---- the dialler's side ---- */
 
-static nigh_status dial(struct tcp *tcp, const struct tcp_address *address,
+static nigh_status dial(struct tcp *tcp, const struct address *address,
                         struct fabric_endpoint **endpoint)
 {
     struct fabric_endpoint *made;
@@ -60,10 +60,10 @@ nigh_status tcp_connect(struct fabric *fabric, const char *address,
 {
     struct tcp *tcp = tcp_of(fabric);
     struct fabric_endpoint *made;
-    struct tcp_address parsed;
+    struct address parsed;
     nigh_status status;
 
-    if (private_bytes > FABRIC_PRIVATE_BYTES || tcp_address_parse(address, &parsed) != NIGH_OK)
+    if (private_bytes > FABRIC_PRIVATE_BYTES || address_parse(address, &parsed) != NIGH_OK)
         return NIGH_INVALID;
     if (tcp->endpoint_count == LIMIT_FABRIC_ENDPOINTS)
         return NIGH_LIMIT;

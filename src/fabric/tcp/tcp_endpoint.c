@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 
 #include "base/fd.h"
@@ -13,8 +14,9 @@
 #define LOG_MODULE "fabric"
 #include "base/log.h"
 
-#define MS_A_SECOND 1000u
-#define PROBES      2 /* with the silence before the first: about three times keepalive_ms */
+#define MS_A_SECOND          1000u
+#define TCP_CONGESTION_BYTES 16u /* of a congestion control's name, at most */
+#define PROBES               2 /* with the silence before the first: about three times keepalive_ms */
 
 nigh_status tcp_status_of_errno(int error)
 {
@@ -22,6 +24,22 @@ nigh_status tcp_status_of_errno(int error)
 }
 
 /* ---- made ---- */
+
+/* What is sent is short bursts and silence, from which a congestion control that paces by the
+ * bandwidth that it has seen (bbr) learns that there is little: it then lets a timer hold each
+ * piece of an object back. The next best that does not pace: cubic is not allowed everywhere, reno
+ * is. */
+static void set_congestion(int fd)
+{
+    char name[TCP_CONGESTION_BYTES] = {0};
+    socklen_t bytes = sizeof(name);
+
+    if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &bytes) != 0 ||
+        strncmp(name, "bbr", 3) != 0)
+        return;
+    if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5) != 0)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+}
 
 /* None of these is needed to be correct: a socket that refuses one is slower, or learns later. */
 static void set_options(const struct tcp *tcp, int fd)
@@ -36,6 +54,7 @@ static void set_options(const struct tcp *tcp, int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &lost_ms, sizeof(lost_ms));
+    set_congestion(fd);
 }
 
 struct fabric_endpoint *tcp_endpoint_make(struct tcp *tcp, int fd, enum tcp_state state)
@@ -213,7 +232,7 @@ void tcp_endpoint_fail(struct fabric_endpoint *endpoint, nigh_status status)
     if (status == NIGH_PROTOCOL) {
         char peer[FABRIC_ADDRESS_BYTES];
 
-        tcp_address_peer(endpoint->fd, peer);
+        address_peer(endpoint->fd, peer);
         LOG_WARN("connection ended: the peer broke the protocol", "peer=%s", peer);
     }
     close_socket(endpoint);
@@ -237,7 +256,7 @@ void tcp_endpoint_refuse(struct fabric_endpoint *endpoint, nigh_status status, b
 {
     char peer[FABRIC_ADDRESS_BYTES];
 
-    tcp_address_peer(endpoint->fd, peer);
+    address_peer(endpoint->fd, peer);
     LOG_WARN("request refused, and its connection ended", "peer=%s status=%s", peer,
              nigh_status_name(status));
     endpoint->state = TCP_REFUSING;

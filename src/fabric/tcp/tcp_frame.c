@@ -25,7 +25,7 @@
 #define FETCH_ADD_BYTES    8u
 #define COMPARE_SWAP_BYTES 16u
 
-_Static_assert(PREAMBLE_PRIVATE + FABRIC_PRIVATE_BYTES == TCP_PREAMBLE_BYTES, "on the wire");
+_Static_assert(PREAMBLE_PRIVATE + FABRIC_PRIVATE_BYTES <= TCP_PREAMBLE_BYTES, "on the wire");
 _Static_assert(LIMIT_FABRIC_MESSAGE <= UINT32_MAX, "lengths have 32 bits on the wire");
 
 /* ---- the preamble ---- */

@@ -9,11 +9,11 @@
 #ifndef FABRIC_TCP_TCP_INTERNAL_H
 #define FABRIC_TCP_TCP_INTERNAL_H
 
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "base/list.h"
 #include "base/random.h"
+#include "fabric/address.h"
 #include "fabric/tcp/tcp.h"
 #include "fabric/tcp/tcp_frame.h"
 
@@ -245,21 +245,6 @@ static inline bool tcp_op_is_read(uint32_t op)
 {
     return op == FABRIC_READ || op == FABRIC_FETCH_ADD || op == FABRIC_COMPARE_SWAP;
 }
-
-/* ---- tcp_address.c ---- */
-
-struct tcp_address {
-    struct sockaddr_storage storage;
-    socklen_t bytes;
-};
-
-/* Splits "host:port", "[host]:port" at the last colon. False: not of that form, or too long. */
-bool tcp_address_split(const char *text, char host[FABRIC_ADDRESS_BYTES], char port[8]);
-/* A numeric address with a port. NIGH_INVALID. */
-nigh_status tcp_address_parse(const char *text, struct tcp_address *address);
-void tcp_address_format(const struct tcp_address *address, char text[FABRIC_ADDRESS_BYTES]);
-/* The peer of a socket, for the log. */
-void tcp_address_peer(int fd, char text[FABRIC_ADDRESS_BYTES]);
 
 /* ---- tcp_memory.c ---- */
 

@@ -84,11 +84,11 @@ static nigh_status listen_on_host(const char *host, const char *port, int *liste
 
 static void remember_address(struct tcp *tcp, bool is_anywhere)
 {
-    struct tcp_address address = {.bytes = sizeof(address.storage)};
+    struct address address = {.bytes = sizeof(address.storage)};
     char text[FABRIC_ADDRESS_BYTES] = "";
 
     if (getsockname(tcp->listen_fd, (struct sockaddr *)&address.storage, &address.bytes) == 0)
-        tcp_address_format(&address, text);
+        address_format(&address, text);
     if (is_anywhere)
         (void)snprintf(tcp->address, sizeof(tcp->address), ANY "%s", strrchr(text, ':'));
     else
@@ -106,7 +106,7 @@ nigh_status tcp_listen(struct fabric *fabric, const char *address)
 
     if (tcp->listen_fd >= 0)
         return NIGH_BUSY;
-    if (!tcp_address_split(address, host, port))
+    if (!address_split(address, host, port))
         return NIGH_INVALID;
     is_anywhere = strcmp(host, ANY) == 0;
     status = is_anywhere ? listen_anywhere(port, &fd) : listen_on_host(host, port, &fd);

@@ -371,6 +371,14 @@ static ssize_t hand_over(int fd, struct tcp_batch *batch)
     return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+/* Whether a batch would be empty: most are asked for in vain. */
+static bool has_nothing(const struct fabric_endpoint *endpoint, bool ack)
+{
+    return endpoint->next == endpoint->tail && endpoint->response_count == 0 &&
+           endpoint->out.source == TCP_SOURCE_NONE && endpoint->state == TCP_OPEN &&
+           (!ack || endpoint->carried == endpoint->told);
+}
+
 bool tcp_send(struct fabric_endpoint *endpoint, bool ack, uint64_t *moved)
 {
     struct tcp_batch *batch = &endpoint->tcp->batch;
@@ -379,6 +387,8 @@ bool tcp_send(struct fabric_endpoint *endpoint, bool ack, uint64_t *moved)
     while (room > 0 && !endpoint->is_blocked) {
         ssize_t n;
 
+        if (has_nothing(endpoint, ack))
+            return false;
         batch->room = room;
         if (!build(endpoint, batch, ack)) {
             block(endpoint, ECONNABORTED);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses as text: "1.2.3.4:5", "[::1]:5", "[fe80::1%eth0]:5". Numeric only; no resolver. */
-#include "fabric/tcp/tcp_internal.h"
+/* See address.h. */
+#include "fabric/address.h"
 
 #include <netdb.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #define PORT_DIGITS 5u
 
-bool tcp_address_split(const char *text, char host[FABRIC_ADDRESS_BYTES], char port[8])
+bool address_split(const char *text, char host[FABRIC_ADDRESS_BYTES], char port[8])
 {
     size_t length = strnlen(text, FABRIC_ADDRESS_BYTES);
     const char *colon = length < FABRIC_ADDRESS_BYTES ? strrchr(text, ':') : NULL;
@@ -37,7 +37,7 @@ bool tcp_address_split(const char *text, char host[FABRIC_ADDRESS_BYTES], char p
     return true;
 }
 
-nigh_status tcp_address_parse(const char *text, struct tcp_address *address)
+nigh_status address_parse(const char *text, struct address *address)
 {
     const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
                                    .ai_socktype = SOCK_STREAM};
@@ -45,7 +45,7 @@ nigh_status tcp_address_parse(const char *text, struct tcp_address *address)
     struct addrinfo *found = NULL;
 
     /* The C library takes "*" for no host at all. */
-    if (!tcp_address_split(text, host, port) || strspn(port, "0") == strlen(port) ||
+    if (!address_split(text, host, port) || strspn(port, "0") == strlen(port) ||
         strcmp(host, "*") == 0 || getaddrinfo(host, port, &hints, &found) != 0)
         return NIGH_INVALID;
     memset(address, 0, sizeof(*address));
@@ -55,7 +55,7 @@ nigh_status tcp_address_parse(const char *text, struct tcp_address *address)
     return NIGH_OK;
 }
 
-void tcp_address_format(const struct tcp_address *address, char text[FABRIC_ADDRESS_BYTES])
+void address_format(const struct address *address, char text[FABRIC_ADDRESS_BYTES])
 {
     char host[FABRIC_ADDRESS_BYTES - 10], port[8];
     bool is_v6 = address->storage.ss_family == AF_INET6;
@@ -68,11 +68,11 @@ void tcp_address_format(const struct tcp_address *address, char text[FABRIC_ADDR
     (void)snprintf(text, FABRIC_ADDRESS_BYTES, is_v6 ? "[%s]:%s" : "%s:%s", host, port);
 }
 
-void tcp_address_peer(int fd, char text[FABRIC_ADDRESS_BYTES])
+void address_peer(int fd, char text[FABRIC_ADDRESS_BYTES])
 {
-    struct tcp_address address = {.bytes = sizeof(address.storage)};
+    struct address address = {.bytes = sizeof(address.storage)};
 
     text[0] = '\0';
     if (getpeername(fd, (struct sockaddr *)&address.storage, &address.bytes) == 0)
-        tcp_address_format(&address, text);
+        address_format(&address, text);
 }

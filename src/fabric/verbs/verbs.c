@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The verbs provider's fabric: made, polled, armed, ended.
+ *
+ * The descriptor is an epoll over three: the channel of the completion queues, the channel of
+ * rdma_cm and the device's own. A lane that spins looks at the completion queues, which costs no
+ * system call, and at the three only now and then, or when somebody is being connected.
+ */
+#include "fabric/verbs/verbs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/fd.h"
+#include "fabric/verbs/verbs_internal.h"
+
+#define LOG_MODULE "fabric"
+#include "base/log.h"
+
+#define KEEPALIVE_MS     5000u
+#define KEEPALIVE_MS_MAX 3600000u
+#define US_A_MS          UINT64_C(1000)
+#define SOURCES          3
+
+enum source {
+    SOURCE_COMPLETIONS = 0,
+    SOURCE_CM,
+    SOURCE_DEVICE,
+};
+
+/* ---- looking for work ---- */
+
+/* Takes what woke us. They are acknowledged many at once: each time takes a lock. */
+static void take_wakes(struct verbs *verbs)
+{
+    struct ibv_cq *cq;
+    void *context;
+
+    while (verbs->library->get_cq_event(verbs->channel, &cq, &context) == 0) {
+        struct verbs_cq *ours = context;
+
+        if (++ours->unacknowledged == VERBS_CQ_EVENTS) {
+            verbs->library->ack_cq_events(cq, ours->unacknowledged);
+            ours->unacknowledged = 0;
+        }
+    }
+}
+
+/* Asks the three. Whether they knew anything. */
+static bool ask(struct verbs *verbs)
+{
+    struct epoll_event events[SOURCES];
+    int count = epoll_wait(verbs->epoll_fd, events, SOURCES, 0);
+
+    for (int i = 0; i < count; i++) {
+        switch ((enum source)events[i].data.u32) {
+        case SOURCE_COMPLETIONS: take_wakes(verbs); break;
+        case SOURCE_CM: (void)verbs_event_cm(verbs); break;
+        case SOURCE_DEVICE: (void)verbs_event_device(verbs); break;
+        }
+    }
+    return count > 0;
+}
+
+static void look(struct verbs *verbs)
+{
+    if (verbs->until_ask == 0 || verbs->connecting > 0) {
+        verbs->until_ask = VERBS_ASK_EVERY;
+        (void)ask(verbs);
+    } else {
+        verbs->until_ask--;
+    }
+}
+
+static void work(struct verbs *verbs)
+{
+    struct list round;
+
+    list_init(&round);
+    list_append_all(&round, &verbs->working);
+    while (!list_empty(&round)) {
+        struct fabric_endpoint *endpoint =
+            container_of(list_pop_front(&round), struct fabric_endpoint, working);
+
+        if (endpoint->state == VERBS_OPEN)
+            verbs_send(endpoint);
+    }
+}
+
+/* ---- time ---- */
+
+static void look_at_patience(struct verbs *verbs, uint64_t now_us)
+{
+    uint64_t due_us = UINT64_MAX;
+
+    LIST_FOREACH_SAFE(node, &verbs->timed)
+    {
+        struct fabric_endpoint *endpoint = container_of(node, struct fabric_endpoint, timed);
+
+        if (endpoint->deadline_us == 0)
+            endpoint->deadline_us = now_us + endpoint->patience_us;
+        if (now_us < endpoint->deadline_us)
+            due_us = min_u64(due_us, endpoint->deadline_us);
+        else
+            verbs_connect_expire(endpoint);
+    }
+    verbs->due_us = min_u64(due_us, verbs->due_us == 0 ? UINT64_MAX : verbs->due_us);
+}
+
+/* V12: who was silent for so long is asked, by a WRITE of nothing; the device finds out whether he
+ * is there. */
+static void probe(struct verbs *verbs, uint64_t now_us)
+{
+    if (verbs->open_count == 0) {
+        verbs->keepalive_due_us = UINT64_MAX;
+        return;
+    }
+    LIST_FOREACH_SAFE(node, &verbs->every)
+    {
+        struct fabric_endpoint *endpoint = container_of(node, struct fabric_endpoint, every);
+
+        if (endpoint->state != VERBS_OPEN)
+            continue;
+        if (endpoint->is_quiet && !endpoint->is_probed &&
+            endpoint->slot_head == endpoint->slot_tail)
+            endpoint->is_probed = verbs_send_empty(endpoint, VERBS_SLOT_PROBE);
+        endpoint->is_quiet = true;
+    }
+    verbs->keepalive_due_us = now_us + verbs->keepalive_us;
+}
+
+static void look_at_clock(struct verbs *verbs, uint64_t now_us)
+{
+    if (now_us >= verbs->due_us) {
+        verbs->due_us = UINT64_MAX;
+        look_at_patience(verbs, now_us);
+    }
+    if (now_us >= verbs->keepalive_due_us)
+        probe(verbs, now_us);
+    if (now_us >= verbs->linger_due_us)
+        verbs_id_destroy_late(verbs, now_us);
+}
+
+static uint64_t verbs_due_us(const struct fabric *fabric)
+{
+    const struct verbs *verbs = container_of(fabric, const struct verbs, fabric);
+
+    return min_u64(min_u64(verbs->due_us, verbs->keepalive_due_us), verbs->linger_due_us);
+}
+
+/* ---- polled ---- */
+
+static uint32_t verbs_poll(struct fabric *fabric, struct fabric_completion *completions,
+                           uint32_t count, uint64_t now_us)
+{
+    struct verbs *verbs = verbs_of(fabric);
+
+    if (!list_empty(&verbs->accepting))
+        verbs_accept_all(verbs);
+    look(verbs);
+    (void)verbs_complete_reap(verbs);
+    work(verbs);
+    if (!list_empty(&verbs->failing))
+        verbs_endpoint_finish_all(verbs);
+    if (unlikely(now_us >= verbs_due_us(fabric)))
+        look_at_clock(verbs, now_us);
+    return verbs_complete_take(verbs, completions, count);
+}
+
+static bool notify(struct verbs *verbs)
+{
+    bool fine = true;
+
+    for (uint32_t i = 0; i < verbs->cq_count; i++)
+        fine = ibv_req_notify_cq(verbs->cqs[i].cq, 0) == 0 && fine;
+    return fine;
+}
+
+/* V3: armed first, looked at then: what comes in between is seen either way. */
+static bool verbs_arm(struct fabric *fabric)
+{
+    struct verbs *verbs = verbs_of(fabric);
+
+    verbs->until_ask = 0;
+    if (verbs_due_us(fabric) == 0 || !list_empty(&verbs->completing) ||
+        !list_empty(&verbs->eventful) || !list_empty(&verbs->working) ||
+        !list_empty(&verbs->accepting))
+        return false;
+    if (ask(verbs) || !notify(verbs) || verbs_complete_reap(verbs))
+        return false;
+    return list_empty(&verbs->eventful) && list_empty(&verbs->completing);
+}
+
+/* ---- events ---- */
+
+static bool verbs_next_event(struct fabric *fabric, struct fabric_event *event)
+{
+    struct verbs *verbs = verbs_of(fabric);
+    struct fabric_endpoint *endpoint;
+
+    if (list_empty(&verbs->eventful))
+        return false;
+    endpoint = container_of(list_pop_front(&verbs->eventful), struct fabric_endpoint, eventful);
+    *event = (struct fabric_event){
+        .kind = endpoint->event, .endpoint = endpoint, .context = endpoint->context};
+    if (endpoint->event == FABRIC_DISCONNECTED)
+        event->status = endpoint->status;
+    if (endpoint->event == FABRIC_REQUEST)
+        endpoint->is_known = true;
+    if (endpoint->event == FABRIC_REQUEST ||
+        (endpoint->event == FABRIC_ESTABLISHED && endpoint->is_dialled)) {
+        event->private_bytes = endpoint->private_bytes;
+        memcpy(event->private_data, endpoint->private_data, endpoint->private_bytes);
+    }
+    if (endpoint->event == FABRIC_ESTABLISHED) {
+        verbs_endpoint_set_state(endpoint, VERBS_OPEN);
+        verbs_complete_mark(endpoint);
+    }
+    return true;
+}
+
+static int verbs_fd(const struct fabric *fabric)
+{
+    return container_of(fabric, const struct verbs, fabric)->epoll_fd;
+}
+
+static void verbs_local_address(const struct fabric *fabric, char address[FABRIC_ADDRESS_BYTES])
+{
+    memcpy(address, container_of(fabric, const struct verbs, fabric)->address,
+           FABRIC_ADDRESS_BYTES);
+}
+
+/* ---- ended ---- */
+
+static void release_cqs(struct verbs *verbs)
+{
+    for (uint32_t i = 0; i < verbs->cq_count; i++) {
+        struct verbs_cq *cq = &verbs->cqs[i];
+
+        if (cq->unacknowledged > 0)
+            verbs->library->ack_cq_events(cq->cq, cq->unacknowledged);
+        (void)verbs->library->destroy_cq(cq->cq);
+    }
+}
+
+/* Undoes what was done, as far as it was. */
+static void release(struct verbs *verbs)
+{
+    const struct verbs_library *library = verbs->library;
+
+    release_cqs(verbs);
+    if (verbs->channel != NULL)
+        (void)library->destroy_comp_channel(verbs->channel);
+    if (verbs->pd != NULL)
+        (void)library->dealloc_pd(verbs->pd);
+    if (verbs->cm_channel != NULL)
+        library->destroy_event_channel(verbs->cm_channel);
+    if (verbs->device.context != NULL)
+        (void)library->close_device(verbs->device.context);
+    fd_close(&verbs->epoll_fd);
+    free(verbs->table);
+    free(verbs);
+}
+
+static void verbs_destroy(struct fabric *fabric)
+{
+    struct verbs *verbs = verbs_of(fabric);
+
+    while (!list_empty(&verbs->every))
+        verbs_endpoint_destroy(
+            container_of(list_first(&verbs->every), struct fabric_endpoint, every));
+    while (!list_empty(&verbs->lingering))
+        verbs_id_destroy(verbs,
+                         container_of(list_first(&verbs->lingering), struct verbs_id, lingering));
+    if (verbs->listener != NULL)
+        (void)verbs->library->destroy_id(verbs->listener);
+    while (!list_empty(&verbs->memories))
+        verbs_memory_deregister(
+            fabric, container_of(list_first(&verbs->memories), struct fabric_memory, node));
+    release(verbs);
+}
+
+/* ---- made ---- */
+
+static const struct fabric_provider provider = {
+    .destroy = verbs_destroy,
+    .listen = verbs_listen,
+    .address = verbs_local_address,
+    .memory_register = verbs_memory_register,
+    .memory_remote = verbs_memory_remote,
+    .memory_deregister = verbs_memory_deregister,
+    .connect = verbs_connect,
+    .accept = verbs_accept,
+    .reject = verbs_reject,
+    .post = verbs_post,
+    .post_receive = verbs_post_receive,
+    .disconnect = verbs_endpoint_disconnect,
+    .endpoint_destroy = verbs_endpoint_destroy,
+    .poll = verbs_poll,
+    .next_event = verbs_next_event,
+    .fd = verbs_fd,
+    .arm = verbs_arm,
+    .due_us = verbs_due_us,
+};
+
+static void init(struct verbs *verbs, const struct verbs_options *options)
+{
+    verbs->fabric.provider = &provider;
+    verbs->epoll_fd = -1;
+    verbs->piece_bytes = options->piece_bytes;
+    verbs->keepalive_us =
+        US_A_MS * (options->keepalive_ms == 0 ? KEEPALIVE_MS
+                                              : min_u32(options->keepalive_ms, KEEPALIVE_MS_MAX));
+    verbs->due_us = verbs->keepalive_due_us = verbs->linger_due_us = UINT64_MAX;
+    verbs->free = UINT32_MAX;
+    list_init(&verbs->every);
+    list_init(&verbs->working);
+    list_init(&verbs->completing);
+    list_init(&verbs->eventful);
+    list_init(&verbs->timed);
+    list_init(&verbs->accepting);
+    list_init(&verbs->failing);
+    list_init(&verbs->lingering);
+    list_init(&verbs->memories);
+}
+
+static bool watch(struct verbs *verbs, int fd, enum source source)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = source};
+
+    return fd_set_nonblock(fd) == NIGH_OK &&
+           epoll_ctl(verbs->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+static nigh_status open_all(struct verbs *verbs, const struct verbs_options *options,
+                            char why[VERBS_WHY_BYTES])
+{
+    nigh_status status;
+
+    verbs->cm_channel = verbs->library->create_event_channel();
+    if (verbs->cm_channel == NULL) {
+        (void)snprintf(why, VERBS_WHY_BYTES, "rdma_cm does not answer (rdma_ucm loaded?)");
+        return NIGH_UNSUPPORTED;
+    }
+    status = verbs_device_open(verbs, options, why);
+    if (status != NIGH_OK)
+        return status;
+    (void)snprintf(why, VERBS_WHY_BYTES, "%s gives no descriptors", verbs->device.name);
+    verbs->channel = verbs->library->create_comp_channel(verbs->device.context);
+    verbs->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    verbs->table = calloc(LIMIT_FABRIC_ENDPOINTS, sizeof(*verbs->table));
+    if (verbs->channel == NULL || verbs->epoll_fd < 0 || verbs->table == NULL ||
+        !watch(verbs, verbs->channel->fd, SOURCE_COMPLETIONS) ||
+        !watch(verbs, verbs->cm_channel->fd, SOURCE_CM) ||
+        !watch(verbs, verbs->device.context->async_fd, SOURCE_DEVICE))
+        return NIGH_NO_RESOURCES;
+    why[0] = '\0';
+    return NIGH_OK;
+}
+
+nigh_status verbs_create(const struct verbs_options *options, char why[VERBS_WHY_BYTES],
+                         struct fabric **fabric)
+{
+    static const struct verbs_options none;
+    const char *missing;
+    struct verbs *verbs;
+    nigh_status status;
+
+    options = options != NULL ? options : &none;
+    verbs = calloc(1, sizeof(*verbs));
+    if (verbs == NULL)
+        return NIGH_NO_RESOURCES;
+    init(verbs, options);
+    verbs->library = options->library != NULL ? options->library : verbs_library_open(&missing);
+    if (verbs->library == NULL) {
+        (void)snprintf(why, VERBS_WHY_BYTES, "there is no %s", missing);
+        free(verbs);
+        return NIGH_UNSUPPORTED;
+    }
+    status = open_all(verbs, options, why);
+    if (status != NIGH_OK) {
+        release(verbs);
+        return status;
+    }
+    *fabric = &verbs->fabric;
+    return NIGH_OK;
+}

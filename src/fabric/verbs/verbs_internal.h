@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the verbs provider share: the fabric, its endpoints, and who calls whom.
+ *
+ * An endpoint's outstanding posts and receives stay in its two rings until their completions were
+ * polled. A post becomes one work request or several (pieces), which lie in the ring of slots while
+ * the device has them; what a completion of the device says is written into the rings, and
+ * fabric_poll takes from there. docs/verbs.md has the rules, numbered V1, V2, ...
+ */
+#ifndef FABRIC_VERBS_VERBS_INTERNAL_H
+#define FABRIC_VERBS_VERBS_INTERNAL_H
+
+#include "base/list.h"
+#include "fabric/address.h"
+#include "fabric/verbs/verbs.h"
+#include "fabric/verbs/verbs_library.h"
+
+#define VERBS_BATCH        16u /* work requests under one doorbell, at most */
+#define VERBS_POLL_BATCH   32u /* completions taken from the device at once */
+#define VERBS_POLL_ROUNDS  4u  /* times that in one poll */
+#define VERBS_SIGNAL_EVERY 32u /* work requests of which one is signalled at least */
+#define VERBS_RESERVED     2u  /* slots for a probe of the peer and for the last one of all */
+#define VERBS_PIECES       16u /* of one post, at most */
+#define VERBS_CQS          64u
+#define VERBS_CQ_ENTRIES   16384u
+#define VERBS_CM_EVENTS    64u /* in one poll */
+#define VERBS_CQ_EVENTS    64u /* acknowledged at once */
+#define VERBS_ASK_EVERY    64u /* polls, while nobody is being connected */
+#define VERBS_LINGERING    64u /* identifiers of ended connections that are kept at once */
+#define VERBS_BACKLOG      128
+#define VERBS_RESOLVE_MS   2000
+#define VERBS_RETRIES      7u /* of a packet; three bits */
+#define VERBS_DIAL_US      UINT64_C(10000000)
+#define VERBS_DRAIN_US     UINT64_C(200000)  /* for the device to give back what was posted */
+#define VERBS_LINGER_US    UINT64_C(1000000) /* for the peer to hear of the end */
+#define VERBS_CM_DATA      (FABRIC_PRIVATE_BYTES + 1u)
+
+/* What a refusal by our caller carries, so that it is told from a refusal by the system. */
+#define VERBS_REJECTED_DATA 0x4eu
+
+struct fabric_memory {
+    struct verbs *verbs;
+    uint8_t *address;
+    uint64_t bytes;
+    uint32_t rights;
+    struct ibv_mr *mr;
+    struct list_node node;
+};
+
+/* ---- endpoints ------------------------------------------------------------ */
+
+enum verbs_state {
+    VERBS_RESOLVING = 0, /* of the address, then of the route */
+    VERBS_CONNECTING,    /* asked, the answer awaited */
+    VERBS_REQUESTED,     /* to be accepted or rejected */
+    VERBS_ACCEPTED,      /* by the caller; told to the peer in the next poll (V4) */
+    VERBS_ACCEPTING,     /* told; the peer's answer awaited */
+    VERBS_JOINED,        /* both agreed; ESTABLISHED was not taken yet */
+    VERBS_OPEN,
+    VERBS_FAILING, /* the queue pair is in its error state; what was posted is awaited (V9) */
+    VERBS_FAILED,  /* there is no queue pair any more */
+};
+
+struct verbs_work {
+    uint64_t tag;
+    uint64_t address;
+    uint64_t bytes; /* of the slices */
+    uint64_t operand, compare;
+    uint32_t key;
+    uint32_t imm;
+    uint8_t op;
+    uint8_t flags;
+    uint8_t slice_count;
+    nigh_status status; /* of one that failed */
+    struct ibv_sge slices[LIMIT_FABRIC_SLICES];
+};
+
+enum verbs_slot_kind {
+    VERBS_SLOT_WORK = 0,
+    VERBS_SLOT_PROBE, /* asks whether the peer is there */
+    VERBS_SLOT_LAST,  /* nothing comes back behind it */
+};
+
+/* A work request that the device has. */
+struct verbs_slot {
+    uint64_t done_before; /* bytes of its post in earlier pieces */
+    uint32_t work;
+    uint8_t kind;
+    bool is_final; /* the last piece of its post */
+    bool is_signalled;
+    bool is_read;
+    bool has_failed;
+    nigh_status status;
+};
+
+struct verbs_receive {
+    uint64_t tag;
+    struct ibv_sge slice;
+    uint64_t bytes; /* received */
+    uint32_t imm;
+    nigh_status status;
+    bool has_imm, has_ended;
+};
+
+struct verbs_cq {
+    struct ibv_cq *cq;
+    uint32_t entries, used; /* what the queue pairs of it may complete at once */
+    uint32_t returning;     /* of queue pairs that are gone, whose last may still lie in it */
+    uint32_t unacknowledged;
+};
+
+/* An identifier of rdma_cm, which may outlive its endpoint for a while (V11). */
+struct verbs_id {
+    struct rdma_cm_id *id;
+    struct fabric_endpoint *endpoint; /* NULL: lingers */
+    struct list_node lingering;
+    uint64_t deadline_us;
+};
+
+struct fabric_endpoint {
+    struct verbs *verbs;
+    void *context;
+    struct verbs_id *id;
+    struct ibv_qp *qp;
+    struct verbs_cq *cq;
+    uint32_t cq_share;
+    uint32_t number; /* in verbs->table */
+    enum verbs_state state;
+    bool is_dialled;
+    bool is_known;     /* the caller has seen it */
+    bool has_parted;   /* the peer was told of the end */
+    bool has_receives; /* the queue pair takes them */
+    bool has_last;     /* the last slot was posted */
+    bool is_quiet;     /* nothing was heard since the last look */
+    bool is_probed;
+    enum fabric_event_kind event;
+    nigh_status status; /* of DISCONNECTED */
+
+    struct list_node every; /* in verbs->every, always */
+    struct list_node working, completing, eventful, timed, accepting, failing;
+    uint64_t deadline_us, patience_us;
+
+    /* ours: outstanding posts are [head, tail); before `ended` they succeeded; those from `next`
+     * on have not started, of that one next_done bytes have */
+    struct verbs_work *works;
+    uint8_t *inline_bytes;
+    uint32_t work_mask, work_depth, head, ended, next, tail;
+    uint64_t next_done;
+    struct verbs_slot *slots; /* the device has [slot_head, slot_tail) */
+    uint32_t slot_mask, slot_depth, slot_head, slot_tail;
+    uint32_t unsignalled; /* slots in a row */
+    uint32_t reads, reads_most;
+    bool is_drained;  /* the last slot came back */
+    bool has_refused; /* the post `next` is nonsense that only its target may refuse */
+
+    /* the peer's: [head, filled) completed; from `posted` on the queue pair has not got them */
+    struct verbs_receive *receives;
+    uint32_t receive_mask, receive_depth, receive_head, receive_filled, receive_posted,
+        receive_tail;
+
+    uint8_t asked_reads, asked_depth; /* the dialler wants us to serve, and lets us have */
+    uint32_t private_bytes;           /* the peer's; ours while it dials or accepts */
+    uint8_t private_data[FABRIC_PRIVATE_BYTES];
+};
+
+/* ---- the fabric ----------------------------------------------------------- */
+
+struct verbs_device {
+    struct ibv_context *context;
+    struct ibv_device_attr attr;
+    struct ibv_port_attr port;
+    uint8_t port_number;
+    bool is_iwarp;
+    char name[64];
+};
+
+/* What stands for an endpoint in the device's completions: its number, and how often that was used.
+ */
+struct verbs_entry {
+    struct fabric_endpoint *endpoint;
+    uint32_t generation;
+    uint32_t next_free;
+};
+
+struct verbs {
+    struct fabric fabric;
+    const struct verbs_library *library;
+    struct verbs_device device;
+    struct ibv_pd *pd;
+    struct ibv_comp_channel *channel;
+    struct rdma_event_channel *cm_channel;
+    struct rdma_cm_id *listener;
+    int epoll_fd;
+    char address[FABRIC_ADDRESS_BYTES];
+    struct address local; /* bytes 0: any */
+    uint64_t piece_bytes;
+    uint64_t keepalive_us;
+    uint64_t due_us, keepalive_due_us, linger_due_us;
+    uint32_t until_ask;
+    bool is_gone; /* the device was removed */
+    struct verbs_cq cqs[VERBS_CQS];
+    uint32_t cq_count;
+    struct verbs_entry *table; /* LIMIT_FABRIC_ENDPOINTS */
+    uint32_t fresh, free;
+    uint32_t endpoint_count, half_open, connecting, open_count, lingering_count, memory_count;
+    struct list every, working, completing, eventful, timed, accepting, failing, lingering;
+    struct list memories;
+};
+
+static inline struct verbs *verbs_of(struct fabric *fabric)
+{
+    return container_of(fabric, struct verbs, fabric);
+}
+
+static inline bool verbs_op_is_read(uint32_t op)
+{
+    return op == FABRIC_READ || op == FABRIC_FETCH_ADD || op == FABRIC_COMPARE_SWAP;
+}
+
+static inline void verbs_unlink(struct list_node *node)
+{
+    if (list_is_linked(node))
+        list_remove(node);
+}
+
+/* ---- verbs_device.c: which device, and what is wrong with the others ---- */
+
+nigh_status verbs_device_open(struct verbs *verbs, const struct verbs_options *options,
+                              char why[VERBS_WHY_BYTES]);
+
+/* ---- verbs_memory.c ---- */
+
+nigh_status verbs_memory_register(struct fabric *fabric, void *address, uint64_t bytes,
+                                  enum fabric_kind kind, uint32_t rights,
+                                  struct fabric_memory **memory);
+struct fabric_remote verbs_memory_remote(const struct fabric_memory *memory, const void *address);
+void verbs_memory_deregister(struct fabric *fabric, struct fabric_memory *memory);
+bool verbs_memory_covers(const struct verbs *verbs, const struct fabric_slice *slice,
+                         uint32_t right);
+
+/* ---- verbs_queue.c: queue pairs and what they share ---- */
+
+/* A queue pair for the endpoint's depths, and room for it in a completion queue. */
+nigh_status verbs_queue_make(struct fabric_endpoint *endpoint);
+/* It takes receives from here on. */
+bool verbs_queue_init(struct fabric_endpoint *endpoint);
+/* It takes messages, and posts. */
+bool verbs_queue_start(struct fabric_endpoint *endpoint);
+/* It takes nothing, and gives back what it has. */
+void verbs_queue_stop(struct fabric_endpoint *endpoint);
+/* When this returns nothing of the endpoint touches memory. */
+void verbs_queue_destroy(struct fabric_endpoint *endpoint);
+
+/* ---- verbs_connect.c ---- */
+
+nigh_status verbs_listen(struct fabric *fabric, const char *address);
+nigh_status verbs_connect(struct fabric *fabric, const char *address,
+                          const struct fabric_endpoint_options *options, const void *private_data,
+                          uint32_t private_bytes, struct fabric_endpoint **endpoint);
+nigh_status verbs_accept(struct fabric_endpoint *endpoint,
+                         const struct fabric_endpoint_options *options, const void *private_data,
+                         uint32_t private_bytes);
+void verbs_reject(struct fabric_endpoint *endpoint);
+/* Tells the peers of those that were accepted. */
+void verbs_accept_all(struct verbs *verbs);
+/* Its time is up. */
+void verbs_connect_expire(struct fabric_endpoint *endpoint);
+
+/* ---- verbs_event.c: what rdma_cm and the device say ---- */
+
+/* Whether there was an event. */
+bool verbs_event_cm(struct verbs *verbs);
+bool verbs_event_device(struct verbs *verbs);
+
+/* ---- verbs_endpoint.c ---- */
+
+struct fabric_endpoint *verbs_endpoint_make(struct verbs *verbs, enum verbs_state state);
+nigh_status verbs_endpoint_size(struct fabric_endpoint *endpoint,
+                                const struct fabric_endpoint_options *options);
+void verbs_endpoint_unsize(struct fabric_endpoint *endpoint);
+void verbs_endpoint_destroy(struct fabric_endpoint *endpoint);
+void verbs_endpoint_disconnect(struct fabric_endpoint *endpoint);
+/* Ends it, tells the caller, and the peer. It is there on return, FAILING or FAILED, unless nobody
+ * had seen it. */
+void verbs_endpoint_fail(struct fabric_endpoint *endpoint, nigh_status status);
+/* Those that are FAILING and have nothing more to wait for are FAILED. */
+void verbs_endpoint_finish_all(struct verbs *verbs);
+void verbs_endpoint_finish(struct fabric_endpoint *endpoint);
+void verbs_endpoint_set_state(struct fabric_endpoint *endpoint, enum verbs_state state);
+/* Both agreed. */
+void verbs_endpoint_join(struct fabric_endpoint *endpoint);
+void verbs_endpoint_tell(struct fabric_endpoint *endpoint, enum fabric_event_kind event);
+void verbs_endpoint_work(struct fabric_endpoint *endpoint); /* is looked at in the next poll */
+void verbs_endpoint_set_patience(struct fabric_endpoint *endpoint, uint64_t patience_us);
+
+/* An identifier without an endpoint: the peer may still have to hear of the end. */
+void verbs_id_linger(struct verbs *verbs, struct verbs_id *id);
+void verbs_id_destroy(struct verbs *verbs, struct verbs_id *id);
+void verbs_id_destroy_late(struct verbs *verbs, uint64_t now_us);
+
+/* ---- verbs_post.c ---- */
+
+nigh_status verbs_post(struct fabric_endpoint *endpoint, const struct fabric_work *work,
+                       const struct fabric_work **bad);
+nigh_status verbs_post_receive(struct fabric_endpoint *endpoint,
+                               const struct fabric_receive *receive,
+                               const struct fabric_receive **bad);
+
+/* ---- verbs_send.c: from the rings to the device ---- */
+
+/* Hands over what there is room for. May fail the endpoint. */
+void verbs_send(struct fabric_endpoint *endpoint);
+void verbs_send_receives(struct fabric_endpoint *endpoint);
+/* A work request of nothing: a probe, or the last. Whether the device took it. */
+bool verbs_send_empty(struct fabric_endpoint *endpoint, enum verbs_slot_kind kind);
+
+/* ---- verbs_complete.c: from the device to the rings, and to the caller ---- */
+
+/* What the device knows an endpoint's receive or slot by. */
+uint64_t verbs_complete_id(const struct fabric_endpoint *endpoint, bool is_receive,
+                           uint32_t position);
+/* Takes from the device, bounded. Whether there was anything. */
+bool verbs_complete_reap(struct verbs *verbs);
+/* Until a completion queue was seen empty once. */
+void verbs_complete_drain(struct verbs *verbs, struct verbs_cq *cq);
+void verbs_complete_mark(struct fabric_endpoint *endpoint);
+uint32_t verbs_complete_take(struct verbs *verbs, struct fabric_completion *completions,
+                             uint32_t count);
+
+#endif

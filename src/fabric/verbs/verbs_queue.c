@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queue pairs, their states, and the completion queues that they share.
+ *
+ * A completion queue is made for so many entries and never resized, which not every device can: a
+ * queue pair takes its share of one that has room, and gives it back when it is gone and the queue
+ * was seen empty, because what it completed last may still lie there (V8).
+ */
+#include <string.h>
+
+#include "fabric/verbs/verbs_internal.h"
+
+#define LOG_MODULE "fabric"
+#include "base/log.h"
+
+#define ACCESS           (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
+#define ATTR_ROCE_KERNEL 0xe00000 /* bits that a kernel's rdma_ucm sets by mistake */
+#define TIMEOUT_MOST     16       /* 4 us << 16, about a quarter of a second a try */
+
+/* ---- completion queues ---- */
+
+static struct verbs_cq *cq_make(struct verbs *verbs, uint32_t share)
+{
+    struct verbs_cq *made = &verbs->cqs[verbs->cq_count];
+    uint32_t entries = min_u32((uint32_t)verbs->device.attr.max_cqe, VERBS_CQ_ENTRIES);
+
+    if (verbs->cq_count == VERBS_CQS || share > entries)
+        return NULL;
+    made->cq =
+        verbs->library->create_cq(verbs->device.context, (int)entries, made, verbs->channel, 0);
+    if (made->cq == NULL)
+        return NULL;
+    made->entries = entries;
+    made->used = made->returning = made->unacknowledged = 0;
+    verbs->cq_count++;
+    return made;
+}
+
+static struct verbs_cq *cq_find(struct verbs *verbs, uint32_t share)
+{
+    for (uint32_t i = 0; i < verbs->cq_count; i++) {
+        struct verbs_cq *cq = &verbs->cqs[i];
+
+        if (cq->returning > 0 && share > cq->entries - cq->used)
+            verbs_complete_drain(verbs, cq);
+        if (share <= cq->entries - cq->used)
+            return cq;
+    }
+    return cq_make(verbs, share);
+}
+
+/* ---- queue pairs ---- */
+
+nigh_status verbs_queue_make(struct fabric_endpoint *endpoint)
+{
+    struct verbs *verbs = endpoint->verbs;
+    uint32_t share = endpoint->slot_depth + endpoint->receive_depth;
+    struct verbs_cq *cq = cq_find(verbs, share);
+    struct ibv_qp_init_attr init = {.send_cq = cq != NULL ? cq->cq : NULL,
+                                    .recv_cq = cq != NULL ? cq->cq : NULL,
+                                    .cap = {.max_send_wr = endpoint->slot_depth,
+                                            .max_recv_wr = max_u32(endpoint->receive_depth, 1),
+                                            .max_send_sge = verbs->fabric.caps.slices,
+                                            .max_recv_sge = 1,
+                                            .max_inline_data = verbs->fabric.caps.inline_bytes},
+                                    .qp_type = IBV_QPT_RC};
+
+    if (cq == NULL)
+        return NIGH_LIMIT;
+    endpoint->qp = verbs->library->create_qp(verbs->pd, &init);
+    if (endpoint->qp == NULL)
+        return NIGH_NO_RESOURCES;
+    endpoint->cq = cq;
+    endpoint->cq_share = share;
+    cq->used += share;
+    return NIGH_OK;
+}
+
+static bool enter(struct fabric_endpoint *endpoint, struct ibv_qp_attr *attr, int mask)
+{
+    int error = mask == 0 ? 0 : endpoint->verbs->library->modify_qp(endpoint->qp, attr, mask);
+
+    if (error != 0)
+        LOG_WARN("a queue pair does not change its state", "to=%d errno=%d", attr->qp_state, error);
+    return error == 0;
+}
+
+static bool ask(struct fabric_endpoint *endpoint, enum ibv_qp_state state, struct ibv_qp_attr *attr,
+                int *mask)
+{
+    memset(attr, 0, sizeof(*attr));
+    attr->qp_state = state;
+    *mask = 0;
+    if (endpoint->verbs->library->init_qp_attr(endpoint->id->id, attr, mask) != 0)
+        return false;
+    if (endpoint->verbs->device.port.link_layer == IBV_LINK_LAYER_INFINIBAND)
+        *mask &= ~ATTR_ROCE_KERNEL;
+    return true;
+}
+
+bool verbs_queue_init(struct fabric_endpoint *endpoint)
+{
+    struct ibv_qp_attr attr;
+    int mask;
+
+    if (!ask(endpoint, IBV_QPS_INIT, &attr, &mask))
+        return false;
+    if ((mask & IBV_QP_ACCESS_FLAGS) != 0) {
+        attr.qp_access_flags = ACCESS;
+        if ((endpoint->verbs->fabric.caps.ops & FABRIC_CAN_ATOMICS) != 0)
+            attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
+    }
+    if (!enter(endpoint, &attr, mask))
+        return false;
+    endpoint->has_receives = true;
+    return true;
+}
+
+/* RNR: the peer has no receive. It ends the connection at once (F36); the device's own patience,
+ * which rdma_cm sets to 655 ms, is never used. */
+bool verbs_queue_start(struct fabric_endpoint *endpoint)
+{
+    const struct fabric_caps *caps = &endpoint->verbs->fabric.caps;
+    struct ibv_qp_attr attr;
+    int mask;
+
+    if (!ask(endpoint, IBV_QPS_RTR, &attr, &mask))
+        return false;
+    if ((mask & IBV_QP_MIN_RNR_TIMER) != 0)
+        attr.min_rnr_timer = 1;
+    if (!enter(endpoint, &attr, mask))
+        return false;
+    if (!ask(endpoint, IBV_QPS_RTS, &attr, &mask))
+        return false;
+    attr.rnr_retry = 0;
+    if ((mask & IBV_QP_TIMEOUT) != 0 && (attr.timeout == 0 || attr.timeout > TIMEOUT_MOST))
+        attr.timeout = TIMEOUT_MOST;
+    endpoint->reads_most = caps->reads;
+    if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0)
+        endpoint->reads_most = max_u32(min_u32(attr.max_rd_atomic, caps->reads), 1);
+    return enter(endpoint, &attr, mask);
+}
+
+void verbs_queue_stop(struct fabric_endpoint *endpoint)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+    (void)enter(endpoint, &attr, IBV_QP_STATE);
+}
+
+void verbs_queue_destroy(struct fabric_endpoint *endpoint)
+{
+    int error;
+
+    if (endpoint->qp == NULL)
+        return;
+    error = endpoint->verbs->library->destroy_qp(endpoint->qp);
+    if (error != 0)
+        LOG_ERROR("a queue pair is not destroyed", "errno=%d", error);
+    NIGH_ASSERT(error == 0); /* else the memory of others could not be given back */
+    endpoint->qp = NULL;
+    endpoint->cq->returning += endpoint->cq_share;
+    endpoint->cq = NULL;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the two halves of the stand-in share: the device (fake_verbs.c) and rdma_cm (fake_cm.c). */
+#ifndef TESTS_FABRIC_FAKE_INTERNAL_H
+#define TESTS_FABRIC_FAKE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "fabric/fake_verbs.h"
+
+#define FAKE_EVENT_KINDS 32
+
+struct fake_faults {
+    bool late_reads, is_cut, odd_flush, lose_flush, refuse_memory, refuse_queues, keep_memory,
+        no_gid, late_established;
+    bool lost[FAKE_EVENT_KINDS];
+    uint32_t refuse_after;
+    int refuse_error;
+    enum ibv_port_state port;
+};
+
+struct fake {
+    pthread_mutex_t mutex;
+    struct fake_faults faults;
+    struct fake_verbs_counts counts;
+    struct list contexts, memories, queues, ids;
+    uint32_t pds, cqs, channels, cm_channels, cm_events, next_qp, next_key;
+    uint16_t next_port;
+    struct ibv_device device;
+    struct ibv_context cm_context; /* that rdma_cm's identifiers show */
+};
+
+extern struct fake fake;
+
+void fake_lock(void);
+void fake_unlock(void);
+
+/* A queue pair has had a message, which is as good as ESTABLISHED. */
+void fake_cm_heard(uint32_t qp_number);
+
+/* The calls of rdma_cm, for the table. */
+extern const struct verbs_library fake_cm_calls;
+
+#endif

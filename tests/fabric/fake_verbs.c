@@ -1,0 +1,1059 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See fake_verbs.h: the device. Registrations, queues, and the engine that moves bytes. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "fabric/fake_internal.h"
+
+#define MESSAGE_BYTES (UINT32_C(1) << 30)
+#define CQ_ENTRIES    16384
+#define QP_ENTRIES    8192
+#define SLICES        16u
+#define INLINE_BYTES  256u
+#define READS         8u
+#define CHUNK_BYTES   (UINT64_C(256) * 1024) /* of one queue pair in one step */
+#define LATE_STEPS    12u
+#define RETRY_STEPS   400u /* in vain, until a queue pair gives its peer up */
+#define QUIET_STEPS   1000000u
+#define FLUSH_A_STEP  8u
+#define ASYNC_EVENTS  16u
+
+/* One device; everything of it under one lock. */
+struct fake fake = {.next_qp = 100, .next_key = 1, .next_port = 20000};
+
+struct fake_context {
+    struct ibv_context base;
+    struct list_node node;
+    enum ibv_event_type events[ASYNC_EVENTS];
+    uint32_t count;
+};
+
+struct fake_mr {
+    struct ibv_mr base;
+    int access;
+    struct list_node node;
+};
+
+struct fake_channel {
+    struct ibv_comp_channel base;
+    struct fake_cq *waiting[64];
+    uint32_t count;
+};
+
+struct fake_wc {
+    struct ibv_wc wc;
+    uint32_t qp_number;
+    uint32_t position; /* in the send queue */
+    bool is_send;
+};
+
+struct fake_cq {
+    struct ibv_cq base;
+    struct fake_wc *ring;
+    uint32_t head, tail, taken_events, acknowledged;
+    bool is_armed;
+};
+
+struct fake_send {
+    struct ibv_send_wr wr;
+    struct ibv_sge slices[SLICES];
+    uint8_t inline_bytes[INLINE_BYTES];
+    uint64_t bytes, done;
+    uint32_t late;
+    bool has_ended;
+    enum ibv_wc_status status;
+};
+
+struct fake_receive {
+    uint64_t id;
+    struct ibv_sge slice;
+    bool has_slice;
+};
+
+struct fake_qp {
+    struct ibv_qp base;
+    struct list_node node;
+    struct fake_send *sends;
+    struct fake_receive *receives;
+    uint32_t send_depth, receive_depth, inline_bytes;
+    uint32_t head, tail, reclaimed; /* of the send queue; the slots before `reclaimed` are free */
+    uint32_t receive_head, receive_tail;
+    uint32_t peer, vain;
+    uint32_t reads_most;
+    bool is_stuck; /* behind a post that failed, until that one's turn has come */
+};
+
+void fake_lock(void)
+{
+    (void)pthread_mutex_lock(&fake.mutex);
+}
+
+void fake_unlock(void)
+{
+    (void)pthread_mutex_unlock(&fake.mutex);
+}
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void set_up(void)
+{
+    pthread_mutexattr_t attr;
+
+    (void)pthread_mutexattr_init(&attr);
+    (void)pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+    (void)pthread_mutex_init(&fake.mutex, &attr);
+    list_init(&fake.contexts);
+    list_init(&fake.memories);
+    list_init(&fake.queues);
+    list_init(&fake.ids);
+    (void)snprintf(fake.device.name, sizeof(fake.device.name), "fake0");
+    fake.device.transport_type = IBV_TRANSPORT_IB;
+    fake.cm_context.device = &fake.device;
+    fake.faults.port = IBV_PORT_ACTIVE;
+}
+
+/* ---- a descriptor that is readable while something is queued ---- */
+
+static void fd_raise(int fd)
+{
+    (void)eventfd_write(fd, 1);
+}
+
+static void fd_lower(int fd)
+{
+    eventfd_t value;
+
+    (void)eventfd_read(fd, &value);
+}
+
+/* ---- completions ---- */
+
+static struct fake_qp *find_queue(uint32_t number)
+{
+    LIST_FOREACH(node, &fake.queues)
+    {
+        struct fake_qp *qp = container_of(node, struct fake_qp, node);
+
+        if (qp->base.qp_num == number)
+            return qp;
+    }
+    return NULL;
+}
+
+static void say(struct fake_context *context, enum ibv_event_type type)
+{
+    if (context->count < ASYNC_EVENTS)
+        context->events[context->count++] = type;
+    fd_raise(context->base.async_fd);
+}
+
+static void cq_push(struct ibv_cq *base, const struct fake_wc *wc)
+{
+    struct fake_cq *cq = container_of(base, struct fake_cq, base);
+    struct fake_channel *channel = container_of(base->channel, struct fake_channel, base);
+
+    if (cq->tail - cq->head == (uint32_t)base->cqe) {
+        fake.counts.overruns++;
+        say(container_of(base->context, struct fake_context, base), IBV_EVENT_CQ_ERR);
+        return;
+    }
+    cq->ring[cq->tail++ % (uint32_t)base->cqe] = *wc;
+    if (!cq->is_armed || base->channel == NULL)
+        return;
+    cq->is_armed = false;
+    NIGH_ASSERT(channel->count < 64);
+    channel->waiting[channel->count++] = cq;
+    fd_raise(channel->base.fd);
+}
+
+static void send_done(struct fake_qp *qp, uint32_t position, enum ibv_wc_status status)
+{
+    const struct fake_send *send = &qp->sends[position % qp->send_depth];
+    struct fake_wc wc = {.wc = {.wr_id = send->wr.wr_id, .status = status},
+                         .qp_number = qp->base.qp_num,
+                         .position = position,
+                         .is_send = true};
+
+    cq_push(qp->base.send_cq, &wc);
+}
+
+static void receive_done(struct fake_qp *qp, enum ibv_wc_status status, uint64_t bytes,
+                         const struct ibv_send_wr *from)
+{
+    const struct fake_receive *receive = &qp->receives[qp->receive_head++ % qp->receive_depth];
+    struct fake_wc wc = {.wc = {.wr_id = receive->id, .status = status}};
+
+    wc.wc.byte_len = (uint32_t)bytes;
+    if (from != NULL && from->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
+        wc.wc.wc_flags = IBV_WC_WITH_IMM;
+        wc.wc.imm_data = from->imm_data;
+    }
+    if (status == IBV_WC_SUCCESS)
+        fake_cm_heard(qp->base.qp_num);
+    cq_push(qp->base.recv_cq, &wc);
+}
+
+/* Some of what a queue pair in its error state has comes back. */
+static bool flush(struct fake_qp *qp)
+{
+    uint32_t sends = min_u32(qp->tail - qp->head, FLUSH_A_STEP);
+    bool any = false;
+
+    if (fake.faults.lose_flush)
+        return false;
+    if (fake.faults.odd_flush)
+        sends = qp->tail - qp->head; /* all at once, the last first */
+    for (uint32_t i = 0; i < sends; i++) {
+        uint32_t position = fake.faults.odd_flush ? qp->tail - 1 - i : qp->head + i;
+
+        send_done(qp, position, IBV_WC_WR_FLUSH_ERR);
+        any = true;
+    }
+    qp->head += sends;
+    for (uint32_t i = 0; i < FLUSH_A_STEP && qp->receive_head != qp->receive_tail; i++) {
+        receive_done(qp, IBV_WC_WR_FLUSH_ERR, 0, NULL);
+        any = true;
+    }
+    return any;
+}
+
+/* ---- memory ---- */
+
+/* Whether the bytes lie in a registration of that key and protection domain, with that right. */
+static bool reaches(const struct ibv_pd *pd, uint32_t key, uint64_t address, uint64_t bytes,
+                    int access)
+{
+    LIST_FOREACH(node, &fake.memories)
+    {
+        const struct fake_mr *mr = container_of(node, struct fake_mr, node);
+        uint64_t offset = address - (uintptr_t)mr->base.addr;
+
+        if (mr->base.rkey == key)
+            return mr->base.pd == pd && (mr->access & access) == access &&
+                   offset <= mr->base.length && bytes <= mr->base.length - offset;
+    }
+    return false;
+}
+
+/* Where the bytes from `done` on lie here, at most `*bytes`; NULL: nowhere that is allowed. */
+static uint8_t *local_place(const struct fake_qp *qp, struct fake_send *send, uint64_t done,
+                            uint64_t *bytes)
+{
+    bool is_read = send->wr.opcode == IBV_WR_RDMA_READ ||
+                   send->wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
+                   send->wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+
+    if ((send->wr.send_flags & IBV_SEND_INLINE) != 0) {
+        *bytes = min_u64(*bytes, send->bytes - done);
+        return send->inline_bytes + done;
+    }
+    for (int i = 0; i < send->wr.num_sge; i++) {
+        const struct ibv_sge *slice = &send->slices[i];
+
+        if (done >= slice->length) {
+            done -= slice->length;
+            continue;
+        }
+        *bytes = min_u64(*bytes, slice->length - done);
+        if (!reaches(qp->base.pd, slice->lkey, slice->addr + done, *bytes,
+                     is_read ? IBV_ACCESS_LOCAL_WRITE : 0))
+            return NULL;
+        return (uint8_t *)(uintptr_t)(slice->addr + done);
+    }
+    return NULL;
+}
+
+/* ---- the engine: one work request ---- */
+
+enum outcome {
+    GOES_ON, /* in another step */
+    ENDED,
+    REFUSED, /* send->status says why */
+};
+
+static enum outcome refuse(struct fake_qp *target, struct fake_send *send,
+                           enum ibv_wc_status status)
+{
+    send->status = status;
+    if (target != NULL)
+        target->base.state = IBV_QPS_ERR;
+    return REFUSED;
+}
+
+/* Up to a chunk of bytes between the slices and an address of the target. */
+static enum outcome move(struct fake_qp *qp, struct fake_qp *target, struct fake_send *send,
+                         uint64_t address, bool inwards)
+{
+    uint64_t budget = CHUNK_BYTES;
+
+    while (send->done < send->bytes && budget > 0) {
+        uint64_t part = budget;
+        uint8_t *here = local_place(qp, send, send->done, &part);
+
+        if (here == NULL)
+            return refuse(NULL, send, IBV_WC_LOC_PROT_ERR);
+        if (inwards)
+            memmove(here, (const void *)(uintptr_t)(address + send->done), part);
+        else
+            memmove((void *)(uintptr_t)(address + send->done), here, part);
+        send->done += part;
+        budget -= part;
+    }
+    (void)target;
+    return send->done == send->bytes ? ENDED : GOES_ON;
+}
+
+static enum outcome do_send(struct fake_qp *qp, struct fake_qp *target, struct fake_send *send)
+{
+    const struct fake_receive *receive;
+    enum outcome outcome;
+
+    if (target->receive_head == target->receive_tail)
+        return refuse(NULL, send, IBV_WC_RNR_RETRY_EXC_ERR);
+    receive = &target->receives[target->receive_head % target->receive_depth];
+    if (send->bytes > (receive->has_slice ? receive->slice.length : 0)) {
+        receive_done(target, IBV_WC_LOC_LEN_ERR, 0, NULL);
+        return refuse(target, send, IBV_WC_REM_INV_REQ_ERR);
+    }
+    if (receive->has_slice && !reaches(target->base.pd, receive->slice.lkey, receive->slice.addr,
+                                       receive->slice.length, IBV_ACCESS_LOCAL_WRITE)) {
+        receive_done(target, IBV_WC_LOC_PROT_ERR, 0, NULL);
+        return refuse(target, send, IBV_WC_REM_OP_ERR);
+    }
+    outcome = move(qp, target, send, receive->slice.addr, false);
+    if (outcome == ENDED)
+        receive_done(target, IBV_WC_SUCCESS, send->bytes, &send->wr);
+    return outcome;
+}
+
+static enum outcome do_write(struct fake_qp *qp, struct fake_qp *target, struct fake_send *send)
+{
+    bool has_imm = send->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    enum outcome outcome;
+
+    if (has_imm && target->receive_head == target->receive_tail)
+        return refuse(NULL, send, IBV_WC_RNR_RETRY_EXC_ERR);
+    if (send->bytes > 0 &&
+        !reaches(target->base.pd, send->wr.wr.rdma.rkey, send->wr.wr.rdma.remote_addr, send->bytes,
+                 IBV_ACCESS_REMOTE_WRITE))
+        return refuse(target, send, IBV_WC_REM_ACCESS_ERR);
+    outcome = move(qp, target, send, send->wr.wr.rdma.remote_addr, false);
+    if (outcome == ENDED && has_imm)
+        receive_done(target, IBV_WC_SUCCESS, send->bytes, &send->wr);
+    return outcome;
+}
+
+static enum outcome do_read(struct fake_qp *qp, struct fake_qp *target, struct fake_send *send)
+{
+    if (send->bytes > 0 &&
+        !reaches(target->base.pd, send->wr.wr.rdma.rkey, send->wr.wr.rdma.remote_addr, send->bytes,
+                 IBV_ACCESS_REMOTE_READ))
+        return refuse(target, send, IBV_WC_REM_ACCESS_ERR);
+    return move(qp, target, send, send->wr.wr.rdma.remote_addr, true);
+}
+
+static enum outcome do_atomic(struct fake_qp *qp, struct fake_qp *target, struct fake_send *send)
+{
+    uint64_t address = send->wr.wr.atomic.remote_addr, bytes = sizeof(uint64_t), old, value;
+    uint8_t *here = local_place(qp, send, 0, &bytes);
+
+    if (address % sizeof(uint64_t) != 0)
+        return refuse(target, send, IBV_WC_REM_INV_REQ_ERR);
+    if (!reaches(target->base.pd, send->wr.wr.atomic.rkey, address, sizeof(uint64_t),
+                 IBV_ACCESS_REMOTE_ATOMIC))
+        return refuse(target, send, IBV_WC_REM_ACCESS_ERR);
+    if (here == NULL || bytes != sizeof(uint64_t))
+        return refuse(NULL, send, IBV_WC_LOC_PROT_ERR);
+    memcpy(&old, (const void *)(uintptr_t)address, sizeof(old));
+    value = old;
+    if (send->wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+        value = old + send->wr.wr.atomic.compare_add;
+    else if (old == send->wr.wr.atomic.compare_add)
+        value = send->wr.wr.atomic.swap;
+    memcpy((void *)(uintptr_t)address, &value, sizeof(value));
+    memcpy(here, &old, sizeof(old));
+    return ENDED;
+}
+
+static enum outcome act(struct fake_qp *qp, struct fake_send *send)
+{
+    struct fake_qp *target = find_queue(qp->peer);
+
+    if (fake.faults.is_cut || target == NULL || target->base.state < IBV_QPS_RTR ||
+        target->base.state == IBV_QPS_ERR) {
+        if (++qp->vain > RETRY_STEPS)
+            return refuse(NULL, send, IBV_WC_RETRY_EXC_ERR);
+        return GOES_ON;
+    }
+    qp->vain = 0;
+    switch (send->wr.opcode) {
+    case IBV_WR_SEND: return do_send(qp, target, send);
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM: return do_write(qp, target, send);
+    case IBV_WR_RDMA_READ: return do_read(qp, target, send);
+    default: return do_atomic(qp, target, send);
+    }
+}
+
+/* ---- the engine: a queue pair ---- */
+
+static bool is_read(const struct fake_send *send)
+{
+    return send->wr.opcode == IBV_WR_RDMA_READ || send->wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
+           send->wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+}
+
+/* Those that ended, in their order. */
+static bool complete(struct fake_qp *qp)
+{
+    bool any = false;
+
+    while (qp->head != qp->tail && qp->base.state == IBV_QPS_RTS) {
+        const struct fake_send *send = &qp->sends[qp->head % qp->send_depth];
+
+        if (!send->has_ended)
+            break;
+        if (send->status != IBV_WC_SUCCESS || (send->wr.send_flags & IBV_SEND_SIGNALED) != 0)
+            send_done(qp, qp->head, send->status);
+        if (send->status != IBV_WC_SUCCESS)
+            qp->base.state = IBV_QPS_ERR;
+        qp->head++;
+        any = true;
+    }
+    return any;
+}
+
+/* What may act acts, in order; READs that are late are overtaken by what is not fenced. */
+static bool run(struct fake_qp *qp)
+{
+    uint64_t reads = 0;
+    bool any = false;
+
+    for (uint32_t i = qp->head; i != qp->tail && !qp->is_stuck; i++) {
+        struct fake_send *send = &qp->sends[i % qp->send_depth];
+        enum outcome outcome;
+
+        if (send->has_ended)
+            continue;
+        if ((send->wr.send_flags & IBV_SEND_FENCE) != 0 && reads > 0)
+            break;
+        reads += is_read(send);
+        fake.counts.most_reads = max_u64(fake.counts.most_reads, reads);
+        if (is_read(send) && (send->late > 0 || reads > 1)) {
+            send->late -= send->late > 0;
+            any = true;
+            continue;
+        }
+        outcome = act(qp, send);
+        any = any || outcome != GOES_ON || qp->vain < RETRY_STEPS;
+        if (outcome == GOES_ON)
+            break;
+        send->has_ended = true;
+        reads -= is_read(send);
+        qp->is_stuck = outcome == REFUSED;
+    }
+    return complete(qp) || any;
+}
+
+/* Whether anything is going on. */
+static bool step(void)
+{
+    bool any = false;
+
+    LIST_FOREACH(node, &fake.queues)
+    {
+        struct fake_qp *qp = container_of(node, struct fake_qp, node);
+
+        if (qp->base.state == IBV_QPS_RTS)
+            any = run(qp) || any;
+        else if (qp->base.state == IBV_QPS_ERR)
+            any = flush(qp) || any;
+    }
+    return any;
+}
+
+/* ---- the data path ---- */
+
+static int fake_poll_cq(struct ibv_cq *base, int most, struct ibv_wc *wcs)
+{
+    struct fake_cq *cq = container_of(base, struct fake_cq, base);
+    int count = 0;
+
+    fake_lock();
+    (void)step();
+    for (; count < most && cq->head != cq->tail; count++) {
+        const struct fake_wc *wc = &cq->ring[cq->head++ % (uint32_t)base->cqe];
+        struct fake_qp *qp = wc->is_send ? find_queue(wc->qp_number) : NULL;
+
+        wcs[count] = wc->wc;
+        if (qp != NULL && (int32_t)(wc->position + 1 - qp->reclaimed) > 0)
+            qp->reclaimed = wc->position + 1;
+    }
+    fake_unlock();
+    return count;
+}
+
+static int fake_req_notify_cq(struct ibv_cq *base, int solicited_only)
+{
+    struct fake_cq *cq = container_of(base, struct fake_cq, base);
+
+    (void)solicited_only;
+    fake_lock();
+    for (uint32_t i = 0; i < QUIET_STEPS && step(); i++)
+        ;
+    cq->is_armed = true;
+    fake.counts.notifications++;
+    fake_unlock();
+    return 0;
+}
+
+static int take_send(struct fake_qp *qp, const struct ibv_send_wr *wr)
+{
+    struct fake_send *send = &qp->sends[qp->tail % qp->send_depth];
+    uint64_t bytes = 0;
+
+    if (fake.faults.refuse_error != 0 && fake.faults.refuse_after-- == 0) {
+        int error = fake.faults.refuse_error;
+
+        fake.faults.refuse_error = 0;
+        return error;
+    }
+    if (qp->base.state != IBV_QPS_RTS && qp->base.state != IBV_QPS_ERR)
+        return EINVAL;
+    if (qp->tail - qp->reclaimed >= qp->send_depth || wr->num_sge > (int)SLICES)
+        return ENOMEM;
+    *send = (struct fake_send){.wr = *wr, .late = fake.faults.late_reads ? LATE_STEPS : 0};
+    for (int i = 0; i < wr->num_sge; i++) {
+        NIGH_ASSERT(wr->sg_list[i].length > 0);
+        send->slices[i] = wr->sg_list[i];
+        if ((wr->send_flags & IBV_SEND_INLINE) != 0) {
+            if (bytes + wr->sg_list[i].length > qp->inline_bytes)
+                return EINVAL;
+            memcpy(send->inline_bytes + bytes, (const void *)(uintptr_t)wr->sg_list[i].addr,
+                   wr->sg_list[i].length);
+        }
+        bytes += wr->sg_list[i].length;
+    }
+    send->bytes = bytes;
+    fake.counts.requests++;
+    fake.counts.signalled += (wr->send_flags & IBV_SEND_SIGNALED) != 0;
+    fake.counts.solicited += (wr->send_flags & IBV_SEND_SOLICITED) != 0;
+    fake.counts.fenced += (wr->send_flags & IBV_SEND_FENCE) != 0;
+    fake.counts.inlined += (wr->send_flags & IBV_SEND_INLINE) != 0;
+    fake.counts.longest = max_u64(fake.counts.longest, bytes);
+    qp->tail++;
+    return bytes > MESSAGE_BYTES ? EINVAL : 0;
+}
+
+static int fake_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    struct fake_qp *qp = container_of(base, struct fake_qp, base);
+    int error = 0;
+
+    fake_lock();
+    fake.counts.doorbells++;
+    for (; wr != NULL && error == 0; wr = error == 0 ? wr->next : wr)
+        error = take_send(qp, wr);
+    if (error != 0)
+        *bad = wr;
+    fake_unlock();
+    return error;
+}
+
+static int fake_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    struct fake_qp *qp = container_of(base, struct fake_qp, base);
+    int error = 0;
+
+    fake_lock();
+    for (; wr != NULL; wr = wr->next) {
+        struct fake_receive *receive = &qp->receives[qp->receive_tail % qp->receive_depth];
+
+        if (base->state < IBV_QPS_INIT)
+            error = EINVAL;
+        else if (qp->receive_tail - qp->receive_head >= qp->receive_depth)
+            error = ENOMEM;
+        if (error != 0) {
+            *bad = wr;
+            break;
+        }
+        *receive = (struct fake_receive){.id = wr->wr_id, .has_slice = wr->num_sge > 0};
+        if (wr->num_sge > 0)
+            receive->slice = wr->sg_list[0];
+        qp->receive_tail++;
+    }
+    fake_unlock();
+    return error;
+}
+
+/* ---- devices ---- */
+
+static struct ibv_device **get_device_list(int *count)
+{
+    struct ibv_device **list = calloc(2, sizeof(*list));
+
+    list[0] = &fake.device;
+    *count = 1;
+    return list;
+}
+
+static void free_device_list(struct ibv_device **list)
+{
+    free(list);
+}
+
+static const char *get_device_name(struct ibv_device *device)
+{
+    return device->name;
+}
+
+static struct ibv_context *open_device(struct ibv_device *device)
+{
+    struct fake_context *context = calloc(1, sizeof(*context));
+
+    context->base.device = device;
+    context->base.async_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    context->base.ops.poll_cq = fake_poll_cq;
+    context->base.ops.req_notify_cq = fake_req_notify_cq;
+    context->base.ops.post_send = fake_post_send;
+    context->base.ops.post_recv = fake_post_recv;
+    fake_lock();
+    list_push_back(&fake.contexts, &context->node);
+    fake_unlock();
+    return &context->base;
+}
+
+static int close_device(struct ibv_context *base)
+{
+    struct fake_context *context = container_of(base, struct fake_context, base);
+
+    fake_lock();
+    list_remove(&context->node);
+    fake_unlock();
+    (void)close(base->async_fd);
+    free(context);
+    return 0;
+}
+
+static int query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+    (void)context;
+    memset(attr, 0, sizeof(*attr));
+    attr->max_qp_wr = QP_ENTRIES;
+    attr->max_cqe = CQ_ENTRIES;
+    attr->max_sge = (int)SLICES;
+    attr->max_sge_rd = (int)SLICES;
+    attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = (int)READS;
+    attr->atomic_cap = IBV_ATOMIC_HCA;
+    attr->phys_port_cnt = 1;
+    return 0;
+}
+
+static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr)
+{
+    (void)context;
+    memset(attr, 0, sizeof(*attr));
+    attr->state = fake.faults.port;
+    attr->max_msg_sz = MESSAGE_BYTES;
+    attr->active_mtu = IBV_MTU_4096;
+    attr->gid_tbl_len = 2;
+    attr->link_layer = IBV_LINK_LAYER_ETHERNET;
+    return port == 1 ? 0 : EINVAL;
+}
+
+static int query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
+{
+    (void)context;
+    (void)port;
+    memset(gid, 0, sizeof(*gid));
+    gid->raw[15] = index == 1 && !fake.faults.no_gid;
+    return 0;
+}
+
+static struct ibv_pd *alloc_pd(struct ibv_context *context)
+{
+    struct ibv_pd *pd = calloc(1, sizeof(*pd));
+
+    pd->context = context;
+    fake_lock();
+    fake.pds++;
+    fake_unlock();
+    return pd;
+}
+
+static int dealloc_pd(struct ibv_pd *pd)
+{
+    fake_lock();
+    fake.pds--;
+    fake_unlock();
+    free(pd);
+    return 0;
+}
+
+/* ---- registrations ---- */
+
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *address, size_t bytes, int access)
+{
+    struct fake_mr *mr;
+
+    if (fake.faults.refuse_memory ||
+        ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0 &&
+         (access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
+        errno = fake.faults.refuse_memory ? ENOMEM : EINVAL;
+        return NULL;
+    }
+    mr = calloc(1, sizeof(*mr));
+    mr->base = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = address, .length = bytes};
+    mr->access = access;
+    fake_lock();
+    mr->base.lkey = mr->base.rkey = fake.next_key++ << 8 | 0x77;
+    list_push_front(&fake.memories, &mr->node); /* what is used soon is found soon */
+    fake.counts.registrations++;
+    fake_unlock();
+    return &mr->base;
+}
+
+static int dereg_mr(struct ibv_mr *base)
+{
+    struct fake_mr *mr = container_of(base, struct fake_mr, base);
+    bool is_kept;
+
+    fake_lock();
+    is_kept = fake.faults.keep_memory && !list_empty(&fake.queues);
+    if (!is_kept)
+        list_remove(&mr->node);
+    fake_unlock();
+    if (is_kept)
+        return errno = EBUSY;
+    free(mr);
+    return 0;
+}
+
+/* ---- completion queues ---- */
+
+static struct ibv_comp_channel *create_comp_channel(struct ibv_context *context)
+{
+    struct fake_channel *channel = calloc(1, sizeof(*channel));
+
+    channel->base.context = context;
+    channel->base.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    fake_lock();
+    fake.channels++;
+    fake_unlock();
+    return &channel->base;
+}
+
+static int destroy_comp_channel(struct ibv_comp_channel *base)
+{
+    (void)close(base->fd);
+    fake_lock();
+    fake.channels--;
+    fake_unlock();
+    free(container_of(base, struct fake_channel, base));
+    return 0;
+}
+
+static struct ibv_cq *create_cq(struct ibv_context *context, int entries, void *cq_context,
+                                struct ibv_comp_channel *channel, int vector)
+{
+    struct fake_cq *cq;
+
+    (void)vector;
+    if (entries > CQ_ENTRIES)
+        return NULL;
+    cq = calloc(1, sizeof(*cq));
+    cq->base.context = context;
+    cq->base.cq_context = cq_context;
+    cq->base.channel = channel;
+    cq->base.cqe = entries;
+    cq->ring = calloc((size_t)entries, sizeof(*cq->ring));
+    fake_lock();
+    fake.cqs++;
+    fake_unlock();
+    return &cq->base;
+}
+
+static int destroy_cq(struct ibv_cq *base)
+{
+    struct fake_cq *cq = container_of(base, struct fake_cq, base);
+
+    fake_lock();
+    NIGH_ASSERT(cq->taken_events == cq->acknowledged); /* the real one would wait for ever */
+    if (base->channel != NULL) {
+        struct fake_channel *channel = container_of(base->channel, struct fake_channel, base);
+        uint32_t kept = 0;
+
+        for (uint32_t i = 0; i < channel->count; i++) {
+            if (channel->waiting[i] != cq)
+                channel->waiting[kept++] = channel->waiting[i];
+        }
+        channel->count = kept;
+    }
+    fake.cqs--;
+    fake_unlock();
+    free(cq->ring);
+    free(cq);
+    return 0;
+}
+
+static int get_cq_event(struct ibv_comp_channel *base, struct ibv_cq **out, void **cq_context)
+{
+    struct fake_channel *channel = container_of(base, struct fake_channel, base);
+    struct fake_cq *cq = NULL;
+
+    fake_lock();
+    if (channel->count > 0) {
+        cq = channel->waiting[0];
+        memmove(channel->waiting, channel->waiting + 1,
+                --channel->count * sizeof(channel->waiting[0]));
+        cq->taken_events++;
+        *out = &cq->base;
+        *cq_context = cq->base.cq_context;
+    }
+    if (channel->count == 0)
+        fd_lower(base->fd);
+    fake_unlock();
+    errno = EAGAIN;
+    return cq != NULL ? 0 : -1;
+}
+
+static void ack_cq_events(struct ibv_cq *base, unsigned count)
+{
+    fake_lock();
+    container_of(base, struct fake_cq, base)->acknowledged += count;
+    fake_unlock();
+}
+
+/* ---- queue pairs ---- */
+
+static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+    struct fake_qp *qp;
+
+    if (fake.faults.refuse_queues || init->cap.max_inline_data > INLINE_BYTES ||
+        init->cap.max_send_wr > QP_ENTRIES || init->cap.max_recv_wr > QP_ENTRIES) {
+        errno = fake.faults.refuse_queues ? ENOMEM : EINVAL;
+        return NULL;
+    }
+    qp = calloc(1, sizeof(*qp));
+    qp->base.context = pd->context;
+    qp->base.pd = pd;
+    qp->base.send_cq = init->send_cq;
+    qp->base.recv_cq = init->recv_cq;
+    qp->base.state = IBV_QPS_RESET;
+    qp->send_depth = init->cap.max_send_wr;
+    qp->receive_depth = init->cap.max_recv_wr;
+    qp->inline_bytes = init->cap.max_inline_data;
+    qp->sends = calloc(qp->send_depth, sizeof(*qp->sends));
+    qp->receives = calloc(qp->receive_depth, sizeof(*qp->receives));
+    fake_lock();
+    qp->base.qp_num = fake.next_qp++;
+    list_push_back(&fake.queues, &qp->node);
+    fake_unlock();
+    return &qp->base;
+}
+
+static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
+{
+    struct fake_qp *qp = container_of(base, struct fake_qp, base);
+    int error = 0;
+
+    fake_lock();
+    if (attr->qp_state != IBV_QPS_ERR && (int)attr->qp_state != (int)base->state + 1)
+        error = EINVAL;
+    else if (attr->qp_state == IBV_QPS_RTS && attr->rnr_retry != 0)
+        error = EINVAL; /* it would wait for receives: the credits of the caller are wrong */
+    else
+        base->state = attr->qp_state;
+    if (error == 0 && (mask & IBV_QP_DEST_QPN) != 0)
+        qp->peer = attr->dest_qp_num;
+    if (error == 0 && (mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0)
+        qp->reads_most = attr->max_rd_atomic;
+    fake_unlock();
+    return error;
+}
+
+static int destroy_qp(struct ibv_qp *base)
+{
+    struct fake_qp *qp = container_of(base, struct fake_qp, base);
+
+    fake_lock();
+    list_remove(&qp->node);
+    fake_unlock();
+    free(qp->sends);
+    free(qp->receives);
+    free(qp);
+    return 0;
+}
+
+/* ---- events of the device ---- */
+
+static int get_async_event(struct ibv_context *base, struct ibv_async_event *event)
+{
+    struct fake_context *context = container_of(base, struct fake_context, base);
+    int result = -1;
+
+    fake_lock();
+    if (context->count > 0) {
+        event->event_type = context->events[0];
+        memmove(context->events, context->events + 1,
+                --context->count * sizeof(context->events[0]));
+        result = 0;
+    }
+    if (context->count == 0)
+        fd_lower(base->async_fd);
+    fake_unlock();
+    errno = EAGAIN;
+    return result;
+}
+
+static void ack_async_event(struct ibv_async_event *event)
+{
+    (void)event;
+}
+
+void fake_verbs_async(enum ibv_event_type type)
+{
+    fake_lock();
+    LIST_FOREACH(node, &fake.contexts)
+    {
+        say(container_of(node, struct fake_context, node), type);
+    }
+    fake_unlock();
+}
+
+/* ---- what tests ask for ---- */
+
+#define FAULT(function, field)  \
+    void function(bool on)      \
+    {                           \
+        fake_lock();            \
+        fake.faults.field = on; \
+        fake_unlock();          \
+    }
+
+FAULT(fake_verbs_late_reads, late_reads)
+FAULT(fake_verbs_cut, is_cut)
+FAULT(fake_verbs_odd_flush, odd_flush)
+FAULT(fake_verbs_lose_flush, lose_flush)
+FAULT(fake_verbs_refuse_memory, refuse_memory)
+FAULT(fake_verbs_refuse_queues, refuse_queues)
+FAULT(fake_verbs_keep_memory, keep_memory)
+FAULT(fake_verbs_no_gid, no_gid)
+FAULT(fake_verbs_late_established, late_established)
+
+void fake_verbs_refuse_post(uint32_t after, int error)
+{
+    fake_lock();
+    fake.faults.refuse_after = after;
+    fake.faults.refuse_error = error;
+    fake_unlock();
+}
+
+void fake_verbs_lose_event(enum rdma_cm_event_type type, bool on)
+{
+    fake_lock();
+    fake.faults.lost[type] = on;
+    fake_unlock();
+}
+
+void fake_verbs_port(enum ibv_port_state state)
+{
+    fake_lock();
+    fake.faults.port = state;
+    fake_unlock();
+}
+
+struct fake_verbs_counts fake_verbs_counts(void)
+{
+    struct fake_verbs_counts counts;
+
+    fake_lock();
+    counts = fake.counts;
+    fake_unlock();
+    return counts;
+}
+
+static uint32_t length(const struct list *list)
+{
+    uint32_t count = 0;
+
+    LIST_FOREACH(node, list)
+    {
+        (void)node;
+        count++;
+    }
+    return count;
+}
+
+const char *fake_verbs_left(void)
+{
+    static char left[200];
+
+    (void)pthread_once(&once, set_up);
+    left[0] = '\0';
+    if (!list_empty(&fake.contexts) || !list_empty(&fake.memories) || !list_empty(&fake.queues) ||
+        !list_empty(&fake.ids) ||
+        fake.pds + fake.cqs + fake.channels + fake.cm_channels + fake.cm_events > 0)
+        (void)snprintf(
+            left, sizeof(left),
+            "contexts %u memories %u queue pairs %u identifiers %u domains %u completion "
+            "queues %u channels %u and %u events %u",
+            length(&fake.contexts), length(&fake.memories), length(&fake.queues), length(&fake.ids),
+            fake.pds, fake.cqs, fake.channels, fake.cm_channels, fake.cm_events);
+    return left;
+}
+
+void fake_verbs_start(void)
+{
+    (void)pthread_once(&once, set_up);
+    fake_lock();
+    fake.faults = (struct fake_faults){.port = IBV_PORT_ACTIVE};
+    fake.counts = (struct fake_verbs_counts){.requests = 0};
+    fake_unlock();
+}
+
+static struct verbs_library library;
+
+static void fill(void)
+{
+    library = fake_cm_calls;
+    library.get_device_list = get_device_list;
+    library.free_device_list = free_device_list;
+    library.get_device_name = get_device_name;
+    library.open_device = open_device;
+    library.close_device = close_device;
+    library.query_device = query_device;
+    library.query_port = query_port;
+    library.query_gid = query_gid;
+    library.alloc_pd = alloc_pd;
+    library.dealloc_pd = dealloc_pd;
+    library.reg_mr = reg_mr;
+    library.dereg_mr = dereg_mr;
+    library.create_comp_channel = create_comp_channel;
+    library.destroy_comp_channel = destroy_comp_channel;
+    library.create_cq = create_cq;
+    library.destroy_cq = destroy_cq;
+    library.get_cq_event = get_cq_event;
+    library.ack_cq_events = ack_cq_events;
+    library.create_qp = create_qp;
+    library.modify_qp = modify_qp;
+    library.destroy_qp = destroy_qp;
+    library.get_async_event = get_async_event;
+    library.ack_async_event = ack_async_event;
+}
+
+const struct verbs_library *fake_verbs_library(void)
+{
+    static pthread_once_t filled = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, set_up);
+    (void)pthread_once(&filled, fill);
+    return &library;
+}

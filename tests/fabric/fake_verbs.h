@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stand-in for libibverbs and librdmacm: one device in this process, "fake0", whose work goes on
+ * in small steps whenever it is called, with the faults that a test asks for.
+ *
+ * It is strict where real ones are: slots of a send queue come back only with completions that were
+ * polled, a completion queue that runs over is an event of the device, identifiers with events that
+ * are not acknowledged must not be destroyed, what is inline needs no registration and everything
+ * else does. Any thread may call it.
+ */
+#ifndef TESTS_FABRIC_FAKE_VERBS_H
+#define TESTS_FABRIC_FAKE_VERBS_H
+
+#include "fabric/verbs/verbs_library.h"
+
+#define FAKE_VERBS_ADDRESS "10.255.0.1"
+
+const struct verbs_library *fake_verbs_library(void);
+
+/* No faults, counts at 0. Nothing may be left of before. */
+void fake_verbs_start(void);
+
+/* What was made and not destroyed, in words; "" when nothing is left. Static storage. */
+const char *fake_verbs_left(void);
+
+/* ---- faults, until fake_verbs_start ---- */
+
+/* READs and atomics act much later than their turn, when the posts behind them do already. */
+void fake_verbs_late_reads(bool on);
+/* Nothing gets through any more, no message and no word of rdma_cm. */
+void fake_verbs_cut(bool on);
+/* What is flushed comes back in the reverse order. */
+void fake_verbs_odd_flush(bool on);
+/* What is flushed never comes back. */
+void fake_verbs_lose_flush(bool on);
+/* The work request after so many others is refused, once: with this errno. */
+void fake_verbs_refuse_post(uint32_t after, int error);
+/* No memory can be registered, no queue pair be made. */
+void fake_verbs_refuse_memory(bool on);
+void fake_verbs_refuse_queues(bool on);
+/* A registration in use is not given up until there is no queue pair. */
+void fake_verbs_keep_memory(bool on);
+/* Events of this kind never arrive. */
+void fake_verbs_lose_event(enum rdma_cm_event_type type, bool on);
+/* The port is in this state; the device has no GID. */
+void fake_verbs_port(enum ibv_port_state state);
+void fake_verbs_no_gid(bool on);
+/* Who asks for the answer to a dial hears of it once a message has arrived (the order that
+ * rdma_cm allows): the acceptor's ESTABLISHED is held back. */
+void fake_verbs_late_established(bool on);
+
+/* ---- deeds ---- */
+
+/* The device says so to every context that is open. */
+void fake_verbs_async(enum ibv_event_type type);
+/* rdma_cm says that the device goes away, to every identifier. */
+void fake_verbs_remove(void);
+
+/* ---- counts ---- */
+
+struct fake_verbs_counts {
+    uint64_t doorbells; /* calls of post_send */
+    uint64_t requests;  /* work requests in them */
+    uint64_t signalled; /* of these */
+    uint64_t registrations;
+    uint64_t overruns;   /* of completion queues */
+    uint64_t most_reads; /* of one queue pair that acted at once */
+    uint64_t longest;    /* bytes of a work request */
+    uint64_t solicited, fenced, inlined;
+    uint64_t notifications; /* completion queues armed */
+};
+
+struct fake_verbs_counts fake_verbs_counts(void);
+
+#endif

@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The verbs provider over a device that errs: what docs/verbs.md promises beyond the fabric's
+ * contract, which the conformance tests hold it to. V1, V2, ... are that page's numbers.
+ */
+#include "conformance/world.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "fabric/fake_verbs.h"
+#include "fabric/verbs/verbs.h"
+
+#define SIZE UINT64_C(4096)
+
+struct scene {
+    struct world *world;
+    struct world_area *here, *there;
+    struct world_end *alice, *bob;
+};
+
+static void scene_make(struct scene *scene, struct world *world, uint32_t depth)
+{
+    scene->world = world;
+    scene->here = world_area(world, ALICE, 64 * SIZE, ALL_RIGHTS);
+    scene->there = world_area(world, BOB, 64 * SIZE, ALL_RIGHTS);
+    world_join_deep(world, ALICE, BOB, depth, &scene->alice, &scene->bob);
+}
+
+static struct fabric_work write_of(const struct scene *scene, struct fabric_slice *slice,
+                                   uint64_t tag, uint32_t flags)
+{
+    *slice = area_slice(scene->here, 0, 64);
+    return (struct fabric_work){.op = FABRIC_WRITE,
+                                .flags = flags,
+                                .tag = tag,
+                                .slices = slice,
+                                .slice_count = 1,
+                                .remote = area_remote(scene->there, 0)};
+}
+
+static uint32_t left_of(const char *what)
+{
+    const char *found = strstr(fake_verbs_left(), what);
+    unsigned count = 0;
+
+    if (found != NULL)
+        (void)sscanf(found + strlen(what), " %u", &count);
+    return count;
+}
+
+/* ---- which device ---- */
+
+static void expect_why(const struct verbs_options *options, const char *part)
+{
+    char why[VERBS_WHY_BYTES] = "";
+    struct fabric *fabric = NULL;
+
+    assert_int_equal(verbs_create(options, why, &fabric), NIGH_UNSUPPORTED);
+    assert_null(fabric);
+    if (strstr(why, part) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", why, part);
+}
+
+/* V1: what is wrong is said, and nothing is left behind. */
+static void test_what_is_wrong_is_said(void **state)
+{
+    struct verbs_options options = {.library = fake_verbs_library()};
+
+    (void)state;
+    fake_verbs_start();
+    fake_verbs_port(IBV_PORT_DOWN);
+    expect_why(&options, "port 1 of fake0 is down");
+    fake_verbs_port(IBV_PORT_INIT);
+    expect_why(&options, "subnet manager");
+    fake_verbs_port(IBV_PORT_ACTIVE);
+    fake_verbs_no_gid(true);
+    expect_why(&options, "no GID");
+    fake_verbs_no_gid(false);
+    fake_verbs_refuse_queues(true);
+    expect_why(&options, "no queue pair");
+    fake_verbs_refuse_queues(false);
+    options.device = "mlx5_7";
+    expect_why(&options, "no RDMA device mlx5_7");
+    options.address = "10.1.2.3";
+    expect_why(&options, "no RDMA device has the address 10.1.2.3");
+    options.address = FAKE_VERBS_ADDRESS;
+    expect_why(&options, "is of fake0, not of mlx5_7");
+    options.address = "nonsense";
+    expect_why(&options, "is no address");
+    assert_string_equal(fake_verbs_left(), "");
+}
+
+/* ---- doorbells and signals ---- */
+
+/* V5: a chain is one doorbell; of what is not signalled, few are. */
+static void test_a_chain_is_one_doorbell(void **state)
+{
+    enum {
+        POSTS = 16
+    };
+    struct scene scene;
+    struct fabric_slice slice;
+    struct fabric_work chain[POSTS];
+    struct fake_verbs_counts before, after;
+
+    scene_make(&scene, *state, 128);
+    for (uint32_t i = 0; i < POSTS; i++) {
+        chain[i] = write_of(&scene, &slice, i, i + 1 < POSTS ? 0 : FABRIC_SIGNALLED);
+        chain[i].next = i + 1 < POSTS ? &chain[i + 1] : NULL;
+    }
+    before = fake_verbs_counts();
+    assert_int_equal(end_post(scene.alice, chain), NIGH_OK);
+    after = fake_verbs_counts();
+    assert_int_equal(after.doorbells - before.doorbells, 1);
+    assert_int_equal(after.requests - before.requests, POSTS);
+    assert_int_equal(after.signalled - before.signalled, 1);
+    assert_int_equal(end_wait(scene.alice, POSTS - 1), NIGH_OK);
+}
+
+/* V5: one in so many is signalled, so that slots come back; the device's count of them is strict.
+ */
+static void test_unsignalled_posts_go_on_for_ever(void **state)
+{
+    enum {
+        ROUNDS = 40,
+        BURST = 100
+    };
+    struct scene scene;
+    struct fabric_slice slice;
+    struct fake_verbs_counts before, after;
+
+    scene_make(&scene, *state, 128);
+    before = fake_verbs_counts();
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        for (uint32_t j = 0; j < BURST; j++) {
+            struct fabric_work work = write_of(&scene, &slice, 0, 0);
+
+            assert_int_equal(end_post(scene.alice, &work), NIGH_OK);
+        }
+        struct fabric_work last = write_of(&scene, &slice, i, FABRIC_SIGNALLED);
+
+        assert_int_equal(end_post(scene.alice, &last), NIGH_OK);
+        assert_int_equal(end_wait(scene.alice, i), NIGH_OK);
+    }
+    after = fake_verbs_counts();
+    assert_int_equal(after.requests - before.requests, ROUNDS * (BURST + 1));
+    assert_true(after.signalled - before.signalled <= ROUNDS * (1 + BURST / 16));
+    assert_true(after.signalled - before.signalled > ROUNDS);
+    assert_int_equal(after.overruns, 0);
+}
+
+/* V5: flags reach the device where they mean something. */
+static void test_flags_reach_the_device(void **state)
+{
+    struct scene scene;
+    struct fabric_slice slice;
+    struct fabric_work work;
+    struct fake_verbs_counts before, after;
+
+    scene_make(&scene, *state, 16);
+    end_receive(scene.bob, 1, scene.there, 0, 64);
+    before = fake_verbs_counts();
+    work = write_of(&scene, &slice, 1, FABRIC_SIGNALLED | FABRIC_FENCE | FABRIC_SOLICITED);
+    assert_int_equal(end_post(scene.alice, &work), NIGH_OK);
+    work = write_of(&scene, &slice, 2, FABRIC_SIGNALLED | FABRIC_INLINE | FABRIC_SOLICITED);
+    work.op = FABRIC_SEND;
+    assert_int_equal(end_post(scene.alice, &work), NIGH_OK);
+    assert_int_equal(end_wait(scene.alice, 2), NIGH_OK);
+    after = fake_verbs_counts();
+    assert_int_equal(after.fenced - before.fenced, 1);
+    assert_int_equal(after.solicited - before.solicited, 1);
+    assert_int_equal(after.inlined - before.inlined, 1);
+}
+
+/* V5: a chain that the device takes only up to `at` goes on later, in order, each once. */
+static void refuse_in_the_middle(struct scene *scene, uint32_t at)
+{
+    enum {
+        POSTS = 12
+    };
+    struct fabric_slice slices[POSTS];
+    struct fabric_work chain[POSTS];
+    uint32_t seen = 0;
+
+    for (uint32_t i = 0; i < POSTS; i++) {
+        end_receive(scene->bob, i, scene->there, (uint64_t)i * 64, 64);
+        chain[i] = write_of(scene, &slices[i], i, i % 3 == 0 ? 0 : FABRIC_SIGNALLED);
+        chain[i].op = i % 4 == 1 ? FABRIC_READ : FABRIC_SEND;
+        slices[i].bytes = i + 1;
+    }
+    for (uint32_t i = 0; i + 1 < POSTS; i++)
+        chain[i].next = &chain[i + 1];
+    fake_verbs_refuse_post(at, ENOMEM);
+    assert_int_equal(end_post(scene->alice, chain), NIGH_OK);
+    assert_comes(scene->world, scene->alice->logged == POSTS - POSTS / 3 &&
+                                   scene->bob->logged == POSTS - POSTS / 4);
+    for (uint32_t i = 0; i < POSTS; i++) {
+        if (i % 3 == 0)
+            continue;
+        assert_int_equal(scene->alice->log[seen].tag, i);
+        assert_int_equal(scene->alice->log[seen++].status, NIGH_OK);
+    }
+    for (uint32_t i = 0; i < scene->bob->logged; i++) /* 0, 2, 3, 4, 6, 7, ... */
+        assert_int_equal(scene->bob->log[i].bytes, i + 1 + (i + 2) / 3);
+}
+
+static void test_a_batch_that_fails_in_the_middle_goes_on(void **state)
+{
+    struct scene scene;
+
+    scene_make(&scene, *state, 64);
+    for (uint32_t at = 0; at < 12; at++) {
+        refuse_in_the_middle(&scene, at);
+        end_destroy(scene.alice);
+        end_destroy(scene.bob);
+        world_join_deep(scene.world, ALICE, BOB, 64, &scene.alice, &scene.bob);
+    }
+}
+
+/* V5: a device that refuses a post for good ends the endpoint; each post completes once. */
+static void test_a_post_that_is_refused_for_good(void **state)
+{
+    enum {
+        POSTS = 10,
+        GOOD = 4
+    };
+    struct scene scene;
+    struct fabric_slice slice;
+
+    scene_make(&scene, *state, 64);
+    fake_verbs_refuse_post(GOOD, EINVAL);
+    for (uint64_t i = 0; i < POSTS; i++) {
+        struct fabric_work work = write_of(&scene, &slice, i, FABRIC_SIGNALLED);
+        nigh_status status = end_post(scene.alice, &work);
+
+        assert_int_equal(status, i <= GOOD ? NIGH_OK : NIGH_CLOSED);
+    }
+    assert_comes(scene.world, scene.alice->logged == GOOD + 1 && scene.bob->disconnected == 1);
+    assert_int_equal(end_wait(scene.alice, GOOD), NIGH_PEER_LOST);
+    assert_int_equal(scene.alice->disconnected, 1);
+}
+
+/* ---- READs ---- */
+
+/* V6: no more than the peer serves, whatever is posted, and WRITEs among them keep their order. */
+static void test_reads_are_admitted(void **state)
+{
+    enum {
+        POSTS = 100
+    };
+    struct scene scene;
+    struct fabric_slice slice;
+
+    scene_make(&scene, *state, 128);
+    fake_verbs_late_reads(true);
+    for (uint64_t i = 0; i < POSTS; i++) {
+        struct fabric_work work = write_of(&scene, &slice, i, FABRIC_SIGNALLED);
+
+        work.op = i % 5 == 4 ? FABRIC_WRITE : FABRIC_READ;
+        assert_int_equal(end_post(scene.alice, &work), NIGH_OK);
+    }
+    assert_comes(scene.world, scene.alice->logged == POSTS);
+    for (uint64_t i = 0; i < POSTS; i++)
+        assert_int_equal(scene.alice->log[i].tag, i);
+    assert_true(fake_verbs_counts().most_reads <= scene.world->fabrics[ALICE]->caps.reads);
+    assert_true(fake_verbs_counts().most_reads > 1);
+}
+
+/* ---- flush ---- */
+
+static void load(struct scene *scene, uint32_t posts)
+{
+    for (uint64_t i = 0; i < posts; i++) {
+        struct fabric_slice slice;
+        struct fabric_work work = write_of(scene, &slice, i, i % 2 == 0 ? FABRIC_SIGNALLED : 0);
+
+        work.op = i % 3 == 2 ? FABRIC_READ : FABRIC_WRITE;
+        end_receive(scene->alice, i, scene->here, 0, 64);
+        assert_int_equal(end_post(scene->alice, &work), NIGH_OK);
+    }
+}
+
+static void expect_each_once(const struct scene *scene, uint32_t posts)
+{
+    for (uint32_t i = 0; i < posts; i++) {
+        assert_true(end_count(scene->alice, i) == 1 ||
+                    (i % 2 == 1 && end_count(scene->alice, i) == 0));
+        assert_int_equal(end_count_receives(scene->alice, i), 1);
+        assert_int_equal(end_find_receive(scene->alice, i)->status, NIGH_PEER_LOST);
+    }
+    assert_int_equal(scene->alice->disconnected, 1);
+}
+
+/* V9: what comes back in any order completes in the order of the posts, each once. */
+static void test_flush_in_odd_order(void **state)
+{
+    enum {
+        POSTS = 30
+    };
+    struct scene scene;
+
+    scene_make(&scene, *state, 64);
+    fake_verbs_odd_flush(true);
+    load(&scene, POSTS);
+    end_disconnect(scene.alice);
+    assert_comes(scene.world, scene.alice->logged == 2 * POSTS); /* none had acted */
+    expect_each_once(&scene, POSTS);
+    for (uint32_t i = 0, next = 0; i < scene.alice->logged; i++) {
+        if (scene.alice->log[i].op != FABRIC_RECV)
+            assert_int_equal(scene.alice->log[i].tag, next++);
+    }
+}
+
+/* V9: what does not come back at all completes when its time is up, the queue pair being gone. */
+static void test_flush_that_never_comes(void **state)
+{
+    enum {
+        POSTS = 30
+    };
+    struct scene scene;
+
+    scene_make(&scene, *state, 64);
+    fake_verbs_lose_flush(true);
+    load(&scene, POSTS);
+    end_disconnect(scene.alice);
+    world_steps(scene.world, 20);
+    assert_int_equal(scene.alice->logged, 0);
+    assert_int_equal(left_of("queue pairs"), 2);
+    world_pass(scene.world, 1000000);
+    assert_int_equal(scene.alice->logged, 2 * POSTS);
+    assert_int_equal(left_of("queue pairs"), 1);
+    expect_each_once(&scene, POSTS);
+    assert_comes(scene.world, left_of("queue pairs") == 0); /* the peer's, a little later */
+}
+
+/* ---- set-up and end ---- */
+
+/* V2 V4: a message may be there before the last word of the set-up. */
+static void test_the_first_message_establishes(void **state)
+{
+    struct world *world = *state;
+    struct world_area *here = world_area(world, ALICE, 64, ALL_RIGHTS);
+    struct world_area *there = world_area(world, BOB, 64, ALL_RIGHTS);
+    struct world_end *alice = world_dial(world, ALICE, world->addresses[BOB], NULL, 0);
+    struct world_end *bob;
+
+    fake_verbs_late_established(true);
+    fake_verbs_lose_event(RDMA_CM_EVENT_ESTABLISHED, true);
+    bob = world_accept(world, world_next_request(world, BOB), NULL, 0);
+    end_receive(bob, 1, there, 0, 64);
+    assert_comes(world, alice->established == 1);
+    world_steps(world, 10);
+    assert_int_equal(bob->established, 0);
+    end_send(alice, 1, here, 0, 8);
+    assert_int_equal(end_wait_receive(bob, 1), NIGH_OK);
+    assert_int_equal(bob->established, 1);
+}
+
+/* V2: words of rdma_cm that are lost end a dial by its own patience. */
+static void test_lost_words_end_by_patience(void **state)
+{
+    static const enum rdma_cm_event_type lost[] = {
+        RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_ROUTE_RESOLVED, RDMA_CM_EVENT_CONNECT_REQUEST};
+    struct world *world = *state;
+
+    for (size_t i = 0; i < ARRAY_LENGTH(lost); i++) {
+        struct world_end *alice;
+
+        fake_verbs_lose_event(lost[i], true);
+        alice = world_dial(world, ALICE, world->addresses[BOB], NULL, 0);
+        world_pass(world, 30000000);
+        assert_int_equal(alice->disconnected, 1);
+        assert_true(alice->status == NIGH_UNREACHABLE || alice->status == NIGH_TIMEOUT);
+        end_destroy(alice);
+        fake_verbs_lose_event(lost[i], false);
+    }
+}
+
+/* V10: the peer's end is heard of without rdma_cm, too: by what is flushed, or by asking. */
+static void test_an_end_without_a_word(void **state)
+{
+    struct scene scene;
+
+    scene_make(&scene, *state, 16);
+    fake_verbs_lose_event(RDMA_CM_EVENT_DISCONNECTED, true);
+    end_destroy(scene.alice);
+    world_pass(scene.world, 60000000);
+    assert_int_equal(scene.bob->disconnected, 1);
+    assert_int_equal(scene.bob->status, NIGH_TIMEOUT);
+}
+
+/* V11: identifiers linger for a while, and never many. */
+static void test_identifiers_do_not_pile_up(void **state)
+{
+    enum {
+        ROUNDS = 30
+    };
+    struct world *world = *state;
+
+    fake_verbs_lose_event(RDMA_CM_EVENT_DISCONNECTED, true);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        struct world_end *alice, *bob;
+
+        world_join(world, ALICE, BOB, &alice, &bob);
+        end_destroy(alice);
+        end_destroy(bob);
+    }
+    assert_true(left_of("identifiers") <= 2 + 2 * 64);
+    world_pass(world, 3000000);
+    assert_int_equal(left_of("identifiers"), 2); /* those that listen */
+}
+
+/* V12: who is silent is asked, once at a time; who speaks is not. */
+static void test_silence_is_probed(void **state)
+{
+    struct scene scene;
+    struct fake_verbs_counts before, after;
+
+    scene_make(&scene, *state, 16);
+    before = fake_verbs_counts();
+    world_pass(scene.world, 51000000);
+    after = fake_verbs_counts();
+    assert_in_range(after.requests - before.requests, 2 * 4, 2 * 11); /* two ends, every 5 s */
+    assert_int_equal(scene.alice->logged + scene.bob->logged, 0);
+}
+
+/* V14: the device goes: everything ends, once, and nothing begins. */
+static void test_a_device_that_goes(void **state)
+{
+    struct scene scene;
+    struct world_end *end;
+
+    scene_make(&scene, *state, 16);
+    end_receive(scene.alice, 1, scene.here, 0, 64);
+    fake_verbs_remove();
+    assert_comes(scene.world, scene.alice->disconnected > 0 && scene.bob->disconnected > 0 &&
+                                  scene.alice->logged == 1);
+    assert_int_equal(scene.alice->status, NIGH_PEER_LOST);
+    end = world_dial(scene.world, ALICE, scene.world->addresses[BOB], NULL, 0);
+    assert_comes(scene.world, end->disconnected > 0);
+    assert_int_equal(end->status, NIGH_UNREACHABLE);
+    world_pass(scene.world, 100000);
+    assert_int_equal(scene.alice->disconnected, 1);
+}
+
+static void test_a_device_that_fails(void **state)
+{
+    struct scene scene;
+
+    scene_make(&scene, *state, 16);
+    fake_verbs_async(IBV_EVENT_PORT_ERR);
+    fake_verbs_async(IBV_EVENT_PORT_ACTIVE);
+    world_steps(scene.world, 200);
+    assert_int_equal(scene.alice->disconnected + scene.bob->disconnected, 0);
+    fake_verbs_async(IBV_EVENT_DEVICE_FATAL);
+    assert_comes(scene.world, scene.alice->disconnected == 1 && scene.bob->disconnected == 1);
+}
+
+/* ---- memory and completion queues ---- */
+
+/* V13: a registration that the device holds on to is given up with the queue pairs. */
+static void test_memory_that_is_held_on_to(void **state)
+{
+    struct scene scene;
+
+    scene_make(&scene, *state, 16);
+    fake_verbs_keep_memory(true);
+    end_destroy(scene.alice);
+    world_steps(scene.world, 1); /* its peer has a queue pair still */
+    area_deregister(scene.there);
+    assert_int_equal(left_of("queue pairs"), 0);
+    assert_int_equal(left_of("memories"), 1);
+    assert_comes(scene.world, scene.bob->disconnected == 1);
+    fake_verbs_keep_memory(false);
+}
+
+static void test_memory_that_cannot_be_registered(void **state)
+{
+    struct world *world = *state;
+    struct fabric_memory *memory = NULL;
+    static uint8_t bytes[64];
+
+    fake_verbs_refuse_memory(true);
+    assert_int_equal(fabric_memory_register(world->fabrics[ALICE], bytes, sizeof(bytes),
+                                            FABRIC_HOST, ALL_RIGHTS, &memory),
+                     NIGH_NO_RESOURCES);
+    assert_null(memory);
+    fake_verbs_refuse_memory(false);
+    assert_int_equal(fabric_memory_register(world->fabrics[ALICE], bytes, sizeof(bytes),
+                                            FABRIC_HOST, FABRIC_REMOTE_WRITE, &memory),
+                     NIGH_OK);
+    fabric_memory_deregister(world->fabrics[ALICE], memory);
+}
+
+static void test_a_queue_pair_that_is_refused(void **state)
+{
+    struct world *world = *state;
+    struct world_end *end = world_end(world, ALICE);
+    struct fabric_endpoint_options options = end_options(end, 4, 4);
+
+    fake_verbs_refuse_queues(true);
+    assert_int_equal(fabric_connect(world->fabrics[ALICE], world->addresses[BOB], &options, NULL, 0,
+                                    &end->endpoint),
+                     NIGH_NO_RESOURCES);
+    assert_null(end->endpoint);
+    assert_int_equal(left_of("identifiers"), 2);
+}
+
+/* An accept that failed may be tried again, or not. */
+static void test_an_accept_without_a_queue_pair(void **state)
+{
+    struct world *world = *state;
+    struct world_end *alice = world_dial(world, ALICE, world->addresses[BOB], NULL, 0);
+    struct world_request *request = world_next_request(world, BOB);
+    struct fabric_endpoint_options options = {.sends = 4, .receives = 4};
+    struct world_end *bob;
+
+    fake_verbs_refuse_queues(true);
+    assert_int_equal(fabric_accept(world->fabrics[BOB], request->endpoint, &options, NULL, 0),
+                     NIGH_NO_RESOURCES);
+    fake_verbs_refuse_queues(false);
+    bob = world_accept(world, request, NULL, 0);
+    assert_comes(world, alice->established == 1 && bob->established == 1);
+}
+
+/* V8: shares are given back: deep endpoints come and go without more completion queues, and many at
+ * once get more; none ever runs over. */
+static void test_completion_queues_are_shared(void **state)
+{
+    enum {
+        DEEP = 4000,
+        ROUNDS = 10
+    };
+    struct world *world = *state;
+    struct world_end *ends[8];
+
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        world_join_deep(world, ALICE, BOB, DEEP, &ends[0], &ends[1]);
+        end_destroy(ends[0]);
+        end_destroy(ends[1]);
+    }
+    assert_int_equal(left_of("completion queues"), 2);
+    for (uint32_t i = 0; i < 8; i += 2)
+        world_join_deep(world, ALICE, BOB, DEEP, &ends[i], &ends[i + 1]);
+    assert_int_equal(left_of("completion queues"), 4);
+    assert_int_equal(fake_verbs_counts().overruns, 0);
+}
+
+static uint32_t variant;
+
+int main(void)
+{
+    struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_wrong_is_said),
+        WORLD_TEST(test_a_chain_is_one_doorbell),
+        WORLD_TEST(test_unsignalled_posts_go_on_for_ever),
+        WORLD_TEST(test_flags_reach_the_device),
+        WORLD_TEST(test_a_batch_that_fails_in_the_middle_goes_on),
+        WORLD_TEST(test_a_post_that_is_refused_for_good),
+        WORLD_TEST(test_reads_are_admitted),
+        WORLD_TEST(test_flush_in_odd_order),
+        WORLD_TEST(test_flush_that_never_comes),
+        WORLD_TEST(test_the_first_message_establishes),
+        WORLD_TEST(test_lost_words_end_by_patience),
+        WORLD_TEST(test_an_end_without_a_word),
+        WORLD_TEST(test_identifiers_do_not_pile_up),
+        WORLD_TEST(test_silence_is_probed),
+        WORLD_TEST(test_a_device_that_goes),
+        WORLD_TEST(test_a_device_that_fails),
+        WORLD_TEST(test_memory_that_is_held_on_to),
+        WORLD_TEST(test_memory_that_cannot_be_registered),
+        WORLD_TEST(test_a_queue_pair_that_is_refused),
+        WORLD_TEST(test_an_accept_without_a_queue_pair),
+        WORLD_TEST(test_completion_queues_are_shared),
+    };
+
+    if (world_provider.missing() != NULL)
+        return 1;
+    for (size_t i = 0; i < ARRAY_LENGTH(tests); i++)
+        tests[i].initial_state = &variant;
+    return cmocka_run_group_tests_name("fabric-verbs", tests, NULL, NULL);
+}
