@@ -26,8 +26,8 @@ const struct cli_verb cli_verbs[] = {
     {"stat", "NAME...", "Show what is known of objects.",
      "  -c, --checksum       also the CRC32C of the data\n", cli_stat},
     {"rm", "NAME...", "Delete objects, on every node of the cluster.",
-     "From a node that is away they are deleted when it comes; until then rm waits 5 seconds and "
-     "says so.\n",
+     "Where another node may have one and does not answer in 5 seconds, it is deleted on this node, "
+     "and rm\nfails and says so.\n",
      cli_rm},
     {"pin", "NAME...", "Keep objects from eviction until unpinned.", "", cli_pin},
     {"unpin", "NAME...", "Let objects be evicted again.", "", cli_unpin},
