@@ -26,7 +26,8 @@ const struct cli_verb cli_verbs[] = {
     {"stat", "NAME...", "Show what is known of objects.",
      "  -c, --checksum       also the CRC32C of the data\n", cli_stat},
     {"rm", "NAME...", "Delete objects, on every node of the cluster.",
-     "Where another node may have one and does not answer in 5 seconds, it is deleted on this node, "
+     "Where another node may have one and does not answer in 5 seconds, it is deleted on this "
+     "node, "
      "and rm\nfails and says so.\n",
      cli_rm},
     {"pin", "NAME...", "Keep objects from eviction until unpinned.", "", cli_pin},
@@ -45,7 +46,8 @@ const struct cli_verb cli_verbs[] = {
     {"bench", "objects|transfer",
      "Measure puts and gets of the running node, or gets from another one.",
      "objects takes some seconds, and at most 4 MiB of the node's memory at a time; transfer needs "
-     "a cluster,\nsome 180 MiB of each node's memory, and some seconds. What they put is deleted at "
+     "a cluster,\nsome 180 MiB of each node's memory, and some seconds. What they put is deleted "
+     "at "
      "the end.\n"
      "  -o, --offer          transfer: put what 'nigh bench transfer' at another node will get\n",
      cli_bench},

@@ -65,9 +65,9 @@ static int wait_for_bytes(struct cli *cli, const struct source *source, const ch
 
         left_us = source->deadline_us > now_us ? source->deadline_us - now_us : 0;
         count = poll(&ready, 1,
-                     left_us == 0                     ? 0
+                     left_us == 0                    ? 0
                      : left_us / 1000 < POLL_MOST_MS ? (int)(left_us / 1000) + 1
-                                                      : POLL_MOST_MS);
+                                                     : POLL_MOST_MS);
     } while (left_us > 0 && (count == 0 || (count < 0 && errno == EINTR)));
     if (count > 0) {
         return CLI_OK;
@@ -168,8 +168,7 @@ static int open_source(struct cli *cli, const char *name, struct source *source)
         cli_error(cli, "%s: is a directory", name);
         return CLI_FAILED;
     }
-    source->has_size =
-        S_ISREG(status.st_mode) && source->fd != STDIN_FILENO && status.st_size != 0;
+    source->has_size = S_ISREG(status.st_mode) && source->fd != STDIN_FILENO && status.st_size != 0;
     source->size_bytes = source->has_size ? (uint64_t)status.st_size : 0;
     return CLI_OK;
 }

@@ -234,9 +234,7 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
     switch ((enum daemon_option_number)option) {
     case OPTION_SOCKET: return option_path(text, o->socket, why, n);
     case OPTION_SOCKET_MODE: return option_number(text, 8, 0777, &o->socket_mode, why, n);
-    case OPTION_MEMORY:
-        o->memory_given = true;
-        return option_size(text, &o->memory_bytes, why, n);
+    case OPTION_MEMORY: o->memory_given = true; return option_size(text, &o->memory_bytes, why, n);
     case OPTION_LANES: return option_number(text, 10, LIMIT_LANES, &o->lanes, why, n);
     case OPTION_SPIN_US: return option_number(text, 10, LIMIT_SPIN_US, &o->spin_us, why, n);
     case OPTION_EXTENT: return option_size(text, &o->extent_bytes, why, n);
