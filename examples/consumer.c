@@ -4,6 +4,8 @@
  * number may run at once.
  *
  *   example-consumer [COUNT]         the node: $NIGH_SOCKET
+ *
+ *   cc consumer.c $(pkg-config --cflags --libs nigh) -o example-consumer
  */
 #include <stdio.h>
 #include <stdlib.h>

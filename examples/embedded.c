@@ -5,6 +5,8 @@
  * end of its input.
  *
  *   example-embedded [SOCKET]
+ *
+ *   cc embedded.c $(pkg-config --cflags --libs nigh-node) -o example-embedded
  */
 #include <stdio.h>
 #include <string.h>

@@ -5,6 +5,8 @@
  *
  *   example-fetch SOCKET FILE...
  *
+ *   cc fetch.c $(pkg-config --cflags --libs nigh) -lb2 -o example-fetch
+ *
  * SOCKET is a node that does not have them yet; the objects have the files' paths for names.
  */
 #include <fcntl.h>
@@ -68,7 +70,7 @@ static int digest_file(const char *path, uint8_t digest[DIGEST_BYTES])
 static const char *way(const nigh_node_stats *before, const nigh_node_stats *after)
 {
     if (after->pulled_bytes_one_sided > before->pulled_bytes_one_sided) {
-        return "read in place";
+        return "read from the holder's memory";
     }
     return after->pulled_bytes_two_sided > before->pulled_bytes_two_sided ? "in messages"
                                                                           : "was here";
@@ -107,7 +109,7 @@ static int fetch(nigh_client *client, const char *path)
     }
     blake2b(digest, view.data, NULL, DIGEST_BYTES, view.data_size, 0);
     equal = memcmp(digest, expected, DIGEST_BYTES) == 0;
-    printf("%-20s %12llu %9.4f %9.0f  %-14s %02x%02x%02x%02x%02x%02x  %s\n", name,
+    printf("%-20s %12llu %9.4f %9.0f  %-29s %02x%02x%02x%02x%02x%02x  %s\n", name,
            (unsigned long long)view.data_size, seconds,
            seconds > 0 ? (double)view.data_size / 1048576 / seconds : 0, way(&before, &after),
            digest[0], digest[1], digest[2], digest[3], digest[4], digest[5],
@@ -132,7 +134,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "fetch: %s\n", nigh_open_error());
         return 1;
     }
-    printf("%-20s %12s %9s %9s  %-14s %s\n", "OBJECT", "BYTES", "SECONDS", "MiB/s", "WAY",
+    printf("%-20s %12s %9s %9s  %-29s %s\n", "OBJECT", "BYTES", "SECONDS", "MiB/s", "WAY",
            "BLAKE2b, against the file's");
     for (int i = 2; i < argc; i++) {
         wrong += fetch(client, argv[i]);

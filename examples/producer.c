@@ -4,6 +4,8 @@
  * "frame/1", ...; example-consumer reads them where they lie.
  *
  *   example-producer [COUNT [PERIOD_MS]]         the node: $NIGH_SOCKET
+ *
+ *   cc producer.c $(pkg-config --cflags --libs nigh) -o example-producer
  */
 #include <poll.h>
 #include <stdio.h>

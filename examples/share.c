@@ -6,6 +6,8 @@
  *
  *   example-share SOCKET READERS FILE...
  *
+ *   cc share.c $(pkg-config --cflags --libs nigh) -lb2 -o example-share
+ *
  * The writer and the readers are processes of their own and share nothing but the node.
  */
 #include <fcntl.h>

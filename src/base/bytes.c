@@ -189,7 +189,8 @@ static bool bytes_is_visible(uint32_t code)
     return true;
 }
 
-size_t bytes_printable(const void *bytes, size_t size_bytes, char *out, size_t out_bytes)
+static size_t bytes_show(const void *bytes, size_t size_bytes, bool quotes, char *out,
+                         size_t out_bytes)
 {
     static const char digits[] = "0123456789abcdef";
     NIGH_ASSERT(out_bytes > 0);
@@ -200,7 +201,7 @@ size_t bytes_printable(const void *bytes, size_t size_bytes, char *out, size_t o
         size_t taken = bytes_decode_utf8(in, size_bytes, &code);
         char unit[4];
         size_t unit_bytes;
-        if (taken > 0 && (code == '"' || code == '\\')) {
+        if (taken > 0 && quotes && (code == '"' || code == '\\')) {
             unit[0] = '\\';
             unit[1] = (char)code;
             unit_bytes = 2;
@@ -222,4 +223,14 @@ size_t bytes_printable(const void *bytes, size_t size_bytes, char *out, size_t o
     }
     out[written] = '\0';
     return written;
+}
+
+size_t bytes_printable(const void *bytes, size_t size_bytes, char *out, size_t out_bytes)
+{
+    return bytes_show(bytes, size_bytes, true, out, out_bytes);
+}
+
+size_t bytes_printable_sentence(const void *bytes, size_t size_bytes, char *out, size_t out_bytes)
+{
+    return bytes_show(bytes, size_bytes, false, out, out_bytes);
 }

@@ -56,6 +56,9 @@ nigh_status bytes_copy_text(char *out, size_t out_bytes, const char *text);
  */
 size_t bytes_printable(const void *bytes, size_t size_bytes, char *out, size_t out_bytes);
 
+/* The same for a whole sentence, that stands in no quotes: its quotes and backslashes stay. */
+size_t bytes_printable_sentence(const void *bytes, size_t size_bytes, char *out, size_t out_bytes);
+
 /* Little-endian numbers at any alignment. */
 static inline void bytes_put_u16(uint8_t *out, uint16_t value)
 {

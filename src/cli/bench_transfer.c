@@ -53,10 +53,21 @@ static nigh_status offer_one(nigh_client *client, const struct offer *offer, uin
     return status == NIGH_EXISTS ? NIGH_OK : status;
 }
 
+static int open_in_cluster(struct cli *cli)
+{
+    int exit_code = cli_open(cli, 0);
+
+    if (exit_code == CLI_OK && cli_is_alone(cli)) {
+        cli_error(cli, "the node is alone, and transfers are between two (nighd --join)");
+        return CLI_FAILED;
+    }
+    return exit_code;
+}
+
 int bench_offer(struct cli *cli)
 {
     char *data = malloc(offers[OFFERS - 1].size_bytes);
-    int exit_code = data == NULL ? CLI_FULL : cli_open(cli, 0);
+    int exit_code = data == NULL ? CLI_FULL : open_in_cluster(cli);
 
     for (int i = 0; i < OFFERS && exit_code == CLI_OK; i++) {
         memset(data, i + 1, offers[i].size_bytes);
@@ -128,6 +139,15 @@ static void print_row(const struct cli *cli, struct json *json, const struct off
     }
 }
 
+static void begin_table(const struct cli *cli, struct json *json)
+{
+    if (cli->json) {
+        json_array_open(json, NULL);
+    } else {
+        printf("%10s %8s %12s %12s %12s\n", "SIZE", "COUNT", "GET us", "GET p99 us", "MB/s");
+    }
+}
+
 static int take_all(struct cli *cli, struct json *json, const struct offer *offer)
 {
     double us[COUNT_MOST];
@@ -144,6 +164,10 @@ static int take_all(struct cli *cli, struct json *json, const struct offer *offe
         }
     }
     qsort(us, offer->count, sizeof *us, compare_doubles);
+    /* Only when there is a row for it. */
+    if (offer == offers) {
+        begin_table(cli, json);
+    }
     print_row(cli, json, offer, us);
     return CLI_OK;
 }
@@ -151,15 +175,10 @@ static int take_all(struct cli *cli, struct json *json, const struct offer *offe
 int bench_transfer(struct cli *cli)
 {
     struct json json = {0};
-    int exit_code = cli_open(cli, 0);
+    int exit_code = open_in_cluster(cli);
 
     if (!cli->timeout_given) {
         cli->timeout_us = 5000000;
-    }
-    if (exit_code == CLI_OK && cli->json) {
-        json_array_open(&json, NULL);
-    } else if (exit_code == CLI_OK) {
-        printf("%10s %8s %12s %12s %12s\n", "SIZE", "COUNT", "GET us", "GET p99 us", "MB/s");
     }
     for (int i = 0; i < OFFERS && exit_code == CLI_OK; i++) {
         exit_code = take_all(cli, &json, &offers[i]);

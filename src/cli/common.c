@@ -95,7 +95,7 @@ static void print_error(const struct cli *cli, bool usage, const char *format, v
     char text[ERROR_BYTES], shown[ERROR_BYTES];
 
     vsnprintf(text, sizeof text, format, arguments);
-    bytes_printable(text, strlen(text), shown, sizeof shown);
+    bytes_printable_sentence(text, strlen(text), shown, sizeof shown);
     fprintf(stderr, "nigh%s%s: %s", space, cli->verb, shown);
     if (usage) {
         fprintf(stderr, "; try 'nigh%s%s --help'", space, cli->verb);

@@ -2,7 +2,7 @@
 /*
  * nigh doctor: what of this machine keeps nigh from working, or from working well; each finding
  * with its remedy. Reads, changes nothing. Exit code 1 when something keeps a node from working
- * here.
+ * here, 4 when nothing does and none answers.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -330,5 +330,8 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     if (cli->json) {
         json_array_close(&report.json);
     }
-    return report.bad > 0 ? CLI_FAILED : CLI_OK;
+    if (report.bad > 0) {
+        return CLI_FAILED;
+    }
+    return cli->client == NULL ? CLI_UNREACHABLE : CLI_OK;
 }

@@ -20,10 +20,16 @@ const struct cli_verb cli_verbs[] = {
      "others.\n",
      cli_get},
     {"ls", "[PREFIX]", "List the objects of the pool.",
-     "  -i, --ids            show ids even where there are names\n", cli_ls},
+     "  -i, --ids            show ids even where there are names\n"
+     "PREFIX is what names begin with: there are no patterns.\n",
+     cli_ls},
     {"stat", "NAME...", "Show what is known of objects.",
      "  -c, --checksum       also the CRC32C of the data\n", cli_stat},
-    {"rm", "NAME...", "Delete objects.", "", cli_rm},
+    {"rm", "NAME...", "Delete objects, on every node of the cluster.",
+     "Where another node may have one and does not answer in 5 seconds, it is deleted on this "
+     "node, "
+     "and rm\nfails and says so.\n",
+     cli_rm},
     {"pin", "NAME...", "Keep objects from eviction until unpinned.", "", cli_pin},
     {"unpin", "NAME...", "Let objects be evicted again.", "", cli_unpin},
     {"who", "[NAME]",
@@ -34,10 +40,15 @@ const struct cli_verb cli_verbs[] = {
      "  -1, --once           print once and exit\n"
      "  -d, --delay TIME     time between pictures (default 1s)\n",
      cli_top},
-    {"doctor", "", "Look for what keeps nigh from working well here, with remedies.", "",
+    {"doctor", "", "Look for what keeps nigh from working well here, with remedies.",
+     "Exit code 0: nothing is bad; 1: a finding is bad; 4: none is, but no node answers.\n",
      cli_doctor},
     {"bench", "objects|transfer",
      "Measure puts and gets of the running node, or gets from another one.",
+     "objects takes some seconds, and at most 4 MiB of the node's memory at a time; transfer needs "
+     "a cluster,\nsome 180 MiB of each node's memory, and some seconds. What they put is deleted "
+     "at "
+     "the end.\n"
      "  -o, --offer          transfer: put what 'nigh bench transfer' at another node will get\n",
      cli_bench},
     {"help", "[VERB]", "Show help.", "", cli_help},

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nigh put: a file is read straight into the object's memory; standard input, whose length is
- * unknown, is gathered first. */
+/* nigh put: a file is read straight into the object's memory; standard input and pipes, whose
+ * length is unknown, are gathered first, up to the node's memory size. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,13 +18,17 @@
 enum {
     READ_BYTES = 4 << 20,
     GATHER_BYTES = 1 << 20,
+    POLL_MOST_MS = 60000,
     PUT_TIMEOUT_US = 10000000
 };
 
 struct source {
     int fd;
     uint64_t size_bytes;
-    char *gathered; /* standard input, or a file without a size; else NULL */
+    bool has_size;        /* else it is gathered: standard input, a pipe, a device */
+    char *gathered;       /* NULL: none */
+    uint64_t most_bytes;  /* of what is gathered */
+    uint64_t deadline_us; /* for gathering; 0: none */
 };
 
 /* Reads exactly size_bytes; false on failure or a file that shrank (errno 0). */
@@ -48,21 +53,81 @@ static bool read_into(int fd, void *data, uint64_t size_bytes, struct cli_progre
     return true;
 }
 
+/* Returns CLI_OK when a read would not wait, or says that there is nothing until the deadline. */
+static int wait_for_bytes(struct cli *cli, const struct source *source, const char *name)
+{
+    struct pollfd ready = {.fd = source->fd, .events = POLLIN};
+    uint64_t left_us;
+    int count;
+
+    do {
+        uint64_t now_us = clock_now_us(&clock_monotonic);
+
+        left_us = source->deadline_us > now_us ? source->deadline_us - now_us : 0;
+        count = poll(&ready, 1,
+                     left_us == 0                    ? 0
+                     : left_us / 1000 < POLL_MOST_MS ? (int)(left_us / 1000) + 1
+                                                     : POLL_MOST_MS);
+    } while (left_us > 0 && (count == 0 || (count < 0 && errno == EINTR)));
+    if (count > 0) {
+        return CLI_OK;
+    }
+    if (count < 0) {
+        cli_error(cli, "%s: %s", name, strerror(errno));
+        return CLI_FAILED;
+    }
+    cli_error(cli, "%s: the time was up before it ended", name);
+    return CLI_TIMEOUT;
+}
+
+/* Room for more, at most one byte above what the node could take. */
+static int gather_more_room(struct cli *cli, struct source *source, const char *name,
+                            uint64_t *capacity)
+{
+    uint64_t wanted = *capacity * 2 + GATHER_BYTES;
+    char *larger;
+
+    wanted = wanted < source->most_bytes + 1 ? wanted : source->most_bytes + 1;
+    larger = realloc(source->gathered, wanted);
+    if (larger == NULL) {
+        cli_error(cli, "no memory to gather %s", name);
+        return CLI_FULL;
+    }
+    source->gathered = larger;
+    *capacity = wanted;
+    return CLI_OK;
+}
+
+/* What libnigh says of a file that is too large. */
+static int too_large(struct cli *cli, uint64_t most_bytes)
+{
+    char most[BYTES_SIZE_TEXT];
+
+    bytes_format_size(most_bytes, most);
+    cli_error(cli,
+              "cannot create the object: out of memory: more than %s were asked for, and the node "
+              "has %s for objects in all",
+              most, most);
+    return CLI_FULL;
+}
+
+/* Reads to the end, or until it is more than the node has for objects. */
 static int gather(struct cli *cli, struct source *source, const char *name)
 {
     uint64_t capacity = 0;
 
-    for (;;) {
+    while (source->size_bytes <= source->most_bytes) {
+        int exit_code = CLI_OK;
         ssize_t n;
 
         if (source->size_bytes == capacity) {
-            char *larger = realloc(source->gathered, capacity = capacity * 2 + GATHER_BYTES);
-
-            if (larger == NULL) {
-                cli_error(cli, "no memory to gather %s", name);
-                return CLI_FULL;
-            }
-            source->gathered = larger;
+            exit_code = gather_more_room(cli, source, name, &capacity);
+        }
+        if (exit_code == CLI_OK && source->deadline_us != 0) {
+            exit_code = wait_for_bytes(cli, source, name);
+        }
+        if (exit_code != CLI_OK) {
+            return exit_code;
         }
         n = read(source->fd, source->gathered + source->size_bytes, capacity - source->size_bytes);
         if (n == 0) {
@@ -74,6 +139,20 @@ static int gather(struct cli *cli, struct source *source, const char *name)
         }
         source->size_bytes += n > 0 ? (uint64_t)n : 0;
     }
+    return too_large(cli, source->most_bytes);
+}
+
+/* Gathers a source without a known size, of which the node says how long it may be. */
+static int gather_for_node(struct cli *cli, struct source *source, const char *name)
+{
+    nigh_node_stats stats;
+    nigh_status status = nigh_stats(cli->client, &stats);
+
+    if (status != NIGH_OK) {
+        return cli_failed(cli, status, "cannot ask the node for its memory's size");
+    }
+    source->most_bytes = stats.memory_bytes;
+    return gather(cli, source, name);
 }
 
 static int open_source(struct cli *cli, const char *name, struct source *source)
@@ -89,16 +168,14 @@ static int open_source(struct cli *cli, const char *name, struct source *source)
         cli_error(cli, "%s: is a directory", name);
         return CLI_FAILED;
     }
-    if (!S_ISREG(status.st_mode) || source->fd == STDIN_FILENO || status.st_size == 0) {
-        return gather(cli, source, name);
-    }
-    source->size_bytes = (uint64_t)status.st_size;
+    source->has_size = S_ISREG(status.st_mode) && source->fd != STDIN_FILENO && status.st_size != 0;
+    source->size_bytes = source->has_size ? (uint64_t)status.st_size : 0;
     return CLI_OK;
 }
 
 /* Creates, fills and seals; the object is aborted when the source fails. */
-static int put_source(struct cli *cli, const nigh_id *id, nigh_create_options *options,
-                      struct source *source, const char *file)
+static int put_source(struct cli *cli, const char *name, const nigh_id *id,
+                      nigh_create_options *options, struct source *source, const char *file)
 {
     struct cli_progress progress;
     nigh_writer writer;
@@ -106,11 +183,16 @@ static int put_source(struct cli *cli, const nigh_id *id, nigh_create_options *o
 
     options->data_size = source->size_bytes;
     status = nigh_create(cli->client, id, options, &writer);
+    if (status == NIGH_EXISTS) {
+        cli_error(cli, "%s: an object of this name exists already; delete it first: nigh rm %s",
+                  name, name);
+        return CLI_EXISTS;
+    }
     if (status != NIGH_OK) {
         return cli_failed(cli, status, "cannot create the object");
     }
     cli_progress_start(&progress, cli, "put", source->size_bytes);
-    if (source->gathered != NULL) {
+    if (!source->has_size) {
         memcpy(writer.data, source->gathered, source->size_bytes);
     } else if (!read_into(source->fd, writer.data, source->size_bytes, &progress)) {
         cli_progress_end(&progress);
@@ -146,6 +228,7 @@ static int put_file(struct cli *cli, const char *name, const char *file,
                     nigh_create_options *options)
 {
     uint64_t start_us = clock_now_us(&clock_monotonic);
+    uint64_t deadline_us;
     struct source source = {.fd = -1};
     nigh_id id;
     bool is_name;
@@ -156,12 +239,18 @@ static int put_file(struct cli *cli, const char *name, const char *file,
     }
     options->name = is_name ? name : NULL;
     options->timeout_us = cli->timeout_given ? cli->timeout_us : PUT_TIMEOUT_US;
+    if (cli->timeout_given && !__builtin_add_overflow(start_us, cli->timeout_us, &deadline_us)) {
+        source.deadline_us = deadline_us;
+    }
     exit_code = open_source(cli, file, &source);
     if (exit_code == CLI_OK) {
         exit_code = cli_open(cli, 0);
     }
+    if (exit_code == CLI_OK && !source.has_size) {
+        exit_code = gather_for_node(cli, &source, file);
+    }
     if (exit_code == CLI_OK) {
-        exit_code = put_source(cli, &id, options, &source, file);
+        exit_code = put_source(cli, name, &id, options, &source, file);
     }
     if (exit_code == CLI_OK) {
         report(cli, name, &id, source.size_bytes, clock_now_us(&clock_monotonic) - start_us);

@@ -13,6 +13,13 @@ static int delete_one(struct cli *cli, const char *name, const nigh_id *id, stru
                   name);
         return CLI_FULL;
     }
+    if (all == NIGH_PEER_LOST || all == NIGH_TIMEOUT) {
+        cli_error(cli,
+                  "%s: deleted on this node, but not every other node that may have it said so in "
+                  "time (nigh nodes shows which are not up)",
+                  name);
+        return all == NIGH_TIMEOUT ? CLI_TIMEOUT : CLI_FAILED;
+    }
     if (all != NIGH_OK) {
         return cli_failed_object(cli, all, name);
     }

@@ -25,6 +25,14 @@
 
 #define attach_say(text, ...) ((void)snprintf((text), CLIENT_TEXT_BYTES, __VA_ARGS__))
 
+/* The kernel refuses a file as it refuses a socket that nobody listens on. */
+static bool attach_is_no_socket(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && !S_ISSOCK(status.st_mode);
+}
+
 static nigh_status attach_explain_connect(int error, const char *path, char *text)
 {
     switch (error) {
@@ -32,6 +40,10 @@ static nigh_status attach_explain_connect(int error, const char *path, char *tex
         attach_say(text, "no node at %s: start nighd, or say where it is with NIGH_SOCKET", path);
         return NIGH_UNREACHABLE;
     case ECONNREFUSED:
+        if (attach_is_no_socket(path)) {
+            attach_say(text, "%s is no socket: say where a node listens with NIGH_SOCKET", path);
+            return NIGH_UNREACHABLE;
+        }
         attach_say(text, "nobody listens on %s any more: start nighd", path);
         return NIGH_UNREACHABLE;
     case EACCES:
@@ -146,7 +158,8 @@ static nigh_status attach_judge(struct session_welcome *welcome, size_t size_byt
         if (welcome->status > 0 || welcome->status < NIGH_STATUS_LOWEST || status == NIGH_PENDING) {
             status = NIGH_PROTOCOL;
         }
-        bytes_printable(welcome->sentence, strlen(welcome->sentence), sentence, sizeof(sentence));
+        bytes_printable_sentence(welcome->sentence, strlen(welcome->sentence), sentence,
+                                 sizeof(sentence));
         attach_say(text, "%.*s", CLIENT_TEXT_BYTES - 1,
                    sentence[0] != '\0' ? sentence : nigh_status_string(status));
         return status;

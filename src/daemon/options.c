@@ -234,7 +234,7 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
     switch ((enum daemon_option_number)option) {
     case OPTION_SOCKET: return option_path(text, o->socket, why, n);
     case OPTION_SOCKET_MODE: return option_number(text, 8, 0777, &o->socket_mode, why, n);
-    case OPTION_MEMORY: return option_size(text, &o->memory_bytes, why, n);
+    case OPTION_MEMORY: o->memory_given = true; return option_size(text, &o->memory_bytes, why, n);
     case OPTION_LANES: return option_number(text, 10, LIMIT_LANES, &o->lanes, why, n);
     case OPTION_SPIN_US: return option_number(text, 10, LIMIT_SPIN_US, &o->spin_us, why, n);
     case OPTION_EXTENT: return option_size(text, &o->extent_bytes, why, n);
@@ -389,7 +389,10 @@ nigh_status daemon_options_resolve(struct daemon_options *o, uint32_t cores,
         pools[i].quota_bytes = pool->quota_bytes;
     }
     if (o->memory_bytes == 0) {
-        snprintf(why, why_bytes, "no memory size is given; say how much, e.g. --memory 1G");
+        snprintf(why, why_bytes,
+                 "%s; say how much, with a suffix K, M, G, T or P of powers of 1024, e.g. "
+                 "--memory 1G",
+                 o->memory_given ? "a memory size of 0 is none" : "no memory size is given");
         return NIGH_INVALID;
     }
     if (o->cluster_key_path[0] != '\0') {

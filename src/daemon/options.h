@@ -37,6 +37,7 @@ struct daemon_options {
     char socket[SETTINGS_PATH_BYTES];
     char spill[SETTINGS_PATH_BYTES]; /* "": none */
     uint64_t memory_bytes;
+    bool memory_given;
     uint64_t extent_bytes;
     uint64_t max_objects;
     uint64_t spill_bytes;

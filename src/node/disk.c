@@ -429,7 +429,9 @@ nigh_status disk_claim(const char *directory, int *lock_fd, char *why, size_t wh
     char path[4096];
     int fd;
 
-    if (mkdir(directory, 0700) != 0 && errno != EEXIST) {
+    if (mkdir(directory, 0700) == 0) {
+        LOG_INFO("spill directory made", "path=\"%s\"", directory);
+    } else if (errno != EEXIST) {
         snprintf(
             why, why_bytes,
             "the spill directory %s cannot be made (%s): make it, or name another with --spill",

@@ -184,12 +184,13 @@ static nigh_status settings_take_cluster(const nigh_node_options *o, struct node
     }
     if (o->member == NULL)
         return settings_fail(why, why_bytes,
-                             "members are given, but not which of them this node is; give its "
-                             "address as it stands there, or its rank");
+                             "members are given (--join), but not which of them this node is "
+                             "(--member): its address as it stands there, or its rank");
     if (o->cluster_key == NULL)
-        return settings_fail(why, why_bytes,
-                             "members are given, but no cluster key; nodes without one are not "
-                             "let in");
+        return settings_fail(
+            why, why_bytes,
+            "members are given (--join), but no cluster key (--cluster-key); nodes "
+            "without one are not let in");
     status = members_parse(o->members, o->member, &s->members, why, why_bytes);
     if (status != NIGH_OK)
         return status;

@@ -3,6 +3,7 @@
 """Every verb of nigh against a private node: results, JSON, exit codes, and the line that says what is wrong."""
 import json
 import os
+import resource
 import shutil
 import signal
 import stat
@@ -108,6 +109,32 @@ def test_put_standard_input(node, folder):
 
 
 @with_node
+def test_put_of_what_has_no_end(node, folder):
+    too_large = ["out of memory", "more than 64.0 MiB", "the node has 64.0 MiB"]
+    fails(FULL, too_large, "put", "z", "/dev/zero", node=node, preexec_fn=little_memory)
+    pipe = subprocess.Popen(["cat", "/dev/zero"], stdout=subprocess.PIPE)
+    fails(FULL, too_large, "put", "z", "-", node=node, data=None, stdin=pipe.stdout, preexec_fn=little_memory)
+    pipe.stdout.close()
+    pipe.wait(timeout=30)
+    # A pipe into which nobody writes.
+    reading, writing = os.pipe()
+    fails(TIMEOUT, ["the time was up"], "put", "z", "-", "--timeout", "50ms", node=node, data=None, stdin=reading)
+    os.write(writing, b"some")
+    fails(TIMEOUT, ["the time was up"], "put", "z", "-", "--timeout", "50ms", node=node, data=None, stdin=reading)
+    os.write(writing, b"all")
+    os.close(writing)
+    good("put", "z", "-", "--timeout", "0", node=node, data=None, stdin=reading)
+    os.close(reading)
+    assert good("get", "z", node=node) == b"all"
+    assert [item["name"] for item in parsed("ls", node=node)] == ["z"]
+
+
+def little_memory():
+    """What would take all memory fails instead."""
+    resource.setrlimit(resource.RLIMIT_DATA, (1 << 29, 1 << 29))
+
+
+@with_node
 def test_metadata(node, folder):
     good("put", "m", write(folder, "f", b"data"), "--meta", "größe=7", node=node)
     assert good("get", "m", "--meta", node=node).decode() == "größe=7"
@@ -164,7 +191,6 @@ def test_output_is_complete_or_untouched(node, folder):
     good("put", "large", "-", node=node, data=os.urandom(1 << 20))
 
     def small_files():
-        import resource
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
@@ -172,9 +198,31 @@ def test_output_is_complete_or_untouched(node, folder):
     assert read(out) == b"what was there"
     fails(FAILED, ["No such file"], "get", "large", "-o", folder + "/no/out", node=node)
     assert os.listdir(folder) == ["out"], "nothing else is left"
-    os.chmod(out, 0o600)
-    good("get", "large", "-o", out, node=node)
-    assert os.path.getsize(out) == 1 << 20
+    for mode in (0o600, 0o640):
+        os.chmod(out, mode)
+        good("get", "large", "-o", out, node=node)
+        assert os.path.getsize(out) == 1 << 20 and stat.S_IMODE(os.stat(out).st_mode) == mode
+    good("get", "large", "-o", out + "2", node=node, preexec_fn=lambda: os.umask(0o027))
+    assert stat.S_IMODE(os.stat(out + "2").st_mode) == 0o640
+
+
+@with_node
+def test_output_that_is_interrupted(node, folder):
+    """Ctrl-C while the bytes are written: what was there stays, and nothing else does."""
+    good("put", "x", "-", node=node, data=bytes(32 << 20))
+    out = write(folder, "out", b"what was there")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for _ in range(50):
+            get = subprocess.Popen([os.environ["NIGH"], "get", "x", "-o", out, "--socket", node.path])
+            while get.poll() is None and len(os.listdir(folder)) == 1:
+                pass
+            get.send_signal(number)
+            get.wait(timeout=30)
+            assert os.listdir(folder) == ["out"], os.listdir(folder)
+            if get.returncode == -number:
+                break
+            write(folder, "out", b"what was there")  # it was done before the signal came
+        assert get.returncode == -number and read(out) == b"what was there"
 
 
 @with_node
@@ -197,6 +245,35 @@ def test_output_that_is_no_plain_file(node, folder):
     good("get", "x", "-o", pipe, node=node)
     assert reader.communicate(timeout=30)[0] == b"bytes"
     fails(FAILED, ["directory"], "get", "x", "-o", folder, node=node)
+    # A link to what is not there yet, by way of another, relative to its folder.
+    os.mkdir(os.path.join(folder, "sub"))
+    os.symlink("sub/second", os.path.join(folder, "first"))
+    os.symlink("new", os.path.join(folder, "sub", "second"))
+    good("get", "x", "-o", os.path.join(folder, "first"), node=node)
+    assert os.path.islink(folder + "/first") and os.path.islink(folder + "/sub/second")
+    assert read(folder + "/sub/new") == b"bytes" and not os.path.islink(folder + "/sub/new")
+    os.symlink("round", os.path.join(folder, "round"))
+    fails(FAILED, ["Too many"], "get", "x", "-o", folder + "/round", node=node)
+
+
+@with_node
+def test_output_to_a_stream(node, folder):
+    good("put", "x", "-", node=node, data=b"bytes")
+    for name in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+        with open(os.path.join(folder, "out"), "wb") as file:
+            file.write(b"before ")
+            file.flush()
+            code, _, said = run("get", "x", "-o", name, node=node, stdout=file)
+            assert code == OK, said
+            file.seek(0, os.SEEK_END)
+            file.write(b" after")
+        assert read(folder + "/out") == b"before bytes after", name
+        fails(USAGE, ["--output"], "get", "x", "--json", "-o", name, node=node)
+    # The program's own descriptors, such as that of the node's socket, are none.
+    for number in range(3, 9):
+        fails(FAILED, ["Bad file descriptor"], "get", "x", "-o", f"/dev/fd/{number}", node=node)
+    assert parsed("top", "--once", node=node)["expelled"] == 0
+    assert os.listdir(folder) == ["out"]
 
 
 @with_node
@@ -213,7 +290,7 @@ def test_get_waits(node, folder):
 @with_node
 def test_put_fails(node, folder):
     good("put", "x", "-", node=node, data=b"first")
-    fails(EXISTS, ["exists"], "put", "x", "-", node=node, data=b"second")
+    fails(EXISTS, ["x: ", "exists", "nigh rm x"], "put", "x", "-", node=node, data=b"second")
     assert good("get", "x", node=node) == b"first"
     fails(FAILED, ["No such file", "missing"], "put", "y", folder + "/missing", node=node)
     fails(FAILED, ["directory"], "put", "y", folder, node=node)
@@ -367,7 +444,8 @@ def test_doctor(node, folder):
         assert findings[subject]["severity"] == "ok" or findings[subject]["remedy"], "each finding has its remedy"
     assert findings["node"]["severity"] == "ok"
     code, printed, said = run("doctor", env={"NIGH_SOCKET": folder + "/none"})
-    assert b"start one" in printed and b"-> " in printed and code in (OK, FAILED), said
+    bad = any(line.startswith(b"bad") for line in printed.splitlines())
+    assert b"start one" in printed and b"-> " in printed and code == (FAILED if bad else UNREACHABLE), said
 
 
 @with_node
@@ -390,6 +468,10 @@ def test_bench(node, folder):
     assert all(row["put_us"] > 0 and row["get_release_us"] > 0 for row in rows)
     assert parsed("ls", node=node) == [], "it leaves nothing"
     assert len(good("bench", "objects", node=node).splitlines()) == 5
+    for arguments in (("transfer",), ("transfer", "--offer"), ("transfer", "--json")):
+        code, printed, said = run("bench", *arguments, node=node)
+        assert code == FAILED and printed == b"" and "alone" in said, (arguments, code, printed, said)
+    assert parsed("ls", node=node) == []
     fails(USAGE, ["objects"], "bench", node=node)
     fails(USAGE, ["objects"], "bench", "rockets", node=node)
 
@@ -420,8 +502,8 @@ def test_no_node():
         fails(UNREACHABLE, [folder + "/other"], "ls", "--socket", folder + "/other", env=none)
         fails(USAGE, ["107"], "ls", "--socket", folder + "/" + "x" * 120)
         write(folder, "file", b"no socket")
-        code, _, said = run("ls", "-s", folder + "/file")
-        assert code == UNREACHABLE and len(said.splitlines()) == 1, (code, said)
+        for path in (folder + "/file", folder):
+            fails(UNREACHABLE, [f"{path} is no socket"], "ls", "-s", path)
 
 
 @with_node
@@ -437,7 +519,7 @@ def test_the_socket_of_the_option_wins(node, folder):
 def test_pools(node, folder):
     good("put", "x", "-", "--pool", f"uid-{os.geteuid()}", node=node)
     assert len(parsed("ls", node=node)) == 1
-    fails(NOT_FOUND, ["nosuch"], "ls", "--pool", "nosuch", node=node)
+    fails(NOT_FOUND, [': there is no pool "nosuch"; '], "ls", "--pool", "nosuch", node=node)
 
 
 @with_node
@@ -463,7 +545,7 @@ def test_denied(node, folder):
         here = {"env": {"LD_LIBRARY_PATH": folder}, "node": node, "preexec_fn": as_another}
         assert parsed("ls", **here) == [], "a pool of its own"
         for arguments in (("get", "x"), ("ls",), ("rm", "x"), ("put", "y", "-")):
-            fails(DENIED, ["uid-0"], *arguments, "--pool", "uid-0", **here)
+            fails(DENIED, ["pool \"uid-0\" (owner 0"] if arguments[0] != "put" else ["uid-0"], *arguments, "--pool", "uid-0", **here)
     finally:
         os.environ["NIGH"] = saved
 

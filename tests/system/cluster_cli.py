@@ -329,6 +329,18 @@ def test_a_delete_passes_by_what_leaves_no_copy():
             wait_for(lambda: b.numbers()["used_bytes"] == used)
 
 
+def test_a_delete_while_a_member_is_away():
+    """What may lie on a member that is not there is deleted here, and rm says that it was not everywhere."""
+    with Cluster("--dead-ms", "600000").wait_met() as (a, b):
+        a.good("put", "x", "-", data=b"bytes")
+        assert b.good("get", "x") == b"bytes"
+        b.end(signal.SIGKILL)
+        wait_for(lambda: a.states() == ["up", "lost"])
+        code, _, said = a.run("rm", "x")
+        assert code in (1, TIMEOUT) and "deleted on this node" in said and "nigh nodes" in said, (code, said)
+        assert a.names() == {}
+
+
 def test_two_births_of_one_name():
     with Cluster().wait_met() as (a, b):
         a.good("put", "x", "-", data=b"first")

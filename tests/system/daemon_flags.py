@@ -58,6 +58,7 @@ def test_wrong_flags(folder, good):
         (["--memory", "lots"], ["--memory", "\"lots\"", "512M"]),
         (["--memory", "1MB"], ["--memory", "not a size"]),
         (["--memory", "-1"], ["--memory", "not a size"]),
+        (["--memory", "0"], ["memory size of 0", "K, M, G, T or P", "--memory 1G"]),
         (["--memory", "1M"], ["too small", "16.0 MiB"]),
         (["--memory", "99999999999999999999"], ["not a size"]),
         (good + ["--no-such-thing"], ["no option", "--help"]),
@@ -86,6 +87,33 @@ def test_wrong_flags(folder, good):
     ]
     for flags, words in cases:
         expect(USAGE, words, *flags)
+
+
+@in_folder
+def test_what_a_cluster_needs(folder, good):
+    expect(USAGE, ["--join", "--cluster-key"], *good, "--join", "127.0.0.1:1,127.0.0.1:2", "--member", "0")
+    expect(USAGE, ["--join", "--member"], *good, "--join", "127.0.0.1:1,127.0.0.1:2")
+    key = os.path.join(folder, "key")
+    with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+        file.write("short\n")
+    # The proposed line makes a key that nobody else may read, and it works.
+    code, _, said = run(*good, "--join", "127.0.0.1:1,127.0.0.1:2", "--member", "0", "--cluster-key", key)
+    line = said[said.index("make one: ") + 10:].strip().removesuffix(")")
+    assert code == USAGE and "umask 077" in line, said
+    subprocess.run(["sh", "-c", line.replace("FILE", key + "2")], check=True)
+    assert os.stat(key + "2").st_mode & 0o777 == 0o600
+    code, _, said = run(*good, "--join", "127.0.0.1:1,127.0.0.1:2", "--member", "0", "--cluster-key", key + "2", "--check")
+    assert code == 0, said
+
+
+@in_folder
+def test_a_spill_folder_that_is_made(folder, good):
+    spill = os.path.join(folder, "spill")
+    for made in (True, False):
+        node = Node("--spill", spill)
+        code, said = node.stop()
+        assert node.ready and code == 0 and os.path.isdir(spill)
+        assert ("spill directory made" in said and spill in said) == made, said
 
 
 @in_folder

@@ -238,6 +238,16 @@ static void what_is_not_utf8_is_escaped(void **state)
     ASSERT_PRINTABLE("\xf8\x88\x80\x80\x80", "\\xf8\\x88\\x80\\x80\\x80");
 }
 
+static void a_sentence_keeps_its_quotes(void **state)
+{
+    (void)state;
+    static const char text[] = "no \"pool\" a\\b\n\x1b[31m";
+    char out[4 * sizeof(text)];
+    size_t length = bytes_printable_sentence(text, sizeof(text) - 1, out, sizeof(out));
+    assert_string_equal(out, "no \"pool\" a\\b\\x0a\\x1b[31m");
+    assert_int_equal(length, strlen(out));
+}
+
 static void printable_text_stops_at_a_whole_character(void **state)
 {
     (void)state;
@@ -304,6 +314,7 @@ int main(void)
         cmocka_unit_test(visible_text_stays),
         cmocka_unit_test(what_could_harm_a_terminal_is_escaped),
         cmocka_unit_test(what_is_not_utf8_is_escaped),
+        cmocka_unit_test(a_sentence_keeps_its_quotes),
         cmocka_unit_test(printable_text_stops_at_a_whole_character),
         cmocka_unit_test(any_bytes_become_one_line),
         cmocka_unit_test(numbers_are_little_endian),
