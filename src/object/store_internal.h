@@ -173,6 +173,13 @@ struct store_waiter {
 #define STORE_LOW_SHARE  32u
 #define STORE_HIGH_SHARE 16u
 
+/* Ahead of need no object goes that takes more than this share of the second of them. */
+#define STORE_AHEAD_EACH_SHARE 4u
+
+/* Where nothing may be evicted ahead of need it is tried again less and less often, at last after
+ * LIMIT_RETRY_US times two to this power, halved; and when somebody does need room. */
+#define STORE_AHEAD_BARREN 10u
+
 /* Room that is kept in one piece where memory is in pieces: for the next lease or two. */
 #define STORE_GATHER_BYTES (2 * LIMIT_LEASE_BYTES_MIN)
 

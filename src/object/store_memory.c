@@ -314,6 +314,7 @@ static nigh_status make_room(struct store *store, struct store_pool *pool, uint6
                         .spent = *spent};
     nigh_status status;
 
+    store->ahead_us = 0;
     if (store->now_us < store->heap_barren_us[heap]) {
         return NIGH_OUT_OF_MEMORY;
     }

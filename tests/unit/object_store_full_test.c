@@ -262,6 +262,45 @@ static void memory_is_evicted_ahead_of_need(void **state)
     assert_int_equal(store_tick(fx->store, fx->now_us), UINT64_MAX);
 }
 
+/* A put that was told OK is there until somebody needs its room: however little is free. */
+static void what_was_put_is_not_evicted_ahead(void **state)
+{
+    struct fixture *fx = *state;
+
+    for (uint64_t bytes = 15 * MIB; bytes < 16 * MIB; bytes += 256 * KIB) {
+        assert_int_equal(fixture_put(fx, A, bytes, bytes + 100 * KIB), NIGH_OK);
+        fixture_pass(fx, 100000);
+        assert_int_equal(fixture_status(fx, A, SESSION_OP_CONTAINS, bytes), NIGH_OK);
+    }
+    assert_valid(fx);
+}
+
+/* The same for one that finds little room beside what is kept, small or large, new or come back. */
+static void what_is_put_beside_kept_ones_is_not_evicted_ahead(void **state)
+{
+    static const uint64_t sizes[] = {600 * KIB, 100 * KIB, 10 * KIB};
+    struct fixture *fx = *state;
+
+    assert_int_equal(fixture_put(fx, A, 1, 15 * MIB + 256 * KIB), NIGH_OK);
+    assert_int_equal(fixture_status(fx, A, SESSION_OP_KEEP, 1), NIGH_OK);
+    for (uint32_t i = 0; i < 9; i++) {
+        uint64_t key = 10 + i % 3;
+
+        assert_int_equal(fixture_put(fx, A, key, sizes[i % 3]), NIGH_OK);
+        fixture_pass(fx, 100000);
+        assert_int_equal(fixture_status(fx, A, SESSION_OP_CONTAINS, key), NIGH_OK);
+        if (i % 2 == 0) {
+            assert_int_equal(fixture_status(fx, A, SESSION_OP_DELETE, key), NIGH_OK);
+        } else {
+            struct session_sqe sqe = fixture_sqe(SESSION_OP_EVICT, 0);
+
+            sqe.argument = MIB;
+            (void)fixture_do(fx, A, sqe);
+        }
+    }
+    assert_valid(fx);
+}
+
 static void a_full_index_evicts_too(void **state)
 {
     struct fixture *fx = fixture_create(&(struct fixture_options){.entries = 64});
@@ -814,6 +853,8 @@ int main(void)
         TEST(a_quota_is_what_the_policy_has),
         cmocka_unit_test(what_others_leave_is_what_the_policy_has),
         TEST(memory_is_evicted_ahead_of_need),
+        TEST(what_was_put_is_not_evicted_ahead),
+        TEST(what_is_put_beside_kept_ones_is_not_evicted_ahead),
         cmocka_unit_test(a_full_index_evicts_too),
         TEST(full_memory_is_said_at_the_deadline),
         TEST(waiting_create_gets_what_a_reader_releases),
