@@ -189,6 +189,12 @@ struct store_waiter {
 /* So much of an extent is evicted here and there, in vain, before a whole one is emptied. */
 #define STORE_SCATTER_SHARE 8u
 
+/* From this size on, and half an extent, it is asked first whether an object could fit at all. */
+#define STORE_FIT_BYTES LIMIT_LEASE_BYTES_MAX
+
+/* Objects that a look for what stays in memory reads at most, where no pin tells. */
+#define STORE_FIT_RECORDS 4096u
+
 /* A large object costs others at most so many times its size if it does not fit after all. */
 #define STORE_SPENT_SHARE 4u
 
@@ -231,6 +237,9 @@ struct store_extent {
     uint32_t obstacles;  /* blocks, and leases, in it that cannot be evicted: unsealed, kept,
                             deleting, read by a job */
     uint32_t first;      /* record whose memory begins here, and one */
+    /* What the last look (store_fit.c) found that stays: the first and the last of it. */
+    uint64_t fixed_begin;
+    uint64_t fixed_end; /* 0: nothing */
 };
 
 /* ---- the store ---- */
@@ -283,6 +292,10 @@ struct store {
     bool pins_changed; /* a session ended: its pins are gone */
     /* Nothing could be evicted for this heap: do not try again before this. */
     uint64_t heap_barren_us[LIMIT_HEAPS_A_LANE];
+    /* The last look found no place for so much in this heap: do not look again before this. */
+    uint64_t unfit_bytes;
+    uint64_t unfit_us;
+    uint32_t unfit_heap;
     uint32_t ahead_barren;
     /* The heap that last needed a whole extent for something small, and its owner. */
     uint32_t scattered_heap; /* STORE_NONE: none */
@@ -559,6 +572,13 @@ nigh_status store_obtain_quota(struct store_call *call, uint64_t bytes, bool evi
 /* The heap of the session, or of the node in the pool, opened at first use. */
 nigh_status store_session_heap(struct store *store, struct store_session *session, uint32_t *heap);
 nigh_status store_node_heap(struct store *store, struct store_pool *pool, uint32_t *heap);
+
+/* ---- store_fit.c ---- */
+
+/* Whether so much could be had in a heap if all that may leave did. Looks at all pins. */
+bool store_may_fit(struct store *store, uint32_t heap, uint64_t owner, uint64_t bytes);
+/* How much; *between: and perhaps so much within one extent. */
+uint64_t store_most_bytes(struct store *store, uint64_t owner, uint64_t *between);
 
 /* ---- store_evict.c ---- */
 

@@ -560,6 +560,35 @@ static void what_can_never_fit_leaves_the_cache_alone(void **state)
     assert_true(fixture_stats(fx).evicted_bytes <= 6 * MIB + 2 * MIB);
 }
 
+/* Twelve objects of 1 MiB in 16 MiB, of which some are pinned or kept. */
+static void a_put_that_cannot_fit_evicts_nothing(void **state)
+{
+    struct fixture *fx = *state;
+    uint32_t cookie, entry;
+
+    for (uint64_t key = 0; key < 12; key++) {
+        assert_int_equal(fixture_put(fx, A, key, MIB - 4 * KIB), NIGH_OK);
+    }
+    assert_int_equal(fixture_status(fx, A, SESSION_OP_KEEP, 1), NIGH_OK);
+    assert_int_equal(fixture_acquire(fx, B, 7, 0, &entry), INDEX_HIT);
+    /* Neither all of it nor what would be left, but not in one piece. */
+    cookie = submit_create(fx, A, 100, 15 * MIB, 100000);
+    fixture_pass(fx, 100001);
+    assert_int_equal(fixture_completion(fx, cookie).status, NIGH_OUT_OF_MEMORY);
+    cookie = submit_create(fx, A, 101, 9 * MIB, 100000);
+    fixture_pass(fx, 50000);
+    assert_int_equal(fixture_stats(fx).evictions, 0);
+    /* A smaller one is served meanwhile. */
+    assert_int_equal(fixture_put(fx, B, 102, 100 * KIB), NIGH_OK);
+    assert_int_equal(fixture_stats(fx).evictions, 0);
+    /* When it can fit it is served. */
+    fixture_release(fx, B, 0);
+    fixture_pass(fx, 2000);
+    assert_int_equal(fixture_completion(fx, cookie).status, NIGH_OK);
+    assert_int_equal(fixture_status(fx, A, SESSION_OP_CONTAINS, 1), NIGH_OK);
+    assert_valid(fx);
+}
+
 /* ---- several heaps ---- */
 
 static void another_pool_gets_its_share(void **state)
@@ -868,6 +897,7 @@ int main(void)
         TEST(large_object_evicts_what_lies_in_its_way),
         TEST(one_pinned_object_does_not_stop_a_large_one),
         TEST(what_can_never_fit_leaves_the_cache_alone),
+        TEST(a_put_that_cannot_fit_evicts_nothing),
         TEST(another_pool_gets_its_share),
         TEST(another_uid_of_the_pool_finds_room),
         TEST(session_above_its_quota_evicts_its_own),
