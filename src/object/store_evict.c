@@ -343,6 +343,27 @@ bool store_empty_extent(struct store *store, uint32_t extent, struct store_evict
     return at->live_bytes == 0;
 }
 
+bool store_is_spare_extent(const struct store *store, uint32_t extent)
+{
+    uint64_t owner =
+        atomic_load_explicit(&store->config.extents->extents[extent].owner, memory_order_relaxed);
+    const struct store_pool *pool;
+    uint32_t looks = 0;
+
+    if (owner == EXTENT_NO_OWNER || store->extents[extent].first == 0) {
+        return owner == EXTENT_NO_OWNER; /* only what reaches into it from before */
+    }
+    pool = store->pools[(owner >> 32) - 1];
+    for (uint32_t at = store->extents[extent].first; at != 0 && looks < LIMIT_EVICT_BATCH;
+         at = pool->records[at - 1].near_next, looks++) {
+        if (evict_where(&pool->evict, at - 1) == EVICT_YOUNG ||
+            store_memory_bytes(store, pool, at - 1) > ahead_each(store)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* ---- whose ---- */
 
 struct store_pool *store_victim_pool(struct store *store, struct store_pool *pool)

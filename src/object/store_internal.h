@@ -612,6 +612,8 @@ void store_evict_made(struct store *store, struct store_session *session, uint64
                       struct store_evicted *evicted);
 /* Empties one extent as far as one batch goes. True: nothing lives in it. */
 bool store_empty_extent(struct store *store, uint32_t extent, struct store_evicted *evicted);
+/* Whether the next batch of emptying it (it has no obstacle) takes nothing that is new or large. */
+bool store_is_spare_extent(const struct store *store, uint32_t extent);
 /* Whom to take memory from when `pool` wants some. */
 struct store_pool *store_victim_pool(struct store *store, struct store_pool *pool);
 /* Evicting ahead of need, and whether that is due; a piece of a long EVICT. */

@@ -240,7 +240,8 @@ void store_gather(struct store *store)
         heap_largest_bytes(store->heaps, store->scattered_heap) >= STORE_GATHER_BYTES) {
         return;
     }
-    if (find_run(store, room.owner, 1, &extent, &cost) && cost > 0) {
+    if (find_run(store, room.owner, 1, &extent, &cost) && cost > 0 &&
+        store_is_spare_extent(store, extent)) {
         store->rounds = 1;
         (void)empty_extent(&room, extent);
         store->rounds = rounds - 1;

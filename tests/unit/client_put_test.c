@@ -458,6 +458,38 @@ static void test_out_of_memory_names_the_holders(void **state)
     stop(&f);
 }
 
+/* A lease that nobody writes to must not split the room that something large needs. */
+static void test_leases_make_way_for_something_large(void **state)
+{
+    nigh_create_options small = {.data_size = 1000}, large = {.data_size = UINT64_C(300) << 20};
+    struct fixture f;
+    nigh_writer writer, other;
+    nigh_id id = id_of(1);
+    nigh_op op;
+    nigh_node_stats stats = {0};
+    uint32_t before, seals;
+
+    (void)state;
+    start(&f, &(struct fake_options){.hook = NULL});
+    before = atomic_load(&f.fake.lease_closes);
+    assert_true(atomic_load(&f.fake.leases) > before);
+    assert_int_equal(nigh_create(f.client, &id, &large, &writer), NIGH_OUT_OF_MEMORY);
+    assert_int_equal(atomic_load(&f.fake.lease_closes), before + 1);
+    /* One that is written to stays until that is done. */
+    assert_int_equal(nigh_create(f.client, &id, &small, &writer), NIGH_OK);
+    id = id_of(2);
+    assert_int_equal(nigh_create_start(f.client, &id, &large, &other, &op), NIGH_OK);
+    assert_int_equal(nigh_wait(f.client, &op, 5000000), NIGH_OUT_OF_MEMORY);
+    assert_int_equal(atomic_load(&f.fake.lease_closes), before + 1);
+    seals = atomic_load(&f.fake.seals);
+    assert_int_equal(nigh_seal(f.client, &writer), NIGH_OK);
+    assert_int_equal(atomic_load(&f.fake.seals), seals + 1);
+    /* The close went before what comes now. */
+    assert_int_equal(nigh_stats(f.client, &stats), NIGH_OK);
+    assert_int_equal(atomic_load(&f.fake.lease_closes), before + 2);
+    stop(&f);
+}
+
 /* More than the node has is nobody's fault: no holder is named. */
 static void test_out_of_memory_tells_what_can_never_be(void **state)
 {
@@ -702,6 +734,7 @@ int main(void)
         cmocka_unit_test(test_leases_do_not_fall_to_pieces),
         cmocka_unit_test(test_put_many_while_the_end_is_announced),
         cmocka_unit_test(test_out_of_memory_names_the_holders),
+        cmocka_unit_test(test_leases_make_way_for_something_large),
         cmocka_unit_test(test_out_of_memory_tells_what_can_never_be),
         cmocka_unit_test(test_evict_asks_lanes_that_have_more),
         cmocka_unit_test(test_list_reports_each_once),

@@ -301,6 +301,30 @@ static void what_is_put_beside_kept_ones_is_not_evicted_ahead(void **state)
     assert_valid(fx);
 }
 
+/* Nor is it the price of the slab that its seal asks for. */
+static void what_was_put_does_not_pay_for_the_next_lease(void **state)
+{
+    struct fixture *fx = *state;
+    struct session_cqe lease = fixture_lease(fx, A, 256 * KIB);
+    struct session_sqe sqe = fixture_sqe(SESSION_OP_SEAL, 1);
+    uint64_t n = fill(fx, A, 1000, 100 * KIB), m = fill(fx, A, 5000, 4 * KIB);
+
+    assert_int_equal(lease.lease_bytes, 256 * KIB);
+    for (uint64_t key = 0; key < n + m; key++) {
+        uint64_t kept = key < n ? 1000 + key : 5000 + key - n;
+
+        assert_int_equal(fixture_status(fx, A, SESSION_OP_KEEP, kept), NIGH_OK);
+    }
+    sqe.flags = SESSION_FLAG_LEASED | SESSION_FLAG_RENEW;
+    sqe.data_size = 255 * KIB;
+    sqe.offset = lease.lease_offset;
+    sqe.argument = session_renew_argument(256 * KIB, 0);
+    fixture_fill(fx, 1, sqe.offset, sqe.data_size);
+    assert_int_equal(fixture_do(fx, A, sqe).status, NIGH_OK);
+    assert_int_equal(fixture_status(fx, A, SESSION_OP_CONTAINS, 1), NIGH_OK);
+    assert_valid(fx);
+}
+
 static void a_full_index_evicts_too(void **state)
 {
     struct fixture *fx = fixture_create(&(struct fixture_options){.entries = 64});
@@ -883,6 +907,7 @@ int main(void)
         cmocka_unit_test(what_others_leave_is_what_the_policy_has),
         TEST(memory_is_evicted_ahead_of_need),
         TEST(what_was_put_is_not_evicted_ahead),
+        TEST(what_was_put_does_not_pay_for_the_next_lease),
         TEST(what_is_put_beside_kept_ones_is_not_evicted_ahead),
         cmocka_unit_test(a_full_index_evicts_too),
         TEST(full_memory_is_said_at_the_deadline),
