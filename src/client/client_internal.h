@@ -615,4 +615,10 @@ const struct index_entry *get_peek(nigh_client *client, const nigh_id *id,
                                    enum index_answer *answer, _Atomic uint64_t **word,
                                    uint32_t *number);
 
+/* ---- look.c ---- */
+
+/* nigh_holders, and the largest object that a lane could make room for; 0: an older node. */
+nigh_status look_holders_and_most(nigh_client *client, nigh_holder *holders, size_t n,
+                                  size_t *count, uint64_t *most_bytes);
+
 #endif

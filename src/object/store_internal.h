@@ -86,6 +86,7 @@ struct store_pool {
     struct birth *births;        /* of copies, an entry each; NULL: there was none yet */
     uint32_t node_heap;          /* STORE_NONE until first used */
     uint64_t bytes;              /* in objects in memory, created ones included */
+    uint64_t kept_bytes;         /* of sealed objects in memory that KEEP holds there */
     uint64_t writing_bytes;      /* of disk jobs under way */
     uint64_t objects, objects_unsealed, objects_spilled, objects_deleting;
     bool adopted; /* from a former node, and not yet known what is whose */

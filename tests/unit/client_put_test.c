@@ -448,9 +448,10 @@ static void test_out_of_memory_names_the_holders(void **state)
     assert_int_equal(nigh_put(f.client, &id, "x", 1, NULL), NIGH_OUT_OF_MEMORY);
     wanted = nigh_client_error(f.client, text, sizeof(text));
     assert_string_equal(text,
-                        "out of memory: 960.0 MiB of 1.0 GiB are held: pid 4711 (trainer) 1.7 "
-                        "GiB in 6 objects, pid 42 (loader) 60.0 MiB in 1 object, pid 42 "
-                        "(loader) 60.0 MiB in 1 object");
+                        "out of memory: 960.0 MiB of 1.0 GiB are held: 60.0 MiB pinned "
+                        "(nigh_pin), pid 4711 (trainer) 1.7 GiB in 6 objects, pid 42 (loader) "
+                        "60.0 MiB in 1 object, pid 42 (loader) 60.0 MiB in 1 object; 64 B were "
+                        "asked for, and 196.0 MiB at most can be had in one piece");
     assert_int_equal(wanted, strlen(text));
     /* Too little room: cut and terminated. */
     assert_int_equal(nigh_client_error(f.client, text, 10), wanted);
@@ -521,7 +522,7 @@ static void test_out_of_memory_tells_what_can_never_be(void **state)
     options.data_size = UINT64_C(400) << 20;
     assert_int_equal(nigh_create(f.client, &id, &options, &writer), NIGH_OUT_OF_MEMORY);
     (void)nigh_client_error(f.client, text, sizeof(text));
-    assert_non_null(strstr(text, "of 1.0 GiB are held: pid 4711 (trainer)"));
+    assert_non_null(strstr(text, "(nigh_pin), pid 4711 (trainer)"));
     stop(&f);
 }
 

@@ -613,6 +613,38 @@ static void a_put_that_cannot_fit_evicts_nothing(void **state)
     assert_valid(fx);
 }
 
+/* Who asks is told of others' leases, not of its own, how much is kept, and what is possible. */
+static void holders_and_what_is_possible(void **state)
+{
+    struct fixture *fx = *state;
+    const struct session_holder *holders = (const void *)fx->clients[A].lane->reply;
+    struct session_cqe told;
+
+    assert_int_equal(fixture_put(fx, A, 1, 4 * MIB - KIB), NIGH_OK);
+    assert_int_equal(fixture_put(fx, A, 2, 2 * MIB - KIB), NIGH_OK);
+    assert_int_equal(fixture_lease(fx, A, 256 * KIB).status, NIGH_OK);
+    told = fixture_do(fx, A, fixture_sqe(SESSION_OP_HOLDERS, 0));
+    assert_int_equal(told.data_size, 0);
+    assert_int_equal(fixture_stats(fx).pinned_bytes, 0);
+
+    assert_int_equal(fixture_status(fx, A, SESSION_OP_KEEP, 1), NIGH_OK);
+    assert_int_equal(fixture_status(fx, A, SESSION_OP_KEEP, 1), NIGH_OK);
+    assert_int_equal(fixture_lease(fx, B, 256 * KIB).status, NIGH_OK);
+    told = fixture_do(fx, A, fixture_sqe(SESSION_OP_HOLDERS, 0));
+    assert_int_equal(told.data_size, 1);
+    assert_int_equal(holders[0].session, fx->clients[B].session_id);
+    assert_in_range(fixture_stats(fx).pinned_bytes, 4 * MIB - KIB, 4 * MIB);
+    assert_in_range(told.generation, 4 * MIB, 11 * MIB);
+    assert_int_equal(fixture_create_key(fx, B, 3, told.generation + 64, 0, 0).status,
+                     NIGH_OUT_OF_MEMORY);
+    assert_int_equal(fixture_stats(fx).evictions, 0);
+    assert_int_equal(fixture_create_key(fx, B, 3, told.generation, 0, 0).status, NIGH_OK);
+
+    assert_int_equal(fixture_status(fx, A, SESSION_OP_DELETE, 1), NIGH_OK);
+    assert_int_equal(fixture_stats(fx).pinned_bytes, 0);
+    assert_valid(fx);
+}
+
 /* ---- several heaps ---- */
 
 static void another_pool_gets_its_share(void **state)
@@ -923,6 +955,7 @@ int main(void)
         TEST(one_pinned_object_does_not_stop_a_large_one),
         TEST(what_can_never_fit_leaves_the_cache_alone),
         TEST(a_put_that_cannot_fit_evicts_nothing),
+        TEST(holders_and_what_is_possible),
         TEST(another_pool_gets_its_share),
         TEST(another_uid_of_the_pool_finds_room),
         TEST(session_above_its_quota_evicts_its_own),
