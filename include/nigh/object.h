@@ -330,7 +330,8 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(node_deaths, "other nodes taken for dead")                         \
     X(shares_refused, "requests of nodes that have their share")         \
     X(claims_refused, "claims of nodes that are not theirs to make")     \
-    X(announcements_refused, "objects a full home was told of in vain")
+    X(announcements_refused, "objects a full home was told of in vain")  \
+    X(pinned_bytes, "bytes in memory that nigh_pin keeps there")
 
 typedef struct nigh_node_stats {
 #define NIGH_NODE_STATS_FIELD(name, text) uint64_t name;

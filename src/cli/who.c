@@ -208,6 +208,8 @@ static int who_pool(struct cli *cli)
 {
     struct json json = {0};
     size_t count = 0, shown;
+    nigh_node_stats stats = {0};
+    char pinned[BYTES_SIZE_TEXT];
     nigh_status status;
     int exit_code = cli_open(cli, NIGH_OPEN_READ_ONLY);
 
@@ -215,6 +217,9 @@ static int who_pool(struct cli *cli)
         return exit_code;
     }
     status = nigh_holders(cli->client, holders, HOLDERS_MAX, &count);
+    if (status == NIGH_OK) {
+        status = nigh_stats(cli->client, &stats);
+    }
     if (status != NIGH_OK) {
         return cli_failed(cli, status, "cannot ask who holds memory");
     }
@@ -222,11 +227,19 @@ static int who_pool(struct cli *cli)
     if (cli->json) {
         json_object_open(&json, NULL);
         print_holders_json(&json, shown);
+        json_u64(&json, "pinned_bytes", stats.pinned_bytes);
         json_object_close(&json);
-    } else if (count > 0) {
+        return CLI_OK;
+    }
+    if (count > 0) {
         print_holders(shown, count, "OBJECTS");
     } else {
-        puts("nobody holds memory of this pool");
+        puts(stats.pinned_bytes > 0 ? "no process holds memory of this pool"
+                                    : "nobody holds memory of this pool");
+    }
+    if (stats.pinned_bytes > 0) {
+        bytes_format_size(stats.pinned_bytes, pinned);
+        printf("%s of the node are pinned with nigh pin: they stay until nigh unpin\n", pinned);
     }
     return CLI_OK;
 }

@@ -89,6 +89,7 @@ struct client_op {
             void (*take)(struct nigh_client *client, uint32_t lane, const struct session_cqe *cqe,
                          void *out);
             uint32_t opcode;
+            uint32_t flags; /* SESSION_FLAG_* */
         } all;
         struct {
             const nigh_id *ids;
@@ -531,6 +532,9 @@ void lease_gave_up(nigh_client *client, uint32_t lane, uint64_t offset, uint64_t
 /* A completion brought a lease. Locked. */
 void lease_granted(nigh_client *client, uint32_t lane, uint64_t offset, uint64_t bytes);
 /* Whether an object of `bytes` should come from a lease. Locked. */
+/* Something large is about to be asked for, and a lease may split the room for it: gives back those
+ * that nobody writes to. */
+void lease_make_way(nigh_client *client, uint32_t lane, uint64_t bytes);
 bool lease_is_for(const nigh_client *client, uint32_t lane, uint64_t bytes);
 /* Lets a SEAL ask for the next lease when that is due. Locked. */
 void lease_renew(nigh_client *client, uint32_t lane, uint64_t bytes, struct session_sqe *sqe);
@@ -610,5 +614,11 @@ static inline bool copies_are_wanted(const nigh_client *client)
 const struct index_entry *get_peek(nigh_client *client, const nigh_id *id,
                                    enum index_answer *answer, _Atomic uint64_t **word,
                                    uint32_t *number);
+
+/* ---- look.c ---- */
+
+/* nigh_holders, and the largest object that a lane could make room for; 0: an older node. */
+nigh_status look_holders_and_most(nigh_client *client, nigh_holder *holders, size_t n,
+                                  size_t *count, uint64_t *most_bytes);
 
 #endif

@@ -164,17 +164,19 @@ static bool error_tell_too_large(const nigh_client *client, const nigh_node_stat
     return true;
 }
 
-/* "out of memory: 960 MiB of 1.0 GiB are held: pid 4711 (trainer) 900 MiB in 3 objects, ..." */
+/* "out of memory: 960 MiB of 1.0 GiB are held: 60 MiB pinned (nigh_pin), pid 4711 (trainer) 900 MiB
+ * in 3 objects, ...; 500 MiB were asked for, and 40 MiB at most can be had in one piece" */
 static void error_tell_holders(nigh_client *client, uint64_t wanted_bytes, char *text,
                                size_t size_bytes)
 {
     nigh_holder holders[ERROR_HOLDERS];
     nigh_node_stats stats = {0};
     char bytes[BYTES_SIZE_TEXT], of[BYTES_SIZE_TEXT];
+    uint64_t most_bytes = 0;
     size_t count = 0, length = 0;
 
     if (nigh_stats(client, &stats) != NIGH_OK || (stats.memory_bytes == 0 && wanted_bytes != 0) ||
-        nigh_holders(client, holders, ERROR_HOLDERS, &count) != NIGH_OK) {
+        look_holders_and_most(client, holders, ERROR_HOLDERS, &count, &most_bytes) != NIGH_OK) {
         error_append(text, size_bytes, &length, "out of memory: %s",
                      nigh_status_string(NIGH_OUT_OF_MEMORY));
         return;
@@ -185,6 +187,10 @@ static void error_tell_holders(nigh_client *client, uint64_t wanted_bytes, char 
     bytes_format_size(stats.used_bytes, bytes);
     bytes_format_size(stats.memory_bytes, of);
     error_append(text, size_bytes, &length, "out of memory: %s of %s are held", bytes, of);
+    if (stats.pinned_bytes > 0) {
+        bytes_format_size(stats.pinned_bytes, bytes);
+        error_append(text, size_bytes, &length, ": %s pinned (nigh_pin)", bytes);
+    }
     for (size_t i = 0; i < count && i < ERROR_HOLDERS; i++) {
         char name[4 * sizeof(holders[i].name) + 1];
 
@@ -192,16 +198,21 @@ static void error_tell_holders(nigh_client *client, uint64_t wanted_bytes, char 
                         sizeof(name));
         bytes_format_size(holders[i].size_bytes, bytes);
         error_append(text, size_bytes, &length,
-                     "%s pid %" PRId32 " (%s) %s in %" PRIu64 " object%s", i == 0 ? ":" : ",",
-                     holders[i].pid, name, bytes, holders[i].views,
-                     holders[i].views == 1 ? "" : "s");
+                     "%s pid %" PRId32 " (%s) %s in %" PRIu64 " object%s",
+                     i == 0 && stats.pinned_bytes == 0 ? ":" : ",", holders[i].pid, name, bytes,
+                     holders[i].views, holders[i].views == 1 ? "" : "s");
     }
     if (count > ERROR_HOLDERS) {
         error_append(text, size_bytes, &length, ", and %zu more", count - ERROR_HOLDERS);
     }
-    if (count == 0) {
+    if (count == 0 && stats.pinned_bytes == 0) {
+        error_append(text, size_bytes, &length, ", by no reader and no nigh_pin");
+    }
+    if (most_bytes != 0 && wanted_bytes != 0) {
+        bytes_format_size(wanted_bytes, bytes);
+        bytes_format_size(most_bytes, of);
         error_append(text, size_bytes, &length,
-                     " by pinned (nigh_pin), unsealed or leased objects, and by no reader");
+                     "; %s were asked for, and %s at most can be had in one piece", bytes, of);
     }
 }
 

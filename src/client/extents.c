@@ -152,8 +152,10 @@ void extents_prefault(nigh_client *client, uint64_t bytes)
     if (bytes != 0) {
         extents_reserve(client, bytes);
     }
-    /* The slabs that the first puts will be cut from; ring.c keeps what is granted. */
+    /* The slabs that the first puts will be cut from; ring.c keeps what is granted. Nothing is
+     * evicted for it: who opens may never put. */
     op_init_all(&op, client, SESSION_OP_LEASE, LIMIT_LEASE_BYTES_MAX, NULL, NULL);
+    op.u.all.flags = SESSION_FLAG_NO_EVICT;
     (void)op_run(&op);
     client_lock(client);
     for (uint32_t i = 0; i < client->lanes; i++) {

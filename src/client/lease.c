@@ -117,6 +117,21 @@ bool lease_cut(nigh_client *client, uint32_t lane, uint64_t bytes, uint64_t *off
     return true;
 }
 
+void lease_make_way(nigh_client *client, uint32_t lane, uint64_t bytes)
+{
+    if (bytes < max_u64(LIMIT_LEASE_BYTES_MAX, client->extent_bytes)) {
+        return;
+    }
+    for (uint32_t i = 0; i < LIMIT_LEASES_A_SESSION; i++) {
+        struct client_lease *lease = &client->lane[lane].leases[i];
+
+        if (lease->bytes != 0) {
+            lease->retired = true;
+            lease_settle(client, lane, lease);
+        }
+    }
+}
+
 void lease_sealing(nigh_client *client, uint32_t lane, uint64_t offset)
 {
     struct client_lease *lease = lease_find(&client->lane[lane], offset);

@@ -298,6 +298,7 @@ static bool op_all_build(struct client_op *op, size_t step, struct session_sqe *
 {
     (void)step;
     sqe->op = (uint8_t)op->u.all.opcode;
+    sqe->flags = (uint8_t)op->u.all.flags;
     sqe->argument = op->u.all.argument;
     return true;
 }
@@ -327,6 +328,7 @@ void op_init_all(struct client_op *op, nigh_client *client, enum session_op opco
 {
     op_init(op, client, &op_all, client->lanes, UINT64_MAX);
     op->u.all.opcode = (uint32_t)opcode;
+    op->u.all.flags = 0;
     op->u.all.argument = argument;
     op->u.all.take = take;
     op->u.all.out = out;

@@ -177,6 +177,9 @@ static nigh_status put_create(nigh_client *client, const struct put_wish *wish, 
     struct client_op op;
     nigh_status status;
 
+    client_lock(client);
+    lease_make_way(client, wish->lane, wish->bytes);
+    client_unlock(client);
     put_fill_create(wish, wish->timeout_us, &sqe);
     op_init_wait(&op, client, wish->lane, &sqe, &cqe, wish->timeout_us);
     status = op_run(&op);

@@ -261,6 +261,9 @@ nigh_status nigh_create_start(nigh_client *client, const nigh_id *id,
     if (op->u.one.copy == NULL) {
         return error_set(client, NIGH_NO_RESOURCES, "no memory for a copy of the metadata");
     }
+    client_lock(client);
+    lease_make_way(client, wish.lane, wish.bytes);
+    client_unlock(client);
     put_fill_create(&wish, wish.timeout_us, &op->u.one.sqe);
     op->u.one.lane = wish.lane;
     op->u.one.out = writer;

@@ -244,11 +244,13 @@ static void daemon_wait_for_stop(const sigset_t *set)
 
 static void daemon_print_check(const struct node_settings *settings)
 {
-    char memory[BYTES_SIZE_TEXT];
+    char memory[BYTES_SIZE_TEXT], largest[BYTES_SIZE_TEXT];
 
     bytes_format_size(settings->memory_bytes, memory);
     printf("socket        %s (mode %04o)\n", settings->socket_path, settings->socket_mode);
     printf("memory        %s\n", memory);
+    bytes_format_size(settings->memory_bytes / settings->lanes, largest);
+    printf("largest object %s, a lane's share of the memory\n", largest);
     printf("lanes         %u, spinning %u us\n", settings->lanes, settings->spin_us);
     printf("objects       %llu a pool\n", (unsigned long long)settings->max_objects);
     printf("sessions      %u, each up to %u pins held by a lane\n", settings->max_sessions,

@@ -150,7 +150,8 @@ enum session_op {
     SESSION_OP_STAT = 14,     /* id -> ref, generation, flags: state, data_size: holders */
     SESSION_OP_WHO =
         15, /* id -> reply area: session_holder records; data_size: how many there are */
-    SESSION_OP_HOLDERS = 16, /* -> reply area, largest first; data_size: how many */
+    SESSION_OP_HOLDERS = 16, /* -> reply area, largest first; data_size: how many; generation: the
+                                largest that could be had here now (0: an older node) */
     SESSION_OP_STATS = 17,   /* -> reply area: nigh_node_stats of this lane; data_size: its bytes */
     SESSION_OP_SUBSCRIBE = 18, /* argument: NIGH_SUBSCRIBE_* */
     SESSION_OP_UNSUBSCRIBE = 19,

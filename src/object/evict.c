@@ -545,6 +545,39 @@ uint32_t evict_victims(struct evict *evict, uint32_t max_count, uint64_t bytes_w
     return offers.count;
 }
 
+/* Whether what is next in line may go before anybody needs its room. */
+static bool is_spare(const struct evict *evict, uint32_t entry, uint64_t bytes_each)
+{
+    uint64_t stays = trial_granules(evict) + evict->queues[EVICT_MAIN].granules;
+    uint32_t granules = evict->nodes[entry].granules;
+
+    return place_of(evict, entry) != EVICT_YOUNG && granules <= bytes_each / LIMIT_GRANULE_BYTES &&
+           stays - granules >= share(evict, SHARE_YOUNG);
+}
+
+uint32_t evict_spare(struct evict *evict, uint32_t max_count, uint64_t bytes_wanted,
+                     uint64_t bytes_each, uint32_t *entries)
+{
+    struct offers offers = {
+        .entries = entries,
+        .max_count = max_count,
+        .granules_wanted =
+            bytes_wanted / LIMIT_GRANULE_BYTES + (bytes_wanted % LIMIT_GRANULE_BYTES != 0),
+        .steps = LIMIT_EVICT_SCAN,
+    };
+
+    while (!offers_are_complete(&offers)) {
+        uint32_t entry = choose(evict, &offers);
+
+        if (entry == NONE || !is_spare(evict, entry, bytes_each)) {
+            break;
+        }
+        offer(evict, &offers, entry);
+        evict->retry_credit = min_u32(evict->retry_credit + 1, RETRY_CREDIT);
+    }
+    return offers.count;
+}
+
 bool evict_only_kept_left(const struct evict *evict)
 {
     return trial_tail(evict) == NONE && evict->queues[EVICT_MAIN].tail == NONE;

@@ -126,6 +126,14 @@ void evict_forget(struct evict *evict, uint32_t entry);
 uint32_t evict_victims(struct evict *evict, uint32_t max_count, uint64_t bytes_wanted,
                        uint32_t *entries);
 
+/*
+ * The same for room that nobody needs yet. It ends before an entry of more than bytes_each, before
+ * a newcomer, and before less would stay than newcomers may take; it offers nothing that was kept
+ * before.
+ */
+uint32_t evict_spare(struct evict *evict, uint32_t max_count, uint64_t bytes_wanted,
+                     uint64_t bytes_each, uint32_t *entries);
+
 /* The object left memory (spilled, or gone): its entry is FREE, its return is watched for. Also for
  * an entry that was not offered. Not FREE. */
 void evict_evicted(struct evict *evict, uint32_t entry);

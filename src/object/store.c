@@ -424,6 +424,7 @@ static void add_pools(const struct store *store, nigh_node_stats *stats)
         stats->objects_unsealed += pool->objects_unsealed;
         stats->objects_spilled += pool->objects_spilled;
         stats->objects_deleting += pool->objects_deleting;
+        stats->pinned_bytes += pool->kept_bytes;
         stats->index_entries += pool->writer.index.entry_count;
         stats->index_bytes += pool->writer.index.header->size_bytes;
     }

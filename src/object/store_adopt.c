@@ -48,6 +48,7 @@ static void adopt_sealed(struct store *store, struct store_pool *pool, uint32_t 
     pool->objects++;
     if (store_has_flag(pool, entry, INDEX_FLAG_KEPT)) {
         store_object_obstacle(store, pool, entry, 1);
+        pool->kept_bytes += store_memory_bytes(store, pool, entry);
     }
 }
 

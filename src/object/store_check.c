@@ -145,7 +145,7 @@ static bool check_list(const struct store_pool *pool, const struct store_list *l
 static bool check_pool(const struct store *store, struct store_pool *pool, struct recount *recount)
 {
     uint64_t counts[INDEX_STATES] = {0};
-    uint64_t bytes = 0, copies = 0;
+    uint64_t bytes = 0, kept_bytes = 0, copies = 0;
 
     CHECK(index_is_valid(&pool->writer));
     CHECK(evict_is_valid(&pool->evict));
@@ -154,7 +154,11 @@ static bool check_pool(const struct store *store, struct store_pool *pool, struc
         counts[store_state(pool, e)]++;
         copies += store_state(pool, e) == INDEX_SEALED && store_has_flag(pool, e, INDEX_FLAG_COPY);
         bytes += store_memory_bytes(store, pool, e);
+        if (store_state(pool, e) == INDEX_SEALED && store_has_flag(pool, e, INDEX_FLAG_KEPT)) {
+            kept_bytes += store_memory_bytes(store, pool, e);
+        }
     }
+    CHECK(pool->kept_bytes == kept_bytes);
     CHECK(pool->bytes == bytes);
     CHECK(pool->objects == counts[INDEX_SEALED]);
     CHECK(pool->objects_unsealed == counts[INDEX_CREATED]);

@@ -35,6 +35,8 @@ void store_bury(struct store *store, struct store_pool *pool, uint32_t entry, ui
     if (!store_has_flag(pool, entry, INDEX_FLAG_KEPT)) {
         evict_forget(&pool->evict, entry);
         store_object_obstacle(store, pool, entry, 1);
+    } else {
+        pool->kept_bytes -= store_memory_bytes(store, pool, entry);
     }
     pool->objects--;
     store_deleting(store, pool, entry, hash);

@@ -190,6 +190,17 @@ static void size_policy(struct store *store, struct store_pool *pool)
     }
 }
 
+/* Whether to ask for less than `wanted`: what is under way counts, since a slow disk must not make
+ * the whole memory leave. False: nothing. */
+static bool still_wanted(const struct store *store, const struct store_pool *pool, uint64_t *wanted)
+{
+    if (store_spills(store) && pool->writing_bytes >= *wanted) {
+        return false;
+    }
+    *wanted -= store_spills(store) ? pool->writing_bytes : 0;
+    return true;
+}
+
 void store_evict_round(struct store *store, struct store_pool *pool, uint64_t wanted,
                        uint64_t owner, struct store_evicted *evicted)
 {
@@ -197,17 +208,13 @@ void store_evict_round(struct store *store, struct store_pool *pool, uint64_t wa
 
     NIGH_ASSERT(store->rounds > 0);
     store->rounds--;
-    if (store_spills(store)) {
-        /* What is under way counts: a slow disk must not make the whole memory leave. */
-        if (pool->writing_bytes >= wanted) {
-            evicted->started++;
-            return;
-        }
-        wanted -= pool->writing_bytes;
-        if (store_evict_copies(store, pool, wanted, owner, evicted) ||
-            !store_spill_may_start(store)) {
-            return;
-        }
+    if (!still_wanted(store, pool, &wanted)) {
+        evicted->started++;
+        return;
+    }
+    if (store_spills(store) && (store_evict_copies(store, pool, wanted, owner, evicted) ||
+                                !store_spill_may_start(store))) {
+        return;
     }
     store_drain_hints(store, pool);
     size_policy(store, pool);
@@ -216,9 +223,17 @@ void store_evict_round(struct store *store, struct store_pool *pool, uint64_t wa
     store_evict_these(store, pool, store->victims, count, owner, evicted);
 }
 
-/* One batch of what is in a list, in its order; returns how many it looked at. */
+/* The largest object that is evicted ahead of need. */
+static uint64_t ahead_each(const struct store *store)
+{
+    return store->high_bytes / STORE_AHEAD_EACH_SHARE;
+}
+
+/* One batch of what is in a list, in its order; returns how many it looked at. `spare`: that nobody
+ * needs the room of yet. */
 static uint32_t evict_list(struct store *store, struct store_pool *pool, struct store_list *list,
-                           uint64_t wanted, uint64_t owner, struct store_evicted *evicted)
+                           uint64_t wanted, bool spare, uint64_t owner,
+                           struct store_evicted *evicted)
 {
     uint32_t looks = min_u32(list->count, LIMIT_EVICT_BATCH);
     uint64_t bytes = 0;
@@ -228,6 +243,10 @@ static uint32_t evict_list(struct store *store, struct store_pool *pool, struct 
     for (; n < looks && bytes < wanted; n++) {
         uint32_t entry = list->first - 1;
 
+        if (spare && (evict_where(&pool->evict, entry) == EVICT_YOUNG ||
+                      store_memory_bytes(store, pool, entry) > ahead_each(store))) {
+            break;
+        }
         if (!store_has_flag(pool, entry, INDEX_FLAG_KEPT)) {
             bytes += store_memory_bytes(store, pool, entry);
             store->victims[count++] = entry;
@@ -245,7 +264,7 @@ static uint32_t evict_list(struct store *store, struct store_pool *pool, struct 
 void store_evict_made(struct store *store, struct store_session *session, uint64_t wanted,
                       struct store_evicted *evicted)
 {
-    (void)evict_list(store, session->pool, &session->made, wanted, EXTENT_NO_OWNER, evicted);
+    (void)evict_list(store, session->pool, &session->made, wanted, false, EXTENT_NO_OWNER, evicted);
 }
 
 bool store_evict_copies(struct store *store, struct store_pool *pool, uint64_t wanted,
@@ -259,7 +278,7 @@ bool store_evict_copies(struct store *store, struct store_pool *pool, uint64_t w
     }
     /* Those that are in use must not send others to disk. */
     for (uint32_t n = 0; n < LIMIT_BARREN_ROUNDS && evicted->bytes == before && left > 0; n++) {
-        uint32_t looked = evict_list(store, pool, &pool->copies, wanted, owner, evicted);
+        uint32_t looked = evict_list(store, pool, &pool->copies, wanted, false, owner, evicted);
 
         left -= min_u32(looked, left);
     }
@@ -324,6 +343,27 @@ bool store_empty_extent(struct store *store, uint32_t extent, struct store_evict
     return at->live_bytes == 0;
 }
 
+bool store_is_spare_extent(const struct store *store, uint32_t extent)
+{
+    uint64_t owner =
+        atomic_load_explicit(&store->config.extents->extents[extent].owner, memory_order_relaxed);
+    const struct store_pool *pool;
+    uint32_t looks = 0;
+
+    if (owner == EXTENT_NO_OWNER || store->extents[extent].first == 0) {
+        return owner == EXTENT_NO_OWNER; /* only what reaches into it from before */
+    }
+    pool = store->pools[(owner >> 32) - 1];
+    for (uint32_t at = store->extents[extent].first; at != 0 && looks < LIMIT_EVICT_BATCH;
+         at = pool->records[at - 1].near_next, looks++) {
+        if (evict_where(&pool->evict, at - 1) == EVICT_YOUNG ||
+            store_memory_bytes(store, pool, at - 1) > ahead_each(store)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* ---- whose ---- */
 
 struct store_pool *store_victim_pool(struct store *store, struct store_pool *pool)
@@ -347,6 +387,30 @@ struct store_pool *store_victim_pool(struct store *store, struct store_pool *poo
 
 /* ---- ahead of need ---- */
 
+/*
+ * A batch for which nobody waits. What leaves is small beside what is wanted and not new: a put
+ * whose object this took would have been told OK for nothing. Copies go by the same rule.
+ */
+static void evict_spare_round(struct store *store, struct store_pool *pool, uint64_t wanted,
+                              struct store_evicted *evicted)
+{
+    uint32_t count;
+
+    store->rounds--;
+    if (!still_wanted(store, pool, &wanted)) {
+        return;
+    }
+    if (store_spills(store) && pool->copies.count > 0 && store->now_us >= pool->copies_shun_us) {
+        (void)evict_list(store, pool, &pool->copies, wanted, true, EXTENT_NO_OWNER, evicted);
+        return;
+    }
+    store_drain_hints(store, pool);
+    size_policy(store, pool);
+    count = evict_spare(&pool->evict, LIMIT_EVICT_BATCH, wanted, ahead_each(store), store->victims);
+    count = select_ready(store, pool, store->victims, count, evicted);
+    store_evict_these(store, pool, store->victims, count, EXTENT_NO_OWNER, evicted);
+}
+
 bool store_evict_is_due(const struct store *store)
 {
     return store->pool_count > 0 &&
@@ -369,10 +433,11 @@ void store_evict_ahead(struct store *store)
             largest = pool;
         }
     }
-    store_evict_round(store, largest, max_u64(store_reserve_bytes(store, largest), 1),
-                      EXTENT_NO_OWNER, &evicted);
-    /* Nothing to be had: all is pinned, or the disk is at work. Ask less and less often. */
-    store->ahead_barren = evicted.bytes > 0 ? 0 : min_u32(store->ahead_barren + 1, 6);
+    evict_spare_round(store, largest, store_reserve_bytes(store, largest), &evicted);
+    /* Nothing to be had: all is pinned, large or new, or the disk is at work. Ask less and less
+     * often. */
+    store->ahead_barren =
+        evicted.bytes > 0 ? 0 : min_u32(store->ahead_barren + 1, STORE_AHEAD_BARREN);
     if (store->ahead_barren > 0) {
         store->ahead_us = store->now_us + ((uint64_t)LIMIT_RETRY_US << (store->ahead_barren - 1));
     }

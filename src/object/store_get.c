@@ -138,6 +138,7 @@ nigh_status store_keep(struct store_call *call)
         if (store_state(pool, entry) == INDEX_SEALED) {
             evict_forget(&pool->evict, entry);
             store_object_obstacle(call->store, pool, entry, 1);
+            pool->kept_bytes += store_memory_bytes(call->store, pool, entry);
         }
     }
     return NIGH_OK;
@@ -156,6 +157,7 @@ nigh_status store_unkeep(struct store_call *call)
         index_set_flags(&pool->writer, entry, 0, INDEX_FLAG_KEPT);
         if (store_state(pool, entry) == INDEX_SEALED) {
             store_object_obstacle(call->store, pool, entry, -1);
+            pool->kept_bytes -= store_memory_bytes(call->store, pool, entry);
             evict_admit(&pool->evict, entry, store_memory_bytes(call->store, pool, entry),
                         call->hash);
         }

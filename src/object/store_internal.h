@@ -86,6 +86,7 @@ struct store_pool {
     struct birth *births;        /* of copies, an entry each; NULL: there was none yet */
     uint32_t node_heap;          /* STORE_NONE until first used */
     uint64_t bytes;              /* in objects in memory, created ones included */
+    uint64_t kept_bytes;         /* of sealed objects in memory that KEEP holds there */
     uint64_t writing_bytes;      /* of disk jobs under way */
     uint64_t objects, objects_unsealed, objects_spilled, objects_deleting;
     bool adopted; /* from a former node, and not yet known what is whose */
@@ -173,6 +174,13 @@ struct store_waiter {
 #define STORE_LOW_SHARE  32u
 #define STORE_HIGH_SHARE 16u
 
+/* Ahead of need no object goes that takes more than this share of the second of them. */
+#define STORE_AHEAD_EACH_SHARE 4u
+
+/* Where nothing may be evicted ahead of need it is tried again less and less often, at last after
+ * LIMIT_RETRY_US times two to this power, halved; and when somebody does need room. */
+#define STORE_AHEAD_BARREN 10u
+
 /* Room that is kept in one piece where memory is in pieces: for the next lease or two. */
 #define STORE_GATHER_BYTES (2 * LIMIT_LEASE_BYTES_MIN)
 
@@ -181,6 +189,12 @@ struct store_waiter {
 
 /* So much of an extent is evicted here and there, in vain, before a whole one is emptied. */
 #define STORE_SCATTER_SHARE 8u
+
+/* From this size on, and half an extent, it is asked first whether an object could fit at all. */
+#define STORE_FIT_BYTES LIMIT_LEASE_BYTES_MAX
+
+/* Objects that a look for what stays in memory reads at most, where no pin tells. */
+#define STORE_FIT_RECORDS 4096u
 
 /* A large object costs others at most so many times its size if it does not fit after all. */
 #define STORE_SPENT_SHARE 4u
@@ -224,6 +238,9 @@ struct store_extent {
     uint32_t obstacles;  /* blocks, and leases, in it that cannot be evicted: unsealed, kept,
                             deleting, read by a job */
     uint32_t first;      /* record whose memory begins here, and one */
+    /* What the last look (store_fit.c) found that stays: the first and the last of it. */
+    uint64_t fixed_begin;
+    uint64_t fixed_end; /* 0: nothing */
 };
 
 /* ---- the store ---- */
@@ -276,6 +293,10 @@ struct store {
     bool pins_changed; /* a session ended: its pins are gone */
     /* Nothing could be evicted for this heap: do not try again before this. */
     uint64_t heap_barren_us[LIMIT_HEAPS_A_LANE];
+    /* The last look found no place for so much in this heap: do not look again before this. */
+    uint64_t unfit_bytes;
+    uint64_t unfit_us;
+    uint32_t unfit_heap;
     uint32_t ahead_barren;
     /* The heap that last needed a whole extent for something small, and its owner. */
     uint32_t scattered_heap; /* STORE_NONE: none */
@@ -553,6 +574,13 @@ nigh_status store_obtain_quota(struct store_call *call, uint64_t bytes, bool evi
 nigh_status store_session_heap(struct store *store, struct store_session *session, uint32_t *heap);
 nigh_status store_node_heap(struct store *store, struct store_pool *pool, uint32_t *heap);
 
+/* ---- store_fit.c ---- */
+
+/* Whether so much could be had in a heap if all that may leave did. Looks at all pins. */
+bool store_may_fit(struct store *store, uint32_t heap, uint64_t owner, uint64_t bytes);
+/* How much; *between: and perhaps so much within one extent. */
+uint64_t store_most_bytes(struct store *store, uint64_t owner, uint64_t *between);
+
 /* ---- store_evict.c ---- */
 
 /* What an attempt to evict came to. */
@@ -585,6 +613,8 @@ void store_evict_made(struct store *store, struct store_session *session, uint64
                       struct store_evicted *evicted);
 /* Empties one extent as far as one batch goes. True: nothing lives in it. */
 bool store_empty_extent(struct store *store, uint32_t extent, struct store_evicted *evicted);
+/* Whether the next batch of emptying it (it has no obstacle) takes nothing that is new or large. */
+bool store_is_spare_extent(const struct store *store, uint32_t extent);
 /* Whom to take memory from when `pool` wants some. */
 struct store_pool *store_victim_pool(struct store *store, struct store_pool *pool);
 /* Evicting ahead of need, and whether that is due; a piece of a long EVICT. */

@@ -240,7 +240,8 @@ void store_gather(struct store *store)
         heap_largest_bytes(store->heaps, store->scattered_heap) >= STORE_GATHER_BYTES) {
         return;
     }
-    if (find_run(store, room.owner, 1, &extent, &cost) && cost > 0) {
+    if (find_run(store, room.owner, 1, &extent, &cost) && cost > 0 &&
+        store_is_spare_extent(store, extent)) {
         store->rounds = 1;
         (void)empty_extent(&room, extent);
         store->rounds = rounds - 1;
@@ -312,13 +313,17 @@ static nigh_status make_room(struct store *store, struct store_pool *pool, uint6
                         .heap = heap,
                         .bytes = bytes,
                         .spent = *spent};
+    bool large = 2 * bytes >= store->config.extents->extent_bytes;
     nigh_status status;
 
+    store->ahead_us = 0;
     if (store->now_us < store->heap_barren_us[heap]) {
         return NIGH_OUT_OF_MEMORY;
     }
-    status = 2 * bytes >= store->config.extents->extent_bytes ? room_for_large(&room, block)
-                                                              : room_for_small(&room, block);
+    if ((large || bytes >= STORE_FIT_BYTES) && !store_may_fit(store, heap, owner, bytes)) {
+        return NIGH_OUT_OF_MEMORY; /* smaller ones of this heap may have better luck */
+    }
+    status = large ? room_for_large(&room, block) : room_for_small(&room, block);
     *spent = room.spent;
     if (status != NIGH_OK && !room.progress) {
         store->heap_barren_us[heap] = store->now_us + LIMIT_RETRY_US;

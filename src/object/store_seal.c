@@ -397,6 +397,13 @@ discharge:
     return status;
 }
 
+/* Whether something other than newcomers could go: a slab for the next put must not cost the object
+ * of this one. */
+static bool has_settled(const struct store_pool *pool)
+{
+    return evict_bytes(&pool->evict, EVICT_SMALL) + evict_bytes(&pool->evict, EVICT_MAIN) > 0;
+}
+
 nigh_status store_seal(struct store_call *call)
 {
     bool evict = (call->sqe->flags & SESSION_FLAG_NO_EVICT) == 0;
@@ -414,7 +421,8 @@ nigh_status store_seal(struct store_call *call)
     }
     /* The next slab comes with the seal that used the last up: one round trip a put. */
     if (status == NIGH_OK && (call->sqe->flags & SESSION_FLAG_RENEW) != 0) {
-        (void)store_lease_grant(call, session_renew_bytes(call->sqe->argument), evict);
+        (void)store_lease_grant(call, session_renew_bytes(call->sqe->argument),
+                                evict && has_settled(call->pool));
     }
     return status;
 }

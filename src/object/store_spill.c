@@ -231,6 +231,7 @@ static void came_back(struct store *store, struct store_pool *pool, uint32_t ent
     }
     if (store_has_flag(pool, entry, INDEX_FLAG_KEPT)) {
         store_object_obstacle(store, pool, entry, 1);
+        pool->kept_bytes += bytes;
     } else {
         evict_admit(&pool->evict, entry, bytes, hash);
     }

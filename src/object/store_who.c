@@ -123,8 +123,9 @@ static void sort(uint32_t *values, uint32_t count)
     }
 }
 
-/* What one session keeps in memory: pinned objects, each once, created ones, leases. */
-static void sum_held(const struct store *store, const struct store_session *session,
+/* What one session keeps in memory: pinned objects, each once, created ones, and (unless it is the
+ * one that asks: it knows, and gives them back) leases. */
+static void sum_held(const struct store *store, const struct store_session *session, bool asks,
                      uint64_t *objects, uint64_t *bytes)
 {
     const struct store_pool *pool = session->pool;
@@ -135,7 +136,7 @@ static void sum_held(const struct store *store, const struct store_session *sess
                     pool->writer.index.entry_count, collect_held, &held);
     sort(held.entries, held.count);
     *objects = 0;
-    *bytes = session->leased_bytes;
+    *bytes = asks ? 0 : session->leased_bytes;
     for (uint32_t i = 0; i < held.count; i++) {
         uint64_t size = store_memory_bytes(store, pool, held.entries[i]);
 
@@ -161,14 +162,15 @@ struct keeper {
 nigh_status store_holders(struct store_call *call)
 {
     struct keeper keepers[LIMIT_SESSIONS];
-    uint64_t count = 0;
+    uint64_t count = 0, between;
 
     LIST_FOREACH(node, &call->pool->sessions)
     {
         struct keeper keeper = {.session = container_of(node, struct store_session, pool_place)};
         uint64_t place;
 
-        sum_held(call->store, keeper.session, &keeper.objects, &keeper.bytes);
+        sum_held(call->store, keeper.session, keeper.session == call->session, &keeper.objects,
+                 &keeper.bytes);
         if (keeper.bytes == 0) {
             continue;
         }
@@ -181,6 +183,8 @@ nigh_status store_holders(struct store_call *call)
         put_holder(call, i, keepers[i].session, keepers[i].objects, keepers[i].bytes);
     }
     call->cqe.data_size = count;
+    call->cqe.generation =
+        store_most_bytes(call->store, store_session_owner(call->session), &between);
     return NIGH_OK;
 }
 

@@ -377,12 +377,14 @@ static void fake_serve_holders(struct fake_node *fake, uint32_t number, struct s
 
     memcpy(session_lane_of(fake->memory, number)->reply, records, sizeof(records));
     cqe->data_size = 2;
+    cqe->generation = 196 << 20;
 }
 
 static void fake_serve_stats(struct fake_node *fake, uint32_t number, struct session_cqe *cqe)
 {
     nigh_node_stats stats = {.memory_bytes = 512 << 20,
                              .used_bytes = 480 << 20,
+                             .pinned_bytes = 30 << 20,
                              .objects = fake->lane[number].writer.taken,
                              .uptime_us = 5};
 

@@ -448,13 +448,46 @@ static void test_out_of_memory_names_the_holders(void **state)
     assert_int_equal(nigh_put(f.client, &id, "x", 1, NULL), NIGH_OUT_OF_MEMORY);
     wanted = nigh_client_error(f.client, text, sizeof(text));
     assert_string_equal(text,
-                        "out of memory: 960.0 MiB of 1.0 GiB are held: pid 4711 (trainer) 1.7 "
-                        "GiB in 6 objects, pid 42 (loader) 60.0 MiB in 1 object, pid 42 "
-                        "(loader) 60.0 MiB in 1 object");
+                        "out of memory: 960.0 MiB of 1.0 GiB are held: 60.0 MiB pinned "
+                        "(nigh_pin), pid 4711 (trainer) 1.7 GiB in 6 objects, pid 42 (loader) "
+                        "60.0 MiB in 1 object, pid 42 (loader) 60.0 MiB in 1 object; 64 B were "
+                        "asked for, and 196.0 MiB at most can be had in one piece");
     assert_int_equal(wanted, strlen(text));
     /* Too little room: cut and terminated. */
     assert_int_equal(nigh_client_error(f.client, text, 10), wanted);
     assert_string_equal(text, "out of me");
+    stop(&f);
+}
+
+/* A lease that nobody writes to must not split the room that something large needs. */
+static void test_leases_make_way_for_something_large(void **state)
+{
+    nigh_create_options small = {.data_size = 1000}, large = {.data_size = UINT64_C(300) << 20};
+    struct fixture f;
+    nigh_writer writer, other;
+    nigh_id id = id_of(1);
+    nigh_op op;
+    nigh_node_stats stats = {0};
+    uint32_t before, seals;
+
+    (void)state;
+    start(&f, &(struct fake_options){.hook = NULL});
+    before = atomic_load(&f.fake.lease_closes);
+    assert_true(atomic_load(&f.fake.leases) > before);
+    assert_int_equal(nigh_create(f.client, &id, &large, &writer), NIGH_OUT_OF_MEMORY);
+    assert_int_equal(atomic_load(&f.fake.lease_closes), before + 1);
+    /* One that is written to stays until that is done. */
+    assert_int_equal(nigh_create(f.client, &id, &small, &writer), NIGH_OK);
+    id = id_of(2);
+    assert_int_equal(nigh_create_start(f.client, &id, &large, &other, &op), NIGH_OK);
+    assert_int_equal(nigh_wait(f.client, &op, 5000000), NIGH_OUT_OF_MEMORY);
+    assert_int_equal(atomic_load(&f.fake.lease_closes), before + 1);
+    seals = atomic_load(&f.fake.seals);
+    assert_int_equal(nigh_seal(f.client, &writer), NIGH_OK);
+    assert_int_equal(atomic_load(&f.fake.seals), seals + 1);
+    /* The close went before what comes now. */
+    assert_int_equal(nigh_stats(f.client, &stats), NIGH_OK);
+    assert_int_equal(atomic_load(&f.fake.lease_closes), before + 2);
     stop(&f);
 }
 
@@ -489,7 +522,7 @@ static void test_out_of_memory_tells_what_can_never_be(void **state)
     options.data_size = UINT64_C(400) << 20;
     assert_int_equal(nigh_create(f.client, &id, &options, &writer), NIGH_OUT_OF_MEMORY);
     (void)nigh_client_error(f.client, text, sizeof(text));
-    assert_non_null(strstr(text, "of 1.0 GiB are held: pid 4711 (trainer)"));
+    assert_non_null(strstr(text, "(nigh_pin), pid 4711 (trainer)"));
     stop(&f);
 }
 
@@ -702,6 +735,7 @@ int main(void)
         cmocka_unit_test(test_leases_do_not_fall_to_pieces),
         cmocka_unit_test(test_put_many_while_the_end_is_announced),
         cmocka_unit_test(test_out_of_memory_names_the_holders),
+        cmocka_unit_test(test_leases_make_way_for_something_large),
         cmocka_unit_test(test_out_of_memory_tells_what_can_never_be),
         cmocka_unit_test(test_evict_asks_lanes_that_have_more),
         cmocka_unit_test(test_list_reports_each_once),

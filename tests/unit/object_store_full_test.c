@@ -262,6 +262,69 @@ static void memory_is_evicted_ahead_of_need(void **state)
     assert_int_equal(store_tick(fx->store, fx->now_us), UINT64_MAX);
 }
 
+/* A put that was told OK is there until somebody needs its room: however little is free. */
+static void what_was_put_is_not_evicted_ahead(void **state)
+{
+    struct fixture *fx = *state;
+
+    for (uint64_t bytes = 15 * MIB; bytes < 16 * MIB; bytes += 256 * KIB) {
+        assert_int_equal(fixture_put(fx, A, bytes, bytes + 100 * KIB), NIGH_OK);
+        fixture_pass(fx, 100000);
+        assert_int_equal(fixture_status(fx, A, SESSION_OP_CONTAINS, bytes), NIGH_OK);
+    }
+    assert_valid(fx);
+}
+
+/* The same for one that finds little room beside what is kept, small or large, new or come back. */
+static void what_is_put_beside_kept_ones_is_not_evicted_ahead(void **state)
+{
+    static const uint64_t sizes[] = {600 * KIB, 100 * KIB, 10 * KIB};
+    struct fixture *fx = *state;
+
+    assert_int_equal(fixture_put(fx, A, 1, 15 * MIB + 256 * KIB), NIGH_OK);
+    assert_int_equal(fixture_status(fx, A, SESSION_OP_KEEP, 1), NIGH_OK);
+    for (uint32_t i = 0; i < 9; i++) {
+        uint64_t key = 10 + i % 3;
+
+        assert_int_equal(fixture_put(fx, A, key, sizes[i % 3]), NIGH_OK);
+        fixture_pass(fx, 100000);
+        assert_int_equal(fixture_status(fx, A, SESSION_OP_CONTAINS, key), NIGH_OK);
+        if (i % 2 == 0) {
+            assert_int_equal(fixture_status(fx, A, SESSION_OP_DELETE, key), NIGH_OK);
+        } else {
+            struct session_sqe sqe = fixture_sqe(SESSION_OP_EVICT, 0);
+
+            sqe.argument = MIB;
+            (void)fixture_do(fx, A, sqe);
+        }
+    }
+    assert_valid(fx);
+}
+
+/* Nor is it the price of the slab that its seal asks for. */
+static void what_was_put_does_not_pay_for_the_next_lease(void **state)
+{
+    struct fixture *fx = *state;
+    struct session_cqe lease = fixture_lease(fx, A, 256 * KIB);
+    struct session_sqe sqe = fixture_sqe(SESSION_OP_SEAL, 1);
+    uint64_t n = fill(fx, A, 1000, 100 * KIB), m = fill(fx, A, 5000, 4 * KIB);
+
+    assert_int_equal(lease.lease_bytes, 256 * KIB);
+    for (uint64_t key = 0; key < n + m; key++) {
+        uint64_t kept = key < n ? 1000 + key : 5000 + key - n;
+
+        assert_int_equal(fixture_status(fx, A, SESSION_OP_KEEP, kept), NIGH_OK);
+    }
+    sqe.flags = SESSION_FLAG_LEASED | SESSION_FLAG_RENEW;
+    sqe.data_size = 255 * KIB;
+    sqe.offset = lease.lease_offset;
+    sqe.argument = session_renew_argument(256 * KIB, 0);
+    fixture_fill(fx, 1, sqe.offset, sqe.data_size);
+    assert_int_equal(fixture_do(fx, A, sqe).status, NIGH_OK);
+    assert_int_equal(fixture_status(fx, A, SESSION_OP_CONTAINS, 1), NIGH_OK);
+    assert_valid(fx);
+}
+
 static void a_full_index_evicts_too(void **state)
 {
     struct fixture *fx = fixture_create(&(struct fixture_options){.entries = 64});
@@ -519,6 +582,67 @@ static void what_can_never_fit_leaves_the_cache_alone(void **state)
     assert_int_equal(fixture_completion(fx, cookie).status, NIGH_OUT_OF_MEMORY);
     /* Four times its size, and what is evicted ahead anyway. */
     assert_true(fixture_stats(fx).evicted_bytes <= 6 * MIB + 2 * MIB);
+}
+
+/* Twelve objects of 1 MiB in 16 MiB, of which some are pinned or kept. */
+static void a_put_that_cannot_fit_evicts_nothing(void **state)
+{
+    struct fixture *fx = *state;
+    uint32_t cookie, entry;
+
+    for (uint64_t key = 0; key < 12; key++) {
+        assert_int_equal(fixture_put(fx, A, key, MIB - 4 * KIB), NIGH_OK);
+    }
+    assert_int_equal(fixture_status(fx, A, SESSION_OP_KEEP, 1), NIGH_OK);
+    assert_int_equal(fixture_acquire(fx, B, 7, 0, &entry), INDEX_HIT);
+    /* Neither all of it nor what would be left, but not in one piece. */
+    cookie = submit_create(fx, A, 100, 15 * MIB, 100000);
+    fixture_pass(fx, 100001);
+    assert_int_equal(fixture_completion(fx, cookie).status, NIGH_OUT_OF_MEMORY);
+    cookie = submit_create(fx, A, 101, 9 * MIB, 100000);
+    fixture_pass(fx, 50000);
+    assert_int_equal(fixture_stats(fx).evictions, 0);
+    /* A smaller one is served meanwhile. */
+    assert_int_equal(fixture_put(fx, B, 102, 100 * KIB), NIGH_OK);
+    assert_int_equal(fixture_stats(fx).evictions, 0);
+    /* When it can fit it is served. */
+    fixture_release(fx, B, 0);
+    fixture_pass(fx, 2000);
+    assert_int_equal(fixture_completion(fx, cookie).status, NIGH_OK);
+    assert_int_equal(fixture_status(fx, A, SESSION_OP_CONTAINS, 1), NIGH_OK);
+    assert_valid(fx);
+}
+
+/* Who asks is told of others' leases, not of its own, how much is kept, and what is possible. */
+static void holders_and_what_is_possible(void **state)
+{
+    struct fixture *fx = *state;
+    const struct session_holder *holders = (const void *)fx->clients[A].lane->reply;
+    struct session_cqe told;
+
+    assert_int_equal(fixture_put(fx, A, 1, 4 * MIB - KIB), NIGH_OK);
+    assert_int_equal(fixture_put(fx, A, 2, 2 * MIB - KIB), NIGH_OK);
+    assert_int_equal(fixture_lease(fx, A, 256 * KIB).status, NIGH_OK);
+    told = fixture_do(fx, A, fixture_sqe(SESSION_OP_HOLDERS, 0));
+    assert_int_equal(told.data_size, 0);
+    assert_int_equal(fixture_stats(fx).pinned_bytes, 0);
+
+    assert_int_equal(fixture_status(fx, A, SESSION_OP_KEEP, 1), NIGH_OK);
+    assert_int_equal(fixture_status(fx, A, SESSION_OP_KEEP, 1), NIGH_OK);
+    assert_int_equal(fixture_lease(fx, B, 256 * KIB).status, NIGH_OK);
+    told = fixture_do(fx, A, fixture_sqe(SESSION_OP_HOLDERS, 0));
+    assert_int_equal(told.data_size, 1);
+    assert_int_equal(holders[0].session, fx->clients[B].session_id);
+    assert_in_range(fixture_stats(fx).pinned_bytes, 4 * MIB - KIB, 4 * MIB);
+    assert_in_range(told.generation, 4 * MIB, 11 * MIB);
+    assert_int_equal(fixture_create_key(fx, B, 3, told.generation + 64, 0, 0).status,
+                     NIGH_OUT_OF_MEMORY);
+    assert_int_equal(fixture_stats(fx).evictions, 0);
+    assert_int_equal(fixture_create_key(fx, B, 3, told.generation, 0, 0).status, NIGH_OK);
+
+    assert_int_equal(fixture_status(fx, A, SESSION_OP_DELETE, 1), NIGH_OK);
+    assert_int_equal(fixture_stats(fx).pinned_bytes, 0);
+    assert_valid(fx);
 }
 
 /* ---- several heaps ---- */
@@ -814,6 +938,9 @@ int main(void)
         TEST(a_quota_is_what_the_policy_has),
         cmocka_unit_test(what_others_leave_is_what_the_policy_has),
         TEST(memory_is_evicted_ahead_of_need),
+        TEST(what_was_put_is_not_evicted_ahead),
+        TEST(what_was_put_does_not_pay_for_the_next_lease),
+        TEST(what_is_put_beside_kept_ones_is_not_evicted_ahead),
         cmocka_unit_test(a_full_index_evicts_too),
         TEST(full_memory_is_said_at_the_deadline),
         TEST(waiting_create_gets_what_a_reader_releases),
@@ -827,6 +954,8 @@ int main(void)
         TEST(large_object_evicts_what_lies_in_its_way),
         TEST(one_pinned_object_does_not_stop_a_large_one),
         TEST(what_can_never_fit_leaves_the_cache_alone),
+        TEST(a_put_that_cannot_fit_evicts_nothing),
+        TEST(holders_and_what_is_possible),
         TEST(another_pool_gets_its_share),
         TEST(another_uid_of_the_pool_finds_room),
         TEST(session_above_its_quota_evicts_its_own),
