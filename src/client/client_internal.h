@@ -531,10 +531,10 @@ void lease_sealed(nigh_client *client, uint32_t lane, uint64_t offset, bool well
 void lease_gave_up(nigh_client *client, uint32_t lane, uint64_t offset, uint64_t bytes);
 /* A completion brought a lease. Locked. */
 void lease_granted(nigh_client *client, uint32_t lane, uint64_t offset, uint64_t bytes);
-/* Whether an object of `bytes` should come from a lease. Locked. */
 /* Something large is about to be asked for, and a lease may split the room for it: gives back those
- * that nobody writes to. */
+ * that nobody writes to. Locked. */
 void lease_make_way(nigh_client *client, uint32_t lane, uint64_t bytes);
+/* Whether an object of `bytes` should come from a lease. Locked. */
 bool lease_is_for(const nigh_client *client, uint32_t lane, uint64_t bytes);
 /* Lets a SEAL ask for the next lease when that is due. Locked. */
 void lease_renew(nigh_client *client, uint32_t lane, uint64_t bytes, struct session_sqe *sqe);
