@@ -279,14 +279,15 @@ def test_puller_stopped_with_loans():
     load = cluster.begin(1, "get", 0, 1, 64 << 20, 30000)
     wait_for(lambda: cluster.stats(0)["served_bytes"] > 0, 20)
     cluster.stop(1)
-    # It is lost for the holder, whose loan ends with the link: its memory can be had.
+    # It is lost for the holder, whose loan ends with the link: its memory can be had, and is needed.
     wait_for(lambda: cluster.nodes(0)[1] == "dead", 30)
-    cluster.put(0, 100, 30, 4 << 20, 3)
+    cluster.put(0, 100, 1, 120 << 20, 3)
+    cluster.put(0, 120, 8, 4 << 20, 3)
     cluster.stop(1, False)
     result = cluster.end(load, 90)
     assert only(result, "NIGH_OK", "NIGH_TIMEOUT", "NIGH_PEER_LOST") == 1
     cluster.wait_met()
-    cluster.get_all(1, 120, 10, 4 << 20)
+    cluster.get_all(1, 120, 8, 4 << 20)
     cluster.close()
 
 
