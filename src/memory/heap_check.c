@@ -104,8 +104,7 @@ static bool heap_check_extent(const struct heaps *heaps, uint32_t extent)
     const struct extent *at = &heaps->set->extents[heaps->first_extent + extent];
     uint32_t heap = heaps->extents[extent].heap;
 
-    return heap == 0 || (heap <= heaps->heap_count && extent < heaps->set->lane[heaps->lane].used &&
-                         at->present && !at->lost &&
+    return heap == 0 || (heap <= heaps->heap_count && at->present && !at->lost &&
                          atomic_load_explicit(&at->owner, memory_order_relaxed) ==
                              heaps->heaps[heap - 1]->owner);
 }
@@ -113,13 +112,14 @@ static bool heap_check_extent(const struct heaps *heaps, uint32_t extent)
 bool heaps_are_valid(const struct heaps *heaps)
 {
     struct heap_sums sums[LIMIT_HEAPS_A_LANE] = {{0}};
+    uint32_t used = heaps->set->lane[heaps->lane].used; /* those behind it nobody ever had */
     uint64_t blocks = 0;
     uint32_t end;
 
-    for (uint32_t first = 0; first < heaps->extents_max; first = end) {
+    for (uint32_t first = 0; first < used; first = end) {
         uint32_t heap = heaps->extents[first].heap;
 
-        for (end = first; end < heaps->extents_max && heaps->extents[end].heap == heap; end++) {
+        for (end = first; end < used && heaps->extents[end].heap == heap; end++) {
             if (!heap_check_extent(heaps, end))
                 return false;
         }

@@ -35,6 +35,19 @@ static void on_assertion(const char *file, int line, const char *expression)
     fflush(stdout);
 }
 
+/* Before anything of the process is used again: it is a single thread, and not in stdio. */
+static void on_fault(int number)
+{
+    char text[160];
+    int length = snprintf(text, sizeof(text), "# seed %llu: %s (signal %d)\n# make sim SEED=%llu\n",
+                          (unsigned long long)seed_now,
+                          node_is_guarded() ? "something landed in free memory" : "it crashed",
+                          number, (unsigned long long)seed_now);
+
+    (void)!write(STDOUT_FILENO, text, (size_t)length);
+    _exit(1);
+}
+
 static void on_log(void *context, enum log_level level, const char *line, size_t length)
 {
     (void)context;
@@ -189,6 +202,8 @@ static void begin_job(const struct plan *plan, struct job *job, uint32_t jobs)
         for (int number = 1; number < 32; number++) {
             signal(number, SIG_DFL); /* cmocka would go on with the next test, here */
         }
+        signal(SIGSEGV, on_fault);
+        signal(SIGBUS, on_fault);
         check_set_hook(on_assertion);
         run_job(plan, job, jobs);
         fflush(stdout);
@@ -250,6 +265,7 @@ static void clusters_keep_their_promises(void **state)
 
     (void)state;
     if (getenv("NIGH_SEED") != NULL) {
+        signal(SIGSEGV, on_fault); /* cmocka puts its own back */
         run_seed(number_of("NIGH_SEED", 1), true, &totals);
         print_totals(&totals, support_now_us() - begin_us);
         return;

@@ -270,9 +270,11 @@ struct world {
     bool was_lossy;     /* memory went with a node, or a file was damaged */
 
     struct world_op ops[WORLD_OPS];
+    uint32_t ops_used;             /* those behind it were never taken */
     uint32_t ended[8 * WORLD_OPS]; /* in order */
     uint32_t ended_count;
     struct world_pin pins[WORLD_PINS];
+    uint32_t pins_used;
     struct world_put *puts;
     uint32_t max_puts;
     uint32_t put_count; /* serials are from 1 */
@@ -323,6 +325,9 @@ void node_crash(struct world *world, uint32_t node, bool kept);
 /* A stop in order, with a goodbye. */
 void node_stop(struct world *world, uint32_t node, bool kept);
 void node_fini(struct world *world, uint32_t node);
+/* Whoever writes to a node's memory from now on faults, or no longer. */
+void node_guard(struct world *world, uint32_t node, bool guarded);
+bool node_is_guarded(void);
 /* What is kept between worlds. */
 void node_forget_memory(void);
 
