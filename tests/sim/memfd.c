@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
+#include "base/bytes.h"
 #include "base/check.h"
 
 static bool allow(void *address, uint64_t bytes, int access)

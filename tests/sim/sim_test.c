@@ -21,6 +21,7 @@
 
 #define FIXED_SEEDS 1000u
 #define JOBS        16u
+#define TABLES_ANEW 16u    /* every so many seeds the tables are the machine's, and unmapped */
 #define FAILURES    32u    /* of one run: more are of one kind */
 #define SAY_EVERY   10000u /* seeds of a process, in a long run */
 #define FLOOR_PAIRS 60u    /* state and moment pairs that so many seeds must have seen */
@@ -63,6 +64,7 @@ static uint64_t run_seed(uint64_t seed, bool trace, struct world_totals *totals)
     static const struct log_sink sink = {.write = on_log};
 
     seed_now = seed;
+    tables_keep(seed % TABLES_ANEW != 0);
     if (trace) {
         log_set_level(LOG_LEVEL_DEBUG);
         log_set_sink(&sink);

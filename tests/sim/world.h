@@ -331,6 +331,11 @@ bool node_is_guarded(void);
 /* What is kept between worlds. */
 void node_forget_memory(void);
 
+/* ---- tables.c: large tables ----------------------------------------------- */
+
+/* Whether those that are made from now on are kept for others when they are given back. */
+void tables_keep(bool keep);
+
 /* ---- kind.c: what is in a world ------------------------------------------- */
 
 void kind_choose(struct world *world);
