@@ -54,6 +54,16 @@ static bool heap_check_space(const struct heaps *heaps, uint32_t first, uint32_t
     return block == HEAP_NO_BLOCK && heap_end(heaps, end - 1) == prev;
 }
 
+/* Whether none of a row's lists has a block: most rows, at once. */
+static bool heap_row_is_empty(const uint32_t *head)
+{
+    uint32_t all = HEAP_NO_BLOCK; /* all bits are set */
+
+    for (uint32_t second = 0; second < HEAP_SECONDS; second++)
+        all &= head[second];
+    return all == HEAP_NO_BLOCK;
+}
+
 /* The lists of one heap: every free block in the class of its size, and the maps say so. */
 static bool heap_check_lists(const struct heaps *heaps, uint32_t number,
                              const struct heap_sums *sums)
@@ -64,6 +74,11 @@ static bool heap_check_lists(const struct heaps *heaps, uint32_t number,
     for (uint32_t first = 0; first < HEAP_FIRSTS; first++) {
         if (((heap->first_map >> first) & 1) != (heap->second_map[first] != 0))
             return false;
+        if (heap->second_map[first] == 0) {
+            if (!heap_row_is_empty(heap->head[first]))
+                return false;
+            continue;
+        }
         for (uint32_t second = 0; second < HEAP_SECONDS; second++) {
             uint32_t block = heap->head[first][second], prev = HEAP_NO_BLOCK;
 

@@ -279,7 +279,10 @@ bool client_see(struct world *world, uint32_t node, uint32_t key, struct store_s
     return store_see(world_lane_of(world, node, hash)->store, number, id, hash, sight);
 }
 
-uint32_t client_serial_here(struct world *world, uint32_t node, uint32_t key)
+typedef uint32_t serial_function(struct world *world, uint32_t node, uint32_t key,
+                                 const uint8_t *bytes, const struct bytes_shape *shape);
+
+static uint32_t serial_by(struct world *world, uint32_t node, uint32_t key, serial_function *look)
 {
     struct store_sight sight;
     struct bytes_shape shape;
@@ -291,8 +294,17 @@ uint32_t client_serial_here(struct world *world, uint32_t node, uint32_t key)
         return disk_serial_of(world_lane_of(world, node, sight.hash)->disk, &sight, key);
     }
     shape = (struct bytes_shape){sight.data_size, sight.meta_size, sight.name_size};
-    return bytes_serial(world, node, key, extent_bytes_at(world->nodes[node].set, sight.offset),
-                        &shape);
+    return look(world, node, key, extent_bytes_at(world->nodes[node].set, sight.offset), &shape);
+}
+
+uint32_t client_serial_here(struct world *world, uint32_t node, uint32_t key)
+{
+    return serial_by(world, node, key, bytes_serial);
+}
+
+uint32_t client_glance_here(struct world *world, uint32_t node, uint32_t key)
+{
+    return serial_by(world, node, key, bytes_glance);
 }
 
 /* The birth that lies at `offset` belongs to the put: now, and wherever it is seen. */

@@ -375,6 +375,9 @@ bool bytes_hold(const struct world *world, const uint8_t *from, uint32_t serial)
 /* The serial whose bytes lie there; fails unless they are exactly those of one put of the key. */
 uint32_t bytes_serial(struct world *world, uint32_t node, uint32_t key, const uint8_t *bytes,
                       const struct bytes_shape *shape);
+/* By the first word and the sizes only. */
+uint32_t bytes_glance(struct world *world, uint32_t node, uint32_t key, const uint8_t *bytes,
+                      const struct bytes_shape *shape);
 uint32_t bytes_name_size(const struct world *world, uint32_t key);
 void bytes_id(const struct world *world, uint32_t key, uint8_t id[LIMIT_ID_BYTES]);
 /* The key of an id in a pool; fails if it is none's. */
@@ -421,6 +424,8 @@ uint32_t client_pending(const struct world *world);
 void client_release_all(struct world *world);
 /* The serial of what a node has of a key; 0: nothing. */
 uint32_t client_serial_here(struct world *world, uint32_t node, uint32_t key);
+/* The same without a look at all bytes: for the judge, who reads everything again and again. */
+uint32_t client_glance_here(struct world *world, uint32_t node, uint32_t key);
 
 /* What a node has of a key; false: nothing. */
 bool client_see(struct world *world, uint32_t node, uint32_t key, struct store_sight *sight);
