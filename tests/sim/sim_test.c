@@ -45,6 +45,7 @@ static void on_fault(int number)
                           node_is_guarded() ? "something landed in free memory" : "it crashed",
                           number, (unsigned long long)seed_now);
 
+    fflush(stdout);
     (void)!write(STDOUT_FILENO, text, (size_t)length);
     _exit(1);
 }
