@@ -4,7 +4,6 @@
 #include "memory/extent.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -118,11 +117,7 @@ static nigh_status extent_punch(struct extent_set *set, uint32_t extent)
 {
     nigh_status status = memfd_unmap_at(extent_address(set, extent), set->extent_bytes);
 
-    if (status == NIGH_OK &&
-        fallocate(set->extents[extent].fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-                  (off_t)set->extent_bytes) != 0)
-        status = NIGH_NO_RESOURCES;
-    return status;
+    return status == NIGH_OK ? memfd_punch(set->extents[extent].fd, set->extent_bytes) : status;
 }
 
 /* Undoes extent_punch, when nothing came in the extent's place; marks it lost when that fails too.

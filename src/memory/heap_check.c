@@ -54,6 +54,16 @@ static bool heap_check_space(const struct heaps *heaps, uint32_t first, uint32_t
     return block == HEAP_NO_BLOCK && heap_end(heaps, end - 1) == prev;
 }
 
+/* Whether none of a row's lists has a block: most rows, at once. */
+static bool heap_row_is_empty(const uint32_t *head)
+{
+    uint32_t all = HEAP_NO_BLOCK; /* all bits are set */
+
+    for (uint32_t second = 0; second < HEAP_SECONDS; second++)
+        all &= head[second];
+    return all == HEAP_NO_BLOCK;
+}
+
 /* The lists of one heap: every free block in the class of its size, and the maps say so. */
 static bool heap_check_lists(const struct heaps *heaps, uint32_t number,
                              const struct heap_sums *sums)
@@ -64,6 +74,11 @@ static bool heap_check_lists(const struct heaps *heaps, uint32_t number,
     for (uint32_t first = 0; first < HEAP_FIRSTS; first++) {
         if (((heap->first_map >> first) & 1) != (heap->second_map[first] != 0))
             return false;
+        if (heap->second_map[first] == 0) {
+            if (!heap_row_is_empty(heap->head[first]))
+                return false;
+            continue;
+        }
         for (uint32_t second = 0; second < HEAP_SECONDS; second++) {
             uint32_t block = heap->head[first][second], prev = HEAP_NO_BLOCK;
 
@@ -104,8 +119,7 @@ static bool heap_check_extent(const struct heaps *heaps, uint32_t extent)
     const struct extent *at = &heaps->set->extents[heaps->first_extent + extent];
     uint32_t heap = heaps->extents[extent].heap;
 
-    return heap == 0 || (heap <= heaps->heap_count && extent < heaps->set->lane[heaps->lane].used &&
-                         at->present && !at->lost &&
+    return heap == 0 || (heap <= heaps->heap_count && at->present && !at->lost &&
                          atomic_load_explicit(&at->owner, memory_order_relaxed) ==
                              heaps->heaps[heap - 1]->owner);
 }
@@ -113,13 +127,14 @@ static bool heap_check_extent(const struct heaps *heaps, uint32_t extent)
 bool heaps_are_valid(const struct heaps *heaps)
 {
     struct heap_sums sums[LIMIT_HEAPS_A_LANE] = {{0}};
+    uint32_t used = heaps->set->lane[heaps->lane].used; /* those behind it nobody ever had */
     uint64_t blocks = 0;
     uint32_t end;
 
-    for (uint32_t first = 0; first < heaps->extents_max; first = end) {
+    for (uint32_t first = 0; first < used; first = end) {
         uint32_t heap = heaps->extents[first].heap;
 
-        for (end = first; end < heaps->extents_max && heaps->extents[end].heap == heap; end++) {
+        for (end = first; end < used && heaps->extents[end].heap == heap; end++) {
             if (!heap_check_extent(heaps, end))
                 return false;
         }

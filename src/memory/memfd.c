@@ -53,6 +53,13 @@ nigh_status memfd_populate(int fd, uint64_t bytes)
     return NIGH_OK;
 }
 
+nigh_status memfd_punch(int fd, uint64_t bytes)
+{
+    int flags = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+
+    return fallocate(fd, flags, 0, (off_t)bytes) == 0 ? NIGH_OK : NIGH_NO_RESOURCES;
+}
+
 nigh_status memfd_create_sealed(const char *name, uint64_t bytes, unsigned flags, int *fd)
 {
     unsigned create = MFD_CLOEXEC | MFD_ALLOW_SEALING;

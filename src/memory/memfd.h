@@ -34,6 +34,10 @@ nigh_status memfd_create_sealed(const char *name, uint64_t bytes, unsigned flags
  * not all of them could be had. */
 nigh_status memfd_populate(int fd, uint64_t bytes);
 
+/* Gives all pages of a memfd back to the machine: who has it mapped reads zeroes.
+ * NIGH_NO_RESOURCES: the kernel refused. */
+nigh_status memfd_punch(int fd, uint64_t bytes);
+
 /*
  * Opens the same memory read-only: who gets this descriptor can neither write nor map it writable,
  * nor reopen it writable from another uid. Needs /proc. NIGH_NO_RESOURCES: no descriptor, no /proc.

@@ -13,7 +13,8 @@ struct recount {
     uint64_t charged[LIMIT_SESSIONS];
     uint32_t unsealed_count[LIMIT_SESSIONS], made_count[LIMIT_SESSIONS];
     uint32_t graves, replays;
-    struct store_extent extents[LIMIT_EXTENTS];
+    uint32_t first_extent, extents_used; /* those that the lane ever used: others have nothing */
+    struct store_extent extents[];       /* from the first */
 };
 
 #define CHECK(condition)  \
@@ -22,7 +23,16 @@ struct recount {
             return false; \
     } while (0)
 
-static void recount_live(const struct store *store, struct recount *recount, uint64_t offset,
+/* What the books say of one extent; fails for one that the lane never used. */
+static struct store_extent *recount_extent(struct recount *recount, uint64_t extent)
+{
+    bool is_used =
+        extent >= recount->first_extent && extent - recount->first_extent < recount->extents_used;
+
+    return is_used ? &recount->extents[extent - recount->first_extent] : NULL;
+}
+
+static bool recount_live(const struct store *store, struct recount *recount, uint64_t offset,
                          uint64_t bytes, uint32_t obstacle)
 {
     uint32_t shift = store->config.extents->extent_shift;
@@ -31,10 +41,13 @@ static void recount_live(const struct store *store, struct recount *recount, uin
     for (uint64_t e = offset >> shift; e <= (offset + bytes - 1) >> shift; e++) {
         uint64_t begin = max_u64(offset, e << shift);
         uint64_t end = min_u64(offset + bytes, (e + 1) << shift);
+        struct store_extent *extent = recount_extent(recount, e);
 
-        recount->extents[e].live_bytes += end - begin;
-        recount->extents[e].obstacles += obstacle;
+        CHECK(extent != NULL);
+        extent->live_bytes += end - begin;
+        extent->obstacles += obstacle;
     }
+    return true;
 }
 
 static uint32_t obstacles_of(const struct store_pool *pool, uint32_t entry)
@@ -60,8 +73,8 @@ static bool check_memory(const struct store *store, const struct store_pool *poo
     CHECK(!heap_block_is_free(store->heaps, block));
     CHECK((record->flags & RECORD_READING) != 0 ||
           heap_block_offset(store->heaps, block) == store_entry(pool, entry)->offset);
-    recount_live(store, recount, heap_block_offset(store->heaps, block), bytes,
-                 obstacles_of(pool, entry));
+    CHECK(recount_live(store, recount, heap_block_offset(store->heaps, block), bytes,
+                       obstacles_of(pool, entry)));
     if (session != NULL && (record->flags & RECORD_READING) == 0) {
         recount->charged[record->maker] += bytes;
         recount->unsealed_count[record->maker] += store_state(pool, entry) == INDEX_CREATED;
@@ -187,7 +200,7 @@ static bool check_lease(const struct store *store, const struct store_lease *lea
         }
         CHECK(!heap_block_is_free(store->heaps, block));
         CHECK(offset >= lease->offset && offset + bytes <= lease->offset + lease->bytes);
-        recount_live(store, recount, offset, bytes, 0);
+        CHECK(recount_live(store, recount, offset, bytes, 0));
         *left += bytes;
     }
     return *left == lease->left;
@@ -210,7 +223,10 @@ static bool check_session(const struct store *store, const struct store_session 
         CHECK(check_lease(store, lease, recount, &left));
         for (uint64_t e = lease->offset >> store->config.extents->extent_shift;
              e <= (lease->offset + lease->bytes - 1) >> store->config.extents->extent_shift; e++) {
-            recount->extents[e].obstacles++;
+            struct store_extent *extent = recount_extent(recount, e);
+
+            CHECK(extent != NULL);
+            extent->obstacles++;
         }
         leased += left;
     }
@@ -225,17 +241,18 @@ static bool check_session(const struct store *store, const struct store_session 
 }
 
 /* The copies under way: memory that is no object's yet. */
-static void recount_copies(const struct store *store, struct recount *recount)
+static bool recount_copies(const struct store *store, struct recount *recount)
 {
     LIST_FOREACH(node, &store->works)
     {
         const struct store_waiter *waiter = container_of(node, struct store_waiter, place);
 
         if (waiter->sqe.op == SESSION_OP_SEAL) {
-            recount_live(store, recount, heap_block_offset(store->heaps, waiter->block),
-                         heap_block_bytes(store->heaps, waiter->block), 1);
+            CHECK(recount_live(store, recount, heap_block_offset(store->heaps, waiter->block),
+                               heap_block_bytes(store->heaps, waiter->block), 1));
         }
     }
+    return true;
 }
 
 static bool check_waits(const struct store *store)
@@ -282,9 +299,11 @@ static bool check_sums(const struct store *store, const struct recount *recount)
     CHECK(recount->writing == store->writing_bytes);
     CHECK(recount->graves == store->graves);
     CHECK(recount->replays == store->replays);
-    for (uint32_t e = 0; e < LIMIT_EXTENTS; e++) {
-        CHECK(recount->extents[e].live_bytes == store->extents[e].live_bytes);
-        CHECK(recount->extents[e].obstacles == store->extents[e].obstacles);
+    for (uint32_t e = 0; e < recount->extents_used; e++) {
+        const struct store_extent *extent = &store->extents[recount->first_extent + e];
+
+        CHECK(recount->extents[e].live_bytes == extent->live_bytes);
+        CHECK(recount->extents[e].obstacles == extent->obstacles);
     }
     return true;
 }
@@ -298,15 +317,22 @@ static bool check_all(const struct store *store, struct recount *recount)
     for (uint32_t i = 0; i < LIMIT_SESSIONS; i++) {
         CHECK(store->sessions[i] == NULL || check_session(store, store->sessions[i], recount));
     }
-    recount_copies(store, recount);
-    return check_waits(store) && check_sums(store, recount);
+    return recount_copies(store, recount) && check_waits(store) && check_sums(store, recount);
 }
 
 bool store_is_valid(const struct store *store)
 {
-    struct recount *recount = calloc(1, sizeof(*recount));
-    bool valid = recount != NULL && check_all(store, recount);
+    const struct extent_set *set = store->config.extents;
+    uint32_t used = set->lane[store->config.lane].used;
+    struct recount *recount = calloc(1, sizeof(*recount) + used * sizeof(recount->extents[0]));
+    bool valid;
 
+    if (recount == NULL) {
+        return false;
+    }
+    recount->first_extent = extent_lane_first(set, store->config.lane);
+    recount->extents_used = used;
+    valid = check_all(store, recount);
     free(recount);
     return valid;
 }

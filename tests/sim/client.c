@@ -76,7 +76,7 @@ static void drop_op(struct world *world, struct world_op *op)
 
 static void drop_pins(struct world *world, uint32_t rank, uint32_t number)
 {
-    for (uint32_t n = 0; n < WORLD_PINS; n++) {
+    for (uint32_t n = 0; n < world->pins_used; n++) {
         struct world_pin *pin = &world->pins[n];
 
         pin->used = pin->used && !(pin->node == rank && pin->session == number);
@@ -87,7 +87,7 @@ void client_forget(struct world *world, uint32_t rank, uint32_t number)
 {
     struct world_session *session = &world->nodes[rank].sessions[number];
 
-    for (uint32_t n = 0; n < WORLD_OPS; n++) {
+    for (uint32_t n = 0; n < world->ops_used; n++) {
         struct world_op *op = &world->ops[n];
 
         if (op->kind != 0 && op->node == rank && op->session == number) {
@@ -115,7 +115,7 @@ void client_detach(struct world *world, uint32_t rank, uint32_t number)
 /* What it created it will seal; what waited it does not know the end of. */
 void client_wait(struct world *world, uint32_t rank, uint32_t number)
 {
-    for (uint32_t n = 0; n < WORLD_OPS; n++) {
+    for (uint32_t n = 0; n < world->ops_used; n++) {
         struct world_op *op = &world->ops[n];
 
         if (op->kind == 0 || op->node != rank || op->session != number) {
@@ -161,7 +161,7 @@ void client_seal(struct world *world, uint32_t number, uint32_t serial)
 /* After all have resumed. */
 void client_seal_again(struct world *world, uint32_t rank)
 {
-    for (uint32_t n = 0; n < WORLD_OPS; n++) {
+    for (uint32_t n = 0; n < world->ops_used; n++) {
         struct world_op *op = &world->ops[n];
 
         if (op->kind == OP_SEAL && op->resumes && op->node == rank && !op->ended) {
@@ -169,7 +169,7 @@ void client_seal_again(struct world *world, uint32_t rank)
             submit_seal(world, op);
         }
     }
-    for (uint32_t n = 0; n < WORLD_PINS; n++) {
+    for (uint32_t n = 0; n < world->pins_used; n++) {
         world->totals->readers_kept += world->pins[n].used && world->pins[n].node == rank;
     }
 }
@@ -198,6 +198,7 @@ static struct world_op *take_op(struct world *world, uint32_t node, uint32_t ses
             uint8_t id[LIMIT_ID_BYTES];
 
             bytes_id(world, key, id);
+            world->ops_used = max_u32(world->ops_used, n + 1);
             *op = (struct world_op){
                 .kind = kind,
                 .node = node,
@@ -278,7 +279,10 @@ bool client_see(struct world *world, uint32_t node, uint32_t key, struct store_s
     return store_see(world_lane_of(world, node, hash)->store, number, id, hash, sight);
 }
 
-uint32_t client_serial_here(struct world *world, uint32_t node, uint32_t key)
+typedef uint32_t serial_function(struct world *world, uint32_t node, uint32_t key,
+                                 const uint8_t *bytes, const struct bytes_shape *shape);
+
+static uint32_t serial_by(struct world *world, uint32_t node, uint32_t key, serial_function *look)
 {
     struct store_sight sight;
     struct bytes_shape shape;
@@ -290,8 +294,17 @@ uint32_t client_serial_here(struct world *world, uint32_t node, uint32_t key)
         return disk_serial_of(world_lane_of(world, node, sight.hash)->disk, &sight, key);
     }
     shape = (struct bytes_shape){sight.data_size, sight.meta_size, sight.name_size};
-    return bytes_serial(world, node, key, extent_bytes_at(world->nodes[node].set, sight.offset),
-                        &shape);
+    return look(world, node, key, extent_bytes_at(world->nodes[node].set, sight.offset), &shape);
+}
+
+uint32_t client_serial_here(struct world *world, uint32_t node, uint32_t key)
+{
+    return serial_by(world, node, key, bytes_serial);
+}
+
+uint32_t client_glance_here(struct world *world, uint32_t node, uint32_t key)
+{
+    return serial_by(world, node, key, bytes_glance);
 }
 
 /* The birth that lies at `offset` belongs to the put: now, and wherever it is seen. */
@@ -346,7 +359,7 @@ void client_evict(struct world *world, uint32_t node, uint32_t lane, uint64_t by
 
 static void cancel_some(struct world *world, uint32_t node, uint32_t session)
 {
-    for (uint32_t n = 0; n < WORLD_OPS; n++) {
+    for (uint32_t n = 0; n < world->ops_used; n++) {
         struct world_op *op = &world->ops[n];
 
         if (op->kind == OP_GET && !op->ended && op->node == node && op->session == session) {
@@ -514,6 +527,7 @@ static void pin_noted(struct world *world, const struct world_op *op, uint32_t s
 {
     for (uint32_t n = 0; n < WORLD_PINS; n++) {
         if (!world->pins[n].used) {
+            world->pins_used = max_u32(world->pins_used, n + 1);
             world->pins[n] = (struct world_pin){
                 .used = true,
                 .node = op->node,
@@ -661,7 +675,7 @@ uint32_t client_pending(const struct world *world)
 {
     uint32_t count = 0;
 
-    for (uint32_t n = 0; n < WORLD_OPS; n++) {
+    for (uint32_t n = 0; n < world->ops_used; n++) {
         count += world->ops[n].kind != 0;
     }
     return count;
@@ -682,7 +696,7 @@ static void release(struct world *world, struct world_pin *pin)
 
 void client_release_due(struct world *world)
 {
-    for (uint32_t n = 0; n < WORLD_PINS; n++) {
+    for (uint32_t n = 0; n < world->pins_used; n++) {
         if (world->pins[n].used && world->nodes[world->pins[n].node].alive &&
             world->pins[n].until_us <= world->now_us) {
             release(world, &world->pins[n]);
@@ -692,7 +706,7 @@ void client_release_due(struct world *world)
 
 void client_release_all(struct world *world)
 {
-    for (uint32_t n = 0; n < WORLD_PINS; n++) {
+    for (uint32_t n = 0; n < world->pins_used; n++) {
         if (world->pins[n].used && world->nodes[world->pins[n].node].alive) {
             release(world, &world->pins[n]);
         }
@@ -744,7 +758,7 @@ uint64_t client_due_us(const struct world *world)
 {
     uint64_t due_us = WORLD_NEVER;
 
-    for (uint32_t n = 0; n < WORLD_PINS; n++) {
+    for (uint32_t n = 0; n < world->pins_used; n++) {
         if (world->pins[n].used && world->nodes[world->pins[n].node].alive) {
             due_us = min_u64(due_us, world->pins[n].until_us);
         }

@@ -16,7 +16,6 @@
 #define SETTLE_US UINT64_C(60000000)
 #define QUIET_US  UINT64_C(10000)
 #define ASK_US    UINT64_C(10000000)
-#define POISON    0xa5
 
 /* ---- letting time pass ---------------------------------------------------- */
 
@@ -314,7 +313,7 @@ static void explain(struct world *world, uint32_t node, uint32_t key)
 static uint32_t held_now_but(struct world *world, uint32_t key, uint32_t gone)
 {
     for (uint32_t n = 0; n < world->node_count; n++) {
-        uint32_t serial = n == gone ? 0 : client_serial_here(world, n, key);
+        uint32_t serial = n == gone ? 0 : client_glance_here(world, n, key);
 
         if (serial != 0) {
             return serial;
@@ -360,7 +359,7 @@ static void everybody_gets(struct world *world, uint32_t key)
 {
     for (uint32_t n = 0; n < world->node_count; n++) {
         uint32_t held = held_now(world, key), serial;
-        bool from_disk = is_only_on_disk(world, key) && client_serial_here(world, n, key) == 0;
+        bool from_disk = is_only_on_disk(world, key) && client_glance_here(world, n, key) == 0;
         nigh_status status;
 
         if (held == 0) {
@@ -428,7 +427,7 @@ static void everybody_looks_at_what_is_there(struct world *world)
                 break;
             }
             if (client_for(world, n, key) == WORLD_SESSIONS ||
-                client_serial_here(world, n, key) != 0) {
+                client_glance_here(world, n, key) != 0) {
                 continue;
             }
             status = get(world, n, key, ASK_US, SESSION_FLAG_NO_COPY, &serial);
@@ -441,7 +440,7 @@ static void everybody_looks_at_what_is_there(struct world *world)
             WORLD_CHECK(world, status == NIGH_OK && serial == held,
                         "node %u looks at key %u, of which put %u is there: %d, put %u", n, key,
                         held, (int)status, serial);
-            WORLD_CHECK(world, client_serial_here(world, n, key) == 0,
+            WORLD_CHECK(world, client_glance_here(world, n, key) == 0,
                         "node %u has a copy of key %u, and was to have none", n, key);
         }
     }
@@ -453,7 +452,7 @@ static void read_stale(struct world *world, uint64_t *stale)
     for (uint32_t key = 0; key < world->keys; key++) {
         stale[key] = 0;
         for (uint32_t n = 0; n < world->node_count; n++) {
-            bool is_stale = client_serial_here(world, n, key) == 0 && is_counted(world, n, key);
+            bool is_stale = client_glance_here(world, n, key) == 0 && is_counted(world, n, key);
 
             stale[key] |= (uint64_t)is_stale << n;
         }
@@ -583,7 +582,7 @@ static uint32_t home_of(struct world *world, uint32_t node, uint32_t key)
 static uint32_t held_by_others(struct world *world, uint32_t key, uint32_t a, uint32_t b)
 {
     for (uint32_t n = 0; n < world->node_count; n++) {
-        uint32_t serial = n == a || n == b ? 0 : client_serial_here(world, n, key);
+        uint32_t serial = n == a || n == b ? 0 : client_glance_here(world, n, key);
 
         if (serial != 0) {
             return serial;
@@ -676,35 +675,19 @@ static void somebody_leaves(struct world *world,
     settle(world);
 }
 
-/* All is deleted: nothing is used, and nothing late lands in free memory. */
+/* All is deleted: nothing is used, and nothing late lands in free memory. What does, faults. */
 static void nothing_lands_late(struct world *world)
 {
     uint64_t end_us = world->now_us + 500000;
 
     for (uint32_t n = 0; n < world->node_count; n++) {
-        const struct extent_set *set = world->nodes[n].set;
-
-        for (uint32_t i = 0; i < LIMIT_EXTENTS; i++) {
-            if (set->extents[i].present) {
-                memset(set->arena + i * set->extent_bytes, POISON, set->extent_bytes);
-            }
-        }
+        node_guard(world, n, true);
     }
     while (world->now_us < end_us) {
         world_step(world, end_us);
     }
     for (uint32_t n = 0; n < world->node_count; n++) {
-        const struct extent_set *set = world->nodes[n].set;
-
-        for (uint32_t i = 0; i < LIMIT_EXTENTS; i++) {
-            const uint8_t *bytes = set->arena + i * set->extent_bytes;
-
-            WORLD_CHECK(
-                world,
-                !set->extents[i].present ||
-                    (bytes[0] == POISON && memcmp(bytes, bytes + 1, set->extent_bytes - 1) == 0),
-                "node %u: something landed in free memory", n);
-        }
+        node_guard(world, n, false);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "memory/extent_internal.h"
 #include "memory/memfd.h"
@@ -12,6 +13,7 @@
 #define PAGE         4096u
 #define SPARE_SETS   24u
 #define EXTENT_BYTES LIMIT_EXTENT_BYTES_MIN
+#define KEPT_EXTENTS 2u /* of a lane, besides its own: memory of those that came later goes */
 
 /* ---- memory, kept between worlds ------------------------------------------ */
 
@@ -87,6 +89,9 @@ static void mend_lane(struct extent_set *set, uint32_t lane, uint32_t extents)
         at->read_fd = set->extents[fresh].read_fd;
         at->present = true;
         NIGH_ASSERT(memfd_unmap_at(extent_address(set, fresh), set->extent_bytes) == NIGH_OK);
+        if (fresh >= first + extents + KEPT_EXTENTS) {
+            madvise(extent_address(set, fresh), set->extent_bytes, MADV_DONTNEED);
+        }
         NIGH_ASSERT(memfd_map_at(extent_address(set, number), at->fd, set->extent_bytes,
                                  MEMFD_WRITABLE | MEMFD_PREFAULT) == NIGH_OK);
         set->extents[fresh] = (struct extent){.fd = -1, .read_fd = -1};
@@ -115,6 +120,26 @@ static void give_set(struct extent_set *set, uint32_t extents)
         extent_set_destroy(spare_sets[place].set);
     }
     spare_sets[place] = (struct spare_set){set, set->lanes, extents};
+}
+
+static bool guarded_now;
+
+void node_guard(struct world *world, uint32_t rank, bool guarded)
+{
+    const struct extent_set *set = world->nodes[rank].set;
+    int access = guarded ? PROT_READ : PROT_READ | PROT_WRITE;
+
+    for (uint32_t n = 0; n < LIMIT_EXTENTS; n++) {
+        if (set->extents[n].present) {
+            NIGH_ASSERT(mprotect(extent_address(set, n), set->extent_bytes, access) == 0);
+        }
+    }
+    guarded_now = guarded;
+}
+
+bool node_is_guarded(void)
+{
+    return guarded_now;
 }
 
 void node_forget_memory(void)

@@ -21,6 +21,7 @@
 
 #define FIXED_SEEDS 1000u
 #define JOBS        16u
+#define TABLES_ANEW 16u    /* every so many seeds the tables are the machine's, and unmapped */
 #define FAILURES    32u    /* of one run: more are of one kind */
 #define SAY_EVERY   10000u /* seeds of a process, in a long run */
 #define FLOOR_PAIRS 60u    /* state and moment pairs that so many seeds must have seen */
@@ -33,6 +34,20 @@ static void on_assertion(const char *file, int line, const char *expression)
     printf("# seed %llu: %s:%d: %s\n# make sim SEED=%llu\n", (unsigned long long)seed_now, file,
            line, expression, (unsigned long long)seed_now);
     fflush(stdout);
+}
+
+/* Before anything of the process is used again: it is a single thread, and not in stdio. */
+static void on_fault(int number)
+{
+    char text[160];
+    int length = snprintf(text, sizeof(text), "# seed %llu: %s (signal %d)\n# make sim SEED=%llu\n",
+                          (unsigned long long)seed_now,
+                          node_is_guarded() ? "something landed in free memory" : "it crashed",
+                          number, (unsigned long long)seed_now);
+
+    fflush(stdout);
+    (void)!write(STDOUT_FILENO, text, (size_t)length);
+    _exit(1);
 }
 
 static void on_log(void *context, enum log_level level, const char *line, size_t length)
@@ -50,6 +65,7 @@ static uint64_t run_seed(uint64_t seed, bool trace, struct world_totals *totals)
     static const struct log_sink sink = {.write = on_log};
 
     seed_now = seed;
+    tables_keep(seed % TABLES_ANEW != 0);
     if (trace) {
         log_set_level(LOG_LEVEL_DEBUG);
         log_set_sink(&sink);
@@ -189,6 +205,8 @@ static void begin_job(const struct plan *plan, struct job *job, uint32_t jobs)
         for (int number = 1; number < 32; number++) {
             signal(number, SIG_DFL); /* cmocka would go on with the next test, here */
         }
+        signal(SIGSEGV, on_fault);
+        signal(SIGBUS, on_fault);
         check_set_hook(on_assertion);
         run_job(plan, job, jobs);
         fflush(stdout);
@@ -250,6 +268,7 @@ static void clusters_keep_their_promises(void **state)
 
     (void)state;
     if (getenv("NIGH_SEED") != NULL) {
+        signal(SIGSEGV, on_fault); /* cmocka puts its own back */
         run_seed(number_of("NIGH_SEED", 1), true, &totals);
         print_totals(&totals, support_now_us() - begin_us);
         return;

@@ -270,9 +270,11 @@ struct world {
     bool was_lossy;     /* memory went with a node, or a file was damaged */
 
     struct world_op ops[WORLD_OPS];
+    uint32_t ops_used;             /* those behind it were never taken */
     uint32_t ended[8 * WORLD_OPS]; /* in order */
     uint32_t ended_count;
     struct world_pin pins[WORLD_PINS];
+    uint32_t pins_used;
     struct world_put *puts;
     uint32_t max_puts;
     uint32_t put_count; /* serials are from 1 */
@@ -323,8 +325,16 @@ void node_crash(struct world *world, uint32_t node, bool kept);
 /* A stop in order, with a goodbye. */
 void node_stop(struct world *world, uint32_t node, bool kept);
 void node_fini(struct world *world, uint32_t node);
+/* Whoever writes to a node's memory from now on faults, or no longer. */
+void node_guard(struct world *world, uint32_t node, bool guarded);
+bool node_is_guarded(void);
 /* What is kept between worlds. */
 void node_forget_memory(void);
+
+/* ---- tables.c: large tables ----------------------------------------------- */
+
+/* Whether those that are made from now on are kept for others when they are given back. */
+void tables_keep(bool keep);
 
 /* ---- kind.c: what is in a world ------------------------------------------- */
 
@@ -364,6 +374,9 @@ void bytes_fill(struct world *world, uint8_t *to, uint32_t serial);
 bool bytes_hold(const struct world *world, const uint8_t *from, uint32_t serial);
 /* The serial whose bytes lie there; fails unless they are exactly those of one put of the key. */
 uint32_t bytes_serial(struct world *world, uint32_t node, uint32_t key, const uint8_t *bytes,
+                      const struct bytes_shape *shape);
+/* By the first word and the sizes only. */
+uint32_t bytes_glance(struct world *world, uint32_t node, uint32_t key, const uint8_t *bytes,
                       const struct bytes_shape *shape);
 uint32_t bytes_name_size(const struct world *world, uint32_t key);
 void bytes_id(const struct world *world, uint32_t key, uint8_t id[LIMIT_ID_BYTES]);
@@ -411,6 +424,8 @@ uint32_t client_pending(const struct world *world);
 void client_release_all(struct world *world);
 /* The serial of what a node has of a key; 0: nothing. */
 uint32_t client_serial_here(struct world *world, uint32_t node, uint32_t key);
+/* The same without a look at all bytes: for the judge, who reads everything again and again. */
+uint32_t client_glance_here(struct world *world, uint32_t node, uint32_t key);
 
 /* What a node has of a key; false: nothing. */
 bool client_see(struct world *world, uint32_t node, uint32_t key, struct store_sight *sight);
