@@ -115,6 +115,9 @@ static double slope_at(const struct crossover *crossover, enum crossover_path pa
                 continue;
             }
             other = &crossover->classes[path][n];
+            if (kib_of(other) == kib_of(here)) {
+                continue; /* on either side of the border between them: that is no line */
+            }
             each = (took_of(other) - took_of(here)) / (kib_of(other) - kib_of(here));
             return each > 0 ? each : 0;
         }

@@ -151,6 +151,29 @@ static void what_was_not_measured_is_not_answered(void **state)
     assert_in_range(crossover_bytes(&link.crossover), 50 * KIB, 64 * KIB);
 }
 
+/* Sizes right below and right above the border of two classes may be the same in KiB: there is no
+ * line through them. */
+static void sizes_at_a_border_say_something_too(void **state)
+{
+    static const struct {
+        uint64_t sent_bytes, read_bytes;
+        uint64_t sent_us, read_us;
+    } sizes[] = {{16 * KIB - 1, 12 * KIB, 100, 150}, {16 * KIB, 20 * KIB, 200, 150}};
+    struct crossover crossover;
+
+    (void)state;
+    crossover_init(&crossover, LEAST);
+    for (uint32_t n = 0; n < 100; n++) {
+        crossover_note(&crossover, CROSSOVER_TWO_SIDED, sizes[n % 2].sent_bytes,
+                       sizes[n % 2].sent_us);
+        crossover_note(&crossover, CROSSOVER_ONE_SIDED, sizes[n % 2].read_bytes,
+                       sizes[n % 2].read_us);
+        assert_in_range(crossover_bytes(&crossover), LEAST, 64 * KIB);
+        assert_true(crossover_next(&crossover) >= LEAST);
+    }
+    assert_in_range(crossover_bytes(&crossover), 12 * KIB, 20 * KIB);
+}
+
 static void probes_are_a_bounded_share(void **state)
 {
     struct link link = {
@@ -174,6 +197,7 @@ int main(void)
         cmocka_unit_test(a_link_may_have_none),
         cmocka_unit_test(it_follows_a_link_that_changes),
         cmocka_unit_test(what_was_not_measured_is_not_answered),
+        cmocka_unit_test(sizes_at_a_border_say_something_too),
         cmocka_unit_test(probes_are_a_bounded_share),
     };
 
