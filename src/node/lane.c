@@ -572,6 +572,8 @@ bool lane_turn(struct lane *lane, uint64_t now_us)
 {
     bool worked;
 
+    /* A guest looked at the clock before it came in, and another may have been here since. */
+    now_us = max_u64(now_us, lane->now_us);
     lane->now_us = now_us;
     lane_count(&lane->counters.turns, 1);
     worked = lane_sweep(lane);

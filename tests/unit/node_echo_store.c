@@ -53,7 +53,7 @@ void store_submit(struct store *store, uint32_t session, const struct session_sq
 {
     struct session_cqe cqe = {.cookie = sqe->cookie, .data_size = sqe->argument};
 
-    (void)now_us;
+    store->now_us = now_us;
     store->submitted[session]++;
     store->last = *sqe;
     if (!store->hold)

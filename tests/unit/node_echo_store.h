@@ -17,7 +17,8 @@ struct store {
     uint32_t submitted[LIMIT_SESSIONS];
     _Atomic uint64_t ticks;
     _Atomic uint64_t due_us;
-    bool hold; /* keep submissions without completing them */
+    uint64_t now_us; /* of the last submission */
+    bool hold;       /* keep submissions without completing them */
     struct session_sqe last;
     uint32_t pools_to_fail; /* so many store_pool_add fail from now on */
     uint64_t pools;         /* a bit for each that was added */

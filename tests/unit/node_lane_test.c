@@ -466,6 +466,19 @@ static void a_thread_that_waits_drives_the_lane(void **state)
     assert_int_equal(atomic_load(&lane_counters(lane)->sleeps), sleeps);
 }
 
+/* Who waited for a lock since it looked at the clock comes with a time that is past. */
+static void a_drivers_clock_does_not_turn_the_lanes_back(void **state)
+{
+    (void)state;
+    submit(0, 1);
+    assert_true(lane_drive(lane, 5000, false));
+    assert_int_equal(store->now_us, 5000);
+    submit(0, 1);
+    assert_true(lane_drive(lane, 4000, false));
+    assert_int_equal(completed(0), 2);
+    assert_int_equal(store->now_us, 5000);
+}
+
 static void a_driver_leaves_what_it_does_not_finish_to_the_thread(void **state)
 {
     (void)state;
@@ -549,6 +562,7 @@ int main(void)
         LANE_TEST(a_sleeping_lane_is_woken_by_a_doorbell),
         LANE_TEST(a_full_doorbell_rings_no_one_and_blocks_no_one),
         LANE_TEST(a_thread_that_waits_drives_the_lane),
+        LANE_TEST(a_drivers_clock_does_not_turn_the_lanes_back),
         LANE_TEST(a_driver_leaves_what_it_does_not_finish_to_the_thread),
         LANE_TEST(a_driver_hands_nearer_deadlines_to_the_thread),
         LANE_TEST(one_thread_drives_at_a_time),
