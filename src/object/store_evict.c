@@ -242,13 +242,14 @@ static uint32_t evict_list(struct store *store, struct store_pool *pool, struct 
     /* What was looked at goes to the back, so that what is in use does not hide the rest. */
     for (; n < looks && bytes < wanted; n++) {
         uint32_t entry = list->first - 1;
+        uint64_t each = store_memory_bytes(store, pool, entry);
 
-        if (spare && (evict_where(&pool->evict, entry) == EVICT_YOUNG ||
-                      store_memory_bytes(store, pool, entry) > ahead_each(store))) {
+        if (spare && evict_where(&pool->evict, entry) == EVICT_YOUNG) {
             break;
         }
-        if (!store_has_flag(pool, entry, INDEX_FLAG_KEPT)) {
-            bytes += store_memory_bytes(store, pool, entry);
+        if (!store_has_flag(pool, entry, INDEX_FLAG_KEPT) &&
+            (!spare || each <= ahead_each(store))) {
+            bytes += each;
             store->victims[count++] = entry;
         }
         store_list_remove(pool, list, entry);
@@ -402,7 +403,9 @@ static void evict_spare_round(struct store *store, struct store_pool *pool, uint
     }
     if (store_spills(store) && pool->copies.count > 0 && store->now_us >= pool->copies_shun_us) {
         (void)evict_list(store, pool, &pool->copies, wanted, true, EXTENT_NO_OWNER, evicted);
-        return;
+    }
+    if (evicted->bytes > 0 || (store_spills(store) && !store_spill_may_start(store))) {
+        return; /* what a disk at rest does not take would count as kept */
     }
     store_drain_hints(store, pool);
     size_policy(store, pool);

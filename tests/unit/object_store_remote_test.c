@@ -908,6 +908,33 @@ static void a_pull_makes_room(void **state)
     }
 }
 
+/* Ahead of need copies go first; but those that are kept, or in use, must not keep the rest from
+ * the disk. */
+static void copies_that_stay_do_not_stop_what_is_spilled_ahead(void **state)
+{
+    struct bed *bed = *state;
+    struct session_cqe pin;
+    uint64_t key = 1000;
+
+    assert_status(NIGH_OK, pull(bed, 1, 1700 * KIB));
+    assert_status(NIGH_OK, fixture_status(bed->fx, A, SESSION_OP_KEEP, 1));
+    assert_status(NIGH_OK, pull(bed, 2, 100 * KIB));
+    pin = fixture_get(bed->fx, A, 2, 0);
+    assert_status(NIGH_OK, pin.status);
+    while (fixture_stats(bed->fx).used_bytes < 16 * MIB - 400 * KIB) {
+        assert_status(NIGH_OK, fixture_put(bed->fx, A, key++, 30 * KIB));
+    }
+    for (uint32_t turn = 0; turn < 20; turn++) {
+        fixture_disk(bed->fx);
+        fixture_pass(bed->fx, 10000);
+    }
+    assert_true(fixture_stats(bed->fx).used_bytes <= 15 * MIB);
+    assert_true(fixture_stats(bed->fx).objects_spilled > 0);
+    assert_status(NIGH_OK, fixture_status(bed->fx, A, SESSION_OP_CONTAINS, 2));
+    fixture_unpin(bed->fx, A, pin.pin);
+    assert_valid(bed);
+}
+
 static void a_pull_waits_for_pinned_memory(void **state)
 {
     struct bed *bed = *state;
@@ -2088,6 +2115,7 @@ int main(void)
         TEST(a_pull_makes_room),
         DISK(a_pull_makes_room),
         TEST(a_pull_waits_for_pinned_memory),
+        DISK(copies_that_stay_do_not_stop_what_is_spilled_ahead),
         cmocka_unit_test_setup_teardown(a_pull_counts_in_the_pools_quota, setup_quota, teardown),
         DISK(what_is_here_is_not_pulled),
         TEST(a_birth_meanwhile_ends_the_copy),

@@ -481,6 +481,32 @@ static void failed_write_is_a_status(void **state) /* Plasma's defect 10 */
     assert_valid(fx);
 }
 
+/* A disk that rests is not asked, so nothing counts as kept that was never tried: when it is well
+ * again, the lane spills ahead of need as before. */
+static void what_was_not_tried_is_spilled_ahead_later(void **state)
+{
+    struct fixture *fx = *state;
+    uint64_t key = 0;
+
+    fx->fail_writes = NIGH_DISK;
+    while (fixture_stats(fx).used_bytes < 16 * MIB - 400 * KIB) {
+        assert_int_equal(fixture_put(fx, A, key++, 100 * KIB), NIGH_OK);
+    }
+    for (uint32_t turn = 0; turn < 1000; turn++) {
+        fixture_disk(fx);
+        fixture_pass(fx, 10000);
+    }
+    assert_true(fixture_stats(fx).spill_failures > 0);
+    assert_int_equal(fixture_stats(fx).objects, key);
+    fx->fail_writes = NIGH_OK;
+    for (uint32_t turn = 0; turn < 200; turn++) {
+        fixture_disk(fx);
+        fixture_pass(fx, 10000);
+    }
+    assert_true(fixture_stats(fx).used_bytes <= 15 * MIB);
+    assert_valid(fx);
+}
+
 static void torn_file_is_never_served(void **state)
 {
     struct fixture *fx = *state;
@@ -621,6 +647,7 @@ int main(void)
         TEST(delete_during_a_write_leaves_no_file),
         TEST(deleted_between_write_and_leaving),
         TEST(failed_write_is_a_status),
+        TEST(what_was_not_tried_is_spilled_ahead_later),
         TEST(torn_file_is_never_served),
         TEST(file_of_other_bytes_is_never_served),
         TEST(failed_read_is_a_status_and_may_be_tried_again),
