@@ -637,13 +637,46 @@ static bool accept_served(struct pull *pull, struct exchange_link *link,
     return true;
 }
 
+/* The pull waits for memory, and asks again then; or it ended. Nobody needs what is lent or sent.
+ */
+static void decline(struct exchange *exchange, struct pull *pull, struct exchange_link *link,
+                    const struct wire_pulled *pulled, uint64_t now_us)
+{
+    if (pulled->way == WIRE_LOAN) {
+        transfer_return(link, pulled->serve, now_us);
+    } else if (pulled->way == WIRE_STREAM) {
+        stop_stream(link, pulled->serve, now_us);
+        pull->generation++; /* what comes of it all the same is for nobody */
+    }
+    pull_unnote(exchange, pull);
+}
+
+/* Messages are under way; some, or all, are here already. */
+static void begin_streaming(struct exchange *exchange, struct pull *pull,
+                            struct exchange_link *link, const struct wire_pulled *pulled,
+                            uint64_t now_us)
+{
+    if (pull->state == PULL_LOCATING) {
+        pull->received = 0;
+        pull->crc = 0;
+    }
+    pull_set_link(pull, link, PULL_STREAMING);
+    pull->serve = pulled->serve;
+    if (pull->last) {
+        stream_over(exchange, pull);
+    } else if (!pull->wanted) {
+        transfer_stop(exchange, pull); /* who waited gave up while it was asked */
+    } else if (pull->credits <= EXCHANGE_STREAM / 2) {
+        ask_more(link, pull, now_us);
+    }
+}
+
 void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t *payload,
                      uint32_t bytes, uint64_t now_us)
 {
     struct exchange_link *link = pull->link;
     struct wire_pulled pulled;
     uint32_t credits = pull->credits;
-    bool was_locating = pull->state == PULL_LOCATING;
 
     if (bytes < sizeof(pulled)) {
         goto breach;
@@ -660,14 +693,7 @@ void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t
     pull->way = (enum wire_way)pulled.way;
     pull_forget_memory(exchange, pull);
     if (!pull_get_memory(exchange, pull)) {
-        /* It waits for memory, and asks again then; or it ended: nobody needs the loan. */
-        if (pulled.way == WIRE_LOAN) {
-            transfer_return(link, pulled.serve, now_us);
-        } else if (pulled.way == WIRE_STREAM) {
-            stop_stream(link, pulled.serve, now_us);
-            pull->generation++; /* what comes of it all the same is for nobody */
-        }
-        pull_unnote(exchange, pull);
+        decline(exchange, pull, link, &pulled, now_us);
         return;
     }
     pull->begun = pull->answer.object;
@@ -686,19 +712,7 @@ void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t
         if (!pull->streams) {
             goto breach;
         }
-        if (was_locating) {
-            pull->received = 0;
-            pull->crc = 0;
-        }
-        pull_set_link(pull, link, PULL_STREAMING);
-        pull->serve = pulled.serve;
-        if (pull->last) {
-            stream_over(exchange, pull);
-        } else if (!pull->wanted) {
-            transfer_stop(exchange, pull); /* who waited gave up while it was asked */
-        } else if (pull->credits <= EXCHANGE_STREAM / 2) {
-            ask_more(link, pull, now_us);
-        }
+        begin_streaming(exchange, pull, link, &pulled, now_us);
         return;
     }
 
