@@ -332,8 +332,9 @@ error_explain(nigh_client *client, nigh_status status, const char *format, ...);
 /* Remembers an ordinary failure (the table's sentence will do); returns `status`. */
 nigh_status error_note(nigh_client *client, nigh_status status);
 
-/* The same of a call that wanted `bytes` of memory. */
-nigh_status error_note_memory(nigh_client *client, nigh_status status, uint64_t bytes);
+/* The same of a call that wanted `bytes` of a lane's memory. */
+nigh_status error_note_memory(nigh_client *client, nigh_status status, uint32_t lane,
+                              uint64_t bytes);
 
 /* ---- attach.c ------------------------------------------------------------- */
 
@@ -617,8 +618,8 @@ const struct index_entry *get_peek(nigh_client *client, const nigh_id *id,
 
 /* ---- look.c ---- */
 
-/* nigh_holders, and the largest object that a lane could make room for; 0: an older node. */
-nigh_status look_holders_and_most(nigh_client *client, nigh_holder *holders, size_t n,
-                                  size_t *count, uint64_t *most_bytes);
+/* nigh_holders, and the largest object that `lane` could make room for; 0: an older node. */
+nigh_status look_holders_and_most(nigh_client *client, uint32_t lane, nigh_holder *holders,
+                                  size_t n, size_t *count, uint64_t *most_bytes);
 
 #endif

@@ -97,10 +97,11 @@ nigh_status error_explain(nigh_client *client, nigh_status status, const char *f
 
 nigh_status error_note(nigh_client *client, nigh_status status)
 {
-    return error_note_memory(client, status, 0);
+    return error_note_memory(client, status, 0, 0);
 }
 
-nigh_status error_note_memory(nigh_client *client, nigh_status status, uint64_t bytes)
+nigh_status error_note_memory(nigh_client *client, nigh_status status, uint32_t lane,
+                              uint64_t bytes)
 {
     struct pins_thread *thread;
 
@@ -116,6 +117,7 @@ nigh_status error_note_memory(nigh_client *client, nigh_status status, uint64_t 
         thread->error_kept = false;
         thread->error_wants_holders = status == NIGH_OUT_OF_MEMORY;
         thread->error_wanted_bytes = bytes;
+        thread->error_wanted_lane = lane;
         thread->error_text[0] = '\0';
     }
     return status;
@@ -166,8 +168,8 @@ static bool error_tell_too_large(const nigh_client *client, const nigh_node_stat
 
 /* "out of memory: 960 MiB of 1.0 GiB are held: 60 MiB pinned (nigh_pin), pid 4711 (trainer) 900 MiB
  * in 3 objects, ...; 500 MiB were asked for, and 40 MiB at most can be had in one piece" */
-static void error_tell_holders(nigh_client *client, uint64_t wanted_bytes, char *text,
-                               size_t size_bytes)
+static void error_tell_holders(nigh_client *client, uint32_t lane, uint64_t wanted_bytes,
+                               char *text, size_t size_bytes)
 {
     nigh_holder holders[ERROR_HOLDERS];
     nigh_node_stats stats = {0};
@@ -176,7 +178,8 @@ static void error_tell_holders(nigh_client *client, uint64_t wanted_bytes, char 
     size_t count = 0, length = 0;
 
     if (nigh_stats(client, &stats) != NIGH_OK || (stats.memory_bytes == 0 && wanted_bytes != 0) ||
-        look_holders_and_most(client, holders, ERROR_HOLDERS, &count, &most_bytes) != NIGH_OK) {
+        look_holders_and_most(client, lane, holders, ERROR_HOLDERS, &count, &most_bytes) !=
+            NIGH_OK) {
         error_append(text, size_bytes, &length, "out of memory: %s",
                      nigh_status_string(NIGH_OUT_OF_MEMORY));
         return;
@@ -208,7 +211,8 @@ static void error_tell_holders(nigh_client *client, uint64_t wanted_bytes, char 
     if (count == 0 && stats.pinned_bytes == 0) {
         error_append(text, size_bytes, &length, ", by no reader and no nigh_pin");
     }
-    if (most_bytes != 0 && wanted_bytes != 0) {
+    /* As much, or more: somebody let go meanwhile, or it is not in one piece after all. */
+    if (most_bytes != 0 && most_bytes < wanted_bytes) {
         bytes_format_size(wanted_bytes, bytes);
         bytes_format_size(most_bytes, of);
         error_append(text, size_bytes, &length,
@@ -233,7 +237,8 @@ size_t nigh_client_error(nigh_client *client, char *text, size_t size_bytes)
         if (thread->error_wants_holders && status == NIGH_OK) {
             char told[CLIENT_TEXT_BYTES];
 
-            error_tell_holders(client, thread->error_wanted_bytes, told, sizeof(told));
+            error_tell_holders(client, thread->error_wanted_lane, thread->error_wanted_bytes, told,
+                               sizeof(told));
             /* What the questions themselves left there is not the answer. */
             memcpy(thread->error_text, told, sizeof(told));
             thread->error = NIGH_OUT_OF_MEMORY;

@@ -272,7 +272,8 @@ struct look_holders {
     size_t count;
     size_t capacity;
     uint64_t unnamed;    /* how many more there were than records */
-    uint64_t most_bytes; /* of HOLDERS: the largest that a lane could make room for */
+    uint64_t most_bytes; /* of HOLDERS: the largest that most_lane could make room for */
+    uint32_t most_lane;
 };
 
 static void look_add_holder(struct look_holders *all, const struct session_holder *record)
@@ -309,7 +310,9 @@ static void look_take_holders(nigh_client *client, uint32_t lane, const struct s
         look_add_holder(all, &record);
     }
     all->unnamed = max_u64(all->unnamed, cqe->data_size - records);
-    all->most_bytes = max_u64(all->most_bytes, cqe->generation);
+    if (lane == all->most_lane) {
+        all->most_bytes = cqe->generation;
+    }
 }
 
 static int look_compare_holders(const void *a, const void *b)
@@ -356,8 +359,8 @@ static nigh_status look_holders_begin(nigh_client *client, const nigh_holder *ho
                                 : error_set(client, NIGH_NO_RESOURCES, "no memory for a table");
 }
 
-nigh_status look_holders_and_most(nigh_client *client, nigh_holder *holders, size_t n,
-                                  size_t *count, uint64_t *most_bytes)
+nigh_status look_holders_and_most(nigh_client *client, uint32_t lane, nigh_holder *holders,
+                                  size_t n, size_t *count, uint64_t *most_bytes)
 {
     struct look_holders all;
     struct client_op op;
@@ -366,6 +369,7 @@ nigh_status look_holders_and_most(nigh_client *client, nigh_holder *holders, siz
     if (status != NIGH_OK) {
         return status;
     }
+    all.most_lane = lane;
     op_init_all(&op, client, SESSION_OP_HOLDERS, 0, look_take_holders, &all);
     status = look_holders(client, &op, &all, holders, n, count);
     if (status == NIGH_OK) {
@@ -379,7 +383,7 @@ nigh_status nigh_holders(nigh_client *client, nigh_holder *holders, size_t n, si
 {
     uint64_t most_bytes;
 
-    return look_holders_and_most(client, holders, n, count, &most_bytes);
+    return look_holders_and_most(client, 0, holders, n, count, &most_bytes);
 }
 
 /* WHO is one lane's: its completion is handled as that of an op to all lanes. */

@@ -24,6 +24,7 @@ struct pins_thread {
     int32_t error;
     bool error_wants_holders;
     uint64_t error_wanted_bytes; /* of memory, by the call that had too little; 0: not known */
+    uint32_t error_wanted_lane;  /* whose memory */
     bool error_kept; /* written below the call that returns it: not to be replaced there */
     char error_text[CLIENT_TEXT_BYTES];
 };

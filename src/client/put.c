@@ -187,7 +187,7 @@ static nigh_status put_create(nigh_client *client, const struct put_wish *wish, 
         *offset = cqe.offset;
         *ref = cqe.ref;
     }
-    return error_note_memory(client, status, wish->bytes);
+    return error_note_memory(client, status, wish->lane, wish->bytes);
 }
 
 nigh_status put_find_memory(nigh_client *client, const struct put_wish *wish, uint64_t *offset,

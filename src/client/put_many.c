@@ -115,7 +115,9 @@ static bool put_many_done(struct client_op *op, size_t step, uint8_t opcode,
     nigh_status status = (nigh_status)cqe->status;
 
     if (status != NIGH_OK) {
-        put_many_fail(op, item, error_note_memory(op->client, status, item->data_size));
+        put_many_fail(op, item,
+                      error_note_memory(op->client, status, client_lane_of(op->client, &item->id),
+                                        item->data_size));
         return false;
     }
     if (opcode != SESSION_OP_SEAL) {

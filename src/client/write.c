@@ -177,7 +177,7 @@ static bool create_done(struct client_op *op, size_t step, uint8_t opcode,
         }
     }
     if (status != NIGH_OK) {
-        op_fail(op, error_note_memory(client, status, copy->wish.bytes));
+        op_fail(op, error_note_memory(client, status, op->u.one.lane, copy->wish.bytes));
         return false;
     }
     put_copy_tail(&copy->wish, client->write_arena + cqe->offset);

@@ -377,7 +377,7 @@ static void fake_serve_holders(struct fake_node *fake, uint32_t number, struct s
 
     memcpy(session_lane_of(fake->memory, number)->reply, records, sizeof(records));
     cqe->data_size = 2;
-    cqe->generation = 196 << 20;
+    cqe->generation = (UINT64_C(196) << 20) >> number;
 }
 
 static void fake_serve_stats(struct fake_node *fake, uint32_t number, struct session_cqe *cqe)

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/hash.h"
+#include "memory/index.h"
 #include "nigh/nigh.h"
 #include "support/fake_node.h"
 #include "support/support.h"
@@ -450,12 +452,39 @@ static void test_out_of_memory_names_the_holders(void **state)
     assert_string_equal(text,
                         "out of memory: 960.0 MiB of 1.0 GiB are held: 60.0 MiB pinned "
                         "(nigh_pin), pid 4711 (trainer) 1.7 GiB in 6 objects, pid 42 (loader) "
-                        "60.0 MiB in 1 object, pid 42 (loader) 60.0 MiB in 1 object; 64 B were "
-                        "asked for, and 196.0 MiB at most can be had in one piece");
+                        "60.0 MiB in 1 object, pid 42 (loader) 60.0 MiB in 1 object");
     assert_int_equal(wanted, strlen(text));
     /* Too little room: cut and terminated. */
     assert_int_equal(nigh_client_error(f.client, text, 10), wanted);
     assert_string_equal(text, "out of me");
+    stop(&f);
+}
+
+/* What another lane could give is no answer. */
+static void test_out_of_memory_tells_what_the_ids_lane_has(void **state)
+{
+    static const char *const most[] = {"196.0 MiB", "98.0 MiB"};
+    nigh_create_options options = {.data_size = UINT64_C(300) << 20};
+    struct fixture f;
+    char text[512], ending[128];
+    bool seen[2] = {false};
+
+    (void)state;
+    start(&f, &(struct fake_options){.lanes = 2, .hook = refuse_memory});
+    for (uint32_t n = 0; !seen[0] || !seen[1]; n++) {
+        nigh_id id = id_of(n);
+        nigh_writer writer;
+        uint32_t lane = index_hash_lane(hash_id20(id.bytes), 2);
+        size_t length;
+
+        assert_int_equal(nigh_create(f.client, &id, &options, &writer), NIGH_OUT_OF_MEMORY);
+        length = nigh_client_error(f.client, text, sizeof(text));
+        snprintf(ending, sizeof(ending),
+                 "; 300.0 MiB were asked for, and %s at most can be had in one piece", most[lane]);
+        assert_true(length >= strlen(ending));
+        assert_string_equal(text + length - strlen(ending), ending);
+        seen[lane] = true;
+    }
     stop(&f);
 }
 
@@ -735,6 +764,7 @@ int main(void)
         cmocka_unit_test(test_leases_do_not_fall_to_pieces),
         cmocka_unit_test(test_put_many_while_the_end_is_announced),
         cmocka_unit_test(test_out_of_memory_names_the_holders),
+        cmocka_unit_test(test_out_of_memory_tells_what_the_ids_lane_has),
         cmocka_unit_test(test_leases_make_way_for_something_large),
         cmocka_unit_test(test_out_of_memory_tells_what_can_never_be),
         cmocka_unit_test(test_evict_asks_lanes_that_have_more),
