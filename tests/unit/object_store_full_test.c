@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "base/random.h"
+#include "object/store_internal.h"
 #include "object_store_fixture.h"
 
 #define KIB UINT64_C(1024)
@@ -645,6 +647,93 @@ static void holders_and_what_is_possible(void **state)
     assert_valid(fx);
 }
 
+#define OTHER_UID 5u /* a session of A's pool, with a heap of its own */
+#define FIT_SEEDS 60u
+
+/* Objects, kept, pinned, unsealed and deleted ones, and leases, of three heaps. */
+static void scatter(struct fixture *fx, struct random *random)
+{
+    static const uint32_t sessions[] = {A, B, OTHER, OTHER_UID};
+    uint64_t n = 20 + random_below(random, 150);
+    uint32_t slot = 0, entry;
+
+    for (uint64_t key = 1; key <= n; key++) {
+        uint32_t session = sessions[random_below(random, 4)];
+        uint64_t most = random_below(random, 10) == 0 ? 3 * MIB : 300 * KIB;
+        uint64_t bytes = 1 + random_below(random, most), what = random_below(random, 40);
+
+        if (what == 0) {
+            (void)fixture_lease(fx, session, bytes);
+        } else if (what == 1) {
+            (void)fixture_create_key(fx, session, key, bytes, 0, 0);
+        } else if (fixture_put(fx, session, key, bytes) != NIGH_OK) {
+            continue;
+        } else if (what < 5) {
+            assert_int_equal(fixture_status(fx, session, SESSION_OP_KEEP, key), NIGH_OK);
+        } else if (what < 9 && slot < LIMIT_PINS_A_CHUNK) {
+            assert_int_equal(fixture_acquire(fx, session, key, slot++, &entry), INDEX_HIT);
+        } else if (what < 11) {
+            assert_int_equal(fixture_get(fx, session, key, 0).status, NIGH_OK);
+        } else if (what < 14) {
+            (void)fixture_status(fx, session, SESSION_OP_DELETE, 1 + random_below(random, key));
+        }
+    }
+    fixture_pass(fx, 3000);
+}
+
+/* The largest that A could get once all is gone that may go, empty extents of others too. */
+static uint64_t find_largest(struct fixture *fx, uint64_t owner, uint32_t heap)
+{
+    struct store *store = fx->store;
+    struct session_sqe evict = {.op = SESSION_OP_EVICT, .argument = UINT64_MAX};
+    uint64_t largest;
+    uint32_t empty = 0;
+
+    for (uint32_t n = 0; n < 4; n++) {
+        (void)fixture_do(fx, A, evict);
+        (void)fixture_do(fx, OTHER, evict);
+        fixture_pass(fx, 3000); /* what was found pinned is looked at again */
+    }
+    for (uint32_t e = store_extents_first(store); e < store_extents_end(store); e++) {
+        uint64_t its = atomic_load(&fx->set->extents[e].owner);
+
+        empty += fx->set->extents[e].present && its != EXTENT_NO_OWNER && its != owner &&
+                 store->extents[e].live_bytes == 0;
+    }
+    largest = heap_largest_bytes(store->heaps, heap);
+    while (empty > 0 && heaps_reclaim(store->heaps, heap, empty) != NIGH_OK) {
+        empty--;
+    }
+    return max_u64(largest, heap_largest_bytes(store->heaps, heap));
+}
+
+/* A look that says no must be right: who waits for its yes would wait for ever. */
+static void what_the_look_refuses_could_not_be_had(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= FIT_SEEDS; seed++) {
+        struct fixture *fx = NULL;
+        struct random random;
+        uint64_t owner, most, between, largest;
+        uint32_t heap;
+
+        random_init(&random, seed);
+        assert_int_equal(setup((void **)&fx), 0);
+        fixture_open(fx, OTHER_UID, 0, 1005, true);
+        scatter(fx, &random);
+        owner = store_session_owner(fx->store->sessions[A]);
+        assert_int_equal(store_session_heap(fx->store, fx->store->sessions[A], &heap), NIGH_OK);
+        most = store_most_bytes(fx->store, owner, &between);
+        assert_valid(fx);
+        largest = find_largest(fx, owner, heap);
+        if (largest > max_u64(most, between)) {
+            fail_msg("seed %llu: %llu could be had, and %llu was said", (unsigned long long)seed,
+                     (unsigned long long)largest, (unsigned long long)max_u64(most, between));
+        }
+        fixture_destroy(fx);
+    }
+}
+
 /* ---- several heaps ---- */
 
 static void another_pool_gets_its_share(void **state)
@@ -956,6 +1045,7 @@ int main(void)
         TEST(what_can_never_fit_leaves_the_cache_alone),
         TEST(a_put_that_cannot_fit_evicts_nothing),
         TEST(holders_and_what_is_possible),
+        cmocka_unit_test(what_the_look_refuses_could_not_be_had),
         TEST(another_pool_gets_its_share),
         TEST(another_uid_of_the_pool_finds_room),
         TEST(session_above_its_quota_evicts_its_own),
