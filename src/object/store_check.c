@@ -10,6 +10,7 @@
 /* What the books should say. */
 struct recount {
     uint64_t used, leased, unsealed, spilled, writing;
+    uint32_t files_writing;
     uint64_t charged[LIMIT_SESSIONS];
     uint32_t unsealed_count[LIMIT_SESSIONS], made_count[LIMIT_SESSIONS];
     uint32_t graves, replays;
@@ -123,6 +124,7 @@ static bool check_entry(const struct store *store, struct store_pool *pool, uint
     }
     recount->unsealed += state == INDEX_CREATED ? store_object_bytes(pool, entry) : 0;
     recount->spilled += (record->flags & RECORD_ON_DISK) != 0 ? store_object_bytes(pool, entry) : 0;
+    recount->files_writing += (record->flags & RECORD_WRITING) != 0;
     recount->writing += (record->flags & RECORD_WRITING) != 0 ? store_object_bytes(pool, entry) : 0;
     recount->graves += state == INDEX_DELETING;
     CHECK(state != INDEX_SPILLED || !store_has_flag(pool, entry, INDEX_FLAG_COPY));
@@ -297,6 +299,7 @@ static bool check_sums(const struct store *store, const struct recount *recount)
     CHECK(recount->unsealed == store->unsealed_bytes);
     CHECK(recount->spilled == store->spilled_bytes);
     CHECK(recount->writing == store->writing_bytes);
+    CHECK(recount->files_writing == store->writing);
     CHECK(recount->graves == store->graves);
     CHECK(recount->replays == store->replays);
     for (uint32_t e = 0; e < recount->extents_used; e++) {

@@ -404,8 +404,10 @@ static void evict_spare_round(struct store *store, struct store_pool *pool, uint
     if (store_spills(store) && pool->copies.count > 0 && store->now_us >= pool->copies_shun_us) {
         (void)evict_list(store, pool, &pool->copies, wanted, true, EXTENT_NO_OWNER, evicted);
     }
-    if (evicted->bytes > 0 || (store_spills(store) && !store_spill_may_start(store))) {
-        return; /* what a disk at rest does not take would count as kept */
+    /* What a disk at rest, or a full queue, does not take would count as kept. */
+    if (evicted->bytes > 0 || (store_spills(store) && (!store_spill_may_start(store) ||
+                                                       store->writing > STORE_AHEAD_WRITING))) {
+        return;
     }
     store_drain_hints(store, pool);
     size_policy(store, pool);
@@ -437,10 +439,11 @@ void store_evict_ahead(struct store *store)
         }
     }
     evict_spare_round(store, largest, store_reserve_bytes(store, largest), &evicted);
-    /* Nothing to be had: all is pinned, large or new, or the disk is at work. Ask less and less
-     * often. */
-    store->ahead_barren =
-        evicted.bytes > 0 ? 0 : min_u32(store->ahead_barren + 1, STORE_AHEAD_BARREN);
+    /* Nothing to be had: all is pinned, large or new, or the disk has enough to do. Ask less and
+     * less often. */
+    store->ahead_barren = evicted.bytes > 0 || evicted.started > 0
+                              ? 0
+                              : min_u32(store->ahead_barren + 1, STORE_AHEAD_BARREN);
     if (store->ahead_barren > 0) {
         store->ahead_us = store->now_us + ((uint64_t)LIMIT_RETRY_US << (store->ahead_barren - 1));
     }

@@ -177,6 +177,10 @@ struct store_waiter {
 /* Ahead of need no object goes that takes more than this share of the second of them. */
 #define STORE_AHEAD_EACH_SHARE 4u
 
+/* Files that may be under way when more are begun ahead of need: the rest of the disk's queue is
+ * for who waits. */
+#define STORE_AHEAD_WRITING (LIMIT_SPILL_QUEUE / 2 - LIMIT_EVICT_BATCH)
+
 /* Where nothing may be evicted ahead of need it is tried again less and less often, at last after
  * LIMIT_RETRY_US times two to this power, halved; and when somebody does need room. */
 #define STORE_AHEAD_BARREN 10u
@@ -286,6 +290,7 @@ struct store {
     uint64_t unsealed_bytes;
     uint64_t spilled_bytes; /* of files */
     uint64_t writing_bytes; /* of files under way */
+    uint32_t writing;       /* how many */
     uint64_t low_bytes;     /* free memory below this: begin to evict ahead */
     uint64_t high_bytes;
     bool ahead;        /* evicting ahead of need */

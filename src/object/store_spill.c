@@ -51,6 +51,7 @@ bool store_spill_start(struct store *store, struct store_pool *pool, uint32_t en
     pool->records[entry].flags |= RECORD_WRITING;
     pool->writing_bytes += bytes;
     store->writing_bytes += bytes;
+    store->writing++;
     return true;
 }
 
@@ -99,6 +100,7 @@ static void write_done(struct store *store, struct store_pool *pool, uint32_t en
     pool->records[entry].flags &= (uint8_t)~RECORD_WRITING;
     pool->writing_bytes -= bytes;
     store->writing_bytes -= bytes;
+    store->writing--;
     if (status == NIGH_OK) {
         written(store, pool, entry, crc);
         return;

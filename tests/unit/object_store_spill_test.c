@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/crc32c.h"
+#include "object/store_internal.h"
 #include "object_store_fixture.h"
 
 #define KIB UINT64_C(1024)
@@ -507,6 +508,45 @@ static void what_was_not_tried_is_spilled_ahead_later(void **state)
     assert_valid(fx);
 }
 
+/* Spilling ahead of need gets no rarer as long as the disk takes what it is given; and it gives no
+ * more than is taken, for what is refused would count as kept. */
+static void work_ahead_of_need(uint64_t bytes, uint32_t rounds, uint32_t disk_every)
+{
+    struct fixture *fx =
+        fixture_create(&(struct fixture_options){.spills = true, .entries = 65536});
+    uint64_t key = 0;
+
+    fixture_pool(fx, 0, false, 0);
+    fixture_open(fx, A, 0, 1000, true);
+    for (uint32_t round = 0; round < rounds; round++) {
+        while (fixture_stats(fx).used_bytes < 16 * MIB - 400 * KIB) {
+            assert_int_equal(fixture_put(fx, A, key++, bytes), NIGH_OK);
+        }
+        for (uint32_t turn = 0; turn < 50 * disk_every; turn++) {
+            if (turn % disk_every == 0) {
+                fixture_disk(fx);
+            }
+            fixture_pass(fx, 1000);
+        }
+        assert_true(fixture_stats(fx).used_bytes <= 15 * MIB);
+        assert_int_equal(evict_bytes(&fx->store->pools[0]->evict, EVICT_PARKED), 0);
+    }
+    assert_valid(fx);
+    fixture_destroy(fx);
+}
+
+static void a_disk_is_kept_at_work_ahead_of_need(void **state)
+{
+    (void)state;
+    work_ahead_of_need(2 * KIB, 12, 1);
+}
+
+static void a_slow_disk_is_not_overrun_ahead_of_need(void **state)
+{
+    (void)state;
+    work_ahead_of_need(512, 3, 40); /* as many files as the fixture has */
+}
+
 static void torn_file_is_never_served(void **state)
 {
     struct fixture *fx = *state;
@@ -648,6 +688,8 @@ int main(void)
         TEST(deleted_between_write_and_leaving),
         TEST(failed_write_is_a_status),
         TEST(what_was_not_tried_is_spilled_ahead_later),
+        cmocka_unit_test(a_disk_is_kept_at_work_ahead_of_need),
+        cmocka_unit_test(a_slow_disk_is_not_overrun_ahead_of_need),
         TEST(torn_file_is_never_served),
         TEST(file_of_other_bytes_is_never_served),
         TEST(failed_read_is_a_status_and_may_be_tried_again),
