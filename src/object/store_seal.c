@@ -397,11 +397,12 @@ discharge:
     return status;
 }
 
-/* Whether something other than newcomers could go: a slab for the next put must not cost the object
- * of this one. */
+/* Whether a slab's worth of others than newcomers could go: one for the next put must not cost the
+ * object of this one. */
 static bool has_settled(const struct store_pool *pool)
 {
-    return evict_bytes(&pool->evict, EVICT_SMALL) + evict_bytes(&pool->evict, EVICT_MAIN) > 0;
+    return evict_bytes(&pool->evict, EVICT_SMALL) + evict_bytes(&pool->evict, EVICT_MAIN) >=
+           LIMIT_LEASE_BYTES_MIN;
 }
 
 nigh_status store_seal(struct store_call *call)

@@ -303,15 +303,19 @@ static void what_is_put_beside_kept_ones_is_not_evicted_ahead(void **state)
     assert_valid(fx);
 }
 
-/* Nor is it the price of the slab that its seal asks for. */
-static void what_was_put_does_not_pay_for_the_next_lease(void **state)
+/* A leased object is sealed where all else is kept, but for a little that could go. */
+static void seal_beside_kept_ones(struct fixture *fx, uint64_t settled_bytes)
 {
-    struct fixture *fx = *state;
     struct session_cqe lease = fixture_lease(fx, A, 256 * KIB);
     struct session_sqe sqe = fixture_sqe(SESSION_OP_SEAL, 1);
-    uint64_t n = fill(fx, A, 1000, 100 * KIB), m = fill(fx, A, 5000, 4 * KIB);
+    uint64_t n, m;
 
     assert_int_equal(lease.lease_bytes, 256 * KIB);
+    if (settled_bytes != 0) {
+        assert_int_equal(fixture_put(fx, A, 2, settled_bytes), NIGH_OK);
+    }
+    n = fill(fx, A, 1000, 100 * KIB);
+    m = fill(fx, A, 5000, 4 * KIB);
     for (uint64_t key = 0; key < n + m; key++) {
         uint64_t kept = key < n ? 1000 + key : 5000 + key - n;
 
@@ -325,6 +329,17 @@ static void what_was_put_does_not_pay_for_the_next_lease(void **state)
     assert_int_equal(fixture_do(fx, A, sqe).status, NIGH_OK);
     assert_int_equal(fixture_status(fx, A, SESSION_OP_CONTAINS, 1), NIGH_OK);
     assert_valid(fx);
+}
+
+/* Nor is it the price of the slab that its seal asks for. */
+static void what_was_put_does_not_pay_for_the_next_lease(void **state)
+{
+    seal_beside_kept_ones(*state, 0);
+}
+
+static void nor_does_it_where_a_little_could_go(void **state)
+{
+    seal_beside_kept_ones(*state, 1000);
 }
 
 static void a_full_index_evicts_too(void **state)
@@ -1029,6 +1044,7 @@ int main(void)
         TEST(memory_is_evicted_ahead_of_need),
         TEST(what_was_put_is_not_evicted_ahead),
         TEST(what_was_put_does_not_pay_for_the_next_lease),
+        TEST(nor_does_it_where_a_little_could_go),
         TEST(what_is_put_beside_kept_ones_is_not_evicted_ahead),
         cmocka_unit_test(a_full_index_evicts_too),
         TEST(full_memory_is_said_at_the_deadline),
