@@ -8,8 +8,9 @@
  * bytes: what the path costs around there. The crossover lies between the two classes where sending
  * below and reading above costs least, and there where the lines cross. It moves only as far as
  * sizes were seen on both paths: what was never measured keeps the answer of before. Some transfers
- * near the crossover take the other path, so that both stay measured: often at first, then a
- * bounded share.
+ * take the other path, so that both stay measured: often at first, then a bounded share. Those near
+ * the crossover, and, farther away, those of the next class that lately took one path alone: who
+ * moves objects of one size only learns of them, too.
  *
  * Pure: no clock, no random. One thread.
  */
@@ -26,7 +27,7 @@
 #define CROSSOVER_ENOUGH      7u              /* so many say something */
 #define CROSSOVER_PROBE       32u             /* one transfer in so many looks at the other path */
 #define CROSSOVER_PROBE_FIRST 4u              /* while too little is known */
-#define CROSSOVER_PROBE_REACH 4u              /* only sizes within this factor of the crossover */
+#define CROSSOVER_PROBE_REACH 4u              /* sizes within this factor of it are near */
 
 enum crossover_path {
     CROSSOVER_TWO_SIDED = 0,

@@ -151,6 +151,37 @@ static void what_was_not_measured_is_not_answered(void **state)
     assert_in_range(crossover_bytes(&link.crossover), 50 * KIB, 64 * KIB);
 }
 
+/* One size alone, far from where the crossover begins, and the other way is the better one. */
+static void a_single_size_finds_its_way(void **state)
+{
+    static const struct {
+        uint64_t bytes;
+        struct cost sent, read;
+        bool is_read;
+    } cases[] = {
+        {16 * KIB, {60, 1}, {20, 0.5}, true},       {128 * KIB, {10, 1}, {100, 1}, false},
+        {256 * KIB, {10, 0.5}, {100, 0.5}, false},  {512 * KIB, {10, 0.4}, {100, 0.4}, false},
+        {1536 * KIB, {10, 0.4}, {100, 0.5}, false}, {128 * KIB, {100, 1}, {10, 1}, true},
+    };
+
+    (void)state;
+    for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
+        struct link link = {.path = {cases[n].sent, cases[n].read},
+                            .noise = 20,
+                            .outliers = 5,
+                            .low = cases[n].bytes,
+                            .high = cases[n].bytes};
+
+        begin(&link, n + 1);
+        transfer(&link, 200);
+        assert_int_equal(cases[n].bytes >= crossover_bytes(&link.crossover), cases[n].is_read);
+        link.probes = link.transfers = 0;
+        transfer(&link, 20000);
+        assert_int_equal(cases[n].bytes >= crossover_bytes(&link.crossover), cases[n].is_read);
+        assert_true(link.probes <= link.transfers / CROSSOVER_PROBE);
+    }
+}
+
 static void probes_are_a_bounded_share(void **state)
 {
     struct link link = {
@@ -174,6 +205,7 @@ int main(void)
         cmocka_unit_test(a_link_may_have_none),
         cmocka_unit_test(it_follows_a_link_that_changes),
         cmocka_unit_test(what_was_not_measured_is_not_answered),
+        cmocka_unit_test(a_single_size_finds_its_way),
         cmocka_unit_test(probes_are_a_bounded_share),
     };
 
