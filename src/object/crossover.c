@@ -288,17 +288,29 @@ static void decide(struct crossover *crossover)
     crossover->settled = is_settled(crossover);
 }
 
-void crossover_note(struct crossover *crossover, enum crossover_path path, uint64_t bytes,
-                    uint64_t took_us)
+/* Of a class and path that is taken often, one in CROSSOVER_SPREAD transfers. */
+static void take_in(const struct crossover *crossover, struct crossover_class *class,
+                    uint64_t bytes, uint64_t took_us)
 {
-    struct crossover_class *class = &crossover->classes[path][class_of(bytes)];
     uint64_t kib = (bytes + 1023) / 1024;
 
-    NIGH_ASSERT(path < CROSSOVER_PATHS);
+    if (class->count == CROSSOVER_WINDOW && crossover->noted - class->taken < CROSSOVER_SPREAD) {
+        return;
+    }
     class->took_us[class->next] = took_us < UINT32_MAX ? (uint32_t)took_us : UINT32_MAX;
     class->kib[class->next] = kib < UINT32_MAX ? (uint32_t)kib : UINT32_MAX;
     class->next = (class->next + 1) % CROSSOVER_WINDOW;
     class->count += class->count < CROSSOVER_WINDOW ? 1 : 0;
+    class->taken = crossover->noted;
+}
+
+void crossover_note(struct crossover *crossover, enum crossover_path path, uint64_t bytes,
+                    uint64_t took_us)
+{
+    struct crossover_class *class = &crossover->classes[path][class_of(bytes)];
+
+    NIGH_ASSERT(path < CROSSOVER_PATHS);
+    take_in(crossover, class, bytes, took_us);
     class->noted = crossover->noted++;
     if (crossover->noted % CROSSOVER_ENOUGH == 0) {
         decide(crossover);
