@@ -75,6 +75,8 @@ struct lane {
 
 /* How long a guest's turn keeps the lane's thread from what other nodes send. */
 #define LANE_GUEST_US UINT64_C(250)
+/* So old the time may be that a guest knows: its turns share looks at the clock. */
+#define LANE_GUEST_LATE_US UINT64_C(100)
 /* How long the thread goes on looking for a guest that rests: it may be back soon. */
 #define LANE_REST_US UINT64_C(2000)
 

@@ -259,10 +259,13 @@ void lane_stop(struct lane *lane)
     lane->started = false;
 }
 
-/* When the lane's thread must look next at the latest: deadlines are a guest's, while it stays. */
+/* When the lane's thread must look next at the latest: deadlines are a guest's, while it stays. One
+ * that has just looked whether the guest is still there sleeps by a younger clock than the guest's,
+ * and is not woken for that. */
 static uint64_t lane_next_look_us(const struct lane *lane, uint64_t now_us)
 {
-    return lane_has_guest(lane, now_us) ? now_us + LANE_GUEST_US : lane_due_us(lane);
+    return lane_has_guest(lane, now_us) ? now_us + LANE_GUEST_US + LANE_GUEST_LATE_US
+                                        : lane_due_us(lane);
 }
 
 /* The caller comes again: what other nodes send is its business. Or it does not. The lane's thread

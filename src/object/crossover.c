@@ -24,26 +24,6 @@ uint64_t crossover_bytes(const struct crossover *crossover)
     return crossover->bytes;
 }
 
-uint64_t crossover_next(struct crossover *crossover)
-{
-    uint64_t every = crossover->settled ? CROSSOVER_PROBE : CROSSOVER_PROBE_FIRST;
-    uint64_t probe = crossover->asked++ / every;
-    uint64_t bytes = crossover->bytes;
-
-    if (crossover->asked % every != 0) {
-        return bytes;
-    }
-    /* By turns: what is sent is read, what is read is sent. Without a crossover, the large. */
-    if (bytes == CROSSOVER_NONE) {
-        return NONE_BYTES;
-    }
-    if (probe % 2 == 0) {
-        bytes /= CROSSOVER_PROBE_REACH;
-        return bytes < crossover->least_bytes ? crossover->least_bytes : bytes;
-    }
-    return bytes * CROSSOVER_PROBE_REACH;
-}
-
 /* ---- classes -------------------------------------------------------------- */
 
 static uint32_t class_of(uint64_t bytes)
@@ -78,6 +58,57 @@ static double median_of(const uint32_t *values, uint32_t count)
     memcpy(sorted, values, count * sizeof(*sorted));
     qsort(sorted, count, sizeof(*sorted), compare_u32);
     return (sorted[(count - 1) / 2] + (double)sorted[count / 2]) / 2;
+}
+
+/* ---- probes --------------------------------------------------------------- */
+
+static uint64_t class_floor(uint32_t number)
+{
+    return UINT64_C(1) << (FIRST_SHIFT + number);
+}
+
+/* So that what is sent is read: near the crossover, or down to the next class that was only sent.
+ */
+static uint64_t probe_down(const struct crossover *crossover)
+{
+    uint64_t bytes =
+        crossover->bytes == CROSSOVER_NONE ? NONE_BYTES : crossover->bytes / CROSSOVER_PROBE_REACH;
+
+    for (uint32_t n = class_of(bytes) + 1; n-- > 0;) {
+        if (is_measured(crossover, CROSSOVER_TWO_SIDED, n) &&
+            !is_measured(crossover, CROSSOVER_ONE_SIDED, n)) {
+            bytes = bytes < class_floor(n) ? bytes : class_floor(n);
+            break;
+        }
+    }
+    return bytes < crossover->least_bytes ? crossover->least_bytes : bytes;
+}
+
+/* So that what is read is sent: near the crossover, or up to the next class that was only read. */
+static uint64_t probe_up(const struct crossover *crossover)
+{
+    uint64_t bytes = crossover->bytes * CROSSOVER_PROBE_REACH;
+
+    for (uint32_t n = class_of(bytes); n < CROSSOVER_CLASSES && class_floor(n) <= NONE_BYTES; n++) {
+        if (is_measured(crossover, CROSSOVER_ONE_SIDED, n) &&
+            !is_measured(crossover, CROSSOVER_TWO_SIDED, n)) {
+            return bytes > class_floor(n + 1) ? bytes : class_floor(n + 1);
+        }
+    }
+    return bytes;
+}
+
+uint64_t crossover_next(struct crossover *crossover)
+{
+    uint64_t every = crossover->settled ? CROSSOVER_PROBE : CROSSOVER_PROBE_FIRST;
+    uint64_t probe = crossover->asked++ / every;
+
+    if (crossover->asked % every != 0) {
+        return crossover->bytes;
+    }
+    /* By turns; without a crossover nothing is read. */
+    return probe % 2 == 0 || crossover->bytes == CROSSOVER_NONE ? probe_down(crossover)
+                                                                : probe_up(crossover);
 }
 
 /* ---- what each path costs -------------------------------------------------- */
@@ -204,8 +235,8 @@ static uint64_t answer(const struct crossover *crossover, const struct point *po
                        uint32_t count)
 {
     uint32_t split = best_split(points, count);
-    uint64_t low = UINT64_C(1) << (FIRST_SHIFT + points[0].number);
-    uint64_t high = UINT64_C(1) << (FIRST_SHIFT + points[count - 1].number + 1);
+    uint64_t low = class_floor(points[0].number);
+    uint64_t high = class_floor(points[count - 1].number + 1);
     uint64_t now = crossover->bytes;
 
     if (split == 0) {
@@ -260,17 +291,29 @@ static void decide(struct crossover *crossover)
     crossover->settled = is_settled(crossover);
 }
 
-void crossover_note(struct crossover *crossover, enum crossover_path path, uint64_t bytes,
-                    uint64_t took_us)
+/* Of a class and path that is taken often, one in CROSSOVER_SPREAD transfers. */
+static void take_in(const struct crossover *crossover, struct crossover_class *class,
+                    uint64_t bytes, uint64_t took_us)
 {
-    struct crossover_class *class = &crossover->classes[path][class_of(bytes)];
     uint64_t kib = (bytes + 1023) / 1024;
 
-    NIGH_ASSERT(path < CROSSOVER_PATHS);
+    if (class->count == CROSSOVER_WINDOW && crossover->noted - class->taken < CROSSOVER_SPREAD) {
+        return;
+    }
     class->took_us[class->next] = took_us < UINT32_MAX ? (uint32_t)took_us : UINT32_MAX;
     class->kib[class->next] = kib < UINT32_MAX ? (uint32_t)kib : UINT32_MAX;
     class->next = (class->next + 1) % CROSSOVER_WINDOW;
     class->count += class->count < CROSSOVER_WINDOW ? 1 : 0;
+    class->taken = crossover->noted;
+}
+
+void crossover_note(struct crossover *crossover, enum crossover_path path, uint64_t bytes,
+                    uint64_t took_us)
+{
+    struct crossover_class *class = &crossover->classes[path][class_of(bytes)];
+
+    NIGH_ASSERT(path < CROSSOVER_PATHS);
+    take_in(crossover, class, bytes, took_us);
     class->noted = crossover->noted++;
     if (crossover->noted % CROSSOVER_ENOUGH == 0) {
         decide(crossover);

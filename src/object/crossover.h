@@ -8,8 +8,12 @@
  * bytes: what the path costs around there. The crossover lies between the two classes where sending
  * below and reading above costs least, and there where the lines cross. It moves only as far as
  * sizes were seen on both paths: what was never measured keeps the answer of before. Some transfers
- * near the crossover take the other path, so that both stay measured: often at first, then a
- * bounded share.
+ * take the other path, so that both stay measured: often at first, then a bounded share. Those near
+ * the crossover, and, farther away, those of the next class that lately took one path alone: who
+ * moves objects of one size only learns of them, too.
+ *
+ * What is taken often and what is taken now and then are seen over like spans of time: else a bad
+ * moment fills the window of the one, which then leaves, and takes long to be seen again.
  *
  * Pure: no clock, no random. One thread.
  */
@@ -23,10 +27,11 @@
 #define CROSSOVER_NONE        UINT64_MAX      /* it is never faster to read */
 #define CROSSOVER_CLASSES     14u             /* from 4 KiB: class 0 ends below 8 KiB, ... */
 #define CROSSOVER_WINDOW      15u             /* transfers of one class and path that count */
+#define CROSSOVER_SPREAD      8u              /* a full window takes in one transfer in so many */
 #define CROSSOVER_ENOUGH      7u              /* so many say something */
 #define CROSSOVER_PROBE       32u             /* one transfer in so many looks at the other path */
 #define CROSSOVER_PROBE_FIRST 4u              /* while too little is known */
-#define CROSSOVER_PROBE_REACH 4u              /* only sizes within this factor of the crossover */
+#define CROSSOVER_PROBE_REACH 4u              /* sizes within this factor of it are near */
 
 enum crossover_path {
     CROSSOVER_TWO_SIDED = 0,
@@ -41,6 +46,7 @@ struct crossover_class {
     uint32_t count;                 /* of them: up to CROSSOVER_WINDOW */
     uint32_t next;
     uint64_t noted; /* when the last was: a count of transfers */
+    uint64_t taken; /* when the last was taken into the window */
 };
 
 struct crossover {

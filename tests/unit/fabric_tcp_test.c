@@ -1064,6 +1064,45 @@ static int option_of(const struct side *side, int level, int name)
     return value;
 }
 
+/* How many of the last answers the system still waits for an acknowledgement of. */
+static uint32_t unacknowledged(const struct side *side)
+{
+    struct tcp_info info;
+    socklen_t bytes = sizeof(info);
+
+    assert_int_equal(getsockopt(side->endpoint->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes), 0);
+    return info.tcpi_unacked;
+}
+
+/* READs one after the other are a conversation, in which the system would let acknowledgements wait
+ * for the next. How often none was waited for when a READ was over. */
+static uint32_t quick_answers(struct side *alice, struct side *bob, uint32_t count, uint64_t bytes)
+{
+    struct fabric_remote remote = fabric_memory_remote(bob->fabric, bob->memory, bob->area);
+    uint32_t quick = 0;
+
+    for (uint32_t n = 0; n < count; n++) {
+        uint32_t before = alice->logged;
+
+        assert_int_equal(post(alice, FABRIC_READ, n, 0, bytes, remote), NIGH_OK);
+        assert_true(COMES2(alice, bob, alice->logged == before + 1));
+        quick += unacknowledged(bob) == 0;
+    }
+    return quick;
+}
+
+static void large_answers_are_acknowledged_at_once(void **state)
+{
+    struct side alice, bob;
+
+    (void)state;
+    join(&alice, &bob, "127.0.0.1:0");
+    assert_true(quick_answers(&alice, &bob, 40, 4 * TCP_QUICK_BYTES) >= 30);
+    assert_true(quick_answers(&alice, &bob, 40, 8) <= 30); /* they travel with the next */
+    side_close(&alice);
+    side_close(&bob);
+}
+
 static void the_kernel_probes_silent_peers(void **state)
 {
     struct side alice, bob;
@@ -1220,6 +1259,7 @@ int main(void)
         cmocka_unit_test(memory_may_go_while_it_is_read),
         cmocka_unit_test(memory_may_go_before_it_is_read),
         cmocka_unit_test(acknowledgements_travel_with_what_is_sent),
+        cmocka_unit_test(large_answers_are_acknowledged_at_once),
         cmocka_unit_test(the_kernel_probes_silent_peers),
         cmocka_unit_test(a_silent_wire_is_a_lost_peer),
         cmocka_unit_test(a_child_with_copies_keeps_nothing_alive),

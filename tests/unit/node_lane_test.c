@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/futex.h"
-#include "node/lane.h"
+#include "node/lane_internal.h"
 #include "node_echo_store.h"
 
 /* ---- a lane and its sessions ---------------------------------------------- */
@@ -503,6 +503,34 @@ static void a_driver_hands_nearer_deadlines_to_the_thread(void **state)
     assert_true(SUPPORT_WAIT(atomic_load(&store->ticks) > ticks + 1, 5000));
 }
 
+/* Lets a guest, whose clock is `late_us` old, drive once while the thread means to look after it
+ * LANE_GUEST_US from now. */
+static void drive_as_guest(uint64_t late_us)
+{
+    uint64_t at_us = clock_now_us(&clock_monotonic);
+
+    assert_true(SUPPORT_WAIT(atomic_load(&page.lane[0].asleep) == 1, 5000));
+    atomic_store(&lane->guest_us, at_us);
+    atomic_store(&lane->sleep_until_us, at_us + LANE_GUEST_US);
+    assert_true(SUPPORT_WAIT(lane_drive(lane, at_us - late_us, false), 5000));
+}
+
+static void a_guest_with_an_old_clock_wakes_nobody(void **state)
+{
+    uint64_t sleeps;
+
+    (void)state;
+    assert_int_equal(lane_start(lane), NIGH_OK);
+    assert_true(SUPPORT_WAIT(atomic_load(&page.lane[0].asleep) == 1, 5000));
+    sleeps = atomic_load(&lane_counters(lane)->sleeps);
+    drive_as_guest(LANE_GUEST_LATE_US / 2);
+    assert_true(atomic_load(&lane->sleep_until_us) != 0); /* 0: it was kicked */
+    assert_int_equal(atomic_load(&lane_counters(lane)->sleeps), sleeps);
+    /* One that the thread would not look after for long has it look. */
+    drive_as_guest(2 * LANE_GUEST_LATE_US);
+    assert_true(SUPPORT_WAIT(atomic_load(&lane_counters(lane)->sleeps) > sleeps, 5000));
+}
+
 #define DRIVERS 3
 #define DRIVES  20000
 
@@ -565,6 +593,7 @@ int main(void)
         LANE_TEST(a_drivers_clock_does_not_turn_the_lanes_back),
         LANE_TEST(a_driver_leaves_what_it_does_not_finish_to_the_thread),
         LANE_TEST(a_driver_hands_nearer_deadlines_to_the_thread),
+        LANE_TEST(a_guest_with_an_old_clock_wakes_nobody),
         LANE_TEST(one_thread_drives_at_a_time),
     };
 

@@ -17,9 +17,10 @@ struct cost {
 
 struct link {
     struct cost path[CROSSOVER_PATHS];
-    uint32_t noise;     /* percent, either way */
-    uint32_t outliers;  /* percent of transfers that take twenty times as long */
-    uint64_t low, high; /* sizes, spread evenly over their logarithm */
+    uint32_t noise;       /* percent, either way */
+    uint32_t outliers;    /* percent of transfers that take twenty times as long */
+    uint32_t burst, calm; /* transfers that take three times as long, and those between them */
+    uint64_t low, high;   /* sizes, spread evenly over their logarithm */
     struct random random;
     struct crossover crossover;
     uint64_t probes, transfers;
@@ -46,6 +47,9 @@ static uint64_t took_us(struct link *link, enum crossover_path path, uint64_t by
 {
     double us = link->path[path].base + link->path[path].each * (double)bytes / 1024;
 
+    if (link->burst != 0 && link->transfers % (link->burst + link->calm) < link->burst) {
+        us *= 3;
+    }
     us *= 1 + ((double)random_below(&link->random, 2 * link->noise + 1) - link->noise) / 100;
     return (uint64_t)(random_below(&link->random, 100) < link->outliers ? us * 20 : us);
 }
@@ -174,6 +178,60 @@ static void sizes_at_a_border_say_something_too(void **state)
     assert_in_range(crossover_bytes(&crossover), 12 * KIB, 20 * KIB);
 }
 
+/* One size alone, far from where the crossover begins, and the other way is the better one. */
+static void a_single_size_finds_its_way(void **state)
+{
+    static const struct {
+        uint64_t bytes;
+        struct cost sent, read;
+        bool is_read;
+    } cases[] = {
+        {16 * KIB, {60, 1}, {20, 0.5}, true},       {128 * KIB, {10, 1}, {100, 1}, false},
+        {256 * KIB, {10, 0.5}, {100, 0.5}, false},  {512 * KIB, {10, 0.4}, {100, 0.4}, false},
+        {1536 * KIB, {10, 0.4}, {100, 0.5}, false}, {128 * KIB, {100, 1}, {10, 1}, true},
+    };
+
+    (void)state;
+    for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
+        struct link link = {.path = {cases[n].sent, cases[n].read},
+                            .noise = 20,
+                            .outliers = 5,
+                            .low = cases[n].bytes,
+                            .high = cases[n].bytes};
+
+        begin(&link, n + 1);
+        transfer(&link, 200);
+        assert_int_equal(cases[n].bytes >= crossover_bytes(&link.crossover), cases[n].is_read);
+        link.probes = link.transfers = 0;
+        transfer(&link, 20000);
+        assert_int_equal(cases[n].bytes >= crossover_bytes(&link.crossover), cases[n].is_read);
+        assert_true(link.probes <= link.transfers / CROSSOVER_PROBE);
+    }
+}
+
+/* Everything is slow for a while, now and then: that is not the fault of the path that is taken. */
+static void bad_moments_turn_nobody_away(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct link link = {.path = {{20, 0.2}, {40, 0.25}},
+                            .noise = 20,
+                            .burst = 12,
+                            .calm = 288,
+                            .low = 128 * KIB,
+                            .high = 128 * KIB};
+        uint64_t wrong = 0;
+
+        begin(&link, seed);
+        transfer(&link, 500);
+        for (uint32_t n = 0; n < 10000; n++) {
+            wrong += 128 * KIB >= crossover_bytes(&link.crossover);
+            transfer(&link, 1);
+        }
+        assert_in_range(wrong, 0, 500);
+    }
+}
+
 static void probes_are_a_bounded_share(void **state)
 {
     struct link link = {
@@ -198,6 +256,8 @@ int main(void)
         cmocka_unit_test(it_follows_a_link_that_changes),
         cmocka_unit_test(what_was_not_measured_is_not_answered),
         cmocka_unit_test(sizes_at_a_border_say_something_too),
+        cmocka_unit_test(a_single_size_finds_its_way),
+        cmocka_unit_test(bad_moments_turn_nobody_away),
         cmocka_unit_test(probes_are_a_bounded_share),
     };
 

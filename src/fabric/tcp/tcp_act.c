@@ -71,6 +71,8 @@ static void end_response(struct fabric_endpoint *endpoint)
 
         memcpy(work->slices[0].iov_base, &value, sizeof(value)); /* in this machine's order */
     }
+    if (work->bytes >= TCP_QUICK_BYTES)
+        tcp_endpoint_quicken(endpoint);
     work->answered = true;
     endpoint->read_done = 0;
     endpoint->read_first = (endpoint->read_first + 1) % LIMIT_FABRIC_READS;

@@ -38,6 +38,7 @@
 #define TCP_ACK_FEW       4u  /* fewer of them wait longer: an answer or another request follows */
 #define TCP_ACK_FEW_POLLS 64u /* namely so many polls */
 #define TCP_ACK_COUNT     64u /* carried out since the last, it waits no longer */
+#define TCP_QUICK_BYTES   8192u /* answers from so many on are acknowledged by the system at once */
 #define TCP_LINGER_US     UINT64_C(1000000) /* for a refused peer to take note */
 #define TCP_LISTEN_REST_US                                                \
     UINT64_C(100000) /* after the system had no descriptor to accept with \
@@ -303,6 +304,8 @@ void tcp_endpoint_work(struct fabric_endpoint *endpoint); /* is looked at in the
 void tcp_endpoint_unhush(struct fabric_endpoint *endpoint);
 void tcp_endpoint_heat(struct fabric_endpoint *endpoint);
 void tcp_endpoint_cool(struct fabric_endpoint *endpoint);
+/* The system acknowledges at once what was received. */
+void tcp_endpoint_quicken(const struct fabric_endpoint *endpoint);
 void tcp_endpoint_set_patience(struct fabric_endpoint *endpoint, uint64_t patience_us);
 void tcp_endpoint_end_patience(struct fabric_endpoint *endpoint);
 nigh_status tcp_status_of_errno(int error);
