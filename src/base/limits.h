@@ -131,6 +131,7 @@
 #define LIMIT_PULLS          LIMIT_WAITS_A_LANE /* ids that somebody waits for */
 #define LIMIT_PULL_READS     4096               /* READs under way */
 #define LIMIT_SERVES         16384              /* loans and streams */
+#define LIMIT_SERVES_A_PEER  8                  /* of them, of one object to one peer */
 #define LIMIT_ERASES         4096               /* deletes that wait for other nodes */
 #define LIMIT_WHERES         256                /* questions where an object is, under way */
 #define LIMIT_ANNOUNCE_QUEUE 1024 /* news for one home; beyond, it is told everything again */

@@ -27,6 +27,7 @@
 #define EXCHANGE_STREAM     8u                  /* messages granted to one pull at once */
 #define EXCHANGE_OFFER      4u /* messages granted with a LOCATE, which may bring none */
 #define EXCHANGE_KEYS       (1u << 20)
+#define EXCHANGE_LENT       4096u /* chains of serves by object; a power of two */
 
 #define EXCHANGE_CALL_US    UINT64_C(2000000) /* deadline of a call to another exchange */
 #define EXCHANGE_ERASE_US   UINT64_C(5000000) /* a delete waits for other nodes at most */
@@ -192,6 +193,7 @@ struct pull_read {
 struct serve {
     struct list_node place; /* of its link, or the free list */
     struct list_node work;  /* exchange.serving: something to send or to sum */
+    struct list_node twin;  /* of exchange.lent: with others of its object */
     uint32_t generation;    /* 0: free and never used */
     struct exchange *exchange;
     struct exchange_link *link;
@@ -292,7 +294,8 @@ struct exchange {
     struct list free_serves;
     struct share serve_shares;
     struct list serving;
-    uint64_t overdue_us; /* next look at the loans' age */
+    struct list lent[EXCHANGE_LENT]; /* by object */
+    uint64_t overdue_us;             /* next look at the loans' age */
 
     struct erase *erases;
     uint32_t erases_used;

@@ -24,6 +24,9 @@ nigh_status serves_init(struct exchange *exchange)
 {
     list_init(&exchange->free_serves);
     list_init(&exchange->serving);
+    for (uint32_t n = 0; n < EXCHANGE_LENT; n++) {
+        list_init(&exchange->lent[n]);
+    }
     share_init(&exchange->serve_shares, LIMIT_SERVES, exchange->config.members->count);
     exchange->serves = calloc(LIMIT_SERVES, sizeof(*exchange->serves));
     return exchange->serves == NULL ? NIGH_NO_RESOURCES : NIGH_OK;
@@ -53,6 +56,27 @@ static struct serve *find_serve(struct exchange_link *link, uint64_t number)
     return serve->used && serve->link == link && serve->generation == number >> 32 ? serve : NULL;
 }
 
+static struct list *lent(struct exchange *exchange, uint32_t pool, uint32_t entry)
+{
+    return &exchange->lent[(entry + pool * 61) & (EXCHANGE_LENT - 1)];
+}
+
+/* An object can be lent so often and no more: a peer that asks again and again leaves others room.
+ * An honest one asks again for what it gave up, and that may not have ended yet. */
+static bool has_enough(struct exchange_link *link, uint32_t pool, uint32_t entry)
+{
+    uint32_t count = 0;
+
+    LIST_FOREACH(node, lent(link->exchange, pool, entry))
+    {
+        const struct serve *serve = container_of(node, struct serve, twin);
+
+        count += serve->link == link && serve->pool == pool && serve->entry == entry ? 1 : 0;
+    }
+    link->exchange->counts.shares_refused += count >= LIMIT_SERVES_A_PEER ? 1 : 0;
+    return count >= LIMIT_SERVES_A_PEER;
+}
+
 /* NULL: the peer has its share. */
 static struct serve *take_serve(struct exchange *exchange, uint32_t rank)
 {
@@ -78,6 +102,7 @@ static void serve_end(struct exchange *exchange, struct serve *serve)
         list_remove(&serve->work);
     }
     list_remove(&serve->place);
+    list_remove(&serve->twin);
     share_give(&exchange->serve_shares, serve->link->rank);
     serve->used = false;
     serve->link = NULL;
@@ -209,6 +234,7 @@ static void begin_serve(struct exchange_link *link, struct serve *serve,
         .heard_us = now_us,
     };
     list_push_back(&link->serves, &serve->place);
+    list_push_back(lent(exchange, serve->pool, serve->entry), &serve->twin);
     exchange->counts.loans_now++;
     exchange->counts.served_streams += serve->way == WIRE_STREAM ? 1 : 0;
     exchange->counts.served_loans += serve->way == WIRE_LOAN ? 1 : 0;
@@ -247,7 +273,7 @@ nigh_status serve_reply(struct exchange_link *link, uint64_t call, const struct 
         reply_inline(link, call, &pulled, &sight);
         return NIGH_OK;
     }
-    serve = take_serve(exchange, link->rank);
+    serve = has_enough(link, pool, sight.entry) ? NULL : take_serve(exchange, link->rank);
     if (serve == NULL) {
         store_lend_end(exchange->config.store, pool, sight.entry);
         return NIGH_BUSY;

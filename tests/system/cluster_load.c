@@ -6,13 +6,16 @@
  * bytes cluster-load SOCKET get FIRST COUNT SIZE TIMEOUT_MS           gets them all at once and
  * looks at every byte cluster-load SOCKET rm FIRST COUNT cluster-load SOCKET hold FIRST COUNT SIZE
  * TIMEOUT_MS          gets, says "held", keeps them until its standard input ends, looks again
+ * cluster-load SOCKET near FIRST COUNT     finds COUNT numbers from FIRST on whose homes answer
  *
+ * FIRST may be a list of numbers, "7,9,12" of COUNT; near prints one.
  * An object's bytes follow from its number, its size and its life (which tells one birth from the
  * next); the first eight say the life. It prints one JSON object: how many ended how, lives seen,
  * the longest wait; exit 1 when a byte was wrong or a get passed its deadline by more than
  * LATE_MS.
  */
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,15 +115,30 @@ static void print(const struct tally *tally)
     (void)fflush(stdout);
 }
 
+/* The n-th of a FIRST argument. */
+static uint64_t number_at(const char *first, uint64_t n)
+{
+    bool is_list = strchr(first, ',') != NULL;
+
+    for (uint64_t i = 0; is_list && i < n; i++) {
+        first = strchr(first, ',');
+        if (first == NULL)
+            exit(2);
+        first++;
+    }
+    return strtoull(first, NULL, 10) + (is_list ? 0 : n);
+}
+
 static void put(nigh_client *client, char **argv, struct tally *tally)
 {
-    uint64_t first = strtoull(argv[3], NULL, 10), n = strtoull(argv[4], NULL, 10);
+    uint64_t n = strtoull(argv[4], NULL, 10);
     uint64_t size = strtoull(argv[5], NULL, 10), life = strtoull(argv[6], NULL, 10);
     uint8_t *bytes = malloc(size + 8);
 
     if (bytes == NULL)
         exit(2);
-    for (uint64_t number = first; number < first + n; number++) {
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t number = number_at(argv[3], i);
         nigh_id id = id_of(number);
 
         fill(bytes, size, number, life);
@@ -146,7 +164,7 @@ static void look(struct tally *tally, const nigh_view *view, uint64_t number, ui
 
 static void get(nigh_client *client, char **argv, struct tally *tally, bool hold)
 {
-    uint64_t first = strtoull(argv[3], NULL, 10), n = strtoull(argv[4], NULL, 10);
+    uint64_t n = strtoull(argv[4], NULL, 10);
     uint64_t size = strtoull(argv[5], NULL, 10), timeout_ms = strtoull(argv[6], NULL, 10);
     nigh_id *ids = calloc(n + 1, sizeof *ids);
     nigh_view *views = calloc(n + 1, sizeof *views);
@@ -155,7 +173,7 @@ static void get(nigh_client *client, char **argv, struct tally *tally, bool hold
     if (ids == NULL || views == NULL)
         exit(2);
     for (uint64_t i = 0; i < n; i++)
-        ids[i] = id_of(first + i);
+        ids[i] = id_of(number_at(argv[3], i));
     start = now_ms();
     (void)nigh_get(client, ids, n, timeout_ms * 1000, views);
     tally->longest_ms = now_ms() - start;
@@ -166,7 +184,7 @@ static void get(nigh_client *client, char **argv, struct tally *tally, bool hold
     }
     for (uint64_t i = 0; i < n; i++) {
         count(tally, views[i].status);
-        look(tally, &views[i], first + i, size);
+        look(tally, &views[i], number_at(argv[3], i), size);
     }
     if (hold) {
         char nothing;
@@ -175,7 +193,7 @@ static void get(nigh_client *client, char **argv, struct tally *tally, bool hold
         (void)fflush(stdout);
         (void)!read(STDIN_FILENO, &nothing, 1);
         for (uint64_t i = 0; i < n; i++)
-            look(tally, &views[i], first + i, size);
+            look(tally, &views[i], number_at(argv[3], i), size);
     }
     for (uint64_t i = 0; i < n; i++)
         (void)nigh_release(client, &views[i]);
@@ -185,14 +203,31 @@ static void get(nigh_client *client, char **argv, struct tally *tally, bool hold
 
 static void rm(nigh_client *client, char **argv, struct tally *tally)
 {
-    uint64_t first = strtoull(argv[3], NULL, 10), n = strtoull(argv[4], NULL, 10);
+    uint64_t n = strtoull(argv[4], NULL, 10);
 
-    for (uint64_t number = first; number < first + n; number++) {
-        nigh_id id = id_of(number);
+    for (uint64_t i = 0; i < n; i++) {
+        nigh_id id = id_of(number_at(argv[3], i));
         nigh_status status;
 
         (void)nigh_delete(client, &id, 1, &status);
         count(tally, status);
+    }
+}
+
+static void near(nigh_client *client, char **argv)
+{
+    uint64_t number = strtoull(argv[3], NULL, 10), n = strtoull(argv[4], NULL, 10);
+
+    while (n > 0) {
+        nigh_id id = id_of(number);
+        size_t count = 0;
+
+        nigh_status status = nigh_where(client, &id, NULL, 0, &count);
+
+        /* BUSY: it answers, and does not know yet. */
+        if (status == NIGH_OK || status == NIGH_BUSY)
+            printf("%" PRIu64 "%s", number, --n > 0 ? "," : "\n");
+        number++;
     }
 }
 
@@ -204,7 +239,7 @@ int main(int argc, char **argv)
     nigh_status status;
 
     if (argc < 5) {
-        (void)fprintf(stderr, "usage: cluster-load SOCKET put|get|rm|hold FIRST COUNT ...\n");
+        (void)fprintf(stderr, "usage: cluster-load SOCKET put|get|rm|hold|near FIRST COUNT ...\n");
         return 2;
     }
     options.socket_path = argv[1];
@@ -221,9 +256,12 @@ int main(int argc, char **argv)
         get(client, argv, &tally, true);
     else if (strcmp(argv[2], "rm") == 0)
         rm(client, argv, &tally);
+    else if (strcmp(argv[2], "near") == 0)
+        near(client, argv);
     else
         return 2;
-    print(&tally);
+    if (strcmp(argv[2], "near") != 0)
+        print(&tally);
     nigh_client_close(client);
     return tally.wrong > 0 ? 1 : 0;
 }

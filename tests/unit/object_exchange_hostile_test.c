@@ -574,31 +574,39 @@ static void a_peer_takes_its_share_of_keys(void **state)
     finish_with();
 }
 
-static void a_peer_takes_its_share_of_loans(void **state)
+/* The peer borrows the n-th object of the node, which was put. */
+static nigh_status borrow(uint32_t n)
 {
-    struct wire_pull pull = {.way = WIRE_LOAN};
+    struct wire_pull pull = {.way = WIRE_LOAN, .key = key_of(key_of_node(n))};
     struct store_sight sight;
     struct reply reply;
+
+    assert_true(is_here(key_of_node(n), &sight));
+    pull.birth = sight.birth;
+    call(&reply, WIRE_PULL, &pull, sizeof(pull));
+    assert_true(reply.ended);
+    return reply.status;
+}
+
+static void a_peer_takes_its_share_of_loans(void **state)
+{
+    nigh_status status = NIGH_OK;
     uint32_t count = 0;
-    uint32_t key;
 
     (void)state;
     begin_with(0);
     share_init(&fuzz.exchange->serve_shares, 16, 2);
     announced();
-    key = key_of_node(0);
-    put(key, 5000);
-    assert_true(is_here(key, &sight));
-    pull.key = key_of(key);
-    pull.birth = sight.birth;
+    for (uint32_t n = 0; n < 5; n++) {
+        put(key_of_node(n), 5000);
+    }
     for (; count < 20; count++) {
-        call(&reply, WIRE_PULL, &pull, sizeof(pull));
-        assert_true(reply.ended);
-        if (reply.status != NIGH_OK) {
+        status = borrow(count / 4);
+        if (status != NIGH_OK) {
             break;
         }
     }
-    assert_int_equal(reply.status, NIGH_BUSY);
+    assert_int_equal(status, NIGH_BUSY);
     assert_in_range(count, 8, 14);
     assert_int_equal(numbers().loans_now, count);
     assert_int_equal(numbers().shares_refused, 1);
@@ -608,6 +616,27 @@ static void a_peer_takes_its_share_of_loans(void **state)
     pass(2000);
     assert_int_equal(numbers().loans_now, 0);
     assert_int_equal(fuzz.exchange->serve_shares.used[1], 0);
+    finish_with();
+}
+
+/* An object can be lent 255 times: others want it too. */
+static void a_peer_takes_its_share_of_an_object(void **state)
+{
+    (void)state;
+    begin_with(0);
+    announced();
+    put(key_of_node(0), 5000);
+    put(key_of_node(1), 5000);
+    for (uint32_t n = 0; n < LIMIT_SERVES_A_PEER; n++) {
+        assert_int_equal(borrow(0), NIGH_OK);
+    }
+    assert_int_equal(borrow(0), NIGH_BUSY);
+    assert_int_equal(numbers().loans_now, LIMIT_SERVES_A_PEER);
+    assert_int_equal(numbers().shares_refused, 1);
+    assert_int_equal(borrow(1), NIGH_OK);
+    break_side(LINK_CONTROL);
+    pass(2000);
+    assert_int_equal(numbers().loans_now, 0);
     finish_with();
 }
 
@@ -875,6 +904,7 @@ int main(void)
         cmocka_unit_test(what_is_not_a_peers_to_say_is_refused),
         cmocka_unit_test(a_peer_takes_its_share_of_keys),
         cmocka_unit_test(a_peer_takes_its_share_of_loans),
+        cmocka_unit_test(a_peer_takes_its_share_of_an_object),
         cmocka_unit_test(a_peer_takes_its_share_of_deletes),
         cmocka_unit_test(a_full_home_is_told_again),
         cmocka_unit_test(what_the_own_home_has_no_room_for_is_found_later),
