@@ -45,7 +45,7 @@
 #define BULKS      16u
 #define BULK       (32768u + (uint32_t)sizeof(struct wire_chunk))
 #define RECORDS    64u   /* of one ANNOUNCE */
-#define KNOWN      1024u /* objects of others that it remembers */
+#define KNOWN      4096u /* objects of others that it remembers */
 #define LOANS      65536u
 #define GUESSED    100u /* names of objects that it tries */
 #define STATUSES   64
@@ -377,12 +377,13 @@ static bool borrow(struct node *node)
         &node->known[random_below(&dice, node->known_count > 0 ? node->known_count : 1)];
     struct wire_pull said = {.key = known->key, .birth = known->object.birth, .way = WIRE_LOAN};
 
-    for (uint32_t n = 0; n < 8; n++) {
+    /* First many of few. */
+    for (uint32_t n = 0; n < 8 && node->loan_count < LOANS / 16; n++) {
         if (node->known_count == 0 || !borrow_by_name(node, known->key.pool)) {
             return false;
         }
     }
-    return say(node, WIRE_PULL, &said, sizeof(said));
+    return node->known_count > 0 && say(node, WIRE_PULL, &said, sizeof(said));
 }
 
 static bool delete_own(struct node *node)

@@ -19,6 +19,7 @@ LIAR = os.environ["CLUSTER_LIAR"]
 KEY_KIB = 160 * 1000 * GROWTH_TIMES  # a home's books with all their keys
 GROWTH_KIB = 16384 * GROWTH_TIMES
 TIMEOUT_MS = 10000
+LOANS = 10000  # of its share of LIMIT_SERVES
 
 
 class Beset(Cluster):
@@ -93,7 +94,7 @@ class Beset(Cluster):
             assert self.resident_kib(rank) < resident + growth_kib, (resident, self.resident_kib(rank))
 
 
-def fill(how, status, growth_kib, offered=30):
+def fill(how, status, growth_kib, offered=30, loans=0):
     """It takes until it is refused; the others have their own part."""
     cluster = Beset()
     cluster.offer(offered)
@@ -103,7 +104,7 @@ def fill(how, status, growth_kib, offered=30):
     cluster.lie(how)
     wait_for(lambda: cluster.said().get(status, 0) > 1000, 60)
     for rank in range(2):
-        wait_for(lambda: cluster.stats(rank)["shares_refused"] > 0, 60)
+        wait_for(lambda: cluster.stats(rank)["shares_refused"] > 0 and cluster.stats(rank)["loans"] >= loans, 60)
     for _ in range(3):
         cluster.serves()
         cluster.serves(100000)
@@ -125,7 +126,7 @@ def test_it_takes_its_share_of_keys():
 
 
 def test_it_takes_its_share_of_loans():
-    fill("loans", "NIGH_BUSY", GROWTH_KIB, 10000)
+    fill("loans", "NIGH_BUSY", GROWTH_KIB, 10000, LOANS)
 
 
 def test_it_takes_its_share_of_deletes():
