@@ -73,6 +73,9 @@ int cli_next_option(const struct cli *cli, int argc, char **argv, const char *sh
  */
 int cli_common_option(struct cli *cli, int option, int *exit_code);
 
+/* How long to wait for a node that does not answer at all: who has less time gives it up sooner. */
+uint64_t cli_open_timeout_us(const struct cli *cli);
+
 /* Opens cli->client (flags: NIGH_OPEN_*), or says why not and returns an exit code. */
 int cli_open(struct cli *cli, uint32_t flags);
 

@@ -10,6 +10,9 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 
+#define OPEN_TIMEOUT_MIN_US UINT64_C(1000000) /* a busy node may take so long to say hello */
+#define OPEN_TIMEOUT_MAX_US UINT64_C(5000000)
+
 enum {
     PROGRESS_EVERY_US = 200000,
     PROGRESS_AFTER_US = 300000,
@@ -166,12 +169,21 @@ int cli_failed_object(struct cli *cli, nigh_status status, const char *name)
     return CLI_NOT_FOUND;
 }
 
+uint64_t cli_open_timeout_us(const struct cli *cli)
+{
+    if (!cli->timeout_given || cli->timeout_us > OPEN_TIMEOUT_MAX_US) {
+        return OPEN_TIMEOUT_MAX_US;
+    }
+    return cli->timeout_us > OPEN_TIMEOUT_MIN_US ? cli->timeout_us : OPEN_TIMEOUT_MIN_US;
+}
+
 int cli_open(struct cli *cli, uint32_t flags)
 {
     nigh_client_options options = {.struct_size = sizeof options,
                                    .socket_path = cli->socket_path,
                                    .pool = cli->pool,
                                    .name = "nigh",
+                                   .timeout_us = cli_open_timeout_us(cli),
                                    .flags = flags};
     nigh_status status = nigh_client_open(&options, &cli->client);
 

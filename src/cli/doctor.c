@@ -72,6 +72,7 @@ static void look_at_node(struct report *report)
                                    .socket_path = report->cli->socket_path,
                                    .pool = report->cli->pool,
                                    .name = "nigh doctor",
+                                   .timeout_us = cli_open_timeout_us(report->cli),
                                    .flags = NIGH_OPEN_READ_ONLY};
     nigh_node_stats stats;
     char memory[BYTES_SIZE_TEXT], used[BYTES_SIZE_TEXT];

@@ -17,6 +17,18 @@ int cli_each(struct cli *cli, int argc, char **argv, uint32_t open_flags, cli_ac
 /* The same for a verb that has common options only. */
 int cli_each_plain(struct cli *cli, int argc, char **argv, uint32_t open_flags, cli_act act);
 
+/* Acts on many names in one call; statuses[i] says how each ended, unless it is left as it was:
+ * then what is returned goes for it. */
+typedef nigh_status (*cli_act_at_once)(struct cli *cli, const nigh_id *ids, size_t n,
+                                       nigh_status *statuses);
+
+/* Says what there is to say of one; returns an exit code. */
+typedef int (*cli_tell)(struct cli *cli, const char *name, nigh_status status);
+
+/* As cli_each_plain, for what may wait: many names wait no longer than one. */
+int cli_each_at_once(struct cli *cli, int argc, char **argv, uint32_t open_flags,
+                     cli_act_at_once act, cli_tell tell);
+
 /* An array element {"name": ..., "status": ...} when cli->json is set. */
 void cli_each_report(struct cli *cli, struct json *json, const char *name, nigh_status status);
 

@@ -210,6 +210,12 @@ static void error_tell_holders(nigh_client *client, uint32_t lane, uint64_t want
     }
     if (count == 0 && stats.pinned_bytes == 0) {
         error_append(text, size_bytes, &length, ", by no reader and no nigh_pin");
+        if (wanted_bytes == 0) { /* a get: only its node knows how much it wanted */
+            bytes_format_size(stats.memory_bytes / client->lanes, of);
+            error_append(text, size_bytes, &length,
+                         "; the object may be larger than the %s that this node has for any one",
+                         of);
+        }
     }
     /* As much, or more: somebody let go meanwhile, or it is not in one piece after all. */
     if (most_bytes != 0 && most_bytes < wanted_bytes) {

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
@@ -507,6 +508,24 @@ def test_no_node():
         write(folder, "file", b"no socket")
         for path in (folder + "/file", folder):
             fails(UNREACHABLE, [f"{path} is no socket"], "ls", "-s", path)
+
+
+@with_node
+def test_a_node_that_stands_still(node, _folder):
+    good("put", "x", "-", node=node)
+    node.process.send_signal(signal.SIGSTOP)
+    try:
+        for arguments in (("put", "y", "-"), ("get", "x"), ("ls",), ("stat", "x"), ("rm", "x"), ("who", "x"), ("nodes",),
+                          ("top", "--once")):
+            begun = time.monotonic()
+            fails(TIMEOUT, ["does not answer"], *arguments, "--timeout", "10ms", node=node)
+            assert time.monotonic() - begun < 4, arguments
+        begun = time.monotonic()
+        assert run("doctor", "--timeout", "10ms", node=node)[0] == UNREACHABLE
+        assert time.monotonic() - begun < 4
+    finally:
+        node.process.send_signal(signal.SIGCONT)
+    good("get", "x", node=node)
 
 
 @with_node

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
 from raw_session import wait_for  # noqa: E402
 
-OK, NOT_FOUND, UNREACHABLE, TIMEOUT, EXISTS = 0, 3, 4, 7, 9
+OK, NOT_FOUND, UNREACHABLE, FULL, TIMEOUT, EXISTS = 0, 3, 4, 6, 7, 9
 MIB = 1 << 20
 
 
@@ -339,6 +339,35 @@ def test_a_delete_while_a_member_is_away():
         code, _, said = a.run("rm", "x")
         assert code in (1, TIMEOUT) and "deleted on this node" in said and "nigh nodes" in said, (code, said)
         assert a.names() == {}
+
+
+def test_many_deletes_wait_no_longer_than_one():
+    with Cluster("--dead-ms", "60000").wait_met() as (a, b):
+        names = [f"x{n}" for n in range(40)]
+        for name in names:
+            a.good("put", name, "-", data=b"x")
+        b.process.send_signal(signal.SIGSTOP)
+        begun = time.monotonic()
+        try:
+            code, _, said = a.run("rm", *names)
+        finally:
+            b.process.send_signal(signal.SIGCONT)
+        assert time.monotonic() - begun < 20, time.monotonic() - begun  # 5 s, as one would
+        # About half have their home here.
+        assert code in (1, TIMEOUT) and 5 < said.count("deleted on this node, but") < 35, (code, said)
+        assert a.names() == {}
+
+
+def test_a_node_that_is_too_small_says_so():
+    with Cluster().wait_met() as (a, b):
+        b.end()
+        b.flags += ["--memory", "16M", "--lanes", "1"]
+        b.start()
+        wait_for(lambda: b.states() == ["up", "up"])
+        a.good("put", "big", "-", data=bytes(20 * MIB))
+        for arguments in (("get", "big"), ("get", "--no-copy", "big")):
+            code, _, said = b.run(*arguments)
+            assert code == FULL and "larger than the 16.0 MiB" in said, (code, said)
 
 
 def test_two_births_of_one_name():
