@@ -211,6 +211,14 @@ static void give_memory(struct exchange *exchange, struct pull *pull)
     give_admission(exchange, pull);
 }
 
+/* It begins again. */
+static void drop_memory(struct exchange *exchange, struct pull *pull)
+{
+    give_memory(exchange, pull);
+    pull->received = 0;
+    pull->crc = 0;
+}
+
 static bool fits(const struct exchange *exchange, const struct pull *pull)
 {
     return exchange->counts.pull_bytes_now == 0 ||
@@ -602,9 +610,7 @@ bool pull_get_memory(struct exchange *exchange, struct pull *pull)
 void pull_forget_memory(struct exchange *exchange, struct pull *pull)
 {
     if (pull->has_memory && !directory_object_equal(&pull->begun, &pull->answer.object)) {
-        give_memory(exchange, pull);
-        pull->received = 0;
-        pull->crc = 0;
+        drop_memory(exchange, pull);
     }
 }
 
@@ -671,30 +677,64 @@ static bool is_transfer(const struct pull *pull)
            pull->state == PULL_SUMMING || pull->state == PULL_DRAINING;
 }
 
+/* What waits for a holder, or its home, with memory that it has begun to fill, goes on there, if
+ * nobody else needs what it was admitted with. */
+static void give_way(struct exchange *exchange)
+{
+    for (uint32_t n = 0; n < exchange->pulls_used; n++) {
+        struct pull *pull = &exchange->pulls[n];
+
+        if ((pull->state == PULL_PAUSED || pull->state == PULL_WAITING) && pull->admitted) {
+            drop_memory(exchange, pull);
+        }
+    }
+}
+
+/* When the holder last did something for the transfer that it neglects most, and for any. False:
+ * there is none. */
+static bool last_heard(const struct exchange_link *link, uint64_t *first_us, uint64_t *last_us)
+{
+    *first_us = UINT64_MAX;
+    *last_us = 0;
+    LIST_FOREACH(node, &link->pulls)
+    {
+        const struct pull *pull = container_of(node, struct pull, place);
+
+        if (is_transfer(pull)) {
+            *first_us = min_u64(*first_us, pull->heard_us);
+            *last_us = *last_us > pull->heard_us ? *last_us : pull->heard_us;
+        }
+    }
+    return *first_us != UINT64_MAX;
+}
+
 /* A holder that answers, and then does nothing more for a transfer, would hold memory for ever: the
- * end of its link ends that, and those who still wait try elsewhere. */
+ * end of its link ends that, and those who still wait try elsewhere. While other pulls wait for
+ * what its transfers were admitted with, one that does nothing at all has less time. */
 static void look_for_silent(struct exchange *exchange, uint64_t now_us)
 {
     uint64_t most_us = EXCHANGE_SILENCE * exchange->config.loan_us;
+    uint64_t crowded_us =
+        list_empty(&exchange->admission) ? most_us : exchange->config.loan_us / EXCHANGE_CROWDED;
 
     if (now_us < exchange->silent_us) {
         return;
     }
-    exchange->silent_us = clock_deadline_us(now_us, exchange->config.loan_us / 2);
+    exchange->silent_us = clock_deadline_us(now_us, exchange->config.loan_us / EXCHANGE_LOOKS);
+    if (!list_empty(&exchange->admission)) {
+        give_way(exchange);
+    }
     LIST_FOREACH(at, &exchange->live)
     {
         struct exchange_link *link = container_of(at, struct exchange_link, place);
+        uint64_t first_us, last_us;
 
-        LIST_FOREACH(node, &link->pulls)
-        {
-            const struct pull *pull = container_of(node, struct pull, place);
-
-            if (is_transfer(pull) && now_us > clock_deadline_us(pull->heard_us, most_us)) {
-                LOG_WARN("a holder does nothing for a transfer: its link is broken", "rank=%u",
-                         link->rank);
-                link_break(link->link, NIGH_TIMEOUT, now_us);
-                break;
-            }
+        if (last_heard(link, &first_us, &last_us) &&
+            (now_us > clock_deadline_us(first_us, most_us) ||
+             now_us > clock_deadline_us(last_us, crowded_us))) {
+            LOG_WARN("a holder does nothing for a transfer: its link is broken", "rank=%u",
+                     link->rank);
+            link_break(link->link, NIGH_TIMEOUT, now_us);
         }
     }
 }

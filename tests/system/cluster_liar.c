@@ -14,6 +14,7 @@
  *   rebirths  says it is back under a higher incarnation, over and over
  *   links     ends its connections of the fabric as soon as they are up
  *   mute      answers no call at all
+ *   bait      lends what it is asked for, 8 MiB each, and never has anything of it read
  * As a home it knows of nothing. It prints a line of JSON once a second, and one at the end: what
  * it was answered, by status, and what the nodes keep for it by its own books.
  */
@@ -48,6 +49,8 @@
 #define KNOWN      4096u /* objects of others that it remembers */
 #define LOANS      65536u
 #define GUESSED    100u /* names of objects that it tries */
+#define BAITS      2u   /* taken; then it stands still, but for the control connection */
+#define BAIT_BYTES (UINT64_C(8) << 20)
 #define STATUSES   64
 #define GIVE_UP_US UINT64_C(100000) /* a call that is not answered makes room for the next */
 
@@ -59,11 +62,12 @@ enum how {
     STRANGERS = 16,
     REBIRTHS = 32,
     LINKS = 64,
-    MUTE = 128
+    MUTE = 128,
+    BAIT = 256
 };
 
-static const char *const names[] = {"keys",      "waits",    "loans", "deletes",
-                                    "strangers", "rebirths", "links", "mute"};
+static const char *const names[] = {"keys",     "waits", "loans", "deletes", "strangers",
+                                    "rebirths", "links", "mute",  "bait"};
 
 struct known {
     struct directory_key key;
@@ -90,7 +94,7 @@ static struct fabric *fabric;
 static struct links *links;
 static struct random dice;
 static uint32_t how, incarnation;
-static uint64_t now_us, births, answers[STATUSES], connections;
+static uint64_t now_us, baited, births, answers[STATUSES], connections;
 
 static void die(const char *why)
 {
@@ -220,6 +224,13 @@ static void keep_control(struct node *node)
     }
 }
 
+static struct directory_object fresh_object(void)
+{
+    return (struct directory_object){
+        .birth = {.counter = ++births, .incarnation = incarnation, .rank = members.self},
+        .data_size = UINT64_C(1) << 20};
+}
+
 /* ---- what it is asked ------------------------------------------------------- */
 
 static void remember(struct node *node, const uint8_t *payload, uint32_t bytes)
@@ -240,6 +251,7 @@ static void on_request(void *context, struct link *link, const struct rpc_reques
 {
     static const int8_t fine[PAYLOAD];
     struct wire_located nowhere = {.state = DIRECTORY_ABSENT};
+    struct wire_pulled bait;
     struct rpc_piece piece = {.data = fine};
 
     (void)context;
@@ -252,7 +264,19 @@ static void on_request(void *context, struct link *link, const struct rpc_reques
         (request->method == WIRE_DROP && (how & DELETES) != 0)) {
         return;
     }
-    if (request->method == WIRE_LOCATE) {
+    if (request->method == WIRE_LOCATE && (how & BAIT) != 0) {
+        bait = (struct wire_pulled){.state = WIRE_PULLED,
+                                    .way = WIRE_LOAN,
+                                    .object = fresh_object(),
+                                    .sums = {.known = 1},
+                                    .bytes = BAIT_BYTES,
+                                    .serve = 1,
+                                    .address = 4096,
+                                    .key = 1};
+        bait.object.data_size = BAIT_BYTES;
+        piece = (struct rpc_piece){.data = &bait, .bytes = sizeof(bait)};
+        baited++;
+    } else if (request->method == WIRE_LOCATE) {
         piece = (struct rpc_piece){.data = &nowhere, .bytes = sizeof(nowhere)};
     }
     rpc_reply(link_rpc(link), request->call,
@@ -333,13 +357,6 @@ static struct directory_key fresh_key(const struct node *node)
         random_fill(&dice, key.id, sizeof(key.id));
     } while (members_home(&members, directory_key_hash(&key)) != node->rank);
     return key;
-}
-
-static struct directory_object fresh_object(void)
-{
-    return (struct directory_object){
-        .birth = {.counter = ++births, .incarnation = incarnation, .rank = members.self},
-        .data_size = UINT64_C(1) << 20};
 }
 
 static bool announce(struct node *node)
@@ -459,7 +476,8 @@ static void print(void)
         up += nodes[rank].link != NULL ? 1 : 0;
         loans += nodes[rank].loan_count;
     }
-    printf("{\"up\": %u, \"loans\": %u, \"connections\": %" PRIu64, up, loans, connections);
+    printf("{\"up\": %u, \"loans\": %u, \"baited\": %" PRIu64 ", \"connections\": %" PRIu64, up,
+           loans, baited, connections);
     for (int n = 0; n < STATUSES; n++) {
         if (answers[n] > 0) {
             printf(", \"%s\": %" PRIu64, nigh_status_name((nigh_status)-n), answers[n]);
@@ -565,13 +583,13 @@ int main(int argc, char **argv)
             keep_control(&nodes[rank]);
             misbehave(&nodes[rank]);
         }
-        worked = links_turn(links, now_us);
+        worked = baited < BAITS && links_turn(links, now_us);
         if (now_us >= print_us) {
             print_us = now_us + 1000000;
             print();
         }
         if (!worked) {
-            struct pollfd doze = {.fd = fabric_fd(fabric), .events = POLLIN};
+            struct pollfd doze = {.fd = baited < BAITS ? fabric_fd(fabric) : -1, .events = POLLIN};
 
             (void)poll(&doze, 1, 1);
         }

@@ -155,5 +155,21 @@ def test_it_is_a_nuisance():
     cluster.close()
 
 
+def test_what_it_lends_stops_nobody():
+    """It lends two objects that nobody can read, which take all that pulls of a node may take at once."""
+    cluster = Beset()
+    cluster.lie("bait")
+    wait_for(lambda: cluster.said().get("up", 0) == 2, 20)
+    asked = cluster.begin(1, "get", 500000, 20, 1000, 30000)  # of a third it is the home
+    wait_for(lambda: cluster.said()["baited"] >= 2, 20)
+    numbers = cluster.numbers(10)
+    cluster.put(0, numbers, 10, 100000)
+    cluster.get_all(1, numbers, 10, 100000, TIMEOUT_MS)
+    cluster.end_liar()
+    asked.kill()
+    asked.communicate()
+    cluster.close()
+
+
 if __name__ == "__main__":
     sys.exit(raw.run_tests(globals()))
