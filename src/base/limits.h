@@ -116,6 +116,11 @@
 #define LIMIT_FABRIC_HALF_OPEN    256 /* connections to a lane that are not accepted yet */
 #define LIMIT_FABRIC_TURN_BYTES   (UINT64_C(1) << 20) /* payload of one endpoint in one poll */
 #define LIMIT_FABRIC_MESSAGE      (UINT64_C(1) << 30) /* bytes of one post */
+#define LIMIT_FABRIC_TOS          255                 /* the byte of type of service of a packet */
+#define LIMIT_FABRIC_RETRIES      7 /* of a packet, by an RDMA device: three bits */
+/* An RDMA device waits 4.096 us << this for an answer, each time: 1 ms to 4.3 s. */
+#define LIMIT_FABRIC_ACK_MIN 8
+#define LIMIT_FABRIC_ACK_MAX 20
 
 /* The cluster */
 #define LIMIT_NODES             256        /* members */

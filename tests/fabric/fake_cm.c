@@ -37,7 +37,9 @@ struct fake_id {
     struct fake_id *peer; /* NULL: gone */
     uint16_t port;        /* ours when it listens, the peer's when it dials; network order */
     uint32_t qp_number, peer_qp;
-    uint8_t depth;
+    uint8_t depth, tos, ack_timeout;
+    uint8_t retries; /* the dialler's, on both sides */
+    bool is_dialler;
     uint32_t unacknowledged;
     bool has_parted;
     bool is_held; /* ESTABLISHED waits for a message */
@@ -227,6 +229,24 @@ static int destroy_id(struct rdma_cm_id *base)
     return done();
 }
 
+static int set_option(struct rdma_cm_id *base, int level, int option, void *value, size_t bytes)
+{
+    struct fake_id *id = id_of(base);
+
+    fake_lock();
+    fake.counts.options_refused += fake.faults.no_options;
+    if (fake.faults.no_options)
+        return fail(ENOSYS);
+    if (level != RDMA_OPTION_ID || bytes != sizeof(uint8_t))
+        return fail(EINVAL);
+    switch (option) {
+    case RDMA_OPTION_ID_TOS: id->tos = *(const uint8_t *)value; break;
+    case RDMA_OPTION_ID_ACK_TIMEOUT: id->ack_timeout = *(const uint8_t *)value; break;
+    default: return fail(ENOSYS);
+    }
+    return done();
+}
+
 /* ---- addresses ---- */
 
 /* Both families have their port at the same place. */
@@ -272,6 +292,7 @@ static int start_listening(struct rdma_cm_id *base, int backlog)
     (void)backlog;
     fake_lock();
     id_of(base)->state = LISTENING;
+    fake.given.listen_tos = id_of(base)->tos;
     return done();
 }
 
@@ -300,6 +321,8 @@ static int resolve_route(struct rdma_cm_id *base, int timeout_ms)
     (void)timeout_ms;
     fake_lock();
     id_of(base)->state = RESOLVED;
+    fake.given.route_tos = id_of(base)->tos;
+    fake.given.route_ack_timeout = id_of(base)->ack_timeout;
     tell(id_of(base), RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
     return done();
 }
@@ -318,9 +341,11 @@ static int init_qp_attr(struct rdma_cm_id *base, struct ibv_qp_attr *attr, int *
         attr->dest_qp_num = id->peer_qp;
         break;
     default:
-        *mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+        *mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                IBV_QP_MAX_QP_RD_ATOMIC;
         attr->rnr_retry = 7;
-        attr->timeout = 19;
+        attr->retry_cnt = id->retries;
+        attr->timeout = id->ack_timeout != 0 ? id->ack_timeout : 19;
         attr->max_rd_atomic = id->depth;
         break;
     }
@@ -353,6 +378,9 @@ static int start_connecting(struct rdma_cm_id *base, struct rdma_conn_param *par
     child->peer_qp = param->qp_num;
     id->qp_number = param->qp_num;
     id->depth = param->initiator_depth;
+    id->is_dialler = true;
+    id->retries = child->retries = param->retry_count;
+    fake.given.connect_retries = param->retry_count;
     event = event_make(child, RDMA_CM_EVENT_CONNECT_REQUEST, 0, param->private_data,
                        param->private_data_len, REQUEST_BYTES);
     event->base.listen_id = &listener->base;
@@ -392,6 +420,18 @@ static int establish(struct rdma_cm_id *base)
     else
         tell_peer(id, RDMA_CM_EVENT_ESTABLISHED, 0);
     return done();
+}
+
+bool fake_cm_dialled(uint32_t qp_number)
+{
+    LIST_FOREACH(node, &fake.ids)
+    {
+        const struct fake_id *id = container_of(node, struct fake_id, node);
+
+        if (id->is_dialler && id->qp_number == qp_number)
+            return true;
+    }
+    return false;
 }
 
 void fake_cm_heard(uint32_t qp_number)
@@ -452,6 +492,7 @@ const struct verbs_library fake_cm_calls = {
     .destroy_event_channel = destroy_event_channel,
     .create_id = create_id,
     .destroy_id = destroy_id,
+    .set_option = set_option,
     .bind_addr = bind_addr,
     .listen = start_listening,
     .get_src_port = get_src_port,

@@ -14,7 +14,7 @@
 
 struct fake_faults {
     bool late_reads, is_cut, odd_flush, lose_flush, refuse_memory, refuse_queues, keep_memory,
-        no_gid, late_established;
+        no_gid, late_established, no_options;
     bool lost[FAKE_EVENT_KINDS];
     uint32_t refuse_after;
     int refuse_error;
@@ -25,7 +25,8 @@ struct fake {
     pthread_mutex_t mutex;
     struct fake_faults faults;
     struct fake_verbs_counts counts;
-    struct list contexts, memories, queues, ids;
+    struct fake_verbs_given given;
+    struct list contexts, memories, queues, completions, ids;
     uint32_t pds, cqs, channels, cm_channels, cm_events, next_qp, next_key;
     uint16_t next_port;
     struct ibv_device device;
@@ -39,6 +40,9 @@ void fake_unlock(void);
 
 /* A queue pair has had a message, which is as good as ESTABLISHED. */
 void fake_cm_heard(uint32_t qp_number);
+
+/* Whether a queue pair is of the side that dialled. */
+bool fake_cm_dialled(uint32_t qp_number);
 
 /* The calls of rdma_cm, for the table. */
 extern const struct verbs_library fake_cm_calls;

@@ -55,6 +55,7 @@ struct fake_wc {
 
 struct fake_cq {
     struct ibv_cq base;
+    struct list_node node;
     struct fake_wc *ring;
     uint32_t head, tail, taken_events, acknowledged;
     bool is_armed;
@@ -111,6 +112,7 @@ static void set_up(void)
     list_init(&fake.contexts);
     list_init(&fake.memories);
     list_init(&fake.queues);
+    list_init(&fake.completions);
     list_init(&fake.ids);
     (void)snprintf(fake.device.name, sizeof(fake.device.name), "fake0");
     fake.device.transport_type = IBV_TRANSPORT_IB;
@@ -774,6 +776,7 @@ static struct ibv_cq *create_cq(struct ibv_context *context, int entries, void *
     cq->base.cqe = entries;
     cq->ring = calloc((size_t)entries, sizeof(*cq->ring));
     fake_lock();
+    list_push_back(&fake.completions, &cq->node);
     fake.cqs++;
     fake_unlock();
     return &cq->base;
@@ -795,6 +798,7 @@ static int destroy_cq(struct ibv_cq *base)
         }
         channel->count = kept;
     }
+    list_remove(&cq->node);
     fake.cqs--;
     fake_unlock();
     free(cq->ring);
@@ -859,6 +863,17 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init
     return &qp->base;
 }
 
+static void note_patience(const struct fake_qp *qp, const struct ibv_qp_attr *attr)
+{
+    if (fake_cm_dialled(qp->base.qp_num)) {
+        fake.given.dialler_timeout = attr->timeout;
+        fake.given.dialler_retries = attr->retry_cnt;
+    } else {
+        fake.given.acceptor_timeout = attr->timeout;
+        fake.given.acceptor_retries = attr->retry_cnt;
+    }
+}
+
 static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
     struct fake_qp *qp = container_of(base, struct fake_qp, base);
@@ -875,6 +890,8 @@ static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
         qp->peer = attr->dest_qp_num;
     if (error == 0 && (mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0)
         qp->reads_most = attr->max_rd_atomic;
+    if (error == 0 && attr->qp_state == IBV_QPS_RTS)
+        note_patience(qp, attr);
     fake_unlock();
     return error;
 }
@@ -947,6 +964,7 @@ FAULT(fake_verbs_refuse_queues, refuse_queues)
 FAULT(fake_verbs_keep_memory, keep_memory)
 FAULT(fake_verbs_no_gid, no_gid)
 FAULT(fake_verbs_late_established, late_established)
+FAULT(fake_verbs_no_options, no_options)
 
 void fake_verbs_refuse_post(uint32_t after, int error)
 {
@@ -968,6 +986,16 @@ void fake_verbs_port(enum ibv_port_state state)
     fake_lock();
     fake.faults.port = state;
     fake_unlock();
+}
+
+struct fake_verbs_given fake_verbs_given(void)
+{
+    struct fake_verbs_given given;
+
+    fake_lock();
+    given = fake.given;
+    fake_unlock();
+    return given;
 }
 
 struct fake_verbs_counts fake_verbs_counts(void)
@@ -1010,12 +1038,61 @@ const char *fake_verbs_left(void)
     return left;
 }
 
+static const struct ibv_context *nth_context(uint32_t number)
+{
+    LIST_FOREACH(node, &fake.contexts)
+    {
+        if (number-- == 0)
+            return &container_of(node, struct fake_context, node)->base;
+    }
+    return NULL;
+}
+
+static void sum_up(struct fake_verbs_sum *sum, const struct ibv_context *context)
+{
+    LIST_FOREACH(node, &fake.queues)
+    {
+        const struct fake_qp *qp = container_of(node, struct fake_qp, node);
+        bool is_ours = qp->base.context == context;
+
+        sum->queue_pairs += is_ours;
+        sum->sends += is_ours ? qp->send_depth : 0;
+        sum->receives += is_ours ? qp->receive_depth : 0;
+        sum->posted_receives += is_ours ? qp->receive_tail - qp->receive_head : 0;
+    }
+    LIST_FOREACH(node, &fake.completions)
+    {
+        const struct fake_cq *cq = container_of(node, struct fake_cq, node);
+
+        sum->completion_queues += cq->base.context == context;
+        sum->completion_entries += cq->base.context == context ? (uint64_t)cq->base.cqe : 0;
+    }
+    LIST_FOREACH(node, &fake.memories)
+    {
+        const struct fake_mr *mr = container_of(node, struct fake_mr, node);
+
+        sum->registrations += mr->base.context == context;
+        sum->registered_bytes += mr->base.context == context ? mr->base.length : 0;
+    }
+}
+
+struct fake_verbs_sum fake_verbs_sum(uint32_t context)
+{
+    struct fake_verbs_sum sum = {0};
+
+    fake_lock();
+    sum_up(&sum, nth_context(context));
+    fake_unlock();
+    return sum;
+}
+
 void fake_verbs_start(void)
 {
     (void)pthread_once(&once, set_up);
     fake_lock();
     fake.faults = (struct fake_faults){.port = IBV_PORT_ACTIVE};
     fake.counts = (struct fake_verbs_counts){.requests = 0};
+    fake.given = (struct fake_verbs_given){.route_tos = 0};
     fake_unlock();
 }
 

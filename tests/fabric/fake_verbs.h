@@ -49,6 +49,9 @@ void fake_verbs_no_gid(bool on);
  * rdma_cm allows): the acceptor's ESTABLISHED is held back. */
 void fake_verbs_late_established(bool on);
 
+/* rdma_cm does not know any option of identifiers. */
+void fake_verbs_no_options(bool on);
+
 /* ---- deeds ---- */
 
 /* The device says so to every context that is open. */
@@ -68,8 +71,31 @@ struct fake_verbs_counts {
     uint64_t longest;    /* bytes of a work request */
     uint64_t solicited, fenced, inlined;
     uint64_t notifications; /* completion queues armed */
+    uint64_t options_refused;
 };
 
 struct fake_verbs_counts fake_verbs_counts(void);
+
+/* What the last of each kind was given; 0: nothing. */
+struct fake_verbs_given {
+    uint8_t route_tos, route_ack_timeout; /* the identifier whose route was looked up */
+    uint8_t listen_tos;
+    uint8_t connect_retries;
+    uint8_t dialler_timeout, dialler_retries;   /* the queue pair of who dials, at RTS */
+    uint8_t acceptor_timeout, acceptor_retries; /* ... of who accepts */
+};
+
+struct fake_verbs_given fake_verbs_given(void);
+
+/* What there is of one context, the first that was opened being number 0. */
+struct fake_verbs_sum {
+    uint32_t queue_pairs, completion_queues, registrations;
+    uint64_t sends, receives;    /* that the queue pairs have room for */
+    uint64_t posted_receives;    /* that wait */
+    uint64_t completion_entries; /* that the completion queues have room for */
+    uint64_t registered_bytes;
+};
+
+struct fake_verbs_sum fake_verbs_sum(uint32_t context);
 
 #endif

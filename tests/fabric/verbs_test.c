@@ -93,6 +93,100 @@ static void test_what_is_wrong_is_said(void **state)
     assert_string_equal(fake_verbs_left(), "");
 }
 
+/* ---- how packets travel ---- */
+
+/* A fabric of other options in the place of one of the world's. */
+static void replace(struct world *world, uint32_t fabric, struct verbs_options options)
+{
+    char why[VERBS_WHY_BYTES], address[FABRIC_ADDRESS_BYTES];
+
+    options.library = fake_verbs_library();
+    fabric_destroy(world->fabrics[fabric]);
+    assert_int_equal(verbs_create(&options, why, &world->fabrics[fabric]), NIGH_OK);
+    (void)snprintf(address, sizeof(address), "%s:0", FAKE_VERBS_ADDRESS);
+    assert_int_equal(fabric_listen(world->fabrics[fabric], address), NIGH_OK);
+    fabric_address(world->fabrics[fabric], world->addresses[fabric]);
+}
+
+/* V15: what is asked for reaches rdma_cm before the route is looked up, and the queue pairs; each
+ * side has its own. */
+static void test_options_reach_the_device(void **state)
+{
+    struct world *world = *state;
+    struct world_end *alice, *bob;
+    struct fake_verbs_given given;
+
+    replace(world, BOB, (struct verbs_options){.tos = 8, .ack_timeout = 12, .retries = 5});
+    assert_int_equal(fake_verbs_given().listen_tos, 8);
+    replace(world, ALICE, (struct verbs_options){.tos = 106, .ack_timeout = 18, .retries = 3});
+    world_join(world, ALICE, BOB, &alice, &bob);
+    given = fake_verbs_given();
+    assert_int_equal(given.route_tos, 106);
+    assert_int_equal(given.route_ack_timeout, 18);
+    assert_int_equal(given.connect_retries, 3);
+    assert_int_equal(given.dialler_timeout, 18);
+    assert_int_equal(given.dialler_retries, 3);
+    assert_int_equal(given.acceptor_timeout, 12);
+    assert_int_equal(given.acceptor_retries, 5);
+}
+
+/* V15: nothing is said that was not asked for, and rdma_cm's own timeout has a bound. */
+static void test_options_are_the_systems(void **state)
+{
+    struct world *world = *state;
+    struct world_end *alice, *bob;
+    struct fake_verbs_given given;
+
+    fake_verbs_no_options(true);
+    world_join(world, ALICE, BOB, &alice, &bob);
+    given = fake_verbs_given();
+    assert_int_equal(fake_verbs_counts().options_refused, 0);
+    assert_int_equal(given.route_tos, 0);
+    assert_int_equal(given.connect_retries, 7);
+    assert_int_equal(given.dialler_timeout, 16);
+    assert_int_equal(given.acceptor_timeout, 16);
+    assert_int_equal(given.acceptor_retries, 7);
+}
+
+/* V15: a system that lacks the options is as it is; the bound on its timeout is the one asked for.
+ */
+static void test_options_that_are_not_known(void **state)
+{
+    struct world *world = *state;
+    struct world_end *alice, *bob;
+
+    fake_verbs_no_options(true);
+    replace(world, ALICE, (struct verbs_options){.tos = 106, .ack_timeout = 17});
+    world_join(world, ALICE, BOB, &alice, &bob);
+    assert_int_equal(fake_verbs_counts().options_refused, 4); /* who listens, and who dials */
+    assert_int_equal(fake_verbs_given().route_tos, 0);
+    assert_int_equal(fake_verbs_given().dialler_timeout, 17);
+}
+
+static void expect_out_of_bounds(struct verbs_options options, const char *part)
+{
+    char why[VERBS_WHY_BYTES] = "";
+    struct fabric *fabric = NULL;
+
+    options.library = fake_verbs_library();
+    assert_int_equal(verbs_create(&options, why, &fabric), NIGH_INVALID);
+    assert_null(fabric);
+    if (strstr(why, part) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", why, part);
+}
+
+/* V15 */
+static void test_options_have_bounds(void **state)
+{
+    (void)state;
+    fake_verbs_start();
+    expect_out_of_bounds((struct verbs_options){.tos = 256}, "tos 256");
+    expect_out_of_bounds((struct verbs_options){.ack_timeout = 7}, "ack_timeout 7");
+    expect_out_of_bounds((struct verbs_options){.ack_timeout = 21}, "within 8 to 20");
+    expect_out_of_bounds((struct verbs_options){.retries = 8}, "retries 8");
+    assert_string_equal(fake_verbs_left(), "");
+}
+
 /* ---- doorbells and signals ---- */
 
 /* V5: a chain is one doorbell; of what is not signalled, few are. */
@@ -555,6 +649,10 @@ int main(void)
 {
     struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_wrong_is_said),
+        WORLD_TEST(test_options_reach_the_device),
+        WORLD_TEST(test_options_are_the_systems),
+        WORLD_TEST(test_options_that_are_not_known),
+        cmocka_unit_test(test_options_have_bounds),
         WORLD_TEST(test_a_chain_is_one_doorbell),
         WORLD_TEST(test_unsignalled_posts_go_on_for_ever),
         WORLD_TEST(test_flags_reach_the_device),

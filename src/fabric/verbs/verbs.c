@@ -314,6 +314,9 @@ static void init(struct verbs *verbs, const struct verbs_options *options)
     verbs->keepalive_us =
         US_A_MS * (options->keepalive_ms == 0 ? KEEPALIVE_MS
                                               : min_u32(options->keepalive_ms, KEEPALIVE_MS_MAX));
+    verbs->tos = (uint8_t)options->tos;
+    verbs->ack_timeout = (uint8_t)options->ack_timeout;
+    verbs->retries = (uint8_t)(options->retries == 0 ? LIMIT_FABRIC_RETRIES : options->retries);
     verbs->due_us = verbs->keepalive_due_us = verbs->linger_due_us = UINT64_MAX;
     verbs->free = UINT32_MAX;
     list_init(&verbs->every);
@@ -361,6 +364,23 @@ static nigh_status open_all(struct verbs *verbs, const struct verbs_options *opt
     return NIGH_OK;
 }
 
+static bool is_in(const char *name, uint32_t value, uint32_t least, uint32_t most,
+                  char why[VERBS_WHY_BYTES])
+{
+    if (value == 0 || (value >= least && value <= most))
+        return true;
+    (void)snprintf(why, VERBS_WHY_BYTES, "%s %u is not within %u to %u", name, value, least, most);
+    return false;
+}
+
+static bool are_within_bounds(const struct verbs_options *options, char why[VERBS_WHY_BYTES])
+{
+    return is_in("tos", options->tos, 1, LIMIT_FABRIC_TOS, why) &&
+           is_in("ack_timeout", options->ack_timeout, LIMIT_FABRIC_ACK_MIN, LIMIT_FABRIC_ACK_MAX,
+                 why) &&
+           is_in("retries", options->retries, 1, LIMIT_FABRIC_RETRIES, why);
+}
+
 nigh_status verbs_create(const struct verbs_options *options, char why[VERBS_WHY_BYTES],
                          struct fabric **fabric)
 {
@@ -370,6 +390,8 @@ nigh_status verbs_create(const struct verbs_options *options, char why[VERBS_WHY
     nigh_status status;
 
     options = options != NULL ? options : &none;
+    if (!are_within_bounds(options, why))
+        return NIGH_INVALID;
     verbs = calloc(1, sizeof(*verbs));
     if (verbs == NULL)
         return NIGH_NO_RESOURCES;

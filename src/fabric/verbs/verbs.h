@@ -22,11 +22,17 @@ struct verbs_options {
     const char *address;   /* "10.0.0.1": ours, in which dials start; NULL: any of the device */
     uint32_t keepalive_ms; /* silence after which a peer is probed; 0: 5000 */
     uint64_t piece_bytes;  /* most bytes of one work request; 0: the device's own limit */
+
+    /* How packets travel; bounds are in base/limits.h. docs/tuning.md says what to set when. */
+    uint32_t tos;         /* of packets, RoCE and iWARP: DSCP << 2, and ECN; 0: the system's */
+    uint32_t ack_timeout; /* the device waits 4.096 us << this; 0: as rdma_cm has it, at most 16 */
+    uint32_t retries;     /* of a packet until the connection is lost; 0: 7 */
 };
 
 /*
- * NIGH_UNSUPPORTED: there is no library, no device, or none that would do: `why` says which and
- * what is wrong with it, for the log and for `doctor`. NIGH_NO_RESOURCES. options may be NULL.
+ * NIGH_INVALID: an option is beyond its bounds; `why` says which. NIGH_UNSUPPORTED: there is no
+ * library, no device, or none that would do: `why` says which and what is wrong with it, for the
+ * log and for `doctor`. NIGH_NO_RESOURCES. options may be NULL.
  */
 nigh_status verbs_create(const struct verbs_options *options, char why[VERBS_WHY_BYTES],
                          struct fabric **fabric);

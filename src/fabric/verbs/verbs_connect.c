@@ -17,6 +17,27 @@
 
 #define ANY "*"
 
+/* ---- options of identifiers ---- */
+
+static void set_option(struct verbs *verbs, struct rdma_cm_id *id, int option, uint8_t value,
+                       const char *name, bool *has_told)
+{
+    if (value == 0 || verbs->library->set_option(id, RDMA_OPTION_ID, option, &value, 1) == 0 ||
+        *has_told)
+        return;
+    *has_told = true;
+    LOG_WARN("rdma_cm does not take an option: connections go without it",
+             "option=%s value=%u errno=%d", name, value, errno);
+}
+
+/* V15 */
+void verbs_connect_mark(struct verbs *verbs, struct rdma_cm_id *id)
+{
+    set_option(verbs, id, RDMA_OPTION_ID_TOS, verbs->tos, "tos", &verbs->has_told_tos);
+    set_option(verbs, id, RDMA_OPTION_ID_ACK_TIMEOUT, verbs->ack_timeout, "ack_timeout",
+               &verbs->has_told_ack);
+}
+
 /* ---- listening ---- */
 
 static nigh_status status_of_bind(int error)
@@ -38,6 +59,7 @@ static nigh_status listen_at(struct verbs *verbs, struct sockaddr *address)
 
     if (library->create_id(verbs->cm_channel, &id, NULL, RDMA_PS_TCP) != 0)
         return NIGH_NO_RESOURCES;
+    verbs_connect_mark(verbs, id);
     if (library->bind_addr(id, address) != 0 || library->listen(id, VERBS_BACKLOG) != 0) {
         status = status_of_bind(errno);
         (void)library->destroy_id(id);
@@ -140,6 +162,7 @@ nigh_status verbs_connect(struct fabric *fabric, const char *address,
         return status;
     }
     keep_private(made, private_data, private_bytes);
+    verbs_connect_mark(verbs, made->id->id);
     if (!verbs->is_gone && resolve(made, &parsed))
         verbs_endpoint_set_patience(made, VERBS_DIAL_US);
     else
@@ -199,6 +222,7 @@ static bool accept_one(struct fabric_endpoint *endpoint)
         .qp_num = endpoint->qp->qp_num};
 
     memcpy(data + 1, endpoint->private_data, endpoint->private_bytes);
+    verbs_connect_mark(endpoint->verbs, endpoint->id->id);
     if (!verbs_queue_init(endpoint))
         return false;
     verbs_send_receives(endpoint);

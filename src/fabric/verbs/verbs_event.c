@@ -53,7 +53,7 @@ static void on_route(struct fabric_endpoint *endpoint)
                                     .private_data_len = sizeof(data),
                                     .responder_resources = (uint8_t)verbs->fabric.caps.reads,
                                     .initiator_depth = (uint8_t)verbs->fabric.caps.reads,
-                                    .retry_count = VERBS_RETRIES,
+                                    .retry_count = verbs->retries,
                                     .rnr_retry_count = 0,
                                     .qp_num = endpoint->qp->qp_num};
 

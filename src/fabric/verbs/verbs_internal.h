@@ -29,7 +29,6 @@
 #define VERBS_LINGERING    64u /* identifiers of ended connections that are kept at once */
 #define VERBS_BACKLOG      128
 #define VERBS_RESOLVE_MS   2000
-#define VERBS_RETRIES      7u /* of a packet; three bits */
 #define VERBS_DIAL_US      UINT64_C(10000000)
 #define VERBS_DRAIN_US     UINT64_C(200000)  /* for the device to give back what was posted */
 #define VERBS_LINGER_US    UINT64_C(1000000) /* for the peer to hear of the end */
@@ -195,6 +194,9 @@ struct verbs {
     struct address local; /* bytes 0: any */
     uint64_t piece_bytes;
     uint64_t keepalive_us;
+    uint8_t tos, ack_timeout; /* 0: not asked for */
+    uint8_t retries;
+    bool has_told_tos, has_told_ack; /* that the system does not take them */
     uint64_t due_us, keepalive_due_us, linger_due_us;
     uint32_t until_ask;
     bool is_gone; /* the device was removed */
@@ -261,6 +263,9 @@ nigh_status verbs_accept(struct fabric_endpoint *endpoint,
                          const struct fabric_endpoint_options *options, const void *private_data,
                          uint32_t private_bytes);
 void verbs_reject(struct fabric_endpoint *endpoint);
+/* What was asked for of the packets of an identifier: of a dial before its address is looked up, of
+ * one that listens before it does. A system that lacks an option is left as it is (V15). */
+void verbs_connect_mark(struct verbs *verbs, struct rdma_cm_id *id);
 /* Tells the peers of those that were accepted. */
 void verbs_accept_all(struct verbs *verbs);
 /* Its time is up. */

@@ -52,6 +52,8 @@
       (struct rdma_event_channel * channel, struct rdma_cm_id * *id, void *context,             \
        enum rdma_port_space space))                                                             \
     X(int, destroy_id, rdma_destroy_id, (struct rdma_cm_id * id))                               \
+    X(int, set_option, rdma_set_option,                                                         \
+      (struct rdma_cm_id * id, int level, int option, void *value, size_t bytes))               \
     X(int, bind_addr, rdma_bind_addr, (struct rdma_cm_id * id, struct sockaddr * address))      \
     X(int, listen, rdma_listen, (struct rdma_cm_id * id, int backlog))                          \
     X(uint16_t, get_src_port, rdma_get_src_port, (struct rdma_cm_id * id))                      \

@@ -116,6 +116,18 @@ bool verbs_queue_init(struct fabric_endpoint *endpoint)
     return true;
 }
 
+/* V15: how long an answer is awaited, and how often asked again, is each side's own. What rdma_cm
+ * took has come back in `attr`; it takes the dialler's retries for both. */
+static void set_patience(const struct verbs *verbs, struct ibv_qp_attr *attr, int mask)
+{
+    uint8_t most = (uint8_t)max_u32(verbs->ack_timeout, TIMEOUT_MOST);
+
+    if ((mask & IBV_QP_TIMEOUT) != 0 && (attr->timeout == 0 || attr->timeout > most))
+        attr->timeout = most;
+    if ((mask & IBV_QP_RETRY_CNT) != 0)
+        attr->retry_cnt = verbs->retries;
+}
+
 /* RNR: the peer has no receive. It ends the connection at once (F36); the device's own patience,
  * which rdma_cm sets to 655 ms, is never used. */
 bool verbs_queue_start(struct fabric_endpoint *endpoint)
@@ -133,8 +145,7 @@ bool verbs_queue_start(struct fabric_endpoint *endpoint)
     if (!ask(endpoint, IBV_QPS_RTS, &attr, &mask))
         return false;
     attr.rnr_retry = 0;
-    if ((mask & IBV_QP_TIMEOUT) != 0 && (attr.timeout == 0 || attr.timeout > TIMEOUT_MOST))
-        attr.timeout = TIMEOUT_MOST;
+    set_patience(endpoint->verbs, &attr, mask);
     endpoint->reads_most = caps->reads;
     if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0)
         endpoint->reads_most = max_u32(min_u32(attr.max_rd_atomic, caps->reads), 1);
