@@ -202,10 +202,11 @@ static void test_silent_lane_is_given_up(void **state)
     stop(&f);
 }
 
-/* What gets that came to the lane said, and what it says to those with flags. */
+/* What gets that came to the lane said, and what it says to those with flags. The node's thread
+ * counts while the test's looks. */
 struct flags_seen {
-    uint32_t plain, passing, others;
-    nigh_status answer;
+    _Atomic uint32_t plain, passing, others;
+    _Atomic nigh_status answer;
 };
 
 static enum fake_action see_flags(void *context, struct fake_node *fake, uint32_t lane,
