@@ -9,6 +9,12 @@ T ?=
 # make sim: so many clusters; or the one of SEED, with a trace
 SEEDS ?= 20000
 SEED ?=
+# make bench-cluster: so many ranks; these sizes; on these machines (a file of Open MPI's); more flags, more for mpirun
+RANKS ?= 4
+SIZES ?=
+HOSTS ?=
+FLAGS ?=
+MPI_ARGS ?=
 # V=1: show every command of the build, and every file that is installed
 V ?=
 
@@ -31,7 +37,7 @@ RUN_MESON = $(MESON) test --no-rebuild --print-errorlogs
 RUN_TESTS = $(RUN_MESON) --no-suite rdma -C
 SAN = -Db_lundef=false -Dexamples=false -Dman=disabled
 
-.PHONY: all demo test test-rdma clang asan tsan fuzz soak sim bench-objects bench-transfer lint tidy fmt install clean help
+.PHONY: all demo test test-rdma clang asan tsan fuzz soak sim bench-objects bench-transfer bench-cluster lint tidy fmt install clean help
 
 all: ## build the programs and libraries in build/release
 	@tools/setup build
@@ -109,6 +115,15 @@ bench-transfer: ## measure gets from another node against TCP and its users: bui
 	@mkdir -p build/bench
 	@build/bench-release/bench/bench-transfer build/bench-release/src/daemon/nighd \
 		build/bench-release/bench/bench-transfer-mpi build/bench/transfer.json
+
+bench-cluster: ## RANKS=n nodes under MPI that get from each other, HOSTS=file, SIZES=64,4K: build/bench/cluster.json and .svg
+	@tools/setup build bench
+	@tools/configure build/bench-release --buildtype=release -Dtests=false -Dbench=true
+	@$(COMPILE) build/bench-release bench/cluster/bench-cluster
+	@mkdir -p build/bench
+	@RANKS='$(RANKS)' HOSTS='$(HOSTS)' MPI_ARGS='$(MPI_ARGS)' bench/cluster/run \
+		build/bench-release/bench/cluster/bench-cluster build/bench/cluster.json $(if $(SIZES),--sizes '$(SIZES)') $(FLAGS)
+	@bench/plot build/bench/cluster.json build/bench/cluster.svg
 
 lint: ## format, layers, headers, scripts, words: fails on any difference
 	@tools/setup build lint

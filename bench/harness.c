@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time, samples, rows and processes of the benchmark programs. Measures nothing itself. */
+/* Time, samples, rows and nodes of the benchmark programs. Measures nothing itself. */
 #include "harness.h"
 
 #include <arpa/inet.h>
@@ -17,8 +17,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <hiredis/hiredis.h>
 
 const char *bench_nighd_path;
 
@@ -156,6 +154,10 @@ void bench_row_write(const struct bench_row *row)
                 row->baseline, row->baseline_name, row->ratio);
     }
     printf("%-46s %10.4g %-5s p99 %10.4g", row->name, row->median, row->unit, row->p99);
+    if (row->most > 0) {
+        fprintf(rows_file, ", \"min\": %.4g, \"max\": %.4g", row->least, row->most);
+        printf("   %.4g..%.4g", row->least, row->most);
+    }
     if (row->baseline_name != NULL) {
         printf("   %s %.4g: ratio %.3g", row->baseline_name, row->baseline, row->ratio);
     }
@@ -201,8 +203,7 @@ int bench_free_port(void)
     return ntohs(address.sin_port);
 }
 
-/* A child that dies with its parent, on one core, with its standard output thrown away. */
-static pid_t spawn(const char *const arguments[], int core)
+pid_t bench_spawn(const char *const arguments[], int core)
 {
     pid_t pid = fork();
 
@@ -221,7 +222,7 @@ static pid_t spawn(const char *const arguments[], int core)
     return pid;
 }
 
-static void stop(pid_t pid, const char *directory)
+void bench_stop(pid_t pid, const char *directory)
 {
     char command[128];
 
@@ -273,7 +274,7 @@ void bench_node_start(struct bench_node *node, const struct bench_node_options *
         arguments[n++] = options->key_path;
     }
     arguments[n] = NULL;
-    node->pid = spawn(arguments, options->core);
+    node->pid = bench_spawn(arguments, options->core);
     close(ready_pipe[1]);
     if (read(ready_pipe[0], &byte, 1) != 1) {
         bench_fail("%s did not start", bench_nighd_path);
@@ -283,7 +284,7 @@ void bench_node_start(struct bench_node *node, const struct bench_node_options *
 
 void bench_node_stop(struct bench_node *node)
 {
-    stop(node->pid, node->directory);
+    bench_stop(node->pid, node->directory);
 }
 
 nigh_client *bench_client(const struct bench_node *node, uint32_t spin_us, uint32_t flags,
@@ -323,52 +324,4 @@ void *bench_memory_create(uint64_t size_bytes)
 void bench_memory_destroy(void *memory, uint64_t size_bytes)
 {
     munmap(memory, size_bytes);
-}
-
-static void redis_start(struct bench_redis *redis, int core)
-{
-    char port[16];
-    const char *arguments[] = {
-        "redis-server",     "--port", port, "--bind",       "127.0.0.1", "--unixsocket",
-        redis->socket_path, "--save", "",   "--appendonly", "no",        "--dir",
-        redis->directory,   NULL};
-    uint64_t deadline = bench_now_ns() + UINT64_C(10000000000);
-
-    snprintf(port, sizeof port, "%d", redis->port);
-    strcpy(redis->directory, "/tmp/nigh-redis-XXXXXX");
-    if (mkdtemp(redis->directory) == NULL) {
-        bench_fail("cannot make a temporary directory");
-    }
-    snprintf(redis->socket_path, sizeof redis->socket_path, "%s/redis.sock", redis->directory);
-    redis->pid = spawn(arguments, core);
-    for (;;) {
-        redisContext *context = redisConnectUnix(redis->socket_path);
-        bool up = context != NULL && context->err == 0;
-
-        redisFree(context);
-        if (up) {
-            return;
-        }
-        if (bench_now_ns() > deadline) {
-            bench_fail("redis-server did not start");
-        }
-        poll(NULL, 0, 10);
-    }
-}
-
-void bench_redis_start(struct bench_redis *redis, int core)
-{
-    redis->port = 0;
-    redis_start(redis, core);
-}
-
-void bench_redis_start_tcp(struct bench_redis *redis, int core)
-{
-    redis->port = bench_free_port();
-    redis_start(redis, core);
-}
-
-void bench_redis_stop(struct bench_redis *redis)
-{
-    stop(redis->pid, redis->directory);
 }

@@ -50,6 +50,7 @@ struct bench_row {
     const char *name;
     const char *unit;
     double median, p99;
+    double least, most;           /* of all samples; both 0: not told */
     const char *baseline_name;    /* NULL: none */
     double baseline;              /* its median */
     double ratio;                 /* how it compares: what `on` = ratio is held against */
@@ -71,6 +72,12 @@ void bench_row_write(const struct bench_row *row);
 int bench_rows_close(void);
 
 /* ---- processes ---- */
+/* A child that dies with its parent, on one core (< 0: on any), with its standard output thrown
+ * away. */
+pid_t bench_spawn(const char *const arguments[], int core);
+/* Ends it and removes its directory. */
+void bench_stop(pid_t pid, const char *directory);
+
 struct bench_node {
     pid_t pid;
     char directory[64];
@@ -107,6 +114,7 @@ nigh_client *bench_client(const struct bench_node *node, uint32_t spin_us, uint3
 void *bench_memory_create(uint64_t size_bytes);
 void bench_memory_destroy(void *memory, uint64_t size_bytes);
 
+/* harness_redis.c: what uses these needs hiredis. */
 struct bench_redis {
     pid_t pid;
     char directory[64];
