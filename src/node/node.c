@@ -527,7 +527,10 @@ static nigh_status node_open_front(struct nigh_node *node, char *why, size_t why
 static nigh_status node_start_lanes(struct nigh_node *node, char *why, size_t why_bytes)
 {
     for (uint32_t i = 0; i < node->lane_count; i++) {
-        nigh_status status = lane_start(node->lanes[i]);
+        nigh_status status;
+
+        NIGH_ASSERT(!store_is_adopting(lane_store(node->lanes[i])));
+        status = lane_start(node->lanes[i]);
 
         if (status != NIGH_OK) {
             snprintf(why, why_bytes,

@@ -398,6 +398,9 @@ nigh_status node_give_adopted(struct nigh_node *node, char *why, size_t why_byte
             }
         }
     }
+    /* In all lanes before any of them runs: a session's quota is one over its lanes. */
+    for (uint32_t i = 0; i < node->lane_count; i++)
+        store_adopt_finish(lane_store(node->lanes[i]));
     return NIGH_OK;
 }
 

@@ -134,9 +134,19 @@ nigh_status store_pool_add(struct store *store, const struct store_pool_config *
  * Adds a pool whose index a former node left, and rebuilds the lane's books from it: entries that
  * fail their check are dropped, slots are made anew under the version, memory of sealed objects, of
  * leases and of unsealed objects is claimed again. Sessions that own leases or unsealed objects and
- * are not announced by store_session_open before the first store_tick lose them.
+ * are not announced by store_session_open before store_adopt_finish lose them.
  */
 nigh_status store_pool_adopt(struct store *store, const struct store_pool_config *config);
+
+/*
+ * All sessions that came back are announced: what was theirs is theirs again, and counts in their
+ * quotas. The first store_tick, a call of the exchange's or the end of a session does it too; but
+ * what a session has in one lane must count before another lane serves it, so a node does it in all
+ * lanes before it starts any. Nothing happens where nothing was adopted.
+ */
+void store_adopt_finish(struct store *store);
+/* Whether something was adopted and that is still to be done. */
+bool store_is_adopting(const struct store *store);
 
 /* A session as the lane sees it. All pointers are into the session's shared memory, which the
  * client may write. */
@@ -219,9 +229,9 @@ void store_note_crc(struct store *store, uint32_t pool, uint32_t entry, uint32_t
  * Memory for a copy that is about to be pulled: in an entry that no client sees until
  * store_pull_seal. NIGH_OK: *entry, *offset (of bytes as index_object_bytes says). NIGH_EXISTS: an
  * object of this id is here by now, or claimed: if the claim is given up and somebody still waits,
- * store_remote.want says so anew. NIGH_PENDING: no memory now, ask again; NIGH_OUT_OF_MEMORY: there
- * is not as much; NIGH_QUOTA, NIGH_LIMIT: as for a create; NIGH_INVALID: sizes that no object has;
- * NIGH_NO_RESOURCES.
+ * store_remote.want says so anew. NIGH_PENDING: no memory or quota now, ask again;
+ * NIGH_OUT_OF_MEMORY: there is not as much; NIGH_QUOTA, NIGH_LIMIT: as for a create; NIGH_INVALID:
+ * sizes that no object has; NIGH_NO_RESOURCES.
  */
 struct store_pull {
     uint32_t pool;

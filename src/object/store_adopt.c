@@ -456,6 +456,11 @@ static void finish_pool(struct store *store, struct store_pool *pool)
     free(leases);
 }
 
+bool store_is_adopting(const struct store *store)
+{
+    return store->adopting;
+}
+
 void store_adopt_finish(struct store *store)
 {
     store->adopting = false;

@@ -157,10 +157,19 @@ static bool check_list(const struct store_pool *pool, const struct store_list *l
     return count == list->count && last == list->last;
 }
 
+static bool is_passing(const struct store_pool *pool, uint32_t entry)
+{
+    const struct store_record *record = &pool->records[entry];
+
+    return record->readers > 0 || (record->flags & RECORD_READING) != 0 ||
+           (store_state(pool, entry) == INDEX_CREATED &&
+            store_has_flag(pool, entry, INDEX_FLAG_COPY));
+}
+
 static bool check_pool(const struct store *store, struct store_pool *pool, struct recount *recount)
 {
     uint64_t counts[INDEX_STATES] = {0};
-    uint64_t bytes = 0, kept_bytes = 0, copies = 0;
+    uint64_t bytes = 0, kept_bytes = 0, passing_bytes = 0, copies = 0;
 
     CHECK(index_is_valid(&pool->writer));
     CHECK(evict_is_valid(&pool->evict));
@@ -169,12 +178,14 @@ static bool check_pool(const struct store *store, struct store_pool *pool, struc
         counts[store_state(pool, e)]++;
         copies += store_state(pool, e) == INDEX_SEALED && store_has_flag(pool, e, INDEX_FLAG_COPY);
         bytes += store_memory_bytes(store, pool, e);
+        passing_bytes += is_passing(pool, e) ? store_memory_bytes(store, pool, e) : 0;
         if (store_state(pool, e) == INDEX_SEALED && store_has_flag(pool, e, INDEX_FLAG_KEPT)) {
             kept_bytes += store_memory_bytes(store, pool, e);
         }
     }
     CHECK(pool->kept_bytes == kept_bytes);
     CHECK(pool->bytes == bytes);
+    CHECK(pool->passing_bytes == passing_bytes);
     CHECK(pool->objects == counts[INDEX_SEALED]);
     CHECK(pool->objects_unsealed == counts[INDEX_CREATED]);
     CHECK(pool->objects_spilled == counts[INDEX_SPILLED]);

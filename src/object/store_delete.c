@@ -206,6 +206,18 @@ static void visit_pool(struct store *store, struct store_pool *pool)
     }
 }
 
+bool store_empty_graves(struct store *store, struct store_pool *pool)
+{
+    uint32_t before = pool->graveyard.count;
+
+    if (before == 0 || store->rounds == 0) {
+        return false;
+    }
+    store->rounds--;
+    visit_pool(store, pool);
+    return pool->graveyard.count < before;
+}
+
 void store_visit_graves(struct store *store)
 {
     for (uint32_t n = 0; n < LIMIT_POOLS && !list_empty(&store->deletes); n++) {

@@ -143,6 +143,7 @@ static uint32_t select_ready(struct store *store, struct store_pool *pool, uint3
             }
             stays = true;
         }
+        evicted->pinned += record->readers > 0;
         if (!stays) {
             entries[ready++] = entries[i];
         } else if (evict_where(&pool->evict, entries[i]) == EVICT_OFFERED) {

@@ -88,6 +88,7 @@ struct store_pool {
     uint64_t bytes;              /* in objects in memory, created ones included */
     uint64_t kept_bytes;         /* of sealed objects in memory that KEEP holds there */
     uint64_t writing_bytes;      /* of disk jobs under way */
+    uint64_t passing_bytes;      /* in objects that the lane itself holds: see store_passing */
     uint64_t objects, objects_unsealed, objects_spilled, objects_deleting;
     bool adopted; /* from a former node, and not yet known what is whose */
 };
@@ -452,6 +453,12 @@ void store_live(struct store *store, uint64_t offset, uint64_t bytes, bool live)
 void store_obstacle(struct store *store, uint64_t offset, uint64_t bytes, int change);
 void store_object_obstacle(struct store *store, struct store_pool *pool, uint32_t entry,
                            int change);
+/*
+ * The lane itself begins (1) or ends (-1) to hold an object where it is: pulled or read back to be
+ * sealed, read for another node or a checksum. That ends without anybody's doing. Its memory is
+ * bound all the while.
+ */
+void store_passing(struct store *store, struct store_pool *pool, uint32_t entry, int change);
 
 /* Blocks: what store_block_take gives counts as live; give is its end. */
 nigh_status store_block_take(struct store *store, uint32_t heap, uint64_t bytes, uint32_t *block);
@@ -592,8 +599,8 @@ uint64_t store_most_bytes(struct store *store, uint64_t owner, uint64_t *between
 struct store_evicted {
     uint64_t bytes;      /* freed */
     uint64_t here_bytes; /* of them, of the owner asked about */
-    uint32_t pinned;
-    uint32_t started; /* disk writes */
+    uint32_t pinned;     /* or read by the lane: others may be free */
+    uint32_t started;    /* disk writes */
     uint64_t started_bytes;
 };
 
@@ -707,6 +714,9 @@ void store_bury(struct store *store, struct store_pool *pool, uint32_t entry, ui
 nigh_status store_end_buried(struct store *store, struct store_pool *pool, uint32_t entry);
 /* The end of a spilled object that is not in memory. */
 void store_end_spilled(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash);
+/* Frees what nobody holds any more of a pool's graveyard, for one of store->rounds. Whether any was
+ * freed. */
+bool store_empty_graves(struct store *store, struct store_pool *pool);
 /* Looks at the pins of the graveyards, ends the deletes that wait for that. */
 void store_visit_graves(struct store *store);
 
@@ -763,9 +773,5 @@ void store_replay(struct store *store);
 
 /* Somebody went without memory: looks for sessions that pin too much. */
 void store_judge(struct store *store, struct store_pool *pool);
-
-/* ---- store_adopt.c ---- */
-
-void store_adopt_finish(struct store *store);
 
 #endif

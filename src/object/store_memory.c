@@ -446,6 +446,19 @@ static uint64_t quota_batch(uint64_t bytes, uint64_t quota_bytes)
     return max_u64(bytes, quota_bytes / STORE_QUOTA_SHARE);
 }
 
+/* Whether to give up after so many rounds without a free victim: not while there are graves to
+ * empty, which count as what is in memory. */
+static bool is_in_vain(struct store *store, struct store_pool *pool,
+                       const struct store_evicted *evicted, uint32_t *barren)
+{
+    *barren = evicted->bytes == 0 ? *barren + 1 : 0;
+    if (*barren == 0 || (*barren < LIMIT_BARREN_ROUNDS && evicted->pinned > 0)) {
+        return false;
+    }
+    *barren = 0;
+    return !store_empty_graves(store, pool);
+}
+
 /* Evicts until neither quota is exceeded. */
 static nigh_status fit_quotas(struct store_call *call, uint64_t bytes, bool evict)
 {
@@ -468,8 +481,7 @@ static nigh_status fit_quotas(struct store_call *call, uint64_t bytes, bool evic
                               EXTENT_NO_OWNER, &evicted);
         }
         writing |= evicted.started > 0;
-        barren = evicted.bytes == 0 ? barren + 1 : 0;
-        if (barren == LIMIT_BARREN_ROUNDS || (barren > 0 && evicted.pinned == 0)) {
+        if (is_in_vain(store, call->pool, &evicted, &barren)) {
             return writing || call->waiter != NULL ? NIGH_PENDING : NIGH_QUOTA;
         }
     }
@@ -491,8 +503,7 @@ nigh_status store_fit_pool(struct store *store, struct store_pool *pool, uint64_
         }
         store_evict_round(store, pool, quota_batch(bytes, pool->config.quota_bytes),
                           EXTENT_NO_OWNER, &evicted);
-        barren = evicted.bytes == 0 ? barren + 1 : 0;
-        if (barren == LIMIT_BARREN_ROUNDS || (barren > 0 && evicted.pinned == 0)) {
+        if (is_in_vain(store, pool, &evicted, &barren)) {
             return pool->writing_bytes > 0 ? NIGH_PENDING : NIGH_QUOTA;
         }
     }

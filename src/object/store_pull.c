@@ -47,9 +47,16 @@ static void pull_commit(struct store *store, struct store_pool *pool, const stru
     (void)index_entry_fill(&pool->writer, entry, &fill, INDEX_CREATED);
     pool->births[entry] = pull->birth;
     store_memory_bind(store, pool, entry, block);
-    store_object_obstacle(store, pool, entry, 1);
+    store_passing(store, pool, entry, 1);
     pool->objects_unsealed++;
     store->unsealed_bytes += store_memory_bytes(store, pool, entry);
+}
+
+/* Whether the quota would have room if all went that the lane itself holds: that goes without
+ * anybody's doing. */
+static bool room_comes(const struct store_pool *pool, uint64_t bytes)
+{
+    return pool->bytes - pool->passing_bytes + bytes <= pool->config.quota_bytes;
 }
 
 /* Entry and memory, of a quota that has room. */
@@ -60,7 +67,7 @@ static nigh_status pull_obtain(struct store *store, struct store_pool *pool,
     nigh_status status = store_fit_pool(store, pool, bytes);
 
     if (status != NIGH_OK) {
-        return status;
+        return status == NIGH_QUOTA && room_comes(pool, bytes) ? NIGH_PENDING : status;
     }
     status = store_obtain_entry(store, pool, true, entry);
     if (status != NIGH_OK) {
@@ -125,7 +132,7 @@ static struct store_pool *pool_of_pull(const struct store *store, uint32_t numbe
 
 static void no_longer_pulled(struct store *store, struct store_pool *pool, uint32_t entry)
 {
-    store_object_obstacle(store, pool, entry, -1);
+    store_passing(store, pool, entry, -1);
     pool->objects_unsealed--;
     store->unsealed_bytes -= store_memory_bytes(store, pool, entry);
 }

@@ -164,6 +164,14 @@ void store_object_obstacle(struct store *store, struct store_pool *pool, uint32_
                    heap_block_bytes(store->heaps, block), change);
 }
 
+void store_passing(struct store *store, struct store_pool *pool, uint32_t entry, int change)
+{
+    uint64_t bytes = store_memory_bytes(store, pool, entry);
+
+    store_object_obstacle(store, pool, entry, change);
+    pool->passing_bytes += change > 0 ? bytes : -bytes;
+}
+
 static void near_link(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t offset)
 {
     struct store_extent *extent = extent_of(store, offset);
@@ -257,7 +265,7 @@ bool store_reader_enter(struct store *store, struct store_pool *pool, uint32_t e
         return false;
     }
     if (record->readers++ == 0) {
-        store_object_obstacle(store, pool, entry, 1);
+        store_passing(store, pool, entry, 1);
     }
     return true;
 }
@@ -268,7 +276,7 @@ void store_reader_leave(struct store *store, struct store_pool *pool, uint32_t e
 
     NIGH_ASSERT(record->readers > 0);
     if (--record->readers == 0) {
-        store_object_obstacle(store, pool, entry, -1);
+        store_passing(store, pool, entry, -1);
     }
 }
 

@@ -175,7 +175,7 @@ bool store_unspill_into(struct store *store, struct store_pool *pool, uint32_t e
     }
     pool->records[entry].flags |= RECORD_READING;
     store_memory_bind(store, pool, entry, block);
-    store_object_obstacle(store, pool, entry, 1);
+    store_passing(store, pool, entry, 1);
     return true;
 }
 
@@ -247,7 +247,7 @@ static void read_done(struct store *store, struct store_pool *pool, uint32_t ent
 
     memcpy(id, store_entry(pool, entry)->id, LIMIT_ID_BYTES);
     pool->records[entry].flags &= (uint8_t)~RECORD_READING;
-    store_object_obstacle(store, pool, entry, -1);
+    store_passing(store, pool, entry, -1);
     if (status == NIGH_OK && store_has_flag(pool, entry, INDEX_FLAG_CHECKSUM) &&
         shared_load_relaxed(&store_entry(pool, entry)->data_crc) != crc) {
         status = NIGH_CORRUPT; /* a file that is whole, but of other bytes */

@@ -346,6 +346,9 @@ void node_start(struct world *world, uint32_t rank)
             client_resume(world, rank, n);
         }
     }
+    for (uint32_t n = 0; n < node->lanes && node->kept; n++) {
+        store_adopt_finish(node->lane[n].store); /* as a node does: before any lane serves */
+    }
     for (uint32_t n = 0; n < WORLD_SESSIONS; n++) {
         if (node->sessions[n].memory == NULL) {
             client_attach(world, rank, n);

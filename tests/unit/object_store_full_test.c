@@ -829,6 +829,23 @@ static void deleted_object_counts_until_its_memory_is_free(void **state)
     assert_int_equal(atomic_load(&fx->clients[A].quota_used), 0);
 }
 
+static void deleted_object_goes_before_the_quota_is_used_up(void **state)
+{
+    struct fixture *fx = *state;
+    uint32_t entry;
+
+    assert_int_equal(
+        fixture_do(fx, A, (struct session_sqe){.op = SESSION_OP_QUOTA, .argument = 1 * MIB}).status,
+        NIGH_OK);
+    assert_int_equal(fixture_put(fx, A, 1, 900 * KIB), NIGH_OK);
+    assert_int_equal(fixture_acquire(fx, B, 1, 0, &entry), INDEX_HIT);
+    assert_int_equal(fixture_status(fx, B, SESSION_OP_DELETE, 1), NIGH_IN_USE);
+    assert_int_equal(fixture_create_key(fx, A, 2, 900 * KIB, 0, 0).status, NIGH_QUOTA);
+    fixture_release(fx, B, 0);
+    assert_int_equal(fixture_create_key(fx, A, 2, 900 * KIB, 0, 0).status, NIGH_OK);
+    assert_valid(fx);
+}
+
 static void what_a_dead_session_made_counts_for_nobody(void **state)
 {
     struct fixture *fx = *state;
@@ -1066,6 +1083,7 @@ int main(void)
         TEST(another_uid_of_the_pool_finds_room),
         TEST(session_above_its_quota_evicts_its_own),
         TEST(deleted_object_counts_until_its_memory_is_free),
+        TEST(deleted_object_goes_before_the_quota_is_used_up),
         TEST(what_a_dead_session_made_counts_for_nobody),
         TEST(pool_has_a_quota),
         TEST(strict_pool_copies_at_seal),

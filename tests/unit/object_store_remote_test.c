@@ -982,6 +982,69 @@ static void a_pull_counts_in_the_pools_quota(void **state)
     assert_status(NIGH_OK, pull(bed, 20, 2 * MIB));
 }
 
+/* Four copies of a MiB: the pool's quota. All but one are lent. */
+static void what_is_lent_does_not_hide_what_may_leave(void **state)
+{
+    struct bed *bed = *state;
+
+    for (uint64_t spare = 0; spare < 4; spare++) {
+        struct store_sight lent[4];
+        uint64_t offset = 0;
+        uint32_t entry = 0;
+
+        for (uint64_t key = 0; key < 4; key++) {
+            nigh_status status = pull(bed, key, MIB - KIB);
+
+            assert_true(status == NIGH_OK || status == NIGH_EXISTS);
+        }
+        for (uint64_t key = 0; key < 4; key++) {
+            assert_status(NIGH_OK, lend(bed, key, NULL, &lent[key]));
+        }
+        lend_end(bed, &lent[spare]);
+        assert_status(NIGH_OK, pull_begin(bed, 20, MIB - KIB, &entry, &offset));
+        assert_false(see(bed, spare, &lent[spare]));
+        assert_valid(bed);
+        store_pull_abort(bed->fx->store, 0, entry, bed->fx->now_us);
+        for (uint64_t key = 0; key < 4; key++) {
+            if (key != spare) {
+                lend_end(bed, &lent[key]);
+            }
+        }
+    }
+}
+
+/* What the lane itself holds goes by itself: who needs its room in the quota waits. */
+static void a_pull_waits_for_room_that_the_lane_holds(void **state)
+{
+    struct bed *bed = *state;
+    struct store_sight lent[2];
+    struct session_cqe pin;
+    uint64_t offset = 0;
+    uint32_t entry = 0, pulled = 0;
+
+    for (uint64_t key = 0; key < 3; key++) {
+        assert_status(NIGH_OK, pull(bed, key, MIB - KIB));
+    }
+    assert_status(NIGH_OK, pull_begin(bed, 3, MIB - KIB, &pulled, &offset));
+    assert_status(NIGH_OK, lend(bed, 0, NULL, &lent[0]));
+    assert_status(NIGH_OK, lend(bed, 1, NULL, &lent[1]));
+    pin = fixture_get(bed->fx, A, 2, 0);
+    assert_status(NIGH_OK, pin.status);
+    assert_status(NIGH_PENDING, pull_begin(bed, 20, MIB, &entry, &offset));
+    assert_status(NIGH_PENDING, pull_begin(bed, 20, 3 * MIB, &entry, &offset));
+    assert_status(NIGH_QUOTA, pull_begin(bed, 20, 4 * MIB - KIB, &entry, &offset));
+    assert_valid(bed);
+    store_pull_abort(bed->fx->store, 0, pulled, bed->fx->now_us);
+    assert_status(NIGH_OK, pull_begin(bed, 20, MIB, &entry, &offset));
+    store_pull_abort(bed->fx->store, 0, entry, bed->fx->now_us);
+    assert_status(NIGH_PENDING, pull_begin(bed, 20, 3 * MIB, &entry, &offset));
+    lend_end(bed, &lent[0]);
+    lend_end(bed, &lent[1]);
+    assert_status(NIGH_OK, pull(bed, 20, 3 * MIB));
+    assert_status(NIGH_QUOTA, pull_begin(bed, 21, 4 * MIB - KIB, &entry, &offset));
+    fixture_unpin(bed->fx, A, pin.pin);
+}
+
 static void what_is_here_is_not_pulled(void **state)
 {
     struct bed *bed = *state;
@@ -1709,6 +1772,24 @@ static void what_is_not_to_stay_is_neither_evicted_nor_free(void **state)
     store_pull_abort(bed->fx->store, 0, entry, bed->fx->now_us);
 }
 
+/* The graves are looked at before anybody is told that the quota is used up. */
+static void what_was_let_go_is_no_quota(void **state)
+{
+    struct bed *bed = *state;
+    struct session_cqe view = passing(bed, A, 1), other = passing(bed, A, 2);
+    uint64_t offset;
+    uint32_t entry = 0;
+
+    fixture_unpin(bed->fx, A, view.pin);
+    assert_status(NIGH_QUOTA, pull_begin(bed, 3, 4 * MIB - KIB, &entry, &offset));
+    fixture_unpin(bed->fx, A, other.pin);
+    assert_status(NIGH_OK, pull_begin(bed, 3, 4 * MIB - KIB, &entry, &offset));
+    store_pull_abort(bed->fx->store, 0, entry, bed->fx->now_us);
+    view = passing(bed, A, 4);
+    fixture_unpin(bed->fx, A, view.pin);
+    assert_status(NIGH_OK, fixture_put(bed->fx, B, 5, 4 * MIB - KIB));
+}
+
 /* ---- at random ------------------------------------------------------------ */
 
 #define SOME_KEYS   24u
@@ -2117,6 +2198,10 @@ int main(void)
         TEST(a_pull_waits_for_pinned_memory),
         DISK(copies_that_stay_do_not_stop_what_is_spilled_ahead),
         cmocka_unit_test_setup_teardown(a_pull_counts_in_the_pools_quota, setup_quota, teardown),
+        cmocka_unit_test_setup_teardown(what_is_lent_does_not_hide_what_may_leave, setup_quota,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_pull_waits_for_room_that_the_lane_holds, setup_quota,
+                                        teardown),
         DISK(what_is_here_is_not_pulled),
         TEST(a_birth_meanwhile_ends_the_copy),
         TEST(a_copy_meanwhile_ends_a_create),
@@ -2136,6 +2221,7 @@ int main(void)
         TEST(a_death_takes_along_what_was_not_to_stay),
         cmocka_unit_test_setup_teardown(what_is_not_to_stay_is_neither_evicted_nor_free,
                                         setup_quota, teardown),
+        cmocka_unit_test_setup_teardown(what_was_let_go_is_no_quota, setup_quota, teardown),
         TEST(a_drop_deletes_one_birth),
         TEST(a_drop_leaves_readers_what_they_have),
         DISK(a_drop_forgets_the_file),

@@ -146,6 +146,27 @@ static void deleting_objects_end_after_the_restart(void **state)
     assert_int_equal(atomic_load(&fx->clients[A].quota_used), 2048);
 }
 
+/* Else another lane of the node would let it have too much. */
+static void what_came_back_counts_before_the_first_turn(void **state)
+{
+    struct fixture *fx = *state;
+
+    assert_int_equal(fixture_put(fx, A, 1, 2048), NIGH_OK);
+    assert_int_equal(fixture_create_key(fx, A, 2, 4096, 0, 0).status, NIGH_OK);
+    fixture_kill(fx);
+    fixture_restart(fx);
+    fixture_reopen(fx, A);
+    assert_true(store_is_adopting(fx->store));
+    assert_int_equal(atomic_load(&fx->clients[A].quota_used), 0);
+    store_adopt_finish(fx->store);
+    assert_false(store_is_adopting(fx->store));
+    assert_int_equal(atomic_load(&fx->clients[A].quota_used), 2048 + 4096);
+    fixture_tick(fx);
+    store_adopt_finish(fx->store);
+    assert_int_equal(atomic_load(&fx->clients[A].quota_used), 2048 + 4096);
+    fixture_close(fx, A);
+}
+
 static void who_came_back_goes_on(void **state)
 {
     struct fixture *fx = *state;
@@ -458,6 +479,7 @@ int main(void)
         TEST(every_sealed_object_is_there),
         TEST(readers_inside_an_object_stay_inside),
         TEST(deleting_objects_end_after_the_restart),
+        TEST(what_came_back_counts_before_the_first_turn),
         TEST(who_came_back_goes_on),
         TEST(who_did_not_come_back_leaves_nothing_behind),
         TEST(sessions_come_back_in_other_slots_of_the_pool),
