@@ -340,6 +340,8 @@ void transfer_offer(struct exchange_link *link, struct pull *pull)
     pull->last = false;
 }
 
+/* Wants more messages of a stream. One that may send none looks again in a while: its channel is
+ * full, or all receives are granted to others, who perhaps give them back unused. */
 static void ask_more(struct exchange_link *link, struct pull *pull, uint64_t now_us)
 {
     struct wire_more more = {.serve = pull->serve};
@@ -348,7 +350,11 @@ static void ask_more(struct exchange_link *link, struct pull *pull, uint64_t now
     more.credits = grant(link, pull);
     if (more.credits > 0 &&
         rpc_one_way(link_rpc(link->link), WIRE_MORE, &piece, 1, now_us) != NIGH_OK) {
-        link_break(link->link, NIGH_BUSY, now_us);
+        link->granted -= more.credits;
+        pull->credits -= more.credits;
+    }
+    if (pull->credits == 0 && !timer_is_armed(&pull->timer)) {
+        pull_set_timer(link->exchange, pull, EXCHANGE_PAUSE_US);
     }
 }
 
@@ -362,6 +368,15 @@ static void grant_others(struct exchange_link *link, uint64_t now_us)
         if (pull->state == PULL_STREAMING && pull->credits == 0) {
             ask_more(link, pull, now_us);
         }
+    }
+}
+
+void transfer_look_again(struct exchange *exchange, struct pull *pull, uint64_t now_us)
+{
+    if (pull->state == PULL_READING) {
+        transfer_go_on(exchange, pull, now_us);
+    } else if (pull->credits == 0) {
+        ask_more(pull->link, pull, now_us);
     }
 }
 

@@ -677,6 +677,130 @@ static void a_peer_takes_its_share_of_deletes(void **state)
 
 /* ---- no room ---------------------------------------------------------------- */
 
+/* The node's link to the peer. */
+static struct exchange_link *the_link(void)
+{
+    return container_of(list_first(&fuzz.exchange->live), struct exchange_link, place);
+}
+
+/* All places of the node's channel, and all that it shares with others. */
+static void fill_channel(void)
+{
+    struct directory_key key = key_of(key_of_peer(9));
+    struct rpc_piece piece = {.data = &key, .bytes = sizeof(key)};
+    uint32_t count = 0;
+
+    while (rpc_one_way(link_rpc(the_link()->link), WIRE_UNWAIT, &piece, 1, fuzz.now_us) ==
+           NIGH_OK) {
+        count++;
+    }
+    assert_in_range(count, REQUESTS, REQUESTS + 16 + EXCHANGE_WAITS);
+}
+
+#define PARTS 10u /* messages of an object that needs more than the node has receives */
+
+static struct directory_object object_of_parts(void)
+{
+    return (struct directory_object){.birth = {1, 1, 1}, .data_size = PARTS * 512};
+}
+
+/* Messages [from, end) of such an object. */
+static void say_parts(uint64_t tag, uint32_t from, uint32_t end)
+{
+    struct directory_object object = object_of_parts();
+    struct wire_chunk chunk = {.tag = tag, .bytes = 512};
+
+    for (uint32_t n = from; n < end; n++) {
+        chunk.offset = n * 512;
+        if (n + 1 == PARTS) {
+            chunk.flags = WIRE_LAST;
+            chunk.sums = sums_of(&object);
+            tell(&chunk.sums);
+        }
+        post(LINK_BULK, &chunk, sizeof(chunk), fuzz.region + chunk.offset, 512);
+    }
+}
+
+/* The channel has no room when all of a stream that was granted has come: more is wanted as soon as
+ * there is room. The link stands, and what has come need not come again. */
+static void a_stream_outlasts_a_full_channel(void **state)
+{
+    struct wire_pulled pulled;
+    struct wire_locate locate;
+    struct asked *asked;
+    struct op *op;
+
+    (void)state;
+    begin_with(2); /* messages only */
+    announced();
+    op = locate_large(0, &locate, &asked);
+    pulled = stream_of(object_of_parts());
+    answer(asked, &pulled, NULL, 0);
+    pass(1000);
+    assert_int_equal(the_link()->granted, BULKS);
+    say_parts(locate.tag, 0, BULKS);
+    fill_channel();
+    pass(EXCHANGE_PAUSE_US / 2);
+    assert_int_equal(links_counters(fuzz.exchange->links)->downs, 0);
+    assert_int_equal(the_link()->granted, 0); /* nothing could be said */
+    pass(EXCHANGE_PAUSE_US);
+    assert_int_equal(the_link()->granted, PARTS - BULKS);
+    say_parts(locate.tag, BULKS, PARTS);
+    pass(1000);
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_OK);
+    assert_int_equal(the_link()->granted, 0);
+    assert_int_equal(links_counters(fuzz.exchange->links)->downs, 0);
+    put_keys[put_count++] = key_of_peer(0);
+    finish_with();
+}
+
+/* What was begun, and whose last holder is gone, leaves what it was admitted with to others. */
+static void what_is_nowhere_holds_up_nobody(void **state)
+{
+    struct directory_object object = {.birth = {1, 1, 1}, .data_size = 60000};
+    struct wire_located where = {.state = DIRECTORY_KNOWN, .holder_count = 1, .holders = {1}};
+    struct rpc_piece piece = {.data = &where, .bytes = sizeof(where)};
+    struct wire_pulled pulled;
+    struct wire_locate locate;
+    struct asked *asked;
+    struct op *op;
+
+    (void)state;
+    begin_with(1);
+    announced();
+    fuzz.exchange->config.pull_bytes = object.data_size; /* one at a time */
+    (void)locate_large(0, &locate, &asked);
+    pulled = stream_of(object);
+    answer(asked, &pulled, NULL, 0);
+    pass(100);
+    assert_int_equal(numbers().pulls_now, 1);
+    assert_true(numbers().pull_bytes_now > 0);
+    exchange_peer_lost(fuzz.exchange, 1, fuzz.now_us);
+    fuzz.polite = true;
+    peer_up();
+    asked = wait_asked(WIRE_LOCATE);
+    where.state = DIRECTORY_ABSENT;
+    rpc_reply(fuzz.rpc, asked->call, NIGH_OK, &piece, 1);
+    asked->call = 0;
+    pass(1000);
+    assert_true(numbers().pull_bytes_now > 0);
+    op = begin_get(key_of_peer(1), GET_MOST_US);
+    asked = wait_asked(WIRE_LOCATE);
+    where.state = DIRECTORY_KNOWN;
+    where.object = object;
+    rpc_reply(fuzz.rpc, asked->call, NIGH_OK, &piece, 1);
+    asked->call = 0;
+    asked = wait_asked(WIRE_PULL);
+    pulled = loan_of(object);
+    answer(asked, &pulled, NULL, 0);
+    pass(10000);
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_OK);
+    put_keys[put_count++] = key_of_peer(1);
+    finish_with();
+}
+
 static void answer_announcement(struct asked *asked, nigh_status status)
 {
     int8_t answers[16];
@@ -916,6 +1040,8 @@ int main(void)
         cmocka_unit_test(what_was_offered_comes_back),
         cmocka_unit_test(what_does_not_fit_is_stopped),
         cmocka_unit_test(more_than_was_offered_costs_the_link),
+        cmocka_unit_test(a_stream_outlasts_a_full_channel),
+        cmocka_unit_test(what_is_nowhere_holds_up_nobody),
         cmocka_unit_test(random_lives_leave_the_books_right),
     };
 
