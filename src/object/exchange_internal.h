@@ -440,10 +440,8 @@ void transfer_take_held(struct exchange_link *link, uint64_t now_us);
 void transfer_go_on(struct exchange *exchange, struct pull *pull, uint64_t now_us);
 /* The timer of a transfer, which could not go on when it would have. */
 void transfer_look_again(struct exchange *exchange, struct pull *pull, uint64_t now_us);
-/* Gives a transfer up: at once, or when its READs have ended. */
+/* Gives a transfer up: at once, or when its READs have ended and the holder can be told. */
 void transfer_stop(struct exchange *exchange, struct pull *pull);
-/* Tells a holder that a loan is over. */
-void transfer_return(struct exchange_link *link, uint64_t serve, uint64_t now_us);
 
 /* ---- exchange_serve.c ----------------------------------------------------- */
 

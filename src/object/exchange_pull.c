@@ -763,7 +763,7 @@ bool pull_turn(struct exchange *exchange, uint64_t now_us)
          n++) {
         struct pull *pull = container_of(timer, struct pull, timer);
 
-        if (pull->state == PULL_READING || pull->state == PULL_STREAMING) {
+        if (is_transfer(pull)) {
             transfer_look_again(exchange, pull, now_us);
         } else {
             pull_ready(exchange, pull);

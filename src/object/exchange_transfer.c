@@ -40,14 +40,22 @@ static bool sums_are_right(struct exchange *exchange, const struct pull *pull)
     return pull->crc == pull->sums.data_crc && tail == pull->sums.tail_crc;
 }
 
-/* Wants no more messages of a stream; what was granted for it is adrift. */
-static void stop_stream(struct exchange_link *link, uint64_t serve, uint64_t now_us)
+/* Says that a transfer is over: no more messages of a stream are wanted (what was granted for it is
+ * adrift), or a loan is. False: the channel is full. */
+static bool say_over(struct exchange_link *link, enum wire_method method, uint64_t serve,
+                     uint64_t now_us)
 {
     struct wire_more more = {.serve = serve};
     struct rpc_piece piece = {.data = &more, .bytes = sizeof(more)};
 
-    if (rpc_one_way(link_rpc(link->link), WIRE_STOP, &piece, 1, now_us) == NIGH_BUSY) {
-        link_break(link->link, NIGH_BUSY, now_us);
+    return rpc_one_way(link_rpc(link->link), (uint16_t)method, &piece, 1, now_us) != NIGH_BUSY;
+}
+
+/* What the channel has no room for is said in a while; or its link ends, and takes the pull on. */
+static void later(struct exchange *exchange, struct pull *pull)
+{
+    if (!timer_is_armed(&pull->timer)) {
+        pull_set_timer(exchange, pull, EXCHANGE_PAUSE_US);
     }
 }
 
@@ -93,17 +101,6 @@ static void finish(struct exchange *exchange, struct pull *pull)
     pull_end(exchange, pull);
 }
 
-void transfer_return(struct exchange_link *link, uint64_t serve, uint64_t now_us)
-{
-    struct wire_more more = {.serve = serve};
-    struct rpc_piece piece = {.data = &more, .bytes = sizeof(more)};
-
-    if (rpc_one_way(link_rpc(link->link), WIRE_DONE, &piece, 1, now_us) == NIGH_BUSY) {
-        /* A loan that is not returned would hold memory: the link's end returns it. */
-        link_break(link->link, NIGH_BUSY, now_us);
-    }
-}
-
 static void on_summed(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
                       uint64_t now_us)
 {
@@ -131,16 +128,18 @@ static void all_read(struct exchange *exchange, struct pull *pull, uint64_t now_
     struct rpc_piece piece = {.data = &more, .bytes = sizeof(more)};
 
     if (pull->sums.known != 0) {
+        if (!say_over(link, WIRE_DONE, pull->serve, now_us)) {
+            later(exchange, pull);
+            return;
+        }
         exchange->counts.pulled_bytes_one_sided += pull->content;
-        transfer_return(link, pull->serve, now_us);
         pull->serve = 0;
         finish(exchange, pull);
         return;
     }
     if (rpc_call(link_rpc(link->link), WIRE_DONE, &piece, 1, UINT64_MAX, now_us, on_summed, pull,
                  NULL) != NIGH_OK) {
-        /* The channel is full: in a while. Or the link is going down, and its end takes it on. */
-        pull_set_timer(exchange, pull, EXCHANGE_PAUSE_US);
+        later(exchange, pull);
         return;
     }
     exchange->counts.pulled_bytes_one_sided += pull->content;
@@ -172,7 +171,10 @@ static void give_read(struct exchange *exchange, struct pull_read *read)
 /* A pull that was given up, and whose READs are over. */
 static void drained(struct exchange *exchange, struct pull *pull, uint64_t now_us)
 {
-    transfer_return(pull->link, pull->serve, now_us);
+    if (!say_over(pull->link, WIRE_DONE, pull->serve, now_us)) {
+        later(exchange, pull);
+        return;
+    }
     pull->serve = 0;
     if (pull->wanted) {
         pull_ready(exchange, pull);
@@ -276,8 +278,8 @@ void transfer_go_on(struct exchange *exchange, struct pull *pull, uint64_t now_u
             break;
         }
     }
-    if (pull->reads == 0 && !timer_is_armed(&pull->timer)) {
-        pull_set_timer(exchange, pull, EXCHANGE_PAUSE_US);
+    if (pull->reads == 0) {
+        later(exchange, pull);
     }
 }
 
@@ -347,14 +349,14 @@ static void ask_more(struct exchange_link *link, struct pull *pull, uint64_t now
     struct wire_more more = {.serve = pull->serve};
     struct rpc_piece piece = {.data = &more, .bytes = sizeof(more)};
 
-    more.credits = grant(link, pull);
+    more.credits = pull->wanted ? grant(link, pull) : 0;
     if (more.credits > 0 &&
         rpc_one_way(link_rpc(link->link), WIRE_MORE, &piece, 1, now_us) != NIGH_OK) {
         link->granted -= more.credits;
         pull->credits -= more.credits;
     }
-    if (pull->credits == 0 && !timer_is_armed(&pull->timer)) {
-        pull_set_timer(link->exchange, pull, EXCHANGE_PAUSE_US);
+    if (pull->credits == 0) {
+        later(link->exchange, pull);
     }
 }
 
@@ -373,7 +375,11 @@ static void grant_others(struct exchange_link *link, uint64_t now_us)
 
 void transfer_look_again(struct exchange *exchange, struct pull *pull, uint64_t now_us)
 {
-    if (pull->state == PULL_READING) {
+    if (pull->state == PULL_DRAINING) {
+        drained(exchange, pull, now_us);
+    } else if (!pull->wanted) {
+        transfer_stop(exchange, pull);
+    } else if (pull->state == PULL_READING) {
         transfer_go_on(exchange, pull, now_us);
     } else if (pull->credits == 0) {
         ask_more(pull->link, pull, now_us);
@@ -657,11 +663,17 @@ static bool accept_served(struct pull *pull, struct exchange_link *link,
 static void decline(struct exchange *exchange, struct pull *pull, struct exchange_link *link,
                     const struct wire_pulled *pulled, uint64_t now_us)
 {
+    bool said = true;
+
     if (pulled->way == WIRE_LOAN) {
-        transfer_return(link, pulled->serve, now_us);
+        said = say_over(link, WIRE_DONE, pulled->serve, now_us);
     } else if (pulled->way == WIRE_STREAM) {
-        stop_stream(link, pulled->serve, now_us);
+        said = say_over(link, WIRE_STOP, pulled->serve, now_us);
         pull->generation++; /* what comes of it all the same is for nobody */
+    }
+    if (!said) {
+        /* What is not returned would hold memory: the link's end returns it. */
+        link_break(link->link, NIGH_BUSY, now_us);
     }
     pull_unnote(exchange, pull);
 }
@@ -747,10 +759,10 @@ void transfer_stop(struct exchange *exchange, struct pull *pull)
         pull->state = PULL_DRAINING;
         return;
     }
-    if (pull->state == PULL_READING) {
-        transfer_return(link, pull->serve, exchange->now_us);
-    } else {
-        stop_stream(link, pull->serve, exchange->now_us);
+    if (!say_over(link, pull->state == PULL_READING ? WIRE_DONE : WIRE_STOP, pull->serve,
+                  exchange->now_us)) {
+        later(exchange, pull);
+        return;
     }
     pull->serve = 0;
     pull_end(exchange, pull);

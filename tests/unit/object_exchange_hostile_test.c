@@ -755,6 +755,60 @@ static void a_stream_outlasts_a_full_channel(void **state)
     finish_with();
 }
 
+/* Who waited for a stream leaves while the channel is full: the holder is told when there is room.
+ */
+static void a_full_channel_does_not_keep_what_nobody_wants(void **state)
+{
+    struct wire_pulled pulled;
+    struct wire_locate locate;
+    struct asked *asked;
+    struct op *op;
+
+    (void)state;
+    begin_with(2); /* messages only */
+    announced();
+    op = locate_large(0, &locate, &asked);
+    pulled = stream_of(object_of_parts());
+    answer(asked, &pulled, NULL, 0);
+    pass(op->deadline_us - fuzz.now_us - 5);
+    fill_channel();
+    pass(25);
+    assert_int_equal(op->cqe.status, NIGH_TIMEOUT);
+    assert_int_equal(numbers().pulls_now, 1);
+    pass(2 * EXCHANGE_PAUSE_US);
+    assert_int_equal(numbers().pulls_now, 0);
+    assert_int_equal(links_counters(fuzz.exchange->links)->downs, 0);
+    finish_with();
+}
+
+/* All is READ, and the holder cannot be told yet. */
+static void a_loan_outlasts_a_full_channel(void **state)
+{
+    struct directory_object object = {.birth = {1, 1, 1}, .data_size = 20000};
+    struct wire_pulled pulled;
+    struct wire_locate locate;
+    struct asked *asked;
+    struct op *op;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    op = locate_large(0, &locate, &asked);
+    pulled = loan_of(object);
+    answer(asked, &pulled, NULL, 0);
+    pass(20);
+    assert_true(links_counters(fuzz.exchange->links)->reads > 0);
+    fill_channel();
+    pass(EXCHANGE_PAUSE_US / 2);
+    assert_int_equal(op->kind, OP_GET);
+    pass(2 * EXCHANGE_PAUSE_US);
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_OK);
+    assert_int_equal(links_counters(fuzz.exchange->links)->downs, 0);
+    put_keys[put_count++] = key_of_peer(0);
+    finish_with();
+}
+
 /* What was begun, and whose last holder is gone, leaves what it was admitted with to others. */
 static void what_is_nowhere_holds_up_nobody(void **state)
 {
@@ -1041,6 +1095,8 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_is_stopped),
         cmocka_unit_test(more_than_was_offered_costs_the_link),
         cmocka_unit_test(a_stream_outlasts_a_full_channel),
+        cmocka_unit_test(a_full_channel_does_not_keep_what_nobody_wants),
+        cmocka_unit_test(a_loan_outlasts_a_full_channel),
         cmocka_unit_test(what_is_nowhere_holds_up_nobody),
         cmocka_unit_test(random_lives_leave_the_books_right),
     };
