@@ -49,7 +49,7 @@ static bool answers(const char *path)
 
 struct embedder {
     const char *path;
-    int told; /* the grandchild's pid goes here */
+    int told; /* the worker's pid goes here */
 };
 
 static int sleep_on(void *argument)
@@ -60,18 +60,28 @@ static int sleep_on(void *argument)
     return 0;
 }
 
-/* Starts a node and a worker, says so, and waits to be killed. */
+/* Forks a worker, which says who it is: what a child does after a fork it has done by then. Waits to
+ * be killed, as the worker does. */
+static int fork_worker(const struct embedder *embedder, const nigh_node *node)
+{
+    pid_t worker;
+
+    if (node == NULL)
+        return 1;
+    if (fork() == 0) {
+        worker = getpid();
+        if (write(embedder->told, &worker, sizeof(worker)) != sizeof(worker))
+            _exit(1);
+        _exit(sleep_on(NULL));
+    }
+    return sleep_on(NULL);
+}
+
 static int embed_and_fork(void *argument)
 {
     const struct embedder *embedder = argument;
-    nigh_node *node = start(embedder->path);
-    pid_t worker = fork();
 
-    if (worker == 0)
-        _exit(sleep_on(NULL));
-    if (node == NULL || write(embedder->told, &worker, sizeof(worker)) != sizeof(worker))
-        return 1;
-    return sleep_on(NULL);
+    return fork_worker(embedder, start(embedder->path));
 }
 
 static void a_worker_of_a_killed_program_does_not_keep_the_socket(void **state)
@@ -119,14 +129,8 @@ static void free_members(char *members, size_t bytes)
 static int embed_member_and_fork(void *argument)
 {
     const struct embedder *embedder = argument;
-    nigh_node *node = start_member(embedder->path);
-    pid_t worker = fork();
 
-    if (worker == 0)
-        _exit(sleep_on(NULL));
-    if (node == NULL || write(embedder->told, &worker, sizeof(worker)) != sizeof(worker))
-        return 1;
-    return sleep_on(NULL);
+    return fork_worker(embedder, start_member(embedder->path));
 }
 
 static void a_worker_of_a_killed_program_does_not_keep_the_port(void **state)
