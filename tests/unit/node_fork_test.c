@@ -60,8 +60,8 @@ static int sleep_on(void *argument)
     return 0;
 }
 
-/* Forks a worker, which says who it is: what a child does after a fork it has done by then. Waits to
- * be killed, as the worker does. */
+/* Forks a worker, which says who it is: what a child does after a fork it has done by then. Waits
+ * to be killed, as the worker does. */
 static int fork_worker(const struct embedder *embedder, const nigh_node *node)
 {
     pid_t worker;
