@@ -481,16 +481,32 @@ static void created(struct world *world, struct world_op *op)
     submit_seal(world, op);
 }
 
+/* Whether all of it is still memory that its writer may write to. */
+static bool is_writers(const struct extent_set *set, uint64_t offset, uint64_t bytes,
+                       uint64_t owner)
+{
+    uint64_t last = (offset + bytes - 1) >> set->extent_shift;
+
+    for (uint64_t e = offset >> set->extent_shift; e <= last; e++) {
+        const struct extent *extent = &set->extents[e];
+
+        if (!extent->present || atomic_load(&extent->owner) != owner) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* In a strict pool the lane copied what was sealed: its writer can no longer change it. */
 static void scribble(struct world *world, const struct world_op *op)
 {
     const struct extent_set *set = world->nodes[op->node].set;
     uint32_t pool = world_pool_of(world, op->key);
-    const struct extent *extent = &set->extents[op->offset >> set->extent_shift];
+    uint64_t bytes = world->puts[op->serial].data_size;
     uint64_t owner = extent_owner(world->nodes[op->node].pool_number[pool], WORLD_UID + pool);
 
-    if (world->kind.strict[pool] && extent->present && atomic_load(&extent->owner) == owner) {
-        memset(extent_bytes_at(set, op->offset), 0x5a, world->puts[op->serial].data_size);
+    if (world->kind.strict[pool] && is_writers(set, op->offset, max_u64(bytes, 1), owner)) {
+        memset(extent_bytes_at(set, op->offset), 0x5a, bytes);
         world->totals->strict++;
     }
 }
