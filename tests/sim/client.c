@@ -139,6 +139,9 @@ static void submit_seal(struct world *world, struct world_op *op)
 {
     struct session_sqe sqe = {.op = SESSION_OP_SEAL, .ref = op->ref, .argument = 50000};
 
+    if (world->puts[op->serial].sealing_us == 0) {
+        world->puts[op->serial].sealing_us = world->now_us;
+    }
     op->submitted = true;
     submit(world, op, &sqe);
 }
@@ -523,7 +526,6 @@ static void sealed(struct world *world, struct world_op *op)
                 "node %u: a seal of key %u ended with status %d", op->node, op->key,
                 op->cqe.status);
     put->sealed = op->cqe.status == NIGH_OK;
-    put->sealed_us = world->now_us;
     if (put->sealed && !op->resumes) {
         scribble(world, op);
         world->totals->named += bytes_name_size(world, op->key) > 0 ? 1 : 0;

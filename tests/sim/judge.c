@@ -495,7 +495,7 @@ static void nothing_is_lost(struct world *world)
         const struct world_put *put = &world->puts[serial];
 
         WORLD_CHECK(world,
-                    !put->sealed || put->sealed_us <= world->deleted_us[put->key] ||
+                    !put->sealed || put->sealing_us <= world->deleted_us[put->key] ||
                         held_now(world, put->key) != 0,
                     "put %u of key %u was sealed, nobody deleted it, and it is gone", serial,
                     put->key);

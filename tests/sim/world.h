@@ -86,9 +86,9 @@ struct world_put {
     uint32_t meta_size;
     bool sealed;
     bool birth_known;
-    bool doomed;  /* a delete by a node that held it returned OK */
-    bool damaged; /* a file of it was, on a disk */
-    uint64_t sealed_us;
+    bool doomed;         /* a delete by a node that held it returned OK */
+    bool damaged;        /* a file of it was, on a disk */
+    uint64_t sealing_us; /* when its seal was asked for: a delete that ends later may take it */
     struct birth birth;
 };
 
