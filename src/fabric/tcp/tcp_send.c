@@ -150,11 +150,13 @@ static bool add_response_payload(struct fabric_endpoint *endpoint, struct tcp_ba
                                  const struct tcp_response *response, uint64_t offset,
                                  uint64_t count)
 {
-    const uint8_t *bytes = response->value + offset;
+    const uint8_t *bytes;
 
     if (count == 0)
         return true;
-    if (!response->is_value)
+    if (response->is_value)
+        bytes = response->value + offset;
+    else
         bytes = tcp_memory_reach(endpoint->tcp, response->key, response->address + offset, count,
                                  FABRIC_REMOTE_READ);
     if (bytes == NULL)
