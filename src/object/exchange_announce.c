@@ -288,6 +288,22 @@ static nigh_status tell_directory(struct exchange *exchange, uint32_t from,
 
 /* ---- sending -------------------------------------------------------------- */
 
+/* What was to be said may be over by now, and its key deleted at the home since: admitted then, it
+ * would have others' births refused until the home hears of its end. So only what is here is said
+ * to be, and the rest to be gone, which a home that never heard of it does not mind. */
+static void say_as_it_is(const struct exchange *exchange, struct wire_announce *record)
+{
+    const uint8_t *id = record->key.id;
+    struct store_sight sight;
+    uint32_t pool;
+
+    if (!exchange_pool_of(exchange, &record->key, &pool) ||
+        !store_see(exchange->config.store, pool, id, hash_id20(id), &sight) ||
+        !birth_equal(&sight.birth, &record->object.birth)) {
+        record->flags |= WIRE_GONE;
+    }
+}
+
 static void on_announced(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
                          uint64_t now_us)
 {
@@ -329,6 +345,9 @@ static bool send_batch(struct exchange_link *link, uint64_t now_us)
 
     count = count < most ? count : most;
     count = count < to_end ? count : to_end;
+    for (uint32_t n = 0; n < count; n++) {
+        say_as_it_is(link->exchange, record_at(announcer, n));
+    }
     piece.data = record_at(announcer, 0);
     piece.bytes = count * (uint32_t)sizeof(struct wire_announce);
     if (rpc_call(link_rpc(link->link), WIRE_ANNOUNCE, &piece, 1, UINT64_MAX, now_us, on_announced,
@@ -375,6 +394,7 @@ static bool announce_own(struct exchange *exchange, uint64_t now_us)
         struct wire_announce record = *record_at(announcer, 0);
 
         pop(announcer, 1);
+        say_as_it_is(exchange, &record);
         refused(exchange, announcer, self, &record, tell_directory(exchange, self, &record, now_us),
                 now_us);
         worked = true;

@@ -938,6 +938,40 @@ static void what_the_own_home_has_no_room_for_is_found_later(void **state)
     finish_with();
 }
 
+/* What was deleted while its announcement waited is not announced: the delete overtook that. */
+static void what_is_gone_is_not_announced(void **state)
+{
+    struct directory_key name = key_of(key_of_peer(1));
+    struct asked *first, *asked;
+    uint32_t told = 0;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    put(key_of_peer(0), 100);
+    first = wait_asked(WIRE_ANNOUNCE);
+    put(key_of_peer(1), 100); /* waits for the answer to that */
+    (void)submit(NULL, OP_DELETE, key_of_peer(1), (struct session_sqe){.op = SESSION_OP_DELETE});
+    asked = wait_asked(WIRE_DELETE);
+    rpc_reply(fuzz.rpc, asked->call, NIGH_NOT_FOUND, NULL, 0);
+    asked->call = 0;
+    answer_announcement(first, NIGH_OK);
+    pass(1000);
+    asked = wait_asked(WIRE_ANNOUNCE);
+    for (uint32_t at = 0; at < asked->bytes; at += (uint32_t)sizeof(struct wire_announce)) {
+        struct wire_announce record;
+
+        memcpy(&record, asked->payload + at, sizeof(record));
+        if (memcmp(&record.key, &name, sizeof(name)) == 0) {
+            assert_int_equal(record.flags, WIRE_GONE);
+            told++;
+        }
+    }
+    assert_true(told > 0);
+    answer_announcement(asked, NIGH_OK);
+    finish_with();
+}
+
 /* A delete that the other nodes could not be told of is refused before anything happens. */
 static void a_delete_without_room_is_refused(void **state)
 {
@@ -1085,6 +1119,7 @@ int main(void)
         cmocka_unit_test(a_peer_takes_its_share_of_an_object),
         cmocka_unit_test(a_peer_takes_its_share_of_deletes),
         cmocka_unit_test(a_full_home_is_told_again),
+        cmocka_unit_test(what_is_gone_is_not_announced),
         cmocka_unit_test(what_the_own_home_has_no_room_for_is_found_later),
         cmocka_unit_test(a_delete_without_room_is_refused),
         cmocka_unit_test(every_holder_is_told_to_drop),
