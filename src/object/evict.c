@@ -415,6 +415,17 @@ struct offers {
     uint32_t steps; /* entries that may still be passed over */
 };
 
+static struct offers offers_begin(uint32_t *entries, uint32_t max_count, uint64_t bytes_wanted)
+{
+    return (struct offers){
+        .entries = entries,
+        .max_count = max_count,
+        .granules_wanted =
+            bytes_wanted / LIMIT_GRANULE_BYTES + (bytes_wanted % LIMIT_GRANULE_BYTES != 0),
+        .steps = LIMIT_EVICT_SCAN,
+    };
+}
+
 static bool offers_are_complete(const struct offers *offers)
 {
     return offers->count == offers->max_count || offers->granules >= offers->granules_wanted;
@@ -511,13 +522,7 @@ static uint32_t retry_parked(struct evict *evict, struct offers *offers, uint32_
 uint32_t evict_victims(struct evict *evict, uint32_t max_count, uint64_t bytes_wanted,
                        uint32_t *entries)
 {
-    struct offers offers = {
-        .entries = entries,
-        .max_count = max_count,
-        .granules_wanted =
-            bytes_wanted / LIMIT_GRANULE_BYTES + (bytes_wanted % LIMIT_GRANULE_BYTES != 0),
-        .steps = LIMIT_EVICT_SCAN,
-    };
+    struct offers offers = offers_begin(entries, max_count, bytes_wanted);
     uint32_t entry;
     uint32_t quota;
 
@@ -558,13 +563,7 @@ static bool is_spare(const struct evict *evict, uint32_t entry, uint64_t bytes_e
 uint32_t evict_spare(struct evict *evict, uint32_t max_count, uint64_t bytes_wanted,
                      uint64_t bytes_each, uint32_t *entries)
 {
-    struct offers offers = {
-        .entries = entries,
-        .max_count = max_count,
-        .granules_wanted =
-            bytes_wanted / LIMIT_GRANULE_BYTES + (bytes_wanted % LIMIT_GRANULE_BYTES != 0),
-        .steps = LIMIT_EVICT_SCAN,
-    };
+    struct offers offers = offers_begin(entries, max_count, bytes_wanted);
 
     while (!offers_are_complete(&offers)) {
         uint32_t entry = choose(evict, &offers);
