@@ -41,6 +41,12 @@ static inline uint64_t extent_owner(uint32_t pool, uint32_t writer_uid)
     return ((uint64_t)(pool + 1) << 32) | writer_uid;
 }
 
+/* The pool of an owner word that is not EXTENT_NO_OWNER. */
+static inline uint32_t extent_owner_pool(uint64_t owner)
+{
+    return (uint32_t)(owner >> 32) - 1;
+}
+
 /*
  * One extent. What other threads may read: `owner` at any time, and the descriptors between two
  * loads of it that both gave the owner they look for. Descriptors are set before the first owner

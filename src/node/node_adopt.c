@@ -158,10 +158,10 @@ struct node_extents_found {
 static bool node_owner_is_known(const struct nigh_node *node, uint64_t owner)
 {
     struct pool_rules rules;
-    uint64_t pool = (owner >> 32) - 1;
+    uint32_t pool = extent_owner_pool(owner);
 
     return owner == EXTENT_NO_OWNER ||
-           (pool < LIMIT_POOLS && state_get_pool(node->state, (uint32_t)pool, &rules));
+           (pool < LIMIT_POOLS && state_get_pool(node->state, pool, &rules));
 }
 
 static nigh_status node_find_extents(struct nigh_node *node, struct node_extents_found *found,

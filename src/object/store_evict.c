@@ -326,7 +326,7 @@ bool store_empty_extent(struct store *store, uint32_t extent, struct store_evict
         return true;
     }
     NIGH_ASSERT(at->obstacles == 0 && owner != EXTENT_NO_OWNER);
-    pool = store->pools[(owner >> 32) - 1];
+    pool = store->pools[extent_owner_pool(owner)];
     for (uint32_t n = at->first; n != 0 && count < LIMIT_EVICT_BATCH;
          n = pool->records[n - 1].near_next) {
         if ((pool->records[n - 1].flags & RECORD_WRITING) == 0) {
@@ -355,7 +355,7 @@ bool store_is_spare_extent(const struct store *store, uint32_t extent)
     if (owner == EXTENT_NO_OWNER || store->extents[extent].first == 0) {
         return owner == EXTENT_NO_OWNER; /* only what reaches into it from before */
     }
-    pool = store->pools[(owner >> 32) - 1];
+    pool = store->pools[extent_owner_pool(owner)];
     for (uint32_t at = store->extents[extent].first; at != 0 && looks < LIMIT_EVICT_BATCH;
          at = pool->records[at - 1].near_next, looks++) {
         if (evict_where(&pool->evict, at - 1) == EVICT_YOUNG ||

@@ -101,7 +101,7 @@ static void note_obstacles(struct look *look)
         if (store->extents[e].obstacles == 0 || owner == EXTENT_NO_OWNER) {
             continue;
         }
-        pool = store->pools[(owner >> 32) - 1];
+        pool = store->pools[extent_owner_pool(owner)];
         for (uint32_t at = store->extents[e].first; at != 0 && look->records > 0;
              at = pool->records[at - 1].near_next) {
             look->records--;
