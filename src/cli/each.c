@@ -7,20 +7,28 @@
 #define EACH_AT_ONCE 256              /* names of one call */
 #define EACH_UNTOLD  ((nigh_status)1) /* no status */
 
-int cli_each(struct cli *cli, int argc, char **argv, uint32_t open_flags, cli_act act)
+/* Opens the client, and the array of what is told. */
+static int each_begin(struct cli *cli, int argc, uint32_t open_flags, struct json *json)
 {
-    struct json json = {0};
-    int exit_code, first_failure = CLI_OK;
+    int exit_code;
 
     if (argc == optind) {
         return cli_usage(cli, "%s takes at least one NAME", cli->verb);
     }
     exit_code = cli_open(cli, open_flags);
+    if (exit_code == CLI_OK && cli->json) {
+        json_array_open(json, NULL);
+    }
+    return exit_code;
+}
+
+int cli_each(struct cli *cli, int argc, char **argv, uint32_t open_flags, cli_act act)
+{
+    struct json json = {0};
+    int exit_code = each_begin(cli, argc, open_flags, &json), first_failure = CLI_OK;
+
     if (exit_code != CLI_OK) {
         return exit_code;
-    }
-    if (cli->json) {
-        json_array_open(&json, NULL);
     }
     for (int i = optind; i < argc; i++) {
         nigh_id id;
@@ -111,15 +119,9 @@ int cli_each_at_once(struct cli *cli, int argc, char **argv, uint32_t open_flags
     if (take_options(cli, argc, argv, &first_failure) != CLI_OK) {
         return first_failure;
     }
-    if (argc == optind) {
-        return cli_usage(cli, "%s takes at least one NAME", cli->verb);
-    }
-    exit_code = cli_open(cli, open_flags);
+    exit_code = each_begin(cli, argc, open_flags, &json);
     if (exit_code != CLI_OK) {
         return exit_code;
-    }
-    if (cli->json) {
-        json_array_open(&json, NULL);
     }
     for (int i = optind; i < argc; i += EACH_AT_ONCE) {
         size_t n = argc - i < EACH_AT_ONCE ? (size_t)(argc - i) : EACH_AT_ONCE;
