@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #define LIFE_BYTES 2000u
+#define LIVES_MIN  100u /* however slow the machine is */
 
 static void random_lives_leave_the_books_right(void **state)
 {
@@ -19,7 +20,7 @@ static void random_lives_leave_the_books_right(void **state)
 
     (void)state;
     assert_non_null(bytes);
-    for (; support_now_us() < end_us; lives++) {
+    for (; lives < LIVES_MIN || support_now_us() < end_us; lives++) {
         uint64_t random = seed + lives * UINT64_C(0x9e3779b97f4a7c15) + 1;
 
         for (uint32_t i = 0; i < LIFE_BYTES; i++) {
@@ -972,6 +973,28 @@ static void what_is_gone_is_not_announced(void **state)
     finish_with();
 }
 
+/* A copy that goes with its last view is no place to get it from. */
+static void what_leaves_no_copy_is_not_announced(void **state)
+{
+    struct wire_pulled pulled;
+    struct op *op;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    pulled = loan_of((struct directory_object){.birth = {1, 1, 1}});
+    op = submit(NULL, OP_GET, key_of_peer(0),
+                (struct session_sqe){
+                    .op = SESSION_OP_GET, .flags = SESSION_FLAG_NO_COPY, .argument = 1000000});
+    assert_non_null(op);
+    answer(wait_asked(WIRE_LOCATE), &pulled, NULL, 0);
+    pass(2000);
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_OK);
+    assert_int_equal(count_asked(WIRE_ANNOUNCE), 0);
+    finish_with();
+}
+
 /* A delete that the other nodes could not be told of is refused before anything happens. */
 static void a_delete_without_room_is_refused(void **state)
 {
@@ -1120,6 +1143,7 @@ int main(void)
         cmocka_unit_test(a_peer_takes_its_share_of_deletes),
         cmocka_unit_test(a_full_home_is_told_again),
         cmocka_unit_test(what_is_gone_is_not_announced),
+        cmocka_unit_test(what_leaves_no_copy_is_not_announced),
         cmocka_unit_test(what_the_own_home_has_no_room_for_is_found_later),
         cmocka_unit_test(a_delete_without_room_is_refused),
         cmocka_unit_test(every_holder_is_told_to_drop),
