@@ -209,6 +209,7 @@ struct fabric_provider {
 struct fabric {
     const struct fabric_provider *provider;
     struct fabric_caps caps;
+    uint64_t registrations; /* ever made; they cost a device's time: none on a data path */
 };
 
 /* ---- calls ---------------------------------------------------------------- */
@@ -246,7 +247,11 @@ static inline nigh_status fabric_memory_register(struct fabric *fabric, void *ad
                                                  uint64_t bytes, enum fabric_kind kind,
                                                  uint32_t rights, struct fabric_memory **memory)
 {
-    return fabric->provider->memory_register(fabric, address, bytes, kind, rights, memory);
+    nigh_status status =
+        fabric->provider->memory_register(fabric, address, bytes, kind, rights, memory);
+
+    fabric->registrations += status == NIGH_OK ? 1 : 0;
+    return status;
 }
 
 /* How a peer names an address within the registration. */

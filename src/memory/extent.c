@@ -120,6 +120,32 @@ static nigh_status extent_punch(struct extent_set *set, uint32_t extent)
     return status == NIGH_OK ? memfd_punch(set->extents[extent].fd, set->extent_bytes) : status;
 }
 
+static nigh_status extent_announce(struct extent_set *set, uint32_t extent)
+{
+    const struct extent_watch *watch = set->lane[set->extents[extent].lane].watch;
+
+    return watch == NULL ? NIGH_OK : watch->made(watch->context, extent);
+}
+
+/* Makes an extent that the lane's watch takes, or none. */
+static nigh_status extent_make_watched(struct extent_set *set, uint32_t extent, bool huge)
+{
+    struct extent *at = &set->extents[extent];
+    nigh_status status = extent_make(set, extent, huge);
+
+    if (status != NIGH_OK)
+        return status;
+    status = extent_announce(set, extent);
+    if (status == NIGH_OK)
+        return NIGH_OK;
+    /* Address space that cannot be taken out again stays mapped, and is mapped over. */
+    (void)memfd_unmap_at(extent_address(set, extent), set->extent_bytes);
+    at->present = false;
+    fd_close(&at->fd);
+    fd_close(&at->read_fd);
+    return status;
+}
+
 /* Undoes extent_punch, when nothing came in the extent's place; marks it lost when that fails too.
  */
 static void extent_restore(struct extent_set *set, uint32_t extent, uint64_t owner)
@@ -128,7 +154,8 @@ static void extent_restore(struct extent_set *set, uint32_t extent, uint64_t own
 
     at->lost = memfd_populate(at->fd, set->extent_bytes) != NIGH_OK ||
                memfd_map_at(extent_address(set, extent), at->fd, set->extent_bytes,
-                            MEMFD_WRITABLE | MEMFD_PREFAULT) != NIGH_OK;
+                            MEMFD_WRITABLE | MEMFD_PREFAULT) != NIGH_OK ||
+               extent_announce(set, extent) != NIGH_OK;
     if (at->lost)
         LOG_ERROR("an extent is lost until a restart: the machine's memory is used up",
                   "extent=%u errno=%d", extent, errno);
@@ -139,6 +166,7 @@ nigh_status extent_retire(struct extent_set *set, uint32_t extent, uint32_t *num
 {
     struct extent *at = &set->extents[extent];
     struct extent_lane *counts = &set->lane[at->lane];
+    const struct extent_watch *watch = counts->watch;
     uint64_t owner = atomic_load_explicit(&at->owner, memory_order_relaxed);
     uint32_t fresh = extent_lane_first(set, at->lane) + counts->used;
     nigh_status status;
@@ -152,16 +180,18 @@ nigh_status extent_retire(struct extent_set *set, uint32_t extent, uint32_t *num
     }
     /* First nobody may get at it any more; only then its pages, and at last its descriptors, go. */
     atomic_store_explicit(&at->owner, EXTENT_NO_OWNER, memory_order_seq_cst);
+    if (watch != NULL)
+        watch->goes(watch->context, extent);
     status = extent_punch(set, extent);
+    set->extents[fresh].lane = at->lane;
     if (status == NIGH_OK)
-        status = extent_make(set, fresh, at->huge);
+        status = extent_make_watched(set, fresh, at->huge);
     if (status != NIGH_OK) {
         LOG_WARN("no fresh memory in place of a retired extent", "extent=%u errno=%d", extent,
                  errno);
         extent_restore(set, extent, owner);
         return status;
     }
-    set->extents[fresh].lane = at->lane;
     counts->used++;
     extent_tell(set, fresh, EXTENT_NO_OWNER);
     at->present = false;

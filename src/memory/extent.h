@@ -73,11 +73,23 @@ struct extent_options {
     enum extent_huge huge;
 };
 
+/*
+ * Who must know of a lane's memory as it comes and goes: what has registered it with a device. Both
+ * are called by the lane. `made`: the extent is mapped, and nobody's yet; unless it returns NIGH_OK
+ * it is not taken into use. `goes`: its memory is about to; nobody uses it any more.
+ */
+struct extent_watch {
+    void *context;
+    nigh_status (*made)(void *context, uint32_t extent);
+    void (*goes)(void *context, uint32_t extent);
+};
+
 /* What a lane knows of its extents. Its own line: lanes write these at the same time. */
 struct extent_lane {
-    _Alignas(64) uint32_t used; /* numbers that were ever used, from extent_lane_first on */
-    uint32_t free;              /* extents that nobody owns */
-    uint32_t longest_run;       /* of them, the longest with adjacent numbers */
+    _Alignas(64) uint32_t used;       /* numbers that were ever used, from extent_lane_first on */
+    uint32_t free;                    /* extents that nobody owns */
+    uint32_t longest_run;             /* of them, the longest with adjacent numbers */
+    const struct extent_watch *watch; /* NULL, or set by the lane's owner; outlives its use */
 };
 
 /*
@@ -152,8 +164,8 @@ uint32_t extent_free_count(const struct extent_set *set, uint32_t lane);
  * Takes an owned extent out of use for good (no block of it may be in use) and puts fresh memory,
  * free, under a number that was never used; *number is it. Its lane only; takes as long as the
  * kernel needs to clear an extent. NIGH_LIMIT: the lane's numbers are used up. NIGH_OUT_OF_MEMORY,
- * NIGH_NO_RESOURCES: no fresh memory could be had; the extent is as it was, or, if its pages are
- * gone, marked `lost`.
+ * NIGH_NO_RESOURCES: no fresh memory could be had, or the lane's watch did not take it; the extent
+ * is as it was, or, if its pages are gone or the watch does not take it back, marked `lost`.
  */
 nigh_status extent_retire(struct extent_set *set, uint32_t extent, uint32_t *number);
 

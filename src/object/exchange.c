@@ -278,19 +278,6 @@ static nigh_status make_links(struct exchange *exchange)
     return links_create(&links, &exchange->links);
 }
 
-/* All extents of the lane, those to come too, under one key: nobody may write there from afar. */
-static nigh_status open_memory(struct exchange *exchange)
-{
-    const struct exchange_config *config = &exchange->config;
-    uint64_t bytes = LIMIT_EXTENTS / config->lanes * config->extents->extent_bytes;
-    uint64_t first = extent_lane_first(config->extents, config->lane);
-
-    exchange->arena = config->extents->arena;
-    return fabric_memory_register(
-        config->fabric, exchange->arena + first * config->extents->extent_bytes, bytes, FABRIC_HOST,
-        FABRIC_LOCAL_WRITE | FABRIC_REMOTE_READ, &exchange->memory);
-}
-
 static nigh_status make_parts(struct exchange *exchange)
 {
     nigh_status status = home_init(exchange);
@@ -308,7 +295,7 @@ static nigh_status make_parts(struct exchange *exchange)
         status = erases_init(exchange);
     }
     if (status == NIGH_OK) {
-        status = open_memory(exchange);
+        status = memory_init(exchange);
     }
     if (status == NIGH_OK) {
         status = make_links(exchange);
@@ -361,7 +348,7 @@ void exchange_destroy(struct exchange *exchange)
         }
         links_destroy(exchange->links);
     }
-    fabric_memory_deregister(exchange->config.fabric, exchange->memory);
+    memory_fini(exchange);
     pulls_fini(exchange);
     serves_fini(exchange);
     erases_fini(exchange);
@@ -454,6 +441,7 @@ void exchange_stats(const struct exchange *exchange, struct exchange_stats *stat
     }
     directory_stats(exchange->directory, &stats->directory);
     stats->shares_refused += stats->directory.refused;
+    stats->registrations = exchange->config.fabric->registrations;
 }
 
 static bool announcer_is_idle(const struct announcer *announcer)

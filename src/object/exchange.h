@@ -109,6 +109,7 @@ struct exchange_stats {
     uint64_t shares_refused; /* requests beyond a node's share of loans, deletes or keys; ever */
     uint64_t claims_refused; /* announcements and the like that are not their sender's to make */
     uint64_t announcements_refused; /* for want of room at a home: told again later */
+    uint64_t registrations; /* of memory with the lane's fabric: one an extent, a link, ...; ever */
     struct directory_stats directory;
 };
 

@@ -243,6 +243,7 @@ static bool serve_at_once(struct exchange_link *link, const struct rpc_request *
     }
     if (bytes >= locate->crossover_bytes) {
         wanted.way = WIRE_LOAN;
+        wanted.tag = 0; /* from the start */
     } else if (bytes > link->exchange->inline_bytes && locate->credits == 0) {
         return false; /* messages need receives: the puller asks for them when it has some */
     }

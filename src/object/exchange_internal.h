@@ -28,6 +28,8 @@
 #define EXCHANGE_OFFER      4u /* messages granted with a LOCATE, which may bring none */
 #define EXCHANGE_KEYS       (1u << 20)
 #define EXCHANGE_LENT       4096u /* chains of serves by object; a power of two */
+#define EXCHANGE_PIECES     64u   /* of a loan that one reply tells; the rest is asked for again */
+#define EXCHANGE_SLICES     3u    /* of a message: its head, and bytes that lie in two extents */
 
 #define EXCHANGE_CALL_US    UINT64_C(2000000) /* deadline of a call to another exchange */
 #define EXCHANGE_ERASE_US   UINT64_C(5000000) /* a delete waits for other nodes at most */
@@ -157,12 +159,14 @@ struct pull {
     uint64_t bytes;   /* of memory */
     uint64_t content; /* of the object as it travels: data, metadata, name */
 
-    uint64_t serve; /* the holder's number; 0: none */
-    struct fabric_remote remote;
+    uint64_t serve;            /* the holder's number; 0: none */
+    struct wire_piece *pieces; /* READING: where it lies; NULL: no loan was read yet */
+    uint32_t piece_count;
+    uint32_t piece;    /* that the next READ is of */
+    uint64_t piece_at; /* the offset that it begins at */
     uint64_t posted;   /* bytes asked for */
     uint64_t received; /* contiguous, and summed as far as they are data */
     uint32_t reads;    /* under way */
-    uint32_t window;   /* bit n: the n-th chunk behind `received` is there */
     uint64_t renew_us;
     uint64_t heard_us; /* the holder did something for this transfer */
     uint32_t credits;  /* messages that the holder may still send */
@@ -267,7 +271,8 @@ struct exchange {
     struct exchange_config config;
     struct links *links;
     struct directory *directory;
-    struct fabric_memory *memory; /* the lane's extents */
+    struct fabric_memory **memories; /* of the lane's extents, by their number in it; or NULL */
+    struct extent_watch watch;
     uint8_t *arena;
     struct random random;
     struct exchange_pool pools[LIMIT_POOLS];
@@ -339,6 +344,19 @@ struct exchange_link *exchange_link_to(struct exchange *exchange, uint32_t rank,
 uint32_t exchange_self(const struct exchange *exchange);
 uint32_t exchange_crc(uint32_t crc, const void *bytes, uint64_t count);
 uint64_t exchange_tail_bytes(const struct directory_object *object);
+
+/* ---- exchange_memory.c ---------------------------------------------------- */
+
+nigh_status memory_init(struct exchange *exchange);
+void memory_fini(struct exchange *exchange);
+/* The registration that an offset of the arena lies in, and how much of it is left there. */
+struct fabric_memory *memory_at(const struct exchange *exchange, uint64_t offset, uint64_t *left);
+/* Bytes of the arena as slices, cut where extents end; how many they are. */
+uint32_t memory_slices(const struct exchange *exchange, uint64_t offset, uint64_t bytes,
+                       struct fabric_slice *slices, uint32_t most);
+/* The same as peers name them; what does not fit into `most` is left out. */
+uint32_t memory_pieces(const struct exchange *exchange, uint64_t offset, uint64_t bytes,
+                       struct wire_piece *pieces, uint32_t most);
 
 /* ---- exchange_announce.c -------------------------------------------------- */
 

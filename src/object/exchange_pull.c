@@ -43,6 +43,9 @@ nigh_status pulls_init(struct exchange *exchange)
 
 void pulls_fini(struct exchange *exchange)
 {
+    for (uint32_t n = 0; n < exchange->pulls_used; n++) {
+        free(exchange->pulls[n].pieces);
+    }
     free(exchange->pulls);
     free(exchange->buckets);
     free(exchange->timer_storage);
@@ -241,6 +244,8 @@ void pull_end(struct exchange *exchange, struct pull *pull)
     pull_unnote(exchange, pull);
     pull_leave(exchange, pull);
     give_memory(exchange, pull);
+    free(pull->pieces);
+    pull->pieces = NULL;
     list_remove(&pull->bucket);
     pull->state = PULL_FREE;
     exchange->counts.pulls_now--;

@@ -245,6 +245,23 @@ static void begin_serve(struct exchange_link *link, struct serve *serve,
     }
 }
 
+/* A loan from an offset on, as far as its pieces fit the reply: who reads to their end asks again.
+ */
+static void reply_loan(struct serve *serve, uint64_t call, struct wire_pulled *pulled,
+                       uint64_t from)
+{
+    struct exchange *exchange = serve->exchange;
+    struct wire_piece lent[EXCHANGE_PIECES];
+    struct rpc_piece pieces[2] = {{.data = pulled, .bytes = sizeof(*pulled)}, {.data = lent}};
+    uint64_t most = min_u64(EXCHANGE_PIECES, exchange->inline_bytes / sizeof(*lent));
+
+    pulled->from = from;
+    pulled->pieces =
+        memory_pieces(exchange, serve->offset + from, serve->content - from, lent, (uint32_t)most);
+    pieces[1].bytes = pulled->pieces * (uint32_t)sizeof(*lent);
+    rpc_reply(link_rpc(serve->link->link), call, NIGH_OK, pieces, 2);
+}
+
 nigh_status serve_reply(struct exchange_link *link, uint64_t call, const struct wire_pull *wanted,
                         bool notes, uint64_t now_us)
 {
@@ -265,6 +282,10 @@ nigh_status serve_reply(struct exchange_link *link, uint64_t call, const struct 
         return status;
     }
     pulled = pulled_of(exchange, &sight);
+    if (wanted->way == WIRE_LOAN && wanted->tag > pulled.bytes) {
+        store_lend_end(exchange->config.store, pool, sight.entry);
+        return NIGH_PROTOCOL;
+    }
     if ((wanted->way == WIRE_STREAM || pulled.bytes == 0) &&
         pulled.bytes <= exchange->inline_bytes && pulled.sums.known != 0) {
         if (notes) {
@@ -282,11 +303,8 @@ nigh_status serve_reply(struct exchange_link *link, uint64_t call, const struct 
     pulled.way = wanted->way;
     pulled.serve = serve_number(exchange, serve);
     if (serve->way == WIRE_LOAN) {
-        struct fabric_remote remote =
-            fabric_memory_remote(exchange->config.fabric, exchange->memory, serve_bytes(serve));
-
-        pulled.address = remote.address;
-        pulled.key = remote.key;
+        reply_loan(serve, call, &pulled, wanted->tag);
+        return NIGH_OK;
     }
     rpc_reply(link_rpc(link->link), call, NIGH_OK, &piece, 1);
     return NIGH_OK;
@@ -411,12 +429,9 @@ static bool send_chunk(struct serve *serve)
     uint64_t left = serve->stopped ? 0 : serve->content - serve->sent;
     uint64_t bytes = left < room ? left : room;
     struct wire_chunk head = {.tag = serve->tag, .offset = serve->sent, .bytes = (uint32_t)bytes};
-    struct fabric_slice slices[2] = {
-        {.address = &head, .bytes = sizeof(head)},
-        {.address = exchange->arena + serve->offset + serve->sent,
-         .bytes = bytes,
-         .memory = exchange->memory},
-    };
+    struct fabric_slice slices[EXCHANGE_SLICES] = {{.address = &head, .bytes = sizeof(head)}};
+    uint32_t count = 1 + memory_slices(exchange, serve->offset + serve->sent, bytes, slices + 1,
+                                       EXCHANGE_SLICES - 1);
 
     if (serve->stopped || serve->sent + bytes == serve->content) {
         sum_up_to(serve, serve->stopped ? serve->summed : serve->content);
@@ -426,7 +441,7 @@ static bool send_chunk(struct serve *serve)
     } else {
         sum_up_to(serve, serve->sent + bytes);
     }
-    if (link_send(serve->link->link, slices, bytes == 0 ? 1 : 2, on_sent, serve) != NIGH_OK) {
+    if (link_send(serve->link->link, slices, count, on_sent, serve) != NIGH_OK) {
         return false;
     }
     serve->sends++;

@@ -5,6 +5,7 @@
  *
  * Memory that a READ may still write to is not given back: a pull that is given up drains first.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "object/exchange_internal.h"
@@ -168,7 +169,7 @@ static void give_read(struct exchange *exchange, struct pull_read *read)
     exchange->free_read = (uint32_t)(read - exchange->reads);
 }
 
-/* A pull that was given up, and whose READs are over. */
+/* A pull that was given up, or whose loan covers no more of it, and whose READs are over. */
 static void drained(struct exchange *exchange, struct pull *pull, uint64_t now_us)
 {
     if (!say_over(pull->link, WIRE_DONE, pull->serve, now_us)) {
@@ -183,18 +184,12 @@ static void drained(struct exchange *exchange, struct pull *pull, uint64_t now_u
     }
 }
 
-/* The n-th chunk behind what is there has come: what is contiguous by now is summed. */
-static void advance(struct exchange *exchange, struct pull *pull, uint64_t offset)
+/* What a READ brought is summed. They end in the order of their posts. */
+static void advance(struct exchange *exchange, struct pull *pull, const struct pull_read *read)
 {
-    pull->window |= 1u << ((offset - pull->received) / exchange->config.chunk_bytes);
-    while ((pull->window & 1) != 0) {
-        uint64_t left = pull->content - pull->received;
-        uint64_t bytes = left < exchange->config.chunk_bytes ? left : exchange->config.chunk_bytes;
-
-        sum(exchange, pull, pull->received, bytes);
-        pull->received += bytes;
-        pull->window >>= 1;
-    }
+    NIGH_ASSERT(read->offset == pull->received);
+    sum(exchange, pull, pull->received, read->bytes);
+    pull->received += read->bytes;
 }
 
 static void renew(struct pull *pull, uint64_t now_us)
@@ -210,13 +205,12 @@ static void renew(struct pull *pull, uint64_t now_us)
 
 static void on_read(void *context, nigh_status status, uint64_t now_us)
 {
-    struct pull_read *read = context;
-    struct pull *pull = read->pull;
+    struct pull_read read = *(struct pull_read *)context;
+    struct pull *pull = read.pull;
     struct exchange *exchange = pull->exchange;
-    uint64_t offset = read->offset;
 
     exchange->now_us = now_us;
-    give_read(exchange, read);
+    give_read(exchange, context);
     NIGH_ASSERT(pull->reads > 0);
     pull->reads--;
     pull->heard_us = now_us;
@@ -229,7 +223,10 @@ static void on_read(void *context, nigh_status status, uint64_t now_us)
         }
         return;
     }
-    advance(exchange, pull, offset);
+    if (link_is_failing(pull->link->link)) {
+        return; /* READs before this one may have failed: the same */
+    }
+    advance(exchange, pull, &read);
     if (!pull->wanted) {
         transfer_stop(exchange, pull);
     } else if (pull->received == pull->content) {
@@ -240,22 +237,33 @@ static void on_read(void *context, nigh_status status, uint64_t now_us)
     }
 }
 
-/* One more READ; false: not now. */
+/* The piece that the next READ is of. False: the loan goes no further. */
+static bool find_piece(struct pull *pull)
+{
+    while (pull->piece < pull->piece_count &&
+           pull->posted - pull->piece_at >= pull->pieces[pull->piece].bytes) {
+        pull->piece_at += pull->pieces[pull->piece++].bytes;
+    }
+    return pull->piece < pull->piece_count;
+}
+
+/* One more READ, of a piece there and of an extent here; false: not now. */
 static bool read_chunk(struct exchange *exchange, struct pull *pull)
 {
-    uint64_t left = pull->content - pull->posted;
+    const struct wire_piece *piece = &pull->pieces[pull->piece];
+    uint64_t skipped = pull->posted - pull->piece_at, left;
     struct fabric_slice slice = {
         .address = place_of(exchange, pull, pull->posted),
-        .bytes = left < exchange->config.chunk_bytes ? left : exchange->config.chunk_bytes,
-        .memory = exchange->memory,
+        .memory = memory_at(exchange, pull->offset + pull->posted, &left),
     };
-    struct fabric_remote remote = {.address = pull->remote.address + pull->posted,
-                                   .key = pull->remote.key};
+    struct fabric_remote remote = {.address = piece->address + skipped, .key = piece->key};
     struct pull_read *read = take_read(exchange);
 
     if (read == NULL) {
         return false;
     }
+    left = min_u64(left, piece->bytes - skipped);
+    slice.bytes = min_u64(left, exchange->config.chunk_bytes);
     *read = (struct pull_read){.pull = pull, .offset = pull->posted, .bytes = slice.bytes};
     if (link_read(pull->link->link, &slice, 1, remote, on_read, read) != NIGH_OK) {
         give_read(exchange, read);
@@ -268,36 +276,79 @@ static bool read_chunk(struct exchange *exchange, struct pull *pull)
 
 void transfer_go_on(struct exchange *exchange, struct pull *pull, uint64_t now_us)
 {
+    bool has_piece = true;
+
     if (pull->received == pull->content) {
         all_read(exchange, pull, now_us);
         return;
     }
-    while (pull->posted < pull->content &&
-           pull->posted - pull->received < EXCHANGE_WINDOW * exchange->config.chunk_bytes) {
-        if (!read_chunk(exchange, pull)) {
+    while (pull->posted < pull->content && pull->reads < EXCHANGE_WINDOW) {
+        has_piece = find_piece(pull);
+        if (!has_piece || !read_chunk(exchange, pull)) {
             break;
         }
     }
-    if (pull->reads == 0) {
+    if (pull->reads == 0 && !has_piece) {
+        drained(exchange, pull, now_us); /* the rest is another loan */
+    } else if (pull->reads == 0) {
         later(exchange, pull);
     }
 }
 
+/* What a holder says of where its bytes lie, checked: pieces behind each other, within the object,
+ * none shorter than an extent may be, but for the ends. */
+static bool are_pieces_right(const struct pull *pull, const struct wire_pulled *pulled)
+{
+    uint64_t at = pulled->from;
+
+    if (pulled->from > pull->received) {
+        return false;
+    }
+    for (uint32_t n = 0; n < pulled->pieces; n++) {
+        uint64_t bytes = pull->pieces[n].bytes;
+
+        if (bytes == 0 || bytes > pull->content - at) {
+            return false;
+        }
+        at += bytes;
+        if (n > 0 && bytes < LIMIT_EXTENT_BYTES_MIN && at < pull->content) {
+            return false;
+        }
+    }
+    return pull->state != PULL_ASKING || at > pull->received || pull->received == pull->content;
+}
+
+/* NIGH_PROTOCOL: they are not what they should be; NIGH_NO_RESOURCES. */
+static nigh_status take_pieces(struct pull *pull, const struct wire_pulled *pulled,
+                               const uint8_t *pieces, uint32_t bytes)
+{
+    free(pull->pieces);
+    pull->pieces = NULL;
+    pull->piece_count = pull->piece = 0;
+    pull->piece_at = pulled->from;
+    if (pulled->pieces > EXCHANGE_PIECES || bytes != pulled->pieces * sizeof(*pull->pieces)) {
+        return NIGH_PROTOCOL;
+    }
+    pull->pieces = malloc(sizeof(*pull->pieces) * EXCHANGE_PIECES);
+    if (pull->pieces == NULL) {
+        return NIGH_NO_RESOURCES;
+    }
+    memcpy(pull->pieces, pieces, bytes);
+    pull->piece_count = pulled->pieces;
+    return are_pieces_right(pull, pulled) ? NIGH_OK : NIGH_PROTOCOL;
+}
+
+/* The pieces are there, and right. */
 static void begin_reading(struct exchange *exchange, struct pull *pull, struct exchange_link *link,
                           const struct wire_pulled *pulled, uint64_t now_us)
 {
     pull_set_link(pull, link, PULL_READING);
     pull->serve = pulled->serve;
     pull->sums = pulled->sums;
-    pull->remote = (struct fabric_remote){.address = pulled->address, .key = pulled->key};
-    if (pull->received % exchange->config.chunk_bytes != 0) {
-        pull->received = 0; /* messages left it between two chunks: the sum covers too much */
-    }
     if (pull->received == 0) {
         pull->crc = 0;
     }
     pull->posted = pull->received;
-    pull->window = 0;
     pull->renew_us = now_us + EXCHANGE_RENEW_US;
     if (pull->wanted) {
         transfer_go_on(exchange, pull, now_us);
@@ -601,6 +652,8 @@ bool transfer_ask(struct exchange *exchange, struct pull *pull, uint64_t now_us)
     if (pull->streams) {
         pull->received = 0;
         pull->crc = 0;
+    } else {
+        wanted.tag = pull->received;
     }
     if (wanted.way == WIRE_STREAM && pull->content > exchange->inline_bytes) {
         wanted.credits = grant(link, pull);
@@ -704,6 +757,7 @@ void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t
     struct exchange_link *link = pull->link;
     struct wire_pulled pulled;
     uint32_t credits = pull->credits;
+    nigh_status status;
 
     if (bytes < sizeof(pulled)) {
         goto breach;
@@ -734,7 +788,18 @@ void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t
         }
         take_inline(exchange, pull, &pulled, payload + sizeof(pulled));
         return;
-    case WIRE_LOAN: begin_reading(exchange, pull, link, &pulled, now_us); return;
+    case WIRE_LOAN:
+        status = take_pieces(pull, &pulled, payload + sizeof(pulled), bytes - sizeof(pulled));
+        if (status == NIGH_PROTOCOL) {
+            goto breach;
+        }
+        if (status != NIGH_OK) {
+            decline(exchange, pull, link, &pulled, now_us);
+            pull_pause(exchange, pull);
+            return;
+        }
+        begin_reading(exchange, pull, link, &pulled, now_us);
+        return;
     case WIRE_STREAM:
         if (!pull->streams) {
             goto breach;

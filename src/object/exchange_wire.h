@@ -99,7 +99,7 @@ struct wire_pull {
     struct birth birth;
     uint32_t way;     /* WIRE_STREAM (small objects come inline, then) or WIRE_LOAN */
     uint32_t credits; /* STREAM: messages that may be sent at once */
-    uint64_t tag;     /* STREAM: comes back in each message */
+    uint64_t tag;     /* STREAM: comes back in each message; LOAN: read from this offset on */
 };
 
 _Static_assert(sizeof(struct wire_pull) == 64, "on the wire");
@@ -122,14 +122,25 @@ struct wire_pulled {
     uint32_t way;   /* enum wire_way */
     struct directory_object object;
     struct wire_sums sums;
-    uint64_t bytes; /* of the object as it lies: data, metadata, name */
-    uint64_t serve; /* STREAM, LOAN: names it in MORE, STOP, DONE */
-    uint64_t address;
-    uint32_t key;
-    uint32_t noted; /* INLINE, of a home: 1: it counts the puller as a holder from here on */
+    uint64_t bytes;  /* of the object as it lies: data, metadata, name */
+    uint64_t serve;  /* STREAM, LOAN: names it in MORE, STOP, DONE */
+    uint64_t from;   /* LOAN: the offset that the first piece begins at */
+    uint32_t pieces; /* LOAN: wire_piece[] that follow */
+    uint32_t noted;  /* INLINE, of a home: 1: it counts the puller as a holder from here on */
 };
 
 _Static_assert(sizeof(struct wire_pulled) == 88, "on the wire");
+
+/* A part of what is lent that lies under one key, behind the piece before it. Each ends where an
+ * extent of the holder does, or the object. */
+struct wire_piece {
+    uint64_t address;
+    uint64_t bytes;
+    uint32_t key;
+    uint32_t reserved;
+};
+
+_Static_assert(sizeof(struct wire_piece) == 24, "on the wire");
 
 struct wire_more {
     uint64_t serve;

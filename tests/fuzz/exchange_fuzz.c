@@ -295,7 +295,12 @@ static void on_reply(void *context, nigh_status status, const uint8_t *payload, 
 
         memcpy(&pulled, payload, sizeof(pulled));
         fuzz.serve = pulled.serve;
-        fuzz.remote = (struct fabric_remote){.address = pulled.address, .key = pulled.key};
+        if (pulled.way == WIRE_LOAN && bytes >= sizeof(pulled) + sizeof(struct wire_piece)) {
+            struct wire_piece piece;
+
+            memcpy(&piece, payload + sizeof(pulled), sizeof(piece));
+            fuzz.remote = (struct fabric_remote){.address = piece.address, .key = piece.key};
+        }
     }
 }
 
@@ -538,6 +543,29 @@ static void tell_otherwise(const struct pull *pull, struct wire_pulled *pulled)
     pulled->bytes = pull->content;
 }
 
+/* Where an object's bytes lie, from an offset on, in one piece or two; and other things. */
+static uint32_t make_pieces(struct wire_pulled *pulled, uint64_t from, struct wire_piece *pieces)
+{
+    uint64_t left = pulled->bytes > from ? pulled->bytes - from : 0;
+    struct fabric_remote remote =
+        fabric_memory_remote(fuzz.peer, fuzz.memory, fuzz.region + from % REGION);
+    uint32_t count = 0;
+
+    while (left > 0 && count < 2) {
+        uint64_t bytes = count == 0 && dice(2) ? 1 + fuzz_number(&fuzz.input) % left : left;
+
+        pieces[count++] = (struct wire_piece){remote.address, bytes, remote.key, 0};
+        remote.address += bytes;
+        left -= bytes;
+    }
+    pulled->from = from;
+    pulled->pieces = count;
+    if (count > 0 && dice(12)) {
+        fuzz_patch(&fuzz.input, pieces, count * sizeof(*pieces));
+    }
+    return count * (uint32_t)sizeof(*pieces);
+}
+
 /* An answer that serves: as it was asked, mostly. */
 static uint32_t make_pulled(const struct asked *asked, uint32_t key, uint8_t *out)
 {
@@ -545,17 +573,18 @@ static uint32_t make_pulled(const struct asked *asked, uint32_t key, uint8_t *ou
     struct wire_pulled pulled = {
         .state = WIRE_PULLED,
         .way = WIRE_LOAN,
-        .address = fabric_memory_remote(fuzz.peer, fuzz.memory, fuzz.region).address,
-        .key = fabric_memory_remote(fuzz.peer, fuzz.memory, fuzz.region).key,
         .serve = 1 + fuzz_byte(&fuzz.input) % 3,
     };
+    struct wire_piece pieces[2];
     uint32_t bytes = sizeof(pulled);
+    uint64_t from = 0;
 
     if (asked->method == WIRE_PULL && asked->bytes == sizeof(struct wire_pull)) {
         struct wire_pull pull;
 
         memcpy(&pull, asked->payload, sizeof(pull));
         pulled.way = pull.way;
+        from = pull.way == WIRE_LOAN && !dice(12) ? pull.tag : 0;
         if (!dice(12)) {
             object = object_of(key, (uint32_t)(pull.birth.counter - 1) % VERSIONS);
         }
@@ -578,11 +607,18 @@ static uint32_t make_pulled(const struct asked *asked, uint32_t key, uint8_t *ou
     if (dice(12)) {
         pulled.way = 1 + fuzz_byte(&fuzz.input) % 3;
     }
+    if (pulled.way == WIRE_LOAN) {
+        uint32_t added = make_pieces(&pulled, from, pieces);
+
+        memcpy(out + bytes, pieces, added);
+        bytes += added;
+    }
     if (dice(12)) {
         fuzz_patch(&fuzz.input, &pulled, sizeof(pulled));
         tell(&pulled.sums);
     }
-    if (pulled.way == WIRE_INLINE && pulled.bytes <= PAYLOAD - bytes) {
+    if (pulled.way == WIRE_INLINE && pulled.bytes <= PAYLOAD - sizeof(pulled)) {
+        bytes = sizeof(pulled);
         memcpy(out + bytes, fuzz.region, pulled.bytes);
         bytes += (uint32_t)pulled.bytes;
     }
@@ -813,9 +849,8 @@ static void say_read(void)
                                .slice_count = 1,
                                .remote = fuzz.remote};
 
-    /* Not where no extent is: a wire that is memory would end with us there. */
     if (dice(16)) {
-        work.remote.address ^= fuzz_number(&fuzz.input) % 4096;
+        work.remote.address ^= fuzz_number(&fuzz.input);
     }
     if (dice(16)) {
         work.remote.key ^= fuzz_byte(&fuzz.input);

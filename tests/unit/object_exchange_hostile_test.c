@@ -99,12 +99,26 @@ static struct asked *wait_asked(uint16_t method)
     return NULL;
 }
 
+/* Bytes of the peer's region, lent. */
+static struct wire_piece piece_of(uint64_t offset, uint64_t bytes)
+{
+    struct fabric_remote remote =
+        fabric_memory_remote(fuzz.peer, fuzz.memory, fuzz.region + offset);
+
+    return (struct wire_piece){.address = remote.address, .bytes = bytes, .key = remote.key};
+}
+
 static void answer(struct asked *asked, const struct wire_pulled *pulled, const void *bytes,
                    uint32_t count)
 {
+    struct wire_piece piece = piece_of(0, pulled->bytes);
     struct rpc_piece pieces[2] = {{.data = pulled, .bytes = sizeof(*pulled)},
                                   {.data = bytes, .bytes = count}};
 
+    if (pulled->way == WIRE_LOAN && pulled->pieces == 1 && bytes == NULL) {
+        pieces[1].data = &piece;
+        pieces[1].bytes = count = sizeof(piece);
+    }
     tell(&pulled->sums);
     rpc_reply(fuzz.rpc, asked->call, NIGH_OK, pieces, count > 0 ? 2 : 1);
     asked->call = 0;
@@ -112,16 +126,13 @@ static void answer(struct asked *asked, const struct wire_pulled *pulled, const 
 
 static struct wire_pulled loan_of(struct directory_object object)
 {
-    struct fabric_remote remote = fabric_memory_remote(fuzz.peer, fuzz.memory, fuzz.region);
-
     return (struct wire_pulled){.state = WIRE_PULLED,
                                 .way = WIRE_LOAN,
                                 .object = object,
                                 .sums = sums_of(&object),
                                 .bytes = content_of(&object),
                                 .serve = 1,
-                                .address = remote.address,
-                                .key = remote.key};
+                                .pieces = content_of(&object) > 0};
 }
 
 /* What an object is like does not change: memory that was taken for it fits no other. */
