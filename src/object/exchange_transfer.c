@@ -630,6 +630,13 @@ static void begin_timing(struct exchange *exchange, struct pull *pull, struct ex
     }
 }
 
+/* What was read of one loan need not come again: the rest is read, too. */
+static bool goes_on_by_loan(const struct pull *pull)
+{
+    return pull->way == WIRE_LOAN && pull->received > 0 &&
+           pull->exchange->config.path != EXCHANGE_TWO_SIDED;
+}
+
 bool transfer_ask(struct exchange *exchange, struct pull *pull, uint64_t now_us)
 {
     uint32_t rank = pull->answer.holders[pull->holder];
@@ -647,7 +654,8 @@ bool transfer_ask(struct exchange *exchange, struct pull *pull, uint64_t now_us)
         return false;
     }
     begin_timing(exchange, pull, link, rank);
-    wanted.way = pull->content < pull->crossover ? WIRE_STREAM : WIRE_LOAN;
+    wanted.way =
+        goes_on_by_loan(pull) || pull->content >= pull->crossover ? WIRE_LOAN : WIRE_STREAM;
     pull->streams = wanted.way == WIRE_STREAM;
     if (pull->streams) {
         pull->received = 0;

@@ -459,6 +459,76 @@ static void test_retire_that_fails(void **state)
     extent_set_destroy(set);
 }
 
+/* ---- who watches a lane's memory ---- */
+
+struct watched {
+    struct extent_set *set;
+    char text[160];
+    uint32_t refuse; /* the next so many that are made */
+};
+
+/* What is to go is there, byte for byte; what was made is there and nobody's. */
+static nigh_status on_made(void *context, uint32_t extent)
+{
+    struct watched *watched = context;
+    size_t length = strlen(watched->text);
+    bool refuses = watched->refuse > 0;
+
+    memset(extent_bytes_at(watched->set, extent * EXTENT), 'm', EXTENT);
+    snprintf(watched->text + length, sizeof(watched->text) - length, "%u:%s ", extent,
+             !atomic_load(&watched->set->extents[extent].owner) && !refuses ? "made" : "refused");
+    watched->refuse -= refuses ? 1 : 0;
+    return refuses ? NIGH_NO_RESOURCES : NIGH_OK;
+}
+
+static void on_goes(void *context, uint32_t extent)
+{
+    struct watched *watched = context;
+    size_t length = strlen(watched->text);
+    const char *bytes = extent_bytes_at(watched->set, extent * EXTENT);
+
+    snprintf(watched->text + length, sizeof(watched->text) - length, "%u:goes with %c ", extent,
+             bytes[EXTENT - 1]);
+}
+
+static void test_memory_is_watched(void **state)
+{
+    struct extent_set *set = set_ok(32 * MIB, 2);
+    struct watched watched = {.set = set};
+    struct extent_watch watch = {.context = &watched, .made = on_made, .goes = on_goes};
+    uint32_t base = extent_lane_first(set, 1), first, number = 0;
+
+    (void)state;
+    set->lane[1].watch = &watch;
+    assert_int_equal(extent_take(set, 0, OWNER, 1, &first), NIGH_OK);
+    assert_int_equal(extent_retire(set, first, &number), NIGH_OK);
+    assert_string_equal(watched.text, ""); /* another lane's */
+    assert_int_equal(extent_take(set, 1, OWNER, 1, &first), NIGH_OK);
+    memset(extent_bytes_at(set, first * EXTENT), 'o', EXTENT);
+    assert_int_equal(extent_retire(set, first, &number), NIGH_OK);
+    assert_int_equal(first, base);
+    assert_string_equal(watched.text, "2048:goes with o 2056:made ");
+
+    /* What the watch does not take is not there; the old memory is, which it takes back. */
+    watched.text[0] = '\0';
+    watched.refuse = 1;
+    assert_int_equal(extent_take(set, 1, OWNER, 1, &first), NIGH_OK);
+    memset(extent_bytes_at(set, first * EXTENT), 'p', EXTENT);
+    assert_int_equal(extent_retire(set, first, &number), NIGH_NO_RESOURCES);
+    assert_string_equal(watched.text, "2049:goes with p 2057:refused 2049:made ");
+    assert_false(set->extents[first].lost);
+    assert_false(set->extents[base + 9].present);
+    assert_int_equal(set->lane[1].used, 9);
+    assert_int_equal(atomic_load(&set->extents[first].owner), OWNER);
+
+    /* It does not take that either: nobody uses it. */
+    watched.refuse = 2;
+    assert_int_equal(extent_retire(set, first, &number), NIGH_NO_RESOURCES);
+    assert_true(set->extents[first].lost);
+    assert_int_equal(atomic_load(&set->extents[first].owner), OWNER);
+    extent_set_destroy(set);
+}
+
 /* ---- a later node ---- */
 
 static void test_adopt(void **state)
@@ -544,6 +614,7 @@ int main(void)
         cmocka_unit_test(test_retire),
         cmocka_unit_test(test_numbers_run_out),
         cmocka_unit_test(test_retire_that_fails),
+        cmocka_unit_test(test_memory_is_watched),
         cmocka_unit_test(test_adopt),
     };
 

@@ -1139,6 +1139,276 @@ static void who_waits_asks_a_home_that_is_back(void **state)
     finish_with();
 }
 
+/* ---- keys and pieces ------------------------------------------------------- */
+
+/* A READ of the peer, of what the node lends or not; up to a frame. */
+static const uint8_t *read_from_node(struct fabric_remote remote, uint32_t bytes)
+{
+    struct side *side = &fuzz.sides[LINK_BULK];
+    struct fabric_slice slice = {
+        .address = side->receives[RECEIVES - 1], .bytes = bytes, .memory = fuzz.memory};
+    struct fabric_work work = {.op = FABRIC_READ,
+                               .flags = FABRIC_SIGNALLED,
+                               .slices = &slice,
+                               .slice_count = 1,
+                               .remote = remote};
+
+    memset(slice.address, 0xee, bytes);
+    assert_int_equal(fabric_post(fuzz.peer, side->endpoint, &work, NULL), NIGH_OK);
+    pass(20000);
+    return slice.address;
+}
+
+static uint64_t downs(void)
+{
+    return links_counters(fuzz.exchange->links)->downs;
+}
+
+/* An object that the node holds, lent to the peer from an offset on: the pieces. */
+static uint32_t borrow(uint32_t key, uint64_t from, struct wire_piece *pieces, nigh_status *status)
+{
+    struct wire_pull pull = {.key = key_of(key), .way = WIRE_LOAN, .tag = from};
+    struct wire_pulled pulled = {0};
+    struct store_sight sight;
+    struct reply reply;
+
+    assert_true(is_here(key, &sight));
+    pull.birth = sight.birth;
+    call(&reply, WIRE_PULL, &pull, sizeof(pull));
+    assert_true(reply.ended);
+    *status = reply.status;
+    if (reply.status == NIGH_OK) {
+        memcpy(&pulled, reply.payload, sizeof(pulled));
+        assert_int_equal(pulled.way, WIRE_LOAN);
+        assert_int_equal(pulled.from, from);
+        memcpy(pieces, reply.payload + sizeof(pulled), pulled.pieces * sizeof(*pieces));
+    }
+    return pulled.pieces;
+}
+
+#define LARGE (2 * LIMIT_EXTENT_BYTES_MIN)
+
+/* A key opens one extent: an object in several is told in as many pieces. */
+static void each_extent_has_its_key(void **state)
+{
+    struct wire_piece pieces[8];
+    struct fabric_remote beyond;
+    struct store_sight sight;
+    nigh_status status;
+    uint32_t count, key;
+    uint64_t sum = 0;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    key = key_of_node(0);
+    put(key, LARGE);
+    assert_true(is_here(key, &sight));
+    count = borrow(key, 0, pieces, &status);
+    assert_in_range(count, 2, 3);
+    for (uint32_t n = 0; n < count; n++) {
+        uint8_t *bytes = extent_bytes_at(fuzz.set, sight.offset + sum);
+
+        bytes[pieces[n].bytes - 1] = (uint8_t)(n + 1);
+        assert_int_equal(
+            read_from_node(
+                (struct fabric_remote){pieces[n].address + pieces[n].bytes - 1, pieces[n].key},
+                1)[0],
+            n + 1);
+        for (uint32_t m = 0; m < n; m++) {
+            assert_int_not_equal(pieces[n].key, pieces[m].key);
+        }
+        sum += pieces[n].bytes;
+    }
+    assert_int_equal(sum, LARGE);
+    /* From anywhere, and not from beyond. */
+    assert_int_equal(borrow(key, LARGE - 100, pieces, &status), 1);
+    assert_int_equal(pieces[0].bytes, 100);
+    (void)borrow(key, LARGE + 1, pieces, &status);
+    assert_int_equal(status, NIGH_PROTOCOL);
+    assert_int_equal(downs(), 0);
+    /* A key does not reach into the next extent. */
+    (void)borrow(key, 0, pieces, &status);
+    beyond = (struct fabric_remote){pieces[0].address + pieces[0].bytes - 1, pieces[0].key};
+    assert_int_equal(read_from_node(beyond, 2)[1], 0xee);
+    assert_int_equal(downs(), 1);
+    finish_with();
+}
+
+/* Pieces beyond what a reply holds: the rest is told to who asks again. */
+static void pieces_that_do_not_fit_are_told_later(void **state)
+{
+    struct wire_piece pieces[8];
+    nigh_status status;
+    uint32_t key;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    key = key_of_node(0);
+    put(key, LARGE);
+    fuzz.exchange->inline_bytes = 2 * sizeof(struct wire_piece) - 1;
+    assert_int_equal(borrow(key, 0, pieces, &status), 1);
+    assert_int_equal(borrow(key, pieces[0].bytes, pieces, &status), 1);
+    assert_int_equal(downs(), 0);
+    finish_with();
+}
+
+/* The key of an extent ends with its memory, and the fresh memory has one. */
+static void a_retired_extent_has_no_key(void **state)
+{
+    struct fabric_remote remote;
+    uint32_t extent, number;
+    uint64_t before;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    before = numbers().registrations;
+    assert_int_equal(extent_take(fuzz.set, 0, extent_owner(9, 9), 1, &extent), NIGH_OK);
+    memset(fuzz.set->arena + extent * LIMIT_EXTENT_BYTES_MIN, 'k', 100);
+    remote = fabric_memory_remote(fuzz.fabric, fuzz.exchange->memories[extent],
+                                  fuzz.set->arena + extent * LIMIT_EXTENT_BYTES_MIN);
+    assert_int_equal(read_from_node(remote, 100)[99], 'k');
+    assert_int_equal(downs(), 0);
+    assert_int_equal(extent_retire(fuzz.set, extent, &number), NIGH_OK);
+    assert_int_equal(numbers().registrations, before + 1);
+    assert_null(fuzz.exchange->memories[extent]);
+    assert_int_equal(read_from_node(remote, 100)[99], 0xee);
+    assert_int_equal(downs(), 1);
+    assert_non_null(fuzz.exchange->memories[number]);
+    finish_with();
+}
+
+/* Extents are registered once, when they are made: transfers find them so. */
+static void transfers_register_nothing(void **state)
+{
+    struct directory_object object = {.birth = {1, 1, 1}, .data_size = 20000};
+    uint64_t before = 0;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    for (uint32_t n = 0; n < 5; n++) {
+        struct wire_piece pieces[8];
+        struct wire_pulled pulled;
+        nigh_status status;
+        struct op *op = begin_get(key_of_peer(n), 1000000);
+
+        pulled = loan_of(object);
+        answer(wait_asked(WIRE_LOCATE), &pulled, NULL, 0);
+        pass(2000);
+        assert_int_equal(op->cqe.status, NIGH_OK);
+        put(key_of_node(n), 30000);
+        assert_int_equal(borrow(key_of_node(n), 0, pieces, &status), 1);
+        (void)read_from_node((struct fabric_remote){pieces[0].address, pieces[0].key}, 1000);
+        if (n == 0) {
+            before = numbers().registrations;
+            assert_in_range(before, EXTENTS, EXTENTS + 4);
+        }
+    }
+    assert_int_equal(numbers().registrations, before);
+    assert_int_equal(downs(), 0);
+    for (uint32_t n = 0; n < 5; n++) {
+        (void)submit(NULL, OP_DELETE, key_of_peer(n),
+                     (struct session_sqe){.op = SESSION_OP_DELETE});
+    }
+    finish_with();
+}
+
+static void say_loan(struct asked *asked, const struct wire_pulled *pulled,
+                     const struct wire_piece *pieces, uint32_t count)
+{
+    answer(asked, pulled, pieces, count * (uint32_t)sizeof(*pieces));
+}
+
+/* A loan that ends before the object does: what is left is another, from there on. */
+static void what_a_loan_does_not_cover_is_asked_for(void **state)
+{
+    struct directory_object object = {.birth = {1, 1, 1}, .data_size = 20000};
+    struct fabric_memory *apart;
+    struct wire_piece pieces[2] = {0};
+    struct wire_pulled pulled;
+    static uint8_t copy[20000];
+    struct wire_pull pull;
+    struct asked *asked;
+    struct op *op;
+
+    (void)state;
+    begin_with(0);
+    memcpy(copy, fuzz.region, sizeof(copy));
+    assert_int_equal(fabric_memory_register(fuzz.peer, copy, sizeof(copy), FABRIC_HOST,
+                                            FABRIC_REMOTE_READ, &apart),
+                     NIGH_OK);
+    op = begin_get(key_of_peer(0), 1000000);
+    pieces[0] = piece_of(0, 5000);
+    pulled = loan_of(object);
+    say_loan(wait_asked(WIRE_LOCATE), &pulled, pieces, 1);
+    asked = wait_asked(WIRE_PULL);
+    assert_int_equal(asked->bytes, sizeof(pull));
+    memcpy(&pull, asked->payload, sizeof(pull));
+    assert_int_equal(pull.way, WIRE_LOAN);
+    assert_int_equal(pull.tag, 5000);
+    /* The rest under two keys; the first begins earlier than need be. */
+    pulled.from = 3000;
+    pulled.pieces = 2;
+    pieces[0] = piece_of(3000, 9000);
+    pieces[1].address = fabric_memory_remote(fuzz.peer, apart, copy + 12000).address;
+    pieces[1].key = fabric_memory_remote(fuzz.peer, apart, copy + 12000).key;
+    pieces[1].bytes = 8000;
+    say_loan(asked, &pulled, pieces, 2);
+    pass(3000);
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_OK);
+    assert_int_equal(downs(), 0);
+    (void)submit(NULL, OP_DELETE, key_of_peer(0), (struct session_sqe){.op = SESSION_OP_DELETE});
+    finish_with(); /* the registration goes with its fabric */
+}
+
+/* Pieces that are none cost the link, and nothing of them is read. */
+static void pieces_that_are_none_cost_the_link(void **state)
+{
+    struct directory_object object = {.birth = {1, 1, 1}, .data_size = 20000};
+
+    (void)state;
+    for (uint32_t lie = 0; lie < 8; lie++) {
+        struct wire_piece pieces[EXCHANGE_PIECES + 1];
+        struct wire_pulled pulled;
+        uint32_t count = 3;
+        struct asked *asked;
+
+        begin_with(0);
+        pulled = loan_of(object);
+        pulled.pieces = 3;
+        pieces[0] = piece_of(0, 4000);
+        pieces[1] = piece_of(4000, 16000);
+        pieces[2] = piece_of(0, 1);
+        (void)begin_get(key_of_peer(0), 100000);
+        asked = wait_asked(WIRE_LOCATE);
+        switch (lie) {
+        case 0: break;                         /* beyond the object */
+        case 1: pieces[1].bytes = 8000; break; /* a short one in the middle */
+        case 2: pieces[0].bytes = 0, pulled.pieces = count = 1; break;
+        case 3: pieces[0].bytes = UINT64_MAX, pulled.pieces = count = 1; break;
+        case 4: count = 2; break;                                  /* fewer than it says */
+        case 5: pulled.pieces = 2; break;                          /* more */
+        case 6: pulled.from = 1, pulled.pieces = count = 1; break; /* a hole before it */
+        default:                                                   /* no headway */
+            pulled.pieces = 0;
+            say_loan(asked, &pulled, pieces, 0);
+            asked = wait_asked(WIRE_PULL);
+            assert_int_equal(downs(), 0);
+            count = 0;
+            break;
+        }
+        say_loan(asked, &pulled, pieces, count);
+        pass(1000);
+        assert_int_equal(downs(), 1);
+        assert_int_equal(links_counters(fuzz.exchange->links)->reads, 0);
+        finish_with();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1168,6 +1438,12 @@ int main(void)
         cmocka_unit_test(a_full_channel_does_not_keep_what_nobody_wants),
         cmocka_unit_test(a_loan_outlasts_a_full_channel),
         cmocka_unit_test(what_is_nowhere_holds_up_nobody),
+        cmocka_unit_test(each_extent_has_its_key),
+        cmocka_unit_test(pieces_that_do_not_fit_are_told_later),
+        cmocka_unit_test(a_retired_extent_has_no_key),
+        cmocka_unit_test(transfers_register_nothing),
+        cmocka_unit_test(what_a_loan_does_not_cover_is_asked_for),
+        cmocka_unit_test(pieces_that_are_none_cost_the_link),
         cmocka_unit_test(random_lives_leave_the_books_right),
     };
 
