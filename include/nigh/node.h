@@ -40,6 +40,13 @@ typedef enum nigh_transfer {
     NIGH_TRANSFER_ONE_SIDED = 2  /* this node reads them from the holder's memory */
 } nigh_transfer;
 
+/* What joins the nodes of a cluster: the same at each of them. */
+typedef enum nigh_fabric {
+    NIGH_FABRIC_TCP = 0,
+    NIGH_FABRIC_VERBS = 1, /* RDMA; a node without a device for it does not start */
+    NIGH_FABRIC_AUTO = 2 /* RDMA where this machine has it, else TCP; the log says which and why */
+} nigh_fabric;
+
 /* How to start a node. Zero-fill, then set; struct_size lets the struct grow. Zero means the
  * default named. */
 typedef struct nigh_node_options {
@@ -67,6 +74,7 @@ typedef struct nigh_node_options {
     const void *cluster_key;    /* 32 bytes, the same at all nodes; required with members */
     uint32_t dead_ms;           /* a node that was lost is taken for dead after so long; 0: 5000 */
     uint32_t transfer_path;     /* how pulled objects travel: NIGH_TRANSFER_*; 0: by their size */
+    uint32_t fabric;            /* what to: NIGH_FABRIC_*, the same at all nodes; 0: TCP */
 } nigh_node_options;
 
 /*

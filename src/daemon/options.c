@@ -36,6 +36,7 @@ enum daemon_option_number {
     OPTION_CLUSTER_KEY,
     OPTION_DEAD_MS,
     OPTION_TRANSFER,
+    OPTION_FABRIC,
     OPTION_LOG_LEVEL
 };
 
@@ -66,6 +67,8 @@ const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT] = {
     [OPTION_DEAD_MS] = {"dead-ms", "N", "a lost node is taken for dead after so long (5000)"},
     [OPTION_TRANSFER] = {"transfer", "auto|two-sided|one-sided",
                          "how objects come from other nodes (auto: by size)"},
+    [OPTION_FABRIC] = {"fabric", "tcp|verbs|auto",
+                       "what joins nodes, the same at each: TCP, or RDMA (tcp)"},
     [OPTION_LOG_LEVEL] = {"log-level", "LEVEL", "error, warn, info or debug (info)"},
 };
 
@@ -225,6 +228,13 @@ static nigh_status option_transfer(const char *text, uint32_t *path, char *why, 
     return option_word(text, names, "auto, two-sided or one-sided", path, why, why_bytes);
 }
 
+static nigh_status option_fabric(const char *text, uint32_t *fabric, char *why, size_t why_bytes)
+{
+    static const char *const names[] = {"tcp", "verbs", "auto"};
+
+    return option_word(text, names, "tcp, verbs or auto", fabric, why, why_bytes);
+}
+
 nigh_status daemon_option_set(struct daemon_options *o, int option, const char *text, char *why,
                               size_t n)
 {
@@ -251,6 +261,7 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
     case OPTION_CLUSTER_KEY: return option_path(text, o->cluster_key_path, why, n);
     case OPTION_DEAD_MS: return option_number(text, 10, 3600000, &o->dead_ms, why, n);
     case OPTION_TRANSFER: return option_transfer(text, &o->transfer_path, why, n);
+    case OPTION_FABRIC: return option_fabric(text, &o->fabric, why, n);
     case OPTION_LOG_LEVEL:
         return log_level_parse(text, &o->log_level)
                    ? NIGH_OK
@@ -376,6 +387,7 @@ nigh_status daemon_options_resolve(struct daemon_options *o, uint32_t cores,
         .cluster_key = o->cluster_key_path[0] != '\0' ? o->cluster_key : NULL,
         .dead_ms = o->dead_ms,
         .transfer_path = o->transfer_path,
+        .fabric = o->fabric,
     };
 
     for (uint32_t i = 0; i < o->pool_count; i++) {

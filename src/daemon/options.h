@@ -54,6 +54,7 @@ struct daemon_options {
     char cluster_key_path[SETTINGS_PATH_BYTES]; /* "": none */
     uint32_t dead_ms;
     uint32_t transfer_path;
+    uint32_t fabric;
     enum log_level log_level;
     uint32_t pool_count;
     struct daemon_pool pools[LIMIT_CONFIG_POOLS];
@@ -72,7 +73,7 @@ struct daemon_option {
     const char *text;  /* for --help */
 };
 
-#define DAEMON_OPTIONS_COUNT 20
+#define DAEMON_OPTIONS_COUNT 21
 
 extern const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT];
 

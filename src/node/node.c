@@ -16,7 +16,6 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/random.h"
-#include "fabric/tcp/tcp.h"
 #include "memory/index.h"
 #include "memory/memfd.h"
 #include "node/descriptors.h"
@@ -232,38 +231,6 @@ static bool node_list(void *context, uint32_t n, struct session_node *node)
 
 /* ---- other nodes ---------------------------------------------------------- */
 
-/* Where the fabrics listen: the host that peers are told, on a port of the system's choice. */
-static void node_fabric_address(const struct nigh_node *node, char address[FABRIC_ADDRESS_BYTES])
-{
-    const struct node_settings *settings = &node->settings;
-    const char *text = settings->listen_address[0] != '\0'
-                           ? settings->listen_address
-                           : settings->members.addresses[settings->members.self];
-    const char *colon = strrchr(text, ':');
-
-    snprintf(address, FABRIC_ADDRESS_BYTES, "%.*s:0", colon == NULL ? 0 : (int)(colon - text),
-             text);
-}
-
-static nigh_status node_make_fabrics(struct nigh_node *node, char *why, size_t why_bytes)
-{
-    char address[FABRIC_ADDRESS_BYTES];
-
-    node_fabric_address(node, address);
-    for (uint32_t i = 0; i < node->settings.lanes; i++) {
-        nigh_status status = tcp_create(NULL, &node->fabrics[i]);
-
-        if (status == NIGH_OK)
-            status = fabric_listen(node->fabrics[i], address);
-        if (status != NIGH_OK) {
-            snprintf(why, why_bytes, "lane %u cannot listen for other nodes on %s: %s", i, address,
-                     nigh_status_string(status));
-            return status;
-        }
-    }
-    return NIGH_OK;
-}
-
 /* Before the memory: an address that is taken, or a wrong one, is known at once. */
 static nigh_status node_listen_to_peers(struct nigh_node *node, char *why, size_t why_bytes)
 {
@@ -279,7 +246,7 @@ static nigh_status node_listen_to_peers(struct nigh_node *node, char *why, size_
     memcpy(config.key, settings->cluster_key, sizeof(config.key));
     memcpy(config.listen, settings->listen_address, sizeof(config.listen));
     status = peers_create(&config, &node->peers, why, why_bytes);
-    return status == NIGH_OK ? node_make_fabrics(node, why, why_bytes) : status;
+    return status == NIGH_OK ? node_fabric_make_all(node, why, why_bytes) : status;
 }
 
 /* The next life has another number, should nothing remember this one: see incarnation.h. */
@@ -300,13 +267,7 @@ static nigh_status node_open_peers(struct nigh_node *node, char *why, size_t why
     if (node->peers == NULL)
         return NIGH_OK;
     for (uint32_t i = 0; i < node->lane_count; i++) {
-        char address[FABRIC_ADDRESS_BYTES];
-        const char *colon;
-
-        fabric_address(lane_fabric(node->lanes[i]), address);
-        colon = strrchr(address, ':');
-        NIGH_ASSERT(colon != NULL);
-        snprintf(offer.addresses[i], sizeof(offer.addresses[i]), "%s", colon);
+        node_fabric_offer(lane_fabric(node->lanes[i]), offer.addresses[i]);
     }
     node->front.peers = node->peers;
     node_outwait_incarnation(node);

@@ -123,6 +123,14 @@ static nigh_status look_up(const char *text, bool listens, struct sockaddr_stora
     return NIGH_OK;
 }
 
+/* Whether what a peer's lane offers is of the fabric that ours are: the words before the ports. */
+static bool is_same_fabric(const char *ours, const char *offered)
+{
+    size_t length = strcspn(ours, ":");
+
+    return strcspn(offered, ":") == length && strncmp(ours, offered, length) == 0;
+}
+
 /* Where a lane of a peer listens: the host that we reached it at, and the port that it offered. */
 static bool lane_address(int fd, const char *offered, char out[FABRIC_ADDRESS_BYTES])
 {
@@ -130,6 +138,7 @@ static bool lane_address(int fd, const char *offered, char out[FABRIC_ADDRESS_BY
     socklen_t bytes = sizeof(address);
     char host[NI_MAXHOST];
 
+    offered += strcspn(offered, ":");
     if (offered[0] != ':' || getpeername(fd, (struct sockaddr *)&address, &bytes) != 0 ||
         getnameinfo((struct sockaddr *)&address, bytes, host, sizeof(host), NULL, 0,
                     NI_NUMERICHOST) != 0) {
@@ -568,6 +577,12 @@ static bool read_offer(const struct connection *connection, struct link_peer *in
         .lanes = auth->offer.lanes,
     };
     memcpy(info->session, auth->session, sizeof(info->session));
+    if (!is_same_fabric(peers->offer.addresses[0], auth->offer.addresses[0])) {
+        LOG_WARN("another node has another fabric: give all nodes the same --fabric",
+                 "rank=%u ours=\"%s\" its=\"%s\"", auth->peer.rank, peers->offer.addresses[0],
+                 auth->offer.addresses[0]);
+        return false;
+    }
     for (uint32_t lane = 0; lane < auth->offer.lanes; lane++) {
         if (!lane_address(connection->fd, auth->offer.addresses[lane], info->addresses[lane])) {
             return false;

@@ -171,6 +171,9 @@ static nigh_status settings_take_cluster(const nigh_node_options *o, struct node
     nigh_status status;
 
     members_alone(&s->members);
+    if (o->fabric > NIGH_FABRIC_AUTO)
+        return settings_fail(why, why_bytes, "the fabric is 0 (TCP), 1 (verbs) or 2 (auto), not %u",
+                             o->fabric);
     if (o->transfer_path > NIGH_TRANSFER_ONE_SIDED)
         return settings_fail(why, why_bytes,
                              "the transfer path is 0 (by size), 1 (two-sided) or 2 (one-sided), "
@@ -200,6 +203,7 @@ static nigh_status settings_take_cluster(const nigh_node_options *o, struct node
     memcpy(s->cluster_key, o->cluster_key, sizeof(s->cluster_key));
     s->dead_ms = o->dead_ms != 0 ? o->dead_ms : SETTINGS_DEAD_MS;
     s->transfer_path = o->transfer_path;
+    s->fabric = o->fabric;
     s->clustered = s->members.count > 1;
     return NIGH_OK;
 }

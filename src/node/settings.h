@@ -41,6 +41,7 @@ struct node_settings {
     uint8_t cluster_key[AUTH_KEY_BYTES];
     uint32_t dead_ms;
     uint32_t transfer_path; /* enum exchange_path */
+    uint32_t fabric;        /* NIGH_FABRIC_* */
     uint32_t pool_count;
     struct pool_rules pools[LIMIT_CONFIG_POOLS];
 };

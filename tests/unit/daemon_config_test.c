@@ -29,6 +29,7 @@ static void options_and_pools_are_read(void **state)
                            "spin-us=0\n"
                            "huge = never\n"
                            "transfer = one-sided\n"
+                           "fabric = auto\n"
                            "\n"
                            "[pool shared]\n"
                            "owner = root\n"
@@ -42,6 +43,7 @@ static void options_and_pools_are_read(void **state)
     assert_int_equal(options.spin_us, 0);
     assert_int_equal(options.huge_pages, 2);
     assert_int_equal(options.transfer_path, 2);
+    assert_int_equal(options.fabric, 2);
     assert_int_equal(options.pool_count, 2);
     assert_string_equal(options.pools[0].name, "shared");
     assert_int_equal(options.pools[0].owner_uid, 0);
