@@ -331,7 +331,9 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(shares_refused, "requests of nodes that have their share")         \
     X(claims_refused, "claims of nodes that are not theirs to make")     \
     X(announcements_refused, "objects a full home was told of in vain")  \
-    X(pinned_bytes, "bytes in memory that nigh_pin keeps there")
+    X(pinned_bytes, "bytes in memory that nigh_pin keeps there")         \
+    X(registrations, "registrations of memory with the network, ever")   \
+    X(rdma_lanes, "lanes that reach other nodes by RDMA; others use TCP")
 
 typedef struct nigh_node_stats {
 #define NIGH_NODE_STATS_FIELD(name, text) uint64_t name;

@@ -4,8 +4,6 @@
  * with its remedy. Reads, changes nothing. Exit code 1 when something keeps a node from working
  * here, 4 when nothing does and none answers.
  */
-#include <dirent.h>
-#include <errno.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,6 +15,7 @@
 #include "base/bytes.h"
 #include "cli/cli.h"
 #include "cli/json.h"
+#include "cli/rdma.h"
 #include "memory/admission.h"
 
 #define NODE_DESCRIPTORS_WANTED 4096u
@@ -121,24 +120,21 @@ static void look_at_cluster(struct report *report)
          "%zu of %zu nodes are up, this one counted", up, nodes);
 }
 
-/* What bytes between nodes travel by. */
-static void look_at_fabric(struct report *report)
+/* What bytes between nodes travel by: what the node says, and whether this machine has RDMA. */
+static void look_at_fabric(struct report *report, const struct admission_facts *facts)
 {
-    DIR *devices = opendir("/sys/class/infiniband");
-    const struct dirent *entry = devices != NULL ? readdir(devices) : NULL;
+    struct rdma_finding found;
+    nigh_node_stats stats = {0};
+    bool uses_rdma = report->cli->client != NULL &&
+                     nigh_stats(report->cli->client, &stats) == NIGH_OK && stats.rdma_lanes > 0;
+    const char *now = report->cli->client == NULL ? ""
+                      : uses_rdma                 ? "the node uses verbs; "
+                      : cli_is_alone(report->cli) ? "the node needs none; "
+                                                  : "the node uses tcp; ";
 
-    while (entry != NULL && entry->d_name[0] == '.') {
-        entry = readdir(devices);
-    }
-    if (entry != NULL) {
-        find(report, GOOD, "fabric", "",
-             "tcp; the RDMA device %.64s is not used: this version speaks TCP only", entry->d_name);
-    } else {
-        find(report, GOOD, "fabric", "", "tcp; no RDMA device here (/sys/class/infiniband)");
-    }
-    if (devices != NULL) {
-        closedir(devices);
-    }
+    rdma_look(facts->locked_limit_bytes, &found);
+    find(report, found.is_missing && found.has_device ? NOTE : GOOD, "fabric", found.remedy, "%s%s",
+         now, found.text);
 }
 
 static void look_at_memory(struct report *report, const struct admission_facts *facts)
@@ -320,7 +316,7 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     }
     look_at_node(&report);
     look_at_cluster(&report);
-    look_at_fabric(&report);
+    look_at_fabric(&report, &facts);
     look_at_memory(&report, &facts);
     look_at_cgroup(&report, &facts);
     look_at_huge_pages(&report, &facts);

@@ -34,6 +34,8 @@ static void add_exchange(const struct lane *lane, nigh_node_stats *stats)
     stats->announcements_refused += own.announcements_refused;
     stats->links_up += own.links_up;
     stats->directory_keys += own.directory.keys;
+    stats->registrations += own.registrations;
+    stats->rdma_lanes += strcmp(lane->config.fabric->caps.name, "verbs") == 0 ? 1 : 0;
 }
 
 static void answer_stats(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)

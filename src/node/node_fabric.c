@@ -3,9 +3,16 @@
  * What joins this node with others: TCP, or RDMA where the machine has it; a fabric for each lane,
  * all of one kind, chosen once and said in the log once.
  */
+#include <linux/capability.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "base/bytes.h"
 #include "fabric/tcp/tcp.h"
 #include "fabric/verbs/verbs.h"
 #include "nigh/node.h"
@@ -14,7 +21,8 @@
 #define LOG_MODULE "node"
 #include "base/log.h"
 
-#define ANY "*"
+#define ANY          "*"
+#define BESIDE_BYTES (UINT64_C(64) << 20) /* that links register, beside the memory of objects */
 
 /* Where the fabrics listen: the host that peers are told, on a port of the system's choice. */
 static void host_of(const struct nigh_node *node, char host[FABRIC_ADDRESS_BYTES])
@@ -28,19 +36,69 @@ static void host_of(const struct nigh_node *node, char host[FABRIC_ADDRESS_BYTES
     snprintf(host, FABRIC_ADDRESS_BYTES, "%.*s", colon == NULL ? 0 : (int)(colon - text), text);
 }
 
-/* The device is the one that the host's address belongs to; without one it is the first. */
-static nigh_status make_verbs(const char *host, char why[VERBS_WHY_BYTES], struct fabric **fabric)
+/* Whether the limit of locked memory does not count for this process. */
+static bool may_lock_all(void)
 {
-    struct verbs_options options = {.address = host};
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+
+    return syscall(SYS_capget, &header, data) == 0 &&
+           (data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK)) != 0;
+}
+
+/* A device pins what is registered with it: all the memory of the node. */
+static bool may_lock(uint64_t memory_bytes, char why[VERBS_WHY_BYTES])
+{
+    char limit_text[BYTES_SIZE_TEXT], needed_text[BYTES_SIZE_TEXT];
+    uint64_t needed = memory_bytes + BESIDE_BYTES;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+        limit.rlim_cur >= needed || may_lock_all())
+        return true;
+    bytes_format_size(limit.rlim_cur, limit_text);
+    bytes_format_size(needed, needed_text);
+    snprintf(why, VERBS_WHY_BYTES,
+             "%s may be locked, and %s is needed: ulimit -l unlimited, or LimitMEMLOCK=infinity",
+             limit_text, needed_text);
+    return false;
+}
+
+/* Where a host name leads, as numbers, without brackets; may ask the resolver. False: nowhere. */
+static bool look_up(const char *host, char numbers[FABRIC_ADDRESS_BYTES])
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
     char bare[FABRIC_ADDRESS_BYTES];
     size_t length = strlen(host);
+    bool is_bracketed = length > 2 && host[0] == '[' && host[length - 1] == ']';
+    struct addrinfo *found;
+    bool is_known;
 
-    if (length > 2 && host[0] == '[' && host[length - 1] == ']') {
-        snprintf(bare, sizeof(bare), "%.*s", (int)length - 2, host + 1);
-        options.address = bare;
-    }
-    if (length == 0 || strcmp(host, ANY) == 0)
+    snprintf(bare, sizeof(bare), "%.*s", (int)(is_bracketed ? length - 2 : length),
+             is_bracketed ? host + 1 : host);
+    if (getaddrinfo(bare, NULL, &hints, &found) != 0)
+        return false;
+    is_known = getnameinfo(found->ai_addr, found->ai_addrlen, numbers, FABRIC_ADDRESS_BYTES, NULL,
+                           0, NI_NUMERICHOST) == 0;
+    freeaddrinfo(found);
+    return is_known;
+}
+
+/* The device is the one that the host's address belongs to; without one it is the first. */
+static nigh_status make_verbs(const struct nigh_node *node, const char *host,
+                              char why[VERBS_WHY_BYTES], struct fabric **fabric)
+{
+    char numbers[FABRIC_ADDRESS_BYTES];
+    struct verbs_options options = {.address = numbers};
+
+    if (!may_lock(node->settings.memory_bytes, why))
+        return NIGH_UNSUPPORTED;
+    if (host[0] == '\0' || strcmp(host, ANY) == 0) {
         options.address = NULL;
+    } else if (!look_up(host, numbers)) {
+        snprintf(why, VERBS_WHY_BYTES, "%s is no address, and no name of one", host);
+        return NIGH_UNSUPPORTED;
+    }
     return verbs_create(&options, why, fabric);
 }
 
@@ -52,7 +110,7 @@ static nigh_status make_first(struct nigh_node *node, const char *host, char *wh
     nigh_status status = NIGH_UNSUPPORTED;
 
     if (wants_verbs)
-        status = make_verbs(host, lack, &node->fabrics[0]);
+        status = make_verbs(node, host, lack, &node->fabrics[0]);
     if (wants_verbs && status != NIGH_OK && node->settings.fabric == NIGH_FABRIC_VERBS) {
         snprintf(why, why_bytes, "no RDMA for other nodes: %s; start all nodes with --fabric tcp",
                  lack);
@@ -68,13 +126,19 @@ static nigh_status make_first(struct nigh_node *node, const char *host, char *wh
     return status;
 }
 
-static nigh_status make_like_first(struct nigh_node *node, uint32_t lane, const char *host)
+static nigh_status make_like_first(struct nigh_node *node, uint32_t lane, const char *host,
+                                   char *why, size_t why_bytes)
 {
-    char lack[VERBS_WHY_BYTES];
+    char lack[VERBS_WHY_BYTES] = "";
+    nigh_status status;
 
     if (strcmp(node->fabrics[0]->caps.name, "tcp") == 0)
         return tcp_create(NULL, &node->fabrics[lane]);
-    return make_verbs(host, lack, &node->fabrics[lane]);
+    status = make_verbs(node, host, lack, &node->fabrics[lane]);
+    if (status != NIGH_OK)
+        snprintf(why, why_bytes, "no RDMA for lane %u: %s; start all nodes with --fabric tcp", lane,
+                 lack);
+    return status;
 }
 
 nigh_status node_fabric_make_all(struct nigh_node *node, char *why, size_t why_bytes)
@@ -86,7 +150,8 @@ nigh_status node_fabric_make_all(struct nigh_node *node, char *why, size_t why_b
     snprintf(address, sizeof(address), "%s:0", host);
     why[0] = '\0';
     for (uint32_t i = 0; i < node->settings.lanes; i++) {
-        status = i == 0 ? make_first(node, host, why, why_bytes) : make_like_first(node, i, host);
+        status = i == 0 ? make_first(node, host, why, why_bytes)
+                        : make_like_first(node, i, host, why, why_bytes);
         if (status == NIGH_OK)
             status = fabric_listen(node->fabrics[i], address);
         if (status != NIGH_OK) {

@@ -577,12 +577,6 @@ static bool read_offer(const struct connection *connection, struct link_peer *in
         .lanes = auth->offer.lanes,
     };
     memcpy(info->session, auth->session, sizeof(info->session));
-    if (!is_same_fabric(peers->offer.addresses[0], auth->offer.addresses[0])) {
-        LOG_WARN("another node has another fabric: give all nodes the same --fabric",
-                 "rank=%u ours=\"%s\" its=\"%s\"", auth->peer.rank, peers->offer.addresses[0],
-                 auth->offer.addresses[0]);
-        return false;
-    }
     for (uint32_t lane = 0; lane < auth->offer.lanes; lane++) {
         if (!lane_address(connection->fd, auth->offer.addresses[lane], info->addresses[lane])) {
             return false;
@@ -614,6 +608,9 @@ static const char *why_not(const struct peers *peers, const struct connection *c
     if (auth->peer.rank >= peers->config.members->count ||
         peers->members[auth->peer.rank].peer.dials != auth->dials) {
         return "its rank is another's";
+    }
+    if (!is_same_fabric(peers->offer.addresses[0], auth->offer.addresses[0])) {
+        return "its fabric is another than ours: give all nodes the same --fabric";
     }
     return read_offer(connection, info) ? NULL : "it offers addresses that are none";
 }

@@ -149,7 +149,8 @@ def test_nodes_see_each_other():
         assert len(lines) == 3 and "(this node)" in lines[1] and "up" in lines[2], lines
         findings = {item["subject"]: item for item in json.loads(a.run("doctor", "--json")[1])}
         assert findings["cluster"]["severity"] == "ok" and "2 of 2" in findings["cluster"]["finding"]
-        assert "tcp" in findings["fabric"]["finding"]
+        assert findings["fabric"]["finding"].startswith("the node uses tcp; "), findings["fabric"]
+        assert a.parsed("top", "--once")["rdma_lanes"] == 0 < a.parsed("top", "--once")["registrations"]
         assert "1 links up" in a.good("top", "--once").decode()
 
 

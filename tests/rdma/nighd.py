@@ -1,0 +1,212 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""In the guest: two nodes whose lanes are joined by RDMA, a host each. What one puts the other gets, of any size; transfers
+register no memory; a node that is killed in the middle ends every get; nodes that may not use RDMA say why. TAP."""
+import hashlib
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+MIB = 1 << 20
+# Around what travels in a reply, in messages and in READs, and around chunks of READs and extents.
+SIZES = (1, 100, 8191, 8192, 32767, 32768, 100001, MIB - 1, MIB + 1, 5 * MIB + 3, 64 * MIB)
+LARGE = 16 * MIB
+GET_SECONDS = 15  # of a get that nobody may answer
+SLOW = 60  # so much later than it should a command may end, in the guest
+HOSTS = os.environ["RDMA_GUEST_HOSTS"].split()[:2]
+NOBODY = 65534
+
+
+class Node:
+    def __init__(self, folder, rank, *flags):
+        self.path, self.log = os.path.join(folder, f"s{rank}"), os.path.join(folder, f"log{rank}")
+        join = ",".join(f"{host}:770{n}" for n, host in enumerate(HOSTS))
+        self.flags = ["--socket", self.path, "--join", join, "--member", str(rank), "--cluster-key",
+                      os.path.join(folder, "key"), "--dead-ms", "20000", *flags]
+        self.start()
+
+    def start(self):
+        ready, tell = os.pipe()
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen([os.environ["NIGHD"], *self.flags, "--ready-fd", str(tell)],
+                                            pass_fds=[tell], stderr=log)
+        os.close(tell)
+        with os.fdopen(ready) as pipe:
+            assert pipe.readline() == "ready\n", self.said()
+
+    def end(self, number):
+        self.process.send_signal(number)
+        return self.process.wait(timeout=SLOW)
+
+    def said(self):
+        with open(self.log, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def begin(self, *arguments):
+        return subprocess.Popen([os.environ["NIGH"], "--socket", self.path, *arguments], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE)
+
+    def run(self, *arguments):
+        process = self.begin(*arguments)
+        printed, said = process.communicate(timeout=GET_SECONDS + 2 * SLOW)
+        return process.returncode, printed, said.decode()
+
+    def good(self, *arguments):
+        code, printed, said = self.run(*arguments)
+        assert code == 0, (arguments, code, said, self.said()[-2000:])
+        return printed
+
+    def numbers(self):
+        return json.loads(self.good("top", "--once", "--json"))
+
+
+def wait_for(what, seconds=SLOW):
+    until = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.05)
+
+
+def are_joined(*nodes):
+    return all(node.numbers()["links_up"] > 0 for node in nodes)
+
+
+def write(path, size, seed):
+    """A file of that size; its digest."""
+    data = random.Random(seed).randbytes(size)
+    with open(path, "wb") as file:
+        file.write(data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def move(folder, source, target, name, size):
+    path, copy = os.path.join(folder, "in"), os.path.join(folder, "out")
+    expected = write(path, size, name)
+    source.good("put", name, path)
+    begun = time.monotonic()
+    target.good("get", name, "-o", copy, "--timeout", f"{2 * SLOW}s")
+    took = time.monotonic() - begun
+    assert digest(copy) == expected, (name, size)
+    print(f"# {size} bytes: {took:.2f} s", flush=True)
+    os.unlink(copy)
+    os.unlink(path)
+
+
+def check_both_use_rdma(folder, one, other):
+    for node in (one, other):
+        assert "fabric=verbs" in node.said(), node.said()
+        assert node.numbers()["rdma_lanes"] > 0
+    finding = {item["subject"]: item for item in json.loads(one.run("doctor", "--json")[1])}["fabric"]
+    assert finding["severity"] == "ok" and "the node uses verbs; RDMA can be used" in finding["finding"], finding
+
+
+def check_every_size_arrives(folder, one, other):
+    for size in SIZES:
+        move(folder, one, other, f"there-{size}", size)
+    move(folder, other, one, "back", 5 * MIB + 1)
+    numbers = other.numbers()
+    assert numbers["pulled_bytes_one_sided"] >= 64 * MIB and numbers["checksum_failures"] == 0, numbers
+
+
+def check_transfers_register_nothing(folder, one, other):
+    before = [node.numbers()["registrations"] for node in (one, other)]
+    for round_ in range(3):
+        move(folder, one, other, f"again-{round_}", 5 * MIB)
+        move(folder, other, one, f"and-back-{round_}", 40000)
+    assert before == [node.numbers()["registrations"] for node in (one, other)]
+
+
+def check_a_kill_ends_every_get(folder, one, other):
+    path = os.path.join(folder, "large")
+    for n in range(3):
+        write(path, LARGE, n)
+        one.good("put", f"large-{n}", path)
+    os.unlink(path)
+    gets = [other.begin("get", f"large-{n}", "-o", os.path.join(folder, f"out{n}"), "--timeout", f"{GET_SECONDS}s")
+            for n in range(3)]
+    wait_for(lambda: one.numbers()["loans"] > 0)
+    one.end(signal.SIGKILL)
+    begun = time.monotonic()
+    codes = [(get.communicate(timeout=GET_SECONDS + SLOW), get.returncode)[1] for get in gets]
+    print(f"# they ended {time.monotonic() - begun:.1f} s after the kill, with {codes}", flush=True)
+    assert any(code != 0 for code in codes), "it was killed too late"
+    numbers = other.numbers()
+    assert numbers["checksum_failures"] == 0
+
+
+def check_it_comes_back(folder, one, other):
+    one.start()
+    wait_for(lambda: are_joined(one, other), 2 * SLOW)
+    move(folder, one, other, "after", 3 * MIB)
+    move(folder, other, one, "after, back", 3 * MIB)
+
+
+def as_nobody():
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (MIB, MIB))
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+
+
+def check_little_locked_memory_is_said(folder, one, other):
+    key = os.path.join(folder, "key-of-nobody")
+    with open(key, "w", encoding="ascii") as file:
+        file.write("00112233" * 8 + "\n")
+    os.chmod(key, 0o600)
+    os.chown(key, NOBODY, NOBODY)
+    os.chmod(folder, 0o777)
+    flags = ["--socket", os.path.join(folder, "s9"), "--join", f"{HOSTS[0]}:7711,{HOSTS[1]}:7712", "--member", "0",
+             "--cluster-key", key, "--memory", "64M"]
+    done = subprocess.run([os.environ["NIGHD"], *flags, "--fabric", "verbs"], preexec_fn=as_nobody, timeout=SLOW,
+                          stderr=subprocess.PIPE)
+    assert done.returncode != 0 and b"may be locked" in done.stderr and b"--fabric tcp" in done.stderr, done
+    with subprocess.Popen([os.environ["NIGHD"], *flags, "--fabric", "auto"], preexec_fn=as_nobody,
+                          stderr=subprocess.PIPE) as auto:
+        line = b""
+        for line in auto.stderr:
+            if b"fabric=" in line:
+                break
+        auto.terminate()
+        auto.stderr.read()
+    assert b"fabric=tcp" in line and b"may be locked" in line, line
+
+
+CHECKS = (check_both_use_rdma, check_every_size_arrives, check_transfers_register_nothing, check_a_kill_ends_every_get,
+          check_it_comes_back, check_little_locked_memory_is_said)
+
+
+def main():
+    failures = 0
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        with open(os.open(os.path.join(folder, "key"), os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+            file.write("00112233" * 8 + "\n")
+        one = Node(folder, 0, "--memory", "256M", "--lanes", "1", "--fabric", "verbs")
+        other = Node(folder, 1, "--memory", "384M", "--lanes", "2", "--fabric", "auto")
+        print(f"1..{len(CHECKS)}", flush=True)
+        try:
+            wait_for(lambda: are_joined(one, other))
+            for number, check in enumerate(CHECKS, 1):
+                check(folder, one, other)
+                print(f"ok {number} - {check.__name__[6:].replace('_', ' ')}", flush=True)
+        except (AssertionError, subprocess.TimeoutExpired) as problem:
+            failures = 1
+            print(f"not ok {number} - {check.__name__[6:].replace('_', ' ')}")
+            for line in (str(problem) + "\n" + one.said()[-3000:] + "\n" + other.said()[-3000:]).splitlines():
+                print("# " + line)
+        for node in (one, other):
+            node.process.kill()
+    return failures
+
+
+sys.exit(main())
