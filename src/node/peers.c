@@ -566,7 +566,8 @@ static void count_refusal(struct peers *peers, const struct connection *connecti
 }
 
 /* What lanes are told of it; false: nobody can dial what it offers. */
-static bool read_offer(const struct connection *connection, struct link_peer *info)
+static bool read_offer(const struct peers *peers, const struct connection *connection,
+                       struct link_peer *info)
 {
     const struct auth *auth = connection->auth;
 
@@ -578,7 +579,10 @@ static bool read_offer(const struct connection *connection, struct link_peer *in
     };
     memcpy(info->session, auth->session, sizeof(info->session));
     for (uint32_t lane = 0; lane < auth->offer.lanes; lane++) {
-        if (!lane_address(connection->fd, auth->offer.addresses[lane], info->addresses[lane])) {
+        const char *offered = auth->offer.addresses[lane];
+
+        if (!is_same_fabric(peers->offer.addresses[0], offered) ||
+            !lane_address(connection->fd, offered, info->addresses[lane])) {
             return false;
         }
     }
@@ -609,10 +613,9 @@ static const char *why_not(const struct peers *peers, const struct connection *c
         peers->members[auth->peer.rank].peer.dials != auth->dials) {
         return "its rank is another's";
     }
-    if (!is_same_fabric(peers->offer.addresses[0], auth->offer.addresses[0])) {
-        return "its fabric is another than ours: give all nodes the same --fabric";
-    }
-    return read_offer(connection, info) ? NULL : "it offers addresses that are none";
+    return read_offer(peers, connection, info)
+               ? NULL
+               : "it offers addresses of another fabric, or none: give all nodes the same --fabric";
 }
 
 static void proved(struct peers *peers, struct connection *connection)

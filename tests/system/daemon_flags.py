@@ -72,6 +72,7 @@ def test_wrong_flags(folder, good):
         (good + ["--extent", "1M"], ["power of two"]),
         (good + ["--huge", "perhaps"], ["auto, require or never"]),
         (good + ["--transfer", "both"], ["auto, two-sided or one-sided"]),
+        (good + ["--fabric", "udp"], ["tcp, verbs or auto"]),
         (good + ["--max-sessions", "5000"], ["--max-sessions", "1024"]),
         (good + ["--max-pins", "99999"], ["--max-pins", "8192"]),
         (good + ["--max-objects", "1T"], ["objects", "too many"]),
@@ -104,6 +105,23 @@ def test_what_a_cluster_needs(folder, good):
     assert os.stat(key + "2").st_mode & 0o777 == 0o600
     code, _, said = run(*good, "--join", "127.0.0.1:1,127.0.0.1:2", "--member", "0", "--cluster-key", key + "2", "--check")
     assert code == 0, said
+
+
+@in_folder
+def test_a_fabric_that_is_not_there(folder, good):
+    if os.path.isdir("/sys/class/infiniband") and os.listdir("/sys/class/infiniband"):
+        return  # tests/rdma has it
+    key = os.path.join(folder, "key")
+    with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+        file.write("5a" * 32)
+    flags = [*good, "--join", "127.0.0.1:1,127.0.0.1:2", "--member", "0", "--listen", "127.0.0.1:0", "--cluster-key", key]
+    code, _, said = run(*flags, "--fabric", "verbs")
+    assert code != 0 and "no RDMA for other nodes" in said and "--fabric tcp" in said, said
+    with subprocess.Popen([os.environ["NIGHD"], *flags, "--fabric", "auto"], stderr=subprocess.PIPE) as auto:
+        line = next(line for line in auto.stderr if b"fabric=" in line)
+        auto.terminate()
+        auto.stderr.read()
+    assert b"fabric=tcp why=" in line and b"as configured" not in line, line
 
 
 @in_folder

@@ -171,12 +171,29 @@ static void a_dialled_one_with_a_useless_offer_is_left_alone_for_a_while(void **
     end_all();
 }
 
+/* What it offers is of another fabric than ours, wherever it says so. */
+static void another_fabric_is_refused(void **state)
+{
+    struct known before[MEMBERS], after[MEMBERS];
+
+    (void)state;
+    begin_alone();
+    look(before);
+    knock_as(3, 5, 1, "verbs:7001");
+    knock_as(3, 5, 1, "tcp:7001");
+    look(after);
+    assert_memory_equal(before, after, sizeof(before));
+    assert_int_equal(fuzz.peers->counters.refused_members, 2);
+    end_all();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_lives_leave_the_books_right),
         cmocka_unit_test(a_useless_offer_changes_nothing),
         cmocka_unit_test(two_processes_of_a_rank),
+        cmocka_unit_test(another_fabric_is_refused),
         cmocka_unit_test(a_dialled_one_with_a_useless_offer_is_left_alone_for_a_while),
     };
 
