@@ -285,7 +285,11 @@ static void other_versions_are_refused(void **state)
 {
     (void)state;
     /* min, max, whether there is one in common */
-    static const uint16_t ranges[][3] = {{0, 0, 0}, {1, 1, 0}, {3, 9, 0}, {9, 3, 0}, {3, 2, 0}};
+    static const uint16_t ranges[][3] = {{0, 0, 0},
+                                         {AUTH_VERSION_MIN - 1, AUTH_VERSION_MIN - 1, 0},
+                                         {AUTH_VERSION_MAX + 1, 9, 0},
+                                         {9, AUTH_VERSION_MAX, 0},
+                                         {AUTH_VERSION_MIN, AUTH_VERSION_MIN - 1, 0}};
     struct pair pair;
 
     for (size_t n = 0; n < sizeof(ranges) / sizeof(ranges[0]); n++) {
