@@ -21,6 +21,8 @@ GET_SECONDS = 15  # of a get that nobody may answer
 SLOW = 60  # so much later than it should a command may end, in the guest
 HOSTS = os.environ["RDMA_GUEST_HOSTS"].split()[:2]
 NOBODY = 65534
+SAID = 3000  # characters of a node's log that a failure shows
+KERNEL_LINES = 60  # of the guest's kernel, likewise: who died of what, what memory there was
 
 
 class Node:
@@ -47,6 +49,17 @@ class Node:
     def said(self):
         with open(self.log, encoding="utf-8", errors="replace") as file:
             return file.read()
+
+    def fate(self):
+        """What became of it, and its last words."""
+        status = self.process.poll()
+        if status is None:
+            fate = "still runs"
+        elif status < 0:
+            fate = f"died of {signal.Signals(-status).name}"
+        else:
+            fate = f"ended with status {status}"
+        return f"{self.path} {fate}; it said:\n{self.said()[-SAID:]}"
 
     def begin(self, *arguments):
         return subprocess.Popen([os.environ["NIGH"], "--socket", self.path, *arguments], stdout=subprocess.PIPE,
@@ -90,6 +103,16 @@ def digest(path):
         return hashlib.sha256(file.read()).hexdigest()
 
 
+def kernel_said():
+    """The last lines of the guest's kernel, and the memory that is left."""
+    lines = []
+    with open(os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as ring:
+        while line := ring.read(8192):
+            lines.append(line.decode(errors="replace").split(";", 1)[-1].split("\n", 1)[0])
+    with open("/proc/meminfo", encoding="ascii") as file:
+        return "\n".join(lines[-KERNEL_LINES:]) + "\n" + " ".join(" ".join(line.split()) for line in list(file)[:24])
+
+
 def move(folder, source, target, name, size):
     path, copy = os.path.join(folder, "in"), os.path.join(folder, "out")
     expected = write(path, size, name)
@@ -104,6 +127,7 @@ def move(folder, source, target, name, size):
 
 
 def check_both_use_rdma(folder, one, other):
+    wait_for(lambda: are_joined(one, other))
     for node in (one, other):
         assert "fabric=verbs" in node.said(), node.said()
         assert node.numbers()["rdma_lanes"] > 0
@@ -186,27 +210,33 @@ CHECKS = (check_both_use_rdma, check_every_size_arrives, check_transfers_registe
           check_it_comes_back, check_little_locked_memory_is_said)
 
 
+def check_all(folder, one, other):
+    """How many failed: none, or the first that did."""
+    for number, check in enumerate(CHECKS, 1):
+        name = check.__name__[6:].replace("_", " ")
+        try:
+            check(folder, one, other)
+        except (AssertionError, ValueError, OSError, subprocess.TimeoutExpired) as problem:
+            print(f"not ok {number} - {name}")
+            for line in "\n".join((str(problem), one.fate(), other.fate(), kernel_said())).splitlines():
+                print("# " + line)
+            return 1
+        print(f"ok {number} - {name}", flush=True)
+    return 0
+
+
 def main():
-    failures = 0
+    print(f"1..{len(CHECKS)}", flush=True)
     with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
         with open(os.open(os.path.join(folder, "key"), os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
             file.write("00112233" * 8 + "\n")
-        one = Node(folder, 0, "--memory", "256M", "--lanes", "1", "--fabric", "verbs")
-        other = Node(folder, 1, "--memory", "384M", "--lanes", "2", "--fabric", "auto")
-        print(f"1..{len(CHECKS)}", flush=True)
+        nodes = Node(folder, 0, "--memory", "256M", "--lanes", "1", "--fabric", "verbs"), Node(
+            folder, 1, "--memory", "384M", "--lanes", "2", "--fabric", "auto")
         try:
-            wait_for(lambda: are_joined(one, other))
-            for number, check in enumerate(CHECKS, 1):
-                check(folder, one, other)
-                print(f"ok {number} - {check.__name__[6:].replace('_', ' ')}", flush=True)
-        except (AssertionError, subprocess.TimeoutExpired) as problem:
-            failures = 1
-            print(f"not ok {number} - {check.__name__[6:].replace('_', ' ')}")
-            for line in (str(problem) + "\n" + one.said()[-3000:] + "\n" + other.said()[-3000:]).splitlines():
-                print("# " + line)
-        for node in (one, other):
-            node.process.kill()
-    return failures
+            return check_all(folder, *nodes)
+        finally:
+            for node in nodes:
+                node.process.kill()
 
 
 sys.exit(main())

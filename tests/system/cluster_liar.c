@@ -251,7 +251,10 @@ static void on_request(void *context, struct link *link, const struct rpc_reques
 {
     static const int8_t fine[PAYLOAD];
     struct wire_located nowhere = {.state = DIRECTORY_ABSENT};
-    struct wire_pulled bait;
+    struct {
+        struct wire_pulled pulled;
+        struct wire_piece piece;
+    } bait;
     struct rpc_piece piece = {.data = fine};
 
     (void)context;
@@ -265,15 +268,15 @@ static void on_request(void *context, struct link *link, const struct rpc_reques
         return;
     }
     if (request->method == WIRE_LOCATE && (how & BAIT) != 0) {
-        bait = (struct wire_pulled){.state = WIRE_PULLED,
-                                    .way = WIRE_LOAN,
-                                    .object = fresh_object(),
-                                    .sums = {.known = 1},
-                                    .bytes = BAIT_BYTES,
-                                    .serve = 1,
-                                    .address = 4096,
-                                    .key = 1};
-        bait.object.data_size = BAIT_BYTES;
+        bait.pulled = (struct wire_pulled){.state = WIRE_PULLED,
+                                           .way = WIRE_LOAN,
+                                           .object = fresh_object(),
+                                           .sums = {.known = 1},
+                                           .bytes = BAIT_BYTES,
+                                           .serve = 1,
+                                           .pieces = 1};
+        bait.pulled.object.data_size = BAIT_BYTES;
+        bait.piece = (struct wire_piece){.address = 4096, .bytes = BAIT_BYTES, .key = 1};
         piece = (struct rpc_piece){.data = &bait, .bytes = sizeof(bait)};
         baited++;
     } else if (request->method == WIRE_LOCATE) {
@@ -327,7 +330,7 @@ static void on_answer(void *context, nigh_status status, const uint8_t *payload,
 
     (void)now;
     count((int)status);
-    if (status == NIGH_OK && bytes == sizeof(pulled)) {
+    if (status == NIGH_OK && bytes >= sizeof(pulled)) {
         memcpy(&pulled, payload, sizeof(pulled));
         if (pulled.way == WIRE_LOAN && node->loan_count < LOANS) {
             node->loans[node->loan_count++] = pulled.serve;

@@ -1165,7 +1165,8 @@ static uint64_t downs(void)
 }
 
 /* An object that the node holds, lent to the peer from an offset on: the pieces. */
-static uint32_t borrow(uint32_t key, uint64_t from, struct wire_piece *pieces, nigh_status *status)
+static uint32_t borrow_pieces(uint32_t key, uint64_t from, struct wire_piece *pieces,
+                              nigh_status *status)
 {
     struct wire_pull pull = {.key = key_of(key), .way = WIRE_LOAN, .tag = from};
     struct wire_pulled pulled = {0};
@@ -1204,7 +1205,7 @@ static void each_extent_has_its_key(void **state)
     key = key_of_node(0);
     put(key, LARGE);
     assert_true(is_here(key, &sight));
-    count = borrow(key, 0, pieces, &status);
+    count = borrow_pieces(key, 0, pieces, &status);
     assert_in_range(count, 2, 3);
     for (uint32_t n = 0; n < count; n++) {
         uint8_t *bytes = extent_bytes_at(fuzz.set, sight.offset + sum);
@@ -1222,13 +1223,13 @@ static void each_extent_has_its_key(void **state)
     }
     assert_int_equal(sum, LARGE);
     /* From anywhere, and not from beyond. */
-    assert_int_equal(borrow(key, LARGE - 100, pieces, &status), 1);
+    assert_int_equal(borrow_pieces(key, LARGE - 100, pieces, &status), 1);
     assert_int_equal(pieces[0].bytes, 100);
-    (void)borrow(key, LARGE + 1, pieces, &status);
+    (void)borrow_pieces(key, LARGE + 1, pieces, &status);
     assert_int_equal(status, NIGH_PROTOCOL);
     assert_int_equal(downs(), 0);
     /* A key does not reach into the next extent. */
-    (void)borrow(key, 0, pieces, &status);
+    (void)borrow_pieces(key, 0, pieces, &status);
     beyond = (struct fabric_remote){pieces[0].address + pieces[0].bytes - 1, pieces[0].key};
     assert_int_equal(read_from_node(beyond, 2)[1], 0xee);
     assert_int_equal(downs(), 1);
@@ -1248,8 +1249,8 @@ static void pieces_that_do_not_fit_are_told_later(void **state)
     key = key_of_node(0);
     put(key, LARGE);
     fuzz.exchange->inline_bytes = 2 * sizeof(struct wire_piece) - 1;
-    assert_int_equal(borrow(key, 0, pieces, &status), 1);
-    assert_int_equal(borrow(key, pieces[0].bytes, pieces, &status), 1);
+    assert_int_equal(borrow_pieces(key, 0, pieces, &status), 1);
+    assert_int_equal(borrow_pieces(key, pieces[0].bytes, pieces, &status), 1);
     assert_int_equal(downs(), 0);
     finish_with();
 }
@@ -1300,7 +1301,7 @@ static void transfers_register_nothing(void **state)
         pass(2000);
         assert_int_equal(op->cqe.status, NIGH_OK);
         put(key_of_node(n), 30000);
-        assert_int_equal(borrow(key_of_node(n), 0, pieces, &status), 1);
+        assert_int_equal(borrow_pieces(key_of_node(n), 0, pieces, &status), 1);
         (void)read_from_node((struct fabric_remote){pieces[0].address, pieces[0].key}, 1000);
         if (n == 0) {
             before = numbers().registrations;
