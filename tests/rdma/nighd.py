@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """In the guest: two nodes whose lanes are joined by RDMA, a host each. What one puts the other gets, of any size; transfers
 register no memory; a node that is killed in the middle ends every get; nodes that may not use RDMA say why. TAP."""
+import glob
 import hashlib
 import json
 import os
@@ -33,10 +34,10 @@ class Node:
                       os.path.join(folder, "key"), "--dead-ms", "20000", *flags]
         self.start()
 
-    def start(self):
+    def start(self, *more):
         ready, tell = os.pipe()
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen([os.environ["NIGHD"], *self.flags, "--ready-fd", str(tell)],
+            self.process = subprocess.Popen([os.environ["NIGHD"], *self.flags, *more, "--ready-fd", str(tell)],
                                             pass_fds=[tell], stderr=log)
         os.close(tell)
         with os.fdopen(ready) as pipe:
@@ -135,10 +136,20 @@ def check_both_use_rdma(folder, one, other):
     assert finding["severity"] == "ok" and "the node uses verbs; RDMA can be used" in finding["finding"], finding
 
 
+def print_counters():
+    """What the devices count: packets that come again, or were not expected, cost time."""
+    for path in sorted(glob.glob("/sys/class/infiniband/*/ports/1/hw_counters/*")):
+        with open(path, encoding="ascii") as file:
+            count = file.read().strip()
+        if count != "0":
+            print(f"# {path.split('/')[4]} {os.path.basename(path)}: {count}")
+
+
 def check_every_size_arrives(folder, one, other):
     for size in SIZES:
         move(folder, one, other, f"there-{size}", size)
     move(folder, other, one, "back", 5 * MIB + 1)
+    print_counters()
     numbers = other.numbers()
     assert numbers["pulled_bytes_one_sided"] >= 64 * MIB and numbers["checksum_failures"] == 0, numbers
 
@@ -176,6 +187,29 @@ def check_it_comes_back(folder, one, other):
     move(folder, other, one, "after, back", 3 * MIB)
 
 
+def child_of(process):
+    with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+        children = file.read().split()
+    return int(children[0]) if children else 0
+
+
+def check_a_held_node_serves_what_it_had(folder, one, other):
+    """Its memory stays with its holder, and is registered anew by who comes after."""
+    assert one.end(signal.SIGTERM) == 0, one.said()
+    one.start("--hold")
+    wait_for(lambda: are_joined(one, other), 2 * SLOW)
+    path, copy = os.path.join(folder, "in"), os.path.join(folder, "out")
+    expected = write(path, LARGE, "kept")
+    one.good("put", "kept", path)
+    first = child_of(one.process)
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: child_of(one.process) not in (0, first))
+    before = other.numbers()["pulled_bytes_one_sided"]
+    other.good("get", "kept", "-o", copy, "--timeout", f"{2 * SLOW}s")
+    assert digest(copy) == expected
+    assert other.numbers()["pulled_bytes_one_sided"] >= before + LARGE and one.numbers()["rdma_lanes"] > 0
+
+
 def as_nobody():
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (MIB, MIB))
     os.setgroups([])
@@ -207,7 +241,7 @@ def check_little_locked_memory_is_said(folder, one, other):
 
 
 CHECKS = (check_both_use_rdma, check_every_size_arrives, check_transfers_register_nothing, check_a_kill_ends_every_get,
-          check_it_comes_back, check_little_locked_memory_is_said)
+          check_it_comes_back, check_a_held_node_serves_what_it_had, check_little_locked_memory_is_said)
 
 
 def check_all(folder, one, other):
