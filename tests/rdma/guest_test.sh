@@ -81,6 +81,9 @@ check "standard error too" holds errors "end\n"
 
 guest -n 0 sh -c 'kill -9 $$'
 check "a command that a signal ends" is 137
+guest -n 0 sh -c 'sleep 1000 & echo left; exit 3'
+check "what a command leaves running ends with it" is 3
+check "and keeps nothing back" holds output "left\n"
 guest -n 0 no-such-command
 check "a command that is not there" is 127
 guest -n 0 -t 4 sleep 60
