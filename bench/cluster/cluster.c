@@ -315,11 +315,11 @@ static void plan(struct world *world)
         world->flags.spin_us = bench_cores() >= 2 * ranks.here ? SPIN_US : 0;
     }
     snprintf(world->path, sizeof world->path,
-             "%d ranks on %d machine%s (%d cores for %d of them); embedded, %s, %u lane%s, "
+             "%d ranks on %d machine%s (%d cores for %d of them); embedded, %s, %s, %u lane%s, "
              "spins %u us; MPI spins",
              ranks.count, ranks.machines, ranks.machines == 1 ? "" : "s", bench_cores(), ranks.here,
-             world->flags.transfer_name, world->flags.lanes, world->flags.lanes == 1 ? "" : "s",
-             world->flags.spin_us);
+             world->flags.fabric_name, world->flags.transfer_name, world->flags.lanes,
+             world->flags.lanes == 1 ? "" : "s", world->flags.spin_us);
 }
 
 /* Known before anything starts, rather than after it has run. */

@@ -27,6 +27,8 @@ struct workload {
 struct flags {
     uint32_t transfer; /* nigh_transfer */
     const char *transfer_name;
+    uint32_t fabric; /* nigh_fabric */
+    const char *fabric_name;
     uint64_t sizes[CLUSTER_MAX_SIZES];
     uint32_t size_count;
     uint32_t rounds; /* that count */

@@ -14,6 +14,7 @@
 const char flags_usage[] =
     "usage: mpirun -n RANKS bench-cluster [FLAG...] OUT.json\n"
     "  --transfer hybrid|two-sided|one-sided   how objects travel (hybrid: by their size)\n"
+    "  --fabric tcp|verbs|auto                 what joins the nodes (tcp)\n"
     "  --sizes LIST       e.g. 64,4K,1M (64 B to 64 MiB by fours)\n"
     "  --rounds N         that count, after one to warm up (11)\n"
     "  --window N         gets under way at once (16)\n"
@@ -26,6 +27,7 @@ const char flags_usage[] =
 
 enum {
     FLAG_TRANSFER = 1,
+    FLAG_FABRIC,
     FLAG_SIZES,
     FLAG_ROUNDS,
     FLAG_WINDOW,
@@ -37,6 +39,7 @@ enum {
 
 static const struct option options[] = {
     {"transfer", required_argument, NULL, FLAG_TRANSFER},
+    {"fabric", required_argument, NULL, FLAG_FABRIC},
     {"sizes", required_argument, NULL, FLAG_SIZES},
     {"rounds", required_argument, NULL, FLAG_ROUNDS},
     {"window", required_argument, NULL, FLAG_WINDOW},
@@ -123,24 +126,33 @@ static bool parse_sizes(const char *text, struct flags *flags)
     }
 }
 
-static bool parse_transfer(const char *text, struct flags *flags)
+/* Which of three names it is; *name lives as long as the program. */
+static bool parse_name(const char *text, const char *const names[3], uint32_t *number,
+                       const char **name)
 {
-    static const char *const names[] = {"hybrid", "two-sided", "one-sided"};
-
-    for (uint32_t i = NIGH_TRANSFER_AUTO; i <= NIGH_TRANSFER_ONE_SIDED; i++) {
+    for (uint32_t i = 0; i < 3; i++) {
         if (strcmp(text, names[i]) == 0) {
-            flags->transfer = i;
-            flags->transfer_name = names[i];
+            *number = i;
+            *name = names[i];
             return true;
         }
     }
     return false;
 }
 
+/* By their numbers. */
+static const char *const transfers[] = {[NIGH_TRANSFER_AUTO] = "hybrid",
+                                        [NIGH_TRANSFER_TWO_SIDED] = "two-sided",
+                                        [NIGH_TRANSFER_ONE_SIDED] = "one-sided"};
+static const char *const fabrics[] = {
+    [NIGH_FABRIC_TCP] = "tcp", [NIGH_FABRIC_VERBS] = "verbs", [NIGH_FABRIC_AUTO] = "auto"};
+
 static bool parse_one(int flag, const char *value, struct flags *flags)
 {
     switch (flag) {
-    case FLAG_TRANSFER: return parse_transfer(value, flags);
+    case FLAG_TRANSFER:
+        return parse_name(value, transfers, &flags->transfer, &flags->transfer_name);
+    case FLAG_FABRIC: return parse_name(value, fabrics, &flags->fabric, &flags->fabric_name);
     case FLAG_SIZES: return parse_sizes(value, flags);
     case FLAG_ROUNDS: return parse_number(value, 1, CLUSTER_MAX_ROUNDS, &flags->rounds);
     case FLAG_WINDOW: return parse_number(value, 1, CLUSTER_MAX_WINDOW, &flags->window);
@@ -155,7 +167,8 @@ bool flags_parse(int argc, char **argv, struct flags *flags, char *why, size_t w
 {
     int flag, index = 0;
 
-    *flags = (struct flags){.transfer_name = "hybrid",
+    *flags = (struct flags){.transfer_name = transfers[NIGH_TRANSFER_AUTO],
+                            .fabric_name = fabrics[NIGH_FABRIC_TCP],
                             .rounds = 11,
                             .window = 16,
                             .lanes = 1,

@@ -145,6 +145,7 @@ static nigh_status start_node(struct puller *puller, const struct flags *flags, 
         .member = member,
         .cluster_key = key,
         .transfer_path = flags->transfer,
+        .fabric = flags->fabric,
     };
 
     snprintf(member, sizeof member, "%d", ranks.rank);
