@@ -126,7 +126,8 @@ class Cluster:
         return self.end(self.begin(rank, *arguments), timeout)
 
     def put(self, rank, first, count, size, life=1):
-        assert self.load(rank, "put", first, count, size, life)["statuses"] == {"NIGH_OK": count}
+        result = self.load(rank, "put", first, count, size, life)
+        assert result["statuses"] == {"NIGH_OK": count}, result
 
     def get_all(self, rank, first, count, size, timeout_ms=10000):
         result = self.load(rank, "get", first, count, size, timeout_ms)

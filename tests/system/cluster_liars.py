@@ -76,7 +76,8 @@ class Beset(Cluster):
             self.put(maker, numbers, 20, size)
             self.get_all(1 - maker, numbers, 20, size, TIMEOUT_MS)
             assert self.load(1 - maker, "rm", numbers, 20)["statuses"] == {"NIGH_OK": 20}
-            assert self.load(maker, "get", numbers, 20, size, 50)["statuses"] == {"NIGH_TIMEOUT": 20}
+            result = self.load(maker, "get", numbers, 20, size, 50)
+            assert result["statuses"] == {"NIGH_TIMEOUT": 20}, result
 
     def end_liar(self):
         """It dies without a word, and is forgotten."""
