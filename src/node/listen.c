@@ -97,10 +97,18 @@ static nigh_status listen_lock(const char *path, int *lock_fd, char *why, size_t
     return NIGH_BUSY;
 }
 
-/* Removes a socket that nobody answers on. */
-static nigh_status listen_clear(const char *path, const struct sockaddr_un *address, char *why,
-                                size_t why_bytes)
+static struct sockaddr_un listen_address(const char *path)
 {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    return address;
+}
+
+/* Removes a socket that nobody answers on. */
+static nigh_status listen_clear(const char *path, char *why, size_t why_bytes)
+{
+    struct sockaddr_un address = listen_address(path);
     struct stat st;
     int probe, error;
 
@@ -114,7 +122,7 @@ static nigh_status listen_clear(const char *path, const struct sockaddr_un *addr
     probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (probe < 0)
         return listen_fail(path, errno, why, why_bytes);
-    error = connect(probe, (const struct sockaddr *)address, sizeof(*address)) == 0 ? 0 : errno;
+    error = connect(probe, (const struct sockaddr *)&address, sizeof(address)) == 0 ? 0 : errno;
     fd_close(&probe);
     if (error != ECONNREFUSED) {
         snprintf(why, why_bytes,
@@ -123,30 +131,6 @@ static nigh_status listen_clear(const char *path, const struct sockaddr_un *addr
     }
     if (unlink(path) != 0 && errno != ENOENT)
         return listen_fail(path, errno, why, why_bytes);
-    return NIGH_OK;
-}
-
-static nigh_status listen_bind(const char *path, uint32_t mode, int *listen_fd, char *why,
-                               size_t why_bytes)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    nigh_status status;
-    int fd;
-
-    memcpy(address.sun_path, path, strlen(path) + 1);
-    status = listen_clear(path, &address, why, why_bytes);
-    if (status != NIGH_OK)
-        return status;
-    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return listen_fail(path, errno, why, why_bytes);
-    if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) != 0 ||
-        chmod(path, mode) != 0 || listen(fd, LISTEN_BACKLOG) != 0) {
-        status = listen_fail(path, errno, why, why_bytes);
-        fd_close(&fd);
-        return status;
-    }
-    *listen_fd = fd;
     return NIGH_OK;
 }
 
@@ -167,10 +151,10 @@ static bool listen_kept_is_good(const char *path, int kept_fd)
            listening != 0 && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
-nigh_status listen_open(const char *path, uint32_t mode, int kept_fd, int *listen_fd, int *lock_fd,
-                        char *why, size_t why_bytes)
+nigh_status listen_claim(const char *path, int kept_fd, int *listen_fd, int *lock_fd, char *why,
+                         size_t why_bytes)
 {
-    int lock = -1, fd = -1;
+    int lock = -1;
     nigh_status status;
 
     NIGH_ASSERT(strlen(path) <= LIMIT_SOCKET_PATH_BYTES);
@@ -180,20 +164,42 @@ nigh_status listen_open(const char *path, uint32_t mode, int kept_fd, int *liste
     /* Listening again names this process, not the former, to those who ask whom they reached. */
     if (listen_kept_is_good(path, kept_fd) && listen(kept_fd, LISTEN_BACKLOG) == 0) {
         (void)fd_set_nonblock(kept_fd);
-        fd = kept_fd;
-    } else {
-        if (kept_fd >= 0)
-            (void)shutdown(kept_fd, SHUT_RDWR); /* else the probe below would reach ourselves */
-        status = listen_bind(path, mode, &fd, why, why_bytes);
-        if (status != NIGH_OK) {
-            fd_close(&lock);
-            return status;
-        }
-        if (kept_fd >= 0)
-            fd_close(&kept_fd);
+        *listen_fd = kept_fd;
+        *lock_fd = lock;
+        return NIGH_OK;
+    }
+    if (kept_fd >= 0)
+        (void)shutdown(kept_fd, SHUT_RDWR); /* else the probe would reach ourselves */
+    status = listen_clear(path, why, why_bytes);
+    if (status != NIGH_OK) {
+        fd_close(&lock);
+        return status;
+    }
+    fd_close(&kept_fd);
+    *listen_fd = -1;
+    *lock_fd = lock;
+    return NIGH_OK;
+}
+
+nigh_status listen_open(const char *path, uint32_t mode, int *listen_fd, char *why,
+                        size_t why_bytes)
+{
+    struct sockaddr_un address = listen_address(path);
+    nigh_status status = listen_clear(path, why, why_bytes);
+    int fd;
+
+    if (status != NIGH_OK)
+        return status;
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return listen_fail(path, errno, why, why_bytes);
+    if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) != 0 ||
+        chmod(path, mode) != 0 || listen(fd, LISTEN_BACKLOG) != 0) {
+        status = listen_fail(path, errno, why, why_bytes);
+        fd_close(&fd);
+        return status;
     }
     *listen_fd = fd;
-    *lock_fd = lock;
     return NIGH_OK;
 }
 

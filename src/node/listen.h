@@ -15,13 +15,18 @@
 #include "nigh/status.h"
 
 /*
- * Locks the path and listens on it with the mode given. `kept_fd` is a listening socket of a former
- * node on this path, or -1; it is taken over on success. On failure `why` is a sentence with a
- * remedy: NIGH_BUSY: another node is there. NIGH_DENIED: no permission. NIGH_NOT_FOUND: no such
- * directory. NIGH_INVALID: there is something that is no socket. NIGH_NO_RESOURCES.
+ * Locks the path, and removes what a node that died left there. `kept_fd` is a listening socket of
+ * a former node on this path, or -1; on success it is taken over, and *listen_fd is it where it is
+ * good, else -1: then listen_open makes one. On failure `why` is a sentence with a remedy:
+ * NIGH_BUSY: another node is there. NIGH_DENIED: no permission. NIGH_NOT_FOUND: no such directory.
+ * NIGH_INVALID: there is something that is no socket. NIGH_NO_RESOURCES.
  */
-nigh_status listen_open(const char *path, uint32_t mode, int kept_fd, int *listen_fd, int *lock_fd,
-                        char *why, size_t why_bytes);
+nigh_status listen_claim(const char *path, int kept_fd, int *listen_fd, int *lock_fd, char *why,
+                         size_t why_bytes);
+
+/* Listens on a path that is claimed, with the mode given; fails as listen_claim does. */
+nigh_status listen_open(const char *path, uint32_t mode, int *listen_fd, char *why,
+                        size_t why_bytes);
 
 /* Removes the socket and the lock file, then unlocks. The listening socket is closed by who has it.
  */

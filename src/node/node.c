@@ -446,9 +446,8 @@ static uint64_t node_rise(void *context, uint32_t lane)
     return lane_rise(node->lanes[lane]);
 }
 
-/* Before the memory, which takes its time: another node on the socket is known at once, and clients
- * that come early wait for their welcome instead of finding nobody. */
-static nigh_status node_listen(struct nigh_node *node, char *why, size_t why_bytes)
+/* Before the memory, which takes its time: another node on the socket is known at once. */
+static nigh_status node_claim(struct nigh_node *node, char *why, size_t why_bytes)
 {
     int kept_fd;
     nigh_status status;
@@ -463,17 +462,29 @@ static nigh_status node_listen(struct nigh_node *node, char *why, size_t why_byt
     if (node->settings.socket_path[0] == '\0')
         return NIGH_OK;
     kept_fd = keeper_take(node->keeper, "listen");
-    status = listen_open(node->settings.socket_path, node->settings.socket_mode, kept_fd,
-                         &node->listen_fd, &node->lock_fd, why, why_bytes);
+    status = listen_claim(node->settings.socket_path, kept_fd, &node->listen_fd, &node->lock_fd,
+                          why, why_bytes);
     if (status != NIGH_OK)
         fd_close(&kept_fd);
     return status;
 }
 
+/* The socket is there once the node is: who waits for it need not wait on. */
+static nigh_status node_listen(struct nigh_node *node, char *why, size_t why_bytes)
+{
+    if (node->settings.socket_path[0] == '\0' || node->listen_fd >= 0)
+        return NIGH_OK;
+    return listen_open(node->settings.socket_path, node->settings.socket_mode, &node->listen_fd,
+                       why, why_bytes);
+}
+
 static nigh_status node_open_front(struct nigh_node *node, char *why, size_t why_bytes)
 {
-    nigh_status status = front_open(&node->front, node->lanes, node->listen_fd);
+    nigh_status status = node_listen(node, why, why_bytes);
 
+    if (status != NIGH_OK)
+        return status;
+    status = front_open(&node->front, node->lanes, node->listen_fd);
     if (status != NIGH_OK) {
         snprintf(why, why_bytes, "cannot open the front door: %s", nigh_status_string(status));
         return status;
@@ -613,7 +624,7 @@ static nigh_status node_make(struct nigh_node *node, char *why, size_t why_bytes
     nigh_status status;
 
     snprintf(why, why_bytes, "the operating system refused memory or descriptors");
-    status = node_listen(node, why, why_bytes);
+    status = node_claim(node, why, why_bytes);
     if (status == NIGH_OK)
         status = node_listen_to_peers(node, why, why_bytes);
     if (status == NIGH_OK)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything wrong that nighd can be told: one line that says what is wrong and what helps, and the documented exit
 code. And what it does when all is well: readiness, signals, sockets left behind."""
+import ctypes
 import os
 import resource
 import signal
@@ -15,6 +16,7 @@ import raw_session as raw  # noqa: E402
 from raw_session import Node, Session, wait_for  # noqa: E402
 
 FAILED, USAGE, MEMORY, IN_USE, PERMISSION = 1, 2, 3, 4, 5
+IN_CREATE = 0x100  # inotify(7)
 
 
 def run(*flags, env=None, **more):
@@ -179,6 +181,19 @@ def test_more_memory_than_there_is(folder, good):
     expect(MEMORY, ["huge"], *good, "--memory", "1G", "--huge", "require")
     # The figure is not the one that was asked for: it says what it counts.
     expect(MEMORY, ["memory", "100.0 GiB for objects", "indexes"], *good, "--memory", "100G")
+
+
+@in_folder
+def test_the_socket_comes_after_the_memory(folder, good):
+    """Who waits for the socket need not wait on: a node that has no memory never had one."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    watch = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    assert watch >= 0 and libc.inotify_add_watch(watch, folder.encode(), IN_CREATE) >= 0
+    expect(MEMORY, ["memory"], *good, "--memory", "50T")
+    made = os.read(watch, 4096)
+    os.close(watch)
+    assert b"s.lock\0" in made, made
+    assert b"s\0" not in made.replace(b"s.lock\0", b""), made
 
 
 @in_folder
