@@ -17,6 +17,9 @@
 
 /* Its state is what is explored. */
 #include "../../src/cluster/directory.c"
+#include "../../src/cluster/directory_changes.c"
+#include "../../src/cluster/directory_deletes.c"
+#include "../../src/cluster/directory_entries.c"
 #include "support/support.h"
 
 #define MEMBERS 3u
@@ -249,7 +252,7 @@ static void on_deleted(void *context, uint64_t ticket, nigh_status status)
 
 static uint8_t known_birth(void)
 {
-    struct entry *entry = find(home, &key, NULL);
+    struct entry *entry = directory_find(home, &key, NULL);
 
     return entry != NULL && is_known(home, entry) ? (uint8_t)entry->object.birth.counter : NONE;
 }
@@ -491,7 +494,7 @@ static bool act(enum action action, uint32_t rank)
 static void check_always(void)
 {
     uint8_t known = known_birth();
-    struct entry *entry = find(home, &key, NULL);
+    struct entry *entry = directory_find(home, &key, NULL);
 
     claim(directory_is_valid(home), "the directory is not valid");
     claim(known == NONE || (now.births & 1u << known) == 0, "a deleted birth is known again");
@@ -517,7 +520,7 @@ static bool is_quiet(void)
 
 static void check_quiet(void)
 {
-    struct entry *entry = find(home, &key, NULL);
+    struct entry *entry = directory_find(home, &key, NULL);
     struct directory_stats stats;
 
     quiet_states++;
