@@ -1,21 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A member's up, announced or dead changes what all entries say of it. With a million keys that is
- * too long for one turn, so it is noted as a change with a number, and applied to an entry when
- * that is looked at (is_fresh), and by a sweep that passes some entries a turn. What is answered is
- * therefore the same as if it had been applied at once.
+ * A member's up, announcing, announced or dead changes what all entries say of it. With a million
+ * keys that is too long for one turn, so it is noted as a change with a number, and applied to an
+ * entry when that is looked at (is_fresh), and by a sweep that passes some entries a turn. What is
+ * answered is therefore the same as if it had been applied at once.
  */
 #include "cluster/directory_internal.h"
+
+/* A holder is one only as far as it says so again. */
+static void doubt(struct directory *directory, struct entry *entry, uint32_t rank)
+{
+    if (set_has(directory, entry, SET_HOLDERS, rank)) {
+        set_add(directory, entry, SET_UNCONFIRMED, rank);
+    }
+}
 
 static void apply(struct directory *directory, struct entry *entry, const struct change *change)
 {
     uint32_t rank = change->rank;
 
     switch (change->kind) {
+    case CHANGE_ANNOUNCING: doubt(directory, entry, rank); return;
     case CHANGE_UP:
-        if (set_has(directory, entry, SET_HOLDERS, rank)) {
-            set_add(directory, entry, SET_UNCONFIRMED, rank);
-        }
+        doubt(directory, entry, rank);
         directory_remove_waiter(directory, entry,
                                 rank); /* what it holds it announces, and is told then */
         directory_drop_if_idle(directory, entry);
@@ -145,6 +152,12 @@ void directory_member_up(struct directory *directory, uint32_t rank, uint64_t sh
     directory->announced[rank] &= ~shards;
     directory_find_complete(directory);
     note_change(directory, CHANGE_UP, rank, shards);
+}
+
+void directory_announcing(struct directory *directory, uint32_t rank, uint64_t shards)
+{
+    NIGH_ASSERT(rank < directory->config.nodes);
+    note_change(directory, CHANGE_ANNOUNCING, rank, shards);
 }
 
 void directory_announced(struct directory *directory, uint32_t rank, uint64_t shards)

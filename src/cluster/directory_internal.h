@@ -61,6 +61,7 @@ struct entry {
 
 enum change_kind {
     CHANGE_UP,
+    CHANGE_ANNOUNCING,
     CHANGE_ANNOUNCED,
     CHANGE_DEAD
 };
