@@ -84,7 +84,8 @@ struct directory_answer {
 };
 
 /* Callbacks come from inside the calls below, any of them (of directory_delete: `drop` only). They
- * may call back, save directory_member_*, directory_announced and directory_turn. */
+ * may call back, save directory_member_*, directory_announcing, directory_announced and
+ * directory_turn. */
 struct directory_shell {
     void *context;
     /* Tells a waiting node where the object is. It waits no more. */
@@ -163,13 +164,21 @@ void directory_dropped(struct directory *directory, uint32_t from, const struct 
 void directory_member_up(struct directory *directory, uint32_t rank, uint64_t shards);
 void directory_announced(struct directory *directory, uint32_t rank, uint64_t shards);
 
+/*
+ * A member begins to announce all that it holds of these shards once more, as news of what it holds
+ * no longer may not have come: what it does not announce again is forgotten at directory_announced,
+ * too. It waits on for what it waits for, and is told what it is to drop; what is absent is absent,
+ * as the member announces what it sealed meanwhile as ever.
+ */
+void directory_announcing(struct directory *directory, uint32_t rank, uint64_t shards);
+
 /* Its incarnation is over (or it was never seen): it holds nothing, waits for nothing, owes
  * nothing.
  */
 void directory_member_dead(struct directory *directory, uint32_t rank);
 
 /*
- * A bounded part of what the three calls above have to change at all keys; they begin with one
+ * A bounded part of what the four calls above have to change at all keys; they begin with one
  * themselves. True: there is more to do. Answers do not depend on it: a key that is asked for is
  * brought up to date first; the ends of deletes and stats do.
  */

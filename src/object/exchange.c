@@ -151,6 +151,7 @@ static void on_request(void *context, struct link *link, const struct rpc_reques
     exchange->now_us = now_us;
     switch ((enum wire_method)request->method) {
     case WIRE_ANNOUNCE:
+    case WIRE_ANNOUNCING:
     case WIRE_ANNOUNCED: announce_on_request(live, request, now_us); return;
     case WIRE_LOCATE: home_on_locate(live, request, now_us); return;
     case WIRE_UNWAIT: home_on_unwait(live, request); return;
@@ -278,12 +279,12 @@ static nigh_status make_links(struct exchange *exchange)
     return links_create(&links, &exchange->links);
 }
 
-static nigh_status make_parts(struct exchange *exchange)
+static nigh_status make_parts(struct exchange *exchange, uint32_t own_announcements)
 {
     nigh_status status = home_init(exchange);
 
     if (status == NIGH_OK) {
-        status = announcer_init(&exchange->own, LIMIT_ANNOUNCE_QUEUE);
+        status = announcer_init(&exchange->own, own_announcements);
     }
     if (status == NIGH_OK) {
         status = pulls_init(exchange);
@@ -316,7 +317,8 @@ nigh_status exchange_create(const struct exchange_config *config, struct exchang
     random_init(&exchange->random, config->seed);
     list_init(&exchange->live);
     exchange->inline_bytes = exchange->config.payload_bytes - sizeof(struct wire_pulled);
-    status = make_parts(exchange);
+    status = make_parts(exchange,
+                        config->announcements == 0 ? LIMIT_ANNOUNCE_QUEUE : config->announcements);
     if (status != NIGH_OK) {
         exchange_destroy(exchange);
         return status;

@@ -45,7 +45,8 @@ struct exchange_config {
     uint32_t max_keys;                              /* of the directory */
     uint32_t requests, calls, queue, payload_bytes; /* of a channel; 0: defaults */
     uint32_t waits;                                 /* of all channels together; 0: default */
-    uint32_t announcements; /* news for one home, LIMIT_ANNOUNCE_QUEUE at most; 0: default */
+    uint32_t announcements; /* news for one home, LIMIT_ANNOUNCE_QUEUE at most; 0: default, and as
+                               many as that for this node's own directory */
     uint32_t bulk_receives, bulk_bytes; /* 0: defaults */
     uint64_t chunk_bytes;               /* of one READ, a power of two; 0: 1 MiB */
     uint64_t pull_bytes; /* of pulls under way at once; 0: a quarter of the lane's memory */
@@ -109,6 +110,7 @@ struct exchange_stats {
     uint64_t shares_refused; /* requests beyond a node's share of loans, deletes or keys; ever */
     uint64_t claims_refused; /* announcements and the like that are not their sender's to make */
     uint64_t announcements_refused; /* for want of room at a home: told again later */
+    uint64_t news_lost;     /* of what is gone, for want of room in a queue: all is told again */
     uint64_t registrations; /* of memory with the lane's fabric: one an extent, a link, ...; ever */
     struct directory_stats directory;
 };

@@ -4,8 +4,10 @@
  *
  * News go into a queue a home, in order, and from there into one call at a time. A walk through all
  * objects, some entries a turn, tells a home everything: when its link comes up, and when the queue
- * overflowed. Telling twice is harmless. This node's own directory is told the same way, without a
- * link.
+ * overflowed. Telling twice is harmless. If what did not fit was of something that is gone, the
+ * home hears before that everything is told once more (ANNOUNCING), and at the end that this was
+ * all (ANNOUNCED), so that it lets go what was not named. This node's own directory is told the
+ * same way, without a link.
  *
  * What a home has no room for is told again, with everything born here, until it has: after a
  * second, then two, up to a minute. Such a walk ends where there is no room again.
@@ -40,7 +42,9 @@ void announcer_walk(struct announcer *announcer, bool repeat)
     announcer->walking = true;
     announcer->walk_again = false;
     announcer->again = false;
-    announcer->repeat = announcer->repeat || repeat;
+    announcer->begins = announcer->begins || announcer->lost;
+    announcer->repeat = announcer->repeat || announcer->begins || repeat;
+    announcer->lost = false;
     announcer->pool = 0;
     announcer->cursor = 0;
 }
@@ -50,14 +54,29 @@ static struct wire_announce *record_at(struct announcer *announcer, uint32_t num
     return &announcer->queue[(announcer->head + number) % announcer->size];
 }
 
-static void push(struct announcer *announcer, const struct wire_announce *record)
+/* There is no room for news: a walk has to tell them. One that has not looked at anything yet
+ * will; one that has ends first, with what it has to say at its end, so that homes let go whatever
+ * else is lost meanwhile. */
+static void overflow(struct announcer *announcer, bool gone)
+{
+    bool looked = announcer->pool != 0 || announcer->cursor != 0;
+
+    announcer->lost = announcer->lost || gone;
+    if (announcer->walking ? looked : announcer->repeat) {
+        announcer->walk_again = true;
+    } else {
+        announcer_walk(announcer, false);
+    }
+}
+
+static void push(struct exchange *exchange, struct announcer *announcer,
+                 const struct wire_announce *record)
 {
     if (announcer->count == announcer->size) {
-        if (announcer->walking) {
-            announcer->walk_again = true;
-        } else {
-            announcer_walk(announcer, false);
-        }
+        bool gone = (record->flags & WIRE_GONE) != 0;
+
+        exchange->counts.news_lost += gone ? 1 : 0;
+        overflow(announcer, gone);
         return;
     }
     *record_at(announcer, announcer->count) = *record;
@@ -90,7 +109,7 @@ void announce_object(struct exchange *exchange, uint32_t pool, const uint8_t *id
     exchange_key(exchange, pool, id, &record.key, &key_hash, &home);
     announcer = announcer_of(exchange, home, hash);
     if (announcer != NULL) {
-        push(announcer, &record);
+        push(exchange, announcer, &record);
     }
 }
 
@@ -137,7 +156,15 @@ static void visit(struct exchange *exchange, struct announcer *announcer, uint32
      */
     if (home == rank && !(announcer->again && sight->is_copy)) {
         record.flags |= sight->is_copy ? WIRE_COPY : 0;
-        push(announcer, &record);
+        push(exchange, announcer, &record);
+    }
+}
+
+/* A walk is over, and what it had to say at its end is said. */
+static void go_again(struct announcer *announcer)
+{
+    if (announcer->walk_again) {
+        announcer_walk(announcer, false);
     }
 }
 
@@ -151,7 +178,7 @@ static bool has_room(const struct announcer *announcer)
 static bool walk(struct exchange *exchange, struct announcer *announcer, uint32_t rank,
                  uint64_t shards)
 {
-    if (!announcer->walking || !has_room(announcer)) {
+    if (!announcer->walking || announcer->begins || !has_room(announcer)) {
         return false;
     }
     while (has_room(announcer)) {
@@ -175,8 +202,8 @@ static bool walk(struct exchange *exchange, struct announcer *announcer, uint32_
     }
     if (announcer->pool == LIMIT_POOLS) {
         announcer->walking = false;
-        if (announcer->walk_again) {
-            announcer_walk(announcer, false);
+        if (!announcer->repeat) {
+            go_again(announcer);
         }
     }
     return true;
@@ -195,9 +222,7 @@ static void no_room_there(struct exchange *exchange, struct announcer *announcer
     exchange->counts.announcements_refused++;
     if (announcer->again) {
         announcer->again = announcer->walking = false;
-        if (announcer->walk_again) {
-            announcer_walk(announcer, false);
-        }
+        go_again(announcer);
     }
     if (announcer->again_us == 0) {
         LOG_WARN("a home has no room for objects of this node: other nodes do not find them",
@@ -211,7 +236,7 @@ static void no_room_there(struct exchange *exchange, struct announcer *announcer
 /* Begins to tell again what was refused, when it is time; notes that all of it had room. */
 static void tell_again(struct announcer *announcer, uint64_t now_us)
 {
-    if (announcer->walking || announcer->count > 0) {
+    if (announcer->walking || announcer->repeat || announcer->count > 0) {
         return;
     }
     if (announcer->again) {
@@ -358,13 +383,31 @@ static bool send_batch(struct exchange_link *link, uint64_t now_us)
     return true;
 }
 
+/* Begins a walk at whose end the home lets go what it did not hear of. When the walk could go on at
+ * once, so that one tells all that is lost till then. */
+static bool begin(struct exchange_link *link, uint64_t now_us)
+{
+    struct announcer *announcer = &link->announcer;
+
+    if (!announcer->begins || !has_room(announcer) || now_us < announcer->retry_us) {
+        return false;
+    }
+    if (rpc_one_way(link_rpc(link->link), WIRE_ANNOUNCING, NULL, 0, now_us) != NIGH_OK) {
+        return no_room(announcer, now_us);
+    }
+    announcer->begins = false;
+    pull_doubt_all(link);
+    return true;
+}
+
 static bool announce_link(struct exchange_link *link, uint64_t now_us)
 {
     struct announcer *announcer = &link->announcer;
     bool worked;
 
     tell_again(announcer, now_us);
-    worked = walk(link->exchange, announcer, link->rank, link->shards);
+    worked = begin(link, now_us);
+    worked = walk(link->exchange, announcer, link->rank, link->shards) || worked;
     if (announcer->under_way > 0 || now_us < announcer->retry_us) {
         return worked;
     }
@@ -376,6 +419,7 @@ static bool announce_link(struct exchange_link *link, uint64_t now_us)
             return no_room(announcer, now_us) || worked;
         }
         announcer->repeat = false;
+        go_again(announcer);
         return true;
     }
     return worked;
@@ -389,6 +433,10 @@ static bool announce_own(struct exchange *exchange, uint64_t now_us)
     bool worked;
 
     tell_again(announcer, now_us);
+    if (announcer->begins && has_room(announcer)) {
+        announcer->begins = false;
+        directory_announcing(exchange->directory, self, UINT64_MAX);
+    }
     worked = walk(exchange, announcer, self, UINT64_MAX);
     for (uint32_t n = 0; n < ANNOUNCE_BATCH && announcer->count > 0; n++) {
         struct wire_announce record = *record_at(announcer, 0);
@@ -402,6 +450,7 @@ static bool announce_own(struct exchange *exchange, uint64_t now_us)
     if (announcer->repeat && !announcer->walking && announcer->count == 0) {
         announcer->repeat = false;
         directory_announced(exchange->directory, self, UINT64_MAX);
+        go_again(announcer);
     }
     return worked;
 }
@@ -457,6 +506,10 @@ void announce_on_request(struct exchange_link *link, const struct rpc_request *r
     uint32_t count = request->bytes / (uint32_t)sizeof(struct wire_announce);
     struct rpc_piece piece = {.data = answers, .bytes = count};
 
+    if (request->method == WIRE_ANNOUNCING) {
+        directory_announcing(link->exchange->directory, link->rank, link->shards);
+        return;
+    }
     if (request->method == WIRE_ANNOUNCED) {
         directory_announced(link->exchange->directory, link->rank, link->shards);
         return;

@@ -73,7 +73,10 @@ struct announcer {
     uint32_t under_way; /* the first of the queue, in a call */
     bool walking;
     bool walk_again; /* the queue overflowed: from the start, when this walk is over */
-    bool repeat;     /* the first walk after the link came up: ends with ANNOUNCED */
+    bool repeat;     /* the first walk after the link came up, or after ANNOUNCING: ends with
+                        ANNOUNCED */
+    bool lost;       /* news of what is gone were: the next walk begins with ANNOUNCING */
+    bool begins;     /* it has to say that before it looks at anything */
     uint32_t pool;
     uint32_t cursor;
     uint64_t retry_us; /* the channel had no room: not before this */
@@ -183,7 +186,7 @@ struct pull {
     enum wire_way way;
 
     bool noted;   /* the home counts this node as a holder already */
-    bool doubted; /* LOCATING: it may not, whatever it answers */
+    bool doubted; /* it may not any more, whatever it answered: it is told of a copy */
 };
 
 /* A READ under way. */
@@ -435,6 +438,8 @@ void pull_announce(struct exchange *exchange, struct pull *pull);
 /* This node says of a key that it does not hold it: what its home noted before is not true any
  * more. */
 void pull_doubt(struct exchange *exchange, const struct directory_key *key);
+/* Or will say so of all that it does not name again. */
+void pull_doubt_all(struct exchange_link *link);
 /* Ends a pull that has nothing under way. */
 void pull_end(struct exchange *exchange, struct pull *pull);
 

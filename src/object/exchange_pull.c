@@ -82,6 +82,14 @@ void pull_doubt(struct exchange *exchange, const struct directory_key *key)
     }
 }
 
+void pull_doubt_all(struct exchange_link *link)
+{
+    LIST_FOREACH(node, &link->pulls)
+    {
+        container_of(node, struct pull, place)->doubted = true;
+    }
+}
+
 uint64_t pull_tag(const struct exchange *exchange, const struct pull *pull)
 {
     return (uint64_t)pull->generation << 32 | (uint64_t)(pull - exchange->pulls);
@@ -540,7 +548,7 @@ nigh_status pull_take_memory(struct exchange *exchange, struct pull *pull)
 
 void pull_announce(struct exchange *exchange, struct pull *pull)
 {
-    if (!pull->noted) {
+    if (!pull->noted || pull->doubted) {
         announce_object(exchange, pull->pool, pull->key.id, pull->hash, &pull->answer.object,
                         WIRE_COPY);
     }

@@ -692,13 +692,14 @@ static void take_inline(struct exchange *exchange, struct pull *pull,
     finish(exchange, pull);
 }
 
-/* Whether this node need not announce the copy that came: its home served it, and has noted that.
- * News that are under way to it may be of an older copy, and speak against it later. */
-static bool is_noted(const struct pull *pull, const struct exchange_link *link,
-                     const struct wire_pulled *pulled)
+/* Whether the home that served it counts this node as a holder: the copy that came need not be
+ * announced, but one that cannot be kept is said to be gone. News that are under way to the home
+ * may be of an older copy, and speak against it later. */
+static void note(struct pull *pull, const struct exchange_link *link,
+                 const struct wire_pulled *pulled)
 {
-    return pull->state == PULL_LOCATING && pulled->way == WIRE_INLINE && pulled->noted == 1 &&
-           !pull->doubted && link->announcer.count == 0 && !link->announcer.walking;
+    pull->noted = pull->state == PULL_LOCATING && pulled->way == WIRE_INLINE && pulled->noted == 1;
+    pull->doubted = pull->doubted || link->announcer.count > 0 || link->announcer.walking;
 }
 
 /* The home served the object at once: it is known now, and memory for it is wanted. */
@@ -778,7 +779,7 @@ void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t
         link->granted -= credits; /* none of them is needed */
         pull->credits = 0;
     }
-    pull->noted = is_noted(pull, link, &pulled);
+    note(pull, link, &pulled);
     pull->way = (enum wire_way)pulled.way;
     pull_forget_memory(exchange, pull);
     if (!pull_get_memory(exchange, pull)) {

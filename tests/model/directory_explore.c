@@ -5,7 +5,8 @@
  * that end, all in every order, up to small numbers of each.
  *
  * Members do what the exchange does: they announce what they hold when a link comes up, drop what
- * is refused, answer a drop. Messages of one link stay in order; a link that breaks loses them.
+ * is refused, answer a drop, and tell everything again when news were lost that their queue had no
+ * room for. Messages of one link stay in order; a link that breaks loses them.
  *
  * Claimed, everywhere: a birth whose delete has ended is never known again; a delete ends once; who
  * waits is told of every other holder that is known. When nothing is under way: every delete has
@@ -17,6 +18,9 @@
 
 /* Its state is what is explored. */
 #include "../../src/cluster/directory.c"
+#include "../../src/cluster/directory_changes.c"
+#include "../../src/cluster/directory_deletes.c"
+#include "../../src/cluster/directory_entries.c"
 #include "support/support.h"
 
 #define MEMBERS 3u
@@ -27,7 +31,7 @@
 
 /* How often each may happen. */
 struct budget {
-    uint8_t seals, pulls, evictions, deletes, waits, breaks, deaths;
+    uint8_t seals, pulls, evictions, deletes, waits, breaks, deaths, losses;
 };
 
 enum message_kind {
@@ -37,6 +41,7 @@ enum message_kind {
     SAY_DELETE,
     SAY_WAIT,
     SAY_DROPPED,
+    SAY_ANNOUNCING,
     SAY_ANNOUNCED,
     TELL_FOUND,
     TELL_DROP,
@@ -52,6 +57,13 @@ struct queue {
     struct message messages[QUEUE];
 };
 
+/* How far a member is that tells everything again. */
+enum telling {
+    TELLING_NOTHING = 0,
+    TELLING_BEGUN,
+    TELLING_TOLD
+};
+
 struct member {
     uint8_t birth; /* that it holds; NONE */
     uint8_t is_copy;
@@ -59,7 +71,10 @@ struct member {
     uint8_t knows;   /* a birth that it may pull */
     uint8_t waits;
     uint8_t link_up;
-    uint8_t over; /* its life ended, and the home has not seen its link since */
+    uint8_t over;    /* its life ended, and the home has not seen its link since */
+    uint8_t full;    /* its queue of news is: the next is lost */
+    uint8_t lost;    /* some were: it has to tell everything again */
+    uint8_t telling; /* enum telling */
     struct queue to_home, from_home;
 };
 
@@ -206,6 +221,19 @@ static void say(uint32_t rank, enum message_kind kind, uint8_t birth)
     }
 }
 
+/* Of a birth that it holds, or holds no longer. */
+static void say_news(uint32_t rank, enum message_kind kind, uint8_t birth)
+{
+    struct member *member = &now.members[rank];
+
+    if (member->link_up && member->full) {
+        member->full = 0;
+        member->lost = 1;
+    } else {
+        say(rank, kind, birth);
+    }
+}
+
 static void tell(uint32_t rank, enum message_kind kind, uint8_t birth)
 {
     if (now.members[rank].link_up) {
@@ -249,7 +277,7 @@ static void on_deleted(void *context, uint64_t ticket, nigh_status status)
 
 static uint8_t known_birth(void)
 {
-    struct entry *entry = find(home, &key, NULL);
+    struct entry *entry = directory_find(home, &key, NULL);
 
     return entry != NULL && is_known(home, entry) ? (uint8_t)entry->object.birth.counter : NONE;
 }
@@ -293,6 +321,7 @@ static void home_takes(uint32_t rank)
         }
         break;
     case SAY_DROPPED: directory_dropped(home, rank, &key, &object.birth, NIGH_OK); break;
+    case SAY_ANNOUNCING: directory_announcing(home, rank, UINT64_MAX); break;
     case SAY_ANNOUNCED: directory_announced(home, rank, UINT64_MAX); break;
     default: claim(false, "no such message"); break;
     }
@@ -333,7 +362,7 @@ static void hold(uint32_t rank, uint8_t birth, bool is_copy)
     now.members[rank].birth = birth;
     now.members[rank].is_copy = is_copy;
     now.members[rank].waits = 0;
-    announce_own(rank);
+    say_news(rank, is_copy ? SAY_COPY : SAY_ANNOUNCE, birth);
 }
 
 static void connect_link(uint32_t rank)
@@ -355,6 +384,8 @@ static void break_link(uint32_t rank)
     struct member *member = &now.members[rank];
 
     member->link_up = 0;
+    member->full = member->lost = 0;
+    member->telling = TELLING_NOTHING;
     memset(&member->to_home, 0, sizeof(member->to_home));
     memset(&member->from_home, 0, sizeof(member->from_home));
 }
@@ -390,12 +421,60 @@ enum action {
     BREAK,
     CONNECT,
     DIE,
+    FILL,
+    TELL_AGAIN,
     ACTIONS
 };
 
-static const char *const names[ACTIONS] = {"home takes from", "takes",    "seals",   "pulls",
-                                           "has pulled",      "evicts",   "deletes", "waits",
-                                           "loses its link",  "connects", "dies"};
+static const char *const names[ACTIONS] = {
+    "home takes from", "takes", "seals",          "pulls",    "has pulled", "evicts",
+    "deletes",         "waits", "loses its link", "connects", "dies",       "has a full queue",
+    "tells on"};
+
+/* What is announced in one call waits for the answer to the last. */
+static bool is_announcing(const struct member *member)
+{
+    bool is = false;
+
+    for (uint32_t n = 0; n < member->to_home.count; n++) {
+        uint8_t kind = member->to_home.messages[n].kind;
+
+        is = is || kind == SAY_ANNOUNCE || kind == SAY_COPY;
+    }
+    for (uint32_t n = 0; n < member->from_home.count; n++) {
+        is = is || member->from_home.messages[n].kind == TELL_REFUSED;
+    }
+    return is;
+}
+
+/* A step of telling everything again; news may come in between. */
+static bool tell_on(uint32_t rank)
+{
+    struct member *member = &now.members[rank];
+
+    switch ((enum telling)member->telling) {
+    case TELLING_NOTHING:
+        if (!member->lost) {
+            return false;
+        }
+        member->lost = 0;
+        member->telling = TELLING_BEGUN;
+        say(rank, SAY_ANNOUNCING, NONE);
+        break;
+    case TELLING_BEGUN:
+        if (is_announcing(member)) {
+            return false;
+        }
+        member->telling = TELLING_TOLD;
+        announce_own(rank);
+        break;
+    case TELLING_TOLD:
+        member->telling = TELLING_NOTHING;
+        say(rank, SAY_ANNOUNCED, NONE);
+        break;
+    }
+    return true;
+}
 
 /* Carries it out; false: it cannot happen now. */
 static bool act(enum action action, uint32_t rank)
@@ -444,7 +523,7 @@ static bool act(enum action action, uint32_t rank)
             return false;
         }
         member->birth = NONE;
-        say(rank, SAY_FORGET, birth);
+        say_news(rank, SAY_FORGET, birth);
         return true;
     case DELETE:
         if (!member->link_up || !spend(&now.left.deletes)) {
@@ -481,6 +560,13 @@ static bool act(enum action action, uint32_t rank)
         member->over = 1;
         directory_member_dead(home, rank);
         return true;
+    case FILL:
+        if (!member->link_up || member->full || !spend(&now.left.losses)) {
+            return false;
+        }
+        member->full = 1;
+        return true;
+    case TELL_AGAIN: return tell_on(rank);
     case ACTIONS: break;
     }
     return false;
@@ -491,7 +577,7 @@ static bool act(enum action action, uint32_t rank)
 static void check_always(void)
 {
     uint8_t known = known_birth();
-    struct entry *entry = find(home, &key, NULL);
+    struct entry *entry = directory_find(home, &key, NULL);
 
     claim(directory_is_valid(home), "the directory is not valid");
     claim(known == NONE || (now.births & 1u << known) == 0, "a deleted birth is known again");
@@ -508,7 +594,7 @@ static bool is_quiet(void)
         const struct member *member = &now.members[rank];
 
         if (!member->link_up || member->to_home.count + member->from_home.count > 0 ||
-            member->pulling != NONE) {
+            member->pulling != NONE || member->lost || member->telling != TELLING_NOTHING) {
             return false;
         }
     }
@@ -517,7 +603,7 @@ static bool is_quiet(void)
 
 static void check_quiet(void)
 {
-    struct entry *entry = find(home, &key, NULL);
+    struct entry *entry = directory_find(home, &key, NULL);
     struct directory_stats stats;
 
     quiet_states++;
@@ -650,6 +736,23 @@ static void a_home_that_was_started_again(void **state)
     assert_true(scenario("a delete in a new home", &left, START_HOLDING, 2000000));
 }
 
+static void news_that_are_lost(void **state)
+{
+    (void)state;
+    struct budget left = {
+        .seals = 1, .pulls = 1, .evictions = 1, .deletes = 1, .waits = 1, .losses = 1};
+
+    scenario("news are lost", &left, START_READY, 1500000);
+}
+
+static void news_that_are_lost_before_a_link_is(void **state)
+{
+    (void)state;
+    struct budget left = {.seals = 2, .evictions = 1, .deletes = 1, .breaks = 1, .losses = 1};
+
+    scenario("news are lost, and a link breaks", &left, START_READY, 1500000);
+}
+
 static void deaths_and_evictions(void **state)
 {
     (void)state;
@@ -662,8 +765,14 @@ static void deaths_and_evictions(void **state)
 static void all_of_it(void **state)
 {
     (void)state;
-    struct budget left = {
-        .seals = 2, .pulls = 2, .evictions = 1, .deletes = 2, .waits = 2, .breaks = 2, .deaths = 1};
+    struct budget left = {.seals = 2,
+                          .pulls = 2,
+                          .evictions = 1,
+                          .deletes = 2,
+                          .waits = 2,
+                          .breaks = 2,
+                          .deaths = 1,
+                          .losses = 2};
 
     scenario("all of it", &left, START_READY, 400000);
 }
@@ -675,6 +784,8 @@ int main(void)
         cmocka_unit_test(deletes_and_breaks),
         cmocka_unit_test(a_directory_that_is_rebuilt),
         cmocka_unit_test(a_home_that_was_started_again),
+        cmocka_unit_test(news_that_are_lost),
+        cmocka_unit_test(news_that_are_lost_before_a_link_is),
         cmocka_unit_test(deaths_and_evictions),
         cmocka_unit_test(all_of_it),
     };

@@ -312,6 +312,7 @@ static void count_lane(struct world *world, struct world_node *node, struct worl
     totals->loans += stats.served_loans;
     totals->overdue += stats.loans_overdue;
     totals->conflicts += stats.conflicts;
+    totals->news_lost += stats.news_lost;
     totals->evictions += store.evictions;
     node->evictions += store.evictions;
     WORLD_CHECK(world, stats.crc_failures == 0,

@@ -142,10 +142,11 @@ static void print_totals(const struct world_totals *t, uint64_t us)
            U(t->pulls_done), U(t->pulls_reused), U(t->pulls_retried), U(t->inlines), U(t->streams),
            U(t->loans), U(t->overdue), U(t->evictions), U(t->conflicts), U(t->checked_bytes >> 20));
     printf("# faults: %llu crashes, %llu pauses, %llu cuts, %llu slow links, %llu resets, %llu "
-           "clients, %llu evictions, %llu goodbyes; %llu times dead but alive\n",
+           "clients, %llu evictions, %llu goodbyes; %llu times dead but alive; %llu news of what "
+           "is gone lost\n",
            U(t->faults[FAULT_CRASH]), U(t->faults[FAULT_PAUSE]), U(t->faults[FAULT_CUT]),
            U(t->faults[FAULT_SLOW]), U(t->faults[FAULT_RESET]), U(t->faults[FAULT_CLIENT]),
-           U(t->faults[FAULT_EVICT]), U(t->faults[FAULT_STOP]), U(t->dead_alive));
+           U(t->faults[FAULT_EVICT]), U(t->faults[FAULT_STOP]), U(t->dead_alive), U(t->news_lost));
     printf("# %llu worlds with more: %llu spilled, %llu read back, %llu gets from disks of others, "
            "%llu "
            "disk failures; %llu lives "
@@ -288,6 +289,7 @@ static void clusters_keep_their_promises(void **state)
         /* Less would be another world than the one that was meant. */
         assert_true(totals.gets_ok > 2 * totals.seeds && totals.pulls_done > totals.seeds);
         assert_true(totals.gets_passing > totals.seeds && totals.pulls_reused > 0);
+        assert_true(totals.news_lost > totals.seeds / 10);
         assert_true(totals.inlines > 0 && totals.streams > 0 && totals.loans > 0);
         for (uint32_t fault = 0; fault < FAULTS; fault++) {
             assert_true(totals.faults[fault] > 0);

@@ -93,6 +93,9 @@ static void choose_exchange(struct world *world)
     config->queue = (uint32_t)world_between(world, 1, 8);
     config->waits = (uint32_t)world_between(world, 1, 48);
     config->announcements = (uint32_t)world_between(world, 4, 200);
+    if (config->announcements < 100) {
+        config->announcements = 2 + config->announcements % 8; /* so that news are lost */
+    }
     config->payload_bytes = payloads[world_below(world, ARRAY_LENGTH(payloads))];
     config->bulk_receives = (uint32_t)world_between(world, 2, 12);
     config->bulk_bytes = (uint32_t)world_between(world, 512, 8192) & ~7u;

@@ -553,6 +553,71 @@ static void what_is_not_announced_again_is_forgotten(void **state)
     world_close(&world);
 }
 
+/* As when its link comes up, but nobody has to wait for it, and it goes on waiting. */
+static void what_is_announced_once_more_is_what_is_held(void **state)
+{
+    (void)state;
+    struct world world;
+    struct directory_answer answer;
+
+    world_ready(&world);
+    announce(&world, 2, 1, 10, false);
+    announce(&world, 2, 2, 20, false);
+    announce(&world, 3, 2, 20, true);
+    announce(&world, 2, 4, 40, false);
+    locate(&world, 2, 3, true);
+    directory_announcing(world.directory, 2, ALL & ~shard(4));
+    assert_int_equal(stats_of(&world).waiting, 1);
+    assert_true(directory_is_complete(world.directory, ALL));
+    assert_int_equal(locate(&world, 0, 5, false).state, DIRECTORY_ABSENT);
+    assert_int_equal(announce(&world, 2, 5, 50, true), NIGH_IN_USE);
+    answer = locate(&world, 1, 2, false);
+    assert_int_equal(answer.holder_count, 2);
+    assert_int_equal(answer.holders[0], 3); /* the other is named last */
+    announce(&world, 2, 1, 10, false);
+    announce(&world, 1, 3, 30, false);
+    assert_int_equal(world.found_count, 1);
+    directory_announced(world.directory, 2, ALL);
+    assert_int_equal(locate(&world, 0, 1, false).state, DIRECTORY_KNOWN);
+    assert_int_equal(locate(&world, 0, 4, false).state, DIRECTORY_KNOWN); /* of another link */
+    answer = locate(&world, 1, 2, false);
+    assert_int_equal(answer.holder_count, 1);
+    assert_int_equal(answer.holders[0], 3);
+    /* What it held alone, and does not announce, is absent: another may seal it. */
+    directory_announcing(world.directory, 2, ALL);
+    directory_announced(world.directory, 2, ALL);
+    assert_int_equal(locate(&world, 0, 1, false).state, DIRECTORY_ABSENT);
+    assert_int_equal(announce(&world, 1, 1, 11, false), NIGH_OK);
+    world_close(&world);
+}
+
+static void a_drop_is_owed_while_all_is_announced_once_more(void **state)
+{
+    (void)state;
+    struct world world;
+
+    world_ready(&world);
+    for (uint32_t key = 1; key < 3; key++) {
+        announce(&world, 1, key, key, false);
+        announce(&world, 2, key, key, true);
+    }
+    world.full = true;
+    assert_int_equal(erase(&world, 1, 1, 1), NIGH_PENDING);
+    assert_int_equal(erase(&world, 1, 2, 2), NIGH_PENDING);
+    directory_announcing(world.directory, 2, ALL);
+    assert_true(directory_owes(world.directory));
+    assert_int_equal(announce(&world, 2, 1, 1, true), NIGH_IN_USE);
+    directory_announced(world.directory, 2, ALL);
+    assert_int_equal(world.deleted_count, 1); /* it has no birth of the second */
+    assert_int_equal(world.tickets[0], 2);
+    world.full = false;
+    assert_true(directory_tell_owed(world.directory, 100));
+    assert_int_equal(world.drop_count, 1);
+    dropped(&world, 2, 1, 1, NIGH_OK);
+    assert_int_equal(world.deleted_count, 2);
+    world_close(&world);
+}
+
 static void a_link_speaks_for_its_shards(void **state)
 {
     (void)state;
@@ -861,6 +926,7 @@ static void model_let_go(struct model *model, uint32_t key, uint32_t birth, uint
     }
 }
 
+/* What: it is up, begins to announce again, has announced, is dead. */
 static void model_member(struct model *model, uint32_t rank, uint64_t shards, char what)
 {
     uint32_t bit = 1u << rank;
@@ -871,10 +937,10 @@ static void model_member(struct model *model, uint32_t rank, uint64_t shards, ch
         if ((shard(key) & shards) == 0) {
             continue;
         }
-        if (what != 'a') {
+        if (what == 'u' || what == 'd') {
             k->waiters &= ~bit;
         }
-        if (what == 'u') {
+        if (what == 'u' || what == 'b') {
             k->unconfirmed |= k->holders & bit;
         } else {
             k->holders &= what == 'd' ? ~bit : ~(bit & k->unconfirmed);
@@ -883,7 +949,7 @@ static void model_member(struct model *model, uint32_t rank, uint64_t shards, ch
         for (uint32_t n = 0; n < MODEL_TOMBSTONES; n++) {
             struct model_tombstone *t = &k->tombstones[n];
 
-            if (what == 'u') {
+            if (what == 'u' || what == 'b') {
                 t->unconfirmed |= t->holders & bit;
                 continue;
             }
@@ -1092,6 +1158,9 @@ static void step_member(struct model *model, uint32_t rank, uint64_t shards, uin
         model->announced[rank] &= ~shards;
         model_member(model, rank, shards, 'u');
         directory_member_up(model->directory, rank, shards);
+    } else if (what == 3) {
+        model_member(model, rank, shards, 'b');
+        directory_announcing(model->directory, rank, shards);
     } else {
         model->announced[rank] |= shards;
         model->ever[rank] |= shards;
@@ -1315,6 +1384,8 @@ int main(void)
         cmocka_unit_test(what_was_deleted_early_does_not_come_back),
         cmocka_unit_test(a_copy_does_not_bring_an_absent_key_back),
         cmocka_unit_test(what_is_not_announced_again_is_forgotten),
+        cmocka_unit_test(what_is_announced_once_more_is_what_is_held),
+        cmocka_unit_test(a_drop_is_owed_while_all_is_announced_once_more),
         cmocka_unit_test(a_link_speaks_for_its_shards),
         cmocka_unit_test(the_dead_hold_nothing_and_wait_for_nothing),
         cmocka_unit_test(keys_have_a_bound),

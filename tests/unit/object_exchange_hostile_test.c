@@ -689,6 +689,11 @@ static void a_peer_takes_its_share_of_deletes(void **state)
 
 /* ---- no room ---------------------------------------------------------------- */
 
+static uint64_t downs(void)
+{
+    return links_counters(fuzz.exchange->links)->downs;
+}
+
 /* The node's link to the peer. */
 static struct exchange_link *the_link(void)
 {
@@ -984,6 +989,232 @@ static void what_is_gone_is_not_announced(void **state)
     finish_with();
 }
 
+/* ---- news that are lost ------------------------------------------------------ */
+
+/* Reads the records of an announcement, and answers it: how many are of a key and have these flags.
+ */
+static uint32_t take_announcement(struct asked *asked, uint32_t key, uint32_t flags)
+{
+    struct directory_key name = key_of(key);
+    uint32_t told = 0;
+
+    for (uint32_t at = 0; at < asked->bytes; at += (uint32_t)sizeof(struct wire_announce)) {
+        struct wire_announce record;
+
+        memcpy(&record, asked->payload + at, sizeof(record));
+        told += memcmp(&record.key, &name, sizeof(name)) == 0 && record.flags == flags ? 1 : 0;
+    }
+    answer_announcement(asked, NIGH_OK);
+    return told;
+}
+
+static void evict_all(void)
+{
+    assert_non_null(
+        submit(NULL, OP_OTHER, 0,
+               (struct session_sqe){.op = SESSION_OP_EVICT, .argument = UINT64_C(1) << 30}));
+    pass(1000);
+}
+
+/* More is evicted than the queue of its home holds: that hears that all which is here follows, then
+ * what is, and that it was all. */
+static void what_is_gone_is_told_however_much_it_is(void **state)
+{
+    struct asked *asked;
+    struct store_sight sight;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    for (uint32_t n = 0; n < 6; n++) {
+        put(key_of_peer(n), 100);
+        answer_announcement(wait_asked(WIRE_ANNOUNCE), NIGH_OK);
+        pass(1000);
+    }
+    assert_int_equal(fuzz.one_ways[WIRE_ANNOUNCED], 1);
+    the_link()->announcer.size = 4;
+    the_link()->announcer.head = 0;
+    evict_all();
+    assert_false(is_here(key_of_peer(5), &sight));
+    assert_int_equal(numbers().news_lost, 2);
+    put(key_of_peer(6), 100); /* is lost as well */
+    assert_false(exchange_is_idle(fuzz.exchange));
+    assert_int_equal(fuzz.one_ways[WIRE_ANNOUNCING], 0); /* what is lost now needs no other */
+    asked = wait_asked(WIRE_ANNOUNCE);
+    assert_int_equal(take_announcement(asked, key_of_peer(6), WIRE_REPEAT), 0);
+    asked = wait_asked(WIRE_ANNOUNCE);
+    assert_int_equal(fuzz.one_ways[WIRE_ANNOUNCING], 1);
+    assert_int_equal(fuzz.one_ways[WIRE_ANNOUNCED], 1);
+    assert_int_equal(take_announcement(asked, key_of_peer(6), WIRE_REPEAT), 1);
+    pass(2000);
+    assert_int_equal(fuzz.one_ways[WIRE_ANNOUNCED], 2);
+    assert_int_equal(fuzz.one_ways[WIRE_ANNOUNCING], 1);
+    assert_int_equal(count_asked(WIRE_ANNOUNCE), 0);
+    assert_true(exchange_is_idle(fuzz.exchange));
+    assert_int_equal(downs(), 0);
+    finish_with();
+}
+
+/* What is lost while all is told is told once more, after the end of that. */
+static void what_is_gone_meanwhile_is_told_after_that(void **state)
+{
+    struct asked *asked;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    for (uint32_t n = 0; n < 3; n++) {
+        put(key_of_peer(n), 100);
+        answer_announcement(wait_asked(WIRE_ANNOUNCE), NIGH_OK);
+        pass(1000);
+    }
+    the_link()->announcer.size = 2;
+    the_link()->announcer.head = 0;
+    the_link()->announcer.lost = true;
+    announcer_walk(&the_link()->announcer, false);
+    asked = wait_asked(WIRE_ANNOUNCE);
+    assert_int_equal(fuzz.one_ways[WIRE_ANNOUNCING], 1);
+    evict_all(); /* one of them as it is told */
+    assert_int_equal(numbers().news_lost, 2);
+    answer_announcement(asked, NIGH_OK);
+    answer_announcement(wait_asked(WIRE_ANNOUNCE), NIGH_OK);
+    pass(2000);
+    assert_int_equal(fuzz.one_ways[WIRE_ANNOUNCED], 3);
+    assert_int_equal(fuzz.one_ways[WIRE_ANNOUNCING], 2);
+    assert_true(exchange_is_idle(fuzz.exchange));
+    finish_with();
+}
+
+/* The channel is full when all is to be told: as soon as there is room. */
+static void a_full_channel_loses_no_news(void **state)
+{
+    (void)state;
+    begin_with(0);
+    announced();
+    fill_channel();
+    the_link()->announcer.lost = true;
+    announcer_walk(&the_link()->announcer, false);
+    pass(EXCHANGE_PAUSE_US / 2);
+    assert_int_equal(fuzz.one_ways[WIRE_ANNOUNCING], 0);
+    pass(2 * EXCHANGE_PAUSE_US);
+    assert_int_equal(fuzz.one_ways[WIRE_ANNOUNCING], 1);
+    assert_int_equal(fuzz.one_ways[WIRE_ANNOUNCED], 2);
+    assert_int_equal(downs(), 0);
+    finish_with();
+}
+
+/* An object of 100 bytes, in an answer that says that its home counts the node as a holder. */
+static struct wire_pulled noted_object(void)
+{
+    struct directory_object object = {.birth = {1, 1, 1}, .data_size = 100};
+    struct wire_pulled pulled = loan_of(object);
+
+    pulled.way = WIRE_INLINE;
+    pulled.pieces = 0;
+    pulled.noted = 1;
+    return pulled;
+}
+
+/* Its home notes a holder, then hears that all is told again, and that this was all: nothing. So
+ * the copy that comes with the answer is told. */
+static void what_was_noted_before_is_told(void **state)
+{
+    struct wire_pulled pulled;
+    struct wire_locate locate;
+    struct asked *asked;
+    struct op *op;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    op = locate_large(0, &locate, &asked);
+    pulled = noted_object();
+    answer(asked, &pulled, fuzz.region, (uint32_t)pulled.bytes);
+    pass(1000);
+    assert_int_equal(downs(), 0);
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_OK);
+    assert_int_equal(count_asked(WIRE_ANNOUNCE), 0); /* it is noted */
+    (void)locate_large(1, &locate, &asked);
+    the_link()->announcer.lost = true;
+    announcer_walk(&the_link()->announcer, false);
+    take_announcement(wait_asked(WIRE_ANNOUNCE), 0, 0); /* the first */
+    pass(1000);
+    assert_int_equal(fuzz.one_ways[WIRE_ANNOUNCED], 2);
+    answer(asked, &pulled, fuzz.region, (uint32_t)pulled.bytes);
+    asked = wait_asked(WIRE_ANNOUNCE);
+    assert_int_equal(take_announcement(asked, key_of_peer(1), WIRE_COPY), 1);
+    put_keys[put_count++] = key_of_peer(0);
+    put_keys[put_count++] = key_of_peer(1);
+    finish_with();
+}
+
+/* Its home notes a holder that cannot keep the copy, while other news are under way. */
+static void who_keeps_no_copy_says_so(void **state)
+{
+    struct wire_pulled pulled;
+    struct wire_locate locate;
+    struct asked *asked, *news;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    put(key_of_peer(1), 100);
+    news = wait_asked(WIRE_ANNOUNCE);
+    (void)locate_large(0, &locate, &asked);
+    pulled = noted_object();
+    pulled.object.data_size = UINT64_C(1) << 40;
+    answer(asked, &pulled, fuzz.region, 100);
+    pass(1000);
+    answer_announcement(news, NIGH_OK);
+    assert_int_equal(take_announcement(wait_asked(WIRE_ANNOUNCE), key_of_peer(0), WIRE_GONE), 1);
+    finish_with();
+}
+
+/* The node is the home: what a peer has not told when that was all is gone. */
+static void what_a_peer_does_not_tell_again_is_gone(void **state)
+{
+    struct store_sight sight;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    assert_int_equal(announce(key_of_node(0), (struct birth){1, 1, 1}, 0), NIGH_OK);
+    assert_int_equal(announce(key_of_node(1), (struct birth){2, 1, 1}, 0), NIGH_OK);
+    (void)rpc_one_way(fuzz.rpc, WIRE_ANNOUNCING, NULL, 0, fuzz.now_us);
+    pass(2000);
+    assert_int_equal(numbers().directory.keys, 2);
+    assert_int_equal(announce(key_of_node(1), (struct birth){2, 1, 1}, WIRE_REPEAT), NIGH_OK);
+    announced();
+    assert_int_equal(numbers().directory.keys, 1);
+    put(key_of_node(0), 100); /* there is no other birth of it */
+    assert_true(is_here(key_of_node(0), &sight));
+    assert_int_equal(numbers().conflicts, 0);
+    finish_with();
+}
+
+/* And this node's own directory. */
+static void the_own_home_forgets_what_is_gone(void **state)
+{
+    (void)state;
+    begin_with(0);
+    announced();
+    for (uint32_t n = 0; n < 6; n++) {
+        put(key_of_node(n), 100);
+    }
+    assert_int_equal(numbers().directory.keys, 6);
+    fuzz.exchange->own.size = 2;
+    fuzz.exchange->own.head = 0;
+    evict_all();
+    assert_true(numbers().news_lost > 0);
+    pass(3000);
+    assert_int_equal(numbers().directory.keys, 0);
+    assert_true(directory_is_complete(fuzz.exchange->directory, UINT64_MAX));
+    put(key_of_node(0), 100);
+    assert_int_equal(numbers().conflicts, 0);
+    finish_with();
+}
+
 /* A copy that goes with its last view is no place to get it from. */
 static void what_leaves_no_copy_is_not_announced(void **state)
 {
@@ -1157,11 +1388,6 @@ static const uint8_t *read_from_node(struct fabric_remote remote, uint32_t bytes
     assert_int_equal(fabric_post(fuzz.peer, side->endpoint, &work, NULL), NIGH_OK);
     pass(20000);
     return slice.address;
-}
-
-static uint64_t downs(void)
-{
-    return links_counters(fuzz.exchange->links)->downs;
 }
 
 /* An object that the node holds, lent to the peer from an offset on: the pieces. */
@@ -1425,6 +1651,13 @@ int main(void)
         cmocka_unit_test(a_peer_takes_its_share_of_deletes),
         cmocka_unit_test(a_full_home_is_told_again),
         cmocka_unit_test(what_is_gone_is_not_announced),
+        cmocka_unit_test(what_is_gone_is_told_however_much_it_is),
+        cmocka_unit_test(what_is_gone_meanwhile_is_told_after_that),
+        cmocka_unit_test(a_full_channel_loses_no_news),
+        cmocka_unit_test(what_was_noted_before_is_told),
+        cmocka_unit_test(who_keeps_no_copy_says_so),
+        cmocka_unit_test(what_a_peer_does_not_tell_again_is_gone),
+        cmocka_unit_test(the_own_home_forgets_what_is_gone),
         cmocka_unit_test(what_leaves_no_copy_is_not_announced),
         cmocka_unit_test(what_the_own_home_has_no_room_for_is_found_later),
         cmocka_unit_test(a_delete_without_room_is_refused),
