@@ -37,7 +37,11 @@ typedef struct nigh_pool_options {
 typedef enum nigh_transfer {
     NIGH_TRANSFER_AUTO = 0,      /* sent when small, read when large */
     NIGH_TRANSFER_TWO_SIDED = 1, /* the holder sends them */
-    NIGH_TRANSFER_ONE_SIDED = 2  /* this node reads them from the holder's memory */
+    NIGH_TRANSFER_ONE_SIDED = 2, /* this node reads them from the holder's memory */
+    NIGH_TRANSFER_PUSH = 3,    /* the holder writes them into memory that this node grants it; sent
+                                  where the fabric has no writes with immediate data */
+    NIGH_TRANSFER_REGISTER = 4 /* as ONE_SIDED; and what this node lends is registered for each
+                                  loan, and deregistered after: it shows what that costs */
 } nigh_transfer;
 
 /* What joins the nodes of a cluster: the same at each of them. */

@@ -72,16 +72,18 @@ static void print_text(const nigh_node_stats *now, const nigh_node_stats *before
 static void print_cluster(const nigh_node_stats *now, const nigh_node_stats *before,
                           uint64_t elapsed_us)
 {
-    char messages[BYTES_SIZE_TEXT], reads[BYTES_SIZE_TEXT], served[BYTES_SIZE_TEXT];
+    char messages[BYTES_SIZE_TEXT], reads[BYTES_SIZE_TEXT], pushes[BYTES_SIZE_TEXT],
+        served[BYTES_SIZE_TEXT];
 
     bytes_format_size(now->pulled_bytes_two_sided, messages);
     bytes_format_size(now->pulled_bytes_one_sided, reads);
+    bytes_format_size(now->pulled_bytes_pushed, pushes);
     bytes_format_size(now->served_bytes, served);
     printf(
         "cluster   %llu links up, %llu objects pulled (%.0f a second; %s in messages, %s read in "
-        "place), %s served, %llu lent now, %llu places kept\n",
+        "place, %s pushed), %s served, %llu lent now, %llu places kept\n",
         (unsigned long long)now->links_up, (unsigned long long)now->pulls,
-        rate(now->pulls, before->pulls, elapsed_us), messages, reads, served,
+        rate(now->pulls, before->pulls, elapsed_us), messages, reads, pushes, served,
         (unsigned long long)now->loans, (unsigned long long)now->directory_keys);
     printf("          %llu pulls failed, %llu wrong checksums, %llu loans overdue, %llu conflicts, "
            "%llu handshakes refused\n"

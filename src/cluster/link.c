@@ -451,16 +451,12 @@ nigh_status link_read(struct link *link, const struct fabric_slice *slices, uint
     return status;
 }
 
-nigh_status link_send(struct link *link, const struct fabric_slice *slices, uint32_t count,
-                      link_done *done, void *context)
+/* A message with its head, which is the operation's from here on. */
+static nigh_status post_message(struct link *link, struct fabric_work *work,
+                                const struct fabric_slice *slices, uint32_t count, link_done *done,
+                                void *context)
 {
     struct fabric_slice copies[LIMIT_FABRIC_SLICES];
-    struct fabric_work work = {
-        .op = FABRIC_SEND,
-        .flags = FABRIC_SIGNALLED | FABRIC_SOLICITED,
-        .slices = copies,
-        .slice_count = count,
-    };
     uint32_t number;
     nigh_status status;
 
@@ -478,14 +474,36 @@ nigh_status link_send(struct link *link, const struct fabric_slice *slices, uint
         copies[0].address = op_head(link, number);
         copies[0].memory = link->registration;
     }
-    work.tag = number;
-    status = fabric_post(link->links->config.fabric, link->sides[LINK_BULK].endpoint, &work, NULL);
+    work->flags = FABRIC_SIGNALLED | FABRIC_SOLICITED;
+    work->slices = copies;
+    work->slice_count = count;
+    work->tag = number;
+    status = fabric_post(link->links->config.fabric, link->sides[LINK_BULK].endpoint, work, NULL);
     if (status != NIGH_OK) {
         give_op(link, number);
         return status == NIGH_CLOSED ? NIGH_PEER_LOST : status;
     }
-    link->links->counters.bulk_messages++;
     return NIGH_OK;
+}
+
+nigh_status link_send(struct link *link, const struct fabric_slice *slices, uint32_t count,
+                      link_done *done, void *context)
+{
+    struct fabric_work work = {.op = FABRIC_SEND};
+    nigh_status status = post_message(link, &work, slices, count, done, context);
+
+    link->links->counters.bulk_messages += status == NIGH_OK;
+    return status;
+}
+
+nigh_status link_push(struct link *link, const struct fabric_slice *slices, uint32_t count,
+                      struct fabric_remote remote, uint32_t imm, link_done *done, void *context)
+{
+    struct fabric_work work = {.op = FABRIC_WRITE_IMM, .remote = remote, .imm = imm};
+    nigh_status status = post_message(link, &work, slices, count, done, context);
+
+    link->links->counters.pushes += status == NIGH_OK;
+    return status;
 }
 
 /* ---- completions ---------------------------------------------------------- */
@@ -550,6 +568,22 @@ static void on_bulk_receive(struct link *link, const struct fabric_completion *c
     }
 }
 
+/* Nothing lies in the receive that it took: it must not be read as a message. */
+static void on_pushed(struct link *link, enum link_endpoint kind,
+                      const struct fabric_completion *completion, uint64_t now_us)
+{
+    const struct links_shell *shell = &link->links->config.shell;
+
+    if (!link->up || kind != LINK_BULK || shell->pushed == NULL) {
+        link_fail(link, NIGH_PROTOCOL);
+        return;
+    }
+    shell->pushed(shell->context, link, completion->imm, completion->bytes, now_us);
+    if (!link->failed) {
+        post_receive(link, LINK_BULK, (uint32_t)completion->tag);
+    }
+}
+
 void link_keep(struct link *link)
 {
     link->kept = true;
@@ -607,7 +641,9 @@ void link_complete(struct link_side *side, const struct fabric_completion *compl
     if (link->failed) {
         return;
     }
-    if (side->kind == LINK_CONTROL) {
+    if (completion->has_imm) {
+        on_pushed(link, side->kind, completion, now_us);
+    } else if (side->kind == LINK_CONTROL) {
         on_control_receive(link, completion, now_us);
     } else {
         on_bulk_receive(link, completion, now_us);

@@ -59,6 +59,8 @@ struct links_shell {
      * says. */
     void (*bulk)(void *context, struct link *link, const uint8_t *bytes, uint32_t count,
                  uint64_t now_us);
+    /* A WRITE of the peer over the bulk endpoint has landed, and says `imm`. NULL: none may. */
+    void (*pushed)(void *context, struct link *link, uint32_t imm, uint64_t count, uint64_t now_us);
 };
 
 struct links_config {
@@ -137,6 +139,14 @@ nigh_status link_send(struct link *link, const struct fabric_slice *slices, uint
                       link_done *done, void *context);
 
 /*
+ * Writes one message to where the peer said, over the bulk endpoint, and tells it `imm`: what is
+ * there when it hears of that is all of it. The peer must have granted a receive for it; slices as
+ * for link_send. Otherwise as link_read.
+ */
+nigh_status link_push(struct link *link, const struct fabric_slice *slices, uint32_t count,
+                      struct fabric_remote remote, uint32_t imm, link_done *done, void *context);
+
+/*
  * The message whose shell.bulk is under way stays where it is, and the receive that it fills is the
  * caller's until link_give_back names its bytes, or the link is down. From inside shell.bulk.
  */
@@ -152,7 +162,7 @@ void link_break(struct link *link, nigh_status reason, uint64_t now_us);
 
 struct links_counters {
     uint64_t ups, downs, dials, refused; /* refused: tokens that did not fit */
-    uint64_t reads, read_bytes, bulk_messages;
+    uint64_t reads, read_bytes, bulk_messages, pushes;
     uint64_t other_epochs; /* frames of another list of members: each ended its link */
 };
 

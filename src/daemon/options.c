@@ -65,8 +65,8 @@ const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT] = {
     [OPTION_LISTEN] = {"listen", "ADDRESS", "where other nodes connect (as the list says)"},
     [OPTION_CLUSTER_KEY] = {"cluster-key", "FILE", "64 hexadecimal digits, the same at all nodes"},
     [OPTION_DEAD_MS] = {"dead-ms", "N", "a lost node is taken for dead after so long (5000)"},
-    [OPTION_TRANSFER] = {"transfer", "auto|two-sided|one-sided",
-                         "how objects come from other nodes (auto: by size)"},
+    [OPTION_TRANSFER] = {"transfer", "WAY",
+                         "auto (by size), two-sided, one-sided, push; register: to benchmark"},
     [OPTION_FABRIC] = {"fabric", "tcp|verbs|auto",
                        "what joins nodes, the same at each: TCP, or RDMA (tcp)"},
     [OPTION_LOG_LEVEL] = {"log-level", "LEVEL", "error, warn, info or debug (info)"},
@@ -202,10 +202,10 @@ static nigh_status option_join(const char *text, char list[DAEMON_JOIN_BYTES], c
 }
 
 /* One of three words, by its place. */
-static nigh_status option_word(const char *text, const char *const words[3], const char *wanted,
-                               uint32_t *place, char *why, size_t why_bytes)
+static nigh_status option_word(const char *text, const char *const *words, uint32_t count,
+                               const char *wanted, uint32_t *place, char *why, size_t why_bytes)
 {
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         if (strcmp(text, words[i]) == 0) {
             *place = i;
             return NIGH_OK;
@@ -218,21 +218,24 @@ static nigh_status option_huge(const char *text, uint32_t *huge, char *why, size
 {
     static const char *const names[] = {"auto", "require", "never"};
 
-    return option_word(text, names, "auto, require or never", huge, why, why_bytes);
+    return option_word(text, names, ARRAY_LENGTH(names), "auto, require or never", huge, why,
+                       why_bytes);
 }
 
 static nigh_status option_transfer(const char *text, uint32_t *path, char *why, size_t why_bytes)
 {
-    static const char *const names[] = {"auto", "two-sided", "one-sided"};
+    static const char *const names[] = {"auto", "two-sided", "one-sided", "push", "register"};
 
-    return option_word(text, names, "auto, two-sided or one-sided", path, why, why_bytes);
+    return option_word(text, names, ARRAY_LENGTH(names),
+                       "auto, two-sided, one-sided, push or register", path, why, why_bytes);
 }
 
 static nigh_status option_fabric(const char *text, uint32_t *fabric, char *why, size_t why_bytes)
 {
     static const char *const names[] = {"tcp", "verbs", "auto"};
 
-    return option_word(text, names, "tcp, verbs or auto", fabric, why, why_bytes);
+    return option_word(text, names, ARRAY_LENGTH(names), "tcp, verbs or auto", fabric, why,
+                       why_bytes);
 }
 
 nigh_status daemon_option_set(struct daemon_options *o, int option, const char *text, char *why,

@@ -24,6 +24,7 @@ static void add_exchange(const struct lane *lane, nigh_node_stats *stats)
     stats->pulls_failed += own.pulls_failed;
     stats->pulled_bytes_two_sided += own.pulled_bytes_two_sided;
     stats->pulled_bytes_one_sided += own.pulled_bytes_one_sided;
+    stats->pulled_bytes_pushed += own.pulled_bytes_pushed;
     stats->served_bytes += own.served_bytes;
     stats->loans += own.loans_now;
     stats->loans_overdue += own.loans_overdue;

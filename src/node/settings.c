@@ -174,10 +174,10 @@ static nigh_status settings_take_cluster(const nigh_node_options *o, struct node
     if (o->fabric > NIGH_FABRIC_AUTO)
         return settings_fail(why, why_bytes, "the fabric is 0 (TCP), 1 (verbs) or 2 (auto), not %u",
                              o->fabric);
-    if (o->transfer_path > NIGH_TRANSFER_ONE_SIDED)
+    if (o->transfer_path > NIGH_TRANSFER_REGISTER)
         return settings_fail(why, why_bytes,
-                             "the transfer path is 0 (by size), 1 (two-sided) or 2 (one-sided), "
-                             "not %u",
+                             "the transfer path is 0 (by size), 1 (two-sided), 2 (one-sided), "
+                             "3 (push) or 4 (register), not %u",
                              o->transfer_path);
     if (o->members == NULL) {
         if (o->member != NULL || o->listen_address != NULL || o->cluster_key != NULL)

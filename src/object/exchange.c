@@ -112,6 +112,9 @@ static void on_up(void *context, struct link *link, uint64_t now_us)
     crossover_init(&live->crossovers[true], exchange->inline_bytes + 1);
     list_init(&live->serves);
     list_init(&live->asked);
+    if (exchange->config.path == EXCHANGE_PUSH && push_init(live) != NIGH_OK) {
+        LOG_WARN("nothing can be pushed here: objects are sent", "rank=%u", live->rank);
+    }
     link_set_data(link, live);
     list_push_back(&exchange->live, &live->place);
     directory_member_up(exchange->directory, live->rank, live->shards);
@@ -135,6 +138,7 @@ static void on_down(void *context, struct link *link, nigh_status reason, uint64
     serve_link_down(live);
     home_link_down(live);
     announcer_fini(&live->announcer);
+    push_fini(live);
     free(live->held);
     free(live);
 }
@@ -189,6 +193,18 @@ static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint
     }
 }
 
+static void on_pushed(void *context, struct link *link, uint32_t imm, uint64_t count,
+                      uint64_t now_us)
+{
+    struct exchange *exchange = context;
+    struct exchange_link *live = link_data(link);
+
+    if (live != NULL) {
+        exchange->now_us = now_us;
+        transfer_on_push(live, imm, count, now_us);
+    }
+}
+
 /* ---- create, destroy ------------------------------------------------------ */
 
 const struct exchange_window *exchange_window_of(const struct members *members)
@@ -238,6 +254,9 @@ static void set_defaults(struct exchange_config *config)
     if (config->bulk_bytes == 0) {
         config->bulk_bytes = EXCHANGE_BULK_BYTES;
     }
+    if (config->window_bytes == 0) {
+        config->window_bytes = EXCHANGE_WINDOW_BYTES;
+    }
     if (config->chunk_bytes == 0) {
         config->chunk_bytes = EXCHANGE_CHUNK;
     }
@@ -273,7 +292,8 @@ static nigh_status make_links(struct exchange *exchange)
                   .up = on_up,
                   .down = on_down,
                   .request = on_request,
-                  .bulk = on_bulk},
+                  .bulk = on_bulk,
+                  .pushed = on_pushed},
     };
 
     return links_create(&links, &exchange->links);

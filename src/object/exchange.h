@@ -6,7 +6,8 @@
  *  - as a home it answers who has what, and tells those who wait;
  *  - as an owner it announces what is sealed here, and again when a link comes up;
  *  - as a holder it lends: a small object travels in the reply, or in messages; a large one is read
- *    in place by its puller, under a loan that ends with DONE, or with the link;
+ *    in place by its puller, under a loan that ends with DONE, or with the link; where the puller
+ * is configured for it, the messages are written into windows that it grants;
  *  - as a puller it merges all who want an object on this node into one pull, admits pulls by
  *    memory, checks the CRC32C, tries another holder when one fails, and never lets memory go while
  *    something may still land in it.
@@ -31,7 +32,11 @@ struct exchange;
 enum exchange_path {
     EXCHANGE_AUTO = 0,      /* by size: sent below 32 KiB, from there on lent */
     EXCHANGE_TWO_SIDED = 1, /* sent */
-    EXCHANGE_ONE_SIDED = 2  /* lent, and read by the puller */
+    EXCHANGE_ONE_SIDED = 2, /* lent, and read by the puller */
+    EXCHANGE_PUSH = 3,      /* written by the holder into windows that the puller grants; sent where
+                               the fabric has no immediate data */
+    EXCHANGE_REGISTER = 4   /* as ONE_SIDED; as a holder, each loan has a registration of its own,
+                               made for it: for measurements */
 };
 
 struct exchange_config {
@@ -48,8 +53,10 @@ struct exchange_config {
     uint32_t announcements; /* news for one home, LIMIT_ANNOUNCE_QUEUE at most; 0: default, and as
                                many as that for this node's own directory */
     uint32_t bulk_receives, bulk_bytes; /* 0: defaults */
-    uint64_t chunk_bytes;               /* of one READ, a power of two; 0: 1 MiB */
-    uint64_t pull_bytes; /* of pulls under way at once; 0: a quarter of the lane's memory */
+    uint32_t
+        window_bytes;     /* of a window of EXCHANGE_PUSH: more than a wire_chunk has; 0: default */
+    uint64_t chunk_bytes; /* of one READ, a power of two; 0: 1 MiB */
+    uint64_t pull_bytes;  /* of pulls under way at once; 0: a quarter of the lane's memory */
     enum exchange_path path;
     uint64_t loan_us; /* a loan whose puller was not heard of for so long is overdue: its link is
                          broken; 0: 10 s */
@@ -101,17 +108,18 @@ struct exchange_stats {
     uint64_t pulls, pulls_done, pulls_failed, pulls_merged, pulls_retried; /* ever */
     uint64_t pulls_reused; /* ended by what was held here already; ever */
     uint64_t pulls_now, pull_bytes_now;
-    uint64_t pulled_bytes_two_sided, pulled_bytes_one_sided;
+    uint64_t pulled_bytes_two_sided, pulled_bytes_one_sided, pulled_bytes_pushed;
     uint64_t loans_now, loans_ever, loans_overdue;
     uint64_t served_bytes;
-    uint64_t served_inline, served_streams, served_loans; /* by way; ever */
+    uint64_t served_inline, served_streams, served_loans, served_pushes; /* by way; ever */
     uint64_t crc_failures;
     uint64_t conflicts;      /* births that were not admitted */
     uint64_t shares_refused; /* requests beyond a node's share of loans, deletes or keys; ever */
     uint64_t claims_refused; /* announcements and the like that are not their sender's to make */
     uint64_t announcements_refused; /* for want of room at a home: told again later */
     uint64_t news_lost;     /* of what is gone, for want of room in a queue: all is told again */
-    uint64_t registrations; /* of memory with the lane's fabric: one an extent, a link, ...; ever */
+    uint64_t registrations; /* of memory with the lane's fabric: one an extent, a link, ...; with
+                               EXCHANGE_REGISTER one a loan, too; ever */
     struct directory_stats directory;
 };
 

@@ -221,13 +221,13 @@ void home_fini(struct exchange *exchange)
 
 /* The home holds the object itself: one round trip instead of two. */
 static bool serve_at_once(struct exchange_link *link, const struct rpc_request *request,
-                          const struct wire_locate *locate, const struct directory_answer *answer,
-                          uint64_t now_us)
+                          const struct wire_locate *locate, const struct wire_window *windows,
+                          const struct directory_answer *answer, uint64_t now_us)
 {
     struct wire_pull wanted = {
         .key = locate->key,
         .birth = answer->object.birth,
-        .way = WIRE_STREAM,
+        .way = locate->way == WIRE_PUSH ? WIRE_PUSH : WIRE_STREAM,
         .credits = locate->credits,
         .tag = locate->tag,
     };
@@ -247,13 +247,27 @@ static bool serve_at_once(struct exchange_link *link, const struct rpc_request *
     } else if (bytes > link->exchange->inline_bytes && locate->credits == 0) {
         return false; /* messages need receives: the puller asks for them when it has some */
     }
-    return serve_reply(link, request->call, &wanted, (locate->wait & WIRE_WAIT_PASS) == 0,
+    return serve_reply(link, request->call, &wanted, windows, (locate->wait & WIRE_WAIT_PASS) == 0,
                        now_us) == NIGH_OK;
+}
+
+/* Copies a LOCATE out. False: it is none. */
+static bool take_locate(const struct exchange_link *link, const struct rpc_request *request,
+                        struct wire_locate *locate, struct wire_window *windows)
+{
+    if (request->bytes < sizeof(*locate)) {
+        return false;
+    }
+    memcpy(locate, request->payload, sizeof(*locate));
+    return locate->credits <= link->exchange->config.bulk_receives &&
+           serve_windows(request, sizeof(*locate), locate->way == WIRE_PUSH ? locate->credits : 0,
+                         windows);
 }
 
 void home_on_locate(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us)
 {
     struct wire_locate locate;
+    struct wire_window windows[WIRE_WINDOWS];
     struct directory_answer answer;
     struct wire_located located;
     struct rpc_piece piece = {.data = &located, .bytes = sizeof(located)};
@@ -262,10 +276,7 @@ void home_on_locate(struct exchange_link *link, const struct rpc_request *reques
     if (request->call == 0) {
         return;
     }
-    if (request->bytes == sizeof(locate)) {
-        memcpy(&locate, request->payload, sizeof(locate));
-    }
-    if (request->bytes != sizeof(locate) || locate.credits > link->exchange->config.bulk_receives) {
+    if (!take_locate(link, request, &locate, windows)) {
         rpc_reply(link_rpc(link->link), request->call, NIGH_PROTOCOL, NULL, 0);
         return;
     }
@@ -280,7 +291,7 @@ void home_on_locate(struct exchange_link *link, const struct rpc_request *reques
         return;
     }
     if (answer.state == DIRECTORY_KNOWN && locate.only == 0 &&
-        serve_at_once(link, request, &locate, &answer, now_us)) {
+        serve_at_once(link, request, &locate, windows, &answer, now_us)) {
         return;
     }
     located = wire_from_answer(&answer);

@@ -20,16 +20,18 @@
 #define EXCHANGE_WAITS      512u  /* such places that all links of the lane share */
 #define EXCHANGE_PAYLOAD    8448u /* an object of 8 KiB comes inline */
 #define EXCHANGE_BULK_BYTES (32768u + (uint32_t)sizeof(struct wire_chunk))
-#define EXCHANGE_CROSSOVER  CROSSOVER_FIRST_BYTES
-#define EXCHANGE_CHUNK      (UINT64_C(1) << 20) /* of one READ */
-#define EXCHANGE_WINDOW     8u                  /* READs of one pull under way */
-#define EXCHANGE_READS      64u                 /* of one link */
-#define EXCHANGE_STREAM     8u                  /* messages granted to one pull at once */
-#define EXCHANGE_OFFER      4u /* messages granted with a LOCATE, which may bring none */
-#define EXCHANGE_KEYS       (1u << 20)
-#define EXCHANGE_LENT       4096u /* chains of serves by object; a power of two */
-#define EXCHANGE_PIECES     64u   /* of a loan that one reply tells; the rest is asked for again */
-#define EXCHANGE_SLICES     3u    /* of a message: its head, and bytes that lie in two extents */
+#define EXCHANGE_WINDOW_BYTES \
+    ((UINT32_C(1) << 18) + (uint32_t)sizeof(struct wire_chunk)) /* that a holder writes into */
+#define EXCHANGE_CROSSOVER CROSSOVER_FIRST_BYTES
+#define EXCHANGE_CHUNK     (UINT64_C(1) << 20) /* of one READ */
+#define EXCHANGE_WINDOW    8u                  /* READs of one pull under way */
+#define EXCHANGE_READS     64u                 /* of one link */
+#define EXCHANGE_STREAM    8u                  /* messages granted to one pull at once */
+#define EXCHANGE_OFFER     4u /* messages granted with a LOCATE, which may bring none */
+#define EXCHANGE_KEYS      (1u << 20)
+#define EXCHANGE_LENT      4096u /* chains of serves by object; a power of two */
+#define EXCHANGE_PIECES    64u   /* of a loan that one reply tells; the rest is asked for again */
+#define EXCHANGE_SLICES    3u    /* of a message: its head, and bytes that lie in two extents */
 
 #define EXCHANGE_CALL_US    UINT64_C(2000000) /* deadline of a call to another exchange */
 #define EXCHANGE_ERASE_US   UINT64_C(5000000) /* a delete waits for other nodes at most */
@@ -86,10 +88,33 @@ struct announcer {
     uint64_t again_wait_us; /* how long was waited for the last; 0: that had no refusal */
 };
 
-/* A message that came before the answer that says what it is a part of. */
-struct held_message {
-    const uint8_t *bytes;
+enum push_state {
+    PUSH_FREE = 0,
+    PUSH_GRANTED, /* its holder may write there */
+    PUSH_FILLED   /* it has said that it did; what came is not copied yet */
+};
+
+/* A place in a link's staging memory that a holder may write one message to (exchange_push.c). */
+struct push_window {
+    enum push_state state;
+    uint32_t serial; /* of its grants: an immediate is of the last one, or of none */
+    uint64_t tag;    /* of the pull that it was granted for */
+};
+
+/* Where the peer of a link may write: memory of its own, under a key of its own. */
+struct push_staging {
+    struct fabric_memory *memory;
+    uint8_t *bytes;
+    uint32_t stride;
+    uint32_t next;                /* after the one that was granted last */
+    struct push_window windows[]; /* config.bulk_receives */
+};
+
+/* A message as it came: in a receive, or in a window. */
+struct bulk_message {
+    const uint8_t *bytes; /* the peer may still write there, if there is a window */
     uint32_t count;
+    struct push_window *window; /* NULL: it was sent */
 };
 
 /* A link that is up. */
@@ -103,9 +128,13 @@ struct exchange_link {
     struct list serves;        /* for its peer */
     struct list asked;         /* deletes of its peer that wait */
     uint32_t granted;          /* receives for bulk messages that pulls were given */
-    uint32_t adrift;           /* of them, those of pulls that went on without them */
-    struct held_message *held; /* config.bulk_receives, in order */
+    uint32_t adrift;           /* of them, those of pulls that went on without them, */
+    uint32_t adrift_windows;   /* and of such pulls that were pushed */
+    struct bulk_message *held; /* config.bulk_receives, in order: came before the answer that says
+                                  what they are a part of */
     uint32_t held_count;
+    struct push_staging *staging; /* NULL: nothing is pushed here */
+    bool push_refused;            /* the peer cannot */
     struct list_node place;
     /* Of pulls that begin with a PULL, and of those that begin with a LOCATE. */
     struct crossover crossovers[2];
@@ -174,6 +203,7 @@ struct pull {
     uint64_t heard_us; /* the holder did something for this transfer */
     uint32_t credits;  /* messages that the holder may still send */
     bool streams;      /* ASKING, LOCATING: for messages */
+    bool pushes;       /* they are written into windows, one for each credit */
     uint32_t held;     /* LOCATING: messages that wait for its answer */
     bool last;         /* of them has come */
     uint32_t crc;
@@ -216,7 +246,11 @@ struct serve {
     uint64_t tag;
     uint64_t sent;
     uint32_t credits;
-    uint32_t sends; /* under way */
+    struct wire_window
+        *windows;    /* PUSH: a ring of config.bulk_receives, `credits` of them granted */
+    uint32_t window; /* the first */
+    struct fabric_memory *memory; /* LOAN, with EXCHANGE_REGISTER: registered for it */
+    uint32_t sends;               /* under way */
     uint64_t summed;
     uint32_t crc;
     struct wire_sums sums;
@@ -361,6 +395,43 @@ uint32_t memory_slices(const struct exchange *exchange, uint64_t offset, uint64_
 uint32_t memory_pieces(const struct exchange *exchange, uint64_t offset, uint64_t bytes,
                        struct wire_piece *pieces, uint32_t most);
 
+/* A registration for one loan, and the piece that it is to peers. */
+nigh_status memory_lend(const struct exchange *exchange, uint64_t offset, uint64_t bytes,
+                        struct fabric_memory **memory, struct wire_piece *piece);
+
+/* ---- exchange_push.c: windows --------------------------------------------- */
+
+/* Staging memory for a link that has come up. NIGH_UNSUPPORTED: the fabric has no immediate data.
+ */
+nigh_status push_init(struct exchange_link *link);
+/* Its endpoints are destroyed: nothing lands there any more. */
+void push_fini(struct exchange_link *link);
+/* Whether what is pulled over the link is to be pushed. */
+bool push_is_chosen(const struct exchange_link *link);
+uint32_t push_free(const struct exchange_link *link);
+/* Bytes of an object that a window takes. */
+uint32_t push_room(const struct exchange *exchange);
+/* Grants so many, which are free, for the pull of a tag; `windows` is how the peer names them. */
+void push_grant(struct exchange_link *link, uint64_t tag, uint32_t count,
+                struct wire_window *windows);
+/* Nothing will be written there: the peer was not told of them, */
+void push_take_back(struct exchange_link *link, const struct wire_window *windows, uint32_t count);
+/* or says that it writes no more of that pull. */
+void push_release(struct exchange_link *link, uint64_t tag);
+/* How many of a pull the peer may still write to, or has written to. */
+uint32_t push_count(const struct exchange_link *link, uint64_t tag);
+/* The peer says that it has written `count` bytes. False: to no window that it was granted, or
+ * said so before, or more than goes in. */
+bool push_arrived(struct exchange_link *link, uint32_t imm, uint32_t count,
+                  struct bulk_message *message);
+/* What came there was taken: it may be granted again. */
+void push_taken(struct push_window *window);
+
+/* Windows that a puller grants to a serve. False: they are none, or no room for them. */
+bool push_accept(struct serve *serve, const struct wire_window *windows, uint32_t count);
+/* The one that the next message goes to. */
+const struct wire_window *push_next(const struct serve *serve);
+
 /* ---- exchange_announce.c -------------------------------------------------- */
 
 nigh_status announcer_init(struct announcer *announcer, uint32_t size);
@@ -452,9 +523,16 @@ void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t
                      uint32_t bytes, uint64_t now_us);
 void transfer_on_bulk(struct exchange_link *link, const uint8_t *bytes, uint32_t count,
                       uint64_t now_us);
+/* The peer wrote a message into a window, and names that. */
+void transfer_on_push(struct exchange_link *link, uint32_t imm, uint64_t count, uint64_t now_us);
 /* Grants messages for an object of which no more is known than its id, as far as receives are free:
- * the home that holds it may send them at once. */
-void transfer_offer(struct exchange_link *link, struct pull *pull);
+ * the home that holds it may send them at once. Those that are pushed go to `windows`. */
+void transfer_offer(struct exchange_link *link, struct pull *pull, struct wire_window *windows);
+/* What of a link's receives pulls left behind that went on: of those that are pushed, and others.
+ */
+uint32_t *transfer_adrift(struct exchange_link *link, bool pushed);
+/* The question with the offer was not asked. */
+void transfer_unoffer(struct exchange_link *link, struct pull *pull);
 /* What a LOCATE or PULL granted, and its answer, which is none, has not used. */
 void transfer_unspent(struct pull *pull, nigh_status status, uint64_t now_us);
 /* Messages that waited for the answer to a LOCATE, which has come. */
@@ -470,10 +548,14 @@ void transfer_stop(struct exchange *exchange, struct pull *pull);
 
 nigh_status serves_init(struct exchange *exchange);
 void serves_fini(struct exchange *exchange);
-/* Serves an object to a peer, in a reply to its call, to a LOCATE or to a PULL. notes: this is the
- * home, and may count the peer as a holder. NIGH_OK: replied; else nothing was said. */
+/* Serves an object to a peer, in a reply to its call, to a LOCATE or to a PULL. windows: what a
+ * WIRE_PUSH goes to at first, `credits` of them. notes: this is the home, and may count the peer as
+ * a holder. NIGH_OK: replied; else nothing was said. */
 nigh_status serve_reply(struct exchange_link *link, uint64_t call, const struct wire_pull *wanted,
-                        bool notes, uint64_t now_us);
+                        const struct wire_window *windows, bool notes, uint64_t now_us);
+/* Copies the windows out that follow `head_bytes` of a request. False: they are not as many. */
+bool serve_windows(const struct rpc_request *request, uint32_t head_bytes, uint32_t count,
+                   struct wire_window windows[WIRE_WINDOWS]);
 void serve_on_pull(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us);
 void serve_on_more(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us);
 void serve_on_done(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us);

@@ -2,7 +2,8 @@
 /*
  * The lane's extents as the fabric knows them: a registration and a key for each, made when its
  * memory is there and dropped before that goes. A device registers only memory that is there, and
- * a peer's key opens one extent, as long as it is one. Nobody may write there from afar.
+ * a peer's key opens one extent, as long as it is one. Nobody may write there from afar: what is
+ * pushed lands in staging memory (exchange_push.c).
  */
 #include <stdlib.h>
 
@@ -119,6 +120,24 @@ uint32_t memory_slices(const struct exchange *exchange, uint64_t offset, uint64_
         bytes -= part;
     }
     return count;
+}
+
+nigh_status memory_lend(const struct exchange *exchange, uint64_t offset, uint64_t bytes,
+                        struct fabric_memory **memory, struct wire_piece *piece)
+{
+    struct fabric *fabric = exchange->config.fabric;
+    nigh_status status = fabric_memory_register(fabric, exchange->arena + offset, bytes,
+                                                FABRIC_HOST, FABRIC_REMOTE_READ, memory);
+    struct fabric_remote remote;
+
+    if (status != NIGH_OK) {
+        LOG_WARN("an object cannot be registered for a loan", "bytes=%llu status=%d",
+                 (unsigned long long)bytes, (int)status);
+        return status;
+    }
+    remote = fabric_memory_remote(fabric, *memory, exchange->arena + offset);
+    *piece = (struct wire_piece){.address = remote.address, .bytes = bytes, .key = remote.key};
+    return NIGH_OK;
 }
 
 uint32_t memory_pieces(const struct exchange *exchange, uint64_t offset, uint64_t bytes,

@@ -126,7 +126,7 @@ void pull_leave(struct exchange *exchange, struct pull *pull)
         list_remove(&pull->place);
     }
     if (pull->link != NULL) {
-        pull->link->adrift += pull->credits; /* the link's, from here on */
+        *transfer_adrift(pull->link, pull->pushes) += pull->credits; /* the link's, from here on */
     }
     pull->link = NULL;
     pull->credits = 0;
@@ -414,8 +414,10 @@ uint64_t exchange_crossover(const struct exchange *exchange, struct exchange_lin
                             bool located)
 {
     switch (exchange->config.path) {
-    case EXCHANGE_TWO_SIDED: return UINT64_MAX;
-    case EXCHANGE_ONE_SIDED: return 0;
+    case EXCHANGE_TWO_SIDED:
+    case EXCHANGE_PUSH: return UINT64_MAX;
+    case EXCHANGE_ONE_SIDED:
+    case EXCHANGE_REGISTER: return 0;
     case EXCHANGE_AUTO: break;
     }
     return crossover_next(&link->crossovers[located]);
@@ -429,25 +431,30 @@ static void locate_remote(struct exchange *exchange, struct pull *pull)
         .wait = pull->keep ? WIRE_WAIT_TELL : WIRE_WAIT_PASS,
         .tag = pull_tag(exchange, pull),
     };
-    struct rpc_piece piece = {.data = &locate, .bytes = sizeof(locate)};
+    struct wire_window windows[WIRE_WINDOWS];
+    struct rpc_piece pieces[2] = {{.data = &locate, .bytes = sizeof(locate)}, {.data = windows}};
 
     if (link == NULL) {
         pull_pause(exchange, pull);
         return;
     }
+    pull->pushes = false;
     /* What is held here perhaps need not be sent. */
     locate.only = store_has_transient(exchange->config.store, pull->pool, pull->key.id, pull->hash);
     if (locate.only == 0) {
         locate.crossover_bytes = exchange_crossover(exchange, link, true);
         if (locate.crossover_bytes > exchange->inline_bytes) {
-            transfer_offer(link, pull);
+            transfer_offer(link, pull, windows);
         }
     }
     locate.credits = pull->credits;
-    if (rpc_call(link_rpc(link->link), WIRE_LOCATE, &piece, 1, exchange->now_us + EXCHANGE_CALL_US,
+    if (pull->pushes) {
+        locate.way = WIRE_PUSH;
+        pieces[1].bytes = locate.credits * (uint32_t)sizeof(*windows);
+    }
+    if (rpc_call(link_rpc(link->link), WIRE_LOCATE, pieces, 2, exchange->now_us + EXCHANGE_CALL_US,
                  exchange->now_us, on_located, pull, NULL) != NIGH_OK) {
-        link->granted -= pull->credits;
-        pull->credits = 0;
+        transfer_unoffer(link, pull);
         pull_pause(exchange, pull);
         return;
     }
@@ -831,16 +838,22 @@ void pull_home_up(struct exchange *exchange, uint32_t rank)
     list_append_all(&exchange->roused, &exchange->resting[rank]);
 }
 
-/* Receives that were granted are with pulls, or adrift. A link that fails counts no more. */
+/* Receives that were granted are with pulls, or adrift, and so are windows. A link that fails
+ * counts no more. */
 static bool are_grants_valid(const struct exchange_link *link)
 {
-    uint32_t granted = link->adrift;
+    uint32_t receives = link->exchange->config.bulk_receives;
+    uint32_t granted = link->adrift, windows = link->adrift_windows;
 
     LIST_FOREACH(node, &link->pulls)
     {
-        granted += container_of(node, struct pull, place)->credits;
+        const struct pull *pull = container_of(node, struct pull, place);
+
+        granted += pull->pushes ? 0 : pull->credits;
+        windows += pull->pushes ? pull->credits : 0;
     }
-    return granted == link->granted && granted <= link->exchange->config.bulk_receives;
+    return granted + windows == link->granted && link->granted <= receives &&
+           (link->staging == NULL ? windows == 0 : windows == receives - push_free(link));
 }
 
 bool pulls_are_valid(const struct exchange *exchange)
@@ -865,7 +878,9 @@ bool pulls_are_valid(const struct exchange *exchange)
     }
     LIST_FOREACH(node, &exchange->live)
     {
-        if (!are_grants_valid(container_of(node, struct exchange_link, place))) {
+        const struct exchange_link *link = container_of(node, struct exchange_link, place);
+
+        if (!are_grants_valid(link)) {
             return false;
         }
     }

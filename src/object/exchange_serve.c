@@ -97,7 +97,10 @@ static struct serve *take_serve(struct exchange *exchange, uint32_t rank)
 static void serve_end(struct exchange *exchange, struct serve *serve)
 {
     NIGH_ASSERT(serve->used && serve->sends == 0);
+    fabric_memory_deregister(exchange->config.fabric, serve->memory);
     store_lend_end(exchange->config.store, serve->pool, serve->entry);
+    free(serve->windows);
+    serve->windows = NULL;
     if (list_is_linked(&serve->work)) {
         list_remove(&serve->work);
     }
@@ -238,38 +241,94 @@ static void begin_serve(struct exchange_link *link, struct serve *serve,
     exchange->counts.loans_now++;
     exchange->counts.served_streams += serve->way == WIRE_STREAM ? 1 : 0;
     exchange->counts.served_loans += serve->way == WIRE_LOAN ? 1 : 0;
+    exchange->counts.served_pushes += serve->way == WIRE_PUSH ? 1 : 0;
     exchange->counts.loans_ever++;
     exchange->counts.served_bytes += pulled->bytes;
-    if (serve->way == WIRE_STREAM || serve->sums.known == 0) {
+    if (serve->way != WIRE_LOAN || serve->sums.known == 0) {
         has_work(exchange, serve);
     }
 }
 
+/* What one way needs and others do not. NIGH_PROTOCOL: windows that are none; else it cannot be
+ * served now. */
+static nigh_status prepare(struct serve *serve, const struct wire_pull *wanted,
+                           const struct wire_window *windows, struct wire_piece *lent)
+{
+    const struct exchange *exchange = serve->exchange;
+
+    if (serve->way == WIRE_PUSH) {
+        serve->credits = 0;
+        if (!push_accept(serve, windows, wanted->credits)) {
+            return serve->windows == NULL ? NIGH_BUSY : NIGH_PROTOCOL;
+        }
+        serve->credits = wanted->credits;
+    }
+    if (serve->way == WIRE_LOAN && exchange->config.path == EXCHANGE_REGISTER &&
+        serve->content > wanted->tag &&
+        memory_lend(exchange, serve->offset + wanted->tag, serve->content - wanted->tag,
+                    &serve->memory, lent) != NIGH_OK) {
+        return NIGH_BUSY;
+    }
+    return NIGH_OK;
+}
+
 /* A loan from an offset on, as far as its pieces fit the reply: who reads to their end asks again.
- */
+ * The first is there already where the loan has a registration of its own. */
 static void reply_loan(struct serve *serve, uint64_t call, struct wire_pulled *pulled,
-                       uint64_t from)
+                       struct wire_piece lent[EXCHANGE_PIECES], uint64_t from)
 {
     struct exchange *exchange = serve->exchange;
-    struct wire_piece lent[EXCHANGE_PIECES];
     struct rpc_piece pieces[2] = {{.data = pulled, .bytes = sizeof(*pulled)}, {.data = lent}};
     uint64_t most = min_u64(EXCHANGE_PIECES, exchange->inline_bytes / sizeof(*lent));
 
     pulled->from = from;
-    pulled->pieces =
-        memory_pieces(exchange, serve->offset + from, serve->content - from, lent, (uint32_t)most);
+    pulled->pieces = serve->memory != NULL
+                         ? 1
+                         : memory_pieces(exchange, serve->offset + from, serve->content - from,
+                                         lent, (uint32_t)most);
     pieces[1].bytes = pulled->pieces * (uint32_t)sizeof(*lent);
     rpc_reply(link_rpc(serve->link->link), call, NIGH_OK, pieces, 2);
 }
 
+/* A reply that says more than the object: what is lent, or comes in messages. */
+static nigh_status reply_serve(struct exchange_link *link, uint64_t call,
+                               const struct wire_pull *wanted, const struct wire_window *windows,
+                               const struct store_sight *sight, struct wire_pulled *pulled,
+                               uint64_t now_us)
+{
+    struct exchange *exchange = link->exchange;
+    struct serve *serve =
+        has_enough(link, sight->pool, sight->entry) ? NULL : take_serve(exchange, link->rank);
+    struct rpc_piece piece = {.data = pulled, .bytes = sizeof(*pulled)};
+    struct wire_piece lent[EXCHANGE_PIECES];
+    nigh_status status;
+
+    if (serve == NULL) {
+        store_lend_end(exchange->config.store, sight->pool, sight->entry);
+        return NIGH_BUSY;
+    }
+    begin_serve(link, serve, wanted, sight, pulled, now_us);
+    status = prepare(serve, wanted, windows, lent);
+    if (status != NIGH_OK) {
+        serve_end(exchange, serve);
+        return status;
+    }
+    pulled->way = wanted->way;
+    pulled->serve = serve_number(exchange, serve);
+    if (serve->way == WIRE_LOAN) {
+        reply_loan(serve, call, pulled, lent, wanted->tag);
+    } else {
+        rpc_reply(link_rpc(link->link), call, NIGH_OK, &piece, 1);
+    }
+    return NIGH_OK;
+}
+
 nigh_status serve_reply(struct exchange_link *link, uint64_t call, const struct wire_pull *wanted,
-                        bool notes, uint64_t now_us)
+                        const struct wire_window *windows, bool notes, uint64_t now_us)
 {
     struct exchange *exchange = link->exchange;
     struct wire_pulled pulled;
-    struct rpc_piece piece = {.data = &pulled, .bytes = sizeof(pulled)};
     struct store_sight sight;
-    struct serve *serve;
     nigh_status status;
     uint32_t pool;
 
@@ -286,28 +345,20 @@ nigh_status serve_reply(struct exchange_link *link, uint64_t call, const struct 
         store_lend_end(exchange->config.store, pool, sight.entry);
         return NIGH_PROTOCOL;
     }
-    if ((wanted->way == WIRE_STREAM || pulled.bytes == 0) &&
-        pulled.bytes <= exchange->inline_bytes && pulled.sums.known != 0) {
+    if ((wanted->way != WIRE_LOAN || pulled.bytes == 0) && pulled.bytes <= exchange->inline_bytes &&
+        pulled.sums.known != 0) {
         if (notes) {
             note_copy(link, wanted, &pulled, now_us);
         }
         reply_inline(link, call, &pulled, &sight);
         return NIGH_OK;
     }
-    serve = has_enough(link, pool, sight.entry) ? NULL : take_serve(exchange, link->rank);
-    if (serve == NULL) {
+    if (wanted->way == WIRE_PUSH &&
+        (exchange->config.fabric->caps.ops & FABRIC_CAN_WRITE_IMM) == 0) {
         store_lend_end(exchange->config.store, pool, sight.entry);
-        return NIGH_BUSY;
+        return NIGH_UNSUPPORTED; /* the puller asks for messages, then */
     }
-    begin_serve(link, serve, wanted, &sight, &pulled, now_us);
-    pulled.way = wanted->way;
-    pulled.serve = serve_number(exchange, serve);
-    if (serve->way == WIRE_LOAN) {
-        reply_loan(serve, call, &pulled, wanted->tag);
-        return NIGH_OK;
-    }
-    rpc_reply(link_rpc(link->link), call, NIGH_OK, &piece, 1);
-    return NIGH_OK;
+    return reply_serve(link, call, wanted, windows, &sight, &pulled, now_us);
 }
 
 /* ---- requests ------------------------------------------------------------- */
@@ -324,22 +375,43 @@ static void tell_home(struct exchange *exchange, const struct wire_pull *wanted)
     }
 }
 
+bool serve_windows(const struct rpc_request *request, uint32_t head_bytes, uint32_t count,
+                   struct wire_window windows[WIRE_WINDOWS])
+{
+    if (count > WIRE_WINDOWS || request->bytes != head_bytes + count * sizeof(*windows)) {
+        return false;
+    }
+    memcpy(windows, request->payload + head_bytes, count * sizeof(*windows));
+    return true;
+}
+
+/* Copies a PULL out. False: it is none. */
+static bool take_wanted(const struct exchange_link *link, const struct rpc_request *request,
+                        struct wire_pull *wanted, struct wire_window *windows)
+{
+    if (request->bytes < sizeof(*wanted)) {
+        return false;
+    }
+    memcpy(wanted, request->payload, sizeof(*wanted));
+    return (wanted->way == WIRE_STREAM || wanted->way == WIRE_PUSH || wanted->way == WIRE_LOAN) &&
+           wanted->credits <= link->exchange->config.bulk_receives &&
+           serve_windows(request, sizeof(*wanted), wanted->way == WIRE_PUSH ? wanted->credits : 0,
+                         windows);
+}
+
 void serve_on_pull(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us)
 {
     struct wire_pull wanted;
+    struct wire_window windows[WIRE_WINDOWS];
     nigh_status status = NIGH_PROTOCOL;
 
     if (request->call == 0) {
         return;
     }
-    if (request->bytes == sizeof(wanted)) {
-        memcpy(&wanted, request->payload, sizeof(wanted));
-        if ((wanted.way == WIRE_STREAM || wanted.way == WIRE_LOAN) &&
-            wanted.credits <= link->exchange->config.bulk_receives) {
-            status = serve_reply(link, request->call, &wanted, false, now_us);
-            if (status == NIGH_NOT_FOUND) {
-                tell_home(link->exchange, &wanted);
-            }
+    if (take_wanted(link, request, &wanted, windows)) {
+        status = serve_reply(link, request->call, &wanted, windows, false, now_us);
+        if (status == NIGH_NOT_FOUND) {
+            tell_home(link->exchange, &wanted);
         }
     }
     if (status != NIGH_OK) {
@@ -348,34 +420,47 @@ void serve_on_pull(struct exchange_link *link, const struct rpc_request *request
     }
 }
 
+/* What is said of a serve, and windows that come with it: how many, in *count. NULL: it is over, or
+ * what was said is nothing. */
 static struct serve *serve_of_request(struct exchange_link *link, const struct rpc_request *request,
-                                      struct wire_more *more)
+                                      struct wire_more *more, struct wire_window *windows,
+                                      uint32_t *count)
 {
-    if (request->bytes != sizeof(*more)) {
+    *count = 0;
+    if (request->bytes >= sizeof(*more)) {
+        memcpy(more, request->payload, sizeof(*more));
+        *count = request->bytes > sizeof(*more) ? more->credits : 0;
+    }
+    if (request->bytes < sizeof(*more) || (*count > 0 && request->method != WIRE_MORE) ||
+        !serve_windows(request, sizeof(*more), *count, windows)) {
         link_break(link->link, NIGH_PROTOCOL, link->exchange->now_us);
         return NULL;
     }
-    memcpy(more, request->payload, sizeof(*more));
     return find_serve(link, more->serve);
 }
 
 void serve_on_more(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us)
 {
     struct wire_more more;
-    struct serve *serve = serve_of_request(link, request, &more);
+    struct wire_window windows[WIRE_WINDOWS];
+    uint32_t count;
+    struct serve *serve = serve_of_request(link, request, &more, windows, &count);
 
     if (serve == NULL) {
         return; /* it is over: the last message says what was not used */
     }
     serve->heard_us = now_us;
-    if (serve->way != WIRE_STREAM) {
+    if (serve->way == WIRE_LOAN) {
         return;
     }
-    if (more.credits > link->exchange->config.bulk_receives - serve->credits) {
+    if (more.credits > link->exchange->config.bulk_receives - serve->credits ||
+        (serve->way == WIRE_PUSH && request->method == WIRE_MORE && count != more.credits) ||
+        (serve->way == WIRE_PUSH && !push_accept(serve, windows, count)) ||
+        (serve->way == WIRE_STREAM && count > 0)) {
         link_break(link->link, NIGH_PROTOCOL, now_us);
         return;
     }
-    serve->credits += more.credits;
+    serve->credits += serve->way == WIRE_PUSH ? count : more.credits;
     serve->stopped = serve->stopped || request->method == WIRE_STOP;
     has_work(link->exchange, serve);
 }
@@ -383,7 +468,9 @@ void serve_on_more(struct exchange_link *link, const struct rpc_request *request
 void serve_on_done(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us)
 {
     struct wire_more more;
-    struct serve *serve = serve_of_request(link, request, &more);
+    struct wire_window windows[WIRE_WINDOWS];
+    uint32_t count;
+    struct serve *serve = serve_of_request(link, request, &more, windows, &count);
 
     if (serve == NULL || serve->way != WIRE_LOAN || serve->done_call != 0) {
         if (request->call != 0) {
@@ -421,11 +508,41 @@ static void on_sent(void *context, nigh_status status, uint64_t now_us)
     }
 }
 
+/* Bytes of the object that the next message takes, at most. What is written at once lies in two
+ * extents at most. */
+static uint64_t message_room(const struct serve *serve)
+{
+    uint64_t bytes = serve->way == WIRE_PUSH && serve->credits > 0
+                         ? min_u64(push_next(serve)->bytes, LIMIT_EXTENT_BYTES_MIN)
+                         : serve->exchange->config.bulk_bytes;
+
+    return bytes - sizeof(struct wire_chunk);
+}
+
+static nigh_status post_chunk(struct serve *serve, const struct fabric_slice *slices,
+                              uint32_t count)
+{
+    const struct wire_window *window;
+    nigh_status status;
+
+    if (serve->way == WIRE_STREAM) {
+        return link_send(serve->link->link, slices, count, on_sent, serve);
+    }
+    window = push_next(serve);
+    status = link_push(serve->link->link, slices, count,
+                       (struct fabric_remote){.address = window->address, .key = window->key},
+                       window->imm, on_sent, serve);
+    if (status == NIGH_OK) {
+        serve->window = (serve->window + 1) % serve->exchange->config.bulk_receives;
+    }
+    return status;
+}
+
 /* One message; false: the bulk endpoint is full. */
 static bool send_chunk(struct serve *serve)
 {
     struct exchange *exchange = serve->exchange;
-    uint64_t room = exchange->config.bulk_bytes - sizeof(struct wire_chunk);
+    uint64_t room = message_room(serve);
     uint64_t left = serve->stopped ? 0 : serve->content - serve->sent;
     uint64_t bytes = left < room ? left : room;
     struct wire_chunk head = {.tag = serve->tag, .offset = serve->sent, .bytes = (uint32_t)bytes};
@@ -441,7 +558,7 @@ static bool send_chunk(struct serve *serve)
     } else {
         sum_up_to(serve, serve->sent + bytes);
     }
-    if (link_send(serve->link->link, slices, count, on_sent, serve) != NIGH_OK) {
+    if (post_chunk(serve, slices, count) != NIGH_OK) {
         return false;
     }
     serve->sends++;
@@ -519,7 +636,7 @@ bool serve_turn(struct exchange *exchange, uint64_t now_us)
         struct serve *serve = container_of(node, struct serve, work);
 
         worked = true;
-        if (!(serve->way == WIRE_STREAM ? stream(serve) : sum_loan(serve))) {
+        if (!(serve->way == WIRE_LOAN ? sum_loan(serve) : stream(serve))) {
             list_push_back(&again, &serve->work);
         }
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes of a pull: inline in a reply, in messages that are copied into place, or READ straight
- * into place. Everything is summed on the way; a copy is sealed only when the sums are right.
+ * The bytes of a pull: inline in a reply, in messages (sent, or written into windows) that are
+ * copied into place, or READ straight into place. Everything is summed on the way; a copy is sealed
+ * only when the sums are right.
  *
  * Memory that a READ may still write to is not given back: a pull that is given up drains first.
  */
@@ -63,7 +64,8 @@ static void later(struct exchange *exchange, struct pull *pull)
 /* What the link's crossover may learn from. */
 static void note_time(const struct exchange *exchange, struct pull *pull)
 {
-    if (pull->asked_us != 0 && pull->link != NULL && pull->way != WIRE_INLINE) {
+    if (pull->asked_us != 0 && pull->link != NULL &&
+        (pull->way == WIRE_LOAN || pull->way == WIRE_STREAM)) {
         crossover_note(&pull->link->crossovers[pull->located],
                        pull->way == WIRE_LOAN ? CROSSOVER_ONE_SIDED : CROSSOVER_TWO_SIDED,
                        pull->content, exchange->now_us - pull->asked_us);
@@ -359,17 +361,21 @@ static void begin_reading(struct exchange *exchange, struct pull *pull, struct e
 
 /* ---- messages ------------------------------------------------------------- */
 
-static uint32_t chunk_bytes(const struct exchange *exchange)
+static uint32_t chunk_bytes(const struct exchange *exchange, const struct pull *pull)
 {
-    return exchange->config.bulk_bytes - (uint32_t)sizeof(struct wire_chunk);
+    return pull->pushes ? push_room(exchange)
+                        : exchange->config.bulk_bytes - (uint32_t)sizeof(struct wire_chunk);
 }
 
-/* How many messages a pull may be sent on top: as its bytes need, and as receives are free. */
-static uint32_t grant(struct exchange_link *link, struct pull *pull)
+_Static_assert(EXCHANGE_STREAM <= WIRE_WINDOWS, "what is granted at once is said at once");
+
+/* How many messages a pull may be sent on top: as its bytes need, and as receives are free; where
+ * it is pushed, to which windows. */
+static uint32_t grant(struct exchange_link *link, struct pull *pull, struct wire_window *windows)
 {
     struct exchange *exchange = link->exchange;
-    uint64_t chunks =
-        (pull->content - pull->received + chunk_bytes(exchange) - 1) / chunk_bytes(exchange);
+    uint64_t room = chunk_bytes(exchange, pull);
+    uint64_t chunks = (pull->content - pull->received + room - 1) / room;
     uint32_t free = exchange->config.bulk_receives - link->granted;
     uint32_t most = EXCHANGE_STREAM;
     uint32_t count;
@@ -379,10 +385,13 @@ static uint32_t grant(struct exchange_link *link, struct pull *pull)
     count = count < free ? count : free;
     link->granted += count;
     pull->credits += count;
+    if (pull->pushes) {
+        push_grant(link, pull_tag(exchange, pull), count, windows);
+    }
     return count;
 }
 
-void transfer_offer(struct exchange_link *link, struct pull *pull)
+void transfer_offer(struct exchange_link *link, struct pull *pull, struct wire_window *windows)
 {
     uint32_t most = link->exchange->config.bulk_receives / 2; /* the rest is for what is known */
     uint32_t spare = link->granted < most ? most - link->granted : 0;
@@ -391,6 +400,22 @@ void transfer_offer(struct exchange_link *link, struct pull *pull)
     pull->credits = spare < EXCHANGE_OFFER ? spare : EXCHANGE_OFFER;
     link->granted += pull->credits;
     pull->last = false;
+    pull->pushes = push_is_chosen(link);
+    if (pull->pushes) {
+        push_grant(link, pull_tag(link->exchange, pull), pull->credits, windows);
+    }
+}
+
+uint32_t *transfer_adrift(struct exchange_link *link, bool pushed)
+{
+    return pushed ? &link->adrift_windows : &link->adrift;
+}
+
+void transfer_unoffer(struct exchange_link *link, struct pull *pull)
+{
+    push_release(link, pull_tag(link->exchange, pull));
+    link->granted -= pull->credits;
+    pull->credits = 0;
 }
 
 /* Wants more messages of a stream. One that may send none looks again in a while: its channel is
@@ -398,11 +423,14 @@ void transfer_offer(struct exchange_link *link, struct pull *pull)
 static void ask_more(struct exchange_link *link, struct pull *pull, uint64_t now_us)
 {
     struct wire_more more = {.serve = pull->serve};
-    struct rpc_piece piece = {.data = &more, .bytes = sizeof(more)};
+    struct wire_window windows[WIRE_WINDOWS];
+    struct rpc_piece pieces[2] = {{.data = &more, .bytes = sizeof(more)}, {.data = windows}};
 
-    more.credits = pull->wanted ? grant(link, pull) : 0;
+    more.credits = pull->wanted ? grant(link, pull, windows) : 0;
+    pieces[1].bytes = pull->pushes ? more.credits * (uint32_t)sizeof(*windows) : 0;
     if (more.credits > 0 &&
-        rpc_one_way(link_rpc(link->link), WIRE_MORE, &piece, 1, now_us) != NIGH_OK) {
+        rpc_one_way(link_rpc(link->link), WIRE_MORE, pieces, 2, now_us) != NIGH_OK) {
+        push_take_back(link, windows, pull->pushes ? more.credits : 0);
         link->granted -= more.credits;
         pull->credits -= more.credits;
     }
@@ -453,7 +481,11 @@ static void stream_over(struct exchange *exchange, struct pull *pull)
         pull_next_holder(exchange, pull);
         return;
     }
-    exchange->counts.pulled_bytes_two_sided += pull->content;
+    if (pull->pushes) {
+        exchange->counts.pulled_bytes_pushed += pull->content;
+    } else {
+        exchange->counts.pulled_bytes_two_sided += pull->content;
+    }
     finish(exchange, pull);
 }
 
@@ -495,64 +527,88 @@ static struct pull *streaming_pull(struct exchange_link *link, uint64_t tag)
                : NULL;
 }
 
-/* What was granted for a message comes back, with the last all that is left of it. False: it was
- * not granted to that pull, nor to one that is gone. */
-static bool spend(struct exchange_link *link, struct pull *pull, const struct wire_chunk *chunk)
+/* Whether a message came as it was to come: in a window of that pull, or in none. The last gives
+ * back all windows that are left. */
+static bool is_where_granted(const struct exchange_link *link, const struct pull *pull,
+                             const struct wire_chunk *chunk, const struct push_window *window)
 {
-    uint32_t *from = pull != NULL ? &pull->credits : &link->adrift;
+    if (window == NULL) {
+        return pull == NULL || !pull->pushes;
+    }
+    return chunk->tag == window->tag && (pull == NULL || pull->pushes) &&
+           ((chunk->flags & WIRE_LAST) == 0 || chunk->unused == push_count(link, chunk->tag) - 1);
+}
+
+/* What was granted for a message comes back, with the last all that is left of it. False: it was
+ * not granted to that pull, nor to one that is gone. Windows may be granted again from here on:
+ * what came is copied before anybody is told of that. */
+static bool spend(struct exchange_link *link, struct pull *pull, const struct wire_chunk *chunk,
+                  struct push_window *window)
+{
+    uint32_t *from = pull != NULL ? &pull->credits : transfer_adrift(link, window != NULL);
     bool is_last = (chunk->flags & WIRE_LAST) != 0;
 
+    if (!is_where_granted(link, pull, chunk, window)) {
+        return false;
+    }
     if (*from == 0 || (is_last && chunk->unused > *from - 1) ||
         (is_last && pull != NULL && chunk->unused != *from - 1)) {
         return false;
     }
     *from -= 1 + (is_last ? chunk->unused : 0);
     link->granted -= 1 + (is_last ? chunk->unused : 0);
+    if (window != NULL && is_last) {
+        push_release(link, chunk->tag);
+    } else if (window != NULL) {
+        push_taken(window);
+    }
     return true;
 }
 
-static void take_message(struct exchange_link *link, const uint8_t *bytes, uint32_t count,
+static void take_message(struct exchange_link *link, const struct bulk_message *message,
                          uint64_t now_us)
 {
     struct wire_chunk chunk;
     struct pull *pull;
 
-    memcpy(&chunk, bytes, sizeof(chunk));
+    memcpy(&chunk, message->bytes, sizeof(chunk));
     pull = streaming_pull(link, chunk.tag);
-    if (chunk.bytes != count - sizeof(chunk) || !spend(link, pull, &chunk)) {
+    if (chunk.bytes != message->count - sizeof(chunk) ||
+        !spend(link, pull, &chunk, message->window)) {
         link_break(link->link, NIGH_PROTOCOL, now_us);
         return;
     }
     if (pull != NULL) {
-        stream_chunk(link, pull, &chunk, bytes + sizeof(chunk), now_us);
+        stream_chunk(link, pull, &chunk, message->bytes + sizeof(chunk), now_us);
     }
     grant_others(link, now_us);
 }
 
 /* The pull that waits for the answer to a LOCATE, which a message has overtaken: before it nothing
  * is known of the object, nor is there memory for it. NULL: there is none. */
-static struct pull *locating_pull(struct exchange_link *link, const uint8_t *bytes)
+static struct pull *locating_pull(struct exchange_link *link, const struct bulk_message *message)
 {
     struct wire_chunk chunk;
     struct pull *pull;
 
-    memcpy(&chunk, bytes, sizeof(chunk));
-    pull = pull_of_tag(link->exchange, chunk.tag);
+    memcpy(&chunk, message->bytes, sizeof(chunk));
+    /* What is written there may change: whom it was granted to does not. */
+    pull = pull_of_tag(link->exchange, message->window != NULL ? message->window->tag : chunk.tag);
     return pull != NULL && pull->link == link && pull->state == PULL_LOCATING ? pull : NULL;
 }
 
-void transfer_on_bulk(struct exchange_link *link, const uint8_t *bytes, uint32_t count,
-                      uint64_t now_us)
+static void on_message(struct exchange_link *link, const struct bulk_message *message,
+                       uint64_t now_us)
 {
     struct pull *pull;
 
-    if (count < sizeof(struct wire_chunk)) {
+    if (message->count < sizeof(struct wire_chunk)) {
         link_break(link->link, NIGH_PROTOCOL, now_us);
         return;
     }
-    pull = locating_pull(link, bytes);
+    pull = locating_pull(link, message);
     if (pull == NULL) {
-        take_message(link, bytes, count, now_us);
+        take_message(link, message, now_us);
         return;
     }
     if (pull->held == pull->credits) {
@@ -561,8 +617,27 @@ void transfer_on_bulk(struct exchange_link *link, const uint8_t *bytes, uint32_t
     }
     pull->held++;
     NIGH_ASSERT(link->held_count < link->exchange->config.bulk_receives);
-    link->held[link->held_count++] = (struct held_message){.bytes = bytes, .count = count};
-    link_keep(link->link);
+    link->held[link->held_count++] = *message;
+    if (message->window == NULL) {
+        link_keep(link->link);
+    }
+}
+
+void transfer_on_bulk(struct exchange_link *link, const uint8_t *bytes, uint32_t count,
+                      uint64_t now_us)
+{
+    on_message(link, &(struct bulk_message){.bytes = bytes, .count = count}, now_us);
+}
+
+void transfer_on_push(struct exchange_link *link, uint32_t imm, uint64_t count, uint64_t now_us)
+{
+    struct bulk_message message;
+
+    if (count > UINT32_MAX || !push_arrived(link, imm, (uint32_t)count, &message)) {
+        link_break(link->link, NIGH_PROTOCOL, now_us);
+        return;
+    }
+    on_message(link, &message, now_us);
 }
 
 void transfer_take_held(struct exchange_link *link, uint64_t now_us)
@@ -571,14 +646,16 @@ void transfer_take_held(struct exchange_link *link, uint64_t now_us)
 
     link->held_count = 0;
     for (uint32_t n = 0; n < count && !link_is_failing(link->link); n++) {
-        struct held_message message = link->held[n];
+        struct bulk_message message = link->held[n];
 
-        if (locating_pull(link, message.bytes) != NULL) {
+        if (locating_pull(link, &message) != NULL) {
             link->held[link->held_count++] = message; /* another's: it waits on */
             continue;
         }
-        take_message(link, message.bytes, message.count, now_us);
-        link_give_back(link->link, message.bytes);
+        take_message(link, &message, now_us);
+        if (message.window == NULL) {
+            link_give_back(link->link, message.bytes);
+        }
     }
 }
 
@@ -591,11 +668,11 @@ void transfer_unspent(struct pull *pull, nigh_status status, uint64_t now_us)
     if (status == NIGH_TIMEOUT && pull->credits > 0) {
         /* It may send what it was granted, or not: only a new link tells. */
         link_break(link->link, NIGH_TIMEOUT, now_us);
-        link->adrift += pull->credits;
-    } else {
-        link->granted -= pull->credits;
+        *transfer_adrift(link, pull->pushes) += pull->credits;
+        pull->credits = 0;
+        return;
     }
-    pull->credits = 0;
+    transfer_unoffer(link, pull);
 }
 
 static void on_pulled(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
@@ -610,8 +687,9 @@ static void on_pulled(void *context, nigh_status status, const uint8_t *payload,
         transfer_pulled(exchange, pull, payload, bytes, now_us);
         return;
     }
+    pull->link->push_refused |= pull->pushes && status == NIGH_UNSUPPORTED;
     transfer_unspent(pull, status, now_us);
-    if (status == NIGH_BUSY) {
+    if (status == NIGH_BUSY || (pull->pushes && status == NIGH_UNSUPPORTED)) {
         pull_pause(exchange, pull);
     } else {
         pull_next_holder(exchange, pull);
@@ -634,7 +712,16 @@ static void begin_timing(struct exchange *exchange, struct pull *pull, struct ex
 static bool goes_on_by_loan(const struct pull *pull)
 {
     return pull->way == WIRE_LOAN && pull->received > 0 &&
-           pull->exchange->config.path != EXCHANGE_TWO_SIDED;
+           pull->exchange->config.path != EXCHANGE_TWO_SIDED &&
+           pull->exchange->config.path != EXCHANGE_PUSH;
+}
+
+static enum wire_way way_of(const struct pull *pull, const struct exchange_link *link)
+{
+    if (goes_on_by_loan(pull) || pull->content >= pull->crossover) {
+        return WIRE_LOAN;
+    }
+    return push_is_chosen(link) ? WIRE_PUSH : WIRE_STREAM;
 }
 
 bool transfer_ask(struct exchange *exchange, struct pull *pull, uint64_t now_us)
@@ -646,7 +733,8 @@ bool transfer_ask(struct exchange *exchange, struct pull *pull, uint64_t now_us)
         .birth = pull->answer.object.birth,
         .tag = pull_tag(exchange, pull),
     };
-    struct rpc_piece piece = {.data = &wanted, .bytes = sizeof(wanted)};
+    struct wire_window windows[WIRE_WINDOWS];
+    struct rpc_piece pieces[2] = {{.data = &wanted, .bytes = sizeof(wanted)}, {.data = windows}};
 
     pull->credits = 0;
     pull->last = false;
@@ -654,25 +742,25 @@ bool transfer_ask(struct exchange *exchange, struct pull *pull, uint64_t now_us)
         return false;
     }
     begin_timing(exchange, pull, link, rank);
-    wanted.way =
-        goes_on_by_loan(pull) || pull->content >= pull->crossover ? WIRE_LOAN : WIRE_STREAM;
-    pull->streams = wanted.way == WIRE_STREAM;
+    wanted.way = way_of(pull, link);
+    pull->streams = wanted.way != WIRE_LOAN;
+    pull->pushes = wanted.way == WIRE_PUSH;
     if (pull->streams) {
         pull->received = 0;
         pull->crc = 0;
     } else {
         wanted.tag = pull->received;
     }
-    if (wanted.way == WIRE_STREAM && pull->content > exchange->inline_bytes) {
-        wanted.credits = grant(link, pull);
+    if (pull->streams && pull->content > exchange->inline_bytes) {
+        wanted.credits = grant(link, pull, windows);
         if (wanted.credits == 0) {
             return false;
         }
     }
-    if (rpc_call(link_rpc(link->link), WIRE_PULL, &piece, 1, now_us + EXCHANGE_CALL_US, now_us,
+    pieces[1].bytes = pull->pushes ? wanted.credits * (uint32_t)sizeof(*windows) : 0;
+    if (rpc_call(link_rpc(link->link), WIRE_PULL, pieces, 2, now_us + EXCHANGE_CALL_US, now_us,
                  on_pulled, pull, NULL) != NIGH_OK) {
-        link->granted -= pull->credits;
-        pull->credits = 0;
+        transfer_unoffer(link, pull);
         return false;
     }
     pull_set_link(pull, link, PULL_ASKING);
@@ -729,7 +817,7 @@ static void decline(struct exchange *exchange, struct pull *pull, struct exchang
 
     if (pulled->way == WIRE_LOAN) {
         said = say_over(link, WIRE_DONE, pulled->serve, now_us);
-    } else if (pulled->way == WIRE_STREAM) {
+    } else if (pulled->way == WIRE_STREAM || pulled->way == WIRE_PUSH) {
         said = say_over(link, WIRE_STOP, pulled->serve, now_us);
         pull->generation++; /* what comes of it all the same is for nobody */
     }
@@ -765,7 +853,6 @@ void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t
 {
     struct exchange_link *link = pull->link;
     struct wire_pulled pulled;
-    uint32_t credits = pull->credits;
     nigh_status status;
 
     if (bytes < sizeof(pulled)) {
@@ -775,9 +862,8 @@ void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t
     if (pulled.state != WIRE_PULLED || !accept_served(pull, link, &pulled)) {
         goto breach;
     }
-    if (pulled.way != WIRE_STREAM) {
-        link->granted -= credits; /* none of them is needed */
-        pull->credits = 0;
+    if (pulled.way != WIRE_STREAM && pulled.way != WIRE_PUSH) {
+        transfer_unoffer(link, pull); /* none of them is needed */
     }
     note(pull, link, &pulled);
     pull->way = (enum wire_way)pulled.way;
@@ -810,7 +896,8 @@ void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t
         begin_reading(exchange, pull, link, &pulled, now_us);
         return;
     case WIRE_STREAM:
-        if (!pull->streams) {
+    case WIRE_PUSH:
+        if (!pull->streams || pull->pushes != (pulled.way == WIRE_PUSH)) {
             goto breach;
         }
         begin_streaming(exchange, pull, link, &pulled, now_us);

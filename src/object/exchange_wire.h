@@ -51,7 +51,7 @@ struct wire_locate {
     uint32_t wait;            /* WIRE_WAIT_*; 0: do not tell me later */
     uint32_t only;            /* 1: only say where; serve nothing */
     uint32_t credits;         /* messages that may be sent at once; 0: none */
-    uint32_t reserved;
+    uint32_t way; /* of them: WIRE_PUSH: wire_window[credits] follow; else they are sent */
     uint64_t tag; /* comes back in each message */
 };
 
@@ -92,18 +92,32 @@ _Static_assert(sizeof(struct wire_drop) == 48, "on the wire");
 enum wire_way {
     WIRE_INLINE = 1, /* in the reply */
     WIRE_STREAM = 2, /* in messages on the bulk endpoint */
-    WIRE_LOAN = 3    /* read it yourself */
+    WIRE_LOAN = 3,   /* read it yourself */
+    WIRE_PUSH = 4    /* in messages that are written into windows */
 };
 
 struct wire_pull {
     struct directory_key key;
     struct birth birth;
-    uint32_t way;     /* WIRE_STREAM (small objects come inline, then) or WIRE_LOAN */
-    uint32_t credits; /* STREAM: messages that may be sent at once */
-    uint64_t tag;     /* STREAM: comes back in each message; LOAN: read from this offset on */
+    uint32_t way;     /* WIRE_STREAM, WIRE_PUSH (small objects come inline, then) or WIRE_LOAN */
+    uint32_t credits; /* STREAM, PUSH: messages that may be sent at once */
+    uint64_t tag;     /* the same: comes back in each message; LOAN: read from this offset on */
 };
 
 _Static_assert(sizeof(struct wire_pull) == 64, "on the wire");
+
+/* Where the peer may write one message, once: by a WRITE that tells of its end with `imm`. They
+ * follow the message that grants them, as many as its credits, WIRE_WINDOWS at most. */
+#define WIRE_WINDOWS 8u
+
+struct wire_window {
+    uint64_t address;
+    uint64_t bytes; /* more than a wire_chunk has */
+    uint32_t key;
+    uint32_t imm;
+};
+
+_Static_assert(sizeof(struct wire_window) == 24, "on the wire");
 
 /* The sums of what was sent, as the holder knows them. */
 struct wire_sums {
@@ -124,7 +138,7 @@ struct wire_pulled {
     struct directory_object object;
     struct wire_sums sums;
     uint64_t bytes;  /* of the object as it lies: data, metadata, name */
-    uint64_t serve;  /* STREAM, LOAN: names it in MORE, STOP, DONE */
+    uint64_t serve;  /* STREAM, PUSH, LOAN: names it in MORE, STOP, DONE */
     uint64_t from;   /* LOAN: the offset that the first piece begins at */
     uint32_t pieces; /* LOAN: wire_piece[] that follow */
     uint32_t noted;  /* INLINE, of a home: 1: it counts the puller as a holder from here on */
@@ -143,6 +157,7 @@ struct wire_piece {
 
 _Static_assert(sizeof(struct wire_piece) == 24, "on the wire");
 
+/* MORE of a WIRE_PUSH: wire_window[credits] follow. */
 struct wire_more {
     uint64_t serve;
     uint32_t credits;
@@ -151,7 +166,7 @@ struct wire_more {
 
 _Static_assert(sizeof(struct wire_more) == 16, "on the wire");
 
-/* Head of a message on the bulk endpoint. */
+/* Head of a message on the bulk endpoint, or in a window. */
 #define WIRE_LAST 1u
 
 struct wire_chunk {

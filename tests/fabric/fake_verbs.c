@@ -1091,8 +1091,16 @@ void fake_verbs_start(void)
     (void)pthread_once(&once, set_up);
     fake_lock();
     fake.faults = (struct fake_faults){.port = IBV_PORT_ACTIVE};
+    fake.device.transport_type = IBV_TRANSPORT_IB;
     fake.counts = (struct fake_verbs_counts){.requests = 0};
     fake.given = (struct fake_verbs_given){.route_tos = 0};
+    fake_unlock();
+}
+
+void fake_verbs_iwarp(bool on)
+{
+    fake_lock();
+    fake.device.transport_type = on ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
     fake_unlock();
 }
 

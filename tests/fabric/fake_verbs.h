@@ -49,6 +49,9 @@ void fake_verbs_no_gid(bool on);
  * rdma_cm allows): the acceptor's ESTABLISHED is held back. */
 void fake_verbs_late_established(bool on);
 
+/* The device is an iWARP one, to who opens it from now on. */
+void fake_verbs_iwarp(bool on);
+
 /* rdma_cm does not know any option of identifiers. */
 void fake_verbs_no_options(bool on);
 

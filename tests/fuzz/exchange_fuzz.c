@@ -39,6 +39,7 @@
 #define SENDS       64u
 #define BULKS       6u
 #define BULK        (512u + (uint32_t)sizeof(struct wire_chunk))
+#define WINDOW      (600u + (uint32_t)sizeof(struct wire_chunk))
 #define REGION      (160u * 1024)
 #define TOLD        4096u
 #define STEPS       600u
@@ -107,6 +108,7 @@ static struct {
     /* The peer. */
     struct fabric *peer;
     struct fabric_memory *memory;
+    struct fabric_memory *open; /* of `windows` */
     struct link_peer info;
     uint32_t serial;
     struct side sides[LINK_BULK + 1];
@@ -123,6 +125,11 @@ static struct {
     uint32_t told_count;
     /* What the peer's READs bring, and what the node may READ there. */
     uint8_t region[REGION];
+    /* Where the node may write. */
+    uint8_t windows[WIRE_WINDOWS][WINDOW];
+    uint32_t imms[64]; /* what it said that it wrote */
+    uint64_t imm_bytes[64];
+    uint32_t imm_count;
 } fuzz;
 
 /* Of all runs: what came of it. */
@@ -233,6 +240,63 @@ static void post(enum link_endpoint kind, const void *head, uint32_t head_bytes,
     side->busy[n] = fabric_post(fuzz.peer, side->endpoint, &work, NULL) == NIGH_OK;
 }
 
+/* The node's staging memory for the peer; NULL: it has none. */
+static struct push_staging *staging(void)
+{
+    struct list_node *node = list_first(&fuzz.exchange->live);
+
+    return node == NULL ? NULL : container_of(node, struct exchange_link, place)->staging;
+}
+
+/* A window that the node has granted to a pull, and where nothing has come. */
+static bool window_of(uint64_t tag, struct wire_window *window)
+{
+    const struct push_staging *there = staging();
+
+    for (uint32_t n = 0; there != NULL && n < BULKS; n++) {
+        struct fabric_remote remote = fabric_memory_remote(
+            fuzz.fabric, there->memory, there->bytes + (size_t)n * there->stride);
+
+        if (there->windows[n].state == PUSH_GRANTED && there->windows[n].tag == tag) {
+            *window = (struct wire_window){.address = remote.address,
+                                           .bytes = WINDOW,
+                                           .key = remote.key,
+                                           .imm = there->windows[n].serial << 12 | n};
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Writes head and bytes to a window, as one message. */
+static void push(enum link_endpoint kind, const struct wire_window *window, const void *head,
+                 uint32_t head_bytes, const void *bytes, uint32_t count)
+{
+    struct side *side = &fuzz.sides[kind];
+    struct fabric_slice slice = {.bytes = head_bytes + count, .memory = fuzz.memory};
+    struct fabric_work work = {.op = FABRIC_WRITE_IMM,
+                               .flags = FABRIC_SIGNALLED,
+                               .slices = &slice,
+                               .slice_count = 1,
+                               .remote = {.address = window->address, .key = window->key},
+                               .imm = window->imm};
+    uint32_t n = 0;
+
+    while (n < SENDS && side->busy[n]) {
+        n++;
+    }
+    if (!side->established || n == SENDS) {
+        return;
+    }
+    memcpy(side->sends[n], head, head_bytes);
+    if (count > 0) {
+        memcpy(side->sends[n] + head_bytes, bytes, count);
+    }
+    slice.address = side->sends[n];
+    work.tag = n;
+    side->busy[n] = fabric_post(fuzz.peer, side->endpoint, &work, NULL) == NIGH_OK;
+}
+
 static void on_send(void *context, const struct rpc_header *header, const struct rpc_piece *pieces,
                     uint32_t count)
 {
@@ -251,13 +315,13 @@ static void on_request(void *context, const struct rpc_request *request, uint64_
 {
     (void)context;
     (void)now_us;
-    if (request->method == WIRE_PULL && request->bytes == sizeof(struct wire_pull)) {
+    if (request->method == WIRE_PULL && request->bytes >= sizeof(struct wire_pull)) {
         struct wire_pull pull;
 
         memcpy(&pull, request->payload, sizeof(pull));
         fuzz.tag = pull.tag;
     }
-    if (request->method == WIRE_LOCATE && request->bytes == sizeof(struct wire_locate)) {
+    if (request->method == WIRE_LOCATE && request->bytes >= sizeof(struct wire_locate)) {
         struct wire_locate locate;
 
         memcpy(&locate, request->payload, sizeof(locate));
@@ -420,9 +484,13 @@ static void on_completion(const struct fabric_completion *completion)
     if (side == NULL || side->endpoint != completion->endpoint) {
         return;
     }
-    if (completion->op == FABRIC_SEND) {
+    if (completion->op == FABRIC_SEND || completion->op == FABRIC_WRITE_IMM) {
         side->busy[completion->tag] = false;
     } else if (completion->op == FABRIC_RECV && completion->status == NIGH_OK) {
+        if (completion->has_imm && fuzz.imm_count < ARRAY_LENGTH(fuzz.imms)) {
+            fuzz.imms[fuzz.imm_count] = completion->imm;
+            fuzz.imm_bytes[fuzz.imm_count++] = completion->bytes;
+        }
         if (side == &fuzz.sides[LINK_CONTROL] && !fuzz.rpc_ended) {
             (void)rpc_receive(fuzz.rpc, side->receives[completion->tag],
                               (uint32_t)completion->bytes, fuzz.now_us);
@@ -583,7 +651,7 @@ static uint32_t make_pulled(const struct asked *asked, uint32_t key, uint8_t *ou
     uint32_t bytes = sizeof(pulled);
     uint64_t from = 0;
 
-    if (asked->method == WIRE_PULL && asked->bytes == sizeof(struct wire_pull)) {
+    if (asked->method == WIRE_PULL && asked->bytes >= sizeof(struct wire_pull)) {
         struct wire_pull pull;
 
         memcpy(&pull, asked->payload, sizeof(pull));
@@ -593,11 +661,14 @@ static uint32_t make_pulled(const struct asked *asked, uint32_t key, uint8_t *ou
             object = object_of(key, (uint32_t)(pull.birth.counter - 1) % VERSIONS);
         }
     }
-    if (asked->method == WIRE_LOCATE && asked->bytes == sizeof(struct wire_locate)) {
+    if (asked->method == WIRE_LOCATE && asked->bytes >= sizeof(struct wire_locate)) {
         struct wire_locate locate;
 
         memcpy(&locate, asked->payload, sizeof(locate));
         pulled.way = locate.credits > 0 && dice(2) ? WIRE_STREAM : WIRE_LOAN;
+        if (locate.way == WIRE_PUSH && locate.credits > 0 && !dice(8)) {
+            pulled.way = WIRE_PUSH;
+        }
     }
     pulled.object = object;
     pulled.bytes = content_of(&object);
@@ -605,11 +676,11 @@ static uint32_t make_pulled(const struct asked *asked, uint32_t key, uint8_t *ou
     if (dice(6) && pull_under(key) != NULL) {
         tell_otherwise(pull_under(key), &pulled);
     }
-    if (pulled.way == WIRE_STREAM && pulled.bytes <= PAYLOAD - bytes) {
+    if ((pulled.way == WIRE_STREAM || pulled.way == WIRE_PUSH) && pulled.bytes <= PAYLOAD - bytes) {
         pulled.way = WIRE_INLINE;
     }
     if (dice(12)) {
-        pulled.way = 1 + fuzz_byte(&fuzz.input) % 3;
+        pulled.way = 1 + fuzz_byte(&fuzz.input) % 4;
     }
     if (pulled.way == WIRE_LOAN) {
         uint32_t added = make_pieces(&pulled, from, pieces);
@@ -676,6 +747,25 @@ static void say_reply(struct asked *asked)
     asked->call = 0;
 }
 
+/* Windows of the peer's, as many as it says, mostly. */
+static uint32_t make_windows(uint32_t count, uint8_t *out)
+{
+    struct wire_window windows[WIRE_WINDOWS];
+
+    count = count < WIRE_WINDOWS ? count : WIRE_WINDOWS;
+    for (uint32_t n = 0; n < count; n++) {
+        struct fabric_remote remote = fabric_memory_remote(fuzz.peer, fuzz.open, fuzz.windows[n]);
+
+        windows[n] = (struct wire_window){
+            .address = remote.address, .bytes = WINDOW, .key = remote.key, .imm = n};
+    }
+    if (count > 0 && dice(8)) {
+        fuzz_patch(&fuzz.input, windows, count * sizeof(*windows));
+    }
+    memcpy(out, windows, count * sizeof(*windows));
+    return count * (uint32_t)sizeof(*windows);
+}
+
 /* A payload of a method; nearly right. */
 static uint32_t make_request(uint16_t method, uint8_t *out)
 {
@@ -696,10 +786,12 @@ static uint32_t make_request(uint16_t method, uint8_t *out)
                                    .wait = dice(2),
                                    .only = dice(4),
                                    .credits = fuzz_byte(&fuzz.input) % (BULKS + 2),
+                                   .way = dice(2) ? WIRE_PUSH : 0,
                                    .tag = fuzz_byte(&fuzz.input)};
 
         memcpy(out, &said, sizeof(said));
-        return sizeof(said);
+        return sizeof(said) +
+               make_windows(said.way == WIRE_PUSH ? said.credits : 0, out + sizeof(said));
     }
     case WIRE_FOUND: {
         struct wire_found said = {.key = name};
@@ -720,7 +812,7 @@ static uint32_t make_request(uint16_t method, uint8_t *out)
     case WIRE_DROP: {
         struct wire_pull said = {.key = name,
                                  .birth = object_of(key % KEYS, 0).birth,
-                                 .way = 1 + fuzz_byte(&fuzz.input) % 3,
+                                 .way = 1 + fuzz_byte(&fuzz.input) % 4,
                                  .credits = fuzz_byte(&fuzz.input) % (BULKS + 2),
                                  .tag = fuzz_byte(&fuzz.input)};
         struct store_sight sight;
@@ -729,7 +821,10 @@ static uint32_t make_request(uint16_t method, uint8_t *out)
             said.birth = sight.birth;
         }
         memcpy(out, &said, sizeof(said));
-        return method == WIRE_PULL ? sizeof(said) : sizeof(struct wire_drop);
+        return method == WIRE_DROP
+                   ? sizeof(struct wire_drop)
+                   : sizeof(said) +
+                         make_windows(said.way == WIRE_PUSH ? said.credits : 0, out + sizeof(said));
     }
     case WIRE_MORE:
     case WIRE_STOP:
@@ -738,7 +833,8 @@ static uint32_t make_request(uint16_t method, uint8_t *out)
                                  .credits = fuzz_byte(&fuzz.input) % (BULKS + 2)};
 
         memcpy(out, &said, sizeof(said));
-        return sizeof(said);
+        return sizeof(said) +
+               make_windows(method == WIRE_MORE && dice(2) ? said.credits : 0, out + sizeof(said));
     }
     case WIRE_UNWAIT: memcpy(out, &name, sizeof(name)); return sizeof(name);
     default: return 0;
@@ -769,10 +865,31 @@ static void say_request(bool waits)
     }
 }
 
+/* A message where it is expected, mostly. */
+static void say_message(const struct wire_chunk *chunk)
+{
+    bool has_bytes =
+        chunk->bytes <= WINDOW - sizeof(*chunk) && chunk->offset <= REGION - chunk->bytes;
+    const uint8_t *bytes = has_bytes ? fuzz.region + chunk->offset : NULL;
+    struct wire_window window = {0};
+
+    if (!window_of(fuzz.tag, &window) || dice(24)) {
+        has_bytes = has_bytes && chunk->bytes <= BULK - sizeof(*chunk);
+        post(LINK_BULK, chunk, sizeof(*chunk), bytes, has_bytes ? chunk->bytes : 0);
+        return;
+    }
+    if (dice(24)) {
+        fuzz_patch(&fuzz.input, &window, sizeof(window));
+    }
+    push(dice(48) ? LINK_CONTROL : LINK_BULK, &window, chunk, sizeof(*chunk), bytes,
+         has_bytes ? chunk->bytes : 0);
+}
+
 /* A message of a stream: the next that the node expects, mostly. */
 static void say_bulk(void)
 {
     struct pull *pull = pull_of_tag(fuzz.exchange, fuzz.tag);
+    uint32_t room = (pull != NULL && pull->pushes ? WINDOW : BULK) - sizeof(struct wire_chunk);
     struct wire_chunk chunk = {.tag = fuzz.tag};
     struct directory_object object = object_of(0, 0);
 
@@ -781,7 +898,7 @@ static void say_bulk(void)
 
         object = pull->answer.object;
         chunk.offset = pull->received;
-        chunk.bytes = (uint32_t)(left < BULK - sizeof(chunk) ? left : BULK - sizeof(chunk));
+        chunk.bytes = (uint32_t)(left < room ? left : room);
         chunk.flags = chunk.bytes == left ? WIRE_LAST : 0;
     }
     if (dice(16)) {
@@ -796,11 +913,7 @@ static void say_bulk(void)
         fuzz_patch(&fuzz.input, &chunk, sizeof(chunk));
         tell(&chunk.sums);
     }
-    if (chunk.bytes > BULK - sizeof(chunk) || chunk.offset > REGION - chunk.bytes) {
-        post(LINK_BULK, &chunk, sizeof(chunk), NULL, 0);
-    } else {
-        post(LINK_BULK, &chunk, sizeof(chunk), fuzz.region + chunk.offset, chunk.bytes);
-    }
+    say_message(&chunk);
 }
 
 static void announce_all(void)
@@ -1264,7 +1377,8 @@ static void make_exchange(uint8_t how)
         .bulk_bytes = BULK,
         .chunk_bytes = 4096,
         .pull_bytes = how % 2 == 0 ? 0 : 30000,
-        .path = (enum exchange_path)(how / 2 % 3),
+        .window_bytes = WINDOW,
+        .path = (enum exchange_path)(how / 2 % 5),
         .loan_us = 1000000,
         .seed = how,
     };
@@ -1292,6 +1406,9 @@ static void begin(void)
     NIGH_ASSERT(fabric_memory_register(fuzz.peer, &fuzz, sizeof(fuzz), FABRIC_HOST,
                                        FABRIC_LOCAL_WRITE | FABRIC_REMOTE_READ,
                                        &fuzz.memory) == NIGH_OK);
+    NIGH_ASSERT(fabric_memory_register(fuzz.peer, fuzz.windows, sizeof(fuzz.windows), FABRIC_HOST,
+                                       FABRIC_LOCAL_WRITE | FABRIC_REMOTE_WRITE,
+                                       &fuzz.open) == NIGH_OK);
     for (uint32_t n = 0; n < REGION; n++) {
         fuzz.region[n] = (uint8_t)(n * 7 + n / 256);
     }

@@ -163,6 +163,42 @@ def check_transfers_register_nothing(folder, one, other):
     assert before == [node.numbers()["registrations"] for node in (one, other)]
 
 
+def restart_both(one, other, *flags):
+    for node in (one, other):
+        assert node.end(signal.SIGTERM) == 0, node.said()
+    for node in (one, other):
+        node.start(*flags)
+    wait_for(lambda: are_joined(one, other), 2 * SLOW)
+
+
+def check_what_is_pushed_arrives(folder, one, other):
+    """The holder writes, and nobody registers anything; what fits a reply needs no window."""
+    restart_both(one, other, "--transfer", "push")
+    for source, target in ((one, other), (other, one)):
+        move(folder, source, target, f"warm-{source.path}", 8192)  # buffers for answers are registered once
+    before = [node.numbers()["registrations"] for node in (one, other)]
+    for size in (100, 40000, MIB + 1, 5 * MIB + 3):
+        move(folder, one, other, f"pushed-{size}", size)
+        move(folder, other, one, f"pushed-back-{size}", size)
+    for node in (one, other):
+        numbers = node.numbers()
+        assert numbers["pulled_bytes_pushed"] >= 6 * MIB and numbers["pulled_bytes_one_sided"] == 0, numbers
+        assert numbers["checksum_failures"] == 0 and numbers["pulls_failed"] == 0, numbers
+    assert before == [node.numbers()["registrations"] for node in (one, other)]
+
+
+def check_a_loan_is_registered_where_that_is_asked_for(folder, one, other):
+    restart_both(one, other, "--transfer", "register")
+    for source, target in ((one, other), (other, one)):
+        move(folder, source, target, f"warm-{source.path}", 8192)
+    before = [node.numbers()["registrations"] for node in (one, other)]
+    for round_ in range(3):
+        move(folder, one, other, f"registered-{round_}", 5 * MIB)
+    after = [node.numbers()["registrations"] for node in (one, other)]
+    assert [late - early for early, late in zip(before, after)] == [3, 0], (before, after)
+    restart_both(one, other)
+
+
 def check_a_kill_ends_every_get(folder, one, other):
     path = os.path.join(folder, "large")
     for n in range(3):
@@ -241,8 +277,9 @@ def check_little_locked_memory_is_said(folder, one, other):
     assert b"fabric=tcp" in line and b"may be locked" in line, line
 
 
-CHECKS = (check_both_use_rdma, check_every_size_arrives, check_transfers_register_nothing, check_a_kill_ends_every_get,
-          check_it_comes_back, check_a_held_node_serves_what_it_had, check_little_locked_memory_is_said)
+CHECKS = (check_both_use_rdma, check_every_size_arrives, check_transfers_register_nothing, check_what_is_pushed_arrives,
+          check_a_loan_is_registered_where_that_is_asked_for, check_a_kill_ends_every_get, check_it_comes_back,
+          check_a_held_node_serves_what_it_had, check_little_locked_memory_is_said)
 
 
 def check_all(folder, one, other):

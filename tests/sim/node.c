@@ -310,6 +310,7 @@ static void count_lane(struct world *world, struct world_node *node, struct worl
     totals->inlines += stats.served_inline;
     totals->streams += stats.served_streams;
     totals->loans += stats.served_loans;
+    totals->pushes += stats.served_pushes;
     totals->overdue += stats.loans_overdue;
     totals->conflicts += stats.conflicts;
     totals->news_lost += stats.news_lost;

@@ -137,10 +137,11 @@ static void print_totals(const struct world_totals *t, uint64_t us)
            U(t->deletes), U(t->deletes_ok), U(t->deletes_in_use), U(t->deletes_late),
            U(t->deletes_other), U(t->resurrected));
     printf("# %llu pulls done, %llu without bytes, %llu retries: %llu inline, %llu streams, %llu "
-           "loans (%llu "
+           "pushes, %llu loans (%llu "
            "overdue), %llu evictions, %llu conflicts, %llu MiB checked\n",
            U(t->pulls_done), U(t->pulls_reused), U(t->pulls_retried), U(t->inlines), U(t->streams),
-           U(t->loans), U(t->overdue), U(t->evictions), U(t->conflicts), U(t->checked_bytes >> 20));
+           U(t->pushes), U(t->loans), U(t->overdue), U(t->evictions), U(t->conflicts),
+           U(t->checked_bytes >> 20));
     printf("# faults: %llu crashes, %llu pauses, %llu cuts, %llu slow links, %llu resets, %llu "
            "clients, %llu evictions, %llu goodbyes; %llu times dead but alive; %llu news of what "
            "is gone lost\n",
@@ -291,6 +292,7 @@ static void clusters_keep_their_promises(void **state)
         assert_true(totals.gets_passing > totals.seeds && totals.pulls_reused > 0);
         assert_true(totals.news_lost > totals.seeds / 10);
         assert_true(totals.inlines > 0 && totals.streams > 0 && totals.loans > 0);
+        assert_true(totals.pushes > 0);
         for (uint32_t fault = 0; fault < FAULTS; fault++) {
             assert_true(totals.faults[fault] > 0);
         }

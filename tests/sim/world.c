@@ -105,6 +105,20 @@ static void choose_exchange(struct world *world)
     config->pull_bytes = world_dice(world, 30) ? world_between(world, 10000, 400000) : 0;
 }
 
+/* In some runs objects are pushed, or every loan is registered. Drawn from the seed alone, so that
+ * all else is as it would be. */
+static void choose_way(struct world *world)
+{
+    uint64_t lot = hash_u64(world->options.seed ^ HASH_K1);
+
+    if (lot % 8 < 2) {
+        world->exchange.path = EXCHANGE_PUSH;
+        world->exchange.window_bytes = UINT32_C(640) << (lot >> 8) % 8;
+    } else if (lot % 8 == 2) {
+        world->exchange.path = EXCHANGE_REGISTER;
+    }
+}
+
 /* Where there are many nodes, channels are narrow. */
 static void large_exchange(struct world *world)
 {
@@ -232,6 +246,7 @@ struct world *world_create(const struct world_options *options, struct world_tot
             make_storm(world, &sim);
         }
         kind_choose(world);
+        choose_way(world);
         kind_make_keys(world);
     } else {
         world->kind = (struct world_kind){.plain = true, .pools = 1};

@@ -66,8 +66,8 @@ struct world_totals {
     uint64_t seeds, steps, events, puts, gets, deletes, cancels;
     uint64_t gets_ok, gets_timeout, gets_other, gets_many, gets_passing;
     uint64_t deletes_ok, deletes_in_use, deletes_late, deletes_other;
-    uint64_t pulls_done, pulls_retried, pulls_reused, inlines, streams, loans, overdue, conflicts,
-        evictions;
+    uint64_t pulls_done, pulls_retried, pulls_reused, inlines, streams, loans, pushes, overdue,
+        conflicts, evictions;
     uint64_t checked_bytes, resurrected, dead_alive, news_lost;
     /* Of worlds with more in them than one pool in memory. */
     uint64_t kinds, spills, unspills, disk_failures, spilled_served, warm, readers_kept, resumed;

@@ -177,6 +177,48 @@ def test_what_one_puts_the_other_gets():
         assert sum(member.numbers()["directory_keys"] for member in (a, b)) == len(sizes)
 
 
+def warm_up(a, b):
+    """Large answers in both directions: the lanes have buffers for them, registered once. What is registered."""
+    for name, here, there in (("warm", a, b), ("and back", b, a)):
+        here.good("put", name, "-", data=bytes(8192))
+        there.good("get", name)
+    return [member.numbers()["registrations"] for member in (a, b)]
+
+
+def move_all(a, b):
+    """Objects that come inline, in one message, in many, from several extents; how many."""
+    sizes = (0, 1, 8192, 8193, 262143, 262144, 262145, 5 * MIB + 3, 20 * MIB)
+    for number, size in enumerate(sizes):
+        here, there = (a, b) if number % 2 == 0 else (b, a)
+        data = os.urandom(size)
+        here.good("put", f"o{size}", "-", "--meta", "meta", data=data)
+        assert there.good("get", f"o{size}") == data, size
+    for member in (a, b):
+        numbers = member.numbers()
+        assert numbers["pulls_failed"] == 0 == numbers["checksum_failures"], numbers
+        wait_for(lambda: member.numbers()["loans"] == 0)
+    return len(sizes)
+
+
+def test_what_is_pushed_is_what_was_put():
+    with Cluster("--transfer", "push").wait_met() as (a, b):
+        before = warm_up(a, b)
+        move_all(a, b)
+        assert before == [member.numbers()["registrations"] for member in (a, b)]
+        for member in (a, b):
+            numbers = member.numbers()
+            assert numbers["pulled_bytes_pushed"] > 5 * MIB and numbers["pulled_bytes_one_sided"] == 0, numbers
+            assert numbers["pulled_bytes_two_sided"] < 20000, numbers  # what came inline
+
+
+def test_a_registration_for_each_loan_where_that_is_asked_for():
+    with Cluster("--transfer", "register").wait_met() as (a, b):
+        before = sum(warm_up(a, b))
+        count = move_all(a, b)
+        after = sum(member.numbers()["registrations"] for member in (a, b))
+        assert after - before == count, (before, after)
+
+
 def test_names_ids_and_metadata_of_any_kind():
     names = ["two words", "größe/μ", "new\nline", "\x1b[31mred", "-dash", "n" * 255]
     with Cluster().wait_met() as (a, b):

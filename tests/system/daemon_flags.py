@@ -73,7 +73,7 @@ def test_wrong_flags(folder, good):
         (good + ["--extent", "3M"], ["power of two"]),
         (good + ["--extent", "1M"], ["power of two"]),
         (good + ["--huge", "perhaps"], ["auto, require or never"]),
-        (good + ["--transfer", "both"], ["auto, two-sided or one-sided"]),
+        (good + ["--transfer", "both"], ["auto, two-sided, one-sided, push or register"]),
         (good + ["--fabric", "udp"], ["tcp, verbs or auto"]),
         (good + ["--max-sessions", "5000"], ["--max-sessions", "1024"]),
         (good + ["--max-pins", "99999"], ["--max-pins", "8192"]),

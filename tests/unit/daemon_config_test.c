@@ -28,7 +28,7 @@ static void options_and_pools_are_read(void **state)
                            "memory = 2G ; as much\n"
                            "spin-us=0\n"
                            "huge = never\n"
-                           "transfer = one-sided\n"
+                           "transfer = register\n"
                            "fabric = auto\n"
                            "\n"
                            "[pool shared]\n"
@@ -42,7 +42,7 @@ static void options_and_pools_are_read(void **state)
     assert_int_equal(options.memory_bytes, UINT64_C(2) << 30);
     assert_int_equal(options.spin_us, 0);
     assert_int_equal(options.huge_pages, 2);
-    assert_int_equal(options.transfer_path, 2);
+    assert_int_equal(options.transfer_path, 4);
     assert_int_equal(options.fabric, 2);
     assert_int_equal(options.pool_count, 2);
     assert_string_equal(options.pools[0].name, "shared");

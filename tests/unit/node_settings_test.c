@@ -92,7 +92,7 @@ static void each_wrong_option_has_its_sentence(void **state)
     WRONG(max_sessions, LIMIT_SESSIONS + 1, "most is 1024");
     WRONG(max_pins, LIMIT_LANE_PINS + 1, "most is 8192");
     WRONG(huge_pages, 3, "huge pages");
-    WRONG(transfer_path, 3, "transfer path");
+    WRONG(transfer_path, 5, "transfer path");
     WRONG(fabric, 3, "fabric");
     WRONG(socket_mode, 01777, "mode");
     WRONG(socket_path, "", "empty");

@@ -1636,6 +1636,8 @@ static void pieces_that_are_none_cost_the_link(void **state)
     }
 }
 
+#include "object_exchange_push.c"
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1678,6 +1680,17 @@ int main(void)
         cmocka_unit_test(transfers_register_nothing),
         cmocka_unit_test(what_a_loan_does_not_cover_is_asked_for),
         cmocka_unit_test(pieces_that_are_none_cost_the_link),
+        cmocka_unit_test(a_holder_pushes),
+        cmocka_unit_test(a_window_is_granted_once),
+        cmocka_unit_test(what_names_no_window_costs_the_link),
+        cmocka_unit_test(what_lies_otherwise_in_a_window_costs_the_link),
+        cmocka_unit_test(a_window_is_of_one_pull),
+        cmocka_unit_test(what_was_granted_to_be_written_is_not_sent),
+        cmocka_unit_test(a_holder_writes_where_it_may),
+        cmocka_unit_test(a_puller_is_pushed_to),
+        cmocka_unit_test(windows_that_are_none_are_refused),
+        cmocka_unit_test(who_cannot_push_sends),
+        cmocka_unit_test(a_loan_has_its_registration),
         cmocka_unit_test(random_lives_leave_the_books_right),
     };
 

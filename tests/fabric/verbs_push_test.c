@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes that tell of their end, between two links over the verbs provider, on the stand-in for a
+ * device; and an iWARP device, which has none: nothing is pushed there, and no memory is kept for
+ * it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "fabric/fake_verbs.h"
+#include "fabric/verbs/verbs.h"
+#include "object/exchange_internal.h"
+#include "support/support.h"
+
+#define PATIENCE_MS 50000
+#define MESSAGE     "what the window holds"
+
+struct side {
+    struct fabric *fabric;
+    struct links *links;
+    struct link *link;
+    uint32_t ended, told, imm;
+    uint64_t bytes;
+    char address[FABRIC_ADDRESS_BYTES];
+};
+
+static void on_up(void *context, struct link *link, uint64_t now_us)
+{
+    struct side *side = context;
+
+    (void)now_us;
+    side->link = link;
+}
+
+static void on_down(void *context, struct link *link, nigh_status reason, uint64_t now_us)
+{
+    struct side *side = context;
+
+    (void)link;
+    (void)reason;
+    (void)now_us;
+    side->link = NULL;
+}
+
+static void on_request(void *context, struct link *link, const struct rpc_request *request,
+                       uint64_t now_us)
+{
+    (void)context;
+    (void)link;
+    (void)request;
+    (void)now_us;
+}
+
+static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint32_t count,
+                    uint64_t now_us)
+{
+    (void)bytes;
+    (void)count;
+    on_down(context, link, NIGH_PROTOCOL, now_us); /* nothing is sent here */
+}
+
+static void on_pushed(void *context, struct link *link, uint32_t imm, uint64_t count,
+                      uint64_t now_us)
+{
+    struct side *side = context;
+
+    (void)link;
+    (void)now_us;
+    side->told++;
+    side->imm = imm;
+    side->bytes = count;
+}
+
+static void on_done(void *context, nigh_status status, uint64_t now_us)
+{
+    struct side *side = context;
+
+    (void)now_us;
+    side->ended += status == NIGH_OK ? 1 : 100;
+}
+
+static void open_fabric(struct side *side)
+{
+    const struct verbs_options options = {.library = fake_verbs_library(),
+                                          .address = FAKE_VERBS_ADDRESS};
+    char why[VERBS_WHY_BYTES], address[FABRIC_ADDRESS_BYTES];
+
+    memset(side, 0, sizeof(*side));
+    (void)snprintf(address, sizeof(address), "%s:0", FAKE_VERBS_ADDRESS);
+    assert_int_equal(verbs_create(&options, why, &side->fabric), NIGH_OK);
+    assert_int_equal(fabric_listen(side->fabric, address), NIGH_OK);
+    fabric_address(side->fabric, side->address);
+}
+
+static void open_links(struct side *side, uint32_t rank)
+{
+    struct links_config config = {
+        .fabric = side->fabric,
+        .rank = rank,
+        .incarnation = 1,
+        .lanes = 1,
+        .nodes = 2,
+        .rpc = {.requests = 4, .calls = 4, .queue = 4, .payload_bytes = 512},
+        .waits = 4,
+        .bulk_receives = 4,
+        .bulk_bytes = 512,
+        .reads = 4,
+        .shell = {side, on_up, on_down, on_request, on_bulk, on_pushed},
+    };
+
+    assert_int_equal(links_create(&config, &side->links), NIGH_OK);
+}
+
+static void say_up(struct side *side, const struct side *other, uint32_t rank, bool dials)
+{
+    struct link_peer info = {.rank = rank, .incarnation = 1, .dials = dials, .lanes = 1};
+
+    memcpy(info.addresses[0], other->address, sizeof(other->address));
+    assert_int_equal(links_peer_up(side->links, &info, support_now_us()), NIGH_OK);
+}
+
+static void turn_both(struct side *sides)
+{
+    (void)links_turn(sides[0].links, support_now_us());
+    (void)links_turn(sides[1].links, support_now_us());
+}
+
+/* More messages than there are receives, each told of once, with its bytes there. */
+static void what_is_pushed_is_there_when_it_is_told(void **state)
+{
+    static uint8_t window[256], source[256];
+    struct fabric_memory *open, *memory;
+    struct fabric_remote remote;
+    struct side sides[2];
+
+    (void)state;
+    fake_verbs_start();
+    for (uint32_t n = 0; n < 2; n++) {
+        open_fabric(&sides[n]);
+        open_links(&sides[n], n);
+    }
+    say_up(&sides[0], &sides[1], 1, true);
+    say_up(&sides[1], &sides[0], 0, false);
+    assert_true(SUPPORT_WAIT(({
+                                 turn_both(sides);
+                                 sides[0].link != NULL &&sides[1].link != NULL;
+                             }),
+                             PATIENCE_MS));
+    assert_int_equal(fabric_memory_register(sides[1].fabric, window, sizeof(window), FABRIC_HOST,
+                                            FABRIC_LOCAL_WRITE | FABRIC_REMOTE_WRITE, &open),
+                     NIGH_OK);
+    assert_int_equal(fabric_memory_register(sides[0].fabric, source, sizeof(source), FABRIC_HOST,
+                                            FABRIC_REMOTE_READ, &memory),
+                     NIGH_OK);
+    remote = fabric_memory_remote(sides[1].fabric, open, window + 8);
+    for (uint32_t n = 0; n < 10; n++) {
+        char head[] = "head:";
+        struct fabric_slice slices[2] = {
+            {.address = head, .bytes = 5},
+            {.address = source, .bytes = sizeof(MESSAGE), .memory = memory}};
+
+        memcpy(source, MESSAGE, sizeof(MESSAGE));
+        source[0] = (uint8_t)('a' + n);
+        assert_int_equal(link_push(sides[0].link, slices, 2, remote, 1000 + n, on_done, &sides[0]),
+                         NIGH_OK);
+        memset(head, 'x', 5); /* it was taken during the call */
+        assert_true(SUPPORT_WAIT(({
+                                     turn_both(sides);
+                                     sides[1].told == n + 1 && sides[0].ended == n + 1;
+                                 }),
+                                 PATIENCE_MS));
+        assert_int_equal(sides[1].imm, 1000 + n);
+        assert_int_equal(sides[1].bytes, 5 + sizeof(MESSAGE));
+        assert_memory_equal(window + 8, "head:", 5);
+        assert_memory_equal(window + 13, source, sizeof(MESSAGE));
+    }
+    assert_int_equal(links_counters(sides[0].links)->pushes, 10);
+    for (uint32_t n = 0; n < 2; n++) {
+        links_destroy(sides[n].links);
+    }
+    fabric_memory_deregister(sides[1].fabric, open);
+    fabric_memory_deregister(sides[0].fabric, memory);
+    for (uint32_t n = 0; n < 2; n++) {
+        fabric_destroy(sides[n].fabric);
+    }
+    assert_string_equal(fake_verbs_left(), "");
+}
+
+/* A link of an exchange that is configured to be pushed to. */
+static void an_iwarp_device_is_not_pushed_to(void **state)
+{
+    (void)state;
+    for (uint32_t iwarp = 0; iwarp < 2; iwarp++) {
+        struct exchange *exchange = calloc(1, sizeof(*exchange));
+        struct exchange_link link = {.exchange = exchange};
+        struct side side;
+
+        assert_non_null(exchange);
+        fake_verbs_start();
+        fake_verbs_iwarp(iwarp == 1);
+        open_fabric(&side);
+        exchange->config = (struct exchange_config){
+            .fabric = side.fabric, .bulk_receives = 4, .window_bytes = 4096, .path = EXCHANGE_PUSH};
+        assert_int_equal(push_init(&link), iwarp == 1 ? NIGH_UNSUPPORTED : NIGH_OK);
+        assert_int_equal(push_is_chosen(&link), iwarp == 0);
+        assert_int_equal(side.fabric->registrations, iwarp == 0 ? 1 : 0);
+        push_fini(&link);
+        fabric_destroy(side.fabric);
+        assert_string_equal(fake_verbs_left(), "");
+        free(exchange);
+    }
+    fake_verbs_start(); /* whoever comes next has what was there */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_pushed_is_there_when_it_is_told),
+        cmocka_unit_test(an_iwarp_device_is_not_pushed_to),
+    };
+
+    return cmocka_run_group_tests_name("fabric-verbs-push", tests, NULL, NULL);
+}
