@@ -333,7 +333,13 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(announcements_refused, "objects a full home was told of in vain")  \
     X(pinned_bytes, "bytes in memory that nigh_pin keeps there")         \
     X(registrations, "registrations of memory with the network, ever")   \
-    X(rdma_lanes, "lanes that reach other nodes by RDMA; others use TCP")
+    X(rdma_lanes, "lanes that reach other nodes by RDMA, not TCP")       \
+    X(device_requests, "work requests that RDMA devices took, ever")     \
+    X(device_doorbells, "calls that handed RDMA devices requests")       \
+    X(device_signalled, "requests with a completion of their own")       \
+    X(device_messages, "messages that came by RDMA devices")             \
+    X(device_wakes, "times that an RDMA device woke a lane")             \
+    X(link_copied_bytes, "bytes copied to be sent to other nodes")
 
 typedef struct nigh_node_stats {
 #define NIGH_NODE_STATS_FIELD(name, text) uint64_t name;
