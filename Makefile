@@ -37,7 +37,7 @@ RUN_MESON = $(MESON) test --no-rebuild --print-errorlogs
 RUN_TESTS = $(RUN_MESON) --no-suite rdma -C
 SAN = -Db_lundef=false -Dexamples=false -Dman=disabled
 
-.PHONY: all demo test test-rdma clang asan tsan fuzz soak sim bench-objects bench-transfer bench-cluster lint tidy fmt install clean help
+.PHONY: all demo test test-rdma clang asan tsan fuzz soak sim bench-objects bench-transfer bench-verbs bench-cluster lint tidy fmt install clean help
 
 all: ## build the programs and libraries in build/release
 	@tools/setup build
@@ -116,6 +116,16 @@ bench-transfer: ## measure gets from another node against TCP and its users: bui
 	@mkdir -p build/bench
 	@build/bench-release/bench/bench-transfer build/bench-release/src/daemon/nighd \
 		build/bench-release/bench/bench-transfer-mpi build/bench/transfer.json
+
+bench-verbs: ## count and measure gets over RDMA in a virtual machine with software devices: build/bench/verbs.json and .svg
+	@tools/setup build bench rdma
+	@tools/configure build/bench-release --buildtype=release -Dtests=false -Dbench=true
+	@$(COMPILE) build/bench-release
+	@tools/rdma-guest-build
+	@mkdir -p build/bench
+	@tools/rdma-guest -n 2 -m 2560 -t 3600 -w build/bench build/bench-release/bench/bench-verbs \
+		build/bench-release/src/daemon/nighd build/bench/verbs.json rxe1 10.99.0.1 rxe2 10.99.0.2
+	@bench/plot build/bench/verbs.json build/bench/verbs.svg
 
 bench-cluster: ## RANKS=n nodes under MPI that get from each other, HOSTS=file, SIZES=64,4K: build/bench/cluster.json and .svg
 	@tools/setup build bench

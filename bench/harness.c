@@ -273,6 +273,10 @@ void bench_node_start(struct bench_node *node, const struct bench_node_options *
         arguments[n++] = "--cluster-key";
         arguments[n++] = options->key_path;
     }
+    if (options->fabric != NULL) {
+        arguments[n++] = "--fabric";
+        arguments[n++] = options->fabric;
+    }
     arguments[n] = NULL;
     node->pid = bench_spawn(arguments, options->core);
     close(ready_pipe[1]);

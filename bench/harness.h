@@ -92,6 +92,7 @@ struct bench_node_options {
     const char *members; /* NULL: alone; else --join, --member, --cluster-key */
     const char *member;
     const char *key_path;
+    const char *fabric; /* NULL: default */
 };
 
 /* A port of the loopback that nobody has now. */
@@ -123,8 +124,8 @@ struct bench_redis {
 };
 
 void bench_redis_start(struct bench_redis *redis, int core);
-/* The same, reachable over TCP on the loopback too. */
-void bench_redis_start_tcp(struct bench_redis *redis, int core);
+/* The same, reachable over TCP too, at an address of this machine. */
+void bench_redis_start_tcp(struct bench_redis *redis, const char *address, int core);
 void bench_redis_stop(struct bench_redis *redis);
 
 /* The id of a counter: cheap to make, spread over all shards. */

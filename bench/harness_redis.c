@@ -8,13 +8,25 @@
 
 #include "harness.h"
 
-static void redis_start(struct bench_redis *redis, int core)
+static void redis_start(struct bench_redis *redis, const char *address, int core)
 {
     char port[16];
-    const char *arguments[] = {
-        "redis-server",     "--port", port, "--bind",       "127.0.0.1", "--unixsocket",
-        redis->socket_path, "--save", "",   "--appendonly", "no",        "--dir",
-        redis->directory,   NULL};
+    const char *arguments[] = {"redis-server",
+                               "--port",
+                               port,
+                               "--bind",
+                               address,
+                               "--protected-mode",
+                               "no",
+                               "--unixsocket",
+                               redis->socket_path,
+                               "--save",
+                               "",
+                               "--appendonly",
+                               "no",
+                               "--dir",
+                               redis->directory,
+                               NULL};
     uint64_t deadline = bench_now_ns() + UINT64_C(10000000000);
 
     snprintf(port, sizeof port, "%d", redis->port);
@@ -42,13 +54,13 @@ static void redis_start(struct bench_redis *redis, int core)
 void bench_redis_start(struct bench_redis *redis, int core)
 {
     redis->port = 0;
-    redis_start(redis, core);
+    redis_start(redis, "127.0.0.1", core);
 }
 
-void bench_redis_start_tcp(struct bench_redis *redis, int core)
+void bench_redis_start_tcp(struct bench_redis *redis, const char *address, int core)
 {
     redis->port = bench_free_port();
-    redis_start(redis, core);
+    redis_start(redis, address, core);
 }
 
 void bench_redis_stop(struct bench_redis *redis)

@@ -32,6 +32,8 @@ struct series_kind {
     void (*round)(struct series *series, const struct workload *workload, struct samples *samples);
     void (*close)(struct series *series);
     void (*after)(struct series *series); /* a round, not measured; NULL: nothing to do */
+    /* What else was counted; NULL: nothing. */
+    void (*write_rows)(struct series *series, const struct workload *workload);
 };
 
 struct series {
@@ -49,6 +51,30 @@ struct series {
     double sleeps[TRANSFER_MAX_ROUND]; /* a get, of all its processes */
 };
 
+/* transfer_rounds.c. Of who gets and who holds; both the loopback's unless main says otherwise. */
+extern const char *transfer_address_here, *transfer_address_there;
+
+struct table {
+    struct series *series;
+    int count;
+    void (*compare)(const struct workload *workload); /* after the rounds */
+};
+
+/* All series of the table that are run at this size, and their rows. */
+void transfer_run(const struct table *table, const struct workload *workload);
+bool transfer_is_run(const struct series *one, const struct workload *workload);
+
+/* After the rounds: the median; half of the rounds lie within so much of each other, as a share of
+ * their median; the faster of two, a peer in its best placement. */
+double transfer_median_us(const struct workload *workload, const struct series *one);
+double transfer_spread(const struct series *one, uint32_t count);
+struct series *transfer_better(const struct workload *workload, struct series *a, struct series *b);
+
+/* Writes ours against theirs, round by round; `faster`: theirs / ours, else ours / theirs. target
+ * 0: there is none. */
+void transfer_compare(const struct workload *workload, const char *what, struct series *ours,
+                      struct series *theirs, bool faster, double target);
+
 /* transfer_raw.c. Variants are flags. */
 enum {
     RAW_SPINS = 1,
@@ -63,12 +89,24 @@ enum {
     NIGH_PATH = 3, /* mask: nigh_transfer */
     NIGH_BLOCKS = 4,
     NIGH_SAME_CORE = 8,
-    NIGH_DAEMON = 16 /* the puller is nighd; else embedded */
+    NIGH_DAEMON = 16, /* the puller is nighd; else embedded */
+    NIGH_VERBS = 32   /* joined by RDMA; else by TCP */
 };
 extern const struct series_kind transfer_nigh;
+extern uint64_t transfer_spare_bytes; /* of a node's memory, beyond its objects */
 
 /* transfer_peers.c. Redis: the server's core; MPI: none. */
 extern const struct series_kind transfer_redis, transfer_mpi;
 extern const char *transfer_mpi_helper;
+
+/* transfer_perftest.c. Its programs, between the RDMA devices of the two addresses. */
+enum {
+    PERFTEST_SEND_LATENCY = 0,
+    PERFTEST_READ_BANDWIDTH,
+    PERFTEST_WRITE_BANDWIDTH
+};
+extern const struct series_kind transfer_perftest;
+/* Of who gets and who holds. */
+extern const char *transfer_device_here, *transfer_device_there;
 
 #endif

@@ -13,18 +13,45 @@
 #include "transfer.h"
 
 #define GET_TIMEOUT_US UINT64_C(20000000)
-#define SPARE_BYTES    (UINT64_C(128) << 20)
 #define EVICT_ROUNDS   64
 #define FIRST_ID       1000
+
+/* What is told of a get, besides its time: numbers of both nodes. */
+#define COUNTS_TABLE(X)                                                          \
+    X(holder, device_requests, "holder's work requests")                         \
+    X(holder, device_doorbells, "holder's doorbells")                            \
+    X(holder, device_signalled, "holder's signalled completions")                \
+    X(holder, device_messages, "messages to the holder")                         \
+    X(holder, device_wakes, "wake-ups of the holder")                            \
+    X(holder, link_copied_bytes, "bytes that the holder copies")                 \
+    X(holder, registrations, "holder's registrations")                           \
+    X(puller, device_requests, "puller's work requests")                         \
+    X(puller, device_doorbells, "puller's doorbells")                            \
+    X(puller, device_signalled, "puller's signalled completions")                \
+    X(puller, link_copied_bytes, "bytes that the puller copies")                 \
+    X(puller, pulled_bytes_two_sided, "bytes that the puller copies into place") \
+    X(puller, registrations, "puller's registrations")
+
+enum {
+#define COUNTS_ONE(side, field, name) COUNT_##side##_##field,
+    COUNTS_TABLE(COUNTS_ONE)
+#undef COUNTS_ONE
+    COUNTS
+};
 
 struct pair {
     struct bench_node holder, puller;
     nigh_node *node; /* embedded */
     nigh_client *client;
-    char members[64];
+    nigh_client *holders; /* the holder's client, for its numbers */
+    uint64_t counted[COUNTS], gets;
+    char members[96];
     char key_path[64];
+    const char *fabric;
     uint64_t memory_bytes;
 };
+
+uint64_t transfer_spare_bytes = UINT64_C(128) << 20;
 
 static const uint8_t key[32] = "a key for a benchmark, no secret";
 
@@ -51,7 +78,8 @@ static void start_daemon(struct pair *pair, struct bench_node *node, const char 
                                                         .spin_us = spin_us,
                                                         .members = pair->members,
                                                         .member = rank,
-                                                        .key_path = pair->key_path});
+                                                        .key_path = pair->key_path,
+                                                        .fabric = pair->fabric});
 }
 
 /* The thread that gets is the lane's driver; the lane's own thread sleeps. */
@@ -67,6 +95,7 @@ static void start_embedded(struct pair *pair, int variant)
         .member = "1",
         .cluster_key = key,
         .transfer_path = (uint32_t)(variant & NIGH_PATH),
+        .fabric = (variant & NIGH_VERBS) != 0 ? NIGH_FABRIC_VERBS : NIGH_FABRIC_TCP,
     };
     nigh_client_options client = {.struct_size = sizeof client,
                                   .name = "bench",
@@ -119,10 +148,11 @@ static void nigh_open(struct series *series, const struct workload *workload)
     if (pair == NULL) {
         bench_fail("no memory");
     }
-    snprintf(pair->members, sizeof pair->members, "127.0.0.1:%d,127.0.0.1:%d", bench_free_port(),
-             bench_free_port());
+    snprintf(pair->members, sizeof pair->members, "%s:%d,%s:%d", transfer_address_there,
+             bench_free_port(), transfer_address_here, bench_free_port());
+    pair->fabric = (series->variant & NIGH_VERBS) != 0 ? "verbs" : "tcp";
     write_key(pair);
-    pair->memory_bytes = workload->bytes * workload->objects / 4 * 5 + SPARE_BYTES;
+    pair->memory_bytes = workload->bytes * workload->objects / 4 * 5 + transfer_spare_bytes;
     pair->memory_bytes &= ~((UINT64_C(1) << 20) - 1);
     start_daemon(pair, &pair->holder, "0", there, blocks ? 0 : TRANSFER_SPIN_US);
     fill(pair, workload);
@@ -136,9 +166,23 @@ static void nigh_open(struct series *series, const struct workload *workload)
     }
     bench_check(nigh_get(pair->client, &warm, 1, GET_TIMEOUT_US, &view), "first get");
     nigh_release(pair->client, &view);
+    pair->holders = bench_client(&pair->holder, 0, 0, 0);
     series->state = pair;
     series->pids[0] = getpid();
     series->pids[1] = pair->holder.pid;
+}
+
+/* Adds what both nodes have counted, or takes it off. */
+static void count(struct pair *pair, bool adds)
+{
+    nigh_node_stats holder, puller;
+    uint64_t sign = adds ? 1 : UINT64_MAX;
+
+    bench_check(nigh_stats(pair->holders, &holder), "stats");
+    bench_check(nigh_stats(pair->client, &puller), "stats");
+#define COUNTS_ONE(side, field, name) pair->counted[COUNT_##side##_##field] += sign * side.field;
+    COUNTS_TABLE(COUNTS_ONE)
+#undef COUNTS_ONE
 }
 
 static void nigh_round(struct series *series, const struct workload *workload,
@@ -146,6 +190,7 @@ static void nigh_round(struct series *series, const struct workload *workload,
 {
     struct pair *pair = series->state;
 
+    count(pair, false);
     for (uint32_t number = 0; number < workload->objects; number++) {
         nigh_id id = bench_id(FIRST_ID + number);
         uint64_t start = bench_now_ns();
@@ -159,6 +204,32 @@ static void nigh_round(struct series *series, const struct workload *workload,
             bench_fail("a get brought something else");
         }
         nigh_release(pair->client, &view);
+    }
+    count(pair, true);
+    pair->gets += workload->objects;
+}
+
+/* Of a get, over all rounds; over TCP nothing is told but its time. */
+static void nigh_write_rows(struct series *series, const struct workload *workload)
+{
+    static const char *const names[COUNTS] = {
+#define COUNTS_ONE(side, field, name) name,
+        COUNTS_TABLE(COUNTS_ONE)
+#undef COUNTS_ONE
+    };
+    struct pair *pair = series->state;
+
+    for (int i = 0; i < COUNTS && (series->variant & NIGH_VERBS) != 0; i++) {
+        double value = (double)pair->counted[i] / (double)pair->gets;
+        char name[128];
+
+        snprintf(name, sizeof name, "%s/%s/%s", workload->label, series->name, names[i]);
+        bench_row_write(&(struct bench_row){.name = name,
+                                            .unit = "a get",
+                                            .median = value,
+                                            .p99 = value,
+                                            .path = "counted over all rounds, with what the "
+                                                    "nodes tell each other of copies"});
     }
 }
 
@@ -174,6 +245,7 @@ static void nigh_close(struct series *series)
     struct pair *pair = series->state;
 
     nigh_client_close(pair->client);
+    nigh_client_close(pair->holders);
     if (pair->node != NULL) {
         nigh_node_stop(pair->node);
     } else {
@@ -184,4 +256,5 @@ static void nigh_close(struct series *series)
     free(pair);
 }
 
-const struct series_kind transfer_nigh = {nigh_open, nigh_round, nigh_close, nigh_after};
+const struct series_kind transfer_nigh = {nigh_open, nigh_round, nigh_close, nigh_after,
+                                          nigh_write_rows};

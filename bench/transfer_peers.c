@@ -38,8 +38,8 @@ static void redis_open(struct series *series, const struct workload *workload)
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     memset(data, 7, workload->bytes);
-    bench_redis_start_tcp(&redis->server, series->variant);
-    redis->context = redisConnect("127.0.0.1", redis->server.port);
+    bench_redis_start_tcp(&redis->server, transfer_address_there, series->variant);
+    redis->context = redisConnect(transfer_address_there, redis->server.port);
     if (redis->context == NULL || redis->context->err != 0) {
         bench_fail("cannot connect to Redis");
     }
@@ -80,7 +80,7 @@ static void redis_close(struct series *series)
     free(redis);
 }
 
-const struct series_kind transfer_redis = {redis_open, redis_round, redis_close, NULL};
+const struct series_kind transfer_redis = {redis_open, redis_round, redis_close, NULL, NULL};
 
 /* ---- MPI ---- */
 
@@ -186,4 +186,4 @@ static void mpi_close(struct series *series)
     free(mpi);
 }
 
-const struct series_kind transfer_mpi = {mpi_open, mpi_round, mpi_close, NULL};
+const struct series_kind transfer_mpi = {mpi_open, mpi_round, mpi_close, NULL, NULL};

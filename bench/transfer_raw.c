@@ -236,7 +236,7 @@ static void raw_close(struct series *series)
     free(raw);
 }
 
-const struct series_kind transfer_raw = {raw_open, raw_round, raw_close, NULL};
+const struct series_kind transfer_raw = {raw_open, raw_round, raw_close, NULL, NULL};
 
 /* ---- memcpy ---- */
 
@@ -283,4 +283,4 @@ static void copy_close(struct series *series)
     free(copies);
 }
 
-const struct series_kind transfer_memcpy = {copy_open, copy_round, copy_close, NULL};
+const struct series_kind transfer_memcpy = {copy_open, copy_round, copy_close, NULL, NULL};

@@ -282,58 +282,64 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
 /* ---- the node ------------------------------------------------------------- */
 
 /* Counters and gauges of the node, summed over its lanes (bytes, counts, microseconds). */
-#define NIGH_NODE_STATS_TABLE(X)                                          \
-    X(memory_bytes, "memory of the node for objects")                     \
-    X(used_bytes, "bytes in objects, unsealed ones and leases included")  \
-    X(leased_bytes, "bytes leased to clients and not yet sealed")         \
-    X(unsealed_bytes, "bytes in created, not yet sealed objects")         \
-    X(objects, "sealed objects in memory")                                \
-    X(objects_unsealed, "objects created and not yet sealed")             \
-    X(objects_spilled, "objects on disk only")                            \
-    X(objects_deleting, "objects that go at their last release")          \
-    X(spilled_bytes, "bytes on disk")                                     \
-    X(sessions, "attached sessions")                                      \
-    X(waiting, "operations that wait")                                    \
-    X(seals, "objects sealed")                                            \
-    X(gets_asked, "gets that had to ask the lane")                        \
-    X(hints, "accesses that readers reported")                            \
-    X(deletes, "objects deleted")                                         \
-    X(evictions, "objects evicted")                                       \
-    X(evicted_bytes, "bytes evicted")                                     \
-    X(victims_kept, "victims that turned out to be in use")               \
-    X(spills, "objects written to disk")                                  \
-    X(unspills, "objects read back from disk")                            \
-    X(spill_failures, "disk writes and reads that failed")                \
-    X(out_of_memory, "requests refused because memory was full")          \
-    X(expelled, "sessions expelled")                                      \
-    X(sessions_died, "sessions whose process died")                       \
-    X(events_lost, "subscription events lost to full queues")             \
-    X(turns, "turns of the lanes")                                        \
-    X(sleeps, "times a lane slept")                                       \
-    X(wakes, "doorbells and futex wakes sent to clients")                 \
-    X(index_entries, "entries of the indexes, used and free")             \
-    X(index_bytes, "bytes of the indexes")                                \
-    X(uptime_us, "time since start")                                      \
-    X(restarts, "times this memory was re-adopted by a new node")         \
-    X(pulls, "objects pulled from other nodes")                           \
-    X(pulls_failed, "pulls given up for good")                            \
-    X(pulled_bytes_two_sided, "bytes that came in messages")              \
-    X(pulled_bytes_one_sided, "bytes that were read in place")            \
-    X(served_bytes, "bytes served to other nodes")                        \
-    X(loans, "objects lent to other nodes now")                           \
-    X(loans_overdue, "loans whose node was not heard of any more")        \
-    X(checksum_failures, "pulls whose bytes were wrong")                  \
-    X(conflicts, "objects dropped: another node sealed the id first")     \
-    X(links_up, "links to other nodes")                                   \
-    X(directory_keys, "objects whose places this node keeps")             \
-    X(handshakes_refused, "handshakes with other nodes that failed")      \
-    X(node_deaths, "other nodes taken for dead")                          \
-    X(shares_refused, "requests of nodes that have their share")          \
-    X(claims_refused, "claims of nodes that are not theirs to make")      \
-    X(announcements_refused, "objects a full home was told of in vain")   \
-    X(pinned_bytes, "bytes in memory that nigh_pin keeps there")          \
-    X(registrations, "registrations of memory with the network, ever")    \
-    X(rdma_lanes, "lanes that reach other nodes by RDMA; others use TCP") \
+#define NIGH_NODE_STATS_TABLE(X)                                         \
+    X(memory_bytes, "memory of the node for objects")                    \
+    X(used_bytes, "bytes in objects, unsealed ones and leases included") \
+    X(leased_bytes, "bytes leased to clients and not yet sealed")        \
+    X(unsealed_bytes, "bytes in created, not yet sealed objects")        \
+    X(objects, "sealed objects in memory")                               \
+    X(objects_unsealed, "objects created and not yet sealed")            \
+    X(objects_spilled, "objects on disk only")                           \
+    X(objects_deleting, "objects that go at their last release")         \
+    X(spilled_bytes, "bytes on disk")                                    \
+    X(sessions, "attached sessions")                                     \
+    X(waiting, "operations that wait")                                   \
+    X(seals, "objects sealed")                                           \
+    X(gets_asked, "gets that had to ask the lane")                       \
+    X(hints, "accesses that readers reported")                           \
+    X(deletes, "objects deleted")                                        \
+    X(evictions, "objects evicted")                                      \
+    X(evicted_bytes, "bytes evicted")                                    \
+    X(victims_kept, "victims that turned out to be in use")              \
+    X(spills, "objects written to disk")                                 \
+    X(unspills, "objects read back from disk")                           \
+    X(spill_failures, "disk writes and reads that failed")               \
+    X(out_of_memory, "requests refused because memory was full")         \
+    X(expelled, "sessions expelled")                                     \
+    X(sessions_died, "sessions whose process died")                      \
+    X(events_lost, "subscription events lost to full queues")            \
+    X(turns, "turns of the lanes")                                       \
+    X(sleeps, "times a lane slept")                                      \
+    X(wakes, "doorbells and futex wakes sent to clients")                \
+    X(index_entries, "entries of the indexes, used and free")            \
+    X(index_bytes, "bytes of the indexes")                               \
+    X(uptime_us, "time since start")                                     \
+    X(restarts, "times this memory was re-adopted by a new node")        \
+    X(pulls, "objects pulled from other nodes")                          \
+    X(pulls_failed, "pulls given up for good")                           \
+    X(pulled_bytes_two_sided, "bytes that came in messages")             \
+    X(pulled_bytes_one_sided, "bytes that were read in place")           \
+    X(served_bytes, "bytes served to other nodes")                       \
+    X(loans, "objects lent to other nodes now")                          \
+    X(loans_overdue, "loans whose node was not heard of any more")       \
+    X(checksum_failures, "pulls whose bytes were wrong")                 \
+    X(conflicts, "objects dropped: another node sealed the id first")    \
+    X(links_up, "links to other nodes")                                  \
+    X(directory_keys, "objects whose places this node keeps")            \
+    X(handshakes_refused, "handshakes with other nodes that failed")     \
+    X(node_deaths, "other nodes taken for dead")                         \
+    X(shares_refused, "requests of nodes that have their share")         \
+    X(claims_refused, "claims of nodes that are not theirs to make")     \
+    X(announcements_refused, "objects a full home was told of in vain")  \
+    X(pinned_bytes, "bytes in memory that nigh_pin keeps there")         \
+    X(registrations, "registrations of memory with the network, ever")   \
+    X(rdma_lanes, "lanes that reach other nodes by RDMA, not TCP")       \
+    X(device_requests, "work requests that RDMA devices took, ever")     \
+    X(device_doorbells, "calls that handed RDMA devices requests")       \
+    X(device_signalled, "requests with a completion of their own")       \
+    X(device_messages, "messages that came by RDMA devices")             \
+    X(device_wakes, "times that an RDMA device woke a lane")             \
+    X(link_copied_bytes, "bytes copied to be sent to other nodes")       \
     X(pulled_bytes_pushed, "bytes that holders wrote here")
 
 typedef struct nigh_node_stats {

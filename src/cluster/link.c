@@ -182,6 +182,7 @@ static void send_buffered(struct link *link, const struct fabric_slice *slices, 
         at += slices[n].bytes;
     }
     slice.bytes = (uint64_t)(at - send->bytes);
+    links->config.fabric->counts.copied_bytes += slice.bytes;
     work.tag = (uintptr_t)send;
     if (fabric_post(links->config.fabric, link->sides[LINK_CONTROL].endpoint, &work, NULL) !=
         NIGH_OK) {
@@ -471,6 +472,7 @@ static nigh_status post_message(struct link *link, struct fabric_work *work,
     if (copies[0].memory == NULL) {
         NIGH_ASSERT(copies[0].bytes <= LINK_HEAD_BYTES);
         memcpy(op_head(link, number), copies[0].address, copies[0].bytes);
+        link->links->config.fabric->counts.copied_bytes += copies[0].bytes;
         copies[0].address = op_head(link, number);
         copies[0].memory = link->registration;
     }

@@ -13,6 +13,16 @@
 
 /* ---- STATS ---------------------------------------------------------------- */
 
+static void add_fabric(const struct fabric_counts *own, nigh_node_stats *stats)
+{
+    stats->device_requests += own->requests;
+    stats->device_doorbells += own->doorbells;
+    stats->device_signalled += own->signalled;
+    stats->device_messages += own->messages;
+    stats->device_wakes += own->wakes;
+    stats->link_copied_bytes += own->copied_bytes;
+}
+
 static void add_exchange(const struct lane *lane, nigh_node_stats *stats)
 {
     struct exchange_stats own;
@@ -36,6 +46,7 @@ static void add_exchange(const struct lane *lane, nigh_node_stats *stats)
     stats->links_up += own.links_up;
     stats->directory_keys += own.directory.keys;
     stats->registrations += own.registrations;
+    add_fabric(&lane->config.fabric->counts, stats);
     stats->rdma_lanes += strcmp(lane->config.fabric->caps.name, "verbs") == 0 ? 1 : 0;
 }
 

@@ -125,6 +125,7 @@ static void on_receive(struct fabric_endpoint *endpoint, uint32_t position, cons
     receive->has_ended = true;
     receive->status = status_of_receive(wc->status);
     if (wc->status == IBV_WC_SUCCESS) {
+        endpoint->verbs->fabric.counts.messages++;
         receive->bytes = wc->byte_len;
         receive->has_imm = (wc->wc_flags & IBV_WC_WITH_IMM) != 0;
         receive->imm = receive->has_imm ? ntohl(wc->imm_data) : 0;

@@ -63,6 +63,7 @@ static void take_inline(struct fabric_endpoint *endpoint, struct verbs_work *tak
         memcpy(room + used, work->slices[i].address, work->slices[i].bytes);
         used += work->slices[i].bytes;
     }
+    endpoint->verbs->fabric.counts.copied_bytes += used;
     taken->slices[0] = (struct ibv_sge){.addr = (uintptr_t)room, .length = (uint32_t)used};
     taken->slice_count = used > 0;
 }

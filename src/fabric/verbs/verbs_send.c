@@ -177,6 +177,18 @@ static void take_back(struct fabric_endpoint *endpoint, uint32_t count)
     }
 }
 
+/* A doorbell, and what the device took under it. */
+static void count(struct fabric_endpoint *endpoint, const struct ibv_send_wr *requests,
+                  uint32_t taken)
+{
+    struct fabric_counts *counts = &endpoint->verbs->fabric.counts;
+
+    counts->doorbells++;
+    counts->requests += taken;
+    for (uint32_t i = 0; i < taken; i++)
+        counts->signalled += (requests[i].send_flags & IBV_SEND_SIGNALED) != 0;
+}
+
 /* False: nothing more in this turn. */
 static bool hand_over(struct fabric_endpoint *endpoint, struct batch *batch)
 {
@@ -184,10 +196,11 @@ static bool hand_over(struct fabric_endpoint *endpoint, struct batch *batch)
     int error = ibv_post_send(endpoint->qp, batch->requests, &bad);
     uint32_t taken = batch->count;
 
+    if (error != 0 && bad >= batch->requests && bad < batch->requests + batch->count)
+        taken = (uint32_t)(bad - batch->requests);
+    count(endpoint, batch->requests, taken);
     if (error == 0)
         return true;
-    if (bad >= batch->requests && bad < batch->requests + batch->count)
-        taken = (uint32_t)(bad - batch->requests);
     take_back(endpoint, batch->count - taken);
     if (error == ENOMEM || error == EAGAIN) {
         verbs_endpoint_work(endpoint); /* it is full, against our count: later */
@@ -233,6 +246,7 @@ bool verbs_send_empty(struct fabric_endpoint *endpoint, enum verbs_slot_kind kin
         return false;
     if (ibv_post_send(endpoint->qp, &request, &bad) != 0)
         return false;
+    count(endpoint, &request, 1);
     *slot_at(endpoint, endpoint->slot_tail++) =
         (struct verbs_slot){.kind = (uint8_t)kind, .work = endpoint->next, .is_signalled = true};
     endpoint->unsignalled = 0;
@@ -258,6 +272,7 @@ void verbs_send_receives(struct fabric_endpoint *endpoint)
                                                .num_sge = receive->slice.length > 0};
         }
         error = ibv_post_recv(endpoint->qp, requests, &bad);
+        endpoint->verbs->fabric.counts.receive_doorbells++;
         if (error == 0) {
             endpoint->receive_posted += count;
             continue;
