@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "fabric/address.h"
 #include "fabric/fake_verbs.h"
 #include "fabric/verbs/verbs.h"
 
@@ -565,8 +566,9 @@ static void test_a_device_that_goes_is_let_go(void **state)
 
     scene_make(&scene, *state, 16);
     end_receive(scene.alice, 1, scene.here, 0, 64);
-    end_destroy(scene.bob); /* its identifier lingers */
     fake_verbs_lose_flush(true);
+    fake_verbs_cut(true);
+    end_destroy(scene.bob); /* its identifier lingers, as nobody hears its word */
     fake_verbs_remove(0);
     assert_comes(scene.world, scene.alice->logged == 1);
     assert_int_equal(fake_verbs_held(0), 0);
@@ -611,6 +613,32 @@ static void test_a_device_that_comes_again_too_small(void **state)
     world_pass(scene.world, UINT64_C(2500000));
     assert_int_equal(fake_verbs_held(0), 0);
     fake_verbs_refuse_memory(false);
+    world_pass(scene.world, UINT64_C(1500000));
+    expect_traffic(&scene);
+}
+
+/* Somebody has its port: it is let go, all of it, until the port is free. */
+static void test_a_device_that_comes_again_without_its_port(void **state)
+{
+    const struct verbs_library *library = fake_verbs_library();
+    struct rdma_event_channel *channel = library->create_event_channel();
+    struct rdma_cm_id *squatter;
+    struct address address;
+    struct scene scene;
+
+    scene_make(&scene, *state, 16);
+    fake_verbs_remove(0);
+    assert_comes(scene.world, scene.alice->disconnected == 1 && scene.bob->disconnected == 1);
+    fake_verbs_plug(0);
+    assert_int_equal(address_parse(scene.world->addresses[BOB], &address), NIGH_OK);
+    assert_int_equal(library->create_id(channel, &squatter, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(library->bind_addr(squatter, (struct sockaddr *)&address.storage), 0);
+    assert_int_equal(library->listen(squatter, 1), 0);
+    world_pass(scene.world, UINT64_C(2500000));
+    assert_int_equal(left_of("memories"), 1); /* ALICE's */
+    assert_int_equal(left_of("contexts"), 1);
+    assert_int_equal(library->destroy_id(squatter), 0);
+    library->destroy_event_channel(channel);
     world_pass(scene.world, UINT64_C(1500000));
     expect_traffic(&scene);
 }
@@ -786,6 +814,7 @@ int main(void)
         WORLD_TEST(test_a_device_that_goes_is_let_go),
         WORLD_TEST(test_a_device_that_comes_again),
         WORLD_TEST(test_a_device_that_comes_again_too_small),
+        WORLD_TEST(test_a_device_that_comes_again_without_its_port),
         WORLD_TEST(test_another_device_is_taken),
         cmocka_unit_test(test_addresses_have_bounds),
         WORLD_TEST(test_a_device_that_fails),
