@@ -18,7 +18,7 @@
 #define AT_ONCE    48u
 #define DEPTH      4u
 #define BYTES      64u
-#define PATIENCE_S UINT64_C(150)
+#define PATIENCE_S UINT64_C(90)      /* times NIGH_TEST_PATIENCE */
 #define LINGER_US  UINT64_C(2500000) /* identifiers outlive their connections by a second */
 #define SHOWN      65536
 
@@ -280,6 +280,33 @@ static void turn(struct side *side)
 
 /* ---- the test ---- */
 
+static uint64_t patience_us(void)
+{
+    const char *factor = getenv("NIGH_TEST_PATIENCE");
+
+    return PATIENCE_S * UINT64_C(1000000) * (factor != NULL ? strtoull(factor, NULL, 10) : 1);
+}
+
+static void print_under_way(const struct side *side, const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LENGTH(side->ends); i++) {
+        const struct end *end = &side->ends[i];
+
+        if (end->endpoint != NULL)
+            printf("# %s has dial %u of fate %u, established %u\n", name, end->dial,
+                   fate_of(end->dial), end->established);
+    }
+}
+
+static bool is_late(uint64_t begun_us)
+{
+    if (clock_now_us(&clock_monotonic) - begun_us < patience_us())
+        return false;
+    print_under_way(&sides[0], "the dialler");
+    print_under_way(&sides[1], "the acceptor");
+    return true;
+}
+
 static void side_open(struct side *side, const char *host)
 {
     const struct verbs_options options = {.address = host};
@@ -334,7 +361,7 @@ static void test_a_storm_leaves_nothing(void **state)
             dial(&sides[0], &sides[1]);
         turn(&sides[0]);
         turn(&sides[1]);
-        if (clock_now_us(&clock_monotonic) - begun_us > PATIENCE_S * UINT64_C(1000000))
+        if (is_late(begun_us))
             fail_msg("%u of %u dials are over after so long", over, DIALS);
     }
     printf("# %u dials in %llu ms\n", DIALS,
