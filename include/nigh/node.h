@@ -79,6 +79,10 @@ typedef struct nigh_node_options {
     uint32_t dead_ms;           /* a node that was lost is taken for dead after so long; 0: 5000 */
     uint32_t transfer_path;     /* how pulled objects travel: NIGH_TRANSFER_*; 0: by their size */
     uint32_t fabric;            /* what to: NIGH_FABRIC_*, the same at all nodes; 0: TCP */
+    /* "10.0.0.1,10.0.1.1": addresses of this machine's RDMA devices, at most four, IPv4. Lanes are
+     * spread over them; when a device is lost, its lanes move to the next. NULL: the device of the
+     * address that other nodes know. */
+    const char *fabric_addresses;
 } nigh_node_options;
 
 /*

@@ -42,6 +42,7 @@ struct link_peer {
     bool dials; /* we dial its fabrics */
     uint32_t lanes;
     uint8_t session[AUTH_KEY_BYTES]; /* signs and checks tokens */
+    /* "host:port" of each lane; "host,host:port": it is at one of them */
     char addresses[LIMIT_LANES][FABRIC_ADDRESS_BYTES];
 };
 

@@ -54,6 +54,7 @@ struct link {
     nigh_status reason;
 
     uint32_t attempts; /* dials in vain */
+    uint32_t host;     /* which of the peer's is dialled, when it offered several */
     uint64_t dial_us;  /* not before this */
     uint64_t up_us;    /* when it came up last */
     uint64_t up_by_us; /* one endpoint is there, and the other must be by then */

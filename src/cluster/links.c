@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See link.h. The links of a lane together: peers, dials, tokens, turns. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -226,12 +227,28 @@ void links_peer_down(struct links *links, uint32_t rank, nigh_status reason, uin
 
 /* ---- dialling ------------------------------------------------------------- */
 
+/* "a,b:1" and 1: "b:1". A peer that moved from one to another is at the next that is tried. */
+static void choose_host(const char *offered, uint32_t turn, char out[FABRIC_ADDRESS_BYTES])
+{
+    const char *port = strrchr(offered, ':');
+    const char *host = offered;
+    uint32_t count = 1;
+
+    for (const char *at = offered; (at = strchr(at, ',')) != NULL; at++)
+        count++;
+    for (turn %= count; turn > 0; turn--)
+        host = strchr(host, ',') + 1;
+    (void)snprintf(out, FABRIC_ADDRESS_BYTES, "%.*s%s", (int)strcspn(host, count > 1 ? ",:" : ""),
+                   host, count > 1 && port != NULL ? port : "");
+}
+
 static nigh_status dial_side(struct link *link, enum link_endpoint kind)
 {
     struct links *links = link->links;
     struct links_peer *peer = &links->peers[link->rank];
     struct fabric_endpoint_options options = link_endpoint_options(link, kind);
     struct fabric_endpoint *endpoint;
+    char address[FABRIC_ADDRESS_BYTES];
     struct auth_token token = {
         .kind = (uint8_t)kind,
         .rank = (uint16_t)links->config.rank,
@@ -243,9 +260,9 @@ static nigh_status dial_side(struct link *link, enum link_endpoint kind)
     nigh_status status;
 
     auth_token_sign(&token, peer->info.session);
-    status = fabric_connect(links->config.fabric,
-                            peer->info.addresses[link->rail & (peer->info.lanes - 1)], &options,
-                            &token, sizeof(token), &endpoint);
+    choose_host(peer->info.addresses[link->rail & (peer->info.lanes - 1)], link->host, address);
+    status =
+        fabric_connect(links->config.fabric, address, &options, &token, sizeof(token), &endpoint);
     if (status != NIGH_OK) {
         link_fail(link, status);
         return status;
@@ -272,6 +289,7 @@ static void back_off(struct link *link, uint64_t now_us)
     }
     wait_us = min_u64(wait_us, LINK_BACKOFF_MAX_US);
     link->attempts++;
+    link->host++;
     link->dial_us = now_us + wait_us / 2 + random_below(&link->links->random, wait_us / 2);
 }
 

@@ -37,6 +37,7 @@ enum daemon_option_number {
     OPTION_DEAD_MS,
     OPTION_TRANSFER,
     OPTION_FABRIC,
+    OPTION_FABRIC_ADDRESSES,
     OPTION_LOG_LEVEL
 };
 
@@ -69,6 +70,8 @@ const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT] = {
                          "auto (by size), two-sided, one-sided, push; register: to benchmark"},
     [OPTION_FABRIC] = {"fabric", "tcp|verbs|auto",
                        "what joins nodes, the same at each: TCP, or RDMA (tcp)"},
+    [OPTION_FABRIC_ADDRESSES] = {"fabric-addresses", "LIST",
+                                 "ADDRESS,... of RDMA devices that lanes share (one)"},
     [OPTION_LOG_LEVEL] = {"log-level", "LEVEL", "error, warn, info or debug (info)"},
 };
 
@@ -265,6 +268,10 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
     case OPTION_DEAD_MS: return option_number(text, 10, 3600000, &o->dead_ms, why, n);
     case OPTION_TRANSFER: return option_transfer(text, &o->transfer_path, why, n);
     case OPTION_FABRIC: return option_fabric(text, &o->fabric, why, n);
+    case OPTION_FABRIC_ADDRESSES:
+        return bytes_copy_text(o->fabric_addresses, sizeof(o->fabric_addresses), text) == NIGH_OK
+                   ? NIGH_OK
+                   : option_wrong(text, "a list of up to four IPv4 addresses", why, n);
     case OPTION_LOG_LEVEL:
         return log_level_parse(text, &o->log_level)
                    ? NIGH_OK
@@ -391,6 +398,7 @@ nigh_status daemon_options_resolve(struct daemon_options *o, uint32_t cores,
         .dead_ms = o->dead_ms,
         .transfer_path = o->transfer_path,
         .fabric = o->fabric,
+        .fabric_addresses = o->fabric_addresses[0] != '\0' ? o->fabric_addresses : NULL,
     };
 
     for (uint32_t i = 0; i < o->pool_count; i++) {

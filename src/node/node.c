@@ -267,7 +267,7 @@ static nigh_status node_open_peers(struct nigh_node *node, char *why, size_t why
     if (node->peers == NULL)
         return NIGH_OK;
     for (uint32_t i = 0; i < node->lane_count; i++) {
-        node_fabric_offer(lane_fabric(node->lanes[i]), offer.addresses[i]);
+        node_fabric_offer(node, i, offer.addresses[i]);
     }
     node->front.peers = node->peers;
     node_outwait_incarnation(node);

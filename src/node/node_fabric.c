@@ -21,8 +21,9 @@
 #define LOG_MODULE "node"
 #include "base/log.h"
 
-#define ANY          "*"
-#define BESIDE_BYTES (UINT64_C(64) << 20) /* that links register, beside the memory of objects */
+#define ANY           "*"
+#define DEVICES_BYTES (SETTINGS_DEVICES * SETTINGS_DEVICE_BYTES)
+#define BESIDE_BYTES  (UINT64_C(64) << 20) /* that links register, beside the memory of objects */
 
 /* Where the fabrics listen: the host that peers are told, on a port of the system's choice. */
 static void host_of(const struct nigh_node *node, char host[FABRIC_ADDRESS_BYTES])
@@ -84,16 +85,32 @@ static bool look_up(const char *host, char numbers[FABRIC_ADDRESS_BYTES])
     return is_known;
 }
 
+/* The devices of a lane, its own first: lanes begin at different ones. */
+static void devices_of(const struct nigh_node *node, uint32_t lane, char list[DEVICES_BYTES])
+{
+    const struct node_settings *settings = &node->settings;
+    uint32_t count = settings->fabric_address_count;
+    size_t length = 0;
+
+    list[0] = '\0';
+    for (uint32_t i = 0; i < count; i++)
+        length += (size_t)snprintf(list + length, DEVICES_BYTES - length, "%s%s", i > 0 ? "," : "",
+                                   settings->fabric_addresses[(lane + i) % count]);
+}
+
 /* The device is the one that the host's address belongs to; without one it is the first. */
-static nigh_status make_verbs(const struct nigh_node *node, const char *host,
+static nigh_status make_verbs(const struct nigh_node *node, uint32_t lane, const char *host,
                               char why[VERBS_WHY_BYTES], struct fabric **fabric)
 {
-    char numbers[FABRIC_ADDRESS_BYTES];
+    char numbers[FABRIC_ADDRESS_BYTES], devices[DEVICES_BYTES];
     struct verbs_options options = {.address = numbers};
 
     if (!may_lock(node->settings.memory_bytes, why))
         return NIGH_UNSUPPORTED;
-    if (host[0] == '\0' || strcmp(host, ANY) == 0) {
+    devices_of(node, lane, devices);
+    if (devices[0] != '\0') {
+        options.address = devices;
+    } else if (host[0] == '\0' || strcmp(host, ANY) == 0) {
         options.address = NULL;
     } else if (!look_up(host, numbers)) {
         snprintf(why, VERBS_WHY_BYTES, "%s is no address, and no name of one", host);
@@ -110,7 +127,7 @@ static nigh_status make_first(struct nigh_node *node, const char *host, char *wh
     nigh_status status = NIGH_UNSUPPORTED;
 
     if (wants_verbs)
-        status = make_verbs(node, host, lack, &node->fabrics[0]);
+        status = make_verbs(node, 0, host, lack, &node->fabrics[0]);
     if (wants_verbs && status != NIGH_OK && node->settings.fabric == NIGH_FABRIC_VERBS) {
         snprintf(why, why_bytes, "no RDMA for other nodes: %s; start all nodes with --fabric tcp",
                  lack);
@@ -134,7 +151,7 @@ static nigh_status make_like_first(struct nigh_node *node, uint32_t lane, const 
 
     if (strcmp(node->fabrics[0]->caps.name, "tcp") == 0)
         return tcp_create(NULL, &node->fabrics[lane]);
-    status = make_verbs(node, host, lack, &node->fabrics[lane]);
+    status = make_verbs(node, lane, host, lack, &node->fabrics[lane]);
     if (status != NIGH_OK)
         snprintf(why, why_bytes, "no RDMA for lane %u: %s; start all nodes with --fabric tcp", lane,
                  lack);
@@ -164,15 +181,21 @@ nigh_status node_fabric_make_all(struct nigh_node *node, char *why, size_t why_b
     return NIGH_OK;
 }
 
-/* ":port" on tcp, "verbs:port": whoever has another fabric sees that it is another. */
-void node_fabric_offer(const struct fabric *fabric, char offer[AUTH_ADDRESS_BYTES])
+/* ":port" on tcp, "verbs:port": whoever has another fabric sees that it is another. With several
+ * devices "verbs:address,address:port": the lane is at one of them. */
+void node_fabric_offer(const struct nigh_node *node, uint32_t lane, char offer[AUTH_ADDRESS_BYTES])
 {
-    char address[FABRIC_ADDRESS_BYTES];
+    const struct fabric *fabric = lane_fabric(node->lanes[lane]);
+    char address[FABRIC_ADDRESS_BYTES], devices[DEVICES_BYTES];
     const char *colon;
     bool is_tcp = strcmp(fabric->caps.name, "tcp") == 0;
 
     fabric_address(fabric, address);
     colon = strrchr(address, ':');
     NIGH_ASSERT(colon != NULL);
-    snprintf(offer, AUTH_ADDRESS_BYTES, "%s%s", is_tcp ? "" : fabric->caps.name, colon);
+    devices_of(node, lane, devices);
+    if (is_tcp || devices[0] == '\0')
+        snprintf(offer, AUTH_ADDRESS_BYTES, "%s%s", is_tcp ? "" : fabric->caps.name, colon);
+    else
+        snprintf(offer, AUTH_ADDRESS_BYTES, "%s:%s%s", fabric->caps.name, devices, colon);
 }

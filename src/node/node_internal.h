@@ -58,7 +58,7 @@ struct nigh_node {
 
 /* node_fabric.c: what joins this node with others, one a lane; and what peers are told of it. */
 nigh_status node_fabric_make_all(struct nigh_node *node, char *why, size_t why_bytes);
-void node_fabric_offer(const struct fabric *fabric, char offer[AUTH_ADDRESS_BYTES]);
+void node_fabric_offer(const struct nigh_node *node, uint32_t lane, char offer[AUTH_ADDRESS_BYTES]);
 
 /* node_adopt.c: storing what survives, and taking over what survived. In this order. */
 nigh_status node_state_begin(struct nigh_node *node);

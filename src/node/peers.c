@@ -131,14 +131,19 @@ static bool is_same_fabric(const char *ours, const char *offered)
     return strcspn(offered, ":") == length && strncmp(ours, offered, length) == 0;
 }
 
-/* Where a lane of a peer listens: the host that we reached it at, and the port that it offered. */
+/* Where a lane of a peer listens: the host that we reached it at, or those that it offered, and the
+ * port that it offered. */
 static bool lane_address(int fd, const char *offered, char out[FABRIC_ADDRESS_BYTES])
 {
     struct sockaddr_storage address;
     socklen_t bytes = sizeof(address);
     char host[NI_MAXHOST];
+    bool is_plain;
 
+    is_plain = offered[0] == ':'; /* tcp: always at the host that we reached */
     offered += strcspn(offered, ":");
+    if (!is_plain && offered[0] == ':' && strchr(offered + 1, ':') != NULL)
+        return snprintf(out, FABRIC_ADDRESS_BYTES, "%s", offered + 1) < FABRIC_ADDRESS_BYTES;
     if (offered[0] != ':' || getpeername(fd, (struct sockaddr *)&address, &bytes) != 0 ||
         getnameinfo((struct sockaddr *)&address, bytes, host, sizeof(host), NULL, 0,
                     NI_NUMERICHOST) != 0) {

@@ -2,6 +2,7 @@
 /* See settings.h. */
 #include "node/settings.h"
 
+#include <arpa/inet.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -165,6 +166,30 @@ static nigh_status settings_take_pools(const nigh_node_options *o, struct node_s
     return NIGH_OK;
 }
 
+/* "10.0.0.1,10.0.1.1" */
+static nigh_status settings_take_devices(const char *text, struct node_settings *s, char *why,
+                                         size_t why_bytes)
+{
+    while (text != NULL) {
+        size_t length = strcspn(text, ",");
+        struct in_addr address;
+        char *into;
+
+        if (s->fabric_address_count == SETTINGS_DEVICES)
+            return settings_fail(why, why_bytes, "at most %u addresses of RDMA devices are taken",
+                                 SETTINGS_DEVICES);
+        into = s->fabric_addresses[s->fabric_address_count++];
+        snprintf(into, SETTINGS_DEVICE_BYTES, "%.*s", (int)length, text);
+        if (length >= SETTINGS_DEVICE_BYTES || inet_pton(AF_INET, into, &address) != 1)
+            return settings_fail(why, why_bytes,
+                                 "\"%s\" is no IPv4 address of an RDMA device; give them as "
+                                 "10.0.0.1,10.0.1.1",
+                                 into);
+        text = text[length] == ',' ? text + length + 1 : NULL;
+    }
+    return NIGH_OK;
+}
+
 static nigh_status settings_take_cluster(const nigh_node_options *o, struct node_settings *s,
                                          char *why, size_t why_bytes)
 {
@@ -174,6 +199,9 @@ static nigh_status settings_take_cluster(const nigh_node_options *o, struct node
     if (o->fabric > NIGH_FABRIC_AUTO)
         return settings_fail(why, why_bytes, "the fabric is 0 (TCP), 1 (verbs) or 2 (auto), not %u",
                              o->fabric);
+    status = settings_take_devices(o->fabric_addresses, s, why, why_bytes);
+    if (status != NIGH_OK)
+        return status;
     if (o->transfer_path > NIGH_TRANSFER_REGISTER)
         return settings_fail(why, why_bytes,
                              "the transfer path is 0 (by size), 1 (two-sided), 2 (one-sided), "

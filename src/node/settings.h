@@ -21,6 +21,9 @@
 #define SETTINGS_PATH_BYTES      4096u
 #define SETTINGS_DEAD_MS         5000u
 
+#define SETTINGS_DEVICES      4  /* RDMA devices that one node may use */
+#define SETTINGS_DEVICE_BYTES 16 /* "255.255.255.255" */
+
 struct node_settings {
     char socket_path[LIMIT_SOCKET_PATH_BYTES + 1]; /* "": no socket */
     uint64_t memory_bytes;
@@ -42,6 +45,8 @@ struct node_settings {
     uint32_t dead_ms;
     uint32_t transfer_path; /* enum exchange_path */
     uint32_t fabric;        /* NIGH_FABRIC_* */
+    char fabric_addresses[SETTINGS_DEVICES][SETTINGS_DEVICE_BYTES];
+    uint32_t fabric_address_count; /* 0: the device of the address that peers know */
     uint32_t pool_count;
     struct pool_rules pools[LIMIT_CONFIG_POOLS];
 };

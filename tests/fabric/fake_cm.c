@@ -35,6 +35,7 @@ struct fake_id {
     struct list_node node;
     enum fake_state state;
     struct fake_id *peer; /* NULL: gone */
+    uint32_t device;      /* the peer's, of who dials */
     uint16_t port;        /* ours when it listens, the peer's when it dials; network order */
     uint32_t qp_number, peer_qp;
     uint8_t depth, tos, ack_timeout;
@@ -255,13 +256,14 @@ static uint16_t *port_of(struct sockaddr *address)
     return &((struct sockaddr_in *)address)->sin_port;
 }
 
-static struct fake_id *listener_at(uint16_t port)
+static struct fake_id *listener_at(uint32_t device, uint16_t port)
 {
     LIST_FOREACH(node, &fake.ids)
     {
         struct fake_id *id = container_of(node, struct fake_id, node);
 
-        if (id->state == LISTENING && id->port == port)
+        if (id->state == LISTENING && id->port == port &&
+            id->base.verbs == &fake.cm_contexts[device])
             return id;
     }
     return NULL;
@@ -270,19 +272,18 @@ static struct fake_id *listener_at(uint16_t port)
 static int bind_addr(struct rdma_cm_id *base, struct sockaddr *address)
 {
     struct fake_id *id = id_of(base);
-    struct in_addr ours;
+    uint32_t device;
 
     fake_lock();
-    (void)inet_pton(AF_INET, FAKE_VERBS_ADDRESS, &ours);
-    if (address->sa_family != AF_INET ||
-        ((struct sockaddr_in *)address)->sin_addr.s_addr != ours.s_addr)
+    device = fake_device_of(address);
+    if (device == FAKE_DEVICES)
         return fail(ENODEV);
-    if (*port_of(address) != 0 && listener_at(*port_of(address)) != NULL)
+    if (*port_of(address) != 0 && listener_at(device, *port_of(address)) != NULL)
         return fail(EADDRINUSE);
     if (fake.next_port > MILLION_PORTS)
         fake.next_port = 20000;
     id->port = *port_of(address) != 0 ? *port_of(address) : htons(fake.next_port++);
-    base->verbs = &fake.cm_context;
+    base->verbs = &fake.cm_contexts[device];
     base->port_num = 1;
     return done();
 }
@@ -305,12 +306,16 @@ static int resolve_addr(struct rdma_cm_id *base, struct sockaddr *source, struct
                         int timeout_ms)
 {
     struct fake_id *id = id_of(base);
+    uint32_t device;
 
-    (void)source;
     (void)timeout_ms;
     fake_lock();
+    device = source != NULL ? fake_device_of(source) : 0;
+    if (device == FAKE_DEVICES)
+        return fail(ENODEV);
     id->port = *port_of(address);
-    base->verbs = &fake.cm_context;
+    id->device = fake_device_of(address);
+    base->verbs = &fake.cm_contexts[device];
     base->port_num = 1;
     tell(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
     return done();
@@ -364,13 +369,13 @@ static int start_connecting(struct rdma_cm_id *base, struct rdma_conn_param *par
         return fail(EINVAL);
     if (fake.faults.is_cut)
         return done();
-    listener = listener_at(id->port);
+    listener = id->device < FAKE_DEVICES ? listener_at(id->device, id->port) : NULL;
     if (listener == NULL) {
         tell(id, RDMA_CM_EVENT_REJECTED, NOBODY_LISTENS);
         return done();
     }
     child = id_make(listener->base.channel, listener->base.context);
-    child->base.verbs = &fake.cm_context;
+    child->base.verbs = listener->base.verbs;
     child->base.port_num = 1;
     child->state = id->state = CONNECTING;
     child->peer = id;
@@ -477,12 +482,32 @@ static int disconnect(struct rdma_cm_id *base)
     return done();
 }
 
-void fake_verbs_remove(void)
+static bool is_on(const struct fake_id *id, uint32_t device)
 {
-    fake_lock();
+    return id->base.verbs == &fake.cm_contexts[device];
+}
+
+uint32_t fake_cm_held(uint32_t device)
+{
+    uint32_t count = 0;
+
     LIST_FOREACH(node, &fake.ids)
     {
-        tell(container_of(node, struct fake_id, node), RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+        count += is_on(container_of(node, struct fake_id, node), device);
+    }
+    return count;
+}
+
+void fake_verbs_remove(uint32_t device)
+{
+    fake_lock();
+    fake.is_absent[device] = true;
+    LIST_FOREACH(node, &fake.ids)
+    {
+        struct fake_id *id = container_of(node, struct fake_id, node);
+
+        if (is_on(id, device))
+            tell(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
     }
     fake_unlock();
 }

@@ -6,11 +6,13 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "base/list.h"
 #include "fabric/fake_verbs.h"
 
 #define FAKE_EVENT_KINDS 32
+#define FAKE_DEVICES     2
 
 struct fake_faults {
     bool late_reads, is_cut, odd_flush, lose_flush, refuse_memory, refuse_queues, keep_memory,
@@ -29,8 +31,9 @@ struct fake {
     struct list contexts, memories, queues, completions, ids;
     uint32_t pds, cqs, channels, cm_channels, cm_events, next_qp, next_key;
     uint16_t next_port;
-    struct ibv_device device;
-    struct ibv_context cm_context; /* that rdma_cm's identifiers show */
+    struct ibv_device devices[FAKE_DEVICES];
+    struct ibv_context cm_contexts[FAKE_DEVICES]; /* that rdma_cm's identifiers show */
+    bool is_absent[FAKE_DEVICES];                 /* the device was removed */
 };
 
 extern struct fake fake;
@@ -38,8 +41,14 @@ extern struct fake fake;
 void fake_lock(void);
 void fake_unlock(void);
 
+/* The device of one of the stand-in's own addresses; FAKE_DEVICES: it is not there, or not ours. */
+uint32_t fake_device_of(const struct sockaddr *address);
+
 /* A queue pair has had a message, which is as good as ESTABLISHED. */
 void fake_cm_heard(uint32_t qp_number);
+
+/* Identifiers that are on a device. */
+uint32_t fake_cm_held(uint32_t device);
 
 /* Whether a queue pair is of the side that dialled. */
 bool fake_cm_dialled(uint32_t qp_number);

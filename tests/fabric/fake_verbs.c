@@ -24,7 +24,7 @@
 #define FLUSH_A_STEP  8u
 #define ASYNC_EVENTS  16u
 
-/* One device; everything of it under one lock. */
+/* The devices; everything of them under one lock. */
 struct fake fake = {.next_qp = 100, .next_key = 1, .next_port = 20000};
 
 struct fake_context {
@@ -114,9 +114,12 @@ static void set_up(void)
     list_init(&fake.queues);
     list_init(&fake.completions);
     list_init(&fake.ids);
-    (void)snprintf(fake.device.name, sizeof(fake.device.name), "fake0");
-    fake.device.transport_type = IBV_TRANSPORT_IB;
-    fake.cm_context.device = &fake.device;
+    for (uint32_t i = 0; i < FAKE_DEVICES; i++) {
+        (void)snprintf(fake.devices[i].name, sizeof(fake.devices[i].name), "fake%u", i);
+        fake.devices[i].transport_type = IBV_TRANSPORT_IB;
+        fake.cm_contexts[i].device = &fake.devices[i];
+        fake.cm_contexts[i].cmd_fd = fake.cm_contexts[i].async_fd = -1;
+    }
     fake.faults.port = IBV_PORT_ACTIVE;
 }
 
@@ -598,11 +601,30 @@ static int fake_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ib
 
 static struct ibv_device **get_device_list(int *count)
 {
-    struct ibv_device **list = calloc(2, sizeof(*list));
+    struct ibv_device **list = calloc(FAKE_DEVICES + 1, sizeof(*list));
 
-    list[0] = &fake.device;
-    *count = 1;
+    *count = 0;
+    for (uint32_t i = 0; i < FAKE_DEVICES; i++) {
+        if (!fake.is_absent[i])
+            list[(*count)++] = &fake.devices[i];
+    }
     return list;
+}
+
+uint32_t fake_device_of(const struct sockaddr *address)
+{
+    static const char *const addresses[FAKE_DEVICES] = {FAKE_VERBS_ADDRESS,
+                                                        FAKE_VERBS_OTHER_ADDRESS};
+    uint32_t device = 0;
+    struct in_addr ours;
+
+    for (; device < FAKE_DEVICES; device++) {
+        (void)inet_pton(AF_INET, addresses[device], &ours);
+        if (address->sa_family == AF_INET &&
+            ((const struct sockaddr_in *)address)->sin_addr.s_addr == ours.s_addr)
+            break;
+    }
+    return device < FAKE_DEVICES && fake.is_absent[device] ? FAKE_DEVICES : device;
 }
 
 static void free_device_list(struct ibv_device **list)
@@ -935,6 +957,28 @@ static void ack_async_event(struct ibv_async_event *event)
     (void)event;
 }
 
+void fake_verbs_plug(uint32_t device)
+{
+    fake_lock();
+    fake.is_absent[device] = false;
+    fake_unlock();
+}
+
+uint32_t fake_verbs_held(uint32_t device)
+{
+    uint32_t count;
+
+    fake_lock();
+    count = fake_cm_held(device);
+    LIST_FOREACH(node, &fake.contexts)
+    {
+        count +=
+            container_of(node, struct fake_context, node)->base.device == &fake.devices[device];
+    }
+    fake_unlock();
+    return count;
+}
+
 void fake_verbs_async(enum ibv_event_type type)
 {
     fake_lock();
@@ -1094,6 +1138,8 @@ void fake_verbs_start(void)
     fake.device.transport_type = IBV_TRANSPORT_IB;
     fake.counts = (struct fake_verbs_counts){.requests = 0};
     fake.given = (struct fake_verbs_given){.route_tos = 0};
+    fake.is_absent[0] = false;
+    fake.is_absent[1] = true;
     fake_unlock();
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stand-in for libibverbs and librdmacm: one device in this process, "fake0", whose work goes on
- * in small steps whenever it is called, with the faults that a test asks for.
+ * A stand-in for libibverbs and librdmacm: two devices in this process, "fake0" and "fake1", whose
+ * work goes on in small steps whenever they are called, with the faults that a test asks for.
  *
  * It is strict where real ones are: slots of a send queue come back only with completions that were
  * polled, a completion queue that runs over is an event of the device, identifiers with events that
@@ -13,7 +13,8 @@
 
 #include "fabric/verbs/verbs_library.h"
 
-#define FAKE_VERBS_ADDRESS "10.255.0.1"
+#define FAKE_VERBS_ADDRESS       "10.255.0.1" /* of fake0 */
+#define FAKE_VERBS_OTHER_ADDRESS "10.255.0.2" /* of fake1 */
 
 const struct verbs_library *fake_verbs_library(void);
 
@@ -59,8 +60,12 @@ void fake_verbs_no_options(bool on);
 
 /* The device says so to every context that is open. */
 void fake_verbs_async(enum ibv_event_type type);
-/* rdma_cm says that the device goes away, to every identifier. */
-void fake_verbs_remove(void);
+/* A device is taken away: it is in no list any more, and rdma_cm says so to its identifiers. */
+void fake_verbs_remove(uint32_t device);
+/* It is there (again): fake1 is not at first. */
+void fake_verbs_plug(uint32_t device);
+/* What programs still have of a device: contexts and identifiers. Who removes one waits for 0. */
+uint32_t fake_verbs_held(uint32_t device);
 
 /* ---- counts ---- */
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "fabric/address.h"
 #include "fabric/fake_verbs.h"
 #include "fabric/verbs/verbs.h"
 
@@ -529,7 +530,7 @@ static void test_a_device_that_goes(void **state)
 
     scene_make(&scene, *state, 16);
     end_receive(scene.alice, 1, scene.here, 0, 64);
-    fake_verbs_remove();
+    fake_verbs_remove(0);
     assert_comes(scene.world, scene.alice->disconnected > 0 && scene.bob->disconnected > 0 &&
                                   scene.alice->logged == 1);
     assert_int_equal(scene.alice->status, NIGH_PEER_LOST);
@@ -538,6 +539,149 @@ static void test_a_device_that_goes(void **state)
     assert_int_equal(end->status, NIGH_UNREACHABLE);
     world_pass(scene.world, 100000);
     assert_int_equal(scene.alice->disconnected, 1);
+}
+
+/* Posts move bytes from one end to the other. */
+static void expect_traffic(struct scene *scene)
+{
+    struct world_end *alice, *bob;
+    struct fabric_slice slice;
+    struct fabric_work work = write_of(scene, &slice, 7, FABRIC_SIGNALLED);
+
+    world_join_deep(scene->world, ALICE, BOB, 16, &alice, &bob);
+    memset(scene->here->bytes, 0x5a, 64);
+    memset(scene->there->bytes, 0, 64);
+    assert_int_equal(end_post(alice, &work), NIGH_OK);
+    assert_comes(scene->world, alice->logged == 1);
+    assert_int_equal(alice->log[0].status, NIGH_OK);
+    assert_memory_equal(scene->there->bytes, scene->here->bytes, 64);
+}
+
+/* V14: whoever takes a device away waits until nothing of it is held: no queue pair, registration,
+ * identifier or context, whatever the caller still has. */
+static void test_a_device_that_goes_is_let_go(void **state)
+{
+    struct scene scene;
+    struct world_area *late;
+
+    scene_make(&scene, *state, 16);
+    end_receive(scene.alice, 1, scene.here, 0, 64);
+    fake_verbs_lose_flush(true);
+    fake_verbs_cut(true);
+    end_destroy(scene.bob); /* its identifier lingers, as nobody hears its word */
+    fake_verbs_remove(0);
+    assert_comes(scene.world, scene.alice->logged == 1);
+    assert_int_equal(fake_verbs_held(0), 0);
+    assert_int_equal(left_of("queue pairs") + left_of("memories") + left_of("domains"), 0);
+    assert_int_equal(left_of("completion queues"), 0);
+    /* Memory comes and goes without one. */
+    area_deregister(scene.there);
+    late = world_area(scene.world, BOB, SIZE, ALL_RIGHTS);
+    assert_int_equal(left_of("memories"), 0);
+    assert_int_equal(area_remote(late, 0).key, 0);
+}
+
+/* It is there again: what was registered is, at the address and the port of before. */
+static void test_a_device_that_comes_again(void **state)
+{
+    struct scene scene;
+    char before[FABRIC_ADDRESS_BYTES], after[FABRIC_ADDRESS_BYTES];
+
+    scene_make(&scene, *state, 16);
+    fabric_address(scene.world->fabrics[BOB], before);
+    fake_verbs_remove(0);
+    assert_comes(scene.world, scene.alice->disconnected == 1 && scene.bob->disconnected == 1);
+    world_pass(scene.world, UINT64_C(3000000));
+    assert_int_equal(fake_verbs_held(0), 0);
+    fake_verbs_plug(0);
+    world_pass(scene.world, UINT64_C(1500000));
+    fabric_address(scene.world->fabrics[BOB], after);
+    assert_string_equal(before, after);
+    expect_traffic(&scene);
+}
+
+/* What cannot be registered with the new one leaves the fabric without, until it can. */
+static void test_a_device_that_comes_again_too_small(void **state)
+{
+    struct scene scene;
+
+    scene_make(&scene, *state, 16);
+    fake_verbs_refuse_memory(true);
+    fake_verbs_remove(0);
+    assert_comes(scene.world, scene.alice->disconnected == 1 && scene.bob->disconnected == 1);
+    fake_verbs_plug(0);
+    world_pass(scene.world, UINT64_C(2500000));
+    assert_int_equal(fake_verbs_held(0), 0);
+    fake_verbs_refuse_memory(false);
+    world_pass(scene.world, UINT64_C(1500000));
+    expect_traffic(&scene);
+}
+
+/* Somebody has its port: it is let go, all of it, until the port is free. */
+static void test_a_device_that_comes_again_without_its_port(void **state)
+{
+    const struct verbs_library *library = fake_verbs_library();
+    struct rdma_event_channel *channel = library->create_event_channel();
+    struct rdma_cm_id *squatter;
+    struct address address;
+    struct scene scene;
+
+    scene_make(&scene, *state, 16);
+    fake_verbs_remove(0);
+    assert_comes(scene.world, scene.alice->disconnected == 1 && scene.bob->disconnected == 1);
+    fake_verbs_plug(0);
+    assert_int_equal(address_parse(scene.world->addresses[BOB], &address), NIGH_OK);
+    assert_int_equal(library->create_id(channel, &squatter, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(library->bind_addr(squatter, (struct sockaddr *)&address.storage), 0);
+    assert_int_equal(library->listen(squatter, 1), 0);
+    world_pass(scene.world, UINT64_C(2500000));
+    assert_int_equal(left_of("memories"), 1); /* ALICE's */
+    assert_int_equal(left_of("contexts"), 1);
+    assert_int_equal(library->destroy_id(squatter), 0);
+    library->destroy_event_channel(channel);
+    world_pass(scene.world, UINT64_C(1500000));
+    expect_traffic(&scene);
+}
+
+/* A fabric that was given the addresses of two devices goes on with the other. */
+static void test_another_device_is_taken(void **state)
+{
+    struct world *world = *state;
+    const struct verbs_options options = {.library = fake_verbs_library(),
+                                          .address =
+                                              FAKE_VERBS_ADDRESS "," FAKE_VERBS_OTHER_ADDRESS};
+    char why[VERBS_WHY_BYTES], before[FABRIC_ADDRESS_BYTES], after[FABRIC_ADDRESS_BYTES];
+    struct scene scene;
+
+    fake_verbs_plug(1);
+    fabric_destroy(world->fabrics[BOB]);
+    assert_int_equal(verbs_create(&options, why, &world->fabrics[BOB]), NIGH_OK);
+    assert_int_equal(fabric_listen(world->fabrics[BOB], FAKE_VERBS_ADDRESS ":0"), NIGH_OK);
+    fabric_address(world->fabrics[BOB], world->addresses[BOB]);
+    scene_make(&scene, world, 16);
+    fabric_address(world->fabrics[BOB], before);
+    fake_verbs_remove(0);
+    assert_comes(world, scene.alice->disconnected == 1 && scene.bob->disconnected == 1);
+    assert_int_equal(fake_verbs_held(0), 0);
+    fabric_address(world->fabrics[BOB], after);
+    assert_non_null(strstr(after, FAKE_VERBS_OTHER_ADDRESS ":"));
+    assert_string_equal(strrchr(before, ':'), strrchr(after, ':'));
+    fake_verbs_plug(0);
+    world_pass(world, UINT64_C(1500000)); /* ALICE has hers again */
+    (void)snprintf(world->addresses[BOB], FABRIC_ADDRESS_BYTES, "%s", after);
+    expect_traffic(&scene);
+}
+
+static void test_addresses_have_bounds(void **state)
+{
+    const struct verbs_options options = {
+        .library = fake_verbs_library(), .address = "10.0.0.1,10.0.0.2,10.0.0.3,10.0.0.4,10.0.0.5"};
+    char why[VERBS_WHY_BYTES] = "";
+    struct fabric *fabric = NULL;
+
+    (void)state;
+    assert_int_equal(verbs_create(&options, why, &fabric), NIGH_INVALID);
+    assert_non_null(strstr(why, "4 addresses"));
 }
 
 static void test_a_device_that_fails(void **state)
@@ -667,6 +811,12 @@ int main(void)
         WORLD_TEST(test_identifiers_do_not_pile_up),
         WORLD_TEST(test_silence_is_probed),
         WORLD_TEST(test_a_device_that_goes),
+        WORLD_TEST(test_a_device_that_goes_is_let_go),
+        WORLD_TEST(test_a_device_that_comes_again),
+        WORLD_TEST(test_a_device_that_comes_again_too_small),
+        WORLD_TEST(test_a_device_that_comes_again_without_its_port),
+        WORLD_TEST(test_another_device_is_taken),
+        cmocka_unit_test(test_addresses_have_bounds),
         WORLD_TEST(test_a_device_that_fails),
         WORLD_TEST(test_memory_that_is_held_on_to),
         WORLD_TEST(test_memory_that_cannot_be_registered),

@@ -28,9 +28,11 @@ KERNEL_LINES = 60  # of the guest's kernel, likewise: who died of what, what mem
 
 
 class Node:
+    hosts = HOSTS
+
     def __init__(self, folder, rank, *flags):
         self.path, self.log = os.path.join(folder, f"s{rank}"), os.path.join(folder, f"log{rank}")
-        join = ",".join(f"{host}:770{n}" for n, host in enumerate(HOSTS))
+        join = ",".join(f"{host}:770{n}" for n, host in enumerate(self.hosts))
         self.flags = ["--socket", self.path, "--join", join, "--member", str(rank), "--cluster-key",
                       os.path.join(folder, "key"), "--dead-ms", "20000", *flags]
         self.start()
@@ -312,4 +314,5 @@ def main():
                     node.end(signal.SIGTERM)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

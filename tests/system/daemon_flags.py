@@ -75,6 +75,7 @@ def test_wrong_flags(folder, good):
         (good + ["--huge", "perhaps"], ["auto, require or never"]),
         (good + ["--transfer", "both"], ["auto, two-sided, one-sided, push or register"]),
         (good + ["--fabric", "udp"], ["tcp, verbs or auto"]),
+        (good + ["--fabric-addresses", "1.2.3.4," * 9], ["--fabric-addresses", "up to four IPv4"]),
         (good + ["--max-sessions", "5000"], ["--max-sessions", "1024"]),
         (good + ["--max-pins", "99999"], ["--max-pins", "8192"]),
         (good + ["--max-objects", "1T"], ["objects", "too many"]),

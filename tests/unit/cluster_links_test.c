@@ -87,6 +87,7 @@ struct world {
     nigh_status reason;   /* of the last link that went down */
     uint32_t depth;
     uint64_t ups, downs;
+    const char *elsewhere; /* hosts that peers offer before the one they are at; NULL: none */
 };
 
 /* ---- operations ----------------------------------------------------------- */
@@ -457,7 +458,8 @@ static void say_up(struct node *node, const struct node *peer)
 
     session_key(node, peer, info.session);
     for (uint32_t n = 0; n < peer->lanes; n++) {
-        snprintf(info.addresses[n], FABRIC_ADDRESS_BYTES, "%u:%u", peer->rank, n);
+        snprintf(info.addresses[n], FABRIC_ADDRESS_BYTES, "%s%u:%u",
+                 node->world->elsewhere != NULL ? node->world->elsewhere : "", peer->rank, n);
     }
     for (uint32_t n = 0; n < node->lanes; n++) {
         assert_int_equal(links_peer_up(node->lane[n]->links, &info, sim_now_us(node->world->sim)),
@@ -489,7 +491,7 @@ static void all_see_all(struct world *world)
 static void world_open(struct world *world, const struct sim_options *options, uint32_t count,
                        const uint32_t *lanes)
 {
-    *world = (struct world){.other_epoch = world->other_epoch};
+    *world = (struct world){.other_epoch = world->other_epoch, .elsewhere = world->elsewhere};
     assert_int_equal(sim_create(options, &world->sim), NIGH_OK);
     world->count = count;
     for (uint32_t rank = 0; rank < count; rank++) {
@@ -779,6 +781,31 @@ static void dials_back_off(void **state)
     free(world);
 }
 
+/* A peer that offers several hosts is at one of them: the others are tried and left. */
+static void hosts_are_tried_in_turn(void **state)
+{
+    (void)state;
+    static const char *const elsewhere[] = {"7,", "7,6,", "7,6,5,"};
+
+    for (uint32_t n = 0; n < ARRAY_LENGTH(elsewhere); n++) {
+        struct sim_options options = {.seed = 4 + n};
+        struct world *world = calloc(1, sizeof(*world));
+        uint64_t until_us;
+
+        world->elsewhere = elsewhere[n];
+        world_open(world, &options, 2, shapes[0]);
+        all_see_all(world);
+        until_us = sim_now_us(world->sim) + 2 * (n + 1) * LINK_UP_US;
+        while (!all_up(world) && sim_now_us(world->sim) < until_us) {
+            pass(world, 10000);
+        }
+        assert_true(all_up(world));
+        assert_int_equal(links_counters(world->nodes[1].lane[0]->links)->dials, n + 2);
+        world_close(world);
+        free(world);
+    }
+}
+
 static nigh_status knock(struct world *world, struct fabric *fabric, const void *token,
                          uint32_t bytes, const char *address)
 {
@@ -1025,6 +1052,7 @@ int main(void)
         cmocka_unit_test(rails_join_the_lanes_that_share_shards),
         cmocka_unit_test(everything_ends_once),
         cmocka_unit_test(dials_back_off),
+        cmocka_unit_test(hosts_are_tried_in_turn),
         cmocka_unit_test(a_bad_token_does_not_get_in),
         cmocka_unit_test(wrong_configurations_are_refused),
         cmocka_unit_test(another_epoch_is_no_lie),

@@ -30,6 +30,7 @@ static void options_and_pools_are_read(void **state)
                            "huge = never\n"
                            "transfer = register\n"
                            "fabric = auto\n"
+                           "fabric-addresses = 10.0.0.1,10.0.1.1\n"
                            "\n"
                            "[pool shared]\n"
                            "owner = root\n"
@@ -44,6 +45,7 @@ static void options_and_pools_are_read(void **state)
     assert_int_equal(options.huge_pages, 2);
     assert_int_equal(options.transfer_path, 4);
     assert_int_equal(options.fabric, 2);
+    assert_string_equal(options.fabric_addresses, "10.0.0.1,10.0.1.1");
     assert_int_equal(options.pool_count, 2);
     assert_string_equal(options.pools[0].name, "shared");
     assert_int_equal(options.pools[0].owner_uid, 0);

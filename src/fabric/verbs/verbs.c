@@ -25,12 +25,6 @@
 #define US_A_MS          UINT64_C(1000)
 #define SOURCES          3
 
-enum source {
-    SOURCE_COMPLETIONS = 0,
-    SOURCE_CM,
-    SOURCE_DEVICE,
-};
-
 /* ---- looking for work ---- */
 
 /* Takes what woke us. They are acknowledged many at once: each time takes a lock. */
@@ -57,10 +51,10 @@ static bool ask(struct verbs *verbs)
     int count = epoll_wait(verbs->epoll_fd, events, SOURCES, 0);
 
     for (int i = 0; i < count; i++) {
-        switch ((enum source)events[i].data.u32) {
-        case SOURCE_COMPLETIONS: take_wakes(verbs); break;
-        case SOURCE_CM: (void)verbs_event_cm(verbs); break;
-        case SOURCE_DEVICE: (void)verbs_event_device(verbs); break;
+        switch ((enum verbs_source)events[i].data.u32) {
+        case VERBS_SOURCE_COMPLETIONS: take_wakes(verbs); break;
+        case VERBS_SOURCE_CM: (void)verbs_event_cm(verbs); break;
+        case VERBS_SOURCE_DEVICE: (void)verbs_event_device(verbs); break;
         }
     }
     return count > 0;
@@ -143,13 +137,16 @@ static void look_at_clock(struct verbs *verbs, uint64_t now_us)
         probe(verbs, now_us);
     if (now_us >= verbs->linger_due_us)
         verbs_id_destroy_late(verbs, now_us);
+    if (now_us >= verbs->return_us)
+        verbs_loss_look(verbs, now_us);
 }
 
 static uint64_t verbs_due_us(const struct fabric *fabric)
 {
     const struct verbs *verbs = container_of(fabric, const struct verbs, fabric);
 
-    return min_u64(min_u64(verbs->due_us, verbs->keepalive_due_us), verbs->linger_due_us);
+    return min_u64(min_u64(verbs->due_us, verbs->keepalive_due_us),
+                   min_u64(verbs->linger_due_us, verbs->return_us));
 }
 
 /* ---- polled ---- */
@@ -163,6 +160,8 @@ static uint32_t verbs_poll(struct fabric *fabric, struct fabric_completion *comp
         verbs_accept_all(verbs);
     look(verbs);
     (void)verbs_complete_reap(verbs);
+    if (unlikely(verbs->is_held))
+        verbs_loss_let_go(verbs);
     work(verbs);
     if (!list_empty(&verbs->failing))
         verbs_endpoint_finish_all(verbs);
@@ -236,31 +235,14 @@ static void verbs_local_address(const struct fabric *fabric, char address[FABRIC
 
 /* ---- ended ---- */
 
-static void release_cqs(struct verbs *verbs)
-{
-    for (uint32_t i = 0; i < verbs->cq_count; i++) {
-        struct verbs_cq *cq = &verbs->cqs[i];
-
-        if (cq->unacknowledged > 0)
-            verbs->library->ack_cq_events(cq->cq, cq->unacknowledged);
-        (void)verbs->library->destroy_cq(cq->cq);
-    }
-}
-
 /* Undoes what was done, as far as it was. */
 static void release(struct verbs *verbs)
 {
     const struct verbs_library *library = verbs->library;
 
-    release_cqs(verbs);
-    if (verbs->channel != NULL)
-        (void)library->destroy_comp_channel(verbs->channel);
-    if (verbs->pd != NULL)
-        (void)library->dealloc_pd(verbs->pd);
+    verbs_device_close(verbs);
     if (verbs->cm_channel != NULL)
         library->destroy_event_channel(verbs->cm_channel);
-    if (verbs->device.context != NULL)
-        (void)library->close_device(verbs->device.context);
     fd_close(&verbs->epoll_fd);
     free(verbs->table);
     free(verbs);
@@ -312,13 +294,15 @@ static void init(struct verbs *verbs, const struct verbs_options *options)
     verbs->fabric.provider = &provider;
     verbs->epoll_fd = -1;
     verbs->piece_bytes = options->piece_bytes;
+    if (options->device != NULL)
+        (void)snprintf(verbs->wanted, sizeof(verbs->wanted), "%s", options->device);
     verbs->keepalive_us =
         US_A_MS * (options->keepalive_ms == 0 ? KEEPALIVE_MS
                                               : min_u32(options->keepalive_ms, KEEPALIVE_MS_MAX));
     verbs->tos = (uint8_t)options->tos;
     verbs->ack_timeout = (uint8_t)options->ack_timeout;
     verbs->retries = (uint8_t)(options->retries == 0 ? LIMIT_FABRIC_RETRIES : options->retries);
-    verbs->due_us = verbs->keepalive_due_us = verbs->linger_due_us = UINT64_MAX;
+    verbs->due_us = verbs->keepalive_due_us = verbs->linger_due_us = verbs->return_us = UINT64_MAX;
     verbs->free = UINT32_MAX;
     list_init(&verbs->every);
     list_init(&verbs->working);
@@ -331,7 +315,7 @@ static void init(struct verbs *verbs, const struct verbs_options *options)
     list_init(&verbs->memories);
 }
 
-static bool watch(struct verbs *verbs, int fd, enum source source)
+bool verbs_watch(struct verbs *verbs, int fd, enum verbs_source source)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = source};
 
@@ -339,8 +323,25 @@ static bool watch(struct verbs *verbs, int fd, enum source source)
            epoll_ctl(verbs->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-static nigh_status open_all(struct verbs *verbs, const struct verbs_options *options,
-                            char why[VERBS_WHY_BYTES])
+/* "a,b,c" */
+static bool take_hosts(struct verbs *verbs, const char *text, char why[VERBS_WHY_BYTES])
+{
+    while (text != NULL) {
+        size_t length = strcspn(text, ",");
+
+        if (verbs->host_count == VERBS_ADDRESSES || length >= FABRIC_ADDRESS_BYTES) {
+            (void)snprintf(why, VERBS_WHY_BYTES,
+                           "there may be %u addresses of devices, of %u bytes", VERBS_ADDRESSES,
+                           FABRIC_ADDRESS_BYTES - 1);
+            return false;
+        }
+        memcpy(verbs->hosts[verbs->host_count++], text, length);
+        text = text[length] == ',' ? text + length + 1 : NULL;
+    }
+    return true;
+}
+
+static nigh_status open_all(struct verbs *verbs, char why[VERBS_WHY_BYTES])
 {
     nigh_status status;
 
@@ -349,17 +350,17 @@ static nigh_status open_all(struct verbs *verbs, const struct verbs_options *opt
         (void)snprintf(why, VERBS_WHY_BYTES, "rdma_cm does not answer (rdma_ucm loaded?)");
         return NIGH_UNSUPPORTED;
     }
-    status = verbs_device_open(verbs, options, why);
+    do {
+        status = verbs_device_open(verbs, verbs->hosts[verbs->host], why);
+    } while (status != NIGH_OK && ++verbs->host < verbs->host_count);
     if (status != NIGH_OK)
         return status;
     (void)snprintf(why, VERBS_WHY_BYTES, "%s gives no descriptors", verbs->device.name);
-    verbs->channel = verbs->library->create_comp_channel(verbs->device.context);
     verbs->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     verbs->table = calloc(LIMIT_FABRIC_ENDPOINTS, sizeof(*verbs->table));
-    if (verbs->channel == NULL || verbs->epoll_fd < 0 || verbs->table == NULL ||
-        !watch(verbs, verbs->channel->fd, SOURCE_COMPLETIONS) ||
-        !watch(verbs, verbs->cm_channel->fd, SOURCE_CM) ||
-        !watch(verbs, verbs->device.context->async_fd, SOURCE_DEVICE))
+    if (verbs->epoll_fd < 0 || verbs->table == NULL ||
+        !verbs_watch(verbs, verbs->cm_channel->fd, VERBS_SOURCE_CM) ||
+        verbs_device_use(verbs) != NIGH_OK)
         return NIGH_NO_RESOURCES;
     why[0] = '\0';
     return NIGH_OK;
@@ -397,13 +398,17 @@ nigh_status verbs_create(const struct verbs_options *options, char why[VERBS_WHY
     if (verbs == NULL)
         return NIGH_NO_RESOURCES;
     init(verbs, options);
+    if (!take_hosts(verbs, options->address, why)) {
+        free(verbs);
+        return NIGH_INVALID;
+    }
     verbs->library = options->library != NULL ? options->library : verbs_library_open(&missing);
     if (verbs->library == NULL) {
         (void)snprintf(why, VERBS_WHY_BYTES, "there is no %s", missing);
         free(verbs);
         return NIGH_UNSUPPORTED;
     }
-    status = open_all(verbs, options, why);
+    status = open_all(verbs, why);
     if (status != NIGH_OK) {
         release(verbs);
         return status;

@@ -14,12 +14,15 @@
 struct verbs_library;
 
 #define VERBS_WHY_BYTES 200
+#define VERBS_ADDRESSES 4 /* in one fabric's options, at most */
 
 /* Zero-fill and set. */
 struct verbs_options {
     const struct verbs_library *library; /* NULL: the machine's */
     const char *device;                  /* "mlx5_0"; NULL: the one of `address`, or the first */
-    const char *address;   /* "10.0.0.1": ours, in which dials start; NULL: any of the device */
+    const char *address;   /* "10.0.0.1": ours, in which dials start; NULL: any of the device.
+                              "10.0.0.1,10.0.1.1": of several devices, the first of which is taken;
+                              when one is lost, the next that will do */
     uint32_t keepalive_ms; /* silence after which a peer is probed; 0: 5000 */
     uint64_t piece_bytes;  /* most bytes of one work request; 0: the device's own limit */
 

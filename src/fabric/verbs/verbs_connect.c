@@ -69,6 +69,29 @@ static nigh_status listen_at(struct verbs *verbs, struct sockaddr *address)
     return NIGH_OK;
 }
 
+/* Both families have their port at the same place. */
+static in_port_t *port_of(struct address *address)
+{
+    return &((struct sockaddr_in *)&address->storage)->sin_port;
+}
+
+nigh_status verbs_listen_again(struct verbs *verbs)
+{
+    in_port_t port = *port_of(&verbs->listens);
+    struct address address = verbs->host_count > 1 ? verbs->local : verbs->listens;
+    nigh_status status;
+
+    if (verbs->listens.bytes == 0)
+        return NIGH_OK;
+    *port_of(&address) = port;
+    status = listen_at(verbs, (struct sockaddr *)&address.storage);
+    if (status == NIGH_OK) {
+        verbs->listens = address;
+        address_format(&address, verbs->address);
+    }
+    return status;
+}
+
 static nigh_status listen_on_host(struct verbs *verbs, const char *host, const char *port,
                                   struct address *bound)
 {
@@ -99,17 +122,19 @@ nigh_status verbs_listen(struct fabric *fabric, const char *address)
         return NIGH_BUSY;
     if (!address_split(address, host, port))
         return NIGH_INVALID;
+    if (verbs->host_count > 1)
+        memcpy(host, verbs->hosts[verbs->host], sizeof(host));
     status = listen_on_host(verbs, host, port, &bound);
     if (status != NIGH_OK)
         return status;
-    /* Both families have their port at the same place. */
-    ((struct sockaddr_in *)&bound.storage)->sin_port =
-        verbs->library->get_src_port(verbs->listener);
+    *port_of(&bound) = verbs->library->get_src_port(verbs->listener);
     address_format(&bound, text);
     if (strcmp(host, ANY) == 0)
         (void)snprintf(verbs->address, sizeof(verbs->address), ANY "%s", strrchr(text, ':'));
     else
         memcpy(verbs->address, text, sizeof(text));
+    if (verbs->listener->verbs != NULL) /* else it is of all devices, and outlives ours */
+        verbs->listens = bound;
     return NIGH_OK;
 }
 
@@ -151,7 +176,7 @@ nigh_status verbs_connect(struct fabric *fabric, const char *address,
         return NIGH_NO_RESOURCES;
     made->is_dialled = made->is_known = true;
     status = verbs_endpoint_size(made, options);
-    if (status == NIGH_OK)
+    if (status == NIGH_OK && !verbs->is_gone)
         status = verbs_queue_make(made);
     if (status == NIGH_OK &&
         verbs->library->create_id(verbs->cm_channel, &made->id->id, made->id, RDMA_PS_TCP) != 0)

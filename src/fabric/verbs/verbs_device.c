@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 
 #include "fabric/verbs/verbs_internal.h"
 
@@ -167,15 +168,57 @@ static bool open_one(struct verbs *verbs, struct ibv_device *candidate, uint8_t 
     return true;
 }
 
-static void close_one(struct verbs *verbs)
+/* ---- what we have of it ---- */
+
+static void release_cqs(struct verbs *verbs)
 {
+    for (uint32_t i = 0; i < verbs->cq_count; i++) {
+        struct verbs_cq *cq = &verbs->cqs[i];
+
+        if (cq->unacknowledged > 0)
+            verbs->library->ack_cq_events(cq->cq, cq->unacknowledged);
+        (void)verbs->library->destroy_cq(cq->cq);
+    }
+    verbs->cq_count = 0;
+}
+
+static void unwatch(struct verbs *verbs, int fd)
+{
+    if (verbs->epoll_fd >= 0)
+        (void)epoll_ctl(verbs->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+void verbs_device_close(struct verbs *verbs)
+{
+    const struct verbs_library *library = verbs->library;
+
+    release_cqs(verbs);
+    if (verbs->channel != NULL) {
+        unwatch(verbs, verbs->channel->fd);
+        (void)library->destroy_comp_channel(verbs->channel);
+    }
     if (verbs->pd != NULL)
-        (void)verbs->library->dealloc_pd(verbs->pd);
-    if (verbs->device.context != NULL)
-        (void)verbs->library->close_device(verbs->device.context);
+        (void)library->dealloc_pd(verbs->pd);
+    if (verbs->device.context != NULL) {
+        unwatch(verbs, verbs->device.context->async_fd);
+        (void)library->close_device(verbs->device.context);
+    }
+    verbs->channel = NULL;
     verbs->pd = NULL;
     verbs->device.context = NULL;
 }
+
+nigh_status verbs_device_use(struct verbs *verbs)
+{
+    verbs->channel = verbs->library->create_comp_channel(verbs->device.context);
+    return verbs->channel != NULL &&
+                   verbs_watch(verbs, verbs->channel->fd, VERBS_SOURCE_COMPLETIONS) &&
+                   verbs_watch(verbs, verbs->device.context->async_fd, VERBS_SOURCE_DEVICE)
+               ? NIGH_OK
+               : NIGH_NO_RESOURCES;
+}
+
+/* ---- which one ---- */
 
 /* The device and port that an address of ours belongs to. */
 static bool find_address(struct verbs *verbs, const char *text, char name[64], uint8_t *port,
@@ -227,31 +270,29 @@ static nigh_status search(struct verbs *verbs, const char *wanted, uint8_t port,
         if (open_one(verbs, list[i], port, why))
             status = NIGH_OK;
         else
-            close_one(verbs);
+            verbs_device_close(verbs);
     }
     if (list != NULL)
         verbs->library->free_device_list(list);
     return status;
 }
 
-nigh_status verbs_device_open(struct verbs *verbs, const struct verbs_options *options,
-                              char why[VERBS_WHY_BYTES])
+nigh_status verbs_device_open(struct verbs *verbs, const char *host, char why[VERBS_WHY_BYTES])
 {
     char name[64] = "";
     uint8_t port = 0;
     nigh_status status;
     unsigned mtu;
 
-    if (options->device != NULL)
-        (void)snprintf(name, sizeof(name), "%s", options->device);
-    if (options->address != NULL) {
+    (void)snprintf(name, sizeof(name), "%s", verbs->wanted);
+    if (host[0] != '\0') {
         char of_address[64];
 
-        if (!find_address(verbs, options->address, of_address, &port, why))
+        if (!find_address(verbs, host, of_address, &port, why))
             return NIGH_UNSUPPORTED;
         if (name[0] != '\0' && strcmp(name, of_address) != 0) {
-            (void)snprintf(why, VERBS_WHY_BYTES, "the address %s is of %s, not of %s",
-                           options->address, of_address, name);
+            (void)snprintf(why, VERBS_WHY_BYTES, "the address %s is of %s, not of %s", host,
+                           of_address, name);
             return NIGH_UNSUPPORTED;
         }
         memcpy(name, of_address, sizeof(name));

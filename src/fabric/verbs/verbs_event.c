@@ -147,18 +147,11 @@ static void on_request(struct verbs *verbs, const struct cm_event *event)
 
 /* ---- both ---- */
 
-static void end_everything(struct verbs *verbs)
+/* Of another device there may be what a route led to. */
+static void on_removal(struct verbs *verbs, const struct rdma_cm_id *id)
 {
-    if (!verbs->is_gone)
-        LOG_ERROR("the RDMA device is gone", "device=%s", verbs->device.name);
-    verbs->is_gone = true;
-    LIST_FOREACH_SAFE(node, &verbs->every)
-    {
-        struct fabric_endpoint *endpoint = container_of(node, struct fabric_endpoint, every);
-
-        if (endpoint->state < VERBS_FAILING)
-            verbs_endpoint_fail(endpoint, NIGH_PEER_LOST);
-    }
+    if (is_ours(verbs, id))
+        verbs_loss_begin(verbs, true);
 }
 
 static void on_event(struct fabric_endpoint *endpoint, const struct cm_event *event)
@@ -197,7 +190,7 @@ static void act(struct verbs *verbs, const struct cm_event *event)
     if (event->type == RDMA_CM_EVENT_CONNECT_REQUEST)
         on_request(verbs, event);
     else if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
-        end_everything(verbs);
+        on_removal(verbs, event->id);
     else if (id == NULL)
         LOG_WARN("an event of the listener", "event=%d status=%d", event->type, event->status);
     else if (id->endpoint != NULL)
@@ -239,7 +232,7 @@ static void on_device(struct verbs *verbs, enum ibv_event_type type)
 {
     switch (type) {
     case IBV_EVENT_DEVICE_FATAL:
-    case IBV_EVENT_CQ_ERR: end_everything(verbs); break; /* a queue ran over: never (V8) */
+    case IBV_EVENT_CQ_ERR: verbs_loss_begin(verbs, false); break; /* it ran over: never (V8) */
     case IBV_EVENT_PORT_ERR:
         LOG_WARN("the port of the RDMA device went down", "device=%s port=%u", verbs->device.name,
                  verbs->device.port_number);

@@ -32,6 +32,7 @@
 #define VERBS_DIAL_US      UINT64_C(10000000)
 #define VERBS_DRAIN_US     UINT64_C(200000)  /* for the device to give back what was posted */
 #define VERBS_LINGER_US    UINT64_C(1000000) /* for the peer to hear of the end */
+#define VERBS_RETURN_US    UINT64_C(1000000) /* between two looks for a device, after a loss */
 #define VERBS_CM_DATA      (FABRIC_PRIVATE_BYTES + 1u)
 
 /* What a refusal by our caller carries, so that it is told from a refusal by the system. */
@@ -42,7 +43,7 @@ struct fabric_memory {
     uint8_t *address;
     uint64_t bytes;
     uint32_t rights;
-    struct ibv_mr *mr;
+    struct ibv_mr *mr; /* NULL: there is no device */
     struct list_node node;
 };
 
@@ -191,7 +192,11 @@ struct verbs {
     struct rdma_cm_id *listener;
     int epoll_fd;
     char address[FABRIC_ADDRESS_BYTES];
-    struct address local; /* bytes 0: any */
+    struct address listens;                            /* bytes 0: nowhere, or anywhere */
+    struct address local;                              /* bytes 0: any */
+    char wanted[64];                                   /* the device that was named; "": none was */
+    char hosts[VERBS_ADDRESSES][FABRIC_ADDRESS_BYTES]; /* of devices, the best first */
+    uint32_t host_count, host;                         /* host: whose device we have */
     uint64_t piece_bytes;
     uint64_t keepalive_us;
     uint8_t tos, ack_timeout; /* 0: not asked for */
@@ -199,7 +204,11 @@ struct verbs {
     bool has_told_tos, has_told_ack; /* that the system does not take them */
     uint64_t due_us, keepalive_due_us, linger_due_us;
     uint32_t until_ask;
-    bool is_gone; /* the device was removed */
+    bool is_gone;       /* the device is lost; V14 */
+    bool is_held;       /* ... and not let go yet */
+    bool is_removed;    /* ... because the system takes it away, and waits for us */
+    bool has_told_lack; /* that there is no other */
+    uint64_t return_us; /* when a device is looked for */
     struct verbs_cq cqs[VERBS_CQS];
     uint32_t cq_count;
     struct verbs_entry *table; /* LIMIT_FABRIC_ENDPOINTS */
@@ -225,10 +234,32 @@ static inline void verbs_unlink(struct list_node *node)
         list_remove(node);
 }
 
+/* ---- verbs.c ---- */
+
+enum verbs_source {
+    VERBS_SOURCE_COMPLETIONS = 0,
+    VERBS_SOURCE_CM,
+    VERBS_SOURCE_DEVICE,
+};
+
+/* One of the descriptors that the fabric's own stands for. */
+bool verbs_watch(struct verbs *verbs, int fd, enum verbs_source source);
+
 /* ---- verbs_device.c: which device, and what is wrong with the others ---- */
 
-nigh_status verbs_device_open(struct verbs *verbs, const struct verbs_options *options,
-                              char why[VERBS_WHY_BYTES]);
+/* The one that was named, or of `host` ("": of none), or the first. */
+nigh_status verbs_device_open(struct verbs *verbs, const char *host, char why[VERBS_WHY_BYTES]);
+/* The device's queues and descriptors that are the fabric's own. */
+nigh_status verbs_device_use(struct verbs *verbs);
+/* Undoes both, as far as they were done. */
+void verbs_device_close(struct verbs *verbs);
+
+/* ---- verbs_loss.c: the device is gone, and another is found ---- */
+
+/* Everything ends; what we have of the device is let go in the next poll. */
+void verbs_loss_begin(struct verbs *verbs, bool is_removed);
+void verbs_loss_let_go(struct verbs *verbs);
+void verbs_loss_look(struct verbs *verbs, uint64_t now_us);
 
 /* ---- verbs_memory.c ---- */
 
@@ -237,6 +268,10 @@ nigh_status verbs_memory_register(struct fabric *fabric, void *address, uint64_t
                                   struct fabric_memory **memory);
 struct fabric_remote verbs_memory_remote(const struct fabric_memory *memory, const void *address);
 void verbs_memory_deregister(struct fabric *fabric, struct fabric_memory *memory);
+/* With the device that we have now. False: it does not take it. */
+bool verbs_memory_enter(struct verbs *verbs, struct fabric_memory *memory);
+/* The device knows it no more. */
+void verbs_memory_leave(struct verbs *verbs, struct fabric_memory *memory);
 bool verbs_memory_covers(const struct verbs *verbs, const struct fabric_slice *slice,
                          uint32_t right);
 
@@ -256,6 +291,8 @@ void verbs_queue_destroy(struct fabric_endpoint *endpoint);
 /* ---- verbs_connect.c ---- */
 
 nigh_status verbs_listen(struct fabric *fabric, const char *address);
+/* As before, on the device that we have now, at the same port. */
+nigh_status verbs_listen_again(struct verbs *verbs);
 nigh_status verbs_connect(struct fabric *fabric, const char *address,
                           const struct fabric_endpoint_options *options, const void *private_data,
                           uint32_t private_bytes, struct fabric_endpoint **endpoint);

@@ -29,6 +29,16 @@ static int access_of(const struct verbs *verbs, uint32_t rights)
     return access;
 }
 
+bool verbs_memory_enter(struct verbs *verbs, struct fabric_memory *memory)
+{
+    memory->mr = verbs->library->reg_mr(verbs->pd, memory->address, memory->bytes,
+                                        access_of(verbs, memory->rights));
+    if (memory->mr == NULL)
+        LOG_WARN("memory cannot be registered", "bytes=%llu errno=%d (ENOMEM: ulimit -l)",
+                 (unsigned long long)memory->bytes, errno);
+    return memory->mr != NULL;
+}
+
 nigh_status verbs_memory_register(struct fabric *fabric, void *address, uint64_t bytes,
                                   enum fabric_kind kind, uint32_t rights,
                                   struct fabric_memory **memory)
@@ -50,10 +60,7 @@ nigh_status verbs_memory_register(struct fabric *fabric, void *address, uint64_t
     made->address = address;
     made->bytes = bytes;
     made->rights = rights;
-    made->mr = verbs->library->reg_mr(verbs->pd, address, bytes, access_of(verbs, rights));
-    if (made->mr == NULL) {
-        LOG_WARN("memory cannot be registered", "bytes=%llu errno=%d (ENOMEM: ulimit -l)",
-                 (unsigned long long)bytes, errno);
+    if (!verbs->is_gone && !verbs_memory_enter(verbs, made)) {
         free(made);
         return NIGH_NO_RESOURCES;
     }
@@ -65,16 +72,14 @@ nigh_status verbs_memory_register(struct fabric *fabric, void *address, uint64_t
 
 struct fabric_remote verbs_memory_remote(const struct fabric_memory *memory, const void *address)
 {
-    return (struct fabric_remote){.address = (uintptr_t)address, .key = memory->mr->rkey};
+    return (struct fabric_remote){.address = (uintptr_t)address,
+                                  .key = memory->mr != NULL ? memory->mr->rkey : 0};
 }
 
 /* V13: a device that holds on to it lets go when the queue pairs are gone. */
-void verbs_memory_deregister(struct fabric *fabric, struct fabric_memory *memory)
+void verbs_memory_leave(struct verbs *verbs, struct fabric_memory *memory)
 {
-    struct verbs *verbs = verbs_of(fabric);
-
-    NIGH_ASSERT(memory->verbs == verbs);
-    if (verbs->library->dereg_mr(memory->mr) != 0) {
+    if (memory->mr != NULL && verbs->library->dereg_mr(memory->mr) != 0) {
         LOG_WARN("memory in use is deregistered: connections are cut", "errno=%d", errno);
         LIST_FOREACH_SAFE(node, &verbs->every)
         {
@@ -89,6 +94,15 @@ void verbs_memory_deregister(struct fabric *fabric, struct fabric_memory *memory
         if (verbs->library->dereg_mr(memory->mr) != 0)
             LOG_ERROR("the device keeps a registration", "errno=%d", errno);
     }
+    memory->mr = NULL;
+}
+
+void verbs_memory_deregister(struct fabric *fabric, struct fabric_memory *memory)
+{
+    struct verbs *verbs = verbs_of(fabric);
+
+    NIGH_ASSERT(memory->verbs == verbs);
+    verbs_memory_leave(verbs, memory);
     list_remove(&memory->node);
     verbs->memory_count--;
     free(memory);

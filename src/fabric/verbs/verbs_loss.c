@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The device is lost, and another is taken, or the same when it is there again (V14).
+ *
+ * A device that the system takes away is not gone until every program has let go of it: queue
+ * pairs, registrations, and the descriptors of the device itself, those of librdmacm too. Whoever
+ * removes it waits for that. What the fabric's caller has stays: endpoints, which have failed, and
+ * registrations, which the next device gets to know.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "fabric/verbs/verbs_internal.h"
+
+#define LOG_MODULE "fabric"
+#include "base/log.h"
+
+#define STANDARD_FDS 3
+
+/* ---- lost ---- */
+
+void verbs_loss_begin(struct verbs *verbs, bool is_removed)
+{
+    if (verbs->is_gone)
+        return;
+    LOG_ERROR("the RDMA device is lost: its connections end", "device=%s removed=%d",
+              verbs->device.name, is_removed);
+    verbs->is_gone = verbs->is_held = true;
+    verbs->is_removed = is_removed;
+    verbs->has_told_lack = false;
+    verbs->return_us = 0;
+    LIST_FOREACH_SAFE(node, &verbs->every)
+    {
+        struct fabric_endpoint *endpoint = container_of(node, struct fabric_endpoint, every);
+
+        if (endpoint->state < VERBS_FAILING)
+            verbs_endpoint_fail(endpoint, NIGH_PEER_LOST);
+    }
+}
+
+/* A descriptor of a library that keeps it to its own end: what it stands for is closed, the number
+ * stays taken. */
+static void blind(int fd)
+{
+    int nothing = fd < STANDARD_FDS ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (nothing >= 0)
+        (void)dup3(nothing, fd, O_CLOEXEC);
+    fd_close(&nothing);
+}
+
+/* librdmacm opens every device that an identifier was on, and does not close it again. Nothing is
+ * done through that context but to make a protection domain that nobody uses. While the identifier
+ * is there, so is the context. */
+static void drop_id(struct verbs *verbs, struct rdma_cm_id **id)
+{
+    if (*id == NULL)
+        return;
+    if (verbs->is_removed && (*id)->verbs != NULL &&
+        (*id)->verbs->device == verbs->device.context->device) {
+        blind((*id)->verbs->cmd_fd);
+        blind((*id)->verbs->async_fd);
+    }
+    (void)verbs->library->destroy_id(*id);
+    *id = NULL;
+}
+
+static void drop_ids(struct verbs *verbs)
+{
+    LIST_FOREACH(node, &verbs->every)
+    {
+        struct fabric_endpoint *endpoint = container_of(node, struct fabric_endpoint, every);
+
+        drop_id(verbs, &endpoint->id->id);
+    }
+    while (!list_empty(&verbs->lingering))
+        verbs_id_destroy(verbs,
+                         container_of(list_first(&verbs->lingering), struct verbs_id, lingering));
+    if (verbs->listens.bytes > 0)
+        drop_id(verbs, &verbs->listener);
+}
+
+void verbs_loss_let_go(struct verbs *verbs)
+{
+    verbs->is_held = false;
+    LIST_FOREACH_SAFE(node, &verbs->failing)
+    {
+        verbs_endpoint_finish(container_of(node, struct fabric_endpoint, failing));
+    }
+    drop_ids(verbs);
+    LIST_FOREACH(node, &verbs->memories)
+    {
+        verbs_memory_leave(verbs, container_of(node, struct fabric_memory, node));
+    }
+    verbs_device_close(verbs);
+}
+
+/* ---- found ---- */
+
+/* What the caller was told of the fabric holds while it lives (F5). */
+static bool can_as_much(const struct fabric_caps *now, const struct fabric_caps *before)
+{
+    return (now->ops & before->ops) == before->ops && now->slices >= before->slices &&
+           now->reads >= before->reads && now->inline_bytes >= before->inline_bytes &&
+           now->message_bytes >= before->message_bytes;
+}
+
+static bool enter_memories(struct verbs *verbs)
+{
+    LIST_FOREACH(node, &verbs->memories)
+    {
+        if (!verbs_memory_enter(verbs, container_of(node, struct fabric_memory, node)))
+            return false;
+    }
+    return true;
+}
+
+static bool take(struct verbs *verbs, uint32_t host, char why[VERBS_WHY_BYTES])
+{
+    const struct fabric_caps before = verbs->fabric.caps;
+    const uint64_t piece_bytes = verbs->piece_bytes;
+    nigh_status status = verbs_device_open(verbs, verbs->hosts[host], why);
+    bool is_enough = can_as_much(&verbs->fabric.caps, &before);
+
+    verbs->fabric.caps = before;
+    verbs->piece_bytes = piece_bytes;
+    if (status != NIGH_OK)
+        return false;
+    (void)snprintf(why, VERBS_WHY_BYTES, "%s can less than the device before", verbs->device.name);
+    if (!is_enough)
+        goto close;
+    (void)snprintf(why, VERBS_WHY_BYTES, "%s gives no descriptors, or takes not all memory",
+                   verbs->device.name);
+    if (verbs_device_use(verbs) != NIGH_OK || !enter_memories(verbs))
+        goto leave;
+    (void)snprintf(why, VERBS_WHY_BYTES, "nobody can listen on %s", verbs->device.name);
+    if (verbs_listen_again(verbs) != NIGH_OK)
+        goto leave;
+    return true;
+
+leave:
+    LIST_FOREACH(node, &verbs->memories)
+    {
+        verbs_memory_leave(verbs, container_of(node, struct fabric_memory, node));
+    }
+close:
+    verbs_device_close(verbs);
+    return false;
+}
+
+/* The others first, and the lost one again at last. */
+void verbs_loss_look(struct verbs *verbs, uint64_t now_us)
+{
+    uint32_t count = max_u32(verbs->host_count, 1);
+    char why[VERBS_WHY_BYTES] = "";
+
+    for (uint32_t i = 1; i <= count; i++) {
+        uint32_t host = (verbs->host + i) % count;
+
+        if (take(verbs, host, why)) {
+            LOG_INFO("an RDMA device is there again", "device=%s address=%s", verbs->device.name,
+                     verbs->address);
+            verbs->host = host;
+            verbs->is_gone = false;
+            verbs->return_us = UINT64_MAX;
+            return;
+        }
+    }
+    if (!verbs->has_told_lack)
+        LOG_WARN("there is no RDMA device: one is looked for every second", "why=\"%s\"", why);
+    verbs->has_told_lack = true;
+    verbs->return_us = now_us + VERBS_RETURN_US;
+}

@@ -1,0 +1,263 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""In the guest: what nodes over RDMA do when the world below them fails. Links that go down and up during gets, shortly
+and for longer than the device tries; devices that are removed under load, the only one, and one of two; a holder whose
+process stands still and dies, and one whose whole host is gone. Every get ends once, with the right bytes or by its
+deadline; nodes find each other again; the kernel keeps nothing. TAP."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import nighd
+from nighd import MIB, SLOW, digest, kernel_said, wait_for, write
+
+HOSTS = os.environ["RDMA_GUEST_HOSTS"].split()
+SECOND = HOSTS[3]  # the other device of the first node
+GETS = 3  # at once
+LARGE = 6 * MIB
+TWICE = 5  # objects that two nodes have
+GET_SECONDS = 20
+LATE = 40  # after its deadline a get is not waited for longer: something hangs
+SHORT_SECONDS = 0.5
+LONG_SECONDS = 5  # seven tries of 0.27 s are over, and the control connections' patience
+LIES = 2  # rank of the node that only gets
+
+
+def net(*words):
+    subprocess.run(words, check=True, timeout=SLOW)
+
+
+def cut(number, seconds):
+    """The link of a host, at its other end: its own, when down, was seen to silence rxe of Linux 6.1 for good."""
+    net("ip", "link", "set", f"b{number}", "down")
+    time.sleep(seconds)
+    net("ip", "link", "set", f"b{number}", "up")
+
+
+def kept():
+    """What the kernel has of all devices."""
+    shown = json.loads(subprocess.run(["rdma", "-j", "resource", "show"], check=True, stdout=subprocess.PIPE).stdout)
+    return {what: sum(device.get(what, 0) for device in shown) for what in ("qp", "cm_id", "mr")}
+
+
+def device_there(number):
+    return os.path.exists(f"/sys/class/infiniband/rxe{number}")
+
+
+class Node(nighd.Node):
+    hosts = HOSTS[:3]
+
+
+class Cluster:
+    def __init__(self, folder):
+        self.folder = folder
+        self.digests = {}
+        with open(os.open(os.path.join(folder, "key"), os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+            file.write("00112233" * 8 + "\n")
+        flags = ["--memory", "96M", "--lanes", "1", "--fabric", "verbs"]
+        self.nodes = [Node(folder, 0, *flags, "--fabric-addresses", f"{HOSTS[0]},{SECOND}"), Node(folder, 1, *flags),
+                      Node(folder, 2, *flags)]
+
+    def alive(self):
+        return [node for node in self.nodes if node.process.poll() is None]
+
+    def joined(self):
+        wanted = len(self.alive()) - 1
+        return all(node.numbers()["links_up"] == wanted for node in self.alive())
+
+    def put(self, holder, name, size=LARGE):
+        path = os.path.join(self.folder, "in")
+        self.digests[name] = write(path, size, name)
+        self.nodes[holder].good("put", name, path)
+        os.unlink(path)
+
+    def begin(self, names):
+        return [(name, self.nodes[LIES].begin("get", name, "-o", os.path.join(self.folder, name), "--timeout",
+                                              f"{GET_SECONDS}s")) for name in names]
+
+    def end(self, gets):
+        """Statuses; each get has ended, and what it brought is right."""
+        codes = []
+        for name, get in gets:
+            said = get.communicate(timeout=GET_SECONDS + LATE)[1]
+            path = os.path.join(self.folder, name)
+            if get.returncode == 0:
+                assert digest(path) == self.digests[name], f"{name}: other bytes"
+                os.unlink(path)
+            else:
+                assert said, f"{name}: {get.returncode}, and not a word"
+                assert not os.path.exists(path), f"{name}: {get.returncode}, and a file"
+            codes.append(get.returncode)
+        print(f"# gets ended with {codes}", flush=True)
+        return codes
+
+    def load(self, holder, name):
+        """Gets that are under way: the holder has lent something."""
+        names = [f"{name}-{n}" for n in range(GETS)]
+        for each in names:
+            self.put(holder, each)
+        before = self.nodes[LIES].numbers()["pulled_bytes_one_sided"]
+        gets = self.begin(names)
+        wait_for(lambda: self.nodes[holder].numbers()["loans"] > 0 or
+                 self.nodes[LIES].numbers()["pulled_bytes_one_sided"] > before)
+        return gets
+
+    def expect_again(self, holder, name):
+        wait_for(self.joined, 2 * SLOW)
+        self.put(holder, name, MIB)
+        assert self.end(self.begin([name])) == [0]
+
+
+def check_a_short_loss_of_the_link(cluster):
+    gets = cluster.load(0, "short")
+    cut(1, SHORT_SECONDS)
+    cluster.end(gets)
+    cluster.expect_again(0, "after-short")
+
+
+def check_a_long_loss_of_the_link(cluster):
+    gets = cluster.load(0, "long")
+    cut(1, LONG_SECONDS)
+    cluster.end(gets)
+    cluster.expect_again(0, "after-long")
+    ends = 3 * 2 * 2  # three links of two connections, two ends each
+    wait_for(lambda: kept()["qp"] == ends + len(HOSTS) and kept()["cm_id"] == ends + len(cluster.nodes), 2 * SLOW)
+
+
+def remove(number):
+    """Whoever removes a device waits until nobody has it any more."""
+    begun = time.monotonic()
+    with subprocess.Popen(["rdma", "link", "delete", f"rxe{number}"]) as deleting:
+        deleting.wait(timeout=SLOW)
+    print(f"# rxe{number} was removed in {time.monotonic() - begun:.1f} s", flush=True)
+
+
+def ticks(node):
+    with open(f"/proc/{node.process.pid}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def check_the_only_device_goes_under_load(cluster):
+    node = cluster.nodes[1]
+    gets = cluster.load(1, "only")
+    remove(2)
+    cluster.end(gets)
+    wait_for(lambda: "the RDMA device is lost" in node.said() and "there is no RDMA device" in node.said())
+    node.good("ls")  # what is local goes on
+    before = ticks(node)
+    time.sleep(1)
+    used = ticks(node) - before
+    assert used < 0.5 * os.sysconf("SC_CLK_TCK"), f"it spins without a device: {used} ticks in a second"
+    net("rdma", "link", "add", "rxe2", "type", "rxe", "netdev", "h2")
+    cluster.expect_again(1, "after-only")
+    assert node.said().count("there is no RDMA device") == 1 and "is there again" in node.said()
+
+
+def check_one_of_two_devices_goes_under_load(cluster):
+    node = cluster.nodes[0]
+    gets = cluster.load(0, "two")
+    remove(1)
+    cluster.end(gets)
+    assert not device_there(1)
+    cluster.expect_again(0, "after-two")
+    assert "device=rxe4" in node.said().split("the RDMA device is lost")[-1], node.said()
+    gets = cluster.load(0, "back")  # the other way round: the first is there again, and the second goes
+    net("rdma", "link", "add", "rxe1", "type", "rxe", "netdev", "h1")
+    remove(4)
+    cluster.end(gets)
+    cluster.expect_again(0, "after-back")
+    assert "device=rxe1" in node.said().split("the RDMA device is lost")[-1], node.said()
+
+
+def put_twice(cluster, name):
+    """At the second node, and some of it at the first, too. Names differ in their homes: what the second is the home of
+    nobody else knows of, and it is waited for."""
+    names = [f"{name}-{n}" for n in range(TWICE)] + [f"{name}-once"]
+    for each in names:
+        cluster.put(1, each, MIB)
+    for each in names[:-1]:
+        cluster.nodes[0].good("get", each, "-o", os.path.join(cluster.folder, "copy"), "--timeout", f"{2 * SLOW}s")
+    return names
+
+
+def expect_the_other_serves(codes):
+    assert codes[-1] != 0, "it came from nowhere"
+    assert 0 in codes, "no other holder served"
+
+
+def check_a_holder_that_stands_still_and_dies(cluster):
+    """What another has comes from there; what nobody else has is waited for until the deadline."""
+    names = put_twice(cluster, "held")
+    cluster.nodes[1].process.send_signal(signal.SIGSTOP)
+    gets = cluster.begin(names)
+    time.sleep(SHORT_SECONDS)
+    cluster.nodes[1].end(signal.SIGKILL)
+    expect_the_other_serves(cluster.end(gets))
+
+
+def check_a_host_that_is_gone(cluster):
+    """Its network device, and with it the RDMA device, vanish; what its node kept is nobody's."""
+    cluster.nodes[1].start()
+    wait_for(cluster.joined, 2 * SLOW)
+    names = put_twice(cluster, "gone")
+    with subprocess.Popen(["ip", "link", "del", "h2"]) as deleting:
+        gets = cluster.begin(names)
+        codes = cluster.end(gets)
+        deleting.wait(timeout=SLOW)
+    wait_for(lambda: not device_there(2))
+    expect_the_other_serves(codes)
+    cluster.nodes[1].good("ls")  # it lives, alone
+    assert cluster.nodes[1].end(signal.SIGTERM) == 0
+
+
+def check_nothing_is_left(cluster):
+    for node in cluster.alive():
+        assert node.end(signal.SIGTERM) == 0, node.said()
+    for node in cluster.nodes:
+        assert "ERROR: AddressSanitizer" not in node.said() and "level=fatal" not in node.said(), node.said()
+    left = kept()
+    assert left["cm_id"] == 0 and left["mr"] == 0, left
+
+
+CHECKS = (check_a_short_loss_of_the_link, check_a_long_loss_of_the_link, check_the_only_device_goes_under_load,
+          check_one_of_two_devices_goes_under_load, check_a_holder_that_stands_still_and_dies,
+          check_a_host_that_is_gone, check_nothing_is_left)
+
+
+def check_all(cluster):
+    """How many failed: none, or the first that did."""
+    wait_for(cluster.joined, 2 * SLOW)
+    for number, check in enumerate(CHECKS, 1):
+        name = check.__name__[6:].replace("_", " ")
+        begun = time.monotonic()
+        try:
+            check(cluster)
+        except (AssertionError, ValueError, OSError, subprocess.SubprocessError) as problem:
+            print(f"not ok {number} - {name}")
+            fates = [node.fate() for node in cluster.nodes] + [repr(kept())]
+            for line in "\n".join((repr(problem), *fates, kernel_said())).splitlines():
+                print("# " + line)
+            return 1
+        print(f"ok {number} - {name}\n# {time.monotonic() - begun:.1f} s", flush=True)
+    return 0
+
+
+def main():
+    print(f"1..{len(CHECKS)}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        cluster = Cluster(folder)
+        try:
+            return check_all(cluster)
+        finally:
+            for node in cluster.alive():
+                node.process.send_signal(signal.SIGCONT)
+                node.end(signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
