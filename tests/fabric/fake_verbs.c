@@ -1130,12 +1130,20 @@ struct fake_verbs_sum fake_verbs_sum(uint32_t context)
     return sum;
 }
 
+/* Of all devices. */
+static void set_transport(enum ibv_transport_type type)
+{
+    for (size_t i = 0; i < sizeof(fake.devices) / sizeof(fake.devices[0]); i++) {
+        fake.devices[i].transport_type = type;
+    }
+}
+
 void fake_verbs_start(void)
 {
     (void)pthread_once(&once, set_up);
     fake_lock();
     fake.faults = (struct fake_faults){.port = IBV_PORT_ACTIVE};
-    fake.device.transport_type = IBV_TRANSPORT_IB;
+    set_transport(IBV_TRANSPORT_IB);
     fake.counts = (struct fake_verbs_counts){.requests = 0};
     fake.given = (struct fake_verbs_given){.route_tos = 0};
     fake.is_absent[0] = false;
@@ -1146,7 +1154,7 @@ void fake_verbs_start(void)
 void fake_verbs_iwarp(bool on)
 {
     fake_lock();
-    fake.device.transport_type = on ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
+    set_transport(on ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB);
     fake_unlock();
 }
 
