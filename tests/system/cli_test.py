@@ -180,7 +180,10 @@ def test_ids(node, folder):
     good("put", "named", "-", node=node, data=b"by name")
     named = [item for item in parsed("ls", node=node) if item["name"] == "named"][0]
     assert good("get", "id:" + named["id"], node=node) == b"by name"
-    assert named["id"] in good("ls", "--ids", node=node).decode()
+    rows = good("ls", "--ids", node=node).decode().splitlines()
+    assert len(rows) == 1 + len(parsed("ls", node=node)), "a row is a line"
+    assert [row for row in rows if row.endswith(f"id:{named['id']}  named")], rows
+    assert rows[0].index("ID") == rows[1].index("id:") and rows[0].split()[-2:] == ["ID", "NAME"], rows
     for bad in ("id:", "id:12", "id:" + "g" * 40, "id:" + digits + "0"):
         fails(USAGE, ["40 hexadecimal"], "get", bad, node=node)
 
@@ -409,6 +412,8 @@ def test_pin_and_unpin(node, folder):
         good("put", f"big{number}", big, node=node)
     assert good("get", "p", node=node) == b"kept"
     assert len(parsed("ls", node=node)) < 70, "others were evicted"
+    total = parsed("top", "--once", node=node)["evictions"]
+    assert total > 30 and f", {total} evictions (" in good("top", "--once", node=node).decode()
     assert good("unpin", "p", node=node) == b""
     assert parsed("stat", "p", node=node)[0]["pinned"] is False
 
@@ -419,7 +424,7 @@ def test_top(node, folder):
     numbers = parsed("top", "--once", node=node)
     assert numbers["objects"] == 1 and numbers["memory_bytes"] == 64 << 20 and numbers["sessions"] == 1
     text = good("top", "-1", node=node).decode()
-    for word in ("64.0 MiB", "1 sealed", "1 attached", "out of memory"):
+    for word in ("64.0 MiB", "1 sealed", "1 attached", "requests for memory refused", "in all    1 seals, 0 deletes"):
         assert word in text, text
     assert "\x1b" not in text, "no terminal, no colours"
     watch = subprocess.Popen([os.environ["NIGH"], "top", "--json", "--delay", "10ms", "--socket", node.path],
@@ -672,6 +677,10 @@ def test_help():
             alone = good(verb, "--help").decode()
             assert alone.startswith(f"usage: nigh {verb} ") and "--socket" in alone and "--json" in alone
             assert good("help", verb).decode() == alone
+            assert parsed("help", verb)["verb"] == verb and parsed("help", verb)["summary"] in text
+    assert [item["verb"] for item in parsed("help")] == list(VERBS)
+    fails(USAGE, ["at most one"], "help", "put", "get")
+    fails(USAGE, ["--output", "standard output"], "get", "x", "--json")
     assert good("--version").startswith(b"nigh ")
 
 
