@@ -78,9 +78,9 @@ static void look_at_refusals(struct report *report, const nigh_node_stats *stats
     find(
         report, NOTE, "full",
         "nigh who shows who holds memory, nigh unpin lets go; nighd --memory and --spill give room",
-        "%llu puts, creates or gets that need memory were refused since the node's start: what lay "
-        "in it was held by processes, pinned or unsealed (now %s pinned, %s unsealed), or they "
-        "wanted more than there is",
+        "requests for memory refused since the node's start: %llu (of puts, creates, or gets of "
+        "what is not in memory), since what lay there was held by processes, pinned or unsealed, "
+        "or they wanted more than there is; now %s are pinned, %s unsealed",
         (unsigned long long)stats->out_of_memory, pinned, unsealed);
 }
 

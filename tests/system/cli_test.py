@@ -387,7 +387,8 @@ def test_who_and_rm_of_what_is_held(node, folder):
     assert str(holder.process.pid) in text and "until they release it" in text
     pool = parsed("who", node=node)["holders"]
     assert any(item["pid"] == holder.process.pid and item["size_bytes"] >= 1 << 20 for item in pool)
-    assert str(holder.process.pid) in good("who", node=node).decode()
+    lines = good("who", node=node).decode().splitlines()
+    assert str(holder.process.pid) in lines[1] and "HOLDS" in lines[0] and "leased" in " ".join(lines[2:]), lines
     assert str(holder.process.pid) in good("top", "--once", node=node).decode()
     code, printed, said = run("rm", "held", "--json", node=node)
     assert code == OK and json.loads(printed) == [{"name": "held", "status": "NIGH_IN_USE"}]
@@ -456,6 +457,19 @@ def test_doctor(node, folder):
     code, printed, said = run("doctor", env={"NIGH_SOCKET": folder + "/none"})
     bad = any(line.startswith(b"bad") for line in printed.splitlines())
     assert b"start one" in printed and b"-> " in printed and code == (FAILED if bad else UNREACHABLE), said
+
+
+@with_node
+def test_doctor_of_a_full_node(node, folder):
+    large = write(folder, "large", bytes(24 << 20))
+    good("put", "x", large, node=node)
+    good("pin", "x", node=node)
+    good("put", "y", large, node=node)
+    good("pin", "y", node=node)
+    fails(FULL, ["memory"], "put", "z", large, "--timeout", "10ms", node=node)
+    finding = {item["subject"]: item for item in json.loads(run("doctor", "--json", node=node)[1])}["full"]
+    assert "refused since the node's start: 1 " in finding["finding"] and "48.0 MiB are pinned" in finding["finding"], finding
+    assert "nigh unpin" in finding["remedy"] and finding["severity"] == "note", finding
 
 
 @with_node

@@ -362,6 +362,8 @@ def test_help_and_version():
                  "session-quota", "max-sessions", "max-pins", "config", "hold", "ready-fd", "log-level", "check"):
         assert "--" + flag in printed, flag
     assert max(len(line) for line in printed.splitlines()) <= 100
+    for words in ("spill directory", "port for other nodes", "or 32 bytes"):
+        assert words in printed, words
     code, printed, _ = run("--version", "--no-such-thing")
     assert code == 0 and printed.startswith("nighd ")
 
