@@ -113,7 +113,7 @@ expect 0 "" "compile: has done it" cmp "$tree/small/a" "$tree/small/b"
 rm "$tree/small/a" "$tree/small/b"
 expect 1 "missing" "compile: a failure is one" "$tree/tools/compile" "$tree/small"
 
-plant small/meson.build 'project("small", "c")\nexecutable("small", "small.c", install: true)\n'
+plant small/meson.build "project('small', 'c')\\nexecutable('small', 'small.c', install: true)\\n"
 plant small/small.c 'int main(void)\n{\n    return 0;\n}\n'
 expect 0 "" "configure: makes a build" "$tree/tools/configure" "$tree/small/build" "$tree/small"
 expect 0 "" "compile: a program" "$tree/tools/compile" "$tree/small/build"
