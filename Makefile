@@ -32,7 +32,7 @@ else
 export NINJA ?= ninja
 endif
 
-COMPILE = $(NINJA) $(if $(V),-v,--quiet) -C
+COMPILE = tools/compile $(if $(V),-v)
 RUN_MESON = $(MESON) test --no-rebuild --print-errorlogs
 RUN_TESTS = $(RUN_MESON) --no-suite rdma -C
 SAN = -Db_lundef=false -Dexamples=false -Dman=disabled
@@ -42,7 +42,7 @@ SAN = -Db_lundef=false -Dexamples=false -Dman=disabled
 all: ## build the programs and libraries in build/release
 	@tools/setup build
 	@tools/check-layers
-	@tools/configure build/release --buildtype=release -Dtests=false -Dbench=false --prefix=$(PREFIX)
+	@tools/configure build/release --buildtype=release -Dtests=false -Dbench=false
 	@$(COMPILE) build/release
 
 demo: all ## two nodes: processes read real data in place, the other node gets it; prints what was measured
@@ -150,6 +150,8 @@ fmt: ## format every source file
 	@tools/check-format --fix
 
 install: all ## install to DESTDIR/PREFIX (/usr/local)
+	@tools/set-prefix build/release $(PREFIX)
+	@$(COMPILE) build/release
 	@DESTDIR=$(DESTDIR) $(MESON) install --no-rebuild $(if $(V),,--quiet) -C build/release
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 	@echo "installed below $(DESTDIR)$(PREFIX): nigh, nighd and nighd.service, libnigh and libnigh-node," \

@@ -28,7 +28,8 @@ enum {
     DIGEST_BYTES = 32,
     READERS_MAX = 16,
     FILES_MAX = 64,
-    GETS = 100000
+    BATCHES = 10,
+    GETS = 10000 /* in a batch: shorter than the turns that the system gives a process */
 };
 
 /* What a process found out about one file; lies in memory that the processes share. */
@@ -36,7 +37,7 @@ struct finding {
     uint64_t bytes;
     double wait_s; /* readers: from asking for the object to having it */
     double work_s; /* writer: create, read the file in, seal; readers: digest in place */
-    double get_ns; /* readers: one get and release of it, warm */
+    double get_ns; /* readers: one get and release of it, warm, in the best batch */
     uint8_t digest[DIGEST_BYTES];
     int done;
 };
@@ -102,6 +103,19 @@ static void put_file(nigh_client *client, const char *path, struct finding *find
     finding->done = 1;
 }
 
+/* A batch of gets and releases; nanoseconds of one. */
+static double time_gets(nigh_client *client, const nigh_id *id, const char *path)
+{
+    nigh_view view;
+    double start = now_s();
+
+    for (int i = 0; i < GETS; i++) {
+        check(nigh_get(client, id, 1, 0, &view), path);
+        nigh_release(client, &view);
+    }
+    return (now_s() - start) * 1e9 / GETS;
+}
+
 /* Waits for one object, digests it in place, and times a warm get and release. */
 static void read_object(nigh_client *client, const char *path, struct finding *finding)
 {
@@ -117,12 +131,13 @@ static void read_object(nigh_client *client, const char *path, struct finding *f
     finding->work_s = now_s() - start;
     finding->bytes = view.data_size;
     check(nigh_release(client, &view), path);
-    start = now_s();
-    for (int i = 0; i < GETS; i++) {
-        check(nigh_get(client, &id, 1, 0, &view), path);
-        nigh_release(client, &view);
+    for (int batch = 0; batch < BATCHES; batch++) {
+        double get_ns = time_gets(client, &id, path);
+
+        if (batch == 0 || get_ns < finding->get_ns) {
+            finding->get_ns = get_ns;
+        }
     }
-    finding->get_ns = (now_s() - start) * 1e9 / GETS;
     finding->done = 1;
 }
 
@@ -235,5 +250,9 @@ int main(int argc, char **argv)
     for (int file = 0; file < files; file++) {
         wrong += report(argv[3 + file], file, readers);
     }
+    printf("PUT: from the file into the object; DIGEST: all readers together; GET: get and release "
+           "of an object\nthat was read before, the best of %d batches in each reader (others on "
+           "its processor disturb the rest)\n",
+           BATCHES);
     return wrong == 0 ? 0 : 1;
 }

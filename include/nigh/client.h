@@ -120,6 +120,11 @@ typedef struct nigh_node_info {
     uint32_t incarnation; /* grows with every start; 0: it was never up */
     uint32_t is_self;     /* 1: the node that answers */
     char address[80];     /* as the list has it; "" for a node that is alone */
+    nigh_status refused;  /* why the last handshake with it failed since it was up: NIGH_DENIED
+                             another key, NIGH_INVALID another list or rank, NIGH_VERSION no common
+                             version, NIGH_UNSUPPORTED another fabric, NIGH_EXISTS a second process
+                             of its rank, NIGH_PROTOCOL something else; NIGH_OK: none failed. Not
+                             proved where the other node dials: a stranger may claim its rank */
 } nigh_node_info;
 
 /*

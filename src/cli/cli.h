@@ -118,6 +118,10 @@ bool cli_is_alone(struct cli *cli);
 /* After cli_look_at_nodes. NULL: there is no such rank. */
 const nigh_node_info *cli_node(uint32_t rank);
 size_t cli_count_nodes(nigh_node_state state);
+/* A node that is not up and whose last handshake was refused; NULL: there is none. */
+const nigh_node_info *cli_refused_node(void);
+/* Why, as the end of a sentence; "": it was not. */
+const char *cli_refusal_text(nigh_status refused);
 /* "away", "up", "lost", "dead". */
 const char *cli_node_state_name(nigh_node_state state);
 

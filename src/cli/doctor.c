@@ -65,6 +65,25 @@ static void find(struct report *report, enum severity severity, const char *subj
     }
 }
 
+/* What was refused for want of memory since the node's start, and what keeps memory now. */
+static void look_at_refusals(struct report *report, const nigh_node_stats *stats)
+{
+    char pinned[BYTES_SIZE_TEXT], unsealed[BYTES_SIZE_TEXT];
+
+    if (stats->out_of_memory == 0) {
+        return;
+    }
+    bytes_format_size(stats->pinned_bytes, pinned);
+    bytes_format_size(stats->unsealed_bytes, unsealed);
+    find(
+        report, NOTE, "full",
+        "nigh who shows who holds memory, nigh unpin lets go; nighd --memory and --spill give room",
+        "requests for memory refused since the node's start: %llu (of puts, creates, or gets of "
+        "what is not in memory), since what lay there was held by processes, pinned or unsealed, "
+        "or they wanted more than there is; now %s are pinned, %s unsealed",
+        (unsigned long long)stats->out_of_memory, pinned, unsealed);
+}
+
 static void look_at_node(struct report *report)
 {
     nigh_client_options options = {.struct_size = sizeof options,
@@ -89,19 +108,16 @@ static void look_at_node(struct report *report)
     }
     bytes_format_size(stats.memory_bytes, memory);
     bytes_format_size(stats.used_bytes, used);
-    find(report, stats.out_of_memory > 0 ? NOTE : GOOD, "node",
-         stats.out_of_memory > 0
-             ? "nigh who shows who holds memory; nighd --memory and --spill give room"
-             : "",
-         "answers; %s of %s used, %llu objects, %llu sessions, %llu requests refused for want of "
-         "memory",
-         used, memory, (unsigned long long)stats.objects, (unsigned long long)stats.sessions,
-         (unsigned long long)stats.out_of_memory);
+    find(report, GOOD, "node", "", "answers; %s of %s used, %llu objects, %llu sessions", used,
+         memory, (unsigned long long)stats.objects, (unsigned long long)stats.sessions);
+    look_at_refusals(report, &stats);
 }
 
 /* The cluster, as the node that answered sees it. */
 static void look_at_cluster(struct report *report)
 {
+    const nigh_node_info *refused;
+    nigh_node_stats stats = {0};
     size_t up, nodes;
 
     if (report->cli->client == NULL || cli_look_at_nodes(report->cli) != NIGH_OK) {
@@ -115,9 +131,22 @@ static void look_at_cluster(struct report *report)
     up = cli_count_nodes(NIGH_NODE_IS_UP);
     nodes = up + cli_count_nodes(NIGH_NODE_IS_AWAY) + cli_count_nodes(NIGH_NODE_IS_LOST) +
             cli_count_nodes(NIGH_NODE_IS_DEAD);
+    refused = cli_refused_node();
+    (void)nigh_stats(report->cli->client, &stats); /* 0 where it does not answer any more */
+    if (refused != NULL) {
+        find(report, BAD, "cluster",
+             "start all nodes with the same key, list, --fabric and version, each with its own "
+             "--member; nigh nodes shows which",
+             "%zu of %zu nodes are up, this one counted; %llu handshakes were refused, the last "
+             "with node %u: %s",
+             up, nodes, (unsigned long long)stats.handshakes_refused, refused->rank,
+             cli_refusal_text(refused->refused));
+        return;
+    }
     find(report, up < nodes ? NOTE : GOOD, "cluster",
-         up < nodes ? "nigh nodes shows which; look at their logs: list, key, ports" : "",
-         "%zu of %zu nodes are up, this one counted", up, nodes);
+         up < nodes ? "nigh nodes shows which; are they started, and is their port reached?" : "",
+         "%zu of %zu nodes are up, this one counted; %llu handshakes refused", up, nodes,
+         (unsigned long long)stats.handshakes_refused);
 }
 
 /* What bytes between nodes travel by: what the node says, and whether this machine has RDMA. */

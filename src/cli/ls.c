@@ -10,7 +10,8 @@
 #include "cli/json.h"
 
 enum {
-    PAGE_INFOS = 64
+    PAGE_INFOS = 64,
+    ID_COLUMNS = 3 + BYTES_ID_TEXT - 1 /* "id:" and its digits */
 };
 
 static void print_age(uint64_t created_ns, char *text, size_t text_bytes)
@@ -44,12 +45,11 @@ static void print_line(const nigh_object_info *info, bool ids)
     bytes_format_id(info->id.bytes, digits);
     print_age(info->created_ns, age, sizeof age);
     cli_label(info, label);
-    printf("%-8s %10s %5s  %-6s %s%s%s\n", state_of(info), size, age,
-           info->pinned != 0 ? "pinned" : "-", ids ? "id:" : "", ids ? digits : "",
-           ids ? (info->name[0] != 0 ? "  " : "") : label);
-    if (ids && info->name[0] != 0) {
-        printf("%36s%s\n", "", label);
+    printf("%-8s %10s %5s  %-6s ", state_of(info), size, age, info->pinned != 0 ? "pinned" : "-");
+    if (ids) { /* one row is one line: scripts read it */
+        printf("id:%s%s", digits, info->name[0] != 0 ? "  " : "");
     }
+    puts(ids && info->name[0] == 0 ? "" : label);
 }
 
 static void print_json(struct json *json, const nigh_object_info *info)
@@ -79,7 +79,11 @@ static int list(struct cli *cli, const char *prefix, bool ids)
     if (cli->json) {
         json_array_open(&json, NULL);
     } else {
-        printf("%-8s %10s %5s  %-6s %s\n", "STATE", "SIZE", "AGE", "PINNED", "NAME");
+        printf("%-8s %10s %5s  %-6s ", "STATE", "SIZE", "AGE", "PINNED");
+        if (ids) {
+            printf("%-*s  ", ID_COLUMNS, "ID");
+        }
+        puts("NAME");
     }
     do {
         nigh_status status = nigh_list(cli->client, &cursor, infos, PAGE_INFOS, &count);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/json.h"
 
 const struct cli_verb cli_verbs[] = {
     {"put", "NAME FILE|-", "Put a file, or standard input, as an object.",
@@ -20,7 +21,7 @@ const struct cli_verb cli_verbs[] = {
      "others.\n",
      cli_get},
     {"ls", "[PREFIX]", "List the objects of the pool.",
-     "  -i, --ids            show ids even where there are names\n"
+     "  -i, --ids            show ids, too\n"
      "PREFIX is what names begin with: there are no patterns.\n",
      cli_ls},
     {"stat", "NAME...", "Show what is known of objects.",
@@ -64,8 +65,7 @@ static void print_verbs(FILE *file)
         fprintf(file, "  %-7s %-18s %s\n", verb->name, verb->arguments, verb->summary);
     }
     fputs("\nEvery verb takes --socket PATH, --pool POOL, --json, --timeout TIME, --help, before "
-          "it or "
-          "after it.\n"
+          "it or after it\n(get --json needs --output FILE: the object takes standard output).\n"
           "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 no node, 5 denied, 6 full, "
           "7 timeout,\n"
           "8 corrupt, 9 exists. See nigh(1).\n",
@@ -81,22 +81,72 @@ static int no_such_verb(const struct cli *cli, const char *word)
                : cli_usage(cli, "there is no verb '%s' (did you mean '%s'?)", word, nearest);
 }
 
-int cli_help(struct cli *cli, int argc, char **argv)
+static void print_verb_json(struct json *json, const struct cli_verb *verb)
 {
-    if (argc < 2 || argv[1][0] == '-') {
+    json_object_open(json, NULL);
+    json_string(json, "verb", verb->name);
+    json_string(json, "arguments", verb->arguments);
+    json_string(json, "summary", verb->summary);
+    json_string(json, "options", verb->options);
+    json_object_close(json);
+}
+
+static int help_of_all(const struct cli *cli)
+{
+    struct json json = {0};
+
+    if (!cli->json) {
         print_verbs(stdout);
         return CLI_OK;
     }
+    json_array_open(&json, NULL);
     for (const struct cli_verb *verb = cli_verbs; verb->name != NULL; verb++) {
-        if (strcmp(verb->name, argv[1]) == 0) {
-            int exit_code = CLI_OK;
+        print_verb_json(&json, verb);
+    }
+    json_array_close(&json);
+    return CLI_OK;
+}
 
-            cli->verb = verb->name;
-            cli_common_option(cli, 'h', &exit_code);
+static int help_of_one(struct cli *cli, const struct cli_verb *verb)
+{
+    struct json json = {0};
+    int exit_code = CLI_OK;
+
+    if (cli->json) {
+        print_verb_json(&json, verb);
+        return CLI_OK;
+    }
+    cli->verb = verb->name;
+    cli_common_option(cli, 'h', &exit_code);
+    return exit_code;
+}
+
+int cli_help(struct cli *cli, int argc, char **argv)
+{
+    static const struct option options[] = {CLI_COMMON_OPTIONS, {0}};
+    int option, exit_code = CLI_OK;
+
+    while ((option = cli_next_option(cli, argc, argv, ":" CLI_COMMON_SHORT, options)) != -1) {
+        if (option == 'h') {
+            print_verbs(stdout);
+            return CLI_OK;
+        }
+        if (cli_common_option(cli, option, &exit_code) != CLI_OK) {
             return exit_code;
         }
     }
-    return no_such_verb(cli, argv[1]);
+    if (argc - optind > 1) {
+        return cli_usage(cli, "help takes at most one VERB");
+    }
+    if (argc == optind) {
+        return help_of_all(cli);
+    }
+    for (const struct cli_verb *verb = cli_verbs; verb->name != NULL; verb++) {
+        if (strcmp(verb->name, argv[optind]) == 0) {
+            return help_of_one(cli, verb);
+        }
+    }
+    return no_such_verb(cli, argv[optind]);
 }
 
 /* Standard output may be a full disk or a closed pipe: a result that was not written is a failure.

@@ -60,6 +60,29 @@ const char *cli_node_state_name(nigh_node_state state)
     return "unknown";
 }
 
+const char *cli_refusal_text(nigh_status refused)
+{
+    switch (refused) {
+    case NIGH_OK: return "";
+    case NIGH_DENIED: return "it has another cluster key";
+    case NIGH_INVALID: return "it has another list of nodes, or another's rank in it";
+    case NIGH_VERSION: return "it speaks no common version of the protocol";
+    case NIGH_UNSUPPORTED: return "it has another --fabric";
+    case NIGH_EXISTS: return "another process has its rank";
+    default: return "it did not keep to the protocol";
+    }
+}
+
+const nigh_node_info *cli_refused_node(void)
+{
+    for (size_t i = 0; i < node_count; i++) {
+        if (nodes[i].state != NIGH_NODE_IS_UP && nodes[i].refused != NIGH_OK) {
+            return &nodes[i];
+        }
+    }
+    return NULL;
+}
+
 static void print_json(void)
 {
     struct json json = {0};
@@ -72,6 +95,9 @@ static void print_json(void)
         json_u64(&json, "incarnation", nodes[i].incarnation);
         json_bool(&json, "self", nodes[i].is_self != 0);
         json_string(&json, "address", nodes[i].address);
+        json_string(&json, "refused",
+                    nodes[i].refused == NIGH_OK ? "" : nigh_status_name(nodes[i].refused));
+        json_string(&json, "reason", cli_refusal_text(nodes[i].refused));
         json_object_close(&json);
     }
     json_array_close(&json);
@@ -88,11 +114,15 @@ static void print_text(void)
         if (node->incarnation != 0) {
             snprintf(incarnation, sizeof incarnation, "%u", node->incarnation);
         }
-        printf("%4u  %-5s %12s  %s%s\n", node->rank, cli_node_state_name(node->state), incarnation,
+        printf("%4u  %-5s %12s  %s%s", node->rank, cli_node_state_name(node->state), incarnation,
                address,
                node->is_self == 0 ? ""
                : node_count == 1  ? "this node, which is alone"
                                   : "  (this node)");
+        if (node->refused != NIGH_OK) {
+            printf("  its last handshake failed: %s", cli_refusal_text(node->refused));
+        }
+        putchar('\n');
     }
 }
 

@@ -55,8 +55,11 @@ static void print_memory(const nigh_node_stats *now)
 static void print_text(const nigh_node_stats *now, const nigh_node_stats *before,
                        uint64_t elapsed_us)
 {
+    char evicted[BYTES_SIZE_TEXT];
+
     print_memory(now);
-    printf("a second  %.0f seals, %.0f hints of reads, %.0f gets asked, %.0f deletes, %.0f "
+    printf("a second  %.0f seals, %.0f reads reported, %.0f gets asked of the node, %.0f deletes, "
+           "%.0f "
            "evictions, %.0f spills, %.0f reads back\n",
            rate(now->seals, before->seals, elapsed_us), rate(now->hints, before->hints, elapsed_us),
            rate(now->gets_asked, before->gets_asked, elapsed_us),
@@ -64,7 +67,13 @@ static void print_text(const nigh_node_stats *now, const nigh_node_stats *before
            rate(now->evictions, before->evictions, elapsed_us),
            rate(now->spills, before->spills, elapsed_us),
            rate(now->unspills, before->unspills, elapsed_us));
-    printf("trouble   %llu out of memory, %llu disk failures, %llu events lost\n",
+    bytes_format_size(now->evicted_bytes, evicted);
+    printf(
+        "in all    %llu seals, %llu deletes, %llu evictions (%s), %llu spills, %llu reads back\n",
+        (unsigned long long)now->seals, (unsigned long long)now->deletes,
+        (unsigned long long)now->evictions, evicted, (unsigned long long)now->spills,
+        (unsigned long long)now->unspills);
+    printf("trouble   %llu requests for memory refused, %llu disk failures, %llu events lost\n",
            (unsigned long long)now->out_of_memory, (unsigned long long)now->spill_failures,
            (unsigned long long)now->events_lost);
 }
@@ -81,7 +90,8 @@ static void print_cluster(const nigh_node_stats *now, const nigh_node_stats *bef
     bytes_format_size(now->served_bytes, served);
     printf(
         "cluster   %llu links up, %llu objects pulled (%.0f a second; %s in messages, %s read in "
-        "place, %s pushed), %s served, %llu lent now, %llu places kept\n",
+        "place, %s pushed), %s served, %llu lent now; knows who has %llu objects
+",
         (unsigned long long)now->links_up, (unsigned long long)now->pulls,
         rate(now->pulls, before->pulls, elapsed_us), messages, reads, pushes, served,
         (unsigned long long)now->loans, (unsigned long long)now->directory_keys);

@@ -232,7 +232,9 @@ static int who_pool(struct cli *cli)
         return CLI_OK;
     }
     if (count > 0) {
-        print_holders(shown, count, "OBJECTS");
+        print_holders(shown, count, "HOLDS");
+        puts("HOLDS counts objects; BYTES are theirs, and what is leased to the process for its "
+             "next small puts:\na few MiB, which an idle process gives back when memory is needed");
     } else {
         puts(stats.pinned_bytes > 0 ? "no process holds memory of this pool"
                                     : "nobody holds memory of this pool");

@@ -59,7 +59,8 @@ static bool nodes_done(struct client_op *op, size_t step, uint8_t opcode,
         *node = (nigh_node_info){.rank = record.rank,
                                  .state = nodes_state(record.state),
                                  .incarnation = record.incarnation,
-                                 .is_self = record.is_self};
+                                 .is_self = record.is_self,
+                                 .refused = (nigh_status)record.refused};
         memcpy(node->address, record.address, sizeof(node->address));
         node->address[sizeof(node->address) - 1] = '\0';
     }

@@ -588,11 +588,11 @@ nigh_status auth_key_parse(const uint8_t *text, size_t bytes, uint8_t key[AUTH_K
         digits++;
     }
     if (digits != 2 * sizeof(made)) {
-        snprintf(
-            why, why_bytes,
-            "a cluster key is %d hexadecimal digits (make one: (umask 077; od -An -v -tx1 -N32 "
-            "/dev/urandom | tr -d ' \\n' >FILE))",
-            2 * AUTH_KEY_BYTES);
+        snprintf(why, why_bytes,
+                 "a cluster key is %d hexadecimal digits, or %d bytes (make one: (umask 077; od "
+                 "-An -v -tx1 -N32 "
+                 "/dev/urandom | tr -d ' \\n' >FILE))",
+                 2 * AUTH_KEY_BYTES, AUTH_KEY_BYTES);
         return NIGH_INVALID;
     }
     memcpy(key, made, sizeof(made));

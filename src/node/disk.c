@@ -424,6 +424,21 @@ bool disk_take_end(struct disk *disk, struct disk_end *end)
 
 /* ---- the directory ---- */
 
+/* A path that leads nowhere is a wrong option, as it is with --socket. */
+static nigh_status claim_failure(int error)
+{
+    switch (error) {
+    case EACCES:
+    case EPERM:
+    case EROFS: return NIGH_DENIED;
+    case ENOENT:
+    case ENOTDIR:
+    case ELOOP:
+    case ENAMETOOLONG: return NIGH_INVALID;
+    default: return NIGH_DISK;
+    }
+}
+
 nigh_status disk_claim(const char *directory, int *lock_fd, char *why, size_t why_bytes)
 {
     char path[4096];
@@ -432,11 +447,13 @@ nigh_status disk_claim(const char *directory, int *lock_fd, char *why, size_t wh
     if (mkdir(directory, 0700) == 0) {
         LOG_INFO("spill directory made", "path=\"%s\"", directory);
     } else if (errno != EEXIST) {
+        int error = errno;
+
         snprintf(
             why, why_bytes,
             "the spill directory %s cannot be made (%s): make it, or name another with --spill",
-            directory, strerror(errno));
-        return errno == EACCES || errno == EPERM ? NIGH_DENIED : NIGH_DISK;
+            directory, strerror(error));
+        return claim_failure(error);
     }
     if (snprintf(path, sizeof path, "%s/lock", directory) >= (int)sizeof path) {
         snprintf(why, why_bytes,
@@ -445,11 +462,13 @@ nigh_status disk_claim(const char *directory, int *lock_fd, char *why, size_t wh
     }
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
+        int error = errno;
+
         snprintf(why, why_bytes,
                  "the spill directory %s cannot be written (%s): give it to this user, or name "
                  "another with --spill",
-                 directory, strerror(errno));
-        return errno == EACCES || errno == EPERM || errno == EROFS ? NIGH_DENIED : NIGH_DISK;
+                 directory, strerror(error));
+        return claim_failure(error);
     }
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         snprintf(why, why_bytes, "another node spills to %s: name another directory with --spill",

@@ -221,7 +221,8 @@ static bool node_list(void *context, uint32_t n, struct session_node *node)
         peers_look(self->peers, n, &view);
     *node = (struct session_node){
         .rank = n,
-        .state = view.state,
+        .state = (uint16_t)view.state,
+        .refused = (int16_t)view.refused,
         .incarnation = view.incarnation,
         .is_self = self->peers == NULL || n == self->settings.members.self,
     };

@@ -58,6 +58,7 @@ struct member {
     uint64_t owed_dead;    /* lanes that must still be told that it is dead */
     uint64_t owed;         /* lanes that must still be told how it is now */
     bool complained;       /* of its last refusal, in the log */
+    nigh_status refused;   /* why the last handshake failed since it was up; NIGH_OK: none did */
 };
 
 struct peers {
@@ -359,6 +360,7 @@ static void act(struct peers *peers, uint32_t rank, const struct peer_actions *a
                  peers->config.members->addresses[rank], member->info.incarnation,
                  member->info.lanes);
         member->complained = false;
+        member->refused = NIGH_OK;
     }
     if (actions->lost || actions->up) {
         member->owed |= all;
@@ -549,9 +551,28 @@ failed:
 
 /* ---- the handshake -------------------------------------------------------- */
 
+/* Whom a handshake is with: whom we dial, else who it says that it is, which is not proved yet;
+ * PEERS_NOBODY: a stranger, or one whom we know already. */
+static uint32_t claimed_rank(const struct peers *peers, const struct connection *connection)
+{
+    const struct auth *auth = connection->auth;
+    uint32_t rank = connection->rank;
+
+    if (rank == PEERS_NOBODY && auth->peer.incarnation != 0 &&
+        auth->peer.rank < peers->config.members->count &&
+        auth->peer.rank != peers->config.members->self &&
+        peers->members[auth->peer.rank].peer.dials == auth->dials) {
+        rank = auth->peer.rank;
+    }
+    return rank != PEERS_NOBODY && peers->members[rank].peer.state == PEER_UP ? PEERS_NOBODY : rank;
+}
+
 static void count_refusal(struct peers *peers, const struct connection *connection)
 {
     const struct auth *auth = connection->auth;
+    uint32_t rank = claimed_rank(peers, connection);
+    struct member *member = rank != PEERS_NOBODY ? &peers->members[rank] : NULL;
+    bool first = member != NULL && !member->complained;
 
     switch (auth->status) {
     case NIGH_DENIED: peers->counters.refused_key++; break;
@@ -559,15 +580,17 @@ static void count_refusal(struct peers *peers, const struct connection *connecti
     case NIGH_INVALID: peers->counters.refused_members++; break;
     default: peers->counters.refused_protocol++; break;
     }
-    if (connection->rank != PEERS_NOBODY) {
-        if (peers->members[connection->rank].complained) {
-            return; /* it is dialled again and again */
-        }
-        peers->members[connection->rank].complained = true;
+    if (member != NULL) {
+        member->refused = auth->status;
+        member->complained = true;
     }
-    LOG_WARN("a handshake with another node failed", "status=%s why=\"%s\" rank=%d",
-             nigh_status_name(auth->status), auth->why,
-             connection->rank == PEERS_NOBODY ? -1 : (int)connection->rank);
+    if (first) { /* a member is missing until somebody changes something */
+        LOG_ERROR("a handshake with another node failed", "status=%s why=\"%s\" rank=%u",
+                  nigh_status_name(auth->status), auth->why, rank);
+    } else if (connection->rank == PEERS_NOBODY) { /* whom we dial is dialled again and again */
+        LOG_WARN("a handshake with another node failed", "status=%s why=\"%s\" rank=%d",
+                 nigh_status_name(auth->status), auth->why, (int)rank);
+    }
 }
 
 /* What lanes are told of it; false: nobody can dial what it offers. */
@@ -596,11 +619,16 @@ static bool read_offer(const struct peers *peers, const struct connection *conne
 
 /* It has the key, and is not let in for all that: nothing of what is known of the member changes.
  */
-static void refuse_member(struct peers *peers, struct connection *connection, const char *why)
+static void refuse_member(struct peers *peers, struct connection *connection, nigh_status status,
+                          const char *why)
 {
     const struct auth *auth = connection->auth;
+    uint32_t rank = claimed_rank(peers, connection);
 
     peers->counters.refused_members++;
+    if (rank != PEERS_NOBODY) {
+        peers->members[rank].refused = status;
+    }
     LOG_WARN("refused a node", "rank=%u incarnation=%u why=\"%s\"", auth->peer.rank,
              auth->peer.incarnation, why);
     connection->rank = PEERS_NOBODY;
@@ -609,15 +637,17 @@ static void refuse_member(struct peers *peers, struct connection *connection, co
 
 /* NULL: it is the member that it says, as far as that can be known before it is let in. */
 static const char *why_not(const struct peers *peers, const struct connection *connection,
-                           struct link_peer *info)
+                           struct link_peer *info, nigh_status *status)
 {
     const struct auth *auth = connection->auth;
 
     /* The higher rank dials: whoever comes the other way is not who it says. */
     if (auth->peer.rank >= peers->config.members->count ||
         peers->members[auth->peer.rank].peer.dials != auth->dials) {
+        *status = NIGH_INVALID;
         return "its rank is another's";
     }
+    *status = NIGH_UNSUPPORTED;
     return read_offer(peers, connection, info)
                ? NULL
                : "it offers addresses of another fabric, or none: give all nodes the same --fabric";
@@ -629,7 +659,8 @@ static void proved(struct peers *peers, struct connection *connection)
     struct link_peer info;
     struct member *member;
     struct peer_actions actions;
-    const char *why = why_not(peers, connection, &info);
+    nigh_status status;
+    const char *why = why_not(peers, connection, &info, &status);
     uint32_t before;
 
     connection->proved = true;
@@ -641,13 +672,13 @@ static void proved(struct peers *peers, struct connection *connection)
         if (auth->dials) {
             peer_dial_failed(&peers->members[connection->rank].peer, jitter(), peers->now_us);
         }
-        refuse_member(peers, connection, why);
+        refuse_member(peers, connection, status, why);
         return;
     }
     member = &peers->members[auth->peer.rank];
     if (peer_connected(&member->peer, auth->peer.incarnation, auth->peer.life, peers->now_us,
                        &actions) != NIGH_OK) {
-        refuse_member(peers, connection,
+        refuse_member(peers, connection, NIGH_EXISTS,
                       auth->peer.incarnation == member->peer.incarnation
                           ? "another process has its rank and incarnation: start it again"
                           : "another process of its rank began later");
@@ -905,6 +936,7 @@ void peers_look(const struct peers *peers, uint32_t rank, struct peers_view *vie
         .state = rank == peers->config.members->self ? PEER_UP : peers->members[rank].peer.state,
         .incarnation = rank == peers->config.members->self ? peers->incarnation
                                                            : peers->members[rank].peer.incarnation,
+        .refused = peers->members[rank].refused,
         .address = peers->config.members->addresses[rank],
     };
 }

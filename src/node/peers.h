@@ -58,6 +58,7 @@ struct peers_view {
     uint32_t rank;
     enum peer_state state;
     uint32_t incarnation;
+    nigh_status refused; /* as nigh_node_info has it */
     const char *address;
 };
 

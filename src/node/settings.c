@@ -209,8 +209,10 @@ static nigh_status settings_take_cluster(const nigh_node_options *o, struct node
                              o->transfer_path);
     if (o->members == NULL) {
         if (o->member != NULL || o->listen_address != NULL || o->cluster_key != NULL)
-            return settings_fail(why, why_bytes,
-                                 "an address or key for other nodes is given, and no members");
+            return settings_fail(
+                why, why_bytes,
+                "an address (--member, --listen) or a key (--cluster-key) for other nodes "
+                "is given, but not which they are (--join)");
         return NIGH_OK;
     }
     if (o->member == NULL)

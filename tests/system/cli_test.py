@@ -180,7 +180,10 @@ def test_ids(node, folder):
     good("put", "named", "-", node=node, data=b"by name")
     named = [item for item in parsed("ls", node=node) if item["name"] == "named"][0]
     assert good("get", "id:" + named["id"], node=node) == b"by name"
-    assert named["id"] in good("ls", "--ids", node=node).decode()
+    rows = good("ls", "--ids", node=node).decode().splitlines()
+    assert len(rows) == 1 + len(parsed("ls", node=node)), "a row is a line"
+    assert [row for row in rows if row.endswith(f"id:{named['id']}  named")], rows
+    assert rows[0].index("ID") == rows[1].index("id:") and rows[0].split()[-2:] == ["ID", "NAME"], rows
     for bad in ("id:", "id:12", "id:" + "g" * 40, "id:" + digits + "0"):
         fails(USAGE, ["40 hexadecimal"], "get", bad, node=node)
 
@@ -384,7 +387,8 @@ def test_who_and_rm_of_what_is_held(node, folder):
     assert str(holder.process.pid) in text and "until they release it" in text
     pool = parsed("who", node=node)["holders"]
     assert any(item["pid"] == holder.process.pid and item["size_bytes"] >= 1 << 20 for item in pool)
-    assert str(holder.process.pid) in good("who", node=node).decode()
+    lines = good("who", node=node).decode().splitlines()
+    assert str(holder.process.pid) in lines[1] and "HOLDS" in lines[0] and "leased" in " ".join(lines[2:]), lines
     assert str(holder.process.pid) in good("top", "--once", node=node).decode()
     code, printed, said = run("rm", "held", "--json", node=node)
     assert code == OK and json.loads(printed) == [{"name": "held", "status": "NIGH_IN_USE"}]
@@ -409,6 +413,8 @@ def test_pin_and_unpin(node, folder):
         good("put", f"big{number}", big, node=node)
     assert good("get", "p", node=node) == b"kept"
     assert len(parsed("ls", node=node)) < 70, "others were evicted"
+    total = parsed("top", "--once", node=node)["evictions"]
+    assert total > 30 and f", {total} evictions (" in good("top", "--once", node=node).decode()
     assert good("unpin", "p", node=node) == b""
     assert parsed("stat", "p", node=node)[0]["pinned"] is False
 
@@ -419,7 +425,7 @@ def test_top(node, folder):
     numbers = parsed("top", "--once", node=node)
     assert numbers["objects"] == 1 and numbers["memory_bytes"] == 64 << 20 and numbers["sessions"] == 1
     text = good("top", "-1", node=node).decode()
-    for word in ("64.0 MiB", "1 sealed", "1 attached", "out of memory"):
+    for word in ("64.0 MiB", "1 sealed", "1 attached", "requests for memory refused", "in all    1 seals, 0 deletes"):
         assert word in text, text
     assert "\x1b" not in text, "no terminal, no colours"
     watch = subprocess.Popen([os.environ["NIGH"], "top", "--json", "--delay", "10ms", "--socket", node.path],
@@ -451,6 +457,19 @@ def test_doctor(node, folder):
     code, printed, said = run("doctor", env={"NIGH_SOCKET": folder + "/none"})
     bad = any(line.startswith(b"bad") for line in printed.splitlines())
     assert b"start one" in printed and b"-> " in printed and code == (FAILED if bad else UNREACHABLE), said
+
+
+@with_node
+def test_doctor_of_a_full_node(node, folder):
+    large = write(folder, "large", bytes(24 << 20))
+    good("put", "x", large, node=node)
+    good("pin", "x", node=node)
+    good("put", "y", large, node=node)
+    good("pin", "y", node=node)
+    fails(FULL, ["memory"], "put", "z", large, "--timeout", "10ms", node=node)
+    finding = {item["subject"]: item for item in json.loads(run("doctor", "--json", node=node)[1])}["full"]
+    assert "refused since the node's start: 1 " in finding["finding"] and "48.0 MiB are pinned" in finding["finding"], finding
+    assert "nigh unpin" in finding["remedy"] and finding["severity"] == "note", finding
 
 
 @with_node
@@ -672,6 +691,10 @@ def test_help():
             alone = good(verb, "--help").decode()
             assert alone.startswith(f"usage: nigh {verb} ") and "--socket" in alone and "--json" in alone
             assert good("help", verb).decode() == alone
+            assert parsed("help", verb)["verb"] == verb and parsed("help", verb)["summary"] in text
+    assert [item["verb"] for item in parsed("help")] == list(VERBS)
+    fails(USAGE, ["at most one"], "help", "put", "get")
+    fails(USAGE, ["--output", "standard output"], "get", "x", "--json")
     assert good("--version").startswith(b"nigh ")
 
 

@@ -502,9 +502,24 @@ def never_met(a, b, word):
     return logs
 
 
+def says_why(member, rank, status, words):
+    """nigh nodes has the reason why a node is missing, and nigh doctor calls it bad."""
+    wait_for(lambda: member.parsed("nodes")[rank]["refused"] == status)
+    assert words in member.parsed("nodes")[rank]["reason"]
+    assert words in member.good("nodes").decode().splitlines()[1 + rank]
+    code, printed, _ = member.run("doctor", "--json")
+    finding = {item["subject"]: item for item in json.loads(printed)}["cluster"]
+    assert code == 1 and finding["severity"] == "bad" and words in finding["finding"], finding
+    return True
+
+
 def test_a_wrong_key_is_refused():
-    with Cluster(keys=("00" * 32, "11" * 32)) as (a, b):
+    with Cluster("--log-level", "error", keys=("00" * 32, "11" * 32)) as (a, b):
         logs = never_met(a, b, "key")
+        assert says_why(a, 1, "NIGH_DENIED", "another cluster key")
+        assert says_why(b, 0, "NIGH_DENIED", "another cluster key")
+        for member in (a, b):
+            assert member.said().count("a handshake with another node failed") >= 1, "an error at each of them"
         assert "00000000" not in logs and "11111111" not in logs, "no key is ever written down"
         # Whoever has no key at all gets nowhere either, and costs nothing.
         before = a.numbers()["handshakes_refused"]
@@ -522,6 +537,38 @@ def test_a_wrong_key_is_refused():
 def test_another_list_is_refused():
     with Cluster(joins=(lambda join: join, lambda join: join + ",127.0.0.1:9")) as (a, b):
         never_met(a, b, "list")
+        assert says_why(a, 1, "NIGH_INVALID", "another list")
+        assert says_why(b, 0, "NIGH_INVALID", "another list")
+
+
+def test_a_reason_goes_when_the_node_comes():
+    with Cluster(keys=("00" * 32, "11" * 32)) as (a, b):
+        says_why(a, 1, "NIGH_DENIED", "another cluster key")
+        assert b.end() == 0
+        b.flags[b.flags.index("--cluster-key") + 1] = a.flags[a.flags.index("--cluster-key") + 1]
+        b.start()
+        wait_for(lambda: a.states() == ["up", "up"] and b.states() == ["up", "up"])
+        for member in (a, b):
+            assert [item["refused"] for item in member.parsed("nodes")] == ["", ""]
+            assert {item["subject"]: item["severity"] for item in json.loads(member.run("doctor", "--json")[1])}[
+                "cluster"] == "ok"
+
+
+def test_a_stranger_says_nothing_of_a_member_that_is_up():
+    with Cluster().wait_met() as (a, b):
+        key = a.flags[a.flags.index("--cluster-key") + 1] + "-other"
+        with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+            file.write("22" * 32)
+        before = a.numbers()["handshakes_refused"]
+        other = os.path.join(os.path.dirname(key), "other")
+        os.mkdir(other)
+        member = Member(other, 1, a.flags[3], key, "--listen", f"127.0.0.1:{free_ports(1)[0]}")
+        try:
+            wait_for(lambda: a.numbers()["handshakes_refused"] > before)
+            assert [item["refused"] for item in a.parsed("nodes")] == ["", ""]
+            assert a.states() == ["up", "up"]
+        finally:
+            member.end()
 
 
 def test_what_makes_no_cluster_is_refused_at_start():

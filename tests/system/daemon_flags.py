@@ -98,6 +98,11 @@ def test_what_a_cluster_needs(folder, good):
     expect(USAGE, ["--join", "--cluster-key"], *good, "--join", "127.0.0.1:1,127.0.0.1:2", "--member", "0")
     expect(USAGE, ["--join", "--member"], *good, "--join", "127.0.0.1:1,127.0.0.1:2")
     key = os.path.join(folder, "key")
+    with open(os.open(key + "3", os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+        file.write(os.urandom(32))  # bytes do, too, and a key without a list is no cluster
+    expect(USAGE, ["--join", "--cluster-key"], *good, "--cluster-key", key + "3", "--check")
+    code, _, said = run(*good, "--join", "127.0.0.1:1,127.0.0.1:2", "--member", "0", "--cluster-key", key + "3", "--check")
+    assert code == 0, said
     with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
         file.write("short\n")
     # The proposed line makes a key that nobody else may read, and it works.
@@ -256,7 +261,8 @@ def test_spill_directories_that_do_not_do(folder, good):
     with open(path, "w", encoding="utf-8") as file:
         file.write("x")
     code, _, said = run(*good, "--spill", path)
-    assert code in (FAILED, USAGE) and path in said, (code, said)
+    assert code == USAGE and path in said, (code, said)
+    expect(USAGE, ["spill directory", "No such file"], *good, "--spill", folder + "/missing/spill")
     node = Node("--spill", folder)
     expect(IN_USE, ["spill"], *good, "--spill", folder)
     assert node.stop()[0] == 0
@@ -357,6 +363,8 @@ def test_help_and_version():
                  "session-quota", "max-sessions", "max-pins", "config", "hold", "ready-fd", "log-level", "check"):
         assert "--" + flag in printed, flag
     assert max(len(line) for line in printed.splitlines()) <= 100
+    for words in ("spill directory", "port for other nodes", "or 32 bytes"):
+        assert words in printed, words
     code, printed, _ = run("--version", "--no-such-thing")
     assert code == 0 and printed.startswith("nighd ")
 

@@ -36,8 +36,11 @@ static enum fake_action answer(void *context, struct fake_node *fake, uint32_t n
         return FAKE_ANSWER;
     }
     for (uint32_t n = 0; n < LIMIT_NODES; n++) {
-        struct session_node node = {
-            .rank = n, .state = n % 5, .incarnation = n * 7, .is_self = n == 1};
+        struct session_node node = {.rank = n,
+                                    .state = (uint16_t)(n % 5),
+                                    .refused = n == 2 ? NIGH_DENIED : NIGH_OK,
+                                    .incarnation = n * 7,
+                                    .is_self = n == 1};
 
         memset(node.address, 'a', sizeof(node.address)); /* no terminator */
         memcpy(session_lane_of(fake->memory, number)->reply + n * sizeof(node), &node,
@@ -81,6 +84,7 @@ static void nodes_are_told_as_they_are(void **state)
                          n < 4 ? n : NIGH_NODE_IS_AWAY); /* one of a later version */
         assert_int_equal(nodes[n].incarnation, n * 7);
         assert_int_equal(nodes[n].is_self, n == 1);
+        assert_int_equal(nodes[n].refused, n == 2 ? NIGH_DENIED : NIGH_OK);
         assert_int_equal(strlen(nodes[n].address), sizeof(nodes[n].address) - 1);
     }
     stop(&f);

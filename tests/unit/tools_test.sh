@@ -105,5 +105,24 @@ expect 1 "" "budget: none" "$tree/tools/budget" soak_minutes a
 expect 2 "no group named" "setup: an unknown group" "$tree/tools/setup" nonsense
 expect 0 "1..0" "mutants: none" "$tree/tools/test-mutants" "$tree"
 
+plant small/build.ninja 'rule copy\n  command = cp $in $out\nbuild b: copy a\n'
+plant small/a 'a\n'
+expect 0 "" "compile: does what is to be done" "$tree/tools/compile" "$tree/small"
+expect 1 "" "compile: and says nothing where there is nothing" sh -c '"$1" "$2" | grep -q .' sh "$tree/tools/compile" "$tree/small"
+expect 0 "" "compile: has done it" cmp "$tree/small/a" "$tree/small/b"
+rm "$tree/small/a" "$tree/small/b"
+expect 1 "missing" "compile: a failure is one" "$tree/tools/compile" "$tree/small"
+
+plant small/meson.build "project('small', 'c')\\nexecutable('small', 'small.c', install: true)\\n"
+plant small/small.c 'int main(void)\n{\n    return 0;\n}\n'
+expect 0 "" "configure: makes a build" "$tree/tools/configure" "$tree/small/build" "$tree/small"
+expect 0 "" "compile: a program" "$tree/tools/compile" "$tree/small/build"
+plant small/before "$(find "$tree/small/build" -name '*.o' -printf '%T@ %i')"
+expect 0 "" "prefix: another one" "$tree/tools/set-prefix" "$tree/small/build" /opt/small
+expect 0 "" "prefix: nothing is compiled for it" sh -c '"$1" "$2/build" &&
+    [ "$(find "$2/build" -name "*.o" -printf "%T@ %i")" = "$(cat "$2/before")" ]' sh "$tree/tools/compile" "$tree/small"
+expect 0 "/opt/small" "prefix: what lies there is for it" grep -r /opt/small "$tree/small/build/meson-info"
+expect 2 "must begin with a slash" "prefix: a relative one" "$tree/tools/set-prefix" "$tree/small/build" small
+
 echo "1..$number"
 exit "$((failures > 0))"
