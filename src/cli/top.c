@@ -90,8 +90,7 @@ static void print_cluster(const nigh_node_stats *now, const nigh_node_stats *bef
     bytes_format_size(now->served_bytes, served);
     printf(
         "cluster   %llu links up, %llu objects pulled (%.0f a second; %s in messages, %s read in "
-        "place, %s pushed), %s served, %llu lent now; knows who has %llu objects
-",
+        "place, %s pushed), %s served, %llu lent now; knows who has %llu objects\n",
         (unsigned long long)now->links_up, (unsigned long long)now->pulls,
         rate(now->pulls, before->pulls, elapsed_us), messages, reads, pushes, served,
         (unsigned long long)now->loans, (unsigned long long)now->directory_keys);
