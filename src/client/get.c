@@ -320,7 +320,7 @@ static inline __attribute__((always_inline)) nigh_status get_now(nigh_client *cl
     }
     status = get_all_local(client, ids, n, timeout_us, views, &asks);
     if (likely(asks == 0)) {
-        return status;
+        return likely(status == NIGH_OK) ? NIGH_OK : error_note(client, status);
     }
     get_init(&op, client, ids, n, op_deadline_us(timeout_us), flags, views);
     op.result = status;
@@ -417,7 +417,7 @@ nigh_status nigh_release(nigh_client *client, nigh_view *view)
         return status;
     }
     if (unlikely(view == NULL)) {
-        return NIGH_INVALID;
+        return error_set(client, NIGH_INVALID, "nigh_release: view is NULL");
     }
     if (unlikely(view->status != NIGH_OK || view->opaque[0] == 0)) {
         memset(view, 0, sizeof(*view));
