@@ -319,8 +319,11 @@ static inline __attribute__((always_inline)) nigh_status get_now(nigh_client *cl
         return get_refused(client);
     }
     status = get_all_local(client, ids, n, timeout_us, views, &asks);
-    if (likely(asks == 0)) {
-        return likely(status == NIGH_OK) ? NIGH_OK : error_note(client, status);
+    if (likely((asks | (uint32_t)status) == 0)) {
+        return NIGH_OK;
+    }
+    if (asks == 0) {
+        return error_note(client, status);
     }
     get_init(&op, client, ids, n, op_deadline_us(timeout_us), flags, views);
     op.result = status;
