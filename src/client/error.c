@@ -125,6 +125,11 @@ nigh_status error_note_memory(nigh_client *client, nigh_status status, uint32_t 
         thread->error_wanted_bytes = bytes;
         thread->error_wanted_lane = lane;
         thread->error_text[0] = '\0';
+        if (status == NIGH_NODE_LOST) {
+            (void)snprintf(thread->error_text, sizeof(thread->error_text),
+                           "the node died or stopped while the operation was under way: it may or "
+                           "may not have happened");
+        }
     }
     return status;
 }

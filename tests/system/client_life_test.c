@@ -315,6 +315,8 @@ static void a_reader_hears_of_a_stranger(void **state)
     node_fixture_start(&node, "32M", hold);
     reader = open_reader(&node);
     child = child_of(node.pid);
+    /* Else it would see that its holder is gone, and stop in good order. */
+    assert_int_equal(kill(child, SIGSTOP), 0);
     assert_int_equal(kill(node.pid, SIGKILL), 0);
     (void)kill(child, SIGKILL);
     assert_int_equal(support_join(node.pid, DEADLINE), -SIGKILL);
