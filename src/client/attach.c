@@ -23,6 +23,9 @@
 #include "client/client_internal.h"
 #include "memory/memfd.h"
 
+/* Of a session, by any node: an address space is reserved for what the file has. */
+#define ATTACH_MEMORY_BYTES_MAX (UINT64_C(1) << 32)
+
 #define attach_say(text, ...) ((void)snprintf((text), CLIENT_TEXT_BYTES, __VA_ARGS__))
 
 /* The kernel refuses a file as it refuses a socket that nobody listens on. */
@@ -310,8 +313,9 @@ static nigh_status attach_map_session(nigh_client *client, struct attach_answer 
     if (status == NIGH_OK) {
         status = memfd_size(answer->fds[1], &memory_bytes);
     }
-    if (status == NIGH_OK && (page_bytes < sizeof(*client->node_page) ||
-                              memory_bytes < welcome->session_bytes || memory_bytes > UINT32_MAX)) {
+    if (status == NIGH_OK &&
+        (page_bytes < sizeof(*client->node_page) || memory_bytes < welcome->session_bytes ||
+         memory_bytes > ATTACH_MEMORY_BYTES_MAX)) {
         status = NIGH_PROTOCOL;
     }
     if (status == NIGH_OK) {
