@@ -345,10 +345,10 @@ int main(void)
         cmocka_unit_test(other_processes_attach_to_its_socket),
         cmocka_unit_test(second_node_on_a_socket_is_refused),
         cmocka_unit_test(stopping_ends_what_waits),
-        cmocka_unit_test(stopping_ends_readers),
-        cmocka_unit_test(a_killed_embedder_ends_readers),
         cmocka_unit_test(wrong_options_are_refused),
         cmocka_unit_test(several_lanes_serve_many_ids),
+        cmocka_unit_test(stopping_ends_readers),
+        cmocka_unit_test(a_killed_embedder_ends_readers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -420,12 +420,12 @@ int main(void)
         cmocka_unit_test(test_versions_that_do_not_fit),
         cmocka_unit_test(test_welcome_that_cannot_be),
         cmocka_unit_test(test_node_that_says_nothing),
-        cmocka_unit_test(test_node_that_dies_when_asked),
         cmocka_unit_test(test_options_are_checked),
         cmocka_unit_test(test_read_only_is_asked_for),
         cmocka_unit_test(test_open_and_close_leave_nothing),
         cmocka_unit_test(test_a_child_is_told),
         cmocka_unit_test(test_a_raw_clone_is_told),
+        cmocka_unit_test(test_node_that_dies_when_asked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
