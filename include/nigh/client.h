@@ -52,6 +52,12 @@ typedef struct nigh_client_options {
 } nigh_client_options;
 
 /*
+ * When the node dies or stops, each client hears of it at its next call. Where nobody keeps the
+ * node's memory (no `nighd --hold`, no descriptor store) every call returns NIGH_NODE_LOST from
+ * then on, gets of what was there included, and also when a new node listens: close this client and
+ * open another. Where it is kept, gets go on, and what needs the node finds the next one. Held
+ * views stay readable either way, until nigh_client_close.
+ *
  * Opens a client; options may be NULL. *client is the caller's and ends with nigh_client_close.
  * NIGH_UNREACHABLE: nobody listens; NIGH_VERSION, NIGH_DENIED, NIGH_LIMIT, NIGH_NOT_FOUND (pool):
  * refused, and nigh_open_error says why in a sentence.
@@ -71,7 +77,8 @@ NIGH_API void nigh_client_close(nigh_client *client);
 /*
  * Writes up to size_bytes (terminated) of a sentence that explains the last failure of this client
  * on the calling thread, e.g. who holds the memory after NIGH_OUT_OF_MEMORY, or that the node has
- * less than was asked for. Returns the length it wanted.
+ * less than was asked for. Each call that fails leaves its own sentence; one that succeeds leaves
+ * the last failure's. Returns the length it wanted.
  */
 NIGH_API size_t nigh_client_error(nigh_client *client, char *text, size_t size_bytes);
 

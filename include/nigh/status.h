@@ -32,7 +32,7 @@ extern "C" {
     X(NIGH_LIMIT, -11, "a fixed limit is reached")                                                 \
     X(NIGH_VERSION, -12, "client and node speak no common version")                                \
     X(NIGH_UNREACHABLE, -13, "no node answers on this socket")                                     \
-    X(NIGH_NODE_LOST, -14, "the node died or stopped while the operation was under way")           \
+    X(NIGH_NODE_LOST, -14, "the node died or stopped")                                             \
     X(NIGH_FORKED, -15, "a child process uses its parent's client")                                \
     X(NIGH_EXPELLED, -16, "the node expelled this session")                                        \
     X(NIGH_CORRUPT, -17, "stored bytes fail their checksum")                                       \

@@ -23,6 +23,9 @@
 #include "client/client_internal.h"
 #include "memory/memfd.h"
 
+/* Of a session, by any node: an address space is reserved for what the file has. */
+#define ATTACH_MEMORY_BYTES_MAX (UINT64_C(1) << 32)
+
 #define attach_say(text, ...) ((void)snprintf((text), CLIENT_TEXT_BYTES, __VA_ARGS__))
 
 /* The kernel refuses a file as it refuses a socket that nobody listens on. */
@@ -126,14 +129,15 @@ static nigh_status attach_wait(int socket_fd, uint64_t deadline_us)
     for (;;) {
         struct pollfd readable = {.fd = socket_fd, .events = POLLIN};
         uint64_t now_us = clock_now_us(&clock_monotonic);
+        uint64_t left_us = deadline_us > now_us ? deadline_us - now_us : 0;
         int n;
 
-        if (now_us >= deadline_us) {
-            return NIGH_TIMEOUT;
-        }
-        n = poll(&readable, 1, (int)min_u64((deadline_us - now_us) / 1000 + 1, 3600000));
+        n = poll(&readable, 1, left_us == 0 ? 0 : (int)min_u64(left_us / 1000 + 1, 3600000));
         if (n > 0) {
             return NIGH_OK;
+        }
+        if (left_us == 0) {
+            return NIGH_TIMEOUT;
         }
         if (n < 0 && errno != EINTR) {
             return NIGH_NO_RESOURCES;
@@ -174,8 +178,15 @@ static nigh_status attach_judge(struct session_welcome *welcome, size_t size_byt
     return NIGH_OK;
 }
 
-nigh_status attach_hello(int socket_fd, const struct session_hello *hello, uint64_t timeout_us,
-                         struct attach_answer *answer, char *text)
+void attach_hello(int socket_fd, const struct session_hello *hello)
+{
+    /* A node that turns one away at the door (too many connections) may have closed already: what
+     * it said is still there to read. */
+    (void)fd_send_message(socket_fd, hello, sizeof(*hello), NULL, 0);
+}
+
+nigh_status attach_await(int socket_fd, uint64_t timeout_us, struct attach_answer *answer,
+                         char *text)
 {
     uint64_t deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), timeout_us);
     uint8_t message[LIMIT_SESSION_MESSAGE_BYTES];
@@ -183,12 +194,7 @@ nigh_status attach_hello(int socket_fd, const struct session_hello *hello, uint6
     nigh_status status;
 
     memset(answer, 0, sizeof(*answer));
-    status = fd_send_message(socket_fd, hello, sizeof(*hello), NULL, 0);
-    /* A node that turns one away at the door (too many connections) may have closed already: what
-     * it said is still there to read. */
-    if (status == NIGH_OK || status == NIGH_CLOSED) {
-        status = attach_wait(socket_fd, deadline_us);
-    }
+    status = attach_wait(socket_fd, deadline_us);
     if (status == NIGH_OK) {
         status = fd_recv_message(socket_fd, message, sizeof(message), &size_bytes, answer->fds,
                                  ARRAY_LENGTH(answer->fds), &answer->fd_count);
@@ -196,7 +202,7 @@ nigh_status attach_hello(int socket_fd, const struct session_hello *hello, uint6
     if (status == NIGH_TIMEOUT) {
         attach_say(text, "the node does not answer: it is starting, overloaded or stopped");
     } else if (status == NIGH_CLOSED) {
-        attach_say(text, "the node closed the connection: it is stopping, or full");
+        attach_say(text, "the node closed the connection: it died, is stopping, or is full");
         status = NIGH_UNREACHABLE;
     } else if (status != NIGH_OK) {
         attach_say(text, "talking to the node failed: %s", nigh_status_string(status));
@@ -281,32 +287,54 @@ static nigh_status attach_map_lane(nigh_client *client, uint32_t number, int ind
     return NIGH_OK;
 }
 
+/* Room for the node page and, behind it, the session's memory. */
+static nigh_status attach_reserve_shared(nigh_client *client, uint64_t memory_bytes)
+{
+    uint64_t bytes =
+        CLIENT_PAGE_GAP + (memory_bytes + CLIENT_PAGE_GAP - 1) / CLIENT_PAGE_GAP * CLIENT_PAGE_GAP;
+    void *memory;
+    nigh_status status = memfd_reserve(bytes, &memory);
+
+    if (status == NIGH_OK) {
+        client->node_page = memory;
+        client->shared_bytes = bytes;
+    }
+    return status;
+}
+
 /* Session memory and node page, written here for the first time. */
 static nigh_status attach_map_session(nigh_client *client, struct attach_answer *answer)
 {
     const struct session_welcome *welcome = &answer->welcome;
-    uint64_t page_bytes;
-    void *page;
+    uint64_t page_bytes, memory_bytes = 0;
     nigh_status status = memfd_size(answer->fds[0], &page_bytes);
 
-    if (status == NIGH_OK && page_bytes < sizeof(*client->node_page)) {
+    _Static_assert(sizeof(*client->node_page) <= CLIENT_PAGE_GAP, "the page fits its place");
+    if (status == NIGH_OK) {
+        status = memfd_size(answer->fds[1], &memory_bytes);
+    }
+    if (status == NIGH_OK &&
+        (page_bytes < sizeof(*client->node_page) || memory_bytes < welcome->session_bytes ||
+         memory_bytes > ATTACH_MEMORY_BYTES_MAX)) {
         status = NIGH_PROTOCOL;
+    }
+    if (status == NIGH_OK) {
+        status = attach_reserve_shared(client, memory_bytes);
     }
     if (status == NIGH_OK) {
         /* A newer node's page may be longer: what we know of it is mapped, and unmapped at the end.
          */
-        status = memfd_map(answer->fds[0], sizeof(*client->node_page), 0, &page);
+        status = memfd_map_at(client->node_page, answer->fds[0], sizeof(*client->node_page), 0);
+    }
+    if (status == NIGH_OK) {
+        status = memfd_map_at((uint8_t *)client->node_page + CLIENT_PAGE_GAP, answer->fds[1],
+                              memory_bytes, MEMFD_WRITABLE | MEMFD_PREFAULT);
     }
     if (status != NIGH_OK) {
         return status;
     }
-    client->node_page = page;
-    status =
-        attach_map_file(answer->fds[1], welcome->session_bytes, MEMFD_WRITABLE | MEMFD_PREFAULT,
-                        &client->memory, &client->memory_bytes);
-    if (status != NIGH_OK) {
-        return status;
-    }
+    client->memory = (uint8_t *)client->node_page + CLIENT_PAGE_GAP;
+    client->memory_bytes = memory_bytes;
     client->front = session_front_of(client->memory);
     client->chunks = session_chunks_of(client->memory, client->lanes);
     if (client->node_page->magic != SESSION_MAGIC || client->front->magic != SESSION_MAGIC ||

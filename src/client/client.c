@@ -45,11 +45,15 @@ static nigh_status client_make_guard(nigh_client *client)
     return NIGH_OK;
 }
 
-nigh_status client_check_slow(const nigh_client *client)
+nigh_status client_look(const nigh_client *client)
 {
-    uint32_t word = atomic_load_explicit(&client->guard->word, memory_order_relaxed);
+    uint32_t word;
     int32_t ended;
 
+    if (client == NULL) {
+        return NIGH_INVALID;
+    }
+    word = atomic_load_explicit(&client->guard->word, memory_order_relaxed);
     if (word == GUARD_CHILD) {
         return NIGH_FORKED;
     }
@@ -135,7 +139,7 @@ static void client_end_all(nigh_client *client, nigh_status status)
 
 void client_lose(nigh_client *client, nigh_status status)
 {
-    bool resumable = status == NIGH_NODE_LOST && client->socket_path[0] != '\0';
+    bool resumable = status == NIGH_NODE_LOST && life_may_return(client);
     uint32_t state = atomic_load_explicit(&client->state, memory_order_relaxed);
 
     if (state == CLIENT_DEAD || (state == CLIENT_LOST && resumable)) {
@@ -154,9 +158,10 @@ void client_lose(nigh_client *client, nigh_status status)
     if (resumable) {
         atomic_store_explicit(&client->state, CLIENT_LOST, memory_order_release);
     } else {
+        life_say_end(client, status);
         atomic_store_explicit(&client->why, status, memory_order_relaxed);
         atomic_store_explicit(&client->state, CLIENT_DEAD, memory_order_release);
-        atomic_store_explicit(&client->guard->word, GUARD_DEAD, memory_order_relaxed);
+        atomic_store_explicit(&client->guard->word, GUARD_DEAD, memory_order_release);
     }
     client_end_all(client, status);
     ring_reset(client);
@@ -263,6 +268,7 @@ static nigh_status client_create(const nigh_client_options *options, nigh_client
         return NIGH_NO_RESOURCES;
     }
     client->socket_fd = client->poll_fd = client->bell_fd = client->lead_fd = -1;
+    client->resume_fd = -1;
     client->serial = atomic_fetch_add_explicit(&client_serials, 1, memory_order_relaxed);
     client->open_timeout_us =
         options->timeout_us != 0 ? options->timeout_us : CLIENT_OPEN_TIMEOUT_US;
@@ -302,17 +308,15 @@ static void client_destroy(nigh_client *client)
                 memfd_unmap(client->indexes[i].header, client->index_bytes[i]);
             }
         }
-        if (client->memory != NULL) {
-            memfd_unmap(client->memory, client->memory_bytes);
-        }
         if (client->node_page != NULL) {
-            memfd_unmap(client->node_page, sizeof(*client->node_page));
+            memfd_unmap(client->node_page, client->shared_bytes);
         }
     }
     for (uint32_t i = 0; client->lane != NULL && i < client->lanes; i++) {
         fd_close(&client->lane[i].doorbell);
     }
     fd_close(&client->socket_fd);
+    fd_close(&client->resume_fd);
     fd_close(&client->poll_fd);
     fd_close(&client->bell_fd);
     fd_close(&client->lead_fd);
@@ -359,7 +363,8 @@ static nigh_status client_attach(nigh_client *client, int socket_fd,
     client->socket_fd = socket_fd;
     attach_fill_hello(client, &hello);
     hello.quota_bytes = options->quota_bytes;
-    status = attach_hello(socket_fd, &hello, client->open_timeout_us, &answer, text);
+    attach_hello(socket_fd, &hello);
+    status = attach_await(socket_fd, client->open_timeout_us, &answer, text);
     if (status == NIGH_OK) {
         status = attach_map(client, &answer, text);
         attach_answer_fini(&answer);
@@ -404,13 +409,39 @@ static nigh_status client_find_path(nigh_client *client, const char *given)
     return NIGH_OK;
 }
 
+/*
+ * Connects and attaches. A node that was killed takes connections, and closes them, until the
+ * machine has done away with all of it; so who is closed upon asks once more who is there.
+ */
+static nigh_status client_reach(nigh_client *client, const nigh_client_options *options)
+{
+    char text[CLIENT_TEXT_BYTES];
+    nigh_status status;
+    int socket_fd;
+
+    status = attach_connect(client->socket_path, client->open_timeout_us, &socket_fd, text);
+    if (status != NIGH_OK) {
+        error_set_open("%s", text);
+        return status;
+    }
+    status = client_attach(client, socket_fd, options);
+    if (status != NIGH_UNREACHABLE) {
+        return status;
+    }
+    fd_close(&client->socket_fd);
+    status = attach_connect(client->socket_path, client->open_timeout_us, &socket_fd, text);
+    if (status != NIGH_OK) {
+        error_set_open("the node died or stopped just now: %.400s", text);
+        return status;
+    }
+    return client_attach(client, socket_fd, options);
+}
+
 nigh_status nigh_client_open(const nigh_client_options *given, nigh_client **out)
 {
     nigh_client_options options;
     nigh_client *client = NULL;
-    char text[CLIENT_TEXT_BYTES];
     nigh_status status;
-    int socket_fd = -1;
 
     error_set_open("%s", "");
     if (out == NULL) {
@@ -426,13 +457,7 @@ nigh_status nigh_client_open(const nigh_client_options *given, nigh_client **out
         status = client_find_path(client, options.socket_path);
     }
     if (status == NIGH_OK) {
-        status = attach_connect(client->socket_path, client->open_timeout_us, &socket_fd, text);
-        if (status != NIGH_OK) {
-            error_set_open("%s", text);
-        }
-    }
-    if (status == NIGH_OK) {
-        status = client_attach(client, socket_fd, &options);
+        status = client_reach(client, &options);
     }
     if (status != NIGH_OK) {
         if (client != NULL) {
@@ -495,7 +520,7 @@ void nigh_client_close(nigh_client *client)
 
 int nigh_client_fd(nigh_client *client)
 {
-    nigh_status status = client_check(client);
+    nigh_status status = client_look(client);
 
     return status == NIGH_FORKED || status == NIGH_INVALID ? -1 : client->poll_fd;
 }

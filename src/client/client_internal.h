@@ -220,9 +220,10 @@ struct nigh_client {
     uint32_t spin_us;
     struct pin_chunk *chunks;
     struct client_pins *pins;
-    struct session_node_page *node_page;
-    void *memory; /* the session's */
+    struct session_node_page *node_page; /* CLIENT_PAGE_GAP before: */
+    void *memory;                        /* the session's; its front is `front` */
     uint64_t memory_bytes;
+    uint64_t shared_bytes; /* reserved for both, from node_page on */
     struct index indexes[LIMIT_LANES];
     uint64_t index_bytes[LIMIT_LANES];
     struct client_lane *lane;
@@ -267,32 +268,64 @@ struct nigh_client {
     char name[LIMIT_CLIENT_NAME_BYTES + 1];
     uint64_t open_timeout_us;
     uint32_t hello_flags;
-    char bye[192]; /* the sentence of the node's last message */
+    int resume_fd;                    /* -1, or where a HELLO that resumes waits for its answer */
+    _Atomic uint64_t probed_us;       /* when life_probe last looked */
+    char bye[192];                    /* the sentence of the node's last message */
+    char end_text[CLIENT_TEXT_BYTES]; /* why the client ended; written before the guard says so */
 
     pthread_mutex_t reply_lock; /* the reply areas have one reader at a time; taken before lock */
 };
 
-/* ---- client.c ------------------------------------------------------------- */
+/* ---- client.c, life.c ------------------------------------------------------ */
 
-/* The answer of client_check when something is the matter. */
-nigh_status client_check_slow(const nigh_client *client);
+/* Between the node page and the session's memory: whole pages on any machine, and the pointer to
+ * one finds the other. */
+#define CLIENT_PAGE_GAP 65536
+
+/* The answer of client_check when something is the matter, which it notes for nigh_client_error. */
+nigh_status client_check_slow(nigh_client *client);
+
+/* The same question without any consequence: NIGH_OK also while the node is away and its memory is
+ * kept. */
+nigh_status client_look(const nigh_client *client);
 
 /* What the node gives as the reason of a session's end; NIGH_PROTOCOL: it can be none. */
 nigh_status client_end_status(int32_t said);
 
+/* The word that the kernel writes when the node ends. */
+static inline uint32_t client_life(const nigh_client *client)
+{
+    const char *page = (const char *)client->front - CLIENT_PAGE_GAP;
+
+    return shared_load_relaxed(&((const struct session_node_page *)(const void *)page)->life);
+}
+
 /* First in every entry point: NIGH_OK unless this is a forked child or the client's end has come.
- */
-static inline nigh_status client_check(const nigh_client *client)
+ * Not locked. */
+static inline nigh_status client_check(nigh_client *client)
 {
     if (unlikely(client == NULL)) {
         return NIGH_INVALID;
     }
     if (likely(atomic_load_explicit(&client->guard->word, memory_order_relaxed) == GUARD_ALIVE) &&
-        likely(shared_load_relaxed(&client->front->ended) == 0)) {
+        likely(shared_load_relaxed(&client->front->ended) == 0) &&
+        likely((client_life(client) & SESSION_LIFE_ENDED) == 0)) {
         return NIGH_OK;
     }
     return client_check_slow(client);
 }
+
+/* Whether the node that the client is attached to lives, as far as the node page says. */
+bool life_goes_on(const nigh_client *client);
+
+/* Whether a node may come that knows this session. */
+bool life_may_return(const nigh_client *client);
+
+/* The node is dead: takes in what it had done, and loses it. Locked, without a hold. */
+void life_lost(nigh_client *client);
+
+/* Writes why the client ends, unless that is known. Locked, before it ends. */
+void life_say_end(nigh_client *client, nigh_status status);
 
 /* The lane that an id belongs to. */
 static inline uint32_t client_lane_of(const nigh_client *client, const nigh_id *id)
@@ -332,6 +365,9 @@ error_explain(nigh_client *client, nigh_status status, const char *format, ...);
 /* Remembers an ordinary failure (the table's sentence will do); returns `status`. */
 nigh_status error_note(nigh_client *client, nigh_status status);
 
+/* The same of what ends with a status that one of its steps may have noted, and better. */
+nigh_status error_note_end(nigh_client *client, nigh_status status);
+
 /* The same of a call that wanted `bytes` of a lane's memory. */
 nigh_status error_note_memory(nigh_client *client, nigh_status status, uint32_t lane,
                               uint64_t bytes);
@@ -351,9 +387,13 @@ struct attach_answer {
  */
 nigh_status attach_connect(const char *path, uint64_t timeout_us, int *socket_fd, char *text);
 
-/* Says hello and takes the welcome; a refusal is the node's status and sentence. */
-nigh_status attach_hello(int socket_fd, const struct session_hello *hello, uint64_t timeout_us,
-                         struct attach_answer *answer, char *text);
+/* Says hello. What stands in the way of that is told by attach_await. */
+void attach_hello(int socket_fd, const struct session_hello *hello);
+
+/* Takes the welcome; a refusal is the node's status and sentence. NIGH_TIMEOUT: not yet, and it may
+ * be called again. */
+nigh_status attach_await(int socket_fd, uint64_t timeout_us, struct attach_answer *answer,
+                         char *text);
 void attach_answer_fini(struct attach_answer *answer);
 
 /* Checks and maps what a first welcome brought. On failure the caller destroys the client. */
@@ -364,8 +404,13 @@ void attach_fill_hello(const nigh_client *client, struct session_hello *hello);
 
 /* ---- resume.c ------------------------------------------------------------- */
 
-/* NIGH_OK when the node can be asked; resumes a lost session first. Locked. */
-nigh_status resume_ensure(nigh_client *client);
+/* NIGH_OK when the node can be asked; one that died is found again first, within timeout_us.
+ * NIGH_NODE_LOST, what ended the client. Locked. */
+nigh_status resume_ensure(nigh_client *client, uint64_t timeout_us);
+
+/* Looks for the node without waiting: later looks go on with what this one began. Locked, of a
+ * CLIENT_LOST. */
+void resume_probe(nigh_client *client);
 
 /* ---- socket.c ------------------------------------------------------------- */
 

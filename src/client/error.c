@@ -100,12 +100,18 @@ nigh_status error_note(nigh_client *client, nigh_status status)
     return error_note_memory(client, status, 0, 0);
 }
 
+nigh_status error_note_end(nigh_client *client, nigh_status status)
+{
+    const struct pins_thread *thread = status != NIGH_OK ? pins_thread_of(client) : NULL;
+
+    return thread != NULL && thread->error == status ? status : error_note(client, status);
+}
+
 nigh_status error_note_memory(nigh_client *client, nigh_status status, uint32_t lane,
                               uint64_t bytes)
 {
     struct pins_thread *thread;
 
-    /* A get that found nothing in time is no news, and must cost nothing. */
     if (status == NIGH_OK || status == NIGH_FORKED) {
         return status;
     }
@@ -119,6 +125,11 @@ nigh_status error_note_memory(nigh_client *client, nigh_status status, uint32_t 
         thread->error_wanted_bytes = bytes;
         thread->error_wanted_lane = lane;
         thread->error_text[0] = '\0';
+        if (status == NIGH_NODE_LOST) {
+            (void)snprintf(thread->error_text, sizeof(thread->error_text),
+                           "the node died or stopped while the operation was under way: it may or "
+                           "may not have happened");
+        }
     }
     return status;
 }
@@ -230,7 +241,7 @@ size_t nigh_client_error(nigh_client *client, char *text, size_t size_bytes)
 {
     struct pins_thread *thread;
     const char *sentence;
-    nigh_status status = client_check(client);
+    nigh_status status = client_look(client);
     size_t length;
 
     if (status == NIGH_INVALID || (text == NULL && size_bytes != 0)) {

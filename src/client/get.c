@@ -319,8 +319,11 @@ static inline __attribute__((always_inline)) nigh_status get_now(nigh_client *cl
         return get_refused(client);
     }
     status = get_all_local(client, ids, n, timeout_us, views, &asks);
-    if (likely(asks == 0)) {
-        return status;
+    if (likely((asks | (uint32_t)status) == 0)) {
+        return NIGH_OK;
+    }
+    if (asks == 0) {
+        return error_note(client, status);
     }
     get_init(&op, client, ids, n, op_deadline_us(timeout_us), flags, views);
     op.result = status;
@@ -417,7 +420,7 @@ nigh_status nigh_release(nigh_client *client, nigh_view *view)
         return status;
     }
     if (unlikely(view == NULL)) {
-        return NIGH_INVALID;
+        return error_set(client, NIGH_INVALID, "nigh_release: view is NULL");
     }
     if (unlikely(view->status != NIGH_OK || view->opaque[0] == 0)) {
         memset(view, 0, sizeof(*view));

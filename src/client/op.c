@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "client/client_internal.h"
 
+#define OP_PATIENCE_US UINT64_C(100000)
+
 void op_init(struct client_op *op, nigh_client *client, const struct op_kind *kind, size_t count,
              uint64_t deadline_us)
 {
@@ -119,10 +121,17 @@ void op_step_done(struct client_op *op, size_t step, uint8_t opcode, const struc
     op_settle(op);
 }
 
+/* How long an op may look for a node that died: as long as it may wait, but it does not give up
+ * one that is about to answer. */
+static uint64_t op_patience_us(const struct client_op *op)
+{
+    return op->kind->waits ? max_u64(op_remaining_us(op), OP_PATIENCE_US) : LIMIT_NODE_GRACE_US;
+}
+
 nigh_status op_begin(struct client_op *op)
 {
     nigh_client *client = op->client;
-    nigh_status status = resume_ensure(client);
+    nigh_status status = resume_ensure(client, op_patience_us(op));
 
     if (status != NIGH_OK) {
         if (op->kind->settle != NULL) {
@@ -355,29 +364,28 @@ nigh_status nigh_op_status(const nigh_op *given)
 nigh_status nigh_wait(nigh_client *client, nigh_op *given, uint64_t timeout_us)
 {
     struct client_op *op = op_of(given);
-    nigh_status status = client_check(client);
+    nigh_status status = client_look(client);
     uint64_t now_us;
 
-    if (op == NULL || status == NIGH_INVALID || op->client != client) {
-        return NIGH_INVALID;
-    }
-    if (status == NIGH_FORKED) {
+    if (status == NIGH_INVALID || status == NIGH_FORKED) {
         return status;
+    }
+    if (op == NULL || op->client != client) {
+        return error_set(client, NIGH_INVALID, "nigh_wait: no op that this client has started");
     }
     status = nigh_op_status(given);
-    if (status != NIGH_PENDING) {
-        return status;
+    if (status == NIGH_PENDING) {
+        now_us = clock_now_us(&clock_monotonic);
+        status = wait_for(client, op, clock_deadline_us(now_us, timeout_us)) == NIGH_TIMEOUT
+                     ? NIGH_TIMEOUT
+                     : nigh_op_status(given);
     }
-    now_us = clock_now_us(&clock_monotonic);
-    if (wait_for(client, op, clock_deadline_us(now_us, timeout_us)) == NIGH_TIMEOUT) {
-        return NIGH_TIMEOUT;
-    }
-    return nigh_op_status(given);
+    return error_note_end(client, status);
 }
 
 size_t nigh_poll(nigh_client *client)
 {
-    nigh_status status = client_check(client);
+    nigh_status status = client_look(client);
     uint64_t ends;
     bool armed;
 
@@ -417,7 +425,7 @@ size_t nigh_poll(nigh_client *client)
 nigh_status nigh_cancel(nigh_client *client, nigh_op *given)
 {
     struct client_op *op = op_of(given);
-    nigh_status status = client_check(client);
+    nigh_status status = client_look(client);
 
     if (op == NULL || status == NIGH_INVALID || op->client != client) {
         return NIGH_INVALID;

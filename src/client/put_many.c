@@ -192,7 +192,7 @@ nigh_status nigh_put_many(nigh_client *client, nigh_put_item *items, size_t n)
             }
         }
     }
-    return op_run(&op);
+    return error_note_end(client, op_run(&op));
 }
 
 nigh_status nigh_put_many_start(nigh_client *client, nigh_put_item *items, size_t n, nigh_op *given)

@@ -16,6 +16,8 @@
 #include "client/client_internal.h"
 #include "memory/memfd.h"
 
+#define RESUME_ATTEMPTS 2
+
 static bool resume_is_same_file(int fd, ino_t inode)
 {
     struct stat file;
@@ -121,63 +123,120 @@ static void resume_begin_anew(nigh_client *client, const struct attach_answer *a
     }
 }
 
-static nigh_status resume_try(nigh_client *client)
+/* Connects and says hello, unless one waits for its answer already. */
+static nigh_status resume_ask(nigh_client *client, uint64_t timeout_us, char *text)
+{
+    struct session_hello hello;
+    nigh_status status;
+
+    if (client->resume_fd >= 0) {
+        return NIGH_OK;
+    }
+    status = attach_connect(client->socket_path, timeout_us, &client->resume_fd, text);
+    if (status == NIGH_OK) {
+        attach_fill_hello(client, &hello);
+        hello.flags |= SESSION_HELLO_RESUME;
+        hello.session = client->session;
+        memcpy(hello.token, client->token, sizeof(hello.token));
+        attach_hello(client->resume_fd, &hello);
+    }
+    return status;
+}
+
+/* The node has no such session: this client's memory is nobody's any more. */
+static nigh_status resume_give_up(nigh_client *client, nigh_status status, const char *text)
+{
+    (void)snprintf(client->end_text, sizeof(client->end_text),
+                   "the node was restarted and does not know this session (%.380s): open a new "
+                   "client",
+                   text);
+    client->socket_path[0] = '\0';
+    client_lose(client, status == NIGH_EXPELLED ? NIGH_EXPELLED : NIGH_NODE_LOST);
+    return (nigh_status)atomic_load(&client->why);
+}
+
+/*
+ * One attempt. NIGH_NODE_LOST while the client is CLIENT_LOST still: not there yet, and the session
+ * may be resumed later; `text` says why. What asked and got no answer in time stays asked: the node
+ * may answer before the next attempt, and would have to refuse a second question.
+ */
+static nigh_status resume_try(nigh_client *client, uint64_t timeout_us, char *text)
 {
     struct attach_answer answer = {.fd_count = 0};
-    struct session_hello hello;
-    char text[CLIENT_TEXT_BYTES];
-    nigh_status status;
-    int socket_fd = -1;
+    char why[CLIENT_TEXT_BYTES];
+    nigh_status status = resume_ask(client, timeout_us, why);
 
-    status = attach_connect(client->socket_path, LIMIT_NODE_GRACE_US, &socket_fd, text);
     if (status != NIGH_OK) {
-        /* Not there yet: the session may still be resumed later. */
-        return error_explain(client, NIGH_NODE_LOST, "the node died, and is not back: %.400s",
-                             text);
+        (void)snprintf(text, CLIENT_TEXT_BYTES, "the node died, and is not back: %.400s", why);
+        return NIGH_NODE_LOST;
     }
-    attach_fill_hello(client, &hello);
-    hello.flags |= SESSION_HELLO_RESUME;
-    hello.session = client->session;
-    memcpy(hello.token, client->token, sizeof(hello.token));
-    status = attach_hello(socket_fd, &hello, LIMIT_NODE_GRACE_US, &answer, text);
+    status = attach_await(client->resume_fd, timeout_us, &answer, why);
     if (status == NIGH_TIMEOUT || status == NIGH_UNREACHABLE || status == NIGH_BUSY) {
-        fd_close(&socket_fd);
-        return error_explain(client, NIGH_NODE_LOST, "the node died, and is not ready yet: %.400s",
-                             text);
+        if (status != NIGH_TIMEOUT) {
+            fd_close(&client->resume_fd);
+        }
+        (void)snprintf(text, CLIENT_TEXT_BYTES, "the node died, and is not ready yet: %.400s", why);
+        return NIGH_NODE_LOST;
     }
     if (status == NIGH_OK && !resume_fits(client, &answer)) {
         status = NIGH_PROTOCOL;
-        (void)snprintf(text, sizeof(text), "it resumed another session");
+        (void)snprintf(why, sizeof(why), "it resumed another session");
     }
     if (status == NIGH_OK) {
-        status = resume_adopt(client, &answer, &socket_fd);
+        status = resume_adopt(client, &answer, &client->resume_fd);
     }
     if (status == NIGH_OK) {
         resume_begin_anew(client, &answer);
     }
     attach_answer_fini(&answer);
-    fd_close(&socket_fd);
+    fd_close(&client->resume_fd);
     if (status == NIGH_OK) {
         return NIGH_OK;
     }
-    /* The node has no such session: this client's memory is nobody's any more. */
-    client->socket_path[0] = '\0';
-    client_lose(client, status == NIGH_EXPELLED ? NIGH_EXPELLED : NIGH_NODE_LOST);
-    return error_explain(
-        client, (nigh_status)atomic_load(&client->why),
-        "the node was restarted and does not know this session (%.380s): open a new "
-        "client",
-        text);
+    status = resume_give_up(client, status, why);
+    (void)snprintf(text, CLIENT_TEXT_BYTES, "%s", client->end_text);
+    return status;
 }
 
-nigh_status resume_ensure(nigh_client *client)
+void resume_probe(nigh_client *client)
 {
+    char text[CLIENT_TEXT_BYTES];
+
+    (void)resume_try(client, 0, text);
+}
+
+nigh_status resume_ensure(nigh_client *client, uint64_t timeout_us)
+{
+    char text[CLIENT_TEXT_BYTES];
+    nigh_status status = NIGH_NODE_LOST;
+
     if (client->lose_later != NIGH_OK) {
         return NIGH_NODE_LOST;
     }
-    switch (atomic_load_explicit(&client->state, memory_order_relaxed)) {
-    case CLIENT_ATTACHED: return NIGH_OK;
-    case CLIENT_LOST: return client->holds > 0 ? NIGH_NODE_LOST : resume_try(client);
-    default: return (nigh_status)atomic_load_explicit(&client->why, memory_order_relaxed);
+    /* A welcome may have waited for so long that who sent it is dead, too. */
+    for (int attempt = 0; attempt < RESUME_ATTEMPTS; attempt++) {
+        if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED) {
+            if (life_goes_on(client)) {
+                return NIGH_OK;
+            }
+            if (client->holds > 0) {
+                return NIGH_NODE_LOST; /* in the middle of something: the next call finds out */
+            }
+            life_lost(client);
+        }
+        if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_DEAD) {
+            status = (nigh_status)atomic_load_explicit(&client->why, memory_order_relaxed);
+            return error_explain(client, status, "%s",
+                                 client->end_text[0] != '\0' ? client->end_text
+                                                             : nigh_status_string(status));
+        }
+        if (client->holds > 0) {
+            return NIGH_NODE_LOST;
+        }
+        status = resume_try(client, min_u64(timeout_us, LIMIT_NODE_GRACE_US), text);
+        if (status != NIGH_OK) {
+            return error_explain(client, status, "%s", text);
+        }
     }
+    return life_goes_on(client) ? NIGH_OK : NIGH_NODE_LOST;
 }

@@ -185,7 +185,7 @@ nigh_status socket_ask_extents(nigh_client *client, uint32_t first, uint32_t n, 
                                int *fds, nigh_status *statuses)
 {
     uint64_t deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), LIMIT_NODE_GRACE_US);
-    nigh_status status = resume_ensure(client);
+    nigh_status status = resume_ensure(client, LIMIT_NODE_GRACE_US);
 
     NIGH_ASSERT(n <= LIMIT_PREFAULT_BATCH);
     for (uint32_t i = 0; i < n; i++) {

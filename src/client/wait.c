@@ -36,7 +36,7 @@ static bool wait_is_over(const nigh_client *client, const struct client_op *op)
     }
     return ring_has_events(client) ||
            atomic_load_explicit(&client->state, memory_order_acquire) != CLIENT_ATTACHED ||
-           client_check(client) != NIGH_OK;
+           client_look(client) != NIGH_OK;
 }
 
 static bool wait_has_work(const nigh_client *client, const struct client_op *op)

@@ -115,6 +115,7 @@ nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, nigh_event
 {
     nigh_status status = client_check(client);
     uint64_t deadline_us;
+    bool subscribed;
 
     if (status != NIGH_OK) {
         return status;
@@ -125,14 +126,23 @@ nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, nigh_event
     deadline_us = op_deadline_us(timeout_us);
     for (;;) {
         client_lock(client);
-        status = client->subscribed ? resume_ensure(client) : NIGH_NOT_FOUND;
-        if (status == NIGH_OK) {
+        subscribed = client->subscribed;
+        status = NIGH_OK;
+        if (subscribed) {
+            status = resume_ensure(client, LIMIT_NODE_GRACE_US);
+        }
+        if (subscribed && status == NIGH_OK) {
             status = watch_take(client, event);
         }
         if (status == NIGH_TIMEOUT) {
             socket_take_in_now_and_then(client);
         }
         client_unlock(client);
+        if (!subscribed) {
+            return error_set(client, NIGH_NOT_FOUND,
+                             "nigh_next_event: this client has not subscribed: call nigh_subscribe "
+                             "first");
+        }
         if (status != NIGH_TIMEOUT ||
             (timeout_us == 0 || wait_for(client, NULL, deadline_us) == NIGH_TIMEOUT)) {
             return error_note(client, status);

@@ -365,7 +365,8 @@ nigh_status nigh_seal_start(nigh_client *client, nigh_writer *writer, nigh_op *g
     if (given == NULL) {
         return error_set(client, NIGH_INVALID, "nigh_seal_start: op is NULL");
     }
-    return seal_begin(client, writer, (struct client_op *)given, OP_ASYNC);
+    status = seal_begin(client, writer, (struct client_op *)given, OP_ASYNC);
+    return status == NIGH_INVALID ? status : error_note(client, status);
 }
 
 nigh_status nigh_abort(nigh_client *client, nigh_writer *writer)

@@ -112,6 +112,8 @@ struct session_grant {
 #define SESSION_ASLEEP           1u
 #define SESSION_ASLEEP_HAS_GUEST 2u
 
+#define SESSION_LIFE_ENDED UINT32_C(0x40000000) /* the kernel's FUTEX_OWNER_DIED */
+
 struct session_lane_state {
     _Atomic uint32_t asleep; /* SESSION_ASLEEP_*; not 0: ring the doorbell after submitting */
     uint32_t reserved[15];
@@ -121,12 +123,25 @@ struct session_node_page {
     uint32_t magic;
     uint32_t lanes;
     _Atomic uint32_t incarnation;
-    _Atomic uint32_t stopping;
-    uint8_t reserved[48];
+    _Atomic uint32_t stopping; /* 1: it stops in good order, and what it has goes with it */
+    /* A robust futex: the thread that holds it, and SESSION_LIFE_ENDED from its end on, which the
+     * kernel sees to. 0: this node does not say. */
+    _Atomic uint32_t life;
+    _Atomic uint32_t life_of; /* the incarnation that `life` speaks of */
+    _Atomic uint32_t kept;    /* 1: memory and sessions outlive the node, for the next one */
+    uint8_t reserved[36];
     struct session_lane_state lane[LIMIT_LANES];
 };
 
 _Static_assert(sizeof(struct session_node_page) == 64 + 64 * LIMIT_LANES, "node page is shared");
+
+/* Whether the page says that its node has ended. A node that took the page over and does not know
+ * of `life` leaves there what another left. */
+static inline bool session_node_ended(const struct session_node_page *page)
+{
+    return (shared_load_acquire(&page->life) & SESSION_LIFE_ENDED) != 0 &&
+           shared_load_acquire(&page->life_of) == shared_load_relaxed(&page->incarnation);
+}
 
 /* ---- submissions and completions ------------------------------------------ */
 

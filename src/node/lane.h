@@ -97,6 +97,7 @@ struct lane_config {
     uint32_t max_sessions;
     uint32_t spin_us;
     struct session_node_page *page;
+    struct life *life;         /* lane 0: its thread holds it; NULL: nobody's */
     struct mailbox *from_zero; /* NULL for lane 0 */
     struct mailbox *to_zero;   /* NULL for lane 0 */
     struct mailbox *inboxes;   /* lane 0: the other lanes' to_zero boxes, lanes - 1 of them */

@@ -6,6 +6,7 @@
 
 #include "node/disk.h"
 #include "node/lane.h"
+#include "node/life.h"
 
 /* The lane's end of one session. Indices are the lane's own; the client may write the shared ones.
  */

@@ -196,6 +196,8 @@ static void *lane_main(void *argument)
     uint32_t turns = 0;
     bool slept = false;
 
+    if (lane->config.life != NULL)
+        life_begin(lane->config.life);
     lane_own(lane);
     while (!atomic_load_explicit(&lane->stop, memory_order_acquire)) {
         bool worked;

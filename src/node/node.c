@@ -316,6 +316,7 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
         config.store.rank = settings->members.self;
     }
     if (number == 0) {
+        config.life = node->life;
         config.inboxes = node->from_lanes;
         config.front = &node->front.guest;
     } else {
@@ -545,6 +546,7 @@ static nigh_status node_begin_to_survive(struct nigh_node *node, char *why, size
         (void)keeper_store(node->keeper, "listen", node->front.listen_fd);
     if (node->adopting)
         node_adopted(node);
+    shared_store_release(&node->page->kept, 1);
     return NIGH_OK;
 }
 
@@ -554,10 +556,14 @@ static nigh_status node_begin_to_survive(struct nigh_node *node, char *why, size
  */
 static void node_destroy(struct nigh_node *node)
 {
-    if (node->page != NULL && !node->goes_on)
+    if (node->page != NULL && !node->goes_on) {
         shared_store_release(&node->page->stopping, 1);
+        shared_store_release(&node->page->kept, 0);
+    }
     for (uint32_t i = 0; i < node->lane_count; i++)
         lane_stop(node->lanes[i]);
+    if (node->page != NULL)
+        life_end(node->page);
     if (node->lock_fd >= 0 && !node->goes_on)
         listen_remove(node->settings.socket_path, &node->lock_fd);
     fd_close(&node->lock_fd);
@@ -581,6 +587,7 @@ static void node_destroy(struct nigh_node *node)
     free(node->from_lanes);
     sessions_fini(&node->sessions);
     pools_fini(&node->pools);
+    life_destroy(node->life);
     if (node->page != NULL)
         memfd_unmap(node->page, sizeof(*node->page));
     fd_close(&node->page_read_fd);
@@ -611,6 +618,8 @@ static nigh_status node_make_shared(struct nigh_node *node, char *why, size_t wh
     status = node_make_memory(node, why, why_bytes);
     if (status == NIGH_OK)
         status = node_make_page(node, why, why_bytes);
+    if (status == NIGH_OK)
+        status = life_create(node->page, &node->life);
     if (status == NIGH_OK)
         status = node_make_pools(node, why, why_bytes);
     if (status == NIGH_OK)

@@ -10,6 +10,7 @@
 #include "node/front.h"
 #include "node/keeper.h"
 #include "node/lane.h"
+#include "node/life.h"
 #include "node/node.h"
 #include "node/peers.h"
 #include "node/pool.h"
@@ -40,6 +41,7 @@ struct nigh_node {
     int page_fd;
     int page_read_fd;
     struct session_node_page *page;
+    struct life *life; /* of the page */
 
     struct lane *lanes[LIMIT_LANES];
     uint32_t lane_count;

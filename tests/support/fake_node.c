@@ -529,6 +529,7 @@ static void fake_welcome(struct fake_node *fake, int32_t status)
         .arena_bytes = LIMIT_EXTENTS * FAKE_EXTENT_BYTES,
         .session_bytes = fake->memory_bytes,
         .spin_us = fake->options.spin_us,
+        .incarnation = shared_load_relaxed(&fake->page->incarnation),
         .pool = "fake",
     };
     int fds[SESSION_WELCOME_FDS(FAKE_LANES_MAX)];

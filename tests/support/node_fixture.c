@@ -67,12 +67,20 @@ static void node_exec(const struct node_fixture *node, pid_t parent, int ready_f
 
 void node_fixture_start(struct node_fixture *node, const char *memory, const char *const *flags)
 {
-    pid_t parent = getpid();
-    char name[32], word[8] = "";
-    int ready[2];
+    char name[32];
 
     snprintf(name, sizeof(name), "node%u", node_number++);
     support_path(node->socket, sizeof(node->socket), name);
+    node_fixture_start_again(node, memory, flags);
+}
+
+void node_fixture_start_again(struct node_fixture *node, const char *memory,
+                              const char *const *flags)
+{
+    pid_t parent = getpid();
+    char word[8] = "";
+    int ready[2];
+
     if (pipe(ready) != 0) {
         fail_msg("pipe: %s", strerror(errno));
     }

@@ -21,6 +21,10 @@ struct node_fixture {
  */
 void node_fixture_start(struct node_fixture *node, const char *memory, const char *const *flags);
 
+/* The same on the socket of one that has ended. */
+void node_fixture_start_again(struct node_fixture *node, const char *memory,
+                              const char *const *flags);
+
 /* Asks it to stop, and fails the test unless it ends with exit code 0. */
 void node_fixture_stop(struct node_fixture *node);
 

@@ -2,6 +2,7 @@
 /* The embedded node: the code of nighd in this process, with clients of this process and of others.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -213,6 +214,82 @@ static void stopping_ends_what_waits(void **state)
     nigh_client_close(client);
 }
 
+static void stopping_ends_readers(void **state)
+{
+    (void)state;
+    char path[128], text[256] = "";
+    nigh_node *node;
+    nigh_client *client, *another;
+    nigh_client_options options = {.struct_size = sizeof options, .socket_path = path};
+    nigh_id id = named("a");
+    nigh_view view;
+    bool found;
+
+    support_path(path, sizeof path, "readers.sock");
+    node = start(path);
+    assert_int_equal(nigh_client_open(&options, &client), NIGH_OK);
+    assert_int_equal(nigh_client_open(&options, &another), NIGH_OK);
+    assert_int_equal(nigh_put(client, &id, "bytes", 5, NULL), NIGH_OK);
+    assert_int_equal(nigh_get(client, &id, 1, 0, &view), NIGH_OK);
+    nigh_node_stop(node);
+    assert_int_equal(nigh_contains(another, &id, &found), NIGH_NODE_LOST);
+    (void)nigh_client_error(another, text, sizeof text);
+    assert_non_null(strstr(text, "stopping"));
+    assert_memory_equal(view.data, "bytes", 5);
+    assert_int_equal(nigh_get(client, &id, 1, 0, &view), NIGH_NODE_LOST);
+    nigh_client_close(client);
+    nigh_client_close(another);
+}
+
+struct embedder {
+    const char *path;
+    int ready_fd;
+};
+
+static int embed_and_wait(void *argument)
+{
+    const struct embedder *embedder = argument;
+    nigh_node_options options = {
+        .struct_size = sizeof options, .memory_bytes = 32u << 20, .socket_path = embedder->path};
+    nigh_node *node = NULL;
+
+    alarm(60);
+    if (nigh_node_start(&options, &node) != NIGH_OK || write(embedder->ready_fd, "x", 1) != 1)
+        return 1;
+    (void)pause();
+    return 0;
+}
+
+/* Clients of other processes hear at once that the program with their node was killed. */
+static void a_killed_embedder_ends_readers(void **state)
+{
+    (void)state;
+    char path[128], word;
+    struct embedder embedder = {.path = path};
+    nigh_client_options options = {.struct_size = sizeof options, .socket_path = path};
+    nigh_client *client;
+    nigh_id id = named("a");
+    nigh_view view;
+    int ready[2];
+    pid_t child;
+
+    support_path(path, sizeof path, "killed.sock");
+    assert_int_equal(pipe(ready), 0);
+    embedder.ready_fd = ready[1];
+    child = support_fork(embed_and_wait, &embedder);
+    assert_int_equal(read(ready[0], &word, 1), 1);
+    assert_int_equal(nigh_client_open(&options, &client), NIGH_OK);
+    assert_int_equal(nigh_put(client, &id, "bytes", 5, NULL), NIGH_OK);
+    assert_int_equal(nigh_get(client, &id, 1, 0, &view), NIGH_OK);
+    assert_int_equal(nigh_release(client, &view), NIGH_OK);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(support_join(child, 20000), -SIGKILL);
+    assert_int_equal(nigh_get(client, &id, 1, 0, &view), NIGH_NODE_LOST);
+    nigh_client_close(client);
+    close(ready[0]);
+    close(ready[1]);
+}
+
 static void wrong_options_are_refused(void **state)
 {
     (void)state;
@@ -270,6 +347,8 @@ int main(void)
         cmocka_unit_test(stopping_ends_what_waits),
         cmocka_unit_test(wrong_options_are_refused),
         cmocka_unit_test(several_lanes_serve_many_ids),
+        cmocka_unit_test(stopping_ends_readers),
+        cmocka_unit_test(a_killed_embedder_ends_readers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

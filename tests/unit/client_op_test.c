@@ -646,6 +646,178 @@ static void test_forgotten_session_is_over(void **state)
     stop(&f);
 }
 
+/* What the node page says, as the kernel and the node write it. */
+static void say_life(struct fixture *f, uint32_t life, uint32_t kept)
+{
+    struct session_node_page *page = f->fake.page;
+
+    shared_store_relaxed(&page->kept, kept);
+    shared_store_relaxed(&page->life_of, shared_load_relaxed(&page->incarnation));
+    shared_store_relaxed(&page->life, life);
+}
+
+static bool explains(struct fixture *f, const char *words)
+{
+    char text[512] = "";
+
+    (void)nigh_client_error(f->client, text, sizeof(text));
+    if (strstr(text, words) == NULL) {
+        printf("# \"%s\" is not in \"%s\"\n", words, text);
+    }
+    return strstr(text, words) != NULL;
+}
+
+/* The word counts, also while the node's socket is still there: a process that was killed may take
+ * its time to go. Nothing is kept: all is lost, from the next call on. */
+static void test_the_word_says_dead(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_view view;
+    bool found;
+
+    (void)state;
+    start(&f, &(struct fake_options){.lanes = 2});
+    seal(&f, 1, "one");
+    say_life(&f, 4711, 0);
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_OK);
+    say_life(&f, SESSION_LIFE_ENDED, 0);
+    assert_int_equal(nigh_contains(f.client, &id, &found), NIGH_NODE_LOST);
+    assert_true(explains(&f, "the node died"));
+    assert_memory_equal(view.data, "one", 3);
+    assert_int_equal(nigh_release(f.client, &view), NIGH_NODE_LOST);
+    /* Whatever comes after it. */
+    say_life(&f, 4712, 1);
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_NODE_LOST);
+    assert_int_equal(view.status, NIGH_NODE_LOST);
+    assert_int_equal(atomic_load(&f.fake.resumes), 0);
+    stop(&f);
+}
+
+/* Kept: gets go on, without a wait while nobody is there, and find the next node by the way. */
+static void test_a_reader_finds_the_next_node(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_view view;
+    bool found;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    seal(&f, 1, "one");
+    /* Seen once: its extent is mapped. */
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_OK);
+    assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+    say_life(&f, SESSION_LIFE_ENDED, 1);
+    fake_node_die(&f.fake, true);
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_OK);
+        assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+    }
+    assert_int_equal(nigh_pin(f.client, &id), NIGH_NODE_LOST);
+    assert_true(explains(&f, "not back"));
+    /* What succeeds leaves the sentence, and what it looked at beside changes nothing of it. */
+    assert_int_equal(nigh_contains(f.client, &id, &found), NIGH_OK);
+    assert_true(explains(&f, "not back"));
+    shared_store_relaxed(&f.fake.page->incarnation, 2);
+    say_life(&f, 4712, 1);
+    fake_node_return(&f.fake);
+    assert_int_equal(nigh_contains(f.client, &id, &found), NIGH_OK);
+    assert_int_equal(nigh_pin(f.client, &id), NIGH_OK);
+    assert_int_equal(atomic_load(&f.fake.resumes), 1);
+    /* One that knows nothing of what was: its page is another, and the old one stays as it is. */
+    fake_node_lock(&f.fake);
+    f.fake.options.forget_sessions = true;
+    fake_node_unlock(&f.fake);
+    say_life(&f, SESSION_LIFE_ENDED, 1);
+    fake_node_die(&f.fake, false);
+    assert_true(SUPPORT_WAIT(nigh_contains(f.client, &id, &found) == NIGH_NODE_LOST, 5000));
+    assert_true(explains(&f, "does not know this session"));
+    stop(&f);
+}
+
+/* A node from before the word took over a page in which another's end stands. */
+static void test_the_word_of_another_life(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_view view;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    seal(&f, 1, "one");
+    shared_store_relaxed(&f.fake.page->life_of, 6);
+    shared_store_relaxed(&f.fake.page->life, SESSION_LIFE_ENDED);
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_OK);
+    assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+    assert_int_equal(nigh_pin(f.client, &id), NIGH_OK);
+    assert_int_equal(atomic_load(&f.fake.resumes), 0);
+    stop(&f);
+}
+
+/* The node died and came back while the client did nothing: its next call is not one that was
+ * under way. */
+static void test_an_idle_client_resumes_first(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_view view;
+    nigh_op op;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    seal(&f, 1, "one");
+    for (uint32_t life = 1; life < 4; life++) {
+        shared_store_relaxed(&f.fake.page->incarnation, life);
+        fake_node_die(&f.fake, false);
+        if (life == 1) {
+            assert_int_equal(nigh_pin(f.client, &id), NIGH_OK);
+        } else if (life == 2) {
+            assert_int_equal(nigh_refresh_start(f.client, &id, 1, &op), NIGH_OK);
+            assert_int_equal(nigh_wait(f.client, &op, NIGH_FOREVER), NIGH_OK);
+        } else {
+            id = id_of(9);
+            assert_int_equal(nigh_get(f.client, &id, 1, 1000, &view), NIGH_TIMEOUT);
+        }
+        assert_int_equal(atomic_load(&f.fake.resumes), life);
+    }
+    stop(&f);
+}
+
+/* Each failing call leaves its own sentence. */
+static void test_each_failure_has_its_sentence(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_event event;
+    nigh_view view;
+    nigh_op op;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_TIMEOUT);
+    assert_true(explains(&f, "deadline"));
+    assert_int_equal(nigh_next_event(f.client, 0, &event), NIGH_NOT_FOUND);
+    assert_true(explains(&f, "nigh_subscribe"));
+    assert_int_equal(nigh_get(f.client, &id, 1, 1000, &view), NIGH_TIMEOUT);
+    assert_true(explains(&f, "deadline"));
+    assert_int_equal(nigh_release(f.client, NULL), NIGH_INVALID);
+    assert_true(explains(&f, "nigh_release"));
+    assert_int_equal(nigh_get_start(f.client, &id, 1, NIGH_FOREVER, &view, &op), NIGH_OK);
+    assert_int_equal(nigh_wait(f.client, &op, 1000), NIGH_TIMEOUT);
+    assert_true(explains(&f, "deadline"));
+    assert_int_equal(nigh_cancel(f.client, &op), NIGH_CANCELED);
+    seal(&f, 1, "one");
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_OK);
+    assert_true(explains(&f, "deadline"));
+    assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+    fake_node_say_bye(&f.fake, NIGH_EXPELLED, "it pins too much");
+    assert_true(SUPPORT_WAIT(nigh_get(f.client, &id, 1, 0, &view) == NIGH_EXPELLED &&
+                                 explains(&f, "it pins too much"),
+                             5000));
+    stop(&f);
+}
+
 static void test_expelled(void **state)
 {
     struct fixture f;
@@ -690,6 +862,11 @@ int main(void)
         cmocka_unit_test(test_get_waits_over_a_restart),
         cmocka_unit_test(test_forgotten_session_is_over),
         cmocka_unit_test(test_expelled),
+        cmocka_unit_test(test_the_word_says_dead),
+        cmocka_unit_test(test_a_reader_finds_the_next_node),
+        cmocka_unit_test(test_the_word_of_another_life),
+        cmocka_unit_test(test_an_idle_client_resumes_first),
+        cmocka_unit_test(test_each_failure_has_its_sentence),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing a client: refusals with sentences, versions, bad welcomes, options, fork. */
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -119,6 +122,41 @@ static void test_node_that_says_nothing(void **state)
     assert_true(support_now_us() - begun_us < 5000000);
     assert_non_null(strstr(nigh_open_error(), "does not answer"));
     fake_node_stop(&fake);
+}
+
+/* A node that is killed takes a connection, and is gone. */
+struct dying {
+    int listen_fd;
+    const char *path;
+};
+
+static void *die_when_asked(void *argument)
+{
+    const struct dying *dying = argument;
+    int fd = accept(dying->listen_fd, NULL, NULL);
+
+    close(dying->listen_fd);
+    close(fd);
+    return NULL;
+}
+
+static void test_node_that_dies_when_asked(void **state)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct dying dying = {.path = address.sun_path};
+    nigh_client *client = NULL;
+    pthread_t thread;
+
+    (void)state;
+    support_path(address.sun_path, sizeof(address.sun_path), "dying");
+    dying.listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(dying.listen_fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(dying.listen_fd, 5), 0);
+    assert_int_equal(pthread_create(&thread, NULL, die_when_asked, &dying), 0);
+    assert_int_equal(open_at(address.sun_path, &client), NIGH_UNREACHABLE);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_non_null(strstr(nigh_open_error(), "died"));
+    assert_non_null(strstr(nigh_open_error(), "start nighd"));
 }
 
 static void test_options_are_checked(void **state)
@@ -387,6 +425,7 @@ int main(void)
         cmocka_unit_test(test_open_and_close_leave_nothing),
         cmocka_unit_test(test_a_child_is_told),
         cmocka_unit_test(test_a_raw_clone_is_told),
+        cmocka_unit_test(test_node_that_dies_when_asked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
