@@ -630,7 +630,10 @@ static void begin(void)
         .bulk_receives = 1,
         .bulk_bytes = 64,
         .reads = 1,
-        .shell = {NULL, on_link, on_link_down, on_link_request, on_link_bulk},
+        .shell = {.up = on_link,
+                  .down = on_link_down,
+                  .request = on_link_request,
+                  .bulk = on_link_bulk},
     };
     static struct lane *lanes_kept[1];
     char why[256];
