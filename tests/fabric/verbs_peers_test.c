@@ -82,7 +82,8 @@ static void side_open(struct side *side, uint32_t rank, const struct members *me
         .bulk_receives = window->bulk_receives,
         .bulk_bytes = EXCHANGE_BULK_BYTES,
         .reads = EXCHANGE_READS,
-        .shell = {side, on_up, on_down, on_request, on_bulk},
+        .shell =
+            {.context = side, .up = on_up, .down = on_down, .request = on_request, .bulk = on_bulk},
     };
     char why[VERBS_WHY_BYTES], address[FABRIC_ADDRESS_BYTES];
 
