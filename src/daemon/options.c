@@ -176,19 +176,21 @@ static nigh_status option_join_file(const char *path, char list[DAEMON_JOIN_BYTE
     FILE *file = fopen(path, "re");
     size_t bytes = file != NULL ? fread(list, 1, DAEMON_JOIN_BYTES, file) : 0;
     int error = file == NULL || ferror(file) ? errno : 0;
+    char shown[256];
 
     if (file != NULL)
         fclose(file);
+    bytes_printable(path, strnlen(path, 200), shown, sizeof(shown));
     list[bytes < DAEMON_JOIN_BYTES ? bytes : 0] = '\0';
     if (error != 0) {
-        snprintf(why, why_bytes, "cannot read %.200s: %s", path, strerror(error));
+        snprintf(why, why_bytes, "cannot read %s: %s", shown, strerror(error));
         return NIGH_INVALID;
     }
     if (bytes == DAEMON_JOIN_BYTES)
         return option_wrong(path, "a list of at most 256 addresses", why, why_bytes);
     option_lines_to_list(list);
     if (list[0] == '\0') {
-        snprintf(why, why_bytes, "no address stands in %.200s; write one host:port a line", path);
+        snprintf(why, why_bytes, "no address stands in %s; write one host:port a line", shown);
         return NIGH_INVALID;
     }
     return NIGH_OK;
