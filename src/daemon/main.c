@@ -56,9 +56,13 @@ static enum daemon_exit daemon_exit_of(nigh_status status)
     }
 }
 
+/* What somebody gave may stand in it: a terminal gets no control characters of theirs. */
 static enum daemon_exit daemon_fail(nigh_status status, const char *why)
 {
-    fprintf(stderr, "nighd: %s\n", why);
+    char shown[4 * OPTIONS_WHY_BYTES];
+
+    bytes_printable_sentence(why, strlen(why), shown, sizeof(shown));
+    fprintf(stderr, "nighd: %s\n", shown);
     return daemon_exit_of(status);
 }
 

@@ -203,12 +203,13 @@ nigh_status listen_open(const char *path, uint32_t mode, int *listen_fd, char *w
     return NIGH_OK;
 }
 
-void listen_remove(const char *path, int *lock_fd)
+void listen_remove(const char *path, bool made, int *lock_fd)
 {
     char lock_path[LISTEN_LOCK_BYTES];
 
     listen_lock_path(path, lock_path);
-    (void)unlink(path);
+    if (made)
+        (void)unlink(path);
     (void)unlink(lock_path);
     fd_close(lock_fd);
 }

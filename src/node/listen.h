@@ -9,6 +9,7 @@
 #ifndef NODE_LISTEN_H
 #define NODE_LISTEN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,8 +29,8 @@ nigh_status listen_claim(const char *path, int kept_fd, int *listen_fd, int *loc
 nigh_status listen_open(const char *path, uint32_t mode, int *listen_fd, char *why,
                         size_t why_bytes);
 
-/* Removes the socket and the lock file, then unlocks. The listening socket is closed by who has it.
- */
-void listen_remove(const char *path, int *lock_fd);
+/* Removes the socket, where one was made, and the lock file, then unlocks. The listening socket is
+ * closed by who has it. */
+void listen_remove(const char *path, bool made, int *lock_fd);
 
 #endif

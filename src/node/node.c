@@ -565,7 +565,8 @@ static void node_destroy(struct nigh_node *node)
     if (node->page != NULL)
         life_end(node->page);
     if (node->lock_fd >= 0 && !node->goes_on)
-        listen_remove(node->settings.socket_path, &node->lock_fd);
+        listen_remove(node->settings.socket_path,
+                      node->listen_fd >= 0 || node->front.listen_fd >= 0, &node->lock_fd);
     fd_close(&node->lock_fd);
     fd_close(&node->listen_fd);
     fd_close(&node->front.listen_fd);

@@ -203,6 +203,27 @@ def test_the_socket_comes_after_the_memory(folder, good):
 
 
 @in_folder
+def test_a_socket_that_somebody_makes_meanwhile(folder, good):
+    """While a node takes its memory its path is free to others: theirs is not removed."""
+    node = subprocess.Popen([os.environ["NIGHD"], *good, "--memory", "1G"], stdin=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL)
+    wait_for(lambda: os.path.exists(os.path.join(folder, "s.lock")), 20)
+    other = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    other.bind(os.path.join(folder, "s"))
+    other.listen()
+    assert node.wait(60) == IN_USE
+    assert os.path.exists(os.path.join(folder, "s"))
+    other.close()
+
+
+@in_folder
+def test_control_characters_of_others_are_not_printed(folder, good):
+    for flags in (["--cluster-key", "\x1b[31m"], ["--join", "\x1b[31m"], ["--bad\x1b[31m"], ["\x1b[31m"]):
+        code, _, said = run(*good, "--member", "0", "--join", "a:1,b:2", *flags)
+        assert code != 0 and said and "\x1b" not in said, (flags, said)
+
+
+@in_folder
 def test_memory_above_the_control_groups(folder, good):
     group = "/sys/fs/cgroup/memory"
     if os.geteuid() != 0 or not os.path.isdir(group):
