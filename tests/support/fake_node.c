@@ -733,6 +733,8 @@ void fake_node_die(struct fake_node *fake, bool gone)
     fake->attached = false;
     fd_close(&fake->socket_fd);
     if (gone) {
+        /* The thread sleeps on it, and while it does a close alone lets clients connect. */
+        (void)shutdown(fake->listen_fd, SHUT_RDWR);
         fd_close(&fake->listen_fd);
     }
     fake_node_unlock(fake);
