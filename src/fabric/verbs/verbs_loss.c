@@ -7,7 +7,9 @@
  * removes it waits for that. What the fabric's caller has stays: endpoints, which have failed, and
  * registrations, which the next device gets to know.
  */
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -28,9 +30,9 @@ void verbs_loss_begin(struct verbs *verbs, bool is_removed)
     LOG_ERROR("the RDMA device is lost: its connections end", "device=%s removed=%d",
               verbs->device.name, is_removed);
     verbs->is_gone = verbs->is_held = true;
-    verbs->is_removed = is_removed;
     verbs->has_told_lack = false;
-    verbs->return_us = 0;
+    verbs->return_us = verbs->look_us;
+    verbs->due_us = 0;
     LIST_FOREACH_SAFE(node, &verbs->every)
     {
         struct fabric_endpoint *endpoint = container_of(node, struct fabric_endpoint, every);
@@ -53,17 +55,30 @@ static void blind(int fd)
 
 /* librdmacm opens every device that an identifier was on, and does not close it again. Nothing is
  * done through that context but to make a protection domain that nobody uses. While the identifier
- * is there, so is the context. */
+ * is there, so is the context: it is blinded first. */
+void verbs_loss_removed(struct verbs *verbs, const struct rdma_cm_id *id)
+{
+    blind(id->verbs->cmd_fd);
+    blind(id->verbs->async_fd);
+    verbs_loss_begin(verbs, true);
+}
+
+bool verbs_loss_is_taken(struct verbs *verbs)
+{
+    struct pollfd last_word = {.fd = verbs->device.context->async_fd, .events = POLLIN};
+    struct ibv_port_attr port;
+
+    if (verbs->library->query_port(verbs->device.context, verbs->device.port_number, &port) != EIO)
+        return false;
+    if (!verbs->is_gone)
+        (void)poll(&last_word, 1, VERBS_TAKEN_MS);
+    return true;
+}
+
 static void drop_id(struct verbs *verbs, struct rdma_cm_id **id)
 {
-    if (*id == NULL)
-        return;
-    if (verbs->is_removed && (*id)->verbs != NULL &&
-        (*id)->verbs->device == verbs->device.context->device) {
-        blind((*id)->verbs->cmd_fd);
-        blind((*id)->verbs->async_fd);
-    }
-    (void)verbs->library->destroy_id(*id);
+    if (*id != NULL)
+        (void)verbs->library->destroy_id(*id);
     *id = NULL;
 }
 
@@ -124,10 +139,9 @@ static bool take(struct verbs *verbs, uint32_t host, char why[VERBS_WHY_BYTES])
     nigh_status status = verbs_device_open(verbs, verbs->hosts[host], why);
     bool is_enough = can_as_much(&verbs->fabric.caps, &before);
 
-    verbs->fabric.caps = before;
-    verbs->piece_bytes = piece_bytes;
+    verbs->fabric.caps = before; /* but the pieces are as long as this device takes them */
     if (status != NIGH_OK)
-        return false;
+        goto keep_pieces;
     (void)snprintf(why, VERBS_WHY_BYTES, "%s can less than the device before", verbs->device.name);
     if (!is_enough)
         goto close;
@@ -147,6 +161,8 @@ leave:
     }
 close:
     verbs_device_close(verbs);
+keep_pieces:
+    verbs->piece_bytes = piece_bytes;
     return false;
 }
 
@@ -164,6 +180,7 @@ void verbs_loss_look(struct verbs *verbs, uint64_t now_us)
                      verbs->address);
             verbs->host = host;
             verbs->is_gone = false;
+            verbs->look_us = now_us + VERBS_RETURN_US; /* it may be lost again at once */
             verbs->return_us = UINT64_MAX;
             return;
         }
