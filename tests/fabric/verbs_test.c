@@ -638,10 +638,12 @@ static void test_a_device_that_comes_again_without_its_port(void **state)
     struct rdma_cm_id *squatter;
     struct address address;
     struct scene scene;
+    uint64_t before;
 
     scene_make(&scene, *state, 16);
     fake_verbs_remove(0);
     assert_comes(scene.world, scene.alice->disconnected == 1 && scene.bob->disconnected == 1);
+    before = fake_verbs_counts().registrations;
     fake_verbs_plug(0);
     assert_int_equal(address_parse(scene.world->addresses[BOB], &address), NIGH_OK);
     assert_int_equal(library->create_id(channel, &squatter, NULL, RDMA_PS_TCP), 0);
@@ -650,6 +652,7 @@ static void test_a_device_that_comes_again_without_its_port(void **state)
     world_pass(scene.world, UINT64_C(2500000));
     assert_int_equal(left_of("memories"), 1); /* ALICE's */
     assert_int_equal(left_of("contexts"), 1);
+    assert_int_equal(fake_verbs_counts().registrations - before, 1); /* which takes long */
     assert_int_equal(library->destroy_id(squatter), 0);
     library->destroy_event_channel(channel);
     world_pass(scene.world, UINT64_C(1500000));

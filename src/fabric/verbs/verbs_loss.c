@@ -82,6 +82,13 @@ static void drop_id(struct verbs *verbs, struct rdma_cm_id **id)
     *id = NULL;
 }
 
+/* One on all addresses is of no device. */
+static void drop_listener(struct verbs *verbs)
+{
+    if (verbs->listens.bytes > 0)
+        drop_id(verbs, &verbs->listener);
+}
+
 static void drop_ids(struct verbs *verbs)
 {
     LIST_FOREACH(node, &verbs->every)
@@ -93,8 +100,7 @@ static void drop_ids(struct verbs *verbs)
     while (!list_empty(&verbs->lingering))
         verbs_id_destroy(verbs,
                          container_of(list_first(&verbs->lingering), struct verbs_id, lingering));
-    if (verbs->listens.bytes > 0)
-        drop_id(verbs, &verbs->listener);
+    drop_listener(verbs);
 }
 
 void verbs_loss_let_go(struct verbs *verbs)
@@ -145,20 +151,19 @@ static bool take(struct verbs *verbs, uint32_t host, char why[VERBS_WHY_BYTES])
     (void)snprintf(why, VERBS_WHY_BYTES, "%s can less than the device before", verbs->device.name);
     if (!is_enough)
         goto close;
-    (void)snprintf(why, VERBS_WHY_BYTES, "%s gives no descriptors, or takes not all memory",
-                   verbs->device.name);
-    if (verbs_device_use(verbs) != NIGH_OK || !enter_memories(verbs))
-        goto leave;
     (void)snprintf(why, VERBS_WHY_BYTES, "nobody can listen on %s", verbs->device.name);
     if (verbs_listen_again(verbs) != NIGH_OK)
-        goto leave;
-    return true;
-
-leave:
+        goto close;
+    (void)snprintf(why, VERBS_WHY_BYTES, "%s gives no descriptors, or takes not all memory",
+                   verbs->device.name);
+    /* Memory last: it takes long. Who dials meanwhile is heard in the next poll. */
+    if (verbs_device_use(verbs) == NIGH_OK && enter_memories(verbs))
+        return true;
     LIST_FOREACH(node, &verbs->memories)
     {
         verbs_memory_leave(verbs, container_of(node, struct fabric_memory, node));
     }
+    drop_listener(verbs);
 close:
     verbs_device_close(verbs);
 keep_pieces:
