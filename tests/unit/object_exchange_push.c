@@ -533,6 +533,8 @@ static void windows_that_are_none_are_refused(void **state)
         assert_int_equal(pull_pushed(key, WIRE_WINDOWS + 1, WIRE_WINDOWS + 1, WINDOW).status,
                          NIGH_PROTOCOL);
         assert_int_equal(numbers().loans_now, 0);
+        assert_int_equal(numbers().loans_ever + numbers().served_bytes, 0);
+        assert_int_equal(numbers().served_pushes, 0);
         reply = pull_pushed(key, 1, 1, WINDOW);
         assert_int_equal(reply.status, NIGH_OK);
         memcpy(&pulled, reply.payload, sizeof(pulled));
