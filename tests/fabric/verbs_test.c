@@ -713,24 +713,44 @@ static void test_a_device_that_fails(void **state)
     assert_comes(scene.world, scene.alice->disconnected == 1 && scene.bob->disconnected == 1);
 }
 
-/* Some devices are taken away without a word before: whatever is ended then, the system has ended
- * already, and says EIO. */
+static uint32_t last_words;
+
+static int hear_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+    int result = fake_verbs_library()->get_async_event(context, event);
+
+    last_words += result == 0 && event->event_type == IBV_EVENT_DEVICE_FATAL;
+    return result;
+}
+
+/* Some devices are taken away without a word before: whatever is ended then, the system ends
+ * itself, and says EIO. It has when it says DEVICE_FATAL: nothing is given back before. */
 static void test_a_device_that_was_taken(void **state)
 {
+    static struct verbs_library library;
+    struct world *world = *state;
     struct scene scene;
 
-    scene_make(&scene, *state, 16);
+    library = *fake_verbs_library();
+    library.get_async_event = hear_event;
+    last_words = 0;
+    replace(world, ALICE,
+            (struct verbs_options){.library = &library, .address = FAKE_VERBS_ADDRESS});
+    scene_make(&scene, world, 16);
+    (void)world_area(world, ALICE, SIZE, ALL_RIGHTS);
     end_receive(scene.alice, 1, scene.here, 0, 64);
     fake_verbs_take(true);
+    fake_verbs_async(IBV_EVENT_PORT_ERR);
     fake_verbs_async(IBV_EVENT_DEVICE_FATAL);
-    end_destroy(scene.alice); /* nobody has heard it yet */
+    end_destroy(scene.alice);
+    assert_int_equal(last_words, 1);
     area_deregister(scene.here);
-    assert_comes(scene.world, scene.bob->disconnected == 1);
-    world_steps(scene.world, 200);
+    assert_comes(world, scene.bob->disconnected == 1);
+    world_steps(world, 200);
     assert_int_equal(left_of("queue pairs") + left_of("memories"), 0);
     fake_verbs_take(false);
-    world_pass(scene.world, UINT64_C(1500000));
-    scene.here = world_area(scene.world, ALICE, 64 * SIZE, ALL_RIGHTS);
+    world_pass(world, UINT64_C(1500000));
+    scene.here = world_area(world, ALICE, 64 * SIZE, ALL_RIGHTS);
     expect_traffic(&scene);
 }
 

@@ -67,11 +67,16 @@ bool verbs_loss_is_taken(struct verbs *verbs)
 {
     struct pollfd last_word = {.fd = verbs->device.context->async_fd, .events = POLLIN};
     struct ibv_port_attr port;
+    struct ibv_async_event event;
 
     if (verbs->library->query_port(verbs->device.context, verbs->device.port_number, &port) != EIO)
         return false;
-    if (!verbs->is_gone)
-        (void)poll(&last_word, 1, VERBS_TAKEN_MS);
+    while (!verbs->is_gone && !verbs->is_held && poll(&last_word, 1, VERBS_TAKEN_MS) > 0 &&
+           verbs->library->get_async_event(verbs->device.context, &event) == 0) {
+        verbs->is_held = event.event_type == IBV_EVENT_DEVICE_FATAL; /* lost in the next poll */
+        verbs->library->ack_async_event(&event);
+    }
+    verbs->due_us = 0;
     return true;
 }
 
@@ -105,6 +110,7 @@ static void drop_ids(struct verbs *verbs)
 
 void verbs_loss_let_go(struct verbs *verbs)
 {
+    verbs_loss_begin(verbs, false); /* unless it has */
     verbs->is_held = false;
     LIST_FOREACH_SAFE(node, &verbs->failing)
     {
