@@ -239,14 +239,18 @@ static void begin_serve(struct exchange_link *link, struct serve *serve,
     list_push_back(&link->serves, &serve->place);
     list_push_back(lent(exchange, serve->pool, serve->entry), &serve->twin);
     exchange->counts.loans_now++;
+    if (serve->way != WIRE_LOAN || serve->sums.known == 0) {
+        has_work(exchange, serve);
+    }
+}
+
+static void count_serve(struct exchange *exchange, const struct serve *serve)
+{
     exchange->counts.served_streams += serve->way == WIRE_STREAM ? 1 : 0;
     exchange->counts.served_loans += serve->way == WIRE_LOAN ? 1 : 0;
     exchange->counts.served_pushes += serve->way == WIRE_PUSH ? 1 : 0;
     exchange->counts.loans_ever++;
-    exchange->counts.served_bytes += pulled->bytes;
-    if (serve->way != WIRE_LOAN || serve->sums.known == 0) {
-        has_work(exchange, serve);
-    }
+    exchange->counts.served_bytes += serve->content;
 }
 
 /* What one way needs and others do not. NIGH_PROTOCOL: windows that are none; else it cannot be
@@ -313,6 +317,7 @@ static nigh_status reply_serve(struct exchange_link *link, uint64_t call,
         serve_end(exchange, serve);
         return status;
     }
+    count_serve(exchange, serve);
     pulled->way = wanted->way;
     pulled->serve = serve_number(exchange, serve);
     if (serve->way == WIRE_LOAN) {

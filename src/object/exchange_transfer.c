@@ -528,10 +528,14 @@ static struct pull *streaming_pull(struct exchange_link *link, uint64_t tag)
 }
 
 /* Whether a message came as it was to come: in a window of that pull, or in none. The last gives
- * back all windows that are left. */
+ * back all windows that are left; so does an answer that is none, of the messages that waited for
+ * it too: those are of no window any more. */
 static bool is_where_granted(const struct exchange_link *link, const struct pull *pull,
                              const struct wire_chunk *chunk, const struct push_window *window)
 {
+    if (window != NULL && window->state != PUSH_FILLED) {
+        return false;
+    }
     if (window == NULL) {
         return pull == NULL || !pull->pushes;
     }

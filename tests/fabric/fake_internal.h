@@ -16,7 +16,7 @@
 
 struct fake_faults {
     bool late_reads, is_cut, odd_flush, lose_flush, refuse_memory, refuse_queues, keep_memory,
-        no_gid, late_established, no_options;
+        no_gid, late_established, no_options, is_taken;
     bool lost[FAKE_EVENT_KINDS];
     uint32_t refuse_after;
     int refuse_error;

@@ -682,6 +682,8 @@ static int query_device(struct ibv_context *context, struct ibv_device_attr *att
 static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr)
 {
     (void)context;
+    if (fake.faults.is_taken)
+        return EIO;
     memset(attr, 0, sizeof(*attr));
     attr->state = fake.faults.port;
     attr->max_msg_sz = MESSAGE_BYTES;
@@ -756,7 +758,7 @@ static int dereg_mr(struct ibv_mr *base)
     if (is_kept)
         return errno = EBUSY;
     free(mr);
-    return 0;
+    return fake.faults.is_taken ? EIO : 0;
 }
 
 /* ---- completion queues ---- */
@@ -928,7 +930,7 @@ static int destroy_qp(struct ibv_qp *base)
     free(qp->sends);
     free(qp->receives);
     free(qp);
-    return 0;
+    return fake.faults.is_taken ? EIO : 0;
 }
 
 /* ---- events of the device ---- */
@@ -1007,6 +1009,7 @@ FAULT(fake_verbs_refuse_memory, refuse_memory)
 FAULT(fake_verbs_refuse_queues, refuse_queues)
 FAULT(fake_verbs_keep_memory, keep_memory)
 FAULT(fake_verbs_no_gid, no_gid)
+FAULT(fake_verbs_take, is_taken)
 FAULT(fake_verbs_late_established, late_established)
 FAULT(fake_verbs_no_options, no_options)
 

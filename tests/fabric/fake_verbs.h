@@ -41,6 +41,9 @@ void fake_verbs_refuse_memory(bool on);
 void fake_verbs_refuse_queues(bool on);
 /* A registration in use is not given up until there is no queue pair. */
 void fake_verbs_keep_memory(bool on);
+/* The system has taken all devices away, and ended what programs had of them: whoever ends
+ * something himself is told EIO. */
+void fake_verbs_take(bool on);
 /* Events of this kind never arrive. */
 void fake_verbs_lose_event(enum rdma_cm_event_type type, bool on);
 /* The port is in this state; the device has no GID. */

@@ -6,8 +6,11 @@
 #include "conformance/world.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "fabric/address.h"
@@ -101,7 +104,8 @@ static void replace(struct world *world, uint32_t fabric, struct verbs_options o
 {
     char why[VERBS_WHY_BYTES], address[FABRIC_ADDRESS_BYTES];
 
-    options.library = fake_verbs_library();
+    if (options.library == NULL)
+        options.library = fake_verbs_library();
     fabric_destroy(world->fabrics[fabric]);
     assert_int_equal(verbs_create(&options, why, &world->fabrics[fabric]), NIGH_OK);
     (void)snprintf(address, sizeof(address), "%s:0", FAKE_VERBS_ADDRESS);
@@ -278,6 +282,8 @@ static void refuse_in_the_middle(struct scene *scene, uint32_t at)
     };
     struct fabric_slice slices[POSTS];
     struct fabric_work chain[POSTS];
+    struct fake_verbs_counts device;
+    struct fabric_counts counts;
     uint32_t seen = 0;
 
     for (uint32_t i = 0; i < POSTS; i++) {
@@ -289,6 +295,8 @@ static void refuse_in_the_middle(struct scene *scene, uint32_t at)
     for (uint32_t i = 0; i + 1 < POSTS; i++)
         chain[i].next = &chain[i + 1];
     fake_verbs_refuse_post(at, ENOMEM);
+    device = fake_verbs_counts();
+    counts = scene->world->fabrics[ALICE]->counts;
     assert_int_equal(end_post(scene->alice, chain), NIGH_OK);
     assert_comes(scene->world, scene->alice->logged == POSTS - POSTS / 3 &&
                                    scene->bob->logged == POSTS - POSTS / 4);
@@ -300,6 +308,11 @@ static void refuse_in_the_middle(struct scene *scene, uint32_t at)
     }
     for (uint32_t i = 0; i < scene->bob->logged; i++) /* 0, 2, 3, 4, 6, 7, ... */
         assert_int_equal(scene->bob->log[i].bytes, i + 1 + (i + 2) / 3);
+    /* What was refused from the first on was none. */
+    assert_int_equal(scene->world->fabrics[ALICE]->counts.requests - counts.requests,
+                     fake_verbs_counts().requests - device.requests);
+    assert_int_equal(scene->world->fabrics[ALICE]->counts.doorbells - counts.doorbells,
+                     fake_verbs_counts().doorbells - device.doorbells - (at == 0 ? 1 : 0));
 }
 
 static void test_a_batch_that_fails_in_the_middle_goes_on(void **state)
@@ -625,10 +638,12 @@ static void test_a_device_that_comes_again_without_its_port(void **state)
     struct rdma_cm_id *squatter;
     struct address address;
     struct scene scene;
+    uint64_t before;
 
     scene_make(&scene, *state, 16);
     fake_verbs_remove(0);
     assert_comes(scene.world, scene.alice->disconnected == 1 && scene.bob->disconnected == 1);
+    before = fake_verbs_counts().registrations;
     fake_verbs_plug(0);
     assert_int_equal(address_parse(scene.world->addresses[BOB], &address), NIGH_OK);
     assert_int_equal(library->create_id(channel, &squatter, NULL, RDMA_PS_TCP), 0);
@@ -637,6 +652,7 @@ static void test_a_device_that_comes_again_without_its_port(void **state)
     world_pass(scene.world, UINT64_C(2500000));
     assert_int_equal(left_of("memories"), 1); /* ALICE's */
     assert_int_equal(left_of("contexts"), 1);
+    assert_int_equal(fake_verbs_counts().registrations - before, 1); /* which takes long */
     assert_int_equal(library->destroy_id(squatter), 0);
     library->destroy_event_channel(channel);
     world_pass(scene.world, UINT64_C(1500000));
@@ -695,6 +711,156 @@ static void test_a_device_that_fails(void **state)
     assert_int_equal(scene.alice->disconnected + scene.bob->disconnected, 0);
     fake_verbs_async(IBV_EVENT_DEVICE_FATAL);
     assert_comes(scene.world, scene.alice->disconnected == 1 && scene.bob->disconnected == 1);
+}
+
+static uint32_t last_words;
+
+static int hear_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+    int result = fake_verbs_library()->get_async_event(context, event);
+
+    last_words += result == 0 && event->event_type == IBV_EVENT_DEVICE_FATAL;
+    return result;
+}
+
+/* Some devices are taken away without a word before: whatever is ended then, the system ends
+ * itself, and says EIO. It has when it says DEVICE_FATAL: nothing is given back before. */
+static void test_a_device_that_was_taken(void **state)
+{
+    static struct verbs_library library;
+    struct world *world = *state;
+    struct scene scene;
+
+    library = *fake_verbs_library();
+    library.get_async_event = hear_event;
+    last_words = 0;
+    replace(world, ALICE,
+            (struct verbs_options){.library = &library, .address = FAKE_VERBS_ADDRESS});
+    scene_make(&scene, world, 16);
+    (void)world_area(world, ALICE, SIZE, ALL_RIGHTS);
+    end_receive(scene.alice, 1, scene.here, 0, 64);
+    fake_verbs_take(true);
+    fake_verbs_async(IBV_EVENT_PORT_ERR);
+    fake_verbs_async(IBV_EVENT_DEVICE_FATAL);
+    end_destroy(scene.alice);
+    assert_int_equal(last_words, 1);
+    area_deregister(scene.here);
+    assert_comes(world, scene.bob->disconnected == 1);
+    world_steps(world, 200);
+    assert_int_equal(left_of("queue pairs") + left_of("memories"), 0);
+    fake_verbs_take(false);
+    world_pass(world, UINT64_C(1500000));
+    scene.here = world_area(world, ALICE, 64 * SIZE, ALL_RIGHTS);
+    expect_traffic(&scene);
+}
+
+/* A device that fails again and again is taken once a second. */
+static void test_a_device_that_fails_all_the_time(void **state)
+{
+    struct scene scene;
+    uint64_t before, began_us = support_now_us();
+
+    scene_make(&scene, *state, 16);
+    before = fake_verbs_counts().registrations;
+    for (uint32_t i = 0; i < 100; i++) {
+        fake_verbs_async(IBV_EVENT_DEVICE_FATAL);
+        world_steps(scene.world, 100);
+    }
+    /* Of two fabrics, at once and then each second, as far as the machine is slow. */
+    assert_true(fake_verbs_counts().registrations - before <=
+                2 * (2 + (support_now_us() - began_us) / 1000000));
+    world_pass(scene.world, UINT64_C(1500000));
+    expect_traffic(&scene);
+}
+
+static struct ibv_context *spied_context;
+static int spied_fd;
+
+static int spy_resolve(struct rdma_cm_id *id, struct sockaddr *source, struct sockaddr *address,
+                       int timeout_ms)
+{
+    int result = fake_verbs_library()->resolve_addr(id, source, address, timeout_ms);
+
+    spied_context = id->verbs;
+    spied_context->cmd_fd = spied_fd;
+    return result;
+}
+
+/* Who removes a device waits for rdma_cm's own descriptor of it, too: that is closed whatever
+ * identifier hears of it, also one that only lingers. */
+static void test_a_removal_is_heard_by_what_lingers(void **state)
+{
+    struct world *world = *state;
+    static struct verbs_library library;
+    const struct verbs_options alices = {.library = &library, .address = FAKE_VERBS_ADDRESS};
+    const struct verbs_options bobs = {.library = fake_verbs_library(),
+                                       .address = FAKE_VERBS_OTHER_ADDRESS};
+    struct world_end *alice, *bob;
+    struct stat nothing, there;
+    char why[VERBS_WHY_BYTES];
+
+    library = *fake_verbs_library();
+    library.resolve_addr = spy_resolve;
+    spied_fd = open("/", O_RDONLY | O_CLOEXEC);
+    assert_true(spied_fd > STDERR_FILENO);
+    fake_verbs_plug(1);
+    fabric_destroy(world->fabrics[ALICE]);
+    fabric_destroy(world->fabrics[BOB]);
+    assert_int_equal(verbs_create(&alices, why, &world->fabrics[ALICE]), NIGH_OK);
+    assert_int_equal(verbs_create(&bobs, why, &world->fabrics[BOB]), NIGH_OK);
+    assert_int_equal(fabric_listen(world->fabrics[BOB], FAKE_VERBS_OTHER_ADDRESS ":0"), NIGH_OK);
+    fabric_address(world->fabrics[BOB], world->addresses[BOB]);
+    world_join(world, ALICE, BOB, &alice, &bob);
+    end_destroy(alice);
+    fake_verbs_remove(0);
+    assert_comes(world, bob->disconnected == 1 && fake_verbs_held(0) == 0);
+    assert_int_equal(stat("/dev/null", &nothing), 0);
+    assert_int_equal(fstat(spied_fd, &there), 0);
+    assert_true(there.st_rdev == nothing.st_rdev);
+    spied_context->cmd_fd = -1;
+    (void)close(spied_fd);
+}
+
+static uint32_t longest_message;
+
+static int say_longest(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr)
+{
+    int error = fake_verbs_library()->query_port(context, port, attr);
+
+    attr->max_msg_sz = longest_message;
+    return error;
+}
+
+/* V7: one whose messages are shorter, but long enough in pieces, is handed shorter pieces. */
+static void test_another_device_has_shorter_messages(void **state)
+{
+    enum {
+        PIECE = 8 << 20,
+        SLICES = 8
+    };
+    struct world *world = *state;
+    static struct verbs_library library;
+    struct fabric_slice slices[SLICES];
+    struct fabric_work work = {.op = FABRIC_SEND, .slices = slices, .slice_count = SLICES};
+    struct world_end *alice, *bob;
+    struct world_area *area;
+
+    library = *fake_verbs_library();
+    library.query_port = say_longest;
+    longest_message = 2 * SLICES * PIECE;
+    replace(world, ALICE,
+            (struct verbs_options){.library = &library, .address = FAKE_VERBS_ADDRESS});
+    area = world_area(world, ALICE, PIECE + 1, ALL_RIGHTS);
+    for (uint32_t i = 0; i < SLICES; i++)
+        slices[i] = area_slice(area, 0, PIECE + 1);
+    fake_verbs_remove(0);
+    world_steps(world, 200);
+    longest_message = SLICES * PIECE;
+    fake_verbs_plug(0);
+    world_pass(world, UINT64_C(1500000));
+    world_join(world, ALICE, BOB, &alice, &bob);
+    assert_int_equal(fabric_post(world->fabrics[ALICE], alice->endpoint, &work, NULL),
+                     NIGH_INVALID);
 }
 
 /* ---- memory and completion queues ---- */
@@ -823,6 +989,10 @@ int main(void)
         WORLD_TEST(test_a_queue_pair_that_is_refused),
         WORLD_TEST(test_an_accept_without_a_queue_pair),
         WORLD_TEST(test_completion_queues_are_shared),
+        WORLD_TEST(test_a_device_that_was_taken),
+        WORLD_TEST(test_a_device_that_fails_all_the_time),
+        WORLD_TEST(test_a_removal_is_heard_by_what_lingers),
+        WORLD_TEST(test_another_device_has_shorter_messages),
     };
 
     if (world_provider.missing() != NULL)

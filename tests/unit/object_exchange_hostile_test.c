@@ -1692,6 +1692,7 @@ int main(void)
         cmocka_unit_test(who_cannot_push_sends),
         cmocka_unit_test(a_loan_has_its_registration),
         cmocka_unit_test(random_lives_leave_the_books_right),
+        cmocka_unit_test(a_window_that_was_taken_back_is_not_taken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

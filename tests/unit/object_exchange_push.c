@@ -348,6 +348,41 @@ static void what_was_granted_to_be_written_is_not_sent(void **state)
     finish_with();
 }
 
+/* What waits in a window for an answer, which takes the window back, is not taken at the cost of
+ * windows that another pull has left: these stay granted. */
+static void a_window_that_was_taken_back_is_not_taken(void **state)
+{
+    struct wire_window first[WIRE_WINDOWS], windows[WIRE_WINDOWS];
+    struct wire_pulled pulled = push_of(pushed_object(PUSHED));
+    struct wire_locate locate;
+    struct wire_chunk chunk;
+    struct asked *asked;
+
+    (void)state;
+    begin_with(PUSHES);
+    (void)locate_pushed(0, 20000, &locate, first, &asked);
+    answer(asked, &pulled, NULL, 0);
+    pass(1000);
+    for (uint32_t n = 0; n < 2; n++) {
+        chunk = chunk_of(locate.tag, n, PUSHED, 0);
+        write_chunk(&first[n], &chunk);
+    }
+    pass(30000); /* nobody waits any more: one window is left */
+    assert_int_equal(numbers().pulls_now, 0);
+    assert_int_equal(push_free(only_link()), BULKS - 1);
+
+    (void)locate_pushed(1, 1000000, &locate, windows, &asked);
+    assert_int_equal(locate.credits, OFFERED - 1);
+    chunk = chunk_of(locate.tag, 0, PUSHED, 0);
+    write_chunk(&windows[0], &chunk);
+    assert_int_equal(downs(), 0);
+    rpc_reply(fuzz.rpc, asked->call, NIGH_BUSY, NULL, 0);
+    asked->call = 0;
+    pass(1000);
+    assert_int_equal(downs(), 1);
+    finish_with();
+}
+
 /* Its window's key opens the staging memory of its own link: not what lies around that, not what
  * objects lie in, and nobody may read there. */
 static void a_holder_writes_where_it_may(void **state)
@@ -498,6 +533,8 @@ static void windows_that_are_none_are_refused(void **state)
         assert_int_equal(pull_pushed(key, WIRE_WINDOWS + 1, WIRE_WINDOWS + 1, WINDOW).status,
                          NIGH_PROTOCOL);
         assert_int_equal(numbers().loans_now, 0);
+        assert_int_equal(numbers().loans_ever + numbers().served_bytes, 0);
+        assert_int_equal(numbers().served_pushes, 0);
         reply = pull_pushed(key, 1, 1, WINDOW);
         assert_int_equal(reply.status, NIGH_OK);
         memcpy(&pulled, reply.payload, sizeof(pulled));

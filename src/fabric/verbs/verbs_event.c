@@ -151,7 +151,7 @@ static void on_request(struct verbs *verbs, const struct cm_event *event)
 static void on_removal(struct verbs *verbs, const struct rdma_cm_id *id)
 {
     if (is_ours(verbs, id))
-        verbs_loss_begin(verbs, true);
+        verbs_loss_removed(verbs, id);
 }
 
 static void on_event(struct fabric_endpoint *endpoint, const struct cm_event *event)

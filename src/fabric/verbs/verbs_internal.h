@@ -33,6 +33,7 @@
 #define VERBS_DRAIN_US     UINT64_C(200000)  /* for the device to give back what was posted */
 #define VERBS_LINGER_US    UINT64_C(1000000) /* for the peer to hear of the end */
 #define VERBS_RETURN_US    UINT64_C(1000000) /* between two looks for a device, after a loss */
+#define VERBS_TAKEN_MS     200               /* for the last word of a device that was taken away */
 #define VERBS_CM_DATA      (FABRIC_PRIVATE_BYTES + 1u)
 
 /* What a refusal by our caller carries, so that it is told from a refusal by the system. */
@@ -206,9 +207,9 @@ struct verbs {
     uint32_t until_ask;
     bool is_gone;       /* the device is lost; V14 */
     bool is_held;       /* ... and not let go yet */
-    bool is_removed;    /* ... because the system takes it away, and waits for us */
     bool has_told_lack; /* that there is no other */
     uint64_t return_us; /* when a device is looked for */
+    uint64_t look_us;   /* and not before this */
     struct verbs_cq cqs[VERBS_CQS];
     uint32_t cq_count;
     struct verbs_entry *table; /* LIMIT_FABRIC_ENDPOINTS */
@@ -258,6 +259,12 @@ void verbs_device_close(struct verbs *verbs);
 
 /* Everything ends; what we have of the device is let go in the next poll. */
 void verbs_loss_begin(struct verbs *verbs, bool is_removed);
+/* The same: the system takes the device of that identifier away, and waits for us. */
+void verbs_loss_removed(struct verbs *verbs, const struct rdma_cm_id *id);
+/* What refused to end something (EIO): whether that is because the system has taken the device away
+ * without waiting for us, and ends all itself. It has when the device says DEVICE_FATAL, which is
+ * waited for: memory is not given back before. */
+bool verbs_loss_is_taken(struct verbs *verbs);
 void verbs_loss_let_go(struct verbs *verbs);
 void verbs_loss_look(struct verbs *verbs, uint64_t now_us);
 

@@ -7,7 +7,9 @@
  * removes it waits for that. What the fabric's caller has stays: endpoints, which have failed, and
  * registrations, which the next device gets to know.
  */
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -28,9 +30,9 @@ void verbs_loss_begin(struct verbs *verbs, bool is_removed)
     LOG_ERROR("the RDMA device is lost: its connections end", "device=%s removed=%d",
               verbs->device.name, is_removed);
     verbs->is_gone = verbs->is_held = true;
-    verbs->is_removed = is_removed;
     verbs->has_told_lack = false;
-    verbs->return_us = 0;
+    verbs->return_us = verbs->look_us;
+    verbs->due_us = 0;
     LIST_FOREACH_SAFE(node, &verbs->every)
     {
         struct fabric_endpoint *endpoint = container_of(node, struct fabric_endpoint, every);
@@ -53,18 +55,43 @@ static void blind(int fd)
 
 /* librdmacm opens every device that an identifier was on, and does not close it again. Nothing is
  * done through that context but to make a protection domain that nobody uses. While the identifier
- * is there, so is the context. */
+ * is there, so is the context: it is blinded first. */
+void verbs_loss_removed(struct verbs *verbs, const struct rdma_cm_id *id)
+{
+    blind(id->verbs->cmd_fd);
+    blind(id->verbs->async_fd);
+    verbs_loss_begin(verbs, true);
+}
+
+bool verbs_loss_is_taken(struct verbs *verbs)
+{
+    struct pollfd last_word = {.fd = verbs->device.context->async_fd, .events = POLLIN};
+    struct ibv_port_attr port;
+    struct ibv_async_event event;
+
+    if (verbs->library->query_port(verbs->device.context, verbs->device.port_number, &port) != EIO)
+        return false;
+    while (!verbs->is_gone && !verbs->is_held && poll(&last_word, 1, VERBS_TAKEN_MS) > 0 &&
+           verbs->library->get_async_event(verbs->device.context, &event) == 0) {
+        verbs->is_held = event.event_type == IBV_EVENT_DEVICE_FATAL; /* lost in the next poll */
+        verbs->library->ack_async_event(&event);
+    }
+    verbs->due_us = 0;
+    return true;
+}
+
 static void drop_id(struct verbs *verbs, struct rdma_cm_id **id)
 {
-    if (*id == NULL)
-        return;
-    if (verbs->is_removed && (*id)->verbs != NULL &&
-        (*id)->verbs->device == verbs->device.context->device) {
-        blind((*id)->verbs->cmd_fd);
-        blind((*id)->verbs->async_fd);
-    }
-    (void)verbs->library->destroy_id(*id);
+    if (*id != NULL)
+        (void)verbs->library->destroy_id(*id);
     *id = NULL;
+}
+
+/* One on all addresses is of no device. */
+static void drop_listener(struct verbs *verbs)
+{
+    if (verbs->listens.bytes > 0)
+        drop_id(verbs, &verbs->listener);
 }
 
 static void drop_ids(struct verbs *verbs)
@@ -78,12 +105,12 @@ static void drop_ids(struct verbs *verbs)
     while (!list_empty(&verbs->lingering))
         verbs_id_destroy(verbs,
                          container_of(list_first(&verbs->lingering), struct verbs_id, lingering));
-    if (verbs->listens.bytes > 0)
-        drop_id(verbs, &verbs->listener);
+    drop_listener(verbs);
 }
 
 void verbs_loss_let_go(struct verbs *verbs)
 {
+    verbs_loss_begin(verbs, false); /* unless it has */
     verbs->is_held = false;
     LIST_FOREACH_SAFE(node, &verbs->failing)
     {
@@ -124,29 +151,29 @@ static bool take(struct verbs *verbs, uint32_t host, char why[VERBS_WHY_BYTES])
     nigh_status status = verbs_device_open(verbs, verbs->hosts[host], why);
     bool is_enough = can_as_much(&verbs->fabric.caps, &before);
 
-    verbs->fabric.caps = before;
-    verbs->piece_bytes = piece_bytes;
+    verbs->fabric.caps = before; /* but the pieces are as long as this device takes them */
     if (status != NIGH_OK)
-        return false;
+        goto keep_pieces;
     (void)snprintf(why, VERBS_WHY_BYTES, "%s can less than the device before", verbs->device.name);
     if (!is_enough)
         goto close;
-    (void)snprintf(why, VERBS_WHY_BYTES, "%s gives no descriptors, or takes not all memory",
-                   verbs->device.name);
-    if (verbs_device_use(verbs) != NIGH_OK || !enter_memories(verbs))
-        goto leave;
     (void)snprintf(why, VERBS_WHY_BYTES, "nobody can listen on %s", verbs->device.name);
     if (verbs_listen_again(verbs) != NIGH_OK)
-        goto leave;
-    return true;
-
-leave:
+        goto close;
+    (void)snprintf(why, VERBS_WHY_BYTES, "%s gives no descriptors, or takes not all memory",
+                   verbs->device.name);
+    /* Memory last: it takes long. Who dials meanwhile is heard in the next poll. */
+    if (verbs_device_use(verbs) == NIGH_OK && enter_memories(verbs))
+        return true;
     LIST_FOREACH(node, &verbs->memories)
     {
         verbs_memory_leave(verbs, container_of(node, struct fabric_memory, node));
     }
+    drop_listener(verbs);
 close:
     verbs_device_close(verbs);
+keep_pieces:
+    verbs->piece_bytes = piece_bytes;
     return false;
 }
 
@@ -164,6 +191,7 @@ void verbs_loss_look(struct verbs *verbs, uint64_t now_us)
                      verbs->address);
             verbs->host = host;
             verbs->is_gone = false;
+            verbs->look_us = now_us + VERBS_RETURN_US; /* it may be lost again at once */
             verbs->return_us = UINT64_MAX;
             return;
         }

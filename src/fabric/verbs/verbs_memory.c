@@ -76,10 +76,18 @@ struct fabric_remote verbs_memory_remote(const struct fabric_memory *memory, con
                                   .key = memory->mr != NULL ? memory->mr->rkey : 0};
 }
 
+/* Whether the device knows it no more. */
+static bool forget(struct verbs *verbs, struct ibv_mr *mr)
+{
+    int error = verbs->library->dereg_mr(mr);
+
+    return error == 0 || (error == EIO && verbs_loss_is_taken(verbs));
+}
+
 /* V13: a device that holds on to it lets go when the queue pairs are gone. */
 void verbs_memory_leave(struct verbs *verbs, struct fabric_memory *memory)
 {
-    if (memory->mr != NULL && verbs->library->dereg_mr(memory->mr) != 0) {
+    if (memory->mr != NULL && !forget(verbs, memory->mr)) {
         LOG_WARN("memory in use is deregistered: connections are cut", "errno=%d", errno);
         LIST_FOREACH_SAFE(node, &verbs->every)
         {
@@ -91,7 +99,7 @@ void verbs_memory_leave(struct verbs *verbs, struct fabric_memory *memory)
                 verbs_endpoint_finish(endpoint);
             }
         }
-        if (verbs->library->dereg_mr(memory->mr) != 0)
+        if (!forget(verbs, memory->mr))
             LOG_ERROR("the device keeps a registration", "errno=%d", errno);
     }
     memory->mr = NULL;

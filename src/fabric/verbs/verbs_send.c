@@ -183,7 +183,7 @@ static void count(struct fabric_endpoint *endpoint, const struct ibv_send_wr *re
 {
     struct fabric_counts *counts = &endpoint->verbs->fabric.counts;
 
-    counts->doorbells++;
+    counts->doorbells += taken > 0 ? 1 : 0;
     counts->requests += taken;
     for (uint32_t i = 0; i < taken; i++)
         counts->signalled += (requests[i].send_flags & IBV_SEND_SIGNALED) != 0;
