@@ -53,7 +53,8 @@ nigh_status client_look(const nigh_client *client)
     if (client == NULL) {
         return NIGH_INVALID;
     }
-    word = atomic_load_explicit(&client->guard->word, memory_order_relaxed);
+    /* What it was that ended the client was written before. */
+    word = atomic_load_explicit(&client->guard->word, memory_order_acquire);
     if (word == GUARD_CHILD) {
         return NIGH_FORKED;
     }

@@ -97,7 +97,8 @@ static void resume_clear_pins(nigh_client *client)
 static void resume_begin_anew(nigh_client *client, const struct attach_answer *answer)
 {
     memcpy(client->token, answer->welcome.token, sizeof(client->token));
-    client->node_incarnation = answer->welcome.incarnation;
+    atomic_store_explicit(&client->node_incarnation, answer->welcome.incarnation,
+                          memory_order_relaxed);
     ring_reset(client);
     resume_clear_pins(client);
     lease_came_back(client);
