@@ -416,10 +416,13 @@ nigh_status resume_ensure(nigh_client *client, uint64_t timeout_us);
  * CLIENT_LOST. */
 void resume_probe(nigh_client *client);
 
+/* Says to whom comes next that a CLIENT_LOST does not come back, without waiting. Locked. */
+void resume_leave(nigh_client *client);
+
 /* ---- socket.c ------------------------------------------------------------- */
 
 /* Tells the node that the session is over for good. Locked. */
-void socket_say_bye(nigh_client *client);
+void socket_say_bye(int socket_fd);
 
 /* Takes in what the node sent (pokes, bye, end of file), without waiting. Locked. */
 void socket_take_in(nigh_client *client);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether the node that a client is attached to still lives, and what a client does that finds it
- * dead. Every call reads two words of the node page (client_check); what comes here is the slow path
- * behind it, and what every call does that needs the node. See "When the node dies" in
+ * dead. Every call reads two words of the node page (client_check); what comes here is the slow
+ * path behind it, and what every call does that needs the node. See "When the node dies" in
  * docs/client.md.
  */
 #include <stdio.h>

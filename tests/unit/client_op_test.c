@@ -788,6 +788,35 @@ static void test_a_page_without_the_session(void **state)
     }
 }
 
+/* A node that lacks something is not one that lacks the session. */
+static void test_what_may_pass_is_not_the_end(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_view view;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    seal(&f, 1, "one");
+    /* Seen once: its extent is mapped. */
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_OK);
+    assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+    fake_node_lock(&f.fake);
+    f.fake.options.refuse = NIGH_NO_RESOURCES;
+    f.fake.options.sentence = "no descriptor left";
+    fake_node_unlock(&f.fake);
+    fake_node_die(&f.fake, false);
+    assert_true(SUPPORT_WAIT(
+        nigh_pin(f.client, &id) == NIGH_NODE_LOST && explains(&f, "no descriptor left"), 5000));
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_OK);
+    fake_node_lock(&f.fake);
+    f.fake.options.refuse = 0;
+    fake_node_unlock(&f.fake);
+    assert_int_equal(nigh_pin(f.client, &id), NIGH_OK);
+    assert_int_equal(atomic_load(&f.fake.resumes), 1);
+    stop(&f);
+}
+
 /* The node died and came back while the client did nothing: its next call is not one that was
  * under way. */
 static void test_an_idle_client_resumes_first(void **state)
@@ -901,6 +930,7 @@ int main(void)
         cmocka_unit_test(test_an_idle_client_resumes_first),
         cmocka_unit_test(test_each_failure_has_its_sentence),
         cmocka_unit_test(test_a_page_without_the_session),
+        cmocka_unit_test(test_what_may_pass_is_not_the_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
