@@ -53,7 +53,8 @@ nigh_status client_look(const nigh_client *client)
     if (client == NULL) {
         return NIGH_INVALID;
     }
-    word = atomic_load_explicit(&client->guard->word, memory_order_relaxed);
+    /* What it was that ended the client was written before. */
+    word = atomic_load_explicit(&client->guard->word, memory_order_acquire);
     if (word == GUARD_CHILD) {
         return NIGH_FORKED;
     }
@@ -508,7 +509,9 @@ void nigh_client_close(nigh_client *client)
     if (atomic_load_explicit(&client->guard->word, memory_order_relaxed) != GUARD_CHILD) {
         client_lock(client);
         if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED) {
-            socket_say_bye(client);
+            socket_say_bye(client->socket_fd);
+        } else if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_LOST) {
+            resume_leave(client);
         }
         client_lose(client, NIGH_CLOSED);
         client_unlock(client);

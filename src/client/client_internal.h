@@ -262,7 +262,7 @@ struct nigh_client {
     uint64_t session;
     uint32_t slot;
     ino_t memory_inode;
-    uint32_t node_incarnation;
+    _Atomic uint32_t node_incarnation;             /* written under the lock, before the state */
     char socket_path[LIMIT_SOCKET_PATH_BYTES + 1]; /* "": cannot be resumed */
     char pool[LIMIT_POOL_NAME_BYTES + 1];
     char name[LIMIT_CLIENT_NAME_BYTES + 1];
@@ -292,12 +292,16 @@ nigh_status client_look(const nigh_client *client);
 /* What the node gives as the reason of a session's end; NIGH_PROTOCOL: it can be none. */
 nigh_status client_end_status(int32_t said);
 
-/* The word that the kernel writes when the node ends. */
-static inline uint32_t client_life(const nigh_client *client)
+/* Whether the page is as the node that the client is attached to left it: the word that the kernel
+ * writes when it ends, and the number that another writes that takes the page over. */
+static inline bool client_life_is_same(const nigh_client *client)
 {
-    const char *page = (const char *)client->front - CLIENT_PAGE_GAP;
+    const char *bytes = (const char *)client->front - CLIENT_PAGE_GAP;
+    const struct session_node_page *page = (const struct session_node_page *)(const void *)bytes;
 
-    return shared_load_relaxed(&((const struct session_node_page *)(const void *)page)->life);
+    return (shared_load_relaxed(&page->life) & SESSION_LIFE_ENDED) == 0 &&
+           shared_load_relaxed(&page->incarnation) ==
+               atomic_load_explicit(&client->node_incarnation, memory_order_relaxed);
 }
 
 /* First in every entry point: NIGH_OK unless this is a forked child or the client's end has come.
@@ -309,7 +313,7 @@ static inline nigh_status client_check(nigh_client *client)
     }
     if (likely(atomic_load_explicit(&client->guard->word, memory_order_relaxed) == GUARD_ALIVE) &&
         likely(shared_load_relaxed(&client->front->ended) == 0) &&
-        likely((client_life(client) & SESSION_LIFE_ENDED) == 0)) {
+        likely(client_life_is_same(client))) {
         return NIGH_OK;
     }
     return client_check_slow(client);
@@ -412,10 +416,13 @@ nigh_status resume_ensure(nigh_client *client, uint64_t timeout_us);
  * CLIENT_LOST. */
 void resume_probe(nigh_client *client);
 
+/* Says to whom comes next that a CLIENT_LOST does not come back, without waiting. Locked. */
+void resume_leave(nigh_client *client);
+
 /* ---- socket.c ------------------------------------------------------------- */
 
 /* Tells the node that the session is over for good. Locked. */
-void socket_say_bye(nigh_client *client);
+void socket_say_bye(int socket_fd);
 
 /* Takes in what the node sent (pokes, bye, end of file), without waiting. Locked. */
 void socket_take_in(nigh_client *client);

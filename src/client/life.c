@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether the node that a client is attached to still lives, and what a client does that finds it
- * dead. Every call reads one word of the node page (client_check); what comes here is the slow path
- * behind it, and what every call does that needs the node. See "When the node dies" in
+ * dead. Every call reads two words of the node page (client_check); what comes here is the slow
+ * path behind it, and what every call does that needs the node. See "When the node dies" in
  * docs/client.md.
  */
 #include <stdio.h>
@@ -22,7 +22,8 @@ bool life_goes_on(const nigh_client *client)
     uint32_t incarnation = shared_load_acquire(&page->incarnation);
 
     /* Another one has taken over what this client has mapped; or the page does not say. */
-    if (incarnation != 0 && incarnation != client->node_incarnation) {
+    if (incarnation != 0 &&
+        incarnation != atomic_load_explicit(&client->node_incarnation, memory_order_relaxed)) {
         return false;
     }
     return !session_node_ended(page);
@@ -90,7 +91,7 @@ static void life_probe(nigh_client *client)
     client_unlock(client);
 }
 
-/* The page says that the node has ended. */
+/* The page says that the node has ended, or is another's, which may not know this session. */
 static void life_look(nigh_client *client)
 {
     if (atomic_load_explicit(&client->state, memory_order_acquire) == CLIENT_LOST) {
@@ -109,7 +110,7 @@ nigh_status client_check_slow(nigh_client *client)
 {
     nigh_status status = client_look(client);
 
-    if (status == NIGH_OK && session_node_ended(client->node_page)) {
+    if (status == NIGH_OK && !life_goes_on(client)) {
         life_look(client);
         status = client_look(client);
     } else if (status != NIGH_OK && status != NIGH_FORKED && status != NIGH_INVALID &&

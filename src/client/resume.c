@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,7 +69,10 @@ static nigh_status resume_adopt(nigh_client *client, struct attach_answer *answe
     }
     fd_close(socket_fd);
     if (epoll_ctl(client->poll_fd, EPOLL_CTL_ADD, client->socket_fd, &readable) != 0) {
-        return NIGH_NO_RESOURCES; /* a loop that sleeps on the descriptor would hear nothing */
+        /* A loop that sleeps on the descriptor would hear nothing. The node is to see an end, or
+         * it refuses the next attempt. */
+        (void)shutdown(client->socket_fd, SHUT_RDWR);
+        return NIGH_NO_RESOURCES;
     }
     for (uint32_t i = 0; i < client->lanes; i++) {
         fd_close(&client->lane[i].doorbell);
@@ -97,7 +101,8 @@ static void resume_clear_pins(nigh_client *client)
 static void resume_begin_anew(nigh_client *client, const struct attach_answer *answer)
 {
     memcpy(client->token, answer->welcome.token, sizeof(client->token));
-    client->node_incarnation = answer->welcome.incarnation;
+    atomic_store_explicit(&client->node_incarnation, answer->welcome.incarnation,
+                          memory_order_relaxed);
     ring_reset(client);
     resume_clear_pins(client);
     lease_came_back(client);
@@ -143,6 +148,13 @@ static nigh_status resume_ask(nigh_client *client, uint64_t timeout_us, char *te
     return status;
 }
 
+/* Whether the session is there still, for all that is known, and what stood in the way may pass. */
+static bool resume_may_come(nigh_status status)
+{
+    return status == NIGH_TIMEOUT || status == NIGH_UNREACHABLE || status == NIGH_BUSY ||
+           status == NIGH_NO_RESOURCES;
+}
+
 /* The node has no such session: this client's memory is nobody's any more. */
 static nigh_status resume_give_up(nigh_client *client, nigh_status status, const char *text)
 {
@@ -155,6 +167,46 @@ static nigh_status resume_give_up(nigh_client *client, nigh_status status, const
     return (nigh_status)atomic_load(&client->why);
 }
 
+/* Asks, unless that was done before, and waits for the answer. False: nobody can be asked. */
+static bool resume_call(nigh_client *client, uint64_t timeout_us, struct attach_answer *answer,
+                        nigh_status *status, char *why)
+{
+    bool waits = client->resume_fd >= 0;
+
+    if (resume_ask(client, timeout_us, why) != NIGH_OK) {
+        return false;
+    }
+    *status = attach_await(client->resume_fd, timeout_us, answer, why);
+    if (waits && *status == NIGH_UNREACHABLE) {
+        /* Who was asked has gone since: another may be there. */
+        fd_close(&client->resume_fd);
+        return resume_call(client, timeout_us, answer, status, why);
+    }
+    return true;
+}
+
+/* Goes on with what the node answered, or with its refusal. */
+static nigh_status resume_take(nigh_client *client, nigh_status status,
+                               struct attach_answer *answer, char *why)
+{
+    if (status == NIGH_OK && !resume_fits(client, answer)) {
+        status = NIGH_PROTOCOL;
+        (void)snprintf(why, CLIENT_TEXT_BYTES, "it resumed another session");
+    }
+    if (status == NIGH_OK) {
+        status = resume_adopt(client, answer, &client->resume_fd);
+        (void)snprintf(why, CLIENT_TEXT_BYTES, "%s", nigh_status_string(status));
+    }
+    if (status == NIGH_OK) {
+        resume_begin_anew(client, answer);
+    }
+    attach_answer_fini(answer);
+    if (status != NIGH_TIMEOUT) {
+        fd_close(&client->resume_fd);
+    }
+    return status;
+}
+
 /*
  * One attempt. NIGH_NODE_LOST while the client is CLIENT_LOST still: not there yet, and the session
  * may be resumed later; `text` says why. What asked and got no answer in time stays asked: the node
@@ -164,38 +216,33 @@ static nigh_status resume_try(nigh_client *client, uint64_t timeout_us, char *te
 {
     struct attach_answer answer = {.fd_count = 0};
     char why[CLIENT_TEXT_BYTES];
-    nigh_status status = resume_ask(client, timeout_us, why);
+    nigh_status status;
 
-    if (status != NIGH_OK) {
+    if (!resume_call(client, timeout_us, &answer, &status, why)) {
         (void)snprintf(text, CLIENT_TEXT_BYTES, "the node died, and is not back: %.400s", why);
         return NIGH_NODE_LOST;
     }
-    status = attach_await(client->resume_fd, timeout_us, &answer, why);
-    if (status == NIGH_TIMEOUT || status == NIGH_UNREACHABLE || status == NIGH_BUSY) {
-        if (status != NIGH_TIMEOUT) {
-            fd_close(&client->resume_fd);
-        }
-        (void)snprintf(text, CLIENT_TEXT_BYTES, "the node died, and is not ready yet: %.400s", why);
-        return NIGH_NODE_LOST;
-    }
-    if (status == NIGH_OK && !resume_fits(client, &answer)) {
-        status = NIGH_PROTOCOL;
-        (void)snprintf(why, sizeof(why), "it resumed another session");
-    }
-    if (status == NIGH_OK) {
-        status = resume_adopt(client, &answer, &client->resume_fd);
-    }
-    if (status == NIGH_OK) {
-        resume_begin_anew(client, &answer);
-    }
-    attach_answer_fini(&answer);
-    fd_close(&client->resume_fd);
+    status = resume_take(client, status, &answer, why);
     if (status == NIGH_OK) {
         return NIGH_OK;
+    }
+    if (resume_may_come(status)) {
+        (void)snprintf(text, CLIENT_TEXT_BYTES, "the node died, and is not ready yet: %.400s", why);
+        return NIGH_NODE_LOST;
     }
     status = resume_give_up(client, status, why);
     (void)snprintf(text, CLIENT_TEXT_BYTES, "%s", client->end_text);
     return status;
+}
+
+void resume_leave(nigh_client *client)
+{
+    char text[CLIENT_TEXT_BYTES];
+
+    /* Both wait in the socket that is kept, if nobody is there yet. */
+    if (resume_ask(client, 0, text) == NIGH_OK) {
+        socket_say_bye(client->resume_fd);
+    }
 }
 
 void resume_probe(nigh_client *client)

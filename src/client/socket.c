@@ -63,7 +63,9 @@ static nigh_status socket_receive(nigh_client *client, union socket_message *mes
     }
     if (status != NIGH_OK) {
         ring_take_in(client, NULL);
-        status = status == NIGH_PROTOCOL ? NIGH_PROTOCOL : NIGH_NODE_LOST;
+        /* A descriptor that there was no place for is lost, and the node lives. */
+        status =
+            status == NIGH_PROTOCOL || status == NIGH_NO_RESOURCES ? NIGH_PROTOCOL : NIGH_NODE_LOST;
         client_lose(client, status);
         return status;
     }
@@ -77,13 +79,13 @@ static nigh_status socket_receive(nigh_client *client, union socket_message *mes
     return NIGH_OK;
 }
 
-void socket_say_bye(nigh_client *client)
+void socket_say_bye(int socket_fd)
 {
     struct session_message_header bye = {.magic = SESSION_MAGIC, .kind = SESSION_BYE};
 
     /* Lost when the queue is full: the end of file is then taken for a connection that may return,
      * until this process ends. */
-    (void)fd_send_message(client->socket_fd, &bye, sizeof(bye), NULL, 0);
+    (void)fd_send_message(socket_fd, &bye, sizeof(bye), NULL, 0);
 }
 
 void socket_take_in(nigh_client *client)

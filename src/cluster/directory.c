@@ -122,6 +122,12 @@ nigh_status directory_announce(struct directory *directory, uint32_t from,
         return NIGH_IN_USE;
     }
     entry = directory_find(directory, key, NULL);
+    if (entry != NULL && set_has(directory, entry, SET_HOLDERS, from) &&
+        !birth_equal(&entry->object.birth, &object->birth)) {
+        /* A member holds one birth of a key: that the other is gone was to be said, and is lost. */
+        directory_let_go(directory, entry, from, directory->rebuilt);
+        entry = directory_find(directory, key, NULL);
+    }
     if (entry != NULL && is_known(directory, entry)) {
         if (!birth_equal(&entry->object.birth, &object->birth)) {
             return NIGH_EXISTS;

@@ -233,6 +233,12 @@ static void front_lanes_answered(struct front *front, struct node_session *sessi
         front_remember(front, session);
     if (status == NIGH_OK) {
         status = front_send_welcome(front, session);
+        if (status == NIGH_CLOSED && session->state == NODE_SESSION_RESUMING) {
+            /* It has gone again: what it said before, its BYE perhaps, is there to read. */
+            session->state = NODE_SESSION_OPEN;
+            front_session_ready(front, slot, EPOLLIN);
+            return;
+        }
         if (status == NIGH_CLOSED) {
             front_end_of_file(front, session);
             return;
@@ -430,6 +436,10 @@ void front_session_ready(struct front *front, uint32_t slot, uint32_t events)
 
         if (status == NIGH_BUSY)
             return;
+        /* A peer that leaves with something unread is told of before what it said. */
+        if (status == NIGH_CLOSED)
+            status =
+                fd_recv_message(session->socket_fd, bytes, sizeof(bytes), &size, NULL, 0, &fds);
         if (status == NIGH_OK) {
             front_take_message(front, session, bytes, size);
         } else if (status == NIGH_PROTOCOL) {

@@ -331,6 +331,37 @@ static void a_reader_hears_of_a_stranger(void **state)
     node_fixture_stop(&node);
 }
 
+/* What was held by a client that is closed while there is no node is held no more. */
+static void a_client_that_is_closed_meanwhile_holds_nothing(void **state)
+{
+    struct node_fixture node;
+    nigh_client *reader, *writer;
+    nigh_id id = id_of(1);
+    nigh_node_stats stats;
+    nigh_view view;
+    pid_t child;
+
+    (void)state;
+    node_fixture_start(&node, "32M", hold);
+    reader = open_reader(&node);
+    /* A word that its node did not live to hear is not said again. */
+    assert_true(
+        SUPPORT_WAIT(nigh_stats(reader, &stats) == NIGH_OK && stats.sessions == 1, DEADLINE));
+    assert_int_equal(nigh_get(reader, &id, 1, 0, &view), NIGH_OK);
+    child = child_of(node.pid);
+    assert_int_equal(kill(node.pid, SIGSTOP), 0); /* no other is started */
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_true(SUPPORT_WAIT(put(reader, 2, "x") == NIGH_NODE_LOST, DEADLINE));
+    nigh_client_close(reader);
+    assert_int_equal(kill(node.pid, SIGCONT), 0);
+    assert_true(SUPPORT_WAIT(child_of(node.pid) != child && child_of(node.pid) != 0, DEADLINE));
+    writer = open_client(&node);
+    assert_true(
+        SUPPORT_WAIT(nigh_stats(writer, &stats) == NIGH_OK && stats.sessions == 1, DEADLINE));
+    nigh_client_close(writer);
+    node_fixture_stop(&node);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -340,6 +371,7 @@ int main(void)
         cmocka_unit_test(a_reader_of_a_held_node_goes_on),
         cmocka_unit_test(an_idle_client_finds_the_next_node),
         cmocka_unit_test(a_reader_hears_of_a_stranger),
+        cmocka_unit_test(a_client_that_is_closed_meanwhile_holds_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -166,6 +166,25 @@ static void excess_descriptors_are_closed_and_refused(void **state)
     }
 }
 
+/* Whoever has too many open is not sent too much. */
+static void descriptors_without_a_place_are_a_status(void **state)
+{
+    (void)state;
+    struct pair pair = open_pair();
+    struct received received;
+    struct rlimit before, small;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(fd_send_message(pair.ends[0], "x", 1, (int[]){0, 0}, 2), NIGH_OK);
+    small = before;
+    small.rlim_cur = 1; /* what is open stays open */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &small), 0);
+    nigh_status status = receive(pair.ends[1], &received, 64, 2);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(status, NIGH_NO_RESOURCES);
+    assert_int_equal(received.fd_count, 99);
+    close_pair(&pair);
+}
+
 static void long_message_is_refused_and_its_descriptors_closed(void **state)
 {
     (void)state;
@@ -404,6 +423,7 @@ int main(void)
         cmocka_unit_test(failed_write_is_a_status),
         cmocka_unit_test(interrupted_and_short_reads_go_on),
         cmocka_unit_test(endless_interruption_ends),
+        cmocka_unit_test(descriptors_without_a_place_are_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

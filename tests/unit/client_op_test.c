@@ -755,6 +755,68 @@ static void test_the_word_of_another_life(void **state)
     stop(&f);
 }
 
+/* Another took the page over, which says no more that anybody ended, but not the session: a client
+ * that only reads finds that out, whether it looked in between or not. */
+static void test_a_page_without_the_session(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_view view;
+
+    (void)state;
+    for (int looks = 0; looks < 2; looks++) {
+        start(&f, &(struct fake_options){0});
+        seal(&f, 1, "one");
+        assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_OK);
+        say_life(&f, SESSION_LIFE_ENDED, 1);
+        fake_node_die(&f.fake, true);
+        if (looks == 1) {
+            assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+        }
+        fake_node_lock(&f.fake);
+        f.fake.options.forget_sessions = true;
+        fake_node_unlock(&f.fake);
+        shared_store_relaxed(&f.fake.page->incarnation, 2);
+        say_life(&f, 4712, 1);
+        fake_node_return(&f.fake);
+        assert_true(SUPPORT_WAIT(nigh_get(f.client, &id, 1, 0, &view) == NIGH_NODE_LOST ||
+                                     nigh_release(f.client, &view) == NIGH_NODE_LOST,
+                                 5000));
+        assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_NODE_LOST);
+        assert_true(explains(&f, "does not know this session"));
+        stop(&f);
+    }
+}
+
+/* A node that lacks something is not one that lacks the session. */
+static void test_what_may_pass_is_not_the_end(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_view view;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    seal(&f, 1, "one");
+    /* Seen once: its extent is mapped. */
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_OK);
+    assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+    fake_node_lock(&f.fake);
+    f.fake.options.refuse = NIGH_NO_RESOURCES;
+    f.fake.options.sentence = "no descriptor left";
+    fake_node_unlock(&f.fake);
+    fake_node_die(&f.fake, false);
+    assert_true(SUPPORT_WAIT(
+        nigh_pin(f.client, &id) == NIGH_NODE_LOST && explains(&f, "no descriptor left"), 5000));
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_OK);
+    fake_node_lock(&f.fake);
+    f.fake.options.refuse = 0;
+    fake_node_unlock(&f.fake);
+    assert_int_equal(nigh_pin(f.client, &id), NIGH_OK);
+    assert_int_equal(atomic_load(&f.fake.resumes), 1);
+    stop(&f);
+}
+
 /* The node died and came back while the client did nothing: its next call is not one that was
  * under way. */
 static void test_an_idle_client_resumes_first(void **state)
@@ -867,6 +929,8 @@ int main(void)
         cmocka_unit_test(test_the_word_of_another_life),
         cmocka_unit_test(test_an_idle_client_resumes_first),
         cmocka_unit_test(test_each_failure_has_its_sentence),
+        cmocka_unit_test(test_a_page_without_the_session),
+        cmocka_unit_test(test_what_may_pass_is_not_the_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

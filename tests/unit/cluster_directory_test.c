@@ -618,6 +618,42 @@ static void a_drop_is_owed_while_all_is_announced_once_more(void **state)
     world_close(&world);
 }
 
+/* What is sealed again where it went from is not refused for what its own member held, whose end
+ * was to be said while there was no link, or no room for it. */
+static void a_member_holds_one_birth_of_a_key(void **state)
+{
+    (void)state;
+    struct world world;
+    struct directory_answer answer;
+
+    world_ready(&world);
+    announce(&world, 2, 1, 10, false);
+    announce(&world, 2, 2, 20, false);
+    announce(&world, 3, 2, 20, true);
+    announce(&world, 2, 3, 30, false);
+    locate(&world, 2, 3, true);
+    directory_member_up(world.directory, 2, ALL);
+    assert_int_equal(announce(&world, 2, 1, 11, false), NIGH_OK);
+    directory_announced(world.directory, 2, ALL);
+    answer = locate(&world, 0, 1, false);
+    assert_int_equal(answer.state, DIRECTORY_KNOWN);
+    assert_int_equal(answer.object.birth.counter, 11);
+    directory_announcing(world.directory, 2, ALL);
+    assert_int_equal(announce(&world, 2, 1, 12, false), NIGH_OK);
+    assert_int_equal(announce(&world, 2, 1, 13, false), NIGH_OK);
+    assert_int_equal(announce(&world, 2, 1, 14, true), NIGH_IN_USE); /* a copy, of nothing */
+    assert_int_equal(locate(&world, 0, 1, false).state, DIRECTORY_ABSENT);
+    /* Another holds the former: it stays, and is held by that one alone. */
+    assert_int_equal(announce(&world, 2, 2, 21, false), NIGH_EXISTS);
+    answer = locate(&world, 0, 2, false);
+    assert_int_equal(answer.holder_count, 1);
+    assert_int_equal(answer.holders[0], 3);
+    forget(&world, 3, 2, 20);
+    assert_int_equal(locate(&world, 0, 2, false).state, DIRECTORY_ABSENT);
+    assert_true(directory_is_valid(world.directory));
+    world_close(&world);
+}
+
 static void a_link_speaks_for_its_shards(void **state)
 {
     (void)state;
@@ -1037,10 +1073,15 @@ static void step_announce(struct model *model, uint32_t from, uint32_t key, uint
     struct model_key *k = &model->keys[key];
     struct directory_key real = key_of(key);
     struct directory_object object = object_of(birth);
-    bool was_absent = k->holders == 0;
     nigh_status wanted = NIGH_OK;
+    bool was_absent;
 
     model->drop_ranks = 0;
+    if (model_tombstone(k, birth) == NULL && k->birth != birth) {
+        k->holders &= ~(1u << from);
+        k->unconfirmed &= ~(1u << from);
+    }
+    was_absent = k->holders == 0;
     if (model_tombstone(k, birth) != NULL) {
         wanted = NIGH_IN_USE;
         model_tombstone(k, birth)->holders |= 1u << from;
@@ -1397,6 +1438,7 @@ int main(void)
         cmocka_unit_test(what_is_put_off_does_not_show),
         cmocka_unit_test(changes_have_a_bound),
         cmocka_unit_test(what_a_million_keys_cost),
+        cmocka_unit_test(a_member_holds_one_birth_of_a_key),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -201,6 +202,92 @@ static void a_silent_connection_is_closed_in_time(void **state)
     close(fd);
 }
 
+/* The first message of a client that comes back, of what a welcome told it. */
+static void say_hello_again(int fd, const struct session_welcome *welcome)
+{
+    struct session_hello hello = {.header = {.magic = SESSION_MAGIC, .kind = SESSION_HELLO},
+                                  .version_min = SESSION_VERSION_MIN,
+                                  .version_max = SESSION_VERSION_MAX,
+                                  .flags = SESSION_HELLO_RESUME,
+                                  .session = welcome->session};
+
+    memcpy(hello.token, welcome->token, sizeof(hello.token));
+    assert_int_equal(send(fd, &hello, sizeof(hello), 0), sizeof(hello));
+}
+
+static void say_bye(int fd)
+{
+    struct session_message_header bye = {.magic = SESSION_MAGIC, .kind = SESSION_BYE};
+
+    assert_int_equal(send(fd, &bye, sizeof(bye), 0), sizeof(bye));
+}
+
+/* Sessions survive their connections from here on, as with a keeper. */
+static struct state *begin_to_keep(int *state_fd)
+{
+    struct state *kept;
+
+    assert_int_equal(state_create(state_fd, &kept), NIGH_OK);
+    front.config.state = kept;
+    return kept;
+}
+
+static void end_keeping(struct state *kept, int state_fd)
+{
+    front.config.state = NULL;
+    state_unmap(kept);
+    close(state_fd);
+}
+
+/* The node sees the end of another process. */
+static void take_for_another_process(struct node_session *session)
+{
+    session->pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    assert_true(session->pidfd >= 0);
+}
+
+/* The kernel tells of a peer that left something unread before what that said last. */
+static void a_bye_counts_of_who_left_something_unread(void **state)
+{
+    int state_fd, fd = connect_client();
+    struct state *kept = begin_to_keep(&state_fd);
+
+    (void)state;
+    say_hello(fd);
+    step();
+    take_for_another_process(&sessions.slots[0]);
+    assert_int_equal(sessions.count, 1);
+    say_bye(fd);
+    close(fd);
+    step();
+    assert_int_equal(sessions.count, 0);
+    end_keeping(kept, state_fd);
+}
+
+/* One that was away says that it does not come back, and does not wait for an answer. */
+static void a_client_comes_back_to_say_bye(void **state)
+{
+    struct session_welcome welcome;
+    int state_fd, fd = connect_client();
+    struct state *kept = begin_to_keep(&state_fd);
+
+    (void)state;
+    say_hello(fd);
+    step();
+    take_for_another_process(&sessions.slots[0]);
+    welcome = take_answer(fd);
+    close(fd);
+    step();
+    assert_int_equal(sessions.count, 1); /* without a word: it may come back */
+    fd = connect_client();
+    say_hello_again(fd, &welcome);
+    say_bye(fd);
+    close(fd);
+    step();
+    assert_int_equal(sessions.count, 0);
+    end_keeping(kept, state_fd);
+}
+
 #define FRONT_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -211,6 +298,8 @@ int main(void)
         FRONT_TEST(a_client_that_vanishes_before_its_welcome_leaves_nothing),
         FRONT_TEST(one_more_than_may_be_is_refused),
         FRONT_TEST(a_silent_connection_is_closed_in_time),
+        FRONT_TEST(a_bye_counts_of_who_left_something_unread),
+        FRONT_TEST(a_client_comes_back_to_say_bye),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
