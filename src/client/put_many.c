@@ -50,14 +50,16 @@ static bool put_many_seal(struct client_op *op, size_t step, const struct put_wi
     return true;
 }
 
-/* A leased item is sealed at once; another is created first. */
+/* A leased item is sealed at once; another is created first. What an item wants is read without
+ * put_check, here and in put_many_created: the client is locked, and an end of it that the node has
+ * announced meanwhile comes by itself, and changes nothing of what the item wants. */
 static bool put_many_build(struct client_op *op, size_t step, struct session_sqe *sqe)
 {
     nigh_client *client = op->client;
     nigh_put_item *item = &op->u.put.items[step];
     struct copy_target target = {.leased = true};
     struct put_wish wish;
-    nigh_status status = put_check(client, &item->id, item->data_size, item->options, &wish);
+    nigh_status status = put_read_wish(client, &item->id, item->data_size, item->options, &wish);
 
     if (status == NIGH_OK && item->data == NULL && item->data_size != 0) {
         status = NIGH_INVALID;
@@ -89,8 +91,6 @@ static bool put_many_created(struct client_op *op, size_t step, const struct ses
     struct session_sqe sqe = {.op = SESSION_OP_NOP};
     struct copy_target target = {.offset = cqe->offset, .ref = cqe->ref};
     struct put_wish wish;
-    /* Not put_check: an end of the client that the node has announced meanwhile comes by itself,
-     * and what the item wants does not change with it. */
     nigh_status status = put_read_wish(client, &item->id, item->data_size, item->options, &wish);
 
     if (status != NIGH_OK) {

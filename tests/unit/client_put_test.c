@@ -290,6 +290,30 @@ static void test_put_many_while_the_end_is_announced(void **state)
     stop(&f);
 }
 
+/* The same between two items, of more than a ring holds: the rest is made ready when there is room.
+ */
+static void test_items_that_follow_the_announced_end(void **state)
+{
+    enum {
+        N = 2 * LIMIT_RING_ENTRIES
+    };
+    struct ending ending = {.created = {0}};
+    nigh_put_item *items = calloc(N, sizeof(*items));
+    struct fixture f;
+
+    (void)state;
+    assert_non_null(items);
+    for (uint32_t i = 0; i < N; i++) {
+        items[i] = (nigh_put_item){.id = id_of(100 + i), .data = "x", .data_size = 1};
+    }
+    start(&f, &(struct fake_options){.hook = end_at_create, .context = &ending, .lease_bytes = 1});
+    assert_int_equal(nigh_put_many(f.client, items, N), NIGH_OK);
+    shared_store_release(&session_front_of(f.fake.memory)->ended, NIGH_OK);
+    assert_object(&f, &items[N - 1].id, "x", 1);
+    stop(&f);
+    free(items);
+}
+
 /* ---- writers ----------------------------------------------------------------------------------
  */
 
@@ -763,6 +787,7 @@ int main(void)
         cmocka_unit_test(test_async_create_and_seal),
         cmocka_unit_test(test_leases_do_not_fall_to_pieces),
         cmocka_unit_test(test_put_many_while_the_end_is_announced),
+        cmocka_unit_test(test_items_that_follow_the_announced_end),
         cmocka_unit_test(test_out_of_memory_names_the_holders),
         cmocka_unit_test(test_out_of_memory_tells_what_the_ids_lane_has),
         cmocka_unit_test(test_leases_make_way_for_something_large),
