@@ -19,6 +19,7 @@
 #define OBJECTS  200u
 #define DEADLINE 20000
 #define KILLS    8
+#define GRACE_US 1000000 /* LIMIT_NODE_GRACE_US */
 
 static struct node_fixture node;
 
@@ -82,9 +83,18 @@ static nigh_status look_within(nigh_client *client, uint32_t number, uint64_t ti
     return nigh_release(client, &view) == NIGH_OK ? status : NIGH_INVALID;
 }
 
+/* What is here is found at once, or the lane is asked, which a busy machine may leave without a
+ * core for longer than such a call gives a node: that says nothing of the object. */
 static nigh_status look(nigh_client *client, uint32_t number)
 {
-    return look_within(client, number, 0);
+    nigh_status status;
+    uint64_t begun_us;
+
+    do {
+        begun_us = support_now_us();
+        status = look_within(client, number, 0);
+    } while (status == NIGH_TIMEOUT && support_now_us() - begun_us >= GRACE_US);
+    return status;
 }
 
 static nigh_client *open_client(void)
