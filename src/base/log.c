@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formatting of log lines on the caller's stack, the budget of each place, and the daemon's sink.
- */
+/* Formatting of log lines on the caller's stack, and the budget of each place. */
 #include "base/log.h"
 
 #include "base/check.h"
@@ -10,8 +9,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 static _Atomic(const struct log_sink *) log_current_sink;
 static _Atomic int log_current_level = LOG_LEVEL_INFO;
@@ -172,18 +169,4 @@ size_t log_format_time(uint64_t wall_ns, char out[LOG_TIME_BYTES])
                           day, of_day / 3600, of_day / 60 % 60, of_day % 60,
                           (unsigned)(wall_ns % 1000000000 / 1000));
     return (size_t)length;
-}
-
-void log_sink_stderr(void *context, enum log_level level, const char *line, size_t length)
-{
-    (void)context;
-    (void)level;
-    char stamp[LOG_TIME_BYTES];
-    size_t stamp_length = log_format_time(clock_wall_ns(), stamp);
-    struct iovec parts[] = {
-        {(void *)"time=", 5},   {stamp, stamp_length}, {(void *)" ", 1},
-        {(void *)line, length}, {(void *)"\n", 1},
-    };
-    ssize_t ignored = writev(STDERR_FILENO, parts, ARRAY_LENGTH(parts));
-    (void)ignored;
 }

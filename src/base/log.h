@@ -58,12 +58,6 @@ bool log_level_parse(const char *name, enum log_level *level);
 /* "2026-11-20T20:02:11.000042Z" of nanoseconds since 1970; returns the length. */
 size_t log_format_time(uint64_t wall_ns, char out[LOG_TIME_BYTES]);
 
-/*
- * The sink of a daemon: the line to stderr behind the time (UTC), in one write(2). A line that
- * stderr does not take is lost; the caller is never held up by more than that call.
- */
-void log_sink_stderr(void *context, enum log_level level, const char *line, size_t length);
-
 /* The budget of one place. Zeroed: a full one. */
 struct log_site {
     _Atomic uint64_t window;  /* second << 32 | lines asked for in that second */

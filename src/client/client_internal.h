@@ -328,6 +328,9 @@ bool life_may_return(const nigh_client *client);
 /* The node is dead: takes in what it had done, and loses it. Locked, without a hold. */
 void life_lost(nigh_client *client);
 
+/* The same, if the node page says that it is. Locked, without a hold. */
+void life_find_out(nigh_client *client);
+
 /* Writes why the client ends, unless that is known. Locked, before it ends. */
 void life_say_end(nigh_client *client, nigh_status status);
 

@@ -48,6 +48,14 @@ void life_lost(nigh_client *client)
     }
 }
 
+void life_find_out(nigh_client *client)
+{
+    if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED &&
+        !life_goes_on(client)) {
+        life_lost(client);
+    }
+}
+
 void life_say_end(nigh_client *client, nigh_status status)
 {
     char said[4 * sizeof(client->bye) + 1];
@@ -99,10 +107,7 @@ static void life_look(nigh_client *client)
         return;
     }
     client_lock(client);
-    if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED &&
-        !life_goes_on(client)) {
-        life_lost(client);
-    }
+    life_find_out(client);
     client_unlock(client);
 }
 

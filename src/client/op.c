@@ -204,6 +204,7 @@ nigh_status op_run(struct client_op *op)
     if (status == NIGH_TIMEOUT) {
         client_lock(client);
         ring_take_in(client, op);
+        life_find_out(client); /* a node that is dead did not let the deadline pass */
         op_give_up(op, NIGH_TIMEOUT);
         client_unlock(client);
     }

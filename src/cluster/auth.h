@@ -45,7 +45,8 @@ struct auth_identity {
 /* What a node offers once it is believed: authenticated by the session key. */
 struct auth_offer {
     uint32_t lanes;
-    /* Of the lanes' fabrics. Nodes offer ":port"; the host is the connection's (node/peers.c). */
+    /* Of the lanes' fabrics. Nodes offer ":port"; the host is the connection's
+     * (node/peers_offer.c). */
     char addresses[LIMIT_LANES][AUTH_ADDRESS_BYTES];
 };
 

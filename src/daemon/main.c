@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/fd.h"
+#include "base/log_stderr.h"
 #include "daemon/config.h"
 #include "daemon/holder.h"
 #include "daemon/options.h"
@@ -303,7 +304,6 @@ static enum daemon_exit daemon_run(const struct daemon_options *options,
 
 int main(int argc, char **argv)
 {
-    static const struct log_sink sink = {.write = log_sink_stderr};
     static struct daemon_options options;
     static struct node_settings settings;
     char why[OPTIONS_WHY_BYTES] = "";
@@ -321,7 +321,7 @@ int main(int argc, char **argv)
         daemon_print_check(&settings);
         return EXIT_GOOD;
     }
-    log_set_sink(&sink);
+    log_set_sink(log_stderr_open());
     log_set_level(options.log_level);
     if (options.hold && getenv(KEEPER_HOLDER_VARIABLE) == NULL)
         return holder_run(argv, options.ready_fd);

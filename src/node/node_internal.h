@@ -58,6 +58,31 @@ struct nigh_node {
     struct session_driver driver; /* for clients of this process */
 };
 
+/* node_memory.c: what lies in memory and on disk. */
+nigh_status node_claim_spill(struct nigh_node *node, char *why, size_t why_bytes);
+nigh_status node_make_memory(struct nigh_node *node, char *why, size_t why_bytes);
+nigh_status node_make_page(struct nigh_node *node, char *why, size_t why_bytes);
+nigh_status node_make_pools(struct nigh_node *node, char *why, size_t why_bytes);
+/* Files that nobody will ask for; before the disk threads start. */
+void node_clear_spill(struct nigh_node *node);
+/* For disk_clean. */
+bool node_keeps_no_file(void *context, uint32_t pool, uint32_t lane, uint32_t incarnation,
+                        uint64_t generation);
+
+/* node_lanes.c */
+nigh_status node_make_mailboxes(struct nigh_node *node);
+nigh_status node_make_lanes(struct nigh_node *node, char *why, size_t why_bytes);
+nigh_status node_give_pools(struct nigh_node *node, char *why, size_t why_bytes);
+nigh_status node_start_lanes(struct nigh_node *node, char *why, size_t why_bytes);
+void node_init_driver(struct nigh_node *node);
+
+/* node_listen.c: claimed before the memory, which takes its time; opened when it is there. */
+nigh_status node_claim(struct nigh_node *node, char *why, size_t why_bytes);
+nigh_status node_listen_to_peers(struct nigh_node *node, char *why, size_t why_bytes);
+nigh_status node_open_front(struct nigh_node *node, char *why, size_t why_bytes);
+nigh_status node_open_peers(struct nigh_node *node, char *why, size_t why_bytes);
+void node_is_not_listening(struct nigh_node *node);
+
 /* node_fabric.c: what joins this node with others, one a lane; and what peers are told of it. */
 nigh_status node_fabric_make_all(struct nigh_node *node, char *why, size_t why_bytes);
 void node_fabric_offer(const struct nigh_node *node, uint32_t lane, char offer[AUTH_ADDRESS_BYTES]);

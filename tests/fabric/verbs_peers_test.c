@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "fabric/fake_verbs.h"
 #include "fabric/verbs/verbs_internal.h"
-#include "object/exchange_internal.h"
+#include "support/links_config.h"
 #include "support/support.h"
 
 #define PATIENCE_MS 50000
@@ -66,25 +66,11 @@ static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint
 
 static void side_open(struct side *side, uint32_t rank, const struct members *members)
 {
-    const struct exchange_window *window = exchange_window_of(members);
     const struct verbs_options options = {.library = fake_verbs_library(),
                                           .address = FAKE_VERBS_ADDRESS};
-    struct links_config config = {
-        .rank = rank,
-        .incarnation = 1,
-        .lanes = 1,
-        .nodes = members->count,
-        .rpc = {.requests = window->requests,
-                .calls = window->calls,
-                .queue = EXCHANGE_QUEUE,
-                .payload_bytes = EXCHANGE_PAYLOAD},
-        .waits = EXCHANGE_WAITS,
-        .bulk_receives = window->bulk_receives,
-        .bulk_bytes = EXCHANGE_BULK_BYTES,
-        .reads = EXCHANGE_READS,
-        .shell =
-            {.context = side, .up = on_up, .down = on_down, .request = on_request, .bulk = on_bulk},
-    };
+    const struct links_shell shell = {
+        .context = side, .up = on_up, .down = on_down, .request = on_request, .bulk = on_bulk};
+    struct links_config config;
     char why[VERBS_WHY_BYTES], address[FABRIC_ADDRESS_BYTES];
 
     memset(side, 0, sizeof(*side));
@@ -92,7 +78,7 @@ static void side_open(struct side *side, uint32_t rank, const struct members *me
     assert_int_equal(verbs_create(&options, why, &side->fabric), NIGH_OK);
     assert_int_equal(fabric_listen(side->fabric, address), NIGH_OK);
     fabric_address(side->fabric, side->address);
-    config.fabric = side->fabric;
+    config = support_links_config(side->fabric, rank, members, &shell);
     assert_int_equal(links_create(&config, &side->links), NIGH_OK);
 }
 

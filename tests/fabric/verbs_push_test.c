@@ -11,10 +11,11 @@
 #include "base/check.h"
 #include "fabric/fake_verbs.h"
 #include "fabric/verbs/verbs.h"
-#include "object/exchange_internal.h"
+#include "support/links_config.h"
 #include "support/support.h"
 
 #define PATIENCE_MS 50000
+#define RECEIVES    4u
 #define MESSAGE     "what the window holds"
 
 struct side {
@@ -96,20 +97,14 @@ static void open_fabric(struct side *side)
 
 static void open_links(struct side *side, uint32_t rank)
 {
-    struct links_config config = {
-        .fabric = side->fabric,
-        .rank = rank,
-        .incarnation = 1,
-        .lanes = 1,
-        .nodes = 2,
-        .rpc = {.requests = 4, .calls = 4, .queue = 4, .payload_bytes = 512},
-        .waits = 4,
-        .bulk_receives = 4,
-        .bulk_bytes = 512,
-        .reads = 4,
-        .shell = {side, on_up, on_down, on_request, on_bulk, on_pushed},
-    };
+    const struct links_shell shell = {side, on_up, on_down, on_request, on_bulk, on_pushed};
+    struct members members;
+    struct links_config config;
 
+    members_alone(&members);
+    members.count = 2;
+    config = support_links_config(side->fabric, rank, &members, &shell);
+    config.bulk_receives = RECEIVES;
     assert_int_equal(links_create(&config, &side->links), NIGH_OK);
 }
 

@@ -9,7 +9,8 @@
  * member; lanes are told of no one else, in order; a data connection needs a token of the session
  * that stands; nothing is left behind.
  *
- * peers.c is compiled in here, with the system calls and the lane that it uses replaced.
+ * peers.c and its parts are compiled in here, with the system calls and the lane that it uses
+ * replaced.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -47,6 +48,9 @@ static uint64_t fuzz_now_us(void);
 #define getpeername(fd, address, bytes)    fuzz_getpeername(fd, address, bytes)
 #define clock_now_us(clock)                fuzz_now_us()
 #include "../../src/node/peers.c"
+#include "../../src/node/peers_connection.c"
+#include "../../src/node/peers_member.c"
+#include "../../src/node/peers_offer.c"
 #undef socket
 #undef connect
 #undef accept4

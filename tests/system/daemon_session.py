@@ -247,6 +247,22 @@ def test_a_stopped_client_holds_nobody_up():
     assert node.stop()[0] == 0
 
 
+def test_a_log_that_nobody_reads_holds_nobody_up():
+    """Its reader stands still: lines are lost, and that is said when it goes on."""
+    node = Node()
+    with open(f"/proc/{node.process.pid}/fd/2", "wb", buffering=0, opener=lambda path, flags: os.open(
+            path, os.O_WRONLY | os.O_NONBLOCK)) as log:
+        for size in (4096, 1):
+            while log.write(b"\n" * size):
+                pass
+    for _ in range(5):
+        expect_served(node)
+    os.read(node.process.stderr.fileno(), 1 << 20)
+    expect_served(node)
+    code, said = node.stop()
+    assert code == 0 and 'msg="lines were lost: stderr took none" lost=' in said, said
+
+
 def test_sessions_of_several_lanes():
     node = Node("--lanes", "4", "--spin-us", "0")
     for _ in range(50):

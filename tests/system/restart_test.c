@@ -19,6 +19,7 @@
 #define OBJECTS  200u
 #define DEADLINE 20000
 #define KILLS    8
+#define GRACE_US 1000000 /* LIMIT_NODE_GRACE_US */
 
 static struct node_fixture node;
 
@@ -69,17 +70,31 @@ static nigh_status put(nigh_client *client, uint32_t number)
 }
 
 /* NIGH_OK, the failure of the get, or NIGH_CORRUPT for wrong bytes. */
-static nigh_status look(nigh_client *client, uint32_t number)
+static nigh_status look_within(nigh_client *client, uint32_t number, uint64_t timeout_us)
 {
     nigh_id id = id_of(number);
     nigh_view view;
-    nigh_status status = nigh_get(client, &id, 1, 0, &view);
+    nigh_status status = nigh_get(client, &id, 1, timeout_us, &view);
 
     if (status != NIGH_OK)
         return status;
     if (!is_right(view.data, view.data_size, number))
         status = NIGH_CORRUPT;
     return nigh_release(client, &view) == NIGH_OK ? status : NIGH_INVALID;
+}
+
+/* What is here is found at once, or the lane is asked, which a busy machine may leave without a
+ * core for longer than such a call gives a node: that says nothing of the object. */
+static nigh_status look(nigh_client *client, uint32_t number)
+{
+    nigh_status status;
+    uint64_t begun_us;
+
+    do {
+        begun_us = support_now_us();
+        status = look_within(client, number, 0);
+    } while (status == NIGH_TIMEOUT && support_now_us() - begun_us >= GRACE_US);
+    return status;
 }
 
 static nigh_client *open_client(void)
@@ -243,7 +258,8 @@ static void spilled_objects_come_back(void **state)
     assert_int_equal(nigh_stats(client, &stats), NIGH_OK);
     assert_true(stats.objects_spilled > 100);
     for (uint32_t i = 0; i < 1200; i++) {
-        nigh_status status = look(client, i);
+        /* A disk takes its time, for which a get that may not wait has a second. */
+        nigh_status status = look_within(client, i, DEADLINE * UINT64_C(1000));
 
         if (status != NIGH_OK)
             fail_msg("object %u: %s", i, nigh_status_name(status));

@@ -4,11 +4,15 @@
 #include "base/log.h"
 
 #include "base/check.h"
+#include "base/log_stderr.h"
 #include "support/support.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* What the sink got: the last line, and how many there were. */
@@ -272,8 +276,7 @@ static void time_is_written_in_utc(void **state)
 static int log_to_stderr(void *pipe_end)
 {
     dup2(*(int *)pipe_end, STDERR_FILENO);
-    static const struct log_sink sink = {log_sink_stderr, NULL};
-    log_set_sink(&sink);
+    log_set_sink(log_stderr_open());
     LOG_INFO("hello", "a=1");
     return 0;
 }
@@ -294,6 +297,82 @@ static void stderr_sink_writes_one_line(void **state)
     assert_string_equal(text + 31, line);
 }
 
+/* Where nobody reads: a descriptor that takes not one byte more, and would wait. */
+static void fill(int end)
+{
+    static const char rubbish[64];
+    int flags = fcntl(end, F_GETFL);
+
+    (void)fcntl(end, F_SETFL, flags | O_NONBLOCK);
+    while (write(end, rubbish, sizeof(rubbish)) > 0 || write(end, rubbish, 1) > 0)
+        ;
+    (void)fcntl(end, F_SETFL, flags);
+}
+
+/* ends[0] is read, ends[1] is stderr. 0: as it must be. */
+static int log_while_nobody_reads(void *context)
+{
+    int *ends = context;
+    char text[512] = "";
+
+    fill(ends[1]);
+    dup2(ends[1], STDERR_FILENO);
+    log_set_sink(log_stderr_open());
+    for (int n = 0; n < 3; n++)
+        LOG_INFO("unread", "n=%d", n);
+    (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    while (read(ends[0], text, sizeof(text)) > 0)
+        ;
+    LOG_INFO("read", "a=1");
+    LOG_INFO("again", "a=1");
+    memset(text, 0, sizeof(text));
+    (void)!read(ends[0], text, sizeof(text) - 1);
+    return strstr(text, "lost=3\ntime=") != NULL && strstr(text, "msg=\"read\" a=1\n") != NULL &&
+                   strstr(text, "unread") == NULL &&
+                   strstr(strstr(text, "lost=") + 1, "lost=") == NULL
+               ? 0
+               : 1;
+}
+
+static void a_line_that_nobody_reads_is_lost_and_counted(void **state)
+{
+    (void)state;
+    for (int n = 0; n < 2; n++) {
+        int ends[2];
+
+        assert_int_equal(n == 0 ? pipe(ends) : socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+        assert_int_equal(support_join(support_fork(log_while_nobody_reads, ends), 10000), 0);
+        close(ends[0]);
+        close(ends[1]);
+    }
+}
+
+static int log_to_a_terminal(void *context)
+{
+    int *ends = context;
+
+    dup2(ends[1], STDERR_FILENO);
+    log_set_sink(log_stderr_open());
+    fill(ends[1]);
+    for (int n = 0; n < 3; n++)
+        LOG_INFO("unread", "n=%d", n);
+    return 0;
+}
+
+/* A terminal that is stopped, or hangs. */
+static void a_terminal_that_takes_nothing_stops_nobody(void **state)
+{
+    int ends[2] = {posix_openpt(O_RDWR | O_NOCTTY), -1};
+
+    (void)state;
+    assert_true(ends[0] >= 0 && grantpt(ends[0]) == 0 && unlockpt(ends[0]) == 0);
+    ends[1] = open(ptsname(ends[0]), O_RDWR | O_NOCTTY);
+    assert_true(ends[1] >= 0);
+    assert_int_equal(support_join(support_fork(log_to_a_terminal, ends), 10000), 0);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void)
 {
 #define LOG_TEST(function) cmocka_unit_test_setup_teardown(function, start_capture, stop_capture)
@@ -312,6 +391,8 @@ int main(void)
         LOG_TEST(sink_changes_under_way),
         LOG_TEST(time_is_written_in_utc),
         LOG_TEST(stderr_sink_writes_one_line),
+        LOG_TEST(a_line_that_nobody_reads_is_lost_and_counted),
+        LOG_TEST(a_terminal_that_takes_nothing_stops_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

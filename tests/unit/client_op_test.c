@@ -903,6 +903,37 @@ static void test_expelled(void **state)
     stop(&f);
 }
 
+/* A node that is killed over a get: it says so, and its socket stays, as while the kernel takes its
+ * memory apart. */
+static enum fake_action die_over_a_get(void *context, struct fake_node *fake, uint32_t lane,
+                                       const struct session_sqe *sqe, struct session_cqe *cqe)
+{
+    (void)context;
+    (void)lane;
+    (void)cqe;
+    if (sqe->op != SESSION_OP_GET) {
+        return FAKE_SERVE;
+    }
+    shared_store_relaxed(&fake->page->life_of, shared_load_relaxed(&fake->page->incarnation));
+    shared_store_relaxed(&fake->page->life, SESSION_LIFE_ENDED);
+    return FAKE_KEEP;
+}
+
+/* That its deadline passed meanwhile says nothing of the object. */
+static void test_a_dead_node_is_no_timeout(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_view view;
+
+    (void)state;
+    start(&f, &(struct fake_options){.hook = die_over_a_get});
+    assert_int_equal(nigh_get(f.client, &id, 1, 1, &view), NIGH_NODE_LOST);
+    assert_int_equal(view.status, NIGH_NODE_LOST);
+    assert_true(explains(&f, "the node died"));
+    stop(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -931,6 +962,7 @@ int main(void)
         cmocka_unit_test(test_each_failure_has_its_sentence),
         cmocka_unit_test(test_a_page_without_the_session),
         cmocka_unit_test(test_what_may_pass_is_not_the_end),
+        cmocka_unit_test(test_a_dead_node_is_no_timeout),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 #include "fabric/tcp/tcp.h"
-#include "object/exchange_internal.h"
+#include "support/links_config.h"
 #include "support/support.h"
 
 #define PATIENCE_MS 20000
@@ -92,29 +92,15 @@ static struct members members_of(uint32_t count)
 static void side_open(struct side *side, uint32_t rank, uint32_t members)
 {
     struct members list = members_of(members);
-    const struct exchange_window *window = exchange_window_of(&list);
-    struct links_config config = {
-        .rank = rank,
-        .incarnation = 1,
-        .lanes = 1,
-        .nodes = members,
-        .rpc = {.requests = window->requests,
-                .calls = window->calls,
-                .queue = EXCHANGE_QUEUE,
-                .payload_bytes = EXCHANGE_PAYLOAD},
-        .waits = EXCHANGE_WAITS,
-        .bulk_receives = window->bulk_receives,
-        .bulk_bytes = EXCHANGE_BULK_BYTES,
-        .reads = EXCHANGE_READS,
-        .shell =
-            {.context = side, .up = on_up, .down = on_down, .request = on_request, .bulk = on_bulk},
-    };
+    const struct links_shell shell = {
+        .context = side, .up = on_up, .down = on_down, .request = on_request, .bulk = on_bulk};
+    struct links_config config;
 
     memset(side, 0, sizeof(*side));
     assert_int_equal(tcp_create(NULL, &side->fabric), NIGH_OK);
     assert_int_equal(fabric_listen(side->fabric, "127.0.0.1:0"), NIGH_OK);
     fabric_address(side->fabric, side->address);
-    config.fabric = side->fabric;
+    config = support_links_config(side->fabric, rank, &list, &shell);
     assert_int_equal(links_create(&config, &side->links), NIGH_OK);
 }
 

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A node's lanes: what each is made of, what they ask of the node, and who of this process drives
+ * them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "node/node_internal.h"
+
+/* Blocks of one lane's heaps: two for each object (itself and a gap beside it) and room for leases.
+ */
+#define NODE_BLOCKS_SPARE 65536u
+
+nigh_status node_make_mailboxes(struct nigh_node *node)
+{
+    size_t bytes = (node->settings.lanes - 1) * sizeof(struct mailbox);
+
+    if (bytes == 0)
+        return NIGH_OK;
+    node->to_lanes = aligned_alloc(CACHE_LINE, bytes);
+    node->from_lanes = aligned_alloc(CACHE_LINE, bytes);
+    if (node->to_lanes == NULL || node->from_lanes == NULL)
+        return NIGH_NO_RESOURCES;
+    memset(node->to_lanes, 0, bytes);
+    memset(node->from_lanes, 0, bytes);
+    return NIGH_OK;
+}
+
+static void node_wake_zero(void *context)
+{
+    struct nigh_node *node = context;
+
+    shared_fence(); /* the mail is there before the look at whether lane 0 sleeps */
+    if (shared_load_relaxed(&node->page->lane[0].asleep) != 0)
+        lane_kick(node->lanes[0]);
+}
+
+static void node_add_stats(void *context, nigh_node_stats *stats)
+{
+    struct nigh_node *node = context;
+
+    stats->sessions += node->sessions.count;
+    stats->expelled += node->front.expelled;
+    stats->sessions_died += node->front.died;
+    stats->uptime_us += clock_now_us(&clock_monotonic) - node->started_us;
+    stats->restarts += node->restarts;
+    if (node->peers != NULL) {
+        const struct peers_counters *peers = peers_counters(node->peers);
+
+        stats->handshakes_refused += peers->refused_key + peers->refused_version +
+                                     peers->refused_members + peers->refused_protocol;
+        stats->node_deaths += peers->deaths;
+    }
+}
+
+static bool node_list(void *context, uint32_t n, struct session_node *node)
+{
+    const struct nigh_node *self = context;
+    struct peers_view view = {.state = PEER_UP, .incarnation = self->incarnation, .address = ""};
+
+    _Static_assert(
+        (int)PEER_AWAY == (int)NIGH_NODE_IS_AWAY && (int)PEER_UP == (int)NIGH_NODE_IS_UP &&
+            (int)PEER_LOST == (int)NIGH_NODE_IS_LOST && (int)PEER_DEAD == (int)NIGH_NODE_IS_DEAD,
+        "states are told as they are");
+    if (n >= (self->peers != NULL ? self->settings.members.count : 1))
+        return false;
+    if (self->peers != NULL)
+        peers_look(self->peers, n, &view);
+    *node = (struct session_node){
+        .rank = n,
+        .state = (uint16_t)view.state,
+        .refused = (int16_t)view.refused,
+        .incarnation = view.incarnation,
+        .is_self = self->peers == NULL || n == self->settings.members.self,
+    };
+    snprintf(node->address, sizeof(node->address), "%s", view.address);
+    return true;
+}
+
+static struct lane_config node_lane_config(struct nigh_node *node, uint32_t number)
+{
+    const struct node_settings *settings = &node->settings;
+    uint64_t blocks = 2 * (uint64_t)node->entries_a_lane + NODE_BLOCKS_SPARE;
+    struct lane_config config = {
+        .number = number,
+        .lanes = settings->lanes,
+        .max_sessions = settings->max_sessions,
+        .spin_us = settings->spin_us,
+        .page = node->page,
+        .zero_wake = node_wake_zero,
+        .zero_context = node,
+        .node_stats = node_add_stats,
+        .node_list = node_list,
+        .node_context = node,
+        .spill_dir = settings->spill_dir[0] != '\0' ? settings->spill_dir : NULL,
+        .store =
+            {
+                .extents = node->extents,
+                .incarnation = node->incarnation,
+                .max_blocks = (uint32_t)min_u64(blocks, UINT32_MAX / 2),
+                .spill_bytes = settings->spill_bytes != 0 ? settings->spill_bytes / settings->lanes
+                                                          : UINT64_MAX,
+                .max_lane_pins = settings->max_pins,
+            },
+    };
+
+    if (settings->clustered) {
+        config.fabric = node->fabrics[number];
+        config.exchange.members = &node->settings.members;
+        config.exchange.path = (enum exchange_path)settings->transfer_path;
+        /* A secret where the system has one, as it always does: with it, who chooses ids cannot
+         * make them collide in the directory. */
+        config.exchange.seed = (uint64_t)node->incarnation << 32 | number;
+        (void)random_system_seed(&config.exchange.seed);
+        config.store.rank = settings->members.self;
+    }
+    if (number == 0) {
+        config.life = node->life;
+        config.inboxes = node->from_lanes;
+        config.front = &node->front.guest;
+    } else {
+        config.from_zero = &node->to_lanes[number - 1];
+        config.to_zero = &node->from_lanes[number - 1];
+    }
+    return config;
+}
+
+nigh_status node_make_lanes(struct nigh_node *node, char *why, size_t why_bytes)
+{
+    for (uint32_t i = 0; i < node->settings.lanes; i++) {
+        struct lane_config config = node_lane_config(node, i);
+        nigh_status status = lane_create(&config, &node->lanes[i]);
+
+        if (status != NIGH_OK) {
+            snprintf(why, why_bytes, "cannot make lane %u: %s; ask for less memory or fewer lanes",
+                     i, nigh_status_string(status));
+            return status;
+        }
+        node->fabrics[i] = NULL; /* the lane's now */
+        node->lane_count = i + 1;
+    }
+    return NIGH_OK;
+}
+
+/* Pools made before the lanes run are given to them directly. */
+nigh_status node_give_pools(struct nigh_node *node, char *why, size_t why_bytes)
+{
+    for (uint32_t p = 0; p < node->pools.count; p++) {
+        for (uint32_t i = 0; i < node->lane_count; i++) {
+            struct pool *pool = node->pools.pools[p];
+            const struct store_pool_config *config = &pool->indexes[i].config;
+            nigh_status status = lane_pool_add(node->lanes[i], config, pool->adopted);
+
+            if (status != NIGH_OK) {
+                snprintf(why, why_bytes, "lane %u cannot serve pool %s: %s", i, pool->rules.name,
+                         nigh_status_string(status));
+                return status;
+            }
+        }
+    }
+    return NIGH_OK;
+}
+
+nigh_status node_start_lanes(struct nigh_node *node, char *why, size_t why_bytes)
+{
+    for (uint32_t i = 0; i < node->lane_count; i++) {
+        nigh_status status;
+
+        NIGH_ASSERT(!store_is_adopting(lane_store(node->lanes[i])));
+        status = lane_start(node->lanes[i]);
+
+        if (status != NIGH_OK) {
+            snprintf(why, why_bytes,
+                     "cannot start a thread for lane %u; raise the limit of threads", i);
+            return status;
+        }
+    }
+    return NIGH_OK;
+}
+
+static bool node_drive(void *context, uint32_t lane, uint64_t now_us, bool stays)
+{
+    struct nigh_node *node = context;
+
+    return lane < node->lane_count && lane_drive(node->lanes[lane], now_us, stays);
+}
+
+static int node_rest(void *context, uint32_t lane, uint64_t now_us)
+{
+    struct nigh_node *node = context;
+
+    return lane < node->lane_count ? lane_rest(node->lanes[lane], now_us) : SESSION_REST_ELSEWHERE;
+}
+
+static uint64_t node_rise(void *context, uint32_t lane)
+{
+    struct nigh_node *node = context;
+
+    return lane_rise(node->lanes[lane]);
+}
+
+void node_init_driver(struct nigh_node *node)
+{
+    node->driver.context = node;
+    node->driver.drive = node_drive;
+    node->driver.rest = node_rest;
+    node->driver.rise = node_rise;
+}

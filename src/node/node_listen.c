@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a node listens, for clients and for other nodes; and that its process's children do not. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "node/incarnation.h"
+#include "node/listen.h"
+#include "node/node_internal.h"
+
+/* Nodes of this process that listen, for its children to let go of. */
+static _Atomic(struct nigh_node *) node_listening[LIMIT_NODES_A_PROCESS];
+static pthread_once_t node_fork_once = PTHREAD_ONCE_INIT;
+
+/*
+ * In a child of an embedding program: its copies of the socket and of the lock would outlive the
+ * node; clients would wait in a socket that nobody serves, and no new node could take its place.
+ */
+static void node_in_child(void)
+{
+    for (uint32_t i = 0; i < LIMIT_NODES_A_PROCESS; i++) {
+        struct nigh_node *node = atomic_load(&node_listening[i]);
+
+        if (node != NULL) {
+            fd_close(&node->front.listen_fd);
+            fd_close(&node->listen_fd);
+            fd_close(&node->lock_fd);
+            if (node->peers != NULL)
+                peers_in_child(node->peers);
+        }
+    }
+}
+
+static void node_register_fork(void)
+{
+    (void)pthread_atfork(NULL, NULL, node_in_child);
+}
+
+/* False: so many nodes listen in this process already. */
+static bool node_is_listening(struct nigh_node *node)
+{
+    (void)pthread_once(&node_fork_once, node_register_fork);
+    for (uint32_t i = 0; i < LIMIT_NODES_A_PROCESS; i++) {
+        struct nigh_node *nobody = NULL;
+
+        if (atomic_compare_exchange_strong(&node_listening[i], &nobody, node))
+            return true;
+    }
+    return false;
+}
+
+void node_is_not_listening(struct nigh_node *node)
+{
+    for (uint32_t i = 0; i < LIMIT_NODES_A_PROCESS; i++) {
+        struct nigh_node *expected = node;
+
+        (void)atomic_compare_exchange_strong(&node_listening[i], &expected, NULL);
+    }
+}
+
+/* Before the memory, which takes its time: another node on the socket is known at once. */
+nigh_status node_claim(struct nigh_node *node, char *why, size_t why_bytes)
+{
+    int kept_fd;
+    nigh_status status;
+
+    if (node->settings.socket_path[0] == '\0' && !node->settings.clustered)
+        return NIGH_OK;
+    if (!node_is_listening(node)) {
+        snprintf(why, why_bytes, "this process has %u nodes that listen, the most there may be",
+                 LIMIT_NODES_A_PROCESS);
+        return NIGH_LIMIT;
+    }
+    if (node->settings.socket_path[0] == '\0')
+        return NIGH_OK;
+    kept_fd = keeper_take(node->keeper, "listen");
+    status = listen_claim(node->settings.socket_path, kept_fd, &node->listen_fd, &node->lock_fd,
+                          why, why_bytes);
+    if (status != NIGH_OK)
+        fd_close(&kept_fd);
+    return status;
+}
+
+/* The socket is there once the node is: who waits for it need not wait on. */
+static nigh_status node_listen(struct nigh_node *node, char *why, size_t why_bytes)
+{
+    if (node->settings.socket_path[0] == '\0' || node->listen_fd >= 0)
+        return NIGH_OK;
+    return listen_open(node->settings.socket_path, node->settings.socket_mode, &node->listen_fd,
+                       why, why_bytes);
+}
+
+nigh_status node_open_front(struct nigh_node *node, char *why, size_t why_bytes)
+{
+    nigh_status status = node_listen(node, why, why_bytes);
+
+    if (status != NIGH_OK)
+        return status;
+    status = front_open(&node->front, node->lanes, node->listen_fd);
+    if (status != NIGH_OK) {
+        snprintf(why, why_bytes, "cannot open the front door: %s", nigh_status_string(status));
+        return status;
+    }
+    node->listen_fd = -1; /* the front's now */
+    status = front_open_door(&node->front, &node->door_fd);
+    if (status != NIGH_OK)
+        snprintf(why, why_bytes, "cannot open the node's own door: %s", nigh_status_string(status));
+    return status;
+}
+
+/* Before the memory: an address that is taken, or a wrong one, is known at once. */
+nigh_status node_listen_to_peers(struct nigh_node *node, char *why, size_t why_bytes)
+{
+    const struct node_settings *settings = &node->settings;
+    struct peers_config config = {
+        .members = &node->settings.members,
+        .dead_us = (uint64_t)settings->dead_ms * 1000,
+    };
+    nigh_status status;
+
+    if (!settings->clustered)
+        return NIGH_OK;
+    memcpy(config.key, settings->cluster_key, sizeof(config.key));
+    memcpy(config.listen, settings->listen_address, sizeof(config.listen));
+    status = peers_create(&config, &node->peers, why, why_bytes);
+    return status == NIGH_OK ? node_fabric_make_all(node, why, why_bytes) : status;
+}
+
+/* The next life has another number, should nothing remember this one: see incarnation.h. */
+static void node_outwait_incarnation(const struct nigh_node *node)
+{
+    uint64_t ns = incarnation_wait_ns(node->incarnation, clock_wall_ns());
+    struct timespec left = {.tv_nsec = (long)ns};
+
+    while (ns > 0 && nanosleep(&left, &left) != 0 && errno == EINTR)
+        ;
+}
+
+nigh_status node_open_peers(struct nigh_node *node, char *why, size_t why_bytes)
+{
+    struct auth_offer offer = {.lanes = node->lane_count};
+    nigh_status status;
+
+    if (node->peers == NULL)
+        return NIGH_OK;
+    for (uint32_t i = 0; i < node->lane_count; i++) {
+        node_fabric_offer(node, i, offer.addresses[i]);
+    }
+    node->front.peers = node->peers;
+    node_outwait_incarnation(node);
+    status = peers_open(node->peers, node->lanes, node->lane_count, node->incarnation, &offer);
+    if (status != NIGH_OK)
+        snprintf(why, why_bytes, "cannot listen for other nodes: %s", nigh_status_string(status));
+    return status;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See peers.h. A member: what lanes are told of it, and when it is dialled. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+#include "node/peers_internal.h"
+
+#define LOG_MODULE "peers"
+#include "base/log.h"
+
+nigh_status peers_look_members_up(struct peers *peers, char *why, size_t why_bytes)
+{
+    const struct members *members = peers->config.members;
+
+    for (uint32_t rank = 0; rank < members->count; rank++) {
+        struct member *member = &peers->members[rank];
+
+        if (peers_look_up(members->addresses[rank], false, &member->address,
+                          &member->address_bytes) != NIGH_OK) {
+            snprintf(why, why_bytes, "cannot look up the member \"%s\"; give its address",
+                     members->addresses[rank]);
+            return NIGH_INVALID;
+        }
+    }
+    return NIGH_OK;
+}
+
+/* ---- telling lanes -------------------------------------------------------- */
+
+/* Tells one lane; false: its mailbox is full, and it is told later. */
+static bool tell(struct peers *peers, uint32_t lane, enum lane_mail kind,
+                 const struct member *member, uint32_t rank)
+{
+    struct link_peer *info = NULL;
+
+    if (kind == LANE_PEER_UP) {
+        info = malloc(sizeof(*info));
+        if (info == NULL) {
+            return false;
+        }
+        *info = member->info;
+    }
+    if (!lane_tell_peer(peers->lanes[lane], kind, rank, info)) {
+        free(info);
+        return false;
+    }
+    return true;
+}
+
+/* What lanes are owed of a member, in order. */
+static void pay(struct peers *peers, uint32_t rank)
+{
+    struct member *member = &peers->members[rank];
+
+    for (uint32_t lane = 0; lane < peers->lane_count; lane++) {
+        uint64_t bit = UINT64_C(1) << lane;
+
+        if ((member->owed_dead & bit) != 0 && !tell(peers, lane, LANE_PEER_DEAD, member, rank)) {
+            continue;
+        }
+        member->owed_dead &= ~bit;
+        if ((member->owed & bit) != 0 &&
+            tell(peers, lane, member->peer.state == PEER_UP ? LANE_PEER_UP : LANE_PEER_LOST, member,
+                 rank)) {
+            member->owed &= ~bit;
+        }
+    }
+}
+
+void peers_act(struct peers *peers, uint32_t rank, const struct peer_actions *actions)
+{
+    struct member *member = &peers->members[rank];
+    uint64_t all = peers->lane_count == 64 ? UINT64_MAX : (UINT64_C(1) << peers->lane_count) - 1;
+
+    if (actions->dead) {
+        peers->counters.deaths++;
+        LOG_INFO("a member is dead", "rank=%u address=%s", rank,
+                 peers->config.members->addresses[rank]);
+        member->owed_dead |= all;
+    }
+    if (actions->lost) {
+        LOG_INFO("a member is lost", "rank=%u address=%s", rank,
+                 peers->config.members->addresses[rank]);
+    }
+    if (actions->up) {
+        LOG_INFO("a member is up", "rank=%u address=%s incarnation=%u lanes=%u", rank,
+                 peers->config.members->addresses[rank], member->info.incarnation,
+                 member->info.lanes);
+        member->complained = false;
+        member->refused = NIGH_OK;
+    }
+    if (actions->lost || actions->up) {
+        member->owed |= all;
+    }
+    pay(peers, rank);
+}
+
+static void dial(struct peers *peers, uint32_t rank)
+{
+    struct member *member = &peers->members[rank];
+    int fd = socket(member->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct connection *connection;
+
+    peers->counters.dialled++;
+    if (fd < 0 || (connect(fd, (struct sockaddr *)&member->address, member->address_bytes) != 0 &&
+                   errno != EINPROGRESS)) {
+        goto failed;
+    }
+    connection = peers_add_connection(peers, fd, true, rank);
+    if (connection == NULL) {
+        goto failed;
+    }
+    connection->connecting = true;
+    peers_watch(peers, connection, true);
+    return;
+
+failed:
+    fd_close(&fd);
+    peer_dial_failed(&member->peer, peers_jitter(), peers->now_us);
+}
+
+uint64_t peers_tick_member(struct peers *peers, uint32_t rank)
+{
+    struct member *member = &peers->members[rank];
+    struct peer_actions actions;
+    uint64_t due_us = peer_tick(&member->peer, peers->now_us, &actions);
+
+    if (actions.lost && member->connection != PEERS_NOBODY) {
+        peers_drop_connection(peers, &peers->connections[member->connection]);
+        member->connection = PEERS_NOBODY;
+    }
+    peers_act(peers, rank, &actions);
+    if (actions.dial) {
+        dial(peers, rank);
+    }
+    if (member->owed != 0 || member->owed_dead != 0) {
+        due_us = peers->now_us;
+    }
+    return due_us;
+}
+
+void peers_look(const struct peers *peers, uint32_t rank, struct peers_view *view)
+{
+    *view = (struct peers_view){
+        .rank = rank,
+        .state = rank == peers->config.members->self ? PEER_UP : peers->members[rank].peer.state,
+        .incarnation = rank == peers->config.members->self ? peers->incarnation
+                                                           : peers->members[rank].peer.incarnation,
+        .refused = peers->members[rank].refused,
+        .address = peers->config.members->addresses[rank],
+    };
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The links of a node's only lane, as its exchange would make them: for tests that do without an
+ * exchange. What differs in a test, it changes in the result. */
+#ifndef SUPPORT_LINKS_CONFIG_H
+#define SUPPORT_LINKS_CONFIG_H
+
+#include "cluster/link.h"
+#include "cluster/members.h"
+#include "object/exchange_internal.h"
+
+static inline struct links_config support_links_config(struct fabric *fabric, uint32_t rank,
+                                                       const struct members *members,
+                                                       const struct links_shell *shell)
+{
+    const struct exchange_window *window = exchange_window_of(members);
+
+    return (struct links_config){
+        .fabric = fabric,
+        .rank = rank,
+        .incarnation = 1,
+        .lanes = 1,
+        .nodes = members->count,
+        .rpc = {.requests = window->requests,
+                .calls = window->calls,
+                .queue = EXCHANGE_QUEUE,
+                .payload_bytes = EXCHANGE_PAYLOAD},
+        .waits = EXCHANGE_WAITS,
+        .bulk_receives = window->bulk_receives,
+        .bulk_bytes = EXCHANGE_BULK_BYTES,
+        .reads = EXCHANGE_READS,
+        .shell = *shell,
+    };
+}
+
+#endif
