@@ -426,6 +426,7 @@ bool exchange_turn(struct exchange *exchange, uint64_t now_us)
     worked = links_turn(exchange->links, now_us) || worked;
     worked = pull_turn(exchange, now_us) || worked;
     worked = serve_turn(exchange, now_us) || worked;
+    links_flush(exchange->links);
     worked = erase_turn(exchange, now_us) || worked;
     worked = home_turn(exchange, now_us) || worked;
     worked = announce_turn(exchange, now_us) || worked;

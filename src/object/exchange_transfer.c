@@ -27,6 +27,7 @@ static void sum(struct exchange *exchange, struct pull *pull, uint64_t offset, u
     if (offset < data_size) {
         uint64_t count = data_size - offset < bytes ? data_size - offset : bytes;
 
+        links_flush(exchange->links); /* READs that are asked for do not wait for it */
         pull->crc = exchange_crc(pull->crc, place_of(exchange, pull, offset), count);
     }
 }
@@ -489,10 +490,19 @@ static void stream_over(struct exchange *exchange, struct pull *pull)
     finish(exchange, pull);
 }
 
+/* What came was copied, or is for nobody: its receive may be granted again from here on. */
+static void give_back(struct exchange_link *link, const struct bulk_message *message)
+{
+    if (message->window == NULL) {
+        link_give_back(link->link, message->bytes);
+    }
+}
+
 /* A message of a stream that is under way, or whose answer is still to come: that takes another
  * endpoint, and may be overtaken by all of them. */
 static void stream_chunk(struct exchange_link *link, struct pull *pull,
-                         const struct wire_chunk *chunk, const uint8_t *bytes, uint64_t now_us)
+                         const struct wire_chunk *chunk, const struct bulk_message *message,
+                         uint64_t now_us)
 {
     struct exchange *exchange = link->exchange;
 
@@ -501,7 +511,8 @@ static void stream_chunk(struct exchange_link *link, struct pull *pull,
         return;
     }
     pull->heard_us = now_us;
-    take_chunk(exchange, pull, chunk, bytes);
+    take_chunk(exchange, pull, chunk, message->bytes + sizeof(*chunk));
+    give_back(link, message);
     if ((chunk->flags & WIRE_LAST) != 0) {
         pull->last = true;
         pull->sums = chunk->sums;
@@ -579,7 +590,9 @@ static void take_message(struct exchange_link *link, const struct bulk_message *
         return;
     }
     if (pull != NULL) {
-        stream_chunk(link, pull, &chunk, message->bytes + sizeof(chunk), now_us);
+        stream_chunk(link, pull, &chunk, message, now_us);
+    } else {
+        give_back(link, message);
     }
     grant_others(link, now_us);
 }
@@ -606,6 +619,9 @@ static void on_message(struct exchange_link *link, const struct bulk_message *me
         link_break(link->link, NIGH_PROTOCOL, now_us);
         return;
     }
+    if (message->window == NULL) {
+        link_keep(link->link); /* until it is copied */
+    }
     pull = locating_pull(link, message);
     if (pull == NULL) {
         take_message(link, message, now_us);
@@ -618,9 +634,6 @@ static void on_message(struct exchange_link *link, const struct bulk_message *me
     pull->held++;
     NIGH_ASSERT(link->held_count < link->exchange->config.bulk_receives);
     link->held[link->held_count++] = *message;
-    if (message->window == NULL) {
-        link_keep(link->link);
-    }
 }
 
 void transfer_on_bulk(struct exchange_link *link, const uint8_t *bytes, uint32_t count,
@@ -653,9 +666,6 @@ void transfer_take_held(struct exchange_link *link, uint64_t now_us)
             continue;
         }
         take_message(link, &message, now_us);
-        if (message.window == NULL) {
-            link_give_back(link->link, message.bytes);
-        }
     }
 }
 

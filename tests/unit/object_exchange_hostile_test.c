@@ -5,6 +5,7 @@
  */
 #include "../fuzz/exchange_fuzz.c"
 
+#include "cluster/link_internal.h"
 #include "support/support.h"
 
 #include <stdio.h>
@@ -245,22 +246,29 @@ static struct directory_object streamed_object(void)
     return (struct directory_object){.birth = {1, 1, 1}, .data_size = STREAMED};
 }
 
-/* The n-th message of the object; the last gives back what is left of `credits`. */
-static void say_chunk(const struct wire_locate *locate, uint32_t n, uint32_t credits)
+/* The n-th message of an object; the last gives back what is left of `credits`. */
+static void say_chunk_of(const struct directory_object *object, const struct wire_locate *locate,
+                         uint32_t n, uint32_t credits)
 {
-    struct directory_object object = streamed_object();
     uint32_t room = BULK - (uint32_t)sizeof(struct wire_chunk);
-    uint32_t left = STREAMED - n * room;
+    uint32_t left = (uint32_t)object->data_size - n * room;
     struct wire_chunk chunk = {
         .tag = locate->tag, .offset = n * room, .bytes = left < room ? left : room};
 
     if (left <= room) {
         chunk.flags = WIRE_LAST;
         chunk.unused = credits - n - 1;
-        chunk.sums = sums_of(&object);
+        chunk.sums = sums_of(object);
         tell(&chunk.sums);
     }
     post(LINK_BULK, &chunk, sizeof(chunk), fuzz.region + chunk.offset, chunk.bytes);
+}
+
+static void say_chunk(const struct wire_locate *locate, uint32_t n, uint32_t credits)
+{
+    struct directory_object object = streamed_object();
+
+    say_chunk_of(&object, locate, n, credits);
 }
 
 static struct wire_pulled stream_of(struct directory_object object)
@@ -315,6 +323,101 @@ static void a_home_sends_at_once(void **state)
         (void)submit(NULL, OP_DELETE, key_of_peer(n),
                      (struct session_sqe){.op = SESSION_OP_DELETE});
     }
+    finish_with();
+}
+
+/* ---- receives are there before anybody hears of them */
+
+static struct {
+    const struct fabric_provider *real;
+    struct fabric_provider provider;
+    const struct fabric_endpoint *bulk, *control;
+    uint32_t posted; /* receives of `bulk`, now */
+    uint32_t frames; /* that left while all were granted */
+} watch;
+
+static const struct exchange_link *only_link(void)
+{
+    return container_of(list_first(&fuzz.exchange->live), struct exchange_link, place);
+}
+
+static nigh_status watched_post(struct fabric_endpoint *endpoint, const struct fabric_work *work,
+                                const struct fabric_work **bad)
+{
+    if (endpoint == watch.control) {
+        assert_true(only_link()->granted <= watch.posted);
+        watch.frames += only_link()->granted == BULKS ? 1 : 0;
+    }
+    return watch.real->post(endpoint, work, bad);
+}
+
+static nigh_status watched_receive(struct fabric_endpoint *endpoint,
+                                   const struct fabric_receive *receive,
+                                   const struct fabric_receive **bad)
+{
+    for (const struct fabric_receive *at = receive; at != NULL; at = at->next) {
+        watch.posted += endpoint == watch.bulk ? 1 : 0;
+    }
+    return watch.real->post_receive(endpoint, receive, bad);
+}
+
+static uint32_t watched_poll(struct fabric *fabric, struct fabric_completion *completions,
+                             uint32_t count, uint64_t now_us)
+{
+    uint32_t taken = watch.real->poll(fabric, completions, count, now_us);
+
+    for (uint32_t n = 0; n < taken; n++) {
+        watch.posted -=
+            completions[n].endpoint == watch.bulk && completions[n].op == FABRIC_RECV ? 1 : 0;
+    }
+    return taken;
+}
+
+static void watch_begin(void)
+{
+    const struct link *link = only_link()->link;
+
+    memset(&watch, 0, sizeof(watch));
+    watch.real = fuzz.fabric->provider;
+    watch.provider = *watch.real;
+    watch.provider.post = watched_post;
+    watch.provider.post_receive = watched_receive;
+    watch.provider.poll = watched_poll;
+    watch.bulk = link->sides[LINK_BULK].endpoint;
+    watch.control = link->sides[LINK_CONTROL].endpoint;
+    watch.posted = BULKS;
+    fuzz.fabric->provider = &watch.provider;
+}
+
+/* A message may be asked for in its own receive's place as soon as it is copied, and not before:
+ * the next one may come at once. */
+static void what_is_granted_has_receives(void **state)
+{
+    uint32_t room = BULK - (uint32_t)sizeof(struct wire_chunk);
+    struct directory_object object = {.birth = {1, 1, 1}, .data_size = UINT64_C(12) * room};
+    struct wire_pulled pulled = stream_of(object);
+    struct wire_locate locate;
+    struct asked *asked;
+    struct op *op;
+
+    (void)state;
+    begin_with(2);
+    op = locate_large(0, &locate, &asked);
+    watch_begin();
+    pulled.sums = sums_of(&object);
+    answer(asked, &pulled, NULL, 0);
+    pass(1000);
+    assert_int_equal(only_link()->granted, BULKS);
+    for (uint32_t n = 0; n < 12; n++) {
+        say_chunk_of(&object, &locate, n, n + only_link()->granted);
+        pass(1000);
+    }
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_OK);
+    assert_true(watch.frames > 1);
+    assert_int_equal(watch.posted, BULKS);
+    fuzz.fabric->provider = watch.real;
+    (void)submit(NULL, OP_DELETE, key_of_peer(0), (struct session_sqe){.op = SESSION_OP_DELETE});
     finish_with();
 }
 
@@ -1667,6 +1770,7 @@ int main(void)
         cmocka_unit_test(a_get_without_memory_says_so),
         cmocka_unit_test(who_waits_asks_a_home_that_is_back),
         cmocka_unit_test(a_home_sends_at_once),
+        cmocka_unit_test(what_is_granted_has_receives),
         cmocka_unit_test(what_was_offered_comes_back),
         cmocka_unit_test(what_does_not_fit_is_stopped),
         cmocka_unit_test(more_than_was_offered_costs_the_link),
