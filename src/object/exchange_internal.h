@@ -31,6 +31,7 @@
 #define EXCHANGE_KEYS      (1u << 20)
 #define EXCHANGE_LENT      4096u /* chains of serves by object; a power of two */
 #define EXCHANGE_PIECES    64u   /* of a loan that one reply tells; the rest is asked for again */
+#define EXCHANGE_RUNS      64u   /* of such pieces that a lane keeps for the next loans */
 #define EXCHANGE_SLICES    3u    /* of a message: its head, and bytes that lie in two extents */
 
 #define EXCHANGE_CALL_US    UINT64_C(2000000) /* deadline of a call to another exchange */
@@ -157,6 +158,12 @@ enum pull_state {
     PULL_STATES
 };
 
+/* Where a loan lies; or one that is kept for the next. */
+union piece_run {
+    struct wire_piece pieces[EXCHANGE_PIECES];
+    union piece_run *next;
+};
+
 struct pull {
     struct list_node bucket; /* of exchange.buckets; free list */
     struct list_node place; /* ready, admission, a link's pulls; PAUSED, WAITING: resting, roused */
@@ -191,8 +198,8 @@ struct pull {
     uint64_t bytes;   /* of memory */
     uint64_t content; /* of the object as it travels: data, metadata, name */
 
-    uint64_t serve;            /* the holder's number; 0: none */
-    struct wire_piece *pieces; /* READING: where it lies; NULL: no loan was read yet */
+    uint64_t serve;       /* the holder's number; 0: none */
+    union piece_run *run; /* READING: where it lies; NULL: no loan was read yet */
     uint32_t piece_count;
     uint32_t piece;    /* that the next READ is of */
     uint64_t piece_at; /* the offset that it begins at */
@@ -330,6 +337,8 @@ struct exchange {
     struct pull_read *reads;
     uint32_t reads_used;
     uint32_t free_read;
+    union piece_run *free_runs; /* EXCHANGE_RUNS at most; more are allocated when they are needed */
+    uint32_t free_run_count;
     uint32_t unwanted;  /* transfers that nobody waits for since the last turn */
     uint64_t silent_us; /* next look at transfers whose holder does nothing */
 
@@ -516,6 +525,9 @@ void pull_end(struct exchange *exchange, struct pull *pull);
 
 /* ---- exchange_transfer.c: the bytes of a pull ----------------------------- */
 
+/* Where its loan lay is not needed any more. */
+void transfer_give_run(struct exchange *exchange, struct pull *pull);
+void transfer_free_runs(struct exchange *exchange);
 /* Memory is there, a holder is chosen: asks it. False: cannot now. */
 bool transfer_ask(struct exchange *exchange, struct pull *pull, uint64_t now_us);
 /* The answer of a holder, to a PULL or to a LOCATE. */

@@ -44,8 +44,9 @@ nigh_status pulls_init(struct exchange *exchange)
 void pulls_fini(struct exchange *exchange)
 {
     for (uint32_t n = 0; n < exchange->pulls_used; n++) {
-        free(exchange->pulls[n].pieces);
+        transfer_give_run(exchange, &exchange->pulls[n]);
     }
+    transfer_free_runs(exchange);
     free(exchange->pulls);
     free(exchange->buckets);
     free(exchange->timer_storage);
@@ -252,8 +253,7 @@ void pull_end(struct exchange *exchange, struct pull *pull)
     pull_unnote(exchange, pull);
     pull_leave(exchange, pull);
     give_memory(exchange, pull);
-    free(pull->pieces);
-    pull->pieces = NULL;
+    transfer_give_run(exchange, pull);
     list_remove(&pull->bucket);
     pull->state = PULL_FREE;
     exchange->counts.pulls_now--;
@@ -884,6 +884,8 @@ bool pulls_are_valid(const struct exchange *exchange)
             return false;
         }
     }
-    return now == exchange->counts.pulls_now && bytes == exchange->counts.pull_bytes_now &&
+    return exchange->free_run_count <= EXCHANGE_RUNS &&
+           (exchange->free_run_count == 0) == (exchange->free_runs == NULL) &&
+           now == exchange->counts.pulls_now && bytes == exchange->counts.pull_bytes_now &&
            short_of == exchange->short_pulls;
 }

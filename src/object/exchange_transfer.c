@@ -244,8 +244,8 @@ static void on_read(void *context, nigh_status status, uint64_t now_us)
 static bool find_piece(struct pull *pull)
 {
     while (pull->piece < pull->piece_count &&
-           pull->posted - pull->piece_at >= pull->pieces[pull->piece].bytes) {
-        pull->piece_at += pull->pieces[pull->piece++].bytes;
+           pull->posted - pull->piece_at >= pull->run->pieces[pull->piece].bytes) {
+        pull->piece_at += pull->run->pieces[pull->piece++].bytes;
     }
     return pull->piece < pull->piece_count;
 }
@@ -253,7 +253,7 @@ static bool find_piece(struct pull *pull)
 /* One more READ, of a piece there and of an extent here; false: not now. */
 static bool read_chunk(struct exchange *exchange, struct pull *pull)
 {
-    const struct wire_piece *piece = &pull->pieces[pull->piece];
+    const struct wire_piece *piece = &pull->run->pieces[pull->piece];
     uint64_t skipped = pull->posted - pull->piece_at, left;
     struct fabric_slice slice = {
         .address = place_of(exchange, pull, pull->posted),
@@ -308,7 +308,7 @@ static bool are_pieces_right(const struct pull *pull, const struct wire_pulled *
         return false;
     }
     for (uint32_t n = 0; n < pulled->pieces; n++) {
-        uint64_t bytes = pull->pieces[n].bytes;
+        uint64_t bytes = pull->run->pieces[n].bytes;
 
         if (bytes == 0 || bytes > pull->content - at) {
             return false;
@@ -321,22 +321,56 @@ static bool are_pieces_right(const struct pull *pull, const struct wire_pulled *
     return pull->state != PULL_ASKING || at > pull->received || pull->received == pull->content;
 }
 
+static union piece_run *take_run(struct exchange *exchange)
+{
+    union piece_run *run = exchange->free_runs;
+
+    if (run == NULL) {
+        return malloc(sizeof(*run));
+    }
+    exchange->free_runs = run->next;
+    exchange->free_run_count--;
+    return run;
+}
+
+void transfer_give_run(struct exchange *exchange, struct pull *pull)
+{
+    union piece_run *run = pull->run;
+
+    pull->run = NULL;
+    pull->piece_count = pull->piece = 0;
+    if (run == NULL || exchange->free_run_count == EXCHANGE_RUNS) {
+        free(run);
+        return;
+    }
+    run->next = exchange->free_runs;
+    exchange->free_runs = run;
+    exchange->free_run_count++;
+}
+
+void transfer_free_runs(struct exchange *exchange)
+{
+    while (exchange->free_runs != NULL) {
+        free(take_run(exchange));
+    }
+}
+
 /* NIGH_PROTOCOL: they are not what they should be; NIGH_NO_RESOURCES. */
 static nigh_status take_pieces(struct pull *pull, const struct wire_pulled *pulled,
                                const uint8_t *pieces, uint32_t bytes)
 {
-    free(pull->pieces);
-    pull->pieces = NULL;
     pull->piece_count = pull->piece = 0;
     pull->piece_at = pulled->from;
-    if (pulled->pieces > EXCHANGE_PIECES || bytes != pulled->pieces * sizeof(*pull->pieces)) {
+    if (pulled->pieces > EXCHANGE_PIECES || bytes != pulled->pieces * sizeof(struct wire_piece)) {
         return NIGH_PROTOCOL;
     }
-    pull->pieces = malloc(sizeof(*pull->pieces) * EXCHANGE_PIECES);
-    if (pull->pieces == NULL) {
+    if (pull->run == NULL) {
+        pull->run = take_run(pull->exchange);
+    }
+    if (pull->run == NULL) {
         return NIGH_NO_RESOURCES;
     }
-    memcpy(pull->pieces, pieces, bytes);
+    memcpy(pull->run->pieces, pieces, bytes);
     pull->piece_count = pulled->pieces;
     return are_pieces_right(pull, pulled) ? NIGH_OK : NIGH_PROTOCOL;
 }

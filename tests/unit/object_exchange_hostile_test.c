@@ -929,6 +929,34 @@ static void a_loan_outlasts_a_full_channel(void **state)
     finish_with();
 }
 
+/* What is noted of where a loan lies is allocated for the first, and serves those after it. */
+static void loans_take_turns_with_their_pieces(void **state)
+{
+    struct directory_object object = {.birth = {1, 1, 1}, .data_size = 20000};
+    const union piece_run *run = NULL;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    for (uint32_t n = 0; n < 3; n++) {
+        struct wire_pulled pulled = loan_of(object);
+        struct wire_locate locate;
+        struct asked *asked;
+        struct op *op = locate_large(n, &locate, &asked);
+
+        answer(asked, &pulled, NULL, 0);
+        pass(20);
+        assert_int_equal(fuzz.exchange->free_run_count, 0);
+        pass(10000);
+        assert_int_equal(op->cqe.status, NIGH_OK);
+        assert_int_equal(fuzz.exchange->free_run_count, 1);
+        assert_true(n == 0 || run == fuzz.exchange->free_runs);
+        run = fuzz.exchange->free_runs;
+        put_keys[put_count++] = key_of_peer(n);
+    }
+    finish_with();
+}
+
 /* What was begun, and whose last holder is gone, leaves what it was admitted with to others. */
 static void what_is_nowhere_holds_up_nobody(void **state)
 {
@@ -1777,6 +1805,7 @@ int main(void)
         cmocka_unit_test(a_stream_outlasts_a_full_channel),
         cmocka_unit_test(a_full_channel_does_not_keep_what_nobody_wants),
         cmocka_unit_test(a_loan_outlasts_a_full_channel),
+        cmocka_unit_test(loans_take_turns_with_their_pieces),
         cmocka_unit_test(what_is_nowhere_holds_up_nobody),
         cmocka_unit_test(each_extent_has_its_key),
         cmocka_unit_test(pieces_that_do_not_fit_are_told_later),
