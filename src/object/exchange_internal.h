@@ -30,6 +30,7 @@
 #define EXCHANGE_OFFER     4u /* messages granted with a LOCATE, which may bring none */
 #define EXCHANGE_KEYS      (1u << 20)
 #define EXCHANGE_LENT      4096u /* chains of serves by object; a power of two */
+#define EXCHANGE_DECLINES  64u   /* of a link, not said yet; more than it has calls under way */
 #define EXCHANGE_PIECES    64u   /* of a loan that one reply tells; the rest is asked for again */
 #define EXCHANGE_RUNS      64u   /* of such pieces that a lane keeps for the next loans */
 #define EXCHANGE_SLICES    3u    /* of a message: its head, and bytes that lie in two extents */
@@ -118,6 +119,12 @@ struct bulk_message {
     struct push_window *window; /* NULL: it was sent */
 };
 
+/* A transfer that is not wanted, and whose holder was not told yet. */
+struct declined {
+    uint64_t serve;
+    enum wire_method method;
+};
+
 /* A link that is up. */
 struct exchange_link {
     struct exchange *exchange;
@@ -134,6 +141,8 @@ struct exchange_link {
     struct bulk_message *held; /* config.bulk_receives, in order: came before the answer that says
                                   what they are a part of */
     uint32_t held_count;
+    struct declined declined[EXCHANGE_DECLINES];
+    uint32_t declined_count;
     struct push_staging *staging; /* NULL: nothing is pushed here */
     bool push_refused;            /* the peer cannot */
     struct list_node place;
@@ -339,8 +348,10 @@ struct exchange {
     uint32_t free_read;
     union piece_run *free_runs; /* EXCHANGE_RUNS at most; more are allocated when they are needed */
     uint32_t free_run_count;
-    uint32_t unwanted;  /* transfers that nobody waits for since the last turn */
-    uint64_t silent_us; /* next look at transfers whose holder does nothing */
+    uint32_t unwanted;   /* transfers that nobody waits for since the last turn */
+    uint32_t declines;   /* struct declined, of all links */
+    uint64_t decline_us; /* when they are tried again */
+    uint64_t silent_us;  /* next look at transfers whose holder does nothing */
 
     struct serve *serves;
     uint32_t serves_used;
@@ -553,6 +564,8 @@ void transfer_take_held(struct exchange_link *link, uint64_t now_us);
 void transfer_go_on(struct exchange *exchange, struct pull *pull, uint64_t now_us);
 /* The timer of a transfer, which could not go on when it would have. */
 void transfer_look_again(struct exchange *exchange, struct pull *pull, uint64_t now_us);
+/* Tells holders of what is not wanted, for which their channels had no room. */
+void transfer_say_declined(struct exchange *exchange, uint64_t now_us);
 /* Gives a transfer up: at once, or when its READs have ended and the holder can be told. */
 void transfer_stop(struct exchange *exchange, struct pull *pull);
 

@@ -774,6 +774,7 @@ bool pull_turn(struct exchange *exchange, uint64_t now_us)
     uint32_t steps = 0;
 
     exchange->now_us = now_us;
+    transfer_say_declined(exchange, now_us);
     if (exchange->unwanted > 0) {
         stop_unwanted(exchange);
     }
@@ -810,6 +811,9 @@ uint64_t pull_due_us(const struct exchange *exchange)
         next_to_admit(exchange) != NULL) {
         return 0;
     }
+    if (exchange->declines > 0) {
+        due_us = min_u64(due_us, exchange->decline_us);
+    }
     /* Only what is admitted is transferred. */
     return exchange->counts.pull_bytes_now > 0 ? min_u64(due_us, exchange->silent_us) : due_us;
 }
@@ -823,6 +827,8 @@ void pull_link_down(struct exchange_link *link, uint64_t now_us)
     struct exchange *exchange = link->exchange;
 
     exchange->now_us = now_us;
+    exchange->declines -= link->declined_count; /* its end says it */
+    link->declined_count = 0;
     LIST_FOREACH_SAFE(node, &link->pulls)
     {
         struct pull *pull = container_of(node, struct pull, place);
@@ -858,7 +864,7 @@ static bool are_grants_valid(const struct exchange_link *link)
 
 bool pulls_are_valid(const struct exchange *exchange)
 {
-    uint64_t now = 0, bytes = 0, short_of = 0;
+    uint64_t now = 0, bytes = 0, short_of = 0, declines = 0;
 
     for (uint32_t n = 0; n < exchange->pulls_used; n++) {
         const struct pull *pull = &exchange->pulls[n];
@@ -883,9 +889,10 @@ bool pulls_are_valid(const struct exchange *exchange)
         if (!are_grants_valid(link)) {
             return false;
         }
+        declines += link->declined_count;
     }
     return exchange->free_run_count <= EXCHANGE_RUNS &&
            (exchange->free_run_count == 0) == (exchange->free_runs == NULL) &&
-           now == exchange->counts.pulls_now && bytes == exchange->counts.pull_bytes_now &&
-           short_of == exchange->short_pulls;
+           declines == exchange->declines && now == exchange->counts.pulls_now &&
+           bytes == exchange->counts.pull_bytes_now && short_of == exchange->short_pulls;
 }

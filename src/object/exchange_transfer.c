@@ -852,22 +852,58 @@ static bool accept_served(struct pull *pull, struct exchange_link *link,
     return true;
 }
 
+/* Now, or in a while: the pull goes on without that. */
+static void say_declined(struct exchange_link *link, enum wire_method method, uint64_t serve,
+                         uint64_t now_us)
+{
+    struct exchange *exchange = link->exchange;
+
+    if (say_over(link, method, serve, now_us)) {
+        return;
+    }
+    if (link->declined_count == EXCHANGE_DECLINES) {
+        /* What is not returned would hold memory: the link's end returns it. */
+        link_break(link->link, NIGH_BUSY, now_us);
+        return;
+    }
+    link->declined[link->declined_count++] = (struct declined){.serve = serve, .method = method};
+    if (exchange->declines++ == 0) {
+        exchange->decline_us = clock_deadline_us(now_us, EXCHANGE_PAUSE_US);
+    }
+}
+
+void transfer_say_declined(struct exchange *exchange, uint64_t now_us)
+{
+    if (exchange->declines == 0 || now_us < exchange->decline_us) {
+        return;
+    }
+    exchange->decline_us = clock_deadline_us(now_us, EXCHANGE_PAUSE_US);
+    LIST_FOREACH(node, &exchange->live)
+    {
+        struct exchange_link *link = container_of(node, struct exchange_link, place);
+
+        while (link->declined_count > 0) {
+            const struct declined *last = &link->declined[link->declined_count - 1];
+
+            if (!say_over(link, last->method, last->serve, now_us)) {
+                break;
+            }
+            link->declined_count--;
+            exchange->declines--;
+        }
+    }
+}
+
 /* The pull waits for memory, and asks again then; or it ended. Nobody needs what is lent or sent.
  */
 static void decline(struct exchange *exchange, struct pull *pull, struct exchange_link *link,
                     const struct wire_pulled *pulled, uint64_t now_us)
 {
-    bool said = true;
-
     if (pulled->way == WIRE_LOAN) {
-        said = say_over(link, WIRE_DONE, pulled->serve, now_us);
+        say_declined(link, WIRE_DONE, pulled->serve, now_us);
     } else if (pulled->way == WIRE_STREAM || pulled->way == WIRE_PUSH) {
-        said = say_over(link, WIRE_STOP, pulled->serve, now_us);
+        say_declined(link, WIRE_STOP, pulled->serve, now_us);
         pull->generation++; /* what comes of it all the same is for nobody */
-    }
-    if (!said) {
-        /* What is not returned would hold memory: the link's end returns it. */
-        link_break(link->link, NIGH_BUSY, now_us);
     }
     pull_unnote(exchange, pull);
 }

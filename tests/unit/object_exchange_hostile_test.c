@@ -929,6 +929,77 @@ static void a_loan_outlasts_a_full_channel(void **state)
     finish_with();
 }
 
+/* What the node has sent so far is credited: the peer's next frame brings no credit. */
+static void credit_all(void)
+{
+    struct directory_key key = key_of(key_of_peer(9));
+    struct rpc_piece piece = {.data = &key, .bytes = sizeof(key)};
+
+    assert_int_equal(rpc_one_way(fuzz.rpc, WIRE_UNWAIT, &piece, 1, fuzz.now_us), NIGH_OK);
+    pass(1000);
+}
+
+/* There is no memory for what is lent or sent, and the holder cannot be told yet. */
+static void what_does_not_fit_outlasts_a_full_channel(void **state)
+{
+    (void)state;
+    for (uint32_t streams = 0; streams < 2; streams++) {
+        uint16_t method = streams == 1 ? WIRE_STOP : WIRE_DONE;
+        struct wire_pulled pulled;
+        struct wire_locate locate;
+        struct asked *asked;
+        struct op *op;
+
+        begin_with(streams == 1 ? 2 : 0);
+        announced();
+        op = locate_large(0, &locate, &asked);
+        pulled = streams == 1 ? stream_of(streamed_object()) : loan_of(streamed_object());
+        pulled.object.data_size = UINT64_C(1) << 40;
+        credit_all();
+        answer(asked, &pulled, NULL, 0);
+        fill_channel();
+        pass(EXCHANGE_PAUSE_US / 2);
+        assert_int_equal(op->kind, OP_FREE);
+        assert_int_equal(op->cqe.status, NIGH_OUT_OF_MEMORY);
+        assert_int_equal(fuzz.one_ways[method], 0);
+        assert_false(exchange_is_idle(fuzz.exchange));
+        pass(2 * EXCHANGE_PAUSE_US);
+        assert_int_equal(fuzz.one_ways[method], 1);
+        assert_int_equal(links_counters(fuzz.exchange->links)->downs, 0);
+        if (streams == 1) {
+            say_chunk(&locate, 2, locate.credits); /* the last, which gives back what was granted */
+        }
+        finish_with();
+    }
+}
+
+/* What is said later is not said over another link. */
+static void what_is_declined_ends_with_its_link(void **state)
+{
+    struct wire_pulled pulled;
+    struct wire_locate locate;
+    struct asked *asked;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    (void)locate_large(0, &locate, &asked);
+    pulled = loan_of(streamed_object());
+    pulled.object.data_size = UINT64_C(1) << 40;
+    credit_all();
+    answer(asked, &pulled, NULL, 0);
+    fill_channel();
+    pass(EXCHANGE_PAUSE_US / 2);
+    assert_int_equal(fuzz.exchange->declines, 1);
+    exchange_peer_lost(fuzz.exchange, 1, fuzz.now_us);
+    assert_int_equal(fuzz.exchange->declines, 0);
+    fuzz.polite = true;
+    peer_up();
+    pass(3 * EXCHANGE_PAUSE_US);
+    assert_int_equal(fuzz.one_ways[WIRE_DONE], 0);
+    finish_with();
+}
+
 /* What is noted of where a loan lies is allocated for the first, and serves those after it. */
 static void loans_take_turns_with_their_pieces(void **state)
 {
@@ -1295,6 +1366,7 @@ static void who_keeps_no_copy_says_so(void **state)
     (void)locate_large(0, &locate, &asked);
     pulled = noted_object();
     pulled.object.data_size = UINT64_C(1) << 40;
+    credit_all();
     answer(asked, &pulled, fuzz.region, 100);
     pass(1000);
     answer_announcement(news, NIGH_OK);
@@ -1805,6 +1877,8 @@ int main(void)
         cmocka_unit_test(a_stream_outlasts_a_full_channel),
         cmocka_unit_test(a_full_channel_does_not_keep_what_nobody_wants),
         cmocka_unit_test(a_loan_outlasts_a_full_channel),
+        cmocka_unit_test(what_does_not_fit_outlasts_a_full_channel),
+        cmocka_unit_test(what_is_declined_ends_with_its_link),
         cmocka_unit_test(loans_take_turns_with_their_pieces),
         cmocka_unit_test(what_is_nowhere_holds_up_nobody),
         cmocka_unit_test(each_extent_has_its_key),
