@@ -158,7 +158,7 @@ enum pull_state {
     PULL_PAUSED,    /* until its timer */
     PULL_LOCATING,  /* a LOCATE is under way */
     PULL_WAITING,   /* the home will tell; its timer asks again */
-    PULL_MEMORY,    /* waits for memory; in exchange.ready or exchange.admission */
+    PULL_MEMORY,    /* waits for memory; in exchange.ready or a line of exchange.admission */
     PULL_ASKING,    /* a PULL is under way */
     PULL_STREAMING, /* messages come */
     PULL_READING,   /* READs are under way */
@@ -175,7 +175,8 @@ union piece_run {
 
 struct pull {
     struct list_node bucket; /* of exchange.buckets; free list */
-    struct list_node place; /* ready, admission, a link's pulls; PAUSED, WAITING: resting, roused */
+    struct list_node
+        place; /* ready, a line of admission, a link's pulls; PAUSED, WAITING: resting, roused */
     struct timer timer;
     struct exchange *exchange;
     uint32_t generation;
@@ -199,9 +200,12 @@ struct pull {
 
     bool has_memory;
     struct directory_object begun; /* whose bytes lie there */
-    bool short_of; /* memory: the store knows, and tells those who wait at their deadlines */
-    bool is_next;  /* it was the first to wait for admission, and has its turn */
-    bool admitted; /* counted in exchange.pull_bytes */
+    bool short_of;    /* memory: the store knows, and tells those who wait at their deadlines */
+    bool is_next;     /* it was the first to wait for admission, and has its turn */
+    bool in_line;     /* it waits for admission */
+    uint64_t number;  /* of those that did: the lesser came first */
+    bool admitted;    /* counted in exchange.pull_bytes */
+    uint32_t charged; /* the rank of the holder whose share it is in */
     uint32_t entry;
     uint64_t offset;
     uint64_t bytes;   /* of memory */
@@ -233,6 +237,14 @@ struct pull {
 
     bool noted;   /* the home counts this node as a holder already */
     bool doubted; /* it may not any more, whatever it answered: it is told of a copy */
+};
+
+/* What pulls are admitted with (exchange_admission.c). */
+struct admission {
+    uint64_t bytes[LIMIT_NODES];    /* admitted, by the holder's rank */
+    struct list lines[LIMIT_NODES]; /* pulls that wait, by the same, in order */
+    uint32_t count;                 /* of those */
+    uint64_t last_number;
 };
 
 /* A READ under way. */
@@ -337,7 +349,7 @@ struct exchange {
     struct list free_pulls;
     struct list *buckets;
     struct list ready;
-    struct list admission;
+    struct admission admission;
     struct list resting[LIMIT_NODES]; /* pulls that are paused, or wait for their home; by home */
     struct list roused;               /* of those, whose home's link came up: ready soon */
     uint32_t short_pulls;             /* that found no memory, and try again */
@@ -533,6 +545,21 @@ void pull_doubt(struct exchange *exchange, const struct directory_key *key);
 void pull_doubt_all(struct exchange_link *link);
 /* Ends a pull that has nothing under way. */
 void pull_end(struct exchange *exchange, struct pull *pull);
+
+/* ---- exchange_admission.c ------------------------------------------------- */
+
+void admission_init(struct exchange *exchange);
+/* Admits the bytes of a pull, whose holder is chosen. False: it has to wait. */
+bool admission_take(struct exchange *exchange, struct pull *pull);
+void admission_give(struct exchange *exchange, struct pull *pull);
+/* The pull has another holder, perhaps: its bytes are in that one's share now. */
+void admission_move(struct exchange *exchange, struct pull *pull);
+/* It stands in line from here on, in no other list; and no more. */
+void admission_wait(struct exchange *exchange, struct pull *pull);
+void admission_leave(struct exchange *exchange, struct pull *pull);
+/* The first of those that wait, if it would be admitted now. */
+struct pull *admission_next(const struct exchange *exchange);
+bool admission_is_valid(const struct exchange *exchange);
 
 /* ---- exchange_transfer.c: the bytes of a pull ----------------------------- */
 
