@@ -58,9 +58,12 @@ nigh_status link_init(struct link *link, struct links *links, uint32_t rank, uin
     list_init(&link->sends);
     link->ops = calloc(links->max_ops, sizeof(*link->ops));
     link->early = calloc(links->control_receives, sizeof(*link->early));
-    if (link->memory == NULL || link->ops == NULL || link->early == NULL) {
+    link->over = calloc(links->control_receives + links->config.bulk_receives, sizeof(*link->over));
+    if (link->memory == NULL || link->ops == NULL || link->early == NULL || link->over == NULL) {
         goto free_memory;
     }
+    link->sides[LINK_CONTROL].over = link->over;
+    link->sides[LINK_BULK].over = link->over + links->control_receives;
     status = fabric_memory_register(links->config.fabric, link->memory, bytes, FABRIC_HOST,
                                     FABRIC_LOCAL_WRITE, &link->registration);
     if (status != NIGH_OK) {
@@ -72,6 +75,7 @@ free_memory:
     free(link->memory);
     free(link->ops);
     free(link->early);
+    free(link->over);
     memset(link, 0, sizeof(*link));
     return status;
 }
@@ -85,35 +89,79 @@ void link_fini(struct link *link)
     free(link->memory);
     free(link->ops);
     free(link->early);
+    free(link->over);
     memset(link, 0, sizeof(*link));
 }
 
 /* ---- receives ------------------------------------------------------------- */
 
-static void post_receive(struct link *link, enum link_endpoint kind, uint32_t number)
+static uint32_t receives_of(const struct link_side *side)
 {
-    struct links *links = link->links;
-    struct fabric_receive receive = {
-        .tag = number,
-        .slice = {.address = kind == LINK_CONTROL ? control_receive(link, number)
-                                                  : bulk_receive(link, number),
-                  .bytes = kind == LINK_CONTROL ? frame_bytes(links) : links->config.bulk_bytes,
-                  .memory = link->registration},
-    };
-    nigh_status status =
-        fabric_post_receive(links->config.fabric, link->sides[kind].endpoint, &receive, NULL);
+    const struct links *links = side->link->links;
 
-    /* Closed: its end comes as an event. There is always room: as many as the depth. */
-    NIGH_ASSERT(status == NIGH_OK || status == NIGH_CLOSED);
+    return side->kind == LINK_CONTROL ? links->control_receives : links->config.bulk_receives;
 }
 
-static void post_receives(struct link *link, enum link_endpoint kind)
+static struct fabric_receive receive_of(const struct link_side *side, uint32_t number)
 {
-    uint32_t count =
-        kind == LINK_CONTROL ? link->links->control_receives : link->links->config.bulk_receives;
+    const struct link *link = side->link;
+    bool is_control = side->kind == LINK_CONTROL;
 
-    for (uint32_t n = 0; n < count; n++) {
-        post_receive(link, kind, n);
+    return (struct fabric_receive){
+        .tag = number,
+        .slice = {.address =
+                      is_control ? control_receive(link, number) : bulk_receive(link, number),
+                  .bytes = is_control ? frame_bytes(link->links) : link->links->config.bulk_bytes,
+                  .memory = link->registration},
+    };
+}
+
+static void forget_receives(struct link_side *side)
+{
+    side->over_count = 0;
+    if (list_is_linked(&side->place)) {
+        list_remove(&side->place);
+    }
+}
+
+static void post_receives(struct link_side *side)
+{
+    struct fabric_receive chain[LINK_CHAIN];
+    uint32_t left = side->link->failed ? 0 : side->over_count;
+    const uint32_t *next = side->over;
+
+    while (left > 0) {
+        uint32_t count = min_u32(left, LINK_CHAIN);
+        const struct fabric_receive *bad;
+        nigh_status status;
+
+        for (uint32_t n = 0; n < count; n++) {
+            chain[n] = receive_of(side, next[n]);
+            chain[n].next = n + 1 < count ? &chain[n + 1] : NULL;
+        }
+        status = fabric_post_receive(side->link->links->config.fabric, side->endpoint, chain, &bad);
+        /* Closed: its end comes as an event. There is always room: as many as the depth. */
+        NIGH_ASSERT(status == NIGH_OK || status == NIGH_CLOSED);
+        next += count;
+        left -= count;
+    }
+    forget_receives(side);
+}
+
+/* What is in this receive is not needed any more: it is posted again soon. */
+static void receive_is_over(struct link_side *side, uint32_t number)
+{
+    NIGH_ASSERT(side->over_count < receives_of(side));
+    side->over[side->over_count++] = number;
+    if (!list_is_linked(&side->place)) {
+        list_push_back(&side->link->links->returning, &side->place);
+    }
+}
+
+void links_give_back(struct links *links)
+{
+    while (!list_empty(&links->returning)) {
+        post_receives(container_of(list_first(&links->returning), struct link_side, place));
     }
 }
 
@@ -202,6 +250,9 @@ static void on_send(void *context, const struct rpc_header *header, const struct
         return;
     }
     NIGH_ASSERT(count <= RPC_PIECES);
+    /* What it gives back to the peer, credits of the channel or of bulk messages, is there. */
+    post_receives(&link->sides[LINK_CONTROL]);
+    post_receives(&link->sides[LINK_BULK]);
     slices[0] =
         (struct fabric_slice){.address = (void *)(uintptr_t)header, .bytes = sizeof(*header)};
     for (uint32_t n = 0; n < count; n++) {
@@ -231,6 +282,60 @@ static nigh_status make_channel(struct link *link)
     config.pool = link->links->waits;
     config.shell = (struct rpc_shell){.context = link, .send = on_send, .request = on_request};
     return rpc_create(&config, &link->rpc);
+}
+
+/* ---- chains --------------------------------------------------------------- */
+
+/* What was not posted ends with its link, as what was. */
+static void forget_chain(const struct link *link)
+{
+    if (link->links->chain.link == link) {
+        link->links->chain.count = 0;
+    }
+}
+
+void links_flush(struct links *links)
+{
+    struct link_chain *chain = &links->chain;
+    struct link *link = chain->link;
+    const struct fabric_work *bad;
+    nigh_status status;
+
+    if (chain->count == 0) {
+        return;
+    }
+    for (uint32_t n = 0; n < chain->count; n++) {
+        chain->works[n].next = n + 1 < chain->count ? &chain->works[n + 1] : NULL;
+    }
+    chain->count = 0;
+    if (link->failed) {
+        return;
+    }
+    status = fabric_post(links->config.fabric, link->sides[LINK_BULK].endpoint, chain->works, &bad);
+    if (status != NIGH_OK) {
+        /* Some were taken, perhaps: they and the others end alike, when the endpoint is gone. */
+        link_fail(link, status == NIGH_CLOSED ? NIGH_PEER_LOST : status);
+    }
+}
+
+/* One more post of the bulk endpoint. */
+static void add_to_chain(struct link *link, const struct fabric_work *work)
+{
+    struct link_chain *chain = &link->links->chain;
+    struct fabric_work *added;
+
+    NIGH_ASSERT(work->slice_count <= LIMIT_FABRIC_SLICES);
+    if (chain->link != link) {
+        links_flush(link->links);
+        chain->link = link;
+    }
+    added = &chain->works[chain->count];
+    *added = *work;
+    memcpy(chain->slices[chain->count], work->slices, work->slice_count * sizeof(*work->slices));
+    added->slices = chain->slices[chain->count];
+    if (++chain->count == LINK_CHAIN) {
+        links_flush(link->links);
+    }
 }
 
 /* ---- up and down ---------------------------------------------------------- */
@@ -279,7 +384,10 @@ nigh_status link_take_endpoint(struct link *link, enum link_endpoint kind,
         link_fail(link, status);
         return status;
     }
-    post_receives(link, kind);
+    for (uint32_t n = 0; n < receives_of(&link->sides[kind]); n++) {
+        receive_is_over(&link->sides[kind], n);
+    }
+    post_receives(&link->sides[kind]);
     return NIGH_OK;
 }
 
@@ -354,7 +462,9 @@ void link_down(struct link *link, nigh_status reason, uint64_t now_us)
             link->attempts = 0;
         }
     }
+    forget_chain(link);
     for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
+        forget_receives(&link->sides[kind]);
         fabric_endpoint_destroy(links->config.fabric, link->sides[kind].endpoint);
         link->sides[kind].endpoint = NULL;
         link->sides[kind].established = false;
@@ -410,27 +520,6 @@ static void give_op(struct link *link, uint32_t number)
     link->op_count--;
 }
 
-static nigh_status post_read(struct link *link, struct fabric_work *work, link_done *done,
-                             void *context)
-{
-    uint32_t number;
-    nigh_status status;
-
-    if (!link->up || link->failed) {
-        return NIGH_PEER_LOST;
-    }
-    if (!take_op(link, true, done, context, &number)) {
-        return NIGH_BUSY;
-    }
-    work->tag = number;
-    status = fabric_post(link->links->config.fabric, link->sides[LINK_BULK].endpoint, work, NULL);
-    if (status != NIGH_OK) {
-        give_op(link, number);
-        return status == NIGH_CLOSED ? NIGH_PEER_LOST : status;
-    }
-    return NIGH_OK;
-}
-
 nigh_status link_read(struct link *link, const struct fabric_slice *slices, uint32_t count,
                       struct fabric_remote remote, link_done *done, void *context)
 {
@@ -441,15 +530,21 @@ nigh_status link_read(struct link *link, const struct fabric_slice *slices, uint
         .slice_count = count,
         .remote = remote,
     };
-    nigh_status status = post_read(link, &work, done, context);
+    uint32_t number;
 
-    if (status == NIGH_OK) {
-        link->links->counters.reads++;
-        for (uint32_t n = 0; n < count; n++) {
-            link->links->counters.read_bytes += slices[n].bytes;
-        }
+    if (!link->up || link->failed) {
+        return NIGH_PEER_LOST;
     }
-    return status;
+    if (!take_op(link, true, done, context, &number)) {
+        return NIGH_BUSY;
+    }
+    work.tag = number;
+    add_to_chain(link, &work);
+    link->links->counters.reads++;
+    for (uint32_t n = 0; n < count; n++) {
+        link->links->counters.read_bytes += slices[n].bytes;
+    }
+    return NIGH_OK;
 }
 
 /* A message with its head, which is the operation's from here on. */
@@ -459,7 +554,6 @@ static nigh_status post_message(struct link *link, struct fabric_work *work,
 {
     struct fabric_slice copies[LIMIT_FABRIC_SLICES];
     uint32_t number;
-    nigh_status status;
 
     NIGH_ASSERT(count > 0 && count <= LIMIT_FABRIC_SLICES);
     if (!link->up || link->failed) {
@@ -480,11 +574,7 @@ static nigh_status post_message(struct link *link, struct fabric_work *work,
     work->slices = copies;
     work->slice_count = count;
     work->tag = number;
-    status = fabric_post(link->links->config.fabric, link->sides[LINK_BULK].endpoint, work, NULL);
-    if (status != NIGH_OK) {
-        give_op(link, number);
-        return status == NIGH_CLOSED ? NIGH_PEER_LOST : status;
-    }
+    add_to_chain(link, work);
     return NIGH_OK;
 }
 
@@ -527,7 +617,7 @@ static void take_frame(struct link *link, uint32_t number, uint32_t bytes, uint6
         return;
     }
     if (!link->failed) {
-        post_receive(link, LINK_CONTROL, number);
+        receive_is_over(&link->sides[LINK_CONTROL], number);
     }
 }
 
@@ -566,7 +656,7 @@ static void on_bulk_receive(struct link *link, const struct fabric_completion *c
     link->links->config.shell.bulk(link->links->config.shell.context, link,
                                    bulk_receive(link, number), (uint32_t)completion->bytes, now_us);
     if (!link->failed && !link->kept) {
-        post_receive(link, LINK_BULK, number);
+        receive_is_over(&link->sides[LINK_BULK], number);
     }
 }
 
@@ -580,10 +670,8 @@ static void on_pushed(struct link *link, enum link_endpoint kind,
         link_fail(link, NIGH_PROTOCOL);
         return;
     }
+    receive_is_over(&link->sides[LINK_BULK], (uint32_t)completion->tag);
     shell->pushed(shell->context, link, completion->imm, completion->bytes, now_us);
-    if (!link->failed) {
-        post_receive(link, LINK_BULK, (uint32_t)completion->tag);
-    }
 }
 
 void link_keep(struct link *link)
@@ -597,7 +685,7 @@ void link_give_back(struct link *link, const uint8_t *bytes)
 
     NIGH_ASSERT(number < link->links->config.bulk_receives);
     if (!link->failed) {
-        post_receive(link, LINK_BULK, (uint32_t)number);
+        receive_is_over(&link->sides[LINK_BULK], (uint32_t)number);
     }
 }
 

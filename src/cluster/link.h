@@ -126,7 +126,11 @@ typedef void link_done(void *context, nigh_status status, uint64_t now_us);
 
 /*
  * READs remote bytes into slices over the bulk endpoint. NIGH_OK: `done` follows, once, not from
- * inside this call. NIGH_BUSY: too many under way.
+ * inside this call; what the fabric then does not take ends with the link. NIGH_BUSY: too many
+ * under way; NIGH_PEER_LOST.
+ *
+ * READs and messages of one link that follow each other are posted in chains, under one doorbell:
+ * by links_flush, and at the end of links_turn. Their memory is the link's from the call on.
  */
 nigh_status link_read(struct link *link, const struct fabric_slice *slices, uint32_t count,
                       struct fabric_remote remote, link_done *done, void *context);
@@ -147,9 +151,17 @@ nigh_status link_send(struct link *link, const struct fabric_slice *slices, uint
 nigh_status link_push(struct link *link, const struct fabric_slice *slices, uint32_t count,
                       struct fabric_remote remote, uint32_t imm, link_done *done, void *context);
 
+/* Posts what was asked for and is not posted yet. Whoever begins something that takes long calls it
+ * first, and whoever asked for something outside of a turn, last. */
+void links_flush(struct links *links);
+
 /*
  * The message whose shell.bulk is under way stays where it is, and the receive that it fills is the
  * caller's until link_give_back names its bytes, or the link is down. From inside shell.bulk.
+ *
+ * Receives are posted again together: before the next frame of the link's channel leaves, which may
+ * tell the peer of them, and at the end of the turn. One whose message is still being told of is
+ * not there yet: who grants it to the peer from inside shell.bulk gives it back first.
  */
 void link_keep(struct link *link);
 void link_give_back(struct link *link, const uint8_t *bytes);

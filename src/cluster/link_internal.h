@@ -12,6 +12,7 @@
 #define LINK_INLINE_TAG   UINT64_MAX
 #define LINK_NO_OP        UINT32_MAX
 #define LINK_HEAD_BYTES   64u /* of a bulk message, taken during the call */
+#define LINK_CHAIN        16u /* posts, or receives, handed to the fabric at once, at most */
 
 #define LINK_BACKOFF_MIN_US UINT64_C(10000)
 #define LINK_BACKOFF_MAX_US UINT64_C(1000000)
@@ -25,6 +26,9 @@ struct link_side {
     struct fabric_endpoint *endpoint;
     bool established;
     uint32_t serial; /* the last token's: of this session */
+    uint32_t *over;  /* numbers of receives that are done with, and not posted again yet */
+    uint32_t over_count;
+    struct list_node place; /* links.returning, while there are such */
 };
 
 /* A read or a bulk message under way. */
@@ -65,6 +69,7 @@ struct link {
     uint32_t send_count;
     uint32_t unsignalled;
     struct link_early *early; /* in order */
+    uint32_t *over;           /* of both sides */
     uint32_t early_count;
 
     bool kept; /* the bulk message that is being told of is kept */
@@ -76,6 +81,14 @@ struct link {
     uint32_t read_count; /* of them */
 
     uint32_t place; /* among links.live, while it is up */
+};
+
+/* Posts of one bulk endpoint that go to the fabric together, in their order. */
+struct link_chain {
+    struct link *link;
+    uint32_t count; /* 0: there is none */
+    struct fabric_work works[LINK_CHAIN];
+    struct fabric_slice slices[LINK_CHAIN][LIMIT_FABRIC_SLICES];
 };
 
 /* A peer, by rank. */
@@ -103,6 +116,8 @@ struct links {
     uint32_t max_ops;
     struct sends sends;
     struct rpc_pool *waits; /* calls of all links that wait for a credit; NULL: none */
+    struct link_chain chain;
+    struct list returning; /* sides with receives to post again */
     bool any_failed;
     uint64_t tick_us;
     uint64_t dial_us; /* the next dial of any link */
@@ -126,6 +141,9 @@ void link_established(struct link *link, enum link_endpoint kind, uint64_t now_u
 void link_fail(struct link *link, nigh_status reason);
 /* Takes it down now; nothing if it is. Not from inside its callbacks. */
 void link_down(struct link *link, nigh_status reason, uint64_t now_us);
+
+/* Posts the receives of all sides that are done with. */
+void links_give_back(struct links *links);
 
 void link_complete(struct link_side *side, const struct fabric_completion *completion,
                    uint64_t now_us);

@@ -82,6 +82,7 @@ nigh_status links_create(const struct links_config *config, struct links **out)
     links->bulk_stride = round_up_64(config->bulk_bytes);
     links->max_ops = config->reads + config->bulk_receives;
     links->dial_us = UINT64_MAX;
+    list_init(&links->returning);
     sends_init(&links->sends, config->fabric, links->frame_stride);
     *out = links;
     return NIGH_OK;
@@ -498,6 +499,8 @@ bool links_turn(struct links *links, uint64_t now_us)
     }
     tick(links, now_us);
     worked = serve_dials(links, now_us) || worked;
+    links_give_back(links);
+    links_flush(links);
     settle(links, now_us);
     return worked;
 }
@@ -507,7 +510,7 @@ uint64_t links_due_us(const struct links *links)
     uint64_t due_us = fabric_due_us(links->config.fabric);
 
     due_us = links->dial_us < due_us ? links->dial_us : due_us;
-    if (links->any_failed) {
+    if (links->any_failed || links->chain.count > 0 || !list_empty(&links->returning)) {
         return 0;
     }
     for (uint32_t n = 0; n < links->live_count && due_us > links->tick_us; n++) {
@@ -564,7 +567,8 @@ uint64_t links_link_bytes(const struct links *links)
 {
     return sizeof(struct link) + link_memory_bytes(links) + rpc_memory_bytes(&links->config.rpc) +
            links->max_ops * sizeof(struct link_op) +
-           links->control_receives * sizeof(struct link_early);
+           links->control_receives * sizeof(struct link_early) +
+           (links->control_receives + links->config.bulk_receives) * sizeof(uint32_t);
 }
 
 uint64_t links_shared_bytes(const struct links *links)
@@ -585,6 +589,14 @@ static bool is_link_valid(const struct links *links, const struct link *link)
     LIST_FOREACH(node, &link->sends)
     {
         sends++;
+    }
+    for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
+        const struct link_side *side = &link->sides[kind];
+
+        if ((side->over_count > 0) != list_is_linked(&side->place) ||
+            (side->over_count > 0 && side->endpoint == NULL)) {
+            return false;
+        }
     }
     if (sends != link->send_count || under_way != link->op_count ||
         (link->rpc != NULL && reads != link->read_count)) {
@@ -613,6 +625,9 @@ bool links_is_valid(const struct links *links)
             }
         }
         count += peer->count;
+    }
+    if (links->chain.count >= LINK_CHAIN || (links->chain.count > 0 && !links->chain.link->up)) {
+        return false;
     }
     return up == links->live_count && count == links->link_count && sends == links->sends.used;
 }

@@ -426,6 +426,7 @@ bool exchange_turn(struct exchange *exchange, uint64_t now_us)
     worked = links_turn(exchange->links, now_us) || worked;
     worked = pull_turn(exchange, now_us) || worked;
     worked = serve_turn(exchange, now_us) || worked;
+    links_flush(exchange->links);
     worked = erase_turn(exchange, now_us) || worked;
     worked = home_turn(exchange, now_us) || worked;
     worked = announce_turn(exchange, now_us) || worked;
@@ -481,10 +482,10 @@ bool exchange_is_idle(const struct exchange *exchange)
             return false;
         }
     }
-    return exchange->counts.pulls_now == 0 && exchange->counts.loans_now == 0 &&
-           exchange->counts.pull_bytes_now == 0 && list_empty(&exchange->local_drops) &&
-           !directory_owes(exchange->directory) && announcer_is_idle(&exchange->own) &&
-           erases_are_idle(exchange);
+    return exchange->counts.pulls_now == 0 && exchange->declines == 0 &&
+           exchange->counts.loans_now == 0 && exchange->counts.pull_bytes_now == 0 &&
+           list_empty(&exchange->local_drops) && !directory_owes(exchange->directory) &&
+           announcer_is_idle(&exchange->own) && erases_are_idle(exchange);
 }
 
 bool exchange_is_valid(const struct exchange *exchange)

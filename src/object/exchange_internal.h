@@ -30,7 +30,9 @@
 #define EXCHANGE_OFFER     4u /* messages granted with a LOCATE, which may bring none */
 #define EXCHANGE_KEYS      (1u << 20)
 #define EXCHANGE_LENT      4096u /* chains of serves by object; a power of two */
+#define EXCHANGE_DECLINES  64u   /* of a link, not said yet; more than it has calls under way */
 #define EXCHANGE_PIECES    64u   /* of a loan that one reply tells; the rest is asked for again */
+#define EXCHANGE_RUNS      64u   /* of such pieces that a lane keeps for the next loans */
 #define EXCHANGE_SLICES    3u    /* of a message: its head, and bytes that lie in two extents */
 
 #define EXCHANGE_CALL_US    UINT64_C(2000000) /* deadline of a call to another exchange */
@@ -117,6 +119,12 @@ struct bulk_message {
     struct push_window *window; /* NULL: it was sent */
 };
 
+/* A transfer that is not wanted, and whose holder was not told yet. */
+struct declined {
+    uint64_t serve;
+    enum wire_method method;
+};
+
 /* A link that is up. */
 struct exchange_link {
     struct exchange *exchange;
@@ -133,6 +141,8 @@ struct exchange_link {
     struct bulk_message *held; /* config.bulk_receives, in order: came before the answer that says
                                   what they are a part of */
     uint32_t held_count;
+    struct declined declined[EXCHANGE_DECLINES];
+    uint32_t declined_count;
     struct push_staging *staging; /* NULL: nothing is pushed here */
     bool push_refused;            /* the peer cannot */
     struct list_node place;
@@ -148,7 +158,7 @@ enum pull_state {
     PULL_PAUSED,    /* until its timer */
     PULL_LOCATING,  /* a LOCATE is under way */
     PULL_WAITING,   /* the home will tell; its timer asks again */
-    PULL_MEMORY,    /* waits for memory; in exchange.ready or exchange.admission */
+    PULL_MEMORY,    /* waits for memory; in exchange.ready or a line of exchange.admission */
     PULL_ASKING,    /* a PULL is under way */
     PULL_STREAMING, /* messages come */
     PULL_READING,   /* READs are under way */
@@ -157,9 +167,16 @@ enum pull_state {
     PULL_STATES
 };
 
+/* Where a loan lies; or one that is kept for the next. */
+union piece_run {
+    struct wire_piece pieces[EXCHANGE_PIECES];
+    union piece_run *next;
+};
+
 struct pull {
     struct list_node bucket; /* of exchange.buckets; free list */
-    struct list_node place; /* ready, admission, a link's pulls; PAUSED, WAITING: resting, roused */
+    struct list_node
+        place; /* ready, a line of admission, a link's pulls; PAUSED, WAITING: resting, roused */
     struct timer timer;
     struct exchange *exchange;
     uint32_t generation;
@@ -183,16 +200,19 @@ struct pull {
 
     bool has_memory;
     struct directory_object begun; /* whose bytes lie there */
-    bool short_of; /* memory: the store knows, and tells those who wait at their deadlines */
-    bool is_next;  /* it was the first to wait for admission, and has its turn */
-    bool admitted; /* counted in exchange.pull_bytes */
+    bool short_of;    /* memory: the store knows, and tells those who wait at their deadlines */
+    bool is_next;     /* it was the first to wait for admission, and has its turn */
+    bool in_line;     /* it waits for admission */
+    uint64_t number;  /* of those that did: the lesser came first */
+    bool admitted;    /* counted in exchange.pull_bytes */
+    uint32_t charged; /* the rank of the holder whose share it is in */
     uint32_t entry;
     uint64_t offset;
     uint64_t bytes;   /* of memory */
     uint64_t content; /* of the object as it travels: data, metadata, name */
 
-    uint64_t serve;            /* the holder's number; 0: none */
-    struct wire_piece *pieces; /* READING: where it lies; NULL: no loan was read yet */
+    uint64_t serve;       /* the holder's number; 0: none */
+    union piece_run *run; /* READING: where it lies; NULL: no loan was read yet */
     uint32_t piece_count;
     uint32_t piece;    /* that the next READ is of */
     uint64_t piece_at; /* the offset that it begins at */
@@ -217,6 +237,14 @@ struct pull {
 
     bool noted;   /* the home counts this node as a holder already */
     bool doubted; /* it may not any more, whatever it answered: it is told of a copy */
+};
+
+/* What pulls are admitted with (exchange_admission.c). */
+struct admission {
+    uint64_t bytes[LIMIT_NODES];    /* admitted, by the holder's rank */
+    struct list lines[LIMIT_NODES]; /* pulls that wait, by the same, in order */
+    uint32_t count;                 /* of those */
+    uint64_t last_number;
 };
 
 /* A READ under way. */
@@ -321,7 +349,7 @@ struct exchange {
     struct list free_pulls;
     struct list *buckets;
     struct list ready;
-    struct list admission;
+    struct admission admission;
     struct list resting[LIMIT_NODES]; /* pulls that are paused, or wait for their home; by home */
     struct list roused;               /* of those, whose home's link came up: ready soon */
     uint32_t short_pulls;             /* that found no memory, and try again */
@@ -330,8 +358,12 @@ struct exchange {
     struct pull_read *reads;
     uint32_t reads_used;
     uint32_t free_read;
-    uint32_t unwanted;  /* transfers that nobody waits for since the last turn */
-    uint64_t silent_us; /* next look at transfers whose holder does nothing */
+    union piece_run *free_runs; /* EXCHANGE_RUNS at most; more are allocated when they are needed */
+    uint32_t free_run_count;
+    uint32_t unwanted;   /* transfers that nobody waits for since the last turn */
+    uint32_t declines;   /* struct declined, of all links */
+    uint64_t decline_us; /* when they are tried again */
+    uint64_t silent_us;  /* next look at transfers whose holder does nothing */
 
     struct serve *serves;
     uint32_t serves_used;
@@ -514,8 +546,26 @@ void pull_doubt_all(struct exchange_link *link);
 /* Ends a pull that has nothing under way. */
 void pull_end(struct exchange *exchange, struct pull *pull);
 
+/* ---- exchange_admission.c ------------------------------------------------- */
+
+void admission_init(struct exchange *exchange);
+/* Admits the bytes of a pull, whose holder is chosen. False: it has to wait. */
+bool admission_take(struct exchange *exchange, struct pull *pull);
+void admission_give(struct exchange *exchange, struct pull *pull);
+/* The pull has another holder, perhaps: its bytes are in that one's share now. */
+void admission_move(struct exchange *exchange, struct pull *pull);
+/* It stands in line from here on, in no other list; and no more. */
+void admission_wait(struct exchange *exchange, struct pull *pull);
+void admission_leave(struct exchange *exchange, struct pull *pull);
+/* The first of those that wait, if it would be admitted now. */
+struct pull *admission_next(const struct exchange *exchange);
+bool admission_is_valid(const struct exchange *exchange);
+
 /* ---- exchange_transfer.c: the bytes of a pull ----------------------------- */
 
+/* Where its loan lay is not needed any more. */
+void transfer_give_run(struct exchange *exchange, struct pull *pull);
+void transfer_free_runs(struct exchange *exchange);
 /* Memory is there, a holder is chosen: asks it. False: cannot now. */
 bool transfer_ask(struct exchange *exchange, struct pull *pull, uint64_t now_us);
 /* The answer of a holder, to a PULL or to a LOCATE. */
@@ -541,6 +591,8 @@ void transfer_take_held(struct exchange_link *link, uint64_t now_us);
 void transfer_go_on(struct exchange *exchange, struct pull *pull, uint64_t now_us);
 /* The timer of a transfer, which could not go on when it would have. */
 void transfer_look_again(struct exchange *exchange, struct pull *pull, uint64_t now_us);
+/* Tells holders of what is not wanted, for which their channels had no room. */
+void transfer_say_declined(struct exchange *exchange, uint64_t now_us);
 /* Gives a transfer up: at once, or when its READs have ended and the holder can be told. */
 void transfer_stop(struct exchange *exchange, struct pull *pull);
 

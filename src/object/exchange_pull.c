@@ -20,7 +20,7 @@ nigh_status pulls_init(struct exchange *exchange)
 {
     list_init(&exchange->free_pulls);
     list_init(&exchange->ready);
-    list_init(&exchange->admission);
+    admission_init(exchange);
     list_init(&exchange->roused);
     for (uint32_t rank = 0; rank < LIMIT_NODES; rank++) {
         list_init(&exchange->resting[rank]);
@@ -44,8 +44,9 @@ nigh_status pulls_init(struct exchange *exchange)
 void pulls_fini(struct exchange *exchange)
 {
     for (uint32_t n = 0; n < exchange->pulls_used; n++) {
-        free(exchange->pulls[n].pieces);
+        transfer_give_run(exchange, &exchange->pulls[n]);
     }
+    transfer_free_runs(exchange);
     free(exchange->pulls);
     free(exchange->buckets);
     free(exchange->timer_storage);
@@ -125,6 +126,7 @@ void pull_leave(struct exchange *exchange, struct pull *pull)
     if (list_is_linked(&pull->place)) {
         list_remove(&pull->place);
     }
+    admission_leave(exchange, pull);
     if (pull->link != NULL) {
         *transfer_adrift(pull->link, pull->pushes) += pull->credits; /* the link's, from here on */
     }
@@ -205,21 +207,13 @@ void pull_set_link(struct pull *pull, struct exchange_link *link, enum pull_stat
     list_push_back(&link->pulls, &pull->place);
 }
 
-static void give_admission(struct exchange *exchange, struct pull *pull)
-{
-    if (pull->admitted) {
-        exchange->counts.pull_bytes_now -= pull->bytes;
-        pull->admitted = false;
-    }
-}
-
 static void give_memory(struct exchange *exchange, struct pull *pull)
 {
     if (pull->has_memory) {
         store_pull_abort(exchange->config.store, pull->pool, pull->entry, exchange->now_us);
         pull->has_memory = false;
     }
-    give_admission(exchange, pull);
+    admission_give(exchange, pull);
 }
 
 /* It begins again. */
@@ -230,21 +224,6 @@ static void drop_memory(struct exchange *exchange, struct pull *pull)
     pull->crc = 0;
 }
 
-static bool fits(const struct exchange *exchange, const struct pull *pull)
-{
-    return exchange->counts.pull_bytes_now == 0 ||
-           exchange->counts.pull_bytes_now + pull->bytes <= exchange->config.pull_bytes;
-}
-
-/* The first of those that wait for admission, if it would be admitted now. */
-static struct pull *next_to_admit(const struct exchange *exchange)
-{
-    struct list_node *node = list_first(&exchange->admission);
-    struct pull *pull = node == NULL ? NULL : container_of(node, struct pull, place);
-
-    return pull != NULL && fits(exchange, pull) ? pull : NULL;
-}
-
 void pull_end(struct exchange *exchange, struct pull *pull)
 {
     NIGH_ASSERT(pull->reads == 0);
@@ -252,8 +231,7 @@ void pull_end(struct exchange *exchange, struct pull *pull)
     pull_unnote(exchange, pull);
     pull_leave(exchange, pull);
     give_memory(exchange, pull);
-    free(pull->pieces);
-    pull->pieces = NULL;
+    transfer_give_run(exchange, pull);
     list_remove(&pull->bucket);
     pull->state = PULL_FREE;
     exchange->counts.pulls_now--;
@@ -499,27 +477,20 @@ static bool choose_holder(struct exchange *exchange, struct pull *pull)
     return false;
 }
 
-/* Admits the pull's bytes, first come first served; a single one always goes. */
+/* False: it waits for its admission. */
 static bool admit(struct exchange *exchange, struct pull *pull)
 {
-    if (pull->admitted) {
+    if (admission_take(exchange, pull)) {
         return true;
     }
-    if (!fits(exchange, pull) || (!pull->is_next && !list_empty(&exchange->admission))) {
-        pull_leave(exchange, pull);
-        pull->state = PULL_MEMORY;
-        pull->asked_us = pull->crossover = 0;
-        list_push_back(&exchange->admission, &pull->place);
-        if (exchange->short_pulls > 0) {
-            note_memory(exchange, pull,
-                        NIGH_OUT_OF_MEMORY); /* it stands behind one that has none */
-        }
-        return false;
+    pull_leave(exchange, pull);
+    pull->state = PULL_MEMORY;
+    pull->asked_us = pull->crossover = 0;
+    admission_wait(exchange, pull);
+    if (exchange->short_pulls > 0) {
+        note_memory(exchange, pull, NIGH_OUT_OF_MEMORY); /* it stands behind one that has none */
     }
-    exchange->counts.pull_bytes_now += pull->bytes;
-    pull->admitted = true;
-    pull->is_next = false;
-    return true;
+    return false;
 }
 
 /* What the store is asked for. */
@@ -587,6 +558,7 @@ bool pull_get_memory(struct exchange *exchange, struct pull *pull)
     uint64_t bytes = index_object_bytes(object->data_size, object->meta_size, object->name_size);
     nigh_status status;
 
+    admission_move(exchange, pull);
     if (pull->has_memory) {
         return true;
     }
@@ -594,7 +566,7 @@ bool pull_get_memory(struct exchange *exchange, struct pull *pull)
         return false;
     }
     if (bytes != pull->bytes) {
-        give_admission(exchange, pull); /* it was for another birth */
+        admission_give(exchange, pull); /* it was for another birth */
     }
     pull->bytes = bytes;
     if (pull->bytes == 0) {
@@ -735,13 +707,13 @@ static void look_for_silent(struct exchange *exchange, uint64_t now_us)
 {
     uint64_t most_us = EXCHANGE_SILENCE * exchange->config.loan_us;
     uint64_t crowded_us =
-        list_empty(&exchange->admission) ? most_us : exchange->config.loan_us / EXCHANGE_CROWDED;
+        exchange->admission.count == 0 ? most_us : exchange->config.loan_us / EXCHANGE_CROWDED;
 
     if (now_us < exchange->silent_us) {
         return;
     }
     exchange->silent_us = clock_deadline_us(now_us, exchange->config.loan_us / EXCHANGE_LOOKS);
-    if (!list_empty(&exchange->admission)) {
+    if (exchange->admission.count > 0) {
         give_way(exchange);
     }
     LIST_FOREACH(at, &exchange->live)
@@ -774,6 +746,7 @@ bool pull_turn(struct exchange *exchange, uint64_t now_us)
     uint32_t steps = 0;
 
     exchange->now_us = now_us;
+    transfer_say_declined(exchange, now_us);
     if (exchange->unwanted > 0) {
         stop_unwanted(exchange);
     }
@@ -790,7 +763,7 @@ bool pull_turn(struct exchange *exchange, uint64_t now_us)
         }
     }
     rouse(exchange);
-    next = next_to_admit(exchange);
+    next = admission_next(exchange);
     if (next != NULL) {
         /* One in a turn: what it takes, or leaves, the one behind it finds in the next. */
         pull_ready(exchange, next);
@@ -807,8 +780,11 @@ uint64_t pull_due_us(const struct exchange *exchange)
     uint64_t due_us = timers_first_deadline(&exchange->timers);
 
     if (!list_empty(&exchange->ready) || !list_empty(&exchange->roused) || exchange->unwanted > 0 ||
-        next_to_admit(exchange) != NULL) {
+        admission_next(exchange) != NULL) {
         return 0;
+    }
+    if (exchange->declines > 0) {
+        due_us = min_u64(due_us, exchange->decline_us);
     }
     /* Only what is admitted is transferred. */
     return exchange->counts.pull_bytes_now > 0 ? min_u64(due_us, exchange->silent_us) : due_us;
@@ -823,6 +799,8 @@ void pull_link_down(struct exchange_link *link, uint64_t now_us)
     struct exchange *exchange = link->exchange;
 
     exchange->now_us = now_us;
+    exchange->declines -= link->declined_count; /* its end says it */
+    link->declined_count = 0;
     LIST_FOREACH_SAFE(node, &link->pulls)
     {
         struct pull *pull = container_of(node, struct pull, place);
@@ -858,7 +836,7 @@ static bool are_grants_valid(const struct exchange_link *link)
 
 bool pulls_are_valid(const struct exchange *exchange)
 {
-    uint64_t now = 0, bytes = 0, short_of = 0;
+    uint64_t now = 0, bytes = 0, short_of = 0, declines = 0;
 
     for (uint32_t n = 0; n < exchange->pulls_used; n++) {
         const struct pull *pull = &exchange->pulls[n];
@@ -883,7 +861,10 @@ bool pulls_are_valid(const struct exchange *exchange)
         if (!are_grants_valid(link)) {
             return false;
         }
+        declines += link->declined_count;
     }
-    return now == exchange->counts.pulls_now && bytes == exchange->counts.pull_bytes_now &&
-           short_of == exchange->short_pulls;
+    return admission_is_valid(exchange) && exchange->free_run_count <= EXCHANGE_RUNS &&
+           (exchange->free_run_count == 0) == (exchange->free_runs == NULL) &&
+           declines == exchange->declines && now == exchange->counts.pulls_now &&
+           bytes == exchange->counts.pull_bytes_now && short_of == exchange->short_pulls;
 }

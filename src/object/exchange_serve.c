@@ -162,6 +162,7 @@ static void sum_up_to(struct serve *serve, uint64_t end)
         return;
     }
     if (end > serve->summed) {
+        links_flush(serve->exchange->links); /* messages that stand ready do not wait for it */
         serve->crc =
             exchange_crc(serve->crc, serve_bytes(serve) + serve->summed, end - serve->summed);
         serve->summed = end;

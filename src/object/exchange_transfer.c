@@ -27,6 +27,7 @@ static void sum(struct exchange *exchange, struct pull *pull, uint64_t offset, u
     if (offset < data_size) {
         uint64_t count = data_size - offset < bytes ? data_size - offset : bytes;
 
+        links_flush(exchange->links); /* READs that are asked for do not wait for it */
         pull->crc = exchange_crc(pull->crc, place_of(exchange, pull, offset), count);
     }
 }
@@ -243,8 +244,8 @@ static void on_read(void *context, nigh_status status, uint64_t now_us)
 static bool find_piece(struct pull *pull)
 {
     while (pull->piece < pull->piece_count &&
-           pull->posted - pull->piece_at >= pull->pieces[pull->piece].bytes) {
-        pull->piece_at += pull->pieces[pull->piece++].bytes;
+           pull->posted - pull->piece_at >= pull->run->pieces[pull->piece].bytes) {
+        pull->piece_at += pull->run->pieces[pull->piece++].bytes;
     }
     return pull->piece < pull->piece_count;
 }
@@ -252,7 +253,7 @@ static bool find_piece(struct pull *pull)
 /* One more READ, of a piece there and of an extent here; false: not now. */
 static bool read_chunk(struct exchange *exchange, struct pull *pull)
 {
-    const struct wire_piece *piece = &pull->pieces[pull->piece];
+    const struct wire_piece *piece = &pull->run->pieces[pull->piece];
     uint64_t skipped = pull->posted - pull->piece_at, left;
     struct fabric_slice slice = {
         .address = place_of(exchange, pull, pull->posted),
@@ -307,7 +308,7 @@ static bool are_pieces_right(const struct pull *pull, const struct wire_pulled *
         return false;
     }
     for (uint32_t n = 0; n < pulled->pieces; n++) {
-        uint64_t bytes = pull->pieces[n].bytes;
+        uint64_t bytes = pull->run->pieces[n].bytes;
 
         if (bytes == 0 || bytes > pull->content - at) {
             return false;
@@ -320,22 +321,56 @@ static bool are_pieces_right(const struct pull *pull, const struct wire_pulled *
     return pull->state != PULL_ASKING || at > pull->received || pull->received == pull->content;
 }
 
+static union piece_run *take_run(struct exchange *exchange)
+{
+    union piece_run *run = exchange->free_runs;
+
+    if (run == NULL) {
+        return malloc(sizeof(*run));
+    }
+    exchange->free_runs = run->next;
+    exchange->free_run_count--;
+    return run;
+}
+
+void transfer_give_run(struct exchange *exchange, struct pull *pull)
+{
+    union piece_run *run = pull->run;
+
+    pull->run = NULL;
+    pull->piece_count = pull->piece = 0;
+    if (run == NULL || exchange->free_run_count == EXCHANGE_RUNS) {
+        free(run);
+        return;
+    }
+    run->next = exchange->free_runs;
+    exchange->free_runs = run;
+    exchange->free_run_count++;
+}
+
+void transfer_free_runs(struct exchange *exchange)
+{
+    while (exchange->free_runs != NULL) {
+        free(take_run(exchange));
+    }
+}
+
 /* NIGH_PROTOCOL: they are not what they should be; NIGH_NO_RESOURCES. */
 static nigh_status take_pieces(struct pull *pull, const struct wire_pulled *pulled,
                                const uint8_t *pieces, uint32_t bytes)
 {
-    free(pull->pieces);
-    pull->pieces = NULL;
     pull->piece_count = pull->piece = 0;
     pull->piece_at = pulled->from;
-    if (pulled->pieces > EXCHANGE_PIECES || bytes != pulled->pieces * sizeof(*pull->pieces)) {
+    if (pulled->pieces > EXCHANGE_PIECES || bytes != pulled->pieces * sizeof(struct wire_piece)) {
         return NIGH_PROTOCOL;
     }
-    pull->pieces = malloc(sizeof(*pull->pieces) * EXCHANGE_PIECES);
-    if (pull->pieces == NULL) {
+    if (pull->run == NULL) {
+        pull->run = take_run(pull->exchange);
+    }
+    if (pull->run == NULL) {
         return NIGH_NO_RESOURCES;
     }
-    memcpy(pull->pieces, pieces, bytes);
+    memcpy(pull->run->pieces, pieces, bytes);
     pull->piece_count = pulled->pieces;
     return are_pieces_right(pull, pulled) ? NIGH_OK : NIGH_PROTOCOL;
 }
@@ -489,10 +524,19 @@ static void stream_over(struct exchange *exchange, struct pull *pull)
     finish(exchange, pull);
 }
 
+/* What came was copied, or is for nobody: its receive may be granted again from here on. */
+static void give_back(struct exchange_link *link, const struct bulk_message *message)
+{
+    if (message->window == NULL) {
+        link_give_back(link->link, message->bytes);
+    }
+}
+
 /* A message of a stream that is under way, or whose answer is still to come: that takes another
  * endpoint, and may be overtaken by all of them. */
 static void stream_chunk(struct exchange_link *link, struct pull *pull,
-                         const struct wire_chunk *chunk, const uint8_t *bytes, uint64_t now_us)
+                         const struct wire_chunk *chunk, const struct bulk_message *message,
+                         uint64_t now_us)
 {
     struct exchange *exchange = link->exchange;
 
@@ -501,7 +545,8 @@ static void stream_chunk(struct exchange_link *link, struct pull *pull,
         return;
     }
     pull->heard_us = now_us;
-    take_chunk(exchange, pull, chunk, bytes);
+    take_chunk(exchange, pull, chunk, message->bytes + sizeof(*chunk));
+    give_back(link, message);
     if ((chunk->flags & WIRE_LAST) != 0) {
         pull->last = true;
         pull->sums = chunk->sums;
@@ -583,7 +628,9 @@ static void take_message(struct exchange_link *link, const struct bulk_message *
         return;
     }
     if (pull != NULL) {
-        stream_chunk(link, pull, &chunk, message->bytes + sizeof(chunk), now_us);
+        stream_chunk(link, pull, &chunk, message, now_us);
+    } else {
+        give_back(link, message);
     }
     grant_others(link, now_us);
 }
@@ -610,6 +657,9 @@ static void on_message(struct exchange_link *link, const struct bulk_message *me
         link_break(link->link, NIGH_PROTOCOL, now_us);
         return;
     }
+    if (message->window == NULL) {
+        link_keep(link->link); /* until it is copied */
+    }
     pull = locating_pull(link, message);
     if (pull == NULL) {
         take_message(link, message, now_us);
@@ -622,9 +672,6 @@ static void on_message(struct exchange_link *link, const struct bulk_message *me
     pull->held++;
     NIGH_ASSERT(link->held_count < link->exchange->config.bulk_receives);
     link->held[link->held_count++] = *message;
-    if (message->window == NULL) {
-        link_keep(link->link);
-    }
 }
 
 void transfer_on_bulk(struct exchange_link *link, const uint8_t *bytes, uint32_t count,
@@ -657,9 +704,6 @@ void transfer_take_held(struct exchange_link *link, uint64_t now_us)
             continue;
         }
         take_message(link, &message, now_us);
-        if (message.window == NULL) {
-            link_give_back(link->link, message.bytes);
-        }
     }
 }
 
@@ -812,22 +856,58 @@ static bool accept_served(struct pull *pull, struct exchange_link *link,
     return true;
 }
 
+/* Now, or in a while: the pull goes on without that. */
+static void say_declined(struct exchange_link *link, enum wire_method method, uint64_t serve,
+                         uint64_t now_us)
+{
+    struct exchange *exchange = link->exchange;
+
+    if (say_over(link, method, serve, now_us)) {
+        return;
+    }
+    if (link->declined_count == EXCHANGE_DECLINES) {
+        /* What is not returned would hold memory: the link's end returns it. */
+        link_break(link->link, NIGH_BUSY, now_us);
+        return;
+    }
+    link->declined[link->declined_count++] = (struct declined){.serve = serve, .method = method};
+    if (exchange->declines++ == 0) {
+        exchange->decline_us = clock_deadline_us(now_us, EXCHANGE_PAUSE_US);
+    }
+}
+
+void transfer_say_declined(struct exchange *exchange, uint64_t now_us)
+{
+    if (exchange->declines == 0 || now_us < exchange->decline_us) {
+        return;
+    }
+    exchange->decline_us = clock_deadline_us(now_us, EXCHANGE_PAUSE_US);
+    LIST_FOREACH(node, &exchange->live)
+    {
+        struct exchange_link *link = container_of(node, struct exchange_link, place);
+
+        while (link->declined_count > 0) {
+            const struct declined *last = &link->declined[link->declined_count - 1];
+
+            if (!say_over(link, last->method, last->serve, now_us)) {
+                break;
+            }
+            link->declined_count--;
+            exchange->declines--;
+        }
+    }
+}
+
 /* The pull waits for memory, and asks again then; or it ended. Nobody needs what is lent or sent.
  */
 static void decline(struct exchange *exchange, struct pull *pull, struct exchange_link *link,
                     const struct wire_pulled *pulled, uint64_t now_us)
 {
-    bool said = true;
-
     if (pulled->way == WIRE_LOAN) {
-        said = say_over(link, WIRE_DONE, pulled->serve, now_us);
+        say_declined(link, WIRE_DONE, pulled->serve, now_us);
     } else if (pulled->way == WIRE_STREAM || pulled->way == WIRE_PUSH) {
-        said = say_over(link, WIRE_STOP, pulled->serve, now_us);
+        say_declined(link, WIRE_STOP, pulled->serve, now_us);
         pull->generation++; /* what comes of it all the same is for nobody */
-    }
-    if (!said) {
-        /* What is not returned would hold memory: the link's end returns it. */
-        link_break(link->link, NIGH_BUSY, now_us);
     }
     pull_unnote(exchange, pull);
 }

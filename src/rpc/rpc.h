@@ -122,7 +122,7 @@ void rpc_destroy(struct rpc *rpc);
 /*
  * Receives that the shell must keep posted for this configuration, each of sizeof(struct
  * rpc_header) + payload_bytes: requests + calls, one for CREDIT, and one for the frame that
- * rpc_receive looks at. A shell that posts receives again in batches of n keeps n - 1 more.
+ * rpc_receive looks at.
  *
  * Most frames sent that the peer has not received. A shell whose sends complete later than their
  * arrival shows (an answer may be here before) polls send completions first, and keeps more.
@@ -158,10 +158,11 @@ void rpc_reply(struct rpc *rpc, uint64_t call, nigh_status status, const struct 
 
 /*
  * A frame arrived in one receive; on return its bytes are free and the receive must be posted again
- * by the caller (that is what makes its credit true) before the next frame is handed in. Not from
- * inside a shell call or rpc_done. NIGH_PROTOCOL: the peer broke the rules, nothing was done; the
- * caller ends the channel and the endpoint. NIGH_VERSION: the same, but the peer did not lie: it
- * speaks for another list of members. NIGH_CLOSED: after rpc_end.
+ * by the caller (that is what makes its credit true) soon, and before shell.send lets another frame
+ * leave; so several can be posted at once. Not from inside a shell call or rpc_done. NIGH_PROTOCOL:
+ * the peer broke the rules, nothing was done; the caller ends the channel and the endpoint.
+ * NIGH_VERSION: the same, but the peer did not lie: it speaks for another list of members.
+ * NIGH_CLOSED: after rpc_end.
  */
 nigh_status rpc_receive(struct rpc *rpc, const void *frame, uint32_t bytes, uint64_t now_us);
 

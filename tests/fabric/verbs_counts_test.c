@@ -506,12 +506,15 @@ static void print(const char *path, uint64_t bytes, const struct cost *cost)
 
 /*
  * A get, where the home holds the object and has summed it. Nothing is ever registered; each
- * message is one work request under a doorbell of its own, takes one receive of the other side, and
- * that is given back by one call.
+ * message is one work request and takes one receive of the other side. READs of one loan that are
+ * admitted at once, and messages of one object that the puller allowed at once, share a doorbell;
+ * frames have their own. Receives that were taken in one turn are given back by one call.
  */
 struct expected {
     uint64_t bytes;
     uint32_t requests[SIDES];
+    uint32_t doorbells[SIDES];
+    uint32_t returns[SIDES];   /* of receives */
     uint32_t signalled[SIDES]; /* of GETS gets: of frames that travel inline, one in 16 */
     uint32_t copies[SIDES];    /* of the object, by a processor */
     uint32_t reads;
@@ -521,29 +524,29 @@ struct expected {
 static const struct expected two_sided_costs[] = {
     /* LOCATE, and its answer with the bytes in it: 64 of them go inline, with the work request...
      */
-    {64 * B, {1, 1}, {1, 1}, {1, 1}, 0, 0},
+    {64 * B, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 0, 0},
     /* ...and more from a send buffer, which a completion gives back. */
-    {KIB, {1, 1}, {16, 1}, {1, 1}, 0, 0},
-    {8 * KIB, {1, 1}, {16, 1}, {1, 1}, 0, 0},
+    {KIB, {1, 1}, {1, 1}, {1, 1}, {16, 1}, {1, 1}, 0, 0},
+    {8 * KIB, {1, 1}, {1, 1}, {1, 1}, {16, 1}, {1, 1}, 0, 0},
     /* The answer, and messages of 32 KiB out of the object's own memory: only the puller copies. */
-    {32 * KIB, {2, 1}, {17, 1}, {0, 1}, 0, 0},
-    {128 * KIB, {5, 1}, {65, 1}, {0, 1}, 0, 0},
+    {32 * KIB, {2, 1}, {2, 1}, {1, 2}, {17, 1}, {0, 1}, 0, 0},
+    {128 * KIB, {5, 1}, {2, 1}, {1, 2}, {65, 1}, {0, 1}, 0, 0},
     /* LOCATE allows four messages; each four that have come let it allow four more. */
-    {MIB, {33, 8}, {513, 8}, {0, 1}, 0, 0},
+    {MIB, {33, 8}, {6, 8}, {5, 9}, {513, 8}, {0, 1}, 0, 0},
     /* As many one-way frames need a frame back that says that they were taken. */
-    {4 * MIB, {130, 32}, {2050, 32}, {0, 1}, 0, 0},
+    {4 * MIB, {130, 32}, {19, 32}, {17, 34}, {2050, 32}, {0, 1}, 0, 0},
 };
 
 static const struct expected one_sided_costs[] = {
     /* LOCATE, and the loan; a READ; DONE. Nobody copies anything. */
-    {64 * B, {1, 3}, {1, 18}, {0, 0}, 1, 1},
-    {KIB, {1, 3}, {1, 18}, {0, 0}, 1, 1},
-    {8 * KIB, {1, 3}, {1, 18}, {0, 0}, 1, 1},
-    {32 * KIB, {1, 3}, {1, 18}, {0, 0}, 1, 1},
-    {128 * KIB, {1, 3}, {1, 18}, {0, 0}, 1, 1},
-    {MIB, {1, 3}, {1, 18}, {0, 0}, 1, 1},
-    /* READs of 1 MiB, all under way at once. */
-    {4 * MIB, {1, 6}, {1, 66}, {0, 0}, 4, 1},
+    {64 * B, {1, 3}, {1, 3}, {2, 1}, {1, 18}, {0, 0}, 1, 1},
+    {KIB, {1, 3}, {1, 3}, {2, 1}, {1, 18}, {0, 0}, 1, 1},
+    {8 * KIB, {1, 3}, {1, 3}, {2, 1}, {1, 18}, {0, 0}, 1, 1},
+    {32 * KIB, {1, 3}, {1, 3}, {2, 1}, {1, 18}, {0, 0}, 1, 1},
+    {128 * KIB, {1, 3}, {1, 3}, {2, 1}, {1, 18}, {0, 0}, 1, 1},
+    {MIB, {1, 3}, {1, 3}, {2, 1}, {1, 18}, {0, 0}, 1, 1},
+    /* READs of 1 MiB, all under way at once, and posted at once. */
+    {4 * MIB, {1, 6}, {1, 3}, {2, 1}, {1, 66}, {0, 0}, 4, 1},
 };
 
 #define SIZES ARRAY_LENGTH(two_sided_costs)
@@ -558,8 +561,22 @@ static void messages_are_received(const struct cost *cost)
 
     assert_int_equal(holder->messages, puller->requests - cost->reads);
     assert_int_equal(puller->messages, holder->requests);
-    assert_int_equal(holder->receive_doorbells, holder->messages);
-    assert_int_equal(puller->receive_doorbells, puller->messages);
+}
+
+/* On a device messages that belong together may come one by one, and the puller may allow more
+ * before the holder has heard that those before were taken. */
+static void doorbells_are(uint32_t rank, const struct cost *cost, uint64_t sends, uint64_t returns)
+{
+    const struct fabric_counts *of = &cost->of[rank].device;
+
+#ifdef COUNTS_FAKE
+    assert_int_equal(of->doorbells, sends);
+    assert_int_equal(of->receive_doorbells, returns);
+#else
+    assert_in_range(of->doorbells, sends, sends <= 3 * GETS ? sends : of->requests);
+    assert_in_range(of->receive_doorbells, GETS, of->messages);
+    (void)returns;
+#endif
 }
 
 /* A second transfer registers nothing, nor does any later one: extents were when they were made,
@@ -603,7 +620,8 @@ static void expect(const struct cost *cost, const struct expected *expected)
     assert_int_equal(cost->answers, GETS);
     for (uint32_t rank = 0; rank < SIDES; rank++) {
         assert_int_equal(cost->of[rank].device.requests, expected->requests[rank] * GETS);
-        assert_int_equal(cost->of[rank].device.doorbells, expected->requests[rank] * GETS);
+        doorbells_are(rank, cost, (uint64_t)expected->doorbells[rank] * GETS,
+                      (uint64_t)expected->returns[rank] * GETS);
         assert_int_equal(cost->of[rank].device.signalled, expected->signalled[rank]);
         copies_are(rank, cost, expected);
     }
@@ -654,7 +672,9 @@ static void each_way_of_the_hybrid(void **state)
         for (uint32_t rank = 0; rank < SIDES; rank++) {
             assert_int_equal(cost.of[rank].device.requests,
                              lent * read->requests[rank] + (GETS - lent) * sent->requests[rank]);
-            assert_int_equal(cost.of[rank].device.doorbells, cost.of[rank].device.requests);
+            doorbells_are(rank, &cost,
+                          lent * read->doorbells[rank] + (GETS - lent) * sent->doorbells[rank],
+                          lent * read->returns[rank] + (GETS - lent) * sent->returns[rank]);
         }
         assert_int_equal(cost.answers, GETS);
         assert_true(sent->bytes > 8 * KIB || lent == 0);

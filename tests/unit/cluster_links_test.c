@@ -88,6 +88,10 @@ struct world {
     uint32_t depth;
     uint64_t ups, downs;
     const char *elsewhere; /* hosts that peers offer before the one they are at; NULL: none */
+    uint32_t reads;        /* of a link at once; 0: 3 */
+    bool silent;           /* nobody is told that a message came */
+    /* What others do while the last of BULK messages to a lane that is watched is told of. */
+    void (*meanwhile)(struct world *world);
 };
 
 /* ---- operations ----------------------------------------------------------- */
@@ -279,6 +283,88 @@ static void act(struct lane *lane)
     }
 }
 
+/* ---- what a fabric is asked for -------------------------------------------- */
+
+/* One fabric's posts are looked at, and chains refused, in passing. */
+static struct {
+    struct fabric *fabric; /* NULL: none's */
+    const struct fabric_provider *real;
+    struct fabric_provider provider;
+    const struct fabric_endpoint *bulk; /* whose posts and receives count */
+    uint32_t posts, longest, works;     /* calls, works of one, works */
+    uint32_t returns, returned;         /* calls that post receives; receives */
+    uint32_t heard;                     /* messages that on_bulk was told of */
+    uint32_t refuse_from;               /* works that are taken; then none are */
+    nigh_status refusal;                /* NIGH_OK: all are taken */
+} watch;
+
+static nigh_status watched_post(struct fabric_endpoint *endpoint, const struct fabric_work *work,
+                                const struct fabric_work **bad)
+{
+    struct fabric_work taken[LINK_CHAIN];
+    uint32_t count = 0;
+
+    if (endpoint != watch.bulk) {
+        /* A frame leaves, which may tell of receives: all are there. */
+        assert_true(watch.returned >= watch.heard);
+        return watch.real->post(endpoint, work, bad);
+    }
+    watch.posts++;
+    for (; work != NULL; work = work->next) {
+        if (watch.refusal != NIGH_OK && count == watch.refuse_from) {
+            break;
+        }
+        assert_true(count < LINK_CHAIN);
+        taken[count] = *work;
+        taken[count].next = NULL;
+        if (count > 0) {
+            taken[count - 1].next = &taken[count];
+        }
+        count++;
+    }
+    watch.works += count;
+    watch.longest = count > watch.longest ? count : watch.longest;
+    if (count > 0) {
+        assert_int_equal(watch.real->post(endpoint, taken, bad), NIGH_OK);
+    }
+    if (work != NULL) {
+        *bad = work;
+        return watch.refusal;
+    }
+    return NIGH_OK;
+}
+
+static nigh_status watched_receive(struct fabric_endpoint *endpoint,
+                                   const struct fabric_receive *receive,
+                                   const struct fabric_receive **bad)
+{
+    if (endpoint == watch.bulk) {
+        watch.returns++;
+        for (const struct fabric_receive *at = receive; at != NULL; at = at->next) {
+            watch.returned++;
+        }
+    }
+    return watch.real->post_receive(endpoint, receive, bad);
+}
+
+static void watch_begin(struct lane *lane, const struct link *link)
+{
+    memset(&watch, 0, sizeof(watch));
+    watch.fabric = lane->fabric;
+    watch.real = lane->fabric->provider;
+    watch.provider = *watch.real;
+    watch.provider.post = watched_post;
+    watch.provider.post_receive = watched_receive;
+    watch.bulk = link->sides[LINK_BULK].endpoint;
+    lane->fabric->provider = &watch.provider;
+}
+
+static void watch_end(void)
+{
+    watch.fabric->provider = watch.real;
+    memset(&watch, 0, sizeof(watch));
+}
+
 /* ---- the shell ------------------------------------------------------------ */
 
 static void on_up(void *context, struct link *link, uint64_t now_us)
@@ -345,9 +431,15 @@ static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint
     for (uint32_t n = 0; n < count; n++) {
         assert_int_equal(bytes[n], n < 16 ? 0x42 : 0x43);
     }
-    /* Said before the receive is posted again, which is so on return. */
-    if (rpc_one_way(link_rpc(link), ACK, NULL, 0, now_us) != NIGH_OK) {
+    watch.heard += lane->fabric == watch.fabric ? 1 : 0;
+    link_keep(link);
+    link_give_back(link, bytes); /* nothing is told of a receive that is not there */
+    if (!lane->node->world->silent &&
+        rpc_one_way(link_rpc(link), ACK, NULL, 0, now_us) != NIGH_OK) {
         link_break(link, NIGH_BUSY, now_us);
+    }
+    if (lane->node->world->meanwhile != NULL && watch.heard == BULK) {
+        lane->node->world->meanwhile(lane->node->world);
     }
     act(lane);
 }
@@ -373,7 +465,7 @@ static struct links_config config_of(struct lane *lane)
         .waits = 4,
         .bulk_receives = BULK,
         .bulk_bytes = BULK_BYTES,
-        .reads = 3,
+        .reads = node->world->reads == 0 ? 3 : node->world->reads,
         .seed = node->rank * 10 + lane->number,
         .shell =
             {.context = lane, .up = on_up, .down = on_down, .request = on_request, .bulk = on_bulk},
@@ -491,7 +583,8 @@ static void all_see_all(struct world *world)
 static void world_open(struct world *world, const struct sim_options *options, uint32_t count,
                        const uint32_t *lanes)
 {
-    *world = (struct world){.other_epoch = world->other_epoch, .elsewhere = world->elsewhere};
+    *world = (struct world){
+        .other_epoch = world->other_epoch, .elsewhere = world->elsewhere, .reads = world->reads};
     assert_int_equal(sim_create(options, &world->sim), NIGH_OK);
     world->count = count;
     for (uint32_t rank = 0; rank < count; rank++) {
@@ -1011,6 +1104,196 @@ static void reads_have_a_bound(void **state)
     free(world);
 }
 
+static struct world *open_pair(uint64_t seed, uint32_t reads, struct lane **lane,
+                               struct link **link)
+{
+    struct sim_options options = {.seed = seed};
+    struct world *world = calloc(1, sizeof(*world));
+
+    world->reads = reads;
+    world_open(world, &options, 2, shapes[0]);
+    all_see_all(world);
+    pass(world, 10000);
+    *lane = world->nodes[0].lane[0];
+    *link = links_find((*lane)->links, 1, 0);
+    assert_non_null(*link);
+    return world;
+}
+
+/* READs and messages that follow each other are one call of the fabric: when somebody says so, at
+ * the end of a turn, or when a chain is full. */
+static void what_follows_is_posted_together(void **state)
+{
+    struct lane *lane;
+    struct link *link;
+    struct world *world = open_pair(9, 20, &lane, &link);
+
+    (void)state;
+    watch_begin(lane, link);
+    for (uint32_t n = 0; n < 4; n++) {
+        do_read(lane, link, DATA_BYTES);
+        do_send(lane, link, 100);
+    }
+    assert_int_equal(watch.posts, 0);
+    assert_int_equal(links_due_us(lane->links), 0);
+    links_flush(lane->links);
+    links_flush(lane->links);
+    assert_int_equal(watch.posts, 1);
+    assert_int_equal(watch.longest, 8);
+    do_read(lane, link, DATA_BYTES);
+    do_read(lane, link, DATA_BYTES);
+    links_turn(lane->links, sim_now_us(world->sim));
+    assert_int_equal(watch.posts, 2);
+    assert_int_equal(watch.works, 10);
+    pass(world, 500000);
+    assert_int_equal(lane->good, 10);
+    for (uint32_t n = 0; n < 20; n++) {
+        do_read(lane, link, DATA_BYTES);
+    }
+    assert_int_equal(watch.posts, 3);
+    assert_int_equal(watch.longest, LINK_CHAIN);
+    pass(world, 500000);
+    assert_int_equal(watch.posts, 4);
+    assert_int_equal(watch.works, 30);
+    assert_int_equal(lane->good, 30);
+    assert_int_equal(world->downs, 0);
+    watch_end();
+    world_close(world);
+    free(world);
+}
+
+/* The fabric takes a chain up to somewhere: all of it ends, each post once, with the link. */
+static void a_chain_that_is_refused_ends(void **state)
+{
+    (void)state;
+    for (uint32_t taken = 0; taken < 6; taken++) {
+        struct lane *lane;
+        struct link *link;
+        struct world *world = open_pair(10 + taken, 0, &lane, &link);
+
+        watch_begin(lane, link);
+        watch.refuse_from = taken;
+        watch.refusal = taken % 2 == 0 ? NIGH_BUSY : NIGH_CLOSED;
+        for (uint32_t n = 0; n < 3; n++) {
+            do_read(lane, link, DATA_BYTES);
+            do_send(lane, link, 100);
+        }
+        assert_int_equal(lane->begun, 6);
+        if (taken % 3 == 0) {
+            links_flush(lane->links); /* those that were taken may end well before the others do */
+            sim_advance(world->sim, sim_now_us(world->sim) + 500000);
+        }
+        links_turn(lane->links, sim_now_us(world->sim));
+        assert_int_equal(watch.works, taken);
+        assert_int_equal(lane->ended, 6);
+        assert_true(lane->good <= taken);
+        assert_int_equal(world->downs, 1);
+        assert_int_equal(world->reason, taken % 2 == 0 ? NIGH_BUSY : NIGH_PEER_LOST);
+        watch_end();
+        pass(world, 500000);
+        assert_true(all_up(world));
+        world_close(world);
+        free(world);
+    }
+}
+
+/* What was asked for, and is not posted when the link ends, goes nowhere: not to the next one. */
+static void a_chain_ends_with_its_link(void **state)
+{
+    struct lane *lane;
+    struct link *link;
+    struct world *world = open_pair(17, 0, &lane, &link);
+
+    (void)state;
+    do_read(lane, link, DATA_BYTES);
+    do_send(lane, link, 100);
+    say_down(&world->nodes[0], 1);
+    assert_int_equal(lane->ended, 2);
+    assert_int_equal(lane->good, 0);
+    say_down(&world->nodes[1], 0);
+    all_see_all(world);
+    pass(world, 500000);
+    assert_true(all_up(world));
+    assert_int_equal(lane->ended, 2);
+    world_close(world);
+    free(world);
+}
+
+/* Receives of messages that came in one turn are posted by one call, and before any frame leaves,
+ * which may tell the peer that they are free. */
+static void receives_are_given_back_together(void **state)
+{
+    (void)state;
+    for (uint32_t silent = 0; silent < 2; silent++) {
+        struct lane *lane, *there;
+        struct link *link, *back;
+        struct world *world = open_pair(18, 0, &lane, &link);
+
+        world->silent = silent == 1;
+        there = world->nodes[1].lane[0];
+        back = links_find(there->links, 0, 0);
+        assert_non_null(back);
+        watch_begin(lane, link);
+        for (uint32_t n = 0; n < BULK; n++) {
+            do_send(there, back, 100);
+        }
+        links_turn(there->links, sim_now_us(world->sim));
+        sim_advance(world->sim, sim_now_us(world->sim) + 500000);
+        links_turn(lane->links, sim_now_us(world->sim));
+        assert_int_equal(watch.heard, BULK);
+        assert_int_equal(watch.returned, BULK);
+        assert_int_equal(watch.returns, silent == 1 ? 1 : BULK);
+        watch_end();
+        world_close(world);
+        free(world);
+    }
+}
+
+static void send_all_again(struct world *world)
+{
+    struct lane *there = world->nodes[1].lane[0];
+    struct link *back = links_find(there->links, 0, 0);
+    struct mine *mine = link_data(back);
+
+    sim_advance(world->sim, sim_now_us(world->sim) + 10000);
+    links_turn(there->links, sim_now_us(world->sim));
+    assert_int_equal(mine->sends, BULK); /* it has heard that all of them were taken */
+    for (uint32_t n = 0; n < BULK; n++) {
+        do_send(there, back, 100);
+    }
+    links_turn(there->links, sim_now_us(world->sim));
+    sim_advance(world->sim, sim_now_us(world->sim) + 10000);
+}
+
+/* The peer hears that all is free while the last message is still looked at, and the turn goes on:
+ * what it sends has receives. */
+static void what_is_granted_is_there(void **state)
+{
+    struct lane *lane, *there;
+    struct link *link, *back;
+    struct world *world = open_pair(20, 0, &lane, &link);
+
+    (void)state;
+    there = world->nodes[1].lane[0];
+    back = links_find(there->links, 0, 0);
+    assert_non_null(back);
+    world->meanwhile = send_all_again;
+    watch_begin(lane, link);
+    for (uint32_t n = 0; n < BULK; n++) {
+        do_send(there, back, 100);
+    }
+    links_turn(there->links, sim_now_us(world->sim));
+    sim_advance(world->sim, sim_now_us(world->sim) + 10000);
+    links_turn(lane->links, sim_now_us(world->sim));
+    pass(world, 100000);
+    assert_int_equal(watch.heard, 2 * BULK);
+    assert_int_equal(there->good, 2 * BULK);
+    assert_int_equal(world->downs, 0);
+    watch_end();
+    world_close(world);
+    free(world);
+}
+
 /* What a lane keeps for 255 others, and a turn with nothing to do. */
 static void what_links_cost(void **state)
 {
@@ -1057,6 +1340,11 @@ int main(void)
         cmocka_unit_test(wrong_configurations_are_refused),
         cmocka_unit_test(another_epoch_is_no_lie),
         cmocka_unit_test(reads_have_a_bound),
+        cmocka_unit_test(what_follows_is_posted_together),
+        cmocka_unit_test(a_chain_that_is_refused_ends),
+        cmocka_unit_test(a_chain_ends_with_its_link),
+        cmocka_unit_test(receives_are_given_back_together),
+        cmocka_unit_test(what_is_granted_is_there),
         cmocka_unit_test(what_links_cost),
     };
 

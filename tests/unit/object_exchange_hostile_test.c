@@ -5,6 +5,7 @@
  */
 #include "../fuzz/exchange_fuzz.c"
 
+#include "cluster/link_internal.h"
 #include "support/support.h"
 
 #include <stdio.h>
@@ -245,22 +246,29 @@ static struct directory_object streamed_object(void)
     return (struct directory_object){.birth = {1, 1, 1}, .data_size = STREAMED};
 }
 
-/* The n-th message of the object; the last gives back what is left of `credits`. */
-static void say_chunk(const struct wire_locate *locate, uint32_t n, uint32_t credits)
+/* The n-th message of an object; the last gives back what is left of `credits`. */
+static void say_chunk_of(const struct directory_object *object, const struct wire_locate *locate,
+                         uint32_t n, uint32_t credits)
 {
-    struct directory_object object = streamed_object();
     uint32_t room = BULK - (uint32_t)sizeof(struct wire_chunk);
-    uint32_t left = STREAMED - n * room;
+    uint32_t left = (uint32_t)object->data_size - n * room;
     struct wire_chunk chunk = {
         .tag = locate->tag, .offset = n * room, .bytes = left < room ? left : room};
 
     if (left <= room) {
         chunk.flags = WIRE_LAST;
         chunk.unused = credits - n - 1;
-        chunk.sums = sums_of(&object);
+        chunk.sums = sums_of(object);
         tell(&chunk.sums);
     }
     post(LINK_BULK, &chunk, sizeof(chunk), fuzz.region + chunk.offset, chunk.bytes);
+}
+
+static void say_chunk(const struct wire_locate *locate, uint32_t n, uint32_t credits)
+{
+    struct directory_object object = streamed_object();
+
+    say_chunk_of(&object, locate, n, credits);
 }
 
 static struct wire_pulled stream_of(struct directory_object object)
@@ -315,6 +323,101 @@ static void a_home_sends_at_once(void **state)
         (void)submit(NULL, OP_DELETE, key_of_peer(n),
                      (struct session_sqe){.op = SESSION_OP_DELETE});
     }
+    finish_with();
+}
+
+/* ---- receives are there before anybody hears of them */
+
+static struct {
+    const struct fabric_provider *real;
+    struct fabric_provider provider;
+    const struct fabric_endpoint *bulk, *control;
+    uint32_t posted; /* receives of `bulk`, now */
+    uint32_t frames; /* that left while all were granted */
+} watch;
+
+static const struct exchange_link *only_link(void)
+{
+    return container_of(list_first(&fuzz.exchange->live), struct exchange_link, place);
+}
+
+static nigh_status watched_post(struct fabric_endpoint *endpoint, const struct fabric_work *work,
+                                const struct fabric_work **bad)
+{
+    if (endpoint == watch.control) {
+        assert_true(only_link()->granted <= watch.posted);
+        watch.frames += only_link()->granted == BULKS ? 1 : 0;
+    }
+    return watch.real->post(endpoint, work, bad);
+}
+
+static nigh_status watched_receive(struct fabric_endpoint *endpoint,
+                                   const struct fabric_receive *receive,
+                                   const struct fabric_receive **bad)
+{
+    for (const struct fabric_receive *at = receive; at != NULL; at = at->next) {
+        watch.posted += endpoint == watch.bulk ? 1 : 0;
+    }
+    return watch.real->post_receive(endpoint, receive, bad);
+}
+
+static uint32_t watched_poll(struct fabric *fabric, struct fabric_completion *completions,
+                             uint32_t count, uint64_t now_us)
+{
+    uint32_t taken = watch.real->poll(fabric, completions, count, now_us);
+
+    for (uint32_t n = 0; n < taken; n++) {
+        watch.posted -=
+            completions[n].endpoint == watch.bulk && completions[n].op == FABRIC_RECV ? 1 : 0;
+    }
+    return taken;
+}
+
+static void watch_begin(void)
+{
+    const struct link *link = only_link()->link;
+
+    memset(&watch, 0, sizeof(watch));
+    watch.real = fuzz.fabric->provider;
+    watch.provider = *watch.real;
+    watch.provider.post = watched_post;
+    watch.provider.post_receive = watched_receive;
+    watch.provider.poll = watched_poll;
+    watch.bulk = link->sides[LINK_BULK].endpoint;
+    watch.control = link->sides[LINK_CONTROL].endpoint;
+    watch.posted = BULKS;
+    fuzz.fabric->provider = &watch.provider;
+}
+
+/* A message may be asked for in its own receive's place as soon as it is copied, and not before:
+ * the next one may come at once. */
+static void what_is_granted_has_receives(void **state)
+{
+    uint32_t room = BULK - (uint32_t)sizeof(struct wire_chunk);
+    struct directory_object object = {.birth = {1, 1, 1}, .data_size = UINT64_C(12) * room};
+    struct wire_pulled pulled = stream_of(object);
+    struct wire_locate locate;
+    struct asked *asked;
+    struct op *op;
+
+    (void)state;
+    begin_with(2);
+    op = locate_large(0, &locate, &asked);
+    watch_begin();
+    pulled.sums = sums_of(&object);
+    answer(asked, &pulled, NULL, 0);
+    pass(1000);
+    assert_int_equal(only_link()->granted, BULKS);
+    for (uint32_t n = 0; n < 12; n++) {
+        say_chunk_of(&object, &locate, n, n + only_link()->granted);
+        pass(1000);
+    }
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_OK);
+    assert_true(watch.frames > 1);
+    assert_int_equal(watch.posted, BULKS);
+    fuzz.fabric->provider = watch.real;
+    (void)submit(NULL, OP_DELETE, key_of_peer(0), (struct session_sqe){.op = SESSION_OP_DELETE});
     finish_with();
 }
 
@@ -826,6 +929,105 @@ static void a_loan_outlasts_a_full_channel(void **state)
     finish_with();
 }
 
+/* What the node has sent so far is credited: the peer's next frame brings no credit. */
+static void credit_all(void)
+{
+    struct directory_key key = key_of(key_of_peer(9));
+    struct rpc_piece piece = {.data = &key, .bytes = sizeof(key)};
+
+    assert_int_equal(rpc_one_way(fuzz.rpc, WIRE_UNWAIT, &piece, 1, fuzz.now_us), NIGH_OK);
+    pass(1000);
+}
+
+/* There is no memory for what is lent or sent, and the holder cannot be told yet. */
+static void what_does_not_fit_outlasts_a_full_channel(void **state)
+{
+    (void)state;
+    for (uint32_t streams = 0; streams < 2; streams++) {
+        uint16_t method = streams == 1 ? WIRE_STOP : WIRE_DONE;
+        struct wire_pulled pulled;
+        struct wire_locate locate;
+        struct asked *asked;
+        struct op *op;
+
+        begin_with(streams == 1 ? 2 : 0);
+        announced();
+        op = locate_large(0, &locate, &asked);
+        pulled = streams == 1 ? stream_of(streamed_object()) : loan_of(streamed_object());
+        pulled.object.data_size = UINT64_C(1) << 40;
+        credit_all();
+        answer(asked, &pulled, NULL, 0);
+        fill_channel();
+        pass(EXCHANGE_PAUSE_US / 2);
+        assert_int_equal(op->kind, OP_FREE);
+        assert_int_equal(op->cqe.status, NIGH_OUT_OF_MEMORY);
+        assert_int_equal(fuzz.one_ways[method], 0);
+        assert_false(exchange_is_idle(fuzz.exchange));
+        pass(2 * EXCHANGE_PAUSE_US);
+        assert_int_equal(fuzz.one_ways[method], 1);
+        assert_int_equal(links_counters(fuzz.exchange->links)->downs, 0);
+        if (streams == 1) {
+            say_chunk(&locate, 2, locate.credits); /* the last, which gives back what was granted */
+        }
+        finish_with();
+    }
+}
+
+/* What is said later is not said over another link. */
+static void what_is_declined_ends_with_its_link(void **state)
+{
+    struct wire_pulled pulled;
+    struct wire_locate locate;
+    struct asked *asked;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    (void)locate_large(0, &locate, &asked);
+    pulled = loan_of(streamed_object());
+    pulled.object.data_size = UINT64_C(1) << 40;
+    credit_all();
+    answer(asked, &pulled, NULL, 0);
+    fill_channel();
+    pass(EXCHANGE_PAUSE_US / 2);
+    assert_int_equal(fuzz.exchange->declines, 1);
+    exchange_peer_lost(fuzz.exchange, 1, fuzz.now_us);
+    assert_int_equal(fuzz.exchange->declines, 0);
+    fuzz.polite = true;
+    peer_up();
+    pass(3 * EXCHANGE_PAUSE_US);
+    assert_int_equal(fuzz.one_ways[WIRE_DONE], 0);
+    finish_with();
+}
+
+/* What is noted of where a loan lies is allocated for the first, and serves those after it. */
+static void loans_take_turns_with_their_pieces(void **state)
+{
+    struct directory_object object = {.birth = {1, 1, 1}, .data_size = 20000};
+    const union piece_run *run = NULL;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    for (uint32_t n = 0; n < 3; n++) {
+        struct wire_pulled pulled = loan_of(object);
+        struct wire_locate locate;
+        struct asked *asked;
+        struct op *op = locate_large(n, &locate, &asked);
+
+        answer(asked, &pulled, NULL, 0);
+        pass(20);
+        assert_int_equal(fuzz.exchange->free_run_count, 0);
+        pass(10000);
+        assert_int_equal(op->cqe.status, NIGH_OK);
+        assert_int_equal(fuzz.exchange->free_run_count, 1);
+        assert_true(n == 0 || run == fuzz.exchange->free_runs);
+        run = fuzz.exchange->free_runs;
+        put_keys[put_count++] = key_of_peer(n);
+    }
+    finish_with();
+}
+
 /* What was begun, and whose last holder is gone, leaves what it was admitted with to others. */
 static void what_is_nowhere_holds_up_nobody(void **state)
 {
@@ -1164,6 +1366,7 @@ static void who_keeps_no_copy_says_so(void **state)
     (void)locate_large(0, &locate, &asked);
     pulled = noted_object();
     pulled.object.data_size = UINT64_C(1) << 40;
+    credit_all();
     answer(asked, &pulled, fuzz.region, 100);
     pass(1000);
     answer_announcement(news, NIGH_OK);
@@ -1667,12 +1870,16 @@ int main(void)
         cmocka_unit_test(a_get_without_memory_says_so),
         cmocka_unit_test(who_waits_asks_a_home_that_is_back),
         cmocka_unit_test(a_home_sends_at_once),
+        cmocka_unit_test(what_is_granted_has_receives),
         cmocka_unit_test(what_was_offered_comes_back),
         cmocka_unit_test(what_does_not_fit_is_stopped),
         cmocka_unit_test(more_than_was_offered_costs_the_link),
         cmocka_unit_test(a_stream_outlasts_a_full_channel),
         cmocka_unit_test(a_full_channel_does_not_keep_what_nobody_wants),
         cmocka_unit_test(a_loan_outlasts_a_full_channel),
+        cmocka_unit_test(what_does_not_fit_outlasts_a_full_channel),
+        cmocka_unit_test(what_is_declined_ends_with_its_link),
+        cmocka_unit_test(loans_take_turns_with_their_pieces),
         cmocka_unit_test(what_is_nowhere_holds_up_nobody),
         cmocka_unit_test(each_extent_has_its_key),
         cmocka_unit_test(pieces_that_do_not_fit_are_told_later),

@@ -70,11 +70,6 @@ static void write_chunk(const struct wire_window *window, const struct wire_chun
     pass(1000);
 }
 
-static const struct exchange_link *only_link(void)
-{
-    return container_of(list_first(&fuzz.exchange->live), struct exchange_link, place);
-}
-
 /* The windows that the node has granted to a pull. */
 static uint32_t granted_to(uint64_t tag, uint32_t *numbers_out)
 {

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What pulls are admitted with is shared among the holders: three lanes' exchanges over the
+ * simulated fabric, of which one pulls from two others, and one of these stands still.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "fabric/sim/sim.h"
+#include "memory/extent_internal.h"
+#include "memory/pin.h"
+#include "object/exchange_internal.h"
+#include "support/support.h"
+
+#define KIB          UINT64_C(1024)
+#define MEMORY_BYTES (UINT64_C(64) << 20)
+#define EXTENT_BYTES (UINT64_C(8) << 20)
+#define ENTRIES      256u
+#define UID          1000u
+#define CLUSTER      UINT64_C(0x706f6f6c)
+#define GETS         16u
+#define ADMITTED     (1024 * KIB)
+#define SOON_US      UINT64_C(300000) /* before anybody calls the neglected back */
+
+enum {
+    PULLER,
+    NEGLECTS, /* it stands still, when a test says so */
+    SERVES,
+    SIDES
+};
+
+struct side {
+    struct members members;
+    struct extent_set *set;
+    void *index_memory, *session;
+    _Atomic uint64_t quota_used;
+    struct store *store;
+    struct fabric *fabric;
+    struct exchange *exchange;
+    bool is_still;
+    struct session_cqe cqe[GETS]; /* by the operation's number */
+    bool has_ended[GETS];
+};
+
+static struct sim *sim;
+static struct side sides[SIDES];
+static uint32_t born; /* objects, ever */
+
+/* ---- stores ----------------------------------------------------------------- */
+
+static void on_complete(void *context, uint32_t session, const struct session_cqe *cqe)
+{
+    struct side *side = context;
+
+    (void)session;
+    assert_true(cqe->cookie < GETS);
+    side->cqe[cqe->cookie] = *cqe;
+    side->has_ended[cqe->cookie] = true;
+}
+
+static void on_event(void *context, uint32_t session, const struct session_event *event)
+{
+    (void)context;
+    (void)session;
+    (void)event;
+}
+
+static void on_expel(void *context, uint32_t session, const char *why)
+{
+    (void)context;
+    (void)session;
+    fail_msg("expelled: %s", why);
+}
+
+static uint64_t on_wall(void *context)
+{
+    (void)context;
+    return sim_now_us(sim) * 1000;
+}
+
+static void open_store(struct side *side, uint32_t rank)
+{
+    uint64_t bytes = index_size_bytes(ENTRIES);
+    struct extent_options extents = {.memory_bytes = MEMORY_BYTES,
+                                     .extent_bytes = EXTENT_BYTES,
+                                     .lanes = 1,
+                                     .huge = EXTENT_HUGE_NEVER};
+    struct store_config config = {
+        .lanes = 1,
+        .rank = rank,
+        .incarnation = 1,
+        .max_blocks = 4096,
+        .spill_bytes = UINT64_MAX,
+        .max_lane_pins = LIMIT_LANE_PINS,
+        .wall_ns = on_wall,
+        .shell = {.context = side, .complete = on_complete, .event = on_event, .expel = on_expel},
+    };
+    struct store_pool_config pool = {.pool = 0, .owner_uid = UID};
+    struct store_session_config session = {.session_id = 1,
+                                           .pool = 0,
+                                           .uid = UID,
+                                           .pid = 1000,
+                                           .name = "shares",
+                                           .may_write = true,
+                                           .quota_used = &side->quota_used};
+    char why[256];
+
+    assert_int_equal(extent_set_create(&extents, &side->set, why, sizeof(why)), NIGH_OK);
+    config.extents = side->set;
+    side->index_memory = aligned_alloc(4096, bytes);
+    side->session = calloc(1, session_memory_bytes(1));
+    assert_true(side->index_memory != NULL && side->session != NULL);
+    memset(side->index_memory, 0, bytes);
+    index_format(side->index_memory, 0, 0, 1, ENTRIES, &pool.index);
+    assert_int_equal(store_create(&config, &side->store), NIGH_OK);
+    assert_int_equal(store_pool_add(side->store, &pool), NIGH_OK);
+    session.front = session_front_of(side->session);
+    session.lane = session_lane_of(side->session, 0);
+    session.chunks = session_chunks_of(side->session, 1);
+    assert_int_equal(store_session_open(side->store, &session), NIGH_OK);
+}
+
+/* ---- a cluster -------------------------------------------------------------- */
+
+static void open_side(uint32_t rank)
+{
+    struct side *side = &sides[rank];
+    struct exchange_config config = {.members = &side->members,
+                                     .lanes = 1,
+                                     .incarnation = 1,
+                                     .max_keys = 1024,
+                                     .pull_bytes = ADMITTED,
+                                     .path = EXCHANGE_TWO_SIDED,
+                                     .seed = 1 + rank};
+    char why[256], text[8];
+
+    memset(side, 0, sizeof(*side));
+    (void)snprintf(text, sizeof(text), "%u", rank);
+    assert_int_equal(members_parse("n0:1,n1:1,n2:1", text, &side->members, why, sizeof(why)),
+                     NIGH_OK);
+    open_store(side, rank);
+    assert_int_equal(sim_fabric(sim, rank, 0, &side->fabric), NIGH_OK);
+    (void)snprintf(text, sizeof(text), "%u:0", rank);
+    assert_int_equal(fabric_listen(side->fabric, text), NIGH_OK);
+    config.fabric = side->fabric;
+    config.store = side->store;
+    config.extents = side->set;
+    assert_int_equal(exchange_create(&config, &side->exchange), NIGH_OK);
+    assert_int_equal(exchange_pool_add(side->exchange, 0, CLUSTER), NIGH_OK);
+}
+
+static void close_side(struct side *side)
+{
+    exchange_destroy(side->exchange);
+    fabric_destroy(side->fabric);
+    store_destroy(side->store);
+    extent_set_destroy(side->set);
+    free(side->index_memory);
+    free(side->session);
+}
+
+/* To the next thing that happens, but no further than a millisecond. */
+static uint64_t next_us(void)
+{
+    uint64_t now_us = sim_now_us(sim), at_us = min_u64(sim_next_us(sim), now_us + 1000);
+
+    for (uint32_t rank = 0; rank < SIDES; rank++) {
+        if (!sides[rank].is_still) {
+            at_us = min_u64(at_us, exchange_due_us(sides[rank].exchange));
+        }
+    }
+    return max_u64(at_us, now_us + 20);
+}
+
+static void pass(uint64_t us)
+{
+    uint64_t end_us = sim_now_us(sim) + us;
+
+    while (sim_now_us(sim) < end_us) {
+        for (uint32_t rank = 0; rank < SIDES; rank++) {
+            if (!sides[rank].is_still) {
+                (void)exchange_turn(sides[rank].exchange, sim_now_us(sim));
+                (void)store_tick(sides[rank].store, sim_now_us(sim));
+            }
+        }
+        sim_advance(sim, min_u64(next_us(), end_us));
+    }
+    for (uint32_t rank = 0; rank < SIDES; rank++) {
+        assert_true(exchange_is_valid(sides[rank].exchange));
+    }
+}
+
+static void cluster_open(void)
+{
+    struct sim_options options = {.seed = 7};
+
+    born = 0;
+    assert_int_equal(sim_create(&options, &sim), NIGH_OK);
+    for (uint32_t rank = 0; rank < SIDES; rank++) {
+        open_side(rank);
+    }
+    for (uint32_t rank = 0; rank < SIDES; rank++) {
+        for (uint32_t other = 0; other < SIDES; other++) {
+            struct link_peer peer = {
+                .rank = other, .incarnation = 1, .dials = rank > other, .lanes = 1};
+
+            (void)snprintf(peer.addresses[0], sizeof(peer.addresses[0]), "%u:0", other);
+            if (other != rank) {
+                assert_int_equal(exchange_peer_up(sides[rank].exchange, &peer, sim_now_us(sim)),
+                                 NIGH_OK);
+            }
+        }
+    }
+    pass(20000);
+}
+
+static void cluster_close(void)
+{
+    for (uint32_t rank = 0; rank < SIDES; rank++) {
+        close_side(&sides[rank]);
+    }
+    sim_destroy(sim);
+}
+
+/* ---- objects ---------------------------------------------------------------- */
+
+static void submit(struct side *side, const struct directory_key *key, uint32_t number,
+                   struct session_sqe sqe)
+{
+    memcpy(sqe.id, key->id, LIMIT_ID_BYTES);
+    sqe.cookie = number;
+    side->has_ended[number] = false;
+    store_submit(side->store, 0, &sqe, sim_now_us(sim));
+}
+
+/* A new object at a node, whose home is the puller: where it is needs no message. */
+static struct directory_key put(uint32_t rank, uint64_t bytes)
+{
+    struct side *side = &sides[rank];
+    struct session_sqe seal = {.op = SESSION_OP_SEAL};
+    struct directory_key key = {.pool = CLUSTER};
+
+    do {
+        memset(key.id, (int)(++born), LIMIT_ID_BYTES);
+    } while (members_home(&side->members, directory_key_hash(&key)) != PULLER);
+    submit(side, &key, 0, (struct session_sqe){.op = SESSION_OP_CREATE, .data_size = bytes});
+    assert_true(side->has_ended[0] && side->cqe[0].status == NIGH_OK);
+    memset(extent_bytes_at(side->set, side->cqe[0].offset), key.id[0], bytes);
+    seal.ref = side->cqe[0].ref;
+    submit(side, &key, 0, seal);
+    assert_true(side->has_ended[0] && side->cqe[0].status == NIGH_OK);
+    pass(5000);
+    return key;
+}
+
+static void begin_get(const struct directory_key *key, uint32_t number)
+{
+    submit(&sides[PULLER], key, number,
+           (struct session_sqe){.op = SESSION_OP_GET, .argument = 60000000});
+}
+
+static bool is_got(uint32_t number)
+{
+    assert_true(!sides[PULLER].has_ended[number] || sides[PULLER].cqe[number].status == NIGH_OK);
+    return sides[PULLER].has_ended[number];
+}
+
+/* ---- tests ------------------------------------------------------------------ */
+
+/* A member that does nothing for what it is asked has its share, and pulls from others pass. */
+static void who_neglects_leaves_room(void **state)
+{
+    struct directory_key of_others[6], of_it[5];
+
+    (void)state;
+    cluster_open();
+    for (uint32_t n = 0; n < ARRAY_LENGTH(of_it); n++) {
+        of_it[n] = put(NEGLECTS, 300 * KIB);
+    }
+    for (uint32_t n = 0; n < ARRAY_LENGTH(of_others); n++) {
+        of_others[n] = put(SERVES, 300 * KIB);
+    }
+    sides[NEGLECTS].is_still = true;
+    for (uint32_t n = 0; n < ARRAY_LENGTH(of_it); n++) {
+        begin_get(&of_it[n], n);
+    }
+    pass(1000);
+    assert_true(sides[PULLER].exchange->admission.count > 0);
+    for (uint32_t n = 0; n < ARRAY_LENGTH(of_others); n++) {
+        begin_get(&of_others[n], 8 + n);
+    }
+    pass(SOON_US);
+    for (uint32_t n = 0; n < ARRAY_LENGTH(of_others); n++) {
+        assert_true(is_got(8 + n));
+    }
+    for (uint32_t n = 0; n < ARRAY_LENGTH(of_it); n++) {
+        assert_false(is_got(n));
+    }
+    /* It goes on: all of it comes. */
+    sides[NEGLECTS].is_still = false;
+    pass(5000000);
+    for (uint32_t n = 0; n < ARRAY_LENGTH(of_it); n++) {
+        assert_true(is_got(n));
+    }
+    assert_int_equal(sides[PULLER].exchange->counts.pull_bytes_now, 0);
+    cluster_close();
+}
+
+/* Who has nothing under way is not passed for ever by small ones: what is large comes, too. */
+static void what_is_large_is_not_passed(void **state)
+{
+    struct directory_key large, small[GETS - 1];
+
+    (void)state;
+    cluster_open();
+    large = put(NEGLECTS, 900 * KIB); /* today it does not */
+    for (uint32_t n = 0; n < ARRAY_LENGTH(small); n++) {
+        small[n] = put(SERVES, 200 * KIB);
+    }
+    begin_get(&small[0], 1);
+    begin_get(&large, 0);
+    for (uint32_t n = 1; n < ARRAY_LENGTH(small); n++) {
+        begin_get(&small[n], 1 + n);
+    }
+    for (uint32_t n = 0; n < 10000 && !is_got(0); n++) {
+        pass(50);
+    }
+    assert_true(is_got(0));
+    assert_false(is_got(GETS - 1));
+    pass(SOON_US);
+    assert_true(is_got(GETS - 1));
+    cluster_close();
+}
+
+/* Two alone share nothing: one holder may have all. */
+static void one_holder_alone_goes_on(void **state)
+{
+    struct directory_key keys[8];
+
+    (void)state;
+    cluster_open();
+    for (uint32_t n = 0; n < ARRAY_LENGTH(keys); n++) {
+        keys[n] = put(SERVES, 600 * KIB);
+    }
+    for (uint32_t n = 0; n < ARRAY_LENGTH(keys); n++) {
+        begin_get(&keys[n], n);
+    }
+    pass(SOON_US);
+    for (uint32_t n = 0; n < ARRAY_LENGTH(keys); n++) {
+        assert_true(is_got(n));
+    }
+    cluster_close();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_neglects_leaves_room),
+        cmocka_unit_test(what_is_large_is_not_passed),
+        cmocka_unit_test(one_holder_alone_goes_on),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
