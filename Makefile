@@ -9,9 +9,11 @@ T ?=
 # make sim: so many clusters; or the one of SEED, with a trace
 SEEDS ?= 20000
 SEED ?=
-# make bench-cluster: so many ranks; these sizes; on these machines (a file of Open MPI's); more flags, more for mpirun
-RANKS ?= 4
+# make bench-transfer, bench-verbs, bench-cluster: these sizes alone, as 64,4K,1M; bench-verbs: so many rounds
 SIZES ?=
+ROUNDS ?=
+# make bench-cluster: so many ranks; on these machines (a file of Open MPI's); more flags, more for mpirun
+RANKS ?= 4
 HOSTS ?=
 FLAGS ?=
 MPI_ARGS ?=
@@ -35,6 +37,8 @@ endif
 COMPILE = tools/compile $(if $(V),-v)
 RUN_MESON = $(MESON) test --no-rebuild --print-errorlogs
 RUN_TESTS = $(RUN_MESON) --no-suite rdma -C
+COMMA := ,
+SIZE_WORDS = $(subst $(COMMA), ,$(SIZES))
 SAN = -Db_lundef=false -Dexamples=false -Dman=disabled
 
 .PHONY: all demo test test-rdma clang asan tsan fuzz soak sim bench-objects bench-transfer bench-verbs bench-cluster lint tidy fmt install clean help
@@ -103,31 +107,36 @@ sim: ## SEEDS=n simulated clusters under faults, or SEED=n alone with a trace
 	@$(if $(SEED),NIGH_SEED=$(SEED),NIGH_SIM_SEEDS=$(SEEDS)) CMOCKA_MESSAGE_OUTPUT=STDOUT build/test/tests/sim/test-sim
 
 bench-objects: ## measure the object service against its peers: build/bench/objects.json
+	@echo "bench-objects: one or two minutes on a quiet machine, beside the build"
 	@tools/setup build bench
 	@tools/configure build/bench-release --buildtype=release -Dtests=false -Dbench=true
 	@$(COMPILE) build/bench-release
 	@mkdir -p build/bench
 	@build/bench-release/bench/bench-objects build/bench-release/src/daemon/nighd build/bench/objects.json
 
-bench-transfer: ## measure gets from another node against TCP and its users: build/bench/transfer.json
+bench-transfer: ## measure gets from another node against TCP and its users, SIZES=1K,4M: build/bench/transfer.json
+	@echo "bench-transfer: some five minutes with all sizes on a quiet machine, beside the build"
 	@tools/setup build bench
 	@tools/configure build/bench-release --buildtype=release -Dtests=false -Dbench=true
 	@$(COMPILE) build/bench-release
 	@mkdir -p build/bench
 	@build/bench-release/bench/bench-transfer build/bench-release/src/daemon/nighd \
-		build/bench-release/bench/bench-transfer-mpi build/bench/transfer.json
+		build/bench-release/bench/bench-transfer-mpi build/bench/transfer.json $(SIZE_WORDS)
 
-bench-verbs: ## count and measure gets over RDMA in a virtual machine with software devices: build/bench/verbs.json and .svg
+bench-verbs: ## count and measure gets over RDMA in a virtual machine with software devices, SIZES=1K,4M ROUNDS=3: build/bench/verbs.json and .svg
+	@echo "bench-verbs: some ten minutes with all sizes on a quiet machine, beside the build; an hour on a busy one"
 	@tools/setup build bench rdma
 	@tools/configure build/bench-release --buildtype=release -Dtests=false -Dbench=true
 	@$(COMPILE) build/bench-release
 	@tools/rdma-guest-build
 	@mkdir -p build/bench
-	@tools/rdma-guest -n 2 -m 2560 -t 3600 -w build/bench build/bench-release/bench/bench-verbs \
-		build/bench-release/src/daemon/nighd build/bench/verbs.json rxe1 10.99.0.1 rxe2 10.99.0.2
+	@tools/rdma-guest -n 2 -m 3584 -t 7200 -w build/bench build/bench-release/bench/bench-verbs \
+		$(if $(ROUNDS),--rounds $(ROUNDS)) build/bench-release/src/daemon/nighd build/bench/verbs.json \
+		rxe1 10.99.0.1 rxe2 10.99.0.2 $(SIZE_WORDS)
 	@bench/plot build/bench/verbs.json build/bench/verbs.svg
 
 bench-cluster: ## RANKS=n nodes under MPI that get from each other, HOSTS=file, SIZES=64,4K: build/bench/cluster.json and .svg
+	@echo "bench-cluster: some five minutes with all sizes and four ranks on one quiet machine, beside the build"
 	@tools/setup build bench
 	@tools/configure build/bench-release --buildtype=release -Dtests=false -Dbench=true
 	@$(COMPILE) build/bench-release bench/cluster/bench-cluster

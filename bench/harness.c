@@ -18,6 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "node/transfer_names.h"
+
+#define ANSWER_BYTES 8192 /* of an object that comes in the answer */
+
 const char *bench_nighd_path;
 
 static FILE *rows_file;
@@ -137,14 +141,7 @@ void bench_row_set_ratios(struct bench_row *row, struct samples *ratios)
     row->ratio_high = samples_quantile(ratios, 1);
 }
 
-static void write_pairs(const struct bench_row *row)
-{
-    fprintf(rows_file, ", \"pairs\": %zu, \"ratio_low\": %.4g, \"ratio_high\": %.4g", row->pairs,
-            row->ratio_low, row->ratio_high);
-    printf(" (median of %zu pairs, %.3g..%.3g)", row->pairs, row->ratio_low, row->ratio_high);
-}
-
-void bench_row_write(const struct bench_row *row)
+static void file_row(const struct bench_row *row)
 {
     fprintf(rows_file, "%s\n {\"name\": \"%s\", \"unit\": \"%s\", \"median\": %.4g, \"p99\": %.4g",
             rows_first ? "" : ",", row->name, row->unit, row->median, row->p99);
@@ -153,31 +150,49 @@ void bench_row_write(const struct bench_row *row)
         fprintf(rows_file, ", \"baseline\": %.4g, \"baseline_name\": \"%s\", \"ratio\": %.4g",
                 row->baseline, row->baseline_name, row->ratio);
     }
-    printf("%-46s %10.4g %-5s p99 %10.4g", row->name, row->median, row->unit, row->p99);
     if (row->most > 0) {
         fprintf(rows_file, ", \"min\": %.4g, \"max\": %.4g", row->least, row->most);
+    }
+    if (row->pairs > 0) {
+        fprintf(rows_file, ", \"pairs\": %zu, \"ratio_low\": %.4g, \"ratio_high\": %.4g",
+                row->pairs, row->ratio_low, row->ratio_high);
+    }
+    if (row->on != BENCH_NO_TARGET) {
+        fprintf(rows_file, ", \"target\": %.4g, \"better\": \"%s\", \"on\": \"%s\", \"met\": %s",
+                row->target, row->better, row->on == BENCH_ON_RATIO ? "ratio" : "median",
+                row_met(row) ? "true" : "false");
+    }
+    fprintf(rows_file, ", \"path\": \"%s\"}", row->path);
+}
+
+static void print_row(const struct bench_row *row)
+{
+    printf("%-46s %10.4g %-5s p99 %10.4g", row->name, row->median, row->unit, row->p99);
+    if (row->most > 0) {
         printf("   %.4g..%.4g", row->least, row->most);
     }
     if (row->baseline_name != NULL) {
         printf("   %s %.4g: ratio %.3g", row->baseline_name, row->baseline, row->ratio);
     }
     if (row->pairs > 0) {
-        write_pairs(row);
+        printf(" (median of %zu pairs, %.3g..%.3g)", row->pairs, row->ratio_low, row->ratio_high);
     }
     if (row->on != BENCH_NO_TARGET) {
-        const char *on = row->on == BENCH_ON_RATIO ? "ratio" : "median";
-        bool met = row_met(row);
-
-        fprintf(rows_file, ", \"target\": %.4g, \"better\": \"%s\", \"on\": \"%s\", \"met\": %s",
-                row->target, row->better, on, met ? "true" : "false");
-        printf("   [%s %s %.4g: %s]", on,
+        printf("   [%s %s %.4g: %s]", row->on == BENCH_ON_RATIO ? "ratio" : "median",
                strcmp(row->better, "lower") == 0 ? "<=" : ">=", row->target,
-               met ? "met" : "MISSED");
-        rows_missed += met ? 0 : 1;
+               row_met(row) ? "met" : "MISSED");
     }
-    fprintf(rows_file, ", \"path\": \"%s\"}", row->path);
     printf("\n%-46s   %s\n", "", row->path);
     fflush(stdout);
+}
+
+void bench_row_write(const struct bench_row *row)
+{
+    rows_missed += row->on != BENCH_NO_TARGET && !row_met(row) ? 1 : 0;
+    file_row(row);
+    if (!row->is_silent) {
+        print_row(row);
+    }
 }
 
 int bench_rows_close(void)
@@ -277,6 +292,10 @@ void bench_node_start(struct bench_node *node, const struct bench_node_options *
         arguments[n++] = "--fabric";
         arguments[n++] = options->fabric;
     }
+    if (options->transfer != NULL) {
+        arguments[n++] = "--transfer";
+        arguments[n++] = options->transfer;
+    }
     arguments[n] = NULL;
     node->pid = bench_spawn(arguments, options->core);
     close(ready_pipe[1]);
@@ -304,6 +323,28 @@ nigh_client *bench_client(const struct bench_node *node, uint32_t spin_us, uint3
 
     bench_check(nigh_client_open(&options, &client), "open");
     return client;
+}
+
+void bench_check_transfer(const nigh_node_stats *before, const nigh_node_stats *after,
+                          uint32_t transfer, uint64_t object_bytes)
+{
+    uint64_t sent = after->pulled_bytes_two_sided - before->pulled_bytes_two_sided;
+    uint64_t read = after->pulled_bytes_one_sided - before->pulled_bytes_one_sided;
+    uint64_t pushed = after->pulled_bytes_pushed - before->pulled_bytes_pushed;
+    bool fits_answer = object_bytes <= ANSWER_BYTES, as_told = true;
+
+    switch ((nigh_transfer)transfer) {
+    case NIGH_TRANSFER_AUTO: as_told = pushed == 0; break;
+    case NIGH_TRANSFER_TWO_SIDED: as_told = read == 0 && pushed == 0; break;
+    case NIGH_TRANSFER_PUSH: as_told = read == 0 && (fits_answer ? pushed : sent) == 0; break;
+    case NIGH_TRANSFER_ONE_SIDED:
+    case NIGH_TRANSFER_REGISTER: as_told = sent == 0 && pushed == 0; break;
+    }
+    if (!as_told) {
+        bench_fail("not by %s: %llu bytes were sent, %llu read, %llu pushed",
+                   transfer_names[transfer], (unsigned long long)sent, (unsigned long long)read,
+                   (unsigned long long)pushed);
+    }
 }
 
 void *bench_memory_create(uint64_t size_bytes)

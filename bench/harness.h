@@ -60,6 +60,7 @@ struct bench_row {
     double target;
     const char *better; /* "lower" or "higher" */
     const char *path;   /* whose path, which placement, spinning or blocking */
+    bool is_silent;     /* to the file alone */
 };
 
 /* Fills ratio, pairs, ratio_low and ratio_high. */
@@ -92,7 +93,8 @@ struct bench_node_options {
     const char *members; /* NULL: alone; else --join, --member, --cluster-key */
     const char *member;
     const char *key_path;
-    const char *fabric; /* NULL: default */
+    const char *fabric;   /* NULL: default */
+    const char *transfer; /* a word of --transfer; NULL: default */
 };
 
 /* A port of the loopback that nobody has now. */
@@ -114,6 +116,11 @@ nigh_client *bench_client(const struct bench_node *node, uint32_t spin_us, uint3
  */
 void *bench_memory_create(uint64_t size_bytes);
 void bench_memory_destroy(void *memory, uint64_t size_bytes);
+
+/* Exits unless the bytes that came from other nodes between two looks came as `transfer`
+ * (nigh_transfer) has it. Objects of up to 8 KiB come in the answer also where they are pushed. */
+void bench_check_transfer(const nigh_node_stats *before, const nigh_node_stats *after,
+                          uint32_t transfer, uint64_t object_bytes);
 
 /* harness_redis.c: what uses these needs hiredis. */
 struct bench_redis {

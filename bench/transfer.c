@@ -3,7 +3,7 @@
  * Gets of objects that lie on another node, against what TCP itself and its users can do, in one
  * run over loopback: rows to a JSON file, readable lines to standard output.
  *
- *   bench-transfer NIGHD MPI-HELPER OUT.json [SIZE...]      sizes as they are printed: "8 KiB"
+ *   bench-transfer NIGHD MPI-HELPER OUT.json [SIZE...]      sizes of the table below: 8K, 64M
  *
  * At each size every series is set up, then measured in alternating rounds, and is gone before the
  * next size. Each peer stands in its best placement; the others are printed too. Exits 0 when it
@@ -137,16 +137,6 @@ static const struct table table = {series, SERIES, write_comparisons};
 
 /* ---- the run -------------------------------------------------------------- */
 
-static bool wanted(const char *label, int argc, char **argv)
-{
-    for (int i = 4; i < argc; i++) {
-        if (strcmp(argv[i], label) == 0) {
-            return true;
-        }
-    }
-    return argc == 4;
-}
-
 int main(int argc, char **argv)
 {
     int missed;
@@ -157,17 +147,13 @@ int main(int argc, char **argv)
     }
     bench_nighd_path = argv[1];
     transfer_mpi_helper = argv[2];
-    bench_rows_open(argv[3]);
     bench_pin(TRANSFER_HERE);
     printf("%d cores; who gets is on core %d, who holds on core %d or, where it says one core, on "
            "the same\n",
            bench_cores(), TRANSFER_HERE, TRANSFER_THERE % bench_cores());
-    for (size_t i = 0; i < sizeof workloads / sizeof workloads[0]; i++) {
-        if (wanted(workloads[i].label, argc, argv)) {
-            transfer_run(&table, &workloads[i]);
-        }
-    }
-    missed = bench_rows_close();
+    missed = transfer_run(
+        &table, workloads, sizeof workloads / sizeof workloads[0],
+        &(struct transfer_options){.out = argv[3], .sizes = argv + 4, .size_count = argc - 4});
     printf("\n%d targets missed; rows in %s\n", missed, argv[3]);
     return 0;
 }

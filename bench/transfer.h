@@ -60,13 +60,25 @@ struct table {
     void (*compare)(const struct workload *workload); /* after the rounds */
 };
 
-/* All series of the table that are run at this size, and their rows. */
-void transfer_run(const struct table *table, const struct workload *workload);
+struct transfer_options {
+    const char *out;    /* the file of rows; not opened for options that make no sense */
+    uint32_t rounds;    /* 0: as the workloads have it */
+    char *const *sizes; /* "8 KiB", or 8K; none: all */
+    int size_count;
+};
+
+/* All series of the table that are run at a size, and their rows, for each of the sizes; returns
+ * how many rows missed their target. Exits 2 for sizes that are none of the workloads', and more
+ * rounds than there may be. */
+int transfer_run(const struct table *table, const struct workload *workloads, size_t count,
+                 const struct transfer_options *options);
 bool transfer_is_run(const struct series *one, const struct workload *workload);
 
-/* After the rounds: the median; half of the rounds lie within so much of each other, as a share of
- * their median; the faster of two, a peer in its best placement. */
+/* After the rounds: the median of their medians; p99 of all gets; half of the rounds lie within so
+ * much of each other, as a share of their median; the faster of two, a peer in its best placement.
+ */
 double transfer_median_us(const struct workload *workload, const struct series *one);
+double transfer_p99_us(struct series *one);
 double transfer_spread(const struct series *one, uint32_t count);
 struct series *transfer_better(const struct workload *workload, struct series *a, struct series *b);
 
@@ -86,11 +98,11 @@ extern const struct series_kind transfer_raw, transfer_memcpy;
 
 /* transfer_nigh.c */
 enum {
-    NIGH_PATH = 3, /* mask: nigh_transfer */
-    NIGH_BLOCKS = 4,
-    NIGH_SAME_CORE = 8,
-    NIGH_DAEMON = 16, /* the puller is nighd; else embedded */
-    NIGH_VERBS = 32   /* joined by RDMA; else by TCP */
+    NIGH_PATH = 15, /* mask: nigh_transfer, of both nodes */
+    NIGH_BLOCKS = 16,
+    NIGH_SAME_CORE = 32,
+    NIGH_DAEMON = 64, /* the puller is nighd; else embedded */
+    NIGH_VERBS = 128  /* joined by RDMA; else by TCP */
 };
 extern const struct series_kind transfer_nigh;
 extern uint64_t transfer_spare_bytes; /* of a node's memory, beyond its objects */

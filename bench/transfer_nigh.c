@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "nigh/node.h"
+#include "node/transfer_names.h"
 #include "transfer.h"
 
-#define GET_TIMEOUT_US UINT64_C(20000000)
+#define GET_TIMEOUT_US UINT64_C(60000000)
 #define EVICT_ROUNDS   64
 #define FIRST_ID       1000
 
@@ -28,8 +28,10 @@
     X(puller, device_requests, "puller's work requests")                         \
     X(puller, device_doorbells, "puller's doorbells")                            \
     X(puller, device_signalled, "puller's signalled completions")                \
+    X(puller, device_messages, "messages to the puller")                         \
     X(puller, link_copied_bytes, "bytes that the puller copies")                 \
     X(puller, pulled_bytes_two_sided, "bytes that the puller copies into place") \
+    X(puller, pulled_bytes_pushed, "pushed bytes that it copies into place")     \
     X(puller, registrations, "puller's registrations")
 
 enum {
@@ -38,6 +40,8 @@ enum {
 #undef COUNTS_ONE
     COUNTS
 };
+
+_Static_assert(TRANSFER_NAMES <= NIGH_PATH + 1, "every way is in the mask");
 
 struct pair {
     struct bench_node holder, puller;
@@ -48,6 +52,7 @@ struct pair {
     char members[96];
     char key_path[64];
     const char *fabric;
+    uint32_t transfer; /* nigh_transfer */
     uint64_t memory_bytes;
 };
 
@@ -67,19 +72,22 @@ static void write_key(struct pair *pair)
     close(fd);
 }
 
+/* The way is told to both: who gets chooses it, but it is who lends that registers. */
 static void start_daemon(struct pair *pair, struct bench_node *node, const char *rank, int core,
                          int spin_us)
 {
     char memory[32];
 
     snprintf(memory, sizeof memory, "%lluM", (unsigned long long)(pair->memory_bytes >> 20));
-    bench_node_start(node, &(struct bench_node_options){.memory = memory,
-                                                        .core = core,
-                                                        .spin_us = spin_us,
-                                                        .members = pair->members,
-                                                        .member = rank,
-                                                        .key_path = pair->key_path,
-                                                        .fabric = pair->fabric});
+    bench_node_start(node,
+                     &(struct bench_node_options){.memory = memory,
+                                                  .core = core,
+                                                  .spin_us = spin_us,
+                                                  .members = pair->members,
+                                                  .member = rank,
+                                                  .key_path = pair->key_path,
+                                                  .fabric = pair->fabric,
+                                                  .transfer = transfer_names[pair->transfer]});
 }
 
 /* The thread that gets is the lane's driver; the lane's own thread sleeps. */
@@ -94,7 +102,7 @@ static void start_embedded(struct pair *pair, int variant)
         .members = pair->members,
         .member = "1",
         .cluster_key = key,
-        .transfer_path = (uint32_t)(variant & NIGH_PATH),
+        .transfer_path = pair->transfer,
         .fabric = (variant & NIGH_VERBS) != 0 ? NIGH_FABRIC_VERBS : NIGH_FABRIC_TCP,
     };
     nigh_client_options client = {.struct_size = sizeof client,
@@ -151,6 +159,7 @@ static void nigh_open(struct series *series, const struct workload *workload)
     snprintf(pair->members, sizeof pair->members, "%s:%d,%s:%d", transfer_address_there,
              bench_free_port(), transfer_address_here, bench_free_port());
     pair->fabric = (series->variant & NIGH_VERBS) != 0 ? "verbs" : "tcp";
+    pair->transfer = (uint32_t)(series->variant & NIGH_PATH);
     write_key(pair);
     pair->memory_bytes = workload->bytes * workload->objects / 4 * 5 + transfer_spare_bytes;
     pair->memory_bytes &= ~((UINT64_C(1) << 20) - 1);
@@ -172,8 +181,8 @@ static void nigh_open(struct series *series, const struct workload *workload)
     series->pids[1] = pair->holder.pid;
 }
 
-/* Adds what both nodes have counted, or takes it off. */
-static void count(struct pair *pair, bool adds)
+/* Adds what both nodes have counted, or takes it off; returns the puller's. */
+static nigh_node_stats count(struct pair *pair, bool adds)
 {
     nigh_node_stats holder, puller;
     uint64_t sign = adds ? 1 : UINT64_MAX;
@@ -183,14 +192,28 @@ static void count(struct pair *pair, bool adds)
 #define COUNTS_ONE(side, field, name) pair->counted[COUNT_##side##_##field] += sign * side.field;
     COUNTS_TABLE(COUNTS_ONE)
 #undef COUNTS_ONE
+    return puller;
+}
+
+/* A row that says "pushed" is of what was. */
+static void check_way(const struct pair *pair, const struct workload *workload,
+                      const nigh_node_stats *before, const nigh_node_stats *after)
+{
+    uint64_t registrations = pair->counted[COUNT_holder_registrations];
+
+    bench_check_transfer(before, after, pair->transfer, workload->bytes);
+    if (pair->transfer == NIGH_TRANSFER_REGISTER && registrations < pair->gets) {
+        bench_fail("of %llu loans %llu were registered", (unsigned long long)pair->gets,
+                   (unsigned long long)registrations);
+    }
 }
 
 static void nigh_round(struct series *series, const struct workload *workload,
                        struct samples *samples)
 {
     struct pair *pair = series->state;
+    nigh_node_stats before = count(pair, false), after;
 
-    count(pair, false);
     for (uint32_t number = 0; number < workload->objects; number++) {
         nigh_id id = bench_id(FIRST_ID + number);
         uint64_t start = bench_now_ns();
@@ -205,11 +228,12 @@ static void nigh_round(struct series *series, const struct workload *workload,
         }
         nigh_release(pair->client, &view);
     }
-    count(pair, true);
+    after = count(pair, true);
     pair->gets += workload->objects;
+    check_way(pair, workload, &before, &after);
 }
 
-/* Of a get, over all rounds; over TCP nothing is told but its time. */
+/* Of a get, over all rounds; over TCP nothing is told but its time. What is 0 is not printed. */
 static void nigh_write_rows(struct series *series, const struct workload *workload)
 {
     static const char *const names[COUNTS] = {
@@ -219,7 +243,11 @@ static void nigh_write_rows(struct series *series, const struct workload *worklo
     };
     struct pair *pair = series->state;
 
-    for (int i = 0; i < COUNTS && (series->variant & NIGH_VERBS) != 0; i++) {
+    if ((series->variant & NIGH_VERBS) == 0) {
+        return;
+    }
+    printf("%-46s   a get:", "");
+    for (int i = 0; i < COUNTS; i++) {
         double value = (double)pair->counted[i] / (double)pair->gets;
         char name[128];
 
@@ -229,8 +257,13 @@ static void nigh_write_rows(struct series *series, const struct workload *worklo
                                             .median = value,
                                             .p99 = value,
                                             .path = "counted over all rounds, with what the "
-                                                    "nodes tell each other of copies"});
+                                                    "nodes tell each other of copies",
+                                            .is_silent = true});
+        if (value > 0) {
+            printf(" %.4g %s;", value, names[i]);
+        }
     }
+    printf("\n");
 }
 
 static void nigh_after(struct series *series)

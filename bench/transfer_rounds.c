@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "transfer.h"
@@ -207,10 +208,15 @@ double transfer_median_us(const struct workload *workload, const struct series *
     return median_of(one->round, workload->rounds) / 1000;
 }
 
+double transfer_p99_us(struct series *one)
+{
+    return samples_quantile(&one->all, 0.99) / 1000;
+}
+
 /* ---- the run -------------------------------------------------------------- */
 
 /* In the order of the table: processes are forked before threads are there. */
-void transfer_run(const struct table *table, const struct workload *workload)
+static void run_one(const struct table *table, const struct workload *workload)
 {
     printf("\n%s: %u objects, %u rounds\n", workload->label, workload->objects, workload->rounds);
     fflush(stdout);
@@ -229,4 +235,66 @@ void transfer_run(const struct table *table, const struct workload *workload)
             samples_free(&table->series[i].all);
         }
     }
+}
+
+/* "8 KiB" is 8K, too. */
+static bool is_called(const struct workload *workload, const char *word)
+{
+    unsigned number;
+    char unit, brief[16];
+
+    if (strcmp(workload->label, word) == 0) {
+        return true;
+    }
+    if (sscanf(workload->label, "%u %c", &number, &unit) != 2) {
+        return false;
+    }
+    snprintf(brief, sizeof brief, unit == 'B' ? "%u" : "%u%c", number, unit);
+    return strcmp(brief, word) == 0;
+}
+
+static void check_options(const struct workload *workloads, size_t count,
+                          const struct transfer_options *options)
+{
+    for (int i = 0; i < options->size_count; i++) {
+        bool found = false;
+
+        for (size_t n = 0; n < count; n++) {
+            found = found || is_called(&workloads[n], options->sizes[i]);
+        }
+        if (!found) {
+            fprintf(stderr, "bench: \"%s\" is none of its sizes\n", options->sizes[i]);
+            exit(2);
+        }
+    }
+    if (options->rounds > TRANSFER_MAX_ROUND) {
+        fprintf(stderr, "bench: %u rounds; the most is %d\n", options->rounds, TRANSFER_MAX_ROUND);
+        exit(2);
+    }
+}
+
+static bool is_wanted(const struct workload *workload, const struct transfer_options *options)
+{
+    for (int i = 0; i < options->size_count; i++) {
+        if (is_called(workload, options->sizes[i])) {
+            return true;
+        }
+    }
+    return options->size_count == 0;
+}
+
+int transfer_run(const struct table *table, const struct workload *workloads, size_t count,
+                 const struct transfer_options *options)
+{
+    check_options(workloads, count, options);
+    bench_rows_open(options->out);
+    for (size_t i = 0; i < count; i++) {
+        struct workload workload = workloads[i];
+
+        workload.rounds = options->rounds > 0 ? options->rounds : workload.rounds;
+        if (is_wanted(&workload, options)) {
+            run_one(table, &workload);
+        }
+    }
+    return bench_rows_close();
 }

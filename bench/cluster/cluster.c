@@ -279,7 +279,7 @@ static void run(struct world *world, const struct workload *workload)
     baseline_open(workload);
     puller_fill(world->puller, workload);
     run_rounds(world, workload);
-    puller_expect_pulls(world->puller);
+    puller_expect_pulls(world->puller, workload);
     if (ranks.rank == 0) {
         write_rows(world, workload);
     }
@@ -314,12 +314,13 @@ static void plan(struct world *world)
     if (world->flags.spin_us == UINT32_MAX) {
         world->flags.spin_us = bench_cores() >= 2 * ranks.here ? SPIN_US : 0;
     }
-    snprintf(world->path, sizeof world->path,
-             "%d ranks on %d machine%s (%d cores for %d of them); embedded, %s, %s, %u lane%s, "
-             "spins %u us; MPI spins",
-             ranks.count, ranks.machines, ranks.machines == 1 ? "" : "s", bench_cores(), ranks.here,
-             world->flags.fabric_name, world->flags.transfer_name, world->flags.lanes,
-             world->flags.lanes == 1 ? "" : "s", world->flags.spin_us);
+    snprintf(
+        world->path, sizeof world->path,
+        "%d ranks on %d machine%s (%d cores for %d of them); embedded, %s, transfer %s, %u lane%s, "
+        "spins %u us; MPI spins",
+        ranks.count, ranks.machines, ranks.machines == 1 ? "" : "s", bench_cores(), ranks.here,
+        world->flags.fabric_name, world->flags.transfer_name, world->flags.lanes,
+        world->flags.lanes == 1 ? "" : "s", world->flags.spin_us);
 }
 
 /* Known before anything starts, rather than after it has run. */

@@ -98,8 +98,9 @@ void puller_ping(struct puller *puller, const struct workload *workload, int hol
 /* Every object from every holder, `window` at once; one sample: nanoseconds an object. */
 void puller_pull(struct puller *puller, const struct workload *workload, const int *holders,
                  int holder_count, bool whole, struct samples *samples);
-/* Fails unless every get since the last call has come from another node. */
-void puller_expect_pulls(struct puller *puller);
+/* Fails unless every get since the last call has come from another node, in the way that the flags
+ * say. */
+void puller_expect_pulls(struct puller *puller, const struct workload *workload);
 
 /* ---- baseline.c: the same bytes by MPI itself ---- */
 void baseline_open(const struct workload *workload);

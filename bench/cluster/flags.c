@@ -7,14 +7,16 @@
 #include <string.h>
 
 #include "cluster.h"
-#include "nigh/node.h"
+#include "node/transfer_names.h"
 
 #define MOST_BYTES (UINT64_C(1) << 30) /* MPI counts in ints */
 
 const char flags_usage[] =
     "usage: mpirun -n RANKS bench-cluster [FLAG...] OUT.json\n"
-    "  --transfer hybrid|two-sided|one-sided   how objects travel (hybrid: by their size)\n"
-    "  --fabric tcp|verbs|auto                 what joins the nodes (tcp)\n"
+    "  --transfer WAY     how objects travel: auto (by size), two-sided, one-sided, push or "
+    "register "
+    "(auto)\n"
+    "  --fabric NAME      what joins the nodes: tcp, verbs or auto (tcp)\n"
     "  --sizes LIST       e.g. 64,4K,1M (64 B to 64 MiB by fours)\n"
     "  --rounds N         that count, after one to warm up (11)\n"
     "  --window N         gets under way at once (16)\n"
@@ -126,11 +128,11 @@ static bool parse_sizes(const char *text, struct flags *flags)
     }
 }
 
-/* Which of three names it is; *name lives as long as the program. */
-static bool parse_name(const char *text, const char *const names[3], uint32_t *number,
+/* Which of the names it is; *name lives as long as the program. */
+static bool parse_name(const char *text, const char *const *names, size_t count, uint32_t *number,
                        const char **name)
 {
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         if (strcmp(text, names[i]) == 0) {
             *number = i;
             *name = names[i];
@@ -141,9 +143,6 @@ static bool parse_name(const char *text, const char *const names[3], uint32_t *n
 }
 
 /* By their numbers. */
-static const char *const transfers[] = {[NIGH_TRANSFER_AUTO] = "hybrid",
-                                        [NIGH_TRANSFER_TWO_SIDED] = "two-sided",
-                                        [NIGH_TRANSFER_ONE_SIDED] = "one-sided"};
 static const char *const fabrics[] = {
     [NIGH_FABRIC_TCP] = "tcp", [NIGH_FABRIC_VERBS] = "verbs", [NIGH_FABRIC_AUTO] = "auto"};
 
@@ -151,8 +150,11 @@ static bool parse_one(int flag, const char *value, struct flags *flags)
 {
     switch (flag) {
     case FLAG_TRANSFER:
-        return parse_name(value, transfers, &flags->transfer, &flags->transfer_name);
-    case FLAG_FABRIC: return parse_name(value, fabrics, &flags->fabric, &flags->fabric_name);
+        return parse_name(value, transfer_names, TRANSFER_NAMES, &flags->transfer,
+                          &flags->transfer_name);
+    case FLAG_FABRIC:
+        return parse_name(value, fabrics, sizeof fabrics / sizeof fabrics[0], &flags->fabric,
+                          &flags->fabric_name);
     case FLAG_SIZES: return parse_sizes(value, flags);
     case FLAG_ROUNDS: return parse_number(value, 1, CLUSTER_MAX_ROUNDS, &flags->rounds);
     case FLAG_WINDOW: return parse_number(value, 1, CLUSTER_MAX_WINDOW, &flags->window);
@@ -167,7 +169,7 @@ bool flags_parse(int argc, char **argv, struct flags *flags, char *why, size_t w
 {
     int flag, index = 0;
 
-    *flags = (struct flags){.transfer_name = transfers[NIGH_TRANSFER_AUTO],
+    *flags = (struct flags){.transfer_name = transfer_names[NIGH_TRANSFER_AUTO],
                             .fabric_name = fabrics[NIGH_FABRIC_TCP],
                             .rounds = 11,
                             .window = 16,

@@ -25,14 +25,14 @@
 #define JOIN_PAUSE_NS  2000000
 #define JOIN_S         30
 #define DELETE_BATCH   64
-#define WARM_NUMBER    (UINT64_C(1) << 63)
 
 struct puller {
     nigh_node *node;
     nigh_client *client;
     uint64_t memory_bytes, timeout_us;
-    uint64_t pulls; /* that the node has counted, at the last look */
-    uint64_t gets;  /* since then */
+    uint32_t transfer;
+    nigh_node_stats looked; /* what the node had counted, at the last look */
+    uint64_t gets;          /* since then */
 };
 
 /* ---- start ---------------------------------------------------------------- */
@@ -230,6 +230,7 @@ struct puller *puller_start(const struct flags *flags, uint64_t memory_bytes)
         ranks_fail("no memory");
     }
     puller->memory_bytes = memory_bytes;
+    puller->transfer = flags->transfer;
     puller->timeout_us = flags->timeout_s * UINT64_C(1000000);
     if (ranks.rank == 0 && getrandom(key, sizeof key, 0) != (ssize_t)sizeof key) {
         ranks_fail("the system gives no random bytes for a cluster key");
@@ -358,16 +359,17 @@ void puller_forget(struct puller *puller)
     }
 }
 
-void puller_expect_pulls(struct puller *puller)
+void puller_expect_pulls(struct puller *puller, const struct workload *workload)
 {
     nigh_node_stats stats;
 
     bench_check(nigh_stats(puller->client, &stats), "stats");
-    if (stats.pulls - puller->pulls != puller->gets) {
+    if (stats.pulls - puller->looked.pulls != puller->gets) {
         ranks_fail("of %llu gets %llu came from another node", (unsigned long long)puller->gets,
-                   (unsigned long long)(stats.pulls - puller->pulls));
+                   (unsigned long long)(stats.pulls - puller->looked.pulls));
     }
-    puller->pulls = stats.pulls;
+    bench_check_transfer(&puller->looked, &stats, puller->transfer, workload->bytes);
+    puller->looked = stats;
     puller->gets = 0;
 }
 

@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/fd.h"
+#include "node/transfer_names.h"
 
 enum daemon_option_number {
     OPTION_SOCKET,
@@ -207,7 +208,7 @@ static nigh_status option_join(const char *text, char list[DAEMON_JOIN_BYTES], c
     return NIGH_OK;
 }
 
-/* One of three words, by its place. */
+/* One of some words, by its place. */
 static nigh_status option_word(const char *text, const char *const *words, uint32_t count,
                                const char *wanted, uint32_t *place, char *why, size_t why_bytes)
 {
@@ -230,10 +231,8 @@ static nigh_status option_huge(const char *text, uint32_t *huge, char *why, size
 
 static nigh_status option_transfer(const char *text, uint32_t *path, char *why, size_t why_bytes)
 {
-    static const char *const names[] = {"auto", "two-sided", "one-sided", "push", "register"};
-
-    return option_word(text, names, ARRAY_LENGTH(names),
-                       "auto, two-sided, one-sided, push or register", path, why, why_bytes);
+    return option_word(text, transfer_names, TRANSFER_NAMES, TRANSFER_NAMES_TEXT, path, why,
+                       why_bytes);
 }
 
 static nigh_status option_fabric(const char *text, uint32_t *fabric, char *why, size_t why_bytes)

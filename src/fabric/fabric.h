@@ -206,13 +206,14 @@ struct fabric_provider {
     uint64_t (*due_us)(const struct fabric *fabric);
 };
 
-/* What was asked of a device, ever; the first six are 0 where there is none (tcp, sim). */
+/* What was asked of a device, ever; all but the last are 0 where there is none (tcp, sim). */
 struct fabric_counts {
     uint64_t requests;  /* work requests of posts that it took */
     uint64_t doorbells; /* calls that handed it some */
     uint64_t signalled; /* of the requests: those that complete with a word of their own */
     uint64_t receive_doorbells;
     uint64_t messages;     /* of peers, that took a receive */
+    uint64_t immediates;   /* of the messages: those with immediate data */
     uint64_t wakes;        /* what woke who slept on the descriptor */
     uint64_t copied_bytes; /* by our processor, on the way to a post: by providers and by links */
 };

@@ -42,6 +42,9 @@
 #define GETS         16u /* that are counted, after two that are not */
 #define SLOWER       100u
 #define HEAD_BYTES   160u /* of a frame, at most: what is copied of a message besides the object */
+#define WINDOWS_BYTES                                                          \
+    (WIRE_WINDOWS * sizeof(struct wire_window)) /* and of one that grants them \
+                                                 */
 
 enum {
     HOLDER,
@@ -355,8 +358,9 @@ static struct counts counts_of(const struct side *side)
     exchange_stats(side->exchange, &stats);
     return (struct counts){.device = side->fabric->counts,
                            .registrations = side->fabric->registrations,
-                           .copied_bytes =
-                               side->fabric->counts.copied_bytes + stats.pulled_bytes_two_sided};
+                           .copied_bytes = side->fabric->counts.copied_bytes +
+                                           stats.pulled_bytes_two_sided +
+                                           stats.pulled_bytes_pushed};
 }
 
 static uint64_t answers_of(const struct side *side)
@@ -468,6 +472,7 @@ static struct cost measure(uint32_t n, uint64_t bytes)
         SINCE(of[rank].device.signalled);
         SINCE(of[rank].device.receive_doorbells);
         SINCE(of[rank].device.messages);
+        SINCE(of[rank].device.immediates);
         after.of[rank].registrations -= first.of[rank].registrations;
         SINCE(of[rank].copied_bytes);
     }
@@ -489,11 +494,11 @@ static void print(const char *path, uint64_t bytes, const struct cost *cost)
         const struct counts *of = &cost->of[rank];
 
         printf("#   %s: requests %.2f, doorbells %.2f, signalled %.2f, receives %.2f in %.2f "
-               "doorbells, copied bytes %.0f, registrations %.2f\n",
+               "doorbells, with immediate data %.2f, copied bytes %.0f, registrations %.2f\n",
                names[rank], (double)of->device.requests / GETS, (double)of->device.doorbells / GETS,
                (double)of->device.signalled / GETS, (double)of->device.messages / GETS,
-               (double)of->device.receive_doorbells / GETS, (double)of->copied_bytes / GETS,
-               (double)of->registrations / GETS);
+               (double)of->device.receive_doorbells / GETS, (double)of->device.immediates / GETS,
+               (double)of->copied_bytes / GETS, (double)of->registrations / (GETS + 1));
     }
     printf("#   the holder is woken %.2f times, while it is read %.2f; answers awaited %.2f, READs "
            "%.2f, awaited %.2f\n",
@@ -505,10 +510,11 @@ static void print(const char *path, uint64_t bytes, const struct cost *cost)
 /* ---- what it is ------------------------------------------------------------- */
 
 /*
- * A get, where the home holds the object and has summed it. Nothing is ever registered; each
- * message is one work request and takes one receive of the other side. READs of one loan that are
- * admitted at once, and messages of one object that the puller allowed at once, share a doorbell;
- * frames have their own. Receives that were taken in one turn are given back by one call.
+ * A get, where the home holds the object and has summed it. Nothing is registered, but where it
+ * says so; each message is one work request and takes one receive of the other side. READs of one
+ * loan that are admitted at once, and messages of one object that the puller allowed at once, share
+ * a doorbell; frames have their own. Receives that were taken in one turn are given back by one
+ * call.
  */
 struct expected {
     uint64_t bytes;
@@ -549,9 +555,31 @@ static const struct expected one_sided_costs[] = {
     {4 * MIB, {1, 6}, {1, 3}, {2, 1}, {1, 66}, {0, 0}, 4, 1},
 };
 
+static const struct expected pushed_costs[] = {
+    /* Up to 8 KiB in the answer, as what is sent. */
+    {64 * B, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 0, 0},
+    {KIB, {1, 1}, {1, 1}, {1, 1}, {16, 1}, {1, 1}, 0, 0},
+    {8 * KIB, {1, 1}, {1, 1}, {1, 1}, {16, 1}, {1, 1}, 0, 0},
+    /* The answer, and a WRITE with immediate data into each window of 256 KiB, out of the object's
+     * own memory: only the puller copies. */
+    {32 * KIB, {2, 1}, {2, 1}, {1, 2}, {17, 1}, {0, 1}, 0, 0},
+    {128 * KIB, {2, 1}, {2, 1}, {1, 2}, {17, 1}, {0, 1}, 0, 0},
+    /* The question grants four windows; each four that were copied are granted again. */
+    {MIB, {5, 1}, {2, 1}, {1, 2}, {65, 1}, {0, 1}, 0, 0},
+    {4 * MIB, {17, 4}, {4, 4}, {3, 6}, {257, 4}, {0, 1}, 0, 0},
+};
+
+/* And what comes with it, one for each WRITE; how often the holder is woken on the stand-in, where
+ * the grants that come while it writes wake it together. */
+static const struct {
+    uint32_t immediates, wakes;
+} pushed_besides[] = {{0, 1}, {0, 1}, {0, 1}, {1, 1}, {1, 1}, {4, 1}, {16, 2}};
+
 #define SIZES ARRAY_LENGTH(two_sided_costs)
 
-_Static_assert(SIZES == ARRAY_LENGTH(one_sided_costs), "the same sizes");
+_Static_assert(SIZES == ARRAY_LENGTH(one_sided_costs) && SIZES == ARRAY_LENGTH(pushed_costs) &&
+                   SIZES == ARRAY_LENGTH(pushed_besides),
+               "the same sizes");
 
 /* Each message of one side takes a receive of the other; READs take none. */
 static void messages_are_received(const struct cost *cost)
@@ -579,12 +607,19 @@ static void doorbells_are(uint32_t rank, const struct cost *cost, uint64_t sends
 #endif
 }
 
-/* A second transfer registers nothing, nor does any later one: extents were when they were made,
- * send buffers (16 at once) when the first was needed. */
-static void nothing_is_registered(const struct cost *cost)
+/* From the second transfer on: extents were when they were made, send buffers (16 at once) when the
+ * first was needed, windows with the link. The second is not among those that are counted else. */
+static void registrations_are(const struct cost *cost, uint32_t a_get)
 {
-    assert_int_equal(cost->of[HOLDER].registrations, 0);
+    assert_int_equal(cost->of[HOLDER].registrations, a_get * (GETS + 1));
     assert_int_equal(cost->of[PULLER].registrations, 0);
+}
+
+/* Immediate data come to who is pushed to, and only then. */
+static void immediates_are(const struct cost *cost, uint32_t a_get)
+{
+    assert_int_equal(cost->of[HOLDER].device.immediates, 0);
+    assert_int_equal(cost->of[PULLER].device.immediates, a_get * GETS);
 }
 
 /* Between the grant of a loan and its DONE nothing comes to the holder, and nothing wakes it; but
@@ -604,17 +639,17 @@ static void holder_sleeps(const struct cost *cost)
 #endif
 }
 
-static void copies_are(uint32_t rank, const struct cost *cost, const struct expected *expected)
+static void copies_are(uint32_t rank, const struct cost *cost, const struct expected *expected,
+                       uint64_t head_bytes)
 {
     uint64_t objects = expected->bytes * expected->copies[rank] * GETS;
-    uint64_t heads = (uint64_t)HEAD_BYTES * expected->requests[rank] * GETS;
+    uint64_t heads = head_bytes * expected->requests[rank] * GETS;
 
     assert_in_range(cost->of[rank].copied_bytes, objects, objects + heads);
 }
 
-static void expect(const struct cost *cost, const struct expected *expected)
+static void expect(const struct cost *cost, const struct expected *expected, uint64_t head_bytes)
 {
-    nothing_is_registered(cost);
     messages_are_received(cost);
     holder_sleeps(cost);
     assert_int_equal(cost->answers, GETS);
@@ -623,7 +658,7 @@ static void expect(const struct cost *cost, const struct expected *expected)
         doorbells_are(rank, cost, (uint64_t)expected->doorbells[rank] * GETS,
                       (uint64_t)expected->returns[rank] * GETS);
         assert_int_equal(cost->of[rank].device.signalled, expected->signalled[rank]);
-        copies_are(rank, cost, expected);
+        copies_are(rank, cost, expected, head_bytes);
     }
     assert_int_equal(cost->reads, expected->reads * GETS);
     assert_int_equal(cost->read_rounds, expected->read_rounds * GETS);
@@ -632,12 +667,20 @@ static void expect(const struct cost *cost, const struct expected *expected)
 static void what_gets_cost(enum exchange_path path, const char *name,
                            const struct expected *expected)
 {
+    uint64_t head_bytes = HEAD_BYTES + (path == EXCHANGE_PUSH ? WINDOWS_BYTES : 0);
+
     open_both(path);
     for (uint32_t n = 0; n < SIZES; n++) {
         struct cost cost = measure(n, expected[n].bytes);
 
         print(name, expected[n].bytes, &cost);
-        expect(&cost, &expected[n]);
+        expect(&cost, &expected[n], head_bytes);
+        registrations_are(&cost, path == EXCHANGE_REGISTER ? 1 : 0);
+        immediates_are(&cost, path == EXCHANGE_PUSH ? pushed_besides[n].immediates : 0);
+#ifdef COUNTS_FAKE
+        if (path == EXCHANGE_PUSH)
+            assert_int_equal(cost.wakes, pushed_besides[n].wakes * GETS);
+#endif
     }
     close_both();
 }
@@ -654,6 +697,19 @@ static void what_is_read(void **state)
     what_gets_cost(EXCHANGE_ONE_SIDED, "one-sided", one_sided_costs);
 }
 
+/* As any loan, and one registration of the holder's more, however large it is. */
+static void what_is_registered_each_time(void **state)
+{
+    (void)state;
+    what_gets_cost(EXCHANGE_REGISTER, "register", one_sided_costs);
+}
+
+static void what_is_pushed(void **state)
+{
+    (void)state;
+    what_gets_cost(EXCHANGE_PUSH, "push", pushed_costs);
+}
+
 /* Left to itself each get goes one of the two ways, and costs no more than that: small ones are
  * sent, large ones read. */
 static void each_way_of_the_hybrid(void **state)
@@ -666,7 +722,7 @@ static void each_way_of_the_hybrid(void **state)
         uint64_t lent = cost.reads / read->reads;
 
         print("hybrid", sent->bytes, &cost);
-        nothing_is_registered(&cost);
+        registrations_are(&cost, 0);
         messages_are_received(&cost);
         holder_sleeps(&cost);
         for (uint32_t rank = 0; rank < SIDES; rank++) {
@@ -688,6 +744,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_sent),
         cmocka_unit_test(what_is_read),
+        cmocka_unit_test(what_is_registered_each_time),
+        cmocka_unit_test(what_is_pushed),
         cmocka_unit_test(each_way_of_the_hybrid),
     };
 

@@ -121,14 +121,23 @@ def test_an_odd_rank_more_and_large_objects_read_in_place():
     run = Run(3, "--sizes", "1,300000", "--rounds", "2", "--transfer", "one-sided", "--fabric", "tcp",
               "--window", "5")
     assert run.end() == 0, run.said()
-    assert "tcp, one-sided" in rows_of(run, ["1 B", "300000 B"])["1 B/all-to-all/nigh"]["path"]
+    assert "tcp, transfer one-sided" in rows_of(run, ["1 B", "300000 B"])["1 B/all-to-all/nigh"]["path"]
     run.close()
+
+
+def test_every_way_that_nighd_knows():
+    for way in ("two-sided", "push", "register"):
+        run = Run(2, "--sizes", "300000", "--rounds", "2", "--transfer", way)
+        assert run.end() == 0, run.said()
+        assert f"tcp, transfer {way}" in rows_of(run, ["300000 B"])["300000 B/ping/nigh"]["path"]
+        run.close()
 
 
 def test_wrong_flags_are_told():
     refused(2, 'no flag is called "--nonsense"', 2, "--nonsense")
     refused(2, '--sizes cannot be "64,4X"', 2, "--sizes", "64,4X")
     refused(2, '--fabric cannot be "ipx"', 2, "--fabric", "ipx")
+    refused(2, '--transfer cannot be "both"', 2, "--transfer", "both")
     refused(2, "--rounds needs a value", 2, "--rounds")
     refused(2, "one rank has nobody to get from", 1)
     refused(2, 'RANKS cannot be "two"', "two")

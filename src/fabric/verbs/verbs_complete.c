@@ -129,6 +129,7 @@ static void on_receive(struct fabric_endpoint *endpoint, uint32_t position, cons
         receive->bytes = wc->byte_len;
         receive->has_imm = (wc->wc_flags & IBV_WC_WITH_IMM) != 0;
         receive->imm = receive->has_imm ? ntohl(wc->imm_data) : 0;
+        endpoint->verbs->fabric.counts.immediates += receive->has_imm;
     }
     while (endpoint->receive_filled != endpoint->receive_posted &&
            endpoint->receives[endpoint->receive_filled & endpoint->receive_mask].has_ended)
