@@ -103,7 +103,7 @@ static nigh_status make_verbs(const struct nigh_node *node, uint32_t lane, const
                               char why[VERBS_WHY_BYTES], struct fabric **fabric)
 {
     char numbers[FABRIC_ADDRESS_BYTES], devices[DEVICES_BYTES];
-    struct verbs_options options = {.address = numbers};
+    struct verbs_options options = {.address = numbers, .vector = lane};
 
     if (!may_lock(node->settings.memory_bytes, why))
         return NIGH_UNSUPPORTED;

@@ -25,6 +25,7 @@ struct verbs_options {
                               when one is lost, the next that will do */
     uint32_t keepalive_ms; /* silence after which a peer is probed; 0: 5000 */
     uint64_t piece_bytes;  /* most bytes of one work request; 0: the device's own limit */
+    uint32_t vector;       /* of its completion queues, modulo the device's number of them */
 
     /* How packets travel; bounds are in base/limits.h. docs/tuning.md says what to set when. */
     uint32_t tos;         /* of packets, RoCE and iWARP: DSCP << 2, and ECN; 0: the system's */
