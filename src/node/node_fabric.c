@@ -103,7 +103,11 @@ static nigh_status make_verbs(const struct nigh_node *node, uint32_t lane, const
                               char why[VERBS_WHY_BYTES], struct fabric **fabric)
 {
     char numbers[FABRIC_ADDRESS_BYTES], devices[DEVICES_BYTES];
-    struct verbs_options options = {.address = numbers, .vector = lane};
+    struct verbs_options options = {.address = numbers,
+                                    .vector = lane,
+                                    .tos = node->settings.fabric_tos,
+                                    .ack_timeout = node->settings.fabric_ack_timeout,
+                                    .retries = node->settings.fabric_retries};
 
     if (!may_lock(node->settings.memory_bytes, why))
         return NIGH_UNSUPPORTED;

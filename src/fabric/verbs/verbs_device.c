@@ -301,9 +301,12 @@ nigh_status verbs_device_open(struct verbs *verbs, const char *host, char why[VE
     if (status != NIGH_OK)
         return status;
     mtu = 128u << verbs->device.port.active_mtu;
-    LOG_INFO("RDMA device", "device=%s port=%u mtu=%u inline=%u slices=%u reads=%u iwarp=%d",
+    LOG_INFO("RDMA device",
+             "device=%s port=%u mtu=%u inline=%u slices=%u reads=%u iwarp=%d tos=%u ack_timeout=%u "
+             "retries=%u",
              verbs->device.name, verbs->device.port_number, mtu, verbs->fabric.caps.inline_bytes,
-             verbs->fabric.caps.slices, verbs->fabric.caps.reads, verbs->device.is_iwarp);
+             verbs->fabric.caps.slices, verbs->fabric.caps.reads, verbs->device.is_iwarp,
+             verbs->tos, verbs->ack_timeout, verbs->retries);
     if (mtu < MTU_LEAST)
         LOG_WARN("the MTU of the port is small; raise that of its interface",
                  "device=%s port=%u mtu=%u", verbs->device.name, verbs->device.port_number, mtu);
