@@ -13,8 +13,9 @@
 
 struct verbs_library;
 
-#define VERBS_WHY_BYTES 200
-#define VERBS_ADDRESSES 4 /* in one fabric's options, at most */
+#define VERBS_WHY_BYTES  200
+#define VERBS_ADDRESSES  4 /* in one fabric's options, at most */
+#define VERBS_NAME_BYTES 64
 
 /* Zero-fill and set. */
 struct verbs_options {
@@ -40,5 +41,13 @@ struct verbs_options {
  */
 nigh_status verbs_create(const struct verbs_options *options, char why[VERBS_WHY_BYTES],
                          struct fabric **fabric);
+
+/* The device that an address of ours belongs to. False: none, or there are no libraries. library
+ * NULL: the machine's. */
+bool verbs_device_of(const struct verbs_library *library, const char *address,
+                     char name[VERBS_NAME_BYTES]);
+
+/* The device that a fabric of verbs_create began at, or has now. */
+const char *verbs_device_name(const struct fabric *fabric);
 
 #endif

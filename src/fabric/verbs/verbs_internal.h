@@ -172,7 +172,7 @@ struct verbs_device {
     struct ibv_port_attr port;
     uint8_t port_number;
     bool is_iwarp;
-    char name[64];
+    char name[VERBS_NAME_BYTES];
 };
 
 /* What stands for an endpoint in the device's completions: its number, and how often that was used.
