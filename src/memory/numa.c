@@ -2,8 +2,11 @@
 /* See numa.h. The system is asked by its calls themselves: libnuma is not needed for three. */
 #include "memory/numa.h"
 
+#include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <linux/mempolicy.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +19,9 @@
 
 #define NODES         "/sys/devices/system/node"
 #define DEVICES       "/sys/class/infiniband"
+#define INTERFACES    "/sys/class/net"
+#define PORTS         2u   /* looked at, of a device */
+#define GIDS          256u /* ... of a port */
 #define PATH_BYTES    512
 #define TEXT_BYTES    4096
 #define DISTANCE_SELF 10u
@@ -140,7 +146,9 @@ uint32_t numa_distance(const struct numa *numa, int from, int to)
     return numa->distances[from][to] != 0 ? numa->distances[from][to] : DISTANCE_FAR - 1;
 }
 
-int numa_of_device(const char *root, const char *device)
+/* ---- devices ---- */
+
+static int node_of(const char *root, const char *class, const char *device)
 {
     char path[PATH_BYTES], text[TEXT_BYTES];
     long node;
@@ -148,12 +156,86 @@ int numa_of_device(const char *root, const char *device)
 
     if (device[0] == '\0' || device[0] == '.' || strchr(device, '/') != NULL)
         return NUMA_NONE;
-    if (snprintf(path, sizeof(path), "%s" DEVICES "/%s/device/numa_node", root, device) >=
+    if (snprintf(path, sizeof(path), "%s%s/%s/device/numa_node", root, class, device) >=
             (int)sizeof(path) ||
         !read_text(path, text))
         return NUMA_NONE;
     node = strtol(text, &end, 10);
     return end == text || node < 0 || node >= NUMA_NODES ? NUMA_NONE : (int)node;
+}
+
+int numa_of_device(const char *root, const char *device)
+{
+    return node_of(root, DEVICES, device);
+}
+
+/* On RoCE an address of the interface, or of a VLAN or bond above it, is a GID of the device. */
+static bool has_gid(const char *root, const char *device, const char *gid)
+{
+    char path[PATH_BYTES], text[TEXT_BYTES];
+
+    for (uint32_t port = 1; port <= PORTS; port++) {
+        for (uint32_t i = 0; i < GIDS; i++) {
+            if (snprintf(path, sizeof(path), "%s" DEVICES "/%s/ports/%u/gids/%u", root, device,
+                         port, i) >= (int)sizeof(path) ||
+                !read_text(path, text))
+                break;
+            if (strncmp(text, gid, strlen(gid)) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+static int of_gid(const char *root, const char *gid)
+{
+    char path[PATH_BYTES];
+    const struct dirent *entry;
+    int node = NUMA_NONE;
+    DIR *folder;
+
+    snprintf(path, sizeof(path), "%s" DEVICES, root);
+    folder = opendir(path);
+    while (folder != NULL && node == NUMA_NONE && (entry = readdir(folder)) != NULL) {
+        if (entry->d_name[0] != '.' && has_gid(root, entry->d_name, gid))
+            node = numa_of_device(root, entry->d_name);
+    }
+    if (folder != NULL)
+        (void)closedir(folder);
+    return node;
+}
+
+static int of_interface(const char *root, struct in_addr wanted)
+{
+    struct ifaddrs *all = NULL;
+    int node = NUMA_NONE;
+
+    if (getifaddrs(&all) != 0)
+        return NUMA_NONE;
+    for (const struct ifaddrs *i = all; i != NULL && node == NUMA_NONE; i = i->ifa_next) {
+        if (i->ifa_addr != NULL && i->ifa_addr->sa_family == AF_INET &&
+            ((const struct sockaddr_in *)(const void *)i->ifa_addr)->sin_addr.s_addr ==
+                wanted.s_addr)
+            node = node_of(root, INTERFACES, i->ifa_name);
+    }
+    freeifaddrs(all);
+    return node;
+}
+
+int numa_of_address(const char *root, const char *address)
+{
+    struct in_addr parsed;
+    uint8_t bytes[4];
+    char gid[48];
+    int node;
+
+    if (inet_pton(AF_INET, address, &parsed) != 1)
+        return NUMA_NONE;
+    memcpy(bytes, &parsed.s_addr, sizeof(bytes));
+    snprintf(gid, sizeof(gid), "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x", bytes[0],
+             bytes[1], bytes[2], bytes[3]);
+    node = of_gid(root, gid);
+    return node != NUMA_NONE ? node : of_interface(root, parsed);
 }
 
 /* ---- memory ---- */

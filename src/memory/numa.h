@@ -37,6 +37,10 @@ uint32_t numa_distance(const struct numa *numa, int from, int to);
 /* The node of an RDMA device by its name, as "mlx5_0"; NUMA_NONE. */
 int numa_of_device(const char *root, const char *device);
 
+/* The node of the device that has an IPv4 address of ours, an RDMA device or a network card;
+ * NUMA_NONE. Opens neither. */
+int numa_of_address(const char *root, const char *address);
+
 /* Whether somebody has said already where this process takes its memory from (numactl --membind,
  * say). */
 bool numa_is_chosen(void);

@@ -88,7 +88,8 @@ static bool look_up(const char *host, char numbers[FABRIC_ADDRESS_BYTES])
 
 /* ---- where lanes belong --------------------------------------------------- */
 
-static void place(struct nigh_node *node, const char names[][VERBS_NAME_BYTES], uint32_t count)
+/* Their NUMA nodes. */
+static void place(struct nigh_node *node, const int *devices, uint32_t count)
 {
     struct numa numa;
     struct placement_facts facts = {
@@ -98,40 +99,36 @@ static void place(struct nigh_node *node, const char names[][VERBS_NAME_BYTES], 
     CPU_ZERO(&facts.allowed);
     (void)sched_getaffinity(0, sizeof(facts.allowed), &facts.allowed);
     for (uint32_t i = 0; i < count; i++)
-        facts.devices[i] = numa_of_device("", names[i]);
+        facts.devices[i] = devices[i];
     for (uint32_t i = 0; i < LIMIT_LANES; i++)
         node->placements[i].numa_node = NUMA_NONE; /* a former node may have had more lanes */
     placement_make(&facts, node->placements);
     node->is_placed = numa_count(&numa) > 1;
 }
 
-/* Of several devices, before one is opened; nobody knows where one is that has not such an address.
- */
+/* Of several devices, before one is opened: librdmacm would keep each that it was asked of. */
 static void place_at_addresses(struct nigh_node *node)
 {
-    char names[SETTINGS_DEVICES][VERBS_NAME_BYTES];
-    uint32_t count = node->settings.fabric_address_count;
+    const struct node_settings *settings = &node->settings;
+    int devices[SETTINGS_DEVICES];
 
-    for (uint32_t i = 0; i < count; i++) {
-        if (node->settings.fabric == NIGH_FABRIC_TCP ||
-            !verbs_device_of(NULL, node->settings.fabric_addresses[i], names[i]))
-            names[i][0] = '\0';
-    }
-    place(node, names, count);
+    for (uint32_t i = 0; i < settings->fabric_address_count; i++)
+        devices[i] = numa_of_address("", settings->fabric_addresses[i]);
+    place(node, devices, settings->fabric_address_count);
 }
 
 /* Once the fabrics are there. */
 static void settle(struct nigh_node *node)
 {
-    char name[1][VERBS_NAME_BYTES];
+    int device;
 
     if (strcmp(node->fabrics[0]->caps.name, "verbs") != 0) {
         node->is_placed = false;
         return;
     }
     if (node->settings.fabric_address_count == 0) {
-        snprintf(name[0], sizeof(name[0]), "%s", verbs_device_name(node->fabrics[0]));
-        place(node, name, 1);
+        device = numa_of_device("", verbs_device_name(node->fabrics[0]));
+        place(node, &device, 1);
     }
     for (uint32_t i = 0; i < node->settings.lanes && node->is_placed; i++)
         LOG_INFO("a lane is near its RDMA device", "lane=%u device=%s numa_node=%d bound=%d", i,

@@ -123,6 +123,23 @@ static void rubbish_is_one_node(void **state)
     assert_int_equal(numa_of_device(root, "../infiniband/mlx5_0"), NUMA_NONE);
 }
 
+/* An address is a device's by its GIDs, or else by the card that has it. */
+static void an_address_has_a_device(void **state)
+{
+    (void)state;
+    two_nodes();
+    put(DEVICES "/mlx5_0/ports/1/gids/0", "fe80:0000:0000:0000:0202:c9ff:fe00:0001\n");
+    put(DEVICES "/mlx5_0/ports/1/gids/1", "0000:0000:0000:0000:0000:ffff:0a63:0001\n");
+    put(DEVICES "/mlx5_1/ports/1/gids/0", "0000:0000:0000:0000:0000:ffff:0a63:0101\n");
+    assert_int_equal(numa_of_address(root, "10.99.0.1"), 1);
+    assert_int_equal(numa_of_address(root, "10.99.1.1"), 0);
+    assert_int_equal(numa_of_address(root, "10.99.1.2"), NUMA_NONE);
+    assert_int_equal(numa_of_address(root, "rubbish"), NUMA_NONE);
+    assert_int_equal(numa_of_address(root, "127.0.0.1"), NUMA_NONE);
+    put("/sys/class/net/lo/device/numa_node", "1\n");
+    assert_int_equal(numa_of_address(root, "127.0.0.1"), 1);
+}
+
 /* ---- where lanes belong ---- */
 
 struct scene {
@@ -345,6 +362,7 @@ int main(void)
         MACHINE_TEST(a_machine_is_read),
         MACHINE_TEST(nodes_have_gaps),
         MACHINE_TEST(rubbish_is_one_node),
+        MACHINE_TEST(an_address_has_a_device),
         MACHINE_TEST(lanes_are_near_their_devices),
         MACHINE_TEST(a_process_at_one_node_takes_the_device_there),
         MACHINE_TEST(a_process_far_from_all_devices_uses_all),

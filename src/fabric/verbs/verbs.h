@@ -42,11 +42,6 @@ struct verbs_options {
 nigh_status verbs_create(const struct verbs_options *options, char why[VERBS_WHY_BYTES],
                          struct fabric **fabric);
 
-/* The device that an address of ours belongs to. False: none, or there are no libraries. library
- * NULL: the machine's. */
-bool verbs_device_of(const struct verbs_library *library, const char *address,
-                     char name[VERBS_NAME_BYTES]);
-
 /* The device that a fabric of verbs_create began at, or has now. */
 const char *verbs_device_name(const struct fabric *fabric);
 

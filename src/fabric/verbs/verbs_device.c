@@ -221,65 +221,35 @@ nigh_status verbs_device_use(struct verbs *verbs)
 /* ---- which one ---- */
 
 /* The device and port that an address of ours belongs to. */
-static bool find_local(const struct verbs_library *library, struct rdma_event_channel *channel,
-                       const struct address *local, char name[VERBS_NAME_BYTES], uint8_t *port)
-{
-    struct sockaddr_storage storage = local->storage;
-    struct rdma_cm_id *id;
-    bool found;
-
-    if (library->create_id(channel, &id, NULL, RDMA_PS_TCP) != 0)
-        return false;
-    found = library->bind_addr(id, (struct sockaddr *)&storage) == 0 && id->verbs != NULL;
-    if (found) {
-        (void)snprintf(name, VERBS_NAME_BYTES, "%s", library->get_device_name(id->verbs->device));
-        *port = id->port_num;
-    }
-    (void)library->destroy_id(id);
-    return found;
-}
-
-static bool parse_local(const char *text, struct address *local)
-{
-    char with_port[FABRIC_ADDRESS_BYTES];
-
-    (void)snprintf(with_port, sizeof(with_port), strchr(text, ':') != NULL ? "[%s]:1" : "%s:1",
-                   text);
-    if (address_parse(with_port, local) != NIGH_OK)
-        return false;
-    /* Both families have their port at the same place. */
-    ((struct sockaddr_in *)&local->storage)->sin_port = 0;
-    return true;
-}
-
 static bool find_address(struct verbs *verbs, const char *text, char name[VERBS_NAME_BYTES],
                          uint8_t *port, char why[VERBS_WHY_BYTES])
 {
-    if (!parse_local(text, &verbs->local)) {
+    const struct verbs_library *library = verbs->library;
+    char with_port[FABRIC_ADDRESS_BYTES];
+    struct rdma_cm_id *id;
+    bool found = false;
+
+    (void)snprintf(with_port, sizeof(with_port), strchr(text, ':') != NULL ? "[%s]:1" : "%s:1",
+                   text);
+    if (address_parse(with_port, &verbs->local) != NIGH_OK) {
         (void)snprintf(why, VERBS_WHY_BYTES, "%s is no address", text);
         return false;
     }
-    (void)snprintf(why, VERBS_WHY_BYTES, "no RDMA device has the address %s", text);
-    return find_local(verbs->library, verbs->cm_channel, &verbs->local, name, port);
-}
-
-bool verbs_device_of(const struct verbs_library *library, const char *address,
-                     char name[VERBS_NAME_BYTES])
-{
-    struct rdma_event_channel *channel;
-    const char *missing;
-    struct address local;
-    uint8_t port;
-    bool found;
-
-    library = library != NULL ? library : verbs_library_open(&missing);
-    if (library == NULL || !parse_local(address, &local))
+    /* Both families have their port at the same place. */
+    ((struct sockaddr_in *)&verbs->local.storage)->sin_port = 0;
+    if (library->create_id(verbs->cm_channel, &id, NULL, RDMA_PS_TCP) != 0) {
+        (void)snprintf(why, VERBS_WHY_BYTES, "rdma_cm gives no identifier");
         return false;
-    channel = library->create_event_channel();
-    if (channel == NULL)
-        return false;
-    found = find_local(library, channel, &local, name, &port);
-    library->destroy_event_channel(channel);
+    }
+    if (library->bind_addr(id, (struct sockaddr *)&verbs->local.storage) == 0 &&
+        id->verbs != NULL) {
+        (void)snprintf(name, VERBS_NAME_BYTES, "%s", library->get_device_name(id->verbs->device));
+        *port = id->port_num;
+        found = true;
+    } else {
+        (void)snprintf(why, VERBS_WHY_BYTES, "no RDMA device has the address %s", text);
+    }
+    (void)library->destroy_id(id);
     return found;
 }
 
