@@ -83,6 +83,11 @@ typedef struct nigh_node_options {
      * spread over them; when a device is lost, its lanes move to the next. NULL: the device of the
      * address that other nodes know. */
     const char *fabric_addresses;
+    /* How packets travel by RDMA; the same at all nodes. */
+    uint32_t fabric_tos;         /* their byte of type of service, to 255; 0: the system's */
+    uint32_t fabric_ack_timeout; /* an answer is awaited for 4.096 us << this, 8 to 20; 0: as the
+                                    system has it, 16 (0.27 s) at most */
+    uint32_t fabric_retries;     /* ... and asked for again so often, to 7; 0: 7 */
 } nigh_node_options;
 
 /*

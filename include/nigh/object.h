@@ -340,7 +340,8 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(device_messages, "messages that came by RDMA devices")             \
     X(device_wakes, "times that an RDMA device woke a lane")             \
     X(link_copied_bytes, "bytes copied to be sent to other nodes")       \
-    X(pulled_bytes_pushed, "bytes that holders wrote here")
+    X(pulled_bytes_pushed, "bytes that holders wrote here")              \
+    X(memory_far_bytes, "memory far from the RDMA device of its lane")
 
 typedef struct nigh_node_stats {
 #define NIGH_NODE_STATS_FIELD(name, text) uint64_t name;

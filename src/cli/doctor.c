@@ -164,6 +164,12 @@ static void look_at_fabric(struct report *report, const struct admission_facts *
     rdma_look(facts->locked_limit_bytes, &found);
     find(report, found.is_missing && found.has_device ? NOTE : GOOD, "fabric", found.remedy, "%s%s",
          now, found.text);
+    if (rdma_look_where("", stats.memory_far_bytes, &found)) {
+        find(report, found.is_missing ? NOTE : GOOD, "numa", found.remedy, "%s", found.text);
+    }
+    if (rdma_look_lost("", &found)) {
+        find(report, NOTE, "packets", found.remedy, "%s", found.text);
+    }
 }
 
 static void look_at_memory(struct report *report, const struct admission_facts *facts)

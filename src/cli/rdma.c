@@ -6,10 +6,13 @@
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/check.h"
+#include "memory/numa.h"
 
 #define DEVICES      "/sys/class/infiniband"
 #define CONNECTIONS  "/dev/infiniband/rdma_cm"
@@ -113,4 +116,133 @@ void rdma_look(uint64_t locked_limit_bytes, struct rdma_finding *found)
         say(found, "", "RDMA can be used: port %u of %s is active (nighd --fabric auto, or verbs)",
             port, device);
     }
+}
+
+/* ---- places --------------------------------------------------------------- */
+
+/* The devices that say where they are, as "mlx5_0 at node 1, mlx5_1 at node 0". */
+static void list_places(const char *root, char *text, size_t text_bytes)
+{
+    char path[256];
+    DIR *folder;
+    const struct dirent *entry;
+    size_t length = 0;
+
+    text[0] = '\0';
+    snprintf(path, sizeof path, "%s" DEVICES, root);
+    folder = opendir(path);
+    while (folder != NULL && length < text_bytes && (entry = readdir(folder)) != NULL) {
+        int node = numa_of_device(root, entry->d_name);
+
+        if (node != NUMA_NONE) {
+            length += (size_t)snprintf(text + length, text_bytes - length, "%s%.63s at node %d",
+                                       length > 0 ? ", " : "", entry->d_name, node);
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+}
+
+bool rdma_look_where(const char *root, uint64_t far_bytes, struct rdma_finding *found)
+{
+    char places[128], far[BYTES_SIZE_TEXT];
+    struct numa *numa = malloc(sizeof *numa);
+    uint32_t count = 1;
+
+    if (numa != NULL) {
+        numa_read(root, numa);
+        count = numa_count(numa);
+    }
+    free(numa);
+    list_places(root, places, sizeof places);
+    if (count < 2 || places[0] == '\0') {
+        return false;
+    }
+    *found = (struct rdma_finding){.is_missing = far_bytes > 0, .has_device = true};
+    bytes_format_size(far_bytes, far);
+    if (far_bytes > 0) {
+        say(found,
+            "free memory on the device's node before nighd starts, or give each device a nighd of "
+            "its own: numactl --cpunodebind=N --membind=N nighd ...",
+            "%u NUMA nodes, %s: %s of the node's memory is on another than its lane's device",
+            count, places, far);
+    } else {
+        say(found, "", "%u NUMA nodes, %s: no memory is known to be far from its lane's device",
+            count, places);
+    }
+    return true;
+}
+
+/* ---- packets -------------------------------------------------------------- */
+
+/* That packets were lost, or came too late, is counted under these names: mlx5's, then rxe's. */
+static const char *const losses[] = {"out_of_sequence",       "packet_seq_err",
+                                     "local_ack_timeout_err", "rcvd_seq_err",
+                                     "out_of_seq_request",    "completer_retry_err"};
+
+static unsigned long long read_count(const char *root, const char *device, unsigned port,
+                                     const char *name)
+{
+    char path[512];
+    unsigned long long count = 0;
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s" DEVICES "/%s/ports/%u/hw_counters/%s", root, device, port,
+             name);
+    file = fopen(path, "re");
+    if (file == NULL) {
+        return 0;
+    }
+    if (fscanf(file, "%llu", &count) != 1) {
+        count = 0;
+    }
+    fclose(file);
+    return count;
+}
+
+/* What the first port of a device counts; the sum. */
+static unsigned long long list_losses(const char *root, const char *device, char *text,
+                                      size_t text_bytes)
+{
+    unsigned long long sum = 0;
+    size_t length = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < ARRAY_LENGTH(losses) && length < text_bytes; i++) {
+        unsigned long long count = read_count(root, device, 1, losses[i]);
+
+        sum += count;
+        if (count > 0) {
+            length += (size_t)snprintf(text + length, text_bytes - length, "%s%s %llu",
+                                       length > 0 ? ", " : "", losses[i], count);
+        }
+    }
+    return sum;
+}
+
+bool rdma_look_lost(const char *root, struct rdma_finding *found)
+{
+    char path[256], text[160];
+    const struct dirent *entry;
+    bool is_lost = false;
+    DIR *folder;
+
+    snprintf(path, sizeof path, "%s" DEVICES, root);
+    folder = opendir(path);
+    while (folder != NULL && !is_lost && (entry = readdir(folder)) != NULL) {
+        is_lost =
+            entry->d_name[0] != '.' && list_losses(root, entry->d_name, text, sizeof text) > 0;
+        if (is_lost) {
+            *found = (struct rdma_finding){.is_missing = true, .has_device = true};
+            say(found,
+                "if these grow: a lossless class of the network (nighd --fabric-tos says which), "
+                "or a shorter --fabric-ack-timeout",
+                "packets of %.63s were lost or late since it was there: %s", entry->d_name, text);
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return is_lost;
 }

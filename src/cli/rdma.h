@@ -16,4 +16,12 @@ struct rdma_finding {
 /* locked_limit_bytes: RLIMIT_MEMLOCK of this process. */
 void rdma_look(uint64_t locked_limit_bytes, struct rdma_finding *found);
 
+/* Whether memory of the node, far_bytes of it, lies on another NUMA node than the RDMA device of
+ * its lane; and where the machine's devices are. False: there is nothing to say, the machine has
+ * one node, or no device. root: "", or a test's machine. */
+bool rdma_look_where(const char *root, uint64_t far_bytes, struct rdma_finding *found);
+
+/* Whether a device's counters tell of packets that were lost. False: none does. */
+bool rdma_look_lost(const char *root, struct rdma_finding *found);
+
 #endif

@@ -370,6 +370,7 @@ struct fabric_endpoint_options link_endpoint_options(struct link *link, enum lin
         .sends = links->max_ops,
         .receives = links->config.bulk_receives,
         .context = &link->sides[kind],
+        .inline_bytes = LINK_HEAD_BYTES,
     };
 }
 

@@ -39,6 +39,9 @@ enum daemon_option_number {
     OPTION_TRANSFER,
     OPTION_FABRIC,
     OPTION_FABRIC_ADDRESSES,
+    OPTION_FABRIC_TOS,
+    OPTION_FABRIC_ACK_TIMEOUT,
+    OPTION_FABRIC_RETRIES,
     OPTION_LOG_LEVEL
 };
 
@@ -74,6 +77,10 @@ const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT] = {
                        "what joins nodes, the same at each: TCP, or RDMA (tcp)"},
     [OPTION_FABRIC_ADDRESSES] = {"fabric-addresses", "LIST",
                                  "ADDRESS,... of RDMA devices that lanes share (one)"},
+    [OPTION_FABRIC_TOS] = {"fabric-tos", "N", "type of service of RDMA's packets (the system's)"},
+    [OPTION_FABRIC_ACK_TIMEOUT] = {"fabric-ack-timeout", "N",
+                                   "RDMA waits 4.096 us * 2^N for an answer (16 at most)"},
+    [OPTION_FABRIC_RETRIES] = {"fabric-retries", "N", "and asks again so often (7)"},
     [OPTION_LOG_LEVEL] = {"log-level", "LEVEL", "error, warn, info or debug (info)"},
 };
 
@@ -274,6 +281,12 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
         return bytes_copy_text(o->fabric_addresses, sizeof(o->fabric_addresses), text) == NIGH_OK
                    ? NIGH_OK
                    : option_wrong(text, "a list of up to four IPv4 addresses", why, n);
+    case OPTION_FABRIC_TOS:
+        return option_number(text, 10, LIMIT_FABRIC_TOS, &o->fabric_tos, why, n);
+    case OPTION_FABRIC_ACK_TIMEOUT:
+        return option_number(text, 10, LIMIT_FABRIC_ACK_MAX, &o->fabric_ack_timeout, why, n);
+    case OPTION_FABRIC_RETRIES:
+        return option_number(text, 10, LIMIT_FABRIC_RETRIES, &o->fabric_retries, why, n);
     case OPTION_LOG_LEVEL:
         return log_level_parse(text, &o->log_level)
                    ? NIGH_OK
@@ -401,6 +414,9 @@ nigh_status daemon_options_resolve(struct daemon_options *o, uint32_t cores,
         .transfer_path = o->transfer_path,
         .fabric = o->fabric,
         .fabric_addresses = o->fabric_addresses[0] != '\0' ? o->fabric_addresses : NULL,
+        .fabric_tos = o->fabric_tos,
+        .fabric_ack_timeout = o->fabric_ack_timeout,
+        .fabric_retries = o->fabric_retries,
     };
 
     for (uint32_t i = 0; i < o->pool_count; i++) {

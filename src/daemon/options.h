@@ -56,6 +56,9 @@ struct daemon_options {
     uint32_t transfer_path;
     uint32_t fabric;
     char fabric_addresses[SETTINGS_DEVICES * SETTINGS_DEVICE_BYTES]; /* "": none */
+    uint32_t fabric_tos;
+    uint32_t fabric_ack_timeout;
+    uint32_t fabric_retries;
     enum log_level log_level;
     uint32_t pool_count;
     struct daemon_pool pools[LIMIT_CONFIG_POOLS];
@@ -74,7 +77,7 @@ struct daemon_option {
     const char *text;  /* for --help */
 };
 
-#define DAEMON_OPTIONS_COUNT 22
+#define DAEMON_OPTIONS_COUNT 25
 
 extern const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT];
 

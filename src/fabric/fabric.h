@@ -167,9 +167,11 @@ struct fabric_event {
 
 /* Depths are bounds: a post beyond them is NIGH_BUSY. */
 struct fabric_endpoint_options {
-    uint32_t sends;    /* outstanding posts */
-    uint32_t receives; /* outstanding receives */
-    void *context;     /* the caller's; in completions and events */
+    uint32_t sends;        /* outstanding posts */
+    uint32_t receives;     /* outstanding receives */
+    void *context;         /* the caller's; in completions and events */
+    uint32_t inline_bytes; /* of a post with FABRIC_INLINE, at most: each place has room for them;
+                              0, or more than the fabric's: the fabric's */
 };
 
 /* ---- the provider's table ------------------------------------------------- */
@@ -224,6 +226,16 @@ struct fabric {
     uint64_t registrations; /* ever made; they cost a device's time: none on a data path */
     struct fabric_counts counts;
 };
+
+/* For providers: what an endpoint may post inline. */
+static inline uint32_t fabric_inline_bytes(const struct fabric *fabric,
+                                           const struct fabric_endpoint_options *options)
+{
+    uint32_t most = fabric->caps.inline_bytes;
+
+    return options->inline_bytes == 0 || options->inline_bytes > most ? most
+                                                                      : options->inline_bytes;
+}
 
 /* ---- calls ---------------------------------------------------------------- */
 

@@ -13,6 +13,19 @@
 #include "memory/extent_internal.h"
 #include "memory/memfd.h"
 
+/* The pages of an extent that has none yet: near its lane, where it is known where that is. */
+static nigh_status extent_fill(struct extent_set *set, uint32_t extent, int fd)
+{
+    int node = set->lane[set->extents[extent].lane].numa_node;
+
+    if (node != NUMA_NONE && !numa_is_chosen() &&
+        numa_prefer(fd, set->extent_bytes, node) != NIGH_OK &&
+        !atomic_exchange(&set->told_refusal, true))
+        LOG_WARN("memory cannot be asked of a NUMA node: it comes from anywhere",
+                 "node=%d errno=%d", node, errno);
+    return memfd_populate(fd, set->extent_bytes);
+}
+
 nigh_status extent_make(struct extent_set *set, uint32_t extent, bool huge)
 {
     struct extent *at = &set->extents[extent];
@@ -22,10 +35,13 @@ nigh_status extent_make(struct extent_set *set, uint32_t extent, bool huge)
 
     NIGH_ASSERT(!at->present);
     snprintf(name, sizeof(name), "nigh-extent-%u", extent);
-    status = memfd_create_sealed(name, set->extent_bytes, huge ? MEMFD_HUGE : 0, &fd);
+    status =
+        memfd_create_sealed(name, set->extent_bytes, MEMFD_BARE | (huge ? MEMFD_HUGE : 0), &fd);
     if (status != NIGH_OK)
         return status;
-    status = memfd_reopen_read_only(fd, &read_fd);
+    status = extent_fill(set, extent, fd);
+    if (status == NIGH_OK)
+        status = memfd_reopen_read_only(fd, &read_fd);
     if (status != NIGH_OK)
         goto close_fd;
     status = memfd_map_at(extent_address(set, extent), fd, set->extent_bytes,
@@ -43,6 +59,34 @@ close_read_fd:
 close_fd:
     fd_close(&fd);
     return status;
+}
+
+static bool extent_is_far(const struct extent_set *set, uint32_t extent, int node)
+{
+    const uint64_t pages[] = {0, set->extent_bytes / 2, set->extent_bytes - 1};
+    const uint8_t *bytes = extent_address(set, extent);
+    bool is_far = false;
+
+    for (uint32_t i = 0; i < ARRAY_LENGTH(pages); i++) {
+        int lies = numa_of_page(bytes + pages[i]);
+
+        is_far |= lies != NUMA_NONE && lies != node;
+    }
+    return is_far;
+}
+
+uint64_t extent_set_far_bytes(const struct extent_set *set)
+{
+    uint64_t far = 0;
+
+    for (uint32_t i = 0; i < LIMIT_EXTENTS; i++) {
+        const struct extent *at = &set->extents[i];
+        int node = set->lane[at->lane].numa_node;
+
+        if (at->present && node != NUMA_NONE && extent_is_far(set, i, node))
+            far += set->extent_bytes;
+    }
+    return far;
 }
 
 void extent_recount(struct extent_set *set, uint32_t lane)

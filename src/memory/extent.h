@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/limits.h"
+#include "memory/numa.h"
 #include "nigh/status.h"
 
 enum extent_huge {
@@ -71,6 +72,8 @@ struct extent_options {
                                available too, but is not made here */
     uint32_t lanes;         /* a power of two */
     enum extent_huge huge;
+    const int *numa_nodes; /* that each lane's memory comes from where there is room; NUMA_NONE:
+                              from anywhere. NULL: all of it */
 };
 
 /*
@@ -90,6 +93,7 @@ struct extent_lane {
     uint32_t free;                    /* extents that nobody owns */
     uint32_t longest_run;             /* of them, the longest with adjacent numbers */
     const struct extent_watch *watch; /* NULL, or set by the lane's owner; outlives its use */
+    int numa_node;                    /* where fresh memory comes from; NUMA_NONE: from anywhere */
 };
 
 /*
@@ -108,6 +112,7 @@ struct extent_set {
     uint32_t count; /* no number from here on is ever used; absent ones are among those below */
     uint64_t memory_bytes;            /* of all extents */
     bool any_huge, all_huge;          /* as it was at start */
+    _Atomic bool told_refusal;        /* that the system does not take numa_node */
     extent_changed_function *changed; /* NULL, or set by the caller before lanes start */
     void *changed_context;
     struct extent_lane lane[LIMIT_LANES];
@@ -140,6 +145,14 @@ nigh_status extent_set_create(const struct extent_options *options, struct exten
 nigh_status extent_set_adopt(uint64_t extent_bytes, uint32_t lanes, const uint32_t *numbers,
                              const int *fds, const uint64_t *owners, const uint32_t *lanes_of,
                              size_t n, struct extent_set **set, char *why, size_t why_bytes);
+
+/* Where memory that lanes get from now on comes from, as in extent_options; what there is stays.
+ * Before lanes start. */
+void extent_set_near(struct extent_set *set, const int *numa_nodes);
+
+/* Bytes of extents that are not on their lane's NUMA node, as far as there is one: each is judged
+ * by a page at its start, its middle and its end. Any thread; not while lanes run. */
+uint64_t extent_set_far_bytes(const struct extent_set *set);
 
 /* Unmaps, closes, frees. NULL is no set. Nobody uses the arena any more. */
 void extent_set_destroy(struct extent_set *set);

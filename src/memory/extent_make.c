@@ -146,8 +146,16 @@ static nigh_status extent_set_reserve(uint64_t extent_bytes, uint32_t lanes,
         set->extents[i].fd = -1;
         set->extents[i].read_fd = -1;
     }
+    for (uint32_t i = 0; i < LIMIT_LANES; i++)
+        set->lane[i].numa_node = NUMA_NONE;
     *made = set;
     return NIGH_OK;
+}
+
+void extent_set_near(struct extent_set *set, const int *numa_nodes)
+{
+    for (uint32_t i = 0; i < set->lanes; i++)
+        set->lane[i].numa_node = numa_nodes[i];
 }
 
 static void extent_set_release(struct extent_set *set, bool close_writable)
@@ -362,6 +370,8 @@ nigh_status extent_set_create(const struct extent_options *options, struct exten
     status = extent_set_reserve(extent_bytes, options->lanes, &made, why, why_bytes);
     if (status != NIGH_OK)
         return status;
+    if (options->numa_nodes != NULL)
+        extent_set_near(made, options->numa_nodes);
     status = extent_set_fill(made, per_lane, huge_extents, &wish, why, why_bytes);
     if (status != NIGH_OK) {
         extent_set_destroy(made);

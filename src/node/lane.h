@@ -20,6 +20,7 @@
 #define NODE_LANE_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -106,6 +107,7 @@ struct lane_config {
     void *zero_context;
     struct store_config store; /* without shell */
     const char *spill_dir;     /* NULL: this node does not spill */
+    const cpu_set_t *cpus;     /* of its thread; NULL: any. For lane_start */
     struct fabric *fabric; /* NULL: there are no other nodes; else it listens, and is the lane's */
     struct exchange_config exchange; /* with a fabric: without store, fabric, extents and numbers */
     /* Adds the node's own numbers to a STATS reply. */

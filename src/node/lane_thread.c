@@ -232,6 +232,25 @@ static void *lane_main(void *argument)
     return NULL;
 }
 
+/* Where it is to be; anywhere, where the system does not have it there. */
+static int lane_create_thread(struct lane *lane)
+{
+    pthread_attr_t attributes;
+    int error = EINVAL;
+
+    if (lane->config.cpus != NULL && pthread_attr_init(&attributes) == 0) {
+        error =
+            pthread_attr_setaffinity_np(&attributes, sizeof(*lane->config.cpus), lane->config.cpus);
+        if (error == 0)
+            error = pthread_create(&lane->thread, &attributes, lane_main, lane);
+        (void)pthread_attr_destroy(&attributes);
+        if (error != 0)
+            LOG_WARN("a lane is not kept near its device", "lane=%u errno=%d", lane->config.number,
+                     error);
+    }
+    return error == 0 ? 0 : pthread_create(&lane->thread, NULL, lane_main, lane);
+}
+
 nigh_status lane_start(struct lane *lane)
 {
     sigset_t all, before;
@@ -241,7 +260,7 @@ nigh_status lane_start(struct lane *lane)
     atomic_store(&lane->stop, false);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's own threads */
-    error = pthread_create(&lane->thread, NULL, lane_main, lane);
+    error = lane_create_thread(lane);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0)
         return NIGH_NO_RESOURCES;

@@ -5,6 +5,7 @@
  */
 #include <linux/capability.h>
 #include <netdb.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -85,25 +86,80 @@ static bool look_up(const char *host, char numbers[FABRIC_ADDRESS_BYTES])
     return is_known;
 }
 
+/* ---- where lanes belong --------------------------------------------------- */
+
+/* Their NUMA nodes. */
+static void place(struct nigh_node *node, const int *devices, uint32_t count)
+{
+    struct numa numa;
+    struct placement_facts facts = {
+        .numa = &numa, .lanes = node->settings.lanes, .device_count = count};
+
+    numa_read("", &numa);
+    CPU_ZERO(&facts.allowed);
+    (void)sched_getaffinity(0, sizeof(facts.allowed), &facts.allowed);
+    for (uint32_t i = 0; i < count; i++)
+        facts.devices[i] = devices[i];
+    for (uint32_t i = 0; i < LIMIT_LANES; i++)
+        node->placements[i].numa_node = NUMA_NONE; /* a former node may have had more lanes */
+    placement_make(&facts, node->placements);
+    node->is_placed = numa_count(&numa) > 1;
+}
+
+/* Of several devices, before one is opened: librdmacm would keep each that it was asked of. */
+static void place_at_addresses(struct nigh_node *node)
+{
+    const struct node_settings *settings = &node->settings;
+    int devices[SETTINGS_DEVICES];
+
+    for (uint32_t i = 0; i < settings->fabric_address_count; i++)
+        devices[i] = numa_of_address("", settings->fabric_addresses[i]);
+    place(node, devices, settings->fabric_address_count);
+}
+
+/* Once the fabrics are there. */
+static void settle(struct nigh_node *node)
+{
+    int device;
+
+    if (strcmp(node->fabrics[0]->caps.name, "verbs") != 0) {
+        node->is_placed = false;
+        return;
+    }
+    if (node->settings.fabric_address_count == 0) {
+        device = numa_of_device("", verbs_device_name(node->fabrics[0]));
+        place(node, &device, 1);
+    }
+    for (uint32_t i = 0; i < node->settings.lanes && node->is_placed; i++)
+        LOG_INFO("a lane is near its RDMA device", "lane=%u device=%s numa_node=%d bound=%d", i,
+                 verbs_device_name(node->fabrics[i]), node->placements[i].numa_node,
+                 node->placements[i].is_bound);
+}
+
 /* The devices of a lane, its own first: lanes begin at different ones. */
 static void devices_of(const struct nigh_node *node, uint32_t lane, char list[DEVICES_BYTES])
 {
     const struct node_settings *settings = &node->settings;
-    uint32_t count = settings->fabric_address_count;
     size_t length = 0;
 
     list[0] = '\0';
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < settings->fabric_address_count; i++)
         length += (size_t)snprintf(list + length, DEVICES_BYTES - length, "%s%s", i > 0 ? "," : "",
-                                   settings->fabric_addresses[(lane + i) % count]);
+                                   settings->fabric_addresses[node->placements[lane].devices[i]]);
 }
+
+/* ---- made ----------------------------------------------------------------- */
 
 /* The device is the one that the host's address belongs to; without one it is the first. */
 static nigh_status make_verbs(const struct nigh_node *node, uint32_t lane, const char *host,
                               char why[VERBS_WHY_BYTES], struct fabric **fabric)
 {
     char numbers[FABRIC_ADDRESS_BYTES], devices[DEVICES_BYTES];
-    struct verbs_options options = {.address = numbers};
+    struct verbs_options options = {.address = numbers,
+                                    .vector = lane,
+                                    .tos = node->settings.fabric_tos,
+                                    .ack_timeout = node->settings.fabric_ack_timeout,
+                                    .retries = node->settings.fabric_retries};
 
     if (!may_lock(node->settings.memory_bytes, why))
         return NIGH_UNSUPPORTED;
@@ -166,6 +222,7 @@ nigh_status node_fabric_make_all(struct nigh_node *node, char *why, size_t why_b
     host_of(node, host);
     snprintf(address, sizeof(address), "%s:0", host);
     why[0] = '\0';
+    place_at_addresses(node);
     for (uint32_t i = 0; i < node->settings.lanes; i++) {
         status = i == 0 ? make_first(node, host, why, why_bytes)
                         : make_like_first(node, i, host, why, why_bytes);
@@ -178,6 +235,7 @@ nigh_status node_fabric_make_all(struct nigh_node *node, char *why, size_t why_b
             return status;
         }
     }
+    settle(node);
     return NIGH_OK;
 }
 

@@ -13,6 +13,7 @@
 #include "node/life.h"
 #include "node/node.h"
 #include "node/peers.h"
+#include "node/placement.h"
 #include "node/pool.h"
 #include "node/session.h"
 #include "node/state.h"
@@ -50,6 +51,9 @@ struct nigh_node {
 
     struct peers *peers;                 /* NULL: there are no other nodes */
     struct fabric *fabrics[LIMIT_LANES]; /* until the lanes have them */
+    struct placement placements[LIMIT_LANES];
+    bool is_placed;     /* ... and they say more than an order of devices */
+    uint64_t far_bytes; /* of memory, from its lane's device: as it was at start */
 
     struct front front;
     int lock_fd;

@@ -46,6 +46,7 @@ static void node_add_stats(void *context, nigh_node_stats *stats)
     stats->sessions_died += node->front.died;
     stats->uptime_us += clock_now_us(&clock_monotonic) - node->started_us;
     stats->restarts += node->restarts;
+    stats->memory_far_bytes += node->far_bytes;
     if (node->peers != NULL) {
         const struct peers_counters *peers = peers_counters(node->peers);
 
@@ -95,6 +96,9 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
         .node_list = node_list,
         .node_context = node,
         .spill_dir = settings->spill_dir[0] != '\0' ? settings->spill_dir : NULL,
+        .cpus = node->is_placed && node->placements[number].is_bound
+                    ? &node->placements[number].cpus
+                    : NULL,
         .store =
             {
                 .extents = node->extents,

@@ -37,9 +37,23 @@ nigh_status node_make_page(struct nigh_node *node, char *why, size_t why_bytes)
     return NIGH_OK;
 }
 
+/* What there is of it was made by now, here or by a former node. */
+static void node_look_at_places(struct nigh_node *node)
+{
+    char far[BYTES_SIZE_TEXT];
+
+    node->far_bytes = extent_set_far_bytes(node->extents);
+    if (node->far_bytes == 0)
+        return;
+    bytes_format_size(node->far_bytes, far);
+    LOG_WARN("memory lies on another NUMA node than its lane's RDMA device", "size=\"%s\"", far);
+}
+
 nigh_status node_make_memory(struct nigh_node *node, char *why, size_t why_bytes)
 {
     const struct node_settings *settings = &node->settings;
+    int numa_nodes[LIMIT_LANES];
+    nigh_status status;
     uint64_t sessions = min_u32(settings->max_sessions, NODE_SESSIONS_FORESEEN);
     struct extent_options options = {
         .memory_bytes = settings->memory_bytes,
@@ -48,11 +62,20 @@ nigh_status node_make_memory(struct nigh_node *node, char *why, size_t why_bytes
                          sessions * session_memory_bytes(settings->lanes),
         .lanes = settings->lanes,
         .huge = (enum extent_huge)settings->huge_pages,
+        .numa_nodes = node->is_placed ? numa_nodes : NULL,
     };
 
-    if (node->adopting)
-        return node_adopt_memory(node, why, why_bytes);
-    return extent_set_create(&options, &node->extents, why, why_bytes);
+    for (uint32_t i = 0; i < settings->lanes; i++)
+        numa_nodes[i] = node->is_placed ? node->placements[i].numa_node : NUMA_NONE;
+    if (!node->adopting)
+        status = extent_set_create(&options, &node->extents, why, why_bytes);
+    else
+        status = node_adopt_memory(node, why, why_bytes);
+    if (status != NIGH_OK || !node->is_placed)
+        return status;
+    extent_set_near(node->extents, numa_nodes);
+    node_look_at_places(node);
+    return NIGH_OK;
 }
 
 /* A pool that is declared: one of the former node's gets its rules, else it is made. */

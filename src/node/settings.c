@@ -190,6 +190,31 @@ static nigh_status settings_take_devices(const char *text, struct node_settings 
     return NIGH_OK;
 }
 
+/* As fabric/verbs/verbs.h has them; 0 is not said. */
+static nigh_status settings_take_packets(const nigh_node_options *o, struct node_settings *s,
+                                         char *why, size_t why_bytes)
+{
+    if (o->fabric_tos > LIMIT_FABRIC_TOS)
+        return settings_fail(why, why_bytes,
+                             "a type of service (--fabric-tos) of %u is above %u: it is a byte, "
+                             "DSCP * 4 and ECN's two bits, e.g. 106",
+                             o->fabric_tos, LIMIT_FABRIC_TOS);
+    if (o->fabric_ack_timeout != 0 && (o->fabric_ack_timeout < LIMIT_FABRIC_ACK_MIN ||
+                                       o->fabric_ack_timeout > LIMIT_FABRIC_ACK_MAX))
+        return settings_fail(why, why_bytes,
+                             "an acknowledgement's timeout (--fabric-ack-timeout) of %u is not "
+                             "within %u to %u: N is 4.096 us * 2^N, 8 is 1 ms, 20 is 4.3 s",
+                             o->fabric_ack_timeout, LIMIT_FABRIC_ACK_MIN, LIMIT_FABRIC_ACK_MAX);
+    if (o->fabric_retries > LIMIT_FABRIC_RETRIES)
+        return settings_fail(why, why_bytes,
+                             "%u tries again (--fabric-retries) are too many; the most is %u",
+                             o->fabric_retries, LIMIT_FABRIC_RETRIES);
+    s->fabric_tos = o->fabric_tos;
+    s->fabric_ack_timeout = o->fabric_ack_timeout;
+    s->fabric_retries = o->fabric_retries;
+    return NIGH_OK;
+}
+
 static nigh_status settings_take_cluster(const nigh_node_options *o, struct node_settings *s,
                                          char *why, size_t why_bytes)
 {
@@ -200,6 +225,8 @@ static nigh_status settings_take_cluster(const nigh_node_options *o, struct node
         return settings_fail(why, why_bytes, "the fabric is 0 (TCP), 1 (verbs) or 2 (auto), not %u",
                              o->fabric);
     status = settings_take_devices(o->fabric_addresses, s, why, why_bytes);
+    if (status == NIGH_OK)
+        status = settings_take_packets(o, s, why, why_bytes);
     if (status != NIGH_OK)
         return status;
     if (o->transfer_path > NIGH_TRANSFER_REGISTER)

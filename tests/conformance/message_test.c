@@ -199,6 +199,68 @@ static void test_inline_bytes_are_taken_at_once(void **state)
     assert_memory_equal(there->bytes + 4001, kept, most);
 }
 
+/* The dialler may post so many bytes inline; the acceptor asks for more than there are. */
+static void join_inline(struct world *world, uint32_t bytes, struct world_end **alice,
+                        struct world_end **bob)
+{
+    struct fabric_endpoint_options options;
+    struct world_request *request;
+
+    *alice = world_end(world, ALICE);
+    options = end_options(*alice, 4, 4);
+    options.inline_bytes = bytes;
+    assert_int_equal(fabric_connect(world->fabrics[ALICE], world->addresses[BOB], &options, NULL, 0,
+                                    &(*alice)->endpoint),
+                     NIGH_OK);
+    request = world_next_request(world, BOB);
+    request->taken = true;
+    *bob = world_end(world, BOB);
+    (*bob)->endpoint = request->endpoint;
+    options = end_options(*bob, 4, 4);
+    options.inline_bytes = UINT32_MAX;
+    assert_int_equal(fabric_accept(world->fabrics[BOB], request->endpoint, &options, NULL, 0),
+                     NIGH_OK);
+    assert_comes(world, (*alice)->established == 1 && (*bob)->established == 1);
+}
+
+/* F23 F24 */
+static void test_inline_bytes_are_as_asked_for(void **state)
+{
+    enum {
+        FEW = 16
+    };
+    struct world *world = *state;
+    uint32_t most = world->fabrics[ALICE]->caps.inline_bytes;
+    struct world_area *there = world_area(world, BOB, 4 * KIB, ALL_RIGHTS);
+    uint8_t loose[LIMIT_FABRIC_INLINE] = {7};
+    struct fabric_slice slice = {loose, FEW, NULL};
+    struct fabric_work work = {.op = FABRIC_SEND,
+                               .flags = FABRIC_SIGNALLED | FABRIC_INLINE,
+                               .tag = 1,
+                               .slices = &slice,
+                               .slice_count = 1};
+    const struct fabric_work *bad = NULL;
+    struct world_end *alice, *bob;
+
+    assert_true(most >= FEW);
+    join_inline(world, FEW, &alice, &bob);
+    end_receive(bob, 1, there, 0, 1024);
+    assert_int_equal(end_post(alice, &work), NIGH_OK);
+    assert_int_equal(end_wait(alice, 1), NIGH_OK);
+    assert_int_equal(end_wait_receive(bob, 1), NIGH_OK);
+    assert_int_equal(there->bytes[0], 7);
+    work.tag = 2;
+    slice.bytes = FEW + 1;
+    assert_int_equal(fabric_post(world->fabrics[ALICE], alice->endpoint, &work, &bad),
+                     NIGH_INVALID);
+    assert_ptr_equal(bad, &work);
+    end_receive(alice, 3, world_area(world, ALICE, 4 * KIB, ALL_RIGHTS), 0, 1024);
+    slice.bytes = most;
+    assert_int_equal(end_post(bob, &work), NIGH_OK);
+    assert_int_equal(end_wait(bob, 2), NIGH_OK);
+    assert_int_equal(end_wait_receive(alice, 3), NIGH_OK);
+}
+
 /* F35 F47 */
 static void test_too_long_a_message_is_a_limit(void **state)
 {
@@ -293,6 +355,7 @@ static const struct CMUnitTest tests[] = {
     WORLD_TEST(test_messages_arrive_in_order),
     WORLD_TEST(test_receives_may_be_chained),
     WORLD_TEST(test_inline_bytes_are_taken_at_once),
+    WORLD_TEST(test_inline_bytes_are_as_asked_for),
     WORLD_TEST(test_too_long_a_message_is_a_limit),
     WORLD_TEST(test_a_message_without_a_receive_is_nonsense),
     WORLD_TEST(test_messages_go_both_ways_for_long),

@@ -58,6 +58,7 @@ struct fake_cq {
     struct list_node node;
     struct fake_wc *ring;
     uint32_t head, tail, taken_events, acknowledged;
+    uint32_t vector;
     bool is_armed;
 };
 
@@ -642,6 +643,7 @@ static struct ibv_context *open_device(struct ibv_device *device)
     struct fake_context *context = calloc(1, sizeof(*context));
 
     context->base.device = device;
+    context->base.num_comp_vectors = FAKE_VERBS_VECTORS;
     context->base.async_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     context->base.ops.poll_cq = fake_poll_cq;
     context->base.ops.req_notify_cq = fake_req_notify_cq;
@@ -790,10 +792,12 @@ static struct ibv_cq *create_cq(struct ibv_context *context, int entries, void *
 {
     struct fake_cq *cq;
 
-    (void)vector;
-    if (entries > CQ_ENTRIES)
+    if (entries > CQ_ENTRIES || vector < 0 || vector >= context->num_comp_vectors) {
+        errno = EINVAL;
         return NULL;
+    }
     cq = calloc(1, sizeof(*cq));
+    cq->vector = (uint32_t)vector;
     cq->base.context = context;
     cq->base.cq_context = cq_context;
     cq->base.channel = channel;
@@ -1112,6 +1116,7 @@ static void sum_up(struct fake_verbs_sum *sum, const struct ibv_context *context
         const struct fake_cq *cq = container_of(node, struct fake_cq, node);
 
         sum->completion_queues += cq->base.context == context;
+        sum->vectors |= cq->base.context == context ? UINT64_C(1) << cq->vector : 0;
         sum->completion_entries += cq->base.context == context ? (uint64_t)cq->base.cqe : 0;
     }
     LIST_FOREACH(node, &fake.memories)

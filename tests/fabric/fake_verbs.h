@@ -15,6 +15,7 @@
 
 #define FAKE_VERBS_ADDRESS       "10.255.0.1" /* of fake0 */
 #define FAKE_VERBS_OTHER_ADDRESS "10.255.0.2" /* of fake1 */
+#define FAKE_VERBS_VECTORS       4            /* of each */
 
 const struct verbs_library *fake_verbs_library(void);
 
@@ -101,6 +102,7 @@ struct fake_verbs_given fake_verbs_given(void);
 /* What there is of one context, the first that was opened being number 0. */
 struct fake_verbs_sum {
     uint32_t queue_pairs, completion_queues, registrations;
+    uint64_t vectors;            /* a bit for each that completion queues are on */
     uint64_t sends, receives;    /* that the queue pairs have room for */
     uint64_t posted_receives;    /* that wait */
     uint64_t completion_entries; /* that the completion queues have room for */

@@ -953,6 +953,33 @@ static void test_completion_queues_are_shared(void **state)
     assert_int_equal(fake_verbs_counts().overruns, 0);
 }
 
+/* V8: every completion queue of a fabric is on the vector that was asked for, or what is left of it
+ * by the device's number of them. */
+static void test_completion_queues_have_their_vector(void **state)
+{
+    enum {
+        DEEP = 4000,
+        ENDS = 8
+    };
+    struct world *world = *state;
+    struct world_end *ends[ENDS];
+    uint32_t on_third = 0, on_first = 0;
+
+    replace(world, ALICE, (struct verbs_options){.vector = 3});
+    replace(world, BOB, (struct verbs_options){.vector = FAKE_VERBS_VECTORS + 1});
+    for (uint32_t i = 0; i < ENDS; i += 2)
+        world_join_deep(world, ALICE, BOB, DEEP, &ends[i], &ends[i + 1]);
+    assert_int_equal(left_of("completion queues"), 4);
+    for (uint32_t i = 0; i < WORLD_FABRICS; i++) {
+        struct fake_verbs_sum sum = fake_verbs_sum(i);
+
+        on_third += sum.vectors == UINT64_C(1) << 3 ? sum.completion_queues : 0;
+        on_first += sum.vectors == UINT64_C(1) << 1 ? sum.completion_queues : 0;
+    }
+    assert_int_equal(on_third, 2);
+    assert_int_equal(on_first, 2);
+}
+
 static uint32_t variant;
 
 int main(void)
@@ -993,6 +1020,7 @@ int main(void)
         WORLD_TEST(test_a_device_that_fails_all_the_time),
         WORLD_TEST(test_a_removal_is_heard_by_what_lingers),
         WORLD_TEST(test_another_device_has_shorter_messages),
+        WORLD_TEST(test_completion_queues_have_their_vector),
     };
 
     if (world_provider.missing() != NULL)

@@ -20,11 +20,14 @@ SECOND = HOSTS[3]  # the other device of the first node
 GETS = 3  # at once
 LARGE = 6 * MIB
 TWICE = 5  # objects that two nodes have
+SPREAD = 6  # objects of a node with two lanes: their names are of both
 GET_SECONDS = 20
 LATE = 40  # after its deadline a get is not waited for longer: something hangs
 SHORT_SECONDS = 0.5
 LONG_SECONDS = 5  # seven tries of 0.27 s are over, and the control connections' patience
 LIES = 2  # rank of the node that only gets
+LANES = (2, 1, 1)  # of each node: the first has a device for each
+ENDS = 2  # a rail has two connections
 
 
 def net(*words):
@@ -44,12 +47,28 @@ def kept():
     return {what: sum(device.get(what, 0) for device in shown) for what in ("qp", "cm_id", "mr")}
 
 
+def queue_pairs(number):
+    """What the kernel has of one device, beside the one of its own."""
+    shown = json.loads(subprocess.run(["rdma", "-j", "resource", "show"], check=True, stdout=subprocess.PIPE).stdout)
+    return max(0, sum(device.get("qp", 0) for device in shown if device["ifname"] == f"rxe{number}") - 1)
+
+
+def packets(number):
+    """That a device sent, ever."""
+    with open(f"/sys/class/infiniband/rxe{number}/ports/1/hw_counters/sent_pkts", encoding="ascii") as file:
+        return int(file.read())
+
+
 def device_there(number):
     return os.path.exists(f"/sys/class/infiniband/rxe{number}")
 
 
 class Node(nighd.Node):
     hosts = HOSTS[:3]
+
+    def __init__(self, folder, rank, *flags):
+        self.rank = rank
+        super().__init__(folder, rank, *flags)
 
 
 class Cluster:
@@ -58,16 +77,19 @@ class Cluster:
         self.digests = {}
         with open(os.open(os.path.join(folder, "key"), os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
             file.write("00112233" * 8 + "\n")
-        flags = ["--memory", "96M", "--lanes", "1", "--fabric", "verbs"]
-        self.nodes = [Node(folder, 0, *flags, "--fabric-addresses", f"{HOSTS[0]},{SECOND}"), Node(folder, 1, *flags),
-                      Node(folder, 2, *flags)]
+        flags = ["--memory", "96M", "--fabric", "verbs", "--lanes"]
+        self.nodes = [Node(folder, rank, *flags, str(LANES[rank]),
+                           *(["--fabric-addresses", f"{HOSTS[0]},{SECOND}"] if rank == 0 else [])) for rank in range(3)]
 
     def alive(self):
         return [node for node in self.nodes if node.process.poll() is None]
 
+    def rails(self, node):
+        """Of one that lives, to all others that do."""
+        return sum(max(LANES[node.rank], LANES[other.rank]) for other in self.alive() if other is not node)
+
     def joined(self):
-        wanted = len(self.alive()) - 1
-        return all(node.numbers()["links_up"] == wanted for node in self.alive())
+        return all(node.numbers()["links_up"] == self.rails(node) for node in self.alive())
 
     def put(self, holder, name, size=LARGE):
         path = os.path.join(self.folder, "in")
@@ -124,8 +146,8 @@ def check_a_long_loss_of_the_link(cluster):
     cut(1, LONG_SECONDS)
     cluster.end(gets)
     cluster.expect_again(0, "after-long")
-    ends = 3 * 2 * 2  # three links of two connections, two ends each
-    wait_for(lambda: kept()["qp"] == ends + len(HOSTS) and kept()["cm_id"] == ends + len(cluster.nodes), 2 * SLOW)
+    ends = sum(cluster.rails(node) for node in cluster.nodes) * ENDS
+    wait_for(lambda: kept()["qp"] == ends + len(HOSTS) and kept()["cm_id"] == ends + sum(LANES), 2 * SLOW)
 
 
 def remove(number):
@@ -158,20 +180,36 @@ def check_the_only_device_goes_under_load(cluster):
     assert node.said().count("there is no RDMA device") == 1 and "is there again" in node.said()
 
 
+def check_lanes_are_spread_over_devices(cluster):
+    """A device for each lane; what they are asked for comes by both, as the kernel's queue pairs and packets say."""
+    wait_for(cluster.joined, 2 * SLOW)
+    wanted = cluster.rails(cluster.nodes[0]) * ENDS // LANES[0]
+    assert (queue_pairs(1), queue_pairs(4)) == (wanted, wanted), (queue_pairs(1), queue_pairs(4), wanted)
+    before = [packets(number) for number in (1, 4)]
+    names = [f"spread-{n}" for n in range(SPREAD)]
+    for name in names:
+        cluster.put(0, name, MIB // 4)
+    assert cluster.end(cluster.begin(names)) == [0] * SPREAD
+    after = [packets(number) for number in (1, 4)]
+    print(f"# packets of the two devices: {before}, then {after}", flush=True)
+    assert all(late > early + 100 for early, late in zip(before, after)), (before, after)
+
+
 def check_one_of_two_devices_goes_under_load(cluster):
-    node = cluster.nodes[0]
+    """Its lane moves to the other's, and what is asked for meanwhile comes."""
+    wanted = cluster.rails(cluster.nodes[0]) * ENDS
     gets = cluster.load(0, "two")
     remove(1)
-    cluster.end(gets)
+    assert 0 in cluster.end(gets), "no get went on"
     assert not device_there(1)
     cluster.expect_again(0, "after-two")
-    assert "device=rxe4" in node.said().split("the RDMA device is lost")[-1], node.said()
-    gets = cluster.load(0, "back")  # the other way round: the first is there again, and the second goes
+    assert queue_pairs(4) == wanted, (queue_pairs(4), wanted)
+    gets = cluster.load(0, "back")  # the other way round: the first is there again, and the second goes, with both lanes
     net("rdma", "link", "add", "rxe1", "type", "rxe", "netdev", "h1")
     remove(4)
     cluster.end(gets)
     cluster.expect_again(0, "after-back")
-    assert "device=rxe1" in node.said().split("the RDMA device is lost")[-1], node.said()
+    assert queue_pairs(1) == wanted, (queue_pairs(1), wanted)
 
 
 def put_twice(cluster, name):
@@ -224,8 +262,8 @@ def check_nothing_is_left(cluster):
     assert left["cm_id"] == 0 and left["mr"] == 0, left
 
 
-CHECKS = (check_a_short_loss_of_the_link, check_a_long_loss_of_the_link, check_the_only_device_goes_under_load,
-          check_one_of_two_devices_goes_under_load, check_a_holder_that_stands_still_and_dies,
+CHECKS = (check_lanes_are_spread_over_devices, check_a_short_loss_of_the_link, check_a_long_loss_of_the_link,
+          check_the_only_device_goes_under_load, check_one_of_two_devices_goes_under_load, check_a_holder_that_stands_still_and_dies,
           check_a_host_that_is_gone, check_nothing_is_left)
 
 

@@ -174,8 +174,11 @@ def restart_both(one, other, *flags):
 
 
 def check_what_is_pushed_arrives(folder, one, other):
-    """The holder writes, and nobody registers anything; what fits a reply needs no window."""
-    restart_both(one, other, "--transfer", "push")
+    """The holder writes, and nobody registers anything; what fits a reply needs no window. And packets travel as they
+    are told to."""
+    restart_both(one, other, "--transfer", "push", "--fabric-tos", "106", "--fabric-ack-timeout", "18", "--fabric-retries", "5")
+    for node in (one, other):
+        assert "tos=106 ack_timeout=18 retries=5" in node.said() and "does not take an option" not in node.said(), node.said()
     for source, target in ((one, other), (other, one)):
         move(folder, source, target, f"warm-{source.path}", 8192)  # buffers for answers are registered once
     before = [node.numbers()["registrations"] for node in (one, other)]

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -106,6 +107,23 @@ void support_path(char *path, size_t size_bytes, const char *name)
 
     if (n < 0 || (size_t)n >= size_bytes)
         fail_msg("path too long: %s", name);
+}
+
+void support_put_file(const char *root, const char *path, const char *text)
+{
+    char full[PATH_MAX];
+    FILE *file;
+
+    assert_true(snprintf(full, sizeof(full), "%s%s", root, path) < (int)sizeof(full));
+    for (char *at = full + 1; (at = strchr(at, '/')) != NULL; at++) {
+        *at = '\0';
+        (void)mkdir(full, 0700);
+        *at = '/';
+    }
+    file = fopen(full, "we");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
 }
 
 uint64_t support_seed(void)

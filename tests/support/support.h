@@ -62,6 +62,10 @@ const char *support_dir(void);
 /* "<support_dir>/<name>" in a buffer that the caller owns; fails the test when it does not fit. */
 void support_path(char *path, size_t size_bytes, const char *name);
 
+/* A file `<root><path>` with that text, and the folders above it; fails the test when it cannot be.
+ */
+void support_put_file(const char *root, const char *path, const char *text);
+
 /* The seed of a randomised test: $NIGH_SEED, else a random one; printed as "# seed N" so that it
  * can be repeated. */
 uint64_t support_seed(void);

@@ -31,6 +31,9 @@ static void options_and_pools_are_read(void **state)
                            "transfer = register\n"
                            "fabric = auto\n"
                            "fabric-addresses = 10.0.0.1,10.0.1.1\n"
+                           "fabric-tos = 106\n"
+                           "fabric-ack-timeout = 14\n"
+                           "fabric-retries = 3\n"
                            "\n"
                            "[pool shared]\n"
                            "owner = root\n"
@@ -46,6 +49,9 @@ static void options_and_pools_are_read(void **state)
     assert_int_equal(options.transfer_path, 4);
     assert_int_equal(options.fabric, 2);
     assert_string_equal(options.fabric_addresses, "10.0.0.1,10.0.1.1");
+    assert_int_equal(options.fabric_tos, 106);
+    assert_int_equal(options.fabric_ack_timeout, 14);
+    assert_int_equal(options.fabric_retries, 3);
     assert_int_equal(options.pool_count, 2);
     assert_string_equal(options.pools[0].name, "shared");
     assert_int_equal(options.pools[0].owner_uid, 0);

@@ -601,6 +601,59 @@ static void test_adopt(void **state)
     assert_int_equal(open_descriptors(), count - 8);
 }
 
+/* Mappings of extents whose file was told to prefer node 0. */
+static int preferring_extents(void)
+{
+    FILE *maps = fopen("/proc/self/numa_maps", "r");
+    char line[1024];
+    int n = 0;
+
+    while (maps != NULL && fgets(line, sizeof(line), maps) != NULL)
+        n += strstr(line, "memfd:nigh-extent-") != NULL && strstr(line, "prefer:0") != NULL;
+    if (maps != NULL)
+        fclose(maps);
+    return n;
+}
+
+/* Each lane's memory from its NUMA node: where it is known, where the system has it, and what comes
+ * in the place of what is retired, too. This machine may have one only. */
+static void test_memory_is_near_its_lane(void **state)
+{
+    const int nodes[] = {0, NUMA_NONE}, far[] = {NUMA_NODES - 1, NUMA_NODES - 1};
+    struct extent_options options = {.memory_bytes = 16 * MIB,
+                                     .extent_bytes = EXTENT,
+                                     .lanes = 2,
+                                     .huge = EXTENT_HUGE_NEVER,
+                                     .numa_nodes = nodes};
+    struct extent_set *set;
+    uint32_t first, number;
+
+    (void)state;
+    if (access("/proc/self/numa_maps", R_OK) != 0)
+        skip();
+    set = set_ok(16 * MIB, 2);
+    assert_int_equal(preferring_extents(), 0);
+    assert_int_equal(extent_set_far_bytes(set), 0);
+    extent_set_near(set, far);
+    assert_int_equal(extent_set_far_bytes(set), 16 * MIB);
+    extent_set_destroy(set);
+
+    assert_int_equal(extent_set_create(&options, &set, why, sizeof(why)), NIGH_OK);
+    assert_int_equal(preferring_extents(), 4);
+    assert_int_equal(extent_set_far_bytes(set), 0);
+    assert_int_equal(extent_take(set, 0, OWNER, 1, &first), NIGH_OK);
+    assert_int_equal(extent_retire(set, first, &number), NIGH_OK);
+    assert_int_equal(preferring_extents(), 4);
+    assert_int_equal(extent_set_far_bytes(set), 0);
+    extent_set_destroy(set);
+
+    options.numa_nodes = far; /* there is none: it comes from anywhere, and that is known */
+    assert_int_equal(extent_set_create(&options, &set, why, sizeof(why)), NIGH_OK);
+    assert_true(set->told_refusal);
+    assert_int_equal(extent_set_far_bytes(set), 16 * MIB);
+    extent_set_destroy(set);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -616,6 +669,7 @@ int main(void)
         cmocka_unit_test(test_retire_that_fails),
         cmocka_unit_test(test_memory_is_watched),
         cmocka_unit_test(test_adopt),
+        cmocka_unit_test(test_memory_is_near_its_lane),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

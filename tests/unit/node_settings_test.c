@@ -98,6 +98,10 @@ static void each_wrong_option_has_its_sentence(void **state)
     WRONG(fabric_addresses, "10.0.0.1,rxe1", "\"rxe1\" is no IPv4 address");
     WRONG(fabric_addresses, "10.0.0.1,100.100.100.1000", "no IPv4 address");
     WRONG(fabric_addresses, "1.1.1.1,1.1.1.2,1.1.1.3,1.1.1.4,1.1.1.5", "at most 4");
+    WRONG(fabric_tos, 256, "above 255");
+    WRONG(fabric_ack_timeout, 7, "8 to 20");
+    WRONG(fabric_ack_timeout, 21, "8 to 20");
+    WRONG(fabric_retries, 8, "most is 7");
     WRONG(socket_mode, 01777, "mode");
     WRONG(socket_path, "", "empty");
     WRONG(socket_path, long_path, "199 bytes; the most is 107");

@@ -17,14 +17,15 @@
 
 /* ---- taking --------------------------------------------------------------- */
 
-static bool sim_inline_is_valid(const struct fabric_work *work, uint64_t bytes)
+static bool sim_inline_is_valid(const struct fabric_endpoint *end, const struct fabric_work *work,
+                                uint64_t bytes)
 {
-    return bytes <= SIM_INLINE_BYTES &&
+    return bytes <= fabric_inline_bytes(&end->fabric->fabric, &end->options) &&
            (work->op == FABRIC_SEND || work->op == FABRIC_WRITE || work->op == FABRIC_WRITE_IMM);
 }
 
 /* Whether the post makes sense; *bytes is how many it moves. */
-static bool sim_work_is_valid(const struct sim_fabric *fabric, const struct fabric_work *work,
+static bool sim_work_is_valid(const struct fabric_endpoint *end, const struct fabric_work *work,
                               uint64_t *bytes)
 {
     bool atomic = work->op == FABRIC_FETCH_ADD || work->op == FABRIC_COMPARE_SWAP;
@@ -40,11 +41,11 @@ static bool sim_work_is_valid(const struct sim_fabric *fabric, const struct fabr
 
         if (slice->bytes > LIMIT_FABRIC_MESSAGE)
             return false;
-        if (!is_inline && !sim_slice_is_valid(fabric, slice, read))
+        if (!is_inline && !sim_slice_is_valid(end->fabric, slice, read))
             return false;
         *bytes += slice->bytes;
     }
-    if (*bytes > LIMIT_FABRIC_MESSAGE || (is_inline && !sim_inline_is_valid(work, *bytes)))
+    if (*bytes > LIMIT_FABRIC_MESSAGE || (is_inline && !sim_inline_is_valid(end, work, *bytes)))
         return false;
     return !atomic || (work->slice_count == 1 && *bytes == ATOMIC_BYTES);
 }
@@ -91,7 +92,7 @@ static nigh_status sim_post_one(struct fabric_endpoint *end, const struct fabric
 
     if (end->state != SIM_CONNECTED)
         return NIGH_CLOSED;
-    if (!sim_work_is_valid(end->fabric, from, &bytes))
+    if (!sim_work_is_valid(end, from, &bytes))
         return NIGH_INVALID;
     if (end->posts_taken == end->options.sends)
         return NIGH_BUSY;

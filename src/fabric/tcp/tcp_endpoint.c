@@ -99,7 +99,8 @@ nigh_status tcp_endpoint_size(struct fabric_endpoint *endpoint,
     if (options->sends > LIMIT_FABRIC_DEPTH || options->receives > LIMIT_FABRIC_DEPTH)
         return NIGH_INVALID;
     endpoint->works = calloc(works, sizeof(*endpoint->works));
-    endpoint->inline_bytes = calloc(works, LIMIT_FABRIC_INLINE); /* touched as it is used */
+    endpoint->inline_most = fabric_inline_bytes(&endpoint->tcp->fabric, options);
+    endpoint->inline_bytes = calloc(works, endpoint->inline_most); /* touched as it is used */
     endpoint->receives = calloc(receives, sizeof(*endpoint->receives));
     if (endpoint->works == NULL || endpoint->inline_bytes == NULL || endpoint->receives == NULL) {
         free(endpoint->works);

@@ -160,7 +160,8 @@ struct fabric_endpoint {
 
     /* ours: outstanding posts are [head, tail), those from `next` on have not started */
     struct tcp_work *works;
-    uint8_t *inline_bytes;
+    uint8_t *inline_bytes; /* inline_most for each place */
+    uint32_t inline_most;
     uint32_t work_mask, work_depth, head, next, tail;
     uint32_t numbered, sent, acked; /* SENDs, WRITEs, WRITE_IMMs: posted, sent whole, carried out */
     uint32_t reads[LIMIT_FABRIC_READS]; /* that act, oldest first, a ring */

@@ -10,9 +10,10 @@
 #define ALL_FLAGS   (FABRIC_SIGNALLED | FABRIC_INLINE | FABRIC_FENCE | FABRIC_SOLICITED)
 #define VALUE_BYTES 8u
 
-static bool slices_are_valid(const struct tcp *tcp, const struct fabric_work *work,
+static bool slices_are_valid(const struct fabric_endpoint *endpoint, const struct fabric_work *work,
                              uint64_t *total_bytes)
 {
+    const struct tcp *tcp = endpoint->tcp;
     bool is_inline = (work->flags & FABRIC_INLINE) != 0;
     uint32_t right = tcp_op_is_read(work->op) ? FABRIC_LOCAL_WRITE : 0;
     uint64_t total = 0;
@@ -29,13 +30,13 @@ static bool slices_are_valid(const struct tcp *tcp, const struct fabric_work *wo
             return false;
     }
     *total_bytes = total;
-    return !is_inline || total <= LIMIT_FABRIC_INLINE;
+    return !is_inline || total <= endpoint->inline_most;
 }
 
-static bool work_is_valid(const struct tcp *tcp, const struct fabric_work *work,
+static bool work_is_valid(const struct fabric_endpoint *endpoint, const struct fabric_work *work,
                           uint64_t *total_bytes)
 {
-    if ((work->flags & ~ALL_FLAGS) != 0 || !slices_are_valid(tcp, work, total_bytes))
+    if ((work->flags & ~ALL_FLAGS) != 0 || !slices_are_valid(endpoint, work, total_bytes))
         return false;
     switch (work->op) {
     case FABRIC_SEND:
@@ -53,7 +54,7 @@ static bool work_is_valid(const struct tcp *tcp, const struct fabric_work *work,
 static void take_inline(struct fabric_endpoint *endpoint, struct tcp_work *work)
 {
     uint8_t *room = endpoint->inline_bytes +
-                    (size_t)(endpoint->tail & endpoint->work_mask) * LIMIT_FABRIC_INLINE;
+                    (size_t)(endpoint->tail & endpoint->work_mask) * endpoint->inline_most;
     size_t used = 0;
 
     for (uint32_t i = 0; i < work->slice_count; i++) {
@@ -107,7 +108,7 @@ nigh_status tcp_post(struct fabric_endpoint *endpoint, const struct fabric_work 
 
         if (endpoint->state != TCP_OPEN)
             status = NIGH_CLOSED;
-        else if (!work_is_valid(endpoint->tcp, work, &total_bytes))
+        else if (!work_is_valid(endpoint, work, &total_bytes))
             status = NIGH_INVALID;
         else if (endpoint->tail - endpoint->head == endpoint->work_depth)
             status = NIGH_BUSY;

@@ -294,6 +294,7 @@ static void init(struct verbs *verbs, const struct verbs_options *options)
     verbs->fabric.provider = &provider;
     verbs->epoll_fd = -1;
     verbs->piece_bytes = options->piece_bytes;
+    verbs->vector = options->vector;
     if (options->device != NULL)
         (void)snprintf(verbs->wanted, sizeof(verbs->wanted), "%s", options->device);
     verbs->keepalive_us =

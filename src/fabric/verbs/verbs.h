@@ -13,8 +13,9 @@
 
 struct verbs_library;
 
-#define VERBS_WHY_BYTES 200
-#define VERBS_ADDRESSES 4 /* in one fabric's options, at most */
+#define VERBS_WHY_BYTES  200
+#define VERBS_ADDRESSES  4 /* in one fabric's options, at most */
+#define VERBS_NAME_BYTES 64
 
 /* Zero-fill and set. */
 struct verbs_options {
@@ -25,6 +26,7 @@ struct verbs_options {
                               when one is lost, the next that will do */
     uint32_t keepalive_ms; /* silence after which a peer is probed; 0: 5000 */
     uint64_t piece_bytes;  /* most bytes of one work request; 0: the device's own limit */
+    uint32_t vector;       /* of its completion queues, modulo the device's number of them */
 
     /* How packets travel; bounds are in base/limits.h. docs/tuning.md says what to set when. */
     uint32_t tos;         /* of packets, RoCE and iWARP: DSCP << 2, and ECN; 0: the system's */
@@ -39,5 +41,8 @@ struct verbs_options {
  */
 nigh_status verbs_create(const struct verbs_options *options, char why[VERBS_WHY_BYTES],
                          struct fabric **fabric);
+
+/* The device that a fabric of verbs_create began at, or has now. */
+const char *verbs_device_name(const struct fabric *fabric);
 
 #endif

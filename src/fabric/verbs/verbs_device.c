@@ -221,8 +221,8 @@ nigh_status verbs_device_use(struct verbs *verbs)
 /* ---- which one ---- */
 
 /* The device and port that an address of ours belongs to. */
-static bool find_address(struct verbs *verbs, const char *text, char name[64], uint8_t *port,
-                         char why[VERBS_WHY_BYTES])
+static bool find_address(struct verbs *verbs, const char *text, char name[VERBS_NAME_BYTES],
+                         uint8_t *port, char why[VERBS_WHY_BYTES])
 {
     const struct verbs_library *library = verbs->library;
     char with_port[FABRIC_ADDRESS_BYTES];
@@ -243,7 +243,7 @@ static bool find_address(struct verbs *verbs, const char *text, char name[64], u
     }
     if (library->bind_addr(id, (struct sockaddr *)&verbs->local.storage) == 0 &&
         id->verbs != NULL) {
-        (void)snprintf(name, 64, "%s", library->get_device_name(id->verbs->device));
+        (void)snprintf(name, VERBS_NAME_BYTES, "%s", library->get_device_name(id->verbs->device));
         *port = id->port_num;
         found = true;
     } else {
@@ -251,6 +251,11 @@ static bool find_address(struct verbs *verbs, const char *text, char name[64], u
     }
     (void)library->destroy_id(id);
     return found;
+}
+
+const char *verbs_device_name(const struct fabric *fabric)
+{
+    return container_of(fabric, const struct verbs, fabric)->device.name;
 }
 
 static nigh_status search(struct verbs *verbs, const char *wanted, uint8_t port,
@@ -279,14 +284,14 @@ static nigh_status search(struct verbs *verbs, const char *wanted, uint8_t port,
 
 nigh_status verbs_device_open(struct verbs *verbs, const char *host, char why[VERBS_WHY_BYTES])
 {
-    char name[64] = "";
+    char name[VERBS_NAME_BYTES] = "";
     uint8_t port = 0;
     nigh_status status;
     unsigned mtu;
 
     (void)snprintf(name, sizeof(name), "%s", verbs->wanted);
     if (host[0] != '\0') {
-        char of_address[64];
+        char of_address[VERBS_NAME_BYTES];
 
         if (!find_address(verbs, host, of_address, &port, why))
             return NIGH_UNSUPPORTED;
@@ -301,9 +306,12 @@ nigh_status verbs_device_open(struct verbs *verbs, const char *host, char why[VE
     if (status != NIGH_OK)
         return status;
     mtu = 128u << verbs->device.port.active_mtu;
-    LOG_INFO("RDMA device", "device=%s port=%u mtu=%u inline=%u slices=%u reads=%u iwarp=%d",
+    LOG_INFO("RDMA device",
+             "device=%s port=%u mtu=%u inline=%u slices=%u reads=%u iwarp=%d tos=%u ack_timeout=%u "
+             "retries=%u",
              verbs->device.name, verbs->device.port_number, mtu, verbs->fabric.caps.inline_bytes,
-             verbs->fabric.caps.slices, verbs->fabric.caps.reads, verbs->device.is_iwarp);
+             verbs->fabric.caps.slices, verbs->fabric.caps.reads, verbs->device.is_iwarp,
+             verbs->tos, verbs->ack_timeout, verbs->retries);
     if (mtu < MTU_LEAST)
         LOG_WARN("the MTU of the port is small; raise that of its interface",
                  "device=%s port=%u mtu=%u", verbs->device.name, verbs->device.port_number, mtu);

@@ -72,7 +72,8 @@ nigh_status verbs_endpoint_size(struct fabric_endpoint *endpoint,
         return NIGH_LIMIT;
     slots = round_up_pow2_u64(depth);
     endpoint->works = calloc(works, sizeof(*endpoint->works));
-    endpoint->inline_bytes = calloc(works, verbs->fabric.caps.inline_bytes);
+    endpoint->inline_most = fabric_inline_bytes(&verbs->fabric, options);
+    endpoint->inline_bytes = calloc(works, endpoint->inline_most);
     endpoint->slots = calloc(slots, sizeof(*endpoint->slots));
     endpoint->receives = calloc(receives, sizeof(*endpoint->receives));
     if (endpoint->works == NULL || endpoint->inline_bytes == NULL || endpoint->slots == NULL ||

@@ -144,7 +144,8 @@ struct fabric_endpoint {
     /* ours: outstanding posts are [head, tail); before `ended` they succeeded; those from `next`
      * on have not started, of that one next_done bytes have */
     struct verbs_work *works;
-    uint8_t *inline_bytes;
+    uint8_t *inline_bytes; /* inline_most for each place */
+    uint32_t inline_most;
     uint32_t work_mask, work_depth, head, ended, next, tail;
     uint64_t next_done;
     struct verbs_slot *slots; /* the device has [slot_head, slot_tail) */
@@ -172,7 +173,7 @@ struct verbs_device {
     struct ibv_port_attr port;
     uint8_t port_number;
     bool is_iwarp;
-    char name[64];
+    char name[VERBS_NAME_BYTES];
 };
 
 /* What stands for an endpoint in the device's completions: its number, and how often that was used.
@@ -199,6 +200,7 @@ struct verbs {
     char hosts[VERBS_ADDRESSES][FABRIC_ADDRESS_BYTES]; /* of devices, the best first */
     uint32_t host_count, host;                         /* host: whose device we have */
     uint64_t piece_bytes;
+    uint32_t vector; /* wanted; the device may have fewer */
     uint64_t keepalive_us;
     uint8_t tos, ack_timeout; /* 0: not asked for */
     uint8_t retries;

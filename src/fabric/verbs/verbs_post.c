@@ -8,9 +8,10 @@
 #define ALL_FLAGS   (FABRIC_SIGNALLED | FABRIC_INLINE | FABRIC_FENCE | FABRIC_SOLICITED)
 #define VALUE_BYTES 8u
 
-static bool slices_are_valid(const struct verbs *verbs, const struct fabric_work *work,
+static bool slices_are_valid(const struct fabric_endpoint *endpoint, const struct fabric_work *work,
                              uint64_t *total_bytes)
 {
+    const struct verbs *verbs = endpoint->verbs;
     const struct fabric_caps *caps = &verbs->fabric.caps;
     bool is_inline = (work->flags & FABRIC_INLINE) != 0;
     uint32_t right = verbs_op_is_read(work->op) ? FABRIC_LOCAL_WRITE : 0;
@@ -28,18 +29,18 @@ static bool slices_are_valid(const struct verbs *verbs, const struct fabric_work
             return false;
     }
     *total_bytes = total;
-    return !is_inline || total <= caps->inline_bytes;
+    return !is_inline || total <= endpoint->inline_most;
 }
 
 /* A message is one piece: only what goes to an address can be cut (V7). */
-static bool work_is_valid(const struct verbs *verbs, const struct fabric_work *work,
+static bool work_is_valid(const struct fabric_endpoint *endpoint, const struct fabric_work *work,
                           uint64_t *total_bytes)
 {
-    if ((work->flags & ~ALL_FLAGS) != 0 || !slices_are_valid(verbs, work, total_bytes))
+    if ((work->flags & ~ALL_FLAGS) != 0 || !slices_are_valid(endpoint, work, total_bytes))
         return false;
     switch (work->op) {
     case FABRIC_SEND:
-    case FABRIC_WRITE_IMM: return *total_bytes <= verbs->piece_bytes;
+    case FABRIC_WRITE_IMM: return *total_bytes <= endpoint->verbs->piece_bytes;
     case FABRIC_WRITE: return true;
     case FABRIC_READ: return (work->flags & FABRIC_INLINE) == 0;
     case FABRIC_FETCH_ADD:
@@ -53,8 +54,8 @@ static bool work_is_valid(const struct verbs *verbs, const struct fabric_work *w
 static void take_inline(struct fabric_endpoint *endpoint, struct verbs_work *taken,
                         const struct fabric_work *work)
 {
-    uint8_t *room = endpoint->inline_bytes + (size_t)(endpoint->tail & endpoint->work_mask) *
-                                                 endpoint->verbs->fabric.caps.inline_bytes;
+    uint8_t *room = endpoint->inline_bytes +
+                    (size_t)(endpoint->tail & endpoint->work_mask) * endpoint->inline_most;
     size_t used = 0;
 
     for (uint32_t i = 0; i < work->slice_count; i++) {
@@ -115,7 +116,7 @@ nigh_status verbs_post(struct fabric_endpoint *endpoint, const struct fabric_wor
 
         if (endpoint->state != VERBS_OPEN)
             status = NIGH_CLOSED;
-        else if (!work_is_valid(endpoint->verbs, work, &total_bytes))
+        else if (!work_is_valid(endpoint, work, &total_bytes))
             status = NIGH_INVALID;
         else if (endpoint->tail - endpoint->head == endpoint->work_depth)
             status = NIGH_BUSY;

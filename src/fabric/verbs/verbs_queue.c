@@ -20,6 +20,15 @@
 
 /* ---- completion queues ---- */
 
+/* V8: which of the device's interrupts wakes us. A lane of its own has one of its own, as far as
+ * there are so many. */
+static int vector_of(const struct verbs *verbs)
+{
+    int count = verbs->device.context->num_comp_vectors;
+
+    return count > 0 ? (int)(verbs->vector % (uint32_t)count) : 0;
+}
+
 static struct verbs_cq *cq_make(struct verbs *verbs, uint32_t share)
 {
     struct verbs_cq *made = &verbs->cqs[verbs->cq_count];
@@ -27,8 +36,8 @@ static struct verbs_cq *cq_make(struct verbs *verbs, uint32_t share)
 
     if (verbs->cq_count == VERBS_CQS || share > entries)
         return NULL;
-    made->cq =
-        verbs->library->create_cq(verbs->device.context, (int)entries, made, verbs->channel, 0);
+    made->cq = verbs->library->create_cq(verbs->device.context, (int)entries, made, verbs->channel,
+                                         vector_of(verbs));
     if (made->cq == NULL)
         return NULL;
     made->entries = entries;
@@ -63,7 +72,7 @@ nigh_status verbs_queue_make(struct fabric_endpoint *endpoint)
                                             .max_recv_wr = max_u32(endpoint->receive_depth, 1),
                                             .max_send_sge = verbs->fabric.caps.slices,
                                             .max_recv_sge = 1,
-                                            .max_inline_data = verbs->fabric.caps.inline_bytes},
+                                            .max_inline_data = endpoint->inline_most},
                                     .qp_type = IBV_QPT_RC};
 
     if (cq == NULL)
