@@ -8,8 +8,9 @@
 
 #include "harness.h"
 
-#define START_NS UINT64_C(60000000000) /* an emulated processor on a busy machine takes its time \
-                                        */
+#define START_NS                                                                    \
+    UINT64_C(60000000000) /* an emulated processor on a busy machine takes its time \
+                           */
 
 static void redis_start(struct bench_redis *redis, const char *address, int core)
 {
