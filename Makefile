@@ -78,13 +78,13 @@ asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(COMPILE) build/asan
 	@tools/sanitized $(RUN_TESTS) build/asan --timeout-multiplier 5 $(T)
 
-# Explorers (the suite model) have one thread: nothing there is for it to see.
+# Explorers (the suite model) and the simulator have one thread: nothing there is for it to see.
 tsan: ## the tests under ThreadSanitizer
 	@tools/setup build test
 	@tools/configure build/tsan --buildtype=debugoptimized -Db_sanitize=thread $(SAN) \
 		-Dc_args=-Wno-tsan
 	@$(COMPILE) build/tsan
-	@tools/sanitized $(RUN_MESON) --no-suite rdma --no-suite model -C build/tsan --timeout-multiplier 10 $(T)
+	@tools/sanitized $(RUN_MESON) --no-suite rdma --no-suite model --no-suite sim -C build/tsan --timeout-multiplier 10 $(T)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (300) under ASan and UBSan
 	@tools/setup build fuzz
