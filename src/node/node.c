@@ -136,13 +136,9 @@ static void node_destroy(struct nigh_node *node)
 /* Memory, and what lies in it. */
 static nigh_status node_make_shared(struct nigh_node *node, char *why, size_t why_bytes)
 {
-    nigh_status status = node_claim_spill(node, why, why_bytes);
+    nigh_status status = incarnation_begin(node->settings.spill_dir, node->incarnation,
+                                           clock_wall_ns(), &node->incarnation, why, why_bytes);
 
-    if (status == NIGH_OK)
-        status = node_adopt_state(node, why, why_bytes);
-    if (status == NIGH_OK)
-        status = incarnation_begin(node->settings.spill_dir, node->incarnation, clock_wall_ns(),
-                                   &node->incarnation, why, why_bytes);
     if (status == NIGH_OK)
         status =
             descriptors_provide(&node->settings, node->keeper != &node->no_keeper, why, why_bytes);
@@ -170,7 +166,14 @@ static nigh_status node_make(struct nigh_node *node, char *why, size_t why_bytes
     snprintf(why, why_bytes, "the operating system refused memory or descriptors");
     status = node_claim(node, why, why_bytes);
     if (status == NIGH_OK)
+        status = node_claim_spill(node, why, why_bytes);
+    /* First: how many lanes there are is the former node's to say. */
+    if (status == NIGH_OK)
+        status = node_adopt_state(node, why, why_bytes);
+    if (status == NIGH_OK) {
         status = node_listen_to_peers(node, why, why_bytes);
+        node->is_unheard = status != NIGH_OK;
+    }
     if (status == NIGH_OK)
         status = node_make_shared(node, why, why_bytes);
     if (status == NIGH_OK)
@@ -241,8 +244,9 @@ static nigh_status node_try(const struct node_settings *settings, struct keeper 
         *out = node;
         return NIGH_OK;
     }
-    /* A format that we do not know is another program's: it is refused and left alone. */
-    *lost = node->adopting && !node->adopted && status != NIGH_VERSION;
+    /* A format that we do not know is another program's: it is refused and left alone. And an
+     * address that is taken says nothing against the memory. */
+    *lost = node->adopting && !node->adopted && !node->is_unheard && status != NIGH_VERSION;
     if (*lost)
         node_forget_kept(node, true);
     node->goes_on = node->adopting && !*lost;

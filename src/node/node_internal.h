@@ -30,9 +30,10 @@ struct nigh_node {
     struct keeper no_keeper;
     struct state *state; /* NULL: nothing of this node survives it */
     int state_fd;
-    bool adopting; /* there is a former node's state */
-    bool adopted;  /* all of it was taken over */
-    bool goes_on;  /* a stop is not the end: another node takes over */
+    bool adopting;   /* there is a former node's state */
+    bool adopted;    /* all of it was taken over */
+    bool is_unheard; /* it could not listen for other nodes */
+    bool goes_on;    /* a stop is not the end: another node takes over */
 
     struct extent_set *extents;
     struct pools pools;

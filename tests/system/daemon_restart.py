@@ -473,6 +473,44 @@ def test_the_same_pool_and_rules_after_a_restart():
     manager.close()
 
 
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def nigh(path, *words):
+    return subprocess.run([os.environ["NIGH"], "--socket", path, *words], stdin=subprocess.DEVNULL, timeout=60,
+                          capture_output=True, check=True).stdout
+
+
+def test_a_member_keeps_its_lanes_over_a_restart():
+    with tempfile.NamedTemporaryFile() as key:
+        key.write(bytes(32))
+        key.flush()
+        for lanes, others in (("4", "2"), ("2", "4")):
+            ports = free_ports(2)
+            manager = Manager("--lanes", lanes, "--cluster-key", key.name, "--member", "0", "--join",
+                              ",".join(f"127.0.0.1:{port}" for port in ports))
+            assert manager.start(), manager.read_log()
+            nigh(manager.path, "put", "kept", os.environ["NIGH"])
+            manager.end(signal.SIGKILL)
+            manager.flags[manager.flags.index(lanes)] = others
+            # An address that is taken costs nothing of what is kept.
+            with socket.create_server(("127.0.0.1", ports[0])):
+                assert not manager.start()
+            assert manager.start(), manager.read_log()
+            assert Session(manager.path).welcome.lanes == int(lanes)
+            with open(os.environ["NIGH"], "rb") as file:
+                assert nigh(manager.path, "get", "kept") == file.read()
+            manager.end(signal.SIGTERM)
+            manager.close()
+
+
 def test_nothing_is_kept_without_a_manager():
     node = Node()
     session = Session(node.path)
