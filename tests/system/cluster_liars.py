@@ -75,7 +75,8 @@ class Beset(Cluster):
             numbers = self.numbers(20)
             self.put(maker, numbers, 20, size)
             self.get_all(1 - maker, numbers, 20, size, TIMEOUT_MS)
-            assert self.load(1 - maker, "rm", numbers, 20)["statuses"] == {"NIGH_OK": 20}
+            gone = self.load(1 - maker, "rm", numbers, 20)["statuses"]
+            assert gone == {"NIGH_OK": 20}, gone
             result = self.load(maker, "get", numbers, 20, size, 50)
             assert result["statuses"] == {"NIGH_TIMEOUT": 20}, result
 
