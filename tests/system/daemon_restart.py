@@ -185,7 +185,8 @@ def fill(session):
 
 def check(session):
     for number in range(50):
-        assert get(session, oid(number)) == data_of(number), number
+        came = get(session, oid(number))
+        assert came == data_of(number), (number, came if isinstance(came, str) else "other bytes")
 
 
 def test_what_is_stored_with_the_manager():
