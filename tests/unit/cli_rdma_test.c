@@ -5,29 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "support/support.h"
-
-#define PATH_BYTES 256
-#define NODES      "/sys/devices/system/node"
-#define DEVICES    "/sys/class/infiniband"
-
-static char root[PATH_BYTES];
-
-static void put(const char *path, const char *text)
-{
-    support_put_file(root, path, text);
-}
-
-static int begin(void **state)
-{
-    static uint32_t count;
-    char name[16];
-
-    (void)state;
-    (void)snprintf(name, sizeof(name), "machine-%u", count++);
-    support_path(root, sizeof(root), name);
-    return 0;
-}
+#include "support/machine.h"
 
 static void memory_that_is_far_is_said(void **state)
 {

@@ -12,32 +12,9 @@
 #include "base/check.h"
 #include "base/fd.h"
 #include "memory/memfd.h"
-#include "support/support.h"
-
-#define PATH_BYTES 256
-#define NODES      "/sys/devices/system/node"
-#define DEVICES    "/sys/class/infiniband"
+#include "support/machine.h"
 
 /* ---- machines ---- */
-
-static char root[PATH_BYTES];
-
-static void put(const char *path, const char *text)
-{
-    support_put_file(root, path, text);
-}
-
-/* Another machine. */
-static int begin(void **state)
-{
-    static uint32_t count;
-    char name[16];
-
-    (void)state;
-    (void)snprintf(name, sizeof(name), "machine-%u", count++);
-    support_path(root, sizeof(root), name);
-    return 0;
-}
 
 /* Two nodes of eight processors, and mlx5_0 at the second, mlx5_1 at the first. */
 static void two_nodes(void)
