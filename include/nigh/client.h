@@ -101,7 +101,9 @@ NIGH_API size_t nigh_poll(nigh_client *client);
 
 /*
  * Asks for the end of a pending op: it ends with NIGH_CANCELED, or with its result if that came
- * first. Returns after it has ended: the op's memory is the caller's again.
+ * first. Returns after it has ended: the op's memory is the caller's again. A cancelled put or seal
+ * that waits in the node ends there, and the object is gone; what the node was sealing already may
+ * be sealed all the same.
  */
 NIGH_API nigh_status nigh_cancel(nigh_client *client, nigh_op *op);
 

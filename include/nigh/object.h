@@ -36,8 +36,9 @@ NIGH_API nigh_status nigh_id_random(nigh_id *id);
 /* ---- write ---------------------------------------------------------------- */
 
 /* Flags of nigh_create and nigh_put. */
-#define NIGH_CREATE_EXCLUSIVE \
-    1u /* claim the id now: a second creator gets NIGH_EXISTS at create, not at seal */
+#define NIGH_CREATE_EXCLUSIVE                                                                      \
+    1u /* claim the id now, on all nodes: a second creator gets NIGH_EXISTS at create, not at seal \
+        */
 #define NIGH_CREATE_NO_EVICT 2u /* do not evict or spill others to make room */
 
 /*
@@ -65,9 +66,15 @@ typedef struct nigh_writer {
 /*
  * Creates an unsealed object; the caller writes writer->data, then seals or aborts. Zero-size
  * objects are allowed. NIGH_EXISTS: one of this id is sealed (or created, with
- * NIGH_CREATE_EXCLUSIVE). NIGH_OUT_OF_MEMORY after timeout_us: nothing more may be evicted
+ * NIGH_CREATE_EXCLUSIVE) on this node; with that flag, on any node: the node that keeps the id's
+ * places is asked, which is a round trip, up to timeout_us or half a second if that is longer.
+ * NIGH_PEER_LOST: it is not to be reached; NIGH_TIMEOUT: it cannot say yet. Without the flag no
+ * other node is asked, and what is sealed when another node has the id is dropped soon after
+ * (NIGH_EVENT_CONFLICT). NIGH_OUT_OF_MEMORY after timeout_us: nothing more may be evicted
  * (nigh_client_error names the holders); at once: the node has less memory than that (it says how
- * much). NIGH_QUOTA, NIGH_DENIED, NIGH_INVALID.
+ * much). NIGH_QUOTA: larger than the quota of this session, or than what the pool has of its quota
+ * for one object; or no room can be made in either, which what is small learns from nigh_seal.
+ * NIGH_DENIED, NIGH_INVALID.
  */
 NIGH_API nigh_status nigh_create(nigh_client *client, const nigh_id *id,
                                  const nigh_create_options *options, nigh_writer *writer);
@@ -75,7 +82,11 @@ NIGH_API nigh_status nigh_create(nigh_client *client, const nigh_id *id,
 /*
  * Seals: visible to every process that may read the pool when this returns. The writer is used up,
  * and its data must not be written any more. NIGH_EXISTS: another was sealed first; this one is
- * gone.
+ * gone. So it is with NIGH_QUOTA: memory that the client cuts by itself, for small objects, counts
+ * from here on. NIGH_PEER_LOST, NIGH_TIMEOUT: created with NIGH_CREATE_EXCLUSIVE, and the node that
+ * granted it is away, so that another may have the id by now; this one is gone, too. Whatever it
+ * fails with (NIGH_OUT_OF_MEMORY: no memory for the copy that a strict pool makes; NIGH_LIMIT: too
+ * many wait in the node), the object is gone, and its claim with it: the id may be created again.
  */
 NIGH_API nigh_status nigh_seal(nigh_client *client, nigh_writer *writer);
 
@@ -98,7 +109,7 @@ typedef struct nigh_put_item {
 
 /*
  * Puts n objects, those of up to 256 KiB with one round trip for all. Returns NIGH_OK when all did,
- * else the first failure; each has its own status.
+ * else the first failure; each has its own status, also when the node is lost and none was put.
  */
 NIGH_API nigh_status nigh_put_many(nigh_client *client, nigh_put_item *items, size_t n);
 
@@ -117,9 +128,11 @@ typedef struct nigh_view {
 /*
  * Gets n objects, waiting up to timeout_us for those that are not sealed yet, on this node or on
  * another, from where they are copied here (with 0 no other is asked). views[i] answers
- * ids[i]; an id may stand in the list more than once (each view is released by itself). Returns
- * NIGH_OK when every view has status NIGH_OK; NIGH_TIMEOUT when some are missing: the others are
- * valid and must be released all the same.
+ * ids[i]; an id may stand in the list more than once (each view is released by itself). What this
+ * node has on disk is waited for a second at least, whatever timeout_us. Returns NIGH_OK when every
+ * view has status NIGH_OK; NIGH_TIMEOUT when some are missing, or on disk and not read back in time
+ * (nigh_stat tells one from the other: NIGH_OBJECT_SPILLED): the others are valid and must be
+ * released all the same.
  */
 NIGH_API nigh_status nigh_get(nigh_client *client, const nigh_id *ids, size_t n,
                               uint64_t timeout_us, nigh_view *views);
@@ -153,10 +166,17 @@ NIGH_API nigh_status nigh_contains(nigh_client *client, const nigh_id *id, bool 
 
 /*
  * Deletes n objects, in a cluster on every node. An object in use disappears at once for new
- * readers, its memory at the last release: statuses[i] (may be NULL) is then NIGH_IN_USE.
+ * readers, its memory at the last release: statuses[i] (may be NULL) is then NIGH_IN_USE. So it is
+ * where nobody holds it but the node is writing it to disk, or sending it (nigh_stat: node_uses).
  * NIGH_NOT_FOUND: not there; an unsealed one is NIGH_NOT_SEALED. NIGH_PEER_LOST, NIGH_TIMEOUT: it
  * is deleted here, but not every other node that may have it said so within five seconds. Returns
  * NIGH_OK when every status is NIGH_OK or NIGH_IN_USE, else the first failure.
+ *
+ * The node knows of an unsealed object what it gave memory for by itself: one that is large, or
+ * NIGH_CREATE_EXCLUSIVE. Of a small one it learns at the seal: until then it is NIGH_NOT_FOUND.
+ * So is, for a moment, on any other node what was put on this one: the news of a put take some 100
+ * us; who put it finds it at once. And a copy whose news are under way when it is deleted
+ * elsewhere may be read for a moment (milliseconds) after NIGH_OK.
  */
 NIGH_API nigh_status nigh_delete(nigh_client *client, const nigh_id *ids, size_t n,
                                  nigh_status *statuses);
@@ -180,12 +200,17 @@ NIGH_API nigh_status nigh_unpin(nigh_client *client, const nigh_id *id);
 
 /* An object's state, as nigh_stat and nigh_list report it. */
 typedef enum nigh_object_state {
-    NIGH_OBJECT_CREATED = 1, /* not sealed yet */
+    NIGH_OBJECT_CREATED = 1, /* not sealed yet (what is small is not known before its seal) */
     NIGH_OBJECT_SEALED = 2,  /* in memory */
     NIGH_OBJECT_SPILLED = 3, /* on disk; the next get brings it back */
     NIGH_OBJECT_DELETING = 4 /* gone at the last release: deleted while in use, or never to stay
                                 (NIGH_GET_NO_COPY) */
 } nigh_object_state;
+
+/* Bits of nigh_object_info.node_uses: what keeps an object's memory besides views. */
+#define NIGH_USE_WRITE 1u /* it is being written to disk */
+#define NIGH_USE_READ  2u /* it is being read back from disk */
+#define NIGH_USE_SEND  4u /* its bytes are read for another node, or for a checksum */
 
 /* What is known of an object. */
 typedef struct nigh_object_info {
@@ -202,6 +227,8 @@ typedef struct nigh_object_info {
     uint64_t build_ns;   /* from create to seal */
     char name[256];      /* "" when it has none */
     uint32_t copy;       /* 1: pulled from another node, which has it too unless it let it go */
+    uint32_t node_uses;  /* NIGH_USE_*: what the node itself does with it now; nigh_list leaves it
+                            0, and so does an older node */
 } nigh_object_info;
 
 NIGH_API nigh_status nigh_stat(nigh_client *client, const nigh_id *id, nigh_object_info *info);
@@ -246,7 +273,9 @@ NIGH_API nigh_status nigh_where(nigh_client *client, const nigh_id *id, uint32_t
 /* CRC32C of a sealed object's data, computed by the node (and kept with the object). */
 NIGH_API nigh_status nigh_checksum(nigh_client *client, const nigh_id *id, uint32_t *crc32c);
 
-/* Sets this session's quota: the bytes of objects it made that may be in memory at once. */
+/* Sets this session's quota: the bytes of objects it made that may be in memory at once; 0: what
+ * the node allows at most, which a larger one is cut to. What small objects take counts from
+ * nigh_seal on. */
 NIGH_API nigh_status nigh_set_quota(nigh_client *client, uint64_t quota_bytes);
 
 /* ---- watch ---------------------------------------------------------------- */
@@ -254,9 +283,11 @@ NIGH_API nigh_status nigh_set_quota(nigh_client *client, uint64_t quota_bytes);
 typedef enum nigh_event_kind {
     NIGH_EVENT_SEALED = 1,
     NIGH_EVENT_DELETED = 2,
-    NIGH_EVENT_EVICTED = 3, /* dropped from memory for good */
-    NIGH_EVENT_SPILLED = 4, /* left memory for the disk */
-    NIGH_EVENT_OVERFLOW = 5 /* data_size events were lost here: list the pool to catch up */
+    NIGH_EVENT_EVICTED = 3,  /* dropped from memory for good */
+    NIGH_EVENT_SPILLED = 4,  /* left memory for the disk */
+    NIGH_EVENT_OVERFLOW = 5, /* data_size events were lost here: list the pool to catch up */
+    NIGH_EVENT_CONFLICT = 6  /* dropped: another node had the id first. Only with
+                                NIGH_SUBSCRIBE_CONFLICTS, else NIGH_EVENT_DELETED */
 } nigh_event_kind;
 
 typedef struct nigh_event {
@@ -269,9 +300,11 @@ typedef struct nigh_event {
 /* Flags of nigh_subscribe. */
 #define NIGH_SUBSCRIBE_REPLAY \
     1u /* first an event NIGH_EVENT_SEALED for each object that is sealed already */
+#define NIGH_SUBSCRIBE_CONFLICTS \
+    2u /* tell what was sealed here and dropped for another node's from what was deleted */
 
 /* Starts events of the pool for this client. The queue is bounded; a full one loses events and says
- * so. */
+ * so. NIGH_INVALID: flags that there are not; NIGH_SUBSCRIBE_CONFLICTS, and an older node. */
 NIGH_API nigh_status nigh_subscribe(nigh_client *client, uint32_t flags);
 NIGH_API nigh_status nigh_unsubscribe(nigh_client *client);
 
@@ -341,7 +374,13 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(device_wakes, "times that an RDMA device woke a lane")             \
     X(link_copied_bytes, "bytes copied to be sent to other nodes")       \
     X(pulled_bytes_pushed, "bytes that holders wrote here")              \
-    X(memory_far_bytes, "memory far from the RDMA device of its lane")
+    X(memory_far_bytes, "memory far from the RDMA device of its lane")   \
+    X(device_stock_lows, "times that shared receives of RDMA ran low")   \
+    X(lanes, "lanes: no object is larger than one's part of the memory") \
+    X(spill_bytes, "most bytes on disk; 0: no bound that is known")      \
+    X(spill_free_bytes, "of them, bytes that puts may have still")       \
+    X(index_used, "entries of the indexes in use")                       \
+    X(index_full, "requests refused because an index was full")
 
 typedef struct nigh_node_stats {
 #define NIGH_NODE_STATS_FIELD(name, text) uint64_t name;

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 void bytes_hex(const void *bytes, size_t size_bytes, char *out)
@@ -99,6 +100,18 @@ void bytes_format_size(uint64_t size_bytes, char out[BYTES_SIZE_TEXT])
     uint64_t rest = (size_bytes >> (10 * (power - 1))) & 1023;
     snprintf(out, BYTES_SIZE_TEXT, "%u.%u %s", (unsigned)whole, (unsigned)(rest * 10 / 1024),
              units[power]);
+}
+
+bool bytes_format_sizes(uint64_t one_bytes, uint64_t other_bytes, char one[BYTES_SIZE_TEXT],
+                        char other[BYTES_SIZE_TEXT])
+{
+    bytes_format_size(one_bytes, one);
+    bytes_format_size(other_bytes, other);
+    if (one_bytes == other_bytes || strcmp(one, other) != 0)
+        return false;
+    snprintf(one, BYTES_SIZE_TEXT, "%" PRIu64 " B", one_bytes);
+    snprintf(other, BYTES_SIZE_TEXT, "%" PRIu64 " B", other_bytes);
+    return true;
 }
 
 nigh_status bytes_parse_duration(const char *text, uint64_t *duration_us)

@@ -11,11 +11,12 @@
 #include "nigh/status.h"
 
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #define BYTES_ID_TEXT   41 /* an id in hexadecimal, terminated */
-#define BYTES_SIZE_TEXT 16 /* what bytes_format_size writes at most, terminated */
+#define BYTES_SIZE_TEXT 24 /* what bytes_format_size writes at most, terminated */
 
 /* 2 * size_bytes lower-case digits and a terminator; `out` has room for them. */
 void bytes_hex(const void *bytes, size_t size_bytes, char *out);
@@ -36,6 +37,14 @@ nigh_status bytes_parse_size(const char *text, uint64_t *size_bytes);
  * than it is. For lists and logs: it does not come back through bytes_parse_size.
  */
 void bytes_format_size(uint64_t size_bytes, char out[BYTES_SIZE_TEXT]);
+
+/*
+ * Two sizes of which a sentence says that one is too much for the other: as bytes_format_size has
+ * them, or, where that would make different ones read the same, in bytes ("1073741825 B"). Returns
+ * whether it is in bytes.
+ */
+bool bytes_format_sizes(uint64_t one_bytes, uint64_t other_bytes, char one[BYTES_SIZE_TEXT],
+                        char other[BYTES_SIZE_TEXT]);
 
 /*
  * A duration: decimal digits and us, ms, s, m or h; "0" needs no unit. NIGH_INVALID: anything else,

@@ -18,7 +18,7 @@
 #define LIMIT_SOCKET_PATH_BYTES 107  /* sun_path without its terminator */
 
 /* Memory */
-#define LIMIT_EXTENTS          4096 /* extent numbers a node; numbers are never used twice */
+#define LIMIT_EXTENTS          4096 /* extent numbers a node: places that memory may lie at */
 #define LIMIT_EXTENT_BYTES_MIN (UINT64_C(2) << 20)
 #define LIMIT_EXTENT_BYTES_MAX                                                   \
     (UINT64_C(16) << 30)           /* 4096 of them are half of the address space \
@@ -88,10 +88,12 @@
 #define LIMIT_SPIN_US          1000000 /* the longest spin a configuration may ask for */
 
 /* The object store of one lane: how long it leaves things alone, how much it does in one turn */
-#define LIMIT_RETRY_US            1000 /* between attempts to find memory when nothing was freed */
-#define LIMIT_GRAVE_US            1000 /* between looks at the pins of deleted objects */
-#define LIMIT_DISK_REST_US        1000000 /* no spilling after a disk write failed */
-#define LIMIT_JUDGE_US            1000000 /* between searches for sessions that pin too much */
+#define LIMIT_RETRY_US            1000  /* between attempts to find memory when nothing was freed */
+#define LIMIT_GRAVE_US            1000  /* between looks at the pins of deleted objects */
+#define LIMIT_DISK_LOOK_US        10000 /* how long a look at what a disk has free serves */
+#define LIMIT_FULL_TOLD_US        60000000 /* how often the log says that an index is full */
+#define LIMIT_DISK_REST_US        1000000  /* no spilling after a disk write failed */
+#define LIMIT_JUDGE_US            1000000  /* between searches for sessions that pin too much */
 #define LIMIT_UNSPILL_US          1000000 /* what a get of a spilled object waits for the disk at least */
 #define LIMIT_TURN_QUEUE          4096 /* waiting operations looked at for freed memory */
 #define LIMIT_TURN_RETRIES        16   /* attempts that fail for one heap */
@@ -109,6 +111,8 @@
 #define LIMIT_FABRIC_ENDPOINTS    8192 /* endpoints of one lane */
 #define LIMIT_FABRIC_MEMORIES     8192 /* registrations of one lane */
 #define LIMIT_FABRIC_DEPTH        4096 /* outstanding posts, and receives, of one endpoint */
+#define LIMIT_FABRIC_STOCKS       4    /* of receives that endpoints share, of one lane */
+#define LIMIT_FABRIC_STOCK        8192 /* receives of one stock */
 #define LIMIT_FABRIC_SLICES       8
 #define LIMIT_FABRIC_INLINE       512 /* bytes of an inline post */
 #define LIMIT_FABRIC_READS        16  /* READs and atomics of one endpoint that act at once */
@@ -124,6 +128,8 @@
 
 /* The cluster */
 #define LIMIT_NODES             256        /* members */
+#define LIMIT_UNSHARED_MEMBERS  32         /* with more, the links of a lane share receives */
+#define LIMIT_SHARED_RECEIVES   128        /* for bulk messages, of all links of a lane together */
 #define LIMIT_PEER_HANDSHAKES   64         /* control connections that have not proved themselves */
 #define LIMIT_DIRECTORY_KEYS    (1u << 24) /* keys of one lane's directory */
 #define LIMIT_DIRECTORY_TURN    1024 /* keys that one turn passes when a member came or went */
@@ -133,12 +139,16 @@
 #define LIMIT_SHARE_LEFT 4 /* of the rest one member leaves the rest / this to the others */
 
 /* Objects between nodes: bounds of one lane */
-#define LIMIT_PULLS          LIMIT_WAITS_A_LANE /* ids that somebody waits for */
-#define LIMIT_PULL_READS     4096               /* READs under way */
-#define LIMIT_SERVES         16384              /* loans and streams */
-#define LIMIT_SERVES_A_PEER  8                  /* of them, of one object to one peer */
-#define LIMIT_ERASES         4096               /* deletes that wait for other nodes */
-#define LIMIT_WHERES         256                /* questions where an object is, under way */
+#define LIMIT_PULLS         LIMIT_WAITS_A_LANE /* ids that somebody waits for */
+#define LIMIT_PULL_READS    4096               /* READs under way */
+#define LIMIT_SERVES        16384              /* loans and streams */
+#define LIMIT_SERVES_A_PEER 8                  /* of them, of one object to one peer */
+#define LIMIT_ERASES        4096               /* deletes that wait for other nodes */
+#define LIMIT_WHERES        256                /* questions where an object is, under way */
+#define LIMIT_CLAIMS        16384 /* ids that exclusive creates here hold, and that a home grants */
+#define LIMIT_CLAIM_US \
+    500000 /* an exclusive create waits so long for the id's home, whatever its timeout */
+#define LIMIT_TURN_CLAIMS    64   /* of those that wait for a home, asked for again in one turn */
 #define LIMIT_ANNOUNCE_QUEUE 1024 /* news for one home; beyond, it is told everything again */
 
 /* Calls between nodes: bounds of one channel */

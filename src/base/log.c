@@ -2,6 +2,7 @@
 /* Formatting of log lines on the caller's stack, and the budget of each place. */
 #include "base/log.h"
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "base/clock.h"
 
@@ -70,6 +71,12 @@ bool log_site_admit(struct log_site *site, uint64_t now_us, uint32_t *dropped)
     }
     *dropped = atomic_exchange(&site->dropped, 0);
     return true;
+}
+
+const char *log_quote(const char *text, char out[LOG_LINE_BYTES])
+{
+    (void)bytes_printable(text, strlen(text), out, LOG_LINE_BYTES);
+    return out;
 }
 
 /* A line under construction: what does not fit is cut, and remembered as cut. */

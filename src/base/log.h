@@ -78,10 +78,17 @@ __attribute__((format(printf, 5, 6))) void log_write(struct log_site *site, enum
                                                      const char *module, const char *message,
                                                      const char *fields, ...);
 
+/* Writes `text` as it stands between the quotes of a field (bytes_printable); returns `out`. */
+const char *log_quote(const char *text, char out[LOG_LINE_BYTES]);
+
+/* A text that may have quotes in it, for \"%s\" in the fields of the macros below. */
+#define LOG_QUOTE(text) log_quote((text), (char[LOG_LINE_BYTES]){0})
+
 /*
- * LOG_WARN("session expelled", "session=%u reason=%s", id, reason). The message is a constant
- * without quotes, the fields are key=value pairs of one format string, or absent. Control bytes
- * come out as '?'; text from outside goes through bytes_printable and between quotes.
+ * LOG_WARN("session expelled", "session=%u why=\"%s\"", id, LOG_QUOTE(why)). The message is a
+ * constant without quotes, the fields are key=value pairs of one format string, or absent. Control
+ * bytes come out as '?'; what is not a word of the program's own is quoted so, or went through
+ * bytes_printable before.
  */
 #define LOG_ERROR(message, ...) LOG_AT(LOG_LEVEL_ERROR, message, " " __VA_ARGS__)
 #define LOG_WARN(message, ...)  LOG_AT(LOG_LEVEL_WARN, message, " " __VA_ARGS__)

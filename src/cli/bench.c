@@ -97,8 +97,13 @@ static int bench_objects(struct cli *cli)
 {
     char *data = calloc(1, sizes[SIZES - 1]), *copy = calloc(1, sizes[SIZES - 1]);
     struct json json = {0};
-    int exit_code = data == NULL || copy == NULL ? CLI_FULL : cli_open(cli, 0);
+    int exit_code = CLI_FULL;
 
+    if (data == NULL || copy == NULL) {
+        cli_error(cli, "no memory");
+        goto free_buffers;
+    }
+    exit_code = cli_open(cli, 0);
     if (exit_code != CLI_OK) {
         goto free_buffers;
     }
@@ -115,6 +120,7 @@ static int bench_objects(struct cli *cli)
 
         if (status != NIGH_OK) {
             exit_code = cli_failed(cli, status, "the measurement stopped");
+            cli_error_object(cli, &json, exit_code);
         } else {
             print_row(cli, &json, sizes[i], &result);
         }

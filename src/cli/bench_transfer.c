@@ -183,7 +183,8 @@ int bench_transfer(struct cli *cli)
     for (int i = 0; i < OFFERS && exit_code == CLI_OK; i++) {
         exit_code = take_all(cli, &json, &offers[i]);
     }
-    if (exit_code == CLI_OK && cli->json) {
+    if (cli->json && json.depth > 0) {
+        cli_error_object(cli, &json, exit_code);
         json_array_close(&json);
     }
     return exit_code;

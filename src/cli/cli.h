@@ -86,12 +86,28 @@ const char *cli_nearest_verb(const char *word);
 void cli_error(const struct cli *cli, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+struct json;
+
+/* Adds what was said, as "error", and "exit_code" to an open object; what went well gets neither.
+ */
+void cli_error_fields(struct json *json, int exit_code);
+
+/*
+ * An object of what was said and no other object has: {"verb", "error", "exit_code"}. Whoever reads
+ * --json finds why it failed on standard output: main prints one where a verb fails, and a verb
+ * that fails in the middle of an array adds one to that. Nothing without --json, or on success.
+ */
+void cli_error_object(const struct cli *cli, struct json *json, int exit_code);
+
 /* Says that `what` failed with `status` (with the client's detail where it has one) and returns the
  * exit code for it. */
 int cli_failed(struct cli *cli, nigh_status status, const char *what);
 
 /* The same for what failed with the object `name`: one that is not there is said so. */
 int cli_failed_object(struct cli *cli, nigh_status status, const char *name);
+
+/* There is none of this name, and other nodes were asked, too. */
+int cli_no_object_anywhere(struct cli *cli, const char *name);
 
 /* Usage error: says it and points to --help, in one line; returns CLI_USAGE. */
 int cli_usage(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/json.h"
 
 #define OPEN_TIMEOUT_MIN_US UINT64_C(1000000) /* a busy node may take so long to say hello */
 #define OPEN_TIMEOUT_MAX_US UINT64_C(5000000)
@@ -71,7 +72,13 @@ int cli_common_option(struct cli *cli, int option, int *exit_code)
 {
     switch (option) {
     case 's': cli->socket_path = optarg; return CLI_OK;
-    case 'p': cli->pool = optarg; return CLI_OK;
+    case 'p':
+        if (optarg[0] == '\0') {
+            *exit_code = cli_usage(cli, "--pool '' names no pool; without --pool it is your own");
+            return -1;
+        }
+        cli->pool = optarg;
+        return CLI_OK;
     case 'j': cli->json = true; return CLI_OK;
     case 't':
         if (bytes_parse_duration(optarg, &cli->timeout_us) != NIGH_OK) {
@@ -91,6 +98,9 @@ int cli_common_option(struct cli *cli, int option, int *exit_code)
     }
 }
 
+/* The first sentence that standard output does not have yet; "": none. */
+static char untold[ERROR_BYTES];
+
 /* Names come from anywhere: what would move a cursor, or end the line, is written out. */
 static void print_error(const struct cli *cli, bool usage, const char *format, va_list arguments)
 {
@@ -98,6 +108,9 @@ static void print_error(const struct cli *cli, bool usage, const char *format, v
     char text[ERROR_BYTES], shown[ERROR_BYTES];
 
     vsnprintf(text, sizeof text, format, arguments);
+    if (untold[0] == '\0') {
+        snprintf(untold, sizeof untold, "%s", text);
+    }
     bytes_printable_sentence(text, strlen(text), shown, sizeof shown);
     fprintf(stderr, "nigh%s%s: %s", space, cli->verb, shown);
     if (usage) {
@@ -123,6 +136,26 @@ int cli_usage(const struct cli *cli, const char *format, ...)
     print_error(cli, true, format, arguments);
     va_end(arguments);
     return CLI_USAGE;
+}
+
+void cli_error_fields(struct json *json, int exit_code)
+{
+    if (exit_code != CLI_OK) {
+        json_string(json, "error", untold);
+        json_i64(json, "exit_code", exit_code);
+    }
+    untold[0] = '\0';
+}
+
+void cli_error_object(const struct cli *cli, struct json *json, int exit_code)
+{
+    if (!cli->json || exit_code == CLI_OK || untold[0] == '\0') {
+        return;
+    }
+    json_object_open(json, NULL);
+    json_string(json, "verb", cli->verb);
+    cli_error_fields(json, exit_code);
+    json_object_close(json);
 }
 
 static int exit_code_of(nigh_status status)
@@ -157,16 +190,26 @@ int cli_failed(struct cli *cli, nigh_status status, const char *what)
     return exit_code_of(status);
 }
 
-int cli_failed_object(struct cli *cli, nigh_status status, const char *name)
+static int no_such_object(struct cli *cli, const char *name, const char *where)
 {
     bool named = cli->pool != NULL && cli->pool[0] != '\0';
 
-    if (status != NIGH_NOT_FOUND) {
-        return cli_failed(cli, status, name);
-    }
-    cli_error(cli, "%s: no such object in %s%s", name, named ? "pool " : "your pool",
-              named ? cli->pool : "");
+    cli_error(cli, "%s: no such object in %s%s%s", name, named ? "pool " : "your pool",
+              named ? cli->pool : "", cli_is_alone(cli) ? "" : where);
     return CLI_NOT_FOUND;
+}
+
+int cli_failed_object(struct cli *cli, nigh_status status, const char *name)
+{
+    if (status == NIGH_NOT_FOUND) {
+        return no_such_object(cli, name, " on this node (nigh who tells whether another has it)");
+    }
+    return cli_failed(cli, status, name);
+}
+
+int cli_no_object_anywhere(struct cli *cli, const char *name)
+{
+    return no_such_object(cli, name, ", on this node or another");
 }
 
 uint64_t cli_open_timeout_us(const struct cli *cli)

@@ -18,6 +18,9 @@
 #include "cli/rdma.h"
 #include "memory/admission.h"
 
+/* With less than this share of it left for puts, the room on disk is called full. */
+#define SPILL_FULL_SHARE 8
+
 #define NODE_DESCRIPTORS_WANTED 4096u
 #define HUGE_PAGE_BYTES         (UINT64_C(2) << 20)
 
@@ -80,8 +83,35 @@ static void look_at_refusals(struct report *report, const nigh_node_stats *stats
         "nigh who shows who holds memory, nigh unpin lets go; nighd --memory and --spill give room",
         "requests for memory refused since the node's start: %llu (of puts, creates, or gets of "
         "what is not in memory), since what lay there was held by processes, pinned or unsealed, "
-        "or they wanted more than there is; now %s are pinned, %s unsealed",
+        "or they wanted more than there is, or the room on disk was full; now %s are pinned, %s "
+        "unsealed",
         (unsigned long long)stats->out_of_memory, pinned, unsealed);
+}
+
+/* How full the room for files is, and the indexes. */
+static void look_at_room(struct report *report, const nigh_node_stats *stats)
+{
+    char used[BYTES_SIZE_TEXT], of[BYTES_SIZE_TEXT], left[BYTES_SIZE_TEXT];
+
+    if (stats->spill_bytes > 0) {
+        bool full = stats->spilled_bytes > 0 &&
+                    stats->spill_free_bytes < stats->spill_bytes / SPILL_FULL_SHARE;
+
+        bytes_format_size(stats->spilled_bytes, used);
+        bytes_format_size(stats->spill_bytes, of);
+        bytes_format_size(stats->spill_free_bytes, left);
+        find(report, full ? NOTE : GOOD, "spill",
+             full ? "nighd --spill-max, or a larger disk; nigh rm what is not needed" : "",
+             "%s of %s on disk, %s left for puts; the rest is kept for reading back", used, of,
+             left);
+    }
+    if (stats->index_full > 0) {
+        find(report, NOTE, "index", "nighd --max-objects; nigh rm what is not needed",
+             "requests refused because an index was full: %llu; %llu of %llu entries are used, "
+             "objects on disk included",
+             (unsigned long long)stats->index_full, (unsigned long long)stats->index_used,
+             (unsigned long long)stats->index_entries);
+    }
 }
 
 static void look_at_node(struct report *report)
@@ -110,6 +140,7 @@ static void look_at_node(struct report *report)
     bytes_format_size(stats.used_bytes, used);
     find(report, GOOD, "node", "", "answers; %s of %s used, %llu objects, %llu sessions", used,
          memory, (unsigned long long)stats.objects, (unsigned long long)stats.sessions);
+    look_at_room(report, &stats);
     look_at_refusals(report, &stats);
 }
 

@@ -4,8 +4,7 @@
 
 #include <stddef.h>
 
-#define EACH_AT_ONCE 256              /* names of one call */
-#define EACH_UNTOLD  ((nigh_status)1) /* no status */
+#define EACH_UNTOLD ((nigh_status)1) /* no status */
 
 /* Opens the client, and the array of what is told. */
 static int each_begin(struct cli *cli, int argc, uint32_t open_flags, struct json *json)
@@ -37,6 +36,8 @@ int cli_each(struct cli *cli, int argc, char **argv, uint32_t open_flags, cli_ac
         exit_code = cli_parse_name(cli, argv[i], &id, &is_name);
         if (exit_code == CLI_OK) {
             exit_code = act(cli, argv[i], &id, &json);
+        } else {
+            cli_each_report(cli, &json, argv[i], NIGH_INVALID, exit_code);
         }
         first_failure = first_failure == CLI_OK ? exit_code : first_failure;
     }
@@ -70,7 +71,8 @@ int cli_each_plain(struct cli *cli, int argc, char **argv, uint32_t open_flags, 
 }
 
 /* The names that are some go first in `names`; returns how many, and the first failure. */
-static size_t parse_names(struct cli *cli, char **names, size_t n, nigh_id *ids, int *first_failure)
+static size_t parse_names(struct cli *cli, char **names, size_t n, nigh_id *ids, struct json *json,
+                          int *first_failure)
 {
     size_t good = 0;
 
@@ -80,9 +82,10 @@ static size_t parse_names(struct cli *cli, char **names, size_t n, nigh_id *ids,
 
         if (exit_code == CLI_OK) {
             names[good++] = names[i];
-        } else if (*first_failure == CLI_OK) {
-            *first_failure = exit_code;
+            continue;
         }
+        cli_each_report(cli, json, names[i], NIGH_INVALID, exit_code);
+        *first_failure = *first_failure == CLI_OK ? exit_code : *first_failure;
     }
     return good;
 }
@@ -94,17 +97,16 @@ static int act_at_once(struct cli *cli, char **names, size_t n, cli_act_at_once 
     nigh_status statuses[EACH_AT_ONCE], all;
     int first_failure = CLI_OK;
 
-    n = parse_names(cli, names, n, ids, &first_failure);
+    n = parse_names(cli, names, n, ids, json, &first_failure);
     for (size_t i = 0; i < n; i++) {
         statuses[i] = EACH_UNTOLD;
     }
     all = n > 0 ? act(cli, ids, n, statuses) : NIGH_OK;
     for (size_t i = 0; i < n; i++) {
         nigh_status status = statuses[i] == EACH_UNTOLD ? all : statuses[i];
-        int exit_code;
+        int exit_code = tell(cli, names[i], i, status);
 
-        cli_each_report(cli, json, names[i], status);
-        exit_code = tell(cli, names[i], status);
+        cli_each_report(cli, json, names[i], status, exit_code);
         first_failure = first_failure == CLI_OK ? exit_code : first_failure;
     }
     return first_failure;
@@ -135,7 +137,8 @@ int cli_each_at_once(struct cli *cli, int argc, char **argv, uint32_t open_flags
     return first_failure;
 }
 
-void cli_each_report(struct cli *cli, struct json *json, const char *name, nigh_status status)
+void cli_each_report(struct cli *cli, struct json *json, const char *name, nigh_status status,
+                     int exit_code)
 {
     if (!cli->json) {
         return;
@@ -143,5 +146,6 @@ void cli_each_report(struct cli *cli, struct json *json, const char *name, nigh_
     json_object_open(json, NULL);
     json_string(json, "name", name);
     json_string(json, "status", nigh_status_name(status));
+    cli_error_fields(json, exit_code);
     json_object_close(json);
 }

@@ -20,33 +20,72 @@ static void report(const char *name, const char *output, const nigh_view *view)
     json_object_close(&json);
 }
 
+/* What this node says of an object that did not come in time. */
+struct lateness {
+    bool is_told;
+    nigh_object_state state; /* 0: it is not here */
+};
+
+static void ask_why(struct cli *cli, const nigh_id *id, struct lateness *late)
+{
+    nigh_object_info info;
+    nigh_status status = nigh_stat(cli->client, id, &info);
+
+    late->is_told = status == NIGH_OK || status == NIGH_NOT_FOUND;
+    late->state = status == NIGH_OK ? info.state : 0;
+}
+
 /* Where the user does not say how long, another node gets its time. */
-static nigh_status get_view(struct cli *cli, const nigh_id *id, uint32_t flags, nigh_view *view)
+static nigh_status get_view(struct cli *cli, const nigh_id *id, uint32_t flags, nigh_view *view,
+                            struct lateness *late)
 {
     nigh_status status = nigh_get_with(cli->client, id, 1, cli->timeout_us, flags, view);
 
+    *late = (struct lateness){0};
     if (status == NIGH_TIMEOUT && !cli->timeout_given && !cli_is_alone(cli)) {
         status = nigh_get_with(cli->client, id, 1, OTHERS_WAIT_US, flags, view);
+    }
+    if (status == NIGH_TIMEOUT) {
+        ask_why(cli, id, late);
+        if (late->state == NIGH_OBJECT_SEALED) { /* it came just now */
+            status = nigh_get_with(cli->client, id, 1, 0, flags, view);
+        }
     }
     return status;
 }
 
-static int get_failed(struct cli *cli, nigh_status status, const char *name)
+static int get_late(struct cli *cli, const char *name, const struct lateness *late)
 {
-    if (status == NIGH_TIMEOUT && cli->timeout_us == 0) {
-        if (!cli_is_alone(cli) && !cli->timeout_given) {
-            cli_error(cli, "%s: no such object in 5 seconds, on this node or another (nigh nodes)",
-                      name);
-            return CLI_NOT_FOUND;
-        }
-        status = NIGH_NOT_FOUND;
+    if (!late->is_told) {
+        return cli_failed(cli, NIGH_TIMEOUT, name);
     }
-    return cli_failed_object(cli, status, name);
+    if (late->state == NIGH_OBJECT_SPILLED) {
+        cli_error(cli,
+                  "%s: is on disk and was not read back in time; ask again with %s--timeout, e.g. "
+                  "--timeout 30s",
+                  name, cli->timeout_given ? "a longer " : "");
+        return CLI_TIMEOUT;
+    }
+    if (cli->timeout_us > 0) {
+        cli_error(cli, "%s: %s", name, nigh_status_string(NIGH_TIMEOUT));
+        return CLI_TIMEOUT;
+    }
+    if (late->state == NIGH_OBJECT_CREATED) {
+        cli_error(cli, "%s: not sealed yet: its creator is still writing it", name);
+        return CLI_NOT_FOUND;
+    }
+    if (!cli_is_alone(cli) && !cli->timeout_given) {
+        cli_error(cli, "%s: no such object in 5 seconds, on this node or another (nigh nodes)",
+                  name);
+        return CLI_NOT_FOUND;
+    }
+    return cli_failed_object(cli, NIGH_NOT_FOUND, name);
 }
 
 static int get_object(struct cli *cli, const char *name, const char *output, bool meta,
                       uint32_t flags)
 {
+    struct lateness late;
     nigh_view view;
     nigh_id id;
     bool is_name;
@@ -56,9 +95,10 @@ static int get_object(struct cli *cli, const char *name, const char *output, boo
     if (exit_code != CLI_OK || (exit_code = cli_open(cli, NIGH_OPEN_READ_ONLY)) != CLI_OK) {
         return exit_code;
     }
-    status = get_view(cli, &id, flags, &view);
+    status = get_view(cli, &id, flags, &view, &late);
     if (status != NIGH_OK) {
-        return get_failed(cli, status, name);
+        return status == NIGH_TIMEOUT ? get_late(cli, name, &late)
+                                      : cli_failed_object(cli, status, name);
     }
     exit_code = cli_output_write(cli, output, meta ? view.meta : view.data,
                                  meta ? view.meta_size : view.data_size);

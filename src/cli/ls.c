@@ -69,6 +69,13 @@ static void print_json(struct json *json, const nigh_object_info *info)
     json_object_close(json);
 }
 
+static void end_json(const struct cli *cli, struct json *json)
+{
+    if (cli->json) {
+        json_array_close(json);
+    }
+}
+
 static int list(struct cli *cli, const char *prefix, bool ids)
 {
     nigh_object_info infos[PAGE_INFOS];
@@ -89,7 +96,11 @@ static int list(struct cli *cli, const char *prefix, bool ids)
         nigh_status status = nigh_list(cli->client, &cursor, infos, PAGE_INFOS, &count);
 
         if (status != NIGH_OK) {
-            return cli_failed(cli, status, "cannot list");
+            int exit_code = cli_failed(cli, status, "cannot list");
+
+            cli_error_object(cli, &json, exit_code);
+            end_json(cli, &json);
+            return exit_code;
         }
         for (size_t i = 0; i < count; i++) {
             if (strncmp(infos[i].name, prefix, strlen(prefix)) != 0) {
@@ -104,9 +115,8 @@ static int list(struct cli *cli, const char *prefix, bool ids)
             }
         }
     } while (count > 0);
-    if (cli->json) {
-        json_array_close(&json);
-    } else if (isatty(STDOUT_FILENO) == 1) {
+    end_json(cli, &json);
+    if (!cli->json && isatty(STDOUT_FILENO) == 1) {
         char size[BYTES_SIZE_TEXT];
 
         bytes_format_size(bytes, size);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nigh: finds the verb and runs it. The table below is the whole of the command line. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +12,8 @@
 const struct cli_verb cli_verbs[] = {
     {"put", "NAME FILE|-", "Put a file, or standard input, as an object.",
      "  -m, --meta TEXT      user metadata kept with the object\n"
-     "      --no-evict       fail rather than evict others\n",
+     "      --no-evict       fail rather than evict others\n"
+     "      --no-claim       do not ask first whether another node has the name\n",
      cli_put},
     {"get", "NAME [-o FILE]", "Write an object to a file, or to standard output.",
      "  -o, --output FILE    write there (complete or not at all)\n"
@@ -27,9 +29,9 @@ const struct cli_verb cli_verbs[] = {
     {"stat", "NAME...", "Show what is known of objects.",
      "  -c, --checksum       also the CRC32C of the data\n", cli_stat},
     {"rm", "NAME...", "Delete objects, on every node of the cluster.",
-     "Where another node may have one and does not answer in 5 seconds, it is deleted on this "
-     "node, "
-     "and rm\nfails and says so.\n",
+     "One in use, or being written to disk, is gone at once for new readers; its memory is freed "
+     "later,\nand rm says so. Where another node may have one and does not answer in 5 seconds, it "
+     "is deleted on\nthis node, and rm fails and says so.\n",
      cli_rm},
     {"pin", "NAME...", "Keep objects from eviction until unpinned.", "", cli_pin},
     {"unpin", "NAME...", "Let objects be evicted again.", "", cli_unpin},
@@ -220,14 +222,27 @@ static int run_verb(struct cli *cli, int argc, char **argv)
     return no_such_verb(cli, argv[0]);
 }
 
+/* Whether --json is among the words: a wrong option may stand before it. */
+static bool asks_for_json(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--json") == 0 || strcmp(argv[i], "-j") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     struct cli cli = {.verb = ""};
+    struct json json = {0};
     int exit_code;
 
     if (!fill_standard_descriptors()) {
         return CLI_FAILED;
     }
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of the write */
     if (argc < 2) {
         print_verbs(stderr);
         return CLI_USAGE;
@@ -236,5 +251,7 @@ int main(int argc, char **argv)
         exit_code = optind < argc ? run_verb(&cli, argc - optind, argv + optind)
                                   : cli_usage(&cli, "no verb is given");
     }
+    cli.json = cli.json || (exit_code == CLI_USAGE && asks_for_json(argc, argv));
+    cli_error_object(&cli, &json, exit_code);
     return flush_output(&cli, exit_code);
 }

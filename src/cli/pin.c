@@ -5,17 +5,19 @@
 static int pin_one(struct cli *cli, const char *name, const nigh_id *id, struct json *json)
 {
     nigh_status status = nigh_pin(cli->client, id);
+    int exit_code = status == NIGH_OK ? CLI_OK : cli_failed_object(cli, status, name);
 
-    cli_each_report(cli, json, name, status);
-    return status == NIGH_OK ? CLI_OK : cli_failed_object(cli, status, name);
+    cli_each_report(cli, json, name, status, exit_code);
+    return exit_code;
 }
 
 static int unpin_one(struct cli *cli, const char *name, const nigh_id *id, struct json *json)
 {
     nigh_status status = nigh_unpin(cli->client, id);
+    int exit_code = status == NIGH_OK ? CLI_OK : cli_failed_object(cli, status, name);
 
-    cli_each_report(cli, json, name, status);
-    return status == NIGH_OK ? CLI_OK : cli_failed_object(cli, status, name);
+    cli_each_report(cli, json, name, status, exit_code);
+    return exit_code;
 }
 
 int cli_pin(struct cli *cli, int argc, char **argv)

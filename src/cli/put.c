@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nigh put: a file is read straight into the object's memory; standard input and pipes, whose
- * length is unknown, are gathered first, up to the node's memory size. */
+ * length is unknown, are gathered first, up to the node's memory size. The name is claimed first,
+ * on all nodes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -19,7 +20,8 @@ enum {
     READ_BYTES = 4 << 20,
     GATHER_BYTES = 1 << 20,
     POLL_MOST_MS = 60000,
-    PUT_TIMEOUT_US = 10000000
+    PUT_TIMEOUT_US = 10000000,
+    PUT_PLACES = 4 /* nodes that are named */
 };
 
 struct source {
@@ -27,14 +29,16 @@ struct source {
     uint64_t size_bytes;
     bool has_size;        /* else it is gathered: standard input, a pipe, a device */
     char *gathered;       /* NULL: none */
+    uint64_t node_bytes;  /* the node's memory, and a lane's part of it, the most */
     uint64_t most_bytes;  /* of what is gathered */
-    uint64_t deadline_us; /* for gathering; 0: none */
+    uint64_t deadline_us; /* for gathering; UINT64_MAX: none */
 };
 
-/* Reads exactly size_bytes; false on failure or a file that shrank (errno 0). */
-static bool read_into(int fd, void *data, uint64_t size_bytes, struct cli_progress *progress)
+/* Reads exactly size_bytes, all that there is; else it returns why not. */
+static const char *read_into(int fd, void *data, uint64_t size_bytes, struct cli_progress *progress)
 {
     uint64_t done = 0;
+    char more;
 
     while (done < size_bytes) {
         uint64_t left = size_bytes - done;
@@ -44,13 +48,21 @@ static bool read_into(int fd, void *data, uint64_t size_bytes, struct cli_progre
             continue;
         }
         if (n <= 0) {
-            errno = n == 0 ? 0 : errno;
-            return false;
+            return n == 0 ? "became shorter while it was read" : strerror(errno);
         }
         done += (uint64_t)n;
         cli_progress_show(progress, done);
     }
-    return true;
+    return read(fd, &more, 1) == 1 ? "became longer while it was read" : NULL;
+}
+
+/* Until the next look, at most POLL_MOST_MS. */
+static int poll_ms(uint64_t left_us)
+{
+    if (left_us == 0) {
+        return 0;
+    }
+    return left_us / 1000 < POLL_MOST_MS ? (int)(left_us / 1000) + 1 : POLL_MOST_MS;
 }
 
 /* Returns CLI_OK when a read would not wait, or says that there is nothing until the deadline. */
@@ -64,10 +76,7 @@ static int wait_for_bytes(struct cli *cli, const struct source *source, const ch
         uint64_t now_us = clock_now_us(&clock_monotonic);
 
         left_us = source->deadline_us > now_us ? source->deadline_us - now_us : 0;
-        count = poll(&ready, 1,
-                     left_us == 0                    ? 0
-                     : left_us / 1000 < POLL_MOST_MS ? (int)(left_us / 1000) + 1
-                                                     : POLL_MOST_MS);
+        count = poll(&ready, 1, poll_ms(left_us));
     } while (left_us > 0 && (count == 0 || (count < 0 && errno == EINTR)));
     if (count > 0) {
         return CLI_OK;
@@ -76,7 +85,8 @@ static int wait_for_bytes(struct cli *cli, const struct source *source, const ch
         cli_error(cli, "%s: %s", name, strerror(errno));
         return CLI_FAILED;
     }
-    cli_error(cli, "%s: the time was up before it ended", name);
+    cli_error(cli, "%s: the time was up before %s", name,
+              source->size_bytes == 0 ? "anything came from it" : "it ended");
     return CLI_TIMEOUT;
 }
 
@@ -99,19 +109,22 @@ static int gather_more_room(struct cli *cli, struct source *source, const char *
 }
 
 /* What libnigh says of a file that is too large. */
-static int too_large(struct cli *cli, uint64_t most_bytes)
+static int too_large(struct cli *cli, const struct source *source)
 {
-    char most[BYTES_SIZE_TEXT];
+    char most[BYTES_SIZE_TEXT], all[BYTES_SIZE_TEXT];
 
-    bytes_format_size(most_bytes, most);
+    bytes_format_size(source->most_bytes, most);
+    bytes_format_size(source->node_bytes, all);
     cli_error(cli,
               "cannot create the object: out of memory: more than %s were asked for, and the node "
-              "has %s for objects in all",
-              most, most);
+              "has %s for objects in all%s%s%s",
+              most, all, source->most_bytes < source->node_bytes ? ", " : "",
+              source->most_bytes < source->node_bytes ? most : "",
+              source->most_bytes < source->node_bytes ? " of it for any one object" : "");
     return CLI_FULL;
 }
 
-/* Reads to the end, or until it is more than the node has for objects. */
+/* Reads to the end, or until it is more than any object may have. */
 static int gather(struct cli *cli, struct source *source, const char *name)
 {
     uint64_t capacity = 0;
@@ -123,7 +136,7 @@ static int gather(struct cli *cli, struct source *source, const char *name)
         if (source->size_bytes == capacity) {
             exit_code = gather_more_room(cli, source, name, &capacity);
         }
-        if (exit_code == CLI_OK && source->deadline_us != 0) {
+        if (exit_code == CLI_OK) {
             exit_code = wait_for_bytes(cli, source, name);
         }
         if (exit_code != CLI_OK) {
@@ -133,13 +146,13 @@ static int gather(struct cli *cli, struct source *source, const char *name)
         if (n == 0) {
             return CLI_OK;
         }
-        if (n < 0 && errno != EINTR) {
+        if (n < 0 && errno != EINTR && errno != EAGAIN) {
             cli_error(cli, "%s: %s", name, strerror(errno));
             return CLI_FAILED;
         }
         source->size_bytes += n > 0 ? (uint64_t)n : 0;
     }
-    return too_large(cli, source->most_bytes);
+    return too_large(cli, source);
 }
 
 /* Gathers a source without a known size, of which the node says how long it may be. */
@@ -151,7 +164,9 @@ static int gather_for_node(struct cli *cli, struct source *source, const char *n
     if (status != NIGH_OK) {
         return cli_failed(cli, status, "cannot ask the node for its memory's size");
     }
-    source->most_bytes = stats.memory_bytes;
+    source->node_bytes = stats.memory_bytes;
+    /* An older node does not count its lanes. */
+    source->most_bytes = stats.memory_bytes / (stats.lanes != 0 ? stats.lanes : 1);
     return gather(cli, source, name);
 }
 
@@ -159,7 +174,9 @@ static int open_source(struct cli *cli, const char *name, struct source *source)
 {
     struct stat status;
 
-    source->fd = strcmp(name, "-") == 0 ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
+    /* A pipe into which nobody writes yet is waited for where there is a deadline: not here. */
+    source->fd = strcmp(name, "-") == 0 ? STDIN_FILENO
+                                        : open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (source->fd < 0 || fstat(source->fd, &status) != 0) {
         cli_error(cli, "%s: %s", name, strerror(errno));
         return CLI_FAILED;
@@ -173,37 +190,77 @@ static int open_source(struct cli *cli, const char *name, struct source *source)
     return CLI_OK;
 }
 
+/* There is one of this name: here, or where. */
+static int exists(struct cli *cli, const char *name, const nigh_id *id)
+{
+    uint32_t ranks[PUT_PLACES];
+    size_t count = 0;
+    bool here = true;
+
+    if (nigh_contains(cli->client, id, &here) == NIGH_OK && !here && !cli_is_alone(cli) &&
+        nigh_where(cli->client, id, ranks, PUT_PLACES, &count) == NIGH_OK) {
+        if (count > 0) {
+            cli_error(cli, "%s exists already on node %u; delete it first: nigh rm %s", name,
+                      ranks[0], name);
+        } else {
+            cli_error(cli, "%s: an object of this name is being created, here or on another node",
+                      name);
+        }
+        return CLI_EXISTS;
+    }
+    cli_error(cli, "%s: an object of this name exists already; delete it first: nigh rm %s", name,
+              name);
+    return CLI_EXISTS;
+}
+
+/* Why there is no object now. */
+static int not_put(struct cli *cli, const char *name, const nigh_id *id,
+                   const nigh_create_options *options, nigh_status status, const char *what)
+{
+    bool claims = (options->flags & NIGH_CREATE_EXCLUSIVE) != 0;
+
+    if (status == NIGH_EXISTS) {
+        return exists(cli, name, id);
+    }
+    if (claims && (status == NIGH_PEER_LOST || (status == NIGH_TIMEOUT && !cli_is_alone(cli)))) {
+        cli_error(cli,
+                  "%s: whether another node has it cannot be said now: the node that would know "
+                  "does not answer (nigh nodes). nigh put --no-claim does not ask",
+                  name);
+        return status == NIGH_TIMEOUT ? CLI_TIMEOUT : CLI_FAILED;
+    }
+    return cli_failed(cli, status, what);
+}
+
 /* Creates, fills and seals; the object is aborted when the source fails. */
 static int put_source(struct cli *cli, const char *name, const nigh_id *id,
                       nigh_create_options *options, struct source *source, const char *file)
 {
     struct cli_progress progress;
+    const char *wrong = NULL;
     nigh_writer writer;
     nigh_status status;
 
     options->data_size = source->size_bytes;
     status = nigh_create(cli->client, id, options, &writer);
-    if (status == NIGH_EXISTS) {
-        cli_error(cli, "%s: an object of this name exists already; delete it first: nigh rm %s",
-                  name, name);
-        return CLI_EXISTS;
-    }
     if (status != NIGH_OK) {
-        return cli_failed(cli, status, "cannot create the object");
+        return not_put(cli, name, id, options, status, "cannot create the object");
     }
     cli_progress_start(&progress, cli, "put", source->size_bytes);
     if (!source->has_size) {
         memcpy(writer.data, source->gathered, source->size_bytes);
-    } else if (!read_into(source->fd, writer.data, source->size_bytes, &progress)) {
-        cli_progress_end(&progress);
-        cli_error(cli, "%s: %s", file,
-                  errno == 0 ? "became shorter while it was read" : strerror(errno));
+    } else {
+        wrong = read_into(source->fd, writer.data, source->size_bytes, &progress);
+    }
+    cli_progress_end(&progress);
+    if (wrong != NULL) {
+        cli_error(cli, "%s: %s", file, wrong);
         nigh_abort(cli->client, &writer);
         return CLI_FAILED;
     }
-    cli_progress_end(&progress);
     status = nigh_seal(cli->client, &writer);
-    return status == NIGH_OK ? CLI_OK : cli_failed(cli, status, "cannot seal the object");
+    return status == NIGH_OK ? CLI_OK
+                             : not_put(cli, name, id, options, status, "cannot seal the object");
 }
 
 static void report(const struct cli *cli, const char *name, const nigh_id *id, uint64_t size_bytes,
@@ -228,8 +285,7 @@ static int put_file(struct cli *cli, const char *name, const char *file,
                     nigh_create_options *options)
 {
     uint64_t start_us = clock_now_us(&clock_monotonic);
-    uint64_t deadline_us;
-    struct source source = {.fd = -1};
+    struct source source = {.fd = -1, .deadline_us = UINT64_MAX};
     nigh_id id;
     bool is_name;
     int exit_code = cli_parse_name(cli, name, &id, &is_name);
@@ -239,8 +295,8 @@ static int put_file(struct cli *cli, const char *name, const char *file,
     }
     options->name = is_name ? name : NULL;
     options->timeout_us = cli->timeout_given ? cli->timeout_us : PUT_TIMEOUT_US;
-    if (cli->timeout_given && !__builtin_add_overflow(start_us, cli->timeout_us, &deadline_us)) {
-        source.deadline_us = deadline_us;
+    if (cli->timeout_given) {
+        source.deadline_us = clock_deadline_us(start_us, cli->timeout_us);
     }
     exit_code = open_source(cli, file, &source);
     if (exit_code == CLI_OK) {
@@ -266,9 +322,10 @@ int cli_put(struct cli *cli, int argc, char **argv)
 {
     static const struct option options[] = {{"meta", required_argument, NULL, 'm'},
                                             {"no-evict", no_argument, NULL, 'E'},
+                                            {"no-claim", no_argument, NULL, 'C'},
                                             CLI_COMMON_OPTIONS,
                                             {0}};
-    nigh_create_options create = {0};
+    nigh_create_options create = {.flags = NIGH_CREATE_EXCLUSIVE};
     int option, exit_code = CLI_OK;
 
     while ((option = cli_next_option(cli, argc, argv, ":m:" CLI_COMMON_SHORT, options)) != -1) {
@@ -280,6 +337,8 @@ int cli_put(struct cli *cli, int argc, char **argv)
             create.meta_size = (uint32_t)strlen(optarg);
         } else if (option == 'E') {
             create.flags |= NIGH_CREATE_NO_EVICT;
+        } else if (option == 'C') {
+            create.flags &= ~NIGH_CREATE_EXCLUSIVE;
         } else if (cli_common_option(cli, option, &exit_code) != CLI_OK) {
             return exit_code;
         }

@@ -8,6 +8,18 @@
 
 static bool with_checksum;
 
+static const struct {
+    uint32_t use;
+    const char *name; /* JSON's */
+    const char *text;
+} uses[] = {{NIGH_USE_WRITE, "written", "being written to disk"},
+            {NIGH_USE_READ, "read", "being read back from disk"},
+            {NIGH_USE_SEND, "sent", "being read for another node or a checksum"}};
+
+enum {
+    USES = sizeof(uses) / sizeof(uses[0])
+};
+
 static void print_text(const nigh_object_info *info, const uint32_t *checksum)
 {
     char digits[BYTES_ID_TEXT], label[CLI_LABEL_BYTES], created[32];
@@ -26,6 +38,11 @@ static void print_text(const nigh_object_info *info, const uint32_t *checksum)
         info->copy != 0 ? ", a copy of another node's" : "", (unsigned long long)info->data_size,
         info->meta_size, created, (double)info->build_ns / 1e6, info->holders, info->incarnation,
         (unsigned long long)info->birth_counter);
+    for (int i = 0; i < USES; i++) {
+        if ((info->node_uses & uses[i].use) != 0) {
+            printf("  node      %s\n", uses[i].text);
+        }
+    }
     if (checksum != NULL) {
         printf("  crc32c    %08x\n", *checksum);
     }
@@ -47,6 +64,13 @@ static void print_json(struct json *json, const nigh_object_info *info, const ui
     json_u64(json, "created_ns", info->created_ns);
     json_u64(json, "build_ns", info->build_ns);
     json_u64(json, "holders", info->holders);
+    json_array_open(json, "node_uses");
+    for (int i = 0; i < USES; i++) {
+        if ((info->node_uses & uses[i].use) != 0) {
+            json_string(json, NULL, uses[i].name);
+        }
+    }
+    json_array_close(json);
     json_u64(json, "incarnation", info->incarnation);
     json_u64(json, "birth_counter", info->birth_counter);
     if (checksum != NULL) {
@@ -59,20 +83,21 @@ static int stat_one(struct cli *cli, const char *name, const nigh_id *id, struct
 {
     nigh_object_info info;
     uint32_t checksum = 0;
+    int exit_code = CLI_OK;
     nigh_status status = nigh_stat(cli->client, id, &info);
 
     if (status == NIGH_OK && with_checksum) {
         status = nigh_checksum(cli->client, id, &checksum);
     }
     if (status != NIGH_OK) {
-        return cli_failed_object(cli, status, name);
-    }
-    if (cli->json) {
+        exit_code = cli_failed_object(cli, status, name);
+        cli_each_report(cli, json, name, status, exit_code);
+    } else if (cli->json) {
         print_json(json, &info, with_checksum ? &checksum : NULL);
     } else {
         print_text(&info, with_checksum ? &checksum : NULL);
     }
-    return CLI_OK;
+    return exit_code;
 }
 
 int cli_stat(struct cli *cli, int argc, char **argv)

@@ -34,7 +34,7 @@ static void print_memory(const nigh_node_stats *now)
 {
     char memory[BYTES_SIZE_TEXT], used[BYTES_SIZE_TEXT], leased[BYTES_SIZE_TEXT],
         unsealed[BYTES_SIZE_TEXT];
-    char disk[BYTES_SIZE_TEXT];
+    char disk[BYTES_SIZE_TEXT], bound[BYTES_SIZE_TEXT], left[BYTES_SIZE_TEXT];
 
     bytes_format_size(now->memory_bytes, memory);
     bytes_format_size(now->used_bytes, used);
@@ -47,6 +47,13 @@ static void print_memory(const nigh_node_stats *now)
     printf("objects   %llu sealed, %llu unsealed, %llu spilled, %llu deleting\n",
            (unsigned long long)now->objects, (unsigned long long)now->objects_unsealed,
            (unsigned long long)now->objects_spilled, (unsigned long long)now->objects_deleting);
+    if (now->spill_bytes > 0) {
+        bytes_format_size(now->spill_bytes, bound);
+        bytes_format_size(now->spill_free_bytes, left);
+        printf("spill     %s of %s used, %s left for puts\n", disk, bound, left);
+    }
+    printf("index     %llu of %llu entries used\n", (unsigned long long)now->index_used,
+           (unsigned long long)now->index_entries);
     printf("sessions  %llu attached, %llu died, %llu expelled, %llu operations wait\n",
            (unsigned long long)now->sessions, (unsigned long long)now->sessions_died,
            (unsigned long long)now->expelled, (unsigned long long)now->waiting);
@@ -73,9 +80,10 @@ static void print_text(const nigh_node_stats *now, const nigh_node_stats *before
         (unsigned long long)now->seals, (unsigned long long)now->deletes,
         (unsigned long long)now->evictions, evicted, (unsigned long long)now->spills,
         (unsigned long long)now->unspills);
-    printf("trouble   %llu requests for memory refused, %llu disk failures, %llu events lost\n",
-           (unsigned long long)now->out_of_memory, (unsigned long long)now->spill_failures,
-           (unsigned long long)now->events_lost);
+    printf("trouble   %llu requests for memory refused, %llu for want of an index entry, %llu disk "
+           "failures, %llu events lost\n",
+           (unsigned long long)now->out_of_memory, (unsigned long long)now->index_full,
+           (unsigned long long)now->spill_failures, (unsigned long long)now->events_lost);
 }
 
 static void print_cluster(const nigh_node_stats *now, const nigh_node_stats *before,

@@ -29,10 +29,22 @@ static const char *reason(const nigh_object_info *info, size_t count)
     if (info->state == NIGH_OBJECT_CREATED) {
         return "not sealed yet: its creator is still writing it";
     }
-    if (info->state == NIGH_OBJECT_SPILLED) {
-        return "on disk: it takes no memory";
+    if (count == 0 && (info->node_uses & NIGH_USE_WRITE) != 0) {
+        return info->state == NIGH_OBJECT_DELETING
+                   ? "deleted, and still being written to disk: its memory is freed after that"
+                   : "nobody holds it, and it is being written to disk";
     }
-    if (info->pinned != 0) {
+    if (count == 0 && (info->node_uses & NIGH_USE_SEND) != 0) {
+        return "nobody here holds it: it stays until another node, or a checksum, has read it";
+    }
+    if (info->state == NIGH_OBJECT_SPILLED) {
+        return (info->node_uses & NIGH_USE_READ) != 0 ? "on disk, and being read back"
+                                                      : "on disk: it takes no memory";
+    }
+    if (info->state == NIGH_OBJECT_DELETING && count == 0) {
+        return "deleted: nobody holds it, and its memory is being freed";
+    }
+    if (info->pinned != 0 && info->state != NIGH_OBJECT_DELETING) {
         return "pinned with nigh pin: it stays until nigh unpin";
     }
     return count > 0 ? "held by the processes above: it stays until they release it"
@@ -121,6 +133,9 @@ static void print_places(const char *label, const struct places *places)
         char address[4 * sizeof cli_node(0)->address];
         const nigh_node_info *node = cli_node(places->ranks[i]);
 
+        if (node == NULL) { /* look_for_places asked */
+            continue;
+        }
         bytes_printable(node->address, strlen(node->address), address, sizeof address);
         printf("%s: also on node %u (%s)\n", label, node->rank, address);
     }
@@ -140,7 +155,7 @@ static int who_elsewhere(struct cli *cli, const nigh_id *id, const char *name)
         return CLI_NOT_FOUND;
     }
     if (places.count == 0) {
-        return cli_failed_object(cli, NIGH_NOT_FOUND, name);
+        return cli_no_object_anywhere(cli, name);
     }
     if (cli->json) {
         json_object_open(&json, NULL);

@@ -378,6 +378,7 @@ static nigh_status client_attach(nigh_client *client, int socket_fd,
         error_set_open("%s", text);
         return status;
     }
+    atomic_store_explicit(&client->quota_bytes, options->quota_bytes, memory_order_relaxed);
     client->spin_us = client_spin_us(options->spin_us, answer.welcome.spin_us);
     atomic_store_explicit(&client->state, CLIENT_ATTACHED, memory_order_release);
     if (client->may_write) {

@@ -251,6 +251,7 @@ struct nigh_client {
     _Atomic bool leading; /* a thread sleeps on the socket for all; written locked */
     bool armed;
     bool subscribed;
+    bool hears_conflicts;
     bool events_missed; /* a restart of the node swallowed some */
     uint32_t subscribe_flags;
     uint32_t event_lane; /* where the next look for events begins */
@@ -270,6 +271,7 @@ struct nigh_client {
     uint32_t hello_flags;
     int resume_fd;                    /* -1, or where a HELLO that resumes waits for its answer */
     _Atomic uint64_t probed_us;       /* when life_probe last looked */
+    _Atomic uint64_t quota_bytes;     /* what was asked for last; 0: what the node gives */
     char bye[192];                    /* the sentence of the node's last message */
     char end_text[CLIENT_TEXT_BYTES]; /* why the client ended; written before the guard says so */
 
@@ -670,6 +672,18 @@ static inline bool copies_are_wanted(const nigh_client *client)
 const struct index_entry *get_peek(nigh_client *client, const nigh_id *id,
                                    enum index_answer *answer, _Atomic uint64_t **word,
                                    uint32_t *number);
+
+/* ---- manage.c ------------------------------------------------------------- */
+
+/* The session's quota, as far as is known; 0: none. It shows what a lease should not be cut for,
+ * and what to tell: the node judges by its own words. */
+uint64_t quota_of_session(const nigh_client *client);
+
+/* Whether an object is larger than a quota: its node says so before anything is written. */
+bool quota_is_below(const nigh_client *client, uint64_t bytes);
+
+/* Writes why `bytes` (0: not known how many) are above a quota, and whose it is; "": not known. */
+void quota_tell(const nigh_client *client, uint64_t bytes, char *text, size_t size_bytes);
 
 /* ---- look.c ---- */
 

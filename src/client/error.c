@@ -16,6 +16,9 @@
 
 #define ERROR_HOLDERS 3 /* as many as a sentence bears */
 
+/* With less than this share of it left for puts, the room on disk is called full. */
+#define SPILL_FULL_SHARE 8
+
 _Static_assert(CLIENT_TEXT_BYTES >= 256, "a sentence without holders fits");
 
 /* In the heap: the thread-local memory of this library stands in what programs that dlopen it keep
@@ -129,6 +132,8 @@ nigh_status error_note_memory(nigh_client *client, nigh_status status, uint32_t 
             (void)snprintf(thread->error_text, sizeof(thread->error_text),
                            "the node died or stopped while the operation was under way: it may or "
                            "may not have happened");
+        } else if (status == NIGH_QUOTA) {
+            quota_tell(client, bytes, thread->error_text, sizeof(thread->error_text));
         }
     }
     return status;
@@ -158,23 +163,60 @@ static bool error_tell_too_large(const nigh_client *client, const nigh_node_stat
 {
     uint64_t lane_bytes = stats->memory_bytes / client->lanes;
     char wanted[BYTES_SIZE_TEXT], has[BYTES_SIZE_TEXT], most[BYTES_SIZE_TEXT];
+    char exact[BYTES_SIZE_TEXT];
     size_t length = 0;
 
     if (wanted_bytes <= lane_bytes) {
         return false;
     }
-    bytes_format_size(wanted_bytes, wanted);
-    bytes_format_size(stats->memory_bytes, has);
+    (void)bytes_format_sizes(wanted_bytes, stats->memory_bytes, wanted, has);
+    if (bytes_format_sizes(wanted_bytes, lane_bytes, exact, most)) {
+        memcpy(wanted, exact, sizeof(wanted));
+    }
     error_append(text, size_bytes, &length,
                  "out of memory: %s were asked for, and the node has %s for objects in all", wanted,
                  has);
     if (client->lanes > 1) {
-        bytes_format_size(lane_bytes, most);
         error_append(text, size_bytes, &length,
                      ", %s of it for any one object (it has %" PRIu32 " lanes)", most,
                      client->lanes);
     }
     return true;
+}
+
+/* That the room for files is full too; false: it is not. */
+static bool error_tell_spill(const nigh_node_stats *stats, uint64_t wanted_bytes, char *text,
+                             size_t size_bytes, size_t *length)
+{
+    char disk[BYTES_SIZE_TEXT], of[BYTES_SIZE_TEXT];
+
+    if (stats->spilled_bytes == 0 ||
+        stats->spill_free_bytes >= max_u64(wanted_bytes, stats->spill_bytes / SPILL_FULL_SHARE)) {
+        return false;
+    }
+    bytes_format_size(stats->spilled_bytes, disk);
+    bytes_format_size(stats->spill_bytes, of);
+    error_append(text, size_bytes, length,
+                 "; the room on disk is full as well: %s of %s, and the rest is for reading back "
+                 "(--spill-max; nigh rm)",
+                 disk, of);
+    return true;
+}
+
+/* "a fixed limit is reached: ..." where it is the index that is full. */
+static void error_tell_limit(nigh_client *client, char *text, size_t size_bytes)
+{
+    nigh_node_stats stats = {0};
+    size_t length = 0;
+
+    error_append(text, size_bytes, &length, "%s", nigh_status_string(NIGH_LIMIT));
+    if (nigh_stats(client, &stats) == NIGH_OK && stats.index_full > 0) {
+        error_append(text, size_bytes, &length,
+                     ": the index was full, and %" PRIu64 " of %" PRIu64
+                     " entries are used, objects on disk included; start the node with a higher "
+                     "--max-objects, or delete some (nigh rm)",
+                     stats.index_used, stats.index_entries);
+    }
 }
 
 /* "out of memory: 960 MiB of 1.0 GiB are held: 60 MiB pinned (nigh_pin), pid 4711 (trainer) 900 MiB
@@ -221,6 +263,9 @@ static void error_tell_holders(nigh_client *client, uint32_t lane, uint64_t want
     }
     if (count == 0 && stats.pinned_bytes == 0) {
         error_append(text, size_bytes, &length, ", by no reader and no nigh_pin");
+        if (error_tell_spill(&stats, wanted_bytes, text, size_bytes, &length)) {
+            return;
+        }
         if (wanted_bytes == 0) { /* a get: only its node knows how much it wanted */
             bytes_format_size(stats.memory_bytes / client->lanes, of);
             error_append(text, size_bytes, &length,
@@ -230,8 +275,7 @@ static void error_tell_holders(nigh_client *client, uint32_t lane, uint64_t want
     }
     /* As much, or more: somebody let go meanwhile, or it is not in one piece after all. */
     if (most_bytes != 0 && most_bytes < wanted_bytes) {
-        bytes_format_size(wanted_bytes, bytes);
-        bytes_format_size(most_bytes, of);
+        (void)bytes_format_sizes(wanted_bytes, most_bytes, bytes, of);
         error_append(text, size_bytes, &length,
                      "; %s were asked for, and %s at most can be had in one piece", bytes, of);
     }
@@ -260,6 +304,13 @@ size_t nigh_client_error(nigh_client *client, char *text, size_t size_bytes)
             memcpy(thread->error_text, told, sizeof(told));
             thread->error = NIGH_OUT_OF_MEMORY;
             thread->error_wants_holders = false;
+        }
+        if (thread->error == NIGH_LIMIT && thread->error_text[0] == '\0' && status == NIGH_OK) {
+            char told[CLIENT_TEXT_BYTES];
+
+            error_tell_limit(client, told, sizeof(told));
+            memcpy(thread->error_text, told, sizeof(told));
+            thread->error = NIGH_LIMIT;
         }
         sentence = thread->error_text[0] != '\0' ? thread->error_text
                                                  : nigh_status_string((nigh_status)thread->error);

@@ -230,6 +230,14 @@ static inline void get_look_ahead(const nigh_client *client, const nigh_id *ids,
 
 #define GET_FLAGS NIGH_GET_NO_COPY
 
+/* No object was asked for: each view says why. */
+static __attribute__((noinline)) void get_clear_all(nigh_view *views, size_t n, nigh_status status)
+{
+    for (size_t i = 0; i < n && views != NULL; i++) {
+        get_clear(&views[i], status);
+    }
+}
+
 static __attribute__((noinline)) nigh_status get_refused(nigh_client *client)
 {
     return error_set(client, NIGH_INVALID,
@@ -310,9 +318,7 @@ static inline __attribute__((always_inline)) nigh_status get_now(nigh_client *cl
     size_t asks;
 
     if (unlikely(status != NIGH_OK)) {
-        for (size_t i = 0; i < n && views != NULL; i++) {
-            get_clear(&views[i], status);
-        }
+        get_clear_all(views, n, status);
         return status;
     }
     if (unlikely((n != 0 && (ids == NULL || views == NULL)) || (flags & ~GET_FLAGS) != 0)) {
@@ -361,6 +367,7 @@ nigh_status nigh_get_with_start(nigh_client *client, const nigh_id *ids, size_t 
     size_t asks;
 
     if (status != NIGH_OK) {
+        get_clear_all(views, n, status);
         return status;
     }
     if (op == NULL || (n != 0 && (ids == NULL || views == NULL)) || (flags & ~GET_FLAGS) != 0) {

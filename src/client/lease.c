@@ -201,7 +201,8 @@ bool lease_is_for(const nigh_client *client, uint32_t lane, uint64_t bytes)
 {
     const struct client_lane *at = &client->lane[lane];
 
-    return bytes <= max_u64(LEASE_OBJECT_BYTES, at->leases[at->lease_current].bytes / 2);
+    return bytes <= max_u64(LEASE_OBJECT_BYTES, at->leases[at->lease_current].bytes / 2) &&
+           !quota_is_below(client, bytes);
 }
 
 /* Leases with room for more such objects, the current one not counted. */

@@ -196,6 +196,7 @@ static bool stat_done(struct client_op *op, size_t step, uint8_t opcode,
         return false;
     }
     info.holders = (uint32_t)min_u64(cqe->data_size, UINT32_MAX);
+    info.node_uses = (uint32_t)cqe->lease_offset;
     *(nigh_object_info *)op->u.one.out = info;
     return false;
 }

@@ -3,8 +3,11 @@
  * Calls that change what is there without giving memory to the caller: delete, evict, refresh, pin,
  * quota, checksum. What only looks is in look.c.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "client/client_internal.h"
 
 /* ---- delete -----------------------------------------------------------------------------------
@@ -59,6 +62,9 @@ static nigh_status delete_init(struct client_op *op, nigh_client *client, const 
     nigh_status status = client_check(client);
 
     if (status != NIGH_OK) {
+        for (size_t i = 0; statuses != NULL && i < n; i++) {
+            statuses[i] = status;
+        }
         return status;
     }
     if (op == NULL || (ids == NULL && n != 0)) {
@@ -295,6 +301,9 @@ nigh_status nigh_checksum(nigh_client *client, const nigh_id *id, uint32_t *crc3
     return status;
 }
 
+/* ---- quota ----------------------------------------------------------------
+ */
+
 nigh_status nigh_set_quota(nigh_client *client, uint64_t quota_bytes)
 {
     nigh_status status = client_check(client);
@@ -304,5 +313,61 @@ nigh_status nigh_set_quota(nigh_client *client, uint64_t quota_bytes)
         return status;
     }
     op_init_all(&op, client, SESSION_OP_QUOTA, quota_bytes, NULL, NULL);
-    return error_note(client, op_run(&op));
+    status = op_run(&op);
+    if (status == NIGH_OK) {
+        atomic_store_explicit(&client->quota_bytes, quota_bytes, memory_order_relaxed);
+    }
+    return error_note(client, status);
+}
+
+uint64_t quota_of_session(const nigh_client *client)
+{
+    uint64_t asked = atomic_load_explicit(&client->quota_bytes, memory_order_relaxed);
+    uint64_t most = shared_load_relaxed(&client->front->session_quota_bytes);
+
+    return asked == 0 || (most != 0 && most < asked) ? most : asked;
+}
+
+bool quota_is_below(const nigh_client *client, uint64_t bytes)
+{
+    uint64_t session = quota_of_session(client);
+    uint64_t pool = shared_load_relaxed(&client->front->pool_quota_bytes);
+
+    return unlikely((session != 0 && bytes > session) || (pool != 0 && bytes > pool));
+}
+
+/* "an object of 600.0 KiB is larger than the quota of pool tensors, 512.0 KiB in each of 2 lanes"
+ */
+void quota_tell(const nigh_client *client, uint64_t bytes, char *text, size_t size_bytes)
+{
+    uint64_t session = quota_of_session(client);
+    uint64_t share = shared_load_relaxed(&client->front->pool_quota_bytes);
+    char wanted[BYTES_SIZE_TEXT], quota[BYTES_SIZE_TEXT], pool[BYTES_SIZE_TEXT], lanes[32] = "";
+
+    text[0] = '\0';
+    bytes_format_size(bytes, wanted);
+    bytes_format_size(session, quota);
+    bytes_format_size(share, pool);
+    if (client->lanes > 1) {
+        (void)snprintf(lanes, sizeof(lanes), " in each of %" PRIu32 " lanes", client->lanes);
+    }
+    if (session != 0 && bytes > session) {
+        (void)snprintf(text, size_bytes,
+                       "an object of %s is larger than the quota of this session, %s", wanted,
+                       quota);
+    } else if (share != 0 && bytes > share) {
+        (void)snprintf(text, size_bytes,
+                       "an object of %s is larger than the quota of pool %s, %s%s", wanted,
+                       client->pool, pool, lanes);
+    } else if (session != 0 && share != 0) {
+        (void)snprintf(text, size_bytes,
+                       "a quota is used up: that of this session, %s, or that of pool %s, %s%s",
+                       quota, client->pool, pool, lanes);
+    } else if (session != 0) {
+        (void)snprintf(text, size_bytes,
+                       "the quota of this session, %s, is used up by what it made", quota);
+    } else if (share != 0) {
+        (void)snprintf(text, size_bytes, "the quota of pool %s, %s%s, is used up", client->pool,
+                       pool, lanes);
+    }
 }

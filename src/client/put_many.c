@@ -161,6 +161,9 @@ static nigh_status put_many_init(struct client_op *op, nigh_client *client, nigh
     nigh_status status = client_check(client);
 
     if (status != NIGH_OK) {
+        for (size_t i = 0; i < n && items != NULL; i++) {
+            items[i].status = status;
+        }
         return status;
     }
     if (op == NULL || (items == NULL && n != 0)) {

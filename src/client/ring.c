@@ -244,6 +244,14 @@ static void ring_send_cancels(nigh_client *client, uint32_t lane)
     }
 }
 
+/* Whether the lane is told that nobody waits for this any more. A seal of a created object may wait
+ * there, too, for its claim or for a copy; how many do is not counted, for gets of the same client
+ * may wait for just these. */
+static bool ring_may_wait(const struct client_pending *place)
+{
+    return place->waits || (place->created && place->opcode == SESSION_OP_SEAL);
+}
+
 void ring_forget(nigh_client *client, struct client_op *op)
 {
     if (list_is_linked(&op->queue)) {
@@ -261,7 +269,7 @@ void ring_forget(nigh_client *client, struct client_op *op)
                 continue;
             }
             at->pending[i].op = NULL;
-            if (at->pending[i].waits) {
+            if (ring_may_wait(&at->pending[i])) {
                 at->pending[i].cancel_wanted = true;
                 at->cancels_wanted++;
             }

@@ -10,21 +10,23 @@
 
 nigh_status nigh_subscribe(nigh_client *client, uint32_t flags)
 {
+    const uint32_t known = NIGH_SUBSCRIBE_REPLAY | NIGH_SUBSCRIBE_CONFLICTS;
     nigh_status status = client_check(client);
     struct client_op op;
 
     if (status != NIGH_OK) {
         return status;
     }
-    if ((flags & ~NIGH_SUBSCRIBE_REPLAY) != 0) {
+    if ((flags & ~known) != 0) {
         return error_set(client, NIGH_INVALID, "nigh_subscribe: unknown bits 0x%x in the flags",
-                         flags & ~NIGH_SUBSCRIBE_REPLAY);
+                         flags & ~known);
     }
     op_init_all(&op, client, SESSION_OP_SUBSCRIBE, flags, NULL, NULL);
     status = op_run(&op);
     if (status == NIGH_OK) {
         client_lock(client);
         client->subscribed = true;
+        client->hears_conflicts = (flags & NIGH_SUBSCRIBE_CONFLICTS) != 0;
         client_unlock(client);
     }
     return error_note(client, status);
@@ -66,7 +68,7 @@ static bool watch_read(const struct session_event *from, nigh_event *event)
 {
     uint32_t kind = from->kind_meta & 0xff;
 
-    if (kind < NIGH_EVENT_SEALED || kind > NIGH_EVENT_OVERFLOW) {
+    if (kind < NIGH_EVENT_SEALED || kind > NIGH_EVENT_CONFLICT) {
         return false;
     }
     event->kind = (nigh_event_kind)kind;

@@ -20,6 +20,7 @@ nigh_status directory_create(const struct directory_config *config, struct direc
     directory->stride = sizeof(struct entry) + SETS * directory->words * sizeof(uint64_t);
     directory->free = DIRECTORY_NONE;
     share_init(&directory->shares, config->max_keys, config->nodes);
+    share_init(&directory->claim_shares, LIMIT_CLAIMS, config->nodes);
     directory->mask = round_up_pow2_u64(config->max_keys) - 1;
     random_init(&random, config->seed);
     for (uint32_t n = 0; n < 4; n++) {
@@ -128,8 +129,14 @@ nigh_status directory_announce(struct directory *directory, uint32_t from,
         directory_let_go(directory, entry, from, directory->rebuilt);
         entry = directory_find(directory, key, NULL);
     }
-    if (entry != NULL && is_known(directory, entry)) {
-        if (!birth_equal(&entry->object.birth, &object->birth)) {
+    if (entry != NULL && is_claimed_by(entry, from)) {
+        /* It comes to be that birth, or has been given up. */
+        directory_end_claim(directory, entry);
+        directory_drop_if_idle(directory, entry);
+        entry = directory_find(directory, key, NULL);
+    }
+    if (entry != NULL && (is_known(directory, entry) || is_claimed(entry))) {
+        if (is_claimed(entry) || !birth_equal(&entry->object.birth, &object->birth)) {
             return NIGH_EXISTS;
         }
     } else {
@@ -203,6 +210,11 @@ void directory_forget(struct directory *directory, uint32_t from, const struct d
     struct entry *entry = directory_find(directory, key, NULL);
 
     NIGH_ASSERT(from < directory->config.nodes);
+    if (entry != NULL && is_claimed_by(entry, from) && birth_equal(&entry->object.birth, birth)) {
+        directory_end_claim(directory, entry);
+        directory_drop_if_idle(directory, entry);
+        return;
+    }
     if (entry == NULL || !is_known(directory, entry) || !birth_equal(&entry->object.birth, birth)) {
         entry = directory_find(directory, key, birth);
     }
@@ -263,14 +275,17 @@ static bool is_entry_valid(const struct directory *directory, struct entry *entr
                 (entry->told && (entry->seen != directory->next_change ||
                                  (directory->rebuilt & shard_of(&entry->key)) == 0)));
     }
-    return !entry->told &&
-           (is_known(directory, entry) || !set_empty(directory, entry, SET_WAITERS));
+    if (is_claimed(entry) ? is_known(directory, entry) : entry->claim.doubted) {
+        return false;
+    }
+    return !entry->told && (is_known(directory, entry) || is_claimed(entry) ||
+                            !set_empty(directory, entry, SET_WAITERS));
 }
 
 bool directory_is_valid(const struct directory *directory)
 {
     struct directory_stats sum = {0};
-    uint32_t used = 0, free = 0, owed = 0, paid = 0;
+    uint32_t used = 0, free = 0, owed = 0, paid = 0, claims = 0;
 
     for (uint32_t at = directory->free; at != DIRECTORY_NONE; at = entry_at(directory, at)->next) {
         if (entry_at(directory, at)->used || ++free > directory->used) {
@@ -292,6 +307,11 @@ bool directory_is_valid(const struct directory *directory)
     }
     for (uint32_t rank = 0; rank < directory->config.nodes; rank++) {
         paid += directory->shares.used[rank];
+        claims += directory->claim_shares.used[rank];
+    }
+    if (!share_is_valid(&directory->claim_shares) || claims != sum.claims ||
+        sum.claims != directory->stats.claims) {
+        return false;
     }
     return used + free == directory->used && paid == used && owed == directory->owed &&
            share_is_valid(&directory->shares) && sum.keys == directory->stats.keys &&

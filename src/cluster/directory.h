@@ -9,6 +9,7 @@
  *
  * States of a key (docs/directory.md):
  *   absent    nobody holds it; perhaps some wait
+ *   claimed   nobody holds it, and only one birth is to come: that of the member that claims it
  *   known     one birth is admitted, with at least one holder
  *   deleted   a tombstone of one birth: stays until every holder acknowledged or is dead
  */
@@ -114,17 +115,28 @@ nigh_status directory_create(const struct directory_config *config, struct direc
 void directory_destroy(struct directory *directory);
 
 /*
- * A member holds an object. NIGH_OK: admitted; NIGH_EXISTS: another birth is; NIGH_IN_USE: this
- * birth was deleted (drop it; while its tombstone stands shell.drop says so, too, and the tombstone
- * waits for the answer to that); NIGH_LIMIT. Wakes those who wait. A copy cannot bring an absent
- * key back (it may be of a birth that was deleted while it was pulled: NIGH_IN_USE), unless the
- * member has not announced the key's shard to the end yet, since this directory began or since it
- * was dead: then the directory is being rebuilt.
+ * A member holds an object. NIGH_OK: admitted; NIGH_EXISTS: another birth is, or another member has
+ * claimed the key; NIGH_IN_USE: this birth was deleted (drop it; while its tombstone stands
+ * shell.drop says so, too, and the tombstone waits for the answer to that); NIGH_LIMIT. Wakes those
+ * who wait. A copy cannot bring an absent key back (it may be of a birth that was deleted while it
+ * was pulled: NIGH_IN_USE), unless the member has not announced the key's shard to the end yet,
+ * since this directory began or since it was dead: then the directory is being rebuilt.
  */
 nigh_status directory_announce(struct directory *directory, uint32_t from,
                                const struct directory_key *key,
                                const struct directory_object *object, bool is_copy,
                                uint64_t now_us);
+
+/*
+ * A member is about to seal this birth of a key, and nobody else is to have one. NIGH_OK: the key
+ * is its own until it announces the birth, forgets it, is dead, or announces all without claiming
+ * it again; a new claim of the same member stands in the former's place. NIGH_EXISTS: a birth is
+ * admitted, or another member has claimed the key. NIGH_BUSY: members have yet to announce (ask
+ * again); but not if `held`, which says that it was granted before. NIGH_LIMIT. Who waits for the
+ * key waits on, and a delete of it finds nothing.
+ */
+nigh_status directory_claim(struct directory *directory, uint32_t from,
+                            const struct directory_key *key, const struct birth *birth, bool held);
 
 /* Where is it, besides at `from`? `wait`: if it is not known, `from` is told when it is (once;
  * asking again changes nothing). NIGH_LIMIT: cannot wait. */
@@ -133,7 +145,8 @@ nigh_status directory_locate(struct directory *directory, uint32_t from,
                              struct directory_answer *answer);
 void directory_unwait(struct directory *directory, uint32_t from, const struct directory_key *key);
 
-/* A member no longer holds a birth (evicted, or a pull found that it is not there). */
+/* A member no longer holds a birth (evicted, or a pull found that it is not there), nor claims the
+ * key for it. */
 void directory_forget(struct directory *directory, uint32_t from, const struct directory_key *key,
                       const struct birth *birth);
 
@@ -158,8 +171,8 @@ void directory_dropped(struct directory *directory, uint32_t from, const struct 
  * since a member may announce over several links, each of some shards.
  *
  * A member's link of these shards is up: it will announce all that it holds there; what it held
- * before and does not announce again is forgotten at directory_announced. What it waited for, it
- * asks for again.
+ * before, or claimed, and does not announce again is forgotten at directory_announced. What it
+ * waited for, it asks for again.
  */
 void directory_member_up(struct directory *directory, uint32_t rank, uint64_t shards);
 void directory_announced(struct directory *directory, uint32_t rank, uint64_t shards);
@@ -193,10 +206,11 @@ bool directory_owes(const struct directory *directory);
  * came up last. */
 bool directory_is_complete(const struct directory *directory, uint64_t shards);
 
-/* Keys that are known, keys that somebody waits for, tombstones; bytes of memory that it uses;
- * announcements, waits and deletes (ever) that would have been beyond a member's share. */
+/* Keys that are known, keys that somebody waits for, tombstones, claims; bytes of memory that it
+ * uses; announcements, waits, claims and deletes (ever) that would have been beyond a member's
+ * share. */
 struct directory_stats {
-    uint64_t keys, waiting, tombstones, bytes;
+    uint64_t keys, waiting, tombstones, claims, bytes;
     uint64_t refused;
 };
 

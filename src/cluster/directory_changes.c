@@ -7,11 +7,26 @@
  */
 #include "cluster/directory_internal.h"
 
-/* A holder is one only as far as it says so again. */
+/* A holder is one only as far as it says so again, and so is who claims. */
 static void doubt(struct directory *directory, struct entry *entry, uint32_t rank)
 {
     if (set_has(directory, entry, SET_HOLDERS, rank)) {
         set_add(directory, entry, SET_UNCONFIRMED, rank);
+    }
+    if (is_claimed_by(entry, rank)) {
+        entry->claim.doubted = true;
+    }
+}
+
+static void apply_to_claim(struct directory *directory, struct entry *entry,
+                           const struct change *change)
+{
+    bool over =
+        change->kind == CHANGE_DEAD || (change->kind == CHANGE_ANNOUNCED && entry->claim.doubted);
+
+    if (over && is_claimed_by(entry, change->rank)) {
+        directory_end_claim(directory, entry);
+        directory_drop_if_idle(directory, entry);
     }
 }
 
@@ -19,6 +34,12 @@ static void apply(struct directory *directory, struct entry *entry, const struct
 {
     uint32_t rank = change->rank;
 
+    if (is_claimed(entry)) {
+        apply_to_claim(directory, entry, change);
+        if (!entry->used) {
+            return;
+        }
+    }
     switch (change->kind) {
     case CHANGE_ANNOUNCING: doubt(directory, entry, rank); return;
     case CHANGE_UP:

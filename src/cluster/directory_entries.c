@@ -29,6 +29,7 @@ uint8_t directory_counts_of(const struct directory *directory, struct entry *ent
         return COUNTS_TOMBSTONE;
     }
     return (uint8_t)((is_known(directory, entry) ? COUNTS_KNOWN : 0) |
+                     (is_claimed(entry) ? COUNTS_CLAIMED : 0) |
                      (set_empty(directory, entry, SET_WAITERS) ? 0 : COUNTS_WAITING));
 }
 
@@ -37,19 +38,22 @@ void directory_count_as(struct directory_stats *stats, uint8_t counts, uint64_t 
     stats->keys += (counts & COUNTS_KNOWN) != 0 ? one : 0;
     stats->waiting += (counts & COUNTS_WAITING) != 0 ? one : 0;
     stats->tombstones += (counts & COUNTS_TOMBSTONE) != 0 ? one : 0;
+    stats->claims += (counts & COUNTS_CLAIMED) != 0 ? one : 0;
 }
 
-/* Who neither holds a key nor waits for it does not pay for it, if another can. */
+/* Who neither holds a key nor claims it nor waits for it does not pay for it, if another can. */
 static void choose_payer(struct directory *directory, struct entry *entry)
 {
     uint32_t nodes = directory->config.nodes;
     uint32_t rank;
 
     if (!entry->used || entry->tombstone || set_has(directory, entry, SET_HOLDERS, entry->payer) ||
-        set_has(directory, entry, SET_WAITERS, entry->payer)) {
+        set_has(directory, entry, SET_WAITERS, entry->payer) ||
+        is_claimed_by(entry, entry->payer)) {
         return;
     }
-    rank = next_rank(set_of(directory, entry, SET_HOLDERS), 0, nodes);
+    rank = is_claimed(entry) ? entry->claim.claimer - 1
+                             : next_rank(set_of(directory, entry, SET_HOLDERS), 0, nodes);
     if (rank >= nodes) {
         rank = next_rank(set_of(directory, entry, SET_WAITERS), 0, nodes);
     }
@@ -104,7 +108,7 @@ void directory_drop_entry(struct directory *directory, struct entry *entry)
     uint32_t number = number_of(directory, entry);
     uint32_t *at = directory_chain_of(directory, &entry->key);
 
-    NIGH_ASSERT(entry->used && !entry->owes);
+    NIGH_ASSERT(entry->used && !entry->owes && !is_claimed(entry));
     while (*at != number + 1) {
         NIGH_ASSERT(*at != 0);
         at = &entry_at(directory, *at - 1)->next;
@@ -119,7 +123,7 @@ void directory_drop_entry(struct directory *directory, struct entry *entry)
 
 void directory_drop_if_idle(struct directory *directory, struct entry *entry)
 {
-    if (!entry->tombstone && !is_known(directory, entry) &&
+    if (!entry->tombstone && !is_known(directory, entry) && !is_claimed(entry) &&
         set_empty(directory, entry, SET_WAITERS)) {
         directory_drop_entry(directory, entry);
     } else {

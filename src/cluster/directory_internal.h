@@ -2,8 +2,8 @@
 /*
  * What the parts of the directory share: an entry, the sets of members in it, and the directory
  * itself. directory.c answers members; directory_entries.c keeps and finds entries;
- * directory_changes.c has what a member's coming and going changes; directory_deletes.c has
- * tombstones.
+ * directory_changes.c has what a member's coming and going changes; directory_claims.c has claims,
+ * directory_deletes.c tombstones.
  */
 #ifndef CLUSTER_DIRECTORY_INTERNAL_H
 #define CLUSTER_DIRECTORY_INTERNAL_H
@@ -35,20 +35,27 @@ _Static_assert(LIMIT_NODES <= UINT16_MAX, "an entry has room for its payer");
 #define COUNTS_KNOWN     1u
 #define COUNTS_WAITING   2u
 #define COUNTS_TOMBSTONE 4u
+#define COUNTS_CLAIMED   8u
 
 struct entry {
     struct directory_key key;
     union {
-        struct directory_object object;
-        struct { /* of a tombstone */
+        struct directory_object object; /* of a claim, its birth only */
+        struct {                        /* of a tombstone */
             struct birth birth;
             uint32_t next_owed; /* number and one; the list of those that owe a drop */
             uint32_t prev_owed;
         } grave;
     };
-    uint64_t ticket; /* of a tombstone */
-    uint32_t next;   /* of the same chain; free list */
-    uint32_t seen;   /* number of the first change that was not applied to it yet */
+    union {
+        uint64_t ticket;      /* of a tombstone */
+        struct {              /* of what is neither known nor a tombstone */
+            uint32_t claimer; /* a rank and one; 0: nobody */
+            bool doubted;     /* its member's link came up, and it has not claimed it again */
+        } claim;
+    };
+    uint32_t next; /* of the same chain; free list */
+    uint32_t seen; /* number of the first change that was not applied to it yet */
     bool used;
     bool tombstone;
     bool in_use; /* a holder said so of the tombstone's birth */
@@ -102,6 +109,7 @@ struct directory {
     uint32_t first_owed, last_owed; /* number and one */
     uint32_t owed;                  /* tombstones in that list */
     struct share shares;            /* entries, by payer */
+    struct share claim_shares;      /* claims, by claimer */
     struct directory_stats stats;
 };
 
@@ -181,6 +189,16 @@ static inline bool is_known(const struct directory *directory, struct entry *ent
     return !set_empty(directory, entry, SET_HOLDERS);
 }
 
+static inline bool is_claimed(const struct entry *entry)
+{
+    return !entry->tombstone && entry->claim.claimer != 0;
+}
+
+static inline bool is_claimed_by(const struct entry *entry, uint32_t rank)
+{
+    return !entry->tombstone && entry->claim.claimer == rank + 1;
+}
+
 /* ---- directory_entries.c -------------------------------------------------- */
 
 uint32_t *directory_chain_of(const struct directory *directory, const struct directory_key *key);
@@ -192,7 +210,7 @@ void directory_recount(struct directory *directory, struct entry *entry);
 struct entry *directory_add(struct directory *directory, const struct directory_key *key,
                             uint32_t payer);
 void directory_drop_entry(struct directory *directory, struct entry *entry);
-/* A key that nobody holds and nobody waits for is not kept. */
+/* A key that nobody holds, waits for or claims is not kept. */
 void directory_drop_if_idle(struct directory *directory, struct entry *entry);
 /* The entry of a key that is not a tombstone, or (birth not NULL) the tombstone of that birth. */
 struct entry *directory_find(struct directory *directory, const struct directory_key *key,
@@ -212,6 +230,11 @@ static inline bool is_fresh(struct directory *directory, struct entry *entry)
     directory_freshen(directory, entry);
     return false;
 }
+
+/* ---- directory_claims.c --------------------------------------------------- */
+
+/* The key is nobody's own any more; the entry stays. */
+void directory_end_claim(struct directory *directory, struct entry *entry);
 
 /* ---- directory_deletes.c -------------------------------------------------- */
 

@@ -23,6 +23,11 @@ static uint8_t *control_receive(const struct link *link, uint32_t number)
     return link->memory + (size_t)number * link->links->frame_stride;
 }
 
+uint32_t links_own_bulk(const struct links *links)
+{
+    return links->bulk.count > 0 ? 0 : links->config.bulk_receives;
+}
+
 static uint8_t *bulk_receive(const struct link *link, uint32_t number)
 {
     return control_receive(link, link->links->control_receives) +
@@ -32,13 +37,13 @@ static uint8_t *bulk_receive(const struct link *link, uint32_t number)
 /* The head of a bulk message stays with its operation. */
 static uint8_t *op_head(const struct link *link, uint32_t op)
 {
-    return bulk_receive(link, link->links->config.bulk_receives) + (size_t)op * LINK_HEAD_BYTES;
+    return bulk_receive(link, links_own_bulk(link->links)) + (size_t)op * LINK_HEAD_BYTES;
 }
 
 uint64_t link_memory_bytes(const struct links *links)
 {
     return (uint64_t)links->control_receives * links->frame_stride +
-           (uint64_t)links->config.bulk_receives * links->bulk_stride +
+           (uint64_t)links_own_bulk(links) * links->bulk_stride +
            (uint64_t)links->max_ops * LINK_HEAD_BYTES;
 }
 
@@ -58,7 +63,7 @@ nigh_status link_init(struct link *link, struct links *links, uint32_t rank, uin
     list_init(&link->sends);
     link->ops = calloc(links->max_ops, sizeof(*link->ops));
     link->early = calloc(links->control_receives, sizeof(*link->early));
-    link->over = calloc(links->control_receives + links->config.bulk_receives, sizeof(*link->over));
+    link->over = calloc(links->control_receives + links_own_bulk(links), sizeof(*link->over));
     if (link->memory == NULL || link->ops == NULL || link->early == NULL || link->over == NULL) {
         goto free_memory;
     }
@@ -99,7 +104,7 @@ static uint32_t receives_of(const struct link_side *side)
 {
     const struct links *links = side->link->links;
 
-    return side->kind == LINK_CONTROL ? links->control_receives : links->config.bulk_receives;
+    return side->kind == LINK_CONTROL ? links->control_receives : links_own_bulk(links);
 }
 
 static struct fabric_receive receive_of(const struct link_side *side, uint32_t number)
@@ -122,6 +127,11 @@ static void forget_receives(struct link_side *side)
     if (list_is_linked(&side->place)) {
         list_remove(&side->place);
     }
+}
+
+static bool is_shared(const struct link_side *side)
+{
+    return side->kind == LINK_BULK && side->link->links->bulk.count > 0;
 }
 
 static void post_receives(struct link_side *side)
@@ -160,6 +170,7 @@ static void receive_is_over(struct link_side *side, uint32_t number)
 
 void links_give_back(struct links *links)
 {
+    bulk_post(&links->bulk);
     while (!list_empty(&links->returning)) {
         post_receives(container_of(list_first(&links->returning), struct link_side, place));
     }
@@ -253,6 +264,7 @@ static void on_send(void *context, const struct rpc_header *header, const struct
     /* What it gives back to the peer, credits of the channel or of bulk messages, is there. */
     post_receives(&link->sides[LINK_CONTROL]);
     post_receives(&link->sides[LINK_BULK]);
+    bulk_post(&link->links->bulk);
     slices[0] =
         (struct fabric_slice){.address = (void *)(uintptr_t)header, .bytes = sizeof(*header)};
     for (uint32_t n = 0; n < count; n++) {
@@ -368,7 +380,8 @@ struct fabric_endpoint_options link_endpoint_options(struct link *link, enum lin
     }
     return (struct fabric_endpoint_options){
         .sends = links->max_ops,
-        .receives = links->config.bulk_receives,
+        .receives = links_own_bulk(links),
+        .stock = links->bulk.stock,
         .context = &link->sides[kind],
         .inline_bytes = LINK_HEAD_BYTES,
     };
@@ -470,6 +483,7 @@ void link_down(struct link *link, nigh_status reason, uint64_t now_us)
         link->sides[kind].endpoint = NULL;
         link->sides[kind].established = false;
     }
+    bulk_drop(&links->bulk, link); /* before anybody hears that what was granted is free */
     while (!list_empty(&link->sends)) {
         give_send(link, container_of(list_first(&link->sends), struct send, link));
     }
@@ -671,18 +685,63 @@ static void on_pushed(struct link *link, enum link_endpoint kind,
         link_fail(link, NIGH_PROTOCOL);
         return;
     }
-    receive_is_over(&link->sides[LINK_BULK], (uint32_t)completion->tag);
+    if (is_shared(&link->sides[kind])) {
+        bulk_over(&link->links->bulk, (uint32_t)completion->tag);
+        link->links->told = LINK_NO_RECEIVE;
+    } else {
+        receive_is_over(&link->sides[kind], (uint32_t)completion->tag);
+    }
     shell->pushed(shell->context, link, completion->imm, completion->bytes, now_us);
+}
+
+/* A message in a receive that all links share: it comes back, whatever becomes of its link. */
+static void on_shared(struct link_side *side, const struct fabric_completion *completion,
+                      uint64_t now_us)
+{
+    struct link *link = side->link;
+    struct links *links = link->links;
+    const uint8_t *bytes = bulk_take(&links->bulk, (uint32_t)completion->tag);
+
+    links->told = (uint32_t)completion->tag;
+    if (side->endpoint == completion->endpoint && !link->failed) {
+        if (completion->status != NIGH_OK) {
+            link_fail(link, completion->status);
+        } else if (completion->has_imm) {
+            on_pushed(link, side->kind, completion, now_us);
+        } else if (!link->up) {
+            link_fail(link, NIGH_PROTOCOL);
+        } else {
+            links->config.shell.bulk(links->config.shell.context, link, bytes,
+                                     (uint32_t)completion->bytes, now_us);
+        }
+    }
+    if (links->told != LINK_NO_RECEIVE) {
+        bulk_over(&links->bulk, links->told);
+    }
+    links->told = LINK_NO_RECEIVE;
 }
 
 void link_keep(struct link *link)
 {
+    struct links *links = link->links;
+
+    if (links->bulk.count > 0) {
+        bulk_keep(&links->bulk, links->told, link);
+        links->told = LINK_NO_RECEIVE;
+        return;
+    }
     link->kept = true;
 }
 
 void link_give_back(struct link *link, const uint8_t *bytes)
 {
-    uint64_t number = (uint64_t)(bytes - bulk_receive(link, 0)) / link->links->bulk_stride;
+    uint64_t number;
+
+    if (link->links->bulk.count > 0) {
+        bulk_give_back(&link->links->bulk, bytes);
+        return;
+    }
+    number = (uint64_t)(bytes - bulk_receive(link, 0)) / link->links->bulk_stride;
 
     NIGH_ASSERT(number < link->links->config.bulk_receives);
     if (!link->failed) {
@@ -712,6 +771,10 @@ void link_complete(struct link_side *side, const struct fabric_completion *compl
 {
     struct link *link = side->link;
 
+    if (completion->op == FABRIC_RECV && is_shared(side)) {
+        on_shared(side, completion, now_us);
+        return;
+    }
     if (side->endpoint != completion->endpoint) {
         return; /* of an endpoint that went down in this turn */
     }

@@ -73,14 +73,17 @@ struct links_config {
     uint32_t nodes;
     struct rpc_config rpc; /* without shell and pool; the same at all nodes, but for queue */
     uint32_t waits; /* calls that wait for a credit, of all links, beyond rpc.queue of each */
-    uint32_t bulk_receives; /* receives kept on each bulk endpoint */
+    uint32_t bulk_receives; /* receives kept on each bulk endpoint, or the most of one link */
+    uint32_t shared_bulk;   /* receives for the bulk endpoints of all links together: whoever grants
+                               them to peers grants no more; 0: each has its own */
     uint32_t bulk_bytes;    /* of each */
     uint32_t reads;         /* READs of one link under way at once; more are NIGH_BUSY */
     uint64_t seed;          /* of the back-off's jitter */
     struct links_shell shell;
 };
 
-/* NIGH_INVALID: bounds broken (base/limits.h), or more frames under way than an endpoint holds. */
+/* NIGH_INVALID: bounds broken (base/limits.h), or more frames under way than an endpoint holds.
+ * NIGH_UNSUPPORTED, NIGH_LIMIT: the fabric does not share receives, or not so many. */
 nigh_status links_create(const struct links_config *config, struct links **links);
 
 /* Everything pending ends first (NIGH_CANCELED), through its callbacks; shell.down is not called.

@@ -4,6 +4,7 @@
 #define CLUSTER_LINK_INTERNAL_H
 
 #include "base/random.h"
+#include "cluster/bulk.h"
 #include "cluster/link.h"
 #include "cluster/sends.h"
 
@@ -11,6 +12,7 @@
 #define LINK_SIGNAL_EVERY 16u /* unsignalled sends between two signalled ones */
 #define LINK_INLINE_TAG   UINT64_MAX
 #define LINK_NO_OP        UINT32_MAX
+#define LINK_NO_RECEIVE   UINT32_MAX
 #define LINK_HEAD_BYTES   64u /* of a bulk message, taken during the call */
 #define LINK_CHAIN        16u /* posts, or receives, handed to the fabric at once, at most */
 
@@ -115,6 +117,8 @@ struct links {
     uint32_t bulk_stride;
     uint32_t max_ops;
     struct sends sends;
+    struct bulk bulk;       /* receives that all links share */
+    uint32_t told;          /* of them, whose message is being told of and not kept */
     struct rpc_pool *waits; /* calls of all links that wait for a credit; NULL: none */
     struct link_chain chain;
     struct list returning; /* sides with receives to post again */
@@ -126,6 +130,9 @@ struct links {
 
 nigh_status link_init(struct link *link, struct links *links, uint32_t rank, uint32_t rail);
 void link_fini(struct link *link);
+
+/* Receives of bulk that each link has for itself. */
+uint32_t links_own_bulk(const struct links *links);
 
 /* Of the buffers of one link. */
 uint64_t link_memory_bytes(const struct links *links);

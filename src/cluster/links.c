@@ -42,8 +42,9 @@ static bool is_config_valid(const struct links_config *config)
            is_lane_count(config->lanes) && config->lane < config->lanes &&
            config->bulk_receives > 0 && config->bulk_receives <= LIMIT_FABRIC_DEPTH &&
            config->reads > 0 && config->reads <= LIMIT_FABRIC_DEPTH - config->bulk_receives &&
-           config->bulk_bytes > 0 && config->rpc.pool == NULL &&
-           config->rpc.requests <= LIMIT_RPC_REQUESTS && config->rpc.calls <= LIMIT_RPC_CALLS &&
+           config->shared_bulk <= LIMIT_FABRIC_STOCK && config->bulk_bytes > 0 &&
+           config->rpc.pool == NULL && config->rpc.requests <= LIMIT_RPC_REQUESTS &&
+           config->rpc.calls <= LIMIT_RPC_CALLS &&
            rpc_receives(&config->rpc) <= LIMIT_FABRIC_DEPTH &&
            2 * sends_kept(&config->rpc) <= LIMIT_FABRIC_DEPTH;
 }
@@ -84,6 +85,14 @@ nigh_status links_create(const struct links_config *config, struct links **out)
     links->dial_us = UINT64_MAX;
     list_init(&links->returning);
     sends_init(&links->sends, config->fabric, links->frame_stride);
+    links->told = LINK_NO_RECEIVE;
+    if (config->shared_bulk > 0) {
+        status = bulk_init(&links->bulk, config->fabric, config->shared_bulk, config->bulk_bytes);
+    }
+    if (status != NIGH_OK) {
+        links_destroy(links);
+        return status;
+    }
     *out = links;
     return NIGH_OK;
 }
@@ -131,6 +140,7 @@ void links_destroy(struct links *links)
         free_peer(links, &links->peers[rank]);
     }
     sends_fini(&links->sends);
+    bulk_fini(&links->bulk);
     rpc_pool_destroy(links->waits);
     free(links->peers);
     free(links->live);
@@ -568,14 +578,15 @@ uint64_t links_link_bytes(const struct links *links)
     return sizeof(struct link) + link_memory_bytes(links) + rpc_memory_bytes(&links->config.rpc) +
            links->max_ops * sizeof(struct link_op) +
            links->control_receives * sizeof(struct link_early) +
-           (links->control_receives + links->config.bulk_receives) * sizeof(uint32_t);
+           (links->control_receives + links_own_bulk(links)) * sizeof(uint32_t);
 }
 
 uint64_t links_shared_bytes(const struct links *links)
 {
     uint64_t waits = links->waits == NULL ? 0 : rpc_pool_used(links->waits);
 
-    return sends_memory_bytes(&links->sends) + waits * links->config.rpc.payload_bytes;
+    return sends_memory_bytes(&links->sends) + bulk_memory_bytes(&links->bulk) +
+           waits * links->config.rpc.payload_bytes;
 }
 
 static bool is_link_valid(const struct links *links, const struct link *link)
@@ -629,5 +640,6 @@ bool links_is_valid(const struct links *links)
     if (links->chain.count >= LINK_CHAIN || (links->chain.count > 0 && !links->chain.link->up)) {
         return false;
     }
-    return up == links->live_count && count == links->link_count && sends == links->sends.used;
+    return bulk_is_valid(&links->bulk) && up == links->live_count && count == links->link_count &&
+           sends == links->sends.used;
 }

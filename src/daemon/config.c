@@ -91,7 +91,10 @@ static bool config_check_line(struct daemon_options *options, const char *line, 
     const char *end;
 
     if (length >= CONFIG_LINE_BYTES) {
-        snprintf(why, why_bytes, "the line is longer than %d bytes", CONFIG_LINE_BYTES - 1);
+        snprintf(why, why_bytes,
+                 "the line is longer than %d bytes; a list of nodes may stand in a file: join = "
+                 "@FILE",
+                 CONFIG_LINE_BYTES - 1);
         return false;
     }
     if (memchr(line, 0, length) != NULL) {

@@ -28,7 +28,8 @@
 #define LOG_MODULE "holder"
 #include "base/log.h"
 
-#define HOLDER_FIRST_FD      3 /* where the child finds its descriptors */
+#define HOLDER_NAME          "nighd-hold" /* in ps; the node is nighd */
+#define HOLDER_FIRST_FD      3            /* where the child finds its descriptors */
 #define HOLDER_MESSAGE_BYTES 512
 #define HOLDER_MESSAGES      64 /* read at one time before signals are looked at again */
 
@@ -73,10 +74,13 @@ static void holder_forget(struct holder *holder, const char *name)
     }
 }
 
+/* A name has one descriptor, the latest: of two the next node could not know which is meant. */
 static void holder_keep(struct holder *holder, const char *name, int fd)
 {
-    struct holder_item *item = &holder->items[holder->count];
+    struct holder_item *item;
 
+    holder_forget(holder, name);
+    item = &holder->items[holder->count];
     if (holder->count == HOLDER_FDS || strlen(name) >= sizeof(item->name) || name[0] == '\0') {
         LOG_WARN("a descriptor cannot be kept", "name=%s count=%u", name, holder->count);
         fd_close(&fd);
@@ -352,6 +356,7 @@ int holder_run(char **argv, int ready_fd)
     static struct holder holder;
     sigset_t set, before;
 
+    prctl(PR_SET_NAME, HOLDER_NAME);
     holder.ready_fd = ready_fd;
     holder.arguments = argv;
     sigemptyset(&set);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -248,6 +249,16 @@ static void daemon_wait_for_stop(const sigset_t *set)
     }
 }
 
+static void daemon_print_pool(const struct pool_rules *pool)
+{
+    char quota[BYTES_SIZE_TEXT];
+
+    bytes_format_size(pool->quota_bytes, quota);
+    printf("pool          %s: owner %u, group %u, mode %04o%s%s%s\n", pool->name, pool->owner_uid,
+           pool->group_gid, pool->mode, pool->strict ? ", strict" : "",
+           pool->quota_bytes != 0 ? ", quota " : "", pool->quota_bytes != 0 ? quota : "");
+}
+
 static void daemon_print_check(const struct node_settings *settings)
 {
     char memory[BYTES_SIZE_TEXT], largest[BYTES_SIZE_TEXT];
@@ -259,8 +270,11 @@ static void daemon_print_check(const struct node_settings *settings)
     printf("largest object %s, a lane's share of the memory\n", largest);
     printf("lanes         %u, spinning %u us\n", settings->lanes, settings->spin_us);
     printf("objects       %llu a pool\n", (unsigned long long)settings->max_objects);
-    printf("sessions      %u, each up to %u pins held by a lane\n", settings->max_sessions,
+    printf("sessions      %u, each up to %u pins held by a lane", settings->max_sessions,
            settings->max_pins);
+    bytes_format_size(settings->session_quota_bytes, memory);
+    printf("%s%s\n", settings->session_quota_bytes != 0 ? ", quota " : "",
+           settings->session_quota_bytes != 0 ? memory : "");
     printf("when full     %s%s\n", settings->spill_dir[0] != '\0' ? "spill to " : "evict",
            settings->spill_dir);
     if (settings->clustered)
@@ -268,9 +282,7 @@ static void daemon_print_check(const struct node_settings *settings)
                settings->members.self, settings->members.count,
                settings->members.addresses[settings->members.self], settings->dead_ms);
     for (uint32_t i = 0; i < settings->pool_count; i++)
-        printf("pool          %s: owner %u, group %u, mode %04o%s\n", settings->pools[i].name,
-               settings->pools[i].owner_uid, settings->pools[i].group_gid, settings->pools[i].mode,
-               settings->pools[i].strict ? ", strict" : "");
+        daemon_print_pool(&settings->pools[i]);
 }
 
 static enum daemon_exit daemon_run(const struct daemon_options *options,
@@ -309,6 +321,7 @@ int main(int argc, char **argv)
     char why[OPTIONS_WHY_BYTES] = "";
     nigh_status status;
 
+    prctl(PR_SET_NAME, "nighd"); /* a holder starts /proc/self/exe, after which ps would call it */
     daemon_options_init(&options);
     status = daemon_read_options(argc, argv, &options, why, sizeof(why));
     if (status == NIGH_PENDING)

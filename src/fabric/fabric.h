@@ -26,6 +26,7 @@
 struct fabric;
 struct fabric_endpoint;
 struct fabric_memory;
+struct fabric_stock;
 
 /* ---- what a provider can -------------------------------------------------- */
 
@@ -36,6 +37,8 @@ struct fabric_memory;
 #define FABRIC_CAN_READ_PRIVATE 4u
 /* One-sided operations act without a thread of the target. */
 #define FABRIC_CAN_OFFLOAD 8u
+/* Endpoints can take their receives from a stock (fabric_stock_create). */
+#define FABRIC_CAN_SHARE 16u
 
 struct fabric_caps {
     const char *name;      /* "tcp", "verbs", "sim" */
@@ -123,11 +126,21 @@ struct fabric_receive {
 };
 
 /*
+ * A stock of receives that endpoints share: what a lane keeps for messages then need not grow with
+ * its peers. A message takes one that is posted, whichever endpoint it comes on and whichever was
+ * posted first; its completion says both. Messages of one endpoint still complete in their order.
+ * An endpoint that fails leaves alone what it has not taken, and completes what one of its messages
+ * was filling, if any; one that is destroyed gives back what was completed on it and not polled:
+ * that is posted again. Whoever posts to endpoints of a stock has credits from all of it: without a
+ * receive a message fails, as elsewhere.
+ */
+
+/*
  * How a post ended. NIGH_OK; NIGH_DENIED: key, bounds or rights were wrong at the target (which
  * wrote nothing; the endpoint fails on both sides); NIGH_LIMIT: the message is longer than the
  * receive; NIGH_PROTOCOL: no receive was posted, or the peer spoke nonsense; NIGH_PEER_LOST: the
  * endpoint failed or was disconnected first. A failed endpoint completes every outstanding post and
- * receive, signalled or not, each once.
+ * receive of its own, signalled or not, each once.
  */
 struct fabric_completion {
     struct fabric_endpoint *endpoint;
@@ -167,9 +180,10 @@ struct fabric_event {
 
 /* Depths are bounds: a post beyond them is NIGH_BUSY. */
 struct fabric_endpoint_options {
-    uint32_t sends;        /* outstanding posts */
-    uint32_t receives;     /* outstanding receives */
-    void *context;         /* the caller's; in completions and events */
+    uint32_t sends;    /* outstanding posts */
+    uint32_t receives; /* outstanding receives; none may be posted where there is a stock */
+    struct fabric_stock *stock; /* whose receives its messages take; NULL: it has its own */
+    void *context;              /* the caller's; in completions and events */
     uint32_t inline_bytes; /* of a post with FABRIC_INLINE, at most: each place has room for them;
                               0, or more than the fabric's: the fabric's */
 };
@@ -198,6 +212,10 @@ struct fabric_provider {
     nigh_status (*post_receive)(struct fabric_endpoint *endpoint,
                                 const struct fabric_receive *receive,
                                 const struct fabric_receive **bad);
+    nigh_status (*stock_create)(struct fabric *fabric, uint32_t depth, struct fabric_stock **stock);
+    void (*stock_destroy)(struct fabric_stock *stock);
+    nigh_status (*stock_post)(struct fabric_stock *stock, const struct fabric_receive *receive,
+                              const struct fabric_receive **bad);
     void (*disconnect)(struct fabric_endpoint *endpoint);
     void (*endpoint_destroy)(struct fabric_endpoint *endpoint);
     uint32_t (*poll)(struct fabric *fabric, struct fabric_completion *completions, uint32_t count,
@@ -217,6 +235,7 @@ struct fabric_counts {
     uint64_t messages;     /* of peers, that took a receive */
     uint64_t immediates;   /* of the messages: those with immediate data */
     uint64_t wakes;        /* what woke who slept on the descriptor */
+    uint64_t stock_lows;   /* a stock of receives had less than an eighth left */
     uint64_t copied_bytes; /* by our processor, on the way to a post: by providers and by links */
 };
 
@@ -239,7 +258,7 @@ static inline uint32_t fabric_inline_bytes(const struct fabric *fabric,
 
 /* ---- calls ---------------------------------------------------------------- */
 
-/* Ends everything: endpoints are destroyed, registrations dropped. */
+/* Ends everything: endpoints and stocks are destroyed, registrations dropped. */
 static inline void fabric_destroy(struct fabric *fabric)
 {
     if (fabric != NULL) {
@@ -347,6 +366,33 @@ static inline nigh_status fabric_post_receive(struct fabric *fabric,
     return fabric->provider->post_receive(endpoint, receive, bad);
 }
 
+/*
+ * A stock for at most `depth` receives, from the post to the poll of the completion. NIGH_INVALID:
+ * none, or more than LIMIT_FABRIC_STOCK; NIGH_LIMIT: LIMIT_FABRIC_STOCKS of this fabric, or more
+ * than its device takes; NIGH_UNSUPPORTED: not FABRIC_CAN_SHARE; NIGH_NO_RESOURCES.
+ */
+static inline nigh_status fabric_stock_create(struct fabric *fabric, uint32_t depth,
+                                              struct fabric_stock **stock)
+{
+    return fabric->provider->stock_create(fabric, depth, stock);
+}
+
+/* Its endpoints are destroyed already. From the return on nothing writes to its receives. */
+static inline void fabric_stock_destroy(struct fabric *fabric, struct fabric_stock *stock)
+{
+    if (stock != NULL) {
+        fabric->provider->stock_destroy(stock);
+    }
+}
+
+/* Posts receives, for any of its endpoints. NIGH_BUSY, NIGH_INVALID as fabric_post. */
+static inline nigh_status fabric_stock_post(struct fabric *fabric, struct fabric_stock *stock,
+                                            const struct fabric_receive *receive,
+                                            const struct fabric_receive **bad)
+{
+    return fabric->provider->stock_post(stock, receive, bad);
+}
+
 /* Fails the endpoint: DISCONNECTED and the completions follow, here and at the peer. Loans are not
  * over by this. */
 static inline void fabric_disconnect(struct fabric *fabric, struct fabric_endpoint *endpoint)
@@ -357,7 +403,7 @@ static inline void fabric_disconnect(struct fabric *fabric, struct fabric_endpoi
 /*
  * Ends an endpoint, connected or not. When it has returned, nothing of it reads or writes memory
  * any more, here: every loan of this side of it is over. Completions and events of it that were not
- * polled are dropped.
+ * polled are dropped; receives of a stock among them are posted again.
  */
 static inline void fabric_endpoint_destroy(struct fabric *fabric, struct fabric_endpoint *endpoint)
 {

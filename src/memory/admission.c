@@ -282,8 +282,7 @@ static nigh_status admission_check_process(const struct admission_facts *facts,
     if (!checked_add_u64(facts->address_used_bytes, wish->address_bytes, &address))
         address = UINT64_MAX;
     if (facts->address_limit_bytes != ADMISSION_NO_LIMIT && address > facts->address_limit_bytes) {
-        bytes_format_size(wish->address_bytes, wanted);
-        bytes_format_size(facts->address_limit_bytes, limit);
+        (void)bytes_format_sizes(wish->address_bytes, facts->address_limit_bytes, wanted, limit);
         return admission_refuse(NIGH_NO_RESOURCES, why, why_bytes,
                                 "%s of address space are needed (not memory), but the process is "
                                 "limited to %s of it: lift the limit (ulimit -v unlimited, or "
@@ -291,8 +290,7 @@ static nigh_status admission_check_process(const struct admission_facts *facts,
                                 wanted, limit);
     }
     if (wish->extent_bytes > facts->file_limit_bytes) {
-        bytes_format_size(wish->extent_bytes, wanted);
-        bytes_format_size(facts->file_limit_bytes, limit);
+        (void)bytes_format_sizes(wish->extent_bytes, facts->file_limit_bytes, wanted, limit);
         return admission_refuse(NIGH_NO_RESOURCES, why, why_bytes,
                                 "memory is cut into files of %s, but the process may make files of "
                                 "%s at most: lift the limit (ulimit -f unlimited, or "
@@ -309,15 +307,14 @@ static nigh_status admission_check_process(const struct admission_facts *facts,
 }
 
 static nigh_status admission_refuse_cgroup(const struct admission_cgroup *group, const char *wanted,
-                                           char *why, size_t why_bytes)
+                                           const char *left, char *why, size_t why_bytes)
 {
-    char left[BYTES_SIZE_TEXT], limit[BYTES_SIZE_TEXT], used[BYTES_SIZE_TEXT];
+    char limit[BYTES_SIZE_TEXT], used[BYTES_SIZE_TEXT];
     bool high = group->high_bytes < group->limit_bytes;
     const char *name = group->version == 1 ? "memory.limit_in_bytes"
                        : high              ? "memory.high"
                                            : "memory.max";
 
-    bytes_format_size(group->available_bytes, left);
     bytes_format_size(min_u64(group->limit_bytes, group->high_bytes), limit);
     bytes_format_size(group->used_bytes, used);
     return admission_refuse(NIGH_OUT_OF_MEMORY, why, why_bytes,
@@ -325,6 +322,15 @@ static nigh_status admission_refuse_cgroup(const struct admission_cgroup *group,
                             "of %s are in use): raise its %s (the memory limit of the container or "
                             "unit), or ask for less memory",
                             wanted, group->folder, left, used, limit, name);
+}
+
+/* The first that has less than is needed, as the checks below have them. */
+static uint64_t admission_left_bytes(const struct admission_facts *facts, uint64_t needed_bytes)
+{
+    if (needed_bytes > facts->memory_available_bytes)
+        return facts->memory_available_bytes;
+    return needed_bytes > facts->cgroup.available_bytes ? facts->cgroup.available_bytes
+                                                        : facts->commit_left_bytes;
 }
 
 /* What plain pages, and the tables that map them, need of the machine and the control group. */
@@ -340,14 +346,13 @@ static nigh_status admission_check_memory(const struct admission_facts *facts,
         !checked_add_u64(needed, wish->besides_bytes, &needed) ||
         !checked_add_u64(needed, ADMISSION_SPARE_BYTES, &needed))
         needed = UINT64_MAX;
-    bytes_format_size(needed, all);
+    (void)bytes_format_sizes(needed, admission_left_bytes(facts, needed), all, left);
     bytes_format_size(plain_bytes, objects);
     snprintf(
         wanted, sizeof(wanted),
         "%s of memory are needed (%s for objects; the rest for indexes, sessions and page tables)",
         all, objects);
     if (needed > facts->memory_available_bytes) {
-        bytes_format_size(facts->memory_available_bytes, left);
         bytes_format_size(facts->memory_total_bytes, total);
         return admission_refuse(NIGH_OUT_OF_MEMORY, why, why_bytes,
                                 "%s, but of the machine's %s only %s are "
@@ -355,9 +360,8 @@ static nigh_status admission_check_memory(const struct admission_facts *facts,
                                 wanted, total, left);
     }
     if (needed > facts->cgroup.available_bytes)
-        return admission_refuse_cgroup(&facts->cgroup, wanted, why, why_bytes);
+        return admission_refuse_cgroup(&facts->cgroup, wanted, left, why, why_bytes);
     if (needed > facts->commit_left_bytes) {
-        bytes_format_size(facts->commit_left_bytes, left);
         return admission_refuse(NIGH_OUT_OF_MEMORY, why, why_bytes,
                                 "%s, but the kernel may promise only %s more "
                                 "(vm.overcommit_memory is 2): raise vm.overcommit_ratio, or ask "
@@ -380,8 +384,7 @@ nigh_status admission_decide(const struct admission_facts *facts, const struct a
     if (wish->huge != EXTENT_HUGE_NEVER && wish->extent_bytes > 0)
         granted = min_u64(free_bytes, wish->memory_bytes) / wish->extent_bytes * wish->extent_bytes;
     if (wish->huge == EXTENT_HUGE_REQUIRED && granted < wish->memory_bytes) {
-        bytes_format_size(wish->memory_bytes, wanted);
-        bytes_format_size(free_bytes, left);
+        (void)bytes_format_sizes(wish->memory_bytes, free_bytes, wanted, left);
         return admission_refuse(
             NIGH_OUT_OF_MEMORY, why, why_bytes,
             "%s of huge pages are required, but %s are free: set vm.nr_hugepages to at least "

@@ -5,7 +5,9 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/check.h"
 #include "base/fd.h"
@@ -142,7 +144,7 @@ nigh_status extent_take(struct extent_set *set, uint32_t lane, uint64_t owner, u
             continue;
         start = i + 1 - run;
         if (start > base && set->extents[start - 1].present)
-            start += (longest - n) / 2; /* who is before may grow */
+            start += longest - n; /* who is before may grow */
         extent_take_at(set, lane, owner, start, n);
         *first = start;
         return NIGH_OK;
@@ -156,12 +158,40 @@ uint32_t extent_free_count(const struct extent_set *set, uint32_t lane)
     return set->lane[lane].free;
 }
 
+uint32_t extent_unused(const struct extent_set *set, uint32_t lane)
+{
+    uint32_t first = extent_lane_first(set, lane);
+
+    for (uint32_t i = first; i < first + LIMIT_EXTENTS / set->lanes; i++) {
+        if (extent_is_unused(set, i))
+            return i;
+    }
+    return LIMIT_EXTENTS;
+}
+
+/* ---- memory that moves ---- */
+
 /* Gives an extent's pages back to the machine. What clients still have mapped reads as zeroes. */
 static nigh_status extent_punch(struct extent_set *set, uint32_t extent)
 {
     nigh_status status = memfd_unmap_at(extent_address(set, extent), set->extent_bytes);
 
     return status == NIGH_OK ? memfd_punch(set->extents[extent].fd, set->extent_bytes) : status;
+}
+
+/* Maps what is in an extent's memfd. */
+static nigh_status extent_map(struct extent_set *set, uint32_t extent)
+{
+    return memfd_map_at(extent_address(set, extent), set->extents[extent].fd, set->extent_bytes,
+                        MEMFD_WRITABLE | MEMFD_PREFAULT);
+}
+
+/* Pages for one that was punched. */
+static nigh_status extent_refill(struct extent_set *set, uint32_t extent)
+{
+    nigh_status status = extent_fill(set, extent, set->extents[extent].fd);
+
+    return status == NIGH_OK ? extent_map(set, extent) : status;
 }
 
 static nigh_status extent_announce(struct extent_set *set, uint32_t extent)
@@ -171,78 +201,197 @@ static nigh_status extent_announce(struct extent_set *set, uint32_t extent)
     return watch == NULL ? NIGH_OK : watch->made(watch->context, extent);
 }
 
-/* Makes an extent that the lane's watch takes, or none. */
-static nigh_status extent_make_watched(struct extent_set *set, uint32_t extent, bool huge)
-{
-    struct extent *at = &set->extents[extent];
-    nigh_status status = extent_make(set, extent, huge);
+/* How memory comes to a number. */
+enum extent_arrival {
+    EXTENT_ARRIVES_AS_IT_IS, /* the memfd of what moves, with its pages */
+    EXTENT_ARRIVES_ANEW,     /* a fresh memfd */
+    EXTENT_ARRIVES_AGAIN     /* the dormant memfd, with fresh pages */
+};
 
-    if (status != NIGH_OK)
-        return status;
-    status = extent_announce(set, extent);
+static enum extent_arrival extent_arrival_of(const struct extent_set *set, uint32_t from,
+                                             uint32_t to)
+{
+    if (set->extents[to].absence == EXTENT_DORMANT)
+        return EXTENT_ARRIVES_AGAIN;
+    /* Who never had an owner is mapped by nobody. */
+    return extent_is_free(set, from) ? EXTENT_ARRIVES_AS_IT_IS : EXTENT_ARRIVES_ANEW;
+}
+
+/* The memory goes from where it was, and no further than the machine. */
+static nigh_status extent_leave(struct extent_set *set, uint32_t from, enum extent_arrival arrival)
+{
+    return arrival == EXTENT_ARRIVES_AS_IT_IS
+               ? memfd_unmap_at(extent_address(set, from), set->extent_bytes)
+               : extent_punch(set, from);
+}
+
+/* And comes; nothing is there when it does not. */
+static nigh_status extent_arrive(struct extent_set *set, uint32_t from, uint32_t to,
+                                 enum extent_arrival arrival)
+{
+    struct extent *at = &set->extents[from], *there = &set->extents[to];
+    nigh_status status = NIGH_OK;
+
+    if (arrival == EXTENT_ARRIVES_ANEW) {
+        status = extent_make(set, to, at->huge);
+    } else if (arrival == EXTENT_ARRIVES_AGAIN) {
+        status = extent_refill(set, to);
+    } else {
+        there->fd = at->fd;
+        there->read_fd = at->read_fd;
+        there->huge = at->huge;
+        status = extent_map(set, to);
+    }
+    if (status == NIGH_OK)
+        status = extent_announce(set, to);
+    there->present = status == NIGH_OK;
     if (status == NIGH_OK)
         return NIGH_OK;
     /* Address space that cannot be taken out again stays mapped, and is mapped over. */
-    (void)memfd_unmap_at(extent_address(set, extent), set->extent_bytes);
-    at->present = false;
-    fd_close(&at->fd);
-    fd_close(&at->read_fd);
+    (void)memfd_unmap_at(extent_address(set, to), set->extent_bytes);
+    if (arrival == EXTENT_ARRIVES_AGAIN) {
+        (void)memfd_punch(there->fd, set->extent_bytes);
+    } else if (arrival == EXTENT_ARRIVES_ANEW) {
+        fd_close(&there->fd);
+        fd_close(&there->read_fd);
+    }
+    if (arrival != EXTENT_ARRIVES_AGAIN)
+        there->fd = there->read_fd = -1;
     return status;
 }
 
-/* Undoes extent_punch, when nothing came in the extent's place; marks it lost when that fails too.
- */
+/* Undoes extent_leave, when nothing came of it; marks the extent lost when that fails too. */
 static void extent_restore(struct extent_set *set, uint32_t extent, uint64_t owner)
 {
     struct extent *at = &set->extents[extent];
 
     at->lost = memfd_populate(at->fd, set->extent_bytes) != NIGH_OK ||
-               memfd_map_at(extent_address(set, extent), at->fd, set->extent_bytes,
-                            MEMFD_WRITABLE | MEMFD_PREFAULT) != NIGH_OK ||
-               extent_announce(set, extent) != NIGH_OK;
+               extent_map(set, extent) != NIGH_OK || extent_announce(set, extent) != NIGH_OK;
     if (at->lost)
         LOG_ERROR("an extent is lost until a restart: the machine's memory is used up",
                   "extent=%u errno=%d", extent, errno);
     atomic_store_explicit(&at->owner, owner, memory_order_release);
 }
 
-nigh_status extent_retire(struct extent_set *set, uint32_t extent, uint32_t *number)
+/* Says that memory has come, and whose it is. */
+static void extent_arrived(struct extent_set *set, uint32_t to)
 {
-    struct extent *at = &set->extents[extent];
-    struct extent_lane *counts = &set->lane[at->lane];
-    const struct extent_watch *watch = counts->watch;
-    uint64_t owner = atomic_load_explicit(&at->owner, memory_order_relaxed);
-    uint32_t fresh = extent_lane_first(set, at->lane) + counts->used;
-    nigh_status status;
+    struct extent *there = &set->extents[to];
+    struct extent_lane *counts = &set->lane[there->lane];
+    bool again = there->absence == EXTENT_DORMANT;
+    uint64_t owner = again ? there->dormant_owner : EXTENT_NO_OWNER;
+
+    counts->used = max_u32(counts->used, to - extent_lane_first(set, there->lane) + 1);
+    counts->dormant -= again;
+    extent_tell(set, to, owner);
+    atomic_store_explicit(&there->owner, owner, memory_order_release);
+}
+
+/* Says that memory has gone. */
+static void extent_left(struct extent_set *set, uint32_t from, uint64_t owner,
+                        enum extent_arrival arrival)
+{
+    struct extent *at = &set->extents[from];
     int fd = at->fd, read_fd = at->read_fd;
 
-    NIGH_ASSERT(at->present && !at->lost && owner != EXTENT_NO_OWNER);
-    if (counts->used == LIMIT_EXTENTS / set->lanes) {
-        LOG_WARN("no extent numbers are left: memory stays with the uid that has it",
-                 "lane=%u numbers=%u", at->lane, counts->used);
-        return NIGH_LIMIT;
+    at->present = false;
+    at->absence = owner == EXTENT_NO_OWNER ? EXTENT_UNUSED : EXTENT_DORMANT;
+    at->dormant_owner = owner;
+    set->lane[at->lane].dormant += owner != EXTENT_NO_OWNER;
+    extent_tell(set, from, owner);
+    if (owner != EXTENT_NO_OWNER)
+        return;
+    at->fd = at->read_fd = -1;
+    if (arrival != EXTENT_ARRIVES_AS_IT_IS) {
+        fd_close(&fd);
+        fd_close(&read_fd);
     }
-    /* First nobody may get at it any more; only then its pages, and at last its descriptors, go. */
+}
+
+nigh_status extent_move(struct extent_set *set, uint32_t from, uint32_t to)
+{
+    struct extent *at = &set->extents[from];
+    const struct extent_watch *watch = set->lane[at->lane].watch;
+    uint64_t owner = atomic_load_explicit(&at->owner, memory_order_relaxed);
+    enum extent_arrival arrival = extent_arrival_of(set, from, to);
+    nigh_status status;
+
+    NIGH_ASSERT(at->present && !at->lost && !set->extents[to].present &&
+                (extent_is_unused(set, to) || set->extents[to].absence == EXTENT_DORMANT));
+    /* First nobody may get at it any more; only then its pages go. */
     atomic_store_explicit(&at->owner, EXTENT_NO_OWNER, memory_order_seq_cst);
     if (watch != NULL)
-        watch->goes(watch->context, extent);
-    status = extent_punch(set, extent);
-    set->extents[fresh].lane = at->lane;
+        watch->goes(watch->context, from);
+    status = extent_leave(set, from, arrival);
     if (status == NIGH_OK)
-        status = extent_make_watched(set, fresh, at->huge);
+        status = extent_arrive(set, from, to, arrival);
     if (status != NIGH_OK) {
-        LOG_WARN("no fresh memory in place of a retired extent", "extent=%u errno=%d", extent,
-                 errno);
-        extent_restore(set, extent, owner);
+        LOG_WARN("memory cannot be moved", "extent=%u to=%u errno=%d", from, to, errno);
+        extent_restore(set, from, owner);
+        extent_recount(set, at->lane);
         return status;
     }
-    counts->used++;
-    extent_tell(set, fresh, EXTENT_NO_OWNER);
-    at->present = false;
-    extent_tell(set, extent, EXTENT_NO_OWNER);
-    fd_close(&fd);
-    fd_close(&read_fd);
+    /* Under two numbers a node that dies right here would have more memory than it may, and one
+     * memfd would be two owners' at the next start; under none it is memory that is left behind. */
+    extent_left(set, from, owner, arrival);
+    extent_arrived(set, to);
     extent_recount(set, at->lane);
-    *number = fresh;
     return NIGH_OK;
+}
+
+void extent_forget(struct extent_set *set, uint32_t lane, uint32_t pool)
+{
+    uint32_t first = extent_lane_first(set, lane);
+
+    for (uint32_t i = first; i < first + set->lane[lane].used && set->lane[lane].dormant > 0; i++) {
+        struct extent *at = &set->extents[i];
+
+        if (at->present || at->absence != EXTENT_DORMANT ||
+            extent_owner_pool(at->dormant_owner) != pool)
+            continue;
+        at->absence = EXTENT_UNUSED;
+        extent_tell(set, i, EXTENT_NO_OWNER);
+        fd_close(&at->fd);
+        fd_close(&at->read_fd);
+        set->lane[lane].dormant--;
+    }
+}
+
+/* ---- memory that a former node left ---- */
+
+struct extent_file {
+    dev_t device;
+    ino_t inode;
+};
+
+static bool extent_file_of(int fd, struct extent_file *file)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) != 0)
+        return false;
+    *file = (struct extent_file){.device = st.st_dev, .inode = st.st_ino};
+    return true;
+}
+
+nigh_status extent_empty_absent(const int *fds, size_t n, const int *present, size_t present_n)
+{
+    struct extent_file *files = calloc(present_n + 1, sizeof(*files)), file;
+    nigh_status status = files != NULL ? NIGH_OK : NIGH_NO_RESOURCES;
+    uint64_t bytes;
+
+    for (size_t i = 0; i < present_n && status == NIGH_OK; i++)
+        status = extent_file_of(present[i], &files[i]) ? NIGH_OK : NIGH_PROTOCOL;
+    for (size_t i = 0; i < n && status == NIGH_OK; i++) {
+        bool is_present = false;
+
+        if (memfd_size(fds[i], &bytes) != NIGH_OK || !extent_file_of(fds[i], &file))
+            continue;
+        for (size_t k = 0; k < present_n && !is_present; k++)
+            is_present = files[k].device == file.device && files[k].inode == file.inode;
+        if (!is_present)
+            status = memfd_punch(fds[i], bytes);
+    }
+    free(files);
+    return status;
 }

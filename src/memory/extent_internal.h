@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two files of extents share: extent_make.c makes sets, extent.c gives and retires.
+/* What the two files of extents share: extent_make.c makes sets, extent.c gives and moves.
  * Internal to them. */
 #ifndef MEMORY_EXTENT_INTERNAL_H
 #define MEMORY_EXTENT_INTERNAL_H
@@ -11,6 +11,9 @@ static inline void *extent_address(const struct extent_set *set, uint32_t extent
 {
     return set->arena + ((uint64_t)extent << set->extent_shift);
 }
+
+/* A set of which no number has ever had memory; its lanes are known. */
+void extent_set_begin(struct extent_set *set);
 
 /*
  * Makes, populates and maps one extent that is absent; it is present then, and nobody's. Counts

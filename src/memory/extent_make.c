@@ -119,6 +119,17 @@ static nigh_status extent_admit(const struct admission_wish *wish, uint32_t *hug
 
 /* ---- the set ---- */
 
+void extent_set_begin(struct extent_set *set)
+{
+    set->count = LIMIT_EXTENTS;
+    for (uint32_t i = 0; i < LIMIT_EXTENTS; i++) {
+        set->extents[i].fd = -1;
+        set->extents[i].read_fd = -1;
+        set->extents[i].absence = EXTENT_UNUSED;
+        set->extents[i].lane = i / (LIMIT_EXTENTS / set->lanes);
+    }
+}
+
 static nigh_status extent_set_reserve(uint64_t extent_bytes, uint32_t lanes,
                                       struct extent_set **made, char *why, size_t why_bytes)
 {
@@ -141,11 +152,7 @@ static nigh_status extent_set_reserve(uint64_t extent_bytes, uint32_t lanes,
     set->extent_bytes = extent_bytes;
     set->extent_shift = (uint32_t)__builtin_ctzll(extent_bytes);
     set->lanes = lanes;
-    set->count = LIMIT_EXTENTS;
-    for (uint32_t i = 0; i < LIMIT_EXTENTS; i++) {
-        set->extents[i].fd = -1;
-        set->extents[i].read_fd = -1;
-    }
+    extent_set_begin(set);
     for (uint32_t i = 0; i < LIMIT_LANES; i++)
         set->lane[i].numa_node = NUMA_NONE;
     *made = set;
@@ -164,7 +171,7 @@ static void extent_set_release(struct extent_set *set, bool close_writable)
     for (uint32_t i = 0; i < LIMIT_EXTENTS; i++) {
         struct extent *at = &set->extents[i];
 
-        if (!at->present)
+        if (at->fd < 0)
             continue;
         fd_close(&at->read_fd);
         if (close_writable)
@@ -317,7 +324,6 @@ static nigh_status extent_set_fill(struct extent_set *set, uint32_t per_lane, ui
 
         jobs[i].extent = extent_lane_first(set, lane) + i / set->lanes;
         jobs[i].huge = i < huge_extents;
-        set->extents[jobs[i].extent].lane = lane;
     }
     extent_work_all(&work);
     status = extent_explain(&work, why, why_bytes);
@@ -385,13 +391,19 @@ nigh_status extent_set_create(const struct extent_options *options, struct exten
 
 /* ---- adopting ---- */
 
+static bool extent_is_huge(int fd)
+{
+    struct statfs st;
+
+    return fstatfs(fd, &st) == 0 && (unsigned long)st.f_type == EXTENT_HUGETLBFS;
+}
+
 /* Takes one extent over, but for its descriptor. */
 static nigh_status extent_adopt_one(struct extent_set *set, uint32_t number, int fd, uint64_t owner,
                                     uint32_t lane, char *why, size_t why_bytes)
 {
     struct extent *at = &set->extents[number < LIMIT_EXTENTS ? number : 0];
     uint32_t first = extent_lane_first(set, lane < set->lanes ? lane : 0);
-    struct statfs st;
     uint64_t bytes;
     nigh_status status;
 
@@ -402,7 +414,7 @@ static nigh_status extent_adopt_one(struct extent_set *set, uint32_t number, int
                              "without the memory of the former node",
                              number, lane, set->lanes);
     status = memfd_size(fd, &bytes);
-    if (status != NIGH_OK || bytes != set->extent_bytes || fstatfs(fd, &st) != 0)
+    if (status != NIGH_OK || bytes != set->extent_bytes)
         return extent_refuse(NIGH_PROTOCOL, why, why_bytes,
                              "the descriptor of extent %u is not sealed memory of %llu bytes: "
                              "start without the memory of the former node",
@@ -419,8 +431,7 @@ static nigh_status extent_adopt_one(struct extent_set *set, uint32_t number, int
     }
     at->fd = fd;
     at->present = true;
-    at->huge = (unsigned long)st.f_type == EXTENT_HUGETLBFS;
-    at->lane = lane;
+    at->huge = extent_is_huge(fd);
     atomic_store_explicit(&at->owner, owner, memory_order_relaxed);
     set->lane[lane].used = max_u32(set->lane[lane].used, number - first + 1);
     return NIGH_OK;
@@ -452,8 +463,42 @@ nigh_status extent_set_adopt(uint64_t extent_bytes, uint32_t lanes, const uint32
         extent_set_release(made, false);
         return status;
     }
+    for (uint32_t i = 0; i < LIMIT_EXTENTS; i++) {
+        struct extent *at = &made->extents[i];
+
+        if (!at->present && i - extent_lane_first(made, at->lane) < made->lane[at->lane].used)
+            at->absence = EXTENT_SPENT;
+    }
     extent_set_count(made);
     extent_set_log(made, EXTENT_HUGE_NEVER);
     *set = made;
+    return NIGH_OK;
+}
+
+nigh_status extent_set_adopt_absent(struct extent_set *set, uint32_t number,
+                                    enum extent_absence absence, uint64_t owner, int fd)
+{
+    struct extent *at = &set->extents[number];
+    struct extent_lane *counts = &set->lane[at->lane];
+    uint64_t bytes;
+    nigh_status status;
+
+    if (at->present || absence == EXTENT_UNKNOWN || absence > EXTENT_SPENT ||
+        (absence == EXTENT_DORMANT) != (owner != EXTENT_NO_OWNER))
+        return NIGH_INVALID;
+    if (absence == EXTENT_DORMANT) {
+        status = memfd_size(fd, &bytes);
+        if (status != NIGH_OK || bytes != set->extent_bytes)
+            return NIGH_PROTOCOL;
+        status = memfd_reopen_read_only(fd, &at->read_fd);
+        if (status != NIGH_OK)
+            return status;
+        at->fd = fd;
+        at->huge = extent_is_huge(fd);
+        at->dormant_owner = owner;
+        counts->dormant++;
+    }
+    at->absence = (uint8_t)absence;
+    counts->used = max_u32(counts->used, number - extent_lane_first(set, at->lane) + 1);
     return NIGH_OK;
 }

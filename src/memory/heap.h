@@ -9,8 +9,8 @@
  * be carved: that is how a leased slab turns into objects. Granule: LIMIT_GRANULE_BYTES. What was
  * freed last is used first: its bytes are likely still in a cache.
  *
- * A heap takes extents from the set as it needs them and keeps them; heaps_reclaim gives wholly
- * free ones up through extent_retire when another heap of the lane is starved. Thread: the lane's
+ * A heap takes extents from the set as it needs them and keeps them; heaps_reclaim moves the memory
+ * of wholly free ones to where a heap of the lane that is starved can use it. Thread: the lane's
  * only. Time: constant, save where the lane's extents are looked through (at most LIMIT_EXTENTS of
  * them): when a heap grows by extents, in heap_largest_bytes while there are extents to grow by,
  * and in heaps_reclaim; heap_claim walks a few blocks.
@@ -100,13 +100,20 @@ uint64_t heap_free_bytes(const struct heaps *heaps, uint32_t heap);
 uint64_t heaps_unowned_bytes(const struct heaps *heaps);
 uint64_t heap_largest_bytes(const struct heaps *heaps, uint32_t heap);
 
-/*
- * Retires wholly free extents, of other heaps first and then of `heap` itself, until `heap` could
- * take `extents` adjacent ones. NIGH_OUT_OF_MEMORY: there are not enough, and nothing is retired;
- * or the machine or the numbers ran out on the way. Takes as long as the kernel needs to clear as
- * much memory.
+/* Extents that nobody owns, and wholly free ones of all heaps: what heaps_reclaim could bring
+ * together.
  */
-nigh_status heaps_reclaim(struct heaps *heaps, uint32_t heap, uint32_t extents);
+uint32_t heaps_spare_extents(const struct heaps *heaps);
+
+/*
+ * Makes it so that `heap` gets a block of `bytes`, by moving wholly free memory to where it lies
+ * side by side: what nobody owns, then other heaps', at last its own that lies elsewhere
+ * (extent_move). Call it when heap_alloc has failed. NIGH_OUT_OF_MEMORY: there is not enough, or no
+ * row of numbers for it, and nothing is moved; or the block numbers ran out on the way.
+ * NIGH_NO_RESOURCES: the machine gave no pages on the way. Takes as long as the kernel needs to
+ * clear as much memory, and no more of it is moved than is missing.
+ */
+nigh_status heaps_reclaim(struct heaps *heaps, uint32_t heap, uint64_t bytes);
 
 /* Checks every invariant (sums, neighbours, lists); for tests and slow assertions. */
 bool heaps_are_valid(const struct heaps *heaps);

@@ -124,6 +124,30 @@ static bool heap_check_extent(const struct heaps *heaps, uint32_t extent)
                              heaps->heaps[heap - 1]->owner);
 }
 
+/* The lane's numbers: what is said of each, and what is counted. */
+static bool heap_check_numbers_of_lane(const struct heaps *heaps)
+{
+    const struct extent_lane *lane = &heaps->set->lane[heaps->lane];
+    uint32_t free = 0, dormant = 0, run = 0, longest = 0;
+
+    for (uint32_t i = 0; i < heaps->extents_max; i++) {
+        uint32_t number = heaps->first_extent + i;
+        const struct extent *at = &heaps->set->extents[number];
+        bool is_dormant = !at->present && at->absence == EXTENT_DORMANT;
+
+        if (at->lane != heaps->lane || (i >= lane->used && !extent_is_unused(heaps->set, number)) ||
+            (!at->present &&
+             (heaps->extents[i].heap != 0 || (at->fd >= 0) != is_dormant ||
+              atomic_load_explicit(&at->owner, memory_order_relaxed) != EXTENT_NO_OWNER)))
+            return false;
+        run = extent_is_free(heaps->set, number) ? run + 1 : 0;
+        free += run > 0;
+        longest = max_u32(longest, run);
+        dormant += is_dormant;
+    }
+    return free == lane->free && longest == lane->longest_run && dormant == lane->dormant;
+}
+
 bool heaps_are_valid(const struct heaps *heaps)
 {
     struct heap_sums sums[LIMIT_HEAPS_A_LANE] = {{0}};
@@ -145,5 +169,5 @@ bool heaps_are_valid(const struct heaps *heaps)
         if (!heap_check_lists(heaps, i, &sums[i]))
             return false;
     }
-    return heap_check_numbers(heaps, blocks);
+    return heap_check_numbers(heaps, blocks) && heap_check_numbers_of_lane(heaps);
 }

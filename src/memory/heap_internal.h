@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the allocator share: its tables, and the lists of free blocks. Internal to
- * heap.c (blocks), heap_grow.c (extents) and heap_check.c (the checker).
+ * heap.c (blocks), heap_grow.c and heap_reclaim.c (extents that come and leave), heap_window.c
+ * (where there is room) and heap_check.c (the checker).
  *
  * Classes are those of TLSF: a block of g granules is of class (first, second), where first is the
  * power of two below g and second one of 32 equal steps above it; sizes below 32 granules have a
@@ -233,7 +234,63 @@ void heap_release(struct heaps *heaps, uint32_t block);
 uint32_t heap_block_make(struct heaps *heaps, uint32_t heap, uint64_t offset, uint64_t bytes,
                          uint32_t prev, uint32_t next);
 
+/* ---- heap_window.c ---- */
+
+/* The wholly free extents within a free block: [*first, *first + result). */
+uint32_t heap_whole_extents(const struct heaps *heaps, uint32_t block, uint32_t *first);
+
+/* The free blocks of a heap that have some, from the smallest class up, and the first of each
+ * one's; HEAP_NO_BLOCK: there are no more. Nothing is allocated or freed meanwhile. */
+uint32_t heap_first_whole(const struct heaps *heaps, uint32_t heap, uint32_t *first);
+uint32_t heap_next_whole(const struct heaps *heaps, uint32_t block, uint32_t *first);
+
+/* How many there are in a heap, and the free block that one of them is in. */
+uint32_t heap_whole_count(const struct heaps *heaps, uint32_t heap);
+uint32_t heap_whole_at(const struct heaps *heaps, uint32_t heap, uint32_t extent);
+
+/* What a number of the lane is to a heap that needs room. */
+enum heap_place {
+    HEAP_PLACE_WALL = 0,    /* in use, another's, or a number that cannot be used */
+    HEAP_PLACE_OWN = 1,     /* wholly free, and the heap's */
+    HEAP_PLACE_FREE = 2,    /* with memory, and nobody's */
+    HEAP_PLACE_DORMANT = 3, /* was the heap's, and is when memory comes there */
+    HEAP_PLACE_UNUSED = 4   /* may be anybody's when memory comes there */
+};
+
+/* The lane's numbers, less its first, as one heap sees them. Without `moves` memory stays where it
+ * is, and what has none is a wall. */
+struct heap_map {
+    uint32_t heap;
+    bool moves;
+    uint32_t end;
+    uint8_t place[LIMIT_EXTENTS]; /* enum heap_place */
+};
+
+void heap_map_make(const struct heaps *heaps, uint32_t heap, bool moves, struct heap_map *map);
+
+/* The most bytes that lie between two walls, free ends of the heap's extents there included. */
+uint64_t heap_map_largest(const struct heaps *heaps, const struct heap_map *map);
+
+/* Extents without a wall between them. */
+struct heap_window {
+    uint32_t first;
+    uint32_t n;
+    uint64_t cost;
+};
+
+/* The cheapest window of `most` extents at most in which, once all of it is the heap's, it has a
+ * free block of `bytes`; false: there is none. */
+bool heap_find_window(const struct heaps *heaps, const struct heap_map *map, uint64_t bytes,
+                      uint32_t most, struct heap_window *window);
+
+/* Extents that make, with `there` bytes, `bytes`; one at least. */
+uint64_t heap_extents_for(const struct heaps *heaps, uint64_t bytes, uint64_t there);
+
 /* ---- heap_grow.c ---- */
+
+/* Makes [first, first + n), by the lane's own numbering, a free part of the heap. A number is left.
+ */
+void heap_add_extents(struct heaps *heaps, uint32_t heap, uint32_t first, uint32_t n);
 
 /*
  * Takes extents so that the heap has a free block of `bytes`, which then is first in its class.

@@ -46,6 +46,8 @@ enum index_state {
     8u /* the bytes lie in memory that no client may write (strict pool, read back) */
 #define INDEX_FLAG_COPY \
     16u /* pulled from another node, where its birth was; gone after a restart */
+#define INDEX_FLAG_ASKED \
+    32u /* a claimed one that its id's home has yet to grant; gone after a restart */
 
 /* One object: one cache line. `word` is the only field that changes while the entry may be pinned,
  * save flags and data_crc. */

@@ -162,7 +162,8 @@ enum session_op {
     SESSION_OP_KEEP = 11,     /* id (nigh_pin) */
     SESSION_OP_UNKEEP = 12,   /* id */
     SESSION_OP_CHECKSUM = 13, /* id -> data_size: the CRC32C */
-    SESSION_OP_STAT = 14,     /* id -> ref, generation, flags: state, data_size: holders */
+    SESSION_OP_STAT = 14,     /* id -> ref, generation, flags: state, data_size: holders,
+                                 lease_offset: NIGH_USE_* (an older node: 0) */
     SESSION_OP_WHO =
         15, /* id -> reply area: session_holder records; data_size: how many there are */
     SESSION_OP_HOLDERS = 16, /* -> reply area, largest first; data_size: how many; generation: the
@@ -320,7 +321,13 @@ struct session_front {
     uint64_t session;
     _Atomic int32_t ended; /* node: not 0 (a status) when the session is over for good: its pins no
                               longer count, so no get without IPC may succeed any more */
-    uint8_t reserved0[44];
+    uint8_t reserved0[4];
+    /* Node: the most bytes that any one object may have. For the client, which asks for a larger
+     * one instead of cutting it from a lease; the node reads neither. 0: no bound, or an older
+     * node. */
+    _Atomic uint64_t session_quota_bytes; /* the most that a session's quota may be */
+    _Atomic uint64_t pool_quota_bytes;    /* a lane's share of the pool's */
+    uint8_t reserved4[24];
     _Atomic uint32_t chunks_used; /* client: pin chunks ever used; the lane scans no further */
     uint32_t reserved1[15];
     _Atomic uint32_t waiting; /* client: threads that sleep, or are about to, on `wake` */

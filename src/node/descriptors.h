@@ -12,7 +12,7 @@
 struct descriptors {
     uint64_t own;       /* memory, indexes that are there from the start, lanes */
     uint64_t members;   /* connections of all other nodes, if they have as many lanes as this one */
-    uint64_t sessions;  /* as many as may come, and pools */
+    uint64_t sessions;  /* as many as may come, pools, and what memory that passed on left behind */
     uint64_t strangers; /* places of connections that have not said who they are */
 };
 

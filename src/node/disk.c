@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define LOG_MODULE "disk"
@@ -33,6 +34,14 @@ struct task {
     struct store_disk_job job; /* of TASK_FORGET: pool, generation, incarnation alone */
 };
 
+/* A file of which nothing follows. */
+struct garbage {
+    uint64_t generation;
+    uint32_t pool, incarnation;
+};
+
+#define GARBAGE_FIRST 256u /* room at first; it doubles */
+
 struct disk {
     struct disk_config config;
     int directory_fd;
@@ -44,9 +53,13 @@ struct disk {
     uint32_t jobs_out; /* handed in and their end not yet taken: bounds `ends` */
     uint32_t task_head, task_count;
     uint32_t end_head, end_count;
-    /* Forgets are few beside jobs, but every object that is spilled may be forgotten while the
-     * queue is full of jobs. */
+    /* Jobs, and the files of objects that may be written once more. Each of those was read by a job
+     * just before, so that there are no more of them than jobs. */
     struct task tasks[2 * LIMIT_SPILL_QUEUE];
+    /* Any number of objects on disk may be deleted at once: a ring that grows. */
+    struct garbage *garbage;
+    uint32_t garbage_room, garbage_head, garbage_count;
+    bool garbage_waits; /* a task was done since the last of it */
     struct disk_end ends[LIMIT_SPILL_QUEUE];
 };
 
@@ -236,7 +249,7 @@ static nigh_status read_object(struct disk *disk, const struct store_disk_job *j
     fd = openat(disk->directory_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) {
         LOG_WARN("a spill file is gone", "file=%s errno=%d", name, errno);
-        return errno == ENOENT ? NIGH_CORRUPT : NIGH_DISK;
+        return NIGH_DISK;
     }
     status = read_header(fd, &wanted, &found);
     summed = wanted;
@@ -268,11 +281,12 @@ static nigh_status read_object(struct disk *disk, const struct store_disk_job *j
 
 /* ---- the thread and its queues ---- */
 
-static void forget_object(struct disk *disk, const struct store_disk_job *job)
+static void forget_object(struct disk *disk, uint32_t pool, uint32_t incarnation,
+                          uint64_t generation)
 {
     char name[SPILL_FILE_NAME_BYTES];
 
-    spill_file_name(job->pool, disk->config.lane, job->incarnation, job->generation, name);
+    spill_file_name(pool, disk->config.lane, incarnation, generation, name);
     if (unlinkat(disk->directory_fd, name, 0) != 0 && errno != ENOENT) {
         LOG_WARN("a spill file cannot be removed", "file=%s errno=%d", name, errno);
     }
@@ -287,32 +301,64 @@ static void end_job(struct disk *disk, const struct disk_end *end)
     disk->config.wake(disk->config.context);
 }
 
+static void do_task(struct disk *disk, const struct task *task)
+{
+    struct disk_end end = {.job = task->job};
+
+    if (task->kind == TASK_FORGET) {
+        forget_object(disk, task->job.pool, task->job.incarnation, task->job.generation);
+        return;
+    }
+    end.status = task->job.write ? write_object(disk, &task->job, &end.data_crc)
+                                 : read_object(disk, &task->job, &end.data_crc);
+    end_job(disk, &end);
+}
+
+/* What to do next, with the mutex held: a task, or, by turns, a file to remove. False: a file. */
+static bool take_next(struct disk *disk, struct task *task, struct garbage *garbage)
+{
+    if (disk->task_count > 0 && !(disk->garbage_waits && disk->garbage_count > 0)) {
+        *task = disk->tasks[disk->task_head];
+        disk->task_head = (disk->task_head + 1) % ARRAY_LENGTH(disk->tasks);
+        disk->task_count--;
+        disk->garbage_waits = true;
+        return true;
+    }
+    *garbage = disk->garbage[disk->garbage_head];
+    disk->garbage_head = (disk->garbage_head + 1) % disk->garbage_room;
+    disk->garbage_count--;
+    disk->garbage_waits = false;
+    if (disk->garbage_count == 0 && disk->garbage_room > GARBAGE_FIRST) {
+        free(disk->garbage);
+        disk->garbage = NULL;
+        disk->garbage_room = 0;
+    }
+    return false;
+}
+
 static void *disk_main(void *argument)
 {
     struct disk *disk = argument;
+    struct garbage garbage;
     struct task task;
 
     for (;;) {
+        bool is_task;
+
         pthread_mutex_lock(&disk->mutex);
-        while (disk->task_count == 0 && !disk->stopping) {
+        while (disk->task_count + disk->garbage_count == 0 && !disk->stopping) {
             pthread_cond_wait(&disk->changed, &disk->mutex);
         }
         if (disk->stopping) {
             pthread_mutex_unlock(&disk->mutex);
             return NULL;
         }
-        task = disk->tasks[disk->task_head];
-        disk->task_head = (disk->task_head + 1) % ARRAY_LENGTH(disk->tasks);
-        disk->task_count--;
+        is_task = take_next(disk, &task, &garbage);
         pthread_mutex_unlock(&disk->mutex);
-        if (task.kind == TASK_FORGET) {
-            forget_object(disk, &task.job);
+        if (is_task) {
+            do_task(disk, &task);
         } else {
-            struct disk_end end = {.job = task.job};
-
-            end.status = task.job.write ? write_object(disk, &task.job, &end.data_crc)
-                                        : read_object(disk, &task.job, &end.data_crc);
-            end_job(disk, &end);
+            forget_object(disk, garbage.pool, garbage.incarnation, garbage.generation);
         }
     }
 }
@@ -321,6 +367,7 @@ nigh_status disk_create(const struct disk_config *config, struct disk **disk)
 {
     struct disk *made = calloc(1, sizeof *made);
     sigset_t all, before;
+    char name[16];
     int failed;
 
     if (made == NULL) {
@@ -344,6 +391,8 @@ nigh_status disk_create(const struct disk_config *config, struct disk **disk)
         pthread_mutex_destroy(&made->mutex);
         goto free_disk;
     }
+    snprintf(name, sizeof(name), "nigh-disk-%u", config->lane);
+    (void)pthread_setname_np(made->thread, name);
     *disk = made;
     return NIGH_OK;
 free_disk:
@@ -368,41 +417,80 @@ void disk_destroy(struct disk *disk)
     pthread_cond_destroy(&disk->changed);
     pthread_mutex_destroy(&disk->mutex);
     close(disk->directory_fd);
+    free(disk->garbage);
     free(disk->bounce);
     free(disk);
 }
 
-/* Puts a task at the end of the queue, which may grow to `bound`. */
-static bool add_task(struct disk *disk, const struct task *task, uint32_t bound)
+uint64_t disk_free_bytes(const struct disk *disk)
 {
-    bool added;
+    struct statvfs at;
 
-    pthread_mutex_lock(&disk->mutex);
-    added = disk->task_count < bound &&
-            (task->kind == TASK_FORGET || disk->jobs_out < LIMIT_SPILL_QUEUE);
-    if (added) {
-        disk->tasks[(disk->task_head + disk->task_count++) % ARRAY_LENGTH(disk->tasks)] = *task;
-        disk->jobs_out += task->kind == TASK_JOB ? 1 : 0;
-        pthread_cond_signal(&disk->changed);
+    /* A disk that does not say is taken to have room: its writes fail soon enough. */
+    return fstatvfs(disk->directory_fd, &at) == 0 ? (uint64_t)at.f_bavail * at.f_frsize
+                                                  : UINT64_MAX;
+}
+
+/* With the mutex held. False: there is no room. */
+static bool add_task(struct disk *disk, const struct task *task)
+{
+    if (disk->task_count == ARRAY_LENGTH(disk->tasks)) {
+        return false;
     }
-    pthread_mutex_unlock(&disk->mutex);
-    return added;
+    disk->tasks[(disk->task_head + disk->task_count++) % ARRAY_LENGTH(disk->tasks)] = *task;
+    pthread_cond_signal(&disk->changed);
+    return true;
 }
 
 bool disk_submit(struct disk *disk, const struct store_disk_job *job)
 {
-    return add_task(disk, &(struct task){.kind = TASK_JOB, .job = *job}, LIMIT_SPILL_QUEUE);
+    bool added;
+
+    pthread_mutex_lock(&disk->mutex);
+    added = disk->jobs_out < LIMIT_SPILL_QUEUE &&
+            add_task(disk, &(struct task){.kind = TASK_JOB, .job = *job});
+    disk->jobs_out += added ? 1 : 0;
+    pthread_mutex_unlock(&disk->mutex);
+    return added;
 }
 
-void disk_forget(struct disk *disk, uint32_t pool, uint64_t generation, uint32_t incarnation)
+/* With the mutex held. False: there is no memory for it. */
+static bool add_garbage(struct disk *disk, const struct garbage *garbage)
 {
+    if (disk->garbage_count == disk->garbage_room) {
+        uint32_t room = max_u32(2 * disk->garbage_room, GARBAGE_FIRST);
+        struct garbage *larger = calloc(room, sizeof(*larger));
+
+        if (larger == NULL) {
+            return false;
+        }
+        for (uint32_t i = 0; i < disk->garbage_count; i++) {
+            larger[i] = disk->garbage[(disk->garbage_head + i) % disk->garbage_room];
+        }
+        free(disk->garbage);
+        disk->garbage = larger;
+        disk->garbage_room = room;
+        disk->garbage_head = 0;
+    }
+    disk->garbage[(disk->garbage_head + disk->garbage_count++) % disk->garbage_room] = *garbage;
+    pthread_cond_signal(&disk->changed);
+    return true;
+}
+
+void disk_forget(struct disk *disk, uint32_t pool, uint64_t generation, uint32_t incarnation,
+                 bool again)
+{
+    struct garbage garbage = {.generation = generation, .pool = pool, .incarnation = incarnation};
     struct task task = {
         .kind = TASK_FORGET,
         .job = {.pool = pool, .generation = generation, .incarnation = incarnation}};
+    bool added;
 
-    /* A queue full of forgets: one unlink here costs less than a file that nobody removes. */
-    if (!add_task(disk, &task, ARRAY_LENGTH(disk->tasks))) {
-        forget_object(disk, &task.job);
+    pthread_mutex_lock(&disk->mutex);
+    added = again ? add_task(disk, &task) : add_garbage(disk, &garbage);
+    pthread_mutex_unlock(&disk->mutex);
+    if (!added) {
+        forget_object(disk, pool, incarnation, generation); /* rather than leave it for good */
     }
 }
 
@@ -445,7 +533,7 @@ nigh_status disk_claim(const char *directory, int *lock_fd, char *why, size_t wh
     int fd;
 
     if (mkdir(directory, 0700) == 0) {
-        LOG_INFO("spill directory made", "path=\"%s\"", directory);
+        LOG_INFO("spill directory made", "path=\"%s\"", LOG_QUOTE(directory));
     } else if (errno != EEXIST) {
         int error = errno;
 

@@ -49,7 +49,8 @@ static void front_refuse(int *fd, nigh_status status, const char *sentence)
             break;
     }
     front_say(*fd, SESSION_WELCOME, status, sentence);
-    LOG_INFO("connection refused", "status=%s why=\"%s\"", nigh_status_name(status), sentence);
+    LOG_INFO("connection refused", "status=%s why=\"%s\"", nigh_status_name(status),
+             LOG_QUOTE(sentence));
     fd_close(fd);
 }
 
@@ -233,6 +234,7 @@ static void front_fill_seat(const struct front *front, struct node_session *sess
         seat->quota_bytes = most;
     seat->quota_max_bytes = most;
     session->start_time = peer->start_time;
+    sessions_tell_quotas(front->config.sessions, session);
 }
 
 static uint32_t front_rights(const struct pool *pool, const struct session_hello *hello,

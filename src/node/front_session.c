@@ -152,7 +152,7 @@ static void front_forget(struct front *front, const struct node_session *session
         return;
     state_drop_session(front->config.state, session->seat.slot);
     front_session_name(session, name);
-    keeper_remove(front->config.keeper, name);
+    (void)keeper_remove(front->config.keeper, name);
 }
 
 void front_remember_pool(struct front *front, const struct pool *pool)
@@ -163,8 +163,8 @@ void front_remember_pool(struct front *front, const struct pool *pool)
         return;
     for (uint32_t i = 0; i < front->config.lanes; i++) {
         snprintf(name, sizeof(name), "index-%u-%u", pool->number, i);
-        keeper_remove(front->config.keeper, name); /* a pool that died half made */
-        if (keeper_store(front->config.keeper, name, pool->indexes[i].fd) != NIGH_OK)
+        /* A pool may have died half made. */
+        if (keeper_replace(front->config.keeper, name, pool->indexes[i].fd) != NIGH_OK)
             return;
     }
     state_put_pool(front->config.state, pool->number, &pool->rules);
@@ -342,8 +342,9 @@ void front_say_bye(struct front *front, nigh_status status, const char *sentence
 
 /*
  * The descriptor of an extent that the session may have; the caller closes it. The lane that owns
- * the extent may retire it at any moment: it first takes the owner word away and then closes the
- * descriptor, so a duplicate made while the word was still the same is the right memory.
+ * the extent may move its memory at any moment: it first takes the owner word away, and closes the
+ * descriptor, or gives the number to another, only when no lane knows a session of the pool; so a
+ * duplicate made while the word was the same before and after is the right memory.
  */
 static nigh_status front_find_extent(const struct front *front, const struct node_session *session,
                                      uint32_t number, bool writable, int *out)

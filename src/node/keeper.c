@@ -99,15 +99,26 @@ nigh_status keeper_store(struct keeper *keeper, const char *name, int fd)
     return status;
 }
 
-void keeper_remove(struct keeper *keeper, const char *name)
+nigh_status keeper_remove(struct keeper *keeper, const char *name)
 {
     char text[96];
+    nigh_status status;
 
     if (!keeper_is_there(keeper))
-        return;
+        return NIGH_OK;
     snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s\n", name);
-    if (keeper_send(keeper, text, -1) != NIGH_OK)
+    status = keeper_send(keeper, text, -1);
+    if (status != NIGH_OK)
         LOG_WARN("the keeper did not take a message", "name=%s errno=%d", name, errno);
+    return status;
+}
+
+nigh_status keeper_replace(struct keeper *keeper, const char *name, int fd)
+{
+    /* Datagrams keep their order: what is stored is stored alone. */
+    nigh_status status = keeper_remove(keeper, name);
+
+    return status == NIGH_OK ? keeper_store(keeper, name, fd) : status;
 }
 
 void keeper_say_ready(struct keeper *keeper)
@@ -206,15 +217,21 @@ void keeper_close(struct keeper *keeper)
 
 int keeper_take(struct keeper *keeper, const char *name)
 {
+    struct keeper_item *found = NULL;
+    int fd;
+
     for (size_t i = 0; i < keeper->count; i++) {
         struct keeper_item *item = &keeper->items[i];
 
-        if (item->fd >= 0 && strcmp(item->name, name) == 0) {
-            int fd = item->fd;
-
-            item->fd = -1;
-            return fd;
-        }
+        if (item->fd < 0 || strcmp(item->name, name) != 0)
+            continue;
+        if (found != NULL)
+            return KEEPER_TWICE;
+        found = item;
     }
-    return -1;
+    if (found == NULL)
+        return -1;
+    fd = found->fd;
+    found->fd = -1;
+    return fd;
 }

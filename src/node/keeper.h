@@ -23,6 +23,7 @@
 
 #define KEEPER_NAME_BYTES 32 /* the longest name nigh uses, terminated */
 #define KEEPER_WAIT_MS    1000
+#define KEEPER_TWICE      (-2) /* of keeper_take */
 
 /* Set in the environment by `nighd --hold`, which ends with the node: a clean stop is then the end.
  * "first", or "again" for a node that takes over. */
@@ -57,15 +58,21 @@ static inline bool keeper_is_there(const struct keeper *keeper)
     return keeper->socket_fd >= 0;
 }
 
-/* Takes a descriptor that came back; -1: none of this name did. Start-up thread. */
+/* Takes a descriptor that came back; -1: none of this name did. KEEPER_TWICE: more than one did,
+ * and nobody knows which is meant: none is taken. Start-up thread. */
 int keeper_take(struct keeper *keeper, const char *name);
 
 /* Stores a descriptor, which stays the caller's, under a name. NIGH_NO_RESOURCES, NIGH_BUSY: it is
  * not stored. NIGH_OK without a keeper. */
 nigh_status keeper_store(struct keeper *keeper, const char *name, int fd);
 
-/* Forgets what is stored under a name. */
-void keeper_remove(struct keeper *keeper, const char *name);
+/* Forgets what is stored under a name. NIGH_NO_RESOURCES, NIGH_BUSY: it stays stored. NIGH_OK
+ * without a keeper. */
+nigh_status keeper_remove(struct keeper *keeper, const char *name);
+
+/* Stores a descriptor under a name that may have been used, whose removal may have been lost: a
+ * keeper has two of a name then, and hands both to the next node. As keeper_store. */
+nigh_status keeper_replace(struct keeper *keeper, const char *name, int fd);
 
 /* Tells that the node serves, or that it stops. */
 void keeper_say_ready(struct keeper *keeper);

@@ -66,11 +66,19 @@ static bool lane_on_disk(void *context, const struct store_disk_job *job)
 }
 
 static void lane_on_disk_forget(void *context, uint32_t pool, uint64_t generation,
-                                uint32_t incarnation)
+                                uint32_t incarnation, bool again)
 {
     struct lane *lane = context;
 
-    disk_forget(lane->disk, pool, generation, incarnation);
+    disk_forget(lane->disk, pool, generation, incarnation, again);
+}
+
+/* Lanes share a disk: each counts on its part of what is free. */
+static uint64_t lane_on_disk_free(void *context)
+{
+    struct lane *lane = context;
+
+    return disk_free_bytes(lane->disk) / lane->config.lanes;
 }
 
 /* On the disk's thread: an end can be taken. */
@@ -233,6 +241,7 @@ nigh_status lane_create(const struct lane_config *config, struct lane **out)
     if (config->spill_dir != NULL) {
         store.shell.disk = lane_on_disk;
         store.shell.disk_forget = lane_on_disk_forget;
+        store.shell.disk_free = lane_on_disk_free;
     }
     status = store_create(&store, &lane->store);
     if (status != NIGH_OK)

@@ -20,6 +20,7 @@ static void add_fabric(const struct fabric_counts *own, nigh_node_stats *stats)
     stats->device_signalled += own->signalled;
     stats->device_messages += own->messages;
     stats->device_wakes += own->wakes;
+    stats->device_stock_lows += own->stock_lows;
     stats->link_copied_bytes += own->copied_bytes;
 }
 
@@ -61,6 +62,7 @@ static void answer_stats(struct lane *lane, uint32_t slot, const struct session_
     stats.sleeps += atomic_load_explicit(&lane->counters.sleeps, memory_order_relaxed);
     stats.wakes += atomic_load_explicit(&lane->counters.wakes, memory_order_relaxed);
     stats.events_lost += atomic_load_explicit(&lane->counters.events_lost, memory_order_relaxed);
+    stats.lanes++; /* the client adds the lanes' answers up */
     add_exchange(lane, &stats);
     if (lane->config.number == 0 && lane->config.node_stats != NULL)
         lane->config.node_stats(lane->config.node_context, &stats);

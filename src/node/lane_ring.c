@@ -38,7 +38,7 @@ void lane_expel(struct lane *lane, uint32_t slot, const char *why)
     lane->expelled_count++;
     LOG_WARN("session expelled", "session=%llu pid=%d lane=%u why=\"%s\"",
              (unsigned long long)session->seat->session_id, session->seat->pid, lane->config.number,
-             session->why);
+             LOG_QUOTE(session->why));
 }
 
 void lane_ring_zero(struct lane_session *session, uint32_t slot)

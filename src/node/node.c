@@ -74,9 +74,10 @@ static nigh_status node_begin_to_survive(struct nigh_node *node, char *why, size
         else
             front_remember_pool(&node->front, pool);
     }
-    keeper_remove(node->keeper, "listen");
     if (node->front.listen_fd >= 0)
-        (void)keeper_store(node->keeper, "listen", node->front.listen_fd);
+        (void)keeper_replace(node->keeper, "listen", node->front.listen_fd);
+    else
+        (void)keeper_remove(node->keeper, "listen");
     if (node->adopting)
         node_adopted(node);
     shared_store_release(&node->page->kept, 1);
@@ -263,7 +264,8 @@ nigh_status node_start(const struct node_settings *settings, struct keeper *keep
     nigh_status status = node_try(settings, keeper, &above, &node, &lost, why, why_bytes);
 
     if (lost) {
-        LOG_ERROR("the memory of the former node is lost: beginning empty", "why=\"%s\"", why);
+        LOG_ERROR("the memory of the former node is lost: beginning empty", "why=\"%s\"",
+                  LOG_QUOTE(why));
         status = node_try(settings, keeper, &above, &node, &lost, why, why_bytes);
     }
     if (status != NIGH_OK)

@@ -25,30 +25,45 @@
 
 /* ---- a node that will survive ---- */
 
+#define NODE_EXTENT_NAME "extent-"
+
 static void node_extent_name(uint32_t number, char name[KEEPER_NAME_BYTES])
 {
-    snprintf(name, KEEPER_NAME_BYTES, "extent-%u", number);
+    snprintf(name, KEEPER_NAME_BYTES, NODE_EXTENT_NAME "%u", number);
 }
 
-/* Called by a lane before an extent changes. */
+/* Whether the keeper has the descriptor of an extent. */
+static bool node_extent_is_kept(const struct state_extent *record)
+{
+    return atomic_load_explicit(&record->present, memory_order_relaxed) != 0 ||
+           atomic_load_explicit(&record->absence, memory_order_relaxed) == EXTENT_DORMANT;
+}
+
+/* Called by a lane before an extent changes. What is not kept is spent for the next node: clients
+ * may have it mapped, and it is not there. */
 static void node_extent_changed(void *context, uint32_t number, uint64_t owner)
 {
     struct nigh_node *node = context;
     struct state_extent *record = &node->state->extents[number];
     const struct extent *extent = &node->extents->extents[number];
-    bool was_present = atomic_load_explicit(&record->present, memory_order_relaxed) != 0;
+    bool is_kept = node_extent_is_kept(record);
+    uint32_t absence = extent->present ? EXTENT_SPENT : extent->absence;
     char name[KEEPER_NAME_BYTES];
 
-    atomic_store_explicit(&record->owner, owner, memory_order_release);
-    if (extent->present == was_present)
-        return;
     node_extent_name(number, name);
-    if (!extent->present) {
-        atomic_store_explicit(&record->present, 0, memory_order_release);
-        keeper_remove(node->keeper, name);
-    } else if (keeper_store(node->keeper, name, extent->fd) == NIGH_OK) {
+    if (extent->present && !is_kept)
+        is_kept = keeper_replace(node->keeper, name, extent->fd) == NIGH_OK;
+    if (absence == EXTENT_DORMANT && !is_kept)
+        absence = EXTENT_SPENT;
+    atomic_store_explicit(&record->owner, owner, memory_order_release);
+    if (extent->present && is_kept) {
         atomic_store_explicit(&record->present, 1, memory_order_release);
+        return;
     }
+    atomic_store_explicit(&record->absence, absence, memory_order_release);
+    atomic_store_explicit(&record->present, 0, memory_order_release);
+    if (is_kept && absence != EXTENT_DORMANT)
+        (void)keeper_remove(node->keeper, name);
 }
 
 /* From now on the state follows the extents. */
@@ -68,7 +83,7 @@ static nigh_status node_store_extents(struct nigh_node *node)
         if (!node->extents->extents[i].present)
             continue;
         node_extent_name(i, name);
-        status = keeper_store(node->keeper, name, node->extents->extents[i].fd);
+        status = keeper_replace(node->keeper, name, node->extents->extents[i].fd);
         if (status != NIGH_OK)
             return status;
         atomic_store_explicit(&record->owner, EXTENT_NO_OWNER, memory_order_relaxed);
@@ -99,9 +114,9 @@ nigh_status node_state_begin(struct nigh_node *node)
     shared_store_relaxed(&node->state->next_session_id, 1);
     status = node_store_extents(node);
     if (status == NIGH_OK)
-        status = keeper_store(node->keeper, "page", node->page_fd);
+        status = keeper_replace(node->keeper, "page", node->page_fd);
     if (status == NIGH_OK)
-        status = keeper_store(node->keeper, "state", node->state_fd);
+        status = keeper_replace(node->keeper, "state", node->state_fd);
     if (status != NIGH_OK)
         return status;
     node_watch_extents(node);
@@ -119,9 +134,13 @@ nigh_status node_adopt_state(struct nigh_node *node, char *why, size_t why_bytes
     nigh_status status;
 
     node->state_fd = keeper_take(node->keeper, "state");
-    if (node->state_fd < 0)
+    if (node->state_fd == -1)
         return NIGH_OK;
     node->adopting = true;
+    if (node->state_fd == KEEPER_TWICE) {
+        snprintf(why, why_bytes, "the keeper has two states of a node");
+        return NIGH_PROTOCOL;
+    }
     status = state_adopt(node->state_fd, &node->state, why, why_bytes);
     if (status != NIGH_OK)
         return status;
@@ -181,13 +200,15 @@ static nigh_status node_find_extents(struct nigh_node *node, struct node_extents
         node_extent_name(i, name);
         fd = keeper_take(node->keeper, name);
         if (fd < 0) {
-            snprintf(why, why_bytes, "extent %u of the former node was not kept", i);
+            snprintf(why, why_bytes, "extent %u of the former node was %s", i,
+                     fd == KEEPER_TWICE ? "kept twice" : "not kept");
             return NIGH_PROTOCOL;
         }
         if (!node_owner_is_known(node, owner)) {
             LOG_WARN("memory of a lost pool is given up", "extent=%u", i);
+            atomic_store_explicit(&record->absence, EXTENT_SPENT, memory_order_release);
             atomic_store_explicit(&record->present, 0, memory_order_release);
-            keeper_remove(node->keeper, name);
+            (void)keeper_remove(node->keeper, name);
             fd_close(&fd);
             continue;
         }
@@ -200,6 +221,55 @@ static nigh_status node_find_extents(struct nigh_node *node, struct node_extents
     return NIGH_OK;
 }
 
+/* What the former node knew of a number without memory. What cannot be had of it is spent. */
+static void node_adopt_absent(struct nigh_node *node, uint32_t number)
+{
+    struct state_extent *record = &node->state->extents[number];
+    uint64_t owner = atomic_load_explicit(&record->owner, memory_order_acquire);
+    uint32_t absence = atomic_load_explicit(&record->absence, memory_order_acquire);
+    char name[KEEPER_NAME_BYTES];
+    int fd = -1;
+
+    if (absence == EXTENT_UNKNOWN)
+        return;
+    if (absence == EXTENT_DORMANT) {
+        node_extent_name(number, name);
+        fd = keeper_take(node->keeper, name);
+    }
+    if ((absence == EXTENT_DORMANT) == (fd >= 0) && node_owner_is_known(node, owner) &&
+        extent_set_adopt_absent(node->extents, number, (enum extent_absence)absence, owner, fd) ==
+            NIGH_OK)
+        return;
+    (void)extent_set_adopt_absent(node->extents, number, EXTENT_SPENT, EXTENT_NO_OWNER, -1);
+    atomic_store_explicit(&record->absence, EXTENT_SPENT, memory_order_release);
+    if (fd >= 0)
+        (void)keeper_remove(node->keeper, name);
+    fd_close(&fd);
+}
+
+/* What is kept of numbers without memory, dormant or nobody's, gives its pages back before those
+ * that have memory get theirs: together they may be more than the machine has. */
+static void node_empty_absent(const struct nigh_node *node, const struct node_extents_found *found)
+{
+    const struct keeper *keeper = node->keeper;
+    int *fds = calloc(keeper->count + 1, sizeof(*fds));
+    nigh_status status = NIGH_NO_RESOURCES;
+    size_t n = 0;
+
+    for (size_t i = 0; i < keeper->count && fds != NULL; i++) {
+        const struct keeper_item *item = &keeper->items[i];
+
+        if (item->fd >= 0 && strncmp(item->name, NODE_EXTENT_NAME, strlen(NODE_EXTENT_NAME)) == 0)
+            fds[n++] = item->fd;
+    }
+    if (fds != NULL)
+        status = extent_empty_absent(fds, n, found->fds, found->count);
+    if (status != NIGH_OK)
+        LOG_WARN("what a former node kept of memory that moved is not emptied", "status=\"%s\"",
+                 nigh_status_string(status));
+    free(fds);
+}
+
 nigh_status node_adopt_memory(struct nigh_node *node, char *why, size_t why_bytes)
 {
     struct node_extents_found *found = malloc(sizeof(*found));
@@ -208,11 +278,17 @@ nigh_status node_adopt_memory(struct nigh_node *node, char *why, size_t why_byte
     if (found == NULL)
         return NIGH_NO_RESOURCES;
     status = node_find_extents(node, found, why, why_bytes);
-    if (status == NIGH_OK)
+    if (status == NIGH_OK) {
+        node_empty_absent(node, found);
         status = extent_set_adopt(node->settings.extent_bytes, node->settings.lanes, found->numbers,
                                   found->fds, found->owners, found->lanes, found->count,
                                   &node->extents, why, why_bytes);
+    }
     if (status == NIGH_OK) {
+        for (uint32_t i = 0; i < LIMIT_EXTENTS; i++) {
+            if (!node->extents->extents[i].present)
+                node_adopt_absent(node, i);
+        }
         node_watch_extents(node);
     } else {
         for (size_t i = 0; i < found->count; i++)
@@ -327,6 +403,7 @@ static void node_fill_kept(struct nigh_node *node, struct node_session *session,
     seat->quota_bytes = record->quota_bytes;
     seat->quota_max_bytes = node->settings.session_quota_bytes;
     memcpy(seat->name, record->name, sizeof(seat->name) - 1);
+    sessions_tell_quotas(&node->sessions, session);
 }
 
 /* A process that is not seen from here (pid 0) may be alive: its pins count until it comes back and
@@ -358,7 +435,7 @@ drop:
     fd_close(&pidfd);
     fd_close(&fd);
     state_drop_session(node->state, slot);
-    keeper_remove(node->keeper, name);
+    (void)keeper_remove(node->keeper, name);
     return false;
 }
 
@@ -472,7 +549,7 @@ void node_forget_kept(struct nigh_node *node, bool all)
 
         if (item->name[0] == '\0' || (item->fd < 0 && !all))
             continue;
-        keeper_remove(node->keeper, item->name);
+        (void)keeper_remove(node->keeper, item->name);
         item->name[0] = '\0';
         fd_close(&item->fd);
     }
@@ -480,6 +557,7 @@ void node_forget_kept(struct nigh_node *node, bool all)
 
 void node_adopted(struct nigh_node *node)
 {
+    node->state->format = STATE_FORMAT;
     node->state->incarnation = node->incarnation;
     node->state->restarts++;
     node->restarts = node->state->restarts;

@@ -58,8 +58,7 @@ static bool may_lock(uint64_t memory_bytes, char why[VERBS_WHY_BYTES])
     if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
         limit.rlim_cur >= needed || may_lock_all())
         return true;
-    bytes_format_size(limit.rlim_cur, limit_text);
-    bytes_format_size(needed, needed_text);
+    (void)bytes_format_sizes(limit.rlim_cur, needed, limit_text, needed_text);
     snprintf(why, VERBS_WHY_BYTES,
              "%s may be locked, and %s is needed: ulimit -l unlimited, or LimitMEMLOCK=infinity",
              limit_text, needed_text);
@@ -195,7 +194,8 @@ static nigh_status make_first(struct nigh_node *node, const char *host, char *wh
         snprintf(lack, sizeof(lack), "%s",
                  node->settings.fabric == NIGH_FABRIC_AUTO ? "there is a device" : "as configured");
     if (status == NIGH_OK)
-        LOG_INFO("what joins the nodes", "fabric=%s why=\"%s\"", node->fabrics[0]->caps.name, lack);
+        LOG_INFO("what joins the nodes", "fabric=%s why=\"%s\"", node->fabrics[0]->caps.name,
+                 LOG_QUOTE(lack));
     return status;
 }
 

@@ -77,12 +77,12 @@ void peers_act(struct peers *peers, uint32_t rank, const struct peer_actions *ac
 
     if (actions->dead) {
         peers->counters.deaths++;
-        LOG_INFO("a member is dead", "rank=%u address=%s", rank,
+        LOG_WARN("a member is dead", "rank=%u address=%s", rank,
                  peers->config.members->addresses[rank]);
         member->owed_dead |= all;
     }
     if (actions->lost) {
-        LOG_INFO("a member is lost", "rank=%u address=%s", rank,
+        LOG_WARN("a member is lost", "rank=%u address=%s", rank,
                  peers->config.members->addresses[rank]);
     }
     if (actions->up) {

@@ -124,10 +124,10 @@ void peers_count_refusal(struct peers *peers, const struct connection *connectio
     }
     if (first) { /* a member is missing until somebody changes something */
         LOG_ERROR("a handshake with another node failed", "status=%s why=\"%s\" rank=%u",
-                  nigh_status_name(auth->status), auth->why, rank);
+                  nigh_status_name(auth->status), LOG_QUOTE(auth->why), rank);
     } else if (connection->rank == PEERS_NOBODY) { /* whom we dial is dialled again and again */
         LOG_WARN("a handshake with another node failed", "status=%s why=\"%s\" rank=%d",
-                 nigh_status_name(auth->status), auth->why, (int)rank);
+                 nigh_status_name(auth->status), LOG_QUOTE(auth->why), (int)rank);
     }
 }
 
@@ -168,7 +168,7 @@ static void refuse_member(struct peers *peers, struct connection *connection, ni
         peers->members[rank].refused = status;
     }
     LOG_WARN("refused a node", "rank=%u incarnation=%u why=\"%s\"", auth->peer.rank,
-             auth->peer.incarnation, why);
+             auth->peer.incarnation, LOG_QUOTE(why));
     connection->rank = PEERS_NOBODY;
     peers_drop_connection(peers, connection);
 }

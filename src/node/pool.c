@@ -216,7 +216,7 @@ static void pool_index_configure(const struct pools *pools, const struct pool *p
     index->config.owner_uid = pool->rules.owner_uid;
     index->config.strict = pool->rules.strict;
     index->config.cluster_pool = pool_cluster_name(&pool->rules);
-    index->config.quota_bytes = (pool->rules.quota_bytes + pools->lanes - 1) / pools->lanes;
+    index->config.quota_bytes = pool_quota_share(&pool->rules, pools->lanes);
 }
 
 /* A pool without indexes, which is not in the table yet. */

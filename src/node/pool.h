@@ -85,6 +85,12 @@ void pool_own_name(uint32_t uid, char name[LIMIT_POOL_NAME_BYTES + 1]);
 nigh_status pool_rules_from_options(const nigh_pool_options *options, struct pool_rules *rules,
                                     char *why, size_t why_bytes);
 
+/* What one lane may have in memory of a pool; 0: no bound. */
+static inline uint64_t pool_quota_share(const struct pool_rules *rules, uint32_t lanes)
+{
+    return rules->quota_bytes / lanes + (rules->quota_bytes % lanes != 0);
+}
+
 void pools_init(struct pools *pools, uint32_t lanes, uint32_t entries_a_lane);
 
 /* Unmaps and closes. No lane may be running. */

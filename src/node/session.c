@@ -288,6 +288,15 @@ nigh_status sessions_keep(struct sessions *sessions, uint32_t slot, uint64_t ses
     return NIGH_OK;
 }
 
+void sessions_tell_quotas(const struct sessions *sessions, const struct node_session *session)
+{
+    struct session_front *front = session_front_of(session->seat.memory);
+
+    shared_store_relaxed(&front->session_quota_bytes, session->seat.quota_max_bytes);
+    shared_store_relaxed(&front->pool_quota_bytes,
+                         pool_quota_share(&session->pool->rules, sessions->lanes));
+}
+
 void sessions_free(struct sessions *sessions, struct node_session *session)
 {
     NIGH_ASSERT(session->state != NODE_SESSION_FREE);

@@ -99,6 +99,9 @@ nigh_status sessions_take(struct sessions *sessions, struct node_session **sessi
 nigh_status sessions_keep(struct sessions *sessions, uint32_t slot, uint64_t session_id,
                           int memory_fd, struct node_session **session);
 
+/* Tells the client what bounds its objects: once pool and seat are set. */
+void sessions_tell_quotas(const struct sessions *sessions, const struct node_session *session);
+
 /* Closes the socket and the doorbells of a session that waits for its client to come back. */
 void sessions_disconnect(struct node_session *session);
 

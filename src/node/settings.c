@@ -60,9 +60,9 @@ static nigh_status settings_check_memory(struct node_settings *s, char *why, siz
     if (s->extent_bytes != 0 &&
         (!is_pow2(s->extent_bytes) || s->extent_bytes < LIMIT_EXTENT_BYTES_MIN ||
          s->extent_bytes > LIMIT_EXTENT_BYTES_MAX)) {
-        bytes_format_size(s->extent_bytes, given);
-        bytes_format_size(LIMIT_EXTENT_BYTES_MIN, least);
         bytes_format_size(LIMIT_EXTENT_BYTES_MAX, most);
+        if (!bytes_format_sizes(s->extent_bytes, LIMIT_EXTENT_BYTES_MAX, given, most))
+            (void)bytes_format_sizes(s->extent_bytes, LIMIT_EXTENT_BYTES_MIN, given, least);
         return settings_fail(why, why_bytes,
                              "an extent size of %s is not a power of two from %s to %s", given,
                              least, most);

@@ -59,7 +59,7 @@ nigh_status state_adopt(int fd, struct state **out, char *why, size_t why_bytes)
     if (atomic_load_explicit(&state->magic, memory_order_acquire) != STATE_MAGIC) {
         snprintf(why, why_bytes, "the former node was killed before it had begun");
         status = NIGH_PROTOCOL;
-    } else if (state->format != STATE_FORMAT) {
+    } else if (state->format != STATE_FORMAT && state->format != STATE_FORMAT_OLD) {
         snprintf(why, why_bytes,
                  "the memory that was kept has format %u and this nighd knows %u; start the nighd "
                  "that made it, or stop the service to begin empty",

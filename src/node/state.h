@@ -21,7 +21,11 @@
 #include "node/pool.h"
 
 #define STATE_MAGIC  UINT64_C(0x4554415453474e) /* "NGSTATE" */
-#define STATE_FORMAT 1u
+#define STATE_FORMAT 2u
+
+/* Without `absence`: what a former node of this format left is understood, and then of the newer.
+ */
+#define STATE_FORMAT_OLD 1u
 
 /* Fixed for the life of the memory. */
 struct state_shape {
@@ -34,10 +38,12 @@ struct state_shape {
     uint32_t reserved;
 };
 
+/* While `present` is 0: `absence` (enum extent_absence; format 1 left it 0), and of one that is
+ * dormant the owner, and that its descriptor is kept. */
 struct state_extent {
     _Atomic uint64_t owner;
     _Atomic uint32_t present;
-    uint32_t reserved;
+    _Atomic uint32_t absence;
 };
 
 struct state_pool {
@@ -92,9 +98,10 @@ nigh_status state_create(int *fd, struct state **state);
 void state_publish(struct state *state);
 
 /*
- * Maps what a former node left. NIGH_VERSION: a format that this program does not know, which it
- * leaves untouched. NIGH_PROTOCOL: it is no state, or its numbers cannot be. On failure `why` says
- * so.
+ * Maps what a former node left, whose format stays what it was until all of it has been taken over:
+ * an older program could still go on with it. NIGH_VERSION: a format that this program does not
+ * know, which it leaves untouched. NIGH_PROTOCOL: it is no state, or its numbers cannot be. On
+ * failure `why` says so.
  */
 nigh_status state_adopt(int fd, struct state **state, char *why, size_t why_bytes);
 

@@ -139,6 +139,7 @@ static void on_down(void *context, struct link *link, nigh_status reason, uint64
     home_link_down(live);
     announcer_fini(&live->announcer);
     push_fini(live);
+    exchange->granted -= live->granted; /* what came is in its place again */
     free(live->held);
     free(live);
 }
@@ -189,7 +190,7 @@ static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint
 
     if (live != NULL) {
         exchange->now_us = now_us;
-        transfer_on_bulk(live, bytes, count, now_us);
+        messages_on_bulk(live, bytes, count, now_us);
     }
 }
 
@@ -201,7 +202,7 @@ static void on_pushed(void *context, struct link *link, uint32_t imm, uint64_t c
 
     if (live != NULL) {
         exchange->now_us = now_us;
-        transfer_on_push(live, imm, count, now_us);
+        messages_on_push(live, imm, count, now_us);
     }
 }
 
@@ -254,6 +255,12 @@ static void set_defaults(struct exchange_config *config)
     if (config->bulk_bytes == 0) {
         config->bulk_bytes = EXCHANGE_BULK_BYTES;
     }
+    if (config->shared_bulk == 0 && config->members->count > LIMIT_UNSHARED_MEMBERS) {
+        config->shared_bulk = LIMIT_SHARED_RECEIVES;
+    }
+    if ((config->fabric->caps.ops & FABRIC_CAN_SHARE) == 0) {
+        config->shared_bulk = 0;
+    }
     if (config->window_bytes == 0) {
         config->window_bytes = EXCHANGE_WINDOW_BYTES;
     }
@@ -271,6 +278,7 @@ static void set_defaults(struct exchange_config *config)
 static nigh_status make_links(struct exchange *exchange)
 {
     const struct exchange_config *config = &exchange->config;
+    nigh_status status;
     struct links_config links = {
         .fabric = config->fabric,
         .rank = config->members->self,
@@ -285,6 +293,7 @@ static nigh_status make_links(struct exchange *exchange)
                 .epoch = config->members->epoch},
         .waits = config->waits,
         .bulk_receives = config->bulk_receives,
+        .shared_bulk = config->shared_bulk,
         .bulk_bytes = config->bulk_bytes,
         .reads = EXCHANGE_READS,
         .seed = config->seed,
@@ -296,7 +305,14 @@ static nigh_status make_links(struct exchange *exchange)
                   .pushed = on_pushed},
     };
 
-    return links_create(&links, &exchange->links);
+    status = links_create(&links, &exchange->links);
+    if (links.shared_bulk > 0 && status != NIGH_OK) {
+        LOG_WARN("the device does not share so many receives: each link has its own",
+                 "wanted=%u why=%s", links.shared_bulk, nigh_status_name(status));
+        exchange->config.shared_bulk = links.shared_bulk = 0;
+        status = links_create(&links, &exchange->links);
+    }
+    return status;
 }
 
 static nigh_status make_parts(struct exchange *exchange, uint32_t own_announcements)
@@ -349,6 +365,7 @@ nigh_status exchange_create(const struct exchange_config *config, struct exchang
                                         .unwant = pull_unwant,
                                         .sealed = announce_sealed,
                                         .gone = announce_gone,
+                                        .claim = announce_claim,
                                         .erase = erase_begin,
                                         .erase_room = erase_room,
                                     });

@@ -53,6 +53,8 @@ struct exchange_config {
     uint32_t announcements; /* news for one home, LIMIT_ANNOUNCE_QUEUE at most; 0: default, and as
                                many as that for this node's own directory */
     uint32_t bulk_receives, bulk_bytes; /* 0: defaults */
+    uint32_t shared_bulk; /* receives for the bulk messages of all links together; 0: the default,
+                             which is that each link has its own up to LIMIT_UNSHARED_MEMBERS */
     uint32_t
         window_bytes;     /* of a window of EXCHANGE_PUSH: more than a wire_chunk has; 0: default */
     uint64_t chunk_bytes; /* of one READ, a power of two; 0: 1 MiB */

@@ -9,6 +9,9 @@
  * all (ANNOUNCED), so that it lets go what was not named. This node's own directory is told the
  * same way, without a link.
  *
+ * What is claimed (created exclusively) goes the same way, so that it is granted, becomes a birth
+ * or is given up in the order in which that happened here.
+ *
  * What a home has no room for is told again, with everything born here, until it has: after a
  * second, then two, up to a minute. Such a walk ends where there is no room again.
  */
@@ -138,6 +141,33 @@ void announce_gone(void *context, uint32_t pool, const uint8_t *id, uint64_t has
     announce_object(context, pool, id, hash, &object, WIRE_GONE);
 }
 
+/* Called by the store: an exclusive create, or the seal of one. What was told and not answered
+ * lies in the queue, or is under way; if either is lost, a walk tells it. */
+nigh_status announce_claim(void *context, const struct store_sight *sight, bool tell)
+{
+    struct exchange *exchange = context;
+    struct wire_announce record = {.object = object_of(sight), .flags = WIRE_CLAIM};
+    struct announcer *announcer;
+    uint64_t key_hash;
+    uint32_t home;
+
+    if (!exchange->pools[sight->pool].used || exchange->config.members->count == 1) {
+        return NIGH_OK;
+    }
+    exchange_key(exchange, sight->pool, sight->id, &record.key, &key_hash, &home);
+    announcer = announcer_of(exchange, home, sight->hash);
+    if (announcer == NULL) {
+        return NIGH_PEER_LOST;
+    }
+    if (sight->is_granted && !announcer->repeat) {
+        return NIGH_OK; /* all was told since the link came up, and this not refused */
+    }
+    if (tell) {
+        push(exchange, announcer, &record);
+    }
+    return NIGH_PENDING;
+}
+
 /* ---- walking -------------------------------------------------------------- */
 
 /* One object on the way: queued if this home is told of it. */
@@ -155,7 +185,7 @@ static void visit(struct exchange *exchange, struct announcer *announcer, uint32
     /* A copy is not told again: it would be refused, since it may be deleted by now, and dropped.
      */
     if (home == rank && !(announcer->again && sight->is_copy)) {
-        record.flags |= sight->is_copy ? WIRE_COPY : 0;
+        record.flags |= sight->is_copy ? WIRE_COPY : sight->is_claim ? WIRE_CLAIM : 0;
         push(exchange, announcer, &record);
     }
 }
@@ -252,13 +282,46 @@ static void tell_again(struct announcer *announcer, uint64_t now_us)
 
 /* ---- answers -------------------------------------------------------------- */
 
+/* Once a second: a program that does not look may do so for each of its objects. */
+static void log_conflict(struct exchange *exchange, const struct birth *birth, uint64_t now_us)
+{
+    exchange->conflicts_unsaid++;
+    if (now_us < exchange->conflict_us) {
+        return;
+    }
+    exchange->conflict_us = clock_deadline_us(now_us, EXCHANGE_CONFLICT_US);
+    LOG_WARN("dropped objects: another node had their ids first", "count=%u last=%u.%u.%llu",
+             exchange->conflicts_unsaid, birth->rank, birth->incarnation,
+             (unsigned long long)birth->counter);
+    exchange->conflicts_unsaid = 0;
+}
+
+static void claim_answered(struct exchange *exchange, const struct wire_announce *record,
+                           nigh_status status, uint64_t now_us)
+{
+    uint32_t pool;
+
+    if (status != NIGH_OK && status != NIGH_EXISTS && status != NIGH_LIMIT) {
+        status = NIGH_BUSY; /* nor anything else that a peer may say: it is asked again */
+    }
+    if ((record->flags & WIRE_GONE) == 0 && exchange_pool_of(exchange, &record->key, &pool)) {
+        store_claimed(exchange->config.store, pool, record->key.id, hash_id20(record->key.id),
+                      &record->object.birth, status, now_us);
+    }
+}
+
 /* A home did not admit what we hold: it is of another birth, or was deleted; or there is no room.
  */
 static void refused(struct exchange *exchange, struct announcer *announcer, uint32_t home,
                     const struct wire_announce *record, nigh_status status, uint64_t now_us)
 {
+    bool second = status == NIGH_EXISTS && (record->flags & WIRE_COPY) == 0;
     uint32_t pool;
 
+    if ((record->flags & WIRE_CLAIM) != 0) {
+        claim_answered(exchange, record, status, now_us);
+        return;
+    }
     if (status == NIGH_LIMIT && (record->flags & WIRE_GONE) == 0) {
         no_room_there(exchange, announcer, home, now_us);
         return;
@@ -269,12 +332,10 @@ static void refused(struct exchange *exchange, struct announcer *announcer, uint
     }
     if (status == NIGH_EXISTS) {
         exchange->counts.conflicts++;
-        LOG_WARN("dropped an object: another node sealed its id first", "birth=%u.%u.%llu",
-                 record->object.birth.rank, record->object.birth.incarnation,
-                 (unsigned long long)record->object.birth.counter);
+        log_conflict(exchange, &record->object.birth, now_us);
     }
     (void)store_drop(exchange->config.store, pool, record->key.id, hash_id20(record->key.id),
-                     &record->object.birth, now_us);
+                     &record->object.birth, second, now_us);
 }
 
 static void pop(struct announcer *announcer, uint32_t count)
@@ -293,7 +354,9 @@ static bool is_its_to_say(struct exchange_link *link, const struct wire_announce
     if (!exchange_is_home(link, &record->key)) {
         return false;
     }
-    if ((record->flags & (WIRE_GONE | WIRE_COPY)) == 0 && record->object.birth.rank != link->rank) {
+    if ((record->flags & WIRE_GONE) == 0 &&
+        ((record->flags & WIRE_COPY) == 0 || (record->flags & WIRE_CLAIM) != 0) &&
+        record->object.birth.rank != link->rank) {
         link->exchange->counts.claims_refused++;
         return false;
     }
@@ -307,6 +370,10 @@ static nigh_status tell_directory(struct exchange *exchange, uint32_t from,
         directory_forget(exchange->directory, from, &record->key, &record->object.birth);
         return NIGH_OK;
     }
+    if ((record->flags & WIRE_CLAIM) != 0) {
+        return directory_claim(exchange->directory, from, &record->key, &record->object.birth,
+                               (record->flags & WIRE_HELD) != 0);
+    }
     return directory_announce(exchange->directory, from, &record->key, &record->object,
                               (record->flags & WIRE_COPY) != 0, now_us);
 }
@@ -315,13 +382,20 @@ static nigh_status tell_directory(struct exchange *exchange, uint32_t from,
 
 /* What was to be said may be over by now, and its key deleted at the home since: admitted then, it
  * would have others' births refused until the home hears of its end. So only what is here is said
- * to be, and the rest to be gone, which a home that never heard of it does not mind. */
+ * to be, or claimed, and the rest to be gone, which a home that never heard of it does not mind. */
 static void say_as_it_is(const struct exchange *exchange, struct wire_announce *record)
 {
     const uint8_t *id = record->key.id;
     struct store_sight sight;
     uint32_t pool;
+    bool is_granted;
 
+    if ((record->flags & WIRE_CLAIM) != 0 && exchange_pool_of(exchange, &record->key, &pool) &&
+        store_see_claim(exchange->config.store, pool, id, hash_id20(id), &record->object.birth,
+                        &is_granted)) {
+        record->flags |= is_granted ? WIRE_HELD : 0;
+        return;
+    }
     if (!exchange_pool_of(exchange, &record->key, &pool) ||
         !store_see(exchange->config.store, pool, id, hash_id20(id), &sight) ||
         !birth_equal(&sight.birth, &record->object.birth)) {

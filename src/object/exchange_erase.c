@@ -263,7 +263,7 @@ void erase_on_drop(struct exchange_link *link, const struct rpc_request *request
         status = NIGH_DENIED;
     } else if (exchange_pool_of(exchange, &drop.key, &pool)) {
         status = store_drop(exchange->config.store, pool, drop.key.id, hash_id20(drop.key.id),
-                            &drop.birth, now_us);
+                            &drop.birth, false, now_us);
     }
     rpc_reply(link_rpc(link->link), request->call, status, NULL, 0);
 }

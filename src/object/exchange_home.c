@@ -174,8 +174,8 @@ bool home_turn(struct exchange *exchange, uint64_t now_us)
 
         give_drop(exchange, drop);
         if (exchange_pool_of(exchange, &key, &pool)) {
-            status =
-                store_drop(exchange->config.store, pool, key.id, hash_id20(key.id), &birth, now_us);
+            status = store_drop(exchange->config.store, pool, key.id, hash_id20(key.id), &birth,
+                                false, now_us);
         }
         directory_dropped(exchange->directory, exchange_self(exchange), &key, &birth, status);
     }

@@ -35,20 +35,21 @@
 #define EXCHANGE_RUNS      64u   /* of such pieces that a lane keeps for the next loans */
 #define EXCHANGE_SLICES    3u    /* of a message: its head, and bytes that lie in two extents */
 
-#define EXCHANGE_CALL_US    UINT64_C(2000000) /* deadline of a call to another exchange */
-#define EXCHANGE_ERASE_US   UINT64_C(5000000) /* a delete waits for other nodes at most */
-#define EXCHANGE_PAUSE_US   UINT64_C(1000)    /* before a pull tries again; doubled each time */
-#define EXCHANGE_PAUSE_MAX  UINT64_C(100000)
-#define EXCHANGE_ASK_US     UINT64_C(500000)  /* a waiting pull asks its home again */
-#define EXCHANGE_AGAIN_US   UINT64_C(1000000) /* before a full home is told again; doubled */
-#define EXCHANGE_AGAIN_MAX  UINT64_C(60000000)
-#define EXCHANGE_RENEW_US   UINT64_C(1000000) /* a puller says that it still reads */
-#define EXCHANGE_LOAN_US    UINT64_C(10000000)
-#define EXCHANGE_SUM_BYTES  (UINT64_C(1) << 18) /* summed for one loan in one turn */
-#define EXCHANGE_TURN_PULLS 64u                 /* steps of pulls in one turn */
-#define EXCHANGE_BAD_SUMS   3u  /* transfers with a wrong sum before a pull gives up */
-#define EXCHANGE_LOOKS      10u /* looks for such holders while a loan lasts */
-#define EXCHANGE_CROWDED    4u /* this part of a loan's time it has while other pulls wait for it */
+#define EXCHANGE_CALL_US     UINT64_C(2000000) /* deadline of a call to another exchange */
+#define EXCHANGE_ERASE_US    UINT64_C(5000000) /* a delete waits for other nodes at most */
+#define EXCHANGE_PAUSE_US    UINT64_C(1000)    /* before a pull tries again; doubled each time */
+#define EXCHANGE_PAUSE_MAX   UINT64_C(100000)
+#define EXCHANGE_ASK_US      UINT64_C(500000)  /* a waiting pull asks its home again */
+#define EXCHANGE_AGAIN_US    UINT64_C(1000000) /* before a full home is told again; doubled */
+#define EXCHANGE_AGAIN_MAX   UINT64_C(60000000)
+#define EXCHANGE_CONFLICT_US UINT64_C(1000000) /* between lines of the log of what was dropped */
+#define EXCHANGE_RENEW_US    UINT64_C(1000000) /* a puller says that it still reads */
+#define EXCHANGE_LOAN_US     UINT64_C(10000000)
+#define EXCHANGE_SUM_BYTES   (UINT64_C(1) << 18) /* summed for one loan in one turn */
+#define EXCHANGE_TURN_PULLS  64u                 /* steps of pulls in one turn */
+#define EXCHANGE_BAD_SUMS    3u  /* transfers with a wrong sum before a pull gives up */
+#define EXCHANGE_LOOKS       10u /* looks for such holders while a loan lasts */
+#define EXCHANGE_CROWDED     4u /* this part of a loan's time it has while other pulls wait for it */
 #define EXCHANGE_SILENCE \
     3u /* times as long as loans last, a holder may do nothing for a transfer */
 
@@ -342,6 +343,8 @@ struct exchange {
     struct random random;
     struct exchange_pool pools[LIMIT_POOLS];
     struct list live;     /* links that are up */
+    uint32_t granted;     /* receives that pulls were given, on all of them */
+    bool is_short;        /* a pull was given less, since others have what is shared */
     struct announcer own; /* what this node's own directory is told */
 
     struct pull *pulls;
@@ -392,9 +395,11 @@ struct exchange {
     uint64_t drop_us;      /* when what the directory owes is tried again */
     uint64_t drop_wait_us; /* and how long after that */
 
-    uint64_t now_us;       /* of the call under way */
-    uint32_t wheres;       /* questions of exchange_where.c under way */
-    uint64_t inline_bytes; /* largest object that fits a reply */
+    uint64_t conflict_us;      /* when objects that were dropped are next in the log */
+    uint32_t conflicts_unsaid; /* since they last were */
+    uint64_t now_us;           /* of the call under way */
+    uint32_t wheres;           /* questions of exchange_where.c under way */
+    uint64_t inline_bytes;     /* largest object that fits a reply */
     struct exchange_stats counts;
 };
 
@@ -479,6 +484,7 @@ void announce_object(struct exchange *exchange, uint32_t pool, const uint8_t *id
 void announce_sealed(void *context, const struct store_sight *sight);
 void announce_gone(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
                    const struct birth *birth);
+nigh_status announce_claim(void *context, const struct store_sight *sight, bool tell);
 /* Requests of peers. */
 void announce_on_request(struct exchange_link *link, const struct rpc_request *request,
                          uint64_t now_us);
@@ -563,38 +569,73 @@ bool admission_is_valid(const struct exchange *exchange);
 
 /* ---- exchange_transfer.c: the bytes of a pull ----------------------------- */
 
-/* Where its loan lay is not needed any more. */
-void transfer_give_run(struct exchange *exchange, struct pull *pull);
-void transfer_free_runs(struct exchange *exchange);
+uint8_t *transfer_place(const struct exchange *exchange, const struct pull *pull, uint64_t offset);
+/* Sums data among the bytes that have just come, in order. */
+void transfer_sum(struct exchange *exchange, struct pull *pull, uint64_t offset, uint64_t bytes);
+/* All bytes are there, nothing is under way, and the holder's sums are known. */
+void transfer_finish(struct exchange *exchange, struct pull *pull);
+/* Says that a transfer is over: no more messages of a stream are wanted (what was granted for it is
+ * adrift), or a loan is. False: the channel is full. */
+bool transfer_say_over(struct exchange_link *link, enum wire_method method, uint64_t serve,
+                       uint64_t now_us);
+/* What the channel has no room for is said in a while; or its link ends, and takes the pull on. */
+void transfer_later(struct exchange *exchange, struct pull *pull);
 /* Memory is there, a holder is chosen: asks it. False: cannot now. */
 bool transfer_ask(struct exchange *exchange, struct pull *pull, uint64_t now_us);
 /* The answer of a holder, to a PULL or to a LOCATE. */
 void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t *payload,
                      uint32_t bytes, uint64_t now_us);
-void transfer_on_bulk(struct exchange_link *link, const uint8_t *bytes, uint32_t count,
-                      uint64_t now_us);
-/* The peer wrote a message into a window, and names that. */
-void transfer_on_push(struct exchange_link *link, uint32_t imm, uint64_t count, uint64_t now_us);
-/* Grants messages for an object of which no more is known than its id, as far as receives are free:
- * the home that holds it may send them at once. Those that are pushed go to `windows`. */
-void transfer_offer(struct exchange_link *link, struct pull *pull, struct wire_window *windows);
-/* What of a link's receives pulls left behind that went on: of those that are pushed, and others.
- */
-uint32_t *transfer_adrift(struct exchange_link *link, bool pushed);
-/* The question with the offer was not asked. */
-void transfer_unoffer(struct exchange_link *link, struct pull *pull);
-/* What a LOCATE or PULL granted, and its answer, which is none, has not used. */
-void transfer_unspent(struct pull *pull, nigh_status status, uint64_t now_us);
-/* Messages that waited for the answer to a LOCATE, which has come. */
-void transfer_take_held(struct exchange_link *link, uint64_t now_us);
-/* More READs of a pull, as far as its window goes. */
-void transfer_go_on(struct exchange *exchange, struct pull *pull, uint64_t now_us);
 /* The timer of a transfer, which could not go on when it would have. */
 void transfer_look_again(struct exchange *exchange, struct pull *pull, uint64_t now_us);
 /* Tells holders of what is not wanted, for which their channels had no room. */
 void transfer_say_declined(struct exchange *exchange, uint64_t now_us);
 /* Gives a transfer up: at once, or when its READs have ended and the holder can be told. */
 void transfer_stop(struct exchange *exchange, struct pull *pull);
+
+/* ---- exchange_reads.c: what is lent --------------------------------------- */
+
+/* Copies the pieces of an answer. NIGH_PROTOCOL: they are not what they should be;
+ * NIGH_NO_RESOURCES. */
+nigh_status reads_take_pieces(struct pull *pull, const struct wire_pulled *pulled,
+                              const uint8_t *pieces, uint32_t bytes);
+/* The pieces are there, and right. */
+void reads_begin(struct exchange *exchange, struct pull *pull, struct exchange_link *link,
+                 const struct wire_pulled *pulled, uint64_t now_us);
+/* More READs of a pull, as far as its window goes. */
+void reads_go_on(struct exchange *exchange, struct pull *pull, uint64_t now_us);
+/* A pull that was given up, or whose loan covers no more of it, and whose READs are over. */
+void reads_drained(struct exchange *exchange, struct pull *pull, uint64_t now_us);
+/* Where its loan lay is not needed any more. */
+void reads_give_run(struct exchange *exchange, struct pull *pull);
+void reads_free_runs(struct exchange *exchange);
+
+/* ---- exchange_messages.c: what is sent, or written into windows ----------- */
+
+/* How many messages a pull may be sent on top: as its bytes need, and as receives are free; where
+ * it is pushed, to which windows. */
+uint32_t messages_grant(struct exchange_link *link, struct pull *pull, struct wire_window *windows);
+/* Grants messages for an object of which no more is known than its id, as far as receives are free:
+ * the home that holds it may send them at once. Those that are pushed go to `windows`. */
+void messages_offer(struct exchange_link *link, struct pull *pull, struct wire_window *windows);
+/* The question with the offer was not asked. */
+void messages_unoffer(struct exchange_link *link, struct pull *pull);
+/* What a LOCATE or PULL granted, and its answer, which is none, has not used. */
+void messages_unspent(struct pull *pull, nigh_status status, uint64_t now_us);
+/* Wants more messages of a stream. One that may send none looks again in a while: its channel is
+ * full, or all receives are granted to others, who perhaps give them back unused. */
+void messages_ask_more(struct exchange_link *link, struct pull *pull, uint64_t now_us);
+/* Messages are under way; some, or all, are here already. */
+void messages_begin(struct exchange *exchange, struct pull *pull, struct exchange_link *link,
+                    const struct wire_pulled *pulled, uint64_t now_us);
+void messages_on_bulk(struct exchange_link *link, const uint8_t *bytes, uint32_t count,
+                      uint64_t now_us);
+/* The peer wrote a message into a window, and names that. */
+void messages_on_push(struct exchange_link *link, uint32_t imm, uint64_t count, uint64_t now_us);
+/* Messages that waited for the answer to a LOCATE, which has come. */
+void messages_take_held(struct exchange_link *link, uint64_t now_us);
+/* What of a link's receives pulls left behind that went on: of those that are pushed, and others.
+ */
+uint32_t *messages_adrift(struct exchange_link *link, bool pushed);
 
 /* ---- exchange_serve.c ----------------------------------------------------- */
 

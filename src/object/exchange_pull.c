@@ -44,9 +44,9 @@ nigh_status pulls_init(struct exchange *exchange)
 void pulls_fini(struct exchange *exchange)
 {
     for (uint32_t n = 0; n < exchange->pulls_used; n++) {
-        transfer_give_run(exchange, &exchange->pulls[n]);
+        reads_give_run(exchange, &exchange->pulls[n]);
     }
-    transfer_free_runs(exchange);
+    reads_free_runs(exchange);
     free(exchange->pulls);
     free(exchange->buckets);
     free(exchange->timer_storage);
@@ -128,7 +128,7 @@ void pull_leave(struct exchange *exchange, struct pull *pull)
     }
     admission_leave(exchange, pull);
     if (pull->link != NULL) {
-        *transfer_adrift(pull->link, pull->pushes) += pull->credits; /* the link's, from here on */
+        *messages_adrift(pull->link, pull->pushes) += pull->credits; /* the link's, from here on */
     }
     pull->link = NULL;
     pull->credits = 0;
@@ -231,7 +231,7 @@ void pull_end(struct exchange *exchange, struct pull *pull)
     pull_unnote(exchange, pull);
     pull_leave(exchange, pull);
     give_memory(exchange, pull);
-    transfer_give_run(exchange, pull);
+    reads_give_run(exchange, pull);
     list_remove(&pull->bucket);
     pull->state = PULL_FREE;
     exchange->counts.pulls_now--;
@@ -352,7 +352,7 @@ static void take_located(struct exchange *exchange, struct pull *pull, nigh_stat
     uint32_t state;
 
     if (status != NIGH_OK || bytes < sizeof(state)) {
-        transfer_unspent(pull, status, now_us);
+        messages_unspent(pull, status, now_us);
         pull_pause(exchange, pull);
         return;
     }
@@ -361,7 +361,7 @@ static void take_located(struct exchange *exchange, struct pull *pull, nigh_stat
         transfer_pulled(exchange, pull, payload, bytes, now_us);
         return;
     }
-    transfer_unspent(pull, status, now_us);
+    messages_unspent(pull, status, now_us);
     if (bytes != sizeof(answer)) {
         link_break(pull->link->link, NIGH_PROTOCOL, now_us);
         pull_pause(exchange, pull);
@@ -384,7 +384,7 @@ static void on_located(void *context, nigh_status status, const uint8_t *payload
     exchange->now_us = now_us;
     take_located(exchange, pull, status, payload, bytes, now_us);
     if (held) {
-        transfer_take_held(link, now_us);
+        messages_take_held(link, now_us);
     }
 }
 
@@ -422,7 +422,7 @@ static void locate_remote(struct exchange *exchange, struct pull *pull)
     if (locate.only == 0) {
         locate.crossover_bytes = exchange_crossover(exchange, link, true);
         if (locate.crossover_bytes > exchange->inline_bytes) {
-            transfer_offer(link, pull, windows);
+            messages_offer(link, pull, windows);
         }
     }
     locate.credits = pull->credits;
@@ -432,7 +432,7 @@ static void locate_remote(struct exchange *exchange, struct pull *pull)
     }
     if (rpc_call(link_rpc(link->link), WIRE_LOCATE, pieces, 2, exchange->now_us + EXCHANGE_CALL_US,
                  exchange->now_us, on_located, pull, NULL) != NIGH_OK) {
-        transfer_unoffer(link, pull);
+        messages_unoffer(link, pull);
         pull_pause(exchange, pull);
         return;
     }
@@ -836,7 +836,7 @@ static bool are_grants_valid(const struct exchange_link *link)
 
 bool pulls_are_valid(const struct exchange *exchange)
 {
-    uint64_t now = 0, bytes = 0, short_of = 0, declines = 0;
+    uint64_t now = 0, bytes = 0, short_of = 0, declines = 0, granted = 0;
 
     for (uint32_t n = 0; n < exchange->pulls_used; n++) {
         const struct pull *pull = &exchange->pulls[n];
@@ -862,6 +862,11 @@ bool pulls_are_valid(const struct exchange *exchange)
             return false;
         }
         declines += link->declined_count;
+        granted += link->granted;
+    }
+    if (granted != exchange->granted ||
+        (exchange->config.shared_bulk > 0 && granted > exchange->config.shared_bulk)) {
+        return false;
     }
     return admission_is_valid(exchange) && exchange->free_run_count <= EXCHANGE_RUNS &&
            (exchange->free_run_count == 0) == (exchange->free_runs == NULL) &&

@@ -29,6 +29,9 @@ enum wire_method {
 #define WIRE_GONE   1u /* wire_announce: held no longer */
 #define WIRE_COPY   2u /* wire_announce: a copy of another node's */
 #define WIRE_REPEAT 4u /* wire_announce: after the link came up */
+#define WIRE_CLAIM \
+    8u /* wire_announce: not sealed yet, and to be the only one; with GONE: given up */
+#define WIRE_HELD 16u /* wire_announce: a claim that was granted before */
 
 struct wire_announce {
     struct directory_key key;

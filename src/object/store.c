@@ -9,6 +9,9 @@
 
 #include "object/store_internal.h"
 
+#define LOG_MODULE "store"
+#include "base/log.h"
+
 /* ---- making ---- */
 
 static uint64_t lane_memory(const struct store_config *config)
@@ -66,6 +69,7 @@ nigh_status store_create(const struct store_config *config, struct store **store
     }
     made->memory_bytes = lane_memory(config);
     made->scattered_heap = STORE_NONE;
+    made->disk_bytes = UINT64_MAX;
     made->low_bytes = made->memory_bytes / STORE_LOW_SHARE;
     made->high_bytes = made->memory_bytes / STORE_HIGH_SHARE;
     *store = made;
@@ -241,12 +245,28 @@ static const struct operation_rule operation_rules[SESSION_OPS] = {
     [SESSION_OP_WHERE] = {store_not_mine, 0, true, false},
 };
 
+/* Told at most once a while: what is full stays so for everybody who comes. */
+static void index_was_full(struct store *store, const struct store_pool *pool)
+{
+    store->counts.index_full++;
+    if (store->now_us >= store->index_told_us) {
+        store->index_told_us = store->now_us + LIMIT_FULL_TOLD_US;
+        LOG_WARN("an index is full; objects on disk count: raise --max-objects, or delete some",
+                 "pool=%u entries=%u spilled=%llu", pool->config.pool,
+                 pool->writer.index.entry_count, (unsigned long long)pool->objects_spilled);
+    }
+}
+
 void store_complete(struct store *store, const struct store_session *session,
                     struct session_cqe *cqe, nigh_status status)
 {
     NIGH_ASSERT(status <= NIGH_OK && status >= NIGH_STATUS_LOWEST && status != NIGH_PENDING);
     if (status != NIGH_OK) {
         *cqe = (struct session_cqe){.cookie = cqe->cookie, .pin = SESSION_NO_PIN};
+    }
+    if (status == NIGH_LIMIT &&
+        session->pool->writer.taken == session->pool->writer.index.entry_count) {
+        index_was_full(store, session->pool);
     }
     cqe->status = status;
     store->config.shell.complete(store->config.shell.context, session->config.session, cqe);
@@ -327,6 +347,9 @@ void store_submit(struct store *store, uint32_t session, const struct session_sq
     status = store_carry_out(&call);
     if (unlikely(status == NIGH_PENDING)) {
         status = store_park(&call);
+        if (status != NIGH_PENDING) {
+            store_seal_failed(&call);
+        }
     }
     if (status != NIGH_PENDING) {
         store_complete(store, call.session, &call.cqe, status);
@@ -379,6 +402,7 @@ uint64_t store_tick(struct store *store, uint64_t now_us)
     store_serve_queue(store);
     store->pins_changed = false;
     work_on(store);
+    store_ask_again(store);
     store_evict_ahead(store);
     store_gather(store);
     store_replay(store);
@@ -386,6 +410,9 @@ uint64_t store_tick(struct store *store, uint64_t now_us)
     next = timers_first_deadline(&store->timers);
     if (!list_empty(&store->memory_queue)) {
         next = min_u64(next, store->memory_freed ? now_us : store->retry_us);
+    }
+    if (!list_empty(&store->claims)) {
+        next = min_u64(next, store->claim_us);
     }
     if (store->graves > 0) {
         next = min_u64(next, store->grave_us);
@@ -426,6 +453,7 @@ static void add_pools(const struct store *store, nigh_node_stats *stats)
         stats->objects_deleting += pool->objects_deleting;
         stats->pinned_bytes += pool->kept_bytes;
         stats->index_entries += pool->writer.index.entry_count;
+        stats->index_used += pool->writer.taken;
         stats->index_bytes += pool->writer.index.header->size_bytes;
     }
 }
@@ -441,5 +469,6 @@ void store_stats(const struct store *store, nigh_node_stats *stats)
     stats->leased_bytes += store->leased_bytes;
     stats->unsealed_bytes += store->unsealed_bytes;
     stats->spilled_bytes += store->spilled_bytes;
+    store_reserve_stats(store, stats);
     stats->waiting += store->waiting;
 }

@@ -53,6 +53,8 @@ struct store_sight {
     bool has_crc;
     bool is_copy; /* pulled from another node: goes before anything is spilled */
     bool in_memory;
+    bool is_claim;   /* not sealed: created exclusively, and what its birth will be; */
+    bool is_granted; /* its id's home has said that this is the only one to come */
 };
 
 /* What the store asks of the outside. Calls are made from inside store calls; they must not call
@@ -67,8 +69,11 @@ struct store_shell {
     /* Starts a disk job; false: the queue is full. It ends with store_disk_done. NULL: this node
      * does not spill. */
     bool (*disk)(void *context, const struct store_disk_job *job);
-    /* Forgets a spilled object's file. */
-    void (*disk_forget)(void *context, uint32_t pool, uint64_t generation, uint32_t incarnation);
+    /* Forgets a spilled object's file. again: the object lives, and may be written once more. */
+    void (*disk_forget)(void *context, uint32_t pool, uint64_t generation, uint32_t incarnation,
+                        bool again);
+    /* What of the disk's free bytes is this lane's. NULL: only the bound counts. */
+    uint64_t (*disk_free)(void *context);
     /* Ends a session that broke the protocol or pins beyond its limit; the node later calls
      * store_session_close. */
     void (*expel)(void *context, uint32_t session, const char *why);
@@ -87,9 +92,14 @@ struct store_remote {
     /* An object was born here. */
     void (*sealed)(void *context, const struct store_sight *sight);
     /* A birth is no longer here, or no longer to be had: evicted without a file, or deleted (its
-     * last readers may still hold it). */
+     * last readers may still hold it), or claimed and given up. */
     void (*gone)(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
                  const struct birth *birth);
+    /* The id's home is to say that nobody else has an object of it, nor will have one but this
+     * (is_claim). NIGH_OK: there is nobody to ask; or it was granted before, and nothing has come
+     * between. NIGH_PENDING: store_claimed follows. NIGH_PEER_LOST: the same, when the home is
+     * back. May be called again: the home is told only if it has answered the last time (tell). */
+    nigh_status (*claim)(void *context, const struct store_sight *sight, bool tell);
     /* A client deletes an id. local: NIGH_OK (what was here is deleted), NIGH_IN_USE (at its last
      * release), NIGH_NOT_FOUND. True: store_erased follows, once; false: there is nobody to ask.
      * One of an id at a time: others wait for its end, and share the next. */
@@ -202,7 +212,8 @@ bool store_wants_turn(const struct store *store);
 void store_disk_done(struct store *store, const struct store_disk_job *job, nigh_status status,
                      uint32_t data_crc, uint64_t now_us);
 
-/* ---- the remote half: loans, copies (store_remote.c, store_pull.c, store_want.c) ------------ */
+/* ---- the remote half: loans, copies, claims (store_remote.c, _pull.c, _want.c, _claim.c) ------
+ */
 
 /* There are other nodes. Once, before the first session; `remote` is copied. */
 void store_set_remote(struct store *store, const struct store_remote *remote);
@@ -275,10 +286,19 @@ void store_note_wanted(struct store *store, uint32_t pool, const uint8_t *id, ui
 void store_fail_wanted(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
                        nigh_status status, uint64_t now_us);
 
-/* Deletes a birth for another node's sake. NIGH_OK; NIGH_IN_USE: gone at its last release;
- * NIGH_NOT_FOUND. */
+/* Deletes a birth for another node's sake: it was deleted there, or (came_second) the home admitted
+ * another's. NIGH_OK; NIGH_IN_USE: gone at its last release; NIGH_NOT_FOUND. */
 nigh_status store_drop(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
-                       const struct birth *birth, uint64_t now_us);
+                       const struct birth *birth, bool came_second, uint64_t now_us);
+
+/* What the home says of a claim. NIGH_OK: granted; NIGH_EXISTS: another is sealed, or claimed;
+ * NIGH_BUSY: it does not know yet, store_remote.claim comes again; NIGH_LIMIT. Nothing if there is
+ * no such claim any more. */
+void store_claimed(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
+                   const struct birth *birth, nigh_status status, uint64_t now_us);
+/* Whether this birth is claimed here and not sealed yet; and granted. */
+bool store_see_claim(const struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
+                     const struct birth *birth, bool *is_granted);
 
 /* The end of what store_remote.erase began: every delete of the id that waits for it ends, with
  * NIGH_IN_USE if either half says so, NIGH_OK if either deleted something, what was found here if
@@ -289,9 +309,9 @@ nigh_status store_drop(struct store *store, uint32_t pool, const uint8_t *id, ui
 void store_erased(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
                   nigh_status status, uint64_t now_us);
 
-/* Visits the sealed objects of a pool: *cursor begins at 0; false: that was the last. At most
- * LIMIT_EVICT_SCAN entries are looked at in a call: sight->entry is UINT32_MAX when none was found
- * among them. */
+/* Visits the sealed objects of a pool, and what is claimed (is_claim): *cursor begins at 0; false:
+ * that was the last. At most LIMIT_EVICT_SCAN entries are looked at in a call: sight->entry is
+ * UINT32_MAX when none was found among them. */
 bool store_next(struct store *store, uint32_t pool, uint32_t *cursor, struct store_sight *sight);
 
 /* Adds this lane's numbers to *stats (those that the store knows). */

@@ -66,6 +66,7 @@ static bool adopt_entry(void *context, uint32_t entry, enum index_state state)
     if (state == INDEX_SPILLED) {
         pool->records[entry].flags |= RECORD_ON_DISK;
         store->spilled_bytes += store_object_bytes(pool, entry);
+        store_reserve_count(store, pool, entry, 1);
         pool->objects_spilled++;
         return true;
     }
@@ -444,7 +445,8 @@ static void finish_pool(struct store *store, struct store_pool *pool)
         } else if (state == INDEX_LEASE) {
             index_release(&pool->writer, e);
         } else if (state != INDEX_FREE && pool->records[e].serial == 0) {
-            bool owned = mapped && !store_has_flag(pool, e, INDEX_FLAG_COPY);
+            /* Of what was not granted its client never heard. */
+            bool owned = mapped && !store_has_flag(pool, e, INDEX_FLAG_COPY | INDEX_FLAG_ASKED);
 
             assign(store, pool, e, owned ? table_find_pointer(&map, number) : NULL);
         }
@@ -467,6 +469,7 @@ void store_adopt_finish(struct store *store)
     for (uint32_t i = 0; i < LIMIT_POOLS; i++) {
         if (store->pools[i] != NULL && store->pools[i]->adopted) {
             store->pools[i]->adopted = false;
+            store_forget_extents(store, store->pools[i]);
             finish_pool(store, store->pools[i]);
         }
     }

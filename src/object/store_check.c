@@ -13,7 +13,8 @@ struct recount {
     uint32_t files_writing;
     uint64_t charged[LIMIT_SESSIONS];
     uint32_t unsealed_count[LIMIT_SESSIONS], made_count[LIMIT_SESSIONS];
-    uint32_t graves, replays;
+    uint32_t graves, replays, claimed;
+    uint32_t sizes[STORE_CLASSES];
     uint32_t first_extent, extents_used; /* those that the lane ever used: others have nothing */
     struct store_extent extents[];       /* from the first */
 };
@@ -51,6 +52,22 @@ static bool recount_live(const struct store *store, struct recount *recount, uin
     return true;
 }
 
+/* Of memory that was found to be the lane's. */
+static void recount_backed(const struct store *store, const struct store_pool *pool, uint32_t entry,
+                           struct recount *recount)
+{
+    uint32_t shift = store->config.extents->extent_shift;
+    uint32_t block = pool->records[entry].block - 1;
+    uint64_t offset = heap_block_offset(store->heaps, block);
+    uint64_t end = offset + heap_block_bytes(store->heaps, block);
+
+    for (uint64_t e = offset >> shift;
+         (pool->records[entry].flags & RECORD_ON_DISK) != 0 && e <= (end - 1) >> shift; e++) {
+        recount->extents[e - recount->first_extent].backed_bytes +=
+            min_u64(end, (e + 1) << shift) - max_u64(offset, e << shift);
+    }
+}
+
 static uint32_t obstacles_of(const struct store_pool *pool, uint32_t entry)
 {
     const struct store_record *record = &pool->records[entry];
@@ -76,6 +93,7 @@ static bool check_memory(const struct store *store, const struct store_pool *poo
           heap_block_offset(store->heaps, block) == store_entry(pool, entry)->offset);
     CHECK(recount_live(store, recount, heap_block_offset(store->heaps, block), bytes,
                        obstacles_of(pool, entry)));
+    recount_backed(store, pool, entry, recount);
     if (session != NULL && (record->flags & RECORD_READING) == 0) {
         recount->charged[record->maker] += bytes;
         recount->unsealed_count[record->maker] += store_state(pool, entry) == INDEX_CREATED;
@@ -126,9 +144,11 @@ static bool check_entry(const struct store *store, struct store_pool *pool, uint
     recount->spilled += (record->flags & RECORD_ON_DISK) != 0 ? store_object_bytes(pool, entry) : 0;
     recount->files_writing += (record->flags & RECORD_WRITING) != 0;
     recount->writing += (record->flags & RECORD_WRITING) != 0 ? store_object_bytes(pool, entry) : 0;
+    recount->sizes[store_reserve_class(store_object_bytes(pool, entry))]++;
     recount->graves += state == INDEX_DELETING;
     CHECK(state != INDEX_SPILLED || !store_has_flag(pool, entry, INDEX_FLAG_COPY));
-    CHECK(state == INDEX_SPILLED || (record->flags & RECORD_DOOMED) == 0);
+    CHECK(state == INDEX_SPILLED || state == INDEX_CREATED || (record->flags & RECORD_DOOMED) == 0);
+    recount->claimed += store_is_claim(pool, entry);
     CHECK((record->flags & RECORD_TRANSIENT) == 0 ||
           (state == INDEX_DELETING && store_has_flag(pool, entry, INDEX_FLAG_COPY) &&
            record->readers == 0 && pool->births != NULL));
@@ -313,10 +333,13 @@ static bool check_sums(const struct store *store, const struct recount *recount)
     CHECK(recount->files_writing == store->writing);
     CHECK(recount->graves == store->graves);
     CHECK(recount->replays == store->replays);
+    CHECK(recount->claimed == store->claimed);
+    CHECK(memcmp(recount->sizes, store->sizes, sizeof(recount->sizes)) == 0);
     for (uint32_t e = 0; e < recount->extents_used; e++) {
         const struct store_extent *extent = &store->extents[recount->first_extent + e];
 
         CHECK(recount->extents[e].live_bytes == extent->live_bytes);
+        CHECK(recount->extents[e].backed_bytes == extent->backed_bytes);
         CHECK(recount->extents[e].obstacles == extent->obstacles);
     }
     return true;

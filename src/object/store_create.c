@@ -308,17 +308,15 @@ static void create_commit(struct store_call *call, uint32_t entry, uint32_t bloc
         .offset = heap_block_offset(store->heaps, block),
         .data_size = sqe->data_size,
         .name_size = sqe->name_size,
-        .flags = claim ? INDEX_FLAG_CLAIMED : 0,
+        .flags = !claim              ? 0
+                 : store->has_remote ? INDEX_FLAG_CLAIMED | INDEX_FLAG_ASKED
+                                     : INDEX_FLAG_CLAIMED,
         .session = (uint32_t)session->config.session_id,
         .created_ns = store_wall_ns(store),
     };
 
-    call->cqe.generation = index_entry_fill(&pool->writer, entry, &fill, INDEX_CREATED);
-    call->cqe.ref = entry;
-    call->cqe.offset = fill.offset;
-    call->cqe.data_size = fill.data_size;
-    call->cqe.meta_size = fill.meta_size;
-    call->cqe.name_size = fill.name_size;
+    (void)index_entry_fill(&pool->writer, entry, &fill, INDEX_CREATED);
+    store_created_reply(pool, entry, &call->cqe);
     record->maker = (uint16_t)session->config.session;
     record->serial = session->serial;
     store_memory_bind(store, pool, entry, block);
@@ -332,7 +330,9 @@ void store_created(struct store *store, struct store_pool *pool, struct store_se
     store_object_obstacle(store, pool, entry, 1);
     pool->objects_unsealed++;
     store->unsealed_bytes += store_memory_bytes(store, pool, entry);
-    if (!store_has_flag(pool, entry, INDEX_FLAG_CLAIMED)) {
+    if (store_has_flag(pool, entry, INDEX_FLAG_CLAIMED)) {
+        store->claimed++;
+    } else {
         store_shadow_add(pool, hash, entry);
     }
 }
@@ -346,7 +346,9 @@ void store_no_longer_created(struct store *store, struct store_pool *pool, uint3
     store_object_obstacle(store, pool, entry, -1);
     pool->objects_unsealed--;
     store->unsealed_bytes -= store_memory_bytes(store, pool, entry);
-    if (!store_has_flag(pool, entry, INDEX_FLAG_CLAIMED)) {
+    if (store_has_flag(pool, entry, INDEX_FLAG_CLAIMED)) {
+        store->claimed--;
+    } else {
         store_shadow_remove(pool, hash, entry);
     }
 }
@@ -356,6 +358,7 @@ nigh_status store_create_object(struct store_call *call)
     struct store *store = call->store;
     uint64_t bytes = store_sizes(call->sqe);
     bool evict = (call->sqe->flags & SESSION_FLAG_NO_EVICT) == 0;
+    bool claims = (call->sqe->flags & SESSION_FLAG_EXCLUSIVE) != 0;
     uint32_t other, entry, block;
     nigh_status status;
 
@@ -364,6 +367,9 @@ nigh_status store_create_object(struct store_call *call)
     }
     if (index_find(&call->pool->writer, call->sqe->id, call->hash, &other)) {
         return NIGH_EXISTS;
+    }
+    if (claims && store_may_claim(call) != NIGH_OK) {
+        return NIGH_LIMIT;
     }
     if (call->session->unsealed.count >= LIMIT_UNSEALED_A_SESSION) {
         return NIGH_LIMIT;
@@ -384,10 +390,11 @@ nigh_status store_create_object(struct store_call *call)
         goto give_entry;
     }
     create_commit(call, entry, block);
-    if ((call->sqe->flags & SESSION_FLAG_EXCLUSIVE) != 0) {
-        index_insert(&call->pool->writer, call->hash, entry);
+    if (!claims) {
+        return NIGH_OK;
     }
-    return NIGH_OK;
+    index_insert(&call->pool->writer, call->hash, entry);
+    return store_claim(call, entry);
 
 give_entry:
     index_give_back(&call->pool->writer, entry);
@@ -405,6 +412,7 @@ void store_discard(struct store *store, struct store_pool *pool, uint32_t entry)
 
     memcpy(id, store_entry(pool, entry)->id, LIMIT_ID_BYTES);
     if (claimed) {
+        store_tell_gone(store, pool, entry, hash);
         index_remove(&pool->writer, hash, entry);
     }
     store_no_longer_created(store, pool, entry, hash);

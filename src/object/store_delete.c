@@ -23,11 +23,12 @@ void store_no_longer_deleting(struct store *store, struct store_pool *pool, uint
     store->graves--;
 }
 
-void store_bury(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash)
+void store_bury(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash,
+                nigh_event_kind why)
 {
     struct store_list *list = store_list_of(store, pool, entry);
 
-    store_say(store, pool, entry, NIGH_EVENT_DELETED);
+    store_say(store, pool, entry, why);
     store_tell_gone(store, pool, entry, hash);
     index_remove(&pool->writer, hash, entry);
     index_to_deleting(&pool->writer, entry);
@@ -53,19 +54,20 @@ static void dig_up(struct store *store, struct store_pool *pool, uint32_t entry)
         store_discharge(session, store_memory_bytes(store, pool, entry));
     }
     if ((record->flags & RECORD_ON_DISK) != 0) {
-        store_spill_forget(store, pool, entry);
+        store_spill_forget(store, pool, entry, false);
     }
     store_memory_unbind(store, pool, entry);
     store_release(pool, entry);
 }
 
-void store_end_spilled(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash)
+void store_end_spilled(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash,
+                       nigh_event_kind why)
 {
-    store_say(store, pool, entry, NIGH_EVENT_DELETED);
+    store_say(store, pool, entry, why);
     store_tell_gone(store, pool, entry, hash);
     index_remove(&pool->writer, hash, entry);
     pool->objects_spilled--;
-    store_spill_forget(store, pool, entry);
+    store_spill_forget(store, pool, entry, false);
     store_release(pool, entry);
 }
 
@@ -92,7 +94,7 @@ static nigh_status delete_spilled(struct store_call *call, uint32_t entry)
         call->wait = STORE_WAIT_ID;
         return NIGH_PENDING;
     }
-    store_end_spilled(store, pool, entry, call->hash);
+    store_end_spilled(store, pool, entry, call->hash, NIGH_EVENT_DELETED);
     store->counts.deletes++;
     return decided(call, NIGH_OK);
 }
@@ -118,7 +120,7 @@ nigh_status store_delete(struct store_call *call)
     if (full) {
         return NIGH_LIMIT;
     }
-    store_bury(store, call->pool, entry, call->hash);
+    store_bury(store, call->pool, entry, call->hash, NIGH_EVENT_DELETED);
     store->counts.deletes++;
     call->pool->records[entry].flags |= RECORD_ASKED;
     call->wait = STORE_WAIT_PINS;

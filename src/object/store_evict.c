@@ -214,6 +214,7 @@ void store_evict_round(struct store *store, struct store_pool *pool, uint64_t wa
         return;
     }
     if (store_spills(store) && (store_evict_copies(store, pool, wanted, owner, evicted) ||
+                                store_evict_backed(store, pool, wanted, owner, evicted) ||
                                 !store_spill_may_start(store))) {
         return;
     }
@@ -290,6 +291,38 @@ bool store_evict_copies(struct store *store, struct store_pool *pool, uint64_t w
     return evicted->bytes > before;
 }
 
+bool store_evict_backed(struct store *store, struct store_pool *pool, uint64_t wanted,
+                        uint64_t owner, struct store_evicted *evicted)
+{
+    uint64_t before = evicted->bytes, bytes = 0;
+    uint32_t count = 0;
+
+    if (store_reserve_is_whole(store)) {
+        return false; /* there is no other way to have left a file */
+    }
+    for (uint32_t e = store_extents_first(store); e < store_extents_end(store); e++) {
+        const struct store_extent *at = &store->extents[e];
+
+        if (at->backed_bytes == 0 || at->shun_us > store->now_us ||
+            atomic_load_explicit(&store->config.extents->extents[e].owner, memory_order_relaxed) !=
+                store_node_owner(pool)) {
+            continue;
+        }
+        for (uint32_t n = at->first; n != 0 && count < LIMIT_EVICT_BATCH && bytes < wanted;
+             n = pool->records[n - 1].near_next) {
+            if ((pool->records[n - 1].flags & RECORD_ON_DISK) != 0 &&
+                store_state(pool, n - 1) == INDEX_SEALED &&
+                !store_has_flag(pool, n - 1, INDEX_FLAG_KEPT)) {
+                store->victims[count++] = n - 1;
+                bytes += store_memory_bytes(store, pool, n - 1);
+            }
+        }
+    }
+    count = select_ready(store, pool, store->victims, count, evicted);
+    store_evict_these(store, pool, store->victims, count, owner, evicted);
+    return evicted->bytes > before;
+}
+
 /* ---- extents ---- */
 
 /* The object that begins before the extent and reaches into it, if there is one. */
@@ -339,7 +372,9 @@ bool store_empty_extent(struct store *store, uint32_t extent, struct store_evict
     }
     count = select_ready(store, pool, store->victims, count, evicted);
     store_evict_these(store, pool, store->victims, count, EXTENT_NO_OWNER, evicted);
-    if (at->live_bytes > 0 && evicted->bytes == 0) {
+    /* With the reserve open, what was begun here is gone on with, and nothing begun elsewhere. */
+    if (at->live_bytes > 0 && evicted->bytes == 0 &&
+        (evicted->started == 0 || !store->reserve_open)) {
         at->shun_us = store->now_us + LIMIT_RETRY_US;
     }
     return at->live_bytes == 0;

@@ -3,10 +3,11 @@
  * Whether memory for something large could be had at all, if all that may leave did. Asked before
  * anything is evicted for it: what cannot be served must not cost others their objects.
  *
- * What may not leave is pinned, kept, unsealed, leased or read by the lane. Of each extent the look
- * notes where that begins and where it ends; what is free between two such places of one extent is
- * taken to be all of it. So the answer may be yes where it is no, never the other way round, save
- * for a pin that goes while the look is taken.
+ * What may not leave is pinned, kept, unsealed, leased or read by the lane. Extents without any of
+ * that can be brought together (heaps_reclaim). Of each of the others the look notes where that
+ * begins and where it ends; what is free between two such places of one extent is taken to be all
+ * of it. So the answer may be yes where it is no, never the other way round, save for a pin that
+ * goes while the look is taken.
  */
 #include "object/store_internal.h"
 
@@ -130,35 +131,61 @@ static void take_look(struct store *store)
     note_obstacles(&look);
 }
 
+/* All that may go, and what nobody has: it can be brought together. */
+static uint64_t movable_bytes(const struct store *store)
+{
+    const struct extent_set *set = store->config.extents;
+    uint64_t bytes = 0;
+
+    for (uint32_t e = store_extents_first(store); e < store_extents_end(store); e++) {
+        bytes +=
+            set->extents[e].present && !set->extents[e].lost && store->extents[e].fixed_end == 0
+                ? set->extent_bytes
+                : 0;
+    }
+    return bytes;
+}
+
+/* Whether what is movable may lie there for `owner`. Another's extent that is emptied may not. */
+static bool may_hold(const struct store *store, uint32_t extent, uint64_t owner)
+{
+    const struct extent_set *set = store->config.extents;
+    uint64_t whose = owner_of(store, extent);
+
+    if (!set->extents[extent].present) {
+        return extent_is_unused(set, extent) || extent_is_dormant(set, extent, owner);
+    }
+    return !set->extents[extent].lost && store->extents[extent].fixed_end == 0 &&
+           (whose == EXTENT_NO_OWNER || whose == owner);
+}
+
 uint64_t store_most_bytes(struct store *store, uint64_t owner, uint64_t *between)
 {
     const struct extent_set *set = store->config.extents;
-    uint64_t run = 0, longest = 0, others = 0;
+    uint32_t end = store_extents_first(store) + LIMIT_EXTENTS / set->lanes;
+    uint64_t before = 0, run = 0, most = 0, movable;
 
     take_look(store);
+    movable = movable_bytes(store);
     *between = 0;
-    for (uint32_t e = store_extents_first(store); e < store_extents_end(store); e++) {
+    for (uint32_t e = store_extents_first(store); e < end; e++) {
         const struct store_extent *extent = &store->extents[e];
-        uint64_t begin = (uint64_t)e << set->extent_shift, end = begin + set->extent_bytes;
-        uint64_t whose = owner_of(store, e);
+        uint64_t begin = (uint64_t)e << set->extent_shift;
+        bool own = set->extents[e].present && !set->extents[e].lost && owner_of(store, e) == owner;
 
-        if (!set->extents[e].present || set->extents[e].lost ||
-            (whose != EXTENT_NO_OWNER && whose != owner)) {
-            /* Another's must go as a whole; what comes for it lies beside what is free. */
-            others += set->extents[e].present && !set->extents[e].lost && extent->fixed_end == 0
-                          ? set->extent_bytes
-                          : 0;
-            run = 0;
-        } else if (extent->fixed_end == 0) {
-            run += set->extent_bytes;
-        } else {
-            longest = max_u64(longest, run + extent->fixed_begin - begin);
-            *between = max_u64(*between, extent->fixed_end - extent->fixed_begin);
-            run = end - extent->fixed_end;
+        if (may_hold(store, e, owner)) {
+            run = min_u64(run + set->extent_bytes, movable);
+            most = max_u64(most, before + run);
+            continue;
         }
-        longest = max_u64(longest, run);
+        /* What stays there may leave a free end beside the run. */
+        most = max_u64(most, before + run + (own ? extent->fixed_begin - begin : 0));
+        *between = max_u64(*between, own ? extent->fixed_end - extent->fixed_begin : 0);
+        before = own ? begin + set->extent_bytes - extent->fixed_end : 0;
+        most = max_u64(most, before);
+        run = 0;
     }
-    return longest + others;
+    return most;
 }
 
 bool store_may_fit(struct store *store, uint32_t heap, uint64_t owner, uint64_t bytes)

@@ -177,6 +177,14 @@ static nigh_object_state public_state(enum index_state state)
     }
 }
 
+/* What keeps its memory besides pins. */
+static uint32_t node_uses(const struct store_record *record)
+{
+    return ((record->flags & RECORD_WRITING) != 0 ? NIGH_USE_WRITE : 0) |
+           ((record->flags & RECORD_READING) != 0 ? NIGH_USE_READ : 0) |
+           (record->readers > 0 ? NIGH_USE_SEND : 0);
+}
+
 nigh_status store_stat(struct store_call *call)
 {
     struct store *store = call->store;
@@ -192,5 +200,6 @@ nigh_status store_stat(struct store_call *call)
     describe(pool, entry, &call->cqe);
     call->cqe.flags = (uint16_t)public_state(store_state(pool, entry));
     call->cqe.data_size = pin_scan_holders(&store->scan, entry);
+    call->cqe.lease_offset = node_uses(&pool->records[entry]);
     return NIGH_OK;
 }

@@ -33,8 +33,12 @@
 #define RECORD_ON_DISK 4u  /* its file is written, whether its memory is still there or not */
 #define RECORD_WRITTEN 8u  /* stands in store.written */
 #define RECORD_COPYING 32u /* CREATED, and being copied to be sealed */
-#define RECORD_ASKED   16u /* DELETING, and its DELETE waits for the answer */
-#define RECORD_DOOMED  64u /* SPILLED and being read: dropped as soon as that has ended */
+#define RECORD_ASKED                                                                               \
+    16u /* DELETING, and its DELETE waits for the answer; CREATED, and its SEAL waits for the home \
+         */
+#define RECORD_DOOMED                                                                           \
+    64u /* SPILLED and being read: dropped as soon as that has ended; CREATED, and another node \
+           has the id now: its seal is refused */
 #define RECORD_TRANSIENT \
     128u /* DELETING, because all who wanted it want no copy: others may be served with it */
 
@@ -125,7 +129,8 @@ struct store_session {
     uint32_t pin_cursor; /* where to look for a free lane pin */
     uint32_t replay;     /* next entry to replay */
     bool replaying;
-    bool judged; /* the shell was asked to end it */
+    bool hears_conflicts; /* NIGH_EVENT_CONFLICT */
+    bool judged;          /* the shell was asked to end it */
     uint32_t hints_seen[LIMIT_PIN_CHUNKS];
 };
 
@@ -138,6 +143,7 @@ enum store_wait {
     STORE_WAIT_PINS,   /* a delete, for the next look at the pins */
     STORE_WAIT_WORK,   /* a long operation that goes on a piece a turn */
     STORE_WAIT_ERASE,  /* a delete, for the other nodes */
+    STORE_WAIT_CLAIM,  /* an exclusive create, or its seal, for the home of its id */
 };
 
 struct store_waiter {
@@ -152,7 +158,7 @@ struct store_waiter {
     uint64_t done_bytes; /* WORK: so far */
     uint32_t session;
     uint32_t heap;  /* MEMORY: of which; STORE_NONE: of none */
-    uint32_t entry; /* PINS, and a checksum: of which */
+    uint32_t entry; /* PINS, CLAIM, and a checksum: of which */
     uint32_t block; /* WORK, a copy: where to */
     uint32_t crc;
     uint32_t barren;   /* WORK: turns without success */
@@ -160,6 +166,7 @@ struct store_waiter {
     nigh_status local; /* ERASE: what came of it here */
     enum store_wait wait;
     bool wants;  /* ID: there is no sealed object here, so other nodes are asked */
+    bool busy;   /* CLAIM: the home did not know when it was asked last */
     bool behind; /* ERASE: it came while another of the id was under way, and is yet to begin */
 };
 
@@ -195,6 +202,10 @@ struct store_waiter {
 /* So much of an extent is evicted here and there, in vain, before a whole one is emptied. */
 #define STORE_SCATTER_SHARE 8u
 
+/* What emptying one run costs more than emptying extents here and there, in this share of an extent
+ * for each, is what moving their memory is worth. */
+#define STORE_MOVING_SHARE 8u
+
 /* From this size on, and half an extent, it is asked first whether an object could fit at all. */
 #define STORE_FIT_BYTES LIMIT_LEASE_BYTES_MAX
 
@@ -212,6 +223,9 @@ struct store_waiter {
 
 /* How long a reading of the wall clock serves. */
 #define STORE_WALL_US 1000000u
+
+/* Waiting claims are looked at so often, and asked for again if their home did not know yet. */
+#define STORE_CLAIM_US 20000u
 
 /* ---- other nodes ---- */
 
@@ -238,15 +252,21 @@ struct store_spent {
 
 /* What lies in an extent, as far as emptying it goes. */
 struct store_extent {
-    uint64_t live_bytes; /* in blocks that are not free */
-    uint64_t shun_us;    /* somebody pinned something in it: not before this */
-    uint32_t obstacles;  /* blocks, and leases, in it that cannot be evicted: unsealed, kept,
-                            deleting, read by a job */
-    uint32_t first;      /* record whose memory begins here, and one */
+    uint64_t live_bytes;   /* in blocks that are not free */
+    uint64_t shun_us;      /* somebody pinned something in it: not before this */
+    uint64_t backed_bytes; /* of them, of objects whose file is there as well */
+    uint32_t obstacles;    /* blocks, and leases, in it that cannot be evicted: unsealed, kept,
+                              deleting, read by a job */
+    uint32_t first;        /* record whose memory begins here, and one */
     /* What the last look (store_fit.c) found that stays: the first and the last of it. */
     uint64_t fixed_begin;
     uint64_t fixed_end; /* 0: nothing */
 };
+
+/* Classes of the sizes of objects: so many for each doubling. */
+#define STORE_CLASS_SHIFT 2u
+#define STORE_CLASS_SPLIT (1u << STORE_CLASS_SHIFT)
+#define STORE_CLASSES     (64u << STORE_CLASS_SHIFT)
 
 /* ---- the store ---- */
 
@@ -273,6 +293,9 @@ struct store {
     struct list free_waiters;
     struct list memory_queue;
     struct list deletes;
+    struct list claims; /* those that wait for homes */
+    uint64_t claim_us;  /* when they are asked for again */
+    uint32_t claimed;   /* entries that are created and claimed */
     struct list works;
     struct timers timers;
     struct timer **timer_storage;
@@ -289,16 +312,20 @@ struct store {
     uint64_t used_bytes;   /* in blocks that are not free */
     uint64_t leased_bytes;
     uint64_t unsealed_bytes;
-    uint64_t spilled_bytes; /* of files */
-    uint64_t writing_bytes; /* of files under way */
-    uint32_t writing;       /* how many */
-    uint64_t low_bytes;     /* free memory below this: begin to evict ahead */
+    uint64_t spilled_bytes;        /* of files */
+    uint64_t writing_bytes;        /* of files under way */
+    uint32_t writing;              /* how many */
+    bool reading_back;             /* the call under way wants memory to read back to */
+    bool reserve_open;             /* and may write into the reserve for it */
+    uint32_t sizes[STORE_CLASSES]; /* objects in memory or on disk, by the class of their size */
+    uint64_t low_bytes;            /* free memory below this: begin to evict ahead */
     uint64_t high_bytes;
     bool ahead;        /* evicting ahead of need */
     bool memory_freed; /* since the memory queue was last tried */
     bool pins_changed; /* a session ended: its pins are gone */
     /* Nothing could be evicted for this heap: do not try again before this. */
     uint64_t heap_barren_us[LIMIT_HEAPS_A_LANE];
+    uint64_t unmoved_us; /* until then no memory is moved: the machine gave none for it */
     /* The last look found no place for so much in this heap: do not look again before this. */
     uint64_t unfit_bytes;
     uint64_t unfit_us;
@@ -311,12 +338,15 @@ struct store {
     uint64_t ahead_us; /* nor ahead of need before this */
     uint64_t retry_us; /* when the memory queue is tried again at the latest */
     uint64_t grave_us;
+    uint64_t disk_look_us; /* nobody asks the disk what it has free before this */
+    uint64_t disk_bytes;   /* what files might take of it, when it was last asked */
     uint64_t disk_rest_us; /* the disk failed: no writes before this */
     uint64_t replay_us;
-    uint64_t judge_us; /* no looking for who holds too much before this */
-    uint32_t rounds;   /* batches that the call under way may still evict */
-    uint32_t graves;   /* in all pools */
-    uint32_t replays;  /* sessions that are being replayed to */
+    uint64_t index_told_us; /* nothing is said of a full index before this */
+    uint64_t judge_us;      /* no looking for who holds too much before this */
+    uint32_t rounds;        /* batches that the call under way may still evict */
+    uint32_t graves;        /* in all pools */
+    uint32_t replays;       /* sessions that are being replayed to */
 
     uint64_t now_us;     /* of the call under way */
     uint64_t wall_at_us; /* wall_ns was read at this time */
@@ -459,6 +489,10 @@ void store_object_obstacle(struct store *store, struct store_pool *pool, uint32_
  * bound all the while.
  */
 void store_passing(struct store *store, struct store_pool *pool, uint32_t entry, int change);
+
+/* Counts what is in memory and on disk as well, and so may leave memory without a write; it has
+ * both when this is called. */
+void store_backed(struct store *store, const struct store_pool *pool, uint32_t entry, bool backed);
 
 /* Blocks: what store_block_take gives counts as live; give is its end. */
 nigh_status store_block_take(struct store *store, uint32_t heap, uint64_t bytes, uint32_t *block);
@@ -620,6 +654,9 @@ void store_evict_these(struct store *store, struct store_pool *pool, uint32_t *e
 /* One batch of copies, oldest first: false when none could go. */
 bool store_evict_copies(struct store *store, struct store_pool *pool, uint64_t wanted,
                         uint64_t owner, struct store_evicted *evicted);
+/* One batch of what was read back and has a file still: false when none could go. */
+bool store_evict_backed(struct store *store, struct store_pool *pool, uint64_t wanted,
+                        uint64_t owner, struct store_evicted *evicted);
 /* One batch of what a session made, oldest first. */
 void store_evict_made(struct store *store, struct store_session *session, uint64_t wanted,
                       struct store_evicted *evicted);
@@ -650,10 +687,45 @@ bool store_unspill_into(struct store *store, struct store_pool *pool, uint32_t e
                         uint32_t block);
 /* Takes what is written out of memory. */
 void store_spill_settle(struct store *store);
-/* The file of an entry is not needed any more. */
-void store_spill_forget(struct store *store, struct store_pool *pool, uint32_t entry);
+/* The file of an entry is not needed any more. again: the object lives, and may be written once
+ * more. */
+void store_spill_forget(struct store *store, struct store_pool *pool, uint32_t entry, bool again);
 /* A piece of a long CHECKSUM. */
 void store_checksum_more(struct store *store, struct store_waiter *waiter);
+
+/* ---- store_claim.c ---- */
+
+bool store_is_claim(const struct store_pool *pool, uint32_t entry);
+/* Before an exclusive create takes anything: whether its claim has room. */
+nigh_status store_may_claim(const struct store_call *call);
+/* Asks for a claim; before a seal, whether it stands. NIGH_OK, or the call is set to wait. */
+nigh_status store_claim(struct store_call *call, uint32_t entry);
+nigh_status store_confirm_claim(struct store_call *call, uint32_t entry);
+/* A created object as its client is told of it. */
+void store_created_reply(const struct store_pool *pool, uint32_t entry, struct session_cqe *cqe);
+/* Ends what waits for a home without one's grant, and its object. */
+void store_end_claim(struct store *store, struct store_waiter *waiter, nigh_status status);
+/* Part of a turn: asks again. */
+void store_ask_again(struct store *store);
+
+/* ---- store_reserve.c ---- */
+
+uint32_t store_reserve_class(uint64_t bytes);
+/* An object has memory or a file now (1), or neither any more (-1). */
+void store_reserve_count(struct store *store, const struct store_pool *pool, uint32_t entry,
+                         int change);
+/* Whether an object of so many bytes may ever go to disk. */
+bool store_reserve_takes(const struct store *store, uint64_t bytes);
+/* What may be written still, by the bound and by what the disk has. */
+uint64_t store_disk_room(struct store *store);
+/* Whether puts left as much room on disk as reading back the largest object may need. */
+bool store_reserve_is_whole(struct store *store);
+void store_reserve_stats(const struct store *store, nigh_node_stats *stats);
+/* Whether there is so much more that any object may still be written. */
+bool store_reserve_has_more(struct store *store);
+/* Whether the call under way may write so much out; may take so much memory. */
+bool store_reserve_lets_write(struct store *store, uint64_t bytes);
+bool store_reserve_lets_take(struct store *store, uint64_t bytes);
 
 /* ---- store_create.c ---- */
 
@@ -698,6 +770,8 @@ bool store_find_any(struct store_call *call, uint32_t *entry);
 
 /* Whether `ref` is an object that the call's session may seal or give up. */
 bool store_is_unsealed(const struct store_call *call, uint64_t ref);
+/* Gives up what a submission was to seal, if that is a created object: it ends without. */
+void store_seal_failed(struct store_call *call);
 /* A piece of a large copy; the end of one, whose block is still the waiter's. */
 void store_copy_more(struct store *store, struct store_waiter *waiter);
 void store_copy_stop(struct store *store, struct store_waiter *waiter);
@@ -708,12 +782,14 @@ void store_copy_stop(struct store *store, struct store_waiter *waiter);
 void store_deleting(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash);
 void store_no_longer_deleting(struct store *store, struct store_pool *pool, uint32_t entry,
                               uint64_t hash);
-/* Takes a sealed object in memory from all who come now. */
-void store_bury(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash);
+/* Takes a sealed object in memory from all who come now; why: what those who watch are told. */
+void store_bury(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash,
+                nigh_event_kind why);
 /* What becomes of it at once: NIGH_OK (gone), NIGH_IN_USE (at its last release). */
 nigh_status store_end_buried(struct store *store, struct store_pool *pool, uint32_t entry);
 /* The end of a spilled object that is not in memory. */
-void store_end_spilled(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash);
+void store_end_spilled(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash,
+                       nigh_event_kind why);
 /* Frees what nobody holds any more of a pool's graveyard, for one of store->rounds. Whether any was
  * freed. */
 bool store_empty_graves(struct store *store, struct store_pool *pool);
@@ -724,6 +800,11 @@ void store_visit_graves(struct store *store);
 
 /* What a call of the other nodes that may free something begins with. */
 void store_begin(struct store *store, uint64_t now_us);
+/* An object as other nodes see it, and whether it is of a birth. */
+struct store_sight store_sight_of(const struct store *store, const struct store_pool *pool,
+                                  uint32_t entry, uint64_t hash);
+bool store_is_birth(const struct store *store, const struct store_pool *pool, uint32_t entry,
+                    const struct birth *birth);
 /* What the other nodes hear of an object: that it was born; that it is no longer here (said while
  * it still is). */
 void store_tell_sealed(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash);
@@ -762,6 +843,9 @@ void store_unerase(struct store *store, const struct store_waiter *waiter);
 bool store_end_transients(struct store_call *call);
 
 /* ---- store_session.c ---- */
+
+/* What no session of a pool can have mapped any more may be mapped for others. */
+void store_forget_extents(struct store *store, const struct store_pool *pool);
 
 /* A pin of the lane for the session: NIGH_LIMIT when none is free. */
 nigh_status store_pin(struct store *store, struct store_session *session, uint32_t entry,

@@ -44,6 +44,7 @@ struct room {
     uint64_t bytes;
     uint64_t spent; /* bytes that the policy's victims took with them */
     bool progress;  /* something was freed, or is being written */
+    bool last;      /* to read back with the reserve: what is on disk as well goes first */
 };
 
 /*
@@ -86,31 +87,73 @@ static uint64_t owner_of(const struct store *store, uint32_t extent)
                                 memory_order_relaxed);
 }
 
+/* Numbers that memory left, of pools that have no session: they are anybody's. */
+static void forget_left(struct store *store)
+{
+    uint32_t lane = store->config.lane;
+
+    for (uint32_t i = 0; i < LIMIT_POOLS && store->config.extents->lane[lane].dormant > 0; i++) {
+        if (store->pools[i] != NULL && !store->adopting) {
+            store_forget_extents(store, store->pools[i]);
+        }
+    }
+}
+
+/* Moves what is wholly free to where the heap can use it as one piece. After the machine did not
+ * give pages for that, nobody asks it for a while: each time might cost another extent. */
+static bool bring_together(struct store *store, uint32_t heap, uint64_t bytes)
+{
+    nigh_status status;
+
+    if (store->now_us < store->unmoved_us) {
+        return false;
+    }
+    forget_left(store);
+    status = heaps_reclaim(store->heaps, heap, bytes);
+    forget_left(store);
+    if (status == NIGH_NO_RESOURCES) {
+        store->unmoved_us = store->now_us + LIMIT_RETRY_US;
+    }
+    return status == NIGH_OK;
+}
+
 /* Whether an extent of the lane could be emptied, as far as is known. */
 static bool may_empty(const struct store *store, uint32_t extent)
 {
     const struct extent *at = &store->config.extents->extents[extent];
 
-    return at->present && store->extents[extent].obstacles == 0 &&
+    if (store->reserve_open && store->writing > 0 &&
+        store->extents[extent].live_bytes > store->extents[extent].backed_bytes) {
+        return false; /* what is being written comes first */
+    }
+    return at->present && !at->lost && store->extents[extent].obstacles == 0 &&
            store->extents[extent].shun_us <= store->now_us;
 }
 
-/* The run of `count` adjacent extents of an owner in which the least lives. */
-static bool find_run(const struct store *store, uint64_t owner, uint32_t count, uint32_t *first,
-                     uint64_t *cost)
+/* What emptying an extent costs: with the reserve in use, what must be written. */
+static uint64_t cost_of(const struct room *room, uint32_t extent)
 {
+    const struct store_extent *at = &room->store->extents[extent];
+
+    return at->live_bytes - (room->last ? at->backed_bytes : 0);
+}
+
+/* The run of `count` adjacent extents of an owner in which the least lives. */
+static bool find_run(const struct room *room, uint32_t count, uint32_t *first, uint64_t *cost)
+{
+    const struct store *store = room->store;
     uint64_t sum = 0, least = UINT64_MAX;
     uint32_t length = 0;
 
     for (uint32_t e = store_extents_first(store); e < store_extents_end(store); e++) {
-        if (owner_of(store, e) != owner || !may_empty(store, e)) {
+        if (owner_of(store, e) != room->owner || !may_empty(store, e)) {
             length = 0;
             sum = 0;
             continue;
         }
-        sum += store->extents[e].live_bytes;
+        sum += cost_of(room, e);
         if (++length > count) {
-            sum -= store->extents[e - count].live_bytes;
+            sum -= cost_of(room, e - count);
             length = count;
         }
         if (length == count && sum < least) {
@@ -122,24 +165,37 @@ static bool find_run(const struct store *store, uint64_t owner, uint32_t count, 
     return least != UINT64_MAX;
 }
 
-/* The extent of the pool's other heaps in which the least lives; *empty: how many hold nothing. */
+/* The extent of the pool's other heaps in which the least lives, but something does. */
 static bool find_other(const struct store *store, const struct room *room, uint32_t *extent,
-                       uint64_t *cost, uint32_t *empty)
+                       uint64_t *cost)
 {
     uint64_t least = UINT64_MAX;
 
-    *empty = 0;
     for (uint32_t e = store_extents_first(store); e < store_extents_end(store); e++) {
         uint64_t owner = owner_of(store, e);
 
-        if (owner == EXTENT_NO_OWNER || owner == room->owner || !may_empty(store, e)) {
-            continue;
+        if ((room->last ? owner != EXTENT_NO_OWNER
+                        : owner >> 32 == (uint64_t)room->from->config.pool + 1) &&
+            owner != room->owner && may_empty(store, e) && store->extents[e].live_bytes > 0 &&
+            cost_of(room, e) < least) {
+            least = cost_of(room, e);
+            *extent = e;
         }
-        if (store->extents[e].live_bytes == 0) {
-            (*empty)++;
-        } else if (owner >> 32 == (uint64_t)room->from->config.pool + 1 &&
-                   store->extents[e].live_bytes < least) {
-            least = store->extents[e].live_bytes;
+    }
+    *cost = least;
+    return least != UINT64_MAX;
+}
+
+/* The same among the heap's own. */
+static bool find_own(const struct store *store, const struct room *room, uint32_t *extent,
+                     uint64_t *cost)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (uint32_t e = store_extents_first(store); e < store_extents_end(store); e++) {
+        if (owner_of(store, e) == room->owner && may_empty(store, e) &&
+            store->extents[e].live_bytes > 0 && cost_of(room, e) < least) {
+            least = cost_of(room, e);
             *extent = e;
         }
     }
@@ -166,39 +222,65 @@ static bool empty_extent(struct room *room, uint32_t extent)
     return empty;
 }
 
-/* One attempt: the cheaper of a run of the heap's own and of an extent of another. False: none. */
+static uint64_t extent_share(const struct store *store, uint32_t share)
+{
+    return store->config.extents->extent_bytes / share;
+}
+
+/* Empties a run of the heap's own, and takes what comes of it. */
+static void empty_run(struct room *room, uint32_t first, uint32_t count, uint32_t *block,
+                      nigh_status *status)
+{
+    struct store *store = room->store;
+
+    for (uint32_t e = first; e < first + count && empty_extent(room, e); e++) {
+    }
+    /* Even if something pinned stayed, a hole around it may do. */
+    *status = store_block_take(store, room->heap, room->bytes, block);
+    if (*status != NIGH_OK) {
+        store->extents[first].shun_us = max_u64(store->extents[first].shun_us, store->now_us + 1);
+    }
+}
+
+/*
+ * One attempt. Memory that is free, or in wholly free extents, whoever has them, is brought
+ * together. If that is not enough, what is missing of it is emptied, an extent at a time, where the
+ * least lives: so no more than that has to go. A run of the heap's own may cost a little more: no
+ * memory has to move then. False: there is nothing to try.
+ */
 static bool empty_cheapest(struct room *room, uint32_t count, uint32_t *block, nigh_status *status)
 {
     struct store *store = room->store;
-    uint64_t run_cost, other_cost;
-    uint32_t first = 0, other = 0, empty, e;
-    bool own = find_run(store, room->owner, count, &first, &run_cost);
-    bool others = find_other(store, room, &other, &other_cost, &empty);
+    uint32_t spare = heaps_spare_extents(store->heaps);
+    uint32_t missing = spare < count ? count - spare : 0;
+    uint64_t moving = room->from == room->pool ? extent_share(store, STORE_MOVING_SHARE) : 0;
+    uint64_t run_cost, other_cost, own_cost;
+    uint32_t first = 0, least = 0, own_least = 0;
+    bool run, others, own;
 
     *status = NIGH_OUT_OF_MEMORY;
-    if (empty >= count) {
-        if (heaps_reclaim(store->heaps, room->heap, count) == NIGH_OK) {
-            *status = store_block_take(store, room->heap, room->bytes, block);
-            return *status == NIGH_OK;
-        }
-        others = false; /* emptying more would not help either */
+    if (bring_together(store, room->heap, room->bytes)) {
+        *status = store_block_take(store, room->heap, room->bytes, block);
+        return *status == NIGH_OK;
     }
+    /* With enough of it, emptying more would not help either: it is numbers that are missing. */
+    others = missing > 0 && find_other(store, room, &least, &other_cost);
     /* Who is to take from another pool, and finds none to empty, asks the policy before it empties
      * what is its own. */
-    own = own && (others || room->from == room->pool);
-    if (own && (!others || run_cost <= other_cost * count)) {
-        for (e = first; e < first + count && empty_extent(room, e); e++) {
-        }
-        /* Even if something pinned stayed, a hole around it may do. */
-        *status = store_block_take(store, room->heap, room->bytes, block);
-        if (*status != NIGH_OK) {
-            store->extents[first].shun_us =
-                max_u64(store->extents[first].shun_us, store->now_us + 1);
-        }
+    own = others || room->from == room->pool;
+    run = own && find_run(room, count, &first, &run_cost);
+    own = own && missing > 0 && find_own(store, room, &own_least, &own_cost);
+    if (own && (!others || own_cost < other_cost)) {
+        least = own_least;
+        other_cost = own_cost;
+    }
+    others |= own;
+    if (run && (!others || run_cost <= (other_cost + moving) * missing)) {
+        empty_run(room, first, count, block, status);
         return true;
     }
     if (others) {
-        (void)empty_extent(room, other);
+        (void)empty_extent(room, least);
     }
     return others;
 }
@@ -210,7 +292,7 @@ static nigh_status room_by_extents(struct room *room, uint32_t *block)
     uint32_t count = (uint32_t)((room->bytes + extent_bytes - 1) / extent_bytes);
     nigh_status status = NIGH_OUT_OF_MEMORY;
 
-    for (uint32_t tries = 0; tries < LIMIT_CLEAR_TRIES && store->rounds > 0; tries++) {
+    for (uint32_t tries = 0; tries < LIMIT_CLEAR_TRIES + count && store->rounds > 0; tries++) {
         uint64_t used = store->used_bytes, writing = store->writing_bytes;
 
         if (!empty_cheapest(room, count, block, &status) || status == NIGH_OK) {
@@ -240,8 +322,7 @@ void store_gather(struct store *store)
         heap_largest_bytes(store->heaps, store->scattered_heap) >= STORE_GATHER_BYTES) {
         return;
     }
-    if (find_run(store, room.owner, 1, &extent, &cost) && cost > 0 &&
-        store_is_spare_extent(store, extent)) {
+    if (find_run(&room, 1, &extent, &cost) && cost > 0 && store_is_spare_extent(store, extent)) {
         store->rounds = 1;
         (void)empty_extent(&room, extent);
         store->rounds = rounds - 1;
@@ -281,8 +362,7 @@ static nigh_status room_for_large(struct room *room, uint32_t *block)
  */
 static nigh_status room_for_small(struct room *room, uint32_t *block)
 {
-    uint64_t extent_bytes = room->store->config.extents->extent_bytes;
-    uint64_t goal = max_u64(2 * room->bytes, extent_bytes / STORE_SCATTER_SHARE);
+    uint64_t goal = max_u64(2 * room->bytes, extent_share(room->store, STORE_SCATTER_SHARE));
     nigh_status status = NIGH_OUT_OF_MEMORY;
 
     if (room->from != room->pool) {
@@ -302,6 +382,22 @@ static nigh_status room_for_small(struct room *room, uint32_t *block)
     return status;
 }
 
+/*
+ * For a read back that finds no other way: what has a file goes first; what has none is written to
+ * the room that puts have left, no more of it at a time than one extent's.
+ */
+static nigh_status room_by_reserve(struct room *room, uint32_t *block)
+{
+    struct store *store = room->store;
+    nigh_status status;
+
+    room->last = true;
+    store->reserve_open = true;
+    status = room_by_extents(room, block);
+    store->reserve_open = false;
+    return status;
+}
+
 /* *spent: what earlier attempts for the same request evicted. */
 static nigh_status make_room(struct store *store, struct store_pool *pool, uint64_t owner,
                              uint32_t heap, uint64_t bytes, uint64_t *spent, uint32_t *block)
@@ -315,15 +411,30 @@ static nigh_status make_room(struct store *store, struct store_pool *pool, uint6
                         .spent = *spent};
     bool large = 2 * bytes >= store->config.extents->extent_bytes;
     nigh_status status;
+    bool may_take;
 
     store->ahead_us = 0;
+    may_take = store_reserve_lets_take(store, bytes);
+    if (!may_take && pool->copies.count == 0) {
+        return NIGH_OUT_OF_MEMORY; /* what is on disk as well would leave in vain */
+    }
+    /* While there is memory, nobody's objects go for want of it here. What is small and finds
+     * little evicts its like rather than have an extent change hands each time. */
+    if (may_take && (large || store_free_bytes(store) > store->high_bytes) &&
+        bring_together(store, heap, bytes)) {
+        return store_block_take(store, heap, bytes, block);
+    }
     if (store->now_us < store->heap_barren_us[heap]) {
         return NIGH_OUT_OF_MEMORY;
     }
     if ((large || bytes >= STORE_FIT_BYTES) && !store_may_fit(store, heap, owner, bytes)) {
         return NIGH_OUT_OF_MEMORY; /* smaller ones of this heap may have better luck */
     }
-    status = large ? room_for_large(&room, block) : room_for_small(&room, block);
+    if (store->reading_back && !store_reserve_has_more(store)) {
+        status = room_by_reserve(&room, block);
+    } else {
+        status = large ? room_for_large(&room, block) : room_for_small(&room, block);
+    }
     *spent = room.spent;
     if (status != NIGH_OK && !room.progress) {
         store->heap_barren_us[heap] = store->now_us + LIMIT_RETRY_US;
@@ -501,8 +612,11 @@ nigh_status store_fit_pool(struct store *store, struct store_pool *pool, uint64_
         if (store->rounds == 0) {
             return NIGH_PENDING;
         }
-        store_evict_round(store, pool, quota_batch(bytes, pool->config.quota_bytes),
-                          EXTENT_NO_OWNER, &evicted);
+        store->reserve_open = store->reading_back;
+        store_evict_round(
+            store, pool, store->reading_back ? bytes : quota_batch(bytes, pool->config.quota_bytes),
+            EXTENT_NO_OWNER, &evicted);
+        store->reserve_open = false;
         if (is_in_vain(store, pool, &evicted, &barren)) {
             return pool->writing_bytes > 0 ? NIGH_PENDING : NIGH_QUOTA;
         }

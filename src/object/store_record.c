@@ -172,6 +172,26 @@ void store_passing(struct store *store, struct store_pool *pool, uint32_t entry,
     pool->passing_bytes += change > 0 ? bytes : -bytes;
 }
 
+void store_backed(struct store *store, const struct store_pool *pool, uint32_t entry, bool backed)
+{
+    const struct store_record *record = &pool->records[entry];
+    uint64_t extent_bytes = store->config.extents->extent_bytes;
+    uint64_t offset, bytes;
+
+    if (record->block == 0 || (record->flags & RECORD_ON_DISK) == 0) {
+        return;
+    }
+    offset = heap_block_offset(store->heaps, record->block - 1);
+    bytes = heap_block_bytes(store->heaps, record->block - 1);
+    while (bytes > 0) {
+        uint64_t part = min_u64(bytes, extent_bytes - (offset & (extent_bytes - 1)));
+
+        extent_of(store, offset)->backed_bytes += backed ? part : -part;
+        offset += part;
+        bytes -= part;
+    }
+}
+
 static void near_link(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t offset)
 {
     struct store_extent *extent = extent_of(store, offset);
@@ -207,8 +227,12 @@ static void near_unlink(struct store *store, struct store_pool *pool, uint32_t e
 
 nigh_status store_block_take(struct store *store, uint32_t heap, uint64_t bytes, uint32_t *block)
 {
-    nigh_status status = heap_alloc(store->heaps, heap, bytes, block);
+    nigh_status status;
 
+    if (!store_reserve_lets_take(store, bytes)) {
+        return NIGH_OUT_OF_MEMORY;
+    }
+    status = heap_alloc(store->heaps, heap, bytes, block);
     if (status == NIGH_OK) {
         store_live(store, heap_block_offset(store->heaps, *block),
                    heap_block_bytes(store->heaps, *block), true);
@@ -230,7 +254,11 @@ void store_memory_bind(struct store *store, struct store_pool *pool, uint32_t en
     uint64_t bytes = heap_block_bytes(store->heaps, block);
 
     NIGH_ASSERT(record->block == 0);
+    if ((record->flags & RECORD_ON_DISK) == 0) {
+        store_reserve_count(store, pool, entry, 1);
+    }
     record->block = block + 1;
+    store_backed(store, pool, entry, true);
     near_link(store, pool, entry, heap_block_offset(store->heaps, block));
     pool->bytes += bytes;
 }
@@ -243,6 +271,10 @@ uint64_t store_memory_unbind(struct store *store, struct store_pool *pool, uint3
 
     NIGH_ASSERT(record->block != 0 && pool->bytes >= bytes);
     near_unlink(store, pool, entry, heap_block_offset(store->heaps, block));
+    if ((record->flags & RECORD_ON_DISK) == 0) {
+        store_reserve_count(store, pool, entry, -1);
+    }
+    store_backed(store, pool, entry, false);
     record->block = 0;
     pool->bytes -= bytes;
     store_block_give(store, block);
@@ -325,6 +357,11 @@ void store_say(struct store *store, struct store_pool *pool, uint32_t entry, nig
     {
         struct store_session *session = container_of(node, struct store_session, subscriber_place);
 
+        if (kind == NIGH_EVENT_CONFLICT) {
+            enum nigh_event_kind said = session->hears_conflicts ? kind : NIGH_EVENT_DELETED;
+
+            event.kind_meta = (uint32_t)said | at->meta_size << 8;
+        }
         /* What the replay has not reached yet, it will tell as it finds it. */
         if (!session->replaying || entry < session->replay) {
             store->config.shell.event(store->config.shell.context, session->config.session, &event);

@@ -9,7 +9,8 @@
 void store_set_remote(struct store *store, const struct store_remote *remote)
 {
     NIGH_ASSERT(remote->want != NULL && remote->unwant != NULL && remote->sealed != NULL &&
-                remote->gone != NULL && remote->erase != NULL && remote->erase_room != NULL);
+                remote->gone != NULL && remote->claim != NULL && remote->erase != NULL &&
+                remote->erase_room != NULL);
     store->remote = *remote;
     store->has_remote = true;
 }
@@ -40,8 +41,8 @@ static struct birth birth_of(const struct store *store, const struct store_pool 
     };
 }
 
-static bool is_birth(const struct store *store, const struct store_pool *pool, uint32_t entry,
-                     const struct birth *birth)
+bool store_is_birth(const struct store *store, const struct store_pool *pool, uint32_t entry,
+                    const struct birth *birth)
 {
     struct birth here = birth_of(store, pool, entry);
 
@@ -67,11 +68,12 @@ static bool find_shown(const struct store *store, uint32_t number, const uint8_t
     return pool != NULL && index_find(&pool->writer, id, hash, entry) && is_shown(pool, *entry);
 }
 
-static struct store_sight sight_of(const struct store *store, const struct store_pool *pool,
-                                   uint32_t entry, uint64_t hash)
+struct store_sight store_sight_of(const struct store *store, const struct store_pool *pool,
+                                  uint32_t entry, uint64_t hash)
 {
     const struct index_entry *at = store_entry(pool, entry);
     bool in_memory = store_state(pool, entry) == INDEX_SEALED;
+    bool is_claim = store_is_claim(pool, entry);
     struct store_sight sight = {
         .pool = pool->config.pool,
         .entry = entry,
@@ -86,6 +88,8 @@ static struct store_sight sight_of(const struct store *store, const struct store
         .has_crc = store_has_flag(pool, entry, INDEX_FLAG_CHECKSUM),
         .is_copy = store_has_flag(pool, entry, INDEX_FLAG_COPY),
         .in_memory = in_memory,
+        .is_claim = is_claim,
+        .is_granted = is_claim && !store_has_flag(pool, entry, INDEX_FLAG_ASKED),
     };
 
     memcpy(sight.id, at->id, LIMIT_ID_BYTES);
@@ -100,7 +104,7 @@ bool store_see(struct store *store, uint32_t pool, const uint8_t *id, uint64_t h
     if (!find_shown(store, pool, id, hash, &entry)) {
         return false;
     }
-    *sight = sight_of(store, store->pools[pool], entry, hash);
+    *sight = store_sight_of(store, store->pools[pool], entry, hash);
     return true;
 }
 
@@ -115,8 +119,8 @@ bool store_next(struct store *store, uint32_t number, uint32_t *cursor, struct s
          looks++) {
         uint32_t entry = (*cursor)++;
 
-        if (is_shown(pool, entry)) {
-            *sight = sight_of(store, pool, entry, store_hash(pool, entry));
+        if (is_shown(pool, entry) || store_is_claim(pool, entry)) {
+            *sight = store_sight_of(store, pool, entry, store_hash(pool, entry));
             return true;
         }
     }
@@ -133,7 +137,7 @@ void store_tell_sealed(struct store *store, struct store_pool *pool, uint32_t en
     if (!store->has_remote) {
         return;
     }
-    sight = sight_of(store, pool, entry, hash);
+    sight = store_sight_of(store, pool, entry, hash);
     store->remote.sealed(store->remote.context, &sight);
 }
 
@@ -191,12 +195,14 @@ static nigh_status lend_spilled(struct store *store, struct store_pool *pool, ui
         return NIGH_DISK; /* spilled by a node before this one, which had a directory */
     }
     status = take_lost(store, pool, entry);
+    store->reading_back = true;
     if (status == NIGH_OK) {
         status = store_fit_pool(store, pool, bytes);
     }
     if (status == NIGH_OK) {
         status = store_obtain_unasked(store, pool, bytes, &spent, &block);
     }
+    store->reading_back = false;
     if (status != NIGH_OK) {
         return status == NIGH_LIMIT || status == NIGH_QUOTA ? NIGH_OUT_OF_MEMORY : status;
     }
@@ -214,7 +220,7 @@ nigh_status store_lend(struct store *store, uint32_t number, const uint8_t *id, 
 
     store_begin(store, now_us);
     if (!find_shown(store, number, id, hash, &entry) ||
-        (birth != NULL && !is_birth(store, pool, entry, birth))) {
+        (birth != NULL && !store_is_birth(store, pool, entry, birth))) {
         return NIGH_NOT_FOUND;
     }
     if (store_state(pool, entry) == INDEX_SPILLED) {
@@ -224,7 +230,7 @@ nigh_status store_lend(struct store *store, uint32_t number, const uint8_t *id, 
         return NIGH_BUSY;
     }
     evict_touch(&pool->evict, entry);
-    *sight = sight_of(store, pool, entry, hash);
+    *sight = store_sight_of(store, pool, entry, hash);
     return NIGH_OK;
 }
 
@@ -258,7 +264,8 @@ static bool is_buried(struct store *store, struct store_pool *pool, const uint8_
 {
     for (uint32_t at = store_shadow_first(pool, hash); at != 0; at = pool->records[at - 1].chain) {
         if (store_state(pool, at - 1) == INDEX_DELETING &&
-            index_entry_is(store_entry(pool, at - 1), id) && is_birth(store, pool, at - 1, birth)) {
+            index_entry_is(store_entry(pool, at - 1), id) &&
+            store_is_birth(store, pool, at - 1, birth)) {
             pool->records[at - 1].flags &= (uint8_t)~RECORD_TRANSIENT;
             return true;
         }
@@ -267,8 +274,9 @@ static bool is_buried(struct store *store, struct store_pool *pool, const uint8_
 }
 
 nigh_status store_drop(struct store *store, uint32_t number, const uint8_t *id, uint64_t hash,
-                       const struct birth *birth, uint64_t now_us)
+                       const struct birth *birth, bool came_second, uint64_t now_us)
 {
+    nigh_event_kind why = came_second ? NIGH_EVENT_CONFLICT : NIGH_EVENT_DELETED;
     struct store_pool *pool = store->pools[number];
     uint32_t entry;
 
@@ -277,17 +285,17 @@ nigh_status store_drop(struct store *store, uint32_t number, const uint8_t *id, 
         return NIGH_NOT_FOUND;
     }
     if (!index_find(&pool->writer, id, hash, &entry) || store_state(pool, entry) == INDEX_CREATED ||
-        !is_birth(store, pool, entry, birth)) {
+        !store_is_birth(store, pool, entry, birth)) {
         return is_buried(store, pool, id, hash, birth) ? NIGH_IN_USE : NIGH_NOT_FOUND;
     }
     if (store_state(pool, entry) == INDEX_SEALED) {
-        store_bury(store, pool, entry, hash);
+        store_bury(store, pool, entry, hash, why);
         return store_end_buried(store, pool, entry);
     }
     if ((pool->records[entry].flags & RECORD_READING) != 0) {
         pool->records[entry].flags |= RECORD_DOOMED; /* its memory is being written to */
         return NIGH_IN_USE;
     }
-    store_end_spilled(store, pool, entry, hash);
+    store_end_spilled(store, pool, entry, hash, why);
     return NIGH_OK;
 }

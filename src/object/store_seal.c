@@ -44,23 +44,26 @@ static uint32_t build_us(uint64_t build_ns)
     return (uint32_t)min_u64(build_ns / 1000, UINT32_MAX);
 }
 
-/* Its own: created by the session, and no seal of it under way. */
+/* Its own: created by the session, which knows of it, and no seal of it under way. */
 bool store_is_unsealed(const struct store_call *call, uint64_t ref)
 {
     const struct store_pool *pool = call->pool;
 
     return ref < pool->writer.index.entry_count &&
            store_state(pool, (uint32_t)ref) == INDEX_CREATED &&
-           (pool->records[ref].flags & RECORD_COPYING) == 0 &&
+           (pool->records[ref].flags & (RECORD_COPYING | RECORD_ASKED)) == 0 &&
+           !store_has_flag(pool, (uint32_t)ref, INDEX_FLAG_ASKED) &&
            store_maker(call->store, &pool->records[ref]) == call->session;
 }
 
 /* Gives up a created object whose id another has taken meanwhile. */
 static bool came_second(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash)
 {
+    bool lost = (pool->records[entry].flags & RECORD_DOOMED) != 0;
     uint32_t other;
 
-    if (!index_find(&pool->writer, store_entry(pool, entry)->id, hash, &other) || other == entry) {
+    if (!lost && (!index_find(&pool->writer, store_entry(pool, entry)->id, hash, &other) ||
+                  other == entry)) {
         return false;
     }
     store_discard(store, pool, entry);
@@ -182,6 +185,7 @@ static nigh_status seal_created(struct store_call *call)
     struct store *store = call->store;
     struct store_pool *pool = call->pool;
     uint32_t entry = (uint32_t)call->sqe->ref;
+    nigh_status status;
 
     if (!store_is_unsealed(call, call->sqe->ref)) {
         return NIGH_INVALID;
@@ -190,15 +194,30 @@ static nigh_status seal_created(struct store_call *call)
     if (came_second(store, pool, entry, call->hash)) {
         return NIGH_EXISTS;
     }
-    if (pool->config.strict && !store_has_flag(pool, entry, INDEX_FLAG_NODE_OWNED)) {
-        nigh_status status = copy_created(call, entry);
-
-        if (status != NIGH_OK) {
-            return status;
-        }
+    status = store_confirm_claim(call, entry);
+    if (status == NIGH_OK && pool->config.strict &&
+        !store_has_flag(pool, entry, INDEX_FLAG_NODE_OWNED)) {
+        status = copy_created(call, entry);
+    }
+    if (status == NIGH_PENDING) {
+        return status;
+    }
+    if (status != NIGH_OK) {
+        store_discard(store, pool, entry);
+        return status;
     }
     seal_commit(store, call->session, entry, call->hash, &call->cqe);
     return NIGH_OK;
+}
+
+void store_seal_failed(struct store_call *call)
+{
+    const struct session_sqe *sqe = call->sqe;
+
+    if (sqe->op == SESSION_OP_SEAL && (sqe->flags & SESSION_FLAG_LEASED) == 0 &&
+        store_is_unsealed(call, sqe->ref)) {
+        store_discard(call->store, call->pool, (uint32_t)sqe->ref);
+    }
 }
 
 /* ---- of leased bytes ---- */

@@ -110,6 +110,15 @@ static void session_leave(struct store *store, struct store_session *session)
     list_remove(&session->pool_place);
     store->sessions[session->config.session] = NULL;
     store->session_count--;
+    store_forget_extents(store, pool);
+}
+
+/* Only sessions of a pool are given its extents, and only while every lane knows them. */
+void store_forget_extents(struct store *store, const struct store_pool *pool)
+{
+    if (pool->table_count == 0) {
+        extent_forget(store->config.extents, store->config.lane, pool->config.pool);
+    }
 }
 
 void store_session_close(struct store *store, uint32_t number)
@@ -228,9 +237,11 @@ nigh_status store_subscribe(struct store_call *call)
 {
     struct store_session *session = call->session;
 
-    if ((call->sqe->argument & ~(uint64_t)NIGH_SUBSCRIBE_REPLAY) != 0) {
+    if ((call->sqe->argument & ~(uint64_t)(NIGH_SUBSCRIBE_REPLAY | NIGH_SUBSCRIBE_CONFLICTS)) !=
+        0) {
         return NIGH_INVALID;
     }
+    session->hears_conflicts = (call->sqe->argument & NIGH_SUBSCRIBE_CONFLICTS) != 0;
     if (!list_is_linked(&session->subscriber_place)) {
         list_push_back(&call->pool->subscribers, &session->subscriber_place);
     }

@@ -40,11 +40,8 @@ bool store_spill_start(struct store *store, struct store_pool *pool, uint32_t en
 {
     uint64_t bytes = store_object_bytes(pool, entry);
     struct store_disk_job job = job_of(pool, entry, true);
-    uint64_t planned;
 
-    if (!store_spill_may_start(store) ||
-        !checked_add_u64(store->spilled_bytes + store->writing_bytes, bytes, &planned) ||
-        planned > store->config.spill_bytes ||
+    if (!store_spill_may_start(store) || !store_reserve_lets_write(store, bytes) ||
         !store->config.shell.disk(store->config.shell.context, &job)) {
         return false;
     }
@@ -55,18 +52,22 @@ bool store_spill_start(struct store *store, struct store_pool *pool, uint32_t en
     return true;
 }
 
-void store_spill_forget(struct store *store, struct store_pool *pool, uint32_t entry)
+void store_spill_forget(struct store *store, struct store_pool *pool, uint32_t entry, bool again)
 {
     struct store_record *record = &pool->records[entry];
 
     NIGH_ASSERT((record->flags & RECORD_ON_DISK) != 0);
+    store_backed(store, pool, entry, false);
     record->flags &= (uint8_t) ~(RECORD_ON_DISK | RECORD_WRITTEN);
+    if (record->block == 0) {
+        store_reserve_count(store, pool, entry, -1);
+    }
     store->spilled_bytes -= store_object_bytes(pool, entry);
     /* A node that was started without a spill directory may have spilled objects of another. */
     if (store->config.shell.disk_forget != NULL) {
         store->config.shell.disk_forget(store->config.shell.context, pool->config.pool,
                                         store_generation(pool, entry),
-                                        store_entry(pool, entry)->incarnation);
+                                        store_entry(pool, entry)->incarnation, again);
     }
 }
 
@@ -75,10 +76,11 @@ static void written(struct store *store, struct store_pool *pool, uint32_t entry
     struct store_record *record = &pool->records[entry];
 
     record->flags |= RECORD_ON_DISK;
+    store_backed(store, pool, entry, true);
     store->spilled_bytes += store_object_bytes(pool, entry);
     store->counts.spills++;
     if (store_state(pool, entry) == INDEX_DELETING) {
-        store_spill_forget(store, pool, entry);
+        store_spill_forget(store, pool, entry, false);
         return;
     }
     if (!store_has_flag(pool, entry, INDEX_FLAG_CHECKSUM)) {
@@ -179,11 +181,18 @@ bool store_unspill_into(struct store *store, struct store_pool *pool, uint32_t e
     return true;
 }
 
+static nigh_status unspill_memory(struct store_call *call, uint64_t bytes, uint32_t *block)
+{
+    if (store_fit_pool(call->store, call->pool, bytes) != NIGH_OK) {
+        return wait_for_turn(call, NIGH_QUOTA);
+    }
+    return store_obtain(call, store_node_owner(call->pool), bytes, true, block);
+}
+
 nigh_status store_unspill_start(struct store_call *call, uint32_t entry)
 {
     struct store *store = call->store;
     struct store_pool *pool = call->pool;
-    uint64_t bytes = store_object_bytes(pool, entry);
     uint32_t block;
     nigh_status status;
 
@@ -193,10 +202,9 @@ nigh_status store_unspill_start(struct store_call *call, uint32_t entry)
     call->deadline_us =
         max_u64(call->deadline_us, clock_deadline_us(store->now_us, LIMIT_UNSPILL_US));
     if ((pool->records[entry].flags & RECORD_READING) == 0) {
-        if (store_fit_pool(store, pool, bytes) != NIGH_OK) {
-            return wait_for_turn(call, NIGH_QUOTA);
-        }
-        status = store_obtain(call, store_node_owner(pool), bytes, true, &block);
+        store->reading_back = true;
+        status = unspill_memory(call, store_object_bytes(pool, entry), &block);
+        store->reading_back = false;
         if (status != NIGH_OK) {
             return status;
         }
@@ -220,7 +228,11 @@ static void came_back(struct store *store, struct store_pool *pool, uint32_t ent
     uint64_t bytes = store_memory_bytes(store, pool, entry);
     uint64_t hash = store_hash(pool, entry);
 
-    store_spill_forget(store, pool, entry);
+    /* With the reserve in use the file stays: the next read back takes this memory, and writes
+     * nothing for it. */
+    if (store_reserve_is_whole(store)) {
+        store_spill_forget(store, pool, entry, true);
+    }
     index_set_flags(&pool->writer, entry, INDEX_FLAG_NODE_OWNED, 0);
     index_set_crc(&pool->writer, entry, crc);
     index_from_spilled(&pool->writer, entry, heap_block_offset(store->heaps, record->block - 1));
@@ -254,7 +266,7 @@ static void read_done(struct store *store, struct store_pool *pool, uint32_t ent
     }
     if ((pool->records[entry].flags & RECORD_DOOMED) != 0) {
         store_memory_unbind(store, pool, entry);
-        store_end_spilled(store, pool, entry, hash);
+        store_end_spilled(store, pool, entry, hash, NIGH_EVENT_DELETED);
     } else if (status == NIGH_OK) {
         came_back(store, pool, entry, crc);
     } else {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Submissions that wait: for a seal, for memory, for a look at the pins, or because their work
- * takes several turns. One record of a bounded pool each; what waits is carried out again from its
- * submission, so it trusts nothing that it saw before.
+ * Submissions that wait: for a seal, for memory, for a look at the pins, for other nodes, or
+ * because their work takes several turns. One record of a bounded pool each; what waits is carried
+ * out again from its submission, so it trusts nothing that it saw before.
  */
 #include "object/store_internal.h"
 
@@ -23,6 +23,7 @@ nigh_status store_wait_init(struct store *store)
     list_init(&store->free_waiters);
     list_init(&store->memory_queue);
     list_init(&store->deletes);
+    list_init(&store->claims);
     list_init(&store->works);
     timers_init(&store->timers, store->timer_storage, LIMIT_WAITS_A_LANE);
     return NIGH_OK;
@@ -124,6 +125,7 @@ static void wait_begin(struct store *store, struct store_waiter *waiter)
         store->erases_due++;
         break;
     case STORE_WAIT_WORK: list_push_back(&store->works, &waiter->place); break;
+    case STORE_WAIT_CLAIM: list_push_back(&store->claims, &waiter->place); break;
     case STORE_WAIT_NONE: NIGH_ASSERT(waiter->wait != STORE_WAIT_NONE); break;
     }
 }
@@ -155,6 +157,25 @@ static void waiter_set(struct store_waiter *waiter, const struct store_call *cal
     waiter->late = call->late;
     waiter->local = call->local;
     waiter->behind = call->behind;
+    waiter->busy = false;
+}
+
+/* Waits that a deadline ends. */
+static bool has_deadline(const struct store_waiter *waiter)
+{
+    return waiter->deadline_us != UINT64_MAX &&
+           (waiter->wait == STORE_WAIT_ID || waiter->wait == STORE_WAIT_MEMORY ||
+            waiter->wait == STORE_WAIT_CLAIM);
+}
+
+static void set_timer(struct store *store, struct store_waiter *waiter)
+{
+    timers_cancel(&store->timers, &waiter->timer);
+    if (has_deadline(waiter)) {
+        nigh_status status = timers_add(&store->timers, &waiter->timer, waiter->deadline_us);
+
+        NIGH_ASSERT(status == NIGH_OK); /* there is room for a timer for each of the pool */
+    }
 }
 
 nigh_status store_park(struct store_call *call)
@@ -185,12 +206,7 @@ nigh_status store_park(struct store_call *call)
     list_push_back(&call->session->waiters, &waiter->session_place);
     wait_begin(store, waiter);
     store_want(store, waiter);
-    if (waiter->deadline_us != UINT64_MAX &&
-        (waiter->wait == STORE_WAIT_ID || waiter->wait == STORE_WAIT_MEMORY)) {
-        nigh_status status = timers_add(&store->timers, &waiter->timer, waiter->deadline_us);
-
-        NIGH_ASSERT(status == NIGH_OK); /* there is room for a timer for each of the pool */
-    }
+    set_timer(store, waiter);
     return NIGH_PENDING;
 }
 
@@ -232,9 +248,10 @@ void store_try_again(struct store *store, struct store_waiter *waiter)
         wait_leave(store, waiter);
         waiter_set(waiter, &call);
         wait_begin(store, waiter);
-        if (waiter->wait == STORE_WAIT_WORK || waiter->wait == STORE_WAIT_PINS) {
-            timers_cancel(&store->timers, &waiter->timer); /* it ends by itself */
+        if (waiter->wait == STORE_WAIT_CLAIM) {
+            waiter->deadline_us = call.deadline_us; /* it has time to be answered */
         }
+        set_timer(store, waiter); /* or it ends by itself */
     }
     waiter->late = call.late;
     waiter->spent = call.spent;
@@ -291,6 +308,16 @@ void store_fail_id(struct store *store, struct store_pool *pool, const uint8_t *
 
 /* ---- the end of waits ---- */
 
+/* A seal that waited in vain leaves nothing: its client has used the writer up, and could not end
+ * the object, nor its claim. */
+static void fail_seal(struct store *store, struct store_waiter *waiter)
+{
+    struct store_session *session = store->sessions[waiter->session];
+
+    store_seal_failed(&(struct store_call){
+        .store = store, .session = session, .pool = session->pool, .sqe = &waiter->sqe});
+}
+
 /* What a waiter holds on to besides its place. */
 static void release_work(struct store *store, struct store_waiter *waiter)
 {
@@ -301,7 +328,9 @@ static void release_work(struct store *store, struct store_waiter *waiter)
     } else if (waiter->wait == STORE_WAIT_WORK && waiter->sqe.op == SESSION_OP_SEAL) {
         store_copy_stop(store, waiter);
         store_block_give(store, waiter->block);
-    } else if (waiter->wait == STORE_WAIT_PINS) {
+    } else if (waiter->wait == STORE_WAIT_CLAIM && waiter->sqe.op == SESSION_OP_CREATE) {
+        store_discard(store, pool, waiter->entry);
+    } else if (waiter->wait == STORE_WAIT_PINS || waiter->wait == STORE_WAIT_CLAIM) {
         pool->records[waiter->entry].flags &= (uint8_t)~RECORD_ASKED;
     }
     store_unerase(store, waiter);
@@ -318,6 +347,7 @@ nigh_status store_cancel(struct store_call *call)
         if (waiter->sqe.cookie == (uint32_t)call->sqe->argument &&
             waiter->wait != STORE_WAIT_PINS && waiter->wait != STORE_WAIT_ERASE) {
             release_work(call->store, waiter);
+            fail_seal(call->store, waiter);
             store_end_wait(call->store, waiter, NIGH_CANCELED, NULL);
             return NIGH_OK;
         }
@@ -351,6 +381,11 @@ void store_expire_waits(struct store *store)
         if (waiter->late == NIGH_OUT_OF_MEMORY) {
             store_judge(store, store->sessions[waiter->session]->pool);
         }
+        if (waiter->wait == STORE_WAIT_CLAIM) {
+            store_end_claim(store, waiter, waiter->late);
+            continue;
+        }
+        fail_seal(store, waiter);
         store_unwant(store, waiter);
         store_end_wait(store, waiter, waiter->late, NULL);
     }

@@ -44,8 +44,8 @@ static void add_tests(const struct world_tests *list, uint32_t variant)
 static void add_variant(uint32_t variant)
 {
     static const struct world_tests *const lists[] = {
-        &connect_tests, &message_tests, &onesided_tests, &atomic_tests,   &post_tests,
-        &refusal_tests, &failure_tests, &destroy_tests,  &progress_tests,
+        &connect_tests, &message_tests, &onesided_tests, &atomic_tests, &post_tests,
+        &refusal_tests, &failure_tests, &destroy_tests,  &stock_tests,  &progress_tests,
     };
 
     variant_numbers[variant] = variant;

@@ -115,6 +115,7 @@ static void close_world(struct world *world)
     (void)world;
 #ifdef WORLD_FAKE
     assert_string_equal(fake_verbs_left(), "");
+    assert_int_equal(fake_verbs_counts().lost_receives, 0);
 #endif
 }
 

@@ -16,7 +16,7 @@
 
 struct fake_faults {
     bool late_reads, is_cut, odd_flush, lose_flush, refuse_memory, refuse_queues, keep_memory,
-        no_gid, late_established, no_options, is_taken;
+        no_gid, late_established, no_options, is_taken, no_srq, no_last_word;
     bool lost[FAKE_EVENT_KINDS];
     uint32_t refuse_after;
     int refuse_error;
@@ -28,7 +28,7 @@ struct fake {
     struct fake_faults faults;
     struct fake_verbs_counts counts;
     struct fake_verbs_given given;
-    struct list contexts, memories, queues, completions, ids;
+    struct list contexts, memories, queues, completions, ids, srqs;
     uint32_t pds, cqs, channels, cm_channels, cm_events, next_qp, next_key;
     uint16_t next_port;
     struct ibv_device devices[FAKE_DEVICES];

@@ -22,7 +22,8 @@
 #define RETRY_STEPS   400u /* in vain, until a queue pair gives its peer up */
 #define QUIET_STEPS   1000000u
 #define FLUSH_A_STEP  8u
-#define ASYNC_EVENTS  16u
+#define ASYNC_EVENTS  256u
+#define SRQS          16 /* of one context */
 
 /* The devices; everything of them under one lock. */
 struct fake fake = {.next_qp = 100, .next_key = 1, .next_port = 20000};
@@ -30,7 +31,7 @@ struct fake fake = {.next_qp = 100, .next_key = 1, .next_port = 20000};
 struct fake_context {
     struct ibv_context base;
     struct list_node node;
-    enum ibv_event_type events[ASYNC_EVENTS];
+    struct ibv_async_event events[ASYNC_EVENTS];
     uint32_t count;
 };
 
@@ -78,6 +79,13 @@ struct fake_receive {
     bool has_slice;
 };
 
+struct fake_srq {
+    struct ibv_srq base;
+    struct list_node node;
+    struct fake_receive *receives;
+    uint32_t depth, head, tail, limit, users;
+};
+
 struct fake_qp {
     struct ibv_qp base;
     struct list_node node;
@@ -88,6 +96,9 @@ struct fake_qp {
     uint32_t receive_head, receive_tail;
     uint32_t peer, vain;
     uint32_t reads_most;
+    struct fake_srq *srq;      /* NULL: it has receives of its own */
+    struct fake_receive taken; /* of the SRQ, for the message that comes */
+    bool has_taken, has_said_last;
     bool is_stuck; /* behind a post that failed, until that one's turn has come */
 };
 
@@ -115,6 +126,7 @@ static void set_up(void)
     list_init(&fake.queues);
     list_init(&fake.completions);
     list_init(&fake.ids);
+    list_init(&fake.srqs);
     for (uint32_t i = 0; i < FAKE_DEVICES; i++) {
         (void)snprintf(fake.devices[i].name, sizeof(fake.devices[i].name), "fake%u", i);
         fake.devices[i].transport_type = IBV_TRANSPORT_IB;
@@ -152,11 +164,28 @@ static struct fake_qp *find_queue(uint32_t number)
     return NULL;
 }
 
-static void say(struct fake_context *context, enum ibv_event_type type)
+static void say_of(struct fake_context *context, const struct ibv_async_event *event)
 {
     if (context->count < ASYNC_EVENTS)
-        context->events[context->count++] = type;
+        context->events[context->count++] = *event;
     fd_raise(context->base.async_fd);
+}
+
+static void say(struct fake_context *context, enum ibv_event_type type)
+{
+    say_of(context, &(struct ibv_async_event){.event_type = type});
+}
+
+/* What was said of something that is gone, and not heard. */
+static void unsay(struct fake_context *context, const void *element)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < context->count; i++) {
+        if (context->events[i].element.qp != element)
+            context->events[kept++] = context->events[i];
+    }
+    context->count = kept;
 }
 
 static void cq_push(struct ibv_cq *base, const struct fake_wc *wc)
@@ -189,12 +218,39 @@ static void send_done(struct fake_qp *qp, uint32_t position, enum ibv_wc_status 
     cq_push(qp->base.send_cq, &wc);
 }
 
+/* The receive that the next message fills: of an SRQ it is taken now. NULL: there is none. */
+static const struct fake_receive *receive_next(struct fake_qp *qp)
+{
+    struct fake_srq *srq = qp->srq;
+    struct ibv_async_event event = {.event_type = IBV_EVENT_SRQ_LIMIT_REACHED};
+
+    if (srq == NULL)
+        return qp->receive_head != qp->receive_tail
+                   ? &qp->receives[qp->receive_head % qp->receive_depth]
+                   : NULL;
+    if (!qp->has_taken && srq->head == srq->tail)
+        return NULL;
+    if (!qp->has_taken) {
+        qp->taken = srq->receives[srq->head++ % srq->depth];
+        qp->has_taken = true;
+    }
+    if (srq->limit > srq->tail - srq->head) {
+        srq->limit = 0; /* said once */
+        event.element.srq = &srq->base;
+        say_of(container_of(srq->base.context, struct fake_context, base), &event);
+    }
+    return &qp->taken;
+}
+
 static void receive_done(struct fake_qp *qp, enum ibv_wc_status status, uint64_t bytes,
                          const struct ibv_send_wr *from)
 {
-    const struct fake_receive *receive = &qp->receives[qp->receive_head++ % qp->receive_depth];
-    struct fake_wc wc = {.wc = {.wr_id = receive->id, .status = status}};
+    const struct fake_receive *receive = receive_next(qp);
+    struct fake_wc wc = {.wc = {.wr_id = receive->id, .status = status, .qp_num = qp->base.qp_num}};
 
+    if (qp->srq == NULL)
+        qp->receive_head++;
+    qp->has_taken = false;
     wc.wc.byte_len = (uint32_t)bytes;
     if (from != NULL && from->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
         wc.wc.wc_flags = IBV_WC_WITH_IMM;
@@ -203,6 +259,23 @@ static void receive_done(struct fake_qp *qp, enum ibv_wc_status status, uint64_t
     if (status == IBV_WC_SUCCESS)
         fake_cm_heard(qp->base.qp_num);
     cq_push(qp->base.recv_cq, &wc);
+}
+
+/* What it took of an SRQ comes back; then it says that it takes no more. */
+static bool flush_shared(struct fake_qp *qp)
+{
+    struct ibv_async_event event = {.event_type = IBV_EVENT_QP_LAST_WQE_REACHED,
+                                    .element.qp = &qp->base};
+
+    if (qp->has_taken) {
+        receive_done(qp, IBV_WC_WR_FLUSH_ERR, 0, NULL);
+        return true;
+    }
+    if (qp->has_said_last || fake.faults.no_last_word)
+        return false;
+    qp->has_said_last = true;
+    say_of(container_of(qp->base.context, struct fake_context, base), &event);
+    return true;
 }
 
 /* Some of what a queue pair in its error state has comes back. */
@@ -222,6 +295,8 @@ static bool flush(struct fake_qp *qp)
         any = true;
     }
     qp->head += sends;
+    if (qp->srq != NULL)
+        return flush_shared(qp) || any;
     for (uint32_t i = 0; i < FLUSH_A_STEP && qp->receive_head != qp->receive_tail; i++) {
         receive_done(qp, IBV_WC_WR_FLUSH_ERR, 0, NULL);
         any = true;
@@ -317,12 +392,11 @@ static enum outcome move(struct fake_qp *qp, struct fake_qp *target, struct fake
 
 static enum outcome do_send(struct fake_qp *qp, struct fake_qp *target, struct fake_send *send)
 {
-    const struct fake_receive *receive;
+    const struct fake_receive *receive = receive_next(target);
     enum outcome outcome;
 
-    if (target->receive_head == target->receive_tail)
+    if (receive == NULL)
         return refuse(NULL, send, IBV_WC_RNR_RETRY_EXC_ERR);
-    receive = &target->receives[target->receive_head % target->receive_depth];
     if (send->bytes > (receive->has_slice ? receive->slice.length : 0)) {
         receive_done(target, IBV_WC_LOC_LEN_ERR, 0, NULL);
         return refuse(target, send, IBV_WC_REM_INV_REQ_ERR);
@@ -343,7 +417,7 @@ static enum outcome do_write(struct fake_qp *qp, struct fake_qp *target, struct 
     bool has_imm = send->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
     enum outcome outcome;
 
-    if (has_imm && target->receive_head == target->receive_tail)
+    if (has_imm && receive_next(target) == NULL)
         return refuse(NULL, send, IBV_WC_RNR_RETRY_EXC_ERR);
     if (send->bytes > 0 &&
         !reaches(target->base.pd, send->wr.wr.rdma.rkey, send->wr.wr.rdma.remote_addr, send->bytes,
@@ -581,7 +655,7 @@ static int fake_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ib
     for (; wr != NULL; wr = wr->next) {
         struct fake_receive *receive = &qp->receives[qp->receive_tail % qp->receive_depth];
 
-        if (base->state < IBV_QPS_INIT)
+        if (base->state < IBV_QPS_INIT || qp->srq != NULL)
             error = EINVAL;
         else if (qp->receive_tail - qp->receive_head >= qp->receive_depth)
             error = ENOMEM;
@@ -593,6 +667,28 @@ static int fake_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ib
         if (wr->num_sge > 0)
             receive->slice = wr->sg_list[0];
         qp->receive_tail++;
+    }
+    fake_unlock();
+    return error;
+}
+
+static int fake_post_srq_recv(struct ibv_srq *base, struct ibv_recv_wr *wr,
+                              struct ibv_recv_wr **bad)
+{
+    struct fake_srq *srq = container_of(base, struct fake_srq, base);
+    int error = 0;
+
+    fake_lock();
+    for (; wr != NULL; wr = wr->next) {
+        if (srq->tail - srq->head >= srq->depth) {
+            error = ENOMEM;
+            *bad = wr;
+            break;
+        }
+        srq->receives[srq->tail++ % srq->depth] = (struct fake_receive){
+            .id = wr->wr_id,
+            .slice = wr->num_sge > 0 ? wr->sg_list[0] : (struct ibv_sge){.length = 0},
+            .has_slice = wr->num_sge > 0};
     }
     fake_unlock();
     return error;
@@ -649,6 +745,7 @@ static struct ibv_context *open_device(struct ibv_device *device)
     context->base.ops.req_notify_cq = fake_req_notify_cq;
     context->base.ops.post_send = fake_post_send;
     context->base.ops.post_recv = fake_post_recv;
+    context->base.ops.post_srq_recv = fake_post_srq_recv;
     fake_lock();
     list_push_back(&fake.contexts, &context->node);
     fake_unlock();
@@ -678,6 +775,9 @@ static int query_device(struct ibv_context *context, struct ibv_device_attr *att
     attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = (int)READS;
     attr->atomic_cap = IBV_ATOMIC_HCA;
     attr->phys_port_cnt = 1;
+    attr->max_srq = fake.faults.no_srq ? 0 : SRQS;
+    attr->max_srq_wr = QP_ENTRIES;
+    attr->max_srq_sge = 1;
     return 0;
 }
 
@@ -862,6 +962,54 @@ static void ack_cq_events(struct ibv_cq *base, unsigned count)
     fake_unlock();
 }
 
+/* ---- shared receive queues ---- */
+
+static struct ibv_srq *create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+{
+    struct fake_srq *srq;
+
+    if (fake.faults.no_srq || init->attr.max_wr > QP_ENTRIES || init->attr.max_sge > 1) {
+        errno = EINVAL;
+        return NULL;
+    }
+    srq = calloc(1, sizeof(*srq));
+    srq->base.context = pd->context;
+    srq->base.pd = pd;
+    srq->depth = init->attr.max_wr;
+    srq->receives = calloc(srq->depth, sizeof(*srq->receives));
+    fake_lock();
+    list_push_back(&fake.srqs, &srq->node);
+    fake_unlock();
+    return &srq->base;
+}
+
+static int modify_srq(struct ibv_srq *base, struct ibv_srq_attr *attr, int mask)
+{
+    struct fake_srq *srq = container_of(base, struct fake_srq, base);
+
+    if (mask != IBV_SRQ_LIMIT || attr->srq_limit > srq->depth)
+        return EINVAL;
+    fake_lock();
+    srq->limit = attr->srq_limit;
+    fake.counts.limits++;
+    fake_unlock();
+    return 0;
+}
+
+static int destroy_srq(struct ibv_srq *base)
+{
+    struct fake_srq *srq = container_of(base, struct fake_srq, base);
+
+    fake_lock();
+    NIGH_ASSERT(srq->users == 0); /* the real one would not go */
+    unsay(container_of(base->context, struct fake_context, base), srq);
+    list_remove(&srq->node);
+    fake_unlock();
+    free(srq->receives);
+    free(srq);
+    return fake.faults.is_taken ? EIO : 0;
+}
+
 /* ---- queue pairs ---- */
 
 static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
@@ -884,7 +1032,10 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init
     qp->inline_bytes = init->cap.max_inline_data;
     qp->sends = calloc(qp->send_depth, sizeof(*qp->sends));
     qp->receives = calloc(qp->receive_depth, sizeof(*qp->receives));
+    qp->srq = init->srq != NULL ? container_of(init->srq, struct fake_srq, base) : NULL;
     fake_lock();
+    if (qp->srq != NULL)
+        qp->srq->users++;
     qp->base.qp_num = fake.next_qp++;
     list_push_back(&fake.queues, &qp->node);
     fake_unlock();
@@ -929,6 +1080,11 @@ static int destroy_qp(struct ibv_qp *base)
     struct fake_qp *qp = container_of(base, struct fake_qp, base);
 
     fake_lock();
+    if (qp->srq != NULL) {
+        qp->srq->users--; /* what it has taken and not completed nobody hears of any more */
+        fake.counts.lost_receives += qp->has_taken;
+        unsay(container_of(base->context, struct fake_context, base), base);
+    }
     list_remove(&qp->node);
     fake_unlock();
     free(qp->sends);
@@ -946,7 +1102,7 @@ static int get_async_event(struct ibv_context *base, struct ibv_async_event *eve
 
     fake_lock();
     if (context->count > 0) {
-        event->event_type = context->events[0];
+        *event = context->events[0];
         memmove(context->events, context->events + 1,
                 --context->count * sizeof(context->events[0]));
         result = 0;
@@ -1016,6 +1172,8 @@ FAULT(fake_verbs_no_gid, no_gid)
 FAULT(fake_verbs_take, is_taken)
 FAULT(fake_verbs_late_established, late_established)
 FAULT(fake_verbs_no_options, no_options)
+FAULT(fake_verbs_no_srq, no_srq)
+FAULT(fake_verbs_no_last_word, no_last_word)
 
 void fake_verbs_refuse_post(uint32_t after, int error)
 {
@@ -1078,14 +1236,15 @@ const char *fake_verbs_left(void)
     (void)pthread_once(&once, set_up);
     left[0] = '\0';
     if (!list_empty(&fake.contexts) || !list_empty(&fake.memories) || !list_empty(&fake.queues) ||
-        !list_empty(&fake.ids) ||
+        !list_empty(&fake.ids) || !list_empty(&fake.srqs) ||
         fake.pds + fake.cqs + fake.channels + fake.cm_channels + fake.cm_events > 0)
         (void)snprintf(
             left, sizeof(left),
             "contexts %u memories %u queue pairs %u identifiers %u domains %u completion "
-            "queues %u channels %u and %u events %u",
+            "queues %u channels %u and %u events %u shared receive queues %u",
             length(&fake.contexts), length(&fake.memories), length(&fake.queues), length(&fake.ids),
-            fake.pds, fake.cqs, fake.channels, fake.cm_channels, fake.cm_events);
+            fake.pds, fake.cqs, fake.channels, fake.cm_channels, fake.cm_events,
+            length(&fake.srqs));
     return left;
 }
 
@@ -1110,6 +1269,15 @@ static void sum_up(struct fake_verbs_sum *sum, const struct ibv_context *context
         sum->sends += is_ours ? qp->send_depth : 0;
         sum->receives += is_ours ? qp->receive_depth : 0;
         sum->posted_receives += is_ours ? qp->receive_tail - qp->receive_head : 0;
+    }
+    LIST_FOREACH(node, &fake.srqs)
+    {
+        const struct fake_srq *srq = container_of(node, struct fake_srq, node);
+        bool is_ours = srq->base.context == context;
+
+        sum->shared_queues += is_ours;
+        sum->shared_receives += is_ours ? srq->depth : 0;
+        sum->posted_shared += is_ours ? srq->tail - srq->head : 0;
     }
     LIST_FOREACH(node, &fake.completions)
     {
@@ -1192,6 +1360,9 @@ static void fill(void)
     library.create_qp = create_qp;
     library.modify_qp = modify_qp;
     library.destroy_qp = destroy_qp;
+    library.create_srq = create_srq;
+    library.modify_srq = modify_srq;
+    library.destroy_srq = destroy_srq;
     library.get_async_event = get_async_event;
     library.ack_async_event = ack_async_event;
 }

@@ -57,6 +57,11 @@ void fake_verbs_late_established(bool on);
 /* The device is an iWARP one, to who opens it from now on. */
 void fake_verbs_iwarp(bool on);
 
+/* The device has no shared receive queues, to who opens it from now on. */
+void fake_verbs_no_srq(bool on);
+/* Queue pairs do not say that they take no more of one. */
+void fake_verbs_no_last_word(bool on);
+
 /* rdma_cm does not know any option of identifiers. */
 void fake_verbs_no_options(bool on);
 
@@ -84,6 +89,8 @@ struct fake_verbs_counts {
     uint64_t solicited, fenced, inlined;
     uint64_t notifications; /* completion queues armed */
     uint64_t options_refused;
+    uint64_t limits;        /* that shared receive queues were given */
+    uint64_t lost_receives; /* of those, which a queue pair had taken when it was destroyed */
 };
 
 struct fake_verbs_counts fake_verbs_counts(void);
@@ -105,6 +112,9 @@ struct fake_verbs_sum {
     uint64_t vectors;            /* a bit for each that completion queues are on */
     uint64_t sends, receives;    /* that the queue pairs have room for */
     uint64_t posted_receives;    /* that wait */
+    uint32_t shared_queues;      /* of receives that queue pairs share */
+    uint64_t shared_receives;    /* that these have room for */
+    uint64_t posted_shared;      /* that wait there */
     uint64_t completion_entries; /* that the completion queues have room for */
     uint64_t registered_bytes;
 };

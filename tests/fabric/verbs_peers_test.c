@@ -123,17 +123,25 @@ static uint64_t ring_bytes(struct fabric *fabric)
     return bytes;
 }
 
+/* Of peers, not of the lane for all of them. */
+static uint64_t own_bytes(const struct fake_verbs_sum *sum)
+{
+    return sum->registered_bytes -
+           sum->shared_receives * ((EXCHANGE_BULK_BYTES + UINT64_C(63)) & ~UINT64_C(63));
+}
+
 static void print(const struct fake_verbs_sum *sum, uint32_t peers, uint64_t rings)
 {
     printf("# %2u peers: %u queue pairs, %u completion queues of %llu entries, %u registrations; a "
            "peer: room for %llu posts and %llu receives, %llu posted, %llu KiB registered, %llu "
-           "KiB of rings\n",
+           "KiB of rings; for all %llu shared receives, %llu KiB\n",
            peers, sum->queue_pairs, sum->completion_queues,
            (unsigned long long)sum->completion_entries, sum->registrations,
            (unsigned long long)sum->sends / peers, (unsigned long long)sum->receives / peers,
            (unsigned long long)sum->posted_receives / peers,
-           (unsigned long long)sum->registered_bytes / peers / 1024,
-           (unsigned long long)rings / peers / 1024);
+           (unsigned long long)own_bytes(sum) / peers / 1024,
+           (unsigned long long)rings / peers / 1024, (unsigned long long)sum->shared_receives,
+           (unsigned long long)(sum->registered_bytes - own_bytes(sum)) / 1024);
 }
 
 struct cost {
@@ -142,20 +150,23 @@ struct cost {
     /* of a peer */
     uint32_t sends, receives;
     uint32_t registered_kib, ring_kib;
+    uint32_t shared; /* receives of all together */
 };
 
 static void expect(const struct cost *cost, const struct fake_verbs_sum *sum, uint64_t rings)
 {
     assert_int_equal(sum->queue_pairs, 2 * cost->peers);
-    assert_int_equal(sum->registrations, cost->peers);
+    assert_int_equal(sum->registrations, cost->peers + (cost->shared > 0));
+    assert_int_equal(sum->shared_receives, cost->shared);
+    assert_int_equal(sum->posted_shared, cost->shared);
     assert_int_equal(sum->completion_queues, cost->completion_queues);
     assert_int_equal(sum->sends, (uint64_t)cost->sends * cost->peers);
     assert_int_equal(sum->receives, (uint64_t)cost->receives * cost->peers);
     assert_int_equal(sum->posted_receives, sum->receives);
-    assert_int_equal(sum->registered_bytes / cost->peers / 1024, cost->registered_kib);
+    assert_int_equal(own_bytes(sum) / cost->peers / 1024, cost->registered_kib);
     assert_int_equal(rings / cost->peers / 1024, cost->ring_kib);
     /* V8: what the queue pairs may complete at once has room. */
-    assert_true(sum->sends + sum->receives <= sum->completion_entries);
+    assert_true(sum->sends + sum->receives + sum->shared_receives <= sum->completion_entries);
 }
 
 static void hold(const struct cost *cost)
@@ -194,7 +205,9 @@ static void what_peers_cost(void **state)
     static const struct cost costs[] = {
         {.peers = 1, .completion_queues = 1, 318, 98, 1199, 157},
         {.peers = 8, .completion_queues = 1, 254, 70, 871, 154},
-        {.peers = 64, .completion_queues = 1, 156, 26, 315, 94},
+        {.peers = 31, .completion_queues = 1, 254, 70, 871, 154},
+        {.peers = 32, .completion_queues = 1, 210, 42, 353, 153, LIMIT_SHARED_RECEIVES},
+        {.peers = 64, .completion_queues = 1, 156, 22, 187, 94, LIMIT_SHARED_RECEIVES},
     };
 
     (void)state;

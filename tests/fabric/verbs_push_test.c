@@ -95,7 +95,7 @@ static void open_fabric(struct side *side)
     fabric_address(side->fabric, side->address);
 }
 
-static void open_links(struct side *side, uint32_t rank)
+static void open_links(struct side *side, uint32_t rank, bool shared)
 {
     const struct links_shell shell = {side, on_up, on_down, on_request, on_bulk, on_pushed};
     struct members members;
@@ -105,6 +105,7 @@ static void open_links(struct side *side, uint32_t rank)
     members.count = 2;
     config = support_links_config(side->fabric, rank, &members, &shell);
     config.bulk_receives = RECEIVES;
+    config.shared_bulk = shared ? RECEIVES : 0;
     assert_int_equal(links_create(&config, &side->links), NIGH_OK);
 }
 
@@ -123,18 +124,17 @@ static void turn_both(struct side *sides)
 }
 
 /* More messages than there are receives, each told of once, with its bytes there. */
-static void what_is_pushed_is_there_when_it_is_told(void **state)
+static void push_many(bool shared)
 {
     static uint8_t window[256], source[256];
     struct fabric_memory *open, *memory;
     struct fabric_remote remote;
     struct side sides[2];
 
-    (void)state;
     fake_verbs_start();
     for (uint32_t n = 0; n < 2; n++) {
         open_fabric(&sides[n]);
-        open_links(&sides[n], n);
+        open_links(&sides[n], n, shared);
     }
     say_up(&sides[0], &sides[1], 1, true);
     say_up(&sides[1], &sides[0], 0, false);
@@ -181,6 +181,14 @@ static void what_is_pushed_is_there_when_it_is_told(void **state)
         fabric_destroy(sides[n].fabric);
     }
     assert_string_equal(fake_verbs_left(), "");
+}
+
+/* Also where the links of a lane share their receives. */
+static void what_is_pushed_is_there_when_it_is_told(void **state)
+{
+    (void)state;
+    push_many(false);
+    push_many(true);
 }
 
 /* A link of an exchange that is configured to be pushed to. */

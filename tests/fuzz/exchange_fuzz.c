@@ -775,7 +775,7 @@ static uint32_t make_request(uint16_t method, uint8_t *out)
     switch (method) {
     case WIRE_ANNOUNCE: {
         struct wire_announce said = {
-            .key = name, .object = some_object(key % KEYS), .flags = fuzz_byte(&fuzz.input) % 8};
+            .key = name, .object = some_object(key % KEYS), .flags = fuzz_byte(&fuzz.input) % 32};
 
         memcpy(out, &said, sizeof(said));
         return sizeof(said);
@@ -1063,18 +1063,22 @@ static struct op *submit(struct op *op, enum op_kind kind, uint32_t key, struct 
     return op;
 }
 
+static void create_some(uint32_t key, uint8_t how)
+{
+    (void)submit(NULL, OP_CREATE, key,
+                 (struct session_sqe){.op = SESSION_OP_CREATE,
+                                      .flags = how % 4 == 3 ? SESSION_FLAG_EXCLUSIVE : 0,
+                                      .data_size = (uint64_t)how * 301,
+                                      .argument = 1000});
+}
+
 static void client_step(void)
 {
     uint8_t what = fuzz_byte(&fuzz.input);
     uint32_t key = what / 8 % KEYS;
 
     switch (what % 8) {
-    case 0:
-        (void)submit(NULL, OP_CREATE, key,
-                     (struct session_sqe){.op = SESSION_OP_CREATE,
-                                          .data_size = (uint64_t)fuzz_byte(&fuzz.input) * 301,
-                                          .argument = 1000});
-        break;
+    case 0: create_some(key, fuzz_byte(&fuzz.input)); break;
     case 1:
         (void)submit(NULL, OP_DELETE, key, (struct session_sqe){.op = SESSION_OP_DELETE});
         break;
@@ -1289,11 +1293,7 @@ static struct extent_set *make_set(void)
     set->extent_bytes = LIMIT_EXTENT_BYTES_MIN;
     set->extent_shift = (uint32_t)__builtin_ctzll(LIMIT_EXTENT_BYTES_MIN);
     set->lanes = 1;
-    set->count = LIMIT_EXTENTS;
-    for (uint32_t n = 0; n < LIMIT_EXTENTS; n++) {
-        set->extents[n].fd = -1;
-        set->extents[n].read_fd = -1;
-    }
+    extent_set_begin(set);
     for (uint32_t n = 0; n < EXTENTS; n++) {
         NIGH_ASSERT(extent_make(set, n, false) == NIGH_OK);
         set->memory_bytes += LIMIT_EXTENT_BYTES_MIN;
@@ -1374,6 +1374,7 @@ static void make_exchange(uint8_t how)
         .queue = 16,
         .payload_bytes = PAYLOAD,
         .bulk_receives = BULKS,
+        .shared_bulk = how / 10 % 2 * BULKS,
         .bulk_bytes = BULK,
         .chunk_bytes = 4096,
         .pull_bytes = how % 2 == 0 ? 0 : 30000,

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every interleaving of a small cluster around one key: a home's directory (the production code)
- * and three members that seal, pull, evict, delete and wait, over links that break and with lives
- * that end, all in every order, up to small numbers of each.
+ * and three members that claim, seal, pull, evict, delete and wait, over links that break and with
+ * lives that end, all in every order, up to small numbers of each.
  *
  * Members do what the exchange does: they announce what they hold when a link comes up, drop what
  * is refused, answer a drop, and tell everything again when news were lost that their queue had no
  * room for. Messages of one link stay in order; a link that breaks loses them.
  *
- * Claimed, everywhere: a birth whose delete has ended is never known again; a delete ends once; who
- * waits is told of every other holder that is known. When nothing is under way: every delete has
- * ended, the directory knows exactly what members hold, and no tombstone is left.
+ * True, everywhere: a birth whose delete has ended is never known again; a delete ends once; who
+ * waits is told of every other holder that is known; the key is granted to one member at a time,
+ * and nobody else's birth is admitted before its own. When nothing is under way: every delete has
+ * ended, every claim is granted or over, the directory knows exactly what members hold and claim,
+ * and no tombstone is left.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +21,7 @@
 /* Its state is what is explored. */
 #include "../../src/cluster/directory.c"
 #include "../../src/cluster/directory_changes.c"
+#include "../../src/cluster/directory_claims.c"
 #include "../../src/cluster/directory_deletes.c"
 #include "../../src/cluster/directory_entries.c"
 #include "support/support.h"
@@ -31,7 +34,7 @@
 
 /* How often each may happen. */
 struct budget {
-    uint8_t seals, pulls, evictions, deletes, waits, breaks, deaths, losses;
+    uint8_t seals, pulls, evictions, deletes, waits, breaks, deaths, losses, claims;
 };
 
 enum message_kind {
@@ -40,12 +43,17 @@ enum message_kind {
     SAY_FORGET,
     SAY_DELETE,
     SAY_WAIT,
+    SAY_CLAIM,
+    SAY_HELD, /* a claim that was granted before */
     SAY_DROPPED,
     SAY_ANNOUNCING,
     SAY_ANNOUNCED,
     TELL_FOUND,
     TELL_DROP,
-    TELL_REFUSED
+    TELL_REFUSED,
+    TELL_GRANTED,
+    TELL_TAKEN,
+    TELL_NOT_YET
 };
 
 struct message {
@@ -70,6 +78,8 @@ struct member {
     uint8_t pulling; /* a birth; NONE */
     uint8_t knows;   /* a birth that it may pull */
     uint8_t waits;
+    uint8_t claim; /* a birth that it is about to seal; NONE */
+    uint8_t granted;
     uint8_t link_up;
     uint8_t over;    /* its life ended, and the home has not seen its link since */
     uint8_t full;    /* its queue of news is: the next is lost */
@@ -85,6 +95,7 @@ struct cluster {
     uint8_t sealed;                 /* births so far */
     uint8_t pending, ended, births; /* deletes: bits of tickets; births: bits deleted for good */
     uint8_t ticket_births[4], tickets;
+    uint8_t granted;  /* births that were claimed */
     uint8_t overflow; /* a queue was full: not explored further */
 };
 
@@ -297,21 +308,47 @@ static void home_deletes(uint32_t rank)
     }
 }
 
+/* Nobody was to come before who had the key to itself. */
+static void home_admits(uint32_t rank, const struct message *message)
+{
+    struct directory_object object = object_of(message->birth);
+    bool is_copy = message->kind == SAY_COPY;
+    nigh_status status = directory_announce(home, rank, &key, &object, is_copy, 0);
+
+    claim(is_copy || status != NIGH_EXISTS || (now.granted & 1u << message->birth) == 0,
+          "what was claimed is refused");
+    if (status != NIGH_OK) {
+        tell(rank, TELL_REFUSED, message->birth);
+    }
+}
+
+static void home_grants(uint32_t rank, const struct message *message)
+{
+    struct directory_object object = object_of(message->birth);
+    nigh_status status =
+        directory_claim(home, rank, &key, &object.birth, message->kind == SAY_HELD);
+
+    if (status == NIGH_OK) {
+        now.granted |= (uint8_t)(1u << message->birth);
+    }
+    tell(rank,
+         status == NIGH_OK     ? TELL_GRANTED
+         : status == NIGH_BUSY ? TELL_NOT_YET
+                               : TELL_TAKEN,
+         message->birth);
+}
+
 static void home_takes(uint32_t rank)
 {
     struct message message = pop(&now.members[rank].to_home);
     struct directory_object object = object_of(message.birth);
     struct directory_answer answer;
-    nigh_status status;
 
     switch ((enum message_kind)message.kind) {
     case SAY_ANNOUNCE:
-    case SAY_COPY:
-        status = directory_announce(home, rank, &key, &object, message.kind == SAY_COPY, 0);
-        if (status != NIGH_OK) {
-            tell(rank, TELL_REFUSED, message.birth);
-        }
-        break;
+    case SAY_COPY: home_admits(rank, &message); break;
+    case SAY_CLAIM:
+    case SAY_HELD: home_grants(rank, &message); break;
     case SAY_FORGET: directory_forget(home, rank, &key, &object.birth); break;
     case SAY_DELETE: home_deletes(rank); break;
     case SAY_WAIT:
@@ -342,6 +379,16 @@ static void member_takes(uint32_t rank)
         say(rank, SAY_DROPPED, message.birth);
         break;
     case TELL_REFUSED: member->birth = member->birth == message.birth ? NONE : member->birth; break;
+    case TELL_GRANTED: member->granted |= member->claim == message.birth; break;
+    case TELL_TAKEN:
+        member->granted = member->granted && member->claim != message.birth;
+        member->claim = member->claim == message.birth ? NONE : member->claim;
+        break;
+    case TELL_NOT_YET:
+        if (member->claim == message.birth && !member->granted) {
+            say_news(rank, SAY_CLAIM, message.birth);
+        }
+        break;
     default: claim(false, "no such message"); break;
     }
 }
@@ -354,6 +401,9 @@ static void announce_own(uint32_t rank)
 
     if (member->birth != NONE) {
         say(rank, member->is_copy ? SAY_COPY : SAY_ANNOUNCE, member->birth);
+    }
+    if (member->claim != NONE) {
+        say(rank, member->granted ? SAY_HELD : SAY_CLAIM, member->claim);
     }
 }
 
@@ -418,6 +468,9 @@ enum action {
     EVICT,
     DELETE,
     WAIT,
+    CLAIM,
+    SEAL_CLAIMED,
+    GIVE_UP,
     BREAK,
     CONNECT,
     DIE,
@@ -426,10 +479,22 @@ enum action {
     ACTIONS
 };
 
-static const char *const names[ACTIONS] = {
-    "home takes from", "takes", "seals",          "pulls",    "has pulled", "evicts",
-    "deletes",         "waits", "loses its link", "connects", "dies",       "has a full queue",
-    "tells on"};
+static const char *const names[ACTIONS] = {"home takes from",
+                                           "takes",
+                                           "seals",
+                                           "pulls",
+                                           "has pulled",
+                                           "evicts",
+                                           "deletes",
+                                           "waits",
+                                           "claims",
+                                           "seals what it claimed",
+                                           "gives its claim up",
+                                           "loses its link",
+                                           "connects",
+                                           "dies",
+                                           "has a full queue",
+                                           "tells on"};
 
 /* What is announced in one call waits for the answer to the last. */
 static bool is_announcing(const struct member *member)
@@ -439,10 +504,11 @@ static bool is_announcing(const struct member *member)
     for (uint32_t n = 0; n < member->to_home.count; n++) {
         uint8_t kind = member->to_home.messages[n].kind;
 
-        is = is || kind == SAY_ANNOUNCE || kind == SAY_COPY;
+        is =
+            is || kind == SAY_ANNOUNCE || kind == SAY_COPY || kind == SAY_CLAIM || kind == SAY_HELD;
     }
     for (uint32_t n = 0; n < member->from_home.count; n++) {
-        is = is || member->from_home.messages[n].kind == TELL_REFUSED;
+        is = is || member->from_home.messages[n].kind >= TELL_REFUSED;
     }
     return is;
 }
@@ -476,6 +542,24 @@ static bool tell_on(uint32_t rank)
     return true;
 }
 
+static bool end_claim(uint32_t rank, bool seal)
+{
+    struct member *member = &now.members[rank];
+    uint8_t birth = member->claim;
+
+    if (birth == NONE || (seal && !member->granted)) {
+        return false;
+    }
+    member->claim = NONE;
+    member->granted = 0;
+    if (seal) {
+        hold(rank, birth, false);
+    } else {
+        say_news(rank, SAY_FORGET, birth);
+    }
+    return true;
+}
+
 /* Carries it out; false: it cannot happen now. */
 static bool act(enum action action, uint32_t rank)
 {
@@ -496,7 +580,8 @@ static bool act(enum action action, uint32_t rank)
         member_takes(rank);
         return true;
     case SEAL:
-        if (birth != NONE || member->over || now.sealed == BIRTHS || !spend(&now.left.seals)) {
+        if (birth != NONE || member->claim != NONE || member->over || now.sealed == BIRTHS ||
+            !spend(&now.left.seals)) {
             return false;
         }
         hold(rank, ++now.sealed, false);
@@ -513,7 +598,7 @@ static bool act(enum action action, uint32_t rank)
         if (member->pulling == NONE) {
             return false;
         }
-        if (birth == NONE) {
+        if (birth == NONE && member->claim == NONE) {
             hold(rank, member->pulling, true);
         }
         member->pulling = NONE;
@@ -539,6 +624,16 @@ static bool act(enum action action, uint32_t rank)
         member->waits = 1;
         say(rank, SAY_WAIT, NONE);
         return true;
+    case CLAIM:
+        if (birth != NONE || member->claim != NONE || member->over || now.sealed == BIRTHS ||
+            !spend(&now.left.claims)) {
+            return false;
+        }
+        member->claim = ++now.sealed;
+        say_news(rank, SAY_CLAIM, member->claim);
+        return true;
+    case SEAL_CLAIMED:
+    case GIVE_UP: return end_claim(rank, action == SEAL_CLAIMED);
     case BREAK:
         if (!member->link_up || !spend(&now.left.breaks)) {
             return false;
@@ -578,7 +673,12 @@ static void check_always(void)
 {
     uint8_t known = known_birth();
     struct entry *entry = directory_find(home, &key, NULL);
+    uint32_t granted = 0;
 
+    for (uint32_t rank = 0; rank < MEMBERS; rank++) {
+        granted += now.members[rank].granted;
+    }
+    claim(granted <= 1, "two have the key to themselves");
     claim(directory_is_valid(home), "the directory is not valid");
     claim(known == NONE || (now.births & 1u << known) == 0, "a deleted birth is known again");
     for (uint32_t rank = 0; entry != NULL && rank < MEMBERS; rank++) {
@@ -619,6 +719,9 @@ static void check_quiet(void)
         claim(!held || entry->object.birth.counter == member->birth, "it knows another birth");
         claim(!member->waits || (entry != NULL && set_has(home, entry, SET_WAITERS, rank)),
               "it forgot who waits");
+        claim(member->claim == NONE || member->granted, "a claim has no answer");
+        claim((member->claim != NONE) == (entry != NULL && is_claimed_by(entry, rank)),
+              "it does not know who claims");
     }
 }
 
@@ -661,9 +764,10 @@ static void explore(uint64_t budget)
 
 /* At the start. */
 enum start {
-    START_EMPTY,  /* no link is up */
-    START_READY,  /* all links are up, and all has been announced: nothing */
-    START_HOLDING /* no link is up, and all members hold a birth: the home was started again */
+    START_EMPTY,   /* no link is up */
+    START_READY,   /* all links are up, and all has been announced: nothing */
+    START_HOLDING, /* no link is up, and all members hold a birth: the home was started again */
+    START_CLAIMED  /* no link is up, and one member has claimed: the same */
 };
 
 /* Returns whether all of it was explored within the budget of states. */
@@ -692,6 +796,11 @@ static bool scenario(const char *name, const struct budget *left, enum start sta
     for (uint32_t rank = 0; start == START_HOLDING && rank < MEMBERS; rank++) {
         now.members[rank].birth = now.sealed;
         now.members[rank].is_copy = rank > 0;
+    }
+    if (start == START_CLAIMED) {
+        now.members[0].claim = now.sealed = 1;
+        now.members[0].granted = 1;
+        now.granted = 1u << 1;
     }
     explore(states);
     whole = seen_count < states;
@@ -762,6 +871,38 @@ static void deaths_and_evictions(void **state)
     scenario("a death", &left, START_READY, 1500000);
 }
 
+static void claims_beside_each_other(void **state)
+{
+    (void)state;
+    struct budget left = {.claims = 2, .deletes = 1, .breaks = 1};
+
+    assert_true(scenario("two claim", &left, START_READY, 3000000));
+}
+
+static void claims_beside_a_seal(void **state)
+{
+    (void)state;
+    struct budget left = {.seals = 1, .claims = 1, .pulls = 1, .deletes = 1, .breaks = 1};
+
+    assert_true(scenario("a claim beside a seal", &left, START_READY, 3000000));
+}
+
+static void claims_and_deaths(void **state)
+{
+    (void)state;
+    struct budget left = {.claims = 2, .evictions = 1, .deaths = 1, .losses = 1};
+
+    assert_true(scenario("a claim, and a death", &left, START_READY, 3000000));
+}
+
+static void claims_of_a_home_that_was_started_again(void **state)
+{
+    (void)state;
+    struct budget left = {.claims = 1, .breaks = 1, .losses = 1};
+
+    assert_true(scenario("a claim in a new home", &left, START_CLAIMED, 3000000));
+}
+
 static void all_of_it(void **state)
 {
     (void)state;
@@ -772,7 +913,8 @@ static void all_of_it(void **state)
                           .waits = 2,
                           .breaks = 2,
                           .deaths = 1,
-                          .losses = 2};
+                          .losses = 2,
+                          .claims = 2};
 
     scenario("all of it", &left, START_READY, 400000);
 }
@@ -787,6 +929,10 @@ int main(void)
         cmocka_unit_test(news_that_are_lost),
         cmocka_unit_test(news_that_are_lost_before_a_link_is),
         cmocka_unit_test(deaths_and_evictions),
+        cmocka_unit_test(claims_beside_each_other),
+        cmocka_unit_test(claims_beside_a_seal),
+        cmocka_unit_test(claims_and_deaths),
+        cmocka_unit_test(claims_of_a_home_that_was_started_again),
         cmocka_unit_test(all_of_it),
     };
 

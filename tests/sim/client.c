@@ -14,6 +14,15 @@ static void submit(struct world *world, struct world_op *op, const struct sessio
 
 /* ---- sessions ------------------------------------------------------------- */
 
+/* As a submission would, which the lives that find the memory of the last cannot have yet. */
+static void listen_for_conflicts(struct store *store, uint32_t number)
+{
+    struct store_session *session = store->sessions[number];
+
+    session->hears_conflicts = true;
+    list_push_back(&session->pool->subscribers, &session->subscriber_place);
+}
+
 /* A session opens in the lanes of its node: for the first time, or again. */
 static void open_session(struct world *world, uint32_t rank, uint32_t number)
 {
@@ -38,6 +47,9 @@ static void open_session(struct world *world, uint32_t rank, uint32_t number)
         };
 
         NIGH_ASSERT(store_session_open(node->lane[n].store, &config) == NIGH_OK);
+        if (world->exclusive) {
+            listen_for_conflicts(node->lane[n].store, number);
+        }
     }
 }
 
@@ -237,6 +249,8 @@ void client_put(struct world *world, uint32_t node, uint32_t session, uint32_t k
         .meta_size = meta_size,
         .argument = 50000,
     };
+    /* Nothing is drawn for it. */
+    bool exclusive = world->exclusive && hash_u64(world->put_count) % 2 == 0;
     struct world_op *op;
 
     if (world->put_count == world->max_puts ||
@@ -244,8 +258,14 @@ void client_put(struct world *world, uint32_t node, uint32_t session, uint32_t k
         return;
     }
     op->serial = ++world->put_count;
-    world->puts[op->serial] = (struct world_put){
-        .key = key, .node = node, .data_size = data_size, .meta_size = meta_size};
+    world->puts[op->serial] = (struct world_put){.key = key,
+                                                 .node = node,
+                                                 .data_size = data_size,
+                                                 .meta_size = meta_size,
+                                                 .exclusive = exclusive};
+    op->exclusive = exclusive;
+    sqe.flags = exclusive ? SESSION_FLAG_EXCLUSIVE : 0;
+    world->totals->claims += exclusive;
     world->totals->puts++;
     bytes_id(world, key, sqe.id);
     submit(world, op, &sqe);
@@ -455,17 +475,57 @@ static bool is_refused(struct world *world, const struct world_op *op)
     return denied;
 }
 
+/* Who creates exclusively hears in time how it is, or that its home is not to be reached. */
+static void check_claim(struct world *world, const struct world_op *op)
+{
+    uint64_t begun_us = max_u64(op->begun_us, world->nodes[op->node].awake_us);
+    nigh_status status = (nigh_status)op->cqe.status;
+
+    WORLD_CHECK(world, world->now_us <= begun_us + 50000 + LIMIT_CLAIM_US + SLACK_US,
+                "node %u: an exclusive create of key %u took %llu us", op->node, op->key,
+                (unsigned long long)(world->now_us - op->begun_us));
+    world->totals->claims_ok += status == NIGH_OK;
+    world->totals->claims_taken += status == NIGH_EXISTS;
+    world->totals->claims_late += status == NIGH_PEER_LOST || status == NIGH_TIMEOUT;
+}
+
+/* A home that nobody answers for, of what is created exclusively. */
+static bool is_away(const struct world *world, const struct world_op *op)
+{
+    return world->puts[op->serial].exclusive &&
+           (op->cqe.status == NIGH_PEER_LOST || op->cqe.status == NIGH_TIMEOUT);
+}
+
+/* What was sealed here is dropped, since another node's was first. That was not to happen to what
+ * was the only one, while nobody forgets and nobody is thought dead. */
+void client_lost(struct world *world, uint32_t node, uint32_t key)
+{
+    uint32_t serial = client_glance_here(world, node, key);
+
+    world_say(world, "node %u: put %u of key %u came second", node, serial, key);
+    if (serial != 0 && world->puts[serial].exclusive) {
+        WORLD_CHECK(world, world->was_forgetful,
+                    "node %u: put %u of key %u was granted, and another's was first", node, serial,
+                    key);
+        world->totals->claims_lost++;
+    }
+}
+
 static void created(struct world *world, struct world_op *op)
 {
     nigh_status status = (nigh_status)op->cqe.status;
 
+    if (op->exclusive) {
+        check_claim(world, op);
+    }
     if (is_refused(world, op) || status != NIGH_OK) {
         bool limited = world->kind.session_quota > 0 || world->kind.pool_quota[0] > 0 ||
                        world->kind.pool_quota[1] > 0;
 
         WORLD_CHECK(world,
                     status == NIGH_DENIED || status == NIGH_EXISTS || status == NIGH_LIMIT ||
-                        status == NIGH_OUT_OF_MEMORY || (status == NIGH_QUOTA && limited),
+                        status == NIGH_OUT_OF_MEMORY || (status == NIGH_QUOTA && limited) ||
+                        is_away(world, op),
                     "node %u: a create of key %u ended with status %d", op->node, op->key, status);
         world->totals->quotas += status == NIGH_QUOTA ? 1 : 0;
         op->kind = 0;
@@ -522,21 +582,14 @@ static void sealed(struct world *world, struct world_op *op)
               (unsigned long long)put->data_size, op->cqe.status);
     WORLD_CHECK(world,
                 op->cqe.status == NIGH_OK || op->cqe.status == NIGH_EXISTS ||
-                    op->cqe.status == NIGH_OUT_OF_MEMORY || op->cqe.status == NIGH_LIMIT,
+                    op->cqe.status == NIGH_OUT_OF_MEMORY || op->cqe.status == NIGH_LIMIT ||
+                    is_away(world, op),
                 "node %u: a seal of key %u ended with status %d", op->node, op->key,
                 op->cqe.status);
     put->sealed = op->cqe.status == NIGH_OK;
     if (put->sealed && !op->resumes) {
         scribble(world, op);
         world->totals->named += bytes_name_size(world, op->key) > 0 ? 1 : 0;
-    }
-    if (op->cqe.status == NIGH_OUT_OF_MEMORY || op->cqe.status == NIGH_LIMIT) {
-        struct session_sqe sqe = {.op = SESSION_OP_ABORT, .ref = op->ref};
-
-        op->kind = OP_OTHER; /* a strict pool had no room for its copy: it is still the client's */
-        op->ended = false;
-        submit(world, op, &sqe);
-        return;
     }
     op->kind = 0;
 }

@@ -207,7 +207,7 @@ static void read_pool(struct world *world, struct world_lane *lane, uint32_t whi
     while (store_next(lane->store, world->nodes[lane->node].pool_number[which], &cursor, &sight)) {
         uint32_t key, serial;
 
-        if (sight.entry == UINT32_MAX) {
+        if (sight.entry == UINT32_MAX || sight.is_claim) {
             continue;
         }
         key = bytes_key(world, which, sight.id);

@@ -37,15 +37,10 @@ static struct extent_set *make_set(uint32_t lanes, uint32_t extents)
     set->extent_bytes = EXTENT_BYTES;
     set->extent_shift = (uint32_t)__builtin_ctzll(EXTENT_BYTES);
     set->lanes = lanes;
-    set->count = LIMIT_EXTENTS;
-    for (uint32_t n = 0; n < LIMIT_EXTENTS; n++) {
-        set->extents[n].fd = -1;
-        set->extents[n].read_fd = -1;
-    }
+    extent_set_begin(set);
     for (uint32_t n = 0; n < lanes * extents; n++) {
         uint32_t lane = n % lanes, number = extent_lane_first(set, lane) + n / lanes;
 
-        set->extents[number].lane = lane;
         NIGH_ASSERT(extent_make(set, number, false) == NIGH_OK);
         set->memory_bytes += EXTENT_BYTES;
     }
@@ -70,37 +65,31 @@ static struct extent_set *take_set(uint32_t lanes, uint32_t extents)
     return make_set(lanes, extents);
 }
 
-/* Memory that took the place of a retired extent moves there: the set is as it was made. */
+/* Memory that went elsewhere comes back: the set is as it was made. */
 static void mend_lane(struct extent_set *set, uint32_t lane, uint32_t extents)
 {
-    uint32_t first = extent_lane_first(set, lane), fresh = first + extents;
+    uint32_t first = extent_lane_first(set, lane), from = first + extents;
 
-    for (uint32_t number = first; number < first + extents; number++) {
-        struct extent *at = &set->extents[number];
-
-        if (at->present) {
-            continue;
-        }
-        while (!set->extents[fresh].present) {
-            fresh++;
-        }
-        NIGH_ASSERT(fresh < first + set->lane[lane].used);
-        at->fd = set->extents[fresh].fd;
-        at->read_fd = set->extents[fresh].read_fd;
-        at->present = true;
-        NIGH_ASSERT(memfd_unmap_at(extent_address(set, fresh), set->extent_bytes) == NIGH_OK);
-        if (fresh >= first + extents + KEPT_EXTENTS) {
-            madvise(extent_address(set, fresh), set->extent_bytes, MADV_DONTNEED);
-        }
-        NIGH_ASSERT(memfd_map_at(extent_address(set, number), at->fd, set->extent_bytes,
-                                 MEMFD_WRITABLE | MEMFD_PREFAULT) == NIGH_OK);
-        set->extents[fresh] = (struct extent){.fd = -1, .read_fd = -1};
-    }
-    set->lane[lane].used = extents;
-    for (uint32_t number = first; number < first + extents; number++) {
-        set->extents[number].lane = lane;
+    for (uint32_t number = first; number < first + set->lane[lane].used; number++) {
         atomic_store(&set->extents[number].owner, EXTENT_NO_OWNER);
     }
+    for (uint32_t pool = 0; pool < LIMIT_POOLS; pool++) {
+        extent_forget(set, lane, pool);
+    }
+    for (uint32_t number = first; number < first + extents; number++) {
+        if (set->extents[number].present) {
+            continue;
+        }
+        while (!set->extents[from].present) {
+            from++;
+        }
+        NIGH_ASSERT(from < first + set->lane[lane].used);
+        NIGH_ASSERT(extent_move(set, from, number) == NIGH_OK);
+        if (from >= first + extents + KEPT_EXTENTS) {
+            madvise(extent_address(set, from), set->extent_bytes, MADV_DONTNEED);
+        }
+    }
+    set->lane[lane].used = extents;
     extent_recount(set, lane);
 }
 
@@ -173,9 +162,13 @@ static void on_complete(void *context, uint32_t session, const struct session_cq
 
 static void on_event(void *context, uint32_t session, const struct session_event *event)
 {
-    (void)context;
-    (void)session;
-    (void)event;
+    struct world_lane *lane = context;
+    struct world_node *node = &lane->world->nodes[lane->node];
+
+    if ((event->kind_meta & 0xff) == NIGH_EVENT_CONFLICT && !node->ending) {
+        client_lost(lane->world, lane->node,
+                    bytes_key(lane->world, node->sessions[session].pool, event->id));
+    }
 }
 
 static void on_expel(void *context, uint32_t session, const char *why)
@@ -199,10 +192,12 @@ static bool on_disk(void *context, const struct store_disk_job *job)
     return disk_submit(lane->disk, job);
 }
 
-static void on_disk_forget(void *context, uint32_t pool, uint64_t generation, uint32_t incarnation)
+static void on_disk_forget(void *context, uint32_t pool, uint64_t generation, uint32_t incarnation,
+                           bool again)
 {
     struct world_lane *lane = context;
 
+    (void)again; /* this disk does everything in its order */
     disk_forget(lane->disk, pool, generation, incarnation);
 }
 

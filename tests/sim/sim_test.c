@@ -132,6 +132,10 @@ static void print_totals(const struct world_totals *t, uint64_t us)
            "that leave no copy), %llu cancels\n",
            U(t->puts), U(t->gets), U(t->gets_ok), U(t->gets_timeout), U(t->gets_other),
            U(t->gets_many), U(t->gets_passing), U(t->cancels));
+    printf(
+        "# %llu exclusive creates: %llu granted, %llu of what was there, %llu without an answer; "
+        "%llu lost where state was\n",
+        U(t->claims), U(t->claims_ok), U(t->claims_taken), U(t->claims_late), U(t->claims_lost));
     printf("# %llu deletes (%llu well, %llu in use, %llu late, %llu otherwise), %llu came back "
            "where state was lost\n",
            U(t->deletes), U(t->deletes_ok), U(t->deletes_in_use), U(t->deletes_late),

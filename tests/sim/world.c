@@ -119,6 +119,17 @@ static void choose_way(struct world *world)
     }
 }
 
+/* In half of the runs all links of a lane share receives, few or many. Drawn from the seed alone,
+ * too. */
+static void choose_sharing(struct world *world)
+{
+    uint64_t lot = hash_u64(world->options.seed ^ HASH_K2);
+
+    if (lot % 2 == 0) {
+        world->exchange.shared_bulk = 2 + (uint32_t)(lot >> 8) % 30;
+    }
+}
+
 /* Where there are many nodes, channels are narrow. */
 static void large_exchange(struct world *world)
 {
@@ -180,6 +191,7 @@ static void choose_load(struct world *world)
     world->steps_of_session = (uint32_t)world_between(world, 8, world->size_max > 100000 ? 20 : 40);
     world->gap_us = UINT64_C(1) << world_between(world, 6, 14);
     world->hold_us = UINT64_C(1) << world_between(world, 4, 17);
+    world->exclusive = world->options.nodes == 0 && world->options.seed % 4 == 1;
     world->passing_percent = world->options.seed % 2 == 0 ? 40 : 0;
     world->faults_left = weight == 0 ? 0 : world_between(world, 1, 4 * weight);
     world->fault_gap_us = world_between(world, 1000, 200000);
@@ -247,6 +259,7 @@ struct world *world_create(const struct world_options *options, struct world_tot
         }
         kind_choose(world);
         choose_way(world);
+        choose_sharing(world);
         kind_make_keys(world);
     } else {
         world->kind = (struct world_kind){.plain = true, .pools = 1};

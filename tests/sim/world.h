@@ -64,6 +64,7 @@ enum world_moment {
 
 struct world_totals {
     uint64_t seeds, steps, events, puts, gets, deletes, cancels;
+    uint64_t claims, claims_ok, claims_taken, claims_late, claims_lost;
     uint64_t gets_ok, gets_timeout, gets_other, gets_many, gets_passing;
     uint64_t deletes_ok, deletes_in_use, deletes_late, deletes_other;
     uint64_t pulls_done, pulls_retried, pulls_reused, inlines, streams, loans, pushes, overdue,
@@ -86,6 +87,7 @@ struct world_put {
     uint32_t meta_size;
     bool sealed;
     bool birth_known;
+    bool exclusive;      /* and its seal, if that was OK, the only one till it was deleted */
     bool doomed;         /* a delete by a node that held it returned OK */
     bool damaged;        /* a file of it was, on a disk */
     uint64_t sealing_us; /* when its seal was asked for: a delete that ends later may take it */
@@ -105,6 +107,7 @@ struct world_op {
     bool ended;
     bool submitted; /* a SEAL */
     bool resumes;   /* a SEAL that its node did not live to answer, or to get */
+    bool exclusive; /* a CREATE */
     uint32_t node, session, lane, key;
     uint32_t serial; /* of a put; of a delete: what was here when it began, 0: nothing */
     uint32_t incarnation;
@@ -259,6 +262,7 @@ struct world {
     uint64_t size_max;
     enum world_sizes sizes;
     bool storm;
+    bool exclusive;           /* every second put is */
     uint32_t passing_percent; /* of gets, that leave no copy */
     uint32_t steps_of_session;
     uint64_t gap_us;
@@ -426,6 +430,8 @@ void client_release_all(struct world *world);
 uint32_t client_serial_here(struct world *world, uint32_t node, uint32_t key);
 /* The same without a look at all bytes: for the judge, who reads everything again and again. */
 uint32_t client_glance_here(struct world *world, uint32_t node, uint32_t key);
+/* What a node sealed is dropped: another's was first. */
+void client_lost(struct world *world, uint32_t node, uint32_t key);
 
 /* What a node has of a key; false: nothing. */
 bool client_see(struct world *world, uint32_t node, uint32_t key, struct store_sight *sight);

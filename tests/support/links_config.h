@@ -26,6 +26,7 @@ static inline struct links_config support_links_config(struct fabric *fabric, ui
                 .payload_bytes = EXCHANGE_PAYLOAD},
         .waits = EXCHANGE_WAITS,
         .bulk_receives = window->bulk_receives,
+        .shared_bulk = members->count > LIMIT_UNSHARED_MEMBERS ? LIMIT_SHARED_RECEIVES : 0,
         .bulk_bytes = EXCHANGE_BULK_BYTES,
         .reads = EXCHANGE_READS,
         .shell = *shell,

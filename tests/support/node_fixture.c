@@ -117,6 +117,22 @@ void node_fixture_stop(struct node_fixture *node)
     }
 }
 
+pid_t node_fixture_child(pid_t holder)
+{
+    char path[64];
+    int child = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)holder, (int)holder);
+    file = fopen(path, "r");
+    if (file != NULL) {
+        if (fscanf(file, "%d", &child) != 1)
+            child = 0;
+        fclose(file);
+    }
+    return child;
+}
+
 bool node_fixture_lives(const struct node_fixture *node)
 {
     return waitpid(node->pid, NULL, WNOHANG) == 0;

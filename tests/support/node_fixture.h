@@ -28,6 +28,9 @@ void node_fixture_start_again(struct node_fixture *node, const char *memory,
 /* Asks it to stop, and fails the test unless it ends with exit code 0. */
 void node_fixture_stop(struct node_fixture *node);
 
+/* The process that nighd --hold runs as its node, as of any parent its first child; 0: none now. */
+pid_t node_fixture_child(pid_t holder);
+
 /* Whether it is still running. */
 bool node_fixture_lives(const struct node_fixture *node);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What tests share: cmocka's headers in the order it wants, waiting on conditions, child processes,
- * temporary folders, seeds and budgets.
+ * temporary folders, seeds and budgets. $NIGH_TEST=pattern runs only the tests of a program whose
+ * names match ("*restart*").
  *
  * No test sleeps to let something happen: it waits for the condition, with a deadline. Assertions
  * of cmocka are for the test's own thread only; threads and children report through a struct or an

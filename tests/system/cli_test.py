@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Every verb of nigh against a private node: results, JSON, exit codes, and the line that says what is wrong."""
+import contextlib
 import json
 import os
 import resource
@@ -109,6 +110,17 @@ def test_put_standard_input(node, folder):
     assert good("get", "redirected", node=node) == b"from a file"
 
 
+def test_put_of_what_has_no_end_to_one_lane_of_two():
+    """An object lies in one lane: what is larger than that has is not read to the size of the whole node."""
+    node = Node("--lanes", "2")
+    words = ["more than 32.0 MiB", "the node has 64.0 MiB", "32.0 MiB of it for any one object"]
+    pipe = subprocess.Popen(["cat", "/dev/zero"], stdout=subprocess.PIPE)
+    fails(FULL, words, "put", "z", "-", node=node, data=None, stdin=pipe.stdout)
+    pipe.stdout.close()
+    pipe.wait()
+    assert node.stop()[0] == 0
+
+
 @with_node
 def test_put_of_what_has_no_end(node, folder):
     too_large = ["out of memory", "more than 64.0 MiB", "the node has 64.0 MiB"]
@@ -128,6 +140,64 @@ def test_put_of_what_has_no_end(node, folder):
     os.close(reading)
     assert good("get", "z", node=node) == b"all"
     assert [item["name"] for item in parsed("ls", node=node)] == ["z"]
+
+
+@with_node
+def test_put_of_a_pipe_with_a_name(node, folder):
+    pipe = os.path.join(folder, "pipe")
+    os.mkfifo(pipe)
+    for timeout in ("0", "50ms"):
+        fails(TIMEOUT, ["pipe", "the time was up before anything came"], "put", "p", pipe, "--timeout", timeout, node=node)
+    writing = os.open(pipe, os.O_RDWR)
+    os.write(writing, b"some")
+    fails(TIMEOUT, ["pipe", "the time was up before it ended"], "put", "p", pipe, "--timeout", "50ms", node=node)
+    os.close(writing)
+    for arguments in ((), ("--timeout", "30s")):
+        put = subprocess.Popen([os.environ["NIGH"], "put", "p", pipe, "--socket", node.path, *arguments])
+        with open(pipe, "wb") as writer:  # as soon as it reads
+            writer.write(b"all of it")
+        assert put.wait(timeout=30) == OK
+        assert good("get", "p", node=node) == b"all of it"
+        good("rm", "p", node=node)
+    good("put", "p", write(folder, "plain", b"plain"), "--timeout", "0", node=node)
+    good("put", "q", write(folder, "plain", b""), "--timeout", "0", node=node)
+    assert [item["data_size"] for item in parsed("stat", "p", "q", node=node)] == [5, 0]
+
+
+@with_node
+def test_put_of_an_open_stream(node, folder):
+    """Standard input that others have made non-blocking is waited for all the same."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    put = subprocess.Popen([os.environ["NIGH"], "put", "n", "-", "--socket", node.path], stdin=reading)
+    wait_for(lambda: parsed("top", "--once", node=node)["sessions"] == 2 or put.poll() is not None)
+    os.write(writing, b"bytes")
+    os.close(writing)
+    assert put.wait(timeout=30) == OK and good("get", "n", node=node) == b"bytes"
+    os.close(reading)
+
+
+def open_files(pid):
+    folder = f"/proc/{pid}/fd"
+    return [os.path.realpath(os.path.join(folder, number)) for number in os.listdir(folder)]
+
+
+@with_node
+def test_put_of_a_file_that_changes(node, folder):
+    """It is opened before the node is asked: one that stands still meanwhile lets the file change in time."""
+    path = os.path.join(folder, "file")
+    for size, word in ((100, "shorter"), (5000, "longer"), (5001, "longer")):
+        write(folder, "file", b"x" * 4096)
+        node.process.send_signal(signal.SIGSTOP)
+        put = subprocess.Popen([os.environ["NIGH"], "put", "f", path, "--socket", node.path, "--json"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        wait_for(lambda: path in open_files(put.pid) and "socket:" in " ".join(open_files(put.pid)))
+        os.truncate(path, size)
+        node.process.send_signal(signal.SIGCONT)
+        printed, said = put.communicate(timeout=30)
+        assert put.returncode == FAILED and f"became {word} while it was read" in json.loads(printed)["error"], said
+        assert run("stat", "f", node=node)[0] == NOT_FOUND
+    assert parsed("top", "--once", node=node)["unsealed_bytes"] == 0
 
 
 def little_memory():
@@ -196,10 +266,12 @@ def test_output_is_complete_or_untouched(node, folder):
     good("put", "large", "-", node=node, data=os.urandom(1 << 20))
 
     def small_files():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
-    fails(FAILED, ["out", "large"], "get", "large", "-o", out, node=node, preexec_fn=small_files)
+    fails(FAILED, ["out: File too large"], "get", "large", "-o", out, node=node, preexec_fn=small_files)
+    with open(os.path.join(folder, "stream"), "wb") as stream:
+        fails(FAILED, ["standard output: File too large"], "get", "large", node=node, preexec_fn=small_files, stdout=stream)
+    os.unlink(os.path.join(folder, "stream"))
     assert read(out) == b"what was there"
     fails(FAILED, ["No such file"], "get", "large", "-o", folder + "/no/out", node=node)
     assert os.listdir(folder) == ["out"], "nothing else is left"
@@ -309,6 +381,19 @@ def test_put_fails(node, folder):
     fails(FULL, ["memory"], "put", "y", large, "--no-evict", node=node)
     assert [item["name"] for item in parsed("ls", node=node)] == ["x"]
     assert parsed("top", "--once", node=node)["unsealed_bytes"] == 0
+
+
+def test_put_above_a_quota():
+    """What failed is said to be a quota, whose it is and how large; small objects are refused before they are written."""
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        path = write(folder, "conf", b"[node]\nlanes = 2\nsession-quota = 1M\n[pool small]\nquota = 96K\n")
+        node = Node("--config", path)
+        words = ["cannot create", "48.1 KiB is larger than the quota of pool small, 48.0 KiB in each of 2 lanes"]
+        fails(FULL, words, "put", "x", "-", "--pool", "small", node=node, data=bytes((48 << 10) + 100))
+        fails(FULL, ["2.0 MiB is larger than the quota of this session, 1.0 MiB"], "put", "x", "-", node=node,
+              data=bytes(2 << 20))
+        assert parsed("ls", node=node) == []
+        assert node.stop()[0] == 0
 
 
 # ---- the other verbs
@@ -494,7 +579,8 @@ def test_bench(node, folder):
     assert len(good("bench", "objects", node=node).splitlines()) == 5
     for arguments in (("transfer",), ("transfer", "--offer"), ("transfer", "--json")):
         code, printed, said = run("bench", *arguments, node=node)
-        assert code == FAILED and printed == b"" and "alone" in said, (arguments, code, printed, said)
+        assert code == FAILED and "alone" in said, (arguments, code, printed, said)
+        assert printed == b"" or "alone" in json.loads(printed)["error"], printed
     assert parsed("ls", node=node) == []
     fails(USAGE, ["objects"], "bench", node=node)
     fails(USAGE, ["objects"], "bench", "rockets", node=node)
@@ -512,6 +598,52 @@ def test_json_of_every_verb(node, folder):
         parsed(*arguments, node=node)
     json.loads(run("doctor", "--json", node=node)[1])
     fails(USAGE, ["--output"], "get", "x", "--json", node=node)
+
+
+@with_node
+def test_json_of_errors(node, folder):
+    """Standard output is one JSON value also when a verb fails: an object with the error, or an array with it."""
+
+    def failed(expected, *arguments, **more):
+        code, printed, said = run(*arguments, **more)
+        assert code == expected and len(said.splitlines()) == 1, (arguments, code, said)
+        return json.loads(printed)
+
+    def one(expected, words, verb, *arguments, **more):
+        item = failed(expected, *([verb] if verb else []), *arguments, "--json", **more)
+        assert sorted(item) == ["error", "exit_code", "verb"] and item["exit_code"] == expected, item
+        assert item["verb"] == verb and words in item["error"], item
+
+    out = os.path.join(folder, "out")
+    good("put", "x", "-", node=node, data=b"x")
+    one(NOT_FOUND, "nope: no such object", "get", "nope", "-o", out, node=node)
+    one(NOT_FOUND, "nope: no such object", "who", "nope", node=node)
+    one(TIMEOUT, "nope: ", "get", "nope", "-o", out, "--timeout", "10ms", node=node)
+    one(FAILED, "No such file", "get", "x", "-o", folder + "/no/out", node=node)
+    one(FAILED, "No such file", "put", "y", folder + "/missing", node=node)
+    one(EXISTS, "exists already", "put", "x", "-", node=node)
+    one(USAGE, "1 to 255", "put", "", "-", node=node)
+    one(USAGE, "no option --rocket", "ls", "--rocket", node=node)
+    one(USAGE, "no option --rocket", "", "--rocket", node=node)
+    one(USAGE, "no verb", "", node=node)
+    one(USAGE, "rocket", "help", "rocket", node=node)
+    one(USAGE, "bench takes", "bench", node=node)
+    one(USAGE, "--output", "get", "x", node=node)
+    one(FAILED, "alone", "bench", "transfer", node=node)
+    one(USAGE, "no option --\x1b[31m", "ls", "--\x1b[31m", node=node)
+    none = {"NIGH_SOCKET": folder + "/none"}
+    for arguments in (("put", "x", "-"), ("get", "x", "-o", out), ("ls",), ("stat", "x"), ("rm", "x"), ("pin", "x"),
+                      ("unpin", "x"), ("who",), ("who", "x"), ("nodes",), ("top",), ("bench", "objects")):
+        one(UNREACHABLE, folder + "/none", *arguments, env=none)
+    # Of several names each that fails is an element, and the rest is done.
+    for verb in ("stat", "pin", "unpin", "rm"):
+        items = failed(NOT_FOUND, verb, "nope", "x", "--json", node=node)
+        assert items[0] == {"name": "nope", "status": "NIGH_NOT_FOUND", "error": "nope: no such object in your pool",
+                            "exit_code": NOT_FOUND}, items
+        assert len(items) == 2 and items[1]["name"] == "x" and "error" not in items[1], items
+        items = failed(USAGE, verb, "id:12", "--json", node=node)
+        assert [(item["name"], item["exit_code"]) for item in items] == [("id:12", USAGE)], items
+    assert not os.path.exists(out)
 
 
 # ---- what every verb does
@@ -592,6 +724,42 @@ def test_denied(node, folder):
         os.environ["NIGH"] = saved
 
 
+def test_full_with_spill():
+    with tempfile.TemporaryDirectory() as folder:
+        node = Node("--spill", os.path.join(folder, "spill"), "--spill-max", "24M", memory="64M")
+        data, number = {}, 0
+        while True:
+            data[number] = os.urandom(3000000)
+            path = write(folder, "in", data[number])
+            code, _, said = run("put", "-t", "2s", f"f{number}", path, node=node)
+            if code != 0:
+                break
+            number += 1
+        assert code == FULL and "the room on disk is full" in said and "--spill-max" in said, said
+        assert number > 20 and parsed("top", "--once", node=node)["objects_spilled"] > 0, number
+        for turn in range(3):
+            for each in range(number):
+                key = each if turn % 2 == 0 else each * 7 % number
+                assert good("get", f"f{key}", node=node) == data[key], key
+        assert b"left for puts" in good("top", "-1", node=node)
+        assert b"left for puts" in run("doctor", node=node)[1]
+        node.stop()
+
+
+def test_full_index():
+    with tempfile.TemporaryDirectory() as folder:
+        node = Node("--spill", os.path.join(folder, "spill"), "--max-objects", "16", memory="32M")
+        path = write(folder, "in", b"x")
+        code, number = 0, 0
+        while code == 0:
+            code, _, said = run("put", f"n{number}", path, node=node)
+            number += 1
+        assert code == FULL and "--max-objects" in said and "nigh rm" in said, said
+        assert parsed("top", "--once", node=node)["index_full"] > 0
+        assert b"--max-objects" in run("doctor", node=node)[1]
+        node.stop()
+
+
 def test_corrupt():
     with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
         node = Node("--spill", folder, memory="32M")
@@ -611,6 +779,89 @@ def test_corrupt():
         fails(CORRUPT, [spilled[0], "checksum"], "get", spilled[0], "-o", out, node=node)
         assert not os.path.exists(out)
         assert node.stop()[0] == 0
+
+
+class SlowDisk:
+    """The spill file of an object as a pipe: a read of it takes as long as nobody writes."""
+
+    def __init__(self, node, folder, name):
+        # What is still being written has another name soon.
+        wait_for(lambda: not [file for file in os.listdir(folder) if file.endswith(".writing")])
+        digits = bytes.fromhex(parsed("stat", name, node=node)[0]["id"])
+        self.path = next(path for path in (os.path.join(folder, file) for file in os.listdir(folder))
+                         if path.endswith(".object") and read(path)[20:40] == digits)
+        self.bytes = read(self.path)
+        os.unlink(self.path)
+        os.mkfifo(self.path)
+
+    def give(self):
+        """Who reads finds an end; the next one finds the object."""
+        fifo = os.open(self.path, os.O_RDWR)
+        write(os.path.dirname(self.path), "whole", self.bytes)
+        os.rename(os.path.join(os.path.dirname(self.path), "whole"), self.path)
+        os.close(fifo)
+
+
+def test_get_from_a_slow_disk():
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        node = Node("--spill", folder, memory="32M")
+        data = os.urandom(1 << 20)
+        for number in range(60):
+            good("put", f"o{number}", "-", node=node, data=data)
+        wait_for(lambda: parsed("stat", "o0", node=node)[0]["state"] == "spilled")
+        disk = SlowDisk(node, folder, "o0")
+        out = os.path.join(folder, "out")
+        words = ["o0", "on disk", "not read back in time", "--timeout"]
+        fails(TIMEOUT, words, "get", "o0", "-o", out, node=node)
+        fails(TIMEOUT, words, "get", "o0", "-o", out, "--timeout", "0", node=node)
+        fails(TIMEOUT, [*words, "longer"], "get", "o0", "-o", out, "--timeout", "10ms", node=node)
+        assert parsed("stat", "o0", node=node)[0]["state"] == "spilled" and not os.path.exists(out)
+        disk.give()
+        assert node.stop()[0] == 0
+
+
+def test_rm_of_what_is_written_to_disk():
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        node = Node("--spill", folder, "--lanes", "1", memory="32M")
+        data = os.urandom(1 << 20)
+        good("put", "x", "-", node=node, data=data)
+        item = parsed("stat", "x", node=node)[0]
+        assert item["node_uses"] == []
+        # The file that the disk's thread will open to write: as long as nobody reads, it waits.
+        paths = [os.path.join(folder, f"p{pool}-l0-i{item['incarnation']}-g{item['birth_counter']:016x}.object.writing")
+                 for pool in range(64)]
+        for path in paths:
+            os.mkfifo(path)
+        filler, number = write(folder, "filler", data), 0
+        while parsed("stat", "x", node=node)[0]["node_uses"] != ["written"]:
+            assert number < 100, "it is never written"
+            run("put", f"o{number}", filler, "--timeout", "0", node=node)
+            number += 1
+        assert b"being written to disk" in good("stat", "x", node=node)
+        assert "being written to disk" in parsed("who", "x", node=node)["reason"]
+        code, printed, said = run("rm", "x", "--json", node=node)
+        assert code == OK and json.loads(printed) == [{"name": "x", "status": "NIGH_IN_USE"}], (code, printed, said)
+        assert "x: deleted, but it is being written to disk" in said and len(said.splitlines()) == 1, said
+        item = parsed("stat", "x", node=node)[0]
+        assert item["state"] == "deleting" and item["node_uses"] == ["written"] and item["holders"] == 0
+        assert "deleted, and still being written to disk" in parsed("who", "x", node=node)["reason"]
+        for path in paths:
+            os.close(os.open(path, os.O_RDWR))
+            with contextlib.suppress(FileNotFoundError):  # the disk's thread goes on at once, and removes its own
+                os.unlink(path)
+        wait_for(lambda: run("stat", "x", node=node)[0] == NOT_FOUND)
+        assert node.stop()[0] == 0
+
+
+@with_node
+def test_of_what_is_not_sealed(node, folder):
+    session = raw.Session(node.path)
+    assert session.call(raw.OP_CREATE, oid=bytes(range(20)), data_size=100)[1] == "NIGH_OK"
+    name = "id:" + bytes(range(20)).hex()
+    fails(FAILED, [name, "not sealed yet: its creator is still writing it"], "rm", name, node=node)
+    fails(NOT_FOUND, [name, "not sealed yet"], "get", name, node=node)
+    fails(TIMEOUT, [name, "deadline"], "get", name, "--timeout", "10ms", node=node)
+    session.close()
 
 
 @with_node
@@ -662,6 +913,7 @@ def test_options_before_the_verb(node, folder):
         (["-o", folder + "/out", "get", "x"], ["-o", "before the verb"]),
         (["--timeout", "soon", "ls"], ["--timeout", "soon"]),
         (["--socket"], ["--socket", "value"]),
+        (["-p", "", "ls"], ["--pool ''"]),
         (["--json"], ["no verb"]),
         (["--"], ["no verb"]),
     ]

@@ -82,11 +82,16 @@ static nigh_client *open_reader(const struct node_fixture *node)
 static void all_is_lost(nigh_client *client, const char *words)
 {
     nigh_create_options options = {.data_size = 10};
-    nigh_id id = id_of(1);
+    nigh_put_item items[2] = {{.id = id_of(3), .data = "x", .data_size = 1},
+                              {.id = id_of(4), .data = "y", .data_size = 1}};
+    nigh_status statuses[2] = {NIGH_OK, NIGH_OK};
+    nigh_id id = id_of(1), ids[2] = {id, id_of(2)};
     nigh_object_info info;
     nigh_node_stats stats;
     nigh_writer writer;
     nigh_event event;
+    nigh_view views[2] = {0};
+    nigh_op op;
     uint64_t cursor = 0;
     bool found;
     size_t count;
@@ -102,36 +107,36 @@ static void all_is_lost(nigh_client *client, const char *words)
     assert_int_equal(put(client, 2, "x"), NIGH_NODE_LOST);
     assert_int_equal(nigh_create(client, &id, &options, &writer), NIGH_NODE_LOST);
     assert_int_equal(nigh_delete(client, &id, 1, NULL), NIGH_NODE_LOST);
+    /* Calls on many say of each how it ended, too. */
+    assert_int_equal(nigh_delete(client, ids, 2, statuses), NIGH_NODE_LOST);
+    assert_int_equal(nigh_put_many(client, items, 2), NIGH_NODE_LOST);
+    assert_int_equal(nigh_get_start(client, ids, 2, 0, views, &op), NIGH_NODE_LOST);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(statuses[i], NIGH_NODE_LOST);
+        assert_int_equal(items[i].status, NIGH_NODE_LOST);
+        assert_int_equal(views[i].status, NIGH_NODE_LOST);
+        items[i].status = statuses[i] = NIGH_OK;
+    }
+    assert_int_equal(nigh_delete_start(client, ids, 2, statuses, &op), NIGH_NODE_LOST);
+    assert_int_equal(nigh_put_many_start(client, items, 2, &op), NIGH_NODE_LOST);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(statuses[i], NIGH_NODE_LOST);
+        assert_int_equal(items[i].status, NIGH_NODE_LOST);
+    }
     assert_int_equal(nigh_next_event(client, 0, &event), NIGH_NODE_LOST);
     assert_true(explains(client, words));
-}
-
-/* The process that a holder runs as its node; 0: none now. */
-static pid_t child_of(pid_t holder)
-{
-    char path[64];
-    int child = 0;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)holder, (int)holder);
-    file = fopen(path, "r");
-    if (file != NULL) {
-        if (fscanf(file, "%d", &child) != 1)
-            child = 0;
-        fclose(file);
-    }
-    return child;
 }
 
 /* Kills the node of a holder, and waits until another serves in its place. */
 static void kill_held(const struct node_fixture *node)
 {
-    pid_t child = child_of(node->pid);
+    pid_t child = node_fixture_child(node->pid);
     nigh_client *client;
 
     assert_true(child > 0);
     assert_int_equal(kill(child, SIGKILL), 0);
-    assert_true(SUPPORT_WAIT(child_of(node->pid) != child && child_of(node->pid) != 0, DEADLINE));
+    assert_true(SUPPORT_WAIT(
+        node_fixture_child(node->pid) != child && node_fixture_child(node->pid) != 0, DEADLINE));
     client = open_client(node);
     nigh_client_close(client);
 }
@@ -254,14 +259,14 @@ static void a_reader_of_a_held_node_goes_on(void **state)
     (void)state;
     node_fixture_start(&node, "32M", hold);
     reader = open_reader(&node);
-    child = child_of(node.pid);
+    child = node_fixture_child(node.pid);
     assert_int_equal(kill(child, SIGKILL), 0);
     /* Before, while and after another is there. */
     do {
         assert_int_equal(get(reader, 1, 0, "OLD"), NIGH_OK);
         assert_int_equal(nigh_contains(reader, &id, &found), NIGH_OK);
         assert_true(found);
-    } while (child_of(node.pid) == child || child_of(node.pid) == 0);
+    } while (node_fixture_child(node.pid) == child || node_fixture_child(node.pid) == 0);
     writer = open_client(&node);
     for (int i = 0; i < 100; i++)
         assert_int_equal(get(reader, 1, 0, "OLD"), NIGH_OK);
@@ -314,7 +319,7 @@ static void a_reader_hears_of_a_stranger(void **state)
     (void)state;
     node_fixture_start(&node, "32M", hold);
     reader = open_reader(&node);
-    child = child_of(node.pid);
+    child = node_fixture_child(node.pid);
     /* Else it would see that its holder is gone, and stop in good order. */
     assert_int_equal(kill(child, SIGSTOP), 0);
     assert_int_equal(kill(node.pid, SIGKILL), 0);
@@ -348,13 +353,14 @@ static void a_client_that_is_closed_meanwhile_holds_nothing(void **state)
     assert_true(
         SUPPORT_WAIT(nigh_stats(reader, &stats) == NIGH_OK && stats.sessions == 1, DEADLINE));
     assert_int_equal(nigh_get(reader, &id, 1, 0, &view), NIGH_OK);
-    child = child_of(node.pid);
+    child = node_fixture_child(node.pid);
     assert_int_equal(kill(node.pid, SIGSTOP), 0); /* no other is started */
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_true(SUPPORT_WAIT(put(reader, 2, "x") == NIGH_NODE_LOST, DEADLINE));
     nigh_client_close(reader);
     assert_int_equal(kill(node.pid, SIGCONT), 0);
-    assert_true(SUPPORT_WAIT(child_of(node.pid) != child && child_of(node.pid) != 0, DEADLINE));
+    assert_true(SUPPORT_WAIT(
+        node_fixture_child(node.pid) != child && node_fixture_child(node.pid) != 0, DEADLINE));
     writer = open_client(&node);
     assert_true(
         SUPPORT_WAIT(nigh_stats(writer, &stats) == NIGH_OK && stats.sessions == 1, DEADLINE));

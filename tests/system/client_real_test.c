@@ -531,24 +531,6 @@ static void test_node_is_killed(void **state)
     nigh_client_close(client);
 }
 
-/* The process that a holder runs as its node; 0: none now. */
-static pid_t child_of(pid_t parent)
-{
-    char path[64], text[32] = {0};
-    FILE *file;
-    pid_t child = 0;
-
-    (void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
-    file = fopen(path, "r");
-    if (file != NULL) {
-        if (fgets(text, sizeof(text), file) != NULL) {
-            child = (pid_t)atoi(text);
-        }
-        fclose(file);
-    }
-    return child;
-}
-
 struct restart_reader {
     pthread_t thread;
     nigh_client *client;
@@ -609,7 +591,7 @@ static void test_node_comes_back(void **state)
     memset(writer.data, 9, 3 << 20);
     assert_int_equal(pthread_create(&reader.thread, NULL, read_over_restarts, &reader), 0);
     for (uint32_t round = 0; round < 3; round++) {
-        pid_t child = child_of(node.pid);
+        pid_t child = node_fixture_child(node.pid);
         uint64_t rounds = atomic_load(&reader.rounds);
         nigh_status status = NIGH_NODE_LOST;
 

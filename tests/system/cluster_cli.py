@@ -266,13 +266,13 @@ def test_rm_removes_everywhere():
                 assert member.names() == {}, "gone on both when rm returns"
                 assert member.run("get", "x", "--timeout", "0")[0] == NOT_FOUND
             code, _, said = here.run("rm", "x")
-            assert code == NOT_FOUND and "x: no such object" in said
+            assert code == NOT_FOUND and "x: no such object in your pool, on this node or another" in said, said
         # What is held there is deleted all the same, and says so.
         a.good("put", "held", "-", data=bytes(8 * MIB))
         reader = b.begin("get", "held")
         wait_for(lambda: b.run("who", "held")[0] == OK and b.parsed("who", "held")["holders"])
         code, _, said = a.run("rm", "held")
-        assert code == OK and "in use" in said, (code, said)
+        assert code == OK and "held: in use on another node" in said, (code, said)
         assert a.run("get", "held", "--timeout", "0")[0] == NOT_FOUND
         assert reader.communicate(timeout=30)[0] == bytes(8 * MIB) and reader.returncode == OK
         wait_for(lambda: b.names() == {})
@@ -379,9 +379,18 @@ def test_a_delete_while_a_member_is_away():
         assert b.good("get", "x") == b"bytes"
         b.end(signal.SIGKILL)
         wait_for(lambda: a.states() == ["up", "lost"])
+        assert 'level=warn module=peers msg="a member is lost" rank=1' in a.said()
         code, _, said = a.run("rm", "x")
         assert code in (1, TIMEOUT) and "deleted on this node" in said and "nigh nodes" in said, (code, said)
         assert a.names() == {}
+        # Of what was not here that is not said; and what only looks here says where it looked.
+        for name in ("x", "y", "z", "w"):
+            code, _, said = a.run("rm", name)
+            assert code in (1, NOT_FOUND, TIMEOUT) and "deleted on this node" not in said, (code, said)
+            assert code == NOT_FOUND or f"{name}: not there on this node, but not every other" in said, said
+            for verb in ("stat", "pin", "unpin"):
+                code, _, said = a.run(verb, name)
+                assert code == NOT_FOUND and "no such object in your pool on this node (nigh who" in said, (code, said)
 
 
 def test_many_deletes_wait_no_longer_than_one():
@@ -422,6 +431,52 @@ def test_two_births_of_one_name():
         assert b.good("get", "x") == b"first"
 
 
+def test_a_second_put_on_another_node_is_told():
+    """As one on the same node is: nothing is taken and dropped."""
+    with Cluster().wait_met() as (a, b):
+        names = [f"n{number}" for number in range(12)]  # of either home
+        for name in names:
+            a.good("put", name, "-", data=b"first")
+        for name in names:
+            code, _, said = b.run("put", name, "-", data=b"second")
+            assert code == EXISTS and f"{name} exists already on node 0" in said, (code, said)
+            assert name not in b.names()
+            assert b.good("get", name) == b"first"
+            b.good("rm", name)
+            b.good("put", name, "-", data=b"third")
+            assert a.good("get", name) == b"third"
+        assert b.numbers()["conflicts"] == 0
+        # Both at once: one, and one only.
+        for number in range(10):
+            both = [member.begin("put", f"both{number}", "-") for member in (a, b)]
+            said = [process.communicate(str(rank).encode(), timeout=60)[1].decode()
+                    for rank, process in enumerate(both)]
+            codes = [process.returncode for process in both]
+            assert sorted(codes) == [OK, EXISTS], (codes, said)
+            won = str(codes.index(OK)).encode()
+            assert [member.good("get", f"both{number}") for member in (a, b)] == [won, won]
+        # Who does not ask may lose what was put.
+        a.good("put", "loud", "-", data=b"first")
+        b.good("put", "--no-claim", "loud", "-", data=b"second")
+        wait_for(lambda: b.numbers()["conflicts"] == 1)
+        assert "another node had their ids first" in b.said()
+        assert b.good("get", "loud") == b"first"
+
+
+def test_a_put_without_the_home_says_so():
+    with Cluster("--dead-ms", "600000").wait_met() as (a, b):
+        b.end(signal.SIGKILL)
+        wait_for(lambda: a.states() == ["up", "lost"])
+        done = [a.run("put", f"x{number}", "-", "--timeout", "300ms") for number in range(12)]
+        codes = {code for code, _, _ in done}
+        assert codes <= {1, TIMEOUT, OK} and codes != {OK}, done
+        for number, (code, _, said) in enumerate(done):
+            assert code == OK or "cannot be said now" in said and "--no-claim" in said, (code, said)
+            assert (f"x{number}" in a.names()) == (code == OK)
+            if code != OK:
+                a.good("put", f"x{number}", "-", "--no-claim", "--timeout", "1s")
+
+
 # ---- nodes that go and come
 
 
@@ -452,7 +507,7 @@ def test_a_silent_end_is_a_loss_first():
 
         wait_for(is_dead)
         assert "lost" in seen, seen
-        b.good("put", "y", "-", data=b"y")
+        b.good("put", "y", "-", "--no-claim", data=b"y")
         assert b.good("get", "y") == b"y", "a node goes on alone"
         os.unlink(a.path)
         a.start()
@@ -495,7 +550,7 @@ def never_met(a, b, word):
     for member in (a, b):
         assert member.numbers()["links_up"] == 0 and "up" not in (
             item["state"] for item in member.parsed("nodes") if not item["self"])
-        member.good("put", "own", "-", data=b"own")
+        member.good("put", "own", "-", "--no-claim", data=b"own")
         assert member.good("get", "own") == b"own"
     logs = a.said() + b.said()
     assert "a handshake with another node failed" in logs and word in logs, logs

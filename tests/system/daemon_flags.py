@@ -351,10 +351,12 @@ def test_too_few_descriptors_for_the_members(folder, good):
 def test_check_says_what_would_be_done_and_does_nothing(folder, good):
     path = os.path.join(folder, "nigh.ini")
     with open(path, "w", encoding="utf-8") as file:
-        file.write("[node]\nmemory = 64M\nlanes = 2\n[pool shared]\nmode = 0666\n")
+        file.write("[node]\nmemory = 64M\nlanes = 2\nsession-quota = 2M\n"
+                   "[pool shared]\nmode = 0666\nstrict = yes\nquota = 16M\n")
     code, printed, said = run("--config", path, "--socket", folder + "/s", "--check", "--memory", "48M")
     assert code == 0 and said == "", said
-    for words in ("48.0 MiB", "lanes         2", "shared", "0666", folder + "/s"):
+    for words in ("48.0 MiB", "lanes         2", ", quota 2.0 MiB\n", "shared", "0666, strict, quota 16.0 MiB\n",
+                  folder + "/s"):
         assert words in printed, printed
     assert os.listdir(folder) == ["nigh.ini"]
     expect(USAGE, ["3 lanes"], "--check", "--memory", "48M", "--lanes", "3")

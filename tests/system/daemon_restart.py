@@ -422,6 +422,8 @@ def test_an_unknown_format_is_refused_and_left_alone():
         os.pwrite(manager.fd_of(kept), struct.pack("<I", 1), 8)
         assert manager.start()
         check(Session(manager.path))
+        # What was of the older format is of the newer once it is taken over.
+        assert kept != "state" or os.pread(manager.fd_of(kept), 4, 8) == struct.pack("<I", 2)
         manager.end(signal.SIGTERM)
         manager.close()
 
@@ -435,11 +437,15 @@ def test_what_cannot_be_taken_over_is_given_up_in_words():
             manager.kept = [item for item in manager.kept if item[0] != name]
         return damage
 
+    def keep_twice(name):
+        return lambda manager: manager.kept.append((name, os.dup(manager.fd_of(name))))
+
     def scribble(name, at, value):
         return lambda manager: os.pwrite(manager.fd_of(name), value, at)
 
-    for damage in (lose("extent-3"), lose("page"), lose("index-0-0"), scribble("state", 0, b"\0" * 8),
-                   scribble("state", 56, b"\xff" * 4), scribble("index-0-0", 24, b"\xff" * 4)):
+    for damage in (lose("extent-3"), lose("page"), lose("index-0-0"), keep_twice("extent-3"), keep_twice("state"),
+                   scribble("state", 0, b"\0" * 8), scribble("state", 56, b"\xff" * 4),
+                   scribble("index-0-0", 24, b"\xff" * 4)):
         manager = Manager()
         assert manager.start()
         session = Session(manager.path)
@@ -498,7 +504,7 @@ def test_a_member_keeps_its_lanes_over_a_restart():
             manager = Manager("--lanes", lanes, "--cluster-key", key.name, "--member", "0", "--join",
                               ",".join(f"127.0.0.1:{port}" for port in ports))
             assert manager.start(), manager.read_log()
-            nigh(manager.path, "put", "kept", os.environ["NIGH"])
+            nigh(manager.path, "put", "--no-claim", "kept", os.environ["NIGH"])
             manager.end(signal.SIGKILL)
             manager.flags[manager.flags.index(lanes)] = others
             # An address that is taken costs nothing of what is kept.
@@ -543,6 +549,34 @@ def test_the_holder_starts_a_killed_node_again():
     assert code == 0 and said.count("the node died") == 3, said
     end = session.read_end()
     assert end.status == "NIGH_NODE_LOST", "a clean stop of a held node is the end"
+
+
+def called(pid):
+    """What ps calls it, and each of its threads."""
+    names = []
+    for task in sorted(os.listdir(f"/proc/{pid}/task"), key=int):
+        with open(f"/proc/{pid}/task/{task}/comm", encoding="ascii") as file:
+            names.append(file.read().rstrip("\n"))
+    return names
+
+
+def test_ps_tells_a_node_from_its_holder():
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        node = Node("--hold", "--spill", folder, memory="32M")
+        assert node.ready
+        for _ in range(2):
+            child = child_of(node.process.pid)
+            assert called(node.process.pid) == ["nighd-hold"]
+            wait_for(lambda: called(child)[0] == "nighd" and "nigh-lane-0" in called(child))
+            assert "nigh-disk-0" in called(child), called(child)
+            os.kill(child, signal.SIGKILL)
+            wait_for(lambda: child_of(node.process.pid) not in (0, child))
+        # Who ends what is called nighd ends the node in good order, and its holder with it.
+        child = child_of(node.process.pid)
+        wait_for(lambda: called(child)[0] == "nighd" and "nigh-lane-0" in called(child))
+        os.kill(child, signal.SIGTERM)
+        assert node.process.wait(timeout=30) == 0
+        node.stop()
 
 
 def test_the_holder_ends_as_its_node_does():

@@ -327,6 +327,101 @@ static void a_get_without_memory_names_the_holders(void **state)
     end(&pair);
 }
 
+/* An exclusive create, at whichever home, ends with what both nodes know. */
+static void who_creates_exclusively_is_the_only_one(void **state)
+{
+    nigh_create_options options = {
+        .data_size = 8, .flags = NIGH_CREATE_EXCLUSIVE, .timeout_us = 5 * SECOND_US};
+    struct pair pair;
+
+    (void)state;
+    begin(&pair, 0);
+    for (uint64_t i = 0; i < 40; i++) {
+        nigh_id id = numbered(i);
+        nigh_client *first = pair.client[i % 2], *second = pair.client[1 - i % 2];
+        nigh_writer writer, other;
+        nigh_view view;
+
+        assert_int_equal(nigh_create(first, &id, &options, &writer), NIGH_OK);
+        assert_int_equal(nigh_create(second, &id, &options, &other), NIGH_EXISTS);
+        assert_int_equal(nigh_put(second, &id, "another", 8, &options), NIGH_EXISTS);
+        if (i % 4 < 2) {
+            assert_int_equal(nigh_abort(first, &writer), NIGH_OK);
+            assert_true(
+                SUPPORT_WAIT(nigh_put(second, &id, "another", 8, &options) == NIGH_OK, 5000));
+            assert_int_equal(nigh_create(first, &id, &options, &writer), NIGH_EXISTS);
+            continue;
+        }
+        memcpy(writer.data, "thefirst", 8);
+        assert_int_equal(nigh_seal(first, &writer), NIGH_OK);
+        assert_int_equal(nigh_create(second, &id, &options, &other), NIGH_EXISTS);
+        assert_int_equal(nigh_get(second, &id, 1, 5 * SECOND_US, &view), NIGH_OK);
+        assert_memory_equal(view.data, "thefirst", 8);
+        nigh_release(second, &view);
+    }
+    end(&pair);
+}
+
+/* The same without waiting for each, and with a client that ends. */
+static void claims_are_operations_and_end_with_their_client(void **state)
+{
+    nigh_create_options options = {.data_size = 8, .flags = NIGH_CREATE_EXCLUSIVE};
+    nigh_writer writers[20], again;
+    nigh_op ops[20];
+    struct pair pair;
+    nigh_client *leaver;
+
+    (void)state;
+    begin(&pair, 0);
+    leaver = attach(pair.node[0], 0);
+    for (uint64_t i = 0; i < 20; i++) {
+        nigh_id id = numbered(i);
+
+        assert_int_equal(nigh_create_start(leaver, &id, &options, &writers[i], &ops[i]), NIGH_OK);
+    }
+    for (uint64_t i = 0; i < 20; i++) {
+        nigh_id id = numbered(i);
+
+        assert_int_equal(nigh_wait(leaver, &ops[i], 5 * SECOND_US), NIGH_OK);
+        assert_int_equal(nigh_create(pair.client[1], &id, &options, &again), NIGH_EXISTS);
+    }
+    nigh_client_close(leaver);
+    for (uint64_t i = 0; i < 20; i++) {
+        nigh_id id = numbered(i);
+
+        assert_true(
+            SUPPORT_WAIT(nigh_create(pair.client[1], &id, &options, &again) == NIGH_OK, 5000));
+        assert_int_equal(nigh_abort(pair.client[1], &again), NIGH_OK);
+    }
+    end(&pair);
+}
+
+/* Who puts without asking hears that another was first. */
+static void who_comes_second_is_told(void **state)
+{
+    nigh_create_options options = {.data_size = 8, .flags = NIGH_CREATE_EXCLUSIVE};
+    struct pair pair;
+
+    (void)state;
+    begin(&pair, 0);
+    assert_int_equal(nigh_subscribe(pair.client[1], NIGH_SUBSCRIBE_CONFLICTS), NIGH_OK);
+    for (uint64_t i = 0; i < 10; i++) {
+        nigh_id id = numbered(i);
+        nigh_writer writer;
+        nigh_event event;
+
+        assert_int_equal(nigh_create(pair.client[0], &id, &options, &writer), NIGH_OK);
+        assert_int_equal(nigh_put(pair.client[1], &id, "another", 8, NULL), NIGH_OK);
+        assert_int_equal(nigh_next_event(pair.client[1], 5 * SECOND_US, &event), NIGH_OK);
+        assert_int_equal(event.kind, NIGH_EVENT_SEALED);
+        assert_int_equal(nigh_next_event(pair.client[1], 5 * SECOND_US, &event), NIGH_OK);
+        assert_int_equal(event.kind, NIGH_EVENT_CONFLICT);
+        assert_memory_equal(&event.id, &id, sizeof id);
+        assert_int_equal(nigh_seal(pair.client[0], &writer), NIGH_OK);
+    }
+    end(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +433,9 @@ int main(void)
         cmocka_unit_test(a_lane_whose_guest_left_serves),
         cmocka_unit_test(a_guest_keeps_the_lanes_thread_asleep),
         cmocka_unit_test(a_get_without_memory_names_the_holders),
+        cmocka_unit_test(who_creates_exclusively_is_the_only_one),
+        cmocka_unit_test(claims_are_operations_and_end_with_their_client),
+        cmocka_unit_test(who_comes_second_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -168,6 +168,42 @@ static void test_quota(void **state)
     nigh_client_close(client);
 }
 
+/* What no room could be made for is said before it is written, though a lease has memory for it. */
+static void test_quota_of_one_object(void **state)
+{
+    nigh_client *client = plasma_open(&world.node, "small", 32 << 10);
+    nigh_create_options options = {.data_size = 48 << 10};
+    static const uint8_t bytes[48 << 10];
+    nigh_id id = plasma_id(1), second = plasma_id(2), third = plasma_id(3);
+    nigh_put_item item = {.id = id, .data = bytes, .data_size = sizeof(bytes)};
+    nigh_writer writer, other;
+    nigh_view view;
+    nigh_op op;
+    char text[512];
+
+    (void)state;
+    assert_int_equal(nigh_create(client, &id, &options, &writer), NIGH_QUOTA);
+    (void)nigh_client_error(client, text, sizeof(text));
+    assert_string_equal(text, "an object of 48.0 KiB is larger than the quota of this session, "
+                              "32.0 KiB");
+    assert_int_equal(nigh_put_many(client, &item, 1), NIGH_QUOTA);
+    assert_int_equal(nigh_create_start(client, &id, &options, &writer, &op), NIGH_OK);
+    assert_int_equal(nigh_wait(client, &op, NIGH_FOREVER), NIGH_QUOTA);
+    /* What fits by itself is counted when it is sealed. */
+    options.data_size = 20 << 10;
+    assert_int_equal(nigh_create(client, &second, &options, &writer), NIGH_OK);
+    assert_int_equal(nigh_create(client, &third, &options, &other), NIGH_OK);
+    assert_int_equal(nigh_seal(client, &writer), NIGH_OK);
+    assert_int_equal(nigh_get(client, &second, 1, 0, &view), NIGH_OK);
+    assert_int_equal(nigh_seal(client, &other), NIGH_QUOTA);
+    (void)nigh_client_error(client, text, sizeof(text));
+    assert_string_equal(text, "the quota of this session, 32.0 KiB, is used up by what it made");
+    assert_int_equal(nigh_release(client, &view), NIGH_OK);
+    assert_int_equal(nigh_set_quota(client, 0), NIGH_OK);
+    assert_int_equal(nigh_put(client, &id, bytes, sizeof(bytes), NULL), NIGH_OK);
+    nigh_client_close(client);
+}
+
 /* ---- create, seal, abort ----------------------------------------------------------------------
  */
 
@@ -985,6 +1021,7 @@ int main(void)
         WORLD_TEST(test_connect_refused),
         WORLD_TEST(test_disconnect),
         WORLD_TEST(test_quota),
+        WORLD_TEST(test_quota_of_one_object),
         WORLD_TEST(test_create_and_seal_in_two_steps),
         WORLD_TEST(test_create_exclusive),
         WORLD_TEST(test_create_async),

@@ -107,30 +107,15 @@ static nigh_client *open_client(void)
     return client;
 }
 
-static pid_t child_of(pid_t holder)
-{
-    char path[64];
-    int child = 0;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)holder, (int)holder);
-    file = fopen(path, "r");
-    if (file != NULL) {
-        if (fscanf(file, "%d", &child) != 1)
-            child = 0;
-        fclose(file);
-    }
-    return child;
-}
-
 /* Kills the node and waits until another runs in its place. */
 static void kill_node(void)
 {
-    pid_t child = child_of(node.pid);
+    pid_t child = node_fixture_child(node.pid);
 
     assert_true(child > 0);
     kill(child, SIGKILL);
-    assert_true(SUPPORT_WAIT(child_of(node.pid) != child && child_of(node.pid) != 0, DEADLINE));
+    assert_true(SUPPORT_WAIT(
+        node_fixture_child(node.pid) != child && node_fixture_child(node.pid) != 0, DEADLINE));
 }
 
 /* Until the client reaches the new node. */

@@ -121,6 +121,30 @@ static void sizes_are_shown(void **state)
     }
 }
 
+static void sizes_that_differ_do_not_read_the_same(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t one_bytes, other_bytes;
+        const char *one, *other;
+        bool exact;
+    } pairs[] = {
+        {1 << 30, 1 << 30, "1.0 GiB", "1.0 GiB", false},
+        {(1 << 30) + 1, 1 << 30, "1073741825 B", "1073741824 B", true},
+        {1 << 30, (1 << 30) - 1, "1.0 GiB", "1023.9 MiB", false},
+        {1024, 1025, "1024 B", "1025 B", true},
+        {5, 6, "5 B", "6 B", false},
+        {UINT64_MAX, UINT64_MAX - 1, "18446744073709551615 B", "18446744073709551614 B", true},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(pairs); i++) {
+        char one[BYTES_SIZE_TEXT], other[BYTES_SIZE_TEXT];
+        assert_int_equal(bytes_format_sizes(pairs[i].one_bytes, pairs[i].other_bytes, one, other),
+                         pairs[i].exact);
+        assert_string_equal(one, pairs[i].one);
+        assert_string_equal(other, pairs[i].other);
+    }
+}
+
 static void durations_are_read(void **state)
 {
     (void)state;
@@ -308,6 +332,7 @@ int main(void)
         cmocka_unit_test(sizes_are_read),
         cmocka_unit_test(what_is_no_size_is_refused),
         cmocka_unit_test(sizes_are_shown),
+        cmocka_unit_test(sizes_that_differ_do_not_read_the_same),
         cmocka_unit_test(durations_are_read),
         cmocka_unit_test(what_is_no_duration_is_refused),
         cmocka_unit_test(text_is_copied_whole_or_not),

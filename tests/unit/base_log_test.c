@@ -109,6 +109,14 @@ static void control_bytes_do_not_leave(void **state)
                         "level=info module=test msg=\"name\" name=\"a?level=error?[2J?\"");
 }
 
+static void quotes_in_a_field_do_not_end_it(void **state)
+{
+    (void)state;
+    LOG_INFO("refused", "why=\"%s\" n=1", LOG_QUOTE("no \"a\\b\" here"));
+    assert_string_equal(
+        capture.line, "level=info module=test msg=\"refused\" why=\"no \\\"a\\\\b\\\" here\" n=1");
+}
+
 static void long_line_is_cut_with_a_mark(void **state)
 {
     (void)state;
@@ -382,6 +390,7 @@ int main(void)
         LOG_TEST(level_decides),
         LOG_TEST(levels_have_names),
         LOG_TEST(control_bytes_do_not_leave),
+        LOG_TEST(quotes_in_a_field_do_not_end_it),
         LOG_TEST(long_line_is_cut_with_a_mark),
         LOG_TEST(longest_whole_line_is_not_cut),
         LOG_TEST(errno_survives_and_is_told),

@@ -429,6 +429,50 @@ static void test_async_create_and_seal(void **state)
     stop(&f);
 }
 
+/* A seal that the node holds back, as one that waits for its home, and what is said of it. */
+struct held_seal {
+    _Atomic uint32_t cookie, cancels;
+};
+
+static enum fake_action hold_seal(void *context, struct fake_node *fake, uint32_t lane,
+                                  const struct session_sqe *sqe, struct session_cqe *cqe)
+{
+    struct held_seal *held = context;
+    struct session_cqe ended = {.pin = SESSION_NO_PIN, .status = NIGH_CANCELED};
+
+    (void)cqe;
+    if (sqe->op == SESSION_OP_SEAL) {
+        atomic_store(&held->cookie, sqe->cookie);
+        return FAKE_KEEP;
+    }
+    if (sqe->op == SESSION_OP_CANCEL && sqe->argument == atomic_load(&held->cookie)) {
+        ended.cookie = (uint32_t)sqe->argument;
+        fake_node_complete(fake, lane, &ended);
+        atomic_fetch_add(&held->cancels, 1);
+    }
+    return FAKE_SERVE;
+}
+
+static void test_a_cancelled_seal_is_told_to_the_node(void **state)
+{
+    nigh_create_options options = {.data_size = 100, .flags = NIGH_CREATE_EXCLUSIVE};
+    struct held_seal held = {0};
+    struct fixture f;
+    nigh_writer writer;
+    nigh_id id;
+    nigh_op op;
+
+    (void)state;
+    start(&f, &(struct fake_options){.hook = hold_seal, .context = &held});
+    assert_int_equal(nigh_id_from_name("one", &id), NIGH_OK);
+    assert_int_equal(nigh_create(f.client, &id, &options, &writer), NIGH_OK);
+    assert_int_equal(nigh_seal_start(f.client, &writer, &op), NIGH_OK);
+    assert_true(SUPPORT_WAIT(atomic_load(&held.cookie) != 0, 5000));
+    assert_int_equal(nigh_cancel(f.client, &op), NIGH_CANCELED);
+    assert_true(SUPPORT_WAIT(atomic_load(&held.cancels) == 1, 5000));
+    stop(&f);
+}
+
 /* Aborted pieces between sealed ones: the lease is changed before the lane's bound is reached, and
  * goes back. */
 static void test_leases_do_not_fall_to_pieces(void **state)
@@ -571,6 +615,17 @@ static void test_out_of_memory_tells_what_can_never_be(void **state)
     assert_int_equal(nigh_wait(f.client, &op, 5000000), NIGH_OUT_OF_MEMORY);
     (void)nigh_client_error(f.client, text, sizeof(text));
     assert_non_null(strstr(text, "700.0 MiB were asked for"));
+    /* Too large by a few bytes is not said to be as large as what there is. */
+    options.data_size = (UINT64_C(1) << 30) + 1;
+    assert_int_equal(nigh_create(f.client, &id, &options, &writer), NIGH_OUT_OF_MEMORY);
+    (void)nigh_client_error(f.client, text, sizeof(text));
+    assert_non_null(
+        strstr(text, "1073741888 B were asked for, and the node has 1073741824 B for objects"));
+    options.data_size = (UINT64_C(512) << 20) + 1;
+    assert_int_equal(nigh_create(f.client, &id, &options, &writer), NIGH_OUT_OF_MEMORY);
+    (void)nigh_client_error(f.client, text, sizeof(text));
+    assert_non_null(strstr(text, "536870976 B were asked for, and the node has 1.0 GiB for objects "
+                                 "in all, 536870912 B of it"));
     /* What would fit is a matter of who holds what. */
     options.data_size = UINT64_C(400) << 20;
     assert_int_equal(nigh_create(f.client, &id, &options, &writer), NIGH_OUT_OF_MEMORY);
@@ -785,6 +840,7 @@ int main(void)
         cmocka_unit_test(test_writers_small_and_large),
         cmocka_unit_test(test_writer_misuse),
         cmocka_unit_test(test_async_create_and_seal),
+        cmocka_unit_test(test_a_cancelled_seal_is_told_to_the_node),
         cmocka_unit_test(test_leases_do_not_fall_to_pieces),
         cmocka_unit_test(test_put_many_while_the_end_is_announced),
         cmocka_unit_test(test_items_that_follow_the_announced_end),

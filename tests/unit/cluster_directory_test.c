@@ -132,6 +132,17 @@ static nigh_status announce(struct world *world, uint32_t from, uint32_t key, ui
     return status;
 }
 
+static nigh_status claim(struct world *world, uint32_t from, uint32_t key, uint32_t birth,
+                         bool held)
+{
+    struct directory_key k = key_of(key);
+    struct directory_object object = object_of(birth);
+    nigh_status status = directory_claim(world->directory, from, &k, &object.birth, held);
+
+    assert_true(directory_is_valid(world->directory));
+    return status;
+}
+
 static struct directory_answer locate(struct world *world, uint32_t from, uint32_t key, bool wait)
 {
     struct directory_key k = key_of(key);
@@ -853,6 +864,136 @@ static void no_drop_is_lost(void **state)
     world_close(&world);
 }
 
+/* ---- claims --------------------------------------------------------------- */
+
+static void a_claim_keeps_a_key_for_one_member(void **state)
+{
+    (void)state;
+    struct world world;
+
+    world_ready(&world);
+    locate(&world, 0, 1, true);
+    assert_int_equal(claim(&world, 2, 1, 10, false), NIGH_OK);
+    assert_int_equal(claim(&world, 2, 1, 10, false), NIGH_OK); /* said twice */
+    assert_int_equal(stats_of(&world).claims, 1);
+    assert_int_equal(claim(&world, 3, 1, 11, false), NIGH_EXISTS);
+    assert_int_equal(claim(&world, 3, 1, 11, true), NIGH_EXISTS);
+    assert_int_equal(announce(&world, 3, 1, 12, false), NIGH_EXISTS);
+    assert_int_equal(locate(&world, 4, 1, false).state, DIRECTORY_ABSENT);
+    assert_int_equal(erase(&world, NOBODY, 1, 77), NIGH_NOT_FOUND);
+    /* It becomes the birth: who waits is told, and others are refused as ever. */
+    assert_int_equal(announce(&world, 2, 1, 10, false), NIGH_OK);
+    assert_int_equal(world.found_count, 1);
+    assert_int_equal(stats_of(&world).claims, 0);
+    assert_int_equal(stats_of(&world).keys, 1);
+    assert_int_equal(claim(&world, 3, 1, 11, false), NIGH_EXISTS);
+    assert_int_equal(claim(&world, 2, 1, 10, true), NIGH_OK); /* said late */
+    assert_int_equal(stats_of(&world).claims, 0);
+    /* What is deleted may be claimed while its tombstone stands. */
+    announce(&world, 4, 1, 10, true);
+    assert_int_equal(erase(&world, 2, 1, 78), NIGH_PENDING);
+    assert_int_equal(claim(&world, 3, 1, 11, false), NIGH_OK);
+    dropped(&world, 4, 1, 10, NIGH_OK);
+    assert_int_equal(world.deleted_count, 1);
+    assert_int_equal(announce(&world, 3, 1, 11, false), NIGH_OK);
+    world_close(&world);
+}
+
+static void a_claim_is_given_up(void **state)
+{
+    (void)state;
+    struct world world;
+
+    world_ready(&world);
+    assert_int_equal(claim(&world, 2, 1, 10, false), NIGH_OK);
+    forget(&world, 2, 1, 9);  /* of another birth */
+    forget(&world, 3, 1, 10); /* another's */
+    assert_int_equal(claim(&world, 3, 1, 11, false), NIGH_EXISTS);
+    forget(&world, 2, 1, 10);
+    assert_int_equal(stats_of(&world).claims, 0);
+    assert_int_equal(claim(&world, 3, 1, 11, false), NIGH_OK);
+    /* That it was given up is lost: a new one, or another birth, stands in its place. */
+    assert_int_equal(claim(&world, 3, 1, 12, false), NIGH_OK);
+    forget(&world, 3, 1, 11);
+    assert_int_equal(stats_of(&world).claims, 1);
+    assert_int_equal(announce(&world, 3, 1, 13, false), NIGH_OK);
+    assert_int_equal(stats_of(&world).claims, 0);
+    assert_int_equal(locate(&world, 0, 1, false).object.birth.counter, 13);
+    assert_int_equal(claim(&world, 3, 1, 14, false), NIGH_OK); /* so is that what it held is gone */
+    assert_int_equal(locate(&world, 0, 1, false).state, DIRECTORY_ABSENT);
+    world_close(&world);
+}
+
+static void a_claim_does_not_outlive_its_member(void **state)
+{
+    (void)state;
+    struct world world;
+
+    world_ready(&world);
+    assert_int_equal(claim(&world, 2, 1, 10, false), NIGH_OK);
+    locate(&world, 0, 1, true);
+    directory_member_dead(world.directory, 2);
+    assert_int_equal(claim(&world, 3, 1, 11, false), NIGH_OK);
+    assert_int_equal(stats_of(&world).waiting, 1);
+    /* Its link came up: it claims again what it has, and the rest is over. */
+    assert_int_equal(claim(&world, 3, 2, 20, false), NIGH_OK);
+    directory_member_up(world.directory, 3, ALL);
+    assert_int_equal(announce(&world, 4, 1, 12, false), NIGH_EXISTS);
+    assert_int_equal(claim(&world, 3, 1, 11, true), NIGH_OK);
+    directory_announced(world.directory, 3, ALL);
+    assert_int_equal(announce(&world, 4, 1, 12, false), NIGH_EXISTS);
+    assert_int_equal(announce(&world, 4, 2, 21, false), NIGH_OK);
+    directory_announcing(world.directory, 3, ALL);
+    directory_announced(world.directory, 3, ALL);
+    assert_int_equal(announce(&world, 4, 1, 12, false), NIGH_OK);
+    world_close(&world);
+}
+
+static void what_is_not_known_yet_is_claimed_later(void **state)
+{
+    (void)state;
+    struct world world;
+
+    world_open(&world, 3, 100);
+    directory_announced(world.directory, 0, ALL);
+    directory_announced(world.directory, 1, ALL);
+    assert_int_equal(claim(&world, 1, 1, 10, false), NIGH_BUSY);
+    assert_int_equal(stats_of(&world).claims, 0);
+    assert_int_equal(claim(&world, 1, 2, 20, true), NIGH_OK); /* a former directory granted it */
+    assert_int_equal(announce(&world, 2, 1, 11, false), NIGH_OK);
+    directory_announced(world.directory, 2, ALL);
+    assert_int_equal(claim(&world, 1, 1, 10, false), NIGH_EXISTS);
+    assert_int_equal(claim(&world, 0, 2, 21, false), NIGH_EXISTS);
+    world_close(&world);
+}
+
+static void a_member_takes_its_share_of_claims(void **state)
+{
+    (void)state;
+    struct world world;
+    uint32_t count = 0;
+
+    world_open(&world, 2, 2 * LIMIT_CLAIMS);
+    directory_announced(world.directory, 0, ALL);
+    directory_announced(world.directory, 1, ALL);
+    for (;; count++) {
+        struct directory_key key = key_of(count);
+        struct directory_object object = object_of(count);
+        nigh_status status = directory_claim(world.directory, 0, &key, &object.birth, false);
+
+        if (status != NIGH_OK) {
+            assert_int_equal(status, NIGH_LIMIT);
+            break;
+        }
+    }
+    assert_true(count > LIMIT_CLAIMS / 2 && count < LIMIT_CLAIMS * 3 / 4);
+    assert_int_equal(stats_of(&world).refused, 1);
+    assert_int_equal(claim(&world, 1, count, 1, false), NIGH_OK);
+    forget(&world, 0, 0, 0);
+    assert_int_equal(claim(&world, 0, count + 1, 1, false), NIGH_OK);
+    world_close(&world);
+}
+
 static void callbacks_may_call_back(void **state)
 {
     (void)state;
@@ -892,6 +1033,8 @@ struct model_tombstone {
 
 struct model_key {
     uint32_t birth, holders, unconfirmed, waiters;
+    uint32_t claimer, claimed; /* a rank and one, and the birth that is to come */
+    bool claim_doubted;
     struct model_tombstone tombstones[MODEL_TOMBSTONES];
     uint64_t deleted[MODEL_BIRTHS]; /* step of the last delete */
 };
@@ -948,6 +1091,10 @@ static void model_let_go(struct model *model, uint32_t key, uint32_t birth, uint
 {
     struct model_key *k = &model->keys[key];
 
+    if (k->claimer == rank + 1 && k->claimed == birth) {
+        k->claimer = 0;
+        return;
+    }
     if (k->holders != 0 && k->birth == birth) {
         k->holders &= ~(1u << rank);
         k->unconfirmed &= ~(1u << rank);
@@ -975,6 +1122,10 @@ static void model_member(struct model *model, uint32_t rank, uint64_t shards, ch
         }
         if (what == 'u' || what == 'd') {
             k->waiters &= ~bit;
+        }
+        if (k->claimer == rank + 1) {
+            k->claim_doubted = k->claim_doubted || what == 'u' || what == 'b';
+            k->claimer = what == 'd' || (what == 'a' && k->claim_doubted) ? 0 : k->claimer;
         }
         if (what == 'u' || what == 'b') {
             k->unconfirmed |= k->holders & bit;
@@ -1081,6 +1232,9 @@ static void step_announce(struct model *model, uint32_t from, uint32_t key, uint
         k->holders &= ~(1u << from);
         k->unconfirmed &= ~(1u << from);
     }
+    if (model_tombstone(k, birth) == NULL && k->claimer == from + 1) {
+        k->claimer = 0;
+    }
     was_absent = k->holders == 0;
     if (model_tombstone(k, birth) != NULL) {
         wanted = NIGH_IN_USE;
@@ -1089,6 +1243,8 @@ static void step_announce(struct model *model, uint32_t from, uint32_t key, uint
         model->drop_ranks = 1u << from;
     } else if (k->holders != 0) {
         wanted = k->birth == birth ? NIGH_OK : NIGH_EXISTS;
+    } else if (k->claimer != 0) {
+        wanted = NIGH_EXISTS;
     } else if (is_copy && (model->ever[from] & shard(key)) != 0) {
         wanted = NIGH_IN_USE;
     }
@@ -1113,6 +1269,33 @@ static void step_announce(struct model *model, uint32_t from, uint32_t key, uint
                      wanted);
     assert_int_equal(model->found_ranks, 0);
     assert_int_equal(model->drop_ranks, 0);
+}
+
+static void step_claim(struct model *model, uint32_t from, uint32_t key, uint32_t birth, bool held)
+{
+    struct model_key *k = &model->keys[key];
+    struct directory_key real = key_of(key);
+    struct directory_object object = object_of(birth);
+    nigh_status wanted = NIGH_OK;
+
+    if ((k->holders & 1u << from) != 0 && k->birth == birth) {
+        assert_int_equal(directory_claim(model->directory, from, &real, &object.birth, held),
+                         NIGH_OK);
+        return;
+    }
+    k->holders &= ~(1u << from);
+    k->unconfirmed &= ~(1u << from);
+    if (k->holders != 0 || (k->claimer != 0 && k->claimer != from + 1)) {
+        wanted = NIGH_EXISTS;
+    } else if (k->claimer == 0 && !held && (model_all(model, model->announced) & shard(key)) == 0) {
+        wanted = NIGH_BUSY;
+    }
+    if (wanted == NIGH_OK) {
+        k->claimer = from + 1;
+        k->claimed = birth;
+        k->claim_doubted = false;
+    }
+    assert_int_equal(directory_claim(model->directory, from, &real, &object.birth, held), wanted);
 }
 
 static void step_locate(struct model *model, uint32_t from, uint32_t key, bool wait)
@@ -1224,7 +1407,8 @@ static void one_step(struct model *model, uint64_t *random, uint32_t member_one_
                     support_random(random) % 8);
         return;
     }
-    switch (support_random(random) % 10) {
+    switch (support_random(random) % 11) {
+    case 10: step_claim(model, from, key, birth, support_random(random) % 4 == 0); break;
     case 0:
     case 1:
     case 2: step_announce(model, from, key, birth, support_random(random) % 2 == 0); break;
@@ -1264,6 +1448,7 @@ static void check_all(struct model *model)
     for (uint32_t key = 0; key < model->key_count; key++) {
         wanted.keys += model->keys[key].holders != 0;
         wanted.waiting += model->keys[key].waiters != 0;
+        wanted.claims += model->keys[key].claimer != 0;
         for (uint32_t n = 0; n < MODEL_TOMBSTONES; n++) {
             wanted.tombstones += model->keys[key].tombstones[n].used;
         }
@@ -1271,6 +1456,7 @@ static void check_all(struct model *model)
     directory_stats(model->directory, &got);
     assert_int_equal(wanted.keys, got.keys);
     assert_int_equal(wanted.waiting, got.waiting);
+    assert_int_equal(wanted.claims, got.claims);
     assert_int_equal(wanted.tombstones, got.tombstones);
 }
 
@@ -1433,6 +1619,11 @@ int main(void)
         cmocka_unit_test(a_member_takes_its_share_of_keys),
         cmocka_unit_test(a_key_is_in_the_share_of_who_holds_it),
         cmocka_unit_test(no_drop_is_lost),
+        cmocka_unit_test(a_claim_keeps_a_key_for_one_member),
+        cmocka_unit_test(a_claim_is_given_up),
+        cmocka_unit_test(a_claim_does_not_outlive_its_member),
+        cmocka_unit_test(what_is_not_known_yet_is_claimed_later),
+        cmocka_unit_test(a_member_takes_its_share_of_claims),
         cmocka_unit_test(callbacks_may_call_back),
         cmocka_unit_test(few_keys_do_as_the_model_does),
         cmocka_unit_test(what_is_put_off_does_not_show),

@@ -89,6 +89,8 @@ struct world {
     uint64_t ups, downs;
     const char *elsewhere; /* hosts that peers offer before the one they are at; NULL: none */
     uint32_t reads;        /* of a link at once; 0: 3 */
+    bool shared;           /* the links of a lane share receives */
+    bool keeps;            /* messages, for ever */
     bool silent;           /* nobody is told that a message came */
     /* What others do while the last of BULK messages to a lane that is watched is told of. */
     void (*meanwhile)(struct world *world);
@@ -334,15 +336,27 @@ static nigh_status watched_post(struct fabric_endpoint *endpoint, const struct f
     return NIGH_OK;
 }
 
+static void watch_returns(const struct fabric_receive *receive)
+{
+    watch.returns++;
+    for (; receive != NULL; receive = receive->next) {
+        watch.returned++;
+    }
+}
+
+static nigh_status watched_stock(struct fabric_stock *stock, const struct fabric_receive *receive,
+                                 const struct fabric_receive **bad)
+{
+    watch_returns(receive);
+    return watch.real->stock_post(stock, receive, bad);
+}
+
 static nigh_status watched_receive(struct fabric_endpoint *endpoint,
                                    const struct fabric_receive *receive,
                                    const struct fabric_receive **bad)
 {
     if (endpoint == watch.bulk) {
-        watch.returns++;
-        for (const struct fabric_receive *at = receive; at != NULL; at = at->next) {
-            watch.returned++;
-        }
+        watch_returns(receive);
     }
     return watch.real->post_receive(endpoint, receive, bad);
 }
@@ -355,6 +369,7 @@ static void watch_begin(struct lane *lane, const struct link *link)
     watch.provider = *watch.real;
     watch.provider.post = watched_post;
     watch.provider.post_receive = watched_receive;
+    watch.provider.stock_post = watched_stock;
     watch.bulk = link->sides[LINK_BULK].endpoint;
     lane->fabric->provider = &watch.provider;
 }
@@ -433,6 +448,9 @@ static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint
     }
     watch.heard += lane->fabric == watch.fabric ? 1 : 0;
     link_keep(link);
+    if (lane->node->world->keeps) {
+        return;
+    }
     link_give_back(link, bytes); /* nothing is told of a receive that is not there */
     if (!lane->node->world->silent &&
         rpc_one_way(link_rpc(link), ACK, NULL, 0, now_us) != NIGH_OK) {
@@ -464,6 +482,7 @@ static struct links_config config_of(struct lane *lane)
                 .epoch = EPOCH + node->other_epoch},
         .waits = 4,
         .bulk_receives = BULK,
+        .shared_bulk = node->world->shared ? BULK * (NODES_MAX - 1) * LANES_MAX : 0,
         .bulk_bytes = BULK_BYTES,
         .reads = node->world->reads == 0 ? 3 : node->world->reads,
         .seed = node->rank * 10 + lane->number,
@@ -583,8 +602,10 @@ static void all_see_all(struct world *world)
 static void world_open(struct world *world, const struct sim_options *options, uint32_t count,
                        const uint32_t *lanes)
 {
-    *world = (struct world){
-        .other_epoch = world->other_epoch, .elsewhere = world->elsewhere, .reads = world->reads};
+    *world = (struct world){.other_epoch = world->other_epoch,
+                            .elsewhere = world->elsewhere,
+                            .reads = world->reads,
+                            .shared = world->shared};
     assert_int_equal(sim_create(options, &world->sim), NIGH_OK);
     world->count = count;
     for (uint32_t rank = 0; rank < count; rank++) {
@@ -723,7 +744,8 @@ static void rails_join_the_lanes_that_share_shards(void **state)
 }
 
 /* A random hour: operations, breaks, deaths. */
-static void storm(uint64_t seed, const uint32_t *lanes, bool wild, bool deaths, uint64_t *good)
+static void storm(uint64_t seed, const uint32_t *lanes, bool wild, bool deaths, bool shared,
+                  uint64_t *good)
 {
     struct sim_options options = {.seed = seed,
                                   .late_read_ppm = 100000,
@@ -733,6 +755,7 @@ static void storm(uint64_t seed, const uint32_t *lanes, bool wild, bool deaths, 
                                   .late_landing_ppm = 500000};
     struct world *world = calloc(1, sizeof(*world));
 
+    world->shared = shared;
     world_open(world, &options, NODES_MAX, lanes);
     all_see_all(world);
     pass(world, 5000);
@@ -811,7 +834,7 @@ static void everything_ends_once(void **state)
 
     while (support_now_us() < end_us) {
         for (size_t n = 0; n < sizeof(shapes) / sizeof(shapes[0]); n++) {
-            storm(seed + seeds, shapes[n], seeds % 2 == 0, seeds % 4 < 2, &good);
+            storm(seed + seeds, shapes[n], seeds % 2 == 0, seeds % 4 < 2, seeds % 3 > 0, &good);
         }
         seeds++;
     }
@@ -1104,13 +1127,14 @@ static void reads_have_a_bound(void **state)
     free(world);
 }
 
-static struct world *open_pair(uint64_t seed, uint32_t reads, struct lane **lane,
-                               struct link **link)
+static struct world *open_pair_of(uint64_t seed, uint32_t reads, bool shared, struct lane **lane,
+                                  struct link **link)
 {
     struct sim_options options = {.seed = seed};
     struct world *world = calloc(1, sizeof(*world));
 
     world->reads = reads;
+    world->shared = shared;
     world_open(world, &options, 2, shapes[0]);
     all_see_all(world);
     pass(world, 10000);
@@ -1118,6 +1142,12 @@ static struct world *open_pair(uint64_t seed, uint32_t reads, struct lane **lane
     *link = links_find((*lane)->links, 1, 0);
     assert_non_null(*link);
     return world;
+}
+
+static struct world *open_pair(uint64_t seed, uint32_t reads, struct lane **lane,
+                               struct link **link)
+{
+    return open_pair_of(seed, reads, false, lane, link);
 }
 
 /* READs and messages that follow each other are one call of the fabric: when somebody says so, at
@@ -1224,12 +1254,13 @@ static void a_chain_ends_with_its_link(void **state)
 static void receives_are_given_back_together(void **state)
 {
     (void)state;
-    for (uint32_t silent = 0; silent < 2; silent++) {
+    for (uint32_t way = 0; way < 4; way++) {
+        bool silent = way % 2 == 1;
         struct lane *lane, *there;
         struct link *link, *back;
-        struct world *world = open_pair(18, 0, &lane, &link);
+        struct world *world = open_pair_of(18, 0, way / 2 == 1, &lane, &link);
 
-        world->silent = silent == 1;
+        world->silent = silent;
         there = world->nodes[1].lane[0];
         back = links_find(there->links, 0, 0);
         assert_non_null(back);
@@ -1242,7 +1273,7 @@ static void receives_are_given_back_together(void **state)
         links_turn(lane->links, sim_now_us(world->sim));
         assert_int_equal(watch.heard, BULK);
         assert_int_equal(watch.returned, BULK);
-        assert_int_equal(watch.returns, silent == 1 ? 1 : BULK);
+        assert_int_equal(watch.returns, silent ? 1 : BULK);
         watch_end();
         world_close(world);
         free(world);
@@ -1267,13 +1298,12 @@ static void send_all_again(struct world *world)
 
 /* The peer hears that all is free while the last message is still looked at, and the turn goes on:
  * what it sends has receives. */
-static void what_is_granted_is_there(void **state)
+static void check_what_is_granted(uint64_t seed, bool shared)
 {
     struct lane *lane, *there;
     struct link *link, *back;
-    struct world *world = open_pair(20, 0, &lane, &link);
+    struct world *world = open_pair_of(seed, 0, shared, &lane, &link);
 
-    (void)state;
     there = world->nodes[1].lane[0];
     back = links_find(there->links, 0, 0);
     assert_non_null(back);
@@ -1290,6 +1320,42 @@ static void what_is_granted_is_there(void **state)
     assert_int_equal(there->good, 2 * BULK);
     assert_int_equal(world->downs, 0);
     watch_end();
+    world_close(world);
+    free(world);
+}
+
+static void what_is_granted_is_there(void **state)
+{
+    (void)state;
+    check_what_is_granted(20, false);
+    check_what_is_granted(21, true);
+}
+
+/* What all links share: who keeps messages keeps them no longer than their link is up. */
+static void receives_that_are_kept_come_back(void **state)
+{
+    enum {
+        ROUNDS = 3 * (NODES_MAX - 1) * LANES_MAX
+    };
+    struct lane *lane, *there;
+    struct link *link;
+    struct world *world = open_pair_of(22, 0, true, &lane, &link);
+
+    (void)state;
+    there = world->nodes[1].lane[0];
+    world->keeps = true;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        assert_true(all_up(world));
+        for (uint32_t n = 0; n < BULK; n++) {
+            do_send(there, links_find(there->links, 0, 0), 100);
+        }
+        pass(world, 10000);
+        assert_int_equal(there->good, (round + 1) * BULK);
+        say_down(&world->nodes[0], 1);
+        say_down(&world->nodes[1], 0);
+        all_see_all(world);
+        pass(world, 500000);
+    }
     world_close(world);
     free(world);
 }
@@ -1345,6 +1411,7 @@ int main(void)
         cmocka_unit_test(a_chain_ends_with_its_link),
         cmocka_unit_test(receives_are_given_back_together),
         cmocka_unit_test(what_is_granted_is_there),
+        cmocka_unit_test(receives_that_are_kept_come_back),
         cmocka_unit_test(what_links_cost),
     };
 

@@ -117,6 +117,7 @@ static void lines_and_files_have_a_bound(void **state)
     text[300] = '\0';
     assert_int_equal(parse(text), NIGH_INVALID);
     assert_int_equal(strncmp(why, "f:2: ", 5), 0);
+    assert_non_null(strstr(why, "join = @FILE"));
     memset(text, '\n', sizeof(text) - 1);
     assert_int_equal(parse(text), NIGH_INVALID);
     assert_non_null(strstr(why, "larger"));

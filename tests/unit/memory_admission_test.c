@@ -452,7 +452,8 @@ static void test_decides_memory(void **state)
     some.memory_available_bytes = cost;
     grants(&some, &wish, 0);
     some.memory_available_bytes--;
-    refuses(&some, &wish, NIGH_OUT_OF_MEMORY, "of the machine's 16.0 GiB only 4.0 GiB");
+    refuses(&some, &wish, NIGH_OUT_OF_MEMORY, "of the machine's 16.0 GiB only 4311744511 B");
+    refuses(&some, &wish, NIGH_OUT_OF_MEMORY, "4311744512 B of memory are needed (4.0 GiB for");
 
     some = plenty();
     wish.besides_bytes = 5 * GIB;

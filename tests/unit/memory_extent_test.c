@@ -326,17 +326,17 @@ static void test_take(void **state)
     assert_int_equal(first, 99);
     assert_int_equal(extent_take(set, 1, OWNER, 2, &first), NIGH_OK);
     assert_int_equal(first, base);
-    /* A newcomer leaves room for the one before it. */
+    /* A newcomer begins at the other end: what is between stays in one piece. */
     assert_int_equal(extent_take(set, 1, OTHER, 2, &first), NIGH_OK);
-    assert_int_equal(first, base + 4);
+    assert_int_equal(first, base + 6);
     assert_int_equal(extent_free_count(set, 1), 4);
     assert_int_equal(extent_free_count(set, 0), 8);
-    assert_int_equal(extent_take(set, 1, OTHER, 3, &first), NIGH_OUT_OF_MEMORY);
-    extent_take_at(set, 1, OTHER, base + 6, 1);
+    assert_int_equal(extent_take(set, 1, OTHER, 5, &first), NIGH_OUT_OF_MEMORY);
+    extent_take_at(set, 1, OTHER, base + 3, 1);
     assert_int_equal(extent_take(set, 1, OTHER, 2, &first), NIGH_OK);
-    assert_int_equal(first, base + 2);
+    assert_int_equal(first, base + 4);
     assert_int_equal(extent_take(set, 1, OWNER, 1, &first), NIGH_OK);
-    assert_int_equal(first, base + 7);
+    assert_int_equal(first, base + 2);
     assert_int_equal(extent_free_count(set, 1), 0);
     assert_int_equal(extent_take(set, 1, OWNER, 1, &first), NIGH_OUT_OF_MEMORY);
     assert_int_equal(atomic_load(&set->extents[base + 1].owner), OWNER);
@@ -361,11 +361,11 @@ static void tell(void *context, uint32_t extent, uint64_t owner)
                                                                    : "late");
 }
 
-static void test_retire(void **state)
+static void test_move(void **state)
 {
     struct extent_set *set = set_ok(16 * MIB, 1);
     struct told told = {.set = set};
-    uint32_t first, number = 0;
+    uint32_t first;
     struct stat st;
     char *client;
     int kept;
@@ -379,12 +379,11 @@ static void test_retire(void **state)
     kept = dup(set->extents[0].fd);
     assert_int_equal(memfd_map(kept, EXTENT, MEMFD_WRITABLE, (void **)&client), NIGH_OK);
 
-    assert_int_equal(extent_retire(set, 0, &number), NIGH_OK);
-    assert_int_equal(number, 8);
-    assert_string_equal(told.text, "0:given 1:given 8:free 0:gone free ");
+    assert_int_equal(extent_move(set, 0, 8), NIGH_OK);
+    assert_string_equal(told.text, "0:given 1:given 0:gone given 8:free ");
     assert_false(set->extents[0].present);
     assert_int_equal(atomic_load(&set->extents[0].owner), EXTENT_NO_OWNER);
-    assert_int_equal(fcntl(set->extents[0].fd, F_GETFD), -1); /* closed */
+    assert_true(extent_is_dormant(set, 0, OWNER));
     assert_true(extent_is_free(set, 8));
     assert_int_equal(extent_free_count(set, 0), 7);
     assert_int_equal(((char *)extent_bytes_at(set, EXTENT))[0], 'a'); /* its neighbour */
@@ -395,36 +394,85 @@ static void test_retire(void **state)
     assert_int_equal(st.st_blocks, 0);
     memset(client, 'c', EXTENT);
     assert_int_equal(((char *)extent_bytes_at(set, 8 * EXTENT))[17], 'b');
+
+    /* Memory that comes back is the owner's at once, and what the writer has mapped. */
+    told.text[0] = '\0';
+    assert_int_equal(extent_move(set, 8, 0), NIGH_OK);
+    assert_string_equal(told.text, "8:gone free 0:given ");
+    assert_int_equal(atomic_load(&set->extents[0].owner), OWNER);
+    assert_true(extent_is_unused(set, 8));
+    assert_int_equal(set->lane[0].dormant, 0);
+    assert_int_equal(extent_free_count(set, 0), 6);
+    ((char *)extent_bytes_at(set, 0))[99] = 'd';
+    assert_int_equal(client[99], 'd');
     memfd_unmap(client, EXTENT);
     close(kept);
     extent_set_destroy(set);
 }
 
-static void test_numbers_run_out(void **state)
+/* What nobody had goes as it is, and its number is anybody's again. */
+static void test_free_memory_moves(void **state)
 {
-    struct extent_set *set = set_ok(128 * MIB, 64);
-    uint32_t first = extent_lane_first(set, 63), number = first;
+    struct extent_set *set = set_ok(16 * MIB, 1);
+    int count = open_descriptors(), maps = mapped_extents(), fd = set->extents[3].fd;
+    struct told told = {.set = set};
 
     (void)state;
-    assert_int_equal(first, LIMIT_EXTENTS - 64);
-    for (uint32_t i = 0; i < 63; i++) {
-        extent_take_at(set, 63, OWNER, number, 1);
-        assert_int_equal(extent_retire(set, number, &number), NIGH_OK);
-        assert_int_equal(number, first + i + 1);
-    }
-    extent_take_at(set, 63, OWNER, number, 1);
-    assert_int_equal(extent_retire(set, number, &first), NIGH_LIMIT);
-    memset(extent_bytes_at(set, number * EXTENT), 1, EXTENT); /* as it was */
-    assert_int_equal(atomic_load(&set->extents[number].owner), OWNER);
+    set->changed = tell;
+    set->changed_context = &told;
+    strcpy(extent_bytes_at(set, 3 * EXTENT + 5), "nobody's");
+    assert_int_equal(extent_move(set, 3, 8), NIGH_OK);
+    assert_string_equal(told.text, "3:gone free 8:free ");
+    assert_string_equal(extent_bytes_at(set, 8 * EXTENT + 5), "nobody's");
+    assert_int_equal(set->extents[8].fd, fd);
+    assert_int_equal(extent_unused(set, 0), 3);
+    assert_int_equal(set->lane[0].longest_run, 5);
+    assert_int_equal(extent_move(set, 8, 3), NIGH_OK);
+    assert_int_equal(set->lane[0].longest_run, 8);
+    assert_int_equal(open_descriptors(), count);
+    assert_int_equal(mapped_extents(), maps);
     extent_set_destroy(set);
+    assert_int_equal(mapped_extents(), 0);
+}
+
+/* A pool without sessions: nobody can have its numbers mapped, and descriptors go. */
+static void test_forget(void **state)
+{
+    int count = open_descriptors();
+    struct extent_set *set = set_ok(128 * MIB, 64);
+    struct told told = {.set = set};
+    uint32_t first = extent_lane_first(set, 63);
+
+    (void)state;
+    set->changed_context = &told;
+    for (uint32_t i = 0; i < 62; i++) {
+        assert_int_equal(extent_unused(set, 63), first + i + 1);
+        extent_take_at(set, 63, i % 2 ? OWNER : extent_owner(3, 1000), first + i, 1);
+        assert_int_equal(extent_move(set, first + i, first + i + 1), NIGH_OK);
+    }
+    extent_take_at(set, 63, OWNER, first + 62, 1);
+    assert_int_equal(extent_move(set, first + 62, first + 63), NIGH_OK);
+    assert_int_equal(extent_unused(set, 63), LIMIT_EXTENTS);
+    set->changed = tell;
+    extent_forget(set, 62, 3);
+    extent_forget(set, 63, 4);
+    assert_int_equal(extent_unused(set, 63), LIMIT_EXTENTS);
+    extent_forget(set, 63, 3);
+    assert_int_equal(strncmp(told.text, "4032:gone free 4034:gone free ", 30), 0);
+    assert_int_equal(extent_unused(set, 63), first);
+    assert_true(extent_is_dormant(set, first + 1, OWNER));
+    assert_int_equal(set->lane[63].dormant, 32);
+    assert_int_equal(open_descriptors(), count + 2 * (64 + 32));
+    extent_set_destroy(set);
+    assert_int_equal(open_descriptors(), count);
 }
 
 /* No descriptor for fresh memory: the extent is as it was, though its bytes are gone. */
-static void test_retire_that_fails(void **state)
+static void test_move_that_fails(void **state)
 {
     struct extent_set *set = set_ok(16 * MIB, 1);
     struct rlimit before, none;
-    uint32_t first, number = 99;
+    uint32_t first;
     struct stat st;
     int small, saved;
 
@@ -434,9 +482,9 @@ static void test_retire_that_fails(void **state)
     none = before;
     none.rlim_cur = 0;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    assert_int_equal(extent_retire(set, first, &number), NIGH_NO_RESOURCES);
+    assert_int_equal(extent_move(set, first, 8), NIGH_NO_RESOURCES);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    assert_int_equal(number, 99);
+    assert_true(extent_is_unused(set, 8));
     assert_false(set->extents[first].lost);
     assert_int_equal(atomic_load(&set->extents[first].owner), OWNER);
     assert_int_equal(extent_free_count(set, 0), 7);
@@ -449,7 +497,7 @@ static void test_retire_that_fails(void **state)
     saved = dup(set->extents[first].fd);
     assert_int_equal(dup2(small, set->extents[first].fd), set->extents[first].fd);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    assert_int_equal(extent_retire(set, first, &number), NIGH_NO_RESOURCES);
+    assert_int_equal(extent_move(set, first, 8), NIGH_NO_RESOURCES);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_true(set->extents[first].lost);
     assert_true(set->extents[first].present);
@@ -496,16 +544,16 @@ static void test_memory_is_watched(void **state)
     struct extent_set *set = set_ok(32 * MIB, 2);
     struct watched watched = {.set = set};
     struct extent_watch watch = {.context = &watched, .made = on_made, .goes = on_goes};
-    uint32_t base = extent_lane_first(set, 1), first, number = 0;
+    uint32_t base = extent_lane_first(set, 1), first;
 
     (void)state;
     set->lane[1].watch = &watch;
     assert_int_equal(extent_take(set, 0, OWNER, 1, &first), NIGH_OK);
-    assert_int_equal(extent_retire(set, first, &number), NIGH_OK);
+    assert_int_equal(extent_move(set, first, 8), NIGH_OK);
     assert_string_equal(watched.text, ""); /* another lane's */
     assert_int_equal(extent_take(set, 1, OWNER, 1, &first), NIGH_OK);
     memset(extent_bytes_at(set, first * EXTENT), 'o', EXTENT);
-    assert_int_equal(extent_retire(set, first, &number), NIGH_OK);
+    assert_int_equal(extent_move(set, first, base + 8), NIGH_OK);
     assert_int_equal(first, base);
     assert_string_equal(watched.text, "2048:goes with o 2056:made ");
 
@@ -514,7 +562,7 @@ static void test_memory_is_watched(void **state)
     watched.refuse = 1;
     assert_int_equal(extent_take(set, 1, OWNER, 1, &first), NIGH_OK);
     memset(extent_bytes_at(set, first * EXTENT), 'p', EXTENT);
-    assert_int_equal(extent_retire(set, first, &number), NIGH_NO_RESOURCES);
+    assert_int_equal(extent_move(set, first, base + 9), NIGH_NO_RESOURCES);
     assert_string_equal(watched.text, "2049:goes with p 2057:refused 2049:made ");
     assert_false(set->extents[first].lost);
     assert_false(set->extents[base + 9].present);
@@ -523,9 +571,22 @@ static void test_memory_is_watched(void **state)
 
     /* It does not take that either: nobody uses it. */
     watched.refuse = 2;
-    assert_int_equal(extent_retire(set, first, &number), NIGH_NO_RESOURCES);
+    assert_int_equal(extent_move(set, first, base + 9), NIGH_NO_RESOURCES);
     assert_true(set->extents[first].lost);
     assert_int_equal(atomic_load(&set->extents[first].owner), OWNER);
+
+    /* Nor what nobody has: it comes as it went, or is nobody's for good. */
+    watched.text[0] = '\0';
+    watched.refuse = 1;
+    memset(extent_bytes_at(set, (base + 3) * EXTENT), 'q', EXTENT);
+    assert_int_equal(extent_move(set, base + 3, base + 9), NIGH_NO_RESOURCES);
+    assert_string_equal(watched.text, "2051:goes with q 2057:refused 2051:made ");
+    assert_true(extent_is_free(set, base + 3));
+    watched.refuse = 2;
+    assert_int_equal(extent_move(set, base + 3, base + 9), NIGH_NO_RESOURCES);
+    assert_true(set->extents[base + 3].lost);
+    assert_false(extent_is_free(set, base + 3));
+    assert_true(extent_is_unused(set, base + 9));
     extent_set_destroy(set);
 }
 
@@ -536,12 +597,12 @@ static void test_adopt(void **state)
     struct extent_set *set = set_ok(16 * MIB, 2), *later = NULL;
     uint32_t numbers[8], lanes[8], first, number;
     uint64_t owners[8];
-    int fds[8], count, wrong;
+    int fds[8], count, wrong, dormant;
     size_t n = 0;
 
     (void)state;
     assert_int_equal(extent_take(set, 1, OWNER, 2, &first), NIGH_OK);
-    assert_int_equal(extent_retire(set, first, &number), NIGH_OK);
+    assert_int_equal(extent_move(set, first, first + 4), NIGH_OK);
     strcpy(extent_bytes_at(set, (first + 1) * EXTENT + 100), "left behind");
     for (uint32_t i = 0; i < set->count; i++) {
         if (!set->extents[i].present)
@@ -552,6 +613,7 @@ static void test_adopt(void **state)
         lanes[n++] = set->extents[i].lane;
     }
     assert_int_equal(n, 8);
+    dormant = dup(set->extents[first].fd);
     extent_set_destroy(set);
     count = open_descriptors();
 
@@ -593,12 +655,56 @@ static void test_adopt(void **state)
     assert_false(later->extents[first].present);
     assert_int_equal(extent_free_count(later, 0), 4);
     assert_int_equal(extent_free_count(later, 1), 3);
-    /* The retired number does not come again. */
-    extent_take_at(later, 1, OTHER, first + 4, 1);
-    assert_int_equal(extent_retire(later, first + 4, &number), NIGH_OK);
-    assert_int_equal(number, first + 5);
+    /* The number that nobody told of does not come again; what is told of others counts. */
+    assert_int_equal(extent_unused(later, 0), 4);
+    assert_int_equal(extent_unused(later, 1), first + 5);
+    assert_int_equal(
+        extent_set_adopt_absent(later, first + 1, EXTENT_DORMANT, OWNER, later->extents[0].fd),
+        NIGH_INVALID);
+    assert_int_equal(extent_set_adopt_absent(later, first, EXTENT_UNKNOWN, 0, -1), NIGH_INVALID);
+    assert_int_equal(extent_set_adopt_absent(later, first, EXTENT_DORMANT, 0, -1), NIGH_INVALID);
+    assert_int_equal(extent_set_adopt_absent(later, first, EXTENT_UNUSED, OWNER, -1), NIGH_INVALID);
+    assert_int_equal(extent_set_adopt_absent(later, first, EXTENT_DORMANT, OWNER, -1),
+                     NIGH_PROTOCOL);
+    assert_int_equal(extent_set_adopt_absent(later, first + 6, EXTENT_UNUSED, 0, -1), NIGH_OK);
+    assert_int_equal(extent_unused(later, 1), first + 5);
+    assert_int_equal(later->lane[1].used, 7);
+    assert_int_equal(extent_set_adopt_absent(later, first, EXTENT_DORMANT, OWNER, dormant),
+                     NIGH_OK);
+    assert_int_equal(extent_move(later, first + 4, first), NIGH_OK);
+    assert_int_equal(atomic_load(&later->extents[first].owner), OWNER);
+    ((char *)extent_bytes_at(later, first * EXTENT))[7] = 'x';
+    assert_int_equal(pread(later->extents[first].read_fd, why, 1, 7), 1);
+    assert_int_equal(why[0], 'x');
     extent_set_destroy(later);
-    assert_int_equal(open_descriptors(), count - 8);
+    assert_int_equal(open_descriptors(), count - 9);
+}
+
+/* A node that was killed while memory came back to its dormant number, or whose client wrote there,
+ * leaves more pages than it may have. */
+static void test_what_is_absent_is_emptied(void **state)
+{
+    struct extent_set *set = set_ok(16 * MIB, 1);
+    int fds[3], present[1];
+    uint32_t first;
+    struct stat st;
+
+    (void)state;
+    assert_int_equal(extent_take(set, 0, OWNER, 1, &first), NIGH_OK);
+    assert_int_equal(extent_move(set, first, 8), NIGH_OK);
+    fds[0] = dup(set->extents[8].fd); /* present, under another name too */
+    fds[1] = open("/dev/null", O_RDWR);
+    fds[2] = set->extents[first].fd;
+    present[0] = set->extents[8].fd;
+    assert_int_equal(memfd_populate(fds[2], EXTENT), NIGH_OK);
+    assert_int_equal(extent_empty_absent(fds, 3, present, 1), NIGH_OK);
+    assert_int_equal(fstat(fds[2], &st), 0);
+    assert_int_equal(st.st_blocks, 0);
+    assert_int_equal(fstat(fds[0], &st), 0);
+    assert_int_equal((uint64_t)st.st_blocks * 512, EXTENT);
+    close(fds[0]);
+    close(fds[1]);
+    extent_set_destroy(set);
 }
 
 /* Mappings of extents whose file was told to prefer node 0. */
@@ -626,7 +732,7 @@ static void test_memory_is_near_its_lane(void **state)
                                      .huge = EXTENT_HUGE_NEVER,
                                      .numa_nodes = nodes};
     struct extent_set *set;
-    uint32_t first, number;
+    uint32_t first;
 
     (void)state;
     if (access("/proc/self/numa_maps", R_OK) != 0)
@@ -642,7 +748,7 @@ static void test_memory_is_near_its_lane(void **state)
     assert_int_equal(preferring_extents(), 4);
     assert_int_equal(extent_set_far_bytes(set), 0);
     assert_int_equal(extent_take(set, 0, OWNER, 1, &first), NIGH_OK);
-    assert_int_equal(extent_retire(set, first, &number), NIGH_OK);
+    assert_int_equal(extent_move(set, first, 4), NIGH_OK);
     assert_int_equal(preferring_extents(), 4);
     assert_int_equal(extent_set_far_bytes(set), 0);
     extent_set_destroy(set);
@@ -664,11 +770,13 @@ int main(void)
         cmocka_unit_test(test_plain_pages_are_said_aloud),
         cmocka_unit_test(test_limits_of_the_process),
         cmocka_unit_test(test_take),
-        cmocka_unit_test(test_retire),
-        cmocka_unit_test(test_numbers_run_out),
-        cmocka_unit_test(test_retire_that_fails),
+        cmocka_unit_test(test_move),
+        cmocka_unit_test(test_free_memory_moves),
+        cmocka_unit_test(test_forget),
+        cmocka_unit_test(test_move_that_fails),
         cmocka_unit_test(test_memory_is_watched),
         cmocka_unit_test(test_adopt),
+        cmocka_unit_test(test_what_is_absent_is_emptied),
         cmocka_unit_test(test_memory_is_near_its_lane),
     };
 

@@ -8,56 +8,7 @@
 
 #include "base/check.h"
 #include "memory/heap.h"
-
-#define MIB    (UINT64_C(1) << 20)
-#define EXTENT LIMIT_EXTENT_BYTES_MIN
-#define BLOCKS 4096
-
-struct fixture {
-    struct extent_set *set;
-    struct heaps *heaps;
-    uint32_t heap; /* of OWNER */
-};
-
-#define OWNER extent_owner(0, 1000)
-#define OTHER extent_owner(1, 1000)
-
-static void fixture_open(struct fixture *fixture, uint64_t memory, uint32_t lanes, uint32_t lane,
-                         uint32_t max_blocks)
-{
-    struct extent_options options = {
-        .memory_bytes = memory, .extent_bytes = EXTENT, .lanes = lanes, .huge = EXTENT_HUGE_NEVER};
-    char why[512] = "";
-
-    if (extent_set_create(&options, &fixture->set, why, sizeof(why)) != NIGH_OK)
-        fail_msg("%s", why);
-    assert_int_equal(
-        heaps_create(&(struct heaps_config){fixture->set, lane, max_blocks}, &fixture->heaps),
-        NIGH_OK);
-    assert_int_equal(heaps_open(fixture->heaps, OWNER, &fixture->heap), NIGH_OK);
-}
-
-static void fixture_close(struct fixture *fixture)
-{
-    assert_true(heaps_are_valid(fixture->heaps));
-    heaps_destroy(fixture->heaps);
-    extent_set_destroy(fixture->set);
-}
-
-static uint32_t alloc_ok(struct fixture *fixture, uint32_t heap, uint64_t bytes)
-{
-    uint32_t block = HEAP_NO_BLOCK;
-
-    assert_int_equal(heap_alloc(fixture->heaps, heap, bytes, &block), NIGH_OK);
-    assert_true(heaps_are_valid(fixture->heaps));
-    return block;
-}
-
-static void free_ok(struct fixture *fixture, uint32_t block)
-{
-    heap_free(fixture->heaps, block);
-    assert_true(heaps_are_valid(fixture->heaps));
-}
+#include "memory_heap_fixture.h"
 
 static void test_alloc_rounds_and_reuses(void **state)
 {
@@ -137,14 +88,16 @@ static void test_grows_on_both_sides(void **state)
     fixture_open(&f, 16 * MIB, 1, 0, BLOCKS);
     assert_int_equal(heaps_open(f.heaps, OTHER, &other), NIGH_OK);
     a = alloc_ok(&f, f.heap, EXTENT); /* extent 0 */
-    b = alloc_ok(&f, other, 64);      /* in the middle of the others: 1 + (7 - 1) / 2 = 4 */
+    extent_take_at(f.set, 0, OTHER, 4, 1);
+    assert_int_equal(heap_adopt_extent(f.heaps, other, 4), NIGH_OK);
+    b = alloc_ok(&f, other, 64);
     assert_int_equal(heap_block_offset(f.heaps, b), 4 * EXTENT);
     assert_int_equal(heap_largest_bytes(f.heaps, f.heap), 3 * EXTENT);
     assert_int_equal(heap_largest_bytes(f.heaps, other), 4 * EXTENT - 64);
     /* The run before it, from its end, would join nothing: its first block is in use. */
     free_ok(&f, b);
-    assert_int_equal(heap_largest_bytes(f.heaps, other), 4 * EXTENT);
-    block = alloc_ok(&f, other, 4 * EXTENT);
+    assert_int_equal(heap_largest_bytes(f.heaps, other), 7 * EXTENT); /* over its own, free one */
+    block = alloc_ok(&f, other, 4 * EXTENT);                          /* upwards, if it may */
     assert_int_equal(heap_block_offset(f.heaps, block), 4 * EXTENT);
     assert_int_equal(heap_alloc(f.heaps, other, 3 * EXTENT + 1, &b), NIGH_OUT_OF_MEMORY);
     free_ok(&f, block);
@@ -315,71 +268,6 @@ static void test_claim(void **state)
     free_ok(&f, b);
     assert_int_equal(heap_claim(f.heaps, f.heap, 0, 6 * MIB - 64, &a), NIGH_OK);
     free_ok(&f, a);
-    fixture_close(&f);
-}
-
-static void test_reclaim(void **state)
-{
-    struct fixture f;
-    uint32_t other, block, pin, last;
-
-    (void)state;
-    fixture_open(&f, 16 * MIB, 1, 0, BLOCKS);
-    assert_int_equal(heaps_open(f.heaps, OTHER, &other), NIGH_OK);
-    /* The other heap has all extents, a block in use in the fourth. */
-    block = alloc_ok(&f, other, 8 * EXTENT);
-    assert_int_equal(heap_carve(f.heaps, block, 3 * EXTENT + 64, 64, &pin, &last), NIGH_OK);
-    free_ok(&f, block);
-    free_ok(&f, last);
-    assert_int_equal(heap_alloc(f.heaps, f.heap, 64, &block), NIGH_OUT_OF_MEMORY);
-    assert_int_equal(heaps_reclaim(f.heaps, f.heap, 8), NIGH_OUT_OF_MEMORY);
-    assert_int_equal(heaps_unowned_bytes(f.heaps), 0); /* nothing was touched */
-
-    assert_int_equal(heaps_reclaim(f.heaps, f.heap, 2), NIGH_OK);
-    assert_true(heaps_are_valid(f.heaps));
-    assert_int_equal(heaps_unowned_bytes(f.heaps), 2 * EXTENT);
-    assert_int_equal(heap_free_bytes(f.heaps, other), 6 * EXTENT - 64);
-    memset(extent_bytes_at(f.set, 8 * EXTENT), 1, 2 * EXTENT);
-    block = alloc_ok(&f, f.heap, 2 * EXTENT);
-    assert_int_equal(heap_block_offset(f.heaps, block), 8 * EXTENT); /* numbers never used */
-
-    /* Five are left to retire; what is in use is untouched. */
-    assert_int_equal(heaps_reclaim(f.heaps, f.heap, 5), NIGH_OK);
-    assert_true(heaps_are_valid(f.heaps));
-    assert_int_equal(heap_free_bytes(f.heaps, other), EXTENT - 64);
-    assert_int_equal(heaps_reclaim(f.heaps, f.heap, 5), NIGH_OK); /* they are there */
-    assert_int_equal(heaps_unowned_bytes(f.heaps), 5 * EXTENT);
-    assert_int_equal(heap_largest_bytes(f.heaps, f.heap), 5 * EXTENT);
-    assert_int_equal(heap_block_offset(f.heaps, pin), 3 * EXTENT + 64);
-    free_ok(&f, pin);
-
-    /* At last its own, scattered ones: one is not enough beside a wall, all eight together are. */
-    free_ok(&f, block);
-    assert_int_equal(heaps_reclaim(f.heaps, f.heap, 8), NIGH_OK);
-    block = alloc_ok(&f, f.heap, 8 * EXTENT);
-    assert_int_equal(heap_free_bytes(f.heaps, other), 0);
-    free_ok(&f, block);
-    fixture_close(&f);
-}
-
-/* Memory of others goes before the heap's own. */
-static void test_reclaims_from_others_first(void **state)
-{
-    struct fixture f;
-    uint32_t other, own, theirs;
-
-    (void)state;
-    fixture_open(&f, 16 * MIB, 1, 0, BLOCKS);
-    assert_int_equal(heaps_open(f.heaps, OTHER, &other), NIGH_OK);
-    own = alloc_ok(&f, f.heap, 4 * EXTENT);
-    theirs = alloc_ok(&f, other, 4 * EXTENT);
-    free_ok(&f, own);
-    free_ok(&f, theirs);
-    assert_int_equal(heaps_reclaim(f.heaps, f.heap, 3), NIGH_OK);
-    assert_int_equal(heap_free_bytes(f.heaps, f.heap), 4 * EXTENT);
-    assert_int_equal(heap_free_bytes(f.heaps, other), EXTENT);
-    assert_int_equal(heaps_reclaim(f.heaps, f.heap, 5), NIGH_OK);
-    assert_int_equal(heap_free_bytes(f.heaps, f.heap), 3 * EXTENT);
     fixture_close(&f);
 }
 
@@ -558,11 +446,11 @@ static void model_carve(struct model *model)
 
 static void model_reclaim(struct model *model)
 {
-    uint32_t n = 1 + model_below(model, 3);
+    uint64_t bytes = (1 + model_below(model, 48)) * (EXTENT / 16);
     uint32_t heap = model->heaps[model_below(model, MODEL_HEAPS)];
 
-    if (heaps_reclaim(model->f.heaps, heap, n) == NIGH_OK) {
-        assert_true(heap_largest_bytes(model->f.heaps, heap) >= n * EXTENT);
+    if (heaps_reclaim(model->f.heaps, heap, bytes) == NIGH_OK) {
+        assert_true(heap_largest_bytes(model->f.heaps, heap) >= bytes);
         model->reclaims++;
     }
 }
@@ -766,8 +654,6 @@ int main(void)
         cmocka_unit_test(test_block_numbers_run_out),
         cmocka_unit_test(test_heaps_are_bounded),
         cmocka_unit_test(test_claim),
-        cmocka_unit_test(test_reclaim),
-        cmocka_unit_test(test_reclaims_from_others_first),
         cmocka_unit_test(test_restart_leaves_nothing),
         cmocka_unit_test(test_misuse_is_caught),
         cmocka_unit_test(test_random_life),

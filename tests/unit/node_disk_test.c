@@ -183,7 +183,7 @@ static void another_objects_file_is_refused(void **state)
     assert_int_equal(run(fixture, &job).status, NIGH_CORRUPT);
     job.data_size--;
     job.generation++;
-    assert_int_equal(run(fixture, &job).status, NIGH_CORRUPT); /* no such file */
+    assert_int_equal(run(fixture, &job).status, NIGH_DISK); /* no such file */
 }
 
 static void full_disk_is_a_status_and_leaves_no_file(void **state)
@@ -218,8 +218,111 @@ static void forgotten_files_go(void **state)
     assert_int_equal(run(fixture, &job).status, NIGH_OK);
     file_of(fixture, &job, path, sizeof path);
     assert_int_equal(access(path, F_OK), 0);
-    disk_forget(fixture->disk, job.pool, job.generation, job.incarnation);
+    disk_forget(fixture->disk, job.pool, job.generation, job.incarnation, false);
     assert_true(SUPPORT_WAIT(access(path, F_OK) != 0, 10000));
+}
+
+/* The file of an object as a pipe: a read of it waits until somebody lets it go on. */
+static void hold_up(const struct fixture *fixture, const struct store_disk_job *job)
+{
+    char path[256];
+
+    file_of(fixture, job, path, sizeof path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+}
+
+static void let_go_on(const struct fixture *fixture, const struct store_disk_job *job)
+{
+    char path[256];
+    int fd = -1;
+
+    file_of(fixture, job, path, sizeof path);
+    /* Only once somebody reads. */
+    assert_true(SUPPORT_WAIT((fd = open(path, O_WRONLY | O_NONBLOCK)) >= 0, 20000));
+    close(fd);
+    unlink(path);
+}
+
+static uint32_t count_files(const struct fixture *fixture, const struct store_disk_job *first,
+                            uint32_t count)
+{
+    struct store_disk_job job = *first;
+    uint32_t there = 0;
+    char path[256];
+
+    for (uint32_t i = 0; i < count; i++, job.generation++) {
+        file_of(fixture, &job, path, sizeof path);
+        there += access(path, F_OK) == 0;
+    }
+    return there;
+}
+
+#define FORGOTTEN (3 * LIMIT_SPILL_QUEUE)
+
+/* However many files go, and however long a disk takes for each: the caller removes none, and jobs
+ * do not wait for all of them. */
+static void the_caller_removes_no_file(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_disk_job first = sample_job(fixture), slow = first, read = first, slower = first;
+    struct disk_end end = {0};
+    uint32_t handed_in, was_read;
+    char path[256];
+
+    assert_int_equal(run(fixture, &read).status, NIGH_OK);
+    first.generation = 1000;
+    for (uint64_t i = 0; i < FORGOTTEN; i++) {
+        struct store_disk_job job = first;
+
+        job.generation += i;
+        file_of(fixture, &job, path, sizeof path);
+        assert_int_equal(close(open(path, O_CREAT | O_WRONLY, 0600)), 0);
+    }
+    slow.write = read.write = slower.write = false;
+    slow.generation = 1;
+    slower.generation = 2;
+    hold_up(fixture, &slow);
+    hold_up(fixture, &slower);
+    assert_true(disk_submit(fixture->disk, &slow));
+    for (uint64_t i = 0; i < FORGOTTEN; i++) {
+        disk_forget(fixture->disk, first.pool, first.generation + i, first.incarnation, false);
+    }
+    assert_true(disk_submit(fixture->disk, &read));
+    assert_true(disk_submit(fixture->disk, &slower));
+    handed_in = count_files(fixture, &first, FORGOTTEN);
+    let_go_on(fixture, &slow);
+    assert_true(SUPPORT_WAIT(disk_take_end(fixture->disk, &end), 20000));
+    assert_true(SUPPORT_WAIT(disk_take_end(fixture->disk, &end), 20000));
+    assert_int_equal(end.status, NIGH_OK);
+    was_read = count_files(fixture, &first, FORGOTTEN);
+    let_go_on(fixture, &slower);
+    /* The thread may have begun with one. */
+    assert_true(handed_in >= FORGOTTEN - 1 && was_read >= FORGOTTEN - 4);
+    assert_true(SUPPORT_WAIT(count_files(fixture, &first, FORGOTTEN) == 0, 20000));
+    assert_true(SUPPORT_WAIT(disk_take_end(fixture->disk, &end), 20000));
+}
+
+/* An object that came back and is written again: the old file goes before the new one comes. */
+static void what_is_written_again_stays(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_disk_job job = sample_job(fixture), slow = job;
+    struct disk_end end = {0};
+    char path[256];
+
+    assert_int_equal(run(fixture, &job).status, NIGH_OK);
+    slow.write = false;
+    slow.generation = 1;
+    hold_up(fixture, &slow);
+    assert_true(disk_submit(fixture->disk, &slow));
+    disk_forget(fixture->disk, job.pool, job.generation, job.incarnation, true);
+    assert_true(disk_submit(fixture->disk, &job));
+    let_go_on(fixture, &slow);
+    assert_true(SUPPORT_WAIT(disk_take_end(fixture->disk, &end), 20000));
+    assert_true(SUPPORT_WAIT(disk_take_end(fixture->disk, &end), 20000));
+    assert_int_equal(end.status, NIGH_OK);
+    file_of(fixture, &job, path, sizeof path);
+    assert_int_equal(access(path, F_OK), 0);
 }
 
 static void queue_is_bounded(void **state)
@@ -298,6 +401,8 @@ int main(void)
         DISK_TEST(another_objects_file_is_refused),
         DISK_TEST(full_disk_is_a_status_and_leaves_no_file),
         DISK_TEST(forgotten_files_go),
+        DISK_TEST(the_caller_removes_no_file),
+        DISK_TEST(what_is_written_again_stays),
         DISK_TEST(queue_is_bounded),
         DISK_TEST(leftovers_are_removed_and_strangers_spared),
         DISK_TEST(one_node_a_directory),

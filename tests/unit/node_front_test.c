@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/log.h"
 #include "memory/memfd.h"
 #include "node/front.h"
 #include "node_echo_store.h"
@@ -132,6 +133,60 @@ static void a_hello_becomes_a_session_and_ends(void **state)
     step();
     fd = connect_client();
     assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
+    close(fd);
+}
+
+/* A client need not write what can never be sealed: it is told what bounds one object. */
+static void a_session_is_told_its_quotas(void **state)
+{
+    const struct session_front *told;
+    int fd = connect_client();
+
+    (void)state;
+    say_hello(fd);
+    step();
+    close(fd);
+    step();
+    front.config.session_quota_bytes = 1 << 20;
+    pools.pools[0]->rules.quota_bytes = 3 << 20;
+    fd = connect_client();
+    say_hello(fd);
+    step();
+    assert_int_equal(take_answer(fd).status, NIGH_OK);
+    assert_int_equal(sessions.slots[0].state, NODE_SESSION_OPEN);
+    told = session_front_of(sessions.slots[0].seat.memory);
+    assert_int_equal(shared_load_relaxed(&told->session_quota_bytes), 1 << 20);
+    assert_int_equal(shared_load_relaxed(&told->pool_quota_bytes), 3 << 20);
+    close(fd);
+    step();
+}
+
+static char last_line[LOG_LINE_BYTES];
+
+static void take_line(void *context, enum log_level level, const char *line, size_t length)
+{
+    (void)context;
+    (void)level;
+    memcpy(last_line, line, length + 1);
+}
+
+/* The sentence names the pool in quotes, and stands in quotes itself. */
+static void a_refusal_is_logged_in_one_field(void **state)
+{
+    static const struct log_sink sink = {.write = take_line};
+    struct session_hello hello = {.header = {.magic = SESSION_MAGIC, .kind = SESSION_HELLO},
+                                  .version_min = SESSION_VERSION_MIN,
+                                  .version_max = SESSION_VERSION_MAX,
+                                  .pool = "none"};
+    int fd = connect_client();
+
+    (void)state;
+    assert_int_equal(send(fd, &hello, sizeof(hello), 0), sizeof(hello));
+    log_set_sink(&sink);
+    step();
+    log_set_sink(NULL);
+    assert_int_equal(take_answer(fd).status, NIGH_NOT_FOUND);
+    assert_non_null(strstr(last_line, " why=\"there is no pool \\\"none\\\"; declare it in"));
     close(fd);
 }
 
@@ -294,6 +349,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FRONT_TEST(a_hello_becomes_a_session_and_ends),
+        FRONT_TEST(a_session_is_told_its_quotas),
+        FRONT_TEST(a_refusal_is_logged_in_one_field),
         FRONT_TEST(a_pool_that_a_lane_could_not_add_is_tried_again),
         FRONT_TEST(a_client_that_vanishes_before_its_welcome_leaves_nothing),
         FRONT_TEST(one_more_than_may_be_is_refused),

@@ -9,10 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "memory/memfd.h"
 #include "node/keeper.h"
+#include "node/node_internal.h"
 #include "node/state.h"
 
 static int manager; /* the stand-in's socket */
@@ -203,6 +206,26 @@ static int take_over(void *argument)
     return ok && fcntl(3, F_GETFD) < 0 && fcntl(4, F_GETFD) >= 0 ? 0 : 13;
 }
 
+/* Two of a name: nobody knows which is meant, and the other may be another pool's memory. */
+static int take_twins(void *argument)
+{
+    struct keeper_item items[] = {{"extent-1", -1}, {"state", -1}, {"extent-1", -1}};
+    struct keeper keeper = {.socket_fd = -1, .items = items, .count = 3};
+
+    (void)argument;
+    for (size_t i = 0; i < 3; i++)
+        items[i].fd = open("/dev/null", O_RDONLY);
+    if (keeper_take(&keeper, "extent-1") != KEEPER_TWICE || items[0].fd < 0 || items[2].fd < 0)
+        return 10;
+    return keeper_take(&keeper, "state") >= 0 && items[1].fd == -1 ? 0 : 11;
+}
+
+static void what_was_kept_twice_is_not_taken_over(void **state)
+{
+    (void)state;
+    assert_int_equal(support_join(support_fork(take_twins, NULL), 5000), 0);
+}
+
 static void what_was_kept_is_taken_over_by_name(void **state)
 {
     static char names[] = "extent-1:state:a-name-that-is-longer-than-any-of-ours-could-be";
@@ -226,6 +249,156 @@ static void what_is_for_another_process_is_left_alone(void **state)
     assert_int_equal(keeper_open(&keeper, why, sizeof(why)), NIGH_OK);
     assert_int_equal(keeper.count, 0);
     keeper_close(&keeper);
+}
+
+/* ---- extents that change while the keeper does not read ---- */
+
+#define EXTENT LIMIT_EXTENT_BYTES_MIN
+#define OWNER  extent_owner(0, 1000)
+
+static struct nigh_node *node_begin(struct keeper *keeper)
+{
+    struct extent_options options = {
+        .memory_bytes = 8 * EXTENT, .extent_bytes = EXTENT, .lanes = 1, .huge = EXTENT_HUGE_NEVER};
+    struct nigh_node *node = calloc(1, sizeof(*node));
+
+    int pair[2];
+
+    assert_non_null(node);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, pair), 0);
+    close(manager);
+    manager = pair[1];
+    *keeper = (struct keeper){.socket_fd = pair[0]};
+    node->keeper = keeper;
+    node->settings.lanes = 1;
+    if (extent_set_create(&options, &node->extents, why, sizeof(why)) != NIGH_OK)
+        fail_msg("%s", why);
+    assert_int_equal(memfd_create_sealed("page", 4096, 0, &node->page_fd), NIGH_OK);
+    assert_int_equal(node_state_begin(node), NIGH_OK);
+    return node;
+}
+
+static void node_end(struct nigh_node *node)
+{
+    extent_set_destroy(node->extents);
+    state_unmap(node->state);
+    close(node->state_fd);
+    close(node->page_fd);
+    keeper_close(node->keeper);
+    free(node);
+}
+
+/* The manager acts on what was said; how many descriptors of a name it has more, or 0: none. */
+static int act(const char *name, int stored)
+{
+    char text[256], line[64];
+    int fd;
+
+    snprintf(line, sizeof(line), "FDNAME=%s\n", name);
+    while (take_message(text, sizeof(text), &fd)) {
+        if (strstr(text, line) != NULL)
+            stored = strncmp(text, "FDSTOREREMOVE", 13) == 0 ? 0 : stored + 1;
+        if (fd >= 0)
+            close(fd);
+    }
+    return stored;
+}
+
+static void stuff(struct keeper *keeper)
+{
+    for (int i = 0; i < 100000 && keeper_store(keeper, "stuffing", 0) == NIGH_OK; i++)
+        ;
+}
+
+/* A removal is lost, and the number used again: the keeper must not hand two memories under one
+ * name to the next node. */
+static void a_number_that_is_used_again_is_kept_once(void **state)
+{
+    struct keeper keeper;
+    struct nigh_node *node = node_begin(&keeper);
+    const struct state_extent *record = &node->state->extents[0];
+    uint32_t first;
+    int stored = act("extent-0", 0);
+
+    (void)state;
+    assert_int_equal(stored, 1);
+    assert_int_equal(extent_take(node->extents, 0, OWNER, 1, &first), NIGH_OK);
+    assert_int_equal(extent_move(node->extents, 0, 8), NIGH_OK);
+    stored = act("extent-0", stored);
+    assert_int_equal(stored, 1);
+    stuff(&keeper);
+    assert_int_equal(keeper_remove(&keeper, "extent-0"), NIGH_BUSY);
+    extent_forget(node->extents, 0, 0);
+    assert_int_equal(record->absence, EXTENT_UNUSED);
+    stored = act("extent-0", stored);
+    assert_int_equal(stored, 1); /* still the old one */
+
+    /* While it does not read, what comes to the number is not kept. */
+    stuff(&keeper);
+    assert_int_equal(extent_move(node->extents, 8, 0), NIGH_OK);
+    assert_int_equal(record->present, 0);
+    assert_int_equal(record->absence, EXTENT_SPENT);
+    stored = act("extent-0", stored);
+    assert_int_equal(stored, 1);
+
+    /* Once it reads, it is, alone. */
+    assert_int_equal(extent_move(node->extents, 0, 8), NIGH_OK);
+    (void)act("extent-0", stored);
+    assert_int_equal(extent_move(node->extents, 8, 0), NIGH_OK);
+    assert_int_equal(record->present, 1);
+    assert_int_equal(act("extent-0", stored), 1);
+    node_end(node);
+}
+
+static uint64_t pages_of(int fd)
+{
+    struct stat st;
+
+    assert_int_equal(fstat(fd, &st), 0);
+    return (uint64_t)st.st_blocks * 512;
+}
+
+/* A node that was killed while memory moved: a number without memory has pages, and another is
+ * known to the keeper only. The next node has no more memory than it may. */
+static void memory_that_was_moving_is_not_there_twice(void **state)
+{
+    static struct keeper_item items[16];
+    struct keeper keeper, again = {.socket_fd = -1, .items = items};
+    struct nigh_node *node = node_begin(&keeper), *later = calloc(1, sizeof(*later));
+    struct pool_rules rules = {.name = "a", .mode = 0600};
+    uint32_t first;
+    int orphan;
+
+    (void)state;
+    state_put_pool(node->state, 0, &rules);
+    assert_int_equal(extent_take(node->extents, 0, OWNER, 1, &first), NIGH_OK);
+    assert_int_equal(extent_move(node->extents, first, 8), NIGH_OK);
+    assert_int_equal(memfd_populate(node->extents->extents[first].fd, EXTENT), NIGH_OK);
+    for (uint32_t i = 0; i <= 8; i++) {
+        snprintf(items[i].name, sizeof(items[i].name), "extent-%u", i);
+        items[i].fd = dup(node->extents->extents[i].fd);
+    }
+    assert_int_equal(memfd_create_sealed("orphan", EXTENT, 0, &orphan), NIGH_OK);
+    items[9] = (struct keeper_item){"extent-9", dup(orphan)};
+    again.count = 10;
+    assert_int_equal(pages_of(orphan), EXTENT);
+
+    assert_non_null(later);
+    later->keeper = &again;
+    later->settings = node->settings;
+    later->settings.extent_bytes = EXTENT;
+    later->state = node->state;
+    assert_int_equal(node_adopt_memory(later, why, sizeof(why)), NIGH_OK);
+    assert_int_equal(later->extents->memory_bytes, 8 * EXTENT);
+    assert_true(extent_is_dormant(later->extents, first, OWNER));
+    assert_int_equal(pages_of(later->extents->extents[first].fd), 0);
+    assert_int_equal(pages_of(later->extents->extents[8].fd), EXTENT);
+    assert_int_equal(pages_of(orphan), 0);
+    close(orphan);
+    extent_set_destroy(later->extents);
+    close(items[9].fd);
+    free(later);
+    node_end(node);
 }
 
 /* ---- the state file ---- */
@@ -279,8 +452,14 @@ static void a_state_is_adopted_only_when_it_makes_sense(void **state)
     state_unmap(again);
     file->format = STATE_FORMAT + 1;
     assert_int_equal(state_adopt(fd, &again, why, sizeof(why)), NIGH_VERSION);
-    assert_non_null(strstr(why, "format 2"));
-    file->format = STATE_FORMAT;
+    assert_non_null(strstr(why, "format 3"));
+    file->format = 0;
+    assert_int_equal(state_adopt(fd, &again, why, sizeof(why)), NIGH_VERSION);
+    /* The format before, which says less: it stays so until all of it is taken over. */
+    file->format = STATE_FORMAT_OLD;
+    assert_int_equal(state_adopt(fd, &again, why, sizeof(why)), NIGH_OK);
+    assert_int_equal(again->format, STATE_FORMAT_OLD);
+    state_unmap(again);
     file->shape.lanes = 3;
     assert_int_equal(state_adopt(fd, &again, why, sizeof(why)), NIGH_PROTOCOL);
     assert_int_equal(state_adopt(0, &again, why, sizeof(why)), NIGH_PROTOCOL);
@@ -299,7 +478,10 @@ int main(void)
         MANAGED(a_manager_that_does_not_read_is_not_waited_for_long),
         MANAGED(a_socket_that_nobody_listens_on_is_said),
         MANAGED(what_was_kept_is_taken_over_by_name),
+        MANAGED(what_was_kept_twice_is_not_taken_over),
         MANAGED(what_is_for_another_process_is_left_alone),
+        MANAGED(a_number_that_is_used_again_is_kept_once),
+        MANAGED(memory_that_was_moving_is_not_there_twice),
         MANAGED(records_count_only_when_they_are_whole),
         MANAGED(a_state_is_adopted_only_when_it_makes_sense),
     };

@@ -361,6 +361,15 @@ static nigh_status watched_receive(struct fabric_endpoint *endpoint,
     return watch.real->post_receive(endpoint, receive, bad);
 }
 
+static nigh_status watched_stock(struct fabric_stock *stock, const struct fabric_receive *receive,
+                                 const struct fabric_receive **bad)
+{
+    for (const struct fabric_receive *at = receive; at != NULL; at = at->next) {
+        watch.posted++;
+    }
+    return watch.real->stock_post(stock, receive, bad);
+}
+
 static uint32_t watched_poll(struct fabric *fabric, struct fabric_completion *completions,
                              uint32_t count, uint64_t now_us)
 {
@@ -382,6 +391,7 @@ static void watch_begin(void)
     watch.provider = *watch.real;
     watch.provider.post = watched_post;
     watch.provider.post_receive = watched_receive;
+    watch.provider.stock_post = watched_stock;
     watch.provider.poll = watched_poll;
     watch.bulk = link->sides[LINK_BULK].endpoint;
     watch.control = link->sides[LINK_CONTROL].endpoint;
@@ -391,7 +401,7 @@ static void watch_begin(void)
 
 /* A message may be asked for in its own receive's place as soon as it is copied, and not before:
  * the next one may come at once. */
-static void what_is_granted_has_receives(void **state)
+static void take_a_stream(uint8_t how)
 {
     uint32_t room = BULK - (uint32_t)sizeof(struct wire_chunk);
     struct directory_object object = {.birth = {1, 1, 1}, .data_size = UINT64_C(12) * room};
@@ -400,8 +410,7 @@ static void what_is_granted_has_receives(void **state)
     struct asked *asked;
     struct op *op;
 
-    (void)state;
-    begin_with(2);
+    begin_with(how);
     op = locate_large(0, &locate, &asked);
     watch_begin();
     pulled.sums = sums_of(&object);
@@ -419,6 +428,14 @@ static void what_is_granted_has_receives(void **state)
     fuzz.fabric->provider = watch.real;
     (void)submit(NULL, OP_DELETE, key_of_peer(0), (struct session_sqe){.op = SESSION_OP_DELETE});
     finish_with();
+}
+
+/* Also where all links share them, and there are no more than one link may be granted. */
+static void what_is_granted_has_receives(void **state)
+{
+    (void)state;
+    take_a_stream(2);
+    take_a_stream(12);
 }
 
 /* A home that only says where: what was offered is there for the holder. */
@@ -1160,12 +1177,13 @@ static void what_the_own_home_has_no_room_for_is_found_later(void **state)
 /* What was deleted while its announcement waited is not announced: the delete overtook that. */
 static void what_is_gone_is_not_announced(void **state)
 {
-    struct directory_key name = key_of(key_of_peer(1));
+    struct directory_key name;
     struct asked *first, *asked;
     uint32_t told = 0;
 
     (void)state;
     begin_with(0);
+    name = key_of(key_of_peer(1));
     announced();
     put(key_of_peer(0), 100);
     first = wait_asked(WIRE_ANNOUNCE);
@@ -1187,6 +1205,116 @@ static void what_is_gone_is_not_announced(void **state)
         }
     }
     assert_true(told > 0);
+    answer_announcement(asked, NIGH_OK);
+    finish_with();
+}
+
+/* ---- claims ------------------------------------------------------------------ */
+
+static void a_peer_claims_what_is_its_own(void **state)
+{
+    struct birth its = {1, 1, 1}, ours = {1, 1, 0}, next = {2, 1, 1};
+
+    (void)state;
+    begin_with(0);
+    assert_int_equal(announce(key_of_node(0), its, WIRE_CLAIM), NIGH_BUSY); /* it has to tell all */
+    announced();
+    assert_int_equal(announce(key_of_node(0), its, WIRE_CLAIM), NIGH_OK);
+    assert_int_equal(numbers().directory.claims, 1);
+    assert_int_equal(numbers().directory.keys, 0);
+    assert_int_equal(announce(key_of_node(1), ours, WIRE_CLAIM), NIGH_DENIED);
+    assert_int_equal(announce(key_of_node(1), ours, WIRE_CLAIM | WIRE_COPY), NIGH_DENIED);
+    assert_int_equal(announce(key_of_peer(0), its, WIRE_CLAIM), NIGH_DENIED);
+    assert_int_equal(numbers().claims_refused, 3);
+    put(key_of_node(0), 100); /* of a key that it has to itself */
+    pass(2000);
+    assert_int_equal(numbers().conflicts, 1);
+    assert_int_equal(announce(key_of_node(0), its, WIRE_GONE), NIGH_OK);
+    assert_int_equal(numbers().directory.claims, 0);
+    put(key_of_node(2), 100);
+    pass(2000);
+    assert_int_equal(announce(key_of_node(2), next, WIRE_CLAIM), NIGH_EXISTS);
+    finish_with();
+}
+
+/* An exclusive create, which nothing ends yet. */
+static struct op *claim(uint32_t key)
+{
+    struct session_sqe sqe = {.op = SESSION_OP_CREATE,
+                              .flags = SESSION_FLAG_EXCLUSIVE,
+                              .data_size = 100,
+                              .argument = 1000};
+    struct op *op = submit(NULL, OP_CREATE, key, sqe);
+
+    assert_true(op != NULL && put_count < OPS);
+    put_keys[put_count++] = key;
+    return op;
+}
+
+/* What the home is asked with: the flags of the last record of a key. */
+static uint32_t flags_of(const struct asked *asked, uint32_t key)
+{
+    struct directory_key name = key_of(key);
+    uint32_t flags = UINT32_MAX;
+
+    for (uint32_t at = 0; at < asked->bytes; at += (uint32_t)sizeof(struct wire_announce)) {
+        struct wire_announce record;
+
+        memcpy(&record, asked->payload + at, sizeof(record));
+        flags = memcmp(&record.key, &name, sizeof(name)) == 0 ? record.flags : flags;
+    }
+    return flags;
+}
+
+static void a_home_grants_and_refuses(void **state)
+{
+    static const nigh_status useless[] = {NIGH_BUSY, NIGH_PENDING, NIGH_DENIED, (nigh_status)7};
+    struct asked *asked;
+    struct op *op;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    op = claim(key_of_peer(0));
+    for (uint32_t n = 0; n < ARRAY_LENGTH(useless); n++) {
+        asked = wait_asked(WIRE_ANNOUNCE);
+        assert_int_equal(flags_of(asked, key_of_peer(0)), WIRE_CLAIM);
+        answer_announcement(asked, useless[n]);
+        pass(100);
+        assert_int_equal(op->kind, OP_CREATE);
+    }
+    answer_announcement(wait_asked(WIRE_ANNOUNCE), NIGH_OK);
+    asked = wait_asked(WIRE_ANNOUNCE); /* it is sealed at once */
+    assert_int_equal(flags_of(asked, key_of_peer(0)), 0);
+    answer_announcement(asked, NIGH_OK);
+    pass(1000);
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_OK);
+    op = claim(key_of_peer(1));
+    answer_announcement(wait_asked(WIRE_ANNOUNCE), NIGH_EXISTS);
+    pass(1000);
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_EXISTS);
+    answer_announcement(wait_asked(WIRE_ANNOUNCE), NIGH_OK); /* it is held no longer */
+    finish_with();
+}
+
+static void a_home_that_is_silent_is_not_waited_for(void **state)
+{
+    struct asked *asked;
+    struct op *op;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    op = claim(key_of_peer(0));
+    asked = wait_asked(WIRE_ANNOUNCE);
+    pass(LIMIT_CLAIM_US + 10000);
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_TIMEOUT);
+    answer_announcement(asked, NIGH_OK); /* too late */
+    asked = wait_asked(WIRE_ANNOUNCE);
+    assert_true((flags_of(asked, key_of_peer(0)) & WIRE_GONE) != 0);
     answer_announcement(asked, NIGH_OK);
     finish_with();
 }
@@ -1684,8 +1812,8 @@ static void pieces_that_do_not_fit_are_told_later(void **state)
     finish_with();
 }
 
-/* The key of an extent ends with its memory, and the fresh memory has one. */
-static void a_retired_extent_has_no_key(void **state)
+/* The key of an extent ends with its memory, and where that comes it has one. */
+static void memory_that_moved_has_a_new_key(void **state)
 {
     struct fabric_remote remote;
     uint32_t extent, number;
@@ -1701,7 +1829,8 @@ static void a_retired_extent_has_no_key(void **state)
                                   fuzz.set->arena + extent * LIMIT_EXTENT_BYTES_MIN);
     assert_int_equal(read_from_node(remote, 100)[99], 'k');
     assert_int_equal(downs(), 0);
-    assert_int_equal(extent_retire(fuzz.set, extent, &number), NIGH_OK);
+    number = extent_unused(fuzz.set, 0);
+    assert_int_equal(extent_move(fuzz.set, extent, number), NIGH_OK);
     assert_int_equal(numbers().registrations, before + 1);
     assert_null(fuzz.exchange->memories[extent]);
     assert_int_equal(read_from_node(remote, 100)[99], 0xee);
@@ -1854,6 +1983,9 @@ int main(void)
         cmocka_unit_test(a_peer_takes_its_share_of_loans),
         cmocka_unit_test(a_peer_takes_its_share_of_an_object),
         cmocka_unit_test(a_peer_takes_its_share_of_deletes),
+        cmocka_unit_test(a_peer_claims_what_is_its_own),
+        cmocka_unit_test(a_home_grants_and_refuses),
+        cmocka_unit_test(a_home_that_is_silent_is_not_waited_for),
         cmocka_unit_test(a_full_home_is_told_again),
         cmocka_unit_test(what_is_gone_is_not_announced),
         cmocka_unit_test(what_is_gone_is_told_however_much_it_is),
@@ -1883,7 +2015,7 @@ int main(void)
         cmocka_unit_test(what_is_nowhere_holds_up_nobody),
         cmocka_unit_test(each_extent_has_its_key),
         cmocka_unit_test(pieces_that_do_not_fit_are_told_later),
-        cmocka_unit_test(a_retired_extent_has_no_key),
+        cmocka_unit_test(memory_that_moved_has_a_new_key),
         cmocka_unit_test(transfers_register_nothing),
         cmocka_unit_test(what_a_loan_does_not_cover_is_asked_for),
         cmocka_unit_test(pieces_that_are_none_cost_the_link),

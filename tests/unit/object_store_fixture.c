@@ -67,14 +67,34 @@ static void file_drop(struct fixture_file *file)
     *file = (struct fixture_file){0};
 }
 
-static void on_disk_forget(void *context, uint32_t pool, uint64_t generation, uint32_t incarnation)
+static void on_disk_forget(void *context, uint32_t pool, uint64_t generation, uint32_t incarnation,
+                           bool again)
 {
     struct fixture *fixture = context;
     struct fixture_file *file = file_of(fixture, pool, generation, incarnation);
 
+    (void)again;
     NIGH_ASSERT(file != NULL); /* never twice, never one that was not written */
     file_drop(file);
     fixture->forgotten++;
+}
+
+static uint64_t files_bytes(const struct fixture *fixture)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < FIXTURE_FILES; i++) {
+        bytes += fixture->files[i].used ? fixture->files[i].size_bytes : 0;
+    }
+    return bytes;
+}
+
+static uint64_t on_disk_free(void *context)
+{
+    const struct fixture *fixture = context;
+    uint64_t taken = files_bytes(fixture);
+
+    return fixture->disk_bytes > taken ? fixture->disk_bytes - taken : 0;
 }
 
 static void on_expel(void *context, uint32_t session, const char *why)
@@ -108,7 +128,8 @@ static void start_store(struct fixture *fixture)
         .max_lane_pins = fixture->max_pins,
         .wall_ns = on_wall,
         .shell = {fixture, on_complete, on_event, fixture->spills ? on_disk : NULL,
-                  fixture->spills ? on_disk_forget : NULL, on_expel},
+                  fixture->spills ? on_disk_forget : NULL,
+                  fixture->disk_bytes != 0 ? on_disk_free : NULL, on_expel},
     };
     nigh_status status = store_create(&config, &fixture->store);
 
@@ -131,6 +152,7 @@ struct fixture *fixture_create(const struct fixture_options *options)
     fixture->entries = options->entries != 0 ? options->entries : 4096;
     fixture->lanes = options->lanes != 0 ? options->lanes : 1;
     fixture->spills = options->spills;
+    fixture->disk_bytes = options->disk_bytes;
     fixture->spill_bytes = options->spill_bytes != 0 ? options->spill_bytes : UINT64_MAX;
     fixture->max_pins = options->max_pins != 0 ? options->max_pins : LIMIT_LANE_PINS;
     fixture->now_us = 1000000;
@@ -529,6 +551,9 @@ static nigh_status disk_write(struct fixture *fixture, const struct store_disk_j
     if (fixture->fail_writes != NIGH_OK) {
         return fixture->fail_writes;
     }
+    if (fixture->disk_bytes != 0 && on_disk_free(fixture) < bytes) {
+        return NIGH_DISK;
+    }
     NIGH_ASSERT(file_of(fixture, job->pool, job->generation, job->incarnation) == NULL);
     for (uint32_t i = 0; i < FIXTURE_FILES; i++) {
         struct fixture_file *file = &fixture->files[i];
@@ -602,4 +627,21 @@ uint32_t fixture_events(const struct fixture *fixture, uint32_t session, nigh_ev
                  memcmp(event->event.id, id, LIMIT_ID_BYTES) == 0;
     }
     return count;
+}
+
+uint64_t fixture_fill_up(struct fixture *fixture, uint32_t session, uint64_t first, uint64_t bytes)
+{
+    uint64_t key = first;
+
+    for (;; key++) {
+        struct session_cqe made =
+            fixture_create_key(fixture, session, key, bytes, SESSION_FLAG_NO_EVICT, 0);
+
+        if (made.status != NIGH_OK) {
+            NIGH_ASSERT(made.status == NIGH_OUT_OF_MEMORY);
+            return key - first;
+        }
+        fixture_fill(fixture, key, made.offset, bytes);
+        NIGH_ASSERT(fixture_seal(fixture, session, made.ref) == NIGH_OK);
+    }
 }

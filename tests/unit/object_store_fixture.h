@@ -74,6 +74,7 @@ struct fixture {
     /* The disk. */
     bool spills;
     uint64_t spill_bytes;
+    uint64_t disk_bytes;
     uint32_t max_pins;
     struct store_disk_job jobs[LIMIT_SPILL_QUEUE];
     uint32_t job_count;
@@ -91,6 +92,7 @@ struct fixture_options {
     uint32_t max_pins;     /* of one session; 0: as many as can be */
     bool spills;
     uint64_t spill_bytes; /* 0: no bound */
+    uint64_t disk_bytes;  /* of the disk; 0: no end of it */
 };
 
 struct fixture *fixture_create(const struct fixture_options *options);
@@ -142,6 +144,8 @@ nigh_status fixture_put(struct fixture *fixture, uint32_t session, uint64_t key,
 /* The same with a seal of leased bytes at `offset`. */
 nigh_status fixture_put_leased(struct fixture *fixture, uint32_t session, uint64_t key,
                                uint64_t offset, uint64_t bytes);
+/* Puts keys first, first + 1, ... of a size until memory is full without evicting: how many. */
+uint64_t fixture_fill_up(struct fixture *fixture, uint32_t session, uint64_t first, uint64_t bytes);
 
 /* A submission with the id of a key. */
 struct session_sqe fixture_sqe(uint8_t op, uint64_t key);

@@ -95,6 +95,15 @@ static void on_gone(void *context, uint32_t pool, const uint8_t *id, uint64_t ha
     notes->gone = *birth;
 }
 
+/* Of claims the test of their own tells. */
+static nigh_status on_claim(void *context, const struct store_sight *sight, bool tell)
+{
+    (void)tell;
+    (void)context;
+    (void)sight;
+    return NIGH_OK;
+}
+
 static bool on_erase(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
                      nigh_status local)
 {
@@ -126,6 +135,7 @@ static void join(struct bed *bed)
                                                             .unwant = on_unwant,
                                                             .sealed = on_sealed,
                                                             .gone = on_gone,
+                                                            .claim = on_claim,
                                                             .erase = on_erase,
                                                             .erase_room = on_erase_room});
 }
@@ -221,7 +231,7 @@ static nigh_status drop(struct bed *bed, uint64_t key, struct birth birth)
     uint8_t id[LIMIT_ID_BYTES];
 
     fixture_id(key, id);
-    return store_drop(bed->fx->store, 0, id, hash_id20(id), &birth, bed->fx->now_us);
+    return store_drop(bed->fx->store, 0, id, hash_id20(id), &birth, false, bed->fx->now_us);
 }
 
 static void erased(struct bed *bed, uint64_t key, nigh_status status)

@@ -35,7 +35,7 @@ _nigh() {
         return
     fi
     case $verb in
-    put) own="--meta --no-evict" ;;
+    put) own="--meta --no-evict --no-claim" ;;
     get) own="--output --meta --no-copy" ;;
     ls) own="--ids" ;;
     stat) own="--checksum" ;;

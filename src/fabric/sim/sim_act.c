@@ -257,18 +257,25 @@ static void sim_refuse(struct sim_work *work, nigh_status status)
     sim_end_fail(target, NIGH_PROTOCOL, false);
 }
 
+static struct sim_receive *sim_receive_next(struct fabric_endpoint *target)
+{
+    struct list_node *node = list_first(&target->receives);
+
+    if (target->options.stock != NULL)
+        return sim_stock_next(target);
+    return node != NULL ? container_of(node, struct sim_receive, ending.node) : NULL;
+}
+
 /* A SEND or a WRITE_IMM has come: the first receive is for it. */
 static bool sim_deliver(struct sim_work *work, struct fabric_endpoint *target)
 {
-    struct list_node *node = list_first(&target->receives);
+    struct sim_receive *receive = sim_receive_next(target);
     uint64_t bytes = work->ending.bytes;
 
-    if (node == NULL) {
+    if (receive == NULL) {
         sim_refuse(work, NIGH_PROTOCOL);
         return false;
     }
-    struct sim_receive *receive = container_of(node, struct sim_receive, ending.node);
-
     if (work->ending.op == FABRIC_SEND) {
         if (bytes > receive->slice.bytes) {
             sim_receive_end(receive, NIGH_LIMIT);

@@ -147,6 +147,7 @@ nigh_status sim_connect(struct fabric *base, const char *address,
     struct fabric_endpoint *end = sim_end_create(fabric, wire, 0, SIM_DIALLING);
 
     end->options = *options;
+    sim_stock_join(end);
     sim_set_private(wire, 0, private_data, private_bytes);
     if (sim_dice(sim, sim->options.refuse_ppm))
         sim_tell(wire, 1, NIGH_UNREACHABLE);
@@ -191,6 +192,7 @@ nigh_status sim_accept(struct fabric_endpoint *end, const struct fabric_endpoint
         return NIGH_INVALID;
     sim_answered(end);
     end->options = *options;
+    sim_stock_join(end);
     if (end->state != SIM_ASKED)
         return NIGH_OK;
     end->state = SIM_SAID_YES;
@@ -424,8 +426,13 @@ static void sim_end_drop_results(struct fabric_endpoint *end)
         if (ending->end != end)
             continue;
         if (ending->op == FABRIC_RECV) {
+            struct sim_receive *receive = container_of(ending, struct sim_receive, ending);
+
             list_remove(&ending->node);
-            sim_receive_free(sim, container_of(ending, struct sim_receive, ending));
+            if (receive->stock != NULL)
+                sim_stock_put_back(receive);
+            else
+                sim_receive_free(sim, receive);
         } else {
             sim_drop_work(container_of(ending, struct sim_work, ending));
         }
@@ -488,6 +495,7 @@ void sim_endpoint_destroy(struct fabric_endpoint *end)
         sim_disconnect(end);
         sim_end_leave_wire(end);
     }
+    sim_stock_leave(end);
     list_remove(&end->node);
     fabric->end_count--;
     sim_pool_give(&fabric->sim->ends, end);

@@ -31,7 +31,7 @@ nigh_status sim_fabric(struct sim *sim, uint32_t number, uint32_t lane, struct f
     fabric->fabric.caps = (struct fabric_caps){
         .name = "sim",
         .ops = FABRIC_CAN_WRITE_IMM | FABRIC_CAN_ATOMICS | FABRIC_CAN_READ_PRIVATE |
-               FABRIC_CAN_OFFLOAD,
+               FABRIC_CAN_OFFLOAD | FABRIC_CAN_SHARE,
         .inline_bytes = SIM_INLINE_BYTES,
         .slices = LIMIT_FABRIC_SLICES,
         .reads = LIMIT_FABRIC_READS,
@@ -43,6 +43,7 @@ nigh_status sim_fabric(struct sim *sim, uint32_t number, uint32_t lane, struct f
     list_init(&fabric->ends);
     list_init(&fabric->completions);
     list_init(&fabric->notices);
+    list_init(&fabric->stocks);
     fabric->generation = (uint32_t)random_u64(&sim->random);
     fabric->next_address = SIM_ADDRESS_FIRST * (1 + random_below(&sim->random, 1024));
     node->fabrics[lane] = fabric;
@@ -58,6 +59,8 @@ static void sim_fabric_destroy(struct fabric *base)
 
     while ((node = list_first(&fabric->ends)) != NULL)
         sim_endpoint_destroy(container_of(node, struct fabric_endpoint, node));
+    while ((node = list_first(&fabric->stocks)) != NULL)
+        sim_stock_destroy(container_of(node, struct fabric_stock, node));
     NIGH_ASSERT(list_empty(&fabric->completions) && list_empty(&fabric->notices));
     sim_memory_fini(fabric);
     if (!fabric->crashed)
@@ -144,8 +147,10 @@ static void sim_take(struct sim *sim, struct sim_ending *ending, struct fabric_c
     sim_fold(sim, end->id << 16 ^ (uint64_t)ending->op << 8 ^ (uint8_t)ending->status);
     sim_fold(sim, ending->bytes << 32 | ending->imm);
     if (ending->op == FABRIC_RECV) {
-        end->receives_taken -= ending->released;
-        sim_receive_free(sim, container_of(ending, struct sim_receive, ending));
+        struct sim_receive *receive = container_of(ending, struct sim_receive, ending);
+
+        *(receive->stock != NULL ? &receive->stock->taken : &end->receives_taken) -= 1;
+        sim_receive_free(sim, receive);
     } else {
         struct sim_work *work = container_of(ending, struct sim_work, ending);
 
@@ -232,6 +237,9 @@ static const struct fabric_provider sim_provider = {
     .reject = sim_reject,
     .post = sim_post,
     .post_receive = sim_post_receive,
+    .stock_create = sim_stock_create,
+    .stock_destroy = sim_stock_destroy,
+    .stock_post = sim_stock_post,
     .disconnect = sim_disconnect,
     .endpoint_destroy = sim_endpoint_destroy,
     .poll = sim_poll,

@@ -7,6 +7,7 @@
  *   sim_memory.c    registrations
  *   sim_endpoint.c  connections: from the dial to the end
  *   sim_post.c      posts and receives, until they are on their way
+ *   sim_stock.c     receives that endpoints share
  *   sim_act.c       what a post does at its target, and how that ends
  *   sim_queue.c     events in order, pools
  *
@@ -83,6 +84,8 @@ struct sim_fabric {
     uint32_t half_open;
     struct list completions; /* struct sim_ending */
     struct list notices;     /* struct sim_notice */
+    struct list stocks;      /* struct fabric_stock */
+    uint32_t stock_count;
     struct fabric_memory **memories;
     uint32_t memory_slots; /* ever used */
     uint32_t memory_count;
@@ -105,6 +108,16 @@ struct fabric_memory {
     uint32_t key;
     uint32_t rights;
     uint32_t uses; /* slices of posts and receives that have not ended */
+};
+
+struct fabric_stock {
+    struct list_node node; /* in the fabric */
+    struct sim_fabric *fabric;
+    struct list receives; /* struct sim_receive: posted, and no message has come for them */
+    uint32_t posted;      /* of them */
+    uint32_t taken;       /* places in use, until polled */
+    uint32_t depth;
+    uint32_t users; /* endpoints */
 };
 
 /* ---- connections ---------------------------------------------------------- */
@@ -172,6 +185,7 @@ struct sim_ending {
 struct sim_receive {
     struct sim_ending ending;
     struct fabric_slice slice;
+    struct fabric_stock *stock; /* NULL: of its endpoint alone */
 };
 
 struct sim_work {
@@ -331,8 +345,29 @@ nigh_status sim_post(struct fabric_endpoint *end, const struct fabric_work *work
 nigh_status sim_post_receive(struct fabric_endpoint *end, const struct fabric_receive *receive,
                              const struct fabric_receive **bad);
 
+/* A receive, if its slice makes sense; in no list. */
+nigh_status sim_receive_make(struct sim_fabric *fabric, const struct fabric_receive *from,
+                             struct sim_receive **receive);
+
 /* Starts what may start. */
 void sim_start(struct fabric_endpoint *end);
+
+/* ---- sim_stock.c ---- */
+
+nigh_status sim_stock_create(struct fabric *fabric, uint32_t depth, struct fabric_stock **stock);
+void sim_stock_destroy(struct fabric_stock *stock);
+nigh_status sim_stock_post(struct fabric_stock *stock, const struct fabric_receive *receive,
+                           const struct fabric_receive **bad);
+
+/* An endpoint takes its receives from there, or does so no more. */
+void sim_stock_join(struct fabric_endpoint *end);
+void sim_stock_leave(struct fabric_endpoint *end);
+
+/* The receive that the next message of the endpoint fills; NULL: there is none. */
+struct sim_receive *sim_stock_next(struct fabric_endpoint *end);
+
+/* Completed, and nobody will poll it: it is posted again. */
+void sim_stock_put_back(struct sim_receive *receive);
 
 /* ---- sim_act.c ---- */
 

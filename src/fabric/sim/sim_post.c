@@ -121,25 +121,39 @@ nigh_status sim_post(struct fabric_endpoint *end, const struct fabric_work *work
     return status;
 }
 
+nigh_status sim_receive_make(struct sim_fabric *fabric, const struct fabric_receive *from,
+                             struct sim_receive **out)
+{
+    if (!sim_slice_is_valid(fabric, &from->slice, true))
+        return NIGH_INVALID;
+    struct sim_receive *receive = sim_pool_take(&fabric->sim->receives);
+
+    receive->ending = (struct sim_ending){.tag = from->tag, .op = FABRIC_RECV, .released = 1};
+    receive->slice = from->slice;
+    receive->stock = NULL;
+    if (from->slice.memory != NULL)
+        from->slice.memory->uses++;
+    *out = receive;
+    return NIGH_OK;
+}
+
 static nigh_status sim_post_receive_one(struct fabric_endpoint *end,
                                         const struct fabric_receive *from)
 {
     bool open =
         end->state == SIM_DIALLING || end->state == SIM_SAID_YES || end->state == SIM_CONNECTED;
 
+    struct sim_receive *receive;
+
     if (!open)
         return NIGH_CLOSED;
-    if (!sim_slice_is_valid(end->fabric, &from->slice, true))
-        return NIGH_INVALID;
     if (end->receives_taken == end->options.receives)
-        return NIGH_BUSY;
-    struct sim_receive *receive = sim_pool_take(&end->fabric->sim->receives);
+        return sim_slice_is_valid(end->fabric, &from->slice, true) ? NIGH_BUSY : NIGH_INVALID;
+    nigh_status status = sim_receive_make(end->fabric, from, &receive);
 
-    receive->ending =
-        (struct sim_ending){.end = end, .tag = from->tag, .op = FABRIC_RECV, .released = 1};
-    receive->slice = from->slice;
-    if (from->slice.memory != NULL)
-        from->slice.memory->uses++;
+    if (status != NIGH_OK)
+        return status;
+    receive->ending.end = end;
     end->receives_taken++;
     list_push_back(&end->receives, &receive->ending.node);
     return NIGH_OK;

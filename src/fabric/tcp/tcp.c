@@ -266,6 +266,8 @@ static void tcp_destroy(struct fabric *fabric)
 
     while (!list_empty(&tcp->every))
         tcp_endpoint_destroy(container_of(list_first(&tcp->every), struct fabric_endpoint, every));
+    while (!list_empty(&tcp->stocks))
+        tcp_stock_destroy(container_of(list_first(&tcp->stocks), struct fabric_stock, node));
     if (tcp->listen_fd >= 0)
         (void)shutdown(tcp->listen_fd, SHUT_RDWR); /* also where a child has a copy of it */
     fd_close(&tcp->listen_fd);
@@ -286,6 +288,9 @@ static const struct fabric_provider provider = {
     .reject = tcp_reject,
     .post = tcp_post,
     .post_receive = tcp_post_receive,
+    .stock_create = tcp_stock_create,
+    .stock_destroy = tcp_stock_destroy,
+    .stock_post = tcp_stock_post,
     .disconnect = tcp_endpoint_disconnect,
     .endpoint_destroy = tcp_endpoint_destroy,
     .poll = tcp_poll,
@@ -297,7 +302,7 @@ static const struct fabric_provider provider = {
 
 static const struct fabric_caps caps = {
     .name = "tcp",
-    .ops = FABRIC_CAN_WRITE_IMM | FABRIC_CAN_ATOMICS | FABRIC_CAN_READ_PRIVATE,
+    .ops = FABRIC_CAN_WRITE_IMM | FABRIC_CAN_ATOMICS | FABRIC_CAN_READ_PRIVATE | FABRIC_CAN_SHARE,
     .inline_bytes = LIMIT_FABRIC_INLINE,
     .slices = LIMIT_FABRIC_SLICES,
     .reads = LIMIT_FABRIC_READS,
@@ -321,6 +326,7 @@ static void init(struct tcp *tcp, const struct tcp_options *options, uint64_t se
     list_init(&tcp->eventful);
     list_init(&tcp->acking);
     list_init(&tcp->timed);
+    list_init(&tcp->stocks);
     random_init(&tcp->random, seed);
 }
 

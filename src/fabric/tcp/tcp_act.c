@@ -110,8 +110,10 @@ static bool act_refused(struct fabric_endpoint *endpoint)
 
 /* ---- what the peer asks for ---- */
 
-static bool has_receive(const struct fabric_endpoint *endpoint)
+static bool has_receive(struct fabric_endpoint *endpoint)
 {
+    if (endpoint->stock != NULL && endpoint->receive_filled == endpoint->receive_tail)
+        tcp_stock_take(endpoint);
     return endpoint->receive_filled != endpoint->receive_tail;
 }
 
@@ -137,7 +139,7 @@ static bool begin_send(struct fabric_endpoint *endpoint)
 {
     if (!has_receive(endpoint))
         return refuse(endpoint, NIGH_PROTOCOL, false);
-    if (endpoint->in.frame.bytes > next_receive(endpoint)->bytes) {
+    if (endpoint->in.frame.bytes > next_receive(endpoint)->room) {
         fill_receive(endpoint, NIGH_LIMIT, 0, false);
         return refuse(endpoint, NIGH_LIMIT, false);
     }

@@ -56,6 +56,8 @@ static void take_receive(struct fabric_endpoint *endpoint, struct fabric_complet
         .bytes = is_filled && receive->status == NIGH_OK ? receive->bytes : 0,
     };
     endpoint->receive_head++;
+    if (endpoint->stock != NULL)
+        endpoint->stock->taken--;
     if (!is_filled)
         endpoint->receive_filled++;
 }

@@ -94,7 +94,9 @@ nigh_status tcp_endpoint_size(struct fabric_endpoint *endpoint,
                               const struct fabric_endpoint_options *options)
 {
     uint64_t works = round_up_pow2_u64(options->sends);
-    uint64_t receives = round_up_pow2_u64(options->receives);
+    /* What comes out of a stock lies in the ring until it is polled: all of it may. */
+    uint64_t receives =
+        round_up_pow2_u64(options->stock != NULL ? options->stock->depth : options->receives);
 
     if (options->sends > LIMIT_FABRIC_DEPTH || options->receives > LIMIT_FABRIC_DEPTH)
         return NIGH_INVALID;
@@ -114,8 +116,10 @@ nigh_status tcp_endpoint_size(struct fabric_endpoint *endpoint,
     endpoint->work_mask = (uint32_t)works - 1;
     endpoint->work_depth = options->sends;
     endpoint->receive_mask = (uint32_t)receives - 1;
-    endpoint->receive_depth = options->receives;
+    endpoint->receive_depth = options->stock != NULL ? 0 : options->receives;
     endpoint->context = options->context;
+    if (options->stock != NULL)
+        tcp_stock_join(endpoint, options->stock);
     return NIGH_OK;
 }
 
@@ -232,6 +236,8 @@ void tcp_endpoint_destroy(struct fabric_endpoint *endpoint)
     unlink_node(&endpoint->eventful);
     list_remove(&endpoint->every);
     endpoint->tcp->endpoint_count--;
+    if (endpoint->stock != NULL)
+        tcp_stock_leave(endpoint);
     free(endpoint->works);
     free(endpoint->inline_bytes);
     free(endpoint->receives);

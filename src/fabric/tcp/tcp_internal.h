@@ -102,10 +102,22 @@ struct tcp_work {
 struct tcp_receive {
     uint64_t tag;
     uint8_t *address;
-    uint64_t bytes; /* room, then received */
+    uint64_t room;
+    uint64_t bytes; /* received */
     uint32_t imm;
     nigh_status status;
     bool has_imm;
+};
+
+/* Receives that endpoints share: those that are posted, the first posted first. One that a message
+ * began to fill is in the ring of the message's endpoint until it was polled. */
+struct fabric_stock {
+    struct list_node node; /* in tcp->stocks */
+    struct tcp *tcp;
+    struct tcp_receive *receives; /* [head, tail) */
+    uint32_t mask, head, tail;
+    uint32_t depth, taken; /* places in use, until polled */
+    uint32_t users;        /* endpoints */
 };
 
 /* A READ or atomic of the peer that waits to be answered. */
@@ -175,6 +187,7 @@ struct fabric_endpoint {
     int send_errno;
 
     /* the peer's */
+    struct fabric_stock *stock;   /* where receives come from as they are needed; or NULL */
     struct tcp_receive *receives; /* [receive_head, receive_filled) completed, then posted */
     uint32_t receive_mask, receive_depth, receive_head, receive_filled, receive_tail;
     uint32_t carried, told; /* requests of the peer carried out, and what it was told of them */
@@ -229,6 +242,8 @@ struct tcp {
     uint64_t due_us; /* when the timed endpoints must be looked at; 0: at once */
     uint64_t listen_due_us;
     struct list every, working, completing, eventful, acking, timed;
+    struct list stocks;
+    uint32_t stock_count;
     struct fabric_endpoint *hot[TCP_HOT];
     uint32_t hot_count;
     bool is_crowded; /* more endpoints are active than may be hot */
@@ -323,6 +338,19 @@ nigh_status tcp_post(struct fabric_endpoint *endpoint, const struct fabric_work 
                      const struct fabric_work **bad);
 nigh_status tcp_post_receive(struct fabric_endpoint *endpoint, const struct fabric_receive *receive,
                              const struct fabric_receive **bad);
+
+/* ---- tcp_stock.c: receives that endpoints share ---- */
+
+nigh_status tcp_stock_create(struct fabric *fabric, uint32_t depth, struct fabric_stock **stock);
+void tcp_stock_destroy(struct fabric_stock *stock);
+nigh_status tcp_stock_post(struct fabric_stock *stock, const struct fabric_receive *receive,
+                           const struct fabric_receive **bad);
+/* The endpoint takes its receives there. */
+void tcp_stock_join(struct fabric_endpoint *endpoint, struct fabric_stock *stock);
+/* It is gone: what it has taken and nobody polled is posted again. */
+void tcp_stock_leave(struct fabric_endpoint *endpoint);
+/* A receive for the message that has come, if there is one. */
+void tcp_stock_take(struct fabric_endpoint *endpoint);
 
 /* ---- tcp_send.c ---- */
 

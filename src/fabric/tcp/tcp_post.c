@@ -143,7 +143,7 @@ nigh_status tcp_post_receive(struct fabric_endpoint *endpoint, const struct fabr
         endpoint->receives[endpoint->receive_tail++ & endpoint->receive_mask] =
             (struct tcp_receive){.tag = receive->tag,
                                  .address = receive->slice.address,
-                                 .bytes = receive->slice.bytes};
+                                 .room = receive->slice.bytes};
     }
     return status;
 }

@@ -87,21 +87,31 @@ static void work(struct verbs *verbs)
 
 /* ---- time ---- */
 
-static void look_at_patience(struct verbs *verbs, uint64_t now_us)
+/* The first whose time is up; NULL: *due_us is when the next one's will be. */
+static struct fabric_endpoint *find_late(struct verbs *verbs, uint64_t now_us, uint64_t *due_us)
 {
-    uint64_t due_us = UINT64_MAX;
-
-    LIST_FOREACH_SAFE(node, &verbs->timed)
+    *due_us = UINT64_MAX;
+    LIST_FOREACH(node, &verbs->timed)
     {
         struct fabric_endpoint *endpoint = container_of(node, struct fabric_endpoint, timed);
 
         if (endpoint->deadline_us == 0)
             endpoint->deadline_us = now_us + endpoint->patience_us;
-        if (now_us < endpoint->deadline_us)
-            due_us = min_u64(due_us, endpoint->deadline_us);
-        else
-            verbs_connect_expire(endpoint);
+        if (now_us >= endpoint->deadline_us)
+            return endpoint;
+        *due_us = min_u64(*due_us, endpoint->deadline_us);
     }
+    return NULL;
+}
+
+/* From the first again each time: what one's end brings to light may end others. */
+static void look_at_patience(struct verbs *verbs, uint64_t now_us)
+{
+    struct fabric_endpoint *late;
+    uint64_t due_us;
+
+    while ((late = find_late(verbs, now_us, &due_us)) != NULL)
+        verbs_connect_expire(late);
     verbs->due_us = min_u64(due_us, verbs->due_us == 0 ? UINT64_MAX : verbs->due_us);
 }
 
@@ -255,6 +265,8 @@ static void verbs_destroy(struct fabric *fabric)
     while (!list_empty(&verbs->every))
         verbs_endpoint_destroy(
             container_of(list_first(&verbs->every), struct fabric_endpoint, every));
+    while (!list_empty(&verbs->stocks))
+        verbs_stock_destroy(container_of(list_first(&verbs->stocks), struct fabric_stock, node));
     while (!list_empty(&verbs->lingering))
         verbs_id_destroy(verbs,
                          container_of(list_first(&verbs->lingering), struct verbs_id, lingering));
@@ -280,6 +292,9 @@ static const struct fabric_provider provider = {
     .reject = verbs_reject,
     .post = verbs_post,
     .post_receive = verbs_post_receive,
+    .stock_create = verbs_stock_create,
+    .stock_destroy = verbs_stock_destroy,
+    .stock_post = verbs_stock_post,
     .disconnect = verbs_endpoint_disconnect,
     .endpoint_destroy = verbs_endpoint_destroy,
     .poll = verbs_poll,
@@ -314,6 +329,7 @@ static void init(struct verbs *verbs, const struct verbs_options *options)
     list_init(&verbs->failing);
     list_init(&verbs->lingering);
     list_init(&verbs->memories);
+    list_init(&verbs->stocks);
 }
 
 bool verbs_watch(struct verbs *verbs, int fd, enum verbs_source source)

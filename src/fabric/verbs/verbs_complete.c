@@ -16,26 +16,43 @@
 #define GENERATION_BITS 18
 #define RECEIVE_BIT     (UINT64_C(1) << 32)
 #define NUMBER_SHIFT    33
-#define GENERATION_MASK ((UINT32_C(1) << GENERATION_BITS) - 1)
+#define GENERATIONS     ((UINT32_C(1) << GENERATION_BITS) - 1) /* 0 is none */
 
+_Static_assert(LIMIT_FABRIC_STOCKS <= 1 << NUMBER_BITS, "numbers of stocks fit");
 _Static_assert(LIMIT_FABRIC_ENDPOINTS <= 1 << NUMBER_BITS, "numbers fit");
 
 uint64_t verbs_complete_id(const struct fabric_endpoint *endpoint, bool is_receive,
                            uint32_t position)
 {
-    uint64_t generation = endpoint->verbs->table[endpoint->number].generation & GENERATION_MASK;
+    uint64_t generation = endpoint->verbs->table[endpoint->number].generation % GENERATIONS + 1;
 
     return generation << (NUMBER_SHIFT + NUMBER_BITS) | (uint64_t)endpoint->number << NUMBER_SHIFT |
            (is_receive ? RECEIVE_BIT : 0) | position;
 }
 
+/* No endpoint's: those have a generation, from 1 on. */
+uint64_t verbs_complete_shared_id(const struct fabric_stock *stock, uint32_t position)
+{
+    return (uint64_t)stock->number << NUMBER_SHIFT | RECEIVE_BIT | position;
+}
+
+static bool is_shared(uint64_t id)
+{
+    return id >> (NUMBER_SHIFT + NUMBER_BITS) == 0;
+}
+
+static uint32_t number_of(uint64_t id)
+{
+    return (uint32_t)(id >> NUMBER_SHIFT) & ((1u << NUMBER_BITS) - 1);
+}
+
 static struct fabric_endpoint *find(const struct verbs *verbs, uint64_t id)
 {
-    uint32_t number = (uint32_t)(id >> NUMBER_SHIFT) & ((1u << NUMBER_BITS) - 1);
+    uint32_t number = number_of(id);
     const struct verbs_entry *entry = &verbs->table[number];
     uint32_t generation = (uint32_t)(id >> (NUMBER_SHIFT + NUMBER_BITS));
 
-    return number < verbs->fresh && (entry->generation & GENERATION_MASK) == generation
+    return number < verbs->fresh && entry->generation % GENERATIONS + 1 == generation
                ? entry->endpoint
                : NULL;
 }
@@ -116,34 +133,65 @@ static void on_slot(struct fabric_endpoint *endpoint, uint32_t position, const s
              : slot->status);
 }
 
-static void on_receive(struct fabric_endpoint *endpoint, uint32_t position, const struct ibv_wc *wc)
+static void fill(struct verbs *verbs, struct verbs_receive *receive, const struct ibv_wc *wc)
 {
-    struct verbs_receive *receive = &endpoint->receives[position & endpoint->receive_mask];
-
-    if (position - endpoint->receive_filled >= endpoint->receive_posted - endpoint->receive_filled)
-        return;
     receive->has_ended = true;
     receive->status = status_of_receive(wc->status);
-    if (wc->status == IBV_WC_SUCCESS) {
-        endpoint->verbs->fabric.counts.messages++;
-        receive->bytes = wc->byte_len;
-        receive->has_imm = (wc->wc_flags & IBV_WC_WITH_IMM) != 0;
-        receive->imm = receive->has_imm ? ntohl(wc->imm_data) : 0;
-        endpoint->verbs->fabric.counts.immediates += receive->has_imm;
-    }
-    while (endpoint->receive_filled != endpoint->receive_posted &&
-           endpoint->receives[endpoint->receive_filled & endpoint->receive_mask].has_ended)
-        endpoint->receive_filled++;
+    if (wc->status != IBV_WC_SUCCESS)
+        return;
+    verbs->fabric.counts.messages++;
+    receive->bytes = wc->byte_len;
+    receive->has_imm = (wc->wc_flags & IBV_WC_WITH_IMM) != 0;
+    receive->imm = receive->has_imm ? ntohl(wc->imm_data) : 0;
+    verbs->fabric.counts.immediates += receive->has_imm;
+}
+
+static void heed(struct fabric_endpoint *endpoint, const struct verbs_receive *receive,
+                 const struct ibv_wc *wc)
+{
     if (wc->status != IBV_WC_SUCCESS)
         fail(endpoint, wc->status, receive->status);
     else if (endpoint->state == VERBS_ACCEPTING)
         verbs_endpoint_join(endpoint); /* the first message may overtake the last of the set-up */
 }
 
+static void on_receive(struct fabric_endpoint *endpoint, uint32_t position, const struct ibv_wc *wc)
+{
+    struct verbs_receive *receive = &endpoint->receives[position & endpoint->receive_mask];
+
+    if (position - endpoint->receive_filled >= endpoint->receive_posted - endpoint->receive_filled)
+        return;
+    fill(endpoint->verbs, receive, wc);
+    while (endpoint->receive_filled != endpoint->receive_posted &&
+           endpoint->receives[endpoint->receive_filled & endpoint->receive_mask].has_ended)
+        endpoint->receive_filled++;
+    heed(endpoint, receive, wc);
+}
+
+/* A receive of a stock, which takes it back when nobody is there to see it. */
+static void on_shared(struct verbs *verbs, const struct ibv_wc *wc)
+{
+    struct fabric_endpoint *endpoint = verbs_stock_endpoint(verbs, wc->qp_num);
+    struct verbs_shared *shared =
+        verbs_stock_came(verbs, number_of(wc->wr_id), (uint32_t)wc->wr_id, endpoint);
+
+    if (shared == NULL || endpoint == NULL)
+        return;
+    fill(verbs, &shared->receive, wc);
+    endpoint->is_quiet = endpoint->is_quiet && wc->status != IBV_WC_SUCCESS;
+    heed(endpoint, &shared->receive, wc);
+    verbs_complete_mark(endpoint);
+}
+
 static void on_completion(struct verbs *verbs, const struct ibv_wc *wc)
 {
-    struct fabric_endpoint *endpoint = find(verbs, wc->wr_id);
+    struct fabric_endpoint *endpoint;
 
+    if (is_shared(wc->wr_id)) {
+        on_shared(verbs, wc);
+        return;
+    }
+    endpoint = find(verbs, wc->wr_id);
     if (endpoint == NULL || endpoint->qp == NULL)
         return;
     endpoint->is_quiet = endpoint->is_quiet && wc->status != IBV_WC_SUCCESS;
@@ -206,6 +254,8 @@ static bool has_work(const struct fabric_endpoint *endpoint)
 
 static bool has_receive(const struct fabric_endpoint *endpoint)
 {
+    if (endpoint->stock != NULL)
+        return endpoint->came.first != VERBS_NO_RECEIVE;
     return endpoint->receive_head !=
            (endpoint->state == VERBS_FAILED ? endpoint->receive_tail : endpoint->receive_filled);
 }
@@ -221,7 +271,9 @@ void verbs_complete_mark(struct fabric_endpoint *endpoint)
 static void take_receive(struct fabric_endpoint *endpoint, struct fabric_completion *out)
 {
     const struct verbs_receive *receive =
-        &endpoint->receives[endpoint->receive_head & endpoint->receive_mask];
+        endpoint->stock != NULL
+            ? verbs_stock_take(endpoint)
+            : &endpoint->receives[endpoint->receive_head++ & endpoint->receive_mask];
 
     *out = (struct fabric_completion){.endpoint = endpoint,
                                       .context = endpoint->context,
@@ -231,7 +283,6 @@ static void take_receive(struct fabric_endpoint *endpoint, struct fabric_complet
                                       .has_imm = receive->has_imm,
                                       .imm = receive->imm,
                                       .bytes = receive->bytes};
-    endpoint->receive_head++;
 }
 
 /* Ends the first post. False: it wants no completion. */

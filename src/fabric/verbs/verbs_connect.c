@@ -244,6 +244,7 @@ static bool accept_one(struct fabric_endpoint *endpoint)
         .responder_resources = (uint8_t)min_u32(endpoint->asked_reads, caps->reads),
         .initiator_depth = (uint8_t)min_u32(endpoint->asked_depth, caps->reads),
         .rnr_retry_count = 0,
+        .srq = endpoint->stock != NULL,
         .qp_num = endpoint->qp->qp_num};
 
     memcpy(data + 1, endpoint->private_data, endpoint->private_bytes);

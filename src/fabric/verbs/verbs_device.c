@@ -129,6 +129,8 @@ static void set_caps(struct verbs *verbs)
         if (device->attr.atomic_cap != IBV_ATOMIC_NONE)
             caps->ops |= FABRIC_CAN_ATOMICS;
     }
+    if (device->attr.max_srq > 0 && device->attr.max_srq_wr > 0 && device->attr.max_srq_sge > 0)
+        caps->ops |= FABRIC_CAN_SHARE;
     caps->slices = min_u32((uint32_t)slices, LIMIT_FABRIC_SLICES);
     caps->reads = max_u32(min_u32((uint32_t)max_u32((uint32_t)reads, 0), LIMIT_FABRIC_READS), 1);
     if (verbs->piece_bytes == 0 || verbs->piece_bytes > device->port.max_msg_sz)

@@ -54,6 +54,9 @@ void verbs_endpoint_unsize(struct fabric_endpoint *endpoint)
     endpoint->inline_bytes = NULL;
     endpoint->slots = NULL;
     endpoint->receives = NULL;
+    if (endpoint->stock != NULL)
+        endpoint->stock->users--;
+    endpoint->stock = NULL;
 }
 
 nigh_status verbs_endpoint_size(struct fabric_endpoint *endpoint,
@@ -61,14 +64,15 @@ nigh_status verbs_endpoint_size(struct fabric_endpoint *endpoint,
 {
     const struct verbs *verbs = endpoint->verbs;
     uint64_t works = round_up_pow2_u64(options->sends);
-    uint64_t receives = round_up_pow2_u64(options->receives);
+    uint32_t own = options->stock != NULL ? 0 : options->receives;
+    uint64_t receives = round_up_pow2_u64(own);
     uint32_t depth = options->sends + VERBS_RESERVED;
     uint64_t slots;
 
     if (options->sends > LIMIT_FABRIC_DEPTH || options->receives > LIMIT_FABRIC_DEPTH)
         return NIGH_INVALID;
     if (depth > (uint32_t)verbs->device.attr.max_qp_wr ||
-        options->receives > (uint32_t)verbs->device.attr.max_qp_wr)
+        own > (uint32_t)verbs->device.attr.max_qp_wr)
         return NIGH_LIMIT;
     slots = round_up_pow2_u64(depth);
     endpoint->works = calloc(works, sizeof(*endpoint->works));
@@ -86,7 +90,11 @@ nigh_status verbs_endpoint_size(struct fabric_endpoint *endpoint,
     endpoint->slot_mask = (uint32_t)slots - 1;
     endpoint->slot_depth = depth;
     endpoint->receive_mask = (uint32_t)receives - 1;
-    endpoint->receive_depth = options->receives;
+    endpoint->receive_depth = own;
+    endpoint->came = (struct verbs_shared_list){VERBS_NO_RECEIVE, VERBS_NO_RECEIVE};
+    endpoint->stock = options->stock;
+    if (endpoint->stock != NULL)
+        endpoint->stock->users++;
     endpoint->context = options->context;
     return NIGH_OK;
 }
@@ -229,6 +237,7 @@ static bool is_drained(const struct fabric_endpoint *endpoint)
         return true;
     return (endpoint->is_drained ||
             (endpoint->slot_head == endpoint->slot_tail && !endpoint->has_last)) &&
+           (endpoint->stock == NULL || endpoint->has_let_go || !endpoint->is_started) &&
            endpoint->receive_filled == endpoint->receive_posted;
 }
 
@@ -329,6 +338,8 @@ void verbs_endpoint_destroy(struct fabric_endpoint *endpoint)
     struct verbs_entry *entry = &verbs->table[endpoint->number];
 
     verbs_queue_destroy(endpoint);
+    if (endpoint->stock != NULL)
+        verbs_stock_give_back(endpoint);
     if (endpoint->state < VERBS_FAILING)
         part(endpoint, endpoint->state);
     give_up_id(endpoint);

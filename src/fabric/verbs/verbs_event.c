@@ -55,6 +55,7 @@ static void on_route(struct fabric_endpoint *endpoint)
                                     .initiator_depth = (uint8_t)verbs->fabric.caps.reads,
                                     .retry_count = verbs->retries,
                                     .rnr_retry_count = 0,
+                                    .srq = endpoint->stock != NULL,
                                     .qp_num = endpoint->qp->qp_num};
 
     memcpy(data + 1, endpoint->private_data, endpoint->private_bytes);
@@ -227,6 +228,15 @@ bool verbs_event_cm(struct verbs *verbs)
 
 /* ---- the device ---- */
 
+/* A queue pair that is in its error state takes nothing more of its stock. */
+static void on_last(struct verbs *verbs, uint32_t qp_number)
+{
+    struct fabric_endpoint *endpoint = verbs_stock_endpoint(verbs, qp_number);
+
+    if (endpoint != NULL)
+        endpoint->has_let_go = true;
+}
+
 /* What a queue pair met with its completions say, too, and rdma_cm. */
 static void on_device(struct verbs *verbs, enum ibv_event_type type)
 {
@@ -255,6 +265,10 @@ bool verbs_event_device(struct verbs *verbs)
          count++) {
         enum ibv_event_type type = event.event_type;
 
+        if (type == IBV_EVENT_QP_LAST_WQE_REACHED)
+            on_last(verbs, event.element.qp->qp_num);
+        else if (type == IBV_EVENT_SRQ_LIMIT_REACHED)
+            verbs_stock_is_low(verbs, event.element.srq);
         verbs->library->ack_async_event(&event);
         on_device(verbs, type);
     }

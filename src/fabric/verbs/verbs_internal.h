@@ -28,11 +28,15 @@
 #define VERBS_ASK_EVERY    64u /* polls, while nobody is being connected */
 #define VERBS_LINGERING    64u /* identifiers of ended connections that are kept at once */
 #define VERBS_BACKLOG      128
+#define VERBS_QP_BUCKETS   1024u /* of a table by the numbers of queue pairs */
+#define VERBS_STOCK_LOW    8u    /* a stock is low when it has less than this part of its depth */
+#define VERBS_NO_RECEIVE   UINT32_MAX
 #define VERBS_RESOLVE_MS   2000
 #define VERBS_DIAL_US      UINT64_C(10000000)
 #define VERBS_DRAIN_US     UINT64_C(200000)  /* for the device to give back what was posted */
 #define VERBS_LINGER_US    UINT64_C(1000000) /* for the peer to hear of the end */
 #define VERBS_RETURN_US    UINT64_C(1000000) /* between two looks for a device, after a loss */
+#define VERBS_LAST_US      UINT64_C(20000)   /* for a queue pair to let go of its stock */
 #define VERBS_TAKEN_MS     200               /* for the last word of a device that was taken away */
 #define VERBS_CM_DATA      (FABRIC_PRIVATE_BYTES + 1u)
 
@@ -103,6 +107,40 @@ struct verbs_receive {
     bool has_imm, has_ended;
 };
 
+enum verbs_shared_state {
+    VERBS_SHARED_FREE = 0,
+    VERBS_SHARED_WAITS, /* for the device to take it */
+    VERBS_SHARED_HELD,  /* the device has it */
+    VERBS_SHARED_CAME,  /* completed on an endpoint, not polled yet */
+};
+
+/* A receive of a stock. */
+struct verbs_shared {
+    struct verbs_receive receive;
+    struct fabric_memory *memory;
+    uint32_t next; /* of those in the same state, but HELD; of the same endpoint */
+    uint8_t state;
+};
+
+/* Shared ones in order, by their numbers. */
+struct verbs_shared_list {
+    uint32_t first, last;
+};
+
+/* Receives that endpoints share. */
+struct fabric_stock {
+    struct list_node node; /* in verbs->stocks */
+    struct verbs *verbs;
+    uint32_t number;     /* in verbs->stock_table */
+    struct ibv_srq *srq; /* NULL: there is no device */
+    struct verbs_shared *receives;
+    struct verbs_shared_list free, waiting;
+    uint32_t depth, taken, held; /* places; in use until polled; with the device */
+    uint32_t users;              /* endpoints */
+    uint64_t cqs;                /* a bit for each that has room for all of it */
+    bool is_watched;             /* the device says when it is low */
+};
+
 struct verbs_cq {
     struct ibv_cq *cq;
     uint32_t entries, used; /* what the queue pairs of it may complete at once */
@@ -133,6 +171,8 @@ struct fabric_endpoint {
     bool has_receives; /* the queue pair takes them */
     bool has_last;     /* the last slot was posted */
     bool is_quiet;     /* nothing was heard since the last look */
+    bool is_started;   /* the queue pair took messages */
+    bool has_let_go;   /* it takes nothing more of its stock */
     bool is_probed;
     enum fabric_event_kind event;
     nigh_status status; /* of DISCONNECTED */
@@ -159,6 +199,11 @@ struct fabric_endpoint {
     struct verbs_receive *receives;
     uint32_t receive_mask, receive_depth, receive_head, receive_filled, receive_posted,
         receive_tail;
+
+    struct fabric_stock *stock;         /* or they are of this, */
+    struct verbs_shared_list came;      /* those that completed, in order */
+    uint32_t qp_number;                 /* of which completions of the stock are */
+    struct fabric_endpoint *next_by_qp; /* in verbs->by_qp */
 
     uint8_t asked_reads, asked_depth; /* the dialler wants us to serve, and lets us have */
     uint32_t private_bytes;           /* the peer's; ours while it dials or accepts */
@@ -219,6 +264,9 @@ struct verbs {
     uint32_t endpoint_count, half_open, connecting, open_count, lingering_count, memory_count;
     struct list every, working, completing, eventful, timed, accepting, failing, lingering;
     struct list memories;
+    struct list stocks;
+    struct fabric_stock *stock_table[LIMIT_FABRIC_STOCKS];
+    struct fabric_endpoint *by_qp[VERBS_QP_BUCKETS]; /* of stocks */
 };
 
 static inline struct verbs *verbs_of(struct fabric *fabric)
@@ -365,11 +413,38 @@ void verbs_send_receives(struct fabric_endpoint *endpoint);
 /* A work request of nothing: a probe, or the last. Whether the device took it. */
 bool verbs_send_empty(struct fabric_endpoint *endpoint, enum verbs_slot_kind kind);
 
+/* ---- verbs_stock.c: receives that endpoints share ---- */
+
+nigh_status verbs_stock_create(struct fabric *fabric, uint32_t depth, struct fabric_stock **stock);
+void verbs_stock_destroy(struct fabric_stock *stock);
+nigh_status verbs_stock_post(struct fabric_stock *stock, const struct fabric_receive *receive,
+                             const struct fabric_receive **bad);
+/* With the device that we have now: false: it does not take it; and without. */
+bool verbs_stock_enter(struct fabric_stock *stock);
+void verbs_stock_leave(struct fabric_stock *stock);
+/* The endpoint's queue pair was made, and takes its receives there. */
+void verbs_stock_join(struct fabric_endpoint *endpoint);
+/* It goes: whatever it took has come on it when this returns (V16). */
+void verbs_stock_settle(struct fabric_endpoint *endpoint);
+/* It has gone: what may still lie in its completion queue is nobody's. */
+void verbs_stock_forget(struct fabric_endpoint *endpoint);
+/* What came on the endpoint and was not polled is posted again. */
+void verbs_stock_give_back(struct fabric_endpoint *endpoint);
+/* By the queue pair; NULL: it is of none. */
+struct fabric_endpoint *verbs_stock_endpoint(const struct verbs *verbs, uint32_t qp_number);
+/* A completion of the device; NULL: it says things twice. */
+struct verbs_shared *verbs_stock_came(struct verbs *verbs, uint32_t number, uint32_t position,
+                                      struct fabric_endpoint *endpoint);
+/* The first that came on the endpoint; its place is free from the next post on. */
+struct verbs_receive *verbs_stock_take(struct fabric_endpoint *endpoint);
+void verbs_stock_is_low(struct verbs *verbs, const struct ibv_srq *srq);
+
 /* ---- verbs_complete.c: from the device to the rings, and to the caller ---- */
 
 /* What the device knows an endpoint's receive or slot by. */
 uint64_t verbs_complete_id(const struct fabric_endpoint *endpoint, bool is_receive,
                            uint32_t position);
+uint64_t verbs_complete_shared_id(const struct fabric_stock *stock, uint32_t position);
 /* Takes from the device, bounded. Whether there was anything. */
 bool verbs_complete_reap(struct verbs *verbs);
 /* Until a completion queue was seen empty once. */

@@ -42,6 +42,11 @@
       (struct ibv_pd * pd, struct ibv_qp_init_attr * attr))                                     \
     X(int, modify_qp, ibv_modify_qp, (struct ibv_qp * qp, struct ibv_qp_attr * attr, int mask)) \
     X(int, destroy_qp, ibv_destroy_qp, (struct ibv_qp * qp))                                    \
+    X(struct ibv_srq *, create_srq, ibv_create_srq,                                             \
+      (struct ibv_pd * pd, struct ibv_srq_init_attr * attr))                                    \
+    X(int, modify_srq, ibv_modify_srq,                                                          \
+      (struct ibv_srq * srq, struct ibv_srq_attr * attr, int mask))                             \
+    X(int, destroy_srq, ibv_destroy_srq, (struct ibv_srq * srq))                                \
     X(int, get_async_event, ibv_get_async_event,                                                \
       (struct ibv_context * context, struct ibv_async_event * event))                           \
     X(void, ack_async_event, ibv_ack_async_event, (struct ibv_async_event * event))             \

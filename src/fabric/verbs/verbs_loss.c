@@ -108,6 +108,14 @@ static void drop_ids(struct verbs *verbs)
     drop_listener(verbs);
 }
 
+static void leave_stocks(struct verbs *verbs)
+{
+    LIST_FOREACH(node, &verbs->stocks)
+    {
+        verbs_stock_leave(container_of(node, struct fabric_stock, node));
+    }
+}
+
 void verbs_loss_let_go(struct verbs *verbs)
 {
     verbs_loss_begin(verbs, false); /* unless it has */
@@ -117,6 +125,7 @@ void verbs_loss_let_go(struct verbs *verbs)
         verbs_endpoint_finish(container_of(node, struct fabric_endpoint, failing));
     }
     drop_ids(verbs);
+    leave_stocks(verbs);
     LIST_FOREACH(node, &verbs->memories)
     {
         verbs_memory_leave(verbs, container_of(node, struct fabric_memory, node));
@@ -127,9 +136,14 @@ void verbs_loss_let_go(struct verbs *verbs)
 /* ---- found ---- */
 
 /* What the caller was told of the fabric holds while it lives (F5). */
-static bool can_as_much(const struct fabric_caps *now, const struct fabric_caps *before)
+static bool can_as_much(const struct verbs *verbs, const struct fabric_caps *before)
 {
-    return (now->ops & before->ops) == before->ops && now->slices >= before->slices &&
+    const struct fabric_caps *now = &verbs->fabric.caps;
+    uint32_t ops = before->ops;
+
+    if (list_empty(&verbs->stocks))
+        ops &= ~(uint32_t)FABRIC_CAN_SHARE; /* who shares nothing misses nothing */
+    return (now->ops & ops) == ops && now->slices >= before->slices &&
            now->reads >= before->reads && now->inline_bytes >= before->inline_bytes &&
            now->message_bytes >= before->message_bytes;
 }
@@ -144,12 +158,23 @@ static bool enter_memories(struct verbs *verbs)
     return true;
 }
 
+/* After the memory that they are for. */
+static bool enter_stocks(struct verbs *verbs)
+{
+    LIST_FOREACH(node, &verbs->stocks)
+    {
+        if (!verbs_stock_enter(container_of(node, struct fabric_stock, node)))
+            return false;
+    }
+    return true;
+}
+
 static bool take(struct verbs *verbs, uint32_t host, char why[VERBS_WHY_BYTES])
 {
     const struct fabric_caps before = verbs->fabric.caps;
     const uint64_t piece_bytes = verbs->piece_bytes;
     nigh_status status = verbs_device_open(verbs, verbs->hosts[host], why);
-    bool is_enough = can_as_much(&verbs->fabric.caps, &before);
+    bool is_enough = can_as_much(verbs, &before);
 
     verbs->fabric.caps = before; /* but the pieces are as long as this device takes them */
     if (status != NIGH_OK)
@@ -163,8 +188,9 @@ static bool take(struct verbs *verbs, uint32_t host, char why[VERBS_WHY_BYTES])
     (void)snprintf(why, VERBS_WHY_BYTES, "%s gives no descriptors, or takes not all memory",
                    verbs->device.name);
     /* Memory last: it takes long. Who dials meanwhile is heard in the next poll. */
-    if (verbs_device_use(verbs) == NIGH_OK && enter_memories(verbs))
+    if (verbs_device_use(verbs) == NIGH_OK && enter_memories(verbs) && enter_stocks(verbs))
         return true;
+    leave_stocks(verbs);
     LIST_FOREACH(node, &verbs->memories)
     {
         verbs_memory_leave(verbs, container_of(node, struct fabric_memory, node));
@@ -197,7 +223,8 @@ void verbs_loss_look(struct verbs *verbs, uint64_t now_us)
         }
     }
     if (!verbs->has_told_lack)
-        LOG_WARN("there is no RDMA device: one is looked for every second", "why=\"%s\"", why);
+        LOG_WARN("there is no RDMA device: one is looked for every second", "why=\"%s\"",
+                 LOG_QUOTE(why));
     verbs->has_told_lack = true;
     verbs->return_us = now_us + VERBS_RETURN_US;
 }

@@ -46,17 +46,26 @@ static struct verbs_cq *cq_make(struct verbs *verbs, uint32_t share)
     return made;
 }
 
-static struct verbs_cq *cq_find(struct verbs *verbs, uint32_t share)
+/* What else a completion queue must have room for: all of the stock's receives may end in it. */
+static uint32_t stock_share(const struct verbs *verbs, const struct fabric_stock *stock,
+                            const struct verbs_cq *cq)
+{
+    return stock == NULL || (stock->cqs & UINT64_C(1) << (cq - verbs->cqs)) != 0 ? 0 : stock->depth;
+}
+
+static struct verbs_cq *cq_find(struct verbs *verbs, uint32_t share,
+                                const struct fabric_stock *stock)
 {
     for (uint32_t i = 0; i < verbs->cq_count; i++) {
         struct verbs_cq *cq = &verbs->cqs[i];
+        uint32_t wanted = share + stock_share(verbs, stock, cq);
 
-        if (cq->returning > 0 && share > cq->entries - cq->used)
+        if (cq->returning > 0 && wanted > cq->entries - cq->used)
             verbs_complete_drain(verbs, cq);
-        if (share <= cq->entries - cq->used)
+        if (wanted <= cq->entries - cq->used)
             return cq;
     }
-    return cq_make(verbs, share);
+    return cq_make(verbs, share + (stock != NULL ? stock->depth : 0));
 }
 
 /* ---- queue pairs ---- */
@@ -65,15 +74,18 @@ nigh_status verbs_queue_make(struct fabric_endpoint *endpoint)
 {
     struct verbs *verbs = endpoint->verbs;
     uint32_t share = endpoint->slot_depth + endpoint->receive_depth;
-    struct verbs_cq *cq = cq_find(verbs, share);
-    struct ibv_qp_init_attr init = {.send_cq = cq != NULL ? cq->cq : NULL,
-                                    .recv_cq = cq != NULL ? cq->cq : NULL,
-                                    .cap = {.max_send_wr = endpoint->slot_depth,
-                                            .max_recv_wr = max_u32(endpoint->receive_depth, 1),
-                                            .max_send_sge = verbs->fabric.caps.slices,
-                                            .max_recv_sge = 1,
-                                            .max_inline_data = endpoint->inline_most},
-                                    .qp_type = IBV_QPT_RC};
+    struct fabric_stock *stock = endpoint->stock;
+    struct verbs_cq *cq = cq_find(verbs, share, stock);
+    struct ibv_qp_init_attr init = {
+        .srq = stock != NULL ? stock->srq : NULL,
+        .send_cq = cq != NULL ? cq->cq : NULL,
+        .recv_cq = cq != NULL ? cq->cq : NULL,
+        .cap = {.max_send_wr = endpoint->slot_depth,
+                .max_recv_wr = stock != NULL ? 0 : max_u32(endpoint->receive_depth, 1),
+                .max_send_sge = verbs->fabric.caps.slices,
+                .max_recv_sge = stock != NULL ? 0 : 1,
+                .max_inline_data = endpoint->inline_most},
+        .qp_type = IBV_QPT_RC};
 
     if (cq == NULL)
         return NIGH_LIMIT;
@@ -83,6 +95,10 @@ nigh_status verbs_queue_make(struct fabric_endpoint *endpoint)
     endpoint->cq = cq;
     endpoint->cq_share = share;
     cq->used += share;
+    if (stock != NULL) {
+        cq->used += stock_share(verbs, stock, cq);
+        verbs_stock_join(endpoint);
+    }
     return NIGH_OK;
 }
 
@@ -152,6 +168,7 @@ bool verbs_queue_start(struct fabric_endpoint *endpoint)
         attr.min_rnr_timer = 1;
     if (!enter(endpoint, &attr, mask))
         return false;
+    endpoint->is_started = true;
     if (!ask(endpoint, IBV_QPS_RTS, &attr, &mask))
         return false;
     attr.rnr_retry = 0;
@@ -175,6 +192,8 @@ void verbs_queue_destroy(struct fabric_endpoint *endpoint)
 
     if (endpoint->qp == NULL)
         return;
+    if (endpoint->stock != NULL)
+        verbs_stock_settle(endpoint);
     error = endpoint->verbs->library->destroy_qp(endpoint->qp);
     if (error == EIO && verbs_loss_is_taken(endpoint->verbs))
         error = 0;
@@ -182,6 +201,8 @@ void verbs_queue_destroy(struct fabric_endpoint *endpoint)
         LOG_ERROR("a queue pair is not destroyed", "errno=%d", error);
     NIGH_ASSERT(error == 0); /* else the memory of others could not be given back */
     endpoint->qp = NULL;
+    if (endpoint->stock != NULL)
+        verbs_stock_forget(endpoint);
     endpoint->cq->returning += endpoint->cq_share;
     endpoint->cq = NULL;
 }
