@@ -74,6 +74,14 @@ void client_attach(struct world *world, uint32_t rank, uint32_t number)
     open_session(world, rank, number);
 }
 
+/* What was claimed is not sealed: what others sealed beside the claim is dropped for nothing. */
+static void give_up(struct world *world, const struct world_op *op)
+{
+    if (world->puts[op->serial].exclusive && world->keys_a_pool > 0) {
+        world->given_up[op->key] = true;
+    }
+}
+
 /* Whoever might have deleted something is not there to be told: it may come later. */
 static void drop_op(struct world *world, struct world_op *op)
 {
@@ -82,6 +90,9 @@ static void drop_op(struct world *world, struct world_op *op)
     }
     if (op->kind == OP_DELETE && world->keys_a_pool > 0) {
         world->deleted_us[op->key] = WORLD_NEVER;
+    }
+    if (op->kind == OP_CREATE || op->kind == OP_SEAL) {
+        give_up(world, op);
     }
     op->kind = 0;
 }
@@ -503,6 +514,7 @@ void client_lost(struct world *world, uint32_t node, uint32_t key)
     uint32_t serial = client_glance_here(world, node, key);
 
     world_say(world, "node %u: put %u of key %u came second", node, serial, key);
+    world->puts[serial].second = true;
     if (serial != 0 && world->puts[serial].exclusive) {
         WORLD_CHECK(world, world->was_forgetful,
                     "node %u: put %u of key %u was granted, and another's was first", node, serial,
@@ -528,6 +540,9 @@ static void created(struct world *world, struct world_op *op)
                         is_away(world, op),
                     "node %u: a create of key %u ended with status %d", op->node, op->key, status);
         world->totals->quotas += status == NIGH_QUOTA ? 1 : 0;
+        if (status != NIGH_EXISTS) {
+            give_up(world, op); /* an answer may have been lost */
+        }
         op->kind = 0;
         return;
     }
@@ -590,6 +605,9 @@ static void sealed(struct world *world, struct world_op *op)
     if (put->sealed && !op->resumes) {
         scribble(world, op);
         world->totals->named += bytes_name_size(world, op->key) > 0 ? 1 : 0;
+    }
+    if (!put->sealed) {
+        give_up(world, op);
     }
     op->kind = 0;
 }

@@ -490,7 +490,7 @@ static void everybody_gets_what_is_there(struct world *world)
 }
 
 /* Where everybody spills and no memory was lost, an id that was sealed and not deleted since is
- * there, of one birth or another. */
+ * there, of one birth or another; but for what came second to a claim that was given up then. */
 static void nothing_is_lost(struct world *world)
 {
     if (!world->kind.spills || world->was_lossy || world->kind.spill_bytes != UINT64_MAX) {
@@ -501,6 +501,7 @@ static void nothing_is_lost(struct world *world)
 
         WORLD_CHECK(world,
                     !put->sealed || put->sealing_us <= world->deleted_us[put->key] ||
+                        (put->second && world->given_up[put->key]) ||
                         held_now(world, put->key) != 0,
                     "put %u of key %u was sealed, nobody deleted it, and it is gone", serial,
                     put->key);

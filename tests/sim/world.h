@@ -89,6 +89,7 @@ struct world_put {
     bool birth_known;
     bool exclusive;      /* and its seal, if that was OK, the only one till it was deleted */
     bool doomed;         /* a delete by a node that held it returned OK */
+    bool second;         /* it was dropped, and its node was told that another's was first */
     bool damaged;        /* a file of it was, on a disk */
     uint64_t sealing_us; /* when its seal was asked for: a delete that ends later may take it */
     struct birth birth;
@@ -259,6 +260,7 @@ struct world {
     char names[WORLD_KEYS][LIMIT_NAME_BYTES + 1];
     uint8_t ids[WORLD_KEYS][LIMIT_ID_BYTES];
     uint64_t deleted_us[WORLD_KEYS]; /* when a delete last ended; NEVER: who knows */
+    bool given_up[WORLD_KEYS];       /* a claim that may have been granted, and was never sealed */
     uint64_t size_max;
     enum world_sizes sizes;
     bool storm;
