@@ -64,9 +64,9 @@
     192 /* submissions of one client that may wait in a lane; the rest of its ring stays for \
            others */
 #define LIMIT_NODE_GRACE_US \
-    1000000                    /* beyond its deadline a call gives a node that does not answer */
-#define LIMIT_PREFAULT_BATCH 8 /* extents asked for ahead of one answer */
-#define LIMIT_EVICT_PASSES   3 /* rounds over all lanes of one nigh_evict */
+    1000000                  /* beyond its deadline a call gives a node that does not answer */
+#define LIMIT_ASK_BATCH    8 /* extents asked for ahead of one answer */
+#define LIMIT_EVICT_PASSES 3 /* rounds over all lanes of one nigh_evict */
 
 #define LIMIT_NODES_A_PROCESS 16 /* embedded nodes that listen */
 

@@ -235,6 +235,7 @@ struct nigh_client {
     /* How many extents are mapped in a row from each one on: an object of many asks one word. */
     _Atomic uint16_t read_mapped[LIMIT_EXTENTS];
     _Atomic uint16_t write_mapped[LIMIT_EXTENTS];
+    uint32_t read_ahead; /* extents to ask for at the next that is read; locked */
 
     _Atomic int32_t why;            /* of CLIENT_DEAD */
     _Atomic uint64_t busy_lanes;    /* lanes with places of pending in use; written locked */
@@ -435,12 +436,23 @@ void socket_take_in(nigh_client *client);
 /* The same, but not more often than once a millisecond: for threads that only poll. Locked. */
 void socket_take_in_now_and_then(nigh_client *client);
 
-/* Asks for extents first .. first + n - 1 (n at most LIMIT_PREFAULT_BATCH); fds[i] is -1 or the
- * caller's, statuses[i] what the node said. Locked. */
-nigh_status socket_ask_extents(nigh_client *client, uint32_t first, uint32_t n, bool writable,
-                               int *fds, nigh_status *statuses);
+/* A question for several extents at once, and how it ended. */
+struct extents_ask {
+    uint32_t first;
+    uint32_t count; /* 1 .. LIMIT_ASK_BATCH, of which at most `most` are mapped */
+    uint32_t most;
+    bool writable;
+    uint32_t mapped;                       /* by this ask */
+    nigh_status statuses[LIMIT_ASK_BATCH]; /* of each */
+};
+
+/* Asks, and maps what comes: this process never has more than one of the descriptors. Locked. */
+nigh_status socket_ask_extents(nigh_client *client, struct extents_ask *ask);
 
 /* ---- extents.c ------------------------------------------------------------ */
+
+/* Maps an extent that was granted, and takes its descriptor over. Locked. */
+nigh_status extents_place(nigh_client *client, uint32_t number, bool writable, int fd);
 
 /* Makes [offset, offset + bytes) of the read or write window usable. Not locked / locked. */
 nigh_status extents_map(nigh_client *client, uint64_t offset, uint64_t bytes, bool writable);

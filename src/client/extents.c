@@ -29,8 +29,7 @@ static void extents_count_in(_Atomic uint16_t *mapped, uint32_t number)
     }
 }
 
-/* Maps one extent over its place, if it has the right size. Takes the descriptor over. */
-static nigh_status extents_place(nigh_client *client, uint32_t number, bool writable, int fd)
+nigh_status extents_place(nigh_client *client, uint32_t number, bool writable, int fd)
 {
     uint8_t *window = writable ? client->write_arena : client->read_arena;
     _Atomic uint16_t *mapped = writable ? client->write_mapped : client->read_mapped;
@@ -53,6 +52,40 @@ static nigh_status extents_place(nigh_client *client, uint32_t number, bool writ
     return status;
 }
 
+/*
+ * Who reads more and more extents has those behind asked for, too: a trip to the node and back
+ * takes as long as mapping ten. Who is refused some asks for half as many next time. What is
+ * written is touched when it is mapped, and therefore asked for when it is needed.
+ */
+static void extents_learn(nigh_client *client, const struct extents_ask *ask)
+{
+    if (ask->mapped < ask->count) {
+        client->read_ahead = ask->count / 2;
+    } else if (ask->count >= client->read_ahead) {
+        client->read_ahead = min_u32(ask->count * 2, LIMIT_ASK_BATCH);
+    }
+}
+
+/* An extent that is not mapped, with those behind it that are not either. */
+static nigh_status extents_fetch(nigh_client *client, const _Atomic uint16_t *mapped,
+                                 uint32_t number, bool writable)
+{
+    struct extents_ask ask = {.first = number, .count = 1, .writable = writable};
+    uint32_t most = writable ? 1 : min_u32(max_u32(client->read_ahead, 1), LIMIT_EXTENTS - number);
+    nigh_status status;
+
+    while (ask.count < most &&
+           atomic_load_explicit(&mapped[number + ask.count], memory_order_relaxed) == 0) {
+        ask.count++;
+    }
+    ask.most = ask.count;
+    status = socket_ask_extents(client, &ask);
+    if (status == NIGH_OK && !writable) {
+        extents_learn(client, &ask);
+    }
+    return status == NIGH_OK ? ask.statuses[0] : status;
+}
+
 nigh_status extents_map_locked(nigh_client *client, uint64_t offset, uint64_t bytes, bool writable)
 {
     _Atomic uint16_t *mapped = writable ? client->write_mapped : client->read_mapped;
@@ -67,18 +100,10 @@ nigh_status extents_map_locked(nigh_client *client, uint64_t offset, uint64_t by
     first = offset >> client->extent_shift;
     last = (offset + (bytes == 0 ? 0 : bytes - 1)) >> client->extent_shift;
     for (uint64_t number = first; number <= last; number++) {
-        nigh_status status, granted;
-        int fd;
+        nigh_status status = NIGH_OK;
 
-        if (atomic_load_explicit(&mapped[number], memory_order_relaxed) != 0) {
-            continue;
-        }
-        status = socket_ask_extents(client, (uint32_t)number, 1, writable, &fd, &granted);
-        if (status == NIGH_OK) {
-            status = granted;
-        }
-        if (status == NIGH_OK) {
-            status = extents_place(client, (uint32_t)number, writable, fd);
+        if (atomic_load_explicit(&mapped[number], memory_order_relaxed) == 0) {
+            status = extents_fetch(client, mapped, (uint32_t)number, writable);
         }
         if (status != NIGH_OK) {
             return status;
@@ -102,22 +127,18 @@ static void extents_find(nigh_client *client, uint64_t wanted)
 {
     uint64_t found = 0;
 
-    for (uint32_t first = 0; first < LIMIT_EXTENTS && found < wanted;
-         first += LIMIT_PREFAULT_BATCH) {
-        int fds[LIMIT_PREFAULT_BATCH];
-        nigh_status statuses[LIMIT_PREFAULT_BATCH];
+    for (uint32_t first = 0; first < LIMIT_EXTENTS && found < wanted; first += LIMIT_ASK_BATCH) {
+        struct extents_ask ask = {
+            .first = first,
+            .count = LIMIT_ASK_BATCH,
+            .most = (uint32_t)min_u64(wanted - found, LIMIT_ASK_BATCH),
+            .writable = true,
+        };
 
-        if (socket_ask_extents(client, first, LIMIT_PREFAULT_BATCH, true, fds, statuses) !=
-            NIGH_OK) {
+        if (socket_ask_extents(client, &ask) != NIGH_OK) {
             return;
         }
-        for (uint32_t i = 0; i < LIMIT_PREFAULT_BATCH; i++) {
-            if (statuses[i] != NIGH_OK || found == wanted) {
-                fd_close(&fds[i]);
-            } else if (extents_place(client, first + i, true, fds[i]) == NIGH_OK) {
-                found++;
-            }
-        }
+        found += ask.mapped;
     }
 }
 

@@ -134,37 +134,40 @@ static nigh_status socket_await(nigh_client *client, uint64_t deadline_us,
     }
 }
 
-/* Matches one message with the requests for first .. first + n - 1; true when it was a grant. */
-static bool socket_match_grant(const union socket_message *message, size_t size_bytes, int fd,
-                               uint32_t first, uint32_t n, int *fds, nigh_status *statuses)
+/* Matches one message with what was asked for; true when it was a grant, or a refusal. */
+static bool socket_match_grant(nigh_client *client, struct extents_ask *ask,
+                               const union socket_message *message, size_t size_bytes, int fd)
 {
     const struct session_grant *grant = &message->grant;
-    uint32_t i = grant->extent - first;
+    uint32_t i = grant->extent - ask->first;
 
-    if (message->header.kind != SESSION_GRANT || size_bytes < sizeof(*grant) || i >= n ||
-        statuses[i] != NIGH_PENDING) {
+    if (message->header.kind != SESSION_GRANT || size_bytes < sizeof(*grant) || i >= ask->count ||
+        ask->statuses[i] != NIGH_PENDING) {
         fd_close(&fd);
         return false;
     }
-    statuses[i] = NIGH_PROTOCOL;
+    ask->statuses[i] = NIGH_PROTOCOL;
     if (grant->status <= 0 && grant->status >= NIGH_STATUS_LOWEST &&
         grant->status != NIGH_PENDING && (grant->status == NIGH_OK) == (fd >= 0)) {
-        statuses[i] = (nigh_status)grant->status;
-        fds[i] = fd;
-        fd = -1;
+        ask->statuses[i] = (nigh_status)grant->status;
+    }
+    if (ask->statuses[i] == NIGH_OK && ask->mapped < ask->most) {
+        ask->statuses[i] = extents_place(client, grant->extent, ask->writable, fd);
+        ask->mapped += ask->statuses[i] == NIGH_OK;
+        return true;
     }
     fd_close(&fd);
     return true;
 }
 
-static nigh_status socket_send_requests(nigh_client *client, uint32_t first, uint32_t n,
-                                        bool writable, uint64_t deadline_us)
+static nigh_status socket_send_requests(nigh_client *client, const struct extents_ask *ask,
+                                        uint64_t deadline_us)
 {
-    for (uint32_t i = 0; i < n;) {
+    for (uint32_t i = 0; i < ask->count;) {
         struct session_extent request = {
             .header = {.magic = SESSION_MAGIC, .kind = SESSION_EXTENT},
-            .extent = first + i,
-            .writable = writable,
+            .extent = ask->first + i,
+            .writable = ask->writable,
         };
         struct pollfd room = {.fd = client->socket_fd, .events = POLLOUT};
         nigh_status status = fd_send_message(client->socket_fd, &request, sizeof(request), NULL, 0);
@@ -183,34 +186,27 @@ static nigh_status socket_send_requests(nigh_client *client, uint32_t first, uin
     return NIGH_OK;
 }
 
-nigh_status socket_ask_extents(nigh_client *client, uint32_t first, uint32_t n, bool writable,
-                               int *fds, nigh_status *statuses)
+nigh_status socket_ask_extents(nigh_client *client, struct extents_ask *ask)
 {
     uint64_t deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), LIMIT_NODE_GRACE_US);
     nigh_status status = resume_ensure(client, LIMIT_NODE_GRACE_US);
 
-    NIGH_ASSERT(n <= LIMIT_PREFAULT_BATCH);
-    for (uint32_t i = 0; i < n; i++) {
-        fds[i] = -1;
-        statuses[i] = NIGH_PENDING;
+    NIGH_ASSERT(ask->count <= LIMIT_ASK_BATCH);
+    ask->mapped = 0;
+    for (uint32_t i = 0; i < ask->count; i++) {
+        ask->statuses[i] = NIGH_PENDING;
     }
     if (status == NIGH_OK) {
-        status = socket_send_requests(client, first, n, writable, deadline_us);
+        status = socket_send_requests(client, ask, deadline_us);
     }
-    for (uint32_t answered = 0; answered < n && status == NIGH_OK;) {
+    for (uint32_t answered = 0; answered < ask->count && status == NIGH_OK;) {
         union socket_message message;
         size_t size_bytes;
         int fd;
 
         status = socket_await(client, deadline_us, &message, &size_bytes, &fd);
-        if (status == NIGH_OK &&
-            socket_match_grant(&message, size_bytes, fd, first, n, fds, statuses)) {
+        if (status == NIGH_OK && socket_match_grant(client, ask, &message, size_bytes, fd)) {
             answered++;
-        }
-    }
-    if (status != NIGH_OK) {
-        for (uint32_t i = 0; i < n; i++) {
-            fd_close(&fds[i]);
         }
     }
     return status;

@@ -73,6 +73,60 @@ static void test_get_finds_without_asking(void **state)
     stop(&f);
 }
 
+/* One object in each extent. */
+static void seal_in_each_extent(struct fixture *fixture)
+{
+    for (uint32_t i = 0; i < FAKE_EXTENTS; i++) {
+        fake_node_lock(&fixture->fake);
+        fixture->fake.bump = i * FAKE_EXTENT_BYTES;
+        fake_node_unlock(&fixture->fake);
+        seal(fixture, i, "object");
+    }
+}
+
+static uint32_t asked_to_get(struct fixture *fixture, uint32_t number)
+{
+    uint32_t before = atomic_load(&fixture->fake.extents_asked);
+    nigh_id id = id_of(number);
+    nigh_view view;
+
+    assert_int_equal(nigh_get(fixture->client, &id, 1, 0, &view), NIGH_OK);
+    assert_memory_equal(view.data, "object", 6);
+    assert_int_equal(nigh_release(fixture->client, &view), NIGH_OK);
+    return atomic_load(&fixture->fake.extents_asked) - before;
+}
+
+static void test_who_reads_more_has_more_asked_for(void **state)
+{
+    /* 0; 1, 2; 3 to 6; 7 and seven that there are not. Then what is mapped is asked for no more. */
+    static const uint32_t asked[FAKE_EXTENTS] = {1, 2, 0, 4, 0, 0, 0, 8};
+    struct fixture f;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    seal_in_each_extent(&f);
+    for (uint32_t i = 0; i < 2 * FAKE_EXTENTS; i++) {
+        assert_int_equal(asked_to_get(&f, i % FAKE_EXTENTS), i < FAKE_EXTENTS ? asked[i] : 0);
+    }
+    stop(&f);
+}
+
+static void test_who_is_refused_some_asks_for_fewer(void **state)
+{
+    /* 0; 7 and one that there is not; 5 alone; 1, 2; 3, 4, and not 5, which is there. */
+    static const uint32_t numbers[] = {0, 7, 5, 1, 3};
+    static const uint32_t asked[] = {1, 2, 1, 2, 2};
+    struct fixture f;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    seal_in_each_extent(&f);
+    for (uint32_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        assert_int_equal(asked_to_get(&f, numbers[i]), asked[i]);
+    }
+    stop(&f);
+}
+
 static void test_miss_does_not_wait(void **state)
 {
     struct fixture f;
@@ -524,6 +578,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_get_finds_without_asking),
+        cmocka_unit_test(test_who_reads_more_has_more_asked_for),
+        cmocka_unit_test(test_who_is_refused_some_asks_for_fewer),
         cmocka_unit_test(test_miss_does_not_wait),
         cmocka_unit_test(test_many_ids_some_twice_some_missing),
         cmocka_unit_test(test_get_waits_for_a_seal),
