@@ -189,6 +189,7 @@ void directory_announcing(struct directory *directory, uint32_t rank, uint64_t s
  * nothing.
  */
 void directory_member_dead(struct directory *directory, uint32_t rank);
+bool directory_member_is_dead(const struct directory *directory, uint32_t rank);
 
 /*
  * A bounded part of what the four calls above have to change at all keys; they begin with one

@@ -199,3 +199,9 @@ void directory_member_dead(struct directory *directory, uint32_t rank)
     directory_find_complete(directory);
     note_change(directory, CHANGE_DEAD, rank, UINT64_MAX);
 }
+
+bool directory_member_is_dead(const struct directory *directory, uint32_t rank)
+{
+    NIGH_ASSERT(rank < directory->config.nodes);
+    return directory->dead[rank];
+}

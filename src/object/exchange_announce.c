@@ -157,7 +157,8 @@ nigh_status announce_claim(void *context, const struct store_sight *sight, bool 
     exchange_key(exchange, sight->pool, sight->id, &record.key, &key_hash, &home);
     announcer = announcer_of(exchange, home, sight->hash);
     if (announcer == NULL) {
-        return NIGH_PEER_LOST;
+        return directory_member_is_dead(exchange->directory, home) ? NIGH_UNREACHABLE
+                                                                   : NIGH_PEER_LOST;
     }
     if (sight->is_granted && !announcer->repeat) {
         return NIGH_OK; /* all was told since the link came up, and this not refused */

@@ -35,8 +35,9 @@ void store_created_reply(const struct store_pool *pool, uint32_t entry, struct s
 
 /* ---- asking --------------------------------------------------------------- */
 
-/* NIGH_OK: it stands; NIGH_PENDING, NIGH_PEER_LOST: store_claimed says, when the home does. Who was
- * told and has not answered is not told again: the queue to a home that stalls would overflow. */
+/* NIGH_OK: it stands; NIGH_PENDING, NIGH_PEER_LOST, NIGH_UNREACHABLE: store_claimed says, when the
+ * home does. Who was told and has not answered is not told again: the queue to a home that stalls
+ * would overflow. */
 static nigh_status ask(struct store *store, const struct store_pool *pool, uint32_t entry,
                        bool tell)
 {
@@ -48,7 +49,7 @@ static nigh_status ask(struct store *store, const struct store_pool *pool, uint3
 /* What it is told at its deadline. */
 static nigh_status late_of(nigh_status asked)
 {
-    return asked == NIGH_PEER_LOST ? NIGH_PEER_LOST : NIGH_TIMEOUT;
+    return asked == NIGH_PENDING ? NIGH_TIMEOUT : NIGH_PEER_LOST;
 }
 
 static nigh_status wait_for_home(struct store_call *call, uint32_t entry, nigh_status asked)
@@ -72,6 +73,11 @@ nigh_status store_claim(struct store_call *call, uint32_t entry)
 
     if (call->store->has_remote) {
         status = ask(call->store, call->pool, entry, true);
+    }
+    if (status == NIGH_UNREACHABLE) {
+        /* It may be long in coming back: nobody waits for a node that is dead. */
+        store_discard(call->store, call->pool, entry);
+        return NIGH_PEER_LOST;
     }
     if (status != NIGH_OK) {
         return wait_for_home(call, entry, status);
@@ -222,6 +228,8 @@ void store_ask_again(struct store *store)
         waiter->late = late_of(status);
         if (status == NIGH_OK) {
             granted(store, store->sessions[waiter->session]->pool, waiter);
+        } else if (status == NIGH_UNREACHABLE && waiter->sqe.op == SESSION_OP_CREATE) {
+            store_end_claim(store, waiter, NIGH_PEER_LOST);
         }
     }
 }

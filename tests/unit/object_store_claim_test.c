@@ -267,6 +267,35 @@ static void a_create_ends_at_its_deadline(void **state)
     assert_int_equal(fixture_stats(bed->fx).used_bytes, used);
 }
 
+/* A create that a home has not answered ends when that is dead, and one of a dead home's at once; a
+ * seal, whose bytes are there, waits. */
+static void nobody_creates_what_a_dead_home_would_grant(void **state)
+{
+    struct bed *bed = *state;
+    uint64_t used = fixture_stats(bed->fx).used_bytes;
+    uint32_t ref = granted(bed, A, 1), waits, seals;
+
+    bed->at_once = NIGH_PEER_LOST;
+    waits = create(bed, A, 2, 60000000);
+    fixture_pass(bed->fx, 100000);
+    assert_false(fixture_ended(bed->fx, waits));
+    bed->at_once = NIGH_UNREACHABLE;
+    fixture_pass(bed->fx, 50000);
+    assert_int_equal(end_of(bed, waits), NIGH_PEER_LOST);
+    assert_int_equal(end_of(bed, create(bed, A, 3, 60000000)), NIGH_PEER_LOST);
+    bed->stands = false;
+    seals = seal(bed, A, ref);
+    fixture_pass(bed->fx, 100000);
+    assert_false(fixture_ended(bed->fx, seals));
+    answer(bed, NIGH_OK);
+    assert_int_equal(end_of(bed, seals), NIGH_OK);
+    assert_int_equal(fixture_stats(bed->fx).objects_unsealed, 0);
+    assert_true(fixture_stats(bed->fx).used_bytes > used);
+    bed->at_once = NIGH_PENDING;
+    (void)granted(bed, B, 2); /* nothing of it is left */
+    (void)granted(bed, B, 3);
+}
+
 static void a_claim_ends_with_what_it_is_for(void **state)
 {
     struct bed *bed = *state;
@@ -448,6 +477,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_home_that_does_not_know_is_asked_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_home_that_says_nothing_is_told_once, setup, teardown),
         cmocka_unit_test_setup_teardown(a_create_ends_at_its_deadline, setup, teardown),
+        cmocka_unit_test_setup_teardown(nobody_creates_what_a_dead_home_would_grant, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_claim_ends_with_what_it_is_for, setup, teardown),
         cmocka_unit_test_setup_teardown(a_claim_that_is_lost_is_not_sealed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_seal_waits_while_its_claim_is_not_sure, setup, teardown),
