@@ -422,6 +422,43 @@ static void who_comes_second_is_told(void **state)
     end(&pair);
 }
 
+static bool is_dead(nigh_client *client, uint32_t rank)
+{
+    nigh_node_info nodes[2];
+    size_t count;
+
+    assert_int_equal(nigh_nodes(client, nodes, 2, &count), NIGH_OK);
+    return nodes[rank].state == NIGH_NODE_IS_DEAD;
+}
+
+/* Whatever the timeout of an exclusive create: a home that is dead is not waited for. */
+static void nobody_waits_for_a_home_that_is_dead(void **state)
+{
+    nigh_create_options options = {
+        .data_size = 8, .flags = NIGH_CREATE_EXCLUSIVE, .timeout_us = 60 * SECOND_US};
+    struct pair pair;
+    uint64_t begun_us;
+    int refused = 0;
+
+    (void)state;
+    begin(&pair, 0);
+    nigh_client_close(pair.client[0]);
+    nigh_node_stop(pair.node[0]);
+    assert_true(SUPPORT_WAIT(is_dead(pair.client[1], 0), 20000));
+    begun_us = support_now_us();
+    for (uint64_t i = 0; i < 40; i++) {
+        nigh_id id = numbered(i);
+        nigh_status status = nigh_put(pair.client[1], &id, "a thing", 8, &options);
+
+        assert_true(status == NIGH_OK || status == NIGH_PEER_LOST);
+        refused += status == NIGH_PEER_LOST;
+    }
+    assert_true(refused > 0 && refused < 40);
+    assert_true(support_now_us() - begun_us < 20 * SECOND_US);
+    nigh_client_close(pair.client[1]);
+    nigh_node_stop(pair.node[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -436,6 +473,7 @@ int main(void)
         cmocka_unit_test(who_creates_exclusively_is_the_only_one),
         cmocka_unit_test(claims_are_operations_and_end_with_their_client),
         cmocka_unit_test(who_comes_second_is_told),
+        cmocka_unit_test(nobody_waits_for_a_home_that_is_dead),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
