@@ -399,10 +399,10 @@ uint64_t store_tick(struct store *store, uint64_t now_us)
     store_expire_waits(store);
     store_spill_settle(store);
     store_visit_graves(store);
+    store_ask_again(store); /* a seal whose claim stands may wait for memory next */
     store_serve_queue(store);
     store->pins_changed = false;
     work_on(store);
-    store_ask_again(store);
     store_evict_ahead(store);
     store_gather(store);
     store_replay(store);

@@ -366,6 +366,17 @@ static void a_seal_waits_while_its_claim_is_not_sure(void **state)
     assert_int_equal(bed->seals, 2);
 }
 
+/* All memory is used, and stays so. */
+static void fill_and_keep(struct bed *bed)
+{
+    for (uint64_t key = 0; fixture_put(bed->fx, A, key, 100000) == NIGH_OK; key++) {
+        assert_int_equal(fixture_status(bed->fx, A, SESSION_OP_KEEP, key), NIGH_OK);
+    }
+    for (uint64_t key = 2000; fixture_put(bed->fx, A, key, 1000) == NIGH_OK; key++) {
+        assert_int_equal(fixture_status(bed->fx, A, SESSION_OP_KEEP, key), NIGH_OK);
+    }
+}
+
 /* Its client has used the writer up: nobody could give the object up, nor the id to others. */
 static void a_seal_that_fails_for_memory_ends_its_claim(void **state)
 {
@@ -377,12 +388,7 @@ static void a_seal_that_fails_for_memory_ends_its_claim(void **state)
     fixture_open(bed->fx, STRICT, 1, 1000, true);
     sqe.ref = granted(bed, STRICT, 1000);
     second = granted(bed, STRICT, 1001);
-    for (uint64_t key = 0; fixture_put(bed->fx, A, key, 100000) == NIGH_OK; key++) {
-        assert_int_equal(fixture_status(bed->fx, A, SESSION_OP_KEEP, key), NIGH_OK);
-    }
-    for (uint64_t key = 2000; fixture_put(bed->fx, A, key, 1000) == NIGH_OK; key++) {
-        assert_int_equal(fixture_status(bed->fx, A, SESSION_OP_KEEP, key), NIGH_OK);
-    }
+    fill_and_keep(bed);
     cookie = fixture_submit(bed->fx, STRICT, sqe);
     assert_false(fixture_ended(bed->fx, cookie));
     fixture_pass(bed->fx, 20000);
@@ -391,6 +397,30 @@ static void a_seal_that_fails_for_memory_ends_its_claim(void **state)
     assert_int_equal(fixture_status(bed->fx, STRICT, SESSION_OP_CONTAINS, 1000), NIGH_NOT_FOUND);
     assert_int_equal(end_of(bed, seal(bed, STRICT, second)), NIGH_OUT_OF_MEMORY);
     assert_int_equal(bed->goes, 2);
+    assert_int_equal(fixture_stats(bed->fx).objects_unsealed, 0);
+}
+
+/* What the claim was in the way of is next: the turn that finds it stands says when that goes on.
+ */
+static void a_seal_that_waited_for_its_home_waits_for_memory(void **state)
+{
+    struct bed *bed = *state;
+    uint32_t ref, cookie;
+    uint64_t next;
+
+    fixture_pool(bed->fx, 1, true, 0);
+    fixture_open(bed->fx, STRICT, 1, 1000, true);
+    ref = granted(bed, STRICT, 1000);
+    fill_and_keep(bed);
+    bed->stands = false;
+    cookie = seal(bed, STRICT, ref);
+    bed->stands = true;
+    bed->fx->now_us += 20000;
+    next = store_tick(bed->fx->store, bed->fx->now_us);
+    assert_false(fixture_ended(bed->fx, cookie));
+    assert_in_range(next, bed->fx->now_us, bed->fx->now_us + LIMIT_RETRY_US);
+    fixture_pass(bed->fx, LIMIT_CLAIM_US);
+    assert_int_equal(end_of(bed, cookie), NIGH_OUT_OF_MEMORY);
     assert_int_equal(fixture_stats(bed->fx).objects_unsealed, 0);
 }
 
@@ -483,6 +513,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_claim_that_is_lost_is_not_sealed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_seal_waits_while_its_claim_is_not_sure, setup, teardown),
         cmocka_unit_test_setup_teardown(a_seal_that_fails_for_memory_ends_its_claim, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_seal_that_waited_for_its_home_waits_for_memory, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_seal_that_is_cancelled_ends_its_claim, setup, teardown),
         cmocka_unit_test_setup_teardown(what_was_not_granted_does_not_outlive_its_node, setup,
