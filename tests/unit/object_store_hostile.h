@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sessions that send anything, driven by bytes: from a generator in the unit test, from the fuzzer
- * in the fuzz target. After every run the store's books must be right, every submission ended at
- * most once, and no byte under a pin changed. Asserts with NIGH_ASSERT.
+ * in the fuzz target; in half of the lives other nodes do as the bytes say, too. After every run
+ * the store's books must be right, every submission ended at most once, no byte under a pin
+ * changed, every claim's home told of its end, and what is on disk be readable. Asserts with
+ * NIGH_ASSERT.
  */
 #ifndef OBJECT_STORE_HOSTILE_H
 #define OBJECT_STORE_HOSTILE_H
@@ -25,6 +27,9 @@ struct hostile_counts {
     uint64_t evictions;
     uint64_t spills;
     uint64_t restarts;
+    uint64_t claims;    /* granted */
+    uint64_t copies;    /* of other nodes' objects */
+    uint64_t read_back; /* from disk, in the end */
 };
 
 /* One life of a store: as many steps as the bytes are good for. */

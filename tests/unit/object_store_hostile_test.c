@@ -34,15 +34,18 @@ static void random_lives_leave_the_books_right(void **state)
     free(bytes);
     hostile_destroy(hostile);
     printf("# %llu lives: %llu submissions, %llu ended well, %llu seals, %llu pins, "
-           "%llu evictions, %llu spills, %llu restarts\n",
+           "%llu evictions, %llu spills, %llu restarts, %llu claims, %llu copies, %llu read back\n",
            (unsigned long long)lives, (unsigned long long)counts.submissions,
            (unsigned long long)counts.ended_well, (unsigned long long)counts.seals,
            (unsigned long long)counts.pins, (unsigned long long)counts.evictions,
-           (unsigned long long)counts.spills, (unsigned long long)counts.restarts);
+           (unsigned long long)counts.spills, (unsigned long long)counts.restarts,
+           (unsigned long long)counts.claims, (unsigned long long)counts.copies,
+           (unsigned long long)counts.read_back);
     /* A driver that only sends rubbish proves little: so much must come of it. */
     assert_true(counts.ended_well > counts.submissions / 10);
     assert_true(counts.seals > lives && counts.pins > lives && counts.restarts > 0);
     assert_true(counts.evictions > 0 && counts.spills > 0);
+    assert_true(counts.claims > 0 && counts.copies > 0 && counts.read_back > 0);
 }
 
 int main(void)
