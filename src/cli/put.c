@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nigh put: a file is read straight into the object's memory; standard input and pipes, whose
- * length is unknown, are gathered first, up to the node's memory size. The name is claimed first,
- * on all nodes. */
+/* nigh put: a file is read straight into the object's memory, once the name is claimed on all
+ * nodes; standard input and pipes, whose length is unknown, are gathered before that, up to the
+ * node's memory size. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
