@@ -98,7 +98,8 @@ struct store_remote {
     /* The id's home is to say that nobody else has an object of it, nor will have one but this
      * (is_claim). NIGH_OK: there is nobody to ask; or it was granted before, and nothing has come
      * between. NIGH_PENDING: store_claimed follows. NIGH_PEER_LOST: the same, when the home is
-     * back; NIGH_UNREACHABLE: it is dead. May be called again: the home is told only if it has answered the last time (tell). */
+     * back; NIGH_UNREACHABLE: it is dead. May be called again: the home is told only if it has
+     * answered the last time (tell). */
     nigh_status (*claim)(void *context, const struct store_sight *sight, bool tell);
     /* A client deletes an id. local: NIGH_OK (what was here is deleted), NIGH_IN_USE (at its last
      * release), NIGH_NOT_FOUND. True: store_erased follows, once; false: there is nobody to ask.

@@ -499,12 +499,11 @@ static void nothing_is_lost(struct world *world)
     for (uint32_t serial = 1; serial <= world->put_count; serial++) {
         const struct world_put *put = &world->puts[serial];
 
-        WORLD_CHECK(world,
-                    !put->sealed || put->sealing_us <= world->deleted_us[put->key] ||
-                        (put->second && world->given_up[put->key]) ||
-                        held_now(world, put->key) != 0,
-                    "put %u of key %u was sealed, nobody deleted it, and it is gone", serial,
-                    put->key);
+        WORLD_CHECK(
+            world,
+            !put->sealed || put->sealing_us <= world->deleted_us[put->key] ||
+                (put->second && world->given_up[put->key]) || held_now(world, put->key) != 0,
+            "put %u of key %u was sealed, nobody deleted it, and it is gone", serial, put->key);
     }
 }
 
