@@ -121,8 +121,11 @@ nigh_status fd_recv_message(int socket, void *bytes, size_t capacity_bytes, size
         for (size_t i = 0; i < min_size(count, fd_capacity); i++)
             fd_close(&taken[i]);
         /* There was room for what did not come: this process may have no more of them. */
-        if ((message.msg_flags & MSG_CTRUNC) != 0 && count < fd_capacity)
+        if (received > 0 && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == MSG_CTRUNC &&
+            count < fd_capacity) {
+            *size_bytes = (size_t)received;
             return NIGH_NO_RESOURCES;
+        }
         return is_cut ? NIGH_PROTOCOL : NIGH_CLOSED;
     }
     if (count > 0)

@@ -36,9 +36,10 @@ nigh_status fd_send_message(int socket, const void *bytes, size_t size_bytes, co
  * Receives one message of at most capacity_bytes with at most fd_capacity (<= LIMIT_SESSION_FDS)
  * descriptors, which become the caller's, close-on-exec.
  * NIGH_BUSY: none there. NIGH_CLOSED: end of file, or an empty message (a SEQPACKET socket tells
- * them not apart). NIGH_PROTOCOL: the message is longer, or brings more descriptors; or
- * NIGH_NO_RESOURCES: this process may not have as many: it is lost, and every descriptor of it
- * closed.
+ * them not apart). NIGH_PROTOCOL: the message is longer, or brings more descriptors: it is lost,
+ * and every descriptor of it closed. NIGH_NO_RESOURCES: this process may not have as many: those
+ * are closed, and *size_bytes tells that the message itself came; it stays as it was where the
+ * system refused the call.
  */
 nigh_status fd_recv_message(int socket, void *bytes, size_t capacity_bytes, size_t *size_bytes,
                             int *fds, size_t fd_capacity, size_t *fd_count);

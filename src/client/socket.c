@@ -51,10 +51,14 @@ static nigh_status socket_receive(nigh_client *client, union socket_message *mes
     nigh_status status;
 
     *fd = -1;
+    *size_bytes = 0;
     status =
         fd_recv_message(client->socket_fd, message, sizeof(*message), size_bytes, fd, 1, &fd_count);
     if (status == NIGH_BUSY) {
         return status;
+    }
+    if (status == NIGH_NO_RESOURCES && *size_bytes > 0) {
+        status = NIGH_OK; /* a grant whose descriptor there was no place for: it ends that ask */
     }
     if (status == NIGH_OK &&
         (*size_bytes < sizeof(message->header) || message->header.magic != SESSION_MAGIC)) {
@@ -63,7 +67,6 @@ static nigh_status socket_receive(nigh_client *client, union socket_message *mes
     }
     if (status != NIGH_OK) {
         ring_take_in(client, NULL);
-        /* A descriptor that there was no place for is lost, and the node lives. */
         status =
             status == NIGH_PROTOCOL || status == NIGH_NO_RESOURCES ? NIGH_PROTOCOL : NIGH_NODE_LOST;
         client_lose(client, status);
@@ -147,8 +150,10 @@ static bool socket_match_grant(nigh_client *client, struct extents_ask *ask,
         return false;
     }
     ask->statuses[i] = NIGH_PROTOCOL;
-    if (grant->status <= 0 && grant->status >= NIGH_STATUS_LOWEST &&
-        grant->status != NIGH_PENDING && (grant->status == NIGH_OK) == (fd >= 0)) {
+    if (grant->status == NIGH_OK && fd < 0) {
+        ask->statuses[i] = NIGH_NO_RESOURCES; /* there was no place for it */
+    } else if (grant->status <= 0 && grant->status >= NIGH_STATUS_LOWEST &&
+               grant->status != NIGH_PENDING && (grant->status == NIGH_OK) == (fd >= 0)) {
         ask->statuses[i] = (nigh_status)grant->status;
     }
     if (ask->statuses[i] == NIGH_OK && ask->mapped < ask->most) {

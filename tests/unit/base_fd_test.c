@@ -182,6 +182,8 @@ static void descriptors_without_a_place_are_a_status(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(status, NIGH_NO_RESOURCES);
     assert_int_equal(received.fd_count, 99);
+    assert_int_equal(received.size_bytes, 1);
+    assert_memory_equal(received.bytes, "x", 1);
     close_pair(&pair);
 }
 

@@ -556,6 +556,32 @@ static void test_rubbish_in_the_index(void **state)
     stop(&f);
 }
 
+/* A process that may open no more for a moment: that get fails, and the session goes on. */
+static void test_no_descriptor_left_is_no_end(void **state)
+{
+    struct fixture f;
+    struct rlimit before, small;
+    nigh_id id = id_of(1);
+    nigh_view view;
+    nigh_status status;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    seal(&f, 1, "one");
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    small = before;
+    small.rlim_cur = 1; /* what is open stays open */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &small), 0);
+    status = nigh_get(f.client, &id, 1, 0, &view);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(status, NIGH_NO_RESOURCES);
+    assert_int_equal(fake_node_pins(&f.fake), 0);
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_OK);
+    assert_memory_equal(view.data, "one", 3);
+    assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+    stop(&f);
+}
+
 /* Not even mprotect makes a view writable. */
 static void test_views_are_read_only(void **state)
 {
@@ -593,6 +619,7 @@ int main(void)
         cmocka_unit_test(test_misuse_is_a_status),
         cmocka_unit_test(test_views_are_read_only),
         cmocka_unit_test(test_rubbish_in_the_index),
+        cmocka_unit_test(test_no_descriptor_left_is_no_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
