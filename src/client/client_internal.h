@@ -270,6 +270,7 @@ struct nigh_client {
     char name[LIMIT_CLIENT_NAME_BYTES + 1];
     uint64_t open_timeout_us;
     uint32_t hello_flags;
+    uint32_t late_grants;             /* that are to come for nobody */
     int resume_fd;                    /* -1, or where a HELLO that resumes waits for its answer */
     _Atomic uint64_t probed_us;       /* when life_probe last looked */
     _Atomic uint64_t quota_bytes;     /* what was asked for last; 0: what the node gives */

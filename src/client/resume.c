@@ -103,6 +103,7 @@ static void resume_begin_anew(nigh_client *client, const struct attach_answer *a
     memcpy(client->token, answer->welcome.token, sizeof(client->token));
     atomic_store_explicit(&client->node_incarnation, answer->welcome.incarnation,
                           memory_order_relaxed);
+    client->late_grants = 0;
     ring_reset(client);
     resume_clear_pins(client);
     lease_came_back(client);

@@ -91,6 +91,16 @@ void socket_say_bye(int socket_fd)
     (void)fd_send_message(socket_fd, &bye, sizeof(bye), NULL, 0);
 }
 
+/* A grant that was asked for by a call that gave up: they come in the order of the questions. */
+static bool socket_is_late(nigh_client *client, const union socket_message *message)
+{
+    if (message->header.kind != SESSION_GRANT || client->late_grants == 0) {
+        return false;
+    }
+    client->late_grants--;
+    return true;
+}
+
 void socket_take_in(nigh_client *client)
 {
     union socket_message message;
@@ -103,7 +113,7 @@ void socket_take_in(nigh_client *client)
     }
     client->socket_seen_us = clock_now_us(&clock_monotonic);
     while (socket_receive(client, &message, &size_bytes, &fd) == NIGH_OK) {
-        /* A grant that nobody waits for any more. */
+        (void)socket_is_late(client, &message);
         fd_close(&fd);
     }
 }
@@ -144,8 +154,8 @@ static bool socket_match_grant(nigh_client *client, struct extents_ask *ask,
     const struct session_grant *grant = &message->grant;
     uint32_t i = grant->extent - ask->first;
 
-    if (message->header.kind != SESSION_GRANT || size_bytes < sizeof(*grant) || i >= ask->count ||
-        ask->statuses[i] != NIGH_PENDING) {
+    if (socket_is_late(client, message) || message->header.kind != SESSION_GRANT ||
+        size_bytes < sizeof(*grant) || i >= ask->count || ask->statuses[i] != NIGH_PENDING) {
         fd_close(&fd);
         return false;
     }
@@ -166,19 +176,19 @@ static bool socket_match_grant(nigh_client *client, struct extents_ask *ask,
 }
 
 static nigh_status socket_send_requests(nigh_client *client, const struct extents_ask *ask,
-                                        uint64_t deadline_us)
+                                        uint64_t deadline_us, uint32_t *sent)
 {
-    for (uint32_t i = 0; i < ask->count;) {
+    while (*sent < ask->count) {
         struct session_extent request = {
             .header = {.magic = SESSION_MAGIC, .kind = SESSION_EXTENT},
-            .extent = ask->first + i,
+            .extent = ask->first + *sent,
             .writable = ask->writable,
         };
         struct pollfd room = {.fd = client->socket_fd, .events = POLLOUT};
         nigh_status status = fd_send_message(client->socket_fd, &request, sizeof(request), NULL, 0);
 
         if (status == NIGH_OK) {
-            i++;
+            (*sent)++;
         } else if (status != NIGH_BUSY) {
             socket_take_in(client); /* finds the end of file */
             return NIGH_NODE_LOST;
@@ -195,6 +205,7 @@ nigh_status socket_ask_extents(nigh_client *client, struct extents_ask *ask)
 {
     uint64_t deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), LIMIT_NODE_GRACE_US);
     nigh_status status = resume_ensure(client, LIMIT_NODE_GRACE_US);
+    uint32_t sent = 0, answered = 0;
 
     NIGH_ASSERT(ask->count <= LIMIT_ASK_BATCH);
     ask->mapped = 0;
@@ -202,9 +213,9 @@ nigh_status socket_ask_extents(nigh_client *client, struct extents_ask *ask)
         ask->statuses[i] = NIGH_PENDING;
     }
     if (status == NIGH_OK) {
-        status = socket_send_requests(client, ask, deadline_us);
+        status = socket_send_requests(client, ask, deadline_us, &sent);
     }
-    for (uint32_t answered = 0; answered < ask->count && status == NIGH_OK;) {
+    while (answered < ask->count && status == NIGH_OK) {
         union socket_message message;
         size_t size_bytes;
         int fd;
@@ -214,5 +225,6 @@ nigh_status socket_ask_extents(nigh_client *client, struct extents_ask *ask)
             answered++;
         }
     }
+    client->late_grants += sent - answered;
     return status;
 }

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/hash.h"
 #include "nigh/nigh.h"
 #include "support/fake_node.h"
@@ -582,6 +583,36 @@ static void test_no_descriptor_left_is_no_end(void **state)
     stop(&f);
 }
 
+/* A node that stood still answers what was given up: that is not the answer to the next question.
+ */
+static void test_late_grants_are_nobodys(void **state)
+{
+    struct fixture f;
+    struct session_extent request;
+    struct session_grant late = {.header = {.magic = SESSION_MAGIC, .kind = SESSION_GRANT},
+                                 .status = NIGH_DENIED};
+    nigh_id id = id_of(1);
+    nigh_view view;
+    size_t size_bytes, fd_count;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    seal(&f, 1, "one");
+    fake_node_lock(&f.fake);
+    assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_TIMEOUT);
+    assert_int_equal(fd_recv_message(f.fake.socket_fd, &request, sizeof(request), &size_bytes, NULL,
+                                     0, &fd_count),
+                     NIGH_OK);
+    late.extent = request.extent;
+    assert_int_equal(fd_send_message(f.fake.socket_fd, &late, sizeof(late), NULL, 0), NIGH_OK);
+    fake_node_unlock(&f.fake);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_OK);
+        assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+    }
+    stop(&f);
+}
+
 /* Not even mprotect makes a view writable. */
 static void test_views_are_read_only(void **state)
 {
@@ -620,6 +651,7 @@ int main(void)
         cmocka_unit_test(test_views_are_read_only),
         cmocka_unit_test(test_rubbish_in_the_index),
         cmocka_unit_test(test_no_descriptor_left_is_no_end),
+        cmocka_unit_test(test_late_grants_are_nobodys),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
