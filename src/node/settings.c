@@ -152,6 +152,9 @@ static nigh_status settings_take_pools(const nigh_node_options *o, struct node_s
     if (o->pool_count > LIMIT_CONFIG_POOLS)
         return settings_fail(why, why_bytes, "%zu pools are too many; the most is %u",
                              o->pool_count, LIMIT_CONFIG_POOLS);
+    if (o->pool_count > 0 && o->pools == NULL)
+        return settings_fail(why, why_bytes, "no pools are given where pool_count says %zu",
+                             o->pool_count);
     for (size_t i = 0; i < o->pool_count; i++) {
         nigh_status status = pool_rules_from_options(&o->pools[i], &s->pools[i], why, why_bytes);
 

@@ -107,6 +107,7 @@ static void each_wrong_option_has_its_sentence(void **state)
     WRONG(socket_path, long_path, "199 bytes; the most is 107");
     WRONG(spill_bytes, 5, "spill directory");
     WRONG(pool_count, LIMIT_CONFIG_POOLS + 1, "pools");
+    WRONG(pool_count, 1, "no pools");
     {
         nigh_node_options options = good_options();
         char why[256];
