@@ -101,7 +101,7 @@ NIGH_API nigh_status nigh_node_start(const nigh_node_options *options, nigh_node
 NIGH_API const char *nigh_node_start_error(void);
 
 /* Opens a client of an embedded node (options->socket_path is ignored). Close it before the node
- * stops. */
+ * stops. NIGH_FORKED: the node is the parent process's. */
 NIGH_API nigh_status nigh_node_client(nigh_node *node, const nigh_client_options *options,
                                       nigh_client **client);
 

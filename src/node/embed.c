@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/status.h"
@@ -21,6 +22,9 @@ nigh_status nigh_node_client(nigh_node *node, const nigh_client_options *options
 
     if (node == NULL || client == NULL)
         return NIGH_INVALID;
+    /* A child has the lanes' books, and none of the memory that a driver would work on. */
+    if (node->pid != getpid())
+        return NIGH_FORKED;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
         return status_from_errno(errno);
     status = front_attach(node->door_fd, pair[0]);

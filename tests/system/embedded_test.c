@@ -336,6 +336,23 @@ static void several_lanes_serve_many_ids(void **state)
     nigh_node_stop(node);
 }
 
+static int attach_in_child(void *node)
+{
+    nigh_client *client = NULL;
+
+    return nigh_node_client(node, NULL, &client) == NIGH_FORKED && client == NULL ? 0 : 1;
+}
+
+static void a_child_opens_no_client_of_its_parents_node(void **state)
+{
+    (void)state;
+    nigh_node *node = start(NULL);
+
+    assert_int_equal(support_join(support_fork(attach_in_child, node), 10000), 0);
+    nigh_client_close(attach(node));
+    nigh_node_stop(node);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +366,7 @@ int main(void)
         cmocka_unit_test(several_lanes_serve_many_ids),
         cmocka_unit_test(stopping_ends_readers),
         cmocka_unit_test(a_killed_embedder_ends_readers),
+        cmocka_unit_test(a_child_opens_no_client_of_its_parents_node),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
