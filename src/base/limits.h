@@ -74,8 +74,10 @@
 #define LIMIT_FRONT_HALF_OPEN 64      /* connections that have not said hello */
 #define LIMIT_FRONT_HELLO_US  5000000 /* how long a connection may take to say hello */
 #define LIMIT_FRONT_MESSAGES  16      /* messages of one socket in one turn */
-#define LIMIT_FRONT_ACCEPTS   1       /* connections taken before the rings are served again */
-#define LIMIT_PEER_GROUPS     65536   /* supplementary groups of a client (NGROUPS_MAX) */
+#define LIMIT_FRONT_UNREAD_BYTES \
+    32768 /* of the kernel's, in messages to a session: some 40 descriptors on their way */
+#define LIMIT_FRONT_ACCEPTS 1     /* connections taken before the rings are served again */
+#define LIMIT_PEER_GROUPS   65536 /* supplementary groups of a client (NGROUPS_MAX) */
 
 /* Lanes: how much one turn does before it looks elsewhere (fairness) */
 #define LIMIT_TURN_SUBMISSIONS 64 /* submissions of one session served in one turn */

@@ -212,6 +212,9 @@ nigh_status socket_ask_extents(nigh_client *client, struct extents_ask *ask)
     for (uint32_t i = 0; i < ask->count; i++) {
         ask->statuses[i] = NIGH_PENDING;
     }
+    if (client->late_grants > 0) {
+        socket_take_in(client); /* what is not read counts for what may be on its way */
+    }
     if (status == NIGH_OK) {
         status = socket_send_requests(client, ask, deadline_us, &sent);
     }

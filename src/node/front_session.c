@@ -3,9 +3,11 @@
  */
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/sockios.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/fd.h"
@@ -373,6 +375,18 @@ static nigh_status front_find_extent(const struct front *front, const struct nod
     return NIGH_OK;
 }
 
+/*
+ * Descriptors that nobody has read count for the node's uid, in all its messages: the kernel lets
+ * there be RLIMIT_NOFILE of them, and then nobody gets a welcome. So no session may have many.
+ */
+static bool front_has_unread(const struct node_session *session)
+{
+    int unread_bytes;
+
+    return ioctl(session->socket_fd, SIOCOUTQ, &unread_bytes) == 0 &&
+           unread_bytes > LIMIT_FRONT_UNREAD_BYTES;
+}
+
 static void front_grant(struct front *front, struct node_session *session,
                         const struct session_extent *request)
 {
@@ -383,7 +397,10 @@ static void front_grant(struct front *front, struct node_session *session,
     int fd = -1;
     nigh_status status;
 
-    grant.status = front_find_extent(front, session, request->extent, request->writable != 0, &fd);
+    grant.status = NIGH_LIMIT;
+    if (!front_has_unread(session))
+        grant.status =
+            front_find_extent(front, session, request->extent, request->writable != 0, &fd);
     status = fd_send_message(session->socket_fd, &grant, sizeof(grant), &fd, fd >= 0 ? 1 : 0);
     if (status == NIGH_LIMIT && fd >= 0) {
         /* Too many of its descriptors are on their way, unread: it may ask again. */

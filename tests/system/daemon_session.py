@@ -203,6 +203,30 @@ def test_a_client_that_asks_and_does_not_read_is_expelled():
     assert node.stop()[0] == 0
 
 
+def test_descriptors_on_their_way_are_bounded():
+    """The kernel bounds those of a uid that nobody has read: a node has them for all of its clients."""
+    node = Node()
+    session = Session(node.path)
+    session.call(raw.OP_LEASE, argument=1 << 20)
+    asked = 200
+    for _ in range(asked):
+        session.sock.send(struct.pack("@IHHII", raw.MAGIC, raw.EXTENT, 0, 0, 0))
+    raw.wait_for(lambda: raw.unread_bytes(session.sock) == 0)
+    session.call(raw.OP_NOP)  # what it was about has been done, too
+    granted = 0
+    for _ in range(asked):
+        data, fds = raw.receive(session.sock)
+        status = raw.STATUS[struct.unpack("@IHHiI", data)[3]]
+        assert status == ("NIGH_OK" if fds else "NIGH_LIMIT"), status
+        granted += len(fds)
+        for fd in fds:
+            os.close(fd)
+    assert 8 <= granted <= 128, granted
+    assert session.extent(0, 0)[0] == "NIGH_OK"
+    session.close()
+    assert node.stop()[0] == 0
+
+
 def test_the_end_of_the_socket_ends_the_session():
     node = Node("--max-sessions", "4")
     for _ in range(40):

@@ -2,6 +2,7 @@
 """The session protocol by hand, for tests that must say what libnigh never would (docs/session.md). Not a client
 library: it knows nothing of pins, and trusts the node."""
 import array
+import fcntl
 import mmap
 import fnmatch
 import os
@@ -11,6 +12,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import termios
 import time
 import traceback
 
@@ -60,6 +62,11 @@ def connect(path):
     sock.settimeout(10)
     sock.connect(path)
     return sock
+
+
+def unread_bytes(sock):
+    """What was sent and the other end has not read."""
+    return struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))[0]
 
 
 def receive(sock):
