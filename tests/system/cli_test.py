@@ -978,7 +978,7 @@ def test_examples_refuse_rubbish(node, folder):
                                 check=False, env={**os.environ, "NIGH_SOCKET": node.path})
         return result.returncode, result.stdout.decode(), result.stderr.decode()
 
-    for name in ("consumer", "producer"):
+    for name in ("consumer", "producer", "subscriber"):
         for bad in ("ten", "", "0", "-1", "2x", "99999999999999999999"):
             code, _, said = example(name, bad)
             assert code == USAGE and "COUNT" in said and f"'{bad}'" in said, (name, bad, code, said)
@@ -988,6 +988,22 @@ def test_examples_refuse_rubbish(node, folder):
     assert example("producer", "2", "0")[:2] == (OK, "producer: sealed frame/0\nproducer: sealed frame/1\n")
     code, printed, said = example("consumer", "2")
     assert code == OK and printed.count("8388608 bytes") == 2, (code, printed, said)
+
+
+@with_node
+def test_the_subscriber_tells_what_happens(node, folder):
+    program = os.path.join(os.environ["NIGH_BUILD"], "examples", "example-subscriber")
+    if not os.path.exists(program):
+        return
+    good("put", "before", "-", node=node, data=b"12345")
+    identity = parsed("stat", "before", node=node)[0]["id"]
+    with subprocess.Popen([program, "3"], stdout=subprocess.PIPE, env={**os.environ, "NIGH_SOCKET": node.path}) as watcher:
+        assert watcher.stdout.readline().decode() == f"sealed id:{identity} 5 bytes before\n"
+        good("rm", "before", node=node)
+        assert watcher.stdout.readline().decode() == f"deleted id:{identity} 5 bytes\n"
+        good("put", "after", "-", node=node, data=b"123")
+        assert watcher.stdout.readline().decode().endswith(" 3 bytes after\n")
+        assert watcher.wait(timeout=60) == 0
 
 
 @with_node
