@@ -87,6 +87,18 @@ expect 0 "" "tests: what is run passes" "$tree/tools/check-tests"
 plant docs/b.md '`defect_07_c`\n`test_not_run`\n'
 expect 1 "docs/b.md:2: no test test_not_run is run" "tests: one that is not run" "$tree/tools/check-tests"
 
+plant include/nigh/m.h '/* M. */\ntypedef struct nigh_m {\n    int a; /* A. */\n    int b;\n} nigh_m;\nint nigh_do(nigh_m *m);\n'
+plant man/meson.build "'nigh_do.3': []\\n"
+page='nigh_do(3)\n\n# NAME\n\nnigh_do - does\n\n```\n'
+plant man/nigh_do.3.scd "$page"'```\n'
+expect 1 "no page shows nigh_m" "man: a struct on no page" "$tree/tools/check-man"
+plant man/nigh_do.3.scd "$page"'typedef struct nigh_m {\n    int a;\n} nigh_m;\n```\n'
+expect 1 "man/nigh_do.3.scd: nigh_m is not the header's: int b" "man: a field that is missing" "$tree/tools/check-man"
+plant man/nigh_do.3.scd "$page"'typedef struct nigh_m {\n    long a;\n    int b;\n} nigh_m;\n```\n'
+expect 1 "nigh_m is not the header's: int a long a" "man: a field of another type" "$tree/tools/check-man"
+plant man/nigh_do.3.scd "$page"'typedef struct nigh_m {\n    int a; /* of A */\n    int b;\n} nigh_m;\n```\n'
+expect 0 "" "man: a struct as the header has it" "$tree/tools/check-man"
+
 plant a.json '{"name":"a","result":"OK","stdout":"1..2\\nok 1 - x\\nok 2 - y # SKIP no\\n"}\n'
 plant b.json '{"name":"b","result":"FAIL","stdout":""}\n'
 plant c.txt 'noise\n3 passed, 0 failed\nmore\n'
