@@ -52,7 +52,9 @@ all: ## build the programs and libraries in build/release
 	@tools/configure build/release $(RELEASE) -Dtests=false -Dbench=false
 	@$(COMPILE) build/release
 
-demo: all ## two nodes: processes read real data in place, the other node gets it; prints what was measured
+demo: ## two nodes: processes read real data in place, the other node gets it; prints what was measured
+	@[ -e build/release/examples/example-share ] || echo "demo: building first, about half a minute on two cores"
+	@$(MAKE) --no-print-directory all
 	@examples/demo build/release
 
 test: ## build with assertions and run every test
