@@ -99,6 +99,8 @@ void cli_error_fields(struct json *json, int exit_code);
  */
 void cli_error_object(const struct cli *cli, struct json *json, int exit_code);
 
+int cli_exit_code(nigh_status status);
+
 /* Says that `what` failed with `status` (with the client's detail where it has one) and returns the
  * exit code for it. */
 int cli_failed(struct cli *cli, nigh_status status, const char *what);
@@ -134,6 +136,16 @@ bool cli_is_alone(struct cli *cli);
 /* After cli_look_at_nodes. NULL: there is no such rank. */
 const nigh_node_info *cli_node(uint32_t rank);
 size_t cli_count_nodes(nigh_node_state state);
+
+/*
+ * Asks again, and names those that are not up: "node 0 (127.0.0.1:7470) is dead, node 2 (...) is
+ * lost". How many there are; 0, and "", where all are up or it cannot be asked.
+ */
+#define CLI_ABSENT_BYTES 1200 /* for eight of the longest addresses */
+size_t cli_absent_nodes(struct cli *cli, char text[CLI_ABSENT_BYTES]);
+/* Whether what was not found may lie on one that is not up; `text` then names them and says so. */
+bool cli_may_be_away(struct cli *cli, char text[CLI_ABSENT_BYTES]);
+
 /* A node that is not up and whose last handshake was refused; NULL: there is none. */
 const nigh_node_info *cli_refused_node(void);
 /* Why, as the end of a sentence; "": it was not. */

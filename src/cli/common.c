@@ -158,7 +158,7 @@ void cli_error_object(const struct cli *cli, struct json *json, int exit_code)
     json_object_close(json);
 }
 
-static int exit_code_of(nigh_status status)
+int cli_exit_code(nigh_status status)
 {
     switch (status) {
     case NIGH_OK: return CLI_OK;
@@ -187,7 +187,7 @@ int cli_failed(struct cli *cli, nigh_status status, const char *what)
         nigh_client_error(cli->client, detail, sizeof detail);
     }
     cli_error(cli, "%s: %s", what, detail[0] != 0 ? detail : nigh_status_string(status));
-    return exit_code_of(status);
+    return cli_exit_code(status);
 }
 
 static int no_such_object(struct cli *cli, const char *name, const char *where)
@@ -234,7 +234,7 @@ int cli_open(struct cli *cli, uint32_t flags)
         cli->client = NULL;
         cli_error(cli, "%s", nigh_open_error());
     }
-    return exit_code_of(status);
+    return cli_exit_code(status);
 }
 
 int cli_parse_name(const struct cli *cli, const char *text, nigh_id *id, bool *is_name)

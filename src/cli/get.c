@@ -54,6 +54,20 @@ static nigh_status get_view(struct cli *cli, const nigh_id *id, uint32_t flags, 
     return status;
 }
 
+/* Nobody had it in the time that other nodes get. */
+static int get_nowhere(struct cli *cli, const char *name)
+{
+    char absent[CLI_ABSENT_BYTES];
+
+    if (cli_may_be_away(cli, absent)) {
+        cli_error(cli, "%s: not found in 5 seconds on this node or another that is up; %s", name,
+                  absent);
+        return CLI_FAILED;
+    }
+    cli_error(cli, "%s: no such object in 5 seconds, on this node or another (nigh nodes)", name);
+    return CLI_NOT_FOUND;
+}
+
 static int get_late(struct cli *cli, const char *name, const struct lateness *late)
 {
     if (!late->is_told) {
@@ -75,9 +89,7 @@ static int get_late(struct cli *cli, const char *name, const struct lateness *la
         return CLI_NOT_FOUND;
     }
     if (!cli_is_alone(cli) && !cli->timeout_given) {
-        cli_error(cli, "%s: no such object in 5 seconds, on this node or another (nigh nodes)",
-                  name);
-        return CLI_NOT_FOUND;
+        return get_nowhere(cli, name);
     }
     return cli_failed_object(cli, NIGH_NOT_FOUND, name);
 }

@@ -24,6 +24,43 @@ nigh_status cli_look_at_nodes(struct cli *cli)
     return status;
 }
 
+/* Nodes that a sentence names. */
+#define ABSENT_NAMED 8
+
+size_t cli_absent_nodes(struct cli *cli, char text[CLI_ABSENT_BYTES])
+{
+    size_t count = 0, length = 0;
+
+    looked = false; /* whoever asks has waited since: some may have gone, or come */
+    text[0] = '\0';
+    if (cli_look_at_nodes(cli) != NIGH_OK) {
+        return 0;
+    }
+    for (size_t i = 0; i < node_count; i++) {
+        if (nodes[i].state != NIGH_NODE_IS_UP && ++count <= ABSENT_NAMED) {
+            length += (size_t)snprintf(text + length, CLI_ABSENT_BYTES - length,
+                                       "%snode %u (%s) is %s", count > 1 ? ", " : "", nodes[i].rank,
+                                       nodes[i].address, cli_node_state_name(nodes[i].state));
+        }
+    }
+    if (count > ABSENT_NAMED) {
+        (void)snprintf(text + length, CLI_ABSENT_BYTES - length, ", and %zu more are not up",
+                       count - ABSENT_NAMED);
+    }
+    return count;
+}
+
+bool cli_may_be_away(struct cli *cli, char text[CLI_ABSENT_BYTES])
+{
+    size_t count = cli_absent_nodes(cli, text), length = strlen(text);
+
+    if (count > 0) {
+        (void)snprintf(text + length, CLI_ABSENT_BYTES - length, "%s",
+                       count == 1 ? ", and may have it" : "; any of them may have it");
+    }
+    return count > 0;
+}
+
 bool cli_is_alone(struct cli *cli)
 {
     return cli_look_at_nodes(cli) != NIGH_OK || node_count <= 1;

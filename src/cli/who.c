@@ -137,8 +137,29 @@ static void print_places(const char *label, const struct places *places)
             continue;
         }
         bytes_printable(node->address, strlen(node->address), address, sizeof address);
-        printf("%s: also on node %u (%s)\n", label, node->rank, address);
+        printf("%s: also on node %u (%s)%s%s\n", label, node->rank, address,
+               node->state != NIGH_NODE_IS_UP ? ", which is " : "",
+               node->state != NIGH_NODE_IS_UP ? cli_node_state_name(node->state) : "");
     }
+}
+
+/* No other node is known to have it, or nobody can say. */
+static int who_nowhere(struct cli *cli, const char *name, nigh_status status)
+{
+    char absent[CLI_ABSENT_BYTES];
+    bool may_be_away = cli_may_be_away(cli, absent);
+
+    if (status != NIGH_OK) {
+        cli_error(cli,
+                  "%s: not on this node, and whether another has it cannot be said now: %s%s%s",
+                  name, nigh_status_string(status), may_be_away ? "; " : "", absent);
+        return cli_exit_code(status);
+    }
+    if (may_be_away) {
+        cli_error(cli, "%s: not on this node or another that is up; %s", name, absent);
+        return CLI_FAILED;
+    }
+    return cli_no_object_anywhere(cli, name);
 }
 
 /* Nothing of it is here: what of the other nodes. */
@@ -149,13 +170,8 @@ static int who_elsewhere(struct cli *cli, const nigh_id *id, const char *name)
     struct places places;
 
     look_for_places(cli, id, &places);
-    if (places.status != NIGH_OK) {
-        cli_error(cli, "%s: not on this node, and whether another has it cannot be said now: %s",
-                  name, nigh_status_string(places.status));
-        return CLI_NOT_FOUND;
-    }
-    if (places.count == 0) {
-        return cli_no_object_anywhere(cli, name);
+    if (places.status != NIGH_OK || places.count == 0) {
+        return who_nowhere(cli, name, places.status);
     }
     if (cli->json) {
         json_object_open(&json, NULL);

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
 from raw_session import wait_for  # noqa: E402
 
-OK, NOT_FOUND, UNREACHABLE, FULL, TIMEOUT, EXISTS = 0, 3, 4, 6, 7, 9
+OK, FAILED, NOT_FOUND, UNREACHABLE, FULL, TIMEOUT, EXISTS = 0, 1, 3, 4, 6, 7, 9
 MIB = 1 << 20
 
 
@@ -248,7 +248,8 @@ def test_get_waits_for_what_the_other_will_put():
         assert get.communicate(timeout=30)[0] == b"and here" and get.returncode == OK
         began = time.monotonic()
         code, _, said = a.run("get", "nothing")
-        assert code == NOT_FOUND and "nothing: no such object" in said and len(said.splitlines()) == 1, said
+        assert code == NOT_FOUND and said == ("nigh get: nothing: no such object in 5 seconds, on this node or "
+                                              "another (nigh nodes)\n"), said
         assert 4.9 < time.monotonic() - began < 20
         assert a.run("get", "nothing", "--timeout", "50ms")[0] == TIMEOUT
         assert a.run("get", "nothing", "--timeout", "0")[0] == NOT_FOUND
@@ -475,6 +476,39 @@ def test_a_put_without_the_home_says_so():
             assert (f"x{number}" in a.names()) == (code == OK)
             if code != OK:
                 a.good("put", f"x{number}", "-", "--no-claim", "--timeout", "1s")
+
+
+def test_what_a_member_that_is_not_up_may_have():
+    """That there is no such object cannot be said, and who may have it is named."""
+    with Cluster("--dead-ms", "600000").wait_met() as (a, b):
+        names = ["x", "y", "z", "w"]  # of either home
+        digits = "0123456789abcdef" * 2 + "01234567"
+        for name in [*names, "id:" + digits]:
+            a.good("put", name, "-", data=b"only here")
+        address = a.flags[3].split(",")[0]
+        for state, end in (("lost", signal.SIGKILL), ("dead", signal.SIGTERM)):
+            a.end(end)
+            wait_for(lambda state=state: b.states() == [state, "up"])
+            words = f"node 0 ({address}) is {state}, and may have it"
+            gets = [(name, b.begin("get", name)) for name in [*names, "id:" + digits]]
+            as_json = b.begin("get", "x", "--json", "-o", os.path.join(os.path.dirname(b.path), "out"))
+            for name, get in gets:
+                said = get.communicate(timeout=60)[1].decode()
+                assert get.returncode == FAILED and said == (
+                    f"nigh get: {name}: not found in 5 seconds on this node or another that is up; {words}\n"), said
+            item = json.loads(as_json.communicate(timeout=60)[0])
+            assert as_json.returncode == FAILED == item["exit_code"] and words in item["error"], item
+            # The node that knows may be up, or the one that is away.
+            for name in names:
+                code, printed, said = b.run("who", name)
+                if code == OK:
+                    assert state == "lost" and f"node 0 ({address}), which is lost" in printed.decode(), printed
+                else:
+                    assert code in (FAILED, TIMEOUT) and said.endswith(words + "\n"), (code, said)
+            if state == "lost":
+                os.unlink(a.path)
+                a.start()
+                wait_for(lambda: b.states() == ["up", "up"] and a.states() == ["up", "up"])
 
 
 # ---- nodes that go and come
