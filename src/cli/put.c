@@ -223,11 +223,14 @@ static int not_put(struct cli *cli, const char *name, const nigh_id *id,
         return exists(cli, name, id);
     }
     if (claims && (status == NIGH_PEER_LOST || (status == NIGH_TIMEOUT && !cli_is_alone(cli)))) {
+        char absent[CLI_ABSENT_BYTES];
+
+        (void)cli_absent_nodes(cli, absent);
         cli_error(cli,
                   "%s: whether another node has it cannot be said now: the node that would know "
-                  "does not answer (nigh nodes). nigh put --no-claim does not ask",
-                  name);
-        return status == NIGH_TIMEOUT ? CLI_TIMEOUT : CLI_FAILED;
+                  "does not answer (%s). nigh put --no-claim does not ask",
+                  name, absent[0] != '\0' ? absent : "nigh nodes");
+        return cli_exit_code(status);
     }
     return cli_failed(cli, status, what);
 }
