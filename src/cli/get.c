@@ -68,6 +68,27 @@ static int get_nowhere(struct cli *cli, const char *name)
     return CLI_NOT_FOUND;
 }
 
+/* It did not come in the time that was given. */
+static int get_in_vain(struct cli *cli, const char *name, const struct lateness *late)
+{
+    bool in_ms = cli->timeout_us % 1000 == 0, in_s = cli->timeout_us % 1000000 == 0;
+    char absent[CLI_ABSENT_BYTES] = "";
+    bool is_made = late->state == NIGH_OBJECT_CREATED;
+
+    if (!is_made) {
+        (void)cli_may_be_away(cli, absent);
+    }
+    cli_error(cli, "%s: not %s within %llu %s%s%s", name, is_made ? "sealed" : "there",
+              (unsigned long long)cli->timeout_us / (in_s    ? 1000000
+                                                     : in_ms ? 1000
+                                                             : 1),
+              in_s    ? "s"
+              : in_ms ? "ms"
+                      : "us",
+              absent[0] != '\0' ? "; " : "", absent);
+    return CLI_TIMEOUT;
+}
+
 static int get_late(struct cli *cli, const char *name, const struct lateness *late)
 {
     if (!late->is_told) {
@@ -81,8 +102,7 @@ static int get_late(struct cli *cli, const char *name, const struct lateness *la
         return CLI_TIMEOUT;
     }
     if (cli->timeout_us > 0) {
-        cli_error(cli, "%s: %s", name, nigh_status_string(NIGH_TIMEOUT));
-        return CLI_TIMEOUT;
+        return get_in_vain(cli, name, late);
     }
     if (late->state == NIGH_OBJECT_CREATED) {
         cli_error(cli, "%s: not sealed yet: its creator is still writing it", name);

@@ -358,7 +358,9 @@ def test_output_to_a_stream(node, folder):
 
 @with_node
 def test_get_waits(node, folder):
-    fails(TIMEOUT, ["late", "deadline"], "get", "late", "--timeout", "50ms", node=node)
+    for given, shown in (("50ms", "50 ms"), ("1s", "1 s"), ("1500us", "1500 us")):
+        code, _, said = run("get", "late", "--timeout", given, node=node)
+        assert code == TIMEOUT and said == f"nigh get: late: not there within {shown}\n", said
     fails(NOT_FOUND, ["late"], "get", "late", node=node)
     waits = subprocess.Popen([os.environ["NIGH"], "get", "late", "--timeout", "30s", "--socket", node.path],
                              stdout=subprocess.PIPE)
@@ -860,7 +862,7 @@ def test_of_what_is_not_sealed(node, folder):
     name = "id:" + bytes(range(20)).hex()
     fails(FAILED, [name, "not sealed yet: its creator is still writing it"], "rm", name, node=node)
     fails(NOT_FOUND, [name, "not sealed yet"], "get", name, node=node)
-    fails(TIMEOUT, [name, "deadline"], "get", name, "--timeout", "10ms", node=node)
+    fails(TIMEOUT, [name, "not sealed within 10 ms"], "get", name, "--timeout", "10ms", node=node)
     session.close()
 
 
