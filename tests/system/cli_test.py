@@ -952,6 +952,41 @@ def test_help():
     assert good("--version").startswith(b"nigh ")
 
 
+def completed(node, folder, *words):
+    """What bash offers for the last of these words, in a folder with one file."""
+    script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _nigh; '
+              'printf "%s\\n" "${COMPREPLY[@]}"')
+    file = os.path.join(os.environ["NIGH_SOURCE"], "src", "cli", "completion", "nigh.bash")
+    environment = {**os.environ, "NIGH_SOCKET": node.path,
+                   "PATH": os.path.dirname(os.environ["NIGH"]) + ":" + os.environ["PATH"]}
+    result = subprocess.run(["bash", "-c", script, "bash", file, "nigh", *words], cwd=folder, env=environment,
+                            capture_output=True, check=True, timeout=60)
+    assert result.stderr == b"", result.stderr
+    return result.stdout.decode().split()
+
+
+@with_node
+def test_completion(node, folder):
+    write(folder, "model.bin", b"x")
+    good("put", "weights", "-", node=node)
+    assert set(VERBS) <= set(completed(node, folder, ""))
+    assert sorted(completed(node, folder, "help", "")) == sorted(set(VERBS) - {"help"})
+    assert completed(node, folder, "help", "n") == ["nodes"]
+    for verb in VERBS:
+        offered = set(completed(node, folder, verb, "--"))
+        taken = {word for line in good("help", verb).decode().splitlines() for word in line.replace(",", " ").split()[:3]
+                 if line.startswith("  ") and word.startswith("--")}
+        assert taken <= offered, (verb, taken - offered)
+    # The name that put gives is new; then comes a file.
+    assert completed(node, folder, "put", "") == [] and completed(node, folder, "put", "m") == []
+    for words in (("put", "x"), ("put", "--meta", "text", "x"), ("--pool", "p", "put", "-m", "text", "--no-claim", "x")):
+        assert completed(node, folder, *words, "") == ["model.bin"], words
+    assert completed(node, folder, "put", "--meta", "") == []
+    assert completed(node, folder, "put", "x", "model.bin", "") == []
+    assert completed(node, folder, "get", "w") == ["weights"]
+    assert completed(node, folder, "get", "weights", "-o", "") == ["model.bin"]
+
+
 @with_node
 def test_output_that_cannot_be_written(node, folder):
     good("put", "x", "-", node=node, data=os.urandom(1 << 20))

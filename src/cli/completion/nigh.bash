@@ -9,18 +9,20 @@ _nigh_names() {
 
 _nigh() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=''
-    local common="--socket --pool --json --timeout --help" own='' i
+    local common="--socket --pool --json --timeout --help" own='' i given=0
     local -a socket=()
 
     COMPREPLY=()
-    # The verb is the first word that is neither an option nor the value of one.
+    # The verb is the first word that is neither an option nor the value of one; `given` counts those after it.
     for ((i = 1; i < COMP_CWORD; i++)); do
         [[ ${COMP_WORDS[i + 1]} == = && ${COMP_WORDS[i]} == -* ]] && COMP_WORDS[i + 1]=${COMP_WORDS[i]} && continue
         case ${COMP_WORDS[i]} in
         --socket | -s) ((i + 1 < COMP_CWORD)) && socket=(--socket "${COMP_WORDS[++i]}") ;;
         --pool | -p | --timeout | -t) ((i++)) ;;
+        --output | -o | --delay | -d) ((i++)) ;;
+        --meta | -m) [[ $verb != put ]] || ((i++)) ;;
         -*) ;;
-        *) verb=${verb:-${COMP_WORDS[i]}} ;;
+        *) if [[ -n $verb ]]; then ((given++)); else verb=${COMP_WORDS[i]}; fi ;;
         esac
     done
     case $previous in
@@ -29,6 +31,7 @@ _nigh() {
         return
         ;;
     --pool | -p | --timeout | -t | --delay | -d) return ;;
+    --meta | -m) [[ $verb != put ]] || return ;;
     esac
     if [[ -z $verb ]]; then
         mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who nodes top doctor bench help $common --version" -- "$current")
@@ -40,16 +43,19 @@ _nigh() {
     ls) own="--ids" ;;
     stat) own="--checksum" ;;
     top) own="--once --delay" ;;
+    bench) own="--offer" ;;
     esac
     if [[ $current == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$own $common" -- "$current")
         return
     fi
     case $verb in
-    put) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+    put) # a new name, then a file
+        ((given != 1)) || mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        ;;
     get | stat | rm | pin | unpin | who) _nigh_names "$current" ;;
-    bench) mapfile -t COMPREPLY < <(compgen -W "objects transfer --offer" -- "$current") ;;
-    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who top doctor bench" -- "$current") ;;
+    bench) mapfile -t COMPREPLY < <(compgen -W "objects transfer" -- "$current") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who nodes top doctor bench" -- "$current") ;;
     esac
 }
 complete -F _nigh nigh
