@@ -111,16 +111,18 @@ static int gather_more_room(struct cli *cli, struct source *source, const char *
 /* What libnigh says of a file that is too large. */
 static int too_large(struct cli *cli, const struct source *source)
 {
-    char most[BYTES_SIZE_TEXT], all[BYTES_SIZE_TEXT];
+    char most[BYTES_SIZE_TEXT], all[BYTES_SIZE_TEXT], part[96] = "";
 
     bytes_format_size(source->most_bytes, most);
     bytes_format_size(source->node_bytes, all);
+    if (source->most_bytes < source->node_bytes) {
+        snprintf(part, sizeof part, ", %s of it for any one object (it has %llu lanes)", most,
+                 (unsigned long long)(source->node_bytes / source->most_bytes));
+    }
     cli_error(cli,
               "cannot create the object: out of memory: more than %s were asked for, and the node "
-              "has %s for objects in all%s%s%s",
-              most, all, source->most_bytes < source->node_bytes ? ", " : "",
-              source->most_bytes < source->node_bytes ? most : "",
-              source->most_bytes < source->node_bytes ? " of it for any one object" : "");
+              "has %s for objects in all%s",
+              most, all, part);
     return CLI_FULL;
 }
 

@@ -163,19 +163,25 @@ static bool error_tell_too_large(const nigh_client *client, const nigh_node_stat
 {
     uint64_t lane_bytes = stats->memory_bytes / client->lanes;
     char wanted[BYTES_SIZE_TEXT], has[BYTES_SIZE_TEXT], most[BYTES_SIZE_TEXT];
-    char exact[BYTES_SIZE_TEXT];
     size_t length = 0;
 
     if (wanted_bytes <= lane_bytes) {
         return false;
     }
-    (void)bytes_format_sizes(wanted_bytes, stats->memory_bytes, wanted, has);
-    if (bytes_format_sizes(wanted_bytes, lane_bytes, exact, most)) {
-        memcpy(wanted, exact, sizeof(wanted));
+    bytes_format_size(wanted_bytes, wanted);
+    bytes_format_size(stats->memory_bytes, has);
+    bytes_format_size(lane_bytes, most);
+    error_append(text, size_bytes, &length, "out of memory: ");
+    /* Too much by a few bytes is not said to be as much as there is. */
+    if (strcmp(wanted, most) == 0) {
+        error_append(text, size_bytes, &length, "%" PRIu64 " B more than ",
+                     wanted_bytes - lane_bytes);
+    } else if (wanted_bytes > stats->memory_bytes && strcmp(wanted, has) == 0) {
+        error_append(text, size_bytes, &length, "%" PRIu64 " B more than ",
+                     wanted_bytes - stats->memory_bytes);
     }
     error_append(text, size_bytes, &length,
-                 "out of memory: %s were asked for, and the node has %s for objects in all", wanted,
-                 has);
+                 "%s were asked for, and the node has %s for objects in all", wanted, has);
     if (client->lanes > 1) {
         error_append(text, size_bytes, &length,
                      ", %s of it for any one object (it has %" PRIu32 " lanes)", most,
@@ -219,8 +225,9 @@ static void error_tell_limit(nigh_client *client, char *text, size_t size_bytes)
     }
 }
 
-/* "out of memory: 960 MiB of 1.0 GiB are held: 60 MiB pinned (nigh_pin), pid 4711 (trainer) 900 MiB
- * in 3 objects, ...; 500 MiB were asked for, and 40 MiB at most can be had in one piece" */
+/* "out of memory: 960 MiB of 1.0 GiB are used: 60 MiB pinned (nigh ls shows which; nigh unpin), pid
+ * 4711 (trainer) 840 MiB in 3 objects, ...; 500 MiB were asked for, and 40 MiB at most can be had
+ * in one piece". What is used and not named may be evicted, is leased, or another pool's. */
 static void error_tell_holders(nigh_client *client, uint32_t lane, uint64_t wanted_bytes,
                                char *text, size_t size_bytes)
 {
@@ -242,10 +249,11 @@ static void error_tell_holders(nigh_client *client, uint32_t lane, uint64_t want
     }
     bytes_format_size(stats.used_bytes, bytes);
     bytes_format_size(stats.memory_bytes, of);
-    error_append(text, size_bytes, &length, "out of memory: %s of %s are held", bytes, of);
+    error_append(text, size_bytes, &length, "out of memory: %s of %s are used", bytes, of);
     if (stats.pinned_bytes > 0) {
         bytes_format_size(stats.pinned_bytes, bytes);
-        error_append(text, size_bytes, &length, ": %s pinned (nigh_pin)", bytes);
+        error_append(text, size_bytes, &length, ": %s pinned (nigh ls shows which; nigh unpin)",
+                     bytes);
     }
     for (size_t i = 0; i < count && i < ERROR_HOLDERS; i++) {
         char name[4 * sizeof(holders[i].name) + 1];
@@ -262,7 +270,7 @@ static void error_tell_holders(nigh_client *client, uint32_t lane, uint64_t want
         error_append(text, size_bytes, &length, ", and %zu more", count - ERROR_HOLDERS);
     }
     if (count == 0 && stats.pinned_bytes == 0) {
-        error_append(text, size_bytes, &length, ", by no reader and no nigh_pin");
+        error_append(text, size_bytes, &length, ", held by no reader and not pinned");
         if (error_tell_spill(&stats, wanted_bytes, text, size_bytes, &length)) {
             return;
         }

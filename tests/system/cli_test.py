@@ -377,6 +377,17 @@ def test_put_fails(node, folder):
     fails(FAILED, ["No such file", "missing"], "put", "y", folder + "/missing", node=node)
     fails(FAILED, ["directory"], "put", "y", folder, node=node)
     large = os.path.join(folder, "large")
+    # Of a pipe it is not known how much it is; what there is has one unit.
+    lanes = parsed("top", "--once", node=node)["lanes"]
+    memory = parsed("top", "--once", node=node)["memory_bytes"]
+    most = f"{memory / lanes / (1 << 20):.1f} MiB"
+    part = f", {most} of it for any one object (it has {lanes} lanes)" if lanes > 1 else ""
+    has = f"more than {most} were asked for, and the node has {memory / (1 << 20):.1f} MiB for objects in all{part}"
+    with open(large, "wb") as file:
+        file.truncate(memory // lanes + 1)
+    fails(FULL, [" B " + has], "put", "y", large, node=node)
+    with open(large, "rb") as file:
+        fails(FULL, [": " + has], "put", "y", "-", node=node, data=None, stdin=file)
     with open(large, "wb") as file:
         file.truncate(100 << 20)
     fails(FULL, ["memory"], "put", "y", large, node=node)
@@ -553,7 +564,8 @@ def test_doctor_of_a_full_node(node, folder):
     good("pin", "x", node=node)
     good("put", "y", large, node=node)
     good("pin", "y", node=node)
-    fails(FULL, ["memory"], "put", "z", large, "--timeout", "10ms", node=node)
+    fails(FULL, ["are used: 48.0 MiB pinned (nigh ls shows which; nigh unpin)"], "put", "z", large, "--timeout", "10ms",
+          node=node)
     finding = {item["subject"]: item for item in json.loads(run("doctor", "--json", node=node)[1])}["full"]
     assert "refused since the node's start: 1 " in finding["finding"] and "48.0 MiB are pinned" in finding["finding"], finding
     assert "nigh unpin" in finding["remedy"] and finding["severity"] == "note", finding

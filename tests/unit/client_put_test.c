@@ -517,10 +517,10 @@ static void test_out_of_memory_names_the_holders(void **state)
     assert_int_equal(nigh_client_error(f.client, text, sizeof(text)), 0);
     assert_int_equal(nigh_put(f.client, &id, "x", 1, NULL), NIGH_OUT_OF_MEMORY);
     wanted = nigh_client_error(f.client, text, sizeof(text));
-    assert_string_equal(text,
-                        "out of memory: 960.0 MiB of 1.0 GiB are held: 60.0 MiB pinned "
-                        "(nigh_pin), pid 4711 (trainer) 1.7 GiB in 6 objects, pid 42 (loader) "
-                        "60.0 MiB in 1 object, pid 42 (loader) 60.0 MiB in 1 object");
+    assert_string_equal(text, "out of memory: 960.0 MiB of 1.0 GiB are used: 60.0 MiB pinned "
+                              "(nigh ls shows which; nigh unpin), pid 4711 (trainer) 1.7 GiB in 6 "
+                              "objects, pid 42 (loader) "
+                              "60.0 MiB in 1 object, pid 42 (loader) 60.0 MiB in 1 object");
     assert_int_equal(wanted, strlen(text));
     /* Too little room: cut and terminated. */
     assert_int_equal(nigh_client_error(f.client, text, 10), wanted);
@@ -619,18 +619,18 @@ static void test_out_of_memory_tells_what_can_never_be(void **state)
     options.data_size = (UINT64_C(1) << 30) + 1;
     assert_int_equal(nigh_create(f.client, &id, &options, &writer), NIGH_OUT_OF_MEMORY);
     (void)nigh_client_error(f.client, text, sizeof(text));
-    assert_non_null(
-        strstr(text, "1073741888 B were asked for, and the node has 1073741824 B for objects"));
+    assert_non_null(strstr(
+        text, "64 B more than 1.0 GiB were asked for, and the node has 1.0 GiB for objects"));
     options.data_size = (UINT64_C(512) << 20) + 1;
     assert_int_equal(nigh_create(f.client, &id, &options, &writer), NIGH_OUT_OF_MEMORY);
     (void)nigh_client_error(f.client, text, sizeof(text));
-    assert_non_null(strstr(text, "536870976 B were asked for, and the node has 1.0 GiB for objects "
-                                 "in all, 536870912 B of it"));
+    assert_non_null(strstr(text, "64 B more than 512.0 MiB were asked for, and the node has 1.0 "
+                                 "GiB for objects in all, 512.0 MiB of it"));
     /* What would fit is a matter of who holds what. */
     options.data_size = UINT64_C(400) << 20;
     assert_int_equal(nigh_create(f.client, &id, &options, &writer), NIGH_OUT_OF_MEMORY);
     (void)nigh_client_error(f.client, text, sizeof(text));
-    assert_non_null(strstr(text, "(nigh_pin), pid 4711 (trainer)"));
+    assert_non_null(strstr(text, "nigh unpin), pid 4711 (trainer)"));
     stop(&f);
 }
 
