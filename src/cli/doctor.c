@@ -46,7 +46,7 @@ static void find(struct report *report, enum severity severity, const char *subj
 static void find(struct report *report, enum severity severity, const char *subject,
                  const char *remedy, const char *format, ...)
 {
-    char text[512];
+    char text[512 + CLI_ABSENT_BYTES];
     va_list arguments;
 
     va_start(arguments, format);
@@ -149,6 +149,7 @@ static void look_at_cluster(struct report *report)
 {
     const nigh_node_info *refused;
     nigh_node_stats stats = {0};
+    char absent[CLI_ABSENT_BYTES];
     size_t up, nodes;
 
     if (report->cli->client == NULL || cli_look_at_nodes(report->cli) != NIGH_OK) {
@@ -174,10 +175,18 @@ static void look_at_cluster(struct report *report)
              cli_refusal_text(refused->refused));
         return;
     }
-    find(report, up < nodes ? NOTE : GOOD, "cluster",
-         up < nodes ? "nigh nodes shows which; are they started, and is their port reached?" : "",
-         "%zu of %zu nodes are up, this one counted; %llu handshakes refused", up, nodes,
-         (unsigned long long)stats.handshakes_refused);
+    (void)cli_absent_nodes(report->cli, absent);
+    /* One that was never seen may be about to start for the first time. */
+    find(report,
+         up == nodes                                        ? GOOD
+         : up + cli_count_nodes(NIGH_NODE_IS_AWAY) == nodes ? NOTE
+                                                            : BAD,
+         "cluster",
+         up < nodes ? "start what is not up, or see whether its port is reached from here; nigh "
+                      "nodes shows whether it came"
+                    : "",
+         "%zu of %zu nodes are up, this one counted; %llu handshakes refused%s%s", up, nodes,
+         (unsigned long long)stats.handshakes_refused, absent[0] != '\0' ? "; " : "", absent);
 }
 
 /* What bytes between nodes travel by: what the node says, and whether this machine has RDMA. */

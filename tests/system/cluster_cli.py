@@ -524,7 +524,10 @@ def test_a_goodbye_is_a_death_at_once():
         wait_for(lambda: b.states() == ["dead", "up"], 5)
         assert b.numbers()["node_deaths"] == 1 and b.numbers()["links_up"] == 0
         assert b.good("get", "x") == b"x", "what is here is here"
-        assert "1 of 2" in b.run("doctor")[1].decode()
+        code, printed, _ = b.run("doctor", "--json")
+        finding = {item["subject"]: item for item in json.loads(printed)}["cluster"]
+        assert code == FAILED and finding["severity"] == "bad" and "nigh nodes" in finding["remedy"], finding
+        assert "1 of 2" in finding["finding"] and f"node 0 ({a.flags[3].split(',')[0]}) is dead" in finding["finding"]
         a.start()
         wait_for(lambda: b.states() == ["up", "up"] and a.states() == ["up", "up"])
         assert a.good("get", "x", "--timeout", "20s") == b"x", "the copy serves"
