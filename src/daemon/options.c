@@ -359,6 +359,7 @@ nigh_status daemon_pool_set(struct daemon_pool *pool, const char *key, const cha
 /* The cluster's key, from a file that not everybody may read. */
 static nigh_status options_read_key(struct daemon_options *o, char *why, size_t why_bytes)
 {
+    char reason[OPTIONS_WHY_BYTES];
     uint8_t text[256];
     struct stat stat;
     ssize_t bytes;
@@ -379,8 +380,11 @@ static nigh_status options_read_key(struct daemon_options *o, char *why, size_t 
     }
     bytes = read(fd, text, sizeof(text));
     fd_close(&fd);
-    status = auth_key_parse(text, bytes > 0 ? (size_t)bytes : 0, o->cluster_key, why, why_bytes);
+    status =
+        auth_key_parse(text, bytes > 0 ? (size_t)bytes : 0, o->cluster_key, reason, sizeof(reason));
     explicit_bzero(text, sizeof(text));
+    if (status != NIGH_OK)
+        snprintf(why, why_bytes, "%.200s: %.300s", o->cluster_key_path, reason);
     return status;
 }
 

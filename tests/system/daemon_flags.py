@@ -114,6 +114,7 @@ def test_what_a_cluster_needs(folder, good):
     code, _, said = run(*good, "--join", "127.0.0.1:1,127.0.0.1:2", "--member", "0", "--cluster-key", key)
     line = said[said.index("make one: ") + 10:].strip().removesuffix(")")
     assert code == USAGE and "umask 077" in line, said
+    assert said.startswith(f"nighd: {key}: a cluster key is "), said
     subprocess.run(["sh", "-c", line.replace("FILE", key + "2")], check=True)
     assert os.stat(key + "2").st_mode & 0o777 == 0o600
     code, _, said = run(*good, "--join", "127.0.0.1:1,127.0.0.1:2", "--member", "0", "--cluster-key", key + "2", "--check")
