@@ -20,6 +20,7 @@
 #include "daemon/config.h"
 #include "daemon/holder.h"
 #include "daemon/options.h"
+#include "daemon/plan.h"
 #include "node/node.h"
 
 #define LOG_MODULE "nighd"
@@ -249,42 +250,6 @@ static void daemon_wait_for_stop(const sigset_t *set)
     }
 }
 
-static void daemon_print_pool(const struct pool_rules *pool)
-{
-    char quota[BYTES_SIZE_TEXT];
-
-    bytes_format_size(pool->quota_bytes, quota);
-    printf("pool          %s: owner %u, group %u, mode %04o%s%s%s\n", pool->name, pool->owner_uid,
-           pool->group_gid, pool->mode, pool->strict ? ", strict" : "",
-           pool->quota_bytes != 0 ? ", quota " : "", pool->quota_bytes != 0 ? quota : "");
-}
-
-static void daemon_print_check(const struct node_settings *settings)
-{
-    char memory[BYTES_SIZE_TEXT], largest[BYTES_SIZE_TEXT];
-
-    bytes_format_size(settings->memory_bytes, memory);
-    printf("socket        %s (mode %04o)\n", settings->socket_path, settings->socket_mode);
-    printf("memory        %s\n", memory);
-    bytes_format_size(settings->memory_bytes / settings->lanes, largest);
-    printf("largest object %s, a lane's share of the memory\n", largest);
-    printf("lanes         %u, spinning %u us\n", settings->lanes, settings->spin_us);
-    printf("objects       %llu a pool\n", (unsigned long long)settings->max_objects);
-    printf("sessions      %u, each up to %u pins held by a lane", settings->max_sessions,
-           settings->max_pins);
-    bytes_format_size(settings->session_quota_bytes, memory);
-    printf("%s%s\n", settings->session_quota_bytes != 0 ? ", quota " : "",
-           settings->session_quota_bytes != 0 ? memory : "");
-    printf("when full     %s%s\n", settings->spill_dir[0] != '\0' ? "spill to " : "evict",
-           settings->spill_dir);
-    if (settings->clustered)
-        printf("cluster       rank %u of %u nodes, as %s; a lost node is dead after %u ms\n",
-               settings->members.self, settings->members.count,
-               settings->members.addresses[settings->members.self], settings->dead_ms);
-    for (uint32_t i = 0; i < settings->pool_count; i++)
-        daemon_print_pool(&settings->pools[i]);
-}
-
 static enum daemon_exit daemon_run(const struct daemon_options *options,
                                    const struct node_settings *settings)
 {
@@ -331,8 +296,9 @@ int main(int argc, char **argv)
     if (status != NIGH_OK)
         return (int)daemon_fail(status, why);
     if (options.check) {
-        daemon_print_check(&settings);
-        return EXIT_GOOD;
+        plan_print(&settings);
+        status = plan_look_at_socket(&settings, why, sizeof(why));
+        return status == NIGH_OK ? EXIT_GOOD : (int)daemon_fail(status, why);
     }
     log_set_sink(log_stderr_open());
     log_set_level(options.log_level);

@@ -364,9 +364,37 @@ def test_check_says_what_would_be_done_and_does_nothing(folder, good):
 
 
 @in_folder
+def test_check_says_what_memory_it_would_take(folder, good):
+    code, printed, said = run(*good, "--lanes", "1", "--check")
+    line = next(line for line in printed.splitlines() if line.startswith("memory "))
+    assert code == 0 and said == "" and "32.0 MiB for objects, " in line and " for indexes, " in line, (line, said)
+    assert line.endswith(" can be had here") and "only" not in line, line
+    line = next(line for line in run(*good, "--check", "--memory", "50T")[1].splitlines() if line.startswith("memory "))
+    assert "50.0 TiB for objects, " in line and "; only " in line, line
+
+
+@in_folder
+def test_check_looks_at_the_socket(folder, good):
+    path = os.path.join(folder, "s")
+    code, printed, _ = run("--memory", "32M", "--check", env={"NIGH_SOCKET": path})
+    assert code == 0 and f"socket        {path} (mode 0666), as NIGH_SOCKET says\n" in printed, printed
+    code, printed, _ = run("--memory", "32M", "--check", "--socket", path, env={"NIGH_SOCKET": path + "2"})
+    assert code == 0 and f"socket        {path} (mode 0666)\n" in printed, printed
+    node = Node()
+    expect(IN_USE, [f"answers on {node.path} already", "--socket"], "--memory", "32M", "--socket", node.path, "--check")
+    expect(IN_USE, [f"answers on {node.path} already", "NIGH_SOCKET"], "--memory", "32M", "--check",
+           env={"NIGH_SOCKET": node.path})
+    node.process.kill()  # what a crash leaves behind is replaced
+    node.process.wait()
+    code, _, said = run("--memory", "32M", "--socket", node.path, "--check")
+    assert code == 0 and said == "" and os.path.exists(node.path), said
+    node.stop()
+
+
+@in_folder
 def test_the_sample_of_a_configuration(folder, good):
     sample = os.path.join(os.environ["NIGH_SOURCE"], "src", "daemon", "nighd.conf.example")
-    code, printed, said = run("--config", sample, "--check")
+    code, printed, said = run("--config", sample, "--check", "--socket", folder + "/s")
     assert code == 0 and said == "" and "memory        1.0 GiB" in printed, (code, printed, said)
     # Every line that is commented out is right too. Explanations begin with "# " and a capital letter.
     with open(sample, encoding="utf-8") as file:
@@ -377,7 +405,7 @@ def test_the_sample_of_a_configuration(folder, good):
     write_key(key)
     with open(given, encoding="utf-8") as file:
         keys = {line.split("=")[0].strip() for line in file if "=" in line}
-    code, printed, said = run("--config", given, "--check")
+    code, printed, said = run("--config", given, "--check", "--socket", folder + "/s")
     assert code == 0 and said == "" and "pool          features:" in printed, (code, printed, said)
     help_text = run("--help")[1]
     options = {line.split()[0][2:] for line in help_text.splitlines() if line.startswith("  --")}

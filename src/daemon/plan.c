@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See plan.h. */
+#include "daemon/plan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/fd.h"
+#include "memory/admission.h"
+#include "memory/index.h"
+#include "memory/session.h"
+
+/* Nothing tells a flag of the same path from it: then both say so. */
+static bool plan_is_of_environment(const struct node_settings *settings)
+{
+    const char *socket = getenv("NIGH_SOCKET");
+
+    return socket != NULL && strcmp(socket, settings->socket_path) == 0;
+}
+
+/* What the node would take, and what there is: of the machine, or of the control group. */
+static void plan_print_memory(const struct node_settings *settings)
+{
+    static struct admission_facts facts;
+    uint64_t index_bytes = (settings->pool_count + 1) * (uint64_t)settings->lanes *
+                           index_size_bytes(settings_entries_a_lane(settings));
+    char objects[BYTES_SIZE_TEXT], indexes[BYTES_SIZE_TEXT], session[BYTES_SIZE_TEXT];
+
+    bytes_format_size(settings->memory_bytes, objects);
+    bytes_format_size(index_bytes, indexes);
+    bytes_format_size(session_memory_bytes(settings->lanes), session);
+    printf("memory        %s for objects, %s for indexes, %s a session", objects, indexes, session);
+    if (admission_read("", &facts) == NIGH_OK) {
+        uint64_t free_bytes = min_u64(facts.memory_available_bytes, facts.cgroup.available_bytes);
+        char available[BYTES_SIZE_TEXT];
+
+        bytes_format_size(free_bytes, available);
+        printf("; %s%s can be had here",
+               free_bytes < settings->memory_bytes + index_bytes ? "only " : "", available);
+    }
+    putchar('\n');
+}
+
+static void plan_print_pool(const struct pool_rules *pool)
+{
+    char quota[BYTES_SIZE_TEXT];
+
+    bytes_format_size(pool->quota_bytes, quota);
+    printf("pool          %s: owner %u, group %u, mode %04o%s%s%s\n", pool->name, pool->owner_uid,
+           pool->group_gid, pool->mode, pool->strict ? ", strict" : "",
+           pool->quota_bytes != 0 ? ", quota " : "", pool->quota_bytes != 0 ? quota : "");
+}
+
+void plan_print(const struct node_settings *settings)
+{
+    char quota[BYTES_SIZE_TEXT], largest[BYTES_SIZE_TEXT];
+
+    printf("socket        %s (mode %04o)%s\n", settings->socket_path, settings->socket_mode,
+           plan_is_of_environment(settings) ? ", as NIGH_SOCKET says" : "");
+    plan_print_memory(settings);
+    bytes_format_size(settings->memory_bytes / settings->lanes, largest);
+    printf("largest object %s, a lane's share of the memory\n", largest);
+    printf("lanes         %u, spinning %u us\n", settings->lanes, settings->spin_us);
+    printf("objects       %llu a pool\n", (unsigned long long)settings->max_objects);
+    printf("sessions      %u, each up to %u pins held by a lane", settings->max_sessions,
+           settings->max_pins);
+    bytes_format_size(settings->session_quota_bytes, quota);
+    printf("%s%s\n", settings->session_quota_bytes != 0 ? ", quota " : "",
+           settings->session_quota_bytes != 0 ? quota : "");
+    printf("when full     %s%s\n", settings->spill_dir[0] != '\0' ? "spill to " : "evict",
+           settings->spill_dir);
+    if (settings->clustered)
+        printf("cluster       rank %u of %u nodes, as %s; a lost node is dead after %u ms\n",
+               settings->members.self, settings->members.count,
+               settings->members.addresses[settings->members.self], settings->dead_ms);
+    for (uint32_t i = 0; i < settings->pool_count; i++)
+        plan_print_pool(&settings->pools[i]);
+}
+
+nigh_status plan_look_at_socket(const struct node_settings *settings, char *why, size_t why_bytes)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int error;
+
+    if (probe < 0)
+        return NIGH_OK;
+    memcpy(address.sun_path, settings->socket_path, strlen(settings->socket_path) + 1);
+    error = connect(probe, (const struct sockaddr *)&address, sizeof(address)) == 0 ? 0 : errno;
+    fd_close(&probe);
+    /* A full queue is somebody's, and so is a socket of another type. */
+    if (error != 0 && error != EAGAIN && error != EPROTOTYPE)
+        return NIGH_OK;
+    snprintf(
+        why, why_bytes, "something answers on %s already%s; stop it, or choose another --socket",
+        settings->socket_path, plan_is_of_environment(settings) ? ", where NIGH_SOCKET leads" : "");
+    return NIGH_BUSY;
+}
