@@ -140,7 +140,8 @@ static bool lane_arm(struct lane *lane, uint64_t now_us, uint64_t *due_us)
         return true;
     if (lane_has_guest(lane, now_us)) {
         *due_us = min_u64(*due_us, now_us + LANE_GUEST_US);
-        return true;
+        /* One that rests armed before this thread's turn, which may have taken what wakes it. */
+        return !lane_has_resting(lane) || fabric_arm(lane->config.fabric);
     }
     lane_watch_fabric(lane, !lane_has_resting(lane));
     return fabric_arm(lane->config.fabric);
@@ -306,6 +307,14 @@ static void lane_note_guest(struct lane *lane, uint64_t now_us, bool stays)
     }
 }
 
+/* Leaves the fabric to who sleeps on its descriptor, the thread or a guest that rests: the turn may
+ * have taken what was to wake it, and the next message would wake nobody. True: there is something
+ * to poll already. */
+static bool lane_leave_fabric(struct lane *lane)
+{
+    return lane->config.fabric != NULL && !fabric_arm(lane->config.fabric);
+}
+
 bool lane_drive(struct lane *lane, uint64_t now_us, bool stays)
 {
     uint64_t sleep_until_us;
@@ -320,6 +329,8 @@ bool lane_drive(struct lane *lane, uint64_t now_us, bool stays)
         look_again = shared_load_relaxed(lane->ready[i]) != 0;
     /* What is left, and a time nearer than the one the thread sleeps for, are the thread's. */
     sleep_until_us = atomic_load_explicit(&lane->sleep_until_us, memory_order_relaxed);
+    if (!stays && sleep_until_us != 0 && lane_leave_fabric(lane))
+        look_again = true;
     look_again =
         sleep_until_us != 0 && (look_again || lane_next_look_us(lane, now_us) < sleep_until_us);
     if (look_again) /* 0: it was kicked, and has not slept since; once is enough */

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -531,6 +532,99 @@ static void a_guest_with_an_old_clock_wakes_nobody(void **state)
     assert_true(SUPPORT_WAIT(atomic_load(&lane_counters(lane)->sleeps) > sleeps, 5000));
 }
 
+/* ---- other nodes ---------------------------------------------------------- */
+
+/* A fabric of which only the descriptor matters. A poll may take what makes that readable, and does
+ * here in no turn but when a test says so: by `armed`. */
+static struct {
+    struct fabric fabric;
+    int fd;
+    _Atomic bool armed;
+    _Atomic bool has_more; /* what is armed has something to poll already */
+} wire;
+
+static int wire_fd(const struct fabric *fabric)
+{
+    (void)fabric;
+    return wire.fd;
+}
+
+static bool wire_arm(struct fabric *fabric)
+{
+    (void)fabric;
+    atomic_store(&wire.armed, true);
+    return !atomic_load(&wire.has_more);
+}
+
+static void wire_destroy(struct fabric *fabric)
+{
+    (void)fabric;
+    close(wire.fd);
+}
+
+/* The lane's thread runs, and sleeps on a fabric. */
+static void start_with_fabric(void)
+{
+    static const struct fabric_provider provider = {
+        .fd = wire_fd, .arm = wire_arm, .destroy = wire_destroy};
+
+    wire.fabric.provider = &provider;
+    wire.fd = eventfd(0, EFD_NONBLOCK);
+    atomic_store(&wire.armed, false);
+    atomic_store(&wire.has_more, false);
+    lane->config.fabric = &wire.fabric;
+    lane->fabric_watched = true;
+    assert_int_equal(lane_watch(lane, wire.fd, EPOLLIN, 0), NIGH_OK);
+    assert_int_equal(lane_start(lane), NIGH_OK);
+    assert_true(SUPPORT_WAIT(
+        atomic_load(&lane->owner) == LANE_FREE && atomic_load(&lane->sleep_until_us) != 0, 5000));
+    assert_true(atomic_load(&wire.armed));
+}
+
+/* The thread sleeps, armed. Another's turn takes what would have woken it, and goes: the next
+ * message of another node woke nobody. */
+static void a_driver_that_goes_arms_the_fabric_again(void **state)
+{
+    uint64_t sleeps;
+
+    (void)state;
+    start_with_fabric();
+    sleeps = atomic_load(&lane_counters(lane)->sleeps);
+    atomic_store(&wire.armed, false);
+    assert_true(SUPPORT_WAIT(lane_drive(lane, clock_now_us(&clock_monotonic), false), 5000));
+    assert_true(atomic_load(&wire.armed));
+    assert_int_equal(atomic_load(&lane_counters(lane)->sleeps), sleeps); /* that is enough */
+}
+
+static void what_a_driver_finds_when_it_goes_is_the_threads(void **state)
+{
+    uint64_t turns;
+
+    (void)state;
+    start_with_fabric();
+    atomic_store(&wire.has_more, true);
+    assert_true(SUPPORT_WAIT(lane_drive(lane, clock_now_us(&clock_monotonic), false), 5000));
+    turns = atomic_load(&lane_counters(lane)->turns);
+    assert_true(SUPPORT_WAIT(atomic_load(&lane_counters(lane)->turns) > turns + 1, 5000));
+    atomic_store(&wire.has_more, false);
+}
+
+/* A guest sleeps on the descriptor, armed; the thread's turn takes what would have woken it. */
+static void a_guest_that_rests_finds_the_fabric_armed(void **state)
+{
+    const uint64_t hour_us = UINT64_C(3600000000);
+
+    (void)state;
+    start_with_fabric();
+    /* Its time is far ahead: the thread takes the guest for fresh, however slow this machine is. */
+    assert_true(
+        SUPPORT_WAIT(lane_rest(lane, clock_now_us(&clock_monotonic) + hour_us) == wire.fd, 5000));
+    atomic_store(&wire.armed, false);
+    lane_kick(lane);
+    assert_true(SUPPORT_WAIT(atomic_load(&wire.armed), 5000));
+    (void)lane_rise(lane);
+}
+
 #define DRIVERS 3
 #define DRIVES  20000
 
@@ -594,6 +688,9 @@ int main(void)
         LANE_TEST(a_driver_leaves_what_it_does_not_finish_to_the_thread),
         LANE_TEST(a_driver_hands_nearer_deadlines_to_the_thread),
         LANE_TEST(a_guest_with_an_old_clock_wakes_nobody),
+        LANE_TEST(a_driver_that_goes_arms_the_fabric_again),
+        LANE_TEST(what_a_driver_finds_when_it_goes_is_the_threads),
+        LANE_TEST(a_guest_that_rests_finds_the_fabric_armed),
         LANE_TEST(one_thread_drives_at_a_time),
     };
 
