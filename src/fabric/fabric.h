@@ -243,6 +243,9 @@ struct fabric {
     const struct fabric_provider *provider;
     struct fabric_caps caps;
     uint64_t registrations; /* ever made; they cost a device's time: none on a data path */
+    /* The last fabric_arm was true, and what it made readable was not taken since. The provider
+     * says when it was. */
+    bool is_armed;
     struct fabric_counts counts;
 };
 
@@ -438,7 +441,8 @@ static inline int fabric_fd(const struct fabric *fabric)
 /* Before sleeping on the descriptor. False: there is something already; poll instead. */
 static inline bool fabric_arm(struct fabric *fabric)
 {
-    return fabric->provider->arm(fabric);
+    fabric->is_armed = fabric->provider->arm(fabric);
+    return fabric->is_armed;
 }
 
 /* When fabric_poll must be called next at the latest (keep-alive, handshakes); UINT64_MAX: need

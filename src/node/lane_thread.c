@@ -308,28 +308,31 @@ static void lane_note_guest(struct lane *lane, uint64_t now_us, bool stays)
 }
 
 /* Leaves the fabric to who sleeps on its descriptor, the thread or a guest that rests: the turn may
- * have taken what was to wake it, and the next message would wake nobody. True: there is something
- * to poll already. */
-static bool lane_leave_fabric(struct lane *lane)
+ * have taken what was to wake it, and the next message would wake nobody. One that found nothing
+ * mostly has not. True: there is something to poll already. */
+static bool lane_leave_fabric(struct lane *lane, bool worked)
 {
-    return lane->config.fabric != NULL && !fabric_arm(lane->config.fabric);
+    struct fabric *fabric = lane->config.fabric;
+
+    return fabric != NULL && (worked || !fabric->is_armed) && !fabric_arm(fabric);
 }
 
 bool lane_drive(struct lane *lane, uint64_t now_us, bool stays)
 {
     uint64_t sleep_until_us;
-    bool look_again;
+    bool worked, look_again;
 
     if (!lane_try_own(lane))
         return false;
-    look_again = lane_turn(lane, now_us) && store_wants_turn(lane->store);
+    worked = lane_turn(lane, now_us);
+    look_again = worked && store_wants_turn(lane->store);
     if (lane->config.fabric != NULL)
         lane_note_guest(lane, now_us, stays);
     for (uint32_t i = 0; i < lane->open_count && !look_again; i++)
         look_again = shared_load_relaxed(lane->ready[i]) != 0;
     /* What is left, and a time nearer than the one the thread sleeps for, are the thread's. */
     sleep_until_us = atomic_load_explicit(&lane->sleep_until_us, memory_order_relaxed);
-    if (!stays && sleep_until_us != 0 && lane_leave_fabric(lane))
+    if (!stays && sleep_until_us != 0 && lane_leave_fabric(lane, worked))
         look_again = true;
     look_again =
         sleep_until_us != 0 && (look_again || lane_next_look_us(lane, now_us) < sleep_until_us);

@@ -71,6 +71,35 @@ static void test_a_sleeper_is_woken_by_all_that_arrives(void **state)
     assert_comes(world, bob->disconnected == 1);
 }
 
+/* F57: polls between arming and sleeping may take what wakes; then the fabric is armed no more. */
+static void test_who_polls_knows_whether_it_is_armed(void **state)
+{
+    enum {
+        POLLS = 600 /* enough for any provider to see that somebody spins */
+    };
+    struct world *world = *state;
+    struct world_area *there = world_area(world, BOB, 4096, ALL_RIGHTS);
+    const struct fabric_work send = {
+        .op = FABRIC_SEND, .flags = FABRIC_SIGNALLED | FABRIC_SOLICITED, .tag = 1};
+    struct world_end *alice, *bob;
+
+    world_join(world, ALICE, BOB, &alice, &bob);
+    end_receive(bob, 1, there, 0, 64);
+    end_receive(bob, 2, there, 64, 64);
+    fall_asleep(world, BOB);
+    assert_int_equal(end_post(alice, &send), NIGH_OK);
+    assert_comes(world, is_readable(world->fabrics[BOB], 0));
+    for (uint32_t i = 0; i < POLLS; i++)
+        world_poll(world, BOB);
+    assert_non_null(end_find_receive(bob, 1));
+    while (!world->fabrics[BOB]->is_armed && !fabric_arm(world->fabrics[BOB]))
+        world_poll(world, BOB);
+    assert_int_equal(end_post(alice, &send), NIGH_OK);
+    assert_comes(world, is_readable(world->fabrics[BOB], 0));
+    world->asleep[BOB] = false;
+    assert_int_equal(end_wait_receive(bob, 2), NIGH_OK);
+}
+
 /* F57: a completion that comes back wakes who posted. */
 static void test_a_sleeper_is_woken_by_its_own_completions(void **state)
 {
@@ -418,6 +447,7 @@ static void test_a_thread_each(void **state)
 
 static const struct CMUnitTest tests[] = {
     WORLD_TEST(test_a_sleeper_is_woken_by_all_that_arrives),
+    WORLD_TEST(test_who_polls_knows_whether_it_is_armed),
     WORLD_TEST(test_a_sleeper_is_woken_by_its_own_completions),
     WORLD_TEST(test_arm_refuses_when_something_is_there),
     WORLD_TEST(test_news_beside_busy_endpoints_are_heard),

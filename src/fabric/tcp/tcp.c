@@ -57,6 +57,7 @@ static bool ask(struct tcp *tcp, uint64_t now_us)
  * costs their senders time. */
 static void hush(struct tcp *tcp)
 {
+    tcp->fabric.is_armed = tcp->fabric.is_armed && tcp->hot_count == 0;
     for (uint32_t i = 0; i < tcp->hot_count; i++) {
         if (tcp->hot[i]->epoll_events == EPOLLIN)
             tcp_endpoint_watch(tcp->hot[i], 0);

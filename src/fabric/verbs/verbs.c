@@ -36,6 +36,7 @@ static void take_wakes(struct verbs *verbs)
     while (verbs->library->get_cq_event(verbs->channel, &cq, &context) == 0) {
         struct verbs_cq *ours = context;
 
+        verbs->fabric.is_armed = false;
         verbs->fabric.counts.wakes++;
         if (++ours->unacknowledged == VERBS_CQ_EVENTS) {
             verbs->library->ack_cq_events(cq, ours->unacknowledged);

@@ -43,6 +43,7 @@ static struct verbs_cq *cq_make(struct verbs *verbs, uint32_t share)
     made->entries = entries;
     made->used = made->returning = made->unacknowledged = 0;
     verbs->cq_count++;
+    verbs->fabric.is_armed = false; /* this one is not */
     return made;
 }
 
