@@ -2,19 +2,16 @@
 /* See plan.h. */
 #include "daemon/plan.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include "base/bytes.h"
 #include "base/check.h"
-#include "base/fd.h"
 #include "memory/admission.h"
 #include "memory/index.h"
 #include "memory/session.h"
+#include "node/listen.h"
 
 /* Nothing tells a flag of the same path from it: then both say so. */
 static bool plan_is_of_environment(const struct node_settings *settings)
@@ -85,20 +82,10 @@ void plan_print(const struct node_settings *settings)
 
 nigh_status plan_look_at_socket(const struct node_settings *settings, char *why, size_t why_bytes)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int error;
+    nigh_status status = listen_look(settings->socket_path, why, why_bytes);
+    size_t length = strlen(why);
 
-    if (probe < 0)
-        return NIGH_OK;
-    memcpy(address.sun_path, settings->socket_path, strlen(settings->socket_path) + 1);
-    error = connect(probe, (const struct sockaddr *)&address, sizeof(address)) == 0 ? 0 : errno;
-    fd_close(&probe);
-    /* A full queue is somebody's, and so is a socket of another type. */
-    if (error != 0 && error != EAGAIN && error != EPROTOTYPE)
-        return NIGH_OK;
-    snprintf(
-        why, why_bytes, "something answers on %s already%s; stop it, or choose another --socket",
-        settings->socket_path, plan_is_of_environment(settings) ? ", where NIGH_SOCKET leads" : "");
-    return NIGH_BUSY;
+    if (status != NIGH_OK && plan_is_of_environment(settings))
+        snprintf(why + length, why_bytes - length, " (NIGH_SOCKET leads there)");
+    return status;
 }

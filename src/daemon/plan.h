@@ -11,7 +11,8 @@
 /* Prints what would be done to standard output. */
 void plan_print(const struct node_settings *settings);
 
-/* NIGH_BUSY: something answers on the socket's path, and `why` says so. */
+/* Fails as a start would on what is at the socket's path, NIGH_BUSY where something answers; `why`,
+ * a string already, says so. */
 nigh_status plan_look_at_socket(const struct node_settings *settings, char *why, size_t why_bytes);
 
 #endif

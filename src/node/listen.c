@@ -105,8 +105,7 @@ static struct sockaddr_un listen_address(const char *path)
     return address;
 }
 
-/* Removes a socket that nobody answers on. */
-static nigh_status listen_clear(const char *path, char *why, size_t why_bytes)
+nigh_status listen_look(const char *path, char *why, size_t why_bytes)
 {
     struct sockaddr_un address = listen_address(path);
     struct stat st;
@@ -129,9 +128,17 @@ static nigh_status listen_clear(const char *path, char *why, size_t why_bytes)
                  "something answers on %s already; stop it, or choose another --socket", path);
         return NIGH_BUSY;
     }
-    if (unlink(path) != 0 && errno != ENOENT)
-        return listen_fail(path, errno, why, why_bytes);
     return NIGH_OK;
+}
+
+/* Removes a socket that nobody answers on. */
+static nigh_status listen_clear(const char *path, char *why, size_t why_bytes)
+{
+    nigh_status status = listen_look(path, why, why_bytes);
+
+    if (status == NIGH_OK && unlink(path) != 0 && errno != ENOENT)
+        return listen_fail(path, errno, why, why_bytes);
+    return status;
 }
 
 /* A socket kept over a restart is good as long as the path still leads to it. */

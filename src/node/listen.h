@@ -25,6 +25,10 @@
 nigh_status listen_claim(const char *path, int kept_fd, int *listen_fd, int *lock_fd, char *why,
                          size_t why_bytes);
 
+/* Whether anything but a socket that nobody answers on is at the path: fails as listen_claim would,
+ * and changes nothing. */
+nigh_status listen_look(const char *path, char *why, size_t why_bytes);
+
 /* Listens on a path that is claimed, with the mode given; fails as listen_claim does. */
 nigh_status listen_open(const char *path, uint32_t mode, int *listen_fd, char *why,
                         size_t why_bytes);
