@@ -645,3 +645,27 @@ uint64_t fixture_fill_up(struct fixture *fixture, uint32_t session, uint64_t fir
         NIGH_ASSERT(fixture_seal(fixture, session, made.ref) == NIGH_OK);
     }
 }
+
+int fixture_setup_pools(void **state)
+{
+    struct fixture *fixture = fixture_create(&(struct fixture_options){.entries = 16384});
+
+    for (uint32_t pool = 0; pool < 3; pool++) {
+        fixture_pool(fixture, pool, pool == 2, 0);
+    }
+    fixture_open(fixture, 1, 0, 1000, true);
+    fixture_open(fixture, 2, 0, 1000, true);
+    fixture_open(fixture, 3, 1, 1001, true);
+    fixture_open(fixture, 4, 2, 1002, true);
+    *state = fixture;
+    return 0;
+}
+
+int fixture_teardown(void **state)
+{
+    struct fixture *fixture = *state;
+    bool valid = store_is_valid(fixture->store);
+
+    fixture_destroy(fixture);
+    return valid ? 0 : -1;
+}

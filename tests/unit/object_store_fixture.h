@@ -101,6 +101,12 @@ void fixture_destroy(struct fixture *fixture);
 /* Adds pool `pool`, owned by uid 1000 + pool. */
 void fixture_pool(struct fixture *fixture, uint32_t pool, bool strict, uint64_t quota_bytes);
 
+/* Of cmocka's tests: pools 0, 1, and 2, which is strict, of uids 1000, 1001 and 1002, with sessions
+ * 1 and 2 of the first, 3 and 4 of the others; and the end of any, which fails where the store is
+ * not valid. */
+int fixture_setup_pools(void **state);
+int fixture_teardown(void **state);
+
 /* Attaches a session, or ends it. */
 void fixture_open(struct fixture *fixture, uint32_t session, uint32_t pool, uint32_t uid,
                   bool may_write);

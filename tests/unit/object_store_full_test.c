@@ -20,30 +20,6 @@
 #define OTHER 3u /* of pool 1 */
 #define S     4u /* of pool 2, which is strict */
 
-static int setup(void **state)
-{
-    struct fixture *fixture = fixture_create(&(struct fixture_options){.entries = 16384});
-
-    fixture_pool(fixture, 0, false, 0);
-    fixture_pool(fixture, 1, false, 0);
-    fixture_pool(fixture, 2, true, 0);
-    fixture_open(fixture, A, 0, 1000, true);
-    fixture_open(fixture, B, 0, 1000, true);
-    fixture_open(fixture, OTHER, 1, 1001, true);
-    fixture_open(fixture, S, 2, 1002, true);
-    *state = fixture;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *fixture = *state;
-    bool valid = store_is_valid(fixture->store);
-
-    fixture_destroy(fixture);
-    return valid ? 0 : -1;
-}
-
 #define assert_valid(fixture) assert_true(store_is_valid((fixture)->store))
 
 static uint32_t submit_create(struct fixture *fx, uint32_t session, uint64_t key, uint64_t bytes,
@@ -712,7 +688,7 @@ static void what_the_look_refuses_could_not_be_had(void **state)
         uint32_t heap;
 
         random_init(&random, seed);
-        assert_int_equal(setup((void **)&fx), 0);
+        assert_int_equal(fixture_setup_pools((void **)&fx), 0);
         fixture_open(fx, OTHER_UID, 0, 1005, true);
         scatter(fx, &random);
         owner = store_session_owner(fx->store->sessions[A]);
@@ -998,7 +974,7 @@ static void hundred_pinning_sessions_and_eviction(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup_pools, fixture_teardown)
     const struct CMUnitTest tests[] = {
         TEST(new_objects_take_the_place_of_old_ones),
         TEST(pinned_objects_stay_with_their_bytes),

@@ -14,30 +14,6 @@
 #define OTHER 3u /* of pool 1 */
 #define S     4u /* of pool 2, which is strict */
 
-static int setup(void **state)
-{
-    struct fixture *fixture = fixture_create(&(struct fixture_options){.entries = 16384});
-
-    fixture_pool(fixture, 0, false, 0);
-    fixture_pool(fixture, 1, false, 0);
-    fixture_pool(fixture, 2, true, 0);
-    fixture_open(fixture, A, 0, 1000, true);
-    fixture_open(fixture, B, 0, 1000, true);
-    fixture_open(fixture, OTHER, 1, 1001, true);
-    fixture_open(fixture, S, 2, 1002, true);
-    *state = fixture;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *fixture = *state;
-    bool valid = store_is_valid(fixture->store);
-
-    fixture_destroy(fixture);
-    return valid ? 0 : -1;
-}
-
 #define assert_valid(fixture) assert_true(store_is_valid((fixture)->store))
 
 #define LATER     6u /* of one pool after another */
@@ -188,13 +164,20 @@ static void numbers_of_those_that_left_are_anybodys(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(another_pool_gets_its_share, setup, teardown),
-        cmocka_unit_test_setup_teardown(another_uid_of_the_pool_finds_room, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_empty_lane_takes_again_what_it_took, setup, teardown),
-        cmocka_unit_test_setup_teardown(memory_of_others_that_is_free_comes_first, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_large_put_costs_its_size, setup, teardown),
-        cmocka_unit_test_setup_teardown(hand_overs_use_up_no_numbers, setup, teardown),
-        cmocka_unit_test_setup_teardown(numbers_of_those_that_left_are_anybodys, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_pool_gets_its_share, fixture_setup_pools,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(another_uid_of_the_pool_finds_room, fixture_setup_pools,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(an_empty_lane_takes_again_what_it_took, fixture_setup_pools,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(memory_of_others_that_is_free_comes_first,
+                                        fixture_setup_pools, fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_large_put_costs_its_size, fixture_setup_pools,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(hand_overs_use_up_no_numbers, fixture_setup_pools,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(numbers_of_those_that_left_are_anybodys,
+                                        fixture_setup_pools, fixture_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

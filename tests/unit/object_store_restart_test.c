@@ -41,15 +41,6 @@ static int setup_spill(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    struct fixture *fixture = *state;
-    bool valid = store_is_valid(fixture->store);
-
-    fixture_destroy(fixture);
-    return valid ? 0 : -1;
-}
-
 #define assert_valid(fixture) assert_true(store_is_valid((fixture)->store))
 
 /* Killed and started again; the sessions named come back. */
@@ -474,7 +465,7 @@ static void random_life_with_many_deaths(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
         TEST(every_sealed_object_is_there),
         TEST(readers_inside_an_object_stay_inside),
@@ -490,7 +481,8 @@ int main(void)
         TEST(kept_objects_stay_kept),
         TEST(torn_entries_are_dropped_and_the_rest_stays),
         TEST(killed_again_before_the_first_turn),
-        cmocka_unit_test_setup_teardown(spilled_objects_are_still_on_disk, setup_spill, teardown),
+        cmocka_unit_test_setup_teardown(spilled_objects_are_still_on_disk, setup_spill,
+                                        fixture_teardown),
         TEST(random_life_with_many_deaths),
     };
 

@@ -28,15 +28,6 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    struct fixture *fixture = *state;
-    bool valid = store_is_valid(fixture->store);
-
-    fixture_destroy(fixture);
-    return valid ? 0 : -1;
-}
-
 #define assert_valid(fixture) assert_true(store_is_valid((fixture)->store))
 
 /* Takes turns, with the disk at work, until a submission ends. */
@@ -736,7 +727,7 @@ static void what_a_full_store_took_can_be_read(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
         TEST(twice_the_memory_and_nothing_is_lost),
         TEST(object_comes_back_with_its_birth),
@@ -748,9 +739,9 @@ int main(void)
         TEST(kept_objects_are_not_spilled),
         TEST(session_above_its_quota_spills_its_own),
         cmocka_unit_test_setup_teardown(what_is_read_back_fits_the_pools_quota, setup_quota,
-                                        teardown),
+                                        fixture_teardown),
         cmocka_unit_test_setup_teardown(a_read_back_waits_for_room_in_the_quota, setup_quota,
-                                        teardown),
+                                        fixture_teardown),
         TEST(delete_forgets_the_file),
         TEST(delete_during_a_read_waits_for_it),
         TEST(delete_during_a_write_leaves_no_file),

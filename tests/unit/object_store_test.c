@@ -30,15 +30,6 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    struct fixture *fixture = *state;
-    bool valid = store_is_valid(fixture->store);
-
-    fixture_destroy(fixture);
-    return valid ? 0 : -1;
-}
-
 #define assert_valid(fixture) assert_true(store_is_valid((fixture)->store))
 
 /* ---- the thinnest path ---- */
@@ -1035,7 +1026,7 @@ static void ids_of_other_lanes_are_refused(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
         TEST(leased_put_is_there_for_all),
         TEST(created_put_is_there_for_all),
