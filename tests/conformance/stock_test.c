@@ -309,6 +309,16 @@ static void test_too_long_for_a_stock_is_a_limit(void **state)
 
 /* ---- ends ----------------------------------------------------------------- */
 
+/* Two that are joined, with messages under way for so many steps. */
+static void join_and_send(struct scene *scene, uint32_t messages, uint32_t steps,
+                          struct world_end **alice, struct world_end **bob)
+{
+    scene_join(scene, false, alice, bob);
+    for (uint32_t n = 0; n < messages; n++)
+        end_send(*alice, n, scene->here, SOURCE, MESSAGE);
+    world_steps(scene->world, steps);
+}
+
 /* F64: at any moment, by either side, also in the middle of a message; no receive is lost, none
  * comes twice, and what nobody took stays. */
 static void test_a_failure_leaves_the_stock_whole(void **state)
@@ -322,10 +332,7 @@ static void test_a_failure_leaves_the_stock_whole(void **state)
     for (size_t i = 0; i < ARRAY_LENGTH(moments); i++) {
         struct world_end *alice, *bob;
 
-        scene_join(&scene, false, &alice, &bob);
-        for (uint32_t n = 0; n < 3; n++)
-            end_send(alice, n, scene.here, SOURCE, MESSAGE);
-        world_steps(world, moments[i]);
+        join_and_send(&scene, 3, moments[i], &alice, &bob);
         end_disconnect(i % 2 == 0 ? alice : bob);
         assert_comes(world, alice->disconnected == 1 && bob->disconnected == 1);
         assert_comes(world, alice->logged == 3);
@@ -350,10 +357,7 @@ static void test_a_destroyed_endpoint_gives_back(void **state)
     for (size_t i = 0; i < ARRAY_LENGTH(moments); i++) {
         struct world_end *alice, *bob;
 
-        scene_join(&scene, false, &alice, &bob);
-        for (uint32_t n = 0; n < 4; n++)
-            end_send(alice, n, scene.here, SOURCE, MESSAGE);
-        world_steps(world, moments[i]);
+        join_and_send(&scene, 4, moments[i], &alice, &bob);
         end_destroy(bob);
         scene_check_whole(&scene);
         end_destroy(alice);
