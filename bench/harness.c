@@ -208,13 +208,14 @@ int bench_free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+    /* Stays bound: who sets SO_REUSEADDR may listen, and nobody else is given the port. */
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
         getsockname(fd, (struct sockaddr *)&address, &length) != 0) {
         bench_fail("no free port");
     }
-    close(fd);
     return ntohs(address.sin_port);
 }
 

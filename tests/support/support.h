@@ -39,6 +39,13 @@ void support_breathe(void);
         support_held || (condition);                                               \
     })
 
+/*
+ * A TCP port of 127.0.0.1 for a node to listen on. It stays bound here until the process ends, as
+ * SO_REUSEADDR lets a node listen nevertheless, and nobody else is given it: not to bind, and not
+ * for a connection. Fails the test when there is none.
+ */
+int support_port(void);
+
 /* How a child ended. */
 #define SUPPORT_TIMED_OUT (-1000)
 

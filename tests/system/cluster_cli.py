@@ -13,21 +13,10 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
-from raw_session import wait_for  # noqa: E402
+from raw_session import free_ports, wait_for  # noqa: E402
 
 OK, FAILED, NOT_FOUND, UNREACHABLE, FULL, TIMEOUT, EXISTS = 0, 1, 3, 4, 6, 7, 9
 MIB = 1 << 20
-
-
-def free_ports(count):
-    """Ports that nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 class Member:

@@ -14,25 +14,13 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
-from raw_session import wait_for  # noqa: E402
+from raw_session import free_ports, wait_for  # noqa: E402
 
 LOAD = os.environ["CLUSTER_LOAD"]
 KEY = "00112233445566778899aabbccddeeff" * 2
 # A sanitizer keeps what was freed, up to 256 MiB, and shadows what was touched: its builds show other faults than leaks
 # of memory, and find those at exit.
 GROWTH_TIMES = 24 if "NIGH_SANITIZED" in os.environ else 1
-
-
-def free_ports(count):
-    """Ports that nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 class Cluster:

@@ -14,8 +14,8 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
-from cluster_faults import GROWTH_TIMES, Cluster, free_ports, only  # noqa: E402
-from raw_session import wait_for  # noqa: E402
+from cluster_faults import GROWTH_TIMES, Cluster, only  # noqa: E402
+from raw_session import free_ports, wait_for  # noqa: E402
 
 GROWTH_KIB = 16384 * GROWTH_TIMES
 LINES_A_SECOND = 10  # of one place in the sources

@@ -17,7 +17,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
-from raw_session import Node, Session, hello, wait_for  # noqa: E402
+from raw_session import Node, Session, free_ports, hello, wait_for  # noqa: E402
 
 RESUME_FORMAT = dict(flags=raw.RESUME)
 
@@ -478,16 +478,6 @@ def test_the_same_pool_and_rules_after_a_restart():
     _, said = manager.end(signal.SIGTERM)
     assert "full stop" in said, said
     manager.close()
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def nigh(path, *words):
