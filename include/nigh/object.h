@@ -174,9 +174,8 @@ NIGH_API nigh_status nigh_contains(nigh_client *client, const nigh_id *id, bool 
  *
  * The node knows of an unsealed object what it gave memory for by itself: one that is large, or
  * NIGH_CREATE_EXCLUSIVE. Of a small one it learns at the seal: until then it is NIGH_NOT_FOUND.
- * So is, for a moment, on any other node what was put on this one: the news of a put take some 100
- * us; who put it finds it at once. And a copy whose news are under way when it is deleted
- * elsewhere may be read for a moment (milliseconds) after NIGH_OK.
+ * A copy whose news are under way when it is deleted elsewhere may be read for a moment
+ * (milliseconds) after NIGH_OK.
  */
 NIGH_API nigh_status nigh_delete(nigh_client *client, const nigh_id *ids, size_t n,
                                  nigh_status *statuses);

@@ -112,6 +112,7 @@ static void on_up(void *context, struct link *link, uint64_t now_us)
     crossover_init(&live->crossovers[true], exchange->inline_bytes + 1);
     list_init(&live->serves);
     list_init(&live->asked);
+    list_init(&live->crowded);
     if (exchange->config.path == EXCHANGE_PUSH && push_init(live) != NIGH_OK) {
         LOG_WARN("nothing can be pushed here: objects are sent", "rank=%u", live->rank);
     }
@@ -137,6 +138,7 @@ static void on_down(void *context, struct link *link, nigh_status reason, uint64
     pull_link_down(live, now_us);
     serve_link_down(live);
     home_link_down(live);
+    erase_link_down(live);
     announcer_fini(&live->announcer);
     push_fini(live);
     exchange->granted -= live->granted; /* what came is in its place again */
@@ -176,6 +178,7 @@ static void on_request(void *context, struct link *link, const struct rpc_reques
     case WIRE_MORE:
     case WIRE_STOP: serve_on_more(live, request, now_us); return;
     case WIRE_DONE: serve_on_done(live, request, now_us); return;
+    case WIRE_HEAR: hear_on_request(live, request); return;
     }
     if (request->call != 0) {
         rpc_reply(link_rpc(link), request->call, NIGH_UNSUPPORTED, NULL, 0);
@@ -447,6 +450,7 @@ bool exchange_turn(struct exchange *exchange, uint64_t now_us)
     worked = erase_turn(exchange, now_us) || worked;
     worked = home_turn(exchange, now_us) || worked;
     worked = announce_turn(exchange, now_us) || worked;
+    worked = hear_turn(exchange, now_us) || worked;
     worked = directory_turn(exchange->directory) || worked;
     return worked;
 }
@@ -465,6 +469,8 @@ uint64_t exchange_due_us(const struct exchange *exchange)
         due_us = exchange->drop_us < due_us ? exchange->drop_us : due_us;
     }
     other_us = announce_due_us(exchange);
+    due_us = other_us < due_us ? other_us : due_us;
+    other_us = hear_due_us(exchange);
     due_us = other_us < due_us ? other_us : due_us;
     return list_empty(&exchange->local_drops) ? due_us : 0;
 }

@@ -343,6 +343,7 @@ static void pop(struct announcer *announcer, uint32_t count)
 {
     announcer->head = (announcer->head + count) % announcer->size;
     announcer->count -= count;
+    announcer->told += count;
     if (announcer->count == 0) {
         announcer->head = 0; /* what is not needed is not touched */
     }
@@ -426,6 +427,7 @@ static void on_announced(void *context, nigh_status status, const uint8_t *paylo
                 now_us);
     }
     pop(announcer, count);
+    hear_answer(link);
 }
 
 /* The channel is full, of calls that the peer does not answer perhaps: in a while. */

@@ -54,7 +54,6 @@ bool erase_begin(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
     struct erase *erase;
     uint32_t generation;
 
-    (void)local;
     if (!exchange->pools[pool].used || exchange->config.members->count == 1) {
         return false;
     }
@@ -69,6 +68,7 @@ bool erase_begin(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
                             .state = ERASE_READY,
                             .pool = pool,
                             .hash = hash,
+                            .had = local == NIGH_OK || local == NIGH_IN_USE,
                             .deadline_us = clock_deadline_us(exchange->now_us, EXCHANGE_ERASE_US)};
     exchange_key(exchange, pool, id, &erase->key, &key_hash, &erase->home);
     list_push_back(&exchange->erases_ready, &erase->place);
@@ -83,6 +83,7 @@ static void erase_end(struct exchange *exchange, struct erase *erase, nigh_statu
     uint64_t hash = erase->hash;
 
     timers_cancel(&exchange->erase_timers, &erase->timer);
+    hear_forget(&erase->unheard);
     erase->state = ERASE_FREE;
     exchange->erases_now--;
     list_push_front(&exchange->free_erases, &erase->place);
@@ -116,6 +117,20 @@ static void erase_answered(struct exchange *exchange, struct erase *erase, nigh_
     }
 }
 
+/* There is a place among the calls of a link again. */
+static void ask_next(struct exchange_link *link)
+{
+    struct list_node *node = list_pop_front(&link->crowded);
+
+    if (node != NULL) {
+        struct erase *erase = container_of(node, struct erase, place);
+
+        timers_cancel(&link->exchange->erase_timers, &erase->timer);
+        erase->state = ERASE_READY;
+        list_push_back(&link->exchange->erases_ready, &erase->place);
+    }
+}
+
 static void on_erased(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
                       uint64_t now_us)
 {
@@ -123,6 +138,8 @@ static void on_erased(void *context, nigh_status status, const uint8_t *payload,
 
     (void)payload;
     (void)bytes;
+    erase->link->erases--;
+    ask_next(erase->link);
     erase_answered(erase->exchange, erase, status, now_us);
 }
 
@@ -134,23 +151,52 @@ static bool is_gone(struct exchange *exchange, const struct erase *erase)
     return !store_see(exchange->config.store, erase->pool, erase->key.id, erase->hash, &sight);
 }
 
+static struct wire_delete delete_of(struct exchange *exchange, const struct erase *erase)
+{
+    return (struct wire_delete){
+        .key = erase->key, .gone = is_gone(exchange, erase) ? 1 : 0, .had = erase->had ? 1 : 0};
+}
+
+/* Waits for a place among the calls of a link, and in vain until the deadline. */
+static void erase_crowded(struct exchange_link *link, struct erase *erase, uint64_t now_us)
+{
+    erase_pause(link->exchange, erase, NIGH_BUSY, now_us);
+    if (erase->state == ERASE_PAUSED) {
+        list_push_back(&link->crowded, &erase->place);
+    }
+}
+
 static void erase_ask(struct exchange *exchange, struct erase *erase, uint64_t now_us)
 {
     struct exchange_link *link = exchange_link_to(exchange, erase->home, erase->hash);
-    struct wire_delete said = {.key = erase->key, .gone = is_gone(exchange, erase) ? 1 : 0};
+    struct wire_delete said = delete_of(exchange, erase);
     struct rpc_piece piece = {.data = &said, .bytes = sizeof(said)};
 
     if (link == NULL) {
         erase_pause(exchange, erase, NIGH_PEER_LOST, now_us);
         return;
     }
+    if (link->erases + EXCHANGE_UNERASED >= exchange->config.calls) {
+        erase_crowded(link, erase, now_us);
+        return;
+    }
     erase->state = ERASE_ASKED;
+    erase->link = link;
     if (said.gone != 0) {
         pull_doubt(exchange, &erase->key);
     }
     if (rpc_call(link_rpc(link->link), WIRE_DELETE, &piece, 1, erase->deadline_us, now_us,
                  on_erased, erase, NULL) != NIGH_OK) {
         erase_pause(exchange, erase, NIGH_BUSY, now_us);
+        return;
+    }
+    link->erases++;
+}
+
+void erase_link_down(struct exchange_link *link)
+{
+    while (!list_empty(&link->crowded)) {
+        ask_next(link); /* they find it down */
     }
 }
 
@@ -165,6 +211,7 @@ _Static_assert(LIMIT_ERASES <= 1u << 16, "a ticket has room for the number");
 
 static void erase_step(struct exchange *exchange, struct erase *erase, uint64_t now_us)
 {
+    struct wire_delete said;
     nigh_status status;
 
     if (erase->home != exchange_self(exchange)) {
@@ -174,9 +221,9 @@ static void erase_step(struct exchange *exchange, struct erase *erase, uint64_t 
     /* Holders that do not answer are not waited for longer than others' homes are. */
     erase->state = ERASE_ASKED;
     (void)timers_add(&exchange->erase_timers, &erase->timer, erase->deadline_us);
-    status = directory_delete(exchange->directory,
-                              is_gone(exchange, erase) ? exchange_self(exchange) : UINT32_MAX,
-                              &erase->key, ticket_of(exchange, erase), now_us);
+    said = delete_of(exchange, erase);
+    status = hear_delete(exchange, &erase->unheard, &said, exchange_self(exchange),
+                         ticket_of(exchange, erase), now_us);
     if (status != NIGH_PENDING) {
         timers_cancel(&exchange->erase_timers, &erase->timer);
         erase_answered(exchange, erase, status, now_us);
@@ -198,6 +245,9 @@ bool erase_turn(struct exchange *exchange, uint64_t now_us)
         if (erase->state == ERASE_ASKED) {
             erase_end(exchange, erase, NIGH_TIMEOUT, now_us);
             continue;
+        }
+        if (list_is_linked(&erase->place)) {
+            list_remove(&erase->place); /* its link stays crowded */
         }
         erase->state = ERASE_READY;
         list_push_back(&exchange->erases_ready, &erase->place);

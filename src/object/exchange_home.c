@@ -199,6 +199,7 @@ nigh_status home_init(struct exchange *exchange)
 
     list_init(&exchange->free_drops);
     list_init(&exchange->local_drops);
+    hearing_init(&exchange->hearing);
     share_init(&exchange->drop_shares, LIMIT_ERASES, exchange->config.members->count);
     share_init(&exchange->asked_shares, LIMIT_ERASES, exchange->config.members->count);
     list_init(&exchange->free_asked);
@@ -330,6 +331,7 @@ void home_on_delete(struct exchange_link *link, const struct rpc_request *reques
     struct exchange *exchange = link->exchange;
     struct wire_delete said;
     struct asked_delete *asked;
+    uint64_t ticket;
     nigh_status status;
 
     if (request->call == 0) {
@@ -351,11 +353,10 @@ void home_on_delete(struct exchange_link *link, const struct rpc_request *reques
     }
     *asked = (struct asked_delete){.link = link, .call = request->call, .rank = link->rank};
     list_push_back(&link->asked, &asked->place);
-    status =
-        directory_delete(exchange->directory, said.gone != 0 ? link->rank : UINT32_MAX, &said.key,
-                         EXCHANGE_TICKET_PEER | (uint64_t)(asked - exchange->asked), now_us);
+    ticket = EXCHANGE_TICKET_PEER | (uint64_t)(asked - exchange->asked);
+    status = hear_delete(exchange, &asked->unheard, &said, link->rank, ticket, now_us);
     if (status != NIGH_PENDING) {
-        erase_deleted(exchange, EXCHANGE_TICKET_PEER | (uint64_t)(asked - exchange->asked), status);
+        erase_deleted(exchange, ticket, status);
     }
 }
 

@@ -33,7 +33,10 @@
 #define EXCHANGE_DECLINES  64u   /* of a link, not said yet; more than it has calls under way */
 #define EXCHANGE_PIECES    64u   /* of a loan that one reply tells; the rest is asked for again */
 #define EXCHANGE_RUNS      64u   /* of such pieces that a lane keeps for the next loans */
-#define EXCHANGE_SLICES    3u    /* of a message: its head, and bytes that lie in two extents */
+/* Calls of a link that wait for no delete: a home may not answer those before it was told what is
+ * news here, which takes a call. */
+#define EXCHANGE_UNERASED 2u
+#define EXCHANGE_SLICES   3u /* of a message: its head, and bytes that lie in two extents */
 
 #define EXCHANGE_CALL_US     UINT64_C(2000000) /* deadline of a call to another exchange */
 #define EXCHANGE_ERASE_US    UINT64_C(5000000) /* a delete waits for other nodes at most */
@@ -76,6 +79,7 @@ struct announcer {
     uint32_t head;
     uint32_t count;
     uint32_t under_way; /* the first of the queue, in a call */
+    uint64_t told;      /* of all that were in the queue, those that left it */
     bool walking;
     bool walk_again; /* the queue overflowed: from the start, when this walk is over */
     bool repeat;     /* the first walk after the link came up, or after ANNOUNCING: ends with
@@ -136,6 +140,8 @@ struct exchange_link {
     struct list pulls;         /* that talk over it */
     struct list serves;        /* for its peer */
     struct list asked;         /* deletes of its peer that wait */
+    struct list crowded;       /* erases for which there was no place among its calls */
+    uint32_t erases;           /* its peer is asked for */
     uint32_t granted;          /* receives for bulk messages that pulls were given */
     uint32_t adrift;           /* of them, those of pulls that went on without them, */
     uint32_t adrift_windows;   /* and of such pulls that were pushed */
@@ -146,6 +152,8 @@ struct exchange_link {
     uint32_t declined_count;
     struct push_staging *staging; /* NULL: nothing is pushed here */
     bool push_refused;            /* the peer cannot */
+    uint64_t hear_call;           /* the peer waits for news that are under way; 0: it does not */
+    uint64_t hear_mark;           /* until so many are told */
     struct list_node place;
     /* Of pulls that begin with a PULL, and of those that begin with a LOCATE. */
     struct crossover crossovers[2];
@@ -298,9 +306,25 @@ enum erase_state {
     ERASE_ASKED
 };
 
+/* A delete of what this home does not know, until everybody was heard. */
+struct unheard {
+    struct list_node place; /* a hearing's `now` or `next` */
+    struct directory_key key;
+    uint64_t ticket;
+};
+
+/* What a home asks of all members before it says that there is no such object. */
+struct hearing {
+    struct list now;  /* deletes that wait for the answers under way */
+    struct list next; /* and those that came since these were asked for */
+    uint32_t awaited;
+    bool is_unsure;    /* somebody cannot say, or was not asked */
+    uint64_t own_mark; /* this node's own news are told when so many are */
+};
+
 /* A delete that a client of this node asked for. */
 struct erase {
-    struct list_node place; /* ready list or free list */
+    struct list_node place; /* ready list, free list, or `crowded` of a link */
     struct timer timer;
     struct exchange *exchange;
     uint32_t generation; /* grows with every use of the record */
@@ -309,6 +333,9 @@ struct erase {
     struct directory_key key;
     uint64_t hash;
     uint32_t home;
+    bool had;                   /* an object of the id was here, and is deleted */
+    struct exchange_link *link; /* ASKED, of another node */
+    struct unheard unheard;
     uint64_t deadline_us;
 };
 
@@ -318,6 +345,7 @@ struct asked_delete {
     struct exchange_link *link; /* NULL: gone; its answer goes nowhere */
     uint64_t call;
     uint32_t rank;
+    struct unheard unheard;
 };
 
 /* A DROP under way, or one for this node itself that waits for its turn. */
@@ -392,6 +420,7 @@ struct exchange {
     struct list free_drops;
     struct share drop_shares;
     struct list local_drops;
+    struct hearing hearing;
     uint64_t drop_us;      /* when what the directory owes is tried again */
     uint64_t drop_wait_us; /* and how long after that */
 
@@ -488,6 +517,23 @@ nigh_status announce_claim(void *context, const struct store_sight *sight, bool 
 /* Requests of peers. */
 void announce_on_request(struct exchange_link *link, const struct rpc_request *request,
                          uint64_t now_us);
+
+/* ---- exchange_hear.c ------------------------------------------------------ */
+
+void hearing_init(struct hearing *hearing);
+/* A delete at this home: as directory_delete, but NIGH_NOT_FOUND only once everybody was heard, by
+ * erase_deleted; NIGH_BUSY if somebody could not be. `unheard` is the hearing's until then. */
+nigh_status hear_delete(struct exchange *exchange, struct unheard *unheard,
+                        const struct wire_delete *said, uint32_t asker, uint64_t ticket,
+                        uint64_t now_us);
+/* The delete is over before that. */
+void hear_forget(struct unheard *unheard);
+bool hear_turn(struct exchange *exchange, uint64_t now_us);
+uint64_t hear_due_us(const struct exchange *exchange);
+/* A home asks. */
+void hear_on_request(struct exchange_link *link, const struct rpc_request *request);
+/* News were told: answers the home that waits for these. */
+void hear_answer(struct exchange_link *link);
 
 /* ---- exchange_home.c ------------------------------------------------------ */
 
@@ -663,6 +709,7 @@ void erases_fini(struct exchange *exchange);
 bool erase_begin(void *context, uint32_t pool, const uint8_t *id, uint64_t hash, nigh_status local);
 uint32_t erase_room(void *context);
 void erase_deleted(struct exchange *exchange, uint64_t ticket, nigh_status status);
+void erase_link_down(struct exchange_link *link);
 void erase_on_drop(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us);
 bool erase_turn(struct exchange *exchange, uint64_t now_us);
 uint64_t erase_due_us(const struct exchange *exchange);

@@ -12,18 +12,20 @@
 #include "cluster/directory.h"
 
 enum wire_method {
-    WIRE_ANNOUNCE = 1,   /* call, holder -> home: wire_announce[]; reply: int8_t[] */
-    WIRE_ANNOUNCED = 2,  /* one-way, holder -> home: that was all of this link's shards */
-    WIRE_LOCATE = 3,     /* call, puller -> home: wire_locate; reply: wire_located or wire_pulled */
-    WIRE_UNWAIT = 4,     /* one-way, puller -> home: directory_key */
-    WIRE_FOUND = 5,      /* one-way, home -> puller: wire_found */
-    WIRE_DELETE = 6,     /* call, asker -> home: wire_delete; reply: status */
-    WIRE_DROP = 7,       /* call, home -> holder: wire_drop; reply: status */
-    WIRE_PULL = 8,       /* call, puller -> holder: wire_pull; reply: wire_pulled */
-    WIRE_MORE = 9,       /* one-way, puller -> holder: wire_more */
-    WIRE_STOP = 10,      /* one-way, puller -> holder: wire_more: no more messages, please */
-    WIRE_DONE = 11,      /* call, puller -> holder: wire_more; reply: wire_sums */
-    WIRE_ANNOUNCING = 12 /* one-way, holder -> home: all of this link's shards follows, once more */
+    WIRE_ANNOUNCE = 1,  /* call, holder -> home: wire_announce[]; reply: int8_t[] */
+    WIRE_ANNOUNCED = 2, /* one-way, holder -> home: that was all of this link's shards */
+    WIRE_LOCATE = 3,    /* call, puller -> home: wire_locate; reply: wire_located or wire_pulled */
+    WIRE_UNWAIT = 4,    /* one-way, puller -> home: directory_key */
+    WIRE_FOUND = 5,     /* one-way, home -> puller: wire_found */
+    WIRE_DELETE = 6,    /* call, asker -> home: wire_delete; reply: status */
+    WIRE_DROP = 7,      /* call, home -> holder: wire_drop; reply: status */
+    WIRE_PULL = 8,      /* call, puller -> holder: wire_pull; reply: wire_pulled */
+    WIRE_MORE = 9,      /* one-way, puller -> holder: wire_more */
+    WIRE_STOP = 10,     /* one-way, puller -> holder: wire_more: no more messages, please */
+    WIRE_DONE = 11,     /* call, puller -> holder: wire_more; reply: wire_sums */
+    WIRE_ANNOUNCING =
+        12,        /* one-way, holder -> home: all of this link's shards follows, once more */
+    WIRE_HEAR = 13 /* call, home -> member: have you told all that is news? reply: status */
 };
 
 #define WIRE_GONE   1u /* wire_announce: held no longer */
@@ -80,7 +82,7 @@ _Static_assert(sizeof(struct wire_found) == 112, "on the wire");
 struct wire_delete {
     struct directory_key key;
     uint32_t gone; /* 1: the asker has no object of the id now; 0: it has one (again) */
-    uint32_t reserved;
+    uint32_t had;  /* 1: the asker had one: a home that knows of none need hear nobody */
 };
 
 _Static_assert(sizeof(struct wire_delete) == 40, "on the wire");

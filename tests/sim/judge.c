@@ -565,6 +565,44 @@ static void nobody_gets_what_is_deleted(struct world *world)
     }
 }
 
+/* A node other than that of a put; the same where nobody else may delete the key. */
+static uint32_t another_node_for(struct world *world, uint32_t node, uint32_t key)
+{
+    uint32_t other = node;
+
+    do {
+        other = (other + 1) % world->node_count;
+    } while (other != node && client_for(world, other, key) == WORLD_SESSIONS);
+    return other;
+}
+
+/* A put has ended well, and the news of it are under way: another node's delete finds it. */
+static void deletes_follow_puts(struct world *world)
+{
+    for (uint32_t key = 0; key < world->keys; key++) {
+        uint32_t node = some_node_for(world, key), before = world->put_count;
+        uint64_t end_us = world->now_us + SETTLE_US;
+        const struct world_put *put = &world->puts[before + 1];
+        nigh_status status;
+
+        client_put(world, node, client_for(world, node, key), key, 64, 0);
+        if (world->put_count == before) {
+            return; /* there is room for no more puts */
+        }
+        while (!put->sealed && client_pending(world) > 0 && world->now_us < end_us) {
+            world_step(world, end_us);
+        }
+        if (!put->sealed) {
+            continue;
+        }
+        status = erase(world, another_node_for(world, node, key), key);
+        WORLD_CHECK(world, status == NIGH_OK || status == NIGH_IN_USE,
+                    "a delete of key %u right after its put at node %u ends with %d", key, node,
+                    (int)status);
+        world->totals->deletes_at_once++;
+    }
+}
+
 /* ---- a goodbye in calm ---------------------------------------------------- */
 
 #define FAREWELL_US UINT64_C(500000) /* what waited for who is gone has ended by then */
@@ -762,6 +800,8 @@ uint64_t judge_seed(const struct world_options *options, struct world_totals *to
     settle(world);
     read_all(world, serials);
     nothing_is_counted(world);
+    deletes_follow_puts(world);
+    settle(world);
     if (options->seed % 8 == 0) {
         nothing_lands_late(world);
     }

@@ -136,10 +136,11 @@ static void print_totals(const struct world_totals *t, uint64_t us)
         "# %llu exclusive creates: %llu granted, %llu of what was there, %llu without an answer; "
         "%llu lost where state was\n",
         U(t->claims), U(t->claims_ok), U(t->claims_taken), U(t->claims_late), U(t->claims_lost));
-    printf("# %llu deletes (%llu well, %llu in use, %llu late, %llu otherwise), %llu came back "
+    printf("# %llu deletes (%llu well, %llu in use, %llu late, %llu otherwise, %llu right after a "
+           "put), %llu came back "
            "where state was lost\n",
            U(t->deletes), U(t->deletes_ok), U(t->deletes_in_use), U(t->deletes_late),
-           U(t->deletes_other), U(t->resurrected));
+           U(t->deletes_other), U(t->deletes_at_once), U(t->resurrected));
     printf("# %llu pulls done, %llu without bytes, %llu retries: %llu inline, %llu streams, %llu "
            "pushes, %llu loans (%llu "
            "overdue), %llu evictions, %llu conflicts, %llu MiB checked\n",

@@ -69,7 +69,7 @@ struct world_totals {
     uint64_t deletes_ok, deletes_in_use, deletes_late, deletes_other;
     uint64_t pulls_done, pulls_retried, pulls_reused, inlines, streams, loans, pushes, overdue,
         conflicts, evictions;
-    uint64_t checked_bytes, resurrected, dead_alive, news_lost;
+    uint64_t checked_bytes, resurrected, dead_alive, news_lost, deletes_at_once;
     /* Of worlds with more in them than one pool in memory. */
     uint64_t kinds, spills, unspills, disk_failures, spilled_served, warm, readers_kept, resumed;
     uint64_t quotas, denied, named, strict, strangers, farewells;

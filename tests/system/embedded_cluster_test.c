@@ -230,6 +230,25 @@ static void what_is_started_meanwhile_is_served(void **state)
     end(&pair);
 }
 
+/* What a put has put, a delete on the other node deletes, however fast it follows. */
+static void a_delete_does_not_overtake_a_put(void **state)
+{
+    struct pair pair;
+
+    (void)state;
+    begin(&pair, SPINS_US);
+    for (uint64_t i = 0; i < 400; i++) {
+        nigh_id id = numbered(i);
+        nigh_view view;
+
+        assert_int_equal(nigh_put(pair.client[i % 2], &id, &i, sizeof i, NULL), NIGH_OK);
+        assert_int_equal(nigh_delete(pair.client[1 - i % 2], &id, 1, NULL), NIGH_OK);
+        assert_int_equal(nigh_get(pair.client[i % 2], &id, 1, 0, &view), NIGH_TIMEOUT);
+        assert_int_equal(nigh_delete(pair.client[i % 2], &id, 1, NULL), NIGH_NOT_FOUND);
+    }
+    end(&pair);
+}
+
 /* The guest is gone: its lane's thread answers the other node. */
 static void a_lane_whose_guest_left_serves(void **state)
 {
@@ -456,6 +475,7 @@ int main(void)
         cmocka_unit_test(a_guest_hears_of_what_is_put),
         cmocka_unit_test(a_lane_whose_guest_rested_serves),
         cmocka_unit_test(what_is_started_meanwhile_is_served),
+        cmocka_unit_test(a_delete_does_not_overtake_a_put),
         cmocka_unit_test(a_lane_whose_guest_left_serves),
         cmocka_unit_test(a_guest_keeps_the_lanes_thread_asleep),
         cmocka_unit_test(a_get_without_memory_names_the_holders),
