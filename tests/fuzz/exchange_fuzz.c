@@ -115,12 +115,12 @@ static struct {
     struct rpc *rpc;
     bool rpc_ended;
     struct asked asked[CALLS];
-    uint32_t one_ways[WIRE_ANNOUNCING + 1]; /* that the node said, by method */
-    bool announced;                         /* what the peer holds, on this link */
-    bool polite;                            /* it makes no mistakes for a while */
-    uint64_t tag;                           /* of the last PULL */
-    uint64_t serve;                         /* of the last answer to one of the peer's */
-    struct fabric_remote remote;            /* of the same */
+    uint32_t one_ways[WIRE_HEAR + 1]; /* that the node said, by method */
+    bool announced;                   /* what the peer holds, on this link */
+    bool polite;                      /* it makes no mistakes for a while */
+    uint64_t tag;                     /* of the last PULL */
+    uint64_t serve;                   /* of the last answer to one of the peer's */
+    struct fabric_remote remote;      /* of the same */
     struct wire_sums told[TOLD];
     uint32_t told_count;
     /* What the peer's READs bring, and what the node may READ there. */
@@ -327,7 +327,7 @@ static void on_request(void *context, const struct rpc_request *request, uint64_
         memcpy(&locate, request->payload, sizeof(locate));
         fuzz.tag = locate.tag;
     }
-    if (request->call == 0 && request->method <= WIRE_ANNOUNCING) {
+    if (request->call == 0 && request->method <= WIRE_HEAR) {
         fuzz.one_ways[request->method]++;
     }
     for (uint32_t n = 0; n < CALLS && request->call != 0; n++) {
@@ -803,7 +803,7 @@ static uint32_t make_request(uint16_t method, uint8_t *out)
         return sizeof(said);
     }
     case WIRE_DELETE: {
-        struct wire_delete said = {.key = name, .gone = dice(2)};
+        struct wire_delete said = {.key = name, .gone = dice(2), .had = dice(4)};
 
         memcpy(out, &said, sizeof(said));
         return sizeof(said);
@@ -843,7 +843,7 @@ static uint32_t make_request(uint16_t method, uint8_t *out)
 
 static void say_request(bool waits)
 {
-    uint16_t method = fuzz_byte(&fuzz.input) % (WIRE_ANNOUNCING + 2);
+    uint16_t method = fuzz_byte(&fuzz.input) % (WIRE_HEAR + 2);
     uint8_t payload[PAYLOAD] = {0};
     struct rpc_piece piece = {.data = payload};
 

@@ -1346,6 +1346,99 @@ static void evict_all(void)
     pass(1000);
 }
 
+/* Whether a member says at once that its news are told, and what. */
+static bool heard(struct reply *reply, const void *said, uint32_t bytes)
+{
+    call(reply, WIRE_HEAR, said, bytes);
+    return reply->ended;
+}
+
+/* A home hears of what was news when it asked, and of no more. */
+static void a_home_is_answered_when_news_are_told(void **state)
+{
+    struct reply reply, other;
+    struct asked *asked;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    announcer_walk(&the_link()->announcer, true);
+    the_link()->announcer.retry_us = UINT64_MAX;
+    assert_true(heard(&reply, NULL, 0)); /* what a walk tells is in no queue */
+    assert_int_equal(reply.status, NIGH_BUSY);
+    the_link()->announcer.retry_us = 0;
+    pass(2000);
+    assert_true(heard(&reply, "x", 1));
+    assert_int_equal(reply.status, NIGH_PROTOCOL);
+    assert_true(heard(&reply, NULL, 0));
+    assert_int_equal(reply.status, NIGH_OK);
+    put(key_of_peer(0), 100);
+    asked = wait_asked(WIRE_ANNOUNCE);
+    assert_false(heard(&reply, NULL, 0));
+    put(key_of_peer(1), 100); /* is news since */
+    assert_true(heard(&other, NULL, 0));
+    assert_int_equal(other.status, NIGH_BUSY); /* one question at a time */
+    answer_announcement(asked, NIGH_OK);
+    pass(2000);
+    assert_true(reply.ended && reply.status == NIGH_OK);
+    answer_announcement(wait_asked(WIRE_ANNOUNCE), NIGH_OK);
+    pass(2000);
+    assert_true(heard(&reply, NULL, 0));
+    assert_int_equal(reply.status, NIGH_OK);
+    assert_int_equal(downs(), 0);
+    finish_with();
+}
+
+/* A delete of what this home does not know; the question that it asks the peer. */
+static struct asked *delete_unknown(struct op **op, uint32_t key)
+{
+    *op = submit(NULL, OP_DELETE, key, (struct session_sqe){.op = SESSION_OP_DELETE});
+    return wait_asked(WIRE_HEAR);
+}
+
+static void answer_heard(struct asked *asked, nigh_status status)
+{
+    rpc_reply(fuzz.rpc, asked->call, status, NULL, 0);
+    asked->call = 0;
+    pass(2000);
+}
+
+/* Nothing is absent before everybody was heard: who says so, who does not know the question, who
+ * cannot say yet, and who says nothing. */
+static void a_home_hears_before_it_says_that_there_is_nothing(void **state)
+{
+    struct op *op, *other;
+    struct asked *asked;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    asked = delete_unknown(&op, key_of_node(0));
+    /* What comes meanwhile is asked for anew. */
+    other = submit(NULL, OP_DELETE, key_of_node(1), (struct session_sqe){.op = SESSION_OP_DELETE});
+    pass(2000);
+    assert_int_equal(count_asked(WIRE_HEAR), 1);
+    assert_int_equal(announce(key_of_node(0), (struct birth){1, 1, 1}, 0), NIGH_OK);
+    answer_heard(asked, NIGH_OK);
+    asked = wait_asked(WIRE_DROP);
+    answer_heard(asked, NIGH_OK);
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_OK);
+    assert_int_equal(other->kind, OP_DELETE);
+    answer_heard(wait_asked(WIRE_HEAR), NIGH_UNSUPPORTED);
+    assert_int_equal(other->kind, OP_FREE);
+    assert_int_equal(other->cqe.status, NIGH_NOT_FOUND);
+    answer_heard(delete_unknown(&op, key_of_node(0)), NIGH_BUSY);
+    assert_int_equal(op->kind, OP_DELETE);
+    answer_heard(wait_asked(WIRE_HEAR), NIGH_OK);
+    assert_int_equal(op->cqe.status, NIGH_NOT_FOUND);
+    (void)delete_unknown(&op, key_of_node(0)); /* and now it is mute */
+    pass(2 * EXCHANGE_ERASE_US);
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_TIMEOUT);
+    finish_with();
+}
+
 /* More is evicted than the queue of its home holds: that hears that all which is here follows, then
  * what is, and that it was all. */
 static void what_is_gone_is_told_however_much_it_is(void **state)
@@ -2030,6 +2123,8 @@ int main(void)
         cmocka_unit_test(windows_that_are_none_are_refused),
         cmocka_unit_test(who_cannot_push_sends),
         cmocka_unit_test(a_loan_has_its_registration),
+        cmocka_unit_test(a_home_is_answered_when_news_are_told),
+        cmocka_unit_test(a_home_hears_before_it_says_that_there_is_nothing),
         cmocka_unit_test(random_lives_leave_the_books_right),
         cmocka_unit_test(a_window_that_was_taken_back_is_not_taken),
     };
