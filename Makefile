@@ -6,6 +6,8 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 300
 # T=name: only these tests, e.g. make test T="ring index"
 T ?=
+# M=name: only these mutants, e.g. make mutants M="rpc-half-is-enough rpc-number-comes-again"
+M ?=
 # make sim: so many clusters; or the one of SEED, with a trace
 SEEDS ?= 20000
 SEED ?=
@@ -44,7 +46,7 @@ SIZE_WORDS = $(subst $(COMMA), ,$(SIZES))
 RELEASE = --buildtype=release $(if $(findstring Free Software,$(shell $(CC) --version)),-Db_lto=true -Dc_args=-ffat-lto-objects)
 SAN = -Db_lundef=false -Dexamples=false -Dman=disabled
 
-.PHONY: all demo test test-rdma clang asan tsan fuzz soak sim bench-objects bench-transfer bench-verbs bench-cluster lint tidy fmt install clean help
+.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-transfer bench-verbs bench-cluster lint tidy fmt install clean help
 
 all: ## build the programs and libraries in build/release
 	@tools/setup build
@@ -57,11 +59,18 @@ demo: ## two nodes: processes read real data in place, the other node gets it; p
 	@$(MAKE) --no-print-directory all
 	@examples/demo build/release
 
-test: ## build with assertions and run every test
+test: ## build with assertions and run every test; of the mutants a third, which changes by the day
 	@tools/setup build test
 	@tools/configure build/test --buildtype=debugoptimized
 	@$(COMPILE) build/test
-	@$(RUN_TESTS) build/test $(T)
+	@rm -f build/test/meson-logs/testlog.txt
+	@$(RUN_TESTS) build/test $(T); status=$$?; \
+		sed -n 's/^# \(mutants: \)/\1/p' build/test/meson-logs/testlog.txt; exit $$status
+
+mutants: ## try every known mistake of tests/mutants, or those of M="name name": does its test notice it?
+	@tools/setup build test
+	@tools/configure build/test --buildtype=debugoptimized
+	@tools/test-mutants build/test $(M:%=tests/mutants/%.patch)
 
 test-rdma: ## run what needs RDMA devices in a virtual machine that has software ones (tests/rdma/meson.build)
 	@tools/setup build test rdma
@@ -98,12 +107,13 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (300) under ASan and UBSan
 	@$(COMPILE) build/fuzz
 	@tools/fuzz build/fuzz $(FUZZ_SECONDS)
 
-soak: ## the randomised suites for as long as tools/ci-budget.ini says (hours)
+soak: ## the randomised suites for as long as tools/ci-budget.ini says (hours), and every mutant
 	@tools/setup build test
 	@tools/configure build/test --buildtype=debugoptimized
 	@$(COMPILE) build/test
 	@tools/soak build/test soak_minutes
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$$(($$(tools/budget soak_minutes fuzz) * 60))
+	@$(MAKE) --no-print-directory mutants M=
 
 sim: ## SEEDS=n simulated clusters under faults, or SEED=n alone with a trace
 	@tools/setup build test

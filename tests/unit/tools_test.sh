@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck disable=SC2016 # backquotes are text here
+# shellcheck disable=SC2016,SC2317 # backquotes are text here; functions are called by expect
 # The checks in tools/ find what they are for, and nothing else: each on a small tree made here. TAP.
 set -u
 
@@ -116,6 +116,31 @@ expect 1 "" "budget: none" "$tree/tools/budget" soak_minutes a
 
 expect 2 "no group named" "setup: an unknown group" "$tree/tools/setup" nonsense
 expect 0 "1..0" "mutants: none" "$tree/tools/test-mutants" "$tree"
+# Sixteen, the first of which a second commit touches.
+for n in a b c d e f g h i j k l m n o p; do plant "tests/mutants/$n.patch" '# test: a\n# expect: b\n'; done
+commit() { git -C "$tree" add tests/mutants && git -C "$tree" -c user.name=a -c user.email=a@a commit -q -m a; }
+commit
+# names DAY: what would be tried then, on one line.
+names() { "$tree/tools/test-mutants" --day "$1" --list "$tree" | sed -n 's/\.patch$//p' | tr '\n' ' '; }
+all_names() { for day in 20000 20001 20002; do names "$day"; done | tr ' ' '\n' | sort | tr '\n' ' '; }
+expect 0 "a b c d e f g h i j k l m n o p " "mutants: each has its turn in three days, once" all_names
+expect 0 "of 16 on day 20000: part 3 of 3; make mutants" "mutants: says how many" "$tree/tools/test-mutants" --day 20000 --list "$tree"
+expect 0 "of 16 today: part $(($(date +%s) / 86400 % 3 + 1)) of 3; make mutants" "mutants: of today" \
+    "$tree/tools/test-mutants" --day today --list "$tree"
+expect 0 "$(names 20000)" "mutants: three days later the same" names 20003
+expect 0 "does not apply" "mutants: those of other days" sh -c '"$1/tools/test-mutants" --day 20000 "$1" |
+    sed -n "/not ok 1 - those of other days apply/,/^ok/p" | head -n 2' sh "$tree"
+plant tests/mutants/a.patch '# test: a\n# expect: c\n'
+expect 0 "a a a b c" "mutants: one that is not committed is tried on each day" all_names
+commit
+expect 0 "a a a b c" "mutants: one that the last commit touches is, too" all_names
+plant tests/mutants/b.patch '# test: a\n# expect: c\n'
+commit
+expect 0 "a b b b c" "mutants: one of the commit before is not" all_names
+plant tests/mutants/q.patch '# test: a\n# expect: b\n'
+expect 0 "o p q q q " "mutants: one that is new to git is tried" all_names
+expect 0 "and 2 that this change touches" "mutants: says so" sh -c 'for day in 1 2 3; do
+    "$1/tools/test-mutants" --day "$day" --list "$1"; done' sh "$tree"
 
 plant small/build.ninja 'rule copy\n  command = cp $in $out\nbuild b: copy a\n'
 plant small/a 'a\n'
