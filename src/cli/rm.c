@@ -48,6 +48,30 @@ static void tell_in_use(struct cli *cli, const char *name)
     }
 }
 
+/* Not every other node that may have it said so. */
+static int tell_unsaid(struct cli *cli, const char *name, bool here, nigh_status status)
+{
+    char absent[CLI_ABSENT_BYTES];
+
+    (void)cli_absent_nodes(cli, absent);
+    cli_error(cli,
+              "%s: %s on this node, but not every other node that may have it said so in time (%s)",
+              name, here ? "deleted" : "not there", absent[0] != '\0' ? absent : "nigh nodes");
+    return status == NIGH_TIMEOUT ? CLI_TIMEOUT : CLI_FAILED;
+}
+
+/* Nobody who is up has it. */
+static int tell_nowhere(struct cli *cli, const char *name)
+{
+    char absent[CLI_ABSENT_BYTES];
+
+    if (cli_may_be_away(cli, absent)) {
+        cli_error(cli, "%s: not on this node or another that is up; %s", name, absent);
+        return CLI_FAILED;
+    }
+    return cli_no_object_anywhere(cli, name);
+}
+
 static int tell(struct cli *cli, const char *name, size_t place, nigh_status status)
 {
     switch (status) {
@@ -56,18 +80,13 @@ static int tell(struct cli *cli, const char *name, size_t place, nigh_status sta
                   name);
         return CLI_FULL;
     case NIGH_PEER_LOST:
-    case NIGH_TIMEOUT:
-        cli_error(cli,
-                  "%s: %s on this node, but not every other node that may have it said so in time "
-                  "(nigh nodes shows which are not up)",
-                  name, was_here[place] ? "deleted" : "not there");
-        return status == NIGH_TIMEOUT ? CLI_TIMEOUT : CLI_FAILED;
+    case NIGH_TIMEOUT: return tell_unsaid(cli, name, was_here[place], status);
     case NIGH_NOT_SEALED:
         cli_error(cli, "%s: not sealed yet: its creator is still writing it", name);
         return CLI_FAILED;
     case NIGH_IN_USE: tell_in_use(cli, name); return CLI_OK;
     case NIGH_OK: return CLI_OK;
-    case NIGH_NOT_FOUND: return cli_no_object_anywhere(cli, name);
+    case NIGH_NOT_FOUND: return tell_nowhere(cli, name);
     default: return cli_failed(cli, status, name);
     }
 }

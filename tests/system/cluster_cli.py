@@ -371,16 +371,23 @@ def test_a_delete_while_a_member_is_away():
         wait_for(lambda: a.states() == ["up", "lost"])
         assert 'level=warn module=peers msg="a member is lost" rank=1' in a.said()
         code, _, said = a.run("rm", "x")
-        assert code in (1, TIMEOUT) and "deleted on this node" in said and "nigh nodes" in said, (code, said)
+        lost = f"node 1 ({a.flags[3].split(',')[1]}) is lost"
+        assert code in (1, TIMEOUT) and "deleted on this node" in said and f"({lost})" in said, (code, said)
         assert a.names() == {}
-        # Of what was not here that is not said; and what only looks here says where it looked.
+        # Of what was not here that is not said, nor that it is nowhere; and what only looks here says where it looked.
+        homes = set()
         for name in ("x", "y", "z", "w"):
             code, _, said = a.run("rm", name)
-            assert code in (1, NOT_FOUND, TIMEOUT) and "deleted on this node" not in said, (code, said)
-            assert code == NOT_FOUND or f"{name}: not there on this node, but not every other" in said, said
+            assert code in (FAILED, TIMEOUT) and "deleted on this node" not in said, (code, said)
+            texts = (f"nigh rm: {name}: not on this node or another that is up; {lost}, and may have it\n",
+                     f"nigh rm: {name}: not there on this node, but not every other node that may have it said so in "
+                     f"time ({lost})\n")
+            assert said in texts, said
+            homes.add(texts.index(said))
             for verb in ("stat", "pin", "unpin"):
                 code, _, said = a.run(verb, name)
                 assert code == NOT_FOUND and "no such object in your pool on this node (nigh who" in said, (code, said)
+        assert homes == {0, 1}, "of either home"
 
 
 def test_many_deletes_wait_no_longer_than_one():
