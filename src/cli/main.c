@@ -177,6 +177,30 @@ static bool fill_standard_descriptors(void)
     return true;
 }
 
+/* Whether --json is among the words: a wrong option may stand before it. */
+static bool asks_for_json(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--json") == 0 || strcmp(argv[i], "-j") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void print_version(bool as_json)
+{
+    struct json json = {0};
+
+    if (!as_json) {
+        puts("nigh " NIGH_VERSION_STRING);
+        return;
+    }
+    json_object_open(&json, NULL);
+    json_string(&json, "version", NIGH_VERSION_STRING);
+    json_object_close(&json);
+}
+
 /*
  * Takes the options that stand before the verb; optind is then where the verb is. Returns CLI_OK,
  * or -1 when main is to return *exit_code.
@@ -190,7 +214,7 @@ static int take_leading_options(struct cli *cli, int argc, char **argv, int *exi
     /* "+": the first word that is no option is the verb. */
     while ((option = cli_next_option(cli, argc, argv, "+:" CLI_COMMON_SHORT, options)) != -1) {
         if (option == 'V') {
-            puts("nigh " NIGH_VERSION_STRING);
+            print_version(cli->json || asks_for_json(argc, argv));
             *exit_code = CLI_OK;
             return -1;
         }
@@ -220,17 +244,6 @@ static int run_verb(struct cli *cli, int argc, char **argv)
         }
     }
     return no_such_verb(cli, argv[0]);
-}
-
-/* Whether --json is among the words: a wrong option may stand before it. */
-static bool asks_for_json(int argc, char **argv)
-{
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], "--json") == 0 || strcmp(argv[i], "-j") == 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 int main(int argc, char **argv)

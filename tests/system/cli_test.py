@@ -961,7 +961,10 @@ def test_help():
     assert [item["verb"] for item in parsed("help")] == list(VERBS)
     fails(USAGE, ["at most one"], "help", "put", "get")
     fails(USAGE, ["--output", "standard output"], "get", "x", "--json")
-    assert good("--version").startswith(b"nigh ")
+    version = good("--version").decode()
+    assert version.startswith("nigh ") and len(version.splitlines()) == 1
+    for arguments in (["--version", "--json"], ["--json", "--version"], ["--version", "-j"]):
+        assert json.loads(good(*arguments)) == {"version": version.split()[1]}
 
 
 def completed(node, folder, *words):
