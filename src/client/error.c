@@ -274,6 +274,11 @@ static void error_tell_holders(nigh_client *client, uint32_t lane, uint64_t want
         if (error_tell_spill(&stats, wanted_bytes, text, size_bytes, &length)) {
             return;
         }
+        if (stats.spill_failures > 0) { /* a full disk, or files that may not be so large */
+            error_append(text, size_bytes, &length,
+                         "; %" PRIu64 " disk writes and reads failed so far (why: the node's log)",
+                         stats.spill_failures);
+        }
         if (wanted_bytes == 0) { /* a get: only its node knows how much it wanted */
             bytes_format_size(stats.memory_bytes / client->lanes, of);
             error_append(text, size_bytes, &length,

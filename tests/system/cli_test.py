@@ -760,6 +760,21 @@ def test_full_with_spill():
         node.stop()
 
 
+def test_files_that_are_refused():
+    """A node that cannot write to disk says so where its memory is full, not that nobody holds it."""
+    with tempfile.TemporaryDirectory() as folder:
+        node = Node("--spill", os.path.join(folder, "spill"), memory="32M")
+        resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+        path, code, number = write(folder, "in", os.urandom(3000000)), 0, 0
+        while code == 0:
+            code, _, said = run("put", "-t", "2s", f"f{number}", path, node=node)
+            number += 1
+        failed = parsed("top", "--once", node=node)["spill_failures"]
+        assert code == FULL and failed > 0
+        assert f"held by no reader and not pinned; {failed} disk writes and reads failed so far" in said, said
+        assert "(EFBIG: ulimit -f)" in node.stop()[1]
+
+
 def test_full_index():
     with tempfile.TemporaryDirectory() as folder:
         node = Node("--spill", os.path.join(folder, "spill"), "--max-objects", "16", memory="32M")
