@@ -74,6 +74,7 @@ struct client_op {
     int32_t result;         /* the first failure, or NIGH_OK */
     uint32_t flags;         /* OP_* */
     uint32_t copies;        /* of its bytes, wanted or under way */
+    bool index_full;        /* a step failed with NIGH_LIMIT for that */
     union {
         struct { /* one submission, known from the start */
             struct session_sqe sqe;
@@ -378,6 +379,9 @@ nigh_status error_note(nigh_client *client, nigh_status status);
 
 /* The same of what ends with a status that one of its steps may have noted, and better. */
 nigh_status error_note_end(nigh_client *client, nigh_status status);
+
+/* That the failure which is noted next is the full index's, if it is NIGH_LIMIT. */
+void error_note_index_full(nigh_client *client);
 
 /* The same of a call that wanted `bytes` of a lane's memory. */
 nigh_status error_note_memory(nigh_client *client, nigh_status status, uint32_t lane,

@@ -105,9 +105,23 @@ nigh_status error_note(nigh_client *client, nigh_status status)
 
 nigh_status error_note_end(nigh_client *client, nigh_status status)
 {
-    const struct pins_thread *thread = status != NIGH_OK ? pins_thread_of(client) : NULL;
+    struct pins_thread *thread = status != NIGH_OK ? pins_thread_of(client) : NULL;
 
-    return thread != NULL && thread->error == status ? status : error_note(client, status);
+    if (thread != NULL && thread->error == status) {
+        thread->error_index_full = thread->error_index_full || thread->index_was_full;
+        thread->index_was_full = false;
+        return status;
+    }
+    return error_note(client, status);
+}
+
+void error_note_index_full(nigh_client *client)
+{
+    struct pins_thread *thread = pins_thread_of(client);
+
+    if (thread != NULL) {
+        thread->index_was_full = true;
+    }
 }
 
 nigh_status error_note_memory(nigh_client *client, nigh_status status, uint32_t lane,
@@ -127,6 +141,8 @@ nigh_status error_note_memory(nigh_client *client, nigh_status status, uint32_t 
         thread->error_wants_holders = status == NIGH_OUT_OF_MEMORY;
         thread->error_wanted_bytes = bytes;
         thread->error_wanted_lane = lane;
+        thread->error_index_full = status == NIGH_LIMIT && thread->index_was_full;
+        thread->index_was_full = false;
         thread->error_text[0] = '\0';
         if (status == NIGH_NODE_LOST) {
             (void)snprintf(thread->error_text, sizeof(thread->error_text),
@@ -209,14 +225,14 @@ static bool error_tell_spill(const nigh_node_stats *stats, uint64_t wanted_bytes
     return true;
 }
 
-/* "a fixed limit is reached: ..." where it is the index that is full. */
+/* "a fixed limit is reached: the index was full, ...". */
 static void error_tell_limit(nigh_client *client, char *text, size_t size_bytes)
 {
     nigh_node_stats stats = {0};
     size_t length = 0;
 
     error_append(text, size_bytes, &length, "%s", nigh_status_string(NIGH_LIMIT));
-    if (nigh_stats(client, &stats) == NIGH_OK && stats.index_full > 0) {
+    if (nigh_stats(client, &stats) == NIGH_OK) {
         error_append(text, size_bytes, &length,
                      ": the index was full, and %" PRIu64 " of %" PRIu64
                      " entries are used, objects on disk included; start the node with a higher "
@@ -318,7 +334,8 @@ size_t nigh_client_error(nigh_client *client, char *text, size_t size_bytes)
             thread->error = NIGH_OUT_OF_MEMORY;
             thread->error_wants_holders = false;
         }
-        if (thread->error == NIGH_LIMIT && thread->error_text[0] == '\0' && status == NIGH_OK) {
+        if (thread->error == NIGH_LIMIT && thread->error_index_full &&
+            thread->error_text[0] == '\0' && status == NIGH_OK) {
             char told[CLIENT_TEXT_BYTES];
 
             error_tell_limit(client, told, sizeof(told));

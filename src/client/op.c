@@ -26,6 +26,7 @@ void op_init(struct client_op *op, nigh_client *client, const struct op_kind *ki
     op->result = NIGH_OK;
     op->flags = 0;
     op->copies = 0;
+    op->index_full = false;
 }
 
 void op_end(struct client_op *op, nigh_status status)
@@ -114,6 +115,10 @@ void op_go_on(struct client_op *op, size_t step, uint32_t lane, bool waits, stru
 
 void op_step_done(struct client_op *op, size_t step, uint8_t opcode, const struct session_cqe *cqe)
 {
+    if (unlikely(cqe->status == NIGH_LIMIT && (cqe->flags & SESSION_CQE_INDEX_FULL) != 0)) {
+        op->index_full = true;
+        error_note_index_full(op->client);
+    }
     if (op->kind->done(op, step, opcode, cqe)) {
         return;
     }
@@ -207,6 +212,9 @@ nigh_status op_run(struct client_op *op)
         life_find_out(client); /* a node that is dead did not let the deadline pass */
         op_give_up(op, NIGH_TIMEOUT);
         client_unlock(client);
+    }
+    if (op->index_full) {
+        error_note_index_full(client); /* another thread may have taken the answer */
     }
     return (nigh_status)atomic_load_explicit(&op->status, memory_order_acquire);
 }

@@ -25,6 +25,8 @@ struct pins_thread {
     bool error_wants_holders;
     uint64_t error_wanted_bytes; /* of memory, by the call that had too little; 0: not known */
     uint32_t error_wanted_lane;  /* whose memory */
+    bool index_was_full;         /* by the answer that is to be noted */
+    bool error_index_full;       /* by the call that failed with NIGH_LIMIT */
     bool error_kept; /* written below the call that returns it: not to be replaced there */
     char error_text[CLIENT_TEXT_BYTES];
 };

@@ -192,6 +192,9 @@ enum session_op {
     16u /* GET: what has to come from another node goes with its last view. Came later: a node \
            that does not know it says NIGH_INVALID */
 
+/* Bits of session_cqe.flags of what failed. */
+#define SESSION_CQE_INDEX_FULL 1u /* NIGH_LIMIT: the limit is the pool's index in this lane */
+
 /*
  * The argument of a SEAL is its timeout in microseconds (a strict pool copies at seal, and may wait
  * for memory). With SESSION_FLAG_RENEW it is both: the bytes wanted below, the timeout in

@@ -267,6 +267,7 @@ void store_complete(struct store *store, const struct store_session *session,
     if (status == NIGH_LIMIT &&
         session->pool->writer.taken == session->pool->writer.index.entry_count) {
         index_was_full(store, session->pool);
+        cqe->flags = SESSION_CQE_INDEX_FULL;
     }
     cqe->status = status;
     store->config.shell.complete(store->config.shell.context, session->config.session, cqe);

@@ -386,6 +386,9 @@ static void fake_serve_stats(struct fake_node *fake, uint32_t number, struct ses
                              .used_bytes = 480 << 20,
                              .pinned_bytes = 30 << 20,
                              .objects = fake->lane[number].writer.taken,
+                             .index_entries = 1000,
+                             .index_used = 500,
+                             .index_full = 1, /* once */
                              .uptime_us = 5};
 
     memcpy(session_lane_of(fake->memory, number)->reply, &stats, sizeof(stats));

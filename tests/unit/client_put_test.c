@@ -528,6 +528,53 @@ static void test_out_of_memory_names_the_holders(void **state)
     stop(&f);
 }
 
+static enum fake_action refuse_for_limit(void *context, struct fake_node *fake, uint32_t lane,
+                                         const struct session_sqe *sqe, struct session_cqe *cqe)
+{
+    const atomic_uint *flags = context;
+
+    (void)fake;
+    (void)lane;
+    cqe->status = NIGH_LIMIT;
+    cqe->flags = (uint16_t)atomic_load(flags);
+    return sqe->op == SESSION_OP_CREATE || sqe->op == SESSION_OP_LEASE ? FAKE_ANSWER : FAKE_SERVE;
+}
+
+/* The index was full once; of what is refused now only the node can say whether that is why. */
+static void test_a_limit_is_the_index_only_where_it_is(void **state)
+{
+    atomic_uint flags = 0;
+    nigh_create_options options = {.data_size = 1};
+    nigh_put_item item = {.id = id_of(4), .data = "x", .data_size = 1};
+    nigh_writer writer;
+    struct fixture f;
+    nigh_id id = id_of(1);
+    char text[512];
+    nigh_op op;
+
+    (void)state;
+    start(&f, &(struct fake_options){.lanes = 2, .hook = refuse_for_limit, .context = &flags});
+    for (unsigned round = 0; round < 4; round++) {
+        bool full = round % 2 == 1;
+        const char *wanted = full ? "a fixed limit is reached: the index was full, and 1000 of 2000"
+                                  : "a fixed limit is reached";
+
+        atomic_store(&flags, full ? SESSION_CQE_INDEX_FULL : 0);
+        assert_int_equal(nigh_put(f.client, &id, "x", 1, NULL), NIGH_LIMIT);
+        nigh_client_error(f.client, text, sizeof(text));
+        assert_memory_equal(text, wanted, strlen(wanted) + !full);
+        assert_int_equal(nigh_create_start(f.client, &id, &options, &writer, &op), NIGH_OK);
+        assert_int_equal(nigh_wait(f.client, &op, 5000000), NIGH_LIMIT);
+        nigh_client_error(f.client, text, sizeof(text));
+        assert_memory_equal(text, wanted, strlen(wanted) + !full);
+        (void)nigh_put_many(f.client, &item, 1);
+        assert_int_equal(item.status, NIGH_LIMIT);
+        nigh_client_error(f.client, text, sizeof(text));
+        assert_memory_equal(text, wanted, strlen(wanted) + !full);
+    }
+    stop(&f);
+}
+
 /* What another lane could give is no answer. */
 static void test_out_of_memory_tells_what_the_ids_lane_has(void **state)
 {
@@ -845,6 +892,7 @@ int main(void)
         cmocka_unit_test(test_put_many_while_the_end_is_announced),
         cmocka_unit_test(test_items_that_follow_the_announced_end),
         cmocka_unit_test(test_out_of_memory_names_the_holders),
+        cmocka_unit_test(test_a_limit_is_the_index_only_where_it_is),
         cmocka_unit_test(test_out_of_memory_tells_what_the_ids_lane_has),
         cmocka_unit_test(test_leases_make_way_for_something_large),
         cmocka_unit_test(test_out_of_memory_tells_what_can_never_be),
