@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -20,6 +21,19 @@
 
 static int manager; /* the stand-in's socket */
 static char why[512];
+
+/* In the place of libc's: of the messages from now on this one is lost, because the manager did not
+ * read just then; 0: none. */
+static int lost;
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    if (lost > 0 && --lost == 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return syscall(SYS_sendmsg, fd, message, flags);
+}
 
 static void clear_environment(void)
 {
@@ -350,6 +364,30 @@ static void a_number_that_is_used_again_is_kept_once(void **state)
     node_end(node);
 }
 
+/* The same where only the removals are lost, and what is stored would not be. */
+static void what_could_not_be_removed_has_nothing_stored_beside_it(void **state)
+{
+    struct keeper keeper;
+    struct nigh_node *node = node_begin(&keeper);
+    const struct state_extent *record = &node->state->extents[0];
+    int stored = act("extent-0", 0);
+
+    (void)state;
+    lost = 1; /* of number 0, that its memory went */
+    assert_int_equal(extent_move(node->extents, 0, 8), NIGH_OK);
+    assert_int_equal(lost, 0);
+    assert_int_equal(record->absence, EXTENT_UNUSED);
+    stored = act("extent-0", stored);
+    assert_int_equal(stored, 1);
+    lost = 2; /* number 8 is removed, and number 0 is not */
+    assert_int_equal(extent_move(node->extents, 8, 0), NIGH_OK);
+    assert_int_equal(lost, 0);
+    assert_int_equal(act("extent-0", stored), 1);
+    assert_int_equal(record->present, 0);
+    assert_int_equal(record->absence, EXTENT_SPENT);
+    node_end(node);
+}
+
 static uint64_t pages_of(int fd)
 {
     struct stat st;
@@ -481,6 +519,7 @@ int main(void)
         MANAGED(what_was_kept_twice_is_not_taken_over),
         MANAGED(what_is_for_another_process_is_left_alone),
         MANAGED(a_number_that_is_used_again_is_kept_once),
+        MANAGED(what_could_not_be_removed_has_nothing_stored_beside_it),
         MANAGED(memory_that_was_moving_is_not_there_twice),
         MANAGED(records_count_only_when_they_are_whole),
         MANAGED(a_state_is_adopted_only_when_it_makes_sense),
