@@ -19,11 +19,12 @@
 
 #define TCP_STAGING_BYTES 32768u /* of one recv: headers and small payloads */
 #define TCP_TAIL_BYTES    4096u  /* received behind the rest of a large payload */
-#define TCP_COPY_BYTES    512u   /* payloads up to this are copied next to their headers */
+#define TCP_COPY_BYTES    512u   /* payloads up to this are copied next to their headers, */
+#define TCP_COPY_FIRST    2048u  /* and up to this that of a batch's first frame */
 #define TCP_CHUNK_BYTES   (UINT32_C(1) << 20) /* payload of one RESPONSE */
 #define TCP_BATCH_FRAMES  64u
 #define TCP_BATCH_VECTORS 128u
-#define TCP_BATCH_BYTES   (TCP_BATCH_FRAMES * (TCP_FRAME_BYTES + TCP_COPY_BYTES))
+#define TCP_BATCH_BYTES   (TCP_BATCH_FRAMES * (TCP_FRAME_BYTES + TCP_COPY_BYTES) + TCP_COPY_FIRST)
 #define TCP_HOT           4u    /* endpoints that are read from without asking epoll */
 #define TCP_HOT_IDLE      1024u /* fruitless reads after which one is hot no more */
 #define TCP_EPOLL_EVERY   64u   /* polls, while any endpoint is hot */

@@ -120,8 +120,11 @@ static bool may_start(const struct fabric_endpoint *endpoint, const struct tcp_b
     return !tcp_op_is_read(work->op) || batch->reads < LIMIT_FABRIC_READS;
 }
 
+/* A message that leaves alone, as the answer with a small object does, is one vector so: a second
+ * one costs the kernel more than the copy costs here. */
 static void add_work(const struct fabric_endpoint *endpoint, struct tcp_batch *batch)
 {
+    uint32_t most = batch->count == 0 ? TCP_COPY_FIRST : TCP_COPY_BYTES;
     uint32_t index = batch->next++;
     const struct tcp_work *work = work_at(endpoint, index);
     struct tcp_frame frame = {
@@ -137,7 +140,7 @@ static void add_work(const struct fabric_endpoint *endpoint, struct tcp_batch *b
         frame.bytes = TCP_OPERANDS_BYTES;
     add_frame(batch, TCP_SOURCE_WORK, index, &frame);
     batch->reads += tcp_op_is_read(work->op);
-    if (tcp_op_is_read(work->op) || work->bytes > TCP_COPY_BYTES)
+    if (tcp_op_is_read(work->op) || work->bytes > most)
         add_work_payload(work, batch, 0);
     else
         copy_work_payload(work, batch);
