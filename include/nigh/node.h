@@ -88,6 +88,9 @@ typedef struct nigh_node_options {
     uint32_t fabric_ack_timeout; /* an answer is awaited for 4.096 us << this, 8 to 20; 0: as the
                                     system has it, 16 (0.27 s) at most */
     uint32_t fabric_retries;     /* ... and asked for again so often, to 7; 0: 7 */
+    uint32_t shared_receives;    /* of 32 KiB, those of a lane that its connections to all nodes
+                                    share, 8 to 8192; 0: 128 with more than 32 members, else each
+                                    connection has its own */
 } nigh_node_options;
 
 /*

@@ -132,6 +132,7 @@
 #define LIMIT_NODES             256        /* members */
 #define LIMIT_UNSHARED_MEMBERS  32         /* with more, the links of a lane share receives */
 #define LIMIT_SHARED_RECEIVES   128        /* for bulk messages, of all links of a lane together */
+#define LIMIT_SHARED_FEWEST     8          /* ... that may be asked for */
 #define LIMIT_PEER_HANDSHAKES   64         /* control connections that have not proved themselves */
 #define LIMIT_DIRECTORY_KEYS    (1u << 24) /* keys of one lane's directory */
 #define LIMIT_DIRECTORY_TURN    1024 /* keys that one turn passes when a member came or went */

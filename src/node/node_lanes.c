@@ -114,6 +114,7 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
         config.fabric = node->fabrics[number];
         config.exchange.members = &node->settings.members;
         config.exchange.path = (enum exchange_path)settings->transfer_path;
+        config.exchange.shared_bulk = settings->shared_receives;
         /* A secret where the system has one, as it always does: with it, who chooses ids cannot
          * make them collide in the directory. */
         config.exchange.seed = (uint64_t)node->incarnation << 32 | number;

@@ -218,6 +218,19 @@ static nigh_status settings_take_packets(const nigh_node_options *o, struct node
     return NIGH_OK;
 }
 
+static nigh_status settings_take_shared(const nigh_node_options *o, struct node_settings *s,
+                                        char *why, size_t why_bytes)
+{
+    if (o->shared_receives != 0 &&
+        (o->shared_receives < LIMIT_SHARED_FEWEST || o->shared_receives > LIMIT_FABRIC_STOCK))
+        return settings_fail(why, why_bytes,
+                             "%u receives that connections share (--shared-receives) are not "
+                             "within %u to %u; 0 is as there are members",
+                             o->shared_receives, LIMIT_SHARED_FEWEST, LIMIT_FABRIC_STOCK);
+    s->shared_receives = o->shared_receives;
+    return NIGH_OK;
+}
+
 static nigh_status settings_take_cluster(const nigh_node_options *o, struct node_settings *s,
                                          char *why, size_t why_bytes)
 {
@@ -230,6 +243,8 @@ static nigh_status settings_take_cluster(const nigh_node_options *o, struct node
     status = settings_take_devices(o->fabric_addresses, s, why, why_bytes);
     if (status == NIGH_OK)
         status = settings_take_packets(o, s, why, why_bytes);
+    if (status == NIGH_OK)
+        status = settings_take_shared(o, s, why, why_bytes);
     if (status != NIGH_OK)
         return status;
     if (o->transfer_path > NIGH_TRANSFER_REGISTER)
