@@ -45,6 +45,19 @@ SIZE_WORDS = $(subst $(COMMA), ,$(SIZES))
 # makes such archives, and clang's own needs a linker that a Debian may not have.
 RELEASE = --buildtype=release $(if $(findstring Free Software,$(shell $(CC) --version)),-Db_lto=true -Dc_args=-ffat-lto-objects)
 SAN = -Db_lundef=false -Dexamples=false -Dman=disabled
+ASAN = --buildtype=debugoptimized -Db_sanitize=address,undefined $(SAN) -Dc_args=-fno-sanitize-recover=undefined
+# What test-rdma runs: the programs of `make test`, or those of `make asan`.
+ifeq ($(SANITIZE),address)
+RDMA_BUILD = build/asan
+RDMA_CONFIGURE = tools/configure build/asan $(ASAN)
+RDMA_TESTS = tools/sanitized $(RUN_MESON) --timeout-multiplier 5
+else ifeq ($(SANITIZE),)
+RDMA_BUILD = build/test
+RDMA_CONFIGURE = tools/configure build/test --buildtype=debugoptimized
+RDMA_TESTS = $(RUN_MESON)
+else
+$(error SANITIZE=$(SANITIZE): there is SANITIZE=address, for test-rdma)
+endif
 
 .PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-transfer bench-verbs bench-cluster lint tidy fmt install clean help
 
@@ -72,13 +85,13 @@ mutants: ## try every known mistake of tests/mutants, or those of M="name name":
 	@tools/configure build/test --buildtype=debugoptimized
 	@tools/test-mutants build/test $(M:%=tests/mutants/%.patch)
 
-test-rdma: ## run what needs RDMA devices in a virtual machine that has software ones (tests/rdma/meson.build)
+test-rdma: ## run what needs RDMA devices in a virtual machine that has software ones (SANITIZE=address: as asan does)
 	@tools/setup build test rdma
-	@tools/configure build/test --buildtype=debugoptimized
-	@$(COMPILE) build/test
+	@$(RDMA_CONFIGURE)
+	@$(COMPILE) $(RDMA_BUILD)
 	@tools/rdma-guest-build
-	@$(RUN_MESON) --suite rdma -C build/test $(T)
-	@tools/totals build/test/meson-logs/testlog.json
+	@$(RDMA_TESTS) --suite rdma -C $(RDMA_BUILD) $(T)
+	@tools/totals $(RDMA_BUILD)/meson-logs/testlog.json
 
 clang: ## build everything with clang 14, for its warnings
 	@tools/setup build test fuzz
@@ -87,8 +100,7 @@ clang: ## build everything with clang 14, for its warnings
 
 asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/setup build test
-	@tools/configure build/asan --buildtype=debugoptimized -Db_sanitize=address,undefined $(SAN) \
-		-Dc_args=-fno-sanitize-recover=undefined
+	@tools/configure build/asan $(ASAN)
 	@$(COMPILE) build/asan
 	@tools/sanitized $(RUN_TESTS) build/asan --timeout-multiplier 5 $(T)
 
