@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """In the guest: two nodes whose lanes are joined by RDMA, a host each. What one puts the other gets, of any size; transfers
 register no memory; a node that is killed in the middle ends every get; a held one serves what it had; nodes that may
-not use RDMA say why. TAP."""
+not use RDMA say why. With arguments: nodes that have them as flags, too. TAP."""
 import glob
 import hashlib
 import json
@@ -19,12 +19,16 @@ MIB = 1 << 20
 # Around what travels in a reply, in messages and in READs, and around chunks of READs and extents.
 SIZES = (1, 100, 8191, 8192, 32767, 32768, 100001, MIB - 1, MIB + 1, 5 * MIB + 3, 64 * MIB)
 LARGE = 16 * MIB
+AT_ONCE = 6
+LINK_UP, LINK_DOWN = 'module=link msg="up"', 'module=link msg="down"'  # of --log-level debug
 GET_SECONDS = 15  # of a get that nobody may answer
 SLOW = 60  # so much later than it should a command may end, in the guest
 HOSTS = os.environ["RDMA_GUEST_HOSTS"].split()[:2]
+FLAGS = sys.argv[1:]
+LANES = (1, 2)
 NOBODY = 65534
 SAID = 3000  # characters of a node's log that a failure shows
-KERNEL_LINES = 60  # of the guest's kernel, likewise: who died of what, what memory there was
+KERNEL_LINES = 160  # of the guest's kernel, likewise: who died of what, what memory there was
 
 
 class Node:
@@ -130,11 +134,18 @@ def move(folder, source, target, name, size):
     os.unlink(path)
 
 
+def shared_queues():
+    """Shared receive queues that the kernel has."""
+    shown = json.loads(subprocess.run(["rdma", "-j", "resource", "show"], check=True, stdout=subprocess.PIPE).stdout)
+    return sum(device["srq"] for device in shown)
+
+
 def check_both_use_rdma(folder, one, other):
     wait_for(lambda: are_joined(one, other))
     for node in (one, other):
         assert "fabric=verbs" in node.said(), node.said()
         assert node.numbers()["rdma_lanes"] > 0
+    assert shared_queues() == (sum(LANES) if "--shared-receives" in FLAGS else 0), shared_queues()
     finding = {item["subject"]: item for item in json.loads(one.run("doctor", "--json")[1])}["fabric"]
     assert finding["severity"] == "ok" and "the node uses verbs; RDMA can be used" in finding["finding"], finding
 
@@ -190,6 +201,27 @@ def check_what_is_pushed_arrives(folder, one, other):
         assert numbers["pulled_bytes_pushed"] >= 6 * MIB and numbers["pulled_bytes_one_sided"] == 0, numbers
         assert numbers["checksum_failures"] == 0 and numbers["pulls_failed"] == 0, numbers
     assert before == [node.numbers()["registrations"] for node in (one, other)]
+
+
+def check_what_is_sent_at_once_arrives(folder, one, other):
+    """More than there are receives: who is granted none waits until another's are given back."""
+    restart_both(one, other, "--transfer", "two-sided", "--log-level", "debug")
+    path = os.path.join(folder, "in")
+    expected = {}
+    for n in range(AT_ONCE):
+        expected[f"sent-{n}"] = write(path, MIB + n, f"sent-{n}")
+        one.good("put", f"sent-{n}", path)
+    gets = [(name, other.begin("get", name, "-o", os.path.join(folder, name), "--timeout", f"{2 * SLOW}s"))
+            for name in expected]
+    for name, get in gets:
+        said = get.communicate(timeout=3 * SLOW)[1]
+        assert get.returncode == 0, (name, get.returncode, said)
+        assert digest(os.path.join(folder, name)) == expected[name], name
+    numbers = other.numbers()
+    assert numbers["pulled_bytes_one_sided"] == 0 and numbers["pulls_failed"] == 0, numbers
+    for node in (one, other):
+        assert LINK_UP in node.said() and LINK_DOWN not in node.said(), node.said()
+    restart_both(one, other)
 
 
 def check_a_loan_is_registered_where_that_is_asked_for(folder, one, other):
@@ -285,6 +317,9 @@ def check_little_locked_memory_is_said(folder, one, other):
 CHECKS = (check_both_use_rdma, check_every_size_arrives, check_transfers_register_nothing, check_what_is_pushed_arrives,
           check_a_loan_is_registered_where_that_is_asked_for, check_a_kill_ends_every_get, check_it_comes_back,
           check_a_held_node_serves_what_it_had, check_little_locked_memory_is_said)
+if "--shared-receives" in FLAGS:
+    CHECKS = (check_both_use_rdma, check_what_is_pushed_arrives, check_what_is_sent_at_once_arrives,
+              check_a_kill_ends_every_get, check_it_comes_back)
 
 
 def check_all(folder, one, other):
@@ -307,8 +342,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
         with open(os.open(os.path.join(folder, "key"), os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
             file.write("00112233" * 8 + "\n")
-        nodes = Node(folder, 0, "--memory", "256M", "--lanes", "1", "--fabric", "verbs"), Node(
-            folder, 1, "--memory", "384M", "--lanes", "2", "--fabric", "auto")
+        nodes = Node(folder, 0, "--memory", "256M", "--lanes", str(LANES[0]), "--fabric", "verbs", *FLAGS), Node(
+            folder, 1, "--memory", "384M", "--lanes", str(LANES[1]), "--fabric", "auto", *FLAGS)
         try:
             return check_all(folder, *nodes)
         finally:
