@@ -122,6 +122,18 @@ def is_known(member, name):
     return "nodes_status" not in member.parsed("who", name)
 
 
+def remove(member, members, *names):
+    """Removes all that there is; it is gone on all nodes when rm returns. But one that has sent an object may not have
+    seen yet that it is out: rm says then that it is in use, and it goes as soon as that is seen."""
+    code, _, said = member.run("rm", *names)
+    assert code == OK, said
+    if "in use" in said:
+        print("#", said.strip())
+        wait_for(lambda: all(each.names() == {} for each in members))
+    for each in members:
+        assert each.names() == {}, "gone on both when rm returns"
+
+
 # ---- objects
 
 
@@ -251,9 +263,8 @@ def test_rm_removes_everywhere():
             here, there = (a, b) if number % 2 == 0 else (b, a)
             here.good("put", "x", "-", data=b"x" * 70000)
             there.good("get", "x")
-            there.good("rm", "x")
+            remove(there, (a, b), "x")
             for member in (a, b):
-                assert member.names() == {}, "gone on both when rm returns"
                 assert member.run("get", "x", "--timeout", "0")[0] == NOT_FOUND
             code, _, said = here.run("rm", "x")
             assert code == NOT_FOUND and "x: no such object in your pool, on this node or another" in said, said
@@ -283,7 +294,7 @@ def test_who_has_it():
         b.good("get", "x")
         assert b.places("x") == [0]
         wait_for(lambda: a.places("x") == [1])
-        b.good("rm", "x")
+        remove(b, (a, b), "x")
         assert a.run("who", "x")[0] == NOT_FOUND and b.run("who", "x")[0] == NOT_FOUND
 
 
@@ -472,7 +483,7 @@ def test_a_put_without_the_home_says_so():
             assert code == OK or f"node 1 ({a.flags[3].split(',')[1]}) is lost" in said, (code, said)
             assert (f"x{number}" in a.names()) == (code == OK)
             if code != OK:
-                a.good("put", f"x{number}", "-", "--no-claim", "--timeout", "1s")
+                a.good("put", f"x{number}", "-", "--no-claim", "--timeout", "20s")
 
 
 def test_what_a_member_that_is_not_up_may_have():
@@ -517,7 +528,7 @@ def test_a_goodbye_is_a_death_at_once():
         assert b.good("get", "x") == b"x"
         assert b.numbers()["node_deaths"] == 0
         assert a.end() == 0
-        wait_for(lambda: b.states() == ["dead", "up"], 5)
+        wait_for(lambda: b.states() == ["dead", "up"])
         assert b.numbers()["node_deaths"] == 1 and b.numbers()["links_up"] == 0
         assert b.good("get", "x") == b"x", "what is here is here"
         code, printed, _ = b.run("doctor", "--json")
@@ -532,15 +543,9 @@ def test_a_goodbye_is_a_death_at_once():
 def test_a_silent_end_is_a_loss_first():
     with Cluster("--dead-ms", "3000").wait_met() as (a, b):
         a.end(signal.SIGKILL)
-        seen = []
-
-        def is_dead():
-            state = b.states()[0]
-            seen.append(state)
-            return state == "dead"
-
-        wait_for(is_dead)
-        assert "lost" in seen, seen
+        wait_for(lambda: b.states()[0] == "dead")
+        # Not by nigh nodes, which a busy machine may start too late to see it lost.
+        assert 0 <= b.said().find("a member is lost") < b.said().find("a member is dead"), b.said()
         b.good("put", "y", "-", "--no-claim", data=b"y")
         assert b.good("get", "y") == b"y", "a node goes on alone"
         os.unlink(a.path)
@@ -562,8 +567,7 @@ def test_a_node_that_restarts_brings_its_objects():
             assert b.good("get", name, "--timeout", "20s") == content, name
             assert a.good("get", name, "--timeout", "0") == content, name
         wait_for(lambda: a.run("who", "o2")[0] == OK and is_known(a, "o2") and a.places("o2") == [1])
-        b.good("rm", *data)
-        assert a.names() == {} and b.names() == {}
+        remove(b, (a, b), *data)
         # And the other way about: who restarts is the one that has copies and keeps places.
         b.good("put", "z", "-", data=b"z")
         assert a.good("get", "z") == b"z"

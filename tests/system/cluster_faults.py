@@ -175,7 +175,8 @@ def test_nodes_of_one_two_and_four_lanes():
     for rank in range(3):
         cluster.get_all(rank, 0, 300, 9000)
         cluster.get_all(rank, 10000, 15, 3 << 20)
-    assert cluster.load(1, "rm", 0, 300)["statuses"] == {"NIGH_OK": 300}
+    # In use: a holder has not seen yet that what it sent is out.
+    assert only(cluster.load(1, "rm", 0, 300), "NIGH_OK", "NIGH_IN_USE") == 300
     for rank in range(3):
         assert cluster.load(rank, "get", 0, 300, 9000, 100)["statuses"] == {"NIGH_TIMEOUT": 300}
     cluster.kill(1)
@@ -206,7 +207,7 @@ def test_holder_killed_amid_a_thousand_transfers():
     cluster = Cluster(3, memory="128M")
     cluster.put(0, 0, 1000, 65536)
     load = cluster.begin(1, "get", 0, 1000, 65536, 4000)
-    wait_for(lambda: cluster.load(1, "get", 0, 1, 65536, 0)["statuses"] == {"NIGH_OK": 1}, 10)
+    wait_for(lambda: cluster.load(1, "get", 0, 1, 65536, 0)["statuses"] == {"NIGH_OK": 1}, 20)
     cluster.kill(0)
     result = cluster.end(load)
     assert only(result, "NIGH_OK", "NIGH_TIMEOUT", "NIGH_PEER_LOST") == 1000
@@ -256,6 +257,7 @@ def test_puller_killed_with_loans():
         cluster.wait_ready(1)
         cluster.wait_met()
     # Nothing is lent any more: all of the holder's memory can be had for others.
+    wait_for(lambda: cluster.stats(0)["loans"] == 0, 20)
     assert cluster.load(0, "rm", 0, 8)["statuses"] == {"NIGH_OK": 8}
     cluster.put(0, 100, 23, 4 << 20)
     cluster.get_all(1, 110, 5, 4 << 20)
@@ -289,7 +291,7 @@ def test_home_killed_and_back():
     result = cluster.load(1, "get", 0, 300, 4096, 1500)
     assert only(result, "NIGH_OK", "NIGH_TIMEOUT", "NIGH_PEER_LOST") == 300
     assert result["statuses"]["NIGH_OK"] >= 100, result
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 20
     cluster.start(2)
     cluster.wait_ready(2)
     # Its directory is built anew by those who hold.
