@@ -80,7 +80,8 @@ static void get_from(struct pair *pair, int holder, uint64_t first, uint64_t cou
         nigh_view view;
 
         assert_int_equal(nigh_put(pair->client[holder], &id, &i, sizeof i, NULL), NIGH_OK);
-        assert_int_equal(nigh_get(pair->client[1 - holder], &id, 1, 5 * SECOND_US, &view), NIGH_OK);
+        assert_int_equal(nigh_get(pair->client[1 - holder], &id, 1, 20 * SECOND_US, &view),
+                         NIGH_OK);
         assert_int_equal(view.data_size, sizeof i);
         assert_memory_equal(view.data, &i, sizeof i);
         nigh_release(pair->client[1 - holder], &view);
@@ -114,7 +115,7 @@ static void a_guest_that_rests_ends_in_time(void **state)
 
         assert_int_equal(nigh_get(pair.client[1], &id, 1, 50000, &view), NIGH_TIMEOUT);
         took_us = support_now_us() - before_us;
-        assert_true(took_us >= 50000 && took_us < 2 * SECOND_US);
+        assert_true(took_us >= 50000 && took_us < 10 * SECOND_US);
     }
     end(&pair);
 }
@@ -157,7 +158,7 @@ static void wait_while_somebody_puts(uint32_t spin_us, int where)
     assert_int_equal(nigh_put(other, &waiter.id, "y", 1, NULL), NIGH_OK);
     pthread_join(thread, NULL);
     assert_int_equal(atomic_load(&waiter.status), NIGH_OK);
-    assert_true(waiter.took_us < 5 * SECOND_US);
+    assert_true(waiter.took_us < 10 * SECOND_US);
     nigh_client_close(other);
     end(&pair);
 }
@@ -173,27 +174,37 @@ static void a_guest_hears_of_what_is_put(void **state)
 
 /* A guest that rested until its deadline leaves without another turn: what the other node sends is
  * the business of the lane's thread again, at once and not at the lane's next deadline. */
-static void a_lane_whose_guest_rested_serves(void **state)
+static uint64_t gets_after_rests(struct pair *pair, uint64_t first)
 {
     nigh_id none = numbered(1);
-    struct pair pair;
     uint64_t took_us = 0;
 
-    (void)state;
-    begin(&pair, 0);
-    for (uint64_t i = 0; i < 10; i++) {
-        nigh_id id = numbered(100 + i);
+    for (uint64_t i = first; i < first + 10; i++) {
+        nigh_id id = numbered(i);
         uint64_t before_us;
         nigh_view view;
 
-        assert_int_equal(nigh_put(pair.client[1], &id, "y", 1, NULL), NIGH_OK);
-        assert_int_equal(nigh_get(pair.client[1], &none, 1, 20000, &view), NIGH_TIMEOUT);
+        assert_int_equal(nigh_put(pair->client[1], &id, "y", 1, NULL), NIGH_OK);
+        assert_int_equal(nigh_get(pair->client[1], &none, 1, 20000, &view), NIGH_TIMEOUT);
         before_us = support_now_us();
-        assert_int_equal(nigh_get(pair.client[0], &id, 1, 10 * SECOND_US, &view), NIGH_OK);
+        assert_int_equal(nigh_get(pair->client[0], &id, 1, 10 * SECOND_US, &view), NIGH_OK);
         took_us += support_now_us() - before_us;
-        nigh_release(pair.client[0], &view);
+        nigh_release(pair->client[0], &view);
     }
-    assert_true(took_us < SECOND_US / 4);
+    return took_us;
+}
+
+/* A busy machine may be late for some; ten of them never come soon where each waits for the lane's
+ * next deadline. */
+static void a_lane_whose_guest_rested_serves(void **state)
+{
+    struct pair pair;
+    uint64_t first = 100;
+
+    (void)state;
+    begin(&pair, 0);
+    assert_true(
+        SUPPORT_WAIT(gets_after_rests(&pair, first += 10) < SECOND_US / 4, 30 * SECOND_US / 1000));
     end(&pair);
 }
 
@@ -221,7 +232,7 @@ static void what_is_started_meanwhile_is_served(void **state)
             assert_int_equal(nigh_get(pair.client[0], &item.id, 1, 10 * SECOND_US, &view), NIGH_OK);
             nigh_release(pair.client[0], &view);
         }
-        assert_int_equal(nigh_wait(other, &op, 5 * SECOND_US), NIGH_OK);
+        assert_int_equal(nigh_wait(other, &op, 20 * SECOND_US), NIGH_OK);
     }
     assert_int_equal(nigh_put(other, &waiter.id, "y", 1, NULL), NIGH_OK);
     pthread_join(thread, NULL);
@@ -262,35 +273,45 @@ static void a_lane_whose_guest_left_serves(void **state)
 
         get_from(&pair, 0, 4000 + i, 1); /* client 1 drove its lane just now */
         assert_int_equal(nigh_put(pair.client[1], &id, &i, sizeof i, NULL), NIGH_OK);
-        assert_int_equal(nigh_get(pair.client[0], &id, 1, 5 * SECOND_US, &view), NIGH_OK);
+        assert_int_equal(nigh_get(pair.client[0], &id, 1, 20 * SECOND_US, &view), NIGH_OK);
         nigh_release(pair.client[0], &view);
     }
     end(&pair);
 }
 
-/* While a thread gets and gets, the thread of its lane sleeps. */
-static void a_guest_keeps_the_lanes_thread_asleep(void **state)
+/* How often the thread of the lane woke who gets 500 objects. */
+static uint64_t wakes_of_gets(struct pair *pair, uint64_t first)
 {
     nigh_node_stats before, after;
-    struct pair pair;
 
-    (void)state;
-    begin(&pair, 0);
-    for (uint64_t i = 0; i < 500; i++) {
+    for (uint64_t i = first; i < first + 500; i++) {
         nigh_id id = numbered(i);
 
-        assert_int_equal(nigh_put(pair.client[0], &id, &i, sizeof i, NULL), NIGH_OK);
+        assert_int_equal(nigh_put(pair->client[0], &id, &i, sizeof i, NULL), NIGH_OK);
     }
-    assert_int_equal(nigh_stats(pair.client[1], &before), NIGH_OK);
-    for (uint64_t i = 0; i < 500; i++) {
+    assert_int_equal(nigh_stats(pair->client[1], &before), NIGH_OK);
+    for (uint64_t i = first; i < first + 500; i++) {
         nigh_id id = numbered(i);
         nigh_view view;
 
-        assert_int_equal(nigh_get(pair.client[1], &id, 1, 10 * SECOND_US, &view), NIGH_OK);
-        nigh_release(pair.client[1], &view);
+        assert_int_equal(nigh_get(pair->client[1], &id, 1, 10 * SECOND_US, &view), NIGH_OK);
+        nigh_release(pair->client[1], &view);
     }
-    assert_int_equal(nigh_stats(pair.client[1], &after), NIGH_OK);
-    assert_true(after.wakes - before.wakes < 250);
+    assert_int_equal(nigh_stats(pair->client[1], &after), NIGH_OK);
+    return after.wakes - before.wakes;
+}
+
+/* While a thread gets and gets, the thread of its lane sleeps. It rightly takes the lane from a
+ * guest that a busy machine leaves without a core for a while; one that sleeps so every time is
+ * none. */
+static void a_guest_keeps_the_lanes_thread_asleep(void **state)
+{
+    struct pair pair;
+    uint64_t first = 0;
+
+    (void)state;
+    begin(&pair, 0);
+    assert_true(SUPPORT_WAIT(wakes_of_gets(&pair, first += 500) < 250, 30 * SECOND_US / 1000));
     end(&pair);
 }
 
@@ -339,7 +360,7 @@ static void a_get_without_memory_names_the_holders(void **state)
 static void who_creates_exclusively_is_the_only_one(void **state)
 {
     nigh_create_options options = {
-        .data_size = 8, .flags = NIGH_CREATE_EXCLUSIVE, .timeout_us = 5 * SECOND_US};
+        .data_size = 8, .flags = NIGH_CREATE_EXCLUSIVE, .timeout_us = 20 * SECOND_US};
     struct pair pair;
 
     (void)state;
@@ -356,14 +377,14 @@ static void who_creates_exclusively_is_the_only_one(void **state)
         if (i % 4 < 2) {
             assert_int_equal(nigh_abort(first, &writer), NIGH_OK);
             assert_true(
-                SUPPORT_WAIT(nigh_put(second, &id, "another", 8, &options) == NIGH_OK, 5000));
+                SUPPORT_WAIT(nigh_put(second, &id, "another", 8, &options) == NIGH_OK, 20000));
             assert_int_equal(nigh_create(first, &id, &options, &writer), NIGH_EXISTS);
             continue;
         }
         memcpy(writer.data, "thefirst", 8);
         assert_int_equal(nigh_seal(first, &writer), NIGH_OK);
         assert_int_equal(nigh_create(second, &id, &options, &other), NIGH_EXISTS);
-        assert_int_equal(nigh_get(second, &id, 1, 5 * SECOND_US, &view), NIGH_OK);
+        assert_int_equal(nigh_get(second, &id, 1, 20 * SECOND_US, &view), NIGH_OK);
         assert_memory_equal(view.data, "thefirst", 8);
         nigh_release(second, &view);
     }
@@ -390,7 +411,7 @@ static void claims_are_operations_and_end_with_their_client(void **state)
     for (uint64_t i = 0; i < 20; i++) {
         nigh_id id = numbered(i);
 
-        assert_int_equal(nigh_wait(leaver, &ops[i], 5 * SECOND_US), NIGH_OK);
+        assert_int_equal(nigh_wait(leaver, &ops[i], 20 * SECOND_US), NIGH_OK);
         assert_int_equal(nigh_create(pair.client[1], &id, &options, &again), NIGH_EXISTS);
     }
     nigh_client_close(leaver);
@@ -398,7 +419,7 @@ static void claims_are_operations_and_end_with_their_client(void **state)
         nigh_id id = numbered(i);
 
         assert_true(
-            SUPPORT_WAIT(nigh_create(pair.client[1], &id, &options, &again) == NIGH_OK, 5000));
+            SUPPORT_WAIT(nigh_create(pair.client[1], &id, &options, &again) == NIGH_OK, 20000));
         assert_int_equal(nigh_abort(pair.client[1], &again), NIGH_OK);
     }
     end(&pair);
@@ -420,9 +441,9 @@ static void who_comes_second_is_told(void **state)
 
         assert_int_equal(nigh_create(pair.client[0], &id, &options, &writer), NIGH_OK);
         assert_int_equal(nigh_put(pair.client[1], &id, "another", 8, NULL), NIGH_OK);
-        assert_int_equal(nigh_next_event(pair.client[1], 5 * SECOND_US, &event), NIGH_OK);
+        assert_int_equal(nigh_next_event(pair.client[1], 20 * SECOND_US, &event), NIGH_OK);
         assert_int_equal(event.kind, NIGH_EVENT_SEALED);
-        assert_int_equal(nigh_next_event(pair.client[1], 5 * SECOND_US, &event), NIGH_OK);
+        assert_int_equal(nigh_next_event(pair.client[1], 20 * SECOND_US, &event), NIGH_OK);
         assert_int_equal(event.kind, NIGH_EVENT_CONFLICT);
         assert_memory_equal(&event.id, &id, sizeof id);
         assert_int_equal(nigh_seal(pair.client[0], &writer), NIGH_OK);
