@@ -557,8 +557,7 @@ def test_ps_tells_a_node_from_its_holder():
         for _ in range(2):
             child = child_of(node.process.pid)
             assert called(node.process.pid) == ["nighd-hold"]
-            wait_for(lambda: called(child)[0] == "nighd" and "nigh-lane-0" in called(child))
-            assert "nigh-disk-0" in called(child), called(child)
+            wait_for(lambda: called(child)[0] == "nighd" and {"nigh-lane-0", "nigh-disk-0"} <= set(called(child)))
             os.kill(child, signal.SIGKILL)
             wait_for(lambda: child_of(node.process.pid) not in (0, child))
         # Who ends what is called nighd ends the node in good order, and its holder with it.
@@ -578,13 +577,27 @@ def test_the_holder_ends_as_its_node_does():
 
 def test_the_holder_gives_up_on_a_node_that_keeps_dying():
     node = Node("--hold", memory="32M")
-    before = 0
-    for _ in range(11):  # no more: a sanitizer's own child at exit must not be taken for the node
+    before, killed = 0, []
+    # Eleven times in less than 10 s, for which a busy machine may take some more; and no more: a sanitizer's own
+    # child at exit must not be taken for the node.
+    while len(killed) < 11 or (killed[-1] - killed[-11] > 9 and node.process.poll() is None):
         wait_for(lambda: child_of(node.process.pid) not in (0, before))
         before = child_of(node.process.pid)
         os.kill(before, signal.SIGKILL)
+        killed.append(time.monotonic())
     code, said = node.process.wait(timeout=30), node.stop()[1]
     assert code == 1 and "not starting it again" in said, said
+
+
+def links_of(folder):
+    """What a process's descriptors are, but of those that it closes meanwhile."""
+    links = []
+    for fd in os.listdir(folder):
+        try:
+            links.append(os.readlink(os.path.join(folder, fd)))
+        except FileNotFoundError:
+            pass
+    return links
 
 
 def test_strangers_leave_no_descriptor_with_the_holder():
@@ -600,8 +613,7 @@ def test_strangers_leave_no_descriptor_with_the_holder():
     child = child_of(node.process.pid)
     os.kill(child, signal.SIGKILL)
     wait_for(lambda: child_of(node.process.pid) not in (0, child))
-    held = f"/proc/{node.process.pid}/fd"
-    links = [os.readlink(f"{held}/{fd}") for fd in os.listdir(held) if os.path.lexists(f"{held}/{fd}")]
+    links = links_of(f"/proc/{node.process.pid}/fd")
     assert os.readlink(f"/proc/self/fd/{stranger.fileno()}") not in links, links
     wait_for(lambda: os.path.exists(node.path))
     code, said = node.stop()
