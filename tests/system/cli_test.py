@@ -685,10 +685,10 @@ def test_a_node_that_stands_still(node, _folder):
                           ("top", "--once")):
             begun = time.monotonic()
             fails(TIMEOUT, ["does not answer"], *arguments, "--timeout", "10ms", node=node)
-            assert time.monotonic() - begun < 4, arguments
+            assert time.monotonic() - begun < 10, arguments
         begun = time.monotonic()
         assert run("doctor", "--timeout", "10ms", node=node)[0] == UNREACHABLE
-        assert time.monotonic() - begun < 4
+        assert time.monotonic() - begun < 10
     finally:
         node.process.send_signal(signal.SIGCONT)
     good("get", "x", node=node)
@@ -796,14 +796,17 @@ def test_corrupt():
         for number in range(60):
             good("put", f"o{number}", "-", node=node, data=data)
         wait_for(lambda: any(item["state"] == "spilled" for item in parsed("ls", node=node)))
+        damaged = set()
         for name in os.listdir(folder):
             # What is still being written has another name soon.
             if name.endswith(".object") and os.path.getsize(os.path.join(folder, name)) > 1 << 20:
                 with open(os.path.join(folder, name), "r+b") as file:
+                    damaged.add(file.read(40)[20:].hex())
                     file.seek(700000)
                     file.write(b"other bytes")
+        # Others may have been spilled meanwhile.
         items = zip(range(60), parsed("stat", *(f"o{number}" for number in range(60)), node=node))
-        spilled = [f"o{number}" for number, item in items if item["state"] == "spilled"]
+        spilled = [f"o{number}" for number, item in items if item["state"] == "spilled" and item["id"] in damaged]
         out = os.path.join(folder, "out")
         fails(CORRUPT, [spilled[0], "checksum"], "get", spilled[0], "-o", out, node=node)
         assert not os.path.exists(out)
@@ -930,7 +933,7 @@ def test_options_before_the_verb(node, folder):
     pool = f"uid-{os.geteuid()}"
     good("--socket", node.path, "put", "x", "-", data=b"bytes")
     assert good("-s", node.path, "get", "x") == b"bytes"
-    assert good(f"--socket={node.path}", "--pool", pool, "get", "x", "-m", "--timeout", "1s") == b""
+    assert good(f"--socket={node.path}", "--pool", pool, "get", "x", "-m", "--timeout", "20s") == b""
     assert json.loads(good("--json", "-s", node.path, "ls"))[0]["name"] == "x"
     assert json.loads(good("-p", pool, "ls", "--json", node=node))[0]["name"] == "x"
     # The last one counts, wherever it stands.
@@ -1080,7 +1083,7 @@ def test_a_reader_that_goes_away(node, folder):
     get.stdout.read(10)
     get.stdout.close()
     assert get.wait(timeout=30) in (-signal.SIGPIPE, FAILED)
-    assert parsed("who", "x", node=node)["holders"] == []
+    wait_for(lambda: parsed("who", "x", node=node)["holders"] == [])  # it died, and the node hears of it
 
 
 if __name__ == "__main__":
