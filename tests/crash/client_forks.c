@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define SETTLE_MS 20000
-#define SOON_MS   5000 /* within which a child has made all its calls: none of them may wait */
+#define SOON_MS   20000 /* within which a child has made all its calls: none of them may wait */
 #define THREADS   3u
 #define FORKS     200u
 
@@ -183,7 +183,7 @@ static void finish_parent(struct parent *parent)
 
     assert_int_equal(nigh_op_status(&parent->op), NIGH_PENDING);
     assert_int_equal(crash_put(checker, &parent->later, NIGH_CREATE_EXCLUSIVE), NIGH_OK);
-    assert_int_equal(nigh_wait(parent->client, &parent->op, 5000000), NIGH_OK);
+    assert_int_equal(nigh_wait(parent->client, &parent->op, 20000000), NIGH_OK);
     assert_true(crash_is_right(&parent->later, &parent->waiting));
     assert_int_equal(nigh_release(parent->client, &parent->waiting), NIGH_OK);
     assert_int_equal(nigh_seal(parent->client, &parent->writer), NIGH_OK);

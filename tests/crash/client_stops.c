@@ -15,7 +15,7 @@
 #define WORKERS      4u
 #define STOP_MS      2000u  /* without a budget */
 #define STOP_SOAK_MS 60000u /* at most, with one */
-#define SLOWEST_US   2000000u
+#define SLOWEST_US   5000000u
 #define SETTLE_MS    30000
 #define HELD_SMALL   3000u
 #define HELD_LARGE   (700u << 10)

@@ -332,7 +332,7 @@ static void test_manage_and_look(void **state)
     assert_memory_equal(view.data, "123456789", 9);
     assert_int_equal(nigh_release(other, &view), NIGH_OK);
     assert_true(
-        SUPPORT_WAIT(nigh_stats(client, &stats) == NIGH_OK && stats.objects_deleting == 0, 5000));
+        SUPPORT_WAIT(nigh_stats(client, &stats) == NIGH_OK && stats.objects_deleting == 0, 20000));
     assert_int_equal(nigh_put(client, &id, "again", 5, NULL), NIGH_OK);
     assert_int_equal(nigh_evict(client, 1, &freed), NIGH_OK);
     assert_true(freed >= 1);
@@ -354,11 +354,11 @@ static void test_events_of_another_process(void **state)
     client = open_client(&node);
     assert_non_null(client);
     child.count = 10;
-    assert_int_equal(support_join(support_fork(child_puts, &child), 10000), 0);
+    assert_int_equal(support_join(support_fork(child_puts, &child), 20000), 0);
     assert_int_equal(nigh_subscribe(client, NIGH_SUBSCRIBE_REPLAY), NIGH_OK);
     child.first = 200;
     child.count = 40;
-    assert_int_equal(support_join(support_fork(child_puts, &child), 10000), 0);
+    assert_int_equal(support_join(support_fork(child_puts, &child), 20000), 0);
     while (seen < 50 && nigh_next_event(client, 5000000, &event) == NIGH_OK) {
         assert_int_equal(event.kind, NIGH_EVENT_SEALED);
         assert_int_equal(event.data_size, 10);
@@ -518,11 +518,11 @@ static void test_node_is_killed(void **state)
     assert_int_equal(nigh_put(client, &id, "still here", 10, NULL), NIGH_OK);
     assert_int_equal(nigh_get(client, &id, 1, 0, &view), NIGH_OK);
     assert_int_equal(pthread_create(&worker.thread, NULL, wait_for_ever, &worker), 0);
-    assert_true(SUPPORT_WAIT(nigh_stats(client, &stats) == NIGH_OK && stats.waiting == 1, 5000));
+    assert_true(SUPPORT_WAIT(nigh_stats(client, &stats) == NIGH_OK && stats.waiting == 1, 20000));
     assert_int_equal(kill(node.pid, SIGKILL), 0);
     assert_int_equal(pthread_join(worker.thread, NULL), 0);
     assert_int_equal((nigh_status)worker.failures, NIGH_NODE_LOST);
-    assert_int_equal(support_join(node.pid, 5000), -SIGKILL);
+    assert_int_equal(support_join(node.pid, 20000), -SIGKILL);
     assert_memory_equal(view.data, "still here", 10);
     assert_int_equal(nigh_get(client, &id, 1, 0, &other), NIGH_NODE_LOST);
     assert_memory_equal(view.data, "still here", 10);
@@ -603,7 +603,7 @@ static void test_node_comes_back(void **state)
         assert_true(SUPPORT_WAIT(
             (status = nigh_put(client, &id, data, sizeof(data), NULL)) != NIGH_NODE_LOST, 20000));
         assert_true(status == NIGH_OK || status == NIGH_EXISTS);
-        assert_true(SUPPORT_WAIT(atomic_load(&reader.rounds) > rounds, 5000));
+        assert_true(SUPPORT_WAIT(atomic_load(&reader.rounds) > rounds, 20000));
     }
     atomic_store(&reader.stop, true);
     assert_int_equal(pthread_join(reader.thread, NULL), 0);

@@ -348,7 +348,7 @@ static void a_child_opens_no_client_of_its_parents_node(void **state)
     (void)state;
     nigh_node *node = start(NULL);
 
-    assert_int_equal(support_join(support_fork(attach_in_child, node), 10000), 0);
+    assert_int_equal(support_join(support_fork(attach_in_child, node), 20000), 0);
     nigh_client_close(attach(node));
     nigh_node_stop(node);
 }

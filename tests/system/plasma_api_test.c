@@ -76,7 +76,7 @@ static void test_connect(void **state)
     nigh_client_options options = {.struct_size = sizeof(options),
                                    .socket_path = world.node.socket,
                                    .name = "the client",
-                                   .timeout_us = 1000000,
+                                   .timeout_us = 20000000,
                                    .flags = NIGH_OPEN_READ_ONLY};
     nigh_id id = plasma_id(1);
     nigh_holder holder;
@@ -277,7 +277,7 @@ static void test_create_async(void **state)
                          NIGH_OK);
     }
     for (uint32_t i = 0; i < N; i++) {
-        assert_int_equal(nigh_wait(world.one, &ops[i], 10000000), NIGH_OK);
+        assert_int_equal(nigh_wait(world.one, &ops[i], 20000000), NIGH_OK);
         plasma_fill(writers[i].data, SIZE, i);
     }
     for (uint32_t i = 0; i < N; i++) {
@@ -286,7 +286,7 @@ static void test_create_async(void **state)
     assert_true(
         SUPPORT_WAIT((nigh_poll(world.one), nigh_op_status(&ops[N - 1]) != NIGH_PENDING), 10000));
     for (uint32_t i = 0; i < N; i++) {
-        assert_int_equal(nigh_wait(world.one, &ops[i], 10000000), NIGH_OK);
+        assert_int_equal(nigh_wait(world.one, &ops[i], 20000000), NIGH_OK);
         plasma_check(world.other, i, SIZE);
     }
 }
@@ -309,7 +309,7 @@ static void test_create_refused_when_full(void **state)
     small.data_size = 30 << 20;
     assert_int_equal(nigh_create(world.one, &id, &small, &writer), NIGH_OUT_OF_MEMORY);
     small.flags = 0;
-    small.timeout_us = 5000000;
+    small.timeout_us = 20000000;
     assert_int_equal(nigh_create(world.one, &id, &small, &writer), NIGH_OK);
     assert_int_equal(nigh_abort(world.one, &writer), NIGH_OK);
 }
@@ -353,7 +353,7 @@ static void test_create_and_seal_batch(void **state)
         items[i].id = plasma_id(1000 + i);
     }
     assert_int_equal(nigh_put_many_start(world.one, items, MANY, &op), NIGH_OK);
-    assert_int_equal(nigh_wait(world.one, &op, 10000000), NIGH_OK);
+    assert_int_equal(nigh_wait(world.one, &op, 20000000), NIGH_OK);
     for (uint32_t i = 0; i < MANY; i++) {
         nigh_id id = plasma_id(1000 + i);
         nigh_view view;
@@ -582,7 +582,7 @@ static void test_stat(void **state)
     assert_int_equal(nigh_seal(world.one, &writer), NIGH_OK);
     assert_int_equal(nigh_get(world.other, &id, 1, 0, &view), NIGH_OK);
     assert_int_equal(nigh_stat_start(world.one, &id, &info, &op), NIGH_OK);
-    assert_int_equal(nigh_wait(world.one, &op, 10000000), NIGH_OK);
+    assert_int_equal(nigh_wait(world.one, &op, 20000000), NIGH_OK);
     assert_int_equal(info.state, NIGH_OBJECT_SEALED);
     assert_int_equal(info.data_size, SIZE);
     assert_int_equal(info.meta_size, 3);
@@ -611,7 +611,7 @@ static void test_delete_many(void **state)
     }
     put_numbers(world.one, 0, MANY, SIZE);
     assert_int_equal(nigh_delete_start(world.other, ids, MANY, statuses, &op), NIGH_OK);
-    assert_int_equal(nigh_wait(world.other, &op, 10000000), NIGH_OK);
+    assert_int_equal(nigh_wait(world.other, &op, 20000000), NIGH_OK);
     for (uint32_t i = 0; i < MANY; i++) {
         assert_int_equal(statuses[i], NIGH_OK);
     }
@@ -682,7 +682,7 @@ static void test_evict(void **state)
     assert_in_range(plasma_stats(world.one).objects, 28, 36);
     assert_true(plasma_stats(world.one).used_bytes <= used - 1000000);
     assert_int_equal(nigh_evict_start(world.other, UINT64_MAX, &freed, &op), NIGH_OK);
-    assert_int_equal(nigh_wait(world.other, &op, 10000000), NIGH_OK);
+    assert_int_equal(nigh_wait(world.other, &op, 20000000), NIGH_OK);
     assert_int_equal(plasma_stats(world.one).objects, 0);
     assert_int_equal(plasma_stats(world.one).evictions, 40);
     assert_int_equal(nigh_evict(world.other, 1, &freed), NIGH_OK);
@@ -718,7 +718,7 @@ static void test_refresh(void **state)
     assert_int_equal(nigh_refresh(world.other, refreshed, count / 2), NIGH_OK);
     assert_int_equal(nigh_refresh_start(world.other, refreshed + count / 2, count - count / 2, &op),
                      NIGH_OK);
-    assert_int_equal(nigh_wait(world.other, &op, 10000000), NIGH_OK);
+    assert_int_equal(nigh_wait(world.other, &op, 20000000), NIGH_OK);
     assert_int_equal(nigh_refresh(world.other, &unknown, 1), NIGH_OK);
     assert_int_equal(nigh_evict(world.one, 5000000, &freed), NIGH_OK);
     assert_true(freed >= 5000000);

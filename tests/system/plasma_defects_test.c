@@ -122,7 +122,7 @@ static void expect_refusal(struct refusal refusal, const char *word)
     }
     text[length] = '\0';
     close(said[0]);
-    assert_int_equal(support_join(child, 1000), EXIT_MEMORY);
+    assert_int_equal(support_join(child, 20000), EXIT_MEMORY);
     if (strncmp(text, "nighd: ", 7) != 0 || strchr(text, '\n') != text + length - 1 ||
         strstr(text, word) == NULL) {
         fail_msg("nighd said: %s", text);
@@ -563,7 +563,7 @@ static void defect_09_death_of_a_waiting_getter(void **state)
         assert_int_equal(kill(children[i], SIGKILL), 0);
         assert_int_equal(support_join(children[i], 10000), -SIGKILL);
     }
-    assert_int_equal(nigh_wait(client, &op, 10000000), NIGH_OK);
+    assert_int_equal(nigh_wait(client, &op, 20000000), NIGH_OK);
     assert_true(plasma_is_filled(view.data, SIZE, 1));
     assert_int_equal(nigh_release(client, &view), NIGH_OK);
     assert_int_equal(plasma_put(client, 2, SIZE), NIGH_OK);

@@ -73,7 +73,7 @@ def free_ports(count):
 
 def connect(path):
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    sock.settimeout(10)
+    sock.settimeout(30)
     sock.connect(path)
     return sock
 

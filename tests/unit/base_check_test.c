@@ -73,7 +73,7 @@ static int fail_in_child(void *unused)
 static void assertion_without_hook_aborts(void **state)
 {
     (void)state;
-    assert_int_equal(support_join(support_fork(fail_in_child, NULL), 10000), -6);
+    assert_int_equal(support_join(support_fork(fail_in_child, NULL), 20000), -6);
 }
 
 static void container_is_found_from_its_member(void **state)

@@ -109,7 +109,7 @@ static void other_process_is_woken(void **state)
     bool was_asleep = SUPPORT_WAIT(futex_wake(&shared->word, 1) == 1, 10000);
     atomic_store(&shared->word, 2);
     futex_wake(&shared->word, 1);
-    assert_int_equal(support_join(child, 10000), 0);
+    assert_int_equal(support_join(child, 20000), 0);
     assert_true(was_asleep);
     munmap(shared, 4096);
 }

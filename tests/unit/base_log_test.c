@@ -295,7 +295,7 @@ static void stderr_sink_writes_one_line(void **state)
     int ends[2];
     char text[256] = "";
     assert_int_equal(pipe(ends), 0);
-    assert_int_equal(support_join(support_fork(log_to_stderr, &ends[1]), 10000), 0);
+    assert_int_equal(support_join(support_fork(log_to_stderr, &ends[1]), 20000), 0);
     close(ends[1]);
     ssize_t length = read(ends[0], text, sizeof(text) - 1);
     close(ends[0]);
@@ -349,7 +349,7 @@ static void a_line_that_nobody_reads_is_lost_and_counted(void **state)
         int ends[2];
 
         assert_int_equal(n == 0 ? pipe(ends) : socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-        assert_int_equal(support_join(support_fork(log_while_nobody_reads, ends), 10000), 0);
+        assert_int_equal(support_join(support_fork(log_while_nobody_reads, ends), 20000), 0);
         close(ends[0]);
         close(ends[1]);
     }
@@ -376,7 +376,7 @@ static void a_terminal_that_takes_nothing_stops_nobody(void **state)
     assert_true(ends[0] >= 0 && grantpt(ends[0]) == 0 && unlockpt(ends[0]) == 0);
     ends[1] = open(ptsname(ends[0]), O_RDWR | O_NOCTTY);
     assert_true(ends[1] >= 0);
-    assert_int_equal(support_join(support_fork(log_to_a_terminal, ends), 10000), 0);
+    assert_int_equal(support_join(support_fork(log_to_a_terminal, ends), 20000), 0);
     close(ends[0]);
     close(ends[1]);
 }

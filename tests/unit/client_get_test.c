@@ -245,7 +245,7 @@ static void test_silent_lane_is_given_up(void **state)
     start(&f, &(struct fake_options){.hook = swallow_gets, .context = &kept});
     assert_int_equal(nigh_get(f.client, &id, 1, 1000, &view), NIGH_TIMEOUT);
     assert_int_equal(view.status, NIGH_TIMEOUT);
-    assert_true(SUPPORT_WAIT(atomic_load(&f.fake.cancels) == 1, 5000));
+    assert_true(SUPPORT_WAIT(atomic_load(&f.fake.cancels) == 1, 20000));
     /* The answer after all, with a pin. */
     fake_node_lock(&f.fake);
     late = (struct session_cqe){.cookie = kept.cookie, .pin = 3};

@@ -76,7 +76,7 @@ static void test_async_get_ends_once(void **state)
     assert_int_equal(nigh_wait(f.client, &op, 1000), NIGH_TIMEOUT);
     assert_int_equal(nigh_op_status(&op), NIGH_PENDING);
     seal(&f, 1, "one");
-    assert_int_equal(nigh_wait(f.client, &op, 5000000), NIGH_OK);
+    assert_int_equal(nigh_wait(f.client, &op, 20000000), NIGH_OK);
     assert_int_equal(nigh_op_status(&op), NIGH_OK);
     assert_int_equal(nigh_wait(f.client, &op, 0), NIGH_OK);
     assert_int_equal(nigh_cancel(f.client, &op), NIGH_OK); /* the result came first */
@@ -102,13 +102,13 @@ static void test_cancel_ends_at_once(void **state)
     start(&f, &(struct fake_options){.lanes = 2});
     seal(&f, 2, "two");
     assert_int_equal(nigh_get_start(f.client, ids, 2, NIGH_FOREVER, views, &op), NIGH_OK);
-    assert_true(SUPPORT_WAIT(held(&f) == 1, 5000));
+    assert_true(SUPPORT_WAIT(held(&f) == 1, 20000));
     assert_int_equal(nigh_cancel(f.client, &op), NIGH_CANCELED);
     assert_int_equal(nigh_op_status(&op), NIGH_CANCELED);
     assert_int_equal(views[0].status, NIGH_CANCELED);
     assert_int_equal(views[1].status, NIGH_OK);
     assert_int_equal(nigh_release(f.client, &views[1]), NIGH_OK);
-    assert_true(SUPPORT_WAIT(held(&f) == 0, 5000));
+    assert_true(SUPPORT_WAIT(held(&f) == 0, 20000));
     assert_int_equal(atomic_load(&f.fake.cancels), 1);
     stop(&f);
 }
@@ -245,7 +245,7 @@ static void test_waiting_gets_leave_room(void **state)
         ids[i] = id_of(i);
     }
     assert_int_equal(nigh_get_start(f.client, ids, N, NIGH_FOREVER, views, &op), NIGH_OK);
-    assert_true(SUPPORT_WAIT(held(&f) == LIMIT_RING_WAITERS, 5000));
+    assert_true(SUPPORT_WAIT(held(&f) == LIMIT_RING_WAITERS, 20000));
     for (uint32_t i = 0; i < N; i++) {
         assert_int_equal(nigh_put(f.client, &ids[i], "x", 1, NULL), NIGH_OK);
     }
@@ -361,7 +361,7 @@ static void test_impossible_ring_indices(void **state)
     start(&f, &(struct fake_options){0});
     assert_int_equal(nigh_get_start(f.client, &id, 1, NIGH_FOREVER, &view, &op), NIGH_OK);
     shared_store_release(&session_lane_of(f.fake.memory, 0)->cq_tail.value, 100000);
-    assert_int_equal(nigh_wait(f.client, &op, 5000000), NIGH_PROTOCOL);
+    assert_int_equal(nigh_wait(f.client, &op, 20000000), NIGH_PROTOCOL);
     assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_PROTOCOL);
     stop(&f);
 }
@@ -406,14 +406,14 @@ static void test_death_ends_what_is_pending(void **state)
         waiters[i] = (struct waiter){.fixture = &f, .number = 50 + i};
         assert_int_equal(pthread_create(&waiters[i].thread, NULL, wait_for_object, &waiters[i]), 0);
     }
-    assert_true(SUPPORT_WAIT(held(&f) == WAITERS, 5000));
+    assert_true(SUPPORT_WAIT(held(&f) == WAITERS, 20000));
     died_us = support_now_us();
     fake_node_die(&f.fake, true);
     for (uint32_t i = 0; i < WAITERS; i++) {
         assert_int_equal(pthread_join(waiters[i].thread, NULL), 0);
         assert_int_equal(waiters[i].status, NIGH_NODE_LOST);
     }
-    assert_true(support_now_us() - died_us < 2000000);
+    assert_true(support_now_us() - died_us < 10000000);
     /* What needs no node goes on. */
     assert_memory_equal(view.data, "one", 3);
     assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
@@ -465,7 +465,7 @@ static void test_session_is_resumed(void **state)
     assert_int_equal(nigh_next_event(f.client, 0, &event), NIGH_TIMEOUT);
     /* A second death. */
     fake_node_die(&f.fake, false);
-    assert_true(SUPPORT_WAIT(nigh_pin(f.client, &id) == NIGH_OK, 5000));
+    assert_true(SUPPORT_WAIT(nigh_pin(f.client, &id) == NIGH_OK, 20000));
     assert_int_equal(atomic_load(&f.fake.resumes), 2);
     stop(&f);
 }
@@ -500,9 +500,9 @@ static void test_death_in_a_step_loses_nothing(void **state)
     assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
 
     assert_int_equal(nigh_get_start(f.client, &id, 1, NIGH_FOREVER, &view, &get), NIGH_OK);
-    assert_true(SUPPORT_WAIT(held(&f) == 1, 5000));
+    assert_true(SUPPORT_WAIT(held(&f) == 1, 20000));
     seal(&f, 1, "one");
-    assert_true(SUPPORT_WAIT(held(&f) == 0, 5000));
+    assert_true(SUPPORT_WAIT(held(&f) == 0, 20000));
     fake_node_die(&f.fake, true);
     (void)nigh_put_many_start(f.client, &item, 1, &put);
     assert_int_equal(nigh_op_status(&put), NIGH_NODE_LOST);
@@ -530,7 +530,7 @@ static void test_resume_clears_pins_of_nobody(void **state)
         assert_int_equal(nigh_get_start(f.client, &ids[i], 1, NIGH_FOREVER, &views[i], &ops[i]),
                          NIGH_OK);
     }
-    assert_true(SUPPORT_WAIT(held(&f) == 2, 5000));
+    assert_true(SUPPORT_WAIT(held(&f) == 2, 20000));
     seal(&f, 1, "one");
     seal(&f, 2, "two");
     for (uint32_t i = 0; i < 2; i++) {
@@ -589,7 +589,7 @@ static void test_resume_gives_up_what_nobody_seals(void **state)
     assert_int_equal(nigh_create(f.client, &second, &create, &writer), NIGH_OK);
     assert_int_equal(nigh_put_many_start(f.client, &item, 1, &put), NIGH_OK);
     assert_int_equal(nigh_wait(f.client, &put, 0), NIGH_TIMEOUT);
-    assert_true(SUPPORT_WAIT((nigh_poll(f.client), atomic_load(&f.fake.submissions) == 4), 5000));
+    assert_true(SUPPORT_WAIT((nigh_poll(f.client), atomic_load(&f.fake.submissions) == 4), 20000));
     fake_node_die(&f.fake, true);
     assert_int_equal(nigh_wait(f.client, &put, NIGH_FOREVER), NIGH_NODE_LOST);
     assert_int_equal(atomic_load(&f.fake.aborts), 0);
@@ -599,7 +599,7 @@ static void test_resume_gives_up_what_nobody_seals(void **state)
     assert_int_equal(refs[1] + 1, refs[0]);
     /* Once. */
     fake_node_die(&f.fake, false);
-    assert_true(SUPPORT_WAIT(nigh_pin(f.client, &second) == NIGH_OK, 5000));
+    assert_true(SUPPORT_WAIT(nigh_pin(f.client, &second) == NIGH_OK, 20000));
     assert_int_equal(atomic_load(&f.fake.aborts), 1);
     stop(&f);
 }
@@ -613,9 +613,9 @@ static void test_get_waits_over_a_restart(void **state)
     (void)state;
     start(&f, &(struct fake_options){0});
     assert_int_equal(pthread_create(&waiter.thread, NULL, wait_for_object, &waiter), 0);
-    assert_true(SUPPORT_WAIT(held(&f) == 1, 5000));
+    assert_true(SUPPORT_WAIT(held(&f) == 1, 20000));
     fake_node_die(&f.fake, false);
-    assert_true(SUPPORT_WAIT(atomic_load(&f.fake.resumes) == 1 && held(&f) == 1, 5000));
+    assert_true(SUPPORT_WAIT(atomic_load(&f.fake.resumes) == 1 && held(&f) == 1, 20000));
     seal(&f, 9, "nine");
     assert_int_equal(pthread_join(waiter.thread, NULL), 0);
     assert_int_equal(waiter.status, NIGH_OK);
@@ -731,7 +731,7 @@ static void test_a_reader_finds_the_next_node(void **state)
     fake_node_unlock(&f.fake);
     say_life(&f, SESSION_LIFE_ENDED, 1);
     fake_node_die(&f.fake, false);
-    assert_true(SUPPORT_WAIT(nigh_contains(f.client, &id, &found) == NIGH_NODE_LOST, 5000));
+    assert_true(SUPPORT_WAIT(nigh_contains(f.client, &id, &found) == NIGH_NODE_LOST, 20000));
     assert_true(explains(&f, "does not know this session"));
     stop(&f);
 }
@@ -892,7 +892,7 @@ static void test_expelled(void **state)
     seal(&f, 1, "one");
     assert_int_equal(nigh_get(f.client, &id, 1, 0, &held_view), NIGH_OK);
     assert_int_equal(pthread_create(&waiter.thread, NULL, wait_for_object, &waiter), 0);
-    assert_true(SUPPORT_WAIT(held(&f) == 1, 5000));
+    assert_true(SUPPORT_WAIT(held(&f) == 1, 20000));
     fake_node_say_bye(&f.fake, NIGH_EXPELLED, "it pins too much");
     assert_int_equal(pthread_join(waiter.thread, NULL), 0);
     assert_int_equal(waiter.status, NIGH_EXPELLED);

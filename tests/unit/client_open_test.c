@@ -268,7 +268,7 @@ static void test_open_and_close_leave_nothing(void **state)
     fake_node_start(&fake, &(struct fake_options){.lanes = 2});
     assert_int_equal(open_at(fake.path, &client), NIGH_OK);
     nigh_client_close(client);
-    assert_true(SUPPORT_WAIT(is_disconnected(&fake), 5000));
+    assert_true(SUPPORT_WAIT(is_disconnected(&fake), 20000));
     fake_node_seal(&fake, id, "abc", 3);
     fds = count_fds();
     maps = count_maps();
@@ -277,7 +277,7 @@ static void test_open_and_close_leave_nothing(void **state)
         assert_int_equal(nigh_get(client, (nigh_id *)id, 1, 0, &view), NIGH_OK);
         assert_int_equal(nigh_release(client, &view), NIGH_OK);
         nigh_client_close(client);
-        assert_true(SUPPORT_WAIT(is_disconnected(&fake), 5000));
+        assert_true(SUPPORT_WAIT(is_disconnected(&fake), 20000));
     }
     assert_int_equal(count_fds(), fds);
     assert_int_equal(count_maps(), maps);
@@ -364,7 +364,7 @@ static void test_a_child_is_told(void **state)
     assert_int_equal(nigh_get(client, (nigh_id *)id, 1, 0, &view), NIGH_OK);
     assert_int_equal(nigh_create(client, (nigh_id *)other, &create, &writer), NIGH_OK);
     forked.client = client;
-    assert_int_equal(support_join(support_fork(child_uses_client, &forked), 10000), 0);
+    assert_int_equal(support_join(support_fork(child_uses_client, &forked), 20000), 0);
 
     /* The parent goes on. */
     assert_memory_equal(view.data, "hello", 5);

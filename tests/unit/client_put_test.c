@@ -415,15 +415,15 @@ static void test_async_create_and_seal(void **state)
         /* The strings may go when the call has returned. */
         memset(meta, 0, sizeof(meta));
         name[0] = 'X';
-        assert_int_equal(nigh_wait(f.client, &op, 5000000), NIGH_OK);
+        assert_int_equal(nigh_wait(f.client, &op, 20000000), NIGH_OK);
         memset(writer.data, 3, sizes[i]);
         assert_int_equal(nigh_seal_start(f.client, &writer, &op), NIGH_OK);
-        assert_int_equal(nigh_wait(f.client, &op, 5000000), NIGH_OK);
+        assert_int_equal(nigh_wait(f.client, &op, 20000000), NIGH_OK);
         assert_int_equal(nigh_get(f.client, &id, 1, 0, &view), NIGH_OK);
         assert_memory_equal(view.meta, "meta", 4);
         assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
         assert_int_equal(nigh_stat_start(f.client, &id, &info, &op), NIGH_OK);
-        assert_int_equal(nigh_wait(f.client, &op, 5000000), NIGH_OK);
+        assert_int_equal(nigh_wait(f.client, &op, 20000000), NIGH_OK);
         assert_memory_equal(info.name, "nam", 3);
     }
     stop(&f);
@@ -467,9 +467,9 @@ static void test_a_cancelled_seal_is_told_to_the_node(void **state)
     assert_int_equal(nigh_id_from_name("one", &id), NIGH_OK);
     assert_int_equal(nigh_create(f.client, &id, &options, &writer), NIGH_OK);
     assert_int_equal(nigh_seal_start(f.client, &writer, &op), NIGH_OK);
-    assert_true(SUPPORT_WAIT(atomic_load(&held.cookie) != 0, 5000));
+    assert_true(SUPPORT_WAIT(atomic_load(&held.cookie) != 0, 20000));
     assert_int_equal(nigh_cancel(f.client, &op), NIGH_CANCELED);
-    assert_true(SUPPORT_WAIT(atomic_load(&held.cancels) == 1, 5000));
+    assert_true(SUPPORT_WAIT(atomic_load(&held.cancels) == 1, 20000));
     stop(&f);
 }
 
@@ -624,7 +624,7 @@ static void test_leases_make_way_for_something_large(void **state)
     assert_int_equal(nigh_create(f.client, &id, &small, &writer), NIGH_OK);
     id = id_of(2);
     assert_int_equal(nigh_create_start(f.client, &id, &large, &other, &op), NIGH_OK);
-    assert_int_equal(nigh_wait(f.client, &op, 5000000), NIGH_OUT_OF_MEMORY);
+    assert_int_equal(nigh_wait(f.client, &op, 20000000), NIGH_OUT_OF_MEMORY);
     assert_int_equal(atomic_load(&f.fake.lease_closes), before + 1);
     seals = atomic_load(&f.fake.seals);
     assert_int_equal(nigh_seal(f.client, &writer), NIGH_OK);
@@ -655,11 +655,11 @@ static void test_out_of_memory_tells_what_can_never_be(void **state)
                         "out of memory: 3.0 GiB were asked for, and the node has 1.0 GiB for "
                         "objects in all, 512.0 MiB of it for any one object (it has 2 lanes)");
     assert_int_equal(nigh_create_start(f.client, &id, &options, &writer, &op), NIGH_OK);
-    assert_int_equal(nigh_wait(f.client, &op, 5000000), NIGH_OUT_OF_MEMORY);
+    assert_int_equal(nigh_wait(f.client, &op, 20000000), NIGH_OUT_OF_MEMORY);
     (void)nigh_client_error(f.client, text, sizeof(text));
     assert_non_null(strstr(text, "3.0 GiB were asked for"));
     assert_int_equal(nigh_put_many_start(f.client, &item, 1, &op), NIGH_OK);
-    assert_int_equal(nigh_wait(f.client, &op, 5000000), NIGH_OUT_OF_MEMORY);
+    assert_int_equal(nigh_wait(f.client, &op, 20000000), NIGH_OUT_OF_MEMORY);
     (void)nigh_client_error(f.client, text, sizeof(text));
     assert_non_null(strstr(text, "700.0 MiB were asked for"));
     /* Too large by a few bytes is not said to be as large as what there is. */
@@ -781,7 +781,7 @@ static void test_manage_calls(void **state)
     assert_int_equal(nigh_evict(f.client, 1001, &freed), NIGH_OK);
     assert_in_range(freed, 1001, 1004);
     assert_int_equal(nigh_evict_start(f.client, 8, &freed, &op), NIGH_OK);
-    assert_int_equal(nigh_wait(f.client, &op, 5000000), NIGH_OK);
+    assert_int_equal(nigh_wait(f.client, &op, 20000000), NIGH_OK);
     assert_int_equal(freed, 8);
     assert_int_equal(nigh_who(f.client, &id, holders, 1, &count), NIGH_OK);
     assert_int_equal(count, 2);

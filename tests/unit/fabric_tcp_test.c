@@ -1227,7 +1227,7 @@ static void a_child_with_copies_keeps_nothing_alive(void **state)
     side_close(&again);
     side_close(&a);
     kill(child, SIGKILL);
-    (void)support_join(child, 5000);
+    (void)support_join(child, 20000);
 }
 
 int main(void)

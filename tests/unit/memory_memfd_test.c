@@ -170,7 +170,7 @@ static void test_strangers_only_read(void **state)
     }
     fd = memfd_ok(MIB, 0);
     assert_int_equal(memfd_reopen_read_only(fd, &read_fd), NIGH_OK);
-    assert_int_equal(support_join(support_fork(stranger, &read_fd), 10000), 0);
+    assert_int_equal(support_join(support_fork(stranger, &read_fd), 20000), 0);
     close(read_fd);
     close(fd);
 }
@@ -190,9 +190,9 @@ static void test_children_do_not_inherit(void **state)
     assert_int_equal(memfd_map(fd, MIB, MEMFD_WRITABLE, &memory), NIGH_OK);
     plain = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_int_equal(memfd_reserve(8 * MIB, &arena), NIGH_OK);
-    assert_int_equal(support_join(support_fork(child_has, plain), 10000), 1);
-    assert_int_equal(support_join(support_fork(child_has, memory), 10000), 0);
-    assert_int_equal(support_join(support_fork(child_has, arena), 10000), 0);
+    assert_int_equal(support_join(support_fork(child_has, plain), 20000), 1);
+    assert_int_equal(support_join(support_fork(child_has, memory), 20000), 0);
+    assert_int_equal(support_join(support_fork(child_has, arena), 20000), 0);
     assert_int_equal(child_has(memory), 1);
     munmap(plain, 4096);
     memfd_unmap(memory, MIB);

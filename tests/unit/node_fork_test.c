@@ -100,7 +100,7 @@ static void a_worker_of_a_killed_program_does_not_keep_the_socket(void **state)
     assert_int_equal(read(told[0], &worker, sizeof(worker)), sizeof(worker));
     assert_true(answers(path));
     kill(program, SIGKILL);
-    assert_int_equal(support_join(program, 5000), -SIGKILL);
+    assert_int_equal(support_join(program, 20000), -SIGKILL);
     assert_int_equal(kill(worker, 0), 0);
     assert_false(answers(path));
     node = start(path);
@@ -148,7 +148,7 @@ static void a_worker_of_a_killed_program_does_not_keep_the_port(void **state)
     program = support_fork(embed_member_and_fork, &embedder);
     assert_int_equal(read(told[0], &worker, sizeof(worker)), sizeof(worker));
     kill(program, SIGKILL);
-    assert_int_equal(support_join(program, 5000), -SIGKILL);
+    assert_int_equal(support_join(program, 20000), -SIGKILL);
     assert_int_equal(kill(worker, 0), 0);
     node = start_member(members);
     if (node == NULL)
@@ -174,7 +174,7 @@ static void a_child_that_stops_its_parents_node_stops_nothing(void **state)
     support_path(path, sizeof(path), "socket");
     node = start(path);
     assert_non_null(node);
-    assert_int_equal(support_join(support_fork(stop_in_child, node), 5000), 0);
+    assert_int_equal(support_join(support_fork(stop_in_child, node), 20000), 0);
     assert_true(answers(path));
     nigh_node_stop(node);
     assert_false(answers(path));

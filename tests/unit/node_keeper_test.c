@@ -237,7 +237,7 @@ static int take_twins(void *argument)
 static void what_was_kept_twice_is_not_taken_over(void **state)
 {
     (void)state;
-    assert_int_equal(support_join(support_fork(take_twins, NULL), 5000), 0);
+    assert_int_equal(support_join(support_fork(take_twins, NULL), 20000), 0);
 }
 
 static void what_was_kept_is_taken_over_by_name(void **state)
@@ -245,7 +245,7 @@ static void what_was_kept_is_taken_over_by_name(void **state)
     static char names[] = "extent-1:state:a-name-that-is-longer-than-any-of-ours-could-be";
 
     (void)state;
-    assert_int_equal(support_join(support_fork(take_over, names), 5000), 0);
+    assert_int_equal(support_join(support_fork(take_over, names), 20000), 0);
 }
 
 static void what_is_for_another_process_is_left_alone(void **state)
