@@ -111,9 +111,9 @@ def fill(how, status, growth_kib, offered=30, loans=0):
     for rank in range(2):
         cluster.put(rank, wanted[rank], 20, 100000)
     cluster.lie(how)
-    wait_for(lambda: cluster.said().get(status, 0) > 1000, 60)
+    wait_for(lambda: cluster.said().get(status, 0) > 1000, 240)
     for rank in range(2):
-        wait_for(lambda: cluster.stats(rank)["shares_refused"] > 0 and cluster.stats(rank)["loans"] >= loans, 60)
+        wait_for(lambda: cluster.stats(rank)["shares_refused"] > 0 and cluster.stats(rank)["loans"] >= loans, 240)
     for _ in range(3):
         cluster.serves()
         cluster.serves(100000)
