@@ -164,11 +164,20 @@ static bool get_done(struct client_op *op, size_t step, uint8_t opcode,
                      const struct session_cqe *cqe)
 {
     nigh_view *view = &op->u.get.views[step];
+    uint32_t lane = client_lane_of(op->client, &op->u.get.ids[step]);
     nigh_status status = (nigh_status)cqe->status;
 
     (void)opcode;
     if (status == NIGH_OK) {
-        status = get_take(op, client_lane_of(op->client, &op->u.get.ids[step]), cqe, view);
+        status = get_take(op, lane, cqe, view);
+        if (status == NIGH_TIMEOUT && op_remaining_us(op) != 0) {
+            /* The node was long in giving its memory, and the get has time: others go first. */
+            struct session_sqe sqe = {0};
+
+            (void)get_build(op, step, &sqe);
+            op_go_on(op, step, lane, true, &sqe);
+            return true;
+        }
     } else if (status == NIGH_INVALID && op->u.get.flags != 0) {
         status = NIGH_UNSUPPORTED; /* nothing else of a get can be wrong: an older node */
     }
@@ -262,12 +271,15 @@ static nigh_status get_all_local(nigh_client *client, const nigh_id *ids, size_t
         }
         answer = get_local(client, &ids[i], &views[i]);
         if (likely(answer == INDEX_HIT)) {
-            if (unlikely(views[i].status != NIGH_OK) && result == NIGH_OK) {
-                result = views[i].status;
+            if (likely(views[i].status == NIGH_OK)) {
+                continue;
             }
-            continue;
-        }
-        if (answer == INDEX_MISS && timeout_us == 0) {
+            if (views[i].status != NIGH_TIMEOUT || timeout_us == 0) {
+                result = result == NIGH_OK ? views[i].status : result;
+                continue;
+            }
+            /* The node was long in giving its memory, and the get has time. */
+        } else if (answer == INDEX_MISS && timeout_us == 0) {
             get_clear(&views[i], NIGH_TIMEOUT);
             result = result == NIGH_OK ? NIGH_TIMEOUT : result;
             continue;

@@ -584,7 +584,7 @@ static void fake_take_hello(struct fake_node *fake, const struct session_hello *
     fake_welcome(fake, NIGH_OK);
 }
 
-static void fake_take_extent(struct fake_node *fake, const struct session_extent *request)
+static void fake_grant_extent(struct fake_node *fake, const struct session_extent *request)
 {
     struct session_grant grant = {
         .header = {.magic = SESSION_MAGIC, .kind = SESSION_GRANT},
@@ -593,10 +593,24 @@ static void fake_take_extent(struct fake_node *fake, const struct session_extent
     };
     const int *fds = request->writable != 0 ? fake->extent_fds : fake->extent_read_fds;
 
-    atomic_fetch_add(&fake->extents_asked, 1);
     (void)fd_send_message(fake->socket_fd, &grant, sizeof(grant),
                           grant.status == NIGH_OK ? &fds[request->extent] : NULL,
                           grant.status == NIGH_OK ? 1 : 0);
+}
+
+static void fake_take_extent(struct fake_node *fake, const struct session_extent *request)
+{
+    atomic_fetch_add(&fake->extents_asked, 1);
+    if (fake->late_count < fake->options.late_grants) {
+        fake->late[fake->late_count++] = *request;
+        return;
+    }
+    for (uint32_t i = 0; i < fake->late_count; i++) {
+        fake_grant_extent(fake, &fake->late[i]);
+    }
+    fake->late_count = 0;
+    fake->options.late_grants = 0;
+    fake_grant_extent(fake, request);
 }
 
 static void fake_look_at_socket(struct fake_node *fake)

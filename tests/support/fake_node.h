@@ -48,6 +48,7 @@ struct fake_options {
     bool read_only;       /* nobody may write */
     bool bad_welcome;     /* numbers that cannot be */
     uint64_t lease_bytes; /* 0: as asked, from 256 KiB; 1: never */
+    uint32_t late_grants; /* so many questions for extents are answered with the next one */
     uint32_t spin_us;
 };
 
@@ -86,6 +87,8 @@ struct fake_node {
     struct fake_lane lane[FAKE_LANES_MAX];
     struct fake_held held[FAKE_HELD_MAX];
     uint32_t held_count;
+    struct session_extent late[4]; /* not answered yet */
+    uint32_t late_count;
     uint64_t session; /* 0: none */
     bool attached;    /* its rings are served */
     /* Counted for tests. */

@@ -613,6 +613,26 @@ static void test_late_grants_are_nobodys(void **state)
     stop(&f);
 }
 
+/* A node that stands still, but for less than the get has time, is asked again: when the client is
+ * opened, for what is found here, and for what the lane has found. */
+static void test_memory_that_comes_late_is_waited_for(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_view view;
+
+    (void)state;
+    start(&f, &(struct fake_options){.late_grants = 3});
+    seal(&f, 1, "one");
+    assert_int_equal(nigh_get(f.client, &id, 1, 60000000, &view), NIGH_OK);
+    assert_memory_equal(view.data, "one", 3);
+    assert_int_equal(atomic_load(&f.fake.extents_asked), 4);
+    assert_int_equal(fake_node_pins(&f.fake), 1);
+    assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+    assert_int_equal(fake_node_pins(&f.fake), 0);
+    stop(&f);
+}
+
 /* Not even mprotect makes a view writable. */
 static void test_views_are_read_only(void **state)
 {
@@ -652,6 +672,7 @@ int main(void)
         cmocka_unit_test(test_rubbish_in_the_index),
         cmocka_unit_test(test_no_descriptor_left_is_no_end),
         cmocka_unit_test(test_late_grants_are_nobodys),
+        cmocka_unit_test(test_memory_that_comes_late_is_waited_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
