@@ -208,8 +208,8 @@ static nigh_status write_object(struct disk *disk, const struct store_disk_job *
     *data_crc = header.data_crc;
     return NIGH_OK;
 remove_file:
-    LOG_WARN("an object cannot be spilled", "file=%s errno=%d (EFBIG: ulimit -f)", temporary,
-             errno);
+    LOG_WARN("an object cannot be spilled", "file=%s errno=%d%s", temporary, errno,
+             errno == EFBIG ? " (EFBIG: ulimit -f)" : "");
     if (fd >= 0) {
         close(fd);
     }
