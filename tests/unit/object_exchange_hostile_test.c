@@ -1364,26 +1364,26 @@ static void a_home_is_answered_when_news_are_told(void **state)
     announced();
     announcer_walk(&the_link()->announcer, true);
     the_link()->announcer.retry_us = UINT64_MAX;
-    assert_true(heard(&reply, NULL, 0)); /* what a walk tells is in no queue */
+    assert_true(heard(&reply, "", 0)); /* what a walk tells is in no queue */
     assert_int_equal(reply.status, NIGH_BUSY);
     the_link()->announcer.retry_us = 0;
     pass(2000);
     assert_true(heard(&reply, "x", 1));
     assert_int_equal(reply.status, NIGH_PROTOCOL);
-    assert_true(heard(&reply, NULL, 0));
+    assert_true(heard(&reply, "", 0));
     assert_int_equal(reply.status, NIGH_OK);
     put(key_of_peer(0), 100);
     asked = wait_asked(WIRE_ANNOUNCE);
-    assert_false(heard(&reply, NULL, 0));
+    assert_false(heard(&reply, "", 0));
     put(key_of_peer(1), 100); /* is news since */
-    assert_true(heard(&other, NULL, 0));
+    assert_true(heard(&other, "", 0));
     assert_int_equal(other.status, NIGH_BUSY); /* one question at a time */
     answer_announcement(asked, NIGH_OK);
     pass(2000);
     assert_true(reply.ended && reply.status == NIGH_OK);
     answer_announcement(wait_asked(WIRE_ANNOUNCE), NIGH_OK);
     pass(2000);
-    assert_true(heard(&reply, NULL, 0));
+    assert_true(heard(&reply, "", 0));
     assert_int_equal(reply.status, NIGH_OK);
     assert_int_equal(downs(), 0);
     finish_with();
