@@ -83,7 +83,7 @@ static void erase_end(struct exchange *exchange, struct erase *erase, nigh_statu
     uint64_t hash = erase->hash;
 
     timers_cancel(&exchange->erase_timers, &erase->timer);
-    hear_forget(&erase->unheard);
+    (void)hear_forget(&erase->unheard);
     erase->state = ERASE_FREE;
     exchange->erases_now--;
     list_push_front(&exchange->free_erases, &erase->place);

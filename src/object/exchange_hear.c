@@ -5,6 +5,7 @@
  * once, for all such deletes; who has told everything that was news when the question came says so.
  * Deletes that come meanwhile wait for the next hearing.
  */
+#include "base/hash.h"
 #include "object/exchange_internal.h"
 
 void hearing_init(struct hearing *hearing)
@@ -23,8 +24,8 @@ static void on_heard(void *context, nigh_status status, const uint8_t *payload, 
     (void)payload;
     (void)bytes;
     (void)now_us;
-    /* A link that ended took its news with it: until they are told again the directory knows that
-     * it does not know. Who does not know the question is taken at what it has said. */
+    /* A link that ended took its news with it: whether it is back is looked at in the end. Who does
+     * not know the question is taken at what it has said. */
     hearing->is_unsure = hearing->is_unsure || status == NIGH_BUSY || status == NIGH_TIMEOUT;
     hearing->awaited--;
 }
@@ -58,6 +59,31 @@ static void begin(struct exchange *exchange, uint64_t now_us)
     }
 }
 
+/* Nobody who may hold a key, or have held it when its link ended, is away. Who is back has yet to
+ * tell all that it holds, which the directory knows. */
+static bool is_nobody_away(struct exchange *exchange, const struct directory_key *key)
+{
+    uint64_t hash = hash_id20(key->id);
+
+    for (uint32_t rank = 0; rank < exchange->config.members->count; rank++) {
+        if (rank != exchange_self(exchange) &&
+            !directory_member_is_dead(exchange->directory, rank) &&
+            exchange_link_to(exchange, rank, hash) == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Who asked has given up by now, or its link ended: whatever is put since is not what it meant. */
+static bool is_given_up(const struct exchange *exchange, uint64_t ticket)
+{
+    const struct asked_delete *asked = &exchange->asked[ticket & ~EXCHANGE_TICKET_PEER];
+
+    return (ticket & EXCHANGE_TICKET_PEER) != 0 &&
+           !rpc_is_awaited(link_rpc(asked->link->link), asked->call);
+}
+
 /* Everybody was heard: what is not known now is nowhere. Who asked may have got a copy meanwhile,
  * and is told to drop it like the others. */
 static void end(struct exchange *exchange, uint64_t now_us)
@@ -67,10 +93,14 @@ static void end(struct exchange *exchange, uint64_t now_us)
 
     while ((node = list_pop_front(&hearing->now)) != NULL) {
         struct unheard *unheard = container_of(node, struct unheard, place);
-        nigh_status status = directory_delete(exchange->directory, UINT32_MAX, &unheard->key,
-                                              unheard->ticket, now_us);
+        nigh_status status = NIGH_CANCELED;
 
-        if (status == NIGH_NOT_FOUND && hearing->is_unsure) {
+        if (!is_given_up(exchange, unheard->ticket)) {
+            status = directory_delete(exchange->directory, UINT32_MAX, &unheard->key,
+                                      unheard->ticket, now_us);
+        }
+        if (status == NIGH_NOT_FOUND &&
+            (hearing->is_unsure || !is_nobody_away(exchange, &unheard->key))) {
             status = NIGH_BUSY; /* it asks again */
         }
         if (status != NIGH_PENDING) {
@@ -126,11 +156,14 @@ nigh_status hear_delete(struct exchange *exchange, struct unheard *unheard,
     return NIGH_PENDING;
 }
 
-void hear_forget(struct unheard *unheard)
+bool hear_forget(struct unheard *unheard)
 {
-    if (list_is_linked(&unheard->place)) {
+    bool waited = list_is_linked(&unheard->place);
+
+    if (waited) {
         list_remove(&unheard->place);
     }
+    return waited;
 }
 
 /* ---- as a member ---------------------------------------------------------- */
@@ -154,7 +187,11 @@ void hear_on_request(struct exchange_link *link, const struct rpc_request *reque
         rpc_reply(link_rpc(link->link), request->call, NIGH_PROTOCOL, NULL, 0);
         return;
     }
-    if (link->hear_call != 0 || !is_told_in_order(announcer)) {
+    if (link->hear_call != 0) { /* the home gave that up: it asks one thing at a time */
+        rpc_reply(link_rpc(link->link), link->hear_call, NIGH_BUSY, NULL, 0);
+        link->hear_call = 0;
+    }
+    if (!is_told_in_order(announcer)) {
         rpc_reply(link_rpc(link->link), request->call, NIGH_BUSY, NULL, 0);
         return;
     }

@@ -362,10 +362,17 @@ void home_on_delete(struct exchange_link *link, const struct rpc_request *reques
 
 void home_link_down(struct exchange_link *link)
 {
+    struct exchange *exchange = link->exchange;
+
     LIST_FOREACH_SAFE(node, &link->asked)
     {
-        /* Its record stays the directory's until that tells its end. */
-        container_of(node, struct asked_delete, place)->link = NULL;
+        struct asked_delete *asked = container_of(node, struct asked_delete, place);
+
         list_remove(node);
+        asked->link = NULL;
+        if (hear_forget(&asked->unheard)) {
+            share_give(&exchange->asked_shares, asked->rank);
+            list_push_front(&exchange->free_asked, &asked->place);
+        } /* else its record stays the directory's until that tells its end */
     }
 }

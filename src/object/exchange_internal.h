@@ -526,8 +526,8 @@ void hearing_init(struct hearing *hearing);
 nigh_status hear_delete(struct exchange *exchange, struct unheard *unheard,
                         const struct wire_delete *said, uint32_t asker, uint64_t ticket,
                         uint64_t now_us);
-/* The delete is over before that. */
-void hear_forget(struct unheard *unheard);
+/* The delete is over before that; whether it waited. */
+bool hear_forget(struct unheard *unheard);
 bool hear_turn(struct exchange *exchange, uint64_t now_us);
 uint64_t hear_due_us(const struct exchange *exchange);
 /* A home asks. */

@@ -151,6 +151,9 @@ nigh_status rpc_one_way(struct rpc *rpc, uint16_t method, const struct rpc_piece
 /* Ends a call with NIGH_CANCELED, before the return; false: it has ended already. */
 bool rpc_cancel(struct rpc *rpc, uint64_t call, uint64_t now_us);
 
+/* Whether the caller of a request still waits for its answer, as far as this side has heard. */
+bool rpc_is_awaited(const struct rpc *rpc, uint64_t call);
+
 /* Answers a request: once each. Never refused: its receive is kept at the caller. The payload fits
  * payload_bytes. Does nothing after rpc_end, or when the caller gave up. */
 void rpc_reply(struct rpc *rpc, uint64_t call, nigh_status status, const struct rpc_piece *pieces,

@@ -208,6 +208,14 @@ nigh_status rpc_receive(struct rpc *rpc, const void *frame, uint32_t bytes, uint
     return NIGH_OK;
 }
 
+bool rpc_is_awaited(const struct rpc *rpc, uint64_t call)
+{
+    const struct rpc_answer *answer = answer_named(rpc, call);
+
+    return !rpc->ended && answer != NULL && answer->call == call &&
+           answer->state == RPC_ANSWER_OPEN;
+}
+
 void rpc_reply(struct rpc *rpc, uint64_t call, nigh_status status, const struct rpc_piece *pieces,
                uint32_t count)
 {

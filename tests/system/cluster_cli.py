@@ -386,19 +386,15 @@ def test_a_delete_while_a_member_is_away():
         assert code in (1, TIMEOUT) and "deleted on this node" in said and f"({lost})" in said, (code, said)
         assert a.names() == {}
         # Of what was not here that is not said, nor that it is nowhere; and what only looks here says where it looked.
-        homes = set()
         for name in ("x", "y", "z", "w"):
             code, _, said = a.run("rm", name)
-            assert code in (FAILED, TIMEOUT) and "deleted on this node" not in said, (code, said)
-            texts = (f"nigh rm: {name}: not on this node or another that is up; {lost}, and may have it\n",
-                     f"nigh rm: {name}: not there on this node, but not every other node that may have it said so in "
-                     f"time ({lost})\n")
-            assert said in texts, said
-            homes.add(texts.index(said))
+            # Of either home: its news may have been under way.
+            assert code in (FAILED, TIMEOUT), code
+            assert said == (f"nigh rm: {name}: not there on this node, but not every other node that may have it said so "
+                            f"in time ({lost})\n"), said
             for verb in ("stat", "pin", "unpin"):
                 code, _, said = a.run(verb, name)
                 assert code == NOT_FOUND and "no such object in your pool on this node (nigh who" in said, (code, said)
-        assert homes == {0, 1}, "of either home"
 
 
 def test_many_deletes_wait_no_longer_than_one():

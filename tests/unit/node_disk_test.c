@@ -125,7 +125,7 @@ static void object_comes_back_whole(void **state)
     assert_int_equal(end.status, NIGH_OK);
     assert_int_equal(end.data_crc, crc);
     assert_memory_equal(extent_bytes_at(fixture->extents, job.offset), bytes, 1500008 + 37);
-    assert_true(atomic_load(&fixture->wakes) >= 2);
+    assert_true(SUPPORT_WAIT(atomic_load(&fixture->wakes) >= 2, 20000)); /* after it is there */
 }
 
 /* Spoils the file in one way and expects the read to refuse it. */

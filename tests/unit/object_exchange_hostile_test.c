@@ -1375,12 +1375,12 @@ static void a_home_is_answered_when_news_are_told(void **state)
     put(key_of_peer(0), 100);
     asked = wait_asked(WIRE_ANNOUNCE);
     assert_false(heard(&reply, "", 0));
-    put(key_of_peer(1), 100); /* is news since */
-    assert_true(heard(&other, "", 0));
-    assert_int_equal(other.status, NIGH_BUSY); /* one question at a time */
+    assert_false(heard(&other, "", 0));
+    assert_true(reply.ended && reply.status == NIGH_BUSY); /* one question at a time */
+    put(key_of_peer(1), 100);                              /* is news since */
     answer_announcement(asked, NIGH_OK);
     pass(2000);
-    assert_true(reply.ended && reply.status == NIGH_OK);
+    assert_true(other.ended && other.status == NIGH_OK);
     answer_announcement(wait_asked(WIRE_ANNOUNCE), NIGH_OK);
     pass(2000);
     assert_true(heard(&reply, "", 0));
@@ -1436,6 +1436,32 @@ static void a_home_hears_before_it_says_that_there_is_nothing(void **state)
     pass(2 * EXCHANGE_ERASE_US);
     assert_int_equal(op->kind, OP_FREE);
     assert_int_equal(op->cqe.status, NIGH_TIMEOUT);
+    finish_with();
+}
+
+/* A peer asks for a delete of what is nowhere, and gives that up while others are heard: what is
+ * put since stays. */
+static void a_delete_that_was_given_up_takes_nothing(void **state)
+{
+    struct wire_delete said = {.gone = 1};
+    struct rpc_piece piece = {.data = &said, .bytes = sizeof(said)};
+    struct reply reply = {0};
+    struct asked *asked;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    said.key = key_of(key_of_node(0));
+    assert_int_equal(rpc_call(fuzz.rpc, WIRE_DELETE, &piece, 1, fuzz.now_us + 500000, fuzz.now_us,
+                              on_end, &reply, NULL),
+                     NIGH_OK);
+    asked = wait_asked(WIRE_HEAR);
+    pass(1000000);
+    assert_true(reply.ended && reply.status == NIGH_TIMEOUT);
+    assert_int_equal(announce(key_of_node(0), (struct birth){1, 1, 1}, 0), NIGH_OK);
+    answer_heard(asked, NIGH_OK);
+    assert_int_equal(count_asked(WIRE_DROP), 0);
+    assert_int_equal(numbers().directory.keys, 1);
     finish_with();
 }
 
@@ -2125,6 +2151,7 @@ int main(void)
         cmocka_unit_test(a_loan_has_its_registration),
         cmocka_unit_test(a_home_is_answered_when_news_are_told),
         cmocka_unit_test(a_home_hears_before_it_says_that_there_is_nothing),
+        cmocka_unit_test(a_delete_that_was_given_up_takes_nothing),
         cmocka_unit_test(random_lives_leave_the_books_right),
         cmocka_unit_test(a_window_that_was_taken_back_is_not_taken),
     };
