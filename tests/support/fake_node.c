@@ -459,8 +459,11 @@ static void fake_take(struct fake_node *fake, uint32_t number, const struct sess
     fake_node_complete(fake, number, &cqe);
 }
 
-static void fake_look_at_rings(struct fake_node *fake)
+/* Whether there was something. */
+static bool fake_look_at_rings(struct fake_node *fake)
 {
+    bool taken = false;
+
     for (uint32_t i = 0; i < fake->options.lanes && fake->attached; i++) {
         struct session_lane *shared = session_lane_of(fake->memory, i);
         struct fake_lane *lane = &fake->lane[i];
@@ -472,8 +475,10 @@ static void fake_look_at_rings(struct fake_node *fake)
 
             shared_store_release(&shared->sq_head.value, ++lane->sq_head);
             fake_take(fake, i, &sqe);
+            taken = true;
         }
     }
+    return taken;
 }
 
 /* ---- the socket -------------------------------------------------------------------------------
@@ -684,7 +689,7 @@ static void *fake_run(void *context)
         fake_node_lock(fake);
         fake_look_at_listener(fake);
         fake_look_at_socket(fake);
-        fake_look_at_rings(fake);
+        (void)fake_look_at_rings(fake);
         now_us = clock_now_us(&clock_monotonic);
         next_us = fake->memory != NULL ? fake_look_at_held(fake, now_us) : UINT64_MAX;
         fds[count++] = (struct pollfd){.fd = fake->control_fd, .events = POLLIN};
@@ -696,7 +701,9 @@ static void *fake_run(void *context)
             fds[count++] = (struct pollfd){.fd = fake->lane[i].doorbell, .events = POLLIN};
         }
         (void)!read(fake->control_fd, &rung, sizeof(rung));
-        fake_look_at_rings(fake); /* what came before the doorbell was emptied */
+        if (fake_look_at_rings(fake)) { /* what came before the doorbell was emptied: */
+            next_us = 0;                /* what is held may wait for that */
+        }
         fake_node_unlock(fake);
         if (atomic_load(&fake->stop)) {
             break; /* the poke that said so may be among what was read away above */
