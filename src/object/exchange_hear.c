@@ -40,11 +40,8 @@ static bool is_told_in_order(const struct announcer *announcer)
 static void begin(struct exchange *exchange, uint64_t now_us)
 {
     struct hearing *hearing = &exchange->hearing;
-    struct list_node *node;
 
-    while ((node = list_pop_front(&hearing->next)) != NULL) {
-        list_push_back(&hearing->now, node);
-    }
+    list_append_all(&hearing->now, &hearing->next);
     hearing->is_unsure = !is_told_in_order(&exchange->own);
     hearing->own_mark = exchange->own.told + exchange->own.count;
     LIST_FOREACH(up, &exchange->live)
@@ -78,10 +75,13 @@ static bool is_nobody_away(struct exchange *exchange, const struct directory_key
 /* Who asked has given up by now, or its link ended: whatever is put since is not what it meant. */
 static bool is_given_up(const struct exchange *exchange, uint64_t ticket)
 {
-    const struct asked_delete *asked = &exchange->asked[ticket & ~EXCHANGE_TICKET_PEER];
+    const struct asked_delete *asked;
 
-    return (ticket & EXCHANGE_TICKET_PEER) != 0 &&
-           !rpc_is_awaited(link_rpc(asked->link->link), asked->call);
+    if ((ticket & EXCHANGE_TICKET_PEER) == 0) {
+        return false; /* this node's own: its end takes it out of the hearing */
+    }
+    asked = &exchange->asked[ticket & ~EXCHANGE_TICKET_PEER];
+    return !rpc_is_awaited(link_rpc(asked->link->link), asked->call);
 }
 
 /* Everybody was heard: what is not known now is nowhere. Who asked may have got a copy meanwhile,
