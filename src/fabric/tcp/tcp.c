@@ -73,12 +73,13 @@ static void look_at_epoll(struct tcp *tcp, uint64_t now_us)
 }
 
 /* Whether epoll was asked. Who armed means to sleep: after the first poll that follows, a few do
- * not look, for what they would miss ends the sleep at once. */
-static bool look(struct tcp *tcp, uint64_t now_us)
+ * not look, for what they would miss ends the sleep at once. *hot: the hot ones are to be read. */
+static bool look(struct tcp *tcp, uint64_t now_us, bool *hot)
 {
     uint64_t since = tcp->polls - tcp->armed_poll;
     bool asks = tcp->hot_count == 0 || tcp->is_crowded || tcp->until_epoll == 0;
 
+    *hot = false;
     if (since > 1 && since <= TCP_DROWSY_POLLS)
         return true;
     if (asks) {
@@ -88,8 +89,7 @@ static bool look(struct tcp *tcp, uint64_t now_us)
 
         tcp->until_epoll -= min_u32(step, tcp->until_epoll);
     }
-    for (uint32_t i = 0; i < tcp->hot_count; i++)
-        tcp_endpoint_work(tcp->hot[i]);
+    *hot = true;
     return asks || since != 1;
 }
 
@@ -144,31 +144,41 @@ static void acknowledge(struct tcp *tcp, bool all)
     list_append_all(&tcp->acking, &late);
 }
 
-static void serve(struct fabric_endpoint *endpoint, uint64_t *moved)
+static void serve(struct fabric_endpoint *endpoint, uint64_t *moved, bool sends)
 {
+    uint64_t before = *moved;
     bool is_more = tcp_receive(endpoint, moved);
 
-    if (endpoint->state == TCP_FAILED)
+    if (endpoint->state == TCP_FAILED || (!sends && !is_more && *moved == before))
         return;
     is_more |= tcp_send(endpoint, endpoint->carried - endpoint->told >= TCP_ACK_COUNT, moved);
     if (is_more)
         tcp_endpoint_work(endpoint);
 }
 
-/* One turn of each that has work, in turn, as long as the poll's share of bytes lasts. Whether any
- * moved. */
-static bool work(struct tcp *tcp)
+/* Those that are read without being asked for, which mostly have nothing: whoever spins comes by
+ * here all the time. Backwards, as one that fails leaves its place to the last. */
+static void read_hot(struct tcp *tcp, uint64_t *moved)
+{
+    for (uint32_t i = tcp->hot_count; i-- > 0;) {
+        if (!list_is_linked(&tcp->hot[i]->working))
+            serve(tcp->hot[i], moved, false);
+    }
+}
+
+/* One turn of each that has work, in turn, as long as the poll's share of bytes lasts, of which
+ * `moved` are used. Whether any moved. */
+static bool work(struct tcp *tcp, uint64_t moved)
 {
     uint64_t budget = (uint64_t)tcp->turn_bytes * TCP_POLL_TURNS;
-    uint64_t moved = 0;
     struct list round;
 
     if (list_empty(&tcp->working))
-        return false;
+        return moved > 0;
     list_init(&round);
     list_append_all(&round, &tcp->working);
     while (moved < budget && !list_empty(&round))
-        serve(container_of(list_pop_front(&round), struct fabric_endpoint, working), &moved);
+        serve(container_of(list_pop_front(&round), struct fabric_endpoint, working), &moved, true);
     list_append_all(&round, &tcp->working);
     list_append_all(&tcp->working, &round);
     return moved > 0;
@@ -178,18 +188,21 @@ static uint32_t tcp_poll(struct fabric *fabric, struct fabric_completion *comple
                          uint32_t count, uint64_t now_us)
 {
     struct tcp *tcp = tcp_of(fabric);
-    bool asked, moved;
+    uint64_t bytes = 0;
+    bool asked, moved, hot;
 
     tcp->polls++;
     if (unlikely(now_us >= tcp->due_us || now_us >= tcp->listen_due_us))
         look_at_clock(tcp, now_us);
     if (!list_empty(&tcp->acking))
         acknowledge(tcp, false);
-    asked = look(tcp, now_us);
-    moved = work(tcp);
+    asked = look(tcp, now_us, &hot);
+    if (hot)
+        read_hot(tcp, &bytes);
+    moved = work(tcp, bytes);
     if (!asked && !moved) { /* it was woken by somebody else */
         look_at_epoll(tcp, now_us);
-        (void)work(tcp);
+        (void)work(tcp, 0);
     }
     return list_empty(&tcp->completing) ? 0 : tcp_complete_take(tcp, completions, count);
 }
