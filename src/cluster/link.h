@@ -101,6 +101,10 @@ void links_peer_down(struct links *links, uint32_t rank, nigh_status reason, uin
 /* One turn: polls the fabric, runs callbacks, dials. True if it found something to do. */
 bool links_turn(struct links *links, uint64_t now_us);
 
+/* The same before links_due_us is over, after a turn that found nothing: if nothing came, that was
+ * all. */
+bool links_look(struct links *links, uint64_t now_us);
+
 /* When it must be called next at the latest. */
 uint64_t links_due_us(const struct links *links);
 

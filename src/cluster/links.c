@@ -495,7 +495,8 @@ static void take_completions(const struct fabric_completion *completions, uint32
     }
 }
 
-bool links_turn(struct links *links, uint64_t now_us)
+/* Whether something came. */
+static bool take_in(struct links *links, uint64_t now_us)
 {
     struct fabric_completion completions[LINKS_BATCH];
     struct fabric_event event;
@@ -507,12 +508,36 @@ bool links_turn(struct links *links, uint64_t now_us)
         on_event(links, &event, now_us);
         worked = true;
     }
+    return worked;
+}
+
+/* What time brings, and what follows from what came. True if there was something to do. */
+static bool finish_turn(struct links *links, uint64_t now_us)
+{
+    bool worked;
+
     tick(links, now_us);
-    worked = serve_dials(links, now_us) || worked;
+    worked = serve_dials(links, now_us);
     links_give_back(links);
     links_flush(links);
     settle(links, now_us);
     return worked;
+}
+
+bool links_turn(struct links *links, uint64_t now_us)
+{
+    bool worked = take_in(links, now_us);
+
+    return finish_turn(links, now_us) || worked;
+}
+
+bool links_look(struct links *links, uint64_t now_us)
+{
+    if (!take_in(links, now_us)) {
+        return false;
+    }
+    (void)finish_turn(links, now_us);
+    return true;
 }
 
 uint64_t links_due_us(const struct links *links)

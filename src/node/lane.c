@@ -183,6 +183,7 @@ static void lane_take_peer(struct lane *lane, enum lane_mail kind, uint32_t rank
 
     if (lane->exchange == NULL)
         return;
+    lane->quiet_until_us = 0;
     if (kind == LANE_PEER_DEAD) {
         exchange_peer_dead(lane->exchange, rank, now_us);
     } else if (kind == LANE_PEER_LOST) {
@@ -577,6 +578,17 @@ static bool lane_let_time_pass(struct lane *lane, bool worked)
     return any;
 }
 
+/* The fabric's part of a turn. Before quiet_until_us, with nothing done in this turn, there can
+ * only be what other nodes send. */
+static bool lane_turn_exchange(struct lane *lane, bool worked)
+{
+    if (lane->exchange == NULL)
+        return false;
+    if (!worked && lane->now_us < lane->quiet_until_us)
+        return exchange_look(lane->exchange, lane->now_us);
+    return exchange_turn(lane->exchange, lane->now_us);
+}
+
 bool lane_turn(struct lane *lane, uint64_t now_us)
 {
     bool worked;
@@ -586,15 +598,18 @@ bool lane_turn(struct lane *lane, uint64_t now_us)
     lane->now_us = now_us;
     lane_count(&lane->counters.turns, 1);
     worked = lane_sweep(lane);
-    lane_flush(lane);
+    if (worked)
+        lane_flush(lane);
     worked |= lane_read_mail(lane);
     worked |= lane_read_disk(lane);
-    if (lane->exchange != NULL)
-        worked |= exchange_turn(lane->exchange, now_us);
+    worked |= lane_turn_exchange(lane, worked);
+    if (!worked && now_us < lane->quiet_until_us)
+        return false;
     worked |= lane_let_time_pass(lane, worked);
     lane_flush(lane);
     if (unlikely(lane->expelled_count > 0))
         lane_report_expelled(lane);
+    lane->quiet_until_us = worked ? 0 : lane_due_us(lane);
     return worked;
 }
 

@@ -56,6 +56,9 @@ struct lane {
     uint64_t lossy_check_us; /* when to look for room for their OVERFLOW events */
 
     uint64_t now_us; /* of the turn under way */
+    /* A turn found nothing, and nobody has called in since: until then the lane might sleep, so a
+     * turn of it only looks at what would wake it. 0: not so. */
+    uint64_t quiet_until_us;
     uint64_t store_due_us;
     uint64_t front_due_us;
 

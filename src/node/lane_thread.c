@@ -60,6 +60,7 @@ static void lane_take_events(struct lane *lane, const struct epoll_event *events
         if (events[i].data.u64 != 0 && front != NULL) {
             front->ready(front->context, events[i].data.u64, events[i].events);
             lane->front_due_us = 0; /* it may have a new deadline */
+            lane->quiet_until_us = 0;
         }
     }
 }

@@ -436,15 +436,11 @@ void exchange_peer_dead(struct exchange *exchange, uint32_t rank, uint64_t now_u
 
 /* ---- turns ---------------------------------------------------------------- */
 
-bool exchange_turn(struct exchange *exchange, uint64_t now_us)
+/* What follows from what came. */
+static bool finish_turn(struct exchange *exchange, uint64_t now_us)
 {
-    bool worked;
+    bool worked = pull_turn(exchange, now_us);
 
-    exchange->now_us = now_us;
-    /* What the store just asked for leaves first. */
-    worked = !list_empty(&exchange->ready) && pull_turn(exchange, now_us);
-    worked = links_turn(exchange->links, now_us) || worked;
-    worked = pull_turn(exchange, now_us) || worked;
     worked = serve_turn(exchange, now_us) || worked;
     links_flush(exchange->links);
     worked = erase_turn(exchange, now_us) || worked;
@@ -453,6 +449,27 @@ bool exchange_turn(struct exchange *exchange, uint64_t now_us)
     worked = hear_turn(exchange, now_us) || worked;
     worked = directory_turn(exchange->directory) || worked;
     return worked;
+}
+
+bool exchange_turn(struct exchange *exchange, uint64_t now_us)
+{
+    bool worked;
+
+    exchange->now_us = now_us;
+    /* What the store just asked for leaves first. */
+    worked = !list_empty(&exchange->ready) && pull_turn(exchange, now_us);
+    worked = links_turn(exchange->links, now_us) || worked;
+    return finish_turn(exchange, now_us) || worked;
+}
+
+bool exchange_look(struct exchange *exchange, uint64_t now_us)
+{
+    exchange->now_us = now_us;
+    if (!links_look(exchange->links, now_us)) {
+        return false;
+    }
+    (void)finish_turn(exchange, now_us);
+    return true;
 }
 
 uint64_t exchange_due_us(const struct exchange *exchange)

@@ -101,6 +101,11 @@ nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8
 /* One turn, bounded; true if it found something to do. After the store's submissions. */
 bool exchange_turn(struct exchange *exchange, uint64_t now_us);
 
+/* The same for whom a turn found nothing to do and who has called nothing since, before
+ * exchange_due_us is over, who might sleep as well: only looks at what other nodes send, and is
+ * done when that is nothing. */
+bool exchange_look(struct exchange *exchange, uint64_t now_us);
+
 /* When it must be called next at the latest. */
 uint64_t exchange_due_us(const struct exchange *exchange);
 

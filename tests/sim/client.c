@@ -130,6 +130,7 @@ void client_detach(struct world *world, uint32_t rank, uint32_t number)
 
     client_settle(world);
     for (uint32_t n = 0; n < node->lanes; n++) {
+        node->lane[n].quiet_until_us = 0;
         store_session_close(node->lane[n].store, number);
     }
     client_forget(world, rank, number);
@@ -247,6 +248,7 @@ static void submit(struct world *world, struct world_op *op, const struct sessio
 
     copy.cookie = (uint32_t)(op - world->ops);
     world->nodes[op->node].due_us = world->now_us;
+    world->nodes[op->node].lane[op->lane].quiet_until_us = 0;
     store_submit(world->nodes[op->node].lane[op->lane].store, op->session, &copy, world->now_us);
 }
 

@@ -67,6 +67,7 @@ static void act(struct world *world, uint32_t node, uint32_t other,
     for (uint32_t lane = 0; lane < here->lanes; lane++) {
         struct exchange *exchange = here->lane[lane].exchange;
 
+        here->lane[lane].quiet_until_us = 0;
         if (actions->dead) {
             exchange_peer_dead(exchange, other, world->now_us);
         }

@@ -187,6 +187,7 @@ static void carry_out(struct disk *disk, const struct task *task)
         return;
     }
     status = job->write ? write_file(disk, job, &crc) : read_file(disk, job, &crc);
+    disk->lane->quiet_until_us = 0;
     store_disk_done(disk->lane->store, job, status, crc, world->now_us);
     world->nodes[disk->lane->node].due_us = world->now_us;
 }

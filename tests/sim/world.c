@@ -377,6 +377,29 @@ static void carry_out(struct world *world, const struct world_event *event)
 
 /* ---- time ----------------------------------------------------------------- */
 
+/* As a lane does it: one that found nothing, and that nobody called since, only looks at what other
+ * nodes send until it is due. Whether it found something. */
+static bool give_turn(struct world *world, struct world_lane *lane, uint64_t *due_us)
+{
+    uint64_t lane_us;
+    bool worked;
+
+    if (world->now_us < lane->quiet_until_us && !exchange_look(lane->exchange, world->now_us)) {
+        *due_us = min_u64(*due_us, lane->quiet_until_us);
+        return false;
+    }
+    worked = world->now_us < lane->quiet_until_us;
+    lane_us = store_tick(lane->store, world->now_us);
+    worked = worked || exchange_turn(lane->exchange, world->now_us);
+    lane_us = min_u64(lane_us, exchange_due_us(lane->exchange));
+    if (store_wants_turn(lane->store)) {
+        lane_us = world->now_us;
+    }
+    lane->quiet_until_us = worked ? 0 : lane_us;
+    *due_us = min_u64(*due_us, lane_us);
+    return worked;
+}
+
 static void give_turns(struct world *world, uint32_t rank)
 {
     struct world_node *node = &world->nodes[rank];
@@ -389,15 +412,7 @@ static void give_turns(struct world *world, uint32_t rank)
         worked = false;
         due_us = WORLD_NEVER;
         for (uint32_t n = 0; n < node->lanes; n++) {
-            struct world_lane *lane = &node->lane[n];
-            uint64_t tick_us = store_tick(lane->store, world->now_us);
-
-            worked = exchange_turn(lane->exchange, world->now_us) || worked;
-            due_us = min_u64(due_us, tick_us);
-            due_us = min_u64(due_us, exchange_due_us(lane->exchange));
-            if (store_wants_turn(lane->store)) {
-                due_us = world->now_us;
-            }
+            worked = give_turn(world, &node->lane[n], &due_us) || worked;
         }
         if (world->ended_count > 0) {
             client_settle(world);

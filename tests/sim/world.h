@@ -150,6 +150,7 @@ struct world_lane {
     struct exchange *exchange;
     void *index_memory[WORLD_POOLS]; /* by the store's numbers */
     struct disk *disk;               /* NULL: the node does not spill */
+    uint64_t quiet_until_us;         /* as a lane's; whoever calls its store or exchange ends it */
 };
 
 /* One side of a control connection. */

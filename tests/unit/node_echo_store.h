@@ -37,4 +37,13 @@ struct echo_where {
 
 extern struct echo_where echo_where;
 
+/* How often the exchange had a turn, or only looked; whether a look finds something. */
+struct echo_turns {
+    uint32_t turns, looks;
+    bool comes;
+    uint64_t due_us; /* 0: never */
+};
+
+extern struct echo_turns echo_turns;
+
 #endif

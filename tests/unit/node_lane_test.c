@@ -100,6 +100,7 @@ static int tear_down(void **state)
 {
     (void)state;
     lane_stop(lane);
+    lane->exchange = NULL; /* a stand-in, if any */
     lane_destroy(lane);
     for (uint32_t i = 0; i < SESSIONS; i++) {
         munmap(seats[i].memory, session_memory_bytes(1));
@@ -641,6 +642,59 @@ static void a_guest_that_rests_finds_the_fabric_armed(void **state)
     (void)lane_rise(lane);
 }
 
+/* ---- quiet ---------------------------------------------------------------- */
+
+/* Whether the exchange had a whole turn in the lane's next one, and not only a look. */
+static bool turns_whole(void)
+{
+    uint32_t turns = echo_turns.turns, looks = echo_turns.looks;
+
+    (void)lane_turn(lane, ++now_us);
+    assert_int_equal(echo_turns.turns - turns + echo_turns.looks - looks, 1);
+    return echo_turns.turns != turns;
+}
+
+/* A lane that found nothing only looks at what other nodes send, until somebody calls in. */
+static void a_quiet_lane_only_looks(void **state)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 1};
+    int rung = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+
+    (void)state;
+    echo_turns = (struct echo_turns){0};
+    lane->exchange = (struct exchange *)(void *)&page; /* never looked into */
+    store->due_us = UINT64_MAX;
+    assert_true(turns_whole()); /* in which the store is asked when it is due */
+    assert_true(turns_whole());
+    assert_false(turns_whole());
+    echo_turns.comes = true; /* what follows from it is done at once, what it led to in the next */
+    assert_false(turns_whole());
+    assert_true(turns_whole());
+    echo_turns.comes = false;
+
+    assert_false(turns_whole());
+    assert_true(lane_tell_peer(lane, LANE_PEER_LOST, 1, NULL));
+    assert_true(turns_whole());
+
+    assert_false(turns_whole());
+    assert_int_equal(epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, rung, &event), 0);
+    lane_poll(lane); /* the front door is told, and may have called anything */
+    assert_true(turns_whole());
+
+    echo_turns.due_us = now_us + 4;
+    assert_true(lane_tell_peer(lane, LANE_PEER_LOST, 1, NULL));
+    assert_true(turns_whole());
+    assert_false(turns_whole());
+    assert_false(turns_whole());
+    assert_true(turns_whole()); /* it is due */
+    echo_turns.due_us = 0;
+    assert_true(turns_whole());
+
+    submit(0, 7);
+    assert_true(turns_whole());
+    close(rung);
+}
+
 #define DRIVERS 3
 #define DRIVES  20000
 
@@ -707,6 +761,7 @@ int main(void)
         LANE_TEST(a_driver_that_goes_arms_the_fabric_again),
         LANE_TEST(what_a_driver_finds_when_it_goes_is_the_threads),
         LANE_TEST(a_guest_that_rests_finds_the_fabric_armed),
+        LANE_TEST(a_quiet_lane_only_looks),
         LANE_TEST(one_thread_drives_at_a_time),
     };
 
