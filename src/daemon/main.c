@@ -233,6 +233,7 @@ static void daemon_block_signals(sigset_t *set)
     sigaddset(set, SIGHUP);
     sigprocmask(SIG_BLOCK, set, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a log that may not grow loses lines, and not the node */
 }
 
 static void daemon_wait_for_stop(const sigset_t *set)

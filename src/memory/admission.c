@@ -289,11 +289,11 @@ static nigh_status admission_check_process(const struct admission_facts *facts,
                                 "LimitAS=infinity in the unit)",
                                 wanted, limit);
     }
-    if (wish->extent_bytes > facts->file_limit_bytes) {
-        (void)bytes_format_sizes(wish->extent_bytes, facts->file_limit_bytes, wanted, limit);
+    if (wish->file_bytes > facts->file_limit_bytes) {
+        (void)bytes_format_sizes(wish->file_bytes, facts->file_limit_bytes, wanted, limit);
         return admission_refuse(NIGH_NO_RESOURCES, why, why_bytes,
-                                "memory is cut into files of %s, but the process may make files of "
-                                "%s at most: lift the limit (ulimit -f unlimited, or "
+                                "memory and indexes lie in files of up to %s, but the process may "
+                                "make files of %s at most: lift the limit (ulimit -f unlimited, or "
                                 "LimitFSIZE=infinity in the unit)",
                                 wanted, limit);
     }

@@ -69,8 +69,9 @@ struct admission_facts {
 /* What is asked for. */
 struct admission_wish {
     uint64_t memory_bytes;  /* in extents */
-    uint64_t extent_bytes;  /* of one extent, one file */
+    uint64_t extent_bytes;  /* of one extent */
     uint64_t besides_bytes; /* what the node will allocate on top: indexes, sessions */
+    uint64_t file_bytes;    /* of the largest file: an extent, an index, a session's */
     uint64_t address_bytes; /* address space to reserve */
     uint64_t descriptors;   /* files that will be open for it */
     enum extent_huge huge;

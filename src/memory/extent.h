@@ -90,6 +90,7 @@ struct extent_options {
         extent_bytes; /* 0: about memory / LIMIT_EXTENTS_AIM, a power of two within the limits */
     uint64_t besides_bytes; /* what the caller will allocate on top (indexes, sessions): must be
                                available too, but is not made here */
+    uint64_t file_bytes;    /* of the largest file among that */
     uint32_t lanes;         /* a power of two */
     enum extent_huge huge;
     const int *numa_nodes; /* that each lane's memory comes from where there is room; NUMA_NONE:

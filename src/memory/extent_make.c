@@ -366,6 +366,7 @@ nigh_status extent_set_create(const struct extent_options *options, struct exten
         .memory_bytes = (uint64_t)per_lane * options->lanes * extent_bytes,
         .extent_bytes = extent_bytes,
         .besides_bytes = options->besides_bytes,
+        .file_bytes = max_u64(extent_bytes, options->file_bytes),
         .address_bytes = LIMIT_EXTENTS * extent_bytes + MEMFD_HUGE_BYTES,
         .descriptors = 2 * (uint64_t)per_lane * options->lanes + EXTENT_SPARE_FILES,
         .huge = options->huge,

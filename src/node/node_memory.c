@@ -60,6 +60,8 @@ nigh_status node_make_memory(struct nigh_node *node, char *why, size_t why_bytes
         .extent_bytes = settings->extent_bytes,
         .besides_bytes = (settings->pool_count + 1) * pools_index_bytes(&node->pools) +
                          sessions * session_memory_bytes(settings->lanes),
+        .file_bytes = max_u64(index_size_bytes(node->pools.entries_a_lane),
+                              session_memory_bytes(settings->lanes)),
         .lanes = settings->lanes,
         .huge = (enum extent_huge)settings->huge_pages,
         .numa_nodes = node->is_placed ? numa_nodes : NULL,

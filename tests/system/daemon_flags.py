@@ -351,6 +351,27 @@ def test_too_few_descriptors_for_the_members(folder, good):
 
 
 @in_folder
+def test_files_that_may_not_be_as_large(folder, good):
+    """An index is a larger file than an extent here. The kernel's signal would end the node without a word."""
+    expect(FAILED, ["files of up to", "2.8 MiB at most", "ulimit -f"], *good, "--lanes", "1", "--extent", "2M",
+           "--max-objects", "100000", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (3000000, 3000000)))
+
+
+@in_folder
+def test_a_log_that_may_not_grow(folder, good):
+    """Lines are lost, and not the node, also where the thread says something that takes no signals of others."""
+    with open(os.path.join(folder, "log"), "wb") as log:
+        limit = 64 << 20
+        log.seek(limit)
+        process = subprocess.Popen([os.environ["NIGHD"], *good, "--max-objects", "1000"], stderr=log,
+                                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        wait_for(lambda: process.poll() is not None or os.path.exists(os.path.join(folder, "s")))
+        if process.poll() is None:
+            process.terminate()
+        assert process.wait(timeout=30) == 0, process.returncode
+
+
+@in_folder
 def test_check_says_what_would_be_done_and_does_nothing(folder, good):
     path = os.path.join(folder, "nigh.ini")
     with open(path, "w", encoding="utf-8") as file:

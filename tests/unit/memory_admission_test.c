@@ -412,6 +412,7 @@ static struct admission_facts plenty(void)
 
 static const struct admission_wish wish_4g = {.memory_bytes = 4 * GIB,
                                               .extent_bytes = 32 * MIB,
+                                              .file_bytes = 32 * MIB,
                                               .address_bytes = 128 * GIB,
                                               .descriptors = 320,
                                               .huge = EXTENT_HUGE_NEVER};
@@ -503,6 +504,11 @@ static void test_decides_limits(void **state)
     some = plenty();
     some.file_limit_bytes = 16 * MIB;
     refuses(&some, &wish, NIGH_NO_RESOURCES, "files of 16.0 MiB at most");
+    some.file_limit_bytes = 64 * MIB;
+    wish.file_bytes = 65 * MIB; /* of an index */
+    refuses(&some, &wish, NIGH_NO_RESOURCES, "files of up to 65.0 MiB");
+    wish.file_bytes = 64 * MIB;
+    grants(&some, &wish, 0);
     some = plenty();
     some.descriptor_limit = 319;
     refuses(&some, &wish, NIGH_NO_RESOURCES, "320 descriptors are needed");
