@@ -63,6 +63,7 @@
 #define LIMIT_RING_WAITERS                                                                   \
     192 /* submissions of one client that may wait in a lane; the rest of its ring stays for \
            others */
+#define LIMIT_RING_CREATES 32 /* that may wait beside these: creates, for which gets may wait */
 #define LIMIT_NODE_GRACE_US \
     1000000                  /* beyond its deadline a call gives a node that does not answer */
 #define LIMIT_ASK_BATCH    8 /* extents asked for ahead of one answer */

@@ -49,7 +49,8 @@ struct op_kind {
     void (*settle)(struct client_op *op, nigh_status status);
     /* The last word before the end. True: the steps begin anew. May be NULL. */
     bool (*finish)(struct client_op *op);
-    bool waits; /* may wait in the lane for something else than its turn */
+    bool waits;  /* may wait in the lane for something else than its turn */
+    bool yields; /* of what waits: leaves some room to what does not yield */
 };
 
 #define OP_MAGIC UINT32_C(0x4e4f5031)
@@ -491,7 +492,9 @@ static inline bool extents_writable(const nigh_client *client, uint64_t offset, 
 /* ---- ring.c --------------------------------------------------------------- */
 
 /* All locked. */
-bool ring_has_room(const nigh_client *client, uint32_t lane, bool waits);
+/* Whether there is a place, and `most` others at most would wait: UINT32_MAX for what does not
+ * wait. */
+bool ring_has_room(const nigh_client *client, uint32_t lane, uint32_t most);
 void ring_submit(nigh_client *client, uint32_t lane, struct client_op *op, size_t step, bool waits,
                  struct session_sqe *sqe);
 /* The same in two: holds a place (its number) for a submission that is sent later, or dropped. */

@@ -40,7 +40,7 @@ static void copies_give_back(nigh_client *client, uint32_t lane, const struct co
 
     if (target->leased) {
         lease_gave_up(client, lane, target->offset, target->bytes);
-    } else if (!ring_has_room(client, lane, false)) {
+    } else if (!ring_has_room(client, lane, UINT32_MAX)) {
         return; /* only of a copy that its client came back in the middle of */
     } else if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED) {
         ring_submit(client, lane, NULL, 0, false, &sqe);

@@ -203,6 +203,7 @@ static const struct op_kind get_kind = {
     .done = get_done,
     .settle = get_settle,
     .waits = true,
+    .yields = true,
 };
 
 static void get_init(struct client_op *op, nigh_client *client, const nigh_id *ids, size_t n,

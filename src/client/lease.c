@@ -65,7 +65,7 @@ static void lease_settle(nigh_client *client, uint32_t lane, struct client_lease
         return;
     }
     if (lease->used < lease->bytes || lease->holes > 0) {
-        if (!ring_has_room(client, lane, false) ||
+        if (!ring_has_room(client, lane, UINT32_MAX) ||
             atomic_load_explicit(&client->state, memory_order_relaxed) != CLIENT_ATTACHED) {
             return; /* tried again when another lease is looked for */
         }
@@ -192,7 +192,7 @@ void lease_granted(nigh_client *client, uint32_t lane, uint64_t offset, uint64_t
             return;
         }
     }
-    if (ring_has_room(client, lane, false)) {
+    if (ring_has_room(client, lane, UINT32_MAX)) {
         ring_submit(client, lane, NULL, 0, false, &sqe);
     }
 }

@@ -73,10 +73,20 @@ static bool op_may_wait(const struct client_op *op)
            clock_now_us(&clock_monotonic) < op->deadline_us;
 }
 
+/* How many waiting submissions may be in the lane before a step that may wait, or not. */
+static uint32_t op_most_waiting(const struct client_op *op, bool waits)
+{
+    if (!waits) {
+        return UINT32_MAX;
+    }
+    return LIMIT_RING_WAITERS + (op->kind->yields ? 0 : LIMIT_RING_CREATES);
+}
+
 void op_feed(struct client_op *op)
 {
     nigh_client *client = op->client;
     bool waits = op_may_wait(op);
+    uint32_t most = op_most_waiting(op, waits);
 
     while (op->next < op->count) {
         struct session_sqe sqe;
@@ -88,7 +98,7 @@ void op_feed(struct client_op *op)
             op->ended++;
             continue;
         }
-        if (!ring_has_room(client, lane, waits)) {
+        if (!ring_has_room(client, lane, most)) {
             if (!list_is_linked(&op->queue)) {
                 list_push_back(&client->feed, &op->queue);
             }

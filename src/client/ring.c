@@ -4,8 +4,8 @@
  * stands for, the doorbell, and the wake-up of threads whose operations another thread took in.
  *
  * A client keeps at most LIMIT_RING_ENTRIES submissions under way in a lane, so that neither ring
- * can overflow; at most LIMIT_RING_WAITERS of them may be ones that wait, so that what would end
- * their wait still gets through.
+ * can overflow; at most LIMIT_RING_WAITERS of them may be gets that wait, and LIMIT_RING_CREATES
+ * more creates, so that what would end their wait still gets through.
  */
 #include <limits.h>
 #include <string.h>
@@ -36,12 +36,11 @@ void ring_init_lane(struct client_lane *lane)
     }
 }
 
-bool ring_has_room(const nigh_client *client, uint32_t lane, bool waits)
+bool ring_has_room(const nigh_client *client, uint32_t lane, uint32_t most)
 {
     const struct client_lane *at = &client->lane[lane];
 
-    return at->in_flight < LIMIT_RING_ENTRIES - RING_CANCEL_PLACES &&
-           (!waits || at->waiting_in_flight < LIMIT_RING_WAITERS);
+    return at->in_flight < LIMIT_RING_ENTRIES - RING_CANCEL_PLACES && at->waiting_in_flight < most;
 }
 
 /* Written locked: no need for an atomic operation. */

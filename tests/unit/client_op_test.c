@@ -228,16 +228,18 @@ static void test_more_ids_than_the_ring_holds(void **state)
     stop(&f);
 }
 
-/* Gets that wait must not keep out the put that they wait for. */
+/* Gets that wait must not keep out the put that they wait for, also where that may wait too. */
 static void test_waiting_gets_leave_room(void **state)
 {
     enum {
         N = 600
     };
     struct fixture f;
+    nigh_create_options large = {.data_size = 1000000, .timeout_us = NIGH_FOREVER};
+    nigh_writer writer;
     nigh_id *ids = calloc(N, sizeof(*ids));
     nigh_view *views = calloc(N, sizeof(*views));
-    nigh_op op;
+    nigh_op op, create;
 
     (void)state;
     start(&f, &(struct fake_options){0});
@@ -246,6 +248,9 @@ static void test_waiting_gets_leave_room(void **state)
     }
     assert_int_equal(nigh_get_start(f.client, ids, N, NIGH_FOREVER, views, &op), NIGH_OK);
     assert_true(SUPPORT_WAIT(held(&f) == LIMIT_RING_WAITERS, 20000));
+    assert_int_equal(nigh_create_start(f.client, &ids[N - 1], &large, &writer, &create), NIGH_OK);
+    assert_int_equal(nigh_wait(f.client, &create, 10000000), NIGH_OK);
+    assert_int_equal(nigh_abort(f.client, &writer), NIGH_OK);
     for (uint32_t i = 0; i < N; i++) {
         assert_int_equal(nigh_put(f.client, &ids[i], "x", 1, NULL), NIGH_OK);
     }
