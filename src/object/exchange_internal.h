@@ -50,9 +50,10 @@
 #define EXCHANGE_LOAN_US     UINT64_C(10000000)
 #define EXCHANGE_SUM_BYTES   (UINT64_C(1) << 18) /* summed for one loan in one turn */
 #define EXCHANGE_TURN_PULLS  64u                 /* steps of pulls in one turn */
-#define EXCHANGE_BAD_SUMS    3u  /* transfers with a wrong sum before a pull gives up */
-#define EXCHANGE_LOOKS       10u /* looks for such holders while a loan lasts */
-#define EXCHANGE_CROWDED     4u /* this part of a loan's time it has while other pulls wait for it */
+#define EXCHANGE_SPOILT \
+    3u /* answers of other bytes, or of what cannot be read, before a pull gives up */
+#define EXCHANGE_LOOKS   10u /* looks for such holders while a loan lasts */
+#define EXCHANGE_CROWDED 4u  /* this part of a loan's time it has while other pulls wait for it */
 #define EXCHANGE_SILENCE \
     3u /* times as long as loans last, a holder may do nothing for a transfer */
 
@@ -237,7 +238,7 @@ struct pull {
     bool last;         /* of them has come */
     uint32_t crc;
     struct wire_sums sums;
-    uint32_t bad_sums;
+    uint32_t spoilt;
 
     uint64_t asked_us;  /* the first message to who serves it: its transfer is timed; 0: not */
     uint64_t crossover; /* what was said then; 0: nothing */

@@ -69,6 +69,20 @@ static void note_time(const struct exchange *exchange, struct pull *pull)
     }
 }
 
+/* The bytes are not what was sealed, or cannot be read, where they were asked for. Each other
+ * holder that is known is asked; then who waits need not do so until his deadline to hear why. */
+static void spoilt(struct exchange *exchange, struct pull *pull, nigh_status status)
+{
+    if (++pull->spoilt < max_u32(EXCHANGE_SPOILT, pull->answer.holder_count)) {
+        pull_next_holder(exchange, pull);
+        return;
+    }
+    store_fail_wanted(exchange->config.store, pull->pool, pull->key.id, pull->hash, status,
+                      exchange->now_us);
+    exchange->counts.pulls_failed++;
+    pull_end(exchange, pull);
+}
+
 void transfer_finish(struct exchange *exchange, struct pull *pull)
 {
     nigh_status status;
@@ -79,14 +93,7 @@ void transfer_finish(struct exchange *exchange, struct pull *pull)
                  pull->answer.holders[pull->holder]);
         pull->received = 0;
         pull->crc = 0;
-        if (++pull->bad_sums < EXCHANGE_BAD_SUMS) {
-            pull_next_holder(exchange, pull);
-            return;
-        }
-        store_fail_wanted(exchange->config.store, pull->pool, pull->key.id, pull->hash,
-                          NIGH_CORRUPT, exchange->now_us);
-        exchange->counts.pulls_failed++;
-        pull_end(exchange, pull);
+        spoilt(exchange, pull, NIGH_CORRUPT);
         return;
     }
     status = store_pull_seal(exchange->config.store, pull->pool, pull->entry, pull->crc, pull->keep,
@@ -131,6 +138,8 @@ static void on_pulled(void *context, nigh_status status, const uint8_t *payload,
     messages_unspent(pull, status, now_us);
     if (status == NIGH_BUSY || (pull->pushes && status == NIGH_UNSUPPORTED)) {
         pull_pause(exchange, pull);
+    } else if (status == NIGH_CORRUPT || status == NIGH_DISK) {
+        spoilt(exchange, pull, status); /* what the holder had on disk */
     } else {
         pull_next_holder(exchange, pull);
     }

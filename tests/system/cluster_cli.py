@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
 from raw_session import free_ports, wait_for  # noqa: E402
 
-OK, FAILED, NOT_FOUND, UNREACHABLE, FULL, TIMEOUT, EXISTS = 0, 1, 3, 4, 6, 7, 9
+OK, FAILED, NOT_FOUND, UNREACHABLE, FULL, TIMEOUT, CORRUPT, EXISTS = 0, 1, 3, 4, 6, 7, 8, 9
 MIB = 1 << 20
 
 
@@ -424,6 +424,33 @@ def test_a_node_that_is_too_small_says_so():
         for arguments in (("get", "big"), ("get", "--no-copy", "big")):
             code, _, said = b.run(*arguments)
             assert code == FULL and "larger than the 16.0 MiB" in said, (code, said)
+
+
+def test_what_the_holder_cannot_read_back():
+    """It says so, and the other node does not look for it until its time is up."""
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder, Cluster() as (one, two):
+        one.end()
+        one.flags += ["--memory", "32M", "--lanes", "1", "--spill", folder]
+        one.start()
+        wait_for(lambda: two.states() == ["up", "up"] and two.numbers()["links_up"] > 0)
+        data = os.urandom(1 << 20)
+        for number in range(50):
+            one.good("put", f"o{number}", "-", data=data)
+        wait_for(lambda: not [name for name in os.listdir(folder) if name.endswith(".writing")])
+        spilled = [item["name"] for item in one.parsed("ls") if item["state"] == "spilled"]
+        for name in os.listdir(folder):
+            if name.endswith(".object"):
+                with open(os.path.join(folder, name), "r+b") as file:
+                    file.seek(700000)
+                    file.write(b"other bytes")
+        code, printed, said = two.run("get", "--timeout", "30s", spilled[0])
+        assert code == CORRUPT and "checksum" in said and printed == b"", (code, said)
+        for name in os.listdir(folder):
+            if name.endswith(".object"):
+                os.unlink(os.path.join(folder, name))
+        code, printed, said = two.run("get", "--timeout", "30s", spilled[1])
+        assert code == FULL and "failed" in said and printed == b"", (code, said)
+        assert all(item["loans"] == 0 for item in (one.numbers(), two.numbers()))
 
 
 def test_two_births_of_one_name():
