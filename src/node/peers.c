@@ -61,7 +61,6 @@ nigh_status peers_create(const struct peers_config *config, struct peers **out, 
                          size_t why_bytes)
 {
     struct peers *peers = calloc(1, sizeof(*peers));
-    uint64_t now_us = clock_now_us(&clock_monotonic);
     nigh_status status;
 
     if (peers == NULL) {
@@ -74,8 +73,6 @@ nigh_status peers_create(const struct peers_config *config, struct peers **out, 
     }
     for (uint32_t rank = 0; rank < LIMIT_NODES; rank++) {
         peers->members[rank].connection = PEERS_NOBODY;
-        peer_init(&peers->members[rank].peer, rank < config->members->self, config->dead_us,
-                  PEERS_SILENCE_US, now_us);
     }
     status = random_system_fill((uint8_t *)&peers->life, sizeof(peers->life));
     if (status != NIGH_OK) {
@@ -98,6 +95,13 @@ nigh_status peers_create(const struct peers_config *config, struct peers **out, 
 nigh_status peers_open(struct peers *peers, struct lane **lanes, uint32_t lane_count,
                        uint32_t incarnation, const struct auth_offer *offer)
 {
+    uint64_t now_us = clock_now_us(&clock_monotonic);
+
+    /* Members are waited for from now on: memory may have taken longer to make than dead_us. */
+    for (uint32_t rank = 0; rank < LIMIT_NODES; rank++) {
+        peer_init(&peers->members[rank].peer, rank < peers->config.members->self,
+                  peers->config.dead_us, PEERS_SILENCE_US, now_us);
+    }
     peers->incarnation = incarnation;
     peers->lanes = lanes;
     peers->lane_count = lane_count;

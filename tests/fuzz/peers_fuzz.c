@@ -97,7 +97,7 @@ static struct {
     uint32_t queued;
     bool is_open; /* sockets are the fuzzer's from here on */
     bool is_full; /* the lane's mailbox */
-    uint64_t now_us;
+    uint64_t now_us, start_us; /* start_us: from the listener to the lanes */
     struct told told[MEMBERS];
     struct sim *sim;
     struct fabric *fabric, *stranger;
@@ -657,6 +657,7 @@ static void begin(void)
     NIGH_ASSERT(links_create(&links, &fuzz.links) == NIGH_OK);
     memcpy(config.key, fuzz_key, sizeof(config.key));
     NIGH_ASSERT(peers_create(&config, &fuzz.peers, why, sizeof(why)) == NIGH_OK);
+    fuzz.now_us += fuzz.start_us;
     lanes_kept[0] = lanes[0];
     NIGH_ASSERT(peers_open(fuzz.peers, lanes_kept, 1, OUR_LIFE, &offer) == NIGH_OK);
     fuzz.is_open = true;

@@ -138,6 +138,24 @@ static void two_processes_of_a_rank(void **state)
     end_all();
 }
 
+/* A node that is long in making its memory has not waited for anybody meanwhile. */
+static void a_long_start_is_no_absence_of_others(void **state)
+{
+    (void)state;
+    memset(&fuzz, 0, sizeof(fuzz));
+    fuzz.start_us = 60000000;
+    begin();
+    tick(1);
+    assert_int_equal(state_of(0), PEER_AWAY);
+    assert_int_equal(state_of(2), PEER_AWAY);
+    tick(4000000);
+    assert_int_equal(state_of(2), PEER_AWAY);
+    tick(2000000);
+    assert_int_equal(state_of(2), PEER_DEAD);
+    check();
+    end_all();
+}
+
 /* The one that is dialled is dialled again, in a while. */
 static void a_dialled_one_with_a_useless_offer_is_left_alone_for_a_while(void **state)
 {
@@ -194,6 +212,7 @@ int main(void)
         cmocka_unit_test(a_useless_offer_changes_nothing),
         cmocka_unit_test(two_processes_of_a_rank),
         cmocka_unit_test(another_fabric_is_refused),
+        cmocka_unit_test(a_long_start_is_no_absence_of_others),
         cmocka_unit_test(a_dialled_one_with_a_useless_offer_is_left_alone_for_a_while),
     };
 
