@@ -95,8 +95,8 @@ static struct {
     struct end ends[ENDS];
     int queue[ENDS]; /* connections to accept */
     uint32_t queued;
-    bool is_open; /* sockets are the fuzzer's from here on */
-    bool is_full; /* the lane's mailbox */
+    bool is_open;              /* sockets are the fuzzer's from here on */
+    bool is_full;              /* the lane's mailbox */
     uint64_t now_us, start_us; /* start_us: from the listener to the lanes */
     struct told told[MEMBERS];
     struct sim *sim;
