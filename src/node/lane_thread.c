@@ -111,6 +111,7 @@ static void lane_wait(struct lane *lane, uint64_t now_us, uint64_t due_us)
 {
     struct epoll_event events[LIMIT_EPOLL_EVENTS];
     bool watched = lane->config.fabric == NULL || lane->fabric_watched;
+    uint64_t doze_us = LANE_GUEST_US;
     int n;
 
     atomic_store(&lane->sleep_until_us, due_us);
@@ -123,7 +124,8 @@ static void lane_wait(struct lane *lane, uint64_t now_us, uint64_t due_us)
         now_us = clock_now_us(&clock_monotonic);
         if (!lane_may_doze(lane, now_us))
             break;
-        due_us = now_us + LANE_GUEST_US;
+        doze_us = min_u64(2 * doze_us, LANE_DOZE_US);
+        due_us = now_us + doze_us;
         atomic_store_explicit(&lane->sleep_until_us, due_us, memory_order_relaxed);
         n = lane_wait_once(lane, events, now_us, due_us);
     }
@@ -287,7 +289,7 @@ void lane_stop(struct lane *lane)
  * and is not woken for that. */
 static uint64_t lane_next_look_us(const struct lane *lane, uint64_t now_us)
 {
-    return lane_has_guest(lane, now_us) ? now_us + LANE_GUEST_US + LANE_GUEST_LATE_US
+    return lane_has_guest(lane, now_us) ? now_us + LANE_DOZE_US + LANE_GUEST_LATE_US
                                         : lane_due_us(lane);
 }
 
@@ -377,7 +379,7 @@ uint64_t lane_rise(struct lane *lane)
 
     atomic_store_explicit(&lane->guest_us, now_us, memory_order_relaxed);
     atomic_fetch_sub(&lane->resting, 1);
-    if (atomic_load(&lane->sleep_until_us) > now_us + LANE_GUEST_US &&
+    if (atomic_load(&lane->sleep_until_us) > now_us + LANE_DOZE_US &&
         atomic_exchange_explicit(&lane->sleep_until_us, 0, memory_order_relaxed) != 0)
         lane_kick(lane);
     return now_us;

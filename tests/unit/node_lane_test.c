@@ -516,14 +516,14 @@ static void a_driver_hands_nearer_deadlines_to_the_thread(void **state)
 }
 
 /* Lets a guest, whose clock is `late_us` old, drive once while the thread means to look after it
- * LANE_GUEST_US from now. */
+ * LANE_DOZE_US from now. */
 static void drive_as_guest(uint64_t late_us)
 {
     uint64_t at_us = clock_now_us(&clock_monotonic);
 
     await_sleep();
     atomic_store(&lane->guest_us, at_us);
-    atomic_store(&lane->sleep_until_us, at_us + LANE_GUEST_US);
+    atomic_store(&lane->sleep_until_us, at_us + LANE_DOZE_US);
     assert_true(SUPPORT_WAIT(lane_drive(lane, at_us - late_us, false), 20000));
 }
 
