@@ -116,6 +116,7 @@ static void close_world(struct world *world)
 #ifdef WORLD_FAKE
     assert_string_equal(fake_verbs_left(), "");
     assert_int_equal(fake_verbs_counts().lost_receives, 0);
+    assert_int_equal(fake_verbs_counts().overruns, 0);
 #endif
 }
 

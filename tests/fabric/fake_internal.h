@@ -17,10 +17,12 @@
 struct fake_faults {
     bool late_reads, is_cut, odd_flush, lose_flush, refuse_memory, refuse_queues, keep_memory,
         no_gid, late_established, no_options, is_taken, no_srq, no_last_word;
+    bool overrun; /* the next completion finds no room */
     bool lost[FAKE_EVENT_KINDS];
     uint32_t refuse_after;
     int refuse_error;
     enum ibv_port_state port;
+    enum ibv_mtu mtu;
 };
 
 struct fake {

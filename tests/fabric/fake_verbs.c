@@ -61,6 +61,7 @@ struct fake_cq {
     uint32_t head, tail, taken_events, acknowledged;
     uint32_t vector;
     bool is_armed;
+    bool has_overrun; /* nothing comes out of it any more */
 };
 
 struct fake_send {
@@ -134,6 +135,7 @@ static void set_up(void)
         fake.cm_contexts[i].cmd_fd = fake.cm_contexts[i].async_fd = -1;
     }
     fake.faults.port = IBV_PORT_ACTIVE;
+    fake.faults.mtu = IBV_MTU_4096;
 }
 
 /* ---- a descriptor that is readable while something is queued ---- */
@@ -193,8 +195,12 @@ static void cq_push(struct ibv_cq *base, const struct fake_wc *wc)
     struct fake_cq *cq = container_of(base, struct fake_cq, base);
     struct fake_channel *channel = container_of(base->channel, struct fake_channel, base);
 
-    if (cq->tail - cq->head == (uint32_t)base->cqe) {
-        fake.counts.overruns++;
+    if (cq->has_overrun)
+        return;
+    if (cq->tail - cq->head == (uint32_t)base->cqe || fake.faults.overrun) {
+        fake.counts.overruns += !fake.faults.overrun;
+        fake.faults.overrun = false;
+        cq->has_overrun = true;
         say(container_of(base->context, struct fake_context, base), IBV_EVENT_CQ_ERR);
         return;
     }
@@ -789,7 +795,8 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
     memset(attr, 0, sizeof(*attr));
     attr->state = fake.faults.port;
     attr->max_msg_sz = MESSAGE_BYTES;
-    attr->active_mtu = IBV_MTU_4096;
+    attr->max_mtu = IBV_MTU_4096;
+    attr->active_mtu = fake.faults.mtu;
     attr->gid_tbl_len = 2;
     attr->link_layer = IBV_LINK_LAYER_ETHERNET;
     return port == 1 ? 0 : EINVAL;
@@ -1174,6 +1181,7 @@ FAULT(fake_verbs_late_established, late_established)
 FAULT(fake_verbs_no_options, no_options)
 FAULT(fake_verbs_no_srq, no_srq)
 FAULT(fake_verbs_no_last_word, no_last_word)
+FAULT(fake_verbs_overrun, overrun)
 
 void fake_verbs_refuse_post(uint32_t after, int error)
 {
@@ -1194,6 +1202,13 @@ void fake_verbs_port(enum ibv_port_state state)
 {
     fake_lock();
     fake.faults.port = state;
+    fake_unlock();
+}
+
+void fake_verbs_mtu(enum ibv_mtu mtu)
+{
+    fake_lock();
+    fake.faults.mtu = mtu;
     fake_unlock();
 }
 
@@ -1318,7 +1333,7 @@ void fake_verbs_start(void)
 {
     (void)pthread_once(&once, set_up);
     fake_lock();
-    fake.faults = (struct fake_faults){.port = IBV_PORT_ACTIVE};
+    fake.faults = (struct fake_faults){.port = IBV_PORT_ACTIVE, .mtu = IBV_MTU_4096};
     set_transport(IBV_TRANSPORT_IB);
     fake.counts = (struct fake_verbs_counts){.requests = 0};
     fake.given = (struct fake_verbs_given){.route_tos = 0};

@@ -49,6 +49,8 @@ void fake_verbs_take(bool on);
 void fake_verbs_lose_event(enum rdma_cm_event_type type, bool on);
 /* The port is in this state; the device has no GID. */
 void fake_verbs_port(enum ibv_port_state state);
+/* The port sends packets of so many bytes; it could of 4096. */
+void fake_verbs_mtu(enum ibv_mtu mtu);
 void fake_verbs_no_gid(bool on);
 /* Who asks for the answer to a dial hears of it once a message has arrived (the order that
  * rdma_cm allows): the acceptor's ESTABLISHED is held back. */
@@ -61,6 +63,8 @@ void fake_verbs_iwarp(bool on);
 void fake_verbs_no_srq(bool on);
 /* Queue pairs do not say that they take no more of one. */
 void fake_verbs_no_last_word(bool on);
+/* The next completion runs its completion queue over, once. */
+void fake_verbs_overrun(bool on);
 
 /* rdma_cm does not know any option of identifiers. */
 void fake_verbs_no_options(bool on);
@@ -83,7 +87,7 @@ struct fake_verbs_counts {
     uint64_t requests;  /* work requests in them */
     uint64_t signalled; /* of these */
     uint64_t registrations;
-    uint64_t overruns;   /* of completion queues */
+    uint64_t overruns;   /* of completion queues, that no test asked for */
     uint64_t most_reads; /* of one queue pair that acted at once */
     uint64_t longest;    /* bytes of a work request */
     uint64_t solicited, fenced, inlined;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "fabric/address.h"
 #include "fabric/fake_verbs.h"
 #include "fabric/verbs/verbs.h"
@@ -94,6 +95,41 @@ static void test_what_is_wrong_is_said(void **state)
     expect_why(&options, "is of fake0, not of mlx5_7");
     options.address = "nonsense";
     expect_why(&options, "is no address");
+    assert_string_equal(fake_verbs_left(), "");
+}
+
+static char mtu_line[512];
+
+static void take_mtu_line(void *context, enum log_level level, const char *line, size_t length)
+{
+    (void)context;
+    (void)length;
+    if (level <= LOG_LEVEL_WARN && strstr(line, "MTU") != NULL)
+        (void)snprintf(mtu_line, sizeof(mtu_line), "%s", line);
+}
+
+/* V1: packets that are smaller than any network needs them to be are said once, with the remedy. */
+static void test_a_small_mtu_is_said(void **state)
+{
+    static const struct log_sink sink = {.write = take_mtu_line};
+    struct verbs_options options = {.library = fake_verbs_library()};
+    const enum ibv_mtu mtus[] = {IBV_MTU_1024, IBV_MTU_512};
+    char why[VERBS_WHY_BYTES];
+
+    (void)state;
+    fake_verbs_start();
+    log_set_sink(&sink);
+    for (size_t i = 0; i < sizeof(mtus) / sizeof(mtus[0]); i++) {
+        struct fabric *fabric = NULL;
+
+        assert_string_equal(mtu_line, "");
+        fake_verbs_mtu(mtus[i]);
+        assert_int_equal(verbs_create(&options, why, &fabric), NIGH_OK);
+        fabric_destroy(fabric);
+    }
+    log_set_sink(NULL);
+    assert_non_null(strstr(mtu_line, "device=fake0 port=1 mtu=512 most=4096"));
+    assert_non_null(strstr(mtu_line, "raise that of its interface"));
     assert_string_equal(fake_verbs_left(), "");
 }
 
@@ -713,6 +749,30 @@ static void test_a_device_that_fails(void **state)
     assert_comes(scene.world, scene.alice->disconnected == 1 && scene.bob->disconnected == 1);
 }
 
+/* V14: a completion queue that runs over says nothing any more; what it would have said is said all
+ * the same, once each. */
+static void test_a_completion_queue_that_runs_over(void **state)
+{
+    struct scene scene;
+    struct fabric_slice slice;
+
+    scene_make(&scene, *state, 16);
+    end_receive(scene.alice, 1, scene.here, 0, 64);
+    fake_verbs_overrun(true);
+    for (uint64_t tag = 2; tag < 6; tag++) {
+        struct fabric_work work = write_of(&scene, &slice, tag, FABRIC_SIGNALLED);
+
+        assert_int_equal(end_post(scene.alice, &work), NIGH_OK);
+    }
+    assert_comes(scene.world, scene.alice->disconnected == 1 && scene.bob->disconnected == 1);
+    assert_comes(scene.world, scene.alice->logged == 5);
+    for (uint32_t n = 0; n < 5; n++)
+        assert_int_equal(scene.alice->log[n].status, NIGH_PEER_LOST);
+    world_pass(scene.world, UINT64_C(1500000));
+    assert_int_equal(scene.alice->logged, 5);
+    expect_traffic(&scene);
+}
+
 static uint32_t last_words;
 
 static int hear_event(struct ibv_context *context, struct ibv_async_event *event)
@@ -986,6 +1046,7 @@ int main(void)
 {
     struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_wrong_is_said),
+        cmocka_unit_test(test_a_small_mtu_is_said),
         WORLD_TEST(test_options_reach_the_device),
         WORLD_TEST(test_options_are_the_systems),
         WORLD_TEST(test_options_that_are_not_known),
@@ -1010,6 +1071,7 @@ int main(void)
         WORLD_TEST(test_a_device_that_comes_again_without_its_port),
         WORLD_TEST(test_another_device_is_taken),
         cmocka_unit_test(test_addresses_have_bounds),
+        WORLD_TEST(test_a_completion_queue_that_runs_over),
         WORLD_TEST(test_a_device_that_fails),
         WORLD_TEST(test_memory_that_is_held_on_to),
         WORLD_TEST(test_memory_that_cannot_be_registered),

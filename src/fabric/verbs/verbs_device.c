@@ -316,6 +316,7 @@ nigh_status verbs_device_open(struct verbs *verbs, const char *host, char why[VE
              verbs->tos, verbs->ack_timeout, verbs->retries);
     if (mtu < MTU_LEAST)
         LOG_WARN("the MTU of the port is small; raise that of its interface",
-                 "device=%s port=%u mtu=%u", verbs->device.name, verbs->device.port_number, mtu);
+                 "device=%s port=%u mtu=%u most=%u", verbs->device.name, verbs->device.port_number,
+                 mtu, 128u << verbs->device.port.max_mtu);
     return NIGH_OK;
 }
