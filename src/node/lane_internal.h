@@ -79,8 +79,8 @@ struct lane {
 
 /* How long a guest's turn keeps the lane's thread from what other nodes send. */
 #define LANE_GUEST_US UINT64_C(250)
-/* The thread's looks whether the guest is still there cost the guest 22 us each, measured where both
- * have one processor: they become rarer while it stays, up to this. */
+/* The thread's looks whether the guest is still there cost the guest 22 us each, measured where
+ * both have one processor: they become rarer while it stays, up to this. */
 #define LANE_DOZE_US UINT64_C(1000)
 /* So old the time may be that a guest knows: its turns share looks at the clock. */
 #define LANE_GUEST_LATE_US UINT64_C(100)
