@@ -64,6 +64,37 @@ static int open_in_cluster(struct cli *cli)
     return exit_code;
 }
 
+static void print_offer(const struct cli *cli)
+{
+    uint64_t objects = 0, bytes = 0;
+    struct json json = {0};
+    char name[64];
+    nigh_id id;
+
+    if (!cli->json) {
+        printf("offered; now run 'nigh bench transfer' at another node\n");
+        return;
+    }
+    json_object_open(&json, NULL);
+    json_array_open(&json, "sizes");
+    for (int i = 0; i < OFFERS; i++) {
+        objects += offers[i].count;
+        bytes += offers[i].count * offers[i].size_bytes;
+        json_object_open(&json, NULL);
+        json_u64(&json, "size_bytes", offers[i].size_bytes);
+        json_u64(&json, "count", offers[i].count);
+        (void)offered_id(&offers[i], 0, name, &id);
+        json_string(&json, "first", name);
+        (void)offered_id(&offers[i], offers[i].count - 1, name, &id);
+        json_string(&json, "last", name);
+        json_object_close(&json);
+    }
+    json_array_close(&json);
+    json_u64(&json, "objects", objects);
+    json_u64(&json, "bytes", bytes);
+    json_object_close(&json);
+}
+
 int bench_offer(struct cli *cli)
 {
     char *data = malloc(offers[OFFERS - 1].size_bytes);
@@ -79,8 +110,8 @@ int bench_offer(struct cli *cli)
             }
         }
     }
-    if (exit_code == CLI_OK && !cli->json) {
-        printf("offered; now run 'nigh bench transfer' at another node\n");
+    if (exit_code == CLI_OK) {
+        print_offer(cli);
     }
     free(data);
     return exit_code;

@@ -542,6 +542,26 @@ def test_what_a_member_that_is_not_up_may_have():
                 wait_for(lambda: b.states() == ["up", "up"] and a.states() == ["up", "up"])
 
 
+# ---- nigh bench transfer
+
+
+BENCH = ("--memory", "256M", "--lanes", "1")
+OFFERED = 64 + 64 + 32 + 16 + 8 + 2
+
+
+def offered(member):
+    return [name for name in member.names() if name.startswith("nigh-bench-")]
+
+
+def test_an_offer_is_told_as_json():
+    with Cluster(*BENCH).wait_met() as (a, _):
+        told = a.parsed("bench", "transfer", "--offer")
+        assert told["objects"] == OFFERED == sum(size["count"] for size in told["sizes"]), told
+        assert told["bytes"] == sum(size["count"] * size["size_bytes"] for size in told["sizes"]), told
+        names = offered(a)
+        assert len(names) == OFFERED and all(size[end] in names for size in told["sizes"] for end in ("first", "last"))
+
+
 # ---- nodes that go and come
 
 
