@@ -3,14 +3,18 @@
  * Fetch: gets objects that lie on another node of the cluster, checks that every byte is that of
  * the file they were made of, and prints a table of what it took. `make demo` runs it after share.
  *
- *   example-fetch SOCKET FILE...
+ *   example-fetch [--wait SECONDS] SOCKET FILE...
  *
  *   cc fetch.c $(pkg-config --cflags --libs nigh) -o example-fetch
  *
- * SOCKET is a node that does not have them yet; the objects have the files' paths for names.
+ * SOCKET is a node that does not have them yet; the objects have the files' paths for names. One
+ * that is nowhere is waited for, 10 seconds unless --wait says how long.
  */
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -20,7 +24,9 @@
 #include <nigh/nigh.h>
 
 enum {
-    WAIT_US = 60000000
+    WAIT_S = 10,
+    WAIT_MOST_S = 86400,
+    QUIET_US = 500000 /* longer waits are told */
 };
 
 static double now_s(void)
@@ -78,8 +84,27 @@ static const char *way(const nigh_node_stats *before, const nigh_node_stats *aft
                                                                           : "was here";
 }
 
+/* Waits for an object; who looks on is told when it is not there at once, and for how long. */
+static nigh_status get_or_wait(nigh_client *client, const nigh_id *id, unsigned wait_s,
+                               nigh_view *view)
+{
+    uint64_t wait_us = (uint64_t)wait_s * 1000000;
+    uint64_t quiet_us = wait_us < QUIET_US ? wait_us : QUIET_US;
+    nigh_object_info info;
+    nigh_status status = nigh_get(client, id, 1, quiet_us, view);
+
+    if (status != NIGH_TIMEOUT || wait_us == quiet_us) {
+        return status;
+    }
+    if (nigh_stat(client, id, &info) == NIGH_NOT_FOUND) {
+        printf("(not here yet: waits up to %u s) ", wait_s);
+        fflush(stdout);
+    }
+    return nigh_get(client, id, 1, wait_us - quiet_us, view);
+}
+
 /* Gets one object and prints its line; not 0: it failed, or the bytes are others. */
-static int fetch(nigh_client *client, const char *path)
+static int fetch(nigh_client *client, const char *path, unsigned wait_s)
 {
     const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
     nigh_node_stats before, after;
@@ -97,7 +122,7 @@ static int fetch(nigh_client *client, const char *path)
     }
     start = now_s();
     if (status == NIGH_OK) {
-        status = nigh_get(client, &id, 1, WAIT_US, &view);
+        status = get_or_wait(client, &id, wait_s, &view);
     }
     seconds = now_s() - start;
     if (status == NIGH_OK) {
@@ -116,14 +141,34 @@ static int fetch(nigh_client *client, const char *path)
     return equal != 1;
 }
 
+/* Takes --wait SECONDS off the arguments; false: that is no number of seconds. */
+static bool take_wait(int *argc, char ***argv, unsigned *wait_s)
+{
+    char *end;
+    unsigned long value;
+
+    if (*argc < 3 || strcmp((*argv)[1], "--wait") != 0) {
+        return true;
+    }
+    value = strtoul((*argv)[2], &end, 10);
+    if ((*argv)[2][0] < '0' || (*argv)[2][0] > '9' || *end != '\0' || value > WAIT_MOST_S) {
+        return false;
+    }
+    *wait_s = (unsigned)value;
+    *argc -= 2;
+    *argv += 2;
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     nigh_client_options options = {.struct_size = sizeof options, .name = "fetch"};
     nigh_client *client;
+    unsigned wait_s = WAIT_S;
     int wrong = 0;
 
-    if (argc < 3) {
-        fprintf(stderr, "usage: example-fetch SOCKET FILE...\n");
+    if (!take_wait(&argc, &argv, &wait_s) || argc < 3) {
+        fprintf(stderr, "usage: example-fetch [--wait SECONDS] SOCKET FILE...\n");
         return 2;
     }
     options.socket_path = argv[1];
@@ -135,7 +180,7 @@ int main(int argc, char **argv)
     printf("%-20s %12s %9s %9s  %-29s %s\n", "OBJECT", "BYTES", "SECONDS", "MiB/s", "WAY",
            "EVERY BYTE, AGAINST THE FILE");
     for (int i = 2; i < argc; i++) {
-        wrong += fetch(client, argv[i]);
+        wrong += fetch(client, argv[i], wait_s);
     }
     nigh_client_close(client);
     return wrong == 0 ? 0 : 1;

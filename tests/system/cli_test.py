@@ -1058,6 +1058,11 @@ def test_examples_refuse_rubbish(node, folder):
     assert example("producer", "2", "0")[:2] == (OK, "producer: sealed frame/0\nproducer: sealed frame/1\n")
     code, printed, said = example("consumer", "2")
     assert code == OK and printed.count("8388608 bytes") == 2, (code, printed, said)
+    # What is nowhere is waited for, and the user knows how long.
+    code, printed, said = example("fetch", "--wait", "1", node.path, folder + "/nowhere")
+    assert code == FAILED and "waits up to 1 s" in printed and "nowhere" in said, (code, printed, said)
+    for bad in ("", "-1", "soon", "1x"):
+        assert "SECONDS" in example("fetch", "--wait", bad, node.path, "x")[2], bad
 
 
 @with_node
