@@ -20,7 +20,8 @@ const struct cli_verb cli_verbs[] = {
      "  -m, --meta           write the user metadata instead of the data\n"
      "  -n, --no-copy        leave no copy of another node's object on this one\n"
      "Without --timeout: does not wait where the node is alone, and 5 seconds where there are "
-     "others.\n",
+     "others.\nWhat does not come while a node that may have it is not up: exit code 1 without "
+     "--timeout, 7 with it.\n",
      cli_get},
     {"ls", "[PREFIX]", "List the objects of the pool.",
      "  -i, --ids            show ids, too\n"

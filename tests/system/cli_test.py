@@ -976,6 +976,8 @@ def test_help():
             assert alone.startswith(f"usage: nigh {verb} ") and "--socket" in alone and "--json" in alone
             assert good("help", verb).decode() == alone
             assert parsed("help", verb)["verb"] == verb and parsed("help", verb)["summary"] in text
+    # Both codes of what a node that is not up may have stand where the user looks.
+    assert "exit code 1 without --timeout, 7 with it" in good("get", "--help").decode()
     assert [item["verb"] for item in parsed("help")] == list(VERBS)
     fails(USAGE, ["at most one"], "help", "put", "get")
     fails(USAGE, ["--output", "standard output"], "get", "x", "--json")

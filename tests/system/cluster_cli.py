@@ -527,6 +527,9 @@ def test_what_a_member_that_is_not_up_may_have():
                 said = get.communicate(timeout=60)[1].decode()
                 assert get.returncode == FAILED and said == (
                     f"nigh get: {name}: not found in 5 seconds on this node or another that is up; {words}\n"), said
+            # A time that was given and is up is told as that; it says who is away all the same.
+            code, _, said = b.run("get", "x", "--timeout", "10ms")
+            assert code == TIMEOUT and said.endswith(words + "\n"), (code, said)
             item = json.loads(as_json.communicate(timeout=60)[0])
             assert as_json.returncode == FAILED == item["exit_code"] and words in item["error"], item
             # The node that knows may be up, or the one that is away.
