@@ -6,9 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <time.h>
 
 #include "base/bytes.h"
-#include "base/clock.h"
 #include "cli/bench.h"
 #include "cli/cli.h"
 #include "cli/json.h"
@@ -23,7 +24,25 @@ static const uint64_t sizes[SIZES] = {1 << 10, 32 << 10, 1 << 20, 4 << 20};
 
 struct result {
     double put_us, put_p99_us, get_us, memcpy_us;
+    uint32_t puts_slept;
 };
+
+/* What is measured here takes nanoseconds: clock.h counts microseconds. */
+static double now_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
+
+/* How often this thread gave up its core to wait. */
+static long count_sleeps(void)
+{
+    struct rusage usage;
+
+    return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nvcsw : 0;
+}
 
 static int compare_doubles(const void *a, const void *b)
 {
@@ -32,44 +51,61 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Puts and deletes BATCHES objects of a size, gets each many times; the ids are random, so they
- * meet no others. */
+/* One object: its put, its gets, the delete; and a copy of as many bytes. */
+static nigh_status measure_once(nigh_client *client, const char *data, char *copy, uint64_t size,
+                                struct result *once)
+{
+    nigh_id id;
+    nigh_view view;
+    nigh_status status = nigh_id_random(&id);
+    long sleeps = count_sleeps();
+    double start_us = now_us();
+
+    if (status != NIGH_OK || (status = nigh_put(client, &id, data, size, NULL)) != NIGH_OK) {
+        return status;
+    }
+    once->put_us = now_us() - start_us;
+    once->puts_slept = count_sleeps() > sleeps;
+    start_us = now_us();
+    for (int j = 0; j < SMALL_BATCH * 16 && status == NIGH_OK; j++) {
+        status = nigh_get(client, &id, 1, 0, &view);
+        if (status == NIGH_OK) {
+            nigh_release(client, &view);
+        }
+    }
+    once->get_us = (now_us() - start_us) / (SMALL_BATCH * 16);
+    start_us = now_us();
+    memcpy(copy, data, size);
+    __asm__ volatile("" ::"r"(copy) : "memory");
+    once->memcpy_us = now_us() - start_us;
+    nigh_delete(client, &id, 1, NULL);
+    return status;
+}
+
+/* BATCHES objects of a size; the ids are random, so they meet no others. */
 static nigh_status measure(nigh_client *client, const char *data, char *copy, uint64_t size,
                            struct result *result)
 {
     double puts[BATCHES], gets[BATCHES], copies[BATCHES];
+    uint32_t slept = 0;
 
     for (int i = 0; i < BATCHES; i++) {
-        nigh_id id;
-        nigh_view view;
-        uint64_t start_us;
-        nigh_status status = nigh_id_random(&id);
+        struct result once;
+        nigh_status status = measure_once(client, data, copy, size, &once);
 
-        start_us = clock_now_us(&clock_monotonic);
-        if (status != NIGH_OK || (status = nigh_put(client, &id, data, size, NULL)) != NIGH_OK) {
+        if (status != NIGH_OK) {
             return status;
         }
-        puts[i] = (double)(clock_now_us(&clock_monotonic) - start_us);
-        start_us = clock_now_us(&clock_monotonic);
-        for (int j = 0; j < SMALL_BATCH * 16; j++) {
-            if ((status = nigh_get(client, &id, 1, 0, &view)) != NIGH_OK) {
-                nigh_delete(client, &id, 1, NULL);
-                return status;
-            }
-            nigh_release(client, &view);
-        }
-        gets[i] = (double)(clock_now_us(&clock_monotonic) - start_us) / (SMALL_BATCH * 16);
-        start_us = clock_now_us(&clock_monotonic);
-        memcpy(copy, data, size);
-        __asm__ volatile("" ::"r"(copy) : "memory");
-        copies[i] = (double)(clock_now_us(&clock_monotonic) - start_us);
-        nigh_delete(client, &id, 1, NULL);
+        puts[i] = once.put_us;
+        gets[i] = once.get_us;
+        copies[i] = once.memcpy_us;
+        slept += once.puts_slept;
     }
     qsort(puts, BATCHES, sizeof *puts, compare_doubles);
     qsort(gets, BATCHES, sizeof *gets, compare_doubles);
     qsort(copies, BATCHES, sizeof *copies, compare_doubles);
     *result = (struct result){puts[BATCHES / 2], puts[BATCHES * 99 / 100], gets[BATCHES / 2],
-                              copies[BATCHES / 2]};
+                              copies[BATCHES / 2], slept};
     return NIGH_OK;
 }
 
@@ -86,10 +122,35 @@ static void print_row(struct cli *cli, struct json *json, uint64_t size,
         json_double(json, "put_p99_us", result->put_p99_us);
         json_double(json, "get_release_us", result->get_us);
         json_double(json, "memcpy_us", result->memcpy_us);
+        json_u64(json, "puts", BATCHES);
+        json_u64(json, "puts_slept", result->puts_slept);
         json_object_close(json);
     } else {
-        printf("%10s %12.1f %12.1f %16.3f %12.1f\n", text, result->put_us, result->put_p99_us,
-               result->get_us, result->memcpy_us);
+        printf("%10s %12.3f %12.3f %16.3f %12.3f %6u\n", text, result->put_us, result->put_p99_us,
+               result->get_us, result->memcpy_us, result->puts_slept);
+    }
+}
+
+static void begin_table(const struct cli *cli, struct json *json)
+{
+    if (cli->json) {
+        json_array_open(json, NULL);
+    } else {
+        printf("%10s %12s %12s %16s %12s %6s\n", "SIZE", "PUT us", "PUT p99 us", "GET+RELEASE us",
+               "MEMCPY us", "SLEPT");
+    }
+}
+
+/* The same node is some hundred times as slow, or not, by where the scheduler puts two threads. */
+static void end_table(const struct cli *cli, struct json *json, int exit_code)
+{
+    if (cli->json) {
+        json_array_close(json);
+    } else if (exit_code == CLI_OK) {
+        printf("SLEPT of %d puts: this process slept until the node's thread ran, which was asleep "
+               "or on the\nsame core; that costs tens of microseconds (nighd --spin-us; taskset "
+               "places both).\n",
+               BATCHES);
     }
 }
 
@@ -108,12 +169,7 @@ static int bench_objects(struct cli *cli)
         goto free_buffers;
     }
     memset(copy, 1, sizes[SIZES - 1]);
-    if (cli->json) {
-        json_array_open(&json, NULL);
-    } else {
-        printf("%10s %12s %12s %16s %12s\n", "SIZE", "PUT us", "PUT p99 us", "GET+RELEASE us",
-               "MEMCPY us");
-    }
+    begin_table(cli, &json);
     for (int i = 0; i < SIZES && exit_code == CLI_OK; i++) {
         struct result result;
         nigh_status status = measure(cli->client, data, copy, sizes[i], &result);
@@ -125,9 +181,7 @@ static int bench_objects(struct cli *cli)
             print_row(cli, &json, sizes[i], &result);
         }
     }
-    if (cli->json) {
-        json_array_close(&json);
-    }
+    end_table(cli, &json, exit_code);
 free_buffers:
     free(copy);
     free(data);

@@ -589,8 +589,11 @@ def test_bench(node, folder):
     rows = parsed("bench", "objects", node=node)
     assert [row["size_bytes"] for row in rows] == [1 << 10, 32 << 10, 1 << 20, 4 << 20]
     assert all(row["put_us"] > 0 and row["get_release_us"] > 0 for row in rows)
+    # A copy of 1 KiB takes some 20 ns, and whether puts waited for a sleeping lane is told.
+    assert all(row["memcpy_us"] > 0 and 0 <= row["puts_slept"] <= row["puts"] for row in rows), rows
     assert parsed("ls", node=node) == [], "it leaves nothing"
-    assert len(good("bench", "objects", node=node).splitlines()) == 5
+    lines = good("bench", "objects", node=node).decode().splitlines()
+    assert "SLEPT" in lines[0] and "0.000" not in lines[1].split() and "SLEPT of" in lines[5], lines
     for arguments in (("transfer",), ("transfer", "--offer"), ("transfer", "--json")):
         code, printed, said = run("bench", *arguments, node=node)
         assert code == FAILED and "alone" in said, (arguments, code, printed, said)
