@@ -190,23 +190,31 @@ free_buffers:
 
 int cli_bench(struct cli *cli, int argc, char **argv)
 {
-    static const struct option options[] = {
-        CLI_COMMON_OPTIONS, {"offer", no_argument, NULL, 'o'}, {0}};
+    static const struct option options[] = {CLI_COMMON_OPTIONS,
+                                            {"offer", no_argument, NULL, 'o'},
+                                            {"withdraw", no_argument, NULL, 'w'},
+                                            {0}};
     int option, exit_code = CLI_OK;
-    bool offer = false;
+    bool offer = false, is_withdrawn = false;
 
-    while ((option = cli_next_option(cli, argc, argv, ":o" CLI_COMMON_SHORT, options)) != -1) {
+    while ((option = cli_next_option(cli, argc, argv, ":ow" CLI_COMMON_SHORT, options)) != -1) {
         if (option == 'o') {
             offer = true;
+        } else if (option == 'w') {
+            is_withdrawn = true;
         } else if (cli_common_option(cli, option, &exit_code) != CLI_OK) {
             return exit_code;
         }
     }
     if (argc - optind == 1 && strcmp(argv[optind], "transfer") == 0) {
-        return offer ? bench_offer(cli) : bench_transfer(cli);
+        if (offer && is_withdrawn) {
+            return cli_usage(cli, "--offer or --withdraw, not both");
+        }
+        return is_withdrawn ? bench_withdraw(cli) : offer ? bench_offer(cli) : bench_transfer(cli);
     }
-    if (argc - optind != 1 || strcmp(argv[optind], "objects") != 0 || offer) {
-        return cli_usage(cli, "bench takes what to measure: objects, or transfer [--offer]");
+    if (argc - optind != 1 || strcmp(argv[optind], "objects") != 0 || offer || is_withdrawn) {
+        return cli_usage(cli,
+                         "bench takes what to measure: objects, or transfer [--offer|--withdraw]");
     }
     return bench_objects(cli);
 }

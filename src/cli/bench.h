@@ -5,8 +5,10 @@
 
 #include "cli/cli.h"
 
-/* Puts what another node's bench_transfer will get. Both return an exit code. */
+/* Puts what another node's bench_transfer will get. All return an exit code. */
 int bench_offer(struct cli *cli);
+/* Deletes what is left of it, on every node. */
+int bench_withdraw(struct cli *cli);
 int bench_transfer(struct cli *cli);
 
 #endif

@@ -5,6 +5,7 @@
  * `make bench-transfer`. What was offered is used up: each object is got once, and deleted
  * everywhere.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,94 @@ static nigh_status offered_id(const struct offer *offer, uint32_t number, char n
 {
     (void)snprintf(name, 64, "nigh-bench-%llu-%u", (unsigned long long)offer->size_bytes, number);
     return nigh_id_from_name(name, id);
+}
+
+/* ---- every way out ---- */
+
+static volatile sig_atomic_t interrupted;
+
+static void note_interrupt(int number)
+{
+    interrupted = number;
+}
+
+/* The first Ctrl-C ends it in order; a second one at once. */
+static void catch_interrupts(void)
+{
+    struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = (int)SA_RESETHAND};
+
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* Deletes what is left of an offer, wherever it is; how many objects that were. */
+static uint32_t withdraw(struct cli *cli)
+{
+    uint32_t deleted = 0;
+
+    for (int i = 0; i < OFFERS; i++) {
+        nigh_status statuses[COUNT_MOST];
+        nigh_id ids[COUNT_MOST];
+        char name[64];
+
+        for (uint32_t n = 0; n < offers[i].count; n++) {
+            (void)offered_id(&offers[i], n, name, &ids[n]);
+        }
+        (void)nigh_delete(cli->client, ids, offers[i].count, statuses);
+        for (uint32_t n = 0; n < offers[i].count; n++) {
+            deleted += statuses[n] == NIGH_OK || statuses[n] == NIGH_IN_USE;
+        }
+    }
+    return deleted;
+}
+
+int bench_withdraw(struct cli *cli)
+{
+    struct json json = {0};
+    int exit_code = cli_open(cli, 0);
+    uint32_t deleted;
+
+    if (exit_code != CLI_OK) {
+        return exit_code;
+    }
+    deleted = withdraw(cli);
+    if (cli->json) {
+        json_object_open(&json, NULL);
+        json_u64(&json, "deleted", deleted);
+        json_object_close(&json);
+    } else {
+        printf("%u objects of an offer deleted\n", deleted);
+    }
+    return CLI_OK;
+}
+
+/* Whether the node can have so much at all. */
+static int check_fits(struct cli *cli, uint64_t bytes)
+{
+    char wanted[BYTES_SIZE_TEXT], memory[BYTES_SIZE_TEXT];
+    nigh_node_stats stats;
+    nigh_status status = nigh_stats(cli->client, &stats);
+
+    if (status != NIGH_OK) {
+        return cli_failed(cli, status, "the node's memory is not known");
+    }
+    if (stats.memory_bytes > bytes) {
+        return CLI_OK;
+    }
+    bytes_format_size(bytes, wanted);
+    bytes_format_size(stats.memory_bytes, memory);
+    cli_error(cli, "it takes more than %s, and the node has %s (nighd --memory)", wanted, memory);
+    return CLI_FULL;
+}
+
+static uint64_t all_bytes(void)
+{
+    uint64_t bytes = 0;
+
+    for (int i = 0; i < OFFERS; i++) {
+        bytes += offers[i].count * offers[i].size_bytes;
+    }
+    return bytes;
 }
 
 /* ---- the side that has them ---- */
@@ -72,7 +161,8 @@ static void print_offer(const struct cli *cli)
     nigh_id id;
 
     if (!cli->json) {
-        printf("offered; now run 'nigh bench transfer' at another node\n");
+        printf("offered; now run 'nigh bench transfer' at another node, or 'nigh bench transfer "
+               "--withdraw' to delete it\n");
         return;
     }
     json_object_open(&json, NULL);
@@ -99,7 +189,11 @@ int bench_offer(struct cli *cli)
 {
     char *data = malloc(offers[OFFERS - 1].size_bytes);
     int exit_code = data == NULL ? CLI_FULL : open_in_cluster(cli);
+    bool is_begun;
 
+    exit_code = exit_code == CLI_OK ? check_fits(cli, all_bytes()) : exit_code;
+    is_begun = exit_code == CLI_OK;
+    catch_interrupts();
     for (int i = 0; i < OFFERS && exit_code == CLI_OK; i++) {
         memset(data, i + 1, offers[i].size_bytes);
         for (uint32_t n = 0; n < offers[i].count && exit_code == CLI_OK; n++) {
@@ -107,8 +201,14 @@ int bench_offer(struct cli *cli)
 
             if (status != NIGH_OK) {
                 exit_code = cli_failed(cli, status, "the offer stopped");
+            } else if (interrupted != 0) {
+                cli_error(cli, "interrupted");
+                exit_code = CLI_FAILED;
             }
         }
+    }
+    if (is_begun && exit_code != CLI_OK) {
+        (void)withdraw(cli);
     }
     if (exit_code == CLI_OK) {
         print_offer(cli);
@@ -126,6 +226,22 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* In pieces that grow, so that who interrupts a wait need not wait for its end. */
+static nigh_status get_or_stop(nigh_client *client, const nigh_id *id, uint64_t timeout_us,
+                               nigh_view *view)
+{
+    uint64_t piece_us = 1000000;
+    nigh_status status = NIGH_TIMEOUT;
+
+    do {
+        piece_us = piece_us < timeout_us ? piece_us : timeout_us;
+        status = nigh_get(client, id, 1, piece_us, view);
+        timeout_us -= piece_us;
+        piece_us *= 2;
+    } while (status == NIGH_TIMEOUT && timeout_us > 0 && interrupted == 0);
+    return status;
+}
+
 /* Gets and uses up one object; its time in microseconds. */
 static nigh_status take_one(nigh_client *client, const struct offer *offer, uint32_t number,
                             uint64_t timeout_us, double *us)
@@ -139,7 +255,7 @@ static nigh_status take_one(nigh_client *client, const struct offer *offer, uint
     if (status != NIGH_OK) {
         return status;
     }
-    status = nigh_get(client, &id, 1, timeout_us, &view);
+    status = get_or_stop(client, &id, timeout_us, &view);
     *us = (double)(clock_now_us(&clock_monotonic) - start_us);
     if (status != NIGH_OK) {
         return status;
@@ -186,6 +302,10 @@ static int take_all(struct cli *cli, struct json *json, const struct offer *offe
     for (uint32_t n = 0; n < offer->count; n++) {
         nigh_status status = take_one(cli->client, offer, n, cli->timeout_us, &us[n]);
 
+        if (interrupted != 0) {
+            cli_error(cli, "interrupted; what was offered is deleted");
+            return CLI_FAILED;
+        }
         if (status == NIGH_TIMEOUT) {
             cli_error(cli, "nothing is offered; run 'nigh bench transfer --offer' at another node");
             return CLI_TIMEOUT;
@@ -207,12 +327,19 @@ int bench_transfer(struct cli *cli)
 {
     struct json json = {0};
     int exit_code = open_in_cluster(cli);
+    bool is_begun;
 
+    exit_code = exit_code == CLI_OK ? check_fits(cli, offers[OFFERS - 1].size_bytes) : exit_code;
+    is_begun = exit_code == CLI_OK;
+    catch_interrupts();
     if (!cli->timeout_given) {
         cli->timeout_us = 5000000;
     }
     for (int i = 0; i < OFFERS && exit_code == CLI_OK; i++) {
         exit_code = take_all(cli, &json, &offers[i]);
+    }
+    if (is_begun && exit_code != CLI_OK) {
+        (void)withdraw(cli);
     }
     if (cli->json && json.depth > 0) {
         cli_error_object(cli, &json, exit_code);

@@ -53,7 +53,8 @@ const struct cli_verb cli_verbs[] = {
      "a cluster,\nsome 180 MiB of each node's memory, and some seconds. What they put is deleted "
      "at "
      "the end.\n"
-     "  -o, --offer          transfer: put what 'nigh bench transfer' at another node will get\n",
+     "  -o, --offer          transfer: put what 'nigh bench transfer' at another node will get\n"
+     "  -w, --withdraw       transfer: delete what was offered and not taken\n",
      cli_bench},
     {"help", "[VERB]", "Show help.", "", cli_help},
     {NULL, NULL, NULL, NULL, NULL},

@@ -565,6 +565,30 @@ def test_an_offer_is_told_as_json():
         assert len(names) == OFFERED and all(size[end] in names for size in told["sizes"] for end in ("first", "last"))
 
 
+def test_an_offer_is_withdrawn():
+    """By who asks for it, on either node; and by whoever cannot go on with it."""
+    with Cluster(*BENCH).wait_met() as (a, b):
+        a.good("bench", "transfer", "--offer")
+        assert b.parsed("bench", "transfer", "--withdraw") == {"deleted": OFFERED} and offered(a) == []
+        a.good("bench", "transfer", "--offer")
+        a.good("rm", "nigh-bench-1024-40")
+        assert b.run("bench", "transfer", "--timeout", "100ms")[0] == TIMEOUT and offered(a) + offered(b) == []
+        a.good("bench", "transfer", "--offer")
+        a.good("rm", "nigh-bench-1024-40")
+        taker = b.begin("bench", "transfer", "--timeout", "30s")
+        wait_for(lambda: len(offered(a)) == OFFERED - 1 - 40)
+        taker.send_signal(signal.SIGINT)
+        taker.communicate(timeout=60)
+        assert taker.returncode != OK and offered(a) + offered(b) == []
+
+
+def test_an_offer_that_cannot_fit_is_refused():
+    with Cluster("--memory", "64M", "--lanes", "1").wait_met() as (a, b):
+        for flags in (["--offer"], []):
+            code, _, said = a.run("bench", "transfer", *flags)
+            assert code == FULL and "the node has 64.0 MiB" in said and offered(a) == [], (code, said)
+
+
 # ---- nodes that go and come
 
 

@@ -43,7 +43,7 @@ _nigh() {
     ls) own="--ids" ;;
     stat) own="--checksum" ;;
     top) own="--once --delay" ;;
-    bench) own="--offer" ;;
+    bench) own="--offer --withdraw" ;;
     esac
     if [[ $current == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$own $common" -- "$current")
