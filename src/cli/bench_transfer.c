@@ -295,13 +295,15 @@ static void begin_table(const struct cli *cli, struct json *json)
     }
 }
 
-static int take_all(struct cli *cli, struct json *json, const struct offer *offer)
+/* *began: one was taken. Until then an offer may be in the making, which is not ours to end. */
+static int take_all(struct cli *cli, struct json *json, const struct offer *offer, bool *began)
 {
     double us[COUNT_MOST];
 
     for (uint32_t n = 0; n < offer->count; n++) {
         nigh_status status = take_one(cli->client, offer, n, cli->timeout_us, &us[n]);
 
+        *began = *began || status == NIGH_OK || interrupted != 0;
         if (interrupted != 0) {
             cli_error(cli, "interrupted; what was offered is deleted");
             return CLI_FAILED;
@@ -327,18 +329,17 @@ int bench_transfer(struct cli *cli)
 {
     struct json json = {0};
     int exit_code = open_in_cluster(cli);
-    bool is_begun;
+    bool began = false;
 
     exit_code = exit_code == CLI_OK ? check_fits(cli, offers[OFFERS - 1].size_bytes) : exit_code;
-    is_begun = exit_code == CLI_OK;
     catch_interrupts();
     if (!cli->timeout_given) {
         cli->timeout_us = 5000000;
     }
     for (int i = 0; i < OFFERS && exit_code == CLI_OK; i++) {
-        exit_code = take_all(cli, &json, &offers[i]);
+        exit_code = take_all(cli, &json, &offers[i], &began);
     }
-    if (is_begun && exit_code != CLI_OK) {
+    if (began && exit_code != CLI_OK) {
         (void)withdraw(cli);
     }
     if (cli->json && json.depth > 0) {

@@ -50,9 +50,8 @@ const struct cli_verb cli_verbs[] = {
     {"bench", "objects|transfer",
      "Measure puts and gets of the running node, or gets from another one.",
      "objects takes some seconds, and at most 4 MiB of the node's memory at a time; transfer needs "
-     "a cluster,\nsome 180 MiB of each node's memory, and some seconds. What they put is deleted "
-     "at "
-     "the end.\n"
+     "a cluster,\nsome 180 MiB of the memory of the node that offers, 64 MiB of the other, and "
+     "some seconds.\nWhat they put is deleted at the end.\n"
      "  -o, --offer          transfer: put what 'nigh bench transfer' at another node will get\n"
      "  -w, --withdraw       transfer: delete what was offered and not taken\n",
      cli_bench},

@@ -574,6 +574,11 @@ def test_an_offer_is_withdrawn():
         a.good("rm", "nigh-bench-1024-40")
         assert b.run("bench", "transfer", "--timeout", "100ms")[0] == TIMEOUT and offered(a) + offered(b) == []
         a.good("bench", "transfer", "--offer")
+        a.good("rm", "nigh-bench-1024-0")
+        assert b.run("bench", "transfer", "--timeout", "100ms")[0] == TIMEOUT
+        assert len(offered(a)) == OFFERED - 1, "of an offer that may be in the making nothing is deleted"
+        a.good("bench", "transfer", "--withdraw")
+        a.good("bench", "transfer", "--offer")
         a.good("rm", "nigh-bench-1024-40")
         taker = b.begin("bench", "transfer", "--timeout", "30s")
         wait_for(lambda: len(offered(a)) == OFFERED - 1 - 40)
