@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What pulls are admitted with is shared among the holders: three lanes' exchanges over the
- * simulated fabric, of which one pulls from two others, and one of these stands still.
+ * Three lanes' exchanges over the simulated fabric, of which one pulls from the two others. What
+ * pulls are admitted with is shared among the holders, also when one of these stands still; and
+ * who waits is told where an object is.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #define GETS         16u
 #define ADMITTED     (1024 * KIB)
 #define SOON_US      UINT64_C(300000) /* before anybody calls the neglected back */
+#define TOLD_US      UINT64_C(2000)   /* some messages long, and nothing to EXCHANGE_ASK_US */
 
 enum {
     PULLER,
@@ -39,7 +41,7 @@ struct side {
     struct store *store;
     struct fabric *fabric;
     struct exchange *exchange;
-    bool is_still;
+    bool is_still;                /* so are the dead */
     struct session_cqe cqe[GETS]; /* by the operation's number */
     bool has_ended[GETS];
 };
@@ -47,6 +49,7 @@ struct side {
 static struct sim *sim;
 static struct side sides[SIDES];
 static uint32_t born; /* objects, ever */
+static enum exchange_path path;
 
 /* ---- stores ----------------------------------------------------------------- */
 
@@ -132,7 +135,8 @@ static void open_side(uint32_t rank)
                                      .incarnation = 1,
                                      .max_keys = 1024,
                                      .pull_bytes = ADMITTED,
-                                     .path = EXCHANGE_TWO_SIDED,
+                                     .chunk_bytes = 64 * KIB,
+                                     .path = path,
                                      .seed = 1 + rank};
     char why[256], text[8];
 
@@ -151,10 +155,19 @@ static void open_side(uint32_t rank)
     assert_int_equal(exchange_pool_add(side->exchange, 0, CLUSTER), NIGH_OK);
 }
 
-static void close_side(struct side *side)
+static void end_exchange(struct side *side)
 {
     exchange_destroy(side->exchange);
     fabric_destroy(side->fabric);
+    side->exchange = NULL;
+    side->fabric = NULL;
+}
+
+static void close_side(struct side *side)
+{
+    if (side->exchange != NULL) {
+        end_exchange(side);
+    }
     store_destroy(side->store);
     extent_set_destroy(side->set);
     free(side->index_memory);
@@ -188,15 +201,16 @@ static void pass(uint64_t us)
         sim_advance(sim, min_u64(next_us(), end_us));
     }
     for (uint32_t rank = 0; rank < SIDES; rank++) {
-        assert_true(exchange_is_valid(sides[rank].exchange));
+        assert_true(sides[rank].exchange == NULL || exchange_is_valid(sides[rank].exchange));
     }
 }
 
-static void cluster_open(void)
+static void cluster_open(enum exchange_path of)
 {
     struct sim_options options = {.seed = 7};
 
     born = 0;
+    path = of;
     assert_int_equal(sim_create(&options, &sim), NIGH_OK);
     for (uint32_t rank = 0; rank < SIDES; rank++) {
         open_side(rank);
@@ -235,22 +249,45 @@ static void submit(struct side *side, const struct directory_key *key, uint32_t 
     store_submit(side->store, 0, &sqe, sim_now_us(sim));
 }
 
-/* A new object at a node, whose home is the puller: where it is needs no message. */
-static struct directory_key put(uint32_t rank, uint64_t bytes)
+static struct directory_key new_key(uint32_t home)
 {
-    struct side *side = &sides[rank];
-    struct session_sqe seal = {.op = SESSION_OP_SEAL};
     struct directory_key key = {.pool = CLUSTER};
 
     do {
         memset(key.id, (int)(++born), LIMIT_ID_BYTES);
-    } while (members_home(&side->members, directory_key_hash(&key)) != PULLER);
-    submit(side, &key, 0, (struct session_sqe){.op = SESSION_OP_CREATE, .data_size = bytes});
+    } while (members_home(&sides[PULLER].members, directory_key_hash(&key)) != home);
+    return key;
+}
+
+/* What an object consists of: no part of it is like the one before. */
+static uint8_t byte_of(const struct directory_key *key, uint64_t n)
+{
+    return (uint8_t)(key->id[0] + n / KIB);
+}
+
+static void put_key(uint32_t rank, const struct directory_key *key, uint64_t bytes)
+{
+    struct side *side = &sides[rank];
+    struct session_sqe seal = {.op = SESSION_OP_SEAL};
+    uint8_t *at;
+
+    submit(side, key, 0, (struct session_sqe){.op = SESSION_OP_CREATE, .data_size = bytes});
     assert_true(side->has_ended[0] && side->cqe[0].status == NIGH_OK);
-    memset(extent_bytes_at(side->set, side->cqe[0].offset), key.id[0], bytes);
+    at = extent_bytes_at(side->set, side->cqe[0].offset);
+    for (uint64_t n = 0; n < bytes; n++) {
+        at[n] = byte_of(key, n);
+    }
     seal.ref = side->cqe[0].ref;
-    submit(side, &key, 0, seal);
+    submit(side, key, 0, seal);
     assert_true(side->has_ended[0] && side->cqe[0].status == NIGH_OK);
+}
+
+/* A new object at a node, whose home is the puller: where it is needs no message. */
+static struct directory_key put(uint32_t rank, uint64_t bytes)
+{
+    struct directory_key key = new_key(PULLER);
+
+    put_key(rank, &key, bytes);
     pass(5000);
     return key;
 }
@@ -275,7 +312,7 @@ static void who_neglects_leaves_room(void **state)
     struct directory_key of_others[6], of_it[5];
 
     (void)state;
-    cluster_open();
+    cluster_open(EXCHANGE_TWO_SIDED);
     for (uint32_t n = 0; n < ARRAY_LENGTH(of_it); n++) {
         of_it[n] = put(NEGLECTS, 300 * KIB);
     }
@@ -314,7 +351,7 @@ static void what_is_large_is_not_passed(void **state)
     struct directory_key large, small[GETS - 1];
 
     (void)state;
-    cluster_open();
+    cluster_open(EXCHANGE_TWO_SIDED);
     large = put(NEGLECTS, 900 * KIB); /* today it does not */
     for (uint32_t n = 0; n < ARRAY_LENGTH(small); n++) {
         small[n] = put(SERVES, 200 * KIB);
@@ -340,7 +377,7 @@ static void one_holder_alone_goes_on(void **state)
     struct directory_key keys[8];
 
     (void)state;
-    cluster_open();
+    cluster_open(EXCHANGE_TWO_SIDED);
     for (uint32_t n = 0; n < ARRAY_LENGTH(keys); n++) {
         keys[n] = put(SERVES, 600 * KIB);
     }
@@ -354,12 +391,34 @@ static void one_holder_alone_goes_on(void **state)
     cluster_close();
 }
 
+/* It waits before there is an object, and hears of the seal from the home: where the home is the
+ * holder itself, where it is another, and where it is the one that waits. */
+static void who_waits_is_told_at_once(void **state)
+{
+    static const uint32_t homes[] = {PULLER, NEGLECTS, SERVES};
+
+    (void)state;
+    cluster_open(EXCHANGE_TWO_SIDED);
+    for (uint32_t n = 0; n < ARRAY_LENGTH(homes); n++) {
+        struct directory_key key = new_key(homes[n]);
+
+        begin_get(&key, n);
+        pass(EXCHANGE_ASK_US / 10);
+        assert_false(is_got(n));
+        put_key(SERVES, &key, 4 * KIB);
+        pass(TOLD_US);
+        assert_true(is_got(n));
+    }
+    cluster_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_neglects_leaves_room),
         cmocka_unit_test(what_is_large_is_not_passed),
         cmocka_unit_test(one_holder_alone_goes_on),
+        cmocka_unit_test(who_waits_is_told_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
