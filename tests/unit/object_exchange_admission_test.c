@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Three lanes' exchanges over the simulated fabric, of which one pulls from the two others. What
- * pulls are admitted with is shared among the holders, also when one of these stands still; and
- * who waits is told where an object is.
+ * pulls are admitted with is shared among the holders, also when one of these stands still; who
+ * waits is told where an object is; and when a holder dies the other one takes over.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -412,6 +412,78 @@ static void who_waits_is_told_at_once(void **state)
     cluster_close();
 }
 
+/* ---- a holder dies ---------------------------------------------------------- */
+
+/* Runs until some bytes of the one pull are here, but not all: the rank of who sends them. */
+static uint32_t half_way(uint64_t bytes)
+{
+    const struct pull *pull = sides[PULLER].exchange->pulls;
+
+    for (uint32_t n = 0; n < 10000 && pull->received < bytes / 4; n++) {
+        pass(20);
+    }
+    assert_true(pull->state == PULL_STREAMING || pull->state == PULL_READING);
+    assert_true(pull->received >= bytes / 4 && pull->received < bytes);
+    return pull->link->rank;
+}
+
+static void die(uint32_t rank)
+{
+    sides[rank].is_still = true;
+    sim_crash(sim, rank);
+    end_exchange(&sides[rank]);
+    for (uint32_t other = 0; other < SIDES; other++) {
+        if (other != rank) {
+            exchange_peer_dead(sides[other].exchange, rank, sim_now_us(sim));
+        }
+    }
+}
+
+/* Its waiters do not hear of it: what is missing, or all, comes from the other one. */
+static void another_takes_over_half_way(enum exchange_path by)
+{
+    const uint64_t bytes = 900 * KIB;
+    struct directory_key key;
+    const uint8_t *at;
+    uint32_t first, second;
+    uint64_t served;
+
+    cluster_open(by);
+    key = put(NEGLECTS, bytes);
+    submit(&sides[SERVES], &key, 1,
+           (struct session_sqe){.op = SESSION_OP_GET, .argument = 60000000});
+    pass(SOON_US);
+    assert_true(sides[SERVES].has_ended[1] && sides[SERVES].cqe[1].status == NIGH_OK);
+    begin_get(&key, 1);
+    first = half_way(bytes);
+    second = first == SERVES ? NEGLECTS : SERVES;
+    assert_false(is_got(1));
+    served = sides[second].exchange->counts.served_bytes;
+    die(first);
+    pass(SOON_US);
+    assert_true(is_got(1));
+    assert_true(sides[second].exchange->counts.served_bytes > served);
+    assert_int_equal(sides[PULLER].exchange->counts.pulls, 1);
+    assert_int_equal(sides[PULLER].cqe[1].data_size, bytes);
+    at = extent_bytes_at(sides[PULLER].set, sides[PULLER].cqe[1].offset);
+    for (uint64_t n = 0; n < bytes; n++) {
+        assert_int_equal(at[n], byte_of(&key, n));
+    }
+    cluster_close();
+}
+
+static void another_holder_sends_the_rest(void **state)
+{
+    (void)state;
+    another_takes_over_half_way(EXCHANGE_TWO_SIDED);
+}
+
+static void another_holder_lends_the_rest(void **state)
+{
+    (void)state;
+    another_takes_over_half_way(EXCHANGE_ONE_SIDED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -419,6 +491,8 @@ int main(void)
         cmocka_unit_test(what_is_large_is_not_passed),
         cmocka_unit_test(one_holder_alone_goes_on),
         cmocka_unit_test(who_waits_is_told_at_once),
+        cmocka_unit_test(another_holder_sends_the_rest),
+        cmocka_unit_test(another_holder_lends_the_rest),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
