@@ -25,7 +25,11 @@
 #define TABLES_ANEW 16u    /* every so many seeds the tables are the machine's, and unmapped */
 #define FAILURES    32u    /* of one run: more are of one kind */
 #define SAY_EVERY   10000u /* seeds of a process, in a long run */
-#define FLOOR_PAIRS 60u    /* state and moment pairs that so many seeds must have seen */
+
+/* What FIXED_SEEDS must have seen of each moment: pulls in so many states (it is eight at least:
+ * the two briefest are rare), and so many transfers under way (it is 17 at least). */
+#define FLOOR_STATES    6u
+#define FLOOR_TRANSFERS 4u
 
 static uint64_t seed_now;
 
@@ -86,16 +90,39 @@ static void add_totals(struct world_totals *sum, const struct world_totals *more
     }
 }
 
+/* In how many states pulls were, at a moment. */
+static uint32_t states_seen(const struct world_totals *totals, uint32_t moment)
+{
+    uint32_t states = 0;
+
+    for (uint32_t state = 1; state < PULL_STATES; state++) {
+        states += totals->seen[state][moment] > 0;
+    }
+    return states;
+}
+
 static uint32_t pairs_seen(const struct world_totals *totals)
 {
     uint32_t pairs = 0;
 
-    for (uint32_t state = 1; state < PULL_STATES; state++) {
-        for (uint32_t moment = 0; moment < MOMENTS; moment++) {
-            pairs += totals->seen[state][moment] > 0;
-        }
+    for (uint32_t moment = 0; moment < MOMENTS; moment++) {
+        pairs += states_seen(totals, moment);
     }
     return pairs;
+}
+
+/* No kind of fault may miss what it is there for, whatever the others see. */
+static void assert_each_moment_is_seen(const struct world_totals *totals)
+{
+    for (uint32_t moment = 0; moment < MOMENTS; moment++) {
+        uint64_t transfers =
+            totals->seen[PULL_STREAMING][moment] + totals->seen[PULL_READING][moment];
+
+        if (states_seen(totals, moment) < FLOOR_STATES || transfers < FLOOR_TRANSFERS) {
+            fail_msg("column %u: %u states, %llu transfers", moment, states_seen(totals, moment),
+                     (unsigned long long)transfers);
+        }
+    }
 }
 
 #define U(value) ((unsigned long long)(value))
@@ -301,7 +328,8 @@ static void clusters_keep_their_promises(void **state)
         for (uint32_t fault = 0; fault < FAULTS; fault++) {
             assert_true(totals.faults[fault] > 0);
         }
-        assert_true(pairs_seen(&totals) >= FLOOR_PAIRS);
+        assert_each_moment_is_seen(&totals);
+        assert_true(totals.overdue > 0 || totals.seeds < LEAST_SEEDS);
         assert_true(totals.unspills > 0 && totals.spilled_served > 0 && totals.disk_failures > 0);
         assert_true(totals.warm > 0 && totals.readers_kept > 0 && totals.farewells > 0);
         assert_true(totals.quotas > 0 && totals.denied > 0 && totals.named > 0);
