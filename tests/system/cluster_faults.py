@@ -141,6 +141,10 @@ class Cluster:
         self.folder.cleanup()
 
 
+def pulled_bytes(stats):
+    return stats["pulled_bytes_two_sided"] + stats["pulled_bytes_one_sided"] + stats["pulled_bytes_pushed"]
+
+
 def only(result, *statuses):
     """Whether nothing but these came."""
     assert set(result["statuses"]) <= set(statuses), result
@@ -155,13 +159,19 @@ def test_a_thousand_pulls_between_eight_nodes():
     for rank in range(8):
         cluster.put(rank, rank * 125, 125, 16384)
     before = [cluster.resident_kib(rank) for rank in range(8)]
-    loads = [cluster.begin(rank, "get", 0, 1000, 16384, 50000) for rank in range(8)]
+    # Two on each node want all of it, at once.
+    loads = [cluster.begin(rank, "get", 0, 1000, 16384, 50000) for rank in range(8) for _ in range(2)]
     for load in loads:
         result = cluster.end(load, 90)
         assert result["statuses"] == {"NIGH_OK": 1000}, result
     grown = [cluster.resident_kib(rank) - before[rank] for rank in range(8)]
     print("# anonymous memory before, KiB:", before, "grown by", grown)
     assert max(grown) < 32768 * GROWTH_TIMES, grown
+    # Nobody pulled anything twice, or what it had itself, and nobody sent what was not wanted.
+    stats = [cluster.stats(rank) for rank in range(8)]
+    assert [one["pulls"] for one in stats] == [875] * 8, stats
+    assert [pulled_bytes(one) for one in stats] == [875 * 16384] * 8, stats
+    assert sum(one["served_bytes"] for one in stats) == 8 * 875 * 16384, stats
     # Everything is everywhere now, and nothing is asked for again.
     for rank in range(8):
         cluster.get_all(rank, 0, 1000, 16384, 0)
