@@ -329,8 +329,9 @@ static void take_proof(struct auth *auth, const uint8_t *bytes)
 
     digest(expected, sizeof(expected), auth->key, "nigh dialler", auth->transcript,
            auth->transcript_bytes, NULL, 0);
+    /* A node with another key finds that out itself, and says so: this is somebody who goes on. */
     if (sodium_memcmp(expected, bytes + offsetof(struct proof, proof), sizeof(expected)) != 0) {
-        refuse(auth, NIGH_DENIED, "the other node has another cluster key");
+        refuse(auth, NIGH_DENIED, "the other node repeats an old handshake, or has no key");
         return;
     }
     derive_session(auth);

@@ -7,6 +7,7 @@ import os
 import re
 import select
 import socket
+import struct
 import sys
 import tempfile
 import threading
@@ -300,6 +301,34 @@ def test_a_second_node_of_a_rank():
     cluster.close()
 
 
+def says_why(cluster, rank, status, why, since=0):
+    """A node's log has a handshake that failed, with its reason."""
+    line = f'a handshake with another node failed.* status={status} why="{why}'
+    wait_for(lambda: re.search(line, cluster.log(rank)[since:]), 20)
+
+
+def test_another_version():
+    """Who speaks no version that a node speaks is refused, and told so; counted, and in the log, each time."""
+    cluster = Cluster(2)
+    port = int(cluster.join.split(",", maxsplit=1)[0].rsplit(":", 1)[1])
+    for version in (0, 1, 0xffff):
+        refusals, since = cluster.stats(0)["handshakes_refused"], len(cluster.log(0))
+        # A HELLO: magic, kind, bytes; versions from and to, rank, incarnation, life, epoch; nonce.
+        hello = struct.pack("<4sHHHHIIIQ32s", b"NGHA", 1, 64, version, version, 1, 7, 1, 1, os.urandom(32))
+        with socket.create_connection(("127.0.0.1", port), 20) as one:
+            one.sendall(hello)
+            said = b""
+            while piece := one.recv(4096):
+                said += piece
+        _, _, count, _, low, high = struct.unpack("<4sHHiHH", said)
+        assert count == len(said) == 16 and (version < low or version > high), "it says what it speaks"
+        wait_for(lambda: cluster.stats(0)["handshakes_refused"] == refusals + 1, 20)
+        says_why(cluster, 0, "NIGH_VERSION", "the other node speaks no common version", since)
+    assert cluster.nodes(0)[1] == "up"
+    still_serve(cluster, 0)
+    cluster.close()
+
+
 class Recorder:
     """Passes connections to one port on to another, and keeps what the first of them said."""
 
@@ -358,6 +387,7 @@ def test_a_recorded_handshake():
     for _ in range(20):
         say(cluster.hidden, said)
     wait_for(lambda: cluster.stats(0)["handshakes_refused"] >= refusals + 20, 20)
+    says_why(cluster, 0, "NIGH_DENIED", "the other node repeats an old handshake")
     assert cluster.nodes(0)[1] == "up"
     assert "a member is lost" not in cluster.log(0)
     still_serve(cluster, 0)

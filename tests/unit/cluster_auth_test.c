@@ -214,6 +214,7 @@ static void check_refused(const struct pair *pair, nigh_status status, const cha
 }
 
 #define OTHER_KEY  "the other node has another cluster key"
+#define OLD_PROOF  "the other node repeats an old handshake, or has no key"
 #define OTHER_LIST "the other node has another list of members; start all nodes with the same"
 #define OTHER_RANK "the other node has a rank that is not its own"
 #define NO_VERSION "the other node speaks no common version of the protocol"
@@ -246,6 +247,7 @@ static void a_dialler_must_prove_itself(void **state)
     assert_int_equal(auth_input(&pair.acceptor, proof, sizeof(proof)), sizeof(proof));
     assert_int_equal(pair.acceptor.state, AUTH_REFUSED);
     assert_int_equal(pair.acceptor.status, NIGH_DENIED);
+    assert_string_equal(pair.acceptor.why, OLD_PROOF);
 }
 
 static void other_members_are_refused(void **state)
@@ -371,6 +373,7 @@ static void a_replay_is_refused(void **state)
     auth_input(&pair.acceptor, of_dialler, dialler_bytes);
     assert_int_equal(pair.acceptor.state, AUTH_REFUSED);
     assert_int_equal(pair.acceptor.status, NIGH_DENIED);
+    assert_string_equal(pair.acceptor.why, OLD_PROOF);
     /* And the other way. */
     auth_input(&pair.dialler, of_acceptor, acceptor_bytes);
     assert_int_equal(pair.dialler.state, AUTH_REFUSED);
