@@ -87,9 +87,10 @@ class Member:
 class Cluster:
     """Two nodes that know each other; flags are both nodes'."""
 
-    def __init__(self, *flags, keys=("00112233" * 8,) * 2, joins=None):
+    def __init__(self, *flags, keys=("00112233" * 8,) * 2, joins=None, host="127.0.0.1"):
         self.folder = tempfile.TemporaryDirectory(prefix="nigh-")
-        self.join = ",".join(f"127.0.0.1:{port}" for port in free_ports(2))
+        shown = f"[{host}]" if ":" in host else host
+        self.join = ",".join(f"{shown}:{port}" for port in free_ports(2, host))
         self.members = []
         for rank in range(2):
             key = os.path.join(self.folder.name, f"key{rank}")
@@ -199,6 +200,24 @@ def move_all(a, b):
         assert numbers["pulls_failed"] == 0 == numbers["checksum_failures"], numbers
         wait_for(lambda: member.numbers()["loans"] == 0)
     return len(sizes)
+
+
+def test_members_that_speak_ipv6():
+    try:
+        free_ports(1, "::1")
+    except OSError as error:
+        print("# skipped: this machine has no ::1:", error)
+        return
+    with Cluster(host="::1").wait_met() as (a, b):
+        assert all(node["address"].startswith("[::1]:") for node in a.parsed("nodes"))
+        for size in (5, 100000, 9 * MIB):
+            data = os.urandom(size)
+            a.good("put", f"of-{size}", "-", data=data)
+            assert b.good("get", f"of-{size}") == data
+        ports = [node["address"].rsplit(":", 1)[1] for node in a.parsed("nodes")]
+        with open("/proc/net/tcp6", encoding="ascii") as file:
+            listening = [line.split()[1] for line in file if line.split()[3] == "0A"]
+        assert all(f"{'0' * 24}01000000:{int(port):04X}" in listening for port in ports), listening
 
 
 def test_what_is_pushed_is_what_was_put():

@@ -60,13 +60,13 @@ class Message:
 _ports = []
 
 
-def free_ports(count):
+def free_ports(count, host="127.0.0.1"):
     """Ports for nodes to listen on. They stay bound here, as SO_REUSEADDR lets a node listen nevertheless, and no other
     process is given one: not to bind, and not for a connection of its own."""
-    sockets = [socket.socket() for _ in range(count)]
+    sockets = [socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) for _ in range(count)]
     for one in sockets:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        one.bind(("127.0.0.1", 0))
+        one.bind((host, 0))
     _ports.extend(sockets)
     return [one.getsockname()[1] for one in sockets]
 
