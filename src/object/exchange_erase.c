@@ -68,8 +68,7 @@ bool erase_begin(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,
                             .state = ERASE_READY,
                             .pool = pool,
                             .hash = hash,
-                            .had = local == NIGH_OK || local == NIGH_IN_USE,
-                            .deadline_us = clock_deadline_us(exchange->now_us, EXCHANGE_ERASE_US)};
+                            .had = local == NIGH_OK || local == NIGH_IN_USE};
     exchange_key(exchange, pool, id, &erase->key, &key_hash, &erase->home);
     list_push_back(&exchange->erases_ready, &erase->place);
     return true;
@@ -214,6 +213,9 @@ static void erase_step(struct exchange *exchange, struct erase *erase, uint64_t 
     struct wire_delete said;
     nigh_status status;
 
+    if (erase->deadline_us == 0) { /* where it began the time may be that of a turn long ago */
+        erase->deadline_us = clock_deadline_us(now_us, EXCHANGE_ERASE_US);
+    }
     if (erase->home != exchange_self(exchange)) {
         erase_ask(exchange, erase, now_us);
         return;
