@@ -69,11 +69,25 @@ static void note_time(const struct exchange *exchange, struct pull *pull)
     }
 }
 
+/* Whether there is no holder but this one that is known and was not asked; one that cannot be
+ * reached just now was not. */
+static bool is_last_holder(const struct exchange *exchange, const struct pull *pull)
+{
+    for (uint32_t n = 0; n < pull->answer.holder_count; n++) {
+        if (n != pull->holder && (pull->tried >> n & 1) == 0 &&
+            pull->answer.holders[n] != exchange_self(exchange)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* The bytes are not what was sealed, or cannot be read, where they were asked for. Each other
  * holder that is known is asked; then who waits need not do so until his deadline to hear why. */
 static void spoilt(struct exchange *exchange, struct pull *pull, nigh_status status)
 {
-    if (++pull->spoilt < max_u32(EXCHANGE_SPOILT, pull->answer.holder_count)) {
+    if (++pull->spoilt < max_u32(EXCHANGE_SPOILT, pull->answer.holder_count) ||
+        !is_last_holder(exchange, pull)) {
         pull_next_holder(exchange, pull);
         return;
     }

@@ -484,6 +484,62 @@ static void another_holder_lends_the_rest(void **state)
     another_takes_over_half_way(EXCHANGE_ONE_SIDED);
 }
 
+/* One holder's bytes are not what was sealed; the other cannot be reached just now, and is waited
+ * for. */
+static void a_holder_out_of_reach_is_waited_for(void **state)
+{
+    struct link_peer peer = {.rank = NEGLECTS,
+                             .incarnation = 1,
+                             .dials = PULLER > NEGLECTS,
+                             .lanes = 1,
+                             .addresses = {"2:0"}};
+    struct directory_key key;
+    struct store_sight sight;
+    uint8_t *bytes;
+
+    (void)state;
+    cluster_open(EXCHANGE_TWO_SIDED);
+    (void)snprintf(peer.addresses[0], sizeof(peer.addresses[0]), "%u:0", NEGLECTS);
+    key = put(SERVES, 100 * KIB);
+    submit(&sides[NEGLECTS], &key, 1,
+           (struct session_sqe){.op = SESSION_OP_GET, .argument = 60000000});
+    pass(20000);
+    assert_true(sides[NEGLECTS].has_ended[1] && sides[NEGLECTS].cqe[1].status == NIGH_OK);
+    assert_true(store_see(sides[SERVES].store, 0, key.id, hash_id20(key.id), &sight));
+    bytes = extent_bytes_at(sides[SERVES].set, sight.offset);
+    bytes[7] ^= 1; /* its sum is known by now */
+    exchange_peer_lost(sides[PULLER].exchange, NEGLECTS, sim_now_us(sim));
+    begin_get(&key, 2);
+    pass(2000000);
+    assert_true(sides[PULLER].exchange->counts.crc_failures > 3);
+    assert_false(is_got(2));
+    assert_int_equal(exchange_peer_up(sides[PULLER].exchange, &peer, sim_now_us(sim)), NIGH_OK);
+    pass(3000000);
+    assert_true(is_got(2));
+    cluster_close();
+}
+
+/* Its time begins with it, not when its lane last had something to do. */
+static void a_delete_after_a_rest_has_its_time(void **state)
+{
+    struct directory_key key;
+    struct side *side = &sides[PULLER];
+
+    (void)state;
+    cluster_open(EXCHANGE_TWO_SIDED);
+    key = new_key(SERVES);
+    put_key(SERVES, &key, KIB);
+    pass(5000);
+    side->is_still = true;
+    pass(6000000);
+    submit(side, &key, 1, (struct session_sqe){.op = SESSION_OP_DELETE});
+    side->is_still = false;
+    pass(100000);
+    assert_true(side->has_ended[1]);
+    assert_int_equal(side->cqe[1].status, NIGH_OK);
+    cluster_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -493,6 +549,8 @@ int main(void)
         cmocka_unit_test(who_waits_is_told_at_once),
         cmocka_unit_test(another_holder_sends_the_rest),
         cmocka_unit_test(another_holder_lends_the_rest),
+        cmocka_unit_test(a_holder_out_of_reach_is_waited_for),
+        cmocka_unit_test(a_delete_after_a_rest_has_its_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
