@@ -197,6 +197,7 @@ bool directory_member_is_dead(const struct directory *directory, uint32_t rank);
  * brought up to date first; the ends of deletes and stats do.
  */
 bool directory_turn(struct directory *directory);
+bool directory_is_sweeping(const struct directory *directory); /* there is something to do */
 
 /* Says again what shell.drop had no room for, of up to `count` tombstones, oldest first. True: some
  * of it was taken. */

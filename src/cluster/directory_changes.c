@@ -138,13 +138,18 @@ static void note_change(struct directory *directory, enum change_kind kind, uint
     sweep(directory, LIMIT_DIRECTORY_TURN);
 }
 
+bool directory_is_sweeping(const struct directory *directory)
+{
+    return directory->first_change != directory->next_change;
+}
+
 bool directory_turn(struct directory *directory)
 {
-    if (directory->first_change == directory->next_change) {
+    if (!directory_is_sweeping(directory)) {
         return false;
     }
     sweep(directory, LIMIT_DIRECTORY_TURN);
-    return directory->first_change != directory->next_change;
+    return directory_is_sweeping(directory);
 }
 
 /* ---- members -------------------------------------------------------------- */

@@ -561,7 +561,8 @@ static bool lane_sweep(struct lane *lane)
     return worked;
 }
 
-static bool lane_let_time_pass(struct lane *lane, bool worked)
+/* *ticked: the front door had its time, and may have called anything. */
+static bool lane_let_time_pass(struct lane *lane, bool worked, bool *ticked)
 {
     bool any = false;
 
@@ -573,7 +574,8 @@ static bool lane_let_time_pass(struct lane *lane, bool worked)
         lane_say_lost(lane);
         lane->lossy_check_us = lane->now_us + LANE_LOSSY_CHECK_US;
     }
-    if (lane->config.front != NULL && lane->now_us >= lane->front_due_us)
+    *ticked = lane->config.front != NULL && lane->now_us >= lane->front_due_us;
+    if (*ticked)
         lane->front_due_us = lane->config.front->tick(lane->config.front->context, lane->now_us);
     return any;
 }
@@ -591,7 +593,7 @@ static bool lane_turn_exchange(struct lane *lane, bool worked)
 
 bool lane_turn(struct lane *lane, uint64_t now_us)
 {
-    bool worked;
+    bool worked, ticked;
 
     /* A guest looked at the clock before it came in, and another may have been here since. */
     now_us = max_u64(now_us, lane->now_us);
@@ -605,11 +607,11 @@ bool lane_turn(struct lane *lane, uint64_t now_us)
     worked |= lane_turn_exchange(lane, worked);
     if (!worked && now_us < lane->quiet_until_us)
         return false;
-    worked |= lane_let_time_pass(lane, worked);
+    worked |= lane_let_time_pass(lane, worked, &ticked);
     lane_flush(lane);
     if (unlikely(lane->expelled_count > 0))
         lane_report_expelled(lane);
-    lane->quiet_until_us = worked ? 0 : lane_due_us(lane);
+    lane->quiet_until_us = worked || ticked ? 0 : lane_due_us(lane);
     return worked;
 }
 

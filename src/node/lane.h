@@ -180,7 +180,7 @@ void lane_poll(struct lane *lane);
  * Runs a bounded turn on behalf of the lane's thread; false when another thread is at it. Any
  * thread. `stays`: the caller is a guest that comes again at once. While it does, other nodes'
  * messages do not wake the lane's thread, which would only be in the way; it takes over again
- * when it next looks, LANE_DOZE_US after the guest's last turn at the latest.
+ * when it next looks, LANE_GUEST_US and LANE_DOZE_US after the guest's last turn at the latest.
  */
 bool lane_drive(struct lane *lane, uint64_t now_us, bool stays);
 

@@ -126,6 +126,9 @@ static void lane_wait(struct lane *lane, uint64_t now_us, uint64_t due_us)
             break;
         doze_us = min_u64(2 * doze_us, LANE_DOZE_US);
         due_us = now_us + doze_us;
+        if (lane_has_resting(lane)) /* its deadlines are this thread's */
+            due_us =
+                min_u64(due_us, atomic_load_explicit(&lane->rest_due_us, memory_order_relaxed));
         atomic_store_explicit(&lane->sleep_until_us, due_us, memory_order_relaxed);
         n = lane_wait_once(lane, events, now_us, due_us);
     }

@@ -489,7 +489,9 @@ uint64_t exchange_due_us(const struct exchange *exchange)
     due_us = other_us < due_us ? other_us : due_us;
     other_us = hear_due_us(exchange);
     due_us = other_us < due_us ? other_us : due_us;
-    return list_empty(&exchange->local_drops) ? due_us : 0;
+    return list_empty(&exchange->local_drops) && !directory_is_sweeping(exchange->directory)
+               ? due_us
+               : 0;
 }
 
 /* ---- numbers -------------------------------------------------------------- */

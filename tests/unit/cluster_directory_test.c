@@ -1580,6 +1580,7 @@ static void what_a_million_keys_cost(void **state)
         } else {
             more = directory_turn(world.directory);
         }
+        assert_int_equal(directory_is_sweeping(world.directory), more);
         turn_us = support_now_us() - turn_us;
         longest_us = turn_us > longest_us ? turn_us : longest_us;
         sum_us += turn_us;

@@ -50,10 +50,14 @@ static void on_ready(void *context, uint64_t data, uint32_t events)
     (void)events;
 }
 
+static bool tick_loses_a_peer;
+
 static uint64_t on_tick(void *context, uint64_t now)
 {
     (void)context;
     (void)now;
+    if (tick_loses_a_peer)
+        assert_true(lane_tell_peer(lane, LANE_PEER_LOST, 1, NULL));
     return UINT64_MAX;
 }
 
@@ -679,6 +683,15 @@ static void a_quiet_lane_only_looks(void **state)
     assert_false(turns_whole());
     assert_int_equal(epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, rung, &event), 0);
     lane_poll(lane); /* the front door is told, and may have called anything */
+    assert_true(turns_whole());
+    assert_true(turns_whole()); /* so may its tick */
+
+    assert_false(turns_whole());
+    tick_loses_a_peer = true; /* in the turn, but after the exchange's part of it */
+    lane->front_due_us = now_us;
+    lane->quiet_until_us = 0;
+    assert_true(turns_whole());
+    tick_loses_a_peer = false;
     assert_true(turns_whole());
 
     echo_turns.due_us = now_us + 4;
