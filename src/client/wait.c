@@ -224,6 +224,7 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
     uint64_t now_us = 0;
     uint64_t risen_us = 0; /* the time after a sleep, as long as it is fresh */
     uint32_t sleeps = 0;
+    uint32_t looks = 0; /* at what the time may be asked for */
     bool spins = false;
     bool rests = client->driver != NULL && client->driver->rest != NULL;
 
@@ -242,7 +243,7 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
             continue;
         }
         /* Asking the time costs as much as the rest of a turn that finds nothing. */
-        if (!spins || turn % WAIT_TURNS_A_CLOCK == 0) {
+        if (!spins || looks++ % WAIT_TURNS_A_CLOCK == 0) {
             now_us = risen_us != 0 ? risen_us : clock_now_us(&clock_monotonic);
         }
         risen_us = 0;
