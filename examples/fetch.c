@@ -88,19 +88,20 @@ static const char *way(const nigh_node_stats *before, const nigh_node_stats *aft
 static nigh_status get_or_wait(nigh_client *client, const nigh_id *id, unsigned wait_s,
                                nigh_view *view)
 {
-    uint64_t wait_us = (uint64_t)wait_s * 1000000;
-    uint64_t quiet_us = wait_us < QUIET_US ? wait_us : QUIET_US;
     nigh_object_info info;
-    nigh_status status = nigh_get(client, id, 1, quiet_us, view);
+    nigh_op op;
+    nigh_status status = nigh_get_start(client, id, 1, (uint64_t)wait_s * 1000000, view, &op);
 
-    if (status != NIGH_TIMEOUT || wait_us == quiet_us) {
+    if (status != NIGH_OK) {
         return status;
     }
-    if (nigh_stat(client, id, &info) == NIGH_NOT_FOUND) {
+    status = nigh_wait(client, &op, QUIET_US);
+    if (nigh_op_status(&op) == NIGH_PENDING && nigh_stat(client, id, &info) == NIGH_NOT_FOUND) {
         printf("(not here yet: waits up to %u s) ", wait_s);
         fflush(stdout);
     }
-    return nigh_get(client, id, 1, wait_us - quiet_us, view);
+    return nigh_op_status(&op) == NIGH_PENDING ? nigh_wait(client, &op, NIGH_FOREVER)
+                                               : nigh_op_status(&op);
 }
 
 /* Gets one object and prints its line; not 0: it failed, or the bytes are others. */

@@ -25,6 +25,8 @@ enum {
     COUNT_MOST = 64
 };
 
+#define LOOK_US UINT64_C(200000) /* how often a wait looks whether it is interrupted */
+
 static const struct offer offers[OFFERS] = {
     {UINT64_C(1) << 10, 64}, {UINT64_C(8) << 10, 64}, {UINT64_C(64) << 10, 32},
     {UINT64_C(1) << 20, 16}, {UINT64_C(4) << 20, 8},  {UINT64_C(64) << 20, 2},
@@ -55,10 +57,13 @@ static void catch_interrupts(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
-/* Deletes what is left of an offer, wherever it is; how many objects that were. */
-static uint32_t withdraw(struct cli *cli)
+/* Deletes what is left of an offer, wherever it is: how many objects that were. The first failure
+ * of a delete, or NIGH_OK. */
+static nigh_status withdraw(struct cli *cli, uint32_t *deleted)
 {
-    uint32_t deleted = 0;
+    nigh_status first = NIGH_OK;
+
+    *deleted = 0;
 
     for (int i = 0; i < OFFERS; i++) {
         nigh_status statuses[COUNT_MOST];
@@ -70,10 +75,15 @@ static uint32_t withdraw(struct cli *cli)
         }
         (void)nigh_delete(cli->client, ids, offers[i].count, statuses);
         for (uint32_t n = 0; n < offers[i].count; n++) {
-            deleted += statuses[n] == NIGH_OK || statuses[n] == NIGH_IN_USE;
+            bool gone = statuses[n] == NIGH_OK || statuses[n] == NIGH_IN_USE;
+
+            *deleted += gone;
+            if (!gone && statuses[n] != NIGH_NOT_FOUND && first == NIGH_OK) {
+                first = statuses[n];
+            }
         }
     }
-    return deleted;
+    return first;
 }
 
 int bench_withdraw(struct cli *cli)
@@ -81,11 +91,15 @@ int bench_withdraw(struct cli *cli)
     struct json json = {0};
     int exit_code = cli_open(cli, 0);
     uint32_t deleted;
+    nigh_status status;
 
     if (exit_code != CLI_OK) {
         return exit_code;
     }
-    deleted = withdraw(cli);
+    status = withdraw(cli, &deleted);
+    if (status != NIGH_OK) {
+        return cli_failed(cli, status, "the offer is not withdrawn");
+    }
     if (cli->json) {
         json_object_open(&json, NULL);
         json_u64(&json, "deleted", deleted);
@@ -189,16 +203,17 @@ int bench_offer(struct cli *cli)
 {
     char *data = malloc(offers[OFFERS - 1].size_bytes);
     int exit_code = data == NULL ? CLI_FULL : open_in_cluster(cli);
-    bool is_begun;
+    bool began = false; /* before that, what there is may be another's offer */
+    uint32_t deleted;
 
     exit_code = exit_code == CLI_OK ? check_fits(cli, all_bytes()) : exit_code;
-    is_begun = exit_code == CLI_OK;
     catch_interrupts();
     for (int i = 0; i < OFFERS && exit_code == CLI_OK; i++) {
         memset(data, i + 1, offers[i].size_bytes);
         for (uint32_t n = 0; n < offers[i].count && exit_code == CLI_OK; n++) {
             nigh_status status = offer_one(cli->client, &offers[i], n, data);
 
+            began = began || status == NIGH_OK;
             if (status != NIGH_OK) {
                 exit_code = cli_failed(cli, status, "the offer stopped");
             } else if (interrupted != 0) {
@@ -207,8 +222,8 @@ int bench_offer(struct cli *cli)
             }
         }
     }
-    if (is_begun && exit_code != CLI_OK) {
-        (void)withdraw(cli);
+    if (began && exit_code != CLI_OK) {
+        (void)withdraw(cli, &deleted);
     }
     if (exit_code == CLI_OK) {
         print_offer(cli);
@@ -226,20 +241,20 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* In pieces that grow, so that who interrupts a wait need not wait for its end. */
+/* Looks now and then whether it is interrupted. */
 static nigh_status get_or_stop(nigh_client *client, const nigh_id *id, uint64_t timeout_us,
                                nigh_view *view)
 {
-    uint64_t piece_us = 1000000;
-    nigh_status status = NIGH_TIMEOUT;
+    nigh_op op;
+    nigh_status status = nigh_get_start(client, id, 1, timeout_us, view, &op);
 
+    if (status != NIGH_OK) {
+        return status;
+    }
     do {
-        piece_us = piece_us < timeout_us ? piece_us : timeout_us;
-        status = nigh_get(client, id, 1, piece_us, view);
-        timeout_us -= piece_us;
-        piece_us *= 2;
-    } while (status == NIGH_TIMEOUT && timeout_us > 0 && interrupted == 0);
-    return status;
+        status = nigh_wait(client, &op, LOOK_US);
+    } while (nigh_op_status(&op) == NIGH_PENDING && interrupted == 0);
+    return nigh_op_status(&op) == NIGH_PENDING ? nigh_cancel(client, &op) : status;
 }
 
 /* Gets and uses up one object; its time in microseconds. */
@@ -303,9 +318,9 @@ static int take_all(struct cli *cli, struct json *json, const struct offer *offe
     for (uint32_t n = 0; n < offer->count; n++) {
         nigh_status status = take_one(cli->client, offer, n, cli->timeout_us, &us[n]);
 
-        *began = *began || status == NIGH_OK || interrupted != 0;
+        *began = *began || status == NIGH_OK;
         if (interrupted != 0) {
-            cli_error(cli, "interrupted; what was offered is deleted");
+            cli_error(cli, *began ? "interrupted; what was offered is deleted" : "interrupted");
             return CLI_FAILED;
         }
         if (status == NIGH_TIMEOUT) {
@@ -330,6 +345,7 @@ int bench_transfer(struct cli *cli)
     struct json json = {0};
     int exit_code = open_in_cluster(cli);
     bool began = false;
+    uint32_t deleted;
 
     exit_code = exit_code == CLI_OK ? check_fits(cli, offers[OFFERS - 1].size_bytes) : exit_code;
     catch_interrupts();
@@ -340,7 +356,7 @@ int bench_transfer(struct cli *cli)
         exit_code = take_all(cli, &json, &offers[i], &began);
     }
     if (began && exit_code != CLI_OK) {
-        (void)withdraw(cli);
+        (void)withdraw(cli, &deleted);
     }
     if (cli->json && json.depth > 0) {
         cli_error_object(cli, &json, exit_code);
