@@ -95,13 +95,12 @@ static nigh_status get_or_wait(nigh_client *client, const nigh_id *id, unsigned 
     if (status != NIGH_OK) {
         return status;
     }
-    status = nigh_wait(client, &op, QUIET_US);
+    (void)nigh_wait(client, &op, QUIET_US);
     if (nigh_op_status(&op) == NIGH_PENDING && nigh_stat(client, id, &info) == NIGH_NOT_FOUND) {
         printf("(not here yet: waits up to %u s) ", wait_s);
         fflush(stdout);
     }
-    return nigh_op_status(&op) == NIGH_PENDING ? nigh_wait(client, &op, NIGH_FOREVER)
-                                               : nigh_op_status(&op);
+    return nigh_wait(client, &op, NIGH_FOREVER);
 }
 
 /* Gets one object and prints its line; not 0: it failed, or the bytes are others. */

@@ -64,22 +64,24 @@ static nigh_status withdraw(struct cli *cli, uint32_t *deleted)
     nigh_status first = NIGH_OK;
 
     *deleted = 0;
-
     for (int i = 0; i < OFFERS; i++) {
-        nigh_status statuses[COUNT_MOST];
+        nigh_status statuses[COUNT_MOST], status;
         nigh_id ids[COUNT_MOST];
         char name[64];
 
         for (uint32_t n = 0; n < offers[i].count; n++) {
             (void)offered_id(&offers[i], n, name, &ids[n]);
+            statuses[n] = NIGH_PENDING;
         }
-        (void)nigh_delete(cli->client, ids, offers[i].count, statuses);
+        status = nigh_delete(cli->client, ids, offers[i].count, statuses);
         for (uint32_t n = 0; n < offers[i].count; n++) {
-            bool gone = statuses[n] == NIGH_OK || statuses[n] == NIGH_IN_USE;
+            /* PENDING: of a call that did not begin */
+            nigh_status ended = statuses[n] == NIGH_PENDING ? status : statuses[n];
+            bool gone = ended == NIGH_OK || ended == NIGH_IN_USE;
 
             *deleted += gone;
-            if (!gone && statuses[n] != NIGH_NOT_FOUND && first == NIGH_OK) {
-                first = statuses[n];
+            if (!gone && ended != NIGH_NOT_FOUND && first == NIGH_OK) {
+                first = ended;
             }
         }
     }
@@ -169,7 +171,7 @@ static int open_in_cluster(struct cli *cli)
 
 static void print_offer(const struct cli *cli)
 {
-    uint64_t objects = 0, bytes = 0;
+    uint64_t objects = 0;
     struct json json = {0};
     char name[64];
     nigh_id id;
@@ -183,7 +185,6 @@ static void print_offer(const struct cli *cli)
     json_array_open(&json, "sizes");
     for (int i = 0; i < OFFERS; i++) {
         objects += offers[i].count;
-        bytes += offers[i].count * offers[i].size_bytes;
         json_object_open(&json, NULL);
         json_u64(&json, "size_bytes", offers[i].size_bytes);
         json_u64(&json, "count", offers[i].count);
@@ -195,7 +196,7 @@ static void print_offer(const struct cli *cli)
     }
     json_array_close(&json);
     json_u64(&json, "objects", objects);
-    json_u64(&json, "bytes", bytes);
+    json_u64(&json, "bytes", all_bytes());
     json_object_close(&json);
 }
 
@@ -252,9 +253,10 @@ static nigh_status get_or_stop(nigh_client *client, const nigh_id *id, uint64_t 
         return status;
     }
     do {
-        status = nigh_wait(client, &op, LOOK_US);
+        (void)nigh_wait(client, &op, LOOK_US);
     } while (nigh_op_status(&op) == NIGH_PENDING && interrupted == 0);
-    return nigh_op_status(&op) == NIGH_PENDING ? nigh_cancel(client, &op) : status;
+    status = nigh_op_status(&op);
+    return status == NIGH_PENDING ? nigh_cancel(client, &op) : status;
 }
 
 /* Gets and uses up one object; its time in microseconds. */
