@@ -260,20 +260,24 @@ def test_another_holder_takes_over():
     cluster.close()
 
 
+STEP_S = 0.002  # in which nobody moves 32 MiB
+
+
 def stop_amid_a_loan(cluster, number, size):
     """A get of an object of node 0 by node 1, which is stopped when it has a loan: with what it is stopped at it stays.
-    A get that was faster than the looks at it is done again."""
-    for _ in range(10):
-        load = cluster.begin(1, "get", number, 1, size, 30000)
-        wait_for(lambda: cluster.stats(0)["loans"] > 0 or load.poll() is not None, 20)
-        cluster.stop(1)
-        if cluster.stats(0)["loans"] > 0:
-            return load
+    The puller runs in steps that are too short for the object, so that the look between two of them cannot miss it."""
+    cluster.stop(1)
+    load = cluster.begin(1, "get", number, 1, size, 30000)
+
+    def has_a_loan():
+        assert load.poll() is None, "no get was faster than its steps"
         cluster.stop(1, False)
-        assert cluster.end(load)["statuses"] == {"NIGH_OK": 1}
-        wait_for(lambda: cluster.load(0, "rm", number, 1)["statuses"] == {"NIGH_OK": 1}, 20)
-        cluster.put(0, number, 1, size)
-    raise AssertionError("no get was ever caught in the middle")
+        time.sleep(STEP_S)
+        cluster.stop(1)
+        return cluster.stats(0)["loans"] > 0
+
+    wait_for(has_a_loan, 60)
+    return load
 
 
 def test_puller_killed_with_loans():
