@@ -122,21 +122,22 @@ commit() { git -C "$tree" add tests/mutants && git -C "$tree" -c user.name=a -c 
 commit
 # names DAY: what would be tried then, on one line.
 names() { "$tree/tools/test-mutants" --day "$1" --list "$tree" | sed -n 's/\.patch$//p' | tr '\n' ' '; }
-all_names() { for day in 20000 20001 20002; do names "$day"; done | tr ' ' '\n' | sort | tr '\n' ' '; }
-expect 0 "a b c d e f g h i j k l m n o p " "mutants: each has its turn in three days, once" all_names
-expect 0 "of 16 on day 20000: part 3 of 3; make mutants" "mutants: says how many" "$tree/tools/test-mutants" --day 20000 --list "$tree"
-expect 0 "of 16 today: part $(($(date +%s) / 86400 % 3 + 1)) of 3; make mutants" "mutants: of today" \
+days=$(sed -n 's/^DAYS = \([0-9]*\).*/\1/p' "$tree/tools/test-mutants")
+all_names() { for day in $(seq 20000 $((20000 + days - 1))); do names "$day"; done | tr ' ' '\n' | sort | tr '\n' ' '; }
+expect 0 "a b c d e f g h i j k l m n o p " "mutants: each has its turn in its days, once" all_names
+expect 0 "of 16 on day 20000: part $((20000 % days + 1)) of $days; make mutants" "mutants: says how many" "$tree/tools/test-mutants" --day 20000 --list "$tree"
+expect 0 "of 16 today: part $(($(date +%s) / 86400 % days + 1)) of $days; make mutants" "mutants: of today" \
     "$tree/tools/test-mutants" --day today --list "$tree"
-expect 0 "$(names 20000)" "mutants: three days later the same" names 20003
+expect 0 "$(names 20000)" "mutants: so many days later the same" names $((20000 + days))
 expect 0 "does not apply" "mutants: those of other days" sh -c '"$1/tools/test-mutants" --day 20000 "$1" |
     sed -n "/not ok 1 - those of other days apply/,/^ok/p" | head -n 2' sh "$tree"
 plant tests/mutants/a.patch '# test: a\n# expect: c\n'
-expect 0 "a a a b c" "mutants: one that is not committed is tried on each day" all_names
+expect 0 "$(printf 'a %.0s' $(seq "$days"))b c" "mutants: one that is not committed is tried on each day" all_names
 commit
-expect 0 "a a a b c" "mutants: one that the last commit touches is, too" all_names
+expect 0 "$(printf 'a %.0s' $(seq "$days"))b c" "mutants: one that the last commit touches is, too" all_names
 plant tests/mutants/b.patch '# test: a\n# expect: c\n'
 commit
-expect 0 "a b b b c" "mutants: one of the commit before is not" all_names
+expect 0 "a $(printf 'b %.0s' $(seq "$days"))c" "mutants: one of the commit before is not" all_names
 plant tests/mutants/q.patch '# test: a\n# expect: b\n'
 expect 0 "o p q q q " "mutants: one that is new to git is tried" all_names
 expect 0 "and 2 that this change touches" "mutants: says so" sh -c 'for day in 1 2 3; do
