@@ -12,15 +12,28 @@
 
 /* ---- buffers -------------------------------------------------------------- */
 
-static uint32_t frame_bytes(const struct links *links)
+const struct link_channel *links_channel(const struct links *links, enum link_endpoint kind)
 {
-    return (uint32_t)sizeof(struct rpc_header) + links->config.rpc.payload_bytes;
+    if (kind == LINK_BULK) {
+        return NULL;
+    }
+    return kind == LINK_CONTROL ? &links->control : &links->calls;
 }
 
-/* Where a buffer lies in the one block of a link: receives of control, receives of bulk. */
-static uint8_t *control_receive(const struct link *link, uint32_t number)
+static uint32_t frame_bytes(const struct link_channel *channel)
 {
-    return link->memory + (size_t)number * link->links->frame_stride;
+    return (uint32_t)sizeof(struct rpc_header) + channel->rpc.payload_bytes;
+}
+
+/* Where a buffer lies in the one block of a link: receives of control, of calls, of bulk. */
+static uint8_t *frame_receive(const struct link_side *side, uint32_t number)
+{
+    const struct links *links = side->link->links;
+    size_t before = side->kind == LINK_CONTROL
+                        ? 0
+                        : (size_t)links->control.receives * links->control.stride;
+
+    return side->link->memory + before + (size_t)number * links_channel(links, side->kind)->stride;
 }
 
 uint32_t links_own_bulk(const struct links *links)
@@ -28,9 +41,14 @@ uint32_t links_own_bulk(const struct links *links)
     return links->bulk.count > 0 ? 0 : links->config.bulk_receives;
 }
 
+uint32_t links_own_receives(const struct links *links)
+{
+    return links->control.receives + links->calls.receives + links_own_bulk(links);
+}
+
 static uint8_t *bulk_receive(const struct link *link, uint32_t number)
 {
-    return control_receive(link, link->links->control_receives) +
+    return frame_receive(&link->sides[LINK_CALLS], link->links->calls.receives) +
            (size_t)number * link->links->bulk_stride;
 }
 
@@ -42,9 +60,26 @@ static uint8_t *op_head(const struct link *link, uint32_t op)
 
 uint64_t link_memory_bytes(const struct links *links)
 {
-    return (uint64_t)links->control_receives * links->frame_stride +
+    return (uint64_t)links->control.receives * links->control.stride +
+           (uint64_t)links->calls.receives * links->calls.stride +
            (uint64_t)links_own_bulk(links) * links->bulk_stride +
            (uint64_t)links->max_ops * LINK_HEAD_BYTES;
+}
+
+/* The parts of the one array that each side keeps its receives' numbers in, and of the other. */
+static void init_sides(struct link *link)
+{
+    const struct links *links = link->links;
+    uint32_t calls_at = links->control.receives;
+
+    for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
+        list_init(&link->sides[kind].sends);
+    }
+    link->sides[LINK_CONTROL].over = link->over;
+    link->sides[LINK_CALLS].over = link->over + calls_at;
+    link->sides[LINK_BULK].over = link->over + calls_at + links->calls.receives;
+    link->sides[LINK_CONTROL].early = link->early;
+    link->sides[LINK_CALLS].early = link->early + calls_at;
 }
 
 nigh_status link_init(struct link *link, struct links *links, uint32_t rank, uint32_t rail)
@@ -60,15 +95,14 @@ nigh_status link_init(struct link *link, struct links *links, uint32_t rank, uin
         link->sides[kind] = (struct link_side){.link = link, .kind = kind};
     }
     link->memory = aligned_alloc(64, bytes);
-    list_init(&link->sends);
     link->ops = calloc(links->max_ops, sizeof(*link->ops));
-    link->early = calloc(links->control_receives, sizeof(*link->early));
-    link->over = calloc(links->control_receives + links_own_bulk(links), sizeof(*link->over));
+    link->early =
+        calloc(links->control.receives + links->calls.receives, sizeof(*link->early));
+    link->over = calloc(links_own_receives(links), sizeof(*link->over));
     if (link->memory == NULL || link->ops == NULL || link->early == NULL || link->over == NULL) {
         goto free_memory;
     }
-    link->sides[LINK_CONTROL].over = link->over;
-    link->sides[LINK_BULK].over = link->over + links->control_receives;
+    init_sides(link);
     status = fabric_memory_register(links->config.fabric, link->memory, bytes, FABRIC_HOST,
                                     FABRIC_LOCAL_WRITE, &link->registration);
     if (status != NIGH_OK) {
@@ -104,20 +138,21 @@ static uint32_t receives_of(const struct link_side *side)
 {
     const struct links *links = side->link->links;
 
-    return side->kind == LINK_CONTROL ? links->control_receives : links_own_bulk(links);
+    return side->kind == LINK_BULK ? links_own_bulk(links)
+                                   : links_channel(links, side->kind)->receives;
 }
 
 static struct fabric_receive receive_of(const struct link_side *side, uint32_t number)
 {
-    const struct link *link = side->link;
-    bool is_control = side->kind == LINK_CONTROL;
+    const struct links *links = side->link->links;
+    const struct link_channel *channel = links_channel(links, side->kind);
 
     return (struct fabric_receive){
         .tag = number,
-        .slice = {.address =
-                      is_control ? control_receive(link, number) : bulk_receive(link, number),
-                  .bytes = is_control ? frame_bytes(link->links) : link->links->config.bulk_bytes,
-                  .memory = link->registration},
+        .slice = {.address = channel != NULL ? frame_receive(side, number)
+                                             : bulk_receive(side->link, number),
+                  .bytes = channel != NULL ? frame_bytes(channel) : links->config.bulk_bytes,
+                  .memory = side->link->registration},
     };
 }
 
@@ -180,7 +215,7 @@ void links_give_back(struct links *links)
 
 /* Small frames are taken by the fabric during the call; one in LINK_SIGNAL_EVERY tells that those
  * before it are gone from the queue. */
-static void send_inline(struct link *link, const struct fabric_slice *slices, uint32_t count)
+static void send_inline(struct link_side *side, const struct fabric_slice *slices, uint32_t count)
 {
     struct fabric_work work = {
         .op = FABRIC_SEND,
@@ -190,26 +225,26 @@ static void send_inline(struct link *link, const struct fabric_slice *slices, ui
         .slice_count = count,
     };
 
-    if (++link->unsignalled >= LINK_SIGNAL_EVERY) {
-        link->unsignalled = 0;
+    if (++side->unsignalled >= LINK_SIGNAL_EVERY) {
+        side->unsignalled = 0;
         work.flags |= FABRIC_SIGNALLED;
     }
-    if (fabric_post(link->links->config.fabric, link->sides[LINK_CONTROL].endpoint, &work, NULL) !=
-        NIGH_OK) {
-        link_fail(link, NIGH_PEER_LOST); /* a frame that is lost would be missed for ever */
+    if (fabric_post(side->link->links->config.fabric, side->endpoint, &work, NULL) != NIGH_OK) {
+        link_fail(side->link, NIGH_PEER_LOST); /* a frame that is lost would be missed for ever */
     }
 }
 
-static void give_send(struct link *link, struct send *send)
+static void give_send(struct link_side *side, struct send *send)
 {
-    NIGH_ASSERT(link->send_count > 0);
+    NIGH_ASSERT(side->send_count > 0);
     list_remove(&send->link);
-    link->send_count--;
-    sends_give(&link->links->sends, send);
+    side->send_count--;
+    sends_give(&side->link->links->sends, send);
 }
 
-static void send_buffered(struct link *link, const struct fabric_slice *slices, uint32_t count)
+static void send_buffered(struct link_side *side, const struct fabric_slice *slices, uint32_t count)
 {
+    struct link *link = side->link;
     struct links *links = link->links;
     struct fabric_slice slice;
     struct send *send;
@@ -223,7 +258,7 @@ static void send_buffered(struct link *link, const struct fabric_slice *slices, 
 
     /* The channel bounds frames that did not arrive; the rest arrived, and the fabric has not said
      * so yet. It is far behind. */
-    if (link->send_count == links->control_sends) {
+    if (side->send_count == links_channel(links, side->kind)->sends) {
         link_fail(link, NIGH_BUSY);
         return;
     }
@@ -232,8 +267,8 @@ static void send_buffered(struct link *link, const struct fabric_slice *slices, 
         link_fail(link, NIGH_NO_RESOURCES);
         return;
     }
-    list_push_back(&link->sends, &send->link);
-    link->send_count++;
+    list_push_back(&side->sends, &send->link);
+    side->send_count++;
     slice = (struct fabric_slice){.address = send->bytes, .memory = send->memory};
     at = send->bytes;
     for (uint32_t n = 0; n < count; n++) {
@@ -243,9 +278,8 @@ static void send_buffered(struct link *link, const struct fabric_slice *slices, 
     slice.bytes = (uint64_t)(at - send->bytes);
     links->config.fabric->counts.copied_bytes += slice.bytes;
     work.tag = (uintptr_t)send;
-    if (fabric_post(links->config.fabric, link->sides[LINK_CONTROL].endpoint, &work, NULL) !=
-        NIGH_OK) {
-        give_send(link, send);
+    if (fabric_post(links->config.fabric, side->endpoint, &work, NULL) != NIGH_OK) {
+        give_send(side, send);
         link_fail(link, NIGH_PEER_LOST);
     }
 }
@@ -253,18 +287,21 @@ static void send_buffered(struct link *link, const struct fabric_slice *slices, 
 static void on_send(void *context, const struct rpc_header *header, const struct rpc_piece *pieces,
                     uint32_t count)
 {
-    struct link *link = context;
+    struct link_side *side = context;
+    struct link *link = side->link;
     struct fabric_slice slices[1 + RPC_PIECES];
     uint64_t bytes = sizeof(*header);
 
-    if (link->sides[LINK_CONTROL].endpoint == NULL || link->failed) {
+    if (side->endpoint == NULL || link->failed) {
         return;
     }
     NIGH_ASSERT(count <= RPC_PIECES);
     /* What it gives back to the peer, credits of the channel or of bulk messages, is there. */
-    post_receives(&link->sides[LINK_CONTROL]);
-    post_receives(&link->sides[LINK_BULK]);
-    bulk_post(&link->links->bulk);
+    post_receives(side);
+    if (side->kind == LINK_CONTROL) {
+        post_receives(&link->sides[LINK_BULK]);
+        bulk_post(&link->links->bulk);
+    }
     slices[0] =
         (struct fabric_slice){.address = (void *)(uintptr_t)header, .bytes = sizeof(*header)};
     for (uint32_t n = 0; n < count; n++) {
@@ -274,26 +311,31 @@ static void on_send(void *context, const struct rpc_header *header, const struct
     }
     if (bytes <= link->links->config.fabric->caps.inline_bytes &&
         1 + count <= link->links->config.fabric->caps.slices) {
-        send_inline(link, slices, 1 + count);
+        send_inline(side, slices, 1 + count);
     } else {
-        send_buffered(link, slices, 1 + count);
+        send_buffered(side, slices, 1 + count);
     }
 }
 
 static void on_request(void *context, const struct rpc_request *request, uint64_t now_us)
 {
-    struct link *link = context;
+    const struct link_side *side = context;
+    const struct links_shell *shell = &side->link->links->config.shell;
 
-    link->links->config.shell.request(link->links->config.shell.context, link, request, now_us);
+    (side->kind == LINK_CALLS ? shell->called : shell->request)(shell->context, side->link, request,
+                                                                now_us);
 }
 
-static nigh_status make_channel(struct link *link)
+static nigh_status make_channel(struct link_side *side)
 {
-    struct rpc_config config = link->links->config.rpc;
+    struct links *links = side->link->links;
+    struct rpc_config config = links_channel(links, side->kind)->rpc;
 
-    config.pool = link->links->waits;
-    config.shell = (struct rpc_shell){.context = link, .send = on_send, .request = on_request};
-    return rpc_create(&config, &link->rpc);
+    side->unsignalled = 0;
+    side->early_count = 0;
+    config.pool = side->kind == LINK_CONTROL ? links->waits : NULL;
+    config.shell = (struct rpc_shell){.context = side, .send = on_send, .request = on_request};
+    return rpc_create(&config, &side->rpc);
 }
 
 /* ---- chains --------------------------------------------------------------- */
@@ -354,27 +396,31 @@ static void add_to_chain(struct link *link, const struct fabric_work *work)
 
 static nigh_status begin(struct link *link)
 {
-    if (link->rpc != NULL) {
+    nigh_status status;
+
+    if (link->sides[LINK_CONTROL].rpc != NULL) {
         return NIGH_OK;
     }
-    link->unsignalled = 0;
-    link->early_count = 0;
     link->op_count = 0;
     link->read_count = 0;
     link->free_op = LINK_NO_OP;
     link->ops_used = 0;
     link->failed = false;
-    return make_channel(link);
+    status = make_channel(&link->sides[LINK_CONTROL]);
+    if (status == NIGH_OK && link->links->calls.receives > 0) {
+        status = make_channel(&link->sides[LINK_CALLS]);
+    }
+    return status;
 }
 
 struct fabric_endpoint_options link_endpoint_options(struct link *link, enum link_endpoint kind)
 {
     struct links *links = link->links;
 
-    if (kind == LINK_CONTROL) {
+    if (kind != LINK_BULK) {
         return (struct fabric_endpoint_options){
-            .sends = links->control_depth,
-            .receives = links->control_receives,
+            .sends = links_channel(links, kind)->depth,
+            .receives = links_channel(links, kind)->receives,
             .context = &link->sides[kind],
         };
     }
@@ -405,13 +451,22 @@ nigh_status link_take_endpoint(struct link *link, enum link_endpoint kind,
     return NIGH_OK;
 }
 
-static void take_early(struct link *link, uint64_t now_us);
+static void take_early(struct link_side *side, uint64_t now_us);
+
+static bool is_whole(const struct link *link)
+{
+    bool whole = true;
+
+    for (uint32_t kind = 0; kind < link->links->endpoints; kind++) {
+        whole = whole && link->sides[kind].established;
+    }
+    return whole;
+}
 
 void link_established(struct link *link, enum link_endpoint kind, uint64_t now_us)
 {
     link->sides[kind].established = true;
-    if (link->up || link->failed || !link->sides[LINK_CONTROL].established ||
-        !link->sides[LINK_BULK].established) {
+    if (link->up || link->failed || !is_whole(link)) {
         return;
     }
     link->up = true;
@@ -421,7 +476,8 @@ void link_established(struct link *link, enum link_endpoint kind, uint64_t now_u
     link->links->counters.ups++;
     LOG_DEBUG("up", "rank=%u rail=%u", link->rank, link->rail);
     link->links->config.shell.up(link->links->config.shell.context, link, now_us);
-    take_early(link, now_us);
+    take_early(&link->sides[LINK_CONTROL], now_us);
+    take_early(&link->sides[LINK_CALLS], now_us);
 }
 
 void link_fail(struct link *link, nigh_status reason)
@@ -458,13 +514,45 @@ static void leave_live(struct link *link)
     last->place = link->place;
 }
 
+/* The endpoints are gone before anybody hears that anything is over. */
+static void drop_sides(struct link *link)
+{
+    struct links *links = link->links;
+
+    for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
+        struct link_side *side = &link->sides[kind];
+
+        forget_receives(side);
+        fabric_endpoint_destroy(links->config.fabric, side->endpoint);
+        side->endpoint = NULL;
+        side->established = false;
+    }
+    bulk_drop(&links->bulk, link);
+    for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
+        struct link_side *side = &link->sides[kind];
+
+        while (!list_empty(&side->sends)) {
+            give_send(side, container_of(list_first(&side->sends), struct send, link));
+        }
+    }
+}
+
+bool link_is_idle(const struct link *link)
+{
+    for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
+        if (link->sides[kind].endpoint != NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void link_down(struct link *link, nigh_status reason, uint64_t now_us)
 {
     struct links *links = link->links;
     bool was_up = link->up;
 
-    if (link->rpc == NULL && link->sides[LINK_CONTROL].endpoint == NULL &&
-        link->sides[LINK_BULK].endpoint == NULL) {
+    if (link->sides[LINK_CONTROL].rpc == NULL && link_is_idle(link)) {
         link->failed = false;
         return;
     }
@@ -477,18 +565,11 @@ void link_down(struct link *link, nigh_status reason, uint64_t now_us)
         }
     }
     forget_chain(link);
+    drop_sides(link);
     for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
-        forget_receives(&link->sides[kind]);
-        fabric_endpoint_destroy(links->config.fabric, link->sides[kind].endpoint);
-        link->sides[kind].endpoint = NULL;
-        link->sides[kind].established = false;
-    }
-    bulk_drop(&links->bulk, link); /* before anybody hears that what was granted is free */
-    while (!list_empty(&link->sends)) {
-        give_send(link, container_of(list_first(&link->sends), struct send, link));
-    }
-    if (link->rpc != NULL) {
-        rpc_end(link->rpc, reason, now_us);
+        if (link->sides[kind].rpc != NULL) {
+            rpc_end(link->sides[kind].rpc, reason, now_us);
+        }
     }
     end_ops(link, reason, now_us);
     if (was_up) {
@@ -496,8 +577,10 @@ void link_down(struct link *link, nigh_status reason, uint64_t now_us)
         LOG_DEBUG("down", "rank=%u rail=%u reason=%d", link->rank, link->rail, (int)reason);
         links->config.shell.down(links->config.shell.context, link, reason, now_us);
     }
-    rpc_destroy(link->rpc);
-    link->rpc = NULL;
+    for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
+        rpc_destroy(link->sides[kind].rpc);
+        link->sides[kind].rpc = NULL;
+    }
     link->data = NULL;
     link->ops_used = 0;
     link->failed = false;
@@ -615,9 +698,10 @@ nigh_status link_push(struct link *link, const struct fabric_slice *slices, uint
 
 /* ---- completions ---------------------------------------------------------- */
 
-static void take_frame(struct link *link, uint32_t number, uint32_t bytes, uint64_t now_us)
+static void take_frame(struct link_side *side, uint32_t number, uint32_t bytes, uint64_t now_us)
 {
-    nigh_status status = rpc_receive(link->rpc, control_receive(link, number), bytes, now_us);
+    struct link *link = side->link;
+    nigh_status status = rpc_receive(side->rpc, frame_receive(side, number), bytes, now_us);
 
     if (status == NIGH_VERSION) {
         LOG_WARN("the peer speaks for another list of members", "rank=%u rail=%u", link->rank,
@@ -632,29 +716,29 @@ static void take_frame(struct link *link, uint32_t number, uint32_t bytes, uint6
         return;
     }
     if (!link->failed) {
-        receive_is_over(&link->sides[LINK_CONTROL], number);
+        receive_is_over(side, number);
     }
 }
 
-/* The dialler is up as soon as it knows of both endpoints; what it says then may be here before we
+/* The dialler is up as soon as it knows of all endpoints; what it says then may be here before we
  * know that, and may send. No more than its receives. */
-static void take_early(struct link *link, uint64_t now_us)
+static void take_early(struct link_side *side, uint64_t now_us)
 {
-    for (uint32_t n = 0; n < link->early_count && !link->failed; n++) {
-        take_frame(link, link->early[n].number, link->early[n].bytes, now_us);
+    for (uint32_t n = 0; n < side->early_count && !side->link->failed; n++) {
+        take_frame(side, side->early[n].number, side->early[n].bytes, now_us);
     }
-    link->early_count = 0;
+    side->early_count = 0;
 }
 
-static void on_control_receive(struct link *link, const struct fabric_completion *completion,
-                               uint64_t now_us)
+static void on_frame(struct link_side *side, const struct fabric_completion *completion,
+                     uint64_t now_us)
 {
-    if (link->up) {
-        take_frame(link, (uint32_t)completion->tag, (uint32_t)completion->bytes, now_us);
+    if (side->link->up) {
+        take_frame(side, (uint32_t)completion->tag, (uint32_t)completion->bytes, now_us);
         return;
     }
-    NIGH_ASSERT(link->early_count < link->links->control_receives);
-    link->early[link->early_count++] = (struct link_early){.number = (uint32_t)completion->tag,
+    NIGH_ASSERT(side->early_count < links_channel(side->link->links, side->kind)->receives);
+    side->early[side->early_count++] = (struct link_early){.number = (uint32_t)completion->tag,
                                                            .bytes = (uint32_t)completion->bytes};
 }
 
@@ -788,7 +872,7 @@ void link_complete(struct link_side *side, const struct fabric_completion *compl
     }
     if (completion->op != FABRIC_RECV) {
         if (completion->tag != LINK_INLINE_TAG) {
-            give_send(link, (struct send *)(uintptr_t)completion->tag);
+            give_send(side, (struct send *)(uintptr_t)completion->tag);
         }
         return;
     }
@@ -797,10 +881,10 @@ void link_complete(struct link_side *side, const struct fabric_completion *compl
     }
     if (completion->has_imm) {
         on_pushed(link, side->kind, completion, now_us);
-    } else if (side->kind == LINK_CONTROL) {
-        on_control_receive(link, completion, now_us);
-    } else {
+    } else if (side->kind == LINK_BULK) {
         on_bulk_receive(link, completion, now_us);
+    } else {
+        on_frame(side, completion, now_us);
     }
 }
 
@@ -828,7 +912,12 @@ void link_set_data(struct link *link, void *data)
 
 struct rpc *link_rpc(struct link *link)
 {
-    return link->rpc;
+    return link->sides[LINK_CONTROL].rpc;
+}
+
+struct rpc *link_calls(struct link *link)
+{
+    return link->sides[LINK_CALLS].rpc;
 }
 
 bool link_is_failing(const struct link *link)

@@ -4,10 +4,11 @@
  *
  * Two nodes of K1 and K2 lanes have max(K1, K2) rails; rail r joins lane r mod K1 here with lane r
  * mod K2 there, so each lane serves its own rails and no lane locks against another. A link is one
- * rail: a control endpoint, which carries calls (rpc/rpc.h), and a bulk endpoint, which carries
- * READs of objects and messages with their bytes. When either fails, the link goes down as a whole,
- * and the side that dials brings it up again, with back-off, for as long as the peer is said to be
- * up.
+ * rail: a control endpoint, which carries what nodes ask of each other (rpc/rpc.h), a bulk endpoint,
+ * which carries READs of objects and messages with their bytes, and an endpoint for the calls of
+ * users, with a channel of its own: a service that is slow takes no credit from the directory. When
+ * one fails, the link goes down as a whole, and the side that dials brings it up again, with
+ * back-off, for as long as the peer is said to be up.
  *
  * A link that is down has no endpoint: nothing of it touches memory any more. Completions that tell
  * of its end are delivered after its endpoints were destroyed, so that whoever gets one may reuse
@@ -32,7 +33,8 @@ struct link;
 
 enum link_endpoint {
     LINK_CONTROL = 0,
-    LINK_BULK = 1
+    LINK_BULK = 1,
+    LINK_CALLS = 2
 };
 
 /* A peer as a control connection found it. */
@@ -62,6 +64,9 @@ struct links_shell {
                  uint64_t now_us);
     /* A WRITE of the peer over the bulk endpoint has landed, and says `imm`. NULL: none may. */
     void (*pushed)(void *context, struct link *link, uint32_t imm, uint64_t count, uint64_t now_us);
+    /* As request, on the endpoint for calls. NULL where there is none. */
+    void (*called)(void *context, struct link *link, const struct rpc_request *request,
+                   uint64_t now_us);
 };
 
 struct links_config {
@@ -73,6 +78,8 @@ struct links_config {
     uint32_t nodes;
     struct rpc_config rpc; /* without shell and pool; the same at all nodes, but for queue */
     uint32_t waits; /* calls that wait for a credit, of all links, beyond rpc.queue of each */
+    struct rpc_config calls; /* likewise, of the channel for calls; payload_bytes 0: links have no
+                                endpoint for them, and the peers' neither */
     uint32_t bulk_receives; /* receives kept on each bulk endpoint, or the most of one link */
     uint32_t shared_bulk;   /* receives for the bulk endpoints of all links together: whoever grants
                                them to peers grants no more; 0: each has its own */
@@ -126,6 +133,9 @@ void link_set_data(struct link *link, void *data);
 
 /* The channel of a link that is up: for rpc_call, rpc_one_way, rpc_reply, rpc_cancel. */
 struct rpc *link_rpc(struct link *link);
+
+/* The same of the endpoint for calls; NULL: there is none. */
+struct rpc *link_calls(struct link *link);
 
 /* How a read or send of a link ended: NIGH_OK; NIGH_DENIED (key or bounds), NIGH_PEER_LOST, ...
  * Once. The memory is the caller's again. */

@@ -8,7 +8,7 @@
 #include "cluster/link.h"
 #include "cluster/sends.h"
 
-#define LINK_ENDPOINTS    2u
+#define LINK_ENDPOINTS    3u
 #define LINK_SIGNAL_EVERY 16u /* unsignalled sends between two signalled ones */
 #define LINK_INLINE_TAG   UINT64_MAX
 #define LINK_NO_OP        UINT32_MAX
@@ -22,6 +22,12 @@
 #define LINK_UP_US          UINT64_C(5000000) /* both endpoints must be there by then */
 #define LINK_STEADY_US      UINT64_C(1000000) /* up for so long: its dials are not in vain */
 
+/* A frame that came before the link was up. */
+struct link_early {
+    uint32_t number; /* of its receive */
+    uint32_t bytes;
+};
+
 struct link_side {
     struct link *link;
     enum link_endpoint kind;
@@ -31,6 +37,14 @@ struct link_side {
     uint32_t *over;  /* numbers of receives that are done with, and not posted again yet */
     uint32_t over_count;
     struct list_node place; /* links.returning, while there are such */
+
+    /* Of an endpoint with a channel. */
+    struct rpc *rpc;   /* from the link's first endpoint until down; NULL: no channel */
+    struct list sends; /* of links.sends, under way */
+    uint32_t send_count;
+    uint32_t unsignalled;
+    struct link_early *early; /* in order */
+    uint32_t early_count;
 };
 
 /* A read or a bulk message under way. */
@@ -42,18 +56,11 @@ struct link_op {
     bool is_read;
 };
 
-/* A frame that came before the link was up. */
-struct link_early {
-    uint32_t number; /* of its receive */
-    uint32_t bytes;
-};
-
 struct link {
     struct links *links; /* NULL: not in use */
     uint32_t rank;
     uint32_t rail;
     struct link_side sides[LINK_ENDPOINTS];
-    struct rpc *rpc; /* from the first endpoint until down */
     void *data;
     bool up;
     bool failed; /* goes down at the end of the turn, for `reason` */
@@ -67,12 +74,8 @@ struct link {
 
     uint8_t *memory;
     struct fabric_memory *registration;
-    struct list sends; /* of links.sends, under way */
-    uint32_t send_count;
-    uint32_t unsignalled;
-    struct link_early *early; /* in order */
-    uint32_t *over;           /* of both sides */
-    uint32_t early_count;
+    struct link_early *early; /* of all sides */
+    uint32_t *over;           /* likewise */
 
     bool kept; /* the bulk message that is being told of is kept */
 
@@ -93,6 +96,15 @@ struct link_chain {
     struct fabric_slice slices[LINK_CHAIN][LIMIT_FABRIC_SLICES];
 };
 
+/* What the endpoints of one kind have in common whose frames are a channel's. */
+struct link_channel {
+    struct rpc_config rpc;
+    uint32_t receives; /* 0: there are no such endpoints */
+    uint32_t sends;    /* buffers of one link at most, for frames that are not inline */
+    uint32_t depth;    /* posts that have not completed */
+    uint32_t stride;   /* of a frame's receive */
+};
+
 /* A peer, by rank. */
 struct links_peer {
     bool up;
@@ -110,10 +122,8 @@ struct links {
     uint32_t live_count;
     uint32_t link_count; /* of all peers */
     struct random random;
-    uint32_t control_receives;
-    uint32_t control_sends; /* buffers of one link at most, for frames that are not inline */
-    uint32_t control_depth; /* posts of control that have not completed */
-    uint32_t frame_stride;
+    uint32_t endpoints; /* of a link: LINK_ENDPOINTS, or without the one for calls */
+    struct link_channel control, calls;
     uint32_t bulk_stride;
     uint32_t max_ops;
     struct sends sends;
@@ -134,6 +144,12 @@ void link_fini(struct link *link);
 /* Receives of bulk that each link has for itself. */
 uint32_t links_own_bulk(const struct links *links);
 
+/* All receives that it has. */
+uint32_t links_own_receives(const struct links *links);
+
+/* Of a kind of endpoints; NULL: they carry no frames. */
+const struct link_channel *links_channel(const struct links *links, enum link_endpoint kind);
+
 /* Of the buffers of one link. */
 uint64_t link_memory_bytes(const struct links *links);
 
@@ -143,6 +159,9 @@ struct fabric_endpoint_options link_endpoint_options(struct link *link, enum lin
 nigh_status link_take_endpoint(struct link *link, enum link_endpoint kind,
                                struct fabric_endpoint *endpoint);
 void link_established(struct link *link, enum link_endpoint kind, uint64_t now_us);
+
+/* It has no endpoint. */
+bool link_is_idle(const struct link *link);
 
 /* Marks it to go down at the end of the turn. */
 void link_fail(struct link *link, nigh_status reason);

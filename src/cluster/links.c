@@ -36,6 +36,29 @@ static uint32_t sends_kept(const struct rpc_config *rpc)
     return sends + sends / 4 + LINK_SIGNAL_EVERY;
 }
 
+static bool is_channel_valid(const struct rpc_config *rpc)
+{
+    return rpc->pool == NULL && rpc->requests <= LIMIT_RPC_REQUESTS &&
+           rpc->calls <= LIMIT_RPC_CALLS && rpc_receives(rpc) <= LIMIT_FABRIC_DEPTH &&
+           2 * sends_kept(rpc) <= LIMIT_FABRIC_DEPTH;
+}
+
+static bool has_calls(const struct links_config *config)
+{
+    return config->calls.payload_bytes > 0;
+}
+
+static void init_channel(struct link_channel *channel, const struct rpc_config *rpc)
+{
+    *channel = (struct link_channel){
+        .rpc = *rpc,
+        .receives = rpc_receives(rpc),
+        .sends = sends_kept(rpc),
+        .depth = 2 * sends_kept(rpc), /* with buffers, and inline */
+        .stride = round_up_64(sizeof(struct rpc_header) + rpc->payload_bytes),
+    };
+}
+
 static bool is_config_valid(const struct links_config *config)
 {
     return config->nodes > 0 && config->nodes <= LIMIT_NODES && config->rank < config->nodes &&
@@ -43,10 +66,9 @@ static bool is_config_valid(const struct links_config *config)
            config->bulk_receives > 0 && config->bulk_receives <= LIMIT_FABRIC_DEPTH &&
            config->reads > 0 && config->reads <= LIMIT_FABRIC_DEPTH - config->bulk_receives &&
            config->shared_bulk <= LIMIT_FABRIC_STOCK && config->bulk_bytes > 0 &&
-           config->rpc.pool == NULL && config->rpc.requests <= LIMIT_RPC_REQUESTS &&
-           config->rpc.calls <= LIMIT_RPC_CALLS &&
-           rpc_receives(&config->rpc) <= LIMIT_FABRIC_DEPTH &&
-           2 * sends_kept(&config->rpc) <= LIMIT_FABRIC_DEPTH;
+           is_channel_valid(&config->rpc) &&
+           (!has_calls(config) ||
+            (is_channel_valid(&config->calls) && config->shell.called != NULL));
 }
 
 nigh_status links_create(const struct links_config *config, struct links **out)
@@ -76,15 +98,16 @@ nigh_status links_create(const struct links_config *config, struct links **out)
     }
     links->config = *config;
     random_init(&links->random, config->seed);
-    links->control_receives = rpc_receives(&config->rpc);
-    links->control_sends = sends_kept(&config->rpc);
-    links->control_depth = 2 * links->control_sends; /* with buffers, and inline */
-    links->frame_stride = round_up_64(sizeof(struct rpc_header) + config->rpc.payload_bytes);
+    links->endpoints = has_calls(config) ? LINK_ENDPOINTS : LINK_CALLS;
+    init_channel(&links->control, &config->rpc);
+    if (has_calls(config)) {
+        init_channel(&links->calls, &config->calls);
+    }
     links->bulk_stride = round_up_64(config->bulk_bytes);
     links->max_ops = config->reads + config->bulk_receives;
     links->dial_us = UINT64_MAX;
     list_init(&links->returning);
-    sends_init(&links->sends, config->fabric, links->frame_stride);
+    sends_init(&links->sends, config->fabric, max_u32(links->control.stride, links->calls.stride));
     links->told = LINK_NO_RECEIVE;
     if (config->shared_bulk > 0) {
         status = bulk_init(&links->bulk, config->fabric, config->shared_bulk, config->bulk_bytes);
@@ -285,8 +308,10 @@ static void dial(struct link *link, uint64_t now_us)
 {
     link->links->counters.dials++;
     link->up_by_us = clock_deadline_us(now_us, LINK_UP_US);
-    if (dial_side(link, LINK_CONTROL) == NIGH_OK) {
-        (void)dial_side(link, LINK_BULK);
+    for (uint32_t kind = 0; kind < link->links->endpoints; kind++) {
+        if (dial_side(link, (enum link_endpoint)kind) != NIGH_OK) {
+            return;
+        }
     }
 }
 
@@ -302,11 +327,6 @@ static void back_off(struct link *link, uint64_t now_us)
     link->attempts++;
     link->host++;
     link->dial_us = now_us + wait_us / 2 + random_below(&link->links->random, wait_us / 2);
-}
-
-static bool is_idle(const struct link *link)
-{
-    return link->sides[LINK_CONTROL].endpoint == NULL && link->sides[LINK_BULK].endpoint == NULL;
 }
 
 /* Dials what is due, gives up what does not come up; says when to look again. */
@@ -325,7 +345,7 @@ static bool serve_dials(struct links *links, uint64_t now_us)
             struct link *link = &peer->links[n];
             uint64_t due_us = UINT64_MAX;
 
-            if (is_idle(link) && peer->info.dials) {
+            if (link_is_idle(link) && peer->info.dials) {
                 if (link->dial_us <= now_us) {
                     dial(link, now_us);
                     worked = true;
@@ -333,7 +353,7 @@ static bool serve_dials(struct links *links, uint64_t now_us)
                 } else {
                     due_us = link->dial_us;
                 }
-            } else if (!is_idle(link) && !link->up) {
+            } else if (!link_is_idle(link) && !link->up) {
                 due_us = link->up_by_us;
                 if (due_us <= now_us) {
                     link_fail(link, NIGH_TIMEOUT);
@@ -371,7 +391,7 @@ static struct link_side *check_token(struct links *links, const struct fabric_ev
     }
     memcpy(&token, event->private_data, sizeof(token));
     if (token.rank >= links->config.nodes || token.rank == links->config.rank ||
-        token.kind >= LINK_ENDPOINTS) {
+        token.kind >= links->endpoints) {
         return NULL;
     }
     peer = &links->peers[token.rank];
@@ -465,6 +485,27 @@ static void settle(struct links *links, uint64_t now_us)
     }
 }
 
+static void tick_channels(struct link *link, uint64_t now_us)
+{
+    for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
+        if (link->sides[kind].rpc != NULL) {
+            (void)rpc_tick(link->sides[kind].rpc, now_us);
+        }
+    }
+}
+
+static uint64_t channels_due_us(const struct link *link)
+{
+    uint64_t due_us = UINT64_MAX;
+
+    for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
+        if (link->sides[kind].rpc != NULL) {
+            due_us = min_u64(due_us, rpc_due_us(link->sides[kind].rpc));
+        }
+    }
+    return due_us;
+}
+
 static void tick(struct links *links, uint64_t now_us)
 {
     if (now_us < links->tick_us) {
@@ -473,7 +514,7 @@ static void tick(struct links *links, uint64_t now_us)
     links->tick_us = now_us + LINK_TICK_US;
     for (uint32_t n = 0; n < links->live_count; n++) {
         if (!links->live[n]->failed) {
-            (void)rpc_tick(links->live[n]->rpc, now_us);
+            tick_channels(links->live[n], now_us);
         }
     }
 }
@@ -486,7 +527,7 @@ static void take_completions(const struct fabric_completion *completions, uint32
         for (uint32_t n = 0; n < count; n++) {
             struct link_side *side = completions[n].context;
             bool went_out =
-                side != NULL && side->kind == LINK_CONTROL && completions[n].op != FABRIC_RECV;
+                side != NULL && side->kind != LINK_BULK && completions[n].op != FABRIC_RECV;
 
             if (side != NULL && went_out == (pass == 0)) {
                 link_complete(side, &completions[n], now_us);
@@ -549,7 +590,7 @@ uint64_t links_due_us(const struct links *links)
         return 0;
     }
     for (uint32_t n = 0; n < links->live_count && due_us > links->tick_us; n++) {
-        uint64_t call_us = rpc_due_us(links->live[n]->rpc);
+        uint64_t call_us = channels_due_us(links->live[n]);
 
         call_us = call_us > links->tick_us ? call_us : links->tick_us;
         due_us = call_us < due_us ? call_us : due_us;
@@ -600,10 +641,15 @@ const struct links_counters *links_counters(const struct links *links)
 
 uint64_t links_link_bytes(const struct links *links)
 {
-    return sizeof(struct link) + link_memory_bytes(links) + rpc_memory_bytes(&links->config.rpc) +
+    uint64_t channels = rpc_memory_bytes(&links->control.rpc);
+
+    if (links->calls.receives > 0) {
+        channels += rpc_memory_bytes(&links->calls.rpc);
+    }
+    return sizeof(struct link) + link_memory_bytes(links) + channels +
            links->max_ops * sizeof(struct link_op) +
-           links->control_receives * sizeof(struct link_early) +
-           (links->control_receives + links_own_bulk(links)) * sizeof(uint32_t);
+           (links->control.receives + links->calls.receives) * sizeof(struct link_early) +
+           links_own_receives(links) * sizeof(uint32_t);
 }
 
 uint64_t links_shared_bytes(const struct links *links)
@@ -614,36 +660,53 @@ uint64_t links_shared_bytes(const struct links *links)
            waits * links->config.rpc.payload_bytes;
 }
 
-static bool is_link_valid(const struct links *links, const struct link *link)
+static bool is_side_valid(const struct link_side *side)
 {
-    uint32_t under_way = 0, reads = 0, sends = 0;
+    uint32_t sends = 0;
+
+    LIST_FOREACH(node, &side->sends)
+    {
+        sends++;
+    }
+    return sends == side->send_count && (side->over_count > 0) == list_is_linked(&side->place) &&
+           (side->over_count == 0 || side->endpoint != NULL);
+}
+
+/* It has all that a link has which is up. */
+static bool is_link_whole(const struct link *link)
+{
+    const struct links *links = link->links;
+
+    for (uint32_t kind = 0; kind < links->endpoints; kind++) {
+        const struct link_side *side = &link->sides[kind];
+
+        if (side->endpoint == NULL ||
+            (side->rpc != NULL) != (links_channel(links, side->kind) != NULL)) {
+            return false;
+        }
+    }
+    return (links->peers[link->rank].up || link->failed) && link->place < links->live_count &&
+           links->live[link->place] == link;
+}
+
+static bool is_link_valid(const struct link *link)
+{
+    uint32_t under_way = 0, reads = 0;
 
     for (uint32_t n = 0; n < link->ops_used; n++) {
         under_way += link->ops[n].done != NULL;
         reads += link->ops[n].done != NULL && link->ops[n].is_read;
     }
-    LIST_FOREACH(node, &link->sends)
-    {
-        sends++;
-    }
     for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
-        const struct link_side *side = &link->sides[kind];
-
-        if ((side->over_count > 0) != list_is_linked(&side->place) ||
-            (side->over_count > 0 && side->endpoint == NULL)) {
+        if (!is_side_valid(&link->sides[kind])) {
             return false;
         }
     }
-    if (sends != link->send_count || under_way != link->op_count ||
-        (link->rpc != NULL && reads != link->read_count)) {
+    if (under_way != link->op_count ||
+        (link->sides[LINK_CONTROL].rpc != NULL && reads != link->read_count)) {
         return false;
     }
-    if (!link->up) {
-        return under_way == 0 || link->failed;
-    }
-    return (links->peers[link->rank].up || link->failed) && link->rpc != NULL &&
-           link->sides[LINK_CONTROL].endpoint != NULL && link->sides[LINK_BULK].endpoint != NULL &&
-           link->place < links->live_count && links->live[link->place] == link;
+    return link->up ? is_link_whole(link) : under_way == 0 || link->failed;
 }
 
 bool links_is_valid(const struct links *links)
@@ -655,8 +718,10 @@ bool links_is_valid(const struct links *links)
 
         for (uint32_t n = 0; n < peer->count; n++) {
             up += peer->links[n].up;
-            sends += peer->links[n].send_count;
-            if (!is_link_valid(links, &peer->links[n])) {
+            for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
+                sends += peer->links[n].sides[kind].send_count;
+            }
+            if (!is_link_valid(&peer->links[n])) {
                 return false;
             }
         }

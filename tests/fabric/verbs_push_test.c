@@ -97,7 +97,7 @@ static void open_fabric(struct side *side)
 
 static void open_links(struct side *side, uint32_t rank, bool shared)
 {
-    const struct links_shell shell = {side, on_up, on_down, on_request, on_bulk, on_pushed};
+    const struct links_shell shell = {side, on_up, on_down, on_request, on_bulk, on_pushed, NULL};
     struct members members;
     struct links_config config;
 
