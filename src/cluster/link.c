@@ -29,9 +29,8 @@ static uint32_t frame_bytes(const struct link_channel *channel)
 static uint8_t *frame_receive(const struct link_side *side, uint32_t number)
 {
     const struct links *links = side->link->links;
-    size_t before = side->kind == LINK_CONTROL
-                        ? 0
-                        : (size_t)links->control.receives * links->control.stride;
+    size_t before =
+        side->kind == LINK_CONTROL ? 0 : (size_t)links->control.receives * links->control.stride;
 
     return side->link->memory + before + (size_t)number * links_channel(links, side->kind)->stride;
 }
@@ -96,8 +95,7 @@ nigh_status link_init(struct link *link, struct links *links, uint32_t rank, uin
     }
     link->memory = aligned_alloc(64, bytes);
     link->ops = calloc(links->max_ops, sizeof(*link->ops));
-    link->early =
-        calloc(links->control.receives + links->calls.receives, sizeof(*link->early));
+    link->early = calloc(links->control.receives + links->calls.receives, sizeof(*link->early));
     link->over = calloc(links_own_receives(links), sizeof(*link->over));
     if (link->memory == NULL || link->ops == NULL || link->early == NULL || link->over == NULL) {
         goto free_memory;

@@ -4,11 +4,11 @@
  *
  * Two nodes of K1 and K2 lanes have max(K1, K2) rails; rail r joins lane r mod K1 here with lane r
  * mod K2 there, so each lane serves its own rails and no lane locks against another. A link is one
- * rail: a control endpoint, which carries what nodes ask of each other (rpc/rpc.h), a bulk endpoint,
- * which carries READs of objects and messages with their bytes, and an endpoint for the calls of
- * users, with a channel of its own: a service that is slow takes no credit from the directory. When
- * one fails, the link goes down as a whole, and the side that dials brings it up again, with
- * back-off, for as long as the peer is said to be up.
+ * rail: a control endpoint, which carries what nodes ask of each other (rpc/rpc.h), a bulk
+ * endpoint, which carries READs of objects and messages with their bytes, and an endpoint for the
+ * calls of users, with a channel of its own: a service that is slow takes no credit from the
+ * directory. When one fails, the link goes down as a whole, and the side that dials brings it up
+ * again, with back-off, for as long as the peer is said to be up.
  *
  * A link that is down has no endpoint: nothing of it touches memory any more. Completions that tell
  * of its end are delivered after its endpoints were destroyed, so that whoever gets one may reuse
@@ -80,12 +80,12 @@ struct links_config {
     uint32_t waits; /* calls that wait for a credit, of all links, beyond rpc.queue of each */
     struct rpc_config calls; /* likewise, of the channel for calls; payload_bytes 0: links have no
                                 endpoint for them, and the peers' neither */
-    uint32_t bulk_receives; /* receives kept on each bulk endpoint, or the most of one link */
-    uint32_t shared_bulk;   /* receives for the bulk endpoints of all links together: whoever grants
-                               them to peers grants no more; 0: each has its own */
-    uint32_t bulk_bytes;    /* of each */
-    uint32_t reads;         /* READs of one link under way at once; more are NIGH_BUSY */
-    uint64_t seed;          /* of the back-off's jitter */
+    uint32_t bulk_receives;  /* receives kept on each bulk endpoint, or the most of one link */
+    uint32_t shared_bulk; /* receives for the bulk endpoints of all links together: whoever grants
+                             them to peers grants no more; 0: each has its own */
+    uint32_t bulk_bytes;  /* of each */
+    uint32_t reads;       /* READs of one link under way at once; more are NIGH_BUSY */
+    uint64_t seed;        /* of the back-off's jitter */
     struct links_shell shell;
 };
 
