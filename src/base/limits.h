@@ -45,8 +45,9 @@
 #define LIMIT_PINS_A_CHUNK     32
 #define LIMIT_HINTS_A_CHUNK    64   /* access hints kept a chunk (a power of two) */
 #define LIMIT_LANE_PINS        8192 /* pins the lane holds for one session, on top of its own */
-#define LIMIT_LEASES_A_SESSION 4    /* leased slabs of one session in one lane */
-#define LIMIT_LEASE_PIECES     64   /* unsealed pieces one leased slab may fall into */
+#define LIMIT_PUT_LEASES       4 /* leased slabs that one client's puts are cut from, in one lane */
+#define LIMIT_LEASES_A_SESSION (LIMIT_PUT_LEASES + 1) /* and the one that its calls lie in */
+#define LIMIT_LEASE_PIECES     64 /* unsealed pieces one leased slab may fall into */
 #define LIMIT_LEASE_BYTES_MIN  (UINT64_C(256) << 10)
 #define LIMIT_LEASE_BYTES_MAX  (UINT64_C(16) << 20)
 #define LIMIT_LEASE_FREE_SHARE \
@@ -160,6 +161,14 @@
 #define LIMIT_RPC_CALLS    4096
 #define LIMIT_RPC_QUEUE    4096
 #define LIMIT_RPC_PAYLOAD  65536
+
+/* Calls of services (docs/calls.md) */
+#define LIMIT_CALL_BYTES    8192 /* of a request, and of a reply */
+#define LIMIT_CALLS         4096 /* of this node's clients, under way in one lane */
+#define LIMIT_CALL_REQUESTS 4096 /* that services of one lane have not answered */
+#define LIMIT_SERVICES      64   /* of one node */
+#define LIMIT_CALL_PLACES   128  /* of one client's calls and replies in one lane */
+#define LIMIT_REPLY_PLACES  8    /* of them, kept for replies */
 
 /* Configuration */
 #define LIMIT_CONFIG_BYTES 65536 /* size of a configuration file */

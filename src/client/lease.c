@@ -36,7 +36,7 @@ void lease_forget_asked(nigh_client *client)
 void lease_came_back(nigh_client *client)
 {
     for (uint32_t i = 0; i < client->lanes; i++) {
-        for (uint32_t n = 0; n < LIMIT_LEASES_A_SESSION; n++) {
+        for (uint32_t n = 0; n < LIMIT_PUT_LEASES; n++) {
             struct client_lease *lease = &client->lane[i].leases[n];
 
             lease->holes += lease->bytes != 0;
@@ -46,7 +46,7 @@ void lease_came_back(nigh_client *client)
 
 static struct client_lease *lease_find(struct client_lane *lane, uint64_t offset)
 {
-    for (uint32_t i = 0; i < LIMIT_LEASES_A_SESSION; i++) {
+    for (uint32_t i = 0; i < LIMIT_PUT_LEASES; i++) {
         struct client_lease *lease = &lane->leases[i];
 
         if (lease->bytes != 0 && offset - lease->offset < lease->bytes) {
@@ -89,7 +89,7 @@ static struct client_lease *lease_choose(nigh_client *client, uint32_t lane, uin
     if (lease_has_room(chosen, bytes)) {
         return chosen;
     }
-    for (uint32_t i = 0; i < LIMIT_LEASES_A_SESSION; i++) {
+    for (uint32_t i = 0; i < LIMIT_PUT_LEASES; i++) {
         if (lease_has_room(&at->leases[i], bytes)) {
             /* The one before has too little left for such objects. */
             if (chosen->bytes != 0) {
@@ -122,7 +122,7 @@ void lease_make_way(nigh_client *client, uint32_t lane, uint64_t bytes)
     if (bytes < max_u64(LIMIT_LEASE_BYTES_MAX, client->extent_bytes)) {
         return;
     }
-    for (uint32_t i = 0; i < LIMIT_LEASES_A_SESSION; i++) {
+    for (uint32_t i = 0; i < LIMIT_PUT_LEASES; i++) {
         struct client_lease *lease = &client->lane[lane].leases[i];
 
         if (lease->bytes != 0) {
@@ -180,7 +180,7 @@ void lease_granted(nigh_client *client, uint32_t lane, uint64_t offset, uint64_t
         offset % LIMIT_GRANULE_BYTES != 0 || bytes % LIMIT_GRANULE_BYTES != 0) {
         return;
     }
-    for (uint32_t i = 0; i < LIMIT_LEASES_A_SESSION; i++) {
+    for (uint32_t i = 0; i < LIMIT_PUT_LEASES; i++) {
         struct client_lease *lease = &at->leases[i];
 
         if (lease->bytes == 0) {
@@ -208,7 +208,7 @@ bool lease_is_for(const nigh_client *client, uint32_t lane, uint64_t bytes)
 /* Leases with room for more such objects, the current one not counted. */
 static bool lease_has_another(const struct client_lane *at, uint64_t bytes)
 {
-    for (uint32_t i = 0; i < LIMIT_LEASES_A_SESSION; i++) {
+    for (uint32_t i = 0; i < LIMIT_PUT_LEASES; i++) {
         if (i != at->lease_current && lease_has_room(&at->leases[i], bytes)) {
             return true;
         }
@@ -218,7 +218,7 @@ static bool lease_has_another(const struct client_lane *at, uint64_t bytes)
 
 static bool lease_has_place(const struct client_lane *at)
 {
-    for (uint32_t i = 0; i < LIMIT_LEASES_A_SESSION; i++) {
+    for (uint32_t i = 0; i < LIMIT_PUT_LEASES; i++) {
         if (at->leases[i].bytes == 0) {
             return true;
         }

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls of services, as one lane sees them: those of this node's clients, to other nodes or to this
+ * one, and the requests that this node's services have not answered yet (docs/calls.md).
+ *
+ * Pure: no socket, clock, thread or random source; time is an argument. Channels to other nodes are
+ * rpc.h's, which bound what is under way on each; calls beyond that wait here, without a copy, in
+ * the order in which they were begun. What it promises:
+ *  - each call ends exactly once, by `ended`: reply, deadline, cancel, or the end of its channel;
+ *  - each request is answered at most once; whatever a service says later hits no other request;
+ *  - a request whose service goes away is answered NIGH_CLOSED;
+ *  - every table has a bound; reaching it is NIGH_BUSY, never growth.
+ */
+#ifndef RPC_CALLS_H
+#define RPC_CALLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "rpc/rpc.h"
+
+struct calls;
+
+/* ---- the wire ------------------------------------------------------------- */
+
+#define CALLS_METHOD 1u /* rpc_header.method: a call of a service */
+
+/* Before the bytes of each request; little endian. */
+struct calls_wire {
+    uint64_t service; /* the hash of its name */
+    uint32_t uid;     /* of the caller's process, as its node knows it */
+    uint32_t reserved;
+};
+
+_Static_assert(sizeof(struct calls_wire) == 16, "it is on the wire");
+
+#define CALLS_PAYLOAD (LIMIT_CALL_BYTES + (uint32_t)sizeof(struct calls_wire))
+
+/* ---- what the lane is asked ----------------------------------------------- */
+
+/* Who calls. The lane's own words: here they are kept and given back. */
+struct calls_caller {
+    uint32_t owner; /* the session: calls_forget, calls_cancel */
+    uint32_t begun;
+    uint32_t cookie; /* tells the calls of one owner apart */
+    uint32_t uid;
+    uint64_t offset; /* of the request's bytes, and of the reply's */
+    uint32_t bytes;  /* of the request */
+    uint32_t room;   /* for the reply */
+};
+
+struct calls_call {
+    uint64_t service;
+    uint64_t deadline_us; /* UINT64_MAX: none */
+    uint32_t rank;
+    bool one_way;
+    struct calls_caller caller;
+};
+
+/* How a call ended: a status of ours, or the service's. */
+struct calls_end {
+    nigh_status status;
+    const uint8_t *bytes;
+    uint32_t count;
+};
+
+/* A request as its service sees it; bytes are good until the return. */
+struct calls_request {
+    uint64_t id; /* for calls_reply; 0: one-way, wants no answer */
+    uint64_t deadline_us;
+    const uint8_t *bytes;
+    uint32_t count;
+    uint32_t rank; /* of the caller's node */
+    uint32_t uid;
+};
+
+struct calls_service {
+    uint64_t hash; /* of its name; no two are equal */
+    void *tag;     /* whose it is, for the shell */
+};
+
+struct calls_shell {
+    void *context;
+    /* The channel to another node that serves a hash; NULL: it is not up. */
+    struct rpc *(*channel)(void *context, uint32_t rank, uint64_t hash);
+    /* The bytes of a caller's request, good until the next call of the shell; NULL: they are not
+     * its own any more. */
+    const uint8_t *(*bytes)(void *context, const struct calls_caller *caller);
+    /* A call has ended. Also from inside calls_begin. May not call back. */
+    void (*ended)(void *context, const struct calls_caller *caller, const struct calls_end *end);
+    /* A request for a service. May call calls_reply. */
+    void (*request)(void *context, void *tag, const struct calls_request *request);
+};
+
+struct calls_config {
+    uint32_t rank;     /* of this node */
+    uint32_t nodes;    /* members */
+    uint32_t calls;    /* under way, LIMIT_CALLS at most */
+    uint32_t requests; /* not answered, LIMIT_CALL_REQUESTS at most */
+    uint32_t number;   /* of the lane: in the ids of its requests, below LIMIT_LANES */
+    struct calls_shell shell;
+};
+
+/* NIGH_INVALID: bounds broken; NIGH_NO_RESOURCES. */
+nigh_status calls_create(const struct calls_config *config, struct calls **calls);
+
+/* Nothing that is under way is heard of again. The channels are gone. */
+void calls_destroy(struct calls *calls);
+
+/* ---- the caller's side ---------------------------------------------------- */
+
+/* Begins a call: `ended` follows, once, perhaps before the return. A one-way message has ended when
+ * it is on its way. NIGH_NOT_FOUND: no such service; NIGH_INVALID: no such rank; NIGH_PEER_LOST;
+ * NIGH_BUSY: too many under way here, or there. */
+void calls_begin(struct calls *calls, const struct calls_call *call, uint64_t now_us);
+
+/* Ends a call with NIGH_CANCELED, before the return; false: it has ended. */
+bool calls_cancel(struct calls *calls, uint32_t owner, uint32_t cookie, uint64_t now_us);
+
+/* Ends all calls of an owner with NIGH_CANCELED. */
+void calls_forget(struct calls *calls, uint32_t owner, uint64_t now_us);
+
+/* ---- the services' side --------------------------------------------------- */
+
+/* The services that there are from now on; at most LIMIT_SERVICES. Requests of others are answered
+ * NIGH_CLOSED. Not from inside a call of the shell. */
+void calls_set_services(struct calls *calls, const struct calls_service *services, uint32_t count,
+                        uint64_t now_us);
+
+/* A request or one-way message on a channel. */
+void calls_take(struct calls *calls, struct rpc *channel, uint32_t rank,
+                const struct rpc_request *request, uint64_t now_us);
+
+/* A channel has ended (after rpc_end). */
+void calls_channel_down(struct calls *calls, const struct rpc *channel, uint32_t rank,
+                        uint64_t now_us);
+
+/* Whose request this is; NULL: it is answered, or its caller's node is gone. */
+void *calls_request_tag(const struct calls *calls, uint64_t id);
+
+/* Answers a request, count <= LIMIT_CALL_BYTES. False: it is none, or not any more. */
+bool calls_reply(struct calls *calls, uint64_t id, nigh_status status, const uint8_t *bytes,
+                 uint32_t count, uint64_t now_us);
+
+/* The lane's number in a request's id. */
+uint32_t calls_lane_of(uint64_t id);
+
+/* ---- time ----------------------------------------------------------------- */
+
+/* Deadlines of what waits here (bounded), and what may be sent meanwhile. True: there was some. */
+bool calls_tick(struct calls *calls, uint64_t now_us);
+uint64_t calls_due_us(const struct calls *calls);
+
+/* ---- numbers -------------------------------------------------------------- */
+
+uint32_t calls_under_way(const struct calls *calls);
+uint32_t calls_unanswered(const struct calls *calls);
+bool calls_is_valid(const struct calls *calls);
+
+#endif

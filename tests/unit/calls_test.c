@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The calls of a lane (rpc/calls.h): two nodes with one channel, whose frames are handed over when
+ * the test says so.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rpc/calls.h"
+#include "support/support.h"
+
+#define SERVICE UINT64_C(77)
+#define FRAMES  256
+#define PLACES  4 /* calls of a channel */
+
+struct frame {
+    uint32_t bytes;
+    uint8_t data[sizeof(struct rpc_header) + CALLS_PAYLOAD];
+};
+
+struct side {
+    struct side *other;
+    struct calls *calls;
+    struct rpc *rpc;
+    bool up;
+    struct frame *frames[FRAMES]; /* on their way to this side */
+    uint32_t first, last;
+    /* What its callers heard. */
+    uint32_t ends;
+    nigh_status status[64]; /* by cookie */
+    uint32_t times[64];
+    uint8_t reply[64][16];
+    uint32_t reply_bytes[64];
+    /* What its service was asked. */
+    uint32_t asked;
+    struct calls_request request[64];
+    bool answers; /* at once, with what it was asked */
+    uint8_t memory[64][LIMIT_CALL_BYTES];
+    bool memory_is_gone;
+};
+
+static struct side sides[2];
+static uint64_t now_us;
+
+static void on_send(void *context, const struct rpc_header *header, const struct rpc_piece *pieces,
+                    uint32_t count)
+{
+    struct side *side = context;
+    struct frame *frame = calloc(1, sizeof *frame);
+
+    memcpy(frame->data, header, sizeof *header);
+    frame->bytes = sizeof *header;
+    for (uint32_t n = 0; n < count; n++) {
+        if (pieces[n].bytes > 0) {
+            memcpy(frame->data + frame->bytes, pieces[n].data, pieces[n].bytes);
+        }
+        frame->bytes += pieces[n].bytes;
+    }
+    assert_true(side->other->last - side->other->first < FRAMES);
+    side->other->frames[side->other->last++ % FRAMES] = frame;
+}
+
+static void on_rpc_request(void *context, const struct rpc_request *request, uint64_t at_us)
+{
+    struct side *side = context;
+
+    calls_take(side->calls, side->rpc, (uint32_t)(side->other - sides), request, at_us);
+}
+
+static struct rpc *on_channel(void *context, uint32_t rank, uint64_t hash)
+{
+    struct side *side = context;
+
+    (void)hash;
+    assert_ptr_equal(&sides[rank], side->other);
+    return side->up ? side->rpc : NULL;
+}
+
+static const uint8_t *on_bytes(void *context, const struct calls_caller *caller)
+{
+    struct side *side = context;
+
+    return side->memory_is_gone ? NULL : side->memory[caller->cookie];
+}
+
+static void on_ended(void *context, const struct calls_caller *caller, const struct calls_end *end)
+{
+    struct side *side = context;
+
+    side->ends++;
+    side->times[caller->cookie]++;
+    side->status[caller->cookie] = end->status;
+    side->reply_bytes[caller->cookie] = end->count;
+    if (end->count > 0) {
+        memcpy(side->reply[caller->cookie], end->bytes, end->count < 16 ? end->count : 16);
+    }
+}
+
+static void on_request(void *context, void *tag, const struct calls_request *request)
+{
+    struct side *side = context;
+
+    assert_ptr_equal(tag, side);
+    side->request[side->asked++] = *request;
+    if (side->answers && request->id != 0) {
+        assert_true(
+            calls_reply(side->calls, request->id, NIGH_OK, request->bytes, request->count, now_us));
+    }
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(sides, 0, sizeof sides);
+    now_us = 1000;
+    for (uint32_t n = 0; n < 2; n++) {
+        struct side *side = &sides[n];
+        struct calls_service service = {.hash = SERVICE, .tag = side};
+        struct calls_config config = {.rank = n,
+                                      .nodes = 2,
+                                      .calls = 16,
+                                      .requests = 8,
+                                      .number = 3,
+                                      .shell = {.context = side,
+                                                .channel = on_channel,
+                                                .bytes = on_bytes,
+                                                .ended = on_ended,
+                                                .request = on_request}};
+        struct rpc_config rpc = {
+            .requests = PLACES,
+            .calls = PLACES,
+            .payload_bytes = CALLS_PAYLOAD,
+            .shell = {.context = side, .send = on_send, .request = on_rpc_request}};
+
+        side->other = &sides[1 - n];
+        side->up = side->answers = true;
+        assert_int_equal(calls_create(&config, &side->calls), NIGH_OK);
+        assert_int_equal(rpc_create(&rpc, &side->rpc), NIGH_OK);
+        calls_set_services(side->calls, &service, 1, now_us);
+    }
+    return 0;
+}
+
+static bool deliver(struct side *side)
+{
+    struct frame *frame;
+
+    if (side->first == side->last) {
+        return false;
+    }
+    frame = side->frames[side->first++ % FRAMES];
+    assert_int_equal(rpc_receive(side->rpc, frame->data, frame->bytes, now_us), NIGH_OK);
+    free(frame);
+    return true;
+}
+
+/* Everything that is on its way arrives, and time stands still. */
+static void settle(void)
+{
+    bool any;
+
+    do {
+        any = deliver(&sides[0]);
+        any = deliver(&sides[1]) || any;
+        any = calls_tick(sides[0].calls, now_us) || any;
+        any = calls_tick(sides[1].calls, now_us) || any;
+        assert_true(calls_is_valid(sides[0].calls) && calls_is_valid(sides[1].calls));
+    } while (any);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (uint32_t n = 0; n < 2; n++) {
+        rpc_end(sides[n].rpc, NIGH_PEER_LOST, now_us);
+        calls_channel_down(sides[n].calls, sides[n].rpc, 1 - n, now_us);
+        calls_destroy(sides[n].calls);
+        rpc_destroy(sides[n].rpc);
+        while (sides[n].first != sides[n].last) {
+            free(sides[n].frames[sides[n].first++ % FRAMES]);
+        }
+    }
+    return 0;
+}
+
+static struct calls_call call_of(uint32_t rank, uint32_t cookie)
+{
+    return (struct calls_call){
+        .service = SERVICE,
+        .deadline_us = UINT64_MAX,
+        .rank = rank,
+        .caller = {.owner = 5, .cookie = cookie, .uid = 42, .bytes = 3, .room = 16}};
+}
+
+static void begin(uint32_t rank, uint32_t cookie)
+{
+    struct calls_call call = call_of(rank, cookie);
+
+    memcpy(sides[0].memory[cookie], "ask", 3);
+    calls_begin(sides[0].calls, &call, now_us);
+    assert_true(calls_is_valid(sides[0].calls));
+}
+
+static void calls_end_once_with_the_answer(void **state)
+{
+    (void)state;
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        begin(rank, rank);
+        settle();
+        assert_int_equal(sides[0].times[rank], 1);
+        assert_int_equal(sides[0].status[rank], NIGH_OK);
+        assert_int_equal(sides[0].reply_bytes[rank], 3);
+        assert_memory_equal(sides[0].reply[rank], "ask", 3);
+        assert_int_equal(sides[rank].request[0].uid, 42);
+        assert_int_equal(sides[rank].request[0].rank, 0);
+        assert_int_equal(calls_lane_of(sides[rank].request[0].id), 3);
+    }
+    assert_int_equal(calls_under_way(sides[0].calls), 0);
+}
+
+/* What a service of its own node is asked is a copy: the caller may write to the original. */
+static void a_request_at_home_is_a_copy(void **state)
+{
+    (void)state;
+    sides[0].answers = false;
+    begin(0, 1);
+    assert_int_equal(sides[0].asked, 1);
+    assert_ptr_not_equal(sides[0].request[0].bytes, sides[0].memory[1]);
+    assert_true(calls_reply(sides[0].calls, sides[0].request[0].id, NIGH_IN_USE, NULL, 0, now_us));
+    assert_int_equal(sides[0].status[1], NIGH_IN_USE);
+    assert_int_equal(sides[0].times[1], 1);
+}
+
+static void what_cannot_be_called_ends_at_once(void **state)
+{
+    struct calls_call call = call_of(1, 0);
+
+    (void)state;
+    call.service = 78;
+    calls_begin(sides[0].calls, &call, now_us);
+    settle();
+    assert_int_equal(sides[0].status[0], NIGH_NOT_FOUND);
+    call = call_of(2, 1);
+    calls_begin(sides[0].calls, &call, now_us);
+    assert_int_equal(sides[0].status[1], NIGH_INVALID);
+    call = call_of(1, 2);
+    call.caller.bytes = LIMIT_CALL_BYTES + 1;
+    calls_begin(sides[0].calls, &call, now_us);
+    assert_int_equal(sides[0].status[2], NIGH_INVALID);
+    sides[0].memory_is_gone = true;
+    begin(1, 3);
+    begin(0, 4);
+    assert_int_equal(sides[0].status[3], NIGH_INVALID);
+    assert_int_equal(sides[0].status[4], NIGH_INVALID);
+    sides[0].up = false;
+    begin(1, 5);
+    assert_int_equal(sides[0].status[5], NIGH_PEER_LOST);
+    assert_int_equal(sides[0].ends, 6);
+}
+
+/* More than the channel has places for wait, in their order; more than there are places here are
+ * refused. */
+static void calls_wait_for_places_and_are_bounded(void **state)
+{
+    (void)state;
+    sides[1].answers = false;
+    for (uint32_t n = 0; n < 17; n++) {
+        begin(1, n);
+    }
+    assert_int_equal(sides[0].status[16], NIGH_BUSY);
+    assert_int_equal(sides[0].ends, 1);
+    settle();
+    assert_int_equal(sides[1].asked, PLACES);
+    for (uint32_t n = 0; n < 16; n++) {
+        assert_true(
+            calls_reply(sides[1].calls, sides[1].request[n].id, NIGH_OK, (uint8_t *)&n, 1, now_us));
+        settle();
+        assert_int_equal(sides[0].times[n], 1);
+        assert_int_equal(sides[0].reply[n][0], n);
+    }
+    assert_int_equal(calls_under_way(sides[0].calls), 0);
+    assert_int_equal(calls_unanswered(sides[1].calls), 0);
+}
+
+/* One-way messages have no end at the channel: credits alone let them go on. */
+static void messages_wait_for_credits(void **state)
+{
+    (void)state;
+    for (uint32_t n = 0; n < 16; n++) {
+        struct calls_call call = call_of(1, n);
+
+        call.one_way = true;
+        calls_begin(sides[0].calls, &call, now_us);
+    }
+    assert_int_equal(sides[0].ends, PLACES);
+    settle();
+    assert_int_equal(sides[0].ends, 16);
+    assert_int_equal(sides[1].asked, 16);
+    assert_int_equal(sides[1].request[0].id, 0);
+    assert_int_equal(calls_unanswered(sides[1].calls), 0);
+}
+
+static void deadlines_hold_wherever_a_call_is(void **state)
+{
+    (void)state;
+    sides[0].answers = sides[1].answers = false;
+    for (uint32_t n = 0; n < PLACES + 3; n++) { /* sent, waiting, at home */
+        struct calls_call call = call_of(n < PLACES + 2, n);
+
+        call.deadline_us = now_us + 100;
+        calls_begin(sides[0].calls, &call, now_us);
+    }
+    settle();
+    assert_int_equal(sides[0].ends, 0);
+    assert_int_equal(calls_due_us(sides[0].calls), now_us + 100);
+    now_us += 100;
+    (void)rpc_tick(sides[0].rpc, now_us);
+    settle();
+    for (uint32_t n = 0; n < PLACES + 3; n++) {
+        assert_int_equal(sides[0].times[n], 1);
+        assert_int_equal(sides[0].status[n], NIGH_TIMEOUT);
+    }
+    assert_int_equal(calls_under_way(sides[0].calls), 0);
+    /* What its services say now is for nobody. */
+    assert_false(calls_reply(sides[0].calls, sides[0].request[0].id, NIGH_OK, NULL, 0, now_us));
+    (void)calls_reply(sides[1].calls, sides[1].request[0].id, NIGH_OK, NULL, 0, now_us);
+    settle();
+    assert_int_equal(sides[0].ends, PLACES + 3);
+}
+
+static void cancels_end_calls_wherever_they_are(void **state)
+{
+    (void)state;
+    sides[0].answers = sides[1].answers = false;
+    for (uint32_t n = 0; n < PLACES + 2; n++) {
+        begin(1, n);
+    }
+    begin(0, PLACES + 2);
+    settle();
+    assert_false(calls_cancel(sides[0].calls, 4, 0, now_us)); /* another's */
+    for (uint32_t n = PLACES + 3; n-- > 0;) {
+        assert_true(calls_cancel(sides[0].calls, 5, n, now_us));
+        assert_false(calls_cancel(sides[0].calls, 5, n, now_us));
+        assert_int_equal(sides[0].status[n], NIGH_CANCELED);
+        assert_int_equal(sides[0].times[n], 1);
+    }
+    settle();
+    assert_int_equal(calls_under_way(sides[0].calls), 0);
+    assert_int_equal(calls_unanswered(sides[0].calls), 0);
+}
+
+static void an_owner_that_goes_takes_its_calls_along(void **state)
+{
+    struct calls_call other = call_of(1, 20);
+
+    (void)state;
+    sides[0].answers = sides[1].answers = false;
+    other.caller.owner = 6;
+    for (uint32_t n = 0; n < PLACES + 2; n++) {
+        begin(1, n);
+    }
+    begin(0, PLACES + 2);
+    calls_begin(sides[0].calls, &other, now_us);
+    calls_forget(sides[0].calls, 5, now_us);
+    assert_int_equal(calls_under_way(sides[0].calls), 1);
+    assert_int_equal(sides[0].times[20], 0);
+    settle();
+    assert_true(calls_is_valid(sides[0].calls));
+}
+
+static void a_lost_node_ends_all_that_it_was_asked(void **state)
+{
+    (void)state;
+    sides[1].answers = false;
+    for (uint32_t n = 0; n < PLACES + 5; n++) {
+        begin(1, n);
+    }
+    settle();
+    sides[0].up = sides[1].up = false;
+    for (uint32_t n = 0; n < 2; n++) {
+        rpc_end(sides[n].rpc, NIGH_PEER_LOST, now_us);
+        calls_channel_down(sides[n].calls, sides[n].rpc, 1 - n, now_us);
+    }
+    for (uint32_t n = 0; n < PLACES + 5; n++) {
+        assert_int_equal(sides[0].times[n], 1);
+        assert_int_equal(sides[0].status[n], NIGH_PEER_LOST);
+    }
+    assert_int_equal(calls_unanswered(sides[1].calls), 0);
+    assert_false(calls_reply(sides[1].calls, sides[1].request[0].id, NIGH_OK, NULL, 0, now_us));
+}
+
+static void a_service_that_goes_answers_closed(void **state)
+{
+    struct calls_service another = {.hash = 99, .tag = &now_us};
+
+    (void)state;
+    sides[0].answers = sides[1].answers = false;
+    begin(1, 0);
+    settle();
+    begin(0, 1);
+    for (uint32_t n = 0; n < 2; n++) {
+        calls_set_services(sides[n].calls, &another, 1, now_us);
+    }
+    settle();
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_int_equal(sides[0].status[n], NIGH_CLOSED);
+        assert_int_equal(sides[0].times[n], 1);
+        assert_null(calls_request_tag(sides[1 - n].calls, sides[1 - n].request[0].id));
+    }
+}
+
+/* A request is answered once, and an id never comes again for another. */
+static void an_id_names_one_request_only(void **state)
+{
+    uint64_t id;
+
+    (void)state;
+    sides[1].answers = false;
+    begin(1, 0);
+    settle();
+    id = sides[1].request[0].id;
+    assert_ptr_equal(calls_request_tag(sides[1].calls, id), &sides[1]);
+    assert_true(calls_reply(sides[1].calls, id, NIGH_OK, NULL, 0, now_us));
+    assert_false(calls_reply(sides[1].calls, id, NIGH_OK, NULL, 0, now_us));
+    settle();
+    begin(1, 1);
+    settle();
+    assert_int_not_equal(sides[1].request[1].id, id);
+    assert_false(calls_reply(sides[1].calls, id, NIGH_OK, NULL, 0, now_us));
+    for (uint64_t bit = 1; bit != 0; bit <<= 1) {
+        assert_false(
+            calls_reply(sides[1].calls, sides[1].request[1].id ^ bit, NIGH_OK, NULL, 0, now_us));
+    }
+    assert_int_equal(sides[0].times[1], 0);
+}
+
+/* Requests that services have not answered are bounded; one more is BUSY for its caller. */
+static void services_have_a_bound(void **state)
+{
+    (void)state;
+    sides[0].answers = false;
+    for (uint32_t n = 0; n < 9; n++) {
+        begin(0, n);
+    }
+    assert_int_equal(sides[0].asked, 8);
+    assert_int_equal(sides[0].status[8], NIGH_BUSY);
+    assert_int_equal(sides[0].ends, 1);
+}
+
+/* Whatever another node sends, its call is refused, or its status is. */
+static void rubbish_is_refused(void **state)
+{
+    static const uint8_t rubbish[CALLS_PAYLOAD] = {1, 2, 3};
+    struct rpc_piece piece = {.data = rubbish, .bytes = sizeof(struct calls_wire) - 1};
+    struct rpc_request request = {
+        .method = CALLS_METHOD, .payload = rubbish, .bytes = sizeof(struct calls_wire) - 1};
+
+    (void)state;
+    assert_int_equal(rpc_one_way(sides[0].rpc, CALLS_METHOD, &piece, 1, now_us), NIGH_OK);
+    assert_int_equal(rpc_one_way(sides[0].rpc, 9, &piece, 1, now_us), NIGH_OK);
+    settle();
+    calls_take(sides[1].calls, sides[1].rpc, 0, &request, now_us);
+    assert_int_equal(sides[1].asked, 0);
+    sides[1].answers = false;
+    begin(1, 0);
+    settle();
+    assert_true(calls_reply(sides[1].calls, sides[1].request[0].id, NIGH_PENDING, NULL, 0, now_us));
+    settle();
+    assert_int_equal(sides[0].status[0], NIGH_PROTOCOL);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(calls_end_once_with_the_answer),
+        TEST(a_request_at_home_is_a_copy),
+        TEST(what_cannot_be_called_ends_at_once),
+        TEST(calls_wait_for_places_and_are_bounded),
+        TEST(messages_wait_for_credits),
+        TEST(deadlines_hold_wherever_a_call_is),
+        TEST(cancels_end_calls_wherever_they_are),
+        TEST(an_owner_that_goes_takes_its_calls_along),
+        TEST(a_lost_node_ends_all_that_it_was_asked),
+        TEST(a_service_that_goes_answers_closed),
+        TEST(an_id_names_one_request_only),
+        TEST(services_have_a_bound),
+        TEST(rubbish_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
