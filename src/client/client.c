@@ -275,6 +275,7 @@ static nigh_status client_create(const nigh_client_options *options, nigh_client
         options->timeout_us != 0 ? options->timeout_us : CLIENT_OPEN_TIMEOUT_US;
     client->hello_flags = (options->flags & NIGH_OPEN_READ_ONLY) != 0 ? SESSION_HELLO_READ_ONLY : 0;
     list_init(&client->feed);
+    list_init(&client->services);
     (void)pthread_mutex_init(&client->lock, NULL);
     (void)pthread_mutex_init(&client->reply_lock, NULL);
     *out = client; /* for the caller to destroy, whatever follows */
@@ -508,6 +509,7 @@ void nigh_client_close(nigh_client *client)
         return;
     }
     if (atomic_load_explicit(&client->guard->word, memory_order_relaxed) != GUARD_CHILD) {
+        serve_end(client);
         client_lock(client);
         if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED) {
             socket_say_bye(client->socket_fd);

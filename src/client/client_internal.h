@@ -49,6 +49,10 @@ struct op_kind {
     void (*settle)(struct client_op *op, nigh_status status);
     /* The last word before the end. True: the steps begin anew. May be NULL. */
     bool (*finish)(struct client_op *op);
+    /* Whether there is more that a step needs than room in the ring. NULL: nothing. */
+    bool (*has_room)(struct client_op *op);
+    /* Leaves the sentence of a failure with the calling thread. May be NULL. */
+    nigh_status (*tell)(const struct client_op *op, nigh_status status);
     bool waits;  /* may wait in the lane for something else than its turn */
     bool yields; /* of what waits: leaves some room to what does not yield */
 };
@@ -105,6 +109,19 @@ struct client_op {
         struct {
             nigh_put_item *items;
         } put;
+        struct {
+            nigh_call_spec *spec; /* NULL: an answer */
+            uint64_t hash;
+            uint64_t id; /* of what is answered */
+            const void *bytes;
+            uint32_t count;
+            uint32_t rank;
+            uint32_t lane;
+            uint32_t flags;  /* NIGH_CALL_* */
+            int32_t answer;  /* a status */
+            uint64_t wanted; /* of a reply that was too long */
+            uint64_t offset; /* of its place */
+        } call;
         struct {
             uint64_t size_bytes;
             uint64_t *freed_bytes;
@@ -166,6 +183,18 @@ struct client_lease {
     bool retired;     /* nothing more is cut; closed with its last writer */
 };
 
+/* Leased memory of a lane in which calls and replies lie while they are under way: places of
+ * LIMIT_CALL_BYTES, the last one used first. */
+struct client_calls {
+    uint64_t offset;
+    uint32_t count; /* 0: there is none yet */
+    bool asked;     /* it is on its way */
+    uint32_t free_count;
+    uint8_t free[LIMIT_CALL_PLACES];
+};
+
+_Static_assert(LIMIT_CALL_PLACES <= 256, "a place's number is a byte");
+
 /* What the client keeps of one lane. */
 struct client_lane {
     struct session_lane *shared;
@@ -178,11 +207,12 @@ struct client_lane {
     uint32_t in_flight;          /* places of pending in use */
     uint32_t waiting_in_flight;
     uint32_t cancels_wanted;
-    struct client_lease leases[LIMIT_LEASES_A_SESSION];
+    struct client_lease leases[LIMIT_PUT_LEASES];
     uint32_t lease_current;
     uint64_t lease_want;       /* bytes the next one should have */
     bool lease_asked;          /* one is on its way */
     uint64_t lease_refused_us; /* when one was last refused */
+    struct client_calls calls;
     ino_t index_inode;
     /* For each lane pin, the views that it stands for: what a resume finds set without one was the
      * answer to nobody. Counted up locked before, and down after, the view is anyone's; more than
@@ -247,6 +277,7 @@ struct nigh_client {
     pthread_mutex_t lock;
     uint64_t touched_lanes; /* submitted to since the last flush */
     struct list feed;       /* ops with steps that found no room */
+    struct list services;   /* that it serves */
     int socket_fd;
     int poll_fd;          /* nigh_client_fd: an epoll of the socket and the bell */
     int bell_fd;          /* eventfd: readable when an armed application has to look */
@@ -669,6 +700,20 @@ nigh_status put_find_memory(nigh_client *client, const struct put_wish *wish, ui
 uint64_t put_now_ns(void);
 /* One SEAL, as put_fill_seal made it. */
 extern const struct op_kind seal_kind;
+
+/* ---- calls.c -------------------------------------------------------------- */
+
+/* The answer to a CALL_LEASE. Locked. */
+void calls_leased(nigh_client *client, uint32_t lane, const struct session_cqe *cqe);
+/* A submission with bytes at this place has ended. Locked. */
+void calls_give_place(nigh_client *client, uint32_t lane, uint64_t offset);
+/* Nothing is under way any more. Locked. */
+void calls_reset(nigh_client *client, uint32_t lane);
+
+/* ---- serve.c -------------------------------------------------------------- */
+
+/* The client ends: so do its services. Not locked. */
+void serve_end(nigh_client *client);
 
 /* ---- copies.c ------------------------------------------------------------- */
 

@@ -98,7 +98,8 @@ void op_feed(struct client_op *op)
             op->ended++;
             continue;
         }
-        if (!ring_has_room(client, lane, most)) {
+        if (!ring_has_room(client, lane, most) ||
+            (op->kind->has_room != NULL && !op->kind->has_room(op))) {
             if (!list_is_linked(&op->queue)) {
                 list_push_back(&client->feed, &op->queue);
             }
@@ -398,6 +399,9 @@ nigh_status nigh_wait(nigh_client *client, nigh_op *given, uint64_t timeout_us)
         status = wait_for(client, op, clock_deadline_us(now_us, timeout_us)) == NIGH_TIMEOUT
                      ? NIGH_TIMEOUT
                      : nigh_op_status(given);
+    }
+    if (status != NIGH_OK && op->kind->tell != NULL && status == nigh_op_status(given)) {
+        return op->kind->tell(op, status);
     }
     return error_note_end(client, status);
 }

@@ -123,6 +123,7 @@ static void ring_reset_lane(nigh_client *client, uint32_t lane)
         }
     }
     ring_init_lane(at);
+    calls_reset(client, lane);
     for (uint32_t n = 0; n < count; n++) {
         ring_owe(client, lane, refs[n]);
     }
@@ -305,7 +306,9 @@ static bool ring_take_one(nigh_client *client, uint32_t lane, const struct sessi
         return false;
     }
     ring_drop(client, lane, (uint16_t)(cqe->cookie & 0xff));
-    if (cqe->lease_bytes != 0) {
+    if (was.opcode == SESSION_OP_CALL_LEASE) {
+        calls_leased(client, lane, cqe);
+    } else if (cqe->lease_bytes != 0) {
         lease_granted(client, lane, cqe->lease_offset, cqe->lease_bytes);
     }
     if (was.asks_lease) {
@@ -313,6 +316,9 @@ static bool ring_take_one(nigh_client *client, uint32_t lane, const struct sessi
     }
     if (was.leased) {
         lease_sealed(client, lane, was.offset, cqe->status == NIGH_OK);
+    }
+    if (was.opcode == SESSION_OP_CALL || was.opcode == SESSION_OP_REPLY) {
+        calls_give_place(client, lane, was.offset); /* who reads there does so before the next */
     }
     if (was.op == NULL) {
         ring_undo(client, lane, was.opcode, cqe);

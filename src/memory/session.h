@@ -179,7 +179,14 @@ enum session_op {
     SESSION_OP_WHERE = 24, /* id -> data_size: how many nodes hold it (at most SESSION_PLACES are
                               told); offset, generation: their ranks, a byte each, see
                               session_place */
-    SESSION_OPS = 25
+    SESSION_OP_CALL_LEASE = 25, /* as LEASE: of memory that calls lie in */
+    SESSION_OP_CALL =
+        26, /* id: the hash of the service's name in its first 8 bytes; meta_size: the rank;
+               offset: of the request in leased memory, data_size: its bytes; ref: room for the
+               reply at the same place; argument: timeout_us -> data_size: bytes of the reply */
+    SESSION_OP_REPLY = 27, /* argument: the request's id; ref: a status; offset, data_size: of the
+                              reply in leased memory -> NIGH_OK, NIGH_NOT_FOUND */
+    SESSION_OPS = 28
 };
 
 /* Bits of session_sqe.flags. */
@@ -191,6 +198,8 @@ enum session_op {
 #define SESSION_FLAG_NO_COPY                                                                   \
     16u /* GET: what has to come from another node goes with its last view. Came later: a node \
            that does not know it says NIGH_INVALID */
+
+#define SESSION_FLAG_ONE_WAY 32u /* CALL: wants no reply */
 
 /* Bits of session_cqe.flags of what failed. */
 #define SESSION_CQE_INDEX_FULL 1u /* NIGH_LIMIT: the limit is the pool's index in this lane */
@@ -409,6 +418,24 @@ static inline uint32_t session_ring_used(uint32_t tail, uint32_t head, uint32_t 
 
 /* ---- how an embedded node attaches clients of its own process ------------- */
 
+/* A request as the handler of an embedded node sees it. */
+struct session_request {
+    uint64_t id; /* 0: one-way */
+    const void *bytes;
+    uint32_t count;
+    uint32_t lane;
+    uint32_t rank;    /* of the caller's node */
+    uint32_t uid;     /* of the caller's process */
+    uint64_t left_us; /* of its deadline; UINT64_MAX: none */
+};
+
+struct session_service {
+    uint64_t hash; /* of its name */
+    uint32_t slot; /* of the session that answers later */
+    void (*handler)(void *context, const struct session_request *request);
+    void *context;
+};
+
 /* Lets a waiting thread drive a lane: runs a bounded turn unless another thread is at it. True if
  * it ran. `stays`: it means to come again at once, and need not be replaced meanwhile. */
 struct session_driver {
@@ -418,7 +445,18 @@ struct session_driver {
      * readable, which it watches until it calls `rise`; or one of the below. */
     int (*rest)(void *context, uint32_t lane, uint64_t now_us);
     uint64_t (*rise)(void *context, uint32_t lane); /* the time */
+    /* A service of this process: its handler is called from the return on, by whoever drives a
+     * lane, until unserve has returned. NIGH_EXISTS: its name is taken; NIGH_LIMIT. Not by a
+     * handler. */
+    int (*serve)(void *context, const struct session_service *service);
+    void (*unserve)(void *context, const struct session_service *service);
+    /* Answers a request from inside a handler; SESSION_REPLY_ELSEWHERE: this thread is in none of
+     * the request's lane. */
+    int (*reply)(void *context, uint32_t lane, uint64_t id, int status, const void *bytes,
+                 uint32_t count);
 };
+
+#define SESSION_REPLY_ELSEWHERE 1
 
 #define SESSION_REST_LOOK_AGAIN (-1) /* there is something to do already */
 #define SESSION_REST_ELSEWHERE  (-2) /* another thread has the lane, or there are no other nodes */

@@ -122,10 +122,12 @@ static bool lane_read_disk(struct lane *lane)
 static nigh_status lane_open_exchange(struct lane *lane)
 {
     struct exchange_config config = lane->config.exchange;
-    nigh_status status;
+    struct exchange_calls users;
+    nigh_status status = lane_open_calls(lane, &users);
 
-    if (lane->config.fabric == NULL)
-        return NIGH_OK;
+    if (status != NIGH_OK || lane->config.fabric == NULL)
+        return status;
+    config.users = &users;
     config.fabric = lane->config.fabric;
     config.store = lane->store;
     config.extents = lane->config.store.extents;
@@ -258,6 +260,7 @@ nigh_status lane_create(const struct lane_config *config, struct lane **out)
 
 destroy_disk:
     exchange_destroy(lane->exchange);
+    calls_destroy(lane->calls);
     disk_destroy(lane->disk);
 destroy_store:
     store_destroy(lane->store);
@@ -291,6 +294,7 @@ void lane_destroy(struct lane *lane)
     for (uint32_t slot = 0; slot < lane->config.max_sessions; slot++)
         lane->sessions[slot].swept = false; /* what ends now is nobody's any more */
     exchange_destroy(lane->exchange);
+    calls_destroy(lane->calls);
     fabric_destroy(lane->config.fabric);
     store_destroy(lane->store);
     fd_close(&lane->kick_fd);
@@ -407,6 +411,7 @@ void lane_session_rest(struct lane *lane, uint32_t slot)
     if (session->seat->doorbell_fds != NULL)
         lane_unwatch(lane, session->seat->doorbell_fds[lane->config.number]);
     lane_sweep_remove(lane, slot);
+    calls_forget(lane->calls, slot, lane->now_us);
     if (session->events_unsaid != 0)
         lane->lossy_count--;
     session->events_unsaid = 0;
@@ -425,6 +430,7 @@ void lane_session_close(struct lane *lane, uint32_t slot)
     if (seat->doorbell_fds != NULL)
         lane_unwatch(lane, seat->doorbell_fds[lane->config.number]);
     lane_sweep_remove(lane, slot);
+    calls_forget(lane->calls, slot, lane->now_us);
     if (session->events_unsaid != 0)
         lane->lossy_count--;
     if (session->expelled && !session->reported)
@@ -605,6 +611,7 @@ bool lane_turn(struct lane *lane, uint64_t now_us)
     worked |= lane_read_mail(lane);
     worked |= lane_read_disk(lane);
     worked |= lane_turn_exchange(lane, worked);
+    worked |= lane_turn_calls(lane);
     if (!worked && now_us < lane->quiet_until_us)
         return false;
     worked |= lane_let_time_pass(lane, worked, &ticked);
@@ -625,5 +632,6 @@ uint64_t lane_due_us(const struct lane *lane)
         due = min_u64(due, lane->front_due_us);
     if (lane->exchange != NULL)
         due = min_u64(due, exchange_due_us(lane->exchange));
+    due = min_u64(due, calls_due_us(lane->calls));
     return due;
 }

@@ -29,6 +29,7 @@
 #include "memory/session.h"
 #include "cluster/link.h"
 #include "node/mailbox.h"
+#include "node/services.h"
 #include "object/exchange.h"
 #include "object/store.h"
 
@@ -115,6 +116,7 @@ struct lane_config {
     /* The n-th node of the cluster; false: there are no more. Lane 0 only. NULL: nobody knows. */
     bool (*node_list)(void *context, uint32_t n, struct session_node *node);
     void *node_context;
+    struct services *services; /* of this node; NULL: none can be */
 };
 
 struct lane;
@@ -183,6 +185,11 @@ void lane_poll(struct lane *lane);
  * when it next looks, LANE_GUEST_US and LANE_DOZE_US after the guest's last turn at the latest.
  */
 bool lane_drive(struct lane *lane, uint64_t now_us, bool stays);
+
+/* Answers a request from inside a handler that this lane has called: NIGH_OK, NIGH_NOT_FOUND (it is
+ * answered, or not any more); NIGH_PENDING: this thread is in none. Any thread. */
+nigh_status lane_reply_now(struct lane *lane, uint64_t id, nigh_status status, const void *bytes,
+                           uint32_t count);
 
 /* See session_driver: a guest that sleeps on the fabric's descriptor itself, so that a message of
  * another node wakes one thread and not two. Any thread. */

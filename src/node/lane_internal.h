@@ -7,6 +7,7 @@
 #include "node/disk.h"
 #include "node/lane.h"
 #include "node/life.h"
+#include "rpc/calls.h"
 
 /* The lane's end of one session. Indices are the lane's own; the client may write the shared ones.
  */
@@ -39,7 +40,8 @@ enum lane_owner {
 struct lane {
     struct lane_config config;
     struct store *store;
-    struct exchange *exchange;     /* NULL: there are no other nodes */
+    struct exchange *exchange; /* NULL: there are no other nodes */
+    struct calls *calls;
     struct disk *disk;             /* NULL: this node does not spill */
     _Atomic bool disk_rang;        /* an end can be taken */
     struct lane_session *sessions; /* by slot */
@@ -98,6 +100,14 @@ bool lane_serve(struct lane *lane, uint32_t slot);
 
 /* Carries out a submission that is not the store's; false: it is. */
 bool lane_answer(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
+
+/* lane_calls.c: what clients call, and what calls this node's services. */
+nigh_status lane_open_calls(struct lane *lane, struct exchange_calls *users);
+void lane_call(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
+void lane_reply(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
+/* A CANCEL that is a call's; false: it is not. */
+bool lane_cancel_call(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
+bool lane_turn_calls(struct lane *lane);
 
 /* Wakes and pokes the clients to whom something was published. */
 void lane_flush(struct lane *lane);

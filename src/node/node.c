@@ -112,6 +112,7 @@ static void node_destroy(struct nigh_node *node)
     fd_close(&node->door_fd);
     for (uint32_t i = 0; i < node->lane_count; i++)
         lane_destroy(node->lanes[i]);
+    services_destroy(node->services);
     for (uint32_t i = 0; i < LIMIT_LANES; i++)
         fabric_destroy(node->fabrics[i]);
     peers_destroy(node->peers);

@@ -56,6 +56,7 @@ struct nigh_node {
     bool is_placed;     /* ... and they say more than an order of devices */
     uint64_t far_bytes; /* of memory, from its lane's device: as it was at start */
 
+    struct services *services;
     struct front front;
     int lock_fd;
     int listen_fd; /* until the front door has it */

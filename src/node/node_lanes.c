@@ -95,6 +95,7 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
         .node_stats = node_add_stats,
         .node_list = node_list,
         .node_context = node,
+        .services = node->services,
         .spill_dir = settings->spill_dir[0] != '\0' ? settings->spill_dir : NULL,
         .cpus = node->is_placed && node->placements[number].is_bound
                     ? &node->placements[number].cpus
@@ -132,8 +133,19 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
     return config;
 }
 
+static void node_kick(void *context, uint32_t lane)
+{
+    struct nigh_node *node = context;
+
+    lane_kick(node->lanes[lane]);
+}
+
 nigh_status node_make_lanes(struct nigh_node *node, char *why, size_t why_bytes)
 {
+    if (services_create(node->settings.lanes, node_kick, node, &node->services) != NIGH_OK) {
+        snprintf(why, why_bytes, "no memory for the node's own books");
+        return NIGH_NO_RESOURCES;
+    }
     for (uint32_t i = 0; i < node->settings.lanes; i++) {
         struct lane_config config = node_lane_config(node, i);
         nigh_status status = lane_create(&config, &node->lanes[i]);
@@ -206,8 +218,36 @@ static uint64_t node_rise(void *context, uint32_t lane)
     return lane_rise(node->lanes[lane]);
 }
 
+static int node_serve(void *context, const struct session_service *service)
+{
+    struct nigh_node *node = context;
+
+    return services_add(node->services, service);
+}
+
+static void node_unserve(void *context, const struct session_service *service)
+{
+    struct nigh_node *node = context;
+
+    services_remove(node->services, service);
+}
+
+static int node_reply(void *context, uint32_t lane, uint64_t id, int status, const void *bytes,
+                      uint32_t count)
+{
+    struct nigh_node *node = context;
+    nigh_status answered = NIGH_NOT_FOUND;
+
+    if (lane < node->lane_count)
+        answered = lane_reply_now(node->lanes[lane], id, (nigh_status)status, bytes, count);
+    return answered == NIGH_PENDING ? SESSION_REPLY_ELSEWHERE : (int)answered;
+}
+
 void node_init_driver(struct nigh_node *node)
 {
+    node->driver.serve = node_serve;
+    node->driver.unserve = node_unserve;
+    node->driver.reply = node_reply;
     node->driver.context = node;
     node->driver.drive = node_drive;
     node->driver.rest = node_rest;

@@ -133,6 +133,9 @@ static void on_down(void *context, struct link *link, nigh_status reason, uint64
         return;
     }
     exchange->now_us = now_us;
+    if (exchange->config.users != NULL) {
+        exchange->users.down(exchange->users.context, link, now_us);
+    }
     link_set_data(link, NULL);
     list_remove(&live->place);
     pull_link_down(live, now_us);
@@ -209,15 +212,30 @@ static void on_pushed(void *context, struct link *link, uint32_t imm, uint64_t c
     }
 }
 
+static void on_called(void *context, struct link *link, const struct rpc_request *request,
+                      uint64_t now_us)
+{
+    struct exchange *exchange = context;
+
+    exchange->users.called(exchange->users.context, link, request, now_us);
+}
+
+struct rpc *exchange_users_channel(struct exchange *exchange, uint32_t rank, uint64_t hash)
+{
+    struct link *link = links_find(exchange->links, rank, hash);
+
+    return link == NULL ? NULL : link_calls(link);
+}
+
 /* ---- create, destroy ------------------------------------------------------ */
 
 const struct exchange_window *exchange_window_of(const struct members *members)
 {
     static const struct exchange_window windows[] = {
-        {8, 32, 48, 16, 1024},
-        {32, 24, 32, 12, 512},
-        {64, 16, 24, 8, 512},
-        {LIMIT_NODES, 8, 12, 4, 256},
+        {8, 32, 48, 16, 1024, 64},
+        {32, 24, 32, 12, 512, 32},
+        {64, 16, 24, 8, 512, 16},
+        {LIMIT_NODES, 8, 12, 4, 256, 8},
     };
     const struct exchange_window *window = windows;
 
@@ -305,8 +323,19 @@ static nigh_status make_links(struct exchange *exchange)
                   .down = on_down,
                   .request = on_request,
                   .bulk = on_bulk,
-                  .pushed = on_pushed},
+                  .pushed = on_pushed,
+                  .called = on_called},
     };
+
+    if (config->users != NULL) {
+        uint32_t window = exchange_window_of(config->members)->users;
+
+        exchange->users = *config->users;
+        links.calls = (struct rpc_config){.requests = window,
+                                          .calls = window,
+                                          .payload_bytes = exchange->users.payload_bytes,
+                                          .epoch = config->members->epoch};
+    }
 
     status = links_create(&links, &exchange->links);
     if (links.shared_bulk > 0 && status != NIGH_OK) {

@@ -39,6 +39,15 @@ enum exchange_path {
                                made for it: for measurements */
 };
 
+/* Who takes the calls of users that other nodes send (rpc/calls.h). */
+struct exchange_calls {
+    void *context;
+    void (*called)(void *context, struct link *link, const struct rpc_request *request,
+                   uint64_t now_us);
+    void (*down)(void *context, struct link *link, uint64_t now_us); /* its calls have ended */
+    uint32_t payload_bytes;
+};
+
 struct exchange_config {
     const struct members *members; /* outlives it */
     struct fabric *fabric;         /* of the lane; listens; not owned */
@@ -63,6 +72,7 @@ struct exchange_config {
     uint64_t loan_us; /* a loan whose puller was not heard of for so long is overdue: its link is
                          broken; 0: 10 s */
     uint64_t seed;
+    const struct exchange_calls *users; /* copied; NULL: links have no endpoint for calls */
 };
 
 nigh_status exchange_create(const struct exchange_config *config, struct exchange **exchange);
@@ -97,6 +107,9 @@ typedef void exchange_where_done(void *context, uint64_t token, nigh_status stat
 nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8_t *id,
                            uint64_t now_us, struct exchange_places *places,
                            exchange_where_done *done, void *context, uint64_t token);
+
+/* The channel for calls to another node's lane that serves a hash; NULL: it is not up. */
+struct rpc *exchange_users_channel(struct exchange *exchange, uint32_t rank, uint64_t hash);
 
 /* One turn, bounded; true if it found something to do. After the store's submissions. */
 bool exchange_turn(struct exchange *exchange, uint64_t now_us);

@@ -62,6 +62,7 @@
 struct exchange_window {
     uint32_t members; /* up to so many */
     uint32_t requests, calls, bulk_receives, announcements;
+    uint32_t users; /* requests, and calls, of the channel for calls */
 };
 
 const struct exchange_window *exchange_window_of(const struct members *members);
@@ -365,6 +366,7 @@ struct drop {
 struct exchange {
     struct exchange_config config;
     struct links *links;
+    struct exchange_calls users; /* with config.users */
     struct directory *directory;
     struct fabric_memory **memories; /* of the lane's extents, by their number in it; or NULL */
     struct extent_watch watch;

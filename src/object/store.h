@@ -205,6 +205,9 @@ void store_submit(struct store *store, uint32_t session, const struct session_sq
  */
 uint64_t store_tick(struct store *store, uint64_t now_us);
 
+/* Bytes of a session's lease that it has not sealed; NULL: it has none there. */
+uint8_t *store_leased_bytes(struct store *store, uint32_t session, uint64_t offset, uint64_t bytes);
+
 /* Whether the store would use an idle turn (evicting ahead, looking for released pins). */
 bool store_wants_turn(const struct store *store);
 

@@ -249,6 +249,16 @@ static struct store_lease *find_piece(const struct store *store, struct store_se
     return NULL;
 }
 
+uint8_t *store_leased_bytes(struct store *store, uint32_t session, uint64_t offset, uint64_t bytes)
+{
+    uint32_t piece;
+
+    if (find_piece(store, store->sessions[session], offset, bytes, &piece) == NULL) {
+        return NULL;
+    }
+    return extent_bytes_at(store->config.extents, offset);
+}
+
 /* Cuts the object's block out of a piece. NIGH_LIMIT: too many pieces; nothing has changed. */
 static nigh_status cut_piece(struct store *store, struct store_session *session,
                              struct store_lease *lease, uint32_t piece, uint64_t offset,

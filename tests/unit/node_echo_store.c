@@ -67,6 +67,15 @@ uint64_t store_tick(struct store *store, uint64_t now_us)
     return store->due_us;
 }
 
+uint8_t *store_leased_bytes(struct store *store, uint32_t session, uint64_t offset, uint64_t bytes)
+{
+    (void)store;
+    (void)session;
+    (void)offset;
+    (void)bytes;
+    return NULL;
+}
+
 bool store_wants_turn(const struct store *store)
 {
     (void)store;
@@ -166,6 +175,14 @@ bool store_see(struct store *echo, uint32_t pool, const uint8_t *id, uint64_t ha
     (void)hash;
     (void)sight;
     return echo_where.here;
+}
+
+struct rpc *exchange_users_channel(struct exchange *exchange, uint32_t rank, uint64_t hash)
+{
+    (void)exchange;
+    (void)rank;
+    (void)hash;
+    return NULL;
 }
 
 struct echo_turns echo_turns;

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls of services: between the rings and the handlers of this lane and the state machine that
+ * knows what is under way (rpc/calls.h).
+ *
+ * The bytes of a request and of its reply lie in memory that the node has leased to the session. A
+ * client may close or seal a lease at any time, so where they lie is checked each time they are
+ * touched, and what is read there is read once. Whose a call is, is said by the session's place and
+ * by how often that was begun anew.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "node/lane_internal.h"
+
+/* The lane whose handler this thread is in. */
+static _Thread_local struct lane *lane_serving;
+
+/* ---- the machine's shell -------------------------------------------------- */
+
+static struct rpc *on_channel(void *context, uint32_t rank, uint64_t hash)
+{
+    struct lane *lane = context;
+
+    return lane->exchange == NULL ? NULL : exchange_users_channel(lane->exchange, rank, hash);
+}
+
+static bool is_its_session(const struct lane *lane, const struct calls_caller *caller)
+{
+    const struct lane_session *session = &lane->sessions[caller->owner];
+
+    return session->seat != NULL && session->swept && session->begun == caller->begun;
+}
+
+static const uint8_t *on_bytes(void *context, const struct calls_caller *caller)
+{
+    static const uint8_t nothing[1];
+    struct lane *lane = context;
+
+    if (!is_its_session(lane, caller))
+        return NULL;
+    return caller->bytes == 0
+               ? nothing
+               : store_leased_bytes(lane->store, caller->owner, caller->offset, caller->bytes);
+}
+
+static void on_ended(void *context, const struct calls_caller *caller, const struct calls_end *end)
+{
+    struct lane *lane = context;
+    struct session_cqe cqe = {.cookie = caller->cookie,
+                              .status = end->status,
+                              .data_size = end->count,
+                              .pin = SESSION_NO_PIN};
+
+    if (!is_its_session(lane, caller))
+        return;
+    if (end->count > caller->room) {
+        cqe.status = NIGH_LIMIT; /* data_size says how much it would have been */
+    } else if (end->count > 0) {
+        uint8_t *to = store_leased_bytes(lane->store, caller->owner, caller->offset, end->count);
+
+        if (to == NULL) {
+            cqe.status = NIGH_INVALID;
+            cqe.data_size = 0;
+        } else {
+            memcpy(to, end->bytes, end->count);
+        }
+    }
+    lane_on_complete(lane, caller->owner, &cqe);
+}
+
+static void on_request(void *context, void *tag, const struct calls_request *request)
+{
+    struct lane *lane = context;
+    const struct session_service *service = tag;
+    struct lane *before = lane_serving;
+    struct session_request told = {
+        .id = request->id,
+        .bytes = request->bytes,
+        .count = request->count,
+        .lane = lane->config.number,
+        .rank = request->rank,
+        .uid = request->uid,
+        .left_us = request->deadline_us == UINT64_MAX    ? UINT64_MAX
+                   : request->deadline_us > lane->now_us ? request->deadline_us - lane->now_us
+                                                         : 0,
+    };
+
+    lane_serving = lane;
+    service->handler(service->context, &told);
+    lane_serving = before;
+}
+
+static void on_called(void *context, struct link *link, const struct rpc_request *request,
+                      uint64_t now_us)
+{
+    struct lane *lane = context;
+
+    calls_take(lane->calls, link_calls(link), link_rank(link), request, now_us);
+}
+
+static void on_link_down(void *context, struct link *link, uint64_t now_us)
+{
+    struct lane *lane = context;
+
+    calls_channel_down(lane->calls, link_calls(link), link_rank(link), now_us);
+}
+
+nigh_status lane_open_calls(struct lane *lane, struct exchange_calls *users)
+{
+    const struct members *members = lane->config.exchange.members;
+    bool clustered = lane->config.fabric != NULL;
+    struct calls_config config = {
+        .rank = clustered ? members->self : 0,
+        .nodes = clustered ? members->count : 1,
+        .calls = LIMIT_CALLS,
+        .requests = LIMIT_CALL_REQUESTS,
+        .number = lane->config.number,
+        .shell = {.context = lane,
+                  .channel = on_channel,
+                  .bytes = on_bytes,
+                  .ended = on_ended,
+                  .request = on_request},
+    };
+
+    *users = (struct exchange_calls){
+        .context = lane, .called = on_called, .down = on_link_down, .payload_bytes = CALLS_PAYLOAD};
+    return calls_create(&config, &lane->calls);
+}
+
+/* ---- the rings ------------------------------------------------------------ */
+
+static void complete(struct lane *lane, uint32_t slot, uint32_t cookie, nigh_status status)
+{
+    struct session_cqe cqe = {.cookie = cookie, .status = status, .pin = SESSION_NO_PIN};
+
+    lane_on_complete(lane, slot, &cqe);
+}
+
+void lane_call(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
+{
+    const struct lane_session *session = &lane->sessions[slot];
+    uint64_t most = max_u64(sqe->data_size, sqe->ref);
+    struct calls_call call = {
+        .service = hash_load64(sqe->id),
+        .deadline_us = clock_deadline_us(lane->now_us, sqe->argument),
+        .rank = sqe->meta_size,
+        .one_way = (sqe->flags & SESSION_FLAG_ONE_WAY) != 0,
+        .caller = {.owner = slot,
+                   .begun = session->begun,
+                   .cookie = sqe->cookie,
+                   .uid = session->seat->uid,
+                   .offset = sqe->offset,
+                   .bytes = (uint32_t)sqe->data_size,
+                   .room = (uint32_t)sqe->ref},
+    };
+
+    if ((sqe->flags & ~SESSION_FLAG_ONE_WAY) != 0 || most > LIMIT_CALL_BYTES ||
+        (most > 0 && store_leased_bytes(lane->store, slot, sqe->offset, most) == NULL)) {
+        complete(lane, slot, sqe->cookie, NIGH_INVALID);
+        return;
+    }
+    calls_begin(lane->calls, &call, lane->now_us);
+}
+
+void lane_reply(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
+{
+    const struct session_service *service = calls_request_tag(lane->calls, sqe->argument);
+    int64_t said = (int64_t)sqe->ref;
+    const uint8_t *bytes = NULL;
+    nigh_status status = NIGH_OK;
+
+    if (sqe->flags != 0 || sqe->data_size > LIMIT_CALL_BYTES || said > NIGH_OK ||
+        said < NIGH_STATUS_LOWEST || said == NIGH_PENDING)
+        status = NIGH_INVALID;
+    if (status == NIGH_OK && sqe->data_size > 0) {
+        bytes = store_leased_bytes(lane->store, slot, sqe->offset, sqe->data_size);
+        status = bytes == NULL ? NIGH_INVALID : NIGH_OK;
+    }
+    if (status == NIGH_OK && (service == NULL || service->slot != slot ||
+                              !calls_reply(lane->calls, sqe->argument, (nigh_status)said, bytes,
+                                           (uint32_t)sqe->data_size, lane->now_us)))
+        status = NIGH_NOT_FOUND;
+    complete(lane, slot, sqe->cookie, status);
+}
+
+bool lane_cancel_call(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
+{
+    if (sqe->argument > UINT32_MAX ||
+        !calls_cancel(lane->calls, slot, (uint32_t)sqe->argument, lane->now_us))
+        return false;
+    complete(lane, slot, sqe->cookie, NIGH_OK);
+    return true;
+}
+
+/* ---- handlers ------------------------------------------------------------- */
+
+nigh_status lane_reply_now(struct lane *lane, uint64_t id, nigh_status status, const void *bytes,
+                           uint32_t count)
+{
+    if (lane_serving != lane)
+        return NIGH_PENDING;
+    return calls_reply(lane->calls, id, status, bytes, count, lane->now_us) ? NIGH_OK
+                                                                            : NIGH_NOT_FOUND;
+}
+
+bool lane_turn_calls(struct lane *lane)
+{
+    struct services *services = lane->config.services;
+    struct calls_service all[LIMIT_SERVICES];
+
+    if (services != NULL && unlikely(services_have_news(services, lane->config.number))) {
+        uint32_t count = services_read(services, lane->config.number, all);
+
+        calls_set_services(lane->calls, all, count, lane->now_us);
+        services_taken(services, lane->config.number);
+    }
+    return calls_tick(lane->calls, lane->now_us);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See node/services.h. */
+#include "node/services.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct services {
+    uint32_t lanes;
+    void (*kick)(void *context, uint32_t lane);
+    void *context;
+    _Atomic uint64_t version; /* written locked */
+    pthread_mutex_t lock;
+    pthread_cond_t taken;
+    const struct session_service *all[LIMIT_SERVICES];
+    uint32_t count;
+    _Atomic uint64_t seen[LIMIT_LANES]; /* each by its lane */
+    uint64_t read[LIMIT_LANES];         /* likewise */
+};
+
+nigh_status services_create(uint32_t lanes, void (*kick)(void *context, uint32_t lane),
+                            void *context, struct services **out)
+{
+    struct services *services = calloc(1, sizeof(*services));
+
+    if (services == NULL)
+        return NIGH_NO_RESOURCES;
+    services->lanes = lanes;
+    services->kick = kick;
+    services->context = context;
+    (void)pthread_mutex_init(&services->lock, NULL);
+    (void)pthread_cond_init(&services->taken, NULL);
+    *out = services;
+    return NIGH_OK;
+}
+
+void services_destroy(struct services *services)
+{
+    if (services == NULL)
+        return;
+    (void)pthread_cond_destroy(&services->taken);
+    (void)pthread_mutex_destroy(&services->lock);
+    free(services);
+}
+
+/* Waits until every lane goes by what there is now. Locked. */
+static void tell_lanes(struct services *services)
+{
+    uint64_t version = atomic_load_explicit(&services->version, memory_order_relaxed) + 1;
+
+    atomic_store_explicit(&services->version, version, memory_order_release);
+    for (uint32_t lane = 0; lane < services->lanes; lane++)
+        services->kick(services->context, lane);
+    for (uint32_t lane = 0; lane < services->lanes; lane++) {
+        while (atomic_load_explicit(&services->seen[lane], memory_order_acquire) < version)
+            (void)pthread_cond_wait(&services->taken, &services->lock);
+    }
+}
+
+nigh_status services_add(struct services *services, const struct session_service *service)
+{
+    nigh_status status = NIGH_OK;
+
+    (void)pthread_mutex_lock(&services->lock);
+    for (uint32_t n = 0; n < services->count; n++) {
+        if (services->all[n]->hash == service->hash)
+            status = NIGH_EXISTS;
+    }
+    if (status == NIGH_OK && services->count == LIMIT_SERVICES)
+        status = NIGH_LIMIT;
+    if (status == NIGH_OK) {
+        services->all[services->count++] = service;
+        tell_lanes(services);
+    }
+    (void)pthread_mutex_unlock(&services->lock);
+    return status;
+}
+
+void services_remove(struct services *services, const struct session_service *service)
+{
+    (void)pthread_mutex_lock(&services->lock);
+    for (uint32_t n = 0; n < services->count; n++) {
+        if (services->all[n] == service) {
+            services->all[n] = services->all[--services->count];
+            tell_lanes(services);
+            break;
+        }
+    }
+    (void)pthread_mutex_unlock(&services->lock);
+}
+
+bool services_have_news(const struct services *services, uint32_t lane)
+{
+    return atomic_load_explicit(&services->version, memory_order_acquire) !=
+           atomic_load_explicit(&services->seen[lane], memory_order_relaxed);
+}
+
+uint32_t services_read(struct services *services, uint32_t lane, struct calls_service *out)
+{
+    uint32_t count;
+
+    (void)pthread_mutex_lock(&services->lock);
+    services->read[lane] = atomic_load_explicit(&services->version, memory_order_relaxed);
+    count = services->count;
+    for (uint32_t n = 0; n < count; n++) {
+        out[n].hash = services->all[n]->hash;
+        out[n].tag = (void *)(uintptr_t)services->all[n];
+    }
+    (void)pthread_mutex_unlock(&services->lock);
+    return count;
+}
+
+void services_taken(struct services *services, uint32_t lane)
+{
+    (void)pthread_mutex_lock(&services->lock);
+    atomic_store_explicit(&services->seen[lane], services->read[lane], memory_order_release);
+    (void)pthread_cond_broadcast(&services->taken);
+    (void)pthread_mutex_unlock(&services->lock);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The services of an embedded node: which there are, for all of its lanes.
+ *
+ * Any thread of the process adds and removes one, and returns when every lane has heard of it; so
+ * after services_remove no handler of it runs, nor will. A lane looks once a turn whether there is
+ * news, with one load, and takes a copy of its own: no lane waits for another.
+ */
+#ifndef NODE_SERVICES_H
+#define NODE_SERVICES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "memory/session.h"
+#include "nigh/status.h"
+#include "rpc/calls.h"
+
+struct services;
+
+/* kick: makes a lane turn soon; any thread. NIGH_NO_RESOURCES. */
+nigh_status services_create(uint32_t lanes, void (*kick)(void *context, uint32_t lane),
+                            void *context, struct services **services);
+
+/* No thread is in it, and no lane runs. NULL is allowed. */
+void services_destroy(struct services *services);
+
+/* Any thread but one that drives a lane. `service` stays as it is until services_remove has
+ * returned. NIGH_EXISTS: there is one of this hash; NIGH_LIMIT. */
+nigh_status services_add(struct services *services, const struct session_service *service);
+void services_remove(struct services *services, const struct session_service *service);
+
+/* Whether a lane has news to take. By its driver, as the rest. */
+bool services_have_news(const struct services *services, uint32_t lane);
+
+/* The services that there are: LIMIT_SERVICES places. Their tags are the session_service. */
+uint32_t services_read(struct services *services, uint32_t lane, struct calls_service *out);
+
+/* The lane goes by what it has read. */
+void services_taken(struct services *services, uint32_t lane);
+
+#endif

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls between embedded nodes of one process: answered at once and later, given up, too many, too
+ * long, of nobody, and of a node that ends.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nigh/node.h"
+#include "nigh/rpc.h"
+#include "support/support.h"
+
+#define SECOND_US 1000000u
+#define PATIENCE  (20 * SECOND_US)
+#define NODES     3
+
+static const uint8_t key[32] = "of nodes in one process";
+
+struct world {
+    uint32_t nodes;
+    nigh_node *node[NODES];
+    nigh_client *client[NODES];
+};
+
+/* What a service keeps for later, and hears. */
+struct keeper {
+    pthread_mutex_t lock;
+    nigh_request kept[2048];
+    uint32_t count;
+    _Atomic uint32_t heard;
+    _Atomic uint32_t last_uid, last_rank;
+    _Atomic uint64_t last_timeout_us;
+};
+
+static nigh_call_spec spec_of(uint32_t rank, const char *service, const void *request,
+                              size_t request_bytes, void *reply, size_t room)
+{
+    return (nigh_call_spec){.struct_size = sizeof(nigh_call_spec),
+                            .service = service,
+                            .rank = rank,
+                            .request = request,
+                            .request_bytes = request_bytes,
+                            .reply = reply,
+                            .reply_room = room};
+}
+
+static void echo(void *context, const nigh_request *request)
+{
+    (void)context;
+    (void)nigh_call_reply(request, NIGH_OK, request->bytes, request->size);
+}
+
+static void refuse(void *context, const nigh_request *request)
+{
+    (void)context;
+    (void)nigh_call_reply(request, NIGH_DENIED, "no", 2);
+}
+
+static void keep(void *context, const nigh_request *request)
+{
+    struct keeper *keeper = context;
+
+    atomic_store(&keeper->last_uid, request->uid);
+    atomic_store(&keeper->last_rank, request->rank);
+    atomic_store(&keeper->last_timeout_us, request->timeout_us);
+    (void)pthread_mutex_lock(&keeper->lock);
+    keeper->kept[keeper->count++] = *request;
+    (void)pthread_mutex_unlock(&keeper->lock);
+    atomic_fetch_add(&keeper->heard, 1);
+}
+
+static nigh_service *serve(nigh_client *client, const char *name,
+                           void (*handler)(void *context, const nigh_request *request),
+                           void *context)
+{
+    nigh_service_options options = {
+        .struct_size = sizeof options, .handler = handler, .context = context};
+    nigh_service *service = NULL;
+
+    assert_int_equal(nigh_service_register(client, name, &options, &service), NIGH_OK);
+    return service;
+}
+
+static struct keeper *keeper_new(void)
+{
+    struct keeper *keeper = calloc(1, sizeof *keeper);
+
+    (void)pthread_mutex_init(&keeper->lock, NULL);
+    return keeper;
+}
+
+/* Calls until the nodes know each other. */
+static nigh_status reach(nigh_client *client, uint32_t rank)
+{
+    nigh_call_spec spec = spec_of(rank, "nobody's", NULL, 0, NULL, 0);
+
+    return nigh_call(client, &spec, PATIENCE);
+}
+
+static void begin(struct world *world, uint32_t nodes, uint32_t lanes)
+{
+    char members[128] = "";
+    size_t length = 0;
+
+    world->nodes = nodes;
+    for (uint32_t n = 0; n < nodes; n++) {
+        length += (size_t)snprintf(members + length, sizeof members - length, "%s127.0.0.1:%d",
+                                   n == 0 ? "" : ",", support_port());
+    }
+    for (uint32_t n = 0; n < nodes; n++) {
+        char rank[8];
+        nigh_client_options client = {.struct_size = sizeof client};
+        nigh_node_options options = {.struct_size = sizeof options,
+                                     .memory_bytes = 64u << 20,
+                                     .lanes = lanes,
+                                     .members = nodes > 1 ? members : NULL,
+                                     .member = nodes > 1 ? rank : NULL,
+                                     .cluster_key = nodes > 1 ? key : NULL};
+
+        (void)snprintf(rank, sizeof rank, "%u", n);
+        assert_int_equal(nigh_node_start(&options, &world->node[n]), NIGH_OK);
+        assert_int_equal(nigh_node_client(world->node[n], &client, &world->client[n]), NIGH_OK);
+    }
+    for (uint32_t n = 0; n < nodes; n++) {
+        for (uint32_t rank = 0; rank < nodes; rank++) {
+            assert_true(SUPPORT_WAIT(reach(world->client[n], rank) == NIGH_NOT_FOUND, 20000));
+        }
+    }
+}
+
+static void end(struct world *world)
+{
+    for (uint32_t n = 0; n < world->nodes; n++) {
+        nigh_client_close(world->client[n]);
+        nigh_node_stop(world->node[n]);
+    }
+}
+
+static void fill(uint8_t *bytes, size_t count, uint32_t seed)
+{
+    for (size_t n = 0; n < count; n++) {
+        bytes[n] = (uint8_t)(n * 7 + seed);
+    }
+}
+
+static void calls_bring_what_the_service_says(void **state)
+{
+    static const size_t sizes[] = {0, 1, 64, 4096, NIGH_CALL_BYTES};
+    uint8_t request[NIGH_CALL_BYTES], reply[NIGH_CALL_BYTES];
+    struct world world;
+
+    (void)state;
+    for (uint32_t lanes = 1; lanes <= 2; lanes++) {
+        begin(&world, 2, lanes);
+        (void)serve(world.client[1], "echo", echo, NULL);
+        for (uint32_t n = 0; n < 300; n++) {
+            size_t bytes = sizes[n % 5];
+            nigh_call_spec spec = spec_of(1, "echo", request, bytes, reply, sizeof reply);
+
+            fill(request, bytes, n);
+            memset(reply, 0, sizeof reply);
+            /* From another node, and from the service's own. */
+            assert_int_equal(nigh_call(world.client[n % 2], &spec, PATIENCE), NIGH_OK);
+            assert_int_equal(spec.reply_bytes, bytes);
+            assert_memory_equal(reply, request, bytes);
+        }
+        end(&world);
+    }
+}
+
+static void a_node_that_is_alone_has_services_too(void **state)
+{
+    struct world world;
+    char reply[8];
+    nigh_call_spec spec = spec_of(0, "echo", "alone", 5, reply, sizeof reply);
+    nigh_call_spec beyond = spec_of(1, "echo", NULL, 0, NULL, 0);
+
+    (void)state;
+    begin(&world, 1, 1);
+    (void)serve(world.client[0], "echo", echo, NULL);
+    assert_int_equal(nigh_call(world.client[0], &spec, PATIENCE), NIGH_OK);
+    assert_memory_equal(reply, "alone", 5);
+    assert_int_equal(nigh_call(world.client[0], &beyond, PATIENCE), NIGH_INVALID);
+    end(&world);
+}
+
+static void what_a_service_refuses_says_so(void **state)
+{
+    struct world world;
+    char reply[8];
+    nigh_call_spec spec = spec_of(1, "refuse", NULL, 0, reply, sizeof reply);
+    nigh_call_spec nobody = spec_of(1, "nobody", NULL, 0, NULL, 0);
+    char text[256];
+
+    (void)state;
+    begin(&world, 2, 1);
+    (void)serve(world.client[1], "refuse", refuse, NULL);
+    assert_int_equal(nigh_call(world.client[0], &spec, PATIENCE), NIGH_DENIED);
+    assert_int_equal(spec.reply_bytes, 2);
+    assert_memory_equal(reply, "no", 2);
+    assert_int_equal(nigh_call(world.client[0], &nobody, PATIENCE), NIGH_NOT_FOUND);
+    (void)nigh_client_error(world.client[0], text, sizeof text);
+    assert_string_equal(text, "node 1 has no service of this name");
+    end(&world);
+}
+
+static void bounds_are_refused(void **state)
+{
+    struct world world;
+    uint8_t bytes[NIGH_CALL_BYTES + 1] = {0};
+    uint8_t small[63];
+    nigh_call_spec spec = spec_of(1, "echo", bytes, sizeof bytes, NULL, 0);
+    nigh_service_options options = {.struct_size = sizeof options, .handler = echo};
+    nigh_service *service;
+
+    (void)state;
+    begin(&world, 2, 1);
+    (void)serve(world.client[1], "echo", echo, NULL);
+    assert_int_equal(nigh_service_register(world.client[1], "echo", &options, &service),
+                     NIGH_EXISTS);
+    assert_int_equal(nigh_service_register(world.client[1], "", &options, &service), NIGH_INVALID);
+    assert_int_equal(nigh_call(world.client[0], &spec, PATIENCE), NIGH_INVALID);
+    spec = spec_of(7, "echo", bytes, 1, NULL, 0);
+    assert_int_equal(nigh_call(world.client[0], &spec, PATIENCE), NIGH_INVALID);
+    /* A reply that is too long: nothing of it is written, and what it would be is told. */
+    spec = spec_of(1, "echo", bytes, 64, small, sizeof small);
+    memset(small, 5, sizeof small);
+    assert_int_equal(nigh_call(world.client[0], &spec, PATIENCE), NIGH_LIMIT);
+    assert_int_equal(spec.reply_bytes, 64);
+    assert_int_equal(small[0], 5);
+    end(&world);
+}
+
+static void answers_may_come_later_and_from_another_thread(void **state)
+{
+    struct world world;
+    struct keeper *keeper = keeper_new();
+    char reply[16];
+    nigh_call_spec spec = spec_of(1, "keep", "ask", 3, reply, sizeof reply);
+    nigh_op op;
+
+    (void)state;
+    begin(&world, 2, 1);
+    (void)serve(world.client[1], "keep", keep, keeper);
+    assert_int_equal(nigh_call_start(world.client[0], &spec, PATIENCE, &op), NIGH_OK);
+    assert_true(SUPPORT_WAIT(atomic_load(&keeper->heard) == 1, 20000));
+    assert_int_equal(nigh_op_status(&op), NIGH_PENDING);
+    assert_int_equal(atomic_load(&keeper->last_rank), 0);
+    assert_in_range(atomic_load(&keeper->last_timeout_us), 1, PATIENCE);
+    assert_int_equal(nigh_call_reply(&keeper->kept[0], NIGH_OK, "at last", 7), NIGH_OK);
+    assert_int_equal(nigh_wait(world.client[0], &op, PATIENCE), NIGH_OK);
+    assert_int_equal(spec.reply_bytes, 7);
+    assert_memory_equal(reply, "at last", 7);
+    /* Once. */
+    assert_int_equal(nigh_call_reply(&keeper->kept[0], NIGH_OK, "again", 5), NIGH_NOT_FOUND);
+    end(&world);
+    free(keeper);
+}
+
+static void calls_end_at_their_deadline_and_by_cancel(void **state)
+{
+    struct world world;
+    struct keeper *keeper = keeper_new();
+    char reply[16];
+
+    (void)state;
+    begin(&world, 2, 1);
+    (void)serve(world.client[1], "keep", keep, keeper);
+    for (uint32_t caller = 0; caller < 2; caller++) { /* from afar, and at home */
+        nigh_call_spec spec = spec_of(1, "keep", "ask", 3, reply, sizeof reply);
+        nigh_client *client = world.client[caller];
+        uint64_t before_us = support_now_us();
+        uint32_t heard = atomic_load(&keeper->heard);
+        char text[256];
+        nigh_op op;
+
+        assert_int_equal(nigh_call(client, &spec, 50000), NIGH_TIMEOUT);
+        assert_in_range(support_now_us() - before_us, 50000, 10 * SECOND_US);
+        (void)nigh_client_error(client, text, sizeof text);
+        assert_string_equal(text, "node 1 did not answer in time");
+        assert_int_equal(nigh_call_start(client, &spec, NIGH_FOREVER, &op), NIGH_OK);
+        assert_true(SUPPORT_WAIT(atomic_load(&keeper->heard) == heard + 2, 20000));
+        assert_int_equal(nigh_cancel(client, &op), NIGH_CANCELED);
+        /* What comes for them now hits nobody. */
+        (void)nigh_call_reply(&keeper->kept[heard], NIGH_OK, "late", 4);
+        (void)nigh_call_reply(&keeper->kept[heard + 1], NIGH_OK, "late", 4);
+    }
+    end(&world);
+    free(keeper);
+}
+
+static void one_way_messages_arrive_and_want_nothing(void **state)
+{
+    struct world world;
+    struct keeper *keeper = keeper_new();
+
+    (void)state;
+    begin(&world, 2, 1);
+    (void)serve(world.client[1], "keep", keep, keeper);
+    for (uint32_t n = 0; n < 1000; n++) {
+        nigh_call_spec spec = spec_of(1, "keep", &n, sizeof n, NULL, 0);
+
+        spec.flags = NIGH_CALL_ONE_WAY;
+        assert_int_equal(nigh_call(world.client[n % 2], &spec, PATIENCE), NIGH_OK);
+    }
+    assert_true(SUPPORT_WAIT(atomic_load(&keeper->heard) == 1000, 20000));
+    assert_int_equal(nigh_call_reply(&keeper->kept[0], NIGH_OK, NULL, 0), NIGH_NOT_FOUND);
+    end(&world);
+    free(keeper);
+}
+
+#define MANY 1000
+
+struct many {
+    nigh_op op[MANY];
+    nigh_call_spec spec[MANY];
+    uint32_t request[MANY], reply[MANY];
+};
+
+/* More than there are places in the rings, on the link and for their bytes. */
+static void a_thousand_are_under_way_at_once(void **state)
+{
+    struct world world;
+    struct many *many = calloc(1, sizeof *many);
+
+    (void)state;
+    begin(&world, 2, 1);
+    (void)serve(world.client[1], "echo", echo, NULL);
+    for (uint32_t n = 0; n < MANY; n++) {
+        many->request[n] = n * 3 + 1;
+        many->spec[n] = spec_of(1, "echo", &many->request[n], sizeof n, &many->reply[n], sizeof n);
+        assert_int_equal(nigh_call_start(world.client[0], &many->spec[n], PATIENCE, &many->op[n]),
+                         NIGH_OK);
+    }
+    for (uint32_t n = 0; n < MANY; n++) {
+        assert_int_equal(nigh_wait(world.client[0], &many->op[n], PATIENCE), NIGH_OK);
+        assert_int_equal(many->reply[n], n * 3 + 1);
+    }
+    end(&world);
+    free(many);
+}
+
+/* All at once, each with the node named, and none twice. */
+static void a_lost_node_ends_what_it_was_asked(void **state)
+{
+    struct world world;
+    struct keeper *keeper = keeper_new();
+    struct many *many = calloc(1, sizeof *many);
+    uint64_t before_us;
+    char text[256];
+
+    (void)state;
+    begin(&world, 3, 1);
+    (void)serve(world.client[1], "keep", keep, keeper);
+    (void)serve(world.client[2], "echo", echo, NULL);
+    for (uint32_t n = 0; n < 200; n++) {
+        many->spec[n] = spec_of(1, "keep", &many->request[n], sizeof n, NULL, 0);
+        assert_int_equal(
+            nigh_call_start(world.client[0], &many->spec[n], NIGH_FOREVER, &many->op[n]), NIGH_OK);
+    }
+    /* Some of them; others wait for places. */
+    assert_true(SUPPORT_WAIT(atomic_load(&keeper->heard) >= 20, 20000));
+    before_us = support_now_us();
+    nigh_node_stop(world.node[1]);
+    for (uint32_t n = 0; n < 200; n++) {
+        assert_int_equal(nigh_wait(world.client[0], &many->op[n], PATIENCE), NIGH_PEER_LOST);
+        (void)nigh_client_error(world.client[0], text, sizeof text);
+        assert_non_null(strstr(text, "node 1 died or cannot be reached"));
+    }
+    assert_in_range(support_now_us() - before_us, 0, 10 * SECOND_US);
+    many->spec[0] = spec_of(2, "echo", "x", 1, text, sizeof text);
+    assert_int_equal(nigh_call(world.client[0], &many->spec[0], PATIENCE), NIGH_OK);
+    world.node[1] = NULL;
+    nigh_client_close(world.client[0]);
+    nigh_client_close(world.client[2]);
+    nigh_node_stop(world.node[0]);
+    nigh_node_stop(world.node[2]);
+    free(many);
+    free(keeper);
+}
+
+static void a_service_that_ends_answers_for_itself(void **state)
+{
+    struct world world;
+    struct keeper *keeper = keeper_new();
+    nigh_call_spec spec = spec_of(1, "keep", NULL, 0, NULL, 0);
+    nigh_service *service;
+    nigh_op op[2];
+
+    (void)state;
+    begin(&world, 2, 1);
+    service = serve(world.client[1], "keep", keep, keeper);
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_int_equal(nigh_call_start(world.client[n], &spec, PATIENCE, &op[n]), NIGH_OK);
+    }
+    assert_true(SUPPORT_WAIT(atomic_load(&keeper->heard) == 2, 20000));
+    nigh_service_unregister(service);
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_int_equal(nigh_wait(world.client[n], &op[n], PATIENCE), NIGH_CLOSED);
+    }
+    assert_int_equal(nigh_call(world.client[0], &spec, PATIENCE), NIGH_NOT_FOUND);
+    end(&world);
+    free(keeper);
+}
+
+/* The lane must not write to what was the client's, nor wait for it. */
+static void a_client_that_goes_leaves_its_calls(void **state)
+{
+    struct world world;
+    struct keeper *keeper = keeper_new();
+    nigh_client_options options = {.struct_size = sizeof options};
+    char reply[64];
+    nigh_call_spec spec = spec_of(1, "keep", "x", 1, reply, sizeof reply);
+    nigh_client *client;
+    nigh_op op[8];
+
+    (void)state;
+    begin(&world, 2, 1);
+    (void)serve(world.client[1], "keep", keep, keeper);
+    for (uint32_t round = 0; round < 8; round++) {
+        uint32_t heard = atomic_load(&keeper->heard);
+
+        assert_int_equal(nigh_node_client(world.node[round % 2], &options, &client), NIGH_OK);
+        for (uint32_t n = 0; n < 8; n++) {
+            assert_int_equal(nigh_call_start(client, &spec, NIGH_FOREVER, &op[n]), NIGH_OK);
+        }
+        assert_true(SUPPORT_WAIT(nigh_poll(client) == 0 && atomic_load(&keeper->heard) == heard + 8,
+                                 20000));
+        nigh_client_close(client);
+        assert_int_equal(nigh_op_status(&op[0]), NIGH_CLOSED);
+        for (uint32_t n = 0; n < 8; n++) {
+            (void)nigh_call_reply(&keeper->kept[heard + n], NIGH_OK, "late", 4);
+        }
+    }
+    end(&world);
+    free(keeper);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_bring_what_the_service_says),
+        cmocka_unit_test(a_node_that_is_alone_has_services_too),
+        cmocka_unit_test(what_a_service_refuses_says_so),
+        cmocka_unit_test(bounds_are_refused),
+        cmocka_unit_test(answers_may_come_later_and_from_another_thread),
+        cmocka_unit_test(calls_end_at_their_deadline_and_by_cancel),
+        cmocka_unit_test(one_way_messages_arrive_and_want_nothing),
+        cmocka_unit_test(a_thousand_are_under_way_at_once),
+        cmocka_unit_test(a_lost_node_ends_what_it_was_asked),
+        cmocka_unit_test(a_service_that_ends_answers_for_itself),
+        cmocka_unit_test(a_client_that_goes_leaves_its_calls),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
