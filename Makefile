@@ -59,7 +59,7 @@ else
 $(error SANITIZE=$(SANITIZE): there is SANITIZE=address, for test-rdma)
 endif
 
-.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-transfer bench-verbs bench-cluster lint tidy fmt install clean help
+.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-rpc bench-transfer bench-verbs bench-cluster lint tidy fmt install clean help
 
 all: ## build the programs and libraries in build/release
 	@tools/setup build
@@ -149,6 +149,14 @@ bench-transfer: ## measure gets from another node against TCP and its users, SIZ
 	@mkdir -p build/bench
 	@build/bench-release/bench/bench-transfer build/bench-release/src/daemon/nighd \
 		build/bench-release/bench/bench-transfer-mpi build/bench/transfer.json $(SIZE_WORDS)
+
+bench-rpc: ## measure calls between nodes against plain TCP and a flag in shared memory, ROUNDS=25: build/bench/rpc.json
+	@echo "bench-rpc: some ten seconds on a quiet machine, beside the build"
+	@tools/setup build bench
+	@tools/configure build/bench-release $(RELEASE) -Dtests=false -Dbench=true
+	@$(COMPILE) build/bench-release
+	@mkdir -p build/bench
+	@build/bench-release/bench/bench-rpc build/bench/rpc.json $(ROUNDS)
 
 bench-verbs: ## count and measure gets over RDMA in a virtual machine with software devices, SIZES=1K,4M ROUNDS=3: build/bench/verbs.json and .svg
 	@echo "bench-verbs: some ten minutes with all sizes on a quiet machine, beside the build; an hour on a busy one"

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls of 64 bytes that bring 64 bytes back, between two processes: plain TCP, a flag in shared
+ * memory, and nigh between two embedded nodes over TCP; spinning and blocking, one at a time and 64
+ * at once. Rounds of all alternate, and each is compared with the floor's of the same turn.
+ *
+ * bench-rpc OUT.json [ROUNDS]
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "nigh/node.h"
+#include "nigh/rpc.h"
+
+#define BYTES     64
+#define CALLS     1000 /* of a round */
+#define IN_FLIGHT 64
+#define SPIN_US   2000 /* who spins and hears nothing sleeps after this */
+#define SETTLE_US 6000
+#define ROUNDS    25
+#define HERE      0
+#define THERE     1
+#define PATIENCE  UINT64_C(20000000)
+
+struct series {
+    const char *name, *path;
+    void (*open)(struct series *);
+    void (*round)(struct series *);
+    bool spins;
+    int floor; /* its number; -1: none */
+    double target;
+    pid_t pid;
+    int fd;
+    _Atomic uint32_t *flag;
+    nigh_node *node;
+    nigh_client *client;
+    struct samples samples, ratios;
+    double last;
+};
+
+static pid_t spawn(void)
+{
+    pid_t pid = fork();
+
+    if (pid < 0) {
+        bench_fail("fork failed");
+    }
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        bench_pin(THERE);
+    }
+    return pid;
+}
+
+/* ---- plain TCP ------------------------------------------------------------ */
+
+static bool take_all(int fd, bool spins)
+{
+    uint64_t until_ns = bench_now_ns() + SPIN_US * 1000;
+    uint8_t bytes[BYTES];
+    size_t have = 0;
+
+    while (have < BYTES) {
+        ssize_t n = recv(fd, bytes + have, BYTES - have, spins ? MSG_DONTWAIT : 0);
+
+        if (n > 0) {
+            have += (size_t)n;
+        } else if (n < 0 && errno == EAGAIN) {
+            if (bench_now_ns() > until_ns) {
+                (void)poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1);
+            }
+        } else if (n == 0 || errno != EINTR) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void give_all(int fd)
+{
+    static const uint8_t bytes[BYTES];
+
+    if (send(fd, bytes, BYTES, MSG_NOSIGNAL) != BYTES) {
+        bench_fail("the plain connection ended");
+    }
+}
+
+static void raw_open(struct series *series)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    int listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+
+    if (listen_fd < 0 || bind(listen_fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        listen(listen_fd, 1) != 0 ||
+        getsockname(listen_fd, (struct sockaddr *)&address, &length) != 0) {
+        bench_fail("no socket for the plain comparison");
+    }
+    series->pid = spawn();
+    if (series->pid == 0) {
+        int fd = accept(listen_fd, NULL, NULL);
+
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        while (take_all(fd, series->spins)) {
+            give_all(fd);
+        }
+        _exit(0);
+    }
+    series->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(series->fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        bench_fail("cannot connect to the plain server");
+    }
+    (void)setsockopt(series->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    close(listen_fd);
+}
+
+static void raw_round(struct series *series)
+{
+    for (uint32_t n = 0; n < CALLS; n++) {
+        give_all(series->fd);
+        if (!take_all(series->fd, series->spins)) {
+            bench_fail("the plain server ended");
+        }
+    }
+}
+
+/* ---- a flag in shared memory ---------------------------------------------- */
+
+static void flag_serve(_Atomic uint32_t *flag)
+{
+    uint64_t idle_ns = bench_now_ns();
+
+    for (;;) {
+        uint32_t value = atomic_load_explicit(flag, memory_order_acquire);
+
+        if (value % 2 == 1) {
+            atomic_store_explicit(flag, value + 1, memory_order_release);
+            idle_ns = bench_now_ns();
+        } else if (bench_now_ns() > idle_ns + SPIN_US * 1000) {
+            (void)usleep(100);
+        }
+    }
+}
+
+static void flag_open(struct series *series)
+{
+    series->flag =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (series->flag == MAP_FAILED) {
+        bench_fail("no shared memory for the flag");
+    }
+    series->pid = spawn();
+    if (series->pid == 0) {
+        flag_serve(series->flag);
+    }
+}
+
+static void flag_round(struct series *series)
+{
+    for (uint32_t n = 0; n < CALLS; n++) {
+        uint32_t value = atomic_load_explicit(series->flag, memory_order_relaxed) + 1;
+
+        atomic_store_explicit(series->flag, value, memory_order_release);
+        while (atomic_load_explicit(series->flag, memory_order_acquire) == value) {
+        }
+    }
+}
+
+/* ---- nigh ----------------------------------------------------------------- */
+
+static const uint8_t key[32] = "a key for a benchmark, no secret";
+
+static nigh_client *node_open(struct series *series, const char *members, const char *rank)
+{
+    nigh_node_options options = {.struct_size = sizeof options,
+                                 .memory_bytes = UINT64_C(512) << 20,
+                                 .lanes = 1,
+                                 .spin_us = series->spins ? SPIN_US : 0,
+                                 .members = members,
+                                 .member = rank,
+                                 .cluster_key = key};
+    nigh_client_options client_options = {.struct_size = sizeof client_options,
+                                          .spin_us = series->spins ? SPIN_US : 0};
+    nigh_client *client;
+
+    if (nigh_node_start(&options, &series->node) != NIGH_OK) {
+        bench_fail("no node: %s", nigh_node_start_error());
+    }
+    bench_check(nigh_node_client(series->node, &client_options, &client), "a client");
+    return client;
+}
+
+static void echo(void *context, const nigh_request *request)
+{
+    (void)context;
+    (void)nigh_call_reply(request, NIGH_OK, request->bytes, request->size);
+}
+
+static nigh_call_spec spec_of(uint8_t bytes[BYTES])
+{
+    return (nigh_call_spec){.struct_size = sizeof(nigh_call_spec),
+                            .service = "echo",
+                            .rank = 1,
+                            .request = bytes,
+                            .request_bytes = BYTES,
+                            .reply = bytes,
+                            .reply_room = BYTES};
+}
+
+static void nigh_open(struct series *series)
+{
+    uint64_t until_ns = bench_now_ns() + PATIENCE * 1000;
+    uint8_t bytes[BYTES] = {0};
+    char members[64];
+    nigh_call_spec spec = spec_of(bytes);
+
+    (void)snprintf(members, sizeof members, "127.0.0.1:%d,127.0.0.1:%d", bench_free_port(),
+                   bench_free_port());
+    series->pid = spawn();
+    if (series->pid == 0) {
+        nigh_service_options options = {.struct_size = sizeof options, .handler = echo};
+        nigh_service *service;
+
+        bench_check(
+            nigh_service_register(node_open(series, members, "1"), "echo", &options, &service),
+            "a service");
+        for (;;) {
+            pause();
+        }
+    }
+    series->client = node_open(series, members, "0");
+    while (nigh_call(series->client, &spec, PATIENCE) != NIGH_OK) {
+        if (bench_now_ns() > until_ns) {
+            bench_fail("the nodes do not find each other");
+        }
+        (void)usleep(1000);
+    }
+}
+
+static void nigh_round(struct series *series)
+{
+    uint8_t bytes[BYTES] = {0};
+    nigh_call_spec spec = spec_of(bytes);
+
+    for (uint32_t n = 0; n < CALLS; n++) {
+        bench_check(nigh_call(series->client, &spec, PATIENCE), "a call");
+    }
+}
+
+static void nigh_round_many(struct series *series)
+{
+    static uint8_t bytes[IN_FLIGHT][BYTES];
+    static nigh_call_spec specs[IN_FLIGHT];
+    static nigh_op ops[IN_FLIGHT];
+
+    for (uint32_t n = 0; n < CALLS + IN_FLIGHT; n++) {
+        uint32_t at = n % IN_FLIGHT;
+
+        if (n >= IN_FLIGHT) {
+            bench_check(nigh_wait(series->client, &ops[at], PATIENCE), "one of many calls");
+        }
+        if (n < CALLS) {
+            specs[at] = spec_of(bytes[at]);
+            bench_check(nigh_call_start(series->client, &specs[at], PATIENCE, &ops[at]),
+                        "one of many calls");
+        }
+    }
+}
+
+/* The pair of the series before. */
+static void nigh_share(struct series *series)
+{
+    series->client = series[-1].client;
+}
+
+/* ---- rounds --------------------------------------------------------------- */
+
+static struct series all[] = {
+    {.name = "tcp, spinning",
+     .path = "loopback",
+     .open = raw_open,
+     .round = raw_round,
+     .spins = true,
+     .floor = -1},
+    {.name = "tcp, blocking",
+     .path = "loopback",
+     .open = raw_open,
+     .round = raw_round,
+     .floor = -1},
+    {.name = "flag in shared memory",
+     .path = "spinning",
+     .open = flag_open,
+     .round = flag_round,
+     .spins = true,
+     .floor = -1},
+    {.name = "nigh, spinning",
+     .path = "embedded nodes, tcp",
+     .open = nigh_open,
+     .round = nigh_round,
+     .spins = true,
+     .floor = 0,
+     .target = 1.15},
+    {.name = "nigh, 64 in flight",
+     .path = "embedded nodes, tcp",
+     .open = nigh_share,
+     .round = nigh_round_many,
+     .spins = true,
+     .floor = 3,
+     .target = 1.0 / 15},
+    {.name = "nigh, blocking",
+     .path = "embedded nodes, tcp",
+     .open = nigh_open,
+     .round = nigh_round,
+     .floor = 1,
+     .target = 1.2},
+};
+
+#define SERIES (sizeof all / sizeof all[0])
+
+static void measure(struct series *series)
+{
+    uint64_t before_ns;
+
+    (void)usleep(SETTLE_US); /* those of the round before sleep by then */
+    series->round(series);   /* both sides are awake */
+    before_ns = bench_now_ns();
+    series->round(series);
+    series->last = (double)(bench_now_ns() - before_ns) / CALLS;
+    samples_add(&series->samples, series->last);
+    if (series->floor >= 0) {
+        samples_add(&series->ratios, series->last / all[series->floor].last);
+    }
+}
+
+static void tell(struct series *series)
+{
+    struct bench_row row = {.name = series->name,
+                            .unit = "ns a call",
+                            .median = samples_quantile(&series->samples, 0.5),
+                            .p99 = samples_quantile(&series->samples, 0.99),
+                            .better = "lower",
+                            .path = series->path};
+
+    if (series->floor >= 0) {
+        row.baseline_name = all[series->floor].name;
+        row.baseline = samples_quantile(&all[series->floor].samples, 0.5);
+        row.on = BENCH_ON_RATIO;
+        row.target = series->target;
+        bench_row_set_ratios(&row, &series->ratios);
+    }
+    bench_row_write(&row);
+}
+
+int main(int argc, char **argv)
+{
+    int rounds = argc > 2 ? atoi(argv[2]) : ROUNDS, missed;
+
+    if (argc < 2 || rounds < 1) {
+        bench_fail("usage: bench-rpc OUT.json [ROUNDS]");
+    }
+    bench_pin(HERE);
+    for (size_t n = 0; n < SERIES; n++) {
+        all[n].open(&all[n]);
+    }
+    for (int round = 0; round < rounds; round++) {
+        for (size_t n = 0; n < SERIES; n++) {
+            measure(&all[n]);
+        }
+    }
+    bench_rows_open(argv[1]);
+    for (size_t n = 0; n < SERIES; n++) {
+        tell(&all[n]);
+    }
+    missed = bench_rows_close();
+    for (size_t n = 0; n < SERIES; n++) {
+        if (all[n].pid > 0) {
+            (void)kill(all[n].pid, SIGKILL);
+            (void)waitpid(all[n].pid, NULL, 0);
+        }
+    }
+    return missed > 0 ? 1 : 0;
+}
