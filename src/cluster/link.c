@@ -211,22 +211,80 @@ void links_give_back(struct links *links)
 
 /* ---- the channel ---------------------------------------------------------- */
 
-/* Small frames are taken by the fabric during the call; one in LINK_SIGNAL_EVERY tells that those
- * before it are gone from the queue. */
+static uint32_t gather(uint8_t *to, const struct fabric_slice *slices, uint32_t count)
+{
+    uint8_t *at = to;
+
+    for (uint32_t n = 0; n < count; n++) {
+        memcpy(at, slices[n].address, slices[n].bytes);
+        at += slices[n].bytes;
+    }
+    return (uint32_t)(at - to);
+}
+
+/* One in LINK_SIGNAL_EVERY small frames tells that those before it are gone from the queue. */
+static uint32_t inline_flags(struct link_side *side)
+{
+    if (++side->unsignalled < LINK_SIGNAL_EVERY) {
+        return FABRIC_INLINE | FABRIC_SOLICITED;
+    }
+    side->unsignalled = 0;
+    return FABRIC_INLINE | FABRIC_SOLICITED | FABRIC_SIGNALLED;
+}
+
+/* Frames of calls come in crowds: a system call, or a doorbell, for each costs more than they do.
+ */
+static void send_together(struct link_side *side, const struct fabric_slice *slices, uint32_t count)
+{
+    struct link_frames *frames = &side->link->links->frames;
+    uint32_t n;
+
+    if (frames->side != side) {
+        links_flush_calls(side->link->links);
+        frames->side = side;
+    }
+    n = frames->count++;
+    frames->slices[n] = (struct fabric_slice){.address = frames->bytes[n],
+                                              .bytes = gather(frames->bytes[n], slices, count)};
+    frames->works[n] = (struct fabric_work){.op = FABRIC_SEND,
+                                            .flags = inline_flags(side),
+                                            .tag = LINK_INLINE_TAG,
+                                            .slices = &frames->slices[n],
+                                            .slice_count = 1};
+    if (frames->count == LINK_CHAIN) {
+        links_flush_calls(side->link->links);
+    }
+}
+
+void links_flush_calls(struct links *links)
+{
+    struct link_frames *frames = &links->frames;
+    uint32_t count = frames->count;
+
+    if (count == 0) {
+        return;
+    }
+    frames->count = 0;
+    for (uint32_t n = 0; n + 1 < count; n++) {
+        frames->works[n].next = &frames->works[n + 1];
+    }
+    if (!frames->side->link->failed &&
+        fabric_post(links->config.fabric, frames->side->endpoint, frames->works, NULL) != NIGH_OK) {
+        link_fail(frames->side->link, NIGH_PEER_LOST);
+    }
+}
+
+/* Small frames are taken by the fabric during the call. */
 static void send_inline(struct link_side *side, const struct fabric_slice *slices, uint32_t count)
 {
     struct fabric_work work = {
         .op = FABRIC_SEND,
-        .flags = FABRIC_INLINE | FABRIC_SOLICITED,
+        .flags = inline_flags(side),
         .tag = LINK_INLINE_TAG,
         .slices = slices,
         .slice_count = count,
     };
 
-    if (++side->unsignalled >= LINK_SIGNAL_EVERY) {
-        side->unsignalled = 0;
-        work.flags |= FABRIC_SIGNALLED;
-    }
     if (fabric_post(side->link->links->config.fabric, side->endpoint, &work, NULL) != NIGH_OK) {
         link_fail(side->link, NIGH_PEER_LOST); /* a frame that is lost would be missed for ever */
     }
@@ -252,7 +310,6 @@ static void send_buffered(struct link_side *side, const struct fabric_slice *sli
         .slices = &slice,
         .slice_count = 1,
     };
-    uint8_t *at;
 
     /* The channel bounds frames that did not arrive; the rest arrived, and the fabric has not said
      * so yet. It is far behind. */
@@ -268,12 +325,7 @@ static void send_buffered(struct link_side *side, const struct fabric_slice *sli
     list_push_back(&side->sends, &send->link);
     side->send_count++;
     slice = (struct fabric_slice){.address = send->bytes, .memory = send->memory};
-    at = send->bytes;
-    for (uint32_t n = 0; n < count; n++) {
-        memcpy(at, slices[n].address, slices[n].bytes);
-        at += slices[n].bytes;
-    }
-    slice.bytes = (uint64_t)(at - send->bytes);
+    slice.bytes = gather(send->bytes, slices, count);
     links->config.fabric->counts.copied_bytes += slice.bytes;
     work.tag = (uintptr_t)send;
     if (fabric_post(links->config.fabric, side->endpoint, &work, NULL) != NIGH_OK) {
@@ -306,6 +358,13 @@ static void on_send(void *context, const struct rpc_header *header, const struct
         slices[1 + n] = (struct fabric_slice){.address = (void *)(uintptr_t)pieces[n].data,
                                               .bytes = pieces[n].bytes};
         bytes += pieces[n].bytes;
+    }
+    if (side->kind == LINK_CALLS) {
+        if (bytes <= min_u64(link->links->config.fabric->caps.inline_bytes, LINK_FRAME_BYTES)) {
+            send_together(side, slices, 1 + count);
+            return;
+        }
+        links_flush_calls(link->links); /* they were first */
     }
     if (bytes <= link->links->config.fabric->caps.inline_bytes &&
         1 + count <= link->links->config.fabric->caps.slices) {
@@ -343,6 +402,9 @@ static void forget_chain(const struct link *link)
 {
     if (link->links->chain.link == link) {
         link->links->chain.count = 0;
+    }
+    if (link->links->frames.side == &link->sides[LINK_CALLS]) {
+        link->links->frames.count = 0;
     }
 }
 

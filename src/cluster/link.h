@@ -172,6 +172,10 @@ nigh_status link_push(struct link *link, const struct fabric_slice *slices, uint
  * first, and whoever asked for something outside of a turn, last. */
 void links_flush(struct links *links);
 
+/* The same of small frames of calls, which go together as well: after those that are begun outside
+ * of a turn. */
+void links_flush_calls(struct links *links);
+
 /*
  * The message whose shell.bulk is under way stays where it is, and the receive that it fills is the
  * caller's until link_give_back names its bytes, or the link is down. From inside shell.bulk.

@@ -13,8 +13,9 @@
 #define LINK_INLINE_TAG   UINT64_MAX
 #define LINK_NO_OP        UINT32_MAX
 #define LINK_NO_RECEIVE   UINT32_MAX
-#define LINK_HEAD_BYTES   64u /* of a bulk message, taken during the call */
-#define LINK_CHAIN        16u /* posts, or receives, handed to the fabric at once, at most */
+#define LINK_HEAD_BYTES   64u  /* of a bulk message, taken during the call */
+#define LINK_CHAIN        16u  /* posts, or receives, handed to the fabric at once, at most */
+#define LINK_FRAME_BYTES  256u /* of a frame that waits for others to go with it, at most */
 
 #define LINK_BACKOFF_MIN_US UINT64_C(10000)
 #define LINK_BACKOFF_MAX_US UINT64_C(1000000)
@@ -105,6 +106,15 @@ struct link_channel {
     uint32_t stride;   /* of a frame's receive */
 };
 
+/* Small frames of calls of one endpoint that go to the fabric together, in their order. */
+struct link_frames {
+    struct link_side *side;
+    uint32_t count; /* 0: there are none */
+    struct fabric_work works[LINK_CHAIN];
+    struct fabric_slice slices[LINK_CHAIN];
+    uint8_t bytes[LINK_CHAIN][LINK_FRAME_BYTES];
+};
+
 /* A peer, by rank. */
 struct links_peer {
     bool up;
@@ -131,6 +141,7 @@ struct links {
     uint32_t told;          /* of them, whose message is being told of and not kept */
     struct rpc_pool *waits; /* calls of all links that wait for a credit; NULL: none */
     struct link_chain chain;
+    struct link_frames frames;
     struct list returning; /* sides with receives to post again */
     bool any_failed;
     uint64_t tick_us;

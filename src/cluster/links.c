@@ -561,6 +561,7 @@ static bool finish_turn(struct links *links, uint64_t now_us)
     worked = serve_dials(links, now_us);
     links_give_back(links);
     links_flush(links);
+    links_flush_calls(links);
     settle(links, now_us);
     return worked;
 }
@@ -586,7 +587,8 @@ uint64_t links_due_us(const struct links *links)
     uint64_t due_us = fabric_due_us(links->config.fabric);
 
     due_us = links->dial_us < due_us ? links->dial_us : due_us;
-    if (links->any_failed || links->chain.count > 0 || !list_empty(&links->returning)) {
+    if (links->any_failed || links->chain.count > 0 || links->frames.count > 0 ||
+        !list_empty(&links->returning)) {
         return 0;
     }
     for (uint32_t n = 0; n < links->live_count && due_us > links->tick_us; n++) {

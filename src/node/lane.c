@@ -606,12 +606,18 @@ bool lane_turn(struct lane *lane, uint64_t now_us)
     lane->now_us = now_us;
     lane_count(&lane->counters.turns, 1);
     worked = lane_sweep(lane);
+    if (worked && lane->exchange != NULL)
+        exchange_users_flush(lane->exchange);
     if (worked)
         lane_flush(lane);
     worked |= lane_read_mail(lane);
     worked |= lane_read_disk(lane);
     worked |= lane_turn_exchange(lane, worked);
-    worked |= lane_turn_calls(lane);
+    if (lane_turn_calls(lane)) {
+        worked = true;
+        if (lane->exchange != NULL)
+            exchange_users_flush(lane->exchange);
+    }
     if (!worked && now_us < lane->quiet_until_us)
         return false;
     worked |= lane_let_time_pass(lane, worked, &ticked);

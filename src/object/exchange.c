@@ -227,6 +227,11 @@ struct rpc *exchange_users_channel(struct exchange *exchange, uint32_t rank, uin
     return link == NULL ? NULL : link_calls(link);
 }
 
+void exchange_users_flush(struct exchange *exchange)
+{
+    links_flush_calls(exchange->links);
+}
+
 /* ---- create, destroy ------------------------------------------------------ */
 
 const struct exchange_window *exchange_window_of(const struct members *members)

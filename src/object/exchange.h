@@ -111,6 +111,9 @@ nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8
 /* The channel for calls to another node's lane that serves a hash; NULL: it is not up. */
 struct rpc *exchange_users_channel(struct exchange *exchange, uint32_t rank, uint64_t hash);
 
+/* Sends what was begun on such channels outside of a turn. */
+void exchange_users_flush(struct exchange *exchange);
+
 /* One turn, bounded; true if it found something to do. After the store's submissions. */
 bool exchange_turn(struct exchange *exchange, uint64_t now_us);
 
