@@ -46,4 +46,13 @@ struct echo_turns {
 
 extern struct echo_turns echo_turns;
 
+/* What store_leased_bytes has for any session. */
+struct echo_leased {
+    uint64_t offset;
+    uint64_t bytes; /* 0: nothing */
+    uint8_t *at;
+};
+
+extern struct echo_leased echo_leased;
+
 #endif

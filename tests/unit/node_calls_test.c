@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls and answers as a client may submit them (node/lane_calls.c): the lane believes nothing that
+ * is said of memory, and an answer only of who was asked.
+ */
+#include "support/support.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "node/lane_internal.h"
+#include "node_echo_store.h"
+
+#define SLOT   3u
+#define OFFSET UINT64_C(65536)
+
+static struct session_node_page page;
+static struct lane *lane;
+static struct lane_seat seat = {
+    .slot = SLOT, .session_id = 9, .pool = 5, .uid = 77, .socket_fd = -1};
+static uint8_t memory[2 * LIMIT_CALL_BYTES];
+static uint64_t now_us = 1000;
+static struct session_request asked;
+static uint32_t asked_count;
+static uint8_t asked_bytes[8];
+
+static void on_request(void *context, const struct session_request *request)
+{
+    (void)context;
+    asked = *request;
+    asked_count++;
+    memcpy(asked_bytes, request->bytes, min_u32(request->count, sizeof asked_bytes));
+}
+
+static struct session_service service = {.hash = 0x0201, .slot = SLOT, .handler = on_request};
+
+static void serve(uint32_t slot)
+{
+    const struct calls_service one = {.hash = service.hash, .tag = &service};
+
+    service.slot = slot;
+    calls_set_services(lane->calls, &one, 1, now_us);
+}
+
+static int set_up(void **state)
+{
+    struct lane_config config = {.lanes = 1, .max_sessions = SLOT + 1, .page = &page};
+
+    (void)state;
+    memset(&page, 0, sizeof(page));
+    assert_int_equal(lane_create(&config, &lane), NIGH_OK);
+    lane_store(lane)->pools = UINT64_MAX;
+    seat.memory = mmap(NULL, session_memory_bytes(1), PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_int_equal(lane_session_open(lane, &seat), NIGH_OK);
+    memset(memory, 0, sizeof memory);
+    echo_leased = (struct echo_leased){.offset = OFFSET, .bytes = sizeof memory, .at = memory};
+    asked_count = 0;
+    serve(SLOT);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    lane_destroy(lane);
+    munmap(seat.memory, session_memory_bytes(1));
+    return 0;
+}
+
+static struct session_lane *ring(void)
+{
+    return session_lane_of(seat.memory, 0);
+}
+
+static uint32_t completed(void)
+{
+    return atomic_load(&ring()->cq_tail.value);
+}
+
+static const struct session_cqe *last(void)
+{
+    return &ring()->cq[(completed() - 1) % LIMIT_RING_ENTRIES];
+}
+
+static void submit(struct session_sqe sqe)
+{
+    uint32_t tail = atomic_load(&ring()->sq_tail.value);
+
+    atomic_store(&ring()->cq_head.value, completed());
+    ring()->sq[tail % LIMIT_RING_ENTRIES] = sqe;
+    atomic_store(&ring()->sq_tail.value, tail + 1);
+    atomic_store(session_ready(ring(), SLOT), 1);
+    (void)lane_turn(lane, ++now_us);
+    assert_true(calls_is_valid(lane->calls));
+}
+
+static struct session_sqe a_call(uint32_t cookie)
+{
+    return (struct session_sqe){.op = SESSION_OP_CALL,
+                                .cookie = cookie,
+                                .id = {0x01, 0x02},
+                                .offset = OFFSET,
+                                .data_size = 3,
+                                .ref = 16,
+                                .argument = UINT64_MAX};
+}
+
+static struct session_sqe a_reply(nigh_status status, uint64_t bytes)
+{
+    return (struct session_sqe){.op = SESSION_OP_REPLY,
+                                .cookie = 99,
+                                .argument = asked.id,
+                                .ref = (uint64_t)(int64_t)status,
+                                .offset = OFFSET + LIMIT_CALL_BYTES,
+                                .data_size = bytes};
+}
+
+static void refused(struct session_sqe sqe, nigh_status status)
+{
+    uint32_t before = completed(), asked_before = asked_count;
+
+    submit(sqe);
+    assert_int_equal(completed(), before + 1);
+    assert_int_equal(last()->status, status);
+    assert_int_equal(asked_count, asked_before);
+}
+
+static void a_call_and_its_answer_go_through_the_rings(void **state)
+{
+    (void)state;
+    memcpy(memory, "ask", 3);
+    memcpy(memory + LIMIT_CALL_BYTES, "told", 4);
+    submit(a_call(1));
+    assert_int_equal(asked_count, 1);
+    assert_int_equal(asked.uid, 77);
+    assert_int_equal(asked.count, 3);
+    assert_memory_equal(asked_bytes, "ask", 3);
+    assert_int_equal(completed(), 0);
+    submit(a_reply(NIGH_OK, 4));
+    assert_int_equal(completed(), 2);
+    assert_int_equal(last()->cookie, 99);
+    assert_int_equal(last()->status, NIGH_OK);
+    assert_int_equal(ring()->cq[0].cookie, 1);
+    assert_int_equal(ring()->cq[0].data_size, 4);
+    assert_memory_equal(memory, "told", 4);
+    refused(a_reply(NIGH_OK, 4), NIGH_NOT_FOUND);
+}
+
+static void calls_of_memory_that_is_not_leased_are_refused(void **state)
+{
+    struct session_sqe sqe;
+
+    (void)state;
+    for (uint32_t n = 0; n < 6; n++) {
+        static const struct {
+            uint64_t offset, bytes, room;
+        } places[] = {{OFFSET - 1, 3, 0},
+                      {OFFSET + sizeof memory - 2, 3, 0},
+                      {OFFSET + sizeof memory - 8, 3, 16},
+                      {UINT64_MAX, 3, 3},
+                      {OFFSET, LIMIT_CALL_BYTES + 1, 0},
+                      {OFFSET, 3, UINT64_MAX}};
+
+        sqe = a_call(n);
+        sqe.offset = places[n].offset;
+        sqe.data_size = places[n].bytes;
+        sqe.ref = places[n].room;
+        refused(sqe, NIGH_INVALID);
+    }
+    sqe = a_call(7);
+    sqe.flags = 128;
+    refused(sqe, NIGH_INVALID);
+    sqe = a_call(8);
+    sqe.meta_size = UINT32_MAX; /* the rank */
+    refused(sqe, NIGH_INVALID);
+    sqe = a_call(9);
+    sqe.id[0] = 5;
+    refused(sqe, NIGH_NOT_FOUND);
+}
+
+/* The client gives its lease back between a call and its end. */
+static void nothing_is_written_to_what_was_leased_before(void **state)
+{
+    (void)state;
+    submit(a_call(1));
+    echo_leased = (struct echo_leased){.offset = OFFSET + LIMIT_CALL_BYTES,
+                                       .bytes = LIMIT_CALL_BYTES,
+                                       .at = memory + LIMIT_CALL_BYTES};
+    memcpy(memory + LIMIT_CALL_BYTES, "told", 4);
+    submit(a_reply(NIGH_OK, 4));
+    assert_int_equal(ring()->cq[0].cookie, 1);
+    assert_int_equal(ring()->cq[0].status, NIGH_INVALID);
+    assert_int_equal(memory[0], 0);
+}
+
+static void answers_are_of_who_was_asked_alone(void **state)
+{
+    struct session_sqe sqe;
+
+    (void)state;
+    serve(SLOT - 1);
+    submit(a_call(1));
+    refused(a_reply(NIGH_OK, 0), NIGH_NOT_FOUND);
+    serve(SLOT);
+    refused(a_reply((nigh_status)1, 0), NIGH_INVALID);
+    refused(a_reply(NIGH_PENDING, 0), NIGH_INVALID);
+    refused(a_reply((nigh_status)(NIGH_STATUS_LOWEST - 1), 0), NIGH_INVALID);
+    refused(a_reply(NIGH_OK, LIMIT_CALL_BYTES + 1), NIGH_INVALID);
+    sqe = a_reply(NIGH_OK, 4);
+    sqe.offset = OFFSET + sizeof memory;
+    refused(sqe, NIGH_INVALID);
+    sqe = a_reply(NIGH_OK, 0);
+    sqe.argument = UINT64_MAX;
+    refused(sqe, NIGH_NOT_FOUND);
+    sqe.argument = 0;
+    refused(sqe, NIGH_NOT_FOUND);
+    submit(a_reply(NIGH_DENIED, 0));
+    assert_int_equal(calls_under_way(lane->calls), 0);
+}
+
+/* Whatever became of its session, what was called for it is over, and another's is not told. */
+static void calls_end_with_their_session(void **state)
+{
+    (void)state;
+    submit(a_call(1));
+    lane_session_close(lane, SLOT);
+    assert_int_equal(calls_under_way(lane->calls), 0);
+    assert_int_equal(calls_unanswered(lane->calls), 0);
+    assert_int_equal(lane_session_open(lane, &seat), NIGH_OK);
+    assert_int_equal(completed(), 0);
+    submit(a_call(1));
+    lane_session_rest(lane, SLOT);
+    assert_int_equal(calls_under_way(lane->calls), 0);
+    assert_int_equal(lane_session_reset(lane, &seat), NIGH_OK);
+    submit(a_call(2));
+    submit((struct session_sqe){.op = SESSION_OP_CANCEL, .cookie = 3, .argument = 2});
+    assert_int_equal(completed(), 2);
+    assert_int_equal(ring()->cq[0].status, NIGH_CANCELED);
+    assert_int_equal(last()->cookie, 3);
+    assert_int_equal(last()->status, NIGH_OK);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_call_and_its_answer_go_through_the_rings),
+        TEST(calls_of_memory_that_is_not_leased_are_refused),
+        TEST(nothing_is_written_to_what_was_leased_before),
+        TEST(answers_are_of_who_was_asked_alone),
+        TEST(calls_end_with_their_session),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
