@@ -38,12 +38,14 @@
 #include "cluster/members.h"
 #include "fabric/tcp/tcp.h"
 #include "object/exchange_wire.h"
+#include "rpc/calls.h"
 
 /* As exchanges of up to eight members have them; what is not told must be equal. */
 #define REQUESTS   32u
 #define CALLS      48u
 #define PAYLOAD    8448u
 #define BULKS      16u
+#define USERS      64u /* requests, and calls, of the channel for calls */
 #define BULK       (32768u + (uint32_t)sizeof(struct wire_chunk))
 #define RECORDS    64u   /* of one ANNOUNCE */
 #define KNOWN      4096u /* objects of others that it remembers */
@@ -287,10 +289,47 @@ static void on_request(void *context, struct link *link, const struct rpc_reques
               piece.bytes > 0 ? 1 : 0);
 }
 
+/* It has no services. */
+static void on_called(void *context, struct link *link, const struct rpc_request *request,
+                      uint64_t now)
+{
+    (void)context;
+    (void)now;
+    if (request->call != 0) {
+        rpc_reply(link_calls(link), request->call, NIGH_PENDING, NULL, 0);
+    }
+}
+
+static void on_nothing(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
+                       uint64_t now)
+{
+    (void)context;
+    (void)status;
+    (void)payload;
+    (void)bytes;
+    (void)now;
+}
+
+/* Calls and messages of all lengths around a call's head, of methods that there are not, of
+ * services that nobody has. */
+static void call_rubbish(struct link *link, uint64_t now)
+{
+    static const uint8_t rubbish[CALLS_PAYLOAD] = {0xff, 0xff, 0xff};
+
+    for (uint32_t n = 0; n < USERS / 2; n++) {
+        struct rpc_piece piece = {.data = rubbish, .bytes = n == 31 ? CALLS_PAYLOAD : n};
+
+        (void)rpc_one_way(link_calls(link), n % 3 == 0 ? 7 : CALLS_METHOD, &piece, 1, now);
+        (void)rpc_call(link_calls(link), n % 5 == 0 ? 0xffff : CALLS_METHOD, &piece, 1,
+                       now + GIVE_UP_US, now, on_nothing, NULL, NULL);
+    }
+}
+
 static void on_up(void *context, struct link *link, uint64_t now)
 {
     (void)context;
     nodes[link_rank(link)].link = link;
+    call_rubbish(link, now);
     (void)rpc_one_way(link_rpc(link), WIRE_ANNOUNCED, NULL, 0, now);
 }
 
@@ -503,10 +542,18 @@ static void open_links(void)
                 .payload_bytes = PAYLOAD,
                 .epoch = members.epoch},
         .waits = 512,
+        .calls = {.requests = USERS,
+                  .calls = USERS,
+                  .payload_bytes = CALLS_PAYLOAD,
+                  .epoch = members.epoch},
         .bulk_receives = BULKS,
         .bulk_bytes = BULK,
         .reads = 64,
-        .shell = {.up = on_up, .down = on_down, .request = on_request, .bulk = on_bulk},
+        .shell = {.up = on_up,
+                  .down = on_down,
+                  .request = on_request,
+                  .bulk = on_bulk,
+                  .called = on_called},
     };
 
     if (tcp_create(NULL, &fabric) != NIGH_OK) {

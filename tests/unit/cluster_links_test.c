@@ -52,8 +52,9 @@ struct op {
 
 /* What hangs at a link while it is up. */
 struct mine {
-    uint32_t sends; /* receives that the peer has for us */
-    uint64_t later; /* a request that waits for its reply; 0: none */
+    uint32_t sends;        /* receives that the peer has for us */
+    uint64_t later;        /* a request that waits for its reply; 0: none */
+    uint64_t called_later; /* the same, on the channel for calls */
 };
 
 struct lane {
@@ -90,6 +91,7 @@ struct world {
     const char *elsewhere; /* hosts that peers offer before the one they are at; NULL: none */
     uint32_t reads;        /* of a link at once; 0: 3 */
     bool shared;           /* the links of a lane share receives */
+    bool calls;            /* links have an endpoint for calls */
     bool keeps;            /* messages, for ever */
     bool silent;           /* nobody is told that a message came */
     /* What others do while the last of BULK messages to a lane that is watched is told of. */
@@ -176,6 +178,7 @@ static void do_call(struct lane *lane, struct link *link, uint64_t how)
     struct op *op = take_op(lane);
     struct rpc_piece piece;
     uint64_t now_us = sim_now_us(lane->node->world->sim);
+    bool on_calls = lane->node->world->calls && how / 2048 % 2 == 0;
 
     if (op == NULL) {
         return;
@@ -186,9 +189,9 @@ static void do_call(struct lane *lane, struct link *link, uint64_t how)
         op->buffer[n] = (uint8_t)(how >> n % 50);
     }
     piece = (struct rpc_piece){.data = op->buffer, .bytes = op->bytes};
-    if (rpc_call(link_rpc(link), how / 64 % 4 == 0 ? LATER : ECHO, &piece, 1,
-                 how / 256 % 4 == 0 ? now_us + how / 1024 % 5000 : UINT64_MAX, now_us, on_call_done,
-                 op, NULL) != NIGH_OK) {
+    if (rpc_call(on_calls ? link_calls(link) : link_rpc(link), how / 64 % 4 == 0 ? LATER : ECHO,
+                 &piece, 1, how / 256 % 4 == 0 ? now_us + how / 1024 % 5000 : UINT64_MAX, now_us,
+                 on_call_done, op, NULL) != NIGH_OK) {
         refuse_op(op);
     }
 }
@@ -437,6 +440,27 @@ static void on_request(void *context, struct link *link, const struct rpc_reques
     act(lane);
 }
 
+/* The same, on a channel of its own. */
+static void on_called(void *context, struct link *link, const struct rpc_request *request,
+                      uint64_t now_us)
+{
+    struct lane *lane = context;
+    struct mine *mine = link_data(link);
+    struct rpc_piece piece = {.data = request->payload, .bytes = request->bytes};
+
+    (void)now_us;
+    assert_non_null(mine);
+    if (request->method == ECHO) {
+        rpc_reply(link_calls(link), request->call, NIGH_OK, &piece, 1);
+    } else {
+        if (mine->called_later != 0) {
+            rpc_reply(link_calls(link), mine->called_later, NIGH_NOT_FOUND, NULL, 0);
+        }
+        mine->called_later = request->call;
+    }
+    act(lane);
+}
+
 static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint32_t count,
                     uint64_t now_us)
 {
@@ -467,8 +491,14 @@ static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint
 static struct links_config config_of(struct lane *lane)
 {
     struct node *node = lane->node;
+    struct rpc_config calls = {.requests = REQUESTS,
+                               .calls = CALLS,
+                               .queue = 1,
+                               .payload_bytes = PAYLOAD,
+                               .epoch = EPOCH + node->other_epoch};
 
     return (struct links_config){
+        .calls = node->world->calls ? calls : (struct rpc_config){0},
         .fabric = lane->fabric,
         .rank = node->rank,
         .incarnation = node->incarnation,
@@ -486,8 +516,12 @@ static struct links_config config_of(struct lane *lane)
         .bulk_bytes = BULK_BYTES,
         .reads = node->world->reads == 0 ? 3 : node->world->reads,
         .seed = node->rank * 10 + lane->number,
-        .shell =
-            {.context = lane, .up = on_up, .down = on_down, .request = on_request, .bulk = on_bulk},
+        .shell = {.context = lane,
+                  .up = on_up,
+                  .down = on_down,
+                  .request = on_request,
+                  .bulk = on_bulk,
+                  .called = on_called},
     };
 }
 
@@ -745,7 +779,7 @@ static void rails_join_the_lanes_that_share_shards(void **state)
 
 /* A random hour: operations, breaks, deaths. */
 static void storm(uint64_t seed, const uint32_t *lanes, bool wild, bool deaths, bool shared,
-                  uint64_t *good)
+                  bool calls, uint64_t *good)
 {
     struct sim_options options = {.seed = seed,
                                   .late_read_ppm = 100000,
@@ -756,6 +790,7 @@ static void storm(uint64_t seed, const uint32_t *lanes, bool wild, bool deaths, 
     struct world *world = calloc(1, sizeof(*world));
 
     world->shared = shared;
+    world->calls = calls;
     world_open(world, &options, NODES_MAX, lanes);
     all_see_all(world);
     pass(world, 5000);
@@ -834,7 +869,8 @@ static void everything_ends_once(void **state)
 
     while (support_now_us() < end_us) {
         for (size_t n = 0; n < sizeof(shapes) / sizeof(shapes[0]); n++) {
-            storm(seed + seeds, shapes[n], seeds % 2 == 0, seeds % 4 < 2, seeds % 3 > 0, &good);
+            storm(seed + seeds, shapes[n], seeds % 2 == 0, seeds % 4 < 2, seeds % 3 > 0,
+                  (seeds + n) % 2 == 0, &good);
         }
         seeds++;
     }
