@@ -639,7 +639,8 @@ static void world_open(struct world *world, const struct sim_options *options, u
     *world = (struct world){.other_epoch = world->other_epoch,
                             .elsewhere = world->elsewhere,
                             .reads = world->reads,
-                            .shared = world->shared};
+                            .shared = world->shared,
+                            .calls = world->calls};
     assert_int_equal(sim_create(options, &world->sim), NIGH_OK);
     world->count = count;
     for (uint32_t rank = 0; rank < count; rank++) {
@@ -1163,6 +1164,8 @@ static void reads_have_a_bound(void **state)
     free(world);
 }
 
+static bool pairs_call; /* pairs that are opened from now on have endpoints for calls */
+
 static struct world *open_pair_of(uint64_t seed, uint32_t reads, bool shared, struct lane **lane,
                                   struct link **link)
 {
@@ -1171,6 +1174,7 @@ static struct world *open_pair_of(uint64_t seed, uint32_t reads, bool shared, st
 
     world->reads = reads;
     world->shared = shared;
+    world->calls = pairs_call;
     world_open(world, &options, 2, shapes[0]);
     all_see_all(world);
     pass(world, 10000);
@@ -1281,6 +1285,53 @@ static void a_chain_ends_with_its_link(void **state)
     pass(world, 500000);
     assert_true(all_up(world));
     assert_int_equal(lane->ended, 2);
+    world_close(world);
+    free(world);
+}
+
+static void say_called(struct link *link, uint32_t bytes)
+{
+    static const uint8_t nothing[PAYLOAD];
+    struct rpc_piece piece = {.data = nothing, .bytes = bytes};
+
+    assert_int_equal(rpc_one_way(link_calls(link), LATER, &piece, 1, 0), NIGH_OK);
+}
+
+/* Small frames of calls wait for the end of the turn, or for a large one, which follows them; and
+ * they end with their link. */
+static void calls_go_together_and_in_order(void **state)
+{
+    struct lane *lane;
+    struct link *link;
+    struct world *world;
+
+    (void)state;
+    pairs_call = true;
+    world = open_pair(19, 0, &lane, &link);
+    pairs_call = false;
+    watch_begin(lane, link);
+    watch.bulk = link->sides[LINK_CALLS].endpoint;
+    say_called(link, 8);
+    assert_int_equal(watch.posts, 0);
+    assert_int_equal(links_due_us(lane->links), 0);
+    say_called(link, PAYLOAD);
+    assert_int_equal(watch.posts, 2);
+    assert_int_equal(watch.works, 2);
+    pass(world, 500000);
+    say_called(link, 8);
+    say_called(link, 8);
+    links_flush_calls(lane->links);
+    assert_int_equal(watch.longest, 2);
+    assert_int_equal(watch.works, 4);
+    pass(world, 500000);
+    say_called(link, 8);
+    watch_end();
+    say_down(&world->nodes[0], 1);
+    say_down(&world->nodes[1], 0);
+    assert_int_equal(lane->links->frames.count, 0);
+    all_see_all(world);
+    pass(world, 500000);
+    assert_true(all_up(world));
     world_close(world);
     free(world);
 }
@@ -1445,6 +1496,7 @@ int main(void)
         cmocka_unit_test(what_follows_is_posted_together),
         cmocka_unit_test(a_chain_that_is_refused_ends),
         cmocka_unit_test(a_chain_ends_with_its_link),
+        cmocka_unit_test(calls_go_together_and_in_order),
         cmocka_unit_test(receives_are_given_back_together),
         cmocka_unit_test(what_is_granted_is_there),
         cmocka_unit_test(receives_that_are_kept_come_back),
