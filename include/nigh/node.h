@@ -91,6 +91,9 @@ typedef struct nigh_node_options {
     uint32_t shared_receives;    /* of 32 KiB, those of a lane that its connections to all nodes
                                     share, 8 to 8192; 0: 128 with more than 32 members, else each
                                     connection has its own */
+    uint32_t fabric_queue_pairs; /* that objects are read over, of a lane to each lane of another
+                                    node, to 4 (TCP: connections); the larger of both nodes'
+                                    numbers counts; 0: 1 */
 } nigh_node_options;
 
 /*

@@ -64,7 +64,7 @@ _Static_assert(sizeof(struct proof) == 40, "proof is on the wire");
 struct offer {
     struct head head;
     uint32_t lanes;
-    uint32_t reserved;
+    uint32_t bulk_endpoints;
     /* lanes addresses, then a proof by the session's key */
 };
 
@@ -190,6 +190,7 @@ static void put_offer(struct auth *auth)
     struct offer offer = {
         .head = head_of(KIND_OFFER, (uint32_t)sizeof(offer) + addresses + AUTH_PROOF_BYTES),
         .lanes = auth->own.lanes,
+        .bulk_endpoints = auth->own.bulk_endpoints,
     };
     uint8_t proof[AUTH_PROOF_BYTES];
 
@@ -351,7 +352,7 @@ static void take_offer(struct auth *auth, const uint8_t *bytes, uint32_t count)
     uint32_t address_bytes;
 
     memcpy(&offer, bytes, sizeof(offer));
-    if (!is_lane_count(offer.lanes) ||
+    if (!is_lane_count(offer.lanes) || offer.bulk_endpoints > LIMIT_BULK_ENDPOINTS ||
         count != sizeof(offer) + offer.lanes * AUTH_ADDRESS_BYTES + AUTH_PROOF_BYTES) {
         end_refused(auth, NIGH_PROTOCOL, "the other node's offer is not well formed");
         return;
@@ -365,6 +366,7 @@ static void take_offer(struct auth *auth, const uint8_t *bytes, uint32_t count)
     }
     memset(&auth->offer, 0, sizeof(auth->offer));
     auth->offer.lanes = offer.lanes;
+    auth->offer.bulk_endpoints = offer.bulk_endpoints;
     memcpy(auth->offer.addresses, addresses, address_bytes);
     for (uint32_t lane = 0; lane < offer.lanes; lane++) {
         auth->offer.addresses[lane][AUTH_ADDRESS_BYTES - 1] = '\0';

@@ -45,6 +45,7 @@ struct auth_identity {
 /* What a node offers once it is believed: authenticated by the session key. */
 struct auth_offer {
     uint32_t lanes;
+    uint32_t bulk_endpoints; /* that it wants of each link; 0 is 1 */
     /* Of the lanes' fabrics. Nodes offer ":port"; the host is the connection's
      * (node/peers_offer.c). */
     char addresses[LIMIT_LANES][AUTH_ADDRESS_BYTES];
@@ -127,7 +128,7 @@ nigh_status auth_open(const struct auth *auth, const uint8_t *bytes, uint64_t se
 struct auth_token {
     uint32_t magic;
     uint16_t version;
-    uint8_t kind; /* which endpoint of the rail: LINK_CONTROL, LINK_BULK */
+    uint8_t kind; /* which endpoint of the rail: LINK_CONTROL, ... */
     uint8_t reserved;
     uint16_t rank;
     uint16_t rail;

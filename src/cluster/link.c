@@ -14,10 +14,21 @@
 
 const struct link_channel *links_channel(const struct links *links, enum link_endpoint kind)
 {
-    if (kind == LINK_BULK) {
-        return NULL;
+    switch (kind) {
+    case LINK_CONTROL: return &links->control;
+    case LINK_CALLS: return &links->calls;
+    default: return NULL;
     }
-    return kind == LINK_CONTROL ? &links->control : &links->calls;
+}
+
+bool link_has(const struct link *link, enum link_endpoint kind)
+{
+    const struct links *links = link->links;
+
+    if (kind >= LINK_READS) {
+        return kind - LINK_READS + 1u < links->peers[link->rank].info.bulk_endpoints;
+    }
+    return kind != LINK_CALLS || links->calls.receives > 0;
 }
 
 static uint32_t frame_bytes(const struct link_channel *channel)
@@ -136,6 +147,9 @@ static uint32_t receives_of(const struct link_side *side)
 {
     const struct links *links = side->link->links;
 
+    if (side->kind >= LINK_READS) {
+        return 0;
+    }
     return side->kind == LINK_BULK ? links_own_bulk(links)
                                    : links_channel(links, side->kind)->receives;
 }
@@ -400,7 +414,7 @@ static nigh_status make_channel(struct link_side *side)
 /* What was not posted ends with its link, as what was. */
 static void forget_chain(const struct link *link)
 {
-    if (link->links->chain.link == link) {
+    if (link->links->chain.count > 0 && link->links->chain.side->link == link) {
         link->links->chain.count = 0;
     }
     if (link->links->frames.side == &link->sides[LINK_CALLS]) {
@@ -411,13 +425,14 @@ static void forget_chain(const struct link *link)
 void links_flush(struct links *links)
 {
     struct link_chain *chain = &links->chain;
-    struct link *link = chain->link;
     const struct fabric_work *bad;
+    struct link *link;
     nigh_status status;
 
     if (chain->count == 0) {
         return;
     }
+    link = chain->side->link;
     for (uint32_t n = 0; n < chain->count; n++) {
         chain->works[n].next = n + 1 < chain->count ? &chain->works[n + 1] : NULL;
     }
@@ -425,31 +440,46 @@ void links_flush(struct links *links)
     if (link->failed) {
         return;
     }
-    status = fabric_post(links->config.fabric, link->sides[LINK_BULK].endpoint, chain->works, &bad);
+    status = fabric_post(links->config.fabric, chain->side->endpoint, chain->works, &bad);
     if (status != NIGH_OK) {
         /* Some were taken, perhaps: they and the others end alike, when the endpoint is gone. */
         link_fail(link, status == NIGH_CLOSED ? NIGH_PEER_LOST : status);
     }
 }
 
-/* One more post of the bulk endpoint. */
-static void add_to_chain(struct link *link, const struct fabric_work *work)
+/* One more post of a bulk endpoint. */
+static void add_to_chain(struct link_side *side, const struct fabric_work *work)
 {
-    struct link_chain *chain = &link->links->chain;
+    struct link_chain *chain = &side->link->links->chain;
     struct fabric_work *added;
 
     NIGH_ASSERT(work->slice_count <= LIMIT_FABRIC_SLICES);
-    if (chain->link != link) {
-        links_flush(link->links);
-        chain->link = link;
+    if (chain->side != side) {
+        links_flush(side->link->links);
+        chain->side = side;
     }
     added = &chain->works[chain->count];
     *added = *work;
     memcpy(chain->slices[chain->count], work->slices, work->slice_count * sizeof(*work->slices));
     added->slices = chain->slices[chain->count];
     if (++chain->count == LINK_CHAIN) {
-        links_flush(link->links);
+        links_flush(side->link->links);
     }
+}
+
+/* Where the next READ goes: behind those that wait for it to go with them, else over the next of
+ * the link's bulk endpoints. */
+static struct link_side *next_reader(struct link *link)
+{
+    const struct link_chain *chain = &link->links->chain;
+
+    if (chain->count > 0 && chain->side->link == link) {
+        return chain->side;
+    }
+    do {
+        link->reader = (link->reader + 1) % LIMIT_BULK_ENDPOINTS;
+    } while (link->reader > 0 && !link_has(link, LINK_READS + link->reader - 1));
+    return &link->sides[link->reader == 0 ? LINK_BULK : LINK_READS + link->reader - 1];
 }
 
 /* ---- up and down ---------------------------------------------------------- */
@@ -477,6 +507,11 @@ struct fabric_endpoint_options link_endpoint_options(struct link *link, enum lin
 {
     struct links *links = link->links;
 
+    if (kind >= LINK_READS) {
+        return (struct fabric_endpoint_options){.sends = links->config.reads,
+                                                .context = &link->sides[kind],
+                                                .inline_bytes = LINK_HEAD_BYTES};
+    }
     if (kind != LINK_BULK) {
         return (struct fabric_endpoint_options){
             .sends = links_channel(links, kind)->depth,
@@ -517,8 +552,8 @@ static bool is_whole(const struct link *link)
 {
     bool whole = true;
 
-    for (uint32_t kind = 0; kind < link->links->endpoints; kind++) {
-        whole = whole && link->sides[kind].established;
+    for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
+        whole = whole && (link->sides[kind].established || !link_has(link, kind));
     }
     return whole;
 }
@@ -697,7 +732,7 @@ nigh_status link_read(struct link *link, const struct fabric_slice *slices, uint
         return NIGH_BUSY;
     }
     work.tag = number;
-    add_to_chain(link, &work);
+    add_to_chain(next_reader(link), &work);
     link->links->counters.reads++;
     for (uint32_t n = 0; n < count; n++) {
         link->links->counters.read_bytes += slices[n].bytes;
@@ -732,7 +767,7 @@ static nigh_status post_message(struct link *link, struct fabric_work *work,
     work->slices = copies;
     work->slice_count = count;
     work->tag = number;
-    add_to_chain(link, work);
+    add_to_chain(&link->sides[LINK_BULK], work);
     return NIGH_OK;
 }
 
@@ -922,7 +957,7 @@ void link_complete(struct link_side *side, const struct fabric_completion *compl
     if (side->endpoint != completion->endpoint) {
         return; /* of an endpoint that went down in this turn */
     }
-    if (completion->op != FABRIC_RECV && side->kind == LINK_BULK) {
+    if (completion->op != FABRIC_RECV && links_channel(link->links, side->kind) == NULL) {
         on_op(link, completion, now_us);
         return;
     }

@@ -5,10 +5,11 @@
  * Two nodes of K1 and K2 lanes have max(K1, K2) rails; rail r joins lane r mod K1 here with lane r
  * mod K2 there, so each lane serves its own rails and no lane locks against another. A link is one
  * rail: a control endpoint, which carries what nodes ask of each other (rpc/rpc.h), a bulk
- * endpoint, which carries READs of objects and messages with their bytes, and an endpoint for the
+ * endpoint, which carries READs of objects and messages with their bytes, an endpoint for the
  * calls of users, with a channel of its own: a service that is slow takes no credit from the
- * directory. When one fails, the link goes down as a whole, and the side that dials brings it up
- * again, with back-off, for as long as the peer is said to be up.
+ * directory; and, where either node asks for more bulk endpoints, those, over which READs go by
+ * turns. When one fails, the link goes down as a whole, and the side that dials brings it up again,
+ * with back-off, for as long as the peer is said to be up.
  *
  * A link that is down has no endpoint: nothing of it touches memory any more. Completions that tell
  * of its end are delivered after its endpoints were destroyed, so that whoever gets one may reuse
@@ -34,7 +35,8 @@ struct link;
 enum link_endpoint {
     LINK_CONTROL = 0,
     LINK_BULK = 1,
-    LINK_CALLS = 2
+    LINK_CALLS = 2,
+    LINK_READS = 3 /* the first of the further bulk endpoints, which carry READs alone */
 };
 
 /* A peer as a control connection found it. */
@@ -43,6 +45,7 @@ struct link_peer {
     uint32_t incarnation;
     bool dials; /* we dial its fabrics */
     uint32_t lanes;
+    uint32_t bulk_endpoints; /* of a link to it, to LIMIT_BULK_ENDPOINTS: the same there; 0 is 1 */
     uint8_t session[AUTH_KEY_BYTES]; /* signs and checks tokens */
     /* "host:port" of each lane; "host,host:port": it is at one of them */
     char addresses[LIMIT_LANES][FABRIC_ADDRESS_BYTES];
@@ -142,9 +145,10 @@ struct rpc *link_calls(struct link *link);
 typedef void link_done(void *context, nigh_status status, uint64_t now_us);
 
 /*
- * READs remote bytes into slices over the bulk endpoint. NIGH_OK: `done` follows, once, not from
- * inside this call; what the fabric then does not take ends with the link. NIGH_BUSY: too many
- * under way; NIGH_PEER_LOST.
+ * READs remote bytes into slices over a bulk endpoint. NIGH_OK: `done` follows, once, not from
+ * inside this call; what the fabric then does not take ends with the link. READs end in the order
+ * of the calls where there is one bulk endpoint, and in any order where there are several.
+ * NIGH_BUSY: too many under way; NIGH_PEER_LOST.
  *
  * READs and messages of one link that follow each other are posted in chains, under one doorbell:
  * by links_flush, and at the end of links_turn. Their memory is the link's from the call on.

@@ -8,7 +8,7 @@
 #include "cluster/link.h"
 #include "cluster/sends.h"
 
-#define LINK_ENDPOINTS    3u
+#define LINK_ENDPOINTS    (LINK_READS + LIMIT_BULK_ENDPOINTS - 1u) /* at most */
 #define LINK_SIGNAL_EVERY 16u /* unsignalled sends between two signalled ones */
 #define LINK_INLINE_TAG   UINT64_MAX
 #define LINK_NO_OP        UINT32_MAX
@@ -85,13 +85,14 @@ struct link {
     uint32_t free_op;
     uint32_t op_count;
     uint32_t read_count; /* of them */
+    uint32_t reader;     /* the bulk endpoint that the last READs went over: from 0 */
 
     uint32_t place; /* among links.live, while it is up */
 };
 
 /* Posts of one bulk endpoint that go to the fabric together, in their order. */
 struct link_chain {
-    struct link *link;
+    struct link_side *side;
     uint32_t count; /* 0: there is none */
     struct fabric_work works[LINK_CHAIN];
     struct fabric_slice slices[LINK_CHAIN][LIMIT_FABRIC_SLICES];
@@ -132,7 +133,6 @@ struct links {
     uint32_t live_count;
     uint32_t link_count; /* of all peers */
     struct random random;
-    uint32_t endpoints; /* of a link: LINK_ENDPOINTS, or without the one for calls */
     struct link_channel control, calls;
     uint32_t bulk_stride;
     uint32_t max_ops;
@@ -157,6 +157,9 @@ uint32_t links_own_bulk(const struct links *links);
 
 /* All receives that it has. */
 uint32_t links_own_receives(const struct links *links);
+
+/* Whether a link to this peer has such an endpoint. */
+bool link_has(const struct link *link, enum link_endpoint kind);
 
 /* Of a kind of endpoints; NULL: they carry no frames. */
 const struct link_channel *links_channel(const struct links *links, enum link_endpoint kind);

@@ -98,7 +98,6 @@ nigh_status links_create(const struct links_config *config, struct links **out)
     }
     links->config = *config;
     random_init(&links->random, config->seed);
-    links->endpoints = has_calls(config) ? LINK_ENDPOINTS : LINK_CALLS;
     init_channel(&links->control, &config->rpc);
     if (has_calls(config)) {
         init_channel(&links->calls, &config->calls);
@@ -221,7 +220,7 @@ nigh_status links_peer_up(struct links *links, const struct link_peer *info, uin
     nigh_status status;
 
     if (info->rank >= links->config.nodes || info->rank == links->config.rank ||
-        !is_lane_count(info->lanes)) {
+        !is_lane_count(info->lanes) || info->bulk_endpoints > LIMIT_BULK_ENDPOINTS) {
         return NIGH_INVALID;
     }
     peer = &links->peers[info->rank];
@@ -308,8 +307,8 @@ static void dial(struct link *link, uint64_t now_us)
 {
     link->links->counters.dials++;
     link->up_by_us = clock_deadline_us(now_us, LINK_UP_US);
-    for (uint32_t kind = 0; kind < link->links->endpoints; kind++) {
-        if (dial_side(link, (enum link_endpoint)kind) != NIGH_OK) {
+    for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
+        if (link_has(link, kind) && dial_side(link, kind) != NIGH_OK) {
             return;
         }
     }
@@ -391,7 +390,7 @@ static struct link_side *check_token(struct links *links, const struct fabric_ev
     }
     memcpy(&token, event->private_data, sizeof(token));
     if (token.rank >= links->config.nodes || token.rank == links->config.rank ||
-        token.kind >= links->endpoints) {
+        token.kind >= LINK_ENDPOINTS) {
         return NULL;
     }
     peer = &links->peers[token.rank];
@@ -401,7 +400,8 @@ static struct link_side *check_token(struct links *links, const struct fabric_ev
         return NULL;
     }
     link = find_rail(links, token.rank, token.rail);
-    if (link == NULL || token.serial <= link->sides[token.kind].serial) {
+    if (link == NULL || !link_has(link, token.kind) ||
+        token.serial <= link->sides[token.kind].serial) {
         return NULL;
     }
     link->sides[token.kind].serial = token.serial;
@@ -520,14 +520,14 @@ static void tick(struct links *links, uint64_t now_us)
 }
 
 /* Frames that went out first: their buffers are wanted by what those that came in cause. */
-static void take_completions(const struct fabric_completion *completions, uint32_t count,
-                             uint64_t now_us)
+static void take_completions(const struct links *links, const struct fabric_completion *completions,
+                             uint32_t count, uint64_t now_us)
 {
     for (uint32_t pass = 0; pass < 2; pass++) {
         for (uint32_t n = 0; n < count; n++) {
             struct link_side *side = completions[n].context;
-            bool went_out =
-                side != NULL && side->kind != LINK_BULK && completions[n].op != FABRIC_RECV;
+            bool went_out = side != NULL && links_channel(links, side->kind) != NULL &&
+                            completions[n].op != FABRIC_RECV;
 
             if (side != NULL && went_out == (pass == 0)) {
                 link_complete(side, &completions[n], now_us);
@@ -544,7 +544,7 @@ static bool take_in(struct links *links, uint64_t now_us)
     uint32_t count = fabric_poll(links->config.fabric, completions, LINKS_BATCH, now_us);
     bool worked = count > 0;
 
-    take_completions(completions, count, now_us);
+    take_completions(links, completions, count, now_us);
     for (uint32_t n = 0; n < LINKS_EVENTS && fabric_next_event(links->config.fabric, &event); n++) {
         on_event(links, &event, now_us);
         worked = true;
@@ -679,11 +679,12 @@ static bool is_link_whole(const struct link *link)
 {
     const struct links *links = link->links;
 
-    for (uint32_t kind = 0; kind < links->endpoints; kind++) {
+    for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
         const struct link_side *side = &link->sides[kind];
+        bool has = link_has(link, kind);
 
-        if (side->endpoint == NULL ||
-            (side->rpc != NULL) != (links_channel(links, side->kind) != NULL)) {
+        if ((side->endpoint != NULL) != has ||
+            (side->rpc != NULL) != (has && links_channel(links, kind) != NULL)) {
             return false;
         }
     }
@@ -729,7 +730,8 @@ bool links_is_valid(const struct links *links)
         }
         count += peer->count;
     }
-    if (links->chain.count >= LINK_CHAIN || (links->chain.count > 0 && !links->chain.link->up)) {
+    if (links->chain.count >= LINK_CHAIN ||
+        (links->chain.count > 0 && !links->chain.side->link->up)) {
         return false;
     }
     return bulk_is_valid(&links->bulk) && up == links->live_count && count == links->link_count &&

@@ -42,6 +42,7 @@ enum daemon_option_number {
     OPTION_FABRIC_TOS,
     OPTION_FABRIC_ACK_TIMEOUT,
     OPTION_FABRIC_RETRIES,
+    OPTION_FABRIC_QUEUE_PAIRS,
     OPTION_SHARED_RECEIVES,
     OPTION_LOG_LEVEL
 };
@@ -82,6 +83,8 @@ const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT] = {
     [OPTION_FABRIC_ACK_TIMEOUT] = {"fabric-ack-timeout", "N",
                                    "RDMA waits 4.096 us * 2^N for an answer (16 at most)"},
     [OPTION_FABRIC_RETRIES] = {"fabric-retries", "N", "and asks again so often (7)"},
+    [OPTION_FABRIC_QUEUE_PAIRS] = {"fabric-queue-pairs", "N",
+                                   "that objects are read over, of a lane to another, to 4 (1)"},
     [OPTION_SHARED_RECEIVES] = {"shared-receives", "N",
                                 "room for messages that a lane's peers share (by members)"},
     [OPTION_LOG_LEVEL] = {"log-level", "LEVEL", "error, warn, info or debug (info)"},
@@ -290,6 +293,8 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
         return option_number(text, 10, LIMIT_FABRIC_ACK_MAX, &o->fabric_ack_timeout, why, n);
     case OPTION_FABRIC_RETRIES:
         return option_number(text, 10, LIMIT_FABRIC_RETRIES, &o->fabric_retries, why, n);
+    case OPTION_FABRIC_QUEUE_PAIRS:
+        return option_number(text, 10, LIMIT_BULK_ENDPOINTS, &o->fabric_queue_pairs, why, n);
     case OPTION_SHARED_RECEIVES:
         return option_number(text, 10, LIMIT_FABRIC_STOCK, &o->shared_receives, why, n);
     case OPTION_LOG_LEVEL:
@@ -426,6 +431,7 @@ nigh_status daemon_options_resolve(struct daemon_options *o, uint32_t cores,
         .fabric_tos = o->fabric_tos,
         .fabric_ack_timeout = o->fabric_ack_timeout,
         .fabric_retries = o->fabric_retries,
+        .fabric_queue_pairs = o->fabric_queue_pairs,
         .shared_receives = o->shared_receives,
     };
 

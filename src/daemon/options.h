@@ -59,6 +59,7 @@ struct daemon_options {
     uint32_t fabric_tos;
     uint32_t fabric_ack_timeout;
     uint32_t fabric_retries;
+    uint32_t fabric_queue_pairs;
     uint32_t shared_receives;
     enum log_level log_level;
     uint32_t pool_count;
@@ -78,7 +79,7 @@ struct daemon_option {
     const char *text;  /* for --help */
 };
 
-#define DAEMON_OPTIONS_COUNT 26
+#define DAEMON_OPTIONS_COUNT 27
 
 extern const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT];
 

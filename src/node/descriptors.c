@@ -6,23 +6,26 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
+#include "base/check.h"
+
 #define LOG_MODULE "node"
 #include "base/log.h"
 
 #define DESCRIPTORS_BASE      64u /* sockets, locks, standard ones, what libraries open */
 #define DESCRIPTORS_A_LANE    8u  /* epoll, bell, timer, fabric, disk */
 #define DESCRIPTORS_A_SESSION 3u  /* and one for each lane */
-#define DESCRIPTORS_A_RAIL    2u  /* control and bulk */
+#define DESCRIPTORS_A_RAIL    2u  /* control and calls */
 
 void descriptors_count(const struct node_settings *settings, struct descriptors *count)
 {
     uint64_t lanes = settings->lanes;
     uint64_t others = settings->clustered ? settings->members.count - 1 : 0;
+    uint64_t a_rail = DESCRIPTORS_A_RAIL + max_u32(settings->fabric_queue_pairs, 1);
 
     *count = (struct descriptors){
         .own = 2 * LIMIT_EXTENTS_AIM + 2 * lanes * (settings->pool_count + 1) +
                DESCRIPTORS_A_LANE * lanes + DESCRIPTORS_BASE,
-        .members = others * (1 + DESCRIPTORS_A_RAIL * lanes),
+        .members = others * (1 + a_rail * lanes),
         .sessions = settings->max_sessions * (DESCRIPTORS_A_SESSION + lanes) +
                     2 * lanes * (LIMIT_POOLS - settings->pool_count) +
                     2 * (LIMIT_EXTENTS - LIMIT_EXTENTS_AIM),

@@ -143,7 +143,8 @@ static void node_outwait_incarnation(const struct nigh_node *node)
 
 nigh_status node_open_peers(struct nigh_node *node, char *why, size_t why_bytes)
 {
-    struct auth_offer offer = {.lanes = node->lane_count};
+    struct auth_offer offer = {.lanes = node->lane_count,
+                               .bulk_endpoints = node->settings.fabric_queue_pairs};
     nigh_status status;
 
     if (node->peers == NULL)

@@ -142,6 +142,7 @@ static bool read_offer(const struct peers *peers, const struct connection *conne
         .incarnation = auth->peer.incarnation,
         .dials = auth->dials,
         .lanes = auth->offer.lanes,
+        .bulk_endpoints = max_u32(peers->offer.bulk_endpoints, auth->offer.bulk_endpoints),
     };
     memcpy(info->session, auth->session, sizeof(info->session));
     for (uint32_t lane = 0; lane < auth->offer.lanes; lane++) {

@@ -212,6 +212,12 @@ static nigh_status settings_take_packets(const nigh_node_options *o, struct node
         return settings_fail(why, why_bytes,
                              "%u tries again (--fabric-retries) are too many; the most is %u",
                              o->fabric_retries, LIMIT_FABRIC_RETRIES);
+    if (o->fabric_queue_pairs > LIMIT_BULK_ENDPOINTS)
+        return settings_fail(why, why_bytes,
+                             "%u queue pairs (--fabric-queue-pairs) for objects to each lane of "
+                             "another node are too many; the most is %u",
+                             o->fabric_queue_pairs, LIMIT_BULK_ENDPOINTS);
+    s->fabric_queue_pairs = o->fabric_queue_pairs;
     s->fabric_tos = o->fabric_tos;
     s->fabric_ack_timeout = o->fabric_ack_timeout;
     s->fabric_retries = o->fabric_retries;

@@ -48,6 +48,7 @@ struct node_settings {
     char fabric_addresses[SETTINGS_DEVICES][SETTINGS_DEVICE_BYTES];
     uint32_t fabric_address_count; /* 0: the device of the address that peers know */
     uint32_t fabric_tos, fabric_ack_timeout, fabric_retries; /* 0: not said */
+    uint32_t fabric_queue_pairs;                             /* for READs, of a link; 0: 1 */
     uint32_t shared_receives;                                /* of a lane; 0: by members */
     uint32_t pool_count;
     struct pool_rules pools[LIMIT_CONFIG_POOLS];

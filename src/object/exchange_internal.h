@@ -230,6 +230,8 @@ struct pull {
     uint64_t posted;   /* bytes asked for */
     uint64_t received; /* contiguous, and summed as far as they are data */
     uint32_t reads;    /* under way */
+    uint32_t in_order; /* ... and those that were over before one that was posted first */
+    uint32_t first_read, last_read; /* of these, while there are any */
     uint64_t renew_us;
     uint64_t heard_us; /* the holder did something for this transfer */
     uint32_t credits;  /* messages that the holder may still send */
@@ -263,7 +265,8 @@ struct pull_read {
     struct pull *pull; /* stays this one's until it has ended */
     uint64_t offset;
     uint64_t bytes;
-    uint32_t next; /* free list */
+    uint32_t next; /* free list, or posted after it by the same pull */
+    bool is_over;  /* its bytes wait for those before them */
 };
 
 /* ---- serves --------------------------------------------------------------- */

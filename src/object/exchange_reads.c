@@ -92,12 +92,35 @@ void reads_drained(struct exchange *exchange, struct pull *pull, uint64_t now_us
     }
 }
 
-/* What a READ brought is summed. They end in the order of their posts. */
-static void advance(struct exchange *exchange, struct pull *pull, const struct pull_read *read)
+static void queue_read(struct exchange *exchange, struct pull *pull, struct pull_read *read)
 {
-    NIGH_ASSERT(read->offset == pull->received);
-    transfer_sum(exchange, pull, pull->received, read->bytes);
-    pull->received += read->bytes;
+    uint32_t number = (uint32_t)(read - exchange->reads);
+
+    if (pull->in_order++ == 0) {
+        pull->first_read = number;
+    } else {
+        exchange->reads[pull->last_read].next = number;
+    }
+    pull->last_read = number;
+    pull->reads++;
+}
+
+/* READs over several endpoints end in any order, and what they brought is summed in the order of
+ * their posts: those at whose end everything before has come. Not `counts`: it is of no use. */
+static void advance(struct exchange *exchange, struct pull *pull, bool counts)
+{
+    while (pull->in_order > 0 && exchange->reads[pull->first_read].is_over) {
+        struct pull_read *read = &exchange->reads[pull->first_read];
+
+        if (counts) {
+            NIGH_ASSERT(read->offset == pull->received);
+            transfer_sum(exchange, pull, pull->received, read->bytes);
+            pull->received += read->bytes;
+        }
+        pull->in_order--;
+        pull->first_read = read->next;
+        give_read(exchange, read);
+    }
 }
 
 static void renew(struct pull *pull, uint64_t now_us)
@@ -113,17 +136,22 @@ static void renew(struct pull *pull, uint64_t now_us)
 
 static void on_read(void *context, nigh_status status, uint64_t now_us)
 {
-    struct pull_read read = *(struct pull_read *)context;
-    struct pull *pull = read.pull;
+    struct pull_read *read = context;
+    struct pull *pull = read->pull;
     struct exchange *exchange = pull->exchange;
+    /* Of a link that is going down one that failed may have been before this one; pull_link_down
+     * takes the pull on. */
+    bool counts =
+        status == NIGH_OK && pull->state != PULL_DRAINING && !link_is_failing(pull->link->link);
 
     exchange->now_us = now_us;
-    give_read(exchange, context);
     NIGH_ASSERT(pull->reads > 0);
     pull->reads--;
     pull->heard_us = now_us;
+    read->is_over = true;
+    advance(exchange, pull, counts);
     if (status != NIGH_OK) {
-        return; /* the link is going down, and takes the pull on: pull_link_down */
+        return;
     }
     if (pull->state == PULL_DRAINING) {
         if (pull->reads == 0) {
@@ -131,10 +159,9 @@ static void on_read(void *context, nigh_status status, uint64_t now_us)
         }
         return;
     }
-    if (link_is_failing(pull->link->link)) {
-        return; /* READs before this one may have failed: the same */
+    if (!counts) {
+        return;
     }
-    advance(exchange, pull, &read);
     if (!pull->wanted) {
         transfer_stop(exchange, pull);
     } else if (pull->received == pull->content) {
@@ -177,7 +204,7 @@ static bool read_chunk(struct exchange *exchange, struct pull *pull)
         give_read(exchange, read);
         return false;
     }
-    pull->reads++;
+    queue_read(exchange, pull, read);
     pull->posted += slice.bytes;
     return true;
 }
@@ -190,7 +217,7 @@ void reads_go_on(struct exchange *exchange, struct pull *pull, uint64_t now_us)
         all_read(exchange, pull, now_us);
         return;
     }
-    while (pull->posted < pull->content && pull->reads < EXCHANGE_WINDOW) {
+    while (pull->posted < pull->content && pull->in_order < EXCHANGE_WINDOW) {
         has_piece = find_piece(pull);
         if (!has_piece || !read_chunk(exchange, pull)) {
             break;

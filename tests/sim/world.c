@@ -218,6 +218,9 @@ static void choose_nodes(struct world *world)
     world->nodes = calloc(world->node_count, sizeof(*world->nodes));
     world->cut = calloc((size_t)world->node_count * world->node_count, sizeof(*world->cut));
     NIGH_ASSERT(world->nodes != NULL && world->cut != NULL);
+    world->bulk_endpoints = world->options.nodes == 0 && world->options.seed % 3 == 0
+                                ? 2 + (uint32_t)(world->options.seed / 3 % 3)
+                                : 1;
     for (uint32_t n = 0; n < world->node_count; n++) {
         struct world_node *node = &world->nodes[n];
 

@@ -248,6 +248,7 @@ struct world {
     uint64_t steps;
 
     uint32_t node_count;
+    uint32_t bulk_endpoints; /* of a link */
     struct world_node *nodes;
     bool *cut; /* node_count squared */
     uint64_t dead_after_us, silence_us, quantum_us;

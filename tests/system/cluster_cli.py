@@ -202,6 +202,43 @@ def move_all(a, b):
     return len(sizes)
 
 
+def connections(*members):
+    """Established connections of TCP of each."""
+    with open("/proc/net/tcp", encoding="ascii") as file:
+        rows = [line.split() for line in file]
+    up = {f"socket:[{row[9]}]" for row in rows if row[3] == "01"}
+    found = []
+    for member in members:
+        folder = f"/proc/{member.process.pid}/fd"
+        links = []
+        for number in os.listdir(folder):
+            try:
+                links.append(os.readlink(os.path.join(folder, number)))
+            except FileNotFoundError:
+                pass
+        found.append(len(up.intersection(links)))
+    return found
+
+
+def test_objects_are_read_over_as_many_connections_as_one_asks_for():
+    cluster = Cluster("--lanes", "1", "--transfer", "one-sided")
+    with cluster.wait_met() as (a, b):
+        few = connections(a, b)
+        assert few[0] == few[1] > 0, few
+        for pairs in (3, 4):
+            a.end()
+            a.flags = [*a.flags, "--fabric-queue-pairs", str(pairs)]
+            a.start()
+            cluster.wait_met()
+            assert connections(a, b) == [few[0] + pairs - 1] * 2
+        count = move_all(a, b)
+        assert b.numbers()["links_up"] == 1 and count > 0
+        data = os.urandom(64 * MIB)
+        a.good("put", "many pieces", "-", data=data)
+        assert b.good("get", "many pieces") == data
+        assert connections(a, b) == [few[0] + 3] * 2
+
+
 def test_members_that_speak_ipv6():
     try:
         free_ports(1, "::1")

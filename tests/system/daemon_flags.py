@@ -81,6 +81,7 @@ def test_wrong_flags(folder, good):
         (good + ["--fabric-ack-timeout", "21"], ["--fabric-ack-timeout", "a number up to 20"]),
         (good + ["--fabric-ack-timeout", "7"], ["--fabric-ack-timeout", "8 to 20", "1 ms"]),
         (good + ["--fabric-retries", "8"], ["--fabric-retries", "a number up to 7"]),
+        (good + ["--fabric-queue-pairs", "5"], ["--fabric-queue-pairs", "a number up to 4"]),
         (good + ["--shared-receives", "8193"], ["--shared-receives", "a number up to 8192"]),
         (good + ["--shared-receives", "7"], ["--shared-receives", "8 to 8192"]),
         (good + ["--max-sessions", "5000"], ["--max-sessions", "1024"]),

@@ -92,6 +92,7 @@ struct world {
     uint32_t reads;        /* of a link at once; 0: 3 */
     bool shared;           /* the links of a lane share receives */
     bool calls;            /* links have an endpoint for calls */
+    uint32_t bulk;         /* bulk endpoints of a link */
     bool keeps;            /* messages, for ever */
     bool silent;           /* nobody is told that a message came */
     /* What others do while the last of BULK messages to a lane that is watched is told of. */
@@ -599,7 +600,8 @@ static void say_up(struct node *node, const struct node *peer)
     struct link_peer info = {.rank = peer->rank,
                              .incarnation = peer->incarnation,
                              .dials = node->rank > peer->rank,
-                             .lanes = peer->lanes};
+                             .lanes = peer->lanes,
+                             .bulk_endpoints = node->world->bulk};
 
     session_key(node, peer, info.session);
     for (uint32_t n = 0; n < peer->lanes; n++) {
@@ -640,7 +642,8 @@ static void world_open(struct world *world, const struct sim_options *options, u
                             .elsewhere = world->elsewhere,
                             .reads = world->reads,
                             .shared = world->shared,
-                            .calls = world->calls};
+                            .calls = world->calls,
+                            .bulk = world->bulk};
     assert_int_equal(sim_create(options, &world->sim), NIGH_OK);
     world->count = count;
     for (uint32_t rank = 0; rank < count; rank++) {
@@ -792,6 +795,7 @@ static void storm(uint64_t seed, const uint32_t *lanes, bool wild, bool deaths, 
 
     world->shared = shared;
     world->calls = calls;
+    world->bulk = (uint32_t)(seed % (LIMIT_BULK_ENDPOINTS + 1)); /* 0 is 1 */
     world_open(world, &options, NODES_MAX, lanes);
     all_see_all(world);
     pass(world, 5000);
@@ -992,6 +996,7 @@ static void a_bad_token_does_not_get_in(void **state)
     uint8_t session[AUTH_KEY_BYTES], other[AUTH_KEY_BYTES] = {9};
     uint64_t refused = 0;
 
+    world->bulk = 2;
     world_open(world, &options, 2, shapes[1]);
     all_see_all(world);
     pass(world, 10000);
@@ -1027,7 +1032,10 @@ static void a_bad_token_does_not_get_in(void **state)
     REFUSED(&good, 0);                /* none */
     REFUSED(&good, sizeof(good) - 1); /* a part of one */
     REFUSED_WITH(serial, 0);
-    REFUSED_WITH(kind, 2);
+    REFUSED_WITH(kind, LINK_CALLS);
+    REFUSED_WITH(kind, LINK_READS + 1); /* there are two bulk endpoints */
+    REFUSED_WITH(kind, LINK_ENDPOINTS);
+    REFUSED_WITH(kind, 255);
     REFUSED_WITH(rank, 0);
     REFUSED_WITH(rank, 2);
     REFUSED_WITH(rank, 255);
@@ -1228,6 +1236,55 @@ static void what_follows_is_posted_together(void **state)
     assert_int_equal(lane->good, 30);
     assert_int_equal(world->downs, 0);
     watch_end();
+    world_close(world);
+    free(world);
+}
+
+/* Chains of READs take turns over a link's bulk endpoints; messages, and READs behind them in a
+ * chain, go over the first. They end in any order, and when one endpoint is lost, all do. */
+static void reads_take_turns_over_the_bulk_endpoints(void **state)
+{
+    struct sim_options options = {.seed = 12};
+    struct world *world = calloc(1, sizeof(*world));
+    struct lane *lane;
+    struct link *link;
+
+    (void)state;
+    world->reads = 20;
+    world->bulk = 3;
+    world_open(world, &options, 2, shapes[0]);
+    all_see_all(world);
+    pass(world, 10000);
+    lane = world->nodes[0].lane[0];
+    link = links_find(lane->links, 1, 0);
+    assert_non_null(link);
+    assert_null(link->sides[LINK_READS + 2].endpoint);
+    for (uint32_t n = 0; n < 6; n++) {
+        const struct link_side *side = &link->sides[n % 3 == 2 ? LINK_BULK : LINK_READS + n % 3];
+
+        watch_begin(lane, link);
+        watch.bulk = side->endpoint;
+        do_read(lane, link, DATA_BYTES);
+        do_read(lane, link, DATA_BYTES);
+        links_flush(lane->links);
+        assert_int_equal(watch.works, 2);
+        watch_end();
+    }
+    watch_begin(lane, link);
+    do_send(lane, link, 100);
+    do_read(lane, link, DATA_BYTES);
+    links_flush(lane->links);
+    assert_int_equal(watch.works, 2);
+    watch_end();
+    pass(world, 500000);
+    assert_int_equal(lane->good, 14);
+    do_read(lane, link, DATA_BYTES);
+    do_read(lane, link, DATA_BYTES);
+    fabric_disconnect(lane->fabric, link->sides[LINK_READS + 1].endpoint);
+    pass(world, 500000);
+    assert_int_equal(lane->ended, lane->begun);
+    assert_int_equal(world->downs, 2);
+    assert_true(all_up(world));
     world_close(world);
     free(world);
 }
@@ -1494,6 +1551,7 @@ int main(void)
         cmocka_unit_test(another_epoch_is_no_lie),
         cmocka_unit_test(reads_have_a_bound),
         cmocka_unit_test(what_follows_is_posted_together),
+        cmocka_unit_test(reads_take_turns_over_the_bulk_endpoints),
         cmocka_unit_test(a_chain_that_is_refused_ends),
         cmocka_unit_test(a_chain_ends_with_its_link),
         cmocka_unit_test(calls_go_together_and_in_order),

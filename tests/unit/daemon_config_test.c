@@ -34,6 +34,7 @@ static void options_and_pools_are_read(void **state)
                            "fabric-tos = 106\n"
                            "fabric-ack-timeout = 14\n"
                            "fabric-retries = 3\n"
+                           "fabric-queue-pairs = 2\n"
                            "shared-receives = 64\n"
                            "\n"
                            "[pool shared]\n"
@@ -53,6 +54,7 @@ static void options_and_pools_are_read(void **state)
     assert_int_equal(options.fabric_tos, 106);
     assert_int_equal(options.fabric_ack_timeout, 14);
     assert_int_equal(options.fabric_retries, 3);
+    assert_int_equal(options.fabric_queue_pairs, 2);
     assert_int_equal(options.shared_receives, 64);
     assert_int_equal(options.pool_count, 2);
     assert_string_equal(options.pools[0].name, "shared");

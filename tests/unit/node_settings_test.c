@@ -102,6 +102,7 @@ static void each_wrong_option_has_its_sentence(void **state)
     WRONG(fabric_ack_timeout, 7, "8 to 20");
     WRONG(fabric_ack_timeout, 21, "8 to 20");
     WRONG(fabric_retries, 8, "most is 7");
+    WRONG(fabric_queue_pairs, 5, "most is 4");
     WRONG(shared_receives, 7, "8 to 8192");
     WRONG(shared_receives, 8193, "8 to 8192");
     WRONG(socket_mode, 01777, "mode");
