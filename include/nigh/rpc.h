@@ -93,13 +93,15 @@ NIGH_API nigh_status nigh_service_register(nigh_client *client, const char *name
                                            nigh_service **service);
 
 /* Ends a service: when it returns, no handler of it runs, nor will; what it has not answered ends
- * with NIGH_CLOSED. Not from a handler, and not while another thread answers a request of it. */
+ * with NIGH_CLOSED, and its requests are good for nothing: not to be answered during the call, nor
+ * after it. Not from a handler, nor with a lock that one waits for. NULL is allowed. */
 NIGH_API void nigh_service_unregister(nigh_service *service);
 
 /*
- * Answers a request, once, with NIGH_OK or another status and `size` bytes: from the handler, or
- * later from any other thread. NIGH_NOT_FOUND: nobody waits for it (it is answered, or its caller
- * gave up or is gone), or it was one-way; NIGH_INVALID: above NIGH_CALL_BYTES, or no status.
+ * Answers a request, once, with NIGH_OK or another status and `size` bytes: from a handler of its
+ * service, or later from any thread that is in no handler. NIGH_NOT_FOUND: nobody waits for it (it
+ * is answered, or its caller gave up or is gone), or it was one-way; NIGH_INVALID: above
+ * NIGH_CALL_BYTES, or no status.
  */
 NIGH_API nigh_status nigh_call_reply(const nigh_request *request, nigh_status status,
                                      const void *bytes, size_t size);

@@ -114,6 +114,7 @@ nigh_status lane_open_calls(struct lane *lane, struct exchange_calls *users)
     struct calls_config config = {
         .rank = clustered ? members->self : 0,
         .nodes = clustered ? members->count : 1,
+        .owners = lane->config.max_sessions,
         .calls = LIMIT_CALLS,
         .requests = LIMIT_CALL_REQUESTS,
         .number = lane->config.number,
@@ -142,6 +143,8 @@ void lane_call(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
 {
     const struct lane_session *session = &lane->sessions[slot];
     uint64_t most = max_u64(sqe->data_size, sqe->ref);
+    bool is_valid = (sqe->flags & ~SESSION_FLAG_ONE_WAY) == 0 && most <= LIMIT_CALL_BYTES &&
+                    (most == 0 || store_leased_bytes(lane->store, slot, sqe->offset, most) != NULL);
     struct calls_call call = {
         .service = hash_load64(sqe->id),
         .deadline_us = clock_deadline_us(lane->now_us, sqe->argument),
@@ -156,9 +159,8 @@ void lane_call(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
                    .room = (uint32_t)sqe->ref},
     };
 
-    if ((sqe->flags & ~SESSION_FLAG_ONE_WAY) != 0 || most > LIMIT_CALL_BYTES ||
-        (most > 0 && store_leased_bytes(lane->store, slot, sqe->offset, most) == NULL)) {
-        complete(lane, slot, sqe->cookie, NIGH_INVALID);
+    if (!is_valid || !session->seat->may_write) {
+        complete(lane, slot, sqe->cookie, is_valid ? NIGH_DENIED : NIGH_INVALID);
         return;
     }
     calls_begin(lane->calls, &call, lane->now_us);
@@ -209,12 +211,14 @@ bool lane_turn_calls(struct lane *lane)
 {
     struct services *services = lane->config.services;
     struct calls_service all[LIMIT_SERVICES];
+    bool has_news = services != NULL && services_have_news(services, lane->config.number);
 
-    if (services != NULL && unlikely(services_have_news(services, lane->config.number))) {
+    if (unlikely(has_news)) {
         uint32_t count = services_read(services, lane->config.number, all);
 
         calls_set_services(lane->calls, all, count, lane->now_us);
         services_taken(services, lane->config.number);
     }
-    return calls_tick(lane->calls, lane->now_us);
+    /* News may have ended calls: whoever waits for them is to hear of it in this turn. */
+    return calls_tick(lane->calls, lane->now_us) || has_news;
 }

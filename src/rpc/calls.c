@@ -34,11 +34,16 @@ struct pending {
     struct calls *calls;
     enum pending_state state;
     struct calls_call call;
-    struct list_node place; /* in `free`, `under_way` */
+    struct list_node place; /* in `free`, or among its owner's */
     struct list_node queue; /* in `waiting` of its rank */
     struct timer timer;
     struct rpc *channel; /* SENT */
     uint64_t number;
+};
+
+struct owner {
+    struct list calls;
+    uint32_t count;
 };
 
 struct unanswered {
@@ -55,7 +60,7 @@ struct calls {
     struct calls_config config;
     struct pending *pending;
     struct list free;
-    struct list under_way;
+    struct owner *owners;
     uint32_t under_way_count;
     struct list *waiting; /* of each rank */
     uint32_t waiting_count;
@@ -76,12 +81,13 @@ static bool make_tables(struct calls *calls)
     const struct calls_config *config = &calls->config;
 
     calls->pending = calloc(config->calls, sizeof(*calls->pending));
+    calls->owners = calloc(config->owners, sizeof(*calls->owners));
     calls->waiting = calloc(config->nodes, sizeof(*calls->waiting));
     calls->timer_places = calloc(config->calls, sizeof(struct timer *));
     calls->requests = calloc(config->requests, sizeof(*calls->requests));
     calls->copy = malloc(LIMIT_CALL_BYTES);
-    return calls->pending != NULL && calls->waiting != NULL && calls->timer_places != NULL &&
-           calls->requests != NULL && calls->copy != NULL;
+    return calls->pending != NULL && calls->owners != NULL && calls->waiting != NULL &&
+           calls->timer_places != NULL && calls->requests != NULL && calls->copy != NULL;
 }
 
 nigh_status calls_create(const struct calls_config *config, struct calls **out)
@@ -89,7 +95,7 @@ nigh_status calls_create(const struct calls_config *config, struct calls **out)
     struct calls *calls;
 
     if (config->calls == 0 || config->calls > LIMIT_CALLS || config->requests == 0 ||
-        config->requests > LIMIT_CALL_REQUESTS || config->nodes == 0 ||
+        config->requests > LIMIT_CALL_REQUESTS || config->nodes == 0 || config->owners == 0 ||
         config->rank >= config->nodes || config->number >= LIMIT_LANES) {
         return NIGH_INVALID;
     }
@@ -103,10 +109,12 @@ nigh_status calls_create(const struct calls_config *config, struct calls **out)
         return NIGH_NO_RESOURCES;
     }
     list_init(&calls->free);
-    list_init(&calls->under_way);
     timers_init(&calls->timers, calls->timer_places, config->calls);
     for (uint32_t n = 0; n < config->nodes; n++) {
         list_init(&calls->waiting[n]);
+    }
+    for (uint32_t n = 0; n < config->owners; n++) {
+        list_init(&calls->owners[n].calls);
     }
     for (uint32_t n = 0; n < config->calls; n++) {
         calls->pending[n].calls = calls;
@@ -125,6 +133,7 @@ void calls_destroy(struct calls *calls)
         return;
     }
     free(calls->pending);
+    free(calls->owners);
     free(calls->waiting);
     free(calls->timer_places);
     free(calls->requests);
@@ -136,14 +145,16 @@ void calls_destroy(struct calls *calls)
 
 static struct pending *take_pending(struct calls *calls, const struct calls_call *call)
 {
+    struct owner *owner = &calls->owners[call->caller.owner];
     struct pending *pending;
 
-    if (list_empty(&calls->free)) {
+    if (list_empty(&calls->free) || owner->count == LIMIT_CALL_PLACES) {
         return NULL;
     }
     pending = container_of(list_first(&calls->free), struct pending, place);
     list_remove(&pending->place);
-    list_push_back(&calls->under_way, &pending->place);
+    list_push_back(&owner->calls, &pending->place);
+    owner->count++;
     calls->under_way_count++;
     pending->call = *call;
     return pending;
@@ -159,6 +170,7 @@ static void give_pending(struct calls *calls, struct pending *pending)
     pending->state = PENDING_FREE;
     list_remove(&pending->place);
     list_push_back(&calls->free, &pending->place);
+    calls->owners[pending->call.caller.owner].count--;
     calls->under_way_count--;
 }
 
@@ -486,6 +498,7 @@ void calls_begin(struct calls *calls, const struct calls_call *call, uint64_t no
     struct calls_end end = {.status = NIGH_INVALID};
     struct pending *pending;
 
+    NIGH_ASSERT(call->caller.owner < calls->config.owners);
     if (call->rank < calls->config.nodes && call->caller.bytes <= LIMIT_CALL_BYTES) {
         pending = take_pending(calls, call);
         if (pending != NULL && call->rank == calls->config.rank) {
@@ -517,11 +530,11 @@ static void leave(struct calls *calls, struct pending *pending, uint64_t now_us)
 
 bool calls_cancel(struct calls *calls, uint32_t owner, uint32_t cookie, uint64_t now_us)
 {
-    LIST_FOREACH(node, &calls->under_way)
+    LIST_FOREACH(node, &calls->owners[owner].calls)
     {
         struct pending *pending = container_of(node, struct pending, place);
 
-        if (pending->call.caller.owner == owner && pending->call.caller.cookie == cookie) {
+        if (pending->call.caller.cookie == cookie) {
             leave(calls, pending, now_us);
             return true;
         }
@@ -531,23 +544,11 @@ bool calls_cancel(struct calls *calls, uint32_t owner, uint32_t cookie, uint64_t
 
 void calls_forget(struct calls *calls, uint32_t owner, uint64_t now_us)
 {
-    struct pending *next;
+    struct list *own = &calls->owners[owner].calls;
 
-    do {
-        next = NULL;
-        LIST_FOREACH(node, &calls->under_way)
-        {
-            struct pending *pending = container_of(node, struct pending, place);
-
-            if (pending->call.caller.owner == owner) {
-                next = pending;
-                break;
-            }
-        }
-        if (next != NULL) {
-            leave(calls, next, now_us);
-        }
-    } while (next != NULL);
+    while (!list_empty(own)) {
+        leave(calls, container_of(list_first(own), struct pending, place), now_us);
+    }
 }
 
 void calls_channel_down(struct calls *calls, const struct rpc *channel, uint32_t rank,
@@ -609,7 +610,7 @@ uint32_t calls_unanswered(const struct calls *calls)
 
 bool calls_is_valid(const struct calls *calls)
 {
-    uint32_t used = 0, answers = 0, waiting = 0;
+    uint32_t used = 0, answers = 0, waiting = 0, owned = 0;
 
     for (uint32_t n = 0; n < calls->config.calls; n++) {
         const struct pending *pending = &calls->pending[n];
@@ -625,6 +626,9 @@ bool calls_is_valid(const struct calls *calls)
     for (uint32_t n = 0; n < calls->config.requests; n++) {
         answers += calls->requests[n].used;
     }
-    return used == calls->under_way_count && waiting == calls->waiting_count &&
+    for (uint32_t n = 0; n < calls->config.owners; n++) {
+        owned += calls->owners[n].count;
+    }
+    return used == calls->under_way_count && owned == used && waiting == calls->waiting_count &&
            answers == calls->unanswered_count && timers_is_valid(&calls->timers);
 }

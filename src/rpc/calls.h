@@ -97,6 +97,7 @@ struct calls_shell {
 struct calls_config {
     uint32_t rank;     /* of this node */
     uint32_t nodes;    /* members */
+    uint32_t owners;   /* numbers below are sessions' */
     uint32_t calls;    /* under way, LIMIT_CALLS at most */
     uint32_t requests; /* not answered, LIMIT_CALL_REQUESTS at most */
     uint32_t number;   /* of the lane: in the ids of its requests, below LIMIT_LANES */
@@ -113,7 +114,7 @@ void calls_destroy(struct calls *calls);
 
 /* Begins a call: `ended` follows, once, perhaps before the return. A one-way message has ended when
  * it is on its way. NIGH_NOT_FOUND: no such service; NIGH_INVALID: no such rank; NIGH_PEER_LOST;
- * NIGH_BUSY: too many under way here, or there. */
+ * NIGH_BUSY: too many under way here, of this owner (LIMIT_CALL_PLACES) or of all, or there. */
 void calls_begin(struct calls *calls, const struct calls_call *call, uint64_t now_us);
 
 /* Ends a call with NIGH_CANCELED, before the return; false: it has ended. */

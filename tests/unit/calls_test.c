@@ -118,6 +118,7 @@ static int set_up(void **state)
         struct calls_service service = {.hash = SERVICE, .tag = side};
         struct calls_config config = {.rank = n,
                                       .nodes = 2,
+                                      .owners = 8,
                                       .calls = 16,
                                       .requests = 8,
                                       .number = 3,
@@ -447,6 +448,41 @@ static void services_have_a_bound(void **state)
     assert_int_equal(sides[0].ends, 1);
 }
 
+/* One owner is refused more than its share, while there is room for others. */
+static void an_owner_has_a_bound(void **state)
+{
+    struct calls_config config = {
+        .nodes = 2,
+        .owners = 2,
+        .calls = LIMIT_CALL_PLACES + 1,
+        .requests = 1,
+        .shell = {
+            .context = &sides[0], .channel = on_channel, .bytes = on_bytes, .ended = on_ended}};
+    struct calls_call call = call_of(1, 0);
+    struct calls *calls;
+
+    (void)state;
+    assert_int_equal(calls_create(&config, &calls), NIGH_OK);
+    call.caller.owner = 0;
+    for (uint32_t n = 0; n < LIMIT_CALL_PLACES; n++) {
+        calls_begin(calls, &call, now_us);
+    }
+    assert_int_equal(sides[0].ends, 0);
+    call.caller.cookie = 1;
+    calls_begin(calls, &call, now_us);
+    assert_int_equal(sides[0].status[1], NIGH_BUSY);
+    call.caller.cookie = 2;
+    call.caller.owner = 1;
+    calls_begin(calls, &call, now_us);
+    assert_int_equal(sides[0].times[2], 0);
+    calls_forget(calls, 0, now_us);
+    assert_int_equal(sides[0].times[0], LIMIT_CALL_PLACES);
+    assert_int_equal(calls_under_way(calls), 1);
+    assert_true(calls_is_valid(calls));
+    calls_forget(calls, 1, now_us);
+    calls_destroy(calls);
+}
+
 /* Whatever another node sends, its call is refused, or its status is. */
 static void rubbish_is_refused(void **state)
 {
@@ -486,6 +522,7 @@ int main(void)
         TEST(a_service_that_goes_answers_closed),
         TEST(an_id_names_one_request_only),
         TEST(services_have_a_bound),
+        TEST(an_owner_has_a_bound),
         TEST(rubbish_is_refused),
     };
 

@@ -5,6 +5,8 @@
  */
 #include "support/support.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -17,7 +19,7 @@
 static struct session_node_page page;
 static struct lane *lane;
 static struct lane_seat seat = {
-    .slot = SLOT, .session_id = 9, .pool = 5, .uid = 77, .socket_fd = -1};
+    .slot = SLOT, .session_id = 9, .pool = 5, .uid = 77, .may_write = true, .socket_fd = -1};
 static uint8_t memory[2 * LIMIT_CALL_BYTES];
 static uint64_t now_us = 1000;
 static struct session_request asked;
@@ -241,6 +243,76 @@ static void calls_end_with_their_session(void **state)
     assert_int_equal(last()->status, NIGH_OK);
 }
 
+/* Whoever reads only has no memory for calls, and those without bytes are none the less calls. */
+static void who_may_only_read_calls_nobody(void **state)
+{
+    struct session_sqe sqe = a_call(1);
+
+    (void)state;
+    lane_session_close(lane, SLOT);
+    seat.may_write = false;
+    assert_int_equal(lane_session_open(lane, &seat), NIGH_OK);
+    sqe.data_size = sqe.ref = 0;
+    refused(sqe, NIGH_DENIED);
+    seat.may_write = true;
+}
+
+static atomic_bool was_removed;
+
+static void *remove_service(void *services)
+{
+    services_remove(services, &service);
+    atomic_store(&was_removed, true);
+    return NULL;
+}
+
+static void no_kick(void *context, uint32_t number)
+{
+    (void)context;
+    (void)number;
+}
+
+static void *add_service(void *services)
+{
+    assert_int_equal(services_add(services, &service), NIGH_OK);
+    return NULL;
+}
+
+static void turn_until_over(pthread_t thread)
+{
+    while (pthread_tryjoin_np(thread, NULL) != 0)
+        (void)lane_turn(lane, ++now_us);
+}
+
+/* A lane that is quiet looks at little; that a service has gone is told to who waits for it. */
+static void a_quiet_lane_tells_that_a_service_went(void **state)
+{
+    struct session_front *front = session_front_of(seat.memory);
+    struct services *services;
+    pthread_t thread;
+    uint32_t wakes;
+
+    (void)state;
+    assert_int_equal(services_create(1, no_kick, NULL, &services), NIGH_OK);
+    lane->config.services = services;
+    assert_int_equal(pthread_create(&thread, NULL, add_service, services), 0);
+    turn_until_over(thread);
+    submit(a_call(1));
+    while (lane->quiet_until_us <= now_us + 1000)
+        (void)lane_turn(lane, ++now_us);
+    atomic_store(&front->waiting, 1);
+    wakes = atomic_load(&front->wake);
+    assert_int_equal(pthread_create(&thread, NULL, remove_service, services), 0);
+    while (!atomic_load(&was_removed))
+        (void)lane_turn(lane, now_us);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(completed(), 1);
+    assert_int_equal(last()->status, NIGH_CLOSED);
+    assert_int_equal(atomic_load(&front->wake), wakes + 1);
+    lane->config.services = NULL;
+    services_destroy(services);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -251,6 +323,8 @@ int main(void)
         TEST(nothing_is_written_to_what_was_leased_before),
         TEST(answers_are_of_who_was_asked_alone),
         TEST(calls_end_with_their_session),
+        TEST(who_may_only_read_calls_nobody),
+        TEST(a_quiet_lane_tells_that_a_service_went),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
