@@ -16,6 +16,7 @@ import raw_session as raw  # noqa: E402
 from raw_session import Node, Session, connect, greet, hello, receive, wait_for  # noqa: E402
 
 OP_NODES, OP_WHERE = 23, 24
+OP_UNKNOWN = 28  # the first that there is none of
 
 
 def expect_refused(node, data, status, *words):
@@ -321,7 +322,7 @@ def test_questions_about_other_nodes_to_a_node_that_is_alone():
     assert set(lanes) == {0, 1}
     assert session.fields(session.completions(lanes[-1]), lanes[-1])[3] == 0, "nobody has it"
     # What this node does not know it says so, and nothing else happens: a later client asks an older node.
-    for operation in (25, 100, 255):
+    for operation in (OP_UNKNOWN, 100, 255):
         assert session.call(operation)[1] == "NIGH_UNSUPPORTED"
     for operation in (OP_NODES, OP_WHERE):
         assert session.call(operation, flags=1)[1] == "NIGH_INVALID"
