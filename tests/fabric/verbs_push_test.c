@@ -97,7 +97,12 @@ static void open_fabric(struct side *side)
 
 static void open_links(struct side *side, uint32_t rank, bool shared)
 {
-    const struct links_shell shell = {side, on_up, on_down, on_request, on_bulk, on_pushed, NULL};
+    const struct links_shell shell = {.context = side,
+                                      .up = on_up,
+                                      .down = on_down,
+                                      .request = on_request,
+                                      .bulk = on_bulk,
+                                      .pushed = on_pushed};
     struct members members;
     struct links_config config;
 
