@@ -397,6 +397,16 @@ static void on_request(void *context, const struct rpc_request *request, uint64_
                                                                 now_us);
 }
 
+static void on_canceled(void *context, uint64_t call)
+{
+    const struct link_side *side = context;
+    const struct links_shell *shell = &side->link->links->config.shell;
+
+    if (side->kind == LINK_CALLS && shell->withdrawn != NULL) {
+        shell->withdrawn(shell->context, side->link, call);
+    }
+}
+
 static nigh_status make_channel(struct link_side *side)
 {
     struct links *links = side->link->links;
@@ -405,7 +415,8 @@ static nigh_status make_channel(struct link_side *side)
     side->unsignalled = 0;
     side->early_count = 0;
     config.pool = side->kind == LINK_CONTROL ? links->waits : NULL;
-    config.shell = (struct rpc_shell){.context = side, .send = on_send, .request = on_request};
+    config.shell = (struct rpc_shell){
+        .context = side, .send = on_send, .request = on_request, .canceled = on_canceled};
     return rpc_create(&config, &side->rpc);
 }
 

@@ -70,6 +70,8 @@ struct links_shell {
     /* As request, on the endpoint for calls. NULL where there is none. */
     void (*called)(void *context, struct link *link, const struct rpc_request *request,
                    uint64_t now_us);
+    /* What was called so has been given up by the peer: rpc_shell.canceled. NULL: nobody minds. */
+    void (*withdrawn)(void *context, struct link *link, uint64_t call);
 };
 
 struct links_config {

@@ -100,6 +100,13 @@ static void on_called(void *context, struct link *link, const struct rpc_request
     calls_take(lane->calls, link_calls(link), link_rank(link), request, now_us);
 }
 
+static void on_withdrawn(void *context, struct link *link, uint64_t call)
+{
+    struct lane *lane = context;
+
+    calls_withdrawn(lane->calls, link_calls(link), call);
+}
+
 static void on_link_down(void *context, struct link *link, uint64_t now_us)
 {
     struct lane *lane = context;
@@ -125,8 +132,11 @@ nigh_status lane_open_calls(struct lane *lane, struct exchange_calls *users)
                   .request = on_request},
     };
 
-    *users = (struct exchange_calls){
-        .context = lane, .called = on_called, .down = on_link_down, .payload_bytes = CALLS_PAYLOAD};
+    *users = (struct exchange_calls){.context = lane,
+                                     .called = on_called,
+                                     .withdrawn = on_withdrawn,
+                                     .down = on_link_down,
+                                     .payload_bytes = CALLS_PAYLOAD};
     return calls_create(&config, &lane->calls);
 }
 

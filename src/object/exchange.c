@@ -220,6 +220,13 @@ static void on_called(void *context, struct link *link, const struct rpc_request
     exchange->users.called(exchange->users.context, link, request, now_us);
 }
 
+static void on_withdrawn(void *context, struct link *link, uint64_t call)
+{
+    struct exchange *exchange = context;
+
+    exchange->users.withdrawn(exchange->users.context, link, call);
+}
+
 struct rpc *exchange_users_channel(struct exchange *exchange, uint32_t rank, uint64_t hash)
 {
     struct link *link = links_find(exchange->links, rank, hash);
@@ -329,7 +336,8 @@ static nigh_status make_links(struct exchange *exchange)
                   .request = on_request,
                   .bulk = on_bulk,
                   .pushed = on_pushed,
-                  .called = on_called},
+                  .called = on_called,
+                  .withdrawn = on_withdrawn},
     };
 
     if (config->users != NULL) {

@@ -44,6 +44,7 @@ struct exchange_calls {
     void *context;
     void (*called)(void *context, struct link *link, const struct rpc_request *request,
                    uint64_t now_us);
+    void (*withdrawn)(void *context, struct link *link, uint64_t call);
     void (*down)(void *context, struct link *link, uint64_t now_us); /* its calls have ended */
     uint32_t payload_bytes;
 };

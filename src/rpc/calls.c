@@ -13,7 +13,8 @@
 #include "base/heap_timer.h"
 #include "base/list.h"
 
-#define CALLS_NONE UINT32_MAX
+#define CALLS_NONE    UINT32_MAX
+#define CALLS_BUCKETS 1024u
 
 /* A request's id: generation, place, lane and 1, so that none is 0. */
 #define CALLS_LANE_BITS  8
@@ -51,7 +52,7 @@ struct unanswered {
     uint64_t call;
     uint32_t local; /* the pending's place */
     uint32_t generation;
-    uint32_t next_free;
+    uint32_t next; /* of those that are free, or of its bucket */
     bool used;
     void *tag;
 };
@@ -69,6 +70,7 @@ struct calls {
     struct unanswered *requests;
     uint32_t free_request;
     uint32_t unanswered_count;
+    uint32_t *buckets; /* of other nodes' requests: the first place of each */
     struct calls_service services[LIMIT_SERVICES];
     uint32_t service_count;
     uint8_t *copy; /* of a request of this node: its caller may write to the original */
@@ -85,9 +87,11 @@ static bool make_tables(struct calls *calls)
     calls->waiting = calloc(config->nodes, sizeof(*calls->waiting));
     calls->timer_places = calloc(config->calls, sizeof(struct timer *));
     calls->requests = calloc(config->requests, sizeof(*calls->requests));
+    calls->buckets = malloc(CALLS_BUCKETS * sizeof(*calls->buckets));
     calls->copy = malloc(LIMIT_CALL_BYTES);
     return calls->pending != NULL && calls->owners != NULL && calls->waiting != NULL &&
-           calls->timer_places != NULL && calls->requests != NULL && calls->copy != NULL;
+           calls->timer_places != NULL && calls->requests != NULL && calls->buckets != NULL &&
+           calls->copy != NULL;
 }
 
 nigh_status calls_create(const struct calls_config *config, struct calls **out)
@@ -121,8 +125,9 @@ nigh_status calls_create(const struct calls_config *config, struct calls **out)
         list_push_back(&calls->free, &calls->pending[n].place);
     }
     for (uint32_t n = 0; n < config->requests; n++) {
-        calls->requests[n].next_free = n + 1 < config->requests ? n + 1 : CALLS_NONE;
+        calls->requests[n].next = n + 1 < config->requests ? n + 1 : CALLS_NONE;
     }
+    memset(calls->buckets, 0xff, CALLS_BUCKETS * sizeof(*calls->buckets)); /* CALLS_NONE */
     *out = calls;
     return NIGH_OK;
 }
@@ -137,6 +142,7 @@ void calls_destroy(struct calls *calls)
     free(calls->waiting);
     free(calls->timer_places);
     free(calls->requests);
+    free(calls->buckets);
     free(calls->copy);
     free(calls);
 }
@@ -236,7 +242,7 @@ static uint32_t take_request(struct calls *calls, void *tag)
         return CALLS_NONE;
     }
     request = &calls->requests[place];
-    calls->free_request = request->next_free;
+    calls->free_request = request->next;
     calls->unanswered_count++;
     request->used = true;
     request->tag = tag;
@@ -244,10 +250,44 @@ static uint32_t take_request(struct calls *calls, void *tag)
     return place;
 }
 
+/* Where the first is of those to which a request of another node belongs. A channel has few under
+ * way, so whatever numbers its peer gives them, a bucket stays short. */
+static uint32_t *bucket_of(const struct calls *calls, const struct rpc *channel, uint64_t call)
+{
+    uint64_t mixed = ((uint64_t)(uintptr_t)channel ^ call) * UINT64_C(0x9e3779b97f4a7c15);
+
+    return &calls->buckets[mixed >> 32 & (CALLS_BUCKETS - 1)];
+}
+
+/* The link to a request of another node; to CALLS_NONE: it is answered, or nobody wants it to be.
+ */
+static uint32_t *find_came(const struct calls *calls, const struct rpc *channel, uint64_t call)
+{
+    uint32_t *at = bucket_of(calls, channel, call);
+
+    while (*at != CALLS_NONE &&
+           (calls->requests[*at].channel != channel || calls->requests[*at].call != call)) {
+        at = &calls->requests[*at].next;
+    }
+    return at;
+}
+
+static void note_came(struct calls *calls, uint32_t place)
+{
+    struct unanswered *request = &calls->requests[place];
+    uint32_t *bucket = bucket_of(calls, request->channel, request->call);
+
+    request->next = *bucket;
+    *bucket = place;
+}
+
 static void give_request(struct calls *calls, struct unanswered *request)
 {
+    if (request->channel != NULL) {
+        *find_came(calls, request->channel, request->call) = request->next;
+    }
     request->used = false;
-    request->next_free = calls->free_request;
+    request->next = calls->free_request;
     calls->free_request = (uint32_t)(request - calls->requests);
     calls->unanswered_count--;
 }
@@ -338,6 +378,8 @@ static nigh_status serve(struct calls *calls, uint64_t hash, const struct unansw
         request->id = id_of(calls, place);
         if (from->channel == NULL) {
             calls->pending[from->local].number = place;
+        } else {
+            note_came(calls, place);
         }
     }
     calls->config.shell.request(calls->config.shell.context, service->tag, request);
@@ -548,6 +590,15 @@ void calls_forget(struct calls *calls, uint32_t owner, uint64_t now_us)
 
     while (!list_empty(own)) {
         leave(calls, container_of(list_first(own), struct pending, place), now_us);
+    }
+}
+
+void calls_withdrawn(struct calls *calls, const struct rpc *channel, uint64_t call)
+{
+    uint32_t place = *find_came(calls, channel, call);
+
+    if (place != CALLS_NONE) {
+        give_request(calls, &calls->requests[place]);
     }
 }
 

@@ -8,7 +8,8 @@
  * the order in which they were begun. What it promises:
  *  - each call ends exactly once, by `ended`: reply, deadline, cancel, or the end of its channel;
  *  - each request is answered at most once; whatever a service says later hits no other request;
- *  - a request whose service goes away is answered NIGH_CLOSED;
+ *  - a request whose service goes away is answered NIGH_CLOSED; one whose caller gives up is
+ *    forgotten, whether it is ever answered or not;
  *  - every table has a bound; reaching it is NIGH_BUSY, never growth.
  */
 #ifndef RPC_CALLS_H
@@ -133,6 +134,9 @@ void calls_set_services(struct calls *calls, const struct calls_service *service
 /* A request or one-way message on a channel. */
 void calls_take(struct calls *calls, struct rpc *channel, uint32_t rank,
                 const struct rpc_request *request, uint64_t now_us);
+
+/* The caller of a request on a channel gave up: what is said to it is for nobody. */
+void calls_withdrawn(struct calls *calls, const struct rpc *channel, uint64_t call);
 
 /* A channel has ended (after rpc_end). */
 void calls_channel_down(struct calls *calls, const struct rpc *channel, uint32_t rank,

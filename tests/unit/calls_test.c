@@ -67,6 +67,13 @@ static void on_rpc_request(void *context, const struct rpc_request *request, uin
     calls_take(side->calls, side->rpc, (uint32_t)(side->other - sides), request, at_us);
 }
 
+static void on_rpc_canceled(void *context, uint64_t call)
+{
+    struct side *side = context;
+
+    calls_withdrawn(side->calls, side->rpc, call);
+}
+
 static struct rpc *on_channel(void *context, uint32_t rank, uint64_t hash)
 {
     struct side *side = context;
@@ -127,11 +134,13 @@ static int set_up(void **state)
                                                 .bytes = on_bytes,
                                                 .ended = on_ended,
                                                 .request = on_request}};
-        struct rpc_config rpc = {
-            .requests = PLACES,
-            .calls = PLACES,
-            .payload_bytes = CALLS_PAYLOAD,
-            .shell = {.context = side, .send = on_send, .request = on_rpc_request}};
+        struct rpc_config rpc = {.requests = PLACES,
+                                 .calls = PLACES,
+                                 .payload_bytes = CALLS_PAYLOAD,
+                                 .shell = {.context = side,
+                                           .send = on_send,
+                                           .request = on_rpc_request,
+                                           .canceled = on_rpc_canceled}};
 
         side->other = &sides[1 - n];
         side->up = side->answers = true;
@@ -448,6 +457,39 @@ static void services_have_a_bound(void **state)
     assert_int_equal(sides[0].ends, 1);
 }
 
+/* A service that never answers keeps nothing of a caller that has given up: what it would keep for
+ * ever is of all services. */
+static void a_caller_that_gives_up_is_forgotten(void **state)
+{
+    struct calls_call call = call_of(1, 0);
+
+    (void)state;
+    sides[1].answers = false;
+    for (uint32_t n = 0; n < 20; n++) {
+        call.caller.cookie = n;
+        call.deadline_us = now_us + 1000;
+        calls_begin(sides[0].calls, &call, now_us);
+        settle();
+        assert_int_equal(calls_unanswered(sides[1].calls), 1);
+        assert_int_equal(sides[1].asked, n + 1);
+        now_us += 2000;
+        (void)rpc_tick(sides[0].rpc, now_us);
+        settle();
+        assert_int_equal(sides[0].status[n], NIGH_TIMEOUT);
+        assert_int_equal(calls_unanswered(sides[1].calls), 0);
+        assert_false(calls_reply(sides[1].calls, sides[1].request[n].id, NIGH_OK, NULL, 0, now_us));
+    }
+    for (uint32_t n = 20; n < 20 + PLACES; n++) {
+        begin(1, n);
+    }
+    settle();
+    for (uint32_t n = 20; n < 20 + PLACES; n++) {
+        assert_true(calls_cancel(sides[0].calls, 5, n ^ 1, now_us)); /* not in their order */
+        settle();
+        assert_int_equal(calls_unanswered(sides[1].calls), 20 + PLACES - 1 - n);
+    }
+}
+
 /* One owner is refused more than its share, while there is room for others. */
 static void an_owner_has_a_bound(void **state)
 {
@@ -522,6 +564,7 @@ int main(void)
         TEST(a_service_that_goes_answers_closed),
         TEST(an_id_names_one_request_only),
         TEST(services_have_a_bound),
+        TEST(a_caller_that_gives_up_is_forgotten),
         TEST(an_owner_has_a_bound),
         TEST(rubbish_is_refused),
     };
