@@ -4,10 +4,13 @@
  * long, of nobody, and of a node that ends.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "nigh/node.h"
 #include "nigh/rpc.h"
@@ -21,6 +24,7 @@ static const uint8_t key[32] = "of nodes in one process";
 
 struct world {
     uint32_t nodes;
+    char members[128];
     nigh_node *node[NODES];
     nigh_client *client[NODES];
 };
@@ -100,35 +104,52 @@ static nigh_status reach(nigh_client *client, uint32_t rank)
     return nigh_call(client, &spec, PATIENCE);
 }
 
-static void begin(struct world *world, uint32_t nodes, uint32_t lanes)
+static void name_members(struct world *world, uint32_t nodes)
 {
-    char members[128] = "";
     size_t length = 0;
 
-    world->nodes = nodes;
+    *world = (struct world){.nodes = nodes};
     for (uint32_t n = 0; n < nodes; n++) {
-        length += (size_t)snprintf(members + length, sizeof members - length, "%s127.0.0.1:%d",
-                                   n == 0 ? "" : ",", support_port());
+        length += (size_t)snprintf(world->members + length, sizeof world->members - length,
+                                   "%s127.0.0.1:%d", n == 0 ? "" : ",", support_port());
     }
-    for (uint32_t n = 0; n < nodes; n++) {
-        char rank[8];
-        nigh_client_options client = {.struct_size = sizeof client};
-        nigh_node_options options = {.struct_size = sizeof options,
-                                     .memory_bytes = 64u << 20,
-                                     .lanes = lanes,
-                                     .members = nodes > 1 ? members : NULL,
-                                     .member = nodes > 1 ? rank : NULL,
-                                     .cluster_key = nodes > 1 ? key : NULL};
+}
 
-        (void)snprintf(rank, sizeof rank, "%u", n);
-        assert_int_equal(nigh_node_start(&options, &world->node[n]), NIGH_OK);
-        assert_int_equal(nigh_node_client(world->node[n], &client, &world->client[n]), NIGH_OK);
-    }
-    for (uint32_t n = 0; n < nodes; n++) {
-        for (uint32_t rank = 0; rank < nodes; rank++) {
+static nigh_status start(struct world *world, uint32_t n, uint32_t lanes)
+{
+    bool alone = world->nodes == 1;
+    nigh_status status;
+    char rank[8];
+    nigh_client_options client = {.struct_size = sizeof client};
+    nigh_node_options options = {.struct_size = sizeof options,
+                                 .memory_bytes = 64u << 20,
+                                 .lanes = lanes,
+                                 .members = alone ? NULL : world->members,
+                                 .member = alone ? NULL : rank,
+                                 .cluster_key = alone ? NULL : key};
+
+    (void)snprintf(rank, sizeof rank, "%u", n);
+    status = nigh_node_start(&options, &world->node[n]);
+    return status == NIGH_OK ? nigh_node_client(world->node[n], &client, &world->client[n])
+                             : status;
+}
+
+static void wait_for_links(const struct world *world)
+{
+    for (uint32_t n = 0; n < world->nodes; n++) {
+        for (uint32_t rank = 0; rank < world->nodes && world->client[n] != NULL; rank++) {
             assert_true(SUPPORT_WAIT(reach(world->client[n], rank) == NIGH_NOT_FOUND, 20000));
         }
     }
+}
+
+static void begin(struct world *world, uint32_t nodes, uint32_t lanes)
+{
+    name_members(world, nodes);
+    for (uint32_t n = 0; n < nodes; n++) {
+        assert_int_equal(start(world, n, lanes), NIGH_OK);
+    }
+    wait_for_links(world);
 }
 
 static void end(struct world *world)
@@ -344,18 +365,47 @@ static void a_thousand_are_under_way_at_once(void **state)
     free(many);
 }
 
+/* A node that has a process of its own, and ends with it. */
+struct apart {
+    struct world *world;
+    struct keeper *keeper; /* shared with it */
+};
+
+static int serve_apart(void *context)
+{
+    struct apart *apart = context;
+    nigh_service_options options = {
+        .struct_size = sizeof options, .handler = keep, .context = apart->keeper};
+    nigh_service *service;
+
+    if (start(apart->world, 1, 1) != NIGH_OK ||
+        nigh_service_register(apart->world->client[1], "keep", &options, &service) != NIGH_OK) {
+        return 1;
+    }
+    for (;;) {
+        (void)pause();
+    }
+}
+
 /* All at once, each with the node named, and none twice. */
 static void a_lost_node_ends_what_it_was_asked(void **state)
 {
     struct world world;
-    struct keeper *keeper = keeper_new();
+    struct keeper *keeper =
+        mmap(NULL, sizeof *keeper, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct many *many = calloc(1, sizeof *many);
     uint64_t before_us;
     char text[256];
+    pid_t pid;
 
     (void)state;
-    begin(&world, 3, 1);
-    (void)serve(world.client[1], "keep", keep, keeper);
+    assert_true(keeper != MAP_FAILED);
+    (void)pthread_mutex_init(&keeper->lock, NULL);
+    name_members(&world, 3);
+    pid = support_fork(serve_apart, &(struct apart){&world, keeper});
+    assert_int_equal(start(&world, 0, 1), NIGH_OK);
+    assert_int_equal(start(&world, 2, 1), NIGH_OK);
+    wait_for_links(&world);
     (void)serve(world.client[2], "echo", echo, NULL);
     for (uint32_t n = 0; n < 200; n++) {
         many->spec[n] = spec_of(1, "keep", &many->request[n], sizeof n, NULL, 0);
@@ -365,7 +415,8 @@ static void a_lost_node_ends_what_it_was_asked(void **state)
     /* Some of them; others wait for places. */
     assert_true(SUPPORT_WAIT(atomic_load(&keeper->heard) >= 20, 20000));
     before_us = support_now_us();
-    nigh_node_stop(world.node[1]);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(support_join(pid, 20000), -SIGKILL);
     for (uint32_t n = 0; n < 200; n++) {
         assert_int_equal(nigh_wait(world.client[0], &many->op[n], PATIENCE), NIGH_PEER_LOST);
         (void)nigh_client_error(world.client[0], text, sizeof text);
@@ -374,13 +425,9 @@ static void a_lost_node_ends_what_it_was_asked(void **state)
     assert_in_range(support_now_us() - before_us, 0, 10 * SECOND_US);
     many->spec[0] = spec_of(2, "echo", "x", 1, text, sizeof text);
     assert_int_equal(nigh_call(world.client[0], &many->spec[0], PATIENCE), NIGH_OK);
-    world.node[1] = NULL;
-    nigh_client_close(world.client[0]);
-    nigh_client_close(world.client[2]);
-    nigh_node_stop(world.node[0]);
-    nigh_node_stop(world.node[2]);
+    end(&world);
     free(many);
-    free(keeper);
+    assert_int_equal(munmap(keeper, sizeof *keeper), 0);
 }
 
 static void a_service_that_ends_answers_for_itself(void **state)
