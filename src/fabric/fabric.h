@@ -249,6 +249,17 @@ struct fabric {
     struct fabric_counts counts;
 };
 
+/* For providers: whether what the wire can do includes this. */
+static inline bool fabric_can(const struct fabric *fabric, enum fabric_op op)
+{
+    switch (op) {
+    case FABRIC_WRITE_IMM: return (fabric->caps.ops & FABRIC_CAN_WRITE_IMM) != 0;
+    case FABRIC_FETCH_ADD:
+    case FABRIC_COMPARE_SWAP: return (fabric->caps.ops & FABRIC_CAN_ATOMICS) != 0;
+    default: return true;
+    }
+}
+
 /* For providers: what an endpoint may post inline. */
 static inline uint32_t fabric_inline_bytes(const struct fabric *fabric,
                                            const struct fabric_endpoint_options *options)
@@ -350,8 +361,9 @@ static inline void fabric_reject(struct fabric *fabric, struct fabric_endpoint *
 
 /*
  * Posts a chain. NIGH_OK: all of it was taken. NIGH_BUSY: no room from *bad on; NIGH_INVALID: *bad
- * is nonsense (too many slices, lengths, a READ into memory without LOCAL_WRITE); NIGH_CLOSED: the
- * endpoint is not connected. What stands before *bad was taken. bad may be NULL for a chain of one.
+ * is nonsense (too many slices, lengths, a READ into memory without LOCAL_WRITE); NIGH_UNSUPPORTED:
+ * caps.ops does not name it; NIGH_CLOSED: the endpoint is not connected. What stands before *bad
+ * was taken. bad may be NULL for a chain of one.
  */
 static inline nigh_status fabric_post(struct fabric *fabric, struct fabric_endpoint *endpoint,
                                       const struct fabric_work *work,

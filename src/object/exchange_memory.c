@@ -2,8 +2,8 @@
 /*
  * The lane's extents as the fabric knows them: a registration and a key for each, made when its
  * memory is there and dropped before that goes. A device registers only memory that is there, and
- * a peer's key opens one extent, as long as it is one. Nobody may write there from afar: what is
- * pushed lands in staging memory (exchange_push.c).
+ * a peer's key opens one extent, as long as it is one. Nobody may write there from afar, but
+ * on iWARP: what is pushed lands in staging memory (exchange_push.c).
  */
 #include <stdlib.h>
 
@@ -51,6 +51,16 @@ static void on_goes(void *context, uint32_t extent)
     *slot = NULL;
 }
 
+/* Elsewhere no peer can: whoever chooses the device should know. */
+static void tell_who_may_write(const struct exchange_config *config)
+{
+    if ((config->fabric->caps.ops & FABRIC_CAN_READ_PRIVATE) == 0 && config->lane == 0) {
+        LOG_WARN("peers can write to the memory of objects: this device reads only into memory "
+                 "that is open to them",
+                 "fabric=%s", config->fabric->caps.name);
+    }
+}
+
 nigh_status memory_init(struct exchange *exchange)
 {
     const struct exchange_config *config = &exchange->config;
@@ -64,6 +74,7 @@ nigh_status memory_init(struct exchange *exchange)
                   config->fabric->caps.name, config->fabric->caps.slices);
         return NIGH_UNSUPPORTED;
     }
+    tell_who_may_write(config);
     exchange->arena = set->arena;
     exchange->memories = calloc(count, sizeof(struct fabric_memory *));
     if (exchange->memories == NULL) {

@@ -37,15 +37,6 @@ uint32_t world_add(struct world *world, uint32_t node, uint32_t lane)
     return number;
 }
 
-bool world_can(const struct world *world, uint32_t op)
-{
-    bool can = (world->fabrics[ALICE]->caps.ops & op) != 0;
-
-    if (!can)
-        print_message("# the provider does not\n");
-    return can;
-}
-
 bool world_acts_by_itself(const struct world *world)
 {
     return !world_provider.ends && (world->fabrics[ALICE]->caps.ops & FABRIC_CAN_OFFLOAD) != 0;
@@ -573,4 +564,62 @@ void end_wait_refused(struct world_end *end, struct world_end *peer, uint64_t ta
     assert_comes(end->world, end->disconnected > 0 && peer->disconnected > 0);
     assert_int_equal(end->disconnected, 1);
     assert_int_equal(peer->disconnected, 1);
+}
+
+/* ---- what the provider lacks ---- */
+
+static uint32_t bit_of(enum fabric_op op)
+{
+    switch (op) {
+    case FABRIC_WRITE_IMM: return FABRIC_CAN_WRITE_IMM;
+    case FABRIC_FETCH_ADD:
+    case FABRIC_COMPARE_SWAP: return FABRIC_CAN_ATOMICS;
+    default: return 0;
+    }
+}
+
+/* F67 F21: in the middle of a chain; what stands before it goes, what stands behind it does not. */
+static void expect_refused(struct world *world, enum fabric_op op)
+{
+    struct world_area *here = world_area(world, ALICE, 64, ALL_RIGHTS);
+    struct world_area *there = world_area(world, BOB, 64, ALL_RIGHTS);
+    struct fabric_slice slice = area_slice(here, 0, 8);
+    struct fabric_work chain[3];
+    const struct fabric_work *bad = NULL;
+    struct world_end *alice, *bob;
+
+    world_join(world, ALICE, BOB, &alice, &bob);
+    for (uint32_t i = 0; i < ARRAY_LENGTH(chain); i++) {
+        chain[i] = (struct fabric_work){.op = i == 1 ? op : FABRIC_WRITE,
+                                        .next = i < 2 ? &chain[i + 1] : NULL,
+                                        .flags = FABRIC_SIGNALLED,
+                                        .tag = i,
+                                        .slices = &slice,
+                                        .slice_count = 1,
+                                        .remote = area_remote(there, 8 * (uint64_t)i)};
+        end_receive(bob, i, there, 32, 8);
+    }
+    memset(here->bytes, 0x77, 8);
+    assert_int_equal(fabric_post(world->fabrics[ALICE], alice->endpoint, chain, &bad),
+                     NIGH_UNSUPPORTED);
+    assert_ptr_equal(bad, &chain[1]);
+    assert_int_equal(end_wait(alice, 0), NIGH_OK);
+    world_steps(world, 50);
+    assert_true(area_is(there, 0, 8, 0x77) && area_is(there, 8, 56, 0));
+    assert_int_equal(alice->logged + bob->logged, 1);
+    assert_int_equal(alice->disconnected + bob->disconnected, 0);
+    end_destroy(alice);
+    end_destroy(bob);
+}
+
+bool world_can(struct world *world, uint32_t op)
+{
+    if ((world->fabrics[ALICE]->caps.ops & op) != 0)
+        return true;
+    print_message("# the provider does not\n");
+    for (uint32_t i = 0; i < FABRIC_OPS; i++) {
+        if ((bit_of((enum fabric_op)i) & op) != 0)
+            expect_refused(world, (enum fabric_op)i);
+    }
+    return false;
 }

@@ -118,8 +118,9 @@ int world_teardown(void **state);
 /* One more fabric, listening; returns its number. */
 uint32_t world_add(struct world *world, uint32_t node, uint32_t lane);
 
-/* Whether the provider does what this bit of fabric_caps.ops says; prints when it does not. */
-bool world_can(const struct world *world, uint32_t op);
+/* Whether the provider does what this bit of fabric_caps.ops says. When it does not, that is
+ * printed, and the posts that need it have to be refused (F67). */
+bool world_can(struct world *world, uint32_t op);
 
 /* Whether posts act while nobody does anything: in real time, by the device's own doing. */
 bool world_acts_by_itself(const struct world *world);

@@ -21,13 +21,11 @@
 #endif
 
 /* As a lane runs it, with posts that the device takes only in pieces, with one completion a poll;
- * with READs that are late. */
+ * with READs that are late; over iWARP, which has neither immediate data nor atomics. */
 static const char *const variant_names[] = {
-    "as it is",
-    "pieces",
-    "one completion a poll",
+    "as it is",   "pieces", "one completion a poll",
 #ifdef WORLD_FAKE
-    "late reads",
+    "late reads", "iwarp",
 #endif
 };
 
@@ -36,6 +34,7 @@ enum variant {
     PIECES,
     ONE_COMPLETION,
     LATE_READS,
+    IWARP,
 };
 
 /* Divides LIMIT_FABRIC_MESSAGE / VERBS_PIECES at least to what the tests move. */
@@ -105,6 +104,7 @@ static void open_world(struct world *world)
 #ifdef WORLD_FAKE
     fake_verbs_start();
     fake_verbs_late_reads(world->variant == LATE_READS);
+    fake_verbs_iwarp(world->variant == IWARP);
 #endif
     if (world->variant == ONE_COMPLETION)
         world->poll_count = 1;

@@ -14,6 +14,7 @@
 #define ANSWER_BYTES   196u
 #define NOBODY_LISTENS 8
 #define REJECTED       28
+#define IWARP_REJECTED (-ECONNREFUSED) /* for either */
 #define MILLION_PORTS  60000u
 
 enum fake_state {
@@ -104,6 +105,22 @@ static void tell_peer(struct fake_id *id, enum rdma_cm_event_type type, int stat
 {
     if (id->peer != NULL && !fake.faults.is_cut)
         tell(id->peer, type, status);
+}
+
+static bool is_iwarp(const struct fake_id *id)
+{
+    return id->base.verbs != NULL && fake_is_iwarp(id->base.verbs);
+}
+
+/* InfiniBand's messages are of one length, iWARP's are as long as what was given. */
+static uint32_t length_of(const struct fake_id *id, uint32_t given, uint32_t bytes)
+{
+    return is_iwarp(id) ? given : bytes;
+}
+
+static int rejection(const struct fake_id *id, int reason)
+{
+    return is_iwarp(id) ? IWARP_REJECTED : reason;
 }
 
 static int fail(int error)
@@ -219,7 +236,7 @@ static int destroy_id(struct rdma_cm_id *base)
     fake_lock();
     NIGH_ASSERT(id->unacknowledged == 0); /* the real one would wait for ever */
     if (id->state == CONNECTING)
-        tell_peer(id, RDMA_CM_EVENT_REJECTED, REJECTED);
+        tell_peer(id, RDMA_CM_EVENT_REJECTED, rejection(id, REJECTED));
     else if (id->state == CONNECTED && !id->has_parted)
         tell_peer(id, RDMA_CM_EVENT_DISCONNECTED, 0);
     if (id->peer != NULL)
@@ -332,10 +349,24 @@ static int resolve_route(struct rdma_cm_id *base, int timeout_ms)
     return done();
 }
 
+/* What a queue pair needs beyond its first state the kernel knows, and it does it, too. */
+static void init_iwarp_attr(struct ibv_qp_attr *attr, int *mask)
+{
+    *mask = IBV_QP_PORT;
+    if (attr->qp_state == IBV_QPS_RTS)
+        return;
+    *mask |= IBV_QP_STATE | IBV_QP_ACCESS_FLAGS;
+    attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+}
+
 static int init_qp_attr(struct rdma_cm_id *base, struct ibv_qp_attr *attr, int *mask)
 {
     const struct fake_id *id = id_of(base);
 
+    if (is_iwarp(id)) {
+        init_iwarp_attr(attr, mask);
+        return 0;
+    }
     switch (attr->qp_state) {
     case IBV_QPS_INIT:
         *mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
@@ -371,7 +402,7 @@ static int start_connecting(struct rdma_cm_id *base, struct rdma_conn_param *par
         return done();
     listener = id->device < FAKE_DEVICES ? listener_at(id->device, id->port) : NULL;
     if (listener == NULL) {
-        tell(id, RDMA_CM_EVENT_REJECTED, NOBODY_LISTENS);
+        tell(id, RDMA_CM_EVENT_REJECTED, rejection(id, NOBODY_LISTENS));
         return done();
     }
     child = id_make(listener->base.channel, listener->base.context);
@@ -386,13 +417,33 @@ static int start_connecting(struct rdma_cm_id *base, struct rdma_conn_param *par
     id->is_dialler = true;
     id->retries = child->retries = param->retry_count;
     fake.given.connect_retries = param->retry_count;
-    event = event_make(child, RDMA_CM_EVENT_CONNECT_REQUEST, 0, param->private_data,
-                       param->private_data_len, REQUEST_BYTES);
+    event =
+        event_make(child, RDMA_CM_EVENT_CONNECT_REQUEST, 0, param->private_data,
+                   param->private_data_len, length_of(id, param->private_data_len, REQUEST_BYTES));
     event->base.listen_id = &listener->base;
     event->base.param.conn.responder_resources = param->initiator_depth;
     event->base.param.conn.initiator_depth = param->responder_resources;
     event_push(event);
     return done();
+}
+
+/* Both kernels bring up their queue pairs, and say so. */
+static void join_iwarp(struct fake_id *id, const struct rdma_conn_param *param)
+{
+    struct fake_event *event =
+        event_make(id->peer, RDMA_CM_EVENT_ESTABLISHED, 0, param->private_data,
+                   param->private_data_len, param->private_data_len);
+
+    event->base.param.conn.responder_resources = param->initiator_depth;
+    event->base.param.conn.initiator_depth = id->peer->depth;
+    id->state = id->peer->state = CONNECTED;
+    fake_queue_join(id->qp_number, id->peer_qp);
+    fake_queue_join(id->peer->qp_number, id->qp_number);
+    event_push(event);
+    if (fake.faults.late_established)
+        id->is_held = true;
+    else
+        tell(id, RDMA_CM_EVENT_ESTABLISHED, 0);
 }
 
 static int answer(struct rdma_cm_id *base, struct rdma_conn_param *param)
@@ -406,7 +457,9 @@ static int answer(struct rdma_cm_id *base, struct rdma_conn_param *param)
     id->depth = param->initiator_depth;
     id->peer->peer_qp = param->qp_num;
     id->peer->depth = (uint8_t)min_u32(id->peer->depth, param->responder_resources);
-    if (!fake.faults.is_cut)
+    if (!fake.faults.is_cut && is_iwarp(id))
+        join_iwarp(id, param);
+    else if (!fake.faults.is_cut)
         event_push(event_make(id->peer, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, param->private_data,
                               param->private_data_len, ANSWER_BYTES));
     return done();
@@ -417,7 +470,7 @@ static int establish(struct rdma_cm_id *base)
     struct fake_id *id = id_of(base);
 
     fake_lock();
-    if (id->peer == NULL || id->state != CONNECTING)
+    if (id->peer == NULL || id->state != CONNECTING || is_iwarp(id))
         return fail(EINVAL);
     id->state = id->peer->state = CONNECTED;
     if (fake.faults.late_established)
@@ -460,8 +513,8 @@ static int reject(struct rdma_cm_id *base, const void *data, uint8_t bytes)
     if (id->state != CONNECTING)
         return fail(EINVAL);
     if (id->peer != NULL && !fake.faults.is_cut)
-        event_push(
-            event_make(id->peer, RDMA_CM_EVENT_REJECTED, REJECTED, data, bytes, ANSWER_BYTES));
+        event_push(event_make(id->peer, RDMA_CM_EVENT_REJECTED, rejection(id, REJECTED), data,
+                              bytes, length_of(id, bytes, ANSWER_BYTES)));
     if (id->peer != NULL)
         id->peer->peer = NULL;
     id->peer = NULL;

@@ -46,6 +46,15 @@ void fake_unlock(void);
 /* The device of one of the stand-in's own addresses; FAKE_DEVICES: it is not there, or not ours. */
 uint32_t fake_device_of(const struct sockaddr *address);
 
+/* Whether it is an iWARP device's. */
+static inline bool fake_is_iwarp(const struct ibv_context *context)
+{
+    return context->device->transport_type == IBV_TRANSPORT_IWARP;
+}
+
+/* An iWARP kernel brings a queue pair up by itself. */
+void fake_queue_join(uint32_t qp_number, uint32_t peer_qp);
+
 /* A queue pair has had a message, which is as good as ESTABLISHED. */
 void fake_cm_heard(uint32_t qp_number);
 

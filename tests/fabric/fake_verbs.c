@@ -25,6 +25,8 @@
 #define ASYNC_EVENTS  256u
 #define SRQS          16 /* of one context */
 
+#define IWARP_READ_SLICES 1
+
 /* The devices; everything of them under one lock. */
 struct fake fake = {.next_qp = 100, .next_key = 1, .next_port = 20000};
 
@@ -328,14 +330,20 @@ static bool reaches(const struct ibv_pd *pd, uint32_t key, uint64_t address, uin
     return false;
 }
 
+static bool is_read(const struct fake_send *send)
+{
+    return send->wr.opcode == IBV_WR_RDMA_READ || send->wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
+           send->wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+}
+
 /* Where the bytes from `done` on lie here, at most `*bytes`; NULL: nowhere that is allowed. */
 static uint8_t *local_place(const struct fake_qp *qp, struct fake_send *send, uint64_t done,
                             uint64_t *bytes)
 {
-    bool is_read = send->wr.opcode == IBV_WR_RDMA_READ ||
-                   send->wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
-                   send->wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+    int access = is_read(send) ? IBV_ACCESS_LOCAL_WRITE : 0;
 
+    if (is_read(send) && fake_is_iwarp(qp->base.context))
+        access |= IBV_ACCESS_REMOTE_WRITE; /* it lands as the peer's write */
     if ((send->wr.send_flags & IBV_SEND_INLINE) != 0) {
         *bytes = min_u64(*bytes, send->bytes - done);
         return send->inline_bytes + done;
@@ -348,8 +356,7 @@ static uint8_t *local_place(const struct fake_qp *qp, struct fake_send *send, ui
             continue;
         }
         *bytes = min_u64(*bytes, slice->length - done);
-        if (!reaches(qp->base.pd, slice->lkey, slice->addr + done, *bytes,
-                     is_read ? IBV_ACCESS_LOCAL_WRITE : 0))
+        if (!reaches(qp->base.pd, slice->lkey, slice->addr + done, *bytes, access))
             return NULL;
         return (uint8_t *)(uintptr_t)(slice->addr + done);
     }
@@ -489,12 +496,6 @@ static enum outcome act(struct fake_qp *qp, struct fake_send *send)
 
 /* ---- the engine: a queue pair ---- */
 
-static bool is_read(const struct fake_send *send)
-{
-    return send->wr.opcode == IBV_WR_RDMA_READ || send->wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
-           send->wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
-}
-
 /* Those that ended, in their order. */
 static bool complete(struct fake_qp *qp)
 {
@@ -599,6 +600,17 @@ static int fake_req_notify_cq(struct ibv_cq *base, int solicited_only)
     return 0;
 }
 
+/* iWARP has no immediate data and no atomics, and this device one slice for a READ. */
+static bool is_beyond_iwarp(const struct ibv_send_wr *wr)
+{
+    switch (wr->opcode) {
+    case IBV_WR_SEND:
+    case IBV_WR_RDMA_WRITE: return false;
+    case IBV_WR_RDMA_READ: return wr->num_sge > IWARP_READ_SLICES;
+    default: return true;
+    }
+}
+
 static int take_send(struct fake_qp *qp, const struct ibv_send_wr *wr)
 {
     struct fake_send *send = &qp->sends[qp->tail % qp->send_depth];
@@ -610,7 +622,8 @@ static int take_send(struct fake_qp *qp, const struct ibv_send_wr *wr)
         fake.faults.refuse_error = 0;
         return error;
     }
-    if (qp->base.state != IBV_QPS_RTS && qp->base.state != IBV_QPS_ERR)
+    if ((qp->base.state != IBV_QPS_RTS && qp->base.state != IBV_QPS_ERR) ||
+        (fake_is_iwarp(qp->base.context) && is_beyond_iwarp(wr)))
         return EINVAL;
     if (qp->tail - qp->reclaimed >= qp->send_depth || wr->num_sge > (int)SLICES)
         return ENOMEM;
@@ -772,14 +785,15 @@ static int close_device(struct ibv_context *base)
 
 static int query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
-    (void)context;
+    bool is_iwarp = fake_is_iwarp(context);
+
     memset(attr, 0, sizeof(*attr));
     attr->max_qp_wr = QP_ENTRIES;
     attr->max_cqe = CQ_ENTRIES;
     attr->max_sge = (int)SLICES;
-    attr->max_sge_rd = (int)SLICES;
+    attr->max_sge_rd = is_iwarp ? IWARP_READ_SLICES : (int)SLICES;
     attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = (int)READS;
-    attr->atomic_cap = IBV_ATOMIC_HCA;
+    attr->atomic_cap = is_iwarp ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA;
     attr->phys_port_cnt = 1;
     attr->max_srq = fake.faults.no_srq ? 0 : SRQS;
     attr->max_srq_wr = QP_ENTRIES;
@@ -833,11 +847,17 @@ static int dealloc_pd(struct ibv_pd *pd)
 
 /* ---- registrations ---- */
 
+/* What an iWARP device does not know. */
+static bool has_foreign_access(const struct ibv_context *context, int access)
+{
+    return fake_is_iwarp(context) && (access & IBV_ACCESS_REMOTE_ATOMIC) != 0;
+}
+
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *address, size_t bytes, int access)
 {
     struct fake_mr *mr;
 
-    if (fake.faults.refuse_memory ||
+    if (fake.faults.refuse_memory || has_foreign_access(pd->context, access) ||
         ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0 &&
          (access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
         errno = fake.faults.refuse_memory ? ENOMEM : EINVAL;
@@ -1060,13 +1080,22 @@ static void note_patience(const struct fake_qp *qp, const struct ibv_qp_attr *at
     }
 }
 
+/* One step at a time; an iWARP queue pair that its kernel has brought up goes no step back. */
+static bool may_enter(const struct fake_qp *qp, enum ibv_qp_state state)
+{
+    return state == IBV_QPS_ERR || (int)state == (int)qp->base.state + 1;
+}
+
 static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
     struct fake_qp *qp = container_of(base, struct fake_qp, base);
     int error = 0;
 
     fake_lock();
-    if (attr->qp_state != IBV_QPS_ERR && (int)attr->qp_state != (int)base->state + 1)
+    if ((mask & IBV_QP_STATE) == 0 || !may_enter(qp, attr->qp_state))
+        error = EINVAL;
+    else if ((mask & IBV_QP_ACCESS_FLAGS) != 0 &&
+             has_foreign_access(base->context, (int)attr->qp_access_flags))
         error = EINVAL;
     else if (attr->qp_state == IBV_QPS_RTS && attr->rnr_retry != 0)
         error = EINVAL; /* it would wait for receives: the credits of the caller are wrong */
@@ -1080,6 +1109,16 @@ static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
         note_patience(qp, attr);
     fake_unlock();
     return error;
+}
+
+void fake_queue_join(uint32_t qp_number, uint32_t peer_qp)
+{
+    struct fake_qp *qp = find_queue(qp_number);
+
+    if (qp == NULL || qp->base.state == IBV_QPS_ERR)
+        return;
+    qp->base.state = IBV_QPS_RTS;
+    qp->peer = peer_qp;
 }
 
 static int destroy_qp(struct ibv_qp *base)

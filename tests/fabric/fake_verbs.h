@@ -56,7 +56,9 @@ void fake_verbs_no_gid(bool on);
  * rdma_cm allows): the acceptor's ESTABLISHED is held back. */
 void fake_verbs_late_established(bool on);
 
-/* The device is an iWARP one, to who opens it from now on. */
+/* The devices are iWARP ones, to who opens them from now on: no immediate data, no atomics, one
+ * slice for a READ, which lands only in memory that is open to remote writes; their kernel brings
+ * queue pairs up by itself, and says ESTABLISHED to who dials. */
 void fake_verbs_iwarp(bool on);
 
 /* The device has no shared receive queues, to who opens it from now on. */

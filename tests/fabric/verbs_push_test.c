@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "fabric/fake_verbs.h"
 #include "fabric/verbs/verbs.h"
 #include "support/links_config.h"
@@ -222,11 +223,54 @@ static void an_iwarp_device_is_not_pushed_to(void **state)
     fake_verbs_start(); /* whoever comes next has what was there */
 }
 
+static uint32_t warnings;
+
+static void count_warning(void *context, enum log_level level, const char *line, size_t length)
+{
+    (void)context;
+    (void)length;
+    warnings += level == LOG_LEVEL_WARN && strstr(line, "peers can write") != NULL;
+}
+
+/* Where READs fill only memory that is open to remote writes it is said once a node. */
+static void an_iwarp_device_opens_what_it_reads_into(void **state)
+{
+    static const struct log_sink sink = {.write = count_warning};
+    struct extent_set *extents = calloc(1, sizeof(*extents));
+
+    (void)state;
+    assert_non_null(extents);
+    extents->lanes = 2;
+    log_set_sink(&sink);
+    for (uint32_t iwarp = 0; iwarp < 2; iwarp++) {
+        struct exchange *exchange = calloc(1, sizeof(*exchange));
+        struct side side;
+
+        assert_non_null(exchange);
+        fake_verbs_start();
+        fake_verbs_iwarp(iwarp == 1);
+        open_fabric(&side);
+        for (uint32_t lane = 0; lane < extents->lanes; lane++) {
+            exchange->config = (struct exchange_config){
+                .fabric = side.fabric, .extents = extents, .lane = lane, .lanes = extents->lanes};
+            assert_int_equal(memory_init(exchange), NIGH_OK);
+            memory_fini(exchange);
+        }
+        assert_int_equal(warnings, iwarp);
+        fabric_destroy(side.fabric);
+        free(exchange);
+    }
+    log_set_sink(NULL);
+    free(extents);
+    fake_verbs_start();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_pushed_is_there_when_it_is_told),
         cmocka_unit_test(an_iwarp_device_is_not_pushed_to),
+        cmocka_unit_test(an_iwarp_device_opens_what_it_reads_into),
     };
 
     return cmocka_run_group_tests_name("fabric-verbs-push", tests, NULL, NULL);

@@ -115,11 +115,8 @@ static void set_caps(struct verbs *verbs)
 {
     const struct verbs_device *device = &verbs->device;
     struct fabric_caps *caps = &verbs->fabric.caps;
-    int slices = device->attr.max_sge;
     int reads = device->attr.max_qp_rd_atom;
 
-    if (device->is_iwarp && device->attr.max_sge_rd > 0 && device->attr.max_sge_rd < slices)
-        slices = device->attr.max_sge_rd;
     if (device->attr.max_qp_init_rd_atom < reads)
         reads = device->attr.max_qp_init_rd_atom;
     caps->name = "verbs";
@@ -131,7 +128,10 @@ static void set_caps(struct verbs *verbs)
     }
     if (device->attr.max_srq > 0 && device->attr.max_srq_wr > 0 && device->attr.max_srq_sge > 0)
         caps->ops |= FABRIC_CAN_SHARE;
-    caps->slices = min_u32((uint32_t)slices, LIMIT_FABRIC_SLICES);
+    caps->slices = min_u32((uint32_t)device->attr.max_sge, LIMIT_FABRIC_SLICES);
+    verbs->read_slices = caps->slices;
+    if (device->is_iwarp && device->attr.max_sge_rd > 0)
+        verbs->read_slices = min_u32((uint32_t)device->attr.max_sge_rd, caps->slices);
     caps->reads = max_u32(min_u32((uint32_t)max_u32((uint32_t)reads, 0), LIMIT_FABRIC_READS), 1);
     if (verbs->piece_bytes == 0 || verbs->piece_bytes > device->port.max_msg_sz)
         verbs->piece_bytes = device->port.max_msg_sz;

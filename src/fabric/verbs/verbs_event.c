@@ -84,21 +84,27 @@ static bool take_private(struct fabric_endpoint *endpoint, const struct cm_event
     return true;
 }
 
-/* iWARP's kernel has brought the queue pair up by itself, and says ESTABLISHED at once. */
+/* iWARP's kernel has brought the queue pair up by itself, and says ESTABLISHED at once: to lead it
+ * through its states once more some devices refuse. Which figure is whose its drivers do not agree
+ * on; the smaller one serves both. */
+static bool start(struct fabric_endpoint *endpoint, const struct cm_event *event)
+{
+    if (event->type == RDMA_CM_EVENT_CONNECT_RESPONSE)
+        return verbs_queue_start(endpoint) &&
+               endpoint->verbs->library->establish(endpoint->id->id) == 0;
+    endpoint->asked_depth = (uint8_t)min_u32(event->reads, event->depth);
+    verbs_queue_started(endpoint);
+    return true;
+}
+
 static void on_answer(struct fabric_endpoint *endpoint, const struct cm_event *event)
 {
-    struct verbs *verbs = endpoint->verbs;
-
-    if (!take_private(endpoint, event)) {
+    if (!take_private(endpoint, event))
         verbs_endpoint_fail(endpoint, NIGH_PROTOCOL);
-        return;
-    }
-    if (!verbs_queue_start(endpoint) || (event->type == RDMA_CM_EVENT_CONNECT_RESPONSE &&
-                                         verbs->library->establish(endpoint->id->id) != 0)) {
+    else if (!start(endpoint, event))
         verbs_endpoint_fail(endpoint, NIGH_PEER_LOST);
-        return;
-    }
-    verbs_endpoint_join(endpoint);
+    else
+        verbs_endpoint_join(endpoint);
 }
 
 static void on_refused(struct fabric_endpoint *endpoint, const struct cm_event *event)

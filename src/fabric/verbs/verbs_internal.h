@@ -205,7 +205,7 @@ struct fabric_endpoint {
     uint32_t qp_number;                 /* of which completions of the stock are */
     struct fabric_endpoint *next_by_qp; /* in verbs->by_qp */
 
-    uint8_t asked_reads, asked_depth; /* the dialler wants us to serve, and lets us have */
+    uint8_t asked_reads, asked_depth; /* the peer wants us to serve, and lets us have */
     uint32_t private_bytes;           /* the peer's; ours while it dials or accepts */
     uint8_t private_data[FABRIC_PRIVATE_BYTES];
 };
@@ -245,7 +245,8 @@ struct verbs {
     char hosts[VERBS_ADDRESSES][FABRIC_ADDRESS_BYTES]; /* of devices, the best first */
     uint32_t host_count, host;                         /* host: whose device we have */
     uint64_t piece_bytes;
-    uint32_t vector; /* wanted; the device may have fewer */
+    uint32_t read_slices; /* of a READ's work request: it is cut where it has more */
+    uint32_t vector;      /* wanted; the device may have fewer */
     uint64_t keepalive_us;
     uint8_t tos, ack_timeout; /* 0: not asked for */
     uint8_t retries;
@@ -340,6 +341,8 @@ nigh_status verbs_queue_make(struct fabric_endpoint *endpoint);
 bool verbs_queue_init(struct fabric_endpoint *endpoint);
 /* It takes messages, and posts. */
 bool verbs_queue_start(struct fabric_endpoint *endpoint);
+/* The same, where the kernel has seen to it. */
+void verbs_queue_started(struct fabric_endpoint *endpoint);
 /* It takes nothing, and gives back what it has. */
 void verbs_queue_stop(struct fabric_endpoint *endpoint);
 /* When this returns nothing of the endpoint touches memory. */

@@ -116,6 +116,8 @@ nigh_status verbs_post(struct fabric_endpoint *endpoint, const struct fabric_wor
 
         if (endpoint->state != VERBS_OPEN)
             status = NIGH_CLOSED;
+        else if (!fabric_can(&endpoint->verbs->fabric, work->op))
+            status = NIGH_UNSUPPORTED;
         else if (!work_is_valid(endpoint, work, &total_bytes))
             status = NIGH_INVALID;
         else if (endpoint->tail - endpoint->head == endpoint->work_depth)

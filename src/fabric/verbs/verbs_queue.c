@@ -103,9 +103,11 @@ nigh_status verbs_queue_make(struct fabric_endpoint *endpoint)
     return NIGH_OK;
 }
 
+/* iWARP's kernel enters the last state by itself, and names none to us. */
 static bool enter(struct fabric_endpoint *endpoint, struct ibv_qp_attr *attr, int mask)
 {
-    int error = mask == 0 ? 0 : endpoint->verbs->library->modify_qp(endpoint->qp, attr, mask);
+    bool is_named = (mask & IBV_QP_STATE) != 0;
+    int error = is_named ? endpoint->verbs->library->modify_qp(endpoint->qp, attr, mask) : 0;
 
     if (error != 0)
         LOG_WARN("a queue pair does not change its state", "to=%d errno=%d", attr->qp_state, error);
@@ -143,6 +145,12 @@ bool verbs_queue_init(struct fabric_endpoint *endpoint)
     return true;
 }
 
+/* V6: what both sides agreed on, as far as this device can; one at least, or none would ever go. */
+static void admit(struct fabric_endpoint *endpoint, uint32_t agreed)
+{
+    endpoint->reads_most = max_u32(min_u32(agreed, endpoint->verbs->fabric.caps.reads), 1);
+}
+
 /* V15: how long an answer is awaited, and how often asked again, is each side's own. What rdma_cm
  * took has come back in `attr`; it takes the dialler's retries for both. */
 static void set_patience(const struct verbs *verbs, struct ibv_qp_attr *attr, int mask)
@@ -159,7 +167,6 @@ static void set_patience(const struct verbs *verbs, struct ibv_qp_attr *attr, in
  * which rdma_cm sets to 655 ms, is never used. */
 bool verbs_queue_start(struct fabric_endpoint *endpoint)
 {
-    const struct fabric_caps *caps = &endpoint->verbs->fabric.caps;
     struct ibv_qp_attr attr;
     int mask;
 
@@ -174,10 +181,15 @@ bool verbs_queue_start(struct fabric_endpoint *endpoint)
         return false;
     attr.rnr_retry = 0;
     set_patience(endpoint->verbs, &attr, mask);
-    endpoint->reads_most = caps->reads;
-    if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0)
-        endpoint->reads_most = max_u32(min_u32(attr.max_rd_atomic, caps->reads), 1);
+    admit(endpoint,
+          (mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0 ? attr.max_rd_atomic : endpoint->asked_depth);
     return enter(endpoint, &attr, mask);
+}
+
+void verbs_queue_started(struct fabric_endpoint *endpoint)
+{
+    endpoint->is_started = true;
+    admit(endpoint, endpoint->asked_depth);
 }
 
 void verbs_queue_stop(struct fabric_endpoint *endpoint)

@@ -63,6 +63,24 @@ static int cut(const struct verbs_work *work, uint64_t from, uint64_t bytes, str
     return count;
 }
 
+/* How much of a post its next work request takes: what the device does at most, and of a READ what
+ * lands in as many slices as it takes for one (V7). */
+static uint64_t piece_of(const struct verbs *verbs, const struct verbs_work *work, uint64_t from)
+{
+    uint64_t most = min_u64(work->bytes - from, verbs->piece_bytes);
+    uint64_t end = 0, covered = 0;
+    uint32_t count = 0;
+
+    if (!verbs_op_is_read(work->op))
+        return most;
+    for (uint32_t i = 0; i < work->slice_count && count < verbs->read_slices; i++) {
+        end += work->slices[i].length;
+        count += end > from;
+        covered = end > from ? end - from : 0;
+    }
+    return min_u64(most, covered);
+}
+
 static uint32_t flags_of(const struct verbs_work *work, const struct verbs_slot *slot)
 {
     uint32_t flags = slot->is_signalled ? IBV_SEND_SIGNALED : 0;
@@ -131,7 +149,7 @@ static void add_piece(struct fabric_endpoint *endpoint, struct batch *batch)
     const struct verbs_work *work = &endpoint->works[endpoint->next & endpoint->work_mask];
     struct verbs_slot *slot = slot_at(endpoint, endpoint->slot_tail);
     struct ibv_send_wr *request = &batch->requests[batch->count];
-    uint64_t bytes = min_u64(work->bytes - endpoint->next_done, endpoint->verbs->piece_bytes);
+    uint64_t bytes = piece_of(endpoint->verbs, work, endpoint->next_done);
 
     *slot = (struct verbs_slot){.done_before = endpoint->next_done,
                                 .work = endpoint->next,
