@@ -40,8 +40,8 @@ struct fake_id {
     uint16_t port;        /* ours when it listens, the peer's when it dials; network order */
     uint32_t qp_number, peer_qp;
     uint8_t depth, tos, ack_timeout;
-    uint8_t retries; /* the dialler's, on both sides */
-    bool is_dialler;
+    uint8_t retries;           /* the dialler's, on both sides */
+    bool is_dialler, is_asked; /* asked: it came with a request */
     uint32_t unacknowledged;
     bool has_parted;
     bool is_held; /* ESTABLISHED waits for a message */
@@ -408,6 +408,7 @@ static int start_connecting(struct rdma_cm_id *base, struct rdma_conn_param *par
     child = id_make(listener->base.channel, listener->base.context);
     child->base.verbs = listener->base.verbs;
     child->base.port_num = 1;
+    child->is_asked = true;
     child->state = id->state = CONNECTING;
     child->peer = id;
     id->peer = child;
@@ -549,6 +550,19 @@ uint32_t fake_cm_held(uint32_t device)
         count += is_on(container_of(node, struct fake_id, node), device);
     }
     return count;
+}
+
+void fake_verbs_say(enum fake_verbs_side side, enum rdma_cm_event_type type, int status)
+{
+    fake_lock();
+    LIST_FOREACH(node, &fake.ids)
+    {
+        struct fake_id *id = container_of(node, struct fake_id, node);
+
+        if (id->state != LISTENING && id->is_asked == (side == FAKE_VERBS_ACCEPTOR))
+            tell(id, type, status);
+    }
+    fake_unlock();
 }
 
 void fake_verbs_remove(uint32_t device)

@@ -75,6 +75,13 @@ void fake_verbs_no_options(bool on);
 
 /* The device says so to every context that is open. */
 void fake_verbs_async(enum ibv_event_type type);
+/* rdma_cm says so to the identifiers of one side: those that dial or dialled, and those that came
+ * with a request. The system's own state does not change by it. */
+enum fake_verbs_side {
+    FAKE_VERBS_DIALLER = 0,
+    FAKE_VERBS_ACCEPTOR,
+};
+void fake_verbs_say(enum fake_verbs_side side, enum rdma_cm_event_type type, int status);
 /* A device is taken away: it is in no list any more, and rdma_cm says so to its identifiers. */
 void fake_verbs_remove(uint32_t device);
 /* It is there (again): fake1 is not at first. */

@@ -523,6 +523,108 @@ static void test_lost_words_end_by_patience(void **state)
     }
 }
 
+/* What rdma_cm may say of a dial, held up at one of its steps by a word that is lost. */
+struct dial_case {
+    enum rdma_cm_event_type lost, said;
+    int status;
+};
+
+/* V2: a dial that rdma_cm gives up ends at once, whichever step it was at. */
+static void test_a_dial_that_is_given_up(void **state)
+{
+    static const struct dial_case cases[] = {
+        {RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH},
+        {RDMA_CM_EVENT_ROUTE_RESOLVED, RDMA_CM_EVENT_ROUTE_ERROR, -ETIMEDOUT},
+        {RDMA_CM_EVENT_CONNECT_REQUEST, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL},
+        {RDMA_CM_EVENT_CONNECT_REQUEST, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT},
+    };
+    struct world *world = *state;
+
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        struct world_end *alice;
+
+        fake_verbs_lose_event(cases[i].lost, true);
+        alice = world_dial(world, ALICE, world->addresses[BOB], NULL, 0);
+        world_steps(world, 50);
+        assert_int_equal(alice->disconnected, 0);
+        fake_verbs_say(FAKE_VERBS_DIALLER, cases[i].said, cases[i].status);
+        world_steps(world, 50);
+        assert_int_equal(alice->disconnected, 1);
+        assert_int_equal(alice->status, NIGH_UNREACHABLE);
+        fake_verbs_say(FAKE_VERBS_DIALLER, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+        world_steps(world, 50);
+        assert_int_equal(alice->disconnected, 1);
+        end_destroy(alice);
+        fake_verbs_lose_event(cases[i].lost, false);
+        assert_int_equal(left_of("identifiers"), 2);
+    }
+}
+
+/* V2: a request that rdma_cm gives up, before it was answered and behind it. */
+static void test_a_request_that_is_given_up(void **state)
+{
+    static const enum rdma_cm_event_type said[] = {RDMA_CM_EVENT_CONNECT_ERROR,
+                                                   RDMA_CM_EVENT_UNREACHABLE};
+    static const nigh_status statuses[] = {NIGH_PEER_LOST, NIGH_TIMEOUT};
+    struct world *world = *state;
+
+    fake_verbs_lose_event(RDMA_CM_EVENT_CONNECT_RESPONSE, true);
+    for (size_t i = 0; i < 2 * ARRAY_LENGTH(said); i++) {
+        struct world_end *alice = world_dial(world, ALICE, world->addresses[BOB], NULL, 0), *bob;
+        struct world_request *request = world_next_request(world, BOB);
+
+        bob = i % 2 == 0 ? NULL : world_accept(world, request, NULL, 0);
+        world_steps(world, 50);
+        fake_verbs_say(FAKE_VERBS_ACCEPTOR, said[i / 2], -ETIMEDOUT);
+        world_steps(world, 50);
+        assert_int_equal(bob == NULL ? request->disconnected : bob->disconnected, 1);
+        assert_int_equal(bob == NULL ? request->status : bob->status, statuses[i / 2]);
+        assert_comes(world, alice->disconnected == 1);
+        if (bob != NULL)
+            end_destroy(bob);
+        else
+            fabric_endpoint_destroy(world->fabrics[BOB], request->endpoint);
+        request->taken = true;
+        end_destroy(alice);
+    }
+    world_pass(world, 3000000);
+    assert_int_equal(left_of("identifiers"), 2);
+}
+
+/* V2 V10: of a connection, and behind its end: the other side hears of it, and each hears it once.
+ */
+static void test_a_connection_that_is_given_up(void **state)
+{
+    static const enum rdma_cm_event_type said[] = {RDMA_CM_EVENT_TIMEWAIT_EXIT,
+                                                   RDMA_CM_EVENT_UNREACHABLE};
+    static const nigh_status statuses[] = {NIGH_PEER_LOST, NIGH_TIMEOUT};
+    struct world *world = *state;
+
+    for (uint32_t i = 0; i < 2 * ARRAY_LENGTH(said); i++) {
+        struct world_end *ends[2];
+        uint32_t side = i % 2;
+
+        world_join(world, ALICE, BOB, &ends[0], &ends[1]);
+        fake_verbs_say(side == 0 ? FAKE_VERBS_DIALLER : FAKE_VERBS_ACCEPTOR, said[i / 2], 0);
+        assert_comes(world, ends[0]->disconnected == 1 && ends[1]->disconnected == 1);
+        assert_int_equal(ends[side]->status, statuses[i / 2]);
+        assert_int_equal(ends[1 - side]->status, NIGH_PEER_LOST);
+        for (uint32_t late = 0; late < ARRAY_LENGTH(said); late++) {
+            fake_verbs_say(FAKE_VERBS_DIALLER, said[late], 0);
+            fake_verbs_say(FAKE_VERBS_ACCEPTOR, said[late], 0);
+        }
+        world_steps(world, 50);
+        assert_int_equal(ends[0]->disconnected + ends[1]->disconnected, 2);
+        end_destroy(ends[side]);
+        fake_verbs_say(FAKE_VERBS_DIALLER, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+        fake_verbs_say(FAKE_VERBS_ACCEPTOR, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+        world_steps(world, 50);
+        end_destroy(ends[1 - side]);
+    }
+    world_pass(world, 3000000);
+    assert_int_equal(left_of("identifiers"), 2);
+}
+
 /* V10: the peer's end is heard of without rdma_cm, too: by what is flushed, or by asking. */
 static void test_an_end_without_a_word(void **state)
 {
@@ -1061,6 +1163,9 @@ int main(void)
         WORLD_TEST(test_flush_that_never_comes),
         WORLD_TEST(test_the_first_message_establishes),
         WORLD_TEST(test_lost_words_end_by_patience),
+        WORLD_TEST(test_a_dial_that_is_given_up),
+        WORLD_TEST(test_a_request_that_is_given_up),
+        WORLD_TEST(test_a_connection_that_is_given_up),
         WORLD_TEST(test_an_end_without_a_word),
         WORLD_TEST(test_identifiers_do_not_pile_up),
         WORLD_TEST(test_silence_is_probed),
