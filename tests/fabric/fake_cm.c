@@ -39,7 +39,7 @@ struct fake_id {
     uint32_t device;      /* the peer's, of who dials */
     uint16_t port;        /* ours when it listens, the peer's when it dials; network order */
     uint32_t qp_number, peer_qp;
-    uint8_t depth, tos, ack_timeout;
+    uint8_t depth, serves, tos, ack_timeout;
     uint8_t retries;           /* the dialler's, on both sides */
     bool is_dialler, is_asked; /* asked: it came with a request */
     uint32_t unacknowledged;
@@ -375,6 +375,7 @@ static int init_qp_attr(struct rdma_cm_id *base, struct ibv_qp_attr *attr, int *
     case IBV_QPS_RTR:
         *mask = IBV_QP_STATE | IBV_QP_DEST_QPN | IBV_QP_MIN_RNR_TIMER | IBV_QP_MAX_DEST_RD_ATOMIC;
         attr->dest_qp_num = id->peer_qp;
+        attr->max_dest_rd_atomic = id->serves;
         break;
     default:
         *mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
@@ -414,7 +415,8 @@ static int start_connecting(struct rdma_cm_id *base, struct rdma_conn_param *par
     id->peer = child;
     child->peer_qp = param->qp_num;
     id->qp_number = param->qp_num;
-    id->depth = param->initiator_depth;
+    id->depth = child->serves = param->initiator_depth;
+    id->serves = child->depth = param->responder_resources;
     id->is_dialler = true;
     id->retries = child->retries = param->retry_count;
     fake.given.connect_retries = param->retry_count;
@@ -455,9 +457,11 @@ static int answer(struct rdma_cm_id *base, struct rdma_conn_param *param)
     if (id->peer == NULL || id->state != CONNECTING)
         return fail(EINVAL);
     id->qp_number = param->qp_num;
-    id->depth = param->initiator_depth;
     id->peer->peer_qp = param->qp_num;
-    id->peer->depth = (uint8_t)min_u32(id->peer->depth, param->responder_resources);
+    id->depth = id->peer->serves = param->initiator_depth; /* as it says: that it is less, too, */
+    id->serves = id->peer->depth = param->responder_resources; /* is for who accepts to see to */
+    fake.given.answer_serves = param->responder_resources;
+    fake.given.answer_asks = param->initiator_depth;
     if (!fake.faults.is_cut && is_iwarp(id))
         join_iwarp(id, param);
     else if (!fake.faults.is_cut)

@@ -783,6 +783,13 @@ static int close_device(struct ibv_context *base)
     return 0;
 }
 
+static uint32_t reads_of(const struct ibv_context *context)
+{
+    uint32_t reads = fake.faults.reads[context->device - fake.devices];
+
+    return reads != 0 ? reads : READS;
+}
+
 static int query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
     bool is_iwarp = fake_is_iwarp(context);
@@ -792,7 +799,7 @@ static int query_device(struct ibv_context *context, struct ibv_device_attr *att
     attr->max_cqe = CQ_ENTRIES;
     attr->max_sge = (int)SLICES;
     attr->max_sge_rd = is_iwarp ? IWARP_READ_SLICES : (int)SLICES;
-    attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = (int)READS;
+    attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = (int)reads_of(context);
     attr->atomic_cap = is_iwarp ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA;
     attr->phys_port_cnt = 1;
     attr->max_srq = fake.faults.no_srq ? 0 : SRQS;
@@ -1086,16 +1093,24 @@ static bool may_enter(const struct fake_qp *qp, enum ibv_qp_state state)
     return state == IBV_QPS_ERR || (int)state == (int)qp->base.state + 1;
 }
 
+/* What is beyond the device is not cut down to it, but refused. */
+static bool is_beyond(const struct fake_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+    uint32_t reads = reads_of(qp->base.context);
+
+    return ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0 && attr->max_rd_atomic > reads) ||
+           ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0 && attr->max_dest_rd_atomic > reads) ||
+           ((mask & IBV_QP_ACCESS_FLAGS) != 0 &&
+            has_foreign_access(qp->base.context, (int)attr->qp_access_flags));
+}
+
 static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
     struct fake_qp *qp = container_of(base, struct fake_qp, base);
     int error = 0;
 
     fake_lock();
-    if ((mask & IBV_QP_STATE) == 0 || !may_enter(qp, attr->qp_state))
-        error = EINVAL;
-    else if ((mask & IBV_QP_ACCESS_FLAGS) != 0 &&
-             has_foreign_access(base->context, (int)attr->qp_access_flags))
+    if ((mask & IBV_QP_STATE) == 0 || !may_enter(qp, attr->qp_state) || is_beyond(qp, attr, mask))
         error = EINVAL;
     else if (attr->qp_state == IBV_QPS_RTS && attr->rnr_retry != 0)
         error = EINVAL; /* it would wait for receives: the credits of the caller are wrong */
@@ -1241,6 +1256,13 @@ void fake_verbs_port(enum ibv_port_state state)
 {
     fake_lock();
     fake.faults.port = state;
+    fake_unlock();
+}
+
+void fake_verbs_reads(uint32_t device, uint32_t count)
+{
+    fake_lock();
+    fake.faults.reads[device] = count;
     fake_unlock();
 }
 

@@ -61,6 +61,10 @@ void fake_verbs_late_established(bool on);
  * queue pairs up by itself, and says ESTABLISHED to who dials. */
 void fake_verbs_iwarp(bool on);
 
+/* A device serves so many READs and atomics of a connection at once, and asks for as many, to who
+ * opens it from now on. */
+void fake_verbs_reads(uint32_t device, uint32_t count);
+
 /* The device has no shared receive queues, to who opens it from now on. */
 void fake_verbs_no_srq(bool on);
 /* Queue pairs do not say that they take no more of one. */
@@ -115,6 +119,7 @@ struct fake_verbs_given {
     uint8_t connect_retries;
     uint8_t dialler_timeout, dialler_retries;   /* the queue pair of who dials, at RTS */
     uint8_t acceptor_timeout, acceptor_retries; /* ... of who accepts */
+    uint8_t answer_serves, answer_asks;         /* READs at once, that who accepts said */
 };
 
 struct fake_verbs_given fake_verbs_given(void);

@@ -144,9 +144,18 @@ static void replace(struct world *world, uint32_t fabric, struct verbs_options o
         options.library = fake_verbs_library();
     fabric_destroy(world->fabrics[fabric]);
     assert_int_equal(verbs_create(&options, why, &world->fabrics[fabric]), NIGH_OK);
-    (void)snprintf(address, sizeof(address), "%s:0", FAKE_VERBS_ADDRESS);
+    (void)snprintf(address, sizeof(address), "%s:0",
+                   options.address != NULL ? options.address : FAKE_VERBS_ADDRESS);
     assert_int_equal(fabric_listen(world->fabrics[fabric], address), NIGH_OK);
     fabric_address(world->fabrics[fabric], world->addresses[fabric]);
+}
+
+/* ALICE on fake0, BOB on fake1. */
+static void part(struct world *world)
+{
+    fake_verbs_plug(1);
+    replace(world, ALICE, (struct verbs_options){.address = FAKE_VERBS_ADDRESS});
+    replace(world, BOB, (struct verbs_options){.address = FAKE_VERBS_OTHER_ADDRESS});
 }
 
 /* V15: what is asked for reaches rdma_cm before the route is looked up, and the queue pairs; each
@@ -411,6 +420,64 @@ static void test_reads_are_admitted(void **state)
         assert_int_equal(scene.alice->log[i].tag, i);
     assert_true(fake_verbs_counts().most_reads <= scene.world->fabrics[ALICE]->caps.reads);
     assert_true(fake_verbs_counts().most_reads > 1);
+}
+
+/* Many READs of the other one's memory, all at once. */
+static void read_much(struct world *world, struct world_end *end, const struct world_area *here,
+                      const struct world_area *there)
+{
+    enum {
+        READS = 50
+    };
+    uint32_t before = end->logged;
+
+    for (uint64_t i = 0; i < READS; i++)
+        end_read(end, i, here, 0, area_remote(there, 0), 64);
+    assert_comes(world, end->logged == before + READS);
+    for (uint32_t i = before; i < end->logged; i++)
+        assert_int_equal(end->log[i].status, NIGH_OK);
+}
+
+/* V6: a device that serves more and one that serves fewer agree on the fewer, whoever dials and
+ * whoever reads. */
+static void agree_on_reads(struct world *world)
+{
+    enum {
+        FEW = 3
+    };
+    struct world_area *areas[2];
+
+    fake_verbs_reads(1, FEW);
+    part(world);
+    assert_true(world->fabrics[ALICE]->caps.reads > FEW);
+    assert_int_equal(world->fabrics[BOB]->caps.reads, FEW);
+    areas[ALICE] = world_area(world, ALICE, SIZE, ALL_RIGHTS);
+    areas[BOB] = world_area(world, BOB, SIZE, ALL_RIGHTS);
+    for (uint32_t from = ALICE; from <= BOB; from++) {
+        struct world_end *ends[2];
+
+        world_join_deep(world, from, 1 - from, 64, &ends[from], &ends[1 - from]);
+        assert_int_equal(fake_verbs_given().answer_serves, FEW);
+        assert_int_equal(fake_verbs_given().answer_asks, FEW);
+        fake_verbs_late_reads(true);
+        read_much(world, ends[ALICE], areas[ALICE], areas[BOB]);
+        read_much(world, ends[BOB], areas[BOB], areas[ALICE]);
+        fake_verbs_late_reads(false);
+        assert_int_equal(fake_verbs_counts().most_reads, FEW);
+        end_destroy(ends[ALICE]);
+        end_destroy(ends[BOB]);
+    }
+}
+
+static void test_reads_are_what_both_agreed_on(void **state)
+{
+    agree_on_reads(*state);
+}
+
+static void test_reads_are_agreed_on_over_iwarp(void **state)
+{
+    fake_verbs_iwarp(true);
+    agree_on_reads(*state);
 }
 
 /* ---- flush ---- */
@@ -1159,6 +1226,8 @@ int main(void)
         WORLD_TEST(test_a_batch_that_fails_in_the_middle_goes_on),
         WORLD_TEST(test_a_post_that_is_refused_for_good),
         WORLD_TEST(test_reads_are_admitted),
+        WORLD_TEST(test_reads_are_what_both_agreed_on),
+        WORLD_TEST(test_reads_are_agreed_on_over_iwarp),
         WORLD_TEST(test_flush_in_odd_order),
         WORLD_TEST(test_flush_that_never_comes),
         WORLD_TEST(test_the_first_message_establishes),

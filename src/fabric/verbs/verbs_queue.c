@@ -145,6 +145,15 @@ bool verbs_queue_init(struct fabric_endpoint *endpoint)
     return true;
 }
 
+/* V6: of who accepts rdma_cm has what the dialler asked for, which may be beyond this device: then
+ * that refuses the state. */
+static void serve(const struct verbs *verbs, struct ibv_qp_attr *attr, int mask)
+{
+    if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0)
+        attr->max_dest_rd_atomic =
+            (uint8_t)min_u32(attr->max_dest_rd_atomic, verbs->fabric.caps.reads);
+}
+
 /* V6: what both sides agreed on, as far as this device can; one at least, or none would ever go. */
 static void admit(struct fabric_endpoint *endpoint, uint32_t agreed)
 {
@@ -174,6 +183,7 @@ bool verbs_queue_start(struct fabric_endpoint *endpoint)
         return false;
     if ((mask & IBV_QP_MIN_RNR_TIMER) != 0)
         attr.min_rnr_timer = 1;
+    serve(endpoint->verbs, &attr, mask);
     if (!enter(endpoint, &attr, mask))
         return false;
     endpoint->is_started = true;
@@ -183,6 +193,7 @@ bool verbs_queue_start(struct fabric_endpoint *endpoint)
     set_patience(endpoint->verbs, &attr, mask);
     admit(endpoint,
           (mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0 ? attr.max_rd_atomic : endpoint->asked_depth);
+    attr.max_rd_atomic = (uint8_t)endpoint->reads_most;
     return enter(endpoint, &attr, mask);
 }
 
