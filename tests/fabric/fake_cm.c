@@ -208,6 +208,8 @@ static int create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out
                      enum rdma_port_space space)
 {
     (void)space;
+    if (fake_refusal(FAKE_VERBS_CREATE_ID) != 0)
+        return -1;
     fake_lock();
     *out = &id_make(channel, context)->base;
     return done();
@@ -326,6 +328,8 @@ static int resolve_addr(struct rdma_cm_id *base, struct sockaddr *source, struct
     uint32_t device;
 
     (void)timeout_ms;
+    if (fake_refusal(FAKE_VERBS_RESOLVE_ADDR) != 0)
+        return -1;
     fake_lock();
     device = source != NULL ? fake_device_of(source) : 0;
     if (device == FAKE_DEVICES)
@@ -341,6 +345,8 @@ static int resolve_addr(struct rdma_cm_id *base, struct sockaddr *source, struct
 static int resolve_route(struct rdma_cm_id *base, int timeout_ms)
 {
     (void)timeout_ms;
+    if (fake_refusal(FAKE_VERBS_RESOLVE_ROUTE) != 0)
+        return -1;
     fake_lock();
     id_of(base)->state = RESOLVED;
     fake.given.route_tos = id_of(base)->tos;
@@ -363,6 +369,8 @@ static int init_qp_attr(struct rdma_cm_id *base, struct ibv_qp_attr *attr, int *
 {
     const struct fake_id *id = id_of(base);
 
+    if (fake_refusal(FAKE_VERBS_INIT_QP_ATTR) != 0)
+        return -1;
     if (is_iwarp(id)) {
         init_iwarp_attr(attr, mask);
         return 0;
@@ -396,6 +404,8 @@ static int start_connecting(struct rdma_cm_id *base, struct rdma_conn_param *par
     struct fake_id *id = id_of(base), *listener, *child;
     struct fake_event *event;
 
+    if (fake_refusal(FAKE_VERBS_CONNECT) != 0)
+        return -1;
     fake_lock();
     if (param->private_data_len > REQUEST_BYTES || id->state != RESOLVED)
         return fail(EINVAL);
@@ -453,6 +463,8 @@ static int answer(struct rdma_cm_id *base, struct rdma_conn_param *param)
 {
     struct fake_id *id = id_of(base);
 
+    if (fake_refusal(FAKE_VERBS_ACCEPT) != 0)
+        return -1;
     fake_lock();
     if (id->peer == NULL || id->state != CONNECTING)
         return fail(EINVAL);
@@ -474,6 +486,8 @@ static int establish(struct rdma_cm_id *base)
 {
     struct fake_id *id = id_of(base);
 
+    if (fake_refusal(FAKE_VERBS_ESTABLISH) != 0)
+        return -1;
     fake_lock();
     if (id->peer == NULL || id->state != CONNECTING || is_iwarp(id))
         return fail(EINVAL);

@@ -20,6 +20,11 @@ struct fake_faults {
     bool overrun; /* the next completion finds no room */
     bool lost[FAKE_EVENT_KINDS];
     uint32_t reads[FAKE_DEVICES]; /* that it serves of one queue pair; 0: as many as any */
+    struct {
+        uint32_t after;
+        int error; /* 0: none */
+    } calls[FAKE_VERBS_CALLS];
+    enum ibv_wc_status end_status; /* of the next work request; 0: its own */
     uint32_t refuse_after;
     int refuse_error;
     enum ibv_port_state port;
@@ -43,6 +48,9 @@ extern struct fake fake;
 
 void fake_lock(void);
 void fake_unlock(void);
+
+/* The errno of a call that is to be refused; 0: it is not. errno is set to it. */
+int fake_refusal(enum fake_verbs_call call);
 
 /* The device of one of the stand-in's own addresses; FAKE_DEVICES: it is not there, or not ours. */
 uint32_t fake_device_of(const struct sockaddr *address);

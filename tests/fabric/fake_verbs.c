@@ -115,6 +115,19 @@ void fake_unlock(void)
     (void)pthread_mutex_unlock(&fake.mutex);
 }
 
+int fake_refusal(enum fake_verbs_call call)
+{
+    int error = 0;
+
+    fake_lock();
+    if (fake.faults.calls[call].error != 0 && fake.faults.calls[call].after-- == 0) {
+        errno = error = fake.faults.calls[call].error;
+        fake.faults.calls[call].error = 0;
+    }
+    fake_unlock();
+    return error;
+}
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void set_up(void)
@@ -485,6 +498,12 @@ static enum outcome act(struct fake_qp *qp, struct fake_send *send)
         return GOES_ON;
     }
     qp->vain = 0;
+    if (fake.faults.end_status != IBV_WC_SUCCESS) {
+        enum ibv_wc_status status = fake.faults.end_status;
+
+        fake.faults.end_status = IBV_WC_SUCCESS;
+        return refuse(NULL, send, status);
+    }
     switch (send->wr.opcode) {
     case IBV_WR_SEND: return do_send(qp, target, send);
     case IBV_WR_RDMA_WRITE:
@@ -674,6 +693,7 @@ static int fake_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ib
     for (; wr != NULL; wr = wr->next) {
         struct fake_receive *receive = &qp->receives[qp->receive_tail % qp->receive_depth];
 
+        error = fake_refusal(FAKE_VERBS_POST_RECV);
         if (base->state < IBV_QPS_INIT || qp->srq != NULL)
             error = EINVAL;
         else if (qp->receive_tail - qp->receive_head >= qp->receive_depth)
@@ -926,6 +946,8 @@ static struct ibv_cq *create_cq(struct ibv_context *context, int entries, void *
 {
     struct fake_cq *cq;
 
+    if (fake_refusal(FAKE_VERBS_CREATE_CQ) != 0)
+        return NULL;
     if (entries > CQ_ENTRIES || vector < 0 || vector >= context->num_comp_vectors) {
         errno = EINVAL;
         return NULL;
@@ -1050,6 +1072,8 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init
 {
     struct fake_qp *qp;
 
+    if (fake_refusal(FAKE_VERBS_CREATE_QP) != 0)
+        return NULL;
     if (fake.faults.refuse_queues || init->cap.max_inline_data > INLINE_BYTES ||
         init->cap.max_send_wr > QP_ENTRIES || init->cap.max_recv_wr > QP_ENTRIES) {
         errno = fake.faults.refuse_queues ? ENOMEM : EINVAL;
@@ -1107,8 +1131,10 @@ static bool is_beyond(const struct fake_qp *qp, const struct ibv_qp_attr *attr, 
 static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
     struct fake_qp *qp = container_of(base, struct fake_qp, base);
-    int error = 0;
+    int error = fake_refusal(FAKE_VERBS_MODIFY_QP);
 
+    if (error != 0)
+        return error;
     fake_lock();
     if ((mask & IBV_QP_STATE) == 0 || !may_enter(qp, attr->qp_state) || is_beyond(qp, attr, mask))
         error = EINVAL;
@@ -1242,6 +1268,31 @@ void fake_verbs_refuse_post(uint32_t after, int error)
     fake_lock();
     fake.faults.refuse_after = after;
     fake.faults.refuse_error = error;
+    fake_unlock();
+}
+
+void fake_verbs_refuse_call(enum fake_verbs_call call, uint32_t after, int error)
+{
+    fake_lock();
+    fake.faults.calls[call].after = after;
+    fake.faults.calls[call].error = error;
+    fake_unlock();
+}
+
+bool fake_verbs_has_refused(enum fake_verbs_call call)
+{
+    bool has;
+
+    fake_lock();
+    has = fake.faults.calls[call].error == 0;
+    fake_unlock();
+    return has;
+}
+
+void fake_verbs_end_post(enum ibv_wc_status status)
+{
+    fake_lock();
+    fake.faults.end_status = status;
     fake_unlock();
 }
 

@@ -37,6 +37,27 @@ void fake_verbs_odd_flush(bool on);
 void fake_verbs_lose_flush(bool on);
 /* The work request after so many others is refused, once: with this errno. */
 void fake_verbs_refuse_post(uint32_t after, int error);
+/* Calls of the set-up. */
+enum fake_verbs_call {
+    FAKE_VERBS_CREATE_CQ = 0,
+    FAKE_VERBS_CREATE_QP,
+    FAKE_VERBS_MODIFY_QP,
+    FAKE_VERBS_POST_RECV,
+    FAKE_VERBS_CREATE_ID,
+    FAKE_VERBS_RESOLVE_ADDR,
+    FAKE_VERBS_RESOLVE_ROUTE,
+    FAKE_VERBS_INIT_QP_ATTR,
+    FAKE_VERBS_CONNECT,
+    FAKE_VERBS_ESTABLISH,
+    FAKE_VERBS_ACCEPT,
+    FAKE_VERBS_CALLS
+};
+/* The call after so many others of its kind is refused, once: with this errno. */
+void fake_verbs_refuse_call(enum fake_verbs_call call, uint32_t after, int error);
+/* Whether that has come. */
+bool fake_verbs_has_refused(enum fake_verbs_call call);
+/* The next work request whose turn comes ends so, once, and does nothing. */
+void fake_verbs_end_post(enum ibv_wc_status status);
 /* No memory can be registered, no queue pair be made. */
 void fake_verbs_refuse_memory(bool on);
 void fake_verbs_refuse_queues(bool on);

@@ -1204,6 +1204,188 @@ static void test_a_queue_pair_that_is_refused(void **state)
     assert_int_equal(left_of("identifiers"), 2);
 }
 
+/* ---- calls of the set-up that fail ---- */
+
+/* A dial of which one call fails, and what becomes of both sides. */
+struct refusal {
+    enum fake_verbs_call call;
+    uint32_t after;      /* so many of that kind; of the same side's and the other's */
+    bool is_requested;   /* the other side hears of the dial at all */
+    nigh_status dialler; /* its end */
+};
+
+/* Queue pairs change their states in this order: the dialler's to INIT, the acceptor's to INIT, RTR
+ * and RTS, the dialler's to RTR and RTS. */
+static const struct refusal refusals[] = {
+    {FAKE_VERBS_RESOLVE_ADDR, 0, false, NIGH_UNREACHABLE},
+    {FAKE_VERBS_RESOLVE_ROUTE, 0, false, NIGH_UNREACHABLE},
+    {FAKE_VERBS_INIT_QP_ATTR, 0, false, NIGH_UNREACHABLE},
+    {FAKE_VERBS_MODIFY_QP, 0, false, NIGH_UNREACHABLE},
+    {FAKE_VERBS_POST_RECV, 0, false, NIGH_PEER_LOST},
+    {FAKE_VERBS_POST_RECV, 1, false, NIGH_PEER_LOST},
+    {FAKE_VERBS_CONNECT, 0, false, NIGH_UNREACHABLE},
+    {FAKE_VERBS_INIT_QP_ATTR, 1, true, NIGH_UNREACHABLE},
+    {FAKE_VERBS_MODIFY_QP, 1, true, NIGH_UNREACHABLE},
+    {FAKE_VERBS_POST_RECV, 2, true, NIGH_UNREACHABLE},
+    {FAKE_VERBS_INIT_QP_ATTR, 2, true, NIGH_UNREACHABLE},
+    {FAKE_VERBS_MODIFY_QP, 2, true, NIGH_UNREACHABLE},
+    {FAKE_VERBS_INIT_QP_ATTR, 3, true, NIGH_UNREACHABLE},
+    {FAKE_VERBS_MODIFY_QP, 3, true, NIGH_UNREACHABLE},
+    {FAKE_VERBS_ACCEPT, 0, true, NIGH_UNREACHABLE},
+    {FAKE_VERBS_INIT_QP_ATTR, 4, true, NIGH_PEER_LOST},
+    {FAKE_VERBS_MODIFY_QP, 4, true, NIGH_PEER_LOST},
+    {FAKE_VERBS_INIT_QP_ATTR, 5, true, NIGH_PEER_LOST},
+    {FAKE_VERBS_MODIFY_QP, 5, true, NIGH_PEER_LOST},
+    {FAKE_VERBS_ESTABLISH, 0, true, NIGH_PEER_LOST},
+};
+
+/* Two receives each, which come back. */
+static void fill_receives(struct world_end *end, const struct world_area *area)
+{
+    end_receive(end, 1, area, 0, 8);
+    end_receive(end, 2, area, 8, 8);
+}
+
+static void expect_receives_back(struct world_end *end)
+{
+    assert_comes(end->world, end->logged == 2);
+    for (uint64_t tag = 1; tag <= 2; tag++)
+        assert_int_equal(end_find_receive(end, tag)->status, NIGH_PEER_LOST);
+}
+
+static void expect_refusal(struct world *world, const struct refusal *refusal,
+                           struct world_area *const areas[2])
+{
+    struct world_end *alice, *bob = NULL;
+    bool is_dialled = refusal->call != FAKE_VERBS_RESOLVE_ADDR; /* else it fails while it begins */
+
+    fake_verbs_refuse_call(refusal->call, refusal->after, EINVAL);
+    alice = world_dial(world, ALICE, world->addresses[BOB], NULL, 0);
+    if (is_dialled)
+        fill_receives(alice, areas[ALICE]);
+    if (refusal->is_requested) {
+        bob = world_accept(world, world_next_request(world, BOB), NULL, 0);
+        fill_receives(bob, areas[BOB]);
+    }
+    assert_comes(world, alice->disconnected == 1);
+    assert_true(fake_verbs_has_refused(refusal->call));
+    if (alice->status != refusal->dialler)
+        fail_msg("call %d after %u: %d", (int)refusal->call, refusal->after, (int)alice->status);
+    if (is_dialled)
+        expect_receives_back(alice);
+    if (bob != NULL) {
+        assert_comes(world, bob->disconnected == 1);
+        assert_int_equal(bob->status, NIGH_PEER_LOST);
+        expect_receives_back(bob);
+        end_destroy(bob);
+    }
+    end_destroy(alice);
+    assert_int_equal(alice->established, 0);
+    world_pass(world, 1500000); /* identifiers linger */
+    assert_int_equal(left_of("queue pairs"), 0);
+    assert_int_equal(left_of("identifiers"), 2);
+}
+
+/* Whatever of a set-up fails ends it on both sides, once, gives back what was posted, and leaves
+ * nothing; the next one is as if nothing had been. */
+static void test_calls_of_the_set_up_that_fail(void **state)
+{
+    struct world *world = *state;
+    struct world_area *areas[2] = {world_area(world, ALICE, SIZE, ALL_RIGHTS),
+                                   world_area(world, BOB, SIZE, ALL_RIGHTS)};
+    struct world_end *alice, *bob;
+
+    for (size_t i = 0; i < ARRAY_LENGTH(refusals); i++)
+        expect_refusal(world, &refusals[i], areas);
+    world_join(world, ALICE, BOB, &alice, &bob);
+    end_receive(bob, 1, areas[BOB], 0, 64);
+    end_send(alice, 1, areas[ALICE], 0, 64);
+    assert_int_equal(end_wait_receive(bob, 1), NIGH_OK);
+}
+
+/* What a dial needs at once is refused at once. */
+static void test_a_dial_that_does_not_begin(void **state)
+{
+    static const enum fake_verbs_call calls[] = {FAKE_VERBS_CREATE_CQ, FAKE_VERBS_CREATE_QP,
+                                                 FAKE_VERBS_CREATE_ID};
+    struct world *world = *state;
+    struct world_end *end = world_end(world, ALICE), *alice, *bob;
+    struct fabric_endpoint_options options = end_options(end, 4, 4);
+
+    for (size_t i = 0; i < ARRAY_LENGTH(calls); i++) {
+        fake_verbs_refuse_call(calls[i], 0, ENOMEM);
+        assert_int_equal(fabric_connect(world->fabrics[ALICE], world->addresses[BOB], &options,
+                                        NULL, 0, &end->endpoint),
+                         NIGH_NO_RESOURCES);
+        assert_null(end->endpoint);
+        assert_int_equal(left_of("queue pairs"), 0);
+        assert_int_equal(left_of("identifiers"), 2);
+    }
+    world_join(world, ALICE, BOB, &alice, &bob);
+}
+
+/* A receive that the device does not take ends the connection; each completes once. */
+static void test_a_receive_that_is_refused(void **state)
+{
+    struct scene scene;
+
+    scene_make(&scene, *state, 16);
+    end_receive(scene.alice, 1, scene.here, 0, 8);
+    fake_verbs_refuse_call(FAKE_VERBS_POST_RECV, 0, EINVAL);
+    end_receive(scene.alice, 2, scene.here, 8, 8);
+    assert_int_equal(end_post_receive(scene.alice, 3, area_slice(scene.here, 16, 8)), NIGH_CLOSED);
+    assert_comes(scene.world, scene.alice->disconnected == 1 && scene.bob->disconnected == 1);
+    assert_int_equal(scene.alice->status, NIGH_PEER_LOST);
+    expect_receives_back(scene.alice);
+}
+
+/* ---- words of the device ---- */
+
+/* How a post ended, of a device that says why, and what its caller hears of it and of the end. */
+struct ending {
+    enum ibv_wc_status said;
+    enum fabric_op op;
+    nigh_status status, disconnected;
+};
+
+/* V9, and what happens when: a peer without a receive, and one who does not answer. */
+static void test_words_of_the_device(void **state)
+{
+    static const struct ending endings[] = {
+        {IBV_WC_RNR_RETRY_EXC_ERR, FABRIC_SEND, NIGH_PROTOCOL, NIGH_PROTOCOL},
+        {IBV_WC_RNR_RETRY_EXC_ERR, FABRIC_WRITE_IMM, NIGH_PROTOCOL, NIGH_PROTOCOL},
+        {IBV_WC_RETRY_EXC_ERR, FABRIC_SEND, NIGH_PEER_LOST, NIGH_TIMEOUT},
+        {IBV_WC_RETRY_EXC_ERR, FABRIC_READ, NIGH_PEER_LOST, NIGH_TIMEOUT},
+        {IBV_WC_RESP_TIMEOUT_ERR, FABRIC_READ, NIGH_PEER_LOST, NIGH_TIMEOUT},
+        {IBV_WC_REM_ACCESS_ERR, FABRIC_WRITE, NIGH_DENIED, NIGH_DENIED},
+        {IBV_WC_REM_INV_REQ_ERR, FABRIC_WRITE, NIGH_DENIED, NIGH_DENIED},
+        {IBV_WC_REM_INV_REQ_ERR, FABRIC_SEND, NIGH_LIMIT, NIGH_LIMIT},
+        {IBV_WC_REM_OP_ERR, FABRIC_SEND, NIGH_LIMIT, NIGH_LIMIT},
+        {IBV_WC_REM_OP_ERR, FABRIC_READ, NIGH_PROTOCOL, NIGH_PROTOCOL},
+        {IBV_WC_FATAL_ERR, FABRIC_WRITE, NIGH_PEER_LOST, NIGH_PEER_LOST},
+    };
+    struct scene scene;
+
+    scene_make(&scene, *state, 16);
+    for (size_t i = 0; i < ARRAY_LENGTH(endings); i++) {
+        struct fabric_slice slice;
+        struct fabric_work work = write_of(&scene, &slice, 1, FABRIC_SIGNALLED);
+
+        work.op = endings[i].op;
+        end_receive(scene.bob, 1, scene.there, 64, 64);
+        fake_verbs_end_post(endings[i].said);
+        assert_int_equal(end_post(scene.alice, &work), NIGH_OK);
+        end_write(scene.alice, 2, scene.here, 0, area_remote(scene.there, 0), 8);
+        assert_int_equal(end_wait(scene.alice, 1), endings[i].status);
+        assert_int_equal(end_wait(scene.alice, 2), NIGH_PEER_LOST);
+        assert_comes(scene.world, scene.alice->disconnected == 1 && scene.bob->disconnected == 1);
+        assert_int_equal(scene.alice->status, endings[i].disconnected);
+        end_destroy(scene.alice);
+        end_destroy(scene.bob);
+        world_join_deep(scene.world, ALICE, BOB, 16, &scene.alice, &scene.bob);
+    }
+}
+
 /* An accept that failed may be tried again, or not. */
 static void test_an_accept_without_a_queue_pair(void **state)
 {
@@ -1314,6 +1496,10 @@ int main(void)
         WORLD_TEST(test_memory_that_is_held_on_to),
         WORLD_TEST(test_memory_that_cannot_be_registered),
         WORLD_TEST(test_a_queue_pair_that_is_refused),
+        WORLD_TEST(test_calls_of_the_set_up_that_fail),
+        WORLD_TEST(test_a_dial_that_does_not_begin),
+        WORLD_TEST(test_a_receive_that_is_refused),
+        WORLD_TEST(test_words_of_the_device),
         WORLD_TEST(test_an_accept_without_a_queue_pair),
         WORLD_TEST(test_completion_queues_are_shared),
         WORLD_TEST(test_a_device_that_was_taken),

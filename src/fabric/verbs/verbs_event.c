@@ -12,8 +12,6 @@
 #define LOG_MODULE "fabric"
 #include "base/log.h"
 
-#define REJECTED_BY_CALLER 28 /* IB_CM_REJ_CONSUMER_DEFINED */
-
 struct cm_event {
     enum rdma_cm_event_type type;
     int status;
@@ -107,10 +105,11 @@ static void on_answer(struct fabric_endpoint *endpoint, const struct cm_event *e
         verbs_endpoint_join(endpoint);
 }
 
+/* The status does not say whether a caller refused, or a provider that had no room or whose device
+ * failed: both are the consumer to rdma_cm. */
 static void on_refused(struct fabric_endpoint *endpoint, const struct cm_event *event)
 {
-    bool by_caller = event->status == REJECTED_BY_CALLER ||
-                     (event->bytes > 0 && event->data[0] == VERBS_REJECTED_DATA);
+    bool by_caller = event->bytes > 0 && event->data[0] == VERBS_REJECTED_DATA;
     nigh_status status = NIGH_PEER_LOST;
 
     if (endpoint->state == VERBS_RESOLVING || endpoint->state == VERBS_CONNECTING)

@@ -29,10 +29,15 @@ static int vector_of(const struct verbs *verbs)
     return count > 0 ? (int)(verbs->vector % (uint32_t)count) : 0;
 }
 
+static uint32_t entries_of(const struct verbs *verbs)
+{
+    return min_u32((uint32_t)verbs->device.attr.max_cqe, VERBS_CQ_ENTRIES);
+}
+
 static struct verbs_cq *cq_make(struct verbs *verbs, uint32_t share)
 {
     struct verbs_cq *made = &verbs->cqs[verbs->cq_count];
-    uint32_t entries = min_u32((uint32_t)verbs->device.attr.max_cqe, VERBS_CQ_ENTRIES);
+    uint32_t entries = entries_of(verbs);
 
     if (verbs->cq_count == VERBS_CQS || share > entries)
         return NULL;
@@ -89,7 +94,8 @@ nigh_status verbs_queue_make(struct fabric_endpoint *endpoint)
         .qp_type = IBV_QPT_RC};
 
     if (cq == NULL)
-        return NIGH_LIMIT;
+        return verbs->cq_count == VERBS_CQS || share > entries_of(verbs) ? NIGH_LIMIT
+                                                                         : NIGH_NO_RESOURCES;
     endpoint->qp = verbs->library->create_qp(verbs->pd, &init);
     if (endpoint->qp == NULL)
         return NIGH_NO_RESOURCES;
