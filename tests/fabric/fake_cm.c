@@ -282,19 +282,30 @@ static struct fake_id *listener_at(uint32_t device, uint16_t port)
         struct fake_id *id = container_of(node, struct fake_id, node);
 
         if (id->state == LISTENING && id->port == port &&
-            id->base.verbs == &fake.cm_contexts[device])
+            (id->base.verbs == NULL || id->base.verbs == &fake.cm_contexts[device]))
             return id;
     }
     return NULL;
 }
 
+/* Who listens there is of no device; what comes in is of the one that it came through. */
+static bool is_any_address(const struct sockaddr *address)
+{
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)address;
+
+    return address->sa_family == AF_INET6
+               ? memcmp(&six->sin6_addr, &in6addr_any, sizeof(in6addr_any)) == 0
+               : ((const struct sockaddr_in *)address)->sin_addr.s_addr == htonl(INADDR_ANY);
+}
+
 static int bind_addr(struct rdma_cm_id *base, struct sockaddr *address)
 {
     struct fake_id *id = id_of(base);
+    bool is_any = is_any_address(address);
     uint32_t device;
 
     fake_lock();
-    device = fake_device_of(address);
+    device = is_any ? 0 : fake_device_of(address);
     if (device == FAKE_DEVICES)
         return fail(ENODEV);
     if (*port_of(address) != 0 && listener_at(device, *port_of(address)) != NULL)
@@ -302,8 +313,8 @@ static int bind_addr(struct rdma_cm_id *base, struct sockaddr *address)
     if (fake.next_port > MILLION_PORTS)
         fake.next_port = 20000;
     id->port = *port_of(address) != 0 ? *port_of(address) : htons(fake.next_port++);
-    base->verbs = &fake.cm_contexts[device];
-    base->port_num = 1;
+    base->verbs = is_any ? NULL : &fake.cm_contexts[device];
+    base->port_num = is_any ? 0 : 1;
     return done();
 }
 
@@ -336,6 +347,8 @@ static int resolve_addr(struct rdma_cm_id *base, struct sockaddr *source, struct
         return fail(ENODEV);
     id->port = *port_of(address);
     id->device = fake_device_of(address);
+    if (fake.faults.lead != 0)
+        device = fake.faults.lead - 1;
     base->verbs = &fake.cm_contexts[device];
     base->port_num = 1;
     tell(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
@@ -417,7 +430,7 @@ static int start_connecting(struct rdma_cm_id *base, struct rdma_conn_param *par
         return done();
     }
     child = id_make(listener->base.channel, listener->base.context);
-    child->base.verbs = listener->base.verbs;
+    child->base.verbs = &fake.cm_contexts[id->device];
     child->base.port_num = 1;
     child->is_asked = true;
     child->state = id->state = CONNECTING;

@@ -19,6 +19,7 @@ struct fake_faults {
         no_gid, late_established, no_options, is_taken, no_srq, no_last_word;
     bool overrun; /* the next completion finds no room */
     bool lost[FAKE_EVENT_KINDS];
+    uint32_t lead; /* number of the device that routes lead through, and 1; 0: their own */
     uint32_t reads[FAKE_DEVICES]; /* that it serves of one queue pair; 0: as many as any */
     struct {
         uint32_t after;

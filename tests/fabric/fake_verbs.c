@@ -1317,6 +1317,13 @@ void fake_verbs_reads(uint32_t device, uint32_t count)
     fake_unlock();
 }
 
+void fake_verbs_lead(uint32_t device)
+{
+    fake_lock();
+    fake.faults.lead = device + 1;
+    fake_unlock();
+}
+
 void fake_verbs_mtu(enum ibv_mtu mtu)
 {
     fake_lock();

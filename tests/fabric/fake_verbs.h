@@ -66,6 +66,8 @@ void fake_verbs_keep_memory(bool on);
 /* The system has taken all devices away, and ended what programs had of them: whoever ends
  * something himself is told EIO. */
 void fake_verbs_take(bool on);
+/* All routes lead through this device, whatever address is asked from. */
+void fake_verbs_lead(uint32_t device);
 /* Events of this kind never arrive. */
 void fake_verbs_lose_event(enum rdma_cm_event_type type, bool on);
 /* The port is in this state; the device has no GID. */

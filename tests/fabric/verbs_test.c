@@ -754,6 +754,52 @@ static void test_a_connection_that_is_given_up(void **state)
     assert_int_equal(left_of("identifiers"), 2);
 }
 
+/* V1: a queue pair is of one device: what is reached only through another is out of reach. */
+static void test_a_route_through_another_device(void **state)
+{
+    struct world *world = *state;
+    struct world_end *alice, *bob, *lost;
+
+    fake_verbs_plug(1);
+    fake_verbs_lead(1);
+    lost = world_dial(world, ALICE, world->addresses[BOB], NULL, 0);
+    assert_comes(world, lost->disconnected == 1);
+    assert_int_equal(lost->status, NIGH_UNREACHABLE);
+    assert_int_equal(fake_verbs_held(1), 0);
+    end_destroy(lost);
+    fake_verbs_lead(0);
+    world_join(world, ALICE, BOB, &alice, &bob);
+}
+
+/* V1: who listens on all addresses hears of requests that come in through other devices, and turns
+ * them away before anybody sees them. */
+static void test_a_request_through_another_device(void **state)
+{
+    struct world *world = *state;
+    struct world_end *alice, *bob, *lost;
+    const char *port;
+    char address[FABRIC_ADDRESS_BYTES];
+
+    fake_verbs_plug(1);
+    fabric_destroy(world->fabrics[BOB]);
+    world->fabrics[BOB] = NULL;
+    assert_int_equal(world_provider.fabric(world, BOB, 0, &world->fabrics[BOB]), NIGH_OK);
+    assert_int_equal(fabric_listen(world->fabrics[BOB], "*:0"), NIGH_OK);
+    fabric_address(world->fabrics[BOB], address);
+    port = strrchr(address, ':');
+    assert_non_null(port);
+    (void)snprintf(world->addresses[BOB], FABRIC_ADDRESS_BYTES, "%s%s", FAKE_VERBS_OTHER_ADDRESS,
+                   port);
+    lost = world_dial(world, ALICE, world->addresses[BOB], NULL, 0);
+    assert_comes(world, lost->disconnected == 1);
+    assert_int_equal(lost->status, NIGH_UNREACHABLE);
+    assert_int_equal(world->request_count, 0);
+    assert_int_equal(fake_verbs_held(1), 0);
+    end_destroy(lost);
+    (void)snprintf(world->addresses[BOB], FABRIC_ADDRESS_BYTES, "%s%s", FAKE_VERBS_ADDRESS, port);
+    world_join(world, ALICE, BOB, &alice, &bob);
+}
+
 /* V10: the peer's end is heard of without rdma_cm, too: by what is flushed, or by asking. */
 static void test_an_end_without_a_word(void **state)
 {
@@ -1481,6 +1527,8 @@ int main(void)
         WORLD_TEST(test_a_dial_that_is_given_up),
         WORLD_TEST(test_a_request_that_is_given_up),
         WORLD_TEST(test_a_connection_that_is_given_up),
+        WORLD_TEST(test_a_route_through_another_device),
+        WORLD_TEST(test_a_request_through_another_device),
         WORLD_TEST(test_an_end_without_a_word),
         WORLD_TEST(test_identifiers_do_not_pile_up),
         WORLD_TEST(test_silence_is_probed),
