@@ -102,7 +102,8 @@ struct fake_qp {
     struct fake_srq *srq;      /* NULL: it has receives of its own */
     struct fake_receive taken; /* of the SRQ, for the message that comes */
     bool has_taken, has_said_last;
-    bool is_stuck; /* behind a post that failed, until that one's turn has come */
+    bool is_stuck;           /* behind a post that failed, until that one's turn has come */
+    uint32_t unacknowledged; /* events */
 };
 
 void fake_lock(void)
@@ -849,6 +850,10 @@ static int query_gid(struct ibv_context *context, uint8_t port, int index, union
     (void)port;
     memset(gid, 0, sizeof(*gid));
     gid->raw[15] = index == 1 && !fake.faults.no_gid;
+    if (gid->raw[15] != 0 && fake.faults.link_local) {
+        gid->raw[0] = 0xfe;
+        gid->raw[1] = 0x80;
+    }
     return 0;
 }
 
@@ -1081,6 +1086,7 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init
     }
     qp = calloc(1, sizeof(*qp));
     qp->base.context = pd->context;
+    qp->base.qp_context = init->qp_context;
     qp->base.pd = pd;
     qp->base.send_cq = init->send_cq;
     qp->base.recv_cq = init->recv_cq;
@@ -1167,11 +1173,12 @@ static int destroy_qp(struct ibv_qp *base)
     struct fake_qp *qp = container_of(base, struct fake_qp, base);
 
     fake_lock();
+    NIGH_ASSERT(qp->unacknowledged == 0); /* the real one would wait for ever */
     if (qp->srq != NULL) {
         qp->srq->users--; /* what it has taken and not completed nobody hears of any more */
         fake.counts.lost_receives += qp->has_taken;
-        unsay(container_of(base->context, struct fake_context, base), base);
     }
+    unsay(container_of(base->context, struct fake_context, base), base);
     list_remove(&qp->node);
     fake_unlock();
     free(qp->sends);
@@ -1181,6 +1188,20 @@ static int destroy_qp(struct ibv_qp *base)
 }
 
 /* ---- events of the device ---- */
+
+/* Of whose queue pair it is; NULL: of none. */
+static struct fake_qp *queue_of(const struct ibv_async_event *event)
+{
+    switch (event->event_type) {
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+        return event->element.qp != NULL ? container_of(event->element.qp, struct fake_qp, base)
+                                         : NULL;
+    default: return NULL;
+    }
+}
 
 static int get_async_event(struct ibv_context *base, struct ibv_async_event *event)
 {
@@ -1192,6 +1213,8 @@ static int get_async_event(struct ibv_context *base, struct ibv_async_event *eve
         *event = context->events[0];
         memmove(context->events, context->events + 1,
                 --context->count * sizeof(context->events[0]));
+        if (queue_of(event) != NULL)
+            queue_of(event)->unacknowledged++;
         result = 0;
     }
     if (context->count == 0)
@@ -1203,7 +1226,10 @@ static int get_async_event(struct ibv_context *base, struct ibv_async_event *eve
 
 static void ack_async_event(struct ibv_async_event *event)
 {
-    (void)event;
+    fake_lock();
+    if (queue_of(event) != NULL)
+        queue_of(event)->unacknowledged--;
+    fake_unlock();
 }
 
 void fake_verbs_plug(uint32_t device)
@@ -1238,6 +1264,22 @@ void fake_verbs_async(enum ibv_event_type type)
     fake_unlock();
 }
 
+void fake_verbs_fail_queues(enum fake_verbs_side side, enum ibv_event_type type)
+{
+    fake_lock();
+    LIST_FOREACH(node, &fake.queues)
+    {
+        struct fake_qp *qp = container_of(node, struct fake_qp, node);
+        struct ibv_async_event event = {.event_type = type, .element.qp = &qp->base};
+
+        if (fake_cm_dialled(qp->base.qp_num) != (side == FAKE_VERBS_DIALLER))
+            continue;
+        qp->base.state = IBV_QPS_ERR;
+        say_of(container_of(qp->base.context, struct fake_context, base), &event);
+    }
+    fake_unlock();
+}
+
 /* ---- what tests ask for ---- */
 
 #define FAULT(function, field)  \
@@ -1256,6 +1298,7 @@ FAULT(fake_verbs_refuse_memory, refuse_memory)
 FAULT(fake_verbs_refuse_queues, refuse_queues)
 FAULT(fake_verbs_keep_memory, keep_memory)
 FAULT(fake_verbs_no_gid, no_gid)
+FAULT(fake_verbs_link_local, link_local)
 FAULT(fake_verbs_take, is_taken)
 FAULT(fake_verbs_late_established, late_established)
 FAULT(fake_verbs_no_options, no_options)

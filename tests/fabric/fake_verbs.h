@@ -75,6 +75,8 @@ void fake_verbs_port(enum ibv_port_state state);
 /* The port sends packets of so many bytes; it could of 4096. */
 void fake_verbs_mtu(enum ibv_mtu mtu);
 void fake_verbs_no_gid(bool on);
+/* Its GID is of the link only: its interface has no address of its own. */
+void fake_verbs_link_local(bool on);
 /* Who asks for the answer to a dial hears of it once a message has arrived (the order that
  * rdma_cm allows): the acceptor's ESTABLISHED is held back. */
 void fake_verbs_late_established(bool on);
@@ -109,6 +111,8 @@ enum fake_verbs_side {
     FAKE_VERBS_ACCEPTOR,
 };
 void fake_verbs_say(enum fake_verbs_side side, enum rdma_cm_event_type type, int status);
+/* The queue pairs of one side fail, and their device says so in this way. */
+void fake_verbs_fail_queues(enum fake_verbs_side side, enum ibv_event_type type);
 /* A device is taken away: it is in no list any more, and rdma_cm says so to its identifiers. */
 void fake_verbs_remove(uint32_t device);
 /* It is there (again): fake1 is not at first. */

@@ -84,6 +84,9 @@ static void test_what_is_wrong_is_said(void **state)
     fake_verbs_no_gid(true);
     expect_why(&options, "no GID");
     fake_verbs_no_gid(false);
+    fake_verbs_link_local(true);
+    expect_why(&options, "only link-local GIDs");
+    fake_verbs_link_local(false);
     fake_verbs_refuse_queues(true);
     expect_why(&options, "no queue pair");
     fake_verbs_refuse_queues(false);
@@ -106,6 +109,27 @@ static void take_mtu_line(void *context, enum log_level level, const char *line,
     (void)length;
     if (level <= LOG_LEVEL_WARN && strstr(line, "MTU") != NULL)
         (void)snprintf(mtu_line, sizeof(mtu_line), "%s", line);
+}
+
+/* V1: GIDs of the link are all that InfiniBand needs (there they are subnets'), that iWARP has, and
+ * that an address which was named may have. */
+static void test_link_local_gids_that_will_do(void **state)
+{
+    struct verbs_options options = {.library = fake_verbs_library()};
+    char why[VERBS_WHY_BYTES];
+    struct fabric *fabric = NULL;
+
+    (void)state;
+    fake_verbs_start();
+    fake_verbs_link_local(true);
+    fake_verbs_iwarp(true);
+    assert_int_equal(verbs_create(&options, why, &fabric), NIGH_OK);
+    fabric_destroy(fabric);
+    fake_verbs_iwarp(false);
+    options.address = FAKE_VERBS_ADDRESS;
+    assert_int_equal(verbs_create(&options, why, &fabric), NIGH_OK);
+    fabric_destroy(fabric);
+    assert_string_equal(fake_verbs_left(), "");
 }
 
 /* V1: packets that are smaller than any network needs them to be are said once, with the remedy. */
@@ -1024,6 +1048,34 @@ static void test_a_device_that_fails(void **state)
     assert_int_equal(scene.alice->disconnected + scene.bob->disconnected, 0);
     fake_verbs_async(IBV_EVENT_DEVICE_FATAL);
     assert_comes(scene.world, scene.alice->disconnected == 1 && scene.bob->disconnected == 1);
+    world_pass(scene.world, UINT64_C(1500000));
+    expect_traffic(&scene);
+    fake_verbs_async(IBV_EVENT_SRQ_ERR);
+    assert_comes(scene.world, left_of("queue pairs") == 0);
+}
+
+/* A queue pair that fails with nothing posted says so by its device alone. */
+static void test_a_queue_pair_that_fails(void **state)
+{
+    static const enum ibv_event_type said[] = {IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR,
+                                               IBV_EVENT_QP_ACCESS_ERR};
+    struct world *world = *state;
+
+    for (size_t i = 0; i < ARRAY_LENGTH(said); i++) {
+        struct world_end *alice, *bob;
+
+        world_join(world, ALICE, BOB, &alice, &bob);
+        fake_verbs_fail_queues(i % 2 == 0 ? FAKE_VERBS_DIALLER : FAKE_VERBS_ACCEPTOR, said[i]);
+        world_steps(world, 200); /* long before silence is probed */
+        assert_int_equal(alice->disconnected + bob->disconnected, 2);
+        assert_int_equal(alice->status, NIGH_PEER_LOST);
+        assert_int_equal(bob->status, NIGH_PEER_LOST);
+        fake_verbs_fail_queues(FAKE_VERBS_DIALLER, said[i]);
+        world_steps(world, 50);
+        assert_int_equal(alice->disconnected + bob->disconnected, 2);
+        end_destroy(alice);
+        end_destroy(bob);
+    }
 }
 
 /* V14: a completion queue that runs over says nothing any more; what it would have said is said all
@@ -1505,6 +1557,7 @@ int main(void)
 {
     struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_wrong_is_said),
+        cmocka_unit_test(test_link_local_gids_that_will_do),
         cmocka_unit_test(test_a_small_mtu_is_said),
         WORLD_TEST(test_options_reach_the_device),
         WORLD_TEST(test_options_are_the_systems),
@@ -1541,6 +1594,7 @@ int main(void)
         cmocka_unit_test(test_addresses_have_bounds),
         WORLD_TEST(test_a_completion_queue_that_runs_over),
         WORLD_TEST(test_a_device_that_fails),
+        WORLD_TEST(test_a_queue_pair_that_fails),
         WORLD_TEST(test_memory_that_is_held_on_to),
         WORLD_TEST(test_memory_that_cannot_be_registered),
         WORLD_TEST(test_a_queue_pair_that_is_refused),

@@ -28,17 +28,31 @@ static const char *lacks(const struct verbs_device *device)
     return NULL;
 }
 
-static bool has_gid(const struct verbs *verbs, uint8_t port, int count)
+enum gids {
+    GIDS_NONE = 0,
+    GIDS_OF_LINK, /* only such as every interface makes for itself */
+    GIDS_FINE,
+};
+
+static enum gids gids_of(const struct verbs *verbs, uint8_t port, int count)
 {
     static const union ibv_gid none;
+    enum gids found = GIDS_NONE;
     union ibv_gid gid;
 
-    for (int i = 0; i < count && i < GIDS_MOST; i++) {
+    for (int i = 0; i < count && i < GIDS_MOST && found != GIDS_FINE; i++) {
         if (verbs->library->query_gid(verbs->device.context, port, i, &gid) == 0 &&
             memcmp(&gid, &none, sizeof(gid)) != 0)
-            return true;
+            found = gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80 ? GIDS_OF_LINK : GIDS_FINE;
     }
-    return false;
+    return found;
+}
+
+/* RoCE is reached by the addresses of its interface; one that was named, `local`, is there. */
+static bool needs_address(const struct verbs *verbs)
+{
+    return verbs->device.port.link_layer == IBV_LINK_LAYER_ETHERNET && !verbs->device.is_iwarp &&
+           verbs->local.bytes == 0;
 }
 
 static const char *port_lacks(struct verbs *verbs, uint8_t number)
@@ -56,9 +70,13 @@ static const char *port_lacks(struct verbs *verbs, uint8_t number)
     case IBV_PORT_ARMED: return "is armed, not active";
     default: return "is in an unknown state";
     }
-    if (!has_gid(verbs, number, port->gid_tbl_len))
-        return "has no GID: its interface has no address";
-    return NULL;
+    switch (gids_of(verbs, number, port->gid_tbl_len)) {
+    case GIDS_NONE: return "has no GID: its interface has no address";
+    case GIDS_OF_LINK:
+        return needs_address(verbs) ? "has only link-local GIDs: its interface has no address"
+                                    : NULL;
+    default: return NULL;
+    }
 }
 
 /* The first port that will do, or `wanted` (not 0). */

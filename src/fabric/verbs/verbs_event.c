@@ -242,11 +242,32 @@ static void on_last(struct verbs *verbs, uint32_t qp_number)
         endpoint->has_let_go = true;
 }
 
-/* What a queue pair met with its completions say, too, and rdma_cm. */
+/* Whose queue pair failed; NULL: nobody's. */
+static struct fabric_endpoint *failed_of(const struct ibv_async_event *event)
+{
+    switch (event->event_type) {
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR: return event->element.qp->qp_context;
+    default: return NULL;
+    }
+}
+
+/* Its completions say it, too, when there are any; one that has nothing posted says it only so. */
+static void on_queue_failed(struct fabric_endpoint *endpoint, enum ibv_event_type type)
+{
+    if (endpoint->state >= VERBS_FAILING)
+        return;
+    LOG_WARN("a queue pair failed: its connection ends", "device=%s event=%d",
+             endpoint->verbs->device.name, (int)type);
+    verbs_endpoint_fail(endpoint, NIGH_PEER_LOST);
+}
+
 static void on_device(struct verbs *verbs, enum ibv_event_type type)
 {
     switch (type) {
     case IBV_EVENT_DEVICE_FATAL:
+    case IBV_EVENT_SRQ_ERR:
     case IBV_EVENT_CQ_ERR: verbs_loss_begin(verbs, false); break; /* it ran over: never (V8) */
     case IBV_EVENT_PORT_ERR:
         LOG_WARN("the port of the RDMA device went down", "device=%s port=%u", verbs->device.name,
@@ -270,11 +291,16 @@ bool verbs_event_device(struct verbs *verbs)
          count++) {
         enum ibv_event_type type = event.event_type;
 
+        struct fabric_endpoint *failed = failed_of(&event);
+
         if (type == IBV_EVENT_QP_LAST_WQE_REACHED)
             on_last(verbs, event.element.qp->qp_num);
         else if (type == IBV_EVENT_SRQ_LIMIT_REACHED)
             verbs_stock_is_low(verbs, event.element.srq);
-        verbs->library->ack_async_event(&event);
+        verbs->library->ack_async_event(
+            &event); /* whose queue pair could not be destroyed before */
+        if (failed != NULL)
+            on_queue_failed(failed, type);
         on_device(verbs, type);
     }
     return count > 0;

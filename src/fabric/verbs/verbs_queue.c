@@ -20,6 +20,11 @@
 
 /* ---- completion queues ---- */
 
+static uint32_t entries_of(const struct verbs *verbs)
+{
+    return min_u32((uint32_t)verbs->device.attr.max_cqe, VERBS_CQ_ENTRIES);
+}
+
 /* V8: which of the device's interrupts wakes us. A lane of its own has one of its own, as far as
  * there are so many. */
 static int vector_of(const struct verbs *verbs)
@@ -27,11 +32,6 @@ static int vector_of(const struct verbs *verbs)
     int count = verbs->device.context->num_comp_vectors;
 
     return count > 0 ? (int)(verbs->vector % (uint32_t)count) : 0;
-}
-
-static uint32_t entries_of(const struct verbs *verbs)
-{
-    return min_u32((uint32_t)verbs->device.attr.max_cqe, VERBS_CQ_ENTRIES);
 }
 
 static struct verbs_cq *cq_make(struct verbs *verbs, uint32_t share)
@@ -83,6 +83,7 @@ nigh_status verbs_queue_make(struct fabric_endpoint *endpoint)
     struct fabric_stock *stock = endpoint->stock;
     struct verbs_cq *cq = cq_find(verbs, share, stock);
     struct ibv_qp_init_attr init = {
+        .qp_context = endpoint,
         .srq = stock != NULL ? stock->srq : NULL,
         .send_cq = cq != NULL ? cq->cq : NULL,
         .recv_cq = cq != NULL ? cq->cq : NULL,
