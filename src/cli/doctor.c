@@ -201,7 +201,7 @@ static void look_at_fabric(struct report *report, const struct admission_facts *
                       : cli_is_alone(report->cli) ? "the node needs none; "
                                                   : "the node uses tcp; ";
 
-    rdma_look(facts->locked_limit_bytes, &found);
+    rdma_look("", geteuid() == 0 ? UINT64_MAX : facts->locked_limit_bytes, &found);
     find(report, found.is_missing && found.has_device ? NOTE : GOOD, "fabric", found.remedy, "%s%s",
          now, found.text);
     if (rdma_look_where("", stats.memory_far_bytes, &found)) {
@@ -209,6 +209,9 @@ static void look_at_fabric(struct report *report, const struct admission_facts *
     }
     if (rdma_look_lost("", &found)) {
         find(report, NOTE, "packets", found.remedy, "%s", found.text);
+    }
+    if (rdma_look_mtu("", &found)) {
+        find(report, NOTE, "mtu", found.remedy, "%s", found.text);
     }
 }
 

@@ -14,10 +14,13 @@
 #include "base/check.h"
 #include "memory/numa.h"
 
-#define DEVICES      "/sys/class/infiniband"
-#define CONNECTIONS  "/dev/infiniband/rdma_cm"
-#define NAME_BYTES   64
-#define LOCKED_BYTES (UINT64_C(128) << 20) /* the least node and its links */
+#define DEVICES            "/sys/class/infiniband"
+#define CONNECTIONS        "/dev/infiniband/rdma_cm"
+#define NAME_BYTES         64
+#define PACKET_BYTES       4096u /* that RDMA's packets carry at most, and at least */
+#define PACKET_BYTES_LEAST 256u
+#define HEADERS_BYTES      96u                   /* as the kernel reckons for RoCE */
+#define LOCKED_BYTES       (UINT64_C(128) << 20) /* the least node and its links */
 
 static void say(struct rdma_finding *found, const char *remedy, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -32,10 +35,14 @@ static void say(struct rdma_finding *found, const char *remedy, const char *form
     found->remedy = remedy;
 }
 
-static bool has_library(const char *name)
+/* The loader finds it. A test's machine has its libraries in one folder. */
+static bool has_library(const char *root, const char *name)
 {
-    void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+    char path[512];
+    void *library;
 
+    snprintf(path, sizeof path, "%s%s%s", root, root[0] != '\0' ? "/lib/" : "", name);
+    library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
     if (library != NULL) {
         dlclose(library);
     }
@@ -43,13 +50,13 @@ static bool has_library(const char *name)
 }
 
 /* The state of a port, as "ACTIVE". False: there is no such port. */
-static bool read_state(const char *device, unsigned port, char state[NAME_BYTES])
+static bool read_state(const char *root, const char *device, unsigned port, char state[NAME_BYTES])
 {
-    char path[256];
+    char path[512];
     FILE *file;
     bool is_read;
 
-    snprintf(path, sizeof path, DEVICES "/%s/ports/%u/state", device, port);
+    snprintf(path, sizeof path, "%s" DEVICES "/%s/ports/%u/state", root, device, port);
     file = fopen(path, "re");
     if (file == NULL) {
         return false;
@@ -61,20 +68,23 @@ static bool read_state(const char *device, unsigned port, char state[NAME_BYTES]
 
 /* Fills device and state with the first active port, or else with what was seen last; the port's
  * number, or 0: no device. */
-static unsigned find_port(char device[NAME_BYTES], char state[NAME_BYTES])
+static unsigned find_port(const char *root, char device[NAME_BYTES], char state[NAME_BYTES])
 {
-    DIR *folder = opendir(DEVICES);
+    char path[256];
+    DIR *folder;
     const struct dirent *entry;
     unsigned found = 0;
 
     strcpy(state, "");
+    snprintf(path, sizeof path, "%s" DEVICES, root);
+    folder = opendir(path);
     while (folder != NULL && strcmp(state, "ACTIVE") != 0 && (entry = readdir(folder)) != NULL) {
         if (entry->d_name[0] == '.') {
             continue;
         }
         snprintf(device, NAME_BYTES, "%.63s", entry->d_name);
         found = 1;
-        for (unsigned port = 1; read_state(device, port, state); port++) {
+        for (unsigned port = 1; read_state(root, device, port, state); port++) {
             found = port;
             if (strcmp(state, "ACTIVE") == 0) {
                 break;
@@ -87,10 +97,19 @@ static unsigned find_port(char device[NAME_BYTES], char state[NAME_BYTES])
     return found;
 }
 
-void rdma_look(uint64_t locked_limit_bytes, struct rdma_finding *found)
+static bool may_connect(const char *root)
+{
+    char path[256];
+
+    snprintf(path, sizeof path, "%s" CONNECTIONS, root);
+    return access(path, R_OK | W_OK) == 0;
+}
+
+void rdma_look(const char *root, uint64_t locked_limit_bytes, struct rdma_finding *found)
 {
     char device[NAME_BYTES] = "", state[NAME_BYTES] = "", limit[BYTES_SIZE_TEXT];
-    unsigned port = find_port(device, state);
+    unsigned port = find_port(root, device, state);
+    bool has_verbs = has_library(root, "libibverbs.so.1");
 
     *found = (struct rdma_finding){.is_missing = true, .has_device = port != 0};
     bytes_format_size(locked_limit_bytes, limit);
@@ -100,14 +119,14 @@ void rdma_look(uint64_t locked_limit_bytes, struct rdma_finding *found)
         say(found, "bring its link up; InfiniBand needs a subnet manager",
             "no RDMA here, so tcp: port %u of %s is %s", port, device,
             state[0] != '\0' ? state : "not there");
-    } else if (!has_library("libibverbs.so.1") || !has_library("librdmacm.so.1")) {
+    } else if (!has_verbs || !has_library(root, "librdmacm.so.1")) {
         say(found, "install libibverbs1, librdmacm1 and the device's provider (rdma-core)",
             "no RDMA here, so tcp: %s is there, but %s is not", device,
-            has_library("libibverbs.so.1") ? "librdmacm.so.1" : "libibverbs.so.1");
-    } else if (access(CONNECTIONS, R_OK | W_OK) != 0) {
+            has_verbs ? "librdmacm.so.1" : "libibverbs.so.1");
+    } else if (!may_connect(root)) {
         say(found, "modprobe rdma_ucm; let this user, or container, use /dev/infiniband",
             "no RDMA here, so tcp: %s is there, but " CONNECTIONS " cannot be used", device);
-    } else if (locked_limit_bytes < LOCKED_BYTES && geteuid() != 0) {
+    } else if (locked_limit_bytes < LOCKED_BYTES) {
         say(found, "ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit",
             "no RDMA here, so tcp: %s may be locked, and the device needs all of a node's memory",
             limit);
@@ -175,6 +194,76 @@ bool rdma_look_where(const char *root, uint64_t far_bytes, struct rdma_finding *
 }
 
 /* ---- packets -------------------------------------------------------------- */
+
+/* The first line of a file of the first port of a device. */
+static bool read_line(const char *root, const char *device, const char *name, char line[NAME_BYTES])
+{
+    char path[512];
+    FILE *file;
+    bool is_read;
+
+    snprintf(path, sizeof path, "%s" DEVICES "/%s/ports/1/%s", root, device, name);
+    file = fopen(path, "re");
+    if (file == NULL) {
+        return false;
+    }
+    is_read = fscanf(file, "%63[^\n]", line) == 1;
+    fclose(file);
+    return is_read;
+}
+
+/* The MTU of the network interface below a RoCE device, and its name; 0: it is another device. */
+static unsigned read_mtu(const char *root, const char *device, char interface[NAME_BYTES])
+{
+    char path[512], type[NAME_BYTES];
+    unsigned mtu = 0;
+    FILE *file;
+
+    if (!read_line(root, device, "gid_attrs/types/0", type) || strstr(type, "RoCE") == NULL ||
+        !read_line(root, device, "gid_attrs/ndevs/0", interface)) {
+        return 0;
+    }
+    snprintf(path, sizeof path, "%s/sys/class/net/%s/mtu", root, interface);
+    file = fopen(path, "re");
+    if (file != NULL && fscanf(file, "%u", &mtu) != 1) {
+        mtu = 0;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return mtu;
+}
+
+bool rdma_look_mtu(const char *root, struct rdma_finding *found)
+{
+    char path[256], interface[NAME_BYTES] = "";
+    const struct dirent *entry;
+    bool is_small = false;
+    DIR *folder;
+
+    snprintf(path, sizeof path, "%s" DEVICES, root);
+    folder = opendir(path);
+    while (folder != NULL && !is_small && (entry = readdir(folder)) != NULL) {
+        unsigned mtu = entry->d_name[0] != '.' ? read_mtu(root, entry->d_name, interface) : 0;
+        unsigned carried = PACKET_BYTES;
+
+        while (carried > PACKET_BYTES_LEAST && carried + HEADERS_BYTES > mtu) {
+            carried /= 2;
+        }
+        is_small = mtu > 0 && carried < PACKET_BYTES;
+        if (is_small) {
+            *found = (struct rdma_finding){.is_missing = true, .has_device = true};
+            say(found,
+                "an MTU of 4200 or more, at all nodes and switches (ip link set IF mtu 4200)",
+                "a packet of %.32s carries %u bytes, and could %u: the MTU of %s is %u",
+                entry->d_name, carried, PACKET_BYTES, interface, mtu);
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return is_small;
+}
 
 /* That packets were lost, or came too late, is counted under these names: mlx5's, then rxe's. */
 static const char *const losses[] = {"out_of_sequence",       "packet_seq_err",

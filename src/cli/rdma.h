@@ -13,15 +13,20 @@ struct rdma_finding {
     const char *remedy; /* "": nothing to do */
 };
 
-/* locked_limit_bytes: RLIMIT_MEMLOCK of this process. */
-void rdma_look(uint64_t locked_limit_bytes, struct rdma_finding *found);
+/* locked_limit_bytes: what this process may lock. root: "", or a test's machine, which has its
+ * libraries in /lib. */
+void rdma_look(const char *root, uint64_t locked_limit_bytes, struct rdma_finding *found);
 
 /* Whether memory of the node, far_bytes of it, lies on another NUMA node than the RDMA device of
  * its lane; and where the machine's devices are. False: there is nothing to say, the machine has
- * one node, or no device. root: "", or a test's machine. */
+ * one node, or no device. */
 bool rdma_look_where(const char *root, uint64_t far_bytes, struct rdma_finding *found);
 
 /* Whether a device's counters tell of packets that were lost. False: none does. */
 bool rdma_look_lost(const char *root, struct rdma_finding *found);
+
+/* Whether packets of a RoCE device are smaller than they could be, as its interface's MTU is.
+ * False: none is known to be. */
+bool rdma_look_mtu(const char *root, struct rdma_finding *found);
 
 #endif

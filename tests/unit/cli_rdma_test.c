@@ -5,7 +5,93 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include "base/check.h"
 #include "support/machine.h"
+
+#define LIMIT_LOW  (UINT64_C(8) << 20)
+#define LIMIT_HIGH (UINT64_C(1) << 30)
+
+/* Some library, under this name. */
+static void put_library(const char *name)
+{
+    char path[2 * PATH_BYTES];
+    Dl_info info;
+
+    assert_true(dladdr((void *)(uintptr_t)_cmocka_run_group_tests, &info) != 0);
+    (void)snprintf(path, sizeof(path), "/lib/%s", name);
+    put(path, "");
+    (void)snprintf(path, sizeof(path), "%s/lib/%s", root, name);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink(info.dli_fname, path), 0);
+}
+
+/* That with so much memory that may be locked there is no RDMA, for this reason. */
+static void expect_missing(uint64_t limit_bytes, const char *why, const char *remedy)
+{
+    struct rdma_finding found;
+
+    rdma_look(root, limit_bytes, &found);
+    assert_true(found.is_missing);
+    assert_non_null(strstr(found.text, "no RDMA here, so tcp: "));
+    assert_non_null(strstr(found.text, why));
+    assert_non_null(strstr(found.remedy, remedy));
+}
+
+/* One after the other is there; what is missing next is said. */
+static void what_is_missing_is_said(void **state)
+{
+    struct rdma_finding found;
+
+    (void)state;
+    expect_missing(LIMIT_HIGH, "no device", "");
+    put(DEVICES "/mlx5_0/node_type", "1: CA\n");
+    expect_missing(LIMIT_HIGH, "port 1 of mlx5_0 is not there", "subnet manager");
+    put(DEVICES "/mlx5_0/ports/1/state", "2: INIT\n");
+    expect_missing(LIMIT_HIGH, "port 1 of mlx5_0 is INIT", "bring its link up");
+    put(DEVICES "/mlx5_0/ports/2/state", "4: ACTIVE\n");
+    expect_missing(LIMIT_HIGH, "mlx5_0 is there, but libibverbs.so.1 is not", "libibverbs1");
+    put_library("libibverbs.so.1");
+    expect_missing(LIMIT_HIGH, "mlx5_0 is there, but librdmacm.so.1 is not", "librdmacm1");
+    put_library("librdmacm.so.1");
+    expect_missing(LIMIT_HIGH, "/dev/infiniband/rdma_cm cannot be used", "modprobe rdma_ucm");
+    put("/dev/infiniband/rdma_cm", "");
+    expect_missing(LIMIT_LOW, "8.0 MiB may be locked", "ulimit -l");
+    rdma_look(root, LIMIT_HIGH, &found);
+    assert_false(found.is_missing);
+    assert_true(found.has_device);
+    assert_non_null(strstr(found.text, "RDMA can be used: port 2 of mlx5_0 is active"));
+}
+
+static void packets_that_are_small_are_said(void **state)
+{
+    static const struct {
+        const char *mtu, *text;
+    } cases[] = {
+        {"1500\n", "mlx5_0 carries 1024 bytes, and could 4096: the MTU of eth7 is 1500"},
+        {"4191\n", "carries 2048 bytes"},
+        {"300\n", "carries 256 bytes"},
+        {"4192\n", NULL},
+        {"9000\n", NULL},
+    };
+    struct rdma_finding found;
+
+    (void)state;
+    assert_false(rdma_look_mtu(root, &found));
+    put(DEVICES "/mlx5_0/ports/1/gid_attrs/ndevs/0", "eth7\n");
+    for (uint32_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        put("/sys/class/net/eth7/mtu", cases[i].mtu);
+        put(DEVICES "/mlx5_0/ports/1/gid_attrs/types/0", "RoCE v2\n");
+        assert_int_equal(rdma_look_mtu(root, &found), cases[i].text != NULL);
+        assert_true(cases[i].text == NULL || strstr(found.text, cases[i].text) != NULL);
+        put(DEVICES "/mlx5_0/ports/1/gid_attrs/types/0", "IB/RoCE v1\n");
+        assert_int_equal(rdma_look_mtu(root, &found), cases[i].text != NULL);
+        put(DEVICES "/mlx5_0/ports/1/gid_attrs/types/0", "IB\n"); /* its MTU is not there */
+        assert_false(rdma_look_mtu(root, &found));
+    }
+}
 
 static void memory_that_is_far_is_said(void **state)
 {
@@ -67,9 +153,11 @@ static void packets_that_are_lost_are_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        MACHINE_TEST(what_is_missing_is_said),
         MACHINE_TEST(memory_that_is_far_is_said),
         MACHINE_TEST(many_devices_are_cut),
         MACHINE_TEST(packets_that_are_lost_are_said),
+        MACHINE_TEST(packets_that_are_small_are_said),
     };
 
     return cmocka_run_group_tests_name("cli-rdma", tests, NULL, NULL);
