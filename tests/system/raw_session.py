@@ -226,6 +226,10 @@ class Node:
         return self.process.returncode, said
 
 
+class Skipped(Exception):
+    """A test cannot say anything on this machine: why."""
+
+
 def run_tests(names):
     """Runs the functions of a module whose names begin with test_, those that match $NIGH_TEST; prints TAP-like
     lines; returns an exit code."""
@@ -237,6 +241,8 @@ def run_tests(names):
         try:
             function()
             print("ok", name[5:].replace("_", " "), flush=True)
+        except Skipped as why:
+            print("skipped", name[5:].replace("_", " ") + ":", why, flush=True)
         except Exception:  # every failure is to be seen, of whatever kind
             traceback.print_exc()
             print("not ok", name[5:].replace("_", " "), flush=True)
