@@ -16,7 +16,8 @@ import threading
 import time
 
 import nighd
-from nighd import MIB, SLOW, digest, kernel_said, wait_for, write
+from checks import check_all, kept
+from nighd import MIB, SLOW, digest, wait_for, write
 
 SMALL = (1, 100, 8191, 8192, 20000)  # sent
 # Read, from the survivor and from the peer: what the survivor lends is lent most of the time.
@@ -135,12 +136,6 @@ def stop_all(gets):
     for one in gets:
         one.is_over = True
     return [end for one in gets for end in one.stop()]
-
-
-def kept():
-    """What the kernel has of the device."""
-    shown = json.loads(subprocess.run(["rdma", "-j", "resource", "show"], check=True, stdout=subprocess.PIPE).stdout)
-    return {what: sum(device.get(what, 0) for device in shown) for what in ("qp", "cm_id", "mr")}
 
 
 class Survivor:
@@ -273,27 +268,11 @@ CHECKS = (check_objects_move_both_ways, check_it_is_killed_in_the_middle, check_
           check_another_guest_takes_its_place, check_nothing_is_left)
 
 
-def check_all(survivor):
-    """How many failed: none, or the first that did."""
-    for number, check in enumerate(CHECKS, 1):
-        name = check.__name__[6:].replace("_", " ")
-        begun = time.monotonic()
-        try:
-            check(survivor)
-        except (AssertionError, ValueError, OSError, subprocess.SubprocessError) as problem:
-            print(f"not ok {number} - {name}")
-            for line in "\n".join((repr(problem), survivor.node.fate(), repr(survivor.seen), kernel_said())).splitlines():
-                print("# " + line)
-            return 1
-        print(f"ok {number} - {name}\n# {time.monotonic() - begun:.1f} s; {kept()}", flush=True)
-    return 0
-
-
 def survive(folder, outside):
     print(f"1..{len(CHECKS)}", flush=True)
     survivor = Survivor(folder, outside)
     try:
-        return check_all(survivor)
+        return check_all(CHECKS, lambda: (survivor.node.fate(), repr(survivor.seen)), survivor)
     finally:
         if survivor.node.process.poll() is None:
             survivor.node.end(signal.SIGTERM)
