@@ -36,7 +36,8 @@ struct flags {
     uint32_t lanes;
     uint32_t spin_us;      /* UINT32_MAX: by the cores that a rank has */
     uint32_t timeout_s;    /* for a get, and for the other ranks */
-    const char *interface; /* NULL: the loopback on one machine, else the first other one */
+    const char *interface; /* or several, with commas; NULL: the loopback on one machine, else the
+                              first other one */
     const char *out;
 };
 

@@ -81,6 +81,25 @@ static bool find_address(const char *name, struct sockaddr_in *address)
     return found;
 }
 
+/* Of several, as "eth0,eth1", the rank's own: they are taken in turn. NULL: none was named. */
+static const char *interface_of_rank(const char *list, char name[CLUSTER_TEXT_BYTES])
+{
+    const char *at = list;
+    int count = 1;
+
+    if (list == NULL) {
+        return NULL;
+    }
+    for (const char *comma = strchr(list, ','); comma != NULL; comma = strchr(comma + 1, ',')) {
+        count++;
+    }
+    for (int i = 0; i < ranks.rank % count; i++) {
+        at = strchr(at, ',') + 1;
+    }
+    snprintf(name, CLUSTER_TEXT_BYTES, "%.*s", (int)strcspn(at, ","), at);
+    return name;
+}
+
 /* An address with a port that nobody has while the returned descriptor is open; -1: said why. */
 static int reserve(const char *interface, char text[CLUSTER_TEXT_BYTES])
 {
@@ -157,8 +176,8 @@ static nigh_status start_node(struct puller *puller, const struct flags *flags, 
 static bool attempt(struct puller *puller, const struct flags *flags, const uint8_t *key, bool last)
 {
     char(*addresses)[CLUSTER_TEXT_BYTES] = calloc((size_t)ranks.count, sizeof *addresses);
-    char address[CLUSTER_TEXT_BYTES] = "", *members;
-    int fd = reserve(flags->interface, address);
+    char address[CLUSTER_TEXT_BYTES] = "", name[CLUSTER_TEXT_BYTES], *members;
+    int fd = reserve(interface_of_rank(flags->interface, name), address);
     nigh_status status;
 
     if (addresses == NULL) {
