@@ -88,9 +88,14 @@ static void side_close(struct side *side)
     fabric_destroy(side->fabric);
 }
 
-static void say_up(struct side *side, const struct side *other, uint32_t rank, bool dials)
+static void say_up(struct side *side, const struct side *other, uint32_t rank, bool dials,
+                   uint32_t bulk_endpoints)
 {
-    struct link_peer info = {.rank = rank, .incarnation = 1, .dials = dials, .lanes = 1};
+    struct link_peer info = {.rank = rank,
+                             .incarnation = 1,
+                             .dials = dials,
+                             .lanes = 1,
+                             .bulk_endpoints = bulk_endpoints};
 
     memcpy(info.addresses[0], other->address, sizeof(other->address));
     assert_int_equal(links_peer_up(side->links, &info, support_now_us()), NIGH_OK);
@@ -150,19 +155,23 @@ struct cost {
     /* of a peer */
     uint32_t sends, receives;
     uint32_t registered_kib, ring_kib;
-    uint32_t shared; /* receives of all together */
+    uint32_t shared;         /* receives of all together */
+    uint32_t bulk_endpoints; /* 0: one */
 };
 
 static void expect(const struct cost *cost, const struct fake_verbs_sum *sum, uint64_t rings)
 {
-    assert_int_equal(sum->queue_pairs, 2 * cost->peers);
+    uint32_t further = max_u32(cost->bulk_endpoints, 1) - 1;
+
+    assert_int_equal(sum->queue_pairs, (2 + further) * cost->peers);
     assert_int_equal(sum->registrations, cost->peers + (cost->shared > 0));
     assert_int_equal(sum->shared_receives, cost->shared);
     assert_int_equal(sum->posted_shared, cost->shared);
     assert_int_equal(sum->completion_queues, cost->completion_queues);
     assert_int_equal(sum->sends, (uint64_t)cost->sends * cost->peers);
     assert_int_equal(sum->receives, (uint64_t)cost->receives * cost->peers);
-    assert_int_equal(sum->posted_receives, sum->receives);
+    /* Where READs go alone there is room for a receive, and none. */
+    assert_int_equal(sum->posted_receives, sum->receives - further * cost->peers);
     assert_int_equal(own_bytes(sum) / cost->peers / 1024, cost->registered_kib);
     assert_int_equal(rings / cost->peers / 1024, cost->ring_kib);
     /* V8: what the queue pairs may complete at once has room. */
@@ -182,8 +191,8 @@ static void hold(const struct cost *cost)
     for (uint32_t i = 0; i <= cost->peers; i++)
         side_open(&sides[i], i, &members);
     for (uint32_t i = 1; i <= cost->peers; i++) {
-        say_up(&sides[0], &sides[i], i, false);
-        say_up(&sides[i], &sides[0], 0, true);
+        say_up(&sides[0], &sides[i], i, false, cost->bulk_endpoints);
+        say_up(&sides[i], &sides[0], 0, true, cost->bulk_endpoints);
     }
     assert_true(SUPPORT_WAIT(({
                                  turn_all(sides, cost->peers + 1);
@@ -208,6 +217,9 @@ static void what_peers_cost(void **state)
         {.peers = 31, .completion_queues = 1, 254, 70, 871, 154},
         {.peers = 32, .completion_queues = 1, 210, 42, 353, 153, LIMIT_SHARED_RECEIVES},
         {.peers = 64, .completion_queues = 1, 156, 22, 187, 94, LIMIT_SHARED_RECEIVES},
+        {.peers = 8, .completion_queues = 1, 320, 71, 871, 173, .bulk_endpoints = 2},
+        {.peers = 8, .completion_queues = 1, 452, 73, 871, 211, .bulk_endpoints = 4},
+        {.peers = 64, .completion_queues = 2, 354, 25, 187, 151, LIMIT_SHARED_RECEIVES, 4},
     };
 
     (void)state;
