@@ -36,6 +36,9 @@ else
 export NINJA ?= ninja
 endif
 
+# One test more at once than there are processors: the long ones mostly wait.
+export MESON_TESTTHREADS ?= $(shell expr $$(nproc) + 1)
+
 COMPILE = tools/compile $(if $(V),-v)
 RUN_MESON = $(MESON) test --no-rebuild --print-errorlogs
 RUN_TESTS = $(RUN_MESON) --no-suite rdma -C
@@ -46,15 +49,15 @@ SIZE_WORDS = $(subst $(COMMA), ,$(SIZES))
 RELEASE = --buildtype=release $(if $(findstring Free Software,$(shell $(CC) --version)),-Db_lto=true -Dc_args=-ffat-lto-objects)
 SAN = -Db_lundef=false -Dexamples=false -Dman=disabled
 ASAN = --buildtype=debugoptimized -Db_sanitize=address,undefined $(SAN) -Dc_args=-fno-sanitize-recover=undefined
-# What test-rdma runs: the programs of `make test`, or those of `make asan`.
+# What test-rdma runs: the programs of `make test`, or those of `make asan`; a guest keeps a processor busy.
 ifeq ($(SANITIZE),address)
 RDMA_BUILD = build/asan
 RDMA_CONFIGURE = tools/configure build/asan $(ASAN)
-RDMA_TESTS = tools/sanitized $(RUN_MESON) --timeout-multiplier 5
+RDMA_TESTS = tools/sanitized $(RUN_MESON) --num-processes $$(nproc) --timeout-multiplier 5
 else ifeq ($(SANITIZE),)
 RDMA_BUILD = build/test
 RDMA_CONFIGURE = tools/configure build/test --buildtype=debugoptimized
-RDMA_TESTS = $(RUN_MESON)
+RDMA_TESTS = $(RUN_MESON) --num-processes $$(nproc)
 else
 $(error SANITIZE=$(SANITIZE): there is SANITIZE=address, for test-rdma)
 endif
@@ -98,19 +101,20 @@ clang: ## build everything with clang 14, for its warnings
 	@CC=clang-14 tools/configure build/clang --buildtype=debugoptimized
 	@$(COMPILE) build/clang
 
+# What explorers (the suite model) step through, unit tests and fuzz targets run under it too.
 asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/setup build test
 	@tools/configure build/asan $(ASAN)
 	@$(COMPILE) build/asan
-	@tools/sanitized $(RUN_TESTS) build/asan --timeout-multiplier 5 $(T)
+	@tools/sanitized $(RUN_MESON) --no-suite rdma --no-suite model -C build/asan --timeout-multiplier 5 $(T)
 
-# Explorers (the suite model) and the simulator have one thread: nothing there is for it to see.
+# Explorers (the suite model), the simulator and the suite one-thread have one thread: nothing there is for it to see.
 tsan: ## the tests under ThreadSanitizer
 	@tools/setup build test
 	@tools/configure build/tsan --buildtype=debugoptimized -Db_sanitize=thread $(SAN) \
 		-Dc_args=-Wno-tsan
 	@$(COMPILE) build/tsan
-	@tools/sanitized $(RUN_MESON) --no-suite rdma --no-suite model --no-suite sim -C build/tsan --timeout-multiplier 10 $(T)
+	@tools/sanitized $(RUN_MESON) --no-suite rdma --no-suite model --no-suite sim --no-suite one-thread -C build/tsan --timeout-multiplier 10 $(T)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (300) under ASan and UBSan
 	@tools/setup build fuzz
