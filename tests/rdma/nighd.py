@@ -131,10 +131,10 @@ def move(folder, source, target, name, size):
     os.unlink(path)
 
 
-def shared_queues():
-    """Shared receive queues that the kernel has."""
+def kernel_has(kind):
+    """Of all devices: "qp", "srq", ..."""
     shown = json.loads(subprocess.run(["rdma", "-j", "resource", "show"], check=True, stdout=subprocess.PIPE).stdout)
-    return sum(device["srq"] for device in shown)
+    return sum(device[kind] for device in shown)
 
 
 def check_both_use_rdma(folder, one, other):
@@ -142,7 +142,7 @@ def check_both_use_rdma(folder, one, other):
     for node in (one, other):
         assert "fabric=verbs" in node.said(), node.said()
         assert node.numbers()["rdma_lanes"] > 0
-    assert shared_queues() == (sum(LANES) if "--shared-receives" in FLAGS else 0), shared_queues()
+    assert kernel_has("srq") == (sum(LANES) if "--shared-receives" in FLAGS else 0)
     finding = {item["subject"]: item for item in json.loads(one.run("doctor", "--json")[1])}["fabric"]
     assert finding["severity"] == "ok" and "the node uses verbs; RDMA can be used" in finding["finding"], finding
 
@@ -299,6 +299,20 @@ def check_a_loan_is_registered_where_that_is_asked_for(folder, one, other):
     restart_both(one, other)
 
 
+def check_objects_are_read_over_as_many_queue_pairs_as_one_asks_for(folder, one, other):
+    wait_for(lambda: are_joined(one, other))
+    few = kernel_has("qp")
+    assert one.end(signal.SIGTERM) == 0, one.said()
+    one.start("--fabric-queue-pairs", "3")
+    wait_for(lambda: are_joined(one, other), 2 * SLOW)
+    # Two more of each link, of which there are as many as the lanes of the node with more, at both ends.
+    wait_for(lambda: kernel_has("qp") == few + 2 * 2 * max(LANES))
+    move(folder, one, other, "in-turns", LARGEST)
+    move(folder, other, one, "in-turns-back", LARGEST)
+    assert kernel_has("qp") == few + 2 * 2 * max(LANES)
+    restart_both(one, other)
+
+
 def check_a_kill_ends_every_get(folder, one, other):
     path = os.path.join(folder, "large")
     for n in range(3):
@@ -379,7 +393,8 @@ def check_little_locked_memory_is_said(folder, one, other):
 
 CHECKS = (check_both_use_rdma, check_every_size_arrives, check_transfers_register_nothing, check_what_is_pushed_arrives,
           check_packets_have_the_class_that_was_asked_for, check_an_answer_is_waited_for_as_long_as_was_asked_for,
-          check_a_loan_is_registered_where_that_is_asked_for, check_a_kill_ends_every_get, check_it_comes_back,
+          check_a_loan_is_registered_where_that_is_asked_for,
+          check_objects_are_read_over_as_many_queue_pairs_as_one_asks_for, check_a_kill_ends_every_get, check_it_comes_back,
           check_a_held_node_serves_what_it_had, check_little_locked_memory_is_said)
 if "--shared-receives" in FLAGS:
     CHECKS = (check_both_use_rdma, check_what_is_pushed_arrives, check_what_is_sent_at_once_arrives,
