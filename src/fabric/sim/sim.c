@@ -396,6 +396,15 @@ void sim_pause(struct sim *sim, uint32_t number, bool paused)
     }
 }
 
+void sim_message_costs(struct sim *sim, uint32_t number, uint32_t us)
+{
+    struct sim_node *node = NULL;
+
+    NIGH_ASSERT(sim_make_node(sim, number, &node) == NIGH_OK);
+    sim_fold(sim, (uint64_t)number << 32 | us);
+    node->message_us = us;
+}
+
 void sim_cut(struct sim *sim, uint32_t a, uint32_t b, bool cut)
 {
     struct sim_link *link = sim_link_between(sim, a, b);

@@ -76,6 +76,10 @@ void sim_cut(struct sim *sim, uint32_t a, uint32_t b, bool cut);
 /* A slow link: its rate divided, its latency multiplied by `factor` (1: as before). */
 void sim_slow(struct sim *sim, uint32_t a, uint32_t b, uint32_t factor);
 
+/* Each message that a node is sent, or that is written there, holds its endpoint up for so long:
+ * what it costs to take it, whatever its size. READs do not. */
+void sim_message_costs(struct sim *sim, uint32_t node, uint32_t us);
+
 /* What happened so far, in one number: equal for equal runs. */
 uint64_t sim_digest(const struct sim *sim);
 

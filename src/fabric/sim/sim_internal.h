@@ -37,6 +37,7 @@ struct sim_node {
     uint32_t number;
     bool paused;
     bool frozen; /* paused, and its memory is not served either */
+    uint32_t message_us;
     struct sim_fabric *fabrics[LIMIT_LANES];
     struct list links;       /* struct sim_node_link, in the order in which they were made */
     struct sim_link **peers; /* by the other node's number, of those not below this one's */

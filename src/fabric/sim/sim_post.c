@@ -215,7 +215,8 @@ static void sim_start_ordered(struct sim_work *work)
     struct sim_span spans[SIM_PIECES];
     uint32_t count = sim_cut_up(sim, work, spans);
     uint64_t from_us = max_u64(wire->arrival_us[work->side], sim->now_us + 1);
-    uint64_t arrival_us = max_u64(from_us, sim_travel_us(wire, work->side, work->ending.bytes));
+    uint64_t arrival_us = max_u64(from_us, sim_travel_us(wire, work->side, work->ending.bytes)) +
+                          wire->nodes[1 - work->side]->message_us;
 
     wire->arrival_us[work->side] = arrival_us;
     work->pieces_left = (uint8_t)count;
