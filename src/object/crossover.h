@@ -3,14 +3,14 @@
  * The crossover of one link and direction: the size from which on it is faster to read an object
  * from its holder's memory than to have it sent.
  *
- * Learnt from transfers that are made anyway. For each path the times of recent transfers are kept
- * by class of size (powers of two). Through the medians of neighbouring classes go lines, a + b *
- * bytes: what the path costs around there. The crossover lies between the two classes where sending
- * below and reading above costs least, and there where the lines cross. It moves only as far as
- * sizes were seen on both paths: what was never measured keeps the answer of before. Some transfers
- * take the other path, so that both stay measured: often at first, then a bounded share. Those near
- * the crossover, and, farther away, those of the next class that lately took one path alone: who
- * moves objects of one size only learns of them, too.
+ * Learnt from transfers that are made anyway, and from probes when a link comes up. For each path
+ * the times of recent transfers are kept by class of size (powers of two). Through the medians of
+ * neighbouring classes go lines, a + b * bytes: what the path costs around there. The crossover
+ * lies between the two classes where sending below and reading above costs least, and there where
+ * the lines cross. It moves only as far as sizes were seen on both paths: what was never measured
+ * keeps the answer of before. Some transfers take the other path, so that both stay measured: often
+ * at first, then a bounded share. Those near the crossover, and, farther away, those of the next
+ * class that lately took one path alone: who moves objects of one size only learns of them, too.
  *
  * What is taken often and what is taken now and then are seen over like spans of time: else a bad
  * moment fills the window of the one, which then leaves, and takes long to be seen again.
@@ -70,6 +70,10 @@ uint64_t crossover_bytes(const struct crossover *crossover);
 /* A transfer of so many bytes took so long, from the first message to the last byte. */
 void crossover_note(struct crossover *crossover, enum crossover_path path, uint64_t bytes,
                     uint64_t took_us);
+
+/* Sizes were measured both ways on purpose, and no more are: where sending was best for all of
+ * them, the lines go on beyond the largest, to where they cross; that may be nowhere. */
+void crossover_measured(struct crossover *crossover);
 
 bool crossover_is_valid(const struct crossover *crossover);
 

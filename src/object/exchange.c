@@ -120,6 +120,7 @@ static void on_up(void *context, struct link *link, uint64_t now_us)
     list_push_back(&exchange->live, &live->place);
     directory_member_up(exchange->directory, live->rank, live->shards);
     announcer_walk(&live->announcer, true);
+    probe_link_up(live);
     pull_home_up(exchange, live->rank);
 }
 
@@ -142,6 +143,7 @@ static void on_down(void *context, struct link *link, nigh_status reason, uint64
     serve_link_down(live);
     home_link_down(live);
     erase_link_down(live);
+    probe_link_down(live);
     announcer_fini(&live->announcer);
     push_fini(live);
     exchange->granted -= live->granted; /* what came is in its place again */
@@ -182,6 +184,7 @@ static void on_request(void *context, struct link *link, const struct rpc_reques
     case WIRE_STOP: serve_on_more(live, request, now_us); return;
     case WIRE_DONE: serve_on_done(live, request, now_us); return;
     case WIRE_HEAR: hear_on_request(live, request); return;
+    case WIRE_PROBE: probe_on_request(live, request, now_us); return;
     }
     if (request->call != 0) {
         rpc_reply(link_rpc(link), request->call, NIGH_UNSUPPORTED, NULL, 0);
@@ -380,6 +383,9 @@ static nigh_status make_parts(struct exchange *exchange, uint32_t own_announceme
         status = memory_init(exchange);
     }
     if (status == NIGH_OK) {
+        status = probe_init(exchange);
+    }
+    if (status == NIGH_OK) {
         status = make_links(exchange);
     }
     return status;
@@ -432,6 +438,7 @@ void exchange_destroy(struct exchange *exchange)
         }
         links_destroy(exchange->links);
     }
+    probe_fini(exchange);
     memory_fini(exchange);
     pulls_fini(exchange);
     serves_fini(exchange);
@@ -489,6 +496,7 @@ static bool finish_turn(struct exchange *exchange, uint64_t now_us)
     worked = home_turn(exchange, now_us) || worked;
     worked = announce_turn(exchange, now_us) || worked;
     worked = hear_turn(exchange, now_us) || worked;
+    worked = probe_turn(exchange, now_us) || worked;
     worked = directory_turn(exchange->directory) || worked;
     return worked;
 }
@@ -531,6 +539,8 @@ uint64_t exchange_due_us(const struct exchange *exchange)
     due_us = other_us < due_us ? other_us : due_us;
     other_us = hear_due_us(exchange);
     due_us = other_us < due_us ? other_us : due_us;
+    other_us = probe_due_us(exchange);
+    due_us = other_us < due_us ? other_us : due_us;
     return list_empty(&exchange->local_drops) && !directory_is_sweeping(exchange->directory)
                ? due_us
                : 0;
@@ -567,6 +577,7 @@ bool exchange_is_idle(const struct exchange *exchange)
         }
     }
     return exchange->counts.pulls_now == 0 && exchange->declines == 0 &&
+           exchange->prober.link == NULL && exchange->prober.sending == 0 &&
            exchange->counts.loans_now == 0 && exchange->counts.pull_bytes_now == 0 &&
            list_empty(&exchange->local_drops) && !directory_owes(exchange->directory) &&
            announcer_is_idle(&exchange->own) && erases_are_idle(exchange);

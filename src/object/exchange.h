@@ -30,7 +30,7 @@ struct exchange;
 
 /* Which way an object's bytes take. */
 enum exchange_path {
-    EXCHANGE_AUTO = 0,      /* by size: sent below 32 KiB, from there on lent */
+    EXCHANGE_AUTO = 0,      /* by size: from a link's crossover on lent, below sent */
     EXCHANGE_TWO_SIDED = 1, /* sent */
     EXCHANGE_ONE_SIDED = 2, /* lent, and read by the puller */
     EXCHANGE_PUSH = 3,      /* written by the holder into windows that the puller grants; sent where
@@ -68,6 +68,7 @@ struct exchange_config {
     uint32_t
         window_bytes;     /* of a window of EXCHANGE_PUSH: more than a wire_chunk has; 0: default */
     uint64_t chunk_bytes; /* of one READ, a power of two; 0: 1 MiB */
+    uint64_t probe_bytes; /* of the smallest that is asked for to measure with; 0: 16 KiB */
     uint64_t pull_bytes;  /* of pulls under way at once; 0: a quarter of the lane's memory */
     enum exchange_path path;
     uint64_t loan_us; /* a loan whose puller was not heard of for so long is overdue: its link is
@@ -137,6 +138,7 @@ struct exchange_stats {
     uint64_t served_bytes;
     uint64_t served_inline, served_streams, served_loans, served_pushes; /* by way; ever */
     uint64_t crc_failures;
+    uint64_t probes;         /* of what links cost; ever */
     uint64_t conflicts;      /* births that were not admitted */
     uint64_t shares_refused; /* requests beyond a node's share of loans, deletes or keys; ever */
     uint64_t claims_refused; /* announcements and the like that are not their sender's to make */

@@ -132,6 +132,14 @@ struct declined {
     enum wire_method method;
 };
 
+/* What a peer asked to be sent, to measure with. */
+struct probed {
+    uint64_t tag;
+    uint32_t bytes;
+    uint32_t part; /* of each message */
+    uint32_t sent;
+};
+
 /* A link that is up. */
 struct exchange_link {
     struct exchange *exchange;
@@ -159,6 +167,11 @@ struct exchange_link {
     struct list_node place;
     /* Of pulls that begin with a PULL, and of those that begin with a LOCATE. */
     struct crossover crossovers[2];
+    uint32_t probe;          /* the next of them, */
+    uint32_t probes;         /* of so many: these are over when they are equal */
+    uint64_t probe_again_us; /* not before this */
+    uint64_t probe_pause_us; /* and how long after that */
+    struct probed probed;
 };
 
 /* ---- pulls ---------------------------------------------------------------- */
@@ -362,6 +375,29 @@ struct drop {
     struct birth birth;
 };
 
+#define EXCHANGE_PROBE_NUMBER UINT32_MAX /* low half of the tags of probes: no pull's */
+
+/* The probe that is under way, of all links (exchange_probe.c). */
+struct prober {
+    uint8_t *memory;  /* that peers are sent and read; NULL: this node measures nothing */
+    uint8_t *landing; /* where their bytes come to */
+    struct fabric_memory *lent, *landing_memory;
+    struct exchange_link *link; /* NULL: none is under way */
+    uint32_t generation;
+    enum wire_way way;
+    uint64_t bytes;
+    uint64_t received;
+    uint32_t credits; /* messages that may still come */
+    uint32_t crc;
+    bool is_answered;
+    uint64_t asked_us;
+    uint64_t pulls;    /* ever, when it began */
+    uint32_t wanting;  /* links that are not measured yet */
+    uint32_t sending;  /* links whose peers are owed messages */
+    uint64_t send_us;  /* when these are tried again */
+    uint64_t again_us; /* when there is one that may be begun */
+};
+
 /* ---- the exchange --------------------------------------------------------- */
 
 #define EXCHANGE_BUCKETS 16384u
@@ -427,6 +463,7 @@ struct exchange {
     struct share drop_shares;
     struct list local_drops;
     struct hearing hearing;
+    struct prober prober;
     uint64_t drop_us;      /* when what the directory owes is tried again */
     uint64_t drop_wait_us; /* and how long after that */
 
@@ -540,6 +577,21 @@ uint64_t hear_due_us(const struct exchange *exchange);
 void hear_on_request(struct exchange_link *link, const struct rpc_request *request);
 /* News were told: answers the home that waits for these. */
 void hear_answer(struct exchange_link *link);
+
+/* ---- exchange_probe.c ----------------------------------------------------- */
+
+nigh_status probe_init(struct exchange *exchange);
+void probe_fini(struct exchange *exchange);
+void probe_link_up(struct exchange_link *link);
+void probe_link_down(struct exchange_link *link);
+bool probe_turn(struct exchange *exchange, uint64_t now_us);
+uint64_t probe_due_us(const struct exchange *exchange);
+/* A peer measures. */
+void probe_on_request(struct exchange_link *link, const struct rpc_request *request,
+                      uint64_t now_us);
+/* A message with a tag of probes. False: it is none that was asked for. */
+bool probe_on_message(struct exchange_link *link, const struct wire_chunk *chunk,
+                      const uint8_t *bytes, uint64_t now_us);
 
 /* ---- exchange_home.c ------------------------------------------------------ */
 
@@ -673,6 +725,13 @@ void messages_offer(struct exchange_link *link, struct pull *pull, struct wire_w
 void messages_unoffer(struct exchange_link *link, struct pull *pull);
 /* What a LOCATE or PULL granted, and its answer, which is none, has not used. */
 void messages_unspent(struct pull *pull, nigh_status status, uint64_t now_us);
+/* Receives for a probe: of the half that is not kept for pulls of what is known. False: so many are
+ * not free. */
+bool messages_take(struct exchange_link *link, uint32_t count);
+/* Receives that were granted are free. */
+void messages_drop(struct exchange_link *link, uint32_t count);
+/* How many a link may ever have granted. */
+uint32_t messages_most(const struct exchange *exchange);
 /* Wants more messages of a stream. One that may send none looks again in a while: its channel is
  * full, or all receives are granted to others, who perhaps give them back unused. */
 void messages_ask_more(struct exchange_link *link, struct pull *pull, uint64_t now_us);

@@ -255,6 +255,18 @@ static bool spend(struct exchange_link *link, struct pull *pull, const struct wi
     return true;
 }
 
+static void take_probe(struct exchange_link *link, const struct bulk_message *message,
+                       const struct wire_chunk *chunk, uint64_t now_us)
+{
+    if (chunk->bytes != message->count - sizeof(*chunk) ||
+        !probe_on_message(link, chunk, message->bytes + sizeof(*chunk), now_us)) {
+        link_break(link->link, NIGH_PROTOCOL, now_us);
+        return;
+    }
+    give_back(link, message);
+    grant_others(link, now_us);
+}
+
 static void take_message(struct exchange_link *link, const struct bulk_message *message,
                          uint64_t now_us)
 {
@@ -262,6 +274,10 @@ static void take_message(struct exchange_link *link, const struct bulk_message *
     struct pull *pull;
 
     memcpy(&chunk, message->bytes, sizeof(chunk));
+    if ((uint32_t)chunk.tag == EXCHANGE_PROBE_NUMBER && message->window == NULL) {
+        take_probe(link, message, &chunk, now_us);
+        return;
+    }
     pull = streaming_pull(link, chunk.tag);
     if (chunk.bytes != message->count - sizeof(chunk) ||
         !spend(link, pull, &chunk, message->window)) {
@@ -380,4 +396,29 @@ void messages_begin(struct exchange *exchange, struct pull *pull, struct exchang
     } else if (pull->credits <= EXCHANGE_STREAM / 2) {
         messages_ask_more(link, pull, now_us);
     }
+}
+
+/* ---- what probes are granted ---------------------------------------------- */
+
+bool messages_take(struct exchange_link *link, uint32_t count)
+{
+    if (count > free_of(link, 2)) {
+        return false;
+    }
+    link->granted += count;
+    link->exchange->granted += count;
+    return true;
+}
+
+uint32_t messages_most(const struct exchange *exchange)
+{
+    const struct exchange_config *config = &exchange->config;
+
+    return config->shared_bulk == 0 ? config->bulk_receives
+                                    : min_u32(config->bulk_receives, config->shared_bulk);
+}
+
+void messages_drop(struct exchange_link *link, uint32_t count)
+{
+    drop_grant(link, count);
 }

@@ -821,7 +821,9 @@ void pull_home_up(struct exchange *exchange, uint32_t rank)
 static bool are_grants_valid(const struct exchange_link *link)
 {
     uint32_t receives = link->exchange->config.bulk_receives;
-    uint32_t granted = link->adrift, windows = link->adrift_windows;
+    const struct prober *prober = &link->exchange->prober;
+    uint32_t granted = link->adrift + (prober->link == link ? prober->credits : 0);
+    uint32_t windows = link->adrift_windows;
 
     LIST_FOREACH(node, &link->pulls)
     {

@@ -24,8 +24,9 @@ enum wire_method {
     WIRE_STOP = 10,     /* one-way, puller -> holder: wire_more: no more messages, please */
     WIRE_DONE = 11,     /* call, puller -> holder: wire_more; reply: wire_sums */
     WIRE_ANNOUNCING =
-        12,        /* one-way, holder -> home: all of this link's shards follows, once more */
-    WIRE_HEAR = 13 /* call, home -> member: have you told all that is news? reply: status */
+        12,         /* one-way, holder -> home: all of this link's shards follows, once more */
+    WIRE_HEAR = 13, /* call, home -> member: have you told all that is news? reply: status */
+    WIRE_PROBE = 14 /* call, puller -> holder: wire_probe; reply: wire_probed */
 };
 
 #define WIRE_GONE   1u /* wire_announce: held no longer */
@@ -170,6 +171,25 @@ struct wire_more {
 };
 
 _Static_assert(sizeof(struct wire_more) == 16, "on the wire");
+
+/* Bytes of no object, to measure with. */
+struct wire_probe {
+    uint32_t bytes;
+    uint32_t way;     /* WIRE_STREAM or WIRE_LOAN */
+    uint32_t credits; /* STREAM: messages that are sent at once, with all of it; LOAN: 0 */
+    uint32_t reserved;
+    uint64_t tag; /* the same: comes back in each message; no pull has one like it */
+};
+
+_Static_assert(sizeof(struct wire_probe) == 24, "on the wire");
+
+struct wire_probed {
+    uint64_t address; /* LOAN: lent as long as the link lives */
+    uint32_t key;
+    uint32_t reserved;
+};
+
+_Static_assert(sizeof(struct wire_probed) == 16, "on the wire");
 
 /* Head of a message on the bulk endpoint, or in a window. */
 #define WIRE_LAST 1u
