@@ -38,6 +38,7 @@
 #define RECEIVES    64u
 #define SENDS       64u
 #define BULKS       6u
+#define PROBE_BYTES 1000u /* of which the fuzz's receives take some */
 #define BULK        (512u + (uint32_t)sizeof(struct wire_chunk))
 #define WINDOW      (600u + (uint32_t)sizeof(struct wire_chunk))
 #define REGION      (160u * 1024)
@@ -115,12 +116,12 @@ static struct {
     struct rpc *rpc;
     bool rpc_ended;
     struct asked asked[CALLS];
-    uint32_t one_ways[WIRE_HEAR + 1]; /* that the node said, by method */
-    bool announced;                   /* what the peer holds, on this link */
-    bool polite;                      /* it makes no mistakes for a while */
-    uint64_t tag;                     /* of the last PULL */
-    uint64_t serve;                   /* of the last answer to one of the peer's */
-    struct fabric_remote remote;      /* of the same */
+    uint32_t one_ways[WIRE_PROBE + 1]; /* that the node said, by method */
+    bool announced;                    /* what the peer holds, on this link */
+    bool polite;                       /* it makes no mistakes for a while */
+    uint64_t tag;                      /* of the last PULL */
+    uint64_t serve;                    /* of the last answer to one of the peer's */
+    struct fabric_remote remote;       /* of the same */
     struct wire_sums told[TOLD];
     uint32_t told_count;
     /* What the peer's READs bring, and what the node may READ there. */
@@ -327,7 +328,15 @@ static void on_request(void *context, const struct rpc_request *request, uint64_
         memcpy(&locate, request->payload, sizeof(locate));
         fuzz.tag = locate.tag;
     }
-    if (request->call == 0 && request->method <= WIRE_HEAR) {
+    if (request->method == WIRE_PROBE && request->bytes == sizeof(struct wire_probe)) {
+        struct wire_probe probe;
+
+        memcpy(&probe, request->payload, sizeof(probe));
+        if (probe.way == WIRE_STREAM) {
+            fuzz.tag = probe.tag;
+        }
+    }
+    if (request->call == 0 && request->method <= WIRE_PROBE) {
         fuzz.one_ways[request->method]++;
     }
     for (uint32_t n = 0; n < CALLS && request->call != 0; n++) {
@@ -837,13 +846,22 @@ static uint32_t make_request(uint16_t method, uint8_t *out)
                make_windows(method == WIRE_MORE && dice(2) ? said.credits : 0, out + sizeof(said));
     }
     case WIRE_UNWAIT: memcpy(out, &name, sizeof(name)); return sizeof(name);
+    case WIRE_PROBE: {
+        struct wire_probe said = {.bytes = (uint32_t)fuzz_number(&fuzz.input),
+                                  .way = dice(2) ? WIRE_LOAN : WIRE_STREAM,
+                                  .credits = fuzz_byte(&fuzz.input) % (BULKS + 2),
+                                  .tag = EXCHANGE_PROBE_NUMBER};
+
+        memcpy(out, &said, sizeof(said));
+        return sizeof(said);
+    }
     default: return 0;
     }
 }
 
 static void say_request(bool waits)
 {
-    uint16_t method = fuzz_byte(&fuzz.input) % (WIRE_HEAR + 2);
+    uint16_t method = fuzz_byte(&fuzz.input) % (WIRE_PROBE + 2);
     uint8_t payload[PAYLOAD] = {0};
     struct rpc_piece piece = {.data = payload};
 
@@ -1381,6 +1399,7 @@ static void make_exchange(uint8_t how)
         .window_bytes = WINDOW,
         .path = (enum exchange_path)(how / 2 % 5),
         .loan_us = 1000000,
+        .probe_bytes = how / 20 % 2 * PROBE_BYTES,
         .seed = how,
     };
 

@@ -2088,6 +2088,7 @@ static void pieces_that_are_none_cost_the_link(void **state)
 }
 
 #include "object_exchange_push.c"
+#include "object_exchange_measured.c"
 
 int main(void)
 {
@@ -2152,6 +2153,13 @@ int main(void)
         cmocka_unit_test(a_home_is_answered_when_news_are_told),
         cmocka_unit_test(a_home_hears_before_it_says_that_there_is_nothing),
         cmocka_unit_test(a_delete_that_was_given_up_takes_nothing),
+        cmocka_unit_test(a_probe_that_is_none_is_refused),
+        cmocka_unit_test(one_probe_at_a_time_is_sent),
+        cmocka_unit_test(what_is_no_part_of_a_probe_costs_the_link),
+        cmocka_unit_test(a_probe_that_is_not_answered_ends),
+        cmocka_unit_test(a_probe_that_stands_still_ends),
+        cmocka_unit_test(who_cannot_measure_is_let_be),
+        cmocka_unit_test(the_lower_rank_measures_first),
         cmocka_unit_test(random_lives_leave_the_books_right),
         cmocka_unit_test(a_window_that_was_taken_back_is_not_taken),
     };
