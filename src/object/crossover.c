@@ -291,29 +291,6 @@ static void decide(struct crossover *crossover)
     crossover->settled = is_settled(crossover);
 }
 
-void crossover_measured(struct crossover *crossover)
-{
-    struct point points[CROSSOVER_CLASSES];
-    uint32_t count = points_of(crossover, points);
-    const struct point *last;
-    double behind_us, least, gain;
-
-    if (count == 0 || best_split(points, count) < count) {
-        return;
-    }
-    last = &points[count - 1];
-    behind_us = last->took_us[CROSSOVER_ONE_SIDED] - last->took_us[CROSSOVER_TWO_SIDED];
-    least = slope_at(crossover, CROSSOVER_TWO_SIDED, last->number) / HYSTERESIS; /* else noise */
-    gain = slope_at(crossover, CROSSOVER_TWO_SIDED, last->number) -
-           slope_at(crossover, CROSSOVER_ONE_SIDED, last->number);
-    if (gain <= least || (last->kib + behind_us / gain) * 1024 >= NONE_BYTES) {
-        crossover->bytes = CROSSOVER_NONE;
-    } else {
-        crossover->bytes = (uint64_t)((last->kib + behind_us / gain) * 1024);
-    }
-    crossover->settled = is_settled(crossover);
-}
-
 /* Of a class and path that is taken often, one in CROSSOVER_SPREAD transfers. */
 static void take_in(const struct crossover *crossover, struct crossover_class *class,
                     uint64_t bytes, uint64_t took_us)

@@ -71,10 +71,6 @@ uint64_t crossover_bytes(const struct crossover *crossover);
 void crossover_note(struct crossover *crossover, enum crossover_path path, uint64_t bytes,
                     uint64_t took_us);
 
-/* Sizes were measured both ways on purpose, and no more are: where sending was best for all of
- * them, the lines go on beyond the largest, to where they cross; that may be nowhere. */
-void crossover_measured(struct crossover *crossover);
-
 bool crossover_is_valid(const struct crossover *crossover);
 
 #endif

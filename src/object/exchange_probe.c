@@ -124,11 +124,7 @@ static void end(struct exchange *exchange, bool counts)
     }
     link->probe_pause_us = 0;
     exchange->counts.probes++;
-    if (++link->probe == link->probes) {
-        prober->wanting--;
-        crossover_measured(&link->crossovers[false]);
-        crossover_measured(&link->crossovers[true]);
-    }
+    prober->wanting -= ++link->probe == link->probes ? 1 : 0;
 }
 
 /* All bytes are here, and were summed, as those of a pull would be. */

@@ -256,8 +256,13 @@ static bool are_idle(void)
 {
     (void)turn(&sides[PULLER]);
     drive_holder();
-    return sides[HOLDER].is_asleep && exchange_is_idle(sides[HOLDER].exchange) &&
-           exchange_is_idle(sides[PULLER].exchange);
+    for (uint32_t rank = 0; rank < SIDES; rank++) {
+        const struct exchange *exchange = sides[rank].exchange;
+
+        if (!exchange_is_idle(exchange) || exchange->prober.wanting > 0)
+            return false; /* a link that is new is measured first */
+    }
+    return sides[HOLDER].is_asleep;
 }
 
 static bool are_joined(void)

@@ -173,9 +173,7 @@ def test_what_one_puts_the_other_gets():
         for member in (a, b):
             numbers = member.numbers()
             assert numbers["pulls"] >= len(sizes) // 2 and numbers["pulls_failed"] == 0, numbers
-            # Which way the large ones came is the link's to say: it was measured, and may have no crossover.
-            assert numbers["pulled_bytes_two_sided"] > 0, numbers
-            assert numbers["pulled_bytes_two_sided"] + numbers["pulled_bytes_one_sided"] > 8 * MIB, numbers
+            assert numbers["pulled_bytes_two_sided"] > 0 and numbers["pulled_bytes_one_sided"] > 8 * MIB
             assert numbers["served_bytes"] > 8 * MIB and numbers["checksum_failures"] == 0
             wait_for(lambda: member.numbers()["loans"] == 0)
         assert sum(member.numbers()["directory_keys"] for member in (a, b)) == len(sizes)
