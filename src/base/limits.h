@@ -164,12 +164,15 @@
 #define LIMIT_RPC_PAYLOAD  65536
 
 /* Calls of services (docs/calls.md) */
-#define LIMIT_CALL_BYTES    8192 /* of a request, and of a reply */
-#define LIMIT_CALLS         4096 /* of this node's clients, under way in one lane */
-#define LIMIT_CALL_REQUESTS 4096 /* that services of one lane have not answered */
-#define LIMIT_SERVICES      64   /* of one node */
-#define LIMIT_CALL_PLACES   128  /* of one client's calls and replies in one lane */
-#define LIMIT_REPLY_PLACES  8    /* of them, kept for replies */
+#define LIMIT_CALL_BYTES       8192 /* of a request, and of a reply */
+#define LIMIT_CALLS            4096 /* of this node's clients, under way in one lane */
+#define LIMIT_CALL_REQUESTS    4096 /* that services of one lane have not answered */
+#define LIMIT_SERVICES         64   /* of one node */
+#define LIMIT_SESSION_SERVICES 16   /* of one client that receives */
+#define LIMIT_RECEIVES         64   /* of one service, that wait */
+#define LIMIT_SERVICE_QUEUE    128  /* requests that wait for a receive of one service */
+#define LIMIT_CALL_PLACES      128  /* of one client's calls and replies in one lane */
+#define LIMIT_REPLY_PLACES     8    /* of them, kept for replies */
 
 /* Configuration */
 #define LIMIT_CONFIG_BYTES 65536 /* size of a configuration file */
