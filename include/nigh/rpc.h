@@ -7,8 +7,9 @@
  * node that serves it is lost (NIGH_PEER_LOST, at once). Nothing is sent twice: a call that ended
  * without an answer may or may not have been carried out.
  *
- * Services are served by clients of an embedded node (nigh/node.h) so far: their handlers run on
- * the thread that drives the node at that moment.
+ * Any client may serve: it registers a name, and receives requests one after the other. A client of
+ * an embedded node (nigh/node.h) may register a handler instead, which runs on the thread that
+ * drives the node at that moment.
  */
 #ifndef NIGH_RPC_H
 #define NIGH_RPC_H
@@ -58,8 +59,8 @@ NIGH_API nigh_status nigh_call_start(nigh_client *client, nigh_call_spec *spec, 
 struct nigh_service;
 typedef struct nigh_service nigh_service;
 
-/* A request. It may be copied, and answered by the copy; bytes are good until the handler returns.
- */
+/* A request. It may be copied, and answered by the copy. Bytes are good until the handler returns;
+ * what nigh_receive gives lies in the caller's buffer, and is the caller's. */
 typedef struct nigh_request {
     nigh_service *service;
     const void *bytes;
@@ -73,10 +74,11 @@ typedef struct nigh_request {
 } nigh_request;
 
 /*
- * How to serve. Zero-fill, then set. The handler is called for each request, by any thread that
- * drives the node, several at once when it has several lanes. It must not wait, nor call anything
- * of nigh but nigh_call_reply: what takes long it leaves to a thread of its own, which answers
- * later.
+ * How to serve. Zero-fill, then set. Without a handler (or without options) nigh_receive gives the
+ * requests. With one, which takes a client of an embedded node, the handler is called for each
+ * request, by any thread that drives the node, several at once when it has several lanes. It must
+ * not wait, nor call anything of nigh but nigh_call_reply: what takes long it leaves to a thread of
+ * its own, which answers later.
  */
 typedef struct nigh_service_options {
     size_t struct_size;
@@ -85,16 +87,19 @@ typedef struct nigh_service_options {
 } nigh_service_options;
 
 /*
- * Serves a name at this node, until nigh_service_unregister or nigh_client_close. NIGH_EXISTS: it
- * is served there already; NIGH_UNSUPPORTED: the client is not of an embedded node; NIGH_LIMIT.
+ * Serves a name at this node, until nigh_service_unregister or nigh_client_close, the end of the
+ * process, or of the node: what began anew knows no services. NIGH_EXISTS: it is served there
+ * already; NIGH_UNSUPPORTED: a handler, and no embedded node; NIGH_DENIED: the client was opened
+ * read-only; NIGH_LIMIT: too many services, of the client or of the node.
  */
 NIGH_API nigh_status nigh_service_register(nigh_client *client, const char *name,
                                            const nigh_service_options *options,
                                            nigh_service **service);
 
 /* Ends a service: when it returns, no handler of it runs, nor will; what it has not answered ends
- * with NIGH_CLOSED, and its requests are good for nothing: not to be answered during the call, nor
- * after it. Not from a handler, nor with a lock that one waits for. NULL is allowed. */
+ * with NIGH_CLOSED, and so do receives that were started; its requests are good for nothing: not to
+ * be answered, nor received for, during the call, nor after it. Not from a handler, nor with a lock
+ * that one waits for. NULL is allowed. */
 NIGH_API void nigh_service_unregister(nigh_service *service);
 
 /*
@@ -105,6 +110,29 @@ NIGH_API void nigh_service_unregister(nigh_service *service);
  */
 NIGH_API nigh_status nigh_call_reply(const nigh_request *request, nigh_status status,
                                      const void *bytes, size_t size);
+
+/*
+ * Waits for the next request of a service without a handler. Its bytes go to `buffer`, which has
+ * room for NIGH_CALL_BYTES, and request->bytes points there. Several threads may receive, and
+ * several requests be unanswered. NIGH_TIMEOUT: none came; with 0, none is there; NIGH_CLOSED: the
+ * service ended, or the node began anew: register it again; NIGH_BUSY: too many receives wait.
+ */
+NIGH_API nigh_status nigh_receive(nigh_service *service, nigh_request *request, void *buffer,
+                                  uint64_t timeout_us);
+
+/* The same without waiting: `request` and `buffer` stay as they are until it has ended. A request
+ * that comes as it is cancelled is answered NIGH_BUSY. */
+NIGH_API nigh_status nigh_receive_start(nigh_service *service, nigh_request *request, void *buffer,
+                                        uint64_t timeout_us, nigh_op *op);
+
+/*
+ * Answers *request as nigh_call_reply does, and receives the next one into it, in one step: the
+ * loop of a server. `bytes` may lie in `buffer`. It ends as the receive does; whether anybody
+ * waited for the answer is not told.
+ */
+NIGH_API nigh_status nigh_reply_receive(nigh_request *request, nigh_status status,
+                                        const void *bytes, size_t size, void *buffer,
+                                        uint64_t timeout_us);
 
 #ifdef __cplusplus
 }

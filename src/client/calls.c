@@ -68,9 +68,20 @@ void calls_give_place(nigh_client *client, uint32_t lane, uint64_t offset)
 
 /* ---- the steps ------------------------------------------------------------ */
 
+/* Places are kept for answers: they end calls of others, which may wait for just these. */
+static bool call_has_place(const struct client_op *op)
+{
+    bool is_answer = op->u.call.spec == NULL && (op->u.call.receives == NULL || op->u.call.answers);
+    const struct client_calls *calls = calls_of(op);
+
+    return calls->count == 0 || calls->free_count > (is_answer ? 0 : LIMIT_REPLY_PLACES);
+}
+
+/* A receive that is overdue looks all the same, and says its answer. */
 static bool call_is_overdue(const struct client_op *op)
 {
-    return op->deadline_us != UINT64_MAX && op_remaining_us(op) == 0;
+    return op->deadline_us != UINT64_MAX && op_remaining_us(op) == 0 &&
+           (op->u.call.receives == NULL || !(op->u.call.answers || call_has_place(op)));
 }
 
 static uint32_t call_lane(struct client_op *op, size_t step)
@@ -79,13 +90,22 @@ static uint32_t call_lane(struct client_op *op, size_t step)
     return op->u.call.lane;
 }
 
-/* Places are kept for answers: they end calls of others, which may wait for just these. */
 static bool call_has_room(struct client_op *op)
 {
     const struct client_calls *calls = calls_of(op);
-    uint32_t kept = op->u.call.spec != NULL ? LIMIT_REPLY_PLACES : 0;
 
-    return (calls->count == 0 ? !calls->asked : calls->free_count > kept) || call_is_overdue(op);
+    return (calls->count == 0 ? !calls->asked : call_has_place(op)) || call_is_overdue(op);
+}
+
+static void receive_fill(const struct client_op *op, struct session_sqe *sqe)
+{
+    struct session_receive_id id = {
+        .hash = op->u.call.hash, .request = op->u.call.id, .status = op->u.call.answer};
+
+    sqe->op = SESSION_OP_RECEIVE;
+    sqe->flags = op->u.call.answers ? SESSION_FLAG_ANSWER : 0;
+    memcpy(sqe->id, &id, sizeof(sqe->id));
+    sqe->argument = op_remaining_us(op);
 }
 
 static void call_fill(struct client_op *op, struct session_sqe *sqe)
@@ -98,6 +118,10 @@ static void call_fill(struct client_op *op, struct session_sqe *sqe)
     sqe->data_size = op->u.call.count;
     if (op->u.call.count > 0) {
         memcpy(op->client->write_arena + sqe->offset, op->u.call.bytes, op->u.call.count);
+    }
+    if (op->u.call.receives != NULL) {
+        receive_fill(op, sqe);
+        return;
     }
     if (spec == NULL) {
         sqe->op = SESSION_OP_REPLY;
@@ -144,6 +168,26 @@ static void call_take_reply(struct client_op *op, const struct session_cqe *cqe)
     }
 }
 
+static void receive_take(struct client_op *op, const struct session_cqe *cqe)
+{
+    size_t size = (size_t)min_u64(cqe->data_size, LIMIT_CALL_BYTES);
+
+    if (cqe->status != NIGH_OK) {
+        return;
+    }
+    memcpy(op->u.call.buffer, op->client->write_arena + op->u.call.offset, size);
+    *op->u.call.into = (nigh_request){
+        .service = op->u.call.receives,
+        .bytes = op->u.call.buffer,
+        .size = size,
+        .rank = cqe->ref,
+        .uid = cqe->meta_size,
+        .is_one_way = cqe->generation == 0,
+        .timeout_us = cqe->offset == UINT64_MAX ? NIGH_FOREVER : cqe->offset,
+        .opaque = {cqe->generation, op->u.call.lane},
+    };
+}
+
 static bool call_done(struct client_op *op, size_t step, uint8_t opcode,
                       const struct session_cqe *cqe)
 {
@@ -153,6 +197,8 @@ static bool call_done(struct client_op *op, size_t step, uint8_t opcode,
     if (opcode != SESSION_OP_CALL_LEASE) {
         if (op->u.call.spec != NULL) {
             call_take_reply(op, cqe);
+        } else if (op->u.call.receives != NULL) {
+            receive_take(op, cqe);
         }
         if (cqe->status != NIGH_OK) {
             op_fail(op, (nigh_status)cqe->status);
@@ -256,6 +302,7 @@ static nigh_status call_init(nigh_client *client, nigh_call_spec *spec, uint64_t
     op_init(op, client, &call_kind, 1, op_deadline_us(timeout_us));
     spec->reply_bytes = 0;
     op->u.call.spec = spec;
+    op->u.call.receives = NULL;
     op->u.call.hash = hash;
     op->u.call.bytes = spec->request;
     op->u.call.count = (uint32_t)spec->request_bytes;
@@ -315,10 +362,56 @@ nigh_status calls_reply_later(nigh_client *client, uint32_t lane, uint64_t id, n
     }
     op_init(&op, client, &reply_kind, 1, UINT64_MAX);
     op.u.call.spec = NULL;
+    op.u.call.receives = NULL;
     op.u.call.id = id;
     op.u.call.bytes = bytes;
     op.u.call.count = count;
     op.u.call.lane = lane;
     op.u.call.answer = answer;
     return error_note(client, op_run(&op));
+}
+
+/* ---- receives ------------------------------------------------------------- */
+
+static nigh_status receive_tell(const struct client_op *op, nigh_status status)
+{
+    switch (status) {
+    case NIGH_CLOSED:
+        return error_set(op->client, status,
+                         "the service has ended, or its node began anew: register it again");
+    case NIGH_BUSY:
+        return error_set(op->client, status, "%d receives of this service wait already",
+                         LIMIT_RECEIVES);
+    default: return error_note_end(op->client, status);
+    }
+}
+
+static const struct op_kind receive_kind = {
+    .lane = call_lane,
+    .build = call_build,
+    .done = call_done,
+    .has_room = call_has_room,
+    .tell = receive_tell,
+    .waits = true,
+};
+
+void calls_receive(struct client_op *op, nigh_client *client, const struct calls_receive *receive)
+{
+    op_init(op, client, &receive_kind, 1, op_deadline_us(receive->timeout_us));
+    op->u.call.spec = NULL;
+    op->u.call.receives = receive->service;
+    op->u.call.into = receive->into;
+    op->u.call.buffer = receive->buffer;
+    op->u.call.hash = receive->hash;
+    op->u.call.lane = index_hash_lane(receive->hash, client->lanes);
+    op->u.call.answers = receive->answers != NULL;
+    op->u.call.id = receive->answers != NULL ? receive->answers->opaque[0] : 0;
+    op->u.call.answer = receive->status;
+    op->u.call.bytes = receive->bytes;
+    op->u.call.count = receive->count;
+}
+
+nigh_status calls_receive_told(const struct client_op *op, nigh_status status)
+{
+    return status == NIGH_OK ? status : receive_tell(op, status);
 }

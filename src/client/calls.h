@@ -12,4 +12,22 @@ nigh_status calls_hash(const char *name, uint64_t *hash);
 nigh_status calls_reply_later(nigh_client *client, uint32_t lane, uint64_t id, nigh_status answer,
                               const void *bytes, uint32_t count);
 
+/* A receive, perhaps after an answer. */
+struct calls_receive {
+    nigh_service *service;
+    uint64_t hash;
+    nigh_request *into;
+    void *buffer;                /* NIGH_CALL_BYTES */
+    const nigh_request *answers; /* NULL: none */
+    nigh_status status;
+    const void *bytes;
+    uint32_t count;
+    uint64_t timeout_us;
+};
+
+void calls_receive(struct client_op *op, nigh_client *client, const struct calls_receive *receive);
+
+/* How it ended, and why for nigh_client_error. */
+nigh_status calls_receive_told(const struct client_op *op, nigh_status status);
+
 #endif

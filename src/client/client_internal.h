@@ -110,7 +110,11 @@ struct client_op {
             nigh_put_item *items;
         } put;
         struct {
-            nigh_call_spec *spec; /* NULL: an answer */
+            nigh_call_spec *spec;   /* NULL: an answer, or: */
+            nigh_service *receives; /* NULL: an answer alone */
+            nigh_request *into;
+            void *buffer;
+            bool answers; /* and receives */
             uint64_t hash;
             uint64_t id; /* of what is answered */
             const void *bytes;

@@ -290,6 +290,10 @@ static void ring_undo(nigh_client *client, uint32_t lane, uint8_t opcode,
         pin_clear(&client->lane[lane].shared->pin_entry[cqe->pin]);
     } else if (opcode == SESSION_OP_CREATE) {
         ring_submit_alone(client, lane, SESSION_OP_ABORT, 0, cqe->ref);
+    } else if (opcode == SESSION_OP_RECEIVE && cqe->generation != 0) {
+        /* It was not carried out, and its caller may say it again. */
+        ring_submit_alone(client, lane, SESSION_OP_REPLY, cqe->generation,
+                          (uint64_t)(int64_t)NIGH_BUSY);
     }
 }
 
@@ -317,7 +321,8 @@ static bool ring_take_one(nigh_client *client, uint32_t lane, const struct sessi
     if (was.leased) {
         lease_sealed(client, lane, was.offset, cqe->status == NIGH_OK);
     }
-    if (was.opcode == SESSION_OP_CALL || was.opcode == SESSION_OP_REPLY) {
+    if (was.opcode == SESSION_OP_CALL || was.opcode == SESSION_OP_REPLY ||
+        was.opcode == SESSION_OP_RECEIVE) {
         calls_give_place(client, lane, was.offset); /* who reads there does so before the next */
     }
     if (was.op == NULL) {

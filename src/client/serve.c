@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Services of an embedded node: their handlers are this process's, and the node calls them. */
+/*
+ * Services. One with a handler is of an embedded node, which calls it; any other receives its
+ * requests through the rings of the lane that its calls come to.
+ */
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/calls.h"
 
@@ -29,6 +33,40 @@ static void on_request(void *context, const struct session_request *came)
     service->handler(service->context, &request);
 }
 
+/* A service without a handler: its lane is told. */
+static nigh_status tell_lane(nigh_client *client, enum session_op opcode, uint64_t hash)
+{
+    struct session_sqe sqe = {.op = (uint8_t)opcode};
+    struct client_op op;
+
+    memcpy(sqe.id, &hash, sizeof(hash));
+    op_init_one(&op, client, index_hash_lane(hash, client->lanes), &sqe, NULL);
+    return op_run(&op);
+}
+
+static nigh_status register_service(nigh_service *service)
+{
+    nigh_client *client = service->client;
+    nigh_status status =
+        service->handler == NULL
+            ? tell_lane(client, SESSION_OP_SERVICE_OPEN, service->session.hash)
+            : (nigh_status)client->driver->serve(client->driver->context, &service->session);
+
+    switch (status) {
+    case NIGH_OK:
+        client_lock(client);
+        list_push_back(&client->services, &service->place);
+        client_unlock(client);
+        return status;
+    case NIGH_EXISTS:
+        return error_set(client, status, "this node has a service of this name already");
+    case NIGH_LIMIT:
+        return error_set(client, status, "a node has %d services at most, a client of it %d",
+                         LIMIT_SERVICES, LIMIT_SESSION_SERVICES);
+    default: return error_note(client, status);
+    }
+}
+
 nigh_status nigh_service_register(nigh_client *client, const char *name,
                                   const nigh_service_options *options, nigh_service **out)
 {
@@ -39,60 +77,78 @@ nigh_status nigh_service_register(nigh_client *client, const char *name,
     if (status != NIGH_OK) {
         return error_note(client, status);
     }
-    if (options == NULL || options->struct_size < sizeof(*options) || options->handler == NULL ||
-        out == NULL || calls_hash(name, &hash) != NIGH_OK) {
-        return error_set(client, NIGH_INVALID, "nigh_service_register: no name, or no handler");
+    if ((options != NULL && options->struct_size < sizeof(*options)) || out == NULL ||
+        calls_hash(name, &hash) != NIGH_OK) {
+        return error_set(client, NIGH_INVALID, "nigh_service_register: no name");
     }
-    if (client->driver == NULL) {
+    if (options != NULL && options->handler != NULL && client->driver == NULL) {
         return error_set(client, NIGH_UNSUPPORTED,
-                         "nigh_service_register: only a client of an embedded node can serve");
+                         "nigh_service_register: only a client of an embedded node has handlers; "
+                         "without one, nigh_receive");
+    }
+    if ((options == NULL || options->handler == NULL) && !client->may_write) {
+        return error_set(client, NIGH_DENIED,
+                         "nigh_service_register: this client was opened read-only, and requests "
+                         "lie in memory that it writes");
     }
     service = calloc(1, sizeof(*service));
     if (service == NULL) {
         return error_note(client, NIGH_NO_RESOURCES);
     }
     service->client = client;
-    service->handler = options->handler;
-    service->context = options->context;
+    service->handler = options != NULL ? options->handler : NULL;
+    service->context = options != NULL ? options->context : NULL;
     service->session = (struct session_service){
         .hash = hash, .slot = client->slot, .handler = on_request, .context = service};
-    status = (nigh_status)client->driver->serve(client->driver->context, &service->session);
+    status = register_service(service);
     if (status != NIGH_OK) {
         free(service);
-        return status == NIGH_EXISTS
-                   ? error_set(client, status, "this node has a service of this name already")
-                   : error_note(client, status);
+        return status;
     }
-    client_lock(client);
-    list_push_back(&client->services, &service->place);
-    client_unlock(client);
     *out = service;
     return NIGH_OK;
 }
 
-void nigh_service_unregister(nigh_service *service)
+/* `tells`: the session goes on without it. */
+static void end_service(nigh_service *service, bool tells)
 {
-    nigh_client *client;
+    nigh_client *client = service->client;
 
-    if (service == NULL) {
-        return;
-    }
-    client = service->client;
-    if (atomic_load_explicit(&client->guard->word, memory_order_relaxed) == GUARD_CHILD) {
-        return; /* it is the parent's */
-    }
     client_lock(client);
     list_remove(&service->place);
     client_unlock(client);
-    client->driver->unserve(client->driver->context, &service->session);
+    if (service->handler != NULL) {
+        client->driver->unserve(client->driver->context, &service->session);
+    } else if (tells && client_check(client) == NIGH_OK) {
+        (void)tell_lane(client, SESSION_OP_SERVICE_CLOSE, service->session.hash);
+    }
     free(service);
+}
+
+void nigh_service_unregister(nigh_service *service)
+{
+    if (service == NULL ||
+        atomic_load_explicit(&service->client->guard->word, memory_order_relaxed) == GUARD_CHILD) {
+        return; /* in a child it is the parent's */
+    }
+    end_service(service, true);
 }
 
 void serve_end(nigh_client *client)
 {
     while (!list_empty(&client->services)) {
-        nigh_service_unregister(container_of(list_first(&client->services), nigh_service, place));
+        end_service(container_of(list_first(&client->services), nigh_service, place), false);
     }
+}
+
+/* ---- answers, receives ---------------------------------------------------- */
+
+static bool is_answer(const nigh_request *request, nigh_status status, const void *bytes,
+                      size_t size)
+{
+    return request != NULL && request->service != NULL && size <= NIGH_CALL_BYTES &&
+           (bytes != NULL || size == 0) && status <= NIGH_OK && status >= NIGH_STATUS_LOWEST &&
+           status != NIGH_PENDING;
 }
 
 nigh_status nigh_call_reply(const nigh_request *request, nigh_status status, const void *bytes,
@@ -100,11 +156,9 @@ nigh_status nigh_call_reply(const nigh_request *request, nigh_status status, con
 {
     const struct session_driver *driver;
     nigh_client *client;
-    int answered;
+    int answered = SESSION_REPLY_ELSEWHERE;
 
-    if (request == NULL || request->service == NULL || size > NIGH_CALL_BYTES ||
-        (bytes == NULL && size > 0) || status > NIGH_OK || status < NIGH_STATUS_LOWEST ||
-        status == NIGH_PENDING) {
+    if (!is_answer(request, status, bytes, size)) {
         return NIGH_INVALID;
     }
     if (request->is_one_way != 0) {
@@ -112,11 +166,99 @@ nigh_status nigh_call_reply(const nigh_request *request, nigh_status status, con
     }
     client = request->service->client;
     driver = client->driver;
-    answered = driver->reply(driver->context, (uint32_t)request->opaque[1], request->opaque[0],
-                             (int)status, bytes, (uint32_t)size);
+    if (request->service->handler != NULL) {
+        answered = driver->reply(driver->context, (uint32_t)request->opaque[1], request->opaque[0],
+                                 (int)status, bytes, (uint32_t)size);
+    }
     if (answered != SESSION_REPLY_ELSEWHERE) {
         return (nigh_status)answered;
     }
     return calls_reply_later(client, (uint32_t)request->opaque[1], request->opaque[0], status,
                              bytes, (uint32_t)size);
+}
+
+/* Whether it may be received for. */
+static nigh_status receive_check(const nigh_service *service, const nigh_request *request,
+                                 const void *buffer)
+{
+    nigh_status status;
+
+    if (service == NULL) {
+        return NIGH_INVALID;
+    }
+    status = client_check(service->client);
+    if (status != NIGH_OK) {
+        return error_note(service->client, status);
+    }
+    return request != NULL && buffer != NULL && service->handler == NULL
+               ? NIGH_OK
+               : error_set(service->client, NIGH_INVALID,
+                           "nigh_receive: no place for a request, or the service has a handler");
+}
+
+static nigh_status receive(const struct calls_receive *wanted)
+{
+    struct client_op op;
+
+    calls_receive(&op, wanted->service->client, wanted);
+    return calls_receive_told(&op, op_run(&op));
+}
+
+nigh_status nigh_receive(nigh_service *service, nigh_request *request, void *buffer,
+                         uint64_t timeout_us)
+{
+    nigh_status status = receive_check(service, request, buffer);
+
+    return status != NIGH_OK ? status
+                             : receive(&(struct calls_receive){.service = service,
+                                                               .hash = service->session.hash,
+                                                               .into = request,
+                                                               .buffer = buffer,
+                                                               .timeout_us = timeout_us});
+}
+
+nigh_status nigh_receive_start(nigh_service *service, nigh_request *request, void *buffer,
+                               uint64_t timeout_us, nigh_op *given)
+{
+    struct client_op *op = (struct client_op *)given;
+    nigh_status status = receive_check(service, request, buffer);
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (op == NULL) {
+        return error_set(service->client, NIGH_INVALID, "nigh_receive_start: no op");
+    }
+    calls_receive(op, service->client,
+                  &(struct calls_receive){.service = service,
+                                          .hash = service->session.hash,
+                                          .into = request,
+                                          .buffer = buffer,
+                                          .timeout_us = timeout_us});
+    return error_note(service->client, op_start(op));
+}
+
+nigh_status nigh_reply_receive(nigh_request *request, nigh_status answer, const void *bytes,
+                               size_t size, void *buffer, uint64_t timeout_us)
+{
+    struct calls_receive wanted = {.into = request,
+                                   .buffer = buffer,
+                                   .status = answer,
+                                   .bytes = bytes,
+                                   .count = (uint32_t)size,
+                                   .timeout_us = timeout_us};
+    nigh_status status;
+
+    if (!is_answer(request, answer, bytes, size)) {
+        return NIGH_INVALID;
+    }
+    status = receive_check(request->service, request, buffer);
+    if (status != NIGH_OK) {
+        return status;
+    }
+    wanted.service = request->service;
+    wanted.hash = request->service->session.hash;
+    wanted.answers = request->is_one_way == 0 ? request : NULL;
+    wanted.count = request->is_one_way == 0 ? wanted.count : 0;
+    return receive(&wanted);
 }

@@ -186,7 +186,13 @@ enum session_op {
                reply at the same place; argument: timeout_us -> data_size: bytes of the reply */
     SESSION_OP_REPLY = 27, /* argument: the request's id; ref: a status; offset, data_size: of the
                               reply in leased memory -> NIGH_OK, NIGH_NOT_FOUND */
-    SESSION_OPS = 28
+    SESSION_OP_SERVICE_OPEN = 28,  /* id: the hash of a name in its first 8 bytes, to its lane */
+    SESSION_OP_SERVICE_CLOSE = 29, /* likewise */
+    SESSION_OP_RECEIVE =
+        30, /* id: see session_receive_id; offset: of a place of LIMIT_CALL_BYTES in leased memory;
+               argument: timeout_us; with SESSION_FLAG_ANSWER data_size: bytes of a reply that lies
+               there -> what session_received says */
+    SESSION_OPS = 31
 };
 
 /* Bits of session_sqe.flags. */
@@ -200,6 +206,7 @@ enum session_op {
            that does not know it says NIGH_INVALID */
 
 #define SESSION_FLAG_ONE_WAY 32u /* CALL: wants no reply */
+#define SESSION_FLAG_ANSWER  64u /* RECEIVE: answers a request first */
 
 /* Bits of session_cqe.flags of what failed. */
 #define SESSION_CQE_INDEX_FULL 1u /* NIGH_LIMIT: the limit is the pool's index in this lane */
@@ -274,6 +281,26 @@ struct session_event {
 };
 
 _Static_assert(sizeof(struct session_event) == 32, "an event is shared");
+
+/* What the id of a RECEIVE is made of. */
+struct session_receive_id {
+    uint64_t hash;    /* of the service's name */
+    uint64_t request; /* with SESSION_FLAG_ANSWER: whose answer it is, and its status */
+    int32_t status;
+    uint32_t unsaid; /* not sent */
+};
+
+_Static_assert(offsetof(struct session_receive_id, unsaid) == LIMIT_ID_BYTES, "it fits an id");
+
+/* What the completion of a RECEIVE says; data_size: the request's bytes, at the place. */
+static inline void session_set_received(struct session_cqe *cqe, uint64_t request, uint32_t rank,
+                                        uint32_t uid, uint64_t left_us)
+{
+    cqe->generation = request; /* 0: one-way */
+    cqe->ref = rank;
+    cqe->meta_size = uid;
+    cqe->offset = left_us; /* of the caller's deadline; UINT64_MAX: none */
+}
 
 /* One record of WHO and HOLDERS. */
 struct session_holder {

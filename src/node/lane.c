@@ -295,6 +295,7 @@ void lane_destroy(struct lane *lane)
         lane->sessions[slot].swept = false; /* what ends now is nobody's any more */
     exchange_destroy(lane->exchange);
     calls_destroy(lane->calls);
+    lane_destroy_pulls(lane);
     fabric_destroy(lane->config.fabric);
     store_destroy(lane->store);
     fd_close(&lane->kick_fd);
@@ -412,6 +413,7 @@ void lane_session_rest(struct lane *lane, uint32_t slot)
         lane_unwatch(lane, session->seat->doorbell_fds[lane->config.number]);
     lane_sweep_remove(lane, slot);
     calls_forget(lane->calls, slot, lane->now_us);
+    lane_end_services(lane, slot);
     if (session->events_unsaid != 0)
         lane->lossy_count--;
     session->events_unsaid = 0;
@@ -431,6 +433,7 @@ void lane_session_close(struct lane *lane, uint32_t slot)
         lane_unwatch(lane, seat->doorbell_fds[lane->config.number]);
     lane_sweep_remove(lane, slot);
     calls_forget(lane->calls, slot, lane->now_us);
+    lane_end_services(lane, slot);
     if (session->events_unsaid != 0)
         lane->lossy_count--;
     if (session->expelled && !session->reported)
@@ -639,5 +642,6 @@ uint64_t lane_due_us(const struct lane *lane)
     if (lane->exchange != NULL)
         due = min_u64(due, exchange_due_us(lane->exchange));
     due = min_u64(due, calls_due_us(lane->calls));
+    due = min_u64(due, lane_pulls_due_us(lane));
     return due;
 }

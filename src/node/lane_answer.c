@@ -177,6 +177,9 @@ bool lane_answer(struct lane *lane, uint32_t slot, const struct session_sqe *sqe
     case SESSION_OP_WHERE: answer_where(lane, slot, sqe); return true;
     case SESSION_OP_CALL: lane_call(lane, slot, sqe); return true;
     case SESSION_OP_REPLY: lane_reply(lane, slot, sqe); return true;
+    case SESSION_OP_SERVICE_OPEN:
+    case SESSION_OP_SERVICE_CLOSE: lane_service(lane, slot, sqe); return true;
+    case SESSION_OP_RECEIVE: lane_receive(lane, slot, sqe); return true;
     case SESSION_OP_CANCEL: return lane_cancel_call(lane, slot, sqe);
     default: return false;
     }

@@ -176,31 +176,42 @@ void lane_call(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
     calls_begin(lane->calls, &call, lane->now_us);
 }
 
+nigh_status lane_answer_request(struct lane *lane, uint32_t slot, uint64_t id, int64_t said,
+                                uint64_t offset, uint64_t count)
+{
+    const struct session_service *service = calls_request_tag(lane->calls, id);
+    const uint8_t *bytes = NULL;
+
+    if (count > LIMIT_CALL_BYTES || said > NIGH_OK || said < NIGH_STATUS_LOWEST ||
+        said == NIGH_PENDING)
+        return NIGH_INVALID;
+    if (count > 0) {
+        bytes = store_leased_bytes(lane->store, slot, offset, count);
+        if (bytes == NULL)
+            return NIGH_INVALID;
+    }
+    return service != NULL && service->slot == slot &&
+                   calls_reply(lane->calls, id, (nigh_status)said, bytes, (uint32_t)count,
+                               lane->now_us)
+               ? NIGH_OK
+               : NIGH_NOT_FOUND;
+}
+
 void lane_reply(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
 {
-    const struct session_service *service = calls_request_tag(lane->calls, sqe->argument);
-    int64_t said = (int64_t)sqe->ref;
-    const uint8_t *bytes = NULL;
-    nigh_status status = NIGH_OK;
+    nigh_status status = sqe->flags != 0
+                             ? NIGH_INVALID
+                             : lane_answer_request(lane, slot, sqe->argument, (int64_t)sqe->ref,
+                                                   sqe->offset, sqe->data_size);
 
-    if (sqe->flags != 0 || sqe->data_size > LIMIT_CALL_BYTES || said > NIGH_OK ||
-        said < NIGH_STATUS_LOWEST || said == NIGH_PENDING)
-        status = NIGH_INVALID;
-    if (status == NIGH_OK && sqe->data_size > 0) {
-        bytes = store_leased_bytes(lane->store, slot, sqe->offset, sqe->data_size);
-        status = bytes == NULL ? NIGH_INVALID : NIGH_OK;
-    }
-    if (status == NIGH_OK && (service == NULL || service->slot != slot ||
-                              !calls_reply(lane->calls, sqe->argument, (nigh_status)said, bytes,
-                                           (uint32_t)sqe->data_size, lane->now_us)))
-        status = NIGH_NOT_FOUND;
     complete(lane, slot, sqe->cookie, status);
 }
 
 bool lane_cancel_call(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
 {
     if (sqe->argument > UINT32_MAX ||
-        !calls_cancel(lane->calls, slot, (uint32_t)sqe->argument, lane->now_us))
+        (!calls_cancel(lane->calls, slot, (uint32_t)sqe->argument, lane->now_us) &&
+         !lane_cancel_receive(lane, slot, (uint32_t)sqe->argument)))
         return false;
     complete(lane, slot, sqe->cookie, NIGH_OK);
     return true;
@@ -217,18 +228,29 @@ nigh_status lane_reply_now(struct lane *lane, uint64_t id, nigh_status status, c
                                                                             : NIGH_NOT_FOUND;
 }
 
-bool lane_turn_calls(struct lane *lane)
+void lane_tell_services(struct lane *lane)
 {
     struct services *services = lane->config.services;
+    uint32_t number = lane->config.number, count = 0;
     struct calls_service all[LIMIT_SERVICES];
+
+    if (services != NULL)
+        count = services_read(services, number, all);
+    count = lane_list_pulls(lane, all, count);
+    calls_set_services(lane->calls, all, count, lane->now_us);
+    if (services != NULL)
+        services_taken(services, number);
+}
+
+bool lane_turn_calls(struct lane *lane)
+{
+    const struct services *services = lane->config.services;
     bool has_news = services != NULL && services_have_news(services, lane->config.number);
+    bool any;
 
-    if (unlikely(has_news)) {
-        uint32_t count = services_read(services, lane->config.number, all);
-
-        calls_set_services(lane->calls, all, count, lane->now_us);
-        services_taken(services, lane->config.number);
-    }
+    if (unlikely(has_news))
+        lane_tell_services(lane);
+    any = lane_tick_pulls(lane);
     /* News may have ended calls: whoever waits for them is to hear of it in this turn. */
-    return calls_tick(lane->calls, lane->now_us) || has_news;
+    return calls_tick(lane->calls, lane->now_us) || any || has_news;
 }

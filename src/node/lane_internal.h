@@ -42,6 +42,8 @@ struct lane {
     struct store *store;
     struct exchange *exchange; /* NULL: there are no other nodes */
     struct calls *calls;
+    struct lane_pull *pulls[LIMIT_SERVICES]; /* services that sessions receive for */
+    uint32_t pull_count;
     struct disk *disk;             /* NULL: this node does not spill */
     _Atomic bool disk_rang;        /* an end can be taken */
     struct lane_session *sessions; /* by slot */
@@ -108,6 +110,24 @@ void lane_reply(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
 /* A CANCEL that is a call's; false: it is not. */
 bool lane_cancel_call(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
 bool lane_turn_calls(struct lane *lane);
+
+/* lane_pulls.c: services that sessions serve, and what they receive. */
+void lane_service(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
+void lane_receive(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
+bool lane_cancel_receive(struct lane *lane, uint32_t slot, uint32_t cookie);
+/* A session ends: so do its services. */
+void lane_end_services(struct lane *lane, uint32_t slot);
+/* With its lane, after all sessions. */
+void lane_destroy_pulls(struct lane *lane);
+bool lane_tick_pulls(struct lane *lane);
+uint64_t lane_pulls_due_us(const struct lane *lane);
+/* Adds them to what calls_set_services is told. */
+uint32_t lane_list_pulls(const struct lane *lane, struct calls_service *all, uint32_t count);
+/* Tells the calls which services there are. */
+void lane_tell_services(struct lane *lane);
+/* An answer that a session gives. */
+nigh_status lane_answer_request(struct lane *lane, uint32_t slot, uint64_t id, int64_t said,
+                                uint64_t offset, uint64_t count);
 
 /* Wakes and pokes the clients to whom something was published. */
 void lane_flush(struct lane *lane);

@@ -15,6 +15,11 @@ struct services {
     pthread_cond_t taken;
     const struct session_service *all[LIMIT_SERVICES];
     uint32_t count;
+    struct {
+        uint64_t hash;
+        uint32_t slot;
+    } claims[LIMIT_SERVICES];
+    uint32_t claim_count;
     _Atomic uint64_t seen[LIMIT_LANES]; /* each by its lane */
     uint64_t read[LIMIT_LANES];         /* likewise */
 };
@@ -58,17 +63,57 @@ static void tell_lanes(struct services *services)
     }
 }
 
-nigh_status services_add(struct services *services, const struct session_service *service)
+/* Whether one more name may be taken. Locked. */
+static nigh_status may_take(const struct services *services, uint64_t hash)
 {
-    nigh_status status = NIGH_OK;
+    for (uint32_t n = 0; n < services->count; n++) {
+        if (services->all[n]->hash == hash)
+            return NIGH_EXISTS;
+    }
+    for (uint32_t n = 0; n < services->claim_count; n++) {
+        if (services->claims[n].hash == hash)
+            return NIGH_EXISTS;
+    }
+    return services->count + services->claim_count == LIMIT_SERVICES ? NIGH_LIMIT : NIGH_OK;
+}
+
+nigh_status services_claim(struct services *services, uint64_t hash, uint32_t slot)
+{
+    uint32_t mine = 0;
+    nigh_status status;
 
     (void)pthread_mutex_lock(&services->lock);
-    for (uint32_t n = 0; n < services->count; n++) {
-        if (services->all[n]->hash == service->hash)
-            status = NIGH_EXISTS;
-    }
-    if (status == NIGH_OK && services->count == LIMIT_SERVICES)
+    status = may_take(services, hash);
+    for (uint32_t n = 0; n < services->claim_count; n++)
+        mine += services->claims[n].slot == slot;
+    if (status == NIGH_OK && mine == LIMIT_SESSION_SERVICES)
         status = NIGH_LIMIT;
+    if (status == NIGH_OK) {
+        services->claims[services->claim_count].hash = hash;
+        services->claims[services->claim_count++].slot = slot;
+    }
+    (void)pthread_mutex_unlock(&services->lock);
+    return status;
+}
+
+void services_disclaim(struct services *services, uint64_t hash)
+{
+    (void)pthread_mutex_lock(&services->lock);
+    for (uint32_t n = 0; n < services->claim_count; n++) {
+        if (services->claims[n].hash == hash) {
+            services->claims[n] = services->claims[--services->claim_count];
+            break;
+        }
+    }
+    (void)pthread_mutex_unlock(&services->lock);
+}
+
+nigh_status services_add(struct services *services, const struct session_service *service)
+{
+    nigh_status status;
+
+    (void)pthread_mutex_lock(&services->lock);
+    status = may_take(services, service->hash);
     if (status == NIGH_OK) {
         services->all[services->count++] = service;
         tell_lanes(services);

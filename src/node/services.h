@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The services of an embedded node: which there are, for all of its lanes.
+ * The services of a node: which names are taken, and, of an embedded one, the handlers, for all of
+ * its lanes.
  *
  * Any thread of the process adds and removes one, and returns when every lane has heard of it; so
  * after services_remove no handler of it runs, nor will. A lane looks once a turn whether there is
@@ -29,6 +30,11 @@ void services_destroy(struct services *services);
  * returned. NIGH_EXISTS: there is one of this hash; NIGH_LIMIT. */
 nigh_status services_add(struct services *services, const struct session_service *service);
 void services_remove(struct services *services, const struct session_service *service);
+
+/* Takes a name for a service that a session serves through its lane, which alone knows it; by that
+ * lane. As services_add, and NIGH_LIMIT for one session's beyond LIMIT_SESSION_SERVICES. */
+nigh_status services_claim(struct services *services, uint64_t hash, uint32_t slot);
+void services_disclaim(struct services *services, uint64_t hash);
 
 /* Whether a lane has news to take. By its driver, as the rest. */
 bool services_have_news(const struct services *services, uint32_t lane);

@@ -246,6 +246,9 @@ static const struct operation_rule operation_rules[SESSION_OPS] = {
     [SESSION_OP_CALL_LEASE] = {store_lease, SESSION_FLAG_NO_EVICT, false, true},
     [SESSION_OP_CALL] = {store_not_mine, SESSION_FLAG_ONE_WAY, false, false},
     [SESSION_OP_REPLY] = {store_not_mine, 0, false, false},
+    [SESSION_OP_SERVICE_OPEN] = {store_not_mine, 0, false, false},
+    [SESSION_OP_SERVICE_CLOSE] = {store_not_mine, 0, false, false},
+    [SESSION_OP_RECEIVE] = {store_not_mine, SESSION_FLAG_ANSWER, false, false},
 };
 
 /* Told at most once a while: what is full stays so for everybody who comes. */

@@ -578,6 +578,10 @@ static void make_sqe(struct fuzz *fuzz, const struct client *client, struct sess
     sqe->flags = fuzz_byte(input) % 16;
     if (sqe->op == SESSION_OP_SEAL && (shape & 4) != 0)
         sqe->flags |= SESSION_FLAG_LEASED;
+    if (sqe->op == SESSION_OP_RECEIVE && (shape & 4) != 0) {
+        sqe->flags |= SESSION_FLAG_ANSWER;
+        memcpy(sqe->id + 8, &last->generation, sizeof(last->generation));
+    }
     if ((shape & 8) != 0) {
         sqe->meta_size = (uint32_t)fuzz_number(input);
         sqe->data_size = fuzz_number(input);

@@ -487,6 +487,47 @@ static void a_client_that_goes_leaves_its_calls(void **state)
     free(keeper);
 }
 
+/* Without a handler: started, cancelled, answered at once and later. */
+static void a_client_receives(void **state)
+{
+    static char buffer[2][NIGH_CALL_BYTES];
+    struct world world;
+    nigh_service *service = NULL;
+    nigh_request request[2];
+    nigh_op receive, call[2];
+    char reply[2][8];
+    nigh_call_spec spec[2];
+
+    (void)state;
+    begin(&world, 2, 2);
+    assert_int_equal(nigh_service_register(world.client[0], "pulled", NULL, &service), NIGH_OK);
+    assert_int_equal(nigh_receive(service, &request[0], buffer[0], 0), NIGH_TIMEOUT);
+    assert_int_equal(nigh_receive_start(service, &request[0], buffer[0], NIGH_FOREVER, &receive),
+                     NIGH_OK);
+    assert_int_equal(nigh_cancel(world.client[0], &receive), NIGH_CANCELED);
+    assert_int_equal(reach(world.client[1], 0), NIGH_NOT_FOUND);
+    for (uint32_t n = 0; n < 2; n++) {
+        spec[n] = spec_of(0, "pulled", n == 0 ? "one" : "two", 3, reply[n], sizeof reply[n]);
+        assert_int_equal(nigh_call_start(world.client[1], &spec[n], PATIENCE, &call[n]), NIGH_OK);
+        (void)nigh_poll(world.client[1]);
+        assert_int_equal(nigh_receive(service, &request[n], buffer[n], PATIENCE), NIGH_OK);
+        assert_int_equal(request[n].rank, 1);
+    }
+    assert_int_equal(nigh_call_reply(&request[1], NIGH_OK, request[1].bytes, 3), NIGH_OK);
+    assert_int_equal(nigh_call_reply(&request[1], NIGH_OK, NULL, 0), NIGH_NOT_FOUND);
+    assert_int_equal(nigh_reply_receive(&request[0], NIGH_DENIED, "no", 2, buffer[0], 0),
+                     NIGH_TIMEOUT);
+    assert_int_equal(nigh_wait(world.client[1], &call[1], PATIENCE), NIGH_OK);
+    assert_int_equal(nigh_wait(world.client[1], &call[0], PATIENCE), NIGH_DENIED);
+    assert_memory_equal(reply[1], "two", 3);
+    assert_int_equal(spec[0].reply_bytes, 2);
+    assert_int_equal(nigh_receive_start(service, &request[0], buffer[0], NIGH_FOREVER, &receive),
+                     NIGH_OK);
+    nigh_service_unregister(service);
+    assert_int_equal(nigh_wait(world.client[0], &receive, PATIENCE), NIGH_CLOSED);
+    end(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -501,6 +542,7 @@ int main(void)
         cmocka_unit_test(a_lost_node_ends_what_it_was_asked),
         cmocka_unit_test(a_service_that_ends_answers_for_itself),
         cmocka_unit_test(a_client_that_goes_leaves_its_calls),
+        cmocka_unit_test(a_client_receives),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

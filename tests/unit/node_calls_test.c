@@ -18,6 +18,7 @@
 
 static struct session_node_page page;
 static struct lane *lane;
+static struct services *services;
 static struct lane_seat seat = {
     .slot = SLOT, .session_id = 9, .pool = 5, .uid = 77, .may_write = true, .socket_fd = -1};
 static uint8_t memory[2 * LIMIT_CALL_BYTES];
@@ -44,11 +45,19 @@ static void serve(uint32_t slot)
     calls_set_services(lane->calls, &one, 1, now_us);
 }
 
+static void no_kick(void *context, uint32_t number)
+{
+    (void)context;
+    (void)number;
+}
+
 static int set_up(void **state)
 {
     struct lane_config config = {.lanes = 1, .max_sessions = SLOT + 1, .page = &page};
 
     (void)state;
+    assert_int_equal(services_create(1, no_kick, NULL, &services), NIGH_OK);
+    config.services = services;
     memset(&page, 0, sizeof(page));
     assert_int_equal(lane_create(&config, &lane), NIGH_OK);
     lane_store(lane)->pools = UINT64_MAX;
@@ -66,6 +75,7 @@ static int tear_down(void **state)
 {
     (void)state;
     lane_destroy(lane);
+    services_destroy(services);
     munmap(seat.memory, session_memory_bytes(1));
     return 0;
 }
@@ -259,22 +269,16 @@ static void who_may_only_read_calls_nobody(void **state)
 
 static atomic_bool was_removed;
 
-static void *remove_service(void *services)
+static void *remove_service(void *of)
 {
-    services_remove(services, &service);
+    services_remove(of, &service);
     atomic_store(&was_removed, true);
     return NULL;
 }
 
-static void no_kick(void *context, uint32_t number)
+static void *add_service(void *of)
 {
-    (void)context;
-    (void)number;
-}
-
-static void *add_service(void *services)
-{
-    assert_int_equal(services_add(services, &service), NIGH_OK);
+    assert_int_equal(services_add(of, &service), NIGH_OK);
     return NULL;
 }
 
@@ -288,13 +292,10 @@ static void turn_until_over(pthread_t thread)
 static void a_quiet_lane_tells_that_a_service_went(void **state)
 {
     struct session_front *front = session_front_of(seat.memory);
-    struct services *services;
     pthread_t thread;
     uint32_t wakes;
 
     (void)state;
-    assert_int_equal(services_create(1, no_kick, NULL, &services), NIGH_OK);
-    lane->config.services = services;
     assert_int_equal(pthread_create(&thread, NULL, add_service, services), 0);
     turn_until_over(thread);
     submit(a_call(1));
@@ -309,8 +310,171 @@ static void a_quiet_lane_tells_that_a_service_went(void **state)
     assert_int_equal(completed(), 1);
     assert_int_equal(last()->status, NIGH_CLOSED);
     assert_int_equal(atomic_load(&front->wake), wakes + 1);
-    lane->config.services = NULL;
-    services_destroy(services);
+}
+
+/* ---- services of sessions ------------------------------------------------- */
+
+static struct session_sqe of_service(uint8_t op, uint32_t cookie)
+{
+    return (struct session_sqe){.op = op, .cookie = cookie, .id = {0x07}};
+}
+
+/* A receive, at the second place. */
+static struct session_sqe a_receive(uint32_t cookie, uint64_t timeout_us)
+{
+    struct session_sqe sqe = of_service(SESSION_OP_RECEIVE, cookie);
+
+    sqe.offset = OFFSET + LIMIT_CALL_BYTES;
+    sqe.argument = timeout_us;
+    return sqe;
+}
+
+static struct session_sqe an_answer_and_receive(uint32_t cookie, uint64_t id, nigh_status status,
+                                                uint64_t bytes)
+{
+    struct session_sqe sqe = a_receive(cookie, UINT64_MAX);
+    int32_t said = status;
+
+    sqe.flags = SESSION_FLAG_ANSWER;
+    sqe.data_size = bytes;
+    memcpy(sqe.id + 8, &id, sizeof id);
+    memcpy(sqe.id + 16, &said, sizeof said);
+    return sqe;
+}
+
+static struct session_sqe a_call_of_it(uint32_t cookie)
+{
+    struct session_sqe sqe = a_call(cookie);
+
+    memset(sqe.id, 0, sizeof sqe.id);
+    sqe.id[0] = 0x07;
+    return sqe;
+}
+
+static void opened(void)
+{
+    submit(of_service(SESSION_OP_SERVICE_OPEN, 50));
+    assert_int_equal(last()->status, NIGH_OK);
+}
+
+static void a_session_serves(void **state)
+{
+    (void)state;
+    opened();
+    memcpy(memory, "ask", 3);
+    submit(a_receive(51, UINT64_MAX));
+    assert_int_equal(completed(), 1);
+    submit(a_call_of_it(1));
+    assert_int_equal(completed(), 2);
+    assert_int_equal(last()->cookie, 51);
+    assert_int_equal(last()->data_size, 3);
+    assert_int_equal(last()->meta_size, 77); /* the uid */
+    assert_memory_equal(memory + LIMIT_CALL_BYTES, "ask", 3);
+    memcpy(memory + LIMIT_CALL_BYTES, "told", 4);
+    submit(an_answer_and_receive(52, last()->generation, NIGH_OK, 4));
+    assert_int_equal(completed(), 3);
+    assert_int_equal(last()->cookie, 1);
+    assert_int_equal(last()->data_size, 4);
+    assert_memory_equal(memory, "told", 4);
+    submit((struct session_sqe){.op = SESSION_OP_CANCEL, .cookie = 53, .argument = 52});
+    assert_int_equal(ring()->cq[3].cookie, 52);
+    assert_int_equal(ring()->cq[3].status, NIGH_CANCELED);
+    submit(a_receive(54, 0));
+    assert_int_equal(last()->cookie, 54);
+    assert_int_equal(last()->status, NIGH_TIMEOUT);
+}
+
+static void what_no_service_may_submit_is_refused(void **state)
+{
+    struct session_sqe sqe;
+    uint64_t id;
+
+    (void)state;
+    refused(a_receive(1, 0), NIGH_CLOSED);
+    refused(of_service(SESSION_OP_SERVICE_CLOSE, 2), NIGH_NOT_FOUND);
+    opened();
+    refused(of_service(SESSION_OP_SERVICE_OPEN, 3), NIGH_EXISTS);
+    sqe = of_service(SESSION_OP_SERVICE_OPEN, 4);
+    sqe.flags = 1;
+    refused(sqe, NIGH_INVALID);
+    sqe = a_receive(5, UINT64_MAX);
+    sqe.offset += 1; /* its end is not leased */
+    refused(sqe, NIGH_INVALID);
+    sqe.offset = UINT64_MAX;
+    refused(sqe, NIGH_INVALID);
+    submit(a_call_of_it(6));
+    submit(a_receive(7, 0));
+    assert_int_equal(last()->cookie, 7);
+    id = last()->generation;
+    refused(an_answer_and_receive(8, id, (nigh_status)1, 0), NIGH_INVALID);
+    refused(an_answer_and_receive(9, id, NIGH_PENDING, 0), NIGH_INVALID);
+    refused(an_answer_and_receive(10, id, NIGH_OK, LIMIT_CALL_BYTES + 1), NIGH_INVALID);
+    assert_int_equal(calls_under_way(lane->calls), 1);
+    seat.may_write = false;
+    sqe = of_service(SESSION_OP_SERVICE_OPEN, 11);
+    sqe.id[1] = 1;
+    refused(sqe, NIGH_DENIED);
+    seat.may_write = true;
+    for (uint8_t n = 1; n < LIMIT_SESSION_SERVICES; n++) {
+        sqe.id[1] = n;
+        submit(sqe);
+        assert_int_equal(last()->status, NIGH_OK);
+    }
+    sqe.id[1] = LIMIT_SESSION_SERVICES;
+    refused(sqe, NIGH_LIMIT);
+}
+
+/* Whether received or not: who called hears of the end. */
+static void a_service_that_is_closed_ends_what_it_has(void **state)
+{
+    (void)state;
+    opened();
+    submit(a_call_of_it(1));
+    submit(a_call_of_it(2));
+    submit(a_receive(3, UINT64_MAX));
+    submit(of_service(SESSION_OP_SERVICE_CLOSE, 4));
+    assert_int_equal(completed(), 5);
+    assert_int_equal(ring()->cq[2].status, NIGH_CLOSED);
+    assert_int_equal(ring()->cq[3].status, NIGH_CLOSED);
+    assert_int_equal(calls_under_way(lane->calls), 0);
+    opened();
+    submit(a_receive(5, UINT64_MAX));
+    submit(of_service(SESSION_OP_SERVICE_CLOSE, 6));
+    assert_int_equal(ring()->cq[6].cookie, 5);
+    assert_int_equal(ring()->cq[6].status, NIGH_CLOSED);
+}
+
+/* The name is free, and nothing is written to rings that begin anew. */
+static void services_end_with_their_session(void **state)
+{
+    (void)state;
+    opened();
+    submit(a_receive(1, UINT64_MAX));
+    lane_session_rest(lane, SLOT);
+    assert_int_equal(lane->pull_count, 0);
+    assert_int_equal(lane_session_reset(lane, &seat), NIGH_OK);
+    assert_int_equal(completed(), 0);
+    opened();
+    submit(a_receive(2, UINT64_MAX));
+    lane_session_close(lane, SLOT);
+    assert_int_equal(lane_session_open(lane, &seat), NIGH_OK);
+    assert_int_equal(completed(), 0);
+    opened();
+}
+
+/* The lease is closed between a receive and its request. */
+static void a_request_is_not_written_to_what_was_leased_before(void **state)
+{
+    (void)state;
+    opened();
+    submit(a_receive(1, UINT64_MAX));
+    echo_leased = (struct echo_leased){.offset = OFFSET, .bytes = LIMIT_CALL_BYTES, .at = memory};
+    memcpy(memory, "ask", 3);
+    submit(a_call_of_it(2));
+    assert_int_equal(last()->cookie, 1);
+    assert_int_equal(last()->status, NIGH_INVALID);
+    assert_int_equal(memory[LIMIT_CALL_BYTES], 0);
+    assert_int_equal(calls_unanswered(lane->calls), 1); /* it waits for the next */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -325,6 +489,11 @@ int main(void)
         TEST(calls_end_with_their_session),
         TEST(who_may_only_read_calls_nobody),
         TEST(a_quiet_lane_tells_that_a_service_went),
+        TEST(a_session_serves),
+        TEST(what_no_service_may_submit_is_refused),
+        TEST(a_service_that_is_closed_ends_what_it_has),
+        TEST(services_end_with_their_session),
+        TEST(a_request_is_not_written_to_what_was_leased_before),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
