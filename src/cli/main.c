@@ -40,6 +40,11 @@ const struct cli_verb cli_verbs[] = {
      "Show which processes hold an object (or the pool), and why it cannot be evicted.", "",
      cli_who},
     {"nodes", "", "Show the nodes of the cluster, as this one sees them.", "", cli_nodes},
+    {"call", "SERVICE [REQUEST]", "Call a service by name, and print its reply.",
+     "  -n, --node RANK      the node that serves it (default: this one)\n"
+     "Without REQUEST it is read from standard input. Without --timeout: 5 seconds.\n"
+     "A service that the node does not have: exit code 3.\n",
+     cli_call},
     {"top", "", "Watch the node live.",
      "  -1, --once           print once and exit\n"
      "  -d, --delay TIME     time between pictures (default 1s)\n",

@@ -19,7 +19,8 @@ _nigh() {
         case ${COMP_WORDS[i]} in
         --socket | -s) ((i + 1 < COMP_CWORD)) && socket=(--socket "${COMP_WORDS[++i]}") ;;
         --pool | -p | --timeout | -t) ((i++)) ;;
-        --output | -o | --delay | -d) ((i++)) ;;
+        --output | -o | --delay | -d | --node) ((i++)) ;;
+        -n) [[ $verb != call ]] || ((i++)) ;;
         --meta | -m) [[ $verb != put ]] || ((i++)) ;;
         -*) ;;
         *) if [[ -n $verb ]]; then ((given++)); else verb=${COMP_WORDS[i]}; fi ;;
@@ -30,11 +31,12 @@ _nigh() {
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return
         ;;
-    --pool | -p | --timeout | -t | --delay | -d) return ;;
+    --pool | -p | --timeout | -t | --delay | -d | --node) return ;;
+    -n) [[ $verb != call ]] || return ;;
     --meta | -m) [[ $verb != put ]] || return ;;
     esac
     if [[ -z $verb ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who nodes top doctor bench help $common --version" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who nodes call top doctor bench help $common --version" -- "$current")
         return
     fi
     case $verb in
@@ -42,6 +44,7 @@ _nigh() {
     get) own="--output --meta --no-copy" ;;
     ls) own="--ids" ;;
     stat) own="--checksum" ;;
+    call) own="--node" ;;
     top) own="--once --delay" ;;
     bench) own="--offer --withdraw" ;;
     esac
@@ -55,7 +58,7 @@ _nigh() {
         ;;
     get | stat | rm | pin | unpin | who) _nigh_names "$current" ;;
     bench) mapfile -t COMPREPLY < <(compgen -W "objects transfer" -- "$current") ;;
-    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who nodes top doctor bench" -- "$current") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who nodes call top doctor bench" -- "$current") ;;
     esac
 }
 complete -F _nigh nigh
