@@ -16,7 +16,7 @@ import raw_session as raw  # noqa: E402
 from raw_session import Node, Session, connect, greet, hello, receive, wait_for  # noqa: E402
 
 OP_NODES, OP_WHERE = 23, 24
-OP_UNKNOWN = 28  # the first that there is none of
+OP_UNKNOWN = 31  # the first that there is none of
 
 
 def expect_refused(node, data, status, *words):
