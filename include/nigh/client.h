@@ -144,6 +144,32 @@ typedef struct nigh_node_info {
 NIGH_API nigh_status nigh_nodes(nigh_client *client, nigh_node_info *nodes, size_t capacity,
                                 size_t *count);
 
+#define NIGH_NO_CROSSOVER UINT64_MAX
+#define NIGH_ALL_RANKS    UINT32_MAX
+
+/* A link from this machine's node to another: one of those of their lanes. */
+typedef struct nigh_link_info {
+    uint32_t rank;            /* of the other node */
+    uint32_t rail;            /* which of the links to it */
+    uint64_t crossover_bytes; /* objects of so many bytes and more are read from the other node's
+                                 memory, smaller ones are sent by it; NIGH_NO_CROSSOVER: all are
+                                 sent; 0: not known yet */
+    uint32_t measured;        /* probes that are over, of those that tell what the link costs: */
+    uint32_t to_measure;      /* so many; 0: the nodes do not measure it */
+} nigh_link_info;
+
+/* The links that are up, in no order: as nigh_nodes. */
+NIGH_API nigh_status nigh_links(nigh_client *client, nigh_link_info *links, size_t capacity,
+                                size_t *count);
+
+/*
+ * Measures the links to a node (NIGH_ALL_RANKS: to all) anew, while nothing else goes over them:
+ * what comes from there to here. Does not wait: nigh_links says how far it is. NIGH_UNSUPPORTED:
+ * the node was told which way to go (nighd --transfer), or is an older one; NIGH_DENIED: the client
+ * was opened read-only.
+ */
+NIGH_API nigh_status nigh_measure(nigh_client *client, uint32_t rank);
+
 #ifdef __cplusplus
 }
 #endif

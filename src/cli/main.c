@@ -39,7 +39,11 @@ const struct cli_verb cli_verbs[] = {
     {"who", "[NAME]",
      "Show which processes hold an object (or the pool), and why it cannot be evicted.", "",
      cli_who},
-    {"nodes", "", "Show the nodes of the cluster, as this one sees them.", "", cli_nodes},
+    {"nodes", "", "Show the nodes of the cluster, as this one sees them.",
+     "CROSSOVER: larger objects are read from that node's memory, smaller ones sent by it.\n"
+     "  -m, --measure        measure it anew first: some MiB from each node, when nothing else "
+     "goes on\n",
+     cli_nodes},
     {"call", "SERVICE [REQUEST]", "Call a service by name, and print its reply.",
      "  -n, --node RANK      the node that serves it (default: this one)\n"
      "Without REQUEST it is read from standard input. Without --timeout: 5 seconds.\n"

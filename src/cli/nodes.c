@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nigh nodes: the nodes of the cluster as this machine's node sees them. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/limits.h"
 #include "cli/cli.h"
 #include "cli/json.h"
@@ -120,6 +123,106 @@ const nigh_node_info *cli_refused_node(void)
     return NULL;
 }
 
+/* ---- links ---------------------------------------------------------------- */
+
+#define MEASURE_US UINT64_C(30000000) /* without --timeout: a busy link waits */
+#define LOOK_NS    10000000           /* between looks whether it is over */
+
+static nigh_link_info *links;
+static size_t link_count;
+
+/* What a node that knows of none says is that there are none. */
+static nigh_status look_at_links(struct cli *cli)
+{
+    size_t room = link_count;
+    nigh_status status = nigh_links(cli->client, links, room, &link_count);
+
+    while (status == NIGH_OK && link_count > room) {
+        nigh_link_info *more = realloc(links, link_count * sizeof *links);
+
+        if (more == NULL) {
+            return NIGH_NO_RESOURCES;
+        }
+        links = more;
+        room = link_count;
+        status = nigh_links(cli->client, links, room, &link_count);
+    }
+    if (status == NIGH_UNSUPPORTED) {
+        link_count = 0;
+        status = NIGH_OK;
+    }
+    return status;
+}
+
+static bool are_measured(void)
+{
+    for (size_t i = 0; i < link_count; i++) {
+        if (links[i].measured < links[i].to_measure) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static nigh_status measure(struct cli *cli)
+{
+    const struct timespec pause = {.tv_nsec = LOOK_NS};
+    uint64_t end_us = clock_deadline_us(clock_now_us(&clock_monotonic),
+                                        cli->timeout_given ? cli->timeout_us : MEASURE_US);
+    nigh_status status = nigh_measure(cli->client, NIGH_ALL_RANKS);
+
+    while (status == NIGH_OK) {
+        status = look_at_links(cli);
+        if (status != NIGH_OK || are_measured()) {
+            break;
+        }
+        if (clock_now_us(&clock_monotonic) >= end_us) {
+            return NIGH_TIMEOUT;
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+    return status;
+}
+
+/* The largest of what is known of the links to a node; 0: of none. */
+static uint64_t crossover_of(uint32_t rank)
+{
+    uint64_t most = 0;
+
+    for (size_t i = 0; i < link_count; i++) {
+        if (links[i].rank == rank && links[i].crossover_bytes > most) {
+            most = links[i].crossover_bytes;
+        }
+    }
+    return most;
+}
+
+static const char *crossover_text(uint32_t rank, char text[BYTES_SIZE_TEXT])
+{
+    uint64_t bytes = crossover_of(rank);
+
+    if (bytes == 0 || bytes == NIGH_NO_CROSSOVER) {
+        return bytes == 0 ? "-" : "none";
+    }
+    bytes_format_size(bytes, text);
+    return text;
+}
+
+/* ---- printed -------------------------------------------------------------- */
+
+static void print_crossover(struct json *json, uint32_t rank)
+{
+    uint64_t bytes = crossover_of(rank);
+
+    json_string(json, "crossover",
+                bytes == 0                   ? "unknown"
+                : bytes == NIGH_NO_CROSSOVER ? "none"
+                                             : "known");
+    if (bytes != 0 && bytes != NIGH_NO_CROSSOVER) {
+        json_u64(json, "crossover_bytes", bytes);
+    }
+}
+
 static void print_json(void)
 {
     struct json json = {0};
@@ -135,6 +238,7 @@ static void print_json(void)
         json_string(&json, "refused",
                     nodes[i].refused == NIGH_OK ? "" : nigh_status_name(nodes[i].refused));
         json_string(&json, "reason", cli_refusal_text(nodes[i].refused));
+        print_crossover(&json, nodes[i].rank);
         json_object_close(&json);
     }
     json_array_close(&json);
@@ -142,17 +246,17 @@ static void print_json(void)
 
 static void print_text(void)
 {
-    printf("%4s  %-5s %12s  %s\n", "RANK", "STATE", "INCARNATION", "ADDRESS");
+    printf("%4s  %-5s %12s  %9s  %s\n", "RANK", "STATE", "INCARNATION", "CROSSOVER", "ADDRESS");
     for (size_t i = 0; i < node_count; i++) {
         const nigh_node_info *node = &nodes[i];
-        char address[4 * sizeof node->address], incarnation[16] = "-";
+        char address[4 * sizeof node->address], incarnation[16] = "-", size[BYTES_SIZE_TEXT];
 
         bytes_printable(node->address, strlen(node->address), address, sizeof address);
         if (node->incarnation != 0) {
             snprintf(incarnation, sizeof incarnation, "%u", node->incarnation);
         }
-        printf("%4u  %-5s %12s  %s%s", node->rank, cli_node_state_name(node->state), incarnation,
-               address,
+        printf("%4u  %-5s %12s  %9s  %s%s", node->rank, cli_node_state_name(node->state),
+               incarnation, crossover_text(node->rank, size), address,
                node->is_self == 0 ? ""
                : node_count == 1  ? "this node, which is alone"
                                   : "  (this node)");
@@ -165,23 +269,34 @@ static void print_text(void)
 
 int cli_nodes(struct cli *cli, int argc, char **argv)
 {
-    static const struct option options[] = {CLI_COMMON_OPTIONS, {0}};
+    static const struct option options[] = {
+        {"measure", no_argument, NULL, 'm'}, CLI_COMMON_OPTIONS, {0}};
     int option, exit_code = CLI_OK;
+    bool measures = false;
     nigh_status status;
 
-    while ((option = cli_next_option(cli, argc, argv, ":" CLI_COMMON_SHORT, options)) != -1) {
-        if (cli_common_option(cli, option, &exit_code) != CLI_OK) {
+    while ((option = cli_next_option(cli, argc, argv, ":m" CLI_COMMON_SHORT, options)) != -1) {
+        if (option == 'm') {
+            measures = true;
+        } else if (cli_common_option(cli, option, &exit_code) != CLI_OK) {
             return exit_code;
         }
     }
     if (argc > optind) {
         return cli_usage(cli, "nodes takes no argument");
     }
-    exit_code = cli_open(cli, NIGH_OPEN_READ_ONLY);
+    exit_code = cli_open(cli, measures ? 0 : NIGH_OPEN_READ_ONLY);
     if (exit_code != CLI_OK) {
         return exit_code;
     }
+    status = measures ? measure(cli) : NIGH_OK;
+    if (status != NIGH_OK) {
+        return cli_failed(cli, status, "cannot measure the links");
+    }
     status = cli_look_at_nodes(cli);
+    if (status == NIGH_OK) {
+        status = look_at_links(cli);
+    }
     if (status != NIGH_OK) {
         return cli_failed(cli, status, "cannot ask for the nodes");
     }

@@ -101,6 +101,101 @@ nigh_status nigh_nodes(nigh_client *client, nigh_node_info *nodes, size_t capaci
     return error_note(client, status);
 }
 
+/* ---- nigh_links ----------------------------------------------------------- */
+
+/* Where the lanes' answers go, one behind the other. */
+struct links_out {
+    nigh_link_info *links;
+    size_t capacity;
+    size_t count;
+};
+
+static bool links_done(struct client_op *op, size_t step, uint8_t opcode,
+                       const struct session_cqe *cqe)
+{
+    const struct session_lane *shared = op->client->lane[op->u.one.lane].shared;
+    struct links_out *out = op->u.one.out;
+    uint64_t count = min_u64(cqe->data_size, SESSION_LINKS);
+
+    (void)step;
+    (void)opcode;
+    if (cqe->status != NIGH_OK) {
+        op_fail(op, (nigh_status)cqe->status);
+        return false;
+    }
+    for (uint64_t i = 0; i < count; i++, out->count++) {
+        struct session_link record;
+
+        memcpy(&record, shared->reply + i * sizeof(record), sizeof(record));
+        if (out->count < out->capacity) {
+            out->links[out->count] = (nigh_link_info){.rank = record.rank,
+                                                      .rail = record.rail,
+                                                      .crossover_bytes = record.crossover_bytes,
+                                                      .measured = record.measured,
+                                                      .to_measure = record.to_measure};
+        }
+    }
+    return false;
+}
+
+static const struct op_kind links_kind = {
+    .lane = nodes_lane,
+    .build = nodes_build,
+    .done = links_done,
+};
+
+nigh_status nigh_links(nigh_client *client, nigh_link_info *links, size_t capacity, size_t *count)
+{
+    struct session_sqe sqe = {.op = SESSION_OP_LINKS};
+    struct links_out out = {.links = links, .capacity = capacity};
+    nigh_status status = client_check(client);
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (count == NULL || (links == NULL && capacity != 0)) {
+        return error_set(client, NIGH_INVALID, "nigh_links: no count, or no room for links");
+    }
+    (void)pthread_mutex_lock(&client->reply_lock);
+    for (uint32_t lane = 0; lane < client->lanes && status == NIGH_OK; lane++) {
+        struct client_op op;
+
+        op_init_one(&op, client, lane, &sqe, NULL);
+        op.kind = &links_kind;
+        op.u.one.out = &out;
+        status = op_run(&op);
+    }
+    (void)pthread_mutex_unlock(&client->reply_lock);
+    if (status == NIGH_OK) {
+        *count = out.count;
+    }
+    return error_note(client, status);
+}
+
+nigh_status nigh_measure(nigh_client *client, uint32_t rank)
+{
+    struct session_sqe sqe = {.op = SESSION_OP_LINKS,
+                              .flags = SESSION_FLAG_MEASURE,
+                              .argument = rank == NIGH_ALL_RANKS ? SESSION_ALL_RANKS : rank};
+    nigh_status status = client_check(client);
+
+    for (uint32_t lane = 0; status == NIGH_OK && lane < client->lanes; lane++) {
+        struct client_op op;
+
+        op_init_one(&op, client, lane, &sqe, NULL);
+        status = op_run(&op);
+    }
+    switch (status) {
+    case NIGH_DENIED:
+        return error_set(client, status, "nigh_measure: this client was opened read-only");
+    case NIGH_UNSUPPORTED:
+        return error_set(client, status,
+                         "this node does not measure: it was told how objects travel (nighd "
+                         "--transfer), or is an older one");
+    default: return error_note(client, status);
+    }
+}
+
 /* ---- nigh_where ----------------------------------------------------------- */
 
 /* The ranks of an answer, lowest first; returns how many. */

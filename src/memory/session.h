@@ -192,7 +192,10 @@ enum session_op {
         30, /* id: see session_receive_id; offset: of a place of LIMIT_CALL_BYTES in leased memory;
                argument: timeout_us; with SESSION_FLAG_ANSWER data_size: bytes of a reply that lies
                there -> what session_received says */
-    SESSION_OPS = 31
+    SESSION_OP_LINKS = 31, /* -> reply area: session_link records of the lane's links; data_size:
+                              how many. With SESSION_FLAG_MEASURE they are measured anew, and
+                              nothing is told; argument: those to one rank, SESSION_ALL_RANKS */
+    SESSION_OPS = 32
 };
 
 /* Bits of session_sqe.flags. */
@@ -205,8 +208,9 @@ enum session_op {
     16u /* GET: what has to come from another node goes with its last view. Came later: a node \
            that does not know it says NIGH_INVALID */
 
-#define SESSION_FLAG_ONE_WAY 32u /* CALL: wants no reply */
-#define SESSION_FLAG_ANSWER  64u /* RECEIVE: answers a request first */
+#define SESSION_FLAG_ONE_WAY 32u  /* CALL: wants no reply */
+#define SESSION_FLAG_ANSWER  64u  /* RECEIVE: answers a request first */
+#define SESSION_FLAG_MEASURE 128u /* LINKS: measures */
 
 /* Bits of session_cqe.flags of what failed. */
 #define SESSION_CQE_INDEX_FULL 1u /* NIGH_LIMIT: the limit is the pool's index in this lane */
@@ -327,6 +331,20 @@ struct session_node {
 _Static_assert(sizeof(struct session_node) == 96, "a node's record is shared");
 _Static_assert(sizeof(struct session_node) * LIMIT_NODES <= LIMIT_REPLY_BYTES,
                "the reply area holds all nodes");
+
+/* One record of LINKS. */
+struct session_link {
+    uint32_t rank;
+    uint32_t rail;
+    uint64_t crossover_bytes; /* as nigh_link_info has it */
+    uint32_t measured;
+    uint32_t to_measure;
+};
+
+_Static_assert(sizeof(struct session_link) == 24, "a link's record is shared");
+
+#define SESSION_ALL_RANKS UINT64_MAX
+#define SESSION_LINKS     (LIMIT_REPLY_BYTES / (uint32_t)sizeof(struct session_link)) /* most told */
 
 #define SESSION_PLACES 16u /* most that one answer to WHERE names */
 

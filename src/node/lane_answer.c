@@ -6,6 +6,7 @@
  * An answer to WHERE may come when its session is long over, and another has its place: each says
  * whose it is by the place and by how often that was begun anew.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -96,6 +97,51 @@ static void answer_nodes(struct lane *lane, uint32_t slot, const struct session_
     lane_on_complete(lane, slot, &cqe);
 }
 
+/* ---- LINKS ---------------------------------------------------------------- */
+
+static void tell_links(struct lane *lane, uint8_t *reply, struct session_cqe *cqe)
+{
+    struct exchange_link_cost *costs = calloc(SESSION_LINKS, sizeof(*costs));
+    uint32_t count;
+
+    if (costs == NULL) {
+        cqe->status = NIGH_NO_RESOURCES;
+        return;
+    }
+    count = exchange_links(lane->exchange, costs, SESSION_LINKS);
+    for (uint32_t n = 0; n < count; n++) {
+        struct session_link link = {.rank = costs[n].rank,
+                                    .rail = costs[n].rail,
+                                    .crossover_bytes = costs[n].crossover_bytes,
+                                    .measured = costs[n].measured,
+                                    .to_measure = costs[n].to_measure};
+
+        memcpy(reply + n * sizeof(link), &link, sizeof(link));
+    }
+    cqe->data_size = count;
+    free(costs);
+}
+
+static void answer_links(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
+{
+    struct lane_session *session = &lane->sessions[slot];
+    struct session_cqe cqe = {.cookie = sqe->cookie, .pin = SESSION_NO_PIN};
+    bool measures = (sqe->flags & SESSION_FLAG_MEASURE) != 0;
+
+    if ((sqe->flags & ~SESSION_FLAG_MEASURE) != 0) {
+        cqe.status = NIGH_INVALID;
+    } else if (measures && !session->seat->may_write) {
+        cqe.status = NIGH_DENIED; /* it takes some of the network */
+    } else if (lane->exchange == NULL) {
+        cqe.status = NIGH_OK; /* a node that is alone has none */
+    } else if (measures) {
+        cqe.status = exchange_measure(lane->exchange, sqe->argument);
+    } else {
+        tell_links(lane, session->shared->reply, &cqe);
+    }
+    lane_on_complete(lane, slot, &cqe);
+}
+
 /* ---- WHERE ---------------------------------------------------------------- */
 
 /* Whose question it is while it is under way, and whether the object is here. Nothing of it lies in
@@ -174,6 +220,7 @@ bool lane_answer(struct lane *lane, uint32_t slot, const struct session_sqe *sqe
     switch (sqe->op) {
     case SESSION_OP_STATS: answer_stats(lane, slot, sqe); return true;
     case SESSION_OP_NODES: answer_nodes(lane, slot, sqe); return true;
+    case SESSION_OP_LINKS: answer_links(lane, slot, sqe); return true;
     case SESSION_OP_WHERE: answer_where(lane, slot, sqe); return true;
     case SESSION_OP_CALL: lane_call(lane, slot, sqe); return true;
     case SESSION_OP_REPLY: lane_reply(lane, slot, sqe); return true;

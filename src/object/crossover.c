@@ -320,6 +320,19 @@ void crossover_note(struct crossover *crossover, enum crossover_path path, uint6
     }
 }
 
+bool crossover_is_known(const struct crossover *crossover)
+{
+    struct point points[CROSSOVER_CLASSES];
+
+    return points_of(crossover, points) > 0;
+}
+
+void crossover_forget(struct crossover *crossover)
+{
+    memset(crossover->classes, 0, sizeof(crossover->classes));
+    crossover->settled = false;
+}
+
 bool crossover_is_valid(const struct crossover *crossover)
 {
     for (uint32_t path = 0; path < CROSSOVER_PATHS; path++) {

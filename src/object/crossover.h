@@ -71,6 +71,12 @@ uint64_t crossover_bytes(const struct crossover *crossover);
 void crossover_note(struct crossover *crossover, enum crossover_path path, uint64_t bytes,
                     uint64_t took_us);
 
+/* Whether any size was measured on both paths: else the answer is the one of the beginning. */
+bool crossover_is_known(const struct crossover *crossover);
+
+/* Forgets what was noted, but not the answer: it is to be measured anew. */
+void crossover_forget(struct crossover *crossover);
+
 bool crossover_is_valid(const struct crossover *crossover);
 
 #endif

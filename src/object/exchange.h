@@ -151,6 +151,22 @@ struct exchange_stats {
 
 void exchange_stats(const struct exchange *exchange, struct exchange_stats *stats);
 
+/* What a link costs. */
+struct exchange_link_cost {
+    uint32_t rank, rail;
+    uint64_t crossover_bytes; /* CROSSOVER_NONE: it has none; 0: not known */
+    uint32_t measured;        /* probes of it that are over, */
+    uint32_t to_measure;      /* of so many */
+};
+
+/* Those of the links that are up, `capacity` at most; how many. */
+uint32_t exchange_links(const struct exchange *exchange, struct exchange_link_cost *costs,
+                        uint32_t capacity);
+
+/* Measures links to a rank anew (UINT64_MAX: all), when nothing else goes over them.
+ * NIGH_UNSUPPORTED: this node does not measure. */
+nigh_status exchange_measure(struct exchange *exchange, uint64_t rank);
+
 /* Nothing is under way: no pull, no loan, no call; for tests. */
 bool exchange_is_idle(const struct exchange *exchange);
 bool exchange_is_valid(const struct exchange *exchange);

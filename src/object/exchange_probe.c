@@ -81,6 +81,53 @@ void probe_link_up(struct exchange_link *link)
     exchange->prober.again_us = 0;
 }
 
+nigh_status exchange_measure(struct exchange *exchange, uint64_t rank)
+{
+    if (exchange->prober.memory == NULL) {
+        return NIGH_UNSUPPORTED;
+    }
+    LIST_FOREACH(node, &exchange->live)
+    {
+        struct exchange_link *link = container_of(node, struct exchange_link, place);
+
+        /* One that is being measured is so already: whoever asks again and again measures once. */
+        if ((rank != UINT64_MAX && link->rank != rank) || is_wanting(link)) {
+            continue;
+        }
+        crossover_forget(&link->crossovers[false]);
+        crossover_forget(&link->crossovers[true]);
+        link->probe = 0;
+        link->probe_again_us = 0;
+        link->probe_pause_us = 0;
+        probe_link_up(link);
+    }
+    return NIGH_OK;
+}
+
+uint32_t exchange_links(const struct exchange *exchange, struct exchange_link_cost *costs,
+                        uint32_t capacity)
+{
+    uint32_t count = 0;
+
+    LIST_FOREACH(node, &exchange->live)
+    {
+        const struct exchange_link *link = container_of(node, struct exchange_link, place);
+        const struct crossover *crossover = &link->crossovers[false];
+
+        if (count == capacity) {
+            break;
+        }
+        costs[count++] = (struct exchange_link_cost){
+            .rank = link->rank,
+            .rail = link_rail(link->link),
+            .crossover_bytes = crossover_is_known(crossover) ? crossover_bytes(crossover) : 0,
+            .measured = link->probe,
+            .to_measure = link->probes,
+        };
+    }
+    return count;
+}
+
 void probe_link_down(struct exchange_link *link)
 {
     struct prober *prober = &link->exchange->prober;

@@ -249,6 +249,7 @@ static const struct operation_rule operation_rules[SESSION_OPS] = {
     [SESSION_OP_SERVICE_OPEN] = {store_not_mine, 0, false, false},
     [SESSION_OP_SERVICE_CLOSE] = {store_not_mine, 0, false, false},
     [SESSION_OP_RECEIVE] = {store_not_mine, SESSION_FLAG_ANSWER, false, false},
+    [SESSION_OP_LINKS] = {store_not_mine, SESSION_FLAG_MEASURE, false, false},
 };
 
 /* Told at most once a while: what is full stays so for everybody who comes. */

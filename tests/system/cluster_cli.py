@@ -202,6 +202,23 @@ def move_all(a, b):
     return len(sizes)
 
 
+def test_links_are_measured_when_they_are_up_and_when_asked_for():
+    with Cluster("--lanes", "2").wait_met() as (a, b):
+        for here, there in ((a, 1), (b, 0)):
+            wait_for(lambda: here.parsed("nodes")[there]["crossover"] == "known", 60)
+            assert here.parsed("nodes")[1 - there]["crossover"] == "unknown", "of oneself there is nothing to know"
+        pulls = b.numbers()["pulls"]
+        nodes = b.parsed("nodes", "--measure", "--timeout", "60s")
+        assert nodes[0]["crossover"] == "known" and 32 * 1024 <= nodes[0]["crossover_bytes"] <= MIB, nodes
+        assert b.numbers()["pulls"] == pulls, "no object went"
+        lines = b.good("nodes", "-m", "-t", "60s").decode().splitlines()
+        assert "CROSSOVER" in lines[0] and "KiB" in lines[1] and " - " in lines[2], lines
+    with Cluster("--transfer", "two-sided").wait_met() as (a, b):
+        code, _, said = a.run("nodes", "--measure")
+        assert code == FAILED and "does not measure" in said, (code, said)
+        assert a.parsed("nodes")[1]["crossover"] == "unknown"
+
+
 def connections(*members):
     """Established connections of TCP of each."""
     with open("/proc/net/tcp", encoding="ascii") as file:

@@ -15,8 +15,9 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
 from raw_session import Node, Session, connect, greet, hello, receive, wait_for  # noqa: E402
 
-OP_NODES, OP_WHERE = 23, 24
-OP_UNKNOWN = 31  # the first that there is none of
+OP_NODES, OP_WHERE, OP_LINKS = 23, 24, 31
+MEASURE = 128
+OP_UNKNOWN = 32  # the first that there is none of
 
 
 def expect_refused(node, data, status, *words):
@@ -324,8 +325,12 @@ def test_questions_about_other_nodes_to_a_node_that_is_alone():
     # What this node does not know it says so, and nothing else happens: a later client asks an older node.
     for operation in (OP_UNKNOWN, 100, 255):
         assert session.call(operation)[1] == "NIGH_UNSUPPORTED"
-    for operation in (OP_NODES, OP_WHERE):
+    for operation in (OP_NODES, OP_WHERE, OP_LINKS):
         assert session.call(operation, flags=1)[1] == "NIGH_INVALID"
+    for lane in range(2):
+        assert session.call(OP_LINKS, lane=lane)[1] == "NIGH_OK"
+        assert session.fields(session.completions(lane), lane)[3] == 0, "it has no links"
+        assert session.call(OP_LINKS, lane=lane, flags=MEASURE, argument=2**64 - 1)[1] == "NIGH_OK"
     session.close()
     assert node.stop()[0] == 0
 

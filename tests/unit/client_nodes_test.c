@@ -16,6 +16,8 @@ struct fixture {
     _Atomic uint64_t said;      /* how many records, or ranks, it says there are */
     _Atomic uint32_t asked;     /* ops of ours that came */
     _Atomic uint32_t lane;      /* of the last */
+    _Atomic uint32_t flags;
+    _Atomic uint64_t argument;
     _Atomic uint8_t ranks[SESSION_PLACES];
 };
 
@@ -24,9 +26,11 @@ static enum fake_action answer(void *context, struct fake_node *fake, uint32_t n
 {
     struct fixture *f = context;
 
-    if (sqe->op != SESSION_OP_NODES && sqe->op != SESSION_OP_WHERE)
+    if (sqe->op != SESSION_OP_NODES && sqe->op != SESSION_OP_WHERE && sqe->op != SESSION_OP_LINKS)
         return FAKE_SERVE;
     f->lane = number;
+    f->flags = sqe->flags;
+    f->argument = sqe->argument;
     atomic_fetch_add(&f->asked, 1);
     cqe->status = f->status;
     cqe->data_size = f->said;
@@ -35,7 +39,17 @@ static enum fake_action answer(void *context, struct fake_node *fake, uint32_t n
             session_set_place(cqe, n, f->ranks[n]);
         return FAKE_ANSWER;
     }
-    for (uint32_t n = 0; n < LIMIT_NODES; n++) {
+    for (uint32_t n = 0; sqe->op == SESSION_OP_LINKS && n < SESSION_LINKS; n++) {
+        struct session_link link = {.rank = n,
+                                    .rail = number,
+                                    .crossover_bytes = n == 1 ? NIGH_NO_CROSSOVER : n * 1024,
+                                    .measured = n,
+                                    .to_measure = 42};
+
+        memcpy(session_lane_of(fake->memory, number)->reply + n * sizeof(link), &link,
+               sizeof(link));
+    }
+    for (uint32_t n = 0; sqe->op == SESSION_OP_NODES && n < LIMIT_NODES; n++) {
         struct session_node node = {.rank = n,
                                     .state = (uint16_t)(n % 5),
                                     .refused = n == 2 ? NIGH_DENIED : NIGH_OK,
@@ -110,6 +124,62 @@ static void nodes_beyond_the_room_are_only_counted(void **state)
     f.said = UINT64_MAX;
     assert_int_equal(nigh_nodes(f.client, NULL, 0, &count), NIGH_OK);
     assert_int_equal(count, LIMIT_NODES);
+    stop(&f);
+}
+
+/* Each lane tells its own. */
+static void links_of_all_lanes_are_told(void **state)
+{
+    static nigh_link_info links[LANES * 3];
+    struct fixture f;
+    size_t count = 99;
+
+    (void)state;
+    start(&f);
+    f.said = 2;
+    memset(links, 0x55, sizeof(links));
+    assert_int_equal(nigh_links(f.client, links, LANES * 2 - 1, &count), NIGH_OK);
+    assert_int_equal(count, LANES * 2);
+    for (uint32_t n = 0; n < LANES * 2 - 1; n++) {
+        assert_int_equal(links[n].rank, n % 2);
+        assert_int_equal(links[n].rail, n / 2);
+        assert_true(links[n].crossover_bytes == (n % 2 == 1 ? NIGH_NO_CROSSOVER : 0));
+        assert_int_equal(links[n].measured, n % 2);
+        assert_int_equal(links[n].to_measure, 42);
+    }
+    assert_int_equal(links[LANES * 2 - 1].rank, 0x55555555);
+    assert_int_equal(f.flags, 0);
+    f.said = UINT64_MAX; /* more than there is room for */
+    assert_int_equal(nigh_links(f.client, NULL, 0, &count), NIGH_OK);
+    assert_int_equal(count, LANES * SESSION_LINKS);
+    assert_int_equal(nigh_links(f.client, NULL, 1, &count), NIGH_INVALID);
+    assert_int_equal(nigh_links(f.client, NULL, 0, NULL), NIGH_INVALID);
+    f.status = NIGH_UNSUPPORTED;
+    assert_int_equal(nigh_links(f.client, links, 1, &count), NIGH_UNSUPPORTED);
+    stop(&f);
+}
+
+static void links_are_measured_by_all_lanes(void **state)
+{
+    char text[256];
+    struct fixture f;
+
+    (void)state;
+    start(&f);
+    assert_int_equal(nigh_measure(f.client, 7), NIGH_OK);
+    assert_int_equal(atomic_load(&f.asked), LANES);
+    assert_int_equal(f.flags, SESSION_FLAG_MEASURE);
+    assert_int_equal(f.argument, 7);
+    assert_int_equal(nigh_measure(f.client, NIGH_ALL_RANKS), NIGH_OK);
+    assert_true(f.argument == SESSION_ALL_RANKS);
+    f.status = NIGH_DENIED;
+    assert_int_equal(nigh_measure(f.client, 0), NIGH_DENIED);
+    (void)nigh_client_error(f.client, text, sizeof(text));
+    assert_non_null(strstr(text, "read-only"));
+    f.status = NIGH_UNSUPPORTED;
+    assert_int_equal(nigh_measure(f.client, 0), NIGH_UNSUPPORTED);
+    (void)nigh_client_error(f.client, text, sizeof(text));
+    assert_non_null(strstr(text, "--transfer"));
     stop(&f);
 }
 
@@ -194,6 +264,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_are_told_as_they_are),
         cmocka_unit_test(nodes_beyond_the_room_are_only_counted),
+        cmocka_unit_test(links_of_all_lanes_are_told),
+        cmocka_unit_test(links_are_measured_by_all_lanes),
         cmocka_unit_test(places_come_lowest_first),
         cmocka_unit_test(a_refusal_changes_nothing),
         cmocka_unit_test(wrong_arguments_ask_nobody),

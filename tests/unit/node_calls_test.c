@@ -264,6 +264,12 @@ static void who_may_only_read_calls_nobody(void **state)
     assert_int_equal(lane_session_open(lane, &seat), NIGH_OK);
     sqe.data_size = sqe.ref = 0;
     refused(sqe, NIGH_DENIED);
+    /* Nor does it have links measured, which takes some of the network. */
+    sqe = (struct session_sqe){.op = SESSION_OP_LINKS,
+                               .cookie = 2,
+                               .flags = SESSION_FLAG_MEASURE,
+                               .argument = SESSION_ALL_RANKS};
+    refused(sqe, NIGH_DENIED);
     seat.may_write = true;
 }
 

@@ -132,6 +132,22 @@ nigh_status exchange_peer_up(struct exchange *exchange, const struct link_peer *
     return NIGH_UNSUPPORTED;
 }
 
+uint32_t exchange_links(const struct exchange *exchange, struct exchange_link_cost *costs,
+                        uint32_t capacity)
+{
+    (void)exchange;
+    (void)costs;
+    (void)capacity;
+    return 0;
+}
+
+nigh_status exchange_measure(struct exchange *exchange, uint64_t rank)
+{
+    (void)exchange;
+    (void)rank;
+    return NIGH_UNSUPPORTED;
+}
+
 void exchange_peer_lost(struct exchange *exchange, uint32_t rank, uint64_t now_us)
 {
     (void)exchange;

@@ -231,6 +231,49 @@ static void a_link_that_is_back_is_measured(void **state)
     cluster_close();
 }
 
+/* What is measured on demand is what a link costs now; the answer of before stays until then, and
+ * who asks again and again has it measured once. */
+static void a_link_is_measured_when_asked_for(void **state)
+{
+    struct exchange_link_cost cost;
+    struct exchange *exchange;
+
+    (void)state;
+    cluster_open(EXCHANGE_AUTO, EXCHANGE_AUTO);
+    exchange = sides[CHEAP].exchange;
+    assert_int_equal(exchange_links(exchange, &cost, 1), 0);
+    pass(ALL_US);
+    assert_int_equal(exchange_links(exchange, &cost, 0), 0);
+    assert_int_equal(exchange_links(exchange, &cost, 1), 1);
+    assert_int_equal(cost.rank, DEAR);
+    assert_int_equal(cost.rail, 0);
+    assert_int_equal(cost.crossover_bytes, 512 * KIB);
+    assert_int_equal(cost.measured, PROBES);
+    assert_int_equal(cost.to_measure, PROBES);
+    sim_message_costs(sim, CHEAP, SLOW_US);
+    pass(ALL_US);
+    assert_int_equal(bytes_of(CHEAP), 512 * KIB);
+    assert_int_equal(exchange_measure(exchange, CHEAP), NIGH_OK); /* no link to that */
+    assert_int_equal(exchange->prober.wanting, 0);
+    assert_int_equal(exchange_measure(exchange, DEAR), NIGH_OK);
+    assert_int_equal(bytes_of(CHEAP), 512 * KIB);
+    assert_int_equal(exchange_links(exchange, &cost, 1), 1);
+    assert_int_equal(cost.crossover_bytes, 0);
+    for (uint32_t n = 0; n < 10 * PROBES; n++) {
+        assert_int_equal(exchange_measure(exchange, UINT64_MAX), NIGH_OK);
+        pass(exchange->prober.wanting > 0 ? ALL_US / PROBES / 8 : 0);
+        if (exchange->counts.probes == UINT64_C(2) * PROBES) {
+            break;
+        }
+    }
+    pass(ALL_US);
+    assert_true(exchange->counts.probes >= UINT64_C(2) * PROBES);
+    assert_true(bytes_of(CHEAP) <= 128 * KIB);
+    assert_int_equal(exchange_links(exchange, &cost, 1), 1);
+    assert_int_equal(cost.crossover_bytes, bytes_of(CHEAP));
+    cluster_close();
+}
+
 /* Who was told which way to go neither measures nor is measured: what is not known stays so. */
 static void a_peer_that_does_not_is_let_be(void **state)
 {
@@ -243,6 +286,7 @@ static void a_peer_that_does_not_is_let_be(void **state)
         assert_int_equal(sides[rank].exchange->prober.wanting, 0);
         assert_int_equal(links_counters(sides[rank].exchange->links)->downs, 0);
     }
+    assert_int_equal(exchange_measure(sides[DEAR].exchange, UINT64_MAX), NIGH_UNSUPPORTED);
     cluster_close();
 }
 
@@ -251,6 +295,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_direction_is_measured),
         cmocka_unit_test(a_link_that_is_back_is_measured),
+        cmocka_unit_test(a_link_is_measured_when_asked_for),
         cmocka_unit_test(a_peer_that_does_not_is_let_be),
     };
 

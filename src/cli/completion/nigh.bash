@@ -44,6 +44,7 @@ _nigh() {
     get) own="--output --meta --no-copy" ;;
     ls) own="--ids" ;;
     stat) own="--checksum" ;;
+    nodes) own="--measure" ;;
     call) own="--node" ;;
     top) own="--once --delay" ;;
     bench) own="--offer --withdraw" ;;
