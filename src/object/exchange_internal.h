@@ -170,6 +170,8 @@ struct exchange_link {
     uint32_t probe;          /* the next of them, */
     uint32_t probes;         /* of so many: these are over when they are equal */
     uint64_t probe_again_us; /* not before this */
+    uint64_t probe_owed_tag; /* of a probe that was given up: */
+    uint32_t probe_owed;     /* messages that may still come */
     uint64_t probe_pause_us; /* and how long after that */
     struct probed probed;
 };

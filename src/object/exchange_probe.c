@@ -219,18 +219,28 @@ static void read(struct exchange *exchange, const struct wire_probed *probed)
     }
 }
 
-/* The peer does not do it: not now, or not at all. */
-static void refused(struct exchange *exchange, nigh_status status, uint64_t now_us)
+/* A peer that stands still is not asked again: what it was granted may yet come, and stays granted
+ * until it does. */
+static void give_up(struct exchange *exchange)
 {
-    struct exchange_link *link = exchange->prober.link;
+    struct prober *prober = &exchange->prober;
 
-    if (status == NIGH_TIMEOUT && exchange->prober.credits > 0) {
-        /* It may send what it was granted, or not: only a new link tells. */
-        link_break(link->link, NIGH_TIMEOUT, now_us);
+    prober->link->probe_owed = prober->credits;
+    prober->link->probe_owed_tag = tag_of(prober);
+    prober->credits = 0;
+    leave(prober->link);
+    end(exchange, false);
+}
+
+/* The peer does not do it: not now, or not at all. */
+static void refused(struct exchange *exchange, nigh_status status)
+{
+    if (status == NIGH_TIMEOUT) {
+        give_up(exchange);
         return;
     }
     if (status != NIGH_BUSY) {
-        leave(link);
+        leave(exchange->prober.link);
     }
     end(exchange, false);
 }
@@ -247,7 +257,7 @@ static void on_probed(void *context, nigh_status status, const uint8_t *payload,
         return;
     }
     if (status != NIGH_OK) {
-        refused(exchange, status, now_us);
+        refused(exchange, status);
         return;
     }
     if (bytes != sizeof(probed)) {
@@ -269,6 +279,11 @@ bool probe_on_message(struct exchange_link *link, const struct wire_chunk *chunk
     struct exchange *exchange = link->exchange;
     struct prober *prober = &exchange->prober;
 
+    if (link->probe_owed > 0 && chunk->tag == link->probe_owed_tag) {
+        link->probe_owed--;
+        messages_drop(link, 1);
+        return true;
+    }
     if (prober->link != link || chunk->tag != tag_of(prober) || prober->credits == 0 ||
         chunk->offset != prober->received || chunk->bytes == 0 ||
         chunk->bytes > prober->bytes - prober->received) {
@@ -326,9 +341,10 @@ static bool is_free(const struct exchange_link *link)
     const struct exchange *exchange = link->exchange;
     const struct announcer *announcer = &link->announcer;
 
-    return announcer->count == 0 && !announcer->walking && !announcer->repeat &&
-           list_empty(&link->pulls) && list_empty(&link->serves) && list_empty(&exchange->ready) &&
-           exchange->counts.pull_bytes_now == 0 && !link_is_failing(link->link);
+    return link->probe_owed == 0 && announcer->count == 0 && !announcer->walking &&
+           !announcer->repeat && list_empty(&link->pulls) && list_empty(&link->serves) &&
+           list_empty(&exchange->ready) && exchange->counts.pull_bytes_now == 0 &&
+           !link_is_failing(link->link);
 }
 
 static bool begin_next(struct exchange *exchange, uint64_t now_us)
@@ -481,7 +497,8 @@ bool probe_turn(struct exchange *exchange, uint64_t now_us)
     /* A call ends by itself; what was to come then does not. */
     if (prober->is_answered && now_us >= prober->asked_us + 2 * EXCHANGE_CALL_US &&
         !link_is_failing(prober->link->link)) {
-        link_break(prober->link->link, NIGH_TIMEOUT, now_us);
+        give_up(exchange);
+        return true;
     }
     return worked;
 }
