@@ -269,6 +269,10 @@ static void on_request(void *context, struct link *link, const struct rpc_reques
         (request->method == WIRE_DROP && (how & DELETES) != 0)) {
         return;
     }
+    if (request->method == WIRE_PROBE) { /* its links are what others want measured, and are not */
+        rpc_reply(link_rpc(link), request->call, NIGH_UNSUPPORTED, NULL, 0);
+        return;
+    }
     if (request->method == WIRE_LOCATE && (how & BAIT) != 0) {
         bait.pulled = (struct wire_pulled){.state = WIRE_PULLED,
                                            .way = WIRE_LOAN,
