@@ -89,8 +89,8 @@ typedef struct nigh_service_options {
 /*
  * Serves a name at this node, until nigh_service_unregister or nigh_client_close, the end of the
  * process, or of the node: what began anew knows no services. NIGH_EXISTS: it is served there
- * already; NIGH_UNSUPPORTED: a handler, and no embedded node; NIGH_DENIED: the client was opened
- * read-only; NIGH_LIMIT: too many services, of the client or of the node.
+ * already; NIGH_UNSUPPORTED: a handler, and no embedded node; NIGH_DENIED: no handler, and the
+ * client was opened read-only; NIGH_LIMIT: too many services, of the client or of the node.
  */
 NIGH_API nigh_status nigh_service_register(nigh_client *client, const char *name,
                                            const nigh_service_options *options,
@@ -115,7 +115,8 @@ NIGH_API nigh_status nigh_call_reply(const nigh_request *request, nigh_status st
  * Waits for the next request of a service without a handler. Its bytes go to `buffer`, which has
  * room for NIGH_CALL_BYTES, and request->bytes points there. Several threads may receive, and
  * several requests be unanswered. NIGH_TIMEOUT: none came; with 0, none is there; NIGH_CLOSED: the
- * service ended, or the node began anew: register it again; NIGH_BUSY: too many receives wait.
+ * service ended, or the node began anew: unregister it, and register it again; NIGH_BUSY: too many
+ * receives wait.
  */
 NIGH_API nigh_status nigh_receive(nigh_service *service, nigh_request *request, void *buffer,
                                   uint64_t timeout_us);

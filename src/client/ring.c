@@ -219,7 +219,9 @@ void ring_flush(nigh_client *client)
 static void ring_submit_alone(nigh_client *client, uint32_t lane, enum session_op opcode,
                               uint64_t argument, uint64_t ref)
 {
-    struct session_sqe sqe = {.op = (uint8_t)opcode, .argument = argument, .ref = ref};
+    /* No answer of this kind has a place: none may be given back for it. */
+    struct session_sqe sqe = {
+        .op = (uint8_t)opcode, .offset = UINT64_MAX, .argument = argument, .ref = ref};
 
     ring_submit(client, lane, NULL, 0, false, &sqe);
 }

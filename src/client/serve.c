@@ -109,6 +109,20 @@ nigh_status nigh_service_register(nigh_client *client, const char *name,
     return NIGH_OK;
 }
 
+/* The node began anew, and the client has registered the name again: it is that one's. */
+static bool is_anothers(const nigh_service *service)
+{
+    LIST_FOREACH(node, &service->client->services)
+    {
+        const nigh_service *other = container_of(node, nigh_service, place);
+
+        if (other->handler == NULL && other->session.hash == service->session.hash) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* `tells`: the session goes on without it. */
 static void end_service(nigh_service *service, bool tells)
 {
@@ -116,6 +130,7 @@ static void end_service(nigh_service *service, bool tells)
 
     client_lock(client);
     list_remove(&service->place);
+    tells = tells && !is_anothers(service);
     client_unlock(client);
     if (service->handler != NULL) {
         client->driver->unserve(client->driver->context, &service->session);
