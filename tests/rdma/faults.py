@@ -32,7 +32,7 @@ SHORT_SECONDS = 0.5
 LONG_SECONDS = 5  # seven tries of 0.27 s are over, and the control connections' patience
 LIES = 2  # rank of the node that only gets
 LANES = (2, 1, 1)  # of each node: the first has a device for each
-ENDS = 2  # a rail has two connections
+ENDS = 3  # a rail has three connections
 
 
 def net(*words):
