@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
 from cluster_cli import FAILED, NOT_FOUND, OK, TIMEOUT, Cluster  # noqa: E402
 
-ECHO = os.path.join(os.environ["NIGH_BUILD"], "examples", "example-echo_service")
+ECHO = os.environ["ECHO_SERVICE"]
 
 
 def serve(member, name):
