@@ -545,8 +545,11 @@ def called(pid):
     """What ps calls it, and each of its threads."""
     names = []
     for task in sorted(os.listdir(f"/proc/{pid}/task"), key=int):
-        with open(f"/proc/{pid}/task/{task}/comm", encoding="ascii") as file:
-            names.append(file.read().rstrip("\n"))
+        try:
+            with open(f"/proc/{pid}/task/{task}/comm", encoding="ascii") as file:
+                names.append(file.read().rstrip("\n"))
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # it has ended since
     return names
 
 
