@@ -822,7 +822,8 @@ static bool are_grants_valid(const struct exchange_link *link)
 {
     uint32_t receives = link->exchange->config.bulk_receives;
     const struct prober *prober = &link->exchange->prober;
-    uint32_t granted = link->adrift + (prober->link == link ? prober->credits : 0);
+    uint32_t granted =
+        link->adrift + link->probe_owed + (prober->link == link ? prober->credits : 0);
     uint32_t windows = link->adrift_windows;
 
     LIST_FOREACH(node, &link->pulls)
