@@ -4,8 +4,8 @@
  * cluster, its own included. Requests and replies are bytes, at most NIGH_CALL_BYTES each.
  *
  * A call ends exactly once: with the service's answer, at its deadline, by nigh_cancel, or when the
- * node that serves it is lost (NIGH_PEER_LOST, at once). Nothing is sent twice: a call that ended
- * without an answer may or may not have been carried out.
+ * node that serves it is lost (NIGH_PEER_LOST, at once). Unless it says that it may be, none is
+ * carried out twice: one that ended without an answer may or may not have been.
  *
  * Any client may serve: it registers a name, and receives requests one after the other. A client of
  * an embedded node (nigh/node.h) may register a handler instead, which runs on the thread that
@@ -26,27 +26,38 @@ extern "C" {
 
 /* Flags of nigh_call_spec. */
 #define NIGH_CALL_ONE_WAY 1u /* wants no reply: ends when the message is on its way */
+#define NIGH_CALL_IDEMPOTENT                                                                  \
+    2u                      /* may be carried out more than once: where the node is lost, the \
+                               service ends or too much is under way, it is tried again, with \
+                               longer and longer rests, until its deadline */
+#define NIGH_CALL_URGENT 4u /* goes before those of other calls that wait for the same node */
+
+/* nigh_call_spec.rank: any node that serves the name: the client's own, or the one with the fewest
+ * calls of this node under way. Goes on to another as long as no service has taken it. */
+#define NIGH_ANY_RANK UINT32_MAX
 
 /* A call. Zero-fill, then set; struct_size lets the struct grow. It and what it names stay as they
  * are until the call has ended. */
 typedef struct nigh_call_spec {
     size_t struct_size;
     const char *service; /* its name, 1 to 255 bytes */
-    uint32_t rank;       /* of the node that serves it (nigh_nodes) */
+    uint32_t rank;       /* of the node that serves it (nigh_nodes), or NIGH_ANY_RANK */
     uint32_t flags;      /* NIGH_CALL_* */
     const void *request;
     size_t request_bytes;
     void *reply; /* where the reply goes */
     size_t reply_room;
     size_t reply_bytes; /* out: what it has; with NIGH_LIMIT, what it would have had */
+    uint32_t served_by; /* out: the rank that answered, or was asked last; NIGH_ANY_RANK: none */
+    uint32_t reserved;
 } nigh_call_spec;
 
 /*
  * Calls, and waits for the end. NIGH_OK, or the status with which the service answered; or
- * NIGH_NOT_FOUND: the node has no such service; NIGH_PEER_LOST: it died or cannot be reached;
- * NIGH_TIMEOUT; NIGH_BUSY: too much is under way, here or there; NIGH_CLOSED: the service ended
- * before it answered; NIGH_LIMIT: the reply is longer than reply_room; NIGH_INVALID: no such rank,
- * a request above NIGH_CALL_BYTES, ...; NIGH_DENIED: the client was opened read-only.
+ * NIGH_NOT_FOUND: the node has no such service, or none has; NIGH_PEER_LOST: it died or cannot be
+ * reached; NIGH_TIMEOUT; NIGH_BUSY: too much is under way, here or there; NIGH_CLOSED: the service
+ * ended before it answered; NIGH_LIMIT: the reply is longer than reply_room; NIGH_INVALID: no such
+ * rank, a request above NIGH_CALL_BYTES, ...; NIGH_DENIED: the client was opened read-only.
  */
 NIGH_API nigh_status nigh_call(nigh_client *client, nigh_call_spec *spec, uint64_t timeout_us);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nigh call: calls a service by name, at this node or another, and prints its reply. */
+/* nigh call: calls a service by name, at any node that has it or a certain one; prints its reply.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,6 @@ enum {
 /* A call and its bytes. */
 struct call {
     nigh_call_spec spec;
-    bool has_rank;
     char request[NIGH_CALL_BYTES + 1];
     char reply[NIGH_CALL_BYTES];
 };
@@ -72,22 +72,6 @@ static bool parse_rank(const char *text, uint32_t *rank)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && value < LIMIT_NODES;
 }
 
-/* Without --node it is this one. */
-static nigh_status find_rank(struct cli *cli, struct call *call)
-{
-    nigh_status status = call->has_rank ? NIGH_OK : cli_look_at_nodes(cli);
-
-    for (uint32_t rank = 0; !call->has_rank && status == NIGH_OK && rank < LIMIT_NODES; rank++) {
-        const nigh_node_info *node = cli_node(rank);
-
-        if (node != NULL && node->is_self != 0) {
-            call->spec.rank = rank;
-            call->has_rank = true;
-        }
-    }
-    return status;
-}
-
 static int print_reply(struct cli *cli, const struct call *call)
 {
     char text[NIGH_CALL_BYTES + 1];
@@ -102,7 +86,7 @@ static int print_reply(struct cli *cli, const struct call *call)
     text[call->spec.reply_bytes] = '\0';
     json_object_open(&json, NULL);
     json_string(&json, "service", call->spec.service);
-    json_u64(&json, "node", call->spec.rank);
+    json_u64(&json, "node", call->spec.served_by);
     json_u64(&json, "reply_bytes", call->spec.reply_bytes);
     if (is_text) {
         json_string(&json, "reply", text);
@@ -113,27 +97,27 @@ static int print_reply(struct cli *cli, const struct call *call)
 
 static int carry_out(struct cli *cli, struct call *call)
 {
-    nigh_status status = find_rank(cli, call);
+    nigh_status status =
+        nigh_call(cli->client, &call->spec, cli->timeout_given ? cli->timeout_us : CALL_TIMEOUT_US);
 
-    if (status == NIGH_OK) {
-        status = nigh_call(cli->client, &call->spec,
-                           cli->timeout_given ? cli->timeout_us : CALL_TIMEOUT_US);
-    }
     return status == NIGH_OK ? print_reply(cli, call) : cli_failed(cli, status, call->spec.service);
 }
 
 static int take_options(struct cli *cli, int argc, char **argv, struct call *call)
 {
-    static const struct option options[] = {
-        {"node", required_argument, NULL, 'n'}, CLI_COMMON_OPTIONS, {0}};
+    static const struct option options[] = {{"node", required_argument, NULL, 'n'},
+                                            {"idempotent", no_argument, NULL, 'i'},
+                                            CLI_COMMON_OPTIONS,
+                                            {0}};
     int option, exit_code = CLI_OK;
 
-    while ((option = cli_next_option(cli, argc, argv, ":n:" CLI_COMMON_SHORT, options)) != -1) {
+    while ((option = cli_next_option(cli, argc, argv, ":n:i" CLI_COMMON_SHORT, options)) != -1) {
         if (option == 'n' && !parse_rank(optarg, &call->spec.rank)) {
             return cli_usage(cli, "--node takes a rank (nigh nodes), not '%s'", optarg);
         }
-        call->has_rank = call->has_rank || option == 'n';
-        if (option != 'n' && cli_common_option(cli, option, &exit_code) != CLI_OK) {
+        call->spec.flags |= option == 'i' ? NIGH_CALL_IDEMPOTENT : 0;
+        if (option != 'n' && option != 'i' &&
+            cli_common_option(cli, option, &exit_code) != CLI_OK) {
             return exit_code == CLI_OK ? -1 : exit_code;
         }
     }
@@ -152,8 +136,10 @@ int cli_call(struct cli *cli, int argc, char **argv)
     static struct call call;
     int exit_code;
 
-    call.spec = (nigh_call_spec){
-        .struct_size = sizeof call.spec, .reply = call.reply, .reply_room = sizeof call.reply};
+    call.spec = (nigh_call_spec){.struct_size = sizeof call.spec,
+                                 .rank = NIGH_ANY_RANK,
+                                 .reply = call.reply,
+                                 .reply_room = sizeof call.reply};
     exit_code = take_options(cli, argc, argv, &call);
     if (exit_code != CLI_OK) {
         return exit_code < 0 ? CLI_OK : exit_code;

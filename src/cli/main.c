@@ -45,9 +45,10 @@ const struct cli_verb cli_verbs[] = {
      "goes on\n",
      cli_nodes},
     {"call", "SERVICE [REQUEST]", "Call a service by name, and print its reply.",
-     "  -n, --node RANK      the node that serves it (default: this one)\n"
+     "  -n, --node RANK      the node that serves it (default: any that does, this one first)\n"
+     "  -i, --idempotent     it may be carried out twice: try again until the timeout\n"
      "Without REQUEST it is read from standard input. Without --timeout: 5 seconds.\n"
-     "A service that the node does not have: exit code 3.\n",
+     "A service that no node has, or not that one: exit code 3.\n",
      cli_call},
     {"top", "", "Watch the node live.",
      "  -1, --once           print once and exit\n"

@@ -10,6 +10,8 @@
 #include "base/blake.h"
 #include "client/calls.h"
 
+#define CALL_FLAGS (NIGH_CALL_ONE_WAY | NIGH_CALL_IDEMPOTENT | NIGH_CALL_URGENT)
+
 /* ---- places --------------------------------------------------------------- */
 
 static struct client_calls *calls_of(const struct client_op *op)
@@ -108,6 +110,13 @@ static void receive_fill(const struct client_op *op, struct session_sqe *sqe)
     sqe->argument = op_remaining_us(op);
 }
 
+static uint8_t call_flags(uint32_t flags)
+{
+    return (uint8_t)(((flags & NIGH_CALL_ONE_WAY) != 0 ? SESSION_FLAG_ONE_WAY : 0) |
+                     ((flags & NIGH_CALL_IDEMPOTENT) != 0 ? SESSION_FLAG_IDEMPOTENT : 0) |
+                     ((flags & NIGH_CALL_URGENT) != 0 ? SESSION_FLAG_URGENT : 0));
+}
+
 static void call_fill(struct client_op *op, struct session_sqe *sqe)
 {
     struct client_calls *calls = calls_of(op);
@@ -130,7 +139,7 @@ static void call_fill(struct client_op *op, struct session_sqe *sqe)
         return;
     }
     sqe->op = SESSION_OP_CALL;
-    sqe->flags = (op->u.call.flags & NIGH_CALL_ONE_WAY) != 0 ? SESSION_FLAG_ONE_WAY : 0;
+    sqe->flags = call_flags(op->u.call.flags);
     memcpy(sqe->id, &op->u.call.hash, sizeof(op->u.call.hash));
     sqe->meta_size = op->u.call.rank;
     sqe->ref = min_u64(spec->reply_room, LIMIT_CALL_BYTES);
@@ -163,6 +172,7 @@ static void call_take_reply(struct client_op *op, const struct session_cqe *cqe)
 
     op->u.call.wanted = min_u64(cqe->data_size, LIMIT_CALL_BYTES);
     spec->reply_bytes = (size_t)op->u.call.wanted;
+    spec->served_by = cqe->ref;
     if (cqe->data_size > 0 && cqe->data_size <= min_u64(spec->reply_room, LIMIT_CALL_BYTES)) {
         memcpy(spec->reply, op->client->write_arena + op->u.call.offset, (size_t)cqe->data_size);
     }
@@ -218,10 +228,23 @@ static bool call_done(struct client_op *op, size_t step, uint8_t opcode,
     return true;
 }
 
+/* It went to no node. */
+static nigh_status call_tell_none(const struct client_op *op, nigh_status status)
+{
+    if (status == NIGH_NOT_FOUND) {
+        return error_set(op->client, status,
+                         "no node that can be reached has a service of this name");
+    }
+    return error_note_end(op->client, status);
+}
+
 static nigh_status call_tell(const struct client_op *op, nigh_status status)
 {
-    uint32_t rank = op->u.call.rank;
+    uint32_t rank = op->u.call.rank != NIGH_ANY_RANK ? op->u.call.rank : op->u.call.spec->served_by;
 
+    if (rank == NIGH_ANY_RANK) {
+        return call_tell_none(op, status);
+    }
     switch (status) {
     case NIGH_PEER_LOST:
         return error_set(op->client, status,
@@ -282,8 +305,8 @@ static nigh_status call_init(nigh_client *client, nigh_call_spec *spec, uint64_t
 {
     uint64_t hash;
 
-    if (spec == NULL || spec->struct_size < sizeof(*spec) ||
-        (spec->flags & ~NIGH_CALL_ONE_WAY) != 0 || calls_hash(spec->service, &hash) != NIGH_OK) {
+    if (spec == NULL || spec->struct_size < sizeof(*spec) || (spec->flags & ~CALL_FLAGS) != 0 ||
+        calls_hash(spec->service, &hash) != NIGH_OK) {
         return error_set(client, NIGH_INVALID, "nigh_call: no name, or an unknown flag");
     }
     if (spec->request_bytes > NIGH_CALL_BYTES ||
@@ -301,6 +324,7 @@ static nigh_status call_init(nigh_client *client, nigh_call_spec *spec, uint64_t
     _Static_assert(NIGH_CALL_BYTES == LIMIT_CALL_BYTES, "the bound is public");
     op_init(op, client, &call_kind, 1, op_deadline_us(timeout_us));
     spec->reply_bytes = 0;
+    spec->served_by = NIGH_ANY_RANK;
     op->u.call.spec = spec;
     op->u.call.receives = NULL;
     op->u.call.hash = hash;

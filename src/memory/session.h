@@ -208,6 +208,9 @@ enum session_op {
     16u /* GET: what has to come from another node goes with its last view. Came later: a node \
            that does not know it says NIGH_INVALID */
 
+#define SESSION_FLAG_IDEMPOTENT 1u /* CALL: may be carried out twice */
+#define SESSION_FLAG_URGENT     2u /* CALL: goes before others */
+
 #define SESSION_FLAG_ONE_WAY 32u  /* CALL: wants no reply */
 #define SESSION_FLAG_ANSWER  64u  /* RECEIVE: answers a request first */
 #define SESSION_FLAG_MEASURE 128u /* LINKS: measures */

@@ -51,6 +51,7 @@ static void on_ended(void *context, const struct calls_caller *caller, const str
     struct session_cqe cqe = {.cookie = caller->cookie,
                               .status = end->status,
                               .data_size = end->count,
+                              .ref = end->rank,
                               .pin = SESSION_NO_PIN};
 
     if (!is_its_session(lane, caller))
@@ -107,6 +108,13 @@ static void on_withdrawn(void *context, struct link *link, uint64_t call)
     calls_withdrawn(lane->calls, link_calls(link), call);
 }
 
+static void on_link_up(void *context, struct link *link)
+{
+    struct lane *lane = context;
+
+    calls_channel_up(lane->calls, link_calls(link), link_rank(link));
+}
+
 static void on_link_down(void *context, struct link *link, uint64_t now_us)
 {
     struct lane *lane = context;
@@ -124,6 +132,7 @@ nigh_status lane_open_calls(struct lane *lane, struct exchange_calls *users)
         .owners = lane->config.max_sessions,
         .calls = LIMIT_CALLS,
         .requests = LIMIT_CALL_REQUESTS,
+        .channel_calls = clustered ? exchange_users_places(members) : 0,
         .number = lane->config.number,
         .shell = {.context = lane,
                   .channel = on_channel,
@@ -135,6 +144,7 @@ nigh_status lane_open_calls(struct lane *lane, struct exchange_calls *users)
     *users = (struct exchange_calls){.context = lane,
                                      .called = on_called,
                                      .withdrawn = on_withdrawn,
+                                     .up = on_link_up,
                                      .down = on_link_down,
                                      .payload_bytes = CALLS_PAYLOAD};
     return calls_create(&config, &lane->calls);
@@ -153,13 +163,16 @@ void lane_call(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
 {
     const struct lane_session *session = &lane->sessions[slot];
     uint64_t most = max_u64(sqe->data_size, sqe->ref);
-    bool is_valid = (sqe->flags & ~SESSION_FLAG_ONE_WAY) == 0 && most <= LIMIT_CALL_BYTES &&
+    const uint32_t known = SESSION_FLAG_ONE_WAY | SESSION_FLAG_IDEMPOTENT | SESSION_FLAG_URGENT;
+    bool is_valid = (sqe->flags & ~known) == 0 && most <= LIMIT_CALL_BYTES &&
                     (most == 0 || store_leased_bytes(lane->store, slot, sqe->offset, most) != NULL);
     struct calls_call call = {
         .service = hash_load64(sqe->id),
         .deadline_us = clock_deadline_us(lane->now_us, sqe->argument),
         .rank = sqe->meta_size,
         .one_way = (sqe->flags & SESSION_FLAG_ONE_WAY) != 0,
+        .idempotent = (sqe->flags & SESSION_FLAG_IDEMPOTENT) != 0,
+        .urgent = (sqe->flags & SESSION_FLAG_URGENT) != 0,
         .caller = {.owner = slot,
                    .begun = session->begun,
                    .cookie = sqe->cookie,

@@ -34,7 +34,7 @@ static void on_refuse(void *context, uint64_t id, nigh_status status)
 {
     struct lane_pull *pull = context;
 
-    (void)calls_reply(pull->lane->calls, id, status, NULL, 0, pull->lane->now_us);
+    (void)calls_refuse(pull->lane->calls, id, status, pull->lane->now_us);
 }
 
 static uint64_t left_us(uint64_t deadline_us, uint64_t now_us)

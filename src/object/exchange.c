@@ -122,6 +122,9 @@ static void on_up(void *context, struct link *link, uint64_t now_us)
     announcer_walk(&live->announcer, true);
     probe_link_up(live);
     pull_home_up(exchange, live->rank);
+    if (exchange->config.users != NULL) {
+        exchange->users.up(exchange->users.context, link);
+    }
 }
 
 static void on_down(void *context, struct link *link, nigh_status reason, uint64_t now_us)
@@ -235,6 +238,11 @@ struct rpc *exchange_users_channel(struct exchange *exchange, uint32_t rank, uin
     struct link *link = links_find(exchange->links, rank, hash);
 
     return link == NULL ? NULL : link_calls(link);
+}
+
+uint32_t exchange_users_places(const struct members *members)
+{
+    return exchange_window_of(members)->users;
 }
 
 void exchange_users_flush(struct exchange *exchange)

@@ -45,6 +45,7 @@ struct exchange_calls {
     void (*called)(void *context, struct link *link, const struct rpc_request *request,
                    uint64_t now_us);
     void (*withdrawn)(void *context, struct link *link, uint64_t call);
+    void (*up)(void *context, struct link *link);
     void (*down)(void *context, struct link *link, uint64_t now_us); /* its calls have ended */
     uint32_t payload_bytes;
 };
@@ -114,6 +115,8 @@ nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8
 struct rpc *exchange_users_channel(struct exchange *exchange, uint32_t rank, uint64_t hash);
 
 /* Sends what was begun on such channels outside of a turn. */
+/* Calls that such a channel has under way at most. */
+uint32_t exchange_users_places(const struct members *members);
 void exchange_users_flush(struct exchange *exchange);
 
 /* One turn, bounded; true if it found something to do. After the store's submissions. */

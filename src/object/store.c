@@ -216,6 +216,7 @@ static nigh_status store_not_mine(struct store_call *call)
 
 #define CREATE_FLAGS (SESSION_FLAG_EXCLUSIVE | SESSION_FLAG_NO_EVICT)
 #define SEAL_FLAGS   (SESSION_FLAG_LEASED | SESSION_FLAG_NO_EVICT | SESSION_FLAG_RENEW)
+#define CALL_FLAGS   (SESSION_FLAG_ONE_WAY | SESSION_FLAG_IDEMPOTENT | SESSION_FLAG_URGENT)
 
 static const struct operation_rule operation_rules[SESSION_OPS] = {
     [SESSION_OP_NOP] = {store_nop, 0, false, false},
@@ -244,7 +245,7 @@ static const struct operation_rule operation_rules[SESSION_OPS] = {
     [SESSION_OP_NODES] = {store_not_mine, 0, false, false},
     [SESSION_OP_WHERE] = {store_not_mine, 0, true, false},
     [SESSION_OP_CALL_LEASE] = {store_lease, SESSION_FLAG_NO_EVICT, false, true},
-    [SESSION_OP_CALL] = {store_not_mine, SESSION_FLAG_ONE_WAY, false, false},
+    [SESSION_OP_CALL] = {store_not_mine, CALL_FLAGS, false, false},
     [SESSION_OP_REPLY] = {store_not_mine, 0, false, false},
     [SESSION_OP_SERVICE_OPEN] = {store_not_mine, 0, false, false},
     [SESSION_OP_SERVICE_CLOSE] = {store_not_mine, 0, false, false},

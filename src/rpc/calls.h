@@ -26,7 +26,9 @@ struct calls;
 
 /* ---- the wire ------------------------------------------------------------- */
 
-#define CALLS_METHOD 1u /* rpc_header.method: a call of a service */
+/* rpc_header.method */
+#define CALLS_METHOD        1u /* a call of a service */
+#define CALLS_METHOD_OFFERS 2u /* hashes of the services that the sender has, 8 bytes each */
 
 /* Before the bytes of each request; little endian. */
 struct calls_wire {
@@ -36,6 +38,14 @@ struct calls_wire {
 };
 
 _Static_assert(sizeof(struct calls_wire) == 16, "it is on the wire");
+
+/* What a node answers, with NIGH_PENDING, in place of a service: no service answers so. */
+struct calls_refusal {
+    int32_t status;
+    uint32_t taken; /* 1: its service had it, and may have carried it out */
+};
+
+_Static_assert(sizeof(struct calls_refusal) == 8, "it is on the wire");
 
 #define CALLS_PAYLOAD (LIMIT_CALL_BYTES + (uint32_t)sizeof(struct calls_wire))
 
@@ -52,11 +62,15 @@ struct calls_caller {
     uint32_t room;   /* for the reply */
 };
 
+#define CALLS_ANY UINT32_MAX /* rank: any node that serves it */
+
 struct calls_call {
     uint64_t service;
     uint64_t deadline_us; /* UINT64_MAX: none */
     uint32_t rank;
     bool one_way;
+    bool idempotent; /* may be carried out more than once: tried again until its deadline */
+    bool urgent;     /* goes before those that wait for the same node */
     struct calls_caller caller;
 };
 
@@ -65,6 +79,7 @@ struct calls_end {
     nigh_status status;
     const uint8_t *bytes;
     uint32_t count;
+    uint32_t rank; /* that it went to last; CALLS_ANY: to none */
 };
 
 /* A request as its service sees it; bytes are good until the return. */
@@ -101,6 +116,8 @@ struct calls_config {
     uint32_t owners;   /* numbers below are sessions' */
     uint32_t calls;    /* under way, LIMIT_CALLS at most */
     uint32_t requests; /* not answered, LIMIT_CALL_REQUESTS at most */
+    uint32_t
+        channel_calls; /* places of a channel, of which some are kept for the urgent; 0: none */
     uint32_t number;   /* of the lane: in the ids of its requests, below LIMIT_LANES */
     struct calls_shell shell;
 };
@@ -115,7 +132,9 @@ void calls_destroy(struct calls *calls);
 
 /* Begins a call: `ended` follows, once, perhaps before the return. A one-way message has ended when
  * it is on its way. NIGH_NOT_FOUND: no such service; NIGH_INVALID: no such rank; NIGH_PEER_LOST;
- * NIGH_BUSY: too many under way here, of this owner (LIMIT_CALL_PLACES) or of all, or there. */
+ * NIGH_BUSY: too many under way here, of this owner (LIMIT_CALL_PLACES) or of all, or there.
+ * One of CALLS_ANY goes on to the next node that serves it as long as nobody has carried it out;
+ * an idempotent one also when somebody may have, and after a rest begins again with the first. */
 void calls_begin(struct calls *calls, const struct calls_call *call, uint64_t now_us);
 
 /* Ends a call with NIGH_CANCELED, before the return; false: it has ended. */
@@ -131,6 +150,9 @@ void calls_forget(struct calls *calls, uint32_t owner, uint64_t now_us);
 void calls_set_services(struct calls *calls, const struct calls_service *services, uint32_t count,
                         uint64_t now_us);
 
+/* A channel to another node, which is told what is served here, and again when that changes. */
+void calls_channel_up(struct calls *calls, struct rpc *channel, uint32_t rank);
+
 /* A request or one-way message on a channel. */
 void calls_take(struct calls *calls, struct rpc *channel, uint32_t rank,
                 const struct rpc_request *request, uint64_t now_us);
@@ -145,7 +167,11 @@ void calls_channel_down(struct calls *calls, const struct rpc *channel, uint32_t
 /* Whose request this is; NULL: it is answered, or its caller's node is gone. */
 void *calls_request_tag(const struct calls *calls, uint64_t id);
 
-/* Answers a request, count <= LIMIT_CALL_BYTES. False: it is none, or not any more. */
+/* Says that its service has not seen it, and will not: another may be asked. False as below. */
+bool calls_refuse(struct calls *calls, uint64_t id, nigh_status status, uint64_t now_us);
+
+/* Answers a request, count <= LIMIT_CALL_BYTES; not with NIGH_PENDING. False: it is none, or not
+ * any more. */
 bool calls_reply(struct calls *calls, uint64_t id, nigh_status status, const uint8_t *bytes,
                  uint32_t count, uint64_t now_us);
 

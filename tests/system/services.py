@@ -22,6 +22,10 @@ def serve(member, name):
     return process
 
 
+def served_by(member, request):
+    return json.loads(member.good("call", "echo", request, "--json"))["node"]
+
+
 def end(process):
     process.kill()
     process.communicate(timeout=30)
@@ -38,13 +42,13 @@ def test_a_process_serves_callers_of_both_nodes():
         assert len(b.good("call", "echo", "-n0", data=bytes(8192))) == 8192
         said = json.loads(b.good("call", "echo", "--node", "0", "x", "--json"))
         assert said == {"service": "echo", "node": 0, "reply_bytes": 1, "reply": "x"}
-        assert b.run("call", "echo", "x")[0] == NOT_FOUND, "each node has its own"
+        assert a.run("call", "echo", "--node", "1", "x")[0] == NOT_FOUND, "each node has its own"
 
         second = serve(a, "echo")
         assert second.wait(timeout=30) == 1 and b"already" in second.stderr.read()
         end(second)
         other = serve(b, "echo")
-        assert other.said != b"" and b.good("call", "echo", "x") == b"x"
+        assert other.said != b"" and served_by(b, "x") == 1, "its own"
         end(other)
 
         end(server)
@@ -69,6 +73,44 @@ def test_calls_of_a_server_that_is_killed_end():
         for call in calls:
             _, said = call.communicate(timeout=30)
             assert call.returncode in (FAILED, NOT_FOUND), (call.returncode, said)
+
+
+def test_any_server_of_a_name_is_called():
+    cluster = Cluster()
+    with cluster as (a, b):
+        cluster.wait_met()
+        assert b.run("call", "echo", "x")[0] == NOT_FOUND
+        assert "no node" in b.run("call", "echo", "x")[2]
+        server = serve(a, "echo")
+        raw.wait_for(lambda: b.run("call", "echo", "x")[0] == OK)
+        assert served_by(b, "x") == 0
+        own = serve(b, "echo")
+        assert served_by(b, "x") == 1, "its own first"
+        assert served_by(a, "x") == 0
+
+        # It is stopped, with calls that wait for it; killed, those that may be carried out twice go on.
+        own.send_signal(signal.SIGSTOP)
+        twice = [b.begin("call", "echo", "x", "--idempotent", "--timeout", "50s", "--json") for _ in range(3)]
+        once = b.begin("call", "echo", "x", "--timeout", "50s")
+        raw.wait_for(lambda: b.numbers()["sessions"] >= 5)
+        end(own)
+        for call in twice:
+            said, _ = call.communicate(timeout=60)
+            assert call.returncode == OK and json.loads(said)["node"] == 0, said
+        once.communicate(timeout=60)
+        # One that came after its server had ended was taken by nobody, and went on; else it ends.
+        assert once.returncode in (OK, FAILED)
+
+        # Nobody is left, until the node is there again.
+        end(server)
+        assert a.end(signal.SIGKILL) != OK
+        call = b.begin("call", "echo", "--node", "0", "x", "--idempotent", "--timeout", "60s", "--json")
+        a.start()
+        server = serve(a, "echo")
+        said, _ = call.communicate(timeout=60)
+        assert call.returncode in (OK, NOT_FOUND), said
+        raw.wait_for(lambda: b.run("call", "echo", "x")[0] == OK)
+        end(server)
 
 
 def test_a_node_that_begins_anew_ends_its_services():

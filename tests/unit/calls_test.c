@@ -34,7 +34,8 @@ struct side {
     /* What its service was asked. */
     uint32_t asked;
     struct calls_request request[64];
-    bool answers; /* at once, with what it was asked */
+    uint64_t call; /* the last, as its channel names it */
+    bool answers;  /* at once, with what it was asked */
     uint8_t memory[64][LIMIT_CALL_BYTES];
     bool memory_is_gone;
 };
@@ -64,6 +65,7 @@ static void on_rpc_request(void *context, const struct rpc_request *request, uin
 {
     struct side *side = context;
 
+    side->call = request->call;
     calls_take(side->calls, side->rpc, (uint32_t)(side->other - sides), request, at_us);
 }
 
@@ -542,9 +544,10 @@ static void rubbish_is_refused(void **state)
     sides[1].answers = false;
     begin(1, 0);
     settle();
-    assert_true(calls_reply(sides[1].calls, sides[1].request[0].id, NIGH_PENDING, NULL, 0, now_us));
+    rpc_reply(sides[1].rpc, sides[1].call, NIGH_PENDING, &piece, 1);
     settle();
     assert_int_equal(sides[0].status[0], NIGH_PROTOCOL);
+    calls_withdrawn(sides[1].calls, sides[1].rpc, sides[1].call);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -184,7 +184,7 @@ static void calls_of_memory_that_is_not_leased_are_refused(void **state)
     sqe.flags = 128;
     refused(sqe, NIGH_INVALID);
     sqe = a_call(8);
-    sqe.meta_size = UINT32_MAX; /* the rank */
+    sqe.meta_size = UINT32_MAX - 1; /* the rank */
     refused(sqe, NIGH_INVALID);
     sqe = a_call(9);
     sqe.id[0] = 5;

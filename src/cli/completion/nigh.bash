@@ -45,7 +45,7 @@ _nigh() {
     ls) own="--ids" ;;
     stat) own="--checksum" ;;
     nodes) own="--measure" ;;
-    call) own="--node" ;;
+    call) own="--node --idempotent" ;;
     top) own="--once --delay" ;;
     bench) own="--offer --withdraw" ;;
     esac

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the calls of a lane share (calls.h). */
+#ifndef RPC_CALLS_INTERNAL_H
+#define RPC_CALLS_INTERNAL_H
+
+#include "base/check.h"
+#include "base/heap_timer.h"
+#include "base/list.h"
+#include "rpc/calls.h"
+
+#define CALLS_NONE    UINT32_MAX
+#define CALLS_BUCKETS 1024u
+
+/* Who waits for the channel to a node: the urgent, and the others. */
+#define CALLS_QUEUES 2u
+
+enum pending_state {
+    PENDING_FREE = 0,
+    PENDING_WAITING, /* in a queue of its rank */
+    PENDING_SENT,    /* `number` is the channel's */
+    PENDING_SERVED,  /* `number` is the request's place */
+    PENDING_RESTING  /* until it is tried again */
+};
+
+struct pending {
+    struct calls *calls;
+    enum pending_state state;
+    struct calls_call call;
+    uint32_t rank;                    /* that it goes to, or went to last */
+    uint32_t rounds;                  /* how often it has rested */
+    uint32_t tried;                   /* of `those` */
+    uint32_t those[LIMIT_CALL_TRIES]; /* CALLS_ANY: ranks that it went to since it rested */
+    struct list_node place;           /* in `free`, or among its owner's */
+    struct list_node queue;           /* WAITING: in one of its rank */
+    struct timer timer;
+    struct rpc *channel; /* SENT */
+    uint64_t number;
+};
+
+/* How a call came back from where it was sent. */
+enum calls_fate {
+    CALLS_ANSWERED, /* by its service, or it ended here */
+    CALLS_REFUSED,  /* no service has seen it */
+    CALLS_LOST      /* its service may have carried it out */
+};
+
+struct owner {
+    struct list calls;
+    uint32_t count;
+};
+
+struct unanswered {
+    struct rpc *channel; /* NULL: of this node, `local` */
+    uint64_t call;
+    uint32_t local; /* the pending's place */
+    uint32_t generation;
+    uint32_t next; /* of those that are free, or of its bucket */
+    bool used;
+    void *tag;
+};
+
+/* One service of another node, as that said. */
+struct calls_offer {
+    struct list_node place; /* in the bucket of its hash */
+    uint64_t hash;
+    struct calls_peer *peer;
+};
+
+/* A channel, and what there is at its other end. */
+struct calls_peer {
+    struct calls *calls;
+    struct list_node place; /* in calls->peers */
+    struct rpc *channel;
+    uint32_t rank;
+    uint32_t offer_count;
+    uint64_t told;     /* the version of our services that it knows, or is being told */
+    bool is_telling;   /* the call that tells is under way */
+    uint64_t again_us; /* not told before this */
+    uint64_t turns;    /* calls of CALLS_ANY that it was given */
+    struct calls_offer offers[LIMIT_SERVICES];
+};
+
+struct calls {
+    struct calls_config config;
+    struct pending *pending;
+    struct list free;
+    struct owner *owners;
+    uint32_t under_way_count;
+    struct list *waiting; /* CALLS_QUEUES of each rank */
+    uint32_t *urgent_run; /* of each rank: urgent ones sent since another was */
+    uint32_t waiting_count;
+    struct timers timers;
+    struct timer **timer_places;
+    struct unanswered *requests;
+    uint32_t free_request;
+    uint32_t unanswered_count;
+    uint32_t *buckets; /* of other nodes' requests: the first place of each */
+    struct calls_service services[LIMIT_SERVICES];
+    uint32_t service_count;
+    uint8_t *copy; /* of a request of this node: its caller may write to the original */
+    struct list peers;
+    struct list *offers; /* CALLS_BUCKETS */
+    uint64_t version;    /* of `services` */
+    uint64_t tell_us;    /* when a peer is to be told; UINT64_MAX: all know */
+};
+
+/* ---- calls.c: what is under way ---- */
+
+/* A pending call came back: it goes on elsewhere, or later, or ends. Its channel or request has let
+ * go of it. */
+void calls_came_back(struct calls *calls, struct pending *pending, enum calls_fate fate,
+                     const struct calls_end *end, uint64_t now_us);
+/* Its deadline. There are as many places as calls. */
+void calls_arm(struct calls *calls, struct pending *pending, uint64_t at_us);
+
+/* ---- calls_send.c: to other nodes ---- */
+
+void calls_send(struct calls *calls, struct pending *pending, uint64_t now_us);
+/* As many as wait for a rank and its channels have places for. */
+bool calls_send_waiting(struct calls *calls, uint32_t rank, uint64_t now_us);
+
+/* ---- calls_serve.c: requests ---- */
+
+void calls_serve_here(struct calls *calls, struct pending *pending, uint64_t now_us);
+/* The request of a call of this node: whatever is said to it is for nobody. */
+void calls_drop_request(struct calls *calls, uint32_t place);
+const struct calls_service *calls_find_service(const struct calls *calls, uint64_t hash);
+
+/* ---- calls_offers.c: who serves what ---- */
+
+/* The next node for a call of CALLS_ANY; CALLS_NONE: there is none that it was not tried at. */
+uint32_t calls_choose(struct calls *calls, const struct pending *pending);
+/* Another node says what it serves. */
+nigh_status calls_take_offers(struct calls *calls, const struct rpc *channel,
+                              const struct rpc_request *request);
+/* Peers that do not know what is served here are told. */
+void calls_tell(struct calls *calls, uint64_t now_us);
+void calls_drop_peer(struct calls_peer *peer);
+/* Its channel has ended. */
+void calls_forget_peer(struct calls *calls, const struct rpc *channel);
+
+#endif

@@ -1,0 +1,783 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls of any server of a name, calls that are tried again, and urgent ones (rpc/calls.h): a node
+ * with a channel to each of three others, which the test plays: it sees what they are asked, and
+ * answers by hand.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rpc/calls.h"
+#include "support/support.h"
+
+#define SERVICE UINT64_C(77)
+#define SELF    0u
+#define NODES   4u /* the first is the one that is tested */
+#define FRAMES  512u
+#define ASKED   64u
+#define COOKIES 256u
+#define PLACES  16u /* of a channel: two of them are kept for the urgent */
+
+struct frame {
+    uint32_t bytes;
+    uint8_t data[sizeof(struct rpc_header) + CALLS_PAYLOAD];
+};
+
+/* One end of a channel. */
+struct end {
+    struct end *other;
+    struct rpc *rpc;
+    uint32_t rank; /* of the other node */
+    bool is_ours;
+    bool up;
+    struct frame *frames[FRAMES]; /* on their way to it */
+    uint32_t first, last;
+    /* A node that the test plays: calls that it has not answered, oldest first. */
+    uint64_t asked[ASKED];
+    uint32_t asked_count;
+    uint32_t calls;      /* that it ever was asked */
+    uint32_t offers;     /* messages that told it what there is */
+    uint32_t told_count; /* services, by the last of them */
+    bool is_mute;        /* answers no such message */
+};
+
+static struct end ours[NODES], theirs[NODES];
+static struct calls *calls;
+static uint64_t now_us;
+static uint32_t ends, here; /* calls that ended; requests that our own service had */
+static uint64_t here_id;
+static nigh_status status_of[COOKIES];
+static uint32_t times[COOKIES], rank_of[COOKIES];
+
+static void on_send(void *context, const struct rpc_header *header, const struct rpc_piece *pieces,
+                    uint32_t count)
+{
+    struct end *end = context;
+    struct frame *frame = calloc(1, sizeof *frame);
+
+    memcpy(frame->data, header, sizeof *header);
+    frame->bytes = sizeof *header;
+    for (uint32_t n = 0; n < count; n++) {
+        if (pieces[n].bytes > 0) {
+            memcpy(frame->data + frame->bytes, pieces[n].data, pieces[n].bytes);
+        }
+        frame->bytes += pieces[n].bytes;
+    }
+    assert_true(end->other->last - end->other->first < FRAMES);
+    end->other->frames[end->other->last++ % FRAMES] = frame;
+}
+
+static void on_rpc_request(void *context, const struct rpc_request *request, uint64_t at_us)
+{
+    struct end *end = context;
+
+    if (end->is_ours) {
+        calls_take(calls, end->rpc, end->rank, request, at_us);
+    } else if (request->method == CALLS_METHOD_OFFERS) {
+        end->offers++;
+        end->told_count = request->bytes / 8;
+        if (!end->is_mute) {
+            rpc_reply(end->rpc, request->call, NIGH_OK, NULL, 0);
+        }
+    } else {
+        end->calls++;
+        if (request->call != 0) {
+            assert_true(end->asked_count < ASKED);
+            end->asked[end->asked_count++] = request->call;
+        }
+    }
+}
+
+static void on_rpc_canceled(void *context, uint64_t call)
+{
+    struct end *end = context;
+
+    if (end->is_ours) {
+        calls_withdrawn(calls, end->rpc, call);
+        return;
+    }
+    for (uint32_t n = 0; n < end->asked_count; n++) {
+        if (end->asked[n] == call) {
+            end->asked_count--;
+            memmove(&end->asked[n], &end->asked[n + 1], (end->asked_count - n) * sizeof(call));
+        }
+    }
+}
+
+static struct rpc *on_channel(void *context, uint32_t rank, uint64_t hash)
+{
+    (void)context;
+    (void)hash;
+    assert_in_range(rank, 1, NODES - 1);
+    return ours[rank].up ? ours[rank].rpc : NULL;
+}
+
+static const uint8_t *on_bytes(void *context, const struct calls_caller *caller)
+{
+    (void)context;
+    (void)caller;
+    return (const uint8_t *)"ask";
+}
+
+static void on_ended(void *context, const struct calls_caller *caller, const struct calls_end *end)
+{
+    (void)context;
+    ends++;
+    times[caller->cookie]++;
+    status_of[caller->cookie] = end->status;
+    rank_of[caller->cookie] = end->rank;
+}
+
+static void on_request(void *context, void *tag, const struct calls_request *request)
+{
+    (void)context;
+    (void)tag;
+    here++;
+    here_id = request->id;
+}
+
+static void connect_end(struct end *end, struct end *other, uint32_t rank, bool is_ours)
+{
+    struct rpc_config config = {.requests = PLACES,
+                                .calls = PLACES,
+                                .payload_bytes = CALLS_PAYLOAD,
+                                .shell = {.context = end,
+                                          .send = on_send,
+                                          .request = on_rpc_request,
+                                          .canceled = on_rpc_canceled}};
+
+    *end = (struct end){.other = other, .rank = rank, .is_ours = is_ours, .up = true};
+    assert_int_equal(rpc_create(&config, &end->rpc), NIGH_OK);
+}
+
+static void link_up(uint32_t rank)
+{
+    connect_end(&ours[rank], &theirs[rank], rank, true);
+    connect_end(&theirs[rank], &ours[rank], SELF, false);
+    calls_channel_up(calls, ours[rank].rpc, rank);
+}
+
+static void drop_frames(struct end *end)
+{
+    while (end->first != end->last) {
+        free(end->frames[end->first++ % FRAMES]);
+    }
+}
+
+static void link_down(uint32_t rank)
+{
+    ours[rank].up = false;
+    rpc_end(ours[rank].rpc, NIGH_PEER_LOST, now_us);
+    calls_channel_down(calls, ours[rank].rpc, rank, now_us);
+    rpc_end(theirs[rank].rpc, NIGH_PEER_LOST, now_us);
+    rpc_destroy(ours[rank].rpc);
+    rpc_destroy(theirs[rank].rpc);
+    drop_frames(&ours[rank]);
+    drop_frames(&theirs[rank]);
+    theirs[rank].asked_count = 0;
+}
+
+static int set_up(void **state)
+{
+    struct calls_config config = {
+        .rank = SELF,
+        .nodes = NODES,
+        .owners = 2,
+        .calls = 128,
+        .requests = 8,
+        .channel_calls = PLACES,
+        .shell = {
+            .channel = on_channel, .bytes = on_bytes, .ended = on_ended, .request = on_request}};
+
+    (void)state;
+    now_us = 1000000;
+    ends = here = 0;
+    memset(times, 0, sizeof times);
+    memset(ours, 0, sizeof ours);
+    memset(theirs, 0, sizeof theirs);
+    assert_int_equal(calls_create(&config, &calls), NIGH_OK);
+    for (uint32_t rank = 1; rank < NODES; rank++) {
+        link_up(rank);
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (uint32_t rank = 1; rank < NODES; rank++) {
+        if (ours[rank].up) {
+            link_down(rank);
+        }
+    }
+    calls_destroy(calls);
+    return 0;
+}
+
+static bool deliver(struct end *end)
+{
+    struct frame *frame;
+
+    if (!ours[1].rpc || end->first == end->last) {
+        return false;
+    }
+    frame = end->frames[end->first++ % FRAMES];
+    assert_int_equal(rpc_receive(end->rpc, frame->data, frame->bytes, now_us), NIGH_OK);
+    free(frame);
+    return true;
+}
+
+/* Everything that is on its way arrives, and time stands still. */
+static void settle(void)
+{
+    bool any;
+
+    do {
+        any = calls_tick(calls, now_us);
+        for (uint32_t rank = 1; rank < NODES; rank++) {
+            if (ours[rank].up) {
+                (void)rpc_tick(ours[rank].rpc, now_us);
+                any = deliver(&ours[rank]) || any;
+                any = deliver(&theirs[rank]) || any;
+            }
+        }
+        assert_true(calls_is_valid(calls));
+    } while (any);
+}
+
+static void pass(uint64_t us)
+{
+    uint64_t end_us = now_us + us;
+
+    while (now_us < end_us) {
+        uint64_t due_us = calls_due_us(calls);
+
+        now_us = due_us > now_us && due_us < end_us ? due_us : now_us + 500;
+        settle();
+    }
+}
+
+/* A node says what it serves. */
+static void offer(uint32_t rank, const uint64_t *hashes, uint32_t count)
+{
+    struct rpc_piece piece = {.data = hashes, .bytes = count * 8};
+
+    assert_int_equal(
+        rpc_one_way(theirs[rank].rpc, CALLS_METHOD_OFFERS, &piece, count > 0 ? 1 : 0, now_us),
+        NIGH_OK);
+    settle();
+}
+
+static void offer_it(uint32_t rank)
+{
+    static const uint64_t all[] = {5, SERVICE, 6};
+
+    offer(rank, all, 3);
+}
+
+static void serve_here(bool serves)
+{
+    struct calls_service service = {.hash = SERVICE, .tag = &here};
+
+    calls_set_services(calls, &service, serves ? 1 : 0, now_us);
+    settle();
+}
+
+static struct calls_call call_of(uint32_t rank, uint32_t cookie)
+{
+    return (struct calls_call){.service = SERVICE,
+                               .deadline_us = now_us + 10000000,
+                               .rank = rank,
+                               .caller = {.owner = 1, .cookie = cookie, .bytes = 3, .room = 16}};
+}
+
+static void begin_call(struct calls_call call)
+{
+    calls_begin(calls, &call, now_us);
+    settle();
+}
+
+static void begin_any(uint32_t cookie, bool idempotent)
+{
+    struct calls_call call = call_of(CALLS_ANY, cookie);
+
+    call.idempotent = idempotent;
+    begin_call(call);
+}
+
+static uint64_t take_asked(uint32_t rank)
+{
+    struct end *end = &theirs[rank];
+    uint64_t call = end->asked[0];
+
+    assert_true(end->asked_count > 0);
+    end->asked_count--;
+    memmove(&end->asked[0], &end->asked[1], end->asked_count * sizeof(call));
+    return call;
+}
+
+static void answer(uint32_t rank, nigh_status status)
+{
+    struct rpc_piece piece = {.data = "said", .bytes = 4};
+
+    rpc_reply(theirs[rank].rpc, take_asked(rank), status, &piece, 1);
+    settle();
+}
+
+static void refuse(uint32_t rank, nigh_status status, bool taken)
+{
+    struct calls_refusal said = {.status = status, .taken = taken ? 1 : 0};
+    struct rpc_piece piece = {.data = &said, .bytes = sizeof said};
+
+    rpc_reply(theirs[rank].rpc, take_asked(rank), NIGH_PENDING, &piece, 1);
+    settle();
+}
+
+static void ended_once(uint32_t cookie, nigh_status status, uint32_t rank)
+{
+    assert_int_equal(times[cookie], 1);
+    assert_int_equal(status_of[cookie], status);
+    assert_int_equal(rank_of[cookie], rank);
+}
+
+/* ---- who serves ----------------------------------------------------------- */
+
+static void who_says_so_is_called(void **state)
+{
+    static const uint64_t others[] = {5, 6};
+
+    (void)state;
+    begin_any(0, true);
+    ended_once(0, NIGH_NOT_FOUND, CALLS_ANY);
+    offer(1, others, 2);
+    begin_any(1, false);
+    ended_once(1, NIGH_NOT_FOUND, CALLS_ANY);
+    offer_it(2);
+    begin_any(2, false);
+    answer(2, NIGH_OK);
+    ended_once(2, NIGH_OK, 2);
+    /* What it says is all that it has; what it has said ends with its channel. */
+    offer(2, others, 2);
+    begin_any(3, false);
+    ended_once(3, NIGH_NOT_FOUND, CALLS_ANY);
+    offer_it(2);
+    link_down(2);
+    begin_any(4, false);
+    ended_once(4, NIGH_NOT_FOUND, CALLS_ANY);
+    assert_int_equal(calls_under_way(calls), 0);
+}
+
+static void the_own_node_is_first(void **state)
+{
+    (void)state;
+    offer_it(1);
+    serve_here(true);
+    begin_any(0, false);
+    assert_int_equal(here, 1);
+    assert_true(calls_reply(calls, here_id, NIGH_OK, NULL, 0, now_us));
+    ended_once(0, NIGH_OK, SELF);
+    assert_int_equal(theirs[1].calls, 0);
+}
+
+static void who_has_least_to_do_is_next(void **state)
+{
+    (void)state;
+    for (uint32_t rank = 1; rank < NODES; rank++) {
+        offer_it(rank);
+    }
+    for (uint32_t n = 0; n < 9; n++) {
+        begin_any(n, false);
+    }
+    for (uint32_t rank = 1; rank < NODES; rank++) {
+        assert_int_equal(theirs[rank].calls, 3);
+    }
+    answer(2, NIGH_OK);
+    answer(2, NIGH_OK);
+    begin_any(10, false);
+    begin_any(11, false);
+    assert_int_equal(theirs[2].calls, 5);
+    /* Answered at once, they take turns. */
+    for (uint32_t rank = 1; rank < NODES; rank++) {
+        while (theirs[rank].asked_count > 0) {
+            answer(rank, NIGH_OK);
+        }
+        theirs[rank].calls = 0;
+    }
+    for (uint32_t n = 0; n < 30; n++) {
+        begin_any(20 + n, false);
+        for (uint32_t rank = 1; rank < NODES; rank++) {
+            while (theirs[rank].asked_count > 0) {
+                answer(rank, NIGH_OK);
+            }
+        }
+    }
+    for (uint32_t rank = 1; rank < NODES; rank++) {
+        assert_in_range(theirs[rank].calls, 8, 12);
+    }
+}
+
+static void rubbish_offers_are_refused(void **state)
+{
+    static const uint64_t many[LIMIT_SERVICES + 1] = {SERVICE};
+    struct rpc_piece odd = {.data = many, .bytes = 9};
+
+    (void)state;
+    assert_int_equal(rpc_one_way(theirs[1].rpc, CALLS_METHOD_OFFERS, &odd, 1, now_us), NIGH_OK);
+    offer(1, many, LIMIT_SERVICES + 1);
+    begin_any(0, false);
+    ended_once(0, NIGH_NOT_FOUND, CALLS_ANY);
+    for (uint32_t n = 0; n < 3; n++) {
+        offer(1, many, LIMIT_SERVICES);
+    }
+    begin_any(1, false);
+    answer(1, NIGH_OK);
+    ended_once(1, NIGH_OK, 1);
+}
+
+/* ---- what goes on --------------------------------------------------------- */
+
+static void who_does_not_have_it_is_passed_by(void **state)
+{
+    (void)state;
+    offer_it(1);
+    offer_it(2);
+    begin_any(0, false);
+    refuse(theirs[1].asked_count > 0 ? 1 : 2, NIGH_NOT_FOUND, false);
+    assert_int_equal(times[0], 0);
+    answer(theirs[1].asked_count > 0 ? 1 : 2, NIGH_OK);
+    assert_int_equal(times[0], 1);
+    assert_int_equal(status_of[0], NIGH_OK);
+    /* All of them: as they say. */
+    begin_any(1, false);
+    refuse(theirs[1].asked_count > 0 ? 1 : 2, NIGH_NOT_FOUND, false);
+    refuse(theirs[1].asked_count > 0 ? 1 : 2, NIGH_BUSY, false);
+    assert_int_equal(times[1], 1);
+    assert_int_equal(status_of[1], NIGH_BUSY);
+    assert_int_equal(theirs[1].calls + theirs[2].calls, 4);
+}
+
+static void what_a_service_says_is_the_end(void **state)
+{
+    static const nigh_status said[] = {NIGH_NOT_FOUND, NIGH_BUSY, NIGH_CLOSED, NIGH_PEER_LOST,
+                                       NIGH_TIMEOUT};
+
+    (void)state;
+    offer_it(1);
+    offer_it(2);
+    for (uint32_t n = 0; n < 5; n++) {
+        uint32_t rank;
+
+        begin_any(n, true);
+        rank = theirs[1].asked_count > 0 ? 1 : 2;
+        answer(rank, said[n]);
+        ended_once(n, said[n], rank);
+        assert_int_equal(theirs[1].asked_count + theirs[2].asked_count, 0);
+    }
+    assert_int_equal(calls_under_way(calls), 0);
+}
+
+static void what_may_have_been_done_is_not_done_again(void **state)
+{
+    uint32_t rank;
+
+    (void)state;
+    offer_it(1);
+    offer_it(2);
+    begin_any(0, false);
+    rank = theirs[1].asked_count > 0 ? 1 : 2;
+    link_down(rank);
+    settle();
+    ended_once(0, NIGH_PEER_LOST, rank);
+    begin_any(1, false);
+    refuse(3 - rank, NIGH_CLOSED, true);
+    ended_once(1, NIGH_CLOSED, 3 - rank);
+    pass(100000);
+    assert_int_equal(theirs[3 - rank].calls, 1);
+}
+
+static void what_may_be_done_twice_goes_on(void **state)
+{
+    uint32_t rank;
+
+    (void)state;
+    offer_it(1);
+    offer_it(2);
+    begin_any(0, true);
+    rank = theirs[1].asked_count > 0 ? 1 : 2;
+    link_down(rank);
+    settle();
+    assert_int_equal(times[0], 0);
+    refuse(3 - rank, NIGH_CLOSED, true);
+    /* Nobody is left: it rests, and is there when somebody is. */
+    pass(100000);
+    assert_int_equal(times[0], 0);
+    while (theirs[3 - rank].asked_count > 0) {
+        refuse(3 - rank, NIGH_BUSY, false);
+    }
+    link_up(rank);
+    offer(3 - rank, NULL, 0);
+    offer_it(rank);
+    pass(600000);
+    assert_int_equal(times[0], 0);
+    answer(rank, NIGH_OK);
+    ended_once(0, NIGH_OK, rank);
+}
+
+/* Of one node: it rests longer each time, until its deadline. */
+static void rests_grow(void **state)
+{
+    struct calls_call call = call_of(1, 0);
+    uint32_t before;
+
+    (void)state;
+    call.idempotent = true;
+    begin_call(call);
+    for (uint64_t begin_us = now_us; now_us < begin_us + 500000; pass(500)) {
+        while (theirs[1].asked_count > 0) {
+            refuse(1, NIGH_BUSY, false);
+        }
+    }
+    /* 1, 2, 4 ... 256 ms, each between a half and one and a half of it. */
+    assert_in_range(theirs[1].calls, 8, 11);
+    before = theirs[1].calls;
+    for (uint64_t begin_us = now_us; now_us < begin_us + 10000000; pass(500)) {
+        while (theirs[1].asked_count > 0) {
+            refuse(1, NIGH_BUSY, false);
+        }
+    }
+    assert_in_range(theirs[1].calls - before, 20, 80);
+    ended_once(0, NIGH_TIMEOUT, 1);
+    assert_int_equal(calls_under_way(calls), 0);
+}
+
+static void what_rests_can_be_cancelled(void **state)
+{
+    struct calls_call call = call_of(1, 0);
+
+    (void)state;
+    call.idempotent = true;
+    link_down(1);
+    begin_call(call);
+    call.caller.cookie = 1;
+    begin_call(call);
+    assert_int_equal(ends, 0);
+    assert_true(calls_cancel(calls, 1, 0, now_us));
+    ended_once(0, NIGH_CANCELED, 1);
+    calls_forget(calls, 1, now_us);
+    ended_once(1, NIGH_CANCELED, 1);
+    assert_int_equal(calls_under_way(calls), 0);
+    pass(1000000);
+    assert_int_equal(ends, 2);
+}
+
+/* A link that is not up yet. */
+static void a_node_that_comes_is_called(void **state)
+{
+    struct calls_call call = call_of(1, 0);
+
+    (void)state;
+    call.idempotent = true;
+    link_down(1);
+    begin_call(call);
+    pass(50000);
+    link_up(1);
+    pass(200000);
+    answer(1, NIGH_OK);
+    ended_once(0, NIGH_OK, 1);
+}
+
+/* Its own service ends, and another takes its name; what it had not answered is asked again. */
+static void what_was_asked_at_home_goes_on(void **state)
+{
+    (void)state;
+    offer_it(3);
+    serve_here(true);
+    begin_any(0, true);
+    begin_any(1, false);
+    assert_int_equal(here, 2);
+    serve_here(false);
+    ended_once(1, NIGH_CLOSED, SELF);
+    assert_int_equal(times[0], 0);
+    answer(3, NIGH_OK);
+    ended_once(0, NIGH_OK, 3);
+}
+
+/* ---- what others are told ------------------------------------------------- */
+
+static void others_are_told(void **state)
+{
+    (void)state;
+    settle();
+    assert_int_equal(theirs[1].offers, 0); /* of nothing */
+    serve_here(true);
+    for (uint32_t rank = 1; rank < NODES; rank++) {
+        assert_int_equal(theirs[rank].offers, 1);
+        assert_int_equal(theirs[rank].told_count, 1);
+    }
+    serve_here(false);
+    assert_int_equal(theirs[1].offers, 2);
+    assert_int_equal(theirs[1].told_count, 0);
+    serve_here(true);
+    link_down(1);
+    link_up(1);
+    settle();
+    assert_int_equal(theirs[1].offers, 1);
+    assert_int_equal(theirs[1].told_count, 1);
+    assert_int_equal(theirs[2].offers, 3);
+}
+
+/* One message at a time, and the newest until it has arrived. */
+static void who_does_not_hear_is_told_again(void **state)
+{
+    struct calls_service services[2] = {{.hash = SERVICE, .tag = &here}, {.hash = 9, .tag = &here}};
+
+    (void)state;
+    theirs[1].is_mute = true;
+    serve_here(true);
+    assert_int_equal(theirs[1].offers, 1);
+    for (uint32_t n = 0; n < 10; n++) {
+        calls_set_services(calls, services, 1 + n % 2, now_us);
+        settle();
+    }
+    assert_int_equal(theirs[1].offers, 1);
+    assert_in_range(theirs[2].offers, 2, 11);
+    pass(3000000);
+    assert_int_equal(theirs[1].offers, 2);
+    theirs[1].is_mute = false;
+    pass(3000000);
+    assert_int_equal(theirs[1].told_count, 2);
+    assert_in_range(theirs[1].offers, 3, 4);
+    pass(9000000);
+    assert_in_range(theirs[1].offers, 3, 4);
+}
+
+/* ---- urgent --------------------------------------------------------------- */
+
+static void begin_many(uint32_t first, uint32_t count, bool urgent)
+{
+    for (uint32_t n = 0; n < count; n++) {
+        struct calls_call call = call_of(1, first + n);
+
+        call.urgent = urgent;
+        begin_call(call);
+    }
+}
+
+static void the_urgent_go_first(void **state)
+{
+    (void)state;
+    begin_many(0, 30, false);
+    assert_int_equal(theirs[1].calls, PLACES - 2); /* two are kept */
+    begin_many(100, 12, true);
+    assert_int_equal(theirs[1].calls, PLACES);
+    for (uint32_t n = 0; n < 4; n++) {
+        answer(1, NIGH_OK);
+    }
+    /* 100 and 101 went, and now four more of them. */
+    assert_int_equal(theirs[1].calls, PLACES + 4);
+    while (theirs[1].asked_count > 0) {
+        answer(1, NIGH_OK);
+    }
+    assert_int_equal(ends, 42);
+}
+
+/* However many urgent ones come, the others go on. */
+static void the_others_have_their_turn(void **state)
+{
+    (void)state;
+    begin_many(0, 20, false);
+    begin_many(100, 20, true);
+    for (uint32_t n = 0; n < 90; n++) {
+        answer(1, NIGH_OK);
+        begin_many(120 + n, 1, true);
+    }
+    for (uint32_t n = 0; n < 20; n++) {
+        assert_int_equal(times[n], 1);
+    }
+}
+
+/* ---- anything ------------------------------------------------------------- */
+
+static void random_step(uint64_t *random, uint32_t *cookie)
+{
+    uint32_t rank = 1 + (uint32_t)(support_random(random) >> 33) % (NODES - 1);
+    uint32_t what = (uint32_t)(support_random(random) >> 33) % 16;
+    struct calls_call call = call_of(what % 2 == 0 ? CALLS_ANY : rank, *cookie);
+
+    if (what < 7 && *cookie < COOKIES && calls_under_way(calls) < 100) {
+        call.idempotent = (support_random(random) >> 40) % 2 == 0;
+        call.urgent = (support_random(random) >> 40) % 2 == 0;
+        call.one_way = (support_random(random) >> 40) % 8 == 0;
+        call.deadline_us = now_us + (support_random(random) >> 44) % 2000000;
+        (*cookie)++;
+        begin_call(call);
+    } else if (what < 9 && theirs[rank].asked_count > 0) {
+        answer(rank, NIGH_OK);
+    } else if (what < 11 && theirs[rank].asked_count > 0) {
+        refuse(rank, what == 9 ? NIGH_BUSY : NIGH_NOT_FOUND, (support_random(random) >> 40) % 2);
+    } else if (what == 11 && ours[rank].up) {
+        link_down(rank);
+    } else if (what == 12 && !ours[rank].up) {
+        link_up(rank);
+    } else if (what == 13 && ours[rank].up) {
+        offer_it(rank);
+    } else if (what == 14) {
+        serve_here((support_random(random) >> 40) % 2 == 0);
+    } else if (what == 15 && *cookie > 0) {
+        (void)calls_cancel(calls, 1, (uint32_t)(support_random(random) >> 33) % *cookie, now_us);
+    }
+    settle();
+    pass((support_random(random) >> 50) % 3000);
+}
+
+static void each_call_ends_once_whatever_happens(void **state)
+{
+    uint64_t seed = support_seed(), end_us = support_now_us() + support_budget_ms(1500) * 1000;
+    uint32_t lives = 0;
+
+    for (; lives < 20 || support_now_us() < end_us; lives++) {
+        uint64_t random = seed + lives * UINT64_C(0x9e3779b97f4a7c15) + 1;
+        uint32_t cookie = 0;
+
+        for (uint32_t n = 0; n < 400; n++) {
+            random_step(&random, &cookie);
+        }
+        serve_here(false);
+        pass(2100000);
+        assert_int_equal(calls_under_way(calls), 0);
+        for (uint32_t n = 0; n < cookie; n++) {
+            assert_int_equal(times[n], 1);
+        }
+        (void)tear_down(state);
+        (void)set_up(state);
+    }
+    printf("# %u lives\n", lives);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(who_says_so_is_called),
+        TEST(the_own_node_is_first),
+        TEST(who_has_least_to_do_is_next),
+        TEST(rubbish_offers_are_refused),
+        TEST(who_does_not_have_it_is_passed_by),
+        TEST(what_a_service_says_is_the_end),
+        TEST(what_may_have_been_done_is_not_done_again),
+        TEST(what_may_be_done_twice_goes_on),
+        TEST(rests_grow),
+        TEST(what_rests_can_be_cancelled),
+        TEST(a_node_that_comes_is_called),
+        TEST(what_was_asked_at_home_goes_on),
+        TEST(others_are_told),
+        TEST(who_does_not_hear_is_told_again),
+        TEST(the_urgent_go_first),
+        TEST(the_others_have_their_turn),
+        TEST(each_call_ends_once_whatever_happens),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
