@@ -324,6 +324,7 @@ static void call_rubbish(struct link *link, uint64_t now)
         struct rpc_piece piece = {.data = rubbish, .bytes = n == 31 ? CALLS_PAYLOAD : n};
 
         (void)rpc_one_way(link_calls(link), n % 3 == 0 ? 7 : CALLS_METHOD, &piece, 1, now);
+        (void)rpc_one_way(link_calls(link), CALLS_METHOD_OFFERS, &piece, 1, now);
         (void)rpc_call(link_calls(link), n % 5 == 0 ? 0xffff : CALLS_METHOD, &piece, 1,
                        now + GIVE_UP_US, now, on_nothing, NULL, NULL);
     }
