@@ -2,7 +2,9 @@
 /*
  * Calls of 64 bytes that bring 64 bytes back, between two processes: plain TCP, a flag in shared
  * memory, and nigh between two embedded nodes over TCP; spinning and blocking, one at a time and 64
- * at once. Rounds of all alternate, and each is compared with the floor's of the same turn.
+ * at once; and beside them what others make of TCP (rpc_peers.h). Rounds of all alternate, and each
+ * is compared with the floor's of the same turn; of those that are programs of their own, which
+ * take a second to start, only every eighth turn has one.
  *
  * bench-rpc OUT.json [ROUNDS]
  */
@@ -25,24 +27,29 @@
 #include "harness.h"
 #include "nigh/node.h"
 #include "nigh/rpc.h"
+#include "rpc_peers.h"
 
-#define BYTES     64
-#define CALLS     1000 /* of a round */
-#define IN_FLIGHT 64
-#define SPIN_US   2000 /* who spins and hears nothing sleeps after this */
-#define SETTLE_US 6000
-#define ROUNDS    25
-#define HERE      0
-#define THERE     1
-#define PATIENCE  UINT64_C(20000000)
+#define BYTES      64
+#define CALLS      1000 /* of a round */
+#define IN_FLIGHT  64
+#define SPIN_US    2000 /* who spins and hears nothing sleeps after this */
+#define SETTLE_US  6000
+#define ROUNDS     25
+#define TOOL_EVERY 8
+#define HERE       0
+#define THERE      1
+#define PATIENCE   UINT64_C(20000000)
 
 struct series {
     const char *name, *path;
     void (*open)(struct series *);
     void (*round)(struct series *);
+    double (*tool)(const struct series *); /* instead: measures itself, ns a call */
     bool spins;
-    int floor; /* its number; -1: none */
-    double target;
+    int floor;              /* its number; -1: none */
+    double target;          /* 0: printed only */
+    bool slower;            /* the floor is nigh, and this is to take at least so much of it */
+    const char *transports; /* of a tool */
     pid_t pid;
     int fd;
     _Atomic uint32_t *flag;
@@ -287,6 +294,38 @@ static void nigh_share(struct series *series)
     series->client = series[-1].client;
 }
 
+/* ---- others --------------------------------------------------------------- */
+
+static double ucx_tool(const struct series *series)
+{
+    return peer_ucx(series->transports, BYTES, CALLS, HERE, THERE);
+}
+
+static double libfabric_tool(const struct series *series)
+{
+    (void)series;
+    return peer_libfabric(BYTES, CALLS, HERE, THERE);
+}
+
+static void nng_open(struct series *series)
+{
+    int port = bench_free_port();
+
+    series->pid = spawn();
+    if (series->pid == 0) {
+        peer_nng_serve(port);
+    }
+    peer_nng_open(port);
+}
+
+static void nng_round(struct series *series)
+{
+    (void)series;
+    for (uint32_t n = 0; n < CALLS; n++) {
+        peer_nng_call(BYTES);
+    }
+}
+
 /* ---- rounds --------------------------------------------------------------- */
 
 static struct series all[] = {
@@ -327,6 +366,24 @@ static struct series all[] = {
      .round = nigh_round,
      .floor = 1,
      .target = 1.2},
+    {.name = "UCX active messages, tcp",
+     .path = "ucx_perftest, spinning",
+     .tool = ucx_tool,
+     .transports = "tcp,self",
+     .floor = 3,
+     .target = 1,
+     .slower = true},
+    {.name = "UCX active messages, shared memory",
+     .path = "ucx_perftest, spinning",
+     .tool = ucx_tool,
+     .transports = "posix,self",
+     .floor = 2},
+    {.name = "libfabric, tcp", .path = "fi_pingpong, spinning", .tool = libfabric_tool, .floor = 3},
+    {.name = "nng, tcp",
+     .path = "request and reply, blocking",
+     .open = nng_open,
+     .round = nng_round,
+     .floor = 5},
 };
 
 #define SERIES (sizeof all / sizeof all[0])
@@ -336,10 +393,14 @@ static void measure(struct series *series)
     uint64_t before_ns;
 
     (void)usleep(SETTLE_US); /* those of the round before sleep by then */
-    series->round(series);   /* both sides are awake */
-    before_ns = bench_now_ns();
-    series->round(series);
-    series->last = (double)(bench_now_ns() - before_ns) / CALLS;
+    if (series->tool != NULL) {
+        series->last = series->tool(series);
+    } else {
+        series->round(series); /* both sides are awake */
+        before_ns = bench_now_ns();
+        series->round(series);
+        series->last = (double)(bench_now_ns() - before_ns) / CALLS;
+    }
     samples_add(&series->samples, series->last);
     if (series->floor >= 0) {
         samples_add(&series->ratios, series->last / all[series->floor].last);
@@ -352,13 +413,13 @@ static void tell(struct series *series)
                             .unit = "ns a call",
                             .median = samples_quantile(&series->samples, 0.5),
                             .p99 = samples_quantile(&series->samples, 0.99),
-                            .better = "lower",
+                            .better = series->slower ? "higher" : "lower",
                             .path = series->path};
 
     if (series->floor >= 0) {
         row.baseline_name = all[series->floor].name;
         row.baseline = samples_quantile(&all[series->floor].samples, 0.5);
-        row.on = BENCH_ON_RATIO;
+        row.on = series->target > 0 ? BENCH_ON_RATIO : BENCH_NO_TARGET;
         row.target = series->target;
         bench_row_set_ratios(&row, &series->ratios);
     }
@@ -374,11 +435,15 @@ int main(int argc, char **argv)
     }
     bench_pin(HERE);
     for (size_t n = 0; n < SERIES; n++) {
-        all[n].open(&all[n]);
+        if (all[n].open != NULL) {
+            all[n].open(&all[n]);
+        }
     }
     for (int round = 0; round < rounds; round++) {
         for (size_t n = 0; n < SERIES; n++) {
-            measure(&all[n]);
+            if (all[n].tool == NULL || round % TOOL_EVERY == 0) {
+                measure(&all[n]);
+            }
         }
     }
     bench_rows_open(argv[1]);
