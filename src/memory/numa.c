@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/fd.h"
 
 #define NODES         "/sys/devices/system/node"
@@ -148,25 +149,58 @@ uint32_t numa_distance(const struct numa *numa, int from, int to)
 
 /* ---- devices ---- */
 
-static int node_of(const char *root, const char *class, const char *device)
+static int read_node(const char *path)
 {
-    char path[PATH_BYTES], text[TEXT_BYTES];
+    char text[TEXT_BYTES];
     long node;
     char *end;
 
-    if (device[0] == '\0' || device[0] == '.' || strchr(device, '/') != NULL)
-        return NUMA_NONE;
-    if (snprintf(path, sizeof(path), "%s%s/%s/device/numa_node", root, class, device) >=
-            (int)sizeof(path) ||
-        !read_text(path, text))
+    if (!read_text(path, text))
         return NUMA_NONE;
     node = strtol(text, &end, 10);
     return end == text || node < 0 || node >= NUMA_NODES ? NUMA_NONE : (int)node;
 }
 
+static bool is_name(const char *device)
+{
+    return device[0] != '\0' && device[0] != '.' && strchr(device, '/') == NULL;
+}
+
+/* The kernel says it of cards. A virtual machine's (virtio) is the device above the one that is
+ * asked. */
+static int node_of(const char *root, const char *class, const char *device)
+{
+    static const char *const levels[] = {"", "/.."};
+    char path[PATH_BYTES];
+    int node = NUMA_NONE;
+
+    for (size_t i = 0; i < ARRAY_LENGTH(levels) && node == NUMA_NONE && is_name(device); i++) {
+        if (snprintf(path, sizeof(path), "%s%s/%s/device%s/numa_node", root, class, device,
+                     levels[i]) < (int)sizeof(path))
+            node = read_node(path);
+    }
+    return node;
+}
+
+/* A software device (rxe) has no card of its own: it names the interface that it is on. */
+static int of_parent(const char *root, const char *device)
+{
+    char path[PATH_BYTES], parent[TEXT_BYTES];
+
+    if (!is_name(device) ||
+        snprintf(path, sizeof(path), "%s" DEVICES "/%s/parent", root, device) >=
+            (int)sizeof(path) ||
+        !read_text(path, parent))
+        return NUMA_NONE;
+    parent[strcspn(parent, "\n")] = '\0';
+    return node_of(root, INTERFACES, parent);
+}
+
 int numa_of_device(const char *root, const char *device)
 {
-    return node_of(root, DEVICES, device);
+    int node = node_of(root, DEVICES, device);
+
+    return node != NUMA_NONE ? node : of_parent(root, device);
 }
 
 /* On RoCE an address of the interface, or of a VLAN or bond above it, is a GID of the device. */

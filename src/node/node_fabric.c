@@ -129,10 +129,12 @@ static void settle(struct nigh_node *node)
         device = numa_of_device("", verbs_device_name(node->fabrics[0]));
         place(node, &device, 1);
     }
-    for (uint32_t i = 0; i < node->settings.lanes && node->is_placed; i++)
-        LOG_INFO("a lane is near its RDMA device", "lane=%u device=%s numa_node=%d bound=%d", i,
-                 verbs_device_name(node->fabrics[i]), node->placements[i].numa_node,
-                 node->placements[i].is_bound);
+    for (uint32_t i = 0; i < node->settings.lanes && node->is_placed; i++) {
+        if (node->placements[i].numa_node != NUMA_NONE)
+            LOG_INFO("a lane is near its RDMA device", "lane=%u device=%s numa_node=%d bound=%d", i,
+                     verbs_device_name(node->fabrics[i]), node->placements[i].numa_node,
+                     node->placements[i].is_bound);
+    }
 }
 
 /* The devices of a lane, its own first: lanes begin at different ones. */

@@ -117,6 +117,39 @@ static void an_address_has_a_device(void **state)
     assert_int_equal(numa_of_address(root, "127.0.0.1"), 1);
 }
 
+/* What stands for a link of the kernel's: `to` is below the root. */
+static void put_link(const char *path, const char *to)
+{
+    char at[2 * PATH_BYTES], target[2 * PATH_BYTES];
+
+    put(path, "");
+    (void)snprintf(at, sizeof(at), "%s%s", root, path);
+    (void)snprintf(target, sizeof(target), "%s%s", root, to);
+    assert_int_equal(unlink(at), 0);
+    assert_int_equal(symlink(target, at), 0);
+}
+
+/* A virtual machine's card is one above the device of the interface; what is software is where the
+ * interface is that it names. */
+static void a_device_is_where_its_card_is(void **state)
+{
+    (void)state;
+    two_nodes();
+    put("/sys/devices/pci0/0000:41:00.0/numa_node", "1\n");
+    put("/sys/devices/pci0/0000:41:00.0/virtio3/status", "0x0000000f\n");
+    put_link("/sys/class/net/nigh7/device", "/sys/devices/pci0/0000:41:00.0/virtio3");
+    put(DEVICES "/rxe1/parent", "nigh7\n");
+    put(DEVICES "/rxe2/parent", "nigh8\n"); /* of which nobody knows */
+    put(DEVICES "/rxe3/parent", "../nigh7\n");
+    put(DEVICES "/rxe4/parent", "\n");
+    assert_int_equal(numa_of_device(root, "rxe1"), 1);
+    assert_int_equal(numa_of_device(root, "rxe2"), NUMA_NONE);
+    assert_int_equal(numa_of_device(root, "rxe3"), NUMA_NONE);
+    assert_int_equal(numa_of_device(root, "rxe4"), NUMA_NONE);
+    put(DEVICES "/rxe1/ports/1/gids/0", "0000:0000:0000:0000:0000:ffff:0a63:0001\n");
+    assert_int_equal(numa_of_address(root, "10.99.0.1"), 1);
+}
+
 /* ---- where lanes belong ---- */
 
 struct scene {
@@ -340,6 +373,7 @@ int main(void)
         MACHINE_TEST(nodes_have_gaps),
         MACHINE_TEST(rubbish_is_one_node),
         MACHINE_TEST(an_address_has_a_device),
+        MACHINE_TEST(a_device_is_where_its_card_is),
         MACHINE_TEST(lanes_are_near_their_devices),
         MACHINE_TEST(a_process_at_one_node_takes_the_device_there),
         MACHINE_TEST(a_process_far_from_all_devices_uses_all),
