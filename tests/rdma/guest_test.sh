@@ -109,6 +109,14 @@ check "what was said before is there" holds output "before\n"
 guest -n 2 --first 7 sh -c 'echo $RDMA_GUEST_HOSTS; ls /sys/class/infiniband'
 check "hosts by number" holds output "10.99.0.7 10.99.0.8\nrxe7\nrxe8\n"
 
+# shellcheck disable=SC2016 # the guest expands it
+guest -n 2 --numa 2 sh -c 'cat /sys/devices/system/node/online
+    for i in 1 2; do cat /sys/devices/system/node/node$((i - 1))/cpulist /sys/class/net/h$i/device/../numa_node; done'
+check "NUMA nodes, and a host at each" holds output "0-1\n0\n0\n1\n1\n"
+guest --numa 2 -c 3 true
+check "NUMA nodes that are not alike: 2" is 2
+check "and why" has errors "multiples"
+
 guest -n many true
 check "options that make no sense: 2" is 2
 guest
