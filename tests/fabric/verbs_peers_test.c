@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "fabric/fake_verbs.h"
 #include "fabric/verbs/verbs_internal.h"
+#include "rpc/calls.h"
 #include "support/links_config.h"
 #include "support/support.h"
 
@@ -185,6 +186,14 @@ static void on_request(void *context, struct link *link, const struct rpc_reques
     rpc_reply(link_rpc(link), request->call, NIGH_OK, NULL, 0);
 }
 
+static void on_called(void *context, struct link *link, const struct rpc_request *request,
+                      uint64_t now_us)
+{
+    (void)context;
+    (void)now_us;
+    rpc_reply(link_calls(link), request->call, NIGH_OK, NULL, 0);
+}
+
 static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint32_t count,
                     uint64_t now_us)
 {
@@ -200,10 +209,15 @@ static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint
 static void side_open(struct side *side, uint32_t rank, const struct members *members,
                       const struct verbs_library *library)
 {
+    uint32_t users = exchange_window_of(members)->users;
     const char *host = rank == 0 ? FIRST_ADDRESS : OTHER_ADDRESS;
     const struct verbs_options options = {.library = library, .address = host};
-    const struct links_shell shell = {
-        .context = side, .up = on_up, .down = on_down, .request = on_request, .bulk = on_bulk};
+    const struct links_shell shell = {.context = side,
+                                      .up = on_up,
+                                      .down = on_down,
+                                      .request = on_request,
+                                      .bulk = on_bulk,
+                                      .called = on_called};
     struct links_config config;
     char why[VERBS_WHY_BYTES], address[FABRIC_ADDRESS_BYTES];
 
@@ -213,6 +227,8 @@ static void side_open(struct side *side, uint32_t rank, const struct members *me
     assert_int_equal(fabric_listen(side->fabric, address), NIGH_OK);
     fabric_address(side->fabric, side->address);
     config = support_links_config(side->fabric, rank, members, &shell);
+    config.calls =
+        (struct rpc_config){.requests = users, .calls = users, .payload_bytes = CALLS_PAYLOAD};
     assert_int_equal(links_create(&config, &side->links), NIGH_OK);
 }
 
@@ -303,7 +319,7 @@ static void expect(const struct cost *cost, const struct fake_verbs_sum *sum, ui
     const struct room *room = is_on_fake ? &cost->fake : &cost->rxe;
     uint32_t further = cost->bulk_endpoints - 1;
 
-    assert_int_equal(sum->queue_pairs, (2 + further) * cost->peers);
+    assert_int_equal(sum->queue_pairs, (3 + further) * cost->peers);
     assert_int_equal(sum->registrations, cost->peers + (cost->shared > 0));
     assert_int_equal(sum->shared_queues, cost->shared > 0);
     assert_in_range(sum->shared_receives, cost->shared, 2 * cost->shared);
@@ -354,14 +370,14 @@ static void hold(const struct cost *cost)
 static void what_peers_cost(void **state)
 {
     static const struct cost costs[] = {
-        {1, 1, 98, 1199, {318, 98, 157}, {382, 158, 221}, 0, 1},
-        {8, 1, 70, 871, {254, 70, 154}, {382, 78, 218}, 0, 1},
-        {31, 1, 70, 871, {254, 70, 154}, {382, 78, 218}, 0, 1},
-        {32, 1, 42, 353, {210, 42, 153}, {382, 63, 217}, LIMIT_SHARED_RECEIVES, 1},
-        {64, 1, 22, 187, {156, 22, 94}, {254, 31, 126}, LIMIT_SHARED_RECEIVES, 1},
-        {8, 1, 70, 871, {320, 71, 173}, {509, 79, 237}, 0, 2},
-        {8, 1, 70, 871, {452, 73, 211}, {763, 81, 275}, 0, 4},
-        {64, 2, 22, 187, {354, 25, 151}, {635, 34, 183}, LIMIT_SHARED_RECEIVES, 4},
+        {1, 1, 228, 2247, {674, 228, 402}, {893, 413, 594}, 0, 1},
+        {8, 1, 136, 1403, {450, 136, 277}, {637, 205, 405}, 0, 1},
+        {31, 2, 136, 1403, {450, 136, 277}, {637, 205, 405}, 0, 1},
+        {32, 1, 76, 627, {326, 76, 215}, {509, 126, 311}, LIMIT_SHARED_RECEIVES, 1},
+        {64, 2, 40, 332, {232, 40, 154}, {381, 62, 218}, LIMIT_SHARED_RECEIVES, 1},
+        {8, 1, 136, 1403, {516, 137, 296}, {764, 206, 424}, 0, 2},
+        {8, 1, 136, 1403, {648, 139, 334}, {1018, 208, 462}, 0, 4},
+        {64, 2, 40, 332, {430, 43, 211}, {762, 65, 275}, LIMIT_SHARED_RECEIVES, 4},
     };
 
     (void)state;
