@@ -163,7 +163,7 @@ bench-rpc: ## measure calls between nodes against plain TCP and a flag in shared
 	@build/bench-release/bench/bench-rpc build/bench/rpc.json $(ROUNDS)
 
 bench-verbs: ## count and measure gets over RDMA in a virtual machine with software devices, SIZES=1K,4M ROUNDS=3: build/bench/verbs.json and .svg
-	@echo "bench-verbs: some fifteen minutes with all sizes on a quiet machine, beside the build; more than an hour on a busy one"
+	@echo "bench-verbs: some twelve minutes with all sizes on a machine with some other work, beside the build; more than an hour on a busy one"
 	@tools/setup build bench rdma
 	@tools/configure build/bench-release $(RELEASE) -Dtests=false -Dbench=true
 	@$(COMPILE) build/bench-release
