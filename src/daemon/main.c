@@ -19,6 +19,7 @@
 #include "base/log_stderr.h"
 #include "daemon/config.h"
 #include "daemon/holder.h"
+#include "daemon/http.h"
 #include "daemon/options.h"
 #include "daemon/plan.h"
 #include "node/node.h"
@@ -256,23 +257,34 @@ static enum daemon_exit daemon_run(const struct daemon_options *options,
 {
     char why[NODE_WHY_BYTES];
     nigh_node *node = NULL;
+    struct http *http = NULL;
     struct keeper keeper;
     nigh_status status;
     sigset_t set;
 
     daemon_block_signals(&set);
+    if (options->http[0] != '\0') {
+        status = http_listen(options->http, &http, why, sizeof(why));
+        if (status != NIGH_OK)
+            return daemon_fail(status, why);
+    }
     daemon_make_run_folder(settings->socket_path);
     status = keeper_open(&keeper, why, sizeof(why));
     if (status == NIGH_OK)
         status = node_start(settings, &keeper, &node, why, sizeof(why));
     if (status != NIGH_OK) {
         keeper_close(&keeper);
+        http_stop(http);
         return daemon_fail(status, why);
     }
+    if (http != NULL && http_start(http, settings->socket_path) != NIGH_OK)
+        LOG_WARN("nothing is answered over HTTP: there is no thread for it", "address=%s",
+                 options->http);
     keeper_say_ready(&keeper);
     daemon_say_ready(options->ready_fd);
     daemon_wait_for_stop(&set);
     keeper_say_stopping(&keeper);
+    http_stop(http); /* it is a client of the node */
     /* A service manager may only be restarting us; it knows, and drops what it keeps if it is not.
      */
     node_stop(node, keeper_is_there(&keeper) && !keeper.ends_with_node);

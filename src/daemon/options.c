@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/fd.h"
+#include "fabric/address.h"
 #include "node/transfer_names.h"
 
 enum daemon_option_number {
@@ -44,6 +45,7 @@ enum daemon_option_number {
     OPTION_FABRIC_RETRIES,
     OPTION_FABRIC_QUEUE_PAIRS,
     OPTION_SHARED_RECEIVES,
+    OPTION_HTTP,
     OPTION_LOG_LEVEL
 };
 
@@ -87,6 +89,7 @@ const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT] = {
                                    "that objects are read over, of a lane to another, to 4 (1)"},
     [OPTION_SHARED_RECEIVES] = {"shared-receives", "N",
                                 "room for messages that a lane's peers share (by members)"},
+    [OPTION_HTTP] = {"http", "PORT", "tell what the node counts, at 127.0.0.1:PORT/metrics (no)"},
     [OPTION_LOG_LEVEL] = {"log-level", "LEVEL", "error, warn, info or debug (info)"},
 };
 
@@ -256,6 +259,24 @@ static nigh_status option_fabric(const char *text, uint32_t *fabric, char *why, 
                        why_bytes);
 }
 
+/* A port of the loopback, or a whole address of it. */
+static nigh_status option_http(const char *text, char http[FABRIC_ADDRESS_BYTES], char *why,
+                               size_t why_bytes)
+{
+    char ignored[OPTIONS_WHY_BYTES];
+    struct address address;
+    uint32_t port = 0;
+
+    if (option_number(text, 10, 65535, &port, ignored, sizeof(ignored)) == NIGH_OK && port > 0) {
+        (void)snprintf(http, FABRIC_ADDRESS_BYTES, "127.0.0.1:%u", port);
+        return NIGH_OK;
+    }
+    if (address_parse(text, &address) != NIGH_OK || !address_is_loopback(&address) ||
+        bytes_copy_text(http, FABRIC_ADDRESS_BYTES, text) != NIGH_OK)
+        return option_wrong(text, "a port, or an address of the loopback with one", why, why_bytes);
+    return NIGH_OK;
+}
+
 nigh_status daemon_option_set(struct daemon_options *o, int option, const char *text, char *why,
                               size_t n)
 {
@@ -297,6 +318,7 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
         return option_number(text, 10, LIMIT_BULK_ENDPOINTS, &o->fabric_queue_pairs, why, n);
     case OPTION_SHARED_RECEIVES:
         return option_number(text, 10, LIMIT_FABRIC_STOCK, &o->shared_receives, why, n);
+    case OPTION_HTTP: return option_http(text, o->http, why, n);
     case OPTION_LOG_LEVEL:
         return log_level_parse(text, &o->log_level)
                    ? NIGH_OK

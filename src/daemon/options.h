@@ -15,6 +15,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "fabric/fabric.h"
 #include "nigh/node.h"
 #include "node/settings.h"
 
@@ -61,6 +62,7 @@ struct daemon_options {
     uint32_t fabric_retries;
     uint32_t fabric_queue_pairs;
     uint32_t shared_receives;
+    char http[FABRIC_ADDRESS_BYTES]; /* "": not at all */
     enum log_level log_level;
     uint32_t pool_count;
     struct daemon_pool pools[LIMIT_CONFIG_POOLS];
@@ -79,7 +81,7 @@ struct daemon_option {
     const char *text;  /* for --help */
 };
 
-#define DAEMON_OPTIONS_COUNT 27
+#define DAEMON_OPTIONS_COUNT 28
 
 extern const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT];
 

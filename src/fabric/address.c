@@ -3,6 +3,7 @@
 #include "fabric/address.h"
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -75,4 +76,14 @@ void address_peer(int fd, char text[FABRIC_ADDRESS_BYTES])
     text[0] = '\0';
     if (getpeername(fd, (struct sockaddr *)&address.storage, &address.bytes) == 0)
         address_format(&address, text);
+}
+
+bool address_is_loopback(const struct address *address)
+{
+    const struct sockaddr_in *four = (const struct sockaddr_in *)&address->storage;
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&address->storage;
+
+    return address->storage.ss_family == AF_INET
+               ? ntohl(four->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
+               : IN6_IS_ADDR_LOOPBACK(&six->sin6_addr) != 0;
 }

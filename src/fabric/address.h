@@ -20,6 +20,7 @@ bool address_split(const char *text, char host[FABRIC_ADDRESS_BYTES], char port[
 /* A numeric address with a port. NIGH_INVALID. */
 nigh_status address_parse(const char *text, struct address *address);
 void address_format(const struct address *address, char text[FABRIC_ADDRESS_BYTES]);
+bool address_is_loopback(const struct address *address);
 /* The peer of a socket, for the log. */
 void address_peer(int fd, char text[FABRIC_ADDRESS_BYTES]);
 

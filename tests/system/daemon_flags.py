@@ -89,6 +89,9 @@ def test_wrong_flags(folder, good):
         (good + ["--max-objects", "1T"], ["objects", "too many"]),
         (good + ["--spill-max", "1G"], ["spill directory"]),
         (good + ["--socket-mode", "999"], ["octal"]),
+        (good + ["--http", "192.0.2.1:80"], ["--http", "loopback"]),
+        (good + ["--http", "0"], ["--http", "a port"]),
+        (good + ["--http", "65536"], ["--http", "a port"]),
         (good + ["--log-level", "shout"], ["error, warn, info or debug"]),
         (good + ["--ready-fd", "77"], ["--ready-fd", "descriptor"]),
         (good + ["--socket", ""], ["--socket"]),
@@ -479,7 +482,7 @@ def test_help_and_version():
     code, printed, said = run("--help")
     assert code == 0 and said == ""
     for flag in ("memory", "socket", "lanes", "spin-us", "max-objects", "extent", "huge", "spill", "spill-max",
-                 "session-quota", "max-sessions", "max-pins", "config", "hold", "ready-fd", "log-level", "check"):
+                 "session-quota", "max-sessions", "max-pins", "config", "hold", "ready-fd", "http", "log-level", "check"):
         assert "--" + flag in printed, flag
     assert max(len(line) for line in printed.splitlines()) <= 100
     for words in ("spill directory", "port for other nodes", "or 32 bytes"):

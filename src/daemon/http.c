@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See http.h. One thread, one poll: a connection reads its head, then writes its answer, and ends.
+ */
+#include "daemon/http.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "daemon/http_request.h"
+#include "daemon/metrics.h"
+#include "fabric/address.h"
+#include "nigh/client.h"
+
+#define LOG_MODULE "http"
+#include "base/log.h"
+
+#define HTTP_LINKS     1024u             /* told of, of those that are up */
+#define ASK_TIMEOUT_US UINT64_C(2000000) /* to attach to the node */
+
+struct connection {
+    int fd; /* -1: not in use */
+    uint64_t deadline_us;
+    size_t have; /* of the head */
+    char head[HTTP_HEAD_BYTES];
+    char *answer; /* NULL: it is still asking */
+    size_t answer_bytes, sent;
+};
+
+struct http {
+    int listen_fd;
+    int stop_fd;
+    pthread_t thread;
+    bool runs;
+    char socket_path[LIMIT_SOCKET_PATH_BYTES + 1];
+    nigh_client *client; /* NULL: not attached */
+    struct connection connections[HTTP_CONNECTIONS];
+    nigh_node_info nodes[LIMIT_NODES];
+    nigh_link_info links[HTTP_LINKS];
+};
+
+/* ---- answers -------------------------------------------------------------- */
+
+static const char *words_of(int code)
+{
+    switch (code) {
+    case 200: return "OK";
+    case 400: return "Bad Request";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
+    case 414: return "URI Too Long";
+    case 431: return "Request Header Fields Too Large";
+    case 503: return "Service Unavailable";
+    default: return "HTTP Version Not Supported";
+    }
+}
+
+/* A session that ended is opened again. */
+static nigh_status attach(struct http *http)
+{
+    nigh_client_options options = {.struct_size = sizeof(options),
+                                   .socket_path = http->socket_path,
+                                   .name = "nighd http",
+                                   .timeout_us = ASK_TIMEOUT_US,
+                                   .flags = NIGH_OPEN_READ_ONLY};
+
+    return http->client != NULL ? NIGH_OK : nigh_client_open(&options, &http->client);
+}
+
+static void detach(struct http *http)
+{
+    nigh_client_close(http->client);
+    http->client = NULL;
+}
+
+static nigh_status print_metrics(struct http *http, FILE *file)
+{
+    size_t nodes = 0, links = 0;
+    nigh_node_stats stats;
+    nigh_status status = attach(http);
+
+    if (status == NIGH_OK)
+        status = nigh_stats(http->client, &stats);
+    if (status == NIGH_OK)
+        status = nigh_nodes(http->client, http->nodes, LIMIT_NODES, &nodes);
+    if (status == NIGH_OK)
+        status = nigh_links(http->client, http->links, HTTP_LINKS, &links);
+    if (status != NIGH_OK) {
+        detach(http);
+        return status;
+    }
+    metrics_print_stats(file, &stats);
+    metrics_print_nodes(file, http->nodes, nodes < LIMIT_NODES ? nodes : LIMIT_NODES);
+    metrics_print_links(file, http->links, links < HTTP_LINKS ? links : HTTP_LINKS);
+    return NIGH_OK;
+}
+
+/* The body of what is asked for; what it says where it is refused. */
+static int print_body(struct http *http, const char *path, FILE *file)
+{
+    nigh_status status;
+
+    if (strcmp(path, "/metrics") != 0) {
+        fputs("there is /metrics\n", file);
+        return 404;
+    }
+    status = print_metrics(http, file);
+    if (status != NIGH_OK) {
+        fprintf(file, "the node does not answer: %s\n", nigh_status_string(status));
+        return 503;
+    }
+    return 200;
+}
+
+/* Head and body in one piece of memory. False: there is none. */
+static bool make_answer(struct http *http, struct connection *connection, int code,
+                        const struct http_request *request)
+{
+    char *body = NULL;
+    size_t body_bytes = 0;
+    FILE *file = open_memstream(&body, &body_bytes);
+    bool is_whole;
+
+    if (file == NULL)
+        return false;
+    if (code == 200)
+        code = print_body(http, request->path, file);
+    is_whole = fclose(file) == 0;
+    file = is_whole ? open_memstream(&connection->answer, &connection->answer_bytes) : NULL;
+    if (file != NULL) {
+        fprintf(file,
+                "HTTP/1.1 %d %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+                "Content-Length: %zu\r\nConnection: close\r\n%s\r\n",
+                code, words_of(code), body_bytes, code == 405 ? "Allow: GET, HEAD\r\n" : "");
+        if (!request->is_head)
+            fwrite(body, 1, body_bytes, file);
+        is_whole = fclose(file) == 0;
+    }
+    free(body);
+    return file != NULL && is_whole;
+}
+
+/* ---- connections ---------------------------------------------------------- */
+
+static void end(struct connection *connection)
+{
+    close(connection->fd);
+    free(connection->answer);
+    *connection = (struct connection){.fd = -1};
+}
+
+static void accept_one(struct http *http)
+{
+    int fd = accept4(http->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+    for (size_t n = 0; fd >= 0 && n < HTTP_CONNECTIONS; n++) {
+        struct connection *connection = &http->connections[n];
+
+        if (connection->fd < 0) {
+            connection->fd = fd;
+            connection->deadline_us =
+                clock_now_us(&clock_monotonic) + HTTP_PATIENCE_MS * UINT64_C(1000);
+            return;
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+/* False: it is over. */
+static bool read_head(struct http *http, struct connection *connection)
+{
+    struct http_request request = {0};
+    ssize_t n = recv(connection->fd, connection->head + connection->have,
+                     sizeof(connection->head) - connection->have, 0);
+    int code;
+
+    if (n <= 0)
+        return n < 0 && (errno == EAGAIN || errno == EINTR);
+    connection->have += (size_t)n;
+    code = http_request_parse(connection->head, connection->have, &request);
+    return code == 0 || make_answer(http, connection, code, &request);
+}
+
+static bool write_answer(struct connection *connection)
+{
+    ssize_t n = send(connection->fd, connection->answer + connection->sent,
+                     connection->answer_bytes - connection->sent, MSG_NOSIGNAL);
+
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR;
+    connection->sent += (size_t)n;
+    if (connection->sent < connection->answer_bytes)
+        return true;
+    (void)shutdown(connection->fd, SHUT_WR);
+    return false;
+}
+
+static void serve(struct http *http, struct connection *connection)
+{
+    bool goes_on = connection->answer == NULL ? read_head(http, connection) : true;
+
+    if (goes_on && connection->answer != NULL)
+        goes_on = write_answer(connection);
+    if (!goes_on)
+        end(connection);
+}
+
+/* ---- the thread ----------------------------------------------------------- */
+
+/* In the order of the table; its first are the stop and the listener, which nobody takes from while
+ * all places are in use. The least that is left of anybody's patience, in ms; -1: nobody is there.
+ */
+static int set_polls(struct http *http, struct pollfd polls[HTTP_CONNECTIONS + 2])
+{
+    uint64_t now_us = clock_now_us(&clock_monotonic);
+    int left_ms = -1;
+    bool is_full = true;
+
+    for (size_t n = 0; n < HTTP_CONNECTIONS; n++) {
+        struct connection *connection = &http->connections[n];
+        int ms;
+
+        polls[n + 2] = (struct pollfd){.fd = connection->fd,
+                                       .events = connection->answer != NULL ? POLLOUT : POLLIN};
+        if (connection->fd < 0) {
+            is_full = false;
+            continue;
+        }
+        ms = now_us < connection->deadline_us
+                 ? (int)((connection->deadline_us - now_us + 999) / 1000)
+                 : 0;
+        left_ms = left_ms < 0 || ms < left_ms ? ms : left_ms;
+    }
+    polls[0] = (struct pollfd){.fd = http->stop_fd, .events = POLLIN};
+    polls[1] = (struct pollfd){.fd = is_full ? -1 : http->listen_fd, .events = POLLIN};
+    return left_ms;
+}
+
+static void *http_main(void *argument)
+{
+    struct pollfd polls[HTTP_CONNECTIONS + 2];
+    struct http *http = argument;
+
+    for (;;) {
+        if (poll(polls, HTTP_CONNECTIONS + 2, set_polls(http, polls)) < 0 && errno != EINTR) {
+            LOG_WARN("nothing is answered over HTTP any more", "errno=%d", errno);
+            return NULL;
+        }
+        if (polls[0].revents != 0)
+            return NULL;
+        for (size_t n = 0; n < HTTP_CONNECTIONS; n++) {
+            struct connection *connection = &http->connections[n];
+
+            if (connection->fd >= 0 && polls[n + 2].revents != 0)
+                serve(http, connection);
+            if (connection->fd >= 0 && clock_now_us(&clock_monotonic) >= connection->deadline_us)
+                end(connection);
+        }
+        if (polls[1].revents != 0)
+            accept_one(http);
+    }
+}
+
+/* ---- start, stop ---------------------------------------------------------- */
+
+static int listen_at(const struct address *address)
+{
+    int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int one = 1;
+
+    if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
+                    bind(fd, (const struct sockaddr *)&address->storage, address->bytes) != 0 ||
+                    listen(fd, HTTP_CONNECTIONS) != 0)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+nigh_status http_listen(const char *text, struct http **out, char *why, size_t why_bytes)
+{
+    struct http *http = calloc(1, sizeof(*http));
+    struct address address;
+
+    if (http == NULL) {
+        (void)snprintf(why, why_bytes, "no memory to answer over HTTP");
+        return NIGH_NO_RESOURCES;
+    }
+    for (size_t n = 0; n < HTTP_CONNECTIONS; n++)
+        http->connections[n].fd = -1;
+    http->listen_fd = http->stop_fd = -1;
+    if (address_parse(text, &address) != NIGH_OK || !address_is_loopback(&address)) {
+        (void)snprintf(why, why_bytes, "http: %s is no address of the loopback", text);
+        http_stop(http);
+        return NIGH_INVALID;
+    }
+    http->listen_fd = listen_at(&address);
+    http->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (http->listen_fd < 0 || http->stop_fd < 0) {
+        (void)snprintf(why, why_bytes, "http: cannot listen at %s: %s", text, strerror(errno));
+        http_stop(http);
+        return NIGH_BUSY;
+    }
+    *out = http;
+    return NIGH_OK;
+}
+
+nigh_status http_start(struct http *http, const char *socket_path)
+{
+    (void)snprintf(http->socket_path, sizeof(http->socket_path), "%s", socket_path);
+    http->runs = pthread_create(&http->thread, NULL, http_main, http) == 0;
+    return http->runs ? NIGH_OK : NIGH_NO_RESOURCES;
+}
+
+void http_stop(struct http *http)
+{
+    if (http == NULL)
+        return;
+    if (http->runs) {
+        (void)eventfd_write(http->stop_fd, 1);
+        (void)pthread_join(http->thread, NULL);
+    }
+    detach(http);
+    for (size_t n = 0; n < HTTP_CONNECTIONS; n++) {
+        if (http->connections[n].fd >= 0)
+            end(&http->connections[n]);
+    }
+    if (http->listen_fd >= 0)
+        close(http->listen_fd);
+    if (http->stop_fd >= 0)
+        close(http->stop_fd);
+    free(http);
+}

@@ -1,0 +1,145 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What nighd tells over HTTP: numbers that move, and strangers who connect and never ask."""
+import http.client
+import os
+import re
+import socket
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import raw_session as raw  # noqa: E402
+from cluster_cli import Cluster  # noqa: E402
+
+PLACES = 16  # HTTP_CONNECTIONS
+SAMPLE = re.compile(r'^(nigh_[a-z_]+)(\{[^}]*\})? (\+Inf|[0-9.]+)$')
+
+
+def ask(port, path="/metrics", method="GET", host="127.0.0.1"):
+    connection = http.client.HTTPConnection(host, port, timeout=30)
+    connection.request(method, path)
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    connection.close()
+    return answer.status, body
+
+
+def numbers(port):
+    """The samples by name and labels; each has its help and type, and stands once."""
+    status, body = ask(port)
+    assert status == 200, (status, body)
+    found, typed = {}, set()
+    for line in body.splitlines():
+        if line.startswith("# TYPE "):
+            name, kind = line.split()[2:]
+            assert kind == ("counter" if name.endswith("_total") else "gauge") and name not in typed, line
+            typed.add(name)
+        elif not line.startswith("# HELP "):
+            name, labels, value = SAMPLE.match(line).groups()
+            assert name in typed and (name, labels) not in found, line
+            found[name, labels] = float(value.replace("+Inf", "inf"))
+    return found
+
+
+def raw_ask(port, *pieces):
+    """Sends bytes as they are, a piece after the other; what comes back until the end."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
+        for piece in pieces:
+            sock.sendall(piece)
+        said = b""
+        while chunk := sock.recv(65536):
+            said += chunk
+        return said.decode()
+
+
+def test_numbers_move():
+    (port,) = raw.free_ports(1)
+    node = raw.Node("--http", str(port))
+    before = numbers(port)
+    assert before["nigh_memory_bytes", None] == 64 << 20 and before["nigh_seals_total", None] == 0
+    assert before["nigh_member_up", '{rank="0",address=""}'] == 1, "a node that is alone is one"
+    process = raw.subprocess.run([os.environ["NIGH"], "put", "a", "-"], input=b"x" * 1000, check=True,
+                                 env={**os.environ, "NIGH_SOCKET": node.path}, stdout=raw.subprocess.DEVNULL)
+    assert process.returncode == 0
+    after = numbers(port)
+    assert after["nigh_seals_total", None] == 1 and after["nigh_objects", None] == 1
+    assert after["nigh_uptime_seconds", None] >= before["nigh_uptime_seconds", None]
+    node.stop()
+
+
+def test_members_and_links():
+    (port,) = raw.free_ports(1)
+    cluster = Cluster()
+    with cluster as (a, b):
+        assert a.end() == 0
+        a.flags += ["--http", str(port)]
+        a.start()
+
+        def members_up():
+            return sorted(value for (name, _), value in numbers(port).items() if name == "nigh_member_up")
+
+        raw.wait_for(lambda: members_up() == [1, 1])
+        assert numbers(port)["nigh_links_up", None] >= 1
+        raw.wait_for(lambda: ("nigh_link_crossover_bytes", '{rank="1",rail="0"}') in numbers(port))
+        assert b.end() == 0
+        raw.wait_for(lambda: members_up() == [0, 1])
+        b.start()
+
+
+def test_what_is_no_request_is_refused():
+    (port,) = raw.free_ports(1)
+    node = raw.Node("--http", f"127.0.0.1:{port}")
+    assert ask(port, "/")[0] == 404
+    assert ask(port, "/metrics/x")[0] == 404
+    assert ask(port, method="POST")[0] == 405
+    assert ask(port, method="HEAD") == (200, "")
+    assert ask(port, "/" + "x" * 300)[0] == 414
+    assert raw_ask(port, b"GET /met", b"rics HTTP/1.1\r\nHost:", b" x\r\n\r", b"\n").startswith("HTTP/1.1 200 OK")
+    assert raw_ask(port, b"x" * 4096).startswith("HTTP/1.1 431 ")
+    assert raw_ask(port, b"\0\r\n\r\n").startswith("HTTP/1.1 400 ")
+    assert raw_ask(port, b"GET / HTTP/3.0\r\n\r\n").startswith("HTTP/1.1 505 ")
+    assert numbers(port)["nigh_sessions", None] == 1, "its own"
+    node.stop()
+
+
+def test_who_never_asks_goes():
+    """As many as there are places, and more: all places are free again after a while, and who asked is answered."""
+    (port,) = raw.free_ports(1)
+    node = raw.Node("--http", str(port))
+    idle = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(PLACES)]
+    assert numbers(port)["nigh_sessions", None] == 1
+    for sock in idle:
+        try:
+            assert sock.recv(1) == b""
+        except ConnectionResetError:
+            pass
+        sock.close()
+    before = len(os.listdir(f"/proc/{node.process.pid}/fd"))
+    for _ in range(300):
+        numbers(port)
+    assert len(os.listdir(f"/proc/{node.process.pid}/fd")) <= before
+    node.stop()
+
+
+def test_a_stop_does_not_wait_for_them():
+    (port,) = raw.free_ports(1)
+    node = raw.Node("--http", str(port))
+    numbers(port)
+    with socket.create_connection(("127.0.0.1", port)) as sock:
+        sock.sendall(b"GET /metrics")
+        code, said = node.stop()
+    assert code == 0, said
+
+
+def test_a_port_that_is_taken():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        node = raw.Node("--http", str(port))
+        assert not node.ready
+        node.process.wait(timeout=30)
+        code, said = node.stop()
+    assert code == 4 and f"127.0.0.1:{port}" in said and "in use" in said, (code, said)
+
+
+if __name__ == "__main__":
+    sys.exit(raw.run_tests(globals()))
