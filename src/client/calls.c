@@ -19,6 +19,17 @@ static struct client_calls *calls_of(const struct client_op *op)
     return &op->client->lane[op->u.call.lane].calls;
 }
 
+bool calls_is_now(const nigh_client *client, uint32_t incarnation)
+{
+    return atomic_load_explicit(&client->node_incarnation, memory_order_relaxed) == incarnation;
+}
+
+uint64_t calls_where(const nigh_client *client, uint32_t lane)
+{
+    return (uint64_t)atomic_load_explicit(&client->node_incarnation, memory_order_relaxed) << 32 |
+           lane;
+}
+
 void calls_reset(nigh_client *client, uint32_t lane)
 {
     struct client_calls *calls = &client->lane[lane].calls;
@@ -146,11 +157,22 @@ static void call_fill(struct client_op *op, struct session_sqe *sqe)
     sqe->argument = op_remaining_us(op);
 }
 
+/* A node that began anew knows neither the requests nor the services of the one before; what it has
+ * itself may go by the same numbers. */
+static bool call_is_of_before(const struct client_op *op)
+{
+    return op->u.call.spec == NULL && !calls_is_now(op->client, op->u.call.incarnation);
+}
+
 static bool call_build(struct client_op *op, size_t step, struct session_sqe *sqe)
 {
     struct client_calls *calls = calls_of(op);
 
     (void)step;
+    if (call_is_of_before(op)) {
+        op_fail(op, op->u.call.receives != NULL ? NIGH_CLOSED : NIGH_NOT_FOUND);
+        return false;
+    }
     if (call_is_overdue(op)) {
         op_fail(op, NIGH_TIMEOUT);
         return false;
@@ -194,7 +216,7 @@ static void receive_take(struct client_op *op, const struct session_cqe *cqe)
         .uid = cqe->meta_size,
         .is_one_way = cqe->generation == 0,
         .timeout_us = cqe->offset == UINT64_MAX ? NIGH_FOREVER : cqe->offset,
-        .opaque = {cqe->generation, op->u.call.lane},
+        .opaque = {cqe->generation, calls_where(op->client, op->u.call.lane)},
     };
 }
 
@@ -372,9 +394,10 @@ nigh_status nigh_call_start(nigh_client *client, nigh_call_spec *spec, uint64_t 
 
 /* ---- answers -------------------------------------------------------------- */
 
-nigh_status calls_reply_later(nigh_client *client, uint32_t lane, uint64_t id, nigh_status answer,
+nigh_status calls_reply_later(nigh_client *client, const nigh_request *request, nigh_status answer,
                               const void *bytes, uint32_t count)
 {
+    uint32_t lane = (uint32_t)request->opaque[1];
     struct client_op op;
     nigh_status status = client_check(client);
 
@@ -387,7 +410,8 @@ nigh_status calls_reply_later(nigh_client *client, uint32_t lane, uint64_t id, n
     op_init(&op, client, &reply_kind, 1, UINT64_MAX);
     op.u.call.spec = NULL;
     op.u.call.receives = NULL;
-    op.u.call.id = id;
+    op.u.call.id = request->opaque[0];
+    op.u.call.incarnation = (uint32_t)(request->opaque[1] >> 32);
     op.u.call.bytes = bytes;
     op.u.call.count = count;
     op.u.call.lane = lane;
@@ -431,6 +455,7 @@ void calls_receive(struct client_op *op, nigh_client *client, const struct calls
     op->u.call.answers = receive->answers != NULL;
     op->u.call.id = receive->answers != NULL ? receive->answers->opaque[0] : 0;
     op->u.call.answer = receive->status;
+    op->u.call.incarnation = receive->incarnation;
     op->u.call.bytes = receive->bytes;
     op->u.call.count = receive->count;
 }

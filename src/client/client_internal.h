@@ -121,10 +121,11 @@ struct client_op {
             uint32_t count;
             uint32_t rank;
             uint32_t lane;
-            uint32_t flags;  /* NIGH_CALL_* */
-            int32_t answer;  /* a status */
-            uint64_t wanted; /* of a reply that was too long */
-            uint64_t offset; /* of its place */
+            uint32_t flags;       /* NIGH_CALL_* */
+            uint32_t incarnation; /* of the node that has the request, or the service */
+            int32_t answer;       /* a status */
+            uint64_t wanted;      /* of a reply that was too long */
+            uint64_t offset;      /* of its place */
         } call;
         struct {
             uint64_t size_bytes;

@@ -12,6 +12,7 @@ struct nigh_service {
     nigh_client *client;
     struct list_node place; /* in client->services */
     struct session_service session;
+    uint32_t incarnation; /* without a handler: of the node that knows it; written locked */
     void (*handler)(void *context, const nigh_request *request);
     void *context;
 };
@@ -27,29 +28,77 @@ static void on_request(void *context, const struct session_request *came)
         .uid = came->uid,
         .is_one_way = came->id == 0,
         .timeout_us = came->left_us == UINT64_MAX ? NIGH_FOREVER : came->left_us,
-        .opaque = {came->id, came->lane},
+        .opaque = {came->id, calls_where(service->client, came->lane)},
     };
 
     service->handler(service->context, &request);
 }
 
-/* A service without a handler: its lane is told. */
-static nigh_status tell_lane(nigh_client *client, enum session_op opcode, uint64_t hash)
+/* ---- a service without a handler: its lane is told ------------------------- */
+
+static uint32_t tell_choose(struct client_op *op, size_t step)
 {
-    struct session_sqe sqe = {.op = (uint8_t)opcode};
+    (void)step;
+    return op->u.one.lane;
+}
+
+/* A node that began anew since has none to close: one of this name would be another's. */
+static bool tell_build(struct client_op *op, size_t step, struct session_sqe *sqe)
+{
+    const nigh_service *service = op->u.one.out;
+
+    (void)step;
+    *sqe = op->u.one.sqe;
+    if (sqe->op == SESSION_OP_SERVICE_CLOSE && !calls_is_now(op->client, service->incarnation)) {
+        op_fail(op, NIGH_CLOSED);
+        return false;
+    }
+    return true;
+}
+
+static bool tell_done(struct client_op *op, size_t step, uint8_t opcode,
+                      const struct session_cqe *cqe)
+{
+    nigh_service *service = op->u.one.out;
+
+    (void)step;
+    if (cqe->status != NIGH_OK) {
+        op_fail(op, (nigh_status)cqe->status);
+    } else if (opcode == SESSION_OP_SERVICE_OPEN) {
+        service->incarnation =
+            atomic_load_explicit(&op->client->node_incarnation, memory_order_relaxed);
+    }
+    return false;
+}
+
+static const struct op_kind tell_kind = {
+    .lane = tell_choose,
+    .build = tell_build,
+    .done = tell_done,
+};
+
+static nigh_status tell_lane(nigh_service *service, enum session_op opcode)
+{
+    nigh_client *client = service->client;
+    uint64_t hash = service->session.hash;
     struct client_op op;
 
-    memcpy(sqe.id, &hash, sizeof(hash));
-    op_init_one(&op, client, index_hash_lane(hash, client->lanes), &sqe, NULL);
+    op_init(&op, client, &tell_kind, 1, UINT64_MAX);
+    op.u.one.sqe = (struct session_sqe){.op = (uint8_t)opcode};
+    memcpy(op.u.one.sqe.id, &hash, sizeof(hash));
+    op.u.one.lane = index_hash_lane(hash, client->lanes);
+    op.u.one.out = service;
     return op_run(&op);
 }
+
+/* ---- services ------------------------------------------------------------- */
 
 static nigh_status register_service(nigh_service *service)
 {
     nigh_client *client = service->client;
     nigh_status status =
         service->handler == NULL
-            ? tell_lane(client, SESSION_OP_SERVICE_OPEN, service->session.hash)
+            ? tell_lane(service, SESSION_OP_SERVICE_OPEN)
             : (nigh_status)client->driver->serve(client->driver->context, &service->session);
 
     switch (status) {
@@ -109,20 +158,6 @@ nigh_status nigh_service_register(nigh_client *client, const char *name,
     return NIGH_OK;
 }
 
-/* The node began anew, and the client has registered the name again: it is that one's. */
-static bool is_anothers(const nigh_service *service)
-{
-    LIST_FOREACH(node, &service->client->services)
-    {
-        const nigh_service *other = container_of(node, nigh_service, place);
-
-        if (other->handler == NULL && other->session.hash == service->session.hash) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* `tells`: the session goes on without it. */
 static void end_service(nigh_service *service, bool tells)
 {
@@ -130,12 +165,11 @@ static void end_service(nigh_service *service, bool tells)
 
     client_lock(client);
     list_remove(&service->place);
-    tells = tells && !is_anothers(service);
     client_unlock(client);
     if (service->handler != NULL) {
         client->driver->unserve(client->driver->context, &service->session);
     } else if (tells && client_check(client) == NIGH_OK) {
-        (void)tell_lane(client, SESSION_OP_SERVICE_CLOSE, service->session.hash);
+        (void)tell_lane(service, SESSION_OP_SERVICE_CLOSE);
     }
     free(service);
 }
@@ -188,8 +222,7 @@ nigh_status nigh_call_reply(const nigh_request *request, nigh_status status, con
     if (answered != SESSION_REPLY_ELSEWHERE) {
         return (nigh_status)answered;
     }
-    return calls_reply_later(client, (uint32_t)request->opaque[1], request->opaque[0], status,
-                             bytes, (uint32_t)size);
+    return calls_reply_later(client, request, status, bytes, (uint32_t)size);
 }
 
 /* Whether it may be received for. */
@@ -211,11 +244,18 @@ static nigh_status receive_check(const nigh_service *service, const nigh_request
                            "nigh_receive: no place for a request, or the service has a handler");
 }
 
+static void begin_receive(struct client_op *op, struct calls_receive wanted)
+{
+    wanted.hash = wanted.service->session.hash;
+    wanted.incarnation = wanted.service->incarnation;
+    calls_receive(op, wanted.service->client, &wanted);
+}
+
 static nigh_status receive(const struct calls_receive *wanted)
 {
     struct client_op op;
 
-    calls_receive(&op, wanted->service->client, wanted);
+    begin_receive(&op, *wanted);
     return calls_receive_told(&op, op_run(&op));
 }
 
@@ -226,7 +266,6 @@ nigh_status nigh_receive(nigh_service *service, nigh_request *request, void *buf
 
     return status != NIGH_OK ? status
                              : receive(&(struct calls_receive){.service = service,
-                                                               .hash = service->session.hash,
                                                                .into = request,
                                                                .buffer = buffer,
                                                                .timeout_us = timeout_us});
@@ -244,12 +283,9 @@ nigh_status nigh_receive_start(nigh_service *service, nigh_request *request, voi
     if (op == NULL) {
         return error_set(service->client, NIGH_INVALID, "nigh_receive_start: no op");
     }
-    calls_receive(op, service->client,
-                  &(struct calls_receive){.service = service,
-                                          .hash = service->session.hash,
-                                          .into = request,
-                                          .buffer = buffer,
-                                          .timeout_us = timeout_us});
+    begin_receive(
+        op, (struct calls_receive){
+                .service = service, .into = request, .buffer = buffer, .timeout_us = timeout_us});
     return error_note(service->client, op_start(op));
 }
 
@@ -272,7 +308,6 @@ nigh_status nigh_reply_receive(nigh_request *request, nigh_status answer, const 
         return status;
     }
     wanted.service = request->service;
-    wanted.hash = request->service->session.hash;
     wanted.answers = request->is_one_way == 0 ? request : NULL;
     wanted.count = request->is_one_way == 0 ? wanted.count : 0;
     return receive(&wanted);

@@ -432,6 +432,66 @@ static void a_waiting_get_ends_and_may_be_asked_again(void **state)
     node_fixture_stop(&node);
 }
 
+/* What the node before had of a service goes with it: who serves is told, registers the name again
+ * with the same client, and is not mixed up with who served before. */
+static void a_server_serves_on(void **state)
+{
+    static char buffer[2][NIGH_CALL_BYTES];
+    char reply[8];
+    nigh_call_spec spec = {.struct_size = sizeof spec,
+                           .service = "served",
+                           .request = "ask",
+                           .request_bytes = 3,
+                           .reply = reply,
+                           .reply_room = sizeof reply};
+    nigh_service *before = NULL, *now = NULL;
+    nigh_client *server, *caller;
+    nigh_request old, request;
+    nigh_op call, receive;
+
+    (void)state;
+    start("32M", NULL, NULL);
+    server = open_client();
+    caller = open_client();
+    assert_int_equal(nigh_service_register(server, "served", NULL, &before), NIGH_OK);
+    assert_int_equal(nigh_call_start(caller, &spec, NIGH_FOREVER, &call), NIGH_OK);
+    assert_true(SUPPORT_WAIT(
+        nigh_poll(caller) == 0 && nigh_receive(before, &old, buffer[0], 0) == NIGH_OK, DEADLINE));
+    assert_int_equal(nigh_receive_start(before, &request, buffer[1], NIGH_FOREVER, &receive),
+                     NIGH_OK);
+    kill_node();
+    assert_int_equal(nigh_wait(caller, &call, DEADLINE * UINT64_C(1000)), NIGH_NODE_LOST);
+    assert_int_equal(nigh_wait(server, &receive, DEADLINE * UINT64_C(1000)), NIGH_NODE_LOST);
+    assert_true(comes_back(server));
+    assert_true(comes_back(caller));
+    assert_int_equal(nigh_receive(before, &request, buffer[1], NIGH_FOREVER), NIGH_CLOSED);
+    assert_int_equal(nigh_call(caller, &spec, NIGH_FOREVER), NIGH_NOT_FOUND);
+
+    assert_int_equal(nigh_service_register(server, "served", NULL, &now), NIGH_OK);
+    assert_int_equal(nigh_call_start(caller, &spec, NIGH_FOREVER, &call), NIGH_OK);
+    assert_int_equal(nigh_receive(now, &request, buffer[1], DEADLINE * UINT64_C(1000)), NIGH_OK);
+    assert_int_equal(nigh_receive(before, &old, buffer[0], 0), NIGH_CLOSED);
+    assert_int_equal(nigh_call_reply(&old, NIGH_OK, "late", 4), NIGH_NOT_FOUND);
+    assert_int_equal(nigh_reply_receive(&old, NIGH_OK, "late", 4, buffer[0], 0), NIGH_CLOSED);
+    nigh_service_unregister(before); /* closes nothing */
+    assert_int_equal(nigh_reply_receive(&request, NIGH_OK, "told", 4, buffer[1], 0), NIGH_TIMEOUT);
+    assert_int_equal(nigh_wait(caller, &call, DEADLINE * UINT64_C(1000)), NIGH_OK);
+    assert_memory_equal(reply, "told", 4);
+
+    /* The session goes with the node that nobody holds anything of. */
+    assert_int_equal(nigh_call_start(caller, &spec, NIGH_FOREVER, &call), NIGH_OK);
+    assert_int_equal(nigh_receive(now, &request, buffer[1], DEADLINE * UINT64_C(1000)), NIGH_OK);
+    assert_int_equal(nigh_receive_start(now, &old, buffer[0], NIGH_FOREVER, &receive), NIGH_OK);
+    node_fixture_stop(&node);
+    assert_int_equal(nigh_wait(caller, &call, DEADLINE * UINT64_C(1000)), NIGH_NODE_LOST);
+    assert_int_equal(nigh_wait(server, &receive, DEADLINE * UINT64_C(1000)), NIGH_NODE_LOST);
+    assert_int_equal(nigh_call_reply(&request, NIGH_OK, "late", 4), NIGH_NODE_LOST);
+    assert_int_equal(nigh_receive(now, &old, buffer[0], NIGH_FOREVER), NIGH_NODE_LOST);
+    nigh_service_unregister(now);
+    nigh_client_close(server);
+    nigh_client_close(caller);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -442,6 +502,7 @@ int main(void)
         cmocka_unit_test(spilled_objects_are_listed_by_name),
         cmocka_unit_test(kills_under_load_lose_nothing),
         cmocka_unit_test(a_waiting_get_ends_and_may_be_asked_again),
+        cmocka_unit_test(a_server_serves_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
