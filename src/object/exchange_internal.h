@@ -172,6 +172,7 @@ struct exchange_link {
     uint64_t probe_again_us; /* not before this */
     uint64_t probe_owed_tag; /* of a probe that was given up: */
     uint32_t probe_owed;     /* messages that may still come */
+    bool probe_reads;        /* a READ that is not over, of this probe or of one given up */
     uint64_t probe_pause_us; /* and how long after that */
     struct probed probed;
 };

@@ -196,12 +196,14 @@ static void sum(struct prober *prober, uint64_t offset, uint64_t bytes)
 
 static void on_read(void *context, nigh_status status, uint64_t now_us)
 {
-    struct exchange *exchange = context;
+    struct exchange_link *link = context;
+    struct exchange *exchange = link->exchange;
     struct prober *prober = &exchange->prober;
 
     exchange->now_us = now_us;
-    if (prober->link == NULL || status != NIGH_OK || link_is_failing(prober->link->link)) {
-        return; /* probe_link_down follows */
+    link->probe_reads = false;
+    if (prober->link != link || status != NIGH_OK || link_is_failing(link->link)) {
+        return; /* it was given up, or probe_link_down follows */
     }
     sum(prober, 0, prober->bytes);
     finish(exchange, now_us);
@@ -214,9 +216,11 @@ static void read(struct exchange *exchange, const struct wire_probed *probed)
         .address = prober->landing, .bytes = prober->bytes, .memory = prober->landing_memory};
     struct fabric_remote remote = {.address = probed->address, .key = probed->key};
 
-    if (link_read(prober->link->link, &slice, 1, remote, on_read, exchange) != NIGH_OK) {
+    if (link_read(prober->link->link, &slice, 1, remote, on_read, prober->link) != NIGH_OK) {
         end(exchange, false);
+        return;
     }
+    prober->link->probe_reads = true;
 }
 
 /* A peer that stands still is not asked again: what it was granted may yet come, and stays granted
@@ -341,10 +345,10 @@ static bool is_free(const struct exchange_link *link)
     const struct exchange *exchange = link->exchange;
     const struct announcer *announcer = &link->announcer;
 
-    return link->probe_owed == 0 && announcer->count == 0 && !announcer->walking &&
-           !announcer->repeat && list_empty(&link->pulls) && list_empty(&link->serves) &&
-           list_empty(&exchange->ready) && exchange->counts.pull_bytes_now == 0 &&
-           !link_is_failing(link->link);
+    return link->probe_owed == 0 && !link->probe_reads && announcer->count == 0 &&
+           !announcer->walking && !announcer->repeat && list_empty(&link->pulls) &&
+           list_empty(&link->serves) && list_empty(&exchange->ready) &&
+           exchange->counts.pull_bytes_now == 0 && !link_is_failing(link->link);
 }
 
 static bool begin_next(struct exchange *exchange, uint64_t now_us)

@@ -21,6 +21,7 @@
 #define ALL_US       UINT64_C(2000000) /* to measure both directions in */
 #define SLOW_US      400u              /* that a message costs who takes it */
 #define LATENCY_US   400u              /* one way: a READ takes one more than a message */
+#define LATE_US      100000000u        /* that a READ may be late */
 #define PROBES       42u               /* of a link: three sizes, two ways, seven times */
 
 enum {
@@ -148,10 +149,14 @@ static void pass(uint64_t us)
     }
 }
 
-static void cluster_open(enum exchange_path of_cheap, enum exchange_path of_dear)
+static void cluster_open_late(enum exchange_path of_cheap, enum exchange_path of_dear,
+                              uint32_t late_us)
 {
-    struct sim_options options = {
-        .seed = 7, .latency_min_us = LATENCY_US, .latency_max_us = LATENCY_US};
+    struct sim_options options = {.seed = 7,
+                                  .latency_min_us = LATENCY_US,
+                                  .latency_max_us = LATENCY_US,
+                                  .late_read_ppm = late_us > 0 ? 1000000 : 0,
+                                  .late_read_us = late_us};
 
     assert_int_equal(sim_create(&options, &sim), NIGH_OK);
     sim_message_costs(sim, DEAR, SLOW_US);
@@ -164,6 +169,11 @@ static void cluster_open(enum exchange_path of_cheap, enum exchange_path of_dear
         (void)snprintf(peer.addresses[0], sizeof(peer.addresses[0]), "%u:0", 1 - rank);
         assert_int_equal(exchange_peer_up(sides[rank].exchange, &peer, sim_now_us(sim)), NIGH_OK);
     }
+}
+
+static void cluster_open(enum exchange_path of_cheap, enum exchange_path of_dear)
+{
+    cluster_open_late(of_cheap, of_dear, 0);
 }
 
 static void cluster_close(void)
@@ -290,6 +300,34 @@ static void a_peer_that_does_not_is_let_be(void **state)
     cluster_close();
 }
 
+/* A READ that is over long after its probe was given up: until then no other probe is begun, which
+ * it would have ended. */
+static void a_read_that_is_late_ends_no_other_probe(void **state)
+{
+    struct exchange *exchange;
+    uint32_t generation;
+
+    (void)state;
+    cluster_open_late(EXCHANGE_AUTO, EXCHANGE_AUTO, LATE_US);
+    exchange = sides[CHEAP].exchange;
+    for (uint32_t n = 0; n < 10 && (n == 0 || exchange->prober.wanting > 0); n++) {
+        pass(2 * EXCHANGE_CALL_US);
+    }
+    assert_int_equal(exchange->prober.wanting, 0); /* given up, and: */
+    assert_true(link_of(CHEAP)->probe_reads);
+    generation = exchange->prober.generation;
+    assert_int_equal(exchange_measure(exchange, DEAR), NIGH_OK);
+    while (link_of(CHEAP)->probe_reads) {
+        assert_int_equal(exchange->prober.generation, generation);
+        assert_null(exchange->prober.link);
+        pass(1000);
+    }
+    pass(2 * ALL_US);
+    assert_true(exchange->prober.generation > generation);
+    assert_int_equal(links_counters(exchange->links)->downs, 0);
+    cluster_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +335,7 @@ int main(void)
         cmocka_unit_test(a_link_that_is_back_is_measured),
         cmocka_unit_test(a_link_is_measured_when_asked_for),
         cmocka_unit_test(a_peer_that_does_not_is_let_be),
+        cmocka_unit_test(a_read_that_is_late_ends_no_other_probe),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
