@@ -175,22 +175,41 @@ bool calls_refuse(struct calls *calls, uint64_t id, nigh_status status, uint64_t
 
 /* ---- services ------------------------------------------------------------- */
 
+static bool has_tag(const struct calls_service *services, uint32_t count, const void *tag)
+{
+    for (uint32_t n = 0; n < count; n++) {
+        if (services[n].tag == tag) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Requests are looked at only where a service has gone, and compared with such alone: most often
+ * that is one. */
 void calls_set_services(struct calls *calls, const struct calls_service *services, uint32_t count,
                         uint64_t now_us)
 {
+    struct calls_service gone[LIMIT_SERVICES];
+    uint32_t gone_count = 0;
+
+    for (uint32_t n = 0; n < calls->service_count; n++) {
+        if (!has_tag(services, count, calls->services[n].tag)) {
+            gone[gone_count++] = calls->services[n];
+        }
+    }
     NIGH_ASSERT(count <= LIMIT_SERVICES);
     memcpy(calls->services, services, count * sizeof(*services));
     calls->service_count = count;
     calls->version++;
     calls->tell_us = 0;
+    if (gone_count == 0) {
+        return;
+    }
     for (uint32_t n = 0; n < calls->config.requests && calls->unanswered_count > 0; n++) {
         struct unanswered *request = &calls->requests[n];
-        bool stays = !request->used;
 
-        for (uint32_t s = 0; s < count && !stays; s++) {
-            stays = services[s].tag == request->tag;
-        }
-        if (!stays) {
+        if (request->used && has_tag(gone, gone_count, request->tag)) {
             answer(calls, request, CALLS_LOST, &(struct calls_end){.status = NIGH_CLOSED}, now_us);
         }
     }

@@ -42,6 +42,7 @@ struct side {
 
 static struct side sides[2];
 static uint64_t now_us;
+static uint8_t tags[6]; /* of services other than the one of both sides */
 
 static void on_send(void *context, const struct rpc_header *header, const struct rpc_piece *pieces,
                     uint32_t count)
@@ -109,7 +110,7 @@ static void on_request(void *context, void *tag, const struct calls_request *req
 {
     struct side *side = context;
 
-    assert_ptr_equal(tag, side);
+    assert_true(tag == side || ((uint8_t *)tag >= tags && (uint8_t *)tag < tags + sizeof tags));
     side->request[side->asked++] = *request;
     if (side->answers && request->id != 0) {
         assert_true(
@@ -421,6 +422,48 @@ static void a_service_that_goes_answers_closed(void **state)
     }
 }
 
+/* The services of side 0 whose bits are set. */
+static void serve_some(uint32_t some)
+{
+    struct calls_service services[sizeof tags];
+    uint32_t count = 0;
+
+    for (uint32_t n = 0; n < sizeof tags; n++) {
+        if ((some & 1u << n) != 0) {
+            services[count++] = (struct calls_service){.hash = 100 + n, .tag = &tags[n]};
+        }
+    }
+    calls_set_services(sides[0].calls, services, count, now_us);
+    assert_true(calls_is_valid(sides[0].calls));
+}
+
+/* What the others were asked stays, wherever they come and go between. */
+static void a_service_that_goes_ends_what_is_its_own(void **state)
+{
+    static const struct {
+        uint32_t some, ended; /* of those whose bits are set */
+    } steps[] = {{0x1f, 0x00}, {0x15, 0x0a}, {0x35, 0x0a}, {0x3d, 0x0a},
+                 {0x3c, 0x0b}, {0x0d, 0x1b}, {0x00, 0x1f}};
+
+    (void)state;
+    sides[0].answers = false;
+    for (uint32_t step = 0; step < sizeof steps / sizeof steps[0]; step++) {
+        serve_some(steps[step].some);
+        for (uint32_t n = 0; n < 5 && step == 0; n++) {
+            struct calls_call call = {
+                .service = 100 + n, .deadline_us = UINT64_MAX, .caller = {.owner = 1, .cookie = n}};
+
+            calls_begin(sides[0].calls, &call, now_us);
+        }
+        for (uint32_t n = 0; n < 5; n++) {
+            assert_int_equal(sides[0].times[n], steps[step].ended >> n & 1);
+            assert_int_equal(sides[0].status[n],
+                             (steps[step].ended >> n & 1) != 0 ? NIGH_CLOSED : NIGH_OK);
+        }
+    }
+    assert_int_equal(calls_unanswered(sides[0].calls), 0);
+}
+
 /* A request is answered once, and an id never comes again for another. */
 static void an_id_names_one_request_only(void **state)
 {
@@ -565,6 +608,7 @@ int main(void)
         TEST(an_owner_that_goes_takes_its_calls_along),
         TEST(a_lost_node_ends_all_that_it_was_asked),
         TEST(a_service_that_goes_answers_closed),
+        TEST(a_service_that_goes_ends_what_is_its_own),
         TEST(an_id_names_one_request_only),
         TEST(services_have_a_bound),
         TEST(a_caller_that_gives_up_is_forgotten),
