@@ -231,13 +231,16 @@ class Skipped(Exception):
 
 
 def run_tests(names):
-    """Runs the functions of a module whose names begin with test_, those that match $NIGH_TEST; prints TAP-like
-    lines; returns an exit code."""
+    """Runs the functions of a module whose names begin with test_, those that match $NIGH_TEST, and there must be one;
+    prints TAP-like lines; returns an exit code."""
     failed = 0
     wanted = os.environ.get("NIGH_TEST", "*")
-    for name, function in list(names.items()):
-        if not name.startswith("test_") or not fnmatch.fnmatch(name[5:].replace("_", " "), wanted):
-            continue
+    chosen = {name: function for name, function in names.items()
+              if name.startswith("test_") and fnmatch.fnmatch(name[5:].replace("_", " "), wanted)}
+    if not chosen:
+        print("not ok: no test matches NIGH_TEST:", wanted, flush=True)
+        return 1
+    for name, function in chosen.items():
         try:
             function()
             print("ok", name[5:].replace("_", " "), flush=True)

@@ -143,6 +143,15 @@ expect 0 "o p q q q " "mutants: one that is new to git is tried" all_names
 expect 0 "and 2 that this change touches" "mutants: says so" sh -c 'for day in 1 2 3; do
     "$1/tools/test-mutants" --day "$day" --list "$1"; done' sh "$tree"
 
+# some PATTERN: runs the tests of a script that match.
+some() {
+    NIGH_SOURCE="$tools/.." NIGH_TEST=$1 PYTHONPATH="$tools/../tests/system" python3 -c \
+        'import raw_session, sys; sys.exit(raw_session.run_tests({"test_a_b": lambda: None, "test_c": lambda: 1 / 0}))'
+}
+expect 0 "ok a b" "scripts: those that NIGH_TEST names" some "a*"
+expect 1 "not ok c" "scripts: a failure is one" some "?"
+expect 1 "no test matches NIGH_TEST: d" "scripts: none is none" some "d"
+
 plant small/build.ninja 'rule copy\n  command = cp $in $out\nbuild b: copy a\n'
 plant small/a 'a\n'
 expect 0 "" "compile: does what is to be done" "$tree/tools/compile" "$tree/small"
