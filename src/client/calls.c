@@ -84,17 +84,24 @@ void calls_give_place(nigh_client *client, uint32_t lane, uint64_t offset)
 /* Places are kept for answers: they end calls of others, which may wait for just these. */
 static bool call_has_place(const struct client_op *op)
 {
-    bool is_answer = op->u.call.spec == NULL && (op->u.call.receives == NULL || op->u.call.answers);
+    bool is_answer = op->u.call.spec == NULL && op->u.call.receives == NULL;
     const struct client_calls *calls = calls_of(op);
 
     return calls->count == 0 || calls->free_count > (is_answer ? 0 : LIMIT_REPLY_PLACES);
 }
 
-/* A receive that is overdue looks all the same, and says its answer. */
+/* A receive that is overdue looks all the same. */
 static bool call_is_overdue(const struct client_op *op)
 {
     return op->deadline_us != UINT64_MAX && op_remaining_us(op) == 0 &&
-           (op->u.call.receives == NULL || !(op->u.call.answers || call_has_place(op)));
+           (op->u.call.receives == NULL || !call_has_place(op));
+}
+
+/* A receive that answers must not wait with the answer for a place, nor keep one of those for
+ * answers until a request comes: the answer goes alone, before it. */
+static bool call_goes_apart(const struct client_op *op)
+{
+    return op->u.call.receives != NULL && op->u.call.answers && !call_has_place(op);
 }
 
 static uint32_t call_lane(struct client_op *op, size_t step)
@@ -107,7 +114,8 @@ static bool call_has_room(struct client_op *op)
 {
     const struct client_calls *calls = calls_of(op);
 
-    return (calls->count == 0 ? !calls->asked : call_has_place(op)) || call_is_overdue(op);
+    return (calls->count == 0 ? !calls->asked : call_has_place(op)) || call_is_overdue(op) ||
+           call_goes_apart(op);
 }
 
 static void receive_fill(const struct client_op *op, struct session_sqe *sqe)
@@ -173,8 +181,13 @@ static bool call_build(struct client_op *op, size_t step, struct session_sqe *sq
         op_fail(op, op->u.call.receives != NULL ? NIGH_CLOSED : NIGH_NOT_FOUND);
         return false;
     }
+    if (call_goes_apart(op)) {
+        op->u.call.apart = true;
+        return false;
+    }
     if (call_is_overdue(op)) {
-        op_fail(op, NIGH_TIMEOUT);
+        /* No receive was made that could have found a request. */
+        op_fail(op, op->u.call.receives != NULL ? NIGH_BUSY : NIGH_TIMEOUT);
         return false;
     }
     if (calls->count == 0) {
@@ -428,7 +441,9 @@ static nigh_status receive_tell(const struct client_op *op, nigh_status status)
         return error_set(op->client, status,
                          "the service has ended, or its node began anew: register it again");
     case NIGH_BUSY:
-        return error_set(op->client, status, "%d receives of this service wait already",
+        return error_set(op->client, status,
+                         "%d receives of this service wait already, or receives and calls of this "
+                         "client have all places",
                          LIMIT_RECEIVES);
     default: return error_note_end(op->client, status);
     }
@@ -453,11 +468,17 @@ void calls_receive(struct client_op *op, nigh_client *client, const struct calls
     op->u.call.hash = receive->hash;
     op->u.call.lane = index_hash_lane(receive->hash, client->lanes);
     op->u.call.answers = receive->answers != NULL;
+    op->u.call.apart = false;
     op->u.call.id = receive->answers != NULL ? receive->answers->opaque[0] : 0;
     op->u.call.answer = receive->status;
     op->u.call.incarnation = receive->incarnation;
     op->u.call.bytes = receive->bytes;
     op->u.call.count = receive->count;
+}
+
+bool calls_receive_apart(const struct client_op *op)
+{
+    return op->u.call.apart;
 }
 
 nigh_status calls_receive_told(const struct client_op *op, nigh_status status)

@@ -34,6 +34,9 @@ struct calls_receive {
 
 void calls_receive(struct client_op *op, nigh_client *client, const struct calls_receive *receive);
 
+/* Of one that has ended: whether it did nothing, and the answer is to go before the receive. */
+bool calls_receive_apart(const struct client_op *op);
+
 /* How it ended, and why for nigh_client_error. */
 nigh_status calls_receive_told(const struct client_op *op, nigh_status status);
 

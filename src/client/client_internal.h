@@ -115,6 +115,7 @@ struct client_op {
             nigh_request *into;
             void *buffer;
             bool answers; /* and receives */
+            bool apart;   /* out: did neither, for want of a place for both */
             uint64_t hash;
             uint64_t id; /* of what is answered */
             const void *bytes;

@@ -253,10 +253,21 @@ static void begin_receive(struct client_op *op, struct calls_receive wanted)
 
 static nigh_status receive(const struct calls_receive *wanted)
 {
+    struct calls_receive alone = *wanted;
     struct client_op op;
+    nigh_status status;
 
     begin_receive(&op, *wanted);
-    return calls_receive_told(&op, op_run(&op));
+    status = op_run(&op);
+    if (status != NIGH_OK || !calls_receive_apart(&op)) {
+        return calls_receive_told(&op, status);
+    }
+    alone.answers = NULL;
+    alone.count = 0;
+    alone.timeout_us = op_remaining_us(&op);
+    status = calls_reply_later(alone.service->client, wanted->answers, wanted->status,
+                               wanted->bytes, wanted->count);
+    return status == NIGH_OK || status == NIGH_NOT_FOUND ? receive(&alone) : status;
 }
 
 nigh_status nigh_receive(nigh_service *service, nigh_request *request, void *buffer,

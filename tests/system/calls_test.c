@@ -528,6 +528,83 @@ static void a_client_receives(void **state)
     end(&world);
 }
 
+#define WAITING 60u /* receives of each of two services: with 8 places that are kept, all */
+#define KEPT    10u
+
+struct answerer {
+    pthread_t thread;
+    nigh_request request;
+    nigh_status status;
+    char buffer[NIGH_CALL_BYTES];
+};
+
+static void *answer_and_receive(void *of)
+{
+    struct answerer *answerer = of;
+
+    answerer->status =
+        nigh_reply_receive(&answerer->request, NIGH_OK, "told", 4, answerer->buffer, 2 * PATIENCE);
+    return NULL;
+}
+
+/* More receives wait than a client has places: one more says so, and answers are given. */
+static void answers_wait_for_no_receive(void **state)
+{
+    static char buffers[2 * WAITING][NIGH_CALL_BYTES];
+    static nigh_request requests[2 * WAITING];
+    static nigh_op receives[2 * WAITING], calls[KEPT];
+    static struct answerer answerers[KEPT];
+    nigh_client_options options = {.struct_size = sizeof options};
+    nigh_call_spec specs[KEPT], note = spec_of(0, "one", NULL, 0, NULL, 0);
+    nigh_service *one = NULL, *two = NULL;
+    nigh_client *server, *caller;
+    struct world world;
+    nigh_request request;
+
+    (void)state;
+    begin(&world, 1, 1);
+    server = world.client[0];
+    assert_int_equal(nigh_node_client(world.node[0], &options, &caller), NIGH_OK);
+    assert_int_equal(nigh_service_register(server, "one", NULL, &one), NIGH_OK);
+    assert_int_equal(nigh_service_register(server, "two", NULL, &two), NIGH_OK);
+    for (uint32_t n = 0; n < KEPT; n++) {
+        specs[n] = spec_of(0, "one", "ask", 3, NULL, 0);
+        assert_int_equal(nigh_call_start(caller, &specs[n], PATIENCE, &calls[n]), NIGH_OK);
+        (void)nigh_poll(caller);
+        assert_int_equal(nigh_receive(one, &answerers[n].request, answerers[n].buffer, PATIENCE),
+                         NIGH_OK);
+    }
+    for (uint32_t n = 0; n < 2 * WAITING; n++) {
+        assert_int_equal(nigh_receive_start(n % 2 == 0 ? one : two, &requests[n], buffers[n],
+                                            NIGH_FOREVER, &receives[n]),
+                         NIGH_OK);
+    }
+    assert_int_equal(nigh_receive(two, &request, buffers[0], 0), NIGH_BUSY);
+    assert_int_equal(nigh_receive(two, &request, buffers[0], 20000), NIGH_BUSY);
+    for (uint32_t n = 0; n < KEPT; n++) {
+        assert_int_equal(
+            pthread_create(&answerers[n].thread, NULL, answer_and_receive, &answerers[n]), 0);
+    }
+    for (uint32_t n = 0; n < KEPT; n++) {
+        assert_int_equal(nigh_wait(caller, &calls[n], 2 * PATIENCE), NIGH_LIMIT);
+        assert_int_equal(specs[n].reply_bytes, 4);
+    }
+    for (uint32_t n = 0; n < 2 * WAITING; n++) {
+        assert_int_equal(nigh_cancel(server, &receives[n]), NIGH_CANCELED);
+    }
+    note.flags = NIGH_CALL_ONE_WAY;
+    for (uint32_t n = 0; n < KEPT; n++) {
+        assert_int_equal(nigh_call(caller, &note, PATIENCE), NIGH_OK);
+    }
+    for (uint32_t n = 0; n < KEPT; n++) {
+        assert_int_equal(pthread_join(answerers[n].thread, NULL), 0);
+        assert_int_equal(answerers[n].status, NIGH_OK);
+        assert_int_equal(answerers[n].request.is_one_way, 1);
+    }
+    nigh_client_close(caller);
+    end(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -543,6 +620,7 @@ int main(void)
         cmocka_unit_test(a_service_that_ends_answers_for_itself),
         cmocka_unit_test(a_client_that_goes_leaves_its_calls),
         cmocka_unit_test(a_client_receives),
+        cmocka_unit_test(answers_wait_for_no_receive),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
