@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Receives that are given up while a request is on the way, as a node sees them. */
+#include <string.h>
+
+#include "nigh/nigh.h"
+#include "support/fake_node.h"
+#include "support/support.h"
+
+#define REQUEST 77u
+/* Two places for receives; the others are kept for answers. */
+#define PLACES (LIMIT_REPLY_PLACES + 2)
+
+/* What the node was asked. */
+struct asked {
+    _Atomic uint32_t receives, replies, cancels;
+    _Atomic uint32_t first; /* cookie of a receive */
+    _Atomic uint64_t answered;
+    _Atomic int64_t status;
+};
+
+/* The memory for calls is the first that there is. A receive that is cancelled has ended before,
+ * with a request. */
+static enum fake_action serve(void *context, struct fake_node *fake, uint32_t lane,
+                              const struct session_sqe *sqe, struct session_cqe *cqe)
+{
+    struct asked *asked = context;
+    struct session_cqe request = {.cookie = atomic_load(&asked->first), .pin = SESSION_NO_PIN};
+
+    switch (sqe->op) {
+    case SESSION_OP_CALL_LEASE:
+        cqe->lease_offset = 0;
+        cqe->lease_bytes = PLACES * LIMIT_CALL_BYTES;
+        return FAKE_ANSWER;
+    case SESSION_OP_RECEIVE:
+        if (atomic_fetch_add(&asked->receives, 1) == 0) {
+            atomic_store(&asked->first, sqe->cookie);
+        }
+        return FAKE_KEEP;
+    case SESSION_OP_CANCEL:
+        session_set_received(&request, REQUEST, 0, 0, UINT64_MAX);
+        fake_node_complete(fake, lane, &request);
+        atomic_fetch_add(&asked->cancels, 1);
+        cqe->status = NIGH_NOT_FOUND;
+        return FAKE_ANSWER;
+    case SESSION_OP_REPLY:
+        atomic_store(&asked->answered, sqe->argument);
+        atomic_store(&asked->status, (int64_t)sqe->ref);
+        atomic_fetch_add(&asked->replies, 1);
+        return FAKE_ANSWER;
+    default: return FAKE_SERVE;
+    }
+}
+
+/* Its caller is told that it was not carried out. No place is given back that was not taken: not
+ * the first one either, whose offset an answer without a place would have. */
+static void what_comes_too_late_is_answered_busy(void **state)
+{
+    static char buffer[NIGH_CALL_BYTES];
+    struct asked asked = {0};
+    struct fake_node fake;
+    nigh_client_options open = {.struct_size = sizeof open};
+    nigh_service *service = NULL, *fence = NULL;
+    nigh_request request;
+    nigh_client *client;
+    nigh_op receives[4];
+
+    (void)state;
+    fake_node_start(&fake, &(struct fake_options){.hook = serve, .context = &asked});
+    open.socket_path = fake.path;
+    assert_int_equal(nigh_client_open(&open, &client), NIGH_OK);
+    assert_int_equal(nigh_service_register(client, "late", NULL, &service), NIGH_OK);
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_int_equal(nigh_receive_start(service, &request, buffer, NIGH_FOREVER, &receives[n]),
+                         NIGH_OK);
+    }
+    assert_true(SUPPORT_WAIT(nigh_poll(client) == 0 && atomic_load(&asked.receives) == 2, 20000));
+    assert_int_equal(nigh_cancel(client, &receives[0]), NIGH_CANCELED);
+    assert_true(SUPPORT_WAIT(nigh_poll(client) == 0 && atomic_load(&asked.replies) == 1, 20000));
+    assert_int_equal(atomic_load(&asked.answered), REQUEST);
+    assert_int_equal(atomic_load(&asked.status), NIGH_BUSY);
+    /* Answered behind the reply, whose end was taken in before. */
+    assert_int_equal(nigh_service_register(client, "fence", NULL, &fence), NIGH_OK);
+    for (uint32_t n = 2; n < 4; n++) {
+        assert_int_equal(nigh_receive_start(service, &request, buffer, NIGH_FOREVER, &receives[n]),
+                         NIGH_OK);
+    }
+    nigh_service_unregister(fence);
+    assert_int_equal(atomic_load(&asked.receives), 3); /* the last one waits for a place */
+    nigh_client_close(client);
+    fake_node_stop(&fake);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_comes_too_late_is_answered_busy),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
