@@ -302,7 +302,7 @@ static void a_child_of_a_server_serves_nothing(void **state)
     node_fixture_stop(&node);
 }
 
-static uint32_t sessions(nigh_client *client)
+static uint64_t sessions(nigh_client *client)
 {
     nigh_node_stats stats;
 
