@@ -144,6 +144,14 @@
 #define LIMIT_SHARE_OWN  4 /* a table / this is divided: each member's own part */
 #define LIMIT_SHARE_LEFT 4 /* of the rest one member leaves the rest / this to the others */
 
+/* Membership (docs/membership.md) */
+#define LIMIT_SWIM_MEMBERS 1024 /* that the protocol can hold; a node has LIMIT_NODES at most */
+#define LIMIT_SWIM_UPDATES 80   /* in one datagram, which has 1336 bytes then */
+#define LIMIT_SWIM_SENDS   8    /* datagrams that one step asks for */
+#define LIMIT_SWIM_CHANGES 96   /* changes that one step tells */
+#define LIMIT_SWIM_RELAYS  64   /* probes for others, under way */
+#define LIMIT_SWIM_TURN    64   /* datagrams taken in at once */
+
 /* Objects between nodes: bounds of one lane */
 #define LIMIT_PULLS         LIMIT_WAITS_A_LANE /* ids that somebody waits for */
 #define LIMIT_PULL_READS    4096               /* READs under way */
