@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The membership protocol among many, by seed: what docs/membership.md promises, and what it costs.
+ * NIGH_SWIM_NODES and NIGH_SWIM_HOURS make the long run longer (1000 and 24 were run once by hand).
+ */
+#include "support/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "swim_world.h"
+
+static uint32_t number_of(const char *name, uint32_t otherwise)
+{
+    const char *text = getenv(name);
+
+    return text != NULL && *text != '\0' ? (uint32_t)strtoul(text, NULL, 0) : otherwise;
+}
+
+static struct swim_world world;
+
+static void begin(uint32_t count, uint32_t loss_permille, uint64_t seed)
+{
+    swim_world_init(&world, &(struct swim_world_config){
+                                .count = count, .loss_permille = loss_permille, .seed = seed});
+    swim_world_start_all(&world);
+}
+
+/* ---- deaths --------------------------------------------------------------- */
+
+static void deaths_within_the_bound(uint32_t count, uint32_t loss_permille, uint32_t deaths)
+{
+    uint64_t bound_us = swim_bound_periods(count, loss_permille) * SECOND;
+    uint64_t longest_us = 0, sum_us = 0;
+
+    begin(count, loss_permille, support_seed());
+    swim_world_run(&world, (60 + count) * SECOND); /* a round: all have answered everybody */
+    for (uint32_t n = 0; n < deaths; n++) {
+        uint32_t rank = 1 + n * (count / (deaths + 1));
+        uint64_t from_us = world.now_us;
+
+        swim_world_kill(&world, rank);
+        assert_true(swim_world_run_until_known(&world, rank, from_us + bound_us));
+        longest_us = max_u64(longest_us, world.nodes[rank].known_us - from_us);
+        sum_us += world.nodes[rank].known_us - from_us;
+    }
+    printf("# %u nodes, loss %u/1000: %u deaths known everywhere after %.1f s, at most %.1f s; "
+           "bound %.0f s; live ones declared dead: %llu\n",
+           count, loss_permille, deaths, (double)sum_us / deaths / 1e6, (double)longest_us / 1e6,
+           (double)bound_us / 1e6, (unsigned long long)world.false_deaths);
+    assert_int_equal(world.false_deaths, 0);
+    swim_world_fini(&world);
+}
+
+static void a_death_is_known_everywhere_within_the_bound(void **state)
+{
+    (void)state;
+    deaths_within_the_bound(number_of("NIGH_SWIM_CROWD", 1000), 100, 5);
+    deaths_within_the_bound(100, 10, 10);
+    deaths_within_the_bound(5, 10, 2);
+}
+
+static void half_of_all_die_at_once(void **state)
+{
+    uint32_t count = 100;
+
+    (void)state;
+    begin(count, 10, support_seed());
+    swim_world_run(&world, 160 * SECOND);
+    for (uint32_t rank = 0; rank < count / 2; rank++) {
+        swim_world_kill(&world, rank);
+    }
+    swim_world_run(&world, world.now_us + 300 * SECOND);
+    for (uint32_t rank = 0; rank < count; rank++) {
+        assert_int_equal(swim_world_seen(&world, rank, SWIM_DEAD),
+                         rank < count / 2 ? count / 2 : 0);
+    }
+    swim_world_fini(&world);
+}
+
+/* ---- lives ---------------------------------------------------------------- */
+
+static void nobody_alive_is_declared_dead(void **state)
+{
+    uint32_t count = number_of("NIGH_SWIM_NODES", 200), hours = number_of("NIGH_SWIM_HOURS", 1);
+
+    (void)state;
+    begin(count, 10, support_seed());
+    for (uint32_t hour = 1; hour <= hours; hour++) {
+        swim_world_run(&world, hour * 3600 * SECOND);
+        if (hours > 1) {
+            fprintf(stderr, "# hour %u: %llu steps, %llu suspicions, %llu refuted, %llu deaths\n",
+                    hour, (unsigned long long)world.steps, (unsigned long long)world.suspicions,
+                    (unsigned long long)world.refutations, (unsigned long long)world.false_deaths);
+        }
+    }
+    printf("# %u nodes, 1 %% loss, %u h: %llu steps, %llu refuted, declared dead: %llu\n", count,
+           hours, (unsigned long long)world.steps, (unsigned long long)world.refutations,
+           (unsigned long long)world.false_deaths);
+    assert_int_equal(world.false_deaths, 0);
+    swim_world_fini(&world);
+}
+
+/* A message is sent by one and received by one: so many of each, by a node and a period. */
+static double load_of(uint32_t count, uint32_t loss_permille)
+{
+    uint64_t before = 0, after = 0;
+    uint32_t periods = 300;
+
+    begin(count, loss_permille, support_seed());
+    swim_world_run(&world, 120 * SECOND);
+    for (uint32_t rank = 0; rank < count; rank++) {
+        before += world.nodes[rank].sent;
+    }
+    swim_world_run(&world, world.now_us + periods * SECOND);
+    for (uint32_t rank = 0; rank < count; rank++) {
+        after += world.nodes[rank].sent;
+    }
+    swim_world_fini(&world);
+    return (double)(after - before) / count / periods;
+}
+
+static void the_load_of_a_node_is_constant(void **state)
+{
+    double few = load_of(10, 0), more = load_of(100, 0), many = load_of(1000, 0);
+
+    (void)state;
+    printf("# sent by a node in a period: %.3f of 10, %.3f of 100, %.3f of 1000 nodes; "
+           "SWIM's paper: 2, of up to 56\n",
+           few, more, many);
+    printf("# ... at 10 %% loss: %.3f of 10, %.3f of 100 nodes\n", load_of(10, 100),
+           load_of(100, 100));
+    assert_true(few < 2.01 && more < 2.01 && many < 2.01);
+}
+
+/* ---- slow ones ------------------------------------------------------------ */
+
+/* All that it receives it looks at seconds late, while its own clock runs. */
+static void a_slow_node_hardly_suspects_others(void **state)
+{
+    const struct swim_node *slow;
+    uint32_t minutes = 20;
+
+    (void)state;
+    begin(20, 10, support_seed());
+    swim_world_run(&world, 120 * SECOND);
+    world.nodes[3].slow_min_us = SECOND * 6 / 5;
+    world.nodes[3].slow_more_us = SECOND / 2;
+    slow = &world.nodes[3];
+    swim_world_run(&world, world.now_us + minutes * 60 * SECOND);
+    printf("# a slow node of 20 suspected others %llu times in %u minutes\n",
+           (unsigned long long)slow->suspected, minutes);
+    assert_int_equal(world.false_deaths, 0);
+    assert_true(slow->suspected < minutes * 12);
+    swim_world_fini(&world);
+}
+
+/* It suspects somebody, stands still, and finds when it goes on that the suspicion is overdue, and
+ * behind it what refutes it. */
+static void a_paused_node_declares_nobody_dead(void **state)
+{
+    (void)state;
+    for (uint32_t turn = 0; turn < 20; turn++) {
+        begin(20, 10, support_seed() + turn);
+        swim_world_run(&world, 60 * SECOND);
+        world.nodes[5].side = 1; /* cut off for a moment, so that it is suspected */
+        while (swim_world_seen(&world, 5, SWIM_SUSPECT) < 10) {
+            swim_world_run(&world, world.now_us + SECOND / 10);
+        }
+        world.nodes[5].side = 0;
+        for (uint32_t rank = 0; rank < 5; rank++) {
+            swim_world_pause(&world, rank, (10 + 13 * turn) * SECOND);
+        }
+        swim_world_run(&world, world.nodes[0].paused_us + 120 * SECOND);
+        for (uint32_t rank = 5; rank < 20; rank++) {
+            assert_int_equal(swim_world_seen(&world, rank, SWIM_ALIVE), 19);
+        }
+        for (uint32_t rank = 0; rank < 5; rank++) { /* and they are back themselves */
+            assert_int_equal(world.nodes[rank].declared, 0);
+            assert_int_equal(swim_world_seen(&world, rank, SWIM_ALIVE), 19);
+        }
+        swim_world_fini(&world);
+    }
+}
+
+/* ---- cuts, leaves, lives -------------------------------------------------- */
+
+static void both_sides_of_a_cut_find_each_other_again(void **state)
+{
+    (void)state;
+    begin(30, 10, support_seed());
+    swim_world_run(&world, 60 * SECOND);
+    for (uint32_t rank = 0; rank < 10; rank++) {
+        world.nodes[rank].side = 1;
+    }
+    swim_world_run(&world, world.now_us + 300 * SECOND);
+    for (uint32_t rank = 0; rank < 30; rank++) {
+        assert_int_equal(swim_world_seen(&world, rank, SWIM_DEAD), rank < 10 ? 20 : 10);
+    }
+    for (uint32_t rank = 0; rank < 10; rank++) {
+        world.nodes[rank].side = 0;
+    }
+    swim_world_run(&world, world.now_us + 120 * SECOND);
+    for (uint32_t rank = 0; rank < 30; rank++) {
+        assert_int_equal(swim_world_seen(&world, rank, SWIM_ALIVE), 29);
+    }
+    swim_world_fini(&world);
+}
+
+static void who_leaves_has_left_and_comes_back_as_another(void **state)
+{
+    (void)state;
+    begin(30, 10, support_seed());
+    swim_world_run(&world, 60 * SECOND);
+    swim_world_leave(&world, 7);
+    swim_world_run(&world, world.now_us + 15 * SECOND);
+    assert_int_equal(swim_world_seen(&world, 7, SWIM_LEFT), 29);
+    swim_world_kill(&world, 8);
+    swim_world_run(&world, world.now_us + 60 * SECOND);
+    assert_int_equal(swim_world_seen(&world, 8, SWIM_DEAD), 28);
+    swim_world_start(&world, 7);
+    swim_world_start(&world, 8);
+    swim_world_run(&world, world.now_us + 15 * SECOND);
+    assert_int_equal(swim_world_seen(&world, 7, SWIM_ALIVE), 29);
+    assert_int_equal(swim_world_seen(&world, 8, SWIM_ALIVE), 29);
+    swim_world_fini(&world);
+}
+
+static void who_never_was_there_is_not_suspected(void **state)
+{
+    (void)state;
+    swim_world_init(&world, &(struct swim_world_config){.count = 10, .seed = support_seed()});
+    for (uint32_t rank = 0; rank < 7; rank++) {
+        swim_world_start(&world, rank);
+    }
+    swim_world_run(&world, 600 * SECOND);
+    assert_int_equal(world.suspicions, 0);
+    for (uint32_t rank = 7; rank < 10; rank++) {
+        assert_false(swim_is_reached(world.nodes[0].swim, rank));
+    }
+    swim_world_fini(&world);
+}
+
+/* ---- the same again ------------------------------------------------------- */
+
+static char *trace_of(uint64_t seed, size_t *size_bytes)
+{
+    char *text = NULL;
+    FILE *trace = open_memstream(&text, size_bytes);
+
+    assert_non_null(trace);
+    swim_world_init(
+        &world,
+        &(struct swim_world_config){
+            .count = 20, .loss_permille = 50, .seed = seed, .encodes = true, .trace = trace});
+    swim_world_start_all(&world);
+    swim_world_run(&world, 30 * SECOND);
+    swim_world_kill(&world, 4);
+    swim_world_pause(&world, 5, 20 * SECOND);
+    swim_world_run(&world, 90 * SECOND);
+    swim_world_start(&world, 4);
+    swim_world_run(&world, 120 * SECOND);
+    swim_world_fini(&world);
+    fclose(trace);
+    return text;
+}
+
+static void the_same_seed_is_the_same_run(void **state)
+{
+    uint64_t seed = support_seed();
+    size_t first_bytes, second_bytes, other_bytes;
+    char *first = trace_of(seed, &first_bytes), *second = trace_of(seed, &second_bytes);
+    char *other = trace_of(seed + 1, &other_bytes);
+
+    (void)state;
+    assert_true(first_bytes > 10000 && first_bytes == second_bytes);
+    assert_memory_equal(first, second, first_bytes);
+    assert_false(first_bytes == other_bytes && memcmp(first, other, first_bytes) == 0);
+    free(first);
+    free(second);
+    free(other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_death_is_known_everywhere_within_the_bound),
+        cmocka_unit_test(half_of_all_die_at_once),
+        cmocka_unit_test(nobody_alive_is_declared_dead),
+        cmocka_unit_test(the_load_of_a_node_is_constant),
+        cmocka_unit_test(a_slow_node_hardly_suspects_others),
+        cmocka_unit_test(a_paused_node_declares_nobody_dead),
+        cmocka_unit_test(both_sides_of_a_cut_find_each_other_again),
+        cmocka_unit_test(who_leaves_has_left_and_comes_back_as_another),
+        cmocka_unit_test(who_never_was_there_is_not_suspected),
+        cmocka_unit_test(the_same_seed_is_the_same_run),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
