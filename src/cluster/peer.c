@@ -85,6 +85,21 @@ void peer_disconnected(struct peer *peer, bool goodbye, uint32_t jitter, uint64_
     actions->lost = true;
 }
 
+void peer_condemned(struct peer *peer, uint32_t incarnation, uint32_t jitter, uint64_t now_us,
+                    struct peer_actions *actions)
+{
+    memset(actions, 0, sizeof(*actions));
+    if ((peer->state != PEER_UP && peer->state != PEER_LOST) || incarnation < peer->incarnation) {
+        return;
+    }
+    if (peer->connected) {
+        peer->connected = false;
+        back_off(peer, jitter, now_us);
+    }
+    peer->state = PEER_DEAD;
+    actions->dead = true;
+}
+
 void peer_heard(struct peer *peer, uint64_t now_us)
 {
     peer->heard_us = now_us;

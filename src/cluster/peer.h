@@ -6,9 +6,9 @@
  *   away -> (up | dead) ; up -> lost | dead ; lost -> up | dead ; dead -> up
  *
  * The node of the higher rank dials. A lost connection is dialled again with back-off (the acceptor
- * waits). Lost for dead_ms, or back with a higher incarnation, or a goodbye: the peer that was is
- * dead; its memory is gone and what is pending on it fails. Pure; the clock and jitter are
- * arguments.
+ * waits). Lost for dead_ms, or back with a higher incarnation, or a goodbye, or the members'
+ * verdict (swim.h): the peer that was is dead; its memory is gone and what is pending on it fails.
+ * Pure; the clock and jitter are arguments.
  */
 #ifndef CLUSTER_PEER_H
 #define CLUSTER_PEER_H
@@ -67,6 +67,12 @@ void peer_dial_failed(struct peer *peer, uint32_t jitter, uint64_t now_us);
 /* The connection ended. `goodbye`: in order. */
 void peer_disconnected(struct peer *peer, bool goodbye, uint32_t jitter, uint64_t now_us,
                        struct peer_actions *actions);
+
+/* The members found this incarnation of it dead (cluster/swim.h). It counts for the life that was
+ * up, and for one before a later life: the peer is dead, connected or not, and may come back. Of
+ * one that is away nothing follows. The caller closes the connection. */
+void peer_condemned(struct peer *peer, uint32_t incarnation, uint32_t jitter, uint64_t now_us,
+                    struct peer_actions *actions);
 
 /* Something authentic was heard. */
 void peer_heard(struct peer *peer, uint64_t now_us);

@@ -343,6 +343,30 @@ static void lanes_are_told_in_order(void **state)
     }
 }
 
+static void the_members_verdict_ends_a_life(void **state)
+{
+    struct peer peer;
+    struct peer_actions actions;
+
+    (void)state;
+    to_start(&peer, UP, true);
+    peer_condemned(&peer, 4, 7, 1, &actions); /* of a life before */
+    assert_true(!actions.dead && peer.state == PEER_UP);
+    peer_condemned(&peer, 5, 7, 1, &actions);
+    assert_true(actions.dead && !actions.lost && peer.state == PEER_DEAD && !peer.connected);
+    assert_true(peer_is_valid(&peer));
+    peer_condemned(&peer, 5, 7, 1, &actions); /* once */
+    assert_false(actions.dead);
+    assert_int_equal(peer_connected(&peer, 5, 5, 2, &actions), NIGH_OK); /* it lives after all */
+    assert_true(actions.up && !actions.dead);
+    to_start(&peer, LOST, true);
+    peer_condemned(&peer, 5, 7, 1, &actions);
+    assert_true(actions.dead && peer.state == PEER_DEAD);
+    to_start(&peer, AWAY, true);
+    peer_condemned(&peer, 5, 7, 1, &actions); /* nothing of it is known here that could end */
+    assert_true(!actions.dead && peer.state == PEER_AWAY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +379,7 @@ int main(void)
         cmocka_unit_test(what_is_heard_keeps_it_up),
         cmocka_unit_test(silence_is_loss),
         cmocka_unit_test(lanes_are_told_in_order),
+        cmocka_unit_test(the_members_verdict_ends_a_life),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
