@@ -123,6 +123,14 @@ typedef enum nigh_node_state {
     NIGH_NODE_IS_DEAD = 3  /* stopped, or lost for too long: its memory is taken for gone */
 } nigh_node_state;
 
+/* What the nodes tell each other of it by datagrams; beside its state, which connections decide. */
+typedef enum nigh_node_life {
+    NIGH_NODE_LIVES = 0,      /* or nothing is known */
+    NIGH_NODE_SUSPECTED = 1,  /* it does not answer, and may still refute that */
+    NIGH_NODE_FOUND_DEAD = 2, /* it did not, in time */
+    NIGH_NODE_HAS_LEFT = 3    /* it stopped, and said so */
+} nigh_node_life;
+
 typedef struct nigh_node_info {
     uint32_t rank; /* its place in the list of nodes */
     nigh_node_state state;
@@ -134,6 +142,7 @@ typedef struct nigh_node_info {
                              version, NIGH_UNSUPPORTED another fabric, NIGH_EXISTS a second process
                              of its rank, NIGH_PROTOCOL something else; NIGH_OK: none failed. Not
                              proved where the other node dials: a stranger may claim its rank */
+    nigh_node_life life;
 } nigh_node_info;
 
 /*

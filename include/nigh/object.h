@@ -379,7 +379,12 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(spill_bytes, "most bytes on disk; 0: no bound that is known")      \
     X(spill_free_bytes, "of them, bytes that puts may have still")       \
     X(index_used, "entries of the indexes in use")                       \
-    X(index_full, "requests refused because an index was full")
+    X(index_full, "requests refused because an index was full")          \
+    X(nodes_suspected, "times that a node was suspected by others")      \
+    X(nodes_found_dead, "nodes that the others declared dead")           \
+    X(suspicions_refuted, "times that this node refuted a suspicion")    \
+    X(datagrams_refused, "datagrams that were not of this cluster")      \
+    X(nodes_reached, "other nodes that have answered datagrams")
 
 typedef struct nigh_node_stats {
 #define NIGH_NODE_STATS_FIELD(name, text) uint64_t name;

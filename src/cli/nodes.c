@@ -100,6 +100,17 @@ const char *cli_node_state_name(nigh_node_state state)
     return "unknown";
 }
 
+static const char *life_name(nigh_node_life life)
+{
+    switch (life) {
+    case NIGH_NODE_LIVES: return "alive";
+    case NIGH_NODE_SUSPECTED: return "suspect";
+    case NIGH_NODE_FOUND_DEAD: return "dead";
+    case NIGH_NODE_HAS_LEFT: return "left";
+    }
+    return "alive";
+}
+
 const char *cli_refusal_text(nigh_status refused)
 {
     switch (refused) {
@@ -232,6 +243,7 @@ static void print_json(void)
         json_object_open(&json, NULL);
         json_u64(&json, "rank", nodes[i].rank);
         json_string(&json, "state", cli_node_state_name(nodes[i].state));
+        json_string(&json, "life", life_name(nodes[i].life));
         json_u64(&json, "incarnation", nodes[i].incarnation);
         json_bool(&json, "self", nodes[i].is_self != 0);
         json_string(&json, "address", nodes[i].address);
@@ -260,6 +272,9 @@ static void print_text(void)
                node->is_self == 0 ? ""
                : node_count == 1  ? "this node, which is alone"
                                   : "  (this node)");
+        if (node->life != NIGH_NODE_LIVES) {
+            printf("  %s by the other nodes' word", life_name(node->life));
+        }
         if (node->refused != NIGH_OK) {
             printf("  its last handshake failed: %s", cli_refusal_text(node->refused));
         }

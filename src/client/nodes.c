@@ -38,6 +38,11 @@ static nigh_node_state nodes_state(uint32_t state)
     }
 }
 
+static nigh_node_life nodes_life(uint32_t life)
+{
+    return life <= NIGH_NODE_HAS_LEFT ? (nigh_node_life)life : NIGH_NODE_LIVES;
+}
+
 static bool nodes_done(struct client_op *op, size_t step, uint8_t opcode,
                        const struct session_cqe *cqe)
 {
@@ -60,7 +65,8 @@ static bool nodes_done(struct client_op *op, size_t step, uint8_t opcode,
                                  .state = nodes_state(record.state),
                                  .incarnation = record.incarnation,
                                  .is_self = record.is_self,
-                                 .refused = (nigh_status)record.refused};
+                                 .refused = (nigh_status)record.refused,
+                                 .life = nodes_life(record.life)};
         memcpy(node->address, record.address, sizeof(node->address));
         node->address[sizeof(node->address) - 1] = '\0';
     }

@@ -324,7 +324,8 @@ _Static_assert(sizeof(struct session_holder) == 64, "a holder record is shared")
 /* One record of NODES. */
 struct session_node {
     uint32_t rank;
-    uint16_t state;  /* nigh_node_state */
+    uint8_t state;   /* nigh_node_state */
+    uint8_t life;    /* nigh_node_life. Came later, of state, which had 16 bits */
     int16_t refused; /* nigh_status. Came later: an older node says 0 here */
     uint32_t incarnation;
     uint32_t is_self;

@@ -53,6 +53,11 @@ static void node_add_stats(void *context, nigh_node_stats *stats)
         stats->handshakes_refused += peers->refused_key + peers->refused_version +
                                      peers->refused_members + peers->refused_protocol;
         stats->node_deaths += peers->deaths;
+        stats->nodes_suspected += peers->suspected;
+        stats->nodes_found_dead += peers->found_dead;
+        stats->suspicions_refuted += peers->refuted;
+        stats->datagrams_refused += peers->datagrams_refused;
+        stats->nodes_reached += peers_reached(node->peers);
     }
 }
 
@@ -65,13 +70,19 @@ static bool node_list(void *context, uint32_t n, struct session_node *node)
         (int)PEER_AWAY == (int)NIGH_NODE_IS_AWAY && (int)PEER_UP == (int)NIGH_NODE_IS_UP &&
             (int)PEER_LOST == (int)NIGH_NODE_IS_LOST && (int)PEER_DEAD == (int)NIGH_NODE_IS_DEAD,
         "states are told as they are");
+    _Static_assert((int)SWIM_ALIVE == (int)NIGH_NODE_LIVES &&
+                       (int)SWIM_SUSPECT == (int)NIGH_NODE_SUSPECTED &&
+                       (int)SWIM_DEAD == (int)NIGH_NODE_FOUND_DEAD &&
+                       (int)SWIM_LEFT == (int)NIGH_NODE_HAS_LEFT,
+                   "what members say is told as it is");
     if (n >= (self->peers != NULL ? self->settings.members.count : 1))
         return false;
     if (self->peers != NULL)
         peers_look(self->peers, n, &view);
     *node = (struct session_node){
         .rank = n,
-        .state = (uint16_t)view.state,
+        .state = (uint8_t)view.state,
+        .life = (uint8_t)view.life,
         .refused = (int16_t)view.refused,
         .incarnation = view.incarnation,
         .is_self = self->peers == NULL || n == self->settings.members.self,

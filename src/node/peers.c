@@ -18,10 +18,8 @@
 #define LOG_MODULE "peers"
 #include "base/log.h"
 
-#define PEERS_LISTEN     UINT32_MAX /* the number of the listening socket */
-#define PEERS_SILENCE_US UINT64_C(2000000)
-#define PEERS_BACKLOG    64
-#define PEERS_REST_US    UINT64_C(100000) /* nothing is taken in when descriptors ran out */
+#define PEERS_BACKLOG 64
+#define PEERS_REST_US UINT64_C(100000) /* nothing is taken in when descriptors ran out */
 
 /* ---- create, destroy ------------------------------------------------------ */
 
@@ -54,6 +52,7 @@ static nigh_status listen_on(struct peers *peers, char *why, size_t why_bytes)
                  text, strerror(error));
         return error == EADDRINUSE ? NIGH_BUSY : NIGH_INVALID;
     }
+    peers_swim_listen(peers, &address, bytes);
     return NIGH_OK;
 }
 
@@ -67,7 +66,7 @@ nigh_status peers_create(const struct peers_config *config, struct peers **out, 
         return NIGH_NO_RESOURCES;
     }
     peers->config = *config;
-    peers->listen_fd = -1;
+    peers->listen_fd = peers->swim.fd = -1;
     for (uint32_t n = 0; n < PEERS_CONNECTIONS; n++) {
         peers->connections[n].fd = -1;
     }
@@ -106,6 +105,7 @@ nigh_status peers_open(struct peers *peers, struct lane **lanes, uint32_t lane_c
     peers->lanes = lanes;
     peers->lane_count = lane_count;
     peers->offer = *offer;
+    peers_swim_open(peers);
     return lane_watch(lanes[0], peers->listen_fd, EPOLLIN, front_data(FRONT_PEER, PEERS_LISTEN));
 }
 
@@ -118,6 +118,7 @@ void peers_destroy(struct peers *peers)
         peers_drop_connection(peers, &peers->connections[n]);
     }
     peers_close_socket(&peers->listen_fd);
+    peers_swim_destroy(peers);
     free(peers);
 }
 
@@ -127,6 +128,7 @@ void peers_in_child(struct peers *peers)
         fd_close(&peers->connections[n].fd);
     }
     fd_close(&peers->listen_fd);
+    fd_close(&peers->swim.fd);
 }
 
 /* ---- listening ------------------------------------------------------------ */
@@ -207,6 +209,10 @@ void peers_ready(struct peers *peers, uint32_t number, uint32_t events)
         on_listen(peers);
         return;
     }
+    if (number == PEERS_DATAGRAMS) {
+        peers_swim_ready(peers);
+        return;
+    }
     if (number >= PEERS_CONNECTIONS || peers->connections[number].fd < 0) {
         return;
     }
@@ -220,7 +226,7 @@ uint64_t peers_tick(struct peers *peers, uint64_t now_us)
     uint64_t due_us;
 
     peers->now_us = now_us;
-    due_us = tick_listen(peers);
+    due_us = min_u64(tick_listen(peers), peers_swim_tick(peers));
     for (uint32_t n = 0; n < PEERS_CONNECTIONS; n++) {
         if (peers->connections[n].fd >= 0) {
             uint64_t at_us = peers_tick_connection(peers, &peers->connections[n]);
@@ -240,6 +246,7 @@ uint64_t peers_tick(struct peers *peers, uint64_t now_us)
 
 void peers_close(struct peers *peers)
 {
+    peers_swim_leave(peers);
     for (uint32_t n = 0; n < PEERS_CONNECTIONS; n++) {
         struct connection *connection = &peers->connections[n];
 

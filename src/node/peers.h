@@ -6,8 +6,10 @@
  *
  * A guest of lane 0, like the front door: everything runs on the thread that drives that lane, and
  * nothing waits. What it finds out (a peer is up, lost, dead; cluster/peer.h decides) it tells the
- * lanes. Nothing is allocated for a peer before it has proved itself but one connection's
- * handshake, of which there are at most LIMIT_PEER_HANDSHAKES.
+ * lanes. Beside them the members tell each other by datagrams, at the same port, who lives
+ * (docs/membership.md); without those the connections judge alone. Nothing is allocated for a peer
+ * before it has proved itself but one connection's handshake, of which there are at most
+ * LIMIT_PEER_HANDSHAKES.
  */
 #ifndef NODE_PEERS_H
 #define NODE_PEERS_H
@@ -19,6 +21,7 @@
 #include "cluster/auth.h"
 #include "cluster/members.h"
 #include "cluster/peer.h"
+#include "cluster/swim.h"
 #include "node/lane.h"
 
 struct peers;
@@ -58,7 +61,8 @@ struct peers_view {
     uint32_t rank;
     enum peer_state state;
     uint32_t incarnation;
-    nigh_status refused; /* as nigh_node_info has it */
+    nigh_status refused;  /* as nigh_node_info has it */
+    enum swim_state life; /* what the members say of it (cluster/swim.h) */
     const char *address;
 };
 
@@ -67,7 +71,11 @@ void peers_look(const struct peers *peers, uint32_t rank, struct peers_view *vie
 struct peers_counters {
     uint64_t accepted, dialled, refused_key, refused_version, refused_members, refused_protocol;
     uint64_t deaths;
+    uint64_t suspected, found_dead, refuted, datagrams_refused; /* of membership */
 };
+
+/* Other members that have answered datagrams: of these silence is noticed. Lane 0's driver. */
+uint32_t peers_reached(const struct peers *peers);
 
 const struct peers_counters *peers_counters(const struct peers *peers);
 

@@ -2,17 +2,21 @@
 /*
  * What the parts of the control connections share. peers.c has their life and the port that they
  * come in by; peers_connection.c one connection; peers_offer.c what a handshake ends in;
- * peers_member.c what lanes are told of a member. For no one else.
+ * peers_member.c what lanes are told of a member; peers_swim.c the datagrams. For no one else.
  */
 #ifndef NODE_PEERS_INTERNAL_H
 #define NODE_PEERS_INTERNAL_H
 
 #include <sys/socket.h>
 
+#include "cluster/swim_wire.h"
 #include "node/peers.h"
 
 #define PEERS_CONNECTIONS (LIMIT_NODES + LIMIT_PEER_HANDSHAKES)
 #define PEERS_NOBODY      UINT32_MAX
+#define PEERS_LISTEN      UINT32_MAX       /* the number of the listening socket */
+#define PEERS_DATAGRAMS   (UINT32_MAX - 1) /* and of the one for datagrams */
+#define PEERS_SILENCE_US  UINT64_C(2000000)
 
 struct connection {
     int fd; /* -1: free */
@@ -43,6 +47,19 @@ struct member {
     nigh_status refused;   /* why the last handshake failed since it was up; NIGH_OK: none did */
 };
 
+/* Membership by datagrams. */
+struct peers_swim {
+    int fd;            /* -1: none, and no membership */
+    struct swim *swim; /* NULL: not opened yet, or none */
+    struct swim_wire wire;
+    uint64_t due_us;
+    uint64_t opened_us;
+    uint64_t period_us;
+    bool is_heard;     /* a datagram of another member came */
+    bool silence_told; /* the log has said that none does */
+    struct swim_actions actions;
+};
+
 struct peers {
     struct peers_config config;
     uint32_t incarnation;
@@ -55,6 +72,7 @@ struct peers {
     uint32_t handshakes; /* accepted connections that have not proved themselves */
     uint64_t now_us;
     struct peers_counters counters;
+    struct peers_swim swim;
     struct member members[LIMIT_NODES];
     struct connection connections[PEERS_CONNECTIONS];
 };
@@ -117,5 +135,22 @@ void peers_act(struct peers *peers, uint32_t rank, const struct peer_actions *ac
 
 /* Its dials, its death, what lanes are owed; returns when it must be called next. */
 uint64_t peers_tick_member(struct peers *peers, uint32_t rank);
+
+/* ---- peers_swim.c ---- */
+
+/* The socket, at the address of the control port; without it there is no membership, which is no
+ * error. */
+void peers_swim_listen(struct peers *peers, const struct sockaddr_storage *address,
+                       socklen_t bytes);
+void peers_swim_open(struct peers *peers);
+void peers_swim_destroy(struct peers *peers);
+/* Its descriptor is ready. */
+void peers_swim_ready(struct peers *peers);
+/* Probes, suspicions; returns when it must be called next. */
+uint64_t peers_swim_tick(struct peers *peers);
+/* Says goodbye to some. */
+void peers_swim_leave(struct peers *peers);
+/* What the members say of one of them. */
+enum swim_state peers_swim_state(const struct peers *peers, uint32_t rank);
 
 #endif

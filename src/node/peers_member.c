@@ -150,6 +150,7 @@ void peers_look(const struct peers *peers, uint32_t rank, struct peers_view *vie
         .incarnation = rank == peers->config.members->self ? peers->incarnation
                                                            : peers->members[rank].peer.incarnation,
         .refused = peers->members[rank].refused,
+        .life = peers_swim_state(peers, rank),
         .address = peers->config.members->addresses[rank],
     };
 }

@@ -205,6 +205,50 @@ static void another_fabric_is_refused(void **state)
     end_all();
 }
 
+/* What rank 3 says of rank 2, in a datagram. */
+static void hear_of(enum swim_state life, uint32_t incarnation)
+{
+    struct swim_message message = {.kind = SWIM_ACK,
+                                   .from = 3,
+                                   .to = SELF,
+                                   .target = 3,
+                                   .incarnation = SWIM_INCARNATION(9, 0),
+                                   .count = 1};
+
+    message.updates[0] = (struct swim_update){
+        .incarnation = SWIM_INCARNATION(incarnation, 0), .rank = 2, .from = 3, .state = life};
+    carry_on(fuzz.peers, &(struct swim_event){.kind = SWIM_RECEIVE, .message = &message});
+}
+
+/* The connection stands, and ends all the same: what waits for the member fails now. It may be back
+ * at once. */
+static void the_members_verdict_ends_a_connection(void **state)
+{
+    struct peers_view view;
+
+    (void)state;
+    begin_alone();
+    assert_non_null(fuzz.peers->swim.swim);
+    knock_as(2, 5, 1, ":7001");
+    assert_int_equal(state_of(2), PEER_UP);
+    hear_of(SWIM_DEAD, 4); /* a life before */
+    hear_of(SWIM_SUSPECT, 5);
+    peers_look(fuzz.peers, 2, &view);
+    assert_int_equal(view.life, SWIM_SUSPECT);
+    assert_int_equal(view.state, PEER_UP);
+    hear_of(SWIM_DEAD, 5);
+    assert_int_equal(state_of(2), PEER_DEAD);
+    assert_int_equal(fuzz.peers->members[2].connection, PEERS_NOBODY);
+    assert_int_equal(fuzz.peers->counters.deaths, 1);
+    assert_false(fuzz.told[2].up);
+    check();
+    knock_as(2, 5, 1, ":7001"); /* it was not dead */
+    assert_int_equal(state_of(2), PEER_UP);
+    hear_of(SWIM_DEAD, 5); /* heard before: nothing new */
+    assert_int_equal(state_of(2), PEER_UP);
+    end_all();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +256,7 @@ int main(void)
         cmocka_unit_test(a_useless_offer_changes_nothing),
         cmocka_unit_test(two_processes_of_a_rank),
         cmocka_unit_test(another_fabric_is_refused),
+        cmocka_unit_test(the_members_verdict_ends_a_connection),
         cmocka_unit_test(a_long_start_is_no_absence_of_others),
         cmocka_unit_test(a_dialled_one_with_a_useless_offer_is_left_alone_for_a_while),
     };
