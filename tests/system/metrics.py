@@ -79,7 +79,7 @@ def test_members_and_links():
             return sorted(value for (name, _), value in numbers(port).items() if name == "nigh_member_up")
 
         raw.wait_for(lambda: members_up() == [1, 1])
-        assert numbers(port)["nigh_links_up", None] >= 1
+        raw.wait_for(lambda: numbers(port)["nigh_links_up", None] >= 1)
         raw.wait_for(lambda: ("nigh_link_crossover_bytes", '{rank="1",rail="0"}') in numbers(port))
         assert b.end() == 0
         raw.wait_for(lambda: members_up() == [0, 1])
