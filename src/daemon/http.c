@@ -23,8 +23,9 @@
 #define LOG_MODULE "http"
 #include "base/log.h"
 
-#define HTTP_LINKS     1024u             /* told of, of those that are up */
-#define ASK_TIMEOUT_US UINT64_C(2000000) /* to attach to the node */
+#define HTTP_LINKS      1024u /* told of, of those that are up */
+#define ACCEPT_PAUSE_US UINT64_C(100000)
+#define ASK_TIMEOUT_US  UINT64_C(2000000) /* to attach to the node */
 
 struct connection {
     int fd; /* -1: not in use */
@@ -42,6 +43,7 @@ struct http {
     bool runs;
     char socket_path[LIMIT_SOCKET_PATH_BYTES + 1];
     nigh_client *client; /* NULL: not attached */
+    uint64_t accept_us;  /* not before this: there was no descriptor for who connects */
     struct connection connections[HTTP_CONNECTIONS];
     nigh_node_info nodes[LIMIT_NODES];
     nigh_link_info links[HTTP_LINKS];
@@ -173,6 +175,8 @@ static void accept_one(struct http *http)
     }
     if (fd >= 0)
         close(fd);
+    else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+        http->accept_us = clock_now_us(&clock_monotonic) + ACCEPT_PAUSE_US;
 }
 
 /* False: it is over. */
@@ -242,6 +246,12 @@ static int set_polls(struct http *http, struct pollfd polls[HTTP_CONNECTIONS + 2
     }
     polls[0] = (struct pollfd){.fd = http->stop_fd, .events = POLLIN};
     polls[1] = (struct pollfd){.fd = is_full ? -1 : http->listen_fd, .events = POLLIN};
+    if (now_us < http->accept_us) {
+        int ms = (int)((http->accept_us - now_us + 999) / 1000);
+
+        polls[1].fd = -1;
+        left_ms = left_ms < 0 || ms < left_ms ? ms : left_ms;
+    }
     return left_ms;
 }
 

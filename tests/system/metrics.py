@@ -4,8 +4,10 @@
 import http.client
 import os
 import re
+import resource
 import socket
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
@@ -119,6 +121,34 @@ def test_who_never_asks_goes():
         numbers(port)
     assert len(os.listdir(f"/proc/{node.process.pid}/fd")) <= before
     node.stop()
+
+
+def test_without_descriptors_it_waits():
+    (port,) = raw.free_ports(1)
+    node = raw.Node("--http", str(port))
+    numbers(port)
+    pid = node.process.pid
+    limit = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{pid}/fd")), limit[1]))
+
+    def used():
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
+        sock.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        before, begin = used(), time.monotonic()
+        sock.settimeout(1)
+        try:
+            assert False, sock.recv(1)
+        except TimeoutError:
+            pass
+        assert used() - before < (time.monotonic() - begin) / 3, "it spins"
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limit)
+        sock.settimeout(30)
+        assert sock.recv(15) == b"HTTP/1.1 200 OK"
+    assert node.stop()[0] == 0
 
 
 def test_a_stop_does_not_wait_for_them():
