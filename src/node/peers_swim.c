@@ -69,9 +69,7 @@ void peers_swim_open(struct peers *peers)
 
 void peers_swim_destroy(struct peers *peers)
 {
-    if (peers->lanes != NULL && peers->swim.fd >= 0) {
-        lane_unwatch(peers->lanes[0], peers->swim.fd);
-    }
+    /* The lane that watched it is gone. */
     fd_close(&peers->swim.fd);
     swim_destroy(peers->swim.swim);
     peers->swim.swim = NULL;
