@@ -220,62 +220,68 @@ static void serve(struct http *http, struct connection *connection)
 
 /* ---- the thread ----------------------------------------------------------- */
 
-/* In the order of the table; its first are the stop and the listener, which nobody takes from while
- * all places are in use. The least that is left of anybody's patience, in ms; -1: nobody is there.
- */
-static int set_polls(struct http *http, struct pollfd polls[HTTP_CONNECTIONS + 2])
+/* What is waited for: the stop, the listener, and those that are connected. */
+struct waits {
+    struct pollfd polls[HTTP_CONNECTIONS + 2];
+    struct connection *whose[HTTP_CONNECTIONS + 2];
+    nfds_t count;
+    int left_ms; /* the least of anybody's patience; -1: nobody is there */
+};
+
+static void wait_until(struct waits *waits, uint64_t now_us, uint64_t at_us)
+{
+    int ms = now_us < at_us ? (int)((at_us - now_us + 999) / 1000) : 0;
+
+    waits->left_ms = waits->left_ms < 0 || ms < waits->left_ms ? ms : waits->left_ms;
+}
+
+/* Nobody takes from the listener while all places are in use, or there was no descriptor. */
+static void set_waits(struct http *http, struct waits *waits)
 {
     uint64_t now_us = clock_now_us(&clock_monotonic);
-    int left_ms = -1;
-    bool is_full = true;
+    bool rests = now_us < http->accept_us;
 
+    waits->count = 2;
+    waits->left_ms = -1;
     for (size_t n = 0; n < HTTP_CONNECTIONS; n++) {
         struct connection *connection = &http->connections[n];
-        int ms;
 
-        polls[n + 2] = (struct pollfd){.fd = connection->fd,
-                                       .events = connection->answer != NULL ? POLLOUT : POLLIN};
-        if (connection->fd < 0) {
-            is_full = false;
+        if (connection->fd < 0)
             continue;
-        }
-        ms = now_us < connection->deadline_us
-                 ? (int)((connection->deadline_us - now_us + 999) / 1000)
-                 : 0;
-        left_ms = left_ms < 0 || ms < left_ms ? ms : left_ms;
+        waits->whose[waits->count] = connection;
+        waits->polls[waits->count++] = (struct pollfd){
+            .fd = connection->fd, .events = connection->answer != NULL ? POLLOUT : POLLIN};
+        wait_until(waits, now_us, connection->deadline_us);
     }
-    polls[0] = (struct pollfd){.fd = http->stop_fd, .events = POLLIN};
-    polls[1] = (struct pollfd){.fd = is_full ? -1 : http->listen_fd, .events = POLLIN};
-    if (now_us < http->accept_us) {
-        int ms = (int)((http->accept_us - now_us + 999) / 1000);
-
-        polls[1].fd = -1;
-        left_ms = left_ms < 0 || ms < left_ms ? ms : left_ms;
-    }
-    return left_ms;
+    if (rests)
+        wait_until(waits, now_us, http->accept_us);
+    rests = rests || waits->count == HTTP_CONNECTIONS + 2;
+    waits->polls[0] = (struct pollfd){.fd = http->stop_fd, .events = POLLIN};
+    waits->polls[1] = (struct pollfd){.fd = rests ? -1 : http->listen_fd, .events = POLLIN};
 }
 
 static void *http_main(void *argument)
 {
-    struct pollfd polls[HTTP_CONNECTIONS + 2];
     struct http *http = argument;
+    struct waits waits;
 
     for (;;) {
-        if (poll(polls, HTTP_CONNECTIONS + 2, set_polls(http, polls)) < 0 && errno != EINTR) {
+        set_waits(http, &waits);
+        if (poll(waits.polls, waits.count, waits.left_ms) < 0 && errno != EINTR) {
             LOG_WARN("nothing is answered over HTTP any more", "errno=%d", errno);
             return NULL;
         }
-        if (polls[0].revents != 0)
+        if (waits.polls[0].revents != 0)
             return NULL;
-        for (size_t n = 0; n < HTTP_CONNECTIONS; n++) {
-            struct connection *connection = &http->connections[n];
+        for (nfds_t n = 2; n < waits.count; n++) {
+            struct connection *connection = waits.whose[n];
 
-            if (connection->fd >= 0 && polls[n + 2].revents != 0)
+            if (waits.polls[n].revents != 0)
                 serve(http, connection);
             if (connection->fd >= 0 && clock_now_us(&clock_monotonic) >= connection->deadline_us)
                 end(connection);
         }
-        if (polls[1].revents != 0)
+        if (waits.polls[1].revents != 0)
             accept_one(http);
     }
 }
