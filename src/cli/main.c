@@ -48,6 +48,7 @@ const struct cli_verb cli_verbs[] = {
      "  -n, --node RANK      the node that serves it (default: any that does, this one first)\n"
      "  -i, --idempotent     it may be carried out twice: try again until the timeout\n"
      "Without REQUEST it is read from standard input. Without --timeout: 5 seconds.\n"
+     "The reply is printed as it is, without a line's end.\n"
      "A service that no node has, or not that one: exit code 3.\n",
      cli_call},
     {"top", "", "Watch the node live.",

@@ -298,7 +298,17 @@ static nigh_status call_tell(const struct client_op *op, nigh_status status)
         return error_set(op->client, status,
                          "the reply of node %u has %llu bytes, more than there is room for", rank,
                          (unsigned long long)op->u.call.wanted);
-    case NIGH_TIMEOUT: return error_set(op->client, status, "node %u did not answer in time", rank);
+    case NIGH_TIMEOUT:
+        return (op->u.call.flags & NIGH_CALL_IDEMPOTENT) != 0
+                   ? error_set(op->client, status,
+                               "no answer in time, however often it was tried; last at node %u: is "
+                               "it up (nigh nodes), and its service?",
+                               rank)
+                   : error_set(op->client, status, "node %u did not answer in time", rank);
+    case NIGH_INVALID:
+        return error_set(op->client, status,
+                         "not valid: there is no node %u (nigh nodes), or its service says so",
+                         rank);
     default: return error_note_end(op->client, status);
     }
 }

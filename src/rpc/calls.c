@@ -240,8 +240,8 @@ void calls_came_back(struct calls *calls, struct pending *pending, enum calls_fa
     leave_state(calls, pending);
     if (pending->call.rank == CALLS_ANY && aim(calls, pending)) {
         go(calls, pending, now_us);
-    } else if (pending->call.idempotent && end->status != NIGH_NOT_FOUND) {
-        rest(calls, pending, now_us);
+    } else if (pending->call.idempotent && (end->status != NIGH_NOT_FOUND || pending->rounds > 0)) {
+        rest(calls, pending, now_us); /* what was there and is not may come again */
     } else {
         end_pending(calls, pending, end);
     }

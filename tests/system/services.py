@@ -40,6 +40,7 @@ def test_a_process_serves_callers_of_both_nodes():
         assert a.good("call", "echo", "here") == b"here"
         assert b.good("call", "echo", "--node", "0", data=b"from there\0") == b"from there\0"
         assert len(b.good("call", "echo", "-n0", data=bytes(8192))) == 8192
+        assert "no node 7" in b.run("call", "echo", "-n7", "x")[2]
         said = json.loads(b.good("call", "echo", "--node", "0", "x", "--json"))
         assert said == {"service": "echo", "node": 0, "reply_bytes": 1, "reply": "x"}
         assert a.run("call", "echo", "--node", "1", "x")[0] == NOT_FOUND, "each node has its own"

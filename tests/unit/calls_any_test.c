@@ -573,6 +573,40 @@ static void what_rests_can_be_cancelled(void **state)
     assert_int_equal(ends, 2);
 }
 
+/* Its service ends, and comes again at the same node, or another comes. */
+static void a_service_that_went_is_waited_for(void **state)
+{
+    struct calls_call call = call_of(1, 0);
+
+    (void)state;
+    call.idempotent = true;
+    begin_call(call);
+    refuse(1, NIGH_CLOSED, true);
+    offer_it(2);
+    begin_any(1, true);
+    refuse(2, NIGH_CLOSED, true);
+    for (uint32_t n = 0; n < 5; n++) {
+        pass(50000);
+        while (theirs[1].asked_count > 0) {
+            refuse(1, NIGH_NOT_FOUND, false);
+        }
+        while (theirs[2].asked_count > 0) {
+            refuse(2, NIGH_NOT_FOUND, false);
+        }
+    }
+    assert_int_equal(ends, 0);
+    pass(1000000);
+    answer(1, NIGH_OK);
+    answer(2, NIGH_OK);
+    ended_once(0, NIGH_OK, 1);
+    ended_once(1, NIGH_OK, 2);
+    /* One that never was there is not. */
+    call.caller.cookie = 2;
+    begin_call(call);
+    refuse(1, NIGH_NOT_FOUND, false);
+    ended_once(2, NIGH_NOT_FOUND, 1);
+}
+
 /* Who served it does not come again. */
 static void what_rests_has_its_deadline(void **state)
 {
@@ -787,6 +821,7 @@ int main(void)
         TEST(rests_grow),
         TEST(what_rests_can_be_cancelled),
         TEST(what_rests_has_its_deadline),
+        TEST(a_service_that_went_is_waited_for),
         TEST(a_node_that_comes_is_called),
         TEST(what_was_asked_at_home_goes_on),
         TEST(others_are_told),
