@@ -62,7 +62,7 @@ else
 $(error SANITIZE=$(SANITIZE): there is SANITIZE=address, for test-rdma)
 endif
 
-.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-rpc bench-transfer bench-verbs bench-cluster lint tidy fmt install clean help
+.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-rpc bench-transfer bench-verbs bench-cluster bench-broadcast lint tidy fmt install clean help
 
 all: ## build the programs and libraries in build/release
 	@tools/setup build
@@ -106,15 +106,16 @@ asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/setup build test
 	@tools/configure build/asan $(ASAN)
 	@$(COMPILE) build/asan
-	@tools/sanitized $(RUN_MESON) --no-suite rdma --no-suite model -C build/asan --timeout-multiplier 5 $(T)
+	@tools/sanitized $(RUN_MESON) --no-suite rdma --no-suite model --no-suite net -C build/asan --timeout-multiplier 5 $(T)
 
+# The suite net is about time that passes between nodes, which sanitizers stretch; others run the same code under them.
 # Explorers (the suite model), the simulator and the suite one-thread have one thread: nothing there is for it to see.
 tsan: ## the tests under ThreadSanitizer
 	@tools/setup build test
 	@tools/configure build/tsan --buildtype=debugoptimized -Db_sanitize=thread $(SAN) \
 		-Dc_args=-Wno-tsan
 	@$(COMPILE) build/tsan
-	@tools/sanitized $(RUN_MESON) --no-suite rdma --no-suite model --no-suite sim --no-suite one-thread -C build/tsan --timeout-multiplier 10 $(T)
+	@tools/sanitized $(RUN_MESON) --no-suite rdma --no-suite model --no-suite net --no-suite sim --no-suite one-thread -C build/tsan --timeout-multiplier 10 $(T)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (300) under ASan and UBSan
 	@tools/setup build fuzz
@@ -173,6 +174,16 @@ bench-verbs: ## count and measure gets over RDMA in a virtual machine with softw
 		$(if $(ROUNDS),--rounds $(ROUNDS)) build/bench-release/src/daemon/nighd build/bench/verbs.json \
 		rxe1 10.99.0.1 rxe2 10.99.0.2 $(SIZE_WORDS)
 	@bench/plot build/bench/verbs.json build/bench/verbs.svg
+
+bench-broadcast: ## one object to NODES=32 nodes at once over links of MBITS=200, with trees and without, as root; BYTES=67108864 ROUNDS=3: build/bench/broadcast.json and .svg
+	@echo "bench-broadcast: some five minutes on a quiet machine, beside the build; and NODES times 160 MiB of memory"
+	@tools/setup build bench
+	@tools/configure build/bench-release $(RELEASE) -Dtests=false -Dbench=true
+	@$(COMPILE) build/bench-release bench/bench-broadcast src/daemon/nighd
+	@mkdir -p build/bench
+	@NODES='$(NODES)' MBITS='$(MBITS)' BYTES='$(BYTES)' ROUNDS='$(ROUNDS)' bench/broadcast-run \
+		build/bench-release/src/daemon/nighd build/bench-release/bench/bench-broadcast build/bench/broadcast.json
+	@bench/plot build/bench/broadcast.json build/bench/broadcast.svg
 
 bench-cluster: ## RANKS=n nodes under MPI that get from each other, HOSTS=file, SIZES=64,4K: build/bench/cluster.json and .svg
 	@echo "bench-cluster: some five minutes with all sizes and four ranks on one quiet machine, beside the build"

@@ -2,9 +2,11 @@
 /*
  * Calls of 64 bytes that bring 64 bytes back, between two processes: plain TCP, a flag in shared
  * memory, and nigh between two embedded nodes over TCP; spinning and blocking, one at a time and 64
- * at once; and beside them what others make of TCP (rpc_peers.h). Rounds of all alternate, and each
- * is compared with the floor's of the same turn; of those that are programs of their own, which
- * take a second to start, only every eighth turn has one.
+ * at once; between two clients of one node, which call each other through a pair, and so without a
+ * node on the way; and beside them what others make of TCP (rpc_peers.h). Rounds of all alternate,
+ * and each is compared with the floor's of the same turn; of those that are programs of their own,
+ * which take a second to start, only every eighth turn has one. And streams of 4 MiB pieces
+ * (rpc_bulk.h).
  *
  * bench-rpc OUT.json [ROUNDS]
  */
@@ -27,6 +29,7 @@
 #include "harness.h"
 #include "nigh/node.h"
 #include "nigh/rpc.h"
+#include "rpc_bulk.h"
 #include "rpc_peers.h"
 
 #define BYTES      64
@@ -46,6 +49,7 @@ struct series {
     void (*round)(struct series *);
     double (*tool)(const struct series *); /* instead: measures itself, ns a call */
     bool spins;
+    uint32_t calls;         /* of a round; 0: CALLS */
     int floor;              /* its number; -1: none */
     double target;          /* 0: printed only */
     bool slower;            /* the floor is nigh, and this is to take at least so much of it */
@@ -55,6 +59,9 @@ struct series {
     _Atomic uint32_t *flag;
     nigh_node *node;
     nigh_client *client;
+    uint32_t rank; /* that is called */
+    pid_t node_pid;
+    char socket[64];
     struct samples samples, ratios;
     double last;
 };
@@ -122,6 +129,9 @@ static void raw_open(struct series *series)
         int fd = accept(listen_fd, NULL, NULL);
 
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        if (series->calls == BULK_PIECES) {
+            bulk_raw_serve(fd);
+        }
         while (take_all(fd, series->spins)) {
             give_all(fd);
         }
@@ -240,11 +250,13 @@ static void nigh_open(struct series *series)
     series->pid = spawn();
     if (series->pid == 0) {
         nigh_service_options options = {.struct_size = sizeof options, .handler = echo};
+        nigh_client *client = node_open(series, members, "1");
         nigh_service *service;
 
-        bench_check(
-            nigh_service_register(node_open(series, members, "1"), "echo", &options, &service),
-            "a service");
+        bench_check(nigh_service_register(client, "echo", &options, &service), "a service");
+        if (series->calls == BULK_PIECES) {
+            bulk_serve(client);
+        }
         for (;;) {
             pause();
         }
@@ -263,6 +275,7 @@ static void nigh_round(struct series *series)
     uint8_t bytes[BYTES] = {0};
     nigh_call_spec spec = spec_of(bytes);
 
+    spec.rank = series->rank;
     for (uint32_t n = 0; n < CALLS; n++) {
         bench_check(nigh_call(series->client, &spec, PATIENCE), "a call");
     }
@@ -282,16 +295,105 @@ static void nigh_round_many(struct series *series)
         }
         if (n < CALLS) {
             specs[at] = spec_of(bytes[at]);
+            specs[at].rank = series->rank;
             bench_check(nigh_call_start(series->client, &specs[at], PATIENCE, &ops[at]),
                         "one of many calls");
         }
     }
 }
 
+static void bulk_raw(struct series *series)
+{
+    bulk_raw_round(series->fd);
+}
+
+static void bulk_nigh(struct series *series)
+{
+    bulk_round(series->client);
+}
+
 /* The pair of the series before. */
 static void nigh_share(struct series *series)
 {
     series->client = series[-1].client;
+}
+
+/* ---- two clients of one node ---------------------------------------------- */
+
+/* The node has a process of its own, and sleeps: it runs beside the server, and is not needed. */
+static void one_node(const char *path)
+{
+    nigh_node_options options = {.struct_size = sizeof options,
+                                 .memory_bytes = UINT64_C(512) << 20,
+                                 .lanes = 1,
+                                 .socket_path = path};
+    nigh_node *node;
+
+    if (nigh_node_start(&options, &node) != NIGH_OK) {
+        bench_fail("no node: %s", nigh_node_start_error());
+    }
+    for (;;) {
+        pause();
+    }
+}
+
+static nigh_client *one_open(const struct series *series)
+{
+    nigh_client_options options = {.struct_size = sizeof options,
+                                   .socket_path = series->socket,
+                                   .spin_us = series->spins ? SPIN_US : 1};
+    uint64_t until_ns = bench_now_ns() + PATIENCE * 1000;
+    nigh_client *client = NULL;
+
+    while (nigh_client_open(&options, &client) != NIGH_OK) {
+        if (bench_now_ns() > until_ns) {
+            bench_fail("no client: %s", nigh_open_error());
+        }
+        (void)usleep(1000);
+    }
+    return client;
+}
+
+static void pair_serve(const struct series *series)
+{
+    static uint8_t buffer[NIGH_CALL_BYTES];
+    nigh_service *service;
+    nigh_request request;
+
+    bench_check(nigh_service_register(one_open(series), "echo", NULL, &service), "a service");
+    bench_check(nigh_receive(service, &request, buffer, NIGH_FOREVER), "a request");
+    for (;;) {
+        bench_check(
+            nigh_reply_receive(&request, NIGH_OK, buffer, request.size, buffer, NIGH_FOREVER),
+            "a request");
+    }
+}
+
+static void pair_open(struct series *series)
+{
+    uint64_t until_ns = bench_now_ns() + PATIENCE * 1000;
+    uint8_t bytes[BYTES] = {0};
+    nigh_call_spec spec = spec_of(bytes);
+
+    (void)snprintf(series->socket, sizeof series->socket, "/tmp/bench-rpc-%d-%d.sock", getpid(),
+                   series->spins);
+    series->node_pid = spawn();
+    if (series->node_pid == 0) {
+        one_node(series->socket);
+    }
+    series->pid = spawn();
+    if (series->pid == 0) {
+        pair_serve(series);
+    }
+    series->client = one_open(series);
+    spec.rank = 0;
+    while (nigh_call(series->client, &spec, PATIENCE) != NIGH_OK) {
+        if (bench_now_ns() > until_ns) {
+            bench_fail("nobody serves");
+        }
+        (void)usleep(1000);
+    }
+    (void)usleep(SETTLE_US); /* the pair is made beside the first call */
 }
 
 /* ---- others --------------------------------------------------------------- */
@@ -351,6 +453,7 @@ static struct series all[] = {
      .open = nigh_open,
      .round = nigh_round,
      .spins = true,
+     .rank = 1,
      .floor = 0,
      .target = 1.15},
     {.name = "nigh, 64 in flight",
@@ -358,14 +461,34 @@ static struct series all[] = {
      .open = nigh_share,
      .round = nigh_round_many,
      .spins = true,
+     .rank = 1,
      .floor = 3,
      .target = 1.0 / 15},
     {.name = "nigh, blocking",
      .path = "embedded nodes, tcp",
      .open = nigh_open,
      .round = nigh_round,
+     .rank = 1,
      .floor = 1,
      .target = 1.2},
+    {.name = "nigh, a pair, spinning",
+     .path = "two processes of one node, beside it",
+     .open = pair_open,
+     .round = nigh_round,
+     .spins = true,
+     .floor = 2,
+     .target = 2.5},
+    {.name = "nigh, a pair, 64 in flight",
+     .path = "two processes of one node, beside it",
+     .open = nigh_share,
+     .round = nigh_round_many,
+     .spins = true,
+     .floor = 6},
+    {.name = "nigh, a pair, blocking",
+     .path = "two processes of one node, beside it",
+     .open = pair_open,
+     .round = nigh_round,
+     .floor = 1},
     {.name = "UCX active messages, tcp",
      .path = "ucx_perftest, spinning",
      .tool = ucx_tool,
@@ -384,6 +507,19 @@ static struct series all[] = {
      .open = nng_open,
      .round = nng_round,
      .floor = 5},
+    {.name = "tcp stream of 4 MiB pieces",
+     .path = "loopback, blocking",
+     .open = raw_open,
+     .round = bulk_raw,
+     .calls = BULK_PIECES,
+     .floor = -1},
+    {.name = "nigh, calls that bring 4 MiB",
+     .path = "embedded nodes, tcp, blocking",
+     .open = nigh_open,
+     .round = bulk_nigh,
+     .calls = BULK_PIECES,
+     .floor = 10,
+     .target = 1 / 0.85},
 };
 
 #define SERIES (sizeof all / sizeof all[0])
@@ -399,7 +535,8 @@ static void measure(struct series *series)
         series->round(series); /* both sides are awake */
         before_ns = bench_now_ns();
         series->round(series);
-        series->last = (double)(bench_now_ns() - before_ns) / CALLS;
+        series->last =
+            (double)(bench_now_ns() - before_ns) / (series->calls != 0 ? series->calls : CALLS);
     }
     samples_add(&series->samples, series->last);
     if (series->floor >= 0) {
@@ -455,6 +592,11 @@ int main(int argc, char **argv)
         if (all[n].pid > 0) {
             (void)kill(all[n].pid, SIGKILL);
             (void)waitpid(all[n].pid, NULL, 0);
+        }
+        if (all[n].node_pid > 0) {
+            (void)kill(all[n].node_pid, SIGKILL);
+            (void)waitpid(all[n].node_pid, NULL, 0);
+            (void)unlink(all[n].socket);
         }
     }
     return missed > 0 ? 1 : 0;

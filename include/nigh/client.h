@@ -131,6 +131,15 @@ typedef enum nigh_node_life {
     NIGH_NODE_HAS_LEFT = 3    /* it stopped, and said so */
 } nigh_node_life;
 
+/* Whether a node is in the view that the nodes agreed on: those are the homes of what is looked
+ * for.
+ */
+typedef enum nigh_node_view {
+    NIGH_NODE_NO_VIEW = 0, /* nothing is agreed: the nodes keep no state, or have none yet */
+    NIGH_NODE_IN_VIEW = 1,
+    NIGH_NODE_OUT_OF_VIEW = 2
+} nigh_node_view;
+
 typedef struct nigh_node_info {
     uint32_t rank; /* its place in the list of nodes */
     nigh_node_state state;
@@ -143,6 +152,7 @@ typedef struct nigh_node_info {
                              of its rank, NIGH_PROTOCOL something else; NIGH_OK: none failed. Not
                              proved where the other node dials: a stranger may claim its rank */
     nigh_node_life life;
+    nigh_node_view view;
 } nigh_node_info;
 
 /*

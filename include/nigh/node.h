@@ -71,7 +71,9 @@ typedef struct nigh_node_options {
     const nigh_pool_options *pools;
     size_t pool_count;
     /* Other nodes. members NULL: this node is alone. */
-    const char *members;        /* "host:port,host:port,...": all nodes, the same list at each */
+    const char *members;        /* "host:port,host:port,...": all nodes, the same list at each. With
+                                   state_dir a node that is not among them joins them: one address
+                                   is enough. NULL with member and state_dir: others join this one */
     const char *member;         /* which of them this is: its address as it stands there, or its
                                    rank (its place, from 0) */
     const char *listen_address; /* NULL: as members says; else e.g. "*:7470" */
@@ -94,6 +96,15 @@ typedef struct nigh_node_options {
     uint32_t fabric_queue_pairs; /* that objects are read over, of a lane to each lane of another
                                     node, to 4 (TCP: connections); the larger of both nodes'
                                     numbers counts; 0: 1 */
+    const char *state_dir; /* where this node keeps what it votes for: with it, at all nodes or at
+                              none, they agree on who is there, and others take over what a dead one
+                              kept of where objects are. Made if it is not there; each node its own.
+                              NULL: nothing is agreed */
+    uint32_t fanout;       /* other nodes that this one serves with one large object at once,
+                              to 255; more are sent to those; 0: 2 */
+    uint32_t ranks; /* with state_dir: how many there are, for those of members and for nodes that
+                       join later, up to 256; the same at all of members; 0: twice as many as
+                       members has, at least 8 */
 } nigh_node_options;
 
 /*

@@ -41,6 +41,15 @@ NIGH_API nigh_status nigh_id_random(nigh_id *id);
         */
 #define NIGH_CREATE_NO_EVICT 2u /* do not evict or spill others to make room */
 
+/* So many nodes are to hold it, this one among them, 2 to NIGH_REPLICAS_MOST: the seal, or the put,
+ * ends when they do (nigh_replicate); it waits for them up to timeout_us, or NIGH_REPLICAS_WAIT_US
+ * if that is longer. NIGH_TOO_FEW: fewer do by then; the object is sealed all the same, and more
+ * will hold it as soon as they can; nigh_client_error says how many do. */
+#define NIGH_CREATE_REPLICAS_SHIFT 8
+#define NIGH_CREATE_REPLICAS(n)    ((uint32_t)(n) << NIGH_CREATE_REPLICAS_SHIFT)
+#define NIGH_REPLICAS_MOST         8
+#define NIGH_REPLICAS_WAIT_US      5000000u
+
 /*
  * What to create. Zero-fill, then set. The strings and bytes are copied before the call returns
  * (nigh_put_many_start: before its op has ended).
@@ -68,7 +77,8 @@ typedef struct nigh_writer {
  * objects are allowed. NIGH_EXISTS: one of this id is sealed (or created, with
  * NIGH_CREATE_EXCLUSIVE) on this node; with that flag, on any node: the node that keeps the id's
  * places is asked, which is a round trip, up to timeout_us or half a second if that is longer.
- * NIGH_PEER_LOST: it is not to be reached; NIGH_TIMEOUT: it cannot say yet. Without the flag no
+ * NIGH_PEER_LOST: it is not to be reached; NIGH_TIMEOUT: it cannot say yet; NIGH_NO_QUORUM: nor
+ * may it, as this node is cut off from most voters (where nodes keep state). Without the flag no
  * other node is asked, and what is sealed when another node has the id is dropped soon after
  * (NIGH_EVENT_CONFLICT). NIGH_OUT_OF_MEMORY after timeout_us: nothing more may be evicted
  * (nigh_client_error names the holders); at once: the node has less memory than that (it says how
@@ -121,7 +131,7 @@ typedef struct nigh_view {
     uint64_t data_size;
     const void *meta; /* NULL when meta_size is 0 */
     uint32_t meta_size;
-    nigh_status status; /* of this id: NIGH_OK, NIGH_TIMEOUT, NIGH_CORRUPT ... */
+    nigh_status status; /* of this id: NIGH_OK, NIGH_TIMEOUT, NIGH_NO_QUORUM ... */
     uint64_t opaque[2];
 } nigh_view;
 
@@ -168,9 +178,9 @@ NIGH_API nigh_status nigh_contains(nigh_client *client, const nigh_id *id, bool 
  * Deletes n objects, in a cluster on every node. An object in use disappears at once for new
  * readers, its memory at the last release: statuses[i] (may be NULL) is then NIGH_IN_USE. So it is
  * where nobody holds it but the node is writing it to disk, or sending it (nigh_stat: node_uses).
- * NIGH_NOT_FOUND: not there; an unsealed one is NIGH_NOT_SEALED. NIGH_PEER_LOST, NIGH_TIMEOUT: it
- * is deleted here, but not every other node that may have it said so within five seconds. Returns
- * NIGH_OK when every status is NIGH_OK or NIGH_IN_USE, else the first failure.
+ * NIGH_NOT_FOUND: not there; an unsealed one is NIGH_NOT_SEALED. NIGH_PEER_LOST, NIGH_TIMEOUT,
+ * NIGH_NO_QUORUM: it is deleted here, but not every other node that may have it said so within five
+ * seconds. Returns NIGH_OK when every status is NIGH_OK or NIGH_IN_USE, else the first failure.
  *
  * The node knows of an unsealed object what it gave memory for by itself: one that is large, or
  * NIGH_CREATE_EXCLUSIVE. Of a small one it learns at the seal: until then it is NIGH_NOT_FOUND.
@@ -192,6 +202,18 @@ NIGH_API nigh_status nigh_evict(nigh_client *client, uint64_t size_bytes, uint64
 /* Counts n objects as used now, without reading them. Unknown ids are passed over. */
 NIGH_API nigh_status nigh_refresh(nigh_client *client, const nigh_id *ids, size_t n);
 
+/*
+ * Has `copies` nodes (2 to NIGH_REPLICAS_MOST) hold a sealed object that is on this one, which
+ * counts; the number of an object never becomes less. Waits up to timeout_us until they do, and
+ * writes to *made (may be NULL) how many do. While as many members live, as many hold it: where one
+ * dies another makes a copy. What is to have replicas is not evicted; its replicas are deleted with
+ * it. NIGH_TOO_FEW: no other member that is up and has room can be asked now; NIGH_TIMEOUT: not all
+ * do yet (*made is written for both); more will as soon as they can. NIGH_NOT_FOUND: not on this
+ * node; NIGH_LIMIT: too many are, or wait; NIGH_UNSUPPORTED: an older node.
+ */
+NIGH_API nigh_status nigh_replicate(nigh_client *client, const nigh_id *id, uint32_t copies,
+                                    uint64_t timeout_us, uint32_t *made);
+
 /* Keeps an object from eviction and spill until nigh_unpin; outlives the client. Pins do not count
  * up. */
 NIGH_API nigh_status nigh_pin(nigh_client *client, const nigh_id *id);
@@ -210,6 +232,8 @@ typedef enum nigh_object_state {
 #define NIGH_USE_WRITE 1u /* it is being written to disk */
 #define NIGH_USE_READ  2u /* it is being read back from disk */
 #define NIGH_USE_SEND  4u /* its bytes are read for another node, or for a checksum */
+#define NIGH_USE_REPLICA \
+    8u /* it is one of several replicas (NIGH_CREATE_REPLICAS), which are not evicted */
 
 /* What is known of an object. */
 typedef struct nigh_object_info {
@@ -269,6 +293,27 @@ NIGH_API nigh_status nigh_holders(nigh_client *client, nigh_holder *holders, siz
 NIGH_API nigh_status nigh_where(nigh_client *client, const nigh_id *id, uint32_t *ranks,
                                 size_t capacity, size_t *count);
 
+/* How much of a set of objects a node holds. */
+typedef struct nigh_location {
+    uint32_t rank;
+    uint32_t is_self; /* 1: the client's own node */
+    uint64_t objects;
+    uint64_t size_bytes; /* of their data */
+} nigh_location;
+
+/*
+ * Where the bytes of n objects are: up to `capacity` nodes, the one that holds most bytes first
+ * (among equals: more objects, this node, the lower rank), *count of them in all. An id counts as
+ * often as it stands in the list. *missing (may be NULL): how many are on no node, as far as is
+ * known. It asks as nigh_where does, for many at once, and for no more than two seconds each. All
+ * outputs are written also when some id could not be asked for, which then counts as missing:
+ * NIGH_BUSY, NIGH_PEER_LOST or NIGH_TIMEOUT as there. NIGH_UNSUPPORTED: an older node, which knows
+ * no sizes.
+ */
+NIGH_API nigh_status nigh_locate(nigh_client *client, const nigh_id *ids, size_t n,
+                                 nigh_location *places, size_t capacity, size_t *count,
+                                 size_t *missing);
+
 /* CRC32C of a sealed object's data, computed by the node (and kept with the object). */
 NIGH_API nigh_status nigh_checksum(nigh_client *client, const nigh_id *id, uint32_t *crc32c);
 
@@ -314,77 +359,90 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
 /* ---- the node ------------------------------------------------------------- */
 
 /* Counters and gauges of the node, summed over its lanes (bytes, counts, microseconds). */
-#define NIGH_NODE_STATS_TABLE(X)                                         \
-    X(memory_bytes, "memory of the node for objects")                    \
-    X(used_bytes, "bytes in objects, unsealed ones and leases included") \
-    X(leased_bytes, "bytes leased to clients and not yet sealed")        \
-    X(unsealed_bytes, "bytes in created, not yet sealed objects")        \
-    X(objects, "sealed objects in memory")                               \
-    X(objects_unsealed, "objects created and not yet sealed")            \
-    X(objects_spilled, "objects on disk only")                           \
-    X(objects_deleting, "objects that go at their last release")         \
-    X(spilled_bytes, "bytes on disk")                                    \
-    X(sessions, "attached sessions")                                     \
-    X(waiting, "operations that wait")                                   \
-    X(seals, "objects sealed")                                           \
-    X(gets_asked, "gets that had to ask the lane")                       \
-    X(hints, "accesses that readers reported")                           \
-    X(deletes, "objects deleted")                                        \
-    X(evictions, "objects evicted")                                      \
-    X(evicted_bytes, "bytes evicted")                                    \
-    X(victims_kept, "victims that turned out to be in use")              \
-    X(spills, "objects written to disk")                                 \
-    X(unspills, "objects read back from disk")                           \
-    X(spill_failures, "disk writes and reads that failed")               \
-    X(out_of_memory, "requests refused because memory was full")         \
-    X(expelled, "sessions expelled")                                     \
-    X(sessions_died, "sessions whose process died")                      \
-    X(events_lost, "subscription events lost to full queues")            \
-    X(turns, "turns of the lanes")                                       \
-    X(sleeps, "times a lane slept")                                      \
-    X(wakes, "doorbells and futex wakes sent to clients")                \
-    X(index_entries, "entries of the indexes, used and free")            \
-    X(index_bytes, "bytes of the indexes")                               \
-    X(uptime_us, "time since start")                                     \
-    X(restarts, "times this memory was re-adopted by a new node")        \
-    X(pulls, "objects pulled from other nodes")                          \
-    X(pulls_failed, "pulls given up for good")                           \
-    X(pulled_bytes_two_sided, "bytes that came in messages")             \
-    X(pulled_bytes_one_sided, "bytes that were read in place")           \
-    X(served_bytes, "bytes served to other nodes")                       \
-    X(loans, "objects lent to other nodes now")                          \
-    X(loans_overdue, "loans whose node was not heard of any more")       \
-    X(checksum_failures, "pulls whose bytes were wrong")                 \
-    X(conflicts, "objects dropped: another node sealed the id first")    \
-    X(links_up, "links to other nodes")                                  \
-    X(directory_keys, "objects whose places this node keeps")            \
-    X(handshakes_refused, "handshakes with other nodes that failed")     \
-    X(node_deaths, "other nodes taken for dead")                         \
-    X(shares_refused, "requests of nodes that have their share")         \
-    X(claims_refused, "claims of nodes that are not theirs to make")     \
-    X(announcements_refused, "objects a full home was told of in vain")  \
-    X(pinned_bytes, "bytes in memory that nigh_pin keeps there")         \
-    X(registrations, "registrations of memory with the network, ever")   \
-    X(rdma_lanes, "lanes that reach other nodes by RDMA, not TCP")       \
-    X(device_requests, "work requests that RDMA devices took, ever")     \
-    X(device_doorbells, "calls that handed RDMA devices requests")       \
-    X(device_signalled, "requests with a completion of their own")       \
-    X(device_messages, "messages that came by RDMA devices")             \
-    X(device_wakes, "times that an RDMA device woke a lane")             \
-    X(link_copied_bytes, "bytes copied to be sent to other nodes")       \
-    X(pulled_bytes_pushed, "bytes that holders wrote here")              \
-    X(memory_far_bytes, "memory far from the RDMA device of its lane")   \
-    X(device_stock_lows, "times that shared receives of RDMA ran low")   \
-    X(lanes, "lanes: no object is larger than one's part of the memory") \
-    X(spill_bytes, "most bytes on disk; 0: no bound that is known")      \
-    X(spill_free_bytes, "of them, bytes that puts may have still")       \
-    X(index_used, "entries of the indexes in use")                       \
-    X(index_full, "requests refused because an index was full")          \
-    X(nodes_suspected, "times that a node was suspected by others")      \
-    X(nodes_found_dead, "nodes that the others declared dead")           \
-    X(suspicions_refuted, "times that this node refuted a suspicion")    \
-    X(datagrams_refused, "datagrams that were not of this cluster")      \
-    X(nodes_reached, "other nodes that have answered datagrams")
+#define NIGH_NODE_STATS_TABLE(X)                                          \
+    X(memory_bytes, "memory of the node for objects")                     \
+    X(used_bytes, "bytes in objects, unsealed ones and leases included")  \
+    X(leased_bytes, "bytes leased to clients and not yet sealed")         \
+    X(unsealed_bytes, "bytes in created, not yet sealed objects")         \
+    X(objects, "sealed objects in memory")                                \
+    X(objects_unsealed, "objects created and not yet sealed")             \
+    X(objects_spilled, "objects on disk only")                            \
+    X(objects_deleting, "objects that go at their last release")          \
+    X(spilled_bytes, "bytes on disk")                                     \
+    X(sessions, "attached sessions")                                      \
+    X(waiting, "operations that wait")                                    \
+    X(seals, "objects sealed")                                            \
+    X(gets_asked, "gets that had to ask the lane")                        \
+    X(hints, "accesses that readers reported")                            \
+    X(deletes, "objects deleted")                                         \
+    X(evictions, "objects evicted")                                       \
+    X(evicted_bytes, "bytes evicted")                                     \
+    X(victims_kept, "victims that turned out to be in use")               \
+    X(spills, "objects written to disk")                                  \
+    X(unspills, "objects read back from disk")                            \
+    X(spill_failures, "disk writes and reads that failed")                \
+    X(out_of_memory, "requests refused because memory was full")          \
+    X(expelled, "sessions expelled")                                      \
+    X(sessions_died, "sessions whose process died")                       \
+    X(events_lost, "subscription events lost to full queues")             \
+    X(turns, "turns of the lanes")                                        \
+    X(sleeps, "times a lane slept")                                       \
+    X(wakes, "doorbells and futex wakes sent to clients")                 \
+    X(index_entries, "entries of the indexes, used and free")             \
+    X(index_bytes, "bytes of the indexes")                                \
+    X(uptime_us, "time since start")                                      \
+    X(restarts, "times this memory was re-adopted by a new node")         \
+    X(pulls, "objects pulled from other nodes")                           \
+    X(pulls_failed, "pulls given up for good")                            \
+    X(pulled_bytes_two_sided, "bytes that came in messages")              \
+    X(pulled_bytes_one_sided, "bytes that were read in place")            \
+    X(served_bytes, "bytes served to other nodes")                        \
+    X(loans, "objects lent to other nodes now")                           \
+    X(loans_overdue, "loans whose node was not heard of any more")        \
+    X(checksum_failures, "pulls whose bytes were wrong")                  \
+    X(conflicts, "objects dropped: another node sealed the id first")     \
+    X(links_up, "links to other nodes")                                   \
+    X(directory_keys, "objects whose places this node keeps")             \
+    X(handshakes_refused, "handshakes with other nodes that failed")      \
+    X(node_deaths, "other nodes taken for dead")                          \
+    X(shares_refused, "requests of nodes that have their share")          \
+    X(claims_refused, "claims of nodes that are not theirs to make")      \
+    X(announcements_refused, "objects a full home was told of in vain")   \
+    X(pinned_bytes, "bytes in memory that nigh_pin, or replicas, keep")   \
+    X(registrations, "registrations of memory with the network, ever")    \
+    X(rdma_lanes, "lanes that reach other nodes by RDMA, not TCP")        \
+    X(device_requests, "work requests that RDMA devices took, ever")      \
+    X(device_doorbells, "calls that handed RDMA devices requests")        \
+    X(device_signalled, "requests with a completion of their own")        \
+    X(device_messages, "messages that came by RDMA devices")              \
+    X(device_wakes, "times that an RDMA device woke a lane")              \
+    X(link_copied_bytes, "bytes copied to be sent to other nodes")        \
+    X(pulled_bytes_pushed, "bytes that holders wrote here")               \
+    X(memory_far_bytes, "memory far from the RDMA device of its lane")    \
+    X(device_stock_lows, "times that shared receives of RDMA ran low")    \
+    X(lanes, "lanes: no object is larger than one's part of the memory")  \
+    X(spill_bytes, "most bytes on disk; 0: no bound that is known")       \
+    X(spill_free_bytes, "of them, bytes that puts may have still")        \
+    X(index_used, "entries of the indexes in use")                        \
+    X(index_full, "requests refused because an index was full")           \
+    X(nodes_suspected, "times that a node was suspected by others")       \
+    X(nodes_found_dead, "nodes that the others declared dead")            \
+    X(suspicions_refuted, "times that this node refuted a suspicion")     \
+    X(datagrams_refused, "datagrams that were not of this cluster")       \
+    X(nodes_reached, "other nodes that have answered datagrams")          \
+    X(replicas_wanted, "replicas of objects whose count this node keeps") \
+    X(replicas_missing, "of them, that no node holds")                    \
+    X(replicas_made, "replicas made here for other nodes")                \
+    X(replicas_repaired, "objects that lost replicas and have all again") \
+    X(replica_failures, "times that a node was asked for one in vain")    \
+    X(replica_bytes, "bytes of replicas that were made here")             \
+    X(view_epoch, "the view that was agreed last; 0: none")               \
+    X(view_active_epoch, "the last view that was active")                 \
+    X(view_members, "nodes in the view")                                  \
+    X(view_quorum, "1: this node is not cut off from most voters")        \
+    X(view_elections, "times that this node was elected to lead views")   \
+    X(loans_partial, "loans of what was being pulled itself, ever")       \
+    X(pulls_sent_on, "pulls of others that were sent on, ever")
 
 typedef struct nigh_node_stats {
 #define NIGH_NODE_STATS_FIELD(name, text) uint64_t name;

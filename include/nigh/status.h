@@ -21,7 +21,7 @@ extern "C" {
     X(NIGH_OK, 0, "success")                                                                       \
     X(NIGH_INVALID, -1, "an argument is not valid")                                                \
     X(NIGH_NOT_FOUND, -2, "no such object, pool or node")                                          \
-    X(NIGH_EXISTS, -3, "an object of this id exists already")                                      \
+    X(NIGH_EXISTS, -3, "an object of this id exists already, or a service of this name is taken")  \
     X(NIGH_NOT_SEALED, -4, "the object is not sealed yet")                                         \
     X(NIGH_IN_USE, -5, "the object is in use; the change takes effect at its last release")        \
     X(NIGH_OUT_OF_MEMORY, -6, "the node's memory is full and nothing in it may be evicted")        \
@@ -44,7 +44,10 @@ extern "C" {
     X(NIGH_CLOSED, -23, "the client is closed")                                                    \
     X(NIGH_PENDING, -24, "the operation has not ended yet")                                        \
     X(NIGH_UNSUPPORTED, -25, "this node or client does not offer the call")                        \
-    X(NIGH_PEER_LOST, -26, "the other node died or cannot be reached")
+    X(NIGH_PEER_LOST, -26, "the other node died or cannot be reached")                             \
+    X(NIGH_NO_QUORUM, -27, "this node is cut off from most voters: only what is here is served")   \
+    X(NIGH_TOO_FEW, -28, "fewer nodes than were asked for hold a copy")                            \
+    X(NIGH_STALE, -29, "the group of nodes has another version by now")
 
 typedef enum nigh_status {
 #define NIGH_STATUS_ENUM(symbol, value, sentence) symbol = value,
@@ -54,7 +57,7 @@ typedef enum nigh_status {
 
 /* The lowest code of the table: a received code outside [NIGH_STATUS_LOWEST, 0] is a broken peer.
  */
-#define NIGH_STATUS_LOWEST (-26)
+#define NIGH_STATUS_LOWEST (-29)
 
 /* "NIGH_NOT_FOUND", or "NIGH_UNKNOWN" for a value outside the table. Static storage; any thread. */
 NIGH_API const char *nigh_status_name(nigh_status status);

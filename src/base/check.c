@@ -10,6 +10,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/order.h"
+
+#ifdef __SANITIZE_THREAD__
+char order_of_rings;
+#endif
+
 static _Atomic(check_hook *) check_current_hook;
 
 check_hook *check_set_hook(check_hook *hook)

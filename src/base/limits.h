@@ -162,8 +162,26 @@
 #define LIMIT_CLAIMS        16384 /* ids that exclusive creates here hold, and that a home grants */
 #define LIMIT_CLAIM_US \
     500000 /* an exclusive create waits so long for the id's home, whatever its timeout */
+#define LIMIT_REPLICAS       8     /* nodes that one object may be asked to be held by */
+#define LIMIT_REPLICA_KEYS   65536 /* objects with replicas, held, and kept account of */
+#define LIMIT_REPLICA_MAKING 256   /* replicas that are being pulled */
+#define LIMIT_REPLICA_ASKED  256   /* that other nodes are being asked for */
+#define LIMIT_REPLICA_WAITS  4096  /* clients' operations that wait for replicas */
+#define LIMIT_REPLICA_SHARE  2 /* replicas made for others take a lane's memory / this at most */
+/* A replica that is lost is made again so soon after its node is known to be dead, where a member
+ * has room for it, and apart from the time that its bytes travel (docs/replicas.md). */
+#define LIMIT_REPAIR_US      5000000
 #define LIMIT_TURN_CLAIMS    64   /* of those that wait for a home, asked for again in one turn */
 #define LIMIT_ANNOUNCE_QUEUE 1024 /* news for one home; beyond, it is told everything again */
+
+/* Trees: large objects that many nodes pull at once (docs/transfer.md) */
+#define LIMIT_TREE_BYTES       (UINT64_C(4) << 20) /* smaller ones are served to whoever asks */
+#define LIMIT_TREE_CHILDREN    2       /* pullers of one object that a node serves at once */
+#define LIMIT_TREE_MOST        255     /* that it may be told to: so often an object can be lent */
+#define LIMIT_TREE_WAIT_US     500000  /* a question for more waits so long until there is more */
+#define LIMIT_TREE_PATIENCE_US 5000000 /* who gets nothing for so long from one asks another */
+#define LIMIT_TREE_HOPS        64      /* from one node to another, in a row */
+#define LIMIT_TREE_TRIES       3       /* in vain; then only who has all of it is asked */
 
 /* Calls between nodes: bounds of one channel */
 #define LIMIT_RPC_REQUESTS 1024
@@ -184,7 +202,38 @@
 #define LIMIT_CALL_TRIES       8    /* nodes that a call of any server is tried at, in a row */
 #define LIMIT_CALL_REST_US \
     1000 /* before an idempotent call is tried again; doubled, 256 times at most */
+#define LIMIT_CALL_LINK_US  UINT64_C(10000000) /* that a call waits for a link that has not come */
+#define LIMIT_CALL_BULKS    8                  /* handles of memory that one call brings */
+#define LIMIT_BULKS         256                /* that the process of an embedded node has */
+#define LIMIT_BULK_LOANS    1024 /* calls of one lane that bring some, until nobody touches it */
+#define LIMIT_BULK_FLOWS    1024 /* transfers of one lane under way, of its services */
+#define LIMIT_REQUEST_FLOWS 16   /* of them, of one request */
+#define LIMIT_BULK_CHUNK    (UINT64_C(1) << 20) /* of one READ */
+#define LIMIT_BULK_WINDOW   8                   /* READs of one transfer under way */
+#define LIMIT_BULK_COPY     (UINT64_C(1) << 18) /* copied for one transfer in one turn */
+#define LIMIT_BULK_LOAN_US \
+    10000000 /* after its call has ended; then the link is broken, which ends it */
+#define LIMIT_BULK_CLOSE_US \
+    2000000 /* a client that closes waits so long before it has links broken */
+#define LIMIT_PAIRS           256     /* of one node: pairs of processes that call each other */
+#define LIMIT_SESSION_PAIRS   64      /* of one client, calling and serving */
+#define LIMIT_PAIR_ENTRIES    64      /* calls of a pair that are under way */
+#define LIMIT_PAIR_DATA_BYTES 131072  /* of their requests, and of their replies */
+#define LIMIT_PAIR_REFUSED    16      /* names that a client remembers there is no pair for */
+#define LIMIT_PAIR_AGAIN_US   1000000 /* before it asks for one of them again */
+#define LIMIT_PAIR_SOON_US    20000   /* the same where the node was only busy */
+#define LIMIT_PAIR_GRANT_US   1000    /* between two pairs that a node makes */
+#define LIMIT_PAIR_ASK_US     10000   /* between two that one client asked for */
+#define LIMIT_PAIR_UNREAD_BYTES \
+    4096 /* as LIMIT_FRONT_UNREAD_BYTES, for who is given a pair: some 5 of them */
 #define LIMIT_URGENT_RUN 8 /* urgent calls in a row, while others wait for the same node */
+
+/* Calls of many (docs/collectives.md) */
+#define LIMIT_COLLECTS       64   /* under way in one lane, those that others began included */
+#define LIMIT_COLLECT_FAN    16   /* most that one node of the tree asks */
+#define LIMIT_COLLECT_DEPTH  16   /* edges of a tree: two of each node need 8 for LIMIT_NODES */
+#define LIMIT_COLLECT_ERRORS 8    /* that are told of one */
+#define LIMIT_COLLECT_BYTES  7680 /* of a request, and of what replies are reduced to */
 
 /* Configuration */
 #define LIMIT_CONFIG_BYTES 65536 /* size of a configuration file */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nigh call: calls a service by name, at any node that has it or a certain one; prints its reply.
- */
+/* nigh call: calls a service by name, at any node that has it, a certain one, or the one that holds
+ * most of some objects; prints its reply. Calls of many nodes are call_many.c's. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,16 +8,22 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "cli/call.h"
 #include "cli/cli.h"
 #include "cli/json.h"
 
 enum {
-    CALL_TIMEOUT_US = 5000000
+    CALL_TIMEOUT_US = 5000000,
+    CALL_NEAR = 256 /* objects that one call names */
 };
 
 /* A call and its bytes. */
 struct call {
     nigh_call_spec spec;
+    bool is_many;
+    uint32_t ranks[LIMIT_NODES]; /* is_many: of these; none: of all */
+    uint32_t rank_count;
+    nigh_id near[CALL_NEAR];
     char request[NIGH_CALL_BYTES + 1];
     char reply[NIGH_CALL_BYTES];
 };
@@ -63,6 +69,27 @@ static int take_request(struct cli *cli, struct call *call, const char *text)
     return exit_code;
 }
 
+/* "0,2,4" */
+static int take_ranks(struct cli *cli, struct call *call, const char *text)
+{
+    call->is_many = true;
+    while (*text != '\0') {
+        char *end;
+        unsigned long rank = strtoul(text, &end, 10);
+
+        if (text[0] < '0' || text[0] > '9' || rank >= LIMIT_NODES ||
+            call->rank_count == LIMIT_NODES || (*end != ',' && *end != '\0') ||
+            (*end == ',' && end[1] == '\0')) {
+            break;
+        }
+        call->ranks[call->rank_count++] = (uint32_t)rank;
+        text = *end == ',' ? end + 1 : end;
+    }
+    return *text == '\0' && call->rank_count > 0
+               ? CLI_OK
+               : cli_usage(cli, "--ranks takes ranks (nigh nodes) with commas between them");
+}
+
 static bool parse_rank(const char *text, uint32_t *rank)
 {
     char *end;
@@ -97,29 +124,76 @@ static int print_reply(struct cli *cli, const struct call *call)
 
 static int carry_out(struct cli *cli, struct call *call)
 {
-    nigh_status status =
-        nigh_call(cli->client, &call->spec, cli->timeout_given ? cli->timeout_us : CALL_TIMEOUT_US);
+    uint64_t timeout_us = cli->timeout_given ? cli->timeout_us : CALL_TIMEOUT_US;
+    nigh_multicast_spec many = {.struct_size = sizeof many,
+                                .service = call->spec.service,
+                                .ranks = call->rank_count > 0 ? call->ranks : NULL,
+                                .rank_count = call->rank_count,
+                                .request = call->spec.request,
+                                .request_bytes = call->spec.request_bytes};
+    nigh_status status;
 
+    if (call->is_many) {
+        return cli_call_many(cli, &many, timeout_us);
+    }
+    status = nigh_call(cli->client, &call->spec, timeout_us);
     return status == NIGH_OK ? print_reply(cli, call) : cli_failed(cli, status, call->spec.service);
+}
+
+static int take_near(struct cli *cli, struct call *call, const char *name)
+{
+    bool is_name;
+
+    if (call->spec.near_count == CALL_NEAR) {
+        return cli_usage(cli, "--near is given %d times at most", CALL_NEAR);
+    }
+    call->spec.rank = NIGH_NEAREST;
+    call->spec.near_ids = call->near;
+    return cli_parse_name(cli, name, &call->near[call->spec.near_count++], &is_name);
+}
+
+/* An option of this verb's own: CLI_OK, or an exit code. */
+static int take_own(struct cli *cli, int option, struct call *call)
+{
+    switch (option) {
+    case 'n':
+        return parse_rank(optarg, &call->spec.rank)
+                   ? CLI_OK
+                   : cli_usage(cli, "--node takes a rank (nigh nodes), not '%s'", optarg);
+    case 'N': return take_near(cli, call, optarg);
+    case 'r': return take_ranks(cli, call, optarg);
+    case 'a': call->is_many = true; return CLI_OK;
+    default: call->spec.flags |= NIGH_CALL_IDEMPOTENT; return CLI_OK;
+    }
 }
 
 static int take_options(struct cli *cli, int argc, char **argv, struct call *call)
 {
     static const struct option options[] = {{"node", required_argument, NULL, 'n'},
+                                            {"near", required_argument, NULL, 'N'},
+                                            {"all", no_argument, NULL, 'a'},
+                                            {"ranks", required_argument, NULL, 'r'},
                                             {"idempotent", no_argument, NULL, 'i'},
                                             CLI_COMMON_OPTIONS,
                                             {0}};
     int option, exit_code = CLI_OK;
 
-    while ((option = cli_next_option(cli, argc, argv, ":n:i" CLI_COMMON_SHORT, options)) != -1) {
-        if (option == 'n' && !parse_rank(optarg, &call->spec.rank)) {
-            return cli_usage(cli, "--node takes a rank (nigh nodes), not '%s'", optarg);
+    while ((option = cli_next_option(cli, argc, argv, ":n:N:ar:i" CLI_COMMON_SHORT, options)) !=
+           -1) {
+        bool is_own = option != '?' && strchr("nNari", option) != NULL;
+
+        if (is_own && (exit_code = take_own(cli, option, call)) != CLI_OK) {
+            return exit_code;
         }
-        call->spec.flags |= option == 'i' ? NIGH_CALL_IDEMPOTENT : 0;
-        if (option != 'n' && option != 'i' &&
-            cli_common_option(cli, option, &exit_code) != CLI_OK) {
+        if (!is_own && cli_common_option(cli, option, &exit_code) != CLI_OK) {
             return exit_code == CLI_OK ? -1 : exit_code;
         }
+    }
+    if (call->is_many && (call->spec.rank != NIGH_ANY_RANK || call->spec.flags != 0)) {
+        return cli_usage(cli, "takes --all or --ranks without --node, --near and --idempotent");
+    }
+    if (call->spec.near_count > 0 && call->spec.rank != NIGH_NEAREST) {
+        return cli_usage(cli, "takes --node or --near, not both");
     }
     if (argc - optind < 1 || argc - optind > 2) {
         return cli_usage(cli, "takes the name of a SERVICE, and perhaps a REQUEST");

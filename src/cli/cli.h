@@ -175,6 +175,7 @@ int cli_rm(struct cli *cli, int argc, char **argv);
 int cli_pin(struct cli *cli, int argc, char **argv);
 int cli_unpin(struct cli *cli, int argc, char **argv);
 int cli_who(struct cli *cli, int argc, char **argv);
+int cli_locate(struct cli *cli, int argc, char **argv);
 int cli_nodes(struct cli *cli, int argc, char **argv);
 int cli_call(struct cli *cli, int argc, char **argv);
 int cli_top(struct cli *cli, int argc, char **argv);

@@ -13,6 +13,9 @@ const struct cli_verb cli_verbs[] = {
     {"put", "NAME FILE|-", "Put a file, or standard input, as an object.",
      "  -m, --meta TEXT      user metadata kept with the object\n"
      "      --no-evict       fail rather than evict others\n"
+     "  -r, --replicas N     have N nodes hold it (to 8): ends when they do; they are made again "
+     "when\n"
+     "                       a node dies, and not evicted\n"
      "      --no-claim       do not ask first whether another node has the name\n",
      cli_put},
     {"get", "NAME [-o FILE]", "Write an object to a file, or to standard output.",
@@ -39,6 +42,9 @@ const struct cli_verb cli_verbs[] = {
     {"who", "[NAME]",
      "Show which processes hold an object (or the pool), and why it cannot be evicted.", "",
      cli_who},
+    {"locate", "NAME...", "Show which nodes hold the bytes of objects, the one with most first.",
+     "What is on no node that is up is counted; where that is all of them: exit code 3.\n",
+     cli_locate},
     {"nodes", "", "Show the nodes of the cluster, as this one sees them.",
      "CROSSOVER: larger objects are read from that node's memory, smaller ones sent by it.\n"
      "  -m, --measure        measure it anew first: some MiB from each node, when nothing else "
@@ -46,6 +52,10 @@ const struct cli_verb cli_verbs[] = {
      cli_nodes},
     {"call", "SERVICE [REQUEST]", "Call a service by name, and print its reply.",
      "  -n, --node RANK      the node that serves it (default: any that does, this one first)\n"
+     "  -N, --near NAME      of the nodes that do, the one that holds most bytes of this object;\n"
+     "                       may be given again: of all of them\n"
+     "  -a, --all            all nodes, over a tree; a line for each reply\n"
+     "  -r, --ranks LIST     these nodes, likewise: 0,2,4\n"
      "  -i, --idempotent     it may be carried out twice: try again until the timeout\n"
      "Without REQUEST it is read from standard input. Without --timeout: 5 seconds.\n"
      "The reply is printed as it is, without a line's end.\n"

@@ -27,6 +27,12 @@ nigh_status cli_look_at_nodes(struct cli *cli)
     return status;
 }
 
+/* Not up, and no connection with it was ever made: dead is only how it counts. */
+static bool was_never_seen(const nigh_node_info *node)
+{
+    return node->is_self == 0 && node->state != NIGH_NODE_IS_UP && node->incarnation == 0;
+}
+
 /* Nodes that a sentence names. */
 #define ABSENT_NAMED 8
 
@@ -41,9 +47,11 @@ size_t cli_absent_nodes(struct cli *cli, char text[CLI_ABSENT_BYTES])
     }
     for (size_t i = 0; i < node_count; i++) {
         if (nodes[i].state != NIGH_NODE_IS_UP && ++count <= ABSENT_NAMED) {
-            length += (size_t)snprintf(text + length, CLI_ABSENT_BYTES - length,
-                                       "%snode %u (%s) is %s", count > 1 ? ", " : "", nodes[i].rank,
-                                       nodes[i].address, cli_node_state_name(nodes[i].state));
+            length += (size_t)snprintf(
+                text + length, CLI_ABSENT_BYTES - length, "%snode %u (%s) %s%s",
+                count > 1 ? ", " : "", nodes[i].rank, nodes[i].address,
+                was_never_seen(&nodes[i]) ? "was not seen yet" : "is ",
+                was_never_seen(&nodes[i]) ? "" : cli_node_state_name(nodes[i].state));
         }
     }
     if (count > ABSENT_NAMED) {
@@ -111,12 +119,19 @@ static const char *life_name(nigh_node_life life)
     return "alive";
 }
 
+static const char *view_name(nigh_node_view view)
+{
+    return view == NIGH_NODE_IN_VIEW ? "in" : view == NIGH_NODE_OUT_OF_VIEW ? "out" : "none";
+}
+
 const char *cli_refusal_text(nigh_status refused)
 {
     switch (refused) {
     case NIGH_OK: return "";
     case NIGH_DENIED: return "it has another cluster key";
-    case NIGH_INVALID: return "it has another list of nodes, or another's rank in it";
+    case NIGH_INVALID:
+        return "it has another list of nodes, or another's rank in it, or one has --state "
+               "and the other not";
     case NIGH_VERSION: return "it speaks no common version of the protocol";
     case NIGH_UNSUPPORTED: return "it has another --fabric";
     case NIGH_EXISTS: return "another process has its rank";
@@ -244,6 +259,7 @@ static void print_json(void)
         json_u64(&json, "rank", nodes[i].rank);
         json_string(&json, "state", cli_node_state_name(nodes[i].state));
         json_string(&json, "life", life_name(nodes[i].life));
+        json_string(&json, "view", view_name(nodes[i].view));
         json_u64(&json, "incarnation", nodes[i].incarnation);
         json_bool(&json, "self", nodes[i].is_self != 0);
         json_string(&json, "address", nodes[i].address);
@@ -272,6 +288,12 @@ static void print_text(void)
                node->is_self == 0 ? ""
                : node_count == 1  ? "this node, which is alone"
                                   : "  (this node)");
+        if (node->view == NIGH_NODE_OUT_OF_VIEW) {
+            printf("  out of the view");
+        }
+        if (was_never_seen(node) && node->refused == NIGH_OK) {
+            fputs("  not seen yet", stdout);
+        }
         if (node->life != NIGH_NODE_LIVES) {
             printf("  %s by the other nodes' word", life_name(node->life));
         }

@@ -221,6 +221,13 @@ static int not_put(struct cli *cli, const char *name, const nigh_id *id,
 {
     bool claims = (options->flags & NIGH_CREATE_EXCLUSIVE) != 0;
 
+    if (status == NIGH_TOO_FEW) {
+        char said[512];
+
+        (void)nigh_client_error(cli->client, said, sizeof said);
+        cli_error(cli, "%s: %s", name, said);
+        return cli_exit_code(status);
+    }
     if (status == NIGH_EXISTS) {
         return exists(cli, name, id);
     }
@@ -235,6 +242,15 @@ static int not_put(struct cli *cli, const char *name, const nigh_id *id,
         return cli_exit_code(status);
     }
     return cli_failed(cli, status, what);
+}
+
+static bool parse_replicas(const char *text, uint32_t *replicas)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+
+    *replicas = (uint32_t)value;
+    return text[0] >= '1' && text[0] <= '9' && *end == '\0' && value <= NIGH_REPLICAS_MOST;
 }
 
 /* Creates, fills and seals; the object is aborted when the source fails. */
@@ -328,12 +344,14 @@ int cli_put(struct cli *cli, int argc, char **argv)
     static const struct option options[] = {{"meta", required_argument, NULL, 'm'},
                                             {"no-evict", no_argument, NULL, 'E'},
                                             {"no-claim", no_argument, NULL, 'C'},
+                                            {"replicas", required_argument, NULL, 'r'},
                                             CLI_COMMON_OPTIONS,
                                             {0}};
     nigh_create_options create = {.flags = NIGH_CREATE_EXCLUSIVE};
+    uint32_t replicas = 1;
     int option, exit_code = CLI_OK;
 
-    while ((option = cli_next_option(cli, argc, argv, ":m:" CLI_COMMON_SHORT, options)) != -1) {
+    while ((option = cli_next_option(cli, argc, argv, ":m:r:" CLI_COMMON_SHORT, options)) != -1) {
         if (option == 'm') {
             if (strlen(optarg) > 65536) {
                 return cli_usage(cli, "metadata has at most 65536 bytes");
@@ -344,6 +362,12 @@ int cli_put(struct cli *cli, int argc, char **argv)
             create.flags |= NIGH_CREATE_NO_EVICT;
         } else if (option == 'C') {
             create.flags &= ~NIGH_CREATE_EXCLUSIVE;
+        } else if (option == 'r' && !parse_replicas(optarg, &replicas)) {
+            return cli_usage(cli, "--replicas takes a number from 1 to %d, not '%s'",
+                             NIGH_REPLICAS_MOST, optarg);
+        } else if (option == 'r') {
+            create.flags &= ~NIGH_CREATE_REPLICAS(15u);
+            create.flags |= NIGH_CREATE_REPLICAS(replicas > 1 ? replicas : 0);
         } else if (cli_common_option(cli, option, &exit_code) != CLI_OK) {
             return exit_code;
         }

@@ -80,6 +80,7 @@ static int tell(struct cli *cli, const char *name, size_t place, nigh_status sta
                   name);
         return CLI_FULL;
     case NIGH_PEER_LOST:
+    case NIGH_NO_QUORUM:
     case NIGH_TIMEOUT: return tell_unsaid(cli, name, was_here[place], status);
     case NIGH_NOT_SEALED:
         cli_error(cli, "%s: not sealed yet: its creator is still writing it", name);

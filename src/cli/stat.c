@@ -14,7 +14,8 @@ static const struct {
     const char *text;
 } uses[] = {{NIGH_USE_WRITE, "written", "being written to disk"},
             {NIGH_USE_READ, "read", "being read back from disk"},
-            {NIGH_USE_SEND, "sent", "being read for another node or a checksum"}};
+            {NIGH_USE_SEND, "sent", "being read for another node or a checksum"},
+            {NIGH_USE_REPLICA, "replica", "one of several replicas, which are not evicted"}};
 
 enum {
     USES = sizeof(uses) / sizeof(uses[0])

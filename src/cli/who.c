@@ -47,6 +47,10 @@ static const char *reason(const nigh_object_info *info, size_t count)
     if (info->pinned != 0 && info->state != NIGH_OBJECT_DELETING) {
         return "pinned with nigh pin: it stays until nigh unpin";
     }
+    if (count == 0 && (info->node_uses & NIGH_USE_REPLICA) != 0 &&
+        info->state != NIGH_OBJECT_DELETING) {
+        return "one of several replicas: it stays until it is deleted";
+    }
     return count > 0 ? "held by the processes above: it stays until they release it"
                      : "nobody holds it: it may be evicted";
 }
@@ -272,7 +276,9 @@ static int who_pool(struct cli *cli)
     }
     if (stats.pinned_bytes > 0) {
         bytes_format_size(stats.pinned_bytes, pinned);
-        printf("%s of the node are pinned with nigh pin: they stay until nigh unpin\n", pinned);
+        printf("%s of the node are pinned with nigh pin, or have replicas: they stay until nigh "
+               "unpin, or nigh rm\n",
+               pinned);
     }
     return CLI_OK;
 }

@@ -129,6 +129,9 @@ static void client_end_all(nigh_client *client, nigh_status status)
             }
         }
     }
+    for (struct client_op *op; (op = pairs_take_op(client)) != NULL;) {
+        client_collect(&ending, op);
+    }
     LIST_FOREACH_SAFE(waiting, &client->feed)
     {
         client_collect(&ending, container_of(waiting, struct client_op, queue));
@@ -165,6 +168,7 @@ void client_lose(nigh_client *client, nigh_status status)
         atomic_store_explicit(&client->guard->word, GUARD_DEAD, memory_order_release);
     }
     client_end_all(client, status);
+    pairs_lose(client);
     ring_reset(client);
     /* The socket, with its end of file, is out of the descriptor already. */
     client_ring_bell(client);
@@ -276,6 +280,7 @@ static nigh_status client_create(const nigh_client_options *options, nigh_client
     client->hello_flags = (options->flags & NIGH_OPEN_READ_ONLY) != 0 ? SESSION_HELLO_READ_ONLY : 0;
     list_init(&client->feed);
     list_init(&client->services);
+    list_init(&client->bulks);
     (void)pthread_mutex_init(&client->lock, NULL);
     (void)pthread_mutex_init(&client->reply_lock, NULL);
     *out = client; /* for the caller to destroy, whatever follows */
@@ -317,6 +322,7 @@ static void client_destroy(nigh_client *client)
     for (uint32_t i = 0; client->lane != NULL && i < client->lanes; i++) {
         fd_close(&client->lane[i].doorbell);
     }
+    pairs_free(client, child);
     fd_close(&client->socket_fd);
     fd_close(&client->resume_fd);
     fd_close(&client->poll_fd);
@@ -518,6 +524,7 @@ void nigh_client_close(nigh_client *client)
         }
         client_lose(client, NIGH_CLOSED);
         client_unlock(client);
+        bulk_end(client);
     }
     client_destroy(client);
 }
@@ -547,6 +554,8 @@ nigh_status nigh_client_arm(nigh_client *client)
         /* Set after the socket was emptied and before the caller looks: a poke from here on stays
          * in the socket, or whoever takes it out rings the bell. */
         atomic_store_explicit(&client->front->poke_wanted, 1, memory_order_relaxed);
+        pairs_take_bells(client, false);
+        pairs_arm(client);
         shared_fence();
     }
     client->armed = true;

@@ -51,6 +51,8 @@ struct op_kind {
     bool (*finish)(struct client_op *op);
     /* Whether there is more that a step needs than room in the ring. NULL: nothing. */
     bool (*has_room)(struct client_op *op);
+    /* It ends, from wherever it was. May be NULL. */
+    void (*ended)(struct client_op *op);
     /* Leaves the sentence of a failure with the calling thread. May be NULL. */
     nigh_status (*tell)(const struct client_op *op, nigh_status status);
     bool waits;  /* may wait in the lane for something else than its turn */
@@ -59,10 +61,11 @@ struct op_kind {
 
 #define OP_MAGIC UINT32_C(0x4e4f5031)
 
-#define OP_ASYNC    1u /* of a _start call: ends are told by the client's descriptor */
-#define OP_ENDING   2u /* being collected by client_lose */
-#define OP_TIMELESS 4u /* the step itself says how long it waits */
-#define OP_DOOMED   8u /* given up: ends with the last copy that is under way */
+#define OP_ASYNC    1u  /* of a _start call: ends are told by the client's descriptor */
+#define OP_ENDING   2u  /* being collected by client_lose */
+#define OP_TIMELESS 4u  /* the step itself says how long it waits */
+#define OP_DOOMED   8u  /* given up: ends with the last copy that is under way */
+#define OP_PAIRED   16u /* a call that is under way through a pair */
 
 /* The library's view of a nigh_op. */
 struct client_op {
@@ -110,12 +113,16 @@ struct client_op {
             nigh_put_item *items;
         } put;
         struct {
-            nigh_call_spec *spec;   /* NULL: an answer, or: */
-            nigh_service *receives; /* NULL: an answer alone */
-            nigh_request *into;
+            nigh_call_spec *spec;   /* NULL: an answer, a call of many, or: */
+            nigh_service *receives; /* NULL: an answer alone, or a call of many */
+            union {
+                nigh_request *into;        /* of what receives */
+                nigh_multicast_spec *many; /* of a call of many */
+            };
             void *buffer;
             bool answers; /* and receives */
             bool apart;   /* out: did neither, for want of a place for both */
+            bool untaken; /* out: no service can have carried it out */
             uint64_t hash;
             uint64_t id; /* of what is answered */
             const void *bytes;
@@ -170,6 +177,7 @@ struct client_pending {
     bool cancel_wanted; /* given up; the lane has not been told yet */
     bool asks_lease;    /* a LEASE, or a SEAL that renews one */
     bool leased;        /* a SEAL of leased bytes, at: */
+    nigh_service *kept; /* a RECEIVE for its next receive */
     uint8_t copy;       /* COPY_*; unless COPY_NONE nothing was submitted yet */
     bool created;       /* a SEAL or ABORT of a created object, or one that is owed: ref */
     bool owed;          /* an ABORT that the next node is told */
@@ -243,6 +251,13 @@ struct client_guard {
 };
 
 struct client_pins;
+struct client_pairs;
+
+/* A service that there is no pair for, as the node said last. */
+struct client_pair_refused {
+    uint64_t hash;
+    uint64_t until_us;
+};
 
 struct nigh_client {
     /* Read by every call, written at open only. */
@@ -275,15 +290,18 @@ struct nigh_client {
     _Atomic uint16_t write_mapped[LIMIT_EXTENTS];
     uint32_t read_ahead; /* extents to ask for at the next that is read; locked */
 
-    _Atomic int32_t why;            /* of CLIENT_DEAD */
-    _Atomic uint64_t busy_lanes;    /* lanes with places of pending in use; written locked */
-    _Atomic uint32_t state;         /* enum client_state; written locked */
-    _Atomic uint32_t copies_wanted; /* places with COPY_WANTED; written locked */
+    _Atomic int32_t why;                  /* of CLIENT_DEAD */
+    _Atomic uint64_t busy_lanes;          /* lanes with places of pending in use; written locked */
+    _Atomic uint32_t state;               /* enum client_state; written locked */
+    _Atomic uint32_t copies_wanted;       /* places with COPY_WANTED; written locked */
+    _Atomic uint32_t pair_news;           /* session_front's, as it was seen last; written locked */
+    _Atomic(struct client_pairs *) pairs; /* NULL until there is one; written locked */
 
     pthread_mutex_t lock;
     uint64_t touched_lanes; /* submitted to since the last flush */
     struct list feed;       /* ops with steps that found no room */
     struct list services;   /* that it serves */
+    struct list bulks;      /* handles of memory that its calls may bring */
     int socket_fd;
     int poll_fd;          /* nigh_client_fd: an epoll of the socket and the bell */
     int bell_fd;          /* eventfd: readable when an armed application has to look */
@@ -296,7 +314,9 @@ struct nigh_client {
     uint32_t subscribe_flags;
     uint32_t event_lane; /* where the next look for events begins */
     uint64_t socket_seen_us;
-    uint64_t ends;      /* ops that ended, ever */
+    uint64_t ends; /* ops that ended, ever */
+    struct client_pair_refused pair_refused[LIMIT_PAIR_REFUSED];
+    bool has_pairs;     /* the node makes them */
     uint32_t holds;     /* client_hold under way */
     int32_t lose_later; /* what was found out meanwhile */
     uint8_t token[16];
@@ -553,6 +573,8 @@ void ring_take_in(nigh_client *client, const struct client_op *self);
 void ring_take_last(nigh_client *client);
 /* Gives up what *op has in the lanes; its memory is not looked at again. */
 void ring_forget(nigh_client *client, struct client_op *op);
+/* Undoes a result that nobody waits for. */
+void ring_undo(nigh_client *client, uint32_t lane, uint8_t opcode, const struct session_cqe *cqe);
 /* Wakes threads that sleep, because an op of theirs may have ended. */
 void ring_tell(nigh_client *client);
 /* Forgets everything submitted: the session's rings begin anew. */
@@ -592,6 +614,9 @@ void op_end_all(struct client_op *op, nigh_status status);
 /* The end of an op. Locked. */
 void op_end(struct client_op *op, nigh_status status);
 
+/* One of its steps has ended, with op_fail before that or well. Locked. */
+void op_step_ended(struct client_op *op);
+
 /* Submits what has room. Locked. */
 void op_feed(struct client_op *op);
 
@@ -620,6 +645,9 @@ void op_init_one(struct client_op *op, nigh_client *client, uint32_t lane,
 /* The same of a submission that waits in the lane, at most timeout_us. */
 void op_init_wait(struct client_op *op, nigh_client *client, uint32_t lane,
                   const struct session_sqe *sqe, struct session_cqe *cqe, uint64_t timeout_us);
+
+/* How long an op may look for a node that died. */
+uint64_t op_patience_us(const struct client_op *op);
 
 /* The deadline of a timeout that begins now. */
 uint64_t op_deadline_us(uint64_t timeout_us);
@@ -678,7 +706,8 @@ struct put_wish {
     const char *name;
     uint32_t meta_size;
     uint16_t name_size;
-    uint8_t flags; /* NIGH_CREATE_* */
+    uint8_t flags;    /* NIGH_CREATE_*, but: */
+    uint8_t replicas; /* nodes that are to hold it; 0: nobody says */
     uint32_t lane;
     uint64_t timeout_us;
 };
@@ -705,7 +734,27 @@ nigh_status put_find_memory(nigh_client *client, const struct put_wish *wish, ui
                             uint64_t *ref, bool *leased);
 uint64_t put_now_ns(void);
 /* One SEAL, as put_fill_seal made it. */
-extern const struct op_kind seal_kind;
+extern const struct op_kind seal_kind; /* u.one.extra: replicas, waited for to the op's deadline */
+
+/* ---- replicate.c ---------------------------------------------------------- */
+
+/* What follows a seal where several nodes are to hold the object. */
+void replicate_fill(const nigh_id *id, uint32_t copies, uint64_t timeout_us,
+                    struct session_sqe *sqe);
+/* How long a put waits for that which waits so long for memory. */
+uint64_t replicate_timeout_us(uint64_t timeout_us);
+/* What a put ends with whose replicas ended so: a timeout of these is not one of the put. */
+static inline nigh_status replicate_of_put(nigh_status status)
+{
+    return status == NIGH_TIMEOUT ? NIGH_TOO_FEW : status;
+}
+
+/* Leaves the sentence of what it ended with. */
+nigh_status replicate_tell(nigh_client *client, nigh_status status, uint32_t copies, uint64_t made);
+/* A seal after which so many nodes are to hold the object. */
+void seal_replicates(struct client_op *op, const struct put_wish *wish);
+/* The end of an op of seal_kind. */
+nigh_status seal_told(const struct client_op *op, nigh_status status);
 
 /* ---- calls.c -------------------------------------------------------------- */
 
@@ -713,10 +762,49 @@ extern const struct op_kind seal_kind;
 void calls_leased(nigh_client *client, uint32_t lane, const struct session_cqe *cqe);
 /* A submission with bytes at this place has ended. Locked. */
 void calls_give_place(nigh_client *client, uint32_t lane, uint64_t offset);
-/* Nothing is under way any more. Locked. */
+/* Nothing is under way any more, in a lane; for services that receive. Locked. */
 void calls_reset(nigh_client *client, uint32_t lane);
+void calls_reset_services(nigh_client *client);
+
+/* A RECEIVE that was kept has ended; *was: its place, which is free again. Locked. */
+void calls_kept_ended(nigh_client *client, uint32_t lane, uint16_t number,
+                      const struct client_pending *was, const struct session_cqe *cqe);
+
+/* ---- pairs.c, pair_calls.c ------------------------------------------------ */
+
+/* All locked, unless they say otherwise. */
+
+/* A pair, or why there is none, and its descriptors, which are taken over. */
+void pairs_told(nigh_client *client, const struct session_pair *told, int fds[2]);
+/* Takes in what came through pairs, and what the node has to say of them. */
+void pairs_take_in(nigh_client *client);
+/* A call is given up. */
+void pairs_forget(struct client_op *op);
+/* The session is over: each call that is under way, for who ends it; then the pairs. */
+struct client_op *pairs_take_op(nigh_client *client);
+void pairs_lose(nigh_client *client);
+/* The client is closed; `child`: in a child. */
+void pairs_free(nigh_client *client, bool child);
+
+/* Whether there is something to take in; a deadline to look after; any pair at all. Not locked. */
+bool pairs_are_ready(const nigh_client *client);
+bool pairs_are_due(const nigh_client *client, uint64_t now_us);
+bool pairs_any(const nigh_client *client);
+void pairs_end_overdue(nigh_client *client, uint64_t now_us);
+
+/* The descriptor that is readable when another side rings; -1: none rings. Not locked. */
+int pairs_bell(const nigh_client *client);
+/* A thread is about to sleep on it, and looks once more behind a full fence; the application is,
+ * which deadlines are to wake, too. */
+void pairs_sleep(nigh_client *client);
+void pairs_arm(nigh_client *client);
+/* What rang is quiet again, and is taken in. `sleeps`: the application may sleep on. */
+void pairs_take_bells(nigh_client *client, bool sleeps);
 
 /* ---- serve.c -------------------------------------------------------------- */
+
+/* The client has ended: so do its handles of memory, once nobody touches it. Not locked. */
+void bulk_end(nigh_client *client);
 
 /* The client ends: so do its services. Not locked. */
 void serve_end(nigh_client *client);

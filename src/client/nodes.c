@@ -40,7 +40,15 @@ static nigh_node_state nodes_state(uint32_t state)
 
 static nigh_node_life nodes_life(uint32_t life)
 {
+    life &= (1u << SESSION_NODE_VIEW) - 1;
     return life <= NIGH_NODE_HAS_LEFT ? (nigh_node_life)life : NIGH_NODE_LIVES;
+}
+
+static nigh_node_view nodes_view(uint32_t life)
+{
+    uint32_t view = life >> SESSION_NODE_VIEW;
+
+    return view <= NIGH_NODE_OUT_OF_VIEW ? (nigh_node_view)view : NIGH_NODE_NO_VIEW;
 }
 
 static bool nodes_done(struct client_op *op, size_t step, uint8_t opcode,
@@ -66,7 +74,8 @@ static bool nodes_done(struct client_op *op, size_t step, uint8_t opcode,
                                  .incarnation = record.incarnation,
                                  .is_self = record.is_self,
                                  .refused = (nigh_status)record.refused,
-                                 .life = nodes_life(record.life)};
+                                 .life = nodes_life(record.life),
+                                 .view = nodes_view(record.life)};
         memcpy(node->address, record.address, sizeof(node->address));
         node->address[sizeof(node->address) - 1] = '\0';
     }

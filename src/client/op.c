@@ -37,6 +37,9 @@ void op_end(struct client_op *op, nigh_status status)
     if (list_is_linked(&op->queue)) {
         list_remove(&op->queue);
     }
+    if (op->kind->ended != NULL) {
+        op->kind->ended(op);
+    }
     client->ends++;
     /* From the store on the memory is the caller's. */
     atomic_store_explicit(&op->status, status, memory_order_release);
@@ -124,22 +127,25 @@ void op_go_on(struct client_op *op, size_t step, uint32_t lane, bool waits, stru
     ring_submit(op->client, lane, op, step, waits, sqe);
 }
 
+void op_step_ended(struct client_op *op)
+{
+    op->ended++;
+    op_settle(op);
+}
+
 void op_step_done(struct client_op *op, size_t step, uint8_t opcode, const struct session_cqe *cqe)
 {
     if (unlikely(cqe->status == NIGH_LIMIT && (cqe->flags & SESSION_CQE_INDEX_FULL) != 0)) {
         op->index_full = true;
         error_note_index_full(op->client);
     }
-    if (op->kind->done(op, step, opcode, cqe)) {
-        return;
+    if (!op->kind->done(op, step, opcode, cqe)) {
+        op_step_ended(op);
     }
-    op->ended++;
-    op_settle(op);
 }
 
-/* How long an op may look for a node that died: as long as it may wait, but it does not give up
- * one that is about to answer. */
-static uint64_t op_patience_us(const struct client_op *op)
+/* As long as it may wait, but it does not give up a node that is about to answer. */
+uint64_t op_patience_us(const struct client_op *op)
 {
     return op->kind->waits ? max_u64(op_remaining_us(op), OP_PATIENCE_US) : LIMIT_NODE_GRACE_US;
 }
@@ -432,6 +438,17 @@ size_t nigh_poll(nigh_client *client)
     /* The caller is looking: what ends here needs no bell. */
     armed = client->armed;
     client->armed = false;
+    if (pairs_bell(client) >= 0) {
+        uint64_t now_us;
+
+        if (armed || atomic_load_explicit(&client->leading, memory_order_relaxed)) {
+            pairs_take_bells(client, armed);
+        }
+        now_us = clock_now_us(&clock_monotonic); /* after the timer was read */
+        if (pairs_are_due(client, now_us)) {
+            pairs_end_overdue(client, now_us);
+        }
+    }
     if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED) {
         ring_take_in(client, NULL);
         socket_take_in_now_and_then(client);

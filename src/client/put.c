@@ -11,6 +11,8 @@
 #include "base/clock.h"
 #include "client/client_internal.h"
 
+#define PUT_FLAGS (NIGH_CREATE_EXCLUSIVE | NIGH_CREATE_NO_EVICT | NIGH_CREATE_REPLICAS(15u))
+
 #define PUT_PREWAKE_LAST_BYTES (UINT64_C(512) << 10) /* how much is left when the lane is woken */
 
 uint64_t put_now_ns(void)
@@ -58,13 +60,16 @@ nigh_status put_read_wish(nigh_client *client, const nigh_id *id, uint64_t data_
     wish->meta = options->meta;
     wish->meta_size = options->meta_size;
     wish->flags = (uint8_t)options->flags;
+    wish->replicas = (uint8_t)(options->flags >> NIGH_CREATE_REPLICAS_SHIFT & 15);
+    wish->replicas = wish->replicas < 2 ? 0 : wish->replicas;
     wish->timeout_us = options->timeout_us;
     wish->name = NULL;
     wish->name_size = 0;
     wish->lane = client_lane_of(client, id);
-    if ((options->flags & ~(NIGH_CREATE_EXCLUSIVE | NIGH_CREATE_NO_EVICT)) != 0) {
-        return error_set(client, NIGH_INVALID, "unknown bits 0x%x in the flags",
-                         options->flags & ~(NIGH_CREATE_EXCLUSIVE | NIGH_CREATE_NO_EVICT));
+    if ((options->flags & ~PUT_FLAGS) != 0 || wish->replicas > LIMIT_REPLICAS) {
+        return error_set(client, NIGH_INVALID,
+                         "unknown bits 0x%x in the flags, or more than %d replicas",
+                         options->flags & ~PUT_FLAGS, LIMIT_REPLICAS);
     }
     if (options->meta_size > LIMIT_META_BYTES || (options->meta_size != 0 && !options->meta)) {
         return error_set(client, NIGH_INVALID, "metadata of %u bytes: at most %d, and not at NULL",
@@ -256,11 +261,12 @@ static nigh_status put_seal(nigh_client *client, const struct put_wish *wish, ui
     put_fill_seal(client, wish, offset, ref, leased, build_ns, &sqe);
     op_init_one(&op, client, wish->lane, &sqe, NULL);
     op.kind = &seal_kind;
+    seal_replicates(&op, wish);
     (void)op_begin(&op);
     client_unlock(client);
     (void)wait_for(client, &op, UINT64_MAX);
     status = (nigh_status)atomic_load_explicit(&op.status, memory_order_acquire);
-    return error_note(client, status);
+    return seal_told(&op, status);
 }
 
 nigh_status nigh_put(nigh_client *client, const nigh_id *id, const void *data, uint64_t data_size,

@@ -108,12 +108,36 @@ static bool put_many_created(struct client_op *op, size_t step, const struct ses
     return true;
 }
 
+/* An item is sealed; others may be to hold it, too. True: the step goes on. */
+static bool put_many_sealed(struct client_op *op, size_t step)
+{
+    nigh_put_item *item = &op->u.put.items[step];
+    struct session_sqe sqe;
+    struct put_wish wish;
+
+    if (put_read_wish(op->client, &item->id, item->data_size, item->options, &wish) != NIGH_OK ||
+        wish.replicas == 0) {
+        item->status = NIGH_OK;
+        return false;
+    }
+    replicate_fill(&item->id, wish.replicas, replicate_timeout_us(wish.timeout_us), &sqe);
+    op_go_on(op, step, wish.lane, true, &sqe);
+    return true;
+}
+
 static bool put_many_done(struct client_op *op, size_t step, uint8_t opcode,
                           const struct session_cqe *cqe)
 {
     nigh_put_item *item = &op->u.put.items[step];
     nigh_status status = (nigh_status)cqe->status;
 
+    if (opcode == SESSION_OP_REPLICATE) {
+        item->status = replicate_of_put(status);
+        if (status != NIGH_OK) {
+            op_fail(op, item->status);
+        }
+        return false;
+    }
     if (status != NIGH_OK) {
         put_many_fail(op, item,
                       error_note_memory(op->client, status, client_lane_of(op->client, &item->id),
@@ -123,8 +147,7 @@ static bool put_many_done(struct client_op *op, size_t step, uint8_t opcode,
     if (opcode != SESSION_OP_SEAL) {
         return put_many_created(op, step, cqe);
     }
-    item->status = NIGH_OK;
-    return false;
+    return put_many_sealed(op, step);
 }
 
 /* The source of a copy that copies.c makes. */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/order.h"
 #include "base/futex.h"
 #include "client/client_internal.h"
 
@@ -31,6 +32,7 @@ void ring_init_lane(struct client_lane *lane)
         place->op = NULL;
         place->used = place->cancel_wanted = place->waits = false;
         place->created = place->owed = false;
+        place->kept = NULL;
         place->copy = COPY_NONE;
         place->next_free = i + 1 < LIMIT_RING_ENTRIES ? (uint16_t)(i + 1) : RING_NO_PLACE;
     }
@@ -72,6 +74,7 @@ static uint16_t ring_take_place(nigh_client *client, uint32_t lane, struct clien
     place->waits = waits;
     place->cancel_wanted = place->asks_lease = place->leased = false;
     place->created = place->owed = false;
+    place->kept = NULL;
     place->copy = COPY_NONE;
     if (at->in_flight == 1) {
         ring_set_busy(client, lane, true);
@@ -132,6 +135,7 @@ static void ring_reset_lane(nigh_client *client, uint32_t lane)
 void ring_reset(nigh_client *client)
 {
     atomic_store_explicit(&client->busy_lanes, 0, memory_order_relaxed);
+    calls_reset_services(client);
     for (uint32_t i = 0; i < client->lanes; i++) {
         ring_reset_lane(client, i);
     }
@@ -259,6 +263,10 @@ void ring_forget(nigh_client *client, struct client_op *op)
     if (list_is_linked(&op->queue)) {
         list_remove(&op->queue);
     }
+    if ((op->flags & OP_PAIRED) != 0) {
+        pairs_forget(op);
+        return;
+    }
     for (uint32_t lane = 0; lane < client->lanes; lane++) {
         struct client_lane *at = &client->lane[lane];
 
@@ -282,8 +290,7 @@ void ring_forget(nigh_client *client, struct client_op *op)
 }
 
 /* A result that nobody waits for any more is undone: a pin cleared, a created object given up. */
-static void ring_undo(nigh_client *client, uint32_t lane, uint8_t opcode,
-                      const struct session_cqe *cqe)
+void ring_undo(nigh_client *client, uint32_t lane, uint8_t opcode, const struct session_cqe *cqe)
 {
     if (cqe->status != NIGH_OK) {
         return;
@@ -306,6 +313,7 @@ static bool ring_take_one(nigh_client *client, uint32_t lane, const struct sessi
     struct client_pending *place = &client->lane[lane].pending[cqe->cookie & 0xff];
     struct client_pending was = *place; /* what follows may take the place again */
 
+    ORDER_HEARD();
     if ((cqe->cookie & 0xff) >= LIMIT_RING_ENTRIES || !place->used || place->copy != COPY_NONE ||
         place->sequence != cqe->cookie >> 8 || cqe->status > 0 ||
         cqe->status < NIGH_STATUS_LOWEST || cqe->status == NIGH_PENDING) {
@@ -324,10 +332,12 @@ static bool ring_take_one(nigh_client *client, uint32_t lane, const struct sessi
         lease_sealed(client, lane, was.offset, cqe->status == NIGH_OK);
     }
     if (was.opcode == SESSION_OP_CALL || was.opcode == SESSION_OP_REPLY ||
-        was.opcode == SESSION_OP_RECEIVE) {
+        was.opcode == SESSION_OP_RECEIVE || was.opcode == SESSION_OP_COLLECT) {
         calls_give_place(client, lane, was.offset); /* who reads there does so before the next */
     }
-    if (was.op == NULL) {
+    if (was.kept != NULL) {
+        calls_kept_ended(client, lane, (uint16_t)(cqe->cookie & 0xff), &was, cqe);
+    } else if (was.op == NULL) {
         ring_undo(client, lane, was.opcode, cqe);
     } else {
         op_step_done(was.op, was.step, was.opcode, cqe);
@@ -389,6 +399,7 @@ void ring_take_in(nigh_client *client, const struct client_op *self)
             break;
         }
     }
+    pairs_take_in(client);
     if (!list_empty(&client->feed)) {
         ring_feed(client);
     }

@@ -6,16 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/calls.h"
-
-struct nigh_service {
-    nigh_client *client;
-    struct list_node place; /* in client->services */
-    struct session_service session;
-    uint32_t incarnation; /* without a handler: of the node that knows it; written locked */
-    void (*handler)(void *context, const nigh_request *request);
-    void *context;
-};
+#include "client/pairs.h"
 
 static void on_request(void *context, const struct session_request *came)
 {
@@ -31,6 +22,7 @@ static void on_request(void *context, const struct session_request *came)
         .opaque = {came->id, calls_where(service->client, came->lane)},
     };
 
+    calls_split(&request, came->bulks);
     service->handler(service->context, &request);
 }
 
@@ -144,11 +136,15 @@ nigh_status nigh_service_register(nigh_client *client, const char *name,
     if (service == NULL) {
         return error_note(client, NIGH_NO_RESOURCES);
     }
+    list_init(&service->came);
     service->client = client;
     service->handler = options != NULL ? options->handler : NULL;
     service->context = options != NULL ? options->context : NULL;
     service->session = (struct session_service){
         .hash = hash, .slot = client->slot, .handler = on_request, .context = service};
+    if (service->handler == NULL && client->driver == NULL) {
+        shared_store_relaxed(&client->front->takes_pairs, 1);
+    }
     status = register_service(service);
     if (status != NIGH_OK) {
         free(service);
@@ -164,7 +160,10 @@ static void end_service(nigh_service *service, bool tells)
     nigh_client *client = service->client;
 
     client_lock(client);
+    pairs_unserve(service);
+    calls_forget_service(service);
     list_remove(&service->place);
+    ring_tell(client);
     client_unlock(client);
     if (service->handler != NULL) {
         client->driver->unserve(client->driver->context, &service->session);
@@ -200,6 +199,25 @@ static bool is_answer(const nigh_request *request, nigh_status status, const voi
            status != NIGH_PENDING;
 }
 
+nigh_client *calls_client_of(const nigh_request *request)
+{
+    return request->service->client;
+}
+
+static nigh_status reply_to_pair(nigh_client *client, const nigh_request *request,
+                                 nigh_status answer, const void *bytes, uint32_t size)
+{
+    nigh_status status = client_check(client);
+
+    if (status != NIGH_OK) {
+        return error_note(client, status);
+    }
+    client_lock(client);
+    status = pairs_reply(client, request, answer, bytes, size);
+    client_unlock(client);
+    return error_note(client, status);
+}
+
 nigh_status nigh_call_reply(const nigh_request *request, nigh_status status, const void *bytes,
                             size_t size)
 {
@@ -221,6 +239,9 @@ nigh_status nigh_call_reply(const nigh_request *request, nigh_status status, con
     }
     if (answered != SESSION_REPLY_ELSEWHERE) {
         return (nigh_status)answered;
+    }
+    if (pairs_has_request(request)) {
+        return reply_to_pair(client, request, status, bytes, (uint32_t)size);
     }
     return calls_reply_later(client, request, status, bytes, (uint32_t)size);
 }
@@ -251,12 +272,39 @@ static void begin_receive(struct client_op *op, struct calls_receive wanted)
     calls_receive(op, wanted.service->client, &wanted);
 }
 
+/* Receives in a row for which the lane was not asked: its requests are to have their turn, too. */
+#define RECEIVE_TURNS 16
+
+/* What is here already: a request of a pair, or one that a former receive was made for. */
+static bool receive_here(const struct calls_receive *wanted)
+{
+    nigh_service *service = wanted->service;
+    bool found;
+
+    client_lock(service->client);
+    if ((service->pair_mask == 0 && list_empty(&service->came)) ||
+        (service->kept_count == 0 && ++service->turns % RECEIVE_TURNS == 0)) {
+        client_unlock(service->client);
+        return false;
+    }
+    if (ring_has_completions(service->client)) {
+        ring_take_in(service->client, NULL);
+    }
+    found = calls_take_came(service, wanted->into, wanted->buffer) ||
+            pairs_receive(service, wanted->into, wanted->buffer);
+    client_unlock(service->client);
+    return found;
+}
+
 static nigh_status receive(const struct calls_receive *wanted)
 {
     struct calls_receive alone = *wanted;
     struct client_op op;
     nigh_status status;
 
+    if (wanted->answers == NULL && receive_here(wanted)) {
+        return NIGH_OK;
+    }
     begin_receive(&op, *wanted);
     status = op_run(&op);
     if (status != NIGH_OK || !calls_receive_apart(&op)) {
@@ -297,7 +345,7 @@ nigh_status nigh_receive_start(nigh_service *service, nigh_request *request, voi
     begin_receive(
         op, (struct calls_receive){
                 .service = service, .into = request, .buffer = buffer, .timeout_us = timeout_us});
-    return error_note(service->client, op_start(op));
+    return error_note(service->client, calls_start(op));
 }
 
 nigh_status nigh_reply_receive(nigh_request *request, nigh_status answer, const void *bytes,
@@ -319,6 +367,16 @@ nigh_status nigh_reply_receive(nigh_request *request, nigh_status answer, const 
         return status;
     }
     wanted.service = request->service;
+    if (pairs_has_request(request)) {
+        status = request->is_one_way != 0 ? NIGH_OK
+                                          : reply_to_pair(request->service->client, request, answer,
+                                                          bytes, (uint32_t)size);
+        if (status != NIGH_OK && status != NIGH_NOT_FOUND) {
+            return status;
+        }
+        wanted.count = 0;
+        return receive(&wanted);
+    }
     wanted.answers = request->is_one_way == 0 ? request : NULL;
     wanted.count = request->is_one_way == 0 ? wanted.count : 0;
     return receive(&wanted);

@@ -20,6 +20,7 @@ union socket_message {
     struct session_message_header header;
     struct session_grant grant;
     struct session_welcome bye;
+    struct session_pair pair;
     uint8_t bytes[LIMIT_SESSION_MESSAGE_BYTES];
 };
 
@@ -47,13 +48,14 @@ static void socket_take_bye(nigh_client *client, const struct session_welcome *b
 static nigh_status socket_receive(nigh_client *client, union socket_message *message,
                                   size_t *size_bytes, int *fd)
 {
+    int fds[2] = {-1, -1};
     size_t fd_count = 0;
     nigh_status status;
 
-    *fd = -1;
     *size_bytes = 0;
-    status =
-        fd_recv_message(client->socket_fd, message, sizeof(*message), size_bytes, fd, 1, &fd_count);
+    status = fd_recv_message(client->socket_fd, message, sizeof(*message), size_bytes, fds, 2,
+                             &fd_count);
+    *fd = fds[0];
     if (status == NIGH_BUSY) {
         return status;
     }
@@ -63,6 +65,7 @@ static nigh_status socket_receive(nigh_client *client, union socket_message *mes
     if (status == NIGH_OK &&
         (*size_bytes < sizeof(message->header) || message->header.magic != SESSION_MAGIC)) {
         fd_close(fd);
+        fd_close(&fds[1]);
         status = NIGH_PROTOCOL;
     }
     if (status != NIGH_OK) {
@@ -72,6 +75,12 @@ static nigh_status socket_receive(nigh_client *client, union socket_message *mes
         client_lose(client, status);
         return status;
     }
+    if (message->header.kind == SESSION_PAIR && *size_bytes >= sizeof(message->pair)) {
+        pairs_told(client, &message->pair, fds);
+        *fd = -1;
+        return NIGH_OK;
+    }
+    fd_close(&fds[1]); /* nothing else brings two */
     if (message->header.kind == SESSION_POKE) {
         client_ring_bell(client);
     } else if (message->header.kind == SESSION_BYE) {

@@ -42,7 +42,8 @@ static bool wait_is_over(const nigh_client *client, const struct client_op *op)
 
 static bool wait_has_work(const nigh_client *client, const struct client_op *op)
 {
-    return wait_is_over(client, op) || ring_has_completions(client) || copies_are_wanted(client);
+    return wait_is_over(client, op) || ring_has_completions(client) || pairs_are_ready(client) ||
+           copies_are_wanted(client);
 }
 
 /* Sleeps on the futex until somebody makes progress, or `limit_us` has passed. */
@@ -68,8 +69,9 @@ static void wait_on_futex(nigh_client *client, const struct client_op *op, uint6
 /* Sleeps on the socket, for all threads of the client. */
 static void wait_on_socket(nigh_client *client, const struct client_op *op, uint64_t limit_us)
 {
-    struct pollfd fds[2] = {{.fd = client->socket_fd, .events = POLLIN},
-                            {.fd = client->lead_fd, .events = POLLIN}};
+    struct pollfd fds[3] = {{.fd = client->socket_fd, .events = POLLIN},
+                            {.fd = client->lead_fd, .events = POLLIN},
+                            {.fd = pairs_bell(client), .events = POLLIN}};
     uint64_t rung;
 
     atomic_store_explicit(&client->front->poke_wanted, 1, memory_order_relaxed);
@@ -78,10 +80,13 @@ static void wait_on_socket(nigh_client *client, const struct client_op *op, uint
         struct timespec wait = {.tv_sec = (time_t)(limit_us / 1000000),
                                 .tv_nsec = (long)(limit_us % 1000000) * 1000};
 
-        (void)ppoll(fds, 2, limit_us == UINT64_MAX ? NULL : &wait, NULL);
+        (void)ppoll(fds, 3, limit_us == UINT64_MAX ? NULL : &wait, NULL);
     }
     client_lock(client);
     atomic_store_explicit(&client->leading, false, memory_order_relaxed);
+    if (fds[2].revents != 0) {
+        pairs_take_bells(client, client->armed);
+    }
     (void)!read(client->lead_fd, &rung, sizeof(rung));
     socket_take_in(client);
     /* Another takes over: it stands on the futex, and looks when it wakes. */
@@ -98,6 +103,7 @@ static bool wait_takes_lead(nigh_client *client)
             atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED;
     if (leads) {
         atomic_store_explicit(&client->leading, true, memory_order_relaxed);
+        pairs_sleep(client);
     }
     client_unlock(client);
     return leads;
@@ -199,6 +205,19 @@ static void wait_take_in(nigh_client *client, const struct client_op *op)
     client_unlock(client);
 }
 
+/* True: something was overdue. */
+static bool wait_end_overdue(nigh_client *client, uint64_t now_us)
+{
+    uint64_t ends;
+
+    client_lock(client);
+    ends = client->ends;
+    pairs_end_overdue(client, now_us);
+    ends = client->ends - ends;
+    client_unlock(client);
+    return ends > 0;
+}
+
 /* Steps that found no room may be overdue. */
 static void wait_look_after(nigh_client *client, const struct client_op *op)
 {
@@ -226,10 +245,11 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
     uint32_t sleeps = 0;
     uint32_t looks = 0; /* at what the time may be asked for */
     bool spins = false;
+    bool first;
     bool rests = client->driver != NULL && client->driver->rest != NULL;
 
     for (uint32_t turn = 1; !wait_is_over(client, op); turn++) {
-        if (ring_has_completions(client)) {
+        if (ring_has_completions(client) || pairs_are_ready(client)) {
             wait_take_in(client, op);
             continue;
         }
@@ -247,6 +267,9 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
             now_us = risen_us != 0 ? risen_us : clock_now_us(&clock_monotonic);
         }
         risen_us = 0;
+        if (pairs_are_due(client, now_us) && wait_end_overdue(client, now_us)) {
+            continue;
+        }
         if (now_us >= deadline_us) {
             return NIGH_TIMEOUT;
         }
@@ -266,10 +289,12 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
             rests = wait_on_lane(client, op, wait_limit(op, now_us, deadline_us), &risen_us);
             continue; /* if it could not: once more without */
         }
-        if (sleeps > 0 && wait_takes_lead(client)) {
+        /* The other side of a pair wakes who sleeps on the socket alone. */
+        first = sleeps == 0 && !pairs_any(client);
+        if (!first && wait_takes_lead(client)) {
             wait_on_socket(client, op, wait_limit(op, now_us, deadline_us));
         } else {
-            wait_on_futex(client, op, wait_limit(op, now_us, deadline_us), sleeps == 0);
+            wait_on_futex(client, op, wait_limit(op, now_us, deadline_us), first);
         }
         sleeps++;
         wait_look_after(client, op);

@@ -22,7 +22,8 @@ struct writer_words {
     uint32_t meta_size;
     uint16_t name_size;
     uint8_t flags; /* WRITER_* */
-    uint8_t reserved[5];
+    uint8_t replicas;
+    uint8_t reserved[4];
     uint64_t created_ns;
     uint64_t timeout_us;
 };
@@ -44,6 +45,7 @@ static void writer_fill(const nigh_client *client, const struct put_wish *wish, 
         .ref = (uint32_t)ref,
         .meta_size = wish->meta_size,
         .name_size = wish->name_size,
+        .replicas = wish->replicas,
         .created_ns = put_now_ns(),
         .timeout_us = wish->timeout_us,
     };
@@ -80,6 +82,7 @@ static nigh_status writer_take(nigh_client *client, nigh_writer *writer, const c
     wish->meta_size = words->meta_size;
     wish->name_size = words->name_size;
     wish->flags = (words->flags & WRITER_NO_EVICT) != 0 ? NIGH_CREATE_NO_EVICT : 0;
+    wish->replicas = words->replicas;
     wish->timeout_us = words->timeout_us;
     wish->lane = client_lane_of(client, &writer->id);
     wish->bytes = index_object_bytes(wish->data_size, wish->meta_size, wish->name_size);
@@ -286,15 +289,48 @@ static bool seal_build(struct client_op *op, size_t step, struct session_sqe *sq
     return true;
 }
 
+void seal_replicates(struct client_op *op, const struct put_wish *wish)
+{
+    op->u.one.extra = wish->replicas;
+    op->u.one.more = NULL;
+    if (wish->replicas > 0) {
+        op->deadline_us = op_deadline_us(replicate_timeout_us(wish->timeout_us));
+    }
+}
+
+/* The seal, and then its replicas: it is sealed whatever becomes of these, and no status of theirs
+ * is one of a seal's. */
 static bool seal_done(struct client_op *op, size_t step, uint8_t opcode,
                       const struct session_cqe *cqe)
 {
-    (void)step;
-    (void)opcode;
-    if (cqe->status != NIGH_OK) {
-        op_fail(op, error_note(op->client, (nigh_status)cqe->status));
+    bool is_seal = opcode != SESSION_OP_REPLICATE;
+    nigh_id id;
+    struct session_sqe sqe;
+
+    if (!is_seal) {
+        op->u.one.more = (void *)(uintptr_t)cqe->data_size;
     }
-    return false;
+    if (cqe->status != NIGH_OK) {
+        nigh_status status = (nigh_status)cqe->status;
+
+        op_fail(op, error_note(op->client, is_seal ? status : replicate_of_put(status)));
+        return false;
+    }
+    if (!is_seal || op->u.one.extra == 0) {
+        return false;
+    }
+    memcpy(id.bytes, op->u.one.sqe.id, sizeof(id.bytes));
+    replicate_fill(&id, op->u.one.extra, op_remaining_us(op), &sqe);
+    op_go_on(op, step, op->u.one.lane, true, &sqe);
+    return true;
+}
+
+nigh_status seal_told(const struct client_op *op, nigh_status status)
+{
+    uint64_t made = (uintptr_t)op->u.one.more;
+
+    return made > 0 ? replicate_tell(op->client, status, op->u.one.extra, made)
+                    : error_note(op->client, status);
 }
 
 /* A SEAL that never found room in the ring: neither its bytes nor its lease are on their way. */
@@ -338,6 +374,7 @@ static nigh_status seal_begin(nigh_client *client, nigh_writer *writer, struct c
     client_lock(client);
     put_fill_seal(client, &wish, words.offset, words.ref, (words.flags & WRITER_LEASED) != 0,
                   put_now_ns() - words.created_ns, &op->u.one.sqe);
+    seal_replicates(op, &wish);
     status = op_begin(op);
     client_unlock(client);
     return status;
@@ -351,6 +388,7 @@ nigh_status nigh_seal(nigh_client *client, nigh_writer *writer)
     if (status == NIGH_OK) {
         (void)wait_for(client, &op, UINT64_MAX);
         status = (nigh_status)atomic_load_explicit(&op.status, memory_order_acquire);
+        return status == NIGH_INVALID ? status : seal_told(&op, status);
     }
     return status == NIGH_INVALID ? status : error_note(client, status);
 }

@@ -65,10 +65,11 @@ struct offer {
     struct head head;
     uint32_t lanes;
     uint32_t bulk_endpoints;
+    char member[AUTH_ADDRESS_BYTES];
     /* lanes addresses, then a proof by the session's key */
 };
 
-_Static_assert(sizeof(struct offer) == 16, "offer is on the wire");
+_Static_assert(sizeof(struct offer) == 96, "offer is on the wire");
 _Static_assert(sizeof(struct offer) + LIMIT_LANES * AUTH_ADDRESS_BYTES + AUTH_PROOF_BYTES +
                        sizeof(struct proof) <=
                    AUTH_MESSAGE_BYTES,
@@ -194,6 +195,7 @@ static void put_offer(struct auth *auth)
     };
     uint8_t proof[AUTH_PROOF_BYTES];
 
+    memcpy(offer.member, auth->own.member, sizeof(offer.member));
     digest(proof, sizeof(proof), auth->session, offer_label(auth->dials), &offer, sizeof(offer),
            auth->own.addresses, addresses);
     put(auth, &offer, sizeof(offer));
@@ -245,7 +247,8 @@ static void take_refusal(struct auth *auth, const struct refuse *message)
     case NIGH_DENIED: end_refused(auth, status, "the other node has another cluster key"); break;
     case NIGH_INVALID:
         end_refused(auth, status,
-                    "the other node has another list of members; start all nodes with the same");
+                    "the other node has another list of members, or one has --state and the other "
+                    "not; start all nodes with the same");
         break;
     default: end_refused(auth, NIGH_PROTOCOL, "the other node refused the handshake"); break;
     }
@@ -253,14 +256,22 @@ static void take_refusal(struct auth *auth, const struct refuse *message)
 
 /* ---- receiving ------------------------------------------------------------ */
 
+/* Who joins knows no list, and is asked by nobody. */
+static bool is_joining(const struct auth *auth)
+{
+    return auth->dials ? auth->self.rank == AUTH_JOINER : auth->peer.rank == AUTH_JOINER;
+}
+
 static bool check_identity(struct auth *auth)
 {
-    if (auth->peer.epoch != auth->self.epoch) {
+    if (auth->peer.epoch != auth->self.epoch && !is_joining(auth)) {
         refuse(auth, NIGH_INVALID,
-               "the other node has another list of members; start all nodes with the same");
+               "the other node has another list of members, or one has --state and the other not; "
+               "start all nodes with the same");
         return false;
     }
-    if (auth->peer.rank == auth->self.rank || auth->peer.rank >= LIMIT_NODES ||
+    if (auth->peer.rank == auth->self.rank ||
+        (auth->peer.rank >= LIMIT_NODES && (auth->dials || !is_joining(auth))) ||
         (auth->expected_rank != UINT32_MAX && auth->peer.rank != auth->expected_rank)) {
         refuse(auth, NIGH_INVALID, "the other node has a rank that is not its own");
         return false;
@@ -367,6 +378,8 @@ static void take_offer(struct auth *auth, const uint8_t *bytes, uint32_t count)
     memset(&auth->offer, 0, sizeof(auth->offer));
     auth->offer.lanes = offer.lanes;
     auth->offer.bulk_endpoints = offer.bulk_endpoints;
+    memcpy(auth->offer.member, offer.member, sizeof(auth->offer.member));
+    auth->offer.member[AUTH_ADDRESS_BYTES - 1] = '\0';
     memcpy(auth->offer.addresses, addresses, address_bytes);
     for (uint32_t lane = 0; lane < offer.lanes; lane++) {
         auth->offer.addresses[lane][AUTH_ADDRESS_BYTES - 1] = '\0';
@@ -479,6 +492,19 @@ void auth_sent(struct auth *auth, uint32_t count)
     NIGH_ASSERT(count <= auth->out_bytes);
     memmove(auth->out, auth->out + count, auth->out_bytes - count);
     auth->out_bytes -= count;
+}
+
+void auth_prove(const struct auth *auth, bool of_dialler, const void *bytes, size_t count,
+                uint8_t proof[AUTH_PROOF_BYTES])
+{
+    digest(proof, AUTH_PROOF_BYTES, auth->session,
+           of_dialler ? "nigh word of the dialler" : "nigh word of the acceptor", bytes, count,
+           NULL, 0);
+}
+
+bool auth_is_proof(const uint8_t proof[AUTH_PROOF_BYTES], const uint8_t said[AUTH_PROOF_BYTES])
+{
+    return sodium_memcmp(proof, said, AUTH_PROOF_BYTES) == 0;
 }
 
 /* ---- messages ------------------------------------------------------------- */

@@ -10,9 +10,9 @@
  * encrypted nor authenticated.
  *
  * What is refused, each with a status and a sentence: another magic or version, another list of
- * members, a rank that is not one or our own, a wrong key (a proof that does not fit), a replayed
- * handshake (nonces are fresh on both sides), no incarnation. An incarnation lower than one seen
- * before is refused by who keeps the peers (peer.h).
+ * members (but from who joins), a rank that is not one or our own, a wrong key (a proof that does
+ * not fit), a replayed handshake (nonces are fresh on both sides), no incarnation. An incarnation
+ * lower than one seen before is refused by who keeps the peers (peer.h).
  */
 #ifndef CLUSTER_AUTH_H
 #define CLUSTER_AUTH_H
@@ -29,10 +29,11 @@
 #define AUTH_PROOF_BYTES   32
 #define AUTH_TOKEN_BYTES   16
 #define AUTH_WHY_BYTES     192
-#define AUTH_VERSION_MIN   7u
-#define AUTH_VERSION_MAX   7u
+#define AUTH_VERSION_MIN   9u
+#define AUTH_VERSION_MAX   9u
 #define AUTH_ADDRESS_BYTES 80
-#define AUTH_MESSAGE_BYTES 8192 /* the longest message of a control connection */
+#define AUTH_JOINER        UINT32_MAX /* the rank of who has none yet, and is told one */
+#define AUTH_MESSAGE_BYTES 8192       /* the longest message of a control connection */
 
 /* What a node says of itself. */
 struct auth_identity {
@@ -46,6 +47,8 @@ struct auth_identity {
 struct auth_offer {
     uint32_t lanes;
     uint32_t bulk_endpoints; /* that it wants of each link; 0 is 1 */
+    /* "host:port": where it takes control connections. Of who joined others learn it by this. */
+    char member[AUTH_ADDRESS_BYTES];
     /* Of the lanes' fabrics. Nodes offer ":port"; the host is the connection's
      * (node/peers_offer.c). */
     char addresses[LIMIT_LANES][AUTH_ADDRESS_BYTES];
@@ -121,6 +124,12 @@ uint32_t auth_sealed_bytes(void);
 /* Checks one: NIGH_OK and what it is, or NIGH_PROTOCOL (forged, replayed, out of order). */
 nigh_status auth_open(const struct auth *auth, const uint8_t *bytes, uint64_t sequence,
                       enum auth_message *message);
+
+/* What one side says beyond that, authenticated by the session's key: its proof. */
+void auth_prove(const struct auth *auth, bool of_dialler, const void *bytes, size_t count,
+                uint8_t proof[AUTH_PROOF_BYTES]);
+/* Constant time. */
+bool auth_is_proof(const uint8_t proof[AUTH_PROOF_BYTES], const uint8_t said[AUTH_PROOF_BYTES]);
 
 /* ---- tokens: private data of a fabric connection -------------------------- */
 

@@ -140,7 +140,8 @@ nigh_status directory_announce(struct directory *directory, uint32_t from,
             return NIGH_EXISTS;
         }
     } else {
-        if (is_copy && (directory->ever[from] & shard_of(key)) != 0) {
+        if (is_copy && (directory->ever[from] & shard_of(key)) != 0 &&
+            !is_untold(directory, from, key)) {
             return NIGH_IN_USE;
         }
         if (entry == NULL) {
@@ -166,9 +167,8 @@ nigh_status directory_locate(struct directory *directory, uint32_t from,
                              struct directory_answer *answer)
 {
     struct entry *entry = directory_find(directory, key, NULL);
-    struct directory_answer found = {.state = directory_is_complete(directory, shard_of(key))
-                                                  ? DIRECTORY_ABSENT
-                                                  : DIRECTORY_NOT_YET};
+    struct directory_answer found = {.state = is_complete(directory, key) ? DIRECTORY_ABSENT
+                                                                          : DIRECTORY_NOT_YET};
 
     NIGH_ASSERT(from < directory->config.nodes);
     if (entry != NULL && is_known(directory, entry)) {
@@ -272,8 +272,9 @@ static bool is_entry_valid(const struct directory *directory, struct entry *entr
     if (entry->tombstone) {
         return is_owing_valid(directory, entry) &&
                (!set_empty(directory, entry, SET_HOLDERS) ||
-                (entry->told && (entry->seen != directory->next_change ||
-                                 (directory->rebuilt & shard_of(&entry->key)) == 0)));
+                (entry->told &&
+                 (entry->seen != directory->next_change || directory_is_sweeping(directory) ||
+                  !is_rebuilt(directory, directory->rebuilt, &entry->key))));
     }
     if (is_claimed(entry) ? is_known(directory, entry) : entry->claim.doubted) {
         return false;

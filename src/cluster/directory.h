@@ -85,8 +85,8 @@ struct directory_answer {
 };
 
 /* Callbacks come from inside the calls below, any of them (of directory_delete: `drop` only). They
- * may call back, save directory_member_*, directory_announcing, directory_announced and
- * directory_turn. */
+ * may call back, save directory_member_*, directory_announcing, directory_announced, directory_view
+ * and directory_turn; untold and keeps may not. */
 struct directory_shell {
     void *context;
     /* Tells a waiting node where the object is. It waits no more. */
@@ -100,6 +100,11 @@ struct directory_shell {
      * holder still has readers: gone at their last release). Once for each directory_delete that
      * returned NIGH_PENDING. */
     void (*deleted)(void *context, uint64_t ticket, nigh_status status);
+    /* Whether a member (UINT32_MAX: any that counts) has yet to announce a key, whose home this
+     * node became since. NULL: homes do not move. */
+    bool (*untold)(void *context, uint32_t from, const struct directory_key *key);
+    /* Whether this node is the home of a key in the view of an epoch. NULL as above. */
+    bool (*keeps)(void *context, uint64_t epoch, const struct directory_key *key);
 };
 
 struct directory_config {
@@ -192,7 +197,14 @@ void directory_member_dead(struct directory *directory, uint32_t rank);
 bool directory_member_is_dead(const struct directory *directory, uint32_t rank);
 
 /*
- * A bounded part of what the four calls above have to change at all keys; they begin with one
+ * Homes have moved: what this node is not the home of in the view of an epoch it forgets, and its
+ * deletes end NIGH_BUSY, so that the new home is asked. Epoch 0: everybody was heard of what this
+ * node became the home of (untold says so).
+ */
+void directory_view(struct directory *directory, uint64_t epoch);
+
+/*
+ * A bounded part of what the five calls above have to change at all keys; they begin with one
  * themselves. True: there is more to do. Answers do not depend on it: a key that is asked for is
  * brought up to date first; the ends of deletes and stats do.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A member's up, announcing, announced or dead changes what all entries say of it. With a million
- * keys that is too long for one turn, so it is noted as a change with a number, and applied to an
- * entry when that is looked at (is_fresh), and by a sweep that passes some entries a turn. What is
- * answered is therefore the same as if it had been applied at once.
+ * A member's up, announcing, announced or dead, or a view, changes what all entries say. With a
+ * million keys that is too long for one turn, so it is noted as a change with a number, and applied
+ * to an entry when that is looked at (is_fresh), and by a sweep that passes some entries a turn.
+ * What is answered is therefore the same as if it had been applied at once.
  */
 #include "cluster/directory_internal.h"
 
@@ -30,10 +30,29 @@ static void apply_to_claim(struct directory *directory, struct entry *entry,
     }
 }
 
+/* What another node is the home of now is forgotten: members tell that, and ask it. */
+static void leave(struct directory *directory, struct entry *entry)
+{
+    if (entry->tombstone) {
+        directory_leave_tombstone(directory, entry);
+        return;
+    }
+    if (is_claimed(entry)) {
+        directory_end_claim(directory, entry);
+    }
+    directory_drop_entry(directory, entry);
+}
+
 static void apply(struct directory *directory, struct entry *entry, const struct change *change)
 {
+    const struct directory_shell *shell = &directory->config.shell;
     uint32_t rank = change->rank;
 
+    if (change->kind == CHANGE_VIEW && change->epoch != 0 &&
+        !shell->keeps(shell->context, change->epoch, &entry->key)) {
+        leave(directory, entry);
+        return;
+    }
     if (is_claimed(entry)) {
         apply_to_claim(directory, entry, change);
         if (!entry->used) {
@@ -62,6 +81,7 @@ static void apply(struct directory *directory, struct entry *entry, const struct
         }
         directory_drop_if_idle(directory, entry);
         break;
+    case CHANGE_VIEW: break;
     }
     if (entry->used && entry->told) {
         directory_end_tombstone(directory, entry, change->rebuilt);
@@ -119,7 +139,7 @@ static void sweep(struct directory *directory, uint32_t count)
 }
 
 static void note_change(struct directory *directory, enum change_kind kind, uint32_t rank,
-                        uint64_t shards)
+                        uint64_t shards, uint64_t epoch)
 {
     /* Rare: members come and go faster than turns pass. From inside a sweep there is always room,
      * since callbacks do not note changes. */
@@ -132,6 +152,7 @@ static void note_change(struct directory *directory, enum change_kind kind, uint
                         .rank = rank,
                         .shards = shards,
                         .rebuilt = directory->rebuilt,
+                        .epoch = epoch,
                         .lap = directory->lap,
                         .cursor = directory->cursor};
     directory->next_change++;
@@ -177,13 +198,13 @@ void directory_member_up(struct directory *directory, uint32_t rank, uint64_t sh
     directory->dead[rank] = false;
     directory->announced[rank] &= ~shards;
     directory_find_complete(directory);
-    note_change(directory, CHANGE_UP, rank, shards);
+    note_change(directory, CHANGE_UP, rank, shards, 0);
 }
 
 void directory_announcing(struct directory *directory, uint32_t rank, uint64_t shards)
 {
     NIGH_ASSERT(rank < directory->config.nodes);
-    note_change(directory, CHANGE_ANNOUNCING, rank, shards);
+    note_change(directory, CHANGE_ANNOUNCING, rank, shards, 0);
 }
 
 void directory_announced(struct directory *directory, uint32_t rank, uint64_t shards)
@@ -192,7 +213,7 @@ void directory_announced(struct directory *directory, uint32_t rank, uint64_t sh
     directory->announced[rank] |= shards;
     directory->ever[rank] |= shards;
     directory_find_complete(directory);
-    note_change(directory, CHANGE_ANNOUNCED, rank, shards);
+    note_change(directory, CHANGE_ANNOUNCED, rank, shards, 0);
 }
 
 void directory_member_dead(struct directory *directory, uint32_t rank)
@@ -202,7 +223,12 @@ void directory_member_dead(struct directory *directory, uint32_t rank)
     directory->announced[rank] = 0;
     directory->ever[rank] = 0;
     directory_find_complete(directory);
-    note_change(directory, CHANGE_DEAD, rank, UINT64_MAX);
+    note_change(directory, CHANGE_DEAD, rank, UINT64_MAX, 0);
+}
+
+void directory_view(struct directory *directory, uint64_t epoch)
+{
+    note_change(directory, CHANGE_VIEW, 0, UINT64_MAX, epoch);
 }
 
 bool directory_member_is_dead(const struct directory *directory, uint32_t rank)

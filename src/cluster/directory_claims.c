@@ -60,7 +60,7 @@ nigh_status directory_claim(struct directory *directory, uint32_t from,
     if (entry != NULL && (is_known(directory, entry) || is_claimed(entry))) {
         return NIGH_EXISTS;
     }
-    if (!held && !directory_is_complete(directory, shard_of(key))) {
+    if (!held && !is_complete(directory, key)) {
         return NIGH_BUSY;
     }
     return begin(directory, from, key, birth);

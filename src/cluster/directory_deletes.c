@@ -82,11 +82,25 @@ void directory_end_tombstone(struct directory *directory, struct entry *entry, u
         return;
     }
     entry->told = true;
-    if ((rebuilt & shard_of(&entry->key)) != 0) {
+    if (is_rebuilt(directory, rebuilt, &entry->key)) {
         directory_drop_entry(directory, entry);
     }
     if (!told) {
         directory->config.shell.deleted(directory->config.shell.context, ticket, status);
+    }
+}
+
+void directory_leave_tombstone(struct directory *directory, struct entry *entry)
+{
+    uint64_t ticket = entry->ticket;
+    bool told = entry->told;
+
+    if (entry->owes) {
+        owe_nothing(directory, entry);
+    }
+    directory_drop_entry(directory, entry);
+    if (!told) {
+        directory->config.shell.deleted(directory->config.shell.context, ticket, NIGH_BUSY);
     }
 }
 
@@ -142,15 +156,18 @@ nigh_status directory_delete(struct directory *directory, uint32_t except,
     bool held_elsewhere;
 
     (void)now_us;
+    if (is_untold(directory, UINT32_MAX, key)) {
+        return NIGH_BUSY; /* a tombstone that waits for what is told would go with a next home */
+    }
     if (entry == NULL || !is_known(directory, entry)) {
-        return directory_is_complete(directory, shard_of(key)) ? NIGH_NOT_FOUND : NIGH_BUSY;
+        return is_complete(directory, key) ? NIGH_NOT_FOUND : NIGH_BUSY;
     }
     memcpy(holders, set_of(directory, entry, SET_HOLDERS), directory->words * sizeof(uint64_t));
     if (except < nodes) {
         holders[except / 64] &= ~(UINT64_C(1) << except % 64);
     }
     held_elsewhere = next_rank(holders, 0, nodes) < nodes;
-    if (held_elsewhere || (directory->rebuilt & shard_of(key)) == 0) {
+    if (held_elsewhere || !is_rebuilt(directory, directory->rebuilt, key)) {
         if (bury(directory, entry, ticket) != NIGH_OK) {
             return NIGH_LIMIT;
         }

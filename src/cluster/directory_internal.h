@@ -70,7 +70,8 @@ enum change_kind {
     CHANGE_UP,
     CHANGE_ANNOUNCING,
     CHANGE_ANNOUNCED,
-    CHANGE_DEAD
+    CHANGE_DEAD,
+    CHANGE_VIEW
 };
 
 /* What all entries of some shards have to know. */
@@ -79,6 +80,7 @@ struct change {
     uint32_t rank;
     uint64_t shards;
     uint64_t rebuilt; /* the directory's, from then on */
+    uint64_t epoch;   /* VIEW */
     uint64_t lap;     /* where the sweep was: it is over when that is there again */
     uint32_t cursor;
 };
@@ -199,6 +201,28 @@ static inline bool is_claimed_by(const struct entry *entry, uint32_t rank)
     return !entry->tombstone && entry->claim.claimer == rank + 1;
 }
 
+/* Whether `from` has yet to announce a key whose home this became. */
+static inline bool is_untold(const struct directory *directory, uint32_t from,
+                             const struct directory_key *key)
+{
+    const struct directory_shell *shell = &directory->config.shell;
+
+    return shell->untold != NULL && shell->untold(shell->context, from, key);
+}
+
+/* Whether all who count have announced a key: what is not known of it is not so. */
+static inline bool is_complete(const struct directory *directory, const struct directory_key *key)
+{
+    return (directory->complete & shard_of(key)) != 0 && !is_untold(directory, UINT32_MAX, key);
+}
+
+/* ... since this directory began, or they were dead. */
+static inline bool is_rebuilt(const struct directory *directory, uint64_t rebuilt,
+                              const struct directory_key *key)
+{
+    return (rebuilt & shard_of(key)) != 0 && !is_untold(directory, UINT32_MAX, key);
+}
+
 /* ---- directory_entries.c -------------------------------------------------- */
 
 uint32_t *directory_chain_of(const struct directory *directory, const struct directory_key *key);
@@ -241,6 +265,8 @@ void directory_end_claim(struct directory *directory, struct entry *entry);
 /* A tombstone that nobody has to acknowledge any more: tells its end, and goes, unless a member
  * that has yet to announce may hold its birth. */
 void directory_end_tombstone(struct directory *directory, struct entry *entry, uint64_t rebuilt);
+/* Another node's by now: its delete, if it has not ended, is to be asked of that. */
+void directory_leave_tombstone(struct directory *directory, struct entry *entry);
 /* A member holds it no longer. */
 void directory_let_go(struct directory *directory, struct entry *entry, uint32_t rank,
                       uint64_t rebuilt);

@@ -1026,6 +1026,13 @@ struct rpc *link_calls(struct link *link)
     return link->sides[LINK_CALLS].rpc;
 }
 
+struct link *link_of_calls(const struct rpc *channel)
+{
+    const struct link_side *side = rpc_context(channel);
+
+    return side->link;
+}
+
 bool link_is_failing(const struct link *link)
 {
     return link->failed;

@@ -142,6 +142,9 @@ struct rpc *link_rpc(struct link *link);
 /* The same of the endpoint for calls; NULL: there is none. */
 struct rpc *link_calls(struct link *link);
 
+/* The link whose channel for calls it is. */
+struct link *link_of_calls(const struct rpc *channel);
+
 /* How a read or send of a link ended: NIGH_OK; NIGH_DENIED (key or bounds), NIGH_PEER_LOST, ...
  * Once. The memory is the caller's again. */
 typedef void link_done(void *context, nigh_status status, uint64_t now_us);

@@ -136,9 +136,10 @@ static void derive(struct members *members)
 {
     uint8_t digest[20];
 
-    for (uint32_t rank = 0; rank < members->count; rank++) {
+    for (uint32_t rank = 0; rank < LIMIT_NODES; rank++) {
         members->seeds[rank] = hash_u64(HASH_K1 ^ rank);
     }
+    members->listed = members->count;
     blake_id20(members->addresses, members->count * sizeof(members->addresses[0]), digest);
     memcpy(&members->epoch, digest, sizeof(members->epoch));
 }
@@ -164,6 +165,99 @@ nigh_status members_parse(const char *list, const char *self, struct members *me
     return status;
 }
 
+bool members_names(const char *list, const char *address)
+{
+    size_t length = strlen(address);
+
+    while (*list != '\0') {
+        size_t here;
+
+        list += strspn(list, ", \t\r\n");
+        here = strcspn(list, ", \t\r\n");
+        if (here == length && here > 0 && memcmp(list, address, length) == 0) {
+            return true;
+        }
+        list += here;
+    }
+    return false;
+}
+
+uint32_t members_ranks(uint32_t listed)
+{
+    uint32_t ranks = listed * 2 > MEMBERS_RANKS_LEAST ? listed * 2 : MEMBERS_RANKS_LEAST;
+
+    ranks = ranks - listed > AGREED_SEATS ? listed + AGREED_SEATS : ranks;
+    return ranks < LIMIT_NODES ? ranks : LIMIT_NODES;
+}
+
+nigh_status members_agree(struct members *members, uint32_t ranks, char *why, size_t why_bytes)
+{
+    if (ranks == 0) {
+        ranks = members_ranks(members->listed);
+    }
+    if (ranks < members->listed || ranks > LIMIT_NODES || ranks - members->listed > AGREED_SEATS) {
+        return fail(why, why_bytes,
+                    "%u ranks (--ranks) are not within %u, which the list has, and %u: at most %u "
+                    "may join, and there are at most %d in all",
+                    ranks, members->listed,
+                    members->listed + AGREED_SEATS < LIMIT_NODES ? members->listed + AGREED_SEATS
+                                                                 : (uint32_t)LIMIT_NODES,
+                    AGREED_SEATS, LIMIT_NODES);
+    }
+    members->count = ranks;
+    members->epoch = hash_mix(members->epoch ^ HASH_K1, HASH_K2 ^ ranks);
+    return NIGH_OK;
+}
+
+bool members_is_address(const char *text)
+{
+    return strlen(text) < MEMBERS_ADDRESS_BYTES && is_address(text);
+}
+
+/* Text that ends, nothing behind its end, nobody's so far. */
+static bool add_known(struct members *members, const char address[MEMBERS_ADDRESS_BYTES])
+{
+    char why[8];
+
+    return agreed_is_address(address) &&
+           add_address(members, address, strlen(address), why, sizeof(why)) == NIGH_OK;
+}
+
+nigh_status members_make(const char (*addresses)[MEMBERS_ADDRESS_BYTES], uint32_t listed,
+                         uint32_t present, uint32_t ranks, uint32_t self, struct members *members)
+{
+    struct members *made = calloc(1, sizeof(*made));
+    nigh_status status = NIGH_INVALID;
+    char why[8];
+
+    if (made == NULL) {
+        return NIGH_NO_RESOURCES;
+    }
+    if (listed == 0 || listed > present || present > ranks || ranks > LIMIT_NODES ||
+        self >= present) {
+        goto done;
+    }
+    while (made->count < listed && add_known(made, addresses[made->count])) {
+    }
+    if (made->count < listed) {
+        goto done;
+    }
+    derive(made);
+    while (made->count < present && add_known(made, addresses[made->count])) {
+    }
+    if (made->count == present) {
+        status = members_agree(made, ranks, why, sizeof(why));
+    }
+    if (status == NIGH_OK) {
+        made->self = self;
+        *members = *made;
+    }
+
+done:
+    free(made);
+    return status;
+}
+
 void members_alone(struct members *members)
 {
     memset(members, 0, sizeof(*members));
@@ -171,15 +265,28 @@ void members_alone(struct members *members)
     derive(members);
 }
 
+uint64_t members_weight(const struct members *members, uint32_t rank, uint64_t key_hash)
+{
+    return hash_mix(members->seeds[rank] ^ HASH_K2, key_hash ^ HASH_K3);
+}
+
 uint32_t members_home(const struct members *members, uint64_t key_hash)
+{
+    struct agreed_set all = agreed_all(members->listed);
+
+    return members_home_in(members, &all, key_hash);
+}
+
+uint32_t members_home_in(const struct members *members, const struct agreed_set *in,
+                         uint64_t key_hash)
 {
     uint64_t best = 0;
     uint32_t home = 0;
 
     for (uint32_t rank = 0; rank < members->count; rank++) {
-        uint64_t weight = hash_mix(members->seeds[rank] ^ HASH_K2, key_hash ^ HASH_K3);
+        uint64_t weight = members_weight(members, rank, key_hash);
 
-        if (weight > best) {
+        if (weight > best && agreed_has(in, rank)) {
             best = weight;
             home = rank;
         }

@@ -78,7 +78,7 @@ static void begin(struct swim *swim, uint64_t now_us)
     swim->sequence = random_u64(&swim->random);
     swim->due_us = now_us;
     swim->period_end_us = now_us + random_below(&swim->random, config->period_us);
-    swim->live = config->count;
+    swim->live = config->listed == 0 ? config->count : config->listed;
     swim->probe.target = SWIM_NOBODY;
     swim->suspicion_min_us =
         max_u64(config->suspicion_us,
@@ -88,7 +88,11 @@ static void begin(struct swim *swim, uint64_t now_us)
         if (rank != config->self) {
             swim->order[others++] = (uint16_t)rank;
         }
+        if (rank >= swim->live && rank != config->self) {
+            swim->members[rank].state = SWIM_LEFT;
+        }
     }
+    swim->live += config->self >= swim->live ? 1 : 0;
     swim->position = others;
     swim->members[config->self].incarnation = SWIM_INCARNATION(config->incarnation, 0);
     swim_note(swim, config->self);

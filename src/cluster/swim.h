@@ -100,6 +100,8 @@ struct swim_actions {
 struct swim_config {
     uint32_t self;         /* rank */
     uint32_t count;        /* of members, 1 .. LIMIT_SWIM_MEMBERS */
+    uint32_t listed;       /* those of lower ranks are there; the others have left until they are
+                              heard of. 0: all are there */
     uint32_t incarnation;  /* of this node, not 0; grows at each start */
     uint64_t period_us;    /* between probes */
     uint64_t timeout_us;   /* for the ACK of a probe, below half of the period */

@@ -89,9 +89,9 @@ static void take(struct swim *swim, const struct swim_update *update, uint64_t n
                  struct swim_actions *actions)
 {
     struct swim_member *member = &swim->members[update->rank];
-    bool is_news = member->incarnation != 0 || update->state != SWIM_ALIVE ||
-                   (uint32_t)update->incarnation != 0;
     uint8_t before = member->state;
+    bool is_news = member->incarnation != 0 || update->state != SWIM_ALIVE ||
+                   (uint32_t)update->incarnation != 0 || before != SWIM_ALIVE;
 
     if (before == SWIM_SUSPECT) {
         remove_suspect(swim, update->rank);
@@ -112,7 +112,8 @@ static void take(struct swim *swim, const struct swim_update *update, uint64_t n
     }
     member->reached |= before != update->state; /* by whoever found out */
     /* That a member is there all find out by themselves: at a start that would be news of everybody
-     * for everybody. What refutes a suspicion is passed on also by who did not know of that. */
+     * for everybody. But one that joins nobody asks. What refutes a suspicion is passed on also by
+     * who did not know of that. */
     if (is_news) {
         swim_note(swim, update->rank);
     }

@@ -10,11 +10,14 @@
 static bool is_gauge(const char *name)
 {
     static const char *const gauges[] = {
-        "memory_bytes",     "used_bytes",       "leased_bytes",     "unsealed_bytes", "objects",
-        "objects_unsealed", "objects_spilled",  "objects_deleting", "spilled_bytes",  "sessions",
-        "waiting",          "index_entries",    "index_bytes",      "uptime_us",      "loans",
-        "links_up",         "directory_keys",   "pinned_bytes",     "rdma_lanes",     "lanes",
-        "memory_far_bytes", "spill_free_bytes", "spill_bytes",      "index_used",
+        "memory_bytes",      "used_bytes",       "leased_bytes",    "unsealed_bytes",
+        "objects",           "objects_unsealed", "objects_spilled", "objects_deleting",
+        "spilled_bytes",     "sessions",         "waiting",         "index_entries",
+        "index_bytes",       "uptime_us",        "loans",           "links_up",
+        "directory_keys",    "pinned_bytes",     "rdma_lanes",      "lanes",
+        "memory_far_bytes",  "spill_free_bytes", "spill_bytes",     "index_used",
+        "replicas_wanted",   "replicas_missing", "replica_bytes",   "view_epoch",
+        "view_active_epoch", "view_members",     "view_quorum",     "nodes_reached",
     };
 
     for (size_t n = 0; n < sizeof(gauges) / sizeof(gauges[0]); n++) {

@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "fabric/address.h"
 #include "node/transfer_names.h"
+#include "node/redis.h"
 
 enum daemon_option_number {
     OPTION_SOCKET,
@@ -29,15 +30,18 @@ enum daemon_option_number {
     OPTION_HUGE,
     OPTION_SPILL,
     OPTION_SPILL_MAX,
+    OPTION_STATE,
     OPTION_SESSION_QUOTA,
     OPTION_MAX_SESSIONS,
     OPTION_MAX_PINS,
     OPTION_JOIN,
     OPTION_MEMBER,
+    OPTION_RANKS,
     OPTION_LISTEN,
     OPTION_CLUSTER_KEY,
     OPTION_DEAD_MS,
     OPTION_TRANSFER,
+    OPTION_FANOUT,
     OPTION_FABRIC,
     OPTION_FABRIC_ADDRESSES,
     OPTION_FABRIC_TOS,
@@ -45,6 +49,8 @@ enum daemon_option_number {
     OPTION_FABRIC_RETRIES,
     OPTION_FABRIC_QUEUE_PAIRS,
     OPTION_SHARED_RECEIVES,
+    OPTION_DIRECTORY,
+    OPTION_DIRECTORY_PASSWORD,
     OPTION_HTTP,
     OPTION_LOG_LEVEL
 };
@@ -65,18 +71,24 @@ const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT] = {
     [OPTION_HUGE] = {"huge", "auto|require|never", "huge pages (auto: where granted)"},
     [OPTION_SPILL] = {"spill", "DIR", "write objects there instead of evicting them"},
     [OPTION_SPILL_MAX] = {"spill-max", "SIZE", "most bytes in the spill directory (no bound)"},
+    [OPTION_STATE] = {"state", "DIR",
+                      "keep there what this node votes for: nodes with it agree on who is a home"},
     [OPTION_SESSION_QUOTA] = {"session-quota", "SIZE", "most bytes that one session may keep"},
     [OPTION_MAX_SESSIONS] = {"max-sessions", "N", "most sessions (1024)"},
     [OPTION_MAX_PINS] = {"max-pins", "N", "most objects that a lane holds for one session (8192)"},
     [OPTION_JOIN] = {"join", "LIST|@FILE",
-                     "host:port,... of all nodes, the same list at each (this node alone)"},
+                     "host:port,... of all nodes, the same at each; with --state one to join by"},
     [OPTION_MEMBER] = {"member", "ADDRESS|RANK", "which of them this node is"},
+    [OPTION_RANKS] = {"ranks", "N",
+                      "with --state: ranks in all, for nodes that join later (twice the list, 8)"},
     [OPTION_LISTEN] = {"listen", "ADDRESS", "where other nodes connect (as the list says)"},
     [OPTION_CLUSTER_KEY] = {"cluster-key", "FILE",
                             "64 hexadecimal digits or 32 bytes, the same at all nodes"},
     [OPTION_DEAD_MS] = {"dead-ms", "N", "a lost node is taken for dead after so long (5000)"},
     [OPTION_TRANSFER] = {"transfer", "WAY",
                          "auto (by size), two-sided, one-sided, push; register: to benchmark"},
+    [OPTION_FANOUT] = {"fanout", "N",
+                       "nodes that it serves with one large object at once (2); more ask these"},
     [OPTION_FABRIC] = {"fabric", "tcp|verbs|auto",
                        "what joins nodes, the same at each: TCP, or RDMA (tcp)"},
     [OPTION_FABRIC_ADDRESSES] = {"fabric-addresses", "LIST",
@@ -89,6 +101,10 @@ const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT] = {
                                    "that objects are read over, of a lane to another, to 4 (1)"},
     [OPTION_SHARED_RECEIVES] = {"shared-receives", "N",
                                 "room for messages that a lane's peers share (by members)"},
+    [OPTION_DIRECTORY] = {"directory", "URL",
+                          "redis://host:port[/db] or unix:///path, the same at all nodes (nodes)"},
+    [OPTION_DIRECTORY_PASSWORD] = {"directory-password", "FILE",
+                                   "the password for it, which others may not read"},
     [OPTION_HTTP] = {"http", "PORT", "tell what the node counts, at 127.0.0.1:PORT/metrics (no)"},
     [OPTION_LOG_LEVEL] = {"log-level", "LEVEL", "error, warn, info or debug (info)"},
 };
@@ -277,6 +293,28 @@ static nigh_status option_http(const char *text, char http[FABRIC_ADDRESS_BYTES]
     return NIGH_OK;
 }
 
+/* Where the directory is: "nodes" themselves, or a server. The text may hold a password: it is not
+ * shown. */
+static nigh_status option_directory(const char *text, struct daemon_options *o, char *why,
+                                    size_t why_bytes)
+{
+    o->has_directory = false;
+    if (strcmp(text, "nodes") == 0)
+        return NIGH_OK;
+    if (!redis_address_parse(text, &o->directory)) {
+        snprintf(why, why_bytes,
+                 "the directory is at no such place; write nodes, redis://host:port[/database] or "
+                 "unix:///path/of/its/socket");
+        return NIGH_INVALID;
+    }
+    if (!redis_is_built()) {
+        snprintf(why, why_bytes, "this build has no Redis; build it with hiredis (libhiredis-dev)");
+        return NIGH_INVALID;
+    }
+    o->has_directory = true;
+    return NIGH_OK;
+}
+
 nigh_status daemon_option_set(struct daemon_options *o, int option, const char *text, char *why,
                               size_t n)
 {
@@ -292,6 +330,7 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
     case OPTION_EXTENT: return option_size(text, &o->extent_bytes, why, n);
     case OPTION_HUGE: return option_huge(text, &o->huge_pages, why, n);
     case OPTION_SPILL: return option_path(text, o->spill, why, n);
+    case OPTION_STATE: return option_path(text, o->state, why, n);
     case OPTION_SPILL_MAX: return option_size(text, &o->spill_bytes, why, n);
     case OPTION_SESSION_QUOTA: return option_size(text, &o->session_quota_bytes, why, n);
     case OPTION_MAX_SESSIONS:
@@ -299,10 +338,12 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
     case OPTION_MAX_PINS: return option_number(text, 10, LIMIT_LANE_PINS, &o->max_pins, why, n);
     case OPTION_JOIN: return option_join(text, o->join, why, n);
     case OPTION_MEMBER: return option_address(text, o->member, why, n);
+    case OPTION_RANKS: return option_number(text, 10, LIMIT_NODES, &o->ranks, why, n);
     case OPTION_LISTEN: return option_address(text, o->listen_address, why, n);
     case OPTION_CLUSTER_KEY: return option_path(text, o->cluster_key_path, why, n);
     case OPTION_DEAD_MS: return option_number(text, 10, 3600000, &o->dead_ms, why, n);
     case OPTION_TRANSFER: return option_transfer(text, &o->transfer_path, why, n);
+    case OPTION_FANOUT: return option_number(text, 10, LIMIT_TREE_MOST, &o->fanout, why, n);
     case OPTION_FABRIC: return option_fabric(text, &o->fabric, why, n);
     case OPTION_FABRIC_ADDRESSES:
         return bytes_copy_text(o->fabric_addresses, sizeof(o->fabric_addresses), text) == NIGH_OK
@@ -318,6 +359,8 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
         return option_number(text, 10, LIMIT_BULK_ENDPOINTS, &o->fabric_queue_pairs, why, n);
     case OPTION_SHARED_RECEIVES:
         return option_number(text, 10, LIMIT_FABRIC_STOCK, &o->shared_receives, why, n);
+    case OPTION_DIRECTORY: return option_directory(text, o, why, n);
+    case OPTION_DIRECTORY_PASSWORD: return option_path(text, o->directory_password_path, why, n);
     case OPTION_HTTP: return option_http(text, o->http, why, n);
     case OPTION_LOG_LEVEL:
         return log_level_parse(text, &o->log_level)
@@ -420,6 +463,65 @@ static nigh_status options_read_key(struct daemon_options *o, char *why, size_t 
     return status;
 }
 
+/* The first line of a file that not everybody may read. */
+static nigh_status options_read_password(struct daemon_options *o, char *why, size_t why_bytes)
+{
+    char text[REDIS_PASSWORD_BYTES + 2] = "";
+    struct stat stat;
+    ssize_t bytes = -1;
+    int fd = open(o->directory_password_path, O_RDONLY | O_CLOEXEC);
+
+    if (fd >= 0 && fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) &&
+        (stat.st_mode & S_IROTH) != 0) {
+        snprintf(why, why_bytes, "everybody may read the directory's password %.200s; chmod 600 it",
+                 o->directory_password_path);
+        fd_close(&fd);
+        return NIGH_INVALID;
+    }
+    if (fd >= 0)
+        bytes = read(fd, text, sizeof(text) - 1);
+    if (bytes < 0)
+        snprintf(why, why_bytes, "cannot read the directory's password %.200s: %s",
+                 o->directory_password_path, strerror(errno));
+    fd_close(&fd);
+    if (bytes < 0)
+        return NIGH_INVALID;
+    text[strcspn(text, "\r\n")] = '\0';
+    if (text[0] == '\0' ||
+        bytes_copy_text(o->directory.password, sizeof(o->directory.password), text) != NIGH_OK) {
+        snprintf(why, why_bytes, "%.200s holds no password of at most %u characters",
+                 o->directory_password_path, REDIS_PASSWORD_BYTES - 1);
+        return NIGH_INVALID;
+    }
+    return NIGH_OK;
+}
+
+/* Where the directory is, with its password. */
+static nigh_status options_set_directory(struct daemon_options *o, struct node_settings *settings,
+                                         char *why, size_t why_bytes)
+{
+    nigh_status status = NIGH_OK;
+
+    if (o->has_directory && !settings->clustered) {
+        snprintf(why, why_bytes, "a node alone needs no directory; name the others with --join");
+        return NIGH_INVALID;
+    }
+    if (o->has_directory && o->state[0] != '\0') {
+        snprintf(why, why_bytes,
+                 "with a directory at a server there are no homes to agree on; "
+                 "leave --state or --directory away");
+        return NIGH_INVALID;
+    }
+    if (o->directory_password_path[0] != '\0') {
+        status = o->has_directory ? options_read_password(o, why, why_bytes) : NIGH_INVALID;
+        if (!o->has_directory)
+            snprintf(why, why_bytes, "a directory's password is given, and no --directory");
+    }
+    settings->has_directory = o->has_directory;
+    settings->directory = o->directory;
+    return status;
+}
+
 nigh_status daemon_options_resolve(struct daemon_options *o, uint32_t cores,
                                    struct node_settings *settings, char *why, size_t why_bytes)
 {
@@ -437,6 +539,7 @@ nigh_status daemon_options_resolve(struct daemon_options *o, uint32_t cores,
         .max_pins = o->max_pins,
         .session_quota_bytes = o->session_quota_bytes,
         .spill_dir = o->spill[0] != '\0' ? o->spill : NULL,
+        .state_dir = o->state[0] != '\0' ? o->state : NULL,
         .spill_bytes = o->spill_bytes,
         .huge_pages = o->huge_pages,
         .socket_mode = o->socket_mode,
@@ -448,6 +551,8 @@ nigh_status daemon_options_resolve(struct daemon_options *o, uint32_t cores,
         .cluster_key = o->cluster_key_path[0] != '\0' ? o->cluster_key : NULL,
         .dead_ms = o->dead_ms,
         .transfer_path = o->transfer_path,
+        .fanout = o->fanout,
+        .ranks = o->ranks,
         .fabric = o->fabric,
         .fabric_addresses = o->fabric_addresses[0] != '\0' ? o->fabric_addresses : NULL,
         .fabric_tos = o->fabric_tos,
@@ -479,5 +584,6 @@ nigh_status daemon_options_resolve(struct daemon_options *o, uint32_t cores,
         if (status != NIGH_OK)
             return status;
     }
-    return settings_resolve(&options, cores, settings, why, why_bytes);
+    status = settings_resolve(&options, cores, settings, why, why_bytes);
+    return status == NIGH_OK ? options_set_directory(o, settings, why, why_bytes) : status;
 }

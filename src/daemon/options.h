@@ -37,6 +37,7 @@ struct daemon_pool {
 struct daemon_options {
     char socket[SETTINGS_PATH_BYTES];
     char spill[SETTINGS_PATH_BYTES]; /* "": none */
+    char state[SETTINGS_PATH_BYTES]; /* "": none */
     uint64_t memory_bytes;
     bool memory_given;
     uint64_t extent_bytes;
@@ -55,6 +56,8 @@ struct daemon_options {
     char cluster_key_path[SETTINGS_PATH_BYTES]; /* "": none */
     uint32_t dead_ms;
     uint32_t transfer_path;
+    uint32_t fanout;
+    uint32_t ranks;
     uint32_t fabric;
     char fabric_addresses[SETTINGS_DEVICES * SETTINGS_DEVICE_BYTES]; /* "": none */
     uint32_t fabric_tos;
@@ -62,7 +65,10 @@ struct daemon_options {
     uint32_t fabric_retries;
     uint32_t fabric_queue_pairs;
     uint32_t shared_receives;
-    char http[FABRIC_ADDRESS_BYTES]; /* "": not at all */
+    bool has_directory; /* outside of the nodes */
+    struct redis_address directory;
+    char directory_password_path[SETTINGS_PATH_BYTES]; /* "": as the address says */
+    char http[FABRIC_ADDRESS_BYTES];                   /* "": not at all */
     enum log_level log_level;
     uint32_t pool_count;
     struct daemon_pool pools[LIMIT_CONFIG_POOLS];
@@ -81,7 +87,7 @@ struct daemon_option {
     const char *text;  /* for --help */
 };
 
-#define DAEMON_OPTIONS_COUNT 28
+#define DAEMON_OPTIONS_COUNT 33
 
 extern const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT];
 

@@ -8,7 +8,9 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "daemon/options.h"
 #include "memory/admission.h"
+#include "memory/extent.h"
 #include "memory/index.h"
 #include "memory/session.h"
 #include "node/listen.h"
@@ -21,15 +23,29 @@ static bool plan_is_of_environment(const struct node_settings *settings)
     return socket != NULL && strcmp(socket, settings->socket_path) == 0;
 }
 
+/* Every lane has whole extents: more than was asked for, where lanes are many and memory is little.
+ * What can be no node's is shown as it was asked for; the start says why. */
+static uint64_t plan_memory_bytes(const struct node_settings *settings)
+{
+    struct extent_options options = {.memory_bytes = settings->memory_bytes,
+                                     .extent_bytes = settings->extent_bytes,
+                                     .lanes = settings->lanes};
+    uint64_t memory_bytes = settings->memory_bytes;
+    char why[OPTIONS_WHY_BYTES];
+
+    (void)extent_set_plan(&options, &memory_bytes, why, sizeof(why));
+    return memory_bytes;
+}
+
 /* What the node would take, and what there is: of the machine, or of the control group. */
-static void plan_print_memory(const struct node_settings *settings)
+static void plan_print_memory(const struct node_settings *settings, uint64_t memory_bytes)
 {
     static struct admission_facts facts;
     uint64_t index_bytes = (settings->pool_count + 1) * (uint64_t)settings->lanes *
                            index_size_bytes(settings_entries_a_lane(settings));
     char objects[BYTES_SIZE_TEXT], indexes[BYTES_SIZE_TEXT], session[BYTES_SIZE_TEXT];
 
-    bytes_format_size(settings->memory_bytes, objects);
+    bytes_format_size(memory_bytes, objects);
     bytes_format_size(index_bytes, indexes);
     bytes_format_size(session_memory_bytes(settings->lanes), session);
     printf("memory        %s for objects, %s for indexes, %s a session", objects, indexes, session);
@@ -38,8 +54,8 @@ static void plan_print_memory(const struct node_settings *settings)
         char available[BYTES_SIZE_TEXT];
 
         bytes_format_size(free_bytes, available);
-        printf("; %s%s can be had here",
-               free_bytes < settings->memory_bytes + index_bytes ? "only " : "", available);
+        printf("; %s%s can be had here", free_bytes < memory_bytes + index_bytes ? "only " : "",
+               available);
     }
     putchar('\n');
 }
@@ -56,12 +72,13 @@ static void plan_print_pool(const struct pool_rules *pool)
 
 void plan_print(const struct node_settings *settings)
 {
+    uint64_t memory_bytes = plan_memory_bytes(settings);
     char quota[BYTES_SIZE_TEXT], largest[BYTES_SIZE_TEXT];
 
     printf("socket        %s (mode %04o)%s\n", settings->socket_path, settings->socket_mode,
            plan_is_of_environment(settings) ? ", as NIGH_SOCKET says" : "");
-    plan_print_memory(settings);
-    bytes_format_size(settings->memory_bytes / settings->lanes, largest);
+    plan_print_memory(settings, memory_bytes);
+    bytes_format_size(memory_bytes / settings->lanes, largest);
     printf("largest object %s, a lane's share of the memory\n", largest);
     printf("lanes         %u, spinning %u us\n", settings->lanes, settings->spin_us);
     printf("objects       %llu a pool\n", (unsigned long long)settings->max_objects);
@@ -72,10 +89,19 @@ void plan_print(const struct node_settings *settings)
            settings->session_quota_bytes != 0 ? quota : "");
     printf("when full     %s%s\n", settings->spill_dir[0] != '\0' ? "spill to " : "evict",
            settings->spill_dir);
-    if (settings->clustered)
+    if (settings->joins_as[0] != '\0')
+        printf("cluster       joins that of %s, as %s; a lost node is dead after %u ms\n",
+               settings->members.addresses[0], settings->joins_as, settings->dead_ms);
+    else if (settings->clustered)
         printf("cluster       rank %u of %u nodes, as %s; a lost node is dead after %u ms\n",
                settings->members.self, settings->members.count,
                settings->members.addresses[settings->members.self], settings->dead_ms);
+    if (settings->has_directory) {
+        char where[REDIS_HOST_BYTES + 32];
+
+        redis_address_show(&settings->directory, where, sizeof(where));
+        printf("directory     at %s\n", where);
+    }
     for (uint32_t i = 0; i < settings->pool_count; i++)
         plan_print_pool(&settings->pools[i]);
 }

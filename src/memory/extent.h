@@ -148,6 +148,12 @@ static inline uint32_t extent_lane_first(const struct extent_set *set, uint32_t 
     return lane * (LIMIT_EXTENTS / set->lanes);
 }
 
+/* How much memory a set would have: what is asked for, rounded up to whole extents for every lane,
+ * which is what its node says that it has. Statuses and `why` of extent_set_create, for the options
+ * alone. */
+nigh_status extent_set_plan(const struct extent_options *options, uint64_t *memory_bytes, char *why,
+                            size_t why_bytes);
+
 /*
  * Reserves, creates, populates and maps. On failure nothing is left and `why` (terminated,
  * why_bytes) holds one sentence with a remedy: NIGH_INVALID (sizes), NIGH_OUT_OF_MEMORY (above what

@@ -351,6 +351,18 @@ static void extent_set_log(const struct extent_set *set, enum extent_huge huge)
                  (unsigned long long)(set->memory_bytes / MEMFD_HUGE_BYTES), pages);
 }
 
+nigh_status extent_set_plan(const struct extent_options *options, uint64_t *memory_bytes, char *why,
+                            size_t why_bytes)
+{
+    uint64_t extent_bytes = 0;
+    uint32_t per_lane = 0;
+    nigh_status status = extent_plan(options, &extent_bytes, &per_lane, why, why_bytes);
+
+    if (status == NIGH_OK)
+        *memory_bytes = (uint64_t)per_lane * options->lanes * extent_bytes;
+    return status;
+}
+
 nigh_status extent_set_create(const struct extent_options *options, struct extent_set **set,
                               char *why, size_t why_bytes)
 {

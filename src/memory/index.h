@@ -48,6 +48,13 @@ enum index_state {
     16u /* pulled from another node, where its birth was; gone after a restart */
 #define INDEX_FLAG_ASKED \
     32u /* a claimed one that its id's home has yet to grant; gone after a restart */
+#define INDEX_FLAG_HELD \
+    64u /* one of several replicas, and must not leave memory: neither evicted nor spilled */
+/* Of an object with replicas: how many there are to be, less one; else 0. */
+#define INDEX_REPLICAS_SHIFT 7u
+#define INDEX_REPLICAS_MASK  (7u << INDEX_REPLICAS_SHIFT)
+
+#define INDEX_STAYS (INDEX_FLAG_KEPT | INDEX_FLAG_HELD)
 
 /* One object: one cache line. `word` is the only field that changes while the entry may be pinned,
  * save flags and data_crc. */

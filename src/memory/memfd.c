@@ -25,6 +25,10 @@
 /* One step of memfd_populate: a signal undoes at most so much of an fallocate. */
 #define MEMFD_POPULATE_STEP (UINT64_C(64) << 20)
 
+#ifndef MFD_NOEXEC_SEAL /* Linux 6.3 */
+#define MFD_NOEXEC_SEAL 8u
+#endif
+
 #define MEMFD_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /* What lacks when memory is asked for: ENOSPC is no disk here. */
@@ -60,6 +64,18 @@ nigh_status memfd_punch(int fd, uint64_t bytes)
     return fallocate(fd, flags, 0, (off_t)bytes) == 0 ? NIGH_OK : NIGH_NO_RESOURCES;
 }
 
+/* A kernel that does not know the seal refuses it. */
+static int memfd_make(const char *name, unsigned create, unsigned flags)
+{
+    int made = -1;
+
+    if ((flags & MEMFD_DATA) != 0)
+        made = memfd_create(name, create | MFD_NOEXEC_SEAL);
+    if (made < 0 && ((flags & MEMFD_DATA) == 0 || errno == EINVAL))
+        made = memfd_create(name, create);
+    return made;
+}
+
 nigh_status memfd_create_sealed(const char *name, uint64_t bytes, unsigned flags, int *fd)
 {
     unsigned create = MFD_CLOEXEC | MFD_ALLOW_SEALING;
@@ -73,7 +89,7 @@ nigh_status memfd_create_sealed(const char *name, uint64_t bytes, unsigned flags
     }
     if ((flags & MEMFD_HUGE) != 0)
         create |= MFD_HUGETLB | MEMFD_HUGE_2MB;
-    made = memfd_create(name, create);
+    made = memfd_make(name, create, flags);
     if (made < 0)
         return errno == ENOMEM ? NIGH_OUT_OF_MEMORY : NIGH_NO_RESOURCES;
 

@@ -21,6 +21,8 @@
 /* Flags of memfd_create_sealed. */
 #define MEMFD_HUGE 1u /* of 2 MiB pages from the huge page pool; bytes is a multiple of that */
 #define MEMFD_BARE 2u /* leave the pages out: the caller calls memfd_populate */
+#define MEMFD_DATA \
+    4u /* nobody makes it executable, its owner neither, where the kernel can (6.3) */
 
 /*
  * Makes a memfd of `bytes` (above 0, rounded up to whole pages by the kernel), close-on-exec; the

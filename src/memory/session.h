@@ -35,8 +35,13 @@ enum session_message_kind {
     SESSION_EXTENT = 3,  /* client: I need this extent */
     SESSION_GRANT = 4,   /* node: here it is (one descriptor), or a status */
     SESSION_POKE = 5,    /* node: look at your rings; carries nothing */
-    SESSION_BYE = 6 /* node: the session has ended; a session_welcome says why; end of file follows.
-                       Client: the header alone: it has ended; without, it may come back */
+    SESSION_BYE =
+        6,                 /* node: the session has ended; a session_welcome says why; end of file
+                             follows.       Client: the header alone: it has ended; without, it may come back */
+    SESSION_PAIR_ASK = 7,  /* client: I call this service; sent to a node that SESSION_HAS_PAIRS */
+    SESSION_PAIR = 8,      /* node: a pair (two descriptors), to who calls and to who serves; or to
+                              who asked, a status */
+    SESSION_PAIR_DROP = 9, /* client: this pair has ended here, and nothing of it is mapped */
 };
 
 struct session_message_header {
@@ -69,7 +74,9 @@ _Static_assert(sizeof(struct session_hello) == 112, "hello is on the wire");
  */
 #define SESSION_WELCOME_FDS(lanes) (2u + 2u * (lanes))
 
-#define SESSION_MAY_WRITE 1u /* bit of session_welcome.rights */
+/* Bits of session_welcome.rights. */
+#define SESSION_MAY_WRITE 1u
+#define SESSION_HAS_PAIRS 2u /* the node makes pairs. Came later */
 
 struct session_welcome {
     struct session_message_header header;
@@ -104,6 +111,34 @@ struct session_grant {
     int32_t status;
     uint32_t extent;
 };
+
+/* PAIR_ASK: the service, and the node that served it; PAIR_DROP: place and serial. */
+struct session_pair_ask {
+    struct session_message_header header;
+    uint64_t hash;
+    uint32_t rank;
+    uint32_t place;
+    uint32_t serial;
+    uint32_t reserved;
+};
+
+_Static_assert(sizeof(struct session_pair_ask) == 32, "a question for a pair is on the wire");
+
+#define SESSION_PAIR_SERVES 1u /* bit of session_pair.flags: the reader of the requests */
+
+/* Its descriptors: the pair's memory (writable), and this side's end of the bell (a socket). */
+struct session_pair {
+    struct session_message_header header;
+    int32_t status;
+    uint32_t flags;
+    uint64_t hash;
+    uint32_t place;  /* in this session: of its word in session_front.pair_ended */
+    uint32_t serial; /* never 0, nor used again by this node */
+    uint32_t uid;    /* of the other process */
+    uint32_t rank;   /* of this node */
+};
+
+_Static_assert(sizeof(struct session_pair) == 40, "a pair is on the wire");
 
 /* ---- the node page: written by the node, read-only for clients ------------ */
 
@@ -178,12 +213,15 @@ enum session_op {
     SESSION_OP_NODES = 23, /* lane 0 -> reply area: session_node records; data_size: how many */
     SESSION_OP_WHERE = 24, /* id -> data_size: how many nodes hold it (at most SESSION_PLACES are
                               told); offset, generation: their ranks, a byte each, see
-                              session_place */
+                              session_place; lease_offset: the bytes of its data; ref: the rank of
+                              the node that answers, and one (an older node: 0, and no bytes) */
     SESSION_OP_CALL_LEASE = 25, /* as LEASE: of memory that calls lie in */
     SESSION_OP_CALL =
-        26, /* id: the hash of the service's name in its first 8 bytes; meta_size: the rank;
+        26, /* id: the hash of the service's name in its first 8 bytes, see session_near for
+               the others; meta_size: the rank;
                offset: of the request in leased memory, data_size: its bytes; ref: room for the
-               reply at the same place; argument: timeout_us -> data_size: bytes of the reply */
+               reply at the same place; argument: timeout_us -> data_size: bytes of the reply.
+               name_size: so many session_bulk lie at `offset`, and the request behind them */
     SESSION_OP_REPLY = 27, /* argument: the request's id; ref: a status; offset, data_size: of the
                               reply in leased memory -> NIGH_OK, NIGH_NOT_FOUND */
     SESSION_OP_SERVICE_OPEN = 28,  /* id: the hash of a name in its first 8 bytes, to its lane */
@@ -195,7 +233,18 @@ enum session_op {
     SESSION_OP_LINKS = 31, /* -> reply area: session_link records of the lane's links; data_size:
                               how many. With SESSION_FLAG_MEASURE they are measured anew, and
                               nothing is told; argument: those to one rank, SESSION_ALL_RANKS */
-    SESSION_OPS = 32
+    SESSION_OP_REPLICATE = 32, /* id, ref: nodes that are to hold it; argument: timeout_us ->
+                                  data_size: how many do, also of what failed */
+    SESSION_OP_BULK = 33, /* argument: a request's id; meta_size: the number of its memory, ref: the
+                             offset there; id: in its first 8 bytes the number of this session's
+                             memory, offset: there; data_size: bytes, to here, with
+                             SESSION_FLAG_PUSH from here */
+    SESSION_OP_COLLECT =
+        34, /* id: the hash of the service's name in its first 8 bytes; offset: of a session_collect
+               in leased memory, and the request behind it, whose bytes data_size says; ref: room
+               for what replies are reduced to; argument: timeout_us -> at the same place, data_size
+               bytes: a session_collected and that value; generation: the group's version */
+    SESSION_OPS = 35
 };
 
 /* Bits of session_sqe.flags. */
@@ -208,6 +257,8 @@ enum session_op {
     16u /* GET: what has to come from another node goes with its last view. Came later: a node \
            that does not know it says NIGH_INVALID */
 
+#define SESSION_FLAG_PUSH 1u /* BULK: from here to the caller's memory */
+
 #define SESSION_FLAG_IDEMPOTENT 1u /* CALL: may be carried out twice */
 #define SESSION_FLAG_URGENT     2u /* CALL: goes before others */
 
@@ -217,6 +268,7 @@ enum session_op {
 
 /* Bits of session_cqe.flags of what failed. */
 #define SESSION_CQE_INDEX_FULL 1u /* NIGH_LIMIT: the limit is the pool's index in this lane */
+#define SESSION_CQE_UNTAKEN    2u /* CALL: no service can have carried it out */
 
 /*
  * The argument of a SEAL is its timeout in microseconds (a strict pool copies at seal, and may wait
@@ -299,11 +351,34 @@ struct session_receive_id {
 
 _Static_assert(offsetof(struct session_receive_id, unsaid) == LIMIT_ID_BYTES, "it fits an id");
 
+/* Memory that a call brings: of its session's, which the node knows by number. */
+struct session_bulk {
+    uint64_t number;
+    uint64_t offset;
+    uint64_t bytes;
+    uint32_t access; /* SESSION_MEMORY_* */
+    uint32_t reserved;
+};
+
+#define SESSION_MEMORY_READ  1u
+#define SESSION_MEMORY_WRITE 2u
+
+/* What a request says of it, in front of its bytes. */
+struct session_bulk_info {
+    uint64_t bytes;
+    uint32_t access;
+    uint32_t reserved;
+};
+
+_Static_assert(sizeof(struct session_bulk) == 32 && sizeof(struct session_bulk_info) == 16,
+               "they lie beside requests");
+
 /* What the completion of a RECEIVE says; data_size: the request's bytes, at the place. */
 static inline void session_set_received(struct session_cqe *cqe, uint64_t request, uint32_t rank,
-                                        uint32_t uid, uint64_t left_us)
+                                        uint32_t uid, uint64_t left_us, uint32_t bulks)
 {
-    cqe->generation = request; /* 0: one-way */
+    cqe->name_size = (uint16_t)bulks; /* so many session_bulk_info are the first of the bytes */
+    cqe->generation = request;        /* 0: one-way */
     cqe->ref = rank;
     cqe->meta_size = uid;
     cqe->offset = left_us; /* of the caller's deadline; UINT64_MAX: none */
@@ -325,12 +400,14 @@ _Static_assert(sizeof(struct session_holder) == 64, "a holder record is shared")
 struct session_node {
     uint32_t rank;
     uint8_t state;   /* nigh_node_state */
-    uint8_t life;    /* nigh_node_life. Came later, of state, which had 16 bits */
+    uint8_t life;    /* nigh_node_life; above it nigh_node_view. Came later, of state */
     int16_t refused; /* nigh_status. Came later: an older node says 0 here */
     uint32_t incarnation;
     uint32_t is_self;
     char address[80];
 };
+
+#define SESSION_NODE_VIEW 4 /* bits of `life` below the view */
 
 _Static_assert(sizeof(struct session_node) == 96, "a node's record is shared");
 _Static_assert(sizeof(struct session_node) * LIMIT_NODES <= LIMIT_REPLY_BYTES,
@@ -349,6 +426,45 @@ _Static_assert(sizeof(struct session_link) == 24, "a link's record is shared");
 
 #define SESSION_ALL_RANKS UINT64_MAX
 #define SESSION_LINKS     (LIMIT_REPLY_BYTES / (uint32_t)sizeof(struct session_link)) /* most told */
+
+/* Behind the hash in the id of a CALL of any server: the nodes that are asked first, best first. A
+ * rank is a byte. An older node does not look. */
+struct session_near {
+    uint64_t hash; /* of the service's name */
+    uint8_t count;
+    uint8_t ranks[11];
+    uint32_t unsaid; /* not sent */
+};
+
+#define SESSION_NEAR 11u
+
+/* In front of the request of a COLLECT. */
+struct session_collect {
+    uint64_t version;                 /* of the group that `ranks` are of; 0: the present one */
+    uint64_t ranks[LIMIT_NODES / 64]; /* a bit each */
+    uint8_t all;                      /* 1: of the group; `ranks` are none */
+    uint8_t fan;
+    uint8_t reduce; /* NIGH_REDUCE_* */
+    uint8_t reserved[5];
+};
+
+/* And what is answered, in front of the value: as the nodes tell each other. */
+struct session_collected {
+    uint32_t answered, failed, unknown, unasked;
+    uint32_t value_bytes;
+    uint32_t errors;
+    struct {
+        uint32_t rank;
+        int32_t status;
+        uint32_t count;
+        uint32_t taken;
+    } first[LIMIT_COLLECT_ERRORS];
+};
+
+_Static_assert(sizeof(struct session_collect) == 48 && sizeof(struct session_collected) == 152,
+               "they lie beside requests");
+
+_Static_assert(offsetof(struct session_near, unsaid) == LIMIT_ID_BYTES, "it fits an id");
 
 #define SESSION_PLACES 16u /* most that one answer to WHERE names */
 
@@ -398,7 +514,14 @@ struct session_front {
     _Atomic uint32_t wake; /* the futex: whoever makes progress while `waiting` is not 0 counts it
                               up and wakes all */
     uint32_t reserved3[15];
+    _Atomic uint32_t pair_news; /* node: counts up when it has sent a SESSION_PAIR, or ended one */
+    _Atomic uint32_t takes_pairs; /* client: 1: it serves, and knows what SESSION_PAIR is */
+    uint32_t reserved5[14];
+    _Atomic uint32_t pair_ended[LIMIT_SESSION_PAIRS]; /* node: the serial of what ended last at
+                                                         each place */
 };
+
+_Static_assert(sizeof(struct session_front) <= SESSION_PAGE, "the front is one page");
 
 /* What one lane and the client share. `ready` stands in a page of its own at a line that depends on
  * the session's slot. */
@@ -476,6 +599,15 @@ struct session_request {
     uint32_t rank;    /* of the caller's node */
     uint32_t uid;     /* of the caller's process */
     uint64_t left_us; /* of its deadline; UINT64_MAX: none */
+    uint32_t bulks;   /* so many session_bulk_info are the first of the bytes */
+};
+
+/* Memory of the process that calls may bring, and that services may move bytes to and from. */
+struct session_memory {
+    uint8_t *address;
+    uint64_t bytes;
+    uint64_t session; /* whose it is */
+    uint32_t access;  /* SESSION_MEMORY_*: what others may do, by that process's word */
 };
 
 struct session_service {
@@ -503,6 +635,11 @@ struct session_driver {
      * the request's lane. */
     int (*reply)(void *context, uint32_t lane, uint64_t id, int status, const void *bytes,
                  uint32_t count);
+    /* Memory of this process. NIGH_LIMIT. Removing waits until nobody touches it, at most so long
+     * (NIGH_TIMEOUT: it stays); `force`: whoever does loses the link. Not by a handler. */
+    int (*memory_add)(void *context, const struct session_memory *memory, uint64_t *number);
+    int (*memory_remove)(void *context, uint64_t number, uint64_t timeout_us, bool force);
+    int (*memory_wait)(void *context, uint64_t number, uint64_t timeout_us);
 };
 
 #define SESSION_REPLY_ELSEWHERE 1

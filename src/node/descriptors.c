@@ -26,7 +26,7 @@ void descriptors_count(const struct node_settings *settings, struct descriptors 
         .own = 2 * LIMIT_EXTENTS_AIM + 2 * lanes * (settings->pool_count + 1) +
                DESCRIPTORS_A_LANE * lanes + DESCRIPTORS_BASE,
         .members = others * (1 + a_rail * lanes),
-        .sessions = settings->max_sessions * (DESCRIPTORS_A_SESSION + lanes) +
+        .sessions = settings->max_sessions * (DESCRIPTORS_A_SESSION + lanes) + LIMIT_PAIRS +
                     2 * lanes * (LIMIT_POOLS - settings->pool_count) +
                     2 * (LIMIT_EXTENTS - LIMIT_EXTENTS_AIM),
         .strangers = LIMIT_FRONT_HALF_OPEN +

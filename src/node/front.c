@@ -504,6 +504,7 @@ nigh_status front_attach(int door_fd, int socket_fd)
 
 void front_fini(struct front *front)
 {
+    front_pairs_fini(front);
     for (uint32_t i = 0; i < LIMIT_FRONT_HALF_OPEN; i++)
         fd_close(&front->halves[i].fd);
     fd_close(&front->listen_fd);

@@ -31,6 +31,7 @@ struct front_config {
     struct pools *pools;
     struct keeper *keeper; /* where what must survive is stored */
     struct state *state;   /* NULL: nothing survives this node */
+    uint32_t rank;         /* of this node */
 };
 
 /* A connection that has not said hello. */
@@ -40,7 +41,24 @@ struct front_half {
     uint64_t deadline_us;
 };
 
+/* One of a pair's two sessions. */
+struct front_pair_side {
+    bool has; /* and has not let go */
+    uint32_t slot;
+    uint32_t place; /* of its word in the session */
+    uint32_t uid;
+};
+
+/* A pair, until both have let go; side 0 calls, 1 serves. */
+struct front_pair {
+    uint32_t serial; /* 0: free */
+    int memory_fd;   /* its pages are taken back at the end, whoever keeps it mapped */
+    uint64_t hash;
+    struct front_pair_side side[2];
+};
+
 struct peers;
+struct services;
 
 struct front {
     struct front_config config;
@@ -51,6 +69,10 @@ struct front {
     int attach_fd;           /* lane 0's end of the embedded node's own door; -1: none */
     int spare_fd;            /* given up to refuse a connection when descriptors are used up */
     struct front_half halves[LIMIT_FRONT_HALF_OPEN];
+    struct services *services; /* NULL: nobody serves, and there are no pairs */
+    struct front_pair pairs[LIMIT_PAIRS];
+    uint32_t pair_serial; /* of the newest */
+    uint64_t pair_us;     /* when that was made */
     /* Statistics. */
     uint64_t expelled;
     uint64_t died;

@@ -35,6 +35,23 @@ void front_tell_lanes(struct front *front, struct node_session *session);
 void front_close_session(struct front *front, struct node_session *session, nigh_status status,
                          const char *sentence);
 
+/* Whether more than so much that the node sent lies unread: it gets no more descriptors. */
+bool front_has_unread(const struct node_session *session, int most_bytes);
+
+/* ---- front_pairs.c -------------------------------------------------------- */
+
+/* A session asks for a pair, or lets go of one. */
+void front_pair_asked(struct front *front, struct node_session *session,
+                      const struct session_pair_ask *ask);
+void front_pair_dropped(struct front *front, const struct node_session *session,
+                        const struct session_pair_ask *drop);
+
+/* A session closes, or its connection has: those that it has pairs with are told. */
+void front_pairs_end(struct front *front, const struct node_session *session);
+
+/* The node ends. */
+void front_pairs_fini(struct front *front);
+
 /* Events of session sockets and pidfds; mail of lanes. */
 void front_session_ready(struct front *front, uint32_t slot, uint32_t events);
 void front_session_died(struct front *front, uint32_t slot);

@@ -87,6 +87,13 @@ static size_t front_welcome_fds(const struct front *front, const struct node_ses
     return n;
 }
 
+static uint32_t front_rights_of(const struct front *front, const struct node_session *session)
+{
+    if (!session->seat.may_write)
+        return 0; /* who may not write calls nobody either */
+    return SESSION_MAY_WRITE | (front->services != NULL ? SESSION_HAS_PAIRS : 0);
+}
+
 static nigh_status front_send_welcome(const struct front *front, const struct node_session *session)
 {
     int fds[SESSION_WELCOME_FDS(LIMIT_LANES)];
@@ -95,7 +102,7 @@ static nigh_status front_send_welcome(const struct front *front, const struct no
         .header = {.magic = SESSION_MAGIC, .kind = SESSION_WELCOME},
         .status = NIGH_OK,
         .version = session->version,
-        .rights = session->seat.may_write ? SESSION_MAY_WRITE : 0,
+        .rights = front_rights_of(front, session),
         .lanes = front->config.lanes,
         .slot = session->seat.slot,
         .session = session->seat.session_id,
@@ -196,6 +203,7 @@ static void front_rest(struct front *front, struct node_session *session)
     uint32_t slot = session->seat.slot;
 
     lane_unwatch(front->lanes[0], session->socket_fd);
+    front_pairs_end(front, session);
     session->state = NODE_SESSION_RESTING;
     session->lanes_pending = front->config.lanes;
     front_tell_others(front, LANE_SESSION_REST, slot, NULL);
@@ -314,6 +322,7 @@ void front_close_session(struct front *front, struct node_session *session, nigh
     if (session->pidfd >= 0)
         lane_unwatch(front->lanes[0], session->pidfd);
     front_forget(front, session);
+    front_pairs_end(front, session);
     session->state = NODE_SESSION_CLOSING;
     session->lanes_pending = front->config.lanes;
     front_tell_others(front, LANE_SESSION_CLOSE, slot, NULL);
@@ -379,12 +388,11 @@ static nigh_status front_find_extent(const struct front *front, const struct nod
  * Descriptors that nobody has read count for the node's uid, in all its messages: the kernel lets
  * there be RLIMIT_NOFILE of them, and then nobody gets a welcome. So no session may have many.
  */
-static bool front_has_unread(const struct node_session *session)
+bool front_has_unread(const struct node_session *session, int most_bytes)
 {
     int unread_bytes;
 
-    return ioctl(session->socket_fd, SIOCOUTQ, &unread_bytes) == 0 &&
-           unread_bytes > LIMIT_FRONT_UNREAD_BYTES;
+    return ioctl(session->socket_fd, SIOCOUTQ, &unread_bytes) == 0 && unread_bytes > most_bytes;
 }
 
 static void front_grant(struct front *front, struct node_session *session,
@@ -398,7 +406,7 @@ static void front_grant(struct front *front, struct node_session *session,
     nigh_status status;
 
     grant.status = NIGH_LIMIT;
-    if (!front_has_unread(session))
+    if (!front_has_unread(session, LIMIT_FRONT_UNREAD_BYTES))
         grant.status =
             front_find_extent(front, session, request->extent, request->writable != 0, &fd);
     status = fd_send_message(session->socket_fd, &grant, sizeof(grant), &fd, fd >= 0 ? 1 : 0);
@@ -420,14 +428,28 @@ static void front_grant(struct front *front, struct node_session *session,
 static void front_take_message(struct front *front, struct node_session *session, const void *bytes,
                                size_t size)
 {
-    struct session_extent request;
+    union {
+        struct session_message_header header;
+        struct session_extent extent;
+        struct session_pair_ask pair;
+    } request;
     const struct session_message_header *header = &request.header;
 
     memset(&request, 0, sizeof(request));
     memcpy(&request, bytes, min_size(size, sizeof(request)));
     if (header->magic == SESSION_MAGIC && header->kind == SESSION_EXTENT &&
-        size == sizeof(request)) {
-        front_grant(front, session, &request);
+        size == sizeof(request.extent)) {
+        front_grant(front, session, &request.extent);
+        return;
+    }
+    if (header->magic == SESSION_MAGIC && header->kind == SESSION_PAIR_ASK &&
+        size == sizeof(request.pair)) {
+        front_pair_asked(front, session, &request.pair);
+        return;
+    }
+    if (header->magic == SESSION_MAGIC && header->kind == SESSION_PAIR_DROP &&
+        size == sizeof(request.pair)) {
+        front_pair_dropped(front, session, &request.pair);
         return;
     }
     if (header->magic == SESSION_MAGIC && header->kind == SESSION_BYE && size == sizeof(*header)) {

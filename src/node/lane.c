@@ -128,6 +128,7 @@ static nigh_status lane_open_exchange(struct lane *lane)
     if (status != NIGH_OK || lane->config.fabric == NULL)
         return status;
     config.users = &users;
+    config.views = lane->config.views != NULL;
     config.fabric = lane->config.fabric;
     config.store = lane->store;
     config.extents = lane->config.store.extents;
@@ -186,6 +187,7 @@ static void lane_take_peer(struct lane *lane, enum lane_mail kind, uint32_t rank
     if (lane->exchange == NULL)
         return;
     lane->quiet_until_us = 0;
+    calls_peer(lane->calls, rank, kind != LANE_PEER_UP, now_us);
     if (kind == LANE_PEER_DEAD) {
         exchange_peer_dead(lane->exchange, rank, now_us);
     } else if (kind == LANE_PEER_LOST) {
@@ -261,6 +263,7 @@ nigh_status lane_create(const struct lane_config *config, struct lane **out)
 destroy_disk:
     exchange_destroy(lane->exchange);
     calls_destroy(lane->calls);
+    collects_destroy(lane->collects);
     disk_destroy(lane->disk);
 destroy_store:
     store_destroy(lane->store);
@@ -295,6 +298,7 @@ void lane_destroy(struct lane *lane)
         lane->sessions[slot].swept = false; /* what ends now is nobody's any more */
     exchange_destroy(lane->exchange);
     calls_destroy(lane->calls);
+    collects_destroy(lane->collects);
     lane_destroy_pulls(lane);
     fabric_destroy(lane->config.fabric);
     store_destroy(lane->store);
@@ -414,6 +418,8 @@ void lane_session_rest(struct lane *lane, uint32_t slot)
     lane_sweep_remove(lane, slot);
     calls_forget(lane->calls, slot, lane->now_us);
     lane_end_services(lane, slot);
+    bulks_forget(calls_bulks(lane->calls), slot, lane->now_us);
+    collects_forget(lane->collects, slot, lane->now_us);
     if (session->events_unsaid != 0)
         lane->lossy_count--;
     session->events_unsaid = 0;
@@ -434,6 +440,8 @@ void lane_session_close(struct lane *lane, uint32_t slot)
     lane_sweep_remove(lane, slot);
     calls_forget(lane->calls, slot, lane->now_us);
     lane_end_services(lane, slot);
+    bulks_forget(calls_bulks(lane->calls), slot, lane->now_us);
+    collects_forget(lane->collects, slot, lane->now_us);
     if (session->events_unsaid != 0)
         lane->lossy_count--;
     if (session->expelled && !session->reported)
@@ -608,7 +616,8 @@ bool lane_turn(struct lane *lane, uint64_t now_us)
     now_us = max_u64(now_us, lane->now_us);
     lane->now_us = now_us;
     lane_count(&lane->counters.turns, 1);
-    worked = lane_sweep(lane);
+    worked = lane_turn_views(lane);
+    worked |= lane_sweep(lane);
     if (worked && lane->exchange != NULL)
         exchange_users_flush(lane->exchange);
     if (worked)
@@ -642,6 +651,10 @@ uint64_t lane_due_us(const struct lane *lane)
     if (lane->exchange != NULL)
         due = min_u64(due, exchange_due_us(lane->exchange));
     due = min_u64(due, calls_due_us(lane->calls));
+    if (collects_are_due(lane->collects))
+        due = 0;
     due = min_u64(due, lane_pulls_due_us(lane));
+    if (lane->lease_us != 0)
+        due = min_u64(due, lane->lease_us);
     return due;
 }

@@ -29,7 +29,9 @@
 #include "memory/session.h"
 #include "cluster/link.h"
 #include "node/mailbox.h"
+#include "node/bulk_memories.h"
 #include "node/services.h"
+#include "node/views.h"
 #include "object/exchange.h"
 #include "object/store.h"
 
@@ -116,7 +118,9 @@ struct lane_config {
     /* The n-th node of the cluster; false: there are no more. Lane 0 only. NULL: nobody knows. */
     bool (*node_list)(void *context, uint32_t n, struct session_node *node);
     void *node_context;
-    struct services *services; /* of this node; NULL: none can be */
+    struct services *services;   /* of this node; NULL: none can be */
+    struct views *views;         /* of this node; NULL: its cluster agrees on none */
+    struct bulk_memories *bulks; /* of its process; NULL: there is none */
 };
 
 struct lane;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "node/lane_internal.h"
 
@@ -40,6 +41,8 @@ static void add_exchange(const struct lane *lane, nigh_node_stats *stats)
     stats->served_bytes += own.served_bytes;
     stats->loans += own.loans_now;
     stats->loans_overdue += own.loans_overdue;
+    stats->loans_partial += own.served_partial;
+    stats->pulls_sent_on += own.sent_on;
     stats->checksum_failures += own.crc_failures;
     stats->conflicts += own.conflicts;
     stats->shares_refused += own.shares_refused;
@@ -47,6 +50,12 @@ static void add_exchange(const struct lane *lane, nigh_node_stats *stats)
     stats->announcements_refused += own.announcements_refused;
     stats->links_up += own.links_up;
     stats->directory_keys += own.directory.keys;
+    stats->replicas_wanted += own.replicas.wanted;
+    stats->replicas_missing += own.replicas.missing;
+    stats->replicas_made += own.replicas_made;
+    stats->replicas_repaired += own.replicas.repaired;
+    stats->replica_failures += own.replicas.failures;
+    stats->replica_bytes += own.replica_bytes;
     stats->registrations += own.registrations;
     add_fabric(&lane->config.fabric->counts, stats);
     stats->rdma_lanes += strcmp(lane->config.fabric->caps.name, "verbs") == 0 ? 1 : 0;
@@ -174,6 +183,8 @@ static void say_where(struct lane *lane, uint32_t slot, uint32_t cookie, bool he
             session_set_place(&cqe, n++, places->ranks[i]);
     }
     cqe.data_size = n;
+    cqe.lease_offset = places->data_size;
+    cqe.ref = self + 1;
     lane_on_complete(lane, slot, &cqe);
 }
 
@@ -206,11 +217,68 @@ static void answer_where(struct lane *lane, uint32_t slot, const struct session_
         return;
     }
     here = store_see(lane->store, pool, sqe->id, hash, &sight);
+    places.data_size = here ? sight.data_size : 0;
     if (lane->exchange != NULL)
         status = exchange_where(lane->exchange, pool, sqe->id, lane->now_us, &places, on_where,
                                 lane, token | (here ? WHERE_HERE : 0));
     if (status != NIGH_PENDING)
         say_where(lane, slot, sqe->cookie, here, status, &places);
+}
+
+/* ---- REPLICATE ------------------------------------------------------------ */
+
+static void say_copies(struct lane *lane, uint32_t slot, uint32_t cookie, nigh_status status,
+                       uint32_t copies)
+{
+    struct session_cqe cqe = {
+        .cookie = cookie, .status = status, .data_size = copies, .pin = SESSION_NO_PIN};
+
+    lane_on_complete(lane, slot, &cqe);
+}
+
+static void on_copies(void *context, uint64_t token, nigh_status status, uint32_t copies)
+{
+    struct lane *lane = context;
+    uint32_t slot = token & ((1u << WHERE_SLOT_BITS) - 1);
+    uint32_t cookie = (uint32_t)(token >> 32);
+    const struct lane_session *session = &lane->sessions[slot];
+
+    if (session->seat == NULL || !session->swept || token != where_token(lane, slot, cookie))
+        return; /* who asked is gone */
+    say_copies(lane, slot, cookie, status, copies);
+}
+
+static void answer_replicate(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
+{
+    const struct lane_session *session = &lane->sessions[slot];
+    struct exchange_copies asked = {
+        .wanted = (uint32_t)sqe->ref,
+        .deadline_us = clock_deadline_us(lane->now_us, sqe->argument),
+        .done = on_copies,
+        .context = lane,
+        .token = where_token(lane, slot, sqe->cookie),
+    };
+    uint64_t hash = hash_id20(sqe->id);
+    struct store_sight sight;
+    nigh_status status;
+    bool here;
+
+    if (sqe->flags != 0 || sqe->ref < 2 || sqe->ref > LIMIT_REPLICAS ||
+        index_hash_lane(hash, lane->config.lanes) != lane->config.number) {
+        say_copies(lane, slot, sqe->cookie, NIGH_INVALID, 0);
+        return;
+    }
+    if (!session->seat->may_write) {
+        say_copies(lane, slot, sqe->cookie, NIGH_DENIED, 0);
+        return;
+    }
+    here = store_see(lane->store, session->seat->pool, sqe->id, hash, &sight);
+    status = here ? NIGH_TOO_FEW : NIGH_NOT_FOUND; /* where there are no other nodes */
+    if (here && lane->exchange != NULL)
+        status =
+            exchange_replicate(lane->exchange, session->seat->pool, sqe->id, &asked, lane->now_us);
+    if (status != NIGH_PENDING)
+        say_copies(lane, slot, sqe->cookie, status, here ? 1 : 0);
 }
 
 /* ---- all of them ---------------------------------------------------------- */
@@ -222,7 +290,10 @@ bool lane_answer(struct lane *lane, uint32_t slot, const struct session_sqe *sqe
     case SESSION_OP_NODES: answer_nodes(lane, slot, sqe); return true;
     case SESSION_OP_LINKS: answer_links(lane, slot, sqe); return true;
     case SESSION_OP_WHERE: answer_where(lane, slot, sqe); return true;
+    case SESSION_OP_REPLICATE: answer_replicate(lane, slot, sqe); return true;
     case SESSION_OP_CALL: lane_call(lane, slot, sqe); return true;
+    case SESSION_OP_BULK: lane_bulk(lane, slot, sqe); return true;
+    case SESSION_OP_COLLECT: lane_collect(lane, slot, sqe); return true;
     case SESSION_OP_REPLY: lane_reply(lane, slot, sqe); return true;
     case SESSION_OP_SERVICE_OPEN:
     case SESSION_OP_SERVICE_CLOSE: lane_service(lane, slot, sqe); return true;

@@ -26,11 +26,16 @@ static struct rpc *on_channel(void *context, uint32_t rank, uint64_t hash)
     return lane->exchange == NULL ? NULL : exchange_users_channel(lane->exchange, rank, hash);
 }
 
+bool lane_is_session(const struct lane *lane, uint32_t slot, uint32_t begun)
+{
+    const struct lane_session *session = &lane->sessions[slot];
+
+    return session->seat != NULL && session->swept && session->begun == begun;
+}
+
 static bool is_its_session(const struct lane *lane, const struct calls_caller *caller)
 {
-    const struct lane_session *session = &lane->sessions[caller->owner];
-
-    return session->seat != NULL && session->swept && session->begun == caller->begun;
+    return lane_is_session(lane, caller->owner, caller->begun);
 }
 
 static const uint8_t *on_bytes(void *context, const struct calls_caller *caller)
@@ -38,11 +43,13 @@ static const uint8_t *on_bytes(void *context, const struct calls_caller *caller)
     static const uint8_t nothing[1];
     struct lane *lane = context;
 
+    if (lane_is_collect(lane, caller))
+        return lane_collect_bytes(lane, caller);
     if (!is_its_session(lane, caller))
         return NULL;
-    return caller->bytes == 0
-               ? nothing
-               : store_leased_bytes(lane->store, caller->owner, caller->offset, caller->bytes);
+    return caller->bytes == 0 ? nothing
+                              : store_leased_bytes(lane->store, caller->owner,
+                                                   caller->offset + caller->skip, caller->bytes);
 }
 
 static void on_ended(void *context, const struct calls_caller *caller, const struct calls_end *end)
@@ -52,8 +59,14 @@ static void on_ended(void *context, const struct calls_caller *caller, const str
                               .status = end->status,
                               .data_size = end->count,
                               .ref = end->rank,
+                              .flags =
+                                  end->status != NIGH_OK && !end->taken ? SESSION_CQE_UNTAKEN : 0,
                               .pin = SESSION_NO_PIN};
 
+    if (lane_is_collect(lane, caller)) {
+        lane_collect_ended(lane, caller, end);
+        return;
+    }
     if (!is_its_session(lane, caller))
         return;
     if (end->count > caller->room) {
@@ -83,6 +96,7 @@ static void on_request(void *context, void *tag, const struct calls_request *req
         .lane = lane->config.number,
         .rank = request->rank,
         .uid = request->uid,
+        .bulks = request->bulks,
         .left_us = request->deadline_us == UINT64_MAX    ? UINT64_MAX
                    : request->deadline_us > lane->now_us ? request->deadline_us - lane->now_us
                                                          : 0,
@@ -98,6 +112,14 @@ static void on_called(void *context, struct link *link, const struct rpc_request
 {
     struct lane *lane = context;
 
+    if (request->method == CALLS_METHOD_VIEWS && lane->config.views != NULL) {
+        lane_hear_views(lane, link_rank(link), request);
+        return;
+    }
+    if (request->method == CALLS_METHOD_COLLECT) {
+        lane_collect_came(lane, link, request);
+        return;
+    }
     calls_take(lane->calls, link_calls(link), link_rank(link), request, now_us);
 }
 
@@ -105,7 +127,8 @@ static void on_withdrawn(void *context, struct link *link, uint64_t call)
 {
     struct lane *lane = context;
 
-    calls_withdrawn(lane->calls, link_calls(link), call);
+    calls_withdrawn(lane->calls, link_calls(link), call, lane->now_us);
+    collect_withdrawn(lane->collects, link_calls(link), call, lane->now_us);
 }
 
 static void on_link_up(void *context, struct link *link)
@@ -120,6 +143,7 @@ static void on_link_down(void *context, struct link *link, uint64_t now_us)
     struct lane *lane = context;
 
     calls_channel_down(lane->calls, link_calls(link), link_rank(link), now_us);
+    collects_channel_down(lane->collects, link_calls(link), now_us);
 }
 
 nigh_status lane_open_calls(struct lane *lane, struct exchange_calls *users)
@@ -129,7 +153,7 @@ nigh_status lane_open_calls(struct lane *lane, struct exchange_calls *users)
     struct calls_config config = {
         .rank = clustered ? members->self : 0,
         .nodes = clustered ? members->count : 1,
-        .owners = lane->config.max_sessions,
+        .owners = lane->config.max_sessions + LIMIT_COLLECTS,
         .calls = LIMIT_CALLS,
         .requests = LIMIT_CALL_REQUESTS,
         .channel_calls = clustered ? exchange_users_places(members) : 0,
@@ -138,8 +162,10 @@ nigh_status lane_open_calls(struct lane *lane, struct exchange_calls *users)
                   .channel = on_channel,
                   .bytes = on_bytes,
                   .ended = on_ended,
-                  .request = on_request},
+                  .request = on_request,
+                  .bulks = lane_bulks_shell(lane)},
     };
+    nigh_status status;
 
     *users = (struct exchange_calls){.context = lane,
                                      .called = on_called,
@@ -147,7 +173,8 @@ nigh_status lane_open_calls(struct lane *lane, struct exchange_calls *users)
                                      .up = on_link_up,
                                      .down = on_link_down,
                                      .payload_bytes = CALLS_PAYLOAD};
-    return calls_create(&config, &lane->calls);
+    status = lane_open_collects(lane);
+    return status == NIGH_OK ? calls_create(&config, &lane->calls) : status;
 }
 
 /* ---- the rings ------------------------------------------------------------ */
@@ -159,12 +186,31 @@ static void complete(struct lane *lane, uint32_t slot, uint32_t cookie, nigh_sta
     lane_on_complete(lane, slot, &cqe);
 }
 
+/* Whom a call of any server would go to first. False: they are too many. */
+static bool take_near(const struct session_sqe *sqe, struct calls_call *call)
+{
+    struct session_near near = {0};
+
+    _Static_assert(SESSION_NEAR == CALLS_NEAR && sizeof(near.ranks) == sizeof(call->near),
+                   "what is told is kept");
+    memcpy(&near, sqe->id, LIMIT_ID_BYTES);
+    if (near.count > CALLS_NEAR) {
+        return false;
+    }
+    call->near_count = near.count;
+    memcpy(call->near, near.ranks, sizeof(call->near));
+    return true;
+}
+
 void lane_call(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
 {
     const struct lane_session *session = &lane->sessions[slot];
-    uint64_t most = max_u64(sqe->data_size, sqe->ref);
+    uint64_t skip = sqe->name_size * sizeof(struct session_bulk);
+    uint64_t most = max_u64(sqe->data_size + skip, sqe->ref);
     const uint32_t known = SESSION_FLAG_ONE_WAY | SESSION_FLAG_IDEMPOTENT | SESSION_FLAG_URGENT;
     bool is_valid = (sqe->flags & ~known) == 0 && most <= LIMIT_CALL_BYTES &&
+                    sqe->data_size <= LIMIT_CALL_BYTES &&
+                    (skip == 0 || (sqe->flags & ~SESSION_FLAG_URGENT) == 0) &&
                     (most == 0 || store_leased_bytes(lane->store, slot, sqe->offset, most) != NULL);
     struct calls_call call = {
         .service = hash_load64(sqe->id),
@@ -178,13 +224,23 @@ void lane_call(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
                    .cookie = sqe->cookie,
                    .uid = session->seat->uid,
                    .offset = sqe->offset,
+                   .skip = (uint32_t)skip,
                    .bytes = (uint32_t)sqe->data_size,
                    .room = (uint32_t)sqe->ref},
     };
 
+    is_valid = take_near(sqe, &call) && is_valid;
     if (!is_valid || !session->seat->may_write) {
         complete(lane, slot, sqe->cookie, is_valid ? NIGH_DENIED : NIGH_INVALID);
         return;
+    }
+    if (skip > 0) {
+        nigh_status status = lane_open_loan(lane, slot, sqe->offset, sqe->name_size, &call.loan);
+
+        if (status != NIGH_OK) {
+            complete(lane, slot, sqe->cookie, status);
+            return;
+        }
     }
     calls_begin(lane->calls, &call, lane->now_us);
 }
@@ -224,6 +280,8 @@ bool lane_cancel_call(struct lane *lane, uint32_t slot, const struct session_sqe
 {
     if (sqe->argument > UINT32_MAX ||
         (!calls_cancel(lane->calls, slot, (uint32_t)sqe->argument, lane->now_us) &&
+         !lane_cancel_collect(lane, slot, (uint32_t)sqe->argument) &&
+         !bulks_cancel(calls_bulks(lane->calls), slot, (uint32_t)sqe->argument, lane->now_us) &&
          !lane_cancel_receive(lane, slot, (uint32_t)sqe->argument)))
         return false;
     complete(lane, slot, sqe->cookie, NIGH_OK);
@@ -264,6 +322,8 @@ bool lane_turn_calls(struct lane *lane)
     if (unlikely(has_news))
         lane_tell_services(lane);
     any = lane_tick_pulls(lane);
+    any = lane_turn_bulks(lane) || any;
     /* News may have ended calls: whoever waits for them is to hear of it in this turn. */
-    return calls_tick(lane->calls, lane->now_us) || any || has_news;
+    any = calls_tick(lane->calls, lane->now_us) || any;
+    return collects_turn(lane->collects, lane->now_us) || any || has_news;
 }

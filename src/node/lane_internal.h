@@ -8,6 +8,7 @@
 #include "node/lane.h"
 #include "node/life.h"
 #include "rpc/calls.h"
+#include "rpc/collect.h"
 
 /* The lane's end of one session. Indices are the lane's own; the client may write the shared ones.
  */
@@ -42,6 +43,7 @@ struct lane {
     struct store *store;
     struct exchange *exchange; /* NULL: there are no other nodes */
     struct calls *calls;
+    struct collects *collects;
     struct lane_pull *pulls[LIMIT_SERVICES]; /* services that sessions receive for */
     uint32_t pull_count;
     struct disk *disk;             /* NULL: this node does not spill */
@@ -78,6 +80,10 @@ struct lane {
     _Atomic uint32_t resting;        /* guests that sleep on that descriptor themselves */
     _Atomic uint64_t rest_due_us;    /* the lane's deadline when the last of them went to sleep */
 
+    uint64_t views_version; /* that it has adopted */
+    uint64_t views_active;  /* the epoch that the exchange was told is active */
+    uint64_t lease_us; /* the exchange was told that it has quorum until then; 0: it has none */
+
     struct lane_counters counters;
 };
 
@@ -110,6 +116,42 @@ void lane_reply(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
 /* A CANCEL that is a call's; false: it is not. */
 bool lane_cancel_call(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
 bool lane_turn_calls(struct lane *lane);
+
+/* lane_views.c: what is agreed, and what lane 0 carries for that. */
+bool lane_turn_views(struct lane *lane);
+void lane_hear_views(struct lane *lane, uint32_t rank, const struct rpc_request *request);
+
+/* lane_collect.c: calls of many nodes. Each has the calls that it makes as an owner of its own,
+ * whose number is above all sessions'. */
+nigh_status lane_open_collects(struct lane *lane);
+void lane_collect(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
+/* A CANCEL that is of one; false: it is not. */
+bool lane_cancel_collect(struct lane *lane, uint32_t slot, uint32_t cookie);
+/* Another node asks. */
+void lane_collect_came(struct lane *lane, struct link *link, const struct rpc_request *request);
+/* Whose bytes a call of a collective has, and how it ended. */
+const uint8_t *lane_collect_bytes(struct lane *lane, const struct calls_caller *caller);
+void lane_collect_ended(struct lane *lane, const struct calls_caller *caller,
+                        const struct calls_end *end);
+/* The group is another from now on. */
+void lane_collect_group(struct lane *lane, const struct agreed *agreed);
+
+static inline bool lane_is_collect(const struct lane *lane, const struct calls_caller *caller)
+{
+    return caller->owner >= lane->config.max_sessions;
+}
+
+/* lane_bulks.c: memory that calls bring. */
+struct bulks_shell lane_bulks_shell(struct lane *lane);
+/* A loan of what a call names, whose descriptors lie at `offset`. */
+nigh_status lane_open_loan(struct lane *lane, uint32_t slot, uint64_t offset, uint32_t count,
+                           struct bulks_loan **loan);
+void lane_bulk(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
+/* Drops what goes; true: there was something to do. */
+bool lane_turn_bulks(struct lane *lane);
+
+/* Whether a session is the one that something was begun for. */
+bool lane_is_session(const struct lane *lane, uint32_t slot, uint32_t begun);
 
 /* lane_pulls.c: services that sessions serve, and what they receive. */
 void lane_service(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);

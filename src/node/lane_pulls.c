@@ -65,7 +65,7 @@ static bool on_deliver(void *context, const struct pulls_receive *receive, nigh_
         memcpy(to, request->bytes, request->count);
         cqe.data_size = request->count;
         session_set_received(&cqe, request->id, request->rank, request->uid,
-                             left_us(request->deadline_us, lane->now_us));
+                             left_us(request->deadline_us, lane->now_us), request->bulks);
     }
     lane_on_complete(lane, slot, &cqe);
     return to != NULL;
@@ -83,6 +83,7 @@ static void on_request(void *context, const struct session_request *came)
         .count = came->count,
         .rank = came->rank,
         .uid = came->uid,
+        .bulks = came->bulks,
     };
 
     pulls_request(pull->pull, &request, pull->lane->now_us);

@@ -43,6 +43,7 @@ static void node_init_front(struct nigh_node *node)
         .pools = &node->pools,
         .keeper = node->keeper,
         .state = node->state,
+        .rank = node->settings.members.count > 0 ? node->settings.members.self : 0,
     };
 
     front_init(&node->front, &config);
@@ -94,6 +95,8 @@ static void node_destroy(struct nigh_node *node)
         shared_store_release(&node->page->stopping, 1);
         shared_store_release(&node->page->kept, 0);
     }
+    views_stop(node->views); /* it kicks lanes */
+    redis_stop(node->redis);
     for (uint32_t i = 0; i < node->lane_count; i++)
         lane_stop(node->lanes[i]);
     if (node->page != NULL)
@@ -112,10 +115,13 @@ static void node_destroy(struct nigh_node *node)
     fd_close(&node->door_fd);
     for (uint32_t i = 0; i < node->lane_count; i++)
         lane_destroy(node->lanes[i]);
+    redis_destroy(node->redis);
     services_destroy(node->services);
+    bulk_memories_destroy(node->bulks);
     for (uint32_t i = 0; i < LIMIT_LANES; i++)
         fabric_destroy(node->fabrics[i]);
     peers_destroy(node->peers);
+    views_destroy(node->views);
     if (node->spill_lock_fd >= 0 && !node->goes_on)
         (void)disk_clean(node->settings.spill_dir, node_keeps_no_file, NULL);
     fd_close(&node->spill_lock_fd);
@@ -138,8 +144,10 @@ static void node_destroy(struct nigh_node *node)
 /* Memory, and what lies in it. */
 static nigh_status node_make_shared(struct nigh_node *node, char *why, size_t why_bytes)
 {
-    nigh_status status = incarnation_begin(node->settings.spill_dir, node->incarnation,
-                                           clock_wall_ns(), &node->incarnation, why, why_bytes);
+    const char *remembers =
+        node->settings.state_dir[0] != '\0' ? node->settings.state_dir : node->settings.spill_dir;
+    nigh_status status = incarnation_begin(remembers, node->incarnation, clock_wall_ns(),
+                                           &node->incarnation, why, why_bytes);
 
     if (status == NIGH_OK)
         status =
@@ -169,6 +177,8 @@ static nigh_status node_make(struct nigh_node *node, char *why, size_t why_bytes
     status = node_claim(node, why, why_bytes);
     if (status == NIGH_OK)
         status = node_claim_spill(node, why, why_bytes);
+    if (status == NIGH_OK)
+        status = node_join(node, why, why_bytes);
     /* First: how many lanes there are is the former node's to say. */
     if (status == NIGH_OK)
         status = node_adopt_state(node, why, why_bytes);
@@ -199,6 +209,10 @@ static nigh_status node_make(struct nigh_node *node, char *why, size_t why_bytes
         status = node_open_peers(node, why, why_bytes);
     if (status == NIGH_OK)
         status = node_start_lanes(node, why, why_bytes);
+    if (status == NIGH_OK && node->views != NULL && views_start(node->views) != NIGH_OK) {
+        snprintf(why, why_bytes, "cannot start a thread for views; raise the limit of threads");
+        status = NIGH_NO_RESOURCES;
+    }
     return status;
 }
 

@@ -15,8 +15,10 @@
 #include "node/peers.h"
 #include "node/placement.h"
 #include "node/pool.h"
+#include "node/redis.h"
 #include "node/session.h"
 #include "node/state.h"
+#include "node/views.h"
 
 struct nigh_node {
     pid_t pid; /* of the process whose node it is */
@@ -50,13 +52,17 @@ struct nigh_node {
     struct mailbox *to_lanes;   /* lanes - 1, from lane 0 */
     struct mailbox *from_lanes; /* lanes - 1, to lane 0 */
 
+    struct views *views;                 /* NULL: nothing is agreed with other nodes */
     struct peers *peers;                 /* NULL: there are no other nodes */
     struct fabric *fabrics[LIMIT_LANES]; /* until the lanes have them */
     struct placement placements[LIMIT_LANES];
     bool is_placed;     /* ... and they say more than an order of devices */
     uint64_t far_bytes; /* of memory, from its lane's device: as it was at start */
 
+    struct redis *redis; /* NULL: the nodes keep the directory */
+    struct outside outside;
     struct services *services;
+    struct bulk_memories *bulks;
     struct front front;
     int lock_fd;
     int listen_fd; /* until the front door has it */
@@ -88,6 +94,10 @@ nigh_status node_listen_to_peers(struct nigh_node *node, char *why, size_t why_b
 nigh_status node_open_front(struct nigh_node *node, char *why, size_t why_bytes);
 nigh_status node_open_peers(struct nigh_node *node, char *why, size_t why_bytes);
 void node_is_not_listening(struct nigh_node *node);
+
+/* node_join.c: of a node that the list does not name: asks one that it names which rank it has,
+ * unless the state directory remembers. Before anything that looks at the members. */
+nigh_status node_join(struct nigh_node *node, char *why, size_t why_bytes);
 
 /* node_fabric.c: what joins this node with others, one a lane; and what peers are told of it. */
 nigh_status node_fabric_make_all(struct nigh_node *node, char *why, size_t why_bytes);

@@ -37,6 +37,18 @@ static void node_wake_zero(void *context)
         lane_kick(node->lanes[0]);
 }
 
+static void node_add_views(struct nigh_node *node, nigh_node_stats *stats)
+{
+    struct agree_look look;
+
+    views_look(node->views, &look);
+    stats->view_epoch += look.agreed.epoch;
+    stats->view_active_epoch += look.agreed.active;
+    stats->view_members += agreed_size(&look.agreed.in);
+    stats->view_quorum += look.has_lease ? 1 : 0;
+    stats->view_elections += look.elections;
+}
+
 static void node_add_stats(void *context, nigh_node_stats *stats)
 {
     struct nigh_node *node = context;
@@ -59,6 +71,37 @@ static void node_add_stats(void *context, nigh_node_stats *stats)
         stats->datagrams_refused += peers->datagrams_refused;
         stats->nodes_reached += peers_reached(node->peers);
     }
+    if (node->views != NULL)
+        node_add_views(node, stats);
+}
+
+/* Whether a member is a home, as this node knows it. */
+static nigh_node_view node_view_of(const struct nigh_node *node, uint32_t rank)
+{
+    struct agree_look look;
+
+    if (node->views == NULL)
+        return NIGH_NODE_NO_VIEW;
+    views_look(node->views, &look);
+    return look.agreed.epoch == 0              ? NIGH_NODE_NO_VIEW
+           : agreed_has(&look.agreed.in, rank) ? NIGH_NODE_IN_VIEW
+                                               : NIGH_NODE_OUT_OF_VIEW;
+}
+
+/* Ranks that nobody has are not told of. */
+static bool node_nth_rank(const struct nigh_node *self, uint32_t *n)
+{
+    uint32_t ranks = self->peers != NULL ? self->settings.members.count : 1, left = *n;
+
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        bool is_there = self->peers == NULL || peers_is_member(self->peers, rank);
+
+        if (is_there && left-- == 0) {
+            *n = rank;
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool node_list(void *context, uint32_t n, struct session_node *node)
@@ -75,14 +118,14 @@ static bool node_list(void *context, uint32_t n, struct session_node *node)
                        (int)SWIM_DEAD == (int)NIGH_NODE_FOUND_DEAD &&
                        (int)SWIM_LEFT == (int)NIGH_NODE_HAS_LEFT,
                    "what members say is told as it is");
-    if (n >= (self->peers != NULL ? self->settings.members.count : 1))
+    if (!node_nth_rank(self, &n))
         return false;
     if (self->peers != NULL)
         peers_look(self->peers, n, &view);
     *node = (struct session_node){
         .rank = n,
         .state = (uint8_t)view.state,
-        .life = (uint8_t)view.life,
+        .life = (uint8_t)(view.life | node_view_of(self, n) << SESSION_NODE_VIEW),
         .refused = (int16_t)view.refused,
         .incarnation = view.incarnation,
         .is_self = self->peers == NULL || n == self->settings.members.self,
@@ -107,6 +150,8 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
         .node_list = node_list,
         .node_context = node,
         .services = node->services,
+        .views = node->views,
+        .bulks = node->bulks,
         .spill_dir = settings->spill_dir[0] != '\0' ? settings->spill_dir : NULL,
         .cpus = node->is_placed && node->placements[number].is_bound
                     ? &node->placements[number].cpus
@@ -127,6 +172,8 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
         config.exchange.members = &node->settings.members;
         config.exchange.path = (enum exchange_path)settings->transfer_path;
         config.exchange.shared_bulk = settings->shared_receives;
+        config.exchange.outside = node->redis != NULL ? &node->outside : NULL;
+        config.exchange.fanout = settings->fanout;
         /* A secret where the system has one, as it always does: with it, who chooses ids cannot
          * make them collide in the directory. */
         config.exchange.seed = (uint64_t)node->incarnation << 32 | number;
@@ -151,9 +198,34 @@ static void node_kick(void *context, uint32_t lane)
     lane_kick(node->lanes[lane]);
 }
 
+/* The directory's thread, if it has one; it runs when there are lanes to tell. */
+static nigh_status node_make_redis(struct nigh_node *node)
+{
+    struct redis_config config = {
+        .address = node->settings.directory,
+        .rank = node->settings.members.self,
+        .incarnation = node->incarnation,
+        .lanes = node->settings.lanes,
+        .context = node,
+        .kick = node_kick,
+    };
+    nigh_status status;
+
+    redis_name(node->settings.cluster_key, config.name);
+    status = redis_create(&config, &node->redis);
+    if (status == NIGH_OK)
+        node->outside = redis_outside(node->redis);
+    return status;
+}
+
 nigh_status node_make_lanes(struct nigh_node *node, char *why, size_t why_bytes)
 {
-    if (services_create(node->settings.lanes, node_kick, node, &node->services) != NIGH_OK) {
+    if (node->settings.has_directory && node_make_redis(node) != NIGH_OK) {
+        snprintf(why, why_bytes, "no memory for what talks with the directory");
+        return NIGH_NO_RESOURCES;
+    }
+    if (services_create(node->settings.lanes, node_kick, node, &node->services) != NIGH_OK ||
+        bulk_memories_create(node->settings.lanes, node_kick, node, &node->bulks) != NIGH_OK) {
         snprintf(why, why_bytes, "no memory for the node's own books");
         return NIGH_NO_RESOURCES;
     }
@@ -193,6 +265,10 @@ nigh_status node_give_pools(struct nigh_node *node, char *why, size_t why_bytes)
 
 nigh_status node_start_lanes(struct nigh_node *node, char *why, size_t why_bytes)
 {
+    if (node->redis != NULL && redis_start(node->redis) != NIGH_OK) {
+        snprintf(why, why_bytes, "cannot start the directory's thread; raise the limit of threads");
+        return NIGH_NO_RESOURCES;
+    }
     for (uint32_t i = 0; i < node->lane_count; i++) {
         nigh_status status;
 
@@ -254,8 +330,32 @@ static int node_reply(void *context, uint32_t lane, uint64_t id, int status, con
     return answered == NIGH_PENDING ? SESSION_REPLY_ELSEWHERE : (int)answered;
 }
 
+static int node_memory_add(void *context, const struct session_memory *memory, uint64_t *number)
+{
+    struct nigh_node *node = context;
+
+    return bulk_memories_add(node->bulks, memory, number);
+}
+
+static int node_memory_remove(void *context, uint64_t number, uint64_t timeout_us, bool force)
+{
+    struct nigh_node *node = context;
+
+    return bulk_memories_remove(node->bulks, number, timeout_us, force);
+}
+
+static int node_memory_wait(void *context, uint64_t number, uint64_t timeout_us)
+{
+    struct nigh_node *node = context;
+
+    return bulk_memories_wait(node->bulks, number, timeout_us);
+}
+
 void node_init_driver(struct nigh_node *node)
 {
+    node->driver.memory_wait = node_memory_wait;
+    node->driver.memory_add = node_memory_add;
+    node->driver.memory_remove = node_memory_remove;
     node->driver.serve = node_serve;
     node->driver.unserve = node_unserve;
     node->driver.reply = node_reply;

@@ -18,8 +18,9 @@ static _Atomic(struct nigh_node *) node_listening[LIMIT_NODES_A_PROCESS];
 static pthread_once_t node_fork_once = PTHREAD_ONCE_INIT;
 
 /*
- * In a child of an embedding program: its copies of the socket and of the lock would outlive the
- * node; clients would wait in a socket that nobody serves, and no new node could take its place.
+ * In a child of an embedding program: its copies of the socket and of the locks would outlive the
+ * node; clients would wait in a socket that nobody serves, and no new node could take its place,
+ * its votes, or what it spilled.
  */
 static void node_in_child(void)
 {
@@ -30,8 +31,11 @@ static void node_in_child(void)
             fd_close(&node->front.listen_fd);
             fd_close(&node->listen_fd);
             fd_close(&node->lock_fd);
+            fd_close(&node->spill_lock_fd);
             if (node->peers != NULL)
                 peers_in_child(node->peers);
+            if (node->views != NULL)
+                views_in_child(node->views);
         }
     }
 }
@@ -101,6 +105,7 @@ nigh_status node_open_front(struct nigh_node *node, char *why, size_t why_bytes)
 
     if (status != NIGH_OK)
         return status;
+    node->front.services = node->services;
     status = front_open(&node->front, node->lanes, node->listen_fd);
     if (status != NIGH_OK) {
         snprintf(why, why_bytes, "cannot open the front door: %s", nigh_status_string(status));
@@ -111,6 +116,29 @@ nigh_status node_open_front(struct nigh_node *node, char *why, size_t why_bytes)
     if (status != NIGH_OK)
         snprintf(why, why_bytes, "cannot open the node's own door: %s", nigh_status_string(status));
     return status;
+}
+
+static void node_kick_for_views(void *context, uint32_t lane)
+{
+    struct nigh_node *node = context;
+
+    lane_kick(node->lanes[lane]);
+}
+
+static nigh_status node_make_views(struct nigh_node *node, char *why, size_t why_bytes)
+{
+    const struct node_settings *settings = &node->settings;
+    struct views_config config = {
+        .members = &node->settings.members,
+        .directory = settings->state_dir,
+        .dead_us = (uint64_t)settings->dead_ms * 1000,
+        .lanes = settings->lanes,
+        .kick = node_kick_for_views,
+        .context = node,
+    };
+
+    return settings->state_dir[0] == '\0' ? NIGH_OK
+                                          : views_create(&config, &node->views, why, why_bytes);
 }
 
 /* Before the memory: an address that is taken, or a wrong one, is known at once. */
@@ -125,6 +153,10 @@ nigh_status node_listen_to_peers(struct nigh_node *node, char *why, size_t why_b
 
     if (!settings->clustered)
         return NIGH_OK;
+    status = node_make_views(node, why, why_bytes);
+    if (status != NIGH_OK)
+        return status;
+    config.views = node->views;
     memcpy(config.key, settings->cluster_key, sizeof(config.key));
     memcpy(config.listen, settings->listen_address, sizeof(config.listen));
     status = peers_create(&config, &node->peers, why, why_bytes);
@@ -152,6 +184,8 @@ nigh_status node_open_peers(struct nigh_node *node, char *why, size_t why_bytes)
     for (uint32_t i = 0; i < node->lane_count; i++) {
         node_fabric_offer(node, i, offer.addresses[i]);
     }
+    memcpy(offer.member, node->settings.members.addresses[node->settings.members.self],
+           sizeof(offer.member));
     node->front.peers = node->peers;
     node_outwait_incarnation(node);
     status = peers_open(node->peers, node->lanes, node->lane_count, node->incarnation, &offer);

@@ -9,7 +9,8 @@
  * lanes. Beside them the members tell each other by datagrams, at the same port, who lives
  * (docs/membership.md); without those the connections judge alone. Nothing is allocated for a peer
  * before it has proved itself but one connection's handshake, of which there are at most
- * LIMIT_PEER_HANDSHAKES.
+ * LIMIT_PEER_HANDSHAKES. Who joins by this node has a connection of that kind, until it is told its
+ * rank.
  */
 #ifndef NODE_PEERS_H
 #define NODE_PEERS_H
@@ -23,6 +24,7 @@
 #include "cluster/peer.h"
 #include "cluster/swim.h"
 #include "node/lane.h"
+#include "node/views.h"
 
 struct peers;
 
@@ -30,6 +32,7 @@ struct peers_config {
     const struct members *members; /* outlives it */
     uint8_t key[AUTH_KEY_BYTES];
     uint64_t dead_us;                   /* a lost peer is dead after so long */
+    struct views *views;                /* hears of the dead; NULL: nothing is agreed */
     char listen[MEMBERS_ADDRESS_BYTES]; /* "": as the members' list says of us */
 };
 
@@ -56,6 +59,9 @@ void peers_ready(struct peers *peers, uint32_t number, uint32_t events);
 /* Deadlines, dials, pings; returns when it must be called next. Lane 0's driver. */
 uint64_t peers_tick(struct peers *peers, uint64_t now_us);
 
+/* Whether a rank is somebody's, as far as is known here. Lane 0's driver. */
+bool peers_is_member(const struct peers *peers, uint32_t rank);
+
 /* What is known of a member. Lane 0's driver. */
 struct peers_view {
     uint32_t rank;
@@ -70,7 +76,7 @@ void peers_look(const struct peers *peers, uint32_t rank, struct peers_view *vie
 
 struct peers_counters {
     uint64_t accepted, dialled, refused_key, refused_version, refused_members, refused_protocol;
-    uint64_t deaths;
+    uint64_t deaths, joined;
     uint64_t suspected, found_dead, refuted, datagrams_refused; /* of membership */
 };
 

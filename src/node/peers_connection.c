@@ -50,6 +50,7 @@ void peers_drop_connection(struct peers *peers, struct connection *connection)
         peers->handshakes--;
     }
     peers_close_socket(&connection->fd);
+    free(connection->welcome);
     free(connection->auth);
     *connection = (struct connection){.fd = -1};
 }
@@ -153,8 +154,16 @@ static bool flush(struct peers *peers, struct connection *connection)
         connection->out_bytes -= (uint32_t)n;
         memmove(connection->out, connection->out + n, connection->out_bytes);
     }
+    while (connection->welcome_sent < connection->welcome_bytes) {
+        n = send(connection->fd, connection->welcome + connection->welcome_sent,
+                 connection->welcome_bytes - connection->welcome_sent, MSG_NOSIGNAL);
+        if (n <= 0) {
+            goto stuck;
+        }
+        connection->welcome_sent += (uint32_t)n;
+    }
     peers_watch(peers, connection, false);
-    return true;
+    return connection->welcome == NULL;
 
 stuck:
     if (errno != EAGAIN && errno != EINTR) {
@@ -209,6 +218,9 @@ static bool take_messages(struct peers *peers, struct connection *connection, co
 static bool take_bytes(struct peers *peers, struct connection *connection, const uint8_t *bytes,
                        uint32_t count)
 {
+    if (connection->joins) {
+        return false; /* it has nothing to say */
+    }
     if (!connection->proved) {
         uint32_t taken = auth_input(connection->auth, bytes, count);
 
@@ -226,8 +238,8 @@ static bool take_bytes(struct peers *peers, struct connection *connection, const
         peers_proved(peers, connection);
         bytes += taken;
         count -= taken;
-        if (connection->fd < 0) {
-            return true;
+        if (connection->fd < 0 || connection->joins) {
+            return count == 0;
         }
     }
     return take_messages(peers, connection, bytes, count);
@@ -284,7 +296,7 @@ uint64_t peers_tick_connection(struct peers *peers, struct connection *connectio
 {
     if (!connection->proved) {
         if (peers->now_us < connection->deadline_us) {
-            return connection->deadline_us;
+            return connection->joins ? peers_tick_join(peers, connection) : connection->deadline_us;
         }
         peers_end_connection(peers, connection, false);
         return UINT64_MAX;

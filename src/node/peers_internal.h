@@ -2,7 +2,8 @@
 /*
  * What the parts of the control connections share. peers.c has their life and the port that they
  * come in by; peers_connection.c one connection; peers_offer.c what a handshake ends in;
- * peers_member.c what lanes are told of a member; peers_swim.c the datagrams. For no one else.
+ * peers_member.c what lanes are told of a member; peers_join.c who has no rank yet; peers_swim.c
+ * the datagrams. For no one else.
  */
 #ifndef NODE_PEERS_INTERNAL_H
 #define NODE_PEERS_INTERNAL_H
@@ -25,7 +26,8 @@ struct connection {
     uint32_t rank; /* of whom we dial, or who proved to be it; PEERS_NOBODY: not known yet */
     struct auth *auth;
     bool proved;
-    uint64_t deadline_us; /* of the handshake */
+    bool joins;           /* it has the key, and no rank yet */
+    uint64_t deadline_us; /* of the handshake, or of joining */
     uint64_t ping_us;
     uint64_t sent; /* messages */
     uint64_t received;
@@ -33,11 +35,14 @@ struct connection {
     uint32_t in_bytes;
     uint8_t out[256];
     uint32_t out_bytes;
+    uint8_t *welcome; /* what one that joins is told; then its connection ends */
+    uint32_t welcome_bytes, welcome_sent;
 };
 
 struct member {
     struct peer peer;
-    uint32_t connection; /* of peer.connected; PEERS_NOBODY */
+    char text[MEMBERS_ADDRESS_BYTES]; /* "": nobody has that rank, as far as known here */
+    uint32_t connection;              /* of peer.connected; PEERS_NOBODY */
     struct sockaddr_storage address;
     socklen_t address_bytes;
     struct link_peer info; /* as it was last up */
@@ -76,6 +81,12 @@ struct peers {
     struct member members[LIMIT_NODES];
     struct connection connections[PEERS_CONNECTIONS];
 };
+
+/* A bit for each. */
+static inline uint64_t peers_all_lanes(uint32_t lanes)
+{
+    return lanes == 64 ? UINT64_MAX : (UINT64_C(1) << lanes) - 1;
+}
 
 static inline uint32_t peers_number_of(const struct peers *peers,
                                        const struct connection *connection)
@@ -125,10 +136,21 @@ void peers_count_refusal(struct peers *peers, const struct connection *connectio
 /* A handshake is done: its other side has the key. Lets it in, or drops the connection. */
 void peers_proved(struct peers *peers, struct connection *connection);
 
+/* ---- peers_join.c ---- */
+
+/* One that joins has proved that it has the key. */
+void peers_join(struct peers *peers, struct connection *connection);
+
+/* Tells it, once it is decided; returns when to look again. */
+uint64_t peers_tick_join(struct peers *peers, struct connection *connection);
+
 /* ---- peers_member.c ---- */
 
 /* As peers_create. */
 nigh_status peers_look_members_up(struct peers *peers, char *why, size_t why_bytes);
+
+/* One that joined says where it is: its port, at the host that it comes from. */
+void peers_learn(struct peers *peers, uint32_t rank, const struct connection *connection);
 
 /* Carries out what peer.h decided of a member. */
 void peers_act(struct peers *peers, uint32_t rank, const struct peer_actions *actions);

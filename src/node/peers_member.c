@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See peers.h. A member: what lanes are told of it, and when it is dialled. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "base/fd.h"
@@ -18,7 +21,9 @@ nigh_status peers_look_members_up(struct peers *peers, char *why, size_t why_byt
     for (uint32_t rank = 0; rank < members->count; rank++) {
         struct member *member = &peers->members[rank];
 
-        if (peers_look_up(members->addresses[rank], false, &member->address,
+        memcpy(member->text, members->addresses[rank], sizeof(member->text));
+        if (member->text[0] != '\0' &&
+            peers_look_up(members->addresses[rank], false, &member->address,
                           &member->address_bytes) != NIGH_OK) {
             snprintf(why, why_bytes, "cannot look up the member \"%s\"; give its address",
                      members->addresses[rank]);
@@ -26,6 +31,46 @@ nigh_status peers_look_members_up(struct peers *peers, char *why, size_t why_byt
         }
     }
     return NIGH_OK;
+}
+
+bool peers_is_member(const struct peers *peers, uint32_t rank)
+{
+    return rank < peers->config.members->count && peers->members[rank].text[0] != '\0';
+}
+
+/* Behind the port of an address there is nothing. */
+static bool read_port(const char *text, uint16_t *port)
+{
+    const char *colon = strrchr(text, ':');
+
+    if (!members_is_address(text)) {
+        return false;
+    }
+    *port = (uint16_t)strtoul(colon + 1, NULL, 10);
+    return true;
+}
+
+void peers_learn(struct peers *peers, uint32_t rank, const struct connection *connection)
+{
+    struct member *member = &peers->members[rank];
+    const char *said = connection->auth->offer.member;
+    struct sockaddr_storage address = {0};
+    socklen_t bytes = sizeof(address);
+    uint16_t port;
+
+    if (connection->auth->dials || rank < peers->config.members->listed ||
+        !read_port(said, &port) ||
+        getpeername(connection->fd, (struct sockaddr *)&address, &bytes) != 0) {
+        return;
+    }
+    if (address.ss_family == AF_INET6) {
+        ((struct sockaddr_in6 *)&address)->sin6_port = htons(port);
+    } else {
+        ((struct sockaddr_in *)&address)->sin_port = htons(port);
+    }
+    snprintf(member->text, sizeof(member->text), "%s", said);
+    member->address = address;
+    member->address_bytes = bytes;
 }
 
 /* ---- telling lanes -------------------------------------------------------- */
@@ -73,22 +118,22 @@ static void pay(struct peers *peers, uint32_t rank)
 void peers_act(struct peers *peers, uint32_t rank, const struct peer_actions *actions)
 {
     struct member *member = &peers->members[rank];
-    uint64_t all = peers->lane_count == 64 ? UINT64_MAX : (UINT64_C(1) << peers->lane_count) - 1;
+    uint64_t all = peers_all_lanes(peers->lane_count);
 
     if (actions->dead) {
         peers->counters.deaths++;
-        LOG_WARN("a member is dead", "rank=%u address=%s", rank,
-                 peers->config.members->addresses[rank]);
+        LOG_WARN("a member is dead", "rank=%u address=%s", rank, peers->members[rank].text);
         member->owed_dead |= all;
+        if (peers->config.views != NULL) {
+            views_dead(peers->config.views, rank);
+        }
     }
     if (actions->lost) {
-        LOG_WARN("a member is lost", "rank=%u address=%s", rank,
-                 peers->config.members->addresses[rank]);
+        LOG_WARN("a member is lost", "rank=%u address=%s", rank, peers->members[rank].text);
     }
     if (actions->up) {
         LOG_INFO("a member is up", "rank=%u address=%s incarnation=%u lanes=%u", rank,
-                 peers->config.members->addresses[rank], member->info.incarnation,
-                 member->info.lanes);
+                 peers->members[rank].text, member->info.incarnation, member->info.lanes);
         member->complained = false;
         member->refused = NIGH_OK;
     }
@@ -126,8 +171,13 @@ uint64_t peers_tick_member(struct peers *peers, uint32_t rank)
 {
     struct member *member = &peers->members[rank];
     struct peer_actions actions;
-    uint64_t due_us = peer_tick(&member->peer, peers->now_us, &actions);
+    uint64_t due_us = UINT64_MAX;
 
+    if (!peers_is_member(peers, rank)) {
+        pay(peers, rank); /* lanes take it for dead until it is there */
+        return member->owed_dead != 0 ? peers->now_us : UINT64_MAX;
+    }
+    due_us = peer_tick(&member->peer, peers->now_us, &actions);
     if (actions.lost && member->connection != PEERS_NOBODY) {
         peers_drop_connection(peers, &peers->connections[member->connection]);
         member->connection = PEERS_NOBODY;
@@ -151,6 +201,6 @@ void peers_look(const struct peers *peers, uint32_t rank, struct peers_view *vie
                                                            : peers->members[rank].peer.incarnation,
         .refused = peers->members[rank].refused,
         .life = peers_swim_state(peers, rank),
-        .address = peers->config.members->addresses[rank],
+        .address = peers->members[rank].text,
     };
 }

@@ -199,9 +199,14 @@ void peers_proved(struct peers *peers, struct connection *connection)
     struct member *member;
     struct peer_actions actions;
     nigh_status status;
-    const char *why = why_not(peers, connection, &info, &status);
+    const char *why;
     uint32_t before;
 
+    if (auth->peer.rank == AUTH_JOINER) {
+        peers_join(peers, connection);
+        return;
+    }
+    why = why_not(peers, connection, &info, &status);
     connection->proved = true;
     if (!auth->dials) {
         peers->handshakes--;
@@ -225,6 +230,7 @@ void peers_proved(struct peers *peers, struct connection *connection)
     }
     before = member->connection;
     connection->rank = auth->peer.rank;
+    peers_learn(peers, connection->rank, connection);
     member->connection = peers_number_of(peers, connection);
     member->info = info;
     connection->ping_us = peers->now_us;

@@ -44,6 +44,7 @@ void peers_swim_open(struct peers *peers)
     struct swim_config config = {
         .self = members->self,
         .count = members->count,
+        .listed = members->listed,
         .incarnation = peers->incarnation,
         .period_us = period_us,
         .timeout_us = period_us * 3 / 10,
@@ -95,7 +96,7 @@ static void condemn(struct peers *peers, const struct swim_update *update)
 
 static void on_change(struct peers *peers, const struct swim_update *update)
 {
-    const char *address = peers->config.members->addresses[update->rank];
+    const char *address = peers->members[update->rank].text;
 
     switch (update->state) {
     case SWIM_SUSPECT:
@@ -129,6 +130,9 @@ static void carry_on(struct peers *peers, const struct swim_event *event)
         const struct member *to = &peers->members[actions->send[n].to];
         size_t size_bytes = swim_wire_encode(&own->wire, &actions->send[n], bytes);
 
+        if (to->address_bytes == 0) {
+            continue; /* it joined, and has not come yet */
+        }
         /* One that cannot be sent is one that is lost. */
         (void)sendto(own->fd, bytes, size_bytes, MSG_DONTWAIT | MSG_NOSIGNAL,
                      (const struct sockaddr *)&to->address, to->address_bytes);

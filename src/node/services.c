@@ -108,6 +108,19 @@ void services_disclaim(struct services *services, uint64_t hash)
     (void)pthread_mutex_unlock(&services->lock);
 }
 
+bool services_find(struct services *services, uint64_t hash, uint32_t *slot)
+{
+    bool found = false;
+
+    (void)pthread_mutex_lock(&services->lock);
+    for (uint32_t n = 0; n < services->claim_count && !found; n++) {
+        found = services->claims[n].hash == hash;
+        *slot = services->claims[n].slot;
+    }
+    (void)pthread_mutex_unlock(&services->lock);
+    return found;
+}
+
 nigh_status services_add(struct services *services, const struct session_service *service)
 {
     nigh_status status;

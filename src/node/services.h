@@ -36,6 +36,9 @@ void services_remove(struct services *services, const struct session_service *se
 nigh_status services_claim(struct services *services, uint64_t hash, uint32_t slot);
 void services_disclaim(struct services *services, uint64_t hash);
 
+/* The session that serves a name through its lane. False: none does. Any thread. */
+bool services_find(struct services *services, uint64_t hash, uint32_t *slot);
+
 /* Whether a lane has news to take. By its driver, as the rest. */
 bool services_have_news(const struct services *services, uint32_t lane);
 

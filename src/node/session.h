@@ -51,6 +51,7 @@ struct node_session {
     uint64_t memory_bytes;
     int doorbell_fds[LIMIT_LANES];
     _Atomic uint64_t quota_used;
+    uint64_t pair_us;        /* when a pair was last made that it asked for */
     uint32_t lanes_pending;  /* answers that are still due */
     nigh_status lane_status; /* the first bad one */
 };

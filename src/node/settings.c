@@ -136,6 +136,12 @@ static nigh_status settings_check_paths(const nigh_node_options *o, struct node_
         (o->spill_dir[0] == '\0' ||
          bytes_copy_text(s->spill_dir, sizeof(s->spill_dir), o->spill_dir) != NIGH_OK))
         return settings_fail(why, why_bytes, "the spill directory's path is empty or too long");
+    if (o->state_dir != NULL &&
+        (o->state_dir[0] == '\0' ||
+         bytes_copy_text(s->state_dir, sizeof(s->state_dir), o->state_dir) != NIGH_OK))
+        return settings_fail(why, why_bytes,
+                             "the state directory (--state) is empty or longer than %u bytes",
+                             SETTINGS_PATH_BYTES - 1);
     if (s->spill_bytes != 0 && s->spill_dir[0] == '\0')
         return settings_fail(why, why_bytes,
                              "a bound on spilled bytes needs a spill directory; name one");
@@ -237,6 +243,50 @@ static nigh_status settings_take_shared(const nigh_node_options *o, struct node_
     return NIGH_OK;
 }
 
+static nigh_status settings_take_fanout(const nigh_node_options *o, struct node_settings *s,
+                                        char *why, size_t why_bytes)
+{
+    if (o->fanout > LIMIT_TREE_MOST)
+        return settings_fail(why, why_bytes,
+                             "%u nodes served with one object at once (--fanout) are too many: the "
+                             "most is %u",
+                             o->fanout, LIMIT_TREE_MOST);
+    s->fanout = o->fanout;
+    return NIGH_OK;
+}
+
+/* Which nodes there are, or which of them is asked who there is. */
+static nigh_status settings_take_members(const nigh_node_options *o, struct node_settings *s,
+                                         char *why, size_t why_bytes)
+{
+    const char *list = o->members != NULL ? o->members : o->member;
+    bool joins;
+
+    if (o->member == NULL)
+        return settings_fail(why, why_bytes,
+                             "members are given (--join), but not which of them this node is "
+                             "(--member): its address as it stands there, or its rank");
+    if (o->cluster_key == NULL)
+        return settings_fail(
+            why, why_bytes,
+            "members are given (--join), but no cluster key (--cluster-key); nodes "
+            "without one are not let in");
+    if (o->ranks != 0 && s->state_dir[0] == '\0')
+        return settings_fail(why, why_bytes,
+                             "ranks for nodes that join (--ranks) are agreed on: give --state");
+    joins =
+        s->state_dir[0] != '\0' && members_is_address(o->member) && !members_names(list, o->member);
+    if (!joins)
+        return members_parse(list, o->member, &s->members, why, why_bytes);
+    if (o->ranks != 0)
+        return settings_fail(why, why_bytes,
+                             "%s is not among the members, so it joins them: how many ranks there "
+                             "are (--ranks) is theirs to say",
+                             o->member);
+    memcpy(s->joins_as, o->member, strlen(o->member) + 1);
+    return members_parse(list, "0", &s->members, why, why_bytes);
+}
+
 static nigh_status settings_take_cluster(const nigh_node_options *o, struct node_settings *s,
                                          char *why, size_t why_bytes)
 {
@@ -251,6 +301,8 @@ static nigh_status settings_take_cluster(const nigh_node_options *o, struct node
         status = settings_take_packets(o, s, why, why_bytes);
     if (status == NIGH_OK)
         status = settings_take_shared(o, s, why, why_bytes);
+    if (status == NIGH_OK)
+        status = settings_take_fanout(o, s, why, why_bytes);
     if (status != NIGH_OK)
         return status;
     if (o->transfer_path > NIGH_TRANSFER_REGISTER)
@@ -258,24 +310,17 @@ static nigh_status settings_take_cluster(const nigh_node_options *o, struct node
                              "the transfer path is 0 (by size), 1 (two-sided), 2 (one-sided), "
                              "3 (push) or 4 (register), not %u",
                              o->transfer_path);
-    if (o->members == NULL) {
-        if (o->member != NULL || o->listen_address != NULL || o->cluster_key != NULL)
+    /* Who has an address and views, and knows of nobody, begins a cluster that others join. */
+    if (o->members == NULL && (o->member == NULL || s->state_dir[0] == '\0')) {
+        if (o->member != NULL || o->listen_address != NULL || o->cluster_key != NULL ||
+            o->ranks != 0)
             return settings_fail(
                 why, why_bytes,
-                "an address (--member, --listen) or a key (--cluster-key) for other nodes "
-                "is given, but not which they are (--join)");
+                "an address (--member, --listen), a key (--cluster-key) or ranks (--ranks) for "
+                "other nodes are given, but not which they are (--join)");
         return NIGH_OK;
     }
-    if (o->member == NULL)
-        return settings_fail(why, why_bytes,
-                             "members are given (--join), but not which of them this node is "
-                             "(--member): its address as it stands there, or its rank");
-    if (o->cluster_key == NULL)
-        return settings_fail(
-            why, why_bytes,
-            "members are given (--join), but no cluster key (--cluster-key); nodes "
-            "without one are not let in");
-    status = members_parse(o->members, o->member, &s->members, why, why_bytes);
+    status = settings_take_members(o, s, why, why_bytes);
     if (status != NIGH_OK)
         return status;
     if (o->listen_address != NULL &&
@@ -285,8 +330,12 @@ static nigh_status settings_take_cluster(const nigh_node_options *o, struct node
     s->dead_ms = o->dead_ms != 0 ? o->dead_ms : SETTINGS_DEAD_MS;
     s->transfer_path = o->transfer_path;
     s->fabric = o->fabric;
-    s->clustered = s->members.count > 1;
-    return NIGH_OK;
+    if (s->state_dir[0] != '\0' && s->joins_as[0] == '\0')
+        status = members_agree(&s->members, o->ranks, why, why_bytes);
+    s->clustered = s->members.count > 1 || s->joins_as[0] != '\0';
+    if (!s->clustered)
+        s->state_dir[0] = '\0'; /* one node that nobody can join needs no one */
+    return status;
 }
 
 nigh_status settings_resolve(const nigh_node_options *given, uint32_t cores,

@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "cluster/auth.h"
 #include "cluster/members.h"
+#include "cluster/redis_words.h"
 #include "nigh/node.h"
 #include "node/pool.h"
 
@@ -36,10 +37,15 @@ struct node_settings {
     uint64_t session_quota_bytes;
     char spill_dir[SETTINGS_PATH_BYTES]; /* "": evict */
     uint64_t spill_bytes;
+    char
+        state_dir[SETTINGS_PATH_BYTES]; /* "": this node votes on no views, and remembers nothing */
     uint32_t huge_pages;
     uint32_t socket_mode;
     bool clustered; /* there are other nodes */
     struct members members;
+    char joins_as[MEMBERS_ADDRESS_BYTES]; /* our address, which is none of the members': they say
+                                             which rank we have (node_join.c). "": we are one of
+                                             them */
     char listen_address[MEMBERS_ADDRESS_BYTES]; /* "": as members says */
     uint8_t cluster_key[AUTH_KEY_BYTES];
     uint32_t dead_ms;
@@ -49,7 +55,10 @@ struct node_settings {
     uint32_t fabric_address_count; /* 0: the device of the address that peers know */
     uint32_t fabric_tos, fabric_ack_timeout, fabric_retries; /* 0: not said */
     uint32_t fabric_queue_pairs;                             /* for READs, of a link; 0: 1 */
+    uint32_t fanout;                                         /* of large objects; 0: the default */
     uint32_t shared_receives;                                /* of a lane; 0: by members */
+    bool has_directory;                                      /* outside of the nodes: there */
+    struct redis_address directory;
     uint32_t pool_count;
     struct pool_rules pools[LIMIT_CONFIG_POOLS];
 };

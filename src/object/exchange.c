@@ -25,7 +25,7 @@ void exchange_key(const struct exchange *exchange, uint32_t pool, const uint8_t 
     key->pool = exchange->pools[pool].cluster_pool;
     memcpy(key->id, id, LIMIT_ID_BYTES);
     *key_hash = directory_key_hash(key);
-    *home = members_home(exchange->config.members, *key_hash);
+    *home = views_home(exchange, *key_hash);
 }
 
 bool exchange_pool_of(const struct exchange *exchange, const struct directory_key *key,
@@ -40,15 +40,23 @@ bool exchange_pool_of(const struct exchange *exchange, const struct directory_ke
     return false;
 }
 
-bool exchange_is_home(struct exchange_link *link, const struct directory_key *key)
+nigh_status exchange_is_home(struct exchange_link *link, const struct directory_key *key)
 {
     struct exchange *exchange = link->exchange;
-    bool is = members_home(exchange->config.members, directory_key_hash(key)) ==
-                  exchange_self(exchange) &&
-              (link->shards >> (hash_id20(key->id) >> 58) & 1) != 0;
 
-    exchange->counts.claims_refused += is ? 0 : 1;
-    return is;
+    if (exchange->outside.used) {
+        exchange->counts.claims_refused++;
+        return NIGH_DENIED; /* nobody is a home */
+    }
+    if (!link->in_view) {
+        return NIGH_BUSY;
+    }
+    if (views_home(exchange, directory_key_hash(key)) != exchange_self(exchange) ||
+        (link->shards >> (hash_id20(key->id) >> 58) & 1) == 0) {
+        exchange->counts.claims_refused++;
+        return NIGH_DENIED;
+    }
+    return NIGH_OK;
 }
 
 struct exchange_link *exchange_link_to(struct exchange *exchange, uint32_t rank, uint64_t hash)
@@ -84,9 +92,11 @@ static uint64_t shards_of(uint32_t rail, uint32_t rails)
 static bool init_live(const struct exchange *exchange, struct exchange_link *live)
 {
     live->held = calloc(exchange->config.bulk_receives, sizeof(*live->held));
-    if (live->held == NULL ||
+    live->replicas = replication_make_teller();
+    if (live->held == NULL || live->replicas == NULL ||
         announcer_init(&live->announcer, exchange->config.announcements) != NIGH_OK) {
         free(live->held);
+        free(live->replicas);
         return false;
     }
     return true;
@@ -118,10 +128,9 @@ static void on_up(void *context, struct link *link, uint64_t now_us)
     }
     link_set_data(link, live);
     list_push_back(&exchange->live, &live->place);
-    directory_member_up(exchange->directory, live->rank, live->shards);
-    announcer_walk(&live->announcer, true);
+    views_link_up(live);
+    replication_link_up(live);
     probe_link_up(live);
-    pull_home_up(exchange, live->rank);
     if (exchange->config.users != NULL) {
         exchange->users.up(exchange->users.context, link);
     }
@@ -147,6 +156,7 @@ static void on_down(void *context, struct link *link, nigh_status reason, uint64
     home_link_down(live);
     erase_link_down(live);
     probe_link_down(live);
+    replication_link_down(live);
     announcer_fini(&live->announcer);
     push_fini(live);
     exchange->granted -= live->granted; /* what came is in its place again */
@@ -188,6 +198,11 @@ static void on_request(void *context, struct link *link, const struct rpc_reques
     case WIRE_DONE: serve_on_done(live, request, now_us); return;
     case WIRE_HEAR: hear_on_request(live, request); return;
     case WIRE_PROBE: probe_on_request(live, request, now_us); return;
+    case WIRE_VIEW: views_on_request(live, request); return;
+    case WIRE_REPLICAS:
+    case WIRE_REPLICAS_TOLD:
+    case WIRE_REPLICATE:
+    case WIRE_REPLICA_COUNT: replication_on_request(live, request, now_us); return;
     }
     if (request->call != 0) {
         rpc_reply(link_rpc(link), request->call, NIGH_UNSUPPORTED, NULL, 0);
@@ -317,6 +332,12 @@ static void set_defaults(struct exchange_config *config)
     if (config->loan_us == 0) {
         config->loan_us = EXCHANGE_LOAN_US;
     }
+    if (config->fanout == 0) {
+        config->fanout = LIMIT_TREE_CHILDREN;
+    }
+    if (config->tree_bytes == 0) {
+        config->tree_bytes = LIMIT_TREE_BYTES;
+    }
 }
 
 static nigh_status make_links(struct exchange *exchange)
@@ -352,7 +373,8 @@ static nigh_status make_links(struct exchange *exchange)
     };
 
     if (config->users != NULL) {
-        uint32_t window = exchange_window_of(config->members)->users;
+        uint32_t window = config->users->places != 0 ? config->users->places
+                                                     : exchange_users_places(config->members);
 
         exchange->users = *config->users;
         links.calls = (struct rpc_config){.requests = window,
@@ -394,6 +416,9 @@ static nigh_status make_parts(struct exchange *exchange, uint32_t own_announceme
         status = probe_init(exchange);
     }
     if (status == NIGH_OK) {
+        status = replication_init(exchange);
+    }
+    if (status == NIGH_OK) {
         status = make_links(exchange);
     }
     return status;
@@ -411,6 +436,8 @@ nigh_status exchange_create(const struct exchange_config *config, struct exchang
     set_defaults(&exchange->config);
     random_init(&exchange->random, config->seed);
     list_init(&exchange->live);
+    views_init(exchange);
+    outside_init(exchange);
     exchange->inline_bytes = exchange->config.payload_bytes - sizeof(struct wire_pulled);
     status = make_parts(exchange,
                         config->announcements == 0 ? LIMIT_ANNOUNCE_QUEUE : config->announcements);
@@ -452,6 +479,7 @@ void exchange_destroy(struct exchange *exchange)
     serves_fini(exchange);
     erases_fini(exchange);
     announcer_fini(&exchange->own);
+    replication_fini(exchange);
     home_fini(exchange);
     free(exchange);
 }
@@ -466,6 +494,7 @@ nigh_status exchange_pool_add(struct exchange *exchange, uint32_t pool, uint64_t
         return NIGH_EXISTS;
     }
     exchange->pools[pool] = (struct exchange_pool){.used = true, .cluster_pool = cluster_pool};
+    replication_pool_add(exchange, pool);
     return NIGH_OK;
 }
 
@@ -475,6 +504,7 @@ nigh_status exchange_peer_up(struct exchange *exchange, const struct link_peer *
                              uint64_t now_us)
 {
     exchange->now_us = now_us;
+    outside_peer_up(exchange, peer);
     return links_peer_up(exchange->links, peer, now_us);
 }
 
@@ -489,6 +519,10 @@ void exchange_peer_dead(struct exchange *exchange, uint32_t rank, uint64_t now_u
     exchange->now_us = now_us;
     links_peer_down(exchange->links, rank, NIGH_PEER_LOST, now_us);
     directory_member_dead(exchange->directory, rank);
+    exchange->views.announced[rank] = 0;
+    views_find_told(exchange);
+    replication_member_dead(exchange, rank);
+    outside_peer_dead(exchange, rank);
 }
 
 /* ---- turns ---------------------------------------------------------------- */
@@ -496,14 +530,18 @@ void exchange_peer_dead(struct exchange *exchange, uint32_t rank, uint64_t now_u
 /* What follows from what came. */
 static bool finish_turn(struct exchange *exchange, uint64_t now_us)
 {
-    bool worked = pull_turn(exchange, now_us);
+    bool worked = outside_turn(exchange);
 
+    worked = pull_turn(exchange, now_us) || worked;
     worked = serve_turn(exchange, now_us) || worked;
+    worked = tree_turn(exchange, now_us) || worked;
     links_flush(exchange->links);
     worked = erase_turn(exchange, now_us) || worked;
     worked = home_turn(exchange, now_us) || worked;
+    worked = views_turn(exchange) || worked;
     worked = announce_turn(exchange, now_us) || worked;
     worked = hear_turn(exchange, now_us) || worked;
+    worked = replication_turn(exchange, now_us) || worked;
     worked = probe_turn(exchange, now_us) || worked;
     worked = directory_turn(exchange->directory) || worked;
     return worked;
@@ -523,7 +561,7 @@ bool exchange_turn(struct exchange *exchange, uint64_t now_us)
 bool exchange_look(struct exchange *exchange, uint64_t now_us)
 {
     exchange->now_us = now_us;
-    if (!links_look(exchange->links, now_us)) {
+    if (!links_look(exchange->links, now_us) && outside_due_us(exchange) != 0) {
         return false;
     }
     (void)finish_turn(exchange, now_us);
@@ -538,6 +576,7 @@ uint64_t exchange_due_us(const struct exchange *exchange)
     due_us = other_us < due_us ? other_us : due_us;
     other_us = serve_due_us(exchange);
     due_us = other_us < due_us ? other_us : due_us;
+    due_us = exchange->tree_us < due_us ? exchange->tree_us : due_us;
     other_us = erase_due_us(exchange);
     due_us = other_us < due_us ? other_us : due_us;
     if (directory_owes(exchange->directory)) {
@@ -546,6 +585,10 @@ uint64_t exchange_due_us(const struct exchange *exchange)
     other_us = announce_due_us(exchange);
     due_us = other_us < due_us ? other_us : due_us;
     other_us = hear_due_us(exchange);
+    due_us = other_us < due_us ? other_us : due_us;
+    other_us = replication_due_us(exchange);
+    due_us = other_us < due_us ? other_us : due_us;
+    other_us = outside_due_us(exchange);
     due_us = other_us < due_us ? other_us : due_us;
     other_us = probe_due_us(exchange);
     due_us = other_us < due_us ? other_us : due_us;
@@ -565,7 +608,8 @@ void exchange_stats(const struct exchange *exchange, struct exchange_stats *stat
         stats->links_up++;
     }
     directory_stats(exchange->directory, &stats->directory);
-    stats->shares_refused += stats->directory.refused;
+    replication_stats(exchange, stats);
+    stats->shares_refused += stats->directory.refused + stats->replicas.refused;
     stats->registrations = exchange->config.fabric->registrations;
 }
 
@@ -588,12 +632,14 @@ bool exchange_is_idle(const struct exchange *exchange)
            exchange->prober.link == NULL && exchange->prober.sending == 0 &&
            exchange->counts.loans_now == 0 && exchange->counts.pull_bytes_now == 0 &&
            list_empty(&exchange->local_drops) && !directory_owes(exchange->directory) &&
-           announcer_is_idle(&exchange->own) && erases_are_idle(exchange);
+           announcer_is_idle(&exchange->own) && erases_are_idle(exchange) &&
+           replication_is_idle(exchange);
 }
 
 bool exchange_is_valid(const struct exchange *exchange)
 {
     return links_is_valid(exchange->links) && directory_is_valid(exchange->directory) &&
            pulls_are_valid(exchange) && share_is_valid(&exchange->serve_shares) &&
-           share_is_valid(&exchange->asked_shares) && share_is_valid(&exchange->drop_shares);
+           replication_is_valid(exchange) && share_is_valid(&exchange->asked_shares) &&
+           share_is_valid(&exchange->drop_shares);
 }

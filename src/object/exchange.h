@@ -20,9 +20,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cluster/agreed.h"
 #include "cluster/directory.h"
+#include "cluster/replicas.h"
 #include "cluster/link.h"
 #include "cluster/members.h"
+#include "cluster/outside.h"
 #include "fabric/fabric.h"
 #include "object/store.h"
 
@@ -48,6 +51,7 @@ struct exchange_calls {
     void (*up)(void *context, struct link *link);
     void (*down)(void *context, struct link *link, uint64_t now_us); /* its calls have ended */
     uint32_t payload_bytes;
+    uint32_t places; /* of a channel; 0: exchange_users_places. The same at all nodes */
 };
 
 struct exchange_config {
@@ -69,13 +73,18 @@ struct exchange_config {
     uint32_t
         window_bytes;     /* of a window of EXCHANGE_PUSH: more than a wire_chunk has; 0: default */
     uint64_t chunk_bytes; /* of one READ, a power of two; 0: 1 MiB */
+    uint32_t fanout;      /* pullers of one large object that are served here at once; more are sent
+                             to these; 0: 2 */
+    uint64_t tree_bytes;  /* objects from here on are large; 0: 4 MiB */
     uint64_t probe_bytes; /* of the smallest that is asked for to measure with; 0: 16 KiB */
     uint64_t pull_bytes;  /* of pulls under way at once; 0: a quarter of the lane's memory */
     enum exchange_path path;
     uint64_t loan_us; /* a loan whose puller was not heard of for so long is overdue: its link is
                          broken; 0: 10 s */
     uint64_t seed;
+    const struct outside *outside;      /* copied; NULL: nodes keep the directory themselves */
     const struct exchange_calls *users; /* copied; NULL: links have no endpoint for calls */
+    bool views; /* the cluster agrees on views: no quorum until exchange_quorum says so */
 };
 
 nigh_status exchange_create(const struct exchange_config *config, struct exchange **exchange);
@@ -91,8 +100,25 @@ nigh_status exchange_peer_up(struct exchange *exchange, const struct link_peer *
 void exchange_peer_lost(struct exchange *exchange, uint32_t rank, uint64_t now_us);
 void exchange_peer_dead(struct exchange *exchange, uint32_t rank, uint64_t now_us);
 
+/*
+ * Homes follow views (docs/views.md, docs/directory.md). An exchange begins with all members as
+ * homes, which is all there is to it where nothing is agreed (epoch 0); with `views` set it begins
+ * without quorum.
+ *
+ * exchange_view: what is agreed now, a later epoch or the same one that is active by now. From the
+ * return on nothing is asked or answered as of an earlier view. Transfers go on. What this node was
+ * the home of before, and is, it goes on to answer; what it became the home of when the view is
+ * active, and when all members have announced what they hold.
+ *
+ * exchange_quorum: whether this node may ask and answer at all. Without, what waits for a home
+ * waits, and ends NIGH_NO_QUORUM at its deadline; what is here is served.
+ */
+void exchange_view(struct exchange *exchange, const struct agreed *agreed, uint64_t now_us);
+void exchange_quorum(struct exchange *exchange, bool quorum, uint64_t now_us);
+
 /* Nodes other than this one that hold an object: some of them, where there are many. */
 struct exchange_places {
+    uint64_t data_size; /* of the object; 0 where nobody says */
     uint32_t count;
     uint32_t ranks[DIRECTORY_HOLDERS];
 };
@@ -106,17 +132,40 @@ typedef void exchange_where_done(void *context, uint64_t token, nigh_status stat
  * Asks the home of an id where its object is. NIGH_OK: *places says it; NIGH_PENDING: `done`
  * follows, within two seconds; NIGH_BUSY: not known yet (members have yet to announce), or too
  * many questions; NIGH_PEER_LOST: the home is not to be reached; NIGH_TIMEOUT: nor does it answer.
+ * places->data_size is what this node knows by itself, and stays so unless the home knows better.
  */
 nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8_t *id,
                            uint64_t now_us, struct exchange_places *places,
                            exchange_where_done *done, void *context, uint64_t token);
 
+/* The end of a wait for replicas: how many nodes hold one, as far as is known. Not from inside
+ * exchange_replicate, once. */
+typedef void exchange_copies_done(void *context, uint64_t token, nigh_status status,
+                                  uint32_t copies);
+
+struct exchange_copies {
+    uint32_t wanted; /* nodes that are to hold it, this one among them: 2 to LIMIT_REPLICAS */
+    uint64_t deadline_us;
+    exchange_copies_done *done;
+    void *context;
+    uint64_t token;
+};
+
+/*
+ * Has other nodes hold an object that is here (docs/replicas.md), from now on. NIGH_PENDING: `done`
+ * follows, with NIGH_OK, NIGH_TOO_FEW, NIGH_TIMEOUT, NIGH_NOT_FOUND (deleted meanwhile) or
+ * NIGH_LIMIT; NIGH_NOT_FOUND: it is not here; NIGH_LIMIT: too many are, or wait.
+ */
+nigh_status exchange_replicate(struct exchange *exchange, uint32_t pool, const uint8_t *id,
+                               const struct exchange_copies *asked, uint64_t now_us);
+
 /* The channel for calls to another node's lane that serves a hash; NULL: it is not up. */
 struct rpc *exchange_users_channel(struct exchange *exchange, uint32_t rank, uint64_t hash);
 
-/* Sends what was begun on such channels outside of a turn. */
 /* Calls that such a channel has under way at most. */
 uint32_t exchange_users_places(const struct members *members);
+
+/* Sends what was begun on such channels outside of a turn. */
 void exchange_users_flush(struct exchange *exchange);
 
 /* One turn, bounded; true if it found something to do. After the store's submissions. */
@@ -140,6 +189,8 @@ struct exchange_stats {
     uint64_t loans_now, loans_ever, loans_overdue;
     uint64_t served_bytes;
     uint64_t served_inline, served_streams, served_loans, served_pushes; /* by way; ever */
+    uint64_t served_partial; /* of the loans, those of what was still being pulled; ever */
+    uint64_t sent_on;        /* pullers, to others that pull; ever */
     uint64_t crc_failures;
     uint64_t probes;         /* of what links cost; ever */
     uint64_t conflicts;      /* births that were not admitted */
@@ -149,6 +200,9 @@ struct exchange_stats {
     uint64_t news_lost;     /* of what is gone, for want of room in a queue: all is told again */
     uint64_t registrations; /* of memory with the lane's fabric: one an extent, a link, ...; with
                                EXCHANGE_REGISTER one a loan, too; ever */
+    struct replicas_stats replicas;
+    uint64_t replicas_made; /* here, for others; ever */
+    uint64_t replica_bytes; /* of copies that are held as such */
     struct directory_stats directory;
 };
 

@@ -90,6 +90,9 @@ static struct announcer *announcer_of(struct exchange *exchange, uint32_t home, 
 {
     struct exchange_link *link;
 
+    if (exchange->outside.used && !outside_is_up(exchange)) {
+        return NULL; /* as below */
+    }
     if (home == exchange_self(exchange)) {
         return &exchange->own;
     }
@@ -139,6 +142,7 @@ void announce_gone(void *context, uint32_t pool, const uint8_t *id, uint64_t has
     struct directory_object object = {.birth = *birth};
 
     announce_object(context, pool, id, hash, &object, WIRE_GONE);
+    replication_gone(context, pool, id, birth);
 }
 
 /* Called by the store: an exclusive create, or the seal of one. What was told and not answered
@@ -153,6 +157,9 @@ nigh_status announce_claim(void *context, const struct store_sight *sight, bool 
 
     if (!exchange->pools[sight->pool].used || exchange->config.members->count == 1) {
         return NIGH_OK;
+    }
+    if (!exchange->views.quorum) {
+        return NIGH_NO_QUORUM;
     }
     exchange_key(exchange, sight->pool, sight->id, &record.key, &key_hash, &home);
     announcer = announcer_of(exchange, home, sight->hash);
@@ -311,6 +318,17 @@ static void claim_answered(struct exchange *exchange, const struct wire_announce
     }
 }
 
+/* A home goes by another view, or does not know yet that ours is active: all of it again, unless
+ * that will be said anyway. */
+static void not_in_view_there(struct exchange *exchange, struct announcer *announcer,
+                              uint64_t now_us)
+{
+    if (exchange->views.is_active && !announcer->walk_again) {
+        overflow(announcer, true);
+        announcer->retry_us = clock_deadline_us(now_us, EXCHANGE_PAUSE_MAX);
+    }
+}
+
 /* A home did not admit what we hold: it is of another birth, or was deleted; or there is no room.
  */
 static void refused(struct exchange *exchange, struct announcer *announcer, uint32_t home,
@@ -321,6 +339,10 @@ static void refused(struct exchange *exchange, struct announcer *announcer, uint
 
     if ((record->flags & WIRE_CLAIM) != 0) {
         claim_answered(exchange, record, status, now_us);
+        return;
+    }
+    if (status == NIGH_BUSY) {
+        not_in_view_there(exchange, announcer, now_us);
         return;
     }
     if (status == NIGH_LIMIT && (record->flags & WIRE_GONE) == 0) {
@@ -351,18 +373,26 @@ static void pop(struct announcer *announcer, uint32_t count)
 
 /* What a peer may say of itself: to the key's home, over the link of its shard; and that something
  * was born at it only if it says so of its own birth. */
-static bool is_its_to_say(struct exchange_link *link, const struct wire_announce *record)
+static nigh_status is_its_to_say(struct exchange_link *link, const struct wire_announce *record)
 {
-    if (!exchange_is_home(link, &record->key)) {
-        return false;
+    nigh_status status = exchange_is_home(link, &record->key);
+
+    if (status == NIGH_OK && views_is_early(link->exchange, &record->key)) {
+        status = NIGH_BUSY;
+    }
+    if (status != NIGH_OK) {
+        if (status == NIGH_BUSY) {
+            views_refused_early(link);
+        }
+        return status;
     }
     if ((record->flags & WIRE_GONE) == 0 &&
         ((record->flags & WIRE_COPY) == 0 || (record->flags & WIRE_CLAIM) != 0) &&
         record->object.birth.rank != link->rank) {
         link->exchange->counts.claims_refused++;
-        return false;
+        return NIGH_DENIED;
     }
-    return true;
+    return NIGH_OK;
 }
 
 static nigh_status tell_directory(struct exchange *exchange, uint32_t from,
@@ -482,6 +512,9 @@ static bool announce_link(struct exchange_link *link, uint64_t now_us)
     struct announcer *announcer = &link->announcer;
     bool worked;
 
+    if (!link->in_view) {
+        return false;
+    }
     tell_again(announcer, now_us);
     worked = begin(link, now_us);
     worked = walk(link->exchange, announcer, link->rank, link->shards) || worked;
@@ -502,6 +535,24 @@ static bool announce_link(struct exchange_link *link, uint64_t now_us)
     return worked;
 }
 
+/* What this node became the home of is told once more when the view is active. */
+static void tell_self(struct exchange *exchange, const struct wire_announce *record,
+                      uint64_t now_us)
+{
+    uint32_t self = exchange_self(exchange);
+    nigh_status status = NIGH_BUSY;
+
+    if (views_home(exchange, directory_key_hash(&record->key)) != self) {
+        return; /* it was queued in an earlier view */
+    }
+    if (!views_is_early(exchange, &record->key)) {
+        status = tell_directory(exchange, self, record, now_us);
+    } else if ((record->flags & WIRE_CLAIM) == 0) {
+        return;
+    }
+    refused(exchange, &exchange->own, self, record, status, now_us);
+}
+
 /* The own directory is told at once, some records a turn. */
 static bool announce_own(struct exchange *exchange, uint64_t now_us)
 {
@@ -509,6 +560,9 @@ static bool announce_own(struct exchange *exchange, uint64_t now_us)
     uint32_t self = exchange_self(exchange);
     bool worked;
 
+    if (!exchange->views.quorum) {
+        return false;
+    }
     tell_again(announcer, now_us);
     if (announcer->begins && has_room(announcer)) {
         announcer->begins = false;
@@ -520,21 +574,145 @@ static bool announce_own(struct exchange *exchange, uint64_t now_us)
 
         pop(announcer, 1);
         say_as_it_is(exchange, &record);
-        refused(exchange, announcer, self, &record, tell_directory(exchange, self, &record, now_us),
-                now_us);
+        tell_self(exchange, &record, now_us);
         worked = true;
     }
     if (announcer->repeat && !announcer->walking && announcer->count == 0) {
         announcer->repeat = false;
         directory_announced(exchange->directory, self, UINT64_MAX);
+        views_announced(exchange, self, UINT64_MAX);
         go_again(announcer);
+    }
+    return worked;
+}
+
+/* ---- a directory outside --------------------------------------------------- */
+
+static struct outside_ask ask_of(const struct wire_announce *record, uint64_t place)
+{
+    struct outside_ask ask = {.op = OUTSIDE_TELL,
+                              .use = OUTSIDE_FOR_NEWS,
+                              .token = place,
+                              .flag = (record->flags & WIRE_COPY) != 0,
+                              .key = record->key,
+                              .object = record->object};
+
+    if ((record->flags & WIRE_GONE) != 0) {
+        ask.op = OUTSIDE_FORGET;
+    } else if ((record->flags & WIRE_CLAIM) != 0) {
+        ask.op = OUTSIDE_CLAIM;
+        ask.flag = (record->flags & WIRE_HELD) != 0;
+    }
+    return ask;
+}
+
+static bool send_outside(struct exchange *exchange, uint64_t now_us)
+{
+    struct announcer *own = &exchange->own;
+    struct outside_side *outside = &exchange->outside;
+    uint32_t count = min_u32(own->count, OUTSIDE_BATCH);
+
+    for (uint32_t n = 0; n < count; n++) {
+        struct outside_ask ask;
+
+        say_as_it_is(exchange, record_at(own, n));
+        ask = ask_of(record_at(own, n), n);
+        if (!outside_ask(exchange, &ask)) {
+            break;
+        }
+        own->under_way++;
+    }
+    outside->answers = 0;
+    return own->under_way > 0 || no_room(own, now_us);
+}
+
+/* All of a batch is answered. */
+void announce_outside_told(struct exchange *exchange, uint64_t now_us)
+{
+    struct announcer *own = &exchange->own;
+    uint32_t count = own->under_way;
+
+    own->under_way = 0;
+    for (uint32_t n = 0; n < count; n++) {
+        struct wire_announce record = *record_at(own, n);
+
+        if (exchange->outside.statuses[n] != NIGH_PEER_LOST) { /* else all is told again */
+            refused(exchange, own, exchange_self(exchange), &record, exchange->outside.statuses[n],
+                    now_us);
+        }
+    }
+    pop(own, count);
+    LIST_FOREACH(node, &exchange->live)
+    {
+        hear_answer(container_of(node, struct exchange_link, place));
+    }
+}
+
+/* The directory lives (again): it is told everything. What was news is part of that. */
+void announce_outside_begins(struct exchange *exchange)
+{
+    struct announcer *own = &exchange->own;
+
+    own->under_way = 0;
+    pop(own, own->count);
+    own->lost = false;
+    own->begins = false;
+    own->retry_us = 0;
+    own->again_us = 0;
+    announcer_walk(own, true);
+}
+
+void announce_outside_ended(struct exchange *exchange, const struct outside_news *news)
+{
+    struct outside_ask more = {.op = OUTSIDE_END, .use = OUTSIDE_FOR_END, .cursor = news->cursor};
+
+    exchange->outside.is_ending = false;
+    if (news->status == NIGH_OK && news->cursor == 0) {
+        exchange->own.repeat = false;
+        go_again(&exchange->own);
+    } else if (news->status == NIGH_OK) {
+        exchange->outside.is_ending = outside_ask(exchange, &more);
+    } else { /* from the start, unless it is gone */
+        exchange->own.retry_us = clock_deadline_us(exchange->now_us, EXCHANGE_PAUSE_MAX);
+    }
+}
+
+static bool end_outside(struct exchange *exchange, uint64_t now_us)
+{
+    struct outside_ask ask = {.op = OUTSIDE_END, .use = OUTSIDE_FOR_END};
+
+    exchange->outside.is_ending = outside_ask(exchange, &ask);
+    return exchange->outside.is_ending || no_room(&exchange->own, now_us);
+}
+
+static bool announce_outside(struct exchange *exchange, uint64_t now_us)
+{
+    struct announcer *own = &exchange->own;
+    bool worked;
+
+    if (!outside_is_up(exchange) || own->under_way > 0 || exchange->outside.is_ending ||
+        now_us < own->retry_us) {
+        return false;
+    }
+    tell_again(own, now_us);
+    if (own->begins) { /* news were lost: what is told from here on is all there is */
+        exchange->outside.life = 0;
+        return true;
+    }
+    worked = walk(exchange, own, exchange_self(exchange), UINT64_MAX);
+    if (own->count > 0) {
+        return send_outside(exchange, now_us) || worked;
+    }
+    if (own->repeat && !own->walking) {
+        return end_outside(exchange, now_us) || worked;
     }
     return worked;
 }
 
 bool announce_turn(struct exchange *exchange, uint64_t now_us)
 {
-    bool worked = announce_own(exchange, now_us);
+    bool worked = exchange->outside.used ? announce_outside(exchange, now_us)
+                                         : announce_own(exchange, now_us);
 
     LIST_FOREACH(node, &exchange->live)
     {
@@ -557,14 +735,31 @@ uint64_t announce_due_us(const struct exchange *exchange)
 {
     uint64_t due_us = again_due_us(&exchange->own);
 
+    if (exchange->outside.used) {
+        const struct announcer *own = &exchange->own;
+
+        return !outside_is_up(exchange) || own->under_way > 0 || exchange->outside.is_ending
+                   ? UINT64_MAX
+               : has_news(own) ? own->retry_us
+                               : due_us;
+    }
+    if (!exchange->views.quorum) {
+        return UINT64_MAX;
+    }
     if (has_news(&exchange->own)) {
         return 0;
     }
     LIST_FOREACH(node, &exchange->live)
     {
-        const struct announcer *announcer =
-            &container_of(node, struct exchange_link, place)->announcer;
+        const struct exchange_link *link = container_of(node, struct exchange_link, place);
+        const struct announcer *announcer = &link->announcer;
 
+        if (link->owes_view) {
+            due_us = min_u64(due_us, exchange->now_us + EXCHANGE_PAUSE_US);
+        }
+        if (!link->in_view) {
+            continue;
+        }
         if (announcer->under_way == 0 && has_news(announcer)) {
             due_us = min_u64(due_us, announcer->retry_us);
         } else if (!has_news(announcer)) {
@@ -576,6 +771,29 @@ uint64_t announce_due_us(const struct exchange *exchange)
 
 /* ---- as a home ------------------------------------------------------------ */
 
+/* A walk of the peer's begins, or has ended. One whose records were refused, as this node went by
+ * another view, was too early, or had no lease, comes again. One without records does not: it
+ * counts also where this node has no lease yet. */
+static void told_all(struct exchange_link *link, bool is_end)
+{
+    struct exchange *exchange = link->exchange;
+
+    if (link->epoch != exchange->views.epoch) {
+        views_refused_early(link);
+        return;
+    }
+    views_meet(link);
+    if (!is_end) {
+        link->was_early = false;
+        directory_announcing(exchange->directory, link->rank, link->shards);
+        return;
+    }
+    directory_announced(exchange->directory, link->rank, link->shards);
+    if (!link->was_early) {
+        views_announced(exchange, link->rank, link->shards);
+    }
+}
+
 void announce_on_request(struct exchange_link *link, const struct rpc_request *request,
                          uint64_t now_us)
 {
@@ -583,12 +801,8 @@ void announce_on_request(struct exchange_link *link, const struct rpc_request *r
     uint32_t count = request->bytes / (uint32_t)sizeof(struct wire_announce);
     struct rpc_piece piece = {.data = answers, .bytes = count};
 
-    if (request->method == WIRE_ANNOUNCING) {
-        directory_announcing(link->exchange->directory, link->rank, link->shards);
-        return;
-    }
-    if (request->method == WIRE_ANNOUNCED) {
-        directory_announced(link->exchange->directory, link->rank, link->shards);
+    if (request->method == WIRE_ANNOUNCING || request->method == WIRE_ANNOUNCED) {
+        told_all(link, request->method == WIRE_ANNOUNCED);
         return;
     }
     if (request->call == 0) {
@@ -601,10 +815,14 @@ void announce_on_request(struct exchange_link *link, const struct rpc_request *r
     for (uint32_t n = 0; n < count; n++) {
         struct wire_announce record;
 
+        nigh_status status;
+
         memcpy(&record, request->payload + n * sizeof(record), sizeof(record));
-        answers[n] = (int8_t)(is_its_to_say(link, &record)
-                                  ? tell_directory(link->exchange, link->rank, &record, now_us)
-                                  : NIGH_DENIED);
+        status = is_its_to_say(link, &record);
+        if (status == NIGH_OK) {
+            status = tell_directory(link->exchange, link->rank, &record, now_us);
+        }
+        answers[n] = (int8_t)status;
     }
     rpc_reply(link_rpc(link->link), request->call, NIGH_OK, &piece, 1);
 }

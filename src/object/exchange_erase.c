@@ -94,7 +94,11 @@ static void erase_pause(struct exchange *exchange, struct erase *erase, nigh_sta
                         uint64_t now_us)
 {
     if (now_us >= erase->deadline_us) {
-        erase_end(exchange, erase, status == NIGH_BUSY ? NIGH_TIMEOUT : status, now_us);
+        erase_end(exchange, erase,
+                  !exchange->views.quorum ? NIGH_NO_QUORUM
+                  : status == NIGH_BUSY   ? NIGH_TIMEOUT
+                                          : status,
+                  now_us);
         return;
     }
     erase->state = ERASE_PAUSED;
@@ -171,8 +175,8 @@ static void erase_ask(struct exchange *exchange, struct erase *erase, uint64_t n
     struct wire_delete said = delete_of(exchange, erase);
     struct rpc_piece piece = {.data = &said, .bytes = sizeof(said)};
 
-    if (link == NULL) {
-        erase_pause(exchange, erase, NIGH_PEER_LOST, now_us);
+    if (link == NULL || !link->in_view) {
+        erase_pause(exchange, erase, link == NULL ? NIGH_PEER_LOST : NIGH_BUSY, now_us);
         return;
     }
     if (link->erases + EXCHANGE_UNERASED >= exchange->config.calls) {
@@ -208,6 +212,60 @@ static uint64_t ticket_of(const struct exchange *exchange, const struct erase *e
 
 _Static_assert(LIMIT_ERASES <= 1u << 16, "a ticket has room for the number");
 
+/* The directory outside is asked. */
+static void erase_outside(struct exchange *exchange, struct erase *erase, uint64_t now_us)
+{
+    struct outside_ask ask = {.op = OUTSIDE_DELETE,
+                              .use = OUTSIDE_FOR_ERASE,
+                              .token = ticket_of(exchange, erase),
+                              .number = ticket_of(exchange, erase),
+                              .flag = is_gone(exchange, erase),
+                              .key = erase->key};
+
+    if (ask.flag) {
+        pull_doubt(exchange, &erase->key);
+    }
+    if (!outside_ask(exchange, &ask)) {
+        timers_cancel(&exchange->erase_timers, &erase->timer);
+        erase_pause(exchange, erase, NIGH_PEER_LOST, now_us);
+    }
+}
+
+/* Its answer, or its word that all holders have dropped what was deleted. */
+void erase_told(struct exchange *exchange, const struct outside_news *news)
+{
+    bool is_end = news->kind == OUTSIDE_DELETED;
+    uint64_t ticket = is_end ? news->number : news->token;
+    struct erase *erase = &exchange->erases[ticket & 0xffff];
+
+    if ((ticket & 0xffff) >= LIMIT_ERASES || erase->state != ERASE_ASKED ||
+        ticket_of(exchange, erase) != ticket || news->status == NIGH_PENDING) {
+        return;
+    }
+    if (news->status == NIGH_NOT_FOUND && !erase->had && !erase->is_heard) {
+        erase->is_heard = true; /* all members first */
+        erase->unheard = (struct unheard){.key = erase->key, .ticket = ticket};
+        list_push_back(&exchange->hearing.next, &erase->unheard.place);
+        return;
+    }
+    timers_cancel(&exchange->erase_timers, &erase->timer);
+    if (news->status == NIGH_NOT_FOUND && erase->is_unsure) {
+        erase->is_heard = erase->is_unsure = false;
+        erase_answered(exchange, erase, NIGH_BUSY, exchange->now_us);
+        return;
+    }
+    erase_answered(exchange, erase, news->status, exchange->now_us);
+}
+
+/* Everybody was heard: it is asked once more. */
+void erase_heard(struct exchange *exchange, uint64_t ticket, bool is_unsure, uint64_t now_us)
+{
+    struct erase *erase = &exchange->erases[ticket & 0xffff];
+
+    erase->is_unsure = is_unsure;
+    erase_outside(exchange, erase, now_us);
+}
+
 static void erase_step(struct exchange *exchange, struct erase *erase, uint64_t now_us)
 {
     struct wire_delete said;
@@ -216,6 +274,11 @@ static void erase_step(struct exchange *exchange, struct erase *erase, uint64_t 
     if (erase->deadline_us == 0) { /* where it began the time may be that of a turn long ago */
         erase->deadline_us = clock_deadline_us(now_us, EXCHANGE_ERASE_US);
     }
+    erase->home = views_home(exchange, directory_key_hash(&erase->key)); /* it may have moved */
+    if (!exchange->views.quorum) {
+        erase_pause(exchange, erase, NIGH_BUSY, now_us);
+        return;
+    }
     if (erase->home != exchange_self(exchange)) {
         erase_ask(exchange, erase, now_us);
         return;
@@ -223,6 +286,11 @@ static void erase_step(struct exchange *exchange, struct erase *erase, uint64_t 
     /* Holders that do not answer are not waited for longer than others' homes are. */
     erase->state = ERASE_ASKED;
     (void)timers_add(&exchange->erase_timers, &erase->timer, erase->deadline_us);
+    if (exchange->outside.used) {
+        erase->is_heard = erase->is_unsure = false;
+        erase_outside(exchange, erase, now_us);
+        return;
+    }
     said = delete_of(exchange, erase);
     status = hear_delete(exchange, &erase->unheard, &said, exchange_self(exchange),
                          ticket_of(exchange, erase), now_us);
@@ -310,7 +378,9 @@ void erase_on_drop(struct exchange_link *link, const struct rpc_request *request
         return;
     }
     memcpy(&drop, request->payload, sizeof(drop));
-    if (members_home(exchange->config.members, directory_key_hash(&drop.key)) != link->rank) {
+    if (!link->in_view) {
+        status = NIGH_BUSY; /* whoever is the home hears of what is held here, and says it */
+    } else if (views_home(exchange, directory_key_hash(&drop.key)) != link->rank) {
         exchange->counts.claims_refused++; /* only its home says what is deleted */
         status = NIGH_DENIED;
     } else if (exchange_pool_of(exchange, &drop.key, &pool)) {

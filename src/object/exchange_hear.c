@@ -47,9 +47,13 @@ static void begin(struct exchange *exchange, uint64_t now_us)
     LIST_FOREACH(up, &exchange->live)
     {
         struct exchange_link *link = container_of(up, struct exchange_link, place);
-        nigh_status status =
-            rpc_call(link_rpc(link->link), WIRE_HEAR, NULL, 0,
-                     clock_deadline_us(now_us, EXCHANGE_CALL_US), now_us, on_heard, hearing, NULL);
+        nigh_status status = NIGH_BUSY;
+
+        if (link->in_view) {
+            status = rpc_call(link_rpc(link->link), WIRE_HEAR, NULL, 0,
+                              clock_deadline_us(now_us, EXCHANGE_CALL_US), now_us, on_heard,
+                              hearing, NULL);
+        }
 
         hearing->is_unsure = hearing->is_unsure || status != NIGH_OK;
         hearing->awaited += status == NIGH_OK ? 1 : 0;
@@ -95,7 +99,15 @@ static void end(struct exchange *exchange, uint64_t now_us)
         struct unheard *unheard = container_of(node, struct unheard, place);
         nigh_status status = NIGH_CANCELED;
 
-        if (!is_given_up(exchange, unheard->ticket)) {
+        if (exchange->outside.used) {
+            erase_heard(exchange, unheard->ticket,
+                        hearing->is_unsure || !is_nobody_away(exchange, &unheard->key), now_us);
+            continue;
+        }
+        if (!exchange->views.quorum ||
+            views_home(exchange, directory_key_hash(&unheard->key)) != exchange_self(exchange)) {
+            status = NIGH_BUSY; /* another home is to be asked */
+        } else if (!is_given_up(exchange, unheard->ticket)) {
             status = directory_delete(exchange->directory, UINT32_MAX, &unheard->key,
                                       unheard->ticket, now_us);
         }
@@ -168,9 +180,15 @@ bool hear_forget(struct unheard *unheard)
 
 /* ---- as a member ---------------------------------------------------------- */
 
+/* What tells those who ask over this link: a directory outside is told by the lane's own. */
+static const struct announcer *teller_of(const struct exchange_link *link)
+{
+    return link->exchange->outside.used ? &link->exchange->own : &link->announcer;
+}
+
 void hear_answer(struct exchange_link *link)
 {
-    if (link->hear_call != 0 && link->announcer.told >= link->hear_mark) {
+    if (link->hear_call != 0 && teller_of(link)->told >= link->hear_mark) {
         rpc_reply(link_rpc(link->link), link->hear_call, NIGH_OK, NULL, 0);
         link->hear_call = 0;
     }
@@ -178,7 +196,7 @@ void hear_answer(struct exchange_link *link)
 
 void hear_on_request(struct exchange_link *link, const struct rpc_request *request)
 {
-    const struct announcer *announcer = &link->announcer;
+    const struct announcer *announcer = teller_of(link);
 
     if (request->call == 0) {
         return;
@@ -191,7 +209,7 @@ void hear_on_request(struct exchange_link *link, const struct rpc_request *reque
         rpc_reply(link_rpc(link->link), link->hear_call, NIGH_BUSY, NULL, 0);
         link->hear_call = 0;
     }
-    if (!is_told_in_order(announcer)) {
+    if (!link->in_view || !is_told_in_order(announcer)) {
         rpc_reply(link_rpc(link->link), request->call, NIGH_BUSY, NULL, 0);
         return;
     }

@@ -194,7 +194,9 @@ nigh_status home_init(struct exchange *exchange)
         .shell = {.context = exchange,
                   .found = say_found,
                   .drop = say_drop,
-                  .deleted = say_deleted},
+                  .deleted = say_deleted,
+                  .untold = views_untold,
+                  .keeps = views_keeps},
     };
 
     list_init(&exchange->free_drops);
@@ -239,8 +241,8 @@ static bool serve_at_once(struct exchange_link *link, const struct rpc_request *
     for (uint32_t n = 0; n < answer->holder_count; n++) {
         held = held || answer->holders[n] == exchange_self(link->exchange);
     }
-    if (!held) {
-        return false;
+    if (!held || tree_is_full(link, &locate->key, &answer->object)) {
+        return false; /* who asks here again as a holder is told whom to ask */
     }
     if (bytes >= locate->crossover_bytes) {
         wanted.way = WIRE_LOAN;
@@ -281,8 +283,12 @@ void home_on_locate(struct exchange_link *link, const struct rpc_request *reques
         rpc_reply(link_rpc(link->link), request->call, NIGH_PROTOCOL, NULL, 0);
         return;
     }
-    if (!exchange_is_home(link, &locate.key)) {
-        rpc_reply(link_rpc(link->link), request->call, NIGH_DENIED, NULL, 0);
+    if (replication_on_locate(link, request, &locate)) {
+        return;
+    }
+    status = exchange_is_home(link, &locate.key);
+    if (status != NIGH_OK) {
+        rpc_reply(link_rpc(link->link), request->call, status, NULL, 0);
         return;
     }
     status = directory_locate(link->exchange->directory, link->rank, &locate.key, locate.wait != 0,
@@ -342,8 +348,9 @@ void home_on_delete(struct exchange_link *link, const struct rpc_request *reques
         return;
     }
     memcpy(&said, request->payload, sizeof(said));
-    if (!exchange_is_home(link, &said.key)) {
-        rpc_reply(link_rpc(link->link), request->call, NIGH_DENIED, NULL, 0);
+    status = exchange_is_home(link, &said.key);
+    if (status != NIGH_OK) {
+        rpc_reply(link_rpc(link->link), request->call, status, NULL, 0);
         return;
     }
     asked = take_asked(exchange, link->rank);

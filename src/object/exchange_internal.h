@@ -13,6 +13,7 @@
 #include "object/crossover.h"
 #include "object/exchange.h"
 #include "object/exchange_wire.h"
+#include "object/tree.h"
 
 /* ---- figures -------------------------------------------------------------- */
 
@@ -140,12 +141,42 @@ struct probed {
     uint32_t sent;
 };
 
+/* Views that differ from the one for which everybody was heard, with it. */
+#define EXCHANGE_VIEWS 8u
+
+/* Which view an exchange goes by (exchange_view.c). */
+struct exchange_views {
+    uint64_t epoch;
+    struct agreed_set in;
+    bool is_active;
+    bool is_settled; /* everybody was heard in it */
+    bool quorum;
+    /* The last view whose keys are all heard of, and those since: what a node was the home of in
+     * each of them it never stopped to be. 0: it has to hear of everything. */
+    struct agreed_set since[EXCHANGE_VIEWS];
+    uint32_t count;
+    uint64_t own_shards;
+    uint64_t told;                   /* shards that all who count have announced in this view */
+    uint64_t announced[LIMIT_NODES]; /* ... that each has */
+    /* By epoch, for what the directory has yet to forget. */
+    struct {
+        uint64_t epoch;
+        struct agreed_set in;
+    } past[EXCHANGE_VIEWS];
+};
+
 /* A link that is up. */
 struct exchange_link {
     struct exchange *exchange;
     struct link *link;
     uint32_t rank;
-    uint64_t shards; /* that it serves */
+    uint64_t shards;    /* that it serves */
+    uint64_t epoch;     /* that its peer goes by */
+    bool owes_view;     /* its peer has yet to be told ours */
+    bool in_view;       /* both go by the same, and may: homes are asked over it */
+    bool is_introduced; /* it was, since it came up */
+    bool is_met;        /* the directory knows that its peer is up */
+    bool was_early;     /* its peer announced what it was too early for, in this walk of its */
     struct announcer announcer;
     struct list pulls;         /* that talk over it */
     struct list serves;        /* for its peer */
@@ -175,6 +206,7 @@ struct exchange_link {
     bool probe_reads;        /* a READ that is not over, of this probe or of one given up */
     uint64_t probe_pause_us; /* and how long after that */
     struct probed probed;
+    struct held_teller *replicas; /* exchange_replicas.h */
 };
 
 /* ---- pulls ---------------------------------------------------------------- */
@@ -224,6 +256,8 @@ struct pull {
     uint32_t holder;
 
     struct exchange_link *link; /* of the call, stream or reads under way */
+    uint32_t asked_home;        /* by the last LOCATE */
+    bool cut_off;               /* there is no quorum: the store knows, as it does of memory */
 
     bool has_memory;
     struct directory_object begun; /* whose bytes lie there */
@@ -263,6 +297,13 @@ struct pull {
     uint64_t crossover; /* what was said then; 0: nothing */
     bool located;       /* that message was a LOCATE */
     enum wire_way way;
+
+    struct tree_climb climb;
+    uint32_t children; /* serves of what lies here so far */
+    bool sent;         /* the holders of the answer are those that a holder sent it to, */
+    struct directory_answer told; /* and these are those that its home had told of */
+    bool partial;                 /* READING: its loan may cover more when it asks */
+    bool mixed;                   /* bytes came from who had not seen their sums agree */
 
     bool noted;   /* the home counts this node as a holder already */
     bool doubted; /* it may not any more, whatever it answered: it is told of a copy */
@@ -313,9 +354,18 @@ struct serve {
     uint32_t crc;
     struct wire_sums sums;
     uint64_t done_call; /* a DONE waits for the sums; 0: none */
-    bool stopped;       /* its puller wants no more messages */
-    bool last;          /* the last message is sent */
-    uint64_t heard_us;  /* of a loan: its puller said something */
+    struct directory_object object;
+    uint64_t ready;          /* LOAN: bytes that are there */
+    uint64_t relay;          /* tag of the pull that these come with; 0: all are there */
+    nigh_status cut;         /* why no more come; NIGH_OK: not so */
+    struct list_node parked; /* of exchange.parked, with a call that waits for more or for sums */
+    uint64_t parked_call;    /* wants to go on; 0: none */
+    uint64_t parked_us;
+    uint64_t from;     /* and from here */
+    uint32_t guests;   /* pullers that were sent to its peer */
+    bool stopped;      /* its puller wants no more messages */
+    bool last;         /* the last message is sent */
+    uint64_t heard_us; /* of a loan: its puller said something */
 };
 
 /* ---- deletes -------------------------------------------------------------- */
@@ -355,6 +405,8 @@ struct erase {
     uint64_t hash;
     uint32_t home;
     bool had;                   /* an object of the id was here, and is deleted */
+    bool is_heard;              /* all members were, since the directory outside knew of none */
+    bool is_unsure;             /* and one of them could not say */
     struct exchange_link *link; /* ASKED, of another node */
     struct unheard unheard;
     uint64_t deadline_us;
@@ -401,6 +453,26 @@ struct prober {
     uint64_t again_us; /* when there is one that may be begun */
 };
 
+/* ---- a directory outside --------------------------------------------------- */
+
+#define OUTSIDE_BATCH 64u /* news of what is here that are told at once */
+
+/* What this lane has to do with it (exchange_outside.c). Every key's home is then this node. */
+struct outside_side {
+    struct outside with;
+    bool used;
+    uint32_t life;  /* that this lane knows; 0: it is not reached */
+    uint32_t round; /* of its BEGINs */
+    bool is_ending;
+    bool owes; /* drops that it has to be asked for */
+    bool is_sweeping;
+    uint32_t answers; /* of a batch under way */
+    nigh_status statuses[OUTSIDE_BATCH];
+    uint32_t incarnations[LIMIT_NODES]; /* of the members, as far as they were heard of */
+    uint32_t graves[LIMIT_NODES];       /* up to these they are dead, which is to be told; 0: no */
+    uint32_t swept;                     /* the rank that is */
+};
+
 /* ---- the exchange --------------------------------------------------------- */
 
 #define EXCHANGE_BUCKETS 16384u
@@ -409,7 +481,9 @@ struct exchange {
     struct exchange_config config;
     struct links *links;
     struct exchange_calls users; /* with config.users */
+    struct exchange_views views;
     struct directory *directory;
+    struct outside_side outside;
     struct fabric_memory **memories; /* of the lane's extents, by their number in it; or NULL */
     struct extent_watch watch;
     uint8_t *arena;
@@ -447,6 +521,8 @@ struct exchange {
     struct share serve_shares;
     struct list serving;
     struct list lent[EXCHANGE_LENT]; /* by object */
+    struct list parked;              /* serves that have something to wait for */
+    uint64_t tree_us;                /* when these are looked at */
     uint64_t overdue_us;             /* next look at the loans' age */
 
     struct erase *erases;
@@ -475,6 +551,7 @@ struct exchange {
     uint64_t now_us;           /* of the call under way */
     uint32_t wheres;           /* questions of exchange_where.c under way */
     uint64_t inline_bytes;     /* largest object that fits a reply */
+    struct replication *replication;
     struct exchange_stats counts;
 };
 
@@ -486,13 +563,40 @@ void exchange_key(const struct exchange *exchange, uint32_t pool, const uint8_t 
 /* The pool of a key; false: this node has none such. */
 bool exchange_pool_of(const struct exchange *exchange, const struct directory_key *key,
                       uint32_t *pool);
-/* Whether a peer may speak to this node as the key's home, over this link; counted if not. */
-bool exchange_is_home(struct exchange_link *link, const struct directory_key *key);
+/* Whether a peer may speak to this node as the key's home, over this link: NIGH_OK; NIGH_BUSY: not
+ * now, one of both goes by another view; NIGH_DENIED: no, and it is counted. */
+nigh_status exchange_is_home(struct exchange_link *link, const struct directory_key *key);
 /* The link to a rank that serves an id; NULL: none is up. */
 struct exchange_link *exchange_link_to(struct exchange *exchange, uint32_t rank, uint64_t hash);
 uint32_t exchange_self(const struct exchange *exchange);
 uint32_t exchange_crc(uint32_t crc, const void *bytes, uint64_t count);
 uint64_t exchange_tail_bytes(const struct directory_object *object);
+
+/* ---- exchange_view.c ------------------------------------------------------ */
+
+void views_init(struct exchange *exchange);
+/* A link is up: its peer is told our view before anything else. */
+void views_link_up(struct exchange_link *link);
+/* Its peer tells its own. */
+void views_on_request(struct exchange_link *link, const struct rpc_request *request);
+/* Says what is owed; true if it did something. */
+bool views_turn(struct exchange *exchange);
+/* The home of a key in the present view. */
+uint32_t views_home(const struct exchange *exchange, uint64_t key_hash);
+/* Whether this node became the home of a key since everybody was heard, and may not admit anything
+ * of it yet, as the view is not active. */
+bool views_is_early(const struct exchange *exchange, const struct directory_key *key);
+/* A member (or this node) has announced these shards to the end. */
+void views_announced(struct exchange *exchange, uint32_t rank, uint64_t shards);
+/* Something that a peer announced was refused: it comes again, with all that it has. */
+void views_refused_early(struct exchange_link *link);
+/* The directory hears that its peer is up, once. */
+void views_meet(struct exchange_link *link);
+/* Who counts has changed. */
+void views_find_told(struct exchange *exchange);
+/* For the directory. */
+bool views_untold(void *context, uint32_t from, const struct directory_key *key);
+bool views_keeps(void *context, uint64_t epoch, const struct directory_key *key);
 
 /* ---- exchange_memory.c ---------------------------------------------------- */
 
@@ -564,6 +668,42 @@ nigh_status announce_claim(void *context, const struct store_sight *sight, bool 
 void announce_on_request(struct exchange_link *link, const struct rpc_request *request,
                          uint64_t now_us);
 
+/* ---- replicas: exchange_replicas.h has the rest ---------------------------- */
+
+nigh_status replication_init(struct exchange *exchange);
+void replication_fini(struct exchange *exchange);
+void replication_pool_add(struct exchange *exchange, uint32_t pool);
+struct held_teller *replication_make_teller(void);
+void replication_link_up(struct exchange_link *link);
+void replication_link_down(struct exchange_link *link);
+void replication_member_dead(struct exchange *exchange, uint32_t rank);
+/* Homes have moved: others keep account of replicas. */
+void replication_view(struct exchange *exchange);
+/* For replicas.h: whether a member keeps account of none. */
+bool replication_is_out(void *context, uint32_t rank);
+/* A birth is deleted here, or was dropped. */
+void replication_gone(struct exchange *exchange, uint32_t pool, const uint8_t *id,
+                      const struct birth *birth);
+void replication_on_request(struct exchange_link *link, const struct rpc_request *request,
+                            uint64_t now_us);
+/* Whom to ask where a key is: its home, or while that is dead who keeps account of replicas. */
+uint32_t replication_home(const struct exchange *exchange, uint64_t key_hash);
+/* Whether this node is asked in a dead home's place; what it says then; and to a peer. */
+bool replication_stands_in(const struct exchange *exchange, const struct directory_key *key);
+void replication_locate(struct exchange *exchange, uint32_t asker, const struct directory_key *key,
+                        struct directory_answer *answer);
+bool replication_on_locate(struct exchange_link *link, const struct rpc_request *request,
+                           const struct wire_locate *locate);
+/* Whether a holder is to be pulled from before another: less is on its way from it, or its link is
+ * the quicker by what was measured. */
+bool replication_is_nearer(const struct exchange *exchange, const struct exchange_link *link,
+                           const struct exchange_link *than);
+bool replication_turn(struct exchange *exchange, uint64_t now_us);
+uint64_t replication_due_us(const struct exchange *exchange);
+bool replication_is_idle(const struct exchange *exchange);
+bool replication_is_valid(const struct exchange *exchange);
+void replication_stats(const struct exchange *exchange, struct exchange_stats *stats);
+
 /* ---- exchange_hear.c ------------------------------------------------------ */
 
 void hearing_init(struct hearing *hearing);
@@ -620,6 +760,10 @@ void pull_found(struct exchange *exchange, uint32_t from, const struct directory
 void pull_link_down(struct exchange_link *link, uint64_t now_us);
 /* The link to a home is up: who waits there asks again. */
 void pull_home_up(struct exchange *exchange, uint32_t rank);
+/* Homes have moved: those that wait for one ask the new one. */
+void pull_homes_moved(struct exchange *exchange);
+/* Whether there is a pull of a key. */
+bool pull_is_under_way(struct exchange *exchange, const struct directory_key *key);
 bool pull_turn(struct exchange *exchange, uint64_t now_us);
 uint64_t pull_due_us(const struct exchange *exchange);
 bool pulls_are_valid(const struct exchange *exchange);
@@ -629,6 +773,9 @@ struct wire_located wire_from_answer(const struct directory_answer *answer);
 
 /* Shared by the two files of pulls. */
 struct pull *pull_of_tag(struct exchange *exchange, uint64_t tag);
+struct pull *pull_of_key(struct exchange *exchange, const struct directory_key *key);
+/* It begins again, with other memory. */
+void pull_drop_memory(struct exchange *exchange, struct pull *pull);
 uint64_t pull_tag(const struct exchange *exchange, const struct pull *pull);
 void pull_ready(struct exchange *exchange, struct pull *pull);
 void pull_pause(struct exchange *exchange, struct pull *pull);
@@ -698,6 +845,12 @@ void transfer_look_again(struct exchange *exchange, struct pull *pull, uint64_t 
 void transfer_say_declined(struct exchange *exchange, uint64_t now_us);
 /* Gives a transfer up: at once, or when its READs have ended and the holder can be told. */
 void transfer_stop(struct exchange *exchange, struct pull *pull);
+
+/* Now, or in a while: the pull goes on without what a holder lends or sends it. */
+void transfer_decline(struct exchange_link *link, enum wire_method method, uint64_t serve,
+                      uint64_t now_us);
+/* Asks for what there is of a partial loan by now. False: the channel is full. */
+bool transfer_ask_more(struct exchange *exchange, struct pull *pull, uint64_t now_us);
 
 /* ---- exchange_reads.c: what is lent --------------------------------------- */
 
@@ -770,6 +923,57 @@ void serve_link_down(struct exchange_link *link);
 bool serve_turn(struct exchange *exchange, uint64_t now_us);
 uint64_t serve_due_us(const struct exchange *exchange);
 
+/* Serves of one object, among others. */
+struct list *serve_lent(struct exchange *exchange, uint32_t pool, uint32_t entry);
+struct serve *serve_of_number(struct exchange_link *link, uint64_t number);
+/* A serve of what a pull has so far, which is lent already. NULL: the peer has enough. */
+struct serve *serve_of_pulled(struct exchange_link *link, const struct wire_pull *wanted,
+                              const struct pull *pull, uint64_t now_us);
+/* What is there of a loan from an offset on. */
+void serve_reply_loan(struct serve *serve, uint64_t call, struct wire_pulled *pulled,
+                      uint64_t from);
+/* Answers the DONE that waits; the serve ends. */
+void serve_answer_done(struct exchange *exchange, struct serve *serve);
+void serve_over(struct exchange *exchange, struct serve *serve);
+
+/* ---- exchange_tree.c: large objects that many pull ------------------------- */
+
+/* Whether a whole object has as many pullers, besides who asks, as it may have at once. */
+bool tree_is_full(struct exchange_link *asker, const struct directory_key *key,
+                  const struct directory_object *object);
+/* Sends who asks for it on, if so. */
+bool tree_send_on(struct exchange_link *asker, uint64_t call, const struct wire_pull *wanted,
+                  const struct store_sight *sight, const struct directory_object *object);
+/* Whether others may be lent what a pull has so far. */
+bool tree_is_lendable(const struct exchange *exchange, const struct pull *pull);
+/* Serves what is being pulled here, as far as it has come. NIGH_OK: replied. */
+nigh_status tree_serve(struct exchange_link *link, uint64_t call, const struct wire_pull *wanted,
+                       uint64_t now_us);
+/* More of a loan. NIGH_OK: replied, or will be. */
+nigh_status tree_extend(struct exchange_link *link, uint64_t call, const struct wire_pull *wanted,
+                        uint64_t now_us);
+/* A DONE waits until the sums have agreed here. */
+void tree_park_done(struct serve *serve, uint64_t now_us);
+/* A serve ends: nothing of it waits any more. */
+void tree_serve_ended(struct exchange *exchange, struct serve *serve);
+/* A pull has come further; is whole, and right; or lets its memory go, and why. */
+void tree_advanced(struct exchange *exchange, struct pull *pull);
+void tree_whole(struct exchange *exchange, struct pull *pull);
+void tree_cut(struct exchange *exchange, struct pull *pull, nigh_status why);
+/* What came is not what was sealed: it begins again. */
+void tree_spoil(struct exchange *exchange, struct pull *pull);
+bool tree_turn(struct exchange *exchange, uint64_t now_us);
+/* A holder sends the pull on to others. */
+void tree_sent_on(struct exchange *exchange, struct pull *pull, const uint8_t *payload,
+                  uint32_t bytes, uint64_t now_us);
+/* None of those that it was sent to serves it: it goes back to who sent it. False: it was not. */
+bool tree_back(struct exchange *exchange, struct pull *pull);
+/* All that a partial loan covers has come: asks for more, or leaves. */
+void tree_go_on(struct exchange *exchange, struct pull *pull, uint64_t now_us);
+/* Its holder gives no more. */
+void tree_seat_lost(struct exchange *exchange, struct pull *pull, nigh_status status,
+                    uint64_t now_us);
+
 /* ---- exchange_erase.c ----------------------------------------------------- */
 
 nigh_status erases_init(struct exchange *exchange);
@@ -785,5 +989,50 @@ bool erases_are_idle(const struct exchange *exchange);
 
 /* Tickets of directory_delete: whose delete it is. */
 #define EXCHANGE_TICKET_PEER (UINT64_C(1) << 63) /* asked_delete; else erase */
+
+/* ---- exchange_outside.c --------------------------------------------------- */
+
+void outside_init(struct exchange *exchange);
+bool outside_turn(struct exchange *exchange);
+uint64_t outside_due_us(const struct exchange *exchange);
+
+/* False: it is not reached, or has enough to do. */
+bool outside_ask(struct exchange *exchange, struct outside_ask *ask);
+
+static inline bool outside_is_up(const struct exchange *exchange)
+{
+    return exchange->outside.life != 0;
+}
+
+void outside_peer_up(struct exchange *exchange, const struct link_peer *peer);
+void outside_peer_dead(struct exchange *exchange, uint32_t rank);
+
+/* Whose an answer is. */
+enum outside_use {
+    OUTSIDE_FOR_NEWS = 1, /* token: the place in the batch */
+    OUTSIDE_FOR_END,
+    OUTSIDE_FOR_PULL,  /* its tag */
+    OUTSIDE_FOR_WHERE, /* its address */
+    OUTSIDE_FOR_ERASE, /* its ticket */
+    OUTSIDE_FOR_SWEEP, /* the rank */
+    OUTSIDE_FOR_OWED,
+    OUTSIDE_FOR_NOBODY
+};
+
+/* exchange_announce.c */
+void announce_outside_begins(struct exchange *exchange);
+void announce_outside_told(struct exchange *exchange, uint64_t now_us);
+void announce_outside_ended(struct exchange *exchange, const struct outside_news *news);
+
+/* exchange_pull.c */
+void pull_told(struct exchange *exchange, const struct outside_news *news);
+void pull_rouse(struct exchange *exchange, const struct directory_key *key);
+
+/* exchange_where.c */
+void where_told(struct exchange *exchange, const struct outside_news *news);
+
+/* exchange_erase.c */
+void erase_told(struct exchange *exchange, const struct outside_news *news);
+void erase_heard(struct exchange *exchange, uint64_t ticket, bool is_unsure, uint64_t now_us);
 
 #endif

@@ -147,6 +147,7 @@ static void take_chunk(struct exchange *exchange, struct pull *pull, const struc
     memcpy(transfer_place(exchange, pull, chunk->offset), bytes, chunk->bytes);
     transfer_sum(exchange, pull, chunk->offset, chunk->bytes);
     pull->received += chunk->bytes;
+    tree_advanced(exchange, pull);
 }
 
 static void stream_over(struct exchange *exchange, struct pull *pull)

@@ -74,6 +74,11 @@ static struct pull *find_pull(struct exchange *exchange, const struct directory_
     return NULL;
 }
 
+bool pull_is_under_way(struct exchange *exchange, const struct directory_key *key)
+{
+    return find_pull(exchange, key, directory_key_hash(key)) != NULL;
+}
+
 void pull_doubt(struct exchange *exchange, const struct directory_key *key)
 {
     struct pull *pull = find_pull(exchange, key, directory_key_hash(key));
@@ -89,6 +94,11 @@ void pull_doubt_all(struct exchange_link *link)
     {
         container_of(node, struct pull, place)->doubted = true;
     }
+}
+
+struct pull *pull_of_key(struct exchange *exchange, const struct directory_key *key)
+{
+    return find_pull(exchange, key, directory_key_hash(key));
 }
 
 uint64_t pull_tag(const struct exchange *exchange, const struct pull *pull)
@@ -161,12 +171,25 @@ static void note_memory(struct exchange *exchange, struct pull *pull, nigh_statu
     pull->short_of = short_of;
 }
 
+/* Whether no home may be asked, which those who wait for one end with. */
+static void note_quorum(struct exchange *exchange, struct pull *pull)
+{
+    bool cut_off = !exchange->views.quorum;
+
+    if (cut_off != pull->cut_off) {
+        store_note_wanted(exchange->config.store, pull->pool, pull->key.id, pull->hash,
+                          cut_off ? NIGH_NO_QUORUM : NIGH_TIMEOUT);
+    }
+    pull->cut_off = cut_off;
+}
+
 /* It does nothing until its timer, or until there is news of its home. */
 static void rest(struct exchange *exchange, struct pull *pull, enum pull_state state,
                  uint64_t after_us)
 {
     pull_leave(exchange, pull);
     note_memory(exchange, pull, NIGH_TIMEOUT);
+    note_quorum(exchange, pull);
     pull->state = state;
     list_push_back(&exchange->resting[pull->home], &pull->place);
     pull_set_timer(exchange, pull, after_us);
@@ -210,18 +233,19 @@ void pull_set_link(struct pull *pull, struct exchange_link *link, enum pull_stat
 static void give_memory(struct exchange *exchange, struct pull *pull)
 {
     if (pull->has_memory) {
+        tree_cut(exchange, pull, NIGH_NOT_FOUND);
         store_pull_abort(exchange->config.store, pull->pool, pull->entry, exchange->now_us);
         pull->has_memory = false;
     }
     admission_give(exchange, pull);
 }
 
-/* It begins again. */
-static void drop_memory(struct exchange *exchange, struct pull *pull)
+void pull_drop_memory(struct exchange *exchange, struct pull *pull)
 {
     give_memory(exchange, pull);
     pull->received = 0;
     pull->crc = 0;
+    pull->mixed = false;
 }
 
 void pull_end(struct exchange *exchange, struct pull *pull)
@@ -241,6 +265,9 @@ void pull_end(struct exchange *exchange, struct pull *pull)
 void pull_next_holder(struct exchange *exchange, struct pull *pull)
 {
     pull->tried |= 1u << pull->holder;
+    if (pull->received == 0) {
+        tree_cut(exchange, pull, NIGH_NOT_FOUND); /* or it might be sent to who waits for it */
+    }
     pull_pause(exchange, pull);
 }
 
@@ -326,10 +353,15 @@ static void located(struct exchange *exchange, struct pull *pull,
         pull->known = true;
         pull->answer = *answer;
         pull->tried = 0;
+        pull->sent = false;
         pull_ready(exchange, pull);
         return;
     }
     pull->asked_us = pull->crossover = 0; /* what it waits for is no transfer */
+    if (pull->asked_home != pull->home) {
+        pull_ready(exchange, pull); /* the home moved meanwhile: it asks the new one */
+        return;
+    }
     rest(exchange, pull, PULL_WAITING, EXCHANGE_ASK_US);
 }
 
@@ -412,13 +444,16 @@ static void locate_remote(struct exchange *exchange, struct pull *pull)
     struct wire_window windows[WIRE_WINDOWS];
     struct rpc_piece pieces[2] = {{.data = &locate, .bytes = sizeof(locate)}, {.data = windows}};
 
-    if (link == NULL) {
+    pull->asked_home = pull->home;
+    if (link == NULL || !link->in_view) {
         pull_pause(exchange, pull);
         return;
     }
     pull->pushes = false;
     /* What is held here perhaps need not be sent. */
     locate.only = store_has_transient(exchange->config.store, pull->pool, pull->key.id, pull->hash);
+    /* Nor what others read here so far, or begin to meanwhile, and would have written to again. */
+    locate.only = locate.only != 0 || tree_is_lendable(exchange, pull) ? 1 : 0;
     if (locate.only == 0) {
         locate.crossover_bytes = exchange_crossover(exchange, link, true);
         if (locate.crossover_bytes > exchange->inline_bytes) {
@@ -443,16 +478,79 @@ static void locate_remote(struct exchange *exchange, struct pull *pull)
     pull_set_link(pull, link, PULL_LOCATING);
 }
 
+/* Its waiters are told at their deadlines what is missing. */
+static void note_outside(struct exchange *exchange, const struct pull *pull, nigh_status late)
+{
+    store_note_wanted(exchange->config.store, pull->pool, pull->key.id, pull->hash, late);
+}
+
+static void locate_outside(struct exchange *exchange, struct pull *pull)
+{
+    struct outside_ask ask = {.op = OUTSIDE_LOCATE,
+                              .use = OUTSIDE_FOR_PULL,
+                              .token = pull_tag(exchange, pull),
+                              .flag = true,
+                              .key = pull->key};
+
+    pull->doubted = false;
+    if (outside_ask(exchange, &ask)) {
+        pull->asked_us = pull->crossover = 0;
+        rest(exchange, pull, PULL_WAITING, EXCHANGE_CALL_US);
+        return;
+    }
+    pull_pause(exchange, pull);
+    note_outside(exchange, pull, NIGH_PEER_LOST);
+}
+
+/* The directory outside has answered a LOCATE. */
+void pull_told(struct exchange *exchange, const struct outside_news *news)
+{
+    struct pull *pull = pull_of_tag(exchange, news->token);
+
+    if (pull == NULL || pull->state != PULL_WAITING || pull->known || !pull->wanted) {
+        return;
+    }
+    if (news->status != NIGH_OK) {
+        pull_pause(exchange, pull);
+        note_outside(exchange, pull, NIGH_PEER_LOST);
+        return;
+    }
+    note_outside(exchange, pull, NIGH_TIMEOUT);
+    located(exchange, pull, &news->answer);
+}
+
+/* It has told that somebody has an object now: it is asked who. */
+void pull_rouse(struct exchange *exchange, const struct directory_key *key)
+{
+    struct pull *pull = find_pull(exchange, key, directory_key_hash(key));
+
+    if (pull != NULL && (pull->state == PULL_WAITING || pull->state == PULL_PAUSED) &&
+        !pull->known) {
+        pull_ready(exchange, pull);
+    }
+}
+
 static void locate(struct exchange *exchange, struct pull *pull)
 {
     struct directory_answer answer;
 
+    if (exchange->outside.used) {
+        locate_outside(exchange, pull);
+        return;
+    }
+    pull->home = replication_home(exchange, pull->key_hash);
     if (pull->home != exchange_self(exchange)) {
         locate_remote(exchange, pull);
         return;
     }
-    if (directory_locate(exchange->directory, exchange_self(exchange), &pull->key, true, &answer) !=
-        NIGH_OK) {
+    pull->asked_home = pull->home;
+    if (replication_stands_in(exchange, &pull->key)) {
+        replication_locate(exchange, pull->home, &pull->key, &answer);
+        located(exchange, pull, &answer);
+        return;
+    }
+    if (!exchange->views.quorum || directory_locate(exchange->directory, exchange_self(exchange),
+                                                    &pull->key, true, &answer) != NIGH_OK) {
         pull_pause(exchange, pull);
         return;
     }
@@ -461,20 +559,27 @@ static void locate(struct exchange *exchange, struct pull *pull)
 
 /* ---- steps ---------------------------------------------------------------- */
 
-/* The next holder that can be asked; false: none is left. */
+/* The nearest holder that can be asked; false: none is left. */
 static bool choose_holder(struct exchange *exchange, struct pull *pull)
 {
+    const struct exchange_link *nearest = NULL;
+
     for (uint32_t n = 0; n < pull->answer.holder_count; n++) {
         uint32_t rank = pull->answer.holders[n];
 
-        if ((pull->tried >> n & 1) == 0 && rank != exchange_self(exchange) &&
-            rank < exchange->config.members->count &&
-            exchange_link_to(exchange, rank, pull->hash) != NULL) {
+        const struct exchange_link *link;
+
+        if ((pull->tried >> n & 1) != 0 || rank == exchange_self(exchange) ||
+            rank >= exchange->config.members->count) {
+            continue;
+        }
+        link = exchange_link_to(exchange, rank, pull->hash);
+        if (link != NULL && (nearest == NULL || replication_is_nearer(exchange, link, nearest))) {
             pull->holder = n;
-            return true;
+            nearest = link;
         }
     }
-    return false;
+    return nearest != NULL;
 }
 
 /* False: it waits for its admission. */
@@ -602,7 +707,7 @@ bool pull_get_memory(struct exchange *exchange, struct pull *pull)
 void pull_forget_memory(struct exchange *exchange, struct pull *pull)
 {
     if (pull->has_memory && !directory_object_equal(&pull->begun, &pull->answer.object)) {
-        drop_memory(exchange, pull);
+        pull_drop_memory(exchange, pull);
     }
 }
 
@@ -613,7 +718,7 @@ static void step(struct exchange *exchange, struct pull *pull)
             struct exchange_link *link = exchange_link_to(exchange, pull->home, pull->hash);
             struct rpc_piece piece = {.data = &pull->key, .bytes = sizeof(pull->key)};
 
-            if (link != NULL && !pull->known) {
+            if (link != NULL && link->in_view && !pull->known) {
                 (void)rpc_one_way(link_rpc(link->link), WIRE_UNWAIT, &piece, 1, exchange->now_us);
             }
         } else {
@@ -629,8 +734,10 @@ static void step(struct exchange *exchange, struct pull *pull)
     pull_forget_memory(exchange, pull);
     if (!choose_holder(exchange, pull)) {
         /* All were tried, or are out of reach: the home may know more by now. */
-        pull->known = false;
-        pull_pause(exchange, pull);
+        if (!tree_back(exchange, pull)) {
+            pull->known = false;
+            pull_pause(exchange, pull);
+        }
         return;
     }
     if (!pull_get_memory(exchange, pull)) {
@@ -677,7 +784,7 @@ static void give_way(struct exchange *exchange)
         struct pull *pull = &exchange->pulls[n];
 
         if ((pull->state == PULL_PAUSED || pull->state == PULL_WAITING) && pull->admitted) {
-            drop_memory(exchange, pull);
+            pull_drop_memory(exchange, pull);
         }
     }
 }
@@ -814,6 +921,22 @@ void pull_link_down(struct exchange_link *link, uint64_t now_us)
 void pull_home_up(struct exchange *exchange, uint32_t rank)
 {
     list_append_all(&exchange->roused, &exchange->resting[rank]);
+}
+
+void pull_homes_moved(struct exchange *exchange)
+{
+    for (uint32_t n = 0; n < exchange->pulls_used; n++) {
+        struct pull *pull = &exchange->pulls[n];
+        uint32_t home = views_home(exchange, pull->key_hash);
+
+        if (pull->state == PULL_FREE || pull->home == home) {
+            continue;
+        }
+        pull->home = home;
+        if (pull->state == PULL_PAUSED || pull->state == PULL_WAITING) {
+            pull_ready(exchange, pull);
+        }
+    }
 }
 
 /* Receives that were granted are with pulls, or adrift, and so are windows. A link that fails

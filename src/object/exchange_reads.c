@@ -20,9 +20,12 @@ static void on_summed(void *context, nigh_status status, const uint8_t *payload,
     NIGH_ASSERT(pull->state == PULL_SUMMING);
     exchange->now_us = now_us;
     pull->serve = 0;
+    if (status == NIGH_NOT_FOUND && pull->mixed) {
+        pull_next_holder(exchange, pull); /* the bytes may be right: another holder says */
+        return;
+    }
     if (status != NIGH_OK || bytes != sizeof(pull->sums)) {
-        pull->received = 0;
-        pull->crc = 0;
+        tree_spoil(exchange, pull);
         pull_next_holder(exchange, pull);
         return;
     }
@@ -116,6 +119,7 @@ static void advance(struct exchange *exchange, struct pull *pull, bool counts)
             NIGH_ASSERT(read->offset == pull->received);
             transfer_sum(exchange, pull, pull->received, read->bytes);
             pull->received += read->bytes;
+            tree_advanced(exchange, pull);
         }
         pull->in_order--;
         pull->first_read = read->next;
@@ -223,7 +227,9 @@ void reads_go_on(struct exchange *exchange, struct pull *pull, uint64_t now_us)
             break;
         }
     }
-    if (pull->reads == 0 && !has_piece) {
+    if (pull->reads == 0 && !has_piece && pull->partial) {
+        tree_go_on(exchange, pull, now_us);
+    } else if (pull->reads == 0 && !has_piece) {
         reads_drained(exchange, pull, now_us); /* the rest is another loan */
     } else if (pull->reads == 0) {
         transfer_later(exchange, pull);
@@ -233,7 +239,7 @@ void reads_go_on(struct exchange *exchange, struct pull *pull, uint64_t now_us)
 /* ---- pieces -------------------------------------------------------------- */
 
 /* What a holder says of where its bytes lie, checked: pieces behind each other, within the object,
- * none shorter than an extent may be, but for the ends. */
+ * none shorter than an extent may be, but for the ends. What is partial may end anywhere. */
 static bool are_pieces_right(const struct pull *pull, const struct wire_pulled *pulled)
 {
     uint64_t at = pulled->from;
@@ -248,11 +254,13 @@ static bool are_pieces_right(const struct pull *pull, const struct wire_pulled *
             return false;
         }
         at += bytes;
-        if (n > 0 && bytes < LIMIT_EXTENT_BYTES_MIN && at < pull->content) {
+        if (n > 0 && bytes < LIMIT_EXTENT_BYTES_MIN && at < pull->content &&
+            (n + 1 < pulled->pieces || pulled->partial != 1)) {
             return false;
         }
     }
-    return pull->state != PULL_ASKING || at > pull->received || pull->received == pull->content;
+    return pull->state != PULL_ASKING || at > pull->received || pull->received == pull->content ||
+           pulled->partial == 1;
 }
 
 static union piece_run *take_run(struct exchange *exchange)
@@ -314,6 +322,8 @@ void reads_begin(struct exchange *exchange, struct pull *pull, struct exchange_l
     pull_set_link(pull, link, PULL_READING);
     pull->serve = pulled->serve;
     pull->sums = pulled->sums;
+    pull->partial = pulled->partial == 1;
+    pull->mixed = pull->mixed || (pull->partial && pulled->sums.known == 0);
     if (pull->received == 0) {
         pull->crc = 0;
     }

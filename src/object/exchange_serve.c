@@ -24,6 +24,8 @@ nigh_status serves_init(struct exchange *exchange)
 {
     list_init(&exchange->free_serves);
     list_init(&exchange->serving);
+    list_init(&exchange->parked);
+    exchange->tree_us = UINT64_MAX;
     for (uint32_t n = 0; n < EXCHANGE_LENT; n++) {
         list_init(&exchange->lent[n]);
     }
@@ -44,7 +46,7 @@ static uint64_t serve_number(const struct exchange *exchange, const struct serve
     return (uint64_t)serve->generation << 32 | (uint64_t)(serve - exchange->serves);
 }
 
-static struct serve *find_serve(struct exchange_link *link, uint64_t number)
+struct serve *serve_of_number(struct exchange_link *link, uint64_t number)
 {
     uint32_t place = (uint32_t)number;
     struct serve *serve;
@@ -56,7 +58,7 @@ static struct serve *find_serve(struct exchange_link *link, uint64_t number)
     return serve->used && serve->link == link && serve->generation == number >> 32 ? serve : NULL;
 }
 
-static struct list *lent(struct exchange *exchange, uint32_t pool, uint32_t entry)
+struct list *serve_lent(struct exchange *exchange, uint32_t pool, uint32_t entry)
 {
     return &exchange->lent[(entry + pool * 61) & (EXCHANGE_LENT - 1)];
 }
@@ -67,7 +69,7 @@ static bool has_enough(struct exchange_link *link, uint32_t pool, uint32_t entry
 {
     uint32_t count = 0;
 
-    LIST_FOREACH(node, lent(link->exchange, pool, entry))
+    LIST_FOREACH(node, serve_lent(link->exchange, pool, entry))
     {
         const struct serve *serve = container_of(node, struct serve, twin);
 
@@ -94,9 +96,10 @@ static struct serve *take_serve(struct exchange *exchange, uint32_t rank)
     return &exchange->serves[exchange->serves_used++];
 }
 
-static void serve_end(struct exchange *exchange, struct serve *serve)
+void serve_over(struct exchange *exchange, struct serve *serve)
 {
     NIGH_ASSERT(serve->used && serve->sends == 0);
+    tree_serve_ended(exchange, serve);
     fabric_memory_deregister(exchange->config.fabric, serve->memory);
     store_lend_end(exchange->config.store, serve->pool, serve->entry);
     free(serve->windows);
@@ -146,12 +149,13 @@ static struct wire_sums sums_of(struct exchange *exchange, const struct store_si
     return sums;
 }
 
-static void answer_done(struct serve *serve)
+void serve_answer_done(struct exchange *exchange, struct serve *serve)
 {
     struct rpc_piece piece = {.data = &serve->sums, .bytes = sizeof(serve->sums)};
 
     rpc_reply(link_rpc(serve->link->link), serve->done_call, NIGH_OK, &piece, 1);
     serve->done_call = 0;
+    serve_over(exchange, serve);
 }
 
 /* Sums up to `end`, in order; at the end of the data the sum is known. */
@@ -175,6 +179,12 @@ static void sum_up_to(struct serve *serve, uint64_t end)
 }
 
 /* ---- replies -------------------------------------------------------------- */
+
+/* Data, metadata, name. */
+static uint64_t content_of(const struct directory_object *object)
+{
+    return index_meta_offset(object->data_size) + exchange_tail_bytes(object);
+}
 
 static struct wire_pulled pulled_of(struct exchange *exchange, const struct store_sight *sight)
 {
@@ -235,14 +245,13 @@ static void begin_serve(struct exchange_link *link, struct serve *serve,
         .tag = wanted->tag,
         .credits = wanted->credits,
         .sums = pulled->sums,
+        .object = pulled->object,
+        .ready = pulled->bytes,
         .heard_us = now_us,
     };
     list_push_back(&link->serves, &serve->place);
-    list_push_back(lent(exchange, serve->pool, serve->entry), &serve->twin);
+    list_push_back(serve_lent(exchange, serve->pool, serve->entry), &serve->twin);
     exchange->counts.loans_now++;
-    if (serve->way != WIRE_LOAN || serve->sums.known == 0) {
-        has_work(exchange, serve);
-    }
 }
 
 static void count_serve(struct exchange *exchange, const struct serve *serve)
@@ -277,22 +286,36 @@ static nigh_status prepare(struct serve *serve, const struct wire_pull *wanted,
     return NIGH_OK;
 }
 
-/* A loan from an offset on, as far as its pieces fit the reply: who reads to their end asks again.
- * The first is there already where the loan has a registration of its own. */
+/* A loan from an offset on, as far as it is there and its pieces fit the reply: who reads to their
+ * end asks to go on. One with a registration of its own has it all in one, which is there already.
+ */
 static void reply_loan(struct serve *serve, uint64_t call, struct wire_pulled *pulled,
                        struct wire_piece lent[EXCHANGE_PIECES], uint64_t from)
 {
     struct exchange *exchange = serve->exchange;
     struct rpc_piece pieces[2] = {{.data = pulled, .bytes = sizeof(*pulled)}, {.data = lent}};
     uint64_t most = min_u64(EXCHANGE_PIECES, exchange->inline_bytes / sizeof(*lent));
+    uint64_t end = from;
 
+    pulled->serve = serve_number(exchange, serve);
     pulled->from = from;
     pulled->pieces = serve->memory != NULL
                          ? 1
-                         : memory_pieces(exchange, serve->offset + from, serve->content - from,
-                                         lent, (uint32_t)most);
+                         : memory_pieces(exchange, serve->offset + from, serve->ready - from, lent,
+                                         (uint32_t)most);
+    for (uint32_t n = 0; n < pulled->pieces; n++) {
+        end += lent[n].bytes;
+    }
+    pulled->partial = end < serve->content ? 1 : 0;
     pieces[1].bytes = pulled->pieces * (uint32_t)sizeof(*lent);
     rpc_reply(link_rpc(serve->link->link), call, NIGH_OK, pieces, 2);
+}
+
+void serve_reply_loan(struct serve *serve, uint64_t call, struct wire_pulled *pulled, uint64_t from)
+{
+    struct wire_piece lent[EXCHANGE_PIECES];
+
+    reply_loan(serve, call, pulled, lent, from);
 }
 
 /* A reply that says more than the object: what is lent, or comes in messages. */
@@ -315,10 +338,13 @@ static nigh_status reply_serve(struct exchange_link *link, uint64_t call,
     begin_serve(link, serve, wanted, sight, pulled, now_us);
     status = prepare(serve, wanted, windows, lent);
     if (status != NIGH_OK) {
-        serve_end(exchange, serve);
+        serve_over(exchange, serve);
         return status;
     }
     count_serve(exchange, serve);
+    if (serve->way != WIRE_LOAN || serve->sums.known == 0) {
+        has_work(exchange, serve);
+    }
     pulled->way = wanted->way;
     pulled->serve = serve_number(exchange, serve);
     if (serve->way == WIRE_LOAN) {
@@ -327,6 +353,26 @@ static nigh_status reply_serve(struct exchange_link *link, uint64_t call,
         rpc_reply(link_rpc(link->link), call, NIGH_OK, &piece, 1);
     }
     return NIGH_OK;
+}
+
+struct serve *serve_of_pulled(struct exchange_link *link, const struct wire_pull *wanted,
+                              const struct pull *pull, uint64_t now_us)
+{
+    struct exchange *exchange = link->exchange;
+    struct wire_pulled pulled = {.object = pull->begun, .bytes = content_of(&pull->begun)};
+    struct store_sight sight = {.pool = pull->pool,
+                                .entry = pull->entry,
+                                .offset = pull->offset,
+                                .data_size = pull->begun.data_size};
+    struct serve *serve =
+        has_enough(link, pull->pool, pull->entry) ? NULL : take_serve(exchange, link->rank);
+
+    if (serve != NULL) {
+        begin_serve(link, serve, wanted, &sight, &pulled, now_us);
+        count_serve(exchange, serve);
+        exchange->counts.served_partial++;
+    }
+    return serve;
 }
 
 nigh_status serve_reply(struct exchange_link *link, uint64_t call, const struct wire_pull *wanted,
@@ -350,6 +396,10 @@ nigh_status serve_reply(struct exchange_link *link, uint64_t call, const struct 
     if (wanted->way == WIRE_LOAN && wanted->tag > pulled.bytes) {
         store_lend_end(exchange->config.store, pool, sight.entry);
         return NIGH_PROTOCOL;
+    }
+    if (tree_send_on(link, call, wanted, &sight, &pulled.object)) {
+        store_lend_end(exchange->config.store, pool, sight.entry);
+        return NIGH_OK;
     }
     if ((wanted->way != WIRE_LOAN || pulled.bytes == 0) && pulled.bytes <= exchange->inline_bytes &&
         pulled.sums.known != 0) {
@@ -405,6 +455,26 @@ static bool take_wanted(const struct exchange_link *link, const struct rpc_reque
                          windows);
 }
 
+static nigh_status serve_wanted(struct exchange_link *link, uint64_t call,
+                                const struct wire_pull *wanted, const struct wire_window *windows,
+                                uint64_t now_us)
+{
+    nigh_status status;
+
+    if (wanted->serve != 0) {
+        return tree_extend(link, call, wanted, now_us);
+    }
+    status = serve_reply(link, call, wanted, windows, false, now_us);
+    if (status == NIGH_NOT_FOUND) {
+        status = tree_serve(link, call, wanted, now_us);
+    }
+    /* Who was sent here by another than its home has nothing to correct there. */
+    if (status == NIGH_NOT_FOUND && (wanted->flags & WIRE_PULL_SENT) == 0) {
+        tell_home(link->exchange, wanted);
+    }
+    return status;
+}
+
 void serve_on_pull(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us)
 {
     struct wire_pull wanted;
@@ -415,10 +485,7 @@ void serve_on_pull(struct exchange_link *link, const struct rpc_request *request
         return;
     }
     if (take_wanted(link, request, &wanted, windows)) {
-        status = serve_reply(link, request->call, &wanted, windows, false, now_us);
-        if (status == NIGH_NOT_FOUND) {
-            tell_home(link->exchange, &wanted);
-        }
+        status = serve_wanted(link, request->call, &wanted, windows, now_us);
     }
     if (status != NIGH_OK) {
         rpc_reply(link_rpc(link->link), request->call, status == NIGH_PENDING ? NIGH_BUSY : status,
@@ -442,7 +509,7 @@ static struct serve *serve_of_request(struct exchange_link *link, const struct r
         link_break(link->link, NIGH_PROTOCOL, link->exchange->now_us);
         return NULL;
     }
-    return find_serve(link, more->serve);
+    return serve_of_number(link, more->serve);
 }
 
 void serve_on_more(struct exchange_link *link, const struct rpc_request *request, uint64_t now_us)
@@ -485,14 +552,20 @@ void serve_on_done(struct exchange_link *link, const struct rpc_request *request
         return;
     }
     if (request->call == 0) {
-        serve_end(link->exchange, serve);
+        serve_over(link->exchange, serve);
         return;
     }
     serve->heard_us = now_us;
+    if (serve->cut != NIGH_OK) {
+        rpc_reply(link_rpc(link->link), request->call, serve->cut, NULL, 0);
+        serve_over(link->exchange, serve);
+        return;
+    }
     serve->done_call = request->call;
-    if (serve->sums.known != 0) {
-        answer_done(serve);
-        serve_end(link->exchange, serve);
+    if (serve->relay != 0) {
+        tree_park_done(serve, now_us);
+    } else if (serve->sums.known != 0) {
+        serve_answer_done(link->exchange, serve);
     }
 }
 
@@ -508,7 +581,7 @@ static void on_sent(void *context, nigh_status status, uint64_t now_us)
         return; /* the link is going down: serve_link_down ends it */
     }
     if (serve->last && serve->sends == 0) {
-        serve_end(serve->exchange, serve);
+        serve_over(serve->exchange, serve);
     } else if (!serve->last) {
         has_work(serve->exchange, serve);
     }
@@ -580,7 +653,7 @@ static bool stream(struct serve *serve)
     if (serve->stopped && serve->credits == 0 && !serve->last) {
         serve->last = true; /* nothing is owed */
         if (serve->sends == 0) {
-            serve_end(serve->exchange, serve);
+            serve_over(serve->exchange, serve);
         }
         return true;
     }
@@ -600,8 +673,7 @@ static bool sum_loan(struct serve *serve)
         return false;
     }
     if (serve->done_call != 0) {
-        answer_done(serve);
-        serve_end(serve->exchange, serve);
+        serve_answer_done(serve->exchange, serve);
     }
     return true;
 }
@@ -616,8 +688,8 @@ static void look_for_overdue(struct exchange *exchange, uint64_t now_us)
     for (uint32_t n = 0; n < exchange->serves_used; n++) {
         struct serve *serve = &exchange->serves[n];
 
-        if (serve->used && now_us - serve->heard_us > exchange->config.loan_us &&
-            serve->heard_us < now_us) {
+        if (serve->used && !list_is_linked(&serve->parked) &&
+            now_us - serve->heard_us > exchange->config.loan_us && serve->heard_us < now_us) {
             exchange->counts.loans_overdue++;
             LOG_WARN("a loan is overdue: its link is broken", "rank=%u", serve->link->rank);
             link_break(serve->link->link, NIGH_TIMEOUT, now_us);
@@ -662,6 +734,6 @@ void serve_link_down(struct exchange_link *link)
 {
     LIST_FOREACH_SAFE(node, &link->serves)
     {
-        serve_end(link->exchange, container_of(node, struct serve, place));
+        serve_over(link->exchange, container_of(node, struct serve, place));
     }
 }

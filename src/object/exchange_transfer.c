@@ -61,7 +61,7 @@ void transfer_later(struct exchange *exchange, struct pull *pull)
 /* What the link's crossover may learn from. */
 static void note_time(const struct exchange *exchange, struct pull *pull)
 {
-    if (pull->asked_us != 0 && pull->link != NULL &&
+    if (pull->asked_us != 0 && pull->link != NULL && !pull->mixed &&
         (pull->way == WIRE_LOAN || pull->way == WIRE_STREAM)) {
         crossover_note(&pull->link->crossovers[pull->located],
                        pull->way == WIRE_LOAN ? CROSSOVER_ONE_SIDED : CROSSOVER_TWO_SIDED,
@@ -105,14 +105,25 @@ void transfer_finish(struct exchange *exchange, struct pull *pull)
         exchange->counts.crc_failures++;
         LOG_WARN("an object came with a wrong checksum", "from=%u",
                  pull->answer.holders[pull->holder]);
-        pull->received = 0;
-        pull->crc = 0;
+        if (pull->mixed) {
+            /* Nobody can say whose bytes they were: again, from those who know theirs. */
+            pull->climb.alone = true;
+            tree_spoil(exchange, pull);
+            pull_next_holder(exchange, pull);
+            return;
+        }
+        tree_spoil(exchange, pull);
         spoilt(exchange, pull, NIGH_CORRUPT);
         return;
     }
     status = store_pull_seal(exchange->config.store, pull->pool, pull->entry, pull->crc, pull->keep,
                              exchange->now_us);
     pull->has_memory = false; /* the store's, either way */
+    if (status == NIGH_OK || status == NIGH_IN_USE) {
+        tree_whole(exchange, pull);
+    } else {
+        tree_cut(exchange, pull, NIGH_NOT_FOUND);
+    }
     if (status == NIGH_OK) {
         pull_announce(exchange, pull);
     }
@@ -136,6 +147,14 @@ void transfer_look_again(struct exchange *exchange, struct pull *pull, uint64_t 
 
 /* ---- asking -------------------------------------------------------------- */
 
+static bool is_sent_on(const uint8_t *payload, uint32_t bytes)
+{
+    uint32_t state = 0;
+
+    memcpy(&state, payload, min_u64(bytes, sizeof(state)));
+    return state == WIRE_SENT_ON;
+}
+
 static void on_pulled(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
                       uint64_t now_us)
 {
@@ -144,13 +163,23 @@ static void on_pulled(void *context, nigh_status status, const uint8_t *payload,
 
     NIGH_ASSERT(pull->state == PULL_ASKING);
     exchange->now_us = now_us;
+    if (status == NIGH_OK && is_sent_on(payload, bytes)) {
+        tree_sent_on(exchange, pull, payload, bytes, now_us);
+        return;
+    }
     if (status == NIGH_OK) {
         transfer_pulled(exchange, pull, payload, bytes, now_us);
         return;
     }
+    if (pull->serve != 0) {
+        tree_seat_lost(exchange, pull, status, now_us);
+        return;
+    }
     pull->link->push_refused |= pull->pushes && status == NIGH_UNSUPPORTED;
     messages_unspent(pull, status, now_us);
-    if (status == NIGH_BUSY || (pull->pushes && status == NIGH_UNSUPPORTED)) {
+    if (status == NIGH_BUSY && pull->sent && tree_is_tired(&pull->climb, now_us)) {
+        pull_next_holder(exchange, pull);
+    } else if (status == NIGH_BUSY || (pull->pushes && status == NIGH_UNSUPPORTED)) {
         pull_pause(exchange, pull);
     } else if (status == NIGH_CORRUPT || status == NIGH_DISK) {
         spoilt(exchange, pull, status); /* what the holder had on disk */
@@ -171,10 +200,11 @@ static void begin_timing(struct exchange *exchange, struct pull *pull, struct ex
     }
 }
 
-/* What was read of one loan need not come again: the rest is read, too. */
+/* What was read of one loan, or is read here by others, need not come again: the rest is read. And
+ * who was sent on is lent what there is. */
 static bool goes_on_by_loan(const struct pull *pull)
 {
-    return pull->way == WIRE_LOAN && pull->received > 0 &&
+    return (((pull->way == WIRE_LOAN || pull->children > 0) && pull->received > 0) || pull->sent) &&
            pull->exchange->config.path != EXCHANGE_TWO_SIDED &&
            pull->exchange->config.path != EXCHANGE_PUSH;
 }
@@ -187,6 +217,36 @@ static enum wire_way way_of(const struct pull *pull, const struct exchange_link 
     return push_is_chosen(link) ? WIRE_PUSH : WIRE_STREAM;
 }
 
+/* Ways other than loans are no part of trees: who is told to take them asks who has all. */
+static uint32_t flags_of(const struct exchange *exchange, const struct pull *pull)
+{
+    bool alone = pull->climb.alone || exchange->config.path == EXCHANGE_TWO_SIDED ||
+                 exchange->config.path == EXCHANGE_PUSH;
+
+    return (alone ? WIRE_PULL_ALONE : 0) | (pull->sent ? WIRE_PULL_SENT : 0);
+}
+
+bool transfer_ask_more(struct exchange *exchange, struct pull *pull, uint64_t now_us)
+{
+    struct wire_pull wanted = {
+        .key = pull->key,
+        .birth = pull->answer.object.birth,
+        .way = WIRE_LOAN,
+        .tag = pull->received,
+        .serve = pull->serve,
+    };
+    struct rpc_piece piece = {.data = &wanted, .bytes = sizeof(wanted)};
+
+    if (rpc_call(link_rpc(pull->link->link), WIRE_PULL, &piece, 1, now_us + EXCHANGE_CALL_US,
+                 now_us, on_pulled, pull, NULL) != NIGH_OK) {
+        return false;
+    }
+    timers_cancel(&exchange->timers, &pull->timer);
+    pull->streams = pull->pushes = false;
+    pull->state = PULL_ASKING;
+    return true;
+}
+
 bool transfer_ask(struct exchange *exchange, struct pull *pull, uint64_t now_us)
 {
     uint32_t rank = pull->answer.holders[pull->holder];
@@ -195,12 +255,14 @@ bool transfer_ask(struct exchange *exchange, struct pull *pull, uint64_t now_us)
         .key = pull->key,
         .birth = pull->answer.object.birth,
         .tag = pull_tag(exchange, pull),
+        .flags = flags_of(exchange, pull),
     };
     struct wire_window windows[WIRE_WINDOWS];
     struct rpc_piece pieces[2] = {{.data = &wanted, .bytes = sizeof(wanted)}, {.data = windows}};
 
     pull->credits = 0;
     pull->last = false;
+    pull->serve = 0;
     if (link == NULL) {
         return false;
     }
@@ -208,9 +270,14 @@ bool transfer_ask(struct exchange *exchange, struct pull *pull, uint64_t now_us)
     wanted.way = way_of(pull, link);
     pull->streams = wanted.way != WIRE_LOAN;
     pull->pushes = wanted.way == WIRE_PUSH;
+    if (pull->streams && pull->children > 0 && pull->received > 0) {
+        pull_drop_memory(exchange, pull); /* others read there: it is not written to again */
+        return false;
+    }
     if (pull->streams) {
         pull->received = 0;
         pull->crc = 0;
+        pull->mixed = false;
     } else {
         wanted.tag = pull->received;
     }
@@ -271,9 +338,8 @@ static bool accept_served(struct pull *pull, struct exchange_link *link,
     return true;
 }
 
-/* Now, or in a while: the pull goes on without that. */
-static void say_declined(struct exchange_link *link, enum wire_method method, uint64_t serve,
-                         uint64_t now_us)
+void transfer_decline(struct exchange_link *link, enum wire_method method, uint64_t serve,
+                      uint64_t now_us)
 {
     struct exchange *exchange = link->exchange;
 
@@ -319,9 +385,9 @@ static void decline(struct exchange *exchange, struct pull *pull, struct exchang
                     const struct wire_pulled *pulled, uint64_t now_us)
 {
     if (pulled->way == WIRE_LOAN) {
-        say_declined(link, WIRE_DONE, pulled->serve, now_us);
+        transfer_decline(link, WIRE_DONE, pulled->serve, now_us);
     } else if (pulled->way == WIRE_STREAM || pulled->way == WIRE_PUSH) {
-        say_declined(link, WIRE_STOP, pulled->serve, now_us);
+        transfer_decline(link, WIRE_STOP, pulled->serve, now_us);
         pull->generation++; /* what comes of it all the same is for nobody */
     }
     pull_unnote(exchange, pull);
@@ -338,7 +404,8 @@ void transfer_pulled(struct exchange *exchange, struct pull *pull, const uint8_t
         goto breach;
     }
     memcpy(&pulled, payload, sizeof(pulled));
-    if (pulled.state != WIRE_PULLED || !accept_served(pull, link, &pulled)) {
+    if (pulled.state != WIRE_PULLED || !accept_served(pull, link, &pulled) ||
+        (pull->serve != 0 && (pulled.way != WIRE_LOAN || pulled.serve != pull->serve))) {
         goto breach;
     }
     if (pulled.way != WIRE_STREAM && pulled.way != WIRE_PUSH) {

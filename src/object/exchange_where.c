@@ -13,6 +13,7 @@
 struct where {
     struct exchange *exchange;
     uint32_t home;
+    uint64_t data_size; /* as this node knows it */
     exchange_where_done *done;
     void *context;
     uint64_t token;
@@ -22,7 +23,7 @@ struct where {
 static nigh_status take_answer(const struct exchange *exchange,
                                const struct directory_answer *answer, struct exchange_places *out)
 {
-    struct exchange_places places = {0};
+    struct exchange_places places = {.data_size = out->data_size};
 
     if (answer->state == DIRECTORY_NOT_YET) {
         return NIGH_BUSY;
@@ -30,6 +31,7 @@ static nigh_status take_answer(const struct exchange *exchange,
     for (uint32_t n = 0; answer->state == DIRECTORY_KNOWN && n < answer->holder_count; n++) {
         if (answer->holders[n] < exchange->config.members->count) {
             places.ranks[places.count++] = answer->holders[n];
+            places.data_size = answer->object.data_size;
         }
     }
     *out = places;
@@ -54,7 +56,7 @@ static void on_where(void *context, nigh_status status, const uint8_t *payload, 
                      uint64_t now_us)
 {
     struct where *where = context;
-    struct exchange_places places = {0};
+    struct exchange_places places = {.data_size = where->data_size};
 
     (void)now_us;
     if (status == NIGH_OK) {
@@ -75,8 +77,37 @@ static nigh_status ask(struct exchange *exchange, struct where *where,
     if (link == NULL) {
         return NIGH_PEER_LOST;
     }
+    if (!link->in_view) {
+        return NIGH_BUSY;
+    }
     return rpc_call(link_rpc(link->link), WIRE_LOCATE, &piece, 1,
                     clock_deadline_us(now_us, EXCHANGE_CALL_US), now_us, on_where, where, NULL);
+}
+
+static nigh_status ask_outside(struct exchange *exchange, struct where *where,
+                               const struct directory_key *key)
+{
+    struct outside_ask question = {.op = OUTSIDE_LOCATE,
+                                   .use = OUTSIDE_FOR_WHERE,
+                                   .token = (uint64_t)(uintptr_t)where,
+                                   .key = *key};
+
+    return outside_ask(exchange, &question) ? NIGH_OK : NIGH_PEER_LOST;
+}
+
+/* To each question one answer comes, if only that the directory is lost. */
+void where_told(struct exchange *exchange, const struct outside_news *news)
+{
+    struct where *where = (struct where *)(uintptr_t)news->token;
+    struct exchange_places places = {.data_size = where->data_size};
+    nigh_status status = news->status;
+
+    if (status == NIGH_OK) {
+        status = take_answer(exchange, &news->answer, &places);
+    }
+    exchange->wheres--;
+    where->done(where->context, where->token, status, &places);
+    free(where);
 }
 
 nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8_t *id,
@@ -91,11 +122,21 @@ nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8
     nigh_status status;
 
     if (pool >= LIMIT_POOLS || !exchange->pools[pool].used) {
-        *places = (struct exchange_places){0};
+        places->count = 0;
         return NIGH_OK;
     }
+    if (!exchange->views.quorum) {
+        return NIGH_NO_QUORUM;
+    }
     exchange_key(exchange, pool, id, &key, &key_hash, &home);
-    if (home == exchange_self(exchange)) {
+    if (!exchange->outside.used) {
+        home = replication_home(exchange, key_hash);
+    }
+    if (!exchange->outside.used && replication_stands_in(exchange, &key)) {
+        replication_locate(exchange, home, &key, &answer);
+        return take_answer(exchange, &answer, places);
+    }
+    if (home == exchange_self(exchange) && !exchange->outside.used) {
         status = directory_locate(exchange->directory, home, &key, false, &answer);
         return status == NIGH_OK ? take_answer(exchange, &answer, places) : status;
     }
@@ -106,9 +147,14 @@ nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8
     if (where == NULL) {
         return NIGH_NO_RESOURCES;
     }
-    *where = (struct where){
-        .exchange = exchange, .home = home, .done = done, .context = context, .token = token};
-    status = ask(exchange, where, &key, hash_id20(id), now_us);
+    *where = (struct where){.exchange = exchange,
+                            .home = home,
+                            .data_size = places->data_size,
+                            .done = done,
+                            .context = context,
+                            .token = token};
+    status = exchange->outside.used ? ask_outside(exchange, where, &key)
+                                    : ask(exchange, where, &key, hash_id20(id), now_us);
     if (status != NIGH_OK) {
         free(where);
         return status;

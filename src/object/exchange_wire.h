@@ -24,9 +24,14 @@ enum wire_method {
     WIRE_STOP = 10,     /* one-way, puller -> holder: wire_more: no more messages, please */
     WIRE_DONE = 11,     /* call, puller -> holder: wire_more; reply: wire_sums */
     WIRE_ANNOUNCING =
-        12,         /* one-way, holder -> home: all of this link's shards follows, once more */
-    WIRE_HEAR = 13, /* call, home -> member: have you told all that is news? reply: status */
-    WIRE_PROBE = 14 /* call, puller -> holder: wire_probe; reply: wire_probed */
+        12,             /* one-way, holder -> home: all of this link's shards follows, once more */
+    WIRE_HEAR = 13,     /* call, home -> member: have you told all that is news? reply: status */
+    WIRE_PROBE = 14,    /* call, puller -> holder: wire_probe; reply: wire_probed */
+    WIRE_VIEW = 15,     /* one-way: wire_view: what follows goes by that view */
+    WIRE_REPLICAS = 16, /* call, holder -> keeper: wire_replica[]; reply: wire_replica_state[] */
+    WIRE_REPLICAS_TOLD = 17, /* one-way, holder -> keeper: that was all of this link's shards */
+    WIRE_REPLICATE = 18,     /* call, keeper -> member: wire_replicate; reply: status */
+    WIRE_REPLICA_COUNT = 19  /* one-way, keeper -> holder: wire_replica_count */
 };
 
 #define WIRE_GONE   1u /* wire_announce: held no longer */
@@ -35,6 +40,12 @@ enum wire_method {
 #define WIRE_CLAIM \
     8u /* wire_announce: not sealed yet, and to be the only one; with GONE: given up */
 #define WIRE_HELD 16u /* wire_announce: a claim that was granted before */
+
+struct wire_view {
+    uint64_t epoch;
+};
+
+_Static_assert(sizeof(struct wire_view) == 8, "on the wire");
 
 struct wire_announce {
     struct directory_key key;
@@ -102,15 +113,22 @@ enum wire_way {
     WIRE_PUSH = 4    /* in messages that are written into windows */
 };
 
+#define WIRE_PULL_SENT \
+    1u /* wire_pull: another node said to ask here, where the object may be pulled itself */
+#define WIRE_PULL_ALONE 2u /* send me to nobody, and serve only what is whole */
+
 struct wire_pull {
     struct directory_key key;
     struct birth birth;
     uint32_t way;     /* WIRE_STREAM, WIRE_PUSH (small objects come inline, then) or WIRE_LOAN */
     uint32_t credits; /* STREAM, PUSH: messages that may be sent at once */
     uint64_t tag;     /* the same: comes back in each message; LOAN: read from this offset on */
+    uint64_t serve;   /* LOAN: goes on with this one, which was partial; 0: begins one */
+    uint32_t flags;   /* WIRE_PULL_*; without a meaning where it goes on */
+    uint32_t reserved;
 };
 
-_Static_assert(sizeof(struct wire_pull) == 64, "on the wire");
+_Static_assert(sizeof(struct wire_pull) == 80, "on the wire");
 
 /* Where the peer may write one message, once: by a WRITE that tells of its end with `imm`. They
  * follow the message that grants them, as many as its credits, WIRE_WINDOWS at most. */
@@ -138,19 +156,25 @@ _Static_assert(sizeof(struct wire_sums) == 16, "on the wire");
 /* Told apart from wire_located by its state: WIRE_PULLED. */
 #define WIRE_PULLED 100u
 
+/* The state of a wire_located that answers a PULL: as many as may be served are; its holders are
+ * nodes that are served, and are to be asked. */
+#define WIRE_SENT_ON 101u
+
 struct wire_pulled {
     uint32_t state; /* WIRE_PULLED */
     uint32_t way;   /* enum wire_way */
     struct directory_object object;
     struct wire_sums sums;
-    uint64_t bytes;  /* of the object as it lies: data, metadata, name */
-    uint64_t serve;  /* STREAM, PUSH, LOAN: names it in MORE, STOP, DONE */
-    uint64_t from;   /* LOAN: the offset that the first piece begins at */
-    uint32_t pieces; /* LOAN: wire_piece[] that follow */
-    uint32_t noted;  /* INLINE, of a home: 1: it counts the puller as a holder from here on */
+    uint64_t bytes;   /* of the object as it lies: data, metadata, name */
+    uint64_t serve;   /* STREAM, PUSH, LOAN: names it in MORE, STOP, DONE */
+    uint64_t from;    /* LOAN: the offset that the first piece begins at */
+    uint32_t pieces;  /* LOAN: wire_piece[] that follow */
+    uint32_t noted;   /* INLINE, of a home: 1: it counts the puller as a holder from here on */
+    uint32_t partial; /* LOAN: 1: more of it may be there when a PULL asks to go on */
+    uint32_t reserved;
 };
 
-_Static_assert(sizeof(struct wire_pulled) == 88, "on the wire");
+_Static_assert(sizeof(struct wire_pulled) == 96, "on the wire");
 
 /* A part of what is lent that lies under one key, behind the piece before it. Each ends where an
  * extent of the holder does, or the object. */
@@ -206,5 +230,49 @@ struct wire_chunk {
 };
 
 _Static_assert(sizeof(struct wire_chunk) == 48, "on the wire");
+
+/* Replicas (docs/replicas.md). What a holder tells of one. */
+#define WIRE_REPLICA_GONE  1u /* it is deleted there */
+#define WIRE_REPLICA_WAITS 2u /* a client there waits for the others */
+
+struct wire_replica {
+    struct directory_key key;
+    struct directory_object object;
+    uint32_t wanted;
+    uint32_t flags; /* WIRE_REPLICA_* */
+};
+
+_Static_assert(sizeof(struct wire_replica) == 72, "on the wire");
+
+struct wire_replica_state {
+    int32_t status;
+    uint32_t wanted;
+    uint32_t held;
+    uint32_t is_short;
+};
+
+_Static_assert(sizeof(struct wire_replica_state) == 16, "on the wire");
+
+#define WIRE_REPLICATE_RELEASE 1u /* the other way round: it need not be a replica there */
+
+struct wire_replicate {
+    struct directory_key key;
+    struct directory_object object;
+    uint32_t wanted;
+    uint32_t flags;
+};
+
+_Static_assert(sizeof(struct wire_replicate) == 72, "on the wire");
+
+struct wire_replica_count {
+    struct directory_key key;
+    struct birth birth;
+    uint32_t wanted;
+    uint32_t held;
+    uint32_t is_short;
+    uint32_t reserved;
+};
+
+_Static_assert(sizeof(struct wire_replica_count) == 64, "on the wire");
 
 #endif

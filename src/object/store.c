@@ -244,6 +244,7 @@ static const struct operation_rule operation_rules[SESSION_OPS] = {
     [SESSION_OP_RESERVE] = {store_reserve, 0, false, true},
     [SESSION_OP_NODES] = {store_not_mine, 0, false, false},
     [SESSION_OP_WHERE] = {store_not_mine, 0, true, false},
+    [SESSION_OP_REPLICATE] = {store_not_mine, 0, true, true},
     [SESSION_OP_CALL_LEASE] = {store_lease, SESSION_FLAG_NO_EVICT, false, true},
     [SESSION_OP_CALL] = {store_not_mine, CALL_FLAGS, false, false},
     [SESSION_OP_REPLY] = {store_not_mine, 0, false, false},
@@ -251,6 +252,8 @@ static const struct operation_rule operation_rules[SESSION_OPS] = {
     [SESSION_OP_SERVICE_CLOSE] = {store_not_mine, 0, false, false},
     [SESSION_OP_RECEIVE] = {store_not_mine, SESSION_FLAG_ANSWER, false, false},
     [SESSION_OP_LINKS] = {store_not_mine, SESSION_FLAG_MEASURE, false, false},
+    [SESSION_OP_BULK] = {store_not_mine, SESSION_FLAG_PUSH, false, false},
+    [SESSION_OP_COLLECT] = {store_not_mine, 0, false, false},
 };
 
 /* Told at most once a while: what is full stays so for everybody who comes. */

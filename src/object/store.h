@@ -53,8 +53,9 @@ struct store_sight {
     bool has_crc;
     bool is_copy; /* pulled from another node: goes before anything is spilled */
     bool in_memory;
-    bool is_claim;   /* not sealed: created exclusively, and what its birth will be; */
-    bool is_granted; /* its id's home has said that this is the only one to come */
+    bool is_claim;     /* not sealed: created exclusively, and what its birth will be; */
+    uint32_t replicas; /* nodes that are to hold it; 0: nobody has said */
+    bool is_granted;   /* its id's home has said that this is the only one to come */
 };
 
 /* What the store asks of the outside. Calls are made from inside store calls; they must not call
@@ -236,6 +237,10 @@ bool store_see(struct store *store, uint32_t pool, const uint8_t *id, uint64_t h
 nigh_status store_lend(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
                        const struct birth *birth, uint64_t now_us, struct store_sight *sight);
 void store_lend_end(struct store *store, uint32_t pool, uint32_t entry);
+/* The same for a copy that is being pulled, by the entry of store_pull_begin. Its memory stays
+ * where it is whatever becomes of the pull: store_pull_abort leaves it to the last store_lend_end.
+ * False: lent too often at once. */
+bool store_lend_pulled(struct store *store, uint32_t pool, uint32_t entry);
 
 /* Notes the CRC32C of a lent object's data, computed by the caller. */
 void store_note_crc(struct store *store, uint32_t pool, uint32_t entry, uint32_t crc);
@@ -278,7 +283,7 @@ nigh_status store_pull_reuse(struct store *store, const struct store_pull *pull,
 /* Whether there is one of an id, of whichever birth. */
 bool store_has_transient(const struct store *store, uint32_t pool, const uint8_t *id,
                          uint64_t hash);
-/* Gives the memory back. Nothing may write to it any more. */
+/* Gives the memory back, or buries it while it is lent. Nothing may write to it any more. */
 void store_pull_abort(struct store *store, uint32_t pool, uint32_t entry, uint64_t now_us);
 
 /* Why those who wait for an id go on waiting: what their gets end with at their deadlines.
@@ -312,6 +317,20 @@ bool store_see_claim(const struct store *store, uint32_t pool, const uint8_t *id
  */
 void store_erased(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
                   nigh_status status, uint64_t now_us);
+
+/*
+ * So many nodes are to hold this birth, of which this one is (2 to LIMIT_REPLICAS; the number never
+ * becomes less): what is held in memory alone (a copy, or anything where the node does not spill)
+ * is not evicted any more. NIGH_NOT_FOUND: it is not here. birth NULL: whichever is.
+ */
+nigh_status store_replicate(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
+                            const struct birth *birth, uint32_t replicas, uint64_t now_us,
+                            struct store_sight *sight);
+/* It is a copy like others again. */
+void store_unreplicate(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
+                       const struct birth *birth, uint64_t now_us);
+/* Whether some get here waits for an id. */
+bool store_waits_for_id(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash);
 
 /* Visits the sealed objects of a pool, and what is claimed (is_claim): *cursor begins at 0; false:
  * that was the last. At most LIMIT_EVICT_SCAN entries are looked at in a call: sight->entry is

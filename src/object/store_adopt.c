@@ -46,7 +46,7 @@ static bool claim_memory(struct store *store, struct store_pool *pool, uint64_t 
 static void adopt_sealed(struct store *store, struct store_pool *pool, uint32_t entry)
 {
     pool->objects++;
-    if (store_has_flag(pool, entry, INDEX_FLAG_KEPT)) {
+    if (store_has_flag(pool, entry, INDEX_STAYS)) {
         store_object_obstacle(store, pool, entry, 1);
         pool->kept_bytes += store_memory_bytes(store, pool, entry);
     }
@@ -152,7 +152,7 @@ static uint64_t *sort_ages(uint64_t *ages, uint64_t *spare, size_t count)
 
 static void admit(struct store *store, struct store_pool *pool, uint32_t entry)
 {
-    if (store_state(pool, entry) == INDEX_SEALED && !store_has_flag(pool, entry, INDEX_FLAG_KEPT)) {
+    if (store_state(pool, entry) == INDEX_SEALED && !store_has_flag(pool, entry, INDEX_STAYS)) {
         evict_admit(&pool->evict, entry, store_memory_bytes(store, pool, entry),
                     store_hash(pool, entry));
     }

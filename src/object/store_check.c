@@ -72,7 +72,7 @@ static uint32_t obstacles_of(const struct store_pool *pool, uint32_t entry)
 {
     const struct store_record *record = &pool->records[entry];
     enum index_state state = store_state(pool, entry);
-    bool kept = state == INDEX_SEALED && store_has_flag(pool, entry, INDEX_FLAG_KEPT);
+    bool kept = state == INDEX_SEALED && store_has_flag(pool, entry, INDEX_STAYS);
 
     return (state == INDEX_CREATED || state == INDEX_DELETING || kept ||
             (record->flags & RECORD_READING) != 0) +
@@ -106,7 +106,7 @@ static bool check_memory(const struct store *store, const struct store_pool *poo
 static bool check_policy(const struct store_pool *pool, uint32_t entry)
 {
     bool known =
-        store_state(pool, entry) == INDEX_SEALED && !store_has_flag(pool, entry, INDEX_FLAG_KEPT);
+        store_state(pool, entry) == INDEX_SEALED && !store_has_flag(pool, entry, INDEX_STAYS);
 
     return known == (evict_where(&pool->evict, entry) != EVICT_FREE);
 }
@@ -117,7 +117,7 @@ static bool check_pull(const struct store_pool *pool, uint32_t entry)
     const struct store_record *record = &pool->records[entry];
 
     CHECK(record->serial == 0 && record->chain == 0 && record->next == 0 && record->prev == 0);
-    CHECK(record->readers == 0 && record->flags == 0);
+    CHECK(record->flags == 0);
     return pool->births != NULL;
 }
 
@@ -151,7 +151,7 @@ static bool check_entry(const struct store *store, struct store_pool *pool, uint
     recount->claimed += store_is_claim(pool, entry);
     CHECK((record->flags & RECORD_TRANSIENT) == 0 ||
           (state == INDEX_DELETING && store_has_flag(pool, entry, INDEX_FLAG_COPY) &&
-           record->readers == 0 && pool->births != NULL));
+           pool->births != NULL));
     if (state == INDEX_CREATED && store_has_flag(pool, entry, INDEX_FLAG_COPY)) {
         return check_pull(pool, entry);
     }
@@ -199,7 +199,7 @@ static bool check_pool(const struct store *store, struct store_pool *pool, struc
         copies += store_state(pool, e) == INDEX_SEALED && store_has_flag(pool, e, INDEX_FLAG_COPY);
         bytes += store_memory_bytes(store, pool, e);
         passing_bytes += is_passing(pool, e) ? store_memory_bytes(store, pool, e) : 0;
-        if (store_state(pool, e) == INDEX_SEALED && store_has_flag(pool, e, INDEX_FLAG_KEPT)) {
+        if (store_state(pool, e) == INDEX_SEALED && store_has_flag(pool, e, INDEX_STAYS)) {
             kept_bytes += store_memory_bytes(store, pool, e);
         }
     }

@@ -49,7 +49,9 @@ static nigh_status ask(struct store *store, const struct store_pool *pool, uint3
 /* What it is told at its deadline. */
 static nigh_status late_of(nigh_status asked)
 {
-    return asked == NIGH_PENDING ? NIGH_TIMEOUT : NIGH_PEER_LOST;
+    return asked == NIGH_PENDING     ? NIGH_TIMEOUT
+           : asked == NIGH_NO_QUORUM ? NIGH_NO_QUORUM
+                                     : NIGH_PEER_LOST;
 }
 
 static nigh_status wait_for_home(struct store_call *call, uint32_t entry, nigh_status asked)

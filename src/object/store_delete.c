@@ -33,7 +33,7 @@ void store_bury(struct store *store, struct store_pool *pool, uint32_t entry, ui
     index_remove(&pool->writer, hash, entry);
     index_to_deleting(&pool->writer, entry);
     store_list_remove(pool, list, entry);
-    if (!store_has_flag(pool, entry, INDEX_FLAG_KEPT)) {
+    if (!store_has_flag(pool, entry, INDEX_STAYS)) {
         evict_forget(&pool->evict, entry);
         store_object_obstacle(store, pool, entry, 1);
     } else {

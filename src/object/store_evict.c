@@ -249,8 +249,7 @@ static uint32_t evict_list(struct store *store, struct store_pool *pool, struct 
         if (spare && evict_where(&pool->evict, entry) == EVICT_YOUNG) {
             break;
         }
-        if (!store_has_flag(pool, entry, INDEX_FLAG_KEPT) &&
-            (!spare || each <= ahead_each(store))) {
+        if (!store_has_flag(pool, entry, INDEX_STAYS) && (!spare || each <= ahead_each(store))) {
             bytes += each;
             store->victims[count++] = entry;
         }
@@ -312,7 +311,7 @@ bool store_evict_backed(struct store *store, struct store_pool *pool, uint64_t w
              n = pool->records[n - 1].near_next) {
             if ((pool->records[n - 1].flags & RECORD_ON_DISK) != 0 &&
                 store_state(pool, n - 1) == INDEX_SEALED &&
-                !store_has_flag(pool, n - 1, INDEX_FLAG_KEPT)) {
+                !store_has_flag(pool, n - 1, INDEX_STAYS)) {
                 store->victims[count++] = n - 1;
                 bytes += store_memory_bytes(store, pool, n - 1);
             }

@@ -81,7 +81,7 @@ static bool stays(const struct store_pool *pool, uint32_t entry)
     const struct store_record *record = &pool->records[entry];
 
     return store_state(pool, entry) == INDEX_CREATED || record->readers > 0 ||
-           (record->flags & RECORD_READING) != 0 || store_has_flag(pool, entry, INDEX_FLAG_KEPT);
+           (record->flags & RECORD_READING) != 0 || store_has_flag(pool, entry, INDEX_STAYS);
 }
 
 static uint64_t owner_of(const struct store *store, uint32_t extent)

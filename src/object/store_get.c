@@ -124,6 +124,28 @@ nigh_status store_refresh(struct store_call *call)
 
 /* ---- keep ---- */
 
+void store_set_stays(struct store *store, struct store_pool *pool, uint32_t entry, uint16_t set,
+                     uint16_t clear)
+{
+    bool stayed = store_has_flag(pool, entry, INDEX_STAYS);
+    bool stays;
+
+    index_set_flags(&pool->writer, entry, set, clear);
+    stays = store_has_flag(pool, entry, INDEX_STAYS);
+    if (stays == stayed || store_state(pool, entry) != INDEX_SEALED) {
+        return;
+    }
+    store_object_obstacle(store, pool, entry, stays ? 1 : -1);
+    if (stays) {
+        evict_forget(&pool->evict, entry);
+        pool->kept_bytes += store_memory_bytes(store, pool, entry);
+    } else {
+        pool->kept_bytes -= store_memory_bytes(store, pool, entry);
+        evict_admit(&pool->evict, entry, store_memory_bytes(store, pool, entry),
+                    store_hash(pool, entry));
+    }
+}
+
 nigh_status store_keep(struct store_call *call)
 {
     struct store_pool *pool = call->pool;
@@ -133,14 +155,7 @@ nigh_status store_keep(struct store_call *call)
     if (status != NIGH_OK) {
         return status;
     }
-    if (!store_has_flag(pool, entry, INDEX_FLAG_KEPT)) {
-        index_set_flags(&pool->writer, entry, INDEX_FLAG_KEPT, 0);
-        if (store_state(pool, entry) == INDEX_SEALED) {
-            evict_forget(&pool->evict, entry);
-            store_object_obstacle(call->store, pool, entry, 1);
-            pool->kept_bytes += store_memory_bytes(call->store, pool, entry);
-        }
-    }
+    store_set_stays(call->store, pool, entry, INDEX_FLAG_KEPT, 0);
     return NIGH_OK;
 }
 
@@ -153,15 +168,7 @@ nigh_status store_unkeep(struct store_call *call)
     if (status != NIGH_OK) {
         return status;
     }
-    if (store_has_flag(pool, entry, INDEX_FLAG_KEPT)) {
-        index_set_flags(&pool->writer, entry, 0, INDEX_FLAG_KEPT);
-        if (store_state(pool, entry) == INDEX_SEALED) {
-            store_object_obstacle(call->store, pool, entry, -1);
-            pool->kept_bytes -= store_memory_bytes(call->store, pool, entry);
-            evict_admit(&pool->evict, entry, store_memory_bytes(call->store, pool, entry),
-                        call->hash);
-        }
-    }
+    store_set_stays(call->store, pool, entry, 0, INDEX_FLAG_KEPT);
     return NIGH_OK;
 }
 
@@ -178,9 +185,12 @@ static nigh_object_state public_state(enum index_state state)
 }
 
 /* What keeps its memory besides pins. */
-static uint32_t node_uses(const struct store_record *record)
+static uint32_t node_uses(const struct store_pool *pool, uint32_t entry)
 {
-    return ((record->flags & RECORD_WRITING) != 0 ? NIGH_USE_WRITE : 0) |
+    const struct store_record *record = &pool->records[entry];
+
+    return (store_has_flag(pool, entry, INDEX_REPLICAS_MASK) ? NIGH_USE_REPLICA : 0) |
+           ((record->flags & RECORD_WRITING) != 0 ? NIGH_USE_WRITE : 0) |
            ((record->flags & RECORD_READING) != 0 ? NIGH_USE_READ : 0) |
            (record->readers > 0 ? NIGH_USE_SEND : 0);
 }
@@ -200,6 +210,6 @@ nigh_status store_stat(struct store_call *call)
     describe(pool, entry, &call->cqe);
     call->cqe.flags = (uint16_t)public_state(store_state(pool, entry));
     call->cqe.data_size = pin_scan_holders(&store->scan, entry);
-    call->cqe.lease_offset = node_uses(&pool->records[entry]);
+    call->cqe.lease_offset = node_uses(pool, entry);
     return NIGH_OK;
 }

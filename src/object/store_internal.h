@@ -821,6 +821,10 @@ void store_want_id(struct store *store, struct store_pool *pool, const uint8_t *
 /* Whether somebody waits for an id to come from other nodes. */
 bool store_is_wanted(struct store *store, const struct store_pool *pool, const uint8_t *id,
                      uint64_t hash);
+/* Sets and clears flags of a sealed object in memory or on disk, of which some keep it in memory.
+ */
+void store_set_stays(struct store *store, struct store_pool *pool, uint32_t entry, uint16_t set,
+                     uint16_t clear);
 /* The same; *keep: by somebody who wants a copy. */
 bool store_is_wanted_how(struct store *store, const struct store_pool *pool, const uint8_t *id,
                          uint64_t hash, bool *keep);

@@ -132,7 +132,11 @@ static struct store_pool *pool_of_pull(const struct store *store, uint32_t numbe
 
 static void no_longer_pulled(struct store *store, struct store_pool *pool, uint32_t entry)
 {
-    store_passing(store, pool, entry, -1);
+    if (pool->records[entry].readers > 0) {
+        store_object_obstacle(store, pool, entry, -1); /* it passes on as what is lent */
+    } else {
+        store_passing(store, pool, entry, -1);
+    }
     pool->objects_unsealed--;
     store->unsealed_bytes -= store_memory_bytes(store, pool, entry);
 }
@@ -193,14 +197,32 @@ nigh_status store_pull_seal(struct store *store, uint32_t number, uint32_t entry
     return NIGH_OK;
 }
 
+/* Nobody finds it there, and nobody is served with it any more: what is lent stays in its place
+ * until the last loan is over. */
+static void bury_pulled(struct store *store, struct store_pool *pool, uint32_t entry)
+{
+    index_to_deleting(&pool->writer, entry);
+    store_object_obstacle(store, pool, entry, 1);
+    store_deleting(store, pool, entry, store_hash(pool, entry));
+}
+
 void store_pull_abort(struct store *store, uint32_t number, uint32_t entry, uint64_t now_us)
 {
     struct store_pool *pool = pool_of_pull(store, number, entry);
 
     store->now_us = now_us;
     no_longer_pulled(store, pool, entry);
+    if (pool->records[entry].readers > 0) {
+        bury_pulled(store, pool, entry);
+        return;
+    }
     store_memory_unbind(store, pool, entry);
     store_release(pool, entry);
+}
+
+bool store_lend_pulled(struct store *store, uint32_t number, uint32_t entry)
+{
+    return store_reader_enter(store, pool_of_pull(store, number, entry), entry);
 }
 
 /* ---- transient copies ---- */

@@ -289,6 +289,16 @@ uint64_t store_memory_bytes(const struct store *store, const struct store_pool *
     return block == 0 ? 0 : heap_block_bytes(store->heaps, block - 1);
 }
 
+/* What is being pulled is passing already: its bytes count once. */
+static void reading(struct store *store, struct store_pool *pool, uint32_t entry, int change)
+{
+    if (store_state(pool, entry) == INDEX_CREATED && store_has_flag(pool, entry, INDEX_FLAG_COPY)) {
+        store_object_obstacle(store, pool, entry, change);
+    } else {
+        store_passing(store, pool, entry, change);
+    }
+}
+
 bool store_reader_enter(struct store *store, struct store_pool *pool, uint32_t entry)
 {
     struct store_record *record = &pool->records[entry];
@@ -297,7 +307,7 @@ bool store_reader_enter(struct store *store, struct store_pool *pool, uint32_t e
         return false;
     }
     if (record->readers++ == 0) {
-        store_passing(store, pool, entry, 1);
+        reading(store, pool, entry, 1);
     }
     return true;
 }
@@ -308,7 +318,7 @@ void store_reader_leave(struct store *store, struct store_pool *pool, uint32_t e
 
     NIGH_ASSERT(record->readers > 0);
     if (--record->readers == 0) {
-        store_passing(store, pool, entry, -1);
+        reading(store, pool, entry, -1);
     }
 }
 

@@ -68,6 +68,15 @@ static bool find_shown(const struct store *store, uint32_t number, const uint8_t
     return pool != NULL && index_find(&pool->writer, id, hash, entry) && is_shown(pool, *entry);
 }
 
+static uint32_t replicas_of(const struct store_pool *pool, uint32_t entry)
+{
+    uint32_t less_one =
+        (shared_load_relaxed(&store_entry(pool, entry)->flags) & INDEX_REPLICAS_MASK) >>
+        INDEX_REPLICAS_SHIFT;
+
+    return less_one == 0 ? 0 : less_one + 1;
+}
+
 struct store_sight store_sight_of(const struct store *store, const struct store_pool *pool,
                                   uint32_t entry, uint64_t hash)
 {
@@ -88,6 +97,7 @@ struct store_sight store_sight_of(const struct store *store, const struct store_
         .has_crc = store_has_flag(pool, entry, INDEX_FLAG_CHECKSUM),
         .is_copy = store_has_flag(pool, entry, INDEX_FLAG_COPY),
         .in_memory = in_memory,
+        .replicas = replicas_of(pool, entry),
         .is_claim = is_claim,
         .is_granted = is_claim && !store_has_flag(pool, entry, INDEX_FLAG_ASKED),
     };
@@ -298,4 +308,50 @@ nigh_status store_drop(struct store *store, uint32_t number, const uint8_t *id, 
     }
     store_end_spilled(store, pool, entry, hash, why);
     return NIGH_OK;
+}
+
+/* ---- replicas ---- */
+
+nigh_status store_replicate(struct store *store, uint32_t number, const uint8_t *id, uint64_t hash,
+                            const struct birth *birth, uint32_t replicas, uint64_t now_us,
+                            struct store_sight *sight)
+{
+    struct store_pool *pool = store->pools[number];
+    uint32_t entry, most;
+    bool held;
+
+    _Static_assert(LIMIT_REPLICAS - 1 <= INDEX_REPLICAS_MASK >> INDEX_REPLICAS_SHIFT,
+                   "the flags have room");
+    NIGH_ASSERT(replicas >= 2 && replicas <= LIMIT_REPLICAS);
+    store_begin(store, now_us);
+    if (!find_shown(store, number, id, hash, &entry) ||
+        (birth != NULL && !store_is_birth(store, pool, entry, birth))) {
+        return NIGH_NOT_FOUND;
+    }
+    most = max_u32(replicas, replicas_of(pool, entry));
+    held = store_has_flag(pool, entry, INDEX_FLAG_COPY) || !store_spills(store);
+    store_set_stays(store, pool, entry,
+                    (uint16_t)((most - 1) << INDEX_REPLICAS_SHIFT | (held ? INDEX_FLAG_HELD : 0)),
+                    INDEX_REPLICAS_MASK);
+    *sight = store_sight_of(store, pool, entry, hash);
+    return NIGH_OK;
+}
+
+void store_unreplicate(struct store *store, uint32_t number, const uint8_t *id, uint64_t hash,
+                       const struct birth *birth, uint64_t now_us)
+{
+    struct store_pool *pool = store->pools[number];
+    uint32_t entry;
+
+    store_begin(store, now_us);
+    if (find_shown(store, number, id, hash, &entry) && store_is_birth(store, pool, entry, birth)) {
+        store_set_stays(store, pool, entry, 0, INDEX_REPLICAS_MASK | INDEX_FLAG_HELD);
+    }
+}
+
+bool store_waits_for_id(struct store *store, uint32_t number, const uint8_t *id, uint64_t hash)
+{
+    const struct store_pool *pool = store->pools[number];
+
+    return pool != NULL && store_is_wanted(store, pool, id, hash);
 }

@@ -124,7 +124,7 @@ static bool may_leave(struct store_pool *pool, uint32_t entry)
 
     record->flags &= (uint8_t)~RECORD_WRITTEN;
     return listed && store_state(pool, entry) == INDEX_SEALED && !store_is_read(record) &&
-           !store_has_flag(pool, entry, INDEX_FLAG_KEPT);
+           !store_has_flag(pool, entry, INDEX_STAYS);
 }
 
 void store_spill_settle(struct store *store)
@@ -243,7 +243,7 @@ static void came_back(struct store *store, struct store_pool *pool, uint32_t ent
         store_list_push(pool, &session->made, entry);
         store_charge(session, bytes);
     }
-    if (store_has_flag(pool, entry, INDEX_FLAG_KEPT)) {
+    if (store_has_flag(pool, entry, INDEX_STAYS)) {
         store_object_obstacle(store, pool, entry, 1);
         pool->kept_bytes += bytes;
     } else {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See calls.h. A call of another node is WAITING (its channel has no place) or SENT; one of this
- * node is SERVED; one that came back and is tried again later is RESTING. All but what was sent
- * have their deadlines here: of those the channel keeps them.
+ * node is SERVED; one that came back and is tried again later is RESTING; one that is answered
+ * while the memory that it brought is touched still is HELD. All but what was sent have their
+ * deadlines here: of those the channel keeps them.
  */
 #include "rpc/calls.h"
 
@@ -22,18 +23,23 @@ static bool make_tables(struct calls *calls)
     calls->owners = calloc(config->owners, sizeof(*calls->owners));
     calls->waiting = calloc((size_t)config->nodes * CALLS_QUEUES, sizeof(*calls->waiting));
     calls->urgent_run = calloc(config->nodes, sizeof(*calls->urgent_run));
+    calls->lost = calloc(config->nodes, sizeof(*calls->lost));
     calls->offers = calloc(CALLS_BUCKETS, sizeof(*calls->offers));
     calls->timer_places = calloc(config->calls, sizeof(struct timer *));
     calls->requests = calloc(config->requests, sizeof(*calls->requests));
     calls->buckets = malloc(CALLS_BUCKETS * sizeof(*calls->buckets));
     calls->copy = malloc(LIMIT_CALL_BYTES);
     return calls->pending != NULL && calls->owners != NULL && calls->waiting != NULL &&
-           calls->urgent_run != NULL && calls->offers != NULL && calls->timer_places != NULL &&
-           calls->requests != NULL && calls->buckets != NULL && calls->copy != NULL;
+           calls->urgent_run != NULL && calls->lost != NULL && calls->offers != NULL &&
+           calls->timer_places != NULL && calls->requests != NULL && calls->buckets != NULL &&
+           calls->copy != NULL;
 }
+
+static void on_over(void *context, void *tag, uint64_t now_us);
 
 nigh_status calls_create(const struct calls_config *config, struct calls **out)
 {
+    struct bulks_shell bulks = config->shell.bulks;
     struct calls *calls;
 
     if (config->calls == 0 || config->calls > LIMIT_CALLS || config->requests == 0 ||
@@ -48,7 +54,8 @@ nigh_status calls_create(const struct calls_config *config, struct calls **out)
     calls->config = *config;
     list_init(&calls->free);
     list_init(&calls->peers);
-    if (!make_tables(calls)) {
+    bulks.over = on_over;
+    if (!make_tables(calls) || bulks_create(&bulks, &calls->bulks) != NIGH_OK) {
         calls_destroy(calls);
         return NIGH_NO_RESOURCES;
     }
@@ -84,10 +91,15 @@ void calls_destroy(struct calls *calls)
     while (!list_empty(&calls->peers)) {
         calls_drop_peer(container_of(list_first(&calls->peers), struct calls_peer, place));
     }
+    for (uint32_t n = 0; calls->pending != NULL && n < calls->config.calls; n++) {
+        free(calls->pending[n].held);
+    }
+    bulks_destroy(calls->bulks);
     free(calls->pending);
     free(calls->owners);
     free(calls->waiting);
     free(calls->urgent_run);
+    free(calls->lost);
     free(calls->offers);
     free(calls->timer_places);
     free(calls->requests);
@@ -115,6 +127,10 @@ static struct pending *take_pending(struct calls *calls, const struct calls_call
     pending->rank = call->rank;
     pending->rounds = 0;
     pending->tried = 0;
+    if (call->loan != NULL) {
+        bulks_set_tag(call->loan, pending);
+    }
+    pending->taken = false;
     return pending;
 }
 
@@ -144,26 +160,82 @@ static void say_ended(struct calls *calls, const struct calls_caller *caller,
     calls->config.shell.ended(calls->config.shell.context, caller, end);
 }
 
-/* Its place is free before anybody hears of it. */
-static void end_pending(struct calls *calls, struct pending *pending, const struct calls_end *how)
+/* Its place is free before anybody hears of it. What it lent may be lent on. */
+static void end_pending(struct calls *calls, struct pending *pending, const struct calls_end *how,
+                        uint64_t now_us)
 {
     struct calls_caller caller = pending->call.caller;
+    struct bulks_loan *loan = pending->call.loan;
     struct calls_end end = *how;
 
     end.rank = pending->rank;
+    pending->call.loan = NULL;
+    end.taken = pending->taken;
     give_pending(calls, pending);
+    if (loan != NULL) {
+        bulks_close(loan, now_us);
+    }
     say_ended(calls, &caller, &end);
 }
 
-static void fail_pending(struct calls *calls, struct pending *pending, nigh_status status)
+static void fail_pending(struct calls *calls, struct pending *pending, nigh_status status,
+                         uint64_t now_us)
 {
-    end_pending(calls, pending, &(struct calls_end){.status = status});
+    pending->taken = pending->taken || pending->state == PENDING_SERVED;
+    end_pending(calls, pending, &(struct calls_end){.status = status}, now_us);
 }
 
 void calls_arm(struct calls *calls, struct pending *pending, uint64_t at_us)
 {
     if (at_us != UINT64_MAX) {
         NIGH_ASSERT(timers_add(&calls->timers, &pending->timer, at_us) == NIGH_OK);
+    }
+}
+
+/* ---- answers that are held back ------------------------------------------- */
+
+/* Whether its caller is not to hear of this end yet: but that it gave up itself, it hears. */
+static bool is_to_be_held(const struct pending *pending, const struct calls_end *end)
+{
+    return pending->call.loan != NULL && bulks_is_lent(pending->call.loan) &&
+           end->status != NIGH_TIMEOUT && end->status != NIGH_CANCELED;
+}
+
+/* False: no memory for it. */
+static bool hold(struct calls *calls, struct pending *pending, const struct calls_end *end)
+{
+    struct held *held = malloc(sizeof(*held) + end->count);
+
+    if (held == NULL) {
+        return false;
+    }
+    held->end = *end;
+    held->end.bytes = held->bytes;
+    if (end->count > 0) {
+        memcpy(held->bytes, end->bytes, end->count);
+    }
+    pending->held = held;
+    pending->state = PENDING_HELD;
+    calls_arm(calls, pending, pending->call.deadline_us);
+    return true;
+}
+
+static void let_go(struct calls *calls, struct pending *pending, uint64_t now_us)
+{
+    struct held *held = pending->held;
+
+    pending->held = NULL;
+    end_pending(calls, pending, &held->end, now_us);
+    free(held);
+}
+
+static void on_over(void *context, void *tag, uint64_t now_us)
+{
+    struct pending *pending = tag;
+
+    (void)context;
+    if (pending->state == PENDING_HELD) {
+        let_go(pending->calls, pending, now_us);
     }
 }
 
@@ -233,8 +305,25 @@ static bool may_go_on(const struct pending *pending, enum calls_fate fate, nigh_
 void calls_came_back(struct calls *calls, struct pending *pending, enum calls_fate fate,
                      const struct calls_end *end, uint64_t now_us)
 {
+    pending->taken = pending->taken || fate != CALLS_REFUSED;
+    if (fate == CALLS_REFUSED && pending->call.loan != NULL) {
+        bulks_unlend(pending->call.loan, now_us); /* nobody there has it */
+    }
+    if (is_to_be_held(pending, end)) {
+        leave_state(calls, pending);
+        if (hold(calls, pending, end)) {
+            return;
+        }
+        end_pending(calls, pending, end, now_us);
+        return;
+    }
     if (!may_go_on(pending, fate, end->status)) {
-        end_pending(calls, pending, end);
+        end_pending(calls, pending, end, now_us);
+        return;
+    }
+    if (now_us >= pending->call.deadline_us) {
+        /* Each node more would have a tick more to find that out. */
+        end_pending(calls, pending, &(struct calls_end){.status = NIGH_TIMEOUT}, now_us);
         return;
     }
     leave_state(calls, pending);
@@ -243,7 +332,7 @@ void calls_came_back(struct calls *calls, struct pending *pending, enum calls_fa
     } else if (pending->call.idempotent && (end->status != NIGH_NOT_FOUND || pending->rounds > 0)) {
         rest(calls, pending, now_us); /* what was there and is not may come again */
     } else {
-        end_pending(calls, pending, end);
+        end_pending(calls, pending, end, now_us);
     }
 }
 
@@ -255,6 +344,7 @@ void calls_begin(struct calls *calls, const struct calls_call *call, uint64_t no
     struct pending *pending;
 
     NIGH_ASSERT(call->caller.owner < calls->config.owners);
+    NIGH_ASSERT(call->loan == NULL || (!call->idempotent && !call->one_way));
     end.rank = call->rank;
     if ((call->rank < calls->config.nodes || call->rank == CALLS_ANY) &&
         call->caller.bytes <= LIMIT_CALL_BYTES) {
@@ -264,10 +354,13 @@ void calls_begin(struct calls *calls, const struct calls_call *call, uint64_t no
             return;
         }
         if (pending != NULL) {
-            fail_pending(calls, pending, NIGH_NOT_FOUND);
+            fail_pending(calls, pending, NIGH_NOT_FOUND, now_us);
             return;
         }
         end.status = NIGH_BUSY;
+    }
+    if (call->loan != NULL) {
+        bulks_close(call->loan, now_us);
     }
     say_ended(calls, &call->caller, &end);
 }
@@ -275,15 +368,19 @@ void calls_begin(struct calls *calls, const struct calls_call *call, uint64_t no
 /* Ends it as cancelled; what its service says later is for nobody. */
 static void leave(struct calls *calls, struct pending *pending, uint64_t now_us)
 {
+    if (pending->state == PENDING_HELD) {
+        let_go(calls, pending, now_us);
+        return;
+    }
     if (pending->state == PENDING_SERVED && pending->number != CALLS_NONE) {
-        calls_drop_request(calls, (uint32_t)pending->number);
+        calls_drop_request(calls, (uint32_t)pending->number, now_us);
     }
     if (pending->state == PENDING_SENT) {
         /* on_done gives its place back, and tells. */
         NIGH_ASSERT(rpc_cancel(pending->channel, pending->number, now_us));
         return;
     }
-    fail_pending(calls, pending, NIGH_CANCELED);
+    fail_pending(calls, pending, NIGH_CANCELED, now_us);
 }
 
 bool calls_cancel(struct calls *calls, uint32_t owner, uint32_t cookie, uint64_t now_us)
@@ -311,10 +408,23 @@ void calls_forget(struct calls *calls, uint32_t owner, uint64_t now_us)
 
 /* ---- time ----------------------------------------------------------------- */
 
+/* Its time came before its deadline: it rested, or has waited long enough for a link. */
+static void go_on(struct calls *calls, struct pending *pending, uint64_t now_us)
+{
+    if (pending->state == PENDING_RESTING) {
+        wake(calls, pending, now_us);
+        return;
+    }
+    calls_arm(calls, pending, pending->call.deadline_us);
+    if (!calls_end_in_vain(pending, now_us)) {
+        (void)calls_send_waiting(calls, pending->rank, now_us);
+    }
+}
+
 bool calls_tick(struct calls *calls, uint64_t now_us)
 {
     uint32_t ended = 0;
-    bool any = false;
+    bool any = bulks_tick(calls->bulks, now_us);
 
     /* A channel has places again when credits came, too, which nobody tells. */
     for (uint32_t rank = 0; rank < calls->config.nodes && calls->waiting_count > 0; rank++) {
@@ -332,12 +442,14 @@ bool calls_tick(struct calls *calls, uint64_t now_us)
         }
         pending = container_of(timer, struct pending, timer);
         if (pending->state == PENDING_SERVED) {
-            calls_drop_request(calls, (uint32_t)pending->number);
+            calls_drop_request(calls, (uint32_t)pending->number, now_us);
         }
-        if (pending->state == PENDING_RESTING && now_us < pending->call.deadline_us) {
-            wake(calls, pending, now_us);
+        if (pending->state == PENDING_HELD) {
+            let_go(calls, pending, now_us);
+        } else if (now_us < pending->call.deadline_us) {
+            go_on(calls, pending, now_us);
         } else {
-            fail_pending(calls, pending, NIGH_TIMEOUT);
+            fail_pending(calls, pending, NIGH_TIMEOUT, now_us);
         }
         ended++;
     }
@@ -347,7 +459,9 @@ bool calls_tick(struct calls *calls, uint64_t now_us)
 uint64_t calls_due_us(const struct calls *calls)
 {
     uint64_t due_us = timers_first_deadline(&calls->timers);
+    uint64_t bulks_us = bulks_due_us(calls->bulks);
 
+    due_us = bulks_us < due_us ? bulks_us : due_us;
     return calls->tell_us < due_us ? calls->tell_us : due_us;
 }
 
@@ -356,6 +470,11 @@ uint64_t calls_due_us(const struct calls *calls)
 uint32_t calls_under_way(const struct calls *calls)
 {
     return calls->under_way_count;
+}
+
+struct bulks *calls_bulks(const struct calls *calls)
+{
+    return calls->bulks;
 }
 
 uint32_t calls_unanswered(const struct calls *calls)
@@ -385,5 +504,6 @@ bool calls_is_valid(const struct calls *calls)
         owned += calls->owners[n].count;
     }
     return used == calls->under_way_count && owned == used && waiting == calls->waiting_count &&
-           answers == calls->unanswered_count && timers_is_valid(&calls->timers);
+           answers == calls->unanswered_count && timers_is_valid(&calls->timers) &&
+           bulks_is_valid(calls->bulks);
 }

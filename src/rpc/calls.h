@@ -11,6 +11,8 @@
  *  - a request whose service goes away is answered NIGH_CLOSED; one whose caller gives up is
  *    forgotten, whether it is ever answered or not;
  *  - every table has a bound; reaching it is NIGH_BUSY, never growth.
+ * Memory that a call brings is bulks.h's: an answer is held back until nobody touches it any more,
+ * or the call's deadline.
  */
 #ifndef RPC_CALLS_H
 #define RPC_CALLS_H
@@ -20,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/limits.h"
+#include "rpc/bulks.h"
 #include "rpc/rpc.h"
 
 struct calls;
@@ -27,14 +30,16 @@ struct calls;
 /* ---- the wire ------------------------------------------------------------- */
 
 /* rpc_header.method */
-#define CALLS_METHOD        1u /* a call of a service */
-#define CALLS_METHOD_OFFERS 2u /* hashes of the services that the sender has, 8 bytes each */
+#define CALLS_METHOD         1u /* a call of a service */
+#define CALLS_METHOD_OFFERS  2u /* hashes of the services that the sender has, 8 bytes each */
+#define CALLS_METHOD_VIEWS   3u /* between two nodes' parts in deciding views (cluster/agree.h) */
+#define CALLS_METHOD_COLLECT 7u /* a call of many nodes (collect.h); 4 to 6 are bulks.h's */
 
 /* Before the bytes of each request; little endian. */
 struct calls_wire {
     uint64_t service; /* the hash of its name */
     uint32_t uid;     /* of the caller's process, as its node knows it */
-    uint32_t reserved;
+    uint32_t bulks;   /* the pieces of memory that it brings: told behind this, see bulks.h */
 };
 
 _Static_assert(sizeof(struct calls_wire) == 16, "it is on the wire");
@@ -47,7 +52,8 @@ struct calls_refusal {
 
 _Static_assert(sizeof(struct calls_refusal) == 8, "it is on the wire");
 
-#define CALLS_PAYLOAD (LIMIT_CALL_BYTES + (uint32_t)sizeof(struct calls_wire))
+#define CALLS_PAYLOAD \
+    (LIMIT_CALL_BYTES + (uint32_t)sizeof(struct calls_wire) + (uint32_t)BULKS_HEAD)
 
 /* ---- what the lane is asked ----------------------------------------------- */
 
@@ -58,19 +64,29 @@ struct calls_caller {
     uint32_t cookie; /* tells the calls of one owner apart */
     uint32_t uid;
     uint64_t offset; /* of the request's bytes, and of the reply's */
+    uint32_t skip;   /* the request's begin so much later */
     uint32_t bytes;  /* of the request */
     uint32_t room;   /* for the reply */
 };
 
-#define CALLS_ANY UINT32_MAX /* rank: any node that serves it */
+#define CALLS_ANY  UINT32_MAX /* rank: any node that serves it */
+#define CALLS_NEAR 11u        /* most nodes that such a call names as those to be asked first */
 
 struct calls_call {
     uint64_t service;
     uint64_t deadline_us; /* UINT64_MAX: none */
     uint32_t rank;
     bool one_way;
-    bool idempotent; /* may be carried out more than once: tried again until its deadline */
-    bool urgent;     /* goes before those that wait for the same node */
+    bool idempotent;         /* may be carried out more than once: tried again until its deadline */
+    bool urgent;             /* goes before those that wait for the same node */
+    struct bulks_loan *loan; /* of the memory that it brings, the call's from calls_begin on; NULL.
+                                Not of one that is idempotent or one-way */
+    uint8_t near_count;
+    uint8_t near[CALLS_NEAR]; /* CALLS_ANY: ranks, best first: before the own node and others */
+    const void *collect; /* a struct collect_wire: CALLS_METHOD_COLLECT, of one other node; good
+                            until the call has ended. NULL: a call of a service */
+    bool is_of_another;  /* its service is told `origin`, not this node, as who asks */
+    uint32_t origin;
     struct calls_caller caller;
 };
 
@@ -80,16 +96,18 @@ struct calls_end {
     const uint8_t *bytes;
     uint32_t count;
     uint32_t rank; /* that it went to last; CALLS_ANY: to none */
+    bool taken;    /* a service may have had it */
 };
 
 /* A request as its service sees it; bytes are good until the return. */
 struct calls_request {
     uint64_t id; /* for calls_reply; 0: one-way, wants no answer */
     uint64_t deadline_us;
-    const uint8_t *bytes;
+    const uint8_t *bytes; /* first a struct bulks_info for each of `bulks` */
     uint32_t count;
     uint32_t rank; /* of the caller's node */
     uint32_t uid;
+    uint32_t bulks;
 };
 
 struct calls_service {
@@ -108,6 +126,7 @@ struct calls_shell {
     void (*ended)(void *context, const struct calls_caller *caller, const struct calls_end *end);
     /* A request for a service. May call calls_reply. */
     void (*request)(void *context, void *tag, const struct calls_request *request);
+    struct bulks_shell bulks; /* but `over`; all NULL where no call brings memory */
 };
 
 struct calls_config {
@@ -158,7 +177,12 @@ void calls_take(struct calls *calls, struct rpc *channel, uint32_t rank,
                 const struct rpc_request *request, uint64_t now_us);
 
 /* The caller of a request on a channel gave up: what is said to it is for nobody. */
-void calls_withdrawn(struct calls *calls, const struct rpc *channel, uint64_t call);
+void calls_withdrawn(struct calls *calls, const struct rpc *channel, uint64_t call,
+                     uint64_t now_us);
+
+/* What is heard of a node, beside its channels: lost, no call waits for a channel to it; else they
+ * do, for LIMIT_CALL_LINK_US at most. At first none is lost; with its channel one is. */
+void calls_peer(struct calls *calls, uint32_t rank, bool is_lost, uint64_t now_us);
 
 /* A channel has ended (after rpc_end). */
 void calls_channel_down(struct calls *calls, const struct rpc *channel, uint32_t rank,
@@ -170,10 +194,19 @@ void *calls_request_tag(const struct calls *calls, uint64_t id);
 /* Says that its service has not seen it, and will not: another may be asked. False as below. */
 bool calls_refuse(struct calls *calls, uint64_t id, nigh_status status, uint64_t now_us);
 
+/* Tells another node that its call, of whatever method, was not taken here. */
+void calls_refuse_call(struct rpc *channel, uint64_t call, nigh_status status);
+
 /* Answers a request, count <= LIMIT_CALL_BYTES; not with NIGH_PENDING. False: it is none, or not
  * any more. */
 bool calls_reply(struct calls *calls, uint64_t id, nigh_status status, const uint8_t *bytes,
                  uint32_t count, uint64_t now_us);
+
+/* The memory that its caller brought; NULL: none, or it is answered. */
+struct bulks_serve *calls_request_bulks(const struct calls *calls, uint64_t id);
+
+/* What moves, and is lent. */
+struct bulks *calls_bulks(const struct calls *calls);
 
 /* The lane's number in a request's id. */
 uint32_t calls_lane_of(uint64_t id);

@@ -19,7 +19,14 @@ enum pending_state {
     PENDING_WAITING, /* in a queue of its rank */
     PENDING_SENT,    /* `number` is the channel's */
     PENDING_SERVED,  /* `number` is the request's place */
-    PENDING_RESTING  /* until it is tried again */
+    PENDING_RESTING, /* until it is tried again */
+    PENDING_HELD     /* answered; until nobody touches the memory that it brought */
+};
+
+/* An answer that is held back. */
+struct held {
+    struct calls_end end;
+    uint8_t bytes[];
 };
 
 struct pending {
@@ -28,6 +35,8 @@ struct pending {
     struct calls_call call;
     uint32_t rank;                    /* that it goes to, or went to last */
     uint32_t rounds;                  /* how often it has rested */
+    bool taken;                       /* a service may have had it */
+    uint64_t link_us;                 /* WAITING: until when for a link that is not there */
     uint32_t tried;                   /* of `those` */
     uint32_t those[LIMIT_CALL_TRIES]; /* CALLS_ANY: ranks that it went to since it rested */
     struct list_node place;           /* in `free`, or among its owner's */
@@ -35,6 +44,7 @@ struct pending {
     struct timer timer;
     struct rpc *channel; /* SENT */
     uint64_t number;
+    struct held *held; /* HELD */
 };
 
 /* How a call came back from where it was sent. */
@@ -57,6 +67,7 @@ struct unanswered {
     uint32_t next; /* of those that are free, or of its bucket */
     bool used;
     void *tag;
+    struct bulks_serve *bulks; /* NULL: it brought no memory */
 };
 
 /* One service of another node, as that said. */
@@ -76,18 +87,20 @@ struct calls_peer {
     uint64_t told;     /* the version of our services that it knows, or is being told */
     bool is_telling;   /* the call that tells is under way */
     uint64_t again_us; /* not told before this */
-    uint64_t turns;    /* calls of CALLS_ANY that it was given */
+    uint64_t turn;     /* when it was last chosen for a call of CALLS_ANY; 0: never */
     struct calls_offer offers[LIMIT_SERVICES];
 };
 
 struct calls {
     struct calls_config config;
+    struct bulks *bulks;
     struct pending *pending;
     struct list free;
     struct owner *owners;
     uint32_t under_way_count;
     struct list *waiting; /* CALLS_QUEUES of each rank */
     uint32_t *urgent_run; /* of each rank: urgent ones sent since another was */
+    bool *lost;           /* of each rank: its link is not waited for */
     uint32_t waiting_count;
     struct timers timers;
     struct timer **timer_places;
@@ -100,6 +113,7 @@ struct calls {
     uint8_t *copy; /* of a request of this node: its caller may write to the original */
     struct list peers;
     struct list *offers; /* CALLS_BUCKETS */
+    uint64_t turn;       /* calls of CALLS_ANY that others were chosen for */
     uint64_t version;    /* of `services` */
     uint64_t tell_us;    /* when a peer is to be told; UINT64_MAX: all know */
 };
@@ -116,6 +130,9 @@ void calls_arm(struct calls *calls, struct pending *pending, uint64_t at_us);
 /* ---- calls_send.c: to other nodes ---- */
 
 void calls_send(struct calls *calls, struct pending *pending, uint64_t now_us);
+/* Ends one that waits for a link which is lost, or has not come in its time, wherever in its queue
+ * it is. False: it waits on. */
+bool calls_end_in_vain(struct pending *pending, uint64_t now_us);
 /* As many as wait for a rank and its channels have places for. */
 bool calls_send_waiting(struct calls *calls, uint32_t rank, uint64_t now_us);
 
@@ -123,7 +140,7 @@ bool calls_send_waiting(struct calls *calls, uint32_t rank, uint64_t now_us);
 
 void calls_serve_here(struct calls *calls, struct pending *pending, uint64_t now_us);
 /* The request of a call of this node: whatever is said to it is for nobody. */
-void calls_drop_request(struct calls *calls, uint32_t place);
+void calls_drop_request(struct calls *calls, uint32_t place, uint64_t now_us);
 const struct calls_service *calls_find_service(const struct calls *calls, uint64_t hash);
 
 /* ---- calls_offers.c: who serves what ---- */

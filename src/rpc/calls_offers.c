@@ -76,18 +76,53 @@ static bool was_tried(const struct pending *pending, uint32_t rank)
     return false;
 }
 
+/* By when, not by how often: who has just come would else be asked alone until it had caught up. */
 static bool is_better(const struct calls_peer *peer, const struct calls_peer *than)
 {
     uint32_t pending = rpc_pending(peer->channel), other = rpc_pending(than->channel);
 
-    return pending != other ? pending < other : peer->turns < than->turns;
+    return pending != other ? pending < other : peer->turn < than->turn;
+}
+
+/* The peer of a rank that serves it; NULL: there is none. */
+static struct calls_peer *server_of_rank(const struct calls *calls, uint64_t hash, uint32_t rank)
+{
+    LIST_FOREACH(node, bucket_of(calls, hash))
+    {
+        const struct calls_offer *offer = container_of(node, struct calls_offer, place);
+
+        if (offer->hash == hash && offer->peer->rank == rank) {
+            return offer->peer;
+        }
+    }
+    return NULL;
+}
+
+/* The first of those that the call would go to, if it may; CALLS_NONE: none of them serves it. */
+static uint32_t choose_near(struct calls *calls, const struct pending *pending)
+{
+    for (uint32_t n = 0; n < pending->call.near_count; n++) {
+        uint32_t rank = pending->call.near[n];
+        struct calls_peer *peer = server_of_rank(calls, pending->call.service, rank);
+        bool here =
+            rank == calls->config.rank && calls_find_service(calls, pending->call.service) != NULL;
+
+        if ((peer != NULL || here) && !was_tried(pending, rank)) {
+            return rank;
+        }
+    }
+    return CALLS_NONE;
 }
 
 uint32_t calls_choose(struct calls *calls, const struct pending *pending)
 {
     uint64_t hash = pending->call.service;
+    uint32_t near = choose_near(calls, pending);
     struct calls_peer *best = NULL;
 
+    if (near != CALLS_NONE) {
+        return near;
+    }
     if (calls_find_service(calls, hash) != NULL && !was_tried(pending, calls->config.rank)) {
         return calls->config.rank;
     }
@@ -104,7 +139,7 @@ uint32_t calls_choose(struct calls *calls, const struct pending *pending)
     if (best == NULL) {
         return CALLS_NONE;
     }
-    best->turns++;
+    best->turn = ++calls->turn;
     return best->rank;
 }
 
@@ -174,6 +209,7 @@ void calls_channel_up(struct calls *calls, struct rpc *channel, uint32_t rank)
 {
     struct calls_peer *peer = calloc(1, sizeof(*peer));
 
+    calls->lost[rank] = false;
     if (peer == NULL) {
         return; /* its services are called by its rank */
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "rpc/calls_internal.h"
+#include "rpc/collect.h"
 
 /* Of so many places of a channel one is kept for what is urgent. */
 #define KEEP_ONE_OF 8u
@@ -28,6 +29,15 @@ static enum calls_fate read_refusal(const uint8_t *payload, uint32_t bytes, stru
     return said.taken != 0 ? CALLS_LOST : CALLS_REFUSED;
 }
 
+/* With its channel, for whatever reason that had: a time that is over need not be the call's. */
+static bool is_lost(const struct pending *pending, nigh_status status, const uint8_t *payload,
+                    uint64_t now_us)
+{
+    bool is_late = status == NIGH_TIMEOUT && now_us >= pending->call.deadline_us;
+
+    return payload == NULL && status != NIGH_CANCELED && !is_late;
+}
+
 static void on_done(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
                     uint64_t now_us)
 {
@@ -39,8 +49,9 @@ static void on_done(void *context, nigh_status status, const uint8_t *payload, u
 
     if (status == NIGH_PENDING) {
         fate = read_refusal(payload, bytes, &end);
-    } else if (payload == NULL && status != NIGH_TIMEOUT && status != NIGH_CANCELED) {
-        fate = CALLS_LOST; /* with its channel */
+    } else if (is_lost(pending, status, payload, now_us)) {
+        fate = CALLS_LOST;
+        end.status = NIGH_PEER_LOST;
     }
     calls_came_back(calls, pending, fate, &end, now_us);
     (void)calls_send_waiting(calls, rank, now_us);
@@ -62,25 +73,42 @@ static bool is_kept(const struct calls *calls, const struct pending *pending,
            rpc_pending(channel) + places / KEEP_ONE_OF >= places;
 }
 
-/* NIGH_OK: sent, and its end follows. NIGH_BUSY: its channel has no place now. */
+/* Whether a link may come still that is not there: it has not been lost, and has had less than its
+ * time. Any server is one whose link is up, or another. */
+static bool awaits_link(const struct pending *pending, uint64_t now_us)
+{
+    return pending->call.rank != CALLS_ANY && !pending->calls->lost[pending->rank] &&
+           now_us < pending->link_us;
+}
+
+/* NIGH_OK: sent, and its end follows. NIGH_BUSY: its channel has no place now, or is awaited. */
 static nigh_status send_pending(struct pending *pending, uint64_t now_us)
 {
     struct calls *calls = pending->calls;
     const struct calls_call *call = &pending->call;
     const struct calls_shell *shell = &calls->config.shell;
     struct calls_wire wire = {.service = call->service, .uid = call->caller.uid};
-    struct rpc_piece pieces[2] = {{.data = &wire, .bytes = sizeof(wire)}};
+    uint8_t head[sizeof(wire) + BULKS_HEAD];
+    struct rpc_piece pieces[2] = {{.data = head, .bytes = sizeof(wire)}};
     struct rpc *channel = shell->channel(shell->context, pending->rank, call->service);
     uint32_t count = call->caller.bytes > 0 ? 2 : 1;
     nigh_status status;
 
     if (channel == NULL) {
-        return NIGH_PEER_LOST;
+        return awaits_link(pending, now_us) ? NIGH_BUSY : NIGH_PEER_LOST;
     }
     pieces[1].data = shell->bytes(shell->context, &call->caller);
     pieces[1].bytes = call->caller.bytes;
     if (pieces[1].data == NULL) {
         return NIGH_INVALID;
+    }
+    if (call->loan != NULL) {
+        wire.bulks = bulks_parts(call->loan);
+    }
+    memcpy(head, &wire, sizeof(wire));
+    if (call->collect != NULL) {
+        memcpy(head + sizeof(wire), call->collect, sizeof(struct collect_wire));
+        pieces[0].bytes += (uint32_t)sizeof(struct collect_wire);
     }
     if (call->one_way) {
         return rpc_one_way(channel, CALLS_METHOD, pieces, count, now_us);
@@ -88,8 +116,17 @@ static nigh_status send_pending(struct pending *pending, uint64_t now_us)
     if (is_kept(calls, pending, channel)) {
         return NIGH_BUSY;
     }
-    status = rpc_call(channel, CALLS_METHOD, pieces, count, call->deadline_us, now_us, on_done,
-                      pending, &pending->number);
+    if (call->loan != NULL) {
+        if (call->deadline_us <= now_us) {
+            return NIGH_TIMEOUT; /* the channel would not send it, and nobody end the loan */
+        }
+        pieces[0].bytes += bulks_lend(call->loan, channel, head + sizeof(wire));
+    }
+    status = rpc_call(channel, call->collect != NULL ? CALLS_METHOD_COLLECT : CALLS_METHOD, pieces,
+                      count, call->deadline_us, now_us, on_done, pending, &pending->number);
+    if (status != NIGH_OK && call->loan != NULL) {
+        bulks_unlend(call->loan, now_us);
+    }
     pending->channel = channel;
     return status;
 }
@@ -149,6 +186,37 @@ static bool try_next(struct calls *calls, uint32_t rank, uint64_t now_us)
     return true;
 }
 
+/* Whether it would wait for what does not come. */
+static bool waits_in_vain(const struct pending *pending, uint64_t now_us)
+{
+    const struct calls_shell *shell = &pending->calls->config.shell;
+
+    return !awaits_link(pending, now_us) &&
+           shell->channel(shell->context, pending->rank, pending->call.service) == NULL;
+}
+
+bool calls_end_in_vain(struct pending *pending, uint64_t now_us)
+{
+    return waits_in_vain(pending, now_us) && try_pending(pending, now_us);
+}
+
+void calls_peer(struct calls *calls, uint32_t rank, bool is_lost, uint64_t now_us)
+{
+    if (rank >= calls->config.nodes) {
+        return; /* no member: nobody calls it */
+    }
+    calls->lost[rank] = is_lost;
+    /* A node may have several links to this lane: who waits for one is behind who waits for
+     * another, but only until its own is lost. */
+    for (uint32_t n = 0; is_lost && n < CALLS_QUEUES; n++) {
+        LIST_FOREACH_SAFE(node, &calls->waiting[rank * CALLS_QUEUES + n])
+        {
+            (void)calls_end_in_vain(container_of(node, struct pending, queue), now_us);
+        }
+    }
+    (void)calls_send_waiting(calls, rank, now_us);
+}
+
 bool calls_send_waiting(struct calls *calls, uint32_t rank, uint64_t now_us)
 {
     bool any = false;
@@ -163,12 +231,16 @@ void calls_send(struct calls *calls, struct pending *pending, uint64_t now_us)
 {
     struct list *queue = queue_of(calls, pending->rank, pending->call.urgent);
     bool is_first = list_empty(queue);
+    uint64_t deadline_us = pending->call.deadline_us;
 
+    pending->link_us = now_us + LIMIT_CALL_LINK_US;
     pending->state = PENDING_WAITING;
     list_push_back(queue, &pending->queue);
     calls->waiting_count++;
-    calls_arm(calls, pending, pending->call.deadline_us);
+    calls_arm(calls, pending, deadline_us < pending->link_us ? deadline_us : pending->link_us);
     if (is_first && (pending->call.urgent || list_empty(queue_of(calls, pending->rank, true)))) {
         (void)try_pending(pending, now_us);
+    } else {
+        (void)calls_end_in_vain(pending, now_us);
     }
 }

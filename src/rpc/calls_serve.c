@@ -88,8 +88,10 @@ static void note_came(struct calls *calls, uint32_t place)
     *bucket = place;
 }
 
-static void give_request(struct calls *calls, struct unanswered *request)
+static void give_request(struct calls *calls, struct unanswered *request, uint64_t now_us)
 {
+    struct bulks_serve *bulks = request->bulks;
+
     if (request->channel != NULL) {
         *find_came(calls, request->channel, request->call) = request->next;
     }
@@ -97,6 +99,10 @@ static void give_request(struct calls *calls, struct unanswered *request)
     request->next = calls->free_request;
     calls->free_request = (uint32_t)(request - calls->requests);
     calls->unanswered_count--;
+    request->bulks = NULL;
+    if (bulks != NULL) {
+        bulks_serve_end(bulks, now_us); /* said before the answer, when nothing is under way */
+    }
 }
 
 const struct calls_service *calls_find_service(const struct calls *calls, uint64_t hash)
@@ -116,9 +122,16 @@ void *calls_request_tag(const struct calls *calls, uint64_t id)
     return request == NULL ? NULL : request->tag;
 }
 
-void calls_drop_request(struct calls *calls, uint32_t place)
+struct bulks_serve *calls_request_bulks(const struct calls *calls, uint64_t id)
 {
-    give_request(calls, &calls->requests[place]);
+    const struct unanswered *request = find_request(calls, id);
+
+    return request == NULL ? NULL : request->bulks;
+}
+
+void calls_drop_request(struct calls *calls, uint32_t place, uint64_t now_us)
+{
+    give_request(calls, &calls->requests[place], now_us);
 }
 
 /* ---- answers -------------------------------------------------------------- */
@@ -132,13 +145,18 @@ static void refuse(struct rpc *channel, uint64_t call, enum calls_fate fate, nig
     rpc_reply(channel, call, NIGH_PENDING, &piece, 1);
 }
 
+void calls_refuse_call(struct rpc *channel, uint64_t call, nigh_status status)
+{
+    refuse(channel, call, CALLS_REFUSED, status);
+}
+
 static void answer(struct calls *calls, struct unanswered *request, enum calls_fate fate,
                    const struct calls_end *end, uint64_t now_us)
 {
     struct unanswered was = *request;
     struct rpc_piece piece = {.data = end->bytes, .bytes = end->count};
 
-    give_request(calls, request);
+    give_request(calls, request, now_us);
     if (was.channel == NULL) {
         calls_came_back(calls, &calls->pending[was.local], fate, end, now_us);
     } else if (fate == CALLS_ANSWERED) {
@@ -234,6 +252,7 @@ static nigh_status serve(struct calls *calls, uint64_t hash, const struct unansw
         calls->requests[place].channel = from->channel;
         calls->requests[place].call = from->call;
         calls->requests[place].local = from->local;
+        calls->requests[place].bulks = from->bulks;
         request->id = id_of(calls, place);
         if (from->channel == NULL) {
             calls->pending[from->local].number = place;
@@ -245,12 +264,35 @@ static nigh_status serve(struct calls *calls, uint64_t hash, const struct unansw
     return NIGH_OK;
 }
 
+/* The memory that a request brings. Its service sees what it is like, in front of the bytes. */
+static nigh_status take_bulks(struct calls *calls, struct unanswered *from, uint32_t count,
+                              struct calls_request *request)
+{
+    uint32_t infos = count * (uint32_t)sizeof(struct bulks_info);
+    uint32_t head = count > LIMIT_CALL_BULKS || from->call == 0
+                        ? 0
+                        : bulks_serve(calls->bulks, from->channel, count, request->bytes,
+                                      request->count, &from->bulks);
+
+    if (head == 0) {
+        return NIGH_INVALID;
+    }
+    if (from->bulks == NULL) {
+        return NIGH_NO_RESOURCES;
+    }
+    request->bulks = count;
+    request->bytes += head - infos;
+    request->count -= head - infos;
+    return NIGH_OK;
+}
+
 /* NIGH_OK: its service has it. */
 static nigh_status take_call(struct calls *calls, struct rpc *channel, uint32_t rank,
-                             const struct rpc_request *came)
+                             const struct rpc_request *came, uint64_t now_us)
 {
     struct calls_request request = {.rank = rank, .deadline_us = came->deadline_us};
     struct unanswered from = {.channel = channel, .call = came->call};
+    nigh_status status = NIGH_OK;
     struct calls_wire wire;
 
     if (came->bytes < sizeof(wire) || came->bytes > CALLS_PAYLOAD) {
@@ -260,7 +302,18 @@ static nigh_status take_call(struct calls *calls, struct rpc *channel, uint32_t 
     request.bytes = came->payload + sizeof(wire);
     request.count = came->bytes - (uint32_t)sizeof(wire);
     request.uid = wire.uid;
-    return serve(calls, wire.service, came->call != 0 ? &from : NULL, &request);
+    if (wire.bulks > 0) {
+        status = take_bulks(calls, &from, wire.bulks, &request);
+    }
+    if (status == NIGH_OK) {
+        status = request.count > LIMIT_CALL_BYTES
+                     ? NIGH_INVALID
+                     : serve(calls, wire.service, came->call != 0 ? &from : NULL, &request);
+    }
+    if (status != NIGH_OK && from.bulks != NULL) {
+        bulks_serve_end(from.bulks, now_us);
+    }
+    return status;
 }
 
 void calls_take(struct calls *calls, struct rpc *channel, uint32_t rank,
@@ -268,9 +321,12 @@ void calls_take(struct calls *calls, struct rpc *channel, uint32_t rank,
 {
     nigh_status status = NIGH_UNSUPPORTED;
 
-    (void)now_us;
+    if (came->method >= BULKS_METHOD_PUSH && came->method <= BULKS_METHOD_OVER && came->call == 0) {
+        bulks_take(calls->bulks, channel, came, now_us);
+        return;
+    }
     if (came->method == CALLS_METHOD) {
-        status = take_call(calls, channel, rank, came);
+        status = take_call(calls, channel, rank, came, now_us);
         if (status != NIGH_OK && came->call != 0) {
             refuse(channel, came->call, CALLS_REFUSED, status);
         }
@@ -286,15 +342,30 @@ void calls_take(struct calls *calls, struct rpc *channel, uint32_t rank,
 
 /* ---- calls of this node's own services ------------------------------------ */
 
+/* In front of the request; how many bytes. */
+static uint32_t copy_infos(uint8_t *to, const struct bulks_serve *bulks)
+{
+    struct bulks_info infos[LIMIT_CALL_BULKS];
+    uint32_t bytes = 0;
+
+    if (bulks != NULL) {
+        bytes = bulks_count(bulks) * (uint32_t)sizeof(*infos);
+        bulks_infos(bulks, infos);
+        memcpy(to, infos, bytes);
+    }
+    return bytes;
+}
+
 void calls_serve_here(struct calls *calls, struct pending *pending, uint64_t now_us)
 {
     struct calls_call call = pending->call;
     struct calls_request request = {.deadline_us = call.deadline_us,
                                     .bytes = calls->copy,
                                     .count = call.caller.bytes,
-                                    .rank = calls->config.rank,
+                                    .rank = call.is_of_another ? call.origin : calls->config.rank,
                                     .uid = call.caller.uid};
     struct unanswered from = {.local = (uint32_t)(pending - calls->pending)};
+    uint32_t infos = 0;
     const uint8_t *bytes =
         calls->config.shell.bytes(calls->config.shell.context, &pending->call.caller);
     nigh_status status = NIGH_INVALID;
@@ -304,9 +375,20 @@ void calls_serve_here(struct calls *calls, struct pending *pending, uint64_t now
     if (call.deadline_us <= now_us) {
         status = NIGH_TIMEOUT;
     } else if (bytes != NULL) {
-        memcpy(calls->copy, bytes, call.caller.bytes);
+        if (call.loan != NULL) {
+            from.bulks = bulks_serve_here(call.loan);
+            infos = copy_infos(calls->copy, from.bulks);
+            request.bulks = bulks_parts(call.loan);
+            request.count += infos;
+        }
+        memcpy(calls->copy + infos, bytes, call.caller.bytes);
         calls_arm(calls, pending, call.deadline_us);
-        status = serve(calls, call.service, call.one_way ? NULL : &from, &request);
+        status = call.loan != NULL && from.bulks == NULL
+                     ? NIGH_NO_RESOURCES
+                     : serve(calls, call.service, call.one_way ? NULL : &from, &request);
+    }
+    if (status != NIGH_OK && from.bulks != NULL) {
+        bulks_serve_end(from.bulks, now_us);
     }
     /* What the service has may have ended already, and its place be another's. */
     if (status != NIGH_OK || call.one_way) {
@@ -317,24 +399,25 @@ void calls_serve_here(struct calls *calls, struct pending *pending, uint64_t now
 
 /* ---- callers that go ------------------------------------------------------- */
 
-void calls_withdrawn(struct calls *calls, const struct rpc *channel, uint64_t call)
+void calls_withdrawn(struct calls *calls, const struct rpc *channel, uint64_t call, uint64_t now_us)
 {
     uint32_t place = *find_came(calls, channel, call);
 
     if (place != CALLS_NONE) {
-        give_request(calls, &calls->requests[place]);
+        give_request(calls, &calls->requests[place], now_us);
     }
 }
 
 void calls_channel_down(struct calls *calls, const struct rpc *channel, uint32_t rank,
                         uint64_t now_us)
 {
+    bulks_channel_down(calls->bulks, channel, now_us);
     for (uint32_t n = 0; n < calls->config.requests && calls->unanswered_count > 0; n++) {
         if (calls->requests[n].used && calls->requests[n].channel == channel) {
-            give_request(calls, &calls->requests[n]);
+            give_request(calls, &calls->requests[n], now_us);
         }
     }
     calls_forget_peer(calls, channel);
     /* Those that waited for it end; those of another channel of the rank go on. */
-    (void)calls_send_waiting(calls, rank, now_us);
+    calls_peer(calls, rank, true, now_us);
 }

@@ -219,6 +219,11 @@ const struct rpc_counters *rpc_counters(const struct rpc *rpc)
     return &rpc->counters;
 }
 
+void *rpc_context(const struct rpc *rpc)
+{
+    return rpc->config.shell.context;
+}
+
 uint32_t rpc_pending(const struct rpc *rpc)
 {
     return rpc->pending;

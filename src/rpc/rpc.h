@@ -191,6 +191,9 @@ struct rpc_counters {
 
 const struct rpc_counters *rpc_counters(const struct rpc *rpc);
 
+/* Of its shell. */
+void *rpc_context(const struct rpc *rpc);
+
 /* Calls under way. */
 uint32_t rpc_pending(const struct rpc *rpc);
 

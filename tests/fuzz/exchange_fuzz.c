@@ -24,8 +24,9 @@
 #include "memory/extent_internal.h"
 #include "memory/memfd.h"
 #include "memory/pin.h"
-#include "object/exchange_internal.h"
+#include "object/exchange_replicas.h"
 
+#define TREE_BYTES  4096u /* objects from here on go by trees */
 #define KEYS        6u
 #define MAX_KEYS    24u
 #define VERSIONS    3u
@@ -116,12 +117,12 @@ static struct {
     struct rpc *rpc;
     bool rpc_ended;
     struct asked asked[CALLS];
-    uint32_t one_ways[WIRE_PROBE + 1]; /* that the node said, by method */
-    bool announced;                    /* what the peer holds, on this link */
-    bool polite;                       /* it makes no mistakes for a while */
-    uint64_t tag;                      /* of the last PULL */
-    uint64_t serve;                    /* of the last answer to one of the peer's */
-    struct fabric_remote remote;       /* of the same */
+    uint32_t one_ways[WIRE_REPLICA_COUNT + 1]; /* that the node said, by method */
+    bool announced;                            /* what the peer holds, on this link */
+    bool polite;                               /* it makes no mistakes for a while */
+    uint64_t tag;                              /* of the last PULL */
+    uint64_t serve;                            /* of the last answer to one of the peer's */
+    struct fabric_remote remote;               /* of the same */
     struct wire_sums told[TOLD];
     uint32_t told_count;
     /* What the peer's READs bring, and what the node may READ there. */
@@ -336,7 +337,7 @@ static void on_request(void *context, const struct rpc_request *request, uint64_
             fuzz.tag = probe.tag;
         }
     }
-    if (request->call == 0 && request->method <= WIRE_PROBE) {
+    if (request->call == 0 && request->method <= WIRE_REPLICA_COUNT) {
         fuzz.one_ways[request->method]++;
     }
     for (uint32_t n = 0; n < CALLS && request->call != 0; n++) {
@@ -632,6 +633,9 @@ static uint32_t make_pieces(struct wire_pulled *pulled, uint64_t from, struct wi
         fabric_memory_remote(fuzz.peer, fuzz.memory, fuzz.region + from % REGION);
     uint32_t count = 0;
 
+    if (pulled->partial == 1) {
+        left = left > 0 ? fuzz_number(&fuzz.input) % (left + 1) : 0;
+    }
     while (left > 0 && count < 2) {
         uint64_t bytes = count == 0 && dice(2) ? 1 + fuzz_number(&fuzz.input) % left : left;
 
@@ -665,6 +669,7 @@ static uint32_t make_pulled(const struct asked *asked, uint32_t key, uint8_t *ou
 
         memcpy(&pull, asked->payload, sizeof(pull));
         pulled.way = pull.way;
+        pulled.serve = pull.serve == 0 || dice(12) ? pulled.serve : pull.serve;
         from = pull.way == WIRE_LOAN && !dice(12) ? pull.tag : 0;
         if (!dice(12)) {
             object = object_of(key, (uint32_t)(pull.birth.counter - 1) % VERSIONS);
@@ -682,6 +687,7 @@ static uint32_t make_pulled(const struct asked *asked, uint32_t key, uint8_t *ou
     pulled.object = object;
     pulled.bytes = content_of(&object);
     pulled.sums = some_sums(&object);
+    pulled.partial = dice(4) ? 1 : 0;
     if (dice(6) && pull_under(key) != NULL) {
         tell_otherwise(pull_under(key), &pulled);
     }
@@ -710,13 +716,23 @@ static uint32_t make_pulled(const struct asked *asked, uint32_t key, uint8_t *ou
     return bytes;
 }
 
+/* Others that are to be asked. */
+static uint32_t make_sent_on(uint32_t key, uint8_t *out)
+{
+    uint32_t bytes = make_located(key, out);
+    uint32_t state = WIRE_SENT_ON;
+
+    memcpy(out, &state, sizeof(state));
+    return bytes;
+}
+
 static uint32_t make_reply(const struct asked *asked, uint8_t *out)
 {
     uint32_t key = key_in(asked);
 
     switch (asked->method) {
     case WIRE_LOCATE: return dice(3) ? make_located(key, out) : make_pulled(asked, key, out);
-    case WIRE_PULL: return make_pulled(asked, key, out);
+    case WIRE_PULL: return dice(8) ? make_sent_on(key, out) : make_pulled(asked, key, out);
     case WIRE_DONE: {
         struct directory_object object = some_object(fuzz_byte(&fuzz.input) % KEYS);
         struct wire_sums sums = some_sums(&object);
@@ -729,6 +745,20 @@ static uint32_t make_reply(const struct asked *asked, uint8_t *out)
             out[n] = dice(4) ? (uint8_t)-fuzz_byte(&fuzz.input) : 0;
         }
         return asked->bytes / (uint32_t)sizeof(struct wire_announce);
+    case WIRE_REPLICAS: {
+        uint32_t count = asked->bytes / (uint32_t)sizeof(struct wire_replica);
+
+        for (uint32_t n = 0; n < count; n++) {
+            struct wire_replica_state state = {.status = dice(4) ? -(int32_t)fuzz_byte(&fuzz.input)
+                                                                 : NIGH_OK,
+                                               .wanted = fuzz_byte(&fuzz.input),
+                                               .held = fuzz_byte(&fuzz.input) % 10,
+                                               .is_short = dice(2)};
+
+            memcpy(out + n * sizeof(state), &state, sizeof(state));
+        }
+        return count * (uint32_t)sizeof(struct wire_replica_state);
+    }
     default: return 0;
     }
 }
@@ -823,8 +853,17 @@ static uint32_t make_request(uint16_t method, uint8_t *out)
                                  .birth = object_of(key % KEYS, 0).birth,
                                  .way = 1 + fuzz_byte(&fuzz.input) % 4,
                                  .credits = fuzz_byte(&fuzz.input) % (BULKS + 2),
-                                 .tag = fuzz_byte(&fuzz.input)};
+                                 .tag = fuzz_byte(&fuzz.input),
+                                 .serve = dice(3) ? fuzz.serve : 0,
+                                 .flags = fuzz_byte(&fuzz.input) % 4};
+        const struct pull *pull = pull_under(key % KEYS);
         struct store_sight sight;
+
+        if (pull != NULL && !dice(4)) {
+            said.birth = pull->begun.birth;
+            said.way = WIRE_LOAN;
+            said.flags = WIRE_PULL_SENT;
+        }
 
         if (!dice(4) && store_see(fuzz.store, POOL, name.id, hash_id20(name.id), &sight)) {
             said.birth = sight.birth;
@@ -855,13 +894,34 @@ static uint32_t make_request(uint16_t method, uint8_t *out)
         memcpy(out, &said, sizeof(said));
         return sizeof(said);
     }
+    case WIRE_REPLICAS:
+    case WIRE_REPLICATE: {
+        struct wire_replica said = {.key = name,
+                                    .object = some_object(key % KEYS),
+                                    .wanted = fuzz_byte(&fuzz.input) % 10,
+                                    .flags = fuzz_byte(&fuzz.input) % 4};
+
+        _Static_assert(sizeof(struct wire_replicate) == sizeof(said), "both are alike");
+        memcpy(out, &said, sizeof(said));
+        return sizeof(said);
+    }
+    case WIRE_REPLICA_COUNT: {
+        struct wire_replica_count said = {.key = name,
+                                          .birth = object_of(key % KEYS, 0).birth,
+                                          .wanted = fuzz_byte(&fuzz.input) % 10,
+                                          .held = fuzz_byte(&fuzz.input) % 10,
+                                          .is_short = dice(2)};
+
+        memcpy(out, &said, sizeof(said));
+        return sizeof(said);
+    }
     default: return 0;
     }
 }
 
 static void say_request(bool waits)
 {
-    uint16_t method = fuzz_byte(&fuzz.input) % (WIRE_PROBE + 2);
+    uint16_t method = fuzz_byte(&fuzz.input) % (WIRE_REPLICA_COUNT + 2);
     uint8_t payload[PAYLOAD] = {0};
     struct rpc_piece piece = {.data = payload};
 
@@ -1396,6 +1456,8 @@ static void make_exchange(uint8_t how)
         .bulk_bytes = BULK,
         .chunk_bytes = 4096,
         .pull_bytes = how % 2 == 0 ? 0 : 30000,
+        .fanout = 1,
+        .tree_bytes = TREE_BYTES,
         .window_bytes = WINDOW,
         .path = (enum exchange_path)(how / 2 % 5),
         .loan_us = 1000000,
@@ -1453,7 +1515,11 @@ static bool is_nothing_moved(void)
 {
     const struct exchange_stats *now = &fuzz.exchange->counts;
 
-    return now->pulls_now == 0 && now->pull_bytes_now == 0 && now->loans_now == 0;
+    /* A replica that is lacking is tried for as long as the peer says that it has one. */
+    uint32_t making = fuzz.exchange->replication->making_count;
+
+    return now->pulls_now <= making && (making > 0 || now->pull_bytes_now == 0) &&
+           now->loans_now == 0;
 }
 
 /* Turns until `done` and every operation has ended. */
@@ -1491,6 +1557,31 @@ static void settle(void)
     settle_until(is_idle);
 }
 
+static bool is_strange(const uint8_t *id)
+{
+    for (uint32_t key = 0; key < KEYS; key++) {
+        if (memcmp(key_of(key).id, id, LIMIT_ID_BYTES) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What the peer had made a replica here, under ids that nobody knows; or a copy again, since. */
+static void drop_strangers(void)
+{
+    struct store_sight sight;
+    uint32_t cursor = 0;
+
+    while (store_next(fuzz.store, POOL, &cursor, &sight)) {
+        if (sight.entry != UINT32_MAX && !sight.is_claim &&
+            (sight.replicas > 0 || is_strange(sight.id))) {
+            (void)store_drop(fuzz.store, POOL, sight.id, sight.hash, &sight.birth, false,
+                             fuzz.now_us);
+        }
+    }
+}
+
 static void check_nothing_is_held(void)
 {
     nigh_node_stats stats = {0};
@@ -1498,6 +1589,7 @@ static void check_nothing_is_held(void)
     for (uint32_t key = 0; key < KEYS; key++) {
         (void)submit(NULL, OP_DELETE, key, (struct session_sqe){.op = SESSION_OP_DELETE});
     }
+    drop_strangers();
     for (uint32_t n = 0; n < 400 && (n == 0 || stats.used_bytes != 0); n++) {
         fuzz.now_us += 25000;
         turns();

@@ -222,7 +222,10 @@ static bool client_read(struct fuzz *fuzz, struct client *client)
         break;
     case SESSION_POKE:
     case SESSION_BYE: NIGH_ASSERT(fd_count == 0); break;
+    case SESSION_PAIR: break; /* granted, with descriptors, or refused */
     case SESSION_HELLO:
+    case SESSION_PAIR_ASK:
+    case SESSION_PAIR_DROP:
     case SESSION_EXTENT: NIGH_ASSERT(!"what a node says");
     }
     for (size_t i = 0; i < fd_count; i++)

@@ -49,6 +49,7 @@ static uint64_t fuzz_now_us(void);
 #define clock_now_us(clock)                fuzz_now_us()
 #include "../../src/node/peers.c"
 #include "../../src/node/peers_connection.c"
+#include "../../src/node/peers_join.c"
 #include "../../src/node/peers_member.c"
 #include "../../src/node/peers_offer.c"
 /* Nothing is sent to the machine's own ports, and no datagram comes: fuzz-swim has those. */
@@ -64,7 +65,8 @@ static uint64_t fuzz_now_us(void);
 #undef getpeername
 #undef clock_now_us
 
-#define MEMBERS  4u
+#define MEMBERS  6u
+#define LISTED   4u /* the rest are seats that nobody has yet */
 #define SELF     1u /* dials rank 0, and is dialled by 2 and 3 */
 #define ENDS     12u
 #define WATCHES  (PEERS_CONNECTIONS + 2)
@@ -112,7 +114,7 @@ static struct {
 } fuzz;
 
 static struct {
-    uint64_t lives, ups, refused, deaths, tokens, tokens_good;
+    uint64_t lives, ups, refused, deaths, tokens, tokens_good, joins;
 } counts;
 
 static const uint8_t fuzz_key[AUTH_KEY_BYTES] = {1};
@@ -168,9 +170,12 @@ static struct auth_offer fuzz_offer(void)
         "",
         ":",
         ":12345678901234567890123456789012345678901234567890123456789012345678901234567890"};
+    static const char *const members[] = {"127.0.0.1:5", "127.0.0.1:6", "127.0.0.1:5", "host:7",
+                                          "127.0.0.1:1", "127.0.0.1:2", "nowhere",     ""};
     uint8_t how = fuzz_byte(&fuzz.input);
     struct auth_offer offer = {.lanes = 1u << how % 3};
 
+    snprintf(offer.member, sizeof(offer.member), "%s", members[how / 32]);
     for (uint32_t lane = 0; lane < offer.lanes; lane++) {
         snprintf(offer.addresses[lane], sizeof(offer.addresses[lane]), "%s",
                  addresses[how / 4 % ARRAY_LENGTH(addresses)]);
@@ -182,7 +187,8 @@ static void begin_end(struct end *end, bool dials, uint32_t rank)
 {
     uint8_t how = fuzz_byte(&fuzz.input), who = fuzz_byte(&fuzz.input);
     uint8_t key[AUTH_KEY_BYTES] = {how % 8 == 7 ? 2 : 1}, nonce[AUTH_NONCE_BYTES] = {how, who};
-    struct auth_identity identity = {.rank = how % 8 == 6 ? who % 7u : rank,
+    uint32_t other = how / 8 % 4 == 0 ? AUTH_JOINER : who % 9u;
+    struct auth_identity identity = {.rank = how % 8 == 6 ? other : rank,
                                      .incarnation = 1 + who / 4 % 4u,
                                      .life = who / 64,
                                      .epoch = fuzz.members.epoch + (how % 8 == 5)};
@@ -249,6 +255,25 @@ nigh_status lane_watch(struct lane *lane, int fd, uint32_t events, uint64_t data
     lane->data[lane->count] = data;
     lane->events[lane->count++] = events;
     return NIGH_OK;
+}
+
+void views_dead(struct views *views, uint32_t rank)
+{
+    (void)views;
+    (void)rank;
+}
+
+bool views_join(struct views *views, const char *address, struct views_seat *seat)
+{
+    static const nigh_status statuses[] = {NIGH_OK, NIGH_OK, NIGH_NO_RESOURCES, NIGH_NO_QUORUM};
+    uint8_t how = fuzz_byte(&fuzz.input);
+
+    (void)views;
+    NIGH_ASSERT(members_is_address(address));
+    *seat = (struct views_seat){.status = statuses[how / 4 % 4], .rank = 4, .seats = {.count = 1}};
+    snprintf(seat->seats.addresses[0], AGREED_ADDRESS_BYTES, "%s", address);
+    counts.joins += how % 4 == 0;
+    return how % 4 == 0;
 }
 
 void lane_unwatch(struct lane *lane, int fd)
@@ -582,9 +607,9 @@ static bool token_is_good(const struct auth_token *token)
 static void use_token(void)
 {
     uint8_t how = fuzz_byte(&fuzz.input);
-    const struct told *told = &fuzz.told[how % MEMBERS];
+    const struct told *told = &fuzz.told[how % LISTED];
     struct auth_token token = {.kind = how / 4 % 2,
-                               .rank = how % MEMBERS,
+                               .rank = how % LISTED,
                                .rail = how / 8 % 2,
                                .incarnation = told->info.incarnation,
                                .target_incarnation = OUR_LIFE,
@@ -629,6 +654,7 @@ static void begin(void)
 {
     struct peers_config config = {
         .members = &fuzz.members, .dead_us = 5000000, .listen = "127.0.0.1:0"};
+    uint8_t agrees = fuzz_byte(&fuzz.input) % 4;
     struct auth_offer offer = {.lanes = 1, .addresses = {":7000"}};
     struct lane *lanes[1] = {&fuzz.lane};
     struct sim_options options = {.seed = 1};
@@ -651,7 +677,9 @@ static void begin(void)
 
     log_set_level(LOG_LEVEL_ERROR);
     NIGH_ASSERT(members_parse("127.0.0.1:1,127.0.0.1:2,127.0.0.1:3,127.0.0.1:4", "1", &fuzz.members,
-                              why, sizeof(why)) == NIGH_OK);
+                              why, sizeof(why)) == NIGH_OK &&
+                members_agree(&fuzz.members, MEMBERS, why, sizeof(why)) == NIGH_OK);
+    config.views = agrees != 0 ? (struct views *)(void *)&fuzz : NULL; /* only handed on */
     for (uint32_t n = 0; n < ENDS; n++) {
         fuzz.ends[n].fd = -1;
     }

@@ -129,6 +129,7 @@ void client_detach(struct world *world, uint32_t rank, uint32_t number)
     struct world_node *node = &world->nodes[rank];
 
     client_settle(world);
+    caller_forget(world, rank, number);
     for (uint32_t n = 0; n < node->lanes; n++) {
         node->lane[n].quiet_until_us = 0;
         store_session_close(node->lane[n].store, number);

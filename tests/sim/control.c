@@ -19,7 +19,8 @@ static struct world_side *side_of(const struct world *world, uint32_t node, uint
 bool control_reaches(const struct world *world, uint32_t a, uint32_t b)
 {
     return world->nodes[a].alive && world->nodes[b].alive && !world->nodes[a].paused &&
-           !world->nodes[b].paused && !world->cut[a * world->node_count + b];
+           !world->nodes[b].paused && !world->cut[a * world->node_count + b] &&
+           !world->cut[b * world->node_count + a];
 }
 
 static void tell_up(struct world *world, uint32_t node, uint32_t other,
@@ -41,6 +42,7 @@ static void tell_up(struct world *world, uint32_t node, uint32_t other,
     world_say(world, "node %u: peer %u is up, incarnation %u", node, other, there->incarnation);
     world_moment(world, node, MOMENT_PEER_UP);
     for (uint32_t lane = 0; lane < world->nodes[node].lanes; lane++) {
+        caller_peer(&world->nodes[node].lane[lane], other, false);
         NIGH_ASSERT(exchange_peer_up(world->nodes[node].lane[lane].exchange, &info,
                                      world->now_us) == NIGH_OK);
     }
@@ -69,6 +71,9 @@ static void act(struct world *world, uint32_t node, uint32_t other,
         struct exchange *exchange = here->lane[lane].exchange;
 
         here->lane[lane].quiet_until_us = 0;
+        if (actions->dead || actions->lost) {
+            caller_peer(&here->lane[lane], other, true);
+        }
         if (actions->dead) {
             exchange_peer_dead(exchange, other, world->now_us);
         }
@@ -244,13 +249,14 @@ void control_break(struct world *world, uint32_t a, uint32_t b)
     }
 }
 
-/* Pings are not played one by one: who can be heard was heard. */
+/* Pings are not played one by one: who can be heard was heard, though it may not hear us. */
 static void hear(struct world *world, uint32_t node, uint32_t other)
 {
     struct world_side *side = side_of(world, node, other);
 
     if (side->connection != 0 && side->connection == side_of(world, other, node)->connection &&
-        control_reaches(world, node, other)) {
+        world->nodes[other].alive && !world->nodes[other].paused &&
+        !world->cut[other * world->node_count + node]) {
         peer_heard(&side->peer, world->now_us);
     }
 }

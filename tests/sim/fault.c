@@ -2,6 +2,8 @@
 /* What goes wrong, by the seed, besides what the fabric does by itself. */
 #include "world.h"
 
+#define SLUGGISH_US 2000u /* between the turns of a slow node, at most */
+
 static uint32_t choose_fault(struct world *world)
 {
     uint32_t sum = 0, lot;
@@ -41,6 +43,40 @@ static void cut(struct world *world, uint32_t a, uint32_t b)
     world->cut[b * world->node_count + a] = true;
     sim_cut(world->sim, a, b, true);
     world_at(world, how_long_us(world), EVENT_HEAL, a, b, 0);
+}
+
+/* What a node says does not reach another, whose words it hears. */
+static void cut_way(struct world *world, uint32_t from, uint32_t to)
+{
+    if (from == to || world->cut[from * world->node_count + to]) {
+        return;
+    }
+    world_say(world, "node %u does not hear node %u", to, from);
+    world->cut[from * world->node_count + to] = true;
+    sim_cut_way(world->sim, from, to, true);
+    world_at(world, how_long_us(world), EVENT_HEAL_WAY, from, to, 0);
+}
+
+/* The first nodes, so many, and the others. */
+static void divide(struct world *world, uint32_t first)
+{
+    for (uint32_t a = 0; a < first; a++) {
+        for (uint32_t b = first; b < world->node_count; b++) {
+            cut(world, a, b);
+        }
+    }
+}
+
+/* Its lanes come to nothing for a while, again and again. */
+static void slow_down(struct world *world, uint32_t rank)
+{
+    struct world_node *node = &world->nodes[rank];
+
+    if (node->slow_us == 0) {
+        node->slow_us = 1 + (uint32_t)world_below(world, SLUGGISH_US);
+        world_say(world, "node %u is slow: a turn every %u us", rank, node->slow_us);
+        world_at(world, how_long_us(world), EVENT_SPEED_UP, rank, 0, 0);
+    }
 }
 
 static void pause_node(struct world *world, uint32_t rank)
@@ -94,6 +130,9 @@ void fault_happen(struct world *world)
         break;
     case FAULT_PAUSE: pause_node(world, a); break;
     case FAULT_CUT: cut(world, a, b); break;
+    case FAULT_ONE_WAY: cut_way(world, a, b); break;
+    case FAULT_PARTITION: divide(world, 1 + b % (world->node_count - 1)); break;
+    case FAULT_SLUGGISH: slow_down(world, a); break;
     case FAULT_SLOW:
         if (a != b) {
             sim_slow(world->sim, a, b, 2 + (uint32_t)world_below(world, 200));
@@ -125,8 +164,9 @@ void fault_heal_all(struct world *world)
     for (uint32_t a = 0; a < world->node_count; a++) {
         world_at(world, 0, EVENT_RESUME, a, 0, 0);
         world_at(world, 1, EVENT_RESTART, a, 0, 0);
+        world_at(world, 0, EVENT_SPEED_UP, a, 0, 0);
         for (uint32_t b = 0; b < a; b++) {
-            if (world->cut[a * world->node_count + b]) {
+            if (world->cut[a * world->node_count + b] || world->cut[b * world->node_count + a]) {
                 world_at(world, 0, EVENT_HEAL, a, b, 0);
             }
             world_at(world, 0, EVENT_QUICKEN, a, b, 0);

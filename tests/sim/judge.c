@@ -79,6 +79,7 @@ static void print_pulls(struct world *world, const struct exchange *exchange)
 
 static void why_not_idle(struct world *world)
 {
+    caller_why_not_idle(world);
     for (uint32_t n = 0; n < WORLD_OPS; n++) {
         const struct world_op *op = &world->ops[n];
 
@@ -132,7 +133,7 @@ static void why_not_idle(struct world *world)
 static bool is_over(struct world *world)
 {
     return client_pending(world) == 0 && world_is_idle(world) && all_links_up(world) &&
-           all_told(world);
+           all_told(world) && view_is_settled(world) && caller_is_idle(world);
 }
 
 /* Until everything is over, everybody is connected, and everything was announced: for long enough
@@ -738,6 +739,14 @@ static void nothing_lands_late(struct world *world)
 
 /* ---- a seed --------------------------------------------------------------- */
 
+static void calls_are_answered(struct world *world)
+{
+    if (world->calls != NULL) {
+        caller_judge(world);
+        settle(world);
+    }
+}
+
 static bool is_active(const struct world *world)
 {
     for (uint32_t n = 0; n < world->node_count; n++) {
@@ -757,6 +766,8 @@ static void heal(struct world *world)
     world_say(world, "everything heals");
     world->calm = true;
     fault_heal_all(world);
+    view_end(world);
+    caller_calm(world);
     /* The network is as it should be from now on. */
     options->break_ppm = 0;
     options->refuse_ppm = 0;
@@ -769,6 +780,7 @@ uint64_t judge_seed(const struct world_options *options, struct world_totals *to
     uint32_t serials[WORLD_KEYS];
     uint64_t end_us = world->now_us + ACTIVE_US, digest;
 
+    world->is_judged = true;
     while (is_active(world) && world->now_us < end_us) {
         world_step(world, end_us);
     }
@@ -782,6 +794,7 @@ uint64_t judge_seed(const struct world_options *options, struct world_totals *to
     homes_name_holders(world);
     deleted_is_gone(world, serials);
     nothing_is_lost(world);
+    calls_are_answered(world);
     if (world->passing_percent > 0) {
         looks_leave_nothing(world);
     }
@@ -801,6 +814,7 @@ uint64_t judge_seed(const struct world_options *options, struct world_totals *to
     read_all(world, serials);
     nothing_is_counted(world);
     deletes_follow_puts(world);
+    calls_are_answered(world);
     settle(world);
     if (options->seed % 8 == 0) {
         nothing_lands_late(world);

@@ -157,6 +157,10 @@ static void on_complete(void *context, uint32_t session, const struct session_cq
     NIGH_ASSERT(world->ended_count < ARRAY_LENGTH(world->ended));
     op->ended = true;
     op->cqe = *cqe;
+    if (cqe->status == NIGH_NO_QUORUM && world->views.some) {
+        op->cqe.status = NIGH_TIMEOUT; /* why it was late */
+        world->totals->cut_off++;
+    }
     world->ended[world->ended_count++] = cqe->cookie;
 }
 
@@ -269,6 +273,7 @@ static void start_lane(struct world *world, struct world_node *node, struct worl
 {
     char address[FABRIC_ADDRESS_BYTES];
     struct exchange_config config = world->exchange;
+    struct exchange_calls users;
 
     start_store(world, node, lane);
     NIGH_ASSERT(sim_fabric(world->sim, lane->node, lane->number, &lane->fabric) == NIGH_OK);
@@ -282,6 +287,10 @@ static void start_lane(struct world *world, struct world_node *node, struct worl
     config.lanes = node->lanes;
     config.incarnation = node->incarnation;
     config.seed = world->options.seed ^ ((uint64_t)lane->node << 32 | lane->number);
+    if (world->calls != NULL) {
+        caller_lane_starts(lane, &users);
+        config.users = &users;
+    }
     NIGH_ASSERT(exchange_create(&config, &lane->exchange) == NIGH_OK);
     for (uint32_t n = 0; n < world->kind.pools; n++) {
         if (node->pool_number[n] != WORLD_NO_POOL) {
@@ -305,13 +314,15 @@ static void count_lane(struct world *world, struct world_node *node, struct worl
     totals->inlines += stats.served_inline;
     totals->streams += stats.served_streams;
     totals->loans += stats.served_loans;
+    totals->partial += stats.served_partial;
+    totals->sent_on += stats.sent_on;
     totals->pushes += stats.served_pushes;
     totals->overdue += stats.loans_overdue;
     totals->conflicts += stats.conflicts;
     totals->news_lost += stats.news_lost;
     totals->evictions += store.evictions;
     node->evictions += store.evictions;
-    WORLD_CHECK(world, stats.crc_failures == 0,
+    WORLD_CHECK(world, stats.crc_failures == 0 || world->is_spoiling,
                 "node %u took bytes with a wrong checksum: a loan's memory was used again",
                 lane->node);
 }
@@ -326,6 +337,8 @@ void node_start(struct world *world, uint32_t rank)
     node->incarnation++;
     node->alive = true;
     node->paused = false;
+    node->slow_us = 0;
+    node->turn_us = 0;
     if (!node->kept) {
         node->set = take_set(node->lanes, world->extents);
     }
@@ -337,6 +350,7 @@ void node_start(struct world *world, uint32_t rank)
         lane->number = n;
         start_lane(world, node, lane);
     }
+    view_node_starts(world, rank);
     /* Those who are still there first: what they hold stays theirs. */
     for (uint32_t n = 0; n < WORLD_SESSIONS; n++) {
         if (node->kept && node->sessions[n].memory != NULL) {
@@ -352,6 +366,7 @@ void node_start(struct world *world, uint32_t rank)
         }
     }
     control_start(world, rank);
+    caller_node_starts(world, rank);
     if (node->kept) {
         client_seal_again(world, rank);
     }
@@ -380,6 +395,7 @@ static void end_lane(struct world *world, struct world_node *node, struct world_
 {
     count_lane(world, node, lane);
     exchange_destroy(lane->exchange);
+    caller_lane_ends(lane);
     fabric_destroy(lane->fabric);
     store_destroy(lane->store);
     lane->exchange = NULL;
@@ -414,6 +430,7 @@ static void end_node(struct world *world, uint32_t rank, bool kept, bool in_orde
     struct world_node *node = &world->nodes[rank];
 
     client_settle(world);
+    caller_node_ends(world, rank);
     node->ending = true;
     for (uint32_t n = 0; n < node->lanes; n++) {
         if (node->lane[n].disk != NULL) {

@@ -125,6 +125,19 @@ static void assert_each_moment_is_seen(const struct world_totals *totals)
     }
 }
 
+/* No way that a call may go or end is left out. */
+static void assert_each_call_is_seen(const struct world_totals *totals)
+{
+    assert_true(totals->call_worlds > totals->seeds / 3);
+    assert_true(totals->calls > 50 * totals->call_worlds);
+    assert_true(totals->calls_ok > 10 * totals->call_worlds);
+    assert_true(totals->calls_any > 0 && totals->calls_urgent > 0 && totals->calls_one_way > 0);
+    assert_true(totals->calls_no > 0 && totals->calls_late > 0 && totals->calls_canceled > 0);
+    assert_true(totals->calls_lost > 0 && totals->calls_closed > 0 && totals->calls_busy > 0);
+    assert_true(totals->calls_not_found > 0 && totals->calls_again > 0);
+    assert_true(totals->calls_in_calm > 10 * totals->call_worlds);
+}
+
 #define U(value) ((unsigned long long)(value))
 
 static void print_coverage(const struct world_totals *totals)
@@ -151,6 +164,19 @@ static void print_coverage(const struct world_totals *totals)
     printf("# pairs: %u of %u\n", pairs_seen(totals), (PULL_STATES - 1) * MOMENTS);
 }
 
+static void print_calls(const struct world_totals *t)
+{
+    printf("# %llu worlds with calls: %llu calls (%llu of any server, %llu that may be done twice, "
+           "%llu urgent, %llu one-way), %llu in calm, of %llu services\n",
+           U(t->call_worlds), U(t->calls), U(t->calls_any), U(t->calls_idempotent),
+           U(t->calls_urgent), U(t->calls_one_way), U(t->calls_in_calm), U(t->services));
+    printf("# of them ended %llu well, %llu with no, %llu late, %llu cancelled, %llu lost, %llu "
+           "closed, %llu not found, %llu busy; carried out %llu times, %llu of them again\n",
+           U(t->calls_ok), U(t->calls_no), U(t->calls_late), U(t->calls_canceled), U(t->calls_lost),
+           U(t->calls_closed), U(t->calls_not_found), U(t->calls_busy), U(t->calls_carried_out),
+           U(t->calls_again));
+}
+
 static void print_totals(const struct world_totals *t, uint64_t us)
 {
     printf("# %llu seeds, %llu events, %llu steps in %.1f s\n", U(t->seeds), U(t->events),
@@ -169,17 +195,20 @@ static void print_totals(const struct world_totals *t, uint64_t us)
            U(t->deletes), U(t->deletes_ok), U(t->deletes_in_use), U(t->deletes_late),
            U(t->deletes_other), U(t->deletes_at_once), U(t->resurrected));
     printf("# %llu pulls done, %llu without bytes, %llu retries: %llu inline, %llu streams, %llu "
-           "pushes, %llu loans (%llu "
+           "pushes, %llu loans (%llu partial, %llu sent on; %llu "
            "overdue), %llu evictions, %llu conflicts, %llu MiB checked\n",
            U(t->pulls_done), U(t->pulls_reused), U(t->pulls_retried), U(t->inlines), U(t->streams),
-           U(t->pushes), U(t->loans), U(t->overdue), U(t->evictions), U(t->conflicts),
-           U(t->checked_bytes >> 20));
+           U(t->pushes), U(t->loans), U(t->partial), U(t->sent_on), U(t->overdue), U(t->evictions),
+           U(t->conflicts), U(t->checked_bytes >> 20));
     printf("# faults: %llu crashes, %llu pauses, %llu cuts, %llu slow links, %llu resets, %llu "
-           "clients, %llu evictions, %llu goodbyes; %llu times dead but alive; %llu news of what "
-           "is gone lost\n",
+           "clients, %llu evictions, %llu goodbyes, %llu ways cut, %llu partitions, %llu slow "
+           "nodes; %llu times "
+           "dead but alive; %llu news of what is gone lost\n",
            U(t->faults[FAULT_CRASH]), U(t->faults[FAULT_PAUSE]), U(t->faults[FAULT_CUT]),
            U(t->faults[FAULT_SLOW]), U(t->faults[FAULT_RESET]), U(t->faults[FAULT_CLIENT]),
-           U(t->faults[FAULT_EVICT]), U(t->faults[FAULT_STOP]), U(t->dead_alive), U(t->news_lost));
+           U(t->faults[FAULT_EVICT]), U(t->faults[FAULT_STOP]), U(t->faults[FAULT_ONE_WAY]),
+           U(t->faults[FAULT_PARTITION]), U(t->faults[FAULT_SLUGGISH]), U(t->dead_alive),
+           U(t->news_lost));
     printf("# %llu worlds with more: %llu spilled, %llu read back, %llu gets from disks of others, "
            "%llu "
            "disk failures; %llu lives "
@@ -190,6 +219,7 @@ static void print_totals(const struct world_totals *t, uint64_t us)
     printf("# %llu above a quota, %llu denied, %llu with names, %llu sealed in strict pools, %llu "
            "deletes beside a stranger\n",
            U(t->quotas), U(t->denied), U(t->named), U(t->strict), U(t->strangers));
+    print_calls(t);
     print_coverage(t);
 }
 
@@ -334,6 +364,7 @@ static void clusters_keep_their_promises(void **state)
         assert_true(totals.warm > 0 && totals.readers_kept > 0 && totals.farewells > 0);
         assert_true(totals.quotas > 0 && totals.denied > 0 && totals.named > 0);
         assert_true(totals.strict > 0 && totals.strangers > 0);
+        assert_each_call_is_seen(&totals);
     }
 }
 

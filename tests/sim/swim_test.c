@@ -243,6 +243,36 @@ static void who_never_was_there_is_not_suspected(void **state)
     swim_world_fini(&world);
 }
 
+/* They are in nobody's list, and nobody asks them: who hears of one tells the others. */
+static void who_joins_is_known_to_all_and_so_is_its_death(void **state)
+{
+    uint64_t bound_us = swim_bound_periods(12, 0) * SECOND;
+
+    (void)state;
+    swim_world_init(&world,
+                    &(struct swim_world_config){.count = 12, .listed = 3, .seed = support_seed()});
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        swim_world_start(&world, rank);
+    }
+    swim_world_run(&world, 60 * SECOND);
+    for (uint32_t rank = 3; rank < 12; rank++) {
+        assert_int_equal(swim_world_seen(&world, rank, SWIM_LEFT), rank);
+        swim_world_start(&world, rank);
+        swim_world_run(&world, world.now_us + bound_us);
+        assert_int_equal(swim_world_seen(&world, rank, SWIM_ALIVE), rank);
+    }
+    for (uint32_t rank = 0; rank < 12; rank++) { /* those that joined know of each other, too */
+        for (uint32_t other = 0; other < 12; other++) {
+            assert_int_equal(swim_state_of(world.nodes[rank].swim, other), SWIM_ALIVE);
+        }
+    }
+    swim_world_run(&world, world.now_us + 60 * SECOND);
+    swim_world_kill(&world, 7);
+    assert_true(swim_world_run_until_known(&world, 7, world.now_us + bound_us));
+    assert_int_equal(world.false_deaths, 0);
+    swim_world_fini(&world);
+}
+
 /* ---- the same again ------------------------------------------------------- */
 
 static char *trace_of(uint64_t seed, size_t *size_bytes)
@@ -295,6 +325,7 @@ int main(void)
         cmocka_unit_test(both_sides_of_a_cut_find_each_other_again),
         cmocka_unit_test(who_leaves_has_left_and_comes_back_as_another),
         cmocka_unit_test(who_never_was_there_is_not_suspected),
+        cmocka_unit_test(who_joins_is_known_to_all_and_so_is_its_death),
         cmocka_unit_test(the_same_seed_is_the_same_run),
     };
 

@@ -248,6 +248,7 @@ void swim_world_start(struct swim_world *world, uint32_t rank)
     struct swim_config config = {
         .self = rank,
         .count = world->config.count,
+        .listed = world->config.listed,
         .incarnation = ++node->incarnation,
         .period_us = PERIOD_US,
         .timeout_us = TIMEOUT_US,

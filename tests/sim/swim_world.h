@@ -16,6 +16,7 @@
 
 struct swim_world_config {
     uint32_t count;
+    uint32_t listed; /* as swim_config has it */
     uint32_t loss_permille;
     uint64_t seed;
     bool encodes; /* datagrams are bytes, with their digests */

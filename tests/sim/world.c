@@ -13,27 +13,65 @@
 #define TURNS       400u /* of a node in one step: more is a loop */
 #define CHECK_EVERY 61u  /* steps between looks at every invariant */
 #define START_US    1000000u
+#define LINES       40u /* of the trace that a failure is told with */
+#define LINE_BYTES  200u
 
 /* ---- saying --------------------------------------------------------------- */
 
+/* What was said last, where a failure is told of. */
+static char lines[LINES][LINE_BYTES];
+static uint32_t line_count;
+
 void world_say(struct world *world, const char *format, ...)
 {
+    char *line = lines[line_count % LINES];
     va_list args;
+    int length;
 
-    if (!world->options.trace) {
+    if (!world->options.trace && !world->options.keeps_lines) {
         return;
     }
-    printf("# %12.3f ms  ", (double)(world->now_us - world->begin_us) / 1000);
+    length = snprintf(line, LINE_BYTES, "# %12.3f ms  ",
+                      (double)(world->now_us - world->begin_us) / 1000);
     va_start(args, format);
-    vprintf(format, args);
+    vsnprintf(line + length, LINE_BYTES - (size_t)length, format, args);
     va_end(args);
-    printf("\n");
+    line_count++;
+    if (world->options.trace) {
+        printf("%s\n", line);
+    }
+}
+
+static void print_lines(void)
+{
+    for (uint32_t n = line_count > LINES ? line_count - LINES : 0; n < line_count; n++) {
+        printf("%s\n", lines[n % LINES]);
+    }
+}
+
+/* The same run once more, for the sake of what it says: nobody pays for that in runs that go well.
+ */
+static void say_what_led_to_it(const struct world *world)
+{
+    struct world_options options = world->options;
+    struct world_totals totals = {0};
+
+    options.keeps_lines = true;
+    printf("# what led to it:\n");
+    fflush(stdout);
+    (void)judge_seed(&options, &totals); /* ends in world_fail */
+    printf("# it did not come again\n");
 }
 
 void world_fail(struct world *world, const char *format, ...)
 {
     va_list args;
 
+    if (world->options.keeps_lines) {
+        print_lines();
+        fflush(stdout);
+        exit(1);
+    }
     fflush(stdout);
     printf("# seed %llu, %.3f ms: ", (unsigned long long)world->options.seed,
            (double)(world->now_us - world->begin_us) / 1000);
@@ -42,6 +80,10 @@ void world_fail(struct world *world, const char *format, ...)
     va_end(args);
     printf("\n# make sim SEED=%llu\n", (unsigned long long)world->options.seed);
     fflush(stdout);
+    if (world->is_judged && !world->options.trace) {
+        say_what_led_to_it(world);
+        fflush(stdout);
+    }
     exit(1);
 }
 
@@ -130,11 +172,22 @@ static void choose_sharing(struct world *world)
     }
 }
 
+/* In half of the runs objects are large from a few KiB on, so that who pulls serves others. Drawn
+ * from the seed alone, too. */
+static void choose_trees(struct world *world)
+{
+    uint64_t lot = hash_u64(world->options.seed ^ HASH_K0);
+
+    world->exchange.tree_bytes = lot % 2 == 0 ? UINT64_C(1024) << (lot >> 8) % 6 : UINT64_MAX;
+    world->exchange.fanout = 1 + (uint32_t)(lot >> 16) % 2;
+}
+
 /* Where there are many nodes, channels are narrow. */
 static void large_exchange(struct world *world)
 {
-    world->dead_after_us = 60000000;
-    world->silence_us = 20000000;
+    world->dead_after_us =
+        world->options.dead_after_us != 0 ? world->options.dead_after_us : 60000000;
+    world->silence_us = world->dead_after_us / 3;
     world->exchange = (struct exchange_config){
         .max_keys = world->options.max_keys,
         .requests = 8,
@@ -143,6 +196,10 @@ static void large_exchange(struct world *world)
         .payload_bytes = 1536,
         .bulk_receives = 4,
         .bulk_bytes = 2048,
+        .fanout = world->options.fanout,
+        .tree_bytes = world->options.tree_bytes,
+        .chunk_bytes = world->options.chunk_bytes,
+        .pull_bytes = world->options.pull_bytes,
     };
 }
 
@@ -263,7 +320,10 @@ struct world *world_create(const struct world_options *options, struct world_tot
         kind_choose(world);
         choose_way(world);
         choose_sharing(world);
+        choose_trees(world);
         kind_make_keys(world);
+        view_choose(world);
+        caller_choose(world);
     } else {
         world->kind = (struct world_kind){.plain = true, .pools = 1};
         world->calm = true; /* what is done is the caller's */
@@ -272,6 +332,9 @@ struct world *world_create(const struct world_options *options, struct world_tot
     }
     NIGH_ASSERT(sim_create(&sim, &world->sim) == NIGH_OK);
     sim_advance(world->sim, START_US);
+    for (uint32_t n = 0; n < world->node_count && options->bytes_a_us > 0; n++) {
+        sim_limit(world->sim, n, options->bytes_a_us);
+    }
     for (uint32_t n = 0; n < world->node_count; n++) {
         node_start(world, n);
     }
@@ -286,6 +349,7 @@ void world_destroy(struct world *world)
     }
     sim_destroy(world->sim);
     free(world->nodes);
+    free(world->calls);
     free(world->cut);
     free(world->puts);
     free(world);
@@ -351,6 +415,19 @@ static void resume(struct world *world, uint32_t rank)
     }
 }
 
+static void speed_up(struct world *world, uint32_t rank)
+{
+    struct world_node *node = &world->nodes[rank];
+
+    if (node->slow_us > 0) {
+        world_say(world, "node %u is slow no more", rank);
+        node->slow_us = 0;
+        node->turn_us = 0;
+        node->awake_us = world->now_us;
+        node->due_us = world->now_us;
+    }
+}
+
 static void carry_out(struct world *world, const struct world_event *event)
 {
     switch (event->kind) {
@@ -369,9 +446,19 @@ static void carry_out(struct world *world, const struct world_event *event)
         world->cut[event->b * world->node_count + event->a] = false;
         sim_cut(world->sim, event->a, event->b, false);
         break;
+    case EVENT_HEAL_WAY:
+        world_say(world, "node %u hears node %u again", event->b, event->a);
+        world->cut[event->a * world->node_count + event->b] = false;
+        sim_cut_way(world->sim, event->a, event->b, false);
+        break;
+    case EVENT_SPEED_UP: speed_up(world, event->a); break;
+    case EVENT_CALLS: caller_step(world, event->a); break;
+    case EVENT_ANSWER: server_answer(world, event->a, event->value); break;
     case EVENT_QUICKEN: sim_slow(world->sim, event->a, event->b, 1); break;
     case EVENT_SEAL: client_seal(world, event->a, (uint32_t)event->value); break;
     case EVENT_GOODBYE: control_hear_goodbye(world, event->a, event->b, event->value); break;
+    case EVENT_VIEW: view_happen(world); break;
+    case EVENT_VIEW_HEARD: view_heard(world, event->a); break;
     case EVENT_DISK:
         disk_step(world->nodes[event->a].lane[event->b].disk, (uint32_t)event->value);
         break;
@@ -385,16 +472,21 @@ static void carry_out(struct world *world, const struct world_event *event)
 static bool give_turn(struct world *world, struct world_lane *lane, uint64_t *due_us)
 {
     uint64_t lane_us;
-    bool worked;
+    bool worked = false;
 
-    if (world->now_us < lane->quiet_until_us && !exchange_look(lane->exchange, world->now_us)) {
-        *due_us = min_u64(*due_us, lane->quiet_until_us);
-        return false;
+    if (world->now_us < lane->quiet_until_us) {
+        worked = exchange_look(lane->exchange, world->now_us);
+        worked = caller_turn(lane) || worked;
+        if (!worked) {
+            *due_us = min_u64(*due_us, lane->quiet_until_us);
+            return false;
+        }
     }
-    worked = world->now_us < lane->quiet_until_us;
     lane_us = store_tick(lane->store, world->now_us);
     worked = worked || exchange_turn(lane->exchange, world->now_us);
+    worked = caller_turn(lane) || worked;
     lane_us = min_u64(lane_us, exchange_due_us(lane->exchange));
+    lane_us = min_u64(lane_us, caller_due_us(lane));
     if (store_wants_turn(lane->store)) {
         lane_us = world->now_us;
     }
@@ -424,6 +516,12 @@ static void give_turns(struct world *world, uint32_t rank)
     }
     due_us = min_u64(due_us, control_due_us(world, rank));
     node->due_us = max_u64(due_us, world->now_us + world->quantum_us);
+    node->turn_us = world->now_us + node->slow_us;
+}
+
+static bool may_have_turns(const struct world *world, const struct world_node *node)
+{
+    return node->alive && !node->paused && node->turn_us <= world->now_us;
 }
 
 static uint64_t next_us(const struct world *world)
@@ -436,7 +534,7 @@ static uint64_t next_us(const struct world *world)
         const struct world_node *node = &world->nodes[n];
 
         if (node->alive && !node->paused) {
-            next = min_u64(next, node->due_us);
+            next = min_u64(next, max_u64(node->due_us, node->slow_us > 0 ? node->turn_us : 0));
         }
     }
     return next;
@@ -468,10 +566,11 @@ void world_step(struct world *world, uint64_t until_us)
     for (uint32_t n = 0; n < world->node_count; n++) {
         uint32_t rank = (first + n) % world->node_count;
 
-        if (world->nodes[rank].alive && !world->nodes[rank].paused) {
+        if (may_have_turns(world, &world->nodes[rank])) {
             give_turns(world, rank);
         }
     }
+    caller_check(world);
     if (world->steps % CHECK_EVERY == 0) {
         world_check_all(world);
     }
@@ -538,11 +637,13 @@ void world_check_all(struct world *world)
             WORLD_CHECK(world, store_is_valid(lane->store), "the store of node %u is wrong", n);
             WORLD_CHECK(world, exchange_is_valid(lane->exchange),
                         "the exchange of node %u is wrong", n);
+            caller_check_lane(lane);
             exchange_stats(lane->exchange, &stats);
-            WORLD_CHECK(world, stats.crc_failures == 0,
+            WORLD_CHECK(world, stats.crc_failures == 0 || world->is_spoiling,
                         "node %u took bytes with a wrong checksum: a loan's memory was used again",
                         n);
         }
     }
     client_check_quotas(world);
+    view_check(world);
 }

@@ -40,7 +40,10 @@ enum world_fault {
     FAULT_RESET, /* a control connection breaks, the fabric does not */
     FAULT_CLIENT,
     FAULT_EVICT,
-    FAULT_STOP, /* a node says goodbye */
+    FAULT_STOP,      /* a node says goodbye */
+    FAULT_ONE_WAY,   /* one node does not hear another, which hears it */
+    FAULT_PARTITION, /* some nodes and the others do not hear each other */
+    FAULT_SLUGGISH,  /* a node's lanes have few turns */
     FAULTS
 };
 
@@ -67,13 +70,19 @@ struct world_totals {
     uint64_t claims, claims_ok, claims_taken, claims_late, claims_lost;
     uint64_t gets_ok, gets_timeout, gets_other, gets_many, gets_passing;
     uint64_t deletes_ok, deletes_in_use, deletes_late, deletes_other;
-    uint64_t pulls_done, pulls_retried, pulls_reused, inlines, streams, loans, pushes, overdue,
-        conflicts, evictions;
+    uint64_t pulls_done, pulls_retried, pulls_reused, inlines, streams, loans, partial, sent_on,
+        pushes, overdue, conflicts, evictions;
     uint64_t checked_bytes, resurrected, dead_alive, news_lost, deletes_at_once;
     /* Of worlds with more in them than one pool in memory. */
     uint64_t kinds, spills, unspills, disk_failures, spilled_served, warm, readers_kept, resumed;
+    uint64_t views, cut_off;
     uint64_t quotas, denied, named, strict, strangers, farewells;
     uint64_t faults[FAULTS];
+    /* Of worlds with calls. */
+    uint64_t call_worlds, calls, calls_any, calls_idempotent, calls_urgent, calls_one_way;
+    uint64_t calls_ok, calls_no, calls_late, calls_canceled, calls_lost, calls_closed,
+        calls_not_found, calls_busy;
+    uint64_t calls_carried_out, calls_again, calls_in_calm, services;
     uint64_t seen[PULL_STATES][MOMENTS];
 };
 
@@ -148,6 +157,7 @@ struct world_lane {
     struct store *store;
     struct fabric *fabric;
     struct exchange *exchange;
+    struct calls *calls;             /* NULL: a world without */
     void *index_memory[WORLD_POOLS]; /* by the store's numbers */
     struct disk *disk;               /* NULL: the node does not spill */
     uint64_t quiet_until_us;         /* as a lane's; whoever calls its store or exchange ends it */
@@ -168,14 +178,18 @@ struct world_node {
     uint32_t incarnation;
     uint32_t lanes;
     uint32_t pool_number[WORLD_POOLS]; /* what its stores call a pool; WORLD_NO_POOL: it has none */
-    uint64_t awake_us;                 /* it was paused until then */
+    uint64_t awake_us;                 /* it was paused, or slow, until then */
+    uint32_t slow_us;                  /* its lanes have a turn so seldom; 0: whenever they want */
+    uint64_t turn_us;                  /* and none before this */
     uint64_t due_us;
     struct members members;
     struct extent_set *set;
     struct world_lane lane[WORLD_LANES];
     struct world_session sessions[WORLD_SESSIONS];
     struct world_side *sides; /* by rank */
-    uint64_t evictions;       /* of lives that are over */
+    struct agreed adopted;
+    bool has_lease;
+    uint64_t evictions; /* of lives that are over */
 };
 
 /* ---- things to come ------------------------------------------------------- */
@@ -184,13 +198,19 @@ enum world_event_kind {
     EVENT_CONNECT = 1, /* a: dialler, b: the other; value: unused */
     EVENT_RESET,       /* a's side of its connection to b ends; value: the connection */
     EVENT_FAULT,
-    EVENT_RESTART, /* a */
-    EVENT_RESUME,  /* a */
-    EVENT_HEAL,    /* a, b: the cut */
-    EVENT_QUICKEN, /* a, b: the slow link */
-    EVENT_SEAL,    /* a: an operation, value: the serial of its put */
-    EVENT_GOODBYE, /* a: who hears it, b: whose; value: the connection */
-    EVENT_DISK     /* a: node, b: lane, value: its incarnation: a job ends */
+    EVENT_RESTART,    /* a */
+    EVENT_RESUME,     /* a */
+    EVENT_HEAL,       /* a, b: the cut */
+    EVENT_QUICKEN,    /* a, b: the slow link */
+    EVENT_SEAL,       /* a: an operation, value: the serial of its put */
+    EVENT_GOODBYE,    /* a: who hears it, b: whose; value: the connection */
+    EVENT_VIEW,       /* another view, or a node loses its lease */
+    EVENT_VIEW_HEARD, /* a: who hears of the present one, and has a lease */
+    EVENT_HEAL_WAY,   /* a: who is heard again, b: by whom */
+    EVENT_SPEED_UP,   /* a: is slow no more */
+    EVENT_CALLS,      /* a: what a node does with calls and services */
+    EVENT_ANSWER,     /* a: a request, value: its number: the service answers */
+    EVENT_DISK        /* a: node, b: lane, value: its incarnation: a job ends */
 };
 
 struct world_event {
@@ -227,12 +247,26 @@ struct world_kind {
     uint32_t warm_percent; /* of lives that end: memory outlives them */
 };
 
+/* What the members agree on, in worlds where they do. */
+struct world_views {
+    bool some;
+    struct agreed agreed;
+    uint64_t left; /* changes to come */
+    struct random random;
+};
+
 struct world_options {
     uint64_t seed;
     bool trace;
-    uint32_t nodes; /* 0: as the seed says, with everything else */
+    bool keeps_lines; /* the last of the trace, for a failure: instead of `trace` */
+    uint32_t nodes;   /* 0: as the seed says, with everything else */
     uint32_t lanes, extents, entries, max_keys, max_puts;
     uint64_t quantum_us;
+    uint64_t dead_after_us; /* of many nodes; 0: a minute */
+    /* With `nodes`: */
+    uint32_t fanout;
+    uint64_t tree_bytes, chunk_bytes, pull_bytes;
+    uint32_t bytes_a_us; /* of a node's own link; 0: no limit */
 };
 
 struct world {
@@ -241,6 +275,8 @@ struct world {
     struct random random;
     struct random more; /* for what a plain world has not */
     struct world_kind kind;
+    struct world_views views;
+    struct caller_world *calls; /* NULL: none */
     struct sim *sim;
     uint64_t now_us;
     uint64_t digest;
@@ -250,7 +286,7 @@ struct world {
     uint32_t node_count;
     uint32_t bulk_endpoints; /* of a link */
     struct world_node *nodes;
-    bool *cut; /* node_count squared */
+    bool *cut; /* node_count squared: what the first says, the second does not hear */
     uint64_t dead_after_us, silence_us, quantum_us;
     uint64_t next_connection, next_session;
     struct exchange_config exchange; /* what is the same at all nodes */
@@ -273,9 +309,11 @@ struct world {
     uint64_t hold_us;
     uint64_t faults_left, fault_gap_us;
     uint32_t fault_weight[FAULTS];
+    bool is_judged;     /* judge_seed's: the seed alone gives the same run again */
     bool calm;          /* no new work, no new faults */
     bool was_forgetful; /* a node crashed, or was thought dead: soft state was lost */
     bool was_lossy;     /* memory went with a node, or a file was damaged */
+    bool is_spoiling;   /* bytes are damaged on purpose: wrong checksums are seen */
 
     struct world_op ops[WORLD_OPS];
     uint32_t ops_used;             /* those behind it were never taken */
@@ -318,7 +356,7 @@ void world_check_all(struct world *world);
 
 /* A line of the trace. */
 void world_say(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The run has failed: says what, and how to see it again. Does not return. */
+/* The run has failed: says what, what led to it, and how to see it again. Does not return. */
 _Noreturn void world_fail(struct world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 #define WORLD_CHECK(world, condition, ...) \
@@ -338,6 +376,18 @@ void node_guard(struct world *world, uint32_t node, bool guarded);
 bool node_is_guarded(void);
 /* What is kept between worlds. */
 void node_forget_memory(void);
+
+/* ---- view.c: what the members agree on ------------------------------------ */
+
+void view_choose(struct world *world);
+void view_node_starts(struct world *world, uint32_t node);
+void view_happen(struct world *world);
+void view_heard(struct world *world, uint32_t node);
+/* All are in again. */
+void view_end(struct world *world);
+bool view_is_settled(const struct world *world);
+/* No key has two homes that serve it. */
+void view_check(struct world *world);
 
 /* ---- tables.c: large tables ----------------------------------------------- */
 
@@ -448,6 +498,32 @@ struct world_op *client_delete(struct world *world, uint32_t node, uint32_t sess
 void client_evict(struct world *world, uint32_t node, uint32_t lane, uint64_t bytes);
 /* No session has more than its quota, and a pool not more than its own. */
 void client_check_quotas(struct world *world);
+
+/* ---- caller.c: calls of services (caller.h) ------------------------------- */
+
+void caller_choose(struct world *world);
+/* Before the lane's exchange, which is told of it; and after that. */
+void caller_lane_starts(struct world_lane *lane, struct exchange_calls *users);
+void caller_lane_ends(struct world_lane *lane);
+void caller_node_starts(struct world *world, uint32_t node);
+void caller_node_ends(struct world *world, uint32_t node);
+void caller_forget(struct world *world, uint32_t node, uint32_t session);
+/* What is heard of another node: before its links are told. */
+void caller_peer(struct world_lane *lane, uint32_t rank, bool is_lost);
+bool caller_turn(struct world_lane *lane);
+uint64_t caller_due_us(const struct world_lane *lane);
+/* A node's next call, or what it does with a service. */
+void caller_step(struct world *world, uint32_t node);
+/* Everything heals: what has no end otherwise is cancelled. */
+void caller_calm(struct world *world);
+/* After each step; and, of a lane, every few. */
+void caller_check(struct world *world);
+void caller_check_lane(struct world_lane *lane);
+bool caller_is_idle(const struct world *world);
+void caller_why_not_idle(struct world *world);
+/* In calm: calls of everybody, by everybody. */
+void caller_judge(struct world *world);
+void server_answer(struct world *world, uint32_t place, uint64_t number);
 
 /* ---- fault.c -------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
 #include "support/support.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <ftw.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -26,6 +27,18 @@ static pid_t support_dir_owner;
 __attribute__((constructor)) static void choose_tests(void)
 {
     cmocka_set_test_filter(getenv("NIGH_TEST"));
+}
+
+bool support_has_chosen(const struct CMUnitTest *tests, size_t count)
+{
+    const char *wanted = getenv("NIGH_TEST");
+
+    for (size_t n = 0; n < count; n++) {
+        if (wanted == NULL || fnmatch(wanted, tests[n].name, 0) == 0)
+            return true;
+    }
+    fprintf(stderr, "not ok: no test matches NIGH_TEST: %s\n", wanted != NULL ? wanted : "");
+    return false;
 }
 
 int support_port(void)

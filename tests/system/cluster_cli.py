@@ -688,6 +688,22 @@ def test_a_goodbye_is_a_death_at_once():
         assert a.good("get", "x", "--timeout", "20s") == b"x", "the copy serves"
 
 
+def test_a_node_that_never_came_is_told_from_one_that_died():
+    with Cluster("--dead-ms", "1000") as (a, b):
+        b.end()
+        a.end()
+        a.start()
+        wait_for(lambda: a.states() == ["up", "dead"])
+        assert a.good("nodes").decode().splitlines()[2].endswith("  not seen yet")
+        finding = {item["subject"]: item for item in json.loads(a.run("doctor", "--json")[1])}["cluster"]
+        assert "was not seen yet" in finding["finding"], finding
+        b.start()
+        wait_for(lambda: a.states() == ["up", "up"])
+        b.end()
+        wait_for(lambda: a.states() == ["up", "dead"])
+        assert "not seen yet" not in a.good("nodes").decode()
+
+
 def test_a_silent_end_is_a_loss_first():
     with Cluster("--dead-ms", "3000").wait_met() as (a, b):
         before = len(b.said())

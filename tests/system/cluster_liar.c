@@ -39,6 +39,7 @@
 #include "fabric/tcp/tcp.h"
 #include "object/exchange_wire.h"
 #include "rpc/calls.h"
+#include "rpc/collect.h"
 
 /* As exchanges of up to eight members have them; what is not told must be equal. */
 #define REQUESTS   32u
@@ -65,11 +66,12 @@ enum how {
     REBIRTHS = 32,
     LINKS = 64,
     MUTE = 128,
-    BAIT = 256
+    BAIT = 256,
+    REPLICAS = 512
 };
 
 static const char *const names[] = {"keys",     "waits", "loans", "deletes", "strangers",
-                                    "rebirths", "links", "mute",  "bait"};
+                                    "rebirths", "links", "mute",  "bait",    "replicas"};
 
 struct known {
     struct directory_key key;
@@ -293,13 +295,32 @@ static void on_request(void *context, struct link *link, const struct rpc_reques
               piece.bytes > 0 ? 1 : 0);
 }
 
+/* What came of a call of many: nothing, rubbish, or more than there are. */
+static void answer_many(struct link *link, uint64_t call)
+{
+    static uint8_t said[sizeof(struct collect_said) + 64];
+    static uint32_t turns;
+    struct rpc_piece piece = {.data = said, .bytes = ++turns * 31 % sizeof(said)};
+
+    random_fill(&dice, said, sizeof(said));
+    if (turns % 3 == 0) {
+        struct collect_said good = {.answered = 3};
+
+        memcpy(said, &good, sizeof(good));
+        piece.bytes = sizeof(good);
+    }
+    rpc_reply(link_calls(link), call, NIGH_OK, &piece, piece.bytes > 0 ? 1 : 0);
+}
+
 /* It has no services. */
 static void on_called(void *context, struct link *link, const struct rpc_request *request,
                       uint64_t now)
 {
     (void)context;
     (void)now;
-    if (request->call != 0) {
+    if (request->call != 0 && request->method == CALLS_METHOD_COLLECT) {
+        answer_many(link, request->call);
+    } else if (request->call != 0) {
         rpc_reply(link_calls(link), request->call, NIGH_PENDING, NULL, 0);
     }
 }
@@ -314,19 +335,54 @@ static void on_nothing(void *context, nigh_status status, const uint8_t *payload
     (void)now;
 }
 
+/* A call of many whose head is right but in one place, or in none: of the right version it goes on
+ * to the other node. */
+static void call_many(struct link *link, uint64_t now)
+{
+    static uint32_t turns;
+    struct {
+        struct calls_wire called;
+        struct collect_wire wire;
+    } said = {.wire = {.version = members.epoch,
+                       .origin = members.self,
+                       .fan = 2 + turns % 3,
+                       .depth = 1 + turns % 20}};
+    struct rpc_piece piece = {.data = &said, .bytes = sizeof(said)};
+
+    ranks_put(&said.wire.ranks, link_rank(link));
+    ranks_put(&said.wire.ranks, turns % members.count);
+    if (++turns % 4 == 0) {
+        random_fill(&dice, (uint8_t *)&said.wire + random_below(&dice, 52), 4);
+    }
+    (void)rpc_call(link_calls(link), CALLS_METHOD_COLLECT, &piece, 1, now + GIVE_UP_US, now,
+                   on_nothing, NULL, NULL);
+}
+
 /* Calls and messages of all lengths around a call's head, of methods that there are not, of
  * services that nobody has. */
 static void call_rubbish(struct link *link, uint64_t now)
 {
     static const uint8_t rubbish[CALLS_PAYLOAD] = {0xff, 0xff, 0xff};
+    static uint32_t ups;
 
     for (uint32_t n = 0; n < USERS / 2; n++) {
         struct rpc_piece piece = {.data = rubbish, .bytes = n == 31 ? CALLS_PAYLOAD : n};
 
-        (void)rpc_one_way(link_calls(link), n % 3 == 0 ? 7 : CALLS_METHOD, &piece, 1, now);
+        (void)rpc_one_way(link_calls(link), n % 3 == 0 ? CALLS_METHOD_COLLECT : CALLS_METHOD,
+                          &piece, 1, now);
+        if (n % 4 == 0) {
+            call_many(link, now);
+        }
         (void)rpc_one_way(link_calls(link), CALLS_METHOD_OFFERS, &piece, 1, now);
         (void)rpc_call(link_calls(link), n % 5 == 0 ? 0xffff : CALLS_METHOD, &piece, 1,
                        now + GIVE_UP_US, now, on_nothing, NULL, NULL);
+    }
+    /* Of memory that nobody lent, which costs the link: not each time. */
+    if (++ups % 4 == 0) {
+        struct rpc_piece piece = {.data = rubbish, .bytes = sizeof(struct bulks_push)};
+
+        (void)rpc_one_way(link_calls(link), (uint16_t)(BULKS_METHOD_PUSH + ups / 4 % 3), &piece, 1,
+                          now);
     }
 }
 
@@ -363,26 +419,65 @@ static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint
 
 static void count(int status)
 {
-    answers[-status < STATUSES ? -status : STATUSES - 1]++;
+    answers[status <= 0 && status > -STATUSES ? -status : STATUSES - 1]++;
 }
 
-static void on_answer(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
+static void on_status(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
                       uint64_t now)
+{
+    (void)context;
+    (void)payload;
+    (void)bytes;
+    (void)now;
+    count((int)status);
+}
+
+/* Of an ANNOUNCE: one of each record. */
+static void on_statuses(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
+                        uint64_t now)
+{
+    on_status(context, status, payload, bytes, now);
+    for (uint32_t n = 0; status == NIGH_OK && n < bytes; n++) {
+        count((int8_t)payload[n]);
+    }
+}
+
+static void on_replica_states(void *context, nigh_status status, const uint8_t *payload,
+                              uint32_t bytes, uint64_t now)
+{
+    struct wire_replica_state state;
+
+    on_status(context, status, payload, bytes, now);
+    for (uint32_t n = 0; status == NIGH_OK && n + sizeof(state) <= bytes; n += sizeof(state)) {
+        memcpy(&state, payload + n, sizeof(state));
+        count((int)state.status);
+    }
+}
+
+static void on_loan(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
+                    uint64_t now)
 {
     struct node *node = context;
     struct wire_pulled pulled;
 
-    (void)now;
-    count((int)status);
+    on_status(context, status, payload, bytes, now);
     if (status == NIGH_OK && bytes >= sizeof(pulled)) {
         memcpy(&pulled, payload, sizeof(pulled));
         if (pulled.way == WIRE_LOAN && node->loan_count < LOANS) {
             node->loans[node->loan_count++] = pulled.serve;
         }
-    } else if (status == NIGH_OK && bytes <= RECORDS) {
-        for (uint32_t n = 0; n < bytes; n++) {
-            count((int8_t)payload[n]);
-        }
+    }
+}
+
+/* What an answer holds is the call's to say: sizes tell nothing. */
+static rpc_done *hears(uint16_t method)
+{
+    switch (method) {
+    case WIRE_ANNOUNCE: return on_statuses;
+    case WIRE_REPLICAS: return on_replica_states;
+    case WIRE_LOCATE:
+    case WIRE_PULL: return on_loan;
+    default: return on_status;
     }
 }
 
@@ -391,8 +486,8 @@ static bool say(struct node *node, uint16_t method, const void *said, size_t byt
 {
     struct rpc_piece piece = {.data = said, .bytes = (uint32_t)bytes};
 
-    return rpc_call(link_rpc(node->link), method, &piece, 1, now_us + GIVE_UP_US, now_us, on_answer,
-                    node, NULL) == NIGH_OK;
+    return rpc_call(link_rpc(node->link), method, &piece, 1, now_us + GIVE_UP_US, now_us,
+                    hears(method), node, NULL) == NIGH_OK;
 }
 
 /* A key that was never used, whose home the node is. */
@@ -489,6 +584,24 @@ static void renew(struct node *node)
     }
 }
 
+/* Says that it holds replicas of what it holds not, eight of each, and has others make such of what
+ * they told of, whether it is the one to ask or not. */
+static bool replicate(struct node *node)
+{
+    const struct known *known =
+        &node->known[random_below(&dice, node->known_count > 0 ? node->known_count : 1)];
+    struct wire_replica told = {.key = fresh_key(node), .object = fresh_object(), .wanted = 8};
+    struct wire_replicate asked = {.key = told.key, .object = told.object, .wanted = 8};
+
+    /* Of what they told it of it is the keeper; of the other it is not. */
+    if (node->known_count > 0 && random_below(&dice, 2) == 0) {
+        asked.key = known->key;
+        asked.object = known->object;
+    }
+    return say(node, WIRE_REPLICAS, &told, sizeof(told)) &&
+           say(node, WIRE_REPLICATE, &asked, sizeof(asked));
+}
+
 static void misbehave(struct node *node)
 {
     static bool (*const ways[])(struct node *) = {announce, wait_for_nothing, borrow, delete_own,
@@ -503,6 +616,8 @@ static void misbehave(struct node *node)
     }
     if ((how & LOANS_KEPT) != 0) {
         renew(node);
+    }
+    for (uint32_t i = 0; (how & REPLICAS) != 0 && i < CALLS / 4 && replicate(node); i++) {
     }
     for (uint32_t n = 0; n < sizeof(ways) / sizeof(*ways); n++) {
         for (uint32_t i = 0; (how >> n & 1) != 0 && i < CALLS / 4; i++) {

@@ -164,6 +164,26 @@ def test_it_is_a_nuisance():
     cluster.close()
 
 
+def test_it_has_others_hold_what_it_likes():
+    """Replicas of everything, also of what there is not: it gets a part of the memory and of the tables, no more."""
+    cluster = Beset()
+    cluster.offer()
+    cluster.lie("replicas")
+    wait_for(lambda: cluster.said().get("NIGH_BUSY", 0) + cluster.said().get("NIGH_OK", 0) > 1000, 120)
+    for rank in range(2):
+        wait_for(lambda: cluster.stats(rank)["claims_refused"] > 0, 120)
+    for _ in range(3):
+        cluster.serves()
+    for rank in range(2):
+        stats = cluster.stats(rank)
+        assert stats["replica_bytes"] <= stats["memory_bytes"] / 2
+        print("#", {name: value for name, value in stats.items() if "replica" in name})
+    cluster.bounded(GROWTH_KIB + KEY_KIB)
+    cluster.end_liar()
+    cluster.serves()
+    cluster.close()
+
+
 def test_what_it_lends_stops_nobody():
     """It lends two objects that nobody can read, which take all that pulls of a node may take at once."""
     cluster = Beset()
@@ -177,6 +197,24 @@ def test_what_it_lends_stops_nobody():
     cluster.end_liar()
     asked.kill()
     asked.communicate()
+    cluster.close()
+
+
+def test_what_it_says_of_many_counts_for_itself_alone():
+    """It answers calls of many nodes with what cannot be, and asks others for such calls."""
+    cluster = Beset()
+    cluster.lie("bait")
+    wait_for(lambda: cluster.said().get("up", 0) == 2, 20)
+    for n in range(40):
+        done = subprocess.run([os.environ["NIGH"], "call", "nobody's", "x", "--all", "--json", "--timeout", "20s", "--socket",
+                               cluster.socket(n % 2)], stdout=subprocess.PIPE, timeout=60, check=False)
+        said = json.loads(done.stdout)
+        counts = [said[name] for name in ("answered", "failed", "unknown", "unasked")]
+        errors = {error["node"]: (error["status"], error["count"]) for error in said["errors"]}
+        assert counts == [0, 0, 1, 2], said
+        assert errors == {0: ("NIGH_NOT_FOUND", 1), 1: ("NIGH_NOT_FOUND", 1), 2: ("NIGH_PROTOCOL", 1)}, said
+    cluster.serves()
+    cluster.end_liar()
     cluster.close()
 
 

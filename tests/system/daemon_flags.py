@@ -3,6 +3,7 @@
 """Everything wrong that nighd can be told: one line that says what is wrong and what helps, and the documented exit
 code. And what it does when all is well: readiness, signals, sockets left behind."""
 import ctypes
+import fcntl
 import os
 import resource
 import signal
@@ -83,6 +84,7 @@ def test_wrong_flags(folder, good):
         (good + ["--fabric-retries", "8"], ["--fabric-retries", "a number up to 7"]),
         (good + ["--fabric-queue-pairs", "5"], ["--fabric-queue-pairs", "a number up to 4"]),
         (good + ["--shared-receives", "8193"], ["--shared-receives", "a number up to 8192"]),
+        (good + ["--fanout", "256"], ["--fanout", "a number up to 255"]),
         (good + ["--shared-receives", "7"], ["--shared-receives", "8 to 8192"]),
         (good + ["--max-sessions", "5000"], ["--max-sessions", "1024"]),
         (good + ["--max-pins", "99999"], ["--max-pins", "8192"]),
@@ -297,6 +299,30 @@ def test_memory_above_the_control_groups(folder, good):
 
 
 @in_folder
+def test_a_node_that_is_being_killed_is_waited_for(folder, good):
+    """Its lock is there for a while after it; here as long as the next one has not opened the file."""
+    path = os.path.join(folder, "s")
+    lock = os.open(path + ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    ready, tell = os.pipe()
+    process = subprocess.Popen([os.environ["NIGHD"], "--memory", "32M", "--socket", path, "--ready-fd", str(tell)],
+                               pass_fds=[tell], stderr=subprocess.PIPE)
+    os.close(tell)
+
+    def has_opened_it():
+        names = (os.path.join(f"/proc/{process.pid}/fd", name) for name in os.listdir(f"/proc/{process.pid}/fd"))
+        return process.poll() is not None or any(os.path.realpath(name) == path + ".lock" for name in names)
+
+    wait_for(has_opened_it)
+    os.close(lock)
+    with os.fdopen(ready) as pipe:
+        assert pipe.readline() == "ready\n", process.communicate(timeout=30)
+    process.terminate()
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+@in_folder
 def test_a_second_node_on_the_same_socket(folder, good):
     node = Node()
     expect(IN_USE, ["another node", "--socket"], "--memory", "32M", "--socket", node.path)
@@ -436,6 +462,10 @@ def test_check_says_what_memory_it_would_take(folder, good):
     assert line.endswith(" can be had here") and "only" not in line, line
     line = next(line for line in run(*good, "--check", "--memory", "50T")[1].splitlines() if line.startswith("memory "))
     assert "50.0 TiB for objects, " in line and "; only " in line, line
+    # Whole extents for every lane: as much as the node then has.
+    printed = run("--memory", "64M", "--lanes", "64", "--socket", folder + "/s", "--check")[1]
+    taken = next(line for line in Node("--lanes", "64").stop()[1].splitlines() if "memory is ready" in line)
+    assert "memory        128.0 MiB for objects, " in printed and 'size="128.0 MiB"' in taken, (printed, taken)
 
 
 @in_folder
@@ -464,14 +494,19 @@ def test_the_sample_of_a_configuration(folder, good):
     # Every line that is commented out is right too. Explanations begin with "# " and a capital letter.
     with open(sample, encoding="utf-8") as file:
         lines = [line for line in file if not line.startswith("# ")]
-    given, key = os.path.join(folder, "nighd.conf"), os.path.join(folder, "key")
-    with open(given, "w", encoding="utf-8") as file:
-        file.writelines(line.removeprefix("#").replace("/etc/nigh/cluster.key", key) for line in lines)
+    given, key, password = (os.path.join(folder, name) for name in ("nighd.conf", "key", "password"))
     write_key(key)
-    with open(given, encoding="utf-8") as file:
-        keys = {line.split("=")[0].strip() for line in file if "=" in line}
-    code, printed, said = run("--config", given, "--check", "--socket", folder + "/s")
-    assert code == 0 and said == "" and "pool          features:" in printed, (code, printed, said)
+    write_key(password)
+    keys = set()
+    for left_out in (("#state", "#ranks"), "#directory"):  # two ways to keep where objects are: one at a time
+        with open(given, "w", encoding="utf-8") as file:
+            file.writelines(line.removeprefix("#").replace("/etc/nigh/cluster.key", key)
+                            .replace("/etc/nigh/redis.password", password)
+                            for line in lines if not line.startswith(left_out))
+        with open(given, encoding="utf-8") as file:
+            keys |= {line.split("=")[0].strip() for line in file if "=" in line}
+        code, printed, said = run("--config", given, "--check", "--socket", folder + "/s")
+        assert code == 0 and said == "" and "pool          features:" in printed, (code, printed, said)
     help_text = run("--help")[1]
     options = {line.split()[0][2:] for line in help_text.splitlines() if line.startswith("  --")}
     options -= {"config", "hold", "ready-fd", "check", "version,"}

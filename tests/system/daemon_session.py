@@ -17,7 +17,10 @@ from raw_session import Node, Session, connect, greet, hello, receive, wait_for 
 
 OP_NODES, OP_WHERE, OP_LINKS = 23, 24, 31
 MEASURE = 128
-OP_UNKNOWN = 32  # the first that there is none of
+OP_SERVICE_OPEN = 28
+PAIR_ASK, PAIR, PAIR_DROP = 7, 8, 9
+TAKES_PAIRS, PAIR_ENDED = 260, 320  # in the session's first page
+OP_UNKNOWN = 35  # the first that there is none of
 
 
 def expect_refused(node, data, status, *words):
@@ -40,7 +43,7 @@ def test_a_session_opens_and_is_served():
     node = Node()
     session = Session(node.path)
     welcome = session.welcome
-    assert (welcome.version, welcome.lanes, welcome.rights, welcome.pool) == (1, 1, 1, f"uid-{os.geteuid()}")
+    assert (welcome.version, welcome.lanes, welcome.rights, welcome.pool) == (1, 1, 3, f"uid-{os.geteuid()}")
     assert len(welcome.fds) == 2 + 2 * welcome.lanes
     for i in range(1000):
         assert session.call(raw.OP_NOP, cookie=i) == (i, "NIGH_OK")
@@ -229,6 +232,120 @@ def test_descriptors_on_their_way_are_bounded():
     assert node.stop()[0] == 0
 
 
+def ask_for_pair(session, service, rank=0):
+    session.sock.send(struct.pack("@IHHQIIII", raw.MAGIC, PAIR_ASK, 0, service, rank, 0, 0, 0))
+
+
+def take_pair(session):
+    """What the next SESSION_PAIR says: status, whether this side serves, place, serial, the other's uid; descriptors."""
+    data, fds = receive(session.sock)
+    _, kind, _, status, flags, _, place, serial, uid, _ = struct.unpack("@IHHiIQIIII", data)
+    assert kind == PAIR
+    return raw.STATUS[status], flags, place, serial, uid, fds
+
+
+def drop_pair(session, place, serial):
+    session.sock.send(struct.pack("@IHHQIIII", raw.MAGIC, PAIR_DROP, 0, 0, 0, place, serial, 0))
+
+
+def serve(node, service, takes_pairs=1):
+    session = Session(node.path)
+    session.memory[TAKES_PAIRS:TAKES_PAIRS + 4] = struct.pack("<I", takes_pairs)
+    assert session.call(OP_SERVICE_OPEN, oid=struct.pack("<Q", service) + bytes(12))[1] == "NIGH_OK"
+    return session
+
+
+def ended(session, place):
+    return struct.unpack("<I", session.memory[PAIR_ENDED + 4 * place:PAIR_ENDED + 4 * place + 4])[0]
+
+
+def has_pair_memory(node):
+    links = f"/proc/{node.process.pid}/fd"
+    return any("nigh-pair" in os.readlink(f"{links}/{fd}") for fd in os.listdir(links))
+
+
+def test_pairs_are_given_to_who_may_call_and_to_who_serves():
+    node = Node()
+    server, older, caller = serve(node, 7), serve(node, 8, takes_pairs=0), Session(node.path)
+    reader = Session(node.path, hello(flags=raw.READ_ONLY))
+    for session, service, rank, status in ((caller, 9, 0, "NIGH_NOT_FOUND"), (caller, 7, 1, "NIGH_NOT_FOUND"),
+                                           (caller, 8, 0, "NIGH_UNSUPPORTED"), (server, 7, 0, "NIGH_NOT_FOUND"),
+                                           (reader, 7, 0, "NIGH_DENIED")):
+        ask_for_pair(session, service, rank)
+        answer = take_pair(session)
+        assert answer[0] == status and not answer[5], (service, rank, answer)
+    ask_for_pair(caller, 7)
+    status, serves, place, serial, uid, fds = take_pair(caller)
+    assert (status, serves, uid, len(fds)) == ("NIGH_OK", 0, os.geteuid(), 2)
+    served = take_pair(server)
+    assert served[:2] == ("NIGH_OK", 1) and served[3:5] == (serial, os.geteuid()) and len(served[5]) == 2
+    ask_for_pair(caller, 7)
+    assert take_pair(caller)[0] == "NIGH_EXISTS"
+    drop_pair(older, 0, serial)  # not its own
+    older.call(raw.OP_NOP)
+    for session in (server, older, caller, reader):
+        session.close()
+    assert node.stop()[0] == 0
+
+
+def test_memory_of_pairs_goes_back_when_both_have_let_go():
+    """Whoever keeps it mapped keeps no memory of the node's; and it is not taken from under who still reads."""
+    node = Node()
+    server, caller = serve(node, 7), Session(node.path)
+    kept = []
+    for first, second, at in ((caller, server, 0), (server, caller, 1)) * 3:
+        answers = []
+
+        def given():
+            ask_for_pair(caller, 7)
+            answers.append(take_pair(caller))
+            return answers[-1][0] == "NIGH_OK"
+
+        wait_for(given)
+        pairs = [answers[-1], take_pair(server)]
+        kept += pairs[0][5] + pairs[1][5]
+        memory = pairs[0][5][0]
+        assert os.fstat(memory).st_blocks * 512 >= 280 * 1024
+        drop_pair(first, pairs[at][2], pairs[at][3])
+        wait_for(lambda: ended(second, pairs[1 - at][2]) == pairs[1 - at][3])
+        assert os.fstat(memory).st_blocks * 512 >= 280 * 1024 and has_pair_memory(node)
+        drop_pair(second, pairs[1 - at][2], pairs[1 - at][3])
+        wait_for(lambda: os.fstat(memory).st_blocks == 0)
+        assert not has_pair_memory(node)
+    for fd in kept:
+        os.close(fd)
+    server.close()
+    caller.close()
+    assert node.stop()[0] == 0
+
+
+def test_who_reads_no_pairs_is_given_few():
+    node = Node()
+    server, callers = serve(node, 7), []
+    for _ in range(20):
+        callers.append(Session(node.path))
+        answers = []
+
+        def answered():
+            ask_for_pair(callers[-1], 7)
+            answers.append(take_pair(callers[-1]))
+            return answers[-1][0] == "NIGH_OK" or len(answers) > 30
+
+        wait_for(answered)
+    assert raw.unread_bytes(callers[0].sock) == 0
+    given = 0
+    server.sock.setblocking(False)
+    try:
+        while True:
+            given += take_pair(server)[0] == "NIGH_OK"
+    except BlockingIOError:
+        pass
+    assert 2 <= given <= 12, given
+    for session in callers + [server]:
+        session.close()
+    assert node.stop()[0] == 0
+
+
 def test_the_end_of_the_socket_ends_the_session():
     node = Node("--max-sessions", "4")
     for _ in range(40):
@@ -379,7 +496,7 @@ def test_pools_let_in_whom_their_mode_lets_in():
         node = Node("--config", config)
 
         def owner():
-            assert Session(node.path, hello(pool=b"shared")).welcome.rights == 1
+            assert Session(node.path, hello(pool=b"shared")).welcome.rights == 3
 
         def member():
             assert Session(node.path, hello(pool=b"shared")).welcome.rights == 0
@@ -389,7 +506,7 @@ def test_pools_let_in_whom_their_mode_lets_in():
             expect_refused(node, hello(pool=b"uid-0"), "NIGH_DENIED", "uid-0")
             expect_refused(node, hello(pool=b"uid-4001"), "NIGH_NOT_FOUND")
             session = Session(node.path)
-            assert (session.welcome.pool, session.welcome.rights) == (f"uid-{os.getuid()}", 1)
+            assert (session.welcome.pool, session.welcome.rights) == (f"uid-{os.getuid()}", 3)
 
         assert as_uid(4001, 4001, owner) == 0
         assert as_uid(4002, 4100, member) == 0

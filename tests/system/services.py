@@ -11,6 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
 from cluster_cli import FAILED, NOT_FOUND, OK, TIMEOUT, Cluster  # noqa: E402
 
+USAGE = 2
 ECHO = os.environ["ECHO_SERVICE"]
 
 
@@ -57,6 +58,34 @@ def test_a_process_serves_callers_of_both_nodes():
         server = serve(a, "echo")
         assert b.good("call", "echo", "--node", "0", "again") == b"again"
         end(server)
+
+
+def test_all_nodes_are_called_at_once():
+    cluster = Cluster()
+    with cluster as (a, b):
+        cluster.wait_met()
+        servers = [serve(a, "echo"), serve(b, "echo")]
+        assert a.good("call", "echo", "--all", "hello") == b"0: hello\n1: hello\n"
+        assert b.good("call", "echo", "-a", data=b"hello\0") == b"0: hello\0\n1: hello\0\n"
+        assert a.good("call", "echo", "--ranks", "1", "hello") == b"1: hello\n"
+        said = json.loads(b.good("call", "echo", "--ranks", "1,0", "x", "--json"))
+        version = said.pop("version")
+        assert said == {"service": "echo", "answered": 2, "failed": 0, "unknown": 0, "unasked": 0, "errors": [],
+                        "replies": [{"node": rank, "reply_bytes": 1, "reply": "x"} for rank in range(2)]}
+        assert version > 0 and version == json.loads(a.good("call", "echo", "--all", "x", "--json"))["version"]
+        for wrong in ("", "1,", ",1", "1,,2", "x", "1-2", "256"):
+            assert a.run("call", "echo", "--ranks", wrong, "x")[0] == USAGE, wrong
+        assert a.run("call", "echo", "--all", "--node", "1", "x")[0] == USAGE
+        assert "not valid" in a.run("call", "echo", "--ranks", "0,2", "x")[2], "there is no node 2"
+
+        end(servers[1])
+        raw.wait_for(lambda: a.run("call", "echo", "--ranks", "1", "x")[0] == NOT_FOUND)
+        code, out, said = a.run("call", "echo", "--all", "x")
+        assert (code, out) == (NOT_FOUND, b"0: x\n") and "node 1: " in said and "was not carried out" in said, said
+        b.end()
+        code, out, said = a.run("call", "echo", "--all", "x")
+        assert (code, out) == (FAILED, b"0: x\n") and "node 1: " in said, (code, said)
+        end(servers[0])
 
 
 def test_calls_of_a_server_that_is_killed_end():
@@ -112,6 +141,57 @@ def test_any_server_of_a_name_is_called():
         assert call.returncode in (OK, NOT_FOUND), said
         raw.wait_for(lambda: b.run("call", "echo", "x")[0] == OK)
         end(server)
+
+
+def test_a_call_goes_where_its_bytes_are():
+    """Of two nodes that serve the name, the one that holds most of what the call is about; an older choice else."""
+    cluster = Cluster()
+    with cluster as (a, b):
+        cluster.wait_met()
+        a.good("put", "small", "-", data=bytes(1000))
+        b.good("put", "large", "-", data=bytes(5000))
+        for member, own in ((a, 0), (b, 1)):
+            said = member.parsed("locate", "small", "large", "nowhere")
+            assert (said["asked"], said["missing"]) == (3, 1)
+            assert [(item["rank"], item["objects"], item["size_bytes"], item["is_self"]) for item in said["nodes"]] == \
+                [(1, 1, 5000, own == 1), (0, 1, 1000, own == 0)]
+        assert a.run("locate", "nowhere")[0] == NOT_FOUND
+        servers = [serve(a, "echo"), serve(b, "echo")]
+        raw.wait_for(lambda: b.run("call", "echo", "-n0", "x")[0] == a.run("call", "echo", "-n1", "x")[0] == OK)
+
+        def near(member, *names):
+            options = [word for name in names for word in ("--near", name)]
+            return json.loads(member.good("call", "echo", *options, "x", "--json"))["node"]
+
+        def knows(member, other):
+            """It has heard that the other serves the name."""
+            return near(member, ("small", "large")[other]) == other
+
+        raw.wait_for(lambda: knows(a, 1) and knows(b, 0))
+        assert [near(member, name) for member in (a, b) for name in ("small", "large")] == [0, 1] * 2
+        assert near(a, "small", "large") == near(b, "small", "large") == 1, "most bytes, not most objects"
+        assert (near(a, "nowhere"), near(b, "nowhere")) == (0, 1), "its own"
+        end(servers[1])
+        raw.wait_for(lambda: near(a, "large") == 0)
+        end(servers[0])
+
+
+def test_a_node_that_has_not_come_yet_is_waited_for():
+    cluster = Cluster()
+    with cluster as (a, b):
+        cluster.wait_met()
+        b.end()
+        code, _, said = a.run("call", "echo", "--node", "1", "x", "--timeout", "50s")
+        assert code == FAILED and "was not carried out" in said, "it is gone, and said so"
+        a.end()
+        a.start()
+        code, _, said = a.run("call", "echo", "--node", "1", "x", "--timeout", "100ms")
+        assert code == TIMEOUT, said
+        call = a.begin("call", "echo", "--node", "1", "x", "--timeout", "50s")
+        raw.wait_for(lambda: a.numbers()["sessions"] >= 1)
+        b.start()
+        _, said = call.communicate(timeout=60)
+        assert call.returncode == NOT_FOUND and b"node 1 has no service" in said, said
 
 
 def test_a_node_that_begins_anew_ends_its_services():

@@ -13,6 +13,7 @@ static void names_and_sentences_come_from_the_table(void **state)
     assert_string_equal(nigh_status_name(NIGH_OK), "NIGH_OK");
     assert_string_equal(nigh_status_string(NIGH_OK), "success");
     assert_string_equal(nigh_status_name(NIGH_NOT_FOUND), "NIGH_NOT_FOUND");
+    assert_non_null(strstr(nigh_status_string(NIGH_EXISTS), "a service of this name"));
     assert_string_equal(nigh_status_string(NIGH_TIMEOUT), "the deadline passed");
 }
 

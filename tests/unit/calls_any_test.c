@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "rpc/calls.h"
 #include "support/support.h"
 
 #define SERVICE UINT64_C(77)
+#define BESIDE  UINT64_C(78) /* of another link to the same node */
 #define SELF    0u
 #define NODES   4u /* the first is the one that is tested */
 #define FRAMES  512u
@@ -44,11 +46,13 @@ struct end {
 
 static struct end ours[NODES], theirs[NODES];
 static struct calls *calls;
+static bool beside_is_down;
 static uint64_t now_us;
 static uint32_t ends, here; /* calls that ended; requests that our own service had */
 static uint64_t here_id;
 static nigh_status status_of[COOKIES];
 static uint32_t times[COOKIES], rank_of[COOKIES];
+static bool had_it[COOKIES];
 
 static void on_send(void *context, const struct rpc_header *header, const struct rpc_piece *pieces,
                     uint32_t count)
@@ -94,7 +98,7 @@ static void on_rpc_canceled(void *context, uint64_t call)
     struct end *end = context;
 
     if (end->is_ours) {
-        calls_withdrawn(calls, end->rpc, call);
+        calls_withdrawn(calls, end->rpc, call, now_us);
         return;
     }
     for (uint32_t n = 0; n < end->asked_count; n++) {
@@ -108,8 +112,10 @@ static void on_rpc_canceled(void *context, uint64_t call)
 static struct rpc *on_channel(void *context, uint32_t rank, uint64_t hash)
 {
     (void)context;
-    (void)hash;
     assert_in_range(rank, 1, NODES - 1);
+    if (hash == BESIDE && beside_is_down) {
+        return NULL;
+    }
     return ours[rank].up ? ours[rank].rpc : NULL;
 }
 
@@ -127,6 +133,7 @@ static void on_ended(void *context, const struct calls_caller *caller, const str
     times[caller->cookie]++;
     status_of[caller->cookie] = end->status;
     rank_of[caller->cookie] = end->rank;
+    had_it[caller->cookie] = end->taken;
 }
 
 static void on_request(void *context, void *tag, const struct calls_request *request)
@@ -165,10 +172,10 @@ static void drop_frames(struct end *end)
     }
 }
 
-static void link_down(uint32_t rank)
+static void link_ends(uint32_t rank, nigh_status reason)
 {
     ours[rank].up = false;
-    rpc_end(ours[rank].rpc, NIGH_PEER_LOST, now_us);
+    rpc_end(ours[rank].rpc, reason, now_us);
     calls_channel_down(calls, ours[rank].rpc, rank, now_us);
     rpc_end(theirs[rank].rpc, NIGH_PEER_LOST, now_us);
     rpc_destroy(ours[rank].rpc);
@@ -176,6 +183,11 @@ static void link_down(uint32_t rank)
     drop_frames(&ours[rank]);
     drop_frames(&theirs[rank]);
     theirs[rank].asked_count = 0;
+}
+
+static void link_down(uint32_t rank)
+{
+    link_ends(rank, NIGH_PEER_LOST);
 }
 
 static int set_up(void **state)
@@ -193,6 +205,7 @@ static int set_up(void **state)
     (void)state;
     now_us = 1000000;
     ends = here = 0;
+    beside_is_down = false;
     memset(times, 0, sizeof times);
     memset(ours, 0, sizeof ours);
     memset(theirs, 0, sizeof theirs);
@@ -419,6 +432,40 @@ static void who_has_least_to_do_is_next(void **state)
     }
 }
 
+/* Those that the call names go before the own node and before who has least to do, in their order;
+ * one that does not serve it, or was tried, is passed by. */
+static void who_holds_most_is_first(void **state)
+{
+    struct calls_call call = call_of(CALLS_ANY, 0);
+
+    (void)state;
+    offer_it(1);
+    offer_it(3);
+    serve_here(true);
+    call.near_count = 3;
+    memcpy(call.near, (const uint8_t[]){2, 3, 1}, 3);
+    begin_call(call);
+    assert_int_equal(theirs[3].calls, 1);
+    answer(3, NIGH_OK);
+    ended_once(0, NIGH_OK, 3);
+
+    call.caller.cookie = 1;
+    call.idempotent = true;
+    begin_call(call);
+    link_down(3);
+    settle();
+    assert_int_equal(theirs[1].calls, 1);
+    answer(1, NIGH_OK);
+    ended_once(1, NIGH_OK, 1);
+
+    call.caller.cookie = 2;
+    memcpy(call.near, (const uint8_t[]){2, SELF, 1}, 3);
+    begin_call(call);
+    assert_int_equal(here, 1);
+    assert_true(calls_reply(calls, here_id, NIGH_OK, NULL, 0, now_us));
+    ended_once(2, NIGH_OK, SELF);
+}
+
 static void rubbish_offers_are_refused(void **state)
 {
     static const uint64_t many[LIMIT_SERVICES + 1] = {SERVICE};
@@ -435,6 +482,38 @@ static void rubbish_offers_are_refused(void **state)
     begin_any(1, false);
     answer(1, NIGH_OK);
     ended_once(1, NIGH_OK, 1);
+}
+
+static void answer_all(void)
+{
+    for (uint32_t rank = 1; rank < NODES; rank++) {
+        while (theirs[rank].asked_count > 0) {
+            answer(rank, NIGH_OK);
+        }
+    }
+}
+
+/* Who came last has not been chosen yet; that is made up for by one call, not by as many as the
+ * others ever had. */
+static void who_comes_back_takes_turns(void **state)
+{
+    (void)state;
+    offer_it(1);
+    offer_it(2);
+    for (uint32_t n = 0; n < 60; n++) {
+        begin_any(n, false);
+        answer_all();
+    }
+    link_down(2);
+    link_up(2);
+    offer_it(2);
+    theirs[1].calls = 0;
+    for (uint32_t n = 0; n < 20; n++) {
+        begin_any(100 + n, false);
+        answer_all();
+    }
+    assert_in_range(theirs[1].calls, 9, 11);
+    assert_in_range(theirs[2].calls, 9, 11);
 }
 
 /* ---- what goes on --------------------------------------------------------- */
@@ -498,6 +577,30 @@ static void what_may_have_been_done_is_not_done_again(void **state)
     assert_int_equal(theirs[3 - rank].calls, 1);
 }
 
+/* A link that hears nothing any more ends with a timeout, one that hears rubbish with the protocol:
+ * that is the link's, and to a call it is lost. */
+static void why_a_link_ended_is_not_how_a_call_does(void **state)
+{
+    static const nigh_status reasons[] = {NIGH_TIMEOUT, NIGH_PROTOCOL, NIGH_UNREACHABLE};
+
+    (void)state;
+    for (uint32_t n = 0; n < ARRAY_LENGTH(reasons); n++) {
+        offer_it(1);
+        begin_call(call_of(1, 2 * n));
+        begin_any(2 * n + 1, true);
+        link_ends(1, reasons[n]);
+        settle();
+        ended_once(2 * n, NIGH_PEER_LOST, 1);
+        assert_true(had_it[2 * n]);
+        assert_int_equal(times[2 * n + 1], 0); /* its time is not over: it goes on */
+        link_up(1);
+        offer_it(1);
+        pass(2000);
+        answer(1, NIGH_OK);
+        ended_once(2 * n + 1, NIGH_OK, 1);
+    }
+}
+
 static void what_may_be_done_twice_goes_on(void **state)
 {
     uint32_t rank;
@@ -527,6 +630,32 @@ static void what_may_be_done_twice_goes_on(void **state)
 }
 
 /* Of one node: it rests longer each time, until its deadline. */
+/* It comes back before its channel has looked at the time. */
+static void what_comes_back_late_goes_nowhere(void **state)
+{
+    struct calls_refusal said = {.status = NIGH_BUSY};
+    struct rpc_piece piece = {.data = &said, .bytes = sizeof said};
+
+    (void)state;
+    offer_it(1);
+    offer_it(2);
+    for (uint32_t n = 0; n < 2; n++) {
+        struct calls_call call = call_of(CALLS_ANY, n);
+        uint32_t rank;
+
+        call.idempotent = n == 1;
+        call.deadline_us = now_us + 1000;
+        begin_call(call);
+        rank = theirs[1].asked_count > 0 ? 1 : 2;
+        now_us += 2000;
+        rpc_reply(theirs[rank].rpc, take_asked(rank), NIGH_PENDING, &piece, 1);
+        while (deliver(&ours[rank])) {
+        }
+        ended_once(n, NIGH_TIMEOUT, rank);
+        assert_false(had_it[n]);
+    }
+}
+
 static void rests_grow(void **state)
 {
     struct calls_call call = call_of(1, 0);
@@ -653,7 +782,120 @@ static void what_was_asked_at_home_goes_on(void **state)
     ended_once(0, NIGH_OK, 3);
 }
 
+/* ---- links that have not come --------------------------------------------- */
+
+static struct calls_call call_for(uint32_t rank, uint32_t cookie, uint64_t us)
+{
+    struct calls_call call = call_of(rank, cookie);
+
+    call.deadline_us = now_us + us;
+    return call;
+}
+
+static void a_link_that_comes_is_waited_for(void **state)
+{
+    (void)state;
+    link_down(1);
+    calls_peer(calls, 1, false, now_us); /* as at the start, and when the node is up again */
+    begin_call(call_for(1, 0, 60000000));
+    begin_call(call_for(1, 1, 60000000));
+    pass(LIMIT_CALL_LINK_US / 2);
+    assert_int_equal(ends, 0);
+    link_up(1);
+    settle();
+    assert_int_equal(theirs[1].calls, 2);
+    /* That it had waited for its link does not end it. */
+    pass(LIMIT_CALL_LINK_US);
+    assert_int_equal(ends, 0);
+    answer(1, NIGH_OK);
+    answer(1, NIGH_OK);
+    ended_once(0, NIGH_OK, 1);
+    ended_once(1, NIGH_OK, 1);
+}
+
+static void a_link_that_does_not_come_has_its_time(void **state)
+{
+    (void)state;
+    link_down(1);
+    calls_peer(calls, 1, false, now_us);
+    begin_call(call_for(1, 0, 1000000));
+    begin_call(call_for(1, 1, 60000000));
+    pass(1001000);
+    ended_once(0, NIGH_TIMEOUT, 1);
+    assert_int_equal(times[1], 0);
+    pass(LIMIT_CALL_LINK_US - 1000000);
+    ended_once(1, NIGH_PEER_LOST, 1);
+    assert_false(had_it[0] || had_it[1]);
+    /* Any server is one that is there. */
+    begin_any(2, false);
+    ended_once(2, NIGH_NOT_FOUND, CALLS_ANY);
+}
+
+static void a_node_that_is_lost_is_not_waited_for(void **state)
+{
+    (void)state;
+    link_down(1);
+    begin_call(call_for(1, 0, 60000000));
+    ended_once(0, NIGH_PEER_LOST, 1);
+    assert_false(had_it[0]);
+    calls_peer(calls, 1, false, now_us);
+    begin_call(call_for(1, 1, 60000000));
+    assert_int_equal(times[1], 0);
+    calls_peer(calls, 1, true, now_us);
+    ended_once(1, NIGH_PEER_LOST, 1);
+    link_up(1);
+    begin_call(call_for(1, 2, 60000000));
+    link_down(1);
+    ended_once(2, NIGH_PEER_LOST, 1);
+    assert_true(had_it[2]); /* it may have been */
+}
+
 /* ---- what others are told ------------------------------------------------- */
+
+/* Two links lead to a node: who waits for one that is lost does so behind nobody who waits for a
+ * place of the other. */
+static void a_lost_link_beside_a_full_one_is_not_waited_for(void **state)
+{
+    struct calls_call late = call_of(1, 100), beside = call_of(1, 101);
+    uint32_t cookie = 0;
+
+    (void)state;
+    while (theirs[1].calls == cookie) {
+        begin_call(call_of(1, cookie++)); /* the last waits for a place */
+    }
+    late.service = beside.service = BESIDE;
+    beside_is_down = true;
+    begin_call(late);
+    assert_int_equal(times[100], 0); /* it may come */
+    calls_channel_down(calls, theirs[2].rpc, 1, now_us);
+    ended_once(100, NIGH_PEER_LOST, 1);
+    begin_call(beside);
+    ended_once(101, NIGH_PEER_LOST, 1);
+    assert_int_equal(times[cookie - 1], 0);
+    answer(1, NIGH_OK);
+    assert_int_equal(theirs[1].calls, cookie);
+}
+
+/* The same, where it only does not come in its time. */
+static void a_late_link_beside_a_full_one_has_its_time(void **state)
+{
+    struct calls_call late = call_of(1, 100);
+    uint32_t cookie = 0;
+
+    (void)state;
+    while (theirs[1].calls == cookie) {
+        struct calls_call call = call_of(1, cookie++);
+
+        call.deadline_us = UINT64_MAX;
+        begin_call(call);
+    }
+    late.service = BESIDE;
+    late.deadline_us = now_us + 2 * LIMIT_CALL_LINK_US;
+    beside_is_down = true;
+    begin_call(late);
+    pass(LIMIT_CALL_LINK_US + 1000);
+    ended_once(100, NIGH_PEER_LOST, 1);
+}
 
 static void others_are_told(void **state)
 {
@@ -813,17 +1055,26 @@ int main(void)
         TEST(who_says_so_is_called),
         TEST(the_own_node_is_first),
         TEST(who_has_least_to_do_is_next),
+        TEST(who_holds_most_is_first),
+        TEST(who_comes_back_takes_turns),
         TEST(rubbish_offers_are_refused),
         TEST(who_does_not_have_it_is_passed_by),
         TEST(what_a_service_says_is_the_end),
         TEST(what_may_have_been_done_is_not_done_again),
+        TEST(why_a_link_ended_is_not_how_a_call_does),
         TEST(what_may_be_done_twice_goes_on),
+        TEST(what_comes_back_late_goes_nowhere),
         TEST(rests_grow),
         TEST(what_rests_can_be_cancelled),
         TEST(what_rests_has_its_deadline),
         TEST(a_service_that_went_is_waited_for),
         TEST(a_node_that_comes_is_called),
         TEST(what_was_asked_at_home_goes_on),
+        TEST(a_link_that_comes_is_waited_for),
+        TEST(a_link_that_does_not_come_has_its_time),
+        TEST(a_node_that_is_lost_is_not_waited_for),
+        TEST(a_lost_link_beside_a_full_one_is_not_waited_for),
+        TEST(a_late_link_beside_a_full_one_has_its_time),
         TEST(others_are_told),
         TEST(who_does_not_hear_is_told_again),
         TEST(the_urgent_go_first),

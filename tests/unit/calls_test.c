@@ -74,7 +74,7 @@ static void on_rpc_canceled(void *context, uint64_t call)
 {
     struct side *side = context;
 
-    calls_withdrawn(side->calls, side->rpc, call);
+    calls_withdrawn(side->calls, side->rpc, call, now_us);
 }
 
 static struct rpc *on_channel(void *context, uint32_t rank, uint64_t hash)
@@ -266,6 +266,7 @@ static void what_cannot_be_called_ends_at_once(void **state)
     assert_int_equal(sides[0].status[3], NIGH_INVALID);
     assert_int_equal(sides[0].status[4], NIGH_INVALID);
     sides[0].up = false;
+    calls_peer(sides[0].calls, 1, true, now_us);
     begin(1, 5);
     assert_int_equal(sides[0].status[5], NIGH_PEER_LOST);
     assert_int_equal(sides[0].ends, 6);
@@ -590,7 +591,7 @@ static void rubbish_is_refused(void **state)
     rpc_reply(sides[1].rpc, sides[1].call, NIGH_PENDING, &piece, 1);
     settle();
     assert_int_equal(sides[0].status[0], NIGH_PROTOCOL);
-    calls_withdrawn(sides[1].calls, sides[1].rpc, sides[1].call);
+    calls_withdrawn(sides[1].calls, sides[1].rpc, sides[1].call, now_us);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

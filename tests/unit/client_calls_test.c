@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Receives that are given up while a request is on the way, as a node sees them. */
+/* Calls and receives as a node sees them: when they come, and receives that are given up while a
+ * request is on the way. */
 #include <string.h>
 
 #include "nigh/nigh.h"
@@ -12,8 +13,9 @@
 
 /* What the node was asked. */
 struct asked {
-    _Atomic uint32_t receives, replies, cancels;
-    _Atomic uint32_t first; /* cookie of a receive */
+    _Atomic uint32_t receives, replies, cancels, calls;
+    _Atomic uint32_t places; /* that it grants; 0: PLACES */
+    _Atomic uint32_t first;  /* cookie of a receive */
     _Atomic uint64_t answered;
     _Atomic int64_t status;
 };
@@ -24,20 +26,22 @@ static enum fake_action serve(void *context, struct fake_node *fake, uint32_t la
                               const struct session_sqe *sqe, struct session_cqe *cqe)
 {
     struct asked *asked = context;
+    uint32_t places = atomic_load(&asked->places);
     struct session_cqe request = {.cookie = atomic_load(&asked->first), .pin = SESSION_NO_PIN};
 
     switch (sqe->op) {
     case SESSION_OP_CALL_LEASE:
         cqe->lease_offset = 0;
-        cqe->lease_bytes = PLACES * LIMIT_CALL_BYTES;
+        cqe->lease_bytes = (places != 0 ? places : PLACES) * LIMIT_CALL_BYTES;
         return FAKE_ANSWER;
+    case SESSION_OP_CALL: atomic_fetch_add(&asked->calls, 1); return FAKE_KEEP;
     case SESSION_OP_RECEIVE:
         if (atomic_fetch_add(&asked->receives, 1) == 0) {
             atomic_store(&asked->first, sqe->cookie);
         }
         return FAKE_KEEP;
     case SESSION_OP_CANCEL:
-        session_set_received(&request, REQUEST, 0, 0, UINT64_MAX);
+        session_set_received(&request, REQUEST, 0, 0, UINT64_MAX, 0);
         fake_node_complete(fake, lane, &request);
         atomic_fetch_add(&asked->cancels, 1);
         cqe->status = NIGH_NOT_FOUND;
@@ -90,10 +94,62 @@ static void what_comes_too_late_is_answered_busy(void **state)
     fake_node_stop(&fake);
 }
 
+/* Nobody polls, nor waits: a client's first, for which there is no memory yet, is on its way as any
+ * other when it has been started. */
+static void what_was_started_needs_no_poll(void **state)
+{
+    static char buffer[NIGH_CALL_BYTES];
+    struct asked asked = {0};
+    struct fake_node fake;
+    nigh_client_options open = {.struct_size = sizeof open};
+    nigh_call_spec spec = {.struct_size = sizeof spec, .service = "any", .rank = 0};
+    nigh_service *service = NULL;
+    nigh_request request;
+    nigh_client *client;
+    nigh_op op;
+
+    (void)state;
+    fake_node_start(&fake, &(struct fake_options){.hook = serve, .context = &asked});
+    open.socket_path = fake.path;
+    assert_int_equal(nigh_client_open(&open, &client), NIGH_OK);
+    assert_int_equal(nigh_call_start(client, &spec, NIGH_FOREVER, &op), NIGH_OK);
+    assert_true(SUPPORT_WAIT(atomic_load(&asked.calls) == 1, 5000));
+    nigh_client_close(client);
+    assert_int_equal(nigh_client_open(&open, &client), NIGH_OK);
+    assert_int_equal(nigh_service_register(client, "early", NULL, &service), NIGH_OK);
+    assert_int_equal(nigh_receive_start(service, &request, buffer, NIGH_FOREVER, &op), NIGH_OK);
+    assert_true(SUPPORT_WAIT(atomic_load(&asked.receives) == 1, 5000));
+    nigh_client_close(client);
+    fake_node_stop(&fake);
+}
+
+/* A grant with no place but those for answers is of no use: it goes back. */
+static void too_little_memory_is_given_back(void **state)
+{
+    struct asked asked = {.places = LIMIT_REPLY_PLACES};
+    struct fake_node fake;
+    nigh_client_options open = {.struct_size = sizeof open};
+    nigh_call_spec spec = {.struct_size = sizeof spec, .service = "any", .rank = 0};
+    nigh_client *client;
+    uint32_t before;
+
+    (void)state;
+    fake_node_start(&fake, &(struct fake_options){.hook = serve, .context = &asked});
+    open.socket_path = fake.path;
+    assert_int_equal(nigh_client_open(&open, &client), NIGH_OK);
+    before = atomic_load(&fake.lease_closes);
+    assert_int_equal(nigh_call(client, &spec, NIGH_FOREVER), NIGH_NO_RESOURCES);
+    assert_true(SUPPORT_WAIT(atomic_load(&fake.lease_closes) == before + 1, 5000));
+    nigh_client_close(client);
+    fake_node_stop(&fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_comes_too_late_is_answered_busy),
+        cmocka_unit_test(what_was_started_needs_no_poll),
+        cmocka_unit_test(too_little_memory_is_given_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

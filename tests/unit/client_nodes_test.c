@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nigh_nodes and nigh_where: what is asked of whom, and what becomes of answers, wrong ones too. */
+/* nigh_nodes, nigh_where and nigh_locate: what is asked of whom, and what becomes of answers, wrong
+ * ones too. */
 #include <string.h>
 
 #include "nigh/nigh.h"
@@ -18,6 +19,8 @@ struct fixture {
     _Atomic uint32_t lane;      /* of the last */
     _Atomic uint32_t flags;
     _Atomic uint64_t argument;
+    _Atomic uint32_t self; /* its rank, and one; 0: an older node */
+    _Atomic uint32_t busy; /* so many answers more are NIGH_BUSY */
     _Atomic uint8_t ranks[SESSION_PLACES];
 };
 
@@ -37,6 +40,13 @@ static enum fake_action answer(void *context, struct fake_node *fake, uint32_t n
     if (sqe->op == SESSION_OP_WHERE) {
         for (uint32_t n = 0; n < SESSION_PLACES; n++)
             session_set_place(cqe, n, f->ranks[n]);
+        /* The size is told by the id, so that a test knows it. */
+        cqe->lease_offset = sqe->id[1];
+        cqe->ref = f->self;
+        if (f->busy > 0) {
+            f->busy--;
+            cqe->status = NIGH_BUSY;
+        }
         return FAKE_ANSWER;
     }
     for (uint32_t n = 0; sqe->op == SESSION_OP_LINKS && n < SESSION_LINKS; n++) {
@@ -213,6 +223,56 @@ static void places_come_lowest_first(void **state)
     stop(&f);
 }
 
+/* Bytes are added up by node; who is busy is asked again; what is nowhere is counted. */
+static void bytes_are_summed_by_node(void **state)
+{
+    struct fixture f;
+    nigh_id ids[100] = {0};
+    nigh_location places[4];
+    size_t count = 0, missing = 0;
+
+    (void)state;
+    start(&f);
+    for (size_t n = 0; n < 100; n++) {
+        ids[n].bytes[0] = (uint8_t)n;
+        ids[n].bytes[1] = 3; /* its size, to the fake node */
+    }
+    f.self = 2 + 1;
+    f.ranks[0] = 2;
+    f.ranks[1] = 200;
+    f.said = 2;
+    f.busy = 40;
+    assert_int_equal(nigh_locate(f.client, ids, 100, places, 4, &count, &missing), NIGH_OK);
+    assert_int_equal(count, 2);
+    assert_int_equal(missing, 0);
+    assert_int_equal(atomic_load(&f.asked), 140);
+    assert_int_equal(places[0].rank, 2); /* as much as the other, and its own */
+    assert_int_equal(places[0].is_self, 1);
+    assert_int_equal(places[1].rank, 200);
+    for (size_t n = 0; n < 2; n++) {
+        assert_int_equal(places[n].objects, 100);
+        assert_int_equal(places[n].size_bytes, 300);
+    }
+    f.said = UINT64_MAX; /* more than are told */
+    assert_int_equal(nigh_locate(f.client, ids, 1, places, 1, &count, NULL), NIGH_OK);
+    f.said = 0;
+    assert_int_equal(nigh_locate(f.client, ids, 7, NULL, 0, &count, &missing), NIGH_OK);
+    assert_int_equal(count, 0);
+    assert_int_equal(missing, 7);
+    f.status = NIGH_PEER_LOST;
+    assert_int_equal(nigh_locate(f.client, ids, 7, NULL, 0, &count, &missing), NIGH_PEER_LOST);
+    assert_int_equal(missing, 7);
+    f.status = NIGH_OK;
+    f.self = 0;
+    assert_int_equal(nigh_locate(f.client, ids, 1, places, 1, &count, NULL), NIGH_UNSUPPORTED);
+    f.self = UINT32_MAX;
+    assert_int_equal(nigh_locate(f.client, ids, 1, places, 1, &count, NULL), NIGH_UNSUPPORTED);
+    assert_int_equal(nigh_locate(f.client, NULL, 1, places, 1, &count, NULL), NIGH_INVALID);
+    assert_int_equal(nigh_locate(f.client, ids, 1, NULL, 1, &count, NULL), NIGH_INVALID);
+    assert_int_equal(nigh_locate(f.client, ids, 1, places, 1, NULL, NULL), NIGH_INVALID);
+    stop(&f);
+}
+
 /* What an older node says; and one that cannot tell. */
 static void a_refusal_changes_nothing(void **state)
 {
@@ -267,6 +327,7 @@ int main(void)
         cmocka_unit_test(links_of_all_lanes_are_told),
         cmocka_unit_test(links_are_measured_by_all_lanes),
         cmocka_unit_test(places_come_lowest_first),
+        cmocka_unit_test(bytes_are_summed_by_node),
         cmocka_unit_test(a_refusal_changes_nothing),
         cmocka_unit_test(wrong_arguments_ask_nobody),
     };

@@ -197,7 +197,7 @@ static void test_put_many(void **state)
     struct fixture f;
     nigh_put_item *items = calloc(N, sizeof(*items));
     static const nigh_create_options exclusive = {.flags = NIGH_CREATE_EXCLUSIVE};
-    static const nigh_create_options unknown = {.flags = 0x100};
+    static const nigh_create_options unknown = {.flags = 0x10000};
     uint32_t *values = calloc(N, sizeof(*values));
     nigh_op op;
 

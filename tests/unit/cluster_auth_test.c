@@ -21,7 +21,7 @@ enum kind {
 #define HELLO_BYTES        64u
 #define CHALLENGE_BYTES    96u
 #define PROOF_BYTES        40u
-#define OFFER_BYTES(lanes) (16u + (lanes)*AUTH_ADDRESS_BYTES + AUTH_PROOF_BYTES)
+#define OFFER_BYTES(lanes) (96u + (lanes)*AUTH_ADDRESS_BYTES + AUTH_PROOF_BYTES)
 
 static const uint8_t key_one[AUTH_KEY_BYTES] = {1, 2, 3};
 static const uint8_t key_two[AUTH_KEY_BYTES] = {1, 2, 4};
@@ -213,9 +213,11 @@ static void check_refused(const struct pair *pair, nigh_status status, const cha
     assert_true(is_zero(pair->acceptor.session, AUTH_KEY_BYTES));
 }
 
-#define OTHER_KEY  "the other node has another cluster key"
-#define OLD_PROOF  "the other node repeats an old handshake, or has no key"
-#define OTHER_LIST "the other node has another list of members; start all nodes with the same"
+#define OTHER_KEY "the other node has another cluster key"
+#define OLD_PROOF "the other node repeats an old handshake, or has no key"
+#define OTHER_LIST                                                                       \
+    "the other node has another list of members, or one has --state and the other not; " \
+    "start all nodes with the same"
 #define OTHER_RANK "the other node has a rank that is not its own"
 #define NO_VERSION "the other node speaks no common version of the protocol"
 #define NO_LIFE    "the other node has no incarnation"
@@ -262,6 +264,35 @@ static void other_members_are_refused(void **state)
     check_refused(&pair, NIGH_INVALID, OTHER_LIST, OTHER_LIST);
 }
 
+/* One that joins has no list and no rank; nobody is asked to join. */
+static void who_joins_is_believed_without_a_list(void **state)
+{
+    (void)state;
+    struct pair pair;
+
+    pair_default(&pair);
+    pair.identities[0].rank = AUTH_JOINER;
+    pair.identities[0].epoch = 0;
+    pair.expected_rank = UINT32_MAX;
+    snprintf(pair.offers[0].member, sizeof(pair.offers[0].member), "10.0.0.9:7470");
+    pair_begin(&pair);
+    run(&pair, AUTH_MESSAGE_BYTES);
+    check_done(&pair);
+    assert_string_equal(pair.acceptor.offer.member, "10.0.0.9:7470");
+    pair_default(&pair);
+    pair.identities[1].rank = AUTH_JOINER;
+    pair.expected_rank = UINT32_MAX;
+    pair_begin(&pair);
+    run(&pair, AUTH_MESSAGE_BYTES);
+    assert_int_equal(pair.dialler.state, AUTH_REFUSED);
+    pair_default(&pair);
+    pair.identities[0].rank = pair.identities[1].rank = AUTH_JOINER;
+    pair.expected_rank = UINT32_MAX;
+    pair_begin(&pair);
+    run(&pair, AUTH_MESSAGE_BYTES);
+    assert_int_equal(pair.acceptor.state, AUTH_REFUSED);
+}
+
 static void wrong_ranks_are_refused(void **state)
 {
     (void)state;
@@ -289,8 +320,8 @@ static void other_versions_are_refused(void **state)
     /* min, max, whether there is one in common */
     static const uint16_t ranges[][3] = {{0, 0, 0},
                                          {AUTH_VERSION_MIN - 1, AUTH_VERSION_MIN - 1, 0},
-                                         {AUTH_VERSION_MAX + 1, 9, 0},
-                                         {9, AUTH_VERSION_MAX, 0},
+                                         {AUTH_VERSION_MAX + 1, AUTH_VERSION_MAX + 1, 0},
+                                         {AUTH_VERSION_MAX + 1, AUTH_VERSION_MAX, 0},
                                          {AUTH_VERSION_MIN, AUTH_VERSION_MIN - 1, 0}};
     struct pair pair;
 
@@ -319,7 +350,7 @@ static void the_common_version_is_spoken(void **state)
     uint8_t message[AUTH_MESSAGE_BYTES];
     const uint8_t *bytes;
     uint32_t count;
-    uint16_t later = 9, version;
+    uint16_t later = AUTH_VERSION_MAX + 1, version;
 
     pair_default(&pair);
     pair_begin(&pair);
@@ -691,6 +722,7 @@ int main(void)
         cmocka_unit_test(another_key_is_refused),
         cmocka_unit_test(a_dialler_must_prove_itself),
         cmocka_unit_test(other_members_are_refused),
+        cmocka_unit_test(who_joins_is_believed_without_a_list),
         cmocka_unit_test(wrong_ranks_are_refused),
         cmocka_unit_test(other_versions_are_refused),
         cmocka_unit_test(the_common_version_is_spoken),

@@ -36,6 +36,8 @@ static void options_and_pools_are_read(void **state)
                            "fabric-retries = 3\n"
                            "fabric-queue-pairs = 2\n"
                            "shared-receives = 64\n"
+                           "fanout = 3\n"
+                           "ranks = 12\n"
                            "\n"
                            "[pool shared]\n"
                            "owner = root\n"
@@ -56,6 +58,8 @@ static void options_and_pools_are_read(void **state)
     assert_int_equal(options.fabric_retries, 3);
     assert_int_equal(options.fabric_queue_pairs, 2);
     assert_int_equal(options.shared_receives, 64);
+    assert_int_equal(options.fanout, 3);
+    assert_int_equal(options.ranks, 12);
     assert_int_equal(options.pool_count, 2);
     assert_string_equal(options.pools[0].name, "shared");
     assert_int_equal(options.pools[0].owner_uid, 0);

@@ -83,7 +83,7 @@ static char *printed(void (*print)(FILE *))
 
 static void print_stats(FILE *file)
 {
-    nigh_node_stats stats = {.seals = 7, .objects = 3, .uptime_us = 1000002};
+    nigh_node_stats stats = {.seals = 7, .objects = 3, .uptime_us = 1000002, .nodes_reached = 4};
 
     metrics_print_stats(file, &stats);
 }
@@ -106,6 +106,8 @@ static void numbers_are_told(void **state)
     assert_int_equal(lines, 3 * fields);
     assert_non_null(strstr(text, "# TYPE nigh_seals_total counter\nnigh_seals_total 7\n"));
     assert_non_null(strstr(text, "# TYPE nigh_objects gauge\nnigh_objects 3\n"));
+    /* A node that goes is not reached any more. */
+    assert_non_null(strstr(text, "# TYPE nigh_nodes_reached gauge\nnigh_nodes_reached 4\n"));
     assert_non_null(
         strstr(text, "# TYPE nigh_uptime_seconds gauge\nnigh_uptime_seconds 1.000002\n"));
     free(text);

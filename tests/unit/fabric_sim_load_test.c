@@ -247,7 +247,7 @@ static void load_fault(struct load *load)
     struct sim *sim = load->sim;
     uint32_t a = (uint32_t)sim_random(sim, load->count), b = (uint32_t)sim_random(sim, load->count);
 
-    switch (sim_random(sim, 6)) {
+    switch (sim_random(sim, 8)) {
     case 0: node_crash(&load->nodes[a]); break;
     case 1:
     case 2:
@@ -256,6 +256,8 @@ static void load_fault(struct load *load)
         break;
     case 3: sim_cut(sim, a, b, true); break;
     case 4: sim_cut(sim, a, b, false); break;
+    case 5: sim_cut_way(sim, a, b, true); break;
+    case 6: sim_cut_way(sim, a, b, false); break;
     default: sim_slow(sim, a, b, 1 + (uint32_t)sim_random(sim, 20)); break;
     }
 }

@@ -478,6 +478,40 @@ static void test_a_deregistered_source_is_not_read(void **state)
     assert_true(served > SEEDS / 10 && refused > SEEDS / 10);
 }
 
+/* What the target is told of a WRITE does not change when the writer's end is gone before. */
+static void test_a_late_word_is_the_one_that_was_sent(void **state)
+{
+    uint32_t late = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        struct sim_options options = {.seed = seed, .late_landing_ppm = 500000};
+        struct fabric_slice slice;
+        struct pair pair;
+
+        pair_open(&pair, &options);
+        pair_receive(&pair, 1, 9, 0, 8);
+        slice = (struct fabric_slice){pair.side[0].bytes, 8, pair.side[0].memory};
+        assert_int_equal(fabric_post(pair.side[0].fabric, pair.side[0].end,
+                                     &(struct fabric_work){.op = FABRIC_WRITE_IMM,
+                                                           .slices = &slice,
+                                                           .slice_count = 1,
+                                                           .imm = 4711,
+                                                           .remote = pair_remote(&pair, 1, 64)},
+                                     NULL),
+                         NIGH_OK);
+        fabric_disconnect(pair.side[0].fabric, pair.side[0].end);
+        pair_run_out(&pair);
+        assert_int_equal(pair.side[1].logged, 1);
+        if (pair.side[1].log[0].status == NIGH_OK) {
+            assert_int_equal(pair.side[1].log[0].imm, 4711);
+            late++;
+        }
+        pair_close(&pair);
+    }
+    assert_true(late > SEEDS / 10);
+}
+
 /* ---- faults --------------------------------------------------------------- */
 
 static void test_a_cut_is_silence_and_then_the_end(void **state)
@@ -507,6 +541,60 @@ static void test_a_cut_is_silence_and_then_the_end(void **state)
     pair_close(&pair);
 }
 
+/* What node 2 says arrives, and that it did, it does not hear: it finds out alone, and says so. */
+static void test_a_cut_of_one_way_is_found_by_who_hears_nothing(void **state)
+{
+    struct sim_options options = {.seed = 1};
+    struct pair pair;
+    uint64_t start_us;
+
+    (void)state;
+    pair_open(&pair, &options);
+    pair_receive(&pair, 0, 8, 0, 8);
+    pair_receive(&pair, 1, 9, 0, 8);
+    start_us = sim_now_us(pair.sim);
+    sim_cut_way(pair.sim, 1, 2, true);
+    pair_post(&pair, 0, FABRIC_SEND, FABRIC_SIGNALLED, 1, 0, 8);
+    pair_post(&pair, 1, FABRIC_SEND, FABRIC_SIGNALLED, 2, 64, 8);
+    pair.until_us = start_us + SIM_KEEPALIVE_US - 1;
+    pair_run_out(&pair);
+    assert_int_equal(pair.side[0].logged, 1);
+    assert_int_equal(pair.side[0].log[0].tag, 8);
+    assert_int_equal(pair.side[1].logged, 0);
+    assert_false(pair.side[0].disconnected || pair.side[1].disconnected);
+    pair.until_us = UINT64_MAX - 1;
+    PAIR_UNTIL(&pair, pair.side[1].disconnected);
+    assert_int_equal(pair.side[1].status, NIGH_TIMEOUT);
+    assert_false(pair.side[0].disconnected);
+    PAIR_UNTIL(&pair, pair.side[0].disconnected);
+    assert_int_equal(pair.side[0].status, NIGH_PEER_LOST);
+    pair_close(&pair);
+}
+
+/* A READ asks, and is answered. */
+static void test_a_read_needs_both_ways(void **state)
+{
+    (void)state;
+    for (uint32_t from = 1; from <= 2; from++) {
+        struct sim_options options = {.seed = from};
+        struct pair pair;
+
+        pair_open(&pair, &options);
+        sim_cut_way(pair.sim, from, 3 - from, true);
+        pair_post(&pair, 0, FABRIC_READ, FABRIC_SIGNALLED, 1, 0, 64);
+        pair.until_us = sim_now_us(pair.sim) + SIM_KEEPALIVE_US / 2;
+        pair_run_out(&pair);
+        assert_int_equal(pair.side[0].logged, 0);
+        sim_cut_way(pair.sim, from, 3 - from, false);
+        pair.until_us = UINT64_MAX - 1;
+        pair_run_out(&pair);
+        assert_int_equal(pair.side[0].logged, 1);
+        assert_int_equal(pair.side[0].log[0].status, NIGH_OK);
+        assert_false(pair.side[0].disconnected || pair.side[1].disconnected);
+        pair_close(&pair);
+    }
+}
+
 static void test_a_cut_that_heals_loses_nothing(void **state)
 {
     (void)state;
@@ -520,6 +608,8 @@ static void test_a_cut_that_heals_loses_nothing(void **state)
         for (uint32_t i = 0; i < 32; i++) {
             if (i % 8 == 3)
                 sim_cut(pair.sim, 1, 2, i % 16 == 3);
+            if (i % 8 == 5) /* one way of a cut that heals, and one alone */
+                sim_cut_way(pair.sim, 1 + (uint32_t)seed % 2, 2 - (uint32_t)seed % 2, i % 16 == 13);
             memset(pair.side[0].bytes + (uint64_t)i * 8, (int)i + 1, 8);
             pair_post(&pair, 0, FABRIC_SEND, FABRIC_SIGNALLED, i, (uint64_t)i * 8, 8);
             pair.until_us = sim_now_us(pair.sim) + 5;
@@ -782,6 +872,9 @@ int main(void)
         cmocka_unit_test(test_no_late_landing_unless_asked),
         cmocka_unit_test(test_a_deregistered_source_is_not_read),
         cmocka_unit_test(test_a_cut_is_silence_and_then_the_end),
+        cmocka_unit_test(test_a_late_word_is_the_one_that_was_sent),
+        cmocka_unit_test(test_a_cut_of_one_way_is_found_by_who_hears_nothing),
+        cmocka_unit_test(test_a_read_needs_both_ways),
         cmocka_unit_test(test_a_cut_that_heals_loses_nothing),
         cmocka_unit_test(test_a_pause),
         cmocka_unit_test(test_a_long_pause_ends_connections),

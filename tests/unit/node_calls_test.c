@@ -19,6 +19,7 @@
 static struct session_node_page page;
 static struct lane *lane;
 static struct services *services;
+static struct bulk_memories *bulks;
 static struct lane_seat seat = {
     .slot = SLOT, .session_id = 9, .pool = 5, .uid = 77, .may_write = true, .socket_fd = -1};
 static uint8_t memory[2 * LIMIT_CALL_BYTES];
@@ -57,7 +58,9 @@ static int set_up(void **state)
 
     (void)state;
     assert_int_equal(services_create(1, no_kick, NULL, &services), NIGH_OK);
+    assert_int_equal(bulk_memories_create(1, no_kick, NULL, &bulks), NIGH_OK);
     config.services = services;
+    config.bulks = bulks;
     memset(&page, 0, sizeof(page));
     assert_int_equal(lane_create(&config, &lane), NIGH_OK);
     lane_store(lane)->pools = UINT64_MAX;
@@ -76,6 +79,7 @@ static int tear_down(void **state)
     (void)state;
     lane_destroy(lane);
     services_destroy(services);
+    bulk_memories_destroy(bulks);
     munmap(seat.memory, session_memory_bytes(1));
     return 0;
 }
@@ -229,6 +233,124 @@ static void answers_are_of_who_was_asked_alone(void **state)
     refused(sqe, NIGH_NOT_FOUND);
     submit(a_reply(NIGH_DENIED, 0));
     assert_int_equal(calls_under_way(lane->calls), 0);
+}
+
+/* ---- calls of many: of this node alone ----------------------------------- */
+
+static struct session_sqe a_collect(uint32_t cookie, struct session_collect wanted)
+{
+    struct session_sqe sqe = a_call(cookie);
+
+    sqe.op = SESSION_OP_COLLECT;
+    sqe.ref = wanted.reduce == COLLECT_NONE ? 0 : 64;
+    memcpy(memory, &wanted, sizeof(wanted));
+    memcpy(memory + sizeof(wanted), "ask", 3);
+    return sqe;
+}
+
+static const struct session_collect all_of_it = {.all = 1, .fan = 4, .reduce = COLLECT_CONCAT};
+
+static void a_call_of_many_goes_through_the_rings(void **state)
+{
+    struct session_collected said;
+
+    (void)state;
+    submit(a_collect(1, all_of_it));
+    assert_int_equal(asked_count, 1);
+    assert_int_equal(asked.uid, 77);
+    assert_memory_equal(asked_bytes, "ask", 3);
+    assert_int_equal(completed(), 0);
+    memcpy(memory + LIMIT_CALL_BYTES, "told", 4);
+    submit(a_reply(NIGH_OK, 4));
+    assert_int_equal(completed(), 2);
+    assert_int_equal(last()->cookie, 1);
+    assert_int_equal(last()->status, NIGH_OK);
+    assert_int_equal(last()->data_size, sizeof(said) + 12);
+    assert_int_not_equal(last()->generation, 0);
+    memcpy(&said, memory, sizeof(said));
+    assert_int_equal(said.answered, 1);
+    assert_int_equal(said.value_bytes, 12);
+    assert_memory_equal(memory + sizeof(said) + 8, "told", 4);
+    assert_int_equal(collects_under_way(lane->collects), 0);
+}
+
+static void calls_of_many_are_looked_at(void **state)
+{
+    struct session_collect wanted = all_of_it;
+    struct session_sqe sqe;
+
+    (void)state;
+    for (uint32_t n = 0; n < 6; n++) {
+        static const struct {
+            uint64_t offset, bytes, room;
+        } places[] = {{OFFSET - 1, 3, 64},
+                      {OFFSET + sizeof memory - sizeof(struct session_collect) - 2, 3, 0},
+                      {OFFSET + sizeof memory - sizeof(struct session_collected) - 8, 3, 16},
+                      {UINT64_MAX, 3, 3},
+                      {OFFSET, LIMIT_COLLECT_BYTES + 1, 64},
+                      {OFFSET, 3, LIMIT_COLLECT_BYTES + 1}};
+
+        sqe = a_collect(n, all_of_it);
+        sqe.offset = places[n].offset;
+        sqe.data_size = places[n].bytes;
+        sqe.ref = places[n].room;
+        refused(sqe, NIGH_INVALID);
+    }
+    sqe = a_collect(7, all_of_it);
+    sqe.flags = 1;
+    refused(sqe, NIGH_INVALID);
+    wanted.fan = 1;
+    refused(a_collect(8, wanted), NIGH_INVALID);
+    wanted.fan = 255;
+    refused(a_collect(8, wanted), NIGH_INVALID);
+    wanted.fan = 4;
+    wanted.reduce = 255;
+    refused(a_collect(9, wanted), NIGH_INVALID);
+    wanted = all_of_it;
+    wanted.all = 0;
+    wanted.ranks[0] = 3; /* there is no rank 1 */
+    refused(a_collect(10, wanted), NIGH_INVALID);
+    wanted = all_of_it;
+    wanted.version = 1000;
+    refused(a_collect(11, wanted), NIGH_STALE);
+    assert_int_equal(collects_under_way(lane->collects), 0);
+}
+
+static void calls_of_many_end_with_their_session(void **state)
+{
+    (void)state;
+    submit(a_collect(1, all_of_it));
+    assert_int_equal(collects_under_way(lane->collects), 1);
+    lane_session_close(lane, SLOT);
+    assert_int_equal(collects_under_way(lane->collects), 0);
+    assert_int_equal(calls_under_way(lane->calls), 0);
+    assert_int_equal(calls_unanswered(lane->calls), 0);
+    assert_int_equal(lane_session_open(lane, &seat), NIGH_OK);
+    submit(a_collect(1, all_of_it));
+    lane_session_rest(lane, SLOT);
+    assert_int_equal(calls_unanswered(lane->calls), 0);
+    assert_int_equal(lane_session_reset(lane, &seat), NIGH_OK);
+    submit(a_collect(2, all_of_it));
+    submit((struct session_sqe){.op = SESSION_OP_CANCEL, .cookie = 3, .argument = 2});
+    assert_int_equal(completed(), 2);
+    assert_int_equal(ring()->cq[0].status, NIGH_CANCELED);
+    assert_int_equal(last()->status, NIGH_OK);
+    assert_int_equal(calls_unanswered(lane->calls), 0);
+}
+
+/* The client gives its lease back before the end. */
+static void what_came_of_many_is_written_to_leases_alone(void **state)
+{
+    (void)state;
+    submit(a_collect(1, all_of_it));
+    echo_leased = (struct echo_leased){.offset = OFFSET + LIMIT_CALL_BYTES,
+                                       .bytes = LIMIT_CALL_BYTES,
+                                       .at = memory + LIMIT_CALL_BYTES};
+    memset(memory, 9, sizeof(struct session_collected));
+    submit(a_reply(NIGH_OK, 4));
+    assert_int_equal(last()->cookie, 1);
+    assert_int_equal(last()->status, NIGH_INVALID);
+    assert_int_equal(memory[0], 9);
 }
 
 /* Whatever became of its session, what was called for it is over, and another's is not told. */
@@ -483,6 +605,142 @@ static void a_request_is_not_written_to_what_was_leased_before(void **state)
     assert_int_equal(calls_unanswered(lane->calls), 1); /* it waits for the next */
 }
 
+/* ---- memory that calls bring ---- */
+
+static uint8_t pages[2][4096];
+
+/* A piece of the process's memory, of a session. */
+static uint64_t piece_of(uint8_t *at, uint64_t session, uint32_t access)
+{
+    struct session_memory piece = {
+        .address = at, .bytes = sizeof pages[0], .session = session, .access = access};
+    uint64_t number = 0;
+
+    assert_int_equal(bulk_memories_add(bulks, &piece, &number), NIGH_OK);
+    return number;
+}
+
+static struct session_sqe a_call_with(uint32_t cookie, struct session_bulk bulk)
+{
+    struct session_sqe sqe = a_call(cookie);
+
+    memcpy(memory, &bulk, sizeof bulk);
+    memcpy(memory + sizeof bulk, "ask", 3);
+    sqe.name_size = 1;
+    return sqe;
+}
+
+static struct session_sqe a_move(uint64_t number, uint8_t flags)
+{
+    struct session_sqe sqe = {.op = SESSION_OP_BULK,
+                              .cookie = 50,
+                              .flags = flags,
+                              .argument = asked.id,
+                              .ref = 1,
+                              .offset = 2,
+                              .data_size = 90};
+
+    memcpy(sqe.id, &number, sizeof number);
+    return sqe;
+}
+
+static void a_call_brings_memory(void **state)
+{
+    uint64_t mine = piece_of(pages[0], seat.session_id, 3);
+    uint64_t here = piece_of(pages[1], seat.session_id, 3);
+    struct session_bulk bulk = {.number = mine, .offset = 10, .bytes = 100, .access = 1};
+    struct session_bulk_info info;
+
+    (void)state;
+    memset(pages, 0, sizeof pages);
+    memset(pages[0] + 11, 5, 90);
+    submit(a_call_with(1, bulk));
+    assert_int_equal(asked_count, 1);
+    assert_int_equal(asked.bulks, 1);
+    assert_int_equal(asked.count, sizeof info + 3);
+    memcpy(&info, asked_bytes, sizeof info.bytes);
+    assert_int_equal(info.bytes, 100);
+    assert_int_equal(bulk_memories_wait(bulks, mine, 0), NIGH_TIMEOUT);
+    submit(a_move(here, 0));
+    assert_int_equal(last()->cookie, 50);
+    assert_int_equal(last()->status, NIGH_OK);
+    assert_memory_equal(pages[1] + 2, pages[0] + 11, 90);
+    assert_int_equal(pages[1][1] + pages[1][92], 0);
+    assert_int_equal(bulk_memories_wait(bulks, here, 0), NIGH_OK);
+    /* To what it is not for, beyond it, of another's, of no request. */
+    refused(a_move(here, SESSION_FLAG_PUSH), NIGH_DENIED);
+    refused(a_move(here, SESSION_FLAG_PUSH | 2), NIGH_INVALID);
+    refused(a_move(here + 1, 0), NIGH_INVALID);
+    refused(a_move(piece_of(pages[1], seat.session_id + 1, 3), 0), NIGH_INVALID);
+    refused(a_move(piece_of(pages[1], seat.session_id, 1), 0), NIGH_DENIED);
+    asked.id++;
+    refused(a_move(here, 0), NIGH_NOT_FOUND);
+    asked.id--;
+    serve(SLOT - 1); /* it keeps its tag */
+    refused(a_move(here, 0), NIGH_NOT_FOUND);
+    serve(SLOT);
+    submit(a_reply(NIGH_OK, 0));
+    assert_int_equal(bulk_memories_wait(bulks, mine, 0), NIGH_OK);
+    assert_int_equal(bulk_memories_remove(bulks, mine, 0, false), NIGH_OK);
+    refused(a_call_with(2, bulk), NIGH_INVALID);
+}
+
+static void memory_that_is_not_the_sessions_is_refused(void **state)
+{
+    uint64_t mine = piece_of(pages[0], seat.session_id, 1);
+    uint64_t others = piece_of(pages[1], seat.session_id + 1, 3);
+    struct session_bulk bulk = {.number = mine, .bytes = 100, .access = 1};
+    struct session_sqe sqe = a_call_with(9, bulk);
+
+    (void)state;
+    for (uint32_t n = 0; n < 8; n++) {
+        const struct {
+            struct session_bulk bulk;
+            nigh_status status;
+        } wrong[] = {
+            {{.number = others, .bytes = 1, .access = 1}, NIGH_INVALID},
+            {{.number = 0, .bytes = 1, .access = 1}, NIGH_INVALID},
+            {{.number = UINT64_MAX, .bytes = 1, .access = 1}, NIGH_INVALID},
+            {{.number = mine, .offset = 4096, .bytes = 1, .access = 1}, NIGH_INVALID},
+            {{.number = mine, .offset = UINT64_MAX, .bytes = 2, .access = 1}, NIGH_INVALID},
+            {{.number = mine, .bytes = UINT64_MAX, .access = 1}, NIGH_INVALID},
+            {{.number = mine, .bytes = 1, .access = 3}, NIGH_DENIED},
+            {{.number = mine, .bytes = 1, .access = 0}, NIGH_DENIED}};
+
+        refused(a_call_with(n, wrong[n].bulk), wrong[n].status);
+    }
+    sqe.flags = SESSION_FLAG_ONE_WAY;
+    refused(sqe, NIGH_INVALID);
+    sqe.flags = SESSION_FLAG_IDEMPOTENT;
+    refused(sqe, NIGH_INVALID);
+    sqe.flags = 0;
+    for (uint32_t n = 0; n < 3; n++) {
+        sqe.name_size = (uint16_t[]){LIMIT_CALL_BULKS + 1, UINT16_MAX, 256}[n];
+        refused(sqe, NIGH_INVALID);
+    }
+    sqe.name_size = 1;
+    sqe.data_size = LIMIT_CALL_BYTES - 31;
+    refused(sqe, NIGH_INVALID);
+    sqe.data_size = UINT64_MAX - 31;
+    refused(sqe, NIGH_INVALID);
+    assert_int_equal(bulk_memories_wait(bulks, mine, 0), NIGH_OK);
+    assert_int_equal(bulk_memories_wait(bulks, others, 0), NIGH_OK);
+}
+
+static void a_session_that_ends_brings_nothing_any_more(void **state)
+{
+    uint64_t mine = piece_of(pages[0], seat.session_id, 3);
+    struct session_bulk bulk = {.number = mine, .bytes = 100, .access = 3};
+
+    (void)state;
+    submit(a_call_with(1, bulk));
+    assert_int_equal(bulk_memories_wait(bulks, mine, 0), NIGH_TIMEOUT);
+    lane_session_close(lane, SLOT);
+    assert_int_equal(bulk_memories_wait(bulks, mine, 0), NIGH_OK);
+    assert_int_equal(bulks_loans(calls_bulks(lane->calls)), 0);
+    assert_int_equal(lane_session_open(lane, &seat), NIGH_OK);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -493,6 +751,10 @@ int main(void)
         TEST(nothing_is_written_to_what_was_leased_before),
         TEST(answers_are_of_who_was_asked_alone),
         TEST(calls_end_with_their_session),
+        TEST(a_call_of_many_goes_through_the_rings),
+        TEST(calls_of_many_are_looked_at),
+        TEST(calls_of_many_end_with_their_session),
+        TEST(what_came_of_many_is_written_to_leases_alone),
         TEST(who_may_only_read_calls_nobody),
         TEST(a_quiet_lane_tells_that_a_service_went),
         TEST(a_session_serves),
@@ -500,6 +762,9 @@ int main(void)
         TEST(a_service_that_is_closed_ends_what_it_has),
         TEST(services_end_with_their_session),
         TEST(a_request_is_not_written_to_what_was_leased_before),
+        TEST(a_call_brings_memory),
+        TEST(memory_that_is_not_the_sessions_is_refused),
+        TEST(a_session_that_ends_brings_nothing_any_more),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -185,6 +185,19 @@ nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8
     return echo_where.status;
 }
 
+nigh_status exchange_replicate(struct exchange *exchange, uint32_t pool, const uint8_t *id,
+                               const struct exchange_copies *asked, uint64_t now_us)
+{
+    (void)exchange;
+    (void)id;
+    (void)now_us;
+    echo_copies.pool = pool;
+    echo_copies.asked = *asked;
+    return echo_copies.status;
+}
+
+struct echo_copies echo_copies;
+
 bool store_see(struct store *echo, uint32_t pool, const uint8_t *id, uint64_t hash,
                struct store_sight *sight)
 {
@@ -242,4 +255,18 @@ uint64_t exchange_due_us(const struct exchange *exchange)
 nigh_status store_pool_adopt(struct store *store, const struct store_pool_config *config)
 {
     return store_pool_add(store, config);
+}
+
+void exchange_view(struct exchange *exchange, const struct agreed *agreed, uint64_t now_us)
+{
+    (void)exchange;
+    (void)agreed;
+    (void)now_us;
+}
+
+void exchange_quorum(struct exchange *exchange, bool quorum, uint64_t now_us)
+{
+    (void)exchange;
+    (void)quorum;
+    (void)now_us;
 }

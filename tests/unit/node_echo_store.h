@@ -37,6 +37,15 @@ struct echo_where {
 
 extern struct echo_where echo_where;
 
+/* The last exchange_replicate, likewise. */
+struct echo_copies {
+    nigh_status status;
+    struct exchange_copies asked;
+    uint32_t pool;
+};
+
+extern struct echo_copies echo_copies;
+
 /* How often the exchange had a turn, or only looked; whether a look finds something. */
 struct echo_turns {
     uint32_t turns, looks;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -27,12 +28,18 @@ static nigh_node *start(const char *path)
     return start_with((nigh_node_options){.socket_path = path});
 }
 
+static char state[108], spill[108]; /* directories of its own; "": none */
+
 /* One of two nodes: it listens for the other, which is not there. */
 static nigh_node *start_member(const char *members)
 {
     static const uint8_t key[32] = {1};
 
-    return start_with((nigh_node_options){.members = members, .member = "0", .cluster_key = key});
+    return start_with((nigh_node_options){.members = members,
+                                          .member = "0",
+                                          .cluster_key = key,
+                                          .state_dir = state[0] != '\0' ? state : NULL,
+                                          .spill_dir = spill[0] != '\0' ? spill : NULL});
 }
 
 static bool answers(const char *path)
@@ -84,7 +91,7 @@ static int embed_and_fork(void *argument)
     return fork_worker(embedder, start(embedder->path));
 }
 
-static void a_worker_of_a_killed_program_does_not_keep_the_socket(void **state)
+static void a_worker_of_a_killed_program_does_not_keep_the_socket(void **unused)
 {
     char path[108];
     int told[2];
@@ -92,7 +99,7 @@ static void a_worker_of_a_killed_program_does_not_keep_the_socket(void **state)
     pid_t program, worker = 0;
     nigh_node *node;
 
-    (void)state;
+    (void)unused;
     support_path(path, sizeof(path), "socket");
     assert_int_equal(pipe(told), 0);
     embedder.told = told[1];
@@ -133,7 +140,7 @@ static int embed_member_and_fork(void *argument)
     return fork_worker(embedder, start_member(embedder->path));
 }
 
-static void a_worker_of_a_killed_program_does_not_keep_the_port(void **state)
+static void worker_keeps_nothing_of_a_member(void)
 {
     char members[64];
     int told[2];
@@ -141,11 +148,11 @@ static void a_worker_of_a_killed_program_does_not_keep_the_port(void **state)
     pid_t program, worker = 0;
     nigh_node *node;
 
-    (void)state;
     free_members(members, sizeof(members));
     assert_int_equal(pipe(told), 0);
     embedder.told = told[1];
     program = support_fork(embed_member_and_fork, &embedder);
+    close(told[1]);
     assert_int_equal(read(told[0], &worker, sizeof(worker)), sizeof(worker));
     kill(program, SIGKILL);
     assert_int_equal(support_join(program, 20000), -SIGKILL);
@@ -156,7 +163,29 @@ static void a_worker_of_a_killed_program_does_not_keep_the_port(void **state)
     nigh_node_stop(node);
     kill(worker, SIGKILL);
     close(told[0]);
-    close(told[1]);
+}
+
+static void a_worker_of_a_killed_program_does_not_keep_the_port(void **unused)
+{
+    (void)unused;
+    worker_keeps_nothing_of_a_member();
+}
+
+static void a_worker_of_a_killed_program_does_not_keep_its_votes(void **unused)
+{
+    (void)unused;
+    support_path(state, sizeof(state), "state");
+    worker_keeps_nothing_of_a_member();
+}
+
+static void a_worker_of_a_killed_program_does_not_keep_its_spill(void **unused)
+{
+    (void)unused;
+    state[0] = '\0';
+    support_path(spill, sizeof(spill), "spill");
+    assert_int_equal(mkdir(spill, 0700), 0);
+    worker_keeps_nothing_of_a_member();
+    spill[0] = '\0';
 }
 
 static int stop_in_child(void *argument)
@@ -165,12 +194,12 @@ static int stop_in_child(void *argument)
     return 0;
 }
 
-static void a_child_that_stops_its_parents_node_stops_nothing(void **state)
+static void a_child_that_stops_its_parents_node_stops_nothing(void **unused)
 {
     char path[108];
     nigh_node *node;
 
-    (void)state;
+    (void)unused;
     support_path(path, sizeof(path), "socket");
     node = start(path);
     assert_non_null(node);
@@ -185,6 +214,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_of_a_killed_program_does_not_keep_the_socket),
         cmocka_unit_test(a_worker_of_a_killed_program_does_not_keep_the_port),
+        cmocka_unit_test(a_worker_of_a_killed_program_does_not_keep_its_votes),
+        cmocka_unit_test(a_worker_of_a_killed_program_does_not_keep_its_spill),
         cmocka_unit_test(a_child_that_stops_its_parents_node_stops_nothing),
     };
 

@@ -124,10 +124,10 @@ static void two_processes_of_a_rank(void **state)
     begin_alone();
     knock_as(3, 5, 1, ":7001");
     look(before);
-    knock_as(3, 5, 2, ":7001"); /* began in the same eighth of a second */
-    knock_as(3, 4, 3, ":7001"); /* before it */
-    knock_as(0, 9, 4, ":7001"); /* dials, and should be dialled */
-    knock_as(4, 9, 4, ":7001"); /* is none */
+    knock_as(3, 5, 2, ":7001");       /* began in the same eighth of a second */
+    knock_as(3, 4, 3, ":7001");       /* before it */
+    knock_as(0, 9, 4, ":7001");       /* dials, and should be dialled */
+    knock_as(MEMBERS, 9, 4, ":7001"); /* is none */
     look(after);
     assert_memory_equal(before, after, sizeof(before));
     assert_int_equal(fuzz.peers->counters.refused_members, 4);

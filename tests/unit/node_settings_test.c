@@ -103,6 +103,7 @@ static void each_wrong_option_has_its_sentence(void **state)
     WRONG(fabric_ack_timeout, 21, "8 to 20");
     WRONG(fabric_retries, 8, "most is 7");
     WRONG(fabric_queue_pairs, 5, "most is 4");
+    WRONG(fanout, 256, "most is 255");
     WRONG(shared_receives, 7, "8 to 8192");
     WRONG(shared_receives, 8193, "8 to 8192");
     WRONG(socket_mode, 01777, "mode");
@@ -120,6 +121,41 @@ static void each_wrong_option_has_its_sentence(void **state)
         assert_int_equal(settings_resolve(&options, 2, &settings, why, sizeof(why)), NIGH_INVALID);
         assert_non_null(strstr(why, "twice"));
     }
+}
+
+/* Of a list that does not name it a node is no member without views, and joins with them. */
+static void who_is_not_of_the_list_joins_where_views_are(void **state)
+{
+    static const uint8_t key[AUTH_KEY_BYTES] = {1};
+    nigh_node_options options = good_options();
+    static struct node_settings settings;
+    char why[256] = "";
+
+    (void)state;
+    options.members = "a:1,b:1";
+    options.member = "c:1";
+    options.cluster_key = key;
+    assert_int_equal(settings_resolve(&options, 2, &settings, why, sizeof(why)), NIGH_INVALID);
+    assert_non_null(strstr(why, "\"c:1\" is not among the members"));
+    options.state_dir = "/tmp/nowhere";
+    assert_int_equal(settings_resolve(&options, 2, &settings, why, sizeof(why)), NIGH_OK);
+    assert_string_equal(settings.joins_as, "c:1");
+    assert_true(settings.clustered);
+    options.ranks = 9;
+    assert_int_equal(settings_resolve(&options, 2, &settings, why, sizeof(why)), NIGH_INVALID);
+    assert_non_null(strstr(why, "theirs to say"));
+    options.member = "b:1";
+    assert_int_equal(settings_resolve(&options, 2, &settings, why, sizeof(why)), NIGH_OK);
+    assert_string_equal(settings.joins_as, "");
+    assert_int_equal(settings.members.count, 9);
+    options.members = NULL; /* it begins a cluster */
+    options.ranks = 0;
+    assert_int_equal(settings_resolve(&options, 2, &settings, why, sizeof(why)), NIGH_OK);
+    assert_int_equal(settings.members.listed, 1);
+    assert_true(settings.clustered);
+    options.ranks = 1; /* that nobody can join */
+    assert_int_equal(settings_resolve(&options, 2, &settings, why, sizeof(why)), NIGH_OK);
+    assert_false(settings.clustered);
 }
 
 static void an_older_program_has_a_smaller_struct(void **state)
@@ -141,6 +177,7 @@ int main(void)
         cmocka_unit_test(defaults_follow_memory_and_cores),
         cmocka_unit_test(lanes_that_would_starve_their_clients_do_not_spin),
         cmocka_unit_test(each_wrong_option_has_its_sentence),
+        cmocka_unit_test(who_is_not_of_the_list_joins_where_views_are),
         cmocka_unit_test(an_older_program_has_a_smaller_struct),
     };
 

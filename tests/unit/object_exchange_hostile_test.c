@@ -2089,6 +2089,7 @@ static void pieces_that_are_none_cost_the_link(void **state)
 
 #include "object_exchange_push.c"
 #include "object_exchange_measured.c"
+#include "object_exchange_trees.c"
 
 int main(void)
 {
@@ -2160,6 +2161,15 @@ int main(void)
         cmocka_unit_test(a_probe_that_stands_still_ends),
         cmocka_unit_test(who_cannot_measure_is_let_be),
         cmocka_unit_test(the_lower_rank_measures_first),
+        cmocka_unit_test(what_is_pulled_is_lent_as_far_as_it_came),
+        cmocka_unit_test(who_waits_for_more_is_told_in_time),
+        cmocka_unit_test(what_came_wrong_is_called_wrong),
+        cmocka_unit_test(what_is_lent_stays_when_its_pull_ends),
+        cmocka_unit_test(what_has_come_is_not_sent_anew),
+        cmocka_unit_test(who_may_not_have_it_is_not_lent_it),
+        cmocka_unit_test(who_is_sent_about_in_vain_insists),
+        cmocka_unit_test(who_is_sent_in_circles_gets_out),
+        cmocka_unit_test(nobody_to_be_sent_to_costs_the_link),
         cmocka_unit_test(random_lives_leave_the_books_right),
         cmocka_unit_test(a_window_that_was_taken_back_is_not_taken),
     };

@@ -19,9 +19,9 @@ _nigh() {
         case ${COMP_WORDS[i]} in
         --socket | -s) ((i + 1 < COMP_CWORD)) && socket=(--socket "${COMP_WORDS[++i]}") ;;
         --pool | -p | --timeout | -t) ((i++)) ;;
-        --output | -o | --delay | -d | --node) ((i++)) ;;
+        --output | -o | --delay | -d | --node | --near | -N | --ranks) ((i++)) ;;
         -n) [[ $verb != call ]] || ((i++)) ;;
-        --meta | -m) [[ $verb != put ]] || ((i++)) ;;
+        --meta | -m | --replicas | -r) [[ $verb != put ]] || ((i++)) ;;
         -*) ;;
         *) if [[ -n $verb ]]; then ((given++)); else verb=${COMP_WORDS[i]}; fi ;;
         esac
@@ -33,19 +33,23 @@ _nigh() {
         ;;
     --pool | -p | --timeout | -t | --delay | -d | --node) return ;;
     -n) [[ $verb != call ]] || return ;;
-    --meta | -m) [[ $verb != put ]] || return ;;
+    --near | -N)
+        _nigh_names "$current"
+        return
+        ;;
+    --meta | -m | --replicas | -r) [[ $verb != put ]] || return ;;
     esac
     if [[ -z $verb ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who nodes call top doctor bench help $common --version" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes call top doctor bench help $common --version" -- "$current")
         return
     fi
     case $verb in
-    put) own="--meta --no-evict --no-claim" ;;
+    put) own="--meta --no-evict --no-claim --replicas" ;;
     get) own="--output --meta --no-copy" ;;
     ls) own="--ids" ;;
     stat) own="--checksum" ;;
     nodes) own="--measure" ;;
-    call) own="--node --idempotent" ;;
+    call) own="--node --near --all --ranks --idempotent" ;;
     top) own="--once --delay" ;;
     bench) own="--offer --withdraw" ;;
     esac
@@ -57,9 +61,9 @@ _nigh() {
     put) # a new name, then a file
         ((given != 1)) || mapfile -t COMPREPLY < <(compgen -f -- "$current")
         ;;
-    get | stat | rm | pin | unpin | who) _nigh_names "$current" ;;
+    get | stat | rm | pin | unpin | who | locate) _nigh_names "$current" ;;
     bench) mapfile -t COMPREPLY < <(compgen -W "objects transfer" -- "$current") ;;
-    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who nodes call top doctor bench" -- "$current") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes call top doctor bench" -- "$current") ;;
     esac
 }
 complete -F _nigh nigh

@@ -172,6 +172,29 @@ uint64_t sim_latency_us(struct sim_wire *wire)
     return (sim->options.latency_min_us + random_below(&sim->random, spread)) * wire->link->factor;
 }
 
+/* When the last of so many bytes, that would have left at a moment, has passed both nodes' own
+ * links. */
+static uint64_t pass_links(struct sim_node *from, struct sim_node *to, uint64_t left_ns,
+                           uint64_t bytes)
+{
+    uint64_t now_ns = left_ns;
+
+    if (bytes <= SIM_SMALL_BYTES) {
+        return left_ns;
+    }
+    if (from->bytes_a_us > 0) {
+        from->out_free_ns = max_u64(from->out_free_ns, now_ns) + bytes * 1000 / from->bytes_a_us;
+        left_ns = from->out_free_ns;
+    }
+    if (to->bytes_a_us > 0) {
+        /* It comes in as it leaves. */
+        to->in_free_ns =
+            max_u64(left_ns, max_u64(to->in_free_ns, now_ns) + bytes * 1000 / to->bytes_a_us);
+        left_ns = to->in_free_ns;
+    }
+    return left_ns;
+}
+
 uint64_t sim_travel_us(struct sim_wire *wire, uint32_t side, uint64_t bytes)
 {
     struct sim *sim = wire->sim;
@@ -180,7 +203,8 @@ uint64_t sim_travel_us(struct sim_wire *wire, uint32_t side, uint64_t bytes)
     /* At most 2^30 bytes, a factor of 2^20: fits. */
     *free_ns = max_u64(*free_ns, sim->now_us * 1000) +
                bytes * 1000 / sim->options.bytes_a_us * wire->link->factor;
-    uint64_t arrival_us = (*free_ns + 999) / 1000 + sim_latency_us(wire);
+    uint64_t left_ns = pass_links(wire->nodes[side], wire->nodes[1 - side], *free_ns, bytes);
+    uint64_t arrival_us = (left_ns + 999) / 1000 + sim_latency_us(wire);
 
     if (sim_dice(sim, sim->options.stall_ppm))
         arrival_us += 1 + random_below(&sim->random, sim->options.stall_us);
@@ -269,13 +293,17 @@ static void sim_carry_out(struct sim_event *event)
     }
 }
 
-/* Timers are their end's own; everything else waits while the wire is blocked, if for anybody. */
+/* Timers are their end's own; everything else waits while its way is blocked, if for anybody. What
+ * a READ brings has to be asked for, too. */
 static bool sim_is_held_back(const struct sim_event *event)
 {
     const struct sim_wire *wire = event->wire;
+    bool is_piece = event->kind == SIM_PIECE;
+    uint32_t from = is_piece ? event->side : 1u - event->side;
 
     return !sim_event_is_timer(event) && (wire->ends[0] != NULL || wire->ends[1] != NULL) &&
-           sim_wire_is_blocked(wire);
+           (sim_way_is_blocked(wire, from) ||
+            (is_piece && sim_is_read(event->work) && sim_way_is_blocked(wire, 1 - from)));
 }
 
 void sim_advance(struct sim *sim, uint64_t until_us)
@@ -396,6 +424,15 @@ void sim_pause(struct sim *sim, uint32_t number, bool paused)
     }
 }
 
+void sim_limit(struct sim *sim, uint32_t number, uint32_t bytes_a_us)
+{
+    struct sim_node *node = NULL;
+
+    NIGH_ASSERT(sim_make_node(sim, number, &node) == NIGH_OK);
+    sim_fold(sim, (uint64_t)number << 32 | bytes_a_us);
+    node->bytes_a_us = bytes_a_us;
+}
+
 void sim_message_costs(struct sim *sim, uint32_t number, uint32_t us)
 {
     struct sim_node *node = NULL;
@@ -405,14 +442,15 @@ void sim_message_costs(struct sim *sim, uint32_t number, uint32_t us)
     node->message_us = us;
 }
 
-void sim_cut(struct sim *sim, uint32_t a, uint32_t b, bool cut)
+void sim_cut_way(struct sim *sim, uint32_t from, uint32_t to, bool cut)
 {
-    struct sim_link *link = sim_link_between(sim, a, b);
+    struct sim_link *link = sim_link_between(sim, from, to);
+    bool *way = &link->cut[from <= to ? 0 : 1];
 
-    if (link->cut == cut)
+    if (*way == cut)
         return;
-    sim_fold(sim, (uint64_t)a << 33 | (uint64_t)b << 1 | cut);
-    link->cut = cut;
+    sim_fold(sim, (uint64_t)from << 33 | (uint64_t)to << 1 | cut);
+    *way = cut;
     if (!cut) {
         sim_link_unblock(link);
         return;
@@ -421,9 +459,14 @@ void sim_cut(struct sim *sim, uint32_t a, uint32_t b, bool cut)
     {
         struct sim_wire *wire = container_of(node, struct sim_wire, node);
 
-        sim_silence(wire, 0, false);
-        sim_silence(wire, 1, false);
+        sim_silence(wire, wire->nodes[0]->number == to ? 0 : 1, false);
     }
+}
+
+void sim_cut(struct sim *sim, uint32_t a, uint32_t b, bool cut)
+{
+    sim_cut_way(sim, a, b, cut);
+    sim_cut_way(sim, b, a, cut);
 }
 
 void sim_slow(struct sim *sim, uint32_t a, uint32_t b, uint32_t factor)

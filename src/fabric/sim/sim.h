@@ -73,8 +73,17 @@ void sim_pause(struct sim *sim, uint32_t node, bool paused);
 /* Cuts what two nodes say to each other (silence; endpoints fail by keep-alive), or heals it. */
 void sim_cut(struct sim *sim, uint32_t a, uint32_t b, bool cut);
 
+/* The same one way: what `from` says does not reach `to`, which hears silence; the other way all
+ * goes on. READs need both ways. */
+void sim_cut_way(struct sim *sim, uint32_t from, uint32_t to, bool cut);
+
 /* A slow link: its rate divided, its latency multiplied by `factor` (1: as before). */
 void sim_slow(struct sim *sim, uint32_t a, uint32_t b, uint32_t factor);
+
+/* A node's own link to all others is limited: so many bytes a microsecond leave it, and come to it,
+ * whoever they are for or from (0: no limit). What is small goes between the pieces of what is
+ * large. */
+void sim_limit(struct sim *sim, uint32_t node, uint32_t bytes_a_us);
 
 /* Each message that a node is sent, or that is written there, holds its endpoint up for so long:
  * what it costs to take it, whatever its size. READs do not. */

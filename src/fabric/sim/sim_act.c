@@ -285,7 +285,7 @@ static bool sim_deliver(struct sim_work *work, struct fabric_endpoint *target)
         sim_copy_out(work, 0, bytes, receive->slice.address);
     } else {
         receive->ending.has_imm = true;
-        receive->ending.imm = work->ending.imm;
+        receive->ending.imm = work->imm;
     }
     receive->ending.bytes = bytes;
     sim_receive_end(receive, NIGH_OK);

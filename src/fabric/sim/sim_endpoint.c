@@ -245,8 +245,9 @@ void sim_wire_unblock(struct sim_wire *wire)
     struct sim *sim = wire->sim;
     struct list_node *node;
 
-    if (sim_wire_is_blocked(wire))
+    if (sim_way_is_blocked(wire, 0) && sim_way_is_blocked(wire, 1))
         return;
+    /* What the other way holds back still is held back again, in the same order. */
     while ((node = list_pop_front(&wire->held)) != NULL)
         sim_queue_add(&sim->queue, container_of(node, struct sim_event, node), sim->now_us);
     for (uint32_t side = 0; side < 2; side++) {
@@ -254,7 +255,8 @@ void sim_wire_unblock(struct sim_wire *wire)
 
         if (end == NULL)
             continue;
-        if (end->silence != NULL && end->silence->offset == 0)
+        if (end->silence != NULL && end->silence->offset == 0 &&
+            !sim_way_is_blocked(wire, 1 - side))
             sim_cancel(sim, &end->silence);
         sim_start(end);
     }

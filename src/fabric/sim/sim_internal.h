@@ -26,6 +26,7 @@
 #define SIM_PPM           1000000u
 #define SIM_PIECES        4u       /* most pieces that one post's bytes move in */
 #define SIM_PIECE_STEP    8u       /* pieces begin at multiples of this */
+#define SIM_SMALL_BYTES   16384u   /* goes between the pieces of what is larger */
 #define SIM_FACTOR_MOST   1000000u /* of a slow link */
 #define SIM_INLINE_BYTES  LIMIT_FABRIC_INLINE
 #define SIM_ADDRESS_FIRST (UINT64_C(1) << 40) /* where remote addresses begin */
@@ -38,6 +39,9 @@ struct sim_node {
     bool paused;
     bool frozen; /* paused, and its memory is not served either */
     uint32_t message_us;
+    uint32_t bytes_a_us;  /* of its own link, each way; 0: no limit */
+    uint64_t out_free_ns; /* when that has sent all that it was given, */
+    uint64_t in_free_ns;  /* and taken in */
     struct sim_fabric *fabrics[LIMIT_LANES];
     struct list links;       /* struct sim_node_link, in the order in which they were made */
     struct sim_link **peers; /* by the other node's number, of those not below this one's */
@@ -55,7 +59,7 @@ struct sim_link {
     struct sim_node_link in_node[2];
     struct list wires;
     uint32_t factor;
-    bool cut;
+    bool cut[2]; /* what the first node says, and the second: the other does not hear it */
 };
 
 struct sim {
@@ -196,6 +200,7 @@ struct sim_work {
     uint64_t id;
     struct fabric_remote remote;
     uint64_t operand, compare;
+    uint32_t imm;  /* what the target is told, also when the post has ended long since */
     uint64_t old;  /* an atomic's result, until it lands */
     uint8_t *kept; /* its bytes, where they are not taken from (or given to) the slices */
     uint32_t events;
@@ -242,10 +247,11 @@ static inline struct fabric_endpoint *sim_peer(const struct fabric_endpoint *end
     return end->wire->ends[1 - end->side];
 }
 
-/* Nothing of the wire goes on: cut, or one of its nodes serves nothing. */
-static inline bool sim_wire_is_blocked(const struct sim_wire *wire)
+/* Nothing that a side says goes on: cut, or one of the nodes serves nothing. */
+static inline bool sim_way_is_blocked(const struct sim_wire *wire, uint32_t from)
 {
-    return wire->link->cut || wire->nodes[0]->frozen || wire->nodes[1]->frozen;
+    return wire->link->cut[wire->nodes[from] == wire->link->nodes[0] ? 0 : 1] ||
+           wire->nodes[0]->frozen || wire->nodes[1]->frozen;
 }
 
 /* ---- sim.c ---- */

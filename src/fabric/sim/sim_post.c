@@ -56,13 +56,14 @@ static struct sim_work *sim_work_create(struct fabric_endpoint *end, const struc
     struct sim *sim = end->fabric->sim;
     struct sim_work *work = sim_pool_take(&sim->works);
 
-    work->ending = (struct sim_ending){
-        .end = end, .tag = from->tag, .bytes = bytes, .op = (uint8_t)from->op, .imm = from->imm};
+    work->ending =
+        (struct sim_ending){.end = end, .tag = from->tag, .bytes = bytes, .op = (uint8_t)from->op};
     work->wire = end->wire;
     work->id = ++sim->next_id;
     work->remote = from->remote;
     work->operand = from->operand;
     work->compare = from->compare;
+    work->imm = from->imm;
     work->side = end->side;
     work->flags = (uint8_t)from->flags;
     work->owned = true;

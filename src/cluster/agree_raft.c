@@ -1,0 +1,604 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See agree_internal.h. libraft's seams: its storage is the log in memory, kept as a whole before
+ * any call about it succeeds; its messages and its time are the caller's. libraft may not be called
+ * back from inside its own calls, so all ends of requests are told after them (agree_run_later).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cluster/agree_internal.h"
+
+#define LOG_MODULE "views"
+#include "base/log.h"
+
+static struct agree *agree_of(struct raft_io *io)
+{
+    return io->impl;
+}
+
+static int later(struct agree *agree, void (*run)(struct agree *, struct agree_later *),
+                 void *request, struct raft_snapshot *snapshot)
+{
+    struct agree_later *end = calloc(1, sizeof(*end));
+
+    if (end == NULL) {
+        return RAFT_NOMEM;
+    }
+    end->run = run;
+    end->request = request;
+    end->snapshot = snapshot;
+    list_push_back(&agree->later, &end->place);
+    return 0;
+}
+
+/* Keeps the log, or ends our part in the voting: what was not kept must not be acted upon. */
+static int keep(struct agree *agree)
+{
+    nigh_status status = agree->failed ? NIGH_NO_RESOURCES : agree_store(agree);
+
+    if (status == NIGH_OK) {
+        return 0;
+    }
+    if (!agree->failed) {
+        LOG_ERROR("the log of views cannot be written: this node votes no more until it is "
+                  "started again",
+                  "status=%d", (int)status);
+    }
+    agree->failed = true;
+    return RAFT_IOERR;
+}
+
+/* ---- storage -------------------------------------------------------------- */
+
+static int io_init(struct raft_io *io, raft_id id, const char *address)
+{
+    (void)io;
+    (void)id;
+    (void)address;
+    return 0;
+}
+
+static void io_close(struct raft_io *io, raft_io_close_cb cb)
+{
+    if (cb != NULL) {
+        cb(io);
+    }
+}
+
+static int snapshot_of(struct agree *agree, struct raft_snapshot **made)
+{
+    const struct agree_log *log = &agree->log;
+    struct raft_snapshot *snapshot = raft_calloc(1, sizeof(*snapshot));
+    int error = RAFT_NOMEM;
+
+    if (snapshot == NULL) {
+        return RAFT_NOMEM;
+    }
+    snapshot->index = log->snapshot_index;
+    snapshot->term = log->snapshot_term;
+    snapshot->configuration_index = log->snapshot_conf;
+    snapshot->bufs = raft_malloc(sizeof(*snapshot->bufs));
+    if (snapshot->bufs == NULL) {
+        goto free_snapshot;
+    }
+    snapshot->n_bufs = 1;
+    snapshot->bufs[0].base = raft_malloc(AGREE_STATE_BYTES);
+    if (snapshot->bufs[0].base == NULL) {
+        goto free_bufs;
+    }
+    snapshot->bufs[0].len =
+        agree_state_write(&log->snapshot, &log->snapshot_seats, snapshot->bufs[0].base);
+    error = agree_configuration(agree, &snapshot->configuration);
+    if (error != 0) {
+        goto free_base;
+    }
+    *made = snapshot;
+    return 0;
+
+free_base:
+    raft_free(snapshot->bufs[0].base);
+free_bufs:
+    raft_free(snapshot->bufs);
+free_snapshot:
+    raft_free(snapshot);
+    return error;
+}
+
+/* The entries of the log as libraft has them, in one piece of memory. */
+static int entries_of(const struct agree_log *log, struct raft_entry **entries)
+{
+    struct raft_entry *made = raft_calloc(log->count, sizeof(*made));
+    uint8_t *batch = raft_malloc((size_t)log->count * AGREE_DATA_BYTES);
+
+    if (made == NULL || batch == NULL) {
+        raft_free(made);
+        raft_free(batch);
+        return RAFT_NOMEM;
+    }
+    for (uint32_t n = 0; n < log->count; n++) {
+        const struct agree_entry *entry = &log->entries[n];
+
+        memcpy(batch + (size_t)n * AGREE_DATA_BYTES, entry->data, entry->head.bytes);
+        made[n] = (struct raft_entry){
+            .term = entry->head.term,
+            .type = (unsigned short)entry->head.type,
+            .buf = {.base = batch + (size_t)n * AGREE_DATA_BYTES, .len = entry->head.bytes},
+            .batch = batch};
+    }
+    *entries = made;
+    return 0;
+}
+
+static int io_load(struct raft_io *io, raft_term *term, raft_id *voted_for,
+                   struct raft_snapshot **snapshot, raft_index *start_index,
+                   struct raft_entry *entries[], size_t *n_entries)
+{
+    struct agree *agree = agree_of(io);
+    const struct agree_log *log = &agree->log;
+
+    *term = log->term;
+    *voted_for = log->vote;
+    *snapshot = NULL;
+    *start_index = log->first;
+    *entries = NULL;
+    *n_entries = log->count;
+    if (log->snapshot_index > 0 && snapshot_of(agree, snapshot) != 0) {
+        return RAFT_NOMEM;
+    }
+    return log->count == 0 ? 0 : entries_of(log, entries);
+}
+
+static int io_start(struct raft_io *io, unsigned msecs, raft_io_tick_cb tick, raft_io_recv_cb recv)
+{
+    struct agree *agree = agree_of(io);
+
+    (void)msecs;
+    agree->tick = tick;
+    agree->recv = recv;
+    agree->tick_us = agree->now_us + 1000u * AGREE_HEARTBEAT_MS;
+    return 0;
+}
+
+/* The first entry of every voter's log is the same: who votes. */
+static int io_bootstrap(struct raft_io *io, const struct raft_configuration *configuration)
+{
+    struct agree *agree = agree_of(io);
+    struct agree_log *log = &agree->log;
+    struct raft_buffer encoded;
+    int error = raft_configuration_encode(configuration, &encoded);
+
+    if (error != 0) {
+        return error;
+    }
+    NIGH_ASSERT(encoded.len <= AGREE_DATA_BYTES && log->count == 0);
+    log->term = 1;
+    log->first = 1;
+    log->count = 1;
+    log->entries[0].head =
+        (struct agree_entry_head){.term = 1, .type = RAFT_CHANGE, .bytes = (uint32_t)encoded.len};
+    memcpy(log->entries[0].data, encoded.base, encoded.len);
+    raft_free(encoded.base);
+    return keep(agree);
+}
+
+static int io_recover(struct raft_io *io, const struct raft_configuration *configuration)
+{
+    (void)io;
+    (void)configuration;
+    return RAFT_INVALID; /* who votes never changes */
+}
+
+static int io_set_term(struct raft_io *io, raft_term term)
+{
+    struct agree *agree = agree_of(io);
+
+    agree->log.term = term;
+    agree->log.vote = 0;
+    return keep(agree);
+}
+
+static int io_set_vote(struct raft_io *io, raft_id id)
+{
+    struct agree *agree = agree_of(io);
+
+    agree->log.vote = id;
+    return keep(agree);
+}
+
+static void tell_appended(struct agree *agree, struct agree_later *end)
+{
+    struct raft_io_append *request = end->request;
+
+    (void)agree;
+    request->cb(request, 0);
+}
+
+static int io_append(struct raft_io *io, struct raft_io_append *request,
+                     const struct raft_entry entries[], unsigned n, raft_io_append_cb cb)
+{
+    struct agree *agree = agree_of(io);
+    struct agree_log *log = &agree->log;
+    int error;
+
+    if (log->count + n > AGREE_ENTRIES) {
+        return RAFT_NOSPACE;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        struct agree_entry *entry = &log->entries[log->count + i];
+
+        if (entries[i].buf.len > AGREE_DATA_BYTES) {
+            return RAFT_TOOBIG;
+        }
+        entry->head = (struct agree_entry_head){.term = entries[i].term,
+                                                .type = entries[i].type,
+                                                .bytes = (uint32_t)entries[i].buf.len};
+        memcpy(entry->data, entries[i].buf.base, entries[i].buf.len);
+    }
+    log->count += n;
+    error = keep(agree);
+    if (error != 0) {
+        return error;
+    }
+    request->cb = cb;
+    return later(agree, tell_appended, request, NULL);
+}
+
+static int io_truncate(struct raft_io *io, raft_index index)
+{
+    struct agree *agree = agree_of(io);
+    struct agree_log *log = &agree->log;
+
+    NIGH_ASSERT(index >= log->first && index <= log->first + log->count);
+    log->count = (uint32_t)(index - log->first);
+    return keep(agree);
+}
+
+/* Lets the first entries go. */
+static void cut(struct agree_log *log, uint32_t count)
+{
+    memmove(log->entries, log->entries + count, (log->count - count) * sizeof(log->entries[0]));
+    log->first += count;
+    log->count -= count;
+}
+
+static void tell_kept(struct agree *agree, struct agree_later *end)
+{
+    struct raft_io_snapshot_put *request = end->request;
+
+    (void)agree;
+    request->cb(request, 0);
+}
+
+/* trailing 0: it came from the leader, and stands in place of all that was here. */
+static int io_snapshot_put(struct raft_io *io, unsigned trailing,
+                           struct raft_io_snapshot_put *request,
+                           const struct raft_snapshot *snapshot, raft_io_snapshot_put_cb cb)
+{
+    struct agree *agree = agree_of(io);
+    struct agree_log *log = &agree->log;
+    int error;
+
+    if (snapshot->n_bufs != 1 ||
+        !agree_state_read(agree, snapshot->bufs[0].base, snapshot->bufs[0].len, &log->snapshot,
+                          &log->snapshot_seats)) {
+        return RAFT_INVALID;
+    }
+    log->snapshot_index = snapshot->index;
+    log->snapshot_term = snapshot->term;
+    log->snapshot_conf = snapshot->configuration_index;
+    if (trailing == 0) {
+        log->count = 0;
+        log->first = snapshot->index + 1;
+    } else if (snapshot->index >= log->first + trailing) {
+        cut(log, (uint32_t)min_u64(snapshot->index + 1 - trailing - log->first, log->count));
+    }
+    error = keep(agree);
+    if (error != 0) {
+        return error;
+    }
+    request->cb = cb;
+    return later(agree, tell_kept, request, NULL);
+}
+
+static void tell_snapshot(struct agree *agree, struct agree_later *end)
+{
+    struct raft_io_snapshot_get *request = end->request;
+
+    (void)agree;
+    request->cb(request, end->snapshot, 0);
+}
+
+static int io_snapshot_get(struct raft_io *io, struct raft_io_snapshot_get *request,
+                           raft_io_snapshot_get_cb cb)
+{
+    struct raft_snapshot *snapshot;
+    int error = snapshot_of(agree_of(io), &snapshot);
+
+    if (error != 0) {
+        return error;
+    }
+    request->cb = cb;
+    return later(agree_of(io), tell_snapshot, request, snapshot);
+}
+
+/* ---- messages, time ------------------------------------------------------- */
+
+static void tell_sent(struct agree *agree, struct agree_later *end)
+{
+    struct raft_io_send *request = end->request;
+
+    (void)agree;
+    request->cb(request, 0);
+}
+
+/* libraft refuses a pre-vote with the term that it was asked for, and so never says that its own is
+ * higher. Who has the longest log, and the lowest term, would be refused by all, and refuse all,
+ * for ever. */
+static void say_own_term(const struct agree *agree, struct raft_message *message)
+{
+    struct raft_request_vote_result *result = &message->request_vote_result;
+
+    if (message->type == RAFT_IO_REQUEST_VOTE_RESULT && result->pre_vote == raft_tribool_true &&
+        !result->vote_granted) {
+        result->term = max_u64(result->term, agree->log.term);
+    }
+}
+
+static int io_send(struct raft_io *io, struct raft_io_send *request,
+                   const struct raft_message *message, raft_io_send_cb cb)
+{
+    struct agree *agree = agree_of(io);
+    struct raft_message said = *message;
+    uint8_t bytes[AGREE_MESSAGE_BYTES];
+    size_t count;
+
+    say_own_term(agree, &said);
+    count = agree_encode(&said, bytes);
+    request->cb = cb;
+    if (count > 0 && !agree->failed && message->server_id >= 1 &&
+        message->server_id <= agree_voters(agree->config.listed)) {
+        agree->config.send(agree->config.context, (uint32_t)message->server_id - 1, bytes,
+                           (uint32_t)count);
+    }
+    return later(agree, tell_sent, request, NULL);
+}
+
+static raft_time io_time(struct raft_io *io)
+{
+    return agree_of(io)->now_us / 1000;
+}
+
+static int io_random(struct raft_io *io, int min, int max)
+{
+    return min + (int)random_below(&agree_of(io)->random, (uint64_t)(max - min) + 1);
+}
+
+static void tell_worked(struct agree *agree, struct agree_later *end)
+{
+    struct raft_io_async_work *request = end->request;
+
+    (void)agree;
+    request->cb(request, request->work(request));
+}
+
+static int io_async_work(struct raft_io *io, struct raft_io_async_work *request,
+                         raft_io_async_work_cb cb)
+{
+    request->cb = cb;
+    return later(agree_of(io), tell_worked, request, NULL);
+}
+
+/* ---- what commands do ----------------------------------------------------- */
+
+static int fsm_apply(struct raft_fsm *fsm, const struct raft_buffer *buf, void **result)
+{
+    struct agree *agree = fsm->data;
+    struct agreed_command command;
+
+    *result = NULL;
+    if (buf->len == sizeof(command)) {
+        memcpy(&command, buf->base, sizeof(command));
+        if (command.kind == AGREED_SEAT) {
+            (void)agreed_seat(&agree->seats, agree->config.count - agree->config.listed, &command);
+        } else {
+            (void)agreed_apply(&agree->applied, agree->config.count, &command);
+            agree_learn(agree, &agree->applied);
+        }
+    }
+    return 0;
+}
+
+static int fsm_snapshot(struct raft_fsm *fsm, struct raft_buffer *bufs[], unsigned *n_bufs)
+{
+    struct agree *agree = fsm->data;
+
+    *bufs = raft_malloc(sizeof(**bufs));
+    if (*bufs == NULL) {
+        return RAFT_NOMEM;
+    }
+    (*bufs)[0].base = raft_malloc(AGREE_STATE_BYTES);
+    if ((*bufs)[0].base == NULL) {
+        raft_free(*bufs);
+        return RAFT_NOMEM;
+    }
+    (*bufs)[0].len = agree_state_write(&agree->applied, &agree->seats, (*bufs)[0].base);
+    *n_bufs = 1;
+    return 0;
+}
+
+static int fsm_restore(struct raft_fsm *fsm, struct raft_buffer *buf)
+{
+    struct agree *agree = fsm->data;
+    struct agreed agreed;
+    struct agreed_seats seats;
+
+    if (!agree_state_read(agree, buf->base, buf->len, &agreed, &seats)) {
+        return RAFT_MALFORMED;
+    }
+    agree->applied = agreed;
+    agree->seats = seats;
+    agree_learn(agree, &agreed);
+    raft_free(buf->base);
+    return 0;
+}
+
+/* ---- life ----------------------------------------------------------------- */
+
+static void set_up(struct agree *agree)
+{
+    agree->io = (struct raft_io){
+        .version = 2,
+        .impl = agree,
+        .init = io_init,
+        .close = io_close,
+        .load = io_load,
+        .start = io_start,
+        .bootstrap = io_bootstrap,
+        .recover = io_recover,
+        .set_term = io_set_term,
+        .set_vote = io_set_vote,
+        .send = io_send,
+        .append = io_append,
+        .truncate = io_truncate,
+        .snapshot_put = io_snapshot_put,
+        .snapshot_get = io_snapshot_get,
+        .time = io_time,
+        .random = io_random,
+        .async_work = io_async_work,
+    };
+    agree->fsm = (struct raft_fsm){.version = 1,
+                                   .data = agree,
+                                   .apply = fsm_apply,
+                                   .snapshot = fsm_snapshot,
+                                   .restore = fsm_restore};
+}
+
+static int bootstrap(struct agree *agree)
+{
+    struct raft_configuration configuration;
+    int error = agree_configuration(agree, &configuration);
+
+    if (error != 0) {
+        return error;
+    }
+    error = raft_bootstrap(&agree->raft, &configuration);
+    raft_configuration_close(&configuration);
+    return error;
+}
+
+int agree_raft_start(struct agree *agree, bool is_new)
+{
+    int error;
+
+    set_up(agree);
+    error = raft_init(&agree->raft, &agree->io, &agree->fsm, agree_id(agree->config.self),
+                      agree->names[agree->config.self]);
+    if (error != 0) {
+        return error;
+    }
+    raft_set_election_timeout(&agree->raft, AGREE_ELECTION_MS);
+    raft_set_heartbeat_timeout(&agree->raft, AGREE_HEARTBEAT_MS);
+    raft_set_snapshot_threshold(&agree->raft, AGREE_SNAPSHOT);
+    raft_set_snapshot_trailing(&agree->raft, AGREE_TRAILING);
+    /* One that is lost is sent again after so long; it is small. */
+    raft_set_install_snapshot_timeout(&agree->raft, AGREE_ELECTION_MS);
+    raft_set_pre_vote(&agree->raft, true);
+    if (is_new) {
+        error = bootstrap(agree);
+    }
+    if (error == 0) {
+        error = raft_start(&agree->raft);
+    }
+    if (error != 0) {
+        raft_close(&agree->raft, NULL);
+        return error;
+    }
+    agree->running = true;
+    return 0;
+}
+
+void agree_raft_stop(struct agree *agree)
+{
+    if (agree->running) {
+        agree->running = false;
+        raft_close(&agree->raft, NULL);
+    }
+}
+
+void agree_raft_hear(struct agree *agree, uint32_t rank, const uint8_t *bytes, size_t count)
+{
+    struct raft_message message = {0};
+
+    if (!agree->running || agree->failed || rank >= agree_voters(agree->config.listed)) {
+        return;
+    }
+    message.server_id = agree_id(rank);
+    message.server_address = agree->names[rank];
+    switch (agree_decode(agree, bytes, count, &message)) {
+    case NIGH_OK:
+        if (!agree_is_sound(agree, &message)) {
+            agree_discard(&message);
+            agree->malformed++;
+            break;
+        }
+        agree->recv(&agree->io, &message);
+        break;
+    case NIGH_PROTOCOL: agree->malformed++; break;
+    default: break; /* lost, for want of memory */
+    }
+}
+
+static void on_applied(struct raft_apply *request, int status, void *result)
+{
+    struct agree *agree = request->data;
+
+    (void)status;
+    (void)result;
+    agree->apply_pending = false;
+}
+
+bool agree_raft_propose(struct agree *agree, const struct agreed_command *command)
+{
+    struct raft_buffer buf = {.base = raft_malloc(sizeof(*command)), .len = sizeof(*command)};
+
+    if (buf.base == NULL) {
+        return false;
+    }
+    memcpy(buf.base, command, sizeof(*command));
+    agree->apply.data = agree;
+    agree->apply_pending = true;
+    if (raft_apply(&agree->raft, &agree->apply, &buf, 1, on_applied) != 0) {
+        agree->apply_pending = false;
+        raft_free(buf.base);
+        return false;
+    }
+    agree->proposed++;
+    return true;
+}
+
+static void on_barrier(struct raft_barrier *request, int status)
+{
+    struct agree *agree = request->data;
+
+    agree->barrier_pending = false;
+    if (status == 0) {
+        agree->ready = true;
+        agree->reached = agree->barriers;
+        agree_answer_first(agree);
+    }
+}
+
+bool agree_raft_barrier(struct agree *agree)
+{
+    agree->barrier.data = agree;
+    agree->barrier_pending = true;
+    agree->barriers++;
+    if (raft_barrier(&agree->raft, &agree->barrier, on_barrier) != 0) {
+        agree->barrier_pending = false;
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the members agree on, as a state machine: which ranks are homes, since which epoch, who may
+ * still serve as of an earlier one, and who has joined (docs/views.md). The same commands in the
+ * same order make the same state; Raft (agree.h) decides which those are.
+ *
+ * Pure; any thread.
+ */
+#ifndef CLUSTER_AGREED_H
+#define CLUSTER_AGREED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "nigh/status.h"
+
+#define AGREED_WORDS         (LIMIT_NODES / 64)
+#define AGREED_ADDRESS_BYTES 80  /* "[ipv6]:port" and its terminator */
+#define AGREED_SEATS         64u /* that may join, behind those of the list */
+
+/* Ranks. */
+struct agreed_set {
+    uint64_t words[AGREED_WORDS];
+};
+
+struct agreed {
+    uint64_t epoch;         /* of the view; 0: nothing is agreed yet */
+    uint64_t active;        /* the last epoch that was active */
+    struct agreed_set in;   /* homes */
+    struct agreed_set wary; /* may still serve as of an epoch since the active one */
+};
+
+/* Who joined, in that order: the first has the rank behind the list, and so on. A seat that is
+ * taken stays its taker's: ranks are stable. */
+struct agreed_seats {
+    uint64_t count;
+    char addresses[AGREED_SEATS][AGREED_ADDRESS_BYTES];
+};
+
+enum agreed_kind {
+    AGREED_SET = 1,      /* epoch: on top of which; in: the next view */
+    AGREED_ACTIVATE = 2, /* epoch: which is active now */
+    AGREED_SEAT = 3      /* epoch: how many seats are taken before; address: whose the next is */
+};
+
+/* A command, as it lies in the log. All numbers little-endian. */
+struct agreed_command {
+    uint64_t kind;
+    uint64_t epoch;
+    struct agreed_set in;
+    char address[AGREED_ADDRESS_BYTES];
+};
+
+_Static_assert(sizeof(struct agreed) == 80, "it is on the wire and on disk");
+_Static_assert(sizeof(struct agreed_command) == 128, "it is on the wire and on disk");
+
+static inline bool agreed_has(const struct agreed_set *set, uint32_t rank)
+{
+    return (set->words[rank / 64] >> (rank % 64) & 1) != 0;
+}
+
+static inline void agreed_put(struct agreed_set *set, uint32_t rank, bool is)
+{
+    uint64_t bit = UINT64_C(1) << (rank % 64);
+
+    set->words[rank / 64] = is ? set->words[rank / 64] | bit : set->words[rank / 64] & ~bit;
+}
+
+static inline bool agreed_same(const struct agreed_set *one, const struct agreed_set *other)
+{
+    for (uint32_t n = 0; n < AGREED_WORDS; n++) {
+        if (one->words[n] != other->words[n]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Ranks below count. */
+struct agreed_set agreed_all(uint32_t count);
+uint32_t agreed_size(const struct agreed_set *set);
+
+/* The first view: all of the list, active. */
+void agreed_init(struct agreed *agreed, uint32_t count);
+
+/* Carries a command out. NIGH_BUSY: it was meant for another epoch, or the seat is taken, and
+ * changes nothing; NIGH_INVALID: it is none, or its view has nobody of `count` ranks in it, or
+ * somebody else. */
+nigh_status agreed_apply(struct agreed *agreed, uint32_t count,
+                         const struct agreed_command *command);
+/* The same of AGREED_SEAT; NIGH_NO_RESOURCES: of so many seats none is left. */
+nigh_status agreed_seat(struct agreed_seats *seats, uint32_t most,
+                        const struct agreed_command *command);
+
+/* Whether it can be somebody's: text that ends within it, and nothing behind its end. */
+bool agreed_is_address(const char address[AGREED_ADDRESS_BYTES]);
+
+/* Which seat has this address; AGREED_SEATS: none. */
+uint32_t agreed_seat_of(const struct agreed_seats *seats, const char *address);
+
+/* As bytes: those that are taken alone. At most sizeof(struct agreed_seats). */
+size_t agreed_seats_bytes(const struct agreed_seats *seats);
+void agreed_seats_write(const struct agreed_seats *seats, uint8_t *out);
+/* Reads what came from elsewhere, of at most so many seats; false: it cannot be. */
+bool agreed_seats_read(const uint8_t *bytes, size_t count, uint32_t most,
+                       struct agreed_seats *seats);
+
+/* Whether a state that came from elsewhere can be one. */
+bool agreed_is_valid(const struct agreed *agreed, uint32_t count);
+
+/* Whether `other` is later: of a higher epoch, or active where `agreed` is not. */
+bool agreed_is_older(const struct agreed *agreed, const struct agreed *other);
+
+#endif

@@ -1,0 +1,766 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See replicas.h. A key's entry has a slot for each member that holds it or was asked to. What a
+ * member told counts for the life and the link that it came by: each slot has the number of that
+ * (an age), which grows with every link and every death, so that neither has to pass all keys.
+ */
+#include "cluster/replicas.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/heap_timer.h"
+#include "base/list.h"
+#include "base/random.h"
+#include "cluster/share.h"
+
+#define SLOTS      (LIMIT_REPLICAS + 4u)
+#define SWEEP      1024u /* keys that a turn passes when a member came or went */
+#define TURN       64u   /* keys that a turn judges */
+#define BUCKETS    8192u
+#define NO_SWEEP   UINT32_MAX
+#define CROWDED_US 10000u /* before a key is judged again, when too many are being made */
+
+enum slot_state {
+    SLOT_FREE = 0,
+    SLOT_HELD, /* its member told so */
+    SLOT_ASKED /* its member makes a copy, or is about to */
+};
+
+struct slot {
+    enum slot_state state;
+    uint16_t rank;
+    bool waits;
+    uint32_t age;      /* HELD: of what it told */
+    uint64_t begun_us; /* ASKED */
+    uint64_t asked_us; /* last */
+};
+
+struct kept {
+    struct list_node bucket; /* free list */
+    struct timer timer;
+    struct directory_key key;
+    struct directory_object object;
+    uint64_t key_hash;
+    uint32_t wanted;
+    uint32_t payer;
+    bool used;
+    bool was_whole;
+    bool is_lossy; /* was whole, and is not any more */
+    bool is_short;
+    uint32_t pauses;
+    uint64_t settle_us;                /* nothing is made before */
+    uint64_t failed[LIMIT_NODES / 64]; /* asked in vain, since the last pause */
+    struct slot slots[SLOTS];
+    uint32_t told_held; /* as it counts in the stats */
+    uint32_t told_asked;
+};
+
+/* What is known of a member's words about one shard. */
+struct age {
+    uint32_t now;  /* what it says from now on */
+    uint32_t died; /* what it said before is void */
+};
+
+struct replicas {
+    struct replicas_config config;
+    struct kept *kept;
+    uint32_t used;
+    struct list free;
+    struct list *buckets;
+    uint64_t secret[4];
+    struct timers timers;
+    struct timer **timer_storage;
+    struct age (*ages)[LIMIT_SHARDS]; /* by rank */
+    uint64_t told_all[LIMIT_NODES];   /* shards */
+    struct share shares;
+    uint32_t sweep_at; /* NO_SWEEP: none is under way */
+    bool sweep_again;
+    struct replicas_stats stats;
+};
+
+/* ---- finding -------------------------------------------------------------- */
+
+static uint32_t shard_of(const struct directory_key *key)
+{
+    return (uint32_t)(hash_id20(key->id) >> 58);
+}
+
+static struct list *bucket_of(const struct replicas *replicas, const struct directory_key *key)
+{
+    const uint64_t *secret = replicas->secret;
+    uint64_t head =
+        hash_mix(hash_load64(key->id) ^ secret[0], hash_load64(key->id + 8) ^ secret[1]);
+    uint64_t tail = hash_mix(hash_load32(key->id + 16) ^ secret[2], key->pool ^ secret[3]);
+
+    return &replicas->buckets[hash_mix(head ^ secret[3], tail ^ secret[0]) % BUCKETS];
+}
+
+static struct kept *find(const struct replicas *replicas, const struct directory_key *key)
+{
+    LIST_FOREACH(node, bucket_of(replicas, key))
+    {
+        struct kept *kept = container_of(node, struct kept, bucket);
+
+        if (memcmp(&kept->key, key, sizeof(*key)) == 0) {
+            return kept;
+        }
+    }
+    return NULL;
+}
+
+static struct slot *slot_of(struct kept *kept, uint32_t rank)
+{
+    for (uint32_t n = 0; n < SLOTS; n++) {
+        if (kept->slots[n].state != SLOT_FREE && kept->slots[n].rank == rank) {
+            return &kept->slots[n];
+        }
+    }
+    return NULL;
+}
+
+static struct slot *free_slot(struct kept *kept)
+{
+    for (uint32_t n = 0; n < SLOTS; n++) {
+        if (kept->slots[n].state == SLOT_FREE) {
+            return &kept->slots[n];
+        }
+    }
+    return NULL;
+}
+
+uint32_t replicas_keeper(const struct members *members, uint64_t key_hash,
+                         bool (*is_out)(void *context, uint32_t rank), void *context)
+{
+    uint64_t best = 0;
+    uint32_t keeper = members->self;
+
+    for (uint32_t rank = 0; rank < members->count; rank++) {
+        uint64_t weight = members_weight(members, rank, key_hash);
+
+        if (weight > best && !is_out(context, rank)) {
+            best = weight;
+            keeper = rank;
+        }
+    }
+    return keeper;
+}
+
+/* ---- what slots say ------------------------------------------------------- */
+
+static bool is_dead(const struct replicas *replicas, uint32_t rank)
+{
+    return rank != replicas->config.members->self &&
+           replicas->config.shell.is_dead(replicas->config.shell.context, rank);
+}
+
+/* Whether what a member said still stands: said by this link, or by one before it in the same life
+ * as long as not all was told again. */
+static bool stands(const struct replicas *replicas, const struct kept *kept,
+                   const struct slot *slot)
+{
+    uint32_t shard = shard_of(&kept->key);
+    const struct age *age = &replicas->ages[slot->rank][shard];
+
+    if (slot->state != SLOT_HELD || is_dead(replicas, slot->rank)) {
+        return false;
+    }
+    return slot->age == age->now || (slot->age - age->died < age->now - age->died &&
+                                     (replicas->told_all[slot->rank] >> shard & 1) == 0);
+}
+
+static uint32_t count_state(const struct kept *kept, enum slot_state state)
+{
+    uint32_t count = 0;
+
+    for (uint32_t n = 0; n < SLOTS; n++) {
+        count += kept->slots[n].state == state ? 1 : 0;
+    }
+    return count;
+}
+
+static uint32_t lacking_of(uint32_t wanted, uint32_t held)
+{
+    return wanted > held ? wanted - held : 0;
+}
+
+/* The stats follow what the slots say. */
+static void recount(struct replicas *replicas, struct kept *kept, uint32_t wanted_before)
+{
+    uint32_t held = count_state(kept, SLOT_HELD), asked = count_state(kept, SLOT_ASKED);
+    uint32_t wanted = kept->used ? kept->wanted : 0;
+
+    replicas->stats.wanted += (uint64_t)wanted - wanted_before;
+    replicas->stats.missing +=
+        (uint64_t)lacking_of(wanted, held) - lacking_of(wanted_before, kept->told_held);
+    replicas->stats.asked += (uint64_t)asked - kept->told_asked;
+    kept->told_held = held;
+    kept->told_asked = asked;
+}
+
+/* Looks at it at `at_us` at the latest. */
+static void look_at(struct replicas *replicas, struct kept *kept, uint64_t at_us)
+{
+    nigh_status status;
+
+    if (timer_is_armed(&kept->timer) && kept->timer.deadline_us <= at_us) {
+        return;
+    }
+    timers_cancel(&replicas->timers, &kept->timer);
+    status = timers_add(&replicas->timers, &kept->timer, at_us);
+    NIGH_ASSERT(status == NIGH_OK); /* there is one for each */
+}
+
+/* ---- entries -------------------------------------------------------------- */
+
+static struct kept *add(struct replicas *replicas, const struct directory_key *key, uint32_t payer)
+{
+    struct list_node *node;
+    struct kept *kept;
+
+    if (!share_take(&replicas->shares, payer)) {
+        replicas->stats.refused++;
+        return NULL;
+    }
+    node = list_pop_front(&replicas->free);
+    if (node != NULL) {
+        kept = container_of(node, struct kept, bucket);
+    } else {
+        NIGH_ASSERT(replicas->used < replicas->config.max_keys); /* the shares are all of them */
+        kept = &replicas->kept[replicas->used++];
+    }
+    memset(kept, 0, sizeof(*kept));
+    kept->used = true;
+    kept->key = *key;
+    kept->key_hash = directory_key_hash(key);
+    kept->payer = payer;
+    list_push_back(bucket_of(replicas, key), &kept->bucket);
+    replicas->stats.keys++;
+    return kept;
+}
+
+static void drop(struct replicas *replicas, struct kept *kept)
+{
+    uint32_t wanted = kept->wanted;
+
+    timers_cancel(&replicas->timers, &kept->timer);
+    list_remove(&kept->bucket);
+    share_give(&replicas->shares, kept->payer);
+    memset(kept->slots, 0, sizeof(kept->slots));
+    kept->used = false;
+    recount(replicas, kept, wanted);
+    replicas->stats.keys--;
+    list_push_front(&replicas->free, &kept->bucket);
+}
+
+/* ---- judging -------------------------------------------------------------- */
+
+static bool reaches(const struct replicas *replicas, uint32_t rank, const struct kept *kept)
+{
+    return replicas->config.shell.reaches(replicas->config.shell.context, rank, &kept->key);
+}
+
+/* What is not so any more goes: holders that are dead or did not tell it again, and members that
+ * were asked and do not answer. */
+static void clean(struct replicas *replicas, struct kept *kept, uint64_t now_us)
+{
+    for (uint32_t n = 0; n < SLOTS; n++) {
+        struct slot *slot = &kept->slots[n];
+
+        if (slot->state == SLOT_HELD && !stands(replicas, kept, slot)) {
+            slot->state = SLOT_FREE;
+        } else if (slot->state == SLOT_ASKED &&
+                   (is_dead(replicas, slot->rank) || !reaches(replicas, slot->rank, kept) ||
+                    now_us > clock_deadline_us(slot->begun_us,
+                                               REPLICAS_MAKE_US + kept->object.data_size / 8))) {
+            slot->state = SLOT_FREE;
+            kept->failed[slot->rank / 64] |= UINT64_C(1) << slot->rank % 64;
+            replicas->stats.failures++;
+        }
+    }
+}
+
+/* The heaviest member that can be asked, holds nothing and has not refused; UINT32_MAX: none. */
+static uint32_t candidate(const struct replicas *replicas, struct kept *kept)
+{
+    const struct members *members = replicas->config.members;
+    uint64_t best = 0;
+    uint32_t found = UINT32_MAX;
+
+    for (uint32_t rank = 0; rank < members->count; rank++) {
+        uint64_t weight = members_weight(members, rank, kept->key_hash);
+
+        if (weight > best && (kept->failed[rank / 64] >> rank % 64 & 1) == 0 &&
+            !is_dead(replicas, rank) && slot_of(kept, rank) == NULL &&
+            reaches(replicas, rank, kept)) {
+            best = weight;
+            found = rank;
+        }
+    }
+    return found;
+}
+
+/* Short of some: nobody more can be asked now, and nobody who was asked is at it. */
+static struct replica_count count_of(const struct kept *kept)
+{
+    return (struct replica_count){.wanted = kept->wanted,
+                                  .held = count_state(kept, SLOT_HELD),
+                                  .is_short = kept->is_short && count_state(kept, SLOT_ASKED) == 0};
+}
+
+/* Holders that wait hear of it when there is an end. */
+static void tell_waiting(struct replicas *replicas, struct kept *kept)
+{
+    struct replica_count count = count_of(kept);
+
+    if (count.held < count.wanted && count.is_short == 0) {
+        return;
+    }
+    for (uint32_t n = 0; n < SLOTS; n++) {
+        struct slot *slot = &kept->slots[n];
+
+        if (slot->state == SLOT_HELD && slot->waits) {
+            slot->waits = false;
+            replicas->config.shell.count(replicas->config.shell.context, slot->rank, &kept->key,
+                                         &kept->object.birth, &count);
+        }
+    }
+}
+
+/* All that could be asked have refused, or there is nobody: later again. */
+static void pause(struct kept *kept, uint64_t now_us, uint64_t *next_us)
+{
+    uint64_t wait_us = REPLICAS_PAUSE_US << min_u32(kept->pauses, 4);
+
+    kept->is_short = true;
+    kept->pauses++;
+    memset(kept->failed, 0, sizeof(kept->failed));
+    *next_us = min_u64(*next_us, clock_deadline_us(now_us, min_u64(wait_us, REPLICAS_PAUSE_MAX)));
+}
+
+/* Asks for what is lacking; *next_us: when it is looked at again at the latest. */
+static void ask_new(struct replicas *replicas, struct kept *kept, uint64_t now_us,
+                    uint64_t *next_us)
+{
+    uint32_t there = count_state(kept, SLOT_HELD) + count_state(kept, SLOT_ASKED);
+
+    for (uint32_t lacking = lacking_of(kept->wanted, there); lacking > 0; lacking--) {
+        struct slot *slot = free_slot(kept);
+        uint32_t rank = slot == NULL ? UINT32_MAX : candidate(replicas, kept);
+
+        if (rank == UINT32_MAX) {
+            pause(kept, now_us, next_us);
+            return;
+        }
+        if (replicas->stats.asked + count_state(kept, SLOT_ASKED) - kept->told_asked >=
+            LIMIT_REPLICA_ASKED) {
+            *next_us = min_u64(*next_us, clock_deadline_us(now_us, CROWDED_US));
+            return;
+        }
+        *slot = (struct slot){.state = SLOT_ASKED, .rank = (uint16_t)rank, .begun_us = now_us};
+    }
+}
+
+/* Those that make a copy are asked how far they are. Their answers may come at once. */
+static void ask_all(struct replicas *replicas, struct kept *kept, uint64_t now_us,
+                    uint64_t *next_us)
+{
+    for (uint32_t n = 0; n < SLOTS; n++) {
+        struct slot *slot = &kept->slots[n];
+
+        if (slot->state != SLOT_ASKED) {
+            continue;
+        }
+        *next_us = min_u64(*next_us, clock_deadline_us(now_us, REPLICAS_ASK_US));
+        if (slot->asked_us == 0 || now_us >= clock_deadline_us(slot->asked_us, REPLICAS_ASK_US)) {
+            slot->asked_us = now_us;
+            replicas->config.shell.make(replicas->config.shell.context, slot->rank, &kept->key,
+                                        &kept->object, kept->wanted);
+        }
+    }
+}
+
+/* One holder too many is let off: never the first, whose object it is, nor one that was asked. */
+static void release_one(struct replicas *replicas, struct kept *kept)
+{
+    struct slot *lightest = NULL;
+    uint64_t least = UINT64_MAX;
+
+    for (uint32_t n = 0; n < SLOTS; n++) {
+        struct slot *slot = &kept->slots[n];
+        uint64_t weight = members_weight(replicas->config.members, slot->rank, kept->key_hash);
+
+        if (slot->state == SLOT_HELD && slot->rank != kept->object.birth.rank && weight < least &&
+            reaches(replicas, slot->rank, kept)) {
+            least = weight;
+            lightest = slot;
+        }
+    }
+    if (lightest != NULL) {
+        replicas->config.shell.release(replicas->config.shell.context, lightest->rank, &kept->key,
+                                       &kept->object.birth);
+        lightest->state = SLOT_FREE;
+    }
+}
+
+/* What is to be done about a key. It may be gone afterwards. */
+static void judge(struct replicas *replicas, struct kept *kept, uint64_t now_us)
+{
+    uint64_t next_us = UINT64_MAX;
+    uint32_t held;
+
+    clean(replicas, kept, now_us);
+    held = count_state(kept, SLOT_HELD);
+    if (held == 0) {
+        drop(replicas, kept); /* nobody is left to copy it from; who makes one tells of it */
+        return;
+    }
+    if (held >= kept->wanted) {
+        replicas->stats.repaired += kept->is_lossy ? 1 : 0;
+        kept->was_whole = true;
+        kept->is_lossy = kept->is_short = false;
+        kept->pauses = 0;
+        memset(kept->failed, 0, sizeof(kept->failed));
+    }
+    kept->is_lossy = kept->is_lossy || (kept->was_whole && held < kept->wanted);
+    if (now_us < kept->settle_us) {
+        next_us = kept->settle_us;
+    } else if (held > kept->wanted) {
+        release_one(replicas, kept);
+        next_us = clock_deadline_us(now_us, REPLICAS_PAUSE_US);
+    } else {
+        ask_new(replicas, kept, now_us, &next_us);
+    }
+    recount(replicas, kept, kept->wanted);
+    if (next_us != UINT64_MAX || count_state(kept, SLOT_ASKED) > 0) {
+        ask_all(replicas, kept, now_us, &next_us);
+        look_at(replicas, kept, next_us); /* an answer that came at once may want it sooner */
+    }
+    tell_waiting(replicas, kept);
+}
+
+/* ---- what holders say ----------------------------------------------------- */
+
+/* A member holds one birth of a key: what it held before is gone. */
+static bool takes_birth(struct replicas *replicas, struct kept *kept, uint32_t from,
+                        const struct directory_object *object, uint64_t now_us)
+{
+    struct slot *slot = slot_of(kept, from);
+
+    if (birth_equal(&kept->object.birth, &object->birth)) {
+        return true;
+    }
+    if (slot != NULL) {
+        slot->state = SLOT_FREE;
+    }
+    clean(replicas, kept, now_us);
+    if (count_state(kept, SLOT_HELD) > 0) {
+        recount(replicas, kept, kept->wanted);
+        look_at(replicas, kept, now_us);
+        return false;
+    }
+    memset(kept->slots, 0, sizeof(kept->slots));
+    kept->object = *object;
+    kept->was_whole = kept->is_lossy = kept->is_short = false;
+    kept->settle_us = clock_deadline_us(now_us, REPLICAS_SETTLE_US);
+    return true;
+}
+
+/* A key that this keeper has not heard of: its first holder that waits has just put it, and nobody
+ * else has it. Else others are about to tell. */
+static struct kept *take_new(struct replicas *replicas, uint32_t from,
+                             const struct directory_key *key, const struct directory_object *object,
+                             bool waits, uint64_t now_us)
+{
+    struct kept *kept = add(replicas, key, from);
+
+    if (kept != NULL) {
+        kept->object = *object;
+        kept->settle_us = waits ? now_us : clock_deadline_us(now_us, REPLICAS_SETTLE_US);
+    }
+    return kept;
+}
+
+nigh_status replicas_told(struct replicas *replicas, uint32_t from, const struct directory_key *key,
+                          const struct directory_object *object, uint32_t wanted, bool waits,
+                          uint64_t now_us, struct replica_count *count)
+{
+    struct kept *kept = find(replicas, key);
+    struct slot *slot;
+    uint32_t before;
+
+    if (wanted < 2 || wanted > LIMIT_REPLICAS) {
+        return NIGH_INVALID;
+    }
+    if (kept == NULL) {
+        kept = take_new(replicas, from, key, object, waits, now_us);
+    } else if (!takes_birth(replicas, kept, from, object, now_us)) {
+        return NIGH_EXISTS;
+    }
+    if (kept == NULL) {
+        return NIGH_LIMIT;
+    }
+    slot = slot_of(kept, from);
+    slot = slot != NULL ? slot : free_slot(kept);
+    if (slot == NULL) {
+        return NIGH_LIMIT;
+    }
+    before = kept->wanted;
+    kept->wanted = max_u32(before, wanted);
+    if (kept->wanted != before) {
+        kept->was_whole = kept->is_lossy = kept->is_short = false;
+    }
+    *slot = (struct slot){.state = SLOT_HELD,
+                          .rank = (uint16_t)from,
+                          .waits = waits || (slot->state == SLOT_HELD && slot->waits),
+                          .age = replicas->ages[from][shard_of(key)].now};
+    if (waits) {
+        kept->is_short = false;
+        look_at(replicas, kept, now_us);
+    }
+    replicas->stats.wanted += kept->wanted - before;
+    replicas->stats.missing +=
+        (uint64_t)lacking_of(kept->wanted, kept->told_held) - lacking_of(before, kept->told_held);
+    look_at(replicas, kept, now_us);
+    *count = count_of(kept);
+    return NIGH_OK;
+}
+
+void replicas_gone(struct replicas *replicas, uint32_t from, const struct directory_key *key,
+                   const struct birth *birth, uint64_t now_us)
+{
+    struct kept *kept = find(replicas, key);
+    struct slot *slot =
+        kept == NULL || !birth_equal(&kept->object.birth, birth) ? NULL : slot_of(kept, from);
+
+    if (slot != NULL) {
+        slot->state = SLOT_FREE;
+        kept->settle_us = clock_deadline_us(now_us, REPLICAS_DELETE_US);
+        recount(replicas, kept, kept->wanted);
+        look_at(replicas, kept, now_us);
+    }
+}
+
+void replicas_made(struct replicas *replicas, uint32_t from, const struct directory_key *key,
+                   const struct birth *birth, nigh_status status, uint64_t now_us)
+{
+    struct kept *kept = find(replicas, key);
+    struct slot *slot =
+        kept == NULL || !birth_equal(&kept->object.birth, birth) ? NULL : slot_of(kept, from);
+
+    if (slot == NULL || slot->state != SLOT_ASKED || status == NIGH_OK || status == NIGH_PENDING ||
+        status == NIGH_BUSY) {
+        return;
+    }
+    slot->state = SLOT_FREE;
+    kept->failed[from / 64] |= UINT64_C(1) << from % 64;
+    replicas->stats.failures++;
+    recount(replicas, kept, kept->wanted);
+    look_at(replicas, kept, now_us);
+}
+
+/* ---- members come and go -------------------------------------------------- */
+
+/* All keys are looked at, from the first. */
+static void sweep(struct replicas *replicas)
+{
+    if (replicas->sweep_at == NO_SWEEP) {
+        replicas->sweep_at = 0;
+    }
+    replicas->sweep_again = replicas->sweep_at > 0;
+}
+
+void replicas_member_up(struct replicas *replicas, uint32_t rank, uint64_t shards)
+{
+    for (uint32_t shard = 0; shard < LIMIT_SHARDS; shard++) {
+        replicas->ages[rank][shard].now += (uint32_t)(shards >> shard & 1);
+    }
+    replicas->told_all[rank] &= ~shards;
+    sweep(replicas); /* it may be asked now */
+}
+
+void replicas_told_all(struct replicas *replicas, uint32_t rank, uint64_t shards)
+{
+    replicas->told_all[rank] |= shards;
+    sweep(replicas);
+}
+
+void replicas_member_dead(struct replicas *replicas, uint32_t rank)
+{
+    for (uint32_t shard = 0; shard < LIMIT_SHARDS; shard++) {
+        struct age *age = &replicas->ages[rank][shard];
+
+        age->died = ++age->now;
+    }
+    replicas->told_all[rank] = 0;
+    sweep(replicas);
+}
+
+void replicas_moved(struct replicas *replicas)
+{
+    sweep(replicas);
+}
+
+/* Whether this node keeps account of it still: a home that came back does from then on. */
+static bool is_keeper(const struct replicas *replicas, const struct kept *kept)
+{
+    return replicas_keeper(replicas->config.members, kept->key_hash, replicas->config.shell.is_out,
+                           replicas->config.shell.context) == replicas->config.members->self;
+}
+
+static bool go_on_sweeping(struct replicas *replicas, uint64_t now_us)
+{
+    uint32_t end;
+
+    if (replicas->sweep_at == NO_SWEEP) {
+        return false;
+    }
+    end = min_u32(replicas->sweep_at + SWEEP, replicas->used);
+    for (; replicas->sweep_at < end; replicas->sweep_at++) {
+        struct kept *kept = &replicas->kept[replicas->sweep_at];
+
+        if (!kept->used) {
+            continue;
+        }
+        if (!is_keeper(replicas, kept)) {
+            drop(replicas, kept);
+            continue;
+        }
+        clean(replicas, kept, now_us);
+        if (count_state(kept, SLOT_HELD) != kept->wanted || count_state(kept, SLOT_ASKED) > 0) {
+            kept->pauses = 0;
+            recount(replicas, kept, kept->wanted);
+            look_at(replicas, kept, now_us);
+        }
+    }
+    if (replicas->sweep_at >= replicas->used) {
+        replicas->sweep_at = replicas->sweep_again ? 0 : NO_SWEEP;
+        replicas->sweep_again = false;
+    }
+    return true;
+}
+
+/* ---- questions, turns ----------------------------------------------------- */
+
+bool replicas_locate(struct replicas *replicas, uint32_t asker, const struct directory_key *key,
+                     struct directory_answer *answer)
+{
+    struct kept *kept = find(replicas, key);
+    struct directory_answer found = {.state = DIRECTORY_KNOWN};
+
+    if (kept == NULL) {
+        return false;
+    }
+    found.object = kept->object;
+    /* Beginning behind the asker's own place, so that askers spread. */
+    for (uint32_t n = 0; n < SLOTS && found.holder_count < DIRECTORY_HOLDERS; n++) {
+        const struct slot *slot = &kept->slots[(n + asker) % SLOTS];
+
+        if (slot->rank != asker && stands(replicas, kept, slot)) {
+            found.holders[found.holder_count++] = slot->rank;
+        }
+    }
+    *answer = found;
+    return found.holder_count > 0;
+}
+
+bool replicas_turn(struct replicas *replicas, uint64_t now_us)
+{
+    bool worked = go_on_sweeping(replicas, now_us);
+
+    for (uint32_t n = 0; n < TURN; n++) {
+        struct timer *timer = timers_pop_expired(&replicas->timers, now_us);
+
+        if (timer == NULL) {
+            break;
+        }
+        judge(replicas, container_of(timer, struct kept, timer), now_us);
+        worked = true;
+    }
+    return worked;
+}
+
+uint64_t replicas_due_us(const struct replicas *replicas)
+{
+    return replicas->sweep_at != NO_SWEEP ? 0 : timers_first_deadline(&replicas->timers);
+}
+
+/* ---- create, destroy ------------------------------------------------------ */
+
+nigh_status replicas_create(const struct replicas_config *config, struct replicas **out)
+{
+    struct replicas *replicas = calloc(1, sizeof(*replicas));
+    struct random random;
+
+    if (replicas == NULL) {
+        return NIGH_NO_RESOURCES;
+    }
+    replicas->config = *config;
+    replicas->sweep_at = NO_SWEEP;
+    replicas->kept = calloc(config->max_keys, sizeof(*replicas->kept));
+    replicas->buckets = calloc(BUCKETS, sizeof(*replicas->buckets));
+    replicas->timer_storage = calloc(config->max_keys, sizeof(*replicas->timer_storage));
+    replicas->ages = calloc(config->members->count, sizeof(*replicas->ages));
+    if (replicas->kept == NULL || replicas->buckets == NULL || replicas->timer_storage == NULL ||
+        replicas->ages == NULL) {
+        replicas_destroy(replicas);
+        return NIGH_NO_RESOURCES;
+    }
+    list_init(&replicas->free);
+    for (uint32_t n = 0; n < BUCKETS; n++) {
+        list_init(&replicas->buckets[n]);
+    }
+    timers_init(&replicas->timers, replicas->timer_storage, config->max_keys);
+    share_init(&replicas->shares, config->max_keys, config->members->count);
+    random_init(&random, config->seed);
+    for (uint32_t n = 0; n < 4; n++) {
+        replicas->secret[n] = random_u64(&random);
+    }
+    *out = replicas;
+    return NIGH_OK;
+}
+
+void replicas_destroy(struct replicas *replicas)
+{
+    if (replicas == NULL) {
+        return;
+    }
+    free(replicas->kept);
+    free(replicas->buckets);
+    free(replicas->timer_storage);
+    free(replicas->ages);
+    free(replicas);
+}
+
+void replicas_stats(const struct replicas *replicas, struct replicas_stats *stats)
+{
+    *stats = replicas->stats;
+}
+
+bool replicas_is_valid(const struct replicas *replicas)
+{
+    struct replicas_stats sum = {0};
+
+    for (uint32_t n = 0; n < replicas->used; n++) {
+        const struct kept *kept = &replicas->kept[n];
+
+        if (!kept->used) {
+            continue;
+        }
+        sum.keys++;
+        sum.wanted += kept->wanted;
+        sum.missing += lacking_of(kept->wanted, kept->told_held);
+        sum.asked += kept->told_asked;
+        if (find(replicas, &kept->key) != kept || kept->wanted < 2 ||
+            kept->wanted > LIMIT_REPLICAS) {
+            return false;
+        }
+    }
+    return sum.keys == replicas->stats.keys && sum.wanted == replicas->stats.wanted &&
+           sum.missing == replicas->stats.missing && sum.asked == replicas->stats.asked &&
+           sum.asked <= LIMIT_REPLICA_ASKED && share_is_valid(&replicas->shares) &&
+           timers_is_valid(&replicas->timers);
+}

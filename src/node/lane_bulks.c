@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that calls bring: between the submissions of this lane, the memory of the node's process
+ * and the fabric, and the state machine that knows what is lent and what moves (rpc/bulks.h).
+ *
+ * Only a session of the process that the memory is in can name it, by its number, and only its own.
+ * Addresses and keys stay between lanes: no submission says any.
+ */
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/order.h"
+#include "cluster/link.h"
+#include "node/lane_internal.h"
+
+#define LOG_MODULE "lane"
+#include "base/log.h"
+
+/* ---- the machine's shell -------------------------------------------------- */
+
+static uint8_t *on_address(void *context, const struct bulks_memory *memory)
+{
+    const struct bulk_memory *piece = memory->tag;
+
+    (void)context;
+    return piece->memory.address + memory->offset;
+}
+
+static struct fabric_remote on_remote(void *context, const struct bulks_memory *memory)
+{
+    const struct lane *lane = context;
+    const struct bulk_memory *piece = memory->tag;
+
+    return fabric_memory_remote(lane->config.fabric, piece->at[lane->config.number],
+                                piece->memory.address + memory->offset);
+}
+
+static void on_read_done(void *context, nigh_status status, uint64_t now_us)
+{
+    bulks_read_done(context, status, now_us);
+}
+
+static nigh_status on_read(void *context, struct rpc *channel, const struct bulks_memory *to,
+                           struct fabric_remote from, struct bulks_read *read)
+{
+    struct lane *lane = context;
+    const struct bulk_memory *piece = to->tag;
+    struct fabric_slice slice = {.address = piece->memory.address + to->offset,
+                                 .bytes = to->bytes,
+                                 .memory = piece->at[lane->config.number]};
+
+    return link_read(link_of_calls(channel), &slice, 1, from, on_read_done, read);
+}
+
+static void on_release(void *context, const struct bulks_memory *memory)
+{
+    struct lane *lane = context;
+
+    bulk_memories_give(lane->config.bulks, memory->tag);
+}
+
+static void complete(struct lane *lane, uint32_t slot, uint32_t cookie, nigh_status status)
+{
+    struct session_cqe cqe = {.cookie = cookie, .status = status, .pin = SESSION_NO_PIN};
+
+    ORDER_SAID();
+    lane_on_complete(lane, slot, &cqe);
+}
+
+static void on_moved(void *context, const struct bulks_mover *mover, nigh_status status)
+{
+    struct lane *lane = context;
+
+    if (lane_is_session(lane, mover->owner, mover->begun))
+        complete(lane, mover->owner, mover->cookie, status);
+}
+
+static void on_breaks(void *context, struct rpc *channel)
+{
+    const struct lane *lane = context;
+    struct link *link = link_of_calls(channel);
+
+    if (!link_is_failing(link))
+        LOG_WARN("memory of a call is not given back, or was asked for wrongly: its link is broken",
+                 "rank=%u", link_rank(link));
+    link_break(link, NIGH_PROTOCOL, lane->now_us);
+}
+
+struct bulks_shell lane_bulks_shell(struct lane *lane)
+{
+    return (struct bulks_shell){
+        .context = lane,
+        .address = on_address,
+        .remote = on_remote,
+        .read = on_read,
+        .release = on_release,
+        .moved = on_moved,
+        .breaks = on_breaks,
+    };
+}
+
+/* ---- memory --------------------------------------------------------------- */
+
+/* A piece of a session's memory, registered with this lane's fabric, for what `access` says. */
+static nigh_status take_memory(struct lane *lane, uint32_t slot, const struct session_bulk *wanted,
+                               struct bulks_memory *memory)
+{
+    struct bulk_memories *all = lane->config.bulks;
+    struct bulk_memory *piece;
+    nigh_status status = NIGH_OK;
+
+    if (all == NULL)
+        return NIGH_UNSUPPORTED;
+    ORDER_HEARD();
+    piece = bulk_memories_take(all, wanted->number, lane->sessions[slot].seat->session_id);
+    if (piece == NULL)
+        return NIGH_INVALID;
+    if (wanted->offset > piece->memory.bytes ||
+        wanted->bytes > piece->memory.bytes - wanted->offset)
+        status = NIGH_INVALID;
+    else if (wanted->access == 0 || (wanted->access & ~piece->memory.access) != 0)
+        status = NIGH_DENIED;
+    else
+        status = bulk_memories_register(all, piece, lane->config.number, lane->config.fabric);
+    if (status != NIGH_OK) {
+        bulk_memories_give(all, piece);
+        return status;
+    }
+    *memory = (struct bulks_memory){.tag = piece, .offset = wanted->offset, .bytes = wanted->bytes};
+    return NIGH_OK;
+}
+
+static void give_parts(struct lane *lane, const struct bulks_part *parts, uint32_t count)
+{
+    for (uint32_t n = 0; n < count; n++)
+        on_release(lane, &parts[n].memory);
+}
+
+nigh_status lane_open_loan(struct lane *lane, uint32_t slot, uint64_t offset, uint32_t count,
+                           struct bulks_loan **loan)
+{
+    struct bulks_part parts[LIMIT_CALL_BULKS];
+    struct session_bulk wanted[LIMIT_CALL_BULKS];
+    const uint8_t *bytes = count > LIMIT_CALL_BULKS ? NULL
+                                                    : store_leased_bytes(lane->store, slot, offset,
+                                                                         count * sizeof(*wanted));
+    nigh_status status = NIGH_OK;
+    uint32_t taken = 0;
+
+    if (bytes == NULL)
+        return NIGH_INVALID;
+    memcpy(wanted, bytes, count * sizeof(*wanted));
+    while (taken < count && status == NIGH_OK) {
+        status = take_memory(lane, slot, &wanted[taken], &parts[taken].memory);
+        parts[taken].access = wanted[taken].access;
+        taken += status == NIGH_OK;
+    }
+    if (status == NIGH_OK)
+        status = bulks_open(calls_bulks(lane->calls), parts, count, loan);
+    if (status != NIGH_OK)
+        give_parts(lane, parts, taken);
+    return status;
+}
+
+/* ---- submissions ---------------------------------------------------------- */
+
+/* What one of the session's services asks to be moved. */
+static nigh_status begin_move(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
+{
+    const struct session_service *service = calls_request_tag(lane->calls, sqe->argument);
+    struct bulks_serve *serve = calls_request_bulks(lane->calls, sqe->argument);
+    bool push = (sqe->flags & SESSION_FLAG_PUSH) != 0;
+    struct session_bulk here = {.number = hash_load64(sqe->id),
+                                .offset = sqe->offset,
+                                .bytes = sqe->data_size,
+                                .access = push ? SESSION_MEMORY_READ : SESSION_MEMORY_WRITE};
+    struct bulks_move move = {
+        .push = push,
+        .part = sqe->meta_size,
+        .offset = sqe->ref,
+        .mover = {.owner = slot, .begun = lane->sessions[slot].begun, .cookie = sqe->cookie}};
+    nigh_status status;
+
+    if ((sqe->flags & ~SESSION_FLAG_PUSH) != 0)
+        return NIGH_INVALID;
+    if (service == NULL || service->slot != slot)
+        return NIGH_NOT_FOUND;
+    if (serve == NULL)
+        return NIGH_INVALID;
+    status = take_memory(lane, slot, &here, &move.memory);
+    if (status != NIGH_OK)
+        return status;
+    status = bulks_begin(serve, &move, lane->now_us);
+    if (status != NIGH_OK)
+        on_release(lane, &move.memory);
+    return status;
+}
+
+void lane_bulk(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
+{
+    nigh_status status = begin_move(lane, slot, sqe);
+
+    if (status != NIGH_OK)
+        complete(lane, slot, sqe->cookie, status);
+}
+
+/* ---- turns ---------------------------------------------------------------- */
+
+static void on_forced(void *context, const struct bulk_memory *piece)
+{
+    struct lane *lane = context;
+
+    bulks_break(calls_bulks(lane->calls), piece, lane->now_us);
+}
+
+bool lane_turn_bulks(struct lane *lane)
+{
+    struct bulk_memories *all = lane->config.bulks;
+
+    if (all == NULL || likely(!bulk_memories_have_news(all, lane->config.number)))
+        return false;
+    bulk_memories_turn(all, lane->config.number, lane->config.fabric, on_forced, lane);
+    return true;
+}

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A node that joins: it has the address of a member, the cluster's key, and an address of its own.
+ * One member after the other is asked, once the way a node says hello (cluster/auth.h), and answers
+ * with our rank and who the others are. That is kept in the state directory, since ranks are
+ * stable: the next start asks nobody.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/random.h"
+#include "cluster/welcome.h"
+#include "node/node_internal.h"
+#include "node/peers_internal.h"
+
+#define LOG_MODULE "node"
+#include "base/log.h"
+
+#define JOIN_WITHIN_US UINT64_C(30000000) /* of all members together */
+#define JOIN_EACH_US   UINT64_C(15000000) /* of one: longer than it may take to decide */
+#define JOIN_REST_MS   250                /* before all are asked again */
+#define JOIN_FILE      "members"
+#define JOIN_FILE_NEW  "members.new"
+#define JOIN_TITLE     "nigh members 1"
+
+/* ---- what is remembered --------------------------------------------------- */
+
+/* "members": a title, "ranks R listed L rank N", an address a line by rank, "end". */
+static nigh_status read_members(FILE *file, struct members *members)
+{
+    char(*addresses)[MEMBERS_ADDRESS_BYTES] = calloc(LIMIT_NODES, MEMBERS_ADDRESS_BYTES);
+    char line[MEMBERS_ADDRESS_BYTES + 64];
+    uint32_t ranks = 0, listed = 0, self = 0, present = 0;
+    nigh_status status = NIGH_CORRUPT;
+
+    if (addresses == NULL) {
+        return NIGH_NO_RESOURCES;
+    }
+    if (fgets(line, sizeof(line), file) == NULL || strcmp(line, JOIN_TITLE "\n") != 0 ||
+        fgets(line, sizeof(line), file) == NULL ||
+        sscanf(line, "ranks %u listed %u rank %u", &ranks, &listed, &self) != 3) {
+        goto done;
+    }
+    while (fgets(line, sizeof(line), file) != NULL) {
+        size_t length = strcspn(line, "\n");
+
+        if (strcmp(line, "end\n") == 0) {
+            status = members_make((const char(*)[MEMBERS_ADDRESS_BYTES])addresses, listed, present,
+                                  ranks, self, members);
+            status = status == NIGH_INVALID ? NIGH_CORRUPT : status;
+            break;
+        }
+        if (present == LIMIT_NODES || length >= MEMBERS_ADDRESS_BYTES) {
+            break;
+        }
+        memcpy(addresses[present++], line, length);
+    }
+
+done:
+    free(addresses);
+    return status;
+}
+
+/* NIGH_NOT_FOUND: nothing is remembered. */
+static nigh_status recall(const char *directory, const char *joins_as, struct members *members,
+                          char *why, size_t why_bytes)
+{
+    char path[SETTINGS_PATH_BYTES + 16];
+    nigh_status status;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/" JOIN_FILE, directory);
+    file = fopen(path, "re");
+    if (file == NULL && errno == ENOENT) {
+        return NIGH_NOT_FOUND;
+    }
+    if (file == NULL) {
+        snprintf(why, why_bytes, "cannot read %.200s, which says which rank this node has: %s",
+                 path, strerror(errno));
+        return errno == EACCES ? NIGH_DENIED : NIGH_DISK;
+    }
+    status = read_members(file, members);
+    (void)fclose(file);
+    if (status != NIGH_OK) {
+        snprintf(why, why_bytes,
+                 "%.200s is not what this node kept there; remove it to ask the members anew: they "
+                 "remember its rank, too",
+                 path);
+    } else if (strcmp(members->addresses[members->self], joins_as) != 0) {
+        snprintf(why, why_bytes,
+                 "this node joined as %s, says %.200s, and not as %s: give that (--member), or "
+                 "another directory (--state)",
+                 members->addresses[members->self], path, joins_as);
+        status = NIGH_INVALID;
+    }
+    return status;
+}
+
+static bool write_members(FILE *file, const struct members *members)
+{
+    uint32_t present = members->listed;
+
+    fprintf(file, JOIN_TITLE "\nranks %u listed %u rank %u\n", members->count, members->listed,
+            members->self);
+    while (present < members->count && members->addresses[present][0] != '\0') {
+        present++;
+    }
+    for (uint32_t rank = 0; rank < present; rank++) {
+        fprintf(file, "%s\n", members->addresses[rank]);
+    }
+    fprintf(file, "end\n");
+    return fflush(file) == 0 && fsync(fileno(file)) == 0;
+}
+
+static nigh_status remember(const char *directory, const struct members *members, char *why,
+                            size_t why_bytes)
+{
+    int fd = -1, directory_fd = -1;
+    FILE *file = NULL;
+    bool is_kept;
+
+    if (mkdir(directory, 0700) == 0 || errno == EEXIST) {
+        directory_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+    if (directory_fd >= 0) {
+        fd = openat(directory_fd, JOIN_FILE_NEW,
+                    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    }
+    file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    is_kept = file != NULL && write_members(file, members) &&
+              renameat(directory_fd, JOIN_FILE_NEW, directory_fd, JOIN_FILE) == 0 &&
+              fsync(directory_fd) == 0;
+    if (!is_kept) {
+        snprintf(why, why_bytes,
+                 "cannot keep in %.200s which rank this node has (%s): give the directory to this "
+                 "user, or name another with --state",
+                 directory, strerror(errno));
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    } else {
+        fd_close(&fd);
+    }
+    fd_close(&directory_fd);
+    return is_kept ? NIGH_OK : NIGH_DISK;
+}
+
+/* ---- asking one member ---------------------------------------------------- */
+
+/* Whether the descriptor is ready before the time is over. */
+static bool await(int fd, short events, uint64_t until_us)
+{
+    for (;;) {
+        uint64_t now_us = clock_now_us(&clock_monotonic);
+        struct pollfd poll_fd = {.fd = fd, .events = events};
+        int ready;
+
+        if (now_us >= until_us) {
+            return false;
+        }
+        ready = poll(&poll_fd, 1, (int)((until_us - now_us) / 1000 + 1));
+        if (ready != 0 && !(ready < 0 && errno == EINTR)) {
+            return ready > 0;
+        }
+    }
+}
+
+/* A connection; -1: errno says why not. */
+static int dial(const char *address, uint64_t until_us)
+{
+    struct sockaddr_storage to;
+    socklen_t bytes, error_bytes = sizeof(int);
+    int fd, error = 0;
+
+    if (peers_look_up(address, false, &to, &bytes) != NIGH_OK) {
+        errno = EHOSTUNREACH;
+        return -1;
+    }
+    fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    if (connect(fd, (struct sockaddr *)&to, bytes) != 0) {
+        error = errno;
+        if (error == EINPROGRESS) {
+            error = ETIMEDOUT;
+            if (await(fd, POLLOUT, until_us)) {
+                (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes);
+            }
+        }
+    }
+    if (error != 0) {
+        fd_close(&fd);
+        errno = error;
+    }
+    return fd;
+}
+
+static bool send_all(int fd, struct auth *auth, uint64_t until_us)
+{
+    const uint8_t *bytes;
+    uint32_t count;
+
+    while ((count = auth_output(auth, &bytes)) > 0) {
+        ssize_t sent = send(fd, bytes, count, MSG_NOSIGNAL);
+
+        if (sent > 0) {
+            auth_sent(auth, (uint32_t)sent);
+        } else if ((errno != EAGAIN && errno != EINTR) || !await(fd, POLLOUT, until_us)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Bytes that came; 0: none do. */
+static size_t receive(int fd, uint8_t *bytes, size_t most, uint64_t until_us)
+{
+    for (;;) {
+        ssize_t got = recv(fd, bytes, most, 0);
+
+        if (got > 0) {
+            return (size_t)got;
+        }
+        if (got == 0 || (errno != EAGAIN && errno != EINTR) || !await(fd, POLLIN, until_us)) {
+            return 0;
+        }
+    }
+}
+
+/* Proves that both have the key; what came behind that is a part of the welcome. */
+static nigh_status shake_hands(int fd, struct auth *auth, uint8_t *welcome, uint32_t *have,
+                               uint64_t until_us)
+{
+    while (auth->state == AUTH_WAITS) {
+        uint8_t bytes[4096];
+        uint32_t taken;
+        size_t count;
+
+        if (!send_all(fd, auth, until_us)) {
+            return NIGH_PEER_LOST;
+        }
+        count = receive(fd, bytes, sizeof(bytes), until_us);
+        if (count == 0) {
+            return NIGH_PEER_LOST;
+        }
+        taken = auth_input(auth, bytes, (uint32_t)count);
+        *have = (uint32_t)count - taken;
+        memcpy(welcome, bytes + taken, *have);
+    }
+    (void)send_all(fd, auth, until_us);
+    return auth->state == AUTH_DONE ? NIGH_OK : auth->status;
+}
+
+static nigh_status read_welcome(int fd, const struct auth *auth, uint8_t *welcome, uint32_t have,
+                                uint64_t until_us, struct members *members)
+{
+    uint32_t wanted = WELCOME_HEAD_BYTES;
+    nigh_status said = NIGH_OK, status;
+
+    /* A part of it may have come with the handshake. */
+    while (wanted == WELCOME_HEAD_BYTES || have < wanted) {
+        size_t count;
+
+        if (wanted == WELCOME_HEAD_BYTES && have >= wanted) {
+            wanted = welcome_bytes(welcome);
+            if (wanted < have) {
+                return NIGH_PROTOCOL;
+            }
+            continue;
+        }
+        count = receive(fd, welcome + have, wanted - have, until_us);
+        if (count == 0) {
+            return NIGH_PEER_LOST;
+        }
+        have += (uint32_t)count;
+    }
+    status = welcome_read(auth, welcome, have, &said, members);
+    return status == NIGH_OK ? said : status;
+}
+
+/* How one member answered. */
+static nigh_status ask(const struct node_settings *settings, const char *address, uint64_t until_us,
+                       struct members *members, char *why, size_t why_bytes)
+{
+    struct auth_identity self = {.rank = AUTH_JOINER, .incarnation = 1};
+    struct auth_offer offer = {.lanes = 1};
+    uint8_t nonce[AUTH_NONCE_BYTES];
+    struct auth *auth = malloc(sizeof(*auth));
+    uint8_t *welcome = malloc(WELCOME_BYTES_MAX + 4096);
+    nigh_status status = NIGH_NO_RESOURCES;
+    uint32_t have = 0;
+    int fd = -1;
+
+    if (auth == NULL || welcome == NULL || random_system_fill(nonce, sizeof(nonce)) != NIGH_OK) {
+        goto done;
+    }
+    fd = dial(address, until_us);
+    if (fd < 0) {
+        snprintf(why, why_bytes, "%s: %s", address, strerror(errno));
+        status = NIGH_PEER_LOST;
+        goto done;
+    }
+    memcpy(offer.member, settings->joins_as, sizeof(offer.member));
+    auth_begin(auth, true, settings->cluster_key, &self, &offer, UINT32_MAX, nonce);
+    status = shake_hands(fd, auth, welcome, &have, until_us);
+    if (status != NIGH_OK) {
+        snprintf(why, why_bytes, "%s: %s", address,
+                 auth->state == AUTH_REFUSED ? auth->why : "it said nothing");
+        goto done;
+    }
+    status = read_welcome(fd, auth, welcome, have, until_us, members);
+    if (status != NIGH_OK) {
+        snprintf(why, why_bytes, "%s: %s", address, nigh_status_string(status));
+    }
+
+done:
+    fd_close(&fd);
+    free(welcome);
+    free(auth);
+    return status;
+}
+
+/* ---- joining -------------------------------------------------------------- */
+
+/* Another member would say the same. */
+static bool is_final(nigh_status status)
+{
+    return status == NIGH_OK || status == NIGH_DENIED || status == NIGH_VERSION ||
+           status == NIGH_NO_RESOURCES || status == NIGH_INVALID || status == NIGH_UNSUPPORTED ||
+           status == NIGH_EXISTS;
+}
+
+static const char *remedy(nigh_status status)
+{
+    switch (status) {
+    case NIGH_DENIED: return "give the key of that cluster (--cluster-key)";
+    case NIGH_NO_RESOURCES:
+        return "no rank is left for who joins; how many there are is said where the cluster is "
+               "started (--ranks)";
+    case NIGH_UNSUPPORTED: return "its nodes agree on no views: start them with --state";
+    case NIGH_EXISTS: return "this node's address (--member) is that node's own";
+    case NIGH_INVALID: return "this node's address (--member) is none";
+    case NIGH_VERSION: return "its version of nigh is another";
+    default: return "no member answered; are they started, and can this machine reach them?";
+    }
+}
+
+static nigh_status ask_members(const struct node_settings *settings, struct members *found,
+                               char *why, size_t why_bytes)
+{
+    uint64_t until_us = clock_now_us(&clock_monotonic) + JOIN_WITHIN_US;
+    nigh_status status = NIGH_PEER_LOST;
+    char last[256] = "";
+
+    while (!is_final(status) && clock_now_us(&clock_monotonic) < until_us) {
+        for (uint32_t n = 0; n < settings->members.count && !is_final(status); n++) {
+            uint64_t each_us = min_u64(until_us, clock_now_us(&clock_monotonic) + JOIN_EACH_US);
+
+            status =
+                ask(settings, settings->members.addresses[n], each_us, found, last, sizeof(last));
+        }
+        if (!is_final(status)) {
+            (void)poll(NULL, 0, JOIN_REST_MS);
+        }
+    }
+    if (status != NIGH_OK) {
+        snprintf(why, why_bytes, "cannot join as %s (%s): %s", settings->joins_as, last,
+                 remedy(status));
+    }
+    return status;
+}
+
+nigh_status node_join(struct nigh_node *node, char *why, size_t why_bytes)
+{
+    struct node_settings *settings = &node->settings;
+    struct members *found;
+    nigh_status status;
+
+    if (settings->joins_as[0] == '\0') {
+        return NIGH_OK;
+    }
+    found = malloc(sizeof(*found));
+    if (found == NULL) {
+        return NIGH_NO_RESOURCES;
+    }
+    status = recall(settings->state_dir, settings->joins_as, found, why, why_bytes);
+    if (status == NIGH_NOT_FOUND) {
+        LOG_INFO("joins a cluster", "address=%s by=%s", settings->joins_as,
+                 settings->members.addresses[0]);
+        status = ask_members(settings, found, why, why_bytes);
+        if (status == NIGH_OK) {
+            status = remember(settings->state_dir, found, why, why_bytes);
+        }
+    }
+    if (status == NIGH_OK) {
+        settings->members = *found;
+        LOG_INFO("is a member", "rank=%u of=%u address=%s", found->self, found->count,
+                 settings->joins_as);
+    }
+    free(found);
+    return status;
+}

@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See views.h. One mutex guards both queues and what is published; nothing is decided, and nothing
+ * written, while it is held. */
+#include "node/views.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/list.h"
+#include "base/random.h"
+#include "node/views_file.h"
+
+#define LOG_MODULE "views"
+#include "base/log.h"
+
+/* Messages that wait, in each direction. */
+#define VIEWS_QUEUE         512u
+#define VIEWS_JOIN_SPARE_US UINT64_C(1000000) /* for who asks to hear how it ended */
+
+struct message {
+    struct list_node place;
+    uint32_t rank;
+    uint32_t count;
+    uint8_t bytes[];
+};
+
+struct queue {
+    struct list messages;
+    uint32_t count;
+};
+
+/* Somebody who joins by this node. */
+struct join {
+    char address[AGREED_ADDRESS_BYTES]; /* "": free */
+    bool asked, ended;
+    uint64_t until_us; /* then nobody wants to know it any more */
+    struct views_seat seat;
+};
+
+struct views {
+    struct views_config config;
+    struct views_file file;
+    struct agree *agree;
+    pthread_t thread;
+    bool started;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool stopping;
+    bool has_news; /* for the thread: adopted, or dead ones */
+    struct queue in, out;
+    struct agreed_set dead;
+    struct join joins[AGREE_JOINS];
+    struct agree_look look; /* as the thread knew it last */
+
+    _Atomic uint32_t to_send;  /* out.count */
+    _Atomic uint64_t version;  /* of look.agreed */
+    _Atomic uint64_t lease_us; /* as of that version */
+    _Atomic uint64_t adopted[LIMIT_LANES];
+};
+
+/* ---- queues --------------------------------------------------------------- */
+
+static bool put(struct queue *queue, uint32_t rank, const void *bytes, uint32_t count)
+{
+    struct message *message = queue->count == VIEWS_QUEUE ? NULL : malloc(sizeof(*message) + count);
+
+    if (message == NULL) {
+        return false;
+    }
+    *message = (struct message){.rank = rank, .count = count};
+    memcpy(message->bytes, bytes, count);
+    list_push_back(&queue->messages, &message->place);
+    queue->count++;
+    return true;
+}
+
+static struct message *take(struct queue *queue)
+{
+    struct list_node *node = list_pop_front(&queue->messages);
+
+    if (node == NULL) {
+        return NULL;
+    }
+    queue->count--;
+    return container_of(node, struct message, place);
+}
+
+static void drain(struct queue *queue)
+{
+    struct message *message;
+
+    while ((message = take(queue)) != NULL) {
+        free(message);
+    }
+}
+
+/* ---- what agree wants ----------------------------------------------------- */
+
+static void on_send(void *context, uint32_t rank, const void *bytes, uint32_t count)
+{
+    struct views *views = context;
+
+    pthread_mutex_lock(&views->mutex);
+    (void)put(&views->out, rank, bytes, count);
+    atomic_store_explicit(&views->to_send, views->out.count, memory_order_release);
+    pthread_mutex_unlock(&views->mutex);
+}
+
+static nigh_status on_store(void *context, const void *bytes, size_t count)
+{
+    struct views *views = context;
+
+    return views_file_write(&views->file, bytes, count);
+}
+
+/* It is the thread's: the mutex is not held. */
+static void on_seated(void *context, const char *address, nigh_status status, uint32_t rank,
+                      const struct agreed_seats *seats)
+{
+    struct views *views = context;
+
+    pthread_mutex_lock(&views->mutex);
+    for (uint32_t n = 0; n < AGREE_JOINS; n++) {
+        struct join *join = &views->joins[n];
+
+        if (strcmp(join->address, address) == 0) {
+            join->ended = true;
+            join->seat = (struct views_seat){.status = status, .rank = rank, .seats = *seats};
+        }
+    }
+    pthread_mutex_unlock(&views->mutex);
+}
+
+/* ---- the thread ----------------------------------------------------------- */
+
+static void kick_all(struct views *views)
+{
+    for (uint32_t lane = 0; lane < views->config.lanes; lane++) {
+        views->config.kick(views->config.context, lane);
+    }
+}
+
+static void log_view(const struct agreed *agreed)
+{
+    char ranks[64];
+    uint32_t length = 0;
+
+    ranks[0] = '\0';
+    for (uint32_t rank = 0; rank < LIMIT_NODES && length + 8 < sizeof(ranks); rank++) {
+        if (agreed_has(&agreed->in, rank)) {
+            length += (uint32_t)snprintf(ranks + length, sizeof(ranks) - length, "%s%u",
+                                         length > 0 ? "," : "", rank);
+        }
+    }
+    LOG_INFO("a view", "epoch=%llu active=%s members=%u ranks=%s",
+             (unsigned long long)agreed->epoch, agreed->active == agreed->epoch ? "yes" : "no",
+             agreed_size(&agreed->in), ranks);
+}
+
+/* Makes known what is agreed. A lease is of one version: it ends before that changes. */
+static void publish(struct views *views, uint64_t now_us)
+{
+    struct agree_look look;
+    bool is_new, changes;
+
+    agree_look(views->agree, now_us, &look);
+    is_new = agreed_is_older(&views->look.agreed, &look.agreed);
+    if (is_new) {
+        atomic_store_explicit(&views->lease_us, 0, memory_order_seq_cst);
+    }
+    changes = is_new || look.has_lease != views->look.has_lease;
+    pthread_mutex_lock(&views->mutex);
+    views->look = look;
+    if (is_new) {
+        atomic_fetch_add_explicit(&views->version, 1, memory_order_seq_cst);
+    }
+    pthread_mutex_unlock(&views->mutex);
+    atomic_store_explicit(&views->lease_us, look.has_lease ? look.lease_us : 0,
+                          memory_order_seq_cst);
+    if (is_new) {
+        log_view(&look.agreed);
+    }
+    if (changes) {
+        kick_all(views);
+    }
+}
+
+static uint64_t adopted_by_all(const struct views *views)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (uint32_t lane = 0; lane < views->config.lanes; lane++) {
+        least = min_u64(least, atomic_load_explicit(&views->adopted[lane], memory_order_acquire));
+    }
+    return least;
+}
+
+static void ask_for_seats(struct views *views, uint64_t now_us)
+{
+    for (uint32_t n = 0; n < AGREE_JOINS; n++) {
+        struct join *join = &views->joins[n];
+        char address[AGREED_ADDRESS_BYTES];
+
+        pthread_mutex_lock(&views->mutex);
+        memcpy(address, join->address, sizeof(address));
+        if (join->asked) {
+            address[0] = '\0';
+        }
+        join->asked = true;
+        pthread_mutex_unlock(&views->mutex);
+        if (address[0] != '\0' && agree_join(views->agree, address, now_us) != NIGH_OK) {
+            on_seated(views, address, NIGH_BUSY, 0, &(struct agreed_seats){0});
+        }
+    }
+}
+
+/* Everything that came, and what follows; returns when to look again. */
+static uint64_t work(struct views *views)
+{
+    struct agreed_set dead;
+    struct message *message;
+    uint64_t now_us = clock_now_us(&clock_monotonic), due_us;
+
+    pthread_mutex_lock(&views->mutex);
+    dead = views->dead;
+    views->dead = (struct agreed_set){{0}};
+    views->has_news = false;
+    while ((message = take(&views->in)) != NULL) {
+        pthread_mutex_unlock(&views->mutex);
+        now_us = clock_now_us(&clock_monotonic);
+        agree_hear(views->agree, message->rank, message->bytes, message->count, now_us);
+        free(message);
+        pthread_mutex_lock(&views->mutex);
+    }
+    pthread_mutex_unlock(&views->mutex);
+    for (uint32_t rank = 0; rank < views->config.members->count; rank++) {
+        if (agreed_has(&dead, rank)) {
+            agree_dead(views->agree, rank, now_us);
+        }
+    }
+    ask_for_seats(views, now_us);
+    agree_adopted(views->agree, adopted_by_all(views), now_us);
+    due_us = agree_tick(views->agree, now_us);
+    publish(views, now_us);
+    if (atomic_load_explicit(&views->to_send, memory_order_acquire) > 0) {
+        views->config.kick(views->config.context, 0);
+    }
+    return due_us;
+}
+
+static bool is_wanted(const struct views *views)
+{
+    return views->stopping || views->has_news || views->in.count > 0;
+}
+
+static void wait_until(struct views *views, uint64_t due_us)
+{
+    struct timespec at = {.tv_sec = (time_t)(due_us / 1000000),
+                          .tv_nsec = (long)(due_us % 1000000) * 1000};
+
+    while (!is_wanted(views)) {
+        if (due_us == UINT64_MAX) {
+            pthread_cond_wait(&views->changed, &views->mutex);
+        } else if (pthread_cond_timedwait(&views->changed, &views->mutex, &at) != 0) {
+            return;
+        }
+    }
+}
+
+static void *run(void *context)
+{
+    struct views *views = context;
+    bool stopping = false;
+
+    while (!stopping) {
+        uint64_t due_us = work(views);
+
+        pthread_mutex_lock(&views->mutex);
+        wait_until(views, due_us);
+        stopping = views->stopping;
+        pthread_mutex_unlock(&views->mutex);
+    }
+    return NULL;
+}
+
+/* ---- lane 0 --------------------------------------------------------------- */
+
+void views_heard(struct views *views, uint32_t rank, const uint8_t *bytes, uint32_t count)
+{
+    pthread_mutex_lock(&views->mutex);
+    if (count <= AGREE_MESSAGE_BYTES && put(&views->in, rank, bytes, count)) {
+        pthread_cond_signal(&views->changed);
+    }
+    pthread_mutex_unlock(&views->mutex);
+}
+
+void views_dead(struct views *views, uint32_t rank)
+{
+    pthread_mutex_lock(&views->mutex);
+    agreed_put(&views->dead, rank, true);
+    views->has_news = true;
+    pthread_cond_signal(&views->changed);
+    pthread_mutex_unlock(&views->mutex);
+}
+
+/* Its own place, or one that is free, or whose asker is gone; the mutex is held. */
+static struct join *find_join(struct views *views, const char *address)
+{
+    uint64_t now_us = clock_now_us(&clock_monotonic);
+    struct join *place = NULL;
+
+    for (uint32_t n = 0; n < AGREE_JOINS; n++) {
+        struct join *join = &views->joins[n];
+
+        if (strcmp(join->address, address) == 0) {
+            return join;
+        }
+        if (join->address[0] == '\0' || now_us >= join->until_us) {
+            place = join;
+        }
+    }
+    if (place != NULL) {
+        *place = (struct join){.until_us = now_us + AGREE_JOIN_US + VIEWS_JOIN_SPARE_US};
+        (void)bytes_copy_text(place->address, sizeof(place->address), address);
+        views->has_news = true;
+        pthread_cond_signal(&views->changed);
+    }
+    return place;
+}
+
+bool views_join(struct views *views, const char *address, struct views_seat *seat)
+{
+    struct join *join;
+    bool ended;
+
+    pthread_mutex_lock(&views->mutex);
+    join = find_join(views, address);
+    ended = join != NULL && join->ended;
+    if (ended) {
+        *seat = join->seat;
+        join->address[0] = '\0';
+    }
+    pthread_mutex_unlock(&views->mutex);
+    return ended;
+}
+
+uint8_t *views_take(struct views *views, uint32_t *rank, uint32_t *count)
+{
+    struct message *message = NULL;
+
+    if (atomic_load_explicit(&views->to_send, memory_order_acquire) == 0) {
+        return NULL;
+    }
+    pthread_mutex_lock(&views->mutex);
+    message = take(&views->out);
+    atomic_store_explicit(&views->to_send, views->out.count, memory_order_release);
+    pthread_mutex_unlock(&views->mutex);
+    if (message == NULL) {
+        return NULL;
+    }
+    *rank = message->rank;
+    *count = message->count;
+    memmove(message, message->bytes, message->count);
+    return (uint8_t *)message;
+}
+
+/* ---- lanes ---------------------------------------------------------------- */
+
+uint64_t views_version(const struct views *views)
+{
+    return atomic_load_explicit(&views->version, memory_order_acquire);
+}
+
+uint64_t views_read(struct views *views, struct agreed *agreed)
+{
+    uint64_t version;
+
+    pthread_mutex_lock(&views->mutex);
+    *agreed = views->look.agreed;
+    version = atomic_load_explicit(&views->version, memory_order_relaxed);
+    pthread_mutex_unlock(&views->mutex);
+    return version;
+}
+
+uint64_t views_lease_us(const struct views *views, uint64_t version)
+{
+    uint64_t lease_us = atomic_load_explicit(&views->lease_us, memory_order_seq_cst);
+
+    /* The lease of the next version is there after that version is. */
+    return atomic_load_explicit(&views->version, memory_order_seq_cst) == version ? lease_us : 0;
+}
+
+void views_adopted(struct views *views, uint32_t lane, uint64_t epoch)
+{
+    atomic_store_explicit(&views->adopted[lane], epoch, memory_order_release);
+    pthread_mutex_lock(&views->mutex);
+    views->has_news = true;
+    pthread_cond_signal(&views->changed);
+    pthread_mutex_unlock(&views->mutex);
+}
+
+void views_look(struct views *views, struct agree_look *look)
+{
+    pthread_mutex_lock(&views->mutex);
+    *look = views->look;
+    pthread_mutex_unlock(&views->mutex);
+}
+
+/* ---- life ----------------------------------------------------------------- */
+
+static nigh_status make_agree(struct views *views, char *why, size_t why_bytes)
+{
+    struct agree_config config = {
+        .self = views->config.members->self,
+        .listed = views->config.members->listed,
+        .count = views->config.members->count,
+        .cluster = views->config.members->epoch,
+        .dead_us = views->config.dead_us,
+        .context = views,
+        .send = on_send,
+        .store = on_store,
+        .seated = on_seated,
+    };
+    char reason[AGREE_WHY_BYTES] = "";
+    uint8_t *stored = NULL;
+    size_t count = 0;
+    nigh_status status = views_file_read(&views->file, &stored, &count, why, why_bytes);
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    (void)random_system_seed(&config.seed);
+    status =
+        agree_create(&config, stored, count, clock_now_us(&clock_monotonic), &views->agree, reason);
+    free(stored);
+    if (status != NIGH_OK) {
+        snprintf(why, why_bytes, "%s: %s", views->file.path, reason);
+    }
+    return status;
+}
+
+static nigh_status make_locks(struct views *views)
+{
+    pthread_condattr_t attributes;
+
+    if (pthread_mutex_init(&views->mutex, NULL) != 0) {
+        return NIGH_NO_RESOURCES;
+    }
+    if (pthread_condattr_init(&attributes) != 0) {
+        pthread_mutex_destroy(&views->mutex);
+        return NIGH_NO_RESOURCES;
+    }
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    if (pthread_cond_init(&views->changed, &attributes) != 0) {
+        pthread_mutex_destroy(&views->mutex);
+        pthread_condattr_destroy(&attributes);
+        return NIGH_NO_RESOURCES;
+    }
+    pthread_condattr_destroy(&attributes);
+    return NIGH_OK;
+}
+
+nigh_status views_create(const struct views_config *config, struct views **views, char *why,
+                         size_t why_bytes)
+{
+    struct views *made = calloc(1, sizeof(*made));
+    nigh_status status;
+
+    if (made == NULL || make_locks(made) != NIGH_OK) {
+        free(made);
+        snprintf(why, why_bytes, "no memory for the node's own books");
+        return NIGH_NO_RESOURCES;
+    }
+    made->config = *config;
+    list_init(&made->in.messages);
+    list_init(&made->out.messages);
+    views_file_init(&made->file);
+    status = views_file_open(&made->file, config->directory, why, why_bytes);
+    if (status == NIGH_OK) {
+        status = make_agree(made, why, why_bytes);
+    }
+    if (status != NIGH_OK) {
+        views_destroy(made);
+        return status;
+    }
+    *views = made;
+    return NIGH_OK;
+}
+
+nigh_status views_start(struct views *views)
+{
+    sigset_t all, before;
+    int error;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&views->thread, NULL, run, views);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0) {
+        return NIGH_NO_RESOURCES;
+    }
+    views->started = true;
+    (void)pthread_setname_np(views->thread, "nigh-views");
+    return NIGH_OK;
+}
+
+void views_stop(struct views *views)
+{
+    if (views == NULL || !views->started) {
+        return;
+    }
+    pthread_mutex_lock(&views->mutex);
+    views->stopping = true;
+    pthread_cond_signal(&views->changed);
+    pthread_mutex_unlock(&views->mutex);
+    pthread_join(views->thread, NULL);
+    views->started = false;
+}
+
+void views_destroy(struct views *views)
+{
+    if (views == NULL) {
+        return;
+    }
+    views_stop(views);
+    agree_destroy(views->agree);
+    drain(&views->in);
+    drain(&views->out);
+    views_file_close(&views->file);
+    pthread_cond_destroy(&views->changed);
+    pthread_mutex_destroy(&views->mutex);
+    free(views);
+}
+
+void views_in_child(struct views *views)
+{
+    views_file_close(&views->file);
+}

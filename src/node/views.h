@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A node's part in deciding views (cluster/agree.h): a thread of its own, since what a voter says
+ * must be on disk first, and the file in which that is kept.
+ *
+ * Its messages travel as others' do, over lane 0's channels for calls: what comes is handed in, and
+ * what is to go is taken out, by that lane's driver. Every lane reads what is agreed, and until
+ * when this node may serve by it, without a lock as long as nothing changes, and says what it has
+ * adopted.
+ */
+#ifndef NODE_VIEWS_H
+#define NODE_VIEWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cluster/agree.h"
+#include "cluster/members.h"
+
+struct views;
+
+struct views_config {
+    const struct members *members; /* outlives it */
+    const char *directory;         /* made, if it is not there; copied */
+    uint64_t dead_us;
+    uint32_t lanes;
+    void (*kick)(void *context, uint32_t lane); /* a lane must look; from the thread */
+    void *context;
+};
+
+/* Claims the directory and reads what was kept in it. On failure `why` is a sentence with a remedy:
+ * NIGH_BUSY (another node has it), NIGH_DENIED, NIGH_CORRUPT, NIGH_VERSION, NIGH_DISK, ...
+ * Start-up thread, as the next three. */
+nigh_status views_create(const struct views_config *config, struct views **views, char *why,
+                         size_t why_bytes);
+/* The lanes may be kicked from here on. */
+nigh_status views_start(struct views *views);
+/* Its thread has ended at the return: nobody is kicked any more. */
+void views_stop(struct views *views);
+void views_destroy(struct views *views);
+/* In a child that was forked: the directory is its parent's. Nothing else may be called there. */
+void views_in_child(struct views *views);
+
+/* ---- lane 0 --------------------------------------------------------------- */
+
+/* A member said something; lost when there is no room, as messages may be. */
+void views_heard(struct views *views, uint32_t rank, const uint8_t *bytes, uint32_t count);
+
+/* A member is dead. */
+void views_dead(struct views *views, uint32_t rank);
+
+/* What came of somebody's wish to join. */
+struct views_seat {
+    nigh_status status; /* as agree_config.seated has it */
+    uint32_t rank;
+    struct agreed_seats seats;
+};
+
+/* Somebody at this address wants to join: true: *seat says how that ended, once. Asked again until
+ * then. */
+bool views_join(struct views *views, const char *address, struct views_seat *seat);
+
+/* The next message to send: its bytes, the caller's to free; NULL: there is none. */
+uint8_t *views_take(struct views *views, uint32_t *rank, uint32_t *count);
+
+/* ---- any lane ------------------------------------------------------------- */
+
+/* Changes with what is agreed; starts at 0, when nothing is. */
+uint64_t views_version(const struct views *views);
+
+/* What is agreed, and the version that it is of. */
+uint64_t views_read(struct views *views, struct agreed *agreed);
+
+/* Until when this node may ask and serve as of that version; 0: not, or it is not the present one.
+ */
+uint64_t views_lease_us(const struct views *views, uint64_t version);
+
+/* The lane serves and asks by this epoch from now on. */
+void views_adopted(struct views *views, uint32_t lane, uint64_t epoch);
+
+/* ---- any thread ----------------------------------------------------------- */
+
+void views_look(struct views *views, struct agree_look *look);
+
+#endif

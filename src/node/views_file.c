@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See views_file.h. */
+#include "node/views_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+#define LOG_MODULE "views"
+#include "base/log.h"
+
+#define FILE_NAME "views"
+#define FILE_NEW  "views.new"
+
+void views_file_init(struct views_file *file)
+{
+    *file = (struct views_file){.directory_fd = -1, .lock_fd = -1};
+}
+
+static nigh_status refuse(const char *directory, int error, const char *what, char *why,
+                          size_t why_bytes)
+{
+    snprintf(why, why_bytes,
+             "the directory %s for what this node says in votes %s (%s): give it to this user, or "
+             "name another with --state",
+             directory, what, strerror(error));
+    return error == EACCES || error == EPERM ? NIGH_DENIED : NIGH_DISK;
+}
+
+nigh_status views_file_open(struct views_file *file, const char *directory, char *why,
+                            size_t why_bytes)
+{
+    if (snprintf(file->path, sizeof(file->path), "%s/" FILE_NAME, directory) >=
+        (int)sizeof(file->path)) {
+        snprintf(why, why_bytes, "the path given with --state is too long");
+        return NIGH_INVALID;
+    }
+    if (mkdir(directory, 0700) != 0 && errno != EEXIST) {
+        return refuse(directory, errno, "cannot be made", why, why_bytes);
+    }
+    file->directory_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (file->directory_fd < 0) {
+        return refuse(directory, errno, "cannot be opened", why, why_bytes);
+    }
+    file->lock_fd =
+        openat(file->directory_fd, "lock.views", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file->lock_fd < 0) {
+        return refuse(directory, errno, "cannot be written", why, why_bytes);
+    }
+    if (flock(file->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        snprintf(why, why_bytes,
+                 "another node keeps its votes in %s: name another directory with --state",
+                 directory);
+        return NIGH_BUSY;
+    }
+    return NIGH_OK;
+}
+
+void views_file_close(struct views_file *file)
+{
+    fd_close(&file->lock_fd);
+    fd_close(&file->directory_fd);
+}
+
+static bool read_all(int fd, uint8_t *bytes, size_t count)
+{
+    while (count > 0) {
+        ssize_t got = read(fd, bytes, count);
+
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return false;
+        }
+        bytes += got;
+        count -= (size_t)got;
+    }
+    return true;
+}
+
+nigh_status views_file_read(struct views_file *file, uint8_t **bytes, size_t *count, char *why,
+                            size_t why_bytes)
+{
+    int fd = openat(file->directory_fd, FILE_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    struct stat stat;
+    uint8_t *made = NULL;
+
+    if (fd < 0 && errno == ENOENT) {
+        return NIGH_OK;
+    }
+    if (fd < 0 || fstat(fd, &stat) != 0 || !S_ISREG(stat.st_mode) || stat.st_size == 0 ||
+        stat.st_size > (off_t)VIEWS_FILE_BYTES) {
+        fd_close(&fd);
+        snprintf(why, why_bytes,
+                 "%s is not what this node kept there: a voter must not vote without it; bring it "
+                 "back, or see docs/views.md",
+                 file->path);
+        return NIGH_CORRUPT;
+    }
+    made = malloc((size_t)stat.st_size);
+    if (made == NULL || !read_all(fd, made, (size_t)stat.st_size)) {
+        free(made);
+        fd_close(&fd);
+        snprintf(why, why_bytes, "%s cannot be read", file->path);
+        return NIGH_DISK;
+    }
+    fd_close(&fd);
+    *bytes = made;
+    *count = (size_t)stat.st_size;
+    return NIGH_OK;
+}
+
+static bool write_all(int fd, const uint8_t *bytes, size_t count)
+{
+    while (count > 0) {
+        ssize_t put = write(fd, bytes, count);
+
+        if (put < 0 && errno == EINTR) {
+            continue;
+        }
+        if (put <= 0) {
+            errno = put == 0 ? ENOSPC : errno;
+            return false;
+        }
+        bytes += put;
+        count -= (size_t)put;
+    }
+    return true;
+}
+
+nigh_status views_file_write(struct views_file *file, const void *bytes, size_t count)
+{
+    int fd = openat(file->directory_fd, FILE_NEW,
+                    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool is_written =
+        fd >= 0 && count <= VIEWS_FILE_BYTES && write_all(fd, bytes, count) && fsync(fd) == 0;
+    int error = errno;
+
+    fd_close(&fd);
+    if (is_written && (renameat(file->directory_fd, FILE_NEW, file->directory_fd, FILE_NAME) != 0 ||
+                       fsync(file->directory_fd) != 0)) {
+        error = errno;
+        is_written = false;
+    }
+    if (!is_written) {
+        LOG_ERROR("what this node says in votes cannot be kept", "path=%s errno=%d", file->path,
+                  error);
+        return NIGH_DISK;
+    }
+    return NIGH_OK;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file in which a voter keeps what it said: written anew, synced and renamed for each change,
+ * so that it is the one or the other, whole. It does not know what it keeps. One thread at a time.
+ */
+#ifndef NODE_VIEWS_FILE_H
+#define NODE_VIEWS_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nigh/status.h"
+
+#define VIEWS_FILE_BYTES (256u << 10) /* at most */
+
+struct views_file {
+    int directory_fd; /* -1: closed */
+    int lock_fd;
+    char path[4096];
+};
+
+void views_file_init(struct views_file *file);
+
+/* Makes the directory if it is not there, and locks it. `why` as in views.h. */
+nigh_status views_file_open(struct views_file *file, const char *directory, char *why,
+                            size_t why_bytes);
+void views_file_close(struct views_file *file);
+
+/* All of it, the caller's to free; 0 bytes: there is none yet. */
+nigh_status views_file_read(struct views_file *file, uint8_t **bytes, size_t *count, char *why,
+                            size_t why_bytes);
+
+/* NIGH_OK: it is there after a power cut. NIGH_DISK: the former one is. */
+nigh_status views_file_write(struct views_file *file, const void *bytes, size_t count);
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A voter whose peers have the key and say anything: messages of Raft with any numbers, entries and
+ * flags, leases, hints, and raw bytes, between ticks. And any bytes as what it kept. What must
+ * hold: no crash, what is agreed only grows, and whatever it keeps it can begin with again.
+ *
+ * Raft takes its voters at their word: one that lies may have views decided that are none.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "cluster/agree_internal.h"
+#include "fuzz_input.h"
+
+#define COUNT  6u
+#define RANKS  (COUNT + 2u) /* with seats for those who join */
+#define STEPS  256u
+#define STORED (256u << 10)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
+
+static struct {
+    struct agree *agree;
+    struct fuzz_input input;
+    uint64_t now_us;
+    uint8_t stored[STORED];
+    size_t stored_bytes;
+    uint8_t last[AGREE_MESSAGE_BYTES]; /* that it sent */
+    uint32_t last_bytes;
+} fuzz;
+
+static uint64_t below(uint64_t bound)
+{
+    return fuzz_number(&fuzz.input) % bound;
+}
+
+static void on_send(void *context, uint32_t rank, const void *bytes, uint32_t count)
+{
+    (void)context;
+    NIGH_ASSERT(rank < RANKS && count <= AGREE_MESSAGE_BYTES);
+    memcpy(fuzz.last, bytes, count);
+    fuzz.last_bytes = count;
+}
+
+static nigh_status on_store(void *context, const void *bytes, size_t count)
+{
+    (void)context;
+    NIGH_ASSERT(count <= STORED);
+    memcpy(fuzz.stored, bytes, count);
+    fuzz.stored_bytes = count;
+    return NIGH_OK;
+}
+
+static void on_seated(void *context, const char *address, nigh_status status, uint32_t rank,
+                      const struct agreed_seats *seats)
+{
+    (void)context;
+    NIGH_ASSERT(status != NIGH_OK ||
+                (rank >= COUNT && rank < COUNT + seats->count && address[0] != '\0'));
+}
+
+static nigh_status begin(uint32_t self)
+{
+    struct agree_config config = {.self = self,
+                                  .listed = COUNT,
+                                  .count = RANKS,
+                                  .cluster = 7,
+                                  .dead_us = 3000000,
+                                  .seed = 1,
+                                  .send = on_send,
+                                  .store = on_store,
+                                  .seated = on_seated};
+    char why[AGREE_WHY_BYTES];
+
+    return agree_create(&config, fuzz.stored, fuzz.stored_bytes, fuzz.now_us, &fuzz.agree, why);
+}
+
+/* A message whose head can be one. */
+static void say_something(uint32_t from)
+{
+    struct agree_head head = {0};
+    uint8_t bytes[AGREE_MESSAGE_BYTES];
+    size_t count = sizeof(head);
+
+    head.kind =
+        below(2) == 0 ? AGREE_ASK + (uint8_t)below(5) : RAFT_IO_APPEND_ENTRIES + (uint8_t)below(6);
+    head.flags = (uint8_t)below(16);
+    for (uint32_t n = 0; n < 4; n++) {
+        head.numbers[n] = below(8);
+    }
+    if (below(4) == 0 && fuzz.last_bytes >= sizeof(head)) {
+        memcpy(&head.numbers[0], fuzz.last + 8, sizeof(head.numbers[0])); /* its own nonce */
+    }
+    memcpy(bytes, &head, sizeof(head));
+    if (head.kind == AGREE_GRANT) {
+        struct agreed agreed;
+
+        agreed_init(&agreed, COUNT);
+        agreed.epoch = 1 + below(4);
+        agreed.active = 1 + below(4);
+        agreed.in.words[0] = below(128);
+        memcpy(bytes + count, &agreed, sizeof(agreed));
+        count += sizeof(agreed);
+    }
+    if (head.kind == AGREE_JOIN) {
+        memset(bytes + count, 0, AGREED_ADDRESS_BYTES);
+        fuzz_fill(&fuzz.input, bytes + count, below(4));
+        count += AGREED_ADDRESS_BYTES;
+    }
+    if (head.kind == AGREE_SEATED) {
+        uint64_t seats = below(3);
+
+        memset(bytes + count, 0, sizeof(seats) + 2 * AGREED_ADDRESS_BYTES);
+        memcpy(bytes + count, &seats, sizeof(seats));
+        bytes[count + sizeof(seats)] = 'a';
+        bytes[count + sizeof(seats) + AGREED_ADDRESS_BYTES] = (uint8_t)below(256);
+        count += sizeof(seats) + seats * AGREED_ADDRESS_BYTES;
+    }
+    agree_hear(fuzz.agree, from, bytes, count, fuzz.now_us);
+}
+
+static void step(void)
+{
+    uint32_t from = 1 + (uint32_t)below(RANKS); /* RANKS: none of them */
+    uint8_t raw[128];
+    size_t count = below(sizeof(raw));
+
+    switch (below(7)) {
+    case 5: (void)agree_join(fuzz.agree, below(2) == 0 ? "a:1" : "b:1", fuzz.now_us); break;
+    case 0:
+        fuzz_fill(&fuzz.input, raw, count);
+        agree_hear(fuzz.agree, from, raw, count, fuzz.now_us);
+        break;
+    case 1: agree_adopted(fuzz.agree, below(8), fuzz.now_us); break;
+    case 2: agree_dead(fuzz.agree, from, fuzz.now_us); break;
+    case 3:
+        fuzz.now_us += below(3000000);
+        (void)agree_tick(fuzz.agree, fuzz.now_us);
+        break;
+    default: say_something(from); break;
+    }
+}
+
+/* Messages of Raft are read whole or refused; what is read is freed as libraft would. */
+static void read_raft(void)
+{
+    struct raft_message message = {.server_id = 2};
+    uint8_t bytes[1024];
+    size_t count = sizeof(struct agree_head) + below(sizeof(bytes) - sizeof(struct agree_head));
+
+    fuzz_fill(&fuzz.input, bytes, count);
+    bytes[0] = (uint8_t)(1 + bytes[0] % 6);
+    bytes[2] %= 8; /* entries */
+    bytes[3] = 0;
+    if (agree_decode(fuzz.agree, bytes, count, &message) != NIGH_OK) {
+        return;
+    }
+    agree_discard(&message);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
+{
+    struct agree_look look, before = {0};
+
+    fuzz.input = (struct fuzz_input){.bytes = data, .left = size_bytes};
+    fuzz.now_us = 1000000;
+    fuzz.stored_bytes = fuzz.last_bytes = 0;
+    if (below(4) == 0) { /* what it kept is anything */
+        fuzz.stored_bytes = below(512);
+        fuzz_fill(&fuzz.input, fuzz.stored, fuzz.stored_bytes);
+        if (begin(0) == NIGH_OK) {
+            agree_destroy(fuzz.agree);
+        }
+        fuzz.stored_bytes = 0;
+    }
+    NIGH_ASSERT(begin(0) == NIGH_OK);
+    for (uint32_t n = 0; n < STEPS && fuzz.input.left > 0; n++) {
+        step();
+        read_raft();
+        agree_look(fuzz.agree, fuzz.now_us, &look);
+        NIGH_ASSERT(!agreed_is_older(&look.agreed, &before.agreed));
+        NIGH_ASSERT(look.agreed.epoch == 0 || agreed_is_valid(&look.agreed, RANKS));
+        before = look;
+    }
+    agree_destroy(fuzz.agree);
+    NIGH_ASSERT(begin(0) == NIGH_OK);
+    agree_destroy(fuzz.agree);
+    return 0;
+}

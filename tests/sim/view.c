@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Views in a simulated cluster: a script in place of what would agree on them (that is simulated by
+ * itself, views_world.h), as docs/views.md has it. A view takes nodes out and in; nodes hear of it
+ * late; it is active when all who run have adopted it or have no lease. No key may have two homes
+ * that serve it.
+ */
+#include "world.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+
+#define GAP_US   UINT64_C(300000) /* between views, at most */
+#define LATE_US  UINT64_C(60000)  /* a node hears of one, at most */
+#define LEASE_US UINT64_C(40000)  /* one that was cut off has none after so long */
+#define PROBES   24u              /* keys that are looked at */
+
+void view_choose(struct world *world)
+{
+    struct world_views *views = &world->views;
+
+    random_init(&views->random, world->options.seed ^ HASH_K0);
+    views->some = world->options.nodes == 0 && world->options.seed % 8 == 3;
+    if (!views->some) {
+        return;
+    }
+    world->exchange.views = true;
+    agreed_init(&views->agreed, world->node_count);
+    views->left = 1 + random_below(&views->random, 12);
+    world_at(world, random_below(&views->random, GAP_US), EVENT_VIEW, 0, 0, 0);
+}
+
+/* ---- a node --------------------------------------------------------------- */
+
+static void adopt(struct world *world, uint32_t rank)
+{
+    struct world_node *node = &world->nodes[rank];
+
+    node->adopted = world->views.agreed;
+    for (uint32_t n = 0; n < node->lanes; n++) {
+        node->lane[n].quiet_until_us = 0;
+        exchange_view(node->lane[n].exchange, &node->adopted, world->now_us);
+    }
+    node->due_us = world->now_us;
+}
+
+static void set_lease(struct world *world, uint32_t rank, bool lease)
+{
+    struct world_node *node = &world->nodes[rank];
+
+    node->has_lease = lease;
+    for (uint32_t n = 0; n < node->lanes; n++) {
+        node->lane[n].quiet_until_us = 0;
+        exchange_quorum(node->lane[n].exchange, lease, world->now_us);
+    }
+    node->due_us = world->now_us;
+}
+
+static void tell_later(struct world *world, uint32_t rank)
+{
+    world_at(world, random_below(&world->views.random, LATE_US), EVENT_VIEW_HEARD, rank, 0, 0);
+}
+
+void view_node_starts(struct world *world, uint32_t rank)
+{
+    world->nodes[rank].adopted = (struct agreed){0};
+    world->nodes[rank].has_lease = false;
+    if (world->views.some) {
+        tell_later(world, rank);
+    }
+}
+
+/* ---- the script ----------------------------------------------------------- */
+
+/* Who runs and may serve has adopted it; who does not run, or has no lease, serves nothing. */
+static bool all_have_left(const struct world *world)
+{
+    const struct agreed *agreed = &world->views.agreed;
+
+    for (uint32_t rank = 0; rank < world->node_count; rank++) {
+        const struct world_node *node = &world->nodes[rank];
+
+        if (agreed_has(&agreed->wary, rank) && node->alive && node->has_lease &&
+            node->adopted.epoch < agreed->epoch) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void tell_all(struct world *world)
+{
+    for (uint32_t rank = 0; rank < world->node_count; rank++) {
+        tell_later(world, rank);
+    }
+}
+
+static void look_for_the_end(struct world *world)
+{
+    struct agreed_command command = {.kind = AGREED_ACTIVATE, .epoch = world->views.agreed.epoch};
+
+    if (world->views.agreed.active < world->views.agreed.epoch && all_have_left(world)) {
+        world_say(world, "view %llu is active", (unsigned long long)command.epoch);
+        NIGH_ASSERT(agreed_apply(&world->views.agreed, world->node_count, &command) == NIGH_OK);
+        tell_all(world);
+    }
+}
+
+static void propose(struct world *world, bool all)
+{
+    struct world_views *views = &world->views;
+    struct agreed_command command = {.kind = AGREED_SET, .epoch = views->agreed.epoch};
+
+    command.in = agreed_all(world->node_count);
+    if (!all) {
+        command.in.words[0] &= random_u64(&views->random);
+        agreed_put(&command.in, (uint32_t)random_below(&views->random, world->node_count), true);
+    }
+    NIGH_ASSERT(agreed_apply(&views->agreed, world->node_count, &command) == NIGH_OK);
+    world->totals->views++;
+    world_say(world, "view %llu: %llx", (unsigned long long)views->agreed.epoch,
+              (unsigned long long)views->agreed.in.words[0]);
+    tell_all(world);
+}
+
+/* Nobody who is told may be in the dark for ever; one of those that are out may lose its lease. */
+void view_happen(struct world *world)
+{
+    struct world_views *views = &world->views;
+    uint32_t rank = (uint32_t)random_below(&views->random, world->node_count);
+
+    if (views->left == 0) {
+        return;
+    }
+    views->left--;
+    if (random_below(&views->random, 4) == 0 && world->nodes[rank].alive) {
+        world_say(world, "node %u has no lease", rank);
+        set_lease(world, rank, false);
+        world_at(world, random_below(&views->random, LEASE_US), EVENT_VIEW_HEARD, rank, 0, 0);
+    } else {
+        propose(world, false);
+    }
+    look_for_the_end(world);
+    world_at(world, random_below(&views->random, GAP_US), EVENT_VIEW, 0, 0, 0);
+}
+
+void view_heard(struct world *world, uint32_t rank)
+{
+    struct world_node *node = &world->nodes[rank];
+
+    if (!node->alive) {
+        return; /* it hears when it starts */
+    }
+    if (node->paused) {
+        tell_later(world, rank);
+        return;
+    }
+    if (agreed_is_older(&node->adopted, &world->views.agreed)) {
+        adopt(world, rank);
+    }
+    if (!node->has_lease) {
+        set_lease(world, rank, true);
+    }
+    look_for_the_end(world);
+}
+
+void view_end(struct world *world)
+{
+    if (world->views.some) {
+        world->views.left = 0;
+        propose(world, true);
+        look_for_the_end(world);
+    }
+}
+
+bool view_is_settled(const struct world *world)
+{
+    const struct agreed *agreed = &world->views.agreed;
+
+    for (uint32_t rank = 0; world->views.some && rank < world->node_count; rank++) {
+        const struct world_node *node = &world->nodes[rank];
+
+        for (uint32_t n = 0; n < node->lanes; n++) {
+            if (!node->alive || !node->has_lease || !node->lane[n].exchange->views.is_settled ||
+                node->adopted.active != agreed->epoch) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* ---- the invariant -------------------------------------------------------- */
+
+static bool serves(struct world *world, uint32_t rank, const struct directory_key *key)
+{
+    struct world_node *node = &world->nodes[rank];
+    struct exchange *exchange;
+
+    if (!node->alive || node->paused) {
+        return false;
+    }
+    exchange = world_lane_of(world, rank, hash_id20(key->id))->exchange;
+    return exchange->views.quorum && views_home(exchange, directory_key_hash(key)) == rank &&
+           !views_is_early(exchange, key);
+}
+
+void view_check(struct world *world)
+{
+    for (uint32_t n = 0; world->views.some && n < PROBES; n++) {
+        struct directory_key key = {.pool = 7};
+        uint64_t mixed = hash_u64(n + 1);
+        uint32_t homes = 0;
+
+        memcpy(key.id, &mixed, sizeof(mixed));
+        for (uint32_t rank = 0; rank < world->node_count; rank++) {
+            homes += serves(world, rank, &key) ? 1 : 0;
+        }
+        WORLD_CHECK(world, homes <= 1, "a key has %u homes that serve it", homes);
+    }
+}

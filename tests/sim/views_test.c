@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Views, by seed: what docs/views.md promises. */
+#include "support/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "views_world.h"
+
+#define SECOND UINT64_C(1000000)
+
+static struct views_world world;
+static uint64_t seed; /* of the test */
+
+/* The last `seats` of `count` ranks are nobody's yet. */
+static void begin_with_seats(uint32_t count, uint32_t seats, uint64_t from)
+{
+    views_init(&world, count, from);
+    world.listed = count - seats;
+    for (uint32_t rank = 0; rank < world.listed; rank++) {
+        views_start(&world, rank);
+    }
+}
+
+static void begin(uint32_t count, uint64_t from)
+{
+    begin_with_seats(count, 0, from);
+}
+
+static void run(uint64_t us)
+{
+    if (!views_run(&world, world.now_us + us)) {
+        fail_msg("%s, at %llu us", world.broken, (unsigned long long)world.now_us);
+    }
+}
+
+static struct agreed_set all_but(uint32_t gone)
+{
+    struct agreed_set set = views_everybody(&world);
+
+    if (gone != AGREE_NOBODY) {
+        agreed_put(&set, gone, false);
+    }
+    return set;
+}
+
+/* Until everybody is in one active view; how long that took. */
+static uint64_t settle(const struct agreed_set *in, uint64_t within_us)
+{
+    uint64_t from_us = world.now_us;
+
+    while (!views_settled(&world, in)) {
+        if (world.now_us - from_us >= within_us) {
+            views_print(&world);
+            fail_msg("not settled after %llu us", (unsigned long long)within_us);
+        }
+        run(SECOND / 100);
+    }
+    return world.now_us - from_us;
+}
+
+static void one_node_needs_no_one(void **state)
+{
+    struct agreed_set in;
+
+    (void)state;
+    begin(1, support_seed());
+    in = all_but(AGREE_NOBODY);
+    assert_true(settle(&in, SECOND / 10) < SECOND / 10);
+    run(10 * SECOND);
+    assert_true(views_has_lease(&world, 0));
+    views_fini(&world);
+}
+
+static void a_cluster_agrees_from_the_start(void **state)
+{
+    (void)state;
+    seed = support_seed();
+    for (uint32_t count = 2; count <= VIEWS_NODES; count++) {
+        struct agreed_set in;
+
+        begin(count, seed + count);
+        in = all_but(AGREE_NOBODY);
+        settle(&in, 10 * SECOND);
+        run(60 * SECOND);
+        assert_int_equal(world.epochs, 1); /* and nothing changes while nothing happens */
+        views_fini(&world);
+    }
+}
+
+static void a_dead_home_is_replaced_and_comes_back(void **state)
+{
+    (void)state;
+    seed = support_seed();
+    for (uint32_t gone = 0; gone < 5; gone++) {
+        struct agreed_set in;
+        uint64_t out_us, back_us;
+
+        begin(5, seed + gone);
+        in = all_but(AGREE_NOBODY);
+        settle(&in, 10 * SECOND);
+        views_kill(&world, gone);
+        in = all_but(gone);
+        out_us = settle(&in, world.dead_us + AGREE_GRACE_US + 6 * SECOND);
+        views_start(&world, gone);
+        in = all_but(AGREE_NOBODY);
+        back_us = settle(&in, AGREE_SETTLE_US + 4 * SECOND);
+        printf("# rank %u: out after %.1f s, in again after %.1f s, %llu views\n", gone,
+               (double)out_us / 1e6, (double)back_us / 1e6, (unsigned long long)world.epochs);
+        views_fini(&world);
+    }
+}
+
+/* Said to be dead by its connections: nobody waits for its silence, also where it led. */
+static void a_goodbye_is_faster(void **state)
+{
+    (void)state;
+    seed = support_seed();
+    for (uint32_t gone = 0; gone < 5; gone++) {
+        uint64_t elects_us;
+        struct agree_look look;
+        struct agreed_set in;
+
+        begin(5, seed + gone);
+        in = all_but(AGREE_NOBODY);
+        settle(&in, 10 * SECOND);
+        agree_look(world.nodes[gone].agree, world.now_us, &look);
+        elects_us = look.leader == gone ? 3000 * AGREE_ELECTION_MS : 0;
+        views_kill(&world, gone);
+        for (uint32_t rank = 0; rank < 5; rank++) {
+            if (rank != gone) {
+                agree_dead(world.nodes[rank].agree, gone, world.now_us);
+                world.nodes[rank].due_us = world.now_us;
+            }
+        }
+        in = all_but(gone);
+        assert_true(settle(&in, 10 * SECOND) < elects_us + AGREE_GRACE_US + SECOND);
+        views_fini(&world);
+    }
+}
+
+static void with_two_the_first_decides(void **state)
+{
+    struct agreed_set in;
+
+    (void)state;
+    begin(2, support_seed());
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    views_kill(&world, 1);
+    in = all_but(1);
+    settle(&in, 15 * SECOND);
+    assert_true(views_has_lease(&world, 0));
+    views_start(&world, 1);
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    views_kill(&world, 0);
+    run(AGREE_LEASE_US + SECOND);
+    assert_false(views_has_lease(&world, 1));
+    run(60 * SECOND);
+    assert_false(views_has_lease(&world, 1));
+    views_start(&world, 0);
+    settle(&in, 10 * SECOND);
+    views_fini(&world);
+}
+
+static void part(uint32_t side, bool cut)
+{
+    for (uint32_t from = 0; from < world.count; from++) {
+        for (uint32_t to = 0; to < world.count; to++) {
+            world.cut[from][to] = cut && ((side >> from & 1) != (side >> to & 1));
+        }
+    }
+}
+
+static void a_minority_has_no_lease(void **state)
+{
+    uint32_t side = 1 << 0 | 1 << 3 | 1 << 6; /* two of five voters, and another */
+    struct agreed_set in;
+
+    (void)state;
+    begin(7, support_seed());
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    part(side, true);
+    run(AGREE_GRACE_US + AGREE_LEASE_US);
+    for (uint32_t rank = 0; rank < 7; rank++) {
+        assert_int_equal(views_has_lease(&world, rank), (side >> rank & 1) == 0);
+    }
+    run(20 * SECOND);
+    in.words[0] &= ~(uint64_t)side;
+    assert_true(views_settled(&world, &in));
+    part(0, false);
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 15 * SECOND);
+    views_fini(&world);
+}
+
+static void what_was_decided_outlives_all(void **state)
+{
+    struct agreed_set in;
+    uint64_t epochs;
+
+    (void)state;
+    begin(5, support_seed());
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    for (uint32_t turn = 0; turn < 40; turn++) { /* beyond what the log keeps */
+        views_kill(&world, turn % 5);
+        in = all_but(turn % 5);
+        settle(&in, 20 * SECOND);
+        views_start(&world, turn % 5);
+        in = all_but(AGREE_NOBODY);
+        settle(&in, 20 * SECOND);
+    }
+    epochs = world.epochs;
+    assert_true(epochs > 80);
+    for (uint32_t rank = 0; rank < 5; rank++) {
+        views_kill(&world, rank);
+    }
+    for (uint32_t rank = 0; rank < 5; rank++) {
+        views_start(&world, rank);
+    }
+    settle(&in, 20 * SECOND);
+    assert_true(world.epochs >= epochs);
+    for (uint32_t rank = 0; rank < 5; rank++) {
+        assert_true(world.nodes[rank].adopted.epoch >= epochs);
+    }
+    views_fini(&world);
+}
+
+/* A voter that cannot write votes no more, and harms nobody; started again it takes part. */
+static void a_full_disk_costs_one_vote(void **state)
+{
+    struct agreed_set in;
+
+    (void)state;
+    begin(3, support_seed());
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    world.nodes[1].disk_fails = true;
+    views_kill(&world, 2);
+    run(30 * SECOND);
+    views_start(&world, 2);
+    run(10 * SECOND);
+    settle(&in, 30 * SECOND);
+    views_kill(&world, 1);
+    world.nodes[1].disk_fails = false;
+    views_start(&world, 1);
+    settle(&in, 30 * SECOND);
+    views_fini(&world);
+}
+
+/* ---- who joins ------------------------------------------------------------ */
+
+static void join(uint32_t joiner, uint32_t via)
+{
+    uint64_t from_us = world.now_us;
+
+    views_join(&world, joiner, via);
+    while (world.joiners[joiner].rank == AGREE_NOBODY && world.joiners[joiner].refused == 0) {
+        assert_true(world.now_us - from_us < 10 * SECOND);
+        run(SECOND / 100);
+    }
+}
+
+/* By whichever member, also one that has joined itself. */
+static void who_joins_by_any_member_is_in(void **state)
+{
+    (void)state;
+    seed = support_seed();
+    for (uint32_t listed = 1; listed <= 5; listed += 2) {
+        struct agreed_set in;
+
+        begin_with_seats(VIEWS_NODES, VIEWS_NODES - listed, seed + listed);
+        in = all_but(AGREE_NOBODY);
+        settle(&in, 10 * SECOND);
+        for (uint32_t n = 0; listed + n < VIEWS_NODES; n++) {
+            join(n, listed + n - 1);
+            assert_int_equal(world.joiners[n].rank, listed + n);
+            in = all_but(AGREE_NOBODY);
+            settle(&in, 10 * SECOND);
+        }
+        assert_int_equal(agreed_size(&in), VIEWS_NODES);
+        views_fini(&world);
+    }
+}
+
+static void who_joins_again_has_its_rank(void **state)
+{
+    struct agreed_set in;
+
+    (void)state;
+    begin_with_seats(6, 3, support_seed());
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    join(0, 2);
+    join(1, 0);
+    views_kill(&world, world.joiners[0].rank);
+    for (uint32_t via = 0; via < 3; via++) { /* two ranks would break an invariant */
+        views_join(&world, 0, via);
+        run(2 * SECOND);
+    }
+    views_start(&world, world.joiners[0].rank);
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    views_fini(&world);
+}
+
+static void who_finds_no_seat_is_told(void **state)
+{
+    struct agreed_set in;
+
+    (void)state;
+    begin_with_seats(4, 1, support_seed());
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    join(0, 1);
+    join(1, 1);
+    join(2, 0);
+    assert_int_equal(world.joiners[0].rank, 3);
+    assert_int_equal(world.joiners[1].refused, 1);
+    assert_int_equal(world.joiners[2].refused, 1);
+    views_fini(&world);
+}
+
+/* Of two seats given at once none is given twice, and a minority gives none. */
+static void a_minority_gives_no_seats(void **state)
+{
+    struct agreed_set in;
+
+    (void)state;
+    begin_with_seats(9, 6, support_seed());
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    part(1 << 2, true);
+    views_join(&world, 0, 2);
+    for (uint32_t n = 1; n <= 4; n++) {
+        views_join(&world, n, n % 2);
+    }
+    run(AGREE_JOIN_US + SECOND);
+    assert_int_equal(world.joiners[0].rank, AGREE_NOBODY);
+    assert_int_equal(world.joiners[0].unanswered, 1);
+    for (uint32_t n = 1; n <= 4; n++) {
+        assert_int_not_equal(world.joiners[n].rank, AGREE_NOBODY);
+    }
+    part(0, false);
+    join(0, 2);
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 15 * SECOND);
+    views_fini(&world);
+}
+
+/* They are in what is cut off the log, and in what outlives all. */
+static void seats_outlive_all(void **state)
+{
+    struct agreed_set in;
+
+    (void)state;
+    begin_with_seats(6, 3, support_seed());
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    join(0, 0);
+    join(1, 1);
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    for (uint32_t turn = 0; turn < 40; turn++) {
+        uint32_t rank = turn < 38 ? 3 + turn % 2 : 1; /* voter 1 is behind at the end */
+
+        views_kill(&world, rank);
+        in = all_but(rank);
+        settle(&in, 20 * SECOND);
+        views_start(&world, rank);
+        in = all_but(AGREE_NOBODY);
+        settle(&in, 20 * SECOND);
+    }
+    for (uint32_t rank = 0; rank < 5; rank++) {
+        views_kill(&world, rank);
+    }
+    for (uint32_t rank = 0; rank < 5; rank++) {
+        views_start(&world, rank);
+    }
+    settle(&in, 20 * SECOND);
+    join(2, 4);
+    assert_int_equal(world.joiners[2].rank, 5);
+    views_fini(&world);
+}
+
+/* ---- faults by seed ------------------------------------------------------- */
+
+/* Nobody has a rank that was not given. */
+static bool was_there(uint32_t rank)
+{
+    struct agreed_set set = views_everybody(&world);
+
+    return agreed_has(&set, rank);
+}
+
+static void fault(void)
+{
+    uint32_t rank = (uint32_t)random_below(&world.random, world.count);
+    struct views_node *node = &world.nodes[rank];
+    bool was = was_there(rank), runs = node->agree != NULL && !node->paused;
+
+    switch (random_below(&world.random, 9)) {
+    case 0:
+        if (node->agree != NULL) {
+            views_kill(&world, rank);
+        }
+        break;
+    case 1:
+    case 2:
+        if (node->agree == NULL && was) {
+            views_start(&world, rank);
+        }
+        break;
+    case 3: node->paused = !node->paused; break;
+    case 4: part((uint32_t)random_below(&world.random, 1u << world.count), true); break;
+    case 5: { /* one direction alone */
+        uint32_t to = (uint32_t)random_below(&world.random, world.count);
+
+        world.cut[rank][to] = true;
+        break;
+    }
+    case 6:
+        world.loss_permille = (uint32_t)random_below(&world.random, 300);
+        world.delay_us = 1 + random_below(&world.random, 400000);
+        break;
+    case 7:
+        if (runs && world.listed < world.count) {
+            views_join(&world, (uint32_t)random_below(&world.random, VIEWS_JOINERS), rank);
+        }
+        break;
+    default:
+        part(0, false);
+        world.loss_permille = 0;
+        world.delay_us = 2000;
+        break;
+    }
+}
+
+static void heal(void)
+{
+    part(0, false);
+    world.loss_permille = 0;
+    world.delay_us = 2000;
+    for (uint32_t rank = 0; rank < world.count; rank++) {
+        world.nodes[rank].paused = false;
+        if (world.nodes[rank].agree == NULL && was_there(rank)) {
+            views_start(&world, rank);
+        }
+    }
+}
+
+/* Whoever has asked is told in the end: its rank, or that no seat is left. */
+static void let_in(void)
+{
+    for (uint32_t n = 0; n < VIEWS_JOINERS; n++) {
+        struct views_joiner *joiner = &world.joiners[n];
+        uint64_t until_us = world.now_us + 60 * SECOND;
+
+        while (joiner->asks && joiner->rank == AGREE_NOBODY && joiner->refused == 0) {
+            assert_true(world.now_us < until_us);
+            views_join(&world, n, 0);
+            run(SECOND);
+        }
+    }
+}
+
+static void nothing_breaks_by_seed(void **state)
+{
+    uint32_t seeds = 60;
+    uint64_t events = 0, epochs = 0;
+
+    (void)state;
+    seed = support_seed();
+    for (uint32_t n = 0; n < seeds; n++) {
+        struct agreed_set in;
+
+        uint32_t count = 2 + n % (VIEWS_NODES - 1);
+
+        begin_with_seats(count, (uint32_t)((seed + n) % 3 == 0 ? count / 2 : 0), seed + n);
+        for (uint32_t faults = 0; faults < 80; faults++) {
+            if (!views_run(&world, world.now_us + random_below(&world.random, 4 * SECOND))) {
+                fail_msg("%s, seed %llu, at %llu us", world.broken, (unsigned long long)(seed + n),
+                         (unsigned long long)world.now_us);
+            }
+            fault();
+        }
+        heal();
+        let_in();
+        in = all_but(AGREE_NOBODY);
+        settle(&in, 40 * SECOND);
+        events += world.events;
+        epochs += world.epochs;
+        views_fini(&world);
+    }
+    printf("# %u seeds: %llu events, %llu views\n", seeds, (unsigned long long)events,
+           (unsigned long long)epochs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_node_needs_no_one),
+        cmocka_unit_test(a_cluster_agrees_from_the_start),
+        cmocka_unit_test(a_dead_home_is_replaced_and_comes_back),
+        cmocka_unit_test(a_goodbye_is_faster),
+        cmocka_unit_test(with_two_the_first_decides),
+        cmocka_unit_test(a_minority_has_no_lease),
+        cmocka_unit_test(what_was_decided_outlives_all),
+        cmocka_unit_test(a_full_disk_costs_one_vote),
+        cmocka_unit_test(who_joins_by_any_member_is_in),
+        cmocka_unit_test(who_joins_again_has_its_rank),
+        cmocka_unit_test(who_finds_no_seat_is_told),
+        cmocka_unit_test(a_minority_gives_no_seats),
+        cmocka_unit_test(seats_outlive_all),
+        cmocka_unit_test(nothing_breaks_by_seed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See views_world.h. */
+#include "views_world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/hash.h"
+
+static struct views_world *the_world;
+
+static uint32_t rank_of(const struct views_world *world, const void *context)
+{
+    return (uint32_t)((const struct views_node *)context - world->nodes);
+}
+
+uint32_t views_home(const struct agreed_set *set, uint32_t key)
+{
+    uint64_t best = 0;
+    uint32_t home = UINT32_MAX;
+
+    for (uint32_t rank = 0; rank < VIEWS_NODES; rank++) {
+        uint64_t weight = hash_mix(hash_u64(rank + 1), hash_u64(1000 + key)) | 1;
+
+        if (agreed_has(set, rank) && weight > best) {
+            best = weight;
+            home = rank;
+        }
+    }
+    return home;
+}
+
+/* ---- messages, disks ------------------------------------------------------ */
+
+static void on_send(void *context, uint32_t rank, const void *bytes, uint32_t count)
+{
+    struct views_world *world = the_world;
+    uint32_t from = rank_of(world, context);
+
+    world->sent++;
+    if (world->loses_kind != 0 && *(const uint8_t *)bytes == world->loses_kind) {
+        world->lost_of_kind++;
+        return;
+    }
+    if (world->cut[from][rank] || random_below(&world->random, 1000) < world->loss_permille) {
+        world->lost++;
+        return;
+    }
+    for (uint32_t n = 0; n < VIEWS_MESSAGES; n++) {
+        struct views_message *message = &world->messages[n];
+
+        if (message->at_us == 0 && count <= sizeof(message->bytes)) {
+            message->at_us = world->now_us + 1 + random_below(&world->random, world->delay_us);
+            message->from = from;
+            message->to = rank;
+            message->count = count;
+            memcpy(message->bytes, bytes, count);
+            return;
+        }
+    }
+    world->lost++;
+}
+
+static nigh_status on_store(void *context, const void *bytes, size_t count)
+{
+    struct views_node *node = context;
+
+    if (node->disk_fails || count > sizeof(node->stored)) {
+        return NIGH_DISK;
+    }
+    memcpy(node->stored, bytes, count);
+    node->stored_bytes = count;
+    node->stores++;
+    return NIGH_OK;
+}
+
+/* ---- who joins ------------------------------------------------------------ */
+
+static void on_seated(void *context, const char *address, nigh_status status, uint32_t rank,
+                      const struct agreed_seats *seats)
+{
+    struct views_world *world = the_world;
+    struct views_joiner *joiner = &world->joiners[strtoul(address, NULL, 10)];
+
+    (void)context;
+    if (status != NIGH_OK) {
+        joiner->refused += status == NIGH_NO_RESOURCES;
+        joiner->unanswered += status == NIGH_NO_QUORUM;
+        return;
+    }
+    if (strcmp(seats->addresses[rank - world->listed], address) != 0) {
+        world->broken = "who joined is not in its seat";
+    }
+    if (joiner->rank != AGREE_NOBODY && joiner->rank != rank) {
+        world->broken = "who joined was told two ranks";
+    }
+    for (uint32_t n = 0; n < VIEWS_JOINERS; n++) {
+        if (&world->joiners[n] != joiner && world->joiners[n].rank == rank) {
+            world->broken = "two who joined have one rank";
+        }
+    }
+    joiner->rank = rank;
+}
+
+void views_join(struct views_world *world, uint32_t joiner, uint32_t via)
+{
+    char address[AGREED_ADDRESS_BYTES];
+
+    the_world = world;
+    snprintf(address, sizeof(address), "%u.example:7000", joiner);
+    world->joiners[joiner].asks = true;
+    (void)agree_join(world->nodes[via].agree, address, world->now_us);
+    world->nodes[via].due_us = world->now_us;
+}
+
+static void start_who_joined(struct views_world *world)
+{
+    for (uint32_t n = 0; n < VIEWS_JOINERS; n++) {
+        struct views_joiner *joiner = &world->joiners[n];
+
+        if (joiner->rank != AGREE_NOBODY && !joiner->started) {
+            joiner->started = true;
+            views_start(world, joiner->rank);
+        }
+    }
+}
+
+struct agreed_set views_everybody(const struct views_world *world)
+{
+    struct agreed_set set = agreed_all(world->listed);
+
+    for (uint32_t n = 0; n < VIEWS_JOINERS; n++) {
+        if (world->joiners[n].rank != AGREE_NOBODY) {
+            agreed_put(&set, world->joiners[n].rank, true);
+        }
+    }
+    return set;
+}
+
+/* ---- lanes ---------------------------------------------------------------- */
+
+static void look(const struct views_world *world, uint32_t rank, struct agree_look *seen)
+{
+    agree_look(world->nodes[rank].agree, world->now_us, seen);
+}
+
+/* As docs/views.md has it for a lane: what it had as of the active view it keeps, the rest waits.
+ */
+static void adopt(struct views_world *world, uint32_t rank, const struct agreed *agreed)
+{
+    struct views_node *node = &world->nodes[rank];
+    bool keeps = node->adopted.epoch >= agreed->active;
+    bool is_active = agreed->active == agreed->epoch;
+
+    for (uint32_t key = 0; key < VIEWS_KEYS; key++) {
+        node->serves[key] =
+            views_home(&agreed->in, key) == rank && (is_active || (keeps && node->serves[key]));
+    }
+    node->adopted = *agreed;
+}
+
+static void look_after_lanes(struct views_world *world, uint32_t rank)
+{
+    struct views_node *node = &world->nodes[rank];
+    struct agree_look seen;
+
+    look(world, rank, &seen);
+    if (!agreed_is_older(&node->adopted, &seen.agreed)) {
+        node->adopts_us = 0;
+    } else if (node->adopts_us == 0) {
+        node->adopts_us = world->now_us + random_below(&world->random, 20000);
+    } else if (world->now_us >= node->adopts_us) {
+        adopt(world, rank, &seen.agreed);
+        node->adopts_us = 0;
+        agree_adopted(node->agree, seen.agreed.epoch, world->now_us);
+        node->due_us = world->now_us;
+    }
+}
+
+bool views_has_lease(const struct views_world *world, uint32_t rank)
+{
+    struct agree_look seen;
+
+    if (world->nodes[rank].agree == NULL) {
+        return false;
+    }
+    look(world, rank, &seen);
+    return seen.has_lease;
+}
+
+bool views_serves(const struct views_world *world, uint32_t rank, uint32_t key)
+{
+    const struct views_node *node = &world->nodes[rank];
+    struct agree_look seen;
+
+    if (node->agree == NULL || node->paused || !node->serves[key]) {
+        return false; /* who stands still serves nobody; when it goes on it looks at its clock */
+    }
+    look(world, rank, &seen);
+    return seen.has_lease && seen.agreed.epoch == node->adopted.epoch;
+}
+
+/* ---- invariants ----------------------------------------------------------- */
+
+static void check_view(struct views_world *world, const struct agreed *agreed)
+{
+    if (agreed->epoch == 0) {
+        return;
+    }
+    if (agreed->epoch >= VIEWS_EPOCHS) {
+        world->broken = "too many views";
+        return;
+    }
+    if (agreed_size(&world->views[agreed->epoch]) == 0) {
+        world->views[agreed->epoch] = agreed->in;
+        world->epochs = max_u64(world->epochs, agreed->epoch);
+    } else if (!agreed_same(&world->views[agreed->epoch], &agreed->in)) {
+        world->broken = "two views of one epoch";
+    }
+}
+
+static void check(struct views_world *world)
+{
+    for (uint32_t rank = 0; rank < world->count; rank++) {
+        struct agree_look seen;
+
+        if (world->nodes[rank].agree != NULL) {
+            look(world, rank, &seen);
+            check_view(world, &seen.agreed);
+        }
+    }
+    for (uint32_t key = 0; key < VIEWS_KEYS && world->broken == NULL; key++) {
+        uint32_t served = 0;
+
+        for (uint32_t rank = 0; rank < world->count; rank++) {
+            served += views_serves(world, rank, key) ? 1 : 0;
+        }
+        if (served > 1) {
+            world->broken = "a key with two homes that serve";
+        }
+    }
+}
+
+/* ---- events --------------------------------------------------------------- */
+
+static bool runs(const struct views_world *world, uint32_t rank)
+{
+    return world->nodes[rank].agree != NULL && !world->nodes[rank].paused;
+}
+
+/* When the next thing happens. */
+static uint64_t next_us(const struct views_world *world, struct views_message **message,
+                        uint32_t *rank)
+{
+    uint64_t at_us = UINT64_MAX;
+
+    *message = NULL;
+    *rank = UINT32_MAX;
+    for (uint32_t n = 0; n < VIEWS_MESSAGES; n++) {
+        const struct views_message *one = &world->messages[n];
+
+        if (one->at_us != 0 && one->at_us < at_us && !world->nodes[one->to].paused) {
+            at_us = one->at_us;
+            *message = (struct views_message *)one;
+        }
+    }
+    for (uint32_t n = 0; n < world->count; n++) {
+        const struct views_node *node = &world->nodes[n];
+        uint64_t due_us =
+            node->adopts_us != 0 ? min_u64(node->due_us, node->adopts_us) : node->due_us;
+
+        if (runs(world, n) && due_us < at_us) {
+            at_us = due_us;
+            *message = NULL;
+            *rank = n;
+        }
+    }
+    return at_us;
+}
+
+static void step(struct views_world *world, struct views_message *message, uint32_t rank)
+{
+    struct views_node *node;
+
+    if (message != NULL) {
+        rank = message->to;
+        message->at_us = 0;
+    }
+    node = &world->nodes[rank];
+    if (!runs(world, rank)) {
+        return;
+    }
+    if (message != NULL) {
+        agree_hear(node->agree, message->from, message->bytes, message->count, world->now_us);
+    }
+    look_after_lanes(world, rank);
+    node->due_us = agree_tick(node->agree, world->now_us);
+    look_after_lanes(world, rank);
+    start_who_joined(world);
+}
+
+bool views_run(struct views_world *world, uint64_t until_us)
+{
+    the_world = world;
+    while (world->broken == NULL) {
+        struct views_message *message;
+        uint32_t rank;
+        uint64_t at_us = next_us(world, &message, &rank);
+
+        if (at_us > until_us) {
+            world->now_us = until_us;
+            break;
+        }
+        world->now_us = max_u64(world->now_us, at_us);
+        world->events++;
+        step(world, message, rank);
+        check(world);
+    }
+    return world->broken == NULL;
+}
+
+bool views_settled(const struct views_world *world, const struct agreed_set *in)
+{
+    for (uint32_t rank = 0; rank < world->count; rank++) {
+        const struct agreed *agreed = &world->nodes[rank].adopted;
+        struct agree_look seen;
+
+        if (!runs(world, rank) || !agreed_has(in, rank)) {
+            continue;
+        }
+        look(world, rank, &seen);
+        if (!seen.has_lease || seen.agreed.epoch != agreed->epoch ||
+            agreed->active != agreed->epoch || !agreed_same(&agreed->in, in)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- life ----------------------------------------------------------------- */
+
+void views_init(struct views_world *world, uint32_t count, uint64_t seed)
+{
+    memset(world, 0, sizeof(*world));
+    world->count = world->listed = count;
+    for (uint32_t n = 0; n < VIEWS_JOINERS; n++) {
+        world->joiners[n].rank = AGREE_NOBODY;
+    }
+    world->now_us = 1000000;
+    world->delay_us = 2000;
+    world->dead_us = 3000000;
+    random_init(&world->random, seed);
+    the_world = world;
+}
+
+void views_start(struct views_world *world, uint32_t rank)
+{
+    struct views_node *node = &world->nodes[rank];
+    struct agree_config config = {
+        .self = rank,
+        .listed = world->listed,
+        .count = world->count,
+        .cluster = 7,
+        .dead_us = world->dead_us,
+        .seed = random_u64(&world->random),
+        .context = node,
+        .send = on_send,
+        .store = on_store,
+        .seated = on_seated,
+    };
+    char why[AGREE_WHY_BYTES];
+
+    the_world = world;
+    memset(&node->adopted, 0, sizeof(node->adopted));
+    memset(node->serves, 0, sizeof(node->serves));
+    node->adopts_us = 0;
+    node->paused = false;
+    if (agree_create(&config, node->stored, node->stored_bytes, world->now_us, &node->agree, why) !=
+        NIGH_OK) {
+        fprintf(stderr, "# %s\n", why);
+        abort();
+    }
+    node->due_us = world->now_us;
+}
+
+void views_kill(struct views_world *world, uint32_t rank)
+{
+    agree_destroy(world->nodes[rank].agree);
+    world->nodes[rank].agree = NULL;
+}
+
+void views_fini(struct views_world *world)
+{
+    for (uint32_t rank = 0; rank < world->count; rank++) {
+        views_kill(world, rank);
+    }
+}
+
+void views_print(const struct views_world *world)
+{
+    for (uint32_t rank = 0; rank < world->count; rank++) {
+        const struct views_node *node = &world->nodes[rank];
+        struct agree_look seen;
+
+        if (node->agree == NULL) {
+            fprintf(stderr, "# rank %u: dead\n", rank);
+            continue;
+        }
+        look(world, rank, &seen);
+        fprintf(stderr,
+                "# rank %u: epoch %llu active %llu in %llx wary %llx adopted %llu lease %d leader "
+                "%d term %llu failed %d\n",
+                rank, (unsigned long long)seen.agreed.epoch, (unsigned long long)seen.agreed.active,
+                (unsigned long long)seen.agreed.in.words[0],
+                (unsigned long long)seen.agreed.wary.words[0],
+                (unsigned long long)node->adopted.epoch, seen.has_lease, (int)seen.leader,
+                (unsigned long long)seen.term, seen.failed);
+    }
+}

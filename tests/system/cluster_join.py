@@ -1,0 +1,156 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that join a cluster by the address of one of its members: they are told a rank, which they keep over a crash;
+homes follow; who may not join, or finds no rank, is told why."""
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import raw_session as raw  # noqa: E402
+from raw_session import free_ports, wait_for  # noqa: E402
+from cluster_views import Voters  # noqa: E402
+
+
+class Joiners(Voters):
+    """The first `listed` nodes name each other; the rest name one member, `by`."""
+
+    def __init__(self, listed, count, ranks=None):
+        self.ports = [f"127.0.0.1:{port}" for port in free_ports(count)]
+        self.listed, self.by, self.ranks = listed, [0] * count, ranks
+        self.total = count
+        super().__init__(0)
+        self.processes = [None] * count
+        for rank in range(listed):
+            self.start(rank)
+        for rank in range(listed):
+            self.wait_ready(rank)
+        wait_for(self.agrees, 30)
+
+    def options(self, rank):
+        """What tells a node where it belongs. One that is alone at the start names nobody."""
+        names = ",".join(self.ports[:self.listed]) if rank < self.listed else self.ports[self.by[rank]]
+        return (["--member", self.ports[rank]] + (["--join", names] if rank >= self.listed or self.listed > 1 else [])
+                + (["--ranks", str(self.ranks)] if self.ranks and rank < self.listed else []))
+
+    def command(self, rank, **more):
+        given = {"state": self.state(rank), "key": self.key, "member": None, **more}
+        return [os.environ["NIGHD"], "--memory", "64M", "--socket", self.socket(rank), *self.options(rank),
+                *(["--member", given["member"]] if given["member"] else []), "--cluster-key", given["key"],
+                "--dead-ms", "1500", "--spin-us", "0", "--state", given["state"]]
+
+    def start(self, rank):
+        with open(os.path.join(self.folder.name, f"log{rank}"), "ab") as log:
+            self.processes[rank] = subprocess.Popen(self.command(rank), stderr=log)
+        raw.Node.running.append(self.processes[rank])
+
+    def join_by(self, rank, by):
+        self.by[rank] = by
+        self.start(rank)
+        self.wait_ready(rank)
+
+    def ranks_of(self, rank):
+        return {item["address"]: item["rank"] for item in self.list(rank)}
+
+
+def refused(cluster, rank, **more):
+    """What a node says that cannot join."""
+    result = subprocess.run(cluster.command(rank, **more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    assert result.returncode != 0, result
+    return result.stderr.decode()
+
+
+def test_it_grows_from_one():
+    """Each joins by the one before it; objects that were there before are found by all, and homes move."""
+    cluster = Joiners(1, 4)
+    cluster.put(0, 0, 40, 2000)
+    for rank in range(1, 4):
+        cluster.join_by(rank, rank - 1)
+        wait_for(cluster.agrees, 30)
+        cluster.put(rank, rank * 1000, 40, 2000)
+    everybody = {address: rank for rank, address in enumerate(cluster.ports)}
+    for rank in range(4):
+        assert cluster.ranks_of(rank) == everybody, cluster.ranks_of(rank)
+        for other in range(4):
+            cluster.get_all(rank, other * 1000, 40, 2000)
+    for name in range(8):
+        assert cluster.nigh(3, "put", f"only{name}", "-", input=b"first").returncode == 0
+        assert cluster.nigh(name % 3, "put", "--exclusive", f"only{name}", "-", input=b"second").returncode != 0
+    # What members say by datagrams reaches those that joined, too.
+    wait_for(lambda: all(item["life"] == "alive" for rank in range(4) for item in cluster.list(rank)), 60)
+    cluster.close()
+
+
+def test_its_rank_outlives_it():
+    """Killed, it comes back as the same, also without what it remembers; its home has moved meanwhile."""
+    cluster = Joiners(3, 5)
+    cluster.join_by(3, 1)
+    cluster.join_by(4, 3)
+    wait_for(cluster.agrees, 30)
+    cluster.put(4, 0, 40, 2000)
+    cluster.put(0, 1000, 40, 2000)
+    cluster.kill(3)
+    wait_for(lambda: cluster.agrees(out=(3,)), 30)
+    cluster.get_all(0, 0, 40, 2000)
+    cluster.back(3)
+    wait_for(cluster.agrees, 30)
+    cluster.kill(4)
+    wait_for(lambda: cluster.agrees(out=(4,)), 30)
+    for name in os.listdir(cluster.state(4)):
+        os.remove(os.path.join(cluster.state(4), name))
+    cluster.by[4] = 2
+    cluster.back(4)
+    wait_for(cluster.agrees, 30)
+    assert cluster.ranks_of(4) == {address: rank for rank, address in enumerate(cluster.ports)}
+    cluster.get_all(4, 1000, 40, 2000)
+    # All at once: the list is with those that have it, and what they joined is with the others.
+    for rank in range(5):
+        cluster.kill(rank)
+    for rank in range(5):
+        cluster.start(rank)
+    for rank in range(5):
+        cluster.wait_ready(rank)
+    wait_for(cluster.agrees, 40)
+    cluster.close()
+
+
+def test_who_cannot_join_is_told_why():
+    cluster = Joiners(3, 6, ranks=4)
+    cluster.join_by(3, 0)
+    wait_for(cluster.agrees, 30)
+    cluster.by[4] = 3
+    said = refused(cluster, 4)
+    assert "no rank is left for who joins" in said and "--ranks" in said, said
+    other = os.path.join(cluster.folder.name, "other")
+    with open(os.open(other, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+        file.write("ff" * 32)
+    said = refused(cluster, 4, key=other)
+    assert "another cluster key" in said and "--cluster-key" in said, said
+    said = refused(cluster, 4, member=cluster.ports[3])
+    assert "this node's address (--member) is that node's own" in said or "cannot listen" in said, said
+    cluster.kill(3)
+    with open(os.path.join(cluster.state(3), "members"), "r+", encoding="utf-8") as file:
+        file.write("nonsense")
+    said = refused(cluster, 3)
+    assert "is not what this node kept there" in said, said
+    cluster.close()
+
+
+def test_a_minority_lets_nobody_in():
+    cluster = Joiners(3, 4)
+    cluster.kill(0)
+    cluster.kill(1)
+    wait_for(lambda: cluster.stats(2)["view_quorum"] == 0, 30)
+    cluster.by[3] = 2
+    cluster.start(3)
+    wait_for(lambda: "a node cannot join" in cluster.log(2), 40)
+    cluster.back(0)
+    cluster.wait_ready(3)
+    wait_for(lambda: cluster.agrees(out=(1,)), 40)
+    cluster.back(1)
+    wait_for(cluster.agrees, 40)
+    cluster.close()
+
+
+if __name__ == "__main__":
+    sys.exit(raw.run_tests(globals()))

@@ -1,0 +1,253 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Three nodes whose directory is a Redis server: what users do across nodes, and what is left of it while the server is
+killed, stopped, emptied and back."""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+from cluster_cli import EXISTS, NOT_FOUND, OK, TIMEOUT, Member  # noqa: E402
+import raw_session as raw  # noqa: E402
+from raw_session import free_ports, wait_for  # noqa: E402
+
+NODES = 3
+
+
+class Redis:
+    """A server without persistence, on a socket of its own."""
+
+    def __init__(self, folder, *flags):
+        self.path, self.flags, self.process = os.path.join(folder, "redis"), flags, None
+        self.log = os.path.join(folder, "redis.log")
+        self.start()
+
+    def start(self):
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                ["redis-server", "--port", "0", "--unixsocket", self.path, "--save", "", "--appendonly", "no",
+                 "--dir", os.path.dirname(self.path), *self.flags], stdout=log, stderr=log)
+        raw.Node.running.append(self.process)  # which ends it, too, where a world did not come about
+        wait_for(lambda: b"PONG" in self.say("PING") or b"NOAUTH" in self.say("PING"))
+
+    def say(self, *words):
+        return subprocess.run(["redis-cli", "-s", self.path, *words], capture_output=True, timeout=30).stdout
+
+    def signal(self, number):
+        self.process.send_signal(number)
+        if number == signal.SIGKILL:
+            raw.Node.running.remove(self.process)
+            self.process.wait(timeout=30)
+
+    def close(self):
+        raw.Node.running.remove(self.process)
+        self.process.send_signal(signal.SIGCONT)
+        self.process.kill()
+        self.process.wait(timeout=30)
+
+
+class World:
+    """Nodes and their server."""
+
+    def __init__(self, *flags, server=(), url="unix://{}", wait=True):
+        self.folder = tempfile.TemporaryDirectory(prefix="nigh-")
+        self.redis = Redis(self.folder.name, *server)
+        join = ",".join(f"127.0.0.1:{port}" for port in free_ports(NODES))
+        key = os.path.join(self.folder.name, "key")
+        with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+            file.write("00112233" * 8 + "\n")
+        self.members = [Member(self.folder.name, rank, join, key, "--dead-ms", "1500", "--directory",
+                               url.format(self.redis.path), *flags) for rank in range(NODES)]
+        if wait:
+            self.wait_met()
+
+    def wait_met(self):
+        for member in self.members:
+            wait_for(lambda: member.states() == ["up"] * NODES and is_reached(member))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        for member in self.members:
+            if member.process is not None:
+                code = member.end()
+                assert error is not None or code == 0, (code, member.said()[-2000:])
+            if error is not None:
+                print("# " + "\n# ".join(member.said().splitlines()[-20:]))
+        self.redis.close()
+        self.folder.cleanup()
+
+
+def is_reached(member):
+    """Whether a node's directory can say where things are."""
+    code, _, said = member.run("who", "nothing")
+    return code == NOT_FOUND and "or another" in said
+
+
+def put(member, name, text):
+    member.good("put", name, "-", data=text)
+
+
+def test_what_users_do():
+    with World() as world:
+        a, b, c = world.members
+        put(a, "first", b"hello")
+        assert b.good("get", "first") == b"hello"
+        wait_for(lambda: sorted(c.places("first")) == [0, 1])
+        assert c.run("put", "first", "-", data=b"other")[0] == EXISTS, "one birth"
+        code, _, said = c.run("rm", "first")
+        assert code == OK, said
+        for member in world.members:
+            wait_for(lambda: member.names() == {})
+        assert b.run("get", "first", "--timeout", "100ms")[0] in (NOT_FOUND, TIMEOUT)
+        assert b.run("rm", "first")[0] == NOT_FOUND
+        put(b, "first", b"again")
+        assert a.good("get", "first") == b"again"
+
+
+def test_a_get_waits_and_is_woken():
+    with World() as world:
+        a, b, _ = world.members
+        waiting = b.begin("get", "later", "--timeout", "20s")
+        wait_for(lambda: world.redis.say("--scan", "--pattern", "nigh:*:w*") != b"")
+        put(a, "later", b"here")
+        assert waiting.communicate(timeout=30)[0] == b"here"
+
+
+def test_a_delete_of_what_was_just_put_elsewhere():
+    with World() as world:
+        a, b, _ = world.members
+        for n in range(20):
+            put(a, f"o{n}", b"x")
+            assert b.run("rm", f"o{n}")[0] == OK, n
+
+
+def test_server_killed_and_back_empty_amid_a_load():
+    with World() as world:
+        a, b, c = world.members
+        done, failed = [], []
+
+        def load():
+            for n in range(60):
+                code, _, said = a.run("put", "--no-claim", f"l{n}", "-", data=b"%d" % n)
+                (done if code == OK else failed).append((n, said))
+
+        thread = threading.Thread(target=load)
+        thread.start()
+        wait_for(lambda: len(done) > 10)
+        world.redis.signal(signal.SIGKILL)
+        wait_for(lambda: len(done) > 30)
+        world.redis.start()
+        thread.join()
+        assert not failed, failed
+        for n, _ in done:
+            assert b.good("get", f"l{n}", "--timeout", "20s") == b"%d" % n, "nothing is lost"
+        world.redis.say("FLUSHALL")
+        for n, _ in done:
+            assert c.good("get", f"l{n}", "--timeout", "20s") == b"%d" % n, "and told again"
+
+
+def test_what_is_left_without_the_server():
+    with World() as world:
+        a, b, _ = world.members
+        put(a, "old", b"1")
+        assert b.good("get", "old") == b"1"
+        world.redis.signal(signal.SIGKILL)
+        wait_for(lambda: not is_reached(a) and not is_reached(b))
+        assert b.good("get", "old") == b"1", "cached"
+        a.good("put", "--no-claim", "new", "-", data=b"2")
+        assert a.good("get", "new") == b"2"
+        code, _, said = b.run("get", "new", "--timeout", "500ms")
+        assert code != OK and "cannot be reached" in said, said
+        code, _, said = b.run("put", "exclusive", "-", "--timeout", "500ms", data=b"3")
+        assert code != OK and "cannot be said now" in said, said
+        waiting = b.begin("get", "new", "--timeout", "30s")
+        world.redis.start()
+        assert waiting.communicate(timeout=60)[0] == b"2", "recovers alone"
+        assert "the directory is not reached" in b.said() and world.redis.path in b.said()
+
+
+def test_two_births_while_it_was_away():
+    with World() as world:
+        a, b, c = world.members
+        world.redis.signal(signal.SIGKILL)
+        wait_for(lambda: not any(is_reached(member) for member in world.members))
+        a.good("put", "--no-claim", "two", "-", data=b"a")
+        b.good("put", "--no-claim", "two", "-", data=b"b")
+        world.redis.start()
+        got = c.good("get", "two", "--timeout", "20s")
+        wait_for(lambda: a.good("get", "two", "--timeout", "20s") == b.good("get", "two", "--timeout", "20s") == got)
+
+
+def test_server_stopped():
+    with World() as world:
+        a, b, _ = world.members
+        put(a, "old", b"1")
+        world.redis.signal(signal.SIGSTOP)
+        a.good("put", "--no-claim", "new", "-", data=b"2")
+        assert a.good("get", "old") == b"1"
+        wait_for(lambda: "the directory is not reached" in b.said())
+        assert b.run("get", "new", "--timeout", "200ms")[0] != OK
+        world.redis.signal(signal.SIGCONT)
+        assert b.good("get", "new", "--timeout", "30s") == b"2"
+        wait_for(lambda: is_reached(a))
+        put(a, "newer", b"3")
+        assert b.good("get", "newer", "--timeout", "20s") == b"3"
+
+
+def test_locations_of_a_dead_node_go():
+    with World() as world:
+        a, b, c = world.members
+        for n in range(50):
+            put(a, f"d{n}", b"x")
+        assert b.good("get", "d0") == b"x"
+        wait_for(lambda: sorted(c.places("d0")) == [0, 1])
+        a.end(signal.SIGKILL)
+        wait_for(lambda: c.states()[0] == "dead")
+        wait_for(lambda: c.places("d0") == [1] and c.run("who", "d1")[0] != OK)
+        wait_for(lambda: world.redis.say("--scan", "--pattern", "nigh:*:s0.*") == b"")
+        a.start()
+        world.wait_met()
+        put(a, "d1", b"y")
+        assert c.good("get", "d1") == b"y"
+
+
+def test_passwords():
+    with tempfile.TemporaryDirectory() as folder:
+        word = os.path.join(folder, "word")
+        with open(os.open(word, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+            file.write("open sesame\n")
+        with World("--directory-password", word, server=("--requirepass", "open sesame")) as world:
+            put(world.members[0], "p", b"1")
+            assert world.members[1].good("get", "p") == b"1"
+    with World(server=("--requirepass", "other"), url="unix://:wrong@{}", wait=False) as world:
+        wait_for(lambda: "WRONGPASS" in world.members[0].said())
+        assert "wrong" not in world.members[0].said().replace("went wrong", ""), "no password in the log"
+        world.members[0].good("put", "--no-claim", "p", "-", data=b"1")
+
+
+def test_a_key_of_another_type():
+    with World() as world:
+        a, b, _ = world.members
+        put(a, "good", b"1")
+        names = world.redis.say("--scan", "--pattern", "nigh:*:epoch").decode().split()
+        assert len(names) == 1
+        world.redis.say("SET", names[0].replace("epoch", "n"), "nonsense")
+        assert a.run("put", "--no-claim", "bad", "-", data=b"2")[0] == OK
+        wait_for(lambda: "WRONGTYPE" in a.said())
+        world.redis.say("FLUSHALL")
+        assert b.good("get", "bad", "--timeout", "20s") == b"2"
+
+
+if __name__ == "__main__":
+    if shutil.which("redis-server") is None or shutil.which("redis-cli") is None:
+        print("# there is no redis-server here: tools/setup test")
+        sys.exit(77)
+    sys.exit(raw.run_tests(globals()))

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who joins: seats as commands and as bytes, and what a node that joins is told. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/welcome.h"
+#include "support/support.h"
+
+static struct agreed_command command_of(const char *address, uint64_t before)
+{
+    struct agreed_command command = {.kind = AGREED_SEAT, .epoch = before};
+
+    snprintf(command.address, sizeof(command.address), "%s", address);
+    return command;
+}
+
+static nigh_status seat(struct agreed_seats *seats, const char *address, uint64_t before)
+{
+    struct agreed_command command = command_of(address, before);
+
+    return agreed_seat(seats, 2, &command);
+}
+
+static void a_seat_is_given_once(void **state)
+{
+    struct agreed_seats seats = {0};
+    struct agreed_command command = command_of("a:1", 0);
+
+    (void)state;
+    assert_int_equal(seat(&seats, "a:1", 1), NIGH_BUSY);
+    assert_int_equal(seat(&seats, "a:1", 0), NIGH_OK);
+    assert_int_equal(seat(&seats, "b:1", 0), NIGH_BUSY); /* another was faster */
+    assert_int_equal(seat(&seats, "a:1", 1), NIGH_BUSY); /* it has one */
+    assert_int_equal(seat(&seats, "b:1", 1), NIGH_OK);
+    assert_int_equal(seat(&seats, "c:1", 2), NIGH_NO_RESOURCES);
+    assert_int_equal(agreed_seat_of(&seats, "b:1"), 1);
+    assert_int_equal(agreed_seat_of(&seats, "c:1"), AGREED_SEATS);
+    memset(command.address, 'x', sizeof(command.address));
+    assert_int_equal(agreed_seat(&seats, 9, &command), NIGH_INVALID);
+    command = command_of("a:1", 2);
+    command.address[20] = 1; /* behind its end */
+    assert_int_equal(agreed_seat(&seats, 9, &command), NIGH_INVALID);
+    assert_int_equal(seat(&seats, "", 2), NIGH_INVALID);
+    assert_int_equal(seat(&seats, "a b:1", 2), NIGH_INVALID);
+    assert_int_equal(seats.count, 2);
+}
+
+static void seats_come_as_they_went(void **state)
+{
+    struct agreed_seats seats = {0}, read;
+    uint8_t bytes[sizeof(seats)];
+    size_t count;
+
+    (void)state;
+    assert_int_equal(seat(&seats, "a:1", 0), NIGH_OK);
+    assert_int_equal(seat(&seats, "b:1", 1), NIGH_OK);
+    count = agreed_seats_bytes(&seats);
+    agreed_seats_write(&seats, bytes);
+    assert_true(agreed_seats_read(bytes, count, 2, &read));
+    assert_memory_equal(&read, &seats, sizeof(seats));
+    assert_false(agreed_seats_read(bytes, count - 1, 2, &read));
+    assert_false(agreed_seats_read(bytes, count, 1, &read)); /* more than there are */
+    assert_false(agreed_seats_read(bytes, 7, 2, &read));
+    memcpy(bytes + 8 + AGREED_ADDRESS_BYTES, bytes + 8, AGREED_ADDRESS_BYTES); /* one twice */
+    assert_false(agreed_seats_read(bytes, count, 2, &read));
+}
+
+/* ---- the welcome ---------------------------------------------------------- */
+
+static struct members *agreeing(const char *list, uint32_t ranks)
+{
+    struct members *members = calloc(1, sizeof(*members));
+    char why[256] = "";
+
+    assert_int_equal(members_parse(list, "0", members, why, sizeof(why)), NIGH_OK);
+    assert_int_equal(members_agree(members, ranks, why, sizeof(why)), NIGH_OK);
+    return members;
+}
+
+static void who_joins_is_one_of_them(void **state)
+{
+    static struct auth teller, hearer;
+    static uint8_t bytes[WELCOME_BYTES_MAX];
+    struct members *members = agreeing("a:1,b:1,c:1", 8), *told = calloc(1, sizeof(*told));
+    struct agreed_seats seats = {0};
+    nigh_status said;
+    uint32_t count;
+
+    (void)state;
+    memset(teller.session, 7, sizeof(teller.session));
+    memset(hearer.session, 7, sizeof(hearer.session));
+    assert_int_equal(seat(&seats, "d:1", 0), NIGH_OK);
+    assert_int_equal(seat(&seats, "e:1", 1), NIGH_OK);
+    count = welcome_write(&teller, NIGH_OK, 4, members, &seats, bytes);
+    assert_int_equal(welcome_bytes(bytes), count);
+    assert_int_equal(welcome_read(&hearer, bytes, count, &said, told), NIGH_OK);
+    assert_int_equal(said, NIGH_OK);
+    assert_int_equal(told->self, 4);
+    assert_int_equal(told->listed, 3);
+    assert_int_equal(told->count, 8);
+    assert_true(told->epoch == members->epoch); /* it is of the same cluster */
+    assert_string_equal(told->addresses[3], "d:1");
+    assert_string_equal(told->addresses[4], "e:1");
+    assert_string_equal(told->addresses[5], "");
+    for (uint32_t at = 0; at < count * 8; at += 5) {
+        bytes[at / 8] ^= (uint8_t)(1u << at % 8);
+        assert_int_equal(welcome_read(&hearer, bytes, count, &said, told), NIGH_PROTOCOL);
+        bytes[at / 8] ^= (uint8_t)(1u << at % 8);
+    }
+    hearer.session[0] ^= 1;
+    assert_int_equal(welcome_read(&hearer, bytes, count, &said, told), NIGH_PROTOCOL);
+    free(members);
+    free(told);
+}
+
+static void a_refusal_says_why(void **state)
+{
+    static struct auth auth;
+    static uint8_t bytes[WELCOME_BYTES_MAX];
+    struct members *told = calloc(1, sizeof(*told));
+    nigh_status said;
+    uint32_t count = welcome_write(&auth, NIGH_NO_RESOURCES, 0, NULL, NULL, bytes);
+
+    (void)state;
+    assert_int_equal(welcome_read(&auth, bytes, count, &said, told), NIGH_OK);
+    assert_int_equal(said, NIGH_NO_RESOURCES);
+    assert_int_equal(told->count, 0);
+    free(told);
+}
+
+/* Whoever has the key may say what cannot be. */
+static void what_cannot_be_is_no_welcome(void **state)
+{
+    static const char three[3][MEMBERS_ADDRESS_BYTES] = {"a:1", "b:1", "a:1"};
+    static const char nonsense[1][MEMBERS_ADDRESS_BYTES] = {"nonsense"};
+    struct members *told = calloc(1, sizeof(*told));
+
+    (void)state;
+    assert_int_equal(members_make(three, 1, 2, 8, 1, told), NIGH_OK);
+    assert_int_equal(members_make(three, 1, 3, 8, 1, told), NIGH_INVALID); /* one twice */
+    assert_int_equal(members_make(three, 3, 3, 8, 1, told), NIGH_INVALID);
+    assert_int_equal(members_make(three, 0, 2, 8, 1, told), NIGH_INVALID);
+    assert_int_equal(members_make(three, 2, 1, 8, 0, told), NIGH_INVALID);
+    assert_int_equal(members_make(three, 1, 2, 1, 1, told), NIGH_INVALID);
+    assert_int_equal(members_make(three, 1, 2, 8, 2, told), NIGH_INVALID); /* it has none */
+    assert_int_equal(members_make(three, 1, 2, LIMIT_NODES + 1, 1, told), NIGH_INVALID);
+    assert_int_equal(members_make(nonsense, 1, 1, 8, 0, told), NIGH_INVALID);
+    free(told);
+}
+
+static void ranks_have_a_default_and_bounds(void **state)
+{
+    struct members *one = agreeing("a:1", 0), *five = agreeing("a:1,b:1,c:1,d:1,e:1", 0);
+    char why[256] = "";
+
+    (void)state;
+    assert_int_equal(one->count, 8);
+    assert_int_equal(five->count, 10);
+    assert_int_equal(five->listed, 5);
+    assert_int_equal(members_ranks(200), LIMIT_NODES);
+    assert_int_equal(members_ranks(100), 100 + AGREED_SEATS);
+    assert_int_equal(members_agree(five, 4, why, sizeof(why)), NIGH_INVALID);
+    assert_non_null(strstr(why, "--ranks"));
+    assert_int_equal(members_agree(five, 5 + AGREED_SEATS + 1, why, sizeof(why)), NIGH_INVALID);
+    assert_true(members_names("a:1, b:1,\nc:1", "c:1"));
+    assert_true(members_names("a:1", "a:1"));
+    assert_false(members_names("a:12,ba:1", "a:1"));
+    assert_false(members_names("a:1", ""));
+    free(one);
+    free(five);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_seat_is_given_once),
+        cmocka_unit_test(seats_come_as_they_went),
+        cmocka_unit_test(who_joins_is_one_of_them),
+        cmocka_unit_test(a_refusal_says_why),
+        cmocka_unit_test(what_cannot_be_is_no_welcome),
+        cmocka_unit_test(ranks_have_a_default_and_bounds),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
