@@ -88,6 +88,15 @@ static bool is_open(struct client_pair *pair)
     return pair->is_open;
 }
 
+/* Whether the node has said that the other side is gone. It says so before the name is free: who
+ * knows that there is another server does not call the one before. */
+static bool is_over(const nigh_client *client, const struct client_pair *pair)
+{
+    uint64_t place = (uint64_t)(pair - pairs_of(client)->all);
+
+    return shared_load_acquire(&client->front->pair_ended[place]) == pair->serial;
+}
+
 /* The pair that this call may take. Its rank is the one that it would go to through the node. */
 static struct client_pair *find_for(const struct client_op *op)
 {
@@ -97,7 +106,7 @@ static struct client_pair *find_for(const struct client_op *op)
 
     return pair != NULL && !is_near && calls_bulk_count(spec) == 0 &&
                    (op->u.call.rank == NIGH_ANY_RANK || op->u.call.rank == pair->rank) &&
-                   is_open(pair)
+                   !is_over(op->client, pair) && is_open(pair)
                ? pair
                : NULL;
 }

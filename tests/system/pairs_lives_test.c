@@ -345,6 +345,31 @@ static uint32_t pairs_of_node(void)
     return count;
 }
 
+/* A name is free again when nobody takes its pairs for alive any more: the first call, of a client
+ * that has looked at nothing since, is the new server's. */
+static void a_new_server_has_the_first_call(void **state)
+{
+    char reply[8];
+    nigh_call_spec spec = spec_of("call", 4, reply, sizeof reply);
+    struct server server;
+    nigh_client *caller;
+
+    (void)state;
+    node_fixture_start(&node, "32M", NULL);
+    server = start_server();
+    caller = open_client();
+    for (uint32_t n = 0; n < 10; n++) {
+        wait_paired(caller);
+        go_on(node.pid);
+        kill_server(&server);
+        server = start_server();
+        assert_int_equal(nigh_call(caller, &spec, PATIENCE), NIGH_OK);
+    }
+    kill_server(&server);
+    nigh_client_close(caller);
+    node_fixture_stop(&node);
+}
+
 /* Whoever is killed, whenever: each call ends, with a reply that is its own or with a word for it;
  * and the node has nothing left of them. */
 static void kills_at_any_moment(void **state)
@@ -445,6 +470,7 @@ int main(void)
         cmocka_unit_test(a_receive_ends_in_time_without_any_pair),
         cmocka_unit_test(receives_without_room_end_with_their_service),
         cmocka_unit_test(two_processes_call_each_other),
+        cmocka_unit_test(a_new_server_has_the_first_call),
         cmocka_unit_test(kills_at_any_moment),
         cmocka_unit_test(a_node_that_dies_takes_its_pairs_along),
     };
