@@ -231,9 +231,11 @@ struct store_waiter {
 
 /* Failures of reads that a holder remembers until it is asked for the object again. */
 #define STORE_LOST_READS 16u
+#define STORE_LOST_US    LIMIT_UNSPILL_US /* who asks later asks for a new attempt */
 
 struct store_lost_read {
     uint64_t generation; /* 0: none */
+    uint64_t at_us;
     uint32_t pool;
     nigh_status status;
 };

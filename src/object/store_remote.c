@@ -171,6 +171,7 @@ void store_note_lost(struct store *store, const struct store_pool *pool, uint32_
     if (store->has_remote) {
         store->lost[store->lost_next++ % STORE_LOST_READS] = (struct store_lost_read){
             .generation = store_generation(pool, entry),
+            .at_us = store->now_us,
             .pool = pool->config.pool,
             .status = status,
         };
@@ -185,7 +186,8 @@ static nigh_status take_lost(struct store *store, const struct store_pool *pool,
 
         if (lost->generation == store_generation(pool, entry) && lost->pool == pool->config.pool) {
             lost->generation = 0;
-            return lost->status;
+            if (store->now_us - lost->at_us <= STORE_LOST_US)
+                return lost->status;
         }
     }
     return NIGH_OK;

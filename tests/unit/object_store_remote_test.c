@@ -733,6 +733,25 @@ static void what_cannot_be_read_back_is_said_once(void **state)
     lend_end(bed, &sight);
 }
 
+/* Nobody asked then: who asks later has it read again. */
+static void what_could_not_be_read_back_is_not_said_long_after(void **state)
+{
+    struct bed *bed = *state;
+    struct store_sight sight;
+
+    assert_status(NIGH_OK, fixture_put(bed->fx, A, 1, MIB));
+    spill_all(bed);
+    bed->fx->fail_reads = NIGH_DISK;
+    assert_status(NIGH_PENDING, lend(bed, 1, NULL, &sight));
+    fixture_disk(bed->fx);
+    bed->fx->fail_reads = NIGH_OK;
+    fixture_pass(bed->fx, LIMIT_UNSPILL_US + 1);
+    assert_status(NIGH_PENDING, lend(bed, 1, NULL, &sight));
+    fixture_disk(bed->fx);
+    assert_status(NIGH_OK, lend(bed, 1, NULL, &sight));
+    lend_end(bed, &sight);
+}
+
 static void loans_of_one_object_have_a_bound(void **state)
 {
     struct bed *bed = *state;
@@ -2206,6 +2225,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_read_back_to_be_lent_fits_the_quota,
                                         setup_spilling_quota, teardown),
         DISK(what_cannot_be_read_back_is_said_once),
+        DISK(what_could_not_be_read_back_is_not_said_long_after),
         TEST(loans_of_one_object_have_a_bound),
         TEST(a_sum_is_kept),
         TEST(a_sealed_copy_serves_all_who_wait),
