@@ -165,6 +165,8 @@ uint64_t support_seed(void)
     const char *text = getenv("NIGH_SEED");
     uint64_t seed = 0;
 
+    if (text == NULL || *text == '\0')
+        text = getenv("NIGH_RUN_SEED");
     if (text != NULL && *text != '\0')
         seed = strtoull(text, NULL, 0);
     else if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))

@@ -73,8 +73,11 @@ static void seed_is_taken_from_the_environment(void **state)
 {
     (void)state;
     setenv("NIGH_SEED", "77", 1);
+    setenv("NIGH_RUN_SEED", "78", 1);
     assert_int_equal(support_seed(), 77);
     unsetenv("NIGH_SEED");
+    assert_int_equal(support_seed(), 78);
+    unsetenv("NIGH_RUN_SEED");
     assert_int_not_equal(support_seed(), 0);
 }
 
