@@ -20,8 +20,7 @@
 #define LOG_MODULE "views"
 #include "base/log.h"
 
-/* Messages that wait, in each direction. */
-#define VIEWS_QUEUE         512u
+#define VIEWS_QUEUE         512u              /* messages that wait to be sent */
 #define VIEWS_JOIN_SPARE_US UINT64_C(1000000) /* for who asks to hear how it ended */
 
 struct message {
@@ -34,6 +33,7 @@ struct message {
 struct queue {
     struct list messages;
     uint32_t count;
+    struct list_node place; /* of what a member said, while there is some: in line */
 };
 
 /* Somebody who joins by this node. */
@@ -54,8 +54,9 @@ struct views {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool stopping;
-    bool has_news; /* for the thread: adopted, or dead ones */
-    struct queue in, out;
+    bool has_news;                     /* for the thread: adopted, or dead ones */
+    struct queue out, in[LIMIT_NODES]; /* what each member said */
+    struct list line;                  /* of these, those with messages: who was heard last, last */
     struct agreed_set dead;
     struct join joins[AGREE_JOINS];
     struct agree_look look; /* as the thread knew it last */
@@ -68,9 +69,10 @@ struct views {
 
 /* ---- queues --------------------------------------------------------------- */
 
-static bool put(struct queue *queue, uint32_t rank, const void *bytes, uint32_t count)
+static bool put(struct queue *queue, uint32_t room, uint32_t rank, const void *bytes,
+                uint32_t count)
 {
-    struct message *message = queue->count == VIEWS_QUEUE ? NULL : malloc(sizeof(*message) + count);
+    struct message *message = queue->count == room ? NULL : malloc(sizeof(*message) + count);
 
     if (message == NULL) {
         return false;
@@ -93,6 +95,24 @@ static struct message *take(struct queue *queue)
     return container_of(node, struct message, place);
 }
 
+/* Members in turn, so that none keeps the others out; the mutex is held. */
+static struct message *take_heard(struct views *views)
+{
+    struct list_node *node = list_pop_front(&views->line);
+    struct queue *queue;
+    struct message *message;
+
+    if (node == NULL) {
+        return NULL;
+    }
+    queue = container_of(node, struct queue, place);
+    message = take(queue);
+    if (queue->count > 0) {
+        list_push_back(&views->line, &queue->place);
+    }
+    return message;
+}
+
 static void drain(struct queue *queue)
 {
     struct message *message;
@@ -109,7 +129,7 @@ static void on_send(void *context, uint32_t rank, const void *bytes, uint32_t co
     struct views *views = context;
 
     pthread_mutex_lock(&views->mutex);
-    (void)put(&views->out, rank, bytes, count);
+    (void)put(&views->out, VIEWS_QUEUE, rank, bytes, count);
     atomic_store_explicit(&views->to_send, views->out.count, memory_order_release);
     pthread_mutex_unlock(&views->mutex);
 }
@@ -222,25 +242,37 @@ static void ask_for_seats(struct views *views, uint64_t now_us)
     }
 }
 
-/* Everything that came, and what follows; returns when to look again. */
+/* What members said, as much as a turn takes. */
+static void hear_some(struct views *views)
+{
+    for (uint32_t n = 0; n < VIEWS_TURN; n++) {
+        struct message *message;
+
+        pthread_mutex_lock(&views->mutex);
+        message = take_heard(views);
+        pthread_mutex_unlock(&views->mutex);
+        if (message == NULL) {
+            return;
+        }
+        agree_hear(views->agree, message->rank, message->bytes, message->count,
+                   clock_now_us(&clock_monotonic));
+        free(message);
+    }
+}
+
+/* What came, and what follows; returns when to look again. */
 static uint64_t work(struct views *views)
 {
     struct agreed_set dead;
-    struct message *message;
-    uint64_t now_us = clock_now_us(&clock_monotonic), due_us;
+    uint64_t now_us, due_us;
 
     pthread_mutex_lock(&views->mutex);
     dead = views->dead;
     views->dead = (struct agreed_set){{0}};
     views->has_news = false;
-    while ((message = take(&views->in)) != NULL) {
-        pthread_mutex_unlock(&views->mutex);
-        now_us = clock_now_us(&clock_monotonic);
-        agree_hear(views->agree, message->rank, message->bytes, message->count, now_us);
-        free(message);
-        pthread_mutex_lock(&views->mutex);
-    }
     pthread_mutex_unlock(&views->mutex);
+    hear_some(views);
+    now_us = clock_now_us(&clock_monotonic);
     for (uint32_t rank = 0; rank < views->config.members->count; rank++) {
         if (agreed_has(&dead, rank)) {
             agree_dead(views->agree, rank, now_us);
@@ -258,7 +290,7 @@ static uint64_t work(struct views *views)
 
 static bool is_wanted(const struct views *views)
 {
-    return views->stopping || views->has_news || views->in.count > 0;
+    return views->stopping || views->has_news || !list_empty(&views->line);
 }
 
 static void wait_until(struct views *views, uint64_t due_us)
@@ -295,8 +327,13 @@ static void *run(void *context)
 
 void views_heard(struct views *views, uint32_t rank, const uint8_t *bytes, uint32_t count)
 {
+    struct queue *queue = &views->in[rank];
+
     pthread_mutex_lock(&views->mutex);
-    if (count <= AGREE_MESSAGE_BYTES && put(&views->in, rank, bytes, count)) {
+    if (count <= AGREE_MESSAGE_BYTES && put(queue, VIEWS_SHARE, rank, bytes, count)) {
+        if (queue->count == 1) {
+            list_push_back(&views->line, &queue->place);
+        }
         pthread_cond_signal(&views->changed);
     }
     pthread_mutex_unlock(&views->mutex);
@@ -480,8 +517,11 @@ nigh_status views_create(const struct views_config *config, struct views **views
         return NIGH_NO_RESOURCES;
     }
     made->config = *config;
-    list_init(&made->in.messages);
+    list_init(&made->line);
     list_init(&made->out.messages);
+    for (uint32_t rank = 0; rank < LIMIT_NODES; rank++) {
+        list_init(&made->in[rank].messages);
+    }
     views_file_init(&made->file);
     status = views_file_open(&made->file, config->directory, why, why_bytes);
     if (status == NIGH_OK) {
@@ -532,7 +572,9 @@ void views_destroy(struct views *views)
     }
     views_stop(views);
     agree_destroy(views->agree);
-    drain(&views->in);
+    for (uint32_t rank = 0; rank < LIMIT_NODES; rank++) {
+        drain(&views->in[rank]);
+    }
     drain(&views->out);
     views_file_close(&views->file);
     pthread_cond_destroy(&views->changed);

@@ -18,6 +18,9 @@
 #include "cluster/agree.h"
 #include "cluster/members.h"
 
+#define VIEWS_SHARE 32u /* messages of one member that wait to be heard */
+#define VIEWS_TURN  64u /* messages that are heard before all else has its turn */
+
 struct views;
 
 struct views_config {
@@ -44,7 +47,7 @@ void views_in_child(struct views *views);
 
 /* ---- lane 0 --------------------------------------------------------------- */
 
-/* A member said something; lost when there is no room, as messages may be. */
+/* A member said something; lost when there is no room, as messages may be: each member has some. */
 void views_heard(struct views *views, uint32_t rank, const uint8_t *bytes, uint32_t count);
 
 /* A member is dead. */

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The views' thread: what members say comes to it by turns, and all else has its turn, too. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/agree_internal.h"
+#include "node/views.h"
+#include "support/support.h"
+
+#define LISTED   40u
+#define SELF     (LISTED - 1) /* votes not, and knows no leader: an ASK gets a HINT */
+#define DEADLINE 20000
+
+/* What it says, as the thread that says it kicks the lane. */
+struct heard {
+    struct views *views;
+    _Atomic uint32_t hints; /* in all */
+    _Atomic uint32_t batch; /* the most, from kick to kick */
+    uint32_t of[LISTED];
+    uint32_t first[2]; /* to whom */
+};
+
+struct fixture {
+    struct members members;
+    struct heard heard;
+    char folder[128];
+};
+
+static void on_kick(void *context, uint32_t lane)
+{
+    struct heard *heard = context;
+    uint32_t rank, count, hints = 0, before = atomic_load(&heard->hints);
+    uint8_t *bytes;
+
+    (void)lane;
+    while ((bytes = views_take(heard->views, &rank, &count)) != NULL) {
+        if (bytes[0] == AGREE_HINT) {
+            if (before + hints < 2) {
+                heard->first[before + hints] = rank;
+            }
+            heard->of[rank]++;
+            hints++;
+        }
+        free(bytes);
+    }
+    if (hints > atomic_load(&heard->batch)) {
+        atomic_store(&heard->batch, hints);
+    }
+    atomic_store(&heard->hints, before + hints);
+}
+
+static int setup(void **state)
+{
+    static uint32_t number;
+    struct fixture *fixture = calloc(1, sizeof(*fixture));
+    char list[LISTED * 24], self[16], why[256];
+    struct views_config config;
+    uint32_t length = 0;
+
+    assert_non_null(fixture);
+    for (uint32_t rank = 0; rank < LISTED; rank++) {
+        length += (uint32_t)snprintf(list + length, sizeof(list) - length, "%s127.0.0.1:%u",
+                                     rank > 0 ? "," : "", 7000 + rank);
+    }
+    (void)snprintf(self, sizeof(self), "%u", SELF);
+    assert_int_equal(members_parse(list, self, &fixture->members, why, sizeof(why)), NIGH_OK);
+    assert_int_equal(members_agree(&fixture->members, 0, why, sizeof(why)), NIGH_OK);
+    (void)snprintf(self, sizeof(self), "state-%u", ++number);
+    support_path(fixture->folder, sizeof(fixture->folder), self);
+    config = (struct views_config){.members = &fixture->members,
+                                   .directory = fixture->folder,
+                                   .dead_us = 4000000,
+                                   .lanes = 1,
+                                   .kick = on_kick,
+                                   .context = &fixture->heard};
+    assert_int_equal(views_create(&config, &fixture->heard.views, why, sizeof(why)), NIGH_OK);
+    *state = fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+
+    views_destroy(fixture->heard.views);
+    free(fixture);
+    return 0;
+}
+
+static void ask(const struct fixture *fixture, uint32_t rank, uint32_t times)
+{
+    struct agree_head head = {.kind = AGREE_ASK, .numbers = {1}};
+
+    for (uint32_t n = 0; n < times; n++) {
+        views_heard(fixture->heard.views, rank, (const uint8_t *)&head, sizeof(head));
+    }
+}
+
+/* More waits than one member may have: the rest of its own is lost, and nothing of another's. */
+static void who_says_much_keeps_nobody_out(void **state)
+{
+    struct fixture *fixture = *state;
+    struct heard *heard = &fixture->heard;
+
+    ask(fixture, 1, 2000);
+    ask(fixture, 2, 1);
+    assert_int_equal(views_start(heard->views), NIGH_OK);
+    assert_true(SUPPORT_WAIT(atomic_load(&heard->hints) > VIEWS_SHARE, DEADLINE));
+    views_stop(heard->views);
+    assert_int_equal(heard->of[1], VIEWS_SHARE);
+    assert_int_equal(heard->of[2], 1);
+    assert_int_equal(heard->first[0], 1);
+    assert_int_equal(heard->first[1], 2);
+}
+
+static void what_waits_is_not_heard_in_one_turn(void **state)
+{
+    struct fixture *fixture = *state;
+    struct heard *heard = &fixture->heard;
+
+    for (uint32_t rank = 0; rank < SELF; rank++) {
+        ask(fixture, rank, 5);
+    }
+    assert_int_equal(views_start(heard->views), NIGH_OK);
+    assert_true(SUPPORT_WAIT(atomic_load(&heard->hints) == 5 * SELF, DEADLINE));
+    views_stop(heard->views);
+    assert_int_equal(heard->batch, VIEWS_TURN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(who_says_much_keeps_nobody_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_waits_is_not_heard_in_one_turn, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
