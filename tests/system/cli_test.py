@@ -178,8 +178,13 @@ def test_put_of_an_open_stream(node, folder):
 
 
 def open_files(pid):
-    folder = f"/proc/{pid}/fd"
-    return [os.path.realpath(os.path.join(folder, number)) for number in os.listdir(folder)]
+    folder, paths = f"/proc/{pid}/fd", []
+    for number in os.listdir(folder):
+        try:
+            paths.append(os.path.realpath(os.path.join(folder, number)))
+        except FileNotFoundError:  # closed meanwhile
+            pass
+    return paths
 
 
 @with_node
