@@ -33,9 +33,9 @@
 #define RECORD_ON_DISK 4u  /* its file is written, whether its memory is still there or not */
 #define RECORD_WRITTEN 8u  /* stands in store.written */
 #define RECORD_COPYING 32u /* CREATED, and being copied to be sealed */
-#define RECORD_ASKED                                                                               \
-    16u /* DELETING, and its DELETE waits for the answer; CREATED, and its SEAL waits for the home \
-         */
+#define RECORD_ASKED                                                                          \
+    16u /* DELETING, and its DELETE waits for the answer; CREATED, and its SEAL waits for the \
+           home; SPILLED and being read, and another node has asked for it */
 #define RECORD_DOOMED                                                                           \
     64u /* SPILLED and being read: dropped as soon as that has ended; CREATED, and another node \
            has the id now: its seal is refused */

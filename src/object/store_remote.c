@@ -168,14 +168,12 @@ void store_tell_gone(struct store *store, struct store_pool *pool, uint32_t entr
 void store_note_lost(struct store *store, const struct store_pool *pool, uint32_t entry,
                      nigh_status status)
 {
-    if (store->has_remote) {
-        store->lost[store->lost_next++ % STORE_LOST_READS] = (struct store_lost_read){
-            .generation = store_generation(pool, entry),
-            .at_us = store->now_us,
-            .pool = pool->config.pool,
-            .status = status,
-        };
-    }
+    store->lost[store->lost_next++ % STORE_LOST_READS] = (struct store_lost_read){
+        .generation = store_generation(pool, entry),
+        .at_us = store->now_us,
+        .pool = pool->config.pool,
+        .status = status,
+    };
 }
 
 /* Why an object was not read back, once; NIGH_OK: it was not tried. */
@@ -201,6 +199,7 @@ static nigh_status lend_spilled(struct store *store, struct store_pool *pool, ui
     nigh_status status;
 
     if ((pool->records[entry].flags & RECORD_READING) != 0) {
+        pool->records[entry].flags |= RECORD_ASKED;
         return NIGH_PENDING;
     }
     if (!store_spills(store)) {
@@ -218,7 +217,9 @@ static nigh_status lend_spilled(struct store *store, struct store_pool *pool, ui
     if (status != NIGH_OK) {
         return status == NIGH_LIMIT || status == NIGH_QUOTA ? NIGH_OUT_OF_MEMORY : status;
     }
-    if (!store_unspill_into(store, pool, entry, block)) {
+    if (store_unspill_into(store, pool, entry, block)) {
+        pool->records[entry].flags |= RECORD_ASKED;
+    } else {
         store_block_return(store, block); /* the disk's queue is full */
     }
     return NIGH_PENDING;

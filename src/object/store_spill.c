@@ -256,9 +256,11 @@ static void read_done(struct store *store, struct store_pool *pool, uint32_t ent
 {
     uint64_t hash = store_hash(pool, entry);
     uint8_t id[LIMIT_ID_BYTES];
+    bool asked;
 
     memcpy(id, store_entry(pool, entry)->id, LIMIT_ID_BYTES);
-    pool->records[entry].flags &= (uint8_t)~RECORD_READING;
+    asked = (pool->records[entry].flags & RECORD_ASKED) != 0;
+    pool->records[entry].flags &= (uint8_t) ~(RECORD_READING | RECORD_ASKED);
     store_passing(store, pool, entry, -1);
     if (status == NIGH_OK && store_has_flag(pool, entry, INDEX_FLAG_CHECKSUM) &&
         shared_load_relaxed(&store_entry(pool, entry)->data_crc) != crc) {
@@ -274,7 +276,9 @@ static void read_done(struct store *store, struct store_pool *pool, uint32_t ent
         LOG_WARN("a spilled object could not be read back", "pool=%u status=%s", pool->config.pool,
                  nigh_status_name(status));
         store_memory_unbind(store, pool, entry);
-        store_note_lost(store, pool, entry, status);
+        if (asked) {
+            store_note_lost(store, pool, entry, status);
+        }
         store_fail_id(store, pool, id, hash, status);
     }
     store_wake_id(store, pool, id, hash);

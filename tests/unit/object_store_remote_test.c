@@ -752,6 +752,26 @@ static void what_could_not_be_read_back_is_not_said_long_after(void **state)
     lend_end(bed, &sight);
 }
 
+/* What clients here were told is not said to who asks afterwards. */
+static void what_clients_could_not_read_back_is_tried_again_for_others(void **state)
+{
+    struct bed *bed = *state;
+    struct store_sight sight;
+    uint32_t get;
+
+    assert_status(NIGH_OK, fixture_put(bed->fx, A, 1, MIB));
+    spill_all(bed);
+    bed->fx->fail_reads = NIGH_DISK;
+    get = submit(bed, A, SESSION_OP_GET, 1, 5000);
+    fixture_disk(bed->fx);
+    assert_status(NIGH_DISK, end_of(bed, get));
+    bed->fx->fail_reads = NIGH_OK;
+    assert_status(NIGH_PENDING, lend(bed, 1, NULL, &sight));
+    fixture_disk(bed->fx);
+    assert_status(NIGH_OK, lend(bed, 1, NULL, &sight));
+    lend_end(bed, &sight);
+}
+
 static void loans_of_one_object_have_a_bound(void **state)
 {
     struct bed *bed = *state;
@@ -2226,6 +2246,7 @@ int main(void)
                                         setup_spilling_quota, teardown),
         DISK(what_cannot_be_read_back_is_said_once),
         DISK(what_could_not_be_read_back_is_not_said_long_after),
+        DISK(what_clients_could_not_read_back_is_tried_again_for_others),
         TEST(loans_of_one_object_have_a_bound),
         TEST(a_sum_is_kept),
         TEST(a_sealed_copy_serves_all_who_wait),
