@@ -535,7 +535,8 @@ static bool announce_link(struct exchange_link *link, uint64_t now_us)
     return worked;
 }
 
-/* What this node became the home of is told once more when the view is active. */
+/* What this node became the home of is told once more when the view is active; and what is gone, by
+ * not being told then. */
 static void tell_self(struct exchange *exchange, const struct wire_announce *record,
                       uint64_t now_us)
 {
@@ -548,6 +549,7 @@ static void tell_self(struct exchange *exchange, const struct wire_announce *rec
     if (!views_is_early(exchange, &record->key)) {
         status = tell_directory(exchange, self, record, now_us);
     } else if ((record->flags & WIRE_CLAIM) == 0) {
+        exchange->own.lost = exchange->own.lost || (record->flags & WIRE_GONE) != 0;
         return;
     }
     refused(exchange, &exchange->own, self, record, status, now_us);
