@@ -49,11 +49,13 @@ static void say(struct agree *agree, uint32_t rank, const struct agree_head *hea
     agree->config.send(agree->config.context, rank, bytes, count);
 }
 
-/* nonce 0: news alone, no lease. What it says of the time comes back with the next ASK. */
+/* nonce 0: news alone, no lease. What it says of the time comes back with the next ASK. How many
+ * seats are taken tells who does not vote which ranks are somebody's. */
 static void grant(struct agree *agree, uint32_t rank, uint64_t nonce)
 {
-    struct agree_head head = {.kind = AGREE_GRANT,
-                              .numbers = {nonce, agree->now_us, agree->own_token, 0}};
+    struct agree_head head = {
+        .kind = AGREE_GRANT,
+        .numbers = {nonce, agree->now_us, agree->own_token, agree->seats.count}};
 
     agree->granted += nonce != 0 ? 1 : 0;
     say(agree, rank, &head, &agree->applied);
@@ -194,6 +196,8 @@ static void hear_grant(struct agree *agree, uint32_t rank, const struct agree_he
     }
     agree->stamp = head->numbers[1];
     agree->token = head->numbers[2];
+    agree->seats_told = max_u64(
+        agree->seats_told, min_u64(head->numbers[3], agree->config.count - agree->config.listed));
     if (agree->nonce != 0 && head->numbers[0] == agree->nonce) {
         agree->nonce = 0;
         agree->leader = rank;
@@ -433,7 +437,7 @@ void agree_look(const struct agree *agree, uint64_t now_us, struct agree_look *l
 
     *look = (struct agree_look){
         .agreed = agree->known,
-        .seats = (uint32_t)agree->seats.count,
+        .seats = (uint32_t)max_u64(agree->seats.count, agree->seats_told),
         .has_lease = now_us < lease_us,
         .lease_us = lease_us,
         .leader = agree->leads ? agree->config.self : agree->leader,
@@ -446,4 +450,9 @@ void agree_look(const struct agree *agree, uint64_t now_us, struct agree_look *l
         .hinted = agree->hinted,
         .malformed = agree->malformed,
     };
+}
+
+const struct agreed_seats *agree_seats_taken(const struct agree *agree)
+{
+    return &agree->seats;
 }

@@ -83,7 +83,7 @@ uint64_t agree_tick(struct agree *agree, uint64_t now_us);
 /* What is known here. */
 struct agree_look {
     struct agreed agreed; /* epoch 0: nothing yet */
-    uint32_t seats;       /* that are taken, as far as this voter knows */
+    uint32_t seats;       /* that are taken; with a lease: all that were when it was granted */
     bool has_lease;       /* may ask and serve, until lease_us */
     uint64_t lease_us;
     uint32_t leader; /* AGREE_NOBODY: not known */
@@ -96,5 +96,9 @@ struct agree_look {
 };
 
 void agree_look(const struct agree *agree, uint64_t now_us, struct agree_look *look);
+
+/* Whose seats are taken, as far as this voter knows, until anything else is called; who does not
+ * vote knows of none. */
+const struct agreed_seats *agree_seats_taken(const struct agree *agree);
 
 #endif

@@ -122,6 +122,7 @@ struct agree {
     struct agreed applied;     /* by this voter's log */
     struct agreed_seats seats; /* as well */
     struct agreed known;       /* the latest of all that was heard */
+    uint64_t seats_told;       /* that are taken, by what a leader said */
     uint64_t adopted;
     /* Our lease */
     uint64_t lease_us;

@@ -100,10 +100,6 @@ nigh_status peers_open(struct peers *peers, struct lane **lanes, uint32_t lane_c
     for (uint32_t rank = 0; rank < LIMIT_NODES; rank++) {
         peer_init(&peers->members[rank].peer, rank < peers->config.members->self,
                   peers->config.dead_us, PEERS_SILENCE_US, now_us);
-        if (rank < peers->config.members->count && !peers_is_member(peers, rank)) {
-            peers->members[rank].peer.state = PEER_DEAD;
-            peers->members[rank].owed_dead = peers_all_lanes(lane_count);
-        }
     }
     peers->incarnation = incarnation;
     peers->lanes = lanes;

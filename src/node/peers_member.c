@@ -14,6 +14,8 @@
 #define LOG_MODULE "peers"
 #include "base/log.h"
 
+#define PEERS_NOBODY_US UINT64_C(20000) /* between looks whether a rank is somebody's */
+
 nigh_status peers_look_members_up(struct peers *peers, char *why, size_t why_bytes)
 {
     const struct members *members = peers->config.members;
@@ -167,6 +169,39 @@ failed:
     peer_dial_failed(&member->peer, peers_jitter(), peers->now_us);
 }
 
+/* Who joined before this node began comes back by itself, and is waited for as all are; where this
+ * node does not know it, what is agreed tells that the rank was given. That is the latest with a
+ * lease alone: what a voter reads in its own log may be long over. */
+static bool may_be_somebodys(const struct peers *peers, uint32_t rank)
+{
+    struct agree_look look;
+
+    if (peers->config.views == NULL || peers->now_us >= peers->members[rank].peer.dead_us) {
+        return false;
+    }
+    views_look(peers->config.views, &look);
+    return !look.has_lease || rank - peers->config.members->listed < look.seats;
+}
+
+/* A rank that nobody has, as far as is known here: lanes take nobody for dead. */
+static uint64_t tick_nobody(struct peers *peers, uint32_t rank)
+{
+    struct member *member = &peers->members[rank];
+
+    if (member->peer.state == PEER_AWAY) {
+        if (peers->config.views != NULL && views_seat_of(peers->config.views, rank, member->text)) {
+            return peers->now_us; /* a member, then */
+        }
+        if (may_be_somebodys(peers, rank)) {
+            return min_u64(peers->now_us + PEERS_NOBODY_US, member->peer.dead_us);
+        }
+        member->peer.state = PEER_DEAD;
+        member->owed_dead = peers_all_lanes(peers->lane_count);
+    }
+    pay(peers, rank);
+    return member->owed_dead != 0 ? peers->now_us : UINT64_MAX;
+}
+
 uint64_t peers_tick_member(struct peers *peers, uint32_t rank)
 {
     struct member *member = &peers->members[rank];
@@ -174,8 +209,7 @@ uint64_t peers_tick_member(struct peers *peers, uint32_t rank)
     uint64_t due_us = UINT64_MAX;
 
     if (!peers_is_member(peers, rank)) {
-        pay(peers, rank); /* lanes take it for dead until it is there */
-        return member->owed_dead != 0 ? peers->now_us : UINT64_MAX;
+        return tick_nobody(peers, rank);
     }
     due_us = peer_tick(&member->peer, peers->now_us, &actions);
     if (actions.lost && member->connection != PEERS_NOBODY) {

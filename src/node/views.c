@@ -60,6 +60,7 @@ struct views {
     struct agreed_set dead;
     struct join joins[AGREE_JOINS];
     struct agree_look look; /* as the thread knew it last */
+    struct agreed_seats seats;
 
     _Atomic uint32_t to_send;  /* out.count */
     _Atomic uint64_t version;  /* of look.agreed */
@@ -199,6 +200,9 @@ static void publish(struct views *views, uint64_t now_us)
     changes = is_new || look.has_lease != views->look.has_lease;
     pthread_mutex_lock(&views->mutex);
     views->look = look;
+    if (views->seats.count != agree_seats_taken(views->agree)->count) {
+        views->seats = *agree_seats_taken(views->agree);
+    }
     if (is_new) {
         atomic_fetch_add_explicit(&views->version, 1, memory_order_seq_cst);
     }
@@ -387,6 +391,20 @@ bool views_join(struct views *views, const char *address, struct views_seat *sea
     }
     pthread_mutex_unlock(&views->mutex);
     return ended;
+}
+
+bool views_seat_of(struct views *views, uint32_t rank, char address[AGREED_ADDRESS_BYTES])
+{
+    uint32_t listed = views->config.members->listed;
+    bool is_taken;
+
+    pthread_mutex_lock(&views->mutex);
+    is_taken = rank >= listed && rank - listed < views->seats.count;
+    if (is_taken) {
+        memcpy(address, views->seats.addresses[rank - listed], AGREED_ADDRESS_BYTES);
+    }
+    pthread_mutex_unlock(&views->mutex);
+    return is_taken;
 }
 
 uint8_t *views_take(struct views *views, uint32_t *rank, uint32_t *count)

@@ -64,6 +64,10 @@ struct views_seat {
  * then. */
 bool views_join(struct views *views, const char *address, struct views_seat *seat);
 
+/* Whom a seat was given, by what is decided; false: nobody, or this node does not vote, and does
+ * not know it. */
+bool views_seat_of(struct views *views, uint32_t rank, char address[AGREED_ADDRESS_BYTES]);
+
 /* The next message to send: its bytes, the caller's to free; NULL: there is none. */
 uint8_t *views_take(struct views *views, uint32_t *rank, uint32_t *count);
 

@@ -93,6 +93,7 @@ struct lane {
 /* What the lane was told of a member last. */
 struct told {
     bool up;
+    bool is_dead;
     struct link_peer info;
 };
 
@@ -108,6 +109,9 @@ static struct {
     bool is_full;              /* the lane's mailbox */
     uint64_t now_us, start_us; /* start_us: from the listener to the lanes */
     struct told told[MEMBERS];
+    bool agrees;                                        /* whatever the input says */
+    struct agree_look look;                             /* what is agreed */
+    char seats[MEMBERS - LISTED][AGREED_ADDRESS_BYTES]; /* as a voter knows them; "": not */
     struct sim *sim;
     struct fabric *fabric, *stranger;
     struct links *links;
@@ -263,6 +267,22 @@ void views_dead(struct views *views, uint32_t rank)
     (void)rank;
 }
 
+void views_look(struct views *views, struct agree_look *look)
+{
+    (void)views;
+    *look = fuzz.look;
+}
+
+bool views_seat_of(struct views *views, uint32_t rank, char address[AGREED_ADDRESS_BYTES])
+{
+    (void)views;
+    if (rank < LISTED || fuzz.seats[rank - LISTED][0] == '\0') {
+        return false;
+    }
+    memcpy(address, fuzz.seats[rank - LISTED], AGREED_ADDRESS_BYTES);
+    return true;
+}
+
 bool views_join(struct views *views, const char *address, struct views_seat *seat)
 {
     static const nigh_status statuses[] = {NIGH_OK, NIGH_OK, NIGH_NO_RESOURCES, NIGH_NO_QUORUM};
@@ -314,10 +334,11 @@ bool lane_tell_peer(struct lane *lane, enum lane_mail kind, uint32_t rank, struc
     }
     NIGH_ASSERT(rank < MEMBERS && rank != SELF && (kind == LANE_PEER_UP) == (info != NULL));
     told->up = kind == LANE_PEER_UP;
+    told->is_dead = kind == LANE_PEER_DEAD || (told->is_dead && kind == LANE_PEER_LOST);
     if (told->up) {
         check_info(rank, info);
         if (memcmp(&told->info, info, sizeof(*info)) != 0) {
-            *told = (struct told){.up = true, .info = *info};
+            told->info = *info;
         }
         NIGH_ASSERT(links_peer_up(fuzz.links, info, fuzz.now_us) == NIGH_OK);
         free(info);
@@ -654,7 +675,7 @@ static void begin(void)
 {
     struct peers_config config = {
         .members = &fuzz.members, .dead_us = 5000000, .listen = "127.0.0.1:0"};
-    uint8_t agrees = fuzz_byte(&fuzz.input) % 4;
+    uint8_t how = fuzz_byte(&fuzz.input);
     struct auth_offer offer = {.lanes = 1, .addresses = {":7000"}};
     struct lane *lanes[1] = {&fuzz.lane};
     struct sim_options options = {.seed = 1};
@@ -679,7 +700,14 @@ static void begin(void)
     NIGH_ASSERT(members_parse("127.0.0.1:1,127.0.0.1:2,127.0.0.1:3,127.0.0.1:4", "1", &fuzz.members,
                               why, sizeof(why)) == NIGH_OK &&
                 members_agree(&fuzz.members, MEMBERS, why, sizeof(why)) == NIGH_OK);
-    config.views = agrees != 0 ? (struct views *)(void *)&fuzz : NULL; /* only handed on */
+    if (how / 4 % 2 == 1) { /* a test may have said it before */
+        fuzz.look = (struct agree_look){.has_lease = how / 8 % 2 == 1, .seats = how / 16 % 3};
+        for (uint32_t n = 0; n < how / 64 % 3; n++) {
+            snprintf(fuzz.seats[n], AGREED_ADDRESS_BYTES, "127.0.0.1:%u", 5 + n);
+        }
+    }
+    config.views =
+        how % 4 != 0 || fuzz.agrees ? (struct views *)(void *)&fuzz : NULL; /* only handed on */
     for (uint32_t n = 0; n < ENDS; n++) {
         fuzz.ends[n].fd = -1;
     }

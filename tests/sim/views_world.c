@@ -222,6 +222,15 @@ static void check_view(struct views_world *world, const struct agreed *agreed)
     }
 }
 
+/* By a lease a node knows which ranks are nobody's: what those have that joined before is not
+ * absent. */
+static void check_seats(struct views_world *world, uint32_t rank, const struct agree_look *seen)
+{
+    if (seen->has_lease && seen->seats < world->nodes[rank].joined) {
+        world->broken = "a lease without knowing who joined before";
+    }
+}
+
 static void check(struct views_world *world)
 {
     for (uint32_t rank = 0; rank < world->count; rank++) {
@@ -230,6 +239,7 @@ static void check(struct views_world *world)
         if (world->nodes[rank].agree != NULL) {
             look(world, rank, &seen);
             check_view(world, &seen.agreed);
+            check_seats(world, rank, &seen);
         }
     }
     for (uint32_t key = 0; key < VIEWS_KEYS && world->broken == NULL; key++) {
@@ -371,6 +381,7 @@ void views_start(struct views_world *world, uint32_t rank)
         .store = on_store,
         .seated = on_seated,
     };
+    struct agreed_set everybody;
     char why[AGREE_WHY_BYTES];
 
     the_world = world;
@@ -384,6 +395,8 @@ void views_start(struct views_world *world, uint32_t rank)
         abort();
     }
     node->due_us = world->now_us;
+    everybody = views_everybody(world);
+    node->joined = agreed_size(&everybody) - world->listed;
 }
 
 void views_kill(struct views_world *world, uint32_t rank)

@@ -26,6 +26,7 @@ struct views_node {
     struct agreed adopted;
     uint64_t adopts_us; /* when they take what is known now; 0: they have */
     bool serves[VIEWS_KEYS];
+    uint32_t joined; /* ranks behind the list that had been given when it started */
     /* What outlives it. */
     uint8_t stored[VIEWS_STORED];
     size_t stored_bytes;

@@ -12,13 +12,14 @@ from raw_session import free_ports, wait_for  # noqa: E402
 from cluster_views import Voters  # noqa: E402
 
 
-EXISTS = 9  # an exit code of nigh
+FAILED, EXISTS = 1, 9  # exit codes of nigh
 
 
 class Joiners(Voters):
     """The first `listed` nodes name each other; the rest name one member, `by`."""
 
-    def __init__(self, listed, count, ranks=None):
+    def __init__(self, listed, count, ranks=None, dead_ms=1500):
+        self.dead_ms = dead_ms
         self.ports = [f"127.0.0.1:{port}" for port in free_ports(count)]
         self.listed, self.by, self.ranks = listed, [0] * count, ranks
         self.total = count
@@ -40,7 +41,7 @@ class Joiners(Voters):
         given = {"state": self.state(rank), "key": self.key, "member": None, **more}
         return [os.environ["NIGHD"], "--memory", "64M", "--socket", self.socket(rank), *self.options(rank),
                 *(["--member", given["member"]] if given["member"] else []), "--cluster-key", given["key"],
-                "--dead-ms", "1500", "--spin-us", "0", "--state", given["state"]]
+                "--dead-ms", str(self.dead_ms), "--spin-us", "0", "--state", given["state"]]
 
     def start(self, rank):
         with open(os.path.join(self.folder.name, f"log{rank}"), "ab") as log:
@@ -152,6 +153,42 @@ def test_a_minority_lets_nobody_in():
     wait_for(lambda: cluster.agrees(out=(1,)), 40)
     cluster.back(1)
     wait_for(cluster.agrees, 40)
+    cluster.close()
+
+
+def ask_many(cluster, rank, names, *arguments, **more):
+    """The exit codes of the same command for each name, all at once."""
+    running = [subprocess.Popen([os.environ["NIGH"], arguments[0], *arguments[1:], name, *more.get("behind", ()),
+                                 "--socket", cluster.socket(rank)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE) for name in names]
+    said = [process.communicate(timeout=60) for process in running]
+    return [process.returncode for process in running], said
+
+
+def test_what_one_that_joined_has_is_not_absent_before_it_is_back():
+    """The one of the list is started again while the one that joined cannot say what it has."""
+    cluster = Joiners(1, 2, dead_ms=120000)
+    cluster.join_by(1, 0)
+    wait_for(cluster.agrees, 30)
+    names = [f"held{n}" for n in range(12)]  # about half of them have the first as their home
+    for name in names:
+        assert cluster.nigh(1, "put", name, "-", input=name.encode()).returncode == 0
+    cluster.stop(1)
+    cluster.kill(0)
+    cluster.back(0)
+    wait_for(lambda: cluster.stats(0)["view_quorum"] == 1, 30)
+    codes, said = ask_many(cluster, 0, names, "put", "--timeout", "1s", behind=("-",))
+    assert set(codes).isdisjoint({0}), (codes, said)
+    codes, said = ask_many(cluster, 0, names, "get")
+    assert codes == [FAILED] * len(names), (codes, said)
+    assert all(b"node 1" in one[1] and b"may have it" in one[1] for one in said), said
+    # It knows that there is another, and that this one is not up.
+    assert {item["rank"]: item["state"] for item in cluster.list(0)} == {0: "up", 1: "away"}, cluster.list(0)
+    cluster.stop(1, False)
+    wait_for(cluster.agrees, 40)
+    for name in names:
+        assert cluster.nigh(0, "put", name, "-", input=b"second").returncode == EXISTS
+        assert cluster.nigh(0, "get", name).stdout == name.encode()
     cluster.close()
 
 

@@ -43,7 +43,8 @@ static void begin_alone(void)
 }
 
 /* Somebody with the key knocks, and says all that is needed; its end. */
-static struct end *knock_as(uint32_t rank, uint32_t incarnation, uint32_t life, const char *address)
+static struct end *knock_from(uint32_t rank, uint32_t incarnation, uint32_t life,
+                              const char *address, const char *member)
 {
     uint8_t nonce[AUTH_NONCE_BYTES] = {(uint8_t)life};
     struct auth_identity identity = {
@@ -54,12 +55,18 @@ static struct end *knock_as(uint32_t rank, uint32_t incarnation, uint32_t life, 
 
     assert_true(fd >= 0);
     snprintf(offer.addresses[0], sizeof(offer.addresses[0]), "%s", address);
+    snprintf(offer.member, sizeof(offer.member), "%s", member);
     auth_begin(&end->auth, true, fuzz_key, &identity, &offer, SELF, nonce);
     fuzz.queue[fuzz.queued++] = fd;
     peers_ready(fuzz.peers, PEERS_LISTEN, EPOLLIN);
     carry_all(end);
     check();
     return end;
+}
+
+static struct end *knock_as(uint32_t rank, uint32_t incarnation, uint32_t life, const char *address)
+{
+    return knock_from(rank, incarnation, life, address, "");
 }
 
 static enum peer_state state_of(uint32_t rank)
@@ -249,6 +256,93 @@ static void the_members_verdict_ends_a_connection(void **state)
     end_all();
 }
 
+/* ---- ranks behind the list -------------------------------------------------- */
+
+#define SEAT    LISTED /* the first of them */
+#define NO_SEAT (LISTED + 1)
+#define OF_SEAT "127.0.0.1:5"
+
+static void begin_agreeing(void)
+{
+    memset(&fuzz, 0, sizeof(fuzz));
+    fuzz.agrees = true;
+    begin();
+    pump();
+}
+
+static void is_waited_for(uint32_t rank)
+{
+    assert_int_equal(state_of(rank), PEER_AWAY);
+    assert_false(fuzz.told[rank].is_dead);
+}
+
+static void is_nobodys(uint32_t rank)
+{
+    assert_int_equal(state_of(rank), PEER_DEAD);
+    assert_true(fuzz.told[rank].is_dead);
+    assert_false(peers_is_member(fuzz.peers, rank));
+}
+
+/* A node that was started again does not know yet who joined: what they hold is not absent. */
+static void who_joined_is_waited_for_as_all_are(void **state)
+{
+    (void)state;
+    begin_agreeing();
+    tick(1000000); /* nothing is known but by what this node kept itself, which may be over */
+    is_waited_for(SEAT);
+    is_waited_for(NO_SEAT);
+    fuzz.look = (struct agree_look){.has_lease = true, .seats = 1};
+    tick(1000000);
+    is_waited_for(SEAT);
+    is_nobodys(NO_SEAT);
+    knock_from(SEAT, 5, 1, ":7001", OF_SEAT);
+    assert_int_equal(state_of(SEAT), PEER_UP);
+    assert_true(fuzz.told[SEAT].up);
+    end_all();
+
+    begin_agreeing(); /* it does not come */
+    fuzz.look = (struct agree_look){.has_lease = true, .seats = 1};
+    tick(4000000);
+    is_waited_for(SEAT);
+    tick(2000000);
+    is_nobodys(SEAT);
+    knock_from(SEAT, 5, 1, ":7001", OF_SEAT);
+    assert_int_equal(state_of(SEAT), PEER_UP);
+    end_all();
+}
+
+/* Who votes knows where it is, too, and shows it. */
+static void a_voter_knows_who_joined(void **state)
+{
+    struct peers_view view;
+
+    (void)state;
+    begin_agreeing();
+    memcpy(fuzz.seats[0], OF_SEAT, sizeof(OF_SEAT));
+    tick(1000000);
+    is_waited_for(SEAT);
+    assert_true(peers_is_member(fuzz.peers, SEAT));
+    assert_false(peers_is_member(fuzz.peers, NO_SEAT));
+    peers_look(fuzz.peers, SEAT, &view);
+    assert_string_equal(view.address, OF_SEAT);
+    tick(5000000);
+    assert_int_equal(state_of(SEAT), PEER_DEAD);
+    assert_true(fuzz.told[SEAT].is_dead);
+    assert_int_equal(fuzz.peers->counters.deaths, 4); /* of the list, too */
+    end_all();
+}
+
+/* Where nothing is agreed on, nobody joins. */
+static void without_views_a_rank_behind_the_list_is_nobodys(void **state)
+{
+    (void)state;
+    begin_alone();
+    tick(1);
+    is_nobodys(SEAT);
+    is_waited_for(LISTED - 1);
+    end_all();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,6 +353,9 @@ int main(void)
         cmocka_unit_test(the_members_verdict_ends_a_connection),
         cmocka_unit_test(a_long_start_is_no_absence_of_others),
         cmocka_unit_test(a_dialled_one_with_a_useless_offer_is_left_alone_for_a_while),
+        cmocka_unit_test(who_joined_is_waited_for_as_all_are),
+        cmocka_unit_test(a_voter_knows_who_joined),
+        cmocka_unit_test(without_views_a_rank_behind_the_list_is_nobodys),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
