@@ -174,6 +174,37 @@ static void refuse_member(struct peers *peers, struct connection *connection, ni
     peers_drop_connection(peers, connection);
 }
 
+/* Whom a seat is, as far as known here; NULL: not at all. What was decided goes first; who just
+ * came may be the wrong one, and keeps others out no longer than it lives. */
+static const char *whose_seat(const struct peers *peers, uint32_t rank,
+                              char decided[AGREED_ADDRESS_BYTES])
+{
+    const char *told = peers->config.members->addresses[rank];
+    const struct member *member = &peers->members[rank];
+
+    if (peers->config.views != NULL && views_seat_of(peers->config.views, rank, decided)) {
+        return decided;
+    }
+    if (told[0] != '\0') {
+        return told;
+    }
+    return member->text[0] != '\0' && member->peer.state != PEER_DEAD ? member->text : NULL;
+}
+
+/* Two nodes may have one seat: by a copy of a directory, or as one was given it by a cluster that
+ * began anew since. The later start must not take it from whose it is. */
+static bool is_anothers_seat(const struct peers *peers, const struct auth *auth)
+{
+    char decided[AGREED_ADDRESS_BYTES];
+    const char *whose;
+
+    if (auth->dials || auth->peer.rank < peers->config.members->listed) {
+        return false;
+    }
+    whose = whose_seat(peers, auth->peer.rank, decided);
+    return whose != NULL && strcmp(whose, auth->offer.member) != 0;
+}
+
 /* NULL: it is the member that it says, as far as that can be known before it is let in. */
 static const char *why_not(const struct peers *peers, const struct connection *connection,
                            struct link_peer *info, nigh_status *status)
@@ -185,6 +216,11 @@ static const char *why_not(const struct peers *peers, const struct connection *c
         peers->members[auth->peer.rank].peer.dials != auth->dials) {
         *status = NIGH_INVALID;
         return "its rank is another's";
+    }
+    if (is_anothers_seat(peers, auth)) {
+        *status = NIGH_EXISTS;
+        return "its rank was given to a node at another address: it has that one's directory "
+               "(--state), or one of an earlier cluster; give it an empty one";
     }
     *status = NIGH_UNSUPPORTED;
     return read_offer(peers, connection, info)

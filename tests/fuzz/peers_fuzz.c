@@ -476,6 +476,10 @@ static void check(void)
 
         NIGH_ASSERT(peer_is_valid(&member->peer));
         NIGH_ASSERT((member->connection != PEERS_NOBODY) == member->peer.connected);
+        /* A seat is let in from where it was given to alone. */
+        NIGH_ASSERT(rank < LISTED || fuzz.peers->config.views == NULL ||
+                    fuzz.seats[rank - LISTED][0] == '\0' || member->peer.state != PEER_UP ||
+                    strcmp(fuzz.seats[rank - LISTED], member->text) == 0);
         NIGH_ASSERT(fuzz.is_full || member->owed != 0 || rank == SELF ||
                     fuzz.told[rank].up == (member->peer.state == PEER_UP));
     }

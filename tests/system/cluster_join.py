@@ -3,6 +3,7 @@
 """Nodes that join a cluster by the address of one of its members: they are told a rank, which they keep over a crash;
 homes follow; who may not join, or finds no rank, is told why."""
 import os
+import shutil
 import subprocess
 import sys
 
@@ -189,6 +190,27 @@ def test_what_one_that_joined_has_is_not_absent_before_it_is_back():
     for name in names:
         assert cluster.nigh(0, "put", name, "-", input=b"second").returncode == EXISTS
         assert cluster.nigh(0, "get", name).stdout == name.encode()
+    cluster.close()
+
+
+def test_a_rank_is_not_taken_by_a_copy():
+    """A directory was copied, and the copy goes by another address: the later start has no right to the rank."""
+    cluster = Joiners(1, 3)
+    cluster.join_by(1, 0)
+    wait_for(cluster.agrees, 30)
+    cluster.put(1, 0, 10, 2000)
+    shutil.copytree(cluster.state(1), cluster.state(2))
+    path = os.path.join(cluster.state(2), "members")
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text.replace(cluster.ports[1], cluster.ports[2]))
+    cluster.start(2)
+    wait_for(lambda: "its rank was given to a node at another address" in cluster.log(0), 30)
+    assert cluster.stats(2)["view_quorum"] == 0
+    cluster.kill(2)
+    assert cluster.agrees() and cluster.ranks_of(0) == {cluster.ports[0]: 0, cluster.ports[1]: 1}
+    cluster.get_all(0, 0, 10, 2000)
     cluster.close()
 
 

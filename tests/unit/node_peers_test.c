@@ -258,9 +258,10 @@ static void the_members_verdict_ends_a_connection(void **state)
 
 /* ---- ranks behind the list -------------------------------------------------- */
 
-#define SEAT    LISTED /* the first of them */
-#define NO_SEAT (LISTED + 1)
-#define OF_SEAT "127.0.0.1:5"
+#define SEAT     LISTED /* the first of them */
+#define NO_SEAT  (LISTED + 1)
+#define OF_SEAT  "127.0.0.1:5"
+#define ANOTHERS "127.0.0.1:6"
 
 static void begin_agreeing(void)
 {
@@ -343,6 +344,57 @@ static void without_views_a_rank_behind_the_list_is_nobodys(void **state)
     end_all();
 }
 
+/* Two nodes have one rank: the later start is no reason to believe it. */
+static void a_seat_is_whose_it_is(void **state)
+{
+    struct known before[MEMBERS], after[MEMBERS];
+
+    (void)state;
+    begin_agreeing();
+    memcpy(fuzz.seats[0], OF_SEAT, sizeof(OF_SEAT)); /* as it was decided */
+    tick(1);
+    look(before);
+    knock_from(SEAT, 9, 2, ":7001", ANOTHERS);
+    look(after);
+    assert_memory_equal(before, after, sizeof(before));
+    assert_int_equal(fuzz.peers->counters.refused_members, 1);
+    knock_from(SEAT, 5, 1, ":7001", OF_SEAT);
+    assert_int_equal(state_of(SEAT), PEER_UP);
+    look(before);
+    knock_from(SEAT, 9, 2, ":7001", ANOTHERS);
+    look(after);
+    assert_memory_equal(before, after, sizeof(before));
+    assert_int_equal(fuzz.peers->counters.refused_members, 2);
+    knock_from(SEAT, 9, 2, ":7001", OF_SEAT); /* it was started again */
+    assert_int_equal(fuzz.peers->members[SEAT].peer.incarnation, 9);
+    end_all();
+}
+
+/* Who does not vote believes the first that comes, as long as that lives. */
+static void the_first_of_a_seat_has_it_while_it_lives(void **state)
+{
+    struct end *first;
+
+    (void)state;
+    begin_agreeing();
+    fuzz.look = (struct agree_look){.has_lease = true, .seats = 1};
+    first = knock_from(SEAT, 5, 1, ":7001", ANOTHERS);
+    assert_int_equal(state_of(SEAT), PEER_UP);
+    knock_from(SEAT, 9, 2, ":7001", OF_SEAT);
+    assert_int_equal(fuzz.peers->members[SEAT].peer.incarnation, 5);
+    close_end(first);
+    pump();
+    assert_int_equal(state_of(SEAT), PEER_LOST);
+    knock_from(SEAT, 9, 2, ":7001", OF_SEAT);
+    assert_int_equal(state_of(SEAT), PEER_LOST);
+    assert_int_equal(fuzz.peers->counters.refused_members, 2);
+    tick(6000000);
+    assert_int_equal(state_of(SEAT), PEER_DEAD);
+    knock_from(SEAT, 9, 2, ":7001", OF_SEAT);
+    assert_int_equal(state_of(SEAT), PEER_UP);
+    end_all();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +408,8 @@ int main(void)
         cmocka_unit_test(who_joined_is_waited_for_as_all_are),
         cmocka_unit_test(a_voter_knows_who_joined),
         cmocka_unit_test(without_views_a_rank_behind_the_list_is_nobodys),
+        cmocka_unit_test(a_seat_is_whose_it_is),
+        cmocka_unit_test(the_first_of_a_seat_has_it_while_it_lives),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
