@@ -504,6 +504,7 @@ nigh_status exchange_peer_up(struct exchange *exchange, const struct link_peer *
                              uint64_t now_us)
 {
     exchange->now_us = now_us;
+    admission_member(exchange, peer->rank, false);
     outside_peer_up(exchange, peer);
     return links_peer_up(exchange->links, peer, now_us);
 }
@@ -519,6 +520,7 @@ void exchange_peer_dead(struct exchange *exchange, uint32_t rank, uint64_t now_u
     exchange->now_us = now_us;
     links_peer_down(exchange->links, rank, NIGH_PEER_LOST, now_us);
     directory_member_dead(exchange->directory, rank);
+    admission_member(exchange, rank, true);
     exchange->views.announced[rank] = 0;
     views_find_told(exchange);
     replication_member_dead(exchange, rank);

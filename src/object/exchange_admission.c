@@ -8,7 +8,8 @@
  * those that wait for the neglected. Each holder has a line of its own; among lines the oldest goes
  * first, and one whose holder has nothing under way is not passed: it waits only for others.
  *
- * A single pull always goes. In a cluster of two there is nobody to share with.
+ * A single pull always goes. Where one other member lives there is nobody to share with; what was
+ * admitted stays so when that changes.
  */
 #include "object/exchange_internal.h"
 
@@ -16,6 +17,17 @@ void admission_init(struct exchange *exchange)
 {
     for (uint32_t rank = 0; rank < LIMIT_NODES; rank++) {
         list_init(&exchange->admission.lines[rank]);
+    }
+    exchange->admission.others = exchange->config.members->count - 1;
+}
+
+void admission_member(struct exchange *exchange, uint32_t rank, bool is_dead)
+{
+    struct admission *admission = &exchange->admission;
+
+    if (admission->is_dead[rank] != is_dead) {
+        admission->is_dead[rank] = is_dead;
+        admission->others = is_dead ? admission->others - 1 : admission->others + 1;
     }
 }
 
@@ -27,7 +39,7 @@ static uint32_t holder_of(const struct pull *pull)
 /* What a holder has under way, as far as that counts against it. */
 static uint64_t share_of(const struct exchange *exchange, uint32_t rank)
 {
-    return exchange->config.members->count > 2 ? exchange->admission.bytes[rank] : 0;
+    return exchange->admission.others > 1 ? exchange->admission.bytes[rank] : 0;
 }
 
 static bool fits(const struct exchange *exchange, const struct pull *pull, uint32_t rank)

@@ -311,6 +311,8 @@ struct pull {
 
 /* What pulls are admitted with (exchange_admission.c). */
 struct admission {
+    uint32_t others;                /* members but this one that are not dead */
+    bool is_dead[LIMIT_NODES];      /* nobody has that rank, or it is dead */
     uint64_t bytes[LIMIT_NODES];    /* admitted, by the holder's rank */
     struct list lines[LIMIT_NODES]; /* pulls that wait, by the same, in order */
     uint32_t count;                 /* of those */
@@ -809,6 +811,8 @@ void pull_end(struct exchange *exchange, struct pull *pull);
 /* ---- exchange_admission.c ------------------------------------------------- */
 
 void admission_init(struct exchange *exchange);
+/* A member is dead, or is there (again). */
+void admission_member(struct exchange *exchange, uint32_t rank, bool is_dead);
 /* Admits the bytes of a pull, whose holder is chosen. False: it has to wait. */
 bool admission_take(struct exchange *exchange, struct pull *pull);
 void admission_give(struct exchange *exchange, struct pull *pull);

@@ -439,6 +439,40 @@ static void die(uint32_t rank)
     }
 }
 
+/* Ranks that nobody has, and the dead, have no share: one holder may have all. What it has it keeps
+ * when there is another again. */
+static void where_one_other_lives_nothing_is_shared(void **state)
+{
+    const struct exchange *exchange;
+    struct link_peer peer = {.rank = NEGLECTS, .incarnation = 2, .lanes = 1, .addresses = {"1:0"}};
+    struct directory_key halves[2], small;
+
+    (void)state;
+    cluster_open(EXCHANGE_TWO_SIDED);
+    exchange = sides[PULLER].exchange;
+    die(NEGLECTS);
+    for (uint32_t n = 0; n < ARRAY_LENGTH(halves); n++) {
+        halves[n] = put(SERVES, 500 * KIB);
+    }
+    small = put(SERVES, 20 * KIB);
+    sides[SERVES].is_still = true;
+    for (uint32_t n = 0; n < ARRAY_LENGTH(halves); n++) {
+        begin_get(&halves[n], n);
+    }
+    pass(1000);
+    assert_int_equal(exchange->counts.pull_bytes_now, 1000 * KIB);
+    assert_int_equal(exchange->admission.count, 0);
+    assert_int_equal(exchange_peer_up(sides[PULLER].exchange, &peer, sim_now_us(sim)), NIGH_OK);
+    begin_get(&small, 2);
+    pass(1000);
+    assert_int_equal(exchange->counts.pull_bytes_now, 1000 * KIB);
+    assert_int_equal(exchange->admission.count, 1);
+    sides[SERVES].is_still = false;
+    pass(SOON_US);
+    assert_true(is_got(0) && is_got(1) && is_got(2));
+    cluster_close();
+}
+
 /* Its waiters do not hear of it: what is missing, or all, comes from the other one. */
 static void another_takes_over_half_way(enum exchange_path by)
 {
@@ -547,6 +581,7 @@ int main(void)
         cmocka_unit_test(what_is_large_is_not_passed),
         cmocka_unit_test(one_holder_alone_goes_on),
         cmocka_unit_test(who_waits_is_told_at_once),
+        cmocka_unit_test(where_one_other_lives_nothing_is_shared),
         cmocka_unit_test(another_holder_sends_the_rest),
         cmocka_unit_test(another_holder_lends_the_rest),
         cmocka_unit_test(a_holder_out_of_reach_is_waited_for),
