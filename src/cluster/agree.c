@@ -402,7 +402,12 @@ nigh_status agree_create(const struct agree_config *config, const void *stored, 
     for (uint32_t rank = 0; rank < AGREE_VOTERS; rank++) {
         snprintf(made->names[rank], sizeof(made->names[rank]), "%u", rank);
     }
-    if (made->votes && stored_bytes > 0) {
+    if (!made->votes && stored_bytes > 0) {
+        snprintf(why, AGREE_WHY_BYTES,
+                 "these are a voter's, and rank %u of this list is none; give it another directory",
+                 config->self);
+        status = NIGH_VERSION;
+    } else if (stored_bytes > 0) {
         status = agree_load(made, stored, stored_bytes, why);
     }
     if (made->votes && status == NIGH_OK) {

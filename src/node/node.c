@@ -178,12 +178,13 @@ static nigh_status node_make(struct nigh_node *node, char *why, size_t why_bytes
     if (status == NIGH_OK)
         status = node_claim_spill(node, why, why_bytes);
     if (status == NIGH_OK)
-        status = node_join(node, why, why_bytes);
-    /* First: how many lanes there are is the former node's to say. */
-    if (status == NIGH_OK)
         status = node_adopt_state(node, why, why_bytes);
+    /* After that: how many lanes there are is the former node's to say; and what it had stays where
+     * this one is no member, or cannot listen. */
     if (status == NIGH_OK) {
-        status = node_listen_to_peers(node, why, why_bytes);
+        status = node_join(node, why, why_bytes);
+        if (status == NIGH_OK)
+            status = node_listen_to_peers(node, why, why_bytes);
         node->is_unheard = status != NIGH_OK;
     }
     if (status == NIGH_OK)

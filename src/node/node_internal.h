@@ -34,7 +34,7 @@ struct nigh_node {
     int state_fd;
     bool adopting;   /* there is a former node's state */
     bool adopted;    /* all of it was taken over */
-    bool is_unheard; /* it could not listen for other nodes */
+    bool is_unheard; /* it is no member, or could not listen for other nodes */
     bool goes_on;    /* a stop is not the end: another node takes over */
 
     struct extent_set *extents;

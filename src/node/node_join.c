@@ -21,12 +21,14 @@
 #include "cluster/welcome.h"
 #include "node/node_internal.h"
 #include "node/peers_internal.h"
+#include "node/views_file.h"
 
 #define LOG_MODULE "node"
 #include "base/log.h"
 
 #define JOIN_WITHIN_US UINT64_C(30000000) /* of all members together */
 #define JOIN_EACH_US   UINT64_C(15000000) /* of one: longer than it may take to decide */
+#define JOIN_HELLO_US  UINT64_C(2000000)  /* of that, to be reached and to say who it is */
 #define JOIN_REST_MS   250                /* before all are asked again */
 #define JOIN_FILE      "members"
 #define JOIN_FILE_NEW  "members.new"
@@ -298,13 +300,14 @@ static nigh_status ask(const struct node_settings *settings, const char *address
     struct auth *auth = malloc(sizeof(*auth));
     uint8_t *welcome = malloc(WELCOME_BYTES_MAX + 4096);
     nigh_status status = NIGH_NO_RESOURCES;
+    uint64_t hello_us = min_u64(until_us, clock_now_us(&clock_monotonic) + JOIN_HELLO_US);
     uint32_t have = 0;
     int fd = -1;
 
     if (auth == NULL || welcome == NULL || random_system_fill(nonce, sizeof(nonce)) != NIGH_OK) {
         goto done;
     }
-    fd = dial(address, until_us);
+    fd = dial(address, hello_us);
     if (fd < 0) {
         snprintf(why, why_bytes, "%s: %s", address, strerror(errno));
         status = NIGH_PEER_LOST;
@@ -312,7 +315,7 @@ static nigh_status ask(const struct node_settings *settings, const char *address
     }
     memcpy(offer.member, settings->joins_as, sizeof(offer.member));
     auth_begin(auth, true, settings->cluster_key, &self, &offer, UINT32_MAX, nonce);
-    status = shake_hands(fd, auth, welcome, &have, until_us);
+    status = shake_hands(fd, auth, welcome, &have, hello_us);
     if (status != NIGH_OK) {
         snprintf(why, why_bytes, "%s: %s", address,
                  auth->state == AUTH_REFUSED ? auth->why : "it said nothing");
@@ -380,6 +383,30 @@ static nigh_status ask_members(const struct node_settings *settings, struct memb
     return status;
 }
 
+/* Whoever has a seat has it for ever: nobody takes one who cannot have it. */
+static nigh_status may_join(const struct node_settings *settings, char *why, size_t why_bytes)
+{
+    const char *text =
+        settings->listen_address[0] != '\0' ? settings->listen_address : settings->joins_as;
+    char path[SETTINGS_PATH_BYTES + 16];
+    struct sockaddr_storage address;
+    socklen_t bytes;
+    nigh_status status;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/" VIEWS_FILE, settings->state_dir);
+    if (access(path, F_OK) == 0) {
+        snprintf(why, why_bytes,
+                 "%.200s has the votes of a member that the list names, and %s is none that it "
+                 "names: give that member's address (--member), or another directory (--state)",
+                 path, settings->joins_as);
+        return NIGH_INVALID;
+    }
+    status = peers_bind(text, &fd, &address, &bytes, why, why_bytes);
+    fd_close(&fd);
+    return status;
+}
+
 nigh_status node_join(struct nigh_node *node, char *why, size_t why_bytes)
 {
     struct node_settings *settings = &node->settings;
@@ -397,7 +424,10 @@ nigh_status node_join(struct nigh_node *node, char *why, size_t why_bytes)
     if (status == NIGH_NOT_FOUND) {
         LOG_INFO("joins a cluster", "address=%s by=%s", settings->joins_as,
                  settings->members.addresses[0]);
-        status = ask_members(settings, found, why, why_bytes);
+        status = may_join(settings, why, why_bytes);
+        if (status == NIGH_OK) {
+            status = ask_members(settings, found, why, why_bytes);
+        }
         if (status == NIGH_OK) {
             status = remember(settings->state_dir, found, why, why_bytes);
         }

@@ -23,6 +23,35 @@
 
 /* ---- create, destroy ------------------------------------------------------ */
 
+nigh_status peers_bind(const char *text, int *fd, struct sockaddr_storage *address,
+                       socklen_t *bytes, char *why, size_t why_bytes)
+{
+    int one = 1, error;
+
+    *fd = -1;
+    if (peers_look_up(text, true, address, bytes) != NIGH_OK) {
+        snprintf(why, why_bytes, "cannot look up \"%s\" to listen for other nodes; give host:port",
+                 text);
+        return NIGH_INVALID;
+    }
+    *fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (*fd < 0) {
+        snprintf(why, why_bytes, "no socket to listen for other nodes");
+        return NIGH_NO_RESOURCES;
+    }
+    (void)setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (bind(*fd, (struct sockaddr *)address, *bytes) != 0 || listen(*fd, PEERS_BACKLOG) != 0) {
+        error = errno;
+        fd_close(fd);
+        snprintf(why, why_bytes,
+                 "cannot listen for other nodes on %s: %s; the address must be this machine's, "
+                 "and the port free",
+                 text, strerror(error));
+        return error == EADDRINUSE ? NIGH_BUSY : NIGH_INVALID;
+    }
+    return NIGH_OK;
+}
+
 static nigh_status listen_on(struct peers *peers, char *why, size_t why_bytes)
 {
     const struct members *members = peers->config.members;
@@ -30,30 +59,12 @@ static nigh_status listen_on(struct peers *peers, char *why, size_t why_bytes)
         peers->config.listen[0] != '\0' ? peers->config.listen : members->addresses[members->self];
     struct sockaddr_storage address;
     socklen_t bytes;
-    int one = 1, error;
+    nigh_status status = peers_bind(text, &peers->listen_fd, &address, &bytes, why, why_bytes);
 
-    if (peers_look_up(text, true, &address, &bytes) != NIGH_OK) {
-        snprintf(why, why_bytes, "cannot look up \"%s\" to listen for other nodes; give host:port",
-                 text);
-        return NIGH_INVALID;
+    if (status == NIGH_OK) {
+        peers_swim_listen(peers, &address, bytes);
     }
-    peers->listen_fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (peers->listen_fd < 0) {
-        snprintf(why, why_bytes, "no socket to listen for other nodes");
-        return NIGH_NO_RESOURCES;
-    }
-    (void)setsockopt(peers->listen_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (bind(peers->listen_fd, (struct sockaddr *)&address, bytes) != 0 ||
-        listen(peers->listen_fd, PEERS_BACKLOG) != 0) {
-        error = errno;
-        snprintf(why, why_bytes,
-                 "cannot listen for other nodes on %s: %s; the address must be this machine's, "
-                 "and the port free",
-                 text, strerror(error));
-        return error == EADDRINUSE ? NIGH_BUSY : NIGH_INVALID;
-    }
-    peers_swim_listen(peers, &address, bytes);
-    return NIGH_OK;
+    return status;
 }
 
 nigh_status peers_create(const struct peers_config *config, struct peers **out, char *why,

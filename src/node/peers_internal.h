@@ -124,6 +124,12 @@ void peers_connection_ready(struct peers *peers, struct connection *connection, 
 /* Its deadline, its pings; returns when it must be called next. */
 uint64_t peers_tick_connection(struct peers *peers, struct connection *connection);
 
+/* ---- peers.c ---- */
+
+/* A socket that listens for other nodes; `why` as peers_create has it. */
+nigh_status peers_bind(const char *text, int *fd, struct sockaddr_storage *address,
+                       socklen_t *bytes, char *why, size_t why_bytes);
+
 /* ---- peers_offer.c ---- */
 
 /* "host:port" or "[ipv6]:port"; to listen on, host may be "*" or "". */

@@ -24,13 +24,19 @@ nigh_status peers_look_members_up(struct peers *peers, char *why, size_t why_byt
         struct member *member = &peers->members[rank];
 
         memcpy(member->text, members->addresses[rank], sizeof(member->text));
-        if (member->text[0] != '\0' &&
-            peers_look_up(members->addresses[rank], false, &member->address,
-                          &member->address_bytes) != NIGH_OK) {
+        if (member->text[0] == '\0' || peers_look_up(member->text, false, &member->address,
+                                                     &member->address_bytes) == NIGH_OK) {
+            continue;
+        }
+        if (rank < members->listed || rank == members->self) {
             snprintf(why, why_bytes, "cannot look up the member \"%s\"; give its address",
                      members->addresses[rank]);
             return NIGH_INVALID;
         }
+        /* Nobody can take it out of a list: it comes to us, if it comes (peers_learn). */
+        member->address_bytes = 0;
+        LOG_WARN("the address of a member that joined cannot be looked up: it must reach us",
+                 "rank=%u address=%s", rank, member->text);
     }
     return NIGH_OK;
 }

@@ -16,8 +16,7 @@
 #define LOG_MODULE "views"
 #include "base/log.h"
 
-#define FILE_NAME "views"
-#define FILE_NEW  "views.new"
+#define FILE_NEW "views.new"
 
 void views_file_init(struct views_file *file)
 {
@@ -37,7 +36,7 @@ static nigh_status refuse(const char *directory, int error, const char *what, ch
 nigh_status views_file_open(struct views_file *file, const char *directory, char *why,
                             size_t why_bytes)
 {
-    if (snprintf(file->path, sizeof(file->path), "%s/" FILE_NAME, directory) >=
+    if (snprintf(file->path, sizeof(file->path), "%s/" VIEWS_FILE, directory) >=
         (int)sizeof(file->path)) {
         snprintf(why, why_bytes, "the path given with --state is too long");
         return NIGH_INVALID;
@@ -89,7 +88,7 @@ static bool read_all(int fd, uint8_t *bytes, size_t count)
 nigh_status views_file_read(struct views_file *file, uint8_t **bytes, size_t *count, char *why,
                             size_t why_bytes)
 {
-    int fd = openat(file->directory_fd, FILE_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = openat(file->directory_fd, VIEWS_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     struct stat stat;
     uint8_t *made = NULL;
 
@@ -145,8 +144,9 @@ nigh_status views_file_write(struct views_file *file, const void *bytes, size_t 
     int error = errno;
 
     fd_close(&fd);
-    if (is_written && (renameat(file->directory_fd, FILE_NEW, file->directory_fd, FILE_NAME) != 0 ||
-                       fsync(file->directory_fd) != 0)) {
+    if (is_written &&
+        (renameat(file->directory_fd, FILE_NEW, file->directory_fd, VIEWS_FILE) != 0 ||
+         fsync(file->directory_fd) != 0)) {
         error = errno;
         is_written = false;
     }

@@ -11,6 +11,7 @@
 
 #include "nigh/status.h"
 
+#define VIEWS_FILE       "views"      /* in the state directory */
 #define VIEWS_FILE_BYTES (256u << 10) /* at most */
 
 struct views_file {

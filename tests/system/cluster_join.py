@@ -4,6 +4,7 @@
 homes follow; who may not join, or finds no rank, is told why."""
 import os
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -138,6 +139,37 @@ def test_who_cannot_join_is_told_why():
         file.write("nonsense")
     said = refused(cluster, 3)
     assert "is not what this node kept there" in said, said
+    cluster.close()
+
+
+def test_who_cannot_be_one_takes_no_seat():
+    """Seats are for ever: one that votes by another address, and one that could not listen, are told before they ask."""
+    cluster = Joiners(3, 5)
+    cluster.kill(0)
+    said = refused(cluster, 0, member=cluster.ports[4])
+    assert "has the votes of a member that the list names" in said and "--state" in said, said
+    cluster.back(0)
+    wait_for(cluster.agrees, 30)
+    said = refused(cluster, 3, member="192.0.2.1:7000")
+    assert "cannot listen for other nodes on 192.0.2.1:7000" in said, said
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        said = refused(cluster, 3, member=f"127.0.0.1:{other.getsockname()[1]}")
+    assert "the port free" in said, said
+    cluster.total = 4
+    cluster.join_by(3, 1)
+    wait_for(lambda: cluster.ranks_of(0).get(cluster.ports[3]) == 3, 30)
+    cluster.close()
+
+
+def test_silent_hosts_do_not_keep_it_out():
+    """Of the addresses that it was given two take its connection, and say nothing."""
+    cluster = Joiners(1, 2)
+    with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
+        silent = ",".join(f"127.0.0.1:{other.getsockname()[1]}" for other in (first, second))
+        cluster.ports[0] = f"{silent},{cluster.ports[0]}"
+        cluster.join_by(1, 0)
+        cluster.ports[0] = cluster.ports[0].rpartition(",")[2]
+    wait_for(cluster.agrees, 30)
     cluster.close()
 
 

@@ -508,6 +508,37 @@ def test_a_member_keeps_its_lanes_over_a_restart():
             manager.close()
 
 
+def test_a_join_that_is_refused_costs_nothing_of_what_is_kept():
+    """Neither memory nor files: the next attempt, with the right key, has all."""
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        def path(name, byte=0):
+            with open(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+                file.write(bytes([byte]) * 32)
+            return os.path.join(folder, name)
+        key, other, ports = path("key"), path("other", 1), [f"127.0.0.1:{port}" for port in free_ports(2)]
+        first = Node("--cluster-key", key, "--member", ports[0], "--state", os.path.join(folder, "first"))
+        joiner = Manager("--cluster-key", key, "--member", ports[1], "--join", ports[0], "--state",
+                         os.path.join(folder, "second"), "--spill", os.path.join(folder, "spill"))
+        assert joiner.start(), joiner.read_log()
+        data = [os.path.join(folder, f"data{number}") for number in range(16)]
+        for number, name in enumerate(data):
+            with open(name, "wb") as file:
+                file.write(bytes([number]) * 3000000)
+            nigh(joiner.path, "put", "--no-claim", f"kept{number}", name)
+        joiner.end(signal.SIGKILL)
+        os.remove(os.path.join(folder, "second", "members"))
+        joiner.flags[joiner.flags.index(key)] = other
+        assert not joiner.start() and "cannot join" in joiner.read_log()
+        joiner.flags[joiner.flags.index(other)] = key
+        assert joiner.start(), joiner.read_log()
+        for number, name in enumerate(data):
+            with open(name, "rb") as file:
+                assert nigh(joiner.path, "get", f"kept{number}") == file.read(), number
+        joiner.end(signal.SIGTERM)
+        joiner.close()
+        first.stop()
+
+
 def test_nothing_is_kept_without_a_manager():
     node = Node()
     session = Session(node.path)

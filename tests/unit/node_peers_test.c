@@ -345,6 +345,34 @@ static void without_views_a_rank_behind_the_list_is_nobodys(void **state)
 }
 
 /* Two nodes have one rank: the later start is no reason to believe it. */
+/* A name that is no more keeps nobody from starting: who has it comes by itself. In a list it does:
+ * whoever wrote that can mend it. */
+static void a_seat_whose_name_is_gone_stops_nobody(void **state)
+{
+    static const char no_name[] = "no..name:7000";
+    struct members *members = calloc(1, sizeof(*members));
+    struct peers *peers = calloc(1, sizeof(*peers));
+    char addresses[MEMBERS][MEMBERS_ADDRESS_BYTES] = {"127.0.0.1:1", "127.0.0.1:2"}, why[256];
+
+    (void)state;
+    assert_non_null(members);
+    assert_non_null(peers);
+    peers->config.members = members;
+    memcpy(addresses[2], no_name, sizeof(no_name));
+    assert_int_equal(
+        members_make((const char(*)[MEMBERS_ADDRESS_BYTES])addresses, 2, 3, MEMBERS, 0, members),
+        NIGH_OK);
+    assert_int_equal(peers_look_members_up(peers, why, sizeof(why)), NIGH_OK);
+    assert_int_equal(peers->members[2].address_bytes, 0);
+    assert_true(peers_is_member(peers, 2));
+    assert_int_equal(
+        members_make((const char(*)[MEMBERS_ADDRESS_BYTES])addresses, 3, 3, MEMBERS, 0, members),
+        NIGH_OK);
+    assert_int_equal(peers_look_members_up(peers, why, sizeof(why)), NIGH_INVALID);
+    free(peers);
+    free(members);
+}
+
 static void a_seat_is_whose_it_is(void **state)
 {
     struct known before[MEMBERS], after[MEMBERS];
@@ -409,6 +437,7 @@ int main(void)
         cmocka_unit_test(a_voter_knows_who_joined),
         cmocka_unit_test(without_views_a_rank_behind_the_list_is_nobodys),
         cmocka_unit_test(a_seat_is_whose_it_is),
+        cmocka_unit_test(a_seat_whose_name_is_gone_stops_nobody),
         cmocka_unit_test(the_first_of_a_seat_has_it_while_it_lives),
     };
 

@@ -7,6 +7,7 @@
 
 #include "cluster/agree_internal.h"
 #include "node/views.h"
+#include "node/views_file.h"
 #include "support/support.h"
 
 #define LISTED   40u
@@ -51,12 +52,24 @@ static void on_kick(void *context, uint32_t lane)
     atomic_store(&heard->hints, before + hints);
 }
 
+/* A node's state directory, and what it is told there. */
+static nigh_status create(struct fixture *fixture, char *why, size_t why_bytes)
+{
+    struct views_config config = {.members = &fixture->members,
+                                  .directory = fixture->folder,
+                                  .dead_us = 4000000,
+                                  .lanes = 1,
+                                  .kick = on_kick,
+                                  .context = &fixture->heard};
+
+    return views_create(&config, &fixture->heard.views, why, why_bytes);
+}
+
 static int setup(void **state)
 {
     static uint32_t number;
     struct fixture *fixture = calloc(1, sizeof(*fixture));
     char list[LISTED * 24], self[16], why[256];
-    struct views_config config;
     uint32_t length = 0;
 
     assert_non_null(fixture);
@@ -69,13 +82,7 @@ static int setup(void **state)
     assert_int_equal(members_agree(&fixture->members, 0, why, sizeof(why)), NIGH_OK);
     (void)snprintf(self, sizeof(self), "state-%u", ++number);
     support_path(fixture->folder, sizeof(fixture->folder), self);
-    config = (struct views_config){.members = &fixture->members,
-                                   .directory = fixture->folder,
-                                   .dead_us = 4000000,
-                                   .lanes = 1,
-                                   .kick = on_kick,
-                                   .context = &fixture->heard};
-    assert_int_equal(views_create(&config, &fixture->heard.views, why, sizeof(why)), NIGH_OK);
+    assert_int_equal(create(fixture, why, sizeof(why)), NIGH_OK);
     *state = fixture;
     return 0;
 }
@@ -129,11 +136,26 @@ static void what_waits_is_not_heard_in_one_turn(void **state)
     assert_int_equal(heard->batch, VIEWS_TURN);
 }
 
+/* By another address, or another list: its vote would be gone without a word. */
+static void who_does_not_vote_has_no_votes(void **state)
+{
+    struct fixture *fixture = *state;
+    char why[256] = "", folder[160];
+
+    views_destroy(fixture->heard.views);
+    fixture->heard.views = NULL;
+    (void)snprintf(folder, sizeof(folder), "%s/", fixture->folder);
+    support_put_file(folder, VIEWS_FILE, "a voter's");
+    assert_int_equal(create(fixture, why, sizeof(why)), NIGH_VERSION);
+    assert_non_null(strstr(why, "a voter's, and rank 39 of this list is none"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(who_says_much_keeps_nobody_out, setup, teardown),
         cmocka_unit_test_setup_teardown(what_waits_is_not_heard_in_one_turn, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_does_not_vote_has_no_votes, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
