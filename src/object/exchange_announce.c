@@ -176,6 +176,33 @@ nigh_status announce_claim(void *context, const struct store_sight *sight, bool 
     return NIGH_PENDING;
 }
 
+/* A copy of which its home has not heard may be deleted there by now: a home that follows would
+ * take it for one that the birth lives by. */
+static void drop_untold(struct exchange *exchange, struct announcer *announcer, uint32_t home)
+{
+    for (uint32_t n = 0; n < announcer->count; n++) {
+        struct wire_announce record = *record_at(announcer, n);
+        uint32_t flags = record.flags & (WIRE_COPY | WIRE_REPEAT | WIRE_GONE), pool;
+
+        if (flags == WIRE_COPY && exchange_pool_of(exchange, &record.key, &pool) &&
+            views_home(exchange, directory_key_hash(&record.key)) != home) {
+            (void)store_drop(exchange->config.store, pool, record.key.id, hash_id20(record.key.id),
+                             &record.object.birth, false, exchange->now_us);
+        }
+    }
+}
+
+void announce_homes_moved(struct exchange *exchange)
+{
+    drop_untold(exchange, &exchange->own, exchange_self(exchange));
+    LIST_FOREACH(node, &exchange->live)
+    {
+        struct exchange_link *link = container_of(node, struct exchange_link, place);
+
+        drop_untold(exchange, &link->announcer, link->rank);
+    }
+}
+
 /* ---- walking -------------------------------------------------------------- */
 
 /* One object on the way: queued if this home is told of it. */

@@ -656,6 +656,8 @@ nigh_status announcer_init(struct announcer *announcer, uint32_t size);
 void announcer_fini(struct announcer *announcer);
 /* Walks through all that is here; `repeat`: the link just came up. */
 void announcer_walk(struct announcer *announcer, bool repeat);
+/* There is a new view: copies that only an earlier home was to hear of go. */
+void announce_homes_moved(struct exchange *exchange);
 /* Sends, or carries out, what there is; true if it did something. */
 bool announce_turn(struct exchange *exchange, uint64_t now_us);
 uint64_t announce_due_us(const struct exchange *exchange);

@@ -301,6 +301,7 @@ void exchange_view(struct exchange *exchange, const struct agreed *agreed, uint6
             link->in_view = false;
             link->owes_view = true;
         }
+        announce_homes_moved(exchange);
         pull_homes_moved(exchange);
         replication_view(exchange);
     }
