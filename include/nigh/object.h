@@ -442,7 +442,10 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(view_quorum, "1: this node is not cut off from most voters")        \
     X(view_elections, "times that this node was elected to lead views")   \
     X(loans_partial, "loans of what was being pulled itself, ever")       \
-    X(pulls_sent_on, "pulls of others that were sent on, ever")
+    X(pulls_sent_on, "pulls of others that were sent on, ever")           \
+    X(directory_servers, "servers that keep the places of objects")       \
+    X(directory_servers_up, "of them, those that are reached now")        \
+    X(directory_losses, "times that one was not reached any more")
 
 typedef struct nigh_node_stats {
 #define NIGH_NODE_STATS_FIELD(name, text) uint64_t name;

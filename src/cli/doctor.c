@@ -189,6 +189,38 @@ static void look_at_cluster(struct report *report)
          (unsigned long long)stats.handshakes_refused, absent[0] != '\0' ? "; " : "", absent);
 }
 
+/* Who knows where objects are, and whether this node may ask. */
+static void look_at_homes(struct report *report)
+{
+    nigh_node_stats stats = {0};
+
+    if (report->cli->client == NULL || nigh_stats(report->cli->client, &stats) != NIGH_OK) {
+        return;
+    }
+    if (stats.directory_servers > 0) {
+        bool up = stats.directory_servers_up == stats.directory_servers;
+
+        find(report, up ? GOOD : BAD, "directory",
+             up ? "" : "start the server that nighd --directory names; the node's log says why not",
+             "the server that says where objects are is %s; it was lost %llu times",
+             up ? "reached" : "not reached: what is not on this machine is not found",
+             (unsigned long long)stats.directory_losses);
+    }
+    if (stats.view_epoch > 0) {
+        bool has_lease = stats.view_quorum > 0;
+
+        find(report, has_lease ? GOOD : BAD, "views",
+             has_lease ? ""
+                       : "start the nodes that vote, the first ones of the list, and see whether "
+                         "they are reached from here",
+             "view %llu of %llu nodes%s", (unsigned long long)stats.view_epoch,
+             (unsigned long long)stats.view_members,
+             has_lease ? ""
+                       : "; the node is cut off from most of those that vote, and serves what is "
+                         "on this machine alone");
+    }
+}
+
 /* What bytes between nodes travel by: what the node says, and whether this machine has RDMA. */
 static void look_at_fabric(struct report *report, const struct admission_facts *facts)
 {
@@ -394,6 +426,7 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     }
     look_at_node(&report);
     look_at_cluster(&report);
+    look_at_homes(&report);
     look_at_fabric(&report, &facts);
     look_at_memory(&report, &facts);
     look_at_cgroup(&report, &facts);

@@ -49,6 +49,15 @@ static void node_add_views(struct nigh_node *node, nigh_node_stats *stats)
     stats->view_elections += look.elections;
 }
 
+static void node_add_directory(struct nigh_node *node, nigh_node_stats *stats)
+{
+    char why[1]; /* the log has it */
+
+    stats->directory_servers += 1;
+    stats->directory_servers_up += redis_is_up(node->redis, why, sizeof(why)) ? 1 : 0;
+    stats->directory_losses += redis_losses(node->redis);
+}
+
 static void node_add_stats(void *context, nigh_node_stats *stats)
 {
     struct nigh_node *node = context;
@@ -73,6 +82,8 @@ static void node_add_stats(void *context, nigh_node_stats *stats)
     }
     if (node->views != NULL)
         node_add_views(node, stats);
+    if (node->redis != NULL)
+        node_add_directory(node, stats);
 }
 
 /* Whether a member is a home, as this node knows it. */

@@ -70,6 +70,7 @@ struct redis {
     int wake_fd;
     _Atomic bool stop;
     _Atomic bool up;
+    _Atomic uint64_t losses;
 };
 
 /* A question under way. */
@@ -210,6 +211,11 @@ bool redis_is_up(struct redis *redis, char *why, size_t why_bytes)
                    up || redis->why[0] == '\0' ? "" : ": ", up ? "" : redis->why);
     pthread_mutex_unlock(&redis->lock);
     return up;
+}
+
+uint64_t redis_losses(const struct redis *redis)
+{
+    return atomic_load(&redis->losses);
 }
 
 /* Once a second. */
@@ -358,6 +364,7 @@ static void close_both(struct redis *redis)
     char why[2 * REDIS_WHY];
     bool was_up = atomic_exchange(&redis->up, false);
 
+    atomic_fetch_add(&redis->losses, was_up ? 1 : 0);
     if (was_up && redis->why[0] == '\0')
         set_why(redis, "it does not answer", "", 0);
     for (uint32_t n = 0; n < redis->config.lanes; n++)

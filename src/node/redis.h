@@ -42,5 +42,7 @@ struct outside redis_outside(struct redis *redis);
 
 /* Whether it is reached; and if not, why, as far as it is known. Any thread. */
 bool redis_is_up(struct redis *redis, char *why, size_t why_bytes);
+/* How often it was not reached any more. Any thread. */
+uint64_t redis_losses(const struct redis *redis);
 
 #endif

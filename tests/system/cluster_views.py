@@ -121,6 +121,7 @@ def test_with_two_the_first_decides():
     assert result["statuses"] == {"NIGH_NO_QUORUM": 20}, result
     said = cluster.nigh(1, "get", "--timeout", "500ms", "nowhere")
     assert said.returncode != 0 and b"cut off from most voters" in said.stderr, said
+    assert b"cut off from most of those that vote" in cluster.nigh(1, "doctor").stdout
     cluster.back(0)
     wait_for(lambda: cluster.agrees(), 30)
     cluster.get_all(0, 200, 20, 1000)

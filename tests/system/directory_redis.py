@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three nodes whose directory is a Redis server: what users do across nodes, and what is left of it while the server is
 killed, stopped, emptied and back."""
+import json
 import os
 import shutil
 import signal
@@ -91,6 +92,18 @@ def is_reached(member):
     return code == NOT_FOUND and "or another" in said
 
 
+def servers(member):
+    stats = json.loads(member.good("top", "--once", "--json"))
+    return stats["directory_servers"], stats["directory_servers_up"], stats["directory_losses"]
+
+
+def finding(member):
+    """What nigh doctor says of the directory."""
+    found = [item for item in json.loads(member.run("doctor", "--json")[1]) if item["subject"] == "directory"]
+    assert len(found) == 1 and (found[0]["severity"] == "bad") == (found[0]["remedy"] != ""), found
+    return found[0]["finding"]
+
+
 def put(member, name, text):
     member.good("put", name, "-", data=text)
 
@@ -159,8 +172,10 @@ def test_what_is_left_without_the_server():
         a, b, _ = world.members
         put(a, "old", b"1")
         assert b.good("get", "old") == b"1"
+        assert servers(b) == (1, 1, 0) and "is reached" in finding(b), finding(b)
         world.redis.signal(signal.SIGKILL)
         wait_for(lambda: not is_reached(a) and not is_reached(b))
+        assert servers(b) == (1, 0, 1) and "is not reached" in finding(b), finding(b)
         assert b.good("get", "old") == b"1", "cached"
         a.good("put", "--no-claim", "new", "-", data=b"2")
         assert a.good("get", "new") == b"2"
@@ -172,6 +187,7 @@ def test_what_is_left_without_the_server():
         world.redis.start()
         assert waiting.communicate(timeout=60)[0] == b"2", "recovers alone"
         assert "the directory is not reached" in b.said() and world.redis.path in b.said()
+        assert servers(b) == (1, 1, 1) and "lost 1 times" in finding(b), finding(b)
 
 
 def test_two_births_while_it_was_away():
