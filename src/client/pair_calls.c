@@ -335,6 +335,20 @@ static bool receive_from(nigh_service *service, struct client_pair *pair, nigh_r
     return false;
 }
 
+static bool receive_among(nigh_service *service, uint64_t mask, nigh_request *request, void *buffer)
+{
+    struct client_pairs *pairs = pairs_of(service->client);
+
+    for (; mask != 0; mask &= mask - 1) {
+        uint32_t place = (uint32_t)__builtin_ctzll(mask);
+        if (receive_from(service, &pairs->all[place], request, buffer)) {
+            pairs->next = (place + 1) % LIMIT_SESSION_PAIRS;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool pairs_receive(nigh_service *service, nigh_request *request, void *buffer)
 {
     struct client_pairs *pairs = pairs_of(service->client);
@@ -344,16 +358,8 @@ bool pairs_receive(nigh_service *service, nigh_request *request, void *buffer)
         return false;
     }
     /* In turns, beginning behind who was served last. */
-    for (uint32_t n = 0; n < LIMIT_SESSION_PAIRS; n++) {
-        uint32_t place = (pairs->next + n) % LIMIT_SESSION_PAIRS;
-
-        if ((mask >> place & 1) != 0 &&
-            receive_from(service, &pairs->all[place], request, buffer)) {
-            pairs->next = place + 1;
-            return true;
-        }
-    }
-    return false;
+    return receive_among(service, mask & UINT64_MAX << pairs->next, request, buffer) ||
+           receive_among(service, mask & ~(UINT64_MAX << pairs->next), request, buffer);
 }
 
 bool pairs_has_request(const nigh_request *request)
