@@ -4,6 +4,7 @@
 # The checks in tools/ find what they are for, and nothing else: each on a small tree made here. TAP.
 set -u
 
+unset NIGH_RUN_SEED # of the run that this is a part of
 tools=$(realpath "$(dirname "$0")/../../tools")
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
@@ -128,6 +129,8 @@ expect 0 "a b c d e f g h i j k l m n o p " "mutants: each has its turn in its d
 expect 0 "of 16 on day 20000: part $((20000 % days + 1)) of $days; make mutants" "mutants: says how many" "$tree/tools/test-mutants" --day 20000 --list "$tree"
 expect 0 "of 16 today: part $(($(date +%s) / 86400 % days + 1)) of $days; make mutants" "mutants: of today" \
     "$tree/tools/test-mutants" --day today --list "$tree"
+expect 0 "of 16 today: part $((12345 % days + 1)) of $days" "mutants: of a run's seed" \
+    env NIGH_RUN_SEED=12345 "$tree/tools/test-mutants" --day today --list "$tree"
 expect 0 "$(names 20000)" "mutants: so many days later the same" names $((20000 + days))
 expect 0 "does not apply" "mutants: those of other days" sh -c '"$1/tools/test-mutants" --day 20000 "$1" |
     sed -n "/not ok 1 - those of other days apply/,/^ok/p" | head -n 2' sh "$tree"
