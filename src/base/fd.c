@@ -3,14 +3,19 @@
 #include "base/fd.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/status.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#define FD_LOCK_LOOK_MS 5
 
 /* Room for a full message's descriptors, aligned as the kernel writes its headers. */
 union fd_control {
@@ -46,6 +51,18 @@ nigh_status fd_set_nonblock(int fd)
 nigh_status fd_set_cloexec(int fd)
 {
     return fd_add_flag(fd, F_GETFD, F_SETFD, FD_CLOEXEC);
+}
+
+bool fd_lock(int fd)
+{
+    uint64_t end_us = clock_now_us(&clock_monotonic) + FD_LOCK_WAIT_US;
+
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK || clock_now_us(&clock_monotonic) >= end_us)
+            return false;
+        (void)poll(NULL, 0, FD_LOCK_LOOK_MS);
+    }
+    return true;
 }
 
 nigh_status fd_send_message(int socket, const void *bytes, size_t size_bytes, const int *fds,

@@ -11,6 +11,7 @@
 
 #include "nigh/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,11 +19,18 @@
  */
 #define FD_INTERRUPTS_MAX 1000
 
+#define FD_LOCK_WAIT_US UINT64_C(2000000)
+
 /* Closes *fd unless it is -1, and sets it to -1. Leaves errno as it was: clean-up calls it. */
 void fd_close(int *fd);
 
 nigh_status fd_set_nonblock(int fd);
 nigh_status fd_set_cloexec(int fd);
+
+/* Locks a whole file (flock) against other processes. Waits for FD_LOCK_WAIT_US: a process that was
+ * killed has its locks until the kernel has taken its memory apart, half a second for gigabytes,
+ * and nothing tells it from one that lives. False: another has it. */
+bool fd_lock(int fd);
 
 /*
  * Sends one message with `fd_count` descriptors (at most LIMIT_SESSION_FDS), all of it or nothing.

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #define LOG_MODULE "disk"
 #include "base/check.h"
 #include "base/crc32c.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "object/spill_file.h"
 
@@ -559,7 +559,7 @@ nigh_status disk_claim(const char *directory, int *lock_fd, char *why, size_t wh
                  directory, strerror(error));
         return claim_failure(error);
     }
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (!fd_lock(fd)) {
         snprintf(why, why_bytes, "another node spills to %s: name another directory with --spill",
                  directory);
         close(fd);

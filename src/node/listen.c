@@ -7,22 +7,17 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
 
 #define LISTEN_BACKLOG       128
 #define LISTEN_LOCK_BYTES    (LIMIT_SOCKET_PATH_BYTES + sizeof(".lock"))
-#define LISTEN_LOCK_WAIT_US  UINT64_C(2000000)
-#define LISTEN_LOCK_LOOK_NS  5000000
 #define LISTEN_LOCK_ATTEMPTS 16 /* a lock file may be removed, by who held it, while we open it */
 
 static void listen_lock_path(const char *path, char lock_path[LISTEN_LOCK_BYTES])
@@ -66,21 +61,6 @@ static bool listen_is_current(int fd, const char *lock_path)
            here.st_ino == there.st_ino;
 }
 
-/* A node that was killed has its lock until the kernel has taken its memory apart: half a second
- * for gigabytes. Nothing tells it from one that lives, so both are waited for. */
-static bool listen_lock_file(int fd)
-{
-    const struct timespec pause = {.tv_nsec = LISTEN_LOCK_LOOK_NS};
-    uint64_t end_us = clock_deadline_us(clock_now_us(&clock_monotonic), LISTEN_LOCK_WAIT_US);
-
-    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        if (clock_now_us(&clock_monotonic) >= end_us)
-            return false;
-        (void)nanosleep(&pause, NULL);
-    }
-    return true;
-}
-
 static nigh_status listen_lock(const char *path, int *lock_fd, char *why, size_t why_bytes)
 {
     char lock_path[LISTEN_LOCK_BYTES];
@@ -100,7 +80,7 @@ static nigh_status listen_lock(const char *path, int *lock_fd, char *why, size_t
             }
             return listen_fail(path, error, why, why_bytes);
         }
-        if (!listen_lock_file(fd)) {
+        if (!fd_lock(fd)) {
             fd_close(&fd);
             snprintf(why, why_bytes,
                      "another node is running on %s; stop it, or choose another --socket", path);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,7 +52,7 @@ nigh_status views_file_open(struct views_file *file, const char *directory, char
     if (file->lock_fd < 0) {
         return refuse(directory, errno, "cannot be written", why, why_bytes);
     }
-    if (flock(file->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+    if (!fd_lock(file->lock_fd)) {
         snprintf(why, why_bytes,
                  "another node keeps its votes in %s: name another directory with --state",
                  directory);

@@ -408,6 +408,56 @@ static void endless_interruption_ends(void **state)
     assert_int_equal(reading.read_bytes, 99);
 }
 
+struct holder {
+    int fd;
+    pid_t waiter;
+};
+
+static bool sleeps(pid_t thread)
+{
+    char path[64], state = 0;
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
+    file = fopen(path, "r");
+    if (file != NULL) {
+        (void)!fscanf(file, "%*d %*s %c", &state);
+        (void)fclose(file);
+    }
+    return state == 'S';
+}
+
+static void *let_go_when_it_waits(void *context)
+{
+    struct holder *holder = context;
+
+    while (!sleeps(holder->waiter)) {
+    }
+    fd_close(&holder->fd);
+    return NULL;
+}
+
+static void a_lock_is_waited_for_and_not_for_ever(void **state)
+{
+    struct holder holder = {.waiter = (pid_t)syscall(SYS_gettid)};
+    pthread_t thread;
+    char path[128];
+    int fd;
+
+    (void)state;
+    support_path(path, sizeof(path), "lock");
+    holder.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(holder.fd >= 0 && fd >= 0);
+    assert_true(fd_lock(holder.fd));
+    assert_false(fd_lock(fd));
+    assert_int_equal(pthread_create(&thread, NULL, let_go_when_it_waits, &holder), 0);
+    assert_true(fd_lock(fd));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    fd_close(&fd);
+    assert_false(fd_lock(-1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -426,6 +476,7 @@ int main(void)
         cmocka_unit_test(interrupted_and_short_reads_go_on),
         cmocka_unit_test(endless_interruption_ends),
         cmocka_unit_test(descriptors_without_a_place_are_a_status),
+        cmocka_unit_test(a_lock_is_waited_for_and_not_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
