@@ -92,7 +92,7 @@ static struct agreed_set wanted(const struct agree *agree, uint64_t *due_us)
         if (in && stays && rank != agree->config.self) {
             *due_us = min_u64(*due_us,
                               max_u64(member->heard_us, agree->leads_us) + agree->config.dead_us);
-        } else if (!in && !stays && member->heard_us != 0 &&
+        } else if (!in && !stays && member->heard_us != 0 && member->dead_us == 0 &&
                    agree->now_us - member->heard_us < AGREE_LEASE_US) {
             *due_us = min_u64(*due_us, member->since_us + AGREE_SETTLE_US);
         }

@@ -141,6 +141,44 @@ static void a_goodbye_is_faster(void **state)
     }
 }
 
+static void part(uint32_t side, bool cut)
+{
+    for (uint32_t from = 0; from < world.count; from++) {
+        for (uint32_t to = 0; to < world.count; to++) {
+            world.cut[from][to] = cut && ((side >> from & 1) != (side >> to & 1));
+        }
+    }
+}
+
+/* Called dead by all, and only cut off: until its lease is over it may serve by the view that it
+ * knows, so the next is not active before. */
+static void who_is_cut_off_has_its_lease_to_the_end(void **state)
+{
+    (void)state;
+    seed = support_seed();
+    for (uint32_t gone = 0; gone < 5; gone++) {
+        struct agreed_set in;
+
+        begin(5, seed + gone);
+        in = all_but(AGREE_NOBODY);
+        settle(&in, 10 * SECOND);
+        run(3 * SECOND);
+        assert_true(views_has_lease(&world, gone));
+        part(1u << gone, true);
+        for (uint32_t rank = 0; rank < 5; rank++) {
+            if (rank != gone) {
+                agree_dead(world.nodes[rank].agree, gone, world.now_us);
+                world.nodes[rank].due_us = world.now_us;
+            }
+        }
+        in = all_but(gone);
+        run(3 * AGREE_GRACE_US); /* no two homes serve a key, after any event */
+        assert_false(views_has_lease(&world, gone));
+        assert_true(views_settled(&world, &in));
+        views_fini(&world);
+    }
+}
+
 static void with_two_the_first_decides(void **state)
 {
     struct agreed_set in;
@@ -164,15 +202,6 @@ static void with_two_the_first_decides(void **state)
     views_start(&world, 0);
     settle(&in, 10 * SECOND);
     views_fini(&world);
-}
-
-static void part(uint32_t side, bool cut)
-{
-    for (uint32_t from = 0; from < world.count; from++) {
-        for (uint32_t to = 0; to < world.count; to++) {
-            world.cut[from][to] = cut && ((side >> from & 1) != (side >> to & 1));
-        }
-    }
 }
 
 static void a_minority_has_no_lease(void **state)
@@ -508,6 +537,7 @@ int main(void)
         cmocka_unit_test(a_cluster_agrees_from_the_start),
         cmocka_unit_test(a_dead_home_is_replaced_and_comes_back),
         cmocka_unit_test(a_goodbye_is_faster),
+        cmocka_unit_test(who_is_cut_off_has_its_lease_to_the_end),
         cmocka_unit_test(with_two_the_first_decides),
         cmocka_unit_test(a_minority_has_no_lease),
         cmocka_unit_test(what_was_decided_outlives_all),
