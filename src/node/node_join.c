@@ -396,10 +396,12 @@ static nigh_status may_join(const struct node_settings *settings, char *why, siz
 
     snprintf(path, sizeof(path), "%s/" VIEWS_FILE, settings->state_dir);
     if (access(path, F_OK) == 0) {
-        snprintf(why, why_bytes,
-                 "%.200s has the votes of a member that the list names, and %s is none that it "
-                 "names: give that member's address (--member), or another directory (--state)",
-                 path, settings->joins_as);
+        snprintf(
+            why, why_bytes,
+            "%.200s has the votes of a member that the list names, and %s is none that it "
+            "names: give that member's address (--member), the whole list (--join), or another "
+            "directory (--state)",
+            path, settings->joins_as);
         return NIGH_INVALID;
     }
     status = peers_bind(text, &fd, &address, &bytes, why, why_bytes);

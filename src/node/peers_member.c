@@ -28,12 +28,12 @@ nigh_status peers_look_members_up(struct peers *peers, char *why, size_t why_byt
                                                      &member->address_bytes) == NIGH_OK) {
             continue;
         }
-        if (rank < members->listed || rank == members->self) {
+        if (rank < members->listed || rank <= members->self) {
             snprintf(why, why_bytes, "cannot look up the member \"%s\"; give its address",
                      members->addresses[rank]);
             return NIGH_INVALID;
         }
-        /* Nobody can take it out of a list: it comes to us, if it comes (peers_learn). */
+        /* Of a higher rank, which dials us (peers_learn); a lower one we could never reach. */
         member->address_bytes = 0;
         LOG_WARN("the address of a member that joined cannot be looked up: it must reach us",
                  "rank=%u address=%s", rank, member->text);

@@ -20,6 +20,7 @@
 
 #include "base/hash.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_replicas.h"
 
 #define LOG_MODULE "exchange"
 #include "base/log.h"
@@ -177,7 +178,7 @@ nigh_status announce_claim(void *context, const struct store_sight *sight, bool 
 }
 
 /* A copy of which its home has not heard may be deleted there by now: a home that follows would
- * take it for one that the birth lives by. */
+ * take it for one that the birth lives by. Not a replica: a put may have ended by it. */
 static void drop_untold(struct exchange *exchange, struct announcer *announcer, uint32_t home)
 {
     for (uint32_t n = 0; n < announcer->count; n++) {
@@ -185,6 +186,7 @@ static void drop_untold(struct exchange *exchange, struct announcer *announcer, 
         uint32_t flags = record.flags & (WIRE_COPY | WIRE_REPEAT | WIRE_GONE), pool;
 
         if (flags == WIRE_COPY && exchange_pool_of(exchange, &record.key, &pool) &&
+            replication_find(exchange->replication, &record.key) == NULL &&
             views_home(exchange, directory_key_hash(&record.key)) != home) {
             (void)store_drop(exchange->config.store, pool, record.key.id, hash_id20(record.key.id),
                              &record.object.birth, false, exchange->now_us);

@@ -365,6 +365,8 @@ static void a_seat_whose_name_is_gone_stops_nobody(void **state)
     assert_int_equal(peers_look_members_up(peers, why, sizeof(why)), NIGH_OK);
     assert_int_equal(peers->members[2].address_bytes, 0);
     assert_true(peers_is_member(peers, 2));
+    members->self = 3; /* which dials those below */
+    assert_int_equal(peers_look_members_up(peers, why, sizeof(why)), NIGH_INVALID);
     assert_int_equal(
         members_make((const char(*)[MEMBERS_ADDRESS_BYTES])addresses, 3, 3, MEMBERS, 0, members),
         NIGH_OK);
