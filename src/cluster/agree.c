@@ -392,6 +392,8 @@ nigh_status agree_create(const struct agree_config *config, const void *stored, 
         return NIGH_NO_RESOURCES;
     }
     made->config = *config;
+    /* Sooner a silence takes nobody out: who has a lease may be asking all the same. */
+    made->config.dead_us = max_u64(config->dead_us, AGREE_LEASE_US);
     made->now_us = made->start_us = now_us;
     made->leader = AGREE_NOBODY;
     made->votes = config->self < agree_voters(config->listed);

@@ -38,7 +38,7 @@ struct agree_config {
     uint32_t listed;  /* members that the list names */
     uint32_t count;   /* of ranks: theirs, and those of seats for who joins */
     uint64_t cluster; /* of the list of members: what is stored is of one list */
-    uint64_t dead_us; /* a member that has not asked for so long is taken out */
+    uint64_t dead_us; /* who has not asked for so long, and a lease's time, is taken out */
     uint64_t seed;
     void *context; /* of these: */
     /* Sends, or loses: at most AGREE_MESSAGE_BYTES, to another member. Not from inside agree. */

@@ -27,7 +27,7 @@ void agree_lead_heard(struct agree *agree, uint32_t rank, const struct agree_hea
         return;
     }
     if (member->heard_us == 0 || member->dead_us != 0 ||
-        agree->now_us - member->heard_us > AGREE_LEASE_US) {
+        agree->now_us - member->heard_us >= AGREE_LEASE_US) {
         member->since_us = agree->now_us;
     }
     member->heard_us = agree->now_us;

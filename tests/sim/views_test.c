@@ -113,6 +113,39 @@ static void a_dead_home_is_replaced_and_comes_back(void **state)
     }
 }
 
+/* However short: one view takes out who is dead, one takes it in again, and none comes between. */
+static void a_silence_shorter_than_a_lease_takes_nobody_out(void **state)
+{
+    const uint64_t dead_us[] = {SECOND / 100, SECOND, AGREE_LEASE_US - 1, AGREE_LEASE_US};
+
+    (void)state;
+    seed = support_seed();
+    for (uint32_t n = 0; n < sizeof(dead_us) / sizeof(dead_us[0]); n++) {
+        struct agreed_set in;
+
+        views_init(&world, 5, seed + n);
+        world.dead_us = dead_us[n];
+        for (uint32_t rank = 0; rank < 5; rank++) {
+            views_start(&world, rank);
+        }
+        in = all_but(AGREE_NOBODY);
+        settle(&in, 10 * SECOND);
+        run(60 * SECOND);
+        assert_int_equal(world.epochs, 1);
+        views_kill(&world, 4);
+        in = all_but(4);
+        settle(&in, AGREE_LEASE_US + AGREE_GRACE_US + 6 * SECOND);
+        run(10 * SECOND);
+        assert_int_equal(world.epochs, 2);
+        views_start(&world, 4);
+        in = all_but(AGREE_NOBODY);
+        settle(&in, 10 * SECOND);
+        run(10 * SECOND);
+        assert_int_equal(world.epochs, 3);
+        views_fini(&world);
+    }
+}
+
 /* Said to be dead by its connections: nobody waits for its silence, also where it led. */
 static void a_goodbye_is_faster(void **state)
 {
@@ -536,6 +569,7 @@ int main(void)
         cmocka_unit_test(one_node_needs_no_one),
         cmocka_unit_test(a_cluster_agrees_from_the_start),
         cmocka_unit_test(a_dead_home_is_replaced_and_comes_back),
+        cmocka_unit_test(a_silence_shorter_than_a_lease_takes_nobody_out),
         cmocka_unit_test(a_goodbye_is_faster),
         cmocka_unit_test(who_is_cut_off_has_its_lease_to_the_end),
         cmocka_unit_test(with_two_the_first_decides),

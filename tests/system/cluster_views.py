@@ -73,7 +73,8 @@ def test_dead_homes_are_replaced():
     # Everything is found, whoever was its home, as soon as the view without it is active; gets that began before wait.
     early = cluster.begin(1, "get", 0, OBJECTS, 2000, 30000)
     wait_for(lambda: cluster.agrees(out=(2,)), 30)
-    assert cluster.ask_all(1) == (cluster.stats(0)["view_epoch"], 2)
+    asked = cluster.ask_all(1)
+    assert asked == (cluster.stats(0)["view_epoch"], 2), (asked, cluster.log(0)[-4000:])
     assert cluster.ask_all(1, "--ranks", "0,2") is None
     assert cluster.end(early)["statuses"] == {"NIGH_OK": OBJECTS}
     cluster.get_all(0, 1000, OBJECTS, 2000)
