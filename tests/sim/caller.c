@@ -700,7 +700,10 @@ void caller_judge(struct world *world)
     if (calls == NULL) {
         return;
     }
-    world_run(world, TOLD_US); /* who serves what is known by then */
+    /* Who serves what is known by then. */
+    world_run(world, TOLD_US + (world->stalls_until_us > world->now_us
+                                    ? world->stalls_until_us - world->now_us
+                                    : 0));
     first = calls->call_count;
     for (uint32_t n = 0; n < world->node_count * calls->names * (world->node_count + 1); n++) {
         uint32_t rank = n % (world->node_count + 1);

@@ -765,6 +765,7 @@ static void heal(struct world *world)
 
     world_say(world, "everything heals");
     world->calm = true;
+    world->stalls_until_us = options->stall_ppm > 0 ? world->now_us + options->stall_us : 0;
     fault_heal_all(world);
     view_end(world);
     caller_calm(world);

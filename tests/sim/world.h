@@ -309,11 +309,12 @@ struct world {
     uint64_t hold_us;
     uint64_t faults_left, fault_gap_us;
     uint32_t fault_weight[FAULTS];
-    bool is_judged;     /* judge_seed's: the seed alone gives the same run again */
-    bool calm;          /* no new work, no new faults */
-    bool was_forgetful; /* a node crashed, or was thought dead: soft state was lost */
-    bool was_lossy;     /* memory went with a node, or a file was damaged */
-    bool is_spoiling;   /* bytes are damaged on purpose: wrong checksums are seen */
+    bool is_judged;           /* judge_seed's: the seed alone gives the same run again */
+    bool calm;                /* no new work, no new faults */
+    uint64_t stalls_until_us; /* in calm: the last message that was held up comes by then */
+    bool was_forgetful;       /* a node crashed, or was thought dead: soft state was lost */
+    bool was_lossy;           /* memory went with a node, or a file was damaged */
+    bool is_spoiling;         /* bytes are damaged on purpose: wrong checksums are seen */
 
     struct world_op ops[WORLD_OPS];
     uint32_t ops_used;             /* those behind it were never taken */
