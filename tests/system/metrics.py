@@ -123,6 +123,13 @@ def test_who_never_asks_goes():
     node.stop()
 
 
+def has_connections(port):
+    """Whether the node has one that it has taken: it is in use as long, whatever its asker thinks."""
+    with open("/proc/net/tcp", encoding="ascii") as file:
+        rows = [line.split() for line in file.readlines()[1:]]
+    return any(int(row[1].split(":")[1], 16) == port and row[3] != "0A" and row[9] != "0" for row in rows)
+
+
 def waits_in_vain(port, pid, limit):
     """Asks while the node may open nothing; how long that was, and what the node took of the processor meanwhile. None:
     a number that was not in use yet is free by now, and it was answered."""
@@ -131,6 +138,7 @@ def waits_in_vain(port, pid, limit):
             fields = file.read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    raw.wait_for(lambda: not has_connections(port))
     taken = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (min(set(range(len(taken) + 1)) - taken), limit[1]))
     with socket.create_connection(("127.0.0.1", port), timeout=1) as sock:
