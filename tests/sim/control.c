@@ -182,6 +182,22 @@ static void disconnected(struct world *world, uint32_t node, uint32_t other)
     act(world, node, other, &actions, NULL);
 }
 
+void control_condemn(struct world *world, uint32_t node, uint32_t other, uint32_t incarnation,
+                     uint32_t jitter)
+{
+    struct world_side *side = side_of(world, node, other);
+    uint64_t connection = side->connection;
+    struct peer_actions actions;
+
+    peer_condemned(&side->peer, incarnation, jitter, world->now_us, &actions);
+    if (actions.dead && connection != 0) {
+        side->connection = 0;
+        reset_other(world, node, other, connection);
+    }
+    side->tick_us = world->now_us;
+    act(world, node, other, &actions, NULL);
+}
+
 /* Nothing waits for a peer that said goodbye. */
 static void check_farewell(struct world *world, uint32_t node, uint32_t gone)
 {

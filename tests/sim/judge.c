@@ -769,6 +769,7 @@ static void heal(struct world *world)
     fault_heal_all(world);
     view_end(world);
     caller_calm(world);
+    detect_calm(world);
     /* The network is as it should be from now on. */
     options->break_ppm = 0;
     options->refuse_ppm = 0;

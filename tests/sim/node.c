@@ -366,6 +366,7 @@ void node_start(struct world *world, uint32_t rank)
         }
     }
     control_start(world, rank);
+    detect_node_starts(world, rank);
     caller_node_starts(world, rank);
     if (node->kept) {
         client_seal_again(world, rank);
@@ -430,6 +431,7 @@ static void end_node(struct world *world, uint32_t rank, bool kept, bool in_orde
     struct world_node *node = &world->nodes[rank];
 
     client_settle(world);
+    detect_node_ends(world, rank, in_order);
     caller_node_ends(world, rank);
     node->ending = true;
     for (uint32_t n = 0; n < node->lanes; n++) {

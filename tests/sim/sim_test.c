@@ -138,6 +138,15 @@ static void assert_each_call_is_seen(const struct world_totals *totals)
     assert_true(totals->calls_in_calm > 10 * totals->call_worlds);
 }
 
+/* Verdicts of the members come, right and wrong ones, and are refuted. */
+static void assert_verdicts_are_seen(const struct world_totals *totals)
+{
+    assert_true(totals->swim_worlds > totals->seeds / 4);
+    assert_true(totals->swim_datagrams > 100 * totals->swim_worlds);
+    assert_true(totals->swim_deaths > totals->swim_wrong && totals->swim_wrong > 0);
+    assert_true(totals->swim_refuted > 0);
+}
+
 #define U(value) ((unsigned long long)(value))
 
 static void print_coverage(const struct world_totals *totals)
@@ -219,6 +228,11 @@ static void print_totals(const struct world_totals *t, uint64_t us)
     printf("# %llu above a quota, %llu denied, %llu with names, %llu sealed in strict pools, %llu "
            "deletes beside a stranger\n",
            U(t->quotas), U(t->denied), U(t->named), U(t->strict), U(t->strangers));
+    printf(
+        "# %llu worlds with datagrams between members: %llu of them, %llu deaths declared, %llu of "
+        "who lives; %llu times refuted\n",
+        U(t->swim_worlds), U(t->swim_datagrams), U(t->swim_deaths), U(t->swim_wrong),
+        U(t->swim_refuted));
     print_calls(t);
     print_coverage(t);
 }
@@ -365,6 +379,7 @@ static void clusters_keep_their_promises(void **state)
         assert_true(totals.quotas > 0 && totals.denied > 0 && totals.named > 0);
         assert_true(totals.strict > 0 && totals.strangers > 0);
         assert_each_call_is_seen(&totals);
+        assert_verdicts_are_seen(&totals);
     }
 }
 

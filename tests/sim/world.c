@@ -324,6 +324,7 @@ struct world *world_create(const struct world_options *options, struct world_tot
         kind_make_keys(world);
         view_choose(world);
         caller_choose(world);
+        detect_choose(world);
     } else {
         world->kind = (struct world_kind){.plain = true, .pools = 1};
         world->calm = true; /* what is done is the caller's */
@@ -350,6 +351,7 @@ void world_destroy(struct world *world)
     sim_destroy(world->sim);
     free(world->nodes);
     free(world->calls);
+    free(world->detect);
     free(world->cut);
     free(world->puts);
     free(world);
@@ -457,6 +459,7 @@ static void carry_out(struct world *world, const struct world_event *event)
     case EVENT_QUICKEN: sim_slow(world->sim, event->a, event->b, 1); break;
     case EVENT_SEAL: client_seal(world, event->a, (uint32_t)event->value); break;
     case EVENT_GOODBYE: control_hear_goodbye(world, event->a, event->b, event->value); break;
+    case EVENT_DATAGRAM: detect_arrive(world, event->a); break;
     case EVENT_VIEW: view_happen(world); break;
     case EVENT_VIEW_HEARD: view_heard(world, event->a); break;
     case EVENT_DISK:
@@ -501,6 +504,7 @@ static void give_turns(struct world *world, uint32_t rank)
     uint64_t due_us = WORLD_NEVER;
     bool worked = true;
 
+    detect_tick(world, rank);
     control_tick(world, rank);
     for (uint32_t turn = 0; worked; turn++) {
         WORLD_CHECK(world, turn < TURNS, "node %u finds work for ever", rank);
@@ -515,6 +519,7 @@ static void give_turns(struct world *world, uint32_t rank)
         }
     }
     due_us = min_u64(due_us, control_due_us(world, rank));
+    due_us = min_u64(due_us, detect_due_us(world, rank));
     node->due_us = max_u64(due_us, world->now_us + world->quantum_us);
     node->turn_us = world->now_us + node->slow_us;
 }

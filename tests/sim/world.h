@@ -83,6 +83,8 @@ struct world_totals {
     uint64_t calls_ok, calls_no, calls_late, calls_canceled, calls_lost, calls_closed,
         calls_not_found, calls_busy;
     uint64_t calls_carried_out, calls_again, calls_in_calm, services;
+    /* Of worlds whose members find out by datagrams who lives. */
+    uint64_t swim_worlds, swim_datagrams, swim_deaths, swim_wrong, swim_refuted;
     uint64_t seen[PULL_STATES][MOMENTS];
 };
 
@@ -205,6 +207,7 @@ enum world_event_kind {
     EVENT_SEAL,       /* a: an operation, value: the serial of its put */
     EVENT_GOODBYE,    /* a: who hears it, b: whose; value: the connection */
     EVENT_VIEW,       /* another view, or a node loses its lease */
+    EVENT_DATAGRAM,   /* a: which flight of detect.c */
     EVENT_VIEW_HEARD, /* a: who hears of the present one, and has a lease */
     EVENT_HEAL_WAY,   /* a: who is heard again, b: by whom */
     EVENT_SPEED_UP,   /* a: is slow no more */
@@ -288,6 +291,7 @@ struct world {
     struct world_node *nodes;
     bool *cut; /* node_count squared: what the first says, the second does not hear */
     uint64_t dead_after_us, silence_us, quantum_us;
+    struct detect *detect; /* NULL: connections alone tell who is dead */
     uint64_t next_connection, next_session;
     struct exchange_config exchange; /* what is the same at all nodes */
     uint32_t entries, extents;
@@ -456,6 +460,20 @@ void control_break(struct world *world, uint32_t a, uint32_t b);
 void control_goodbye(struct world *world, uint32_t node);
 void control_hear_goodbye(struct world *world, uint32_t node, uint32_t other, uint64_t connection);
 bool control_reaches(const struct world *world, uint32_t a, uint32_t b);
+/* The members have found this life of another dead. */
+void control_condemn(struct world *world, uint32_t node, uint32_t other, uint32_t incarnation,
+                     uint32_t jitter);
+
+/* ---- detect.c: who lives, by datagrams ------------------------------------ */
+
+void detect_choose(struct world *world);
+void detect_node_starts(struct world *world, uint32_t node);
+void detect_node_ends(struct world *world, uint32_t node, bool in_order);
+void detect_tick(struct world *world, uint32_t node);
+uint64_t detect_due_us(const struct world *world, uint32_t node);
+void detect_arrive(struct world *world, uint32_t flight);
+/* Everything has healed: from a while after this on nobody who lives is declared dead. */
+void detect_calm(struct world *world);
 
 /* ---- client.c: sessions and their operations ------------------------------ */
 
