@@ -495,6 +495,9 @@ nigh_status replicas_told(struct replicas *replicas, uint32_t from, const struct
     if (wanted < 2 || wanted > LIMIT_REPLICAS) {
         return NIGH_INVALID;
     }
+    if (is_dead(replicas, from)) {
+        return NIGH_BUSY; /* it has a link, and counts again soon: what it says now would not */
+    }
     if (kept == NULL) {
         kept = take_new(replicas, from, key, object, waits, now_us);
     } else if (!takes_birth(replicas, kept, from, object, now_us)) {

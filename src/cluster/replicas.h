@@ -68,8 +68,9 @@ uint32_t replicas_keeper(const struct members *members, uint64_t key_hash,
 /*
  * A member holds a replica, of which there are to be `wanted`. `waits`: it is told, by shell.count,
  * when there are as many or no more can be made; else *count says how it stands. NIGH_OK;
- * NIGH_EXISTS: others hold another birth; NIGH_LIMIT: no room, or beyond its share; NIGH_INVALID:
- * no such number. Whether this node is the keeper is the caller's to know.
+ * NIGH_EXISTS: others hold another birth; NIGH_BUSY: it counts as dead here; NIGH_LIMIT: no room,
+ * or beyond its share; NIGH_INVALID: no such number. Whether this node is the keeper is the
+ * caller's to know.
  */
 nigh_status replicas_told(struct replicas *replicas, uint32_t from, const struct directory_key *key,
                           const struct directory_object *object, uint32_t wanted, bool waits,

@@ -819,8 +819,8 @@ static void told_all(struct exchange_link *link, bool is_end)
         directory_announcing(exchange->directory, link->rank, link->shards);
         return;
     }
-    directory_announced(exchange->directory, link->rank, link->shards);
     if (!link->was_early) {
+        directory_announced(exchange->directory, link->rank, link->shards);
         views_announced(exchange, link->rank, link->shards);
     }
 }

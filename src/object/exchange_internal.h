@@ -681,8 +681,8 @@ struct held_teller *replication_make_teller(void);
 void replication_link_up(struct exchange_link *link);
 void replication_link_down(struct exchange_link *link);
 void replication_member_dead(struct exchange *exchange, uint32_t rank);
-/* Homes have moved: others keep account of replicas. */
-void replication_view(struct exchange *exchange);
+/* Homes have moved, or a member counts again: others keep account of replicas. */
+void replication_moved(struct exchange *exchange);
 /* For replicas.h: whether a member keeps account of none. */
 bool replication_is_out(void *context, uint32_t rank);
 /* A birth is deleted here, or was dropped. */

@@ -149,14 +149,16 @@ static void queue(struct replication *replication, struct held *held)
     }
 }
 
-/* Whether its keeper knows, by the link that is up. */
+/* Whether its keeper knows, by the link that is up. Not for ever: for a moment it may have taken
+ * another for the keeper, of which nothing was seen here, and have forgotten. */
 static bool is_known(const struct replication *replication, const struct held *held)
 {
     struct exchange *exchange = replication->exchange;
     uint32_t keeper = replication_keeper(exchange, held->key_hash);
     const struct exchange_link *link;
 
-    if (held->told_link == 0 || held->told_rank != keeper) {
+    if (held->told_link == 0 || held->told_rank != keeper ||
+        exchange->now_us >= clock_deadline_us(held->told_us, REPLICAS_REFRESH_US / 2)) {
         return false;
     }
     if (keeper == exchange_self(exchange)) {
@@ -212,6 +214,9 @@ static bool go_on_sweeping(struct replication *replication, uint64_t now_us)
         return true;
     }
     replication->sweep_at = replication->sweep_again ? 0 : UINT32_MAX;
+    if (replication->held_used > 0) {
+        sweep_in(replication, REPLICAS_REFRESH_US);
+    }
     if (!replication->sweep_again) {
         LIST_FOREACH(node, &replication->exchange->live)
         {
@@ -262,6 +267,7 @@ static void answered(struct replication *replication, struct held *held, uint32_
     if (state->status == NIGH_OK) {
         held->told_rank = rank;
         held->told_link = serial;
+        held->told_us = replication->exchange->now_us;
         if (!held->gone) {
             replication_counted(replication, held, &count);
         }
@@ -560,7 +566,7 @@ void replication_link_down(struct exchange_link *link)
     link->replicas = NULL;
 }
 
-void replication_view(struct exchange *exchange)
+void replication_moved(struct exchange *exchange)
 {
     replicas_moved(exchange->replication->keeper);
     sweep(exchange->replication);

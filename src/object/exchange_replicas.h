@@ -15,9 +15,10 @@
 #define REPLICAS_BUCKETS    8192u            /* a power of two */
 #define REPLICAS_SWEEP      1024u            /* records that one turn passes */
 #define REPLICAS_AGAIN_US   UINT64_C(200000) /* before a keeper that does not agree is told again */
-#define REPLICAS_POLL_US    UINT64_C(100000) /* a client waits: the keeper is asked again */
-#define REPLICAS_TRIES      3u               /* pulls of one replica before it is given up */
-#define REPLICAS_QUIET_US   UINT64_C(3000000) /* nobody asks any more how far it is: given up */
+#define REPLICAS_REFRESH_US UINT64_C(60000000) /* those that know are told again */
+#define REPLICAS_POLL_US    UINT64_C(100000)   /* a client waits: the keeper is asked again */
+#define REPLICAS_TRIES      3u                 /* pulls of one replica before it is given up */
+#define REPLICAS_QUIET_US   UINT64_C(3000000)  /* nobody asks any more how far it is: given up */
 
 enum held_state {
     HELD_IDLE = 0, /* told, or nobody can be told now */
@@ -43,6 +44,7 @@ struct held {
     uint32_t count;     /* that the keeper knows of */
     uint32_t told_rank; /* the keeper that knows, */
     uint64_t told_link; /* and over which link; 0: none does */
+    uint64_t told_us;   /* when */
 };
 
 /* A client's operation that waits for replicas. */

@@ -152,6 +152,7 @@ void views_meet(struct exchange_link *link)
     if (!link->is_met) {
         link->is_met = true;
         directory_member_up(link->exchange->directory, link->rank, link->shards);
+        replication_moved(link->exchange); /* it may be a keeper again */
         views_find_told(link->exchange);
     }
 }
@@ -303,7 +304,7 @@ void exchange_view(struct exchange *exchange, const struct agreed *agreed, uint6
         }
         announce_homes_moved(exchange);
         pull_homes_moved(exchange);
-        replication_view(exchange);
+        replication_moved(exchange);
     }
     if (is_active) {
         activate(exchange);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "object/exchange_replicas.h"
 #include "world.h"
 
 #define NODES  6u
@@ -399,6 +400,65 @@ static void a_delete_takes_all(void **state)
     }
 }
 
+/* Whether the keeper of a key knows that a node holds it. */
+static bool is_known_by(struct world *world, uint32_t keeper, uint32_t key, uint32_t node)
+{
+    struct directory_answer answer;
+    struct directory_key name;
+    uint8_t id[LIMIT_ID_BYTES];
+    struct exchange *exchange;
+    uint64_t hash;
+    uint32_t home;
+
+    bytes_id(world, key, id);
+    exchange = world_lane_of(world, keeper, hash_id20(id))->exchange;
+    exchange_key(exchange, world->nodes[keeper].pool_number[0], id, &name, &hash, &home);
+    if (!replicas_locate(exchange->replication->keeper, keeper, &name, &answer)) {
+        return false;
+    }
+    for (uint32_t n = 0; n < answer.holder_count; n++) {
+        if (answer.holders[n] == node) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A keeper that takes another for the keeper, for a moment in which nobody else does, forgets; it
+ * hears again. */
+static void a_keeper_that_forgot_hears_again(void **state)
+{
+    struct world *world = begin(500);
+    uint32_t home = home_of(world, 0), node = (home + 1) % NODES, keeper = 0;
+    uint8_t id[LIMIT_ID_BYTES];
+    struct world_lane *lane;
+
+    (void)state;
+    bytes_id(world, 0, id);
+    put(world, node, 0);
+    replicate(world, node, 0, 2);
+    wait_copies(world, 0, NIGH_OK, 2);
+    node_crash(world, home, false);
+    wait_known(world);
+    wait_one(world, 0, 2);
+    while (keeper < NODES && (keeper == home || !is_known_by(world, keeper, 0, node))) {
+        keeper++;
+    }
+    assert_in_range(keeper, 0, NODES - 1);
+    lane = world_lane_of(world, keeper, hash_id20(id));
+    directory_member_up(lane->exchange->directory, home, UINT64_MAX);
+    replication_moved(lane->exchange);
+    lane->quiet_until_us = 0;
+    world->nodes[keeper].due_us = world->now_us;
+    world_run(world, SECOND);
+    assert_false(is_known_by(world, keeper, 0, node));
+    exchange_peer_dead(lane->exchange, home, world->now_us);
+    world_run(world, REPLICAS_REFRESH_US + SECOND);
+    assert_true(is_known_by(world, keeper, 0, node));
+    finish(world);
+    node_forget_memory();
+}
+
 /* More than there are members: what can be is made, and the number is said. */
 static void too_few_members_are_said(void **state)
 {
@@ -420,6 +480,7 @@ int main(void)
         cmocka_unit_test(the_home_dies_at_every_step),
         cmocka_unit_test(a_cluster_falls_in_two_and_heals),
         cmocka_unit_test(a_delete_takes_all),
+        cmocka_unit_test(a_keeper_that_forgot_hears_again),
         cmocka_unit_test(too_few_members_are_said),
     };
 

@@ -21,12 +21,15 @@ void view_choose(struct world *world)
     struct world_views *views = &world->views;
 
     random_init(&views->random, world->options.seed ^ HASH_K0);
-    views->some = world->options.nodes == 0 && world->options.seed % 8 == 3;
+    views->some = world->options.nodes == 0 ? world->options.seed % 8 == 3 : world->options.views;
     if (!views->some) {
         return;
     }
     world->exchange.views = true;
     agreed_init(&views->agreed, world->node_count);
+    if (world->options.nodes != 0) {
+        return;
+    }
     views->left = 1 + random_below(&views->random, 12);
     world_at(world, random_below(&views->random, GAP_US), EVENT_VIEW, 0, 0, 0);
 }
@@ -45,7 +48,7 @@ static void adopt(struct world *world, uint32_t rank)
     node->due_us = world->now_us;
 }
 
-static void set_lease(struct world *world, uint32_t rank, bool lease)
+void view_lease(struct world *world, uint32_t rank, bool lease)
 {
     struct world_node *node = &world->nodes[rank];
 
@@ -107,21 +110,45 @@ static void look_for_the_end(struct world *world)
     }
 }
 
-static void propose(struct world *world, bool all)
+static void propose(struct world *world, struct agreed_set in)
 {
     struct world_views *views = &world->views;
-    struct agreed_command command = {.kind = AGREED_SET, .epoch = views->agreed.epoch};
+    struct agreed_command command = {.kind = AGREED_SET, .epoch = views->agreed.epoch, .in = in};
 
-    command.in = agreed_all(world->node_count);
-    if (!all) {
-        command.in.words[0] &= random_u64(&views->random);
-        agreed_put(&command.in, (uint32_t)random_below(&views->random, world->node_count), true);
-    }
     NIGH_ASSERT(agreed_apply(&views->agreed, world->node_count, &command) == NIGH_OK);
     world->totals->views++;
     world_say(world, "view %llu: %llx", (unsigned long long)views->agreed.epoch,
               (unsigned long long)views->agreed.in.words[0]);
     tell_all(world);
+}
+
+static struct agreed_set some_of(struct world *world)
+{
+    struct agreed_set in = agreed_all(world->node_count);
+
+    in.words[0] &= random_u64(&world->views.random);
+    agreed_put(&in, (uint32_t)random_below(&world->views.random, world->node_count), true);
+    return in;
+}
+
+void view_without(struct world *world, uint32_t rank, bool is_deaf)
+{
+    struct agreed_set in = agreed_all(world->node_count);
+
+    agreed_put(&in, rank, false);
+    if (is_deaf) {
+        world->views.deaf = rank + 1;
+        view_lease(world, rank, false);
+    }
+    propose(world, in);
+    look_for_the_end(world);
+}
+
+void view_all(struct world *world)
+{
+    world->views.deaf = 0;
+    propose(world, agreed_all(world->node_count));
+    look_for_the_end(world);
 }
 
 /* Nobody who is told may be in the dark for ever; one of those that are out may lose its lease. */
@@ -136,10 +163,10 @@ void view_happen(struct world *world)
     views->left--;
     if (random_below(&views->random, 4) == 0 && world->nodes[rank].alive) {
         world_say(world, "node %u has no lease", rank);
-        set_lease(world, rank, false);
+        view_lease(world, rank, false);
         world_at(world, random_below(&views->random, LEASE_US), EVENT_VIEW_HEARD, rank, 0, 0);
     } else {
-        propose(world, false);
+        propose(world, some_of(world));
     }
     look_for_the_end(world);
     world_at(world, random_below(&views->random, GAP_US), EVENT_VIEW, 0, 0, 0);
@@ -152,7 +179,7 @@ void view_heard(struct world *world, uint32_t rank)
     if (!node->alive) {
         return; /* it hears when it starts */
     }
-    if (node->paused) {
+    if (node->paused || world->views.deaf == rank + 1) {
         tell_later(world, rank);
         return;
     }
@@ -160,7 +187,7 @@ void view_heard(struct world *world, uint32_t rank)
         adopt(world, rank);
     }
     if (!node->has_lease) {
-        set_lease(world, rank, true);
+        view_lease(world, rank, true);
     }
     look_for_the_end(world);
 }
@@ -169,7 +196,7 @@ void view_end(struct world *world)
 {
     if (world->views.some) {
         world->views.left = 0;
-        propose(world, true);
+        propose(world, agreed_all(world->node_count));
         look_for_the_end(world);
     }
 }

@@ -329,6 +329,7 @@ struct world *world_create(const struct world_options *options, struct world_tot
         world->kind = (struct world_kind){.plain = true, .pools = 1};
         world->calm = true; /* what is done is the caller's */
         large_exchange(world);
+        view_choose(world);
         sim = (struct sim_options){.seed = options->seed};
     }
     NIGH_ASSERT(sim_create(&sim, &world->sim) == NIGH_OK);

@@ -255,6 +255,7 @@ struct world_views {
     bool some;
     struct agreed agreed;
     uint64_t left; /* changes to come */
+    uint32_t deaf; /* a node that hears of none, + 1 */
     struct random random;
 };
 
@@ -270,6 +271,7 @@ struct world_options {
     uint32_t fanout;
     uint64_t tree_bytes, chunk_bytes, pull_bytes;
     uint32_t bytes_a_us; /* of a node's own link; 0: no limit */
+    bool views;          /* which the caller makes: view_without, view_all */
 };
 
 struct world {
@@ -317,6 +319,7 @@ struct world {
     bool calm;                /* no new work, no new faults */
     uint64_t stalls_until_us; /* in calm: the last message that was held up comes by then */
     bool was_forgetful;       /* a node crashed, or was thought dead: soft state was lost */
+    bool copies_went;         /* a life ended, whose copies the next one has not */
     bool was_lossy;           /* memory went with a node, or a file was damaged */
     bool is_spoiling;         /* bytes are damaged on purpose: wrong checksums are seen */
 
@@ -390,6 +393,11 @@ void view_happen(struct world *world);
 void view_heard(struct world *world, uint32_t node);
 /* All are in again. */
 void view_end(struct world *world);
+/* The next view: a node is out, which hears of none any more, and has no lease. */
+void view_without(struct world *world, uint32_t node, bool is_deaf);
+void view_all(struct world *world);
+/* A node has a lease, or none, in the view that it knows. */
+void view_lease(struct world *world, uint32_t node, bool lease);
 bool view_is_settled(const struct world *world);
 /* No key has two homes that serve it. */
 void view_check(struct world *world);

@@ -339,6 +339,18 @@ static void who_died_and_came_back_holds_nothing(void **state)
     assert_int_equal(stats().missing, 1);
 }
 
+/* Who has a link, and counts as dead still, tells it again: what it says now would not stand. */
+static void the_dead_are_asked_to_tell_again(void **state)
+{
+    (void)state;
+    dead[2] = true;
+    assert_int_equal(tell(2, 0, 1, 3, false), NIGH_BUSY);
+    assert_int_equal(stats().keys, 0);
+    dead[2] = false;
+    assert_int_equal(tell(2, 0, 1, 3, false), NIGH_OK);
+    assert_int_equal(stats().keys, 1);
+}
+
 static void too_many_are_let_off(void **state)
 {
     (void)state;
@@ -446,17 +458,12 @@ static void books_are_right_whatever_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(as_many_are_asked_as_are_lacking),
-        TEST(a_death_is_made_good_at_once),
-        TEST(who_is_new_to_a_key_hears_all_first),
-        TEST(who_refuses_is_passed_by),
-        TEST(who_is_at_it_is_waited_for),
-        TEST(a_delete_is_not_made_good),
-        TEST(what_is_not_told_again_is_let_go),
-        TEST(who_died_and_came_back_holds_nothing),
-        TEST(too_many_are_let_off),
-        TEST(another_birth_waits_for_the_first),
-        TEST(rubbish_is_refused),
+        TEST(as_many_are_asked_as_are_lacking),    TEST(a_death_is_made_good_at_once),
+        TEST(who_is_new_to_a_key_hears_all_first), TEST(who_refuses_is_passed_by),
+        TEST(who_is_at_it_is_waited_for),          TEST(a_delete_is_not_made_good),
+        TEST(what_is_not_told_again_is_let_go),    TEST(who_died_and_came_back_holds_nothing),
+        TEST(the_dead_are_asked_to_tell_again),    TEST(too_many_are_let_off),
+        TEST(another_birth_waits_for_the_first),   TEST(rubbish_is_refused),
         TEST(books_are_right_whatever_is_said),
     };
 
