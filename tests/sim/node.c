@@ -485,6 +485,7 @@ void node_crash(struct world *world, uint32_t rank, bool kept)
     end_node(world, rank, kept, false);
     world->was_forgetful = true;
     world->was_lossy = world->was_lossy || !kept;
+    world->copies_went = true;
 }
 
 void node_stop(struct world *world, uint32_t rank, bool kept)
@@ -495,6 +496,7 @@ void node_stop(struct world *world, uint32_t rank, bool kept)
     end_node(world, rank, kept, true);
     world->was_forgetful = true;
     world->was_lossy = world->was_lossy || !kept;
+    world->copies_went = true;
 }
 
 void node_fini(struct world *world, uint32_t rank)
