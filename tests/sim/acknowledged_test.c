@@ -260,7 +260,7 @@ static void one_fault(struct world *world)
     check_acknowledged(world);
 }
 
-static void run_seed(uint64_t seed, bool trace)
+static struct world *begin(uint64_t seed, bool trace)
 {
     struct world_options options = {
         .seed = seed,
@@ -276,10 +276,17 @@ static void run_seed(uint64_t seed, bool trace)
         .views = true,
     };
     struct world *world = world_create(&options, &totals);
-    uint32_t acknowledged = 0;
 
     key_count = 0;
     become_whole(world);
+    return world;
+}
+
+static void run_seed(uint64_t seed, bool trace)
+{
+    struct world *world = begin(seed, trace);
+    uint32_t acknowledged = 0;
+
     for (uint32_t n = 0; n < FAULTS_A_WORLD; n++) {
         if (world_dice(world, 30)) {
             flap(world);
@@ -294,6 +301,34 @@ static void run_seed(uint64_t seed, bool trace)
     }
     assert_true(acknowledged > key_count / 2);
     world_destroy(world);
+}
+
+/* Gets of what nobody has wait at its home; that lives on, and is the home no more. */
+static void who_waits_asks_the_new_home(void **state)
+{
+    struct world *world = begin(7, false);
+    uint32_t first = key_count, waiting = 16;
+    uint64_t ok = totals.gets_ok, end_us;
+
+    (void)state;
+    for (uint32_t n = 0; n < waiting; n++) {
+        (void)client_get(world, n % NODES, 0, first + n, 20 * SECOND, SESSION_FLAG_NO_COPY);
+    }
+    world_run(world, SECOND / 10);
+    view_without(world, 2, false);
+    end_us = world->now_us + 5 * SECOND;
+    while (!view_is_settled(world)) {
+        WORLD_CHECK(world, world->now_us < end_us, "the view is never active");
+        world_run(world, BETWEEN);
+    }
+    for (uint32_t n = 0; n < waiting; n++) {
+        client_put(world, (n + 1) % NODES, 0, first + n, 200, 0);
+    }
+    world_run(world, SECOND / 10); /* sooner than anybody asks again by itself */
+    client_release_all(world);
+    assert_int_equal(totals.gets_ok - ok, waiting);
+    world_destroy(world);
+    node_forget_memory();
 }
 
 static void what_was_acknowledged_outlives_one_at_a_time(void **state)
@@ -313,6 +348,7 @@ static void what_was_acknowledged_outlives_one_at_a_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_waits_asks_the_new_home),
         cmocka_unit_test(what_was_acknowledged_outlives_one_at_a_time),
     };
 
