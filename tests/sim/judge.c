@@ -137,16 +137,20 @@ static bool is_over(struct world *world)
 }
 
 /* Until everything is over, everybody is connected, and everything was announced: for long enough
- * that nothing is on its way either. */
+ * that nothing is on its way either, since the step in which the last came to its end. */
 static void settle(struct world *world)
 {
-    uint64_t end_us = world->now_us + SETTLE_US, quiet_us = world->now_us;
+    uint64_t end_us = world->now_us + SETTLE_US, over_us = UINT64_MAX;
 
-    while (!is_over(world) || world->now_us < quiet_us + QUIET_US) {
+    for (;;) {
+        over_us = is_over(world) ? min_u64(over_us, world->now_us) : UINT64_MAX;
+        if (over_us != UINT64_MAX &&
+            world->now_us >= max_u64(over_us + QUIET_US, world->stalls_until_us)) {
+            return;
+        }
         if (world->now_us >= end_us) {
             why_not_idle(world);
         }
-        quiet_us = is_over(world) ? quiet_us : world->now_us;
         world_step(world, end_us);
     }
 }
