@@ -154,7 +154,6 @@ static nigh_status node_make_shared(struct nigh_node *node, char *why, size_t wh
             descriptors_provide(&node->settings, node->keeper != &node->no_keeper, why, why_bytes);
     if (status != NIGH_OK)
         return status;
-    pools_init(&node->pools, node->settings.lanes, node->entries_a_lane);
     status = node_make_memory(node, why, why_bytes);
     if (status == NIGH_OK)
         status = node_make_page(node, why, why_bytes);
@@ -182,6 +181,7 @@ static nigh_status node_make(struct nigh_node *node, char *why, size_t why_bytes
     /* After that: how many lanes there are is the former node's to say; and what it had stays where
      * this one is no member, or cannot listen. */
     if (status == NIGH_OK) {
+        pools_init(&node->pools, node->settings.lanes, node->entries_a_lane);
         status = node_join(node, why, why_bytes);
         if (status == NIGH_OK)
             status = node_listen_to_peers(node, why, why_bytes);

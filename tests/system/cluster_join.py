@@ -40,8 +40,8 @@ class Joiners(Voters):
                 + (["--ranks", str(self.ranks)] if self.ranks and rank < self.listed else []))
 
     def command(self, rank, **more):
-        given = {"state": self.state(rank), "key": self.key, "member": None, **more}
-        return [os.environ["NIGHD"], "--memory", "64M", "--socket", self.socket(rank), *self.options(rank),
+        given = {"state": self.state(rank), "key": self.key, "member": None, "memory": "64M", **more}
+        return [os.environ["NIGHD"], "--memory", given["memory"], "--socket", self.socket(rank), *self.options(rank),
                 *(["--member", given["member"]] if given["member"] else []), "--cluster-key", given["key"],
                 "--dead-ms", str(self.dead_ms), "--spin-us", "0", "--state", given["state"]]
 
@@ -155,9 +155,24 @@ def test_who_cannot_be_one_takes_no_seat():
     with socket.create_server(("127.0.0.1", 0)) as other:
         said = refused(cluster, 3, member=f"127.0.0.1:{other.getsockname()[1]}")
     assert "the port free" in said, said
+    said = refused(cluster, 3, memory="32T")
+    assert "of memory are needed" in said and "is a member" not in said, said
     cluster.total = 4
     cluster.join_by(3, 1)
     wait_for(lambda: cluster.ranks_of(0).get(cluster.ports[3]) == 3, 30)
+    cluster.close()
+
+
+def test_who_joins_may_be_stopped():
+    """Nobody answers at the address that it was given: it asks on for half a minute, but not when it is told to end."""
+    cluster = Joiners(1, 2)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        cluster.ports[0] = f"127.0.0.1:{other.getsockname()[1]}"
+    cluster.start(1)
+    wait_for(lambda: "joins a cluster" in cluster.log(1), 30)
+    cluster.processes[1].terminate()
+    cluster.processes[1].wait(15)
+    cluster.kill(1)
     cluster.close()
 
 
