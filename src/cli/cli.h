@@ -143,6 +143,9 @@ size_t cli_count_nodes(nigh_node_state state);
  */
 #define CLI_ABSENT_BYTES 1200 /* for eight of the longest addresses */
 size_t cli_absent_nodes(struct cli *cli, char text[CLI_ABSENT_BYTES]);
+/* Why nothing can be said of other nodes: the directory's server is not reached; else `otherwise`.
+ */
+const char *cli_unreached(struct cli *cli, const char *otherwise);
 /* Whether what was not found may lie on one that is not up; `text` then names them and says so. */
 bool cli_may_be_away(struct cli *cli, char text[CLI_ABSENT_BYTES]);
 
