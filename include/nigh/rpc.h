@@ -189,8 +189,9 @@ NIGH_API nigh_status nigh_call_reply(const nigh_request *request, nigh_status st
  * Waits for the next request of a service without a handler. Its bytes go to `buffer`, which has
  * room for NIGH_CALL_BYTES, and request->bytes points there. Several threads may receive, and
  * several requests be unanswered. NIGH_TIMEOUT: none came; with 0, none is there; NIGH_CLOSED: the
- * service ended, or the node began anew: unregister it, and register it again; NIGH_BUSY: too many
- * receives wait, or receives and calls of this client have all places until the deadline.
+ * service ended, or the node began anew: unregister it, and register it again; NIGH_NODE_LOST: the
+ * node died while it waited; the next is NIGH_CLOSED where another took up its memory; NIGH_BUSY:
+ * too many receives wait, or receives and calls of this client have all places until the deadline.
  */
 NIGH_API nigh_status nigh_receive(nigh_service *service, nigh_request *request, void *buffer,
                                   uint64_t timeout_us);
