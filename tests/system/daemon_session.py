@@ -311,7 +311,7 @@ def test_memory_of_pairs_goes_back_when_both_have_let_go():
         assert os.fstat(memory).st_blocks * 512 >= 280 * 1024 and has_pair_memory(node)
         drop_pair(second, pairs[1 - at][2], pairs[1 - at][3])
         wait_for(lambda: os.fstat(memory).st_blocks == 0)
-        assert not has_pair_memory(node)
+        wait_for(lambda: not has_pair_memory(node))
     for fd in kept:
         os.close(fd)
     server.close()
