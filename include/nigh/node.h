@@ -105,6 +105,9 @@ typedef struct nigh_node_options {
     uint32_t ranks; /* with state_dir: how many there are, for those of members and for nodes that
                        join later, up to 256; the same at all of members; 0: twice as many as
                        members has, at least 8 */
+    uint64_t call_memory_bytes; /* most that is made for calls of clients which are processes of
+                                   their own (nigh_bulk_alloc), beside memory_bytes and when they
+                                   ask; 0: a quarter of memory_bytes */
 } nigh_node_options;
 
 /*

@@ -776,8 +776,12 @@ static nigh_status call_init(nigh_client *client, nigh_call_spec *spec, uint64_t
                          "that it writes");
     }
     _Static_assert(NIGH_CALL_BYTES == LIMIT_CALL_BYTES, "the bound is public");
-    if (calls_bulk_count(spec) > 0 && calls_check_bulks(client, spec) != NIGH_OK) {
-        return NIGH_INVALID;
+    if (calls_bulk_count(spec) > 0) {
+        nigh_status status = calls_check_bulks(client, spec);
+
+        if (status != NIGH_OK) {
+            return status;
+        }
     }
     op_init(op, client, &call_kind, 1, op_deadline_us(timeout_us));
     spec->reply_bytes = 0;

@@ -44,6 +44,7 @@ struct daemon_options {
     uint64_t max_objects;
     uint64_t spill_bytes;
     uint64_t session_quota_bytes;
+    uint64_t call_memory_bytes;
     uint32_t lanes;
     uint32_t spin_us;
     uint32_t max_sessions;
@@ -87,7 +88,7 @@ struct daemon_option {
     const char *text;  /* for --help */
 };
 
-#define DAEMON_OPTIONS_COUNT 33
+#define DAEMON_OPTIONS_COUNT 34
 
 extern const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT];
 

@@ -42,6 +42,8 @@ enum session_message_kind {
     SESSION_PAIR = 8,      /* node: a pair (two descriptors), to who calls and to who serves; or to
                               who asked, a status */
     SESSION_PAIR_DROP = 9, /* client: this pair has ended here, and nothing of it is mapped */
+    SESSION_BULK_ASK = 10, /* client: I need this memory, which was made for my calls */
+    SESSION_BULK = 11,     /* node: here it is (one descriptor), or a status */
 };
 
 struct session_message_header {
@@ -111,6 +113,16 @@ struct session_grant {
     int32_t status;
     uint32_t extent;
 };
+
+/* BULK_ASK, where `status` is 0, and BULK: memory by number (SESSION_OP_BULK_MAKE). */
+struct session_bulk_file {
+    struct session_message_header header;
+    int32_t status;
+    uint32_t reserved;
+    uint64_t number;
+};
+
+_Static_assert(sizeof(struct session_bulk_file) == 24, "it is on the wire");
 
 /* PAIR_ASK: the service, and the node that served it; PAIR_DROP: place and serial. */
 struct session_pair_ask {
@@ -244,7 +256,14 @@ enum session_op {
                in leased memory, and the request behind it, whose bytes data_size says; ref: room
                for what replies are reduced to; argument: timeout_us -> at the same place, data_size
                bytes: a session_collected and that value; generation: the group's version */
-    SESSION_OPS = 35
+    SESSION_OP_BULK_MAKE =
+        35, /* lane 0; data_size: bytes of memory that calls may bring, meta_size:
+               SESSION_MEMORY_* -> generation: its number, with which SESSION_BULK_ASK gets it.
+               Came later, with the next: a node that does not know them says NIGH_UNSUPPORTED */
+    SESSION_OP_BULK_WAIT = 36, /* id: in its first 8 bytes the number of such memory; argument:
+                                  timeout_us -> NIGH_OK: nobody touches it now; NIGH_TIMEOUT;
+                                  NIGH_NOT_FOUND. With SESSION_FLAG_END, in lane 0, it goes then */
+    SESSION_OPS = 37
 };
 
 /* Bits of session_sqe.flags. */
@@ -258,6 +277,7 @@ enum session_op {
            that does not know it says NIGH_INVALID */
 
 #define SESSION_FLAG_PUSH 1u /* BULK: from here to the caller's memory */
+#define SESSION_FLAG_END  1u /* BULK_WAIT: and it goes */
 
 #define SESSION_FLAG_IDEMPOTENT 1u /* CALL: may be carried out twice */
 #define SESSION_FLAG_URGENT     2u /* CALL: goes before others */

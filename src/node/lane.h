@@ -120,7 +120,7 @@ struct lane_config {
     void *node_context;
     struct services *services;   /* of this node; NULL: none can be */
     struct views *views;         /* of this node; NULL: its cluster agrees on none */
-    struct bulk_memories *bulks; /* of its process; NULL: there is none */
+    struct bulk_memories *bulks; /* of this node; NULL: there is none */
 };
 
 struct lane;

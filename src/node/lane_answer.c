@@ -293,6 +293,8 @@ bool lane_answer(struct lane *lane, uint32_t slot, const struct session_sqe *sqe
     case SESSION_OP_REPLICATE: answer_replicate(lane, slot, sqe); return true;
     case SESSION_OP_CALL: lane_call(lane, slot, sqe); return true;
     case SESSION_OP_BULK: lane_bulk(lane, slot, sqe); return true;
+    case SESSION_OP_BULK_MAKE: lane_bulk_make(lane, slot, sqe); return true;
+    case SESSION_OP_BULK_WAIT: lane_bulk_wait(lane, slot, sqe); return true;
     case SESSION_OP_COLLECT: lane_collect(lane, slot, sqe); return true;
     case SESSION_OP_REPLY: lane_reply(lane, slot, sqe); return true;
     case SESSION_OP_SERVICE_OPEN:

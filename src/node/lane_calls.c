@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/order.h"
 #include "base/hash.h"
 #include "node/lane_internal.h"
 
@@ -81,6 +82,7 @@ static void on_ended(void *context, const struct calls_caller *caller, const str
             memmove(to, end->bytes, end->count); /* an answer may lie beside its request */
         }
     }
+    ORDER_SAID(); /* what was pushed into its memory */
     lane_on_complete(lane, caller->owner, &cqe);
 }
 
@@ -282,6 +284,7 @@ bool lane_cancel_call(struct lane *lane, uint32_t slot, const struct session_sqe
         (!calls_cancel(lane->calls, slot, (uint32_t)sqe->argument, lane->now_us) &&
          !lane_cancel_collect(lane, slot, (uint32_t)sqe->argument) &&
          !bulks_cancel(calls_bulks(lane->calls), slot, (uint32_t)sqe->argument, lane->now_us) &&
+         !lane_cancel_bulk_wait(lane, slot, (uint32_t)sqe->argument) &&
          !lane_cancel_receive(lane, slot, (uint32_t)sqe->argument)))
         return false;
     complete(lane, slot, sqe->cookie, NIGH_OK);

@@ -149,6 +149,11 @@ nigh_status lane_open_loan(struct lane *lane, uint32_t slot, uint64_t offset, ui
 void lane_bulk(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
 /* Drops what goes; true: there was something to do. */
 bool lane_turn_bulks(struct lane *lane);
+/* BULK_MAKE and BULK_WAIT. */
+void lane_bulk_make(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
+void lane_bulk_wait(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
+/* A CANCEL of the latter; false: it is not. */
+bool lane_cancel_bulk_wait(struct lane *lane, uint32_t slot, uint32_t cookie);
 
 /* Whether a session is the one that something was begun for. */
 bool lane_is_session(const struct lane *lane, uint32_t slot, uint32_t begun);

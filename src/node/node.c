@@ -97,6 +97,7 @@ static void node_destroy(struct nigh_node *node)
     }
     views_stop(node->views); /* it kicks lanes */
     redis_stop(node->redis);
+    bulk_memories_stop(node->bulks); /* likewise */
     for (uint32_t i = 0; i < node->lane_count; i++)
         lane_stop(node->lanes[i]);
     if (node->page != NULL)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/random.h"
@@ -229,6 +230,20 @@ static nigh_status node_make_redis(struct nigh_node *node)
     return status;
 }
 
+static nigh_status node_make_bulks(struct nigh_node *node)
+{
+    struct bulk_memories_config config = {
+        .lanes = node->settings.lanes,
+        .incarnation = node->incarnation,
+        .own_uid = (uint32_t)geteuid(),
+        .most_bytes = node->settings.call_memory_bytes,
+        .kick = node_kick,
+        .context = node,
+    };
+
+    return bulk_memories_create(&config, &node->bulks);
+}
+
 nigh_status node_make_lanes(struct nigh_node *node, char *why, size_t why_bytes)
 {
     if (node->settings.has_directory && node_make_redis(node) != NIGH_OK) {
@@ -236,7 +251,7 @@ nigh_status node_make_lanes(struct nigh_node *node, char *why, size_t why_bytes)
         return NIGH_NO_RESOURCES;
     }
     if (services_create(node->settings.lanes, node_kick, node, &node->services) != NIGH_OK ||
-        bulk_memories_create(node->settings.lanes, node_kick, node, &node->bulks) != NIGH_OK) {
+        node_make_bulks(node) != NIGH_OK) {
         snprintf(why, why_bytes, "no memory for the node's own books");
         return NIGH_NO_RESOURCES;
     }

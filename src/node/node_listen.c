@@ -106,6 +106,7 @@ nigh_status node_open_front(struct nigh_node *node, char *why, size_t why_bytes)
     if (status != NIGH_OK)
         return status;
     node->front.services = node->services;
+    node->front.bulks = node->bulks;
     status = front_open(&node->front, node->lanes, node->listen_fd);
     if (status != NIGH_OK) {
         snprintf(why, why_bytes, "cannot open the front door: %s", nigh_status_string(status));

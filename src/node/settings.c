@@ -359,6 +359,9 @@ nigh_status settings_resolve(const nigh_node_options *given, uint32_t cores,
     out->max_sessions = options.max_sessions;
     out->max_pins = options.max_pins;
     out->session_quota_bytes = options.session_quota_bytes;
+    out->call_memory_bytes = options.call_memory_bytes != 0
+                                 ? options.call_memory_bytes
+                                 : options.memory_bytes / SETTINGS_CALL_MEMORY_PART;
     out->spill_bytes = options.spill_bytes;
     out->huge_pages = options.huge_pages;
     out->socket_mode = options.socket_mode;
