@@ -188,6 +188,7 @@
 #define LIMIT_RPC_CALLS    4096
 #define LIMIT_RPC_QUEUE    4096
 #define LIMIT_RPC_PAYLOAD  65536
+#define LIMIT_RPC_RING     65536 /* bytes that a link's peer writes frames of calls into */
 
 /* Calls of services (docs/calls.md) */
 #define LIMIT_CALL_BYTES       8192 /* of a request, and of a reply */

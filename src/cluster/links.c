@@ -776,8 +776,8 @@ static bool is_link_valid(const struct link *link)
         (link->sides[LINK_CONTROL].rpc != NULL && reads != link->read_count)) {
         return false;
     }
-    if (!rpc_ring_is_valid(&rings->writer, &rings->reader) || rpc_ring_must_tell(&rings->reader)) {
-        return link->failed;
+    if (link->up && !rpc_ring_is_valid(&rings->writer, &rings->reader)) {
+        return false;
     }
     return link->up ? is_link_whole(link) : under_way == 0 || link->failed;
 }

@@ -26,6 +26,7 @@ static bool is_gauge(const char *name)
         "uptime_us",
         "loans",
         "links_up",
+        "links_writing_calls",
         "directory_keys",
         "pinned_bytes",
         "rdma_lanes",

@@ -56,6 +56,7 @@ struct daemon_options {
     char cluster_key_path[SETTINGS_PATH_BYTES]; /* "": none */
     uint32_t dead_ms;
     uint32_t transfer_path;
+    uint32_t calls_way;
     uint32_t fanout;
     uint32_t ranks;
     uint32_t fabric;
@@ -87,7 +88,7 @@ struct daemon_option {
     const char *text;  /* for --help */
 };
 
-#define DAEMON_OPTIONS_COUNT 33
+#define DAEMON_OPTIONS_COUNT 34
 
 extern const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT];
 

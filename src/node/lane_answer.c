@@ -57,6 +57,10 @@ static void add_exchange(const struct lane *lane, nigh_node_stats *stats)
     stats->replica_failures += own.replicas.failures;
     stats->replica_bytes += own.replica_bytes;
     stats->registrations += own.registrations;
+    stats->call_frames_sent += own.calls_sent;
+    stats->call_frames_written += own.calls_written;
+    stats->call_rings_full += own.rings_full;
+    stats->links_writing_calls += own.links_writing;
     add_fabric(&lane->config.fabric->counts, stats);
     stats->rdma_lanes += strcmp(lane->config.fabric->caps.name, "verbs") == 0 ? 1 : 0;
 }

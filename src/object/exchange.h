@@ -79,6 +79,8 @@ struct exchange_config {
     uint64_t probe_bytes; /* of the smallest that is asked for to measure with; 0: 16 KiB */
     uint64_t pull_bytes;  /* of pulls under way at once; 0: a quarter of the lane's memory */
     enum exchange_path path;
+    enum link_way calls_way; /* of what `users` call; LINK_AUTO only where the wire does it all */
+    uint32_t ring_bytes;     /* for that; 0: LIMIT_RPC_RING */
     uint64_t loan_us; /* a loan whose puller was not heard of for so long is overdue: its link is
                          broken; 0: 10 s */
     uint64_t seed;
@@ -192,8 +194,11 @@ struct exchange_stats {
     uint64_t served_partial; /* of the loans, those of what was still being pulled; ever */
     uint64_t sent_on;        /* pullers, to others that pull; ever */
     uint64_t crc_failures;
-    uint64_t probes;         /* of what links cost; ever */
-    uint64_t conflicts;      /* births that were not admitted */
+    uint64_t calls_sent, calls_written; /* frames of calls of users; ever */
+    uint64_t rings_full;                /* frames that a ring had no room for at once; ever */
+    uint64_t links_writing;             /* links that are up over which they are written */
+    uint64_t probes;                    /* of what links cost; ever */
+    uint64_t conflicts;                 /* births that were not admitted */
     uint64_t shares_refused; /* requests beyond a node's share of loans, deletes or keys; ever */
     uint64_t claims_refused; /* announcements and the like that are not their sender's to make */
     uint64_t announcements_refused; /* for want of room at a home: told again later */

@@ -24,6 +24,7 @@
 #define CALLS      6u
 #define PAYLOAD    900u
 #define EPOCH      77u
+#define RING       4096u /* the least that there may be is 3840 */
 
 enum method {
     ECHO = 1,
@@ -92,9 +93,11 @@ struct world {
     uint32_t reads;        /* of a link at once; 0: 3 */
     bool shared;           /* the links of a lane share receives */
     bool calls;            /* links have an endpoint for calls */
-    uint32_t bulk;         /* bulk endpoints of a link */
-    bool keeps;            /* messages, for ever */
-    bool silent;           /* nobody is told that a message came */
+    enum link_way ways[NODES_MAX]; /* how calls of each travel */
+    uint32_t ring_bytes;           /* 0: RING */
+    uint32_t bulk;                 /* bulk endpoints of a link */
+    bool keeps;                    /* messages, for ever */
+    bool silent;                   /* nobody is told that a message came */
     /* What others do while the last of BULK messages to a lane that is watched is told of. */
     void (*meanwhile)(struct world *world);
 };
@@ -500,6 +503,8 @@ static struct links_config config_of(struct lane *lane)
 
     return (struct links_config){
         .calls = node->world->calls ? calls : (struct rpc_config){0},
+        .calls_way = node->world->ways[node->rank],
+        .ring_bytes = node->world->ring_bytes == 0 ? RING : node->world->ring_bytes,
         .fabric = lane->fabric,
         .rank = node->rank,
         .incarnation = node->incarnation,
@@ -638,12 +643,16 @@ static void all_see_all(struct world *world)
 static void world_open(struct world *world, const struct sim_options *options, uint32_t count,
                        const uint32_t *lanes)
 {
+    struct world asked = *world;
+
     *world = (struct world){.other_epoch = world->other_epoch,
                             .elsewhere = world->elsewhere,
                             .reads = world->reads,
                             .shared = world->shared,
                             .calls = world->calls,
-                            .bulk = world->bulk};
+                            .bulk = world->bulk,
+                            .ring_bytes = world->ring_bytes};
+    memcpy(world->ways, asked.ways, sizeof(world->ways));
     assert_int_equal(sim_create(options, &world->sim), NIGH_OK);
     world->count = count;
     for (uint32_t rank = 0; rank < count; rank++) {
@@ -785,6 +794,12 @@ static void rails_join_the_lanes_that_share_shards(void **state)
 static void storm(uint64_t seed, const uint32_t *lanes, bool wild, bool deaths, bool shared,
                   bool calls, uint64_t *good)
 {
+    static const enum link_way ways[][NODES_MAX] = {
+        {LINK_SEND, LINK_SEND, LINK_SEND},
+        {LINK_WRITE, LINK_WRITE, LINK_WRITE},
+        {LINK_AUTO, LINK_AUTO, LINK_AUTO},
+        {LINK_WRITE, LINK_AUTO, LINK_SEND},
+    };
     struct sim_options options = {.seed = seed,
                                   .late_read_ppm = 100000,
                                   .break_ppm = 300,
@@ -796,6 +811,7 @@ static void storm(uint64_t seed, const uint32_t *lanes, bool wild, bool deaths, 
     world->shared = shared;
     world->calls = calls;
     world->bulk = (uint32_t)(seed % (LIMIT_BULK_ENDPOINTS + 1)); /* 0 is 1 */
+    memcpy(world->ways, ways[seed / 2 % ARRAY_LENGTH(ways)], sizeof(world->ways));
     world_open(world, &options, NODES_MAX, lanes);
     all_see_all(world);
     pass(world, 5000);
