@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define RPC_WAY_CALLS 9u    /* each way that count; odd */
-#define RPC_WAY_BYTES 1024u /* of a question, and of its answer: most frames are no larger */
+#define RPC_WAY_BYTES 512u /* of a question, and of its answer: most frames are no larger */
 
 enum rpc_way_kind {
     RPC_WAY_SENT = 0,
