@@ -260,6 +260,13 @@ uint32_t exchange_users_places(const struct members *members)
     return exchange_window_of(members)->users;
 }
 
+uint32_t exchange_users_ring(const struct members *members)
+{
+    uint32_t wanted = exchange_users_places(members) / 2 * LIMIT_CALL_BYTES;
+
+    return min_u32(LIMIT_RPC_RING, max_u32(LIMIT_RPC_RING_MIN, wanted));
+}
+
 void exchange_users_flush(struct exchange *exchange)
 {
     links_flush_calls(exchange->links);
@@ -334,7 +341,7 @@ static void set_defaults(struct exchange_config *config)
         config->calls_way = LINK_SEND;
     }
     if (config->ring_bytes == 0) {
-        config->ring_bytes = LIMIT_RPC_RING;
+        config->ring_bytes = exchange_users_ring(config->members);
     }
     if (config->loan_us == 0) {
         config->loan_us = EXCHANGE_LOAN_US;

@@ -80,7 +80,7 @@ struct exchange_config {
     uint64_t pull_bytes;  /* of pulls under way at once; 0: a quarter of the lane's memory */
     enum exchange_path path;
     enum link_way calls_way; /* of what `users` call; LINK_AUTO only where the wire does it all */
-    uint32_t ring_bytes;     /* for that; 0: LIMIT_RPC_RING */
+    uint32_t ring_bytes;     /* for that; 0: exchange_users_ring */
     uint64_t loan_us; /* a loan whose puller was not heard of for so long is overdue: its link is
                          broken; 0: 10 s */
     uint64_t seed;
@@ -166,6 +166,10 @@ struct rpc *exchange_users_channel(struct exchange *exchange, uint32_t rank, uin
 
 /* Calls that such a channel has under way at most. */
 uint32_t exchange_users_places(const struct members *members);
+
+/* Bytes of the ring that the peer of such a channel writes to, where one does: room for half of
+ * those calls, of the longest. */
+uint32_t exchange_users_ring(const struct members *members);
 
 /* Sends what was begun on such channels outside of a turn. */
 void exchange_users_flush(struct exchange *exchange);

@@ -230,7 +230,7 @@ static void side_open(struct side *side, uint32_t rank, const struct members *me
     config.calls =
         (struct rpc_config){.requests = users, .calls = users, .payload_bytes = CALLS_PAYLOAD};
     config.calls_way = way;
-    config.ring_bytes = LIMIT_RPC_RING;
+    config.ring_bytes = exchange_users_ring(members);
     assert_int_equal(links_create(&config, &side->links), NIGH_OK);
 }
 
@@ -382,9 +382,9 @@ static void what_peers_cost(void **state)
         {8, 1, 137, 1428, {516, 138, 296}, {764, 206, 424}, 0, 2, LINK_SEND},
         {8, 1, 137, 1428, {648, 140, 334}, {1018, 208, 462}, 0, 4, LINK_SEND},
         {64, 2, 41, 345, {430, 44, 211}, {762, 65, 275}, LIMIT_SHARED_RECEIVES, 4, LINK_SEND},
-        /* Calls that are written: 64 KiB, in place of a buffer for each receive. */
-        {1, 1, 229, 1263, {674, 229, 402}, {893, 413, 594}, 0, 1, LINK_WRITE},
-        {8, 1, 137, 935, {450, 137, 277}, {637, 205, 405}, 0, 1, LINK_WRITE},
+        /* Calls that are written: one ring in place of a buffer for each receive. */
+        {1, 1, 229, 1455, {674, 229, 402}, {893, 413, 594}, 0, 1, LINK_WRITE},
+        {8, 1, 137, 999, {450, 137, 277}, {637, 205, 405}, 0, 1, LINK_WRITE},
         {32, 1, 77, 417, {326, 77, 215}, {509, 126, 311}, LIMIT_SHARED_RECEIVES, 1, LINK_WRITE},
         {64, 2, 41, 251, {232, 41, 154}, {381, 62, 218}, LIMIT_SHARED_RECEIVES, 1, LINK_WRITE},
     };
