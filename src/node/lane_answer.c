@@ -112,6 +112,19 @@ static void answer_nodes(struct lane *lane, uint32_t slot, const struct session_
 
 /* ---- LINKS ---------------------------------------------------------------- */
 
+static void tell_calls(const struct exchange_link_cost *costs, uint32_t count, uint8_t *reply)
+{
+    for (uint32_t n = 0; n < count; n++) {
+        struct session_link_calls calls = {
+            .way =
+                costs[n].calls_way == LINK_WRITE ? NIGH_LINK_CALLS_WRITTEN : NIGH_LINK_CALLS_SENT,
+            .sent_us = (uint32_t)min_u64(costs[n].calls_sent_us, UINT32_MAX),
+            .written_us = (uint32_t)min_u64(costs[n].calls_written_us, UINT32_MAX)};
+
+        memcpy(reply + n * sizeof(calls), &calls, sizeof(calls));
+    }
+}
+
 static void tell_links(struct lane *lane, uint8_t *reply, struct session_cqe *cqe)
 {
     struct exchange_link_cost *costs = calloc(SESSION_LINKS, sizeof(*costs));
@@ -131,7 +144,9 @@ static void tell_links(struct lane *lane, uint8_t *reply, struct session_cqe *cq
 
         memcpy(reply + n * sizeof(link), &link, sizeof(link));
     }
+    tell_calls(costs, count, reply + count * sizeof(struct session_link));
     cqe->data_size = count;
+    cqe->meta_size = sizeof(struct session_link_calls);
     free(costs);
 }
 

@@ -220,9 +220,11 @@ void exchange_stats(const struct exchange *exchange, struct exchange_stats *stat
 /* What a link costs. */
 struct exchange_link_cost {
     uint32_t rank, rail;
-    uint64_t crossover_bytes; /* CROSSOVER_NONE: it has none; 0: not known */
-    uint32_t measured;        /* probes of it that are over, */
-    uint32_t to_measure;      /* of so many */
+    uint64_t crossover_bytes;                 /* CROSSOVER_NONE: it has none; 0: not known */
+    uint32_t measured;                        /* probes of it that are over, */
+    uint32_t to_measure;                      /* of so many */
+    enum link_way calls_way;                  /* LINK_SEND or LINK_WRITE: how calls leave */
+    uint64_t calls_sent_us, calls_written_us; /* what one took; both 0: not measured */
 };
 
 /* Those of the links that are up, `capacity` at most; how many. */

@@ -117,13 +117,16 @@ uint32_t exchange_links(const struct exchange *exchange, struct exchange_link_co
         if (count == capacity) {
             break;
         }
-        costs[count++] = (struct exchange_link_cost){
+        costs[count] = (struct exchange_link_cost){
             .rank = link->rank,
             .rail = link_rail(link->link),
             .crossover_bytes = crossover_is_known(crossover) ? crossover_bytes(crossover) : 0,
             .measured = link->probe,
             .to_measure = link->probes,
         };
+        costs[count].calls_way =
+            link_calls_way(link->link, &costs[count].calls_sent_us, &costs[count].calls_written_us);
+        count++;
     }
     return count;
 }

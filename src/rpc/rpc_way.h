@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RPC_WAY_CALLS 9u    /* each way that count; odd */
+#define RPC_WAY_CALLS 9u   /* each way that count; odd */
 #define RPC_WAY_BYTES 512u /* of a question, and of its answer: most frames are no larger */
 
 enum rpc_way_kind {
