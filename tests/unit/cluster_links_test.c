@@ -97,7 +97,8 @@ struct world {
     uint32_t ring_bytes;           /* 0: RING */
     uint32_t bulk;                 /* bulk endpoints of a link */
     bool keeps;                    /* messages, for ever */
-    bool silent;                   /* nobody is told that a message came */
+    const uint8_t *seen; /* where the last request lay that came on an endpoint for calls */
+    bool silent;         /* nobody is told that a message came */
     /* What others do while the last of BULK messages to a lane that is watched is told of. */
     void (*meanwhile)(struct world *world);
 };
@@ -454,6 +455,7 @@ static void on_called(void *context, struct link *link, const struct rpc_request
 
     (void)now_us;
     assert_non_null(mine);
+    lane->node->world->seen = request->payload;
     if (request->method == ECHO) {
         rpc_reply(link_calls(link), request->call, NIGH_OK, &piece, 1);
     } else {
@@ -1574,6 +1576,44 @@ static void what_waits_for_room_ends_with_its_link(void **state)
     free(world);
 }
 
+/* Who comes when there is room, and others wait for it still, goes behind them. */
+static void nobody_overtakes_who_waits_for_room(void **state)
+{
+    struct link *links[2];
+    struct world *world = open_ways(47, LINK_WRITE, LINK_WRITE, links);
+    struct rpc_ring_writer *writer = &links[0]->rings.writer;
+
+    (void)state;
+    writer->used = writer->units;
+    say_called(links[0], PAYLOAD);
+    writer->used = 0;
+    say_called(links[0], 8);
+    assert_int_equal(links[0]->sides[LINK_CALLS].send_count, 2);
+    assert_int_equal(counters_of(links[0])->calls_written, 0);
+    link_send_waiting(&links[0]->sides[LINK_CALLS]);
+    assert_true(list_empty(&links[0]->sides[LINK_CALLS].waiting));
+    assert_int_equal(writer->used, 15 + 1);
+    call_in_order(world, links[0], 2, PAYLOAD);
+    world_close(world);
+    free(world);
+}
+
+/* What a handler is given is not where its peer may write. */
+static void what_came_through_a_ring_is_a_copy(void **state)
+{
+    struct link *links[2];
+    struct world *world = open_ways(46, LINK_WRITE, LINK_WRITE, links);
+    const uint8_t *memory = links[1]->rings.memory;
+
+    (void)state;
+    assert_non_null(memory);
+    call_in_order(world, links[0], 1, PAYLOAD);
+    assert_non_null(world->seen);
+    assert_true(world->seen < memory || world->seen >= memory + RING);
+    world_close(world);
+    free(world);
+}
+
 /* With rings alone there is one of them in place of a buffer for each receive. */
 static void rings_are_what_calls_take(void **state)
 {
@@ -1878,6 +1918,8 @@ int main(void)
         cmocka_unit_test(both_sides_say_how_calls_travel),
         cmocka_unit_test(a_full_ring_delays_or_is_passed_by),
         cmocka_unit_test(what_waits_for_room_ends_with_its_link),
+        cmocka_unit_test(nobody_overtakes_who_waits_for_room),
+        cmocka_unit_test(what_came_through_a_ring_is_a_copy),
         cmocka_unit_test(rings_are_what_calls_take),
         cmocka_unit_test(liars_about_rings_lose_their_link),
         cmocka_unit_test(immediates_without_a_credit_end_the_link),

@@ -150,6 +150,13 @@ static void frames_lie_behind_each_other(void **state)
     assert_true(rpc_ring_take(writer, 4 * RPC_RING_UNIT, &place));
     assert_int_equal(place, 0);
     assert_int_equal(writer->used, 4 + 3 + 4);
+    /* There is room for four units, but not for those that would be skipped, too. */
+    writer->at = 13;
+    writer->used = 10;
+    assert_false(rpc_ring_take(writer, 4 * RPC_RING_UNIT, &place));
+    writer->used = 9;
+    assert_true(rpc_ring_take(writer, 4 * RPC_RING_UNIT, &place));
+    assert_int_equal(writer->used, 16);
     /* To the very end, and the next is the first again. */
     writer->at = 12;
     writer->used = 0;
