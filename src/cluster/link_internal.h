@@ -222,7 +222,7 @@ uint32_t link_frame_bytes(const struct link_channel *channel);
 /* A frame leaves, or waits until it can; what it tells the peer of is there. */
 void link_send_frame(struct link_side *side, const struct fabric_slice *slices, uint32_t count,
                      uint64_t bytes);
-/* Those that there is room for now, in order. */
+/* Those that there is room for, in order. */
 void link_send_waiting(struct link_side *side);
 /* What the own ring owes, without a frame. */
 void link_send_news(struct link_side *side);
