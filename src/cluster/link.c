@@ -478,7 +478,7 @@ void link_established(struct link *link, enum link_endpoint kind, uint64_t now_u
     link->links->config.shell.up(link->links->config.shell.context, link, now_us);
     take_early(&link->sides[LINK_CONTROL], now_us);
     take_early(&link->sides[LINK_CALLS], now_us);
-    link_measure_begin(link, now_us);
+    link_measure_calls(link, now_us);
 }
 
 void link_fail(struct link *link, nigh_status reason)
@@ -963,8 +963,8 @@ enum link_way link_calls_way(const struct link *link, uint64_t *sent_us, uint64_
     const struct link_rings *rings = &link->rings;
     bool writes = rings->writer.units > 0 && (rings->is_only || rings->way == RPC_WAY_WRITTEN);
 
-    *sent_us = rings->is_measured ? rpc_way_us(&rings->measured, RPC_WAY_SENT) : 0;
-    *written_us = rings->is_measured ? rpc_way_us(&rings->measured, RPC_WAY_WRITTEN) : 0;
+    *sent_us = rings->sent_us;
+    *written_us = rings->written_us;
     return writes ? LINK_WRITE : LINK_SEND;
 }
 

@@ -210,6 +210,9 @@ void link_give_back(struct link *link, const uint8_t *bytes);
  * either way, in the middle, where that was measured; 0 else. */
 enum link_way link_calls_way(const struct link *link, uint64_t *sent_us, uint64_t *written_us);
 
+/* Measures that anew, if it is measured at all: a few calls, one after the other. */
+void link_measure_calls(struct link *link, uint64_t now_us);
+
 /* Whether it goes down at the end of the turn: no more is heard of its peer. */
 bool link_is_failing(const struct link *link);
 

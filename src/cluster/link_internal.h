@@ -66,8 +66,8 @@ struct link_rings {
     enum rpc_way_kind way;         /* of frames that leave, where both ways are open */
     enum rpc_way_kind came;        /* of the frame in hand */
     bool measures, asks;           /* more calls are wanted to measure with; one is under way */
-    bool is_measured;
     uint64_t asked_us;
+    uint64_t sent_us, written_us; /* what was measured last; 0: nothing */
     struct rpc_way measured;
 };
 
@@ -252,7 +252,6 @@ nigh_status link_ring_came(struct link *link, uint32_t imm, uint32_t bytes, cons
 /* Behind it: tells the peer what it must know, and sends what waited. */
 void link_ring_settle(struct link_side *side);
 
-void link_measure_begin(struct link *link, uint64_t now_us);
 /* The next call of a measurement, if it is its turn. */
 void link_measure(struct link *link, uint64_t now_us);
 void link_on_probe(struct link_side *side, const struct rpc_request *request);

@@ -69,7 +69,7 @@ void link_ring_begin(struct link *link)
     rings->way = links->way == LINK_WRITE ? RPC_WAY_WRITTEN : RPC_WAY_SENT;
     rings->measures = false;
     rings->asks = false;
-    rpc_way_begin(&rings->measured);
+    rings->sent_us = rings->written_us = 0;
     if (links_give_rings(links)) {
         rings->reader.units = links->config.ring_bytes / RPC_RING_UNIT;
         rings->reader.frame_bytes = link_frame_bytes(&links->calls);
@@ -202,11 +202,12 @@ static void on_measured(void *context, nigh_status status, const uint8_t *payloa
         return;
     }
     rings->measures = false;
-    rings->is_measured = true;
+    rings->sent_us = rpc_way_us(&rings->measured, RPC_WAY_SENT);
+    rings->written_us = rpc_way_us(&rings->measured, RPC_WAY_WRITTEN);
     rings->way = rpc_way_quicker(&rings->measured);
     LOG_DEBUG("measured calls", "rank=%u rail=%u sent_us=%llu written_us=%llu", link->rank,
-              link->rail, (unsigned long long)rpc_way_us(&rings->measured, RPC_WAY_SENT),
-              (unsigned long long)rpc_way_us(&rings->measured, RPC_WAY_WRITTEN));
+              link->rail, (unsigned long long)rings->sent_us,
+              (unsigned long long)rings->written_us);
 }
 
 /* Frames that this causes take the way, whatever others do. */
@@ -236,13 +237,16 @@ void link_measure(struct link *link, uint64_t now_us)
     go(link, before);
 }
 
-void link_measure_begin(struct link *link, uint64_t now_us)
+void link_measure_calls(struct link *link, uint64_t now_us)
 {
     struct link_rings *rings = &link->rings;
 
+    if (rings->measures) {
+        return;
+    }
+    rpc_way_begin(&rings->measured);
     rings->measures = link->links->way == LINK_AUTO && rings->writer.units > 0 && !rings->is_only &&
                       link->links->calls.rpc.payload_bytes >= RPC_WAY_BYTES;
-    rings->is_measured = false;
     link_measure(link, now_us);
 }
 

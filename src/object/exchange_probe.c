@@ -100,6 +100,7 @@ nigh_status exchange_measure(struct exchange *exchange, uint64_t rank)
         link->probe_again_us = 0;
         link->probe_pause_us = 0;
         probe_link_up(link);
+        link_measure_calls(link->link, exchange->now_us);
     }
     return NIGH_OK;
 }

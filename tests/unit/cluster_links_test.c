@@ -1504,6 +1504,18 @@ static void both_sides_say_how_calls_travel(void **state)
             assert_int_equal(before[side].calls_written + before[side].calls_sent,
                              cases[n].measured ? 4 * (1 + RPC_WAY_CALLS) : 0);
         }
+        /* Asked for it measures again, where it does. */
+        link_measure_calls(links[0], sim_now_us(world->sim));
+        link_measure_calls(links[0], sim_now_us(world->sim));
+        pass(world, 100000);
+        for (uint32_t side = 0; side < 2; side++) {
+            const struct links_counters *after = counters_of(links[side]);
+
+            assert_int_equal(after->calls_written + after->calls_sent,
+                             before[side].calls_written + before[side].calls_sent +
+                                 (cases[n].measured ? 2 * (1 + RPC_WAY_CALLS) : 0));
+            before[side] = *after;
+        }
         call_in_order(world, links[0], 3, 700);
         call_in_order(world, links[1], 2, 8);
         for (uint32_t side = 0; side < 2; side++) {
