@@ -188,6 +188,8 @@
 #define LIMIT_RPC_CALLS    4096
 #define LIMIT_RPC_QUEUE    4096
 #define LIMIT_RPC_PAYLOAD  65536
+#define LIMIT_RPC_RING     262144 /* bytes that a link's peer writes frames of calls into */
+#define LIMIT_RPC_RING_MIN 65536  /* of them, however few calls a link has under way */
 
 /* Calls of services (docs/calls.md) */
 #define LIMIT_CALL_BYTES       8192 /* of a request, and of a reply */

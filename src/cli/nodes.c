@@ -234,6 +234,18 @@ static const char *crossover_text(uint32_t rank, char text[BYTES_SIZE_TEXT])
     return text;
 }
 
+/* The first of the links to a node; all of them are measured apart, and seldom differ. NULL: none.
+ */
+static const nigh_link_info *first_link(uint32_t rank)
+{
+    for (size_t i = 0; i < link_count; i++) {
+        if (links[i].rank == rank) {
+            return &links[i];
+        }
+    }
+    return NULL;
+}
+
 /* ---- printed -------------------------------------------------------------- */
 
 static void print_crossover(struct json *json, uint32_t rank)
@@ -246,6 +258,21 @@ static void print_crossover(struct json *json, uint32_t rank)
                                              : "known");
     if (bytes != 0 && bytes != NIGH_NO_CROSSOVER) {
         json_u64(json, "crossover_bytes", bytes);
+    }
+}
+
+static void print_calls(struct json *json, uint32_t rank)
+{
+    const nigh_link_info *link = first_link(rank);
+    nigh_link_calls calls = link == NULL ? NIGH_LINK_CALLS_UNKNOWN : link->calls;
+
+    json_string(json, "calls",
+                calls == NIGH_LINK_CALLS_SENT      ? "sent"
+                : calls == NIGH_LINK_CALLS_WRITTEN ? "written"
+                                                   : "unknown");
+    if (link != NULL && link->calls_sent_us != 0 && link->calls_written_us != 0) {
+        json_u64(json, "calls_sent_us", link->calls_sent_us);
+        json_u64(json, "calls_written_us", link->calls_written_us);
     }
 }
 
@@ -267,6 +294,7 @@ static void print_json(void)
                     nodes[i].refused == NIGH_OK ? "" : nigh_status_name(nodes[i].refused));
         json_string(&json, "reason", cli_refusal_text(nodes[i].refused));
         print_crossover(&json, nodes[i].rank);
+        print_calls(&json, nodes[i].rank);
         json_object_close(&json);
     }
     json_array_close(&json);
@@ -288,6 +316,10 @@ static void print_text(void)
                node->is_self == 0 ? ""
                : node_count == 1  ? "this node, which is alone"
                                   : "  (this node)");
+        if (first_link(node->rank) != NULL &&
+            first_link(node->rank)->calls == NIGH_LINK_CALLS_WRITTEN) {
+            fputs("  calls are written", stdout);
+        }
         if (node->view == NIGH_NODE_OUT_OF_VIEW) {
             printf("  out of the view");
         }

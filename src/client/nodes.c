@@ -125,6 +125,17 @@ struct links_out {
     size_t count;
 };
 
+static void links_take_calls(const uint8_t *reply, uint64_t number, nigh_link_info *link)
+{
+    struct session_link_calls calls;
+
+    memcpy(&calls, reply + number * sizeof(calls), sizeof(calls));
+    link->calls =
+        calls.way <= NIGH_LINK_CALLS_WRITTEN ? (nigh_link_calls)calls.way : NIGH_LINK_CALLS_UNKNOWN;
+    link->calls_sent_us = calls.sent_us;
+    link->calls_written_us = calls.written_us;
+}
+
 static bool links_done(struct client_op *op, size_t step, uint8_t opcode,
                        const struct session_cqe *cqe)
 {
@@ -148,6 +159,10 @@ static bool links_done(struct client_op *op, size_t step, uint8_t opcode,
                                                       .crossover_bytes = record.crossover_bytes,
                                                       .measured = record.measured,
                                                       .to_measure = record.to_measure};
+            if (cqe->meta_size == sizeof(struct session_link_calls)) {
+                links_take_calls(shared->reply + count * sizeof(record), i,
+                                 &out->links[out->count]);
+            }
         }
     }
     return false;

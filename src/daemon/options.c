@@ -42,6 +42,7 @@ enum daemon_option_number {
     OPTION_CLUSTER_KEY,
     OPTION_DEAD_MS,
     OPTION_TRANSFER,
+    OPTION_CALLS,
     OPTION_FANOUT,
     OPTION_FABRIC,
     OPTION_FABRIC_ADDRESSES,
@@ -90,6 +91,8 @@ const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT] = {
     [OPTION_DEAD_MS] = {"dead-ms", "N", "a lost node is taken for dead after so long (5000)"},
     [OPTION_TRANSFER] = {"transfer", "WAY",
                          "auto (by size), two-sided, one-sided, push; register: to benchmark"},
+    [OPTION_CALLS] = {"calls", "WAY",
+                      "over RDMA: auto (as is quicker), send, write (into rings of memory)"},
     [OPTION_FANOUT] = {"fanout", "N",
                        "nodes that it serves with one large object at once (2); more ask these"},
     [OPTION_FABRIC] = {"fabric", "tcp|verbs|auto",
@@ -270,6 +273,14 @@ static nigh_status option_transfer(const char *text, uint32_t *path, char *why, 
                        why_bytes);
 }
 
+static nigh_status option_calls(const char *text, uint32_t *way, char *why, size_t why_bytes)
+{
+    static const char *const names[] = {"auto", "send", "write"};
+
+    return option_word(text, names, ARRAY_LENGTH(names), "auto, send or write", way, why,
+                       why_bytes);
+}
+
 static nigh_status option_fabric(const char *text, uint32_t *fabric, char *why, size_t why_bytes)
 {
     static const char *const names[] = {"tcp", "verbs", "auto"};
@@ -347,6 +358,7 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
     case OPTION_CLUSTER_KEY: return option_path(text, o->cluster_key_path, why, n);
     case OPTION_DEAD_MS: return option_number(text, 10, 3600000, &o->dead_ms, why, n);
     case OPTION_TRANSFER: return option_transfer(text, &o->transfer_path, why, n);
+    case OPTION_CALLS: return option_calls(text, &o->calls_way, why, n);
     case OPTION_FANOUT: return option_number(text, 10, LIMIT_TREE_MOST, &o->fanout, why, n);
     case OPTION_FABRIC: return option_fabric(text, &o->fabric, why, n);
     case OPTION_FABRIC_ADDRESSES:
@@ -556,6 +568,7 @@ nigh_status daemon_options_resolve(struct daemon_options *o, uint32_t cores,
         .cluster_key = o->cluster_key_path[0] != '\0' ? o->cluster_key : NULL,
         .dead_ms = o->dead_ms,
         .transfer_path = o->transfer_path,
+        .calls_way = o->calls_way,
         .fanout = o->fanout,
         .ranks = o->ranks,
         .fabric = o->fabric,

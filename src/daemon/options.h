@@ -57,6 +57,7 @@ struct daemon_options {
     char cluster_key_path[SETTINGS_PATH_BYTES]; /* "": none */
     uint32_t dead_ms;
     uint32_t transfer_path;
+    uint32_t calls_way;
     uint32_t fanout;
     uint32_t ranks;
     uint32_t fabric;

@@ -445,7 +445,20 @@ struct session_link {
 _Static_assert(sizeof(struct session_link) == 24, "a link's record is shared");
 
 #define SESSION_ALL_RANKS UINT64_MAX
-#define SESSION_LINKS     (LIMIT_REPLY_BYTES / (uint32_t)sizeof(struct session_link)) /* most told */
+/* Of the same link as the record of that number: they stand behind the last of those where the
+ * answer's meta_size is the size of one. An older node's is 0. */
+struct session_link_calls {
+    uint32_t way; /* as nigh_link_info has it */
+    uint32_t sent_us;
+    uint32_t written_us;
+    uint32_t zero;
+};
+
+_Static_assert(sizeof(struct session_link_calls) == 16, "a link's record is shared");
+
+#define SESSION_LINKS    \
+    (LIMIT_REPLY_BYTES / \
+     (uint32_t)(sizeof(struct session_link) + sizeof(struct session_link_calls))) /* most told */
 
 /* Behind the hash in the id of a CALL of any server: the nodes that are asked first, best first. A
  * rank is a byte. An older node does not look. */

@@ -57,6 +57,10 @@ static void add_exchange(const struct lane *lane, nigh_node_stats *stats)
     stats->replica_failures += own.replicas.failures;
     stats->replica_bytes += own.replica_bytes;
     stats->registrations += own.registrations;
+    stats->call_frames_sent += own.calls_sent;
+    stats->call_frames_written += own.calls_written;
+    stats->call_rings_full += own.rings_full;
+    stats->links_writing_calls += own.links_writing;
     add_fabric(&lane->config.fabric->counts, stats);
     stats->rdma_lanes += strcmp(lane->config.fabric->caps.name, "verbs") == 0 ? 1 : 0;
 }
@@ -108,6 +112,19 @@ static void answer_nodes(struct lane *lane, uint32_t slot, const struct session_
 
 /* ---- LINKS ---------------------------------------------------------------- */
 
+static void tell_calls(const struct exchange_link_cost *costs, uint32_t count, uint8_t *reply)
+{
+    for (uint32_t n = 0; n < count; n++) {
+        struct session_link_calls calls = {
+            .way =
+                costs[n].calls_way == LINK_WRITE ? NIGH_LINK_CALLS_WRITTEN : NIGH_LINK_CALLS_SENT,
+            .sent_us = (uint32_t)min_u64(costs[n].calls_sent_us, UINT32_MAX),
+            .written_us = (uint32_t)min_u64(costs[n].calls_written_us, UINT32_MAX)};
+
+        memcpy(reply + n * sizeof(calls), &calls, sizeof(calls));
+    }
+}
+
 static void tell_links(struct lane *lane, uint8_t *reply, struct session_cqe *cqe)
 {
     struct exchange_link_cost *costs = calloc(SESSION_LINKS, sizeof(*costs));
@@ -127,7 +144,9 @@ static void tell_links(struct lane *lane, uint8_t *reply, struct session_cqe *cq
 
         memcpy(reply + n * sizeof(link), &link, sizeof(link));
     }
+    tell_calls(costs, count, reply + count * sizeof(struct session_link));
     cqe->data_size = count;
+    cqe->meta_size = sizeof(struct session_link_calls);
     free(costs);
 }
 

@@ -183,6 +183,7 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
         config.fabric = node->fabrics[number];
         config.exchange.members = &node->settings.members;
         config.exchange.path = (enum exchange_path)settings->transfer_path;
+        config.exchange.calls_way = settings->calls_way;
         config.exchange.shared_bulk = settings->shared_receives;
         config.exchange.outside = node->redis != NULL ? &node->outside : NULL;
         config.exchange.fanout = settings->fanout;

@@ -230,6 +230,22 @@ static nigh_status settings_take_packets(const nigh_node_options *o, struct node
     return NIGH_OK;
 }
 
+static nigh_status settings_take_calls(const nigh_node_options *o, struct node_settings *s,
+                                       char *why, size_t why_bytes)
+{
+    static const enum link_way ways[] = {[NIGH_CALLS_AUTO] = LINK_AUTO,
+                                         [NIGH_CALLS_SEND] = LINK_SEND,
+                                         [NIGH_CALLS_WRITE] = LINK_WRITE};
+
+    if (o->calls_way > NIGH_CALLS_WRITE)
+        return settings_fail(why, why_bytes,
+                             "the way of calls is 0 (as is quicker), 1 (sent) or 2 (written), "
+                             "not %u",
+                             o->calls_way);
+    s->calls_way = ways[o->calls_way];
+    return NIGH_OK;
+}
+
 static nigh_status settings_take_shared(const nigh_node_options *o, struct node_settings *s,
                                         char *why, size_t why_bytes)
 {
@@ -310,6 +326,9 @@ static nigh_status settings_take_cluster(const nigh_node_options *o, struct node
                              "the transfer path is 0 (by size), 1 (two-sided), 2 (one-sided), "
                              "3 (push) or 4 (register), not %u",
                              o->transfer_path);
+    status = settings_take_calls(o, s, why, why_bytes);
+    if (status != NIGH_OK)
+        return status;
     /* Who has an address and views, and knows of nobody, begins a cluster that others join. */
     if (o->members == NULL && (o->member == NULL || s->state_dir[0] == '\0')) {
         if (o->member != NULL || o->listen_address != NULL || o->cluster_key != NULL ||

@@ -11,6 +11,7 @@
 
 #include "base/limits.h"
 #include "cluster/auth.h"
+#include "cluster/link.h"
 #include "cluster/members.h"
 #include "cluster/redis_words.h"
 #include "nigh/node.h"
@@ -52,7 +53,8 @@ struct node_settings {
     uint8_t cluster_key[AUTH_KEY_BYTES];
     uint32_t dead_ms;
     uint32_t transfer_path; /* enum exchange_path */
-    uint32_t fabric;        /* NIGH_FABRIC_* */
+    enum link_way calls_way;
+    uint32_t fabric; /* NIGH_FABRIC_* */
     char fabric_addresses[SETTINGS_DEVICES][SETTINGS_DEVICE_BYTES];
     uint32_t fabric_address_count; /* 0: the device of the address that peers know */
     uint32_t fabric_tos, fabric_ack_timeout, fabric_retries; /* 0: not said */

@@ -7,16 +7,37 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "rpc/rpc_ring.h"
 
 #define TICK_US     1000u /* a link looks at the deadlines of its calls so often */
 #define BURST       24u   /* calls that are begun at once, at most */
 #define TOLD_US     40000u
 #define JUDGES_US   UINT64_C(2000000)
 #define CALLER_SALT UINT64_C(0x6a09e667f3bcc909)
+#define RING_SALT   UINT64_C(0xbb67ae8584caa73b)
 
 /* ---- a world -------------------------------------------------------------- */
 
 /* Drawn from a generator of its own: a world without calls is the same with them. */
+/* Half of the worlds with calls have rings for them, each node as it likes: drawn apart, so that
+ * the others are what they would be without. */
+static void choose_rings(struct world *world, struct caller_world *calls)
+{
+    uint32_t frame = (uint32_t)sizeof(struct rpc_header) + calls->payload_bytes;
+    uint32_t least = (frame / RPC_RING_UNIT + 1) * RPC_RING_UNIT * RPC_RING_FRAMES;
+    struct random random;
+
+    random_init(&random, world->options.seed ^ RING_SALT);
+    if (random_below(&random, 2) == 0) {
+        return;
+    }
+    calls->ring_bytes = least << random_below(&random, 3);
+    for (uint32_t n = 0; n < world->node_count; n++) {
+        calls->ways[n] = (enum link_way)random_below(&random, LINK_WRITE + 1);
+    }
+    world->totals->ring_worlds++;
+}
+
 void caller_choose(struct world *world)
 {
     static const uint32_t places[] = {0, 2, 4, 8, 16};
@@ -51,6 +72,7 @@ void caller_choose(struct world *world)
         calls->steps[n] = 10 + (uint32_t)caller_below(calls, 40);
         world_at(world, caller_below(calls, calls->gap_us), EVENT_CALLS, n, 0, 0);
     }
+    choose_rings(world, calls);
     world->totals->call_worlds++;
 }
 
@@ -248,7 +270,8 @@ static void on_link_down(void *context, struct link *link, uint64_t now_us)
 
 /* ---- lanes and lives ------------------------------------------------------ */
 
-void caller_lane_starts(struct world_lane *lane, struct exchange_calls *users)
+void caller_lane_starts(struct world_lane *lane, struct exchange_calls *users,
+                        struct exchange_config *exchange)
 {
     const struct caller_world *calls = lane->world->calls;
     const struct members *members = &lane->world->nodes[lane->node].members;
@@ -273,6 +296,8 @@ void caller_lane_starts(struct world_lane *lane, struct exchange_calls *users)
                                      .down = on_link_down,
                                      .payload_bytes = calls->payload_bytes,
                                      .places = calls->places};
+    exchange->calls_way = calls->ways[lane->node];
+    exchange->ring_bytes = calls->ring_bytes;
     NIGH_ASSERT(calls_create(&config, &lane->calls) == NIGH_OK);
     memset(lane->world->calls->sight[lane->node][lane->number], 0,
            sizeof(lane->world->calls->sight[lane->node][lane->number]));

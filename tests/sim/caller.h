@@ -69,6 +69,8 @@ struct caller_world {
     uint64_t hash[CALLER_NAMES];
     uint32_t places; /* of a channel; 0: what ships has */
     uint32_t payload_bytes, most_bytes;
+    uint32_t ring_bytes; /* 0: there are none */
+    enum link_way ways[CALLER_NODES];
     uint32_t calls, requests; /* of a lane's tables */
     uint64_t gap_us;          /* between what a node does */
     uint32_t steps[CALLER_NODES];

@@ -130,6 +130,8 @@ static void assert_each_call_is_seen(const struct world_totals *totals)
 {
     assert_true(totals->call_worlds > totals->seeds / 3);
     assert_true(totals->calls > 50 * totals->call_worlds);
+    assert_true(totals->ring_worlds > totals->call_worlds / 3 && totals->frames_sent > 0);
+    assert_true(totals->frames_written > 100 * totals->ring_worlds && totals->rings_full > 0);
     assert_true(totals->calls_ok > 10 * totals->call_worlds);
     assert_true(totals->calls_any > 0 && totals->calls_urgent > 0 && totals->calls_one_way > 0);
     assert_true(totals->calls_no > 0 && totals->calls_late > 0 && totals->calls_canceled > 0);
@@ -184,6 +186,9 @@ static void print_calls(const struct world_totals *t)
            U(t->calls_ok), U(t->calls_no), U(t->calls_late), U(t->calls_canceled), U(t->calls_lost),
            U(t->calls_closed), U(t->calls_not_found), U(t->calls_busy), U(t->calls_carried_out),
            U(t->calls_again));
+    printf("# %llu of these worlds with rings: %llu frames sent, %llu written, %llu that found no "
+           "room\n",
+           U(t->ring_worlds), U(t->frames_sent), U(t->frames_written), U(t->rings_full));
 }
 
 static void print_totals(const struct world_totals *t, uint64_t us)

@@ -82,6 +82,7 @@ struct world_totals {
     uint64_t call_worlds, calls, calls_any, calls_idempotent, calls_urgent, calls_one_way;
     uint64_t calls_ok, calls_no, calls_late, calls_canceled, calls_lost, calls_closed,
         calls_not_found, calls_busy;
+    uint64_t ring_worlds, frames_sent, frames_written, rings_full;
     uint64_t calls_carried_out, calls_again, calls_in_calm, services;
     /* Of worlds whose members find out by datagrams who lives. */
     uint64_t swim_worlds, swim_datagrams, swim_deaths, swim_wrong, swim_refuted;
@@ -530,7 +531,8 @@ void client_check_quotas(struct world *world);
 
 void caller_choose(struct world *world);
 /* Before the lane's exchange, which is told of it; and after that. */
-void caller_lane_starts(struct world_lane *lane, struct exchange_calls *users);
+void caller_lane_starts(struct world_lane *lane, struct exchange_calls *users,
+                        struct exchange_config *exchange);
 void caller_lane_ends(struct world_lane *lane);
 void caller_node_starts(struct world *world, uint32_t node);
 void caller_node_ends(struct world *world, uint32_t node);

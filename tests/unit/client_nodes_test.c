@@ -3,6 +3,7 @@
  * ones too. */
 #include <string.h>
 
+#include "base/check.h"
 #include "nigh/nigh.h"
 #include "support/fake_node.h"
 #include "support/support.h"
@@ -20,6 +21,7 @@ struct fixture {
     _Atomic uint32_t flags;
     _Atomic uint64_t argument;
     _Atomic uint32_t self; /* its rank, and one; 0: an older node */
+    _Atomic bool is_older; /* and says nothing of calls */
     _Atomic uint32_t busy; /* so many answers more are NIGH_BUSY */
     _Atomic uint8_t ranks[SESSION_PLACES];
 };
@@ -58,6 +60,17 @@ static enum fake_action answer(void *context, struct fake_node *fake, uint32_t n
 
         memcpy(session_lane_of(fake->memory, number)->reply + n * sizeof(link), &link,
                sizeof(link));
+    }
+    for (uint32_t n = 0;
+         sqe->op == SESSION_OP_LINKS && !f->is_older && n < min_u64(f->said, SESSION_LINKS); n++) {
+        struct session_link_calls calls = {
+            .way = n + 1, .sent_us = n + 1, .written_us = 2 * (n + 1)};
+
+        memcpy(session_lane_of(fake->memory, number)->reply +
+                   min_u64(f->said, SESSION_LINKS) * sizeof(struct session_link) +
+                   n * sizeof(calls),
+               &calls, sizeof(calls));
+        cqe->meta_size = sizeof(calls);
     }
     for (uint32_t n = 0; sqe->op == SESSION_OP_NODES && n < LIMIT_NODES; n++) {
         struct session_node node = {.rank = n,
@@ -156,7 +169,15 @@ static void links_of_all_lanes_are_told(void **state)
         assert_true(links[n].crossover_bytes == (n % 2 == 1 ? NIGH_NO_CROSSOVER : 0));
         assert_int_equal(links[n].measured, n % 2);
         assert_int_equal(links[n].to_measure, 42);
+        assert_int_equal(links[n].calls, n % 2 + 1);
+        assert_int_equal(links[n].calls_sent_us, n % 2 + 1);
+        assert_int_equal(links[n].calls_written_us, 2 * (n % 2 + 1));
     }
+    f.is_older = true;
+    assert_int_equal(nigh_links(f.client, links, 1, &count), NIGH_OK);
+    assert_int_equal(links[0].calls, NIGH_LINK_CALLS_UNKNOWN);
+    assert_int_equal(links[0].calls_sent_us, 0);
+    f.is_older = false;
     assert_int_equal(links[LANES * 2 - 1].rank, 0x55555555);
     assert_int_equal(f.flags, 0);
     f.said = UINT64_MAX; /* more than there is room for */

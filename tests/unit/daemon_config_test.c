@@ -29,6 +29,7 @@ static void options_and_pools_are_read(void **state)
                            "spin-us=0\n"
                            "huge = never\n"
                            "transfer = register\n"
+                           "calls = write\n"
                            "fabric = auto\n"
                            "fabric-addresses = 10.0.0.1,10.0.1.1\n"
                            "fabric-tos = 106\n"
@@ -51,6 +52,7 @@ static void options_and_pools_are_read(void **state)
     assert_int_equal(options.spin_us, 0);
     assert_int_equal(options.huge_pages, 2);
     assert_int_equal(options.transfer_path, 4);
+    assert_int_equal(options.calls_way, 2);
     assert_int_equal(options.fabric, 2);
     assert_string_equal(options.fabric_addresses, "10.0.0.1,10.0.1.1");
     assert_int_equal(options.fabric_tos, 106);
