@@ -138,6 +138,20 @@ static void assert_each_call_is_seen(const struct world_totals *totals)
     assert_true(totals->calls_in_calm > 10 * totals->call_worlds);
 }
 
+/* ... nor any that a collective may, nor a thing that may become of a node of it. */
+static void assert_each_collective_is_seen(const struct world_totals *totals)
+{
+    assert_true(totals->many > 20 * totals->call_worlds);
+    assert_true(totals->many_reduces > 10 * totals->call_worlds);
+    assert_true(totals->many_edges > 10 * totals->call_worlds);
+    assert_true(totals->many_whole > totals->call_worlds);
+    assert_true(totals->many_answered > 10 * totals->call_worlds);
+    assert_true(totals->many_failed > 0 && totals->many_unknown > 0 && totals->many_unasked > 0);
+    assert_true(totals->many_passed_over > 0 && totals->many_stale > 0);
+    assert_true(totals->many_refused_stale > 0 && totals->many_busy > 0);
+    assert_true(totals->many_canceled > 0 && totals->many_in_calm > totals->call_worlds);
+}
+
 /* Verdicts of the members come, right and wrong ones, and are refuted. */
 static void assert_verdicts_are_seen(const struct world_totals *totals)
 {
@@ -184,6 +198,18 @@ static void print_calls(const struct world_totals *t)
            U(t->calls_ok), U(t->calls_no), U(t->calls_late), U(t->calls_canceled), U(t->calls_lost),
            U(t->calls_closed), U(t->calls_not_found), U(t->calls_busy), U(t->calls_carried_out),
            U(t->calls_again));
+}
+
+static void print_collectives(const struct world_totals *t)
+{
+    printf("# %llu collectives (%llu reduce), %llu edges between nodes, %llu cancelled, %llu in "
+           "calm; %llu of another version and %llu of a full lane did not begin\n",
+           U(t->many), U(t->many_reduces), U(t->many_edges), U(t->many_canceled),
+           U(t->many_in_calm), U(t->many_refused_stale), U(t->many_busy));
+    printf("# of them %llu ended whole; %llu nodes answered, %llu failed, %llu are unknown, %llu "
+           "unasked (%llu passed over, %llu of another version); carried out %llu times\n",
+           U(t->many_whole), U(t->many_answered), U(t->many_failed), U(t->many_unknown),
+           U(t->many_unasked), U(t->many_passed_over), U(t->many_stale), U(t->many_carried_out));
 }
 
 static void print_totals(const struct world_totals *t, uint64_t us)
@@ -234,6 +260,7 @@ static void print_totals(const struct world_totals *t, uint64_t us)
         U(t->swim_worlds), U(t->swim_datagrams), U(t->swim_deaths), U(t->swim_wrong),
         U(t->swim_refuted));
     print_calls(t);
+    print_collectives(t);
     print_coverage(t);
 }
 
@@ -379,6 +406,7 @@ static void clusters_keep_their_promises(void **state)
         assert_true(totals.quotas > 0 && totals.denied > 0 && totals.named > 0);
         assert_true(totals.strict > 0 && totals.strangers > 0);
         assert_each_call_is_seen(&totals);
+        assert_each_collective_is_seen(&totals);
         assert_verdicts_are_seen(&totals);
     }
 }
