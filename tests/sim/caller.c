@@ -178,6 +178,19 @@ static void count_end(struct world_totals *totals, nigh_status status)
     totals->calls_busy += status == NIGH_BUSY;
 }
 
+static void say_ended(struct world *world, const struct caller_call *call, uint32_t serial,
+                      const struct calls_end *end)
+{
+    char where[24] = "at no node";
+
+    if (end->rank != CALLS_ANY) {
+        snprintf(where, sizeof(where), "at node %u", end->rank);
+    }
+    world_say(world, "node %u: call %u ends %s: %s%s", call->node, serial, where,
+              nigh_status_name(end->status),
+              end->status != NIGH_OK && !end->taken ? "; nobody has carried it out" : "");
+}
+
 static void on_ended(void *context, const struct calls_caller *caller, const struct calls_end *end)
 {
     struct world_lane *lane = context;
@@ -198,9 +211,7 @@ static void on_ended(void *context, const struct calls_caller *caller, const str
                     call->lane == lane->number && call->session == caller->owner &&
                     call->incarnation == caller->begun && !call->dropped && !call->ended,
                 "node %u: call %u ends, which is not under way, or has ended", lane->node, serial);
-    world_say(world, "node %u: call %u ends: %s, of node %d%s", lane->node, serial,
-              nigh_status_name(end->status), (int)end->rank,
-              end->status != NIGH_OK && !end->taken ? "; nobody has carried it out" : "");
+    say_ended(world, call, serial, end);
     close_call(calls, call);
     call->status = end->status;
     WORLD_CHECK(world, world->now_us <= latest_us(world, call),

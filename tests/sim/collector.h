@@ -55,6 +55,23 @@ struct collector_world {
     uint8_t bytes[LIMIT_COLLECT_BYTES];
 };
 
+/* ---- collector_ends.c ----------------------------------------------------- */
+
+/* collect_edges.answer, of a lane. */
+void collector_ended(void *context, const struct calls_caller *caller,
+                     const struct collect_end *end);
+/* One that ended, or was given up, is not under way any more. */
+void collector_close(struct collector_world *many, struct collector_one *one);
+/* What a node replies; how many bytes. */
+uint32_t collector_fill_reply(uint8_t *to, const struct collector_one *one, uint32_t serial,
+                              uint32_t rank);
+/* Nobody carries out what it is said to be unasked for, then or later. */
+void collector_check_unasked(struct world *world, const struct collector_one *one, uint32_t serial);
+/* A set in words. */
+const char *collector_names(uint32_t set, char *to, size_t size);
+
+/* ---- collector.c ---------------------------------------------------------- */
+
 void collector_choose(struct world *world);
 void collector_lane_starts(struct world_lane *lane);
 void collector_node_ends(struct world *world, uint32_t node);

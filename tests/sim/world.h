@@ -270,8 +270,9 @@ struct world_views {
 struct world_options {
     uint64_t seed;
     bool trace;
-    bool keeps_lines; /* the last of the trace, for a failure: instead of `trace` */
-    uint32_t nodes;   /* 0: as the seed says, with everything else */
+    bool no_collectives; /* though there are calls */
+    bool keeps_lines;    /* the last of the trace, for a failure: instead of `trace` */
+    uint32_t nodes;      /* 0: as the seed says, with everything else */
     uint32_t lanes, extents, entries, max_keys, max_puts;
     uint64_t quantum_us;
     uint64_t dead_after_us; /* of many nodes; 0: a minute */
