@@ -297,7 +297,7 @@ static void a_call_of_many_goes_through_the_rings(void **state)
     assert_int_equal(said.answered, 1);
     assert_int_equal(said.value_bytes, 12);
     assert_memory_equal(memory + sizeof(said) + 8, "told", 4);
-    assert_int_equal(collects_under_way(lane->collects), 0);
+    assert_int_equal(collects_under_way(lane->collect.collects), 0);
 }
 
 static void calls_of_many_are_looked_at(void **state)
@@ -339,16 +339,16 @@ static void calls_of_many_are_looked_at(void **state)
     wanted = all_of_it;
     wanted.version = 1000;
     refused(a_collect(11, wanted), NIGH_STALE);
-    assert_int_equal(collects_under_way(lane->collects), 0);
+    assert_int_equal(collects_under_way(lane->collect.collects), 0);
 }
 
 static void calls_of_many_end_with_their_session(void **state)
 {
     (void)state;
     submit(a_collect(1, all_of_it));
-    assert_int_equal(collects_under_way(lane->collects), 1);
+    assert_int_equal(collects_under_way(lane->collect.collects), 1);
     lane_session_close(lane, SLOT);
-    assert_int_equal(collects_under_way(lane->collects), 0);
+    assert_int_equal(collects_under_way(lane->collect.collects), 0);
     assert_int_equal(calls_under_way(lane->calls), 0);
     assert_int_equal(calls_unanswered(lane->calls), 0);
     assert_int_equal(lane_session_open(lane, &seat), NIGH_OK);
