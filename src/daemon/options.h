@@ -58,6 +58,7 @@ struct daemon_options {
     uint32_t transfer_path;
     uint32_t fanout;
     uint32_t ranks;
+    char name[AGREED_NAME_BYTES]; /* "": none */
     uint32_t fabric;
     char fabric_addresses[SETTINGS_DEVICES * SETTINGS_DEVICE_BYTES]; /* "": none */
     uint32_t fabric_tos;
@@ -87,7 +88,7 @@ struct daemon_option {
     const char *text;  /* for --help */
 };
 
-#define DAEMON_OPTIONS_COUNT 33
+#define DAEMON_OPTIONS_COUNT 34
 
 extern const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT];
 
