@@ -153,6 +153,9 @@ typedef struct nigh_node_info {
                              proved where the other node dials: a stranger may claim its rank */
     nigh_node_life life;
     nigh_node_view view;
+    char name[32];            /* that the nodes know it by, agreed on (nighd --name); "": none */
+    nigh_status name_refused; /* of the node that answers: NIGH_EXISTS: the name that it was started
+                                 with is another's, so it has none */
 } nigh_node_info;
 
 /*
@@ -162,6 +165,12 @@ typedef struct nigh_node_info {
  */
 NIGH_API nigh_status nigh_nodes(nigh_client *client, nigh_node_info *nodes, size_t capacity,
                                 size_t *count);
+
+/*
+ * Which rank has a name, as this machine's node knows it. NIGH_NOT_FOUND: none; NIGH_UNSUPPORTED:
+ * an older node.
+ */
+NIGH_API nigh_status nigh_rank_of_name(nigh_client *client, const char *name, uint32_t *rank);
 
 #define NIGH_NO_CROSSOVER UINT64_MAX
 #define NIGH_ALL_RANKS    UINT32_MAX

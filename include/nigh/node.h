@@ -113,9 +113,12 @@ typedef struct nigh_node_options {
                               NULL: nothing is agreed */
     uint32_t fanout;       /* other nodes that this one serves with one large object at once,
                               to 255; more are sent to those; 0: 2 */
-    uint32_t ranks; /* with state_dir: how many there are, for those of members and for nodes that
-                       join later, up to 256; the same at all of members; 0: twice as many as
-                       members has, at least 8 */
+    uint32_t ranks;   /* with state_dir: how many there are, for those of members and for nodes that
+                         join later, up to 256; the same at all of members; 0: twice as many as
+                         members has, at least 8 */
+    const char *name; /* with state_dir: what this node is called, wherever a rank is asked for: a
+                         letter, and up to 30 letters, digits, '-', '_' and '.'. While another node
+                         has the name, this one has none (nigh_nodes). NULL: nothing */
     uint64_t call_memory_bytes; /* most that is made for calls of clients which are processes of
                                    their own (nigh_bulk_alloc), beside memory_bytes and when they
                                    ask; 0: a quarter of memory_bytes */

@@ -137,6 +137,11 @@ bool cli_is_alone(struct cli *cli);
 const nigh_node_info *cli_node(uint32_t rank);
 size_t cli_count_nodes(nigh_node_state state);
 
+/* Which rank is meant by these bytes: one, or a node's name. CLI_OK, or it says what is wrong, of
+ * that option. */
+int cli_find_node(struct cli *cli, const char *option, const char *text, size_t length,
+                  uint32_t *rank);
+
 /*
  * Asks again, and names those that are not up: "node 0 (127.0.0.1:7470) is dead, node 2 (...) is
  * lost". How many there are; 0, and "", where all are up or it cannot be asked.

@@ -38,6 +38,7 @@ enum daemon_option_number {
     OPTION_JOIN,
     OPTION_MEMBER,
     OPTION_RANKS,
+    OPTION_NAME,
     OPTION_LISTEN,
     OPTION_CLUSTER_KEY,
     OPTION_DEAD_MS,
@@ -85,6 +86,7 @@ const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT] = {
     [OPTION_MEMBER] = {"member", "ADDRESS|RANK", "which of them this node is"},
     [OPTION_RANKS] = {"ranks", "N",
                       "with --state: ranks in all, for nodes that join later (twice the list, 8)"},
+    [OPTION_NAME] = {"name", "NAME", "with --state: what this node is called (nothing)"},
     [OPTION_LISTEN] = {"listen", "ADDRESS", "where other nodes connect (as the list says)"},
     [OPTION_CLUSTER_KEY] = {"cluster-key", "FILE",
                             "64 hexadecimal digits or 32 bytes, the same at all nodes"},
@@ -190,6 +192,17 @@ static nigh_status option_address(const char *text, char address[MEMBERS_ADDRESS
 {
     if (text[0] == '\0' || bytes_copy_text(address, MEMBERS_ADDRESS_BYTES, text) != NIGH_OK)
         return option_wrong(text, "an address; write host:port or [ipv6]:port", why, why_bytes);
+    return NIGH_OK;
+}
+
+static nigh_status option_name(const char *text, char name[AGREED_NAME_BYTES], char *why,
+                               size_t why_bytes)
+{
+    if (!agreed_is_name(text) || bytes_copy_text(name, AGREED_NAME_BYTES, text) != NIGH_OK)
+        return option_wrong(text,
+                            "a node's name; write a letter, and behind it at most 30 letters, "
+                            "digits, '-', '_' and '.'",
+                            why, why_bytes);
     return NIGH_OK;
 }
 
@@ -354,6 +367,7 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
     case OPTION_JOIN: return option_join(text, o->join, why, n);
     case OPTION_MEMBER: return option_address(text, o->member, why, n);
     case OPTION_RANKS: return option_number(text, 10, LIMIT_NODES, &o->ranks, why, n);
+    case OPTION_NAME: return option_name(text, o->name, why, n);
     case OPTION_LISTEN: return option_address(text, o->listen_address, why, n);
     case OPTION_CLUSTER_KEY: return option_path(text, o->cluster_key_path, why, n);
     case OPTION_DEAD_MS: return option_number(text, 10, 3600000, &o->dead_ms, why, n);
@@ -571,6 +585,7 @@ nigh_status daemon_options_resolve(struct daemon_options *o, uint32_t cores,
         .calls_way = o->calls_way,
         .fanout = o->fanout,
         .ranks = o->ranks,
+        .name = o->name[0] != '\0' ? o->name : NULL,
         .fabric = o->fabric,
         .fabric_addresses = o->fabric_addresses[0] != '\0' ? o->fabric_addresses : NULL,
         .fabric_tos = o->fabric_tos,

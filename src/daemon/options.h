@@ -60,6 +60,7 @@ struct daemon_options {
     uint32_t calls_way;
     uint32_t fanout;
     uint32_t ranks;
+    char name[AGREED_NAME_BYTES]; /* "": none */
     uint32_t fabric;
     char fabric_addresses[SETTINGS_DEVICES * SETTINGS_DEVICE_BYTES]; /* "": none */
     uint32_t fabric_tos;

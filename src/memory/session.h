@@ -222,7 +222,8 @@ enum session_op {
     SESSION_OP_CONTAINS = 21, /* id -> NIGH_OK, NIGH_NOT_SEALED, NIGH_NOT_FOUND */
     SESSION_OP_RESERVE =
         22, /* argument: bytes of write memory the session's uid wants to have; data_size: it has */
-    SESSION_OP_NODES = 23, /* lane 0 -> reply area: session_node records; data_size: how many */
+    SESSION_OP_NODES = 23, /* lane 0 -> reply area: session_node records; data_size: how many. With
+                              SESSION_FLAG_NAMES session_name records, of those that have one */
     SESSION_OP_WHERE = 24, /* id -> data_size: how many nodes hold it (at most SESSION_PLACES are
                               told); offset, generation: their ranks, a byte each, see
                               session_place; lease_offset: the bytes of its data; ref: the rank of
@@ -285,6 +286,9 @@ enum session_op {
 #define SESSION_FLAG_ONE_WAY 32u  /* CALL: wants no reply */
 #define SESSION_FLAG_ANSWER  64u  /* RECEIVE: answers a request first */
 #define SESSION_FLAG_MEASURE 128u /* LINKS: measures */
+#define SESSION_FLAG_NAMES                                                                        \
+    1u /* NODES: what they are called. Came later: a node that does not know it says NIGH_INVALID \
+        */
 
 /* Bits of session_cqe.flags of what failed. */
 #define SESSION_CQE_INDEX_FULL 1u /* NIGH_LIMIT: the limit is the pool's index in this lane */
@@ -432,6 +436,15 @@ struct session_node {
 _Static_assert(sizeof(struct session_node) == 96, "a node's record is shared");
 _Static_assert(sizeof(struct session_node) * LIMIT_NODES <= LIMIT_REPLY_BYTES,
                "the reply area holds all nodes");
+
+/* One record of NODES with SESSION_FLAG_NAMES. */
+struct session_name {
+    uint32_t rank;
+    int32_t refused; /* nigh_status: NIGH_EXISTS: the name that it wants is another's; no name */
+    char name[32];
+};
+
+_Static_assert(sizeof(struct session_name) == 40, "a node's name is shared");
 
 /* One record of LINKS. */
 struct session_link {

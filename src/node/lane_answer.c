@@ -88,16 +88,31 @@ static void answer_stats(struct lane *lane, uint32_t slot, const struct session_
 
 /* ---- NODES ---------------------------------------------------------------- */
 
+static void tell_names(struct lane *lane, uint8_t *reply, struct session_cqe *cqe)
+{
+    struct session_name name;
+
+    for (uint32_t n = 0;
+         n < LIMIT_NODES && lane->config.node_name(lane->config.node_context, n, &name); n++) {
+        if (name.name[0] != '\0' || name.refused != NIGH_OK) {
+            memcpy(reply + cqe->data_size * sizeof(name), &name, sizeof(name));
+            cqe->data_size++;
+        }
+    }
+}
+
 /* Lane 0 shares its thread with who knows the others. */
 static void answer_nodes(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
 {
     struct lane_session *session = &lane->sessions[slot];
     struct session_cqe cqe = {.cookie = sqe->cookie, .pin = SESSION_NO_PIN};
 
-    if (lane->config.number != 0 || sqe->flags != 0) {
+    if (lane->config.number != 0 || (sqe->flags & ~SESSION_FLAG_NAMES) != 0) {
         cqe.status = NIGH_INVALID;
     } else if (lane->config.node_list == NULL) {
         cqe.status = NIGH_UNSUPPORTED;
+    } else if ((sqe->flags & SESSION_FLAG_NAMES) != 0) {
+        tell_names(lane, session->shared->reply, &cqe);
     } else {
         struct session_node node;
 

@@ -146,6 +146,22 @@ static bool node_list(void *context, uint32_t n, struct session_node *node)
     return true;
 }
 
+static bool node_name(void *context, uint32_t n, struct session_name *name)
+{
+    const struct nigh_node *self = context;
+
+    _Static_assert(sizeof(name->name) == AGREED_NAME_BYTES, "a name is told as it is");
+    if (!node_nth_rank(self, &n))
+        return false;
+    *name = (struct session_name){.rank = n};
+    if (self->views == NULL)
+        return true;
+    views_name_of(self->views, n, name->name);
+    if (n == self->settings.members.self && views_name_is_taken(self->views))
+        name->refused = NIGH_EXISTS;
+    return true;
+}
+
 static struct lane_config node_lane_config(struct nigh_node *node, uint32_t number)
 {
     const struct node_settings *settings = &node->settings;
@@ -160,6 +176,7 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
         .zero_context = node,
         .node_stats = node_add_stats,
         .node_list = node_list,
+        .node_name = node_name,
         .node_context = node,
         .services = node->services,
         .views = node->views,

@@ -271,6 +271,25 @@ static nigh_status settings_take_fanout(const nigh_node_options *o, struct node_
     return NIGH_OK;
 }
 
+/* Names are agreed on, so that each is one node's. */
+static nigh_status settings_take_name(const nigh_node_options *o, struct node_settings *s,
+                                      char *why, size_t why_bytes)
+{
+    if (o->name == NULL)
+        return NIGH_OK;
+    if (!agreed_is_name(o->name))
+        return settings_fail(why, why_bytes,
+                             "a node's name (--name) is a letter, and behind it up to %u letters, "
+                             "digits, '-', '_' and '.'",
+                             AGREED_NAME_BYTES - 2);
+    if (o->state_dir == NULL || o->member == NULL)
+        return settings_fail(
+            why, why_bytes,
+            "names (--name) are agreed on: give --state, and what joins this node to others");
+    memcpy(s->name, o->name, strlen(o->name) + 1);
+    return NIGH_OK;
+}
+
 /* Which nodes there are, or which of them is asked who there is. */
 static nigh_status settings_take_members(const nigh_node_options *o, struct node_settings *s,
                                          char *why, size_t why_bytes)
@@ -319,6 +338,8 @@ static nigh_status settings_take_cluster(const nigh_node_options *o, struct node
         status = settings_take_shared(o, s, why, why_bytes);
     if (status == NIGH_OK)
         status = settings_take_fanout(o, s, why, why_bytes);
+    if (status == NIGH_OK)
+        status = settings_take_name(o, s, why, why_bytes);
     if (status != NIGH_OK)
         return status;
     if (o->transfer_path > NIGH_TRANSFER_REGISTER)

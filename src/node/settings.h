@@ -49,6 +49,7 @@ struct node_settings {
     char joins_as[MEMBERS_ADDRESS_BYTES]; /* our address, which is none of the members': they say
                                              which rank we have (node_join.c). "": we are one of
                                              them */
+    char name[AGREED_NAME_BYTES];         /* "": none */
     char listen_address[MEMBERS_ADDRESS_BYTES]; /* "": as members says */
     uint8_t cluster_key[AUTH_KEY_BYTES];
     uint32_t dead_ms;

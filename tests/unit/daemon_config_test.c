@@ -39,6 +39,7 @@ static void options_and_pools_are_read(void **state)
                            "shared-receives = 64\n"
                            "fanout = 3\n"
                            "ranks = 12\n"
+                           "name = db1\n"
                            "\n"
                            "[pool shared]\n"
                            "owner = root\n"
@@ -62,6 +63,7 @@ static void options_and_pools_are_read(void **state)
     assert_int_equal(options.shared_receives, 64);
     assert_int_equal(options.fanout, 3);
     assert_int_equal(options.ranks, 12);
+    assert_string_equal(options.name, "db1");
     assert_int_equal(options.pool_count, 2);
     assert_string_equal(options.pools[0].name, "shared");
     assert_int_equal(options.pools[0].owner_uid, 0);
