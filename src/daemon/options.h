@@ -90,7 +90,7 @@ struct daemon_option {
     const char *text;  /* for --help */
 };
 
-#define DAEMON_OPTIONS_COUNT 34
+#define DAEMON_OPTIONS_COUNT 36
 
 extern const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT];
 
