@@ -528,7 +528,10 @@ void collector_check(struct world *world)
     for (uint32_t rank = 0; rank < world->node_count; rank++) {
         struct world_node *node = &world->nodes[rank];
 
-        for (uint32_t n = 0; node->alive && !node->paused && n < node->lanes; n++) {
+        /* A slow one has seen what there is when it has had its turn. */
+        bool had_turn = node->turn_us == world->now_us + node->slow_us;
+
+        for (uint32_t n = 0; node->alive && !node->paused && had_turn && n < node->lanes; n++) {
             LIST_FOREACH(place, &node->lane[n].collect.collects->all)
             {
                 check_part(&node->lane[n], container_of(place, struct collect, place));
