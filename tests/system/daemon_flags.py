@@ -499,7 +499,7 @@ def test_the_sample_of_a_configuration(folder, good):
     write_key(key)
     write_key(password)
     keys = set()
-    for left_out in (("#state", "#ranks"), "#directory"):  # two ways to keep where objects are: one at a time
+    for left_out in (("#state", "#ranks", "#name"), "#directory"):  # two ways to keep where objects are: one at a time
         with open(given, "w", encoding="utf-8") as file:
             file.writelines(line.removeprefix("#").replace("/etc/nigh/cluster.key", key)
                             .replace("/etc/nigh/redis.password", password)
