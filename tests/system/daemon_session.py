@@ -550,8 +550,10 @@ def test_questions_about_other_nodes_to_a_node_that_is_alone():
     # What this node does not know it says so, and nothing else happens: a later client asks an older node.
     for operation in (OP_UNKNOWN, 100, 255):
         assert session.call(operation)[1] == "NIGH_UNSUPPORTED"
-    for operation in (OP_NODES, OP_WHERE, OP_LINKS):
-        assert session.call(operation, flags=1)[1] == "NIGH_INVALID"
+    for operation, flags in ((OP_NODES, 2), (OP_WHERE, 1), (OP_LINKS, 1)):
+        assert session.call(operation, flags=flags)[1] == "NIGH_INVALID"
+    assert session.call(OP_NODES, flags=1)[1] == "NIGH_OK"
+    assert session.fields(session.completions())[3] == 0, "nobody has a name"
     for lane in range(2):
         assert session.call(OP_LINKS, lane=lane)[1] == "NIGH_OK"
         assert session.fields(session.completions(lane), lane)[3] == 0, "it has no links"
