@@ -22,11 +22,12 @@
 
 /* ---- what was asked ------------------------------------------------------- */
 
-/* Locked, as all of this section. */
-static struct bulk_ask *free_ask(struct bulk_memories *memories, uint64_t session)
+/* Of a session, and of a uid that has a share, half of all. Locked, as all of this section. */
+static struct bulk_ask *free_ask(struct bulk_memories *memories, uint64_t session, uint32_t uid)
 {
+    bool has_share = uid != 0 && uid != memories->config.own_uid;
     struct bulk_ask *ask = NULL;
-    uint32_t count = 0;
+    uint32_t count = 0, uid_count = 0;
 
     for (uint32_t n = 0; n < LIMIT_BULK_ASKS; n++) {
         struct bulk_ask *at = &memories->asks[n];
@@ -34,7 +35,10 @@ static struct bulk_ask *free_ask(struct bulk_memories *memories, uint64_t sessio
         if (ask == NULL && at->kind == ASK_FREE)
             ask = at;
         count += at->kind != ASK_FREE && at->asker.session == session;
+        uid_count += at->kind != ASK_FREE && at->uid == uid;
     }
+    if (has_share && uid_count >= LIMIT_BULK_ASKS / 2)
+        return NULL;
     return count < LIMIT_SESSION_BULK_ASKS ? ask : NULL;
 }
 
@@ -367,7 +371,7 @@ static nigh_status check_shares(const struct bulk_memories *memories, uint64_t s
 static nigh_status begin_make(struct bulk_memories *memories, const struct bulk_asker *asker,
                               uint64_t bytes, const struct bulk_wish *wish)
 {
-    struct bulk_ask *ask = free_ask(memories, asker->session);
+    struct bulk_ask *ask = free_ask(memories, asker->session, wish->uid);
     struct bulk_memory *memory;
     nigh_status status = check_shares(memories, asker->session, bytes, wish);
 
@@ -385,7 +389,7 @@ static nigh_status begin_make(struct bulk_memories *memories, const struct bulk_
     memory->made = true;
     memory->state = BULK_MAKING;
     memories->made_bytes += bytes;
-    *ask = (struct bulk_ask){.kind = ASK_MAKE, .number = memory->number, .asker = *asker};
+    *ask = (struct bulk_ask){.kind = ASK_MAKE, .number = memory->number, .uid = wish->uid, .asker = *asker};
     (void)pthread_cond_broadcast(&memories->changed);
     return NIGH_PENDING;
 }
@@ -423,11 +427,12 @@ static nigh_status begin_wait(struct bulk_memories *memories, const struct bulk_
         return NIGH_OK;
     if (memory->uses > 0 && timeout_us == 0)
         return NIGH_TIMEOUT;
-    ask = free_ask(memories, asker->session);
+    ask = free_ask(memories, asker->session, memory->uid);
     if (ask == NULL)
         return NIGH_BUSY;
     *ask = (struct bulk_ask){.kind = ends ? ASK_END : ASK_WAIT,
                              .number = number,
+                             .uid = memory->uid,
                              .deadline_us =
                                  clock_deadline_us(clock_now_us(&clock_monotonic), timeout_us),
                              .asker = *asker};

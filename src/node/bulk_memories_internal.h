@@ -23,6 +23,7 @@ struct bulk_ask {
     bool over;
     nigh_status status; /* ASK_MAKE: if not NIGH_OK, what it ends with when the rest is unmade */
     uint64_t number;    /* of the piece */
+    uint32_t uid;       /* whose share it counts for */
     uint64_t deadline_us;
     struct bulk_asker asker;
 };

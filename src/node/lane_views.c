@@ -11,6 +11,8 @@
 /* Messages of one turn. */
 #define LANE_VIEWS_TURN 64u
 
+_Static_assert(VIEWS_FRAME_BYTES <= CALLS_PAYLOAD, "a channel for calls carries it");
+
 void lane_hear_views(struct lane *lane, uint32_t rank, const struct rpc_request *request)
 {
     /* A call wants an answer, and these have none: whoever makes one is not of our version. */

@@ -16,6 +16,7 @@
 #include "base/list.h"
 #include "base/random.h"
 #include "node/views_file.h"
+#include "node/views_parts.h"
 
 #define LOG_MODULE "views"
 #include "base/log.h"
@@ -56,6 +57,8 @@ struct views {
     bool stopping;
     bool has_news;                     /* for the thread: adopted, or dead ones */
     struct queue out, in[LIMIT_NODES]; /* what each member said */
+    uint32_t serial;                   /* of the last message that went out in parts */
+    struct views_whole *wholes[LIMIT_NODES]; /* of each member; NULL: none */
     struct list line;                  /* of these, those with messages: who was heard last, last */
     struct agreed_set dead;
     struct join joins[AGREE_JOINS];
@@ -126,12 +129,28 @@ static void drain(struct queue *queue)
 
 /* ---- what agree wants ----------------------------------------------------- */
 
+/* The mutex is held. What finds no room is not heard, as a message that finds none. */
+static void put_parts(struct views *views, uint32_t rank, const uint8_t *bytes, uint32_t count)
+{
+    uint8_t frame[VIEWS_FRAME_BYTES];
+    uint32_t offset = 0, had;
+
+    views->serial++;
+    while ((had = views_part_write(views->serial, bytes, count, &offset, frame)) > 0 &&
+           put(&views->out, VIEWS_QUEUE, rank, frame, had)) {
+    }
+}
+
 static void on_send(void *context, uint32_t rank, const void *bytes, uint32_t count)
 {
     struct views *views = context;
 
     pthread_mutex_lock(&views->mutex);
-    (void)put(&views->out, VIEWS_QUEUE, rank, bytes, count);
+    if (count <= VIEWS_FRAME_BYTES) {
+        (void)put(&views->out, VIEWS_QUEUE, rank, bytes, count);
+    } else {
+        put_parts(views, rank, bytes, count);
+    }
     atomic_store_explicit(&views->to_send, views->out.count, memory_order_release);
     pthread_mutex_unlock(&views->mutex);
 }
@@ -347,16 +366,28 @@ static void *run(void *context)
 
 /* ---- lane 0 --------------------------------------------------------------- */
 
-void views_heard(struct views *views, uint32_t rank, const uint8_t *bytes, uint32_t count)
+/* The mutex is held. */
+static void put_heard(struct views *views, uint32_t rank, const uint8_t *bytes, uint32_t count)
 {
     struct queue *queue = &views->in[rank];
 
-    pthread_mutex_lock(&views->mutex);
     if (count <= AGREE_MESSAGE_BYTES && put(queue, VIEWS_SHARE, rank, bytes, count)) {
         if (queue->count == 1) {
             list_push_back(&views->line, &queue->place);
         }
         pthread_cond_signal(&views->changed);
+    }
+}
+
+void views_heard(struct views *views, uint32_t rank, const uint8_t *bytes, uint32_t count)
+{
+    pthread_mutex_lock(&views->mutex);
+    if (!views_is_part(bytes, count)) {
+        put_heard(views, rank, bytes, count);
+    } else if (views_part_take(&views->wholes[rank], bytes, count)) {
+        put_heard(views, rank, views->wholes[rank]->bytes, views->wholes[rank]->total);
+        free(views->wholes[rank]);
+        views->wholes[rank] = NULL;
     }
     pthread_mutex_unlock(&views->mutex);
 }
@@ -629,6 +660,7 @@ void views_destroy(struct views *views)
     agree_destroy(views->agree);
     for (uint32_t rank = 0; rank < LIMIT_NODES; rank++) {
         drain(&views->in[rank]);
+        free(views->wholes[rank]);
     }
     drain(&views->out);
     views_file_close(&views->file);

@@ -17,6 +17,7 @@
 
 #include "cluster/agree.h"
 #include "cluster/members.h"
+#include "node/views_parts.h"
 
 #define VIEWS_SHARE 32u /* messages of one member that wait to be heard */
 #define VIEWS_TURN  64u /* messages that are heard before all else has its turn */
@@ -69,7 +70,8 @@ bool views_join(struct views *views, const char *address, struct views_seat *sea
  */
 bool views_seat_of(struct views *views, uint32_t rank, char address[AGREED_ADDRESS_BYTES]);
 
-/* The next message to send: its bytes, the caller's to free; NULL: there is none. */
+/* The next to send, of at most VIEWS_FRAME_BYTES: a message, or a part of one that is longer; its
+ * bytes, the caller's to free; NULL: there is none. */
 uint8_t *views_take(struct views *views, uint32_t *rank, uint32_t *count);
 
 /* ---- any lane ------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include "cluster/agree_internal.h"
 #include "node/views.h"
 #include "node/views_file.h"
+#include "rpc/calls.h"
 #include "support/support.h"
 
 #define LISTED   40u
@@ -80,7 +81,7 @@ static int setup(void **state)
     }
     (void)snprintf(self, sizeof(self), "%u", SELF);
     assert_int_equal(members_parse(list, self, &fixture->members, why, sizeof(why)), NIGH_OK);
-    assert_int_equal(members_agree(&fixture->members, 0, why, sizeof(why)), NIGH_OK);
+    assert_int_equal(members_agree(&fixture->members, LISTED + AGREED_SEATS, why, sizeof(why)), NIGH_OK);
     (void)snprintf(self, sizeof(self), "state-%u", ++number);
     support_path(fixture->folder, sizeof(fixture->folder), self);
     assert_int_equal(create(fixture, why, sizeof(why)), NIGH_OK);
@@ -151,11 +152,62 @@ static void who_does_not_vote_has_no_votes(void **state)
     assert_non_null(strstr(why, "a voter's, and rank 39 of this list is none"));
 }
 
+/* Who there is, in a cluster of many: more than a channel for calls carries at once. */
+static uint32_t roster_of_many(uint8_t message[AGREE_MESSAGE_BYTES])
+{
+    struct agree_head head = {.kind = AGREE_ROSTER};
+    struct agreed_roster roster = {.changes = 1, .count = AGREED_SEATS};
+
+    for (uint32_t n = 0; n < AGREED_SEATS; n++) {
+        (void)snprintf(roster.addresses[n], AGREED_ADDRESS_BYTES, "10.0.0.%u:7470", n);
+    }
+    for (uint32_t rank = 0; rank < LISTED + AGREED_SEATS; rank++) {
+        (void)snprintf(roster.names[rank], AGREED_NAME_BYTES, "node-%u", rank);
+    }
+    memcpy(message, &head, sizeof(head));
+    agreed_roster_write(&roster, message + sizeof(head));
+    return (uint32_t)(sizeof(head) + agreed_roster_bytes(&roster));
+}
+
+/* All parts of it but one; LIMIT_NODES: all. */
+static void say_in_parts(const struct fixture *fixture, uint32_t serial, uint32_t without)
+{
+    uint8_t message[AGREE_MESSAGE_BYTES], frame[VIEWS_FRAME_BYTES];
+    uint32_t bytes = roster_of_many(message), offset = 0, count, n = 0;
+
+    assert_true(bytes > VIEWS_FRAME_BYTES);
+    while ((count = views_part_write(serial, message, bytes, &offset, frame)) > 0) {
+        assert_true(count <= CALLS_PAYLOAD);
+        if (n++ != without) {
+            views_heard(fixture->heard.views, 0, frame, count);
+        }
+    }
+}
+
+static void who_there_is_is_heard_in_parts(void **state)
+{
+    struct fixture *fixture = *state;
+    struct views *views = fixture->heard.views;
+    char name[AGREED_NAME_BYTES] = "";
+
+    assert_int_equal(views_start(views), NIGH_OK);
+    say_in_parts(fixture, 1, 1);
+    say_in_parts(fixture, 2, 0); /* the end of another, which is no end of the first */
+    views_name_of(views, LISTED + AGREED_SEATS - 1, name);
+    assert_string_equal(name, "");
+    say_in_parts(fixture, 3, LIMIT_NODES);
+    assert_true(SUPPORT_WAIT(
+        (views_name_of(views, LISTED + AGREED_SEATS - 1, name), name[0] != '\0'), DEADLINE));
+    assert_string_equal(name, "node-103");
+    views_stop(views);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(who_says_much_keeps_nobody_out, setup, teardown),
         cmocka_unit_test_setup_teardown(what_waits_is_not_heard_in_one_turn, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_there_is_is_heard_in_parts, setup, teardown),
         cmocka_unit_test_setup_teardown(who_does_not_vote_has_no_votes, setup, teardown),
     };
 
