@@ -449,7 +449,15 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(call_frames_sent, "frames of calls sent to other nodes, ever")      \
     X(call_frames_written, "frames of calls written there, ever")         \
     X(call_rings_full, "times that there was no room to write one")       \
-    X(links_writing_calls, "links over which calls are written")
+    X(links_writing_calls, "links over which calls are written")          \
+    X(calls_begun, "calls begun at this node, but in pairs, ever")        \
+    X(calls_taken, "requests that came for services here, ever")          \
+    X(calls_timed_out, "calls that their deadline ended, ever")           \
+    X(calls_busy, "calls that ended because too much was under way")      \
+    X(calls_lost, "calls whose node was lost or not reached, ever")       \
+    X(calls_under_way, "calls that have not ended yet")                   \
+    X(requests_unanswered, "requests that services have not answered")    \
+    X(services, "services that are registered here")
 
 typedef struct nigh_node_stats {
 #define NIGH_NODE_STATS_FIELD(name, text) uint64_t name;

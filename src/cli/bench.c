@@ -188,33 +188,86 @@ free_buffers:
     return exit_code;
 }
 
+/* A number of an option. */
+static int take_number(const struct cli *cli, const char *option, uint32_t most, uint32_t *number)
+{
+    char *end;
+    unsigned long value = strtoul(optarg, &end, 10);
+
+    if (optarg[0] < '0' || optarg[0] > '9' || *end != '\0' || value == 0 || value > most) {
+        return cli_usage(cli, "%s takes a number from 1 to %u", option, most);
+    }
+    *number = (uint32_t)value;
+    return CLI_OK;
+}
+
+struct bench {
+    bool offer, is_withdrawn;
+    struct bench_rpc rpc;
+};
+
+static int take_own(const struct cli *cli, int option, struct bench *bench)
+{
+    switch (option) {
+    case 'o': bench->offer = true; return CLI_OK;
+    case 'w': bench->is_withdrawn = true; return CLI_OK;
+    case 'n': bench->rpc.node = optarg; return CLI_OK;
+    case 'S': bench->rpc.serve = true; return CLI_OK;
+    case 'a': return take_number(cli, "--at-once", BENCH_RPC_AT_ONCE, &bench->rpc.at_once);
+    default: return take_number(cli, "--size", BENCH_RPC_MOST, &bench->rpc.size);
+    }
+}
+
+static int run_wanted(struct cli *cli, const char *what, const struct bench *bench)
+{
+    const struct bench_rpc *rpc = &bench->rpc;
+    bool has_rpc = rpc->node != NULL || rpc->serve || rpc->at_once > 0 || rpc->size > 0;
+    bool has_transfer = bench->offer || bench->is_withdrawn;
+
+    if (strcmp(what, "transfer") == 0 && !has_rpc) {
+        if (bench->offer && bench->is_withdrawn) {
+            return cli_usage(cli, "--offer or --withdraw, not both");
+        }
+        return bench->is_withdrawn ? bench_withdraw(cli)
+               : bench->offer      ? bench_offer(cli)
+                                   : bench_transfer(cli);
+    }
+    if (strcmp(what, "rpc") == 0 && !has_transfer) {
+        if (rpc->serve && (rpc->node != NULL || rpc->at_once > 0 || rpc->size > 0)) {
+            return cli_usage(cli, "--serve takes no --node, --at-once or --size");
+        }
+        return rpc->serve ? bench_serve(cli) : bench_rpc(cli, rpc);
+    }
+    if (strcmp(what, "objects") == 0 && !has_rpc && !has_transfer) {
+        return bench_objects(cli);
+    }
+    return cli_usage(cli, "bench takes what to measure: objects, transfer [--offer|--withdraw], or "
+                          "rpc [--serve|--node RANK] [--at-once N] [--size N]");
+}
+
 int cli_bench(struct cli *cli, int argc, char **argv)
 {
     static const struct option options[] = {CLI_COMMON_OPTIONS,
                                             {"offer", no_argument, NULL, 'o'},
                                             {"withdraw", no_argument, NULL, 'w'},
+                                            {"node", required_argument, NULL, 'n'},
+                                            {"serve", no_argument, NULL, 'S'},
+                                            {"at-once", required_argument, NULL, 'a'},
+                                            {"size", required_argument, NULL, 'z'},
                                             {0}};
+    struct bench bench = {0};
     int option, exit_code = CLI_OK;
-    bool offer = false, is_withdrawn = false;
 
-    while ((option = cli_next_option(cli, argc, argv, ":ow" CLI_COMMON_SHORT, options)) != -1) {
-        if (option == 'o') {
-            offer = true;
-        } else if (option == 'w') {
-            is_withdrawn = true;
-        } else if (cli_common_option(cli, option, &exit_code) != CLI_OK) {
+    while ((option = cli_next_option(cli, argc, argv, ":own:Sa:z:" CLI_COMMON_SHORT, options)) !=
+           -1) {
+        bool is_own = option != '?' && option != ':' && strchr("ownSaz", option) != NULL;
+
+        if (is_own && (exit_code = take_own(cli, option, &bench)) != CLI_OK) {
+            return exit_code;
+        }
+        if (!is_own && cli_common_option(cli, option, &exit_code) != CLI_OK) {
             return exit_code;
         }
     }
-    if (argc - optind == 1 && strcmp(argv[optind], "transfer") == 0) {
-        if (offer && is_withdrawn) {
-            return cli_usage(cli, "--offer or --withdraw, not both");
-        }
-        return is_withdrawn ? bench_withdraw(cli) : offer ? bench_offer(cli) : bench_transfer(cli);
-    }
-    if (argc - optind != 1 || strcmp(argv[optind], "objects") != 0 || offer || is_withdrawn) {
-        return cli_usage(cli,
-                         "bench takes what to measure: objects, or transfer [--offer|--withdraw]");
-    }
-    return bench_objects(cli);
+    return run_wanted(cli, argc - optind == 1 ? argv[optind] : "", &bench);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `nigh bench` measures besides objects of its own node (bench.c, bench_transfer.c). */
+/* What `nigh bench` measures besides objects of its own node (bench.c, bench_transfer.c,
+ * bench_rpc.c). */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
 
@@ -10,5 +11,21 @@ int bench_offer(struct cli *cli);
 /* Deletes what is left of it, on every node. */
 int bench_withdraw(struct cli *cli);
 int bench_transfer(struct cli *cli);
+
+/* Of calls; zeros and NULL: not given. */
+struct bench_rpc {
+    const char *node; /* where `serve` runs; NULL: a server of its own, at this node */
+    uint32_t at_once; /* 0: one, and then BENCH_RPC_AT_ONCE */
+    uint32_t size;    /* of request and reply */
+    bool serve;
+};
+
+#define BENCH_RPC_AT_ONCE 64   /* most, and as many as a pair has places for */
+#define BENCH_RPC_SIZE    64   /* unless another is asked for */
+#define BENCH_RPC_MOST    8160 /* bytes, with memory that a call brings beside them */
+
+int bench_rpc(struct cli *cli, const struct bench_rpc *wanted);
+/* Answers such calls of anybody: until interrupted, or for --timeout. */
+int bench_serve(struct cli *cli);
 
 #endif

@@ -68,13 +68,18 @@ const struct cli_verb cli_verbs[] = {
     {"doctor", "", "Look for what keeps nigh from working well here, with remedies.",
      "Exit code 0: nothing is bad; 1: a finding is bad; 4: none is, but no node answers.\n",
      cli_doctor},
-    {"bench", "objects|transfer",
-     "Measure puts and gets of the running node, or gets from another one.",
+    {"bench", "objects|transfer|rpc",
+     "Measure puts, gets and calls of the running node, or of another one.",
      "objects takes some seconds, and at most 4 MiB of the node's memory at a time; transfer needs "
      "a cluster,\nsome 180 MiB of the memory of the node that offers, 64 MiB of the other, and "
      "some seconds.\nWhat they put is deleted at the end.\n"
      "  -o, --offer          transfer: put what 'nigh bench transfer' at another node will get\n"
-     "  -w, --withdraw       transfer: delete what was offered and not taken\n",
+     "  -w, --withdraw       transfer: delete what was offered and not taken\n"
+     "  -n, --node RANK|NAME rpc: call 'nigh bench rpc --serve' at that node (default: a server "
+     "of its own, here)\n"
+     "  -S, --serve          rpc: answer such calls until interrupted, or for --timeout\n"
+     "  -a, --at-once N      rpc: calls under way (default: 1, and then 64)\n"
+     "  -z, --size BYTES     rpc: of request and reply (default: 64)\n",
      cli_bench},
     {"help", "[VERB]", "Show help.", "", cli_help},
     {NULL, NULL, NULL, NULL, NULL},

@@ -86,6 +86,21 @@ static void print_text(const nigh_node_stats *now, const nigh_node_stats *before
            (unsigned long long)now->spill_failures, (unsigned long long)now->events_lost);
 }
 
+static void print_calls(const nigh_node_stats *now, const nigh_node_stats *before,
+                        uint64_t elapsed_us)
+{
+    printf("calls     %llu begun (%.0f a second), %llu under way; %llu requests taken (%.0f a "
+           "second), %llu unanswered; %llu services\n"
+           "          %llu timed out, %llu refused as too many, %llu lost with a node\n",
+           (unsigned long long)now->calls_begun,
+           rate(now->calls_begun, before->calls_begun, elapsed_us),
+           (unsigned long long)now->calls_under_way, (unsigned long long)now->calls_taken,
+           rate(now->calls_taken, before->calls_taken, elapsed_us),
+           (unsigned long long)now->requests_unanswered, (unsigned long long)now->services,
+           (unsigned long long)now->calls_timed_out, (unsigned long long)now->calls_busy,
+           (unsigned long long)now->calls_lost);
+}
+
 static void print_cluster(const nigh_node_stats *now, const nigh_node_stats *before,
                           uint64_t elapsed_us)
 {
@@ -151,6 +166,7 @@ static int watch(struct cli *cli, bool once, uint64_t delay_us)
                 fputs("\033[H\033[2J", stdout);
             }
             print_text(&now, before_us == 0 ? &now : &before, now_us - before_us);
+            print_calls(&now, before_us == 0 ? &now : &before, now_us - before_us);
             if (!cli_is_alone(cli)) {
                 print_cluster(&now, before_us == 0 ? &now : &before, now_us - before_us);
             }

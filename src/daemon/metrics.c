@@ -45,6 +45,9 @@ static bool is_gauge(const char *name)
         "nodes_reached",
         "directory_servers",
         "directory_servers_up",
+        "calls_under_way",
+        "requests_unanswered",
+        "services",
     };
 
     for (size_t n = 0; n < sizeof(gauges) / sizeof(gauges[0]); n++) {

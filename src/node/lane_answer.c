@@ -65,6 +65,19 @@ static void add_exchange(const struct lane *lane, nigh_node_stats *stats)
     stats->rdma_lanes += strcmp(lane->config.fabric->caps.name, "verbs") == 0 ? 1 : 0;
 }
 
+static void add_calls(const struct lane *lane, nigh_node_stats *stats)
+{
+    const struct calls_counts *counts = calls_counts(lane->calls);
+
+    stats->calls_begun += counts->begun;
+    stats->calls_taken += counts->taken;
+    stats->calls_timed_out += counts->timed_out;
+    stats->calls_busy += counts->busy;
+    stats->calls_lost += counts->lost;
+    stats->calls_under_way += calls_under_way(lane->calls);
+    stats->requests_unanswered += calls_unanswered(lane->calls);
+}
+
 static void answer_stats(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
 {
     struct lane_session *session = &lane->sessions[slot];
@@ -78,6 +91,7 @@ static void answer_stats(struct lane *lane, uint32_t slot, const struct session_
     stats.events_lost += atomic_load_explicit(&lane->counters.events_lost, memory_order_relaxed);
     stats.lanes++; /* the client adds the lanes' answers up */
     add_exchange(lane, &stats);
+    add_calls(lane, &stats);
     if (lane->config.number == 0 && lane->config.node_stats != NULL)
         lane->config.node_stats(lane->config.node_context, &stats);
     _Static_assert(sizeof(stats) <= LIMIT_REPLY_BYTES, "the reply area holds the statistics");

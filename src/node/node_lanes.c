@@ -69,6 +69,7 @@ static void node_add_stats(void *context, nigh_node_stats *stats)
     stats->uptime_us += clock_now_us(&clock_monotonic) - node->started_us;
     stats->restarts += node->restarts;
     stats->memory_far_bytes += node->far_bytes;
+    stats->services += services_count(node->services);
     if (node->peers != NULL) {
         const struct peers_counters *peers = peers_counters(node->peers);
 

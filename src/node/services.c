@@ -121,6 +121,16 @@ bool services_find(struct services *services, uint64_t hash, uint32_t *slot)
     return found;
 }
 
+uint32_t services_count(struct services *services)
+{
+    uint32_t count;
+
+    (void)pthread_mutex_lock(&services->lock);
+    count = services->count + services->claim_count;
+    (void)pthread_mutex_unlock(&services->lock);
+    return count;
+}
+
 nigh_status services_add(struct services *services, const struct session_service *service)
 {
     nigh_status status;

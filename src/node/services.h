@@ -39,6 +39,9 @@ void services_disclaim(struct services *services, uint64_t hash);
 /* The session that serves a name through its lane. False: none does. Any thread. */
 bool services_find(struct services *services, uint64_t hash, uint32_t *slot);
 
+/* How many names are taken. Any thread. */
+uint32_t services_count(struct services *services);
+
 /* Whether a lane has news to take. By its driver, as the rest. */
 bool services_have_news(const struct services *services, uint32_t lane);
 

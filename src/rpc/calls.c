@@ -157,6 +157,11 @@ static void give_pending(struct calls *calls, struct pending *pending)
 static void say_ended(struct calls *calls, const struct calls_caller *caller,
                       const struct calls_end *end)
 {
+    if (!end->answered) {
+        calls->counts.timed_out += end->status == NIGH_TIMEOUT ? 1 : 0;
+        calls->counts.busy += end->status == NIGH_BUSY ? 1 : 0;
+        calls->counts.lost += end->status == NIGH_PEER_LOST ? 1 : 0;
+    }
     calls->config.shell.ended(calls->config.shell.context, caller, end);
 }
 
@@ -345,6 +350,7 @@ void calls_begin(struct calls *calls, const struct calls_call *call, uint64_t no
 
     NIGH_ASSERT(call->caller.owner < calls->config.owners);
     NIGH_ASSERT(call->loan == NULL || (!call->idempotent && !call->one_way));
+    calls->counts.begun++;
     end.rank = call->rank;
     if ((call->rank < calls->config.nodes || call->rank == CALLS_ANY) &&
         call->caller.bytes <= LIMIT_CALL_BYTES) {
@@ -466,6 +472,11 @@ uint64_t calls_due_us(const struct calls *calls)
 }
 
 /* ---- numbers -------------------------------------------------------------- */
+
+const struct calls_counts *calls_counts(const struct calls *calls)
+{
+    return &calls->counts;
+}
 
 uint32_t calls_under_way(const struct calls *calls)
 {

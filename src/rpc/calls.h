@@ -97,6 +97,7 @@ struct calls_end {
     uint32_t count;
     uint32_t rank; /* that it went to last; CALLS_ANY: to none */
     bool taken;    /* a service may have had it */
+    bool answered; /* the status is the service's */
 };
 
 /* A request as its service sees it; bytes are good until the return. */
@@ -219,6 +220,16 @@ uint64_t calls_due_us(const struct calls *calls);
 
 /* ---- numbers -------------------------------------------------------------- */
 
+/* Since the beginning; statuses that services answered with are none of the last three. */
+struct calls_counts {
+    uint64_t begun;     /* calls of here, whatever became of them */
+    uint64_t taken;     /* requests that came for services of here */
+    uint64_t timed_out; /* calls that ended with NIGH_TIMEOUT, */
+    uint64_t busy;      /* with NIGH_BUSY, */
+    uint64_t lost;      /* with NIGH_PEER_LOST */
+};
+
+const struct calls_counts *calls_counts(const struct calls *calls);
 uint32_t calls_under_way(const struct calls *calls);
 uint32_t calls_unanswered(const struct calls *calls);
 bool calls_is_valid(const struct calls *calls);

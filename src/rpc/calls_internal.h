@@ -116,6 +116,7 @@ struct calls {
     uint64_t turn;       /* calls of CALLS_ANY that others were chosen for */
     uint64_t version;    /* of `services` */
     uint64_t tell_us;    /* when a peer is to be told; UINT64_MAX: all know */
+    struct calls_counts counts;
 };
 
 /* ---- calls.c: what is under way ---- */

@@ -52,6 +52,8 @@ static void on_done(void *context, nigh_status status, const uint8_t *payload, u
     } else if (is_lost(pending, status, payload, now_us)) {
         fate = CALLS_LOST;
         end.status = NIGH_PEER_LOST;
+    } else {
+        end.answered = payload != NULL;
     }
     calls_came_back(calls, pending, fate, &end, now_us);
     (void)calls_send_waiting(calls, rank, now_us);

@@ -176,7 +176,8 @@ bool calls_reply(struct calls *calls, uint64_t id, nigh_status status, const uin
         return false;
     }
     answer(calls, request, CALLS_ANSWERED,
-           &(struct calls_end){.status = status, .bytes = bytes, .count = count}, now_us);
+           &(struct calls_end){.status = status, .bytes = bytes, .count = count, .answered = true},
+           now_us);
     return true;
 }
 
@@ -260,6 +261,7 @@ static nigh_status serve(struct calls *calls, uint64_t hash, const struct unansw
             note_came(calls, place);
         }
     }
+    calls->counts.taken++;
     calls->config.shell.request(calls->config.shell.context, service->tag, request);
     return NIGH_OK;
 }

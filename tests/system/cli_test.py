@@ -609,6 +609,28 @@ def test_bench(node, folder):
 
 
 @with_node
+def test_bench_rpc(node, folder):
+    rows = parsed("bench", "rpc", node=node)
+    assert [(row["way"], row["at_once"]) for row in rows] == [("node", 1), ("node", 64), ("pair", 1), ("pair", 64)]
+    assert all(row["size_bytes"] == 64 and 0 < row["calls"] and 0 < row["median_us"] <= row["p99_us"]
+               and row["calls_per_s"] > 0 for row in rows), rows
+    # The node counts what goes through it, and no call of a pair.
+    stats = parsed("top", "--once", node=node)
+    through = sum(row["calls"] for row in rows if row["way"] == "node")
+    assert through <= stats["calls_begun"] < sum(row["calls"] for row in rows), stats
+    assert stats["calls_taken"] == stats["calls_begun"] and stats["calls_timed_out"] == 0, stats
+    assert stats["services"] == stats["calls_under_way"] == stats["requests_unanswered"] == 0, stats
+    lines = good("bench", "rpc", "--at-once", "8", "--size", "1000", node=node).decode().splitlines()
+    assert [line.split()[:3] for line in lines[1:]] == [["node", "1000", "8"], ["pair", "1000", "8"]], lines
+    for arguments in (("--at-once", "65"), ("--at-once", "0"), ("--size", "8161"), ("--serve", "--size", "8"),
+                      ("--offer",)):
+        fails(USAGE, ["bench"], "bench", "rpc", *arguments, node=node)
+    fails(USAGE, ["bench"], "bench", "objects", "--serve", node=node)
+    fails(NOT_FOUND, ["nigh bench rpc --serve"], "bench", "rpc", "--node", "0", node=node)
+    assert parsed("bench", "rpc", "--serve", "--timeout", "10ms", node=node) == {"served": 0}
+
+
+@with_node
 def test_json_of_every_verb(node, folder):
     path, out = write(folder, "f", b"data"), os.path.join(folder, "out")
     done = parsed("put", "größe \x01", path, node=node)
@@ -616,7 +638,7 @@ def test_json_of_every_verb(node, folder):
     assert parsed("get", "größe \x01", "-o", out, node=node)["output"] == out
     for verb in ("stat", "who", "pin", "unpin", "rm"):
         assert parsed(verb, "größe \x01", node=node)
-    for arguments in (("ls",), ("who",), ("nodes",), ("top", "--once"), ("bench", "objects")):
+    for arguments in (("ls",), ("who",), ("nodes",), ("top", "--once"), ("bench", "objects"), ("bench", "rpc")):
         parsed(*arguments, node=node)
     json.loads(run("doctor", "--json", node=node)[1])
     fails(USAGE, ["--output"], "get", "x", "--json", node=node)

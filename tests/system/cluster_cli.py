@@ -668,6 +668,22 @@ def test_an_offer_that_cannot_fit_is_refused():
             assert code == FULL and "the node has 64.0 MiB" in said and offered(a) == [], (code, said)
 
 
+def test_calls_of_a_server_elsewhere_are_measured():
+    with Cluster().wait_met() as (a, b):
+        assert b.run("bench", "rpc", "--node", "0")[0] == NOT_FOUND
+        server = a.begin("bench", "rpc", "--serve", "--json")
+        wait_for(lambda: a.parsed("top", "--once")["services"] == 1)
+        assert a.run("bench", "rpc", "--serve")[0] == EXISTS
+        (row,) = b.parsed("bench", "rpc", "--node", "0", "--at-once", "8")
+        assert row["way"] == "remote" and row["at_once"] == 8 and 0 < row["median_us"] <= row["p99_us"], row
+        begun = b.parsed("top", "--once")["calls_begun"]
+        assert begun > row["calls"] and a.parsed("top", "--once")["calls_taken"] >= row["calls"]
+        server.send_signal(signal.SIGINT)
+        printed, _ = server.communicate(timeout=60)
+        assert server.returncode == OK and row["calls"] <= json.loads(printed)["served"] <= begun, printed
+        assert b.run("bench", "rpc", "--node", "0")[0] == NOT_FOUND
+
+
 # ---- nodes that go and come
 
 

@@ -65,6 +65,10 @@ def test_numbers_move():
     assert process.returncode == 0
     after = numbers(port)
     assert after["nigh_seals_total", None] == 1 and after["nigh_objects", None] == 1
+    assert before["nigh_calls_begun_total", None] == after["nigh_calls_under_way", None] == 0
+    raw.subprocess.run([os.environ["NIGH"], "call", "nobody", "x"], check=False,
+                       env={**os.environ, "NIGH_SOCKET": node.path}, stderr=raw.subprocess.DEVNULL)
+    assert numbers(port)["nigh_calls_begun_total", None] == 1
     assert after["nigh_uptime_seconds", None] >= before["nigh_uptime_seconds", None]
     node.stop()
 

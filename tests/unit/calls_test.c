@@ -231,6 +231,45 @@ static void calls_end_once_with_the_answer(void **state)
     assert_int_equal(calls_under_way(sides[0].calls), 0);
 }
 
+/* A status that its service gave ends no call for want of an answer. */
+static void ends_are_counted_by_why(void **state)
+{
+    const struct calls_counts *counts = calls_counts(sides[0].calls);
+    struct calls_call call = call_of(1, 1);
+
+    (void)state;
+    sides[0].answers = sides[1].answers = false;
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        begin(rank, 0);
+        settle();
+        assert_true(calls_reply(sides[rank].calls, sides[rank].request[0].id,
+                                rank == 0 ? NIGH_TIMEOUT : NIGH_BUSY, NULL, 0, now_us));
+        settle();
+    }
+    assert_int_equal(counts->begun, 2);
+    assert_int_equal(counts->taken, 1);
+    assert_int_equal(calls_counts(sides[1].calls)->taken, 1);
+    assert_int_equal(counts->timed_out + counts->busy + counts->lost, 0);
+    call.deadline_us = now_us + 100;
+    calls_begin(sides[0].calls, &call, now_us);
+    settle();
+    now_us += 100;
+    (void)rpc_tick(sides[0].rpc, now_us);
+    settle();
+    assert_int_equal(counts->timed_out, 1);
+    for (uint32_t n = 0; n < 17; n++) {
+        begin(1, n);
+    }
+    assert_int_equal(counts->busy, 1);
+    sides[0].up = false;
+    rpc_end(sides[0].rpc, NIGH_PEER_LOST, now_us);
+    calls_channel_down(sides[0].calls, sides[0].rpc, 1, now_us);
+    assert_int_equal(counts->lost, 16);
+    assert_int_equal(counts->begun, 20);
+    assert_int_equal(counts->timed_out, 1);
+    assert_int_equal(calls_under_way(sides[0].calls), 0);
+}
+
 /* What a service of its own node is asked is a copy: the caller may write to the original. */
 static void a_request_at_home_is_a_copy(void **state)
 {
@@ -600,6 +639,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(calls_end_once_with_the_answer),
+        TEST(ends_are_counted_by_why),
         TEST(a_request_at_home_is_a_copy),
         TEST(what_cannot_be_called_ends_at_once),
         TEST(calls_wait_for_places_and_are_bounded),

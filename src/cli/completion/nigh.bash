@@ -19,7 +19,7 @@ _nigh() {
         case ${COMP_WORDS[i]} in
         --socket | -s) ((i + 1 < COMP_CWORD)) && socket=(--socket "${COMP_WORDS[++i]}") ;;
         --pool | -p | --timeout | -t) ((i++)) ;;
-        --output | -o | --delay | -d | --node | --near | -N | --ranks) ((i++)) ;;
+        --output | -o | --delay | -d | --node | --near | -N | --ranks | --at-once | --size) ((i++)) ;;
         -n) [[ $verb != call ]] || ((i++)) ;;
         --meta | -m | --replicas | -r) [[ $verb != put ]] || ((i++)) ;;
         -*) ;;
@@ -31,7 +31,7 @@ _nigh() {
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return
         ;;
-    --pool | -p | --timeout | -t | --delay | -d | --node) return ;;
+    --pool | -p | --timeout | -t | --delay | -d | --node | --at-once | --size) return ;;
     -n) [[ $verb != call ]] || return ;;
     --near | -N)
         _nigh_names "$current"
@@ -51,7 +51,7 @@ _nigh() {
     nodes) own="--measure" ;;
     call) own="--node --near --all --ranks --idempotent" ;;
     top) own="--once --delay" ;;
-    bench) own="--offer --withdraw" ;;
+    bench) own="--offer --withdraw --node --serve --at-once --size" ;;
     esac
     if [[ $current == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$own $common" -- "$current")
@@ -62,7 +62,7 @@ _nigh() {
         ((given != 1)) || mapfile -t COMPREPLY < <(compgen -f -- "$current")
         ;;
     get | stat | rm | pin | unpin | who | locate) _nigh_names "$current" ;;
-    bench) mapfile -t COMPREPLY < <(compgen -W "objects transfer" -- "$current") ;;
+    bench) mapfile -t COMPREPLY < <(compgen -W "objects transfer rpc" -- "$current") ;;
     help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes call top doctor bench" -- "$current") ;;
     esac
 }
