@@ -244,7 +244,9 @@ enum session_op {
                in leased memory, and the request behind it, whose bytes data_size says; ref: room
                for what replies are reduced to; argument: timeout_us -> at the same place, data_size
                bytes: a session_collected and that value; generation: the group's version */
-    SESSION_OPS = 35
+    SESSION_OP_LEAVE =
+        35, /* argument: NIGH_LEAVE_* -> reply area: a session_leaving of this lane. Came later */
+    SESSION_OPS = 36
 };
 
 /* Bits of session_sqe.flags. */
@@ -311,6 +313,22 @@ struct session_sqe {
 };
 
 _Static_assert(sizeof(struct session_sqe) == 64, "a submission is one cache line");
+
+/* LEAVE: what a lane says; pairs are objects and bytes. */
+#define SESSION_LEAVE_WHYS 6u
+
+struct session_leaving {
+    uint32_t leaves;
+    uint32_t looks;
+    uint64_t waiting[2];
+    uint64_t safe[2];
+    uint64_t stuck[2];
+    uint64_t alone[2];
+    uint64_t why[SESSION_LEAVE_WHYS]; /* by NIGH_LEAVE_* of nigh_leave_why */
+    uint64_t unsealed;
+};
+
+_Static_assert(sizeof(struct session_leaving) == 128, "an answer is shared");
 
 #define SESSION_NO_PIN UINT32_MAX
 

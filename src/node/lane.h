@@ -118,6 +118,7 @@ struct lane_config {
     /* The n-th node of the cluster; false: there are no more. Lane 0 only. NULL: nobody knows. */
     bool (*node_list)(void *context, uint32_t n, struct session_node *node);
     void *node_context;
+    uint32_t own_uid;            /* of the node: who may have it leave, beside root */
     struct services *services;   /* of this node; NULL: none can be */
     struct views *views;         /* of this node; NULL: its cluster agrees on none */
     struct bulk_memories *bulks; /* of its process; NULL: there is none */

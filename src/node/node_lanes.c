@@ -3,6 +3,7 @@
  * them. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -160,6 +161,7 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
         .node_stats = node_add_stats,
         .node_list = node_list,
         .node_context = node,
+        .own_uid = geteuid(),
         .services = node->services,
         .views = node->views,
         .bulks = node->bulks,
