@@ -62,7 +62,7 @@ else
 $(error SANITIZE=$(SANITIZE): there is SANITIZE=address, for test-rdma)
 endif
 
-.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-rpc bench-transfer bench-verbs bench-cluster bench-broadcast lint tidy fmt install clean help
+.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-rpc bench-collect bench-transfer bench-verbs bench-cluster bench-broadcast lint tidy fmt install clean help
 
 all: ## build the programs and libraries in build/release
 	@tools/setup build
@@ -163,6 +163,14 @@ bench-rpc: ## measure calls between nodes against plain TCP and a flag in shared
 	@$(COMPILE) build/bench-release
 	@mkdir -p build/bench
 	@build/bench-release/bench/bench-rpc build/bench/rpc.json $(ROUNDS)
+
+bench-collect: ## measure calls of 31 nodes at once over trees against as many calls, and MPI, ROUNDS=15: build/bench/collect.json
+	@echo "bench-collect: some twenty seconds on a quiet machine, beside the build"
+	@tools/setup build bench mpi
+	@tools/configure build/bench-release $(RELEASE) -Dtests=false -Dbench=true
+	@$(COMPILE) build/bench-release bench/bench-collect bench/bench-collect-mpi
+	@mkdir -p build/bench
+	@build/bench-release/bench/bench-collect build/bench-release/bench/bench-collect-mpi build/bench/collect.json $(ROUNDS)
 
 bench-verbs: ## count and measure gets over RDMA in a virtual machine with software devices, SIZES=1K,4M ROUNDS=3: build/bench/verbs.json and .svg
 	@echo "bench-verbs: some twelve minutes with all sizes on a machine with some other work, beside the build; more than an hour on a busy one"

@@ -59,9 +59,10 @@ struct series {
     _Atomic uint32_t *flag;
     nigh_node *node;
     nigh_client *client;
+    nigh_bulk *bulk;
     uint32_t rank; /* that is called */
-    pid_t node_pid;
-    char socket[64];
+    pid_t node_pid, far_pid;
+    char socket[64], far_socket[64];
     struct samples samples, ratios;
     double last;
 };
@@ -262,6 +263,9 @@ static void nigh_open(struct series *series)
         }
     }
     series->client = node_open(series, members, "0");
+    if (series->calls == BULK_PIECES) {
+        series->bulk = bulk_open(series->client);
+    }
     while (nigh_call(series->client, &spec, PATIENCE) != NIGH_OK) {
         if (bench_now_ns() > until_ns) {
             bench_fail("the nodes do not find each other");
@@ -309,7 +313,7 @@ static void bulk_raw(struct series *series)
 
 static void bulk_nigh(struct series *series)
 {
-    bulk_round(series->client);
+    bulk_round(series->client, series->bulk, series->rank);
 }
 
 /* The pair of the series before. */
@@ -320,13 +324,16 @@ static void nigh_share(struct series *series)
 
 /* ---- two clients of one node ---------------------------------------------- */
 
-/* The node has a process of its own, and sleeps: it runs beside the server, and is not needed. */
-static void one_node(const char *path)
+/* The node has a process of its own. */
+static void one_node(const char *path, const char *members, const char *rank)
 {
     nigh_node_options options = {.struct_size = sizeof options,
                                  .memory_bytes = UINT64_C(512) << 20,
                                  .lanes = 1,
-                                 .socket_path = path};
+                                 .socket_path = path,
+                                 .members = members,
+                                 .member = rank,
+                                 .cluster_key = members != NULL ? key : NULL};
     nigh_node *node;
 
     if (nigh_node_start(&options, &node) != NIGH_OK) {
@@ -337,11 +344,10 @@ static void one_node(const char *path)
     }
 }
 
-static nigh_client *one_open(const struct series *series)
+static nigh_client *one_open(const struct series *series, const char *path)
 {
-    nigh_client_options options = {.struct_size = sizeof options,
-                                   .socket_path = series->socket,
-                                   .spin_us = series->spins ? SPIN_US : 1};
+    nigh_client_options options = {
+        .struct_size = sizeof options, .socket_path = path, .spin_us = series->spins ? SPIN_US : 1};
     uint64_t until_ns = bench_now_ns() + PATIENCE * 1000;
     nigh_client *client = NULL;
 
@@ -360,7 +366,8 @@ static void pair_serve(const struct series *series)
     nigh_service *service;
     nigh_request request;
 
-    bench_check(nigh_service_register(one_open(series), "echo", NULL, &service), "a service");
+    bench_check(nigh_service_register(one_open(series, series->socket), "echo", NULL, &service),
+                "a service");
     bench_check(nigh_receive(service, &request, buffer, NIGH_FOREVER), "a request");
     for (;;) {
         bench_check(
@@ -379,13 +386,13 @@ static void pair_open(struct series *series)
                    series->spins);
     series->node_pid = spawn();
     if (series->node_pid == 0) {
-        one_node(series->socket);
+        one_node(series->socket, NULL, NULL); /* it sleeps beside the server, and is not needed */
     }
     series->pid = spawn();
     if (series->pid == 0) {
         pair_serve(series);
     }
-    series->client = one_open(series);
+    series->client = one_open(series, series->socket);
     spec.rank = 0;
     while (nigh_call(series->client, &spec, PATIENCE) != NIGH_OK) {
         if (bench_now_ns() > until_ns) {
@@ -394,6 +401,49 @@ static void pair_open(struct series *series)
         (void)usleep(1000);
     }
     (void)usleep(SETTLE_US); /* the pair is made beside the first call */
+}
+
+/* ---- memory of clients of nodes that are processes of their own ----------- */
+
+/* Of one, beside the server; or of two, each beside its client. */
+static void clients_open(struct series *series)
+{
+    uint64_t until_ns = bench_now_ns() + PATIENCE * 1000;
+    char members[64];
+    bool two = series->rank == 1;
+
+    (void)snprintf(members, sizeof members, "127.0.0.1:%d,127.0.0.1:%d", bench_free_port(),
+                   bench_free_port());
+    (void)snprintf(series->far_socket, sizeof series->far_socket, "/tmp/bench-rpc-%d-far%d.sock",
+                   getpid(), two);
+    (void)snprintf(series->socket, sizeof series->socket, "/tmp/bench-rpc-%d-%s%d.sock", getpid(),
+                   two ? "near" : "far", two);
+    series->far_pid = spawn();
+    if (series->far_pid == 0) {
+        one_node(series->far_socket, two ? members : NULL, two ? "1" : NULL);
+    }
+    if (two) {
+        series->node_pid = spawn();
+        if (series->node_pid == 0) {
+            bench_pin(HERE);
+            one_node(series->socket, members, "0");
+        }
+    }
+    series->pid = spawn();
+    if (series->pid == 0) {
+        bulk_serve(one_open(series, series->far_socket));
+        for (;;) {
+            pause();
+        }
+    }
+    series->client = one_open(series, series->socket);
+    series->bulk = bulk_open(series->client);
+    while (!bulk_is_served(series->client, series->bulk, series->rank)) {
+        if (bench_now_ns() > until_ns) {
+            bench_fail("the nodes do not find each other");
+        }
+        (void)usleep(1000);
+    }
 }
 
 /* ---- others --------------------------------------------------------------- */
@@ -448,6 +498,8 @@ enum {
     NNG,
     TCP_STREAM,
     NIGH_BULK,
+    NIGH_BULK_CLIENTS,
+    NIGH_BULK_ONE,
     SERIES
 };
 
@@ -542,8 +594,22 @@ static struct series all[SERIES] = {
                    .open = nigh_open,
                    .round = bulk_nigh,
                    .calls = BULK_PIECES,
+                   .rank = 1,
                    .floor = TCP_STREAM,
                    .target = 1 / 0.85},
+    [NIGH_BULK_CLIENTS] = {.name = "nigh, calls of clients of nodes that bring 4 MiB",
+                           .path = "clients and two nodes, tcp, blocking",
+                           .open = clients_open,
+                           .round = bulk_nigh,
+                           .calls = BULK_PIECES,
+                           .rank = 1,
+                           .floor = TCP_STREAM},
+    [NIGH_BULK_ONE] = {.name = "nigh, calls of clients of one node that bring 4 MiB",
+                       .path = "clients and a node, blocking",
+                       .open = clients_open,
+                       .round = bulk_nigh,
+                       .calls = BULK_PIECES,
+                       .floor = TCP_STREAM},
 };
 
 static void measure(struct series *series)
@@ -619,6 +685,11 @@ int main(int argc, char **argv)
             (void)kill(all[n].node_pid, SIGKILL);
             (void)waitpid(all[n].node_pid, NULL, 0);
             (void)unlink(all[n].socket);
+        }
+        if (all[n].far_pid > 0) {
+            (void)kill(all[n].far_pid, SIGKILL);
+            (void)waitpid(all[n].far_pid, NULL, 0);
+            (void)unlink(all[n].far_socket);
         }
     }
     return missed > 0 ? 1 : 0;

@@ -71,6 +71,17 @@ struct sink {
     uint64_t offset;
 };
 
+/* Of any client's, for its calls and moves. */
+static nigh_bulk *alloc(nigh_client *client, uint32_t access)
+{
+    nigh_bulk *bulk = NULL;
+    void *memory = NULL;
+
+    bench_check(nigh_bulk_alloc(client, AREAS * BULK_BYTES, access, &memory, &bulk), "memory");
+    memset(memory, 7, AREAS * BULK_BYTES);
+    return bulk;
+}
+
 static void *take(void *context)
 {
     struct sink *sink = context;
@@ -94,12 +105,10 @@ void bulk_serve(nigh_client *client)
 {
     static struct sink sinks[AREAS];
     nigh_service *service;
-    nigh_bulk *bulk;
+    nigh_bulk *bulk = alloc(client, NIGH_BULK_WRITE);
     pthread_t thread;
 
     bench_check(nigh_service_register(client, "sink", NULL, &service), "a service");
-    bench_check(nigh_bulk_open(client, area(), AREAS * BULK_BYTES, NIGH_BULK_WRITE, &bulk),
-                "a handle");
     for (uint32_t n = 0; n < AREAS; n++) {
         sinks[n] = (struct sink){.service = service, .bulk = bulk, .offset = n * BULK_BYTES};
         if (pthread_create(&thread, NULL, take, &sinks[n]) != 0) {
@@ -108,17 +117,29 @@ void bulk_serve(nigh_client *client)
     }
 }
 
-void bulk_round(nigh_client *client)
+nigh_bulk *bulk_open(nigh_client *client)
+{
+    return alloc(client, NIGH_BULK_READ);
+}
+
+bool bulk_is_served(nigh_client *client, nigh_bulk *bulk, uint32_t rank)
+{
+    nigh_bulk_part part = {.bulk = bulk, .size = BULK_BYTES};
+    nigh_call_spec spec = {.struct_size = sizeof spec,
+                           .service = "sink",
+                           .rank = rank,
+                           .bulk_count = 1,
+                           .bulks = &part};
+
+    return nigh_call(client, &spec, PATIENCE) == NIGH_OK;
+}
+
+void bulk_round(nigh_client *client, nigh_bulk *bulk, uint32_t rank)
 {
     static nigh_call_spec specs[AREAS];
     static nigh_bulk_part parts[AREAS];
     static nigh_op ops[AREAS];
-    static nigh_bulk *bulk;
 
-    if (bulk == NULL) {
-        bench_check(nigh_bulk_open(client, area(), AREAS * BULK_BYTES, NIGH_BULK_READ, &bulk),
-                    "a handle");
-    }
     for (uint32_t n = 0; n < BULK_PIECES + AREAS; n++) {
         uint32_t at = n % AREAS;
 
@@ -130,7 +151,7 @@ void bulk_round(nigh_client *client)
                 (nigh_bulk_part){.bulk = bulk, .offset = at * BULK_BYTES, .size = BULK_BYTES};
             specs[at] = (nigh_call_spec){.struct_size = sizeof specs[at],
                                          .service = "sink",
-                                         .rank = 1,
+                                         .rank = rank,
                                          .bulk_count = 1,
                                          .bulks = &parts[at]};
             bench_check(nigh_call_start(client, &specs[at], PATIENCE, &ops[at]),

@@ -4,6 +4,7 @@
 #ifndef BENCH_RPC_BULK_H
 #define BENCH_RPC_BULK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "nigh/rpc.h"
@@ -18,7 +19,11 @@ void bulk_raw_serve(int fd);
 
 /* Takes what calls of "sink" bring, in threads of its own, until the process ends. */
 void bulk_serve(nigh_client *client);
+/* What a client brings its pieces of. */
+nigh_bulk *bulk_open(nigh_client *client);
+/* Whether somebody takes them at a node. */
+bool bulk_is_served(nigh_client *client, nigh_bulk *bulk, uint32_t rank);
 /* Calls that bring a piece each, some under way at a time. */
-void bulk_round(nigh_client *client);
+void bulk_round(nigh_client *client, nigh_bulk *bulk, uint32_t rank);
 
 #endif

@@ -153,6 +153,9 @@ typedef struct nigh_node_info {
                              proved where the other node dials: a stranger may claim its rank */
     nigh_node_life life;
     nigh_node_view view;
+    char name[32];            /* that the nodes know it by, agreed on (nighd --name); "": none */
+    nigh_status name_refused; /* of the node that answers: NIGH_EXISTS: the name that it was started
+                                 with is another's, so it has none */
 } nigh_node_info;
 
 /*
@@ -163,8 +166,21 @@ typedef struct nigh_node_info {
 NIGH_API nigh_status nigh_nodes(nigh_client *client, nigh_node_info *nodes, size_t capacity,
                                 size_t *count);
 
+/*
+ * Which rank has a name, as this machine's node knows it. NIGH_NOT_FOUND: none; NIGH_UNSUPPORTED:
+ * an older node.
+ */
+NIGH_API nigh_status nigh_rank_of_name(nigh_client *client, const char *name, uint32_t *rank);
+
 #define NIGH_NO_CROSSOVER UINT64_MAX
 #define NIGH_ALL_RANKS    UINT32_MAX
+
+/* How calls leave over a link. */
+typedef enum nigh_link_calls {
+    NIGH_LINK_CALLS_UNKNOWN = 0, /* an older node does not say */
+    NIGH_LINK_CALLS_SENT = 1,    /* as messages */
+    NIGH_LINK_CALLS_WRITTEN = 2  /* into memory of the other node */
+} nigh_link_calls;
 
 /* A link from this machine's node to another: one of those of their lanes. */
 typedef struct nigh_link_info {
@@ -175,6 +191,9 @@ typedef struct nigh_link_info {
                                  sent; 0: not known yet */
     uint32_t measured;        /* probes that are over, of those that tell what the link costs: */
     uint32_t to_measure;      /* so many; 0: the nodes do not measure it */
+    nigh_link_calls calls;
+    uint32_t calls_sent_us; /* that a small call took either way when the link came up; both 0: */
+    uint32_t calls_written_us; /* that was not measured */
 } nigh_link_info;
 
 /* The links that are up, in no order: as nigh_nodes. */

@@ -44,6 +44,17 @@ typedef enum nigh_transfer {
                                   loan, and deregistered after: it shows what that costs */
 } nigh_transfer;
 
+/* How calls travel between nodes, over RDMA. For measurements; a node goes by what it was told,
+ * whatever others were. */
+typedef enum nigh_calls {
+    NIGH_CALLS_AUTO = 0, /* each connection is measured when it comes up, and its quicker way taken;
+                            over TCP as SEND */
+    NIGH_CALLS_SEND = 1, /* as messages */
+    NIGH_CALLS_WRITE = 2 /* written into rings of memory, of 64 KiB for each connection, that nodes
+                            give each other: this one keeps no other memory for what comes; as SEND
+                            where RDMA has no writes with immediate data */
+} nigh_calls;
+
 /* What joins the nodes of a cluster: the same at each of them. */
 typedef enum nigh_fabric {
     NIGH_FABRIC_TCP = 0,
@@ -102,9 +113,16 @@ typedef struct nigh_node_options {
                               NULL: nothing is agreed */
     uint32_t fanout;       /* other nodes that this one serves with one large object at once,
                               to 255; more are sent to those; 0: 2 */
-    uint32_t ranks; /* with state_dir: how many there are, for those of members and for nodes that
-                       join later, up to 256; the same at all of members; 0: twice as many as
-                       members has, at least 8 */
+    uint32_t ranks;   /* with state_dir: how many there are, for those of members and for nodes that
+                         join later, up to 256; the same at all of members; 0: twice as many as
+                         members has, at least 8 */
+    const char *name; /* with state_dir: what this node is called, wherever a rank is asked for: a
+                         letter, and up to 30 letters, digits, '-', '_' and '.'. While another node
+                         has the name, this one has none (nigh_nodes). NULL: nothing */
+    uint64_t call_memory_bytes; /* most that is made for calls of clients which are processes of
+                                   their own (nigh_bulk_alloc), beside memory_bytes and when they
+                                   ask; 0: a quarter of memory_bytes */
+    uint32_t calls_way; /* how calls travel to other nodes: NIGH_CALLS_*; 0: as is quicker */
 } nigh_node_options;
 
 /*

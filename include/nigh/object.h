@@ -445,7 +445,11 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(pulls_sent_on, "pulls of others that were sent on, ever")           \
     X(directory_servers, "servers that keep the places of objects")       \
     X(directory_servers_up, "of them, those that are reached now")        \
-    X(directory_losses, "times that one was not reached any more")
+    X(directory_losses, "times that one was not reached any more")        \
+    X(call_frames_sent, "frames of calls sent to other nodes, ever")      \
+    X(call_frames_written, "frames of calls written there, ever")         \
+    X(call_rings_full, "times that there was no room to write one")       \
+    X(links_writing_calls, "links over which calls are written")
 
 typedef struct nigh_node_stats {
 #define NIGH_NODE_STATS_FIELD(name, text) uint64_t name;

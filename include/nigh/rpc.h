@@ -29,8 +29,8 @@ extern "C" {
 /*
  * A call may bring memory of its process, which the service pulls bytes from or pushes bytes into,
  * as many and whatever size, while the call is under way: they go straight from one process's
- * memory to the other's. Both sides name memory by handles; that takes clients of embedded nodes
- * (nigh/node.h), at both ends.
+ * memory to the other's. Both sides name memory by handles: any client allocates memory for that,
+ * and a client of an embedded node (nigh/node.h) also opens what its process has.
  */
 struct nigh_bulk;
 typedef struct nigh_bulk nigh_bulk;
@@ -41,16 +41,34 @@ typedef struct nigh_bulk nigh_bulk;
 #define NIGH_BULK_WRITE 2u /* bytes come into it */
 
 /*
- * Makes a handle of memory, for any number of calls of this client: it costs a registration with
- * the network's device, at the first use. The memory stays where it is until nigh_bulk_close.
- * NIGH_UNSUPPORTED: not a client of an embedded node; NIGH_LIMIT: the process has 256.
+ * Allocates memory, zeroed, at *memory, and a handle of it, for any number of calls of this client:
+ * for its services' moves as well. nigh_bulk_close frees it; a child process does not have it. It
+ * costs a registration with the network's device, at the first use.
+ *
+ * Of a client of nighd it is memory of the node, which both have mapped, within the node's
+ * --call-memory; gigabytes take seconds. It goes with the connection: if the node began anew since,
+ * calls that bring it end with NIGH_CLOSED, what is in it is not promised, and it stays mapped
+ * until it is closed.
+ *
+ * NIGH_OUT_OF_MEMORY: the node, or its machine, has no more; NIGH_QUOTA: the session or the uid has
+ * its share; NIGH_LIMIT: the client has 256 handles, or the node 1024; NIGH_DENIED: the client was
+ * opened read-only; NIGH_UNSUPPORTED: the node is of before there was this. Not from a handler.
+ */
+NIGH_API nigh_status nigh_bulk_alloc(nigh_client *client, size_t size, uint32_t access,
+                                     void **memory, nigh_bulk **bulk);
+
+/*
+ * Makes a handle of memory of an embedded node's process, for any number of calls of this client.
+ * The memory stays where it is until nigh_bulk_close. NIGH_UNSUPPORTED: not a client of an embedded
+ * node; NIGH_LIMIT, as above.
  */
 NIGH_API nigh_status nigh_bulk_open(nigh_client *client, void *memory, size_t size, uint32_t access,
                                     nigh_bulk **bulk);
 
 /*
  * Waits until nobody touches the memory of a handle: no call that brings it is under way, nor what
- * a call that ended without an answer has left. NIGH_TIMEOUT. Not from a handler.
+ * a call that ended without an answer has left. NIGH_TIMEOUT; NIGH_CLOSED: it went with the
+ * connection. Not from a handler.
  *
  * A call that brings memory ends with an answer only when nobody touches that any more. One that
  * ends at its deadline, or is cancelled, leaves it to whoever was at it: mostly for a moment, for
@@ -58,8 +76,9 @@ NIGH_API nigh_status nigh_bulk_open(nigh_client *client, void *memory, size_t si
  */
 NIGH_API nigh_status nigh_bulk_wait(nigh_bulk *bulk, uint64_t timeout_us);
 
-/* The same, and the handle is gone; NIGH_TIMEOUT: it is not. nigh_client_close closes them all: it
- * waits two seconds, and then ends the links over which they are used still. NULL is allowed. */
+/* The same, and the handle is gone, and what was allocated; NIGH_TIMEOUT (NIGH_BUSY: the client
+ * waits for too many): it is not. nigh_client_close closes them all: in an embedded node it waits
+ * two seconds, and then ends the links over which they are used still. NULL is allowed. */
 NIGH_API nigh_status nigh_bulk_close(nigh_bulk *bulk, uint64_t timeout_us);
 
 /* What of it a call brings. Zero-fill, then set. */
@@ -117,8 +136,9 @@ typedef struct nigh_call_spec {
  * Calls, and waits for the end. NIGH_OK, or the status with which the service answered; or
  * NIGH_NOT_FOUND: the node has no such service, or none has; NIGH_PEER_LOST: it died or cannot be
  * reached; NIGH_TIMEOUT; NIGH_BUSY: too much is under way, here or there; NIGH_CLOSED: the service
- * ended before it answered; NIGH_LIMIT: the reply is longer than reply_room; NIGH_INVALID: no such
- * rank, a request above NIGH_CALL_BYTES, ...; NIGH_DENIED: the client was opened read-only.
+ * ended before it answered, or memory that it brings is gone; NIGH_LIMIT: the reply is longer than
+ * reply_room; NIGH_INVALID: no such rank, a request above NIGH_CALL_BYTES, ...; NIGH_DENIED: the
+ * client was opened read-only.
  */
 NIGH_API nigh_status nigh_call(nigh_client *client, nigh_call_spec *spec, uint64_t timeout_us);
 
@@ -189,8 +209,9 @@ NIGH_API nigh_status nigh_call_reply(const nigh_request *request, nigh_status st
  * Waits for the next request of a service without a handler. Its bytes go to `buffer`, which has
  * room for NIGH_CALL_BYTES, and request->bytes points there. Several threads may receive, and
  * several requests be unanswered. NIGH_TIMEOUT: none came; with 0, none is there; NIGH_CLOSED: the
- * service ended, or the node began anew: unregister it, and register it again; NIGH_BUSY: too many
- * receives wait, or receives and calls of this client have all places until the deadline.
+ * service ended, or the node began anew: unregister it, and register it again; NIGH_NODE_LOST: the
+ * node died while it waited; the next is NIGH_CLOSED where another took up its memory; NIGH_BUSY:
+ * too many receives wait, or receives and calls of this client have all places until the deadline.
  */
 NIGH_API nigh_status nigh_receive(nigh_service *service, nigh_request *request, void *buffer,
                                   uint64_t timeout_us);
@@ -237,9 +258,9 @@ typedef struct nigh_bulk_move {
  * Pulls bytes out of the caller's memory (which allows NIGH_BULK_READ, and `local` _WRITE), or
  * pushes bytes into it (the other way round), and waits until they are there: NIGH_OK. Else
  * NIGH_NOT_FOUND: the request is answered, or its caller gave up; NIGH_PEER_LOST; NIGH_INVALID: not
- * within the memory; NIGH_DENIED: it is not for that; NIGH_BUSY: 16 moves of one request, or too
- * many in all. From any thread that is in no handler; while they last the request must not be
- * answered, which ends them. Bytes are not summed.
+ * within the memory; NIGH_DENIED: it is not for that; NIGH_CLOSED: `local` is gone; NIGH_BUSY: 16
+ * moves of one request, or too many in all. From any thread that is in no handler; while they last
+ * the request must not be answered, which ends them. Bytes are not summed.
  */
 NIGH_API nigh_status nigh_bulk_pull(const nigh_bulk_move *move);
 NIGH_API nigh_status nigh_bulk_push(const nigh_bulk_move *move);

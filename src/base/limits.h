@@ -95,7 +95,7 @@
 #define LIMIT_RETRY_US            1000  /* between attempts to find memory when nothing was freed */
 #define LIMIT_GRAVE_US            1000  /* between looks at the pins of deleted objects */
 #define LIMIT_DISK_LOOK_US        10000 /* how long a look at what a disk has free serves */
-#define LIMIT_FULL_TOLD_US        60000000 /* how often the log says that an index is full */
+#define LIMIT_FULL_TOLD_US        60000000 /* how often the log says that the same is full */
 #define LIMIT_DISK_REST_US        1000000  /* no spilling after a disk write failed */
 #define LIMIT_JUDGE_US            1000000  /* between searches for sessions that pin too much */
 #define LIMIT_UNSPILL_US          1000000 /* what a get of a spilled object waits for the disk at least */
@@ -190,6 +190,8 @@
 #define LIMIT_RPC_CALLS    4096
 #define LIMIT_RPC_QUEUE    4096
 #define LIMIT_RPC_PAYLOAD  65536
+#define LIMIT_RPC_RING     262144 /* bytes that a link's peer writes frames of calls into */
+#define LIMIT_RPC_RING_MIN 65536  /* of them, however few calls a link has under way */
 
 /* Calls of services (docs/calls.md) */
 #define LIMIT_CALL_BYTES       8192 /* of a request, and of a reply */
@@ -204,9 +206,14 @@
 #define LIMIT_CALL_TRIES       8    /* nodes that a call of any server is tried at, in a row */
 #define LIMIT_CALL_REST_US \
     1000 /* before an idempotent call is tried again; doubled, 256 times at most */
-#define LIMIT_CALL_LINK_US  UINT64_C(10000000) /* that a call waits for a link that has not come */
-#define LIMIT_CALL_BULKS    8                  /* handles of memory that one call brings */
-#define LIMIT_BULKS         256                /* that the process of an embedded node has */
+#define LIMIT_CALL_LINK_US      UINT64_C(10000000) /* that a call waits for a link that has not come */
+#define LIMIT_CALL_BULKS        8                  /* handles of memory that one call brings */
+#define LIMIT_BULKS             1024 /* of a node: of its process, and files made for clients */
+#define LIMIT_SESSION_BULKS     256  /* of one client */
+#define LIMIT_BULK_ASKS         1024 /* of clients, for files to be made or no longer to be used */
+#define LIMIT_SESSION_BULK_ASKS 128  /* of one client; one wait asks each lane */
+#define LIMIT_BULK_STEP \
+    (UINT64_C(16) << 20)         /* of a file, made or unmade before others have their turn */
 #define LIMIT_BULK_LOANS    1024 /* calls of one lane that bring some, until nobody touches it */
 #define LIMIT_BULK_FLOWS    1024 /* transfers of one lane under way, of its services */
 #define LIMIT_REQUEST_FLOWS 16   /* of them, of one request */

@@ -23,6 +23,8 @@ struct call {
     bool is_many;
     uint32_t ranks[LIMIT_NODES]; /* is_many: of these; none: of all */
     uint32_t rank_count;
+    const char *node;    /* --node, and */
+    const char *members; /* --ranks, as they were given; NULL: they were not */
     nigh_id near[CALL_NEAR];
     char request[NIGH_CALL_BYTES + 1];
     char reply[NIGH_CALL_BYTES];
@@ -69,34 +71,31 @@ static int take_request(struct cli *cli, struct call *call, const char *text)
     return exit_code;
 }
 
-/* "0,2,4" */
-static int take_ranks(struct cli *cli, struct call *call, const char *text)
+/* "0,2,db" */
+static int find_ranks(struct cli *cli, struct call *call)
 {
-    call->is_many = true;
-    while (*text != '\0') {
-        char *end;
-        unsigned long rank = strtoul(text, &end, 10);
+    const char *text = call->members;
+    int exit_code = CLI_OK;
 
-        if (text[0] < '0' || text[0] > '9' || rank >= LIMIT_NODES ||
-            call->rank_count == LIMIT_NODES || (*end != ',' && *end != '\0') ||
-            (*end == ',' && end[1] == '\0')) {
-            break;
+    while (text != NULL && exit_code == CLI_OK) {
+        const char *comma = strchr(text, ',');
+        size_t length = comma != NULL ? (size_t)(comma - text) : strlen(text);
+
+        if (call->rank_count == LIMIT_NODES) {
+            return cli_usage(cli, "--ranks takes %d nodes at most", LIMIT_NODES);
         }
-        call->ranks[call->rank_count++] = (uint32_t)rank;
-        text = *end == ',' ? end + 1 : end;
+        exit_code = cli_find_node(cli, "--ranks", text, length, &call->ranks[call->rank_count++]);
+        text = comma != NULL ? comma + 1 : NULL;
     }
-    return *text == '\0' && call->rank_count > 0
-               ? CLI_OK
-               : cli_usage(cli, "--ranks takes ranks (nigh nodes) with commas between them");
+    return exit_code;
 }
 
-static bool parse_rank(const char *text, uint32_t *rank)
+/* Names are the cluster's, so nodes are looked for once the node is asked. */
+static int find_nodes(struct cli *cli, struct call *call)
 {
-    char *end;
-    unsigned long value = strtoul(text, &end, 10);
-
-    *rank = (uint32_t)value;
-    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && value < LIMIT_NODES;
+    return call->node != NULL
+               ? cli_find_node(cli, "--node", call->node, strlen(call->node), &call->spec.rank)
+               : find_ranks(cli, call);
 }
 
 static int print_reply(struct cli *cli, const struct call *call)
@@ -156,12 +155,12 @@ static int take_near(struct cli *cli, struct call *call, const char *name)
 static int take_own(struct cli *cli, int option, struct call *call)
 {
     switch (option) {
-    case 'n':
-        return parse_rank(optarg, &call->spec.rank)
-                   ? CLI_OK
-                   : cli_usage(cli, "--node takes a rank (nigh nodes), not '%s'", optarg);
+    case 'n': call->node = optarg; return CLI_OK;
     case 'N': return take_near(cli, call, optarg);
-    case 'r': return take_ranks(cli, call, optarg);
+    case 'r':
+        call->is_many = true;
+        call->members = optarg;
+        return CLI_OK;
     case 'a': call->is_many = true; return CLI_OK;
     default: call->spec.flags |= NIGH_CALL_IDEMPOTENT; return CLI_OK;
     }
@@ -189,10 +188,11 @@ static int take_options(struct cli *cli, int argc, char **argv, struct call *cal
             return exit_code == CLI_OK ? -1 : exit_code;
         }
     }
-    if (call->is_many && (call->spec.rank != NIGH_ANY_RANK || call->spec.flags != 0)) {
+    if (call->is_many &&
+        (call->node != NULL || call->spec.rank != NIGH_ANY_RANK || call->spec.flags != 0)) {
         return cli_usage(cli, "takes --all or --ranks without --node, --near and --idempotent");
     }
-    if (call->spec.near_count > 0 && call->spec.rank != NIGH_NEAREST) {
+    if (call->spec.near_count > 0 && call->node != NULL) {
         return cli_usage(cli, "takes --node or --near, not both");
     }
     if (argc - optind < 1 || argc - optind > 2) {
@@ -221,6 +221,9 @@ int cli_call(struct cli *cli, int argc, char **argv)
     exit_code = take_request(cli, &call, argc - optind == 2 ? argv[optind + 1] : NULL);
     if (exit_code == CLI_OK) {
         exit_code = cli_open(cli, 0);
+    }
+    if (exit_code == CLI_OK) {
+        exit_code = find_nodes(cli, &call);
     }
     return exit_code == CLI_OK ? carry_out(cli, &call) : exit_code;
 }

@@ -82,13 +82,21 @@ static void print_json(const nigh_multicast_spec *spec)
     json_object_close(&json);
 }
 
+/* That nobody had it because the node has no such service is said as of a service. */
+static const char *what_went_wrong(const nigh_multicast_error *error)
+{
+    return error->status == NIGH_NOT_FOUND && error->is_had == 0
+               ? "no service of this name"
+               : nigh_status_string((nigh_status)error->status);
+}
+
 static void print_errors(struct cli *cli, const nigh_multicast_spec *spec)
 {
     for (uint32_t n = 0; n < spec->error_count; n++) {
         const nigh_multicast_error *error = &spec->errors[n];
         const char *had =
             error->is_had != 0 ? "may have been carried out" : "was not carried out there";
-        const char *what = nigh_status_string((nigh_status)error->status);
+        const char *what = what_went_wrong(error);
 
         if (error->count > 1) {
             cli_error(cli, "node %u, and %u behind it: %s; %s", error->rank, error->count - 1, what,

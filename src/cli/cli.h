@@ -137,12 +137,20 @@ bool cli_is_alone(struct cli *cli);
 const nigh_node_info *cli_node(uint32_t rank);
 size_t cli_count_nodes(nigh_node_state state);
 
+/* Which rank is meant by these bytes: one, or a node's name. CLI_OK, or it says what is wrong, of
+ * that option. */
+int cli_find_node(struct cli *cli, const char *option, const char *text, size_t length,
+                  uint32_t *rank);
+
 /*
  * Asks again, and names those that are not up: "node 0 (127.0.0.1:7470) is dead, node 2 (...) is
  * lost". How many there are; 0, and "", where all are up or it cannot be asked.
  */
 #define CLI_ABSENT_BYTES 1200 /* for eight of the longest addresses */
 size_t cli_absent_nodes(struct cli *cli, char text[CLI_ABSENT_BYTES]);
+/* Why nothing can be said of other nodes: the directory's server is not reached; else `otherwise`.
+ */
+const char *cli_unreached(struct cli *cli, const char *otherwise);
 /* Whether what was not found may lie on one that is not up; `text` then names them and says so. */
 bool cli_may_be_away(struct cli *cli, char text[CLI_ABSENT_BYTES]);
 

@@ -199,8 +199,22 @@ static int no_such_object(struct cli *cli, const char *name, const char *where)
     return CLI_NOT_FOUND;
 }
 
+const char *cli_unreached(struct cli *cli, const char *otherwise)
+{
+    nigh_node_stats stats;
+
+    return nigh_stats(cli->client, &stats) == NIGH_OK &&
+                   stats.directory_servers_up < stats.directory_servers
+               ? "the directory is not reached: nigh doctor"
+               : otherwise;
+}
+
 int cli_failed_object(struct cli *cli, nigh_status status, const char *name)
 {
+    if (status == NIGH_PEER_LOST && cli_unreached(cli, NULL) != NULL) {
+        cli_error(cli, "%s: %s", name, cli_unreached(cli, ""));
+        return cli_exit_code(status);
+    }
     if (status == NIGH_NOT_FOUND) {
         return no_such_object(cli, name, " on this node (nigh who tells whether another has it)");
     }

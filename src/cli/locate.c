@@ -75,7 +75,7 @@ static int tell(struct cli *cli, const struct located *located, nigh_status stat
     }
     if (status != NIGH_OK) {
         cli_error(cli, "of %zu objects it cannot be said now, or not of all, where they are: %s",
-                  located->missing, nigh_status_string(status));
+                  located->missing, cli_unreached(cli, nigh_status_string(status)));
         exit_code = cli_exit_code(status);
     } else if (located->missing > 0 && !cli->json) {
         cli_error(cli, "%zu of the %zu objects are on no node that is up", located->missing,

@@ -58,11 +58,11 @@ const struct cli_verb cli_verbs[] = {
      "the node is\nstopped. For root and the uid that the node runs as.\n",
      cli_leave},
     {"call", "SERVICE [REQUEST]", "Call a service by name, and print its reply.",
-     "  -n, --node RANK      the node that serves it (default: any that does, this one first)\n"
+     "  -n, --node RANK|NAME the node that serves it (default: any that does, this one first)\n"
      "  -N, --near NAME      of the nodes that do, the one that holds most bytes of this object;\n"
      "                       may be given again: of all of them\n"
      "  -a, --all            all nodes, over a tree; a line for each reply\n"
-     "  -r, --ranks LIST     these nodes, likewise: 0,2,4\n"
+     "  -r, --ranks LIST     these nodes, likewise: 0,2,4; a node's name does, too\n"
      "  -i, --idempotent     it may be carried out twice: try again until the timeout\n"
      "Without REQUEST it is read from standard input. Without --timeout: 5 seconds.\n"
      "The reply is printed as it is, without a line's end.\n"

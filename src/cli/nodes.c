@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nigh nodes: the nodes of the cluster as this machine's node sees them. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,36 @@ const nigh_node_info *cli_node(uint32_t rank)
         }
     }
     return NULL;
+}
+
+int cli_find_node(struct cli *cli, const char *option, const char *text, size_t length,
+                  uint32_t *rank)
+{
+    char name[sizeof nodes[0].name], *end;
+    unsigned long number;
+    nigh_status status;
+
+    if (length == 0 || length >= sizeof name) {
+        return cli_usage(cli, "%s takes a rank or a name of a node (nigh nodes), not '%s'", option,
+                         text);
+    }
+    memcpy(name, text, length);
+    name[length] = '\0';
+    number = strtoul(name, &end, 10);
+    if (name[0] >= '0' && name[0] <= '9' && *end == '\0' && number < LIMIT_NODES) {
+        *rank = (uint32_t)number;
+        return CLI_OK;
+    }
+    if (!isalpha((unsigned char)name[0])) {
+        return cli_usage(cli, "%s takes a rank or a name of a node (nigh nodes), not '%s'", option,
+                         text);
+    }
+    status = nigh_rank_of_name(cli->client, name, rank);
+    if (status == NIGH_NOT_FOUND) {
+        cli_error(cli, "%s: no node is called %s (nigh nodes)", option, name);
+        return cli_exit_code(status);
+    }
+    return status == NIGH_OK ? CLI_OK : cli_failed(cli, status, "cannot ask for the nodes");
 }
 
 size_t cli_count_nodes(nigh_node_state state)
@@ -234,6 +265,18 @@ static const char *crossover_text(uint32_t rank, char text[BYTES_SIZE_TEXT])
     return text;
 }
 
+/* The first of the links to a node; all of them are measured apart, and seldom differ. NULL: none.
+ */
+static const nigh_link_info *first_link(uint32_t rank)
+{
+    for (size_t i = 0; i < link_count; i++) {
+        if (links[i].rank == rank) {
+            return &links[i];
+        }
+    }
+    return NULL;
+}
+
 /* ---- printed -------------------------------------------------------------- */
 
 static void print_crossover(struct json *json, uint32_t rank)
@@ -249,6 +292,21 @@ static void print_crossover(struct json *json, uint32_t rank)
     }
 }
 
+static void print_calls(struct json *json, uint32_t rank)
+{
+    const nigh_link_info *link = first_link(rank);
+    nigh_link_calls calls = link == NULL ? NIGH_LINK_CALLS_UNKNOWN : link->calls;
+
+    json_string(json, "calls",
+                calls == NIGH_LINK_CALLS_SENT      ? "sent"
+                : calls == NIGH_LINK_CALLS_WRITTEN ? "written"
+                                                   : "unknown");
+    if (link != NULL && link->calls_sent_us != 0 && link->calls_written_us != 0) {
+        json_u64(json, "calls_sent_us", link->calls_sent_us);
+        json_u64(json, "calls_written_us", link->calls_written_us);
+    }
+}
+
 static void print_json(void)
 {
     struct json json = {0};
@@ -257,24 +315,51 @@ static void print_json(void)
     for (size_t i = 0; i < node_count; i++) {
         json_object_open(&json, NULL);
         json_u64(&json, "rank", nodes[i].rank);
+        json_string(&json, "name", nodes[i].name);
         json_string(&json, "state", cli_node_state_name(nodes[i].state));
         json_string(&json, "life", life_name(nodes[i].life));
         json_string(&json, "view", view_name(nodes[i].view));
         json_u64(&json, "incarnation", nodes[i].incarnation);
         json_bool(&json, "self", nodes[i].is_self != 0);
         json_string(&json, "address", nodes[i].address);
+        json_bool(&json, "name_taken", nodes[i].name_refused != NIGH_OK);
         json_string(&json, "refused",
                     nodes[i].refused == NIGH_OK ? "" : nigh_status_name(nodes[i].refused));
         json_string(&json, "reason", cli_refusal_text(nodes[i].refused));
         print_crossover(&json, nodes[i].rank);
+        print_calls(&json, nodes[i].rank);
         json_object_close(&json);
     }
     json_array_close(&json);
 }
 
+/* As wide as the longest; 0: nobody has one, and there is no column. */
+static int width_of_names(void)
+{
+    size_t width = 0;
+
+    for (size_t i = 0; i < node_count; i++) {
+        size_t length = strlen(nodes[i].name);
+
+        width = length > width ? length : width;
+    }
+    return (int)(width > 0 && width < strlen("NAME") ? strlen("NAME") : width);
+}
+
+static void print_name(const char *name, int width)
+{
+    if (width > 0) {
+        printf("%-*s  ", width, name[0] == '\0' ? "-" : name);
+    }
+}
+
 static void print_text(void)
 {
-    printf("%4s  %-5s %12s  %9s  %s\n", "RANK", "STATE", "INCARNATION", "CROSSOVER", "ADDRESS");
+    int width = width_of_names();
+
+    printf("%4s  ", "RANK");
+    print_name("NAME", width);
+    printf("%-5s %12s  %9s  %s\n", "STATE", "INCARNATION", "CROSSOVER", "ADDRESS");
     for (size_t i = 0; i < node_count; i++) {
         const nigh_node_info *node = &nodes[i];
         char address[4 * sizeof node->address], incarnation[16] = "-", size[BYTES_SIZE_TEXT];
@@ -283,11 +368,20 @@ static void print_text(void)
         if (node->incarnation != 0) {
             snprintf(incarnation, sizeof incarnation, "%u", node->incarnation);
         }
-        printf("%4u  %-5s %12s  %9s  %s%s", node->rank, cli_node_state_name(node->state),
-               incarnation, crossover_text(node->rank, size), address,
+        printf("%4u  ", node->rank);
+        print_name(node->name, width);
+        printf("%-5s %12s  %9s  %s%s", cli_node_state_name(node->state), incarnation,
+               crossover_text(node->rank, size), address,
                node->is_self == 0 ? ""
                : node_count == 1  ? "this node, which is alone"
                                   : "  (this node)");
+        if (first_link(node->rank) != NULL &&
+            first_link(node->rank)->calls == NIGH_LINK_CALLS_WRITTEN) {
+            fputs("  calls are written", stdout);
+        }
+        if (node->name_refused != NIGH_OK) {
+            printf("  without a name: another has the one it wants");
+        }
         if (node->view == NIGH_NODE_OUT_OF_VIEW) {
             printf("  out of the view");
         }

@@ -238,7 +238,7 @@ static int not_put(struct cli *cli, const char *name, const nigh_id *id,
         cli_error(cli,
                   "%s: whether another node has it cannot be said now: the node that would know "
                   "does not answer (%s). nigh put --no-claim does not ask",
-                  name, absent[0] != '\0' ? absent : "nigh nodes");
+                  name, cli_unreached(cli, absent[0] != '\0' ? absent : "nigh nodes"));
         return cli_exit_code(status);
     }
     return cli_failed(cli, status, what);

@@ -56,7 +56,8 @@ static int tell_unsaid(struct cli *cli, const char *name, bool here, nigh_status
     (void)cli_absent_nodes(cli, absent);
     cli_error(cli,
               "%s: %s on this node, but not every other node that may have it said so in time (%s)",
-              name, here ? "deleted" : "not there", absent[0] != '\0' ? absent : "nigh nodes");
+              name, here ? "deleted" : "not there",
+              cli_unreached(cli, absent[0] != '\0' ? absent : "nigh nodes"));
     return status == NIGH_TIMEOUT ? CLI_TIMEOUT : CLI_FAILED;
 }
 

@@ -154,9 +154,9 @@ static int who_nowhere(struct cli *cli, const char *name, nigh_status status)
     bool may_be_away = cli_may_be_away(cli, absent);
 
     if (status != NIGH_OK) {
-        cli_error(cli,
-                  "%s: not on this node, and whether another has it cannot be said now: %s%s%s",
-                  name, nigh_status_string(status), may_be_away ? "; " : "", absent);
+        cli_error(
+            cli, "%s: not on this node, and whether another has it cannot be said now: %s%s%s",
+            name, cli_unreached(cli, nigh_status_string(status)), may_be_away ? "; " : "", absent);
         return cli_exit_code(status);
     }
     if (may_be_away) {

@@ -1,27 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that calls bring: handles of it, which the embedded node of this process knows by number,
- * and what a service has moved, one submission a move. The node checks each number and bound again.
+ * Memory that calls bring: handles of it, which the node knows by number, and what a service has
+ * moved, one submission a move. The node checks each number and bound again. How memory is
+ * allocated is in bulk_alloc.c.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/order.h"
+#include "client/bulk.h"
 #include "client/calls.h"
-
-struct nigh_bulk {
-    nigh_client *client;
-    struct list_node place; /* in client->bulks */
-    uint64_t number;
-    uint64_t size;
-    uint32_t access;
-};
+#include "memory/memfd.h"
 
 _Static_assert(NIGH_CALL_BULKS == LIMIT_CALL_BULKS && NIGH_BULK_READ == SESSION_MEMORY_READ &&
                    NIGH_BULK_WRITE == SESSION_MEMORY_WRITE,
                "the bounds are public");
 
 /* ---- handles -------------------------------------------------------------- */
+
+void bulk_put_in_list(nigh_bulk *bulk)
+{
+    client_lock(bulk->client);
+    list_push_back(&bulk->client->bulks, &bulk->place);
+    client_unlock(bulk->client);
+}
+
+void bulk_handle_drop(nigh_bulk *bulk)
+{
+    if (list_is_linked(&bulk->place)) {
+        client_lock(bulk->client);
+        list_remove(&bulk->place);
+        client_unlock(bulk->client);
+    }
+    if (bulk->memory != NULL) {
+        memfd_unmap(bulk->memory, bulk->memory_bytes);
+    }
+    free(bulk);
+}
 
 nigh_status nigh_bulk_open(nigh_client *client, void *memory, size_t size, uint32_t access,
                            nigh_bulk **out)
@@ -39,7 +54,8 @@ nigh_status nigh_bulk_open(nigh_client *client, void *memory, size_t size, uint3
     }
     if (client->driver == NULL) {
         return error_set(client, NIGH_UNSUPPORTED,
-                         "nigh_bulk_open: only clients of an embedded node have handles");
+                         "nigh_bulk_open: only for clients of an embedded node: "
+                         "nigh_bulk_alloc is for all");
     }
     bulk = calloc(1, sizeof(*bulk));
     if (bulk == NULL) {
@@ -51,12 +67,10 @@ nigh_status nigh_bulk_open(nigh_client *client, void *memory, size_t size, uint3
         (nigh_status)client->driver->memory_add(client->driver->context, &piece, &bulk->number);
     if (status != NIGH_OK) {
         free(bulk);
-        return error_set(client, status, "nigh_bulk_open: a process has %d handles at most",
-                         LIMIT_BULKS);
+        return error_set(client, status, "nigh_bulk_open: a client has %d handles at most",
+                         LIMIT_SESSION_BULKS);
     }
-    client_lock(client);
-    list_push_back(&client->bulks, &bulk->place);
-    client_unlock(client);
+    bulk_put_in_list(bulk);
     *out = bulk;
     return NIGH_OK;
 }
@@ -77,24 +91,26 @@ nigh_status nigh_bulk_wait(nigh_bulk *bulk, uint64_t timeout_us)
     if (!is_ours(bulk)) {
         return NIGH_FORKED;
     }
+    if (bulk_is_file(bulk)) {
+        return bulk_file_wait(bulk, timeout_us);
+    }
     driver = bulk->client->driver;
     return (nigh_status)driver->memory_wait(driver->context, bulk->number, timeout_us);
 }
 
 static nigh_status close_bulk(nigh_bulk *bulk, uint64_t timeout_us, bool force)
 {
-    nigh_client *client = bulk->client;
-    const struct session_driver *driver = client->driver;
+    const struct session_driver *driver = bulk->client->driver;
     nigh_status status =
-        (nigh_status)driver->memory_remove(driver->context, bulk->number, timeout_us, force);
+        bulk_is_file(bulk)
+            ? bulk_file_end(bulk, timeout_us)
+            : (nigh_status)driver->memory_remove(driver->context, bulk->number, timeout_us, force);
 
     if (status != NIGH_OK) {
-        return error_set(client, status, "the memory is in use still, by a call or after one");
+        return error_set(bulk->client, status,
+                         "the memory is in use still, by a call or after one");
     }
-    client_lock(client);
-    list_remove(&bulk->place);
-    client_unlock(client);
-    free(bulk);
+    bulk_handle_drop(bulk);
     return NIGH_OK;
 }
 
@@ -107,13 +123,15 @@ nigh_status nigh_bulk_close(nigh_bulk *bulk, uint64_t timeout_us)
 }
 
 /* Its calls are cancelled, which ends what they lent in a moment; where it does not, a link pays.
- */
+ * A file is the node's: what is at it may go on. */
 void bulk_end(nigh_client *client)
 {
     while (!list_empty(&client->bulks)) {
         nigh_bulk *bulk = container_of(list_first(&client->bulks), nigh_bulk, place);
 
-        if (close_bulk(bulk, LIMIT_BULK_CLOSE_US, false) != NIGH_OK) {
+        if (bulk_is_file(bulk)) {
+            bulk_handle_drop(bulk);
+        } else if (close_bulk(bulk, LIMIT_BULK_CLOSE_US, false) != NIGH_OK) {
             (void)close_bulk(bulk, NIGH_FOREVER, true);
         }
     }
@@ -151,6 +169,9 @@ nigh_status calls_check_bulks(nigh_client *client, const nigh_call_spec *spec)
                              "nigh_call: memory %u is not of a handle of this client, or not for "
                              "that",
                              n);
+        }
+        if (!bulk_is_there(spec->bulks[n].bulk)) {
+            return bulk_tell_gone(client);
         }
     }
     return NIGH_OK;
@@ -236,6 +257,9 @@ static nigh_status move_init(const nigh_bulk_move *move, bool push, struct clien
         !calls_is_now(client, (uint32_t)(move->request->opaque[1] >> 32))) {
         return error_set(client, NIGH_INVALID,
                          "nigh_bulk: the memory is of another client than the request's service");
+    }
+    if (!bulk_is_there(move->local)) {
+        return bulk_tell_gone(client);
     }
     ORDER_SAID();
     memcpy(sqe.id, &move->local->number, sizeof(move->local->number));

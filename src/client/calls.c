@@ -759,7 +759,9 @@ static nigh_status call_init(nigh_client *client, nigh_call_spec *spec, uint64_t
 
     if (spec == NULL || spec->struct_size < CALL_SPEC_FIRST || (spec->flags & ~CALL_FLAGS) != 0 ||
         calls_hash(spec->service, &hash) != NIGH_OK) {
-        return error_set(client, NIGH_INVALID, "nigh_call: no name, or an unknown flag");
+        return error_set(client, NIGH_INVALID,
+                         "nigh_call: a service has a name of 1 to %d bytes; or an unknown flag",
+                         LIMIT_NAME_BYTES);
     }
     if (spec->request_bytes > NIGH_CALL_BYTES ||
         (spec->request == NULL && spec->request_bytes > 0) ||
@@ -774,8 +776,12 @@ static nigh_status call_init(nigh_client *client, nigh_call_spec *spec, uint64_t
                          "that it writes");
     }
     _Static_assert(NIGH_CALL_BYTES == LIMIT_CALL_BYTES, "the bound is public");
-    if (calls_bulk_count(spec) > 0 && calls_check_bulks(client, spec) != NIGH_OK) {
-        return NIGH_INVALID;
+    if (calls_bulk_count(spec) > 0) {
+        nigh_status status = calls_check_bulks(client, spec);
+
+        if (status != NIGH_OK) {
+            return status;
+        }
     }
     op_init(op, client, &call_kind, 1, op_deadline_us(timeout_us));
     spec->reply_bytes = 0;

@@ -330,6 +330,7 @@ struct nigh_client {
     uint64_t open_timeout_us;
     uint32_t hello_flags;
     uint32_t late_grants;             /* that are to come for nobody */
+    _Atomic uint32_t connections;     /* how often the session was resumed; written locked */
     int resume_fd;                    /* -1, or where a HELLO that resumes waits for its answer */
     _Atomic uint64_t probed_us;       /* when life_probe last looked */
     _Atomic uint64_t quota_bytes;     /* what was asked for last; 0: what the node gives */
@@ -511,6 +512,9 @@ struct extents_ask {
 
 /* Asks, and maps what comes: this process never has more than one of the descriptors. Locked. */
 nigh_status socket_ask_extents(nigh_client *client, struct extents_ask *ask);
+
+/* Asks for memory that the node made for this client's calls: *fd, the caller's. Locked. */
+nigh_status socket_ask_bulk(nigh_client *client, uint64_t number, int *fd);
 
 /* ---- extents.c ------------------------------------------------------------ */
 

@@ -163,7 +163,8 @@ static nigh_status check(nigh_client *client, const nigh_multicast_spec *spec, u
 {
     if (spec == NULL || spec->struct_size < sizeof(*spec) ||
         calls_hash(spec->service, hash) != NIGH_OK) {
-        return error_set(client, NIGH_INVALID, "nigh_multicast: no name");
+        return error_set(client, NIGH_INVALID,
+                         "nigh_multicast: a service has a name of 1 to %d bytes", LIMIT_NAME_BYTES);
     }
     if (spec->request_bytes > NIGH_MULTICAST_BYTES ||
         (spec->request == NULL && spec->request_bytes > 0) || !is_room(spec)) {

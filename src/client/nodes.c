@@ -2,6 +2,7 @@
 /* Questions about the other nodes of the cluster: which there are, and which of them hold an
  * object.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/client_internal.h"
@@ -12,6 +13,12 @@
 struct nodes_out {
     nigh_node_info *nodes;
     size_t capacity;
+    size_t count;
+};
+
+/* What those are called that are called something. */
+struct names_out {
+    struct session_name names[LIMIT_NODES];
     size_t count;
 };
 
@@ -88,31 +95,129 @@ static const struct op_kind nodes_kind = {
     .done = nodes_done,
 };
 
+static bool names_done(struct client_op *op, size_t step, uint8_t opcode,
+                       const struct session_cqe *cqe)
+{
+    const struct session_lane *shared = op->client->lane[op->u.one.lane].shared;
+    struct names_out *out = op->u.one.out;
+
+    (void)step;
+    (void)opcode;
+    if (cqe->status != NIGH_OK) {
+        op_fail(op, (nigh_status)cqe->status);
+        return false;
+    }
+    out->count = (size_t)min_u64(cqe->data_size, LIMIT_NODES);
+    memcpy(out->names, shared->reply, out->count * sizeof(out->names[0]));
+    for (size_t i = 0; i < out->count; i++) {
+        out->names[i].name[sizeof(out->names[i].name) - 1] = '\0';
+    }
+    return false;
+}
+
+static const struct op_kind names_kind = {
+    .lane = nodes_lane,
+    .build = nodes_build,
+    .done = names_done,
+};
+
+/* Asks lane 0 for one of the two. */
+static nigh_status ask_nodes(nigh_client *client, uint8_t flags, const struct op_kind *kind,
+                             void *out)
+{
+    struct session_sqe sqe = {.op = SESSION_OP_NODES, .flags = flags};
+    struct client_op op;
+    nigh_status status;
+
+    op_init_one(&op, client, 0, &sqe, NULL);
+    op.kind = kind;
+    op.u.one.out = out;
+    (void)pthread_mutex_lock(&client->reply_lock);
+    status = op_run(&op);
+    (void)pthread_mutex_unlock(&client->reply_lock);
+    return status;
+}
+
+/* A node that does not know of names has none. */
+static nigh_status add_names(nigh_client *client, struct nodes_out *out)
+{
+    struct names_out *names = malloc(sizeof(*names));
+    nigh_status status;
+
+    if (names == NULL) {
+        return NIGH_NO_RESOURCES;
+    }
+    status = ask_nodes(client, SESSION_FLAG_NAMES, &names_kind, names);
+    for (size_t n = 0; status == NIGH_OK && n < names->count; n++) {
+        const struct session_name *name = &names->names[n];
+
+        for (size_t i = 0; i < out->count && i < out->capacity; i++) {
+            nigh_node_info *node = &out->nodes[i];
+
+            if (node->rank == name->rank) {
+                memcpy(node->name, name->name, sizeof(node->name));
+                node->name_refused = name->refused == NIGH_EXISTS ? NIGH_EXISTS : NIGH_OK;
+            }
+        }
+    }
+    free(names);
+    return status == NIGH_INVALID ? NIGH_OK : status;
+}
+
 nigh_status nigh_nodes(nigh_client *client, nigh_node_info *nodes, size_t capacity, size_t *count)
 {
-    struct session_sqe sqe = {.op = SESSION_OP_NODES};
     struct nodes_out out = {.nodes = nodes, .capacity = capacity};
-    struct client_op op;
     nigh_status status = client_check(client);
 
     _Static_assert(sizeof(((nigh_node_info *)0)->address) ==
                        sizeof(((struct session_node *)0)->address),
                    "an address is copied whole");
+    _Static_assert(sizeof(((nigh_node_info *)0)->name) == sizeof(((struct session_name *)0)->name),
+                   "a name is copied whole");
     if (status != NIGH_OK) {
         return status;
     }
     if (count == NULL || (nodes == NULL && capacity != 0)) {
         return error_set(client, NIGH_INVALID, "nigh_nodes: no count, or no room for nodes");
     }
-    op_init_one(&op, client, 0, &sqe, NULL);
-    op.kind = &nodes_kind;
-    op.u.one.out = &out;
-    (void)pthread_mutex_lock(&client->reply_lock);
-    status = op_run(&op);
-    (void)pthread_mutex_unlock(&client->reply_lock);
+    status = ask_nodes(client, 0, &nodes_kind, &out);
+    if (status == NIGH_OK && capacity > 0) {
+        status = add_names(client, &out);
+    }
     if (status == NIGH_OK) {
         *count = out.count;
     }
+    return error_note(client, status);
+}
+
+nigh_status nigh_rank_of_name(nigh_client *client, const char *name, uint32_t *rank)
+{
+    nigh_status status = client_check(client);
+    struct names_out *names;
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (name == NULL || rank == NULL) {
+        return error_set(client, NIGH_INVALID, "nigh_rank_of_name: no name, or no room for a rank");
+    }
+    names = malloc(sizeof(*names));
+    if (names == NULL) {
+        return error_note(client, NIGH_NO_RESOURCES);
+    }
+    status = ask_nodes(client, SESSION_FLAG_NAMES, &names_kind, names);
+    status = status == NIGH_INVALID ? NIGH_UNSUPPORTED : status;
+    if (status == NIGH_OK) {
+        status = NIGH_NOT_FOUND;
+        for (size_t n = 0; n < names->count; n++) {
+            if (name[0] != '\0' && strcmp(names->names[n].name, name) == 0) {
+                *rank = names->names[n].rank;
+                status = NIGH_OK;
+                break;
+            }
+        }
+    }
+    free(names);
     return error_note(client, status);
 }
 
@@ -124,6 +229,17 @@ struct links_out {
     size_t capacity;
     size_t count;
 };
+
+static void links_take_calls(const uint8_t *reply, uint64_t number, nigh_link_info *link)
+{
+    struct session_link_calls calls;
+
+    memcpy(&calls, reply + number * sizeof(calls), sizeof(calls));
+    link->calls =
+        calls.way <= NIGH_LINK_CALLS_WRITTEN ? (nigh_link_calls)calls.way : NIGH_LINK_CALLS_UNKNOWN;
+    link->calls_sent_us = calls.sent_us;
+    link->calls_written_us = calls.written_us;
+}
 
 static bool links_done(struct client_op *op, size_t step, uint8_t opcode,
                        const struct session_cqe *cqe)
@@ -148,6 +264,10 @@ static bool links_done(struct client_op *op, size_t step, uint8_t opcode,
                                                       .crossover_bytes = record.crossover_bytes,
                                                       .measured = record.measured,
                                                       .to_measure = record.to_measure};
+            if (cqe->meta_size == sizeof(struct session_link_calls)) {
+                links_take_calls(shared->reply + count * sizeof(record), i,
+                                 &out->links[out->count]);
+            }
         }
     }
     return false;

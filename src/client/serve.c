@@ -120,7 +120,9 @@ nigh_status nigh_service_register(nigh_client *client, const char *name,
     }
     if ((options != NULL && options->struct_size < sizeof(*options)) || out == NULL ||
         calls_hash(name, &hash) != NIGH_OK) {
-        return error_set(client, NIGH_INVALID, "nigh_service_register: no name");
+        return error_set(client, NIGH_INVALID,
+                         "nigh_service_register: a service has a name of 1 to %d bytes",
+                         LIMIT_NAME_BYTES);
     }
     if (options != NULL && options->handler != NULL && client->driver == NULL) {
         return error_set(client, NIGH_UNSUPPORTED,

@@ -21,6 +21,7 @@ union socket_message {
     struct session_grant grant;
     struct session_welcome bye;
     struct session_pair pair;
+    struct session_bulk_file bulk;
     uint8_t bytes[LIMIT_SESSION_MESSAGE_BYTES];
 };
 
@@ -184,30 +185,44 @@ static bool socket_match_grant(nigh_client *client, struct extents_ask *ask,
     return true;
 }
 
+/* One message; the node's queue may be full. */
+static nigh_status socket_send(nigh_client *client, const void *bytes, size_t size_bytes,
+                               uint64_t deadline_us)
+{
+    for (;;) {
+        struct pollfd room = {.fd = client->socket_fd, .events = POLLOUT};
+        nigh_status status = fd_send_message(client->socket_fd, bytes, size_bytes, NULL, 0);
+
+        if (status == NIGH_OK) {
+            return NIGH_OK;
+        }
+        if (status != NIGH_BUSY) {
+            socket_take_in(client); /* finds the end of file */
+            return NIGH_NODE_LOST;
+        }
+        if (clock_now_us(&clock_monotonic) >= deadline_us) {
+            return NIGH_TIMEOUT;
+        }
+        (void)poll(&room, 1, 1);
+    }
+}
+
 static nigh_status socket_send_requests(nigh_client *client, const struct extents_ask *ask,
                                         uint64_t deadline_us, uint32_t *sent)
 {
-    while (*sent < ask->count) {
+    nigh_status status = NIGH_OK;
+
+    while (*sent < ask->count && status == NIGH_OK) {
         struct session_extent request = {
             .header = {.magic = SESSION_MAGIC, .kind = SESSION_EXTENT},
             .extent = ask->first + *sent,
             .writable = ask->writable,
         };
-        struct pollfd room = {.fd = client->socket_fd, .events = POLLOUT};
-        nigh_status status = fd_send_message(client->socket_fd, &request, sizeof(request), NULL, 0);
 
-        if (status == NIGH_OK) {
-            (*sent)++;
-        } else if (status != NIGH_BUSY) {
-            socket_take_in(client); /* finds the end of file */
-            return NIGH_NODE_LOST;
-        } else if (clock_now_us(&clock_monotonic) >= deadline_us) {
-            return NIGH_TIMEOUT;
-        } else {
-            (void)poll(&room, 1, 1);
-        }
+        status = socket_send(client, &request, sizeof(request), deadline_us);
+        *sent += status == NIGH_OK;
     }
-    return NIGH_OK;
+    return status;
 }
 
 nigh_status socket_ask_extents(nigh_client *client, struct extents_ask *ask)
@@ -239,4 +254,58 @@ nigh_status socket_ask_extents(nigh_client *client, struct extents_ask *ask)
     }
     client->late_grants += sent - answered;
     return status;
+}
+
+/* Whether a message answers the question for this memory; *status: how. Descriptors of others are
+ * closed: who asked for them gave up. */
+static bool socket_match_bulk(nigh_client *client, uint64_t number,
+                              const union socket_message *message, size_t size_bytes, int *fd,
+                              nigh_status *status)
+{
+    const struct session_bulk_file *file = &message->bulk;
+
+    if (socket_is_late(client, message) || message->header.kind != SESSION_BULK ||
+        size_bytes < sizeof(*file) || file->number != number) {
+        fd_close(fd);
+        return false;
+    }
+    *status = NIGH_PROTOCOL;
+    if (file->status == NIGH_OK) {
+        *status = *fd >= 0 ? NIGH_OK : NIGH_NO_RESOURCES; /* there was no place for it */
+    } else if (file->status < 0 && file->status >= NIGH_STATUS_LOWEST &&
+               file->status != NIGH_PENDING) {
+        *status = file->status == NIGH_LIMIT ? NIGH_BUSY : (nigh_status)file->status;
+    }
+    if (*status != NIGH_OK) {
+        fd_close(fd);
+    }
+    return true;
+}
+
+nigh_status socket_ask_bulk(nigh_client *client, uint64_t number, int *out)
+{
+    uint64_t deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), LIMIT_NODE_GRACE_US);
+    struct session_bulk_file ask = {.header = {.magic = SESSION_MAGIC, .kind = SESSION_BULK_ASK},
+                                    .number = number};
+    nigh_status status = resume_ensure(client, LIMIT_NODE_GRACE_US);
+    nigh_status answer = NIGH_PENDING;
+    int fd = -1;
+
+    if (status == NIGH_OK) {
+        status = socket_send(client, &ask, sizeof(ask), deadline_us);
+    }
+    while (status == NIGH_OK && answer == NIGH_PENDING) {
+        union socket_message message;
+        size_t size_bytes;
+
+        status = socket_await(client, deadline_us, &message, &size_bytes, &fd);
+        if (status == NIGH_OK) {
+            (void)socket_match_bulk(client, number, &message, size_bytes, &fd, &answer);
+        }
+    }
+    if (status != NIGH_OK || answer != NIGH_OK) {
+        return status != NIGH_OK ? status : answer;
+    }
+    *out = fd;
+    return NIGH_OK;
 }

@@ -55,7 +55,7 @@ static void grant(struct agree *agree, uint32_t rank, uint64_t nonce)
 {
     struct agree_head head = {
         .kind = AGREE_GRANT,
-        .numbers = {nonce, agree->now_us, agree->own_token, agree->seats.count}};
+        .numbers = {nonce, agree->now_us, agree->own_token, agree->roster.count}};
 
     agree->granted += nonce != 0 ? 1 : 0;
     say(agree, rank, &head, &agree->applied);
@@ -116,7 +116,8 @@ uint32_t agree_whom(struct agree *agree)
 static void ask(struct agree *agree, uint32_t rank)
 {
     struct agree_head head = {.kind = AGREE_ASK,
-                              .flags = agree->lease_us == 0 ? AGREE_FLAG_FIRST : 0};
+                              .flags = agree->lease_us == 0 ? AGREE_FLAG_FIRST : 0,
+                              .changes = (uint32_t)agree->roster.changes};
 
     agree->nonce = random_u64(&agree->random) | 1;
     agree->asked_us = agree->now_us;
@@ -144,6 +145,7 @@ static uint64_t renew(struct agree *agree)
     rank = agree_whom(agree);
     if (rank != AGREE_NOBODY) {
         ask(agree, rank);
+        agree_ask_name(agree, rank);
     }
     agree->renew_us =
         agree->now_us +
@@ -180,6 +182,9 @@ static void hear_ask(struct agree *agree, uint32_t rank, const struct agree_head
         agree->barrier_wanted = true;
     } else if (agree->ready) {
         grant(agree, rank, may_grant(agree) ? head->numbers[0] : 0);
+    }
+    if (agree->ready && head->changes != (uint32_t)agree->roster.changes) {
+        agree_tell_roster(agree, rank);
     }
 }
 
@@ -243,6 +248,10 @@ static void hear(struct agree *agree, uint32_t rank, const uint8_t *bytes, size_
         agree_hear_join(agree, rank, &head, (const char *)bytes + sizeof(head));
     } else if (head.kind == AGREE_SEATED) {
         agree_hear_seated(agree, rank, &head, bytes + sizeof(head), count - sizeof(head));
+    } else if (head.kind == AGREE_NAME && count == sizeof(head) + AGREED_NAME_BYTES) {
+        agree_hear_name(agree, rank, (const char *)bytes + sizeof(head));
+    } else if (head.kind == AGREE_ROSTER) {
+        agree_hear_roster(agree, rank, bytes + sizeof(head), count - sizeof(head));
     } else {
         agree->malformed++;
     }
@@ -444,7 +453,7 @@ void agree_look(const struct agree *agree, uint64_t now_us, struct agree_look *l
 
     *look = (struct agree_look){
         .agreed = agree->known,
-        .seats = (uint32_t)max_u64(agree->seats.count, agree->seats_told),
+        .seats = (uint32_t)max_u64(agree->roster.count, agree->seats_told),
         .has_lease = now_us < lease_us,
         .lease_us = lease_us,
         .leader = agree->leads ? agree->config.self : agree->leader,
@@ -459,7 +468,7 @@ void agree_look(const struct agree *agree, uint64_t now_us, struct agree_look *l
     };
 }
 
-const struct agreed_seats *agree_seats_taken(const struct agree *agree)
+const struct agreed_roster *agree_roster(const struct agree *agree)
 {
-    return &agree->seats;
+    return &agree->roster;
 }

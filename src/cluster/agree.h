@@ -25,9 +25,9 @@
 #define AGREE_TRAILING      8u   /* that stay then, for voters that are a little behind */
 #define AGREE_ENTRIES       256u /* of the log, at most */
 #define AGREE_JOIN_US       UINT64_C(10000000)
-#define AGREE_JOINS         8u    /* that a member asks for at once */
-#define AGREE_JOINERS       32u   /* that a leader is asked for at once */
-#define AGREE_MESSAGE_BYTES 8192u /* of a message, at most */
+#define AGREE_JOINS         8u     /* that a member asks for at once */
+#define AGREE_JOINERS       32u    /* that a leader is asked for at once */
+#define AGREE_MESSAGE_BYTES 16384u /* of a message, at most */
 #define AGREE_NOBODY        UINT32_MAX
 #define AGREE_WHY_BYTES     192
 
@@ -39,6 +39,7 @@ struct agree_config {
     uint32_t count;   /* of ranks: theirs, and those of seats for who joins */
     uint64_t cluster; /* of the list of members: what is stored is of one list */
     uint64_t dead_us; /* who has not asked for so long, and a lease's time, is taken out */
+    char name[AGREED_NAME_BYTES]; /* that this node wants to be called; "": nothing */
     uint64_t seed;
     void *context; /* of these: */
     /* Sends, or loses: at most AGREE_MESSAGE_BYTES, to another member. Not from inside agree. */
@@ -49,7 +50,7 @@ struct agree_config {
     /* How an agree_join ended: NIGH_OK, the rank of its seat, and who has the others;
      * NIGH_NO_RESOURCES: no seat is left; NIGH_NO_QUORUM: nobody decided for AGREE_JOIN_US. */
     void (*seated)(void *context, const char *address, nigh_status status, uint32_t rank,
-                   const struct agreed_seats *seats);
+                   const struct agreed_roster *roster);
 };
 
 /* Of so many members of the list, how many vote: the first ones. */
@@ -97,8 +98,8 @@ struct agree_look {
 
 void agree_look(const struct agree *agree, uint64_t now_us, struct agree_look *look);
 
-/* Whose seats are taken, as far as this voter knows, until anything else is called; who does not
- * vote knows of none. */
-const struct agreed_seats *agree_seats_taken(const struct agree *agree);
+/* Who there is, as far as known here, until anything else is called: a voter's log says it, and who
+ * does not vote is told by who leads. */
+const struct agreed_roster *agree_roster(const struct agree *agree);
 
 #endif

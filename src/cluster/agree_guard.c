@@ -103,21 +103,22 @@ static bool is_append_sound(struct agree *agree, const struct raft_append_entrie
            are_entries_sound(agree, append);
 }
 
-static bool continues(const struct agreed_seats *seats, const struct agreed_seats *next)
+static bool continues(const struct agreed_roster *roster, const struct agreed_roster *next)
 {
-    return next->count >= seats->count && memcmp(next->addresses, seats->addresses,
-                                                 seats->count * sizeof(seats->addresses[0])) == 0;
+    return next->changes >= roster->changes && next->count >= roster->count &&
+           memcmp(next->addresses, roster->addresses,
+                  roster->count * sizeof(roster->addresses[0])) == 0;
 }
 
 static bool is_install_sound(struct agree *agree, const struct raft_install_snapshot *install)
 {
     struct agreed agreed;
-    struct agreed_seats seats;
+    struct agreed_roster roster;
 
     if (raft_state(&agree->raft) == RAFT_LEADER && install->term == agree->raft.current_term) {
         return false;
     }
-    if (!agree_state_read(agree, install->data.base, install->data.len, &agreed, &seats)) {
+    if (!agree_state_read(agree, install->data.base, install->data.len, &agreed, &roster)) {
         return false;
     }
     /* What was applied is not taken back. */
@@ -125,7 +126,7 @@ static bool is_install_sound(struct agree *agree, const struct raft_install_snap
            is_near(install->last_index, agree->log.first + agree->log.count) &&
            !contradicts(agree, install->last_index, install->last_term) &&
            (install->last_index <= agree->raft.commit_index ||
-            (!agreed_is_older(&agreed, &agree->applied) && continues(&agree->seats, &seats)));
+            (!agreed_is_older(&agreed, &agree->applied) && continues(&agree->roster, &roster)));
 }
 
 bool agree_is_sound(struct agree *agree, const struct raft_message *message)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the parts of agree.h share: agree.c has its life, leases and messages; agree_lead.c what a
- * leader proposes; agree_join.c how seats are given; agree_raft.c libraft's seams (storage,
- * sending, time); agree_wire.c messages of Raft as bytes; agree_guard.c which of them libraft may
- * see; agree_store.c the log as bytes. For no one else.
+ * leader proposes; agree_join.c how seats are given; agree_roster.c names, and how who does not
+ * vote hears who there is; agree_raft.c libraft's seams (storage, sending, time); agree_wire.c
+ * messages of Raft as bytes; agree_guard.c which of them libraft may see; agree_store.c the log as
+ * bytes. For no one else.
  */
 #ifndef CLUSTER_AGREE_INTERNAL_H
 #define CLUSTER_AGREE_INTERNAL_H
@@ -22,8 +23,10 @@ enum agree_kind {
     AGREE_ASK = 32,
     AGREE_GRANT,
     AGREE_HINT,
-    AGREE_JOIN,  /* numbers: a nonce; behind it an address */
-    AGREE_SEATED /* numbers: its nonce, a rank, 0 or 1: none is left; behind it the seats */
+    AGREE_JOIN,   /* numbers: a nonce; behind it an address */
+    AGREE_SEATED, /* numbers: its nonce, a rank, 0 or 1: none is left; behind it the roster */
+    AGREE_NAME,   /* behind it what the sender wants to be called */
+    AGREE_ROSTER  /* behind it the roster: to who said in an ASK that it has another */
 };
 
 /* The head of every message; what the numbers mean is in agree_wire.c and agree.c. */
@@ -31,7 +34,7 @@ struct agree_head {
     uint8_t kind;
     uint8_t flags;
     uint16_t entries;
-    uint32_t reserved;
+    uint32_t changes; /* of an ASK: of the roster that its sender has, what fits */
     uint64_t numbers[4];
 };
 
@@ -62,7 +65,7 @@ struct agree_log {
     uint64_t snapshot_term;
     uint64_t snapshot_conf; /* index of its configuration */
     struct agreed snapshot;
-    struct agreed_seats snapshot_seats;
+    struct agreed_roster snapshot_roster;
     uint32_t count;
     struct agree_entry entries[AGREE_ENTRIES];
 };
@@ -84,6 +87,8 @@ struct agree_member {
     uint64_t contact_us; /* of the latest word of ours that it has heard, by our clock; 0: none */
     uint64_t nonce;      /* of a first ASK that waits for an answer; 0: none */
     uint64_t waits_from; /* number of the barrier that it waits for */
+    bool wants_name;     /* this one: */
+    char name[AGREED_NAME_BYTES];
 };
 
 /* Somebody who asked us for a seat, and for whom we ask the leader. */
@@ -119,10 +124,10 @@ struct agree {
     struct list later;
     char names[AGREE_VOTERS][4];
     /* Of what is agreed */
-    struct agreed applied;     /* by this voter's log */
-    struct agreed_seats seats; /* as well */
-    struct agreed known;       /* the latest of all that was heard */
-    uint64_t seats_told;       /* that are taken, by what a leader said */
+    struct agreed applied;       /* by this voter's log */
+    struct agreed_roster roster; /* as well */
+    struct agreed known;         /* the latest of all that was heard */
+    uint64_t seats_told;         /* that are taken, by what a leader said */
     uint64_t adopted;
     /* Our lease */
     uint64_t lease_us;
@@ -169,7 +174,7 @@ uint32_t agree_whom(struct agree *agree);
 /* Whether a rank is somebody's: the list's, or of one who joined. As voters know it. */
 static inline bool agree_is_member(const struct agree *agree, uint32_t rank)
 {
-    return rank < agree->config.listed + agree->seats.count;
+    return rank < agree->config.listed + agree->roster.count;
 }
 
 /* ---- agree_join.c ---- */
@@ -182,6 +187,17 @@ void agree_hear_seated(struct agree *agree, uint32_t from, const struct agree_he
 uint64_t agree_join_tick(struct agree *agree);
 /* A leader's: answers those who have a seat, and proposes one for who has none; true: it did. */
 bool agree_seat(struct agree *agree);
+
+/* ---- agree_roster.c ---- */
+
+/* Asks for the name that this node wants, where it is not called that: of who leads. */
+void agree_ask_name(struct agree *agree, uint32_t rank);
+void agree_hear_name(struct agree *agree, uint32_t rank, const char name[AGREED_NAME_BYTES]);
+/* A leader's: proposes a name that somebody wants, and nobody has; true: it did. */
+bool agree_name(struct agree *agree);
+/* Tells a member who there is. */
+void agree_tell_roster(struct agree *agree, uint32_t rank);
+void agree_hear_roster(struct agree *agree, uint32_t from, const uint8_t *bytes, size_t count);
 
 /* ---- agree_lead.c ---- */
 
@@ -226,12 +242,12 @@ nigh_status agree_decode(struct agree *agree, const uint8_t *bytes, size_t count
                          struct raft_message *message);
 
 /* What is agreed as bytes: at most AGREE_STATE_BYTES. */
-#define AGREE_STATE_BYTES (sizeof(struct agreed) + sizeof(struct agreed_seats))
-size_t agree_state_write(const struct agreed *agreed, const struct agreed_seats *seats,
+#define AGREE_STATE_BYTES (sizeof(struct agreed) + AGREED_ROSTER_BYTES)
+size_t agree_state_write(const struct agreed *agreed, const struct agreed_roster *roster,
                          uint8_t *out);
 /* False: it cannot be. */
 bool agree_state_read(const struct agree *agree, const uint8_t *bytes, size_t count,
-                      struct agreed *agreed, struct agreed_seats *seats);
+                      struct agreed *agreed, struct agreed_roster *roster);
 
 /* The first and only configuration: the voters. 0, or an error of libraft. */
 int agree_configuration(const struct agree *agree, struct raft_configuration *configuration);

@@ -40,12 +40,12 @@ nigh_status agree_join(struct agree *agree, const char *address, uint64_t now_us
 }
 
 static void end(struct agree *agree, struct agree_join *join, nigh_status status, uint32_t rank,
-                const struct agreed_seats *seats)
+                const struct agreed_roster *roster)
 {
     struct agree_join ended = *join;
 
     join->nonce = 0;
-    agree->config.seated(agree->config.context, ended.address, status, rank, seats);
+    agree->config.seated(agree->config.context, ended.address, status, rank, roster);
 }
 
 static void ask_for(struct agree *agree, const struct agree_join *join)
@@ -74,7 +74,7 @@ uint64_t agree_join_tick(struct agree *agree)
         struct agree_join *join = &agree->joins[n];
 
         if (join->nonce != 0 && agree->now_us >= join->until_us) {
-            end(agree, join, NIGH_NO_QUORUM, AGREE_NOBODY, &agree->seats);
+            end(agree, join, NIGH_NO_QUORUM, AGREE_NOBODY, &agree->roster);
         }
         if (join->nonce == 0) {
             continue;
@@ -89,11 +89,11 @@ uint64_t agree_join_tick(struct agree *agree)
 }
 
 static void answered(struct agree *agree, uint64_t nonce, nigh_status status, uint64_t rank,
-                     const struct agreed_seats *seats)
+                     const struct agreed_roster *roster)
 {
     for (uint32_t n = 0; nonce != 0 && n < AGREE_JOINS; n++) {
         if (agree->joins[n].nonce == nonce) {
-            end(agree, &agree->joins[n], status, (uint32_t)rank, seats);
+            end(agree, &agree->joins[n], status, (uint32_t)rank, roster);
         }
     }
 }
@@ -102,17 +102,17 @@ void agree_hear_seated(struct agree *agree, uint32_t from, const struct agree_he
                        const uint8_t *bytes, size_t count)
 {
     bool is_seated = head->numbers[2] == 0;
-    struct agreed_seats seats;
+    struct agreed_roster roster;
 
     if (from >= agree_voters(agree->config.listed) ||
-        !agreed_seats_read(bytes, count, most_seats(agree), &seats) ||
+        !agreed_roster_read(bytes, count, agree->config.listed, most_seats(agree), &roster) ||
         (is_seated && (head->numbers[1] < agree->config.listed ||
-                       head->numbers[1] >= agree->config.listed + seats.count))) {
+                       head->numbers[1] >= agree->config.listed + roster.count))) {
         agree->malformed++;
         return;
     }
     answered(agree, head->numbers[0], is_seated ? NIGH_OK : NIGH_NO_RESOURCES, head->numbers[1],
-             &seats);
+             &roster);
 }
 
 /* ---- the leader ----------------------------------------------------------- */
@@ -144,37 +144,37 @@ static void answer(struct agree *agree, struct agree_joiner *joiner, bool is_sea
     struct agree_head head = {
         .kind = AGREE_SEATED,
         .numbers = {joiner->nonce, agree->config.listed + seat, is_seated ? 0 : 1}};
-    uint8_t bytes[sizeof(head) + sizeof(struct agreed_seats)];
+    uint8_t bytes[sizeof(head) + AGREED_ROSTER_BYTES];
     uint64_t nonce = joiner->nonce;
 
     joiner->nonce = 0;
     if (joiner->rank == agree->config.self) {
         answered(agree, nonce, is_seated ? NIGH_OK : NIGH_NO_RESOURCES, head.numbers[1],
-                 &agree->seats);
+                 &agree->roster);
         return;
     }
     memcpy(bytes, &head, sizeof(head));
-    agreed_seats_write(&agree->seats, bytes + sizeof(head));
+    agreed_roster_write(&agree->roster, bytes + sizeof(head));
     agree->config.send(agree->config.context, joiner->rank, bytes,
-                       (uint32_t)(sizeof(head) + agreed_seats_bytes(&agree->seats)));
+                       (uint32_t)(sizeof(head) + agreed_roster_bytes(&agree->roster)));
 }
 
 bool agree_seat(struct agree *agree)
 {
     for (uint32_t n = 0; n < AGREE_JOINERS; n++) {
         struct agree_joiner *joiner = &agree->joiners[n];
-        struct agreed_command command = {.kind = AGREED_SEAT, .epoch = agree->seats.count};
+        struct agreed_command command = {.kind = AGREED_SEAT, .epoch = agree->roster.count};
         uint32_t seat;
 
         if (joiner->nonce == 0) {
             continue;
         }
         joiner->address[AGREED_ADDRESS_BYTES - 1] = '\0';
-        seat = agreed_seat_of(&agree->seats, joiner->address);
+        seat = agreed_seat_of(&agree->roster, joiner->address);
         memcpy(command.address, joiner->address, sizeof(command.address));
         if (seat != AGREED_SEATS) {
             answer(agree, joiner, true, seat);
-        } else if (agree->seats.count >= most_seats(agree)) {
+        } else if (agree->roster.count >= most_seats(agree)) {
             answer(agree, joiner, false, 0);
         } else if (!agreed_is_address(command.address)) {
             joiner->nonce = 0;

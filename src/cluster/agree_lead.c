@@ -132,7 +132,7 @@ uint64_t agree_lead(struct agree *agree)
         agree->epoch_us = agree->now_us;
     }
     command.in = wanted(agree, &due_us);
-    if (agree_seat(agree)) {
+    if (agree_seat(agree) || agree_name(agree)) {
         return agree->now_us + LEAD_LOOK_US;
     }
     if (agree->apply_pending) {

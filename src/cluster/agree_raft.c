@@ -90,7 +90,7 @@ static int snapshot_of(struct agree *agree, struct raft_snapshot **made)
         goto free_bufs;
     }
     snapshot->bufs[0].len =
-        agree_state_write(&log->snapshot, &log->snapshot_seats, snapshot->bufs[0].base);
+        agree_state_write(&log->snapshot, &log->snapshot_roster, snapshot->bufs[0].base);
     error = agree_configuration(agree, &snapshot->configuration);
     if (error != 0) {
         goto free_base;
@@ -283,7 +283,7 @@ static int io_snapshot_put(struct raft_io *io, unsigned trailing,
 
     if (snapshot->n_bufs != 1 ||
         !agree_state_read(agree, snapshot->bufs[0].base, snapshot->bufs[0].len, &log->snapshot,
-                          &log->snapshot_seats)) {
+                          &log->snapshot_roster)) {
         return RAFT_INVALID;
     }
     log->snapshot_index = snapshot->index;
@@ -402,7 +402,9 @@ static int fsm_apply(struct raft_fsm *fsm, const struct raft_buffer *buf, void *
     if (buf->len == sizeof(command)) {
         memcpy(&command, buf->base, sizeof(command));
         if (command.kind == AGREED_SEAT) {
-            (void)agreed_seat(&agree->seats, agree->config.count - agree->config.listed, &command);
+            (void)agreed_seat(&agree->roster, agree->config.count - agree->config.listed, &command);
+        } else if (command.kind == AGREED_NAME) {
+            (void)agreed_name(&agree->roster, agree->config.listed, &command);
         } else {
             (void)agreed_apply(&agree->applied, agree->config.count, &command);
             agree_learn(agree, &agree->applied);
@@ -424,7 +426,7 @@ static int fsm_snapshot(struct raft_fsm *fsm, struct raft_buffer *bufs[], unsign
         raft_free(*bufs);
         return RAFT_NOMEM;
     }
-    (*bufs)[0].len = agree_state_write(&agree->applied, &agree->seats, (*bufs)[0].base);
+    (*bufs)[0].len = agree_state_write(&agree->applied, &agree->roster, (*bufs)[0].base);
     *n_bufs = 1;
     return 0;
 }
@@ -433,13 +435,13 @@ static int fsm_restore(struct raft_fsm *fsm, struct raft_buffer *buf)
 {
     struct agree *agree = fsm->data;
     struct agreed agreed;
-    struct agreed_seats seats;
+    struct agreed_roster roster;
 
-    if (!agree_state_read(agree, buf->base, buf->len, &agreed, &seats)) {
+    if (!agree_state_read(agree, buf->base, buf->len, &agreed, &roster)) {
         return RAFT_MALFORMED;
     }
     agree->applied = agreed;
-    agree->seats = seats;
+    agree->roster = roster;
     agree_learn(agree, &agreed);
     raft_free(buf->base);
     return 0;

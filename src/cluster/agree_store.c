@@ -8,7 +8,7 @@
 #include "cluster/agree_internal.h"
 
 #define STORE_MAGIC   UINT64_C(0x5357454956484749) /* "IGHVIEWS" */
-#define STORE_VERSION 2u
+#define STORE_VERSION 3u
 
 struct store_head {
     uint64_t magic;
@@ -23,7 +23,7 @@ struct store_head {
     uint64_t snapshot_index;
     uint64_t snapshot_term;
     uint64_t snapshot_conf;
-    uint64_t seats; /* bytes of the snapshot's: behind it; the entries behind those */
+    uint64_t roster; /* bytes of the snapshot's: behind it; the entries behind those */
     struct agreed snapshot;
 };
 
@@ -59,19 +59,19 @@ nigh_status agree_store(struct agree *agree)
         .snapshot_index = log->snapshot_index,
         .snapshot_term = log->snapshot_term,
         .snapshot_conf = log->snapshot_conf,
-        .seats = agreed_seats_bytes(&log->snapshot_seats),
+        .roster = agreed_roster_bytes(&log->snapshot_roster),
         .snapshot = log->snapshot,
     };
-    uint8_t *bytes = malloc(sizeof(head) + sizeof(log->snapshot_seats) +
-                            log->count * sizeof(struct agree_entry));
+    uint8_t *bytes =
+        malloc(sizeof(head) + AGREED_ROSTER_BYTES + log->count * sizeof(struct agree_entry));
     size_t count = sizeof(head);
     nigh_status status;
 
     if (bytes == NULL) {
         return NIGH_NO_RESOURCES;
     }
-    agreed_seats_write(&log->snapshot_seats, bytes + count);
-    count += head.seats;
+    agreed_roster_write(&log->snapshot_roster, bytes + count);
+    count += head.roster;
     for (uint32_t n = 0; n < log->count; n++) {
         count += put_entry(&log->entries[n], bytes + count);
     }
@@ -148,13 +148,13 @@ nigh_status agree_load(struct agree *agree, const void *stored, size_t bytes,
     }
     at += sizeof(head);
     bytes -= sizeof(head);
-    if (head.seats > bytes ||
-        !agreed_seats_read(at, head.seats, agree->config.count - agree->config.listed,
-                           &log->snapshot_seats)) {
-        return refuse(NIGH_CORRUPT, why, "has seats that cannot be");
+    if (head.roster > bytes ||
+        !agreed_roster_read(at, head.roster, agree->config.listed,
+                            agree->config.count - agree->config.listed, &log->snapshot_roster)) {
+        return refuse(NIGH_CORRUPT, why, "has seats or names that cannot be");
     }
-    at += head.seats;
-    bytes -= head.seats;
+    at += head.roster;
+    bytes -= head.roster;
     for (uint32_t n = 0; n < head.entries; n++) {
         if (!take_entry(&at, &bytes, &log->entries[n])) {
             return refuse(NIGH_CORRUPT, why, "has an entry that cannot be");

@@ -44,24 +44,25 @@ size_t agree_configuration_bytes(const struct raft_configuration *configuration)
     return bytes;
 }
 
-size_t agree_state_write(const struct agreed *agreed, const struct agreed_seats *seats,
+size_t agree_state_write(const struct agreed *agreed, const struct agreed_roster *roster,
                          uint8_t *out)
 {
     memcpy(out, agreed, sizeof(*agreed));
-    agreed_seats_write(seats, out + sizeof(*agreed));
-    return sizeof(*agreed) + agreed_seats_bytes(seats);
+    agreed_roster_write(roster, out + sizeof(*agreed));
+    return sizeof(*agreed) + agreed_roster_bytes(roster);
 }
 
 bool agree_state_read(const struct agree *agree, const uint8_t *bytes, size_t count,
-                      struct agreed *agreed, struct agreed_seats *seats)
+                      struct agreed *agreed, struct agreed_roster *roster)
 {
     if (count < sizeof(*agreed)) {
         return false;
     }
     memcpy(agreed, bytes, sizeof(*agreed));
     return agreed_is_valid(agreed, agree->config.count) &&
-           agreed_seats_read(bytes + sizeof(*agreed), count - sizeof(*agreed),
-                             agree->config.count - agree->config.listed, seats);
+           agreed_roster_read(bytes + sizeof(*agreed), count - sizeof(*agreed),
+                              agree->config.listed, agree->config.count - agree->config.listed,
+                              roster);
 }
 
 /* ---- out ------------------------------------------------------------------ */
@@ -238,13 +239,13 @@ static nigh_status take_snapshot(const struct agree *agree, const uint8_t *bytes
                                  struct raft_install_snapshot *install)
 {
     struct agreed agreed;
-    struct agreed_seats seats;
+    struct agreed_roster roster;
 
     *install = (struct raft_install_snapshot){.term = head->numbers[0],
                                               .last_index = head->numbers[1],
                                               .last_term = head->numbers[2],
                                               .conf_index = head->numbers[3]};
-    if (!agree_state_read(agree, bytes, count, &agreed, &seats) || install->last_index == 0 ||
+    if (!agree_state_read(agree, bytes, count, &agreed, &roster) || install->last_index == 0 ||
         install->last_term == 0 || install->conf_index == 0) {
         return NIGH_PROTOCOL;
     }

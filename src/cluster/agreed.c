@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/check.h"
+
 struct agreed_set agreed_all(uint32_t count)
 {
     struct agreed_set set = {{0}};
@@ -79,7 +81,7 @@ nigh_status agreed_apply(struct agreed *agreed, uint32_t count,
     return NIGH_OK;
 }
 
-/* ---- seats ---------------------------------------------------------------- */
+/* ---- who there is --------------------------------------------------------- */
 
 bool agreed_is_address(const char address[AGREED_ADDRESS_BYTES])
 {
@@ -96,66 +98,187 @@ bool agreed_is_address(const char address[AGREED_ADDRESS_BYTES])
     return true;
 }
 
-uint32_t agreed_seat_of(const struct agreed_seats *seats, const char *address)
+static bool is_letter(char c)
 {
-    for (uint32_t n = 0; n < seats->count; n++) {
-        if (strcmp(seats->addresses[n], address) == 0) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+bool agreed_is_name(const char *text)
+{
+    size_t length = 0;
+
+    while (length < AGREED_NAME_BYTES && text[length] != '\0') {
+        char c = text[length++];
+
+        if (!is_letter(c) &&
+            (length == 1 || !((c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.'))) {
+            return false;
+        }
+    }
+    return length > 0 && length < AGREED_NAME_BYTES;
+}
+
+/* Nothing lies behind the end of a text. */
+static bool is_empty_behind(const char *text, size_t bytes)
+{
+    for (size_t n = strnlen(text, bytes); n < bytes; n++) {
+        if (text[n] != '\0') {
+            return false;
+        }
+    }
+    return true;
+}
+
+uint32_t agreed_seat_of(const struct agreed_roster *roster, const char *address)
+{
+    for (uint32_t n = 0; n < roster->count; n++) {
+        if (strcmp(roster->addresses[n], address) == 0) {
             return n;
         }
     }
     return AGREED_SEATS;
 }
 
-nigh_status agreed_seat(struct agreed_seats *seats, uint32_t most,
+uint32_t agreed_rank_of(const struct agreed_roster *roster, const char *name)
+{
+    for (uint32_t rank = 0; name[0] != '\0' && rank < LIMIT_NODES; rank++) {
+        if (strcmp(roster->names[rank], name) == 0) {
+            return rank;
+        }
+    }
+    return LIMIT_NODES;
+}
+
+nigh_status agreed_seat(struct agreed_roster *roster, uint32_t most,
                         const struct agreed_command *command)
 {
     if (command->kind != AGREED_SEAT || !agreed_is_address(command->address)) {
         return NIGH_INVALID;
     }
-    if (command->epoch != seats->count || agreed_seat_of(seats, command->address) != AGREED_SEATS) {
+    if (command->epoch != roster->count ||
+        agreed_seat_of(roster, command->address) != AGREED_SEATS) {
         return NIGH_BUSY;
     }
-    if (seats->count >= most || seats->count >= AGREED_SEATS) {
+    if (roster->count >= most || roster->count >= AGREED_SEATS) {
         return NIGH_NO_RESOURCES;
     }
-    memcpy(seats->addresses[seats->count++], command->address, AGREED_ADDRESS_BYTES);
+    memcpy(roster->addresses[roster->count++], command->address, AGREED_ADDRESS_BYTES);
+    roster->changes++;
     return NIGH_OK;
 }
 
-size_t agreed_seats_bytes(const struct agreed_seats *seats)
+nigh_status agreed_name(struct agreed_roster *roster, uint32_t listed,
+                        const struct agreed_command *command)
 {
-    return sizeof(seats->count) + seats->count * AGREED_ADDRESS_BYTES;
+    const char *name = command->address;
+
+    if (command->kind != AGREED_NAME || command->epoch >= listed + roster->count ||
+        !is_empty_behind(name, sizeof(command->address)) ||
+        (name[0] != '\0' && !agreed_is_name(name))) {
+        return NIGH_INVALID;
+    }
+    if (strcmp(roster->names[command->epoch], name) == 0) {
+        return NIGH_BUSY;
+    }
+    if (agreed_rank_of(roster, name) != LIMIT_NODES) {
+        return NIGH_EXISTS;
+    }
+    memcpy(roster->names[command->epoch], name, AGREED_NAME_BYTES);
+    roster->changes++;
+    return NIGH_OK;
 }
 
-void agreed_seats_write(const struct agreed_seats *seats, uint8_t *out)
+static uint64_t names_of(const struct agreed_roster *roster)
 {
-    memcpy(out, seats, agreed_seats_bytes(seats));
+    uint64_t names = 0;
+
+    for (uint32_t rank = 0; rank < LIMIT_NODES; rank++) {
+        names += roster->names[rank][0] != '\0' ? 1 : 0;
+    }
+    return names;
 }
 
-bool agreed_seats_read(const uint8_t *bytes, size_t count, uint32_t most,
-                       struct agreed_seats *seats)
+size_t agreed_roster_bytes(const struct agreed_roster *roster)
 {
-    uint64_t taken;
+    return sizeof(struct agreed_roster_head) + roster->count * AGREED_ADDRESS_BYTES +
+           names_of(roster) * sizeof(struct agreed_name_record);
+}
 
-    memset(seats, 0, sizeof(*seats));
-    if (count < sizeof(taken)) {
-        return false;
+void agreed_roster_write(const struct agreed_roster *roster, uint8_t *out)
+{
+    struct agreed_roster_head head = {
+        .changes = roster->changes, .seats = roster->count, .names = names_of(roster)};
+
+    memcpy(out, &head, sizeof(head));
+    out += sizeof(head);
+    memcpy(out, roster->addresses, roster->count * AGREED_ADDRESS_BYTES);
+    out += roster->count * AGREED_ADDRESS_BYTES;
+    for (uint32_t rank = 0; rank < LIMIT_NODES; rank++) {
+        struct agreed_name_record record = {.rank = rank};
+
+        if (roster->names[rank][0] != '\0') {
+            memcpy(record.name, roster->names[rank], sizeof(record.name));
+            memcpy(out, &record, sizeof(record));
+            out += sizeof(record);
+        }
     }
-    memcpy(&taken, bytes, sizeof(taken));
-    if (taken > most || taken > AGREED_SEATS ||
-        count != sizeof(taken) + taken * AGREED_ADDRESS_BYTES) {
-        return false;
-    }
-    for (uint64_t n = 0; n < taken; n++) {
+}
+
+static bool read_seats(const uint8_t *bytes, uint64_t seats, struct agreed_roster *roster)
+{
+    for (uint64_t n = 0; n < seats; n++) {
         char address[AGREED_ADDRESS_BYTES];
 
-        memcpy(address, bytes + sizeof(taken) + n * sizeof(address), sizeof(address));
-        if (!agreed_is_address(address) || agreed_seat_of(seats, address) != AGREED_SEATS) {
+        memcpy(address, bytes + n * sizeof(address), sizeof(address));
+        if (!agreed_is_address(address) || agreed_seat_of(roster, address) != AGREED_SEATS) {
             return false;
         }
-        memcpy(seats->addresses[seats->count++], address, sizeof(address));
+        memcpy(roster->addresses[roster->count++], address, sizeof(address));
     }
     return true;
+}
+
+static bool read_names(const uint8_t *bytes, uint64_t names, uint64_t ranks,
+                       struct agreed_roster *roster)
+{
+    uint64_t least = 0;
+
+    for (uint64_t n = 0; n < names; n++) {
+        struct agreed_name_record record;
+
+        memcpy(&record, bytes + n * sizeof(record), sizeof(record));
+        if (record.rank < least || record.rank >= ranks ||
+            !is_empty_behind(record.name, sizeof(record.name)) || !agreed_is_name(record.name) ||
+            agreed_rank_of(roster, record.name) != LIMIT_NODES) {
+            return false;
+        }
+        memcpy(roster->names[record.rank], record.name, sizeof(record.name));
+        least = (uint64_t)record.rank + 1;
+    }
+    return true;
+}
+
+bool agreed_roster_read(const uint8_t *bytes, size_t count, uint32_t listed, uint32_t most,
+                        struct agreed_roster *roster)
+{
+    struct agreed_roster_head head;
+    size_t addresses;
+
+    memset(roster, 0, sizeof(*roster));
+    if (count < sizeof(head)) {
+        return false;
+    }
+    memcpy(&head, bytes, sizeof(head));
+    if (head.seats > most || head.seats > AGREED_SEATS || head.names > LIMIT_NODES ||
+        count != sizeof(head) + head.seats * AGREED_ADDRESS_BYTES +
+                     head.names * sizeof(struct agreed_name_record)) {
+        return false;
+    }
+    roster->changes = head.changes;
+    addresses = sizeof(head) + head.seats * AGREED_ADDRESS_BYTES;
+    return read_seats(bytes + sizeof(head), head.seats, roster) &&
+           read_names(bytes + addresses, head.names, min_u64(listed + head.seats, LIMIT_NODES),
+                      roster);
 }
 
 /* ---- views ---------------------------------------------------------------- */

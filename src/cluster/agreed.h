@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the members agree on, as a state machine: which ranks are homes, since which epoch, who may
- * still serve as of an earlier one, and who has joined (docs/views.md). The same commands in the
- * same order make the same state; Raft (agree.h) decides which those are.
+ * still serve as of an earlier one, who has joined, and what the members are called
+ * (docs/views.md). The same commands in the same order make the same state; Raft (agree.h) decides
+ * which those are.
  *
  * Pure; any thread.
  */
@@ -19,6 +20,7 @@
 #define AGREED_WORDS         (LIMIT_NODES / 64)
 #define AGREED_ADDRESS_BYTES 80  /* "[ipv6]:port" and its terminator */
 #define AGREED_SEATS         64u /* that may join, behind those of the list */
+#define AGREED_NAME_BYTES    32  /* of a member, and its terminator */
 
 /* Ranks. */
 struct agreed_set {
@@ -32,17 +34,21 @@ struct agreed {
     struct agreed_set wary; /* may still serve as of an epoch since the active one */
 };
 
-/* Who joined, in that order: the first has the rank behind the list, and so on. A seat that is
- * taken stays its taker's: ranks are stable. */
-struct agreed_seats {
-    uint64_t count;
+/* Who there is. Seats: who joined, in that order: the first has the rank behind the list, and so
+ * on. A seat that is taken stays its taker's: ranks are stable. Names: of whoever wants one, by
+ * rank. */
+struct agreed_roster {
+    uint64_t changes; /* commands that changed it: of two the one with more is later */
+    uint64_t count;   /* of seats that are taken */
     char addresses[AGREED_SEATS][AGREED_ADDRESS_BYTES];
+    char names[LIMIT_NODES][AGREED_NAME_BYTES]; /* "": none */
 };
 
 enum agreed_kind {
     AGREED_SET = 1,      /* epoch: on top of which; in: the next view */
     AGREED_ACTIVATE = 2, /* epoch: which is active now */
-    AGREED_SEAT = 3      /* epoch: how many seats are taken before; address: whose the next is */
+    AGREED_SEAT = 3,     /* epoch: how many seats are taken before; address: whose the next is */
+    AGREED_NAME = 4      /* epoch: a rank; address: what it is called from now on, "" for nothing */
 };
 
 /* A command, as it lies in the log. All numbers little-endian. */
@@ -53,6 +59,23 @@ struct agreed_command {
     char address[AGREED_ADDRESS_BYTES];
 };
 
+/* A roster as bytes: this, the addresses of the seats, the names. All numbers little-endian. */
+struct agreed_roster_head {
+    uint64_t changes;
+    uint64_t seats;
+    uint64_t names;
+};
+
+struct agreed_name_record {
+    uint32_t rank; /* above that of the one before */
+    char name[AGREED_NAME_BYTES];
+};
+
+#define AGREED_ROSTER_BYTES                                                    \
+    (sizeof(struct agreed_roster_head) + AGREED_SEATS * AGREED_ADDRESS_BYTES + \
+     LIMIT_NODES * sizeof(struct agreed_name_record))
+
+_Static_assert(sizeof(struct agreed_name_record) == 36, "it is on the wire and on disk");
 _Static_assert(sizeof(struct agreed) == 80, "it is on the wire and on disk");
 _Static_assert(sizeof(struct agreed_command) == 128, "it is on the wire and on disk");
 
@@ -91,21 +114,33 @@ void agreed_init(struct agreed *agreed, uint32_t count);
 nigh_status agreed_apply(struct agreed *agreed, uint32_t count,
                          const struct agreed_command *command);
 /* The same of AGREED_SEAT; NIGH_NO_RESOURCES: of so many seats none is left. */
-nigh_status agreed_seat(struct agreed_seats *seats, uint32_t most,
+nigh_status agreed_seat(struct agreed_roster *roster, uint32_t most,
+                        const struct agreed_command *command);
+/* The same of AGREED_NAME, where the list names so many. NIGH_EXISTS: another is called that;
+ * NIGH_BUSY: it is called that already; NIGH_INVALID: it is no name, or the rank is nobody's. */
+nigh_status agreed_name(struct agreed_roster *roster, uint32_t listed,
                         const struct agreed_command *command);
 
 /* Whether it can be somebody's: text that ends within it, and nothing behind its end. */
 bool agreed_is_address(const char address[AGREED_ADDRESS_BYTES]);
 
-/* Which seat has this address; AGREED_SEATS: none. */
-uint32_t agreed_seat_of(const struct agreed_seats *seats, const char *address);
+/* Whether a member can be called that: a letter, and behind it letters, digits, '-', '_' and '.';
+ * so that no name can be taken for a rank, or for a list. */
+bool agreed_is_name(const char *text);
 
-/* As bytes: those that are taken alone. At most sizeof(struct agreed_seats). */
-size_t agreed_seats_bytes(const struct agreed_seats *seats);
-void agreed_seats_write(const struct agreed_seats *seats, uint8_t *out);
-/* Reads what came from elsewhere, of at most so many seats; false: it cannot be. */
-bool agreed_seats_read(const uint8_t *bytes, size_t count, uint32_t most,
-                       struct agreed_seats *seats);
+/* Which seat has this address; AGREED_SEATS: none. */
+uint32_t agreed_seat_of(const struct agreed_roster *roster, const char *address);
+
+/* Which rank is called that; LIMIT_NODES: none. */
+uint32_t agreed_rank_of(const struct agreed_roster *roster, const char *name);
+
+/* As bytes: the seats that are taken, and the names that there are. At most AGREED_ROSTER_BYTES. */
+size_t agreed_roster_bytes(const struct agreed_roster *roster);
+void agreed_roster_write(const struct agreed_roster *roster, uint8_t *out);
+/* Reads what came from elsewhere, where the list names so many, and at most so many may join;
+ * false: it cannot be. */
+bool agreed_roster_read(const uint8_t *bytes, size_t count, uint32_t listed, uint32_t most,
+                        struct agreed_roster *roster);
 
 /* Whether a state that came from elsewhere can be one. */
 bool agreed_is_valid(const struct agreed *agreed, uint32_t count);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See link.h. One link: its endpoints, buffers, calls, reads and sends. */
+/* See link.h. One link: its endpoints, buffers, calls, reads and sends. How frames leave is in
+ * link_frames.c, and what is written instead of sent in link_ring.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,17 +32,18 @@ bool link_has(const struct link *link, enum link_endpoint kind)
     return kind != LINK_CALLS || links->calls.receives > 0;
 }
 
-static uint32_t frame_bytes(const struct link_channel *channel)
+uint32_t link_frame_bytes(const struct link_channel *channel)
 {
     return (uint32_t)sizeof(struct rpc_header) + channel->rpc.payload_bytes;
 }
 
-/* Where a buffer lies in the one block of a link: receives of control, of calls, of bulk. */
+/* Where a buffer lies in the one block of a link: receives of control, of calls (unless all of
+ * those are written), of bulk. */
 static uint8_t *frame_receive(const struct link_side *side, uint32_t number)
 {
     const struct links *links = side->link->links;
     size_t before =
-        side->kind == LINK_CONTROL ? 0 : (size_t)links->control.receives * links->control.stride;
+        side->kind == LINK_CONTROL ? 0 : (size_t)links->control.buffers * links->control.stride;
 
     return side->link->memory + before + (size_t)number * links_channel(links, side->kind)->stride;
 }
@@ -58,7 +60,7 @@ uint32_t links_own_receives(const struct links *links)
 
 static uint8_t *bulk_receive(const struct link *link, uint32_t number)
 {
-    return frame_receive(&link->sides[LINK_CALLS], link->links->calls.receives) +
+    return frame_receive(&link->sides[LINK_CALLS], link->links->calls.buffers) +
            (size_t)number * link->links->bulk_stride;
 }
 
@@ -68,12 +70,17 @@ static uint8_t *op_head(const struct link *link, uint32_t op)
     return bulk_receive(link, links_own_bulk(link->links)) + (size_t)op * LINK_HEAD_BYTES;
 }
 
-uint64_t link_memory_bytes(const struct links *links)
+static uint64_t block_bytes(const struct links *links)
 {
-    return (uint64_t)links->control.receives * links->control.stride +
-           (uint64_t)links->calls.receives * links->calls.stride +
+    return (uint64_t)links->control.buffers * links->control.stride +
+           (uint64_t)links->calls.buffers * links->calls.stride +
            (uint64_t)links_own_bulk(links) * links->bulk_stride +
            (uint64_t)links->max_ops * LINK_HEAD_BYTES;
+}
+
+uint64_t link_memory_bytes(const struct links *links)
+{
+    return block_bytes(links) + (links_give_rings(links) ? links->config.ring_bytes : 0);
 }
 
 /* The parts of the one array that each side keeps its receives' numbers in, and of the other. */
@@ -84,6 +91,7 @@ static void init_sides(struct link *link)
 
     for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
         list_init(&link->sides[kind].sends);
+        list_init(&link->sides[kind].waiting);
     }
     link->sides[LINK_CONTROL].over = link->over;
     link->sides[LINK_CALLS].over = link->over + calls_at;
@@ -94,7 +102,7 @@ static void init_sides(struct link *link)
 
 nigh_status link_init(struct link *link, struct links *links, uint32_t rank, uint32_t rail)
 {
-    uint64_t bytes = link_memory_bytes(links);
+    uint64_t bytes = block_bytes(links);
     nigh_status status = NIGH_NO_RESOURCES;
 
     memset(link, 0, sizeof(*link));
@@ -117,8 +125,15 @@ nigh_status link_init(struct link *link, struct links *links, uint32_t rank, uin
     if (status != NIGH_OK) {
         goto free_memory;
     }
+    status = link_ring_init(link);
+    if (status != NIGH_OK) {
+        goto deregister;
+    }
     return NIGH_OK;
 
+deregister:
+    link_ring_fini(link);
+    fabric_memory_deregister(links->config.fabric, link->registration);
 free_memory:
     free(link->memory);
     free(link->ops);
@@ -133,6 +148,7 @@ void link_fini(struct link *link)
     if (link->links == NULL) {
         return;
     }
+    link_ring_fini(link);
     fabric_memory_deregister(link->links->config.fabric, link->registration);
     free(link->memory);
     free(link->ops);
@@ -159,11 +175,17 @@ static struct fabric_receive receive_of(const struct link_side *side, uint32_t n
     const struct links *links = side->link->links;
     const struct link_channel *channel = links_channel(links, side->kind);
 
+    if (channel != NULL && channel->buffers == 0) {
+        /* For an immediate alone. */
+        return (struct fabric_receive){
+            .tag = number,
+            .slice = {.address = side->link->memory, .memory = side->link->registration}};
+    }
     return (struct fabric_receive){
         .tag = number,
         .slice = {.address = channel != NULL ? frame_receive(side, number)
                                              : bulk_receive(side->link, number),
-                  .bytes = channel != NULL ? frame_bytes(channel) : links->config.bulk_bytes,
+                  .bytes = channel != NULL ? link_frame_bytes(channel) : links->config.bulk_bytes,
                   .memory = side->link->registration},
     };
 }
@@ -181,7 +203,7 @@ static bool is_shared(const struct link_side *side)
     return side->kind == LINK_BULK && side->link->links->bulk.count > 0;
 }
 
-static void post_receives(struct link_side *side)
+void link_post_receives(struct link_side *side)
 {
     struct fabric_receive chain[LINK_CHAIN];
     uint32_t left = side->link->failed ? 0 : side->over_count;
@@ -219,134 +241,11 @@ void links_give_back(struct links *links)
 {
     bulk_post(&links->bulk);
     while (!list_empty(&links->returning)) {
-        post_receives(container_of(list_first(&links->returning), struct link_side, place));
+        link_post_receives(container_of(list_first(&links->returning), struct link_side, place));
     }
 }
 
 /* ---- the channel ---------------------------------------------------------- */
-
-static uint32_t gather(uint8_t *to, const struct fabric_slice *slices, uint32_t count)
-{
-    uint8_t *at = to;
-
-    for (uint32_t n = 0; n < count; n++) {
-        memcpy(at, slices[n].address, slices[n].bytes);
-        at += slices[n].bytes;
-    }
-    return (uint32_t)(at - to);
-}
-
-/* One in LINK_SIGNAL_EVERY small frames tells that those before it are gone from the queue. */
-static uint32_t inline_flags(struct link_side *side)
-{
-    if (++side->unsignalled < LINK_SIGNAL_EVERY) {
-        return FABRIC_INLINE | FABRIC_SOLICITED;
-    }
-    side->unsignalled = 0;
-    return FABRIC_INLINE | FABRIC_SOLICITED | FABRIC_SIGNALLED;
-}
-
-/* Frames of calls come in crowds: a system call, or a doorbell, for each costs more than they do.
- */
-static void send_together(struct link_side *side, const struct fabric_slice *slices, uint32_t count)
-{
-    struct link_frames *frames = &side->link->links->frames;
-    uint32_t n;
-
-    if (frames->side != side) {
-        links_flush_calls(side->link->links);
-        frames->side = side;
-    }
-    n = frames->count++;
-    frames->slices[n] = (struct fabric_slice){.address = frames->bytes[n],
-                                              .bytes = gather(frames->bytes[n], slices, count)};
-    frames->works[n] = (struct fabric_work){.op = FABRIC_SEND,
-                                            .flags = inline_flags(side),
-                                            .tag = LINK_INLINE_TAG,
-                                            .slices = &frames->slices[n],
-                                            .slice_count = 1};
-    if (frames->count == LINK_CHAIN) {
-        links_flush_calls(side->link->links);
-    }
-}
-
-void links_flush_calls(struct links *links)
-{
-    struct link_frames *frames = &links->frames;
-    uint32_t count = frames->count;
-
-    if (count == 0) {
-        return;
-    }
-    frames->count = 0;
-    for (uint32_t n = 0; n + 1 < count; n++) {
-        frames->works[n].next = &frames->works[n + 1];
-    }
-    if (!frames->side->link->failed &&
-        fabric_post(links->config.fabric, frames->side->endpoint, frames->works, NULL) != NIGH_OK) {
-        link_fail(frames->side->link, NIGH_PEER_LOST);
-    }
-}
-
-/* Small frames are taken by the fabric during the call. */
-static void send_inline(struct link_side *side, const struct fabric_slice *slices, uint32_t count)
-{
-    struct fabric_work work = {
-        .op = FABRIC_SEND,
-        .flags = inline_flags(side),
-        .tag = LINK_INLINE_TAG,
-        .slices = slices,
-        .slice_count = count,
-    };
-
-    if (fabric_post(side->link->links->config.fabric, side->endpoint, &work, NULL) != NIGH_OK) {
-        link_fail(side->link, NIGH_PEER_LOST); /* a frame that is lost would be missed for ever */
-    }
-}
-
-static void give_send(struct link_side *side, struct send *send)
-{
-    NIGH_ASSERT(side->send_count > 0);
-    list_remove(&send->link);
-    side->send_count--;
-    sends_give(&side->link->links->sends, send);
-}
-
-static void send_buffered(struct link_side *side, const struct fabric_slice *slices, uint32_t count)
-{
-    struct link *link = side->link;
-    struct links *links = link->links;
-    struct fabric_slice slice;
-    struct send *send;
-    struct fabric_work work = {
-        .op = FABRIC_SEND,
-        .flags = FABRIC_SIGNALLED | FABRIC_SOLICITED,
-        .slices = &slice,
-        .slice_count = 1,
-    };
-
-    /* The channel bounds frames that did not arrive; the rest arrived, and the fabric has not said
-     * so yet. It is far behind. */
-    if (side->send_count == links_channel(links, side->kind)->sends) {
-        link_fail(link, NIGH_BUSY);
-        return;
-    }
-    send = sends_take(&links->sends);
-    if (send == NULL) {
-        link_fail(link, NIGH_NO_RESOURCES);
-        return;
-    }
-    list_push_back(&side->sends, &send->link);
-    side->send_count++;
-    slice = (struct fabric_slice){.address = send->bytes, .memory = send->memory};
-    slice.bytes = gather(send->bytes, slices, count);
-    links->config.fabric->counts.copied_bytes += slice.bytes;
-    work.tag = (uintptr_t)send;
-    if (fabric_post(links->config.fabric, side->endpoint, &work, NULL) != NIGH_OK) {
-        give_send(side, send);
-        link_fail(link, NIGH_PEER_LOST);
-    }
-}
 
 static void on_send(void *context, const struct rpc_header *header, const struct rpc_piece *pieces,
                     uint32_t count)
@@ -361,9 +260,9 @@ static void on_send(void *context, const struct rpc_header *header, const struct
     }
     NIGH_ASSERT(count <= RPC_PIECES);
     /* What it gives back to the peer, credits of the channel or of bulk messages, is there. */
-    post_receives(side);
+    link_post_receives(side);
     if (side->kind == LINK_CONTROL) {
-        post_receives(&link->sides[LINK_BULK]);
+        link_post_receives(&link->sides[LINK_BULK]);
         bulk_post(&link->links->bulk);
     }
     slices[0] =
@@ -373,26 +272,18 @@ static void on_send(void *context, const struct rpc_header *header, const struct
                                               .bytes = pieces[n].bytes};
         bytes += pieces[n].bytes;
     }
-    if (side->kind == LINK_CALLS) {
-        if (bytes <= min_u64(link->links->config.fabric->caps.inline_bytes, LINK_FRAME_BYTES)) {
-            send_together(side, slices, 1 + count);
-            return;
-        }
-        links_flush_calls(link->links); /* they were first */
-    }
-    if (bytes <= link->links->config.fabric->caps.inline_bytes &&
-        1 + count <= link->links->config.fabric->caps.slices) {
-        send_inline(side, slices, 1 + count);
-    } else {
-        send_buffered(side, slices, 1 + count);
-    }
+    link_send_frame(side, slices, 1 + count, bytes);
 }
 
 static void on_request(void *context, const struct rpc_request *request, uint64_t now_us)
 {
-    const struct link_side *side = context;
+    struct link_side *side = context;
     const struct links_shell *shell = &side->link->links->config.shell;
 
+    if (side->kind == LINK_CALLS && request->method == LINK_METHOD_PROBE && request->call != 0) {
+        link_on_probe(side, request);
+        return;
+    }
     (side->kind == LINK_CALLS ? shell->called : shell->request)(shell->context, side->link, request,
                                                                 now_us);
 }
@@ -546,6 +437,9 @@ nigh_status link_take_endpoint(struct link *link, enum link_endpoint kind,
 
     link->sides[kind].endpoint = endpoint;
     link->sides[kind].established = false;
+    if (kind == LINK_CALLS) {
+        link_ring_begin(link);
+    }
     if (status != NIGH_OK) {
         link_fail(link, status);
         return status;
@@ -553,7 +447,7 @@ nigh_status link_take_endpoint(struct link *link, enum link_endpoint kind,
     for (uint32_t n = 0; n < receives_of(&link->sides[kind]); n++) {
         receive_is_over(&link->sides[kind], n);
     }
-    post_receives(&link->sides[kind]);
+    link_post_receives(&link->sides[kind]);
     return NIGH_OK;
 }
 
@@ -584,6 +478,7 @@ void link_established(struct link *link, enum link_endpoint kind, uint64_t now_u
     link->links->config.shell.up(link->links->config.shell.context, link, now_us);
     take_early(&link->sides[LINK_CONTROL], now_us);
     take_early(&link->sides[LINK_CALLS], now_us);
+    link_measure_calls(link, now_us);
 }
 
 void link_fail(struct link *link, nigh_status reason)
@@ -638,7 +533,10 @@ static void drop_sides(struct link *link)
         struct link_side *side = &link->sides[kind];
 
         while (!list_empty(&side->sends)) {
-            give_send(side, container_of(list_first(&side->sends), struct send, link));
+            link_give_send(side, container_of(list_first(&side->sends), struct send, link));
+        }
+        while (!list_empty(&side->waiting)) {
+            link_give_send(side, container_of(list_first(&side->waiting), struct send, link));
         }
     }
 }
@@ -804,10 +702,30 @@ nigh_status link_push(struct link *link, const struct fabric_slice *slices, uint
 
 /* ---- completions ---------------------------------------------------------- */
 
-static void take_frame(struct link_side *side, uint32_t number, uint32_t bytes, uint64_t now_us)
+static nigh_status read_frame(struct link_side *side, const struct link_early *came,
+                              uint64_t now_us)
+{
+    const void *frame = NULL;
+    nigh_status status = NIGH_OK;
+
+    if (side->kind == LINK_CALLS) {
+        side->link->rings.came = came->is_written ? RPC_WAY_WRITTEN : RPC_WAY_SENT;
+    }
+    if (came->is_written) {
+        status = link_ring_came(side->link, came->imm, came->bytes, &frame);
+    } else if (links_channel(side->link->links, side->kind)->buffers > 0) {
+        frame = frame_receive(side, came->number);
+    } else {
+        status = NIGH_PROTOCOL; /* there is nothing that it could lie in */
+    }
+    return status != NIGH_OK || frame == NULL ? status
+                                              : rpc_receive(side->rpc, frame, came->bytes, now_us);
+}
+
+static void take_frame(struct link_side *side, const struct link_early *came, uint64_t now_us)
 {
     struct link *link = side->link;
-    nigh_status status = rpc_receive(side->rpc, frame_receive(side, number), bytes, now_us);
+    nigh_status status = read_frame(side, came, now_us);
 
     if (status == NIGH_VERSION) {
         LOG_WARN("the peer speaks for another list of members", "rank=%u rail=%u", link->rank,
@@ -822,7 +740,10 @@ static void take_frame(struct link_side *side, uint32_t number, uint32_t bytes, 
         return;
     }
     if (!link->failed) {
-        receive_is_over(side, number);
+        receive_is_over(side, came->number);
+    }
+    if (!link->failed && came->is_written) {
+        link_ring_settle(side);
     }
 }
 
@@ -831,7 +752,7 @@ static void take_frame(struct link_side *side, uint32_t number, uint32_t bytes, 
 static void take_early(struct link_side *side, uint64_t now_us)
 {
     for (uint32_t n = 0; n < side->early_count && !side->link->failed; n++) {
-        take_frame(side, side->early[n].number, side->early[n].bytes, now_us);
+        take_frame(side, &side->early[n], now_us);
     }
     side->early_count = 0;
 }
@@ -839,13 +760,17 @@ static void take_early(struct link_side *side, uint64_t now_us)
 static void on_frame(struct link_side *side, const struct fabric_completion *completion,
                      uint64_t now_us)
 {
+    struct link_early came = {.number = (uint32_t)completion->tag,
+                              .bytes = (uint32_t)min_u64(completion->bytes, UINT32_MAX),
+                              .is_written = completion->has_imm,
+                              .imm = completion->imm};
+
     if (side->link->up) {
-        take_frame(side, (uint32_t)completion->tag, (uint32_t)completion->bytes, now_us);
+        take_frame(side, &came, now_us);
         return;
     }
     NIGH_ASSERT(side->early_count < links_channel(side->link->links, side->kind)->receives);
-    side->early[side->early_count++] = (struct link_early){.number = (uint32_t)completion->tag,
-                                                           .bytes = (uint32_t)completion->bytes};
+    side->early[side->early_count++] = came;
 }
 
 static void on_bulk_receive(struct link *link, const struct fabric_completion *completion,
@@ -978,14 +903,14 @@ void link_complete(struct link_side *side, const struct fabric_completion *compl
     }
     if (completion->op != FABRIC_RECV) {
         if (completion->tag != LINK_INLINE_TAG) {
-            give_send(side, (struct send *)(uintptr_t)completion->tag);
+            link_give_send(side, (struct send *)(uintptr_t)completion->tag);
         }
         return;
     }
     if (link->failed) {
         return;
     }
-    if (completion->has_imm) {
+    if (completion->has_imm && side->kind != LINK_CALLS) {
         on_pushed(link, side->kind, completion, now_us);
     } else if (side->kind == LINK_BULK) {
         on_bulk_receive(link, completion, now_us);
@@ -1031,6 +956,16 @@ struct link *link_of_calls(const struct rpc *channel)
     const struct link_side *side = rpc_context(channel);
 
     return side->link;
+}
+
+enum link_way link_calls_way(const struct link *link, uint64_t *sent_us, uint64_t *written_us)
+{
+    const struct link_rings *rings = &link->rings;
+    bool writes = rings->writer.units > 0 && (rings->is_only || rings->way == RPC_WAY_WRITTEN);
+
+    *sent_us = rings->sent_us;
+    *written_us = rings->written_us;
+    return writes ? LINK_WRITE : LINK_SEND;
 }
 
 bool link_is_failing(const struct link *link)

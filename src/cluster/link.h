@@ -39,6 +39,14 @@ enum link_endpoint {
     LINK_READS = 3 /* the first of the further bulk endpoints, which carry READs alone */
 };
 
+/* How frames of calls travel (docs/verbs.md): sent to receives, or written into a ring of the peer.
+ * Where the fabric has no writes with immediate data all are sent. */
+enum link_way {
+    LINK_SEND = 0, /* sent where the peer takes that; it gets no ring */
+    LINK_AUTO,     /* both give a ring; each link measures, and takes the quicker way */
+    LINK_WRITE     /* written where the peer gave a ring; peers must: receives have no buffers */
+};
+
 /* A peer as a control connection found it. */
 struct link_peer {
     uint32_t rank;
@@ -85,12 +93,14 @@ struct links_config {
     uint32_t waits; /* calls that wait for a credit, of all links, beyond rpc.queue of each */
     struct rpc_config calls; /* likewise, of the channel for calls; payload_bytes 0: links have no
                                 endpoint for them, and the peers' neither */
-    uint32_t bulk_receives;  /* receives kept on each bulk endpoint, or the most of one link */
-    uint32_t shared_bulk; /* receives for the bulk endpoints of all links together: whoever grants
-                             them to peers grants no more; 0: each has its own */
-    uint32_t bulk_bytes;  /* of each */
-    uint32_t reads;       /* READs of one link under way at once; more are NIGH_BUSY */
-    uint64_t seed;        /* of the back-off's jitter */
+    enum link_way calls_way;
+    uint32_t ring_bytes;    /* of the ring that a peer gets; a multiple of RPC_RING_UNIT */
+    uint32_t bulk_receives; /* receives kept on each bulk endpoint, or the most of one link */
+    uint32_t shared_bulk;   /* receives for the bulk endpoints of all links together: whoever grants
+                               them to peers grants no more; 0: each has its own */
+    uint32_t bulk_bytes;    /* of each */
+    uint32_t reads;         /* READs of one link under way at once; more are NIGH_BUSY */
+    uint64_t seed;          /* of the back-off's jitter */
     struct links_shell shell;
 };
 
@@ -196,6 +206,13 @@ void links_flush_calls(struct links *links);
 void link_keep(struct link *link);
 void link_give_back(struct link *link, const uint8_t *bytes);
 
+/* How frames of calls leave over a link that is up: LINK_SEND or LINK_WRITE. What a call took
+ * either way, in the middle, where that was measured; 0 else. */
+enum link_way link_calls_way(const struct link *link, uint64_t *sent_us, uint64_t *written_us);
+
+/* Measures that anew, if it is measured at all: a few calls, one after the other. */
+void link_measure_calls(struct link *link, uint64_t now_us);
+
 /* Whether it goes down at the end of the turn: no more is heard of its peer. */
 bool link_is_failing(const struct link *link);
 
@@ -206,6 +223,9 @@ void link_break(struct link *link, nigh_status reason, uint64_t now_us);
 struct links_counters {
     uint64_t ups, downs, dials, refused; /* refused: tokens that did not fit */
     uint64_t reads, read_bytes, bulk_messages, pushes;
+    uint64_t calls_sent, calls_written; /* frames of calls */
+    uint64_t ring_full;    /* of them, that were to be written and found no room: sent, or late */
+    uint64_t ring_news;    /* sent only to tell of room */
     uint64_t other_epochs; /* frames of another list of members: each ended its link */
 };
 

@@ -7,6 +7,8 @@
 #include "cluster/bulk.h"
 #include "cluster/link.h"
 #include "cluster/sends.h"
+#include "rpc/rpc_ring.h"
+#include "rpc/rpc_way.h"
 
 #define LINK_ENDPOINTS    (LINK_READS + LIMIT_BULK_ENDPOINTS - 1u) /* at most */
 #define LINK_SIGNAL_EVERY 16u /* unsignalled sends between two signalled ones */
@@ -16,6 +18,8 @@
 #define LINK_HEAD_BYTES   64u  /* of a bulk message, taken during the call */
 #define LINK_CHAIN        16u  /* posts, or receives, handed to the fabric at once, at most */
 #define LINK_FRAME_BYTES  256u /* of a frame that waits for others to go with it, at most */
+#define LINK_OFFER_BYTES  15u  /* of a ring, in private data */
+#define LINK_METHOD_PROBE 8u   /* on the endpoint for calls: answered with what it brings */
 
 #define LINK_BACKOFF_MIN_US UINT64_C(10000)
 #define LINK_BACKOFF_MAX_US UINT64_C(1000000)
@@ -23,10 +27,12 @@
 #define LINK_UP_US          UINT64_C(5000000) /* both endpoints must be there by then */
 #define LINK_STEADY_US      UINT64_C(1000000) /* up for so long: its dials are not in vain */
 
-/* A frame that came before the link was up. */
+/* A frame that came, before the link was up perhaps. */
 struct link_early {
     uint32_t number; /* of its receive */
     uint32_t bytes;
+    uint32_t imm;
+    bool is_written; /* into the ring, with `imm`; else it lies in the receive */
 };
 
 struct link_side {
@@ -40,12 +46,29 @@ struct link_side {
     struct list_node place; /* links.returning, while there are such */
 
     /* Of an endpoint with a channel. */
-    struct rpc *rpc;   /* from the link's first endpoint until down; NULL: no channel */
-    struct list sends; /* of links.sends, under way */
-    uint32_t send_count;
+    struct rpc *rpc;     /* from the link's first endpoint until down; NULL: no channel */
+    struct list sends;   /* of links.sends, under way */
+    struct list waiting; /* likewise, frames in order that the peer's ring has no room for */
+    uint32_t send_count; /* of both */
     uint32_t unsignalled;
     struct link_early *early; /* in order */
     uint32_t early_count;
+};
+
+/* Of the endpoint for calls: frames that are written instead of sent. */
+struct link_rings {
+    uint8_t *memory; /* that the peer writes to; NULL: it may not */
+    struct fabric_memory *registration;
+    struct rpc_ring_reader reader; /* of that */
+    struct rpc_ring_writer writer; /* of the peer's */
+    struct fabric_remote remote;   /* likewise */
+    bool is_only;                  /* the peer's receives have no buffers: all is written */
+    enum rpc_way_kind way;         /* of frames that leave, where both ways are open */
+    enum rpc_way_kind came;        /* of the frame in hand */
+    bool measures, asks;           /* more calls are wanted to measure with; one is under way */
+    uint64_t asked_us;
+    uint64_t sent_us, written_us; /* what was measured last; 0: nothing */
+    struct rpc_way measured;
 };
 
 /* A read or a bulk message under way. */
@@ -80,6 +103,8 @@ struct link {
 
     bool kept; /* the bulk message that is being told of is kept */
 
+    struct link_rings rings;
+
     struct link_op *ops;
     uint32_t ops_used;
     uint32_t free_op;
@@ -102,6 +127,7 @@ struct link_chain {
 struct link_channel {
     struct rpc_config rpc;
     uint32_t receives; /* 0: there are no such endpoints */
+    uint32_t buffers;  /* as many, or 0: what comes is written into rings */
     uint32_t sends;    /* buffers of one link at most, for frames that are not inline */
     uint32_t depth;    /* posts that have not completed */
     uint32_t stride;   /* of a frame's receive */
@@ -142,6 +168,8 @@ struct links {
     struct rpc_pool *waits; /* calls of all links that wait for a credit; NULL: none */
     struct link_chain chain;
     struct link_frames frames;
+    enum link_way way;     /* config.calls_way, as far as the fabric can */
+    uint8_t *frame;        /* one that came through a ring, copied; NULL: none does */
     struct list returning; /* sides with receives to post again */
     bool any_failed;
     uint64_t tick_us;
@@ -182,8 +210,51 @@ void link_fail(struct link *link, nigh_status reason);
 /* Takes it down now; nothing if it is. Not from inside its callbacks. */
 void link_down(struct link *link, nigh_status reason, uint64_t now_us);
 
-/* Posts the receives of all sides that are done with. */
+/* Posts the receives of all sides that are done with, of one side. */
 void links_give_back(struct links *links);
+void link_post_receives(struct link_side *side);
+
+/* Of the longest frame, with its header. */
+uint32_t link_frame_bytes(const struct link_channel *channel);
+
+/* ---- link_frames.c -------------------------------------------------------- */
+
+/* A frame leaves, or waits until it can; what it tells the peer of is there. */
+void link_send_frame(struct link_side *side, const struct fabric_slice *slices, uint32_t count,
+                     uint64_t bytes);
+/* Those that there is room for, in order. */
+void link_send_waiting(struct link_side *side);
+/* What the own ring owes, without a frame. */
+void link_send_news(struct link_side *side);
+void link_give_send(struct link_side *side, struct send *send);
+
+/* ---- link_ring.c ---------------------------------------------------------- */
+
+bool links_give_rings(const struct links *links);
+nigh_status link_ring_init(struct link *link);
+void link_ring_fini(struct link *link);
+
+/* A connection begins: nothing is in the ring, and none of the peer's is known. */
+void link_ring_begin(struct link *link);
+/* What is said of the own ring; 0: there is none. */
+uint32_t link_ring_offer(const struct link *link, uint8_t offer[LINK_OFFER_BYTES]);
+/* What the peer said; NIGH_PROTOCOL, NIGH_UNSUPPORTED: the link cannot be. */
+nigh_status link_ring_take_offer(struct link *link, const uint8_t *offer, uint32_t bytes);
+
+/* Makes `work` a frame's that is sent, or written to its place; false: it waits for room. */
+bool link_ring_aim(struct link *link, uint32_t bytes, struct fabric_work *work);
+/* The same of the first that waits. */
+bool link_ring_aim_waiting(struct link *link, uint32_t bytes, struct fabric_work *work);
+
+/* An immediate came: *frame is a copy of what it brought, good until the next one; NULL: nothing.
+ * NIGH_PROTOCOL: the peer broke the rules. */
+nigh_status link_ring_came(struct link *link, uint32_t imm, uint32_t bytes, const void **frame);
+/* Behind it: tells the peer what it must know, and sends what waited. */
+void link_ring_settle(struct link_side *side);
+
+/* The next call of a measurement, if it is its turn. */
+void link_measure(struct link *link, uint64_t now_us);
+void link_on_probe(struct link_side *side, const struct rpc_request *request);
 
 void link_complete(struct link_side *side, const struct fabric_completion *completion,
                    uint64_t now_us);

@@ -39,7 +39,7 @@ static uint32_t sends_kept(const struct rpc_config *rpc)
 static bool is_channel_valid(const struct rpc_config *rpc)
 {
     return rpc->pool == NULL && rpc->requests <= LIMIT_RPC_REQUESTS &&
-           rpc->calls <= LIMIT_RPC_CALLS && rpc_receives(rpc) <= LIMIT_FABRIC_DEPTH &&
+           rpc->calls <= LIMIT_RPC_CALLS && rpc_receives(rpc) < LIMIT_FABRIC_DEPTH &&
            2 * sends_kept(rpc) <= LIMIT_FABRIC_DEPTH;
 }
 
@@ -53,10 +53,38 @@ static void init_channel(struct link_channel *channel, const struct rpc_config *
     *channel = (struct link_channel){
         .rpc = *rpc,
         .receives = rpc_receives(rpc),
+        .buffers = rpc_receives(rpc),
         .sends = sends_kept(rpc),
         .depth = 2 * sends_kept(rpc), /* with buffers, and inline */
         .stride = round_up_64(sizeof(struct rpc_header) + rpc->payload_bytes),
     };
+}
+
+/* Frames of calls may come through a ring, whose news take a receive: one, since two are never on
+ * their way. */
+static nigh_status init_rings(struct links *links)
+{
+    const struct links_config *config = &links->config;
+
+    if ((config->fabric->caps.ops & FABRIC_CAN_WRITE_IMM) == 0) {
+        return NIGH_OK;
+    }
+    links->calls.receives++;
+    links->calls.buffers = config->calls_way == LINK_WRITE ? 0 : links->calls.receives;
+    links->way = config->calls_way;
+    if (!links_give_rings(links)) {
+        return NIGH_OK;
+    }
+    links->frame = malloc(links->calls.stride);
+    return links->frame == NULL ? NIGH_NO_RESOURCES : NIGH_OK;
+}
+
+static bool is_ring_valid(const struct links_config *config)
+{
+    return config->calls_way == LINK_SEND ||
+           (config->calls_way <= LINK_WRITE && config->ring_bytes % RPC_RING_UNIT == 0 &&
+            rpc_ring_is_enough(config->ring_bytes / RPC_RING_UNIT,
+                               (uint32_t)sizeof(struct rpc_header) + config->calls.payload_bytes));
 }
 
 static bool is_config_valid(const struct links_config *config)
@@ -67,8 +95,8 @@ static bool is_config_valid(const struct links_config *config)
            config->reads > 0 && config->reads <= LIMIT_FABRIC_DEPTH - config->bulk_receives &&
            config->shared_bulk <= LIMIT_FABRIC_STOCK && config->bulk_bytes > 0 &&
            is_channel_valid(&config->rpc) &&
-           (!has_calls(config) ||
-            (is_channel_valid(&config->calls) && config->shell.called != NULL));
+           (!has_calls(config) || (is_channel_valid(&config->calls) &&
+                                   config->shell.called != NULL && is_ring_valid(config)));
 }
 
 nigh_status links_create(const struct links_config *config, struct links **out)
@@ -101,6 +129,7 @@ nigh_status links_create(const struct links_config *config, struct links **out)
     init_channel(&links->control, &config->rpc);
     if (has_calls(config)) {
         init_channel(&links->calls, &config->calls);
+        status = init_rings(links);
     }
     links->bulk_stride = round_up_64(config->bulk_bytes);
     links->max_ops = config->reads + config->bulk_receives;
@@ -108,7 +137,7 @@ nigh_status links_create(const struct links_config *config, struct links **out)
     list_init(&links->returning);
     sends_init(&links->sends, config->fabric, max_u32(links->control.stride, links->calls.stride));
     links->told = LINK_NO_RECEIVE;
-    if (config->shared_bulk > 0) {
+    if (status == NIGH_OK && config->shared_bulk > 0) {
         status = bulk_init(&links->bulk, config->fabric, config->shared_bulk, config->bulk_bytes);
     }
     if (status != NIGH_OK) {
@@ -164,6 +193,7 @@ void links_destroy(struct links *links)
     sends_fini(&links->sends);
     bulk_fini(&links->bulk);
     rpc_pool_destroy(links->waits);
+    free(links->frame);
     free(links->peers);
     free(links->live);
     free(links);
@@ -290,12 +320,17 @@ static nigh_status dial_side(struct link *link, enum link_endpoint kind)
         .target_incarnation = peer->info.incarnation,
         .serial = ++peer->serial,
     };
+    uint8_t said[sizeof(token) + LINK_OFFER_BYTES];
+    uint32_t bytes = sizeof(token);
     nigh_status status;
 
     auth_token_sign(&token, peer->info.session);
+    memcpy(said, &token, sizeof(token));
+    if (kind == LINK_CALLS) {
+        bytes += link_ring_offer(link, said + sizeof(token));
+    }
     choose_host(peer->info.addresses[link->rail & (peer->info.lanes - 1)], link->host, address);
-    status =
-        fabric_connect(links->config.fabric, address, &options, &token, sizeof(token), &endpoint);
+    status = fabric_connect(links->config.fabric, address, &options, said, bytes, &endpoint);
     if (status != NIGH_OK) {
         link_fail(link, status);
         return status;
@@ -408,11 +443,28 @@ static struct link_side *check_token(struct links *links, const struct fabric_ev
     return &link->sides[token.kind];
 }
 
+/* What stands behind a token, or in the answer to it: of rings, on the endpoint for calls. */
+static void take_offer(struct link_side *side, const uint8_t *offer, uint32_t bytes)
+{
+    nigh_status status = NIGH_OK;
+
+    if (side->kind == LINK_CALLS && !side->link->failed) {
+        status = link_ring_take_offer(side->link, offer, bytes);
+    }
+    if (status != NIGH_OK) {
+        LOG_WARN("the peer's ring for calls is no good", "rank=%u rail=%u why=%s", side->link->rank,
+                 side->link->rail, nigh_status_name(status));
+        link_fail(side->link, status);
+    }
+}
+
 static void on_connect_request(struct links *links, const struct fabric_event *event,
                                uint64_t now_us)
 {
     struct link_side *side = check_token(links, event);
     struct fabric_endpoint_options options;
+    uint8_t offer[LINK_OFFER_BYTES];
+    uint32_t bytes = 0;
     nigh_status status;
 
     if (side == NULL) {
@@ -429,7 +481,10 @@ static void on_connect_request(struct links *links, const struct fabric_event *e
         link_down(side->link, NIGH_PEER_LOST, now_us);
     }
     options = link_endpoint_options(side->link, side->kind);
-    status = fabric_accept(links->config.fabric, event->endpoint, &options, NULL, 0);
+    if (side->kind == LINK_CALLS) {
+        bytes = link_ring_offer(side->link, offer);
+    }
+    status = fabric_accept(links->config.fabric, event->endpoint, &options, offer, bytes);
     if (status != NIGH_OK) {
         fabric_reject(links->config.fabric, event->endpoint);
         return;
@@ -438,7 +493,10 @@ static void on_connect_request(struct links *links, const struct fabric_event *e
     if (side->link->up_by_us < links->dial_us) {
         links->dial_us = side->link->up_by_us;
     }
-    (void)link_take_endpoint(side->link, side->kind, event->endpoint);
+    if (link_take_endpoint(side->link, side->kind, event->endpoint) == NIGH_OK) {
+        take_offer(side, event->private_data + sizeof(struct auth_token),
+                   event->private_bytes - (uint32_t)sizeof(struct auth_token));
+    }
 }
 
 static void on_event(struct links *links, const struct fabric_event *event, uint64_t now_us)
@@ -453,6 +511,9 @@ static void on_event(struct links *links, const struct fabric_event *event, uint
         return;
     }
     if (event->kind == FABRIC_ESTABLISHED) {
+        if (links->peers[side->link->rank].info.dials) {
+            take_offer(side, event->private_data, event->private_bytes);
+        }
         link_established(side->link, side->kind, now_us);
     } else {
         link_fail(side->link, event->status);
@@ -515,6 +576,7 @@ static void tick(struct links *links, uint64_t now_us)
     for (uint32_t n = 0; n < links->live_count; n++) {
         if (!links->live[n]->failed) {
             tick_channels(links->live[n], now_us);
+            link_measure(links->live[n], now_us);
         }
     }
 }
@@ -670,6 +732,10 @@ static bool is_side_valid(const struct link_side *side)
     {
         sends++;
     }
+    LIST_FOREACH(node, &side->waiting)
+    {
+        sends++;
+    }
     return sends == side->send_count && (side->over_count > 0) == list_is_linked(&side->place) &&
            (side->over_count == 0 || side->endpoint != NULL);
 }
@@ -694,6 +760,7 @@ static bool is_link_whole(const struct link *link)
 
 static bool is_link_valid(const struct link *link)
 {
+    const struct link_rings *rings = &link->rings;
     uint32_t under_way = 0, reads = 0;
 
     for (uint32_t n = 0; n < link->ops_used; n++) {
@@ -707,6 +774,9 @@ static bool is_link_valid(const struct link *link)
     }
     if (under_way != link->op_count ||
         (link->sides[LINK_CONTROL].rpc != NULL && reads != link->read_count)) {
+        return false;
+    }
+    if (link->up && !rpc_ring_is_valid(&rings->writer, &rings->reader)) {
         return false;
     }
     return link->up ? is_link_whole(link) : under_way == 0 || link->failed;

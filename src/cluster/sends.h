@@ -22,6 +22,7 @@ struct send {
     struct list_node link; /* free in its slab; else of whoever took it */
     struct sends_slab *slab;
     uint8_t *bytes;
+    uint32_t count; /* of them, that are to go */
     struct fabric_memory *memory;
 };
 

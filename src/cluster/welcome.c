@@ -24,7 +24,7 @@ struct head {
 _Static_assert(sizeof(struct head) == WELCOME_HEAD_BYTES, "the head is on the wire");
 
 uint32_t welcome_write(const struct auth *auth, nigh_status status, uint32_t rank,
-                       const struct members *members, const struct agreed_seats *seats,
+                       const struct members *members, const struct agreed_roster *roster,
                        uint8_t *out)
 {
     struct head head = {.magic = WELCOME_MAGIC, .status = (int32_t)status};
@@ -34,11 +34,11 @@ uint32_t welcome_write(const struct auth *auth, nigh_status status, uint32_t ran
         head.rank = rank;
         head.listed = members->listed;
         head.ranks = members->count;
-        head.present = members->listed + (uint32_t)seats->count;
+        head.present = members->listed + (uint32_t)roster->count;
         memcpy(out + bytes, members->addresses, members->listed * sizeof(members->addresses[0]));
         bytes += members->listed * MEMBERS_ADDRESS_BYTES;
-        memcpy(out + bytes, seats->addresses, seats->count * sizeof(seats->addresses[0]));
-        bytes += (uint32_t)seats->count * MEMBERS_ADDRESS_BYTES;
+        memcpy(out + bytes, roster->addresses, roster->count * sizeof(roster->addresses[0]));
+        bytes += (uint32_t)roster->count * MEMBERS_ADDRESS_BYTES;
     }
     head.bytes = bytes + AUTH_PROOF_BYTES;
     memcpy(out, &head, sizeof(head));

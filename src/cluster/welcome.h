@@ -20,7 +20,7 @@
  * agreed on), NIGH_INVALID (its address is none), NIGH_EXISTS (it is the teller's). Writes at most
  * WELCOME_BYTES_MAX; returns how many. */
 uint32_t welcome_write(const struct auth *auth, nigh_status status, uint32_t rank,
-                       const struct members *members, const struct agreed_seats *seats,
+                       const struct members *members, const struct agreed_roster *roster,
                        uint8_t *out);
 
 /* How many bytes there will be, once the head is there; 0: it is none. */

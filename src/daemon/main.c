@@ -90,8 +90,8 @@ static void daemon_print_help(void)
         "  --version, --help\n\n"
         "Exit codes: 0 stopped cleanly, 1 failure, 2 wrong option or configuration, 3 not enough "
         "memory,\n"
-        "4 another node has the socket or the spill directory, or the port for other nodes is "
-        "taken,\n5 no permission. Manual: nighd(8).\n");
+        "4 another node has the socket, the spill directory or the votes, or the port for other "
+        "nodes,\nor that of --http, is taken, 5 no permission. Manual: nighd(8).\n");
 }
 
 /* ---- flags ---------------------------------------------------------------- */

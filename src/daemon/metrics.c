@@ -26,6 +26,7 @@ static bool is_gauge(const char *name)
         "uptime_us",
         "loans",
         "links_up",
+        "links_writing_calls",
         "directory_keys",
         "pinned_bytes",
         "rdma_lanes",
@@ -131,5 +132,11 @@ void metrics_print_links(FILE *file, const nigh_link_info *links, size_t count)
         } else {
             fprintf(file, "%" PRIu64 "\n", links[n].crossover_bytes);
         }
+    }
+    print_head(file, "link_calls_written", "", "1: calls are written there, 0: sent", true);
+    for (size_t n = 0; n < count; n++) {
+        if (links[n].calls != NIGH_LINK_CALLS_UNKNOWN)
+            fprintf(file, "nigh_link_calls_written{rank=\"%u\",rail=\"%u\"} %d\n", links[n].rank,
+                    links[n].rail, links[n].calls == NIGH_LINK_CALLS_WRITTEN);
     }
 }

@@ -32,15 +32,18 @@ enum daemon_option_number {
     OPTION_SPILL_MAX,
     OPTION_STATE,
     OPTION_SESSION_QUOTA,
+    OPTION_CALL_MEMORY,
     OPTION_MAX_SESSIONS,
     OPTION_MAX_PINS,
     OPTION_JOIN,
     OPTION_MEMBER,
     OPTION_RANKS,
+    OPTION_NAME,
     OPTION_LISTEN,
     OPTION_CLUSTER_KEY,
     OPTION_DEAD_MS,
     OPTION_TRANSFER,
+    OPTION_CALLS,
     OPTION_FANOUT,
     OPTION_FABRIC,
     OPTION_FABRIC_ADDRESSES,
@@ -74,6 +77,8 @@ const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT] = {
     [OPTION_STATE] = {"state", "DIR",
                       "keep there what this node votes for: nodes with it agree on who is a home"},
     [OPTION_SESSION_QUOTA] = {"session-quota", "SIZE", "most bytes that one session may keep"},
+    [OPTION_CALL_MEMORY] = {"call-memory", "SIZE",
+                            "most memory that clients' calls bring, beside --memory (a quarter)"},
     [OPTION_MAX_SESSIONS] = {"max-sessions", "N", "most sessions (1024)"},
     [OPTION_MAX_PINS] = {"max-pins", "N", "most objects that a lane holds for one session (8192)"},
     [OPTION_JOIN] = {"join", "LIST|@FILE",
@@ -81,12 +86,15 @@ const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT] = {
     [OPTION_MEMBER] = {"member", "ADDRESS|RANK", "which of them this node is"},
     [OPTION_RANKS] = {"ranks", "N",
                       "with --state: ranks in all, for nodes that join later (twice the list, 8)"},
+    [OPTION_NAME] = {"name", "NAME", "with --state: what this node is called (nothing)"},
     [OPTION_LISTEN] = {"listen", "ADDRESS", "where other nodes connect (as the list says)"},
     [OPTION_CLUSTER_KEY] = {"cluster-key", "FILE",
                             "64 hexadecimal digits or 32 bytes, the same at all nodes"},
     [OPTION_DEAD_MS] = {"dead-ms", "N", "a lost node is taken for dead after so long (5000)"},
     [OPTION_TRANSFER] = {"transfer", "WAY",
                          "auto (by size), two-sided, one-sided, push; register: to benchmark"},
+    [OPTION_CALLS] = {"calls", "WAY",
+                      "over RDMA: auto (as is quicker), send, write (into rings of memory)"},
     [OPTION_FANOUT] = {"fanout", "N",
                        "nodes that it serves with one large object at once (2); more ask these"},
     [OPTION_FABRIC] = {"fabric", "tcp|verbs|auto",
@@ -187,6 +195,17 @@ static nigh_status option_address(const char *text, char address[MEMBERS_ADDRESS
     return NIGH_OK;
 }
 
+static nigh_status option_name(const char *text, char name[AGREED_NAME_BYTES], char *why,
+                               size_t why_bytes)
+{
+    if (!agreed_is_name(text) || bytes_copy_text(name, AGREED_NAME_BYTES, text) != NIGH_OK)
+        return option_wrong(text,
+                            "a node's name; write a letter, and behind it at most 30 letters, "
+                            "digits, '-', '_' and '.'",
+                            why, why_bytes);
+    return NIGH_OK;
+}
+
 /* New lines separate addresses too, and more than one of them, or spaces, mean nothing. */
 static void option_lines_to_list(char *list)
 {
@@ -267,6 +286,14 @@ static nigh_status option_transfer(const char *text, uint32_t *path, char *why, 
                        why_bytes);
 }
 
+static nigh_status option_calls(const char *text, uint32_t *way, char *why, size_t why_bytes)
+{
+    static const char *const names[] = {"auto", "send", "write"};
+
+    return option_word(text, names, ARRAY_LENGTH(names), "auto, send or write", way, why,
+                       why_bytes);
+}
+
 static nigh_status option_fabric(const char *text, uint32_t *fabric, char *why, size_t why_bytes)
 {
     static const char *const names[] = {"tcp", "verbs", "auto"};
@@ -333,16 +360,19 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
     case OPTION_STATE: return option_path(text, o->state, why, n);
     case OPTION_SPILL_MAX: return option_size(text, &o->spill_bytes, why, n);
     case OPTION_SESSION_QUOTA: return option_size(text, &o->session_quota_bytes, why, n);
+    case OPTION_CALL_MEMORY: return option_size(text, &o->call_memory_bytes, why, n);
     case OPTION_MAX_SESSIONS:
         return option_number(text, 10, LIMIT_SESSIONS, &o->max_sessions, why, n);
     case OPTION_MAX_PINS: return option_number(text, 10, LIMIT_LANE_PINS, &o->max_pins, why, n);
     case OPTION_JOIN: return option_join(text, o->join, why, n);
     case OPTION_MEMBER: return option_address(text, o->member, why, n);
     case OPTION_RANKS: return option_number(text, 10, LIMIT_NODES, &o->ranks, why, n);
+    case OPTION_NAME: return option_name(text, o->name, why, n);
     case OPTION_LISTEN: return option_address(text, o->listen_address, why, n);
     case OPTION_CLUSTER_KEY: return option_path(text, o->cluster_key_path, why, n);
     case OPTION_DEAD_MS: return option_number(text, 10, 3600000, &o->dead_ms, why, n);
     case OPTION_TRANSFER: return option_transfer(text, &o->transfer_path, why, n);
+    case OPTION_CALLS: return option_calls(text, &o->calls_way, why, n);
     case OPTION_FANOUT: return option_number(text, 10, LIMIT_TREE_MOST, &o->fanout, why, n);
     case OPTION_FABRIC: return option_fabric(text, &o->fabric, why, n);
     case OPTION_FABRIC_ADDRESSES:
@@ -538,6 +568,7 @@ nigh_status daemon_options_resolve(struct daemon_options *o, uint32_t cores,
         .max_sessions = o->max_sessions,
         .max_pins = o->max_pins,
         .session_quota_bytes = o->session_quota_bytes,
+        .call_memory_bytes = o->call_memory_bytes,
         .spill_dir = o->spill[0] != '\0' ? o->spill : NULL,
         .state_dir = o->state[0] != '\0' ? o->state : NULL,
         .spill_bytes = o->spill_bytes,
@@ -551,8 +582,10 @@ nigh_status daemon_options_resolve(struct daemon_options *o, uint32_t cores,
         .cluster_key = o->cluster_key_path[0] != '\0' ? o->cluster_key : NULL,
         .dead_ms = o->dead_ms,
         .transfer_path = o->transfer_path,
+        .calls_way = o->calls_way,
         .fanout = o->fanout,
         .ranks = o->ranks,
+        .name = o->name[0] != '\0' ? o->name : NULL,
         .fabric = o->fabric,
         .fabric_addresses = o->fabric_addresses[0] != '\0' ? o->fabric_addresses : NULL,
         .fabric_tos = o->fabric_tos,

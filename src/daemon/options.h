@@ -44,6 +44,7 @@ struct daemon_options {
     uint64_t max_objects;
     uint64_t spill_bytes;
     uint64_t session_quota_bytes;
+    uint64_t call_memory_bytes;
     uint32_t lanes;
     uint32_t spin_us;
     uint32_t max_sessions;
@@ -56,8 +57,10 @@ struct daemon_options {
     char cluster_key_path[SETTINGS_PATH_BYTES]; /* "": none */
     uint32_t dead_ms;
     uint32_t transfer_path;
+    uint32_t calls_way;
     uint32_t fanout;
     uint32_t ranks;
+    char name[AGREED_NAME_BYTES]; /* "": none */
     uint32_t fabric;
     char fabric_addresses[SETTINGS_DEVICES * SETTINGS_DEVICE_BYTES]; /* "": none */
     uint32_t fabric_tos;
@@ -87,7 +90,7 @@ struct daemon_option {
     const char *text;  /* for --help */
 };
 
-#define DAEMON_OPTIONS_COUNT 33
+#define DAEMON_OPTIONS_COUNT 36
 
 extern const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT];
 

@@ -83,7 +83,8 @@ enum fabric_op {
     FABRIC_RECV,      /* only in completions */
     FABRIC_READ,      /* remote -> slices */
     FABRIC_WRITE,     /* slices -> remote */
-    FABRIC_WRITE_IMM, /* the same; consumes a receive of the peer, which completes with imm */
+    FABRIC_WRITE_IMM, /* the same; consumes a receive of the peer, which completes with imm; with no
+                         bytes it needs no remote */
     FABRIC_FETCH_ADD, /* 8 aligned bytes; the old value lands in the slice (8 bytes) */
     FABRIC_COMPARE_SWAP,
     FABRIC_OPS

@@ -154,6 +154,10 @@ static inline uint32_t extent_lane_first(const struct extent_set *set, uint32_t 
 nigh_status extent_set_plan(const struct extent_options *options, uint64_t *memory_bytes, char *why,
                             size_t why_bytes);
 
+/* Whether extent_set_create would be granted it, as things are now: its statuses and `why`. Makes
+ * nothing. */
+nigh_status extent_set_may_be(const struct extent_options *options, char *why, size_t why_bytes);
+
 /*
  * Reserves, creates, populates and maps. On failure nothing is left and `why` (terminated,
  * why_bytes) holds one sentence with a remedy: NIGH_INVALID (sizes), NIGH_OUT_OF_MEMORY (above what

@@ -363,30 +363,47 @@ nigh_status extent_set_plan(const struct extent_options *options, uint64_t *memo
     return status;
 }
 
+/* What a set needs, and whether it may have it. */
+static nigh_status extent_ask(const struct extent_options *options, struct admission_wish *wish,
+                              uint32_t *per_lane, uint32_t *huge_extents, char *why,
+                              size_t why_bytes)
+{
+    uint64_t extent_bytes = 0;
+    nigh_status status = extent_plan(options, &extent_bytes, per_lane, why, why_bytes);
+
+    if (status != NIGH_OK)
+        return status;
+    *wish = (struct admission_wish){
+        .memory_bytes = (uint64_t)*per_lane * options->lanes * extent_bytes,
+        .extent_bytes = extent_bytes,
+        .besides_bytes = options->besides_bytes,
+        .file_bytes = max_u64(extent_bytes, options->file_bytes),
+        .address_bytes = LIMIT_EXTENTS * extent_bytes + MEMFD_HUGE_BYTES,
+        .descriptors = 2 * (uint64_t)*per_lane * options->lanes + EXTENT_SPARE_FILES,
+        .huge = options->huge,
+    };
+    return extent_admit(wish, huge_extents, why, why_bytes);
+}
+
+nigh_status extent_set_may_be(const struct extent_options *options, char *why, size_t why_bytes)
+{
+    struct admission_wish wish;
+    uint32_t per_lane = 0, huge_extents = 0;
+
+    return extent_ask(options, &wish, &per_lane, &huge_extents, why, why_bytes);
+}
+
 nigh_status extent_set_create(const struct extent_options *options, struct extent_set **set,
                               char *why, size_t why_bytes)
 {
     struct extent_set *made = NULL;
     struct admission_wish wish;
-    uint64_t extent_bytes = 0;
     uint32_t per_lane = 0, huge_extents = 0;
-    nigh_status status = extent_plan(options, &extent_bytes, &per_lane, why, why_bytes);
+    nigh_status status = extent_ask(options, &wish, &per_lane, &huge_extents, why, why_bytes);
 
     if (status != NIGH_OK)
         return status;
-    wish = (struct admission_wish){
-        .memory_bytes = (uint64_t)per_lane * options->lanes * extent_bytes,
-        .extent_bytes = extent_bytes,
-        .besides_bytes = options->besides_bytes,
-        .file_bytes = max_u64(extent_bytes, options->file_bytes),
-        .address_bytes = LIMIT_EXTENTS * extent_bytes + MEMFD_HUGE_BYTES,
-        .descriptors = 2 * (uint64_t)per_lane * options->lanes + EXTENT_SPARE_FILES,
-        .huge = options->huge,
-    };
-    status = extent_admit(&wish, &huge_extents, why, why_bytes);
-    if (status != NIGH_OK)
-        return status;
-    status = extent_set_reserve(extent_bytes, options->lanes, &made, why, why_bytes);
+    status = extent_set_reserve(wish.extent_bytes, options->lanes, &made, why, why_bytes);
     if (status != NIGH_OK)
         return status;
     if (options->numa_nodes != NULL)

@@ -39,7 +39,7 @@ static nigh_status memfd_status(int error)
     return error == EINVAL ? NIGH_INVALID : NIGH_NO_RESOURCES;
 }
 
-nigh_status memfd_populate(int fd, uint64_t bytes)
+nigh_status memfd_populate_at(int fd, uint64_t offset, uint64_t bytes)
 {
     uint64_t done = 0;
     unsigned interrupts = 0;
@@ -47,7 +47,7 @@ nigh_status memfd_populate(int fd, uint64_t bytes)
     while (done < bytes) {
         uint64_t step = min_u64(bytes - done, MEMFD_POPULATE_STEP);
 
-        if (fallocate(fd, 0, (off_t)done, (off_t)step) == 0) {
+        if (fallocate(fd, 0, (off_t)(offset + done), (off_t)step) == 0) {
             done += step;
             interrupts = 0;
         } else if (errno != EINTR || ++interrupts == FD_INTERRUPTS_MAX) {
@@ -57,11 +57,21 @@ nigh_status memfd_populate(int fd, uint64_t bytes)
     return NIGH_OK;
 }
 
-nigh_status memfd_punch(int fd, uint64_t bytes)
+nigh_status memfd_populate(int fd, uint64_t bytes)
+{
+    return memfd_populate_at(fd, 0, bytes);
+}
+
+nigh_status memfd_punch_at(int fd, uint64_t offset, uint64_t bytes)
 {
     int flags = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
 
-    return fallocate(fd, flags, 0, (off_t)bytes) == 0 ? NIGH_OK : NIGH_NO_RESOURCES;
+    return fallocate(fd, flags, (off_t)offset, (off_t)bytes) == 0 ? NIGH_OK : NIGH_NO_RESOURCES;
+}
+
+nigh_status memfd_punch(int fd, uint64_t bytes)
+{
+    return memfd_punch_at(fd, 0, bytes);
 }
 
 /* A kernel that does not know the seal refuses it. */
@@ -154,7 +164,7 @@ static void memfd_touch(uint8_t *memory, uint64_t bytes, bool writable)
  * advice. Reading comes first for writable ones too: the kernel then maps 16 pages at a time (as
  * writable as the mapping is), and writing finds them there, which takes half as long in all.
  */
-static nigh_status memfd_prefault(void *memory, uint64_t bytes, bool writable)
+nigh_status memfd_prefault(void *memory, uint64_t bytes, bool writable)
 {
     int advice = MADV_POPULATE_READ;
 

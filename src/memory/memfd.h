@@ -12,6 +12,7 @@
 #ifndef MEMORY_MEMFD_H
 #define MEMORY_MEMFD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "nigh/status.h"
@@ -36,9 +37,15 @@ nigh_status memfd_create_sealed(const char *name, uint64_t bytes, unsigned flags
  * not all of them could be had. */
 nigh_status memfd_populate(int fd, uint64_t bytes);
 
+/* The same of [offset, offset + bytes) alone. */
+nigh_status memfd_populate_at(int fd, uint64_t offset, uint64_t bytes);
+
 /* Gives all pages of a memfd back to the machine: who has it mapped reads zeroes.
  * NIGH_NO_RESOURCES: the kernel refused. */
 nigh_status memfd_punch(int fd, uint64_t bytes);
+
+/* The same of [offset, offset + bytes) alone. */
+nigh_status memfd_punch_at(int fd, uint64_t offset, uint64_t bytes);
 
 /*
  * Opens the same memory read-only: who gets this descriptor can neither write nor map it writable,
@@ -66,6 +73,9 @@ nigh_status memfd_map(int fd, uint64_t bytes, unsigned flags, void **memory);
 /* As memfd_map, over [address, address + bytes) of the caller's own reserved address space. On
  * failure that range is as it was, reserved. */
 nigh_status memfd_map_at(void *address, int fd, uint64_t bytes, unsigned flags);
+
+/* What MEMFD_PREFAULT does, of a part of what was mapped without it, whose pages are there. */
+nigh_status memfd_prefault(void *memory, uint64_t bytes, bool writable);
 
 void memfd_unmap(void *memory, uint64_t bytes);
 

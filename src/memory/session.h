@@ -42,6 +42,8 @@ enum session_message_kind {
     SESSION_PAIR = 8,      /* node: a pair (two descriptors), to who calls and to who serves; or to
                               who asked, a status */
     SESSION_PAIR_DROP = 9, /* client: this pair has ended here, and nothing of it is mapped */
+    SESSION_BULK_ASK = 10, /* client: I need this memory, which was made for my calls */
+    SESSION_BULK = 11,     /* node: here it is (one descriptor), or a status */
 };
 
 struct session_message_header {
@@ -111,6 +113,16 @@ struct session_grant {
     int32_t status;
     uint32_t extent;
 };
+
+/* BULK_ASK, where `status` is 0, and BULK: memory by number (SESSION_OP_BULK_MAKE). */
+struct session_bulk_file {
+    struct session_message_header header;
+    int32_t status;
+    uint32_t reserved;
+    uint64_t number;
+};
+
+_Static_assert(sizeof(struct session_bulk_file) == 24, "it is on the wire");
 
 /* PAIR_ASK: the service, and the node that served it; PAIR_DROP: place and serial. */
 struct session_pair_ask {
@@ -210,7 +222,8 @@ enum session_op {
     SESSION_OP_CONTAINS = 21, /* id -> NIGH_OK, NIGH_NOT_SEALED, NIGH_NOT_FOUND */
     SESSION_OP_RESERVE =
         22, /* argument: bytes of write memory the session's uid wants to have; data_size: it has */
-    SESSION_OP_NODES = 23, /* lane 0 -> reply area: session_node records; data_size: how many */
+    SESSION_OP_NODES = 23, /* lane 0 -> reply area: session_node records; data_size: how many. With
+                              SESSION_FLAG_NAMES session_name records, of those that have one */
     SESSION_OP_WHERE = 24, /* id -> data_size: how many nodes hold it (at most SESSION_PLACES are
                               told); offset, generation: their ranks, a byte each, see
                               session_place; lease_offset: the bytes of its data; ref: the rank of
@@ -244,9 +257,16 @@ enum session_op {
                in leased memory, and the request behind it, whose bytes data_size says; ref: room
                for what replies are reduced to; argument: timeout_us -> at the same place, data_size
                bytes: a session_collected and that value; generation: the group's version */
+    SESSION_OP_BULK_MAKE =
+        35, /* lane 0; data_size: bytes of memory that calls may bring, meta_size:
+               SESSION_MEMORY_* -> generation: its number, with which SESSION_BULK_ASK gets it.
+               Came later, with the next: a node that does not know them says NIGH_UNSUPPORTED */
+    SESSION_OP_BULK_WAIT = 36, /* id: in its first 8 bytes the number of such memory; argument:
+                                  timeout_us -> NIGH_OK: nobody touches it now; NIGH_TIMEOUT;
+                                  NIGH_NOT_FOUND. With SESSION_FLAG_END, in lane 0, it goes then */
     SESSION_OP_LEAVE =
-        35, /* argument: NIGH_LEAVE_* -> reply area: a session_leaving of this lane. Came later */
-    SESSION_OPS = 36
+        37, /* argument: NIGH_LEAVE_* -> reply area: a session_leaving of this lane. Came later */
+    SESSION_OPS = 38
 };
 
 /* Bits of session_sqe.flags. */
@@ -260,6 +280,7 @@ enum session_op {
            that does not know it says NIGH_INVALID */
 
 #define SESSION_FLAG_PUSH 1u /* BULK: from here to the caller's memory */
+#define SESSION_FLAG_END  1u /* BULK_WAIT: and it goes */
 
 #define SESSION_FLAG_IDEMPOTENT 1u /* CALL: may be carried out twice */
 #define SESSION_FLAG_URGENT     2u /* CALL: goes before others */
@@ -267,6 +288,9 @@ enum session_op {
 #define SESSION_FLAG_ONE_WAY 32u  /* CALL: wants no reply */
 #define SESSION_FLAG_ANSWER  64u  /* RECEIVE: answers a request first */
 #define SESSION_FLAG_MEASURE 128u /* LINKS: measures */
+#define SESSION_FLAG_NAMES                                                                        \
+    1u /* NODES: what they are called. Came later: a node that does not know it says NIGH_INVALID \
+        */
 
 /* Bits of session_cqe.flags of what failed. */
 #define SESSION_CQE_INDEX_FULL 1u /* NIGH_LIMIT: the limit is the pool's index in this lane */
@@ -431,6 +455,15 @@ _Static_assert(sizeof(struct session_node) == 96, "a node's record is shared");
 _Static_assert(sizeof(struct session_node) * LIMIT_NODES <= LIMIT_REPLY_BYTES,
                "the reply area holds all nodes");
 
+/* One record of NODES with SESSION_FLAG_NAMES. */
+struct session_name {
+    uint32_t rank;
+    int32_t refused; /* nigh_status: NIGH_EXISTS: the name that it wants is another's; no name */
+    char name[32];
+};
+
+_Static_assert(sizeof(struct session_name) == 40, "a node's name is shared");
+
 /* One record of LINKS. */
 struct session_link {
     uint32_t rank;
@@ -443,7 +476,20 @@ struct session_link {
 _Static_assert(sizeof(struct session_link) == 24, "a link's record is shared");
 
 #define SESSION_ALL_RANKS UINT64_MAX
-#define SESSION_LINKS     (LIMIT_REPLY_BYTES / (uint32_t)sizeof(struct session_link)) /* most told */
+/* Of the same link as the record of that number: they stand behind the last of those where the
+ * answer's meta_size is the size of one. An older node's is 0. */
+struct session_link_calls {
+    uint32_t way; /* as nigh_link_info has it */
+    uint32_t sent_us;
+    uint32_t written_us;
+    uint32_t zero;
+};
+
+_Static_assert(sizeof(struct session_link_calls) == 16, "a link's record is shared");
+
+#define SESSION_LINKS    \
+    (LIMIT_REPLY_BYTES / \
+     (uint32_t)(sizeof(struct session_link) + sizeof(struct session_link_calls))) /* most told */
 
 /* Behind the hash in the id of a CALL of any server: the nodes that are asked first, best first. A
  * rank is a byte. An older node does not look. */

@@ -2,36 +2,28 @@
 /* See node/bulk_memories.h. */
 #include "node/bulk_memories.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "node/bulk_memories_internal.h"
 
-struct bulk_memories {
-    uint32_t lanes;
-    void (*kick)(void *context, uint32_t lane);
-    void *context;
-    _Atomic uint64_t version; /* written locked: counts what lanes are to look at */
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    uint64_t serial;
-    struct bulk_memory all[LIMIT_BULKS];
-    _Atomic uint64_t seen[LIMIT_LANES]; /* each by its lane */
-};
+/* A number: of the node's beginning, so that those of another are none of ours; of the piece in all
+ * of that; and of its place. */
+#define NUMBER_PLACE_BITS  10
+#define NUMBER_SERIAL_BITS 34
 
-nigh_status bulk_memories_create(uint32_t lanes, void (*kick)(void *context, uint32_t lane),
-                                 void *context, struct bulk_memories **out)
+_Static_assert(LIMIT_BULKS <= 1u << NUMBER_PLACE_BITS, "a place fits a number");
+
+nigh_status bulk_memories_create(const struct bulk_memories_config *config,
+                                 struct bulk_memories **out)
 {
     struct bulk_memories *memories = calloc(1, sizeof(*memories));
     pthread_condattr_t attributes;
 
     if (memories == NULL)
         return NIGH_NO_RESOURCES;
-    memories->lanes = lanes;
-    memories->kick = kick;
-    memories->context = context;
+    memories->config = *config;
     (void)pthread_mutex_init(&memories->lock, NULL);
     (void)pthread_condattr_init(&attributes);
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -45,49 +37,79 @@ void bulk_memories_destroy(struct bulk_memories *memories)
 {
     if (memories == NULL)
         return;
+    NIGH_ASSERT(!memories->started);
+    for (uint32_t n = 0; n < memories->used; n++) {
+        if (memories->all[n].state != BULK_FREE && memories->all[n].made)
+            bulk_memories_drop_file(&memories->all[n]);
+    }
     (void)pthread_cond_destroy(&memories->changed);
     (void)pthread_mutex_destroy(&memories->lock);
     free(memories);
 }
 
-/* Locked. */
-static struct bulk_memory *find(struct bulk_memories *memories, uint64_t number)
+/* ---- the table ------------------------------------------------------------ */
+
+struct bulk_memory *bulk_memories_find(struct bulk_memories *memories, uint64_t number)
 {
-    for (uint32_t n = 0; n < LIMIT_BULKS && number != 0; n++) {
-        if (memories->all[n].number == number)
-            return &memories->all[n];
+    struct bulk_memory *memory = &memories->all[number % LIMIT_BULKS];
+
+    return memory->state == BULK_THERE && memory->number == number ? memory : NULL;
+}
+
+nigh_status bulk_memories_place(struct bulk_memories *memories, uint64_t session,
+                                struct bulk_memory **out)
+{
+    uint64_t beginning = (uint64_t)memories->config.incarnation
+                         << (NUMBER_PLACE_BITS + NUMBER_SERIAL_BITS);
+    struct bulk_memory *memory = NULL;
+    uint32_t count = 0;
+
+    _Static_assert(LIMIT_BULKS == 1u << NUMBER_PLACE_BITS, "a place is a number's low bits");
+    for (uint32_t n = 0; n < memories->used; n++) {
+        struct bulk_memory *at = &memories->all[n];
+
+        if (memory == NULL && at->state == BULK_FREE)
+            memory = at;
+        count += at->state != BULK_FREE && at->memory.session == session;
     }
-    return NULL;
+    if (memory == NULL && memories->used < LIMIT_BULKS)
+        memory = &memories->all[memories->used++];
+    if (memory == NULL || count >= LIMIT_SESSION_BULKS)
+        return NIGH_LIMIT;
+    memories->serial = (memories->serial + 1) % (UINT64_C(1) << NUMBER_SERIAL_BITS);
+    *memory = (struct bulk_memory){.number = beginning | memories->serial << NUMBER_PLACE_BITS |
+                                             (uint64_t)(memory - memories->all),
+                                   .fd = -1};
+    *out = memory;
+    return NIGH_OK;
 }
 
 nigh_status bulk_memories_add(struct bulk_memories *memories, const struct session_memory *memory,
                               uint64_t *number)
 {
-    nigh_status status = NIGH_LIMIT;
+    struct bulk_memory *piece;
+    nigh_status status;
 
     (void)pthread_mutex_lock(&memories->lock);
-    for (uint32_t n = 0; n < LIMIT_BULKS && status != NIGH_OK; n++) {
-        if (memories->all[n].number == 0) {
-            memories->all[n] =
-                (struct bulk_memory){.memory = *memory, .number = ++memories->serial};
-            *number = memories->serial;
-            status = NIGH_OK;
-        }
+    status = bulk_memories_place(memories, memory->session, &piece);
+    if (status == NIGH_OK) {
+        piece->memory = *memory;
+        piece->state = BULK_THERE;
+        *number = piece->number;
     }
     (void)pthread_mutex_unlock(&memories->lock);
     return status;
 }
 
 /* Locked. */
-static void tell_lanes(struct bulk_memories *memories)
+void bulk_memories_tell(struct bulk_memories *memories)
 {
     atomic_fetch_add_explicit(&memories->version, 1, memory_order_release);
-    for (uint32_t lane = 0; lane < memories->lanes; lane++)
-        memories->kick(memories->context, lane);
+    for (uint32_t lane = 0; lane < memories->config.lanes; lane++)
+        memories->config.kick(memories->config.context, lane);
 }
 
-/* Until something changes; false: it is too late. Locked. */
-static bool wait_for_change(struct bulk_memories *memories, uint64_t deadline_us)
+bool bulk_memories_sleep(struct bulk_memories *memories, uint64_t deadline_us)
 {
     struct timespec until = {.tv_sec = (time_t)(deadline_us / 1000000),
                              .tv_nsec = (long)(deadline_us % 1000000) * 1000};
@@ -107,20 +129,20 @@ nigh_status bulk_memories_remove(struct bulk_memories *memories, uint64_t number
     bool in_time = true;
 
     (void)pthread_mutex_lock(&memories->lock);
-    memory = find(memories, number);
+    memory = bulk_memories_find(memories, number);
     memory->going = true;
     memory->forced = force;
     if (memory->uses > 0 && force)
-        tell_lanes(memories);
+        bulk_memories_tell(memories);
     while (memory->uses > 0 && in_time)
-        in_time = wait_for_change(memories, deadline_us);
+        in_time = bulk_memories_sleep(memories, deadline_us);
     if (memory->uses == 0) {
         /* Lanes take their turns whatever a peer does: that needs no deadline. */
         if (memory->registered > 0)
-            tell_lanes(memories);
+            bulk_memories_tell(memories);
         while (memory->registered > 0)
-            (void)wait_for_change(memories, UINT64_MAX);
-        memory->number = 0;
+            (void)bulk_memories_sleep(memories, UINT64_MAX);
+        memory->state = BULK_FREE;
         in_time = true;
     }
     memory->going = memory->forced = false;
@@ -135,10 +157,10 @@ nigh_status bulk_memories_wait(struct bulk_memories *memories, uint64_t number, 
     bool in_time = true, is_free;
 
     (void)pthread_mutex_lock(&memories->lock);
-    memory = find(memories, number);
+    memory = bulk_memories_find(memories, number);
     memory->waiting++;
     while (memory->uses > 0 && in_time)
-        in_time = wait_for_change(memories, deadline_us);
+        in_time = bulk_memories_sleep(memories, deadline_us);
     is_free = memory->uses == 0;
     memory->waiting--;
     (void)pthread_mutex_unlock(&memories->lock);
@@ -147,19 +169,24 @@ nigh_status bulk_memories_wait(struct bulk_memories *memories, uint64_t number, 
 
 /* ---- by a lane's driver ---- */
 
-struct bulk_memory *bulk_memories_take(struct bulk_memories *memories, uint64_t number,
-                                       uint64_t session)
+nigh_status bulk_memories_take(struct bulk_memories *memories, uint64_t number, uint64_t session,
+                               struct bulk_memory **out)
 {
     struct bulk_memory *memory;
+    nigh_status status = NIGH_OK;
 
     (void)pthread_mutex_lock(&memories->lock);
-    memory = find(memories, number);
-    if (memory != NULL && (memory->going || memory->memory.session != session))
-        memory = NULL;
-    if (memory != NULL)
+    memory = bulk_memories_find(memories, number);
+    if (memory == NULL || memory->going)
+        status = NIGH_CLOSED;
+    else if (memory->memory.session != session)
+        status = NIGH_INVALID;
+    if (status == NIGH_OK) {
         memory->uses++;
+        *out = memory;
+    }
     (void)pthread_mutex_unlock(&memories->lock);
-    return memory;
+    return status;
 }
 
 void bulk_memories_give(struct bulk_memories *memories, struct bulk_memory *memory)
@@ -195,7 +222,8 @@ nigh_status bulk_memories_register(struct bulk_memories *memories, struct bulk_m
 bool bulk_memories_have_news(const struct bulk_memories *memories, uint32_t lane)
 {
     return atomic_load_explicit(&memories->version, memory_order_acquire) !=
-           atomic_load_explicit(&memories->seen[lane], memory_order_relaxed);
+               atomic_load_explicit(&memories->seen[lane], memory_order_relaxed) ||
+           atomic_load_explicit(&memories->over[lane], memory_order_relaxed) != 0;
 }
 
 void bulk_memories_turn(struct bulk_memories *memories, uint32_t lane, struct fabric *fabric,
@@ -203,18 +231,25 @@ void bulk_memories_turn(struct bulk_memories *memories, uint32_t lane, struct fa
                         void *context)
 {
     uint64_t version = atomic_load_explicit(&memories->version, memory_order_acquire);
+    uint32_t used;
 
-    for (uint32_t n = 0; n < LIMIT_BULKS; n++) {
+    if (version == atomic_load_explicit(&memories->seen[lane], memory_order_relaxed))
+        return;
+    (void)pthread_mutex_lock(&memories->lock);
+    used = memories->used;
+    (void)pthread_mutex_unlock(&memories->lock);
+    for (uint32_t n = 0; n < used; n++) {
         struct bulk_memory *memory = &memories->all[n];
         bool goes, forced;
 
         (void)pthread_mutex_lock(&memories->lock);
-        goes = memory->number != 0 && memory->going && memory->uses == 0;
-        forced = memory->number != 0 && memory->forced && memory->uses > 0;
+        goes = memory->state == BULK_THERE && memory->going && memory->uses == 0 &&
+               memory->at[lane] != NULL;
+        forced = memory->state == BULK_THERE && memory->forced && memory->uses > 0;
         (void)pthread_mutex_unlock(&memories->lock);
         if (forced)
             breaks(context, memory);
-        if (!goes || memory->at[lane] == NULL)
+        if (!goes)
             continue;
         fabric_memory_deregister(fabric, memory->at[lane]);
         memory->at[lane] = NULL;

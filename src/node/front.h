@@ -69,7 +69,8 @@ struct front {
     int attach_fd;           /* lane 0's end of the embedded node's own door; -1: none */
     int spare_fd;            /* given up to refuse a connection when descriptors are used up */
     struct front_half halves[LIMIT_FRONT_HALF_OPEN];
-    struct services *services; /* NULL: nobody serves, and there are no pairs */
+    struct services *services;   /* NULL: nobody serves, and there are no pairs */
+    struct bulk_memories *bulks; /* NULL: there is none */
     struct front_pair pairs[LIMIT_PAIRS];
     uint32_t pair_serial; /* of the newest */
     uint64_t pair_us;     /* when that was made */

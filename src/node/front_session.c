@@ -179,6 +179,14 @@ void front_remember_pool(struct front *front, const struct pool *pool)
     state_put_pool(front->config.state, pool->number, &pool->rules);
 }
 
+/* Memory that was made for its calls goes with the connection. Once lane 0 takes no submissions of
+ * it any more. */
+static void front_bulks_end(struct front *front, const struct node_session *session)
+{
+    if (front->bulks != NULL)
+        bulk_memories_end(front->bulks, session->seat.session_id);
+}
+
 /* ---- the end of a connection ---- */
 
 /* Whether a session whose connection ended without a word may come back: it would be found again,
@@ -208,6 +216,7 @@ static void front_rest(struct front *front, struct node_session *session)
     session->lanes_pending = front->config.lanes;
     front_tell_others(front, LANE_SESSION_REST, slot, NULL);
     lane_session_rest(front->lanes[0], slot);
+    front_bulks_end(front, session);
     front_rested(front, session);
 }
 
@@ -327,6 +336,7 @@ void front_close_session(struct front *front, struct node_session *session, nigh
     session->lanes_pending = front->config.lanes;
     front_tell_others(front, LANE_SESSION_CLOSE, slot, NULL);
     lane_session_close(front->lanes[0], slot);
+    front_bulks_end(front, session);
     front_dropped(front, session);
 }
 
@@ -395,6 +405,16 @@ bool front_has_unread(const struct node_session *session, int most_bytes)
     return ioctl(session->socket_fd, SIOCOUTQ, &unread_bytes) == 0 && unread_bytes > most_bytes;
 }
 
+/* How the answer to a question for memory went off. */
+static void front_sent(struct front *front, struct node_session *session, nigh_status status)
+{
+    if (status == NIGH_OK || status == NIGH_CLOSED)
+        return; /* in the latter case its end of file is about to be seen */
+    front->expelled++;
+    front_close_session(front, session, NIGH_EXPELLED,
+                        "it asks for memory and does not read the answers");
+}
+
 static void front_grant(struct front *front, struct node_session *session,
                         const struct session_extent *request)
 {
@@ -416,13 +436,33 @@ static void front_grant(struct front *front, struct node_session *session,
         status = fd_send_message(session->socket_fd, &grant, sizeof(grant), NULL, 0);
     }
     fd_close(&fd);
-    if (status == NIGH_CLOSED)
-        return; /* its end of file is about to be seen */
-    if (status != NIGH_OK) {
-        front->expelled++;
-        front_close_session(front, session, NIGH_EXPELLED,
-                            "it asks for memory and does not read the answers");
+    front_sent(front, session, status);
+}
+
+/* Memory that was made for its calls, as it asked for through the rings. */
+static void front_give_bulk(struct front *front, struct node_session *session,
+                            const struct session_bulk_file *request)
+{
+    struct session_bulk_file answer = {
+        .header = {.magic = SESSION_MAGIC, .kind = SESSION_BULK},
+        .status = NIGH_LIMIT,
+        .number = request->number,
+    };
+    int fd = -1;
+    nigh_status status;
+
+    if (front->bulks == NULL)
+        answer.status = NIGH_UNSUPPORTED;
+    else if (!front_has_unread(session, LIMIT_FRONT_UNREAD_BYTES))
+        answer.status =
+            bulk_memories_open(front->bulks, request->number, session->seat.session_id, &fd);
+    status = fd_send_message(session->socket_fd, &answer, sizeof(answer), &fd, fd >= 0 ? 1 : 0);
+    if (status == NIGH_LIMIT && fd >= 0) {
+        answer.status = NIGH_LIMIT;
+        status = fd_send_message(session->socket_fd, &answer, sizeof(answer), NULL, 0);
     }
+    fd_close(&fd);
+    front_sent(front, session, status);
 }
 
 static void front_take_message(struct front *front, struct node_session *session, const void *bytes,
@@ -432,6 +472,7 @@ static void front_take_message(struct front *front, struct node_session *session
         struct session_message_header header;
         struct session_extent extent;
         struct session_pair_ask pair;
+        struct session_bulk_file bulk;
     } request;
     const struct session_message_header *header = &request.header;
 
@@ -440,6 +481,11 @@ static void front_take_message(struct front *front, struct node_session *session
     if (header->magic == SESSION_MAGIC && header->kind == SESSION_EXTENT &&
         size == sizeof(request.extent)) {
         front_grant(front, session, &request.extent);
+        return;
+    }
+    if (header->magic == SESSION_MAGIC && header->kind == SESSION_BULK_ASK &&
+        size == sizeof(request.bulk)) {
+        front_give_bulk(front, session, &request.bulk);
         return;
     }
     if (header->magic == SESSION_MAGIC && header->kind == SESSION_PAIR_ASK &&

@@ -263,7 +263,7 @@ nigh_status lane_create(const struct lane_config *config, struct lane **out)
 destroy_disk:
     exchange_destroy(lane->exchange);
     calls_destroy(lane->calls);
-    collects_destroy(lane->collects);
+    collect_edges_fini(&lane->collect);
     disk_destroy(lane->disk);
 destroy_store:
     store_destroy(lane->store);
@@ -298,7 +298,7 @@ void lane_destroy(struct lane *lane)
         lane->sessions[slot].swept = false; /* what ends now is nobody's any more */
     exchange_destroy(lane->exchange);
     calls_destroy(lane->calls);
-    collects_destroy(lane->collects);
+    collect_edges_fini(&lane->collect);
     lane_destroy_pulls(lane);
     fabric_destroy(lane->config.fabric);
     store_destroy(lane->store);
@@ -419,7 +419,7 @@ void lane_session_rest(struct lane *lane, uint32_t slot)
     calls_forget(lane->calls, slot, lane->now_us);
     lane_end_services(lane, slot);
     bulks_forget(calls_bulks(lane->calls), slot, lane->now_us);
-    collects_forget(lane->collects, slot, lane->now_us);
+    collects_forget(lane->collect.collects, slot, lane->now_us);
     if (session->events_unsaid != 0)
         lane->lossy_count--;
     session->events_unsaid = 0;
@@ -441,7 +441,7 @@ void lane_session_close(struct lane *lane, uint32_t slot)
     calls_forget(lane->calls, slot, lane->now_us);
     lane_end_services(lane, slot);
     bulks_forget(calls_bulks(lane->calls), slot, lane->now_us);
-    collects_forget(lane->collects, slot, lane->now_us);
+    collects_forget(lane->collect.collects, slot, lane->now_us);
     if (session->events_unsaid != 0)
         lane->lossy_count--;
     if (session->expelled && !session->reported)
@@ -651,7 +651,7 @@ uint64_t lane_due_us(const struct lane *lane)
     if (lane->exchange != NULL)
         due = min_u64(due, exchange_due_us(lane->exchange));
     due = min_u64(due, calls_due_us(lane->calls));
-    if (collects_are_due(lane->collects))
+    if (collects_are_due(lane->collect.collects))
         due = 0;
     due = min_u64(due, lane_pulls_due_us(lane));
     if (lane->lease_us != 0)

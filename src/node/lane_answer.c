@@ -57,6 +57,10 @@ static void add_exchange(const struct lane *lane, nigh_node_stats *stats)
     stats->replica_failures += own.replicas.failures;
     stats->replica_bytes += own.replica_bytes;
     stats->registrations += own.registrations;
+    stats->call_frames_sent += own.calls_sent;
+    stats->call_frames_written += own.calls_written;
+    stats->call_rings_full += own.rings_full;
+    stats->links_writing_calls += own.links_writing;
     add_fabric(&lane->config.fabric->counts, stats);
     stats->rdma_lanes += strcmp(lane->config.fabric->caps.name, "verbs") == 0 ? 1 : 0;
 }
@@ -84,16 +88,31 @@ static void answer_stats(struct lane *lane, uint32_t slot, const struct session_
 
 /* ---- NODES ---------------------------------------------------------------- */
 
+static void tell_names(struct lane *lane, uint8_t *reply, struct session_cqe *cqe)
+{
+    struct session_name name;
+
+    for (uint32_t n = 0;
+         n < LIMIT_NODES && lane->config.node_name(lane->config.node_context, n, &name); n++) {
+        if (name.name[0] != '\0' || name.refused != NIGH_OK) {
+            memcpy(reply + cqe->data_size * sizeof(name), &name, sizeof(name));
+            cqe->data_size++;
+        }
+    }
+}
+
 /* Lane 0 shares its thread with who knows the others. */
 static void answer_nodes(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
 {
     struct lane_session *session = &lane->sessions[slot];
     struct session_cqe cqe = {.cookie = sqe->cookie, .pin = SESSION_NO_PIN};
 
-    if (lane->config.number != 0 || sqe->flags != 0) {
+    if (lane->config.number != 0 || (sqe->flags & ~SESSION_FLAG_NAMES) != 0) {
         cqe.status = NIGH_INVALID;
     } else if (lane->config.node_list == NULL) {
         cqe.status = NIGH_UNSUPPORTED;
+    } else if ((sqe->flags & SESSION_FLAG_NAMES) != 0) {
+        tell_names(lane, session->shared->reply, &cqe);
     } else {
         struct session_node node;
 
@@ -107,6 +126,19 @@ static void answer_nodes(struct lane *lane, uint32_t slot, const struct session_
 }
 
 /* ---- LINKS ---------------------------------------------------------------- */
+
+static void tell_calls(const struct exchange_link_cost *costs, uint32_t count, uint8_t *reply)
+{
+    for (uint32_t n = 0; n < count; n++) {
+        struct session_link_calls calls = {
+            .way =
+                costs[n].calls_way == LINK_WRITE ? NIGH_LINK_CALLS_WRITTEN : NIGH_LINK_CALLS_SENT,
+            .sent_us = (uint32_t)min_u64(costs[n].calls_sent_us, UINT32_MAX),
+            .written_us = (uint32_t)min_u64(costs[n].calls_written_us, UINT32_MAX)};
+
+        memcpy(reply + n * sizeof(calls), &calls, sizeof(calls));
+    }
+}
 
 static void tell_links(struct lane *lane, uint8_t *reply, struct session_cqe *cqe)
 {
@@ -127,7 +159,9 @@ static void tell_links(struct lane *lane, uint8_t *reply, struct session_cqe *cq
 
         memcpy(reply + n * sizeof(link), &link, sizeof(link));
     }
+    tell_calls(costs, count, reply + count * sizeof(struct session_link));
     cqe->data_size = count;
+    cqe->meta_size = sizeof(struct session_link_calls);
     free(costs);
 }
 
@@ -339,6 +373,8 @@ bool lane_answer(struct lane *lane, uint32_t slot, const struct session_sqe *sqe
     case SESSION_OP_LEAVE: answer_leave(lane, slot, sqe); return true;
     case SESSION_OP_CALL: lane_call(lane, slot, sqe); return true;
     case SESSION_OP_BULK: lane_bulk(lane, slot, sqe); return true;
+    case SESSION_OP_BULK_MAKE: lane_bulk_make(lane, slot, sqe); return true;
+    case SESSION_OP_BULK_WAIT: lane_bulk_wait(lane, slot, sqe); return true;
     case SESSION_OP_COLLECT: lane_collect(lane, slot, sqe); return true;
     case SESSION_OP_REPLY: lane_reply(lane, slot, sqe); return true;
     case SESSION_OP_SERVICE_OPEN:

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory that calls bring: between the submissions of this lane, the memory of the node's process
- * and the fabric, and the state machine that knows what is lent and what moves (rpc/bulks.h).
+ * and of the files that it made for clients, the fabric, and the state machine that knows what is
+ * lent and what moves (rpc/bulks.h).
  *
- * Only a session of the process that the memory is in can name it, by its number, and only its own.
+ * Only the session that memory belongs to can name it, by its number.
  * Addresses and keys stay between lanes: no submission says any.
  */
 #include <string.h>
@@ -112,9 +113,9 @@ static nigh_status take_memory(struct lane *lane, uint32_t slot, const struct se
     if (all == NULL)
         return NIGH_UNSUPPORTED;
     ORDER_HEARD();
-    piece = bulk_memories_take(all, wanted->number, lane->sessions[slot].seat->session_id);
-    if (piece == NULL)
-        return NIGH_INVALID;
+    status = bulk_memories_take(all, wanted->number, lane->sessions[slot].seat->session_id, &piece);
+    if (status != NIGH_OK)
+        return status;
     if (wanted->offset > piece->memory.bytes ||
         wanted->bytes > piece->memory.bytes - wanted->offset)
         status = NIGH_INVALID;
@@ -204,6 +205,82 @@ void lane_bulk(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
         complete(lane, slot, sqe->cookie, status);
 }
 
+/* ---- files ---------------------------------------------------------------- */
+
+static struct bulk_asker asker_of(const struct lane *lane, uint32_t slot, uint32_t cookie)
+{
+    const struct lane_session *session = &lane->sessions[slot];
+
+    return (struct bulk_asker){.session = session->seat->session_id,
+                               .lane = lane->config.number,
+                               .slot = slot,
+                               .begun = session->begun,
+                               .cookie = cookie};
+}
+
+/* Lane 0 alone: it hears of a session's end before it takes anything of the next connection. */
+void lane_bulk_make(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
+{
+    const struct lane_seat *seat = lane->sessions[slot].seat;
+    struct bulk_asker asker = asker_of(lane, slot, sqe->cookie);
+    struct bulk_wish wish = {.bytes = sqe->data_size,
+                             .access = sqe->meta_size,
+                             .uid = seat->uid,
+                             .session_bytes = seat->quota_max_bytes};
+    nigh_status status;
+
+    if (sqe->flags != 0 || lane->config.number != 0)
+        status = NIGH_INVALID;
+    else if (!seat->may_write)
+        status = NIGH_DENIED;
+    else if (lane->config.bulks == NULL)
+        status = NIGH_UNSUPPORTED;
+    else
+        status = bulk_memories_make(lane->config.bulks, &asker, &wish);
+    if (status != NIGH_PENDING)
+        complete(lane, slot, sqe->cookie, status);
+}
+
+void lane_bulk_wait(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
+{
+    struct bulk_asker asker = asker_of(lane, slot, sqe->cookie);
+    bool ends = (sqe->flags & SESSION_FLAG_END) != 0;
+    nigh_status status;
+
+    if ((sqe->flags & ~SESSION_FLAG_END) != 0 || (ends && lane->config.number != 0))
+        status = NIGH_INVALID;
+    else if (lane->config.bulks == NULL)
+        status = NIGH_UNSUPPORTED;
+    else
+        status = bulk_memories_await(lane->config.bulks, &asker, hash_load64(sqe->id),
+                                     sqe->argument, ends);
+    if (status != NIGH_PENDING)
+        complete(lane, slot, sqe->cookie, status);
+}
+
+bool lane_cancel_bulk_wait(struct lane *lane, uint32_t slot, uint32_t cookie)
+{
+    struct bulk_memories *all = lane->config.bulks;
+
+    return all != NULL && bulk_memories_cancel(all, lane->config.number, slot, cookie);
+}
+
+static void say_ends(struct lane *lane)
+{
+    struct bulk_end end;
+
+    while (bulk_memories_take_end(lane->config.bulks, lane->config.number, &end)) {
+        struct session_cqe cqe = {.cookie = end.asker.cookie,
+                                  .status = end.status,
+                                  .generation = end.number,
+                                  .pin = SESSION_NO_PIN};
+
+        ORDER_SAID();
+        if (lane_is_session(lane, end.asker.slot, end.asker.begun))
+            lane_on_complete(lane, end.asker.slot, &cqe);
+    }
+}
+
 /* ---- turns ---------------------------------------------------------------- */
 
 static void on_forced(void *context, const struct bulk_memory *piece)
@@ -220,5 +297,6 @@ bool lane_turn_bulks(struct lane *lane)
     if (all == NULL || likely(!bulk_memories_have_news(all, lane->config.number)))
         return false;
     bulk_memories_turn(all, lane->config.number, lane->config.fabric, on_forced, lane);
+    say_ends(lane);
     return true;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/order.h"
 #include "base/hash.h"
 #include "node/lane_internal.h"
 
@@ -43,8 +44,8 @@ static const uint8_t *on_bytes(void *context, const struct calls_caller *caller)
     static const uint8_t nothing[1];
     struct lane *lane = context;
 
-    if (lane_is_collect(lane, caller))
-        return lane_collect_bytes(lane, caller);
+    if (collect_edges_has(&lane->collect, caller))
+        return collect_edges_bytes(&lane->collect, caller);
     if (!is_its_session(lane, caller))
         return NULL;
     return caller->bytes == 0 ? nothing
@@ -63,8 +64,8 @@ static void on_ended(void *context, const struct calls_caller *caller, const str
                                   end->status != NIGH_OK && !end->taken ? SESSION_CQE_UNTAKEN : 0,
                               .pin = SESSION_NO_PIN};
 
-    if (lane_is_collect(lane, caller)) {
-        lane_collect_ended(lane, caller, end);
+    if (collect_edges_has(&lane->collect, caller)) {
+        collect_edges_ended(&lane->collect, caller, end);
         return;
     }
     if (!is_its_session(lane, caller))
@@ -81,6 +82,7 @@ static void on_ended(void *context, const struct calls_caller *caller, const str
             memmove(to, end->bytes, end->count); /* an answer may lie beside its request */
         }
     }
+    ORDER_SAID(); /* what was pushed into its memory */
     lane_on_complete(lane, caller->owner, &cqe);
 }
 
@@ -117,7 +119,7 @@ static void on_called(void *context, struct link *link, const struct rpc_request
         return;
     }
     if (request->method == CALLS_METHOD_COLLECT) {
-        lane_collect_came(lane, link, request);
+        collect_edges_take(&lane->collect, link_calls(link), link_rank(link), request, now_us);
         return;
     }
     calls_take(lane->calls, link_calls(link), link_rank(link), request, now_us);
@@ -128,7 +130,7 @@ static void on_withdrawn(void *context, struct link *link, uint64_t call)
     struct lane *lane = context;
 
     calls_withdrawn(lane->calls, link_calls(link), call, lane->now_us);
-    collect_withdrawn(lane->collects, link_calls(link), call, lane->now_us);
+    collect_withdrawn(lane->collect.collects, link_calls(link), call, lane->now_us);
 }
 
 static void on_link_up(void *context, struct link *link)
@@ -143,7 +145,7 @@ static void on_link_down(void *context, struct link *link, uint64_t now_us)
     struct lane *lane = context;
 
     calls_channel_down(lane->calls, link_calls(link), link_rank(link), now_us);
-    collects_channel_down(lane->collects, link_calls(link), now_us);
+    collects_channel_down(lane->collect.collects, link_calls(link), now_us);
 }
 
 nigh_status lane_open_calls(struct lane *lane, struct exchange_calls *users)
@@ -174,7 +176,10 @@ nigh_status lane_open_calls(struct lane *lane, struct exchange_calls *users)
                                      .down = on_link_down,
                                      .payload_bytes = CALLS_PAYLOAD};
     status = lane_open_collects(lane);
-    return status == NIGH_OK ? calls_create(&config, &lane->calls) : status;
+    if (status == NIGH_OK)
+        status = calls_create(&config, &lane->calls);
+    lane->collect.calls = lane->calls;
+    return status;
 }
 
 /* ---- the rings ------------------------------------------------------------ */
@@ -282,6 +287,7 @@ bool lane_cancel_call(struct lane *lane, uint32_t slot, const struct session_sqe
         (!calls_cancel(lane->calls, slot, (uint32_t)sqe->argument, lane->now_us) &&
          !lane_cancel_collect(lane, slot, (uint32_t)sqe->argument) &&
          !bulks_cancel(calls_bulks(lane->calls), slot, (uint32_t)sqe->argument, lane->now_us) &&
+         !lane_cancel_bulk_wait(lane, slot, (uint32_t)sqe->argument) &&
          !lane_cancel_receive(lane, slot, (uint32_t)sqe->argument)))
         return false;
     complete(lane, slot, sqe->cookie, NIGH_OK);
@@ -325,5 +331,5 @@ bool lane_turn_calls(struct lane *lane)
     any = lane_turn_bulks(lane) || any;
     /* News may have ended calls: whoever waits for them is to hear of it in this turn. */
     any = calls_tick(lane->calls, lane->now_us) || any;
-    return collects_turn(lane->collects, lane->now_us) || any || has_news;
+    return collects_turn(lane->collect.collects, lane->now_us) || any || has_news;
 }

@@ -25,53 +25,6 @@ _Static_assert(NIGH_REDUCE_SUM_U64 == (int)COLLECT_SUM_U64 &&
                "and what of it");
 _Static_assert(sizeof(struct agreed_set) == sizeof(struct ranks), "a view is such a set");
 
-/* ---- the machine's shell -------------------------------------------------- */
-
-static uint32_t owner_of(const struct lane *lane, uint32_t place)
-{
-    return lane->config.max_sessions + place;
-}
-
-static void on_ask(void *context, const struct collect_ask *ask, uint64_t now_us)
-{
-    struct lane *lane = context;
-    struct calls_call call = {
-        .service = ask->service,
-        .deadline_us = ask->deadline_us,
-        .rank = ask->rank,
-        .collect = ask->wire,
-        .is_of_another = true,
-        .origin = ask->origin,
-        .caller = {.owner = owner_of(lane, ask->place),
-                   .begun = ask->generation,
-                   .cookie = ask->number,
-                   .uid = ask->uid,
-                   .bytes = ask->request_bytes,
-                   .room = LIMIT_CALL_BYTES},
-    };
-
-    calls_begin(lane->calls, &call, now_us);
-}
-
-static void on_forget(void *context, uint32_t place, uint64_t now_us)
-{
-    struct lane *lane = context;
-
-    calls_forget(lane->calls, owner_of(lane, place), now_us);
-}
-
-const uint8_t *lane_collect_bytes(struct lane *lane, const struct calls_caller *caller)
-{
-    return collect_bytes(lane->collects, caller->owner - lane->config.max_sessions, caller->begun);
-}
-
-void lane_collect_ended(struct lane *lane, const struct calls_caller *caller,
-                        const struct calls_end *end)
-{
-    collect_ended(lane->collects, caller->owner - lane->config.max_sessions, caller->cookie,
-                  caller->begun, end);
-}
-
 /* ---- answers -------------------------------------------------------------- */
 
 static void complete(struct lane *lane, uint32_t slot, uint32_t cookie, nigh_status status,
@@ -81,14 +34,15 @@ static void complete(struct lane *lane, uint32_t slot, uint32_t cookie, nigh_sta
                               .status = status,
                               .data_size = bytes,
                               .pin = SESSION_NO_PIN,
-                              .generation = collects_version(lane->collects)};
+                              .generation = collects_version(lane->collect.collects)};
 
     lane_on_complete(lane, slot, &cqe);
 }
 
-static void answer_session(struct lane *lane, const struct calls_caller *caller,
-                           const struct collect_end *end)
+static void on_answer(void *context, const struct calls_caller *caller,
+                      const struct collect_end *end)
 {
+    struct lane *lane = context;
     uint32_t bytes = (uint32_t)sizeof(*end->said) + end->said->value_bytes;
     uint8_t *to;
 
@@ -104,18 +58,6 @@ static void answer_session(struct lane *lane, const struct calls_caller *caller,
     complete(lane, caller->owner, caller->cookie, NIGH_OK, bytes);
 }
 
-static void on_answer(void *context, const struct collect_from *from, const struct collect_end *end)
-{
-    struct lane *lane = context;
-    struct rpc_piece pieces[2] = {{.data = end->said, .bytes = sizeof(*end->said)},
-                                  {.data = end->value, .bytes = end->said->value_bytes}};
-
-    if (from->channel == NULL)
-        answer_session(lane, &from->caller, end);
-    else
-        rpc_reply(from->channel, from->call, NIGH_OK, pieces, end->said->value_bytes > 0 ? 2 : 1);
-}
-
 /* ---- create --------------------------------------------------------------- */
 
 nigh_status lane_open_collects(struct lane *lane)
@@ -123,15 +65,14 @@ nigh_status lane_open_collects(struct lane *lane)
     const struct members *members = lane->config.exchange.members;
     bool clustered = lane->config.fabric != NULL;
     uint32_t nodes = clustered ? members->count : 1;
-    struct collects_config config = {
-        .rank = clustered ? members->self : 0,
-        .nodes = nodes,
-        .shell = {.context = lane, .ask = on_ask, .forget = on_forget, .answer = on_answer}};
     struct ranks all = ranks_all(nodes);
-    nigh_status status = collects_create(&config, &lane->collects);
+    nigh_status status;
 
+    lane->collect = (struct collect_edges){
+        .first = lane->config.max_sessions, .context = lane, .answer = on_answer};
+    status = collect_edges_init(&lane->collect, clustered ? members->self : 0, nodes);
     if (status == NIGH_OK && lane->config.views == NULL)
-        collects_group(lane->collects, clustered ? members->epoch : 1, &all);
+        collects_group(lane->collect.collects, clustered ? members->epoch : 1, &all);
     return status;
 }
 
@@ -140,7 +81,7 @@ void lane_collect_group(struct lane *lane, const struct agreed *agreed)
     struct ranks in;
 
     memcpy(&in, &agreed->in, sizeof(in));
-    collects_group(lane->collects, agreed->epoch, &in);
+    collects_group(lane->collect.collects, agreed->epoch, &in);
 }
 
 /* ---- what is asked -------------------------------------------------------- */
@@ -180,7 +121,7 @@ static nigh_status begin(struct lane *lane, uint32_t slot, const struct session_
     task.fan = wanted.fan;
     task.reduce = wanted.reduce;
     task.request = bytes + sizeof(wanted);
-    return collect_begin(lane->collects, &from, &task, lane->now_us);
+    return collect_begin(lane->collect.collects, &from, &task, lane->now_us);
 }
 
 void lane_collect(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
@@ -193,21 +134,8 @@ void lane_collect(struct lane *lane, uint32_t slot, const struct session_sqe *sq
 
 bool lane_cancel_collect(struct lane *lane, uint32_t slot, uint32_t cookie)
 {
-    if (!collect_cancel(lane->collects, slot, cookie, lane->now_us))
+    if (!collect_cancel(lane->collect.collects, slot, cookie, lane->now_us))
         return false;
     complete(lane, slot, cookie, NIGH_CANCELED, 0);
     return true;
-}
-
-void lane_collect_came(struct lane *lane, struct link *link, const struct rpc_request *request)
-{
-    struct collect_from from = {
-        .channel = link_calls(link), .call = request->call, .rank = link_rank(link)};
-    nigh_status status;
-
-    if (request->call == 0)
-        return; /* nobody could be told what came of it */
-    status = collect_take(lane->collects, &from, request, lane->now_us);
-    if (status != NIGH_OK)
-        calls_refuse_call(from.channel, from.call, status);
 }

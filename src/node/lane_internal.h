@@ -8,7 +8,7 @@
 #include "node/lane.h"
 #include "node/life.h"
 #include "rpc/calls.h"
-#include "rpc/collect.h"
+#include "rpc/collect_edges.h"
 
 /* The lane's end of one session. Indices are the lane's own; the client may write the shared ones.
  */
@@ -43,7 +43,7 @@ struct lane {
     struct store *store;
     struct exchange *exchange; /* NULL: there are no other nodes */
     struct calls *calls;
-    struct collects *collects;
+    struct collect_edges collect;
     struct lane_pull *pulls[LIMIT_SERVICES]; /* services that sessions receive for */
     uint32_t pull_count;
     struct disk *disk;             /* NULL: this node does not spill */
@@ -121,25 +121,13 @@ bool lane_turn_calls(struct lane *lane);
 bool lane_turn_views(struct lane *lane);
 void lane_hear_views(struct lane *lane, uint32_t rank, const struct rpc_request *request);
 
-/* lane_collect.c: calls of many nodes. Each has the calls that it makes as an owner of its own,
- * whose number is above all sessions'. */
+/* lane_collect.c: calls of many nodes, which sessions begin. */
 nigh_status lane_open_collects(struct lane *lane);
 void lane_collect(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
 /* A CANCEL that is of one; false: it is not. */
 bool lane_cancel_collect(struct lane *lane, uint32_t slot, uint32_t cookie);
-/* Another node asks. */
-void lane_collect_came(struct lane *lane, struct link *link, const struct rpc_request *request);
-/* Whose bytes a call of a collective has, and how it ended. */
-const uint8_t *lane_collect_bytes(struct lane *lane, const struct calls_caller *caller);
-void lane_collect_ended(struct lane *lane, const struct calls_caller *caller,
-                        const struct calls_end *end);
 /* The group is another from now on. */
 void lane_collect_group(struct lane *lane, const struct agreed *agreed);
-
-static inline bool lane_is_collect(const struct lane *lane, const struct calls_caller *caller)
-{
-    return caller->owner >= lane->config.max_sessions;
-}
 
 /* lane_bulks.c: memory that calls bring. */
 struct bulks_shell lane_bulks_shell(struct lane *lane);
@@ -149,6 +137,11 @@ nigh_status lane_open_loan(struct lane *lane, uint32_t slot, uint64_t offset, ui
 void lane_bulk(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
 /* Drops what goes; true: there was something to do. */
 bool lane_turn_bulks(struct lane *lane);
+/* BULK_MAKE and BULK_WAIT. */
+void lane_bulk_make(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
+void lane_bulk_wait(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
+/* A CANCEL of the latter; false: it is not. */
+bool lane_cancel_bulk_wait(struct lane *lane, uint32_t slot, uint32_t cookie);
 
 /* Whether a session is the one that something was begun for. */
 bool lane_is_session(const struct lane *lane, uint32_t slot, uint32_t begun);

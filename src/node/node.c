@@ -97,6 +97,7 @@ static void node_destroy(struct nigh_node *node)
     }
     views_stop(node->views); /* it kicks lanes */
     redis_stop(node->redis);
+    bulk_memories_stop(node->bulks); /* likewise */
     for (uint32_t i = 0; i < node->lane_count; i++)
         lane_stop(node->lanes[i]);
     if (node->page != NULL)
@@ -154,7 +155,6 @@ static nigh_status node_make_shared(struct nigh_node *node, char *why, size_t wh
             descriptors_provide(&node->settings, node->keeper != &node->no_keeper, why, why_bytes);
     if (status != NIGH_OK)
         return status;
-    pools_init(&node->pools, node->settings.lanes, node->entries_a_lane);
     status = node_make_memory(node, why, why_bytes);
     if (status == NIGH_OK)
         status = node_make_page(node, why, why_bytes);
@@ -182,6 +182,7 @@ static nigh_status node_make(struct nigh_node *node, char *why, size_t why_bytes
     /* After that: how many lanes there are is the former node's to say; and what it had stays where
      * this one is no member, or cannot listen. */
     if (status == NIGH_OK) {
+        pools_init(&node->pools, node->settings.lanes, node->entries_a_lane);
         status = node_join(node, why, why_bytes);
         if (status == NIGH_OK)
             status = node_listen_to_peers(node, why, why_bytes);

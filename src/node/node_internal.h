@@ -72,6 +72,8 @@ struct nigh_node {
 
 /* node_memory.c: what lies in memory and on disk. */
 nigh_status node_claim_spill(struct nigh_node *node, char *why, size_t why_bytes);
+/* Whether it would get its memory, before anything is asked of others. Its pools are begun. */
+nigh_status node_may_have_memory(const struct nigh_node *node, char *why, size_t why_bytes);
 nigh_status node_make_memory(struct nigh_node *node, char *why, size_t why_bytes);
 nigh_status node_make_page(struct nigh_node *node, char *why, size_t why_bytes);
 nigh_status node_make_pools(struct nigh_node *node, char *why, size_t why_bytes);

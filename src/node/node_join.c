@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -358,6 +359,16 @@ static const char *remedy(nigh_status status)
     }
 }
 
+/* The process is to end, and waits for nothing but us: it has blocked the signal until the node is
+ * there (nighd). */
+static bool is_told_to_stop(void)
+{
+    sigset_t pending;
+
+    return sigpending(&pending) == 0 &&
+           (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+}
+
 static nigh_status ask_members(const struct node_settings *settings, struct members *found,
                                char *why, size_t why_bytes)
 {
@@ -365,14 +376,15 @@ static nigh_status ask_members(const struct node_settings *settings, struct memb
     nigh_status status = NIGH_PEER_LOST;
     char last[256] = "";
 
-    while (!is_final(status) && clock_now_us(&clock_monotonic) < until_us) {
-        for (uint32_t n = 0; n < settings->members.count && !is_final(status); n++) {
+    while (!is_final(status) && !is_told_to_stop() && clock_now_us(&clock_monotonic) < until_us) {
+        for (uint32_t n = 0; n < settings->members.count && !is_final(status) && !is_told_to_stop();
+             n++) {
             uint64_t each_us = min_u64(until_us, clock_now_us(&clock_monotonic) + JOIN_EACH_US);
 
             status =
                 ask(settings, settings->members.addresses[n], each_us, found, last, sizeof(last));
         }
-        if (!is_final(status)) {
+        if (!is_final(status) && !is_told_to_stop()) {
             (void)poll(NULL, 0, JOIN_REST_MS);
         }
     }
@@ -384,8 +396,9 @@ static nigh_status ask_members(const struct node_settings *settings, struct memb
 }
 
 /* Whoever has a seat has it for ever: nobody takes one who cannot have it. */
-static nigh_status may_join(const struct node_settings *settings, char *why, size_t why_bytes)
+static nigh_status may_join(const struct nigh_node *node, char *why, size_t why_bytes)
 {
+    const struct node_settings *settings = &node->settings;
     const char *text =
         settings->listen_address[0] != '\0' ? settings->listen_address : settings->joins_as;
     char path[SETTINGS_PATH_BYTES + 16];
@@ -406,7 +419,7 @@ static nigh_status may_join(const struct node_settings *settings, char *why, siz
     }
     status = peers_bind(text, &fd, &address, &bytes, why, why_bytes);
     fd_close(&fd);
-    return status;
+    return status == NIGH_OK ? node_may_have_memory(node, why, why_bytes) : status;
 }
 
 nigh_status node_join(struct nigh_node *node, char *why, size_t why_bytes)
@@ -426,7 +439,7 @@ nigh_status node_join(struct nigh_node *node, char *why, size_t why_bytes)
     if (status == NIGH_NOT_FOUND) {
         LOG_INFO("joins a cluster", "address=%s by=%s", settings->joins_as,
                  settings->members.addresses[0]);
-        status = may_join(settings, why, why_bytes);
+        status = may_join(node, why, why_bytes);
         if (status == NIGH_OK) {
             status = ask_members(settings, found, why, why_bytes);
         }

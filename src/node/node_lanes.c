@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/random.h"
@@ -146,6 +147,22 @@ static bool node_list(void *context, uint32_t n, struct session_node *node)
     return true;
 }
 
+static bool node_name(void *context, uint32_t n, struct session_name *name)
+{
+    const struct nigh_node *self = context;
+
+    _Static_assert(sizeof(name->name) == AGREED_NAME_BYTES, "a name is told as it is");
+    if (!node_nth_rank(self, &n))
+        return false;
+    *name = (struct session_name){.rank = n};
+    if (self->views == NULL)
+        return true;
+    views_name_of(self->views, n, name->name);
+    if (n == self->settings.members.self && views_name_is_taken(self->views))
+        name->refused = NIGH_EXISTS;
+    return true;
+}
+
 static struct lane_config node_lane_config(struct nigh_node *node, uint32_t number)
 {
     const struct node_settings *settings = &node->settings;
@@ -160,6 +177,7 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
         .zero_context = node,
         .node_stats = node_add_stats,
         .node_list = node_list,
+        .node_name = node_name,
         .node_context = node,
         .own_uid = geteuid(),
         .services = node->services,
@@ -184,6 +202,7 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
         config.fabric = node->fabrics[number];
         config.exchange.members = &node->settings.members;
         config.exchange.path = (enum exchange_path)settings->transfer_path;
+        config.exchange.calls_way = settings->calls_way;
         config.exchange.shared_bulk = settings->shared_receives;
         config.exchange.outside = node->redis != NULL ? &node->outside : NULL;
         config.exchange.fanout = settings->fanout;
@@ -231,6 +250,20 @@ static nigh_status node_make_redis(struct nigh_node *node)
     return status;
 }
 
+static nigh_status node_make_bulks(struct nigh_node *node)
+{
+    struct bulk_memories_config config = {
+        .lanes = node->settings.lanes,
+        .incarnation = node->incarnation,
+        .own_uid = (uint32_t)geteuid(),
+        .most_bytes = node->settings.call_memory_bytes,
+        .kick = node_kick,
+        .context = node,
+    };
+
+    return bulk_memories_create(&config, &node->bulks);
+}
+
 nigh_status node_make_lanes(struct nigh_node *node, char *why, size_t why_bytes)
 {
     if (node->settings.has_directory && node_make_redis(node) != NIGH_OK) {
@@ -238,7 +271,7 @@ nigh_status node_make_lanes(struct nigh_node *node, char *why, size_t why_bytes)
         return NIGH_NO_RESOURCES;
     }
     if (services_create(node->settings.lanes, node_kick, node, &node->services) != NIGH_OK ||
-        bulk_memories_create(node->settings.lanes, node_kick, node, &node->bulks) != NIGH_OK) {
+        node_make_bulks(node) != NIGH_OK) {
         snprintf(why, why_bytes, "no memory for the node's own books");
         return NIGH_NO_RESOURCES;
     }

@@ -106,6 +106,7 @@ nigh_status node_open_front(struct nigh_node *node, char *why, size_t why_bytes)
     if (status != NIGH_OK)
         return status;
     node->front.services = node->services;
+    node->front.bulks = node->bulks;
     status = front_open(&node->front, node->lanes, node->listen_fd);
     if (status != NIGH_OK) {
         snprintf(why, why_bytes, "cannot open the front door: %s", nigh_status_string(status));
@@ -132,6 +133,7 @@ static nigh_status node_make_views(struct nigh_node *node, char *why, size_t why
         .members = &node->settings.members,
         .directory = settings->state_dir,
         .dead_us = (uint64_t)settings->dead_ms * 1000,
+        .name = settings->name,
         .lanes = settings->lanes,
         .kick = node_kick_for_views,
         .context = node,

@@ -49,13 +49,12 @@ static void node_look_at_places(struct nigh_node *node)
     LOG_WARN("memory lies on another NUMA node than its lane's RDMA device", "size=\"%s\"", far);
 }
 
-nigh_status node_make_memory(struct nigh_node *node, char *why, size_t why_bytes)
+static struct extent_options node_memory_wanted(const struct nigh_node *node)
 {
     const struct node_settings *settings = &node->settings;
-    int numa_nodes[LIMIT_LANES];
-    nigh_status status;
     uint64_t sessions = min_u32(settings->max_sessions, NODE_SESSIONS_FORESEEN);
-    struct extent_options options = {
+
+    return (struct extent_options){
         .memory_bytes = settings->memory_bytes,
         .extent_bytes = settings->extent_bytes,
         .besides_bytes = (settings->pool_count + 1) * pools_index_bytes(&node->pools) +
@@ -64,10 +63,24 @@ nigh_status node_make_memory(struct nigh_node *node, char *why, size_t why_bytes
                               session_memory_bytes(settings->lanes)),
         .lanes = settings->lanes,
         .huge = (enum extent_huge)settings->huge_pages,
-        .numa_nodes = node->is_placed ? numa_nodes : NULL,
     };
+}
 
-    for (uint32_t i = 0; i < settings->lanes; i++)
+nigh_status node_may_have_memory(const struct nigh_node *node, char *why, size_t why_bytes)
+{
+    struct extent_options options = node_memory_wanted(node);
+
+    return node->adopting ? NIGH_OK : extent_set_may_be(&options, why, why_bytes);
+}
+
+nigh_status node_make_memory(struct nigh_node *node, char *why, size_t why_bytes)
+{
+    struct extent_options options = node_memory_wanted(node);
+    int numa_nodes[LIMIT_LANES];
+    nigh_status status;
+
+    options.numa_nodes = node->is_placed ? numa_nodes : NULL;
+    for (uint32_t i = 0; i < node->settings.lanes; i++)
         numa_nodes[i] = node->is_placed ? node->placements[i].numa_node : NUMA_NONE;
     if (!node->adopting)
         status = extent_set_create(&options, &node->extents, why, why_bytes);

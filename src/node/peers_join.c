@@ -15,7 +15,7 @@
 #define PEERS_JOIN_LOOK_US UINT64_C(20000)
 
 static void answer(struct peers *peers, struct connection *connection, nigh_status status,
-                   uint32_t rank, const struct agreed_seats *seats)
+                   uint32_t rank, const struct agreed_roster *roster)
 {
     const char *address = connection->auth->offer.member;
 
@@ -26,7 +26,7 @@ static void answer(struct peers *peers, struct connection *connection, nigh_stat
         return;
     }
     connection->welcome_bytes = welcome_write(connection->auth, status, rank, peers->config.members,
-                                              seats, connection->welcome);
+                                              roster, connection->welcome);
     peers->counters.joined += status == NIGH_OK ? 1 : 0;
     if (status == NIGH_OK) {
         LOG_INFO("a node joins", "rank=%u address=%s", rank, LOG_QUOTE(address));
@@ -53,7 +53,7 @@ void peers_join(struct peers *peers, struct connection *connection)
     const struct members *members = peers->config.members;
     const char *address = connection->auth->offer.member;
     uint32_t rank = listed_rank(members, address);
-    struct agreed_seats nobody = {0};
+    struct agreed_roster nobody = {0};
 
     connection->joins = true;
     if (peers->config.views == NULL) {
@@ -79,6 +79,6 @@ uint64_t peers_tick_join(struct peers *peers, struct connection *connection)
     if (!views_join(peers->config.views, connection->auth->offer.member, &seat)) {
         return peers->now_us + PEERS_JOIN_LOOK_US;
     }
-    answer(peers, connection, seat.status, seat.rank, &seat.seats);
+    answer(peers, connection, seat.status, seat.rank, &seat.roster);
     return connection->deadline_us;
 }

@@ -230,6 +230,22 @@ static nigh_status settings_take_packets(const nigh_node_options *o, struct node
     return NIGH_OK;
 }
 
+static nigh_status settings_take_calls(const nigh_node_options *o, struct node_settings *s,
+                                       char *why, size_t why_bytes)
+{
+    static const enum link_way ways[] = {[NIGH_CALLS_AUTO] = LINK_AUTO,
+                                         [NIGH_CALLS_SEND] = LINK_SEND,
+                                         [NIGH_CALLS_WRITE] = LINK_WRITE};
+
+    if (o->calls_way > NIGH_CALLS_WRITE)
+        return settings_fail(why, why_bytes,
+                             "the way of calls is 0 (as is quicker), 1 (sent) or 2 (written), "
+                             "not %u",
+                             o->calls_way);
+    s->calls_way = ways[o->calls_way];
+    return NIGH_OK;
+}
+
 static nigh_status settings_take_shared(const nigh_node_options *o, struct node_settings *s,
                                         char *why, size_t why_bytes)
 {
@@ -252,6 +268,25 @@ static nigh_status settings_take_fanout(const nigh_node_options *o, struct node_
                              "most is %u",
                              o->fanout, LIMIT_TREE_MOST);
     s->fanout = o->fanout;
+    return NIGH_OK;
+}
+
+/* Names are agreed on, so that each is one node's. */
+static nigh_status settings_take_name(const nigh_node_options *o, struct node_settings *s,
+                                      char *why, size_t why_bytes)
+{
+    if (o->name == NULL)
+        return NIGH_OK;
+    if (!agreed_is_name(o->name))
+        return settings_fail(why, why_bytes,
+                             "a node's name (--name) is a letter, and behind it up to %u letters, "
+                             "digits, '-', '_' and '.'",
+                             AGREED_NAME_BYTES - 2);
+    if (o->state_dir == NULL || o->member == NULL)
+        return settings_fail(
+            why, why_bytes,
+            "names (--name) are agreed on: give --state, and what joins this node to others");
+    memcpy(s->name, o->name, strlen(o->name) + 1);
     return NIGH_OK;
 }
 
@@ -303,6 +338,8 @@ static nigh_status settings_take_cluster(const nigh_node_options *o, struct node
         status = settings_take_shared(o, s, why, why_bytes);
     if (status == NIGH_OK)
         status = settings_take_fanout(o, s, why, why_bytes);
+    if (status == NIGH_OK)
+        status = settings_take_name(o, s, why, why_bytes);
     if (status != NIGH_OK)
         return status;
     if (o->transfer_path > NIGH_TRANSFER_REGISTER)
@@ -310,6 +347,9 @@ static nigh_status settings_take_cluster(const nigh_node_options *o, struct node
                              "the transfer path is 0 (by size), 1 (two-sided), 2 (one-sided), "
                              "3 (push) or 4 (register), not %u",
                              o->transfer_path);
+    status = settings_take_calls(o, s, why, why_bytes);
+    if (status != NIGH_OK)
+        return status;
     /* Who has an address and views, and knows of nobody, begins a cluster that others join. */
     if (o->members == NULL && (o->member == NULL || s->state_dir[0] == '\0')) {
         if (o->member != NULL || o->listen_address != NULL || o->cluster_key != NULL ||
@@ -359,6 +399,9 @@ nigh_status settings_resolve(const nigh_node_options *given, uint32_t cores,
     out->max_sessions = options.max_sessions;
     out->max_pins = options.max_pins;
     out->session_quota_bytes = options.session_quota_bytes;
+    out->call_memory_bytes = options.call_memory_bytes != 0
+                                 ? options.call_memory_bytes
+                                 : options.memory_bytes / SETTINGS_CALL_MEMORY_PART;
     out->spill_bytes = options.spill_bytes;
     out->huge_pages = options.huge_pages;
     out->socket_mode = options.socket_mode;

@@ -11,16 +11,18 @@
 
 #include "base/limits.h"
 #include "cluster/auth.h"
+#include "cluster/link.h"
 #include "cluster/members.h"
 #include "cluster/redis_words.h"
 #include "nigh/node.h"
 #include "node/pool.h"
 
-#define SETTINGS_SPIN_DEFAULT    UINT32_MAX /* spin_us: the default, which depends on cores */
-#define SETTINGS_SPIN_DEFAULT_US 50u
-#define SETTINGS_SOCKET_MODE     0666u
-#define SETTINGS_PATH_BYTES      4096u
-#define SETTINGS_DEAD_MS         5000u
+#define SETTINGS_SPIN_DEFAULT     UINT32_MAX /* spin_us: the default, which depends on cores */
+#define SETTINGS_SPIN_DEFAULT_US  50u
+#define SETTINGS_SOCKET_MODE      0666u
+#define SETTINGS_PATH_BYTES       4096u
+#define SETTINGS_DEAD_MS          5000u
+#define SETTINGS_CALL_MEMORY_PART 4u /* of the memory for objects, unless said */
 
 #define SETTINGS_DEVICES      4  /* RDMA devices that one node may use */
 #define SETTINGS_DEVICE_BYTES 16 /* "255.255.255.255" */
@@ -35,6 +37,7 @@ struct node_settings {
     uint32_t max_sessions;
     uint32_t max_pins;
     uint64_t session_quota_bytes;
+    uint64_t call_memory_bytes;
     char spill_dir[SETTINGS_PATH_BYTES]; /* "": evict */
     uint64_t spill_bytes;
     char
@@ -46,11 +49,13 @@ struct node_settings {
     char joins_as[MEMBERS_ADDRESS_BYTES]; /* our address, which is none of the members': they say
                                              which rank we have (node_join.c). "": we are one of
                                              them */
+    char name[AGREED_NAME_BYTES];         /* "": none */
     char listen_address[MEMBERS_ADDRESS_BYTES]; /* "": as members says */
     uint8_t cluster_key[AUTH_KEY_BYTES];
     uint32_t dead_ms;
     uint32_t transfer_path; /* enum exchange_path */
-    uint32_t fabric;        /* NIGH_FABRIC_* */
+    enum link_way calls_way;
+    uint32_t fabric; /* NIGH_FABRIC_* */
     char fabric_addresses[SETTINGS_DEVICES][SETTINGS_DEVICE_BYTES];
     uint32_t fabric_address_count; /* 0: the device of the address that peers know */
     uint32_t fabric_tos, fabric_ack_timeout, fabric_retries; /* 0: not said */

@@ -60,7 +60,8 @@ struct views {
     struct agreed_set dead;
     struct join joins[AGREE_JOINS];
     struct agree_look look; /* as the thread knew it last */
-    struct agreed_seats seats;
+    struct agreed_roster roster;
+    uint32_t name_is_of; /* the thread's: whose the name is that this node wants */
 
     _Atomic uint32_t to_send;  /* out.count */
     _Atomic uint64_t version;  /* of look.agreed */
@@ -144,7 +145,7 @@ static nigh_status on_store(void *context, const void *bytes, size_t count)
 
 /* It is the thread's: the mutex is not held. */
 static void on_seated(void *context, const char *address, nigh_status status, uint32_t rank,
-                      const struct agreed_seats *seats)
+                      const struct agreed_roster *roster)
 {
     struct views *views = context;
 
@@ -154,7 +155,7 @@ static void on_seated(void *context, const char *address, nigh_status status, ui
 
         if (strcmp(join->address, address) == 0) {
             join->ended = true;
-            join->seat = (struct views_seat){.status = status, .rank = rank, .seats = *seats};
+            join->seat = (struct views_seat){.status = status, .rank = rank, .roster = *roster};
         }
     }
     pthread_mutex_unlock(&views->mutex);
@@ -186,11 +187,24 @@ static void log_view(const struct agreed *agreed)
              agreed_size(&agreed->in), ranks);
 }
 
+/* Says once whose the name is that this node wants, where it is another's. The roster is written by
+ * this thread alone. */
+static void log_name(struct views *views)
+{
+    uint32_t rank = agreed_rank_of(&views->roster, views->config.name);
+
+    if (rank != LIMIT_NODES && rank != views->config.members->self && rank != views->name_is_of) {
+        LOG_WARN("this node has no name: another is called that (--name)", "name=%s rank=%u",
+                 views->config.name, rank);
+    }
+    views->name_is_of = rank;
+}
+
 /* Makes known what is agreed. A lease is of one version: it ends before that changes. */
 static void publish(struct views *views, uint64_t now_us)
 {
     struct agree_look look;
-    bool is_new, changes;
+    bool is_new, changes, renamed = false;
 
     agree_look(views->agree, now_us, &look);
     is_new = agreed_is_older(&views->look.agreed, &look.agreed);
@@ -200,8 +214,9 @@ static void publish(struct views *views, uint64_t now_us)
     changes = is_new || look.has_lease != views->look.has_lease;
     pthread_mutex_lock(&views->mutex);
     views->look = look;
-    if (views->seats.count != agree_seats_taken(views->agree)->count) {
-        views->seats = *agree_seats_taken(views->agree);
+    if (views->roster.changes != agree_roster(views->agree)->changes) {
+        views->roster = *agree_roster(views->agree);
+        renamed = true;
     }
     if (is_new) {
         atomic_fetch_add_explicit(&views->version, 1, memory_order_seq_cst);
@@ -211,6 +226,9 @@ static void publish(struct views *views, uint64_t now_us)
                           memory_order_seq_cst);
     if (is_new) {
         log_view(&look.agreed);
+    }
+    if (renamed) {
+        log_name(views);
     }
     if (changes) {
         kick_all(views);
@@ -241,7 +259,7 @@ static void ask_for_seats(struct views *views, uint64_t now_us)
         join->asked = true;
         pthread_mutex_unlock(&views->mutex);
         if (address[0] != '\0' && agree_join(views->agree, address, now_us) != NIGH_OK) {
-            on_seated(views, address, NIGH_BUSY, 0, &(struct agreed_seats){0});
+            on_seated(views, address, NIGH_BUSY, 0, &(struct agreed_roster){0});
         }
     }
 }
@@ -399,9 +417,9 @@ bool views_seat_of(struct views *views, uint32_t rank, char address[AGREED_ADDRE
     bool is_taken;
 
     pthread_mutex_lock(&views->mutex);
-    is_taken = rank >= listed && rank - listed < views->seats.count;
+    is_taken = rank >= listed && rank - listed < views->roster.count;
     if (is_taken) {
-        memcpy(address, views->seats.addresses[rank - listed], AGREED_ADDRESS_BYTES);
+        memcpy(address, views->roster.addresses[rank - listed], AGREED_ADDRESS_BYTES);
     }
     pthread_mutex_unlock(&views->mutex);
     return is_taken;
@@ -469,6 +487,23 @@ void views_look(struct views *views, struct agree_look *look)
     pthread_mutex_unlock(&views->mutex);
 }
 
+void views_name_of(struct views *views, uint32_t rank, char name[AGREED_NAME_BYTES])
+{
+    pthread_mutex_lock(&views->mutex);
+    memcpy(name, views->roster.names[rank], AGREED_NAME_BYTES);
+    pthread_mutex_unlock(&views->mutex);
+}
+
+bool views_name_is_taken(struct views *views)
+{
+    uint32_t rank;
+
+    pthread_mutex_lock(&views->mutex);
+    rank = agreed_rank_of(&views->roster, views->config.name);
+    pthread_mutex_unlock(&views->mutex);
+    return rank != LIMIT_NODES && rank != views->config.members->self;
+}
+
 /* ---- life ----------------------------------------------------------------- */
 
 static nigh_status make_agree(struct views *views, char *why, size_t why_bytes)
@@ -492,6 +527,7 @@ static nigh_status make_agree(struct views *views, char *why, size_t why_bytes)
     if (status != NIGH_OK) {
         return status;
     }
+    (void)bytes_copy_text(config.name, sizeof(config.name), views->config.name);
     (void)random_system_seed(&config.seed);
     status =
         agree_create(&config, stored, count, clock_now_us(&clock_monotonic), &views->agree, reason);
@@ -535,6 +571,7 @@ nigh_status views_create(const struct views_config *config, struct views **views
         return NIGH_NO_RESOURCES;
     }
     made->config = *config;
+    made->name_is_of = LIMIT_NODES;
     list_init(&made->line);
     list_init(&made->out.messages);
     for (uint32_t rank = 0; rank < LIMIT_NODES; rank++) {

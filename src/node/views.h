@@ -27,6 +27,7 @@ struct views_config {
     const struct members *members; /* outlives it */
     const char *directory;         /* made, if it is not there; copied */
     uint64_t dead_us;
+    const char *name; /* that this node wants to be called; "": nothing; outlives it */
     uint32_t lanes;
     void (*kick)(void *context, uint32_t lane); /* a lane must look; from the thread */
     void *context;
@@ -57,15 +58,15 @@ void views_dead(struct views *views, uint32_t rank);
 struct views_seat {
     nigh_status status; /* as agree_config.seated has it */
     uint32_t rank;
-    struct agreed_seats seats;
+    struct agreed_roster roster;
 };
 
 /* Somebody at this address wants to join: true: *seat says how that ended, once. Asked again until
  * then. */
 bool views_join(struct views *views, const char *address, struct views_seat *seat);
 
-/* Whom a seat was given, by what is decided; false: nobody, or this node does not vote, and does
- * not know it. */
+/* Whom a seat was given, by what is decided; false: nobody, or this node has not heard of it yet.
+ */
 bool views_seat_of(struct views *views, uint32_t rank, char address[AGREED_ADDRESS_BYTES]);
 
 /* The next message to send: its bytes, the caller's to free; NULL: there is none. */
@@ -89,5 +90,11 @@ void views_adopted(struct views *views, uint32_t lane, uint64_t epoch);
 /* ---- any thread ----------------------------------------------------------- */
 
 void views_look(struct views *views, struct agree_look *look);
+
+/* What a rank is called, as far as known here; "": nothing. */
+void views_name_of(struct views *views, uint32_t rank, char name[AGREED_NAME_BYTES]);
+
+/* Whether another has the name that this node wants: so it has none. */
+bool views_name_is_taken(struct views *views);
 
 #endif

@@ -260,6 +260,13 @@ uint32_t exchange_users_places(const struct members *members)
     return exchange_window_of(members)->users;
 }
 
+uint32_t exchange_users_ring(const struct members *members)
+{
+    uint32_t wanted = exchange_users_places(members) / 2 * LIMIT_CALL_BYTES;
+
+    return min_u32(LIMIT_RPC_RING, max_u32(LIMIT_RPC_RING_MIN, wanted));
+}
+
 void exchange_users_flush(struct exchange *exchange)
 {
     links_flush_calls(exchange->links);
@@ -329,6 +336,13 @@ static void set_defaults(struct exchange_config *config)
     if (config->pull_bytes == 0) {
         config->pull_bytes = config->extents->memory_bytes / config->lanes / 4;
     }
+    /* Without a device both ways are the same work of two processors, and one copy more. */
+    if (config->calls_way == LINK_AUTO && (config->fabric->caps.ops & FABRIC_CAN_OFFLOAD) == 0) {
+        config->calls_way = LINK_SEND;
+    }
+    if (config->ring_bytes == 0) {
+        config->ring_bytes = exchange_users_ring(config->members);
+    }
     if (config->loan_us == 0) {
         config->loan_us = EXCHANGE_LOAN_US;
     }
@@ -377,6 +391,8 @@ static nigh_status make_links(struct exchange *exchange)
                                                      : exchange_users_places(config->members);
 
         exchange->users = *config->users;
+        links.calls_way = config->calls_way;
+        links.ring_bytes = config->ring_bytes;
         links.calls = (struct rpc_config){.requests = window,
                                           .calls = window,
                                           .payload_bytes = exchange->users.payload_bytes,
@@ -603,11 +619,20 @@ uint64_t exchange_due_us(const struct exchange *exchange)
 
 void exchange_stats(const struct exchange *exchange, struct exchange_stats *stats)
 {
+    const struct links_counters *links = links_counters(exchange->links);
+
     *stats = exchange->counts;
-    stats->links_up = 0;
+    stats->links_up = stats->links_writing = 0;
+    stats->calls_sent = links->calls_sent;
+    stats->calls_written = links->calls_written;
+    stats->rings_full = links->ring_full;
     LIST_FOREACH(node, &exchange->live)
     {
+        const struct exchange_link *link = container_of(node, struct exchange_link, place);
+        uint64_t sent_us, written_us;
+
         stats->links_up++;
+        stats->links_writing += link_calls_way(link->link, &sent_us, &written_us) == LINK_WRITE;
     }
     directory_stats(exchange->directory, &stats->directory);
     replication_stats(exchange, stats);

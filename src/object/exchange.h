@@ -79,6 +79,8 @@ struct exchange_config {
     uint64_t probe_bytes; /* of the smallest that is asked for to measure with; 0: 16 KiB */
     uint64_t pull_bytes;  /* of pulls under way at once; 0: a quarter of the lane's memory */
     enum exchange_path path;
+    enum link_way calls_way; /* of what `users` call; LINK_AUTO only where the wire does it all */
+    uint32_t ring_bytes;     /* for that; 0: exchange_users_ring */
     uint64_t loan_us; /* a loan whose puller was not heard of for so long is overdue: its link is
                          broken; 0: 10 s */
     uint64_t seed;
@@ -198,6 +200,10 @@ struct rpc *exchange_users_channel(struct exchange *exchange, uint32_t rank, uin
 /* Calls that such a channel has under way at most. */
 uint32_t exchange_users_places(const struct members *members);
 
+/* Bytes of the ring that the peer of such a channel writes to, where one does: room for half of
+ * those calls, of the longest. */
+uint32_t exchange_users_ring(const struct members *members);
+
 /* Sends what was begun on such channels outside of a turn. */
 void exchange_users_flush(struct exchange *exchange);
 
@@ -225,8 +231,11 @@ struct exchange_stats {
     uint64_t served_partial; /* of the loans, those of what was still being pulled; ever */
     uint64_t sent_on;        /* pullers, to others that pull; ever */
     uint64_t crc_failures;
-    uint64_t probes;         /* of what links cost; ever */
-    uint64_t conflicts;      /* births that were not admitted */
+    uint64_t calls_sent, calls_written; /* frames of calls of users; ever */
+    uint64_t rings_full;                /* frames that a ring had no room for at once; ever */
+    uint64_t links_writing;             /* links that are up over which they are written */
+    uint64_t probes;                    /* of what links cost; ever */
+    uint64_t conflicts;                 /* births that were not admitted */
     uint64_t shares_refused; /* requests beyond a node's share of loans, deletes or keys; ever */
     uint64_t claims_refused; /* announcements and the like that are not their sender's to make */
     uint64_t announcements_refused; /* for want of room at a home: told again later */
@@ -244,9 +253,11 @@ void exchange_stats(const struct exchange *exchange, struct exchange_stats *stat
 /* What a link costs. */
 struct exchange_link_cost {
     uint32_t rank, rail;
-    uint64_t crossover_bytes; /* CROSSOVER_NONE: it has none; 0: not known */
-    uint32_t measured;        /* probes of it that are over, */
-    uint32_t to_measure;      /* of so many */
+    uint64_t crossover_bytes;                 /* CROSSOVER_NONE: it has none; 0: not known */
+    uint32_t measured;                        /* probes of it that are over, */
+    uint32_t to_measure;                      /* of so many */
+    enum link_way calls_way;                  /* LINK_SEND or LINK_WRITE: how calls leave */
+    uint64_t calls_sent_us, calls_written_us; /* what one took; both 0: not measured */
 };
 
 /* Those of the links that are up, `capacity` at most; how many. */

@@ -100,6 +100,7 @@ nigh_status exchange_measure(struct exchange *exchange, uint64_t rank)
         link->probe_again_us = 0;
         link->probe_pause_us = 0;
         probe_link_up(link);
+        link_measure_calls(link->link, exchange->now_us);
     }
     return NIGH_OK;
 }
@@ -117,13 +118,16 @@ uint32_t exchange_links(const struct exchange *exchange, struct exchange_link_co
         if (count == capacity) {
             break;
         }
-        costs[count++] = (struct exchange_link_cost){
+        costs[count] = (struct exchange_link_cost){
             .rank = link->rank,
             .rail = link_rail(link->link),
             .crossover_bytes = crossover_is_known(crossover) ? crossover_bytes(crossover) : 0,
             .measured = link->probe,
             .to_measure = link->probes,
         };
+        costs[count].calls_way =
+            link_calls_way(link->link, &costs[count].calls_sent_us, &costs[count].calls_written_us);
+        count++;
     }
     return count;
 }

@@ -253,6 +253,8 @@ static const struct operation_rule operation_rules[SESSION_OPS] = {
     [SESSION_OP_LINKS] = {store_not_mine, SESSION_FLAG_MEASURE, false, false},
     [SESSION_OP_BULK] = {store_not_mine, SESSION_FLAG_PUSH, false, false},
     [SESSION_OP_COLLECT] = {store_not_mine, 0, false, false},
+    [SESSION_OP_BULK_MAKE] = {store_not_mine, 0, false, false},
+    [SESSION_OP_BULK_WAIT] = {store_not_mine, SESSION_FLAG_END, false, false},
     [SESSION_OP_LEAVE] = {store_not_mine, 0, false, false},
 };
 

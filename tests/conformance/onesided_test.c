@@ -199,7 +199,7 @@ static void test_write_imm_lands_and_tells(void **state)
     }
 }
 
-/* F40: the imm alone. */
+/* F40: the imm alone, with an address and without. */
 static void test_write_imm_without_bytes(void **state)
 {
     struct world *world = *state;
@@ -218,6 +218,13 @@ static void test_write_imm_without_bytes(void **state)
     assert_true(end_find_receive(bob, 1)->has_imm);
     assert_int_equal(end_find_receive(bob, 1)->imm, UINT32_MAX);
     assert_int_equal(end_find_receive(bob, 1)->bytes, 0);
+    work.remote = (struct fabric_remote){0};
+    work.tag = 2;
+    end_receive(bob, 2, there, 0, 0);
+    assert_int_equal(end_post(alice, &work), NIGH_OK);
+    assert_int_equal(end_wait_receive(bob, 2), NIGH_OK);
+    assert_true(end_find_receive(bob, 2)->has_imm);
+    assert_int_equal(end_find_receive(bob, 2)->bytes, 0);
 }
 
 /* F40 F36 */

@@ -207,7 +207,7 @@ static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint
 /* ---- a lane, and the lanes of its peers ---- */
 
 static void side_open(struct side *side, uint32_t rank, const struct members *members,
-                      const struct verbs_library *library)
+                      enum link_way way, const struct verbs_library *library)
 {
     uint32_t users = exchange_window_of(members)->users;
     const char *host = rank == 0 ? FIRST_ADDRESS : OTHER_ADDRESS;
@@ -229,6 +229,8 @@ static void side_open(struct side *side, uint32_t rank, const struct members *me
     config = support_links_config(side->fabric, rank, members, &shell);
     config.calls =
         (struct rpc_config){.requests = users, .calls = users, .payload_bytes = CALLS_PAYLOAD};
+    config.calls_way = way;
+    config.ring_bytes = exchange_users_ring(members);
     assert_int_equal(links_create(&config, &side->links), NIGH_OK);
 }
 
@@ -312,6 +314,7 @@ struct cost {
     struct room fake, rxe;
     uint32_t shared; /* receives of all together */
     uint32_t bulk_endpoints;
+    enum link_way way; /* of calls */
 };
 
 static void expect(const struct cost *cost, const struct fake_verbs_sum *sum, uint64_t rings)
@@ -320,7 +323,8 @@ static void expect(const struct cost *cost, const struct fake_verbs_sum *sum, ui
     uint32_t further = cost->bulk_endpoints - 1;
 
     assert_int_equal(sum->queue_pairs, (3 + further) * cost->peers);
-    assert_int_equal(sum->registrations, cost->peers + (cost->shared > 0));
+    assert_int_equal(sum->registrations,
+                     (cost->way == LINK_SEND ? 1 : 2) * cost->peers + (cost->shared > 0));
     assert_int_equal(sum->shared_queues, cost->shared > 0);
     assert_in_range(sum->shared_receives, cost->shared, 2 * cost->shared);
     assert_int_equal(sum->posted_shared, cost->shared);
@@ -347,7 +351,7 @@ static void hold(const struct cost *cost)
     members_alone(&members);
     members.count = cost->peers + 1;
     for (uint32_t i = 0; i <= cost->peers; i++)
-        side_open(&sides[i], i, &members, library);
+        side_open(&sides[i], i, &members, cost->way, library);
     for (uint32_t i = 1; i <= cost->peers; i++) {
         say_up(&sides[0], &sides[i], i, false, cost->bulk_endpoints);
         say_up(&sides[i], &sides[0], 0, true, cost->bulk_endpoints);
@@ -370,14 +374,19 @@ static void hold(const struct cost *cost)
 static void what_peers_cost(void **state)
 {
     static const struct cost costs[] = {
-        {1, 1, 228, 2280, {674, 228, 402}, {893, 413, 594}, 0, 1},
-        {8, 1, 136, 1420, {450, 136, 277}, {637, 205, 405}, 0, 1},
-        {31, 2, 136, 1420, {450, 136, 277}, {637, 205, 405}, 0, 1},
-        {32, 1, 76, 636, {326, 76, 215}, {509, 126, 311}, LIMIT_SHARED_RECEIVES, 1},
-        {64, 2, 40, 336, {232, 40, 154}, {381, 62, 218}, LIMIT_SHARED_RECEIVES, 1},
-        {8, 1, 136, 1420, {516, 137, 296}, {764, 206, 424}, 0, 2},
-        {8, 1, 136, 1420, {648, 139, 334}, {1018, 208, 462}, 0, 4},
-        {64, 2, 40, 336, {430, 43, 211}, {762, 65, 275}, LIMIT_SHARED_RECEIVES, 4},
+        {1, 1, 229, 2288, {674, 229, 402}, {893, 413, 594}, 0, 1, LINK_SEND},
+        {8, 1, 137, 1428, {450, 137, 277}, {637, 205, 405}, 0, 1, LINK_SEND},
+        {31, 2, 137, 1428, {450, 137, 277}, {637, 205, 405}, 0, 1, LINK_SEND},
+        {32, 1, 77, 644, {326, 77, 215}, {509, 126, 311}, LIMIT_SHARED_RECEIVES, 1, LINK_SEND},
+        {64, 2, 41, 345, {232, 41, 154}, {381, 62, 218}, LIMIT_SHARED_RECEIVES, 1, LINK_SEND},
+        {8, 1, 137, 1428, {516, 138, 296}, {764, 206, 424}, 0, 2, LINK_SEND},
+        {8, 1, 137, 1428, {648, 140, 334}, {1018, 208, 462}, 0, 4, LINK_SEND},
+        {64, 2, 41, 345, {430, 44, 211}, {762, 65, 275}, LIMIT_SHARED_RECEIVES, 4, LINK_SEND},
+        /* Calls that are written: one ring in place of a buffer for each receive. */
+        {1, 1, 229, 1455, {674, 229, 402}, {893, 413, 594}, 0, 1, LINK_WRITE},
+        {8, 1, 137, 999, {450, 137, 277}, {637, 205, 405}, 0, 1, LINK_WRITE},
+        {32, 1, 77, 417, {326, 77, 215}, {509, 126, 311}, LIMIT_SHARED_RECEIVES, 1, LINK_WRITE},
+        {64, 2, 41, 251, {232, 41, 154}, {381, 62, 218}, LIMIT_SHARED_RECEIVES, 1, LINK_WRITE},
     };
 
     (void)state;

@@ -53,7 +53,7 @@ static nigh_status on_store(void *context, const void *bytes, size_t count)
 }
 
 static void on_seated(void *context, const char *address, nigh_status status, uint32_t rank,
-                      const struct agreed_seats *seats)
+                      const struct agreed_roster *seats)
 {
     (void)context;
     NIGH_ASSERT(status != NIGH_OK ||
@@ -76,6 +76,28 @@ static nigh_status begin(uint32_t self)
     return agree_create(&config, fuzz.stored, fuzz.stored_bytes, fuzz.now_us, &fuzz.agree, why);
 }
 
+/* A roster whose head can be one; its bytes. */
+static size_t some_roster(uint8_t *bytes)
+{
+    struct agreed_roster_head head = {.changes = below(8), .seats = below(3), .names = below(3)};
+    size_t count = sizeof(head);
+
+    memcpy(bytes, &head, sizeof(head));
+    for (uint64_t n = 0; n < head.seats; n++) {
+        memset(bytes + count, 0, AGREED_ADDRESS_BYTES);
+        bytes[count] = n == 0 ? 'a' : (uint8_t)below(256);
+        count += AGREED_ADDRESS_BYTES;
+    }
+    for (uint64_t n = 0; n < head.names; n++) {
+        struct agreed_name_record record = {.rank = (uint32_t)below(8)};
+
+        fuzz_fill(&fuzz.input, (uint8_t *)record.name, below(3));
+        memcpy(bytes + count, &record, sizeof(record));
+        count += sizeof(record);
+    }
+    return count;
+}
+
 /* A message whose head can be one. */
 static void say_something(uint32_t from)
 {
@@ -84,7 +106,7 @@ static void say_something(uint32_t from)
     size_t count = sizeof(head);
 
     head.kind =
-        below(2) == 0 ? AGREE_ASK + (uint8_t)below(5) : RAFT_IO_APPEND_ENTRIES + (uint8_t)below(6);
+        below(2) == 0 ? AGREE_ASK + (uint8_t)below(7) : RAFT_IO_APPEND_ENTRIES + (uint8_t)below(6);
     head.flags = (uint8_t)below(16);
     for (uint32_t n = 0; n < 4; n++) {
         head.numbers[n] = below(8);
@@ -108,14 +130,13 @@ static void say_something(uint32_t from)
         fuzz_fill(&fuzz.input, bytes + count, below(4));
         count += AGREED_ADDRESS_BYTES;
     }
-    if (head.kind == AGREE_SEATED) {
-        uint64_t seats = below(3);
-
-        memset(bytes + count, 0, sizeof(seats) + 2 * AGREED_ADDRESS_BYTES);
-        memcpy(bytes + count, &seats, sizeof(seats));
-        bytes[count + sizeof(seats)] = 'a';
-        bytes[count + sizeof(seats) + AGREED_ADDRESS_BYTES] = (uint8_t)below(256);
-        count += sizeof(seats) + seats * AGREED_ADDRESS_BYTES;
+    if (head.kind == AGREE_SEATED || head.kind == AGREE_ROSTER) {
+        count += some_roster(bytes + count);
+    }
+    if (head.kind == AGREE_NAME) {
+        memset(bytes + count, 0, AGREED_NAME_BYTES);
+        fuzz_fill(&fuzz.input, bytes + count, below(4));
+        count += AGREED_NAME_BYTES;
     }
     agree_hear(fuzz.agree, from, bytes, count, fuzz.now_us);
 }

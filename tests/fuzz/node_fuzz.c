@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -197,6 +198,7 @@ static bool client_read(struct fuzz *fuzz, struct client *client)
         struct session_message_header header;
         struct session_welcome welcome;
         struct session_grant grant;
+        struct session_bulk_file bulk;
         uint8_t bytes[LIMIT_SESSION_MESSAGE_BYTES];
     } message;
     int fds[LIMIT_SESSION_FDS];
@@ -220,12 +222,22 @@ static bool client_read(struct fuzz *fuzz, struct client *client)
             use_extent(fuzz, fds[0]);
         }
         break;
+    case SESSION_BULK:
+        NIGH_ASSERT(size == sizeof(message.bulk));
+        NIGH_ASSERT(fd_count == (message.bulk.status == NIGH_OK ? 1 : 0));
+        /* Holes are its own affair; its size is not. */
+        if (fd_count == 1) {
+            NIGH_ASSERT(ftruncate(fds[0], 1) != 0 && ftruncate(fds[0], INT32_MAX) != 0);
+            (void)fallocate(fds[0], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 65536);
+        }
+        break;
     case SESSION_POKE:
     case SESSION_BYE: NIGH_ASSERT(fd_count == 0); break;
     case SESSION_PAIR: break; /* granted, with descriptors, or refused */
     case SESSION_HELLO:
     case SESSION_PAIR_ASK:
     case SESSION_PAIR_DROP:
+    case SESSION_BULK_ASK:
     case SESSION_EXTENT: NIGH_ASSERT(!"what a node says");
     }
     for (size_t i = 0; i < fd_count; i++)
@@ -585,6 +597,15 @@ static void make_sqe(struct fuzz *fuzz, const struct client *client, struct sess
         sqe->flags |= SESSION_FLAG_ANSWER;
         memcpy(sqe->id + 8, &last->generation, sizeof(last->generation));
     }
+    if (sqe->op == SESSION_OP_BULK_MAKE && (shape & 4) != 0) {
+        sqe->flags = 0;
+        sqe->meta_size = 1 + shape % 3;
+        *lane = 0;
+    }
+    if (sqe->op == SESSION_OP_BULK_WAIT && (shape & 4) != 0) {
+        sqe->flags &= SESSION_FLAG_END;
+        memcpy(sqe->id, &last->generation, sizeof(last->generation));
+    }
     if ((shape & 8) != 0) {
         sqe->meta_size = (uint32_t)fuzz_number(input);
         sqe->data_size = fuzz_number(input);
@@ -618,12 +639,20 @@ static void do_ask(struct fuzz *fuzz, struct client *client)
 {
     struct session_sqe sqe;
     struct session_lane *ring;
-    uint32_t lane;
+    uint32_t lane, before;
 
     make_sqe(fuzz, client, &sqe, &lane);
+    ring = ring_of(client, lane);
+    before = shared_load_relaxed(&ring->cq_tail.value);
     submit(client, lane, &sqe);
     (void)world_turn(fuzz->world, lane);
-    ring = ring_of(client, lane);
+    /* A thread is at that, in its own time. */
+    for (int n = 0; sqe.op == SESSION_OP_BULK_MAKE && n < 2000 &&
+                    shared_load_relaxed(&ring->cq_tail.value) == before;
+         n++) {
+        (void)sched_yield();
+        (void)world_turn(fuzz->world, lane);
+    }
     shared_store_release(&ring->cq_head.value, shared_load_relaxed(&ring->cq_tail.value));
 }
 
@@ -639,6 +668,19 @@ static void do_burst(struct fuzz *fuzz, struct client *client)
         sqe.offset += sqe.data_size;
         submit(client, lane, &sqe);
     }
+}
+
+/* What was made last, if something was; or whatever. */
+static void do_ask_bulk(struct fuzz *fuzz, struct client *client)
+{
+    struct session_bulk_file request = {
+        .header = {.magic = SESSION_MAGIC, .kind = SESSION_BULK_ASK},
+        .number = fuzz_number(&fuzz->input),
+    };
+
+    if (client->memory != NULL && request.number < 8)
+        request.number = last_of(client, 0, (uint8_t)request.number)->generation;
+    send_any(client, &request, sizeof(request), 0);
 }
 
 /* ---- commands: time ------------------------------------------------------- */
@@ -682,7 +724,7 @@ static const struct {
     {do_open, false},      {do_connect, false}, {do_garbage, false},  {do_hello, false},
     {do_odd_hello, false}, {do_resume, false},  {do_bye, false},      {do_ask_extents, false},
     {do_read, false},      {do_close, false},   {do_shutdown, false}, {do_die, false},
-    {do_crowd, false},     {do_turn, false},    {do_turn, false},     {do_pass, false},
+    {do_crowd, false},     {do_turn, false},    {do_ask_bulk, false}, {do_pass, false},
     {do_scribble, true},   {do_forge, true},    {do_pin, true},       {do_unpin, true},
     {do_consume, true},    {do_damage, true},   {do_submit, true},    {do_submit, true},
     {do_ask, true},        {do_ask, true},      {do_ask, true},       {do_burst, true},

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -469,6 +470,11 @@ void world_settle(struct world *world, int *life_fds, size_t n)
             guard_sweep(world, &world->guards[i], lane);
     }
     world_turn_until(world, world_is_empty, SETTLE_TURNS);
+    /* A thread unmakes them, in its own time. */
+    while (bulk_memories_bytes(world->node->bulks) != 0) {
+        (void)world_turn_all(world);
+        (void)sched_yield();
+    }
     for (uint32_t lane = 0; lane < WORLD_LANES; lane++)
         NIGH_ASSERT(store_is_valid(lane_store(world->node->lanes[lane])));
     NIGH_ASSERT(world_count_descriptors(world) == world->descriptors);

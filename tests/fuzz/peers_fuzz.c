@@ -290,8 +290,8 @@ bool views_join(struct views *views, const char *address, struct views_seat *sea
 
     (void)views;
     NIGH_ASSERT(members_is_address(address));
-    *seat = (struct views_seat){.status = statuses[how / 4 % 4], .rank = 4, .seats = {.count = 1}};
-    snprintf(seat->seats.addresses[0], AGREED_ADDRESS_BYTES, "%s", address);
+    *seat = (struct views_seat){.status = statuses[how / 4 % 4], .rank = 4, .roster = {.count = 1}};
+    snprintf(seat->roster.addresses[0], AGREED_ADDRESS_BYTES, "%s", address);
     counts.joins += how % 4 == 0;
     return how % 4 == 0;
 }

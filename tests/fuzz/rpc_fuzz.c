@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any frames in any order to a channel with calls under way, while its user calls, cancels, answers
- * and lets time pass. Most frames are nearly right, so that they come far. What must hold: no
+ * and lets time pass; and any immediates, of frames in a ring and without, while frames are written
+ * to the other one. Most frames are nearly right, so that they come far. What must hold: no
  * assertion of the channel, every call ends once, what is refused does nothing, and what the
  * channel itself sends follows the rules.
  */
@@ -14,11 +15,14 @@
 #include "base/check.h"
 #include "fuzz_input.h"
 #include "rpc/rpc_internal.h"
+#include "rpc/rpc_ring.h"
 
 #define CALLS   5
 #define PAYLOAD 40
 #define EPOCH   3
 #define STEPS   4096
+#define FRAME   (uint32_t)(sizeof(struct rpc_header) + PAYLOAD)
+#define UNITS   24u /* of each ring */
 
 static struct {
     struct rpc *rpc;
@@ -30,6 +34,8 @@ static struct {
     uint64_t owes[CALLS]; /* by slot: requests that the handler has not answered */
     uint64_t used;        /* frames sent that need a credit */
     uint64_t granted;     /* credits that came in frames that were taken */
+    struct rpc_ring_writer writer;
+    struct rpc_ring_reader reader;
     bool ended;
 } fuzz;
 
@@ -206,26 +212,67 @@ static void fuzz_frame(void)
     feed(frame, size_bytes, le16toh(header.credits));
 }
 
+/* An immediate that is nearly right, or any. */
+static void fuzz_immediate(void)
+{
+    struct rpc_ring_writer writer = fuzz.writer;
+    struct rpc_ring_reader reader = fuzz.reader;
+    uint64_t bytes = fuzz_byte(&fuzz.input) % (FRAME + 2);
+    uint32_t place = bytes == 0 ? RPC_RING_NONE : fuzz.reader.at;
+    uint32_t freed = fuzz_byte(&fuzz.input) % (UNITS + 1);
+    uint32_t lies = UINT32_MAX;
+    uint8_t how = fuzz_byte(&fuzz.input);
+
+    place = how % 4 == 0 ? 0 : how % 16 == 1 ? (uint32_t)fuzz_number(&fuzz.input) : place;
+    bytes = how >= 250 ? fuzz_number(&fuzz.input) : bytes;
+    if (rpc_ring_came(&fuzz.writer, &fuzz.reader, freed << 16 | (place & UINT16_MAX), bytes,
+                      &lies) != NIGH_OK) {
+        NIGH_ASSERT(memcmp(&writer, &fuzz.writer, sizeof(writer)) == 0);
+        NIGH_ASSERT(memcmp(&reader, &fuzz.reader, sizeof(reader)) == 0);
+        return;
+    }
+    NIGH_ASSERT(fuzz.writer.used == writer.used - freed);
+    NIGH_ASSERT(bytes == 0 ? lies == RPC_RING_NONE
+                           : lies * RPC_RING_UNIT + bytes <= UNITS * RPC_RING_UNIT);
+    if (rpc_ring_must_tell(&fuzz.reader)) {
+        NIGH_ASSERT(rpc_ring_imm(&fuzz.reader, RPC_RING_NONE) >> 16 > UNITS / 2);
+    }
+}
+
+static void fuzz_write(uint8_t how)
+{
+    uint32_t place, used = fuzz.writer.used;
+
+    if (rpc_ring_take(&fuzz.writer, 1 + how % FRAME, &place)) {
+        NIGH_ASSERT(fuzz.writer.used > used);
+        NIGH_ASSERT(place * RPC_RING_UNIT + 1 + how % FRAME <= UNITS * RPC_RING_UNIT);
+        NIGH_ASSERT((rpc_ring_imm(&fuzz.reader, place) & UINT16_MAX) == place);
+    }
+    NIGH_ASSERT(rpc_ring_is_valid(&fuzz.writer, &fuzz.reader));
+}
+
 static void fuzz_step(void)
 {
     uint8_t what = fuzz_byte(&fuzz.input);
 
-    switch (what % 12) {
+    switch (what % 14) {
     case 0: fuzz_call(); break;
     case 1: (void)rpc_one_way(fuzz.rpc, what, NULL, 0, fuzz.now_us); break;
     case 2: {
-        uint32_t place = what / 12 % CALLS;
+        uint32_t place = what / 14 % CALLS;
         bool was_open = fuzz.open[place];
         bool canceled = rpc_cancel(fuzz.rpc, fuzz.numbers[place], fuzz.now_us);
         NIGH_ASSERT(!was_open || canceled);
         break;
     }
-    case 3: fuzz_answer(what / 12 % CALLS, NIGH_NOT_FOUND); break;
+    case 3: fuzz_answer(what / 14 % CALLS, NIGH_NOT_FOUND); break;
     case 4:
         fuzz.now_us += what;
         (void)rpc_tick(fuzz.rpc, fuzz.now_us);
         break;
     case 5: fuzz.now_us += what; break;
+    case 12: fuzz_immediate(); break;
+    case 13: fuzz_write(what); break;
     default: fuzz_frame(); break;
     }
 }
@@ -235,6 +282,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes)
     memset(&fuzz, 0, sizeof(fuzz));
     fuzz.input = (struct fuzz_input){bytes, size_bytes};
     fuzz.now_us = 1000;
+    fuzz.writer.units = fuzz.reader.units = UNITS;
+    fuzz.reader.frame_bytes = FRAME;
     fuzz.config = (struct rpc_config){
         .requests = 1 + fuzz_byte(&fuzz.input) % 6,
         .calls = CALLS,

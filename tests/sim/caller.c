@@ -1,22 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See caller.h. Callers of a simulated cluster, and what their calls are promised. */
-#include "caller.h"
+#include "collector.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "rpc/rpc_ring.h"
 
 #define TICK_US     1000u /* a link looks at the deadlines of its calls so often */
 #define BURST       24u   /* calls that are begun at once, at most */
 #define TOLD_US     40000u
 #define JUDGES_US   UINT64_C(2000000)
 #define CALLER_SALT UINT64_C(0x6a09e667f3bcc909)
+#define RING_SALT   UINT64_C(0xbb67ae8584caa73b)
 
 /* ---- a world -------------------------------------------------------------- */
 
 /* Drawn from a generator of its own: a world without calls is the same with them. */
+/* Half of the worlds with calls have rings for them, each node as it likes: drawn apart, so that
+ * the others are what they would be without. */
+static void choose_rings(struct world *world, struct caller_world *calls)
+{
+    uint32_t frame = (uint32_t)sizeof(struct rpc_header) + calls->payload_bytes;
+    uint32_t least = (frame / RPC_RING_UNIT + 1) * RPC_RING_UNIT * RPC_RING_FRAMES;
+    struct random random;
+
+    random_init(&random, world->options.seed ^ RING_SALT);
+    if (random_below(&random, 2) == 0) {
+        return;
+    }
+    calls->ring_bytes = least << random_below(&random, 3);
+    for (uint32_t n = 0; n < world->node_count; n++) {
+        calls->ways[n] = (enum link_way)random_below(&random, LINK_WRITE + 1);
+    }
+    world->totals->ring_worlds++;
+}
+
 void caller_choose(struct world *world)
 {
     static const uint32_t places[] = {0, 2, 4, 8, 16};
@@ -51,10 +72,12 @@ void caller_choose(struct world *world)
         calls->steps[n] = 10 + (uint32_t)caller_below(calls, 40);
         world_at(world, caller_below(calls, calls->gap_us), EVENT_CALLS, n, 0, 0);
     }
+    choose_rings(world, calls);
     world->totals->call_worlds++;
+    collector_choose(world);
 }
 
-static struct caller_sight *sight_of(const struct world_lane *lane, uint32_t rank)
+struct caller_sight *caller_sight_of(const struct world_lane *lane, uint32_t rank)
 {
     return &lane->world->calls->sight[lane->node][lane->number][rank];
 }
@@ -73,19 +96,25 @@ static const uint8_t *on_bytes(void *context, const struct calls_caller *caller)
     struct world_lane *lane = context;
     struct caller_world *calls = lane->world->calls;
 
+    if (collect_edges_has(&lane->collect, caller)) {
+        return collect_edges_bytes(&lane->collect, caller);
+    }
     caller_fill_request(calls, calls->bytes, caller->cookie);
     return calls->bytes;
 }
 
-/* The latest that a call may end: the deadline, and the tick that its lane takes to see it, from
- * when its node could do anything. */
+uint64_t caller_latest_us(const struct world *world, uint32_t rank, uint64_t deadline_us)
+{
+    const struct world_node *node = &world->nodes[rank];
+
+    return deadline_us == WORLD_NEVER ? WORLD_NEVER
+                                      : max_u64(deadline_us, node->awake_us) + TICK_US +
+                                            4 * world->quantum_us + 2 * node->slow_us;
+}
+
 static uint64_t latest_us(const struct world *world, const struct caller_call *call)
 {
-    const struct world_node *node = &world->nodes[call->node];
-
-    return call->deadline_us == WORLD_NEVER ? WORLD_NEVER
-                                            : max_u64(call->deadline_us, node->awake_us) + TICK_US +
-                                                  4 * world->quantum_us + 2 * node->slow_us;
+    return caller_latest_us(world, call->node, call->deadline_us);
 }
 
 static void close_call(struct caller_world *calls, struct caller_call *call)
@@ -171,6 +200,19 @@ static void count_end(struct world_totals *totals, nigh_status status)
     totals->calls_busy += status == NIGH_BUSY;
 }
 
+static void say_ended(struct world *world, const struct caller_call *call, uint32_t serial,
+                      const struct calls_end *end)
+{
+    char where[24] = "at no node";
+
+    if (end->rank != CALLS_ANY) {
+        snprintf(where, sizeof(where), "at node %u", end->rank);
+    }
+    world_say(world, "node %u: call %u ends %s: %s%s", call->node, serial, where,
+              nigh_status_name(end->status),
+              end->status != NIGH_OK && !end->taken ? "; nobody has carried it out" : "");
+}
+
 static void on_ended(void *context, const struct calls_caller *caller, const struct calls_end *end)
 {
     struct world_lane *lane = context;
@@ -182,14 +224,16 @@ static void on_ended(void *context, const struct calls_caller *caller, const str
     if (world->nodes[lane->node].ending) {
         return; /* nobody takes it any more */
     }
+    if (collect_edges_has(&lane->collect, caller)) {
+        collect_edges_ended(&lane->collect, caller, end);
+        return;
+    }
     WORLD_CHECK(world,
                 serial > 0 && serial <= calls->call_count && call->node == lane->node &&
                     call->lane == lane->number && call->session == caller->owner &&
                     call->incarnation == caller->begun && !call->dropped && !call->ended,
                 "node %u: call %u ends, which is not under way, or has ended", lane->node, serial);
-    world_say(world, "node %u: call %u ends: %s, of node %d%s", lane->node, serial,
-              nigh_status_name(end->status), (int)end->rank,
-              end->status != NIGH_OK && !end->taken ? "; nobody has carried it out" : "");
+    say_ended(world, call, serial, end);
     close_call(calls, call);
     call->status = end->status;
     WORLD_CHECK(world, world->now_us <= latest_us(world, call),
@@ -212,6 +256,10 @@ static void on_called(void *context, struct link *link, const struct rpc_request
 {
     struct world_lane *lane = context;
 
+    if (request->method == CALLS_METHOD_COLLECT) {
+        collector_hand(lane, link, request);
+        return;
+    }
     calls_take(lane->calls, link_calls(link), link_rank(link), request, now_us);
 }
 
@@ -220,19 +268,20 @@ static void on_withdrawn(void *context, struct link *link, uint64_t call)
     struct world_lane *lane = context;
 
     calls_withdrawn(lane->calls, link_calls(link), call, lane->world->now_us);
+    collect_withdrawn(lane->collect.collects, link_calls(link), call, lane->world->now_us);
 }
 
 static void on_link_up(void *context, struct link *link)
 {
     struct world_lane *lane = context;
 
-    sight_of(lane, link_rank(link))->lost = false;
+    caller_sight_of(lane, link_rank(link))->lost = false;
     calls_channel_up(lane->calls, link_calls(link), link_rank(link));
 }
 
 static void note_loss(struct world_lane *lane, uint32_t rank)
 {
-    struct caller_sight *sight = sight_of(lane, rank);
+    struct caller_sight *sight = caller_sight_of(lane, rank);
 
     sight->lost = sight->was_lost = true;
     sight->lost_us = lane->world->now_us;
@@ -244,18 +293,20 @@ static void on_link_down(void *context, struct link *link, uint64_t now_us)
 
     note_loss(lane, link_rank(link));
     calls_channel_down(lane->calls, link_calls(link), link_rank(link), now_us);
+    collects_channel_down(lane->collect.collects, link_calls(link), now_us);
 }
 
 /* ---- lanes and lives ------------------------------------------------------ */
 
-void caller_lane_starts(struct world_lane *lane, struct exchange_calls *users)
+void caller_lane_starts(struct world_lane *lane, struct exchange_calls *users,
+                        struct exchange_config *exchange)
 {
     const struct caller_world *calls = lane->world->calls;
     const struct members *members = &lane->world->nodes[lane->node].members;
     struct calls_config config = {
         .rank = lane->node,
         .nodes = lane->world->node_count,
-        .owners = WORLD_SESSIONS,
+        .owners = WORLD_SESSIONS + LIMIT_COLLECTS,
         .calls = calls->calls,
         .requests = calls->requests,
         .channel_calls = calls->places != 0 ? calls->places : exchange_users_places(members),
@@ -273,7 +324,11 @@ void caller_lane_starts(struct world_lane *lane, struct exchange_calls *users)
                                      .down = on_link_down,
                                      .payload_bytes = calls->payload_bytes,
                                      .places = calls->places};
+    exchange->calls_way = calls->ways[lane->node];
+    exchange->ring_bytes = calls->ring_bytes;
+    collector_lane_starts(lane);
     NIGH_ASSERT(calls_create(&config, &lane->calls) == NIGH_OK);
+    lane->collect.calls = lane->calls;
     memset(lane->world->calls->sight[lane->node][lane->number], 0,
            sizeof(lane->world->calls->sight[lane->node][lane->number]));
 }
@@ -282,6 +337,7 @@ void caller_lane_ends(struct world_lane *lane)
 {
     calls_destroy(lane->calls);
     lane->calls = NULL;
+    collect_edges_fini(&lane->collect);
 }
 
 void caller_node_starts(struct world *world, uint32_t rank)
@@ -305,6 +361,7 @@ void caller_node_ends(struct world *world, uint32_t rank)
         }
     }
     if (calls != NULL) {
+        collector_node_ends(world, rank);
         server_node_ends(world, rank);
     }
 }
@@ -319,6 +376,9 @@ void caller_forget(struct world *world, uint32_t rank, uint32_t session)
         struct caller_call *call = &calls->call[calls->open[n] - 1];
 
         call->canceled = call->canceled || (call->node == rank && call->session == session);
+    }
+    if (calls != NULL) {
+        collector_forget(world, rank, session);
     }
     for (uint32_t n = 0; calls != NULL && n < node->lanes; n++) {
         calls_forget(node->lane[n].calls, session, world->now_us);
@@ -338,7 +398,7 @@ void caller_peer(struct world_lane *lane, uint32_t rank, bool is_lost)
         if (is_lost) {
             note_loss(lane, rank);
         }
-        sight_of(lane, rank)->lost = is_lost;
+        caller_sight_of(lane, rank)->lost = is_lost;
         calls_peer(lane->calls, rank, is_lost, lane->world->now_us);
     }
 }
@@ -346,6 +406,10 @@ void caller_peer(struct world_lane *lane, uint32_t rank, bool is_lost)
 bool caller_turn(struct world_lane *lane)
 {
     bool any = lane->calls != NULL && calls_tick(lane->calls, lane->world->now_us);
+
+    if (lane->calls != NULL) {
+        any = collects_turn(lane->collect.collects, lane->world->now_us) || any;
+    }
 
     if (any) {
         exchange_users_flush(lane->exchange);
@@ -355,7 +419,9 @@ bool caller_turn(struct world_lane *lane)
 
 uint64_t caller_due_us(const struct world_lane *lane)
 {
-    return lane->calls == NULL ? WORLD_NEVER : calls_due_us(lane->calls);
+    return lane->calls == NULL                        ? WORLD_NEVER
+           : collects_are_due(lane->collect.collects) ? lane->world->now_us
+                                                      : calls_due_us(lane->calls);
 }
 
 /* ---- calls ---------------------------------------------------------------- */
@@ -559,6 +625,9 @@ void caller_calm(struct world *world)
     for (uint32_t n = 0; world->calls != NULL && n < world->node_count; n++) {
         world_at(world, 2, EVENT_CALLS, n, 0, 0);
     }
+    if (world->calls != NULL) {
+        collector_calm(world);
+    }
 }
 
 /* ---- what must hold ------------------------------------------------------- */
@@ -598,7 +667,7 @@ static void check_open(struct world *world, uint32_t serial)
     WORLD_CHECK(
         world,
         call->rank == CALLS_ANY || call->rank == call->node || call->idempotent ||
-            !sight_of(lane, call->rank)->lost ||
+            !caller_sight_of(lane, call->rank)->lost ||
             exchange_users_channel(lane->exchange, call->rank, calls->hash[call->name]) != NULL,
         "call %u of node %u waits for node %u, which is lost", serial, call->node, call->rank);
 }
@@ -614,6 +683,7 @@ void caller_check(struct world *world)
     for (uint32_t n = 0; n < calls->open_count; n++) {
         check_open(world, calls->open[n]);
     }
+    collector_check(world);
 }
 
 /* The tables, and that no link has more under way than it has places. */
@@ -626,6 +696,7 @@ void caller_check_lane(struct world_lane *lane)
     if (calls == NULL) {
         return;
     }
+    collector_check_lane(lane);
     WORLD_CHECK(world, calls_is_valid(lane->calls), "the calls of node %u are wrong", lane->node);
     for (uint32_t n = 0; n < world->node_count * calls->names; n++) {
         uint32_t rank = n / calls->names;
@@ -657,7 +728,7 @@ bool caller_is_idle(const struct world *world)
                    calls_unanswered(node->lane[n].calls) == 0;
         }
     }
-    return idle;
+    return idle && (world->calls == NULL || collector_is_idle(world));
 }
 
 void caller_why_not_idle(struct world *world)
@@ -668,6 +739,7 @@ void caller_why_not_idle(struct world *world)
     for (uint32_t n = 0; n < world->calls->open_count; n++) {
         world_fail(world, "call %u never ends", world->calls->open[n]);
     }
+    collector_why_not_idle(world);
     for (uint32_t rank = 0; rank < world->node_count; rank++) {
         for (uint32_t n = 0; n < world->nodes[rank].lanes; n++) {
             const struct calls *calls = world->nodes[rank].lane[n].calls;
@@ -734,4 +806,5 @@ void caller_judge(struct world *world)
                     call->ended ? nigh_status_name(call->status) : "nothing");
     }
     world->totals->calls_in_calm += asked;
+    collector_judge(world);
 }

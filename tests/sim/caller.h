@@ -69,6 +69,8 @@ struct caller_world {
     uint64_t hash[CALLER_NAMES];
     uint32_t places; /* of a channel; 0: what ships has */
     uint32_t payload_bytes, most_bytes;
+    uint32_t ring_bytes; /* 0: there are none */
+    enum link_way ways[CALLER_NODES];
     uint32_t calls, requests; /* of a lane's tables */
     uint64_t gap_us;          /* between what a node does */
     uint32_t steps[CALLER_NODES];
@@ -104,8 +106,25 @@ static inline bool caller_dice(struct caller_world *calls, uint32_t percent)
     return caller_below(calls, 100) < percent;
 }
 
+/* ---- caller.c ------------------------------------------------------------- */
+
+/* The latest that something may end: its deadline, and the tick that its lane takes to see it, from
+ * when its node could do anything. */
+uint64_t caller_latest_us(const struct world *world, uint32_t node, uint64_t deadline_us);
+struct caller_sight *caller_sight_of(const struct world_lane *lane, uint32_t rank);
+
 /* ---- server.c ------------------------------------------------------------- */
 
+/* First in a request, and in an answer; each byte behind it follows from it. */
+struct caller_told {
+    uint32_t serial, caller;
+    uint32_t what; /* of a request: the name; of an answer: the node that gives it */
+    uint32_t turn; /* of a request: 0; of an answer: how often the call had been carried out */
+};
+
+void caller_fill_told(uint8_t *to, const struct caller_told *told, uint32_t count);
+/* Whether it is one of so many bytes. */
+bool caller_read_told(const uint8_t *bytes, uint32_t count, struct caller_told *told);
 /* What a call's request, and the answer that a node gives to it, are: their bytes tell of which
  * call, of whom, they are. How many; `most` at most. */
 void caller_fill_request(const struct caller_world *calls, uint8_t *to, uint32_t serial);

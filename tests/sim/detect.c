@@ -18,6 +18,8 @@
 #define PAUSED_US    1000u /* a paused node's socket keeps them: looked at again */
 #define CALM_PERIODS 40u   /* after everything healed, and a suspicion's time: no wrong verdict */
 
+#define TIMEOUT_US(period_us) ((period_us)*3 / 10)
+
 struct flight {
     bool used;
     struct swim_message message;
@@ -69,7 +71,9 @@ static void send(struct world *world, const struct swim_message *message)
     uint64_t most_us = below(detect, 100) < LATE_PERCENT ? LATE_US : TRAVEL_US;
 
     world->totals->swim_datagrams++;
-    if (!world->calm && below(detect, 100) < detect->loss_percent) {
+    if (world->calm) {
+        most_us = TRAVEL_US; /* to SWIM, what comes after its timeouts is lost */
+    } else if (below(detect, 100) < detect->loss_percent) {
         return;
     }
     for (uint32_t n = 0; n < FLIGHTS; n++) {
@@ -155,7 +159,7 @@ void detect_node_starts(struct world *world, uint32_t rank)
         .count = world->node_count,
         .incarnation = world->nodes[rank].incarnation,
         .period_us = detect->period_us,
-        .timeout_us = detect->period_us * 3 / 10,
+        .timeout_us = TIMEOUT_US(detect->period_us),
         .suspicion_us = detect->suspicion_us,
         .seed = random_u64(&detect->random),
     };
@@ -196,7 +200,8 @@ void detect_calm(struct world *world)
 {
     struct detect *detect = world->detect;
 
-    if (detect != NULL) {
+    /* Nothing is promised where a ping and its ack take longer than is waited for them. */
+    if (detect != NULL && TIMEOUT_US(detect->period_us) >= UINT64_C(2) * TRAVEL_US) {
         detect->calm_us = world->now_us + CALM_PERIODS * detect->period_us + LATE_US;
         for (uint32_t rank = 0; rank < world->node_count; rank++) {
             if (detect->nodes[rank].swim != NULL) {

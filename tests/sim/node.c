@@ -288,7 +288,7 @@ static void start_lane(struct world *world, struct world_node *node, struct worl
     config.incarnation = node->incarnation;
     config.seed = world->options.seed ^ ((uint64_t)lane->node << 32 | lane->number);
     if (world->calls != NULL) {
-        caller_lane_starts(lane, &users);
+        caller_lane_starts(lane, &users, &config);
         config.users = &users;
     }
     NIGH_ASSERT(exchange_create(&config, &lane->exchange) == NIGH_OK);
@@ -317,6 +317,9 @@ static void count_lane(struct world *world, struct world_node *node, struct worl
     totals->partial += stats.served_partial;
     totals->sent_on += stats.sent_on;
     totals->pushes += stats.served_pushes;
+    totals->frames_sent += stats.calls_sent;
+    totals->frames_written += stats.calls_written;
+    totals->rings_full += stats.rings_full;
     totals->overdue += stats.loans_overdue;
     totals->conflicts += stats.conflicts;
     totals->news_lost += stats.news_lost;

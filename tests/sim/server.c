@@ -1,27 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See caller.h. Services of a simulated cluster: what they are asked, and what they answer. */
-#include "caller.h"
+#include "collector.h"
 
 #include <stddef.h>
 #include <string.h>
 
 #define JUDGES_US 1000u /* the judge's calls are answered by then */
 
-/* First in a request, and in an answer; each byte behind it follows from it. */
-struct told {
-    uint32_t serial, caller;
-    uint32_t what; /* of a request: the name; of an answer: the node that gives it */
-    uint32_t turn; /* of a request: 0; of an answer: how often the call had been carried out */
-};
-
 /* ---- bytes ---------------------------------------------------------------- */
 
-static uint8_t byte_at(const struct told *told, uint32_t at)
+static uint8_t byte_at(const struct caller_told *told, uint32_t at)
 {
     return (uint8_t)(told->serial * 31 + told->what * 7 + told->turn * 3 + at);
 }
 
-static void fill(uint8_t *to, const struct told *told, uint32_t count)
+void caller_fill_told(uint8_t *to, const struct caller_told *told, uint32_t count)
 {
     memcpy(to, told, sizeof(*told));
     for (uint32_t n = (uint32_t)sizeof(*told); n < count; n++) {
@@ -29,8 +22,7 @@ static void fill(uint8_t *to, const struct told *told, uint32_t count)
     }
 }
 
-/* Whether it is one of so many bytes. */
-static bool read_told(const uint8_t *bytes, uint32_t count, struct told *told)
+bool caller_read_told(const uint8_t *bytes, uint32_t count, struct caller_told *told)
 {
     if (count < sizeof(*told)) {
         return false;
@@ -47,12 +39,12 @@ static bool read_told(const uint8_t *bytes, uint32_t count, struct told *told)
 void caller_fill_request(const struct caller_world *calls, uint8_t *to, uint32_t serial)
 {
     const struct caller_call *call = &calls->call[serial - 1];
-    struct told told = {serial, call->node, call->name, 0};
+    struct caller_told told = {serial, call->node, call->name, 0};
 
-    fill(to, &told, call->bytes);
+    caller_fill_told(to, &told, call->bytes);
 }
 
-static uint32_t reply_bytes(const struct caller_world *calls, const struct told *told)
+static uint32_t reply_bytes(const struct caller_world *calls, const struct caller_told *told)
 {
     uint32_t room = calls->most_bytes - (uint32_t)sizeof(*told);
 
@@ -62,19 +54,19 @@ static uint32_t reply_bytes(const struct caller_world *calls, const struct told 
 uint32_t caller_fill_reply(const struct caller_world *calls, uint8_t *to, uint32_t serial,
                            uint32_t server, uint32_t turn)
 {
-    struct told told = {serial, calls->call[serial - 1].node, server, turn};
+    struct caller_told told = {serial, calls->call[serial - 1].node, server, turn};
     uint32_t bytes = reply_bytes(calls, &told);
 
-    fill(to, &told, bytes);
+    caller_fill_told(to, &told, bytes);
     return bytes;
 }
 
 uint32_t caller_read_reply(const struct caller_world *calls, const uint8_t *bytes, uint32_t count,
                            uint32_t serial, uint32_t server)
 {
-    struct told told;
+    struct caller_told told;
 
-    return read_told(bytes, count, &told) && told.serial == serial &&
+    return caller_read_told(bytes, count, &told) && told.serial == serial &&
                    told.caller == calls->call[serial - 1].node && told.what == server &&
                    count == reply_bytes(calls, &told)
                ? told.turn
@@ -103,10 +95,10 @@ static void check_request(const struct world_lane *lane, const struct caller_reg
 static uint32_t read_request(const struct world_lane *lane, const struct calls_request *request)
 {
     const struct caller_world *calls = lane->world->calls;
-    struct told told;
+    struct caller_told told;
 
     WORLD_CHECK(lane->world,
-                read_told(request->bytes, request->count, &told) && told.serial > 0 &&
+                caller_read_told(request->bytes, request->count, &told) && told.serial > 0 &&
                     told.serial <= calls->call_count && told.turn == 0 &&
                     told.caller == calls->call[told.serial - 1].node &&
                     told.what == calls->call[told.serial - 1].name,
@@ -197,6 +189,9 @@ void server_take(void *context, void *tag, const struct calls_request *request)
 
     if (world->nodes[lane->node].ending) {
         return; /* its process is gone */
+    }
+    if (collector_take(lane, tag, request)) {
+        return;
     }
     serial = read_request(lane, request);
     call = &calls->call[serial - 1];

@@ -63,19 +63,24 @@ static void on_log(void *context, enum log_level level, const char *line, size_t
     printf("#                  log: %s\n", line);
 }
 
+static uint64_t run_world(const struct world_options *options, struct world_totals *totals)
+{
+    static const struct log_sink sink = {.write = on_log};
+
+    seed_now = options->seed;
+    tables_keep(options->seed % TABLES_ANEW != 0);
+    if (options->trace) {
+        log_set_level(LOG_LEVEL_DEBUG);
+        log_set_sink(&sink);
+    }
+    return judge_seed(options, totals);
+}
+
 static uint64_t run_seed(uint64_t seed, bool trace, struct world_totals *totals)
 {
     struct world_options options = {.seed = seed, .trace = trace};
 
-    static const struct log_sink sink = {.write = on_log};
-
-    seed_now = seed;
-    tables_keep(seed % TABLES_ANEW != 0);
-    if (trace) {
-        log_set_level(LOG_LEVEL_DEBUG);
-        log_set_sink(&sink);
-    }
-    return judge_seed(&options, totals);
+    return run_world(&options, totals);
 }
 
 /* ---- what was done -------------------------------------------------------- */
@@ -130,12 +135,28 @@ static void assert_each_call_is_seen(const struct world_totals *totals)
 {
     assert_true(totals->call_worlds > totals->seeds / 3);
     assert_true(totals->calls > 50 * totals->call_worlds);
+    assert_true(totals->ring_worlds > totals->call_worlds / 3 && totals->frames_sent > 0);
+    assert_true(totals->frames_written > 100 * totals->ring_worlds && totals->rings_full > 0);
     assert_true(totals->calls_ok > 10 * totals->call_worlds);
     assert_true(totals->calls_any > 0 && totals->calls_urgent > 0 && totals->calls_one_way > 0);
     assert_true(totals->calls_no > 0 && totals->calls_late > 0 && totals->calls_canceled > 0);
     assert_true(totals->calls_lost > 0 && totals->calls_closed > 0 && totals->calls_busy > 0);
     assert_true(totals->calls_not_found > 0 && totals->calls_again > 0);
     assert_true(totals->calls_in_calm > 10 * totals->call_worlds);
+}
+
+/* ... nor any that a collective may, nor a thing that may become of a node of it. */
+static void assert_each_collective_is_seen(const struct world_totals *totals)
+{
+    assert_true(totals->many > 20 * totals->call_worlds);
+    assert_true(totals->many_reduces > 10 * totals->call_worlds);
+    assert_true(totals->many_edges > 10 * totals->call_worlds);
+    assert_true(totals->many_whole > totals->call_worlds);
+    assert_true(totals->many_answered > 10 * totals->call_worlds);
+    assert_true(totals->many_failed > 0 && totals->many_unknown > 0 && totals->many_unasked > 0);
+    assert_true(totals->many_passed_over > 0 && totals->many_stale > 0);
+    assert_true(totals->many_refused_stale > 0 && totals->many_busy > 0);
+    assert_true(totals->many_canceled > 0 && totals->many_in_calm > totals->call_worlds);
 }
 
 /* Verdicts of the members come, right and wrong ones, and are refuted. */
@@ -184,6 +205,21 @@ static void print_calls(const struct world_totals *t)
            U(t->calls_ok), U(t->calls_no), U(t->calls_late), U(t->calls_canceled), U(t->calls_lost),
            U(t->calls_closed), U(t->calls_not_found), U(t->calls_busy), U(t->calls_carried_out),
            U(t->calls_again));
+    printf("# %llu of these worlds with rings: %llu frames sent, %llu written, %llu that found no "
+           "room\n",
+           U(t->ring_worlds), U(t->frames_sent), U(t->frames_written), U(t->rings_full));
+}
+
+static void print_collectives(const struct world_totals *t)
+{
+    printf("# %llu collectives (%llu reduce), %llu edges between nodes, %llu cancelled, %llu in "
+           "calm; %llu of another version and %llu of a full lane did not begin\n",
+           U(t->many), U(t->many_reduces), U(t->many_edges), U(t->many_canceled),
+           U(t->many_in_calm), U(t->many_refused_stale), U(t->many_busy));
+    printf("# of them %llu ended whole; %llu nodes answered, %llu failed, %llu are unknown, %llu "
+           "unasked (%llu passed over, %llu of another version); carried out %llu times\n",
+           U(t->many_whole), U(t->many_answered), U(t->many_failed), U(t->many_unknown),
+           U(t->many_unasked), U(t->many_passed_over), U(t->many_stale), U(t->many_carried_out));
 }
 
 static void print_totals(const struct world_totals *t, uint64_t us)
@@ -234,6 +270,7 @@ static void print_totals(const struct world_totals *t, uint64_t us)
         U(t->swim_worlds), U(t->swim_datagrams), U(t->swim_deaths), U(t->swim_wrong),
         U(t->swim_refuted));
     print_calls(t);
+    print_collectives(t);
     print_coverage(t);
 }
 
@@ -379,6 +416,7 @@ static void clusters_keep_their_promises(void **state)
         assert_true(totals.quotas > 0 && totals.denied > 0 && totals.named > 0);
         assert_true(totals.strict > 0 && totals.strangers > 0);
         assert_each_call_is_seen(&totals);
+        assert_each_collective_is_seen(&totals);
         assert_verdicts_are_seen(&totals);
     }
 }
@@ -402,7 +440,8 @@ static void equal_seeds_give_equal_runs(void **state)
     node_forget_memory();
 }
 
-/* Worlds that hit what few do, as long as nothing is drawn otherwise than when they were found. */
+/* Worlds that hit what few do, as long as nothing is drawn otherwise than when they were found:
+ * before there were collectives in them. */
 static void what_failed_once_holds(void **state)
 {
     static const uint64_t seeds[] = {700020918, 810047764, 2400012403, 3300031955, 5200023539};
@@ -413,7 +452,9 @@ static void what_failed_once_holds(void **state)
         return;
     }
     for (uint32_t n = 0; n < ARRAY_LENGTH(seeds); n++) {
-        (void)run_seed(seeds[n], false, &totals);
+        struct world_options options = {.seed = seeds[n], .no_collectives = true};
+
+        (void)run_world(&options, &totals);
     }
     node_forget_memory();
 }

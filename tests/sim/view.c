@@ -44,6 +44,7 @@ static void adopt(struct world *world, uint32_t rank)
     for (uint32_t n = 0; n < node->lanes; n++) {
         node->lane[n].quiet_until_us = 0;
         exchange_view(node->lane[n].exchange, &node->adopted, world->now_us);
+        collector_group(&node->lane[n]);
     }
     node->due_us = world->now_us;
 }

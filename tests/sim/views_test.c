@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "cluster/agree_internal.h"
 #include "views_world.h"
 
 #define SECOND UINT64_C(1000000)
@@ -371,6 +372,24 @@ static void who_joins_again_has_its_rank(void **state)
     views_fini(&world);
 }
 
+/* What else it is told of them may be lost. */
+static void a_lease_says_how_many_joined(void **state)
+{
+    struct agreed_set in;
+
+    (void)state;
+    begin_with_seats(6, 2, support_seed());
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    join(0, 2);
+    views_kill(&world, 3);
+    world.loses_kind = AGREE_ROSTER;
+    views_start(&world, 3);
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    views_fini(&world);
+}
+
 static void who_finds_no_seat_is_told(void **state)
 {
     struct agreed_set in;
@@ -450,6 +469,130 @@ static void seats_outlive_all(void **state)
     views_fini(&world);
 }
 
+/* ---- names ---------------------------------------------------------------- */
+
+static void call_it(uint32_t rank, const char *name)
+{
+    struct views_node *node = &world.nodes[rank];
+
+    memset(node->name, 0, sizeof(node->name));
+    memcpy(node->name, name, strlen(name));
+    if (node->agree != NULL) {
+        views_kill(&world, rank);
+    }
+    views_start(&world, rank);
+}
+
+/* What every node that runs knows a rank by; NULL: they differ. */
+static const char *known_as(uint32_t rank)
+{
+    const char *name = NULL;
+
+    for (uint32_t n = 0; n < world.count; n++) {
+        const char *own;
+
+        if (world.nodes[n].agree == NULL) {
+            continue;
+        }
+        own = agree_roster(world.nodes[n].agree)->names[rank];
+        if (name != NULL && strcmp(name, own) != 0) {
+            return NULL;
+        }
+        name = own;
+    }
+    return name;
+}
+
+static void await_name(uint32_t rank, const char *name)
+{
+    for (uint32_t n = 0; known_as(rank) == NULL || strcmp(known_as(rank), name) != 0; n++) {
+        assert_true(n < 1000);
+        run(SECOND / 100);
+    }
+}
+
+/* Of voters, of members that do not vote, and of who joined; also by those that began later. */
+static void all_know_what_each_is_called(void **state)
+{
+    (void)state;
+    begin_with_seats(6, 2, support_seed());
+    join(0, 3);
+    call_it(0, "first");
+    call_it(3, "no-voter");
+    call_it(4, "joined");
+    await_name(0, "first");
+    await_name(3, "no-voter");
+    await_name(4, "joined");
+    for (uint32_t rank = 0; rank < 5; rank++) {
+        views_kill(&world, rank);
+    }
+    for (uint32_t rank = 0; rank < 5; rank++) {
+        views_start(&world, rank);
+    }
+    await_name(4, "joined");
+    join(1, 4);
+    await_name(0, "first");
+    call_it(3, ""); /* it wants none any more */
+    await_name(3, "");
+    views_fini(&world);
+}
+
+/* They are in what is cut off the log: the dead do not say theirs again. */
+static void names_outlive_all(void **state)
+{
+    struct agreed_set in;
+
+    (void)state;
+    begin(4, support_seed());
+    call_it(3, "gone");
+    call_it(0, "here");
+    await_name(3, "gone");
+    await_name(0, "here");
+    views_kill(&world, 3);
+    for (uint32_t turn = 0; turn < 20; turn++) {
+        views_kill(&world, 2);
+        in = all_but(2);
+        agreed_put(&in, 3, false);
+        settle(&in, 20 * SECOND);
+        views_start(&world, 2);
+        agreed_put(&in, 2, true);
+        settle(&in, 20 * SECOND);
+    }
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        views_kill(&world, rank);
+    }
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        views_start(&world, rank);
+    }
+    await_name(3, "gone");
+    assert_string_equal(known_as(0), "here");
+    views_fini(&world);
+}
+
+/* Whoever asked first has it, dead or alive; who comes later has none until that is given up. */
+static void a_name_that_is_taken_is_refused(void **state)
+{
+    (void)state;
+    begin(5, support_seed());
+    call_it(4, "db");
+    await_name(4, "db");
+    views_kill(&world, 4);
+    call_it(1, "db");
+    call_it(3, "db");
+    run(20 * SECOND);
+    assert_string_equal(known_as(1), "");
+    assert_string_equal(known_as(3), "");
+    assert_string_equal(known_as(4), "db");
+    views_kill(&world, 3);
+    call_it(4, "other");
+    await_name(4, "other");
+    await_name(1, "db");
+    call_it(3, "db");
+    run(20 * SECOND);
+    assert_string_equal(known_as(3), "");
+    views_fini(&world);
+}
+
 /* ---- faults by seed ------------------------------------------------------- */
 
 /* Nobody has a rank that was not given. */
@@ -458,6 +601,31 @@ static bool was_there(uint32_t rank)
     struct agreed_set set = views_everybody(&world);
 
     return agreed_has(&set, rank);
+}
+
+/* Fewer names than nodes that want one. */
+static void start_with_some_name(uint32_t rank)
+{
+    static const char *names[] = {"", "a", "b", "c"};
+
+    call_it(rank, names[random_below(&world.random, 4)]);
+}
+
+/* Each has the name that it wants, or another has. */
+static void assert_names(void)
+{
+    const struct agreed_roster *roster = agree_roster(world.nodes[0].agree);
+
+    for (uint32_t rank = 0; rank < world.count; rank++) {
+        const struct views_node *node = &world.nodes[rank];
+
+        if (node->agree == NULL) {
+            continue;
+        }
+        assert_memory_equal(agree_roster(node->agree), roster, sizeof(*roster));
+        assert_true(strcmp(roster->names[rank], node->name) == 0 ||
+                    agreed_rank_of(roster, node->name) != LIMIT_NODES);
+    }
 }
 
 static void fault(void)
@@ -475,7 +643,7 @@ static void fault(void)
     case 1:
     case 2:
         if (node->agree == NULL && was) {
-            views_start(&world, rank);
+            start_with_some_name(rank);
         }
         break;
     case 3: node->paused = !node->paused; break;
@@ -511,7 +679,7 @@ static void heal(void)
     for (uint32_t rank = 0; rank < world.count; rank++) {
         world.nodes[rank].paused = false;
         if (world.nodes[rank].agree == NULL && was_there(rank)) {
-            views_start(&world, rank);
+            start_with_some_name(rank);
         }
     }
 }
@@ -555,6 +723,8 @@ static void nothing_breaks_by_seed(void **state)
         let_in();
         in = all_but(AGREE_NOBODY);
         settle(&in, 40 * SECOND);
+        run(10 * SECOND);
+        assert_names();
         events += world.events;
         epochs += world.epochs;
         views_fini(&world);
@@ -578,9 +748,13 @@ int main(void)
         cmocka_unit_test(a_full_disk_costs_one_vote),
         cmocka_unit_test(who_joins_by_any_member_is_in),
         cmocka_unit_test(who_joins_again_has_its_rank),
+        cmocka_unit_test(a_lease_says_how_many_joined),
         cmocka_unit_test(who_finds_no_seat_is_told),
         cmocka_unit_test(a_minority_gives_no_seats),
         cmocka_unit_test(seats_outlive_all),
+        cmocka_unit_test(all_know_what_each_is_called),
+        cmocka_unit_test(names_outlive_all),
+        cmocka_unit_test(a_name_that_is_taken_is_refused),
         cmocka_unit_test(nothing_breaks_by_seed),
     };
 

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/crc32c.h"
 #include "base/hash.h"
 
 static struct views_world *the_world;
@@ -80,7 +81,7 @@ static nigh_status on_store(void *context, const void *bytes, size_t count)
 /* ---- who joins ------------------------------------------------------------ */
 
 static void on_seated(void *context, const char *address, nigh_status status, uint32_t rank,
-                      const struct agreed_seats *seats)
+                      const struct agreed_roster *seats)
 {
     struct views_world *world = the_world;
     struct views_joiner *joiner = &world->joiners[strtoul(address, NULL, 10)];
@@ -231,6 +232,26 @@ static void check_seats(struct views_world *world, uint32_t rank, const struct a
     }
 }
 
+/* A roster of so many changes is one. */
+static void check_roster(struct views_world *world, struct views_node *node)
+{
+    const struct agreed_roster *roster = agree_roster(node->agree);
+    uint64_t hash;
+
+    if (roster->changes + 1 == node->checked) {
+        return;
+    }
+    node->checked = roster->changes + 1;
+    hash = (uint64_t)crc32c(0, roster, sizeof(*roster)) + 1;
+    if (roster->changes >= VIEWS_CHANGES) {
+        world->broken = "too many changes of who there is";
+    } else if (world->rosters[roster->changes] == 0) {
+        world->rosters[roster->changes] = hash;
+    } else if (world->rosters[roster->changes] != hash) {
+        world->broken = "two rosters of as many changes";
+    }
+}
+
 static void check(struct views_world *world)
 {
     for (uint32_t rank = 0; rank < world->count; rank++) {
@@ -240,6 +261,7 @@ static void check(struct views_world *world)
             look(world, rank, &seen);
             check_view(world, &seen.agreed);
             check_seats(world, rank, &seen);
+            check_roster(world, &world->nodes[rank]);
         }
     }
     for (uint32_t key = 0; key < VIEWS_KEYS && world->broken == NULL; key++) {
@@ -385,10 +407,12 @@ void views_start(struct views_world *world, uint32_t rank)
     char why[AGREE_WHY_BYTES];
 
     the_world = world;
+    memcpy(config.name, node->name, sizeof(config.name));
     memset(&node->adopted, 0, sizeof(node->adopted));
     memset(node->serves, 0, sizeof(node->serves));
     node->adopts_us = 0;
     node->paused = false;
+    node->checked = 0;
     if (agree_create(&config, node->stored, node->stored_bytes, world->now_us, &node->agree, why) !=
         NIGH_OK) {
         fprintf(stderr, "# %s\n", why);

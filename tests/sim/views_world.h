@@ -3,7 +3,7 @@
  * Members that agree on views in virtual time, by seed: messages that are late, lost and out of
  * order, cuts (also of one direction), deaths that leave what was kept, pauses, lanes that adopt
  * late, others that join. After every event: one view an epoch, no key with two homes that serve,
- * no rank with two who joined.
+ * no rank with two who joined, of as many changes one roster.
  */
 #ifndef SIM_VIEWS_WORLD_H
 #define SIM_VIEWS_WORLD_H
@@ -26,13 +26,17 @@ struct views_node {
     struct agreed adopted;
     uint64_t adopts_us; /* when they take what is known now; 0: they have */
     bool serves[VIEWS_KEYS];
-    uint32_t joined; /* ranks behind the list that had been given when it started */
+    uint32_t joined;              /* ranks behind the list that had been given when it started */
+    char name[AGREED_NAME_BYTES]; /* that it wants in its next life */
+    uint64_t checked;             /* the changes of the roster that was looked at, and one */
     /* What outlives it. */
     uint8_t stored[VIEWS_STORED];
     size_t stored_bytes;
     bool disk_fails;
     uint64_t stores;
 };
+
+#define VIEWS_CHANGES 1024u
 
 /* Somebody who is not of the list, at an address of its own. */
 struct views_joiner {
@@ -67,6 +71,7 @@ struct views_world {
     /* What was seen. */
     struct agreed_set views[VIEWS_EPOCHS]; /* by epoch */
     uint64_t epochs;                       /* the highest */
+    uint64_t rosters[VIEWS_CHANGES];       /* what each hashes to, and one; by changes */
     uint64_t events, sent, lost;
     const char *broken; /* an invariant that does not hold */
 };

@@ -275,7 +275,7 @@ static void add_entry(uint64_t term, uint32_t type, uint32_t bytes)
     lie.head.entries++;
 }
 
-static void add_state(const struct agreed *agreed, const struct agreed_seats *seats)
+static void add_state(const struct agreed *agreed, const struct agreed_roster *seats)
 {
     lie_bytes += (uint32_t)agree_state_write(agreed, seats, (uint8_t *)&lie + lie_bytes);
 }
@@ -307,7 +307,7 @@ static void a_leader_hears_of_no_other(uint32_t lead)
     lie_of(RAFT_IO_APPEND_ENTRIES, term, 0, 0, 0);
     say_in_vain(lead, "another leads in the leader's term");
     lie_of(RAFT_IO_INSTALL_SNAPSHOT, term, 1000, term, 1);
-    add_state(&agree->applied, &agree->seats);
+    add_state(&agree->applied, &agree->roster);
     say_in_vain(lead, "another's snapshot, in the leader's term");
 }
 
@@ -345,16 +345,16 @@ static void no_state_is_taken_back(uint32_t to)
 
     agreed_init(&first, world.listed);
     lie_of(RAFT_IO_INSTALL_SNAPSHOT, term, last + 10, term, 1);
-    add_state(&first, &agree->seats);
+    add_state(&first, &agree->roster);
     say_in_vain(to, "a snapshot of what was before");
     lie_of(RAFT_IO_INSTALL_SNAPSHOT, term, last + 10, term, 1);
-    add_state(&agree->applied, &(struct agreed_seats){0});
+    add_state(&agree->applied, &(struct agreed_roster){0});
     say_in_vain(to, "a snapshot in which nobody has joined");
     lie_of(RAFT_IO_INSTALL_SNAPSHOT, term, UINT64_MAX - 1, term, 1);
-    add_state(&agree->applied, &agree->seats);
+    add_state(&agree->applied, &agree->roster);
     say_in_vain(to, "a snapshot at the end of all numbers");
     lie_of(RAFT_IO_INSTALL_SNAPSHOT, term, last + 10, term + 10, 1);
-    add_state(&agree->applied, &agree->seats);
+    add_state(&agree->applied, &agree->roster);
     say_in_vain(to, "a snapshot of a term that is to come");
 }
 
@@ -457,7 +457,7 @@ static void lie_about(const struct agree *agree)
     case RAFT_IO_INSTALL_SNAPSHOT:
         lie.head.numbers[3] = about(1);
         agreed.epoch += random_below(&world.random, 2);
-        add_state(&agreed, &agree->seats);
+        add_state(&agreed, &agree->roster);
         break;
     case RAFT_IO_REQUEST_VOTE: lie.head.numbers[1] = agree->config.self == 0 ? 2 : 1; break;
     default: break;

@@ -352,6 +352,7 @@ void world_destroy(struct world *world)
     sim_destroy(world->sim);
     free(world->nodes);
     free(world->calls);
+    free(world->many);
     free(world->detect);
     free(world->cut);
     free(world->puts);
@@ -457,6 +458,8 @@ static void carry_out(struct world *world, const struct world_event *event)
     case EVENT_SPEED_UP: speed_up(world, event->a); break;
     case EVENT_CALLS: caller_step(world, event->a); break;
     case EVENT_ANSWER: server_answer(world, event->a, event->value); break;
+    case EVENT_COLLECTS: collector_step(world, event->a); break;
+    case EVENT_COLLECT_ANSWER: collector_answer(world, event->a, event->value); break;
     case EVENT_QUICKEN: sim_slow(world->sim, event->a, event->b, 1); break;
     case EVENT_SEAL: client_seal(world, event->a, (uint32_t)event->value); break;
     case EVENT_GOODBYE: control_hear_goodbye(world, event->a, event->b, event->value); break;

@@ -17,6 +17,7 @@
 #include "memory/index.h"
 #include "object/exchange_internal.h"
 #include "object/store.h"
+#include "rpc/collect_edges.h"
 
 #define WORLD_SESSIONS   2u
 #define WORLD_LANES      4u /* most of a node */
@@ -82,7 +83,12 @@ struct world_totals {
     uint64_t call_worlds, calls, calls_any, calls_idempotent, calls_urgent, calls_one_way;
     uint64_t calls_ok, calls_no, calls_late, calls_canceled, calls_lost, calls_closed,
         calls_not_found, calls_busy;
+    uint64_t ring_worlds, frames_sent, frames_written, rings_full;
     uint64_t calls_carried_out, calls_again, calls_in_calm, services;
+    /* Of their collectives. */
+    uint64_t many, many_reduces, many_refused_stale, many_busy, many_canceled, many_edges;
+    uint64_t many_whole, many_answered, many_failed, many_unknown, many_unasked, many_passed_over,
+        many_stale, many_carried_out, many_in_calm;
     /* Of worlds whose members find out by datagrams who lives. */
     uint64_t swim_worlds, swim_datagrams, swim_deaths, swim_wrong, swim_refuted;
     uint64_t seen[PULL_STATES][MOMENTS];
@@ -160,6 +166,7 @@ struct world_lane {
     struct fabric *fabric;
     struct exchange *exchange;
     struct calls *calls;             /* NULL: a world without */
+    struct collect_edges collect;    /* where there are calls */
     void *index_memory[WORLD_POOLS]; /* by the store's numbers */
     struct disk *disk;               /* NULL: the node does not spill */
     uint64_t quiet_until_us;         /* as a lane's; whoever calls its store or exchange ends it */
@@ -200,20 +207,22 @@ enum world_event_kind {
     EVENT_CONNECT = 1, /* a: dialler, b: the other; value: unused */
     EVENT_RESET,       /* a's side of its connection to b ends; value: the connection */
     EVENT_FAULT,
-    EVENT_RESTART,    /* a */
-    EVENT_RESUME,     /* a */
-    EVENT_HEAL,       /* a, b: the cut */
-    EVENT_QUICKEN,    /* a, b: the slow link */
-    EVENT_SEAL,       /* a: an operation, value: the serial of its put */
-    EVENT_GOODBYE,    /* a: who hears it, b: whose; value: the connection */
-    EVENT_VIEW,       /* another view, or a node loses its lease */
-    EVENT_DATAGRAM,   /* a: which flight of detect.c */
-    EVENT_VIEW_HEARD, /* a: who hears of the present one, and has a lease */
-    EVENT_HEAL_WAY,   /* a: who is heard again, b: by whom */
-    EVENT_SPEED_UP,   /* a: is slow no more */
-    EVENT_CALLS,      /* a: what a node does with calls and services */
-    EVENT_ANSWER,     /* a: a request, value: its number: the service answers */
-    EVENT_DISK        /* a: node, b: lane, value: its incarnation: a job ends */
+    EVENT_RESTART,        /* a */
+    EVENT_RESUME,         /* a */
+    EVENT_HEAL,           /* a, b: the cut */
+    EVENT_QUICKEN,        /* a, b: the slow link */
+    EVENT_SEAL,           /* a: an operation, value: the serial of its put */
+    EVENT_GOODBYE,        /* a: who hears it, b: whose; value: the connection */
+    EVENT_VIEW,           /* another view, or a node loses its lease */
+    EVENT_DATAGRAM,       /* a: which flight of detect.c */
+    EVENT_VIEW_HEARD,     /* a: who hears of the present one, and has a lease */
+    EVENT_HEAL_WAY,       /* a: who is heard again, b: by whom */
+    EVENT_SPEED_UP,       /* a: is slow no more */
+    EVENT_CALLS,          /* a: what a node does with calls and services */
+    EVENT_ANSWER,         /* a: a request, value: its number: the service answers */
+    EVENT_COLLECTS,       /* a: what a node does with collectives */
+    EVENT_COLLECT_ANSWER, /* a: a request of one, value: its number */
+    EVENT_DISK            /* a: node, b: lane, value: its incarnation: a job ends */
 };
 
 struct world_event {
@@ -262,8 +271,9 @@ struct world_views {
 struct world_options {
     uint64_t seed;
     bool trace;
-    bool keeps_lines; /* the last of the trace, for a failure: instead of `trace` */
-    uint32_t nodes;   /* 0: as the seed says, with everything else */
+    bool no_collectives; /* though there are calls */
+    bool keeps_lines;    /* the last of the trace, for a failure: instead of `trace` */
+    uint32_t nodes;      /* 0: as the seed says, with everything else */
     uint32_t lanes, extents, entries, max_keys, max_puts;
     uint64_t quantum_us;
     uint64_t dead_after_us; /* of many nodes; 0: a minute */
@@ -281,7 +291,8 @@ struct world {
     struct random more; /* for what a plain world has not */
     struct world_kind kind;
     struct world_views views;
-    struct caller_world *calls; /* NULL: none */
+    struct caller_world *calls;   /* NULL: none */
+    struct collector_world *many; /* where there are calls */
     struct sim *sim;
     uint64_t now_us;
     uint64_t digest;
@@ -530,7 +541,8 @@ void client_check_quotas(struct world *world);
 
 void caller_choose(struct world *world);
 /* Before the lane's exchange, which is told of it; and after that. */
-void caller_lane_starts(struct world_lane *lane, struct exchange_calls *users);
+void caller_lane_starts(struct world_lane *lane, struct exchange_calls *users,
+                        struct exchange_config *exchange);
 void caller_lane_ends(struct world_lane *lane);
 void caller_node_starts(struct world *world, uint32_t node);
 void caller_node_ends(struct world *world, uint32_t node);
@@ -551,6 +563,14 @@ void caller_why_not_idle(struct world *world);
 /* In calm: calls of everybody, by everybody. */
 void caller_judge(struct world *world);
 void server_answer(struct world *world, uint32_t place, uint64_t number);
+
+/* ---- collector.c: calls of many (collector.h) ----------------------------- */
+
+/* A node's next collective. */
+void collector_step(struct world *world, uint32_t node);
+void collector_answer(struct world *world, uint32_t place, uint64_t number);
+/* Its lane has adopted another view. */
+void collector_group(struct world_lane *lane);
 
 /* ---- fault.c -------------------------------------------------------------- */
 

@@ -116,6 +116,8 @@ static void name_members(struct world *world, uint32_t nodes)
     }
 }
 
+static uint32_t calls_way = NIGH_CALLS_AUTO; /* of nodes that start from now on */
+
 static nigh_status start(struct world *world, uint32_t n, uint32_t lanes)
 {
     bool alone = world->nodes == 1;
@@ -127,7 +129,8 @@ static nigh_status start(struct world *world, uint32_t n, uint32_t lanes)
                                  .lanes = lanes,
                                  .members = alone ? NULL : world->members,
                                  .member = alone ? NULL : rank,
-                                 .cluster_key = alone ? NULL : key};
+                                 .cluster_key = alone ? NULL : key,
+                                 .calls_way = calls_way};
 
     (void)snprintf(rank, sizeof rank, "%u", n);
     status = nigh_node_start(&options, &world->node[n]);
@@ -364,6 +367,36 @@ static void a_thousand_are_under_way_at_once(void **state)
     }
     end(&world);
     free(many);
+}
+
+/* The same, and all sizes, where frames are written into rings; and nodes say so. */
+static void calls_may_be_written(void **state)
+{
+    char reply[8];
+    nigh_call_spec spec = spec_of(1, "echo", "written", 7, reply, sizeof reply);
+    struct world world;
+
+    calls_way = NIGH_CALLS_WRITE;
+    calls_bring_what_the_service_says(state);
+    a_thousand_are_under_way_at_once(state);
+    begin(&world, 2, 1);
+    (void)serve(world.client[1], "echo", echo, NULL);
+    assert_int_equal(nigh_call(world.client[0], &spec, PATIENCE), NIGH_OK);
+    for (uint32_t n = 0; n < 2; n++) {
+        nigh_node_stats stats;
+        nigh_link_info link;
+        size_t count;
+
+        assert_int_equal(nigh_stats(world.client[n], &stats), NIGH_OK);
+        assert_true(stats.call_frames_written > 0);
+        assert_int_equal(stats.call_frames_sent, 0);
+        assert_int_equal(stats.links_writing_calls, 1);
+        assert_int_equal(nigh_links(world.client[n], &link, 1, &count), NIGH_OK);
+        assert_int_equal(count, 1);
+        assert_int_equal(link.calls, NIGH_LINK_CALLS_WRITTEN);
+    }
+    end(&world);
+    calls_way = NIGH_CALLS_AUTO;
 }
 
 /* A node that has a process of its own, and ends with it. */
@@ -627,6 +660,7 @@ int main(void)
         cmocka_unit_test(calls_end_at_their_deadline_and_by_cancel),
         cmocka_unit_test(one_way_messages_arrive_and_want_nothing),
         cmocka_unit_test(a_thousand_are_under_way_at_once),
+        cmocka_unit_test(calls_may_be_written),
         cmocka_unit_test(a_lost_node_ends_what_it_was_asked),
         cmocka_unit_test(a_service_that_ends_answers_for_itself),
         cmocka_unit_test(a_client_that_goes_leaves_its_calls),

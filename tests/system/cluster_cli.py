@@ -207,6 +207,7 @@ def test_links_are_measured_when_they_are_up_and_when_asked_for():
         for here, there in ((a, 1), (b, 0)):
             wait_for(lambda: here.parsed("nodes")[there]["crossover"] == "known", 60)
             assert here.parsed("nodes")[1 - there]["crossover"] == "unknown", "of oneself there is nothing to know"
+            assert [node["calls"] for node in here.parsed("nodes")][there] == "sent", "over TCP"
         pulls = b.numbers()["pulls"]
         nodes = b.parsed("nodes", "--measure", "--timeout", "60s")
         assert nodes[0]["crossover"] == "known" and 32 * 1024 <= nodes[0]["crossover_bytes"] <= MIB, nodes

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes that join a cluster by the address of one of its members: they are told a rank, which they keep over a crash;
 homes follow; who may not join, or finds no rank, is told why."""
+import json
 import os
 import shutil
 import socket
@@ -14,7 +15,7 @@ from raw_session import free_ports, wait_for  # noqa: E402
 from cluster_views import Voters  # noqa: E402
 
 
-FAILED, EXISTS = 1, 9  # exit codes of nigh
+FAILED, NOT_FOUND, EXISTS = 1, 3, 9  # exit codes of nigh
 
 
 class Joiners(Voters):
@@ -25,6 +26,7 @@ class Joiners(Voters):
         self.ports = [f"127.0.0.1:{port}" for port in free_ports(count)]
         self.listed, self.by, self.ranks = listed, [0] * count, ranks
         self.total = count
+        self.names = {}
         super().__init__(0)
         self.processes = [None] * count
         for rank in range(listed):
@@ -37,11 +39,12 @@ class Joiners(Voters):
         """What tells a node where it belongs. One that is alone at the start names nobody."""
         names = ",".join(self.ports[:self.listed]) if rank < self.listed else self.ports[self.by[rank]]
         return (["--member", self.ports[rank]] + (["--join", names] if rank >= self.listed or self.listed > 1 else [])
+                + (["--name", self.names[rank]] if rank in self.names else [])
                 + (["--ranks", str(self.ranks)] if self.ranks and rank < self.listed else []))
 
     def command(self, rank, **more):
-        given = {"state": self.state(rank), "key": self.key, "member": None, **more}
-        return [os.environ["NIGHD"], "--memory", "64M", "--socket", self.socket(rank), *self.options(rank),
+        given = {"state": self.state(rank), "key": self.key, "member": None, "memory": "64M", **more}
+        return [os.environ["NIGHD"], "--memory", given["memory"], "--socket", self.socket(rank), *self.options(rank),
                 *(["--member", given["member"]] if given["member"] else []), "--cluster-key", given["key"],
                 "--dead-ms", str(self.dead_ms), "--spin-us", "0", "--state", given["state"]]
 
@@ -54,6 +57,9 @@ class Joiners(Voters):
         self.by[rank] = by
         self.start(rank)
         self.wait_ready(rank)
+
+    def names_at(self, rank):
+        return {item["rank"]: item["name"] for item in self.list(rank) if item["name"]}
 
     def ranks_of(self, rank):
         return {item["address"]: item["rank"] for item in self.list(rank)}
@@ -155,9 +161,24 @@ def test_who_cannot_be_one_takes_no_seat():
     with socket.create_server(("127.0.0.1", 0)) as other:
         said = refused(cluster, 3, member=f"127.0.0.1:{other.getsockname()[1]}")
     assert "the port free" in said, said
+    said = refused(cluster, 3, memory="32T")
+    assert "of memory are needed" in said and "is a member" not in said, said
     cluster.total = 4
     cluster.join_by(3, 1)
     wait_for(lambda: cluster.ranks_of(0).get(cluster.ports[3]) == 3, 30)
+    cluster.close()
+
+
+def test_who_joins_may_be_stopped():
+    """Nobody answers at the address that it was given: it asks on for half a minute, but not when it is told to end."""
+    cluster = Joiners(1, 2)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        cluster.ports[0] = f"127.0.0.1:{other.getsockname()[1]}"
+    cluster.start(1)
+    wait_for(lambda: "joins a cluster" in cluster.log(1), 30)
+    cluster.processes[1].terminate()
+    cluster.processes[1].wait(15)
+    cluster.kill(1)
     cluster.close()
 
 
@@ -243,6 +264,39 @@ def test_a_rank_is_not_taken_by_a_copy():
     cluster.kill(2)
     assert cluster.agrees() and cluster.ranks_of(0) == {cluster.ports[0]: 0, cluster.ports[1]: 1}
     cluster.get_all(0, 0, 10, 2000)
+    cluster.close()
+
+
+def test_nodes_go_by_their_names():
+    """Of the list and of who joined; at every node, over a restart, and wherever a rank is asked for."""
+    cluster = Joiners(1, 3)
+    cluster.kill(0)
+    cluster.names = {0: "first", 1: "db-1"}
+    cluster.back(0)
+    cluster.join_by(1, 0)
+    cluster.join_by(2, 1)
+    wait_for(cluster.agrees, 30)
+    wait_for(lambda: all(cluster.names_at(rank) == cluster.names for rank in range(3)), 30)
+    assert b"  db-1   up " in cluster.nigh(2, "nodes").stdout
+    for named in ("db-1", "1"):
+        done = cluster.nigh(2, "call", "nobody's", "x", "--node", named)
+        assert done.returncode == NOT_FOUND and b"no node is called" not in done.stderr, done
+    done = cluster.nigh(2, "call", "nobody's", "x", "--node", "db-2")
+    assert done.returncode == NOT_FOUND and b"no node is called db-2" in done.stderr, done
+    said = json.loads(cluster.nigh(2, "call", "nobody's", "x", "--ranks", "db-1,0", "--json").stdout)
+    assert sorted(error["node"] for error in said["errors"]) == [0, 1], said
+    # Another wants the name of one that is dead: it is told, and has none, until that one comes back by another name.
+    cluster.kill(1)
+    cluster.kill(2)
+    cluster.names[2] = "db-1"
+    cluster.back(2)
+    wait_for(lambda: "another is called that" in cluster.log(2), 30)
+    assert [item["name_taken"] for item in cluster.list(2)] == [False, False, True], cluster.list(2)
+    assert b"without a name: another has the one it wants" in cluster.nigh(2, "nodes").stdout
+    assert cluster.names_at(0) == {0: "first", 1: "db-1"}
+    cluster.names[1] = "db-2"
+    cluster.back(1)
+    wait_for(lambda: all(cluster.names_at(rank) == cluster.names for rank in range(3)), 30)
     cluster.close()
 
 

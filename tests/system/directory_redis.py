@@ -180,9 +180,12 @@ def test_what_is_left_without_the_server():
         a.good("put", "--no-claim", "new", "-", data=b"2")
         assert a.good("get", "new") == b"2"
         code, _, said = b.run("get", "new", "--timeout", "500ms")
-        assert code != OK and "cannot be reached" in said, said
+        assert code != OK and "the directory is not reached" in said, said
         code, _, said = b.run("put", "exclusive", "-", "--timeout", "500ms", data=b"3")
-        assert code != OK and "cannot be said now" in said, said
+        assert code != OK and "cannot be said now" in said and "the directory is not reached" in said, said
+        for verb in ("who", "locate"):
+            code, _, said = b.run(verb, "new")
+            assert code != OK and "the directory is not reached" in said, said
         waiting = b.begin("get", "new", "--timeout", "30s")
         world.redis.start()
         assert waiting.communicate(timeout=60)[0] == b"2", "recovers alone"

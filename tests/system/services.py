@@ -73,8 +73,11 @@ def test_all_nodes_are_called_at_once():
         assert said == {"service": "echo", "answered": 2, "failed": 0, "unknown": 0, "unasked": 0, "errors": [],
                         "replies": [{"node": rank, "reply_bytes": 1, "reply": "x"} for rank in range(2)]}
         assert version > 0 and version == json.loads(a.good("call", "echo", "--all", "x", "--json"))["version"]
-        for wrong in ("", "1,", ",1", "1,,2", "x", "1-2", "256"):
+        for wrong in ("", "1,", ",1", "1,,2", "-x", "1-2", "256", "x" * 32):
             assert a.run("call", "echo", "--ranks", wrong, "x")[0] == USAGE, wrong
+        for option in ("--ranks", "--node"):
+            code, _, said = a.run("call", "echo", option, "nobody", "x")
+            assert code == NOT_FOUND and "no node is called nobody" in said, said
         assert a.run("call", "echo", "--all", "--node", "1", "x")[0] == USAGE
         assert "not valid" in a.run("call", "echo", "--ranks", "0,2", "x")[2], "there is no node 2"
 

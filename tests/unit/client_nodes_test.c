@@ -3,6 +3,7 @@
  * ones too. */
 #include <string.h>
 
+#include "base/check.h"
 #include "nigh/nigh.h"
 #include "support/fake_node.h"
 #include "support/support.h"
@@ -20,9 +21,27 @@ struct fixture {
     _Atomic uint32_t flags;
     _Atomic uint64_t argument;
     _Atomic uint32_t self; /* its rank, and one; 0: an older node */
+    _Atomic bool is_older; /* and says nothing of calls */
     _Atomic uint32_t busy; /* so many answers more are NIGH_BUSY */
     _Atomic uint8_t ranks[SESSION_PLACES];
+    _Atomic bool has_no_names; /* an older node */
 };
+
+/* Ranks 1 and 3 have names; 4 wants one that it has not. */
+static enum fake_action tell_names(struct fixture *f, struct fake_node *fake, uint32_t number,
+                                   struct session_cqe *cqe)
+{
+    static const struct session_name names[] = {
+        {.rank = 1, .name = "one"},
+        {.rank = 3, .name = "a-name-of-thirty-two-bytes-and--"},
+        {.rank = 4, .refused = NIGH_EXISTS}};
+
+    memcpy(session_lane_of(fake->memory, number)->reply, names, sizeof(names));
+    cqe->data_size = sizeof(names) / sizeof(names[0]);
+    if (f->has_no_names)
+        cqe->status = NIGH_INVALID;
+    return FAKE_ANSWER;
+}
 
 static enum fake_action answer(void *context, struct fake_node *fake, uint32_t number,
                                const struct session_sqe *sqe, struct session_cqe *cqe)
@@ -37,6 +56,8 @@ static enum fake_action answer(void *context, struct fake_node *fake, uint32_t n
     atomic_fetch_add(&f->asked, 1);
     cqe->status = f->status;
     cqe->data_size = f->said;
+    if (sqe->op == SESSION_OP_NODES && sqe->flags == SESSION_FLAG_NAMES)
+        return tell_names(f, fake, number, cqe);
     if (sqe->op == SESSION_OP_WHERE) {
         for (uint32_t n = 0; n < SESSION_PLACES; n++)
             session_set_place(cqe, n, f->ranks[n]);
@@ -58,6 +79,17 @@ static enum fake_action answer(void *context, struct fake_node *fake, uint32_t n
 
         memcpy(session_lane_of(fake->memory, number)->reply + n * sizeof(link), &link,
                sizeof(link));
+    }
+    for (uint32_t n = 0;
+         sqe->op == SESSION_OP_LINKS && !f->is_older && n < min_u64(f->said, SESSION_LINKS); n++) {
+        struct session_link_calls calls = {
+            .way = n + 1, .sent_us = n + 1, .written_us = 2 * (n + 1)};
+
+        memcpy(session_lane_of(fake->memory, number)->reply +
+                   min_u64(f->said, SESSION_LINKS) * sizeof(struct session_link) +
+                   n * sizeof(calls),
+               &calls, sizeof(calls));
+        cqe->meta_size = sizeof(calls);
     }
     for (uint32_t n = 0; sqe->op == SESSION_OP_NODES && n < LIMIT_NODES; n++) {
         struct session_node node = {.rank = n,
@@ -114,6 +146,37 @@ static void nodes_are_told_as_they_are(void **state)
     stop(&f);
 }
 
+static void names_are_told(void **state)
+{
+    static nigh_node_info nodes[5];
+    struct fixture f;
+    uint32_t rank = 77;
+    size_t count;
+
+    (void)state;
+    start(&f);
+    f.said = 5;
+    assert_int_equal(nigh_nodes(f.client, nodes, 5, &count), NIGH_OK);
+    assert_string_equal(nodes[0].name, "");
+    assert_string_equal(nodes[1].name, "one");
+    assert_string_equal(nodes[3].name, "a-name-of-thirty-two-bytes-and-"); /* it ends */
+    assert_int_equal(nodes[3].name_refused, NIGH_OK);
+    assert_int_equal(nodes[4].name_refused, NIGH_EXISTS);
+    assert_int_equal(nigh_rank_of_name(f.client, "one", &rank), NIGH_OK);
+    assert_int_equal(rank, 1);
+    assert_int_equal(nigh_rank_of_name(f.client, "two", &rank), NIGH_NOT_FOUND);
+    assert_int_equal(nigh_rank_of_name(f.client, "", &rank), NIGH_NOT_FOUND);
+    assert_int_equal(nigh_rank_of_name(f.client, NULL, &rank), NIGH_INVALID);
+    assert_int_equal(nigh_rank_of_name(f.client, "one", NULL), NIGH_INVALID);
+    assert_int_equal(nigh_rank_of_name(NULL, "one", &rank), NIGH_INVALID);
+    assert_int_equal(rank, 1);
+    f.has_no_names = true;
+    assert_int_equal(nigh_nodes(f.client, nodes, 5, &count), NIGH_OK);
+    assert_string_equal(nodes[1].name, "");
+    assert_int_equal(nigh_rank_of_name(f.client, "one", &rank), NIGH_UNSUPPORTED);
+    stop(&f);
+}
+
 static void nodes_beyond_the_room_are_only_counted(void **state)
 {
     nigh_node_info nodes[3];
@@ -156,7 +219,15 @@ static void links_of_all_lanes_are_told(void **state)
         assert_true(links[n].crossover_bytes == (n % 2 == 1 ? NIGH_NO_CROSSOVER : 0));
         assert_int_equal(links[n].measured, n % 2);
         assert_int_equal(links[n].to_measure, 42);
+        assert_int_equal(links[n].calls, n % 2 + 1);
+        assert_int_equal(links[n].calls_sent_us, n % 2 + 1);
+        assert_int_equal(links[n].calls_written_us, 2 * (n % 2 + 1));
     }
+    f.is_older = true;
+    assert_int_equal(nigh_links(f.client, links, 1, &count), NIGH_OK);
+    assert_int_equal(links[0].calls, NIGH_LINK_CALLS_UNKNOWN);
+    assert_int_equal(links[0].calls_sent_us, 0);
+    f.is_older = false;
     assert_int_equal(links[LANES * 2 - 1].rank, 0x55555555);
     assert_int_equal(f.flags, 0);
     f.said = UINT64_MAX; /* more than there is room for */
@@ -323,6 +394,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_are_told_as_they_are),
+        cmocka_unit_test(names_are_told),
         cmocka_unit_test(nodes_beyond_the_room_are_only_counted),
         cmocka_unit_test(links_of_all_lanes_are_told),
         cmocka_unit_test(links_are_measured_by_all_lanes),

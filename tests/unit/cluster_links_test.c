@@ -24,6 +24,7 @@
 #define CALLS      6u
 #define PAYLOAD    900u
 #define EPOCH      77u
+#define RING       4096u /* the least that there may be is 3840 */
 
 enum method {
     ECHO = 1,
@@ -92,9 +93,12 @@ struct world {
     uint32_t reads;        /* of a link at once; 0: 3 */
     bool shared;           /* the links of a lane share receives */
     bool calls;            /* links have an endpoint for calls */
-    uint32_t bulk;         /* bulk endpoints of a link */
-    bool keeps;            /* messages, for ever */
-    bool silent;           /* nobody is told that a message came */
+    enum link_way ways[NODES_MAX]; /* how calls of each travel */
+    uint32_t ring_bytes;           /* 0: RING */
+    uint32_t bulk;                 /* bulk endpoints of a link */
+    bool keeps;                    /* messages, for ever */
+    const uint8_t *seen; /* where the last request lay that came on an endpoint for calls */
+    bool silent;         /* nobody is told that a message came */
     /* What others do while the last of BULK messages to a lane that is watched is told of. */
     void (*meanwhile)(struct world *world);
 };
@@ -451,6 +455,7 @@ static void on_called(void *context, struct link *link, const struct rpc_request
 
     (void)now_us;
     assert_non_null(mine);
+    lane->node->world->seen = request->payload;
     if (request->method == ECHO) {
         rpc_reply(link_calls(link), request->call, NIGH_OK, &piece, 1);
     } else {
@@ -500,6 +505,8 @@ static struct links_config config_of(struct lane *lane)
 
     return (struct links_config){
         .calls = node->world->calls ? calls : (struct rpc_config){0},
+        .calls_way = node->world->ways[node->rank],
+        .ring_bytes = node->world->ring_bytes == 0 ? RING : node->world->ring_bytes,
         .fabric = lane->fabric,
         .rank = node->rank,
         .incarnation = node->incarnation,
@@ -638,12 +645,16 @@ static void all_see_all(struct world *world)
 static void world_open(struct world *world, const struct sim_options *options, uint32_t count,
                        const uint32_t *lanes)
 {
+    struct world asked = *world;
+
     *world = (struct world){.other_epoch = world->other_epoch,
                             .elsewhere = world->elsewhere,
                             .reads = world->reads,
                             .shared = world->shared,
                             .calls = world->calls,
-                            .bulk = world->bulk};
+                            .bulk = world->bulk,
+                            .ring_bytes = world->ring_bytes};
+    memcpy(world->ways, asked.ways, sizeof(world->ways));
     assert_int_equal(sim_create(options, &world->sim), NIGH_OK);
     world->count = count;
     for (uint32_t rank = 0; rank < count; rank++) {
@@ -785,6 +796,12 @@ static void rails_join_the_lanes_that_share_shards(void **state)
 static void storm(uint64_t seed, const uint32_t *lanes, bool wild, bool deaths, bool shared,
                   bool calls, uint64_t *good)
 {
+    static const enum link_way ways[][NODES_MAX] = {
+        {LINK_SEND, LINK_SEND, LINK_SEND},
+        {LINK_WRITE, LINK_WRITE, LINK_WRITE},
+        {LINK_AUTO, LINK_AUTO, LINK_AUTO},
+        {LINK_WRITE, LINK_AUTO, LINK_SEND},
+    };
     struct sim_options options = {.seed = seed,
                                   .late_read_ppm = 100000,
                                   .break_ppm = 300,
@@ -796,6 +813,7 @@ static void storm(uint64_t seed, const uint32_t *lanes, bool wild, bool deaths, 
     world->shared = shared;
     world->calls = calls;
     world->bulk = (uint32_t)(seed % (LIMIT_BULK_ENDPOINTS + 1)); /* 0 is 1 */
+    memcpy(world->ways, ways[seed / 2 % ARRAY_LENGTH(ways)], sizeof(world->ways));
     world_open(world, &options, NODES_MAX, lanes);
     all_see_all(world);
     pass(world, 5000);
@@ -1393,6 +1411,360 @@ static void calls_go_together_and_in_order(void **state)
     free(world);
 }
 
+/* ---- frames of calls that are written -------------------------------------- */
+
+/* Two nodes with these ways. */
+static struct world *open_ways(uint64_t seed, enum link_way one, enum link_way two,
+                               struct link *links[2])
+{
+    struct sim_options options = {.seed = seed};
+    struct world *world = calloc(1, sizeof(*world));
+
+    world->calls = true;
+    world->ways[0] = one;
+    world->ways[1] = two;
+    world_open(world, &options, 2, shapes[0]);
+    all_see_all(world);
+    pass(world, 100000);
+    assert_true(all_up(world));
+    for (uint32_t n = 0; n < 2; n++) {
+        links[n] = links_find(world->nodes[n].lane[0]->links, 1 - n, 0);
+        assert_non_null(links[n]);
+    }
+    return world;
+}
+
+static const struct links_counters *counters_of(const struct link *link)
+{
+    return links_counters(link->links);
+}
+
+static void count_in_order(void *context, nigh_status status, const uint8_t *payload,
+                           uint32_t bytes, uint64_t now_us)
+{
+    uint32_t *next = context;
+    uint32_t number;
+
+    (void)now_us;
+    assert_int_equal(status, NIGH_OK);
+    assert_true(bytes >= sizeof(number));
+    memcpy(&number, payload, sizeof(number));
+    assert_int_equal(number, *next);
+    (*next)++;
+}
+
+/* So many calls at once, each of its size; their answers come in order. */
+static void call_in_order(struct world *world, struct link *link, uint32_t count, uint32_t bytes)
+{
+    uint8_t payload[PAYLOAD] = {0};
+    struct rpc_piece piece = {.data = payload, .bytes = bytes};
+    uint32_t answered = 0;
+
+    for (uint32_t n = 0; n < count; n++) {
+        memcpy(payload, &n, sizeof(n));
+        assert_int_equal(rpc_call(link_calls(link), ECHO, &piece, 1, UINT64_MAX,
+                                  sim_now_us(world->sim), count_in_order, &answered, NULL),
+                         NIGH_OK);
+    }
+    links_flush_calls(link->links);
+    pass(world, 200000);
+    assert_int_equal(answered, count);
+}
+
+/* Who may write where is for the reader to say, and what it does not say for the writer. */
+static void both_sides_say_how_calls_travel(void **state)
+{
+    static const struct {
+        enum link_way ways[2];
+        bool written[2]; /* what the one says, the other */
+        bool measured;
+    } cases[] = {
+        {{LINK_SEND, LINK_SEND}, {false, false}, false},
+        {{LINK_WRITE, LINK_WRITE}, {true, true}, false},
+        {{LINK_SEND, LINK_WRITE}, {true, false}, false},
+        {{LINK_SEND, LINK_AUTO}, {false, false}, false},
+        {{LINK_WRITE, LINK_AUTO}, {true, true}, false},
+        {{LINK_AUTO, LINK_AUTO}, {false, false}, true}, /* alike in time */
+    };
+
+    (void)state;
+    for (size_t n = 0; n < ARRAY_LENGTH(cases); n++) {
+        struct link *links[2];
+        struct world *world = open_ways(30 + n, cases[n].ways[0], cases[n].ways[1], links);
+        struct links_counters before[2];
+
+        for (uint32_t side = 0; side < 2; side++) {
+            uint64_t sent_us = 0, written_us = 0;
+
+            assert_int_equal(link_calls_way(links[side], &sent_us, &written_us),
+                             cases[n].written[side] ? LINK_WRITE : LINK_SEND);
+            assert_int_equal(sent_us > 0, cases[n].measured);
+            assert_int_equal(written_us > 0, cases[n].measured);
+            before[side] = *counters_of(links[side]);
+            assert_int_equal(before[side].calls_written + before[side].calls_sent,
+                             cases[n].measured ? 4 * (1 + RPC_WAY_CALLS) : 0);
+        }
+        /* Asked for it measures again, where it does. */
+        link_measure_calls(links[0], sim_now_us(world->sim));
+        link_measure_calls(links[0], sim_now_us(world->sim));
+        pass(world, 100000);
+        for (uint32_t side = 0; side < 2; side++) {
+            const struct links_counters *after = counters_of(links[side]);
+
+            assert_int_equal(after->calls_written + after->calls_sent,
+                             before[side].calls_written + before[side].calls_sent +
+                                 (cases[n].measured ? 2 * (1 + RPC_WAY_CALLS) : 0));
+            before[side] = *after;
+        }
+        call_in_order(world, links[0], 3, 700);
+        call_in_order(world, links[1], 2, 8);
+        for (uint32_t side = 0; side < 2; side++) {
+            const struct links_counters *after = counters_of(links[side]);
+
+            assert_int_equal(after->calls_written - before[side].calls_written,
+                             cases[n].written[side] ? 5 : 0);
+            assert_int_equal(after->calls_sent - before[side].calls_sent,
+                             cases[n].written[side] ? 0 : 5);
+        }
+        assert_int_equal(world->downs, 0);
+        world_close(world);
+        free(world);
+    }
+}
+
+/* A ring has room for four frames: the fifth waits for it, or is sent, where the peer takes that;
+ * the ring is told of, and nothing comes out of order. */
+static void a_full_ring_delays_or_is_passed_by(void **state)
+{
+    (void)state;
+    for (uint32_t only = 0; only < 2; only++) {
+        struct link *links[2];
+        struct world *world =
+            open_ways(40 + only, LINK_WRITE, only ? LINK_WRITE : LINK_AUTO, links);
+        uint64_t full, sent;
+
+        for (uint32_t n = 0; n < 20; n++) {
+            call_in_order(world, links[0], REQUESTS, PAYLOAD);
+        }
+        assert_int_equal(counters_of(links[0])->ring_full, 0);
+        for (uint32_t n = 0; n < 20; n++) {
+            full = counters_of(links[0])->ring_full;
+            sent = counters_of(links[0])->calls_sent;
+            /* The answers to what comes meanwhile find these there. */
+            for (uint32_t i = 0; i < REQUESTS; i++) {
+                say_called(links[0], PAYLOAD);
+            }
+            call_in_order(world, links[1], REQUESTS, PAYLOAD);
+            assert_true(counters_of(links[0])->ring_full > full);
+            assert_int_equal(counters_of(links[0])->calls_sent > sent, !only);
+            assert_true(list_empty(&links[0]->sides[LINK_CALLS].waiting));
+        }
+        assert_true(counters_of(links[1])->ring_news > 0);
+        assert_int_equal(world->downs, 0);
+        world_close(world);
+        free(world);
+    }
+}
+
+/* Frames that wait for room when their link ends are forgotten, and their buffers come back. */
+static void what_waits_for_room_ends_with_its_link(void **state)
+{
+    struct link *links[2];
+    struct world *world = open_ways(44, LINK_WRITE, LINK_WRITE, links);
+
+    (void)state;
+    links[0]->rings.writer.used = links[0]->rings.writer.units;
+    say_called(links[0], PAYLOAD);
+    say_called(links[0], 8);
+    assert_int_equal(links[0]->sides[LINK_CALLS].send_count, 2);
+    link_break(links[0], NIGH_TIMEOUT, sim_now_us(world->sim));
+    pass(world, 500000);
+    assert_int_equal(world->downs, 2);
+    assert_true(all_up(world));
+    assert_int_equal(links[0]->sides[LINK_CALLS].send_count, 0);
+    assert_int_equal(links[0]->rings.writer.used, 0);
+    call_in_order(world, links[0], REQUESTS, PAYLOAD);
+    world_close(world);
+    free(world);
+}
+
+/* Who comes when there is room, and others wait for it still, goes behind them. */
+static void nobody_overtakes_who_waits_for_room(void **state)
+{
+    struct link *links[2];
+    struct world *world = open_ways(47, LINK_WRITE, LINK_WRITE, links);
+    struct rpc_ring_writer *writer = &links[0]->rings.writer;
+
+    (void)state;
+    writer->used = writer->units;
+    say_called(links[0], PAYLOAD);
+    writer->used = 0;
+    say_called(links[0], 8);
+    assert_int_equal(links[0]->sides[LINK_CALLS].send_count, 2);
+    assert_int_equal(counters_of(links[0])->calls_written, 0);
+    link_send_waiting(&links[0]->sides[LINK_CALLS]);
+    assert_true(list_empty(&links[0]->sides[LINK_CALLS].waiting));
+    assert_int_equal(writer->used, 15 + 1);
+    call_in_order(world, links[0], 2, PAYLOAD);
+    world_close(world);
+    free(world);
+}
+
+/* What a handler is given is not where its peer may write. */
+static void what_came_through_a_ring_is_a_copy(void **state)
+{
+    struct link *links[2];
+    struct world *world = open_ways(46, LINK_WRITE, LINK_WRITE, links);
+    const uint8_t *memory = links[1]->rings.memory;
+
+    (void)state;
+    assert_non_null(memory);
+    call_in_order(world, links[0], 1, PAYLOAD);
+    assert_non_null(world->seen);
+    assert_true(world->seen < memory || world->seen >= memory + RING);
+    world_close(world);
+    free(world);
+}
+
+/* With rings alone there is one of them in place of a buffer for each receive. */
+static void rings_are_what_calls_take(void **state)
+{
+    struct link *links[2];
+    struct world *world = open_ways(45, LINK_SEND, LINK_WRITE, links);
+    uint64_t sent = links_link_bytes(links[0]->links), written = links_link_bytes(links[1]->links);
+    uint32_t receives = links[0]->links->calls.receives;
+
+    (void)state;
+    assert_int_equal(receives, REQUESTS + CALLS + 3);
+    assert_int_equal(links[1]->links->calls.receives, receives);
+    assert_int_equal(sent - written, receives * links[0]->links->calls.stride - RING);
+    world_close(world);
+    free(world);
+}
+
+/* ---- a peer that lies about rings ------------------------------------------ */
+
+/* What a liar posts on its endpoint for calls, beside the links that it has. */
+static void lie(struct link *liar, enum fabric_op op, uint64_t at, uint32_t bytes, uint32_t imm)
+{
+    static uint8_t nothing[64];
+    struct fabric_slice slice = {.address = nothing, .bytes = bytes};
+    struct fabric_work work = {.op = op,
+                               .flags = FABRIC_INLINE | FABRIC_SIGNALLED,
+                               .tag = LINK_INLINE_TAG,
+                               .slices = &slice,
+                               .slice_count = bytes > 0,
+                               .remote = liar->rings.remote,
+                               .imm = imm};
+
+    work.remote.address += at;
+    assert_int_equal(
+        fabric_post(liar->links->config.fabric, liar->sides[LINK_CALLS].endpoint, &work, NULL),
+        NIGH_OK);
+}
+
+static void liars_about_rings_lose_their_link(void **state)
+{
+    static const struct {
+        enum link_way way; /* of who is lied to */
+        enum fabric_op op;
+        uint64_t at;
+        uint32_t bytes, imm;
+        nigh_status reason;
+    } lies[] = {
+        {LINK_WRITE, FABRIC_WRITE_IMM, 0, 32, 1, NIGH_PROTOCOL},        /* it is at 0 */
+        {LINK_WRITE, FABRIC_WRITE_IMM, 0, 32, 0, NIGH_PROTOCOL},        /* no frame */
+        {LINK_WRITE, FABRIC_WRITE_IMM, 0, 31, 0, NIGH_PROTOCOL},        /* not even a header */
+        {LINK_WRITE, FABRIC_WRITE_IMM, 0, 32, 1u << 16, NIGH_PROTOCOL}, /* nothing was taken */
+        {LINK_WRITE, FABRIC_WRITE_IMM, 0, 0, 0, NIGH_PROTOCOL},
+        {LINK_WRITE, FABRIC_WRITE_IMM, 0, 0, RPC_RING_NONE, NIGH_PROTOCOL},
+        {LINK_WRITE, FABRIC_WRITE_IMM, 0, 0, 40u << 16 | RPC_RING_NONE, NIGH_PROTOCOL},
+        {LINK_WRITE, FABRIC_WRITE_IMM, RING, 32, 0, NIGH_PEER_LOST}, /* beyond its end: refused */
+        {LINK_WRITE, FABRIC_WRITE_IMM, RING - 31, 32, 0, NIGH_PEER_LOST},
+        {LINK_WRITE, FABRIC_SEND, 0, 0, 0, NIGH_PROTOCOL}, /* there is no buffer for it */
+        {LINK_WRITE, FABRIC_SEND, 0, 1, 0, NIGH_LIMIT},
+        {LINK_SEND, FABRIC_WRITE_IMM, 0, 0, 0, NIGH_PROTOCOL}, /* no ring */
+        {LINK_SEND, FABRIC_WRITE_IMM, 0, 0, RPC_RING_NONE, NIGH_PROTOCOL},
+        {LINK_AUTO, FABRIC_WRITE_IMM, 64, 32, 1, NIGH_PROTOCOL},
+    };
+
+    (void)state;
+    for (size_t n = 0; n < ARRAY_LENGTH(lies); n++) {
+        struct link *links[2];
+        struct world *world = open_ways(50 + n, lies[n].way, LINK_SEND, links);
+        struct lane *lane = world->nodes[0].lane[0];
+
+        lie(links[1], lies[n].op, lies[n].at, lies[n].bytes, lies[n].imm);
+        for (uint32_t turn = 0; turn < 1000 && counters_of(links[0])->downs == 0; turn++) {
+            sim_advance(world->sim, sim_now_us(world->sim) + 10);
+            links_turn(lane->links, sim_now_us(world->sim));
+        }
+        assert_int_equal(counters_of(links[0])->downs, 1);
+        if (world->reason != lies[n].reason) {
+            fail_msg("lie %zu ends with %d", n, (int)world->reason);
+        }
+        /* It comes again, and works. */
+        pass(world, 500000);
+        assert_true(all_up(world));
+        call_in_order(world, links[0], 2, PAYLOAD);
+        world_close(world);
+        free(world);
+    }
+}
+
+/* Immediates beyond what was allowed find no receive, or break the count of credits first. */
+static void immediates_without_a_credit_end_the_link(void **state)
+{
+    struct link *links[2];
+    struct world *world = open_ways(70, LINK_WRITE, LINK_WRITE, links);
+
+    (void)state;
+    for (uint32_t n = 0; n < REQUESTS + CALLS + 10; n++) {
+        lie(links[1], FABRIC_WRITE_IMM, 0, 0, 31u << 16 | RPC_RING_NONE);
+    }
+    pass(world, 1000);
+    assert_int_equal(counters_of(links[0])->downs, 1);
+    pass(world, 500000);
+    assert_true(all_up(world));
+    world_close(world);
+    free(world);
+}
+
+/* What stands behind a token, or in the answer to one, is checked as all that a peer says. */
+static void offers_are_checked(void **state)
+{
+    struct link *links[2];
+    struct world *world = open_ways(71, LINK_AUTO, LINK_AUTO, links);
+    struct link *link = links[0];
+    uint8_t good[LINK_OFFER_BYTES], offer[LINK_OFFER_BYTES];
+
+    (void)state;
+    assert_int_equal(link_ring_offer(link, good), LINK_OFFER_BYTES);
+    assert_int_equal(link_ring_take_offer(link, good, LINK_OFFER_BYTES), NIGH_OK);
+    assert_int_equal(link->rings.writer.units, RING / RPC_RING_UNIT);
+    assert_int_equal(link_ring_take_offer(link, good, LINK_OFFER_BYTES - 1), NIGH_PROTOCOL);
+    assert_int_equal(link_ring_take_offer(link, good, 1), NIGH_PROTOCOL);
+    assert_int_equal(link_ring_take_offer(link, good, 0), NIGH_OK);
+    memcpy(offer, good, sizeof(offer));
+    offer[14] = 2;
+    assert_int_equal(link_ring_take_offer(link, offer, LINK_OFFER_BYTES), NIGH_PROTOCOL);
+    memcpy(offer, good, sizeof(offer));
+    offer[12] = 59; /* units: a fourth is no frame */
+    assert_int_equal(link_ring_take_offer(link, offer, LINK_OFFER_BYTES), NIGH_PROTOCOL);
+    offer[12] = 60;
+    assert_int_equal(link_ring_take_offer(link, offer, LINK_OFFER_BYTES), NIGH_OK);
+    assert_int_equal(link->rings.writer.units, 60);
+    /* Who cannot write is not held up by a ring, unless there is no other way. */
+    link->links->config.fabric->caps.ops &= ~FABRIC_CAN_WRITE_IMM;
+    link->rings.writer.units = 0;
+    assert_int_equal(link_ring_take_offer(link, offer, LINK_OFFER_BYTES), NIGH_OK);
+    assert_int_equal(link->rings.writer.units, 0);
+    offer[14] = 1;
+    assert_int_equal(link_ring_take_offer(link, offer, LINK_OFFER_BYTES), NIGH_UNSUPPORTED);
+    world_close(world);
+    free(world);
+}
+
 /* Receives of messages that came in one turn are posted by one call, and before any frame leaves,
  * which may tell the peer that they are free. */
 static void receives_are_given_back_together(void **state)
@@ -1555,6 +1927,15 @@ int main(void)
         cmocka_unit_test(a_chain_that_is_refused_ends),
         cmocka_unit_test(a_chain_ends_with_its_link),
         cmocka_unit_test(calls_go_together_and_in_order),
+        cmocka_unit_test(both_sides_say_how_calls_travel),
+        cmocka_unit_test(a_full_ring_delays_or_is_passed_by),
+        cmocka_unit_test(what_waits_for_room_ends_with_its_link),
+        cmocka_unit_test(nobody_overtakes_who_waits_for_room),
+        cmocka_unit_test(what_came_through_a_ring_is_a_copy),
+        cmocka_unit_test(rings_are_what_calls_take),
+        cmocka_unit_test(liars_about_rings_lose_their_link),
+        cmocka_unit_test(immediates_without_a_credit_end_the_link),
+        cmocka_unit_test(offers_are_checked),
         cmocka_unit_test(receives_are_given_back_together),
         cmocka_unit_test(what_is_granted_is_there),
         cmocka_unit_test(receives_that_are_kept_come_back),

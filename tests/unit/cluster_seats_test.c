@@ -15,7 +15,7 @@ static struct agreed_command command_of(const char *address, uint64_t before)
     return command;
 }
 
-static nigh_status seat(struct agreed_seats *seats, const char *address, uint64_t before)
+static nigh_status seat(struct agreed_roster *seats, const char *address, uint64_t before)
 {
     struct agreed_command command = command_of(address, before);
 
@@ -24,7 +24,7 @@ static nigh_status seat(struct agreed_seats *seats, const char *address, uint64_
 
 static void a_seat_is_given_once(void **state)
 {
-    struct agreed_seats seats = {0};
+    struct agreed_roster seats = {0};
     struct agreed_command command = command_of("a:1", 0);
 
     (void)state;
@@ -48,22 +48,98 @@ static void a_seat_is_given_once(void **state)
 
 static void seats_come_as_they_went(void **state)
 {
-    struct agreed_seats seats = {0}, read;
-    uint8_t bytes[sizeof(seats)];
+    struct agreed_roster seats = {0}, read;
+    static uint8_t bytes[AGREED_ROSTER_BYTES];
     size_t count;
 
     (void)state;
     assert_int_equal(seat(&seats, "a:1", 0), NIGH_OK);
     assert_int_equal(seat(&seats, "b:1", 1), NIGH_OK);
-    count = agreed_seats_bytes(&seats);
-    agreed_seats_write(&seats, bytes);
-    assert_true(agreed_seats_read(bytes, count, 2, &read));
+    count = agreed_roster_bytes(&seats);
+    agreed_roster_write(&seats, bytes);
+    assert_true(agreed_roster_read(bytes, count, 3, 2, &read));
     assert_memory_equal(&read, &seats, sizeof(seats));
-    assert_false(agreed_seats_read(bytes, count - 1, 2, &read));
-    assert_false(agreed_seats_read(bytes, count, 1, &read)); /* more than there are */
-    assert_false(agreed_seats_read(bytes, 7, 2, &read));
-    memcpy(bytes + 8 + AGREED_ADDRESS_BYTES, bytes + 8, AGREED_ADDRESS_BYTES); /* one twice */
-    assert_false(agreed_seats_read(bytes, count, 2, &read));
+    assert_false(agreed_roster_read(bytes, count - 1, 3, 2, &read));
+    assert_false(agreed_roster_read(bytes, count, 3, 1, &read)); /* more than there are */
+    assert_false(agreed_roster_read(bytes, 23, 3, 2, &read));
+    memcpy(bytes + 24 + AGREED_ADDRESS_BYTES, bytes + 24, AGREED_ADDRESS_BYTES); /* one twice */
+    assert_false(agreed_roster_read(bytes, count, 3, 2, &read));
+}
+
+static nigh_status call(struct agreed_roster *roster, uint64_t rank, const char *name)
+{
+    struct agreed_command command = {.kind = AGREED_NAME, .epoch = rank};
+
+    snprintf(command.address, sizeof(command.address), "%s", name);
+    return agreed_name(roster, 3, &command);
+}
+
+static void a_name_is_one_members(void **state)
+{
+    struct agreed_roster roster = {0};
+    struct agreed_command command = {.kind = AGREED_NAME, .address = "a"};
+
+    (void)state;
+    assert_int_equal(call(&roster, 1, "a"), NIGH_OK);
+    assert_int_equal(call(&roster, 1, "a"), NIGH_BUSY);
+    assert_int_equal(call(&roster, 2, "a"), NIGH_EXISTS);
+    assert_int_equal(call(&roster, 2, "b"), NIGH_OK);
+    assert_int_equal(call(&roster, 1, "b"), NIGH_EXISTS);
+    assert_int_equal(call(&roster, 1, ""), NIGH_OK); /* it wants none any more */
+    assert_int_equal(call(&roster, 1, ""), NIGH_BUSY);
+    assert_int_equal(call(&roster, 0, "a"), NIGH_OK);
+    assert_int_equal(call(&roster, 3, "c"), NIGH_INVALID); /* nobody has that rank */
+    assert_int_equal(call(&roster, UINT64_MAX, "c"), NIGH_INVALID);
+    assert_int_equal(seat(&roster, "d:1", 0), NIGH_OK);
+    assert_int_equal(call(&roster, 3, "c"), NIGH_OK);
+    assert_int_equal(agreed_rank_of(&roster, "c"), 3);
+    assert_int_equal(agreed_rank_of(&roster, ""), LIMIT_NODES);
+    assert_int_equal(roster.changes, 6);
+    command.epoch = 1;
+    command.address[40] = 'x'; /* behind its end */
+    assert_int_equal(agreed_name(&roster, 3, &command), NIGH_INVALID);
+}
+
+static void names_are_no_ranks_and_no_lists(void **state)
+{
+    static const char *good[] = {"a", "Db-1", "x.y_z", "abcdefghijklmnopqrstuvwxyz01234"};
+    static const char *bad[] = {
+        "", "1", "1a", "-a", "a,b", "a b", "\xc3\xa4", "a\n", "abcdefghijklmnopqrstuvwxyz012345"};
+
+    (void)state;
+    for (uint32_t n = 0; n < sizeof(good) / sizeof(good[0]); n++) {
+        assert_true(agreed_is_name(good[n]));
+    }
+    for (uint32_t n = 0; n < sizeof(bad) / sizeof(bad[0]); n++) {
+        assert_false(agreed_is_name(bad[n]));
+    }
+}
+
+static void a_roster_comes_as_it_went(void **state)
+{
+    struct agreed_roster roster = {0}, read;
+    static uint8_t bytes[AGREED_ROSTER_BYTES];
+    size_t count;
+
+    (void)state;
+    assert_int_equal(seat(&roster, "d:1", 0), NIGH_OK);
+    assert_int_equal(call(&roster, 0, "a"), NIGH_OK);
+    assert_int_equal(call(&roster, 3, "b"), NIGH_OK);
+    count = agreed_roster_bytes(&roster);
+    agreed_roster_write(&roster, bytes);
+    assert_true(agreed_roster_read(bytes, count, 3, 2, &read));
+    assert_memory_equal(&read, &roster, sizeof(roster));
+    assert_false(agreed_roster_read(bytes, count - 1, 3, 2, &read));
+    assert_false(agreed_roster_read(bytes, count, 2, 2, &read)); /* of a rank that is nobody's */
+    for (size_t at = count - 2 * sizeof(struct agreed_name_record); at < count; at++) {
+        uint8_t was = bytes[at];
+
+        bytes[at] = at % 36 == 0 ? 9 : '!';
+        (void)agreed_roster_read(bytes, count, 3, 2, &read); /* nothing is read beyond it */
+        bytes[at] = was;
+    }
+    memcpy(bytes + count - AGREED_NAME_BYTES, "a", 2); /* one name twice */
+    assert_false(agreed_roster_read(bytes, count, 3, 2, &read));
 }
 
 /* ---- the welcome ---------------------------------------------------------- */
@@ -83,7 +159,7 @@ static void who_joins_is_one_of_them(void **state)
     static struct auth teller, hearer;
     static uint8_t bytes[WELCOME_BYTES_MAX];
     struct members *members = agreeing("a:1,b:1,c:1", 8), *told = calloc(1, sizeof(*told));
-    struct agreed_seats seats = {0};
+    struct agreed_roster seats = {0};
     nigh_status said;
     uint32_t count;
 
@@ -176,6 +252,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_seat_is_given_once),
         cmocka_unit_test(seats_come_as_they_went),
+        cmocka_unit_test(a_name_is_one_members),
+        cmocka_unit_test(names_are_no_ranks_and_no_lists),
+        cmocka_unit_test(a_roster_comes_as_it_went),
         cmocka_unit_test(who_joins_is_one_of_them),
         cmocka_unit_test(a_refusal_says_why),
         cmocka_unit_test(what_cannot_be_is_no_welcome),

@@ -29,6 +29,7 @@ static void options_and_pools_are_read(void **state)
                            "spin-us=0\n"
                            "huge = never\n"
                            "transfer = register\n"
+                           "calls = write\n"
                            "fabric = auto\n"
                            "fabric-addresses = 10.0.0.1,10.0.1.1\n"
                            "fabric-tos = 106\n"
@@ -38,6 +39,7 @@ static void options_and_pools_are_read(void **state)
                            "shared-receives = 64\n"
                            "fanout = 3\n"
                            "ranks = 12\n"
+                           "name = db1\n"
                            "\n"
                            "[pool shared]\n"
                            "owner = root\n"
@@ -51,6 +53,7 @@ static void options_and_pools_are_read(void **state)
     assert_int_equal(options.spin_us, 0);
     assert_int_equal(options.huge_pages, 2);
     assert_int_equal(options.transfer_path, 4);
+    assert_int_equal(options.calls_way, 2);
     assert_int_equal(options.fabric, 2);
     assert_string_equal(options.fabric_addresses, "10.0.0.1,10.0.1.1");
     assert_int_equal(options.fabric_tos, 106);
@@ -60,6 +63,7 @@ static void options_and_pools_are_read(void **state)
     assert_int_equal(options.shared_receives, 64);
     assert_int_equal(options.fanout, 3);
     assert_int_equal(options.ranks, 12);
+    assert_string_equal(options.name, "db1");
     assert_int_equal(options.pool_count, 2);
     assert_string_equal(options.pools[0].name, "shared");
     assert_int_equal(options.pools[0].owner_uid, 0);

@@ -118,9 +118,10 @@ static void print_cluster(FILE *file)
     const nigh_node_info nodes[] = {
         {.rank = 0, .state = NIGH_NODE_IS_UP, .is_self = 1, .incarnation = 4, .address = "a\"\\b"},
         {.rank = 1, .state = NIGH_NODE_IS_DEAD, .address = "[::1]:5"}};
-    const nigh_link_info links[] = {{.rank = 1, .rail = 2, .crossover_bytes = 32768},
-                                    {.rank = 1, .rail = 3, .crossover_bytes = NIGH_NO_CROSSOVER},
-                                    {.rank = 1, .rail = 4}};
+    const nigh_link_info links[] = {
+        {.rank = 1, .rail = 2, .crossover_bytes = 32768, .calls = NIGH_LINK_CALLS_WRITTEN},
+        {.rank = 1, .rail = 3, .crossover_bytes = NIGH_NO_CROSSOVER, .calls = NIGH_LINK_CALLS_SENT},
+        {.rank = 1, .rail = 4}};
 
     metrics_print_nodes(file, nodes, 2);
     metrics_print_links(file, links, 3);
@@ -136,6 +137,8 @@ static void members_and_links_are_told(void **state)
     assert_non_null(strstr(text, "\nnigh_member_dead{rank=\"1\",address=\"[::1]:5\"} 1\n"));
     assert_non_null(strstr(text, "\nnigh_link_crossover_bytes{rank=\"1\",rail=\"2\"} 32768\n"));
     assert_non_null(strstr(text, "\nnigh_link_crossover_bytes{rank=\"1\",rail=\"3\"} +Inf\n"));
+    assert_non_null(strstr(text, "\nnigh_link_calls_written{rank=\"1\",rail=\"2\"} 1\n"));
+    assert_non_null(strstr(text, "\nnigh_link_calls_written{rank=\"1\",rail=\"3\"} 0\n"));
     assert_null(strstr(text, "rail=\"4\""));
     free(text);
 }

@@ -86,6 +86,33 @@ static void test_every_page_is_there(void **state)
     close(fd);
 }
 
+static void test_parts_are_made_and_given_back(void **state)
+{
+    struct stat st;
+    uint8_t *bytes;
+    void *memory;
+    int fd = memfd_ok(4 * MIB, MEMFD_BARE);
+
+    (void)state;
+    assert_int_equal(memfd_map(fd, 4 * MIB, MEMFD_WRITABLE, &memory), NIGH_OK);
+    bytes = memory;
+    assert_int_equal(memfd_populate_at(fd, MIB, 2 * MIB), NIGH_OK);
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_int_equal((uint64_t)st.st_blocks * 512, 2 * MIB);
+    assert_int_equal(pages_mapped(memory, 4 * MIB), 0);
+    assert_int_equal(memfd_prefault(bytes + 2 * MIB, MIB, true), NIGH_OK);
+    assert_int_equal(pages_mapped(bytes + 2 * MIB, MIB), MIB / 4096);
+    assert_int_equal(pages_mapped(bytes, MIB) + pages_mapped(bytes + 3 * MIB, MIB), 0);
+    bytes[MIB] = bytes[3 * MIB - 1] = 7;
+    assert_int_equal(memfd_punch_at(fd, 2 * MIB, MIB), NIGH_OK);
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_int_equal((uint64_t)st.st_blocks * 512, MIB);
+    assert_int_equal(bytes[MIB], 7);
+    assert_int_equal(bytes[3 * MIB - 1], 0);
+    memfd_unmap(memory, 4 * MIB);
+    close(fd);
+}
+
 static void test_size_and_seals_stay(void **state)
 {
     uint64_t bytes = 0;
@@ -275,6 +302,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_page_is_there),
+        cmocka_unit_test(test_parts_are_made_and_given_back),
         cmocka_unit_test(test_size_and_seals_stay),
         cmocka_unit_test(test_read_only_twin),
         cmocka_unit_test(test_strangers_only_read),

@@ -26,13 +26,23 @@ static bool one_of_nodes(void *context, uint32_t n, struct session_node *node)
     return n < nodes;
 }
 
+static bool name_of_one(void *context, uint32_t n, struct session_name *name)
+{
+    (void)context;
+    *name = (struct session_name){.rank = n};
+    if (n == 1)
+        name->name[0] = 'b';
+    return n < nodes;
+}
+
 static int set_up(void **state)
 {
     struct lane_config config = {.lanes = 1,
                                  .max_sessions = SLOT + 1,
                                  .page = &page,
                                  .store = {.rank = 7},
-                                 .node_list = one_of_nodes};
+                                 .node_list = one_of_nodes,
+                                 .node_name = name_of_one};
 
     (void)state;
     memset(&page, 0, sizeof(page));

@@ -37,6 +37,7 @@ static void defaults_follow_memory_and_cores(void **state)
         assert_int_equal(settings.lanes, cases[i].lanes);
         assert_int_equal(settings.spin_us, cases[i].spin);
         assert_int_equal(settings.max_objects, cases[i].objects);
+        assert_int_equal(settings.call_memory_bytes, cases[i].memory / 4);
         assert_int_equal(settings.max_sessions, LIMIT_SESSIONS);
         assert_int_equal(settings.max_pins, LIMIT_LANE_PINS);
         assert_int_equal(settings.socket_mode, 0666);
@@ -153,6 +154,20 @@ static void who_is_not_of_the_list_joins_where_views_are(void **state)
     assert_int_equal(settings_resolve(&options, 2, &settings, why, sizeof(why)), NIGH_OK);
     assert_int_equal(settings.members.listed, 1);
     assert_true(settings.clustered);
+    options.name = "db.1-a_B";
+    assert_int_equal(settings_resolve(&options, 2, &settings, why, sizeof(why)), NIGH_OK);
+    assert_string_equal(settings.name, "db.1-a_B");
+    options.name = "1b"; /* it could be a rank */
+    assert_int_equal(settings_resolve(&options, 2, &settings, why, sizeof(why)), NIGH_INVALID);
+    assert_non_null(strstr(why, "--name"));
+    options.name = "db";
+    options.state_dir = NULL;
+    options.members = "b:1";
+    assert_int_equal(settings_resolve(&options, 2, &settings, why, sizeof(why)), NIGH_INVALID);
+    assert_non_null(strstr(why, "give --state"));
+    options.name = NULL;
+    options.members = NULL;
+    options.state_dir = "/tmp/nowhere";
     options.ranks = 1; /* that nobody can join */
     assert_int_equal(settings_resolve(&options, 2, &settings, why, sizeof(why)), NIGH_OK);
     assert_false(settings.clustered);

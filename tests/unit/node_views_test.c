@@ -58,6 +58,7 @@ static nigh_status create(struct fixture *fixture, char *why, size_t why_bytes)
     struct views_config config = {.members = &fixture->members,
                                   .directory = fixture->folder,
                                   .dead_us = 4000000,
+                                  .name = "",
                                   .lanes = 1,
                                   .kick = on_kick,
                                   .context = &fixture->heard};

@@ -314,6 +314,8 @@ static bool sim_move(struct sim_work *work, const struct sim_event *event)
         sim_copy(work, event->offset, event->bytes, work->kept + event->offset, true);
         return true;
     }
+    if (work->ending.op == FABRIC_WRITE_IMM && work->ending.bytes == 0)
+        return true; /* it says its imm, and goes nowhere */
     at = sim_target(work);
     if (at == NULL) {
         sim_refuse(work, NIGH_DENIED);
