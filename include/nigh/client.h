@@ -208,6 +208,50 @@ NIGH_API nigh_status nigh_links(nigh_client *client, nigh_link_info *links, size
  */
 NIGH_API nigh_status nigh_measure(nigh_client *client, uint32_t rank);
 
+/* Why something cannot be handed over now. */
+typedef enum nigh_leave_why {
+    NIGH_LEAVE_NOBODY = 0, /* no other node is up that stays */
+    NIGH_LEAVE_NO_ROOM = 1,
+    NIGH_LEAVE_QUOTA = 2,
+    NIGH_LEAVE_NO_POOL = 3, /* no other node that is up has it */
+    NIGH_LEAVE_LIMIT = 4,   /* more than nodes keep account of */
+    NIGH_LEAVE_FAILED = 5,  /* it could not be read here, or copied there, or not in time */
+    NIGH_LEAVE_WHYS = 6
+} nigh_leave_why;
+
+typedef struct nigh_leave_count {
+    uint64_t objects;
+    uint64_t bytes; /* data, metadata and names, as they lie */
+} nigh_leave_count;
+
+/* How it stands with what would be gone with this node, or be on fewer nodes than was asked for. */
+typedef struct nigh_leave_info {
+    uint32_t leaving; /* 1: it takes nothing new */
+    uint32_t looking; /* 1: it has yet to look at some of what it has */
+    nigh_leave_count waiting;
+    nigh_leave_count safe;         /* as many other nodes have it as were asked for, or one */
+    nigh_leave_count stuck;        /* nobody can be asked now; it is tried again */
+    nigh_leave_count alone;        /* of waiting and stuck: no other node has it for good */
+    uint64_t why[NIGH_LEAVE_WHYS]; /* of stuck, by reason: objects */
+    uint64_t unsealed;             /* created, and not sealed */
+} nigh_leave_info;
+
+typedef enum nigh_leave_how {
+    NIGH_LEAVE_LOOK = 0,
+    NIGH_LEAVE_BEGIN = 1, /* again: looks at all once more */
+    NIGH_LEAVE_UNDO = 2
+} nigh_leave_how;
+
+/*
+ * Has this node leave: creates, puts and leases of memory end with NIGH_LEAVING from now on, and
+ * what only it holds is copied to nodes that stay, until it is stopped or the leave is undone. Does
+ * not wait for it: NIGH_LEAVE_LOOK says how it stands (*info, which may be NULL). All is safe when
+ * nothing is looked at, waits, is stuck or unsealed. For root and the uid of the node: NIGH_DENIED;
+ * anybody may look. NIGH_TOO_FEW: the node is alone. NIGH_UNSUPPORTED: it is of an older version.
+ * Any thread.
+ */
+NIGH_API nigh_status nigh_leave(nigh_client *client, nigh_leave_how how, nigh_leave_info *info);
+
 #ifdef __cplusplus
 }
 #endif

@@ -47,7 +47,8 @@ extern "C" {
     X(NIGH_PEER_LOST, -26, "the other node died or cannot be reached")                             \
     X(NIGH_NO_QUORUM, -27, "this node is cut off from most voters: only what is here is served")   \
     X(NIGH_TOO_FEW, -28, "fewer nodes than were asked for hold a copy")                            \
-    X(NIGH_STALE, -29, "the group of nodes has another version by now")
+    X(NIGH_STALE, -29, "the group of nodes has another version by now")                            \
+    X(NIGH_LEAVING, -30, "the node is about to leave its cluster, and takes nothing new")
 
 typedef enum nigh_status {
 #define NIGH_STATUS_ENUM(symbol, value, sentence) symbol = value,
@@ -57,7 +58,7 @@ typedef enum nigh_status {
 
 /* The lowest code of the table: a received code outside [NIGH_STATUS_LOWEST, 0] is a broken peer.
  */
-#define NIGH_STATUS_LOWEST (-29)
+#define NIGH_STATUS_LOWEST (-30)
 
 /* "NIGH_NOT_FOUND", or "NIGH_UNKNOWN" for a value outside the table. Static storage; any thread. */
 NIGH_API const char *nigh_status_name(nigh_status status);

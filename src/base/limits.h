@@ -167,6 +167,8 @@
 #define LIMIT_REPLICA_MAKING 256   /* replicas that are being pulled */
 #define LIMIT_REPLICA_ASKED  256   /* that other nodes are being asked for */
 #define LIMIT_REPLICA_WAITS  4096  /* clients' operations that wait for replicas */
+#define LIMIT_LEAVE_SHARE    16    /* of a lane's memory: what is pulled of handed-over objects */
+#define LIMIT_LEAVE_COPIES   1024  /* copies that are looked at to make room for one of them */
 #define LIMIT_REPLICA_SHARE  2 /* replicas made for others take a lane's memory / this at most */
 /* A replica that is lost is made again so soon after its node is known to be dead, where a member
  * has room for it, and apart from the time that its bytes travel (docs/replicas.md). */

@@ -185,6 +185,7 @@ int cli_unpin(struct cli *cli, int argc, char **argv);
 int cli_who(struct cli *cli, int argc, char **argv);
 int cli_locate(struct cli *cli, int argc, char **argv);
 int cli_nodes(struct cli *cli, int argc, char **argv);
+int cli_leave(struct cli *cli, int argc, char **argv);
 int cli_call(struct cli *cli, int argc, char **argv);
 int cli_top(struct cli *cli, int argc, char **argv);
 int cli_doctor(struct cli *cli, int argc, char **argv);

@@ -50,6 +50,13 @@ const struct cli_verb cli_verbs[] = {
      "  -m, --measure        measure it anew first: some MiB from each node, when nothing else "
      "goes on\n",
      cli_nodes},
+    {"leave", "", "Hand over what only this node holds, so that it can be stopped without loss.",
+     "  -u, --undo           the node takes puts again\n"
+     "  -l, --look           only say how it stands\n"
+     "It takes nothing new from then on. Ends when all is on nodes that stay (exit code 0), or the "
+     "rest\ncannot be (1, and why), or after --timeout (7; 60 seconds without), and goes on until "
+     "the node is\nstopped. For root and the uid that the node runs as.\n",
+     cli_leave},
     {"call", "SERVICE [REQUEST]", "Call a service by name, and print its reply.",
      "  -n, --node RANK|NAME the node that serves it (default: any that does, this one first)\n"
      "  -N, --near NAME      of the nodes that do, the one that holds most bytes of this object;\n"

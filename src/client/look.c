@@ -101,7 +101,8 @@ static bool look_entry(nigh_client *client, bool locked, uint32_t lane, uint32_t
     info->meta_size = entry->meta_size;
     info->incarnation = entry->incarnation;
     info->pinned = (shared_load_relaxed(&entry->flags) & INDEX_FLAG_KEPT) != 0;
-    info->copy = (shared_load_relaxed(&entry->flags) & INDEX_FLAG_COPY) != 0;
+    info->copy = (shared_load_relaxed(&entry->flags) & (INDEX_FLAG_COPY | INDEX_FLAG_GIVEN)) ==
+                 INDEX_FLAG_COPY;
     info->created_ns = cold->created_ns;
     info->build_ns = (uint64_t)cold->build_us * 1000;
     offset = entry->offset;

@@ -34,6 +34,8 @@ struct slot {
     enum slot_state state;
     uint16_t rank;
     bool waits;
+    bool leaves;       /* HELD: and does not count */
+    bool is_safe;      /* leaves: and was told that others hold it */
     uint32_t age;      /* HELD: of what it told */
     uint64_t begun_us; /* ASKED */
     uint64_t asked_us; /* last */
@@ -52,6 +54,7 @@ struct kept {
     bool is_lossy; /* was whole, and is not any more */
     bool is_short;
     uint32_t pauses;
+    nigh_status why;                   /* asked in vain, last; NIGH_OK: nobody was */
     uint64_t settle_us;                /* nothing is made before */
     uint64_t failed[LIMIT_NODES / 64]; /* asked in vain, since the last pause */
     struct slot slots[SLOTS];
@@ -182,6 +185,17 @@ static uint32_t count_state(const struct kept *kept, enum slot_state state)
     return count;
 }
 
+/* Holders that stay. */
+static uint32_t count_held(const struct kept *kept)
+{
+    uint32_t count = 0;
+
+    for (uint32_t n = 0; n < SLOTS; n++) {
+        count += kept->slots[n].state == SLOT_HELD && !kept->slots[n].leaves ? 1 : 0;
+    }
+    return count;
+}
+
 static uint32_t lacking_of(uint32_t wanted, uint32_t held)
 {
     return wanted > held ? wanted - held : 0;
@@ -190,7 +204,7 @@ static uint32_t lacking_of(uint32_t wanted, uint32_t held)
 /* The stats follow what the slots say. */
 static void recount(struct replicas *replicas, struct kept *kept, uint32_t wanted_before)
 {
-    uint32_t held = count_state(kept, SLOT_HELD), asked = count_state(kept, SLOT_ASKED);
+    uint32_t held = count_held(kept), asked = count_state(kept, SLOT_ASKED);
     uint32_t wanted = kept->used ? kept->wanted : 0;
 
     replicas->stats.wanted += (uint64_t)wanted - wanted_before;
@@ -278,6 +292,7 @@ static void clean(struct replicas *replicas, struct kept *kept, uint64_t now_us)
                                                REPLICAS_MAKE_US + kept->object.data_size / 8))) {
             slot->state = SLOT_FREE;
             kept->failed[slot->rank / 64] |= UINT64_C(1) << slot->rank % 64;
+            kept->why = NIGH_TIMEOUT;
             replicas->stats.failures++;
         }
     }
@@ -304,26 +319,28 @@ static uint32_t candidate(const struct replicas *replicas, struct kept *kept)
 }
 
 /* Short of some: nobody more can be asked now, and nobody who was asked is at it. */
-static struct replica_count count_of(const struct kept *kept)
+static struct replica_count count_of(const struct kept *kept, const struct slot *slot)
 {
     return (struct replica_count){.wanted = kept->wanted,
-                                  .held = count_state(kept, SLOT_HELD),
-                                  .is_short = kept->is_short && count_state(kept, SLOT_ASKED) == 0};
+                                  .held = count_held(kept),
+                                  .is_short = kept->is_short && count_state(kept, SLOT_ASKED) == 0,
+                                  .leaves = slot->leaves,
+                                  .why = kept->why == NIGH_OK ? NIGH_TOO_FEW : kept->why};
 }
 
-/* Holders that wait hear of it when there is an end. */
+/* Holders that wait hear of it when there is an end; and one that leaves, and heard that others
+ * hold it, when they do not any more. */
 static void tell_waiting(struct replicas *replicas, struct kept *kept)
 {
-    struct replica_count count = count_of(kept);
-
-    if (count.held < count.wanted && count.is_short == 0) {
-        return;
-    }
     for (uint32_t n = 0; n < SLOTS; n++) {
         struct slot *slot = &kept->slots[n];
+        struct replica_count count = count_of(kept, slot);
+        bool is_whole = count.held >= count.wanted, is_lost = slot->is_safe && !is_whole;
 
-        if (slot->state == SLOT_HELD && slot->waits) {
-            slot->waits = false;
+        if (slot->state == SLOT_HELD &&
+            (is_lost || (slot->waits && (is_whole || count.is_short != 0)))) {
+            slot->waits = is_lost && count.is_short == 0;
+            slot->is_safe = slot->leaves && is_whole;
             replicas->config.shell.count(replicas->config.shell.context, slot->rank, &kept->key,
                                          &kept->object.birth, &count);
         }
@@ -345,7 +362,7 @@ static void pause(struct kept *kept, uint64_t now_us, uint64_t *next_us)
 static void ask_new(struct replicas *replicas, struct kept *kept, uint64_t now_us,
                     uint64_t *next_us)
 {
-    uint32_t there = count_state(kept, SLOT_HELD) + count_state(kept, SLOT_ASKED);
+    uint32_t there = count_held(kept) + count_state(kept, SLOT_ASKED);
 
     for (uint32_t lacking = lacking_of(kept->wanted, there); lacking > 0; lacking--) {
         struct slot *slot = free_slot(kept);
@@ -383,7 +400,8 @@ static void ask_all(struct replicas *replicas, struct kept *kept, uint64_t now_u
     }
 }
 
-/* One holder too many is let off: never the first, whose object it is, nor one that was asked. */
+/* One holder too many is let off: never the first, whose object it is, nor one that was asked, nor
+ * one that leaves. */
 static void release_one(struct replicas *replicas, struct kept *kept)
 {
     struct slot *lightest = NULL;
@@ -393,8 +411,8 @@ static void release_one(struct replicas *replicas, struct kept *kept)
         struct slot *slot = &kept->slots[n];
         uint64_t weight = members_weight(replicas->config.members, slot->rank, kept->key_hash);
 
-        if (slot->state == SLOT_HELD && slot->rank != kept->object.birth.rank && weight < least &&
-            reaches(replicas, slot->rank, kept)) {
+        if (slot->state == SLOT_HELD && !slot->leaves && slot->rank != kept->object.birth.rank &&
+            weight < least && reaches(replicas, slot->rank, kept)) {
             least = weight;
             lightest = slot;
         }
@@ -406,6 +424,23 @@ static void release_one(struct replicas *replicas, struct kept *kept)
     }
 }
 
+/* Whether one is to hold it, and that is where it was born: nothing need be known of it. */
+static bool is_at_home(const struct kept *kept)
+{
+    const struct slot *only = NULL;
+
+    for (uint32_t n = 0; n < SLOTS; n++) {
+        if (kept->slots[n].state != SLOT_FREE) {
+            if (only != NULL) {
+                return false;
+            }
+            only = &kept->slots[n];
+        }
+    }
+    return kept->wanted == 1 && only != NULL && only->state == SLOT_HELD && !only->leaves &&
+           only->rank == kept->object.birth.rank;
+}
+
 /* What is to be done about a key. It may be gone afterwards. */
 static void judge(struct replicas *replicas, struct kept *kept, uint64_t now_us)
 {
@@ -413,16 +448,17 @@ static void judge(struct replicas *replicas, struct kept *kept, uint64_t now_us)
     uint32_t held;
 
     clean(replicas, kept, now_us);
-    held = count_state(kept, SLOT_HELD);
-    if (held == 0) {
+    if (count_state(kept, SLOT_HELD) == 0 || is_at_home(kept)) {
         drop(replicas, kept); /* nobody is left to copy it from; who makes one tells of it */
         return;
     }
+    held = count_held(kept);
     if (held >= kept->wanted) {
         replicas->stats.repaired += kept->is_lossy ? 1 : 0;
         kept->was_whole = true;
         kept->is_lossy = kept->is_short = false;
         kept->pauses = 0;
+        kept->why = NIGH_OK;
         memset(kept->failed, 0, sizeof(kept->failed));
     }
     kept->is_lossy = kept->is_lossy || (kept->was_whole && held < kept->wanted);
@@ -465,6 +501,7 @@ static bool takes_birth(struct replicas *replicas, struct kept *kept, uint32_t f
     memset(kept->slots, 0, sizeof(kept->slots));
     kept->object = *object;
     kept->was_whole = kept->is_lossy = kept->is_short = false;
+    kept->why = NIGH_OK;
     kept->settle_us = clock_deadline_us(now_us, REPLICAS_SETTLE_US);
     return true;
 }
@@ -485,14 +522,16 @@ static struct kept *take_new(struct replicas *replicas, uint32_t from,
 }
 
 nigh_status replicas_told(struct replicas *replicas, uint32_t from, const struct directory_key *key,
-                          const struct directory_object *object, uint32_t wanted, bool waits,
+                          const struct directory_object *object, uint32_t wanted, uint32_t how,
                           uint64_t now_us, struct replica_count *count)
 {
+    bool waits = (how & REPLICAS_WAITS) != 0, leaves = (how & REPLICAS_LEAVES) != 0;
     struct kept *kept = find(replicas, key);
     struct slot *slot;
     uint32_t before;
+    bool is_again;
 
-    if (wanted < 2 || wanted > LIMIT_REPLICAS) {
+    if (wanted < 1 || wanted > LIMIT_REPLICAS) {
         return NIGH_INVALID;
     }
     if (is_dead(replicas, from)) {
@@ -511,6 +550,9 @@ nigh_status replicas_told(struct replicas *replicas, uint32_t from, const struct
     if (slot == NULL) {
         return NIGH_LIMIT;
     }
+    /* Who leaves asks how it stands: that hurries nothing. */
+    is_again = slot->state == SLOT_HELD && slot->leaves && leaves && !waits &&
+               slot->age == replicas->ages[from][shard_of(key)].now && timer_is_armed(&kept->timer);
     before = kept->wanted;
     kept->wanted = max_u32(before, wanted);
     if (kept->wanted != before) {
@@ -518,7 +560,9 @@ nigh_status replicas_told(struct replicas *replicas, uint32_t from, const struct
     }
     *slot = (struct slot){.state = SLOT_HELD,
                           .rank = (uint16_t)from,
-                          .waits = waits || (slot->state == SLOT_HELD && slot->waits),
+                          .waits = waits || (slot->state == SLOT_HELD && slot->waits) ||
+                                   (leaves && !(slot->state == SLOT_HELD && slot->leaves)),
+                          .leaves = leaves,
                           .age = replicas->ages[from][shard_of(key)].now};
     if (waits) {
         kept->is_short = false;
@@ -527,8 +571,11 @@ nigh_status replicas_told(struct replicas *replicas, uint32_t from, const struct
     replicas->stats.wanted += kept->wanted - before;
     replicas->stats.missing +=
         (uint64_t)lacking_of(kept->wanted, kept->told_held) - lacking_of(before, kept->told_held);
-    look_at(replicas, kept, now_us);
-    *count = count_of(kept);
+    if (!is_again) {
+        look_at(replicas, kept, now_us);
+    }
+    *count = count_of(kept, slot);
+    slot->is_safe = leaves && count->held >= count->wanted; /* as it hears by this */
     return NIGH_OK;
 }
 
@@ -560,6 +607,7 @@ void replicas_made(struct replicas *replicas, uint32_t from, const struct direct
     }
     slot->state = SLOT_FREE;
     kept->failed[from / 64] |= UINT64_C(1) << from % 64;
+    kept->why = status;
     replicas->stats.failures++;
     recount(replicas, kept, kept->wanted);
     look_at(replicas, kept, now_us);
@@ -633,7 +681,7 @@ static bool go_on_sweeping(struct replicas *replicas, uint64_t now_us)
             continue;
         }
         clean(replicas, kept, now_us);
-        if (count_state(kept, SLOT_HELD) != kept->wanted || count_state(kept, SLOT_ASKED) > 0) {
+        if (count_held(kept) != kept->wanted || count_state(kept, SLOT_ASKED) > 0) {
             kept->pauses = 0;
             recount(replicas, kept, kept->wanted);
             look_at(replicas, kept, now_us);
@@ -757,7 +805,7 @@ bool replicas_is_valid(const struct replicas *replicas)
         sum.wanted += kept->wanted;
         sum.missing += lacking_of(kept->wanted, kept->told_held);
         sum.asked += kept->told_asked;
-        if (find(replicas, &kept->key) != kept || kept->wanted < 2 ||
+        if (find(replicas, &kept->key) != kept || kept->wanted < 1 ||
             kept->wanted > LIMIT_REPLICAS) {
             return false;
         }

@@ -29,9 +29,15 @@ struct replicas;
 /* What the keeper tells a holder. */
 struct replica_count {
     uint32_t wanted;
-    uint32_t held;
-    uint32_t is_short; /* 1: more cannot be made now */
+    uint32_t held;     /* by members that do not leave */
+    uint32_t is_short; /* 1: more cannot be made now, */
+    bool leaves;       /* who is told so does not count */
+    nigh_status why;   /* as the last that was asked said; NIGH_TOO_FEW: there is nobody to ask */
 };
+
+/* How a holder tells of what it holds. */
+#define REPLICAS_WAITS  1u /* it is told when there are as many, or no more can be made */
+#define REPLICAS_LEAVES 2u /* it leaves, and does not count; it is told so once */
 
 struct replicas_shell {
     void *context;
@@ -66,14 +72,15 @@ uint32_t replicas_keeper(const struct members *members, uint64_t key_hash,
                          bool (*is_out)(void *context, uint32_t rank), void *context);
 
 /*
- * A member holds a replica, of which there are to be `wanted`. `waits`: it is told, by shell.count,
- * when there are as many or no more can be made; else *count says how it stands. NIGH_OK;
+ * A member holds a replica, of which there are to be `wanted`: 1 of what is handed over by one that
+ * leaves. `how`: REPLICAS_*; who waits is told by shell.count, and *count says how it stands.
+ * NIGH_OK;
  * NIGH_EXISTS: others hold another birth; NIGH_BUSY: it counts as dead here; NIGH_LIMIT: no room,
  * or beyond its share; NIGH_INVALID: no such number. Whether this node is the keeper is the
  * caller's to know.
  */
 nigh_status replicas_told(struct replicas *replicas, uint32_t from, const struct directory_key *key,
-                          const struct directory_object *object, uint32_t wanted, bool waits,
+                          const struct directory_object *object, uint32_t wanted, uint32_t how,
                           uint64_t now_us, struct replica_count *count);
 
 /* A member has let a birth go, as it was deleted: others are expected to follow. */

@@ -39,8 +39,11 @@ static void index_lay_out(uint32_t entry_count, struct index_header *header)
     header->cold_offset =
         align_up_u64(header->entries_offset + (uint64_t)entry_count * sizeof(struct index_entry),
                      INDEX_HEADER_BYTES);
-    header->size_bytes =
+    header->births_offset =
         align_up_u64(header->cold_offset + (uint64_t)entry_count * sizeof(struct index_cold),
+                     INDEX_HEADER_BYTES);
+    header->size_bytes =
+        align_up_u64(header->births_offset + (uint64_t)entry_count * sizeof(struct index_birth),
                      INDEX_HEADER_BYTES);
     header->name_count = index_name_count(entry_count);
 }
@@ -70,6 +73,7 @@ static void index_point(void *memory, const struct index_header *header, struct 
     index->slots = (_Atomic uint64_t *)(void *)(bytes + header->slots_offset);
     index->entries = (struct index_entry *)(void *)(bytes + header->entries_offset);
     index->cold = (struct index_cold *)(void *)(bytes + header->cold_offset);
+    index->births = (struct index_birth *)(void *)(bytes + header->births_offset);
     index->names = (struct index_name *)(void *)(bytes + header->size_bytes);
     index->name_count = header->name_count;
     index->slot_mask = header->slot_count - 1;
@@ -119,7 +123,8 @@ nigh_status index_attach(const void *memory, uint64_t size_bytes, struct index *
     if (header->name_count != wanted.name_count || header->slot_count != wanted.slot_count ||
         header->slots_offset != wanted.slots_offset ||
         header->entries_offset != wanted.entries_offset ||
-        header->cold_offset != wanted.cold_offset || header->size_bytes != wanted.size_bytes ||
+        header->cold_offset != wanted.cold_offset ||
+        header->births_offset != wanted.births_offset || header->size_bytes != wanted.size_bytes ||
         wanted.size_bytes + index_names_bytes(wanted.name_count) > size_bytes ||
         header->pool >= LIMIT_POOLS || header->lanes == 0 || header->lanes > LIMIT_LANES ||
         !is_pow2(header->lanes) || header->lane >= header->lanes) {

@@ -21,7 +21,7 @@
 #include "nigh/status.h"
 
 #define INDEX_MAGIC        UINT64_C(0x5845444e4948474e) /* "NGHINDEX", little endian */
-#define INDEX_FORMAT       1u
+#define INDEX_FORMAT       2u
 #define INDEX_HEADER_BYTES 4096u
 
 /* The state of an entry: the low 8 bits of its word; the 56 bits above are its generation. */
@@ -54,6 +54,9 @@ enum index_state {
 #define INDEX_REPLICAS_SHIFT 7u
 #define INDEX_REPLICAS_MASK  (7u << INDEX_REPLICAS_SHIFT)
 
+#define INDEX_FLAG_GIVEN \
+    1024u /* of a COPY: handed over by a node that left, and counts as what was born here */
+
 #define INDEX_STAYS (INDEX_FLAG_KEPT | INDEX_FLAG_HELD)
 
 /* One object: one cache line. `word` is the only field that changes while the entry may be pinned,
@@ -84,6 +87,15 @@ struct index_cold {
 
 _Static_assert(sizeof(struct index_cold) == 16, "cold entry layout is shared");
 
+/* The birth of what was pulled from another node (INDEX_FLAG_COPY). */
+struct index_birth {
+    uint64_t counter;
+    uint32_t incarnation;
+    uint32_t rank;
+};
+
+_Static_assert(sizeof(struct index_birth) == 16, "birth layout is shared");
+
 /*
  * The name of an object that went to disk, for listings: kept as long as no other takes its place.
  * Nothing says whether it is whole but the name itself: its hash must be the object's id.
@@ -110,7 +122,9 @@ struct index_header {
     uint64_t cold_offset;
     uint64_t size_bytes; /* of all above: names lie behind it, page-aligned as it is */
     uint32_t name_count; /* 0 (none kept), or a power of two from INDEX_NAME_WAYS on */
-    uint8_t reserved0[60];
+    uint32_t reserved0;
+    uint64_t births_offset;
+    uint8_t reserved3[48];
     _Atomic uint64_t version; /* odd while slots shift; even otherwise */
     uint8_t reserved1[56];
     _Atomic uint64_t
@@ -128,6 +142,7 @@ struct index {
     _Atomic uint64_t *slots;
     struct index_entry *entries;
     struct index_cold *cold;
+    struct index_birth *births;
     struct index_name *names; /* name_count of them */
     uint32_t name_count;
     uint32_t slot_mask;

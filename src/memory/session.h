@@ -264,7 +264,9 @@ enum session_op {
     SESSION_OP_BULK_WAIT = 36, /* id: in its first 8 bytes the number of such memory; argument:
                                   timeout_us -> NIGH_OK: nobody touches it now; NIGH_TIMEOUT;
                                   NIGH_NOT_FOUND. With SESSION_FLAG_END, in lane 0, it goes then */
-    SESSION_OPS = 37
+    SESSION_OP_LEAVE =
+        37, /* argument: NIGH_LEAVE_* -> reply area: a session_leaving of this lane. Came later */
+    SESSION_OPS = 38
 };
 
 /* Bits of session_sqe.flags. */
@@ -335,6 +337,22 @@ struct session_sqe {
 };
 
 _Static_assert(sizeof(struct session_sqe) == 64, "a submission is one cache line");
+
+/* LEAVE: what a lane says; pairs are objects and bytes. */
+#define SESSION_LEAVE_WHYS 6u
+
+struct session_leaving {
+    uint32_t leaves;
+    uint32_t looks;
+    uint64_t waiting[2];
+    uint64_t safe[2];
+    uint64_t stuck[2];
+    uint64_t alone[2];
+    uint64_t why[SESSION_LEAVE_WHYS]; /* by NIGH_LEAVE_* of nigh_leave_why */
+    uint64_t unsealed;
+};
+
+_Static_assert(sizeof(struct session_leaving) == 128, "an answer is shared");
 
 #define SESSION_NO_PIN UINT32_MAX
 

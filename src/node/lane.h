@@ -120,6 +120,7 @@ struct lane_config {
     /* What the nth of these is called, if anything. */
     bool (*node_name)(void *context, uint32_t n, struct session_name *name);
     void *node_context;
+    uint32_t own_uid;            /* of the node: who may have it leave, beside root */
     struct services *services;   /* of this node; NULL: none can be */
     struct views *views;         /* of this node; NULL: its cluster agrees on none */
     struct bulk_memories *bulks; /* of this node; NULL: there is none */

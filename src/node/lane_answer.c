@@ -329,6 +329,51 @@ static void answer_replicate(struct lane *lane, uint32_t slot, const struct sess
         say_copies(lane, slot, sqe->cookie, status, here ? 1 : 0);
 }
 
+/* ---- LEAVE ---------------------------------------------------------------- */
+
+static void tell_leaving(struct lane *lane, uint8_t *reply)
+{
+    struct exchange_leaving now;
+    struct session_leaving said;
+
+    _Static_assert(SESSION_LEAVE_WHYS == (uint32_t)EXCHANGE_LEAVE_WHYS &&
+                       (uint32_t)NIGH_LEAVE_FAILED == (uint32_t)EXCHANGE_LEAVE_FAILED,
+                   "reasons are the public ones");
+    exchange_leaving(lane->exchange, &now);
+    said = (struct session_leaving){
+        .leaves = now.leaves,
+        .looks = now.looks,
+        .waiting = {now.waiting.objects, now.waiting.bytes},
+        .safe = {now.safe.objects, now.safe.bytes},
+        .stuck = {now.stuck.objects, now.stuck.bytes},
+        .alone = {now.alone.objects, now.alone.bytes},
+        .unsealed = store_unsealed(lane->store),
+    };
+    memcpy(said.why, now.why, sizeof(said.why));
+    memcpy(reply, &said, sizeof(said));
+}
+
+static void answer_leave(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
+{
+    struct lane_session *session = &lane->sessions[slot];
+    struct session_cqe cqe = {.cookie = sqe->cookie, .pin = SESSION_NO_PIN};
+    uint32_t uid = session->seat->uid;
+
+    if (sqe->flags != 0 || sqe->argument > NIGH_LEAVE_UNDO) {
+        cqe.status = NIGH_INVALID;
+    } else if (sqe->argument != NIGH_LEAVE_LOOK && uid != 0 && uid != lane->config.own_uid) {
+        cqe.status = NIGH_DENIED;
+    } else if (lane->exchange == NULL) {
+        cqe.status = NIGH_TOO_FEW; /* a node that is alone */
+    } else {
+        if (sqe->argument != NIGH_LEAVE_LOOK) {
+            exchange_leave(lane->exchange, sqe->argument == NIGH_LEAVE_BEGIN, lane->now_us);
+        }
+        tell_leaving(lane, session->shared->reply);
+    }
+    lane_on_complete(lane, slot, &cqe);
+}
+
 /* ---- all of them ---------------------------------------------------------- */
 
 bool lane_answer(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
@@ -339,6 +384,7 @@ bool lane_answer(struct lane *lane, uint32_t slot, const struct session_sqe *sqe
     case SESSION_OP_LINKS: answer_links(lane, slot, sqe); return true;
     case SESSION_OP_WHERE: answer_where(lane, slot, sqe); return true;
     case SESSION_OP_REPLICATE: answer_replicate(lane, slot, sqe); return true;
+    case SESSION_OP_LEAVE: answer_leave(lane, slot, sqe); return true;
     case SESSION_OP_CALL: lane_call(lane, slot, sqe); return true;
     case SESSION_OP_BULK: lane_bulk(lane, slot, sqe); return true;
     case SESSION_OP_BULK_MAKE: lane_bulk_make(lane, slot, sqe); return true;

@@ -3,6 +3,7 @@
  * them. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -179,6 +180,7 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
         .node_list = node_list,
         .node_name = node_name,
         .node_context = node,
+        .own_uid = geteuid(),
         .services = node->services,
         .views = node->views,
         .bulks = node->bulks,

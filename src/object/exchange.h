@@ -161,6 +161,39 @@ struct exchange_copies {
 nigh_status exchange_replicate(struct exchange *exchange, uint32_t pool, const uint8_t *id,
                                const struct exchange_copies *asked, uint64_t now_us);
 
+/* Why something cannot be handed over now. */
+enum exchange_leave_why {
+    EXCHANGE_LEAVE_NOBODY = 0, /* no other member is up that stays */
+    EXCHANGE_LEAVE_NO_ROOM,
+    EXCHANGE_LEAVE_QUOTA,
+    EXCHANGE_LEAVE_NO_POOL, /* no member that is up has it */
+    EXCHANGE_LEAVE_LIMIT,   /* of the tables of those who keep account */
+    EXCHANGE_LEAVE_FAILED,  /* it could not be read here, or copied there, or not in time */
+    EXCHANGE_LEAVE_WHYS
+};
+
+struct exchange_leave_count {
+    uint64_t objects, bytes;
+};
+
+/* How a leave stands: of what is here and would be gone, or be on fewer nodes than was asked for.
+ */
+struct exchange_leaving {
+    bool leaves;
+    bool looks; /* not all was looked at yet */
+    struct exchange_leave_count waiting, safe, stuck;
+    struct exchange_leave_count alone; /* of waiting and stuck: no node that stays has it */
+    uint64_t why[EXCHANGE_LEAVE_WHYS]; /* of stuck: objects */
+};
+
+/*
+ * The node leaves (docs/leaving.md), or does not any more: its store takes nothing new, and what
+ * only it holds is handed over. Again: all is looked at once more. It leaves as long as nobody says
+ * otherwise.
+ */
+void exchange_leave(struct exchange *exchange, bool leaves, uint64_t now_us);
+void exchange_leaving(const struct exchange *exchange, struct exchange_leaving *leaving);
+
 /* The channel for calls to another node's lane that serves a hash; NULL: it is not up. */
 struct rpc *exchange_users_channel(struct exchange *exchange, uint32_t rank, uint64_t hash);
 

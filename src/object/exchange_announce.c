@@ -135,6 +135,7 @@ void announce_sealed(void *context, const struct store_sight *sight)
     struct directory_object object = object_of(sight);
 
     announce_object(context, sight->pool, sight->id, sight->hash, &object, 0);
+    replication_sealed(context, sight);
 }
 
 void announce_gone(void *context, uint32_t pool, const uint8_t *id, uint64_t hash,

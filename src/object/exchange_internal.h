@@ -685,6 +685,8 @@ void replication_member_dead(struct exchange *exchange, uint32_t rank);
 void replication_moved(struct exchange *exchange);
 /* For replicas.h: whether a member keeps account of none. */
 bool replication_is_out(void *context, uint32_t rank);
+/* Something was sealed here. */
+void replication_sealed(struct exchange *exchange, const struct store_sight *sight);
 /* A birth is deleted here, or was dropped. */
 void replication_gone(struct exchange *exchange, uint32_t pool, const uint8_t *id,
                       const struct birth *birth);

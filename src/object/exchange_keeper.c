@@ -106,6 +106,11 @@ static void release(void *context, uint32_t rank, const struct directory_key *ke
     }
 }
 
+static uint32_t flags_of(const struct replica_count *count)
+{
+    return (count->is_short != 0 ? WIRE_COUNT_SHORT : 0) | (count->leaves ? WIRE_COUNT_LEAVES : 0);
+}
+
 static void count(void *context, uint32_t rank, const struct directory_key *key,
                   const struct birth *birth, const struct replica_count *count)
 {
@@ -114,7 +119,8 @@ static void count(void *context, uint32_t rank, const struct directory_key *key,
                                       .birth = *birth,
                                       .wanted = count->wanted,
                                       .held = count->held,
-                                      .is_short = count->is_short};
+                                      .flags = flags_of(count),
+                                      .why = count->why};
     struct rpc_piece piece = {.data = &said, .bytes = sizeof(said)};
     struct held *held = replication_find(exchange->replication, key);
     struct exchange_link *link;
@@ -167,11 +173,15 @@ struct wire_replica_state keeper_told(struct exchange *exchange, uint32_t from,
         replicas_gone(keeper, from, &said->key, &said->object.birth, now_us);
         return state;
     }
-    state.status = replicas_told(keeper, from, &said->key, &said->object, said->wanted,
-                                 (said->flags & WIRE_REPLICA_WAITS) != 0, now_us, &count);
+    state.status =
+        replicas_told(keeper, from, &said->key, &said->object, said->wanted,
+                      ((said->flags & WIRE_REPLICA_WAITS) != 0 ? REPLICAS_WAITS : 0) |
+                          ((said->flags & WIRE_REPLICA_LEAVES) != 0 ? REPLICAS_LEAVES : 0),
+                      now_us, &count);
     state.wanted = count.wanted;
     state.held = count.held;
-    state.is_short = count.is_short;
+    state.flags = flags_of(&count);
+    state.why = count.why;
     return state;
 }
 
@@ -219,8 +229,11 @@ static void on_count(struct exchange_link *link, const struct rpc_request *reque
         replication_keeper(exchange, held->key_hash) != link->rank) {
         return;
     }
-    count =
-        (struct replica_count){.wanted = said.wanted, .held = said.held, .is_short = said.is_short};
+    count = (struct replica_count){.wanted = said.wanted,
+                                   .held = said.held,
+                                   .is_short = (said.flags & WIRE_COUNT_SHORT) != 0,
+                                   .leaves = (said.flags & WIRE_COUNT_LEAVES) != 0,
+                                   .why = (nigh_status)said.why};
     replication_counted(exchange->replication, held, &count);
 }
 

@@ -31,10 +31,16 @@ static struct making *find(struct replication *replication, const struct directo
     return NULL;
 }
 
+/* What they count in. */
+static uint64_t *bytes_under_way(struct replication *replication, const struct making *making)
+{
+    return making->wanted == 1 ? &replication->given_bytes : &replication->making_bytes;
+}
+
 static void end(struct replication *replication, struct making *making)
 {
     share_give(&replication->making_shares, making->asker);
-    replication->making_bytes -= making->bytes;
+    *bytes_under_way(replication, making) -= making->bytes;
     replication->making_count--;
     making->used = false;
 }
@@ -54,12 +60,32 @@ static void give_up(struct exchange *exchange, struct making *making)
     end(exchange->replication, making);
 }
 
+/* The same of what one node is to hold, of which this one is to be that. */
+static bool take_given(struct exchange *exchange, uint32_t pool, const struct directory_key *key,
+                       const struct birth *birth, uint64_t now_us)
+{
+    struct store_sight sight;
+
+    if (store_give(exchange->config.store, pool, key->id, hash_id20(key->id), birth, now_us,
+                   &sight) != NIGH_OK) {
+        return false;
+    }
+    if (replication_hold(exchange, &sight) == NULL) {
+        store_unreplicate(exchange->config.store, pool, key->id, sight.hash, birth, now_us);
+        return false;
+    }
+    return true;
+}
+
 /* It is here, of this birth: it is a replica from now on. False: it is not. */
 static bool take(struct exchange *exchange, uint32_t pool, const struct directory_key *key,
                  const struct birth *birth, uint32_t wanted, uint64_t now_us)
 {
     struct store_sight sight;
 
+    if (wanted == 1) {
+        return take_given(exchange, pool, key, birth, now_us);
+    }
     if (store_replicate(exchange->config.store, pool, key->id, hash_id20(key->id), birth, wanted,
                         now_us, &sight) != NIGH_OK) {
         return false;
@@ -81,6 +107,40 @@ static bool has_room(const struct replication *replication, uint64_t bytes)
     return bytes > 0 && taken <= most && bytes <= most - taken;
 }
 
+/* Bytes of handed-over objects that may be on their way here at a time. */
+static bool is_crowded(const struct replication *replication, uint64_t bytes)
+{
+    const struct exchange_config *config = &replication->exchange->config;
+    uint64_t most = config->extents->memory_bytes / config->lanes / LIMIT_LEAVE_SHARE;
+
+    return replication->given_bytes > 0 && replication->given_bytes + bytes > most;
+}
+
+/* Whether one more can be made here, and if not, why. */
+static nigh_status may_begin(struct exchange *exchange, uint32_t pool, uint32_t wanted,
+                             uint64_t bytes, uint64_t now_us)
+{
+    struct replication *replication = exchange->replication;
+    struct store *store = exchange->config.store;
+    nigh_status status;
+
+    if (replication->leave.leaves) {
+        return NIGH_LEAVING;
+    }
+    if (wanted > 1) {
+        return has_room(replication, bytes) ? NIGH_OK : NIGH_OUT_OF_MEMORY;
+    }
+    if (is_crowded(replication, bytes)) {
+        return NIGH_BUSY;
+    }
+    status = store_give_room(store, pool, bytes + replication->given_bytes, now_us);
+    if (status != NIGH_OK && replication->given_bytes > 0 &&
+        store_give_room(store, pool, bytes, now_us) == NIGH_OK) {
+        return NIGH_BUSY; /* when those on their way are here it is known */
+    }
+    return status;
+}
+
 static nigh_status begin(struct exchange *exchange, uint32_t from, uint32_t pool,
                          const struct wire_replicate *asked, uint64_t now_us)
 {
@@ -88,10 +148,14 @@ static nigh_status begin(struct exchange *exchange, uint32_t from, uint32_t pool
     const struct directory_object *object = &asked->object;
     uint64_t bytes = index_object_bytes(object->data_size, object->meta_size, object->name_size);
     struct making *making = replication->making;
+    nigh_status status;
 
-    if (object->meta_size > LIMIT_META_BYTES || object->name_size > LIMIT_NAME_BYTES ||
-        !has_room(replication, bytes)) {
+    if (object->meta_size > LIMIT_META_BYTES || object->name_size > LIMIT_NAME_BYTES) {
         return NIGH_OUT_OF_MEMORY;
+    }
+    status = may_begin(exchange, pool, asked->wanted, bytes, now_us);
+    if (status != NIGH_OK) {
+        return status;
     }
     if (!share_take(&replication->making_shares, from)) {
         exchange->counts.shares_refused++;
@@ -110,7 +174,7 @@ static nigh_status begin(struct exchange *exchange, uint32_t from, uint32_t pool
                               .wanted = asked->wanted,
                               .asked_us = now_us};
     replication->making_count++;
-    replication->making_bytes += bytes;
+    *bytes_under_way(replication, making) += bytes;
     replication->making_us =
         min_u64(replication->making_us, clock_deadline_us(now_us, REPLICAS_QUIET_US));
     pull(exchange, making);
@@ -131,7 +195,7 @@ static nigh_status go_on(struct exchange *exchange, struct making *making,
     }
     if (++making->tries == REPLICAS_TRIES) {
         give_up(exchange, making);
-        return NIGH_OUT_OF_MEMORY;
+        return NIGH_NO_RESOURCES;
     }
     pull(exchange, making);
     return NIGH_PENDING;
@@ -143,8 +207,8 @@ static nigh_status release(struct exchange *exchange, uint32_t pool,
 {
     struct held *held = replication_find(exchange->replication, &asked->key);
 
-    if (held != NULL && !held->gone && held->is_copy && list_empty(&held->waits) &&
-        birth_equal(&held->object.birth, &asked->object.birth)) {
+    if (held != NULL && !held->gone && (held->is_copy || held->is_given) &&
+        list_empty(&held->waits) && birth_equal(&held->object.birth, &asked->object.birth)) {
         store_unreplicate(exchange->config.store, pool, asked->key.id, held->hash,
                           &asked->object.birth, now_us);
         replication_forget(exchange->replication, held);
@@ -159,7 +223,7 @@ nigh_status make_asked(struct exchange *exchange, uint32_t from, const struct wi
     struct store_sight sight;
     uint32_t pool;
 
-    if (asked->wanted < 2 || asked->wanted > LIMIT_REPLICAS) {
+    if (asked->wanted < 1 || asked->wanted > LIMIT_REPLICAS) {
         return NIGH_INVALID;
     }
     if (replication_keeper(exchange, directory_key_hash(&asked->key)) != from) {

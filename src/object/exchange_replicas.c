@@ -107,6 +107,7 @@ void replication_forget(struct replication *replication, struct held *held)
 {
     end_waits(replication, held, NIGH_NOT_FOUND);
     set_copy(replication, held, false);
+    leave_forget(replication, held);
     if (held->state == HELD_TELLING) {
         held->gone = true;
         return;
@@ -121,8 +122,7 @@ void replication_forget(struct replication *replication, struct held *held)
 
 /* ---- whom to tell --------------------------------------------------------- */
 
-/* It is told, or told again, as soon as its keeper can be reached. */
-static void queue(struct replication *replication, struct held *held)
+void replication_tell(struct replication *replication, struct held *held)
 {
     struct exchange *exchange = replication->exchange;
     uint32_t keeper = replication_keeper(exchange, held->key_hash);
@@ -149,6 +149,12 @@ static void queue(struct replication *replication, struct held *held)
     }
 }
 
+/* This node leaves, and is not known to leave it to others. */
+static bool is_unsafe(const struct held *held)
+{
+    return held->leave == LEAVE_WAITS || held->leave == LEAVE_STUCK;
+}
+
 /* Whether its keeper knows, by the link that is up. Not for ever: for a moment it may have taken
  * another for the keeper, of which nothing was seen here, and have forgotten. */
 static bool is_known(const struct replication *replication, const struct held *held)
@@ -158,7 +164,9 @@ static bool is_known(const struct replication *replication, const struct held *h
     const struct exchange_link *link;
 
     if (held->told_link == 0 || held->told_rank != keeper ||
-        exchange->now_us >= clock_deadline_us(held->told_us, REPLICAS_REFRESH_US / 2)) {
+        exchange->now_us >= clock_deadline_us(held->told_us, is_unsafe(held)
+                                                                 ? LEAVE_AGAIN_US / 2
+                                                                 : REPLICAS_REFRESH_US / 2)) {
         return false;
     }
     if (keeper == exchange_self(exchange)) {
@@ -168,7 +176,7 @@ static bool is_known(const struct replication *replication, const struct held *h
     return link != NULL && link->replicas->serial == held->told_link;
 }
 
-static void sweep(struct replication *replication)
+void replication_sweep(struct replication *replication)
 {
     if (replication->sweep_at == UINT32_MAX) {
         replication->sweep_at = 0;
@@ -187,12 +195,15 @@ static void pass(struct replication *replication, struct held *held)
     if (!held->used || held->state == HELD_TELLING || is_known(replication, held)) {
         return;
     }
+    if (held->told_rank != replication_keeper(replication->exchange, held->key_hash)) {
+        leave_doubt(replication, held);
+    }
     if (held->gone && held->told_link == 0 &&
         replication_keeper(replication->exchange, held->key_hash) != held->told_rank) {
         replication_forget(replication, held); /* a new keeper never heard of it */
         return;
     }
-    queue(replication, held);
+    replication_tell(replication, held);
 }
 
 static bool go_on_sweeping(struct replication *replication, uint64_t now_us)
@@ -201,7 +212,7 @@ static bool go_on_sweeping(struct replication *replication, uint64_t now_us)
 
     if (now_us >= replication->sweep_us) {
         replication->sweep_us = UINT64_MAX;
-        sweep(replication);
+        replication_sweep(replication);
     }
     if (replication->sweep_at == UINT32_MAX) {
         return false;
@@ -235,13 +246,15 @@ static struct wire_replica record_of(const struct held *held)
                                  .object = held->object,
                                  .wanted = held->wanted,
                                  .flags = (held->gone ? WIRE_REPLICA_GONE : 0) |
-                                          (list_empty(&held->waits) ? 0 : WIRE_REPLICA_WAITS)};
+                                          (list_empty(&held->waits) ? 0 : WIRE_REPLICA_WAITS) |
+                                          (held->leave == LEAVE_NONE ? 0 : WIRE_REPLICA_LEAVES)};
 }
 
 void replication_counted(struct replication *replication, struct held *held,
                          const struct replica_count *count)
 {
     held->count = count->held;
+    leave_count(replication, held, count);
     if (count->held >= held->wanted) {
         end_waits(replication, held, NIGH_OK);
     } else if (count->is_short != 0) {
@@ -249,12 +262,22 @@ void replication_counted(struct replication *replication, struct held *held,
     }
 }
 
+/* One node is to hold it, which is this one, and it was not handed over: its keeper forgets it,
+ * too. */
+static bool needs_no_account(const struct held *held)
+{
+    return !held->gone && held->wanted == 1 && !held->is_given && held->leave == LEAVE_NONE;
+}
+
 /* What a keeper says to one record. */
 static void answered(struct replication *replication, struct held *held, uint32_t rank,
                      uint64_t serial, const struct wire_replica_state *state)
 {
-    struct replica_count count = {
-        .wanted = state->wanted, .held = state->held, .is_short = state->is_short};
+    struct replica_count count = {.wanted = state->wanted,
+                                  .held = state->held,
+                                  .is_short = (state->flags & WIRE_COUNT_SHORT) != 0,
+                                  .leaves = (state->flags & WIRE_COUNT_LEAVES) != 0,
+                                  .why = (nigh_status)state->why};
 
     held->state = HELD_IDLE;
     if (held->gone && (held->changed || state->status == NIGH_OK)) {
@@ -271,8 +294,13 @@ static void answered(struct replication *replication, struct held *held, uint32_
         if (!held->gone) {
             replication_counted(replication, held, &count);
         }
+        if (!held->changed && needs_no_account(held)) {
+            replication_forget(replication, held);
+            return;
+        }
     } else {
         held->told_link = 0;
+        leave_untold(replication, held, state->status);
         if (state->status == NIGH_LIMIT) {
             end_waits(replication, held, NIGH_LIMIT);
         }
@@ -281,7 +309,7 @@ static void answered(struct replication *replication, struct held *held, uint32_
     }
     if (held->changed) {
         held->changed = false;
-        queue(replication, held);
+        replication_tell(replication, held);
     }
 }
 
@@ -397,14 +425,21 @@ struct held *replication_hold(struct exchange *exchange, const struct store_sigh
     set_copy(replication, held, false);
     if (held->gone || !birth_equal(&held->object.birth, &object.birth)) {
         end_waits(replication, held, NIGH_NOT_FOUND); /* for the birth before */
+        leave_forget(replication, held);
         held->count = 0;
     }
     held->gone = false;
     held->object = object;
-    held->wanted = sight->replicas;
-    set_copy(replication, held, sight->is_copy);
-    queue(replication, held);
+    held->wanted = max_u32(sight->replicas, 1);
+    held->is_given = sight->is_given;
+    set_copy(replication, held, sight->is_copy && !sight->is_given && sight->replicas > 0);
+    replication_tell(replication, held);
     return held;
+}
+
+void replication_sealed(struct exchange *exchange, const struct store_sight *sight)
+{
+    leave_sealed(exchange, sight);
 }
 
 void replication_gone(struct exchange *exchange, uint32_t pool, const uint8_t *id,
@@ -426,8 +461,9 @@ void replication_gone(struct exchange *exchange, uint32_t pool, const uint8_t *i
     }
     end_waits(replication, held, NIGH_NOT_FOUND);
     set_copy(replication, held, false);
+    leave_forget(replication, held);
     held->gone = true;
-    queue(replication, held);
+    replication_tell(replication, held);
 }
 
 /* A pool that a former node may have left replicas in: its own objects know how many are wanted. */
@@ -531,7 +567,7 @@ static bool expire_waits(struct replication *replication, uint64_t now_us)
         }
         wait_again(replication, wait, now_us);
         if (wait->held->state == HELD_IDLE) {
-            queue(replication, wait->held);
+            replication_tell(replication, wait->held);
         }
     }
     return any;
@@ -551,7 +587,7 @@ void replication_link_up(struct exchange_link *link)
     link->replicas->serial = ++replication->last_serial;
     list_init(&link->replicas->queue);
     replicas_member_up(replication->keeper, link->rank, link->shards);
-    sweep(replication);
+    replication_sweep(replication);
 }
 
 void replication_link_down(struct exchange_link *link)
@@ -569,13 +605,14 @@ void replication_link_down(struct exchange_link *link)
 void replication_moved(struct exchange *exchange)
 {
     replicas_moved(exchange->replication->keeper);
-    sweep(exchange->replication);
+    replication_sweep(exchange->replication);
 }
 
 void replication_member_dead(struct exchange *exchange, uint32_t rank)
 {
     replicas_member_dead(exchange->replication->keeper, rank);
-    sweep(exchange->replication);
+    leave_member_dead(exchange);
+    replication_sweep(exchange->replication);
 }
 
 /* ---- turns ---------------------------------------------------------------- */
@@ -586,6 +623,7 @@ bool replication_turn(struct exchange *exchange, uint64_t now_us)
     bool worked = walk_pools(exchange);
 
     worked = make_turn(exchange, now_us) || worked;
+    worked = leave_turn(exchange, now_us) || worked;
     worked = go_on_sweeping(replication, now_us) || worked;
     worked = tell_own(exchange, now_us) || worked;
     worked = replicas_turn(replication->keeper, now_us) || worked;
@@ -626,6 +664,7 @@ uint64_t replication_due_us(const struct exchange *exchange)
     }
     due_us = min_u64(due_us, replication->sweep_us);
     due_us = min_u64(due_us, make_due_us(replication));
+    due_us = min_u64(due_us, leave_due_us(replication));
     return min_u64(due_us, replicas_due_us(replication->keeper));
 }
 
@@ -722,6 +761,7 @@ bool replication_is_valid(const struct exchange *exchange)
         making_bytes += replication->making[n].used ? replication->making[n].bytes : 0;
     }
     return copy_bytes == replication->copy_bytes && making == replication->making_count &&
-           making_bytes == replication->making_bytes &&
-           share_is_valid(&replication->making_shares) && replicas_is_valid(replication->keeper);
+           making_bytes == replication->making_bytes + replication->given_bytes &&
+           share_is_valid(&replication->making_shares) && leave_is_valid(replication) &&
+           replicas_is_valid(replication->keeper);
 }

@@ -17,6 +17,8 @@
 #define REPLICAS_AGAIN_US   UINT64_C(200000) /* before a keeper that does not agree is told again */
 #define REPLICAS_REFRESH_US UINT64_C(60000000) /* those that know are told again */
 #define REPLICAS_POLL_US    UINT64_C(100000)   /* a client waits: the keeper is asked again */
+#define LEAVE_AGAIN_US      UINT64_C(1000000)  /* what is not safe is told again */
+#define LEAVE_WALK          64u                /* objects that one turn looks at */
 #define REPLICAS_TRIES      3u                 /* pulls of one replica before it is given up */
 #define REPLICAS_QUIET_US   UINT64_C(3000000)  /* nobody asks any more how far it is: given up */
 
@@ -24,6 +26,15 @@ enum held_state {
     HELD_IDLE = 0, /* told, or nobody can be told now */
     HELD_QUEUED,   /* to be told, in a link's list or this node's own */
     HELD_TELLING   /* in a call */
+};
+
+/* What is known here of an object that this node, which leaves, holds (docs/leaving.md). */
+enum leave_state {
+    LEAVE_NONE = 0, /* it does not leave, or has not looked at it */
+    LEAVE_WAITS,
+    LEAVE_SAFE,
+    LEAVE_STUCK,
+    LEAVE_STATES
 };
 
 /* A replica that is held here, or was and whose keeper is to hear of its end. */
@@ -36,6 +47,10 @@ struct held {
     bool gone;
     bool changed; /* TELLING: and is to be told once more */
     bool is_copy;
+    bool is_given;
+    uint8_t leave;       /* enum leave_state; as it counts in struct leave */
+    uint8_t leave_why;   /* STUCK: enum exchange_leave_why */
+    bool leave_is_alone; /* no node that stays is known to hold it */
     uint32_t pool;
     struct directory_key key;
     uint64_t hash, key_hash;
@@ -82,6 +97,16 @@ struct making {
     uint64_t asked_us;
 };
 
+/* This node leaves. */
+struct leave {
+    bool leaves;
+    bool walks; /* not all was looked at */
+    uint32_t pool, cursor;
+    uint64_t again_us;                  /* what is not safe is told again */
+    struct exchange_leaving counts;     /* of the records */
+    struct exchange_leave_count beyond; /* that there is no record for */
+};
+
 struct replication {
     struct exchange *exchange;
     struct replicas *keeper;
@@ -102,6 +127,8 @@ struct replication {
     struct making *making;
     uint32_t making_count;
     uint64_t making_bytes, copy_bytes;
+    uint64_t given_bytes; /* of what is being made to be given */
+    struct leave leave;
     uint64_t making_seen; /* pulls that had ended at the last look */
     uint64_t making_us;   /* when it is looked at next */
     struct share making_shares;
@@ -121,6 +148,29 @@ void replication_forget(struct replication *replication, struct held *held);
 /* The keeper has said how many there are. */
 void replication_counted(struct replication *replication, struct held *held,
                          const struct replica_count *count);
+
+/* It is told, or told again, as soon as its keeper can be reached. */
+void replication_tell(struct replication *replication, struct held *held);
+/* All records are looked at, whether their keepers know. */
+void replication_sweep(struct replication *replication);
+
+/* ---- exchange_leave.c ----------------------------------------------------- */
+
+/* Its keeper says how many hold it that stay. */
+void leave_count(struct replication *replication, struct held *held,
+                 const struct replica_count *count);
+/* Its keeper does not know, or has no room. */
+void leave_untold(struct replication *replication, struct held *held, nigh_status status);
+/* It is none any more, or another: it counts no more. */
+void leave_forget(struct replication *replication, struct held *held);
+/* What was said to be safe was said by another keeper, or before somebody died. */
+void leave_doubt(struct replication *replication, struct held *held);
+void leave_member_dead(struct exchange *exchange);
+/* Something is here: it is handed over, if this node leaves and nobody else has it for good. */
+void leave_sealed(struct exchange *exchange, const struct store_sight *sight);
+bool leave_is_valid(const struct replication *replication);
+bool leave_turn(struct exchange *exchange, uint64_t now_us);
+uint64_t leave_due_us(const struct replication *replication);
 
 /* ---- exchange_make.c ------------------------------------------------------ */
 

@@ -234,6 +234,8 @@ _Static_assert(sizeof(struct wire_chunk) == 48, "on the wire");
 /* Replicas (docs/replicas.md). What a holder tells of one. */
 #define WIRE_REPLICA_GONE  1u /* it is deleted there */
 #define WIRE_REPLICA_WAITS 2u /* a client there waits for the others */
+#define WIRE_REPLICA_LEAVES \
+    4u /* that node leaves: it does not count. `wanted` may be 1 (docs/leaving.md) */
 
 struct wire_replica {
     struct directory_key key;
@@ -244,14 +246,20 @@ struct wire_replica {
 
 _Static_assert(sizeof(struct wire_replica) == 72, "on the wire");
 
+/* What a keeper says of a key. */
+#define WIRE_COUNT_SHORT  1u /* more cannot be made now */
+#define WIRE_COUNT_LEAVES 2u /* the node that is told does not count, as it leaves */
+
 struct wire_replica_state {
     int32_t status;
     uint32_t wanted;
     uint32_t held;
-    uint32_t is_short;
+    uint32_t flags; /* WIRE_COUNT_* */
+    int32_t why;    /* SHORT: a status */
+    uint32_t reserved;
 };
 
-_Static_assert(sizeof(struct wire_replica_state) == 16, "on the wire");
+_Static_assert(sizeof(struct wire_replica_state) == 24, "on the wire");
 
 #define WIRE_REPLICATE_RELEASE 1u /* the other way round: it need not be a replica there */
 
@@ -269,8 +277,8 @@ struct wire_replica_count {
     struct birth birth;
     uint32_t wanted;
     uint32_t held;
-    uint32_t is_short;
-    uint32_t reserved;
+    uint32_t flags; /* WIRE_COUNT_* */
+    int32_t why;    /* SHORT: a status */
 };
 
 _Static_assert(sizeof(struct wire_replica_count) == 64, "on the wire");

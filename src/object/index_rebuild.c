@@ -18,11 +18,12 @@ static bool index_stands_in_slots(const struct index_entry *entry, enum index_st
             (shared_load_relaxed(&entry->flags) & INDEX_FLAG_CLAIMED) != 0);
 }
 
-/* Whether readers see a copy there, which another node's birth went with. */
+/* Whether readers see a copy there that is no more than that: it is somewhere else, too. */
 static bool index_is_sealed_copy(const struct index_entry *entry, enum index_state state)
 {
     return (state == INDEX_SEALED || state == INDEX_MARKED) &&
-           (shared_load_relaxed(&entry->flags) & INDEX_FLAG_COPY) != 0;
+           (shared_load_relaxed(&entry->flags) & (INDEX_FLAG_COPY | INDEX_FLAG_GIVEN)) ==
+               INDEX_FLAG_COPY;
 }
 
 static uint64_t index_hash_of(const struct index_entry *entry, uint8_t id[LIMIT_ID_BYTES])

@@ -51,7 +51,8 @@ struct store_sight {
     uint64_t bytes; /* data, metadata and name as they lie: index_object_bytes */
     uint32_t data_crc;
     bool has_crc;
-    bool is_copy; /* pulled from another node: goes before anything is spilled */
+    bool is_copy;  /* pulled from another node: goes before anything is spilled, */
+    bool is_given; /* unless it was handed over by a node that left (store_give) */
     bool in_memory;
     bool is_claim;     /* not sealed: created exclusively, and what its birth will be; */
     uint32_t replicas; /* nodes that are to hold it; 0: nobody has said */
@@ -329,6 +330,27 @@ nigh_status store_replicate(struct store *store, uint32_t pool, const uint8_t *i
 /* It is a copy like others again. */
 void store_unreplicate(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
                        const struct birth *birth, uint64_t now_us);
+
+/*
+ * This node leaves (docs/leaving.md), or does not any more: CREATE, LEASE, and SEAL of what was not
+ * begun before end with NIGH_LEAVING. Nothing else changes.
+ */
+void store_leave(struct store *store, bool leaves, uint64_t now_us);
+bool store_leaves(const struct store *store);
+
+/* Objects that clients created and have yet to seal. */
+uint64_t store_unsealed(const struct store *store);
+
+/* Whether so many bytes may be handed over to a pool without costing an object that is nowhere
+ * else; copies of others' objects may go for it, LIMIT_LEAVE_COPIES a call. NIGH_OK;
+ * NIGH_OUT_OF_MEMORY, NIGH_QUOTA, NIGH_LIMIT (of the index). */
+nigh_status store_give_room(struct store *store, uint32_t pool, uint64_t bytes, uint64_t now_us);
+/* What is here of this birth was handed over: it counts as what was born here from now on, is
+ * evicted or spilled as that is, and kept by a restart. NIGH_NOT_FOUND. store_unreplicate makes it
+ * a copy again, if it is in memory alone. */
+nigh_status store_give(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash,
+                       const struct birth *birth, uint64_t now_us, struct store_sight *sight);
+
 /* Whether some get here waits for an id. */
 bool store_waits_for_id(struct store *store, uint32_t pool, const uint8_t *id, uint64_t hash);
 

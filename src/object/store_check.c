@@ -118,7 +118,7 @@ static bool check_pull(const struct store_pool *pool, uint32_t entry)
 
     CHECK(record->serial == 0 && record->chain == 0 && record->next == 0 && record->prev == 0);
     CHECK(record->flags == 0);
-    return pool->births != NULL;
+    return !store_has_flag(pool, entry, INDEX_FLAG_GIVEN);
 }
 
 static bool check_entry(const struct store *store, struct store_pool *pool, uint32_t entry,
@@ -146,12 +146,11 @@ static bool check_entry(const struct store *store, struct store_pool *pool, uint
     recount->writing += (record->flags & RECORD_WRITING) != 0 ? store_object_bytes(pool, entry) : 0;
     recount->sizes[store_reserve_class(store_object_bytes(pool, entry))]++;
     recount->graves += state == INDEX_DELETING;
-    CHECK(state != INDEX_SPILLED || !store_has_flag(pool, entry, INDEX_FLAG_COPY));
+    CHECK(state != INDEX_SPILLED || !store_is_mere_copy(pool, entry));
     CHECK(state == INDEX_SPILLED || state == INDEX_CREATED || (record->flags & RECORD_DOOMED) == 0);
     recount->claimed += store_is_claim(pool, entry);
     CHECK((record->flags & RECORD_TRANSIENT) == 0 ||
-          (state == INDEX_DELETING && store_has_flag(pool, entry, INDEX_FLAG_COPY) &&
-           pool->births != NULL));
+          (state == INDEX_DELETING && store_is_mere_copy(pool, entry)));
     if (state == INDEX_CREATED && store_has_flag(pool, entry, INDEX_FLAG_COPY)) {
         return check_pull(pool, entry);
     }
@@ -196,7 +195,7 @@ static bool check_pool(const struct store *store, struct store_pool *pool, struc
     for (uint32_t e = 0; e < pool->writer.entries_used; e++) {
         CHECK(check_entry(store, pool, e, recount));
         counts[store_state(pool, e)]++;
-        copies += store_state(pool, e) == INDEX_SEALED && store_has_flag(pool, e, INDEX_FLAG_COPY);
+        copies += store_state(pool, e) == INDEX_SEALED && store_is_mere_copy(pool, e);
         bytes += store_memory_bytes(store, pool, e);
         passing_bytes += is_passing(pool, e) ? store_memory_bytes(store, pool, e) : 0;
         if (store_state(pool, e) == INDEX_SEALED && store_has_flag(pool, e, INDEX_STAYS)) {
@@ -211,7 +210,7 @@ static bool check_pool(const struct store *store, struct store_pool *pool, struc
     CHECK(pool->objects_spilled == counts[INDEX_SPILLED]);
     CHECK(pool->objects_deleting == counts[INDEX_DELETING]);
     CHECK(pool->graveyard.count == counts[INDEX_DELETING]);
-    CHECK(pool->copies.count == copies && (copies == 0 || pool->births != NULL));
+    CHECK(pool->copies.count == copies);
     return check_list(pool, &pool->graveyard) && check_list(pool, &pool->copies);
 }
 

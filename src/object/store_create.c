@@ -225,6 +225,9 @@ nigh_status store_lease(struct store_call *call)
 {
     bool evict = (call->sqe->flags & SESSION_FLAG_NO_EVICT) == 0;
 
+    if (store_leaves(call->store) && call->sqe->op == SESSION_OP_LEASE) {
+        return NIGH_LEAVING;
+    }
     return store_lease_grant(call, call->sqe->argument, evict);
 }
 
@@ -364,6 +367,9 @@ nigh_status store_create_object(struct store_call *call)
 
     if (bytes == 0) {
         return NIGH_INVALID;
+    }
+    if (store_leaves(store)) {
+        return NIGH_LEAVING;
     }
     if (index_find(&call->pool->writer, call->sqe->id, call->hash, &other)) {
         return NIGH_EXISTS;

@@ -23,7 +23,7 @@ static void keep_name(struct store *store, struct store_pool *pool, uint32_t ent
 /* A copy is somewhere else too, and never goes to disk. */
 static bool goes_to_disk(const struct store *store, const struct store_pool *pool, uint32_t entry)
 {
-    return store_spills(store) && !store_has_flag(pool, entry, INDEX_FLAG_COPY);
+    return store_spills(store) && !store_is_mere_copy(pool, entry);
 }
 
 /* A MARKED entry that nobody pins: dropped, or spilled where the node spills. Returns its bytes. */

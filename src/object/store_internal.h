@@ -87,7 +87,6 @@ struct store_pool {
     struct store_list graveyard; /* DELETING, until nobody pins or reads it */
     struct store_list copies;    /* sealed, in memory, oldest first */
     uint64_t copies_shun_us;     /* none of them could be evicted: not before this */
-    struct birth *births;        /* of copies, an entry each; NULL: there was none yet */
     uint32_t node_heap;          /* STORE_NONE until first used */
     uint64_t bytes;              /* in objects in memory, created ones included */
     uint64_t kept_bytes;         /* of sealed objects in memory that KEEP holds there */
@@ -322,6 +321,8 @@ struct store {
     uint32_t sizes[STORE_CLASSES]; /* objects in memory or on disk, by the class of their size */
     uint64_t low_bytes;            /* free memory below this: begin to evict ahead */
     uint64_t high_bytes;
+    bool leaves;       /* takes nothing new, */
+    uint64_t left_us;  /* since then */
     bool ahead;        /* evicting ahead of need */
     bool memory_freed; /* since the memory queue was last tried */
     bool pins_changed; /* a session ended: its pins are gone */
@@ -421,6 +422,13 @@ static inline uint64_t store_generation(const struct store_pool *pool, uint32_t 
 static inline bool store_has_flag(const struct store_pool *pool, uint32_t entry, uint16_t flag)
 {
     return (shared_load_relaxed(&store_entry(pool, entry)->flags) & flag) != 0;
+}
+
+/* Whether it is somewhere else, too: pulled from there, and not handed over. */
+static inline bool store_is_mere_copy(const struct store_pool *pool, uint32_t entry)
+{
+    return (shared_load_relaxed(&store_entry(pool, entry)->flags) &
+            (INDEX_FLAG_COPY | INDEX_FLAG_GIVEN)) == INDEX_FLAG_COPY;
 }
 
 /* Bytes that an entry's object takes in memory, or in a file. */
@@ -757,6 +765,11 @@ void store_lease_add_rest(struct store *store, struct store_session *session,
 /* A lease of about `wanted` bytes, into the call's completion. */
 nigh_status store_lease_grant(struct store_call *call, uint64_t wanted, bool evict);
 /* What was just sealed: counts it, tells those who wait and those who watch. */
+/* Whether what took so long to build may be sealed: all, but what was begun by a node that leaves.
+ */
+bool store_takes_sealed(const struct store *store, uint64_t build_ns);
+/* What was given is a copy like others again. Nothing, if there is a file of it. */
+void store_take_back(struct store_pool *pool, uint32_t entry);
 void store_now_sealed(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash);
 
 /* ---- store_get.c ---- */

@@ -13,8 +13,6 @@
  */
 #include "object/store_internal.h"
 
-#include <stdlib.h>
-
 /* ---- memory ---- */
 
 /* What was evicted in vain for a pull that asks again and again: one that never fits must not cost
@@ -45,7 +43,9 @@ static void pull_commit(struct store *store, struct store_pool *pool, const stru
     };
 
     (void)index_entry_fill(&pool->writer, entry, &fill, INDEX_CREATED);
-    pool->births[entry] = pull->birth;
+    pool->writer.index.births[entry] = (struct index_birth){.counter = pull->birth.counter,
+                                                            .incarnation = pull->birth.incarnation,
+                                                            .rank = pull->birth.rank};
     store_memory_bind(store, pool, entry, block);
     store_passing(store, pool, entry, 1);
     pool->objects_unsealed++;
@@ -80,14 +80,6 @@ static nigh_status pull_obtain(struct store *store, struct store_pool *pool,
     return status;
 }
 
-static bool have_births(struct store_pool *pool)
-{
-    if (pool->births == NULL) {
-        pool->births = calloc(pool->config.index.entry_count, sizeof(*pool->births));
-    }
-    return pool->births != NULL;
-}
-
 nigh_status store_pull_begin(struct store *store, const struct store_pull *pull, uint64_t now_us,
                              uint32_t *entry, uint64_t *offset)
 {
@@ -103,9 +95,6 @@ nigh_status store_pull_begin(struct store *store, const struct store_pull *pull,
     }
     if (index_find(&pool->writer, pull->id, pull->hash, &taken)) {
         return NIGH_EXISTS;
-    }
-    if (!have_births(pool)) {
-        return NIGH_NO_RESOURCES;
     }
     status = pull_obtain(store, pool, pull, bytes, &taken, &block);
     if (status != NIGH_OK) {
@@ -245,12 +234,12 @@ bool store_has_transient(const struct store *store, uint32_t number, const uint8
     return pool != NULL && next_transient(pool, store_shadow_first(pool, hash), id) != 0;
 }
 
-static bool find_transient(const struct store_pool *pool, const struct store_pull *pull,
-                           uint32_t *entry)
+static bool find_transient(const struct store *store, const struct store_pool *pool,
+                           const struct store_pull *pull, uint32_t *entry)
 {
     uint32_t at = next_transient(pool, store_shadow_first(pool, pull->hash), pull->id);
 
-    while (at != 0 && !birth_equal(&pool->births[at - 1], &pull->birth)) {
+    while (at != 0 && !store_is_birth(store, pool, at - 1, &pull->birth)) {
         at = next_transient(pool, pool->records[at - 1].chain, pull->id);
     }
     *entry = at - 1;
@@ -266,7 +255,7 @@ nigh_status store_pull_reuse(struct store *store, const struct store_pull *pull,
     NIGH_ASSERT(pool != NULL);
     store_begin(store, now_us);
     if (index_find(&pool->writer, pull->id, pull->hash, &other) ||
-        !find_transient(pool, pull, &entry) ||
+        !find_transient(store, pool, pull, &entry) ||
         !store_is_wanted_how(store, pool, pull->id, pull->hash, &keep)) {
         return NIGH_NOT_FOUND;
     }

@@ -60,7 +60,7 @@ struct store_list *store_list_of(struct store *store, struct store_pool *pool, u
 {
     struct store_session *session;
 
-    if (store_has_flag(pool, entry, INDEX_FLAG_COPY)) {
+    if (store_is_mere_copy(pool, entry)) {
         return &pool->copies;
     }
     session = store_maker(store, &pool->records[entry]);

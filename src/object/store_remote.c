@@ -32,7 +32,10 @@ static struct birth birth_of(const struct store *store, const struct store_pool 
                              uint32_t entry)
 {
     if (store_has_flag(pool, entry, INDEX_FLAG_COPY)) {
-        return pool->births != NULL ? pool->births[entry] : (struct birth){0};
+        const struct index_birth *birth = &pool->writer.index.births[entry];
+
+        return (struct birth){
+            .counter = birth->counter, .incarnation = birth->incarnation, .rank = birth->rank};
     }
     return (struct birth){
         .counter = store_generation(pool, entry),
@@ -74,7 +77,10 @@ static uint32_t replicas_of(const struct store_pool *pool, uint32_t entry)
         (shared_load_relaxed(&store_entry(pool, entry)->flags) & INDEX_REPLICAS_MASK) >>
         INDEX_REPLICAS_SHIFT;
 
-    return less_one == 0 ? 0 : less_one + 1;
+    if (less_one == 0) {
+        return store_has_flag(pool, entry, INDEX_FLAG_GIVEN) ? 1 : 0;
+    }
+    return less_one + 1;
 }
 
 struct store_sight store_sight_of(const struct store *store, const struct store_pool *pool,
@@ -96,6 +102,7 @@ struct store_sight store_sight_of(const struct store *store, const struct store_
         .data_crc = shared_load_relaxed(&at->data_crc),
         .has_crc = store_has_flag(pool, entry, INDEX_FLAG_CHECKSUM),
         .is_copy = store_has_flag(pool, entry, INDEX_FLAG_COPY),
+        .is_given = store_has_flag(pool, entry, INDEX_FLAG_GIVEN),
         .in_memory = in_memory,
         .replicas = replicas_of(pool, entry),
         .is_claim = is_claim,
@@ -332,7 +339,7 @@ nigh_status store_replicate(struct store *store, uint32_t number, const uint8_t 
         return NIGH_NOT_FOUND;
     }
     most = max_u32(replicas, replicas_of(pool, entry));
-    held = store_has_flag(pool, entry, INDEX_FLAG_COPY) || !store_spills(store);
+    held = store_is_mere_copy(pool, entry) || !store_spills(store);
     store_set_stays(store, pool, entry,
                     (uint16_t)((most - 1) << INDEX_REPLICAS_SHIFT | (held ? INDEX_FLAG_HELD : 0)),
                     INDEX_REPLICAS_MASK);
@@ -349,6 +356,7 @@ void store_unreplicate(struct store *store, uint32_t number, const uint8_t *id, 
     store_begin(store, now_us);
     if (find_shown(store, number, id, hash, &entry) && store_is_birth(store, pool, entry, birth)) {
         store_set_stays(store, pool, entry, 0, INDEX_REPLICAS_MASK | INDEX_FLAG_HELD);
+        store_take_back(pool, entry);
     }
 }
 

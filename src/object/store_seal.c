@@ -441,6 +441,8 @@ nigh_status store_seal(struct store_call *call)
 
     if ((call->sqe->flags & SESSION_FLAG_LEASED) == 0) {
         status = seal_created(call);
+    } else if (unlikely(!store_takes_sealed(call->store, call->sqe->ref))) {
+        status = NIGH_LEAVING;
     } else if (store_take_id(call)) {
         /* Two lines of large tables, at places without order: fetched side by side. */
         index_expect(&call->pool->writer, call->hash);

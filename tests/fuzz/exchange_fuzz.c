@@ -753,7 +753,8 @@ static uint32_t make_reply(const struct asked *asked, uint8_t *out)
                                                                  : NIGH_OK,
                                                .wanted = fuzz_byte(&fuzz.input),
                                                .held = fuzz_byte(&fuzz.input) % 10,
-                                               .is_short = dice(2)};
+                                               .flags = dice(4),
+                                               .why = -(int32_t)dice(32)};
 
             memcpy(out + n * sizeof(state), &state, sizeof(state));
         }
@@ -899,7 +900,7 @@ static uint32_t make_request(uint16_t method, uint8_t *out)
         struct wire_replica said = {.key = name,
                                     .object = some_object(key % KEYS),
                                     .wanted = fuzz_byte(&fuzz.input) % 10,
-                                    .flags = fuzz_byte(&fuzz.input) % 4};
+                                    .flags = fuzz_byte(&fuzz.input) % 8};
 
         _Static_assert(sizeof(struct wire_replicate) == sizeof(said), "both are alike");
         memcpy(out, &said, sizeof(said));
@@ -910,7 +911,8 @@ static uint32_t make_request(uint16_t method, uint8_t *out)
                                           .birth = object_of(key % KEYS, 0).birth,
                                           .wanted = fuzz_byte(&fuzz.input) % 10,
                                           .held = fuzz_byte(&fuzz.input) % 10,
-                                          .is_short = dice(2)};
+                                          .flags = dice(4),
+                                          .why = -(int32_t)dice(32)};
 
         memcpy(out, &said, sizeof(said));
         return sizeof(said);

@@ -419,7 +419,7 @@ def test_an_unknown_format_is_refused_and_left_alone():
         said = manager.read_log()
         assert manager.process.returncode == 1 and "format" in said and "begin empty" in said, said
         assert manager.names() == names and os.pread(manager.fd_of("extent-8"), 1 << 21, 0) == before
-        os.pwrite(manager.fd_of(kept), struct.pack("<I", 1), 8)
+        os.pwrite(manager.fd_of(kept), struct.pack("<I", 1 if kept == "state" else 2), 8)
         assert manager.start()
         check(Session(manager.path))
         # What was of the older format is of the newer once it is taken over.

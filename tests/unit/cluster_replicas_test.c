@@ -382,7 +382,6 @@ static void rubbish_is_refused(void **state)
 
     (void)state;
     assert_int_equal(tell(1, 0, 1, 0, true), NIGH_INVALID);
-    assert_int_equal(tell(1, 0, 1, 1, true), NIGH_INVALID);
     assert_int_equal(tell(1, 0, 1, LIMIT_REPLICAS + 1, true), NIGH_INVALID);
     /* One member leaves room for the others. */
     for (uint32_t n = 0; n < KEYS; n++) {

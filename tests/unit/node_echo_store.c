@@ -185,6 +185,25 @@ nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8
     return echo_where.status;
 }
 
+void exchange_leave(struct exchange *exchange, bool leaves, uint64_t now_us)
+{
+    (void)exchange;
+    (void)leaves;
+    (void)now_us;
+}
+
+void exchange_leaving(const struct exchange *exchange, struct exchange_leaving *leaving)
+{
+    (void)exchange;
+    *leaving = (struct exchange_leaving){0};
+}
+
+uint64_t store_unsealed(const struct store *store)
+{
+    (void)store;
+    return 0;
+}
+
 nigh_status exchange_replicate(struct exchange *exchange, uint32_t pool, const uint8_t *id,
                                const struct exchange_copies *asked, uint64_t now_us)
 {

@@ -40,7 +40,7 @@ _nigh() {
     --meta | -m | --replicas | -r) [[ $verb != put ]] || return ;;
     esac
     if [[ -z $verb ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes call top doctor bench help $common --version" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave call top doctor bench help $common --version" -- "$current")
         return
     fi
     case $verb in
@@ -49,6 +49,7 @@ _nigh() {
     ls) own="--ids" ;;
     stat) own="--checksum" ;;
     nodes) own="--measure" ;;
+    leave) own="--undo --look" ;;
     call) own="--node --near --all --ranks --idempotent" ;;
     top) own="--once --delay" ;;
     bench) own="--offer --withdraw --node --serve --at-once --size" ;;
@@ -63,7 +64,7 @@ _nigh() {
         ;;
     get | stat | rm | pin | unpin | who | locate) _nigh_names "$current" ;;
     bench) mapfile -t COMPREPLY < <(compgen -W "objects transfer rpc" -- "$current") ;;
-    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes call top doctor bench" -- "$current") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave call top doctor bench" -- "$current") ;;
     esac
 }
 complete -F _nigh nigh

@@ -1,0 +1,123 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""A node that leaves: what only it held is at the others when it is killed, it takes nothing new, and who may say so."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import raw_session as raw  # noqa: E402
+from cluster_cli import FAILED, OK  # noqa: E402
+from raw_session import Node, Session, wait_for  # noqa: E402
+from replicas import LOOK_S, Five, bytes_of, kill  # noqa: E402
+
+OBJECTS = 20
+ANOTHER, DENIED = 4321, 5  # a uid; an exit code
+
+
+def test_what_only_it_held_is_at_the_others():
+    cluster = Five(nodes=3)
+    with cluster as members:
+        cluster.wait_met()
+        for member in members[1:]:
+            member.good("put", f"a pool of {member.path}", "-", data=b"x")
+        for n in range(OBJECTS):
+            members[0].good("put", f"{n}", "-", data=bytes_of(f"{n}"))
+        left = members[0].parsed("leave")
+        assert left["safe"]["objects"] == OBJECTS and left["alone"]["objects"] == 0, left
+        code, _, said = members[0].run("put", "new", "-", data=b"x")
+        assert code == FAILED and "leave" in said, said
+        kill(members[0])
+        for n in range(OBJECTS):
+            wait_for(lambda n=n: members[1 + n % 2].run("get", f"{n}")[:2] == (OK, bytes_of(f"{n}")), LOOK_S)
+
+
+def test_what_was_created_before_is_sealed_and_handed_over():
+    """Of the session protocol: created, the node leaves, sealed; what is created later is refused."""
+    cluster = Five("--lanes", "1", nodes=2)
+    with cluster as members:
+        cluster.wait_met()
+        members[1].good("put", "a pool", "-", data=b"x")
+        session, oid, data = Session(members[0].path), b"\x15" * 20, b"created before"
+        assert session.call(raw.OP_CREATE, oid=oid, data_size=len(data))[1] == "NIGH_OK"
+        fields = session.fields(session.completions())
+        number, inside = divmod(fields[2], session.welcome.extent_bytes)
+        _, fd = session.extent(number, 1)
+        os.pwrite(fd, data, inside)
+        os.close(fd)
+
+        code, printed, _ = members[0].run("leave", "--timeout", "1s", "--json")
+        assert (code, json.loads(printed)["unsealed"]) == (7, 1), (code, printed)
+        assert session.call(raw.OP_CREATE, oid=b"\x16" * 20, data_size=1)[1] == "NIGH_LEAVING"
+        assert session.call(raw.OP_LEASE, argument=1 << 16)[1] == "NIGH_LEAVING"
+        assert session.call(raw.OP_SEAL, oid=oid, data_size=len(data), ref=fields[7])[1] == "NIGH_OK"
+        left = members[0].parsed("leave")
+        assert left["safe"]["objects"] == 1 and left["unsealed"] == 0, left
+        kill(members[0])
+        wait_for(lambda: members[1].run("get", "id:" + oid.hex())[:2] == (OK, data), LOOK_S)
+
+
+def test_looking_changes_nothing_and_undo_takes_puts_again():
+    cluster = Five(nodes=2)
+    with cluster as members:
+        cluster.wait_met()
+        members[1].good("put", "a pool", "-", data=b"x")
+        members[0].good("put", "kept", "-", data=bytes_of("kept"))
+        assert members[0].parsed("leave", "--look")["leaving"] is False
+        members[0].good("put", "taken", "-", data=b"x")
+        assert members[0].good("leave", "--look") == b"the node does not leave\n"
+
+        assert members[0].parsed("leave")["safe"]["objects"] == 2
+        looked = members[0].parsed("leave", "--look")
+        assert looked["leaving"] is True and looked["safe"]["objects"] == 2, looked
+        assert members[1].names()["kept"] is False, "it counts as what was put there"
+        assert members[0].run("put", "refused", "-", data=b"x")[0] == FAILED
+
+        assert members[0].parsed("leave", "--undo")["leaving"] is False
+        members[0].good("put", "taken again", "-", data=b"x")
+        wait_for(lambda: members[1].names().get("kept", True), LOOK_S)  # a copy, or it has been evicted
+        assert members[0].good("get", "kept") == bytes_of("kept")
+        assert members[0].parsed("leave")["safe"]["objects"] == 3, "and it may leave again"
+
+
+def test_a_node_that_is_alone_does_not_leave():
+    node = Node()
+    for arguments in (("leave",), ("leave", "--undo"), ("leave", "--look")):
+        ran = subprocess.run([os.environ["NIGH"], "--socket", node.path, *arguments], capture_output=True, check=False)
+        assert ran.returncode == FAILED and b"alone" in ran.stderr, (arguments, ran)
+    subprocess.run([os.environ["NIGH"], "--socket", node.path, "put", "x", "-"], input=b"x", check=True)
+    assert node.stop()[0] == 0
+
+
+def test_another_uid_may_look_and_nothing_else():
+    if os.geteuid() != 0:
+        raise raw.Skipped("only root can become another uid")
+    cluster = Five(nodes=2)
+    with cluster as members, tempfile.TemporaryDirectory() as folder:
+        cluster.wait_met()
+        # The program itself, and its library, must be within reach of another uid, and so must the socket.
+        program = shutil.copy(os.environ["NIGH"], folder)
+        shutil.copy(os.path.join(os.environ["NIGH_BUILD"], "src", "client", "libnigh.so.0"), folder)
+        for path in (folder, program, os.path.join(folder, "libnigh.so.0"), cluster.folder.name):
+            os.chmod(path, 0o755)
+
+        def run(*arguments):
+            ran = subprocess.run([program, "--socket", members[0].path, *arguments], capture_output=True, check=False,
+                                 user=ANOTHER, group=ANOTHER, extra_groups=[], env={"LD_LIBRARY_PATH": folder})
+            return ran.returncode, ran.stdout.decode() + ran.stderr.decode()
+
+        code, said = run("leave")
+        assert code == DENIED and "only root" in said, (code, said)
+        assert members[0].parsed("leave", "--look")["leaving"] is False
+        members[0].good("leave")
+        code, said = run("leave", "--undo")
+        assert code == DENIED and "only root" in said, (code, said)
+        code, said = run("leave", "--look", "--json")
+        assert code == OK and json.loads(said)["leaving"] is True, (code, said)
+
+
+if __name__ == "__main__":
+    sys.exit(raw.run_tests(globals()))
