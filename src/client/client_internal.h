@@ -299,10 +299,10 @@ struct nigh_client {
 
     pthread_mutex_t lock;
     _Atomic uint32_t lock_wanted; /* threads that found it taken */
-    uint64_t touched_lanes; /* submitted to since the last flush */
-    struct list feed;       /* ops with steps that found no room */
-    struct list services;   /* that it serves */
-    struct list bulks;      /* handles of memory that its calls may bring */
+    uint64_t touched_lanes;       /* submitted to since the last flush */
+    struct list feed;             /* ops with steps that found no room */
+    struct list services;         /* that it serves */
+    struct list bulks;            /* handles of memory that its calls may bring */
     int socket_fd;
     int poll_fd;          /* nigh_client_fd: an epoll of the socket and the bell */
     int bell_fd;          /* eventfd: readable when an armed application has to look */

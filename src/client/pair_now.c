@@ -13,7 +13,8 @@ static uint32_t turns_of(const nigh_client *client)
     return client->spin_us != 0 ? LIMIT_PAIR_TURNS : 0;
 }
 
-/* Whether nothing waits for a turn of its own: what the node has to say, what the lanes have done. */
+/* Whether nothing waits for a turn of its own: what the node has to say, what the lanes have done.
+ */
 static bool is_quiet(const nigh_client *client)
 {
     return atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED &&

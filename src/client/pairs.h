@@ -70,8 +70,8 @@ enum pairs_call {
 
 /* Takes a call, if there is a pair for it with room. PAIRS_ENDED: it wanted no answer. */
 enum pairs_call pairs_call(struct client_op *op);
-/* The same of a call that has not begun, and whose answer is waited for a moment. True: it has begun
- * or ended; op_await. Not locked. */
+/* The same of a call that has not begun, and whose answer is waited for a moment. True: it has
+ * begun or ended; op_await. Not locked. */
 bool pairs_call_now(struct client_op *op, uint64_t timeout_us);
 /* A call through the node was answered by this rank: asks for a pair. */
 void pairs_learn(nigh_client *client, uint64_t hash, uint32_t rank);
