@@ -222,21 +222,19 @@
     10000000 /* after its call has ended; then the link is broken, which ends it */
 #define LIMIT_BULK_CLOSE_US \
     2000000 /* a client that closes waits so long before it has links broken */
-#define LIMIT_PAIRS           256    /* of one node: pairs of processes that call each other */
-#define LIMIT_SESSION_PAIRS   64     /* of one client, calling and serving */
-#define LIMIT_PAIR_ENTRIES    64     /* calls of a pair that are under way */
-#define LIMIT_PAIR_DATA_BYTES 131072 /* of their requests, and of their replies */
-#define LIMIT_PAIR_TURNS      64 /* looks for an answer or a request with the client's lock held */
-#define LIMIT_PAIR_ROUGH_US \
-    1000000                  /* timeouts from here on are told to a tick of the kernel's clock */
-#define LIMIT_LOCK_TURNS 128 /* looks at a client's lock that another thread has, before a sleep \
-                              */
-#define LIMIT_TICK_US       10000   /* the longest tick of a kernel */
-#define LIMIT_PAIR_REFUSED  16      /* names that a client remembers there is no pair for */
-#define LIMIT_PAIR_AGAIN_US 1000000 /* before it asks for one of them again */
-#define LIMIT_PAIR_SOON_US  20000   /* the same where the node was only busy */
-#define LIMIT_PAIR_GRANT_US 1000    /* between two pairs that a node makes */
-#define LIMIT_PAIR_ASK_US   10000   /* between two that one client asked for */
+#define LIMIT_PAIRS           256     /* of one node: pairs of processes that call each other */
+#define LIMIT_SESSION_PAIRS   64      /* of one client, calling and serving */
+#define LIMIT_PAIR_ENTRIES    64      /* calls of a pair that are under way */
+#define LIMIT_PAIR_DATA_BYTES 131072  /* of their requests, and of their replies */
+#define LIMIT_PAIR_TURNS      64      /* looks at a pair, with the lock held */
+#define LIMIT_PAIR_ROUGH_US   1000000 /* from here on a timeout is told to a tick */
+#define LIMIT_LOCK_TURNS      128     /* looks at a client's lock, before a sleep */
+#define LIMIT_TICK_US         10000   /* the longest tick of a kernel */
+#define LIMIT_PAIR_REFUSED    16      /* names that a client remembers there is no pair for */
+#define LIMIT_PAIR_AGAIN_US   1000000 /* before it asks for one of them again */
+#define LIMIT_PAIR_SOON_US    20000   /* the same where the node was only busy */
+#define LIMIT_PAIR_GRANT_US   1000    /* between two pairs that a node makes */
+#define LIMIT_PAIR_ASK_US     10000   /* between two that one client asked for */
 #define LIMIT_PAIR_UNREAD_BYTES \
     4096 /* as LIMIT_FRONT_UNREAD_BYTES, for who is given a pair: some 5 of them */
 #define LIMIT_URGENT_RUN 8 /* urgent calls in a row, while others wait for the same node */
