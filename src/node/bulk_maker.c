@@ -389,7 +389,8 @@ static nigh_status begin_make(struct bulk_memories *memories, const struct bulk_
     memory->made = true;
     memory->state = BULK_MAKING;
     memories->made_bytes += bytes;
-    *ask = (struct bulk_ask){.kind = ASK_MAKE, .number = memory->number, .uid = wish->uid, .asker = *asker};
+    *ask = (struct bulk_ask){
+        .kind = ASK_MAKE, .number = memory->number, .uid = wish->uid, .asker = *asker};
     (void)pthread_cond_broadcast(&memories->changed);
     return NIGH_PENDING;
 }

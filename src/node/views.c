@@ -55,11 +55,11 @@ struct views {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool stopping;
-    bool has_news;                     /* for the thread: adopted, or dead ones */
-    struct queue out, in[LIMIT_NODES]; /* what each member said */
-    uint32_t serial;                   /* of the last message that went out in parts */
+    bool has_news;                           /* for the thread: adopted, or dead ones */
+    struct queue out, in[LIMIT_NODES];       /* what each member said */
+    uint32_t serial;                         /* of the last message that went out in parts */
     struct views_whole *wholes[LIMIT_NODES]; /* of each member; NULL: none */
-    struct list line;                  /* of these, those with messages: who was heard last, last */
+    struct list line; /* of these, those with messages: who was heard last, last */
     struct agreed_set dead;
     struct join joins[AGREE_JOINS];
     struct agree_look look; /* as the thread knew it last */

@@ -81,7 +81,8 @@ static int setup(void **state)
     }
     (void)snprintf(self, sizeof(self), "%u", SELF);
     assert_int_equal(members_parse(list, self, &fixture->members, why, sizeof(why)), NIGH_OK);
-    assert_int_equal(members_agree(&fixture->members, LISTED + AGREED_SEATS, why, sizeof(why)), NIGH_OK);
+    assert_int_equal(members_agree(&fixture->members, LISTED + AGREED_SEATS, why, sizeof(why)),
+                     NIGH_OK);
     (void)snprintf(self, sizeof(self), "state-%u", ++number);
     support_path(fixture->folder, sizeof(fixture->folder), self);
     assert_int_equal(create(fixture, why, sizeof(why)), NIGH_OK);
