@@ -219,7 +219,7 @@ static void on_ended(void *context, const struct calls_caller *caller, const str
     struct world *world = lane->world;
     struct caller_world *calls = world->calls;
     uint32_t serial = caller->cookie;
-    struct caller_call *call = &calls->call[serial - 1];
+    struct caller_call *call;
 
     if (world->nodes[lane->node].ending) {
         return; /* nobody takes it any more */
@@ -228,6 +228,7 @@ static void on_ended(void *context, const struct calls_caller *caller, const str
         collect_edges_ended(&lane->collect, caller, end);
         return;
     }
+    call = &calls->call[serial > 0 ? serial - 1 : 0];
     WORLD_CHECK(world,
                 serial > 0 && serial <= calls->call_count && call->node == lane->node &&
                     call->lane == lane->number && call->session == caller->owner &&
