@@ -576,6 +576,38 @@ static void what_has_no_credit_waits_in_order(void **state)
     pair_fini(&pair);
 }
 
+/* All credits are used, the queue is full, and the peer takes nothing: what it had asked before is
+ * answered all the same, ahead of all that waits. Each way has its own receives. */
+static void a_reply_needs_no_credit(void **state)
+{
+    struct pair pair;
+    struct call asked[2], waiting;
+    uint32_t before;
+
+    (void)state;
+    pair_init(&pair, 2, 2, 1);
+    must_start(&pair.b, &asked[0], "x");
+    must_start(&pair.b, &asked[1], "y");
+    deliver(&pair.a, 0);
+    deliver(&pair.a, 0);
+    assert_int_equal(say(&pair.a, "1"), NIGH_OK);
+    assert_int_equal(say(&pair.a, "2"), NIGH_OK);
+    must_start(&pair.a, &waiting, "3");
+    assert_int_equal(say(&pair.a, "4"), NIGH_BUSY);
+    before = pair.b.frames;
+    for (uint32_t n = 0; n < 2; n++) {
+        reply_bytes(&pair.a, pair.a.seen[n].call, NIGH_OK, pair.a.seen_payload[n], 1);
+    }
+    assert_int_equal(pair.b.frames, before + 2);
+    assert_int_equal(pair.b.pipe[before].header.kind, RPC_REPLY);
+    assert_int_equal(pair.b.pipe[before + 1].header.kind, RPC_REPLY);
+    deliver_all(&pair, 0);
+    assert_int_equal(asked[0].status, NIGH_OK);
+    assert_int_equal(asked[1].status, NIGH_OK);
+    assert_int_equal(pair.b.seen_count, 3);
+    pair_fini(&pair);
+}
+
 static void calls_are_bounded_by_their_receives(void **state)
 {
     struct pair pair;
@@ -1328,6 +1360,7 @@ int main(void)
         cmocka_unit_test(a_cancel_waits_for_a_credit_before_what_was_queued),
         cmocka_unit_test(a_reply_saves_a_cancel_that_waits),
         cmocka_unit_test(what_has_no_credit_waits_in_order),
+        cmocka_unit_test(a_reply_needs_no_credit),
         cmocka_unit_test(calls_are_bounded_by_their_receives),
         cmocka_unit_test(a_queued_call_that_times_out_is_never_sent),
         cmocka_unit_test(a_reply_carries_the_credit_of_its_request),
