@@ -461,7 +461,8 @@ static void judge(struct replicas *replicas, struct kept *kept, uint64_t now_us)
         kept->why = NIGH_OK;
         memset(kept->failed, 0, sizeof(kept->failed));
     }
-    kept->is_lossy = kept->is_lossy || (kept->was_whole && held < kept->wanted);
+    kept->is_lossy =
+        kept->is_lossy || (kept->was_whole && held < kept->wanted && now_us >= kept->settle_us);
     if (now_us < kept->settle_us) {
         next_us = kept->settle_us;
     } else if (held > kept->wanted) {
@@ -556,7 +557,9 @@ nigh_status replicas_told(struct replicas *replicas, uint32_t from, const struct
     before = kept->wanted;
     kept->wanted = max_u32(before, wanted);
     if (kept->wanted != before) {
-        kept->was_whole = kept->is_lossy = kept->is_short = false;
+        /* What is new to this keeper alone was whole: another saw to that, and is dead. */
+        kept->was_whole = before == 0 && wanted > 1 && !waits;
+        kept->is_lossy = kept->is_short = false;
     }
     *slot = (struct slot){.state = SLOT_HELD,
                           .rank = (uint16_t)from,

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/hash.h"
 #include "object/exchange_replicas.h"
@@ -66,16 +67,21 @@ static void on_copies(void *context, uint64_t token, nigh_status status, uint32_
     *wait = (struct wanted){.ended = true, .status = status, .copies = copies};
 }
 
-static void put(struct world *world, uint32_t node, uint32_t key)
+static void put_of(struct world *world, uint32_t node, uint32_t key, uint64_t bytes)
 {
     uint64_t end_us = world->now_us + 5 * SECOND;
 
-    client_put(world, node, 0, key, 100 + 700 * key, key % 32);
+    client_put(world, node, 0, key, bytes, key % 32);
     while (client_pending(world) > 0) {
         WORLD_CHECK(world, world->now_us < end_us, "a put never ends");
         world_step(world, end_us);
     }
     WORLD_CHECK(world, world->puts[world->put_count].sealed, "a put failed");
+}
+
+static void put(struct world *world, uint32_t node, uint32_t key)
+{
+    put_of(world, node, key, 100 + 700 * key);
 }
 
 static void replicate(struct world *world, uint32_t node, uint32_t key, uint32_t copies)
@@ -218,6 +224,19 @@ static void read_all(struct world *world, uint32_t keys)
     WORLD_CHECK(world, totals.gets_ok - ok == totals.gets - gets, "of %llu gets %llu are well",
                 (unsigned long long)(totals.gets - gets),
                 (unsigned long long)(totals.gets_ok - ok));
+}
+
+static void read_at(struct world *world, uint32_t node, uint32_t key, uint8_t flags)
+{
+    uint64_t ok = totals.gets_ok, end_us = world->now_us + 30 * SECOND;
+
+    (void)client_get(world, node, 0, key, 20 * SECOND, flags);
+    while (client_pending(world) > 0) {
+        WORLD_CHECK(world, world->now_us < end_us, "a get never ends");
+        world_step(world, end_us);
+    }
+    client_release_all(world);
+    WORLD_CHECK(world, totals.gets_ok == ok + 1, "key %u is not read by node %u", key, node);
 }
 
 static void finish(struct world *world)
@@ -460,6 +479,72 @@ static void a_keeper_that_forgot_hears_again(void **state)
 }
 
 /* More than there are members: what can be is made, and the number is said. */
+/* ---- reading -------------------------------------------------------------- */
+
+/* What node `of` has measured of its link to a holder of a key. */
+static void measured(struct world *world, uint32_t of, uint32_t holder, uint32_t key, uint32_t us)
+{
+    uint8_t id[LIMIT_ID_BYTES];
+    struct exchange_link *link;
+
+    bytes_id(world, key, id);
+    link =
+        exchange_link_to(world_lane_of(world, of, hash_id20(id))->exchange, holder, hash_id20(id));
+    assert_non_null(link);
+    memset(&link->crossovers[false].classes, 0, sizeof(link->crossovers[false].classes));
+    link->crossovers[false].classes[0][0] = (struct crossover_class){.took_us = {us}, .count = 1};
+}
+
+static uint64_t served_of(struct world *world, uint32_t rank)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t n = 0; n < world->nodes[rank].lanes; n++) {
+        struct exchange_stats stats;
+
+        exchange_stats(world->nodes[rank].lane[n].exchange, &stats);
+        bytes += stats.served_bytes;
+    }
+    return bytes;
+}
+
+/* Of three nodes that hold a key, and none of which is its home, which would serve it with its
+ * answer, one is three times as near as the others: that one serves; when it is dead, another. */
+static void the_nearest_that_lives_serves(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 400; seed < 400 + seeds(8); seed++) {
+        struct world *world = begin(seed);
+
+        for (uint32_t key = 0; key < KEYS; key++) {
+            uint32_t first = home_of(world, key) + 1, reader = (first + 3) % NODES;
+            uint32_t near = (first + (uint32_t)world_below(world, 3)) % NODES;
+            uint64_t before;
+
+            put_of(world, first % NODES, key, 20000 + key);
+            for (uint32_t n = 1; n < 3; n++) {
+                read_at(world, (first + n) % NODES, key, 0);
+            }
+            world_run(world, SECOND / 10); /* their home hears of these */
+            for (uint32_t n = 0; n < 3; n++) {
+                uint32_t holder = (first + n) % NODES;
+
+                measured(world, reader, holder, key, holder == near ? 100 : 300);
+            }
+            before = served_of(world, near);
+            read_at(world, reader, key, SESSION_FLAG_NO_COPY);
+            WORLD_CHECK(world, served_of(world, near) > before, "node %u did not serve key %u",
+                        near, key);
+            if (key == KEYS - 1) {
+                node_crash(world, near, false);
+                wait_known(world);
+                read_at(world, reader, key, SESSION_FLAG_NO_COPY);
+            }
+        }
+        finish(world);
+    }
+}
+
 static void too_few_members_are_said(void **state)
 {
     struct world *world = begin(400);
@@ -481,6 +566,7 @@ int main(void)
         cmocka_unit_test(a_cluster_falls_in_two_and_heals),
         cmocka_unit_test(a_delete_takes_all),
         cmocka_unit_test(a_keeper_that_forgot_hears_again),
+        cmocka_unit_test(the_nearest_that_lives_serves),
         cmocka_unit_test(too_few_members_are_said),
     };
 

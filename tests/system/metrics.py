@@ -12,6 +12,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
 from cluster_cli import Cluster  # noqa: E402
+from replicas import Five, kill  # noqa: E402
 
 PLACES = 16  # HTTP_CONNECTIONS
 SAMPLE = re.compile(r'^(nigh_[a-z_]+)(\{[^}]*\})? (\+Inf|[0-9.]+)$')
@@ -90,6 +91,32 @@ def test_members_and_links():
         assert b.end() == 0
         raw.wait_for(lambda: members_up() == [0, 1])
         b.start()
+
+
+def test_what_nodes_keep_for_each_other():
+    """Of three, one that holds a replica dies: its death, and what is made good, are counted."""
+    ports = raw.free_ports(3)
+    cluster = Five(nodes=3)
+    with cluster as members:
+        for member, port in zip(members, ports):
+            assert member.end() == 0
+            member.flags += ["--http", str(port)]
+            member.start()
+        cluster.wait_met()
+
+        def total(name, ranks=(0, 1, 2)):
+            return sum(numbers(ports[rank])[f"nigh_{name}", None] for rank in ranks)
+
+        members[0].good("put", "kept", "-", "--replicas", "2", data=bytes(10000))
+        assert (total("replicas_wanted"), total("replicas_missing"), total("replicas_made_total")) == (2, 0, 1)
+        assert total("replica_bytes") >= 10000 and total("replicas_repaired_total") == 0
+        (victim,) = [rank for rank in (1, 2) if "kept" in members[rank].names()]
+        left = [rank for rank in range(3) if rank != victim]
+        kill(members[victim])
+        raw.wait_for(lambda: total("replicas_repaired_total", left) == 1 and total("replicas_missing", left) == 0, 60)
+        seen = numbers(ports[0])
+        assert seen["nigh_member_dead", f'{{rank="{victim}",address="{cluster.join.split(",")[victim]}"}}'] == 1
+        assert seen["nigh_node_deaths_total", None] >= 1
 
 
 def test_what_is_no_request_is_refused():

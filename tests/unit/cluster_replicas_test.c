@@ -235,6 +235,16 @@ static void who_is_new_to_a_key_hears_all_first(void **state)
     assert_int_equal(tell(3, 0, 1, 3, false), NIGH_OK);
     pass(REPLICAS_SETTLE_US);
     assert_int_equal(sum(asked), 0);
+    assert_int_equal(stats().repaired, 0);
+    /* One that went with the former keeper is made good, and counted, as any. */
+    assert_int_equal(tell(1, 1, 1, 3, false), NIGH_OK);
+    assert_int_equal(tell(2, 1, 1, 3, false), NIGH_OK);
+    pass(REPLICAS_SETTLE_US + 1000);
+    assert_int_equal(sum(asked), 1);
+    all_that_were_asked_hold_it(1, 1, 3);
+    pass(1000);
+    assert_int_equal(stats().repaired, 1);
+    assert_int_equal(stats().missing, 0);
 }
 
 static void who_refuses_is_passed_by(void **state)
