@@ -4,6 +4,7 @@
  * READs are carried out when the test says so. Whoever touches memory that was released fails the
  * test, in each of them.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -907,10 +908,12 @@ static void come_to_rest(void)
 
 static void random_lives(void **state)
 {
+    uint64_t end_us = support_now_us() + support_budget_ms(0) * 1000;
     struct random random;
+    uint32_t life = 0;
 
     random_init(&random, support_seed());
-    for (uint32_t life = 0; life < 150; life++) {
+    for (; life < 150 || support_now_us() < end_us; life++) {
         assert_int_equal(set_up(state), 0);
         for (uint32_t n = 0; n < 2500; n++) {
             switch (random_below(&random, 12)) {
@@ -929,6 +932,7 @@ static void random_lives(void **state)
         come_to_rest();
         assert_int_equal(tear_down(state), 0);
     }
+    printf("# %u lives\n", life);
 }
 
 #define part(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
