@@ -176,6 +176,7 @@ def test_what_is_left_without_the_server():
         world.redis.signal(signal.SIGKILL)
         wait_for(lambda: not is_reached(a) and not is_reached(b))
         assert servers(b) == (1, 0, 1) and "is not reached" in finding(b), finding(b)
+        assert b"0 of 1 servers reached, 1 times lost" in b.good("top", "--once")
         assert b.good("get", "old") == b"1", "cached"
         a.good("put", "--no-claim", "new", "-", data=b"2")
         assert a.good("get", "new") == b"2"
@@ -250,6 +251,22 @@ def test_passwords():
         wait_for(lambda: "WRONGPASS" in world.members[0].said())
         assert "wrong" not in world.members[0].said().replace("went wrong", ""), "no password in the log"
         world.members[0].good("put", "--no-claim", "p", "-", data=b"1")
+
+
+def test_a_server_over_tcp():
+    """At a port of its own; killed and back there, it is found again."""
+    (port,) = free_ports(1)
+    server = ("--bind", "127.0.0.1", "--port", str(port))
+    with World(server=server, url=f"redis://127.0.0.1:{port}") as world:
+        a, b, c = world.members
+        put(a, "far", b"1")
+        assert b.good("get", "far") == b"1" and c.run("put", "far", "-", data=b"2")[0] == EXISTS
+        world.redis.signal(signal.SIGKILL)
+        wait_for(lambda: not is_reached(b))
+        assert b.good("get", "far") == b"1" and f"127.0.0.1:{port}" in b.said()
+        a.good("put", "--no-claim", "new", "-", data=b"3")
+        world.redis.start()
+        assert c.good("get", "new", "--timeout", "30s") == b"3"
 
 
 def test_a_key_of_another_type():
