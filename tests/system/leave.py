@@ -10,7 +10,8 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
-from cluster_cli import FAILED, OK  # noqa: E402
+from cluster_cli import EXISTS, FAILED, OK  # noqa: E402
+from cluster_views import Voters  # noqa: E402
 from raw_session import Node, Session, wait_for  # noqa: E402
 from replicas import LOOK_S, Five, bytes_of, kill  # noqa: E402
 
@@ -33,6 +34,33 @@ def test_what_only_it_held_is_at_the_others():
         kill(members[0])
         for n in range(OBJECTS):
             wait_for(lambda n=n: members[1 + n % 2].run("get", f"{n}")[:2] == (OK, bytes_of(f"{n}")), LOOK_S)
+
+
+def test_a_home_that_left_is_replaced():
+    """Where nodes agree on views: what it had, and where things are, is known without it, and again when it is back."""
+    cluster = Voters(3)
+    wait_for(cluster.agrees, 30)
+    for rank in range(3):
+        cluster.put(rank, rank * 1000, OBJECTS, 2000)
+    done = cluster.nigh(2, "leave", "--json")
+    left = json.loads(done.stdout)
+    assert done.returncode == OK and left["safe"]["objects"] == OBJECTS and left["alone"]["objects"] == 0, done
+    cluster.kill(2)
+    wait_for(lambda: cluster.agrees(out=(2,)), 40)
+    for rank in range(2):
+        for other in range(3):
+            cluster.get_all(rank, other * 1000, OBJECTS, 2000)
+    # Every key has a home: names are claimed by one alone, and deletes are over when they say so.
+    for n in range(OBJECTS):
+        assert cluster.nigh(n % 2, "put", f"name {n}", "-", input=b"first").returncode == OK
+        assert cluster.nigh(1 - n % 2, "put", f"name {n}", "-", input=b"second").returncode == EXISTS
+        assert cluster.nigh(1 - n % 2, "rm", f"name {n}").returncode == OK
+    cluster.back(2)
+    wait_for(cluster.agrees, 40)
+    for other in range(3):
+        cluster.get_all(2, other * 1000, OBJECTS, 2000)
+    assert cluster.nigh(2, "put", "new", "-", input=b"x").returncode == OK, "that it left is not kept"
+    cluster.close()
 
 
 def test_what_was_created_before_is_sealed_and_handed_over():
