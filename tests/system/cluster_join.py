@@ -61,6 +61,9 @@ class Joiners(Voters):
     def names_at(self, rank):
         return {item["rank"]: item["name"] for item in self.list(rank) if item["name"]}
 
+    def incarnations(self, rank):
+        return {item["rank"]: item["incarnation"] for item in self.list(rank)}
+
     def ranks_of(self, rank):
         return {item["address"]: item["rank"] for item in self.list(rank)}
 
@@ -101,11 +104,15 @@ def test_its_rank_outlives_it():
     wait_for(cluster.agrees, 30)
     cluster.put(4, 0, 40, 2000)
     cluster.put(0, 1000, 40, 2000)
+    before = cluster.incarnations(0)
     cluster.kill(3)
     wait_for(lambda: cluster.agrees(out=(3,)), 30)
     cluster.get_all(0, 0, 40, 2000)
     cluster.back(3)
     wait_for(cluster.agrees, 30)
+    for rank in range(3):
+        after = cluster.incarnations(rank)
+        assert after[3] > before[3] and all(after[other] == before[other] for other in (0, 1, 2, 4)), (before, after)
     cluster.kill(4)
     wait_for(lambda: cluster.agrees(out=(4,)), 30)
     for name in os.listdir(cluster.state(4)):
