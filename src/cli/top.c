@@ -126,6 +126,37 @@ static void print_cluster(const nigh_node_stats *now, const nigh_node_stats *bef
            (unsigned long long)now->claims_refused, (unsigned long long)now->announcements_refused);
 }
 
+/* What the nodes know of each other, and what they keep for each other. */
+static void print_members(const nigh_node_stats *now)
+{
+    char made[BYTES_SIZE_TEXT];
+
+    bytes_format_size(now->replica_bytes, made);
+    printf("members   %llu others answer datagrams; %llu suspicions, %llu declared dead, %llu "
+           "suspicions of this node refuted, %llu datagrams refused\n",
+           (unsigned long long)now->nodes_reached, (unsigned long long)now->nodes_suspected,
+           (unsigned long long)now->nodes_found_dead, (unsigned long long)now->suspicions_refuted,
+           (unsigned long long)now->datagrams_refused);
+    if (now->view_epoch > 0) {
+        printf("views     epoch %llu with %llu nodes, %llu is active; %s; led %llu times\n",
+               (unsigned long long)now->view_epoch, (unsigned long long)now->view_members,
+               (unsigned long long)now->view_active_epoch,
+               now->view_quorum != 0 ? "quorum" : "no quorum: cut off from most voters",
+               (unsigned long long)now->view_elections);
+    }
+    printf("replicas  %llu of objects whose count this node keeps, %llu missing, %llu objects "
+           "repaired; %llu made here (%s), %llu times in vain\n",
+           (unsigned long long)now->replicas_wanted, (unsigned long long)now->replicas_missing,
+           (unsigned long long)now->replicas_repaired, (unsigned long long)now->replicas_made, made,
+           (unsigned long long)now->replica_failures);
+    if (now->directory_servers > 0) {
+        printf("directory %llu of %llu servers reached, %llu times lost\n",
+               (unsigned long long)now->directory_servers_up,
+               (unsigned long long)now->directory_servers,
+               (unsigned long long)now->directory_losses);
+    }
+}
+
 static void print_holders(struct cli *cli)
 {
     nigh_holder holders[HOLDERS_SHOWN];
@@ -169,6 +200,7 @@ static int watch(struct cli *cli, bool once, uint64_t delay_us)
             print_calls(&now, before_us == 0 ? &now : &before, now_us - before_us);
             if (!cli_is_alone(cli)) {
                 print_cluster(&now, before_us == 0 ? &now : &before, now_us - before_us);
+                print_members(&now);
             }
             print_holders(cli);
         }

@@ -153,7 +153,10 @@ def test_nodes_see_each_other():
         assert findings["cluster"]["severity"] == "ok" and "2 of 2" in findings["cluster"]["finding"]
         assert findings["fabric"]["finding"].startswith("the node uses tcp; "), findings["fabric"]
         assert a.parsed("top", "--once")["rdma_lanes"] == 0 < a.parsed("top", "--once")["registrations"]
-        assert "1 links up" in a.good("top", "--once").decode()
+        shown = a.good("top", "--once").decode()
+        for words in ("1 links up", "members   ", "others answer datagrams", "replicas  0 of objects"):
+            assert words in shown, shown
+        assert "views" not in shown and "servers reached" not in shown, "where there are none"
 
 
 def test_what_one_puts_the_other_gets():

@@ -113,13 +113,23 @@ def test_with_two_the_first_decides():
     cluster.back(1)
     wait_for(lambda: cluster.agrees(), 30)
     cluster.put(1, 100, 20, 1000)
+    cluster.put(0, 20, 10, 1000)
+    cluster.get_all(1, 20, 10, 1000)
     cluster.kill(0)
-    wait_for(lambda: cluster.stats(1)["view_quorum"] == 0, 30)
-    # What is here is served, and puts of its own go on; what is not here is not known by a minority.
+    assert b"views     epoch " in cluster.nigh(1, "top", "--once").stdout
+    wait_for(lambda: b"no quorum" in cluster.nigh(1, "top", "--once").stdout, 30)
+    assert cluster.stats(1)["view_quorum"] == 0
+    # What is here is served, its own and copies of what only the other has, and puts of its own go on; what is not here is
+    # not known by a minority, nobody else's seal is excluded, and no delete is said to be over.
     cluster.get_all(1, 100, 20, 1000)
+    cluster.get_all(1, 20, 10, 1000)
     cluster.put(1, 200, 20, 1000)
     result = cluster.load(1, "get", 0, 20, 1000, 500)
     assert result["statuses"] == {"NIGH_NO_QUORUM": 20}, result
+    said = cluster.nigh(1, "put", "only", "-", "--timeout", "500ms", stdin=subprocess.DEVNULL)
+    assert said.returncode != 0 and b"cut off from most voters" in said.stderr, said
+    said = cluster.nigh(1, "rm", "only", "--json")
+    assert json.loads(said.stdout)[0]["status"] == "NIGH_NO_QUORUM", said
     said = cluster.nigh(1, "get", "--timeout", "500ms", "nowhere")
     assert said.returncode != 0 and b"cut off from most voters" in said.stderr, said
     assert b"cut off from most of those that vote" in cluster.nigh(1, "doctor").stdout
