@@ -19,6 +19,7 @@
 #define RATE       100u      /* bytes a microsecond: so an object passes in 84 ms */
 #define WAIT_US    UINT64_C(60000000)
 #define MANY       32u
+#define CROWD      64u
 #define FEW        8u
 #define FANOUT     2u
 #define NO_TREES   255u
@@ -158,6 +159,17 @@ static void many_pull_about_as_fast_as_few(void **state)
     assert_true(apart_us >= 3 * many_us);
 }
 
+/* What grows is how deep the tree is. NIGH_SIM_NODES: as many. */
+static void a_crowd_pulls_not_much_slower(void **state)
+{
+    const char *text = getenv("NIGH_SIM_NODES");
+    uint32_t crowd = text != NULL && *text != '\0' ? (uint32_t)strtoul(text, NULL, 0) : CROWD;
+    uint64_t few_us = time_of(FEW, FANOUT), crowd_us = time_of(crowd, FANOUT);
+
+    (void)state;
+    assert_true(2 * crowd_us <= 3 * few_us);
+}
+
 /* A node that pulls and serves others. */
 static uint32_t find_relay(struct world *world)
 {
@@ -278,6 +290,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_pull_about_as_fast_as_few),
+        cmocka_unit_test(a_crowd_pulls_not_much_slower),
         cmocka_unit_test(relays_that_die_cost_nobody_else_anything),
         cmocka_unit_test(relays_that_let_go_cost_nobody_else_anything),
         cmocka_unit_test(the_end_of_the_source_is_the_end_of_nothing_else),
