@@ -62,6 +62,38 @@ static void a_death_is_known_everywhere_within_the_bound(void **state)
     deaths_within_the_bound(5, 10, 2);
 }
 
+/* SWIM's analysis (its section 3.1): whoever is probed by each of n members once a period, at a
+ * random one each, is first probed after e / (e - 1) periods, whatever n is. Here the members'
+ * periods do not begin together, and a probe is over when its period is. */
+static void the_first_notices_as_soon_with_many(void **state)
+{
+    double means[2];
+
+    (void)state;
+    for (uint32_t n = 0; n < 2; n++) {
+        uint32_t count = n == 0 ? 20 : 200, deaths = count / 2;
+        uint64_t sum_us = 0;
+
+        begin(count, 0, support_seed());
+        swim_world_run(&world, (60 + count) * SECOND);
+        for (uint32_t rank = 0; rank < deaths; rank++) {
+            uint64_t from_us = world.now_us;
+
+            swim_world_kill(&world, rank);
+            swim_world_run(&world, from_us + 40 * SECOND + rank * SECOND / deaths);
+            assert_true(world.nodes[rank].first_us > from_us);
+            sum_us += world.nodes[rank].first_us - from_us;
+        }
+        means[n] = (double)sum_us / deaths / SECOND;
+        swim_world_fini(&world);
+    }
+    printf(
+        "# a death is first noticed after %.2f periods among 20, %.2f among 200 (means of 10 and "
+        "100 deaths); SWIM's expectation: 1.58\n",
+        means[0], means[1]);
+    assert_true(means[1] < 3);
+}
+
 static void half_of_all_die_at_once(void **state)
 {
     uint32_t count = 100;
@@ -317,6 +349,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_death_is_known_everywhere_within_the_bound),
+        cmocka_unit_test(the_first_notices_as_soon_with_many),
         cmocka_unit_test(half_of_all_die_at_once),
         cmocka_unit_test(nobody_alive_is_declared_dead),
         cmocka_unit_test(the_load_of_a_node_is_constant),

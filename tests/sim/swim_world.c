@@ -149,6 +149,8 @@ static void note_change(struct swim_world *world, uint32_t rank, const struct sw
     if (update->state == SWIM_SUSPECT) {
         world->suspicions++;
         world->nodes[rank].suspected += update->from == rank ? 1 : 0;
+        about->first_us =
+            about->swim == NULL && about->first_us == 0 ? world->now_us : about->first_us;
     }
     if (update->state == SWIM_DEAD && about->swim != NULL) {
         world->false_deaths += about->paused_us == 0 && about->slow_min_us == 0 ? 1 : 0;
@@ -259,6 +261,7 @@ void swim_world_start(struct swim_world *world, uint32_t rank)
     node->swim = swim_create(&config, world->now_us);
     NIGH_ASSERT(node->swim != NULL);
     node->known_by = 0;
+    node->first_us = 0;
     node->tick_us = world->now_us;
     push(world, world->now_us, rank, TICK);
 }

@@ -36,6 +36,7 @@ struct swim_node {
     uint64_t declared;  /* ... and declared somebody dead who ran */
     uint32_t known_by;  /* members that hold it for dead */
     uint64_t known_us;  /* when the last of them learnt it */
+    uint64_t first_us;  /* when somebody first suspected it, dead as it was; 0: nobody yet */
 };
 
 struct swim_world_event {
