@@ -133,7 +133,7 @@ static void notice_lateness(struct swim *swim, uint64_t now_us)
     uint64_t late_us = now_us > swim->due_us ? now_us - swim->due_us : 0;
     uint64_t period_us = swim->config.period_us;
 
-    if (late_us < period_us / 2) {
+    if (late_us < SWIM_STILL_US(period_us)) {
         return;
     }
     swim->counters.late++;

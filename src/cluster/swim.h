@@ -62,6 +62,11 @@ enum swim_event_kind {
 #define SWIM_INCARNATION(node, refuted) ((uint64_t)(node) << 32 | (refuted))
 #define SWIM_NODE_INCARNATION(value)    ((uint32_t)((value) >> 32))
 
+/* Of a period, how long the ack of a ping is waited for; and how late a step is that says that this
+ * node stood still. docs/membership.md names their sources. */
+#define SWIM_TIMEOUT_US(period_us) ((period_us)*3 / 10)
+#define SWIM_STILL_US(period_us)   ((period_us) / 2)
+
 #define SWIM_INCARNATION_LAST (UINT64_MAX - 1)
 
 /* Something that is said of a member. */

@@ -47,7 +47,7 @@ void peers_swim_open(struct peers *peers)
         .listed = members->listed,
         .incarnation = peers->incarnation,
         .period_us = period_us,
-        .timeout_us = period_us * 3 / 10,
+        .timeout_us = SWIM_TIMEOUT_US(period_us),
         /* Never sooner than a connection that fell silent would count as dead. */
         .suspicion_us = clock_deadline_us(peers->config.dead_us, PEERS_SILENCE_US),
     };

@@ -18,8 +18,6 @@
 #define PAUSED_US    1000u /* a paused node's socket keeps them: looked at again */
 #define CALM_PERIODS 40u   /* after everything healed, and a suspicion's time: no wrong verdict */
 
-#define TIMEOUT_US(period_us) ((period_us)*3 / 10)
-
 struct flight {
     bool used;
     struct swim_message message;
@@ -159,7 +157,7 @@ void detect_node_starts(struct world *world, uint32_t rank)
         .count = world->node_count,
         .incarnation = world->nodes[rank].incarnation,
         .period_us = detect->period_us,
-        .timeout_us = TIMEOUT_US(detect->period_us),
+        .timeout_us = SWIM_TIMEOUT_US(detect->period_us),
         .suspicion_us = detect->suspicion_us,
         .seed = random_u64(&detect->random),
     };
@@ -201,7 +199,7 @@ void detect_calm(struct world *world)
     struct detect *detect = world->detect;
 
     /* Nothing is promised where a ping and its ack take longer than is waited for them. */
-    if (detect != NULL && TIMEOUT_US(detect->period_us) >= UINT64_C(2) * TRAVEL_US) {
+    if (detect != NULL && SWIM_TIMEOUT_US(detect->period_us) >= UINT64_C(2) * TRAVEL_US) {
         detect->calm_us = world->now_us + CALM_PERIODS * detect->period_us + LATE_US;
         for (uint32_t rank = 0; rank < world->node_count; rank++) {
             if (detect->nodes[rank].swim != NULL) {

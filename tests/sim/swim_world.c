@@ -9,7 +9,6 @@
 
 #define TICK        UINT32_MAX
 #define PERIOD_US   SECOND
-#define TIMEOUT_US  UINT64_C(300000)
 #define DELAY_US    UINT64_C(100)  /* of a datagram, at least */
 #define DELAY_MORE  UINT64_C(5000) /* and at most so much more */
 #define NEVER_DYING UINT64_MAX
@@ -253,7 +252,7 @@ void swim_world_start(struct swim_world *world, uint32_t rank)
         .listed = world->config.listed,
         .incarnation = ++node->incarnation,
         .period_us = PERIOD_US,
-        .timeout_us = TIMEOUT_US,
+        .timeout_us = SWIM_TIMEOUT_US(PERIOD_US),
         .seed = random_u64(&world->random),
     };
 
