@@ -596,8 +596,8 @@ static void sealed(struct world *world, struct world_op *op)
 {
     struct world_put *put = &world->puts[op->serial];
 
-    world_say(world, "node %u: put %u of key %u, %llu bytes: %d", op->node, op->serial, op->key,
-              (unsigned long long)put->data_size, op->cqe.status);
+    world_say(world, "node %u: put %u of key %u, %llu bytes: %s", op->node, op->serial, op->key,
+              (unsigned long long)put->data_size, nigh_status_name((nigh_status)op->cqe.status));
     WORLD_CHECK(world,
                 op->cqe.status == NIGH_OK || op->cqe.status == NIGH_EXISTS ||
                     op->cqe.status == NIGH_OUT_OF_MEMORY || op->cqe.status == NIGH_LIMIT ||
@@ -687,7 +687,8 @@ static void got(struct world *world, struct world_op *op)
                     cqe->status);
         world->totals->gets_other++;
     }
-    world_say(world, "node %u: get of key %u: %d, put %u", op->node, op->key, cqe->status, serial);
+    world_say(world, "node %u: get of key %u: %s, put %u", op->node, op->key,
+              nigh_status_name((nigh_status)cqe->status), serial);
     if (op->found != NULL) {
         *op->found = serial;
     }
@@ -712,8 +713,8 @@ static void deleted(struct world *world, struct world_op *op)
 {
     nigh_status status = (nigh_status)op->cqe.status;
 
-    world_say(world, "node %u: delete of key %u (put %u here): %d", op->node, op->key, op->serial,
-              status);
+    world_say(world, "node %u: delete of key %u (put %u here): %s", op->node, op->key, op->serial,
+              nigh_status_name(status));
     if (is_refused(world, op)) {
         op->kind = 0;
         return;

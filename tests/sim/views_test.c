@@ -34,6 +34,7 @@ static void begin(uint32_t count, uint64_t from)
 static void run(uint64_t us)
 {
     if (!views_run(&world, world.now_us + us)) {
+        views_print(&world);
         fail_msg("%s, at %llu us", world.broken, (unsigned long long)world.now_us);
     }
 }
@@ -715,6 +716,7 @@ static void nothing_breaks_by_seed(void **state)
         begin_with_seats(count, (uint32_t)((seed + n) % 3 == 0 ? count / 2 : 0), seed + n);
         for (uint32_t faults = 0; faults < 80; faults++) {
             if (!views_run(&world, world.now_us + random_below(&world.random, 4 * SECOND))) {
+                views_print(&world);
                 fail_msg("%s, seed %llu, at %llu us", world.broken, (unsigned long long)(seed + n),
                          (unsigned long long)world.now_us);
             }
