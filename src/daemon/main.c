@@ -93,7 +93,8 @@ static void daemon_print_help(void)
         "memory,\n"
         "4 another node has the socket, the spill directory or the votes, or the port for other "
         "nodes,\nor that of --http, is taken, 5 no permission, 6 struck off the cluster (nigh "
-        "forget). Manual: nighd(8).\n");
+        "forget).\n"
+        "Manual: nighd(8).\n");
 }
 
 /* ---- flags ---------------------------------------------------------------- */
