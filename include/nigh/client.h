@@ -252,6 +252,19 @@ typedef enum nigh_leave_how {
  */
 NIGH_API nigh_status nigh_leave(nigh_client *client, nigh_leave_how how, nigh_leave_info *info);
 
+/*
+ * Has a node that joined and is gone for good struck off its cluster: its rank is nobody's for
+ * ever, its name and its address are free for another, and should it come back it is told so and
+ * ends. What only it held is lost with it. Does not wait: NIGH_PENDING: it is asked for, and asked
+ * for again by the next call. NIGH_OK: it is struck off, now or before. NIGH_BUSY: it lives, or did
+ * two seconds ago; NIGH_IN_USE: it votes on views, until another does in its place;
+ * NIGH_UNSUPPORTED: the list of members names it, or the cluster agrees on no views;
+ * NIGH_NOT_FOUND: no node was ever given this rank; NIGH_TIMEOUT: not decided in ten seconds, as
+ * the view still has it or most voters are away; NIGH_NO_QUORUM: this node is cut off; NIGH_DENIED:
+ * only root, and the uid that the node runs as, may. Any thread.
+ */
+NIGH_API nigh_status nigh_forget(nigh_client *client, uint32_t rank);
+
 #ifdef __cplusplus
 }
 #endif

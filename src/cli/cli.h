@@ -142,6 +142,9 @@ size_t cli_count_nodes(nigh_node_state state);
 int cli_find_node(struct cli *cli, const char *option, const char *text, size_t length,
                   uint32_t *rank);
 
+/* After cli_look_at_nodes: whose address that is; false: nobody's. */
+bool cli_rank_of_address(const char *address, uint32_t *rank);
+
 /*
  * Asks again, and names those that are not up: "node 0 (127.0.0.1:7470) is dead, node 2 (...) is
  * lost". How many there are; 0, and "", where all are up or it cannot be asked.
@@ -186,6 +189,7 @@ int cli_who(struct cli *cli, int argc, char **argv);
 int cli_locate(struct cli *cli, int argc, char **argv);
 int cli_nodes(struct cli *cli, int argc, char **argv);
 int cli_leave(struct cli *cli, int argc, char **argv);
+int cli_forget(struct cli *cli, int argc, char **argv);
 int cli_call(struct cli *cli, int argc, char **argv);
 int cli_top(struct cli *cli, int argc, char **argv);
 int cli_doctor(struct cli *cli, int argc, char **argv);

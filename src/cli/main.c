@@ -57,6 +57,17 @@ const struct cli_verb cli_verbs[] = {
      "rest\ncannot be (1, and why), or after --timeout (7; 60 seconds without), and goes on until "
      "the node is\nstopped. For root and the uid that the node runs as.\n",
      cli_leave},
+    {"forget", "RANK|NAME|ADDRESS",
+     "Strike a node that joined, and is gone for good, off the cluster.",
+     "Its rank is nobody's from then on, and is not given again; its address and its name are "
+     "free: "
+     "a machine\nthat was set up anew joins anew. What only it held is lost, with replicas less "
+     "than was asked for until\nthey are made again. A node that lives is not struck off: have it "
+     "leave ('nigh leave') and stop it. Should\nit come back after all, it is told, and ends. "
+     "Waits "
+     "until that is decided, 60 seconds or --timeout.\nFor root and the uid that the node runs "
+     "as.\n",
+     cli_forget},
     {"call", "SERVICE [REQUEST]", "Call a service by name, and print its reply.",
      "  -n, --node RANK|NAME the node that serves it (default: any that does, this one first)\n"
      "  -N, --near NAME      of the nodes that do, the one that holds most bytes of this object;\n"

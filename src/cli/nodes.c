@@ -118,6 +118,17 @@ int cli_find_node(struct cli *cli, const char *option, const char *text, size_t 
     return status == NIGH_OK ? CLI_OK : cli_failed(cli, status, "cannot ask for the nodes");
 }
 
+bool cli_rank_of_address(const char *address, uint32_t *rank)
+{
+    for (size_t i = 0; i < node_count; i++) {
+        if (strcmp(nodes[i].address, address) == 0) {
+            *rank = nodes[i].rank;
+            return true;
+        }
+    }
+    return false;
+}
+
 size_t cli_count_nodes(nigh_node_state state)
 {
     size_t count = 0;

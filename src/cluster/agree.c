@@ -173,7 +173,7 @@ static void hear_ask(struct agree *agree, uint32_t rank, const struct agree_head
         return;
     }
     if (!agree_is_member(agree, rank)) {
-        return; /* nobody gave it its rank, as far as is decided: it joined another cluster */
+        return; /* nobody gave it its rank, as far as is decided, or it is struck off */
     }
     agree_lead_heard(agree, rank, head);
     if ((head->flags & AGREE_FLAG_FIRST) != 0) {
@@ -252,6 +252,10 @@ static void hear(struct agree *agree, uint32_t rank, const uint8_t *bytes, size_
         agree_hear_name(agree, rank, (const char *)bytes + sizeof(head));
     } else if (head.kind == AGREE_ROSTER) {
         agree_hear_roster(agree, rank, bytes + sizeof(head), count - sizeof(head));
+    } else if (head.kind == AGREE_FORGET && count == sizeof(head) && head.numbers[0] != 0) {
+        agree_hear_forget(agree, rank, &head);
+    } else if (head.kind == AGREE_FORGOT && count == sizeof(head)) {
+        agree_hear_forgot(agree, rank, &head);
     } else {
         agree->malformed++;
     }
@@ -286,6 +290,7 @@ static void note_leader(struct agree *agree)
     agree->epoch = 0;
     forget_members(agree);
     memset(agree->joiners, 0, sizeof(agree->joiners));
+    memset(agree->forgetters, 0, sizeof(agree->forgetters));
     if (leads) {
         agree->elections++;
         agree->leads_us = agree->now_us;
@@ -375,7 +380,7 @@ uint64_t agree_tick(struct agree *agree, uint64_t now_us)
         agree->tick_us = now_us + TICK_US / 2 + random_below(&agree->random, TICK_US / 2);
         agree->tick(&agree->io);
     }
-    due_us = agree_join_tick(agree);
+    due_us = min_u64(agree_join_tick(agree), agree_forget_tick(agree));
     due_us = min_u64(due_us, follow(agree));
     due_us = min_u64(due_us, renew(agree));
     if (agree_votes(agree)) {

@@ -25,9 +25,12 @@
 #define AGREE_TRAILING      8u   /* that stay then, for voters that are a little behind */
 #define AGREE_ENTRIES       256u /* of the log, at most */
 #define AGREE_JOIN_US       UINT64_C(10000000)
-#define AGREE_JOINS         8u     /* that a member asks for at once */
-#define AGREE_JOINERS       32u    /* that a leader is asked for at once */
-#define AGREE_MESSAGE_BYTES 16384u /* of a message, at most */
+#define AGREE_JOINS         8u  /* that a member asks for at once */
+#define AGREE_JOINERS       32u /* that a leader is asked for at once */
+#define AGREE_FORGET_US     UINT64_C(10000000)
+#define AGREE_FORGETS       4u     /* seats that a member asks to have struck off at once */
+#define AGREE_FORGETTERS    8u     /* that a leader is asked for at once */
+#define AGREE_MESSAGE_BYTES 32768u /* of a message, at most */
 #define AGREE_NOBODY        UINT32_MAX
 #define AGREE_WHY_BYTES     192
 
@@ -51,6 +54,11 @@ struct agree_config {
      * NIGH_NO_RESOURCES: no seat is left; NIGH_NO_QUORUM: nobody decided for AGREE_JOIN_US. */
     void (*seated)(void *context, const char *address, nigh_status status, uint32_t rank,
                    const struct agreed_roster *roster);
+    /* How an agree_forget ended: NIGH_OK: the seat is struck off, now or before; NIGH_NOT_FOUND:
+     * nobody has the rank; NIGH_BUSY: its node lives; NIGH_IN_USE: it votes; NIGH_UNSUPPORTED: the
+     * list names it; NIGH_TIMEOUT: it was not decided for AGREE_FORGET_US, as its node was in the
+     * view still, or nobody decides. */
+    void (*forgot)(void *context, uint32_t rank, nigh_status status);
 };
 
 /* Of so many members of the list, how many vote: the first ones. */
@@ -78,13 +86,18 @@ void agree_dead(struct agree *agree, uint32_t rank, uint64_t now_us);
  */
 nigh_status agree_join(struct agree *agree, const char *address, uint64_t now_us);
 
+/* The seat of this rank is to be struck off for ever, its node being gone: `forgot` tells, once,
+ * how that ended. NIGH_OK: it is asked for, now or already; NIGH_NO_RESOURCES: AGREE_FORGETS are
+ * under way. */
+nigh_status agree_forget(struct agree *agree, uint32_t rank, uint64_t now_us);
+
 /* Time passes; returns when it must be called next. */
 uint64_t agree_tick(struct agree *agree, uint64_t now_us);
 
 /* What is known here. */
 struct agree_look {
     struct agreed agreed; /* epoch 0: nothing yet */
-    uint32_t seats;       /* that are taken; with a lease: all that were when it was granted */
+    uint32_t seats;       /* that were given; with a lease: all that were when it was granted */
     bool has_lease;       /* may ask and serve, until lease_us */
     uint64_t lease_us;
     uint32_t leader; /* AGREE_NOBODY: not known */

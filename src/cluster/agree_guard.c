@@ -103,11 +103,19 @@ static bool is_append_sound(struct agree *agree, const struct raft_append_entrie
            are_entries_sound(agree, append);
 }
 
+/* A seat stays its taker's, or is struck off. */
 static bool continues(const struct agreed_roster *roster, const struct agreed_roster *next)
 {
-    return next->changes >= roster->changes && next->count >= roster->count &&
-           memcmp(next->addresses, roster->addresses,
-                  roster->count * sizeof(roster->addresses[0])) == 0;
+    if (next->changes < roster->changes || next->count < roster->count) {
+        return false;
+    }
+    for (uint64_t n = 0; n < roster->count; n++) {
+        if (next->addresses[n][0] != '\0' &&
+            memcmp(next->addresses[n], roster->addresses[n], sizeof(next->addresses[n])) != 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static bool is_install_sound(struct agree *agree, const struct raft_install_snapshot *install)

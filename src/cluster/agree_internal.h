@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the parts of agree.h share: agree.c has its life, leases and messages; agree_lead.c what a
- * leader proposes; agree_join.c how seats are given; agree_roster.c names, and how who does not
- * vote hears who there is; agree_raft.c libraft's seams (storage, sending, time); agree_wire.c
- * messages of Raft as bytes; agree_guard.c which of them libraft may see; agree_store.c the log as
- * bytes. For no one else.
+ * leader proposes; agree_join.c how seats are given, agree_forget.c how they are struck off;
+ * agree_roster.c names, and how who does not vote hears who there is; agree_raft.c libraft's seams
+ * (storage, sending, time); agree_wire.c messages of Raft as bytes; agree_guard.c which of them
+ * libraft may see; agree_store.c the log as bytes. For no one else.
  */
 #ifndef CLUSTER_AGREE_INTERNAL_H
 #define CLUSTER_AGREE_INTERNAL_H
@@ -26,7 +26,9 @@ enum agree_kind {
     AGREE_JOIN,   /* numbers: a nonce; behind it an address */
     AGREE_SEATED, /* numbers: its nonce, a rank, 0 or 1: none is left; behind it the roster */
     AGREE_NAME,   /* behind it what the sender wants to be called */
-    AGREE_ROSTER  /* behind it the roster: to who said in an ASK that it has another */
+    AGREE_ROSTER, /* behind it the roster: to who said in an ASK that it has another */
+    AGREE_FORGET, /* numbers: a nonce, the rank of a seat */
+    AGREE_FORGOT  /* numbers: its nonce, a status without its sign */
 };
 
 /* The head of every message; what the numbers mean is in agree_wire.c and agree.c. */
@@ -105,6 +107,21 @@ struct agree_joiner {
     char address[AGREED_ADDRESS_BYTES];
 };
 
+/* A seat that is to be struck off, for which we ask the leader. */
+struct agree_forget {
+    uint64_t nonce; /* 0: free */
+    uint64_t due_us, until_us;
+    uint32_t rank;
+};
+
+/* The same at the leader: who asks, and when it did last. */
+struct agree_forgetter {
+    uint64_t nonce; /* 0: free */
+    uint64_t rank;
+    uint64_t asked_us;
+    uint32_t from;
+};
+
 struct agree {
     struct agree_config config;
     uint64_t now_us;
@@ -152,8 +169,10 @@ struct agree {
     uint64_t elections, proposed, granted, hinted, malformed;
     struct agree_member members[LIMIT_NODES];
     struct agree_joiner joiners[AGREE_JOINERS];
-    /* Those that join by us */
+    struct agree_forgetter forgetters[AGREE_FORGETTERS];
+    /* Those that join by us, and what we ask to have struck off */
     struct agree_join joins[AGREE_JOINS];
+    struct agree_forget forgets[AGREE_FORGETS];
 };
 
 /* ---- agree.c ---- */
@@ -171,10 +190,23 @@ void agree_answer_first(struct agree *agree);
  * not known. */
 uint32_t agree_whom(struct agree *agree);
 
-/* Whether a rank is somebody's: the list's, or of one who joined. As voters know it. */
+/* Ranks that are or were somebody's: the list's, and of those who joined. As voters know it. */
+static inline uint32_t agree_ranks(const struct agree *agree)
+{
+    return agree->config.listed + (uint32_t)agree->roster.count;
+}
+
+/* Whether a rank is somebody's. */
 static inline bool agree_is_member(const struct agree *agree, uint32_t rank)
 {
-    return rank < agree->config.listed + agree->roster.count;
+    return rank < agree_ranks(agree) &&
+           !agreed_is_struck(&agree->roster, agree->config.listed, rank);
+}
+
+/* Whether a rank is one of those that vote. */
+static inline bool agree_may_vote(const struct agree *agree, uint32_t rank)
+{
+    return rank < agree_voters(agree->config.listed);
 }
 
 /* ---- agree_join.c ---- */
@@ -187,6 +219,18 @@ void agree_hear_seated(struct agree *agree, uint32_t from, const struct agree_he
 uint64_t agree_join_tick(struct agree *agree);
 /* A leader's: answers those who have a seat, and proposes one for who has none; true: it did. */
 bool agree_seat(struct agree *agree);
+
+/* ---- agree_forget.c ---- */
+
+void agree_hear_forget(struct agree *agree, uint32_t rank, const struct agree_head *head);
+void agree_hear_forgot(struct agree *agree, uint32_t from, const struct agree_head *head);
+/* Asks again; returns when to look again. */
+uint64_t agree_forget_tick(struct agree *agree);
+/* A leader's: answers those whose seat is struck off, or cannot be, and proposes one; true: it did.
+ * *due_us: when to look again. */
+bool agree_strike(struct agree *agree, uint64_t *due_us);
+/* It was decided. */
+void agree_struck(struct agree *agree, uint32_t rank);
 
 /* ---- agree_roster.c ---- */
 
@@ -248,6 +292,9 @@ size_t agree_state_write(const struct agreed *agreed, const struct agreed_roster
 /* False: it cannot be. */
 bool agree_state_read(const struct agree *agree, const uint8_t *bytes, size_t count,
                       struct agreed *agreed, struct agreed_roster *roster);
+/* Whether nobody who is struck off may serve. */
+bool agree_fit(const struct agree *agree, const struct agreed *agreed,
+               const struct agreed_roster *roster);
 
 /* The first and only configuration: the voters. 0, or an error of libraft. */
 int agree_configuration(const struct agree *agree, struct raft_configuration *configuration);

@@ -104,10 +104,12 @@ void agree_hear_seated(struct agree *agree, uint32_t from, const struct agree_he
     bool is_seated = head->numbers[2] == 0;
     struct agreed_roster roster;
 
-    if (from >= agree_voters(agree->config.listed) ||
+    if (!agree_may_vote(agree, from) ||
         !agreed_roster_read(bytes, count, agree->config.listed, most_seats(agree), &roster) ||
-        (is_seated && (head->numbers[1] < agree->config.listed ||
-                       head->numbers[1] >= agree->config.listed + roster.count))) {
+        (is_seated &&
+         (head->numbers[1] < agree->config.listed ||
+          head->numbers[1] >= agree->config.listed + roster.count ||
+          agreed_is_struck(&roster, agree->config.listed, (uint32_t)head->numbers[1])))) {
         agree->malformed++;
         return;
     }

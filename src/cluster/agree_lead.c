@@ -83,12 +83,12 @@ static struct agreed_set wanted(const struct agree *agree, uint64_t *due_us)
 {
     struct agreed_set set = {{0}};
 
-    for (uint32_t rank = 0; agree_is_member(agree, rank); rank++) {
+    for (uint32_t rank = 0; rank < agree_ranks(agree); rank++) {
         const struct agree_member *member = &agree->members[rank];
         bool in = agreed_has(&agree->applied.in, rank);
         bool stays = in ? is_alive(agree, rank) : has_settled(agree, rank);
 
-        agreed_put(&set, rank, stays);
+        agreed_put(&set, rank, stays && agree_is_member(agree, rank));
         if (in && stays && rank != agree->config.self) {
             *due_us = min_u64(*due_us,
                               max_u64(member->heard_us, agree->leads_us) + agree->config.dead_us);
@@ -132,7 +132,7 @@ uint64_t agree_lead(struct agree *agree)
         agree->epoch_us = agree->now_us;
     }
     command.in = wanted(agree, &due_us);
-    if (agree_seat(agree) || agree_name(agree)) {
+    if (agree_seat(agree) || agree_name(agree) || agree_strike(agree, &due_us)) {
         return agree->now_us + LEAD_LOOK_US;
     }
     if (agree->apply_pending) {

@@ -393,6 +393,24 @@ static int io_async_work(struct raft_io *io, struct raft_io_async_work *request,
 
 /* ---- what commands do ----------------------------------------------------- */
 
+/* A view with somebody in it who is struck off is none: it was proposed before that was known. */
+static void apply_view(struct agree *agree, const struct agreed_command *command)
+{
+    struct agreed_set struck = agreed_struck(&agree->roster, agree->config.listed);
+
+    if (command->kind != AGREED_SET || !agreed_meets(&command->in, &struck)) {
+        (void)agreed_apply(&agree->applied, agree->config.count, command);
+        agree_learn(agree, &agree->applied);
+    }
+}
+
+static void apply_forget(struct agree *agree, const struct agreed_command *command)
+{
+    if (agreed_forget(&agree->roster, &agree->applied, agree->config.listed, command) == NIGH_OK) {
+        agree_struck(agree, (uint32_t)command->epoch);
+    }
+}
+
 static int fsm_apply(struct raft_fsm *fsm, const struct raft_buffer *buf, void **result)
 {
     struct agree *agree = fsm->data;
@@ -405,9 +423,10 @@ static int fsm_apply(struct raft_fsm *fsm, const struct raft_buffer *buf, void *
             (void)agreed_seat(&agree->roster, agree->config.count - agree->config.listed, &command);
         } else if (command.kind == AGREED_NAME) {
             (void)agreed_name(&agree->roster, agree->config.listed, &command);
+        } else if (command.kind == AGREED_FORGET) {
+            apply_forget(agree, &command);
         } else {
-            (void)agreed_apply(&agree->applied, agree->config.count, &command);
-            agree_learn(agree, &agree->applied);
+            apply_view(agree, &command);
         }
     }
     return 0;

@@ -59,11 +59,11 @@ static void wish(struct agree *agree)
 bool agree_name(struct agree *agree)
 {
     wish(agree);
-    for (uint32_t rank = 0; !agree->apply_pending && agree_is_member(agree, rank); rank++) {
+    for (uint32_t rank = 0; !agree->apply_pending && rank < agree_ranks(agree); rank++) {
         struct agree_member *member = &agree->members[rank];
         struct agreed_command command = {.kind = AGREED_NAME, .epoch = rank};
 
-        if (!member->wants_name) {
+        if (!member->wants_name || !agree_is_member(agree, rank)) {
             continue;
         }
         member->wants_name = false; /* it asks again */

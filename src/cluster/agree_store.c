@@ -8,7 +8,7 @@
 #include "cluster/agree_internal.h"
 
 #define STORE_MAGIC   UINT64_C(0x5357454956484749) /* "IGHVIEWS" */
-#define STORE_VERSION 3u
+#define STORE_VERSION 4u
 
 struct store_head {
     uint64_t magic;
@@ -152,6 +152,9 @@ nigh_status agree_load(struct agree *agree, const void *stored, size_t bytes,
         !agreed_roster_read(at, head.roster, agree->config.listed,
                             agree->config.count - agree->config.listed, &log->snapshot_roster)) {
         return refuse(NIGH_CORRUPT, why, "has seats or names that cannot be");
+    }
+    if (head.snapshot_index > 0 && !agree_fit(agree, &head.snapshot, &log->snapshot_roster)) {
+        return refuse(NIGH_CORRUPT, why, "has somebody in the view who is struck off");
     }
     at += head.roster;
     bytes -= head.roster;

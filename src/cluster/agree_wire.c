@@ -62,7 +62,16 @@ bool agree_state_read(const struct agree *agree, const uint8_t *bytes, size_t co
     return agreed_is_valid(agreed, agree->config.count) &&
            agreed_roster_read(bytes + sizeof(*agreed), count - sizeof(*agreed),
                               agree->config.listed, agree->config.count - agree->config.listed,
-                              roster);
+                              roster) &&
+           agree_fit(agree, agreed, roster);
+}
+
+bool agree_fit(const struct agree *agree, const struct agreed *agreed,
+               const struct agreed_roster *roster)
+{
+    struct agreed_set struck = agreed_struck(roster, agree->config.listed);
+
+    return !agreed_meets(&agreed->wary, &struck);
 }
 
 /* ---- out ------------------------------------------------------------------ */

@@ -49,6 +49,16 @@ static bool contains(const struct agreed_set *set, const struct agreed_set *part
     return true;
 }
 
+bool agreed_meets(const struct agreed_set *one, const struct agreed_set *other)
+{
+    for (uint32_t n = 0; n < AGREED_WORDS; n++) {
+        if ((one->words[n] & other->words[n]) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void agreed_init(struct agreed *agreed, uint32_t count)
 {
     *agreed = (struct agreed){.epoch = 1, .active = 1};
@@ -131,7 +141,7 @@ static bool is_empty_behind(const char *text, size_t bytes)
 
 uint32_t agreed_seat_of(const struct agreed_roster *roster, const char *address)
 {
-    for (uint32_t n = 0; n < roster->count; n++) {
+    for (uint32_t n = 0; address[0] != '\0' && n < roster->count; n++) {
         if (strcmp(roster->addresses[n], address) == 0) {
             return n;
         }
@@ -167,12 +177,52 @@ nigh_status agreed_seat(struct agreed_roster *roster, uint32_t most,
     return NIGH_OK;
 }
 
+bool agreed_is_struck(const struct agreed_roster *roster, uint32_t listed, uint32_t rank)
+{
+    return rank >= listed && rank - listed < roster->count &&
+           roster->addresses[rank - listed][0] == '\0';
+}
+
+struct agreed_set agreed_struck(const struct agreed_roster *roster, uint32_t listed)
+{
+    struct agreed_set set = {{0}};
+
+    for (uint32_t n = 0; n < roster->count && listed + n < LIMIT_NODES; n++) {
+        agreed_put(&set, listed + n, agreed_is_struck(roster, listed, listed + n));
+    }
+    return set;
+}
+
+nigh_status agreed_forget(struct agreed_roster *roster, const struct agreed *agreed,
+                          uint32_t listed, const struct agreed_command *command)
+{
+    uint64_t rank = command->epoch;
+    char *address;
+
+    if (command->kind != AGREED_FORGET || !agreed_is_address(command->address) || rank < listed ||
+        rank >= LIMIT_NODES || rank - listed >= roster->count) {
+        return NIGH_INVALID;
+    }
+    address = roster->addresses[rank - listed];
+    if (memcmp(address, command->address, AGREED_ADDRESS_BYTES) != 0) {
+        return NIGH_INVALID;
+    }
+    if (agreed_has(&agreed->in, (uint32_t)rank) || agreed_has(&agreed->wary, (uint32_t)rank)) {
+        return NIGH_BUSY;
+    }
+    memset(address, 0, AGREED_ADDRESS_BYTES);
+    memset(roster->names[rank], 0, AGREED_NAME_BYTES);
+    roster->changes++;
+    return NIGH_OK;
+}
+
 nigh_status agreed_name(struct agreed_roster *roster, uint32_t listed,
                         const struct agreed_command *command)
 {
     const char *name = command->address;
 
     if (command->kind != AGREED_NAME || command->epoch >= listed + roster->count ||
+        agreed_is_struck(roster, listed, (uint32_t)command->epoch) ||
         !is_empty_behind(name, sizeof(command->address)) ||
         (name[0] != '\0' && !agreed_is_name(name))) {
         return NIGH_INVALID;
@@ -224,13 +274,16 @@ void agreed_roster_write(const struct agreed_roster *roster, uint8_t *out)
     }
 }
 
+/* One that is struck off has no address: no two of those are the same one's. */
 static bool read_seats(const uint8_t *bytes, uint64_t seats, struct agreed_roster *roster)
 {
     for (uint64_t n = 0; n < seats; n++) {
         char address[AGREED_ADDRESS_BYTES];
 
         memcpy(address, bytes + n * sizeof(address), sizeof(address));
-        if (!agreed_is_address(address) || agreed_seat_of(roster, address) != AGREED_SEATS) {
+        if (address[0] == '\0'
+                ? !is_empty_behind(address, sizeof(address))
+                : !agreed_is_address(address) || agreed_seat_of(roster, address) != AGREED_SEATS) {
             return false;
         }
         memcpy(roster->addresses[roster->count++], address, sizeof(address));
@@ -238,16 +291,17 @@ static bool read_seats(const uint8_t *bytes, uint64_t seats, struct agreed_roste
     return true;
 }
 
-static bool read_names(const uint8_t *bytes, uint64_t names, uint64_t ranks,
+static bool read_names(const uint8_t *bytes, uint64_t names, uint32_t listed,
                        struct agreed_roster *roster)
 {
-    uint64_t least = 0;
+    uint64_t least = 0, ranks = min_u64(listed + roster->count, LIMIT_NODES);
 
     for (uint64_t n = 0; n < names; n++) {
         struct agreed_name_record record;
 
         memcpy(&record, bytes + n * sizeof(record), sizeof(record));
         if (record.rank < least || record.rank >= ranks ||
+            agreed_is_struck(roster, listed, record.rank) ||
             !is_empty_behind(record.name, sizeof(record.name)) || !agreed_is_name(record.name) ||
             agreed_rank_of(roster, record.name) != LIMIT_NODES) {
             return false;
@@ -277,8 +331,7 @@ bool agreed_roster_read(const uint8_t *bytes, size_t count, uint32_t listed, uin
     roster->changes = head.changes;
     addresses = sizeof(head) + head.seats * AGREED_ADDRESS_BYTES;
     return read_seats(bytes + sizeof(head), head.seats, roster) &&
-           read_names(bytes + addresses, head.names, min_u64(listed + head.seats, LIMIT_NODES),
-                      roster);
+           read_names(bytes + addresses, head.names, listed, roster);
 }
 
 /* ---- views ---------------------------------------------------------------- */

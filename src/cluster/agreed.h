@@ -18,9 +18,9 @@
 #include "nigh/status.h"
 
 #define AGREED_WORDS         (LIMIT_NODES / 64)
-#define AGREED_ADDRESS_BYTES 80  /* "[ipv6]:port" and its terminator */
-#define AGREED_SEATS         64u /* that may join, behind those of the list */
-#define AGREED_NAME_BYTES    32  /* of a member, and its terminator */
+#define AGREED_ADDRESS_BYTES 80                 /* "[ipv6]:port" and its terminator */
+#define AGREED_SEATS         (LIMIT_NODES - 1u) /* that may ever be given, behind the list */
+#define AGREED_NAME_BYTES    32                 /* of a member, and its terminator */
 
 /* Ranks. */
 struct agreed_set {
@@ -35,20 +35,22 @@ struct agreed {
 };
 
 /* Who there is. Seats: who joined, in that order: the first has the rank behind the list, and so
- * on. A seat that is taken stays its taker's: ranks are stable. Names: of whoever wants one, by
+ * on. A seat that is taken stays its taker's until it is struck off, and is nobody's then: what was
+ * of a rank is never another's, as objects are told apart by it. Names: of whoever wants one, by
  * rank. */
 struct agreed_roster {
     uint64_t changes; /* commands that changed it: of two the one with more is later */
-    uint64_t count;   /* of seats that are taken */
-    char addresses[AGREED_SEATS][AGREED_ADDRESS_BYTES];
-    char names[LIMIT_NODES][AGREED_NAME_BYTES]; /* "": none */
+    uint64_t count;   /* of seats that were ever given */
+    char addresses[AGREED_SEATS][AGREED_ADDRESS_BYTES]; /* "": it is struck off */
+    char names[LIMIT_NODES][AGREED_NAME_BYTES];         /* "": none */
 };
 
 enum agreed_kind {
     AGREED_SET = 1,      /* epoch: on top of which; in: the next view */
     AGREED_ACTIVATE = 2, /* epoch: which is active now */
-    AGREED_SEAT = 3,     /* epoch: how many seats are taken before; address: whose the next is */
-    AGREED_NAME = 4      /* epoch: a rank; address: what it is called from now on, "" for nothing */
+    AGREED_SEAT = 3,     /* epoch: how many seats were given before; address: whose the next is */
+    AGREED_NAME = 4,     /* epoch: a rank; address: what it is called from now on, "" for nothing */
+    AGREED_FORGET = 5    /* epoch: a rank of a seat; address: whose it is, and is no more */
 };
 
 /* A command, as it lies in the log. All numbers little-endian. */
@@ -121,6 +123,19 @@ nigh_status agreed_seat(struct agreed_roster *roster, uint32_t most,
 nigh_status agreed_name(struct agreed_roster *roster, uint32_t listed,
                         const struct agreed_command *command);
 
+/* The same of AGREED_FORGET. NIGH_BUSY: the seat's member is in the view, or may serve still;
+ * NIGH_INVALID: it is no seat that is somebody's, or not that one's. */
+nigh_status agreed_forget(struct agreed_roster *roster, const struct agreed *agreed,
+                          uint32_t listed, const struct agreed_command *command);
+
+/* Whether the seat of this rank was given, and struck off since. */
+bool agreed_is_struck(const struct agreed_roster *roster, uint32_t listed, uint32_t rank);
+/* All such ranks. */
+struct agreed_set agreed_struck(const struct agreed_roster *roster, uint32_t listed);
+
+/* Whether a set has a rank that the other has, too. */
+bool agreed_meets(const struct agreed_set *one, const struct agreed_set *other);
+
 /* Whether it can be somebody's: text that ends within it, and nothing behind its end. */
 bool agreed_is_address(const char address[AGREED_ADDRESS_BYTES]);
 
@@ -134,7 +149,8 @@ uint32_t agreed_seat_of(const struct agreed_roster *roster, const char *address)
 /* Which rank is called that; LIMIT_NODES: none. */
 uint32_t agreed_rank_of(const struct agreed_roster *roster, const char *name);
 
-/* As bytes: the seats that are taken, and the names that there are. At most AGREED_ROSTER_BYTES. */
+/* As bytes: the seats that were given, and the names that there are. At most AGREED_ROSTER_BYTES.
+ */
 size_t agreed_roster_bytes(const struct agreed_roster *roster);
 void agreed_roster_write(const struct agreed_roster *roster, uint8_t *out);
 /* Reads what came from elsewhere, where the list names so many, and at most so many may join;

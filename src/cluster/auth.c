@@ -550,7 +550,8 @@ nigh_status auth_open(const struct auth *auth, const uint8_t *bytes, uint64_t se
     memcpy(&sealed, bytes, sizeof(sealed));
     sealed_proof(auth, !auth->dials, &sealed, expected);
     if (sealed.magic != AUTH_MAGIC || sealed.sequence != sequence || sealed.message < AUTH_PING ||
-        sealed.message > AUTH_BYE || sodium_memcmp(expected, sealed.proof, sizeof(expected)) != 0) {
+        sealed.message > AUTH_STRUCK ||
+        sodium_memcmp(expected, sealed.proof, sizeof(expected)) != 0) {
         return NIGH_PROTOCOL;
     }
     *message = (enum auth_message)sealed.message;

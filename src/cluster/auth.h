@@ -29,8 +29,8 @@
 #define AUTH_PROOF_BYTES   32
 #define AUTH_TOKEN_BYTES   16
 #define AUTH_WHY_BYTES     192
-#define AUTH_VERSION_MIN   10u
-#define AUTH_VERSION_MAX   10u
+#define AUTH_VERSION_MIN   11u
+#define AUTH_VERSION_MAX   11u
 #define AUTH_ADDRESS_BYTES 80
 #define AUTH_JOINER        UINT32_MAX /* the rank of who has none yet, and is told one */
 #define AUTH_MESSAGE_BYTES 8192       /* the longest message of a control connection */
@@ -111,8 +111,9 @@ void auth_sent(struct auth *auth, uint32_t count);
 
 enum auth_message {
     AUTH_PING = 1,
-    AUTH_PONG = 2, /* understood, and said by nobody today */
-    AUTH_BYE = 3   /* the node stops in order: do not wait dead_ms for it */
+    AUTH_PONG = 2,  /* understood, and said by nobody today */
+    AUTH_BYE = 3,   /* the node stops in order: do not wait dead_ms for it */
+    AUTH_STRUCK = 4 /* who hears it was struck off: its rank is nobody's for ever */
 };
 
 /* Writes one message of at most 64 bytes to `out`; returns its length. `sequence` counts up from 0

@@ -214,6 +214,18 @@ bool members_is_address(const char *text)
     return strlen(text) < MEMBERS_ADDRESS_BYTES && is_address(text);
 }
 
+/* Nobody has it, nor will. */
+static bool add_gap(struct members *members, const char address[MEMBERS_ADDRESS_BYTES])
+{
+    static const char nothing[MEMBERS_ADDRESS_BYTES];
+
+    if (memcmp(address, nothing, MEMBERS_ADDRESS_BYTES) != 0) {
+        return false;
+    }
+    members->count++;
+    return true;
+}
+
 /* Text that ends, nothing behind its end, nobody's so far. */
 static bool add_known(struct members *members, const char address[MEMBERS_ADDRESS_BYTES])
 {
@@ -243,9 +255,10 @@ nigh_status members_make(const char (*addresses)[MEMBERS_ADDRESS_BYTES], uint32_
         goto done;
     }
     derive(made);
-    while (made->count < present && add_known(made, addresses[made->count])) {
+    while (made->count < present &&
+           (add_gap(made, addresses[made->count]) || add_known(made, addresses[made->count]))) {
     }
-    if (made->count == present) {
+    if (made->count == present && made->addresses[self][0] != '\0') {
         status = members_agree(made, ranks, why, sizeof(why));
     }
     if (status == NIGH_OK) {

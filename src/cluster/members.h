@@ -56,7 +56,8 @@ nigh_status members_agree(struct members *members, uint32_t ranks, char *why, si
 uint32_t members_ranks(uint32_t listed);
 
 /* From parts that came from elsewhere: addresses of `present` ranks, the first `listed` of them of
- * the list, of `ranks` in all, of which we are one. NIGH_INVALID: it cannot be. */
+ * the list, of `ranks` in all, of which we are one; behind the list "": of a seat that is struck
+ * off. NIGH_INVALID: it cannot be. */
 nigh_status members_make(const char (*addresses)[MEMBERS_ADDRESS_BYTES], uint32_t listed,
                          uint32_t present, uint32_t ranks, uint32_t self, struct members *members);
 

@@ -100,6 +100,13 @@ void peer_condemned(struct peer *peer, uint32_t incarnation, uint32_t jitter, ui
     actions->dead = true;
 }
 
+void peer_gone(struct peer *peer, struct peer_actions *actions)
+{
+    *actions = (struct peer_actions){.dead = peer->state != PEER_DEAD};
+    peer->connected = peer->dialling = false;
+    peer->state = PEER_DEAD;
+}
+
 void peer_heard(struct peer *peer, uint64_t now_us)
 {
     peer->heard_us = now_us;

@@ -74,6 +74,9 @@ void peer_disconnected(struct peer *peer, bool goodbye, uint32_t jitter, uint64_
 void peer_condemned(struct peer *peer, uint32_t incarnation, uint32_t jitter, uint64_t now_us,
                     struct peer_actions *actions);
 
+/* It is a member no more: dead, connected or not. The caller closes the connection. */
+void peer_gone(struct peer *peer, struct peer_actions *actions);
+
 /* Something authentic was heard. */
 void peer_heard(struct peer *peer, uint64_t now_us);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See welcome.h. A head, the addresses of all that have a rank, and a proof by the session's key.
- */
+/* See welcome.h. A head, the addresses of all that were given a rank, none for those that were
+ * struck off since, and a proof by the session's key. */
 #include "cluster/welcome.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ struct head {
     uint32_t rank;
     uint32_t listed;
     uint32_t ranks;   /* that there are */
-    uint32_t present; /* of which so many are somebody's: their addresses follow */
+    uint32_t present; /* of which so many are or were somebody's: their addresses follow */
     uint32_t reserved;
 };
 

@@ -15,7 +15,7 @@
 #define WELCOME_BYTES_MAX \
     (WELCOME_HEAD_BYTES + LIMIT_NODES * MEMBERS_ADDRESS_BYTES + AUTH_PROOF_BYTES)
 
-/* NIGH_OK: these members, `rank` being the joiner's, and of its seats those that are taken. Else a
+/* NIGH_OK: these members, `rank` being the joiner's, and of its seats those that were given. Else a
  * status alone: NIGH_NO_RESOURCES (no seat is left), NIGH_NO_QUORUM, NIGH_UNSUPPORTED (no views are
  * agreed on), NIGH_INVALID (its address is none), NIGH_EXISTS (it is the teller's). Writes at most
  * WELCOME_BYTES_MAX; returns how many. */

@@ -34,7 +34,8 @@ enum daemon_exit {
     EXIT_USAGE = 2,
     EXIT_MEMORY = 3,
     EXIT_IN_USE = 4,
-    EXIT_PERMISSION = 5
+    EXIT_PERMISSION = 5,
+    EXIT_STRUCK = 6
 };
 
 enum daemon_flag {
@@ -91,7 +92,9 @@ static void daemon_print_help(void)
         "Exit codes: 0 stopped cleanly, 1 failure, 2 wrong option or configuration, 3 not enough "
         "memory,\n"
         "4 another node has the socket, the spill directory or the votes, or the port for other "
-        "nodes,\nor that of --http, is taken, 5 no permission. Manual: nighd(8).\n");
+        "nodes,\nor that of --http, is taken, 5 no permission, 6 struck off the cluster (nigh "
+        "forget).\n"
+        "Manual: nighd(8).\n");
 }
 
 /* ---- flags ---------------------------------------------------------------- */
@@ -252,6 +255,28 @@ static void daemon_wait_for_stop(const sigset_t *set)
     }
 }
 
+/* From a lane: who waits for a signal finds out. */
+static void daemon_on_struck(void)
+{
+    (void)kill(getpid(), SIGTERM);
+}
+
+/* Nobody goes on with what it had: that is of a rank that is nobody's. */
+static enum daemon_exit daemon_end(struct nigh_node *node, struct keeper *keeper)
+{
+    char why[NODE_WHY_BYTES];
+    bool is_struck = node_is_struck(node, why, sizeof(why));
+
+    /* A service manager may only be restarting us; it knows, and drops what it keeps if it is not.
+     */
+    node_stop(node, !is_struck && keeper_is_there(keeper) && !keeper->ends_with_node);
+    keeper_close(keeper);
+    if (!is_struck)
+        return EXIT_GOOD;
+    (void)daemon_fail(NIGH_NOT_FOUND, why);
+    return EXIT_STRUCK;
+}
+
 static enum daemon_exit daemon_run(const struct daemon_options *options,
                                    const struct node_settings *settings)
 {
@@ -285,11 +310,7 @@ static enum daemon_exit daemon_run(const struct daemon_options *options,
     daemon_wait_for_stop(&set);
     keeper_say_stopping(&keeper);
     http_stop(http); /* it is a client of the node */
-    /* A service manager may only be restarting us; it knows, and drops what it keeps if it is not.
-     */
-    node_stop(node, keeper_is_there(&keeper) && !keeper.ends_with_node);
-    keeper_close(&keeper);
-    return EXIT_GOOD;
+    return daemon_end(node, &keeper);
 }
 
 int main(int argc, char **argv)
@@ -308,6 +329,7 @@ int main(int argc, char **argv)
         status = daemon_options_resolve(&options, settings_cores(), &settings, why, sizeof(why));
     if (status != NIGH_OK)
         return (int)daemon_fail(status, why);
+    settings.on_struck = daemon_on_struck;
     if (options.check) {
         plan_print(&settings);
         status = plan_look_at_socket(&settings, why, sizeof(why));

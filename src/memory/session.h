@@ -266,7 +266,9 @@ enum session_op {
                                   NIGH_NOT_FOUND. With SESSION_FLAG_END, in lane 0, it goes then */
     SESSION_OP_LEAVE =
         37, /* argument: NIGH_LEAVE_* -> reply area: a session_leaving of this lane. Came later */
-    SESSION_OPS = 38
+    SESSION_OP_FORGET = 38, /* lane 0; argument: a rank, to be struck off -> data_size: 1: that is
+                               decided, or refused; 0: ask again. Came later */
+    SESSION_OPS = 39
 };
 
 /* Bits of session_sqe.flags. */

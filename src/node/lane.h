@@ -120,6 +120,9 @@ struct lane_config {
     /* What the nth of these is called, if anything. */
     bool (*node_name)(void *context, uint32_t n, struct session_name *name);
     void *node_context;
+    /* Has a rank struck off; true: *status says how that ended, else it is to be asked again. Lane
+     * 0 alone; NULL: there are no other nodes. */
+    bool (*forget)(void *context, uint32_t rank, nigh_status *status);
     uint32_t own_uid;            /* of the node: who may have it leave, beside root */
     struct services *services;   /* of this node; NULL: none can be */
     struct views *views;         /* of this node; NULL: its cluster agrees on none */

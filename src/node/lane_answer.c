@@ -374,6 +374,28 @@ static void answer_leave(struct lane *lane, uint32_t slot, const struct session_
     lane_on_complete(lane, slot, &cqe);
 }
 
+/* ---- FORGET --------------------------------------------------------------- */
+
+/* It is decided by others, and asked for until it is: who goes meanwhile leaves nothing. */
+static void answer_forget(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
+{
+    struct session_cqe cqe = {.cookie = sqe->cookie, .pin = SESSION_NO_PIN};
+    uint32_t uid = lane->sessions[slot].seat->uid;
+    nigh_status status = NIGH_OK;
+
+    if (lane->config.number != 0 || sqe->flags != 0 || sqe->argument > UINT32_MAX) {
+        status = NIGH_INVALID;
+    } else if (uid != 0 && uid != lane->config.own_uid) {
+        status = NIGH_DENIED;
+    } else if (lane->config.forget == NULL) {
+        status = NIGH_UNSUPPORTED;
+    } else if (lane->config.forget(lane->config.node_context, (uint32_t)sqe->argument, &status)) {
+        cqe.data_size = 1;
+    }
+    cqe.status = status;
+    lane_on_complete(lane, slot, &cqe);
+}
+
 /* ---- all of them ---------------------------------------------------------- */
 
 bool lane_answer(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
@@ -385,6 +407,7 @@ bool lane_answer(struct lane *lane, uint32_t slot, const struct session_sqe *sqe
     case SESSION_OP_WHERE: answer_where(lane, slot, sqe); return true;
     case SESSION_OP_REPLICATE: answer_replicate(lane, slot, sqe); return true;
     case SESSION_OP_LEAVE: answer_leave(lane, slot, sqe); return true;
+    case SESSION_OP_FORGET: answer_forget(lane, slot, sqe); return true;
     case SESSION_OP_CALL: lane_call(lane, slot, sqe); return true;
     case SESSION_OP_BULK: lane_bulk(lane, slot, sqe); return true;
     case SESSION_OP_BULK_MAKE: lane_bulk_make(lane, slot, sqe); return true;

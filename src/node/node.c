@@ -323,6 +323,19 @@ nigh_status nigh_node_start(const nigh_node_options *options, nigh_node **node)
     return status;
 }
 
+bool node_is_struck(const nigh_node *node, char *why, size_t why_bytes)
+{
+    if (!atomic_load_explicit(&node->is_struck, memory_order_acquire))
+        return false;
+    snprintf(
+        why, why_bytes,
+        "this node was struck off its cluster (nigh forget), and its rank, %u, is nobody's any "
+        "more: to have this machine join anew, with a new rank, remove what it kept in %.200s "
+        "(--state) and start it again",
+        node->settings.members.self, node->settings.state_dir);
+    return true;
+}
+
 void node_stop(nigh_node *node, bool goes_on)
 {
     LOG_INFO("node stops", "goes_on=%d", goes_on);

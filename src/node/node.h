@@ -26,6 +26,10 @@
 nigh_status node_start(const struct node_settings *settings, struct keeper *keeper,
                        nigh_node **node, char *why, size_t why_bytes);
 
+/* Whether the node was struck off its cluster (settings.on_struck): `why` says so in a sentence,
+ * with a remedy. */
+bool node_is_struck(const nigh_node *node, char *why, size_t why_bytes);
+
 /* Stops a node. goes_on: what its keeper has is for another node, and clients may come back to it;
  * else this is nigh_node_stop. */
 void node_stop(nigh_node *node, bool goes_on);

@@ -32,10 +32,11 @@ struct nigh_node {
     struct keeper no_keeper;
     struct state *state; /* NULL: nothing of this node survives it */
     int state_fd;
-    bool adopting;   /* there is a former node's state */
-    bool adopted;    /* all of it was taken over */
-    bool is_unheard; /* it is no member, or could not listen for other nodes */
-    bool goes_on;    /* a stop is not the end: another node takes over */
+    bool adopting;          /* there is a former node's state */
+    bool adopted;           /* all of it was taken over */
+    bool is_unheard;        /* it is no member, or could not listen for other nodes */
+    bool goes_on;           /* a stop is not the end: another node takes over */
+    _Atomic bool is_struck; /* off its cluster */
 
     struct extent_set *extents;
     struct pools pools;

@@ -33,11 +33,13 @@
 #define JOIN_REST_MS   250                /* before all are asked again */
 #define JOIN_FILE      "members"
 #define JOIN_FILE_NEW  "members.new"
-#define JOIN_TITLE     "nigh members 1"
+#define JOIN_TITLE     "nigh members 2"
+#define JOIN_TITLE_OLD "nigh members 1" /* in which no seat is struck off */
 
 /* ---- what is remembered --------------------------------------------------- */
 
-/* "members": a title, "ranks R listed L rank N", an address a line by rank, "end". */
+/* "members": a title, "ranks R listed L rank N", an address a line by rank, an empty line for a
+ * seat that is struck off, "end". */
 static nigh_status read_members(FILE *file, struct members *members)
 {
     char(*addresses)[MEMBERS_ADDRESS_BYTES] = calloc(LIMIT_NODES, MEMBERS_ADDRESS_BYTES);
@@ -48,7 +50,8 @@ static nigh_status read_members(FILE *file, struct members *members)
     if (addresses == NULL) {
         return NIGH_NO_RESOURCES;
     }
-    if (fgets(line, sizeof(line), file) == NULL || strcmp(line, JOIN_TITLE "\n") != 0 ||
+    if (fgets(line, sizeof(line), file) == NULL ||
+        (strcmp(line, JOIN_TITLE "\n") != 0 && strcmp(line, JOIN_TITLE_OLD "\n") != 0) ||
         fgets(line, sizeof(line), file) == NULL ||
         sscanf(line, "ranks %u listed %u rank %u", &ranks, &listed, &self) != 3) {
         goto done;
@@ -110,12 +113,12 @@ static nigh_status recall(const char *directory, const char *joins_as, struct me
 
 static bool write_members(FILE *file, const struct members *members)
 {
-    uint32_t present = members->listed;
+    uint32_t present = members->count;
 
     fprintf(file, JOIN_TITLE "\nranks %u listed %u rank %u\n", members->count, members->listed,
             members->self);
-    while (present < members->count && members->addresses[present][0] != '\0') {
-        present++;
+    while (members->addresses[present - 1][0] == '\0') {
+        present--;
     }
     for (uint32_t rank = 0; rank < present; rank++) {
         fprintf(file, "%s\n", members->addresses[rank]);
@@ -349,8 +352,8 @@ static const char *remedy(nigh_status status)
     switch (status) {
     case NIGH_DENIED: return "give the key of that cluster (--cluster-key)";
     case NIGH_NO_RESOURCES:
-        return "no rank is left for who joins; how many there are is said where the cluster is "
-               "started (--ranks)";
+        return "no rank is left for who joins, those of nodes that were struck off not being given "
+               "again; how many there are is said where the cluster is started (--ranks)";
     case NIGH_UNSUPPORTED: return "its nodes agree on no views: start them with --state";
     case NIGH_EXISTS: return "this node's address (--member) is that node's own";
     case NIGH_INVALID: return "this node's address (--member) is none";
@@ -395,7 +398,7 @@ static nigh_status ask_members(const struct node_settings *settings, struct memb
     return status;
 }
 
-/* Whoever has a seat has it for ever: nobody takes one who cannot have it. */
+/* Whoever was given a seat used one of them up: nobody takes one who cannot have it. */
 static nigh_status may_join(const struct nigh_node *node, char *why, size_t why_bytes)
 {
     const struct node_settings *settings = &node->settings;

@@ -164,6 +164,26 @@ static bool node_name(void *context, uint32_t n, struct session_name *name)
     return true;
 }
 
+/* One that this node speaks to lives, whatever the leader hears of it. */
+static bool node_forget(void *context, uint32_t rank, nigh_status *status)
+{
+    const struct nigh_node *self = context;
+    struct agree_look look;
+    struct peers_view view;
+
+    *status = self->views == NULL                    ? NIGH_UNSUPPORTED
+              : rank >= self->settings.members.count ? NIGH_NOT_FOUND
+              : rank == self->settings.members.self  ? NIGH_BUSY
+              : peers_is_struck(self->peers)         ? NIGH_NO_QUORUM
+                                                     : NIGH_OK;
+    if (*status != NIGH_OK)
+        return true;
+    views_look(self->views, &look);
+    peers_look(self->peers, rank, &view);
+    *status = view.state == PEER_UP ? NIGH_BUSY : !look.has_lease ? NIGH_NO_QUORUM : NIGH_OK;
+    return *status != NIGH_OK || views_forget(self->views, rank, status);
+}
+
 static struct lane_config node_lane_config(struct nigh_node *node, uint32_t number)
 {
     const struct node_settings *settings = &node->settings;
@@ -179,6 +199,7 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
         .node_stats = node_add_stats,
         .node_list = node_list,
         .node_name = node_name,
+        .forget = node->peers == NULL ? NULL : node_forget,
         .node_context = node,
         .own_uid = geteuid(),
         .services = node->services,

@@ -143,6 +143,15 @@ static nigh_status node_make_views(struct nigh_node *node, char *why, size_t why
                                           : views_create(&config, &node->views, why, why_bytes);
 }
 
+static void node_on_struck(void *context)
+{
+    struct nigh_node *node = context;
+
+    atomic_store_explicit(&node->is_struck, true, memory_order_release);
+    if (node->settings.on_struck != NULL)
+        node->settings.on_struck();
+}
+
 /* Before the memory: an address that is taken, or a wrong one, is known at once. */
 nigh_status node_listen_to_peers(struct nigh_node *node, char *why, size_t why_bytes)
 {
@@ -150,6 +159,8 @@ nigh_status node_listen_to_peers(struct nigh_node *node, char *why, size_t why_b
     struct peers_config config = {
         .members = &node->settings.members,
         .dead_us = (uint64_t)settings->dead_ms * 1000,
+        .struck = node_on_struck,
+        .context = node,
     };
     nigh_status status;
 

@@ -199,6 +199,10 @@ static void on_listen(struct peers *peers)
 {
     int fd = accept4(peers->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
+    if (peers->is_struck) {
+        fd_close(&fd);
+        return;
+    }
     if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             rest(peers, errno);
@@ -237,6 +241,9 @@ uint64_t peers_tick(struct peers *peers, uint64_t now_us)
     uint64_t due_us;
 
     peers->now_us = now_us;
+    if (!peers->is_struck && peers_rank_is_struck(peers, peers->config.members->self)) {
+        peers_are_left(peers);
+    }
     due_us = min_u64(tick_listen(peers), peers_swim_tick(peers));
     for (uint32_t n = 0; n < PEERS_CONNECTIONS; n++) {
         if (peers->connections[n].fd >= 0) {

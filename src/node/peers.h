@@ -31,8 +31,12 @@ struct peers;
 struct peers_config {
     const struct members *members; /* outlives it */
     uint8_t key[AUTH_KEY_BYTES];
-    uint64_t dead_us;                   /* a lost peer is dead after so long */
-    struct views *views;                /* hears of the dead; NULL: nothing is agreed */
+    uint64_t dead_us;    /* a lost peer is dead after so long */
+    struct views *views; /* hears of the dead; NULL: nothing is agreed */
+    /* Called once, when this node hears that it was struck off: it is no member any more, and has
+     * no connection from then on. NULL: nobody wants to know. Lane 0's driver. */
+    void (*struck)(void *context);
+    void *context;                      /* of struck */
     char listen[MEMBERS_ADDRESS_BYTES]; /* "": as the members' list says of us */
 };
 
@@ -58,6 +62,9 @@ void peers_ready(struct peers *peers, uint32_t number, uint32_t events);
 
 /* Deadlines, dials, pings; returns when it must be called next. Lane 0's driver. */
 uint64_t peers_tick(struct peers *peers, uint64_t now_us);
+
+/* Whether this node was struck off, as it heard. Lane 0's driver. */
+bool peers_is_struck(const struct peers *peers);
 
 /* Whether a rank is somebody's, as far as is known here. Lane 0's driver. */
 bool peers_is_member(const struct peers *peers, uint32_t rank);

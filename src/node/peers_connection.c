@@ -210,6 +210,10 @@ static bool take_messages(struct peers *peers, struct connection *connection, co
             peers_end_connection(peers, connection, true);
             return true;
         }
+        if (message == AUTH_STRUCK) {
+            peers_hear_struck(peers, connection);
+            return true;
+        }
     }
     return true;
 }

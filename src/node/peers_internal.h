@@ -2,8 +2,8 @@
 /*
  * What the parts of the control connections share. peers.c has their life and the port that they
  * come in by; peers_connection.c one connection; peers_offer.c what a handshake ends in;
- * peers_member.c what lanes are told of a member; peers_join.c who has no rank yet; peers_swim.c
- * the datagrams. For no one else.
+ * peers_member.c what lanes are told of a member; peers_join.c who has no rank yet; peers_struck.c
+ * who has none any more; peers_swim.c the datagrams. For no one else.
  */
 #ifndef NODE_PEERS_INTERNAL_H
 #define NODE_PEERS_INTERNAL_H
@@ -76,6 +76,7 @@ struct peers {
     uint64_t listen_us;  /* when it is watched again; 0: it is */
     uint32_t handshakes; /* accepted connections that have not proved themselves */
     uint64_t now_us;
+    bool is_struck; /* this node: it ends, or is alone */
     struct peers_counters counters;
     struct peers_swim swim;
     struct member members[LIMIT_NODES];
@@ -149,6 +150,23 @@ void peers_join(struct peers *peers, struct connection *connection);
 
 /* Tells it, once it is decided; returns when to look again. */
 uint64_t peers_tick_join(struct peers *peers, struct connection *connection);
+
+/* ---- peers_struck.c ---- */
+
+/* Whether it was decided that a rank is nobody's any more. */
+bool peers_rank_is_struck(const struct peers *peers, uint32_t rank);
+
+/* Tells the other side of a connection that its rank is, and lets go of it. */
+void peers_say_struck(struct peers *peers, struct connection *connection);
+
+/* A member says that this node was struck off; the connection may be over. */
+void peers_hear_struck(struct peers *peers, struct connection *connection);
+
+/* This node was struck off: it lets go of all others, and says so. Once. */
+void peers_are_left(struct peers *peers);
+
+/* To lanes a member that was struck off is a dead one; its connection, if there is one, ends. */
+void peers_strike(struct peers *peers, uint32_t rank);
 
 /* ---- peers_member.c ---- */
 

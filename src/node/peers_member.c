@@ -214,6 +214,9 @@ uint64_t peers_tick_member(struct peers *peers, uint32_t rank)
     struct peer_actions actions;
     uint64_t due_us = UINT64_MAX;
 
+    if (peers_rank_is_struck(peers, rank)) {
+        peers_strike(peers, rank);
+    }
     if (!peers_is_member(peers, rank)) {
         return tick_nobody(peers, rank);
     }
@@ -223,8 +226,10 @@ uint64_t peers_tick_member(struct peers *peers, uint32_t rank)
         member->connection = PEERS_NOBODY;
     }
     peers_act(peers, rank, &actions);
-    if (actions.dial) {
+    if (actions.dial && !peers->is_struck) {
         dial(peers, rank);
+    } else if (actions.dial) {
+        peer_dial_failed(&member->peer, peers_jitter(), peers->now_us);
     }
     if (member->owed != 0 || member->owed_dead != 0) {
         due_us = peers->now_us;

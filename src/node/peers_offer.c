@@ -248,6 +248,12 @@ void peers_proved(struct peers *peers, struct connection *connection)
         peers->handshakes--;
         peers->counters.accepted++;
     }
+    if (peers_rank_is_struck(peers, auth->peer.rank)) {
+        LOG_WARN("refused a node that was struck off", "rank=%u address=%s", auth->peer.rank,
+                 LOG_QUOTE(auth->offer.member));
+        peers_say_struck(peers, connection);
+        return;
+    }
     if (why != NULL) {
         if (auth->dials) {
             peer_dial_failed(&peers->members[connection->rank].peer, peers_jitter(), peers->now_us);

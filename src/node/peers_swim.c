@@ -161,7 +161,8 @@ void peers_swim_ready(struct peers *peers)
         if (got < 0) {
             return;
         }
-        if (swim_wire_decode(&own->wire, bytes, (size_t)got, &message) != NIGH_OK) {
+        if (swim_wire_decode(&own->wire, bytes, (size_t)got, &message) != NIGH_OK ||
+            peers_rank_is_struck(peers, message.from)) {
             peers->counters.datagrams_refused++;
             continue;
         }
@@ -193,7 +194,7 @@ uint64_t peers_swim_tick(struct peers *peers)
 {
     struct peers_swim *own = &peers->swim;
 
-    if (own->swim == NULL) {
+    if (own->swim == NULL || peers->is_struck) {
         return UINT64_MAX;
     }
     if (peers->now_us >= own->due_us) {

@@ -64,6 +64,8 @@ struct node_settings {
     uint32_t shared_receives;                                /* of a lane; 0: by members */
     bool has_directory;                                      /* outside of the nodes: there */
     struct redis_address directory;
+    void (*on_struck)(
+        void); /* the node was struck off its cluster; from a lane; NULL: nobody asks */
     uint32_t pool_count;
     struct pool_rules pools[LIMIT_CONFIG_POOLS];
 };

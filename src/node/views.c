@@ -45,6 +45,14 @@ struct join {
     struct views_seat seat;
 };
 
+/* A seat that somebody at this node wants struck off. */
+struct forget {
+    bool taken, asked, ended;
+    uint32_t rank;
+    uint64_t until_us; /* then nobody wants to know it any more */
+    nigh_status status;
+};
+
 struct views {
     struct views_config config;
     struct views_file file;
@@ -62,6 +70,7 @@ struct views {
     struct list line; /* of these, those with messages: who was heard last, last */
     struct agreed_set dead;
     struct join joins[AGREE_JOINS];
+    struct forget forgets[AGREE_FORGETS];
     struct agree_look look; /* as the thread knew it last */
     struct agreed_roster roster;
     uint32_t name_is_of; /* the thread's: whose the name is that this node wants */
@@ -70,6 +79,7 @@ struct views {
     _Atomic uint64_t version;  /* of look.agreed */
     _Atomic uint64_t lease_us; /* as of that version */
     _Atomic uint64_t adopted[LIMIT_LANES];
+    _Atomic uint64_t struck[AGREED_WORDS]; /* by the roster */
 };
 
 /* ---- queues --------------------------------------------------------------- */
@@ -180,6 +190,23 @@ static void on_seated(void *context, const char *address, nigh_status status, ui
     pthread_mutex_unlock(&views->mutex);
 }
 
+/* The same. */
+static void on_forgot(void *context, uint32_t rank, nigh_status status)
+{
+    struct views *views = context;
+
+    pthread_mutex_lock(&views->mutex);
+    for (uint32_t n = 0; n < AGREE_FORGETS; n++) {
+        struct forget *forget = &views->forgets[n];
+
+        if (forget->taken && forget->rank == rank) {
+            forget->ended = true;
+            forget->status = status;
+        }
+    }
+    pthread_mutex_unlock(&views->mutex);
+}
+
 /* ---- the thread ----------------------------------------------------------- */
 
 static void kick_all(struct views *views)
@@ -219,6 +246,16 @@ static void log_name(struct views *views)
     views->name_is_of = rank;
 }
 
+/* For lane 0, which looks at every rank. */
+static void publish_struck(struct views *views)
+{
+    struct agreed_set struck = agreed_struck(&views->roster, views->config.members->listed);
+
+    for (uint32_t n = 0; n < AGREED_WORDS; n++) {
+        atomic_store_explicit(&views->struck[n], struck.words[n], memory_order_release);
+    }
+}
+
 /* Makes known what is agreed. A lease is of one version: it ends before that changes. */
 static void publish(struct views *views, uint64_t now_us)
 {
@@ -247,7 +284,9 @@ static void publish(struct views *views, uint64_t now_us)
         log_view(&look.agreed);
     }
     if (renamed) {
+        publish_struck(views);
         log_name(views);
+        views->config.kick(views->config.context, 0);
     }
     if (changes) {
         kick_all(views);
@@ -279,6 +318,24 @@ static void ask_for_seats(struct views *views, uint64_t now_us)
         pthread_mutex_unlock(&views->mutex);
         if (address[0] != '\0' && agree_join(views->agree, address, now_us) != NIGH_OK) {
             on_seated(views, address, NIGH_BUSY, 0, &(struct agreed_roster){0});
+        }
+    }
+}
+
+static void ask_to_strike(struct views *views, uint64_t now_us)
+{
+    for (uint32_t n = 0; n < AGREE_FORGETS; n++) {
+        struct forget *forget = &views->forgets[n];
+        uint32_t rank;
+        bool asks;
+
+        pthread_mutex_lock(&views->mutex);
+        asks = forget->taken && !forget->asked;
+        rank = forget->rank;
+        forget->asked = true;
+        pthread_mutex_unlock(&views->mutex);
+        if (asks && agree_forget(views->agree, rank, now_us) != NIGH_OK) {
+            on_forgot(views, rank, NIGH_TIMEOUT); /* others are under way */
         }
     }
 }
@@ -320,6 +377,7 @@ static uint64_t work(struct views *views)
         }
     }
     ask_for_seats(views, now_us);
+    ask_to_strike(views, now_us);
     agree_adopted(views->agree, adopted_by_all(views), now_us);
     due_us = agree_tick(views->agree, now_us);
     publish(views, now_us);
@@ -442,13 +500,67 @@ bool views_join(struct views *views, const char *address, struct views_seat *sea
     return ended;
 }
 
+/* Its own place, or one that is free, or whose asker is gone; the mutex is held. */
+static struct forget *find_forget(struct views *views, uint32_t rank)
+{
+    uint64_t now_us = clock_now_us(&clock_monotonic);
+    struct forget *place = NULL;
+
+    for (uint32_t n = 0; n < AGREE_FORGETS; n++) {
+        struct forget *forget = &views->forgets[n];
+
+        if (forget->taken && forget->rank == rank) {
+            return forget;
+        }
+        if (!forget->taken || now_us >= forget->until_us) {
+            place = forget;
+        }
+    }
+    if (place != NULL) {
+        *place = (struct forget){.taken = true,
+                                 .rank = rank,
+                                 .until_us = now_us + AGREE_FORGET_US + VIEWS_JOIN_SPARE_US};
+        views->has_news = true;
+        pthread_cond_signal(&views->changed);
+    }
+    return place;
+}
+
+bool views_forget(struct views *views, uint32_t rank, nigh_status *status)
+{
+    struct forget *forget;
+    bool ended;
+
+    pthread_mutex_lock(&views->mutex);
+    forget = find_forget(views, rank);
+    ended = forget != NULL && forget->ended;
+    if (ended) {
+        *status = forget->status;
+        forget->taken = false;
+    }
+    pthread_mutex_unlock(&views->mutex);
+    return ended;
+}
+
+bool views_is_struck(const struct views *views, uint32_t rank)
+{
+    return (atomic_load_explicit(&views->struck[rank / 64], memory_order_acquire) >> (rank % 64) &
+            1) != 0;
+}
+
+bool views_is_voter(const struct views *views, uint32_t rank)
+{
+    return rank < agree_voters(views->config.members->listed);
+}
+
 bool views_seat_of(struct views *views, uint32_t rank, char address[AGREED_ADDRESS_BYTES])
 {
     uint32_t listed = views->config.members->listed;
     bool is_taken;
 
     pthread_mutex_lock(&views->mutex);
-    is_taken = rank >= listed && rank - listed < views->roster.count;
+    is_taken = rank >= listed && rank - listed < views->roster.count &&
+               !agreed_is_struck(&views->roster, listed, rank);
     if (is_taken) {
         memcpy(address, views->roster.addresses[rank - listed], AGREED_ADDRESS_BYTES);
     }
@@ -549,6 +661,7 @@ static nigh_status make_agree(struct views *views, char *why, size_t why_bytes)
         .send = on_send,
         .store = on_store,
         .seated = on_seated,
+        .forgot = on_forgot,
     };
     char reason[AGREE_WHY_BYTES] = "";
     uint8_t *stored = NULL;

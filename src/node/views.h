@@ -66,6 +66,16 @@ struct views_seat {
  * then. */
 bool views_join(struct views *views, const char *address, struct views_seat *seat);
 
+/* The seat of this rank is to be struck off: true: *status says how that ended, once. Asked again
+ * until then. */
+bool views_forget(struct views *views, uint32_t rank, nigh_status *status);
+
+/* Whether that is decided, as far as known here. */
+bool views_is_struck(const struct views *views, uint32_t rank);
+
+/* Whether a member is one of those that vote: what these say was decided is believed. */
+bool views_is_voter(const struct views *views, uint32_t rank);
+
 /* Whom a seat was given, by what is decided; false: nobody, or this node has not heard of it yet.
  */
 bool views_seat_of(struct views *views, uint32_t rank, char address[AGREED_ADDRESS_BYTES]);

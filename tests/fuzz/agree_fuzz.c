@@ -60,6 +60,12 @@ static void on_seated(void *context, const char *address, nigh_status status, ui
                 (rank >= COUNT && rank < COUNT + seats->count && address[0] != '\0'));
 }
 
+static void on_forgot(void *context, uint32_t rank, nigh_status status)
+{
+    (void)context;
+    NIGH_ASSERT(status != NIGH_OK || rank >= COUNT);
+}
+
 static nigh_status begin(uint32_t self)
 {
     struct agree_config config = {.self = self,
@@ -70,7 +76,8 @@ static nigh_status begin(uint32_t self)
                                   .seed = 1,
                                   .send = on_send,
                                   .store = on_store,
-                                  .seated = on_seated};
+                                  .seated = on_seated,
+                                  .forgot = on_forgot};
     char why[AGREE_WHY_BYTES];
 
     return agree_create(&config, fuzz.stored, fuzz.stored_bytes, fuzz.now_us, &fuzz.agree, why);
@@ -85,7 +92,7 @@ static size_t some_roster(uint8_t *bytes)
     memcpy(bytes, &head, sizeof(head));
     for (uint64_t n = 0; n < head.seats; n++) {
         memset(bytes + count, 0, AGREED_ADDRESS_BYTES);
-        bytes[count] = n == 0 ? 'a' : (uint8_t)below(256);
+        bytes[count] = n == 0 && below(4) > 0 ? 'a' : (uint8_t)below(256); /* 0: struck off */
         count += AGREED_ADDRESS_BYTES;
     }
     for (uint64_t n = 0; n < head.names; n++) {
@@ -106,7 +113,7 @@ static void say_something(uint32_t from)
     size_t count = sizeof(head);
 
     head.kind =
-        below(2) == 0 ? AGREE_ASK + (uint8_t)below(7) : RAFT_IO_APPEND_ENTRIES + (uint8_t)below(6);
+        below(2) == 0 ? AGREE_ASK + (uint8_t)below(9) : RAFT_IO_APPEND_ENTRIES + (uint8_t)below(6);
     head.flags = (uint8_t)below(16);
     for (uint32_t n = 0; n < 4; n++) {
         head.numbers[n] = below(8);
@@ -147,7 +154,8 @@ static void step(void)
     uint8_t raw[128];
     size_t count = below(sizeof(raw));
 
-    switch (below(7)) {
+    switch (below(8)) {
+    case 6: (void)agree_forget(fuzz.agree, (uint32_t)below(RANKS + 1), fuzz.now_us); break;
     case 5: (void)agree_join(fuzz.agree, below(2) == 0 ? "a:1" : "b:1", fuzz.now_us); break;
     case 0:
         fuzz_fill(&fuzz.input, raw, count);

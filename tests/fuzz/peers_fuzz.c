@@ -52,6 +52,7 @@ static uint64_t fuzz_now_us(void);
 #include "../../src/node/peers_join.c"
 #include "../../src/node/peers_member.c"
 #include "../../src/node/peers_offer.c"
+#include "../../src/node/peers_struck.c"
 /* Nothing is sent to the machine's own ports, and no datagram comes: fuzz-swim has those. */
 #define sendto(fd, bytes, size, flags, address, length) \
     ((void)(bytes), (void)(address), (ssize_t)(size))
@@ -112,6 +113,8 @@ static struct {
     bool agrees;                                        /* whatever the input says */
     struct agree_look look;                             /* what is agreed */
     char seats[MEMBERS - LISTED][AGREED_ADDRESS_BYTES]; /* as a voter knows them; "": not */
+    struct agreed_set struck;                           /* off */
+    uint32_t ends_told;                                 /* times that we were told of our end */
     struct sim *sim;
     struct fabric *fabric, *stranger;
     struct links *links;
@@ -283,6 +286,24 @@ bool views_seat_of(struct views *views, uint32_t rank, char address[AGREED_ADDRE
     return true;
 }
 
+bool views_is_struck(const struct views *views, uint32_t rank)
+{
+    (void)views;
+    return agreed_has(&fuzz.struck, rank);
+}
+
+bool views_is_voter(const struct views *views, uint32_t rank)
+{
+    (void)views;
+    return rank < agree_voters(fuzz.members.listed);
+}
+
+static void on_struck(void *context)
+{
+    (void)context;
+    fuzz.ends_told++;
+}
+
 bool views_join(struct views *views, const char *address, struct views_seat *seat)
 {
     static const nigh_status statuses[] = {NIGH_OK, NIGH_OK, NIGH_NO_RESOURCES, NIGH_NO_QUORUM};
@@ -443,6 +464,9 @@ static void check_change(const struct known before[MEMBERS], uint32_t number)
     struct known after[MEMBERS];
 
     look(after);
+    if (fuzz.peers->is_struck) {
+        return; /* it lets go of all */
+    }
     for (uint32_t rank = 0; rank < MEMBERS; rank++) {
         struct auth_identity who = {.incarnation = after[rank].incarnation,
                                     .life = after[rank].life};
@@ -482,7 +506,11 @@ static void check(void)
                     strcmp(fuzz.seats[rank - LISTED], member->text) == 0);
         NIGH_ASSERT(fuzz.is_full || member->owed != 0 || rank == SELF ||
                     fuzz.told[rank].up == (member->peer.state == PEER_UP));
+        /* Who is struck off is nobody, to whoever is. */
+        NIGH_ASSERT(member->peer.state != PEER_UP ||
+                    (!peers->is_struck && !peers_rank_is_struck(peers, rank)));
     }
+    NIGH_ASSERT(fuzz.ends_told == (peers->is_struck ? 1 : 0));
     NIGH_ASSERT(links_is_valid(fuzz.links));
 }
 
@@ -594,7 +622,7 @@ static void say_sealed(struct end *end)
     if (end->fd < 0 || end->auth.state != AUTH_DONE) {
         return;
     }
-    count = auth_seal(&end->auth, (enum auth_message)(1 + how % 4), end->sent++, bytes);
+    count = auth_seal(&end->auth, (enum auth_message)(1 + how % 5), end->sent++, bytes);
     if (how / 8 % 8 == 7) {
         fuzz_patch(&fuzz.input, bytes, count);
     }
@@ -678,7 +706,7 @@ static void use_token(void)
 static void begin(void)
 {
     struct peers_config config = {
-        .members = &fuzz.members, .dead_us = 5000000, .listen = "127.0.0.1:0"};
+        .members = &fuzz.members, .dead_us = 5000000, .listen = "127.0.0.1:0", .struck = on_struck};
     uint8_t how = fuzz_byte(&fuzz.input);
     struct auth_offer offer = {.lanes = 1, .addresses = {":7000"}};
     struct lane *lanes[1] = {&fuzz.lane};
@@ -728,6 +756,10 @@ static void begin(void)
     lanes_kept[0] = lanes[0];
     NIGH_ASSERT(peers_open(fuzz.peers, lanes_kept, 1, OUR_LIFE, &offer) == NIGH_OK);
     fuzz.is_open = true;
+    if (how % 16 == 13) { /* the node has a seat, and the first of the list alone votes */
+        fuzz.members.listed = SELF;
+    }
+    agreed_put(&fuzz.struck, LISTED, how / 128 == 1);
 }
 
 static void end_all(void)

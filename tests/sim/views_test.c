@@ -471,6 +471,194 @@ static void seats_outlive_all(void **state)
     views_fini(&world);
 }
 
+/* ---- who is struck off ---------------------------------------------------- */
+
+/* How that ended. */
+static nigh_status forget(uint32_t rank, uint32_t via)
+{
+    uint32_t answers = world.answers[rank];
+    uint64_t from_us = world.now_us;
+
+    views_forget(&world, rank, via);
+    while (world.answers[rank] == answers) {
+        assert_true(world.now_us - from_us < AGREE_FORGET_US + SECOND);
+        run(SECOND / 100);
+    }
+    return world.forgotten[rank];
+}
+
+/* Until its node is out of the view, and a lease's time after it was heard. */
+static void forget_for_good(uint32_t rank, uint32_t via)
+{
+    uint64_t from_us = world.now_us;
+    nigh_status status = NIGH_BUSY;
+
+    while (status != NIGH_OK) {
+        assert_true(status == NIGH_BUSY || status == NIGH_TIMEOUT);
+        assert_true(world.now_us - from_us < 30 * SECOND);
+        status = forget(rank, via);
+        run(SECOND / 10);
+    }
+}
+
+static void call_it(uint32_t rank, const char *name);
+static void await_name(uint32_t rank, const char *name);
+
+/* Another machine at its address joins as somebody else, and has its name. */
+static void what_was_struck_off_had_is_free_but_its_rank(void **state)
+{
+    struct agreed_set in;
+
+    (void)state;
+    begin_with_seats(6, 3, support_seed());
+    join(0, 0);
+    join(1, 1);
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    call_it(3, "db");
+    await_name(3, "db");
+    views_kill(&world, 3);
+    forget_for_good(3, 4); /* asked of one that joined itself */
+    in = all_but(AGREE_NOBODY);
+    assert_true(!agreed_has(&in, 3) && agreed_has(&in, 4));
+    settle(&in, 10 * SECOND);
+    assert_int_equal(forget(3, 1), NIGH_OK); /* it is, already */
+    join(0, 4);
+    assert_int_equal(world.joiners[0].rank, 5);
+    call_it(5, "db");
+    await_name(5, "db");
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    assert_int_equal(agreed_size(&in), 5);
+    join(2, 0);
+    assert_int_equal(world.joiners[2].refused, 1); /* its rank is not given again */
+    views_fini(&world);
+}
+
+static void who_lives_is_not_struck_off(void **state)
+{
+    struct agreed_set in;
+
+    (void)state;
+    begin_with_seats(6, 2, support_seed());
+    join(0, 0);
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    for (uint32_t via = 0; via < 5; via++) {
+        assert_int_equal(forget(4, via), NIGH_BUSY);
+        assert_int_equal(forget(5, via), NIGH_NOT_FOUND);
+        assert_int_equal(forget(3, via), NIGH_UNSUPPORTED); /* of the list, and no voter */
+        assert_int_equal(forget(0, via), NIGH_UNSUPPORTED);
+    }
+    /* Out of the view as its lanes are late to settle, it asks all the same. */
+    views_kill(&world, 4);
+    in = all_but(4);
+    settle(&in, 20 * SECOND);
+    views_start(&world, 4);
+    run(SECOND / 2);
+    assert_int_equal(forget(4, 0), NIGH_BUSY);
+    views_fini(&world);
+}
+
+/* A minority strikes nobody off; the rest does, and who was cut off is nobody when it is back. */
+static void who_comes_back_is_nobody(void **state)
+{
+    struct agreed_set in;
+
+    (void)state;
+    begin_with_seats(6, 3, support_seed());
+    join(0, 0);
+    join(1, 0);
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    part(1u << 2 | 1u << 3, true);
+    run(3 * SECOND); /* should it lead, it has found out */
+    views_forget(&world, 4, 3);
+    forget_for_good(3, 4);
+    run(AGREE_FORGET_US);
+    assert_int_equal(world.forgotten[4], NIGH_TIMEOUT);
+    part(0, false);
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 20 * SECOND);
+    run(30 * SECOND); /* it asks on: the invariants say that it gets no lease */
+    assert_non_null(world.nodes[3].agree);
+    assert_false(views_has_lease(&world, 3));
+    views_fini(&world);
+}
+
+/* Also in what is cut off the log. */
+static void strikes_outlive_all(void **state)
+{
+    struct agreed_set in;
+
+    (void)state;
+    begin_with_seats(6, 3, support_seed());
+    join(0, 0);
+    join(1, 1);
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    views_kill(&world, 3);
+    part(1u << 1, true); /* a voter that misses it */
+    forget_for_good(3, 0);
+    for (uint32_t turn = 0; turn < 20; turn++) {
+        views_kill(&world, 4);
+        in = all_but(4);
+        agreed_put(&in, 1, false);
+        settle(&in, 20 * SECOND);
+        views_start(&world, 4);
+        agreed_put(&in, 4, true);
+        settle(&in, 20 * SECOND);
+    }
+    part(0, false);
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 20 * SECOND);
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        views_kill(&world, rank);
+    }
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        views_start(&world, rank);
+    }
+    settle(&in, 20 * SECOND);
+    for (uint32_t rank = 0; rank < 5; rank++) {
+        assert_true(rank == 3 ||
+                    agreed_is_struck(agree_roster(world.nodes[rank].agree), world.listed, 3));
+    }
+    join(0, 1);
+    assert_int_equal(world.joiners[0].rank, 5);
+    views_fini(&world);
+}
+
+/* Who led before may have proposed it, not knowing yet. */
+static void a_view_with_who_is_struck_off_is_void(void **state)
+{
+    struct agreed_command forget_it = {.kind = AGREED_FORGET, .epoch = 1},
+                          set = {.kind = AGREED_SET};
+    struct agreed_set in;
+    struct agree *agree;
+
+    (void)state;
+    begin_with_seats(3, 2, support_seed());
+    join(0, 0);
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    views_kill(&world, 1);
+    in = all_but(1);
+    settle(&in, 20 * SECOND);
+    agree = world.nodes[0].agree;
+    memcpy(forget_it.address, agree->roster.addresses[0], sizeof(forget_it.address));
+    assert_true(agree_raft_propose(agree, &forget_it));
+    agree_run_later(agree);
+    assert_true(agreed_is_struck(&agree->roster, 1, 1));
+    set.epoch = agree->applied.epoch;
+    set.in = agreed_all(2);
+    assert_true(agree_raft_propose(agree, &set));
+    agree_run_later(agree);
+    assert_false(agree->apply_pending);
+    assert_true(agreed_same(&agree->applied.in, &in) && agree->applied.epoch == set.epoch);
+    run(SECOND);
+    views_fini(&world);
+}
+
 /* ---- names ---------------------------------------------------------------- */
 
 static void call_it(uint32_t rank, const char *name)
@@ -621,7 +809,7 @@ static void assert_names(void)
     for (uint32_t rank = 0; rank < world.count; rank++) {
         const struct views_node *node = &world.nodes[rank];
 
-        if (node->agree == NULL) {
+        if (node->agree == NULL || !was_there(rank)) {
             continue;
         }
         assert_memory_equal(agree_roster(node->agree), roster, sizeof(*roster));
@@ -630,13 +818,38 @@ static void assert_names(void)
     }
 }
 
+/* Most often one whose node is dead, or dies. */
+static void forget_some(uint32_t via)
+{
+    uint32_t from = (uint32_t)random_below(&world.random, world.count), seat = from;
+
+    for (uint32_t n = 0; n < world.count; n++) {
+        uint32_t rank = (from + n) % world.count;
+
+        if (rank >= world.listed && rank != via && was_there(rank) &&
+            (seat == from || world.nodes[rank].agree == NULL)) {
+            seat = rank;
+        }
+    }
+    if (seat >= world.listed && seat != via && world.nodes[seat].agree != NULL &&
+        random_below(&world.random, 2) == 0) {
+        views_kill(&world, seat);
+    }
+    views_forget(&world, seat, via);
+}
+
 static void fault(void)
 {
     uint32_t rank = (uint32_t)random_below(&world.random, world.count);
     struct views_node *node = &world.nodes[rank];
     bool was = was_there(rank), runs = node->agree != NULL && !node->paused;
 
-    switch (random_below(&world.random, 9)) {
+    switch (random_below(&world.random, 10)) {
+    case 9:
+        if (runs && world.listed < world.count) {
+            forget_some(rank);
+        }
+        break;
     case 0:
         if (node->agree != NULL) {
             views_kill(&world, rank);
@@ -680,6 +893,9 @@ static void heal(void)
     world.delay_us = 2000;
     for (uint32_t rank = 0; rank < world.count; rank++) {
         world.nodes[rank].paused = false;
+        if (world.nodes[rank].agree != NULL && !was_there(rank)) {
+            views_kill(&world, rank); /* it is told that it is struck off */
+        }
         if (world.nodes[rank].agree == NULL && was_there(rank)) {
             start_with_some_name(rank);
         }
@@ -703,7 +919,8 @@ static void let_in(void)
 
 static void nothing_breaks_by_seed(void **state)
 {
-    uint64_t events = 0, epochs = 0, end_us = support_now_us() + support_budget_ms(0) * 1000;
+    uint64_t events = 0, epochs = 0, strikes = 0;
+    uint64_t end_us = support_now_us() + support_budget_ms(0) * 1000;
     uint32_t n = 0;
 
     (void)state;
@@ -723,6 +940,7 @@ static void nothing_breaks_by_seed(void **state)
             fault();
         }
         heal();
+        run(2 * SECOND); /* all are heard: nobody is struck off from here on */
         let_in();
         in = all_but(AGREE_NOBODY);
         settle(&in, 40 * SECOND);
@@ -730,11 +948,13 @@ static void nothing_breaks_by_seed(void **state)
         assert_names();
         events += world.events;
         epochs += world.epochs;
+        strikes += world.strikes;
         views_fini(&world);
     }
-    printf("# %u seeds: %llu events, %llu views\n", n, (unsigned long long)events,
-           (unsigned long long)epochs);
+    printf("# %u seeds: %llu events, %llu views, %llu struck off\n", n, (unsigned long long)events,
+           (unsigned long long)epochs, (unsigned long long)strikes);
     assert_true(epochs > 5 * n);
+    assert_true(strikes > 0);
 }
 
 int main(void)
@@ -756,6 +976,11 @@ int main(void)
         cmocka_unit_test(who_finds_no_seat_is_told),
         cmocka_unit_test(a_minority_gives_no_seats),
         cmocka_unit_test(seats_outlive_all),
+        cmocka_unit_test(what_was_struck_off_had_is_free_but_its_rank),
+        cmocka_unit_test(who_lives_is_not_struck_off),
+        cmocka_unit_test(who_comes_back_is_nobody),
+        cmocka_unit_test(strikes_outlive_all),
+        cmocka_unit_test(a_view_with_who_is_struck_off_is_void),
         cmocka_unit_test(all_know_what_each_is_called),
         cmocka_unit_test(names_outlive_all),
         cmocka_unit_test(a_name_that_is_taken_is_refused),

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/hash.h"
+#include "cluster/agree_internal.h"
 
 static struct views_world *the_world;
 
@@ -92,18 +93,53 @@ static void on_seated(void *context, const char *address, nigh_status status, ui
         joiner->unanswered += status == NIGH_NO_QUORUM;
         return;
     }
+    if (agreed_has(&world->struck, rank)) {
+        return; /* it heard late of what is over */
+    }
     if (strcmp(seats->addresses[rank - world->listed], address) != 0) {
         world->broken = "who joined is not in its seat";
     }
     if (joiner->rank != AGREE_NOBODY && joiner->rank != rank) {
         world->broken = "who joined was told two ranks";
     }
+    if (world->seated[rank] != 0 && &world->joiners[world->seated[rank] - 1] != joiner) {
+        world->broken = "two who joined have one rank";
+    }
+    world->seated[rank] = (uint32_t)(joiner - world->joiners) + 1;
+    joiner->rank = rank;
+}
+
+static void on_forgot(void *context, uint32_t rank, nigh_status status)
+{
+    struct views_world *world = the_world;
+
+    (void)context;
+    if (rank < VIEWS_NODES) {
+        world->answers[rank]++;
+        world->forgotten[rank] = status;
+    }
+    if (status == NIGH_OK) {
+        agreed_put(&world->told, rank, true);
+    }
+}
+
+void views_forget(struct views_world *world, uint32_t rank, uint32_t via)
+{
+    the_world = world;
+    (void)agree_forget(world->nodes[via].agree, rank, world->now_us);
+    world->nodes[via].due_us = world->now_us;
+}
+
+/* Its address may join again, as somebody else. */
+static void strike(struct views_world *world, uint32_t rank)
+{
+    agreed_put(&world->struck, rank, true);
+    world->strikes++;
     for (uint32_t n = 0; n < VIEWS_JOINERS; n++) {
-        if (&world->joiners[n] != joiner && world->joiners[n].rank == rank) {
-            world->broken = "two who joined have one rank";
+        if (world->joiners[n].rank == rank) {
+            world->joiners[n] = (struct views_joiner){.rank = AGREE_NOBODY};
         }
     }
-    joiner->rank = rank;
 }
 
 void views_join(struct views_world *world, uint32_t joiner, uint32_t via)
@@ -232,6 +268,42 @@ static void check_seats(struct views_world *world, uint32_t rank, const struct a
     }
 }
 
+/* No address has two seats, and what is struck off stays so. */
+static void check_struck(struct views_world *world, const struct agreed_roster *roster)
+{
+    struct agreed_set struck = agreed_struck(roster, world->listed);
+
+    for (uint32_t n = 0; n < roster->count; n++) {
+        if (roster->addresses[n][0] != '\0' && agreed_seat_of(roster, roster->addresses[n]) != n) {
+            world->broken = "an address with two seats";
+        }
+    }
+    for (uint32_t rank = 0; rank < world->count; rank++) {
+        if (agreed_has(&world->struck, rank) && !agreed_has(&struck, rank) &&
+            roster->changes >= world->struck_changes) {
+            world->broken = "a rank that was struck off is somebody's";
+        }
+        if (agreed_has(&struck, rank) && !agreed_has(&world->struck, rank)) {
+            strike(world, rank);
+            world->struck_changes = roster->changes;
+        }
+    }
+}
+
+/* By what a voter has applied, which is of one moment. */
+static void check_view_of_struck(struct views_world *world, uint32_t rank)
+{
+    const struct agree *agree = world->nodes[rank].agree;
+    struct agreed_set struck = agreed_struck(&agree->roster, world->listed);
+
+    if (agree->votes && agreed_meets(&agree->applied.wary, &struck)) {
+        world->broken = "a view with somebody who is struck off";
+    }
+    if (agreed_has(&world->struck, rank) && views_has_lease(world, rank)) {
+        world->broken = "a lease of somebody who is struck off";
+    }
+}
+
 /* A roster of so many changes is one. */
 static void check_roster(struct views_world *world, struct views_node *node)
 {
@@ -242,6 +314,7 @@ static void check_roster(struct views_world *world, struct views_node *node)
         return;
     }
     node->checked = roster->changes + 1;
+    check_struck(world, roster);
     hash = (uint64_t)crc32c(0, roster, sizeof(*roster)) + 1;
     if (roster->changes >= VIEWS_CHANGES) {
         world->broken = "too many changes of who there is";
@@ -262,6 +335,14 @@ static void check(struct views_world *world)
             check_view(world, &seen.agreed);
             check_seats(world, rank, &seen);
             check_roster(world, &world->nodes[rank]);
+        }
+    }
+    for (uint32_t rank = 0; rank < world->count; rank++) {
+        if (world->nodes[rank].agree != NULL) {
+            check_view_of_struck(world, rank);
+        }
+        if (agreed_has(&world->told, rank) && !agreed_has(&world->struck, rank)) {
+            world->broken = "somebody was told of what was not decided";
         }
     }
     for (uint32_t key = 0; key < VIEWS_KEYS && world->broken == NULL; key++) {
@@ -402,6 +483,7 @@ void views_start(struct views_world *world, uint32_t rank)
         .send = on_send,
         .store = on_store,
         .seated = on_seated,
+        .forgot = on_forgot,
     };
     struct agreed_set everybody;
     char why[AGREE_WHY_BYTES];

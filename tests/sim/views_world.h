@@ -2,8 +2,9 @@
 /*
  * Members that agree on views in virtual time, by seed: messages that are late, lost and out of
  * order, cuts (also of one direction), deaths that leave what was kept, pauses, lanes that adopt
- * late, others that join. After every event: one view an epoch, no key with two homes that serve,
- * no rank with two who joined, of as many changes one roster.
+ * late, others that join, or are struck off. After every event: one view an epoch, no key with two
+ * homes that serve, no rank with two who joined, ever, no address with two, nobody who is struck
+ * off in a view or with a lease, of as many changes one roster.
  */
 #ifndef SIM_VIEWS_WORLD_H
 #define SIM_VIEWS_WORLD_H
@@ -66,6 +67,13 @@ struct views_world {
     uint64_t dead_us;
     struct views_node nodes[VIEWS_NODES];
     struct views_joiner joiners[VIEWS_JOINERS];
+    uint32_t seated[VIEWS_NODES]; /* which joiner has, or had, a rank, and one */
+    struct agreed_set struck;
+    uint64_t struck_changes;            /* of the roster that says so */
+    uint32_t answers[VIEWS_NODES];      /* to who wanted a rank struck off */
+    nigh_status forgotten[VIEWS_NODES]; /* the last of them */
+    struct agreed_set told;             /* somebody was, that it is struck off */
+    uint64_t strikes;
     bool cut[VIEWS_NODES][VIEWS_NODES]; /* from, to */
     struct views_message messages[VIEWS_MESSAGES];
     /* What was seen. */
@@ -85,7 +93,9 @@ void views_kill(struct views_world *world, uint32_t rank);
 
 /* Who is not of the list asks a member for a seat; it starts once it is told its rank. */
 void views_join(struct views_world *world, uint32_t joiner, uint32_t via);
-/* The list, and who was told a rank. */
+/* Asks a member to have a rank struck off. */
+void views_forget(struct views_world *world, uint32_t rank, uint32_t via);
+/* The list, and who was told a rank that is not struck off. */
 struct agreed_set views_everybody(const struct views_world *world);
 
 /* Runs until a time; false: an invariant broke (world->broken). */

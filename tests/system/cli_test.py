@@ -18,7 +18,7 @@ import raw_session as raw  # noqa: E402
 from raw_session import Node, wait_for  # noqa: E402
 
 OK, FAILED, USAGE, NOT_FOUND, UNREACHABLE, DENIED, FULL, TIMEOUT, CORRUPT, EXISTS = range(10)
-VERBS = ("put", "get", "ls", "stat", "rm", "pin", "unpin", "who", "locate", "nodes", "leave", "call", "top", "doctor",
+VERBS = ("put", "get", "ls", "stat", "rm", "pin", "unpin", "who", "locate", "nodes", "leave", "forget", "call", "top", "doctor",
          "bench", "help")
 
 

@@ -22,7 +22,7 @@ PAIR_ASK, PAIR, PAIR_DROP = 7, 8, 9
 BULK_ASK, BULK = 10, 11
 OP_BULK_MAKE, OP_BULK_WAIT = 35, 36
 TAKES_PAIRS, PAIR_ENDED = 260, 320  # in the session's first page
-OP_UNKNOWN = 38  # the first that there is none of
+OP_UNKNOWN = 39  # the first that there is none of
 
 
 def expect_refused(node, data, status, *words):

@@ -620,7 +620,7 @@ static void messages_are_authentic_and_in_order(void **state)
     run(&other, AUTH_MESSAGE_BYTES);
 
     for (uint64_t sequence = 0; sequence < 3; sequence++) {
-        for (int said = AUTH_PING; said <= AUTH_BYE; said++) {
+        for (int said = AUTH_PING; said <= AUTH_STRUCK; said++) {
             assert_int_equal(auth_seal(&pair.dialler, (enum auth_message)said, sequence, message),
                              auth_sealed_bytes());
             assert_int_equal(auth_open(&pair.acceptor, message, sequence, &what), NIGH_OK);
@@ -642,7 +642,7 @@ static void messages_are_authentic_and_in_order(void **state)
             }
         }
         /* Authentic, and not known. */
-        auth_seal(&pair.dialler, (enum auth_message)4, sequence, message);
+        auth_seal(&pair.dialler, (enum auth_message)(AUTH_STRUCK + 1), sequence, message);
         assert_int_equal(auth_open(&pair.acceptor, message, sequence, &what), NIGH_PROTOCOL);
         auth_seal(&pair.dialler, (enum auth_message)0, sequence, message);
         assert_int_equal(auth_open(&pair.acceptor, message, sequence, &what), NIGH_PROTOCOL);

@@ -142,6 +142,109 @@ static void a_roster_comes_as_it_went(void **state)
     assert_false(agreed_roster_read(bytes, count, 3, 2, &read));
 }
 
+/* ---- seats that are struck off -------------------------------------------- */
+
+static nigh_status forget(struct agreed_roster *roster, const struct agreed *agreed, uint64_t rank,
+                          const char *address)
+{
+    struct agreed_command command = {.kind = AGREED_FORGET, .epoch = rank};
+
+    snprintf(command.address, sizeof(command.address), "%s", address);
+    return agreed_forget(roster, agreed, 3, &command);
+}
+
+/* Two seats behind a list of three, the first of which may go. */
+static struct agreed_roster two_seats(struct agreed *agreed)
+{
+    struct agreed_roster roster = {0};
+
+    agreed_init(agreed, 3);
+    assert_int_equal(seat(&roster, "d:1", 0), NIGH_OK);
+    assert_int_equal(seat(&roster, "e:1", 1), NIGH_OK);
+    assert_int_equal(call(&roster, 3, "db"), NIGH_OK);
+    return roster;
+}
+
+static void who_may_serve_is_not_struck_off(void **state)
+{
+    struct agreed agreed;
+    struct agreed_roster roster = two_seats(&agreed);
+    struct agreed_command command = {.kind = AGREED_FORGET, .epoch = 3, .address = "d:1"};
+
+    (void)state;
+    agreed_put(&agreed.in, 3, true);
+    assert_int_equal(forget(&roster, &agreed, 3, "d:1"), NIGH_BUSY);
+    agreed_put(&agreed.in, 3, false);
+    agreed_put(&agreed.wary, 3, true);
+    assert_int_equal(forget(&roster, &agreed, 3, "d:1"), NIGH_BUSY);
+    agreed_put(&agreed.wary, 3, false);
+    assert_int_equal(forget(&roster, &agreed, 3, "e:1"), NIGH_INVALID); /* another's */
+    assert_int_equal(forget(&roster, &agreed, 3, ""), NIGH_INVALID);
+    assert_int_equal(forget(&roster, &agreed, 2, "d:1"), NIGH_INVALID); /* the list's */
+    assert_int_equal(forget(&roster, &agreed, 5, "d:1"), NIGH_INVALID);
+    assert_int_equal(forget(&roster, &agreed, UINT64_MAX, "d:1"), NIGH_INVALID);
+    command.address[20] = 1; /* behind its end */
+    assert_int_equal(agreed_forget(&roster, &agreed, 3, &command), NIGH_INVALID);
+    assert_int_equal(roster.changes, 3);
+    assert_int_equal(forget(&roster, &agreed, 3, "d:1"), NIGH_OK);
+    assert_int_equal(forget(&roster, &agreed, 3, "d:1"), NIGH_INVALID); /* nobody's, for ever */
+    assert_int_equal(roster.changes, 4);
+}
+
+static void what_was_struck_off_had_is_free_but_the_rank(void **state)
+{
+    struct agreed agreed;
+    struct agreed_roster roster = two_seats(&agreed);
+    struct agreed_command command = command_of("d:1", 2);
+    struct agreed_set struck;
+
+    (void)state;
+    assert_int_equal(forget(&roster, &agreed, 3, "d:1"), NIGH_OK);
+    assert_true(agreed_is_struck(&roster, 3, 3));
+    assert_false(agreed_is_struck(&roster, 3, 2));
+    assert_false(agreed_is_struck(&roster, 3, 4));
+    assert_false(agreed_is_struck(&roster, 3, 5)); /* not given yet */
+    struck = agreed_struck(&roster, 3);
+    assert_true(agreed_size(&struck) == 1 && agreed_has(&struck, 3));
+    agreed_put(&agreed.in, 4, true);
+    assert_false(agreed_meets(&agreed.in, &struck));
+    agreed_put(&agreed.in, 3, true);
+    assert_true(agreed_meets(&agreed.in, &struck));
+    assert_int_equal(agreed_seat_of(&roster, "d:1"), AGREED_SEATS);
+    assert_int_equal(agreed_seat_of(&roster, ""), AGREED_SEATS);
+    assert_int_equal(agreed_rank_of(&roster, "db"), LIMIT_NODES);
+    assert_int_equal(call(&roster, 3, "db"), NIGH_INVALID);
+    assert_int_equal(seat(&roster, "d:1", 2), NIGH_NO_RESOURCES); /* of two ranks none is left */
+    assert_int_equal(agreed_seat(&roster, 3, &command), NIGH_OK);
+    assert_int_equal(agreed_seat_of(&roster, "d:1"), 2);
+    assert_int_equal(call(&roster, 5, "db"), NIGH_OK);
+}
+
+static void a_roster_with_gaps_comes_as_it_went(void **state)
+{
+    struct agreed agreed;
+    struct agreed_roster roster = two_seats(&agreed), read;
+    static uint8_t bytes[AGREED_ROSTER_BYTES];
+    struct agreed_command command = command_of("f:1", 2);
+    struct agreed_name_record record = {.rank = 3, .name = "x"};
+    size_t count;
+
+    (void)state;
+    assert_int_equal(agreed_seat(&roster, 3, &command), NIGH_OK);
+    assert_int_equal(call(&roster, 5, "later"), NIGH_OK);
+    assert_int_equal(forget(&roster, &agreed, 3, "d:1"), NIGH_OK);
+    assert_int_equal(forget(&roster, &agreed, 4, "e:1"), NIGH_OK);
+    count = agreed_roster_bytes(&roster);
+    agreed_roster_write(&roster, bytes);
+    assert_true(agreed_roster_read(bytes, count, 3, 3, &read));
+    assert_memory_equal(&read, &roster, sizeof(roster));
+    bytes[24 + 7] = 'x'; /* behind what is no address */
+    assert_false(agreed_roster_read(bytes, count, 3, 3, &read));
+    bytes[24 + 7] = 0;
+    memcpy(bytes + count - sizeof(record), &record, sizeof(record)); /* who is nobody has no name */
+    assert_false(agreed_roster_read(bytes, count, 3, 3, &read));
+}
+
 /* ---- the welcome ---------------------------------------------------------- */
 
 static struct members *agreeing(const char *list, uint32_t ranks)
@@ -190,6 +293,30 @@ static void who_joins_is_one_of_them(void **state)
     free(told);
 }
 
+static void who_joins_is_told_of_gaps(void **state)
+{
+    static struct auth auth;
+    static uint8_t bytes[WELCOME_BYTES_MAX];
+    struct members *members = agreeing("a:1,b:1,c:1", 8), *told = calloc(1, sizeof(*told));
+    struct agreed agreed;
+    struct agreed_roster seats = two_seats(&agreed);
+    nigh_status said;
+    uint32_t count;
+
+    (void)state;
+    assert_int_equal(forget(&seats, &agreed, 3, "d:1"), NIGH_OK);
+    count = welcome_write(&auth, NIGH_OK, 4, members, &seats, bytes);
+    assert_int_equal(welcome_read(&auth, bytes, count, &said, told), NIGH_OK);
+    assert_int_equal(told->self, 4);
+    assert_string_equal(told->addresses[3], "");
+    assert_string_equal(told->addresses[4], "e:1");
+    assert_true(told->epoch == members->epoch);
+    count = welcome_write(&auth, NIGH_OK, 3, members, &seats, bytes); /* nobody's */
+    assert_int_equal(welcome_read(&auth, bytes, count, &said, told), NIGH_INVALID);
+    free(members);
+    free(told);
+}
+
 static void a_refusal_says_why(void **state)
 {
     static struct auth auth;
@@ -209,6 +336,8 @@ static void a_refusal_says_why(void **state)
 static void what_cannot_be_is_no_welcome(void **state)
 {
     static const char three[3][MEMBERS_ADDRESS_BYTES] = {"a:1", "b:1", "a:1"};
+    static const char gap[3][MEMBERS_ADDRESS_BYTES] = {"a:1", "", "b:1"};
+    static const char dirty[3][MEMBERS_ADDRESS_BYTES] = {"a:1", "\0x", "b:1"};
     static const char nonsense[1][MEMBERS_ADDRESS_BYTES] = {"nonsense"};
     struct members *told = calloc(1, sizeof(*told));
 
@@ -222,6 +351,9 @@ static void what_cannot_be_is_no_welcome(void **state)
     assert_int_equal(members_make(three, 1, 2, 8, 2, told), NIGH_INVALID); /* it has none */
     assert_int_equal(members_make(three, 1, 2, LIMIT_NODES + 1, 1, told), NIGH_INVALID);
     assert_int_equal(members_make(nonsense, 1, 1, 8, 0, told), NIGH_INVALID);
+    assert_int_equal(members_make(gap, 2, 3, 8, 2, told), NIGH_INVALID); /* of the list all are */
+    assert_int_equal(members_make(gap, 1, 3, 8, 2, told), NIGH_OK);
+    assert_int_equal(members_make(dirty, 1, 3, 8, 2, told), NIGH_INVALID);
     free(told);
 }
 
@@ -235,10 +367,11 @@ static void ranks_have_a_default_and_bounds(void **state)
     assert_int_equal(five->count, 10);
     assert_int_equal(five->listed, 5);
     assert_int_equal(members_ranks(200), LIMIT_NODES);
-    assert_int_equal(members_ranks(100), 100 + AGREED_SEATS);
+    assert_int_equal(members_ranks(100), 200);
     assert_int_equal(members_agree(five, 4, why, sizeof(why)), NIGH_INVALID);
     assert_non_null(strstr(why, "--ranks"));
-    assert_int_equal(members_agree(five, 5 + AGREED_SEATS + 1, why, sizeof(why)), NIGH_INVALID);
+    assert_int_equal(members_agree(five, LIMIT_NODES + 1, why, sizeof(why)), NIGH_INVALID);
+    assert_int_equal(members_agree(five, LIMIT_NODES, why, sizeof(why)), NIGH_OK);
     assert_true(members_names("a:1, b:1,\nc:1", "c:1"));
     assert_true(members_names("a:1", "a:1"));
     assert_false(members_names("a:12,ba:1", "a:1"));
@@ -255,7 +388,11 @@ int main(void)
         cmocka_unit_test(a_name_is_one_members),
         cmocka_unit_test(names_are_no_ranks_and_no_lists),
         cmocka_unit_test(a_roster_comes_as_it_went),
+        cmocka_unit_test(who_may_serve_is_not_struck_off),
+        cmocka_unit_test(what_was_struck_off_had_is_free_but_the_rank),
+        cmocka_unit_test(a_roster_with_gaps_comes_as_it_went),
         cmocka_unit_test(who_joins_is_one_of_them),
+        cmocka_unit_test(who_joins_is_told_of_gaps),
         cmocka_unit_test(a_refusal_says_why),
         cmocka_unit_test(what_cannot_be_is_no_welcome),
         cmocka_unit_test(ranks_have_a_default_and_bounds),

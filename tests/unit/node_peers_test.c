@@ -425,6 +425,157 @@ static void the_first_of_a_seat_has_it_while_it_lives(void **state)
     end_all();
 }
 
+/* ---- who is struck off ---------------------------------------------------- */
+
+/* The message that the node says behind a handshake; 0: none. */
+static enum auth_message heard_by(struct end *end)
+{
+    enum auth_message message = (enum auth_message)0;
+    uint8_t bytes[AUTH_MESSAGE_BYTES];
+    uint64_t sequence = 0;
+    ssize_t got;
+    uint32_t at = 0;
+
+    got = recv(end->fd, bytes, sizeof(bytes), 0);
+    if (got <= 0) {
+        return message;
+    }
+    if (end->auth.state == AUTH_WAITS) {
+        at = auth_input(&end->auth, bytes, (uint32_t)got);
+    }
+    for (; at + auth_sealed_bytes() <= (uint32_t)got; at += auth_sealed_bytes()) {
+        assert_int_equal(auth_open(&end->auth, bytes + at, sequence++, &message), NIGH_OK);
+    }
+    return message;
+}
+
+/* All but hearing how it ends. */
+static struct end *knock_and_prove(uint32_t rank, const char *member)
+{
+    uint8_t nonce[AUTH_NONCE_BYTES] = {7};
+    struct auth_identity identity = {
+        .rank = rank, .incarnation = 5, .life = 1, .epoch = fuzz.members.epoch};
+    struct auth_offer offer = {.lanes = 1, .addresses = {":7001"}};
+    struct end *end;
+    int fd = new_pair(&end);
+
+    assert_true(fd >= 0);
+    snprintf(offer.member, sizeof(offer.member), "%s", member);
+    auth_begin(&end->auth, true, fuzz_key, &identity, &offer, SELF, nonce);
+    fuzz.queue[fuzz.queued++] = fd;
+    peers_ready(fuzz.peers, PEERS_LISTEN, EPOLLIN);
+    carry(end, false);
+    pump();
+    carry(end, false);
+    pump();
+    check();
+    return end;
+}
+
+/* Also at the very address that the seat was given to. */
+static void who_is_struck_off_is_told(void **state)
+{
+    struct known before[MEMBERS], after[MEMBERS];
+    struct end *end;
+
+    (void)state;
+    begin_agreeing();
+    agreed_put(&fuzz.struck, SEAT, true);
+    tick(1);
+    is_nobodys(SEAT);
+    look(before);
+    end = knock_and_prove(SEAT, OF_SEAT);
+    assert_int_equal(heard_by(end), AUTH_STRUCK);
+    look(after);
+    assert_memory_equal(before, after, sizeof(before));
+    assert_false(peers_is_member(fuzz.peers, SEAT));
+    end_all();
+}
+
+/* It was let in by who had not heard of it yet. */
+static void a_link_of_who_is_struck_off_ends(void **state)
+{
+    struct end *end;
+
+    (void)state;
+    begin_agreeing();
+    memcpy(fuzz.seats[0], OF_SEAT, sizeof(OF_SEAT));
+    tick(1);
+    end = knock_and_prove(SEAT, OF_SEAT);
+    assert_int_equal(state_of(SEAT), PEER_UP);
+    assert_true(fuzz.told[SEAT].up && peers_is_member(fuzz.peers, SEAT));
+    memset(fuzz.seats[0], 0, sizeof(fuzz.seats[0]));
+    agreed_put(&fuzz.struck, SEAT, true);
+    tick(1);
+    assert_int_equal(heard_by(end), AUTH_STRUCK);
+    is_nobodys(SEAT);
+    assert_true(fuzz.told[SEAT].is_dead);
+    assert_false(peers_is_member(fuzz.peers, SEAT));
+    check();
+    end_all();
+}
+
+static void say(struct end *end, enum auth_message message)
+{
+    uint8_t bytes[64];
+    uint32_t count = auth_seal(&end->auth, message, end->sent++, bytes);
+
+    assert_true(send(end->fd, bytes, count, MSG_NOSIGNAL) == (ssize_t)count);
+    pump();
+}
+
+/* It has a seat; who says so votes, and is dialled. */
+static void who_hears_that_it_is_struck_off_is_alone(void **state)
+{
+    struct end *one, *other;
+
+    (void)state;
+    begin_agreeing();
+    fuzz.members.listed = SELF + 2; /* it is of the list, which is not struck off */
+    one = knock_as(2, 5, 1, ":7001");
+    say(one, AUTH_STRUCK);
+    check();
+    assert_false(peers_is_struck(fuzz.peers));
+    assert_int_equal(state_of(2), PEER_LOST); /* and who said it goes */
+    fuzz.members.listed = SELF;               /* rank 0 alone votes */
+    fuzz.seats[0][0] = '\0';
+    memcpy(fuzz.members.addresses[3], OF_SEAT, sizeof(OF_SEAT));
+    one = knock_from(3, 5, 1, ":7001", OF_SEAT);
+    assert_int_equal(state_of(3), PEER_UP);
+    say(one, AUTH_STRUCK);
+    check();
+    assert_false(peers_is_struck(fuzz.peers));
+    assert_int_equal(state_of(3), PEER_LOST);
+    one = knock_from(3, 5, 1, ":7001", OF_SEAT);
+    other = NULL; /* rank 0, which this node dials */
+    for (uint32_t n = 0; n < 40 && state_of(0) != PEER_UP; n++) {
+        tick(1000000);
+        pump();
+        for (uint32_t i = 0; i < ENDS; i++) {
+            if (fuzz.ends[i].fd >= 0 && !fuzz.ends[i].auth.dials) {
+                other = &fuzz.ends[i];
+                carry_all(other);
+            }
+        }
+        if (state_of(3) != PEER_UP) {
+            one = knock_from(3, 5, 1, ":7001", OF_SEAT);
+        }
+    }
+    assert_int_equal(state_of(0), PEER_UP);
+    say(other, AUTH_STRUCK);
+    check();
+    assert_true(peers_is_struck(fuzz.peers));
+    assert_int_equal(fuzz.ends_told, 1);
+    assert_true(fuzz.told[0].is_dead && fuzz.told[3].is_dead);
+    tick(10000000);
+    knock_from(3, 5, 1, ":7001", OF_SEAT);
+    assert_int_equal(state_of(3), PEER_DEAD);
+    assert_int_equal(state_of(0), PEER_DEAD);
+    assert_int_equal(fuzz.ends_told, 1);
+    (void)one;
+    end_all();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,6 +590,9 @@ int main(void)
         cmocka_unit_test(a_voter_knows_who_joined),
         cmocka_unit_test(without_views_a_rank_behind_the_list_is_nobodys),
         cmocka_unit_test(a_seat_is_whose_it_is),
+        cmocka_unit_test(who_is_struck_off_is_told),
+        cmocka_unit_test(a_link_of_who_is_struck_off_ends),
+        cmocka_unit_test(who_hears_that_it_is_struck_off_is_alone),
         cmocka_unit_test(a_seat_whose_name_is_gone_stops_nobody),
         cmocka_unit_test(the_first_of_a_seat_has_it_while_it_lives),
     };

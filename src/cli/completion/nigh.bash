@@ -40,7 +40,7 @@ _nigh() {
     --meta | -m | --replicas | -r) [[ $verb != put ]] || return ;;
     esac
     if [[ -z $verb ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave call top doctor bench help $common --version" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call top doctor bench help $common --version" -- "$current")
         return
     fi
     case $verb in
@@ -64,7 +64,7 @@ _nigh() {
         ;;
     get | stat | rm | pin | unpin | who | locate) _nigh_names "$current" ;;
     bench) mapfile -t COMPREPLY < <(compgen -W "objects transfer rpc" -- "$current") ;;
-    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave call top doctor bench" -- "$current") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call top doctor bench" -- "$current") ;;
     esac
 }
 complete -F _nigh nigh
