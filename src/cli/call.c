@@ -131,12 +131,17 @@ static int carry_out(struct cli *cli, struct call *call)
                                 .request = call->spec.request,
                                 .request_bytes = call->spec.request_bytes};
     nigh_status status;
+    int exit_code;
 
     if (call->is_many) {
         return cli_call_many(cli, &many, timeout_us);
     }
     status = nigh_call(cli->client, &call->spec, timeout_us);
-    return status == NIGH_OK ? print_reply(cli, call) : cli_failed(cli, status, call->spec.service);
+    if (status == NIGH_OK) {
+        return print_reply(cli, call);
+    }
+    exit_code = cli_failed(cli, status, call->spec.service);
+    return call->spec.answered != 0 ? CLI_ANSWERED : exit_code;
 }
 
 static int take_near(struct cli *cli, struct call *call, const char *name)
@@ -190,7 +195,8 @@ static int take_options(struct cli *cli, int argc, char **argv, struct call *cal
     }
     if (call->is_many &&
         (call->node != NULL || call->spec.rank != NIGH_ANY_RANK || call->spec.flags != 0)) {
-        return cli_usage(cli, "takes --all or --ranks without --node, --near and --idempotent");
+        return cli_usage(
+            cli, "takes --all or --ranks without --node, --near and --idempotent");
     }
     if (call->spec.near_count > 0 && call->node != NULL) {
         return cli_usage(cli, "takes --node or --near, not both");

@@ -66,7 +66,7 @@ const struct cli_verb cli_verbs[] = {
      "  -i, --idempotent     it may be carried out twice: try again until the timeout\n"
      "Without REQUEST it is read from standard input. Without --timeout: 5 seconds.\n"
      "The reply is printed as it is, without a line's end.\n"
-     "A service that no node has, or not that one: exit code 3.\n",
+     "A service that no node has, or not that one: exit code 3; one that answered an error: 10.\n",
      cli_call},
     {"top", "", "Watch the node live.",
      "  -1, --once           print once and exit\n"
@@ -104,7 +104,7 @@ static void print_verbs(FILE *file)
           "it or after it\n(get --json needs --output FILE: the object takes standard output).\n"
           "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 no node, 5 denied, 6 full, "
           "7 timeout,\n"
-          "8 corrupt, 9 exists. See nigh(1).\n",
+          "8 corrupt, 9 exists, 10 what a service answered. See nigh(1).\n",
           file);
 }
 

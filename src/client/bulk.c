@@ -141,7 +141,7 @@ void bulk_end(nigh_client *client)
 
 uint32_t calls_bulk_count(const nigh_call_spec *spec)
 {
-    return spec->struct_size < sizeof(*spec) ? 0 : spec->bulk_count;
+    return spec->struct_size < CALL_SPEC_BULKS ? 0 : spec->bulk_count;
 }
 
 static bool is_part(const nigh_client *client, const nigh_bulk_part *part)
