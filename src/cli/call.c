@@ -102,6 +102,7 @@ static int print_reply(struct cli *cli, const struct call *call)
 {
     char text[NIGH_CALL_BYTES + 1];
     struct json json = {0};
+    bool is_one_way = (call->spec.flags & NIGH_CALL_ONE_WAY) != 0;
     bool is_text = memchr(call->reply, 0, call->spec.reply_bytes) == NULL;
 
     if (!cli->json) {
@@ -113,6 +114,10 @@ static int print_reply(struct cli *cli, const struct call *call)
     json_object_open(&json, NULL);
     json_string(&json, "service", call->spec.service);
     json_u64(&json, "node", call->spec.served_by);
+    if (is_one_way) {
+        json_object_close(&json);
+        return CLI_OK;
+    }
     json_u64(&json, "reply_bytes", call->spec.reply_bytes);
     if (is_text) {
         json_string(&json, "reply", text);
@@ -167,6 +172,8 @@ static int take_own(struct cli *cli, int option, struct call *call)
         call->members = optarg;
         return CLI_OK;
     case 'a': call->is_many = true; return CLI_OK;
+    case 'o': call->spec.flags |= NIGH_CALL_ONE_WAY; return CLI_OK;
+    case 'u': call->spec.flags |= NIGH_CALL_URGENT; return CLI_OK;
     default: call->spec.flags |= NIGH_CALL_IDEMPOTENT; return CLI_OK;
     }
 }
@@ -178,13 +185,15 @@ static int take_options(struct cli *cli, int argc, char **argv, struct call *cal
                                             {"all", no_argument, NULL, 'a'},
                                             {"ranks", required_argument, NULL, 'r'},
                                             {"idempotent", no_argument, NULL, 'i'},
+                                            {"one-way", no_argument, NULL, 'o'},
+                                            {"urgent", no_argument, NULL, 'u'},
                                             CLI_COMMON_OPTIONS,
                                             {0}};
     int option, exit_code = CLI_OK;
 
-    while ((option = cli_next_option(cli, argc, argv, ":n:N:ar:i" CLI_COMMON_SHORT, options)) !=
+    while ((option = cli_next_option(cli, argc, argv, ":n:N:ar:iou" CLI_COMMON_SHORT, options)) !=
            -1) {
-        bool is_own = option != '?' && strchr("nNari", option) != NULL;
+        bool is_own = option != '?' && strchr("nNariou", option) != NULL;
 
         if (is_own && (exit_code = take_own(cli, option, call)) != CLI_OK) {
             return exit_code;
@@ -196,7 +205,8 @@ static int take_options(struct cli *cli, int argc, char **argv, struct call *cal
     if (call->is_many &&
         (call->node != NULL || call->spec.rank != NIGH_ANY_RANK || call->spec.flags != 0)) {
         return cli_usage(
-            cli, "takes --all or --ranks without --node, --near and --idempotent");
+            cli, "takes --all or --ranks without --node, --near, --idempotent, --one-way and "
+                 "--urgent");
     }
     if (call->spec.near_count > 0 && call->node != NULL) {
         return cli_usage(cli, "takes --node or --near, not both");

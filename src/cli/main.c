@@ -64,6 +64,8 @@ const struct cli_verb cli_verbs[] = {
      "  -a, --all            all nodes, over a tree; a line for each reply\n"
      "  -r, --ranks LIST     these nodes, likewise: 0,2,4; a node's name does, too\n"
      "  -i, --idempotent     it may be carried out twice: try again until the timeout\n"
+     "  -o, --one-way        want no reply: end when the message is on its way\n"
+     "  -u, --urgent         go before other calls that wait for the same node\n"
      "Without REQUEST it is read from standard input. Without --timeout: 5 seconds.\n"
      "The reply is printed as it is, without a line's end.\n"
      "A service that no node has, or not that one: exit code 3; one that answered an error: 10.\n",

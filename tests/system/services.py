@@ -17,6 +17,7 @@ ECHO = os.environ["ECHO_SERVICE"]
 ODD = os.environ["ODD_SERVICE"]
 ANSWERED = 10
 STATUSES = {"NIGH_NOT_FOUND": -2, "NIGH_DENIED": -9, "NIGH_TIMEOUT": -7, "NIGH_LIMIT": -11}
+PLACES, KEPT = 64, 8  # calls under way between two nodes of a small cluster; of these for the urgent
 
 
 def serve(member, name):
@@ -123,6 +124,41 @@ def test_what_a_service_answers_is_not_said_as_the_nodes_own():
             end(server)
         assert a.run("call", "nobody", "x")[0] == NOT_FOUND
         assert a.run("call", "nobody", "--all", "x")[0] == NOT_FOUND
+
+
+def test_one_way_ends_at_once():
+    """Of a service that never answers: the call ends, and it had the message."""
+    cluster = Cluster()
+    with cluster as (a, b):
+        cluster.wait_met()
+        server = odd(a, "hold", "held")
+        assert line_of(server) == "serving\n"
+        for n, member in enumerate((a, b)):
+            assert member.good("call", "held", "-n0", "--one-way", f"note {n}") == b""
+            assert line_of(server) == f"had note {n}, one-way\n"
+            said = json.loads(member.good("call", "held", "-n0", "--one-way", f"again {n}", "--json"))
+            assert said == {"service": "held", "node": 0}, said
+            assert line_of(server) == f"had again {n}, one-way\n"
+        for option in ("--one-way", "--urgent"):
+            assert a.run("call", "held", "--all", option, "x")[0] == USAGE
+        end(server)
+
+
+def test_urgent_goes_before_what_waits():
+    cluster = Cluster("--lanes", "1")
+    with cluster as (a, b):
+        cluster.wait_met()
+        server = odd(a, "hold", "held")
+        assert line_of(server) == "serving\n"
+        many = odd(b, "flood", "held", "0", str(PLACES))
+        assert [line_of(server) for _ in range(PLACES - KEPT)] == ["had flood\n"] * (PLACES - KEPT)
+        assert b.run("call", "held", "-n0", "waits", "--timeout", "100ms")[0] == TIMEOUT
+        urgent = b.begin("call", "held", "-n0", "--urgent", "goes", "--timeout", "60s")
+        assert line_of(server) == "had goes\n"
+        end(server)
+        urgent.communicate(timeout=30)
+        many.communicate(timeout=30)
+        assert urgent.returncode != OK
 
 
 def test_calls_of_a_server_that_is_killed_end():
