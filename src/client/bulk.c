@@ -106,9 +106,12 @@ static nigh_status close_bulk(nigh_bulk *bulk, uint64_t timeout_us, bool force)
             ? bulk_file_end(bulk, timeout_us)
             : (nigh_status)driver->memory_remove(driver->context, bulk->number, timeout_us, force);
 
-    if (status != NIGH_OK) {
+    if (status == NIGH_TIMEOUT || status == NIGH_BUSY) {
         return error_set(bulk->client, status,
                          "the memory is in use still, by a call or after one");
+    }
+    if (status != NIGH_OK) {
+        return error_note_end(bulk->client, status);
     }
     bulk_handle_drop(bulk);
     return NIGH_OK;
