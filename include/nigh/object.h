@@ -383,7 +383,7 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(spill_failures, "disk writes and reads that failed")                \
     X(out_of_memory, "requests refused because memory was full")          \
     X(expelled, "sessions expelled")                                      \
-    X(sessions_died, "sessions whose process died")                       \
+    X(sessions_died, "sessions whose process ended without closing them") \
     X(events_lost, "subscription events lost to full queues")             \
     X(turns, "turns of the lanes")                                        \
     X(sleeps, "times a lane slept")                                       \

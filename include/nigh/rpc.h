@@ -52,7 +52,8 @@ typedef struct nigh_bulk nigh_bulk;
  *
  * NIGH_OUT_OF_MEMORY: the node, or its machine, has no more; NIGH_QUOTA: the session or the uid has
  * its share; NIGH_LIMIT: the client has 256 handles, or the node 1024; NIGH_DENIED: the client was
- * opened read-only; NIGH_UNSUPPORTED: the node is of before there was this. Not from a handler.
+ * opened read-only; NIGH_UNSUPPORTED: the node is of before there was this; NIGH_CLOSED: the
+ * connection ended meanwhile, twice. Not from a handler.
  */
 NIGH_API nigh_status nigh_bulk_alloc(nigh_client *client, size_t size, uint32_t access,
                                      void **memory, nigh_bulk **bulk);
@@ -77,8 +78,9 @@ NIGH_API nigh_status nigh_bulk_open(nigh_client *client, void *memory, size_t si
 NIGH_API nigh_status nigh_bulk_wait(nigh_bulk *bulk, uint64_t timeout_us);
 
 /* The same, and the handle is gone, and what was allocated; NIGH_TIMEOUT (NIGH_BUSY: the client
- * waits for too many): it is not. nigh_client_close closes them all: in an embedded node it waits
- * two seconds, and then ends the links over which they are used still. NULL is allowed. */
+ * waits for too many), or any other status: it is not. nigh_client_close closes them all: in an
+ * embedded node it waits two seconds, and then ends the links over which they are used still. NULL
+ * is allowed. */
 NIGH_API nigh_status nigh_bulk_close(nigh_bulk *bulk, uint64_t timeout_us);
 
 /* What of it a call brings. Zero-fill, then set. */
@@ -130,10 +132,14 @@ typedef struct nigh_call_spec {
     size_t near_count;
     uint64_t opaque[3]; /* the library's */
     const nigh_bulk_part *bulks;
+    uint32_t answered; /* out: 1: the status is what the service answered; 0: it is nigh's. This
+                          came later still */
+    uint32_t reserved;
 } nigh_call_spec;
 
 /*
- * Calls, and waits for the end. NIGH_OK, or the status with which the service answered; or
+ * Calls, and waits for the end. NIGH_OK, or the status with which the service answered (`answered`
+ * tells that from one of these); or
  * NIGH_NOT_FOUND: the node has no such service, or none has; NIGH_PEER_LOST: it died or cannot be
  * reached; NIGH_TIMEOUT; NIGH_BUSY: too much is under way, here or there; NIGH_CLOSED: the service
  * ended before it answered, or memory that it brings is gone; NIGH_LIMIT: the reply is longer than

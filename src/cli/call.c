@@ -102,6 +102,7 @@ static int print_reply(struct cli *cli, const struct call *call)
 {
     char text[NIGH_CALL_BYTES + 1];
     struct json json = {0};
+    bool is_one_way = (call->spec.flags & NIGH_CALL_ONE_WAY) != 0;
     bool is_text = memchr(call->reply, 0, call->spec.reply_bytes) == NULL;
 
     if (!cli->json) {
@@ -113,6 +114,10 @@ static int print_reply(struct cli *cli, const struct call *call)
     json_object_open(&json, NULL);
     json_string(&json, "service", call->spec.service);
     json_u64(&json, "node", call->spec.served_by);
+    if (is_one_way) {
+        json_object_close(&json);
+        return CLI_OK;
+    }
     json_u64(&json, "reply_bytes", call->spec.reply_bytes);
     if (is_text) {
         json_string(&json, "reply", text);
@@ -131,12 +136,17 @@ static int carry_out(struct cli *cli, struct call *call)
                                 .request = call->spec.request,
                                 .request_bytes = call->spec.request_bytes};
     nigh_status status;
+    int exit_code;
 
     if (call->is_many) {
         return cli_call_many(cli, &many, timeout_us);
     }
     status = nigh_call(cli->client, &call->spec, timeout_us);
-    return status == NIGH_OK ? print_reply(cli, call) : cli_failed(cli, status, call->spec.service);
+    if (status == NIGH_OK) {
+        return print_reply(cli, call);
+    }
+    exit_code = cli_failed(cli, status, call->spec.service);
+    return call->spec.answered != 0 ? CLI_ANSWERED : exit_code;
 }
 
 static int take_near(struct cli *cli, struct call *call, const char *name)
@@ -162,6 +172,8 @@ static int take_own(struct cli *cli, int option, struct call *call)
         call->members = optarg;
         return CLI_OK;
     case 'a': call->is_many = true; return CLI_OK;
+    case 'o': call->spec.flags |= NIGH_CALL_ONE_WAY; return CLI_OK;
+    case 'u': call->spec.flags |= NIGH_CALL_URGENT; return CLI_OK;
     default: call->spec.flags |= NIGH_CALL_IDEMPOTENT; return CLI_OK;
     }
 }
@@ -173,13 +185,15 @@ static int take_options(struct cli *cli, int argc, char **argv, struct call *cal
                                             {"all", no_argument, NULL, 'a'},
                                             {"ranks", required_argument, NULL, 'r'},
                                             {"idempotent", no_argument, NULL, 'i'},
+                                            {"one-way", no_argument, NULL, 'o'},
+                                            {"urgent", no_argument, NULL, 'u'},
                                             CLI_COMMON_OPTIONS,
                                             {0}};
     int option, exit_code = CLI_OK;
 
-    while ((option = cli_next_option(cli, argc, argv, ":n:N:ar:i" CLI_COMMON_SHORT, options)) !=
+    while ((option = cli_next_option(cli, argc, argv, ":n:N:ar:iou" CLI_COMMON_SHORT, options)) !=
            -1) {
-        bool is_own = option != '?' && strchr("nNari", option) != NULL;
+        bool is_own = option != '?' && strchr("nNariou", option) != NULL;
 
         if (is_own && (exit_code = take_own(cli, option, call)) != CLI_OK) {
             return exit_code;
@@ -190,7 +204,9 @@ static int take_options(struct cli *cli, int argc, char **argv, struct call *cal
     }
     if (call->is_many &&
         (call->node != NULL || call->spec.rank != NIGH_ANY_RANK || call->spec.flags != 0)) {
-        return cli_usage(cli, "takes --all or --ranks without --node, --near and --idempotent");
+        return cli_usage(
+            cli, "takes --all or --ranks without --node, --near, --idempotent, --one-way and "
+                 "--urgent");
     }
     if (call->spec.near_count > 0 && call->node != NULL) {
         return cli_usage(cli, "takes --node or --near, not both");

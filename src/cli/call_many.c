@@ -82,6 +82,15 @@ static void print_json(const nigh_multicast_spec *spec)
     json_object_close(&json);
 }
 
+/*
+ * Whether an error is what a service answered. Of what services had, and nobody knows what became
+ * of, there is none; and of replies that do not fit, NIGH_LIMIT is nigh's.
+ */
+static bool is_answer(const nigh_multicast_spec *spec, const nigh_multicast_error *error)
+{
+    return error->is_had != 0 && spec->unknown == 0 && error->status != NIGH_LIMIT;
+}
+
 /* That nobody had it because the node has no such service is said as of a service. */
 static const char *what_went_wrong(const nigh_multicast_error *error)
 {
@@ -98,7 +107,10 @@ static void print_errors(struct cli *cli, const nigh_multicast_spec *spec)
             error->is_had != 0 ? "may have been carried out" : "was not carried out there";
         const char *what = what_went_wrong(error);
 
-        if (error->count > 1) {
+        if (is_answer(spec, error)) {
+            cli_error(cli, "node %u: the service answered: %s", error->rank,
+                      nigh_status_name((nigh_status)error->status));
+        } else if (error->count > 1) {
             cli_error(cli, "node %u, and %u behind it: %s; %s", error->rank, error->count - 1, what,
                       had);
         } else {
@@ -128,5 +140,6 @@ int cli_call_many(struct cli *cli, nigh_multicast_spec *spec, uint64_t timeout_u
         each_reply(spec, print_reply, NULL);
         print_errors(cli, spec);
     }
-    return cli_exit_code(status);
+    return status != NIGH_OK && is_answer(spec, &spec->errors[0]) ? CLI_ANSWERED
+                                                                  : cli_exit_code(status);
 }

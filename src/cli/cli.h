@@ -24,7 +24,8 @@ enum cli_exit {
     CLI_FULL = 6, /* out of memory, quota or disk */
     CLI_TIMEOUT = 7,
     CLI_CORRUPT = 8,
-    CLI_EXISTS = 9
+    CLI_EXISTS = 9,
+    CLI_ANSWERED = 10 /* a service that was called answered with another status than NIGH_OK */
 };
 
 /* Options that every verb takes. */

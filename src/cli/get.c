@@ -74,9 +74,11 @@ static int get_in_vain(struct cli *cli, const char *name, const struct lateness 
     bool in_ms = cli->timeout_us % 1000 == 0, in_s = cli->timeout_us % 1000000 == 0;
     char absent[CLI_ABSENT_BYTES] = "";
     bool is_made = late->state == NIGH_OBJECT_CREATED;
+    const char *why = absent;
 
     if (!is_made) {
         (void)cli_may_be_away(cli, absent);
+        why = cli_unreached(cli, absent);
     }
     cli_error(cli, "%s: not %s within %llu %s%s%s", name, is_made ? "sealed" : "there",
               (unsigned long long)cli->timeout_us / (in_s    ? 1000000
@@ -85,7 +87,7 @@ static int get_in_vain(struct cli *cli, const char *name, const struct lateness 
               in_s    ? "s"
               : in_ms ? "ms"
                       : "us",
-              absent[0] != '\0' ? "; " : "", absent);
+              why[0] != '\0' ? "; " : "", why);
     return CLI_TIMEOUT;
 }
 
@@ -114,6 +116,12 @@ static int get_late(struct cli *cli, const char *name, const struct lateness *la
     return cli_failed_object(cli, NIGH_NOT_FOUND, name);
 }
 
+/* It waited for a directory that is not reached, until its time was up. */
+static bool is_in_vain(struct cli *cli, nigh_status status)
+{
+    return status == NIGH_PEER_LOST && cli->timeout_us > 0 && cli_unreached(cli, NULL) != NULL;
+}
+
 static int get_object(struct cli *cli, const char *name, const char *output, bool meta,
                       uint32_t flags)
 {
@@ -128,6 +136,9 @@ static int get_object(struct cli *cli, const char *name, const char *output, boo
         return exit_code;
     }
     status = get_view(cli, &id, flags, &view, &late);
+    if (is_in_vain(cli, status)) {
+        return get_in_vain(cli, name, &late);
+    }
     if (status != NIGH_OK) {
         return status == NIGH_TIMEOUT ? get_late(cli, name, &late)
                                       : cli_failed_object(cli, status, name);

@@ -75,9 +75,11 @@ const struct cli_verb cli_verbs[] = {
      "  -a, --all            all nodes, over a tree; a line for each reply\n"
      "  -r, --ranks LIST     these nodes, likewise: 0,2,4; a node's name does, too\n"
      "  -i, --idempotent     it may be carried out twice: try again until the timeout\n"
+     "  -o, --one-way        want no reply: end when the message is on its way\n"
+     "  -u, --urgent         go before other calls that wait for the same node\n"
      "Without REQUEST it is read from standard input. Without --timeout: 5 seconds.\n"
      "The reply is printed as it is, without a line's end.\n"
-     "A service that no node has, or not that one: exit code 3.\n",
+     "A service that no node has, or not that one: exit code 3; one that answered an error: 10.\n",
      cli_call},
     {"top", "", "Watch the node live.",
      "  -1, --once           print once and exit\n"
@@ -115,7 +117,7 @@ static void print_verbs(FILE *file)
           "it or after it\n(get --json needs --output FILE: the object takes standard output).\n"
           "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 no node, 5 denied, 6 full, "
           "7 timeout,\n"
-          "8 corrupt, 9 exists. See nigh(1).\n",
+          "8 corrupt, 9 exists, 10 what a service answered. See nigh(1).\n",
           file);
 }
 

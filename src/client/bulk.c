@@ -106,9 +106,12 @@ static nigh_status close_bulk(nigh_bulk *bulk, uint64_t timeout_us, bool force)
             ? bulk_file_end(bulk, timeout_us)
             : (nigh_status)driver->memory_remove(driver->context, bulk->number, timeout_us, force);
 
-    if (status != NIGH_OK) {
+    if (status == NIGH_TIMEOUT || status == NIGH_BUSY) {
         return error_set(bulk->client, status,
                          "the memory is in use still, by a call or after one");
+    }
+    if (status != NIGH_OK) {
+        return error_note_end(bulk->client, status);
     }
     bulk_handle_drop(bulk);
     return NIGH_OK;
@@ -141,7 +144,7 @@ void bulk_end(nigh_client *client)
 
 uint32_t calls_bulk_count(const nigh_call_spec *spec)
 {
-    return spec->struct_size < sizeof(*spec) ? 0 : spec->bulk_count;
+    return spec->struct_size < CALL_SPEC_BULKS ? 0 : spec->bulk_count;
 }
 
 static bool is_part(const nigh_client *client, const nigh_bulk_part *part)

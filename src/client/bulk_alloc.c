@@ -85,7 +85,7 @@ static nigh_status map_file(nigh_bulk *bulk)
     return status;
 }
 
-static nigh_status make_file(nigh_bulk *bulk)
+static nigh_status try_file(nigh_bulk *bulk)
 {
     struct session_sqe sqe = {
         .op = SESSION_OP_BULK_MAKE, .meta_size = bulk->access, .data_size = bulk->size};
@@ -104,6 +104,17 @@ static nigh_status make_file(nigh_bulk *bulk)
         (void)bulk_file_end(bulk, 0);
     }
     return status;
+}
+
+/* A number that the node does not know is of a connection that ended meanwhile: once more. */
+static nigh_status make_file(nigh_bulk *bulk)
+{
+    nigh_status status = try_file(bulk);
+
+    if (status == NIGH_NOT_FOUND) {
+        status = try_file(bulk);
+    }
+    return status == NIGH_NOT_FOUND ? NIGH_CLOSED : status;
 }
 
 static nigh_status tell(nigh_client *client, nigh_status status)
@@ -127,6 +138,9 @@ static nigh_status tell(nigh_client *client, nigh_status status)
                          "one");
     case NIGH_DENIED:
         return error_set(client, status, "nigh_bulk_alloc: this client was opened read-only");
+    case NIGH_CLOSED:
+        return error_set(client, status,
+                         "nigh_bulk_alloc: the connection to the node ended meanwhile, twice");
     default: return error_note_end(client, status);
     }
 }
@@ -223,7 +237,13 @@ nigh_status bulk_file_wait(const nigh_bulk *bulk, uint64_t timeout_us)
     return error_note_end(client, status);
 }
 
-/* Whatever else stands in the way is an end of the connection: then it is nothing to the node. */
+/* With its connection it is nothing to the node any more. */
+static bool is_gone(const nigh_bulk *bulk, nigh_status status)
+{
+    return status == NIGH_NOT_FOUND || status == NIGH_NODE_LOST || !bulk_is_there(bulk) ||
+           atomic_load_explicit(&bulk->client->state, memory_order_relaxed) != CLIENT_ATTACHED;
+}
+
 nigh_status bulk_file_end(const nigh_bulk *bulk, uint64_t timeout_us)
 {
     nigh_status status = client_check(bulk->client);
@@ -231,5 +251,8 @@ nigh_status bulk_file_end(const nigh_bulk *bulk, uint64_t timeout_us)
     if (status == NIGH_OK && bulk_is_there(bulk)) {
         status = run_wait(bulk, 1, SESSION_FLAG_END, timeout_us);
     }
-    return status == NIGH_TIMEOUT || status == NIGH_BUSY ? status : NIGH_OK;
+    if (status == NIGH_TIMEOUT || status == NIGH_BUSY) {
+        return status;
+    }
+    return is_gone(bulk, status) ? NIGH_OK : status;
 }

@@ -376,6 +376,14 @@ static bool call_build(struct client_op *op, size_t step, struct session_sqe *sq
     return true;
 }
 
+void calls_answered(struct client_op *op)
+{
+    op->u.call.answered = true;
+    if (op->u.call.spec->struct_size >= CALL_SPEC_ANSWERED) {
+        op->u.call.spec->answered = 1;
+    }
+}
+
 /* The reply lies where the request was, whose place is another's from the return on. */
 static void call_take_reply(struct client_op *op, const struct session_cqe *cqe)
 {
@@ -385,6 +393,9 @@ static void call_take_reply(struct client_op *op, const struct session_cqe *cqe)
     spec->reply_bytes = (size_t)op->u.call.wanted;
     spec->served_by = cqe->ref;
     op->u.call.untaken = cqe->status != NIGH_OK && (cqe->flags & SESSION_CQE_UNTAKEN) != 0;
+    if ((cqe->flags & SESSION_CQE_ANSWERED) != 0) {
+        calls_answered(op);
+    }
     if (cqe->data_size > 0 && cqe->data_size <= min_u64(spec->reply_room, LIMIT_CALL_BYTES)) {
         memcpy(spec->reply, op->client->write_arena + op->u.call.offset, (size_t)cqe->data_size);
     }
@@ -518,6 +529,10 @@ static nigh_status call_tell(const struct client_op *op, nigh_status status)
     if (rank == NIGH_ANY_RANK) {
         return call_tell_none(op, status);
     }
+    if (op->u.call.answered) {
+        return error_set(op->client, status, "the service answered: %s (node %u)",
+                         nigh_status_name(status), rank);
+    }
     if (op->u.call.untaken && (status == NIGH_PEER_LOST || status == NIGH_TIMEOUT)) {
         return call_tell_untaken(op, status, rank);
     }
@@ -547,9 +562,7 @@ static nigh_status call_tell(const struct client_op *op, nigh_status status)
                                rank)
                    : error_set(op->client, status, "node %u did not answer in time", rank);
     case NIGH_INVALID:
-        return error_set(op->client, status,
-                         "not valid: there is no node %u (nigh nodes), or its service says so",
-                         rank);
+        return error_set(op->client, status, "not valid: there is no node %u (nigh nodes)", rank);
     default: return error_note_end(op->client, status);
     }
 }
@@ -711,7 +724,7 @@ static nigh_status near_init(nigh_client *client, nigh_call_spec *spec, struct c
 {
     struct locality *sums;
 
-    if (spec->struct_size < sizeof(*spec) || spec->near_count > NIGH_NEAR_MOST ||
+    if (spec->struct_size < CALL_SPEC_BULKS || spec->near_count > NIGH_NEAR_MOST ||
         (spec->near_ids == NULL && spec->near_count > 0)) {
         return error_set(client, NIGH_INVALID,
                          "nigh_call: NIGH_NEAREST takes near_ids, %d at most, and a spec that has "
@@ -786,6 +799,9 @@ static nigh_status call_init(nigh_client *client, nigh_call_spec *spec, uint64_t
     op_init(op, client, &call_kind, 1, op_deadline_us(timeout_us));
     spec->reply_bytes = 0;
     spec->served_by = NIGH_ANY_RANK;
+    if (spec->struct_size >= CALL_SPEC_ANSWERED) {
+        spec->answered = 0;
+    }
     op->u.call.spec = spec;
     op->u.call.receives = NULL;
     op->u.call.hash = hash;
@@ -796,6 +812,7 @@ static nigh_status call_init(nigh_client *client, nigh_call_spec *spec, uint64_t
     op->u.call.flags = spec->flags;
     op->u.call.wanted = 0;
     op->u.call.untaken = false;
+    op->u.call.answered = false;
     return call_is_near(spec) ? near_init(client, spec, op) : NIGH_OK;
 }
 

@@ -65,10 +65,16 @@ nigh_status calls_start(struct client_op *op);
 nigh_status calls_reply_later(nigh_client *client, const nigh_request *request, nigh_status answer,
                               const void *bytes, uint32_t count);
 
+/* What a spec has had, as it grew: to with bulks, and to with answered. */
+#define CALL_SPEC_BULKS    offsetof(nigh_call_spec, answered)
+#define CALL_SPEC_ANSWERED (offsetof(nigh_call_spec, answered) + sizeof(uint32_t))
+
 /* How many pieces of memory a call brings; none where its struct is of before there were any. */
 uint32_t calls_bulk_count(const nigh_call_spec *spec);
 /* Writes what a call brings in front of its request; how many bytes that takes. */
 uint32_t calls_fill_bulks(const nigh_call_spec *spec, uint8_t *to);
+/* Its end is what the service said. */
+void calls_answered(struct client_op *op);
 /* Whether a call may bring that. */
 nigh_status calls_check_bulks(nigh_client *client, const nigh_call_spec *spec);
 

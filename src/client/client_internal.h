@@ -120,9 +120,10 @@ struct client_op {
                 nigh_multicast_spec *many; /* of a call of many */
             };
             void *buffer;
-            bool answers; /* and receives */
-            bool apart;   /* out: did neither, for want of a place for both */
-            bool untaken; /* out: no service can have carried it out */
+            bool answers;  /* and receives */
+            bool apart;    /* out: did neither, for want of a place for both */
+            bool untaken;  /* out: no service can have carried it out */
+            bool answered; /* out: its end is what the service said */
             uint64_t hash;
             uint64_t id; /* of what is answered */
             const void *bytes;

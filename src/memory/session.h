@@ -297,6 +297,7 @@ enum session_op {
 /* Bits of session_cqe.flags of what failed. */
 #define SESSION_CQE_INDEX_FULL 1u /* NIGH_LIMIT: the limit is the pool's index in this lane */
 #define SESSION_CQE_UNTAKEN    2u /* CALL: no service can have carried it out */
+#define SESSION_CQE_ANSWERED   4u /* CALL, not only failed ones: the status is the service's own */
 
 /*
  * The argument of a SEAL is its timeout in microseconds (a strict pool copies at seal, and may wait

@@ -545,6 +545,10 @@ void front_session_died(struct front *front, uint32_t slot)
     if (session->state == NODE_SESSION_FREE || session->state == NODE_SESSION_CLOSING ||
         !node_pidfd_is_dead(session->pidfd))
         return;
+    /* What it said before its end, its BYE perhaps, may not have been read yet. */
+    front_session_ready(front, slot, EPOLLIN);
+    if (session->state == NODE_SESSION_FREE || session->state == NODE_SESSION_CLOSING)
+        return;
     front->died++;
     LOG_INFO("session's process died", "session=%llu pid=%d",
              (unsigned long long)session->seat.session_id, session->seat.pid);

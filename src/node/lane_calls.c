@@ -53,6 +53,13 @@ static const uint8_t *on_bytes(void *context, const struct calls_caller *caller)
                                                    caller->offset + caller->skip, caller->bytes);
 }
 
+static uint16_t flags_of(const struct calls_end *end)
+{
+    if (end->answered)
+        return SESSION_CQE_ANSWERED;
+    return end->status != NIGH_OK && !end->taken ? SESSION_CQE_UNTAKEN : 0;
+}
+
 static void on_ended(void *context, const struct calls_caller *caller, const struct calls_end *end)
 {
     struct lane *lane = context;
@@ -60,8 +67,7 @@ static void on_ended(void *context, const struct calls_caller *caller, const str
                               .status = end->status,
                               .data_size = end->count,
                               .ref = end->rank,
-                              .flags =
-                                  end->status != NIGH_OK && !end->taken ? SESSION_CQE_UNTAKEN : 0,
+                              .flags = flags_of(end),
                               .pin = SESSION_NO_PIN};
 
     if (collect_edges_has(&lane->collect, caller)) {
@@ -72,11 +78,13 @@ static void on_ended(void *context, const struct calls_caller *caller, const str
         return;
     if (end->count > caller->room) {
         cqe.status = NIGH_LIMIT; /* data_size says how much it would have been */
+        cqe.flags = 0;
     } else if (end->count > 0) {
         uint8_t *to = store_leased_bytes(lane->store, caller->owner, caller->offset, end->count);
 
         if (to == NULL) {
             cqe.status = NIGH_INVALID;
+            cqe.flags = 0;
             cqe.data_size = 0;
         } else {
             memmove(to, end->bytes, end->count); /* an answer may lie beside its request */

@@ -43,6 +43,11 @@ static void on_send(void *context, uint32_t rank, const void *bytes, uint32_t co
     uint32_t from = rank_of(world, context);
 
     world->sent++;
+    /* A node would cut it (node/views_parts.h), and a channel refuse it whole. */
+    if (count > CALLS_PAYLOAD) {
+        world->broken = "a message is longer than a channel for calls carries";
+        return;
+    }
     if (world->loses_kind != 0 && *(const uint8_t *)bytes == world->loses_kind) {
         world->lost_of_kind++;
         return;
@@ -54,7 +59,7 @@ static void on_send(void *context, uint32_t rank, const void *bytes, uint32_t co
     for (uint32_t n = 0; n < VIEWS_MESSAGES; n++) {
         struct views_message *message = &world->messages[n];
 
-        if (message->at_us == 0 && count <= sizeof(message->bytes)) {
+        if (message->at_us == 0) {
             message->at_us = world->now_us + 1 + random_below(&world->random, world->delay_us);
             message->from = from;
             message->to = rank;

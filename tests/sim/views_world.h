@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "cluster/agree.h"
+#include "rpc/calls.h"
 
 #define VIEWS_NODES    9u
 #define VIEWS_MESSAGES 2048u
@@ -51,7 +52,7 @@ struct views_message {
     uint64_t at_us; /* 0: free */
     uint32_t from, to;
     uint32_t count;
-    uint8_t bytes[AGREE_MESSAGE_BYTES];
+    uint8_t bytes[CALLS_PAYLOAD];
 };
 
 struct views_world {

@@ -618,12 +618,27 @@ static void fake_take_extent(struct fake_node *fake, const struct session_extent
     fake_grant_extent(fake, request);
 }
 
+/* Any memory is the first extent. */
+static void fake_give_bulk(struct fake_node *fake, const struct session_bulk_file *request)
+{
+    struct session_bulk_file file = *request;
+
+    file.header.kind = SESSION_BULK;
+    if (fake->options.bulks_lost > 0) {
+        fake->options.bulks_lost--;
+        file.status = NIGH_NOT_FOUND;
+    }
+    (void)fd_send_message(fake->socket_fd, &file, sizeof(file), fake->extent_fds,
+                          file.status == NIGH_OK ? 1 : 0);
+}
+
 static void fake_look_at_socket(struct fake_node *fake)
 {
     union {
         struct session_message_header header;
         struct session_hello hello;
         struct session_extent extent;
+        struct session_bulk_file bulk;
         uint8_t bytes[LIMIT_SESSION_MESSAGE_BYTES];
     } message;
     size_t size_bytes, fd_count;
@@ -645,6 +660,8 @@ static void fake_look_at_socket(struct fake_node *fake)
             fake_take_hello(fake, &message.hello);
         } else if (message.header.kind == SESSION_EXTENT) {
             fake_take_extent(fake, &message.extent);
+        } else if (message.header.kind == SESSION_BULK_ASK) {
+            fake_give_bulk(fake, &message.bulk);
         }
     }
 }

@@ -48,6 +48,7 @@ struct fake_options {
     bool read_only;       /* nobody may write */
     bool bad_welcome;     /* numbers that cannot be */
     uint64_t lease_bytes; /* 0: as asked, from 256 KiB; 1: never */
+    uint32_t bulks_lost; /* so many questions for memory that it made are answered NIGH_NOT_FOUND */
     uint32_t late_grants; /* so many questions for extents are answered with the next one */
     uint32_t spin_us;
 };

@@ -226,7 +226,20 @@ static void what_a_service_refuses_says_so(void **state)
     assert_int_equal(nigh_call(world.client[0], &spec, PATIENCE), NIGH_DENIED);
     assert_int_equal(spec.reply_bytes, 2);
     assert_memory_equal(reply, "no", 2);
+    assert_int_equal(spec.answered, 1);
+    (void)nigh_client_error(world.client[0], text, sizeof text);
+    assert_string_equal(text, "the service answered: NIGH_DENIED (node 1)");
+    spec.reply_room = 1; /* then it is nigh that says so */
+    assert_int_equal(nigh_call(world.client[0], &spec, PATIENCE), NIGH_LIMIT);
+    assert_int_equal(spec.answered, 0);
+    spec.reserved = 77; /* a program of before there was that, and what it has behind */
+    spec.answered = 77;
+    spec.struct_size = offsetof(nigh_call_spec, answered);
+    spec.reply_room = sizeof reply;
+    assert_int_equal(nigh_call(world.client[0], &spec, PATIENCE), NIGH_DENIED);
+    assert_int_equal(spec.answered, 77);
     assert_int_equal(nigh_call(world.client[0], &nobody, PATIENCE), NIGH_NOT_FOUND);
+    assert_int_equal(nobody.answered, 0);
     (void)nigh_client_error(world.client[0], text, sizeof text);
     assert_string_equal(text, "node 1 has no service of this name");
     end(&world);

@@ -565,7 +565,6 @@ def test_the_holder_starts_a_killed_node_again():
         wait_for(lambda: child_of(node.process.pid) not in (0, first))
         session = resume(node.path, session)
         check(session)
-        time.sleep(0)
     code, said = node.stop()
     assert code == 0 and said.count("the node died") == 3, said
     end = session.read_end()

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """nighd and sessions that do not behave: forged hellos, silent and slow clients, broken messages, forged rings, other
 uids. Whatever one client does, the others are served."""
+import json
 import os
 import signal
 import socket
@@ -22,6 +23,7 @@ PAIR_ASK, PAIR, PAIR_DROP = 7, 8, 9
 BULK_ASK, BULK = 10, 11
 OP_BULK_MAKE, OP_BULK_WAIT = 35, 36
 TAKES_PAIRS, PAIR_ENDED = 260, 320  # in the session's first page
+MESSAGES = 16  # of one socket in one turn
 OP_UNKNOWN = 39  # the first that there is none of
 
 
@@ -571,6 +573,48 @@ def test_a_stopping_node_says_bye():
     assert end.status == "NIGH_NODE_LOST" and "stopping" in end.sentence
     assert receive(session.sock)[0] == b""
     assert raw.STATUS[struct.unpack("<i", session.memory[16:20])[0]] == "NIGH_NODE_LOST"
+
+
+def died(node):
+    said = subprocess.run([os.environ["NIGH"], "--socket", node.path, "top", "--once", "--json"], capture_output=True,
+                          check=True).stdout
+    return json.loads(said)["sessions_died"]
+
+
+def is_stopped(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return file.read().rsplit(")", 1)[1].split()[0] == "T"
+
+
+def last_words(node, farewell):
+    """A session of a process that says much, and perhaps farewell, and ends, while the node is stopped."""
+    ready, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        session = Session(node.path)
+        os.write(tell, b"r")
+        wait_for(lambda: is_stopped(node.process.pid))
+        for _ in range(MESSAGES + MESSAGES // 2):
+            session.sock.send(struct.pack("@IHHII", raw.MAGIC, raw.EXTENT, 0, 0xFFFF, 0))
+        if farewell:
+            session.close()
+        os._exit(0)
+    assert os.read(ready, 1) == b"r"
+    os.close(ready)
+    os.close(tell)
+    node.process.send_signal(signal.SIGSTOP)
+    os.waitpid(child, 0)
+    node.process.send_signal(signal.SIGCONT)
+
+
+def test_who_closed_is_not_counted_as_dead():
+    """Also one whose farewell is behind more than is read of it at a time, when its end is seen."""
+    node = Node("--lanes", "1")
+    last_words(node, True)
+    assert died(node) == 0
+    last_words(node, False)
+    wait_for(lambda: died(node) == 1)
+    assert node.stop()[0] == 0
 
 
 def as_uid(uid, gid, body):

@@ -12,7 +12,7 @@ import tempfile
 import threading
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from cluster_cli import EXISTS, NOT_FOUND, OK, TIMEOUT, Member  # noqa: E402
+from cluster_cli import EXISTS, FAILED, NOT_FOUND, OK, TIMEOUT, Member  # noqa: E402
 import raw_session as raw  # noqa: E402
 from raw_session import free_ports, wait_for  # noqa: E402
 
@@ -181,7 +181,9 @@ def test_what_is_left_without_the_server():
         a.good("put", "--no-claim", "new", "-", data=b"2")
         assert a.good("get", "new") == b"2"
         code, _, said = b.run("get", "new", "--timeout", "500ms")
-        assert code != OK and "the directory is not reached" in said, said
+        assert code == TIMEOUT and "within 500 ms; the directory is not reached" in said, (code, said)
+        code, _, said = b.run("get", "new")
+        assert code == FAILED and "the directory is not reached" in said, (code, said)
         code, _, said = b.run("put", "exclusive", "-", "--timeout", "500ms", data=b"3")
         assert code != OK and "cannot be said now" in said and "the directory is not reached" in said, said
         for verb in ("who", "locate"):

@@ -3,7 +3,6 @@
  * Two embedded nodes of one process, as each other's only peer: threads that wait are guests of
  * their lanes, spin there or rest, and are in nobody's way.
  */
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -142,19 +141,28 @@ static void *wait_for_it(void *argument)
     return NULL;
 }
 
+static bool waits(nigh_client *client)
+{
+    nigh_node_stats stats;
+
+    return nigh_stats(client, &stats) == NIGH_OK && stats.waiting > 0;
+}
+
 /* One that waits for what is put at the other node, or by another client of its own. */
 static void wait_while_somebody_puts(uint32_t spin_us, int where)
 {
     struct waiter waiter = {.id = numbered(2), .status = NIGH_PENDING};
     struct pair pair;
-    nigh_client *other;
+    nigh_client *other, *looker;
     pthread_t thread;
 
     begin(&pair, spin_us);
     waiter.client = pair.client[1];
     other = attach(pair.node[where], 0);
     assert_int_equal(pthread_create(&thread, NULL, wait_for_it, &waiter), 0);
-    (void)poll(NULL, 0, 20); /* most likely it rests by now; it may just as well not */
+    looker = attach(pair.node[1], 0);
+    assert_true(SUPPORT_WAIT(waits(looker), 20000)); /* and rests, or is about to */
+    nigh_client_close(looker);
     assert_int_equal(nigh_put(other, &waiter.id, "y", 1, NULL), NIGH_OK);
     pthread_join(thread, NULL);
     assert_int_equal(atomic_load(&waiter.status), NIGH_OK);

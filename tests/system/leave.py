@@ -10,13 +10,52 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
-from cluster_cli import EXISTS, FAILED, OK  # noqa: E402
+from cluster_cli import EXISTS, FAILED, OK, Member  # noqa: E402
 from cluster_views import Voters  # noqa: E402
-from raw_session import Node, Session, wait_for  # noqa: E402
-from replicas import LOOK_S, Five, bytes_of, kill  # noqa: E402
+from raw_session import Node, Session, free_ports, wait_for  # noqa: E402
+from replicas import DEAD_MS, LOOK_S, MIB, Five, bytes_of, kill  # noqa: E402
 
 OBJECTS = 20
 ANOTHER, DENIED = 4321, 5  # a uid; an exit code
+
+
+class Apart(Five):
+    """Each node has flags, and a folder, of its own."""
+
+    def __init__(self, flags, nodes):
+        super().__init__(nodes=0)
+        self.folders = [os.path.join(self.folder.name, f"own{rank}") for rank in range(nodes)]
+        self.join = ",".join(f"127.0.0.1:{port}" for port in free_ports(nodes))
+        for rank, folder in enumerate(self.folders):
+            os.mkdir(folder, 0o700)
+            self.members.append(Member(self.folder.name, rank, self.join, os.path.join(self.folder.name, "key"),
+                                       "--dead-ms", str(DEAD_MS), *flags(rank, folder)))
+
+
+class Another:
+    """Another uid. The program itself, and its library, must be within its reach, and so must the sockets."""
+
+    def __init__(self, cluster):
+        if os.geteuid() != 0:
+            raise raw.Skipped("only root can become another uid")
+        self.folder = tempfile.TemporaryDirectory()
+        self.program = shutil.copy(os.environ["NIGH"], self.folder.name)
+        library = shutil.copy(os.path.join(os.environ["NIGH_BUILD"], "src", "client", "libnigh.so.0"), self.folder.name)
+        for path in (self.folder.name, self.program, library, cluster.folder.name):
+            os.chmod(path, 0o755)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self.folder.cleanup()
+
+    def run(self, member, *arguments, data=b""):
+        """Its exit code, and all that it said."""
+        ran = subprocess.run([self.program, "--socket", member.path, *arguments], input=data, check=False,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, user=ANOTHER, group=ANOTHER,
+                             extra_groups=[], env={"LD_LIBRARY_PATH": self.folder.name})
+        return ran.returncode, ran.stdout
 
 
 def test_what_only_it_held_is_at_the_others():
@@ -111,6 +150,68 @@ def test_looking_changes_nothing_and_undo_takes_puts_again():
         assert members[0].parsed("leave")["safe"]["objects"] == 3, "and it may leave again"
 
 
+def left(member, *arguments):
+    """The exit code of a leave, and what it says in JSON."""
+    code, printed, _ = member.run("leave", "--json", *arguments)
+    return code, json.loads(printed)
+
+
+def test_members_that_are_full_take_nothing():
+    """What has no room anywhere stays, and it is said why; it goes when there is room."""
+    cluster = Five("--lanes", "1", nodes=2)
+    with cluster as members:
+        cluster.wait_met()
+        members[0].good("put", "large", "-", data=bytes(24 * MIB))
+        fills = 0
+        while members[1].numbers()["evictions"] == 0:
+            members[1].good("put", f"fill {fills}", "-", data=bytes(8 * MIB))
+            fills += 1
+        evicted = members[1].numbers()["evictions"]
+        code, said = left(members[0])
+        assert (code, said["stuck"]["objects"], said["why"]["no room"]) == (FAILED, 1, 1), (code, said)
+        assert said["alone"]["objects"] == 1 and said["safe"]["objects"] == 0, said
+        assert members[1].numbers()["evictions"] == evicted, "nothing makes room for it"
+        assert members[0].good("get", "large") == bytes(24 * MIB)
+
+        members[1].run("rm", *[f"fill {n}" for n in range(fills)])
+        wait_for(lambda: left(members[0])[0] == OK, 60)
+        kill(members[0])
+        wait_for(lambda: members[1].run("get", "large")[:2] == (OK, bytes(24 * MIB)), LOOK_S)
+
+
+def test_a_pool_that_nobody_else_has_stays():
+    """Until somebody of its uid was at another node."""
+    cluster = Five(nodes=2)
+    with cluster as members, Another(cluster) as another:
+        cluster.wait_met()
+        assert another.run(members[0], "put", "kept", "-", data=bytes_of("kept"))[0] == OK
+        code, said = left(members[0])
+        assert (code, said["stuck"]["objects"], said["why"]["no pool"]) == (FAILED, 1, 1), (code, said)
+        _, printed, said = members[0].run("leave")
+        assert "no other node that is up has the pool" in printed.decode() + said, (printed, said)
+        assert another.run(members[0], "get", "kept") == (OK, bytes_of("kept"))
+        assert another.run(members[1], "ls")[0] == OK
+        wait_for(lambda: left(members[0])[0] == OK, 60)
+        kill(members[0])
+        wait_for(lambda: another.run(members[1], "get", "kept") == (OK, bytes_of("kept")), LOOK_S)
+
+
+def test_what_is_on_disk_is_handed_over():
+    cluster = Apart(lambda rank, folder: [["--memory", "64M", "--spill", folder, "--spill-max", "1G"], []][rank > 0],
+                    nodes=2)
+    with cluster as members:
+        cluster.wait_met()
+        members[1].good("put", "a pool", "-", data=b"x")
+        for n in range(OBJECTS):
+            members[0].good("put", f"{n}", "-", data=bytes_of(f"{n}") * 600)
+        assert members[0].numbers()["spills"] > 0 and members[0].numbers()["evictions"] == 0
+        code, said = left(members[0])
+        assert (code, said["safe"]["objects"], said["alone"]["objects"]) == (OK, OBJECTS, 0), (code, said)
+        kill(members[0])
+        for n in range(OBJECTS):
+            wait_for(lambda n=n: members[1].run("get", f"{n}")[:2] == (OK, bytes_of(f"{n}") * 600), LOOK_S)
+
+
 def test_a_node_that_is_alone_does_not_leave():
     node = Node()
     for arguments in (("leave",), ("leave", "--undo"), ("leave", "--look")):
@@ -121,21 +222,13 @@ def test_a_node_that_is_alone_does_not_leave():
 
 
 def test_another_uid_may_look_and_nothing_else():
-    if os.geteuid() != 0:
-        raise raw.Skipped("only root can become another uid")
     cluster = Five(nodes=2)
-    with cluster as members, tempfile.TemporaryDirectory() as folder:
+    with cluster as members, Another(cluster) as another:
         cluster.wait_met()
-        # The program itself, and its library, must be within reach of another uid, and so must the socket.
-        program = shutil.copy(os.environ["NIGH"], folder)
-        shutil.copy(os.path.join(os.environ["NIGH_BUILD"], "src", "client", "libnigh.so.0"), folder)
-        for path in (folder, program, os.path.join(folder, "libnigh.so.0"), cluster.folder.name):
-            os.chmod(path, 0o755)
 
         def run(*arguments):
-            ran = subprocess.run([program, "--socket", members[0].path, *arguments], capture_output=True, check=False,
-                                 user=ANOTHER, group=ANOTHER, extra_groups=[], env={"LD_LIBRARY_PATH": folder})
-            return ran.returncode, ran.stdout.decode() + ran.stderr.decode()
+            code, said = another.run(members[0], *arguments)
+            return code, said.decode()
 
         code, said = run("leave")
         assert code == DENIED and "only root" in said, (code, said)

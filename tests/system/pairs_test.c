@@ -273,6 +273,38 @@ static void a_server_that_scribbles_is_bad_for_its_callers_alone(void **state)
     node_fixture_stop(&node);
 }
 
+/* Statuses that the library has, too: its own TIMEOUT and LIMIT are not taken for the service's. */
+static void what_a_service_answers_is_told_from_the_rest(void **state)
+{
+    static const nigh_status answers[] = {NIGH_OK, NIGH_DENIED, NIGH_TIMEOUT, NIGH_LIMIT};
+    static uint8_t buffer[NIGH_CALL_BYTES];
+    nigh_client *caller, *server;
+    nigh_service *service = NULL;
+    char reply[8];
+
+    (void)state;
+    node_fixture_start(&node, "32M", NULL);
+    caller = open_client();
+    server = open_client();
+    assert_int_equal(nigh_service_register(server, "paired", NULL, &service), NIGH_OK);
+    for (uint32_t n = 0; n < 200; n++) {
+        nigh_status answer = answers[n % 4];
+        bool fits = n % 8 < 4;
+        nigh_call_spec spec = spec_of("call", 4, reply, fits ? 4 : 3);
+        nigh_request request;
+        nigh_op op;
+
+        assert_int_equal(nigh_call_start(caller, &spec, PATIENCE, &op), NIGH_OK);
+        assert_int_equal(nigh_receive(service, &request, buffer, PATIENCE), NIGH_OK);
+        assert_int_equal(nigh_call_reply(&request, answer, buffer, request.size), NIGH_OK);
+        assert_int_equal(nigh_wait(caller, &op, PATIENCE), fits ? answer : NIGH_LIMIT);
+        assert_int_equal(spec.answered, fits);
+    }
+    nigh_client_close(server);
+    nigh_client_close(caller);
+    node_fixture_stop(&node);
+}
+
 /* A child has none of it: neither the memory nor the other side's ear. */
 static void a_child_of_a_caller_calls_nobody(void **state)
 {
@@ -386,6 +418,7 @@ int main(void)
         cmocka_unit_test(a_stopped_server_costs_deadlines_alone),
         cmocka_unit_test(callers_that_die_or_scribble_are_their_own_affair),
         cmocka_unit_test(a_server_that_scribbles_is_bad_for_its_callers_alone),
+        cmocka_unit_test(what_a_service_answers_is_told_from_the_rest),
         cmocka_unit_test(a_child_of_a_caller_calls_nobody),
         cmocka_unit_test(a_server_hears_pairs_and_the_node),
         cmocka_unit_test(a_service_that_ends_says_so),

@@ -3,6 +3,7 @@
 """Services of processes: one that serves a name at a node, callers at both, and a server that is killed amid calls."""
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -13,6 +14,10 @@ from cluster_cli import FAILED, NOT_FOUND, OK, TIMEOUT, Cluster  # noqa: E402
 
 USAGE = 2
 ECHO = os.environ["ECHO_SERVICE"]
+ODD = os.environ["ODD_SERVICE"]
+ANSWERED = 10
+STATUSES = {"NIGH_NOT_FOUND": -2, "NIGH_DENIED": -9, "NIGH_TIMEOUT": -7, "NIGH_LIMIT": -11}
+PLACES, KEPT = 64, 8  # calls under way between two nodes of a small cluster; of these for the urgent
 
 
 def serve(member, name):
@@ -21,6 +26,16 @@ def serve(member, name):
                                stderr=subprocess.PIPE)
     process.said = process.stdout.readline()
     return process
+
+
+def odd(member, *words):
+    return subprocess.Popen([ODD, *words], env={**os.environ, "NIGH_SOCKET": member.path}, stdout=subprocess.PIPE,
+                            bufsize=0)
+
+
+def line_of(process):
+    assert select.select([process.stdout], [], [], 60)[0], "it says nothing"
+    return process.stdout.readline().decode()
 
 
 def served_by(member, request):
@@ -89,6 +104,61 @@ def test_all_nodes_are_called_at_once():
         code, out, said = a.run("call", "echo", "--all", "x")
         assert (code, out) == (FAILED, b"0: x\n") and "node 1: " in said, (code, said)
         end(servers[0])
+
+
+def test_what_a_service_answers_is_not_said_as_the_nodes_own():
+    cluster = Cluster()
+    with cluster as (a, b):
+        cluster.wait_met()
+        for name, value in STATUSES.items():
+            server = odd(a, "answer", name, str(value))
+            assert line_of(server) == "serving\n"
+            for member in (a, b):
+                code, printed, said = member.run("call", name, "-n0", "x")
+                assert (code, printed) == (ANSWERED, b"") and f"the service answered: {name} (node 0)" in said, said
+                code, printed, _ = member.run("call", name, "-n0", "x", "--json")
+                assert code == json.loads(printed)["exit_code"] == ANSWERED and name in json.loads(printed)["error"]
+                if name in ("NIGH_NOT_FOUND", "NIGH_DENIED"):  # of many nodes the others may be nigh's
+                    code, _, said = member.run("call", name, "--ranks", "0", "x")
+                    assert code == ANSWERED and f"node 0: the service answered: {name}" in said, said
+            end(server)
+        assert a.run("call", "nobody", "x")[0] == NOT_FOUND
+        assert a.run("call", "nobody", "--all", "x")[0] == NOT_FOUND
+
+
+def test_one_way_ends_at_once():
+    """Of a service that never answers: the call ends, and it had the message."""
+    cluster = Cluster()
+    with cluster as (a, b):
+        cluster.wait_met()
+        server = odd(a, "hold", "held")
+        assert line_of(server) == "serving\n"
+        for n, member in enumerate((a, b)):
+            assert member.good("call", "held", "-n0", "--one-way", f"note {n}") == b""
+            assert line_of(server) == f"had note {n}, one-way\n"
+            said = json.loads(member.good("call", "held", "-n0", "--one-way", f"again {n}", "--json"))
+            assert said == {"service": "held", "node": 0}, said
+            assert line_of(server) == f"had again {n}, one-way\n"
+        for option in ("--one-way", "--urgent"):
+            assert a.run("call", "held", "--all", option, "x")[0] == USAGE
+        end(server)
+
+
+def test_urgent_goes_before_what_waits():
+    cluster = Cluster("--lanes", "1")
+    with cluster as (a, b):
+        cluster.wait_met()
+        server = odd(a, "hold", "held")
+        assert line_of(server) == "serving\n"
+        many = odd(b, "flood", "held", "0", str(PLACES))
+        assert [line_of(server) for _ in range(PLACES - KEPT)] == ["had flood\n"] * (PLACES - KEPT)
+        assert b.run("call", "held", "-n0", "waits", "--timeout", "100ms")[0] == TIMEOUT
+        urgent = b.begin("call", "held", "-n0", "--urgent", "goes", "--timeout", "60s")
+        assert line_of(server) == "had goes\n"
+        end(server)
+        urgent.communicate(timeout=30)
+        many.communicate(timeout=30)
+        assert urgent.returncode != OK
 
 
 def test_calls_of_a_server_that_is_killed_end():

@@ -144,12 +144,123 @@ static void too_little_memory_is_given_back(void **state)
     fake_node_stop(&fake);
 }
 
+/* ---- memory that calls bring ---------------------------------------------- */
+
+struct bulks {
+    _Atomic uint32_t makes;
+    _Atomic uint32_t waited; /* lanes that were asked */
+    _Atomic int32_t end;     /* how an end is answered */
+};
+
+static enum fake_action serve_bulks(void *context, struct fake_node *fake, uint32_t lane,
+                                    const struct session_sqe *sqe, struct session_cqe *cqe)
+{
+    struct bulks *bulks = context;
+
+    (void)fake;
+    if (sqe->op == SESSION_OP_BULK_MAKE) {
+        cqe->generation = 1 + atomic_fetch_add(&bulks->makes, 1);
+        return FAKE_ANSWER;
+    }
+    if (sqe->op == SESSION_OP_BULK_WAIT) {
+        bool ends = (sqe->flags & SESSION_FLAG_END) != 0;
+
+        atomic_fetch_or(&bulks->waited, ends ? 0 : 1u << lane);
+        cqe->status = ends ? atomic_load(&bulks->end) : NIGH_OK;
+        return FAKE_ANSWER;
+    }
+    return FAKE_SERVE;
+}
+
+static nigh_client *open_bulks(struct fake_node *fake, struct bulks *bulks, uint32_t lanes,
+                               uint32_t lost)
+{
+    nigh_client_options open = {.struct_size = sizeof open};
+    nigh_client *client;
+
+    fake_node_start(fake,
+                    &(struct fake_options){
+                        .lanes = lanes, .hook = serve_bulks, .context = bulks, .bulks_lost = lost});
+    open.socket_path = fake->path;
+    assert_int_equal(nigh_client_open(&open, &client), NIGH_OK);
+    return client;
+}
+
+/* The node does not know what it made: it is another connection by now. */
+static void memory_that_went_amid_its_making_is_made_anew(void **state)
+{
+    (void)state;
+    for (uint32_t lost = 0; lost < 3; lost++) {
+        struct bulks bulks = {0};
+        struct fake_node fake;
+        nigh_client *client = open_bulks(&fake, &bulks, 1, lost);
+        nigh_bulk *bulk = NULL;
+        void *memory = NULL;
+
+        assert_int_equal(nigh_bulk_alloc(client, 4096, NIGH_BULK_READ, &memory, &bulk),
+                         lost < 2 ? NIGH_OK : NIGH_CLOSED);
+        assert_int_equal(atomic_load(&bulks.makes), lost == 0 ? 1 : 2);
+        assert_int_equal(nigh_bulk_close(bulk, 0), NIGH_OK);
+        nigh_client_close(client);
+        fake_node_stop(&fake);
+    }
+}
+
+/* Any lane may have a call with it that was cancelled and not taken yet. */
+static void a_wait_for_memory_asks_every_lane(void **state)
+{
+    struct bulks bulks = {0};
+    struct fake_node fake;
+    nigh_client *client = open_bulks(&fake, &bulks, 4, 0);
+    nigh_bulk *bulk = NULL;
+    void *memory = NULL;
+
+    (void)state;
+    assert_int_equal(nigh_bulk_alloc(client, 4096, NIGH_BULK_READ, &memory, &bulk), NIGH_OK);
+    assert_int_equal(nigh_bulk_wait(bulk, NIGH_FOREVER), NIGH_OK);
+    assert_int_equal(atomic_load(&bulks.waited), 15);
+    assert_int_equal(nigh_bulk_close(bulk, 0), NIGH_OK);
+    nigh_client_close(client);
+    fake_node_stop(&fake);
+}
+
+/* Only what the node knows nothing of is closed whatever it says. */
+static void memory_that_is_not_given_back_stays(void **state)
+{
+    static const nigh_status stays[] = {NIGH_TIMEOUT, NIGH_BUSY, NIGH_NO_RESOURCES, NIGH_INVALID};
+    struct bulks bulks = {0};
+    struct fake_node fake;
+    nigh_client *client = open_bulks(&fake, &bulks, 1, 0);
+    nigh_bulk *bulk = NULL;
+    char *bytes;
+    void *memory = NULL;
+
+    (void)state;
+    assert_int_equal(nigh_bulk_alloc(client, 4096, NIGH_BULK_READ, &memory, &bulk), NIGH_OK);
+    bytes = memory;
+    for (uint32_t n = 0; n < sizeof stays / sizeof *stays; n++) {
+        atomic_store(&bulks.end, stays[n]);
+        assert_int_equal(nigh_bulk_close(bulk, 0), stays[n]);
+        bytes[n] = 1;
+    }
+    atomic_store(&bulks.end, NIGH_NOT_FOUND);
+    assert_int_equal(nigh_bulk_close(bulk, 0), NIGH_OK);
+    assert_int_equal(nigh_bulk_alloc(client, 4096, NIGH_BULK_READ, &memory, &bulk), NIGH_OK);
+    fake_node_die(&fake, true);
+    assert_int_equal(nigh_bulk_close(bulk, 0), NIGH_OK);
+    nigh_client_close(client);
+    fake_node_stop(&fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_comes_too_late_is_answered_busy),
         cmocka_unit_test(what_was_started_needs_no_poll),
         cmocka_unit_test(too_little_memory_is_given_back),
+        cmocka_unit_test(memory_that_went_amid_its_making_is_made_anew),
+        cmocka_unit_test(a_wait_for_memory_asks_every_lane),
+        cmocka_unit_test(memory_that_is_not_given_back_stays),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -932,6 +932,41 @@ static void what_is_not_a_sessions_file_is_not_waited_for(void **state)
     await_completions(before + 2 + LIMIT_SESSION_BULK_ASKS);
 }
 
+#define FILES 300u
+
+static nigh_status ask_as(uint32_t uid, uint64_t session)
+{
+    const struct bulk_wish wish = {.bytes = PAGE, .access = 3, .uid = uid};
+    const struct bulk_asker asker = {.session = session};
+
+    return bulk_memories_make(bulks, &asker, &wish);
+}
+
+/* However many sessions it has; what has ended counts until it is taken. Root may, whatever others
+ * have. Files are fewer: of these it has half, too. */
+static void a_uid_has_half_of_what_may_be_asked(void **state)
+{
+    static struct bulk_end made[FILES];
+
+    (void)state;
+    for (uint32_t n = 0; n < FILES; n++) {
+        assert_int_equal(ask_as(4001, 1000 + n % 16), NIGH_PENDING);
+        assert_true(SUPPORT_WAIT(bulk_memories_take_end(bulks, 0, &made[n]), 20000));
+    }
+    for (uint32_t n = 0; n < FILES; n++) {
+        assert_int_equal(
+            bulk_memories_await(bulks, &made[n].asker, made[n].number, UINT64_MAX, true),
+            NIGH_PENDING);
+    }
+    assert_true(SUPPORT_WAIT(bulk_memories_bytes(bulks) == 0, 20000));
+    for (uint32_t n = FILES; n < LIMIT_BULK_ASKS / 2; n++) {
+        assert_int_equal(ask_as(4001, 1000 + n % 16), NIGH_PENDING);
+    }
+    assert_int_equal(ask_as(4001, 2000), NIGH_BUSY);
+    assert_int_equal(ask_as(4002, 2000), NIGH_PENDING);
+    assert_int_equal(ask_as(0, 2001), NIGH_PENDING);
+}
+
 static void files_go_with_their_session(void **state)
 {
     uint64_t number = made(1, PAGE);
@@ -1026,6 +1061,8 @@ int main(void)
         TEST(what_no_client_may_have_made_is_refused),
         TEST(what_is_not_a_sessions_file_is_not_waited_for),
         TEST(files_go_with_their_session),
+        cmocka_unit_test_setup_teardown(a_uid_has_half_of_what_may_be_asked, set_up_large,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(gigabytes_are_not_a_lanes_to_make, set_up_large, tear_down),
         TEST(a_node_stops_amid_files),
         TEST(a_call_brings_memory),

@@ -50,7 +50,7 @@ _nigh() {
     stat) own="--checksum" ;;
     nodes) own="--measure" ;;
     leave) own="--undo --look" ;;
-    call) own="--node --near --all --ranks --idempotent" ;;
+    call) own="--node --near --all --ranks --idempotent --one-way --urgent" ;;
     top) own="--once --delay" ;;
     bench) own="--offer --withdraw --node --serve --at-once --size" ;;
     esac
