@@ -47,9 +47,7 @@ static void open_session(struct world *world, uint32_t rank, uint32_t number)
         };
 
         NIGH_ASSERT(store_session_open(node->lane[n].store, &config) == NIGH_OK);
-        if (world->exclusive) {
-            listen_for_conflicts(node->lane[n].store, number);
-        }
+        listen_for_conflicts(node->lane[n].store, number);
     }
 }
 
@@ -534,6 +532,19 @@ static uint32_t serial_dropped(struct world *world, uint32_t node, uint32_t key)
     return serial_of(world, node, key, &sight, bytes_glance);
 }
 
+/* Whether what another node has of a key was deleted, and came back with who had been taken for
+ * dead: a copy perhaps, that goes like any. */
+static bool is_revived(struct world *world, uint32_t node, uint32_t key)
+{
+    bool revived = false;
+
+    for (uint32_t n = 0; n < world->node_count; n++) {
+        revived = revived || (n != node && world->nodes[n].alive &&
+                              world->puts[client_glance_here(world, n, key)].doomed);
+    }
+    return revived;
+}
+
 void client_lost(struct world *world, uint32_t node, uint32_t key)
 {
     uint32_t serial = serial_dropped(world, node, key);
@@ -541,6 +552,7 @@ void client_lost(struct world *world, uint32_t node, uint32_t key)
     world_say(world, "node %u: put %u of key %u came second", node, serial, key);
     WORLD_CHECK(world, serial != 0, "node %u: nobody's put of key %u came second", node, key);
     world->puts[serial].second = true;
+    world->puts[serial].to_revived = is_revived(world, node, key);
     if (world->puts[serial].exclusive) {
         WORLD_CHECK(world, world->was_forgetful,
                     "node %u: put %u of key %u was granted, and another's was first", node, serial,

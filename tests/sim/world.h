@@ -107,6 +107,7 @@ struct world_put {
     bool exclusive;      /* and its seal, if that was OK, the only one till it was deleted */
     bool doomed;         /* a delete by a node that held it returned OK */
     bool second;         /* it was dropped, and its node was told that another's was first */
+    bool to_revived;     /* ... and that had been deleted where it was not heard of */
     bool damaged;        /* a file of it was, on a disk */
     uint64_t sealing_us; /* when its seal was asked for: a delete that ends later may take it */
     struct birth birth;
