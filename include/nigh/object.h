@@ -243,7 +243,8 @@ typedef struct nigh_object_info {
     uint32_t meta_size;
     uint32_t pinned;        /* 1: by nigh_pin */
     uint64_t birth_counter; /* with incarnation: the birth, which tells one object of an id from the
-                               next on this node; a copy has one of its own */
+                               next, and is the same at every node that has it; of a copy they are
+                               numbers of the node where it was born */
     uint32_t incarnation;
     uint32_t holders;    /* views that processes hold now; nigh_list leaves it 0 */
     uint64_t created_ns; /* wall clock, nanoseconds since 1970 */

@@ -77,9 +77,23 @@ static void look_name(nigh_client *client, bool locked, uint64_t offset,
     }
 }
 
+/* Of what came from another node as it was born there. */
+static void look_birth(const struct index *index, uint32_t number, nigh_object_info *info)
+{
+    const struct index_entry *entry = &index->entries[number];
+    const struct index_birth *birth = &index->births[number];
+
+    info->incarnation = entry->incarnation;
+    info->birth_counter = index_word_generation(shared_load_relaxed(&entry->word));
+    if ((shared_load_relaxed(&entry->flags) & INDEX_FLAG_COPY) != 0) {
+        info->incarnation = birth->incarnation;
+        info->birth_counter = birth->counter;
+    }
+}
+
 /* Copies what the index says of an entry; false: it is no object, or changed meanwhile. */
 static bool look_entry(nigh_client *client, bool locked, uint32_t lane, uint32_t number,
-                       nigh_object_info *info)
+                       nigh_object_info *info, uint64_t *generation)
 {
     const struct index *index = &client->indexes[lane];
     const struct index_entry *entry = &index->entries[number];
@@ -99,7 +113,7 @@ static bool look_entry(nigh_client *client, bool locked, uint32_t lane, uint32_t
     memcpy(info->id.bytes, entry->id, sizeof(info->id.bytes));
     info->data_size = entry->data_size;
     info->meta_size = entry->meta_size;
-    info->incarnation = entry->incarnation;
+    look_birth(index, number, info);
     info->pinned = (shared_load_relaxed(&entry->flags) & INDEX_FLAG_KEPT) != 0;
     info->copy = (shared_load_relaxed(&entry->flags) & (INDEX_FLAG_COPY | INDEX_FLAG_GIVEN)) ==
                  INDEX_FLAG_COPY;
@@ -111,7 +125,7 @@ static bool look_entry(nigh_client *client, bool locked, uint32_t lane, uint32_t
     if (index_word_generation(shared_load_relaxed(&entry->word)) != index_word_generation(word)) {
         return false;
     }
-    info->birth_counter = index_word_generation(word);
+    *generation = index_word_generation(word);
     if (info->state == NIGH_OBJECT_SPILLED) {
         look_spilled_name(index, info, name_size, info->name);
     } else {
@@ -125,6 +139,7 @@ nigh_status nigh_list(nigh_client *client, uint64_t *cursor, nigh_object_info *i
 {
     nigh_status status = client_check(client);
     uint32_t lane, number;
+    uint64_t generation;
     size_t found = 0;
 
     if (status != NIGH_OK) {
@@ -141,7 +156,7 @@ nigh_status nigh_list(nigh_client *client, uint64_t *cursor, nigh_object_info *i
             min_u32(shared_load_acquire(&index->header->entries_used), index->entry_count);
 
         while (number < used && found < n) {
-            found += look_entry(client, false, lane, number++, &infos[found]);
+            found += look_entry(client, false, lane, number++, &infos[found], &generation);
         }
         if (found == n) {
             break;
@@ -175,6 +190,7 @@ static bool stat_done(struct client_op *op, size_t step, uint8_t opcode,
     nigh_client *client = op->client;
     const struct index *index = &client->indexes[op->u.one.lane];
     nigh_object_info info;
+    uint64_t generation;
 
     (void)opcode;
     if (cqe->status != NIGH_OK) {
@@ -185,8 +201,8 @@ static bool stat_done(struct client_op *op, size_t step, uint8_t opcode,
         op_fail(op, NIGH_PROTOCOL);
         return false;
     }
-    if (!look_entry(client, true, op->u.one.lane, cqe->ref, &info) ||
-        info.birth_counter != cqe->generation) {
+    if (!look_entry(client, true, op->u.one.lane, cqe->ref, &info, &generation) ||
+        generation != cqe->generation) {
         if (++op->u.one.extra < LOOK_TRIES) {
             struct session_sqe again = op->u.one.sqe;
 

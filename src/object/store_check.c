@@ -148,6 +148,8 @@ static bool check_entry(const struct store *store, struct store_pool *pool, uint
     recount->graves += state == INDEX_DELETING;
     CHECK(state != INDEX_SPILLED || !store_is_mere_copy(pool, entry));
     CHECK(state == INDEX_SPILLED || state == INDEX_CREATED || (record->flags & RECORD_DOOMED) == 0);
+    CHECK(state != INDEX_SPILLED || (record->flags & RECORD_SECOND) == 0 ||
+          (record->flags & RECORD_DOOMED) != 0);
     recount->claimed += store_is_claim(pool, entry);
     CHECK((record->flags & RECORD_TRANSIENT) == 0 ||
           (state == INDEX_DELETING && store_is_mere_copy(pool, entry)));

@@ -33,6 +33,7 @@
 #define RECORD_ON_DISK 4u  /* its file is written, whether its memory is still there or not */
 #define RECORD_WRITTEN 8u  /* stands in store.written */
 #define RECORD_COPYING 32u /* CREATED, and being copied to be sealed */
+#define RECORD_SECOND  32u /* SPILLED and DOOMED: another birth of its id was admitted */
 #define RECORD_ASKED                                                                          \
     16u /* DELETING, and its DELETE waits for the answer; CREATED, and its SEAL waits for the \
            home; SPILLED and being read, and another node has asked for it */

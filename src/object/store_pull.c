@@ -28,6 +28,15 @@ static uint64_t *spent_of(struct store *store, uint64_t hash)
     return &spent->bytes;
 }
 
+/* Before it is sealed: whoever reads it there and finds the entry as it was has read the entry's.
+ */
+static void store_birth(struct index_birth *to, const struct birth *birth)
+{
+    shared_store_plain(&to->counter, birth->counter);
+    shared_store_plain(&to->incarnation, birth->incarnation);
+    shared_store_plain(&to->rank, birth->rank);
+}
+
 static void pull_commit(struct store *store, struct store_pool *pool, const struct store_pull *pull,
                         uint32_t entry, uint32_t block)
 {
@@ -43,9 +52,7 @@ static void pull_commit(struct store *store, struct store_pool *pool, const stru
     };
 
     (void)index_entry_fill(&pool->writer, entry, &fill, INDEX_CREATED);
-    pool->writer.index.births[entry] = (struct index_birth){.counter = pull->birth.counter,
-                                                            .incarnation = pull->birth.incarnation,
-                                                            .rank = pull->birth.rank};
+    store_birth(&pool->writer.index.births[entry], &pull->birth);
     store_memory_bind(store, pool, entry, block);
     store_passing(store, pool, entry, 1);
     pool->objects_unsealed++;

@@ -293,6 +293,14 @@ static bool is_buried(struct store *store, struct store_pool *pool, const uint8_
     return false;
 }
 
+/* What was said of it first is why it goes, and what is told then. */
+static void doom(struct store_record *record, bool came_second)
+{
+    if ((record->flags & RECORD_DOOMED) == 0) {
+        record->flags |= RECORD_DOOMED | (came_second ? RECORD_SECOND : 0);
+    }
+}
+
 nigh_status store_drop(struct store *store, uint32_t number, const uint8_t *id, uint64_t hash,
                        const struct birth *birth, bool came_second, uint64_t now_us)
 {
@@ -313,7 +321,7 @@ nigh_status store_drop(struct store *store, uint32_t number, const uint8_t *id, 
         return store_end_buried(store, pool, entry);
     }
     if ((pool->records[entry].flags & RECORD_READING) != 0) {
-        pool->records[entry].flags |= RECORD_DOOMED; /* its memory is being written to */
+        doom(&pool->records[entry], came_second); /* its memory is being written to */
         return NIGH_IN_USE;
     }
     store_end_spilled(store, pool, entry, hash, why);

@@ -267,8 +267,11 @@ static void read_done(struct store *store, struct store_pool *pool, uint32_t ent
         status = NIGH_CORRUPT; /* a file that is whole, but of other bytes */
     }
     if ((pool->records[entry].flags & RECORD_DOOMED) != 0) {
+        bool second = (pool->records[entry].flags & RECORD_SECOND) != 0;
+
         store_memory_unbind(store, pool, entry);
-        store_end_spilled(store, pool, entry, hash, NIGH_EVENT_DELETED);
+        store_end_spilled(store, pool, entry, hash,
+                          second ? NIGH_EVENT_CONFLICT : NIGH_EVENT_DELETED);
     } else if (status == NIGH_OK) {
         came_back(store, pool, entry, crc);
     } else {

@@ -419,16 +419,29 @@ static nigh_status check_push(const struct bulks_loan *loan, const struct bulks_
     return loan->closed ? NIGH_CANCELED : NIGH_OK;
 }
 
-/* False: the peer breaks the rules, or cannot be answered. */
-static bool refuse_push(struct rpc *channel, const struct bulks_push *push, nigh_status status,
-                        uint64_t now_us)
+/* At once, or when there is room to say it. False: too much waits for that. */
+static bool refuse_push(struct bulks *bulks, struct rpc *channel, const struct bulks_push *push,
+                        nigh_status status, uint64_t now_us)
 {
     struct bulks_landed said = {.move = push->move, .status = status};
     struct rpc_piece piece = {.data = &said, .bytes = sizeof(said)};
+    struct flow *flow;
 
-    return rpc_one_way(channel, BULKS_METHOD_LANDED, &piece, 1, now_us) == NIGH_OK;
+    if (rpc_one_way(channel, BULKS_METHOD_LANDED, &piece, 1, now_us) != NIGH_BUSY) {
+        return true;
+    }
+    flow = flow_take(bulks, FLOW_LAND);
+    if (flow == NULL) {
+        return false;
+    }
+    flow->channel = channel; /* of no loan: as one that has landed, and was not said to have */
+    flow->token = push->move;
+    flow->status = status;
+    flow_step(flow, now_us);
+    return true;
 }
 
+/* False: the peer breaks the rules, or cannot be answered. */
 static bool take_push(struct bulks *bulks, struct rpc *channel, const struct rpc_request *message,
                       uint64_t now_us)
 {
@@ -448,7 +461,7 @@ static bool take_push(struct bulks *bulks, struct rpc *channel, const struct rpc
     status = check_push(loan, &push);
     flow = status == NIGH_OK ? flow_take(bulks, FLOW_LAND) : NULL;
     if (flow == NULL) {
-        return refuse_push(channel, &push, status == NIGH_OK ? NIGH_BUSY : status, now_us);
+        return refuse_push(bulks, channel, &push, status == NIGH_OK ? NIGH_BUSY : status, now_us);
     }
     flow->loan = loan;
     flow->channel = channel;

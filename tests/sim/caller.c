@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See caller.h. Callers of a simulated cluster, and what their calls are promised. */
 #include "collector.h"
+#include "mover.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,6 +76,7 @@ void caller_choose(struct world *world)
     choose_rings(world, calls);
     world->totals->call_worlds++;
     collector_choose(world);
+    mover_choose(world);
 }
 
 struct caller_sight *caller_sight_of(const struct world_lane *lane, uint32_t rank)
@@ -237,6 +239,11 @@ static void on_ended(void *context, const struct calls_caller *caller, const str
     say_ended(world, call, serial, end);
     close_call(calls, call);
     call->status = end->status;
+    if (call->loan != 0) {
+        mover_call_ended(world, call->loan,
+                         end->status == NIGH_TIMEOUT || call->canceled ||
+                             world->now_us >= call->deadline_us);
+    }
     WORLD_CHECK(world, world->now_us <= latest_us(world, call),
                 "call %u of node %u ended %llu us after its deadline", serial, call->node,
                 (unsigned long long)(world->now_us - call->deadline_us));
@@ -293,7 +300,9 @@ static void on_link_down(void *context, struct link *link, uint64_t now_us)
     struct world_lane *lane = context;
 
     note_loss(lane, link_rank(link));
+    mover_loses(lane, link_rank(link) + 1);
     calls_channel_down(lane->calls, link_calls(link), link_rank(link), now_us);
+    mover_loses(lane, 0);
     collects_channel_down(lane->collect.collects, link_calls(link), now_us);
 }
 
@@ -316,7 +325,8 @@ void caller_lane_starts(struct world_lane *lane, struct exchange_calls *users,
                   .channel = on_channel,
                   .bytes = on_bytes,
                   .ended = on_ended,
-                  .request = server_take}};
+                  .request = server_take,
+                  .bulks = mover_shell(lane)}};
 
     *users = (struct exchange_calls){.context = lane,
                                      .called = on_called,
@@ -328,6 +338,7 @@ void caller_lane_starts(struct world_lane *lane, struct exchange_calls *users,
     exchange->calls_way = calls->ways[lane->node];
     exchange->ring_bytes = calls->ring_bytes;
     collector_lane_starts(lane);
+    mover_lane_starts(lane);
     NIGH_ASSERT(calls_create(&config, &lane->calls) == NIGH_OK);
     lane->collect.calls = lane->calls;
     memset(lane->world->calls->sight[lane->node][lane->number], 0,
@@ -339,6 +350,7 @@ void caller_lane_ends(struct world_lane *lane)
     calls_destroy(lane->calls);
     lane->calls = NULL;
     collect_edges_fini(&lane->collect);
+    mover_lane_ends(lane);
 }
 
 void caller_node_starts(struct world *world, uint32_t rank)
@@ -363,6 +375,7 @@ void caller_node_ends(struct world *world, uint32_t rank)
     }
     if (calls != NULL) {
         collector_node_ends(world, rank);
+        mover_node_ends(world, rank);
         server_node_ends(world, rank);
     }
 }
@@ -380,6 +393,7 @@ void caller_forget(struct world *world, uint32_t rank, uint32_t session)
     }
     if (calls != NULL) {
         collector_forget(world, rank, session);
+        mover_forget(world, rank, session);
     }
     for (uint32_t n = 0; calls != NULL && n < node->lanes; n++) {
         calls_forget(node->lane[n].calls, session, world->now_us);
@@ -463,6 +477,21 @@ static void say_begun(struct world *world, const struct caller_call *call, uint3
               call->urgent ? ", urgent" : "", call->one_way ? ", one-way" : "", serial);
 }
 
+/* In some worlds. What the service sees of it counts in the request. */
+static void bring_memory(struct world_lane *lane, struct caller_call *call, uint32_t serial,
+                         struct calls_call *what)
+{
+    uint32_t most;
+
+    if (call->one_way || call->idempotent) {
+        return;
+    }
+    call->loan = mover_open(lane, serial, &what->loan);
+    most = LIMIT_CALL_BYTES -
+           mover_parts(lane->world, call->loan) * (uint32_t)sizeof(struct bulks_info);
+    call->bytes = what->caller.bytes = min_u32(call->bytes, most);
+}
+
 /* Begins a call. 0: there is room for no more. */
 static uint32_t begin(struct world *world, const struct caller_call *wanted)
 {
@@ -496,6 +525,7 @@ static uint32_t begin(struct world *world, const struct caller_call *wanted)
     for (uint32_t n = 0; call->rank == CALLS_ANY && n < 2 && caller_dice(calls, 30); n++) {
         what.near[what.near_count++] = (uint8_t)caller_below(calls, CALLER_NODES + 1);
     }
+    bring_memory(lane, call, serial, &what);
     count_begun(world->totals, call);
     say_begun(world, call, serial);
     wake(world, lane);
@@ -698,6 +728,7 @@ void caller_check_lane(struct world_lane *lane)
         return;
     }
     collector_check_lane(lane);
+    mover_check_lane(lane);
     WORLD_CHECK(world, calls_is_valid(lane->calls), "the calls of node %u are wrong", lane->node);
     for (uint32_t n = 0; n < world->node_count * calls->names; n++) {
         uint32_t rank = n / calls->names;
@@ -729,7 +760,7 @@ bool caller_is_idle(const struct world *world)
                    calls_unanswered(node->lane[n].calls) == 0;
         }
     }
-    return idle && (world->calls == NULL || collector_is_idle(world));
+    return idle && (world->calls == NULL || (collector_is_idle(world) && mover_is_idle(world)));
 }
 
 void caller_why_not_idle(struct world *world)
@@ -741,6 +772,7 @@ void caller_why_not_idle(struct world *world)
         world_fail(world, "call %u never ends", world->calls->open[n]);
     }
     collector_why_not_idle(world);
+    mover_why_not_idle(world);
     for (uint32_t rank = 0; rank < world->node_count; rank++) {
         for (uint32_t n = 0; n < world->nodes[rank].lanes; n++) {
             const struct calls *calls = world->nodes[rank].lane[n].calls;

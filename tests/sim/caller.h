@@ -26,6 +26,7 @@ struct caller_call {
     uint32_t name; /* of the service */
     uint32_t rank; /* or CALLS_ANY */
     uint32_t bytes;
+    uint32_t loan; /* of mover.c: what it brings; 0: nothing */
     bool idempotent, urgent, one_way;
     bool canceled; /* asked for, or its client died */
     bool dropped;  /* its node died: nobody hears how it ended */

@@ -47,9 +47,7 @@ static void open_session(struct world *world, uint32_t rank, uint32_t number)
         };
 
         NIGH_ASSERT(store_session_open(node->lane[n].store, &config) == NIGH_OK);
-        if (world->exclusive) {
-            listen_for_conflicts(node->lane[n].store, number);
-        }
+        listen_for_conflicts(node->lane[n].store, number);
     }
 }
 
@@ -319,19 +317,22 @@ bool client_see(struct world *world, uint32_t node, uint32_t key, struct store_s
 typedef uint32_t serial_function(struct world *world, uint32_t node, uint32_t key,
                                  const uint8_t *bytes, const struct bytes_shape *shape);
 
+static uint32_t serial_of(struct world *world, uint32_t node, uint32_t key,
+                          const struct store_sight *sight, serial_function *look)
+{
+    struct bytes_shape shape = {sight->data_size, sight->meta_size, sight->name_size};
+
+    if (!sight->in_memory) {
+        return disk_serial_of(world_lane_of(world, node, sight->hash)->disk, sight, key);
+    }
+    return look(world, node, key, extent_bytes_at(world->nodes[node].set, sight->offset), &shape);
+}
+
 static uint32_t serial_by(struct world *world, uint32_t node, uint32_t key, serial_function *look)
 {
     struct store_sight sight;
-    struct bytes_shape shape;
 
-    if (!client_see(world, node, key, &sight)) {
-        return 0;
-    }
-    if (!sight.in_memory) {
-        return disk_serial_of(world_lane_of(world, node, sight.hash)->disk, &sight, key);
-    }
-    shape = (struct bytes_shape){sight.data_size, sight.meta_size, sight.name_size};
-    return look(world, node, key, extent_bytes_at(world->nodes[node].set, sight.offset), &shape);
+    return client_see(world, node, key, &sight) ? serial_of(world, node, key, &sight, look) : 0;
 }
 
 uint32_t client_serial_here(struct world *world, uint32_t node, uint32_t key)
@@ -512,13 +513,47 @@ static bool is_away(const struct world *world, const struct world_op *op)
 
 /* What was sealed here is dropped, since another node's was first. That was not to happen to what
  * was the only one, while nobody forgets and nobody is thought dead. */
+/* What is just being dropped here: nobody else sees it, if it was to go when it was read back. */
+static uint32_t serial_dropped(struct world *world, uint32_t node, uint32_t key)
+{
+    uint32_t number = world->nodes[node].pool_number[world_pool_of(world, key)], entry;
+    uint8_t id[LIMIT_ID_BYTES];
+    const struct store *store;
+    struct store_pool *pool;
+    struct store_sight sight;
+    uint64_t hash;
+
+    bytes_id(world, key, id);
+    hash = hash_id20(id);
+    store = world_lane_of(world, node, hash)->store;
+    pool = store->pools[number];
+    NIGH_ASSERT(index_find(&pool->writer, id, hash, &entry));
+    sight = store_sight_of(store, pool, entry, hash);
+    return serial_of(world, node, key, &sight, bytes_glance);
+}
+
+/* Whether what another node has of a key was deleted, and came back with who had been taken for
+ * dead: a copy perhaps, that goes like any. */
+static bool is_revived(struct world *world, uint32_t node, uint32_t key)
+{
+    bool revived = false;
+
+    for (uint32_t n = 0; n < world->node_count; n++) {
+        revived = revived || (n != node && world->nodes[n].alive &&
+                              world->puts[client_glance_here(world, n, key)].doomed);
+    }
+    return revived;
+}
+
 void client_lost(struct world *world, uint32_t node, uint32_t key)
 {
-    uint32_t serial = client_glance_here(world, node, key);
+    uint32_t serial = serial_dropped(world, node, key);
 
     world_say(world, "node %u: put %u of key %u came second", node, serial, key);
+    WORLD_CHECK(world, serial != 0, "node %u: nobody's put of key %u came second", node, key);
     world->puts[serial].second = true;
-    if (serial != 0 && world->puts[serial].exclusive) {
+    world->puts[serial].to_revived = is_revived(world, node, key);
+    if (world->puts[serial].exclusive) {
         WORLD_CHECK(world, world->was_forgetful,
                     "node %u: put %u of key %u was granted, and another's was first", node, serial,
                     key);

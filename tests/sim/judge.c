@@ -496,7 +496,7 @@ static void everybody_gets_what_is_there(struct world *world)
 
 /* Where everybody spills and no memory was lost, an id that was sealed and not deleted since is
  * there, of one birth or another; but for what came second, and was told so, to a claim that was
- * given up then, or to what only a copy was left of. */
+ * given up then, or to what only a copy was left of, or came back though it had been deleted. */
 static void nothing_is_lost(struct world *world)
 {
     if (!world->kind.spills || world->was_lossy || world->kind.spill_bytes != UINT64_MAX) {
@@ -507,7 +507,8 @@ static void nothing_is_lost(struct world *world)
 
         WORLD_CHECK(world,
                     !put->sealed || put->sealing_us <= world->deleted_us[put->key] ||
-                        (put->second && (world->given_up[put->key] || world->copies_went)) ||
+                        (put->second &&
+                         (world->given_up[put->key] || world->copies_went || put->to_revived)) ||
                         held_now(world, put->key) != 0,
                     "put %u of key %u was sealed, nobody deleted it, and it is gone", serial,
                     put->key);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See caller.h. Services of a simulated cluster: what they are asked, and what they answer. */
 #include "collector.h"
+#include "mover.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -176,16 +177,28 @@ static uint64_t some_delay_us(struct caller_world *calls, const struct caller_ca
     return caller_dice(calls, 40) ? 0 : 1 + caller_below(calls, most_us);
 }
 
-void server_take(void *context, void *tag, const struct calls_request *request)
+/* Behind what it says of the memory that it brings. */
+static struct calls_request without_infos(const struct calls_request *request)
+{
+    struct calls_request plain = *request;
+    uint32_t infos = request->bulks * (uint32_t)sizeof(struct bulks_info);
+
+    plain.bytes += infos;
+    plain.count -= infos;
+    return plain;
+}
+
+void server_take(void *context, void *tag, const struct calls_request *came)
 {
     struct world_lane *lane = context;
     struct world *world = lane->world;
     struct caller_world *calls = world->calls;
+    const struct calls_request plain = without_infos(came), *request = &plain;
     uint32_t serial, place = take_place(calls);
     const struct caller_call *call;
     struct caller_request *kept;
     uint64_t delay_us;
-    bool refused;
+    bool refused, moves;
 
     if (world->nodes[lane->node].ending) {
         return; /* its process is gone */
@@ -195,6 +208,7 @@ void server_take(void *context, void *tag, const struct calls_request *request)
     }
     serial = read_request(lane, request);
     call = &calls->call[serial - 1];
+    mover_check_infos(lane, call->loan, came);
     refused = request->id != 0 && !call->is_the_judges && caller_dice(calls, calls->refuse_percent);
     check_request(lane, tag, serial, request);
     world_say(world, "node %u: the service has call %u of node %u", lane->node, serial, call->node);
@@ -209,9 +223,12 @@ void server_take(void *context, void *tag, const struct calls_request *request)
                                     .id = request->id,
                                     .of = tag};
     delay_us = some_delay_us(calls, call);
+    moves = !refused && call->loan != 0 && mover_take(lane, call->loan, place);
     if (request->id == 0 ||
         (!call->is_the_judges && !refused && caller_dice(calls, calls->never_percent))) {
         kept->used = false; /* whatever it does, it says nothing */
+    } else if (moves) {
+        return; /* it answers when all has been moved */
     } else if (delay_us == 0) {
         answer(lane, kept);
     } else {

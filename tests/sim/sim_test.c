@@ -159,6 +159,19 @@ static void assert_each_collective_is_seen(const struct world_totals *totals)
     assert_true(totals->many_canceled > 0 && totals->many_in_calm > totals->call_worlds);
 }
 
+/* ... nor one that memory of calls may. */
+static void assert_each_move_is_seen(const struct world_totals *totals)
+{
+    assert_true(totals->memory_worlds > totals->call_worlds / 3);
+    assert_true(totals->loans_of_calls > 5 * totals->memory_worlds);
+    assert_true(totals->moves_of_calls > 5 * totals->memory_worlds);
+    assert_true(totals->moves_ok > totals->moves_of_calls / 2);
+    assert_true(totals->moves_pushed > 0 && totals->moves_pushed < totals->moves_of_calls);
+    assert_true(totals->moves_here > 0 && totals->moves_here < totals->moves_of_calls);
+    assert_true(totals->moves_over > 0 && totals->moves_canceled > 0 && totals->moves_lost > 0);
+    assert_true(totals->moves_refused > 0 && totals->moved_bytes > 0);
+}
+
 /* Verdicts of the members come, right and wrong ones, and are refuted. */
 static void assert_verdicts_are_seen(const struct world_totals *totals)
 {
@@ -222,6 +235,19 @@ static void print_collectives(const struct world_totals *t)
            U(t->many_unasked), U(t->many_passed_over), U(t->many_stale), U(t->many_carried_out));
 }
 
+static void print_moves(const struct world_totals *t)
+{
+    printf(
+        "# %llu of these worlds with memory: lent with %llu calls; %llu moves (%llu pushes, %llu "
+        "on a node itself), %llu wrong ones refused\n",
+        U(t->memory_worlds), U(t->loans_of_calls), U(t->moves_of_calls), U(t->moves_pushed),
+        U(t->moves_here), U(t->moves_refused));
+    printf("# of them ended %llu well, of %llu MiB, %llu with their request, %llu cancelled, %llu "
+           "lost\n",
+           U(t->moves_ok), U(t->moved_bytes >> 20), U(t->moves_over), U(t->moves_canceled),
+           U(t->moves_lost));
+}
+
 static void print_totals(const struct world_totals *t, uint64_t us)
 {
     printf("# %llu seeds, %llu events, %llu steps in %.1f s\n", U(t->seeds), U(t->events),
@@ -271,6 +297,7 @@ static void print_totals(const struct world_totals *t, uint64_t us)
         U(t->swim_refuted));
     print_calls(t);
     print_collectives(t);
+    print_moves(t);
     print_coverage(t);
 }
 
@@ -417,6 +444,7 @@ static void clusters_keep_their_promises(void **state)
         assert_true(totals.strict > 0 && totals.strangers > 0);
         assert_each_call_is_seen(&totals);
         assert_each_collective_is_seen(&totals);
+        assert_each_move_is_seen(&totals);
         assert_verdicts_are_seen(&totals);
     }
 }
@@ -441,18 +469,24 @@ static void equal_seeds_give_equal_runs(void **state)
 }
 
 /* Worlds that hit what few do, as long as nothing is drawn otherwise than when they were found:
- * before there were collectives in them. */
+ * most before there were collectives in them. */
 static void what_failed_once_holds(void **state)
 {
-    static const uint64_t seeds[] = {700020918, 810047764, 2400012403, 3300031955, 5200023539};
+    static const struct {
+        uint64_t seed;
+        bool has_collectives;
+    } worlds[] = {{700020918, false},  {810047764, false}, {2400012403, false}, {3300031955, false},
+                  {5200023539, false}, {7000251669, true}, {9200045712, true}};
     struct world_totals totals = {0};
 
     (void)state;
     if (getenv("NIGH_SEED") != NULL) {
         return;
     }
-    for (uint32_t n = 0; n < ARRAY_LENGTH(seeds); n++) {
-        struct world_options options = {.seed = seeds[n], .no_collectives = true};
+    for (uint32_t n = 0; n < ARRAY_LENGTH(worlds); n++) {
+        struct world_options options = {.seed = worlds[n].seed,
+                                        .no_collectives = !worlds[n].has_collectives,
+                                        .no_memory = true};
 
         (void)run_world(&options, &totals);
     }

@@ -353,6 +353,7 @@ void world_destroy(struct world *world)
     free(world->nodes);
     free(world->calls);
     free(world->many);
+    free(world->moves);
     free(world->detect);
     free(world->cut);
     free(world->puts);
@@ -458,6 +459,7 @@ static void carry_out(struct world *world, const struct world_event *event)
     case EVENT_SPEED_UP: speed_up(world, event->a); break;
     case EVENT_CALLS: caller_step(world, event->a); break;
     case EVENT_ANSWER: server_answer(world, event->a, event->value); break;
+    case EVENT_MOVE: mover_step(world, event->a, event->value); break;
     case EVENT_COLLECTS: collector_step(world, event->a); break;
     case EVENT_COLLECT_ANSWER: collector_answer(world, event->a, event->value); break;
     case EVENT_QUICKEN: sim_slow(world->sim, event->a, event->b, 1); break;

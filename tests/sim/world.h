@@ -89,6 +89,9 @@ struct world_totals {
     uint64_t many, many_reduces, many_refused_stale, many_busy, many_canceled, many_edges;
     uint64_t many_whole, many_answered, many_failed, many_unknown, many_unasked, many_passed_over,
         many_stale, many_carried_out, many_in_calm;
+    /* Of worlds whose calls bring memory. */
+    uint64_t memory_worlds, loans_of_calls, moves_of_calls, moves_pushed, moves_here, moves_refused;
+    uint64_t moves_ok, moves_over, moves_canceled, moves_lost, moved_bytes;
     /* Of worlds whose members find out by datagrams who lives. */
     uint64_t swim_worlds, swim_datagrams, swim_deaths, swim_wrong, swim_refuted;
     uint64_t seen[PULL_STATES][MOMENTS];
@@ -107,6 +110,7 @@ struct world_put {
     bool exclusive;      /* and its seal, if that was OK, the only one till it was deleted */
     bool doomed;         /* a delete by a node that held it returned OK */
     bool second;         /* it was dropped, and its node was told that another's was first */
+    bool to_revived;     /* ... and that had been deleted where it was not heard of */
     bool damaged;        /* a file of it was, on a disk */
     uint64_t sealing_us; /* when its seal was asked for: a delete that ends later may take it */
     struct birth birth;
@@ -167,6 +171,7 @@ struct world_lane {
     struct exchange *exchange;
     struct calls *calls;             /* NULL: a world without */
     struct collect_edges collect;    /* where there are calls */
+    struct mover_memory *memory;     /* NULL: calls bring none */
     void *index_memory[WORLD_POOLS]; /* by the store's numbers */
     struct disk *disk;               /* NULL: the node does not spill */
     uint64_t quiet_until_us;         /* as a lane's; whoever calls its store or exchange ends it */
@@ -220,6 +225,7 @@ enum world_event_kind {
     EVENT_SPEED_UP,       /* a: is slow no more */
     EVENT_CALLS,          /* a: what a node does with calls and services */
     EVENT_ANSWER,         /* a: a request, value: its number: the service answers */
+    EVENT_MOVE,           /* a: an order of mover.c, value: its number: a service moves memory */
     EVENT_COLLECTS,       /* a: what a node does with collectives */
     EVENT_COLLECT_ANSWER, /* a: a request of one, value: its number */
     EVENT_DISK            /* a: node, b: lane, value: its incarnation: a job ends */
@@ -272,6 +278,7 @@ struct world_options {
     uint64_t seed;
     bool trace;
     bool no_collectives; /* though there are calls */
+    bool no_memory;      /* calls bring none */
     bool keeps_lines;    /* the last of the trace, for a failure: instead of `trace` */
     uint32_t nodes;      /* 0: as the seed says, with everything else */
     uint32_t lanes, extents, entries, max_keys, max_puts;
@@ -293,6 +300,7 @@ struct world {
     struct world_views views;
     struct caller_world *calls;   /* NULL: none */
     struct collector_world *many; /* where there are calls */
+    struct mover_world *moves;    /* NULL: calls bring no memory */
     struct sim *sim;
     uint64_t now_us;
     uint64_t digest;
@@ -563,6 +571,11 @@ void caller_why_not_idle(struct world *world);
 /* In calm: calls of everybody, by everybody. */
 void caller_judge(struct world *world);
 void server_answer(struct world *world, uint32_t place, uint64_t number);
+
+/* ---- mover.c: memory that calls bring (mover.h) --------------------------- */
+
+/* A service moves some of it. */
+void mover_step(struct world *world, uint32_t order, uint64_t number);
 
 /* ---- collector.c: calls of many (collector.h) ----------------------------- */
 

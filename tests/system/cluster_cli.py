@@ -171,6 +171,7 @@ def test_what_one_puts_the_other_gets():
             assert there.names()[f"o{size}"] is True and here.names()[f"o{size}"] is False
             sums = [member.parsed("stat", f"o{size}", "--checksum")[0] for member in (here, there)]
             assert sums[0]["crc32c"] == sums[1]["crc32c"] and sums[1]["meta_size"] == len(f"meta of {size}")
+            assert all(sums[0][word] == sums[1][word] for word in ("incarnation", "birth_counter")), sums
             assert here.places(f"o{size}") == [1 if here is a else 0]
             assert "copy of another" in there.good("stat", f"o{size}").decode()
         for member in (a, b):

@@ -555,6 +555,47 @@ static void what_is_given_up_goes_no_further(void **state)
     assert_int_equal(server->move_status[1], NIGH_NOT_FOUND);
 }
 
+/* Says so much that there is room for nothing more. */
+static void fill_channel(struct side *side)
+{
+    uint64_t hash = SERVICE;
+    struct rpc_piece piece = {.data = &hash, .bytes = sizeof hash};
+
+    while (rpc_one_way(side->rpc, CALLS_METHOD_OFFERS, &piece, 1, now_us) == NIGH_OK) {
+    }
+}
+
+/* Whoever gave up need not be able to say so at once: its link stays. */
+static void a_push_that_is_refused_waits_for_room(void **state)
+{
+    struct side *server = &sides[1];
+    uint32_t cookie = call(&sides[0], 1, BYTES, BULKS_WRITE, UINT64_MAX);
+
+    (void)state;
+    settle();
+    for (uint32_t n = 0; n < 3; n++) {
+        assert_int_equal(begin_move(server, last_request(server), true, 0, BYTES), NIGH_OK);
+    }
+    assert_true(calls_cancel(sides[0].calls, OWNER, cookie, now_us));
+    fill_channel(&sides[0]);
+    for (uint32_t n = 0; n < 3; n++) {
+        assert_true(deliver(&sides[0]));
+    }
+    assert_int_equal(sides[0].broken, 0);
+    assert_true(bulks_is_valid(calls_bulks(sides[0].calls)));
+    assert_true(bulks_moves(calls_bulks(sides[0].calls)) > 0);
+    settle();
+    now_us += 2000;
+    settle();
+    assert_int_equal(server->moves_ended, 3);
+    for (uint32_t n = 0; n < 3; n++) {
+        assert_int_equal(server->move_status[n], NIGH_NOT_FOUND);
+    }
+    assert_int_equal(bulks_moves(calls_bulks(sides[0].calls)), 0);
+    assert_int_equal(sides[0].broken + server->broken, 0);
+    assert_true(is_released(&sides[0], cookie));
+}
+
 static void an_answer_is_held_to_the_deadline(void **state)
 {
     struct side *server = &sides[1];
@@ -945,6 +986,7 @@ int main(void)
         part(an_answer_waits_for_what_moves),
         part(a_deadline_ends_the_wait_alone),
         part(what_is_given_up_goes_no_further),
+        part(a_push_that_is_refused_waits_for_room),
         part(an_answer_is_held_to_the_deadline),
         part(a_cancel_ends_what_moves),
         part(a_channel_that_ends_ends_loans),

@@ -226,12 +226,17 @@ static void lend_end(struct bed *bed, const struct store_sight *sight)
     store_lend_end(bed->fx->store, 0, sight->entry);
 }
 
-static nigh_status drop(struct bed *bed, uint64_t key, struct birth birth)
+static nigh_status drop_as(struct bed *bed, uint64_t key, struct birth birth, bool came_second)
 {
     uint8_t id[LIMIT_ID_BYTES];
 
     fixture_id(key, id);
-    return store_drop(bed->fx->store, 0, id, hash_id20(id), &birth, false, bed->fx->now_us);
+    return store_drop(bed->fx->store, 0, id, hash_id20(id), &birth, came_second, bed->fx->now_us);
+}
+
+static nigh_status drop(struct bed *bed, uint64_t key, struct birth birth)
+{
+    return drop_as(bed, key, birth, false);
 }
 
 static void erased(struct bed *bed, uint64_t key, nigh_status status)
@@ -1354,6 +1359,36 @@ static void a_drop_forgets_the_file(void **state)
     assert_status(NIGH_OK, end_of(bed, get));
 }
 
+/* What came second is told as a conflict, also when it was being read back, and whatever is said of
+ * it afterwards; and what was deleted as deleted. */
+static void why_it_was_dropped_outlasts_its_read(void **state)
+{
+    struct bed *bed = *state;
+    struct session_sqe watch = {.op = SESSION_OP_SUBSCRIBE, .argument = NIGH_SUBSCRIBE_CONFLICTS};
+    struct birth births[5];
+
+    assert_status(NIGH_OK, fixture_do(bed->fx, B, watch).status);
+    for (uint64_t key = 1; key <= 4; key++) {
+        assert_status(NIGH_OK, fixture_put(bed->fx, A, key, 100));
+    }
+    spill_all(bed);
+    for (uint64_t key = 1; key <= 4; key++) {
+        births[key] = birth_here(bed, key);
+        (void)submit(bed, A, SESSION_OP_GET, key, NIGH_FOREVER);
+        assert_status(NIGH_IN_USE, drop_as(bed, key, births[key], key % 2 == 1));
+        assert_valid(bed);
+    }
+    assert_int_equal(bed->fx->job_count, 4);
+    assert_status(NIGH_IN_USE, drop_as(bed, 3, births[3], false));
+    assert_status(NIGH_IN_USE, drop_as(bed, 4, births[4], true));
+    fixture_disk(bed->fx);
+    assert_valid(bed);
+    for (uint64_t key = 1; key <= 4; key++) {
+        assert_int_equal(fixture_events(bed->fx, B, NIGH_EVENT_CONFLICT, key), key % 2);
+        assert_int_equal(fixture_events(bed->fx, B, NIGH_EVENT_DELETED, key), 1 - key % 2);
+    }
+}
+
 /* ---- deletes -------------------------------------------------------------- */
 
 enum here {
@@ -2288,6 +2323,7 @@ int main(void)
         TEST(a_drop_deletes_one_birth),
         TEST(a_drop_leaves_readers_what_they_have),
         DISK(a_drop_forgets_the_file),
+        DISK(why_it_was_dropped_outlasts_its_read),
         DISK(a_delete_ends_with_both_halves),
         TEST(deletes_of_one_id_end_once_each),
         TEST(a_delete_without_room_elsewhere_changes_nothing),
