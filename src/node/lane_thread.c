@@ -8,6 +8,7 @@
  * switch.
  */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -318,11 +319,13 @@ static void lane_note_guest(struct lane *lane, uint64_t now_us, bool stays)
 
 /* Of a guest that stays, and found the lane taken: its thread, if it is that, leaves it the lane as
  * soon as it has nothing to do. Both would look for the same, and where they share a processor the
- * guest would wait until the thread's time is up. */
+ * one would wait until the other's time is up. */
 static void lane_ask_for(struct lane *lane, uint64_t now_us)
 {
-    if (now_us > atomic_load_explicit(&lane->guest_us, memory_order_relaxed) + LANE_ASK_US)
-        atomic_store_explicit(&lane->guest_us, now_us, memory_order_relaxed);
+    if (now_us <= atomic_load_explicit(&lane->guest_us, memory_order_relaxed) + LANE_ASK_US)
+        return;
+    atomic_store_explicit(&lane->guest_us, now_us, memory_order_relaxed);
+    (void)sched_yield();
 }
 
 /* Leaves the fabric to who sleeps on its descriptor, the thread or a guest that rests: the turn may

@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -549,6 +550,15 @@ static void a_guest_with_an_old_clock_wakes_nobody(void **state)
 
 #define HOUR_US UINT64_C(3600000000)
 
+static _Atomic uint32_t yields;
+
+/* Instead of the system's, of which it is. */
+int sched_yield(void)
+{
+    atomic_fetch_add(&yields, 1);
+    return (int)syscall(SYS_sched_yield);
+}
+
 /* The thread spins as long as this test takes, and longer. */
 static void start_spinning(void)
 {
@@ -567,9 +577,14 @@ static void a_thread_that_spins_leaves_its_lane_to_a_guest(void **state)
 {
     (void)state;
     start_spinning();
+    atomic_store(&yields, 0);
     /* Not to one that only looks in. */
     assert_false(lane_drive(lane, clock_now_us(&clock_monotonic), false));
     assert_int_equal(atomic_load(&lane->guest_us), 0);
+    assert_int_equal(atomic_load(&yields), 0);
+    /* The thread may wait for this processor. */
+    assert_false(lane_drive(lane, clock_now_us(&clock_monotonic), true));
+    assert_int_equal(atomic_load(&yields), 1);
     assert_true(SUPPORT_WAIT(lane_drive(lane, clock_now_us(&clock_monotonic), true), 20000));
 }
 
