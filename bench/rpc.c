@@ -2,11 +2,11 @@
 /*
  * Calls of 64 bytes that bring 64 bytes back, between two processes: plain TCP, a flag in shared
  * memory, and nigh between two embedded nodes over TCP; spinning and blocking, one at a time and 64
- * at once; between two clients of one node, which call each other through a pair, and so without a
- * node on the way; and beside them what others make of TCP (rpc_peers.h). Rounds of all alternate,
- * and each is compared with the floor's of the same turn; of those that are programs of their own,
- * which take a second to start, only every eighth turn has one. And streams of 4 MiB pieces
- * (rpc_bulk.h).
+ * at once, plain messages too; between two clients of one node, which call each other through a
+ * pair, and so without a node on the way; and beside them what others make of TCP (rpc_peers.h).
+ * Rounds of all alternate, and each is compared with the floor's of the same turn; of those that
+ * are programs of their own, which take a second to start, only every eighth turn has one. And
+ * streams of 4 MiB pieces (rpc_bulk.h).
  *
  * bench-rpc OUT.json [ROUNDS]
  */
@@ -35,6 +35,7 @@
 #define BYTES      64
 #define CALLS      1000 /* of a round */
 #define IN_FLIGHT  64
+#define AT_ONCE    32   /* of them, small ones, that a lane sends in one piece */
 #define SPIN_US    2000 /* who spins and hears nothing sleeps after this */
 #define SETTLE_US  6000
 #define ROUNDS     25
@@ -50,6 +51,7 @@ struct series {
     double (*tool)(const struct series *); /* instead: measures itself, ns a call */
     bool spins;
     uint32_t calls;         /* of a round; 0: CALLS */
+    uint32_t in_flight;     /* of plain messages; 0: 1 */
     int floor;              /* its number; -1: none */
     double target;          /* 0: printed only */
     bool slower;            /* the floor is nigh, and this is to take at least so much of it */
@@ -83,34 +85,56 @@ static pid_t spawn(void)
 
 /* ---- plain TCP ------------------------------------------------------------ */
 
-static bool take_all(int fd, bool spins)
+static const uint8_t one_message[BYTES];
+
+/* What has come, a byte at least; 0: the other side ended. */
+static size_t take_some(int fd, uint8_t *bytes, size_t room, bool spins)
 {
     uint64_t until_ns = bench_now_ns() + SPIN_US * 1000;
-    uint8_t bytes[BYTES];
-    size_t have = 0;
 
-    while (have < BYTES) {
-        ssize_t n = recv(fd, bytes + have, BYTES - have, spins ? MSG_DONTWAIT : 0);
+    for (;;) {
+        ssize_t n = recv(fd, bytes, room, spins ? MSG_DONTWAIT : 0);
 
         if (n > 0) {
-            have += (size_t)n;
-        } else if (n < 0 && errno == EAGAIN) {
+            return (size_t)n;
+        }
+        if (n < 0 && errno == EAGAIN) {
             if (bench_now_ns() > until_ns) {
                 (void)poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1);
             }
         } else if (n == 0 || errno != EINTR) {
-            return false;
+            return 0;
         }
     }
-    return true;
 }
 
-static void give_all(int fd)
+static bool take_all(int fd, bool spins)
 {
-    static const uint8_t bytes[BYTES];
+    uint8_t bytes[BYTES];
+    size_t have = 0, n = 1;
 
-    if (send(fd, bytes, BYTES, MSG_NOSIGNAL) != BYTES) {
+    while (have < BYTES && n > 0) {
+        n = take_some(fd, bytes + have, BYTES - have, spins);
+        have += n;
+    }
+    return have == BYTES;
+}
+
+static void give_all(int fd, const uint8_t *bytes, size_t count)
+{
+    if (send(fd, bytes, count, MSG_NOSIGNAL) != (ssize_t)count) {
         bench_fail("the plain connection ended");
+    }
+}
+
+/* Messages that came together go back together. */
+static void echo_crowds(int fd, bool spins)
+{
+    uint8_t bytes[IN_FLIGHT * BYTES];
+    size_t count;
+
+    while ((count = take_some(fd, bytes, sizeof bytes, spins)) > 0) {
+        give_all(fd, bytes, count);
     }
 }
 
@@ -133,8 +157,11 @@ static void raw_open(struct series *series)
         if (series->calls == BULK_PIECES) {
             bulk_raw_serve(fd);
         }
+        if (series->in_flight > 1) {
+            echo_crowds(fd, series->spins);
+        }
         while (take_all(fd, series->spins)) {
-            give_all(fd);
+            give_all(fd, one_message, BYTES);
         }
         _exit(0);
     }
@@ -149,10 +176,36 @@ static void raw_open(struct series *series)
 static void raw_round(struct series *series)
 {
     for (uint32_t n = 0; n < CALLS; n++) {
-        give_all(series->fd);
+        give_all(series->fd, one_message, BYTES);
         if (!take_all(series->fd, series->spins)) {
             bench_fail("the plain server ended");
         }
+    }
+}
+
+/* As many under way as there may be, and as many in one piece as a lane sends: with no more system
+ * calls than ours, and nothing to do for a message but to count it. */
+static void raw_round_many(struct series *series)
+{
+    static uint8_t bytes[IN_FLIGHT * BYTES];
+    size_t sent = 0, back = 0;
+
+    while (back < CALLS * BYTES) {
+        size_t may = sizeof bytes - (sent - back);
+        size_t left = CALLS * BYTES - sent, count;
+
+        may = (may < left ? may : left) / BYTES;
+        may = (may < AT_ONCE ? may : AT_ONCE) * BYTES;
+        if (may > 0) {
+            give_all(series->fd, bytes, may);
+            sent += may;
+            continue;
+        }
+        count = take_some(series->fd, bytes, sizeof bytes, series->spins);
+        if (count == 0) {
+            bench_fail("the plain server ended");
+        }
+        back += count;
     }
 }
 
@@ -484,6 +537,7 @@ static void nng_round(struct series *series)
 enum {
     NO_FLOOR = -1,
     TCP_SPINS,
+    TCP_MANY,
     TCP_BLOCKS,
     FLAG,
     NIGH_SPINS,
@@ -510,6 +564,13 @@ static struct series all[SERIES] = {
                    .round = raw_round,
                    .spins = true,
                    .floor = NO_FLOOR},
+    [TCP_MANY] = {.name = "tcp, 64 in flight",
+                  .path = "loopback",
+                  .open = raw_open,
+                  .round = raw_round_many,
+                  .spins = true,
+                  .in_flight = IN_FLIGHT,
+                  .floor = TCP_SPINS},
     [TCP_BLOCKS] = {.name = "tcp, blocking",
                     .path = "loopback",
                     .open = raw_open,

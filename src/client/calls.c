@@ -625,18 +625,21 @@ nigh_status calls_start(struct client_op *op)
 {
     nigh_client *client = op->client;
     struct client_op memory;
-    bool is_ready;
+    nigh_status status;
 
+    op->flags |= OP_ASYNC;
     client_lock(client);
-    is_ready = resume_ensure(client, op_patience_us(op)) != NIGH_OK || calls_of(op)->count != 0;
-    client_unlock(client);
-    if (!is_ready) {
+    if (op_ensure(op) == NIGH_OK && calls_of(op)->count == 0) {
+        client_unlock(client);
         /* A lane that says nothing is given LIMIT_NODE_GRACE_US, as after any deadline. */
         op_init(&memory, client, &memory_kind, 1, op_deadline_us(0));
         memory.u.call.lane = op->u.call.lane;
         (void)op_run(&memory);
+        client_lock(client);
     }
-    return op_start(op);
+    status = op_begin(op);
+    client_unlock(client);
+    return status;
 }
 
 /* ---- where most of its objects are ---------------------------------------- */
@@ -751,6 +754,12 @@ static nigh_status near_init(nigh_client *client, nigh_call_spec *spec, struct c
 /* What a spec had before there was NIGH_NEAREST. */
 #define CALL_SPEC_FIRST offsetof(nigh_call_spec, near_ids)
 
+/* The name that this thread called last: hashing one takes longer than to write a request. */
+static __thread struct {
+    char name[64];
+    uint64_t hash;
+} calls_last __attribute__((tls_model("initial-exec")));
+
 nigh_status calls_hash(const char *name, uint64_t *hash)
 {
     size_t length = name == NULL ? 0 : strnlen(name, LIMIT_NAME_BYTES + 1);
@@ -759,8 +768,16 @@ nigh_status calls_hash(const char *name, uint64_t *hash)
     if (length == 0 || length > LIMIT_NAME_BYTES) {
         return NIGH_INVALID;
     }
+    if (length < sizeof(calls_last.name) && memcmp(name, calls_last.name, length + 1) == 0) {
+        *hash = calls_last.hash;
+        return NIGH_OK;
+    }
     blake_id20(name, length, id);
     *hash = hash_load64(id);
+    if (length < sizeof(calls_last.name)) {
+        memcpy(calls_last.name, name, length + 1);
+        calls_last.hash = *hash;
+    }
     return NIGH_OK;
 }
 

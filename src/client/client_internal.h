@@ -479,6 +479,9 @@ void attach_fill_hello(const nigh_client *client, struct session_hello *hello);
 
 /* ---- resume.c ------------------------------------------------------------- */
 
+/* Whether resume_ensure would have anything to do. Locked. */
+bool resume_is_needed(const nigh_client *client);
+
 /* NIGH_OK when the node can be asked; one that died is found again first, within timeout_us.
  * NIGH_NODE_LOST, what ended the client. Locked. */
 nigh_status resume_ensure(nigh_client *client, uint64_t timeout_us);
@@ -651,8 +654,9 @@ void op_init_one(struct client_op *op, nigh_client *client, uint32_t lane,
 void op_init_wait(struct client_op *op, nigh_client *client, uint32_t lane,
                   const struct session_sqe *sqe, struct session_cqe *cqe, uint64_t timeout_us);
 
-/* How long an op may look for a node that died. */
-uint64_t op_patience_us(const struct client_op *op);
+/* NIGH_OK when the node can be asked for this op; one that died is found again first, for as long
+ * as the op has patience. Locked. */
+nigh_status op_ensure(const struct client_op *op);
 
 /* The deadline of a timeout that begins now. */
 uint64_t op_deadline_us(uint64_t timeout_us);

@@ -145,15 +145,21 @@ void op_step_done(struct client_op *op, size_t step, uint8_t opcode, const struc
 }
 
 /* As long as it may wait, but it does not give up a node that is about to answer. */
-uint64_t op_patience_us(const struct client_op *op)
+static uint64_t op_patience_us(const struct client_op *op)
 {
     return op->kind->waits ? max_u64(op_remaining_us(op), OP_PATIENCE_US) : LIMIT_NODE_GRACE_US;
+}
+
+/* How much patience is left takes a look at the clock, and mostly none is needed. */
+nigh_status op_ensure(const struct client_op *op)
+{
+    return resume_is_needed(op->client) ? resume_ensure(op->client, op_patience_us(op)) : NIGH_OK;
 }
 
 nigh_status op_begin(struct client_op *op)
 {
     nigh_client *client = op->client;
-    nigh_status status = resume_ensure(client, op_patience_us(op));
+    nigh_status status = op_ensure(op);
 
     if (status != NIGH_OK) {
         if (op->kind->settle != NULL) {

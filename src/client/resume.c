@@ -256,6 +256,13 @@ void resume_probe(nigh_client *client)
     (void)resume_try(client, 0, text);
 }
 
+bool resume_is_needed(const nigh_client *client)
+{
+    return client->lose_later != NIGH_OK ||
+           atomic_load_explicit(&client->state, memory_order_relaxed) != CLIENT_ATTACHED ||
+           !life_goes_on(client);
+}
+
 nigh_status resume_ensure(nigh_client *client, uint64_t timeout_us)
 {
     char text[CLIENT_TEXT_BYTES];

@@ -52,7 +52,7 @@ static void send_together(struct link_side *side, struct fabric_work work,
     work.slices = &frames->slices[n];
     work.slice_count = count > 0;
     frames->works[n] = work;
-    if (frames->count == LINK_CHAIN) {
+    if (frames->count == LINK_FRAMES) {
         links_flush_calls(side->link->links);
     }
 }

@@ -17,6 +17,7 @@
 #define LINK_NO_RECEIVE   UINT32_MAX
 #define LINK_HEAD_BYTES   64u  /* of a bulk message, taken during the call */
 #define LINK_CHAIN        16u  /* posts, or receives, handed to the fabric at once, at most */
+#define LINK_FRAMES       32u  /* frames of calls, the same */
 #define LINK_FRAME_BYTES  256u /* of a frame that waits for others to go with it, at most */
 #define LINK_OFFER_BYTES  15u  /* of a ring, in private data */
 #define LINK_METHOD_PROBE 8u   /* on the endpoint for calls: answered with what it brings */
@@ -137,9 +138,9 @@ struct link_channel {
 struct link_frames {
     struct link_side *side;
     uint32_t count; /* 0: there are none */
-    struct fabric_work works[LINK_CHAIN];
-    struct fabric_slice slices[LINK_CHAIN];
-    uint8_t bytes[LINK_CHAIN][LINK_FRAME_BYTES];
+    struct fabric_work works[LINK_FRAMES];
+    struct fabric_slice slices[LINK_FRAMES];
+    uint8_t bytes[LINK_FRAMES][LINK_FRAME_BYTES];
 };
 
 /* A peer, by rank. */

@@ -94,6 +94,8 @@ struct lane {
 #define LANE_DOZE_US UINT64_C(1000)
 /* So old the time may be that a guest knows: its turns share looks at the clock. */
 #define LANE_GUEST_LATE_US UINT64_C(100)
+/* How often a guest says that it waits for the lane. */
+#define LANE_ASK_US UINT64_C(50)
 /* How long the thread goes on looking for a guest that rests: it may be back soon. */
 #define LANE_REST_US UINT64_C(2000)
 

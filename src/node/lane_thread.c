@@ -8,6 +8,7 @@
  * switch.
  */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -215,6 +216,9 @@ static void *lane_main(void *argument)
         worked = lane_turn(lane, now_us);
         if (worked)
             spin_until_us = now_us + lane->config.spin_us;
+        /* A guest waits for the lane, and looks for what comes no less often. */
+        if (lane_has_guest(lane, now_us))
+            spin_until_us = 0;
         /* One that does not spin, and was woken for something, has likely done all of it: the look
          * before its sleep is the one that finds out. */
         if ((!worked || slept) && now_us >= spin_until_us) {
@@ -313,6 +317,17 @@ static void lane_note_guest(struct lane *lane, uint64_t now_us, bool stays)
     }
 }
 
+/* Of a guest that stays, and found the lane taken: its thread, if it is that, leaves it the lane as
+ * soon as it has nothing to do. Both would look for the same, and where they share a processor the
+ * one would wait until the other's time is up. */
+static void lane_ask_for(struct lane *lane, uint64_t now_us)
+{
+    if (now_us <= atomic_load_explicit(&lane->guest_us, memory_order_relaxed) + LANE_ASK_US)
+        return;
+    atomic_store_explicit(&lane->guest_us, now_us, memory_order_relaxed);
+    (void)sched_yield();
+}
+
 /* Leaves the fabric to who sleeps on its descriptor, the thread or a guest that rests: the turn may
  * have taken what was to wake it, and the next message would wake nobody. One that found nothing
  * mostly has not. True: there is something to poll already. */
@@ -328,8 +343,11 @@ bool lane_drive(struct lane *lane, uint64_t now_us, bool stays)
     uint64_t sleep_until_us;
     bool worked, look_again;
 
-    if (!lane_try_own(lane))
+    if (!lane_try_own(lane)) {
+        if (stays)
+            lane_ask_for(lane, now_us);
         return false;
+    }
     worked = lane_turn(lane, now_us);
     look_again = worked && store_wants_turn(lane->store);
     if (lane->config.fabric != NULL)

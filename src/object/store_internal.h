@@ -122,6 +122,7 @@ struct store_session {
     struct store_list unsealed;
     struct store_list made; /* sealed, in memory, oldest first */
     struct store_lease leases[LIMIT_LEASES_A_SESSION];
+    uint32_t last_lease; /* in which bytes were found: more of it are likely wanted next */
     uint64_t quota_bytes;
     _Atomic uint64_t own_used; /* stands in where the node gives no word to count in */
     uint64_t counted_bytes;    /* this lane's part of *config.quota_used */

@@ -226,7 +226,8 @@ void store_seal_failed(struct store_call *call)
 static struct store_lease *find_piece(const struct store *store, struct store_session *session,
                                       uint64_t offset, uint64_t bytes, uint32_t *piece)
 {
-    for (uint32_t i = 0; i < LIMIT_LEASES_A_SESSION; i++) {
+    for (uint32_t n = 0, i = session->last_lease; n < LIMIT_LEASES_A_SESSION;
+         n++, i = i + 1 < LIMIT_LEASES_A_SESSION ? i + 1 : 0) {
         struct store_lease *lease = &session->leases[i];
 
         if (lease->entry == STORE_NONE || offset < lease->offset ||
@@ -241,6 +242,7 @@ static struct store_lease *find_piece(const struct store *store, struct store_se
 
             if (offset >= begin && offset + bytes <= end) {
                 *piece = p;
+                session->last_lease = i;
                 return lease;
             }
         }

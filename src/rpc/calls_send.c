@@ -234,15 +234,19 @@ void calls_send(struct calls *calls, struct pending *pending, uint64_t now_us)
     struct list *queue = queue_of(calls, pending->rank, pending->call.urgent);
     bool is_first = list_empty(queue);
     uint64_t deadline_us = pending->call.deadline_us;
+    bool waits;
 
     pending->link_us = now_us + LIMIT_CALL_LINK_US;
     pending->state = PENDING_WAITING;
     list_push_back(queue, &pending->queue);
     calls->waiting_count++;
-    calls_arm(calls, pending, deadline_us < pending->link_us ? deadline_us : pending->link_us);
     if (is_first && (pending->call.urgent || list_empty(queue_of(calls, pending->rank, true)))) {
-        (void)try_pending(pending, now_us);
+        waits = !try_pending(pending, now_us);
     } else {
-        (void)calls_end_in_vain(pending, now_us);
+        waits = !calls_end_in_vain(pending, now_us);
+    }
+    /* What is gone may have ended, and its place be another's. */
+    if (waits) {
+        calls_arm(calls, pending, deadline_us < pending->link_us ? deadline_us : pending->link_us);
     }
 }

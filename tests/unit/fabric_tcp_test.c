@@ -15,7 +15,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -1070,6 +1072,100 @@ static void acknowledgements_travel_with_what_is_sent(void **state)
     side_close(&side);
 }
 
+/* ---- what epoll is asked to tell ---- */
+
+static bool watches_nobody_more;
+
+/* Instead of the system's, of which it is. */
+int epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event)
+{
+    if (watches_nobody_more && op == EPOLL_CTL_ADD) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return (int)syscall(SYS_epoll_ctl, epoll_fd, op, fd, event);
+}
+
+/* How many descriptors are in the set of a fabric's. */
+static uint32_t watched(const struct side *side)
+{
+    char path[64], line[256];
+    uint32_t count = 0;
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fabric_fd(side->fabric));
+    file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file) != NULL)
+        count += strncmp(line, "tfd:", 4) == 0;
+    (void)fclose(file);
+    return count;
+}
+
+static void poll_often(struct side *side)
+{
+    for (uint32_t n = 0; n < 2 * TCP_HUSH_POLLS; n++)
+        (void)side_poll(side);
+}
+
+static void say_once(struct side *alice, struct side *bob, uint64_t tag)
+{
+    post_receive(bob, tag, 0, 64);
+    assert_int_equal(post(alice, FABRIC_SEND, tag, 0, 64, (struct fabric_remote){0}), NIGH_OK);
+}
+
+/* Who polls without sleeping is not told of what it reads anyway, which would cost who sends; and
+ * is before it sleeps. Where the system does not let it, it does not sleep. */
+static void who_is_read_all_the_time_is_not_watched(void **state)
+{
+    struct side alice, bob;
+
+    (void)state;
+    join(&alice, &bob, "127.0.0.1:0");
+    say_once(&alice, &bob, 1);
+    assert_true(COMES2(&alice, &bob, alice.logged == 1 && bob.logged == 1));
+    poll_often(&bob);
+    assert_int_equal(watched(&bob), 1); /* who listens */
+    say_once(&alice, &bob, 2);
+    assert_true(COMES2(&alice, &bob, alice.logged == 2 && bob.logged == 2));
+    watches_nobody_more = true;
+    poll_often(&bob);
+    assert_false(fabric_arm(bob.fabric));
+    say_once(&alice, &bob, 3);
+    assert_true(COMES2(&alice, &bob, alice.logged == 3 && bob.logged == 3));
+    watches_nobody_more = false;
+    assert_true(COMES(&bob, fabric_arm(bob.fabric)));
+    assert_int_equal(watched(&bob), 2);
+    say_once(&alice, &bob, 4);
+    assert_int_equal(
+        poll(&(struct pollfd){.fd = fabric_fd(bob.fabric), .events = POLLIN}, 1, PATIENCE_MS), 1);
+    assert_true(COMES2(&alice, &bob, alice.logged == 4 && bob.logged == 4));
+    assert_int_equal(count_of(&alice, NIGH_OK) + count_of(&bob, NIGH_OK), 8);
+    side_close(&alice);
+    side_close(&bob);
+}
+
+/* Its socket takes no more: it waits until it does, which epoll says. */
+static void who_is_not_watched_may_have_to_wait(void **state)
+{
+    const uint64_t bytes = 32 * MIB;
+    struct side alice, bob;
+
+    (void)state;
+    join(&alice, &bob, "127.0.0.1:0");
+    say_once(&alice, &bob, 1);
+    assert_true(COMES2(&alice, &bob, alice.logged == 1 && bob.logged == 1));
+    poll_often(&alice);
+    assert_int_equal(watched(&alice), 0);
+    post_receive(&bob, 2, 0, bytes);
+    assert_int_equal(post(&alice, FABRIC_SEND, 2, 0, bytes, (struct fabric_remote){0}), NIGH_OK);
+    assert_true(COMES(&alice, watched(&alice) == 1));
+    assert_true(COMES2(&alice, &bob, alice.logged == 2 && bob.logged == 2));
+    assert_int_equal(count_of(&alice, NIGH_OK) + count_of(&bob, NIGH_OK), 4);
+    side_close(&alice);
+    side_close(&bob);
+}
+
 static int option_of(const struct side *side, int level, int name)
 {
     int value = 0;
@@ -1274,6 +1370,8 @@ int main(void)
         cmocka_unit_test(memory_may_go_while_it_is_read),
         cmocka_unit_test(memory_may_go_before_it_is_read),
         cmocka_unit_test(acknowledgements_travel_with_what_is_sent),
+        cmocka_unit_test(who_is_read_all_the_time_is_not_watched),
+        cmocka_unit_test(who_is_not_watched_may_have_to_wait),
         cmocka_unit_test(large_answers_are_acknowledged_at_once),
         cmocka_unit_test(the_kernel_probes_silent_peers),
         cmocka_unit_test(a_silent_wire_is_a_lost_peer),

@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -547,6 +548,62 @@ static void a_guest_with_an_old_clock_wakes_nobody(void **state)
     assert_true(SUPPORT_WAIT(atomic_load(&lane_counters(lane)->sleeps) > sleeps, 20000));
 }
 
+#define HOUR_US UINT64_C(3600000000)
+
+static _Atomic uint32_t yields;
+
+/* Instead of the system's, of which it is. */
+int sched_yield(void)
+{
+    atomic_fetch_add(&yields, 1);
+    return (int)syscall(SYS_sched_yield);
+}
+
+/* The thread spins as long as this test takes, and longer. */
+static void start_spinning(void)
+{
+    lane->config.spin_us = HOUR_US;
+    assert_int_equal(lane_start(lane), NIGH_OK);
+    submit(0, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    ring_doorbell(0);
+    assert_true(SUPPORT_WAIT(completed(0) == 1, 20000));
+    atomic_store(&ring(0)->cq_head.value, 1);
+}
+
+/* Whoever waits for an answer looks for it as the thread does, and where both have one processor
+ * neither would get far. */
+static void a_thread_that_spins_leaves_its_lane_to_a_guest(void **state)
+{
+    (void)state;
+    start_spinning();
+    atomic_store(&yields, 0);
+    /* Not to one that only looks in. */
+    assert_false(lane_drive(lane, clock_now_us(&clock_monotonic), false));
+    assert_int_equal(atomic_load(&lane->guest_us), 0);
+    assert_int_equal(atomic_load(&yields), 0);
+    /* The thread may wait for this processor. */
+    assert_false(lane_drive(lane, clock_now_us(&clock_monotonic), true));
+    assert_int_equal(atomic_load(&yields), 1);
+    assert_true(SUPPORT_WAIT(lane_drive(lane, clock_now_us(&clock_monotonic), true), 20000));
+}
+
+/* A guest that asked for the lane may have its answer before it gets it, and not come: what clients
+ * ask then is the thread's as before. */
+static void a_guest_that_asked_and_went_is_not_waited_for(void **state)
+{
+    (void)state;
+    start_spinning();
+    for (uint32_t i = 2; i <= 50; i++) {
+        (void)lane_drive(lane, clock_now_us(&clock_monotonic), true);
+        submit(0, 1);
+        atomic_thread_fence(memory_order_seq_cst);
+        ring_doorbell(0);
+        assert_true(SUPPORT_WAIT(completed(0) == i, 20000));
+        atomic_store(&ring(0)->cq_head.value, i);
+    }
+}
+
 /* ---- other nodes ---------------------------------------------------------- */
 
 /* A fabric of which only the descriptor matters. A poll may take what makes that readable, and does
@@ -633,13 +690,11 @@ static void what_a_driver_finds_when_it_goes_is_the_threads(void **state)
 /* A guest sleeps on the descriptor, armed; the thread's turn takes what would have woken it. */
 static void a_guest_that_rests_finds_the_fabric_armed(void **state)
 {
-    const uint64_t hour_us = UINT64_C(3600000000);
-
     (void)state;
     start_with_fabric();
     /* Its time is far ahead: the thread takes the guest for fresh, however slow this machine is. */
     assert_true(
-        SUPPORT_WAIT(lane_rest(lane, clock_now_us(&clock_monotonic) + hour_us) == wire.fd, 20000));
+        SUPPORT_WAIT(lane_rest(lane, clock_now_us(&clock_monotonic) + HOUR_US) == wire.fd, 20000));
     atomic_store(&wire.armed, false);
     lane_kick(lane);
     assert_true(SUPPORT_WAIT(atomic_load(&wire.armed), 20000));
@@ -771,6 +826,8 @@ int main(void)
         LANE_TEST(a_driver_leaves_what_it_does_not_finish_to_the_thread),
         LANE_TEST(a_driver_hands_nearer_deadlines_to_the_thread),
         LANE_TEST(a_guest_with_an_old_clock_wakes_nobody),
+        LANE_TEST(a_thread_that_spins_leaves_its_lane_to_a_guest),
+        LANE_TEST(a_guest_that_asked_and_went_is_not_waited_for),
         LANE_TEST(a_driver_that_goes_arms_the_fabric_again),
         LANE_TEST(what_a_driver_finds_when_it_goes_is_the_threads),
         LANE_TEST(a_guest_that_rests_finds_the_fabric_armed),

@@ -58,10 +58,8 @@ static bool ask(struct tcp *tcp, uint64_t now_us)
 static void hush(struct tcp *tcp)
 {
     tcp->fabric.is_armed = tcp->fabric.is_armed && tcp->hot_count == 0;
-    for (uint32_t i = 0; i < tcp->hot_count; i++) {
-        if (tcp->hot[i]->epoll_events == EPOLLIN)
-            tcp_endpoint_watch(tcp->hot[i], 0);
-    }
+    for (uint32_t i = 0; i < tcp->hot_count; i++)
+        tcp_endpoint_hush(tcp->hot[i]);
 }
 
 static void look_at_epoll(struct tcp *tcp, uint64_t now_us)
@@ -210,12 +208,13 @@ static uint32_t tcp_poll(struct fabric *fabric, struct fabric_completion *comple
 static bool tcp_arm(struct fabric *fabric)
 {
     struct tcp *tcp = tcp_of(fabric);
+    bool is_told = true;
 
     tcp->armed_poll = tcp->polls;
     for (uint32_t i = 0; i < tcp->hot_count; i++)
-        tcp_endpoint_unhush(tcp->hot[i]);
-    if (tcp->due_us == 0 || !list_empty(&tcp->completing) || !list_empty(&tcp->eventful) ||
-        !list_empty(&tcp->working))
+        is_told = tcp_endpoint_unhush(tcp->hot[i]) && is_told;
+    if (!is_told || tcp->due_us == 0 || !list_empty(&tcp->completing) ||
+        !list_empty(&tcp->eventful) || !list_empty(&tcp->working))
         return false;
     acknowledge(tcp, true);
     return list_empty(&tcp->working);

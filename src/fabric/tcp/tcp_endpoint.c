@@ -137,6 +137,7 @@ void tcp_endpoint_watch(struct fabric_endpoint *endpoint, uint32_t events)
 
     if (endpoint->epoll_events == events)
         return;
+    NIGH_ASSERT(!endpoint->is_hushed);
     /* It is in the set, and a change takes no memory. */
     NIGH_ASSERT(epoll_ctl(endpoint->tcp->epoll_fd, EPOLL_CTL_MOD, endpoint->fd, &event) == 0);
     endpoint->epoll_events = events;
@@ -148,12 +149,28 @@ void tcp_endpoint_work(struct fabric_endpoint *endpoint)
         list_push_back(&endpoint->tcp->working, &endpoint->working);
 }
 
-void tcp_endpoint_unhush(struct fabric_endpoint *endpoint)
+/* One that stayed in the set, with no events, would still have each packet's sender come by there.
+ */
+void tcp_endpoint_hush(struct fabric_endpoint *endpoint)
 {
-    bool is_read = endpoint->state == TCP_OPEN || endpoint->state == TCP_REFUSING;
+    if (endpoint->epoll_events != EPOLLIN)
+        return;
+    NIGH_ASSERT(epoll_ctl(endpoint->tcp->epoll_fd, EPOLL_CTL_DEL, endpoint->fd, NULL) == 0);
+    endpoint->epoll_events = 0;
+    endpoint->is_hushed = true;
+}
 
-    if (is_read && endpoint->epoll_events == 0)
-        tcp_endpoint_watch(endpoint, EPOLLIN);
+bool tcp_endpoint_unhush(struct fabric_endpoint *endpoint)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = endpoint};
+
+    if (!endpoint->is_hushed || endpoint->state == TCP_FAILED)
+        return true;
+    if (epoll_ctl(endpoint->tcp->epoll_fd, EPOLL_CTL_ADD, endpoint->fd, &event) != 0)
+        return false;
+    endpoint->epoll_events = EPOLLIN;
+    endpoint->is_hushed = false;
+    return true;
 }
 
 void tcp_endpoint_heat(struct fabric_endpoint *endpoint)
@@ -174,10 +191,10 @@ void tcp_endpoint_cool(struct fabric_endpoint *endpoint)
 {
     struct tcp *tcp = endpoint->tcp;
 
-    if (!endpoint->is_hot)
-        return;
+    endpoint->idle = 0;
+    if (!endpoint->is_hot || !tcp_endpoint_unhush(endpoint))
+        return; /* read as before, if epoll would not tell of it */
     endpoint->is_hot = false;
-    tcp_endpoint_unhush(endpoint);
     for (uint32_t i = 0; i < tcp->hot_count; i++) {
         if (tcp->hot[i] == endpoint) {
             tcp->hot[i] = tcp->hot[--tcp->hot_count];

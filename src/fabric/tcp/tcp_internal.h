@@ -161,6 +161,7 @@ struct fabric_endpoint {
     int fd;
     enum tcp_state state;
     uint32_t epoll_events;
+    bool is_hushed; /* epoll does not know it */
     bool is_dialled;
     bool is_known; /* the caller has seen it */
     enum fabric_event_kind event;
@@ -317,8 +318,10 @@ void tcp_endpoint_refuse(struct fabric_endpoint *endpoint, nigh_status status, b
 void tcp_endpoint_tell(struct fabric_endpoint *endpoint, enum fabric_event_kind event);
 void tcp_endpoint_watch(struct fabric_endpoint *endpoint, uint32_t events);
 void tcp_endpoint_work(struct fabric_endpoint *endpoint); /* is looked at in the next poll */
-/* Epoll tells of it again, if it does not. */
-void tcp_endpoint_unhush(struct fabric_endpoint *endpoint);
+/* Takes one that is read without being asked for out of epoll's set; and puts it back, if it is not
+ * there. False: the system does not let it. */
+void tcp_endpoint_hush(struct fabric_endpoint *endpoint);
+bool tcp_endpoint_unhush(struct fabric_endpoint *endpoint);
 void tcp_endpoint_heat(struct fabric_endpoint *endpoint);
 void tcp_endpoint_cool(struct fabric_endpoint *endpoint);
 /* The system acknowledges at once what was received. */

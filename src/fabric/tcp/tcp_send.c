@@ -354,8 +354,10 @@ static void carry_over(struct fabric_endpoint *endpoint, const struct tcp_batch 
 
 static void block(struct fabric_endpoint *endpoint, int error)
 {
+    bool is_full = error == EAGAIN || error == ENOBUFS || error == ENOMEM;
+
     endpoint->is_blocked = true;
-    if (error == EAGAIN || error == ENOBUFS || error == ENOMEM) {
+    if (is_full && tcp_endpoint_unhush(endpoint)) {
         tcp_endpoint_watch(endpoint, EPOLLIN | EPOLLOUT);
         return;
     }
