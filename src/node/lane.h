@@ -192,7 +192,8 @@ void lane_poll(struct lane *lane);
  * Runs a bounded turn on behalf of the lane's thread; false when another thread is at it. Any
  * thread. `stays`: the caller is a guest that comes again at once. While it does, other nodes'
  * messages do not wake the lane's thread, which would only be in the way; it takes over again
- * when it next looks, LANE_GUEST_US and LANE_DOZE_US after the guest's last turn at the latest.
+ * when it next looks, LANE_GUEST_US and LANE_DOZE_US after the guest's last turn at the latest. One
+ * that spins when such a guest comes goes to sleep as soon as it has nothing to do.
  */
 bool lane_drive(struct lane *lane, uint64_t now_us, bool stays);
 
