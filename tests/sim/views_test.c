@@ -844,12 +844,11 @@ static void fault(void)
     struct views_node *node = &world.nodes[rank];
     bool was = was_there(rank), runs = node->agree != NULL && !node->paused;
 
-    switch (random_below(&world.random, 10)) {
-    case 9:
-        if (runs && world.listed < world.count) {
-            forget_some(rank);
-        }
-        break;
+    if (world.listed < world.count && runs && random_below(&world.random, 6) == 0) {
+        forget_some(rank);
+        return;
+    }
+    switch (random_below(&world.random, 9)) {
     case 0:
         if (node->agree != NULL) {
             views_kill(&world, rank);
