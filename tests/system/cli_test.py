@@ -193,7 +193,7 @@ def test_put_of_a_file_that_changes(node, folder):
     path = os.path.join(folder, "file")
     for size, word in ((100, "shorter"), (5000, "longer"), (5001, "longer")):
         write(folder, "file", b"x" * 4096)
-        node.process.send_signal(signal.SIGSTOP)
+        raw.halt(node.process)
         put = subprocess.Popen([os.environ["NIGH"], "put", "f", path, "--socket", node.path, "--json"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         wait_for(lambda: path in open_files(put.pid) and "socket:" in " ".join(open_files(put.pid)))
@@ -709,7 +709,7 @@ def test_no_node():
 @with_node
 def test_a_node_that_stands_still(node, _folder):
     good("put", "x", "-", node=node)
-    node.process.send_signal(signal.SIGSTOP)
+    raw.halt(node.process)
     try:
         for arguments in (("put", "y", "-"), ("get", "x"), ("ls",), ("stat", "x"), ("rm", "x"), ("who", "x"), ("nodes",),
                           ("top", "--once")):

@@ -480,7 +480,7 @@ def test_many_deletes_wait_no_longer_than_one():
         names = [f"x{n}" for n in range(40)]
         for name in names:
             a.good("put", name, "-", data=b"x")
-        b.process.send_signal(signal.SIGSTOP)
+        raw.halt(b.process)
         begun = time.monotonic()
         try:
             code, _, said = a.run("rm", *names)

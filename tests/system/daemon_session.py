@@ -492,7 +492,7 @@ def test_a_killed_process_ends_its_session_even_if_a_child_has_the_socket():
 def test_a_stopped_client_holds_nobody_up():
     node = Node()
     child = spawn_holder(node, "session.submit(OP_SUBSCRIBE)\nsession.wait(1)")
-    child.send_signal(signal.SIGSTOP)
+    raw.halt(child)
     for _ in range(200):
         expect_served(node)
     child.send_signal(signal.SIGKILL)
@@ -581,11 +581,6 @@ def died(node):
     return json.loads(said)["sessions_died"]
 
 
-def is_stopped(pid):
-    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-        return file.read().rsplit(")", 1)[1].split()[0] == "T"
-
-
 def last_words(node, farewell):
     """A session of a process that says much, and perhaps farewell, and ends, while the node is stopped."""
     ready, tell = os.pipe()
@@ -593,7 +588,7 @@ def last_words(node, farewell):
     if child == 0:
         session = Session(node.path)
         os.write(tell, b"r")
-        wait_for(lambda: is_stopped(node.process.pid))
+        wait_for(lambda: raw.is_stopped(node.process.pid))
         for _ in range(MESSAGES + MESSAGES // 2):
             session.sock.send(struct.pack("@IHHII", raw.MAGIC, raw.EXTENT, 0, 0xFFFF, 0))
         if farewell:

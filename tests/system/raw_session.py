@@ -8,6 +8,7 @@ import fnmatch
 import os
 import re
 import select
+import signal
 import socket
 import struct
 import subprocess
@@ -198,6 +199,21 @@ def wait_for(condition, seconds=20):
     while not condition():
         assert time.monotonic() < end, "a condition did not come to hold"
         select.select([], [], [], 0.001)
+
+
+def is_stopped(pid):
+    """Whether all threads of a process stand still."""
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/stat", encoding="ascii") as file:
+            if file.read().rsplit(")", 1)[1].split()[0] != "T":
+                return False
+    return True
+
+
+def halt(process):
+    """Stops a process. A thread that runs goes on for a moment after the signal was sent: until none does."""
+    process.send_signal(signal.SIGSTOP)
+    wait_for(lambda: is_stopped(process.pid))
 
 
 class Node:

@@ -168,7 +168,7 @@ def test_calls_of_a_server_that_is_killed_end():
         cluster.wait_met()
         server = serve(a, "echo")
         assert a.good("call", "echo", "x") == b"x"
-        server.send_signal(signal.SIGSTOP)
+        raw.halt(server)
         assert b.run("call", "echo", "--node", "0", "x", "--timeout", "200ms")[0] == TIMEOUT, "its deadline alone"
         calls = [member.begin("call", "echo", "--node", "0", "x", "--timeout", "50s") for member in (a, b) * 3]
         raw.wait_for(lambda: a.numbers()["sessions"] >= 5)
@@ -192,7 +192,7 @@ def test_any_server_of_a_name_is_called():
         assert served_by(a, "x") == 0
 
         # It is stopped, with calls that wait for it; killed, those that may be carried out twice go on.
-        own.send_signal(signal.SIGSTOP)
+        raw.halt(own)
         twice = [b.begin("call", "echo", "x", "--idempotent", "--timeout", "50s", "--json") for _ in range(3)]
         once = b.begin("call", "echo", "x", "--timeout", "50s")
         raw.wait_for(lambda: b.numbers()["sessions"] >= 5)
