@@ -738,6 +738,12 @@ static nigh_status near_init(nigh_client *client, nigh_call_spec *spec, struct c
 /* What a spec had before there was NIGH_NEAREST. */
 #define CALL_SPEC_FIRST offsetof(nigh_call_spec, near_ids)
 
+/* The name that this thread called last: hashing one takes longer than to write a request. */
+static __thread struct {
+    char name[64];
+    uint64_t hash;
+} calls_last __attribute__((tls_model("initial-exec")));
+
 nigh_status calls_hash(const char *name, uint64_t *hash)
 {
     size_t length = name == NULL ? 0 : strnlen(name, LIMIT_NAME_BYTES + 1);
@@ -746,14 +752,21 @@ nigh_status calls_hash(const char *name, uint64_t *hash)
     if (length == 0 || length > LIMIT_NAME_BYTES) {
         return NIGH_INVALID;
     }
+    if (length < sizeof(calls_last.name) && memcmp(name, calls_last.name, length + 1) == 0) {
+        *hash = calls_last.hash;
+        return NIGH_OK;
+    }
     blake_id20(name, length, id);
     *hash = hash_load64(id);
+    if (length < sizeof(calls_last.name)) {
+        memcpy(calls_last.name, name, length + 1);
+        calls_last.hash = *hash;
+    }
     return NIGH_OK;
 }
 
 /* All lanes of a node have its services: which one carries a call is the name's. */
-static nigh_status call_init(nigh_client *client, nigh_call_spec *spec, uint64_t timeout_us,
-                             struct client_op *op)
+static nigh_status call_init(nigh_client *client, nigh_call_spec *spec, struct client_op *op)
 {
     uint64_t hash;
 
@@ -783,7 +796,7 @@ static nigh_status call_init(nigh_client *client, nigh_call_spec *spec, uint64_t
             return status;
         }
     }
-    op_init(op, client, &call_kind, 1, op_deadline_us(timeout_us));
+    op_init(op, client, &call_kind, 1, UINT64_MAX);
     spec->reply_bytes = 0;
     spec->served_by = NIGH_ANY_RANK;
     op->u.call.spec = spec;
@@ -805,14 +818,19 @@ nigh_status nigh_call(nigh_client *client, nigh_call_spec *spec, uint64_t timeou
     nigh_status status = client_check(client);
 
     if (status == NIGH_OK) {
-        status = call_init(client, spec, timeout_us, &op);
+        status = call_init(client, spec, &op);
     } else {
         return error_note(client, status);
     }
     if (status != NIGH_OK) {
         return status;
     }
-    status = op_run(&op);
+    if (pairs_call_now(&op, timeout_us)) {
+        status = op_await(&op);
+    } else {
+        op.deadline_us = op_deadline_us(timeout_us);
+        status = op_run(&op);
+    }
     return status == NIGH_OK ? status : call_tell(&op, status);
 }
 
@@ -828,8 +846,12 @@ nigh_status nigh_call_start(nigh_client *client, nigh_call_spec *spec, uint64_t 
     if (op == NULL) {
         return error_set(client, NIGH_INVALID, "nigh_call_start: no op");
     }
-    status = call_init(client, spec, timeout_us, op);
-    return status == NIGH_OK ? error_note(client, calls_start(op)) : status;
+    status = call_init(client, spec, op);
+    if (status != NIGH_OK) {
+        return status;
+    }
+    op->deadline_us = op_deadline_us(timeout_us);
+    return error_note(client, calls_start(op));
 }
 
 /* ---- calls of many -------------------------------------------------------- */
