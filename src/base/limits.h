@@ -228,7 +228,7 @@
 #define LIMIT_SESSION_PAIRS   64      /* of one client, calling and serving */
 #define LIMIT_PAIR_ENTRIES    64      /* calls of a pair that are under way */
 #define LIMIT_PAIR_DATA_BYTES 131072  /* of their requests, and of their replies */
-#define LIMIT_PAIR_TURNS      64      /* looks at a pair, with the lock held */
+#define LIMIT_PAIR_TURNS      256     /* looks at a pair, with the lock held */
 #define LIMIT_PAIR_ROUGH_US   1000000 /* from here on a timeout is told to a tick */
 #define LIMIT_LOCK_TURNS      128     /* looks at a client's lock, before a sleep */
 #define LIMIT_TICK_US         10000   /* the longest tick of a kernel */

@@ -77,7 +77,7 @@ nigh_status client_end_status(int32_t said)
     return (nigh_status)said;
 }
 
-/* Nobody has the lock for long, and who looks for an answer with it (pair_calls.c) leaves as soon
+/* Nobody has the lock for long, and who looks at a pair with it (pair_now.c) leaves as soon
  * as another wants it: sleeping for it would take longer. */
 static void lock_slowly(nigh_client *client)
 {

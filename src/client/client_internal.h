@@ -66,6 +66,7 @@ struct op_kind {
 #define OP_TIMELESS 4u  /* the step itself says how long it waits */
 #define OP_DOOMED   8u  /* given up: ends with the last copy that is under way */
 #define OP_PAIRED   16u /* a call that is under way through a pair */
+#define OP_ROUGH    32u /* a call whose deadline is what the server is told, for a moment */
 
 /* The library's view of a nigh_op. */
 struct client_op {
@@ -124,7 +125,10 @@ struct client_op {
             bool apart;   /* out: did neither, for want of a place for both */
             bool untaken; /* out: no service can have carried it out */
             uint64_t hash;
-            uint64_t id; /* of what is answered */
+            union {
+                uint64_t id;         /* of what is answered */
+                uint64_t timeout_us; /* of a call that is OP_ROUGH */
+            };
             const void *bytes;
             uint32_t count;
             uint32_t rank;

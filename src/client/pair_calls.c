@@ -46,9 +46,16 @@ static void set_due(const nigh_client *client, struct client_pairs *pairs, uint6
     }
 }
 
-void pair_set_due(const struct client_op *op)
+void pair_own_deadline(struct client_op *op)
 {
-    set_due(op->client, pairs_of(op->client), op->deadline_us);
+    if ((op->flags & OP_ROUGH) == 0) {
+        return;
+    }
+    op->flags &= ~OP_ROUGH;
+    op->deadline_us = op_deadline_us(op->u.call.timeout_us);
+    if ((op->flags & OP_PAIRED) != 0) {
+        set_due(op->client, pairs_of(op->client), op->deadline_us);
+    }
 }
 
 /* What was written is there to be seen. */
@@ -249,6 +256,7 @@ void pair_lost_call(struct client_op *op)
 {
     op->flags &= ~OP_PAIRED;
     if ((op->u.call.flags & NIGH_CALL_IDEMPOTENT) != 0) {
+        pair_own_deadline(op);
         op->next = 0;
         op_feed(op);
         return;

@@ -7,7 +7,8 @@
 #include "base/clock.h"
 #include "client/pair_calls.h"
 
-/* How often a thread looks: not at all where waiting is sleeping. */
+/* How often a thread looks, at one pair or another: not at all where waiting is sleeping. It does
+ * not pause between two looks: that takes as long as the record takes from there to here. */
 static uint32_t turns_of(const nigh_client *client)
 {
     return client->spin_us != 0 ? LIMIT_PAIR_TURNS : 0;
@@ -38,8 +39,6 @@ static void look_for_answer(struct client_op *op)
             (void)pair_take_replies(client, pair);
         } else if (client_lock_is_wanted(client)) {
             return;
-        } else {
-            client_relax();
         }
     }
 }
@@ -52,20 +51,13 @@ static uint64_t deadline_for_server(uint64_t timeout_us)
                : clock_deadline_us(clock_rough_us(), timeout_us);
 }
 
-/* Its own deadline is what it was called with. */
-static void wait_on(struct client_op *op, uint64_t timeout_us)
-{
-    op->deadline_us = op_deadline_us(timeout_us);
-    if ((op->flags & OP_PAIRED) != 0) {
-        pair_set_due(op);
-    }
-}
-
 static bool begin_now(struct client_op *op, uint64_t timeout_us)
 {
     op->deadline_us = deadline_for_server(timeout_us);
+    op->u.call.timeout_us = timeout_us;
+    op->flags |= OP_ROUGH;
     switch (pairs_call(op)) {
-    case PAIRS_ELSEWHERE: return false;
+    case PAIRS_ELSEWHERE: op->flags &= ~OP_ROUGH; return false;
     case PAIRS_ENDED:
         op->next = 1;
         op_step_ended(op);
@@ -74,7 +66,7 @@ static bool begin_now(struct client_op *op, uint64_t timeout_us)
         op->next = 1;
         look_for_answer(op);
         if (atomic_load_explicit(&op->status, memory_order_relaxed) == NIGH_PENDING) {
-            wait_on(op, timeout_us);
+            pair_own_deadline(op);
         }
         return true;
     }
@@ -117,15 +109,35 @@ static bool may_look_on(const nigh_service *service)
            !client_lock_is_wanted(service->client);
 }
 
+/* Whether a pair of these has something. */
+static bool are_readable(const struct client_pairs *pairs, uint64_t mask)
+{
+    for (; mask != 0; mask &= mask - 1) {
+        const struct client_pair *pair = &pairs->all[__builtin_ctzll(mask)];
+
+        if (pair->in.half != NULL && pair_is_readable(pair->in.half, pair->in.head)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool pairs_receive_now(nigh_service *service, nigh_request *request, void *buffer, bool waits)
 {
-    uint32_t turns = waits ? turns_of(service->client) : 0;
+    struct client_pairs *pairs =
+        atomic_load_explicit(&service->client->pairs, memory_order_relaxed);
+    uint64_t mask = service->pair_mask;
+    uint32_t turns = waits && mask != 0 ? turns_of(service->client) : 0;
 
-    for (uint32_t n = 0; !pairs_receive(service, request, buffer); n++) {
-        if (n >= turns || !may_look_on(service)) {
-            return false;
-        }
-        client_relax();
+    if (pairs_receive(service, request, buffer)) {
+        return true;
     }
-    return true;
+    turns /= max_u32((uint32_t)__builtin_popcountll(mask), 1);
+    for (uint32_t n = 0; n < turns && may_look_on(service); n++) {
+        if (are_readable(pairs, mask) && pairs_receive(service, request, buffer)) {
+            return true;
+        }
+        mask = service->pair_mask; /* what was there may have ended one */
+    }
+    return false;
 }
