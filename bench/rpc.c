@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of 64 bytes that bring 64 bytes back, between two processes: plain TCP, a flag in shared
- * memory, and nigh between two embedded nodes over TCP; spinning and blocking, one at a time and 64
- * at once, plain messages too; between two clients of one node, which call each other through a
- * pair, and so without a node on the way; and beside them what others make of TCP (rpc_peers.h).
- * Rounds of all alternate, and each is compared with the floor's of the same turn; of those that
- * are programs of their own, which take a second to start, only every eighth turn has one. And
- * streams of 4 MiB pieces (rpc_bulk.h).
+ * Calls of 64 bytes that bring 64 bytes back, between two processes: plain TCP; a flag in shared
+ * memory, records in rings there, event descriptors (rpc_shared.h); and nigh between two embedded
+ * nodes over TCP; spinning and blocking, one at a time and 64 at once, plain messages too; between
+ * two clients of one node, which call each other through a pair, and so without a node on the way;
+ * and beside them what others make of TCP (rpc_peers.h). Rounds of all alternate, and each is
+ * compared with the floor's of the same turn; of those that are programs of their own, which take a
+ * second to start, only every eighth turn has one. And streams of 4 MiB pieces (rpc_bulk.h).
  *
  * bench-rpc OUT.json [ROUNDS]
  */
@@ -31,6 +31,7 @@
 #include "nigh/rpc.h"
 #include "rpc_bulk.h"
 #include "rpc_peers.h"
+#include "rpc_shared.h"
 
 #define BYTES      64
 #define CALLS      1000 /* of a round */
@@ -59,6 +60,8 @@ struct series {
     pid_t pid;
     int fd;
     _Atomic uint32_t *flag;
+    struct rings *rings;
+    int events[2];
     nigh_node *node;
     nigh_client *client;
     nigh_bulk *bulk;
@@ -251,6 +254,33 @@ static void flag_round(struct series *series)
     }
 }
 
+/* ---- records in shared memory, and sleepers that wake each other ---------- */
+
+static void shared_open(struct series *series)
+{
+    if (series->spins) {
+        series->rings = rings_open();
+    } else {
+        events_open(series->events);
+    }
+    series->pid = spawn();
+    if (series->pid == 0 && series->spins) {
+        rings_serve(series->rings, SPIN_US * 1000);
+    } else if (series->pid == 0) {
+        events_serve(series->events);
+    }
+}
+
+static void shared_round(struct series *series)
+{
+    for (uint32_t n = 0; n < CALLS && series->spins; n++) {
+        rings_call(series->rings);
+    }
+    for (uint32_t n = 0; n < CALLS && !series->spins; n++) {
+        events_call(series->events);
+    }
+}
+
 /* ---- nigh ----------------------------------------------------------------- */
 
 static const uint8_t key[32] = "a key for a benchmark, no secret";
@@ -400,7 +430,7 @@ static void one_node(const char *path, const char *members, const char *rank)
 static nigh_client *one_open(const struct series *series, const char *path)
 {
     nigh_client_options options = {
-        .struct_size = sizeof options, .socket_path = path, .spin_us = series->spins ? SPIN_US : 1};
+        .struct_size = sizeof options, .socket_path = path, .spin_us = series->spins ? SPIN_US : 0};
     uint64_t until_ns = bench_now_ns() + PATIENCE * 1000;
     nigh_client *client = NULL;
 
@@ -540,6 +570,8 @@ enum {
     TCP_MANY,
     TCP_BLOCKS,
     FLAG,
+    RINGS,
+    EVENTS,
     NIGH_SPINS,
     NIGH_MANY,
     NIGH_BLOCKS,
@@ -582,6 +614,17 @@ static struct series all[SERIES] = {
               .round = flag_round,
               .spins = true,
               .floor = NO_FLOOR},
+    [RINGS] = {.name = "records of 64 bytes in shared memory",
+               .path = "two rings, spinning",
+               .open = shared_open,
+               .round = shared_round,
+               .spins = true,
+               .floor = FLAG},
+    [EVENTS] = {.name = "event descriptors, blocking",
+                .path = "two processes that wake each other",
+                .open = shared_open,
+                .round = shared_round,
+                .floor = NO_FLOOR},
     [NIGH_SPINS] = {.name = "nigh, spinning",
                     .path = "embedded nodes, tcp",
                     .open = nigh_open,
@@ -622,7 +665,7 @@ static struct series all[SERIES] = {
                      .path = "two processes of one node, beside it",
                      .open = pair_open,
                      .round = nigh_round,
-                     .floor = TCP_BLOCKS},
+                     .floor = EVENTS},
     [UCX_TCP] = {.name = "UCX active messages, tcp",
                  .path = "ucx_perftest, spinning",
                  .tool = ucx_tool,

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 
 #include "base/check.h"
+#include "base/limits.h"
 
 #include <time.h>
 
@@ -13,6 +14,14 @@ static uint64_t clock_monotonic_now_us(struct clock *clock)
     int result = clock_gettime(CLOCK_MONOTONIC, &now);
     NIGH_ASSERT(result == 0);
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+uint64_t clock_rough_us(void)
+{
+    struct timespec tick;
+    int result = clock_gettime(CLOCK_MONOTONIC_COARSE, &tick);
+    NIGH_ASSERT(result == 0);
+    return (uint64_t)tick.tv_sec * 1000000 + (uint64_t)tick.tv_nsec / 1000 + LIMIT_TICK_US;
 }
 
 struct clock clock_monotonic = {.now_us = clock_monotonic_now_us};

@@ -24,6 +24,13 @@ static inline uint64_t clock_now_us(struct clock *clock)
  */
 extern struct clock clock_monotonic;
 
+/*
+ * At or a little after now, by the same clock, from what the kernel noted at its last tick: a fifth
+ * of the cost. At most LIMIT_TICK_US after; before, only where no processor of the machine had a
+ * tick for so long (a virtual one that is held up). For what need not be known better.
+ */
+uint64_t clock_rough_us(void);
+
 /* Stands still until told to move. */
 struct clock_manual {
     struct clock clock;

@@ -228,6 +228,10 @@
 #define LIMIT_SESSION_PAIRS   64      /* of one client, calling and serving */
 #define LIMIT_PAIR_ENTRIES    64      /* calls of a pair that are under way */
 #define LIMIT_PAIR_DATA_BYTES 131072  /* of their requests, and of their replies */
+#define LIMIT_PAIR_TURNS      256     /* looks at a pair, with the lock held */
+#define LIMIT_PAIR_ROUGH_US   1000000 /* from here on a timeout is told to a tick */
+#define LIMIT_LOCK_TURNS      128     /* looks at a client's lock, before a sleep */
+#define LIMIT_TICK_US         10000   /* the longest tick of a kernel */
 #define LIMIT_PAIR_REFUSED    16      /* names that a client remembers there is no pair for */
 #define LIMIT_PAIR_AGAIN_US   1000000 /* before it asks for one of them again */
 #define LIMIT_PAIR_SOON_US    20000   /* the same where the node was only busy */

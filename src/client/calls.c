@@ -782,8 +782,7 @@ nigh_status calls_hash(const char *name, uint64_t *hash)
 }
 
 /* All lanes of a node have its services: which one carries a call is the name's. */
-static nigh_status call_init(nigh_client *client, nigh_call_spec *spec, uint64_t timeout_us,
-                             struct client_op *op)
+static nigh_status call_init(nigh_client *client, nigh_call_spec *spec, struct client_op *op)
 {
     uint64_t hash;
 
@@ -813,7 +812,7 @@ static nigh_status call_init(nigh_client *client, nigh_call_spec *spec, uint64_t
             return status;
         }
     }
-    op_init(op, client, &call_kind, 1, op_deadline_us(timeout_us));
+    op_init(op, client, &call_kind, 1, UINT64_MAX);
     spec->reply_bytes = 0;
     spec->served_by = NIGH_ANY_RANK;
     if (spec->struct_size >= CALL_SPEC_ANSWERED) {
@@ -839,14 +838,19 @@ nigh_status nigh_call(nigh_client *client, nigh_call_spec *spec, uint64_t timeou
     nigh_status status = client_check(client);
 
     if (status == NIGH_OK) {
-        status = call_init(client, spec, timeout_us, &op);
+        status = call_init(client, spec, &op);
     } else {
         return error_note(client, status);
     }
     if (status != NIGH_OK) {
         return status;
     }
-    status = op_run(&op);
+    if (pairs_call_now(&op, timeout_us)) {
+        status = op_await(&op);
+    } else {
+        op.deadline_us = op_deadline_us(timeout_us);
+        status = op_run(&op);
+    }
     return status == NIGH_OK ? status : call_tell(&op, status);
 }
 
@@ -862,8 +866,12 @@ nigh_status nigh_call_start(nigh_client *client, nigh_call_spec *spec, uint64_t 
     if (op == NULL) {
         return error_set(client, NIGH_INVALID, "nigh_call_start: no op");
     }
-    status = call_init(client, spec, timeout_us, op);
-    return status == NIGH_OK ? error_note(client, calls_start(op)) : status;
+    status = call_init(client, spec, op);
+    if (status != NIGH_OK) {
+        return status;
+    }
+    op->deadline_us = op_deadline_us(timeout_us);
+    return error_note(client, calls_start(op));
 }
 
 /* ---- calls of many -------------------------------------------------------- */

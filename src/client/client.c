@@ -77,9 +77,28 @@ nigh_status client_end_status(int32_t said)
     return (nigh_status)said;
 }
 
+/* Nobody has the lock for long, and who looks at a pair with it (pair_now.c) leaves as soon
+ * as another wants it: sleeping for it would take longer. */
+static void lock_slowly(nigh_client *client)
+{
+    bool has = false;
+
+    atomic_fetch_add_explicit(&client->lock_wanted, 1, memory_order_relaxed);
+    for (uint32_t n = 0; n < LIMIT_LOCK_TURNS && !has; n++) {
+        client_relax();
+        has = pthread_mutex_trylock(&client->lock) == 0;
+    }
+    if (!has) {
+        (void)pthread_mutex_lock(&client->lock);
+    }
+    atomic_fetch_sub_explicit(&client->lock_wanted, 1, memory_order_relaxed);
+}
+
 void client_lock(nigh_client *client)
 {
-    (void)pthread_mutex_lock(&client->lock);
+    if (unlikely(pthread_mutex_trylock(&client->lock) != 0)) {
+        lock_slowly(client);
+    }
 }
 
 void client_unlock(nigh_client *client)

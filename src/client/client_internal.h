@@ -66,6 +66,7 @@ struct op_kind {
 #define OP_TIMELESS 4u  /* the step itself says how long it waits */
 #define OP_DOOMED   8u  /* given up: ends with the last copy that is under way */
 #define OP_PAIRED   16u /* a call that is under way through a pair */
+#define OP_ROUGH    32u /* a call whose deadline is what the server is told, for a moment */
 
 /* The library's view of a nigh_op. */
 struct client_op {
@@ -125,7 +126,10 @@ struct client_op {
             bool untaken;  /* out: no service can have carried it out */
             bool answered; /* out: its end is what the service said */
             uint64_t hash;
-            uint64_t id; /* of what is answered */
+            union {
+                uint64_t id;         /* of what is answered */
+                uint64_t timeout_us; /* of a call that is OP_ROUGH */
+            };
             const void *bytes;
             uint32_t count;
             uint32_t rank;
@@ -299,10 +303,11 @@ struct nigh_client {
     _Atomic(struct client_pairs *) pairs; /* NULL until there is one; written locked */
 
     pthread_mutex_t lock;
-    uint64_t touched_lanes; /* submitted to since the last flush */
-    struct list feed;       /* ops with steps that found no room */
-    struct list services;   /* that it serves */
-    struct list bulks;      /* handles of memory that its calls may bring */
+    _Atomic uint32_t lock_wanted; /* threads that found it taken */
+    uint64_t touched_lanes;       /* submitted to since the last flush */
+    struct list feed;             /* ops with steps that found no room */
+    struct list services;         /* that it serves */
+    struct list bulks;            /* handles of memory that its calls may bring */
     int socket_fd;
     int poll_fd;          /* nigh_client_fd: an epoll of the socket and the bell */
     int bell_fd;          /* eventfd: readable when an armed application has to look */
@@ -407,6 +412,22 @@ static inline uint32_t client_lane_of(const nigh_client *client, const nigh_id *
 
 void client_lock(nigh_client *client);
 void client_unlock(nigh_client *client);
+
+/* Whether another thread waits for the lock. */
+static inline bool client_lock_is_wanted(const nigh_client *client)
+{
+    return atomic_load_explicit(&client->lock_wanted, memory_order_relaxed) != 0;
+}
+
+/* Between two looks at what another processor is to write. */
+static inline void client_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
 
 /* Makes the descriptor readable, once, if the application has armed it. Locked. */
 void client_ring_bell(nigh_client *client);
@@ -614,6 +635,8 @@ nigh_status op_start(struct client_op *op);
 
 /* Runs an op to its end in the calling thread; deadline as NIGH_FOREVER unless it waits. */
 nigh_status op_run(struct client_op *op);
+/* The rest of that, of an op that has begun. */
+nigh_status op_await(struct client_op *op);
 
 /* Ends an op with what it has, and `status` for what is missing; its copies under way first.
  * Locked. */

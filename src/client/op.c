@@ -219,12 +219,17 @@ static void op_give_up(struct client_op *op, nigh_status status)
 
 nigh_status op_run(struct client_op *op)
 {
+    client_lock(op->client);
+    (void)op_begin(op);
+    client_unlock(op->client);
+    return op_await(op);
+}
+
+nigh_status op_await(struct client_op *op)
+{
     nigh_client *client = op->client;
     nigh_status status;
 
-    client_lock(client);
-    (void)op_begin(op);
-    client_unlock(client);
     /* The lane ends a wait in time; only a lane that does not answer at all is given up here. */
     status = wait_for(client, op,
                       op->kind->waits ? clock_deadline_us(op->deadline_us, LIMIT_NODE_GRACE_US)

@@ -46,6 +46,18 @@ static void set_due(const nigh_client *client, struct client_pairs *pairs, uint6
     }
 }
 
+void pair_own_deadline(struct client_op *op)
+{
+    if ((op->flags & OP_ROUGH) == 0) {
+        return;
+    }
+    op->flags &= ~OP_ROUGH;
+    op->deadline_us = op_deadline_us(op->u.call.timeout_us);
+    if ((op->flags & OP_PAIRED) != 0) {
+        set_due(op->client, pairs_of(op->client), op->deadline_us);
+    }
+}
+
 /* What was written is there to be seen. */
 static void ring(const struct client_pair *pair)
 {
@@ -247,6 +259,7 @@ void pair_lost_call(struct client_op *op)
 {
     op->flags &= ~OP_PAIRED;
     if ((op->u.call.flags & NIGH_CALL_IDEMPOTENT) != 0) {
+        pair_own_deadline(op);
         op->next = 0;
         op_feed(op);
         return;
@@ -298,6 +311,16 @@ static bool is_possible(const struct client_pair *pair, const struct pair_record
            ((record->flags & PAIR_ONE_WAY) != 0 || !pair->calls[record->tag].used);
 }
 
+/* Now, as well as it has to be known for that. */
+static uint64_t now_for(uint64_t deadline_us)
+{
+    uint64_t now_us = deadline_us != UINT64_MAX ? clock_rough_us() : 0;
+
+    return deadline_us > now_us && deadline_us - now_us >= LIMIT_PAIR_ROUGH_US / 2
+               ? now_us
+               : clock_now_us(&clock_monotonic);
+}
+
 /* The next request of one pair that is worth it; the others are answered here. */
 static bool receive_from(nigh_service *service, struct client_pair *pair, nigh_request *request,
                          void *buffer)
@@ -308,7 +331,7 @@ static bool receive_from(nigh_service *service, struct client_pair *pair, nigh_r
 
     for (uint32_t n = 0; n < LIMIT_PAIR_ENTRIES && pair->in.half != NULL; n++) {
         enum pair_answer got = take(pairs, pair, &record, buffer, &withdrawn);
-        uint64_t now_us = 0;
+        uint64_t now_us;
 
         if (got == PAIR_NONE) {
             return false;
@@ -317,9 +340,7 @@ static bool receive_from(nigh_service *service, struct client_pair *pair, nigh_r
             pair_broken(service->client, pair);
             return false;
         }
-        if (record.deadline_us != UINT64_MAX) {
-            now_us = clock_now_us(&clock_monotonic);
-        }
+        now_us = now_for(record.deadline_us);
         if (!withdrawn && record.deadline_us > now_us) {
             if ((record.flags & PAIR_ONE_WAY) == 0) {
                 pair->calls[record.tag] = (struct pair_call){

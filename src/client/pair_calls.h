@@ -21,6 +21,9 @@ bool pair_take_replies(nigh_client *client, struct client_pair *pair);
 /* A call that no answer will come for. */
 void pair_lost_call(struct client_op *op);
 
+/* A call that was told roughly how long it has gets the deadline that it was called with. */
+void pair_own_deadline(struct client_op *op);
+
 /* When who sleeps on the client's descriptor is woken for a deadline. */
 void pairs_set_timer(const struct client_pairs *pairs);
 

@@ -70,11 +70,16 @@ enum pairs_call {
 
 /* Takes a call, if there is a pair for it with room. PAIRS_ENDED: it wanted no answer. */
 enum pairs_call pairs_call(struct client_op *op);
+/* The same of a call that has not begun, and whose answer is waited for a moment. True: it has
+ * begun or ended; op_await. Not locked. */
+bool pairs_call_now(struct client_op *op, uint64_t timeout_us);
 /* A call through the node was answered by this rank: asks for a pair. */
 void pairs_learn(nigh_client *client, uint64_t hash, uint32_t rank);
 
 /* The next request of a service. False: there is none. */
 bool pairs_receive(nigh_service *service, nigh_request *request, void *buffer);
+/* The same, and `waits` for it a moment. */
+bool pairs_receive_now(nigh_service *service, nigh_request *request, void *buffer, bool waits);
 /* Whether that is a request that came through a pair. Not locked. */
 bool pairs_has_request(const nigh_request *request);
 nigh_status pairs_reply(nigh_client *client, const nigh_request *request, nigh_status status,

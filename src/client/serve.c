@@ -293,7 +293,7 @@ static bool receive_here(const struct calls_receive *wanted)
         ring_take_in(service->client, NULL);
     }
     found = calls_take_came(service, wanted->into, wanted->buffer) ||
-            pairs_receive(service, wanted->into, wanted->buffer);
+            pairs_receive_now(service, wanted->into, wanted->buffer, wanted->timeout_us > 0);
     client_unlock(service->client);
     return found;
 }

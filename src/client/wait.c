@@ -20,15 +20,6 @@
 #define WAIT_TURNS_A_LOOK   64   /* turns of the spin between looks at the clock */
 #define WAIT_TURNS_A_CLOCK  8    /* the same where a turn drives a lane */
 
-static inline void wait_relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 /* Whether the waiting is over: the op has ended, or there are events (or never will be). */
 static bool wait_is_over(const nigh_client *client, const struct client_op *op)
 {
@@ -259,7 +250,7 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
         }
         if (client->driver == NULL && client->spin_us != 0 && sleeps == 0 &&
             turn % WAIT_TURNS_A_LOOK != 0) {
-            wait_relax();
+            client_relax();
             continue;
         }
         /* Asking the time costs as much as the rest of a turn that finds nothing. */
@@ -281,7 +272,7 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
             continue;
         }
         if (spins) {
-            wait_relax();
+            client_relax();
             continue;
         }
         if (rests) {

@@ -52,7 +52,7 @@ char state_of(pid_t pid)
 }
 
 /* Echoes; holds what begins with 'h', and says so; with 'a' answers that; with 's' not before the
- * test sleeps. */
+ * test sleeps; with 'k' it dies. */
 static void serve(int say)
 {
     static uint8_t buffer[NIGH_CALL_BYTES];
@@ -73,6 +73,8 @@ static void serve(int say)
     while (status == NIGH_OK) {
         while (request.size > 0 && buffer[0] == 's' && state_of(getppid()) != 'S') {
         }
+        if (request.size > 0 && buffer[0] == 'k')
+            (void)raise(SIGKILL);
         if (request.size > 0 && buffer[0] == 'a')
             (void)nigh_call_reply(&held, NIGH_OK, "held", 4);
         if (request.size > 0 && buffer[0] == 'h') {
@@ -160,6 +162,64 @@ nigh_status sleep_for(nigh_client *client, nigh_op *op)
             return nigh_op_status(op);
         assert_int_equal(poll(&readable, 1, (int)(PATIENCE / 1000)), 1);
     }
+}
+
+/* ---- services of the test itself ---- */
+
+void serve_here(struct serving *serving)
+{
+    serving->client = open_client();
+    assert_int_equal(nigh_service_register(serving->client, "paired", NULL, &serving->service),
+                     NIGH_OK);
+}
+
+nigh_client *open_caller(void)
+{
+    nigh_client *caller = open_client();
+    nigh_call_spec spec = spec_of("call", 4, NULL, 0);
+
+    assert_int_equal(nigh_call(caller, &spec, PATIENCE), NIGH_NOT_FOUND);
+    return caller;
+}
+
+void call_once(nigh_client *caller, const struct serving *serving)
+{
+    static uint8_t buffer[NIGH_CALL_BYTES];
+    char reply[8];
+    nigh_call_spec spec = spec_of("call", 4, reply, sizeof reply);
+    nigh_request request;
+    nigh_op op;
+
+    assert_int_equal(nigh_call_start(caller, &spec, PATIENCE, &op), NIGH_OK);
+    (void)nigh_poll(caller);
+    do { /* one of a call before may come late */
+        assert_int_equal(nigh_receive(serving->service, &request, buffer, PATIENCE), NIGH_OK);
+    } while (nigh_call_reply(&request, NIGH_OK, "told", 4) != NIGH_OK);
+    assert_int_equal(nigh_wait(caller, &op, PATIENCE), NIGH_OK);
+}
+
+void pair_here(nigh_client *caller, const struct serving *serving)
+{
+    static uint8_t buffer[NIGH_CALL_BYTES];
+    char reply[8];
+
+    for (uint32_t n = 0; n < TRIES; n++) {
+        nigh_call_spec spec = spec_of("call", 4, reply, sizeof reply);
+        nigh_request request;
+        nigh_op op;
+        bool came;
+
+        call_once(caller, serving);
+        stop(node.pid);
+        assert_int_equal(nigh_call_start(caller, &spec, SHORT, &op), NIGH_OK);
+        came = nigh_receive(serving->service, &request, buffer, SHORT / 4) == NIGH_OK;
+        if (came && nigh_call_reply(&request, NIGH_OK, "told", 4) == NIGH_OK &&
+            nigh_wait(caller, &op, SHORT) == NIGH_OK)
+            return;
+        go_on(node.pid);
+        (void)nigh_wait(caller, &op, PATIENCE);
+    }
+    fail_msg("no pair");
 }
 
 /* ---- processes that call ---- */

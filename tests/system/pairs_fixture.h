@@ -31,13 +31,26 @@ struct server {
 };
 
 /* One that echoes; holds what begins with 'h', and says so; answers that with 'a'; answers 's' when
- * the test sleeps. */
+ * the test sleeps; dies of 'k'. */
 struct server start_server(void);
 void wait_said(const struct server *server, char what);
 void kill_server(const struct server *server);
 
 /* Calls until a call needs no node: with one that stands still, which it is left as. */
 void wait_paired(nigh_client *caller);
+
+struct serving {
+    nigh_client *client;
+    nigh_service *service;
+};
+
+void serve_here(struct serving *serving);
+/* One that has its memory for calls: what it starts goes at once. */
+nigh_client *open_caller(void);
+/* Has a caller's call answered by the same thread. */
+void call_once(nigh_client *caller, const struct serving *serving);
+/* Until a call comes without the node, which then stands still. */
+void pair_here(nigh_client *caller, const struct serving *serving);
 
 /* Sleeps on the descriptor until the op has ended. */
 nigh_status sleep_for(nigh_client *client, nigh_op *op);
