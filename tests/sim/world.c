@@ -28,7 +28,7 @@ void world_say(struct world *world, const char *format, ...)
     va_list args;
     int length;
 
-    if (!world->options.trace && !world->options.keeps_lines) {
+    if (!world->options.trace && !world->options.keeps_lines && world->options.heard == NULL) {
         return;
     }
     length = snprintf(line, LINE_BYTES, "# %12.3f ms  ",
@@ -37,6 +37,7 @@ void world_say(struct world *world, const char *format, ...)
     vsnprintf(line + length, LINE_BYTES - (size_t)length, format, args);
     va_end(args);
     line_count++;
+    trace_add(world->options.heard, line + length);
     if (world->options.trace) {
         printf("%s\n", line);
     }

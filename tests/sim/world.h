@@ -18,6 +18,7 @@
 #include "object/exchange_internal.h"
 #include "object/store.h"
 #include "rpc/collect_edges.h"
+#include "trace.h"
 
 #define WORLD_SESSIONS   2u
 #define WORLD_LANES      4u /* most of a node */
@@ -280,6 +281,7 @@ struct world_options {
     bool no_collectives; /* though there are calls */
     bool no_memory;      /* calls bring none */
     bool keeps_lines;    /* the last of the trace, for a failure: instead of `trace` */
+    struct trace *heard; /* what is said, for a test; NULL: for none */
     uint32_t nodes;      /* 0: as the seed says, with everything else */
     uint32_t lanes, extents, entries, max_keys, max_puts;
     uint64_t quantum_us;
