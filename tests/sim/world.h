@@ -25,7 +25,8 @@
 #define WORLD_OPS        512u
 #define WORLD_PINS       512u
 #define WORLD_KEYS       32u
-#define WORLD_PUTS       8192u /* unless the options say so */
+#define WORLD_PUTS       8192u  /* unless the options say so */
+#define WORLD_EVENTS     16384u /* to come, besides two of each node for each other: connections */
 #define WORLD_META_BYTES 48u
 #define WORLD_POOLS      2u
 #define WORLD_NO_POOL    UINT32_MAX
@@ -336,6 +337,7 @@ struct world {
     uint64_t hold_us;
     uint64_t faults_left, fault_gap_us;
     uint32_t fault_weight[FAULTS];
+    bool checks_all;          /* every invariant after every step, not some */
     bool is_judged;           /* judge_seed's: the seed alone gives the same run again */
     bool calm;                /* no new work, no new faults */
     uint64_t stalls_until_us; /* in calm: the last message that was held up comes by then */
@@ -354,8 +356,8 @@ struct world {
     uint32_t max_puts;
     uint32_t put_count; /* serials are from 1 */
 
-    struct world_event events[16384]; /* a heap by time */
-    uint32_t event_count;
+    struct world_event *events; /* a heap by time */
+    uint32_t event_count, most_events;
     uint64_t next_sequence;
 };
 
