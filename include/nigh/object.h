@@ -458,7 +458,28 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(calls_lost, "calls whose node was lost or not reached, ever")       \
     X(calls_under_way, "calls that have not ended yet")                   \
     X(requests_unanswered, "requests that services have not answered")    \
-    X(services, "services that are registered here")
+    X(services, "services that are registered here")                      \
+    X(calls_retried, "times that idempotent calls were made again")       \
+    X(collectives_begun, "calls of many nodes begun here, ever")          \
+    X(collectives_taken, "parts of those of other nodes, ever")           \
+    X(collectives_under_way, "both of them that have not ended yet")      \
+    X(collectives_stale, "refused: reckoned with another view, ever")     \
+    X(collectives_refused, "refused for another reason, ever")            \
+    X(collective_answers, "nodes that answered those begun here, ever")   \
+    X(collective_failures, "nodes that did not, or in vain, ever")        \
+    X(bulk_moves, "moves of memory of calls by services here, ever")      \
+    X(bulk_moves_failed, "of them, those that ended otherwise than well") \
+    X(bulk_pulled_bytes, "bytes that they brought from callers, ever")    \
+    X(bulk_pushed_bytes, "bytes that they brought to callers, ever")      \
+    X(call_memory_bytes, "memory made for calls that is not gone yet")    \
+    X(call_memory_limit_bytes, "most of it; 0: none is made")             \
+    X(call_memory_refused, "times that it was refused, or not to be had") \
+    X(pairs, "pairs of processes that call each other without the node")  \
+    X(pairs_made, "pairs made, ever; what they call is not counted")      \
+    X(pairs_dropped, "pairs that one of the two has let go of, ever")     \
+    X(view_seats, "ranks given to nodes that the list does not name")     \
+    X(view_seats_free, "ranks that may still be given to such nodes")     \
+    X(view_votes, "1: this node has a vote on views")
 
 typedef struct nigh_node_stats {
 #define NIGH_NODE_STATS_FIELD(name, text) uint64_t name;

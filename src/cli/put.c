@@ -241,6 +241,13 @@ static int not_put(struct cli *cli, const char *name, const nigh_id *id,
                   name, cli_unreached(cli, absent[0] != '\0' ? absent : "nigh nodes"));
         return cli_exit_code(status);
     }
+    if (claims && status == NIGH_NO_QUORUM) {
+        cli_error(cli,
+                  "%s: whether another node has it cannot be said now: this node is cut off from "
+                  "most voters (nigh nodes, nigh doctor). nigh put --no-claim does not ask",
+                  name);
+        return cli_exit_code(status);
+    }
     return cli_failed(cli, status, what);
 }
 

@@ -61,6 +61,17 @@ static int tell_unsaid(struct cli *cli, const char *name, bool here, nigh_status
     return status == NIGH_TIMEOUT ? CLI_TIMEOUT : CLI_FAILED;
 }
 
+/* Who is missing does not matter: whoever it were, this node could not know. */
+static int tell_cut_off(struct cli *cli, const char *name, bool here)
+{
+    cli_error(
+        cli,
+        "%s: %s on this node, which is cut off from most voters: whether another has it is not "
+        "known here (nigh nodes, nigh doctor)",
+        name, here ? "deleted" : "not there");
+    return cli_exit_code(NIGH_NO_QUORUM);
+}
+
 /* Nobody who is up has it. */
 static int tell_nowhere(struct cli *cli, const char *name)
 {
@@ -80,8 +91,8 @@ static int tell(struct cli *cli, const char *name, size_t place, nigh_status sta
         cli_error(cli, "%s: not deleted, neither here nor on other nodes: too many deletes at once",
                   name);
         return CLI_FULL;
+    case NIGH_NO_QUORUM: return tell_cut_off(cli, name, was_here[place]);
     case NIGH_PEER_LOST:
-    case NIGH_NO_QUORUM:
     case NIGH_TIMEOUT: return tell_unsaid(cli, name, was_here[place], status);
     case NIGH_NOT_SEALED:
         cli_error(cli, "%s: not sealed yet: its creator is still writing it", name);

@@ -91,14 +91,39 @@ static void print_calls(const nigh_node_stats *now, const nigh_node_stats *befor
 {
     printf("calls     %llu begun (%.0f a second), %llu under way; %llu requests taken (%.0f a "
            "second), %llu unanswered; %llu services\n"
-           "          %llu timed out, %llu refused as too many, %llu lost with a node\n",
+           "          %llu timed out, %llu refused as too many, %llu lost with a node, %llu made "
+           "again; %llu pairs without the node\n",
            (unsigned long long)now->calls_begun,
            rate(now->calls_begun, before->calls_begun, elapsed_us),
            (unsigned long long)now->calls_under_way, (unsigned long long)now->calls_taken,
            rate(now->calls_taken, before->calls_taken, elapsed_us),
            (unsigned long long)now->requests_unanswered, (unsigned long long)now->services,
            (unsigned long long)now->calls_timed_out, (unsigned long long)now->calls_busy,
-           (unsigned long long)now->calls_lost);
+           (unsigned long long)now->calls_lost, (unsigned long long)now->calls_retried,
+           (unsigned long long)now->pairs);
+}
+
+/* Of calls: those of many nodes, and the memory that calls bring. */
+static void print_collectives(const nigh_node_stats *now)
+{
+    char pulled[BYTES_SIZE_TEXT], pushed[BYTES_SIZE_TEXT], made[BYTES_SIZE_TEXT],
+        most[BYTES_SIZE_TEXT];
+
+    bytes_format_size(now->bulk_pulled_bytes, pulled);
+    bytes_format_size(now->bulk_pushed_bytes, pushed);
+    bytes_format_size(now->call_memory_bytes, made);
+    bytes_format_size(now->call_memory_limit_bytes, most);
+    printf(
+        "          of many nodes: %llu begun, %llu under way, %llu nodes answered, %llu did not; "
+        "refused: %llu of another view, %llu else\n"
+        "          memory: %llu moves (%s pulled, %s pushed), %llu failed; %s of %s made, %llu "
+        "refused\n",
+        (unsigned long long)now->collectives_begun, (unsigned long long)now->collectives_under_way,
+        (unsigned long long)now->collective_answers, (unsigned long long)now->collective_failures,
+        (unsigned long long)now->collectives_stale, (unsigned long long)now->collectives_refused,
+        (unsigned long long)now->bulk_moves, pulled, pushed,
+        (unsigned long long)now->bulk_moves_failed, made, most,
+        (unsigned long long)now->call_memory_refused);
 }
 
 static void print_cluster(const nigh_node_stats *now, const nigh_node_stats *before,
@@ -138,11 +163,13 @@ static void print_members(const nigh_node_stats *now)
            (unsigned long long)now->nodes_found_dead, (unsigned long long)now->suspicions_refuted,
            (unsigned long long)now->datagrams_refused);
     if (now->view_epoch > 0) {
-        printf("views     epoch %llu with %llu nodes, %llu is active; %s; led %llu times\n",
+        printf("views     epoch %llu with %llu nodes, %llu is active; %s; led %llu times, %s vote; "
+               "%llu seats given, %llu free\n",
                (unsigned long long)now->view_epoch, (unsigned long long)now->view_members,
                (unsigned long long)now->view_active_epoch,
                now->view_quorum != 0 ? "quorum" : "no quorum: cut off from most voters",
-               (unsigned long long)now->view_elections);
+               (unsigned long long)now->view_elections, now->view_votes != 0 ? "has a" : "has no",
+               (unsigned long long)now->view_seats, (unsigned long long)now->view_seats_free);
     }
     printf("replicas  %llu of objects whose count this node keeps, %llu missing, %llu objects "
            "repaired; %llu made here (%s), %llu times in vain\n",
@@ -198,6 +225,7 @@ static int watch(struct cli *cli, bool once, uint64_t delay_us)
             }
             print_text(&now, before_us == 0 ? &now : &before, now_us - before_us);
             print_calls(&now, before_us == 0 ? &now : &before, now_us - before_us);
+            print_collectives(&now);
             if (!cli_is_alone(cli)) {
                 print_cluster(&now, before_us == 0 ? &now : &before, now_us - before_us);
                 print_members(&now);

@@ -48,6 +48,13 @@ static bool is_gauge(const char *name)
         "calls_under_way",
         "requests_unanswered",
         "services",
+        "collectives_under_way",
+        "call_memory_bytes",
+        "call_memory_limit_bytes",
+        "pairs",
+        "view_seats",
+        "view_seats_free",
+        "view_votes",
     };
 
     for (size_t n = 0; n < sizeof(gauges) / sizeof(gauges[0]); n++) {
@@ -116,6 +123,12 @@ void metrics_print_nodes(FILE *file, const nigh_node_info *nodes, size_t count)
     print_head(file, "member_dead", "", "1: that node is taken for dead", true);
     for (size_t n = 0; n < count; n++)
         print_member(file, "member_dead", &nodes[n], nodes[n].state == NIGH_NODE_IS_DEAD ? 1 : 0);
+    print_head(file, "member_in_view", "", "1: that node is in the view; none: there are no views",
+               true);
+    for (size_t n = 0; n < count; n++) {
+        if (nodes[n].view != NIGH_NODE_NO_VIEW)
+            print_member(file, "member_in_view", &nodes[n], nodes[n].view == NIGH_NODE_IN_VIEW);
+    }
     print_head(file, "member_incarnation", "", "grows with every start of that node", true);
     for (size_t n = 0; n < count; n++)
         print_member(file, "member_incarnation", &nodes[n], nodes[n].incarnation);

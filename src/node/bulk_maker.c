@@ -256,6 +256,7 @@ static void make_some(struct bulk_memories *memories, struct bulk_memory *memory
     status = make_step(memory, owed);
     (void)pthread_mutex_lock(&memories->lock);
     if (status != NIGH_OK) {
+        memories->refused++;
         tell_failed(memories, memory, status);
         fail_make(memories, memory->number, status);
         memory->state = BULK_UNMAKING;
@@ -399,17 +400,17 @@ nigh_status bulk_memories_make(struct bulk_memories *memories, const struct bulk
                                const struct bulk_wish *wish)
 {
     uint64_t most = memories->config.most_bytes;
-    nigh_status status;
+    nigh_status status = NIGH_OUT_OF_MEMORY;
 
     if (most == 0)
         return NIGH_UNSUPPORTED;
     if (wish->bytes == 0 || wish->access == 0 ||
         (wish->access & ~(SESSION_MEMORY_READ | SESSION_MEMORY_WRITE)) != 0)
         return NIGH_INVALID;
-    if (wish->bytes > most)
-        return NIGH_OUT_OF_MEMORY;
     (void)pthread_mutex_lock(&memories->lock);
-    status = begin_make(memories, asker, align_up_u64(wish->bytes, SESSION_PAGE), wish);
+    if (wish->bytes <= most)
+        status = begin_make(memories, asker, align_up_u64(wish->bytes, SESSION_PAGE), wish);
+    memories->refused += status != NIGH_PENDING;
     (void)pthread_mutex_unlock(&memories->lock);
     return status;
 }
@@ -537,4 +538,14 @@ uint64_t bulk_memories_bytes(struct bulk_memories *memories)
     bytes = memories->made_bytes;
     (void)pthread_mutex_unlock(&memories->lock);
     return bytes;
+}
+
+uint64_t bulk_memories_refused(struct bulk_memories *memories)
+{
+    uint64_t refused;
+
+    (void)pthread_mutex_lock(&memories->lock);
+    refused = memories->refused;
+    (void)pthread_mutex_unlock(&memories->lock);
+    return refused;
 }

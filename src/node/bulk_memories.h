@@ -165,4 +165,7 @@ void bulk_memories_turn(struct bulk_memories *memories, uint32_t lane, struct fa
 /* Bytes of files that are there, are being made or are not gone yet. */
 uint64_t bulk_memories_bytes(struct bulk_memories *memories);
 
+/* How often a file was refused for want of room, a share or a place, or could not be made. */
+uint64_t bulk_memories_refused(struct bulk_memories *memories);
+
 #endif

@@ -41,7 +41,7 @@ struct bulk_memories {
     pthread_t thread;
     bool started, stopping;
     uint32_t next; /* piece that has its turn */
-    uint64_t made_bytes;
+    uint64_t made_bytes, refused;
     uint64_t told_us; /* when it may be logged again that one could not be made */
     struct bulk_ask asks[LIMIT_BULK_ASKS];
     _Atomic uint32_t over[LIMIT_LANES]; /* asks of each that are; written locked */

@@ -77,6 +77,7 @@ struct front {
     /* Statistics. */
     uint64_t expelled;
     uint64_t died;
+    uint64_t pairs_made, pairs_dropped; /* that both had; that one of them has let go of */
 };
 
 /* Starts with no descriptors; the guest may then be named to lane 0. */
@@ -90,6 +91,9 @@ nigh_status front_open(struct front *front, struct lane **lanes, int listen_fd);
 
 /* Tells every client that its session is over. No lane is running. */
 void front_say_bye(struct front *front, nigh_status status, const char *sentence);
+
+/* Pairs that both sessions have. Lane 0's driver. */
+uint32_t front_pairs_count(const struct front *front);
 
 /* Closes what is open. No lane is running. */
 void front_fini(struct front *front);

@@ -78,6 +78,20 @@ static bool has_share(const struct front *front, uint32_t uid)
     return count >= LIMIT_PAIRS / 2;
 }
 
+static bool stands(const struct front_pair *pair)
+{
+    return pair->serial != 0 && pair->side[0].has && pair->side[1].has;
+}
+
+uint32_t front_pairs_count(const struct front *front)
+{
+    uint32_t count = 0;
+
+    for (uint32_t n = 0; n < LIMIT_PAIRS; n++)
+        count += stands(&front->pairs[n]);
+    return count;
+}
+
 /* ---- telling -------------------------------------------------------------- */
 
 /* Says that there is something to look at, and wakes who sleeps. */
@@ -110,6 +124,7 @@ static void tell_ended(struct front *front, const struct front_pair *pair, uint3
  * mapped all the same has zeroes, and what it writes from now on is memory of its own. */
 static void let_go(struct front *front, struct front_pair *pair, uint32_t side)
 {
+    front->pairs_dropped += stands(pair) ? 1 : 0;
     pair->side[side].has = false;
     if (pair->side[1 - side].has) {
         tell_ended(front, pair, 1 - side);
@@ -252,7 +267,9 @@ static nigh_status make_pair(struct front *front, uint64_t hash, uint32_t caller
     made.serial = front->pair_serial;
     *pair = made;
     status = give_pair(front, pair);
-    if (status != NIGH_OK)
+    if (status == NIGH_OK)
+        front->pairs_made++;
+    else
         let_go(front, pair, 0);
     return status;
 }

@@ -68,6 +68,7 @@ static void add_exchange(const struct lane *lane, nigh_node_stats *stats)
 static void add_calls(const struct lane *lane, nigh_node_stats *stats)
 {
     const struct calls_counts *counts = calls_counts(lane->calls);
+    const struct bulks_counts *moves = bulks_counts(calls_bulks(lane->calls));
 
     stats->calls_begun += counts->begun;
     stats->calls_taken += counts->taken;
@@ -76,6 +77,24 @@ static void add_calls(const struct lane *lane, nigh_node_stats *stats)
     stats->calls_lost += counts->lost;
     stats->calls_under_way += calls_under_way(lane->calls);
     stats->requests_unanswered += calls_unanswered(lane->calls);
+    stats->calls_retried += counts->retried;
+    stats->bulk_moves += moves->moves;
+    stats->bulk_moves_failed += moves->failed;
+    stats->bulk_pulled_bytes += moves->pulled_bytes;
+    stats->bulk_pushed_bytes += moves->pushed_bytes;
+}
+
+static void add_collectives(const struct lane *lane, nigh_node_stats *stats)
+{
+    const struct collects_counts *counts = collects_counts(lane->collect.collects);
+
+    stats->collectives_begun += counts->begun;
+    stats->collectives_taken += counts->taken;
+    stats->collectives_under_way += collects_under_way(lane->collect.collects);
+    stats->collectives_stale += counts->stale;
+    stats->collectives_refused += counts->refused;
+    stats->collective_answers += counts->answered;
+    stats->collective_failures += counts->failed;
 }
 
 static void answer_stats(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
@@ -92,6 +111,7 @@ static void answer_stats(struct lane *lane, uint32_t slot, const struct session_
     stats.lanes++; /* the client adds the lanes' answers up */
     add_exchange(lane, &stats);
     add_calls(lane, &stats);
+    add_collectives(lane, &stats);
     if (lane->config.number == 0 && lane->config.node_stats != NULL)
         lane->config.node_stats(lane->config.node_context, &stats);
     _Static_assert(sizeof(stats) <= LIMIT_REPLY_BYTES, "the reply area holds the statistics");

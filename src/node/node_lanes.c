@@ -41,6 +41,7 @@ static void node_wake_zero(void *context)
 
 static void node_add_views(struct nigh_node *node, nigh_node_stats *stats)
 {
+    uint32_t seats = node->settings.members.count - node->settings.members.listed;
     struct agree_look look;
 
     views_look(node->views, &look);
@@ -49,6 +50,9 @@ static void node_add_views(struct nigh_node *node, nigh_node_stats *stats)
     stats->view_members += agreed_size(&look.agreed.in);
     stats->view_quorum += look.has_lease ? 1 : 0;
     stats->view_elections += look.elections;
+    stats->view_seats += look.seats;
+    stats->view_seats_free += seats - min_u64(look.seats, seats);
+    stats->view_votes += look.votes ? 1 : 0;
 }
 
 static void node_add_directory(struct nigh_node *node, nigh_node_stats *stats)
@@ -71,6 +75,12 @@ static void node_add_stats(void *context, nigh_node_stats *stats)
     stats->restarts += node->restarts;
     stats->memory_far_bytes += node->far_bytes;
     stats->services += services_count(node->services);
+    stats->call_memory_bytes += bulk_memories_bytes(node->bulks);
+    stats->call_memory_limit_bytes += node->settings.call_memory_bytes;
+    stats->call_memory_refused += bulk_memories_refused(node->bulks);
+    stats->pairs += front_pairs_count(&node->front);
+    stats->pairs_made += node->front.pairs_made;
+    stats->pairs_dropped += node->front.pairs_dropped;
     if (node->peers != NULL) {
         const struct peers_counters *peers = peers_counters(node->peers);
 

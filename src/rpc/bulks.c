@@ -716,6 +716,11 @@ void bulks_destroy(struct bulks *bulks)
     free(bulks);
 }
 
+const struct bulks_counts *bulks_counts(const struct bulks *bulks)
+{
+    return &bulks->counts;
+}
+
 uint32_t bulks_loans(const struct bulks *bulks)
 {
     return bulks->loan_count;

@@ -208,6 +208,13 @@ uint64_t bulks_due_us(const struct bulks *bulks);
 
 /* ---- numbers -------------------------------------------------------------- */
 
+/* Of moves for services here, since the beginning; bytes of those that ended well. */
+struct bulks_counts {
+    uint64_t moves, failed;
+    uint64_t pulled_bytes, pushed_bytes;
+};
+
+const struct bulks_counts *bulks_counts(const struct bulks *bulks);
 uint32_t bulks_loans(const struct bulks *bulks);
 uint32_t bulks_moves(const struct bulks *bulks); /* those that land here as well */
 bool bulks_is_valid(const struct bulks *bulks);

@@ -106,6 +106,19 @@ static void finish_landing(struct flow *flow, nigh_status status, uint64_t now_u
     }
 }
 
+static void count_move(const struct flow *flow, nigh_status status)
+{
+    struct bulks_counts *counts = &flow->bulks->counts;
+    bool outward = flow->kind == FLOW_PUSH || flow->outward;
+
+    counts->moves++;
+    if (status != NIGH_OK) {
+        counts->failed++;
+    } else {
+        *(outward ? &counts->pushed_bytes : &counts->pulled_bytes) += flow->memory.bytes;
+    }
+}
+
 void flow_finish(struct flow *flow, nigh_status status, uint64_t now_us)
 {
     struct bulks *bulks = flow->bulks;
@@ -118,6 +131,7 @@ void flow_finish(struct flow *flow, nigh_status status, uint64_t now_us)
         finish_landing(flow, status, now_us);
         return;
     }
+    count_move(flow, status);
     list_remove(&flow->place);
     serve->flow_count--;
     flow_give(flow);

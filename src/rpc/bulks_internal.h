@@ -96,6 +96,7 @@ struct bulks {
     uint32_t unsaid;  /* requests that are over, whose callers' lanes are to hear it */
     uint64_t again_us;
     uint64_t look_us; /* UINT64_MAX: nothing can be overdue */
+    struct bulks_counts counts;
 };
 
 /* ---- bulks_flow.c ---- */

@@ -287,11 +287,17 @@ static void rest(struct calls *calls, struct pending *pending, uint64_t now_us)
               again_us < pending->call.deadline_us ? again_us : pending->call.deadline_us);
 }
 
+static void go_again(struct calls *calls, struct pending *pending, uint64_t now_us)
+{
+    calls->counts.retried += pending->call.idempotent ? 1 : 0;
+    go(calls, pending, now_us);
+}
+
 static void wake(struct calls *calls, struct pending *pending, uint64_t now_us)
 {
     leave_state(calls, pending);
     if (aim(calls, pending)) {
-        go(calls, pending, now_us);
+        go_again(calls, pending, now_us);
     } else {
         rest(calls, pending, now_us); /* who served it may again */
     }
@@ -333,7 +339,7 @@ void calls_came_back(struct calls *calls, struct pending *pending, enum calls_fa
     }
     leave_state(calls, pending);
     if (pending->call.rank == CALLS_ANY && aim(calls, pending)) {
-        go(calls, pending, now_us);
+        go_again(calls, pending, now_us);
     } else if (pending->call.idempotent && (end->status != NIGH_NOT_FOUND || pending->rounds > 0)) {
         rest(calls, pending, now_us); /* what was there and is not may come again */
     } else {

@@ -227,6 +227,7 @@ struct calls_counts {
     uint64_t timed_out; /* calls that ended with NIGH_TIMEOUT, */
     uint64_t busy;      /* with NIGH_BUSY, */
     uint64_t lost;      /* with NIGH_PEER_LOST */
+    uint64_t retried;   /* times that an idempotent one went to a node again, or to another */
 };
 
 const struct calls_counts *calls_counts(const struct calls *calls);

@@ -254,6 +254,11 @@ static void say_end(struct collects *collects, struct collect *collect)
     struct collect_from from = collect->from;
     struct collect_end end = {.said = &collect->said, .value = collect->value};
 
+    if (from.channel == NULL) {
+        /* Those of other nodes are counted where they began. */
+        collects->counts.answered += collect->said.answered;
+        collects->counts.failed += ranks_count(&collect->whole) - collect->said.answered;
+    }
     collects->config.shell.answer(collects->config.shell.context, &from, &end);
     close_place(collects, collect);
     drop_memory(collect);
@@ -377,6 +382,11 @@ void collects_channel_down(struct collects *collects, const struct rpc *channel,
 }
 
 /* ---- numbers -------------------------------------------------------------- */
+
+const struct collects_counts *collects_counts(const struct collects *collects)
+{
+    return &collects->counts;
+}
 
 uint32_t collects_under_way(const struct collects *collects)
 {

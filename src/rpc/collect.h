@@ -197,6 +197,17 @@ void collect_withdrawn(struct collects *collects, const struct rpc *channel, uin
                        uint64_t now_us);
 void collects_channel_down(struct collects *collects, const struct rpc *channel, uint64_t now_us);
 
+/* Since the beginning. */
+struct collects_counts {
+    uint64_t begun;    /* for sessions */
+    uint64_t taken;    /* for other nodes */
+    uint64_t stale;    /* of both, refused as of another version */
+    uint64_t refused;  /* of both, for another reason */
+    uint64_t answered; /* ranks, of those begun for sessions that ended */
+    uint64_t failed;   /* the other ranks of them, whatever became of these */
+};
+
+const struct collects_counts *collects_counts(const struct collects *collects);
 uint32_t collects_under_way(const struct collects *collects);
 bool collects_is_valid(const struct collects *collects);
 

@@ -52,6 +52,7 @@ struct collects {
     struct list all;
     struct list due;
     uint32_t under_way;
+    struct collects_counts counts;
 };
 
 /* ---- collect.c ---- */

@@ -87,8 +87,16 @@ static nigh_status open_it(struct collects *collects, const struct collect_from 
     return NIGH_OK;
 }
 
-nigh_status collect_begin(struct collects *collects, const struct collect_from *from,
-                          const struct collect_task *task, uint64_t now_us)
+static nigh_status count_asked(struct collects *collects, uint64_t *good, nigh_status status)
+{
+    *(status == NIGH_OK      ? good
+      : status == NIGH_STALE ? &collects->counts.stale
+                             : &collects->counts.refused) += 1;
+    return status;
+}
+
+static nigh_status begin(struct collects *collects, const struct collect_from *from,
+                         const struct collect_task *task, uint64_t now_us)
 {
     struct collect_wire wire = {
         .version = task->version != 0 ? task->version : collects->version,
@@ -105,6 +113,12 @@ nigh_status collect_begin(struct collects *collects, const struct collect_from *
     return collects->version == 0 ? NIGH_NO_QUORUM : open_it(collects, from, &wire, task, now_us);
 }
 
+nigh_status collect_begin(struct collects *collects, const struct collect_from *from,
+                          const struct collect_task *task, uint64_t now_us)
+{
+    return count_asked(collects, &collects->counts.begun, begin(collects, from, task, now_us));
+}
+
 /* What an honest node asks: of us, and of others, neither itself nor who began it being among them.
  * So a set grows smaller with each edge, and none leads back. */
 static bool is_honest(const struct collects *collects, const struct collect_wire *wire,
@@ -115,8 +129,8 @@ static bool is_honest(const struct collects *collects, const struct collect_wire
            wire->depth > 0 && wire->depth <= LIMIT_COLLECT_DEPTH;
 }
 
-nigh_status collect_take(struct collects *collects, const struct collect_from *from,
-                         const struct rpc_request *came, uint64_t now_us)
+static nigh_status take(struct collects *collects, const struct collect_from *from,
+                        const struct rpc_request *came, uint64_t now_us)
 {
     struct calls_wire called;
     struct collect_wire wire;
@@ -137,4 +151,10 @@ nigh_status collect_take(struct collects *collects, const struct collect_from *f
         return NIGH_INVALID;
     }
     return open_it(collects, from, &wire, &task, now_us);
+}
+
+nigh_status collect_take(struct collects *collects, const struct collect_from *from,
+                         const struct rpc_request *came, uint64_t now_us)
+{
+    return count_asked(collects, &collects->counts.taken, take(collects, from, came, now_us));
 }

@@ -280,6 +280,8 @@ void client_put(struct world *world, uint32_t node, uint32_t session, uint32_t k
     world->totals->claims += exclusive;
     world->totals->puts++;
     bytes_id(world, key, sqe.id);
+    world_say(world, "node %u: client %u puts key %u, %llu bytes%s: put %u", node, session, key,
+              (unsigned long long)data_size, exclusive ? ", as the only one" : "", op->serial);
     submit(world, op, &sqe);
 }
 
@@ -294,6 +296,8 @@ struct world_op *client_get(struct world *world, uint32_t node, uint32_t session
         bytes_id(world, key, sqe.id);
         world->totals->gets++;
         world->totals->gets_passing += flags != 0;
+        world_say(world, "node %u: client %u gets key %u, within %.3f ms%s", node, session, key,
+                  (double)timeout_us / 1000, flags != 0 ? ", without a copy" : "");
         world_moment(world, node, MOMENT_WANT);
         submit(world, op, &sqe);
     }
@@ -372,6 +376,7 @@ struct world_op *client_delete(struct world *world, uint32_t node, uint32_t sess
         bytes_id(world, key, sqe.id);
         op->serial = client_serial_here(world, node, key);
         world->totals->deletes++;
+        world_say(world, "node %u: client %u deletes key %u", node, session, key);
         world_moment(world, node, MOMENT_DELETE);
         submit(world, op, &sqe);
     }
@@ -406,6 +411,8 @@ static void cancel_some(struct world *world, uint32_t node, uint32_t session)
 
             if (cancel != NULL) {
                 world->totals->cancels++;
+                world_say(world, "node %u: client %u cancels its get of key %u", node, session,
+                          op->key);
                 world_moment(world, node, MOMENT_CANCEL);
                 submit(world, cancel, &sqe);
             }

@@ -7,6 +7,7 @@
  */
 #include "world.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -111,6 +112,21 @@ static void look_for_the_end(struct world *world)
     }
 }
 
+/* So many nodes have room in a line. */
+static void say_view(struct world *world)
+{
+    const struct agreed *agreed = &world->views.agreed;
+    char nodes[128] = "";
+    size_t length = 0;
+
+    for (uint32_t rank = 0; rank < world->node_count && length + 5 < sizeof(nodes); rank++) {
+        if (agreed_has(&agreed->in, rank)) {
+            length += (size_t)snprintf(nodes + length, sizeof(nodes) - length, " %u", rank);
+        }
+    }
+    world_say(world, "view %llu is agreed on: nodes%s", (unsigned long long)agreed->epoch, nodes);
+}
+
 static void propose(struct world *world, struct agreed_set in)
 {
     struct world_views *views = &world->views;
@@ -118,8 +134,7 @@ static void propose(struct world *world, struct agreed_set in)
 
     NIGH_ASSERT(agreed_apply(&views->agreed, world->node_count, &command) == NIGH_OK);
     world->totals->views++;
-    world_say(world, "view %llu: %llx", (unsigned long long)views->agreed.epoch,
-              (unsigned long long)views->agreed.in.words[0]);
+    say_view(world);
     tell_all(world);
 }
 

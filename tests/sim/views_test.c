@@ -179,6 +179,10 @@ static void a_goodbye_is_faster(void **state)
 
 static void part(uint32_t side, bool cut)
 {
+    if (cut)
+        views_say(&world, "the nodes of %x and the others do not hear each other", side);
+    else
+        views_say(&world, "all hear each other");
     for (uint32_t from = 0; from < world.count; from++) {
         for (uint32_t to = 0; to < world.count; to++) {
             world.cut[from][to] = cut && ((side >> from & 1) != (side >> to & 1));
@@ -315,6 +319,50 @@ static void a_full_disk_costs_one_vote(void **state)
     world.nodes[1].disk_fails = false;
     views_start(&world, 1);
     settle(&in, 30 * SECOND);
+    views_fini(&world);
+}
+
+/* ---- told as it goes ------------------------------------------------------ */
+
+static uint32_t leader(void)
+{
+    struct agree_look look;
+
+    for (uint32_t rank = 0; rank < world.count; rank++) {
+        if (world.nodes[rank].agree != NULL) {
+            agree_look(world.nodes[rank].agree, world.now_us, &look);
+            if (look.leader == rank)
+                return rank;
+        }
+    }
+    fail_msg("nobody leads");
+    return 0;
+}
+
+static void the_death_of_a_leader(void **state)
+{
+    static const char *const words[] = {" leads", " dies", "agreed on", "active", NULL};
+    struct trace trace = {.words = words};
+    uint32_t first, second, third;
+    struct agreed_set in;
+
+    (void)state;
+    begin(3, 1);
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    first = leader();
+    world.heard = &trace;
+    views_kill(&world, first);
+    in = all_but(first);
+    settle(&in, 20 * SECOND);
+    second = leader();
+    third = 3 - first - second;
+    trace_assert(&trace,
+                 "node %u dies\n"
+                 "node %u leads\n"
+                 "view 2 is agreed on: nodes %u %u\n"
+                 "view 2 is active\n",
+                 first, second, second < third ? second : third, second < third ? third : second);
     views_fini(&world);
 }
 
@@ -860,12 +908,16 @@ static void fault(void)
             start_with_some_name(rank);
         }
         break;
-    case 3: node->paused = !node->paused; break;
+    case 3:
+        node->paused = !node->paused;
+        views_say(&world, "node %u %s", rank, node->paused ? "pauses" : "goes on");
+        break;
     case 4: part((uint32_t)random_below(&world.random, 1u << world.count), true); break;
     case 5: { /* one direction alone */
         uint32_t to = (uint32_t)random_below(&world.random, world.count);
 
         world.cut[rank][to] = true;
+        views_say(&world, "node %u does not hear node %u", to, rank);
         break;
     }
     case 6:
@@ -969,6 +1021,7 @@ int main(void)
         cmocka_unit_test(a_minority_has_no_lease),
         cmocka_unit_test(what_was_decided_outlives_all),
         cmocka_unit_test(a_full_disk_costs_one_vote),
+        cmocka_unit_test(the_death_of_a_leader),
         cmocka_unit_test(who_joins_by_any_member_is_in),
         cmocka_unit_test(who_joins_again_has_its_rank),
         cmocka_unit_test(a_lease_says_how_many_joined),

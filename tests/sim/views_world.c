@@ -12,6 +12,10 @@
 #include "base/hash.h"
 #include "cluster/agree_internal.h"
 
+#define VIEWS_BEGIN_US UINT64_C(1000000)
+#define LINES          60u /* of the trace that a failure is told with */
+#define LINE_BYTES     160u
+
 static struct views_world *the_world;
 
 static uint32_t rank_of(const struct views_world *world, const void *context)
@@ -33,6 +37,56 @@ uint32_t views_home(const struct agreed_set *set, uint32_t key)
         }
     }
     return home;
+}
+
+/* ---- saying --------------------------------------------------------------- */
+
+/* What was said last, where a failure is told of. */
+static char lines[LINES][LINE_BYTES];
+static uint32_t line_count;
+
+void views_say(const struct views_world *world, const char *format, ...)
+{
+    char *line = lines[line_count++ % LINES];
+    int length = snprintf(line, LINE_BYTES, "# %12.3f ms  ",
+                          (double)(world->now_us - VIEWS_BEGIN_US) / 1000);
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(line + length, LINE_BYTES - (size_t)length, format, args);
+    va_end(args);
+    trace_add(world->heard, line + length);
+}
+
+static void say_view(const struct views_world *world, const struct agreed *agreed)
+{
+    char nodes[8 * VIEWS_NODES] = "";
+    size_t length = 0;
+
+    for (uint32_t rank = 0; rank < world->count; rank++) {
+        if (agreed_has(&agreed->in, rank))
+            length += (size_t)snprintf(nodes + length, sizeof(nodes) - length, " %u", rank);
+    }
+    views_say(world, "view %llu is agreed on: nodes%s", (unsigned long long)agreed->epoch, nodes);
+}
+
+static void say_what_changed(struct views_world *world, uint32_t rank,
+                             const struct agree_look *seen)
+{
+    struct views_node *node = &world->nodes[rank];
+
+    if (node->said_leads != (seen->leader == rank)) {
+        node->said_leads = seen->leader == rank;
+        views_say(world, "node %u %s", rank, node->said_leads ? "leads" : "leads no more");
+    }
+    if (node->said_lease != seen->has_lease) {
+        node->said_lease = seen->has_lease;
+        views_say(world, "node %u has %s lease", rank, node->said_lease ? "a" : "no");
+    }
+    if (seen->agreed.active > world->said_active) {
+        world->said_active = seen->agreed.active;
+        views_say(world, "view %llu is active", (unsigned long long)world->said_active);
+    }
 }
 
 /* ---- messages, disks ------------------------------------------------------ */
@@ -94,6 +148,7 @@ static void on_seated(void *context, const char *address, nigh_status status, ui
 
     (void)context;
     if (status != NIGH_OK) {
+        views_say(world, "%s does not join: %s", address, nigh_status_name(status));
         joiner->refused += status == NIGH_NO_RESOURCES;
         joiner->unanswered += status == NIGH_NO_QUORUM;
         return;
@@ -111,6 +166,8 @@ static void on_seated(void *context, const char *address, nigh_status status, ui
         world->broken = "two who joined have one rank";
     }
     world->seated[rank] = (uint32_t)(joiner - world->joiners) + 1;
+    if (joiner->rank != rank)
+        views_say(world, "%s joins as node %u", address, rank);
     joiner->rank = rank;
 }
 
@@ -131,6 +188,7 @@ static void on_forgot(void *context, uint32_t rank, nigh_status status)
 void views_forget(struct views_world *world, uint32_t rank, uint32_t via)
 {
     the_world = world;
+    views_say(world, "node %u is asked to strike off node %u", via, rank);
     (void)agree_forget(world->nodes[via].agree, rank, world->now_us);
     world->nodes[via].due_us = world->now_us;
 }
@@ -138,6 +196,7 @@ void views_forget(struct views_world *world, uint32_t rank, uint32_t via)
 /* Its address may join again, as somebody else. */
 static void strike(struct views_world *world, uint32_t rank)
 {
+    views_say(world, "node %u is struck off", rank);
     agreed_put(&world->struck, rank, true);
     world->strikes++;
     for (uint32_t n = 0; n < VIEWS_JOINERS; n++) {
@@ -153,6 +212,7 @@ void views_join(struct views_world *world, uint32_t joiner, uint32_t via)
 
     the_world = world;
     snprintf(address, sizeof(address), "%u.example:7000", joiner);
+    views_say(world, "%s asks node %u for a seat", address, via);
     world->joiners[joiner].asks = true;
     (void)agree_join(world->nodes[via].agree, address, world->now_us);
     world->nodes[via].due_us = world->now_us;
@@ -216,6 +276,7 @@ static void look_after_lanes(struct views_world *world, uint32_t rank)
         node->adopts_us = world->now_us + random_below(&world->random, 20000);
     } else if (world->now_us >= node->adopts_us) {
         adopt(world, rank, &seen.agreed);
+        views_say(world, "node %u adopts view %llu", rank, (unsigned long long)seen.agreed.epoch);
         node->adopts_us = 0;
         agree_adopted(node->agree, seen.agreed.epoch, world->now_us);
         node->due_us = world->now_us;
@@ -257,6 +318,7 @@ static void check_view(struct views_world *world, const struct agreed *agreed)
         return;
     }
     if (agreed_size(&world->views[agreed->epoch]) == 0) {
+        say_view(world, agreed);
         world->views[agreed->epoch] = agreed->in;
         world->epochs = max_u64(world->epochs, agreed->epoch);
     } else if (!agreed_same(&world->views[agreed->epoch], &agreed->in)) {
@@ -338,6 +400,7 @@ static void check(struct views_world *world)
         if (world->nodes[rank].agree != NULL) {
             look(world, rank, &seen);
             check_view(world, &seen.agreed);
+            say_what_changed(world, rank, &seen);
             check_seats(world, rank, &seen);
             check_roster(world, &world->nodes[rank]);
         }
@@ -463,11 +526,12 @@ bool views_settled(const struct views_world *world, const struct agreed_set *in)
 void views_init(struct views_world *world, uint32_t count, uint64_t seed)
 {
     memset(world, 0, sizeof(*world));
+    line_count = 0;
     world->count = world->listed = count;
     for (uint32_t n = 0; n < VIEWS_JOINERS; n++) {
         world->joiners[n].rank = AGREE_NOBODY;
     }
-    world->now_us = 1000000;
+    world->now_us = VIEWS_BEGIN_US;
     world->delay_us = 2000;
     world->dead_us = 3000000;
     random_init(&world->random, seed);
@@ -505,6 +569,8 @@ void views_start(struct views_world *world, uint32_t rank)
         fprintf(stderr, "# %s\n", why);
         abort();
     }
+    views_say(world, "node %u starts", rank);
+    node->said_leads = node->said_lease = false;
     node->due_us = world->now_us;
     everybody = views_everybody(world);
     node->joined = agreed_size(&everybody) - world->listed;
@@ -512,6 +578,8 @@ void views_start(struct views_world *world, uint32_t rank)
 
 void views_kill(struct views_world *world, uint32_t rank)
 {
+    if (world->nodes[rank].agree != NULL)
+        views_say(world, "node %u dies", rank);
     agree_destroy(world->nodes[rank].agree);
     world->nodes[rank].agree = NULL;
 }
@@ -525,6 +593,8 @@ void views_fini(struct views_world *world)
 
 void views_print(const struct views_world *world)
 {
+    for (uint32_t n = line_count > LINES ? line_count - LINES : 0; n < line_count; n++)
+        fprintf(stderr, "%s\n", lines[n % LINES]);
     for (uint32_t rank = 0; rank < world->count; rank++) {
         const struct views_node *node = &world->nodes[rank];
         struct agree_look seen;

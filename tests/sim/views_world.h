@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "cluster/agree.h"
 #include "rpc/calls.h"
+#include "trace.h"
 
 #define VIEWS_NODES    9u
 #define VIEWS_MESSAGES 2048u
@@ -31,6 +32,7 @@ struct views_node {
     uint32_t joined;              /* ranks behind the list that had been given when it started */
     char name[AGREED_NAME_BYTES]; /* that it wants in its next life */
     uint64_t checked;             /* the changes of the roster that was looked at, and one */
+    bool said_leads, said_lease;
     /* What outlives it. */
     uint8_t stored[VIEWS_STORED];
     size_t stored_bytes;
@@ -83,6 +85,8 @@ struct views_world {
     uint64_t rosters[VIEWS_CHANGES];       /* what each hashes to, and one; by changes */
     uint64_t events, sent, lost;
     const char *broken; /* an invariant that does not hold */
+    uint64_t said_active;
+    struct trace *heard; /* for a test; NULL: for none */
 };
 
 void views_init(struct views_world *world, uint32_t count, uint64_t seed);
@@ -99,6 +103,10 @@ void views_forget(struct views_world *world, uint32_t rank, uint32_t via);
 /* The list, and who was told a rank that is not struck off. */
 struct agreed_set views_everybody(const struct views_world *world);
 
+/* What happens, in the words of world_say (world.h). */
+void views_say(const struct views_world *world, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* Runs until a time; false: an invariant broke (world->broken). */
 bool views_run(struct views_world *world, uint64_t until_us);
 
@@ -110,7 +118,7 @@ bool views_has_lease(const struct views_world *world, uint32_t rank);
 /* Whether all that run, and count, are in one active view with just these in it. */
 bool views_settled(const struct views_world *world, const struct agreed_set *in);
 
-/* Who knows what, for whoever looks at a failure. */
+/* What happened last, and who knows what, for whoever looks at a failure. */
 void views_print(const struct views_world *world);
 
 #endif

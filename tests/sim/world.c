@@ -11,7 +11,8 @@
 #include "fabric/sim/sim_internal.h"
 
 #define TURNS       400u /* of a node in one step: more is a loop */
-#define CHECK_EVERY 61u  /* steps between looks at every invariant */
+#define CHECK_EVERY 61u  /* steps between looks at every invariant, */
+#define CHECK_ALL   16u  /* but for one seed of so many, of two nodes: after every step */
 #define START_US    1000000u
 #define LINES       40u /* of the trace that a failure is told with */
 #define LINE_BYTES  200u
@@ -28,7 +29,7 @@ void world_say(struct world *world, const char *format, ...)
     va_list args;
     int length;
 
-    if (!world->options.trace && !world->options.keeps_lines) {
+    if (!world->options.trace && !world->options.keeps_lines && world->options.heard == NULL) {
         return;
     }
     length = snprintf(line, LINE_BYTES, "# %12.3f ms  ",
@@ -37,6 +38,7 @@ void world_say(struct world *world, const char *format, ...)
     vsnprintf(line + length, LINE_BYTES - (size_t)length, format, args);
     va_end(args);
     line_count++;
+    trace_add(world->options.heard, line + length);
     if (world->options.trace) {
         printf("%s\n", line);
     }
@@ -275,6 +277,9 @@ static void choose_nodes(struct world *world)
     world->nodes = calloc(world->node_count, sizeof(*world->nodes));
     world->cut = calloc((size_t)world->node_count * world->node_count, sizeof(*world->cut));
     NIGH_ASSERT(world->nodes != NULL && world->cut != NULL);
+    world->most_events = WORLD_EVENTS + 2 * world->node_count * world->node_count;
+    world->events = calloc(world->most_events, sizeof(*world->events));
+    NIGH_ASSERT(world->events != NULL);
     world->bulk_endpoints = world->options.nodes == 0 && world->options.seed % 3 == 0
                                 ? 2 + (uint32_t)(world->options.seed / 3 % 3)
                                 : 1;
@@ -334,6 +339,8 @@ struct world *world_create(const struct world_options *options, struct world_tot
     }
     NIGH_ASSERT(sim_create(&sim, &world->sim) == NIGH_OK);
     sim_advance(world->sim, START_US);
+    world->checks_all =
+        options->nodes == 0 && world->node_count == 2 && hash_u64(options->seed) % CHECK_ALL == 0;
     for (uint32_t n = 0; n < world->node_count && options->bytes_a_us > 0; n++) {
         sim_limit(world->sim, n, options->bytes_a_us);
     }
@@ -356,6 +363,7 @@ void world_destroy(struct world *world)
     free(world->moves);
     free(world->detect);
     free(world->cut);
+    free(world->events);
     free(world->puts);
     free(world);
 }
@@ -374,7 +382,7 @@ void world_at(struct world *world, uint64_t after_us, enum world_event_kind kind
         world->now_us + after_us, world->next_sequence++, kind, a, b, value};
     uint32_t at = world->event_count++;
 
-    NIGH_ASSERT(world->event_count <= ARRAY_LENGTH(world->events));
+    NIGH_ASSERT(world->event_count <= world->most_events);
     while (at > 0 && is_before(&event, &world->events[(at - 1) / 2])) {
         world->events[at] = world->events[(at - 1) / 2];
         at = (at - 1) / 2;
@@ -582,7 +590,7 @@ void world_step(struct world *world, uint64_t until_us)
         }
     }
     caller_check(world);
-    if (world->steps % CHECK_EVERY == 0) {
+    if (world->checks_all || world->steps % CHECK_EVERY == 0) {
         world_check_all(world);
     }
 }

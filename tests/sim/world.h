@@ -18,13 +18,15 @@
 #include "object/exchange_internal.h"
 #include "object/store.h"
 #include "rpc/collect_edges.h"
+#include "trace.h"
 
 #define WORLD_SESSIONS   2u
 #define WORLD_LANES      4u /* most of a node */
 #define WORLD_OPS        512u
 #define WORLD_PINS       512u
 #define WORLD_KEYS       32u
-#define WORLD_PUTS       8192u /* unless the options say so */
+#define WORLD_PUTS       8192u  /* unless the options say so */
+#define WORLD_EVENTS     16384u /* to come, besides two of each node for each other: connections */
 #define WORLD_META_BYTES 48u
 #define WORLD_POOLS      2u
 #define WORLD_NO_POOL    UINT32_MAX
@@ -280,6 +282,7 @@ struct world_options {
     bool no_collectives; /* though there are calls */
     bool no_memory;      /* calls bring none */
     bool keeps_lines;    /* the last of the trace, for a failure: instead of `trace` */
+    struct trace *heard; /* what is said, for a test; NULL: for none */
     uint32_t nodes;      /* 0: as the seed says, with everything else */
     uint32_t lanes, extents, entries, max_keys, max_puts;
     uint64_t quantum_us;
@@ -334,6 +337,7 @@ struct world {
     uint64_t hold_us;
     uint64_t faults_left, fault_gap_us;
     uint32_t fault_weight[FAULTS];
+    bool checks_all;          /* every invariant after every step, not some */
     bool is_judged;           /* judge_seed's: the seed alone gives the same run again */
     bool calm;                /* no new work, no new faults */
     uint64_t stalls_until_us; /* in calm: the last message that was held up comes by then */
@@ -352,8 +356,8 @@ struct world {
     uint32_t max_puts;
     uint32_t put_count; /* serials are from 1 */
 
-    struct world_event events[16384]; /* a heap by time */
-    uint32_t event_count;
+    struct world_event *events; /* a heap by time */
+    uint32_t event_count, most_events;
     uint64_t next_sequence;
 };
 

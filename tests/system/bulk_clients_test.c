@@ -497,6 +497,7 @@ static void a_node_gives_what_it_has(void **state)
     struct world world;
     nigh_client *reader = NULL;
     nigh_bulk *bulk = NULL, *more = NULL;
+    nigh_node_stats stats;
     uint8_t *memory = NULL;
     void *at;
 
@@ -513,6 +514,10 @@ static void a_node_gives_what_it_has(void **state)
         assert_int_equal(alloc(world.client, BUDGET - 8192, &memory, &bulk), NIGH_OK);
         assert_int_equal(alloc(world.client, 4097, &memory, &more), NIGH_OK);
         assert_false(is_all_free(&world.place[0], 1));
+        assert_int_equal(nigh_stats(world.client, &stats), NIGH_OK);
+        assert_int_equal(stats.call_memory_bytes, BUDGET);
+        assert_int_equal(stats.call_memory_limit_bytes, BUDGET);
+        assert_int_equal(stats.call_memory_refused, 3 + n); /* is_all_free has asked, too */
         assert_int_equal(nigh_bulk_close(bulk, PATIENCE), NIGH_OK);
         assert_true(is_all_free(&world.place[0], BUDGET - 8192));
         assert_int_equal(nigh_bulk_close(more, PATIENCE), NIGH_OK);

@@ -83,6 +83,8 @@ def test_it_grows_from_one():
         cluster.join_by(rank, rank - 1)
         wait_for(cluster.agrees, 30)
         cluster.put(rank, rank * 1000, 40, 2000)
+    seen = cluster.stats(0)
+    assert (seen["view_votes"], seen["view_seats"], seen["view_seats_free"]) == (1, 3, 4), seen
     everybody = {address: rank for rank, address in enumerate(cluster.ports)}
     for rank in range(4):
         assert cluster.ranks_of(rank) == everybody, cluster.ranks_of(rank)

@@ -118,7 +118,8 @@ def test_with_two_the_first_decides():
     cluster.kill(0)
     assert b"views     epoch " in cluster.nigh(1, "top", "--once").stdout
     wait_for(lambda: b"no quorum" in cluster.nigh(1, "top", "--once").stdout, 30)
-    assert cluster.stats(1)["view_quorum"] == 0
+    seen = cluster.stats(1)
+    assert (seen["view_quorum"], seen["view_votes"], seen["view_seats"], seen["view_seats_free"]) == (0, 0, 0, 6), seen
     # What is here is served, its own and copies of what only the other has, and puts of its own go on; what is not here is
     # not known by a minority, nobody else's seal is excluded, and no delete is said to be over.
     cluster.get_all(1, 100, 20, 1000)
@@ -127,9 +128,16 @@ def test_with_two_the_first_decides():
     result = cluster.load(1, "get", 0, 20, 1000, 500)
     assert result["statuses"] == {"NIGH_NO_QUORUM": 20}, result
     said = cluster.nigh(1, "put", "only", "-", "--timeout", "500ms", stdin=subprocess.DEVNULL)
-    assert said.returncode != 0 and b"cut off from most voters" in said.stderr, said
+    assert said.returncode == 1 and b"only: " in said.stderr and b"this node is cut off from most voters" in said.stderr, said
+    assert b"node 0" not in said.stderr and b"--no-claim" in said.stderr, said
     said = cluster.nigh(1, "rm", "only", "--json")
     assert json.loads(said.stdout)[0]["status"] == "NIGH_NO_QUORUM", said
+    # What is wrong is said of this node, and nobody else is blamed.
+    cluster.put(1, 300, 1, 1000)
+    for name, what in (("load-300", b"deleted on this node"), ("only", b"not there on this node")):
+        said = cluster.nigh(1, "rm", name)
+        assert said.returncode == 1 and what in said.stderr and b"which is cut off from most voters" in said.stderr, said
+        assert b"node 0" not in said.stderr, said
     said = cluster.nigh(1, "get", "--timeout", "500ms", "nowhere")
     assert said.returncode != 0 and b"cut off from most voters" in said.stderr, said
     assert b"cut off from most of those that vote" in cluster.nigh(1, "doctor").stdout

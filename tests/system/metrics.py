@@ -5,6 +5,7 @@ import http.client
 import os
 import re
 import resource
+import signal
 import socket
 import sys
 import time
@@ -13,6 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
 from cluster_cli import Cluster  # noqa: E402
 from replicas import Five, kill  # noqa: E402
+from services import end, serve  # noqa: E402
 
 PLACES = 16  # HTTP_CONNECTIONS
 SAMPLE = re.compile(r'^(nigh_[a-z_]+)(\{[^}]*\})? (\+Inf|[0-9.]+)$')
@@ -72,6 +74,48 @@ def test_numbers_move():
     assert numbers(port)["nigh_calls_begun_total", None] == 1
     assert after["nigh_uptime_seconds", None] >= before["nigh_uptime_seconds", None]
     node.stop()
+
+
+def test_calls_of_every_kind_move_them():
+    """Of two nodes: a call of both, one that is made again as its server died, calls in a pair with memory that they bring."""
+    ports = raw.free_ports(2)
+    cluster = Cluster("--call-memory", "32M")
+    with cluster as members:
+        for member, port in zip(members, ports):
+            assert member.end() == 0
+            member.flags += ["--http", str(port)]
+            member.start()
+        cluster.wait_met()
+        a, b = members
+
+        def seen(rank, name):
+            return numbers(ports[rank])[f"nigh_{name}", None]
+
+        server = serve(a, "echo")
+        b.good("call", "echo", "--node", "0", "x")
+        assert seen(1, "collectives_begun_total") == 0
+        said = b.run("call", "echo", "x", "--all")
+        assert (seen(1, "collectives_begun_total"), seen(1, "collectives_taken_total")) == (1, 0), said
+        assert (seen(0, "collectives_begun_total"), seen(0, "collectives_taken_total")) == (0, 1)
+        assert (seen(1, "collective_answers_total"), seen(1, "collective_failures_total")) == (1, 1), said
+        assert seen(0, "collectives_under_way") == seen(1, "collectives_under_way") == 0
+
+        assert seen(1, "calls_retried_total") == 0
+        os.kill(server.pid, signal.SIGSTOP)
+        call = b.begin("call", "echo", "--idempotent", "--node", "0", "again")
+        raw.wait_for(lambda: seen(0, "requests_unanswered") == 1)
+        end(server)
+        raw.wait_for(lambda: seen(1, "calls_retried_total") > 0)
+        server = serve(a, "echo")
+        assert call.communicate(timeout=60)[0] == b"again"
+        end(server)
+
+        assert seen(0, "call_memory_limit_bytes") == 32 << 20 and seen(0, "call_memory_bytes") == 0
+        made = seen(0, "pairs_made_total")
+        a.good("bench", "rpc")
+        assert seen(0, "pairs_made_total") > made
+        raw.wait_for(lambda: seen(0, "pairs") == 0)
+        assert seen(0, "pairs_made_total") == seen(0, "pairs_dropped_total")
 
 
 def test_members_and_links():

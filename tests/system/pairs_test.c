@@ -20,6 +20,7 @@ static void the_node_is_not_on_the_way(void **state)
     static uint8_t request[NIGH_CALL_BYTES], replies[CALLERS][NIGH_CALL_BYTES];
     nigh_call_spec specs[CALLERS], spec;
     nigh_op ops[CALLERS];
+    nigh_node_stats stats;
     struct server server;
     nigh_client *caller;
 
@@ -65,7 +66,14 @@ static void the_node_is_not_on_the_way(void **state)
         }
     }
     go_on(node.pid);
+    assert_int_equal(nigh_stats(caller, &stats), NIGH_OK);
+    assert_int_equal(stats.pairs, 1);
+    assert_int_equal(stats.pairs_made, 1);
+    assert_int_equal(stats.pairs_dropped, 0);
+    assert_true(stats.calls_begun < CALLERS); /* those before there was a pair */
     kill_server(&server);
+    assert_true(SUPPORT_WAIT(nigh_stats(caller, &stats) == NIGH_OK && stats.pairs == 0, 20000));
+    assert_int_equal(stats.pairs_dropped, 1);
     nigh_client_close(caller);
     node_fixture_stop(&node);
 }
@@ -128,8 +136,13 @@ static void a_killed_server_ends_the_calls_of_all_its_callers(void **state)
         for (uint32_t n = 0; n < CALLERS / 2; n++)
             wait_said(&server, 'h');
         kill_server(&server);
-        for (uint32_t n = 0; n < CALLERS; n++)
+        for (uint32_t n = 0; n < CALLERS; n++) {
+            char why[256] = "";
+
             assert_int_equal(nigh_wait(callers[n], &ops[n], PATIENCE), NIGH_CLOSED);
+            (void)nigh_client_error(callers[n], why, sizeof why);
+            assert_string_equal(why, "the service of node 0 ended before it answered");
+        }
     }
     for (uint32_t n = 0; n < CALLERS; n++)
         nigh_client_close(callers[n]);

@@ -431,6 +431,7 @@ static void bytes_move_both_ways(void **state)
     (void)state;
     for (uint32_t rank = 0; rank < 2; rank++) {
         struct side *server = &sides[rank];
+        const struct bulks_counts *counts;
         uint32_t cookie = call(&sides[0], rank, BYTES, BULKS_READ | BULKS_WRITE, UINT64_MAX);
 
         settle();
@@ -445,6 +446,11 @@ static void bytes_move_both_ways(void **state)
         for (uint32_t n = 0; n < server->moves_begun; n++) {
             assert_int_equal(server->move_status[n], NIGH_OK);
         }
+        counts = bulks_counts(calls_bulks(server->calls));
+        assert_int_equal(counts->moves, 3);
+        assert_int_equal(counts->failed, 0);
+        assert_int_equal(counts->pulled_bytes, BYTES);
+        assert_int_equal(counts->pushed_bytes, BYTES - 5);
         assert_false(is_released(&sides[0], cookie));
         reply(server, last_request(server));
         settle();
@@ -553,6 +559,10 @@ static void what_is_given_up_goes_no_further(void **state)
     assert_true(is_released(&sides[0], cookie));
     assert_int_equal(server->move_status[0], NIGH_NOT_FOUND);
     assert_int_equal(server->move_status[1], NIGH_NOT_FOUND);
+    assert_int_equal(bulks_counts(calls_bulks(server->calls))->moves, 2);
+    assert_int_equal(bulks_counts(calls_bulks(server->calls))->failed, 2);
+    assert_int_equal(bulks_counts(calls_bulks(server->calls))->pulled_bytes, 0);
+    assert_int_equal(bulks_counts(calls_bulks(server->calls))->pushed_bytes, 0);
 }
 
 /* Says so much that there is room for nothing more. */

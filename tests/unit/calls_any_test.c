@@ -671,6 +671,7 @@ static void rests_grow(void **state)
     }
     /* 1, 2, 4 ... 256 ms, each between a half and one and a half of it. */
     assert_in_range(theirs[1].calls, 8, 11);
+    assert_int_equal(calls_counts(calls)->retried, theirs[1].calls - 1);
     before = theirs[1].calls;
     for (uint64_t begin_us = now_us; now_us < begin_us + 10000000; pass(500)) {
         while (theirs[1].asked_count > 0) {

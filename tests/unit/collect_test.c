@@ -468,6 +468,11 @@ static struct call *find_call(uint32_t rank, bool is_service)
 
 /* ---- trees ---------------------------------------------------------------- */
 
+static void counted(uint32_t node, struct collects_counts expected)
+{
+    assert_memory_equal(collects_counts(nodes[node].collects), &expected, sizeof(expected));
+}
+
 static void all_are_asked_once_and_counted(void **state)
 {
     (void)state;
@@ -481,6 +486,12 @@ static void all_are_asked_once_and_counted(void **state)
         assert_int_equal(times_asked(op), count);
         assert_int_equal(op->said.errors, 0);
         assert_int_equal(under_way(), 0);
+        for (uint32_t n = 0; n < count; n++) {
+            bool is_root = n == count / 2;
+
+            counted(n, (struct collects_counts){
+                           .begun = is_root, .taken = !is_root, .answered = is_root ? count : 0});
+        }
         end_world();
     }
 }
@@ -591,6 +602,8 @@ static void another_version_is_refused(void **state)
     task = task_of(COLLECT_SUM_U64, 16);
     task.version = VERSION;
     assert_int_equal(begin_op(1, &task), NIGH_STALE);
+    counted(1, (struct collects_counts){.stale = 2});
+    counted(0, (struct collects_counts){.begun = 1, .answered = 9, .failed = 4});
     assert_int_equal(begin_op(0, &task), NIGH_OK);
     settle();
     end_world();
@@ -699,6 +712,7 @@ static void too_many_are_busy(void **state)
     }
     task = task_of(COLLECT_SUM_U64, 16);
     assert_int_equal(begin_op(0, &task), NIGH_BUSY);
+    counted(0, (struct collects_counts){.begun = LIMIT_COLLECTS, .refused = 1});
     settle();
     for (uint32_t n = 0; n < LIMIT_COLLECTS; n++) {
         assert_said(&ops[n], 2, 0, 0, 0);

@@ -859,6 +859,7 @@ static void a_session_has_files_made(void **state)
 static void what_no_client_may_have_made_is_refused(void **state)
 {
     struct session_sqe sqe = a_make(1, PAGE, 3);
+    uint64_t refused_before = bulk_memories_refused(bulks);
 
     (void)state;
     sqe.flags = 1;
@@ -878,6 +879,8 @@ static void what_no_client_may_have_made_is_refused(void **state)
     (void)made(12, 3 * PAGE - 1);
     refused(a_make(13, 1, 3), NIGH_QUOTA);
     assert_int_equal(bulk_memories_bytes(bulks), MOST_BYTES / 2);
+    /* Those that are none are not counted among those that were refused for want of room. */
+    assert_int_equal(bulk_memories_refused(bulks), refused_before + 7);
     seat.may_write = false;
     refused(a_make(14, PAGE, 3), NIGH_DENIED);
     seat.may_write = true;
