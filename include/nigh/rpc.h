@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls: a service has a name and answers requests; any client calls it by name on a node of the
- * cluster, its own included. Requests and replies are bytes, at most NIGH_CALL_BYTES each.
+ * cluster, its own included. Requests and replies are bytes, at most NIGH_CALL_BYTES each;
+ * nigh/typed.h makes structs of them.
  *
  * A call ends exactly once: with the service's answer, at its deadline, by nigh_cancel, or when the
  * node that serves it is lost (NIGH_PEER_LOST, at once). Unless it says that it may be, none is
