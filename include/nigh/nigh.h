@@ -8,5 +8,6 @@
 #include "nigh/object.h"
 #include "nigh/rpc.h"
 #include "nigh/status.h"
+#include "nigh/typed.h"
 
 #endif

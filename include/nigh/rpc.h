@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls: a service has a name and answers requests; any client calls it by name on a node of the
- * cluster, its own included. Requests and replies are bytes, at most NIGH_CALL_BYTES each.
+ * cluster, its own included. Requests and replies are bytes, at most NIGH_CALL_BYTES each;
+ * nigh/typed.h makes structs of them.
  *
  * A call ends exactly once: with the service's answer, at its deadline, by nigh_cancel, or when the
  * node that serves it is lost (NIGH_PEER_LOST, at once). Unless it says that it may be, none is
@@ -141,10 +142,10 @@ typedef struct nigh_call_spec {
  * Calls, and waits for the end. NIGH_OK, or the status with which the service answered (`answered`
  * tells that from one of these); or
  * NIGH_NOT_FOUND: the node has no such service, or none has; NIGH_PEER_LOST: it died or cannot be
- * reached; NIGH_TIMEOUT; NIGH_BUSY: too much is under way, here or there; NIGH_CLOSED: the service
- * ended before it answered, or memory that it brings is gone; NIGH_LIMIT: the reply is longer than
- * reply_room; NIGH_INVALID: no such rank, a request above NIGH_CALL_BYTES, ...; NIGH_DENIED: the
- * client was opened read-only.
+ * reached; NIGH_TIMEOUT; NIGH_OVERLOADED: too many calls wait already, here or there, and it was
+ * not carried out; NIGH_CLOSED: the service ended before it answered, or memory that it brings is
+ * gone; NIGH_LIMIT: the reply is longer than reply_room; NIGH_INVALID: no such rank, a request
+ * above NIGH_CALL_BYTES, ...; NIGH_DENIED: the client was opened read-only.
  */
 NIGH_API nigh_status nigh_call(nigh_client *client, nigh_call_spec *spec, uint64_t timeout_us);
 
@@ -344,7 +345,7 @@ typedef struct nigh_multicast_spec {
  * they are all 0, and nothing is known but the status: NIGH_STALE: the group has another version
  * by now, and nobody was asked (ask again, with ranks of the present one); NIGH_TIMEOUT,
  * NIGH_CANCELED: whoever had it already has; NIGH_INVALID: a rank twice, or not of the group, ...;
- * NIGH_BUSY: too many are under way; NIGH_NO_QUORUM: no group is agreed on yet; NIGH_DENIED.
+ * NIGH_OVERLOADED: too many are under way; NIGH_NO_QUORUM: no group is agreed on yet; NIGH_DENIED.
  *
  * The group is the nodes that are in the present view where nodes agree on one (nighd --state), and
  * its version the view's epoch; else it is all that are listed. A node that is of another version

@@ -30,7 +30,7 @@ extern "C" {
     X(NIGH_DENIED, -9, "the pool's owner, group and mode forbid this")                             \
     X(NIGH_QUOTA, -10, "a quota of the session or the pool is used up")                            \
     X(NIGH_LIMIT, -11, "a fixed limit is reached")                                                 \
-    X(NIGH_VERSION, -12, "client and node speak no common version")                                \
+    X(NIGH_VERSION, -12, "the two sides speak no common version")                                  \
     X(NIGH_UNREACHABLE, -13, "no node answers on this socket")                                     \
     X(NIGH_NODE_LOST, -14, "the node died or stopped")                                             \
     X(NIGH_FORKED, -15, "a child process uses its parent's client")                                \
@@ -48,7 +48,8 @@ extern "C" {
     X(NIGH_NO_QUORUM, -27, "this node is cut off from most voters: only what is here is served")   \
     X(NIGH_TOO_FEW, -28, "fewer nodes than were asked for hold a copy")                            \
     X(NIGH_STALE, -29, "the group of nodes has another version by now")                            \
-    X(NIGH_LEAVING, -30, "the node is about to leave its cluster, and takes nothing new")
+    X(NIGH_LEAVING, -30, "the node is about to leave its cluster, and takes nothing new")          \
+    X(NIGH_OVERLOADED, -31, "too many calls wait already, here or at the service; try again")
 
 typedef enum nigh_status {
 #define NIGH_STATUS_ENUM(symbol, value, sentence) symbol = value,
@@ -58,7 +59,7 @@ typedef enum nigh_status {
 
 /* The lowest code of the table: a received code outside [NIGH_STATUS_LOWEST, 0] is a broken peer.
  */
-#define NIGH_STATUS_LOWEST (-30)
+#define NIGH_STATUS_LOWEST (-31)
 
 /* "NIGH_NOT_FOUND", or "NIGH_UNKNOWN" for a value outside the table. Static storage; any thread. */
 NIGH_API const char *nigh_status_name(nigh_status status);

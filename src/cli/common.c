@@ -171,6 +171,7 @@ int cli_exit_code(nigh_status status)
     case NIGH_OUT_OF_MEMORY:
     case NIGH_QUOTA:
     case NIGH_LIMIT:
+    case NIGH_OVERLOADED:
     case NIGH_DISK: return CLI_FULL;
     case NIGH_TIMEOUT: return CLI_TIMEOUT;
     case NIGH_CORRUPT: return CLI_CORRUPT;

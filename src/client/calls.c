@@ -547,7 +547,7 @@ static nigh_status call_tell(const struct client_op *op, nigh_status status)
     case NIGH_CLOSED:
         return error_set(op->client, status, "the service of node %u ended before it answered",
                          rank);
-    case NIGH_BUSY:
+    case NIGH_OVERLOADED:
         return error_set(op->client, status,
                          "too many calls are under way, here or at node %u; try again", rank);
     case NIGH_LIMIT:

@@ -114,7 +114,7 @@ nigh_status multicast_tell(const struct client_op *op, nigh_status status)
         return error_set(op->client, status,
                          "the group of nodes has version %llu by now: nobody was asked",
                          (unsigned long long)op->u.call.many->version);
-    case NIGH_BUSY:
+    case NIGH_OVERLOADED:
         return error_set(op->client, status,
                          "too many calls of many nodes are under way at this node; try again");
     case NIGH_NO_QUORUM:

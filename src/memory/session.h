@@ -24,8 +24,10 @@
 
 #define SESSION_MAGIC       UINT32_C(0x4847494e) /* "NIGH", little endian */
 #define SESSION_VERSION_MIN 1u
-#define SESSION_VERSION_MAX 1u
-#define SESSION_PAGE        4096u
+#define SESSION_VERSION_MAX 2u
+#define SESSION_VERSION_OVERLOADED \
+    2u /* the first whose clients know NIGH_OVERLOADED; others are told NIGH_BUSY */
+#define SESSION_PAGE 4096u
 
 /* ---- messages on the socket ----------------------------------------------- */
 

@@ -340,7 +340,7 @@ static void front_act_on_hello(struct front *front, struct front_half *half,
         node_peer_fini(&peer);
         return;
     }
-    session->version = version;
+    session->seat.version = version;
     session->socket_fd = half->fd;
     half->fd = -1;
     if (session->pidfd < 0) {

@@ -101,7 +101,7 @@ static nigh_status front_send_welcome(const struct front *front, const struct no
     struct session_welcome welcome = {
         .header = {.magic = SESSION_MAGIC, .kind = SESSION_WELCOME},
         .status = NIGH_OK,
-        .version = session->version,
+        .version = session->seat.version,
         .rights = front_rights_of(front, session),
         .lanes = front->config.lanes,
         .slot = session->seat.slot,
@@ -140,7 +140,7 @@ static void front_remember(struct front *front, const struct node_session *sessi
         .start_time = session->start_time,
         .quota_bytes = seat->quota_bytes,
         .rights = session->rights,
-        .version = session->version,
+        .version = session->seat.version,
     };
     char name[KEEPER_NAME_BYTES];
 

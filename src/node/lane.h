@@ -75,6 +75,7 @@ struct lane_seat {
     int32_t pid;
     char name[LIMIT_CLIENT_NAME_BYTES + 1];
     bool may_write;
+    uint16_t version;             /* of the session: what its client understands */
     uint64_t quota_bytes;         /* 0: none */
     uint64_t quota_max_bytes;     /* what the client may ask for; 0: anything */
     _Atomic uint64_t *quota_used; /* shared by the lanes */

@@ -393,7 +393,7 @@ static void node_fill_kept(struct nigh_node *node, struct node_session *session,
 
     session->pool = node->pools.pools[record->pool];
     session->rights = record->rights;
-    session->version = (uint16_t)record->version;
+    session->seat.version = (uint16_t)record->version;
     session->start_time = record->start_time;
     memcpy(session->token, record->token, sizeof(session->token));
     seat->pool = record->pool;

@@ -41,7 +41,6 @@ struct node_session {
     enum node_session_state state;
     struct lane_seat seat;
     uint8_t token[16];
-    uint16_t version;
     uint32_t rights;
     uint64_t start_time; /* of the process: with the pid it names it for ever */
     struct pool *pool;

@@ -55,14 +55,14 @@ nigh_status bulks_open(struct bulks *bulks, const struct bulks_part *parts, uint
 
     NIGH_ASSERT(count > 0 && count <= LIMIT_CALL_BULKS);
     if (bulks->loan_count == LIMIT_BULK_LOANS) {
-        return NIGH_BUSY;
+        return NIGH_OVERLOADED;
     }
     while (bulks->loans[slot] != NULL) {
         slot++;
     }
     loan = calloc(1, sizeof(*loan));
     if (loan == NULL) {
-        return NIGH_BUSY;
+        return NIGH_NO_RESOURCES;
     }
     loan->bulks = bulks;
     loan->slot = slot;

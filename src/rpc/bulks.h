@@ -14,7 +14,8 @@
  *  - each move ends once, by `moved`, when nothing touches its memory here any more;
  *  - a move goes on only while its request is not answered, and its caller has not given up;
  *  - the bounds of what is moved are checked here and, for a push, by the caller's lane as well;
- *  - every table has a bound; reaching it is NIGH_BUSY.
+ *  - every table has a bound; reaching it is NIGH_OVERLOADED for a call, and NIGH_BUSY for a
+ *    move.
  */
 #ifndef RPC_BULKS_H
 #define RPC_BULKS_H
@@ -133,7 +134,7 @@ void bulks_destroy(struct bulks *bulks);
 /* ---- the caller's side ---------------------------------------------------- */
 
 /* Memory for one call: `parts`, 1 to LIMIT_CALL_BULKS, are the loan's until they are released.
- * NIGH_BUSY: LIMIT_BULK_LOANS. */
+ * NIGH_OVERLOADED: LIMIT_BULK_LOANS; NIGH_NO_RESOURCES. */
 nigh_status bulks_open(struct bulks *bulks, const struct bulks_part *parts, uint32_t count,
                        struct bulks_loan **loan);
 

@@ -159,7 +159,7 @@ static void say_ended(struct calls *calls, const struct calls_caller *caller,
 {
     if (!end->answered) {
         calls->counts.timed_out += end->status == NIGH_TIMEOUT ? 1 : 0;
-        calls->counts.busy += end->status == NIGH_BUSY ? 1 : 0;
+        calls->counts.busy += end->status == NIGH_OVERLOADED ? 1 : 0;
         calls->counts.lost += end->status == NIGH_PEER_LOST ? 1 : 0;
     }
     calls->config.shell.ended(calls->config.shell.context, caller, end);
@@ -310,7 +310,7 @@ static bool may_go_on(const struct pending *pending, enum calls_fate fate, nigh_
         return pending->call.idempotent;
     }
     return fate == CALLS_REFUSED &&
-           (status == NIGH_NOT_FOUND || status == NIGH_PEER_LOST || status == NIGH_BUSY);
+           (status == NIGH_NOT_FOUND || status == NIGH_PEER_LOST || status == NIGH_OVERLOADED);
 }
 
 void calls_came_back(struct calls *calls, struct pending *pending, enum calls_fate fate,
@@ -369,7 +369,7 @@ void calls_begin(struct calls *calls, const struct calls_call *call, uint64_t no
             fail_pending(calls, pending, NIGH_NOT_FOUND, now_us);
             return;
         }
-        end.status = NIGH_BUSY;
+        end.status = NIGH_OVERLOADED;
     }
     if (call->loan != NULL) {
         bulks_close(call->loan, now_us);

@@ -10,7 +10,7 @@
  *  - each request is answered at most once; whatever a service says later hits no other request;
  *  - a request whose service goes away is answered NIGH_CLOSED; one whose caller gives up is
  *    forgotten, whether it is ever answered or not;
- *  - every table has a bound; reaching it is NIGH_BUSY, never growth.
+ *  - every table has a bound; reaching it is NIGH_OVERLOADED, never growth.
  * Memory that a call brings is bulks.h's: an answer is held back until nobody touches it any more,
  * or the call's deadline.
  */
@@ -152,7 +152,7 @@ void calls_destroy(struct calls *calls);
 
 /* Begins a call: `ended` follows, once, perhaps before the return. A one-way message has ended when
  * it is on its way. NIGH_NOT_FOUND: no such service; NIGH_INVALID: no such rank; NIGH_PEER_LOST;
- * NIGH_BUSY: too many under way here, of this owner (LIMIT_CALL_PLACES) or of all, or there.
+ * NIGH_OVERLOADED: too many under way here, of this owner (LIMIT_CALL_PLACES) or of all, or there.
  * One of CALLS_ANY goes on to the next node that serves it as long as nobody has carried it out;
  * an idempotent one also when somebody may have, and after a rest begins again with the first. */
 void calls_begin(struct calls *calls, const struct calls_call *call, uint64_t now_us);
@@ -225,7 +225,7 @@ struct calls_counts {
     uint64_t begun;     /* calls of here, whatever became of them */
     uint64_t taken;     /* requests that came for services of here */
     uint64_t timed_out; /* calls that ended with NIGH_TIMEOUT, */
-    uint64_t busy;      /* with NIGH_BUSY, */
+    uint64_t busy;      /* with NIGH_OVERLOADED, */
     uint64_t lost;      /* with NIGH_PEER_LOST */
     uint64_t retried;   /* times that an idempotent one went to a node again, or to another */
 };

@@ -248,7 +248,7 @@ static nigh_status serve(struct calls *calls, uint64_t hash, const struct unansw
     if (!one_way) {
         place = take_request(calls, service->tag);
         if (place == CALLS_NONE) {
-            return NIGH_BUSY;
+            return NIGH_OVERLOADED;
         }
         calls->requests[place].channel = from->channel;
         calls->requests[place].call = from->call;

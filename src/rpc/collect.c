@@ -85,7 +85,7 @@ nigh_status collect_open(struct collects *collects, const struct collect_from *f
     uint32_t generation;
 
     if (list_empty(&collects->free)) {
-        return NIGH_BUSY;
+        return NIGH_OVERLOADED;
     }
     collect = container_of(list_first(&collects->free), struct collect, place);
     collect->request = malloc(request_bytes + 1u);

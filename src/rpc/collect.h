@@ -12,7 +12,7 @@
  *    is passed over, and the rest of its run goes to the next; any other child ends with its run;
  *  - each rank of the set is counted once: answered, failed, unknown or unasked;
  *  - a node of another version of the group than the set was reckoned with refuses (NIGH_STALE);
- *  - every table has a bound; reaching it is NIGH_BUSY, never growth.
+ *  - every table has a bound; reaching it is NIGH_OVERLOADED, never growth.
  *
  * Pure: no socket, clock, thread or random source; time is an argument. One owner thread. Calls are
  * begun, forgotten and answered from collects_turn and the functions that give up, never from
@@ -165,7 +165,8 @@ struct collect_task {
 };
 
 /* NIGH_OK: `answer` follows, from collects_turn. NIGH_STALE; NIGH_INVALID: ranks that are not of
- * the group, bounds; NIGH_BUSY; NIGH_NO_RESOURCES; NIGH_NO_QUORUM: no group is agreed on yet. */
+ * the group, bounds; NIGH_OVERLOADED; NIGH_NO_RESOURCES; NIGH_NO_QUORUM: no group is agreed on yet.
+ */
 nigh_status collect_begin(struct collects *collects, const struct collect_from *from,
                           const struct collect_task *task, uint64_t now_us);
 

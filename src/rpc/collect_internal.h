@@ -57,7 +57,8 @@ struct collects {
 
 /* ---- collect.c ---- */
 
-/* A place, its request copied; its edges are the caller's to set. NIGH_BUSY, NIGH_NO_RESOURCES. */
+/* A place, its request copied; its edges are the caller's to set. NIGH_OVERLOADED,
+ * NIGH_NO_RESOURCES. */
 nigh_status collect_open(struct collects *collects, const struct collect_from *from,
                          const uint8_t *request, uint32_t request_bytes, uint32_t value_room,
                          struct collect **out);

@@ -170,7 +170,7 @@ void pulls_request(struct pulls *pull, const struct calls_request *request, uint
     if (make_room(pull, now_us)) {
         enqueue(pull, request);
     } else if (request->id != 0) {
-        pull->shell.refuse(pull->shell.context, request->id, NIGH_BUSY);
+        pull->shell.refuse(pull->shell.context, request->id, NIGH_OVERLOADED);
     }
 }
 

@@ -9,7 +9,8 @@
  *    with NIGH_CLOSED when its service ends;
  *  - a request is received at most once, and one whose caller has gone, or whose deadline has
  *    passed, not at all;
- *  - both tables have bounds: a request beyond them is refused with NIGH_BUSY, a receive ends so.
+ *  - both tables have bounds: a request beyond them is refused with NIGH_OVERLOADED, a receive
+ *    ends with NIGH_BUSY.
  */
 #ifndef RPC_PULLS_H
 #define RPC_PULLS_H
@@ -34,7 +35,7 @@ struct pulls_shell {
     void *context;
     /* Whether anybody waits for the answer to this request still. */
     bool (*wanted)(void *context, uint64_t id);
-    /* Answers a request that is not received: NIGH_BUSY, NIGH_TIMEOUT. */
+    /* Answers a request that is not received: NIGH_OVERLOADED, NIGH_TIMEOUT. */
     void (*refuse)(void *context, uint64_t id, nigh_status status);
     /* A receive has ended; `request` with NIGH_OK alone, its bytes good until the return. False:
      * there was no place for the request, and the receive has ended without it. May not call back.

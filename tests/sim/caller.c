@@ -181,7 +181,7 @@ static void check_status(struct world *world, struct caller_call *call, uint32_t
     case NIGH_NOT_FOUND:
         fits = call->rank == CALLS_ANY || !was_served(calls, call, call->rank);
         break;
-    case NIGH_BUSY:
+    case NIGH_OVERLOADED:
         fits = !end->taken && (!call->idempotent || world->now_us == call->begun_us);
         break;
     default: break;
@@ -199,7 +199,7 @@ static void count_end(struct world_totals *totals, nigh_status status)
     totals->calls_lost += status == NIGH_PEER_LOST;
     totals->calls_closed += status == NIGH_CLOSED;
     totals->calls_not_found += status == NIGH_NOT_FOUND;
-    totals->calls_busy += status == NIGH_BUSY;
+    totals->calls_busy += status == NIGH_OVERLOADED;
 }
 
 static void say_ended(struct world *world, const struct caller_call *call, uint32_t serial,

@@ -172,7 +172,7 @@ static void answer(struct world_lane *lane, struct collector_request *request)
                 lane->node, request->serial);
     if (request->is_refused) {
         world_say(world, "node %u: the service refuses collective %u", lane->node, request->serial);
-        (void)calls_refuse(lane->calls, request->id, NIGH_BUSY, world->now_us);
+        (void)calls_refuse(lane->calls, request->id, NIGH_OVERLOADED, world->now_us);
         return;
     }
     world_say(world, "node %u answers collective %u: %s%s", lane->node, request->serial,
@@ -312,7 +312,7 @@ static nigh_status expected(const struct world *world, const struct world_lane *
            : task->version != 0 && task->version != collects->version     ? NIGH_STALE
            : !task->all && !ranks_are_within(&task->ranks, &collects->in) ? NIGH_INVALID
            : task->deadline_us <= world->now_us                           ? NIGH_TIMEOUT
-           : collects_under_way(collects) == LIMIT_COLLECTS               ? NIGH_BUSY
+           : collects_under_way(collects) == LIMIT_COLLECTS               ? NIGH_OVERLOADED
                                                                           : NIGH_OK;
 }
 
@@ -322,7 +322,7 @@ static void count_begun(struct world_totals *totals, const struct collector_one 
     totals->many += status == NIGH_OK;
     totals->many_reduces += status == NIGH_OK && one->reduce != COLLECT_NONE;
     totals->many_refused_stale += status == NIGH_STALE;
-    totals->many_busy += status == NIGH_BUSY;
+    totals->many_busy += status == NIGH_OVERLOADED;
 }
 
 /* Its serial; 0: it was refused, or there is room for no more. `version` and ranks: what is asked

@@ -183,7 +183,7 @@ static bool may_miss(const struct world *world, const struct collector_one *one,
     case NIGH_TIMEOUT:
         return one->deadline_us != WORLD_NEVER && world->now_us + 1 >= one->begun_us + time_us / 8;
     case NIGH_STALE: return error->taken == 0 && world->views.some;
-    case NIGH_BUSY:
+    case NIGH_OVERLOADED:
     case NIGH_NOT_FOUND: return error->taken == 0;
     case NIGH_PEER_LOST: return error->rank != one->node;
     case NIGH_CLOSED: return true;

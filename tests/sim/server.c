@@ -140,7 +140,7 @@ static void answer(struct world_lane *lane, struct caller_request *request)
     request->used = false;
     if (request->turn == 0) {
         world_say(world, "node %u: the service refuses call %u", lane->node, request->serial);
-        said = calls_refuse(lane->calls, id, NIGH_BUSY, world->now_us);
+        said = calls_refuse(lane->calls, id, NIGH_OVERLOADED, world->now_us);
     } else {
         uint32_t count =
             no ? 0

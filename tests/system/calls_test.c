@@ -582,6 +582,7 @@ static void a_client_receives(void **state)
 
 #define WAITING 60u /* receives of each of two services: with 8 places that are kept, all */
 #define KEPT    10u
+#define QUEUE   128u /* requests that wait for a receive of one service */
 
 struct answerer {
     pthread_t thread;
@@ -662,6 +663,41 @@ static void answers_wait_for_no_receive(void **state)
     end(&world);
 }
 
+/* Nobody receives: a call beyond the queue is told that so many wait, which is no other status; one
+ * that may be tried again is, until its deadline. */
+static void a_full_queue_has_a_status_of_its_own(void **state)
+{
+    static uint8_t buffer[NIGH_CALL_BYTES];
+    nigh_client_options options = {.struct_size = sizeof options};
+    nigh_call_spec spec = spec_of(0, "served", "ask", 3, NULL, 0);
+    nigh_service *service = NULL;
+    nigh_client *caller;
+    nigh_request request;
+    char why[256] = "";
+    struct world world;
+
+    (void)state;
+    begin(&world, 1, 1);
+    assert_int_equal(nigh_node_client(world.node[0], &options, &caller), NIGH_OK);
+    assert_int_equal(nigh_service_register(world.client[0], "served", NULL, &service), NIGH_OK);
+    spec.flags = NIGH_CALL_ONE_WAY;
+    for (uint32_t n = 0; n < QUEUE; n++) {
+        assert_int_equal(nigh_call(caller, &spec, PATIENCE), NIGH_OK);
+    }
+    spec.flags = 0;
+    assert_int_equal(nigh_call(caller, &spec, PATIENCE), NIGH_OVERLOADED);
+    (void)nigh_client_error(caller, why, sizeof why);
+    assert_non_null(strstr(why, "too many calls"));
+    spec.flags = NIGH_CALL_IDEMPOTENT;
+    assert_int_equal(nigh_call(caller, &spec, 50000), NIGH_TIMEOUT);
+    for (uint32_t n = 0; n < QUEUE; n++) {
+        assert_int_equal(nigh_receive(service, &request, buffer, PATIENCE), NIGH_OK);
+        assert_int_equal(request.is_one_way, 1);
+    }
+    nigh_client_close(caller);
+    end(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -679,6 +715,7 @@ int main(void)
         cmocka_unit_test(a_client_that_goes_leaves_its_calls),
         cmocka_unit_test(a_client_receives),
         cmocka_unit_test(answers_wait_for_no_receive),
+        cmocka_unit_test(a_full_queue_has_a_status_of_its_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,7 +58,7 @@ def test_a_session_opens_and_is_served():
 def test_hellos_that_are_wrong_are_refused_in_words():
     node = Node()
     cases = [
-        (hello(version_min=2, version_max=7), "NIGH_VERSION", "versions 1 to 1", "client 2 to 7", "same release"),
+        (hello(version_min=3, version_max=7), "NIGH_VERSION", "versions 1 to 2", "client 3 to 7", "same release"),
         (hello(version_min=0, version_max=0), "NIGH_VERSION", "client 0 to 0"),
         (hello(version_min=5, version_max=9)[:12], "NIGH_VERSION", "client 5 to 9"),
         (hello(version_min=3, version_max=2), "NIGH_PROTOCOL", "empty"),
@@ -78,7 +78,7 @@ def test_hellos_that_are_wrong_are_refused_in_words():
         expect_refused(node, data, status, *words)
     expect_served(node, version_min=1, version_max=9)
     sock, answer = greet(node.path, hello(version_max=9) + b"later fields")
-    assert answer.status == "NIGH_OK" and answer.version == 1
+    assert answer.status == "NIGH_OK" and answer.version == 2
     sock.close()
     assert node.stop()[0] == 0
 

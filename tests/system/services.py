@@ -14,6 +14,7 @@ from cluster_cli import FAILED, NOT_FOUND, OK, TIMEOUT, Cluster  # noqa: E402
 
 USAGE = 2
 ECHO = os.environ["ECHO_SERVICE"]
+COUNTER = os.environ["COUNTER_SERVICE"]
 ODD = os.environ["ODD_SERVICE"]
 ANSWERED = 10
 STATUSES = {"NIGH_NOT_FOUND": -2, "NIGH_DENIED": -9, "NIGH_TIMEOUT": -7, "NIGH_LIMIT": -11}
@@ -72,6 +73,27 @@ def test_a_process_serves_callers_of_both_nodes():
         raw.wait_for(lambda: b.run("call", "echo", "--node", "0", "x")[0] == NOT_FOUND)
         server = serve(a, "echo")
         assert b.good("call", "echo", "--node", "0", "again") == b"again"
+        end(server)
+
+
+def add(member, name, number):
+    done = subprocess.run([COUNTER, "add", name, str(number)], env={**os.environ, "NIGH_SOCKET": member.path},
+                          capture_output=True, timeout=60)
+    return done.stdout or done.stderr
+
+
+def test_a_process_serves_structs():
+    cluster = Cluster()
+    with cluster as (a, b):
+        cluster.wait_met()
+        server = subprocess.Popen([COUNTER, "serve"], env={**os.environ, "NIGH_SOCKET": a.path}, stdout=subprocess.PIPE)
+        assert server.stdout.readline() == b"serving counter.add\n"
+        raw.wait_for(lambda: add(b, "seen", 1) == b"1\n")
+        assert [add(member, "both", 2 ** 40 + 1) for member in (a, b, a)] == [b"%d\n" % (n * (2 ** 40 + 1)) for n in (1, 2, 3)]
+        assert b"NIGH_INVALID" in add(b, "", 1), "the service looks at what it is sent"
+        code, _, words = b.run("call", "counter.add", "these are bytes")
+        assert code == ANSWERED and "the service answered: NIGH_VERSION" in words
+        assert add(b, "both", 0) == b"%d\n" % (3 * (2 ** 40 + 1)), "it goes on"
         end(server)
 
 

@@ -532,15 +532,15 @@ static void who_does_not_have_it_is_passed_by(void **state)
     /* All of them: as they say. */
     begin_any(1, false);
     refuse(theirs[1].asked_count > 0 ? 1 : 2, NIGH_NOT_FOUND, false);
-    refuse(theirs[1].asked_count > 0 ? 1 : 2, NIGH_BUSY, false);
+    refuse(theirs[1].asked_count > 0 ? 1 : 2, NIGH_OVERLOADED, false);
     assert_int_equal(times[1], 1);
-    assert_int_equal(status_of[1], NIGH_BUSY);
+    assert_int_equal(status_of[1], NIGH_OVERLOADED);
     assert_int_equal(theirs[1].calls + theirs[2].calls, 4);
 }
 
 static void what_a_service_says_is_the_end(void **state)
 {
-    static const nigh_status said[] = {NIGH_NOT_FOUND, NIGH_BUSY, NIGH_CLOSED, NIGH_PEER_LOST,
+    static const nigh_status said[] = {NIGH_NOT_FOUND, NIGH_OVERLOADED, NIGH_CLOSED, NIGH_PEER_LOST,
                                        NIGH_TIMEOUT};
 
     (void)state;
@@ -618,7 +618,7 @@ static void what_may_be_done_twice_goes_on(void **state)
     pass(100000);
     assert_int_equal(times[0], 0);
     while (theirs[3 - rank].asked_count > 0) {
-        refuse(3 - rank, NIGH_BUSY, false);
+        refuse(3 - rank, NIGH_OVERLOADED, false);
     }
     link_up(rank);
     offer(3 - rank, NULL, 0);
@@ -633,7 +633,7 @@ static void what_may_be_done_twice_goes_on(void **state)
 /* It comes back before its channel has looked at the time. */
 static void what_comes_back_late_goes_nowhere(void **state)
 {
-    struct calls_refusal said = {.status = NIGH_BUSY};
+    struct calls_refusal said = {.status = NIGH_OVERLOADED};
     struct rpc_piece piece = {.data = &said, .bytes = sizeof said};
 
     (void)state;
@@ -666,7 +666,7 @@ static void rests_grow(void **state)
     begin_call(call);
     for (uint64_t begin_us = now_us; now_us < begin_us + 500000; pass(500)) {
         while (theirs[1].asked_count > 0) {
-            refuse(1, NIGH_BUSY, false);
+            refuse(1, NIGH_OVERLOADED, false);
         }
     }
     /* 1, 2, 4 ... 256 ms, each between a half and one and a half of it. */
@@ -675,7 +675,7 @@ static void rests_grow(void **state)
     before = theirs[1].calls;
     for (uint64_t begin_us = now_us; now_us < begin_us + 10000000; pass(500)) {
         while (theirs[1].asked_count > 0) {
-            refuse(1, NIGH_BUSY, false);
+            refuse(1, NIGH_OVERLOADED, false);
         }
     }
     assert_in_range(theirs[1].calls - before, 20, 80);
@@ -1008,7 +1008,8 @@ static void random_step(uint64_t *random, uint32_t *cookie)
     } else if (what < 9 && theirs[rank].asked_count > 0) {
         answer(rank, NIGH_OK);
     } else if (what < 11 && theirs[rank].asked_count > 0) {
-        refuse(rank, what == 9 ? NIGH_BUSY : NIGH_NOT_FOUND, (support_random(random) >> 40) % 2);
+        refuse(rank, what == 9 ? NIGH_OVERLOADED : NIGH_NOT_FOUND,
+               (support_random(random) >> 40) % 2);
     } else if (what == 11 && ours[rank].up) {
         link_down(rank);
     } else if (what == 12 && !ours[rank].up) {

@@ -243,7 +243,7 @@ static void ends_are_counted_by_why(void **state)
         begin(rank, 0);
         settle();
         assert_true(calls_reply(sides[rank].calls, sides[rank].request[0].id,
-                                rank == 0 ? NIGH_TIMEOUT : NIGH_BUSY, NULL, 0, now_us));
+                                rank == 0 ? NIGH_TIMEOUT : NIGH_OVERLOADED, NULL, 0, now_us));
         settle();
     }
     assert_int_equal(counts->begun, 2);
@@ -320,7 +320,7 @@ static void calls_wait_for_places_and_are_bounded(void **state)
     for (uint32_t n = 0; n < 17; n++) {
         begin(1, n);
     }
-    assert_int_equal(sides[0].status[16], NIGH_BUSY);
+    assert_int_equal(sides[0].status[16], NIGH_OVERLOADED);
     assert_int_equal(sides[0].ends, 1);
     settle();
     assert_int_equal(sides[1].asked, PLACES);
@@ -529,7 +529,7 @@ static void an_id_names_one_request_only(void **state)
     assert_int_equal(sides[0].times[1], 0);
 }
 
-/* Requests that services have not answered are bounded; one more is BUSY for its caller. */
+/* Requests that services have not answered are bounded; one more is refused to its caller. */
 static void services_have_a_bound(void **state)
 {
     (void)state;
@@ -538,7 +538,7 @@ static void services_have_a_bound(void **state)
         begin(0, n);
     }
     assert_int_equal(sides[0].asked, 8);
-    assert_int_equal(sides[0].status[8], NIGH_BUSY);
+    assert_int_equal(sides[0].status[8], NIGH_OVERLOADED);
     assert_int_equal(sides[0].ends, 1);
 }
 
@@ -597,7 +597,7 @@ static void an_owner_has_a_bound(void **state)
     assert_int_equal(sides[0].ends, 0);
     call.caller.cookie = 1;
     calls_begin(calls, &call, now_us);
-    assert_int_equal(sides[0].status[1], NIGH_BUSY);
+    assert_int_equal(sides[0].status[1], NIGH_OVERLOADED);
     call.caller.cookie = 2;
     call.caller.owner = 1;
     calls_begin(calls, &call, now_us);

@@ -701,7 +701,7 @@ static void a_session_that_goes_takes_its_own_along(void **state)
     end_world();
 }
 
-static void too_many_are_busy(void **state)
+static void too_many_are_refused(void **state)
 {
     struct collect_task task;
 
@@ -711,7 +711,7 @@ static void too_many_are_busy(void **state)
         (void)begin_all(0);
     }
     task = task_of(COLLECT_SUM_U64, 16);
-    assert_int_equal(begin_op(0, &task), NIGH_BUSY);
+    assert_int_equal(begin_op(0, &task), NIGH_OVERLOADED);
     counted(0, (struct collects_counts){.begun = LIMIT_COLLECTS, .refused = 1});
     settle();
     for (uint32_t n = 0; n < LIMIT_COLLECTS; n++) {
@@ -1175,7 +1175,7 @@ int main(void)
         cmocka_unit_test(who_is_silent_is_missed_alone),
         cmocka_unit_test(a_cancel_reaches_all),
         cmocka_unit_test(a_session_that_goes_takes_its_own_along),
-        cmocka_unit_test(too_many_are_busy),
+        cmocka_unit_test(too_many_are_refused),
         cmocka_unit_test(replies_are_reduced),
         cmocka_unit_test(replies_are_put_together_by_rank),
         cmocka_unit_test(a_reply_that_does_not_fit_does_not_count),

@@ -189,6 +189,23 @@ static void a_call_and_its_answer_go_through_the_rings(void **state)
     refused(a_reply(NIGH_OK, 4), NIGH_NOT_FOUND);
 }
 
+/* There was none such when its client was made, which would take the node for a broken one. */
+static void an_older_client_is_told_what_it_knows(void **state)
+{
+    static const nigh_status told[] = {NIGH_BUSY, NIGH_OVERLOADED};
+
+    (void)state;
+    for (uint16_t version = 1; version <= 2; version++) {
+        uint32_t place = completed() % LIMIT_RING_ENTRIES;
+
+        seat.version = version;
+        submit(a_call(version));
+        submit(a_reply(NIGH_OVERLOADED, 0));
+        assert_int_equal(ring()->cq[place].cookie, version);
+        assert_int_equal(ring()->cq[place].status, told[version - 1]);
+    }
+}
+
 static void calls_of_memory_that_is_not_leased_are_refused(void **state)
 {
     struct session_sqe sqe;
@@ -1045,6 +1062,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_call_and_its_answer_go_through_the_rings),
+        TEST(an_older_client_is_told_what_it_knows),
         TEST(calls_of_memory_that_is_not_leased_are_refused),
         TEST(nothing_is_written_to_what_was_leased_before),
         TEST(answers_are_of_who_was_asked_alone),

@@ -184,7 +184,7 @@ static void both_tables_have_bounds(void **state)
     request(0, 'b', UINT64_MAX); /* one-way: gone without a word */
     assert_int_equal(refused_count, 1);
     assert_int_equal(refused_id, 1000);
-    assert_int_equal(refused_status, NIGH_BUSY);
+    assert_int_equal(refused_status, NIGH_OVERLOADED);
     gone_id = 5; /* its place is another's */
     request(1001, 'c', UINT64_MAX);
     assert_int_equal(refused_count, 1);
