@@ -156,6 +156,7 @@ typedef struct nigh_node_info {
     char name[32];            /* that the nodes know it by, agreed on (nighd --name); "": none */
     nigh_status name_refused; /* of the node that answers: NIGH_EXISTS: the name that it was started
                                  with is another's, so it has none */
+    uint32_t votes; /* 1: it is one of those that decide the view, as far as is known here */
 } nigh_node_info;
 
 /*
@@ -257,11 +258,10 @@ NIGH_API nigh_status nigh_leave(nigh_client *client, nigh_leave_how how, nigh_le
  * ever, its name and its address are free for another, and should it come back it is told so and
  * ends. What only it held is lost with it. Does not wait: NIGH_PENDING: it is asked for, and asked
  * for again by the next call. NIGH_OK: it is struck off, now or before. NIGH_BUSY: it lives, or did
- * two seconds ago; NIGH_IN_USE: it votes on views, until another does in its place;
- * NIGH_UNSUPPORTED: the list of members names it, or the cluster agrees on no views;
- * NIGH_NOT_FOUND: no node was ever given this rank; NIGH_TIMEOUT: not decided in ten seconds, as
- * the view still has it or most voters are away; NIGH_NO_QUORUM: this node is cut off; NIGH_DENIED:
- * only root, and the uid that the node runs as, may. Any thread.
+ * two seconds ago; NIGH_UNSUPPORTED: the list of members names it, or the cluster agrees on no
+ * views; NIGH_NOT_FOUND: no node was ever given this rank; NIGH_TIMEOUT: not decided in ten
+ * seconds, as the view still has it or most voters are away; NIGH_NO_QUORUM: this node is cut off;
+ * NIGH_DENIED: only root, and the uid that the node runs as, may. Any thread.
  */
 NIGH_API nigh_status nigh_forget(nigh_client *client, uint32_t rank);
 

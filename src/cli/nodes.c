@@ -330,6 +330,7 @@ static void print_json(void)
         json_string(&json, "state", cli_node_state_name(nodes[i].state));
         json_string(&json, "life", life_name(nodes[i].life));
         json_string(&json, "view", view_name(nodes[i].view));
+        json_bool(&json, "votes", nodes[i].votes != 0);
         json_u64(&json, "incarnation", nodes[i].incarnation);
         json_bool(&json, "self", nodes[i].is_self != 0);
         json_string(&json, "address", nodes[i].address);
@@ -392,6 +393,9 @@ static void print_text(void)
         }
         if (node->name_refused != NIGH_OK) {
             printf("  without a name: another has the one it wants");
+        }
+        if (node->votes != 0) {
+            fputs("  votes", stdout);
         }
         if (node->view == NIGH_NODE_OUT_OF_VIEW) {
             printf("  out of the view");

@@ -46,10 +46,6 @@ static nigh_status forget_tell(nigh_client *client, nigh_status status)
             client, status,
             "that node lives, or did two seconds ago: have it leave first (nigh leave), "
             "and stop it");
-    case NIGH_IN_USE:
-        return error_set(client, status,
-                         "that node still votes on views: it can be struck off once another votes "
-                         "in its place");
     case NIGH_UNSUPPORTED:
         return error_set(client, status,
                          "only nodes that joined can be struck off (nighd --state, --join): the "

@@ -82,9 +82,9 @@ static bool nodes_done(struct client_op *op, size_t step, uint8_t opcode,
                                  .is_self = record.is_self,
                                  .refused = (nigh_status)record.refused,
                                  .life = nodes_life(record.life),
-                                 .view = nodes_view(record.life)};
-        memcpy(node->address, record.address, sizeof(node->address));
-        node->address[sizeof(node->address) - 1] = '\0';
+                                 .view = nodes_view(record.life),
+                                 .votes = record.votes != 0 ? 1 : 0};
+        memcpy(node->address, record.address, sizeof(record.address)); /* its end is here */
     }
     return false;
 }
@@ -170,8 +170,8 @@ nigh_status nigh_nodes(nigh_client *client, nigh_node_info *nodes, size_t capaci
     nigh_status status = client_check(client);
 
     _Static_assert(sizeof(((nigh_node_info *)0)->address) ==
-                       sizeof(((struct session_node *)0)->address),
-                   "an address is copied whole");
+                       sizeof(((struct session_node *)0)->address) + 1,
+                   "an address is copied whole, and its end is here");
     _Static_assert(sizeof(((nigh_node_info *)0)->name) == sizeof(((struct session_name *)0)->name),
                    "a name is copied whole");
     if (status != NIGH_OK) {

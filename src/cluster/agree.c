@@ -16,6 +16,8 @@
  * moment that nobody leads would share the votes, again and again. */
 #define TICK_US (UINT64_C(1000) * AGREE_HEARTBEAT_MS)
 
+#define ASK_EVERYBODY 8u /* turns, after which that is */
+
 uint32_t agree_voters(uint32_t listed)
 {
     return listed >= 5 ? 5 : listed >= 3 ? 3 : 1;
@@ -36,15 +38,15 @@ void agree_run_later(struct agree *agree)
 /* ---- saying --------------------------------------------------------------- */
 
 static void say(struct agree *agree, uint32_t rank, const struct agree_head *head,
-                const struct agreed *agreed)
+                const struct agree_news *news)
 {
-    uint8_t bytes[sizeof(*head) + sizeof(*agreed)];
+    uint8_t bytes[sizeof(*head) + sizeof(*news)];
     uint32_t count = sizeof(*head);
 
     memcpy(bytes, head, sizeof(*head));
-    if (agreed != NULL) {
-        memcpy(bytes + count, agreed, sizeof(*agreed));
-        count += sizeof(*agreed);
+    if (news != NULL) {
+        memcpy(bytes + count, news, sizeof(*news));
+        count += sizeof(*news);
     }
     agree->config.send(agree->config.context, rank, bytes, count);
 }
@@ -56,9 +58,11 @@ static void grant(struct agree *agree, uint32_t rank, uint64_t nonce)
     struct agree_head head = {
         .kind = AGREE_GRANT,
         .numbers = {nonce, agree->now_us, agree->own_token, agree->roster.count}};
+    struct agree_news news = {.agreed = agree->applied};
 
+    agree_conf_decided(agree, &news.conf);
     agree->granted += nonce != 0 ? 1 : 0;
-    say(agree, rank, &head, &agree->applied);
+    say(agree, rank, &head, &news);
 }
 
 static bool may_grant(const struct agree *agree)
@@ -93,39 +97,114 @@ void agree_learn(struct agree *agree, const struct agreed *agreed)
 
 /* ---- asking --------------------------------------------------------------- */
 
-uint32_t agree_whom(struct agree *agree)
+/* Whom this node follows, by Raft. */
+static uint32_t raft_leads(const struct agree *agree)
 {
-    uint32_t voters = agree_voters(agree->config.listed);
     raft_id id = 0;
     const char *address;
 
-    if (agree_votes(agree)) {
-        raft_leader(&agree->raft, &id, &address);
-        return id == 0 || id == agree_id(agree->config.self) ? AGREE_NOBODY : (uint32_t)id - 1;
+    if (agree->running && !agree->failed) {
+        raft_leader((struct raft *)&agree->raft, &id, &address);
     }
-    if (agree->leader != AGREE_NOBODY) {
-        return agree->leader;
-    }
-    agree->next = (agree->next + 1) % voters;
-    if (agree->next == agree->config.self) {
-        agree->next = (agree->next + 1) % voters;
-    }
-    return agree->next == agree->config.self ? AGREE_NOBODY : agree->next;
+    return id == 0 ? AGREE_NOBODY : (uint32_t)id - 1;
 }
 
+/* How many, as far as known: ranks are given in turn, so all below this one are somebody's. */
+static uint32_t members_known(const struct agree *agree)
+{
+    uint64_t seats = max_u64(agree_roster(agree)->count, agree->seats_told);
+
+    return (uint32_t)min_u64(max_u64(agree->config.listed + seats, agree->config.self + 1),
+                             agree->config.count);
+}
+
+/* Who votes, as far as known, and in between any member: all who voted then may be gone, and who
+ * is a member says who leads. */
+static uint32_t next_in_turn(struct agree *agree)
+{
+    const struct agree_conf *conf = agree_conf_known(agree);
+
+    for (uint32_t tries = 0; tries < 4 * LIMIT_NODES; tries++) {
+        uint32_t turn = agree->next++, rank = turn / 2 % members_known(agree);
+
+        if (turn % 2 == 0) {
+            const struct agree_server *server = &conf->servers[turn / 2 % conf->count];
+
+            rank = server->role == RAFT_VOTER ? server->rank : agree->config.self;
+        }
+        if (rank != agree->config.self) {
+            return rank;
+        }
+    }
+    return AGREE_NOBODY;
+}
+
+/* A voter waits for an election to end; where that takes long it may be that it has no vote any
+ * more, and nobody follows it. */
+uint32_t agree_whom(struct agree *agree)
+{
+    if (agree_votes(agree)) {
+        uint32_t rank = raft_leads(agree);
+
+        if (rank != AGREE_NOBODY) {
+            agree->lost_us = agree->now_us;
+            return rank == agree->config.self ? AGREE_NOBODY : rank;
+        }
+        if (agree->leads || agree->now_us - agree->lost_us < AGREE_LEASE_US) {
+            return AGREE_NOBODY;
+        }
+    }
+    return agree->leader != AGREE_NOBODY && agree->leader != agree->config.self
+               ? agree->leader
+               : next_in_turn(agree);
+}
+
+bool agree_may_lead(const struct agree *agree, uint32_t rank)
+{
+    return agree_is_voter(agree_conf_known(agree), rank) || rank == agree->leader ||
+           (agree->nonce != 0 && (rank == agree->asked || agree->asked == AGREE_NOBODY));
+}
+
+/* A voter says again what time it heard of only to whom it follows: by that the other takes it for
+ * one that elects nobody else. */
 static void ask(struct agree *agree, uint32_t rank)
 {
+    bool follows = !agree_is_voter(&agree->own, agree->config.self) || raft_leads(agree) == rank;
     struct agree_head head = {.kind = AGREE_ASK,
-                              .flags = agree->lease_us == 0 ? AGREE_FLAG_FIRST : 0,
-                              .changes = (uint32_t)agree->roster.changes};
+                              .flags = (agree->lease_us == 0 ? AGREE_FLAG_FIRST : 0) |
+                                       (agree->leaves ? AGREE_FLAG_LEAVES : 0),
+                              .changes = (uint32_t)agree_roster(agree)->changes};
 
-    agree->nonce = random_u64(&agree->random) | 1;
-    agree->asked_us = agree->now_us;
     head.numbers[0] = agree->nonce;
     head.numbers[1] = agree->adopted;
-    head.numbers[2] = agree->stamp;
-    head.numbers[3] = agree->token;
+    head.numbers[2] = follows ? agree->stamp : 0;
+    head.numbers[3] = follows ? agree->token : 0;
     say(agree, rank, &head, NULL);
+}
+
+/* AGREE_NOBODY: it is everybody. */
+static void begin_to_ask(struct agree *agree, uint32_t rank)
+{
+    agree->nonce = random_u64(&agree->random) | 1;
+    agree->asked_us = agree->now_us;
+    agree->asked = rank;
+}
+
+static void ask_one(struct agree *agree, uint32_t rank)
+{
+    begin_to_ask(agree, rank);
+    ask(agree, rank);
+}
+
+/* Who was away for long may know nobody that is there. */
+static void ask_everybody(struct agree *agree)
+{
+    begin_to_ask(agree, AGREE_NOBODY);
+    for (uint32_t rank = 0; rank < agree->config.count; rank++) {
+        if (rank != agree->config.self) {
+            ask(agree, rank);
+        }
+    }
 }
 
 /* Renews the lease, or asks for the first; returns when to look again. */
@@ -143,8 +222,10 @@ static uint64_t renew(struct agree *agree)
         agree->leader = AGREE_NOBODY; /* it did not answer */
     }
     rank = agree_whom(agree);
-    if (rank != AGREE_NOBODY) {
-        ask(agree, rank);
+    if (rank != AGREE_NOBODY && rank != agree->leader && ++agree->turns % ASK_EVERYBODY == 0) {
+        ask_everybody(agree);
+    } else if (rank != AGREE_NOBODY) {
+        ask_one(agree, rank);
         agree_ask_name(agree, rank);
     }
     agree->renew_us =
@@ -158,16 +239,12 @@ static uint64_t renew(struct agree *agree)
 static void hear_ask(struct agree *agree, uint32_t rank, const struct agree_head *head)
 {
     struct agree_member *member = &agree->members[rank];
-    raft_id id = 0;
-    const char *address;
 
     if (!agree->leads) {
-        struct agree_head hint = {.kind = AGREE_HINT, .numbers = {head->numbers[0], AGREE_NOBODY}};
+        struct agree_head hint = {
+            .kind = AGREE_HINT,
+            .numbers = {head->numbers[0], agree_votes(agree) ? raft_leads(agree) : agree->leader}};
 
-        if (agree_votes(agree)) {
-            raft_leader(&agree->raft, &id, &address);
-            hint.numbers[1] = id == 0 ? AGREE_NOBODY : id - 1;
-        }
         agree->hinted++;
         say(agree, rank, &hint, NULL);
         return;
@@ -189,12 +266,17 @@ static void hear_ask(struct agree *agree, uint32_t rank, const struct agree_head
 }
 
 static void hear_grant(struct agree *agree, uint32_t rank, const struct agree_head *head,
-                       const struct agreed *agreed)
+                       const struct agree_news *news)
 {
-    if (rank >= agree_voters(agree->config.listed) ||
-        !agreed_is_valid(agreed, agree->config.count)) {
+    const struct agreed *agreed = &news->agreed;
+
+    if (!agree_may_lead(agree, rank) || !agreed_is_valid(agreed, agree->config.count) ||
+        !agree_conf_is_valid(agree, &news->conf)) {
         agree->malformed++;
         return;
+    }
+    if (news->conf.index > agree->told.index) {
+        agree->told = news->conf;
     }
     if (agree->token != head->numbers[2]) {
         agree->renew_us = agree->now_us; /* a new leader: it waits to hear from us */
@@ -216,22 +298,22 @@ static void hear_grant(struct agree *agree, uint32_t rank, const struct agree_he
 
 static void hear_hint(struct agree *agree, const struct agree_head *head)
 {
-    if (agree->nonce == 0 || head->numbers[0] != agree->nonce || agree_votes(agree)) {
+    if (agree->nonce == 0 || head->numbers[0] != agree->nonce) {
         return;
     }
     agree->nonce = 0;
     agree->leader = AGREE_NOBODY;
-    if (head->numbers[1] < agree_voters(agree->config.listed) &&
-        head->numbers[1] != agree->config.self && agree->asked_us != agree->now_us) {
+    if (head->numbers[1] < agree->config.count && head->numbers[1] != agree->config.self &&
+        agree->asked_us != agree->now_us) {
         agree->leader = (uint32_t)head->numbers[1];
-        ask(agree, agree->leader);
+        ask_one(agree, agree->leader);
     }
 }
 
 static void hear(struct agree *agree, uint32_t rank, const uint8_t *bytes, size_t count)
 {
     struct agree_head head;
-    struct agreed agreed;
+    struct agree_news news;
 
     memcpy(&head, bytes, sizeof(head));
     if (head.kind < AGREE_ASK) {
@@ -240,9 +322,9 @@ static void hear(struct agree *agree, uint32_t rank, const uint8_t *bytes, size_
         hear_ask(agree, rank, &head);
     } else if (head.kind == AGREE_HINT && count == sizeof(head)) {
         hear_hint(agree, &head);
-    } else if (head.kind == AGREE_GRANT && count == sizeof(head) + sizeof(agreed)) {
-        memcpy(&agreed, bytes + sizeof(head), sizeof(agreed));
-        hear_grant(agree, rank, &head, &agreed);
+    } else if (head.kind == AGREE_GRANT && count == sizeof(head) + sizeof(news)) {
+        memcpy(&news, bytes + sizeof(head), sizeof(news));
+        hear_grant(agree, rank, &head, &news);
     } else if (head.kind == AGREE_JOIN && count == sizeof(head) + AGREED_ADDRESS_BYTES &&
                head.numbers[0] != 0) {
         agree_hear_join(agree, rank, &head, (const char *)bytes + sizeof(head));
@@ -280,7 +362,7 @@ static void forget_members(struct agree *agree)
 /* Whether we lead may have changed. */
 static void note_leader(struct agree *agree)
 {
-    bool leads = agree_votes(agree) && raft_state(&agree->raft) == RAFT_LEADER;
+    bool leads = agree->running && !agree->failed && raft_state(&agree->raft) == RAFT_LEADER;
 
     if (leads == agree->leads) {
         return;
@@ -310,9 +392,9 @@ static void note_leader(struct agree *agree)
 /* libraft gives up for good when it lacks memory, or what it is told cannot be. */
 static void note_end(struct agree *agree)
 {
-    if (agree_votes(agree) && raft_state(&agree->raft) == RAFT_UNAVAILABLE) {
+    if (agree->running && !agree->failed && raft_state(&agree->raft) == RAFT_UNAVAILABLE) {
         agree->failed = true;
-        LOG_ERROR("this node votes no more on views until it is started again: libraft has given "
+        LOG_ERROR("this node votes on views no more until it is started again: libraft has given "
                   "up",
                   "term=%llu", (unsigned long long)agree->raft.current_term);
     }
@@ -325,6 +407,11 @@ static uint64_t follow(struct agree *agree)
 
     agree_run_later(agree);
     note_end(agree);
+    agree_conf_refresh(agree);
+    if (agree_take_back(agree)) {
+        agree_run_later(agree);
+        agree->leads = false; /* it does in another term */
+    }
     note_leader(agree);
     if (agree->leads && agree->barrier_wanted && !agree->barrier_pending) {
         agree->barrier_wanted = !agree_raft_barrier(agree);
@@ -335,6 +422,7 @@ static uint64_t follow(struct agree *agree)
     }
     due_us = agree_lead(agree);
     agree_run_later(agree);
+    agree_conf_refresh(agree);
     note_leader(agree);
     return due_us;
 }
@@ -371,19 +459,35 @@ void agree_dead(struct agree *agree, uint32_t rank, uint64_t now_us)
     }
 }
 
+void agree_leave(struct agree *agree, bool leaves, uint64_t now_us)
+{
+    agree->now_us = now_us;
+    if (agree->leaves != leaves) {
+        agree->leaves = leaves;
+        agree->renew_us = now_us; /* who leads hears of it at once */
+        (void)follow(agree);
+    }
+}
+
+/* Whether libraft needs the time. */
+static bool ticks(const struct agree *agree)
+{
+    return agree_votes(agree) || agree->leads;
+}
+
 uint64_t agree_tick(struct agree *agree, uint64_t now_us)
 {
     uint64_t due_us;
 
     agree->now_us = now_us;
-    if (agree_votes(agree) && now_us >= agree->tick_us) {
+    if (ticks(agree) && now_us >= agree->tick_us) {
         agree->tick_us = now_us + TICK_US / 2 + random_below(&agree->random, TICK_US / 2);
-        agree->tick(&agree->io);
+        agree_raft_tick(agree);
     }
     due_us = min_u64(agree_join_tick(agree), agree_forget_tick(agree));
     due_us = min_u64(due_us, follow(agree));
     due_us = min_u64(due_us, renew(agree));
-    if (agree_votes(agree)) {
+    if (ticks(agree)) {
         due_us = min_u64(due_us, agree->tick_us);
     }
     if (agree->lease_us > now_us) {
@@ -408,26 +512,22 @@ nigh_status agree_create(const struct agree_config *config, const void *stored, 
     made->config = *config;
     /* Sooner a silence takes nobody out: who has a lease may be asking all the same. */
     made->config.dead_us = max_u64(config->dead_us, AGREE_LEASE_US);
-    made->now_us = made->start_us = now_us;
+    made->now_us = made->start_us = made->lost_us = now_us;
     made->leader = AGREE_NOBODY;
-    made->votes = config->self < agree_voters(config->listed);
     made->log.first = 1;
     random_init(&made->random, config->seed);
     list_init(&made->later);
     agreed_init(&made->applied, config->listed);
-    for (uint32_t rank = 0; rank < AGREE_VOTERS; rank++) {
-        snprintf(made->names[rank], sizeof(made->names[rank]), "%u", rank);
+    for (uint32_t rank = 0; rank < config->count; rank++) {
+        snprintf(made->names[rank], sizeof(made->names[rank]), "%u", rank % LIMIT_NODES);
     }
-    if (!made->votes && stored_bytes > 0) {
-        snprintf(why, AGREE_WHY_BYTES,
-                 "these are a voter's, and rank %u of this list is none; give it another directory",
-                 config->self);
-        status = NIGH_VERSION;
-    } else if (stored_bytes > 0) {
+    agree_conf_first(made, &made->begun);
+    if (stored_bytes > 0) {
         status = agree_load(made, stored, stored_bytes, why);
     }
-    if (made->votes && status == NIGH_OK) {
-        error = agree_raft_start(made, stored_bytes == 0);
+    if (status == NIGH_OK) { /* who does not vote at first is told the log when it is to */
+        error =
+            agree_raft_start(made, stored_bytes == 0 && agree_is_voter(&made->begun, config->self));
         if (error != 0) {
             snprintf(why, AGREE_WHY_BYTES, "the voting cannot begin: %s", raft_strerror(error));
             status = error == RAFT_NOMEM ? NIGH_NO_RESOURCES : NIGH_DISK;
@@ -458,11 +558,11 @@ void agree_look(const struct agree *agree, uint64_t now_us, struct agree_look *l
 
     *look = (struct agree_look){
         .agreed = agree->known,
-        .seats = (uint32_t)max_u64(agree->roster.count, agree->seats_told),
+        .seats = (uint32_t)max_u64(agree_roster(agree)->count, agree->seats_told),
         .has_lease = now_us < lease_us,
         .lease_us = lease_us,
         .leader = agree->leads ? agree->config.self : agree->leader,
-        .votes = agree->votes,
+        .votes = agree_is_voter(agree_conf_known(agree), agree->config.self),
         .failed = agree->failed,
         .term = agree->log.term,
         .elections = agree->elections,
@@ -471,9 +571,15 @@ void agree_look(const struct agree *agree, uint64_t now_us, struct agree_look *l
         .hinted = agree->hinted,
         .malformed = agree->malformed,
     };
+    for (uint32_t n = 0; n < agree_conf_known(agree)->count; n++) {
+        const struct agree_server *server = &agree_conf_known(agree)->servers[n];
+
+        agreed_put(&look->voters, server->rank, server->role == RAFT_VOTER);
+    }
 }
 
 const struct agreed_roster *agree_roster(const struct agree *agree)
 {
-    return &agree->roster;
+    return agree->told_roster.changes > agree->roster.changes ? &agree->told_roster
+                                                              : &agree->roster;
 }

@@ -21,9 +21,10 @@
 #define AGREE_LEADS_US      UINT64_C(1500000)
 #define AGREE_GRACE_US      (AGREE_LEADS_US + AGREE_LEASE_US + UINT64_C(500000))
 #define AGREE_SETTLE_US     UINT64_C(1000000)
-#define AGREE_SNAPSHOT      32u  /* entries of the log before it is cut */
-#define AGREE_TRAILING      8u   /* that stay then, for voters that are a little behind */
-#define AGREE_ENTRIES       256u /* of the log, at most */
+#define AGREE_REPLACE_DEADS UINT64_C(8) /* times dead_us: then a silent voter is replaced */
+#define AGREE_SNAPSHOT      32u         /* entries of the log before it is cut */
+#define AGREE_TRAILING      8u          /* that stay then, for voters that are a little behind */
+#define AGREE_ENTRIES       256u        /* of the log, at most */
 #define AGREE_JOIN_US       UINT64_C(10000000)
 #define AGREE_JOINS         8u  /* that a member asks for at once */
 #define AGREE_JOINERS       32u /* that a leader is asked for at once */
@@ -55,13 +56,13 @@ struct agree_config {
     void (*seated)(void *context, const char *address, nigh_status status, uint32_t rank,
                    const struct agreed_roster *roster);
     /* How an agree_forget ended: NIGH_OK: the seat is struck off, now or before; NIGH_NOT_FOUND:
-     * nobody has the rank; NIGH_BUSY: its node lives; NIGH_IN_USE: it votes; NIGH_UNSUPPORTED: the
+     * nobody has the rank; NIGH_BUSY: its node lives; NIGH_UNSUPPORTED: the
      * list names it; NIGH_TIMEOUT: it was not decided for AGREE_FORGET_US, as its node was in the
      * view still, or nobody decides. */
     void (*forgot)(void *context, uint32_t rank, nigh_status status);
 };
 
-/* Of so many members of the list, how many vote: the first ones. */
+/* Of so many members of the list, how many vote at first: the first ones. */
 uint32_t agree_voters(uint32_t listed);
 
 /* Begins. `stored`: what was kept last; 0 bytes: nothing was. On failure `why` is a sentence:
@@ -86,6 +87,9 @@ void agree_dead(struct agree *agree, uint32_t rank, uint64_t now_us);
  */
 nigh_status agree_join(struct agree *agree, const char *address, uint64_t now_us);
 
+/* This node leaves, or does not any more: another is to vote in its place, if one can. */
+void agree_leave(struct agree *agree, bool leaves, uint64_t now_us);
+
 /* The seat of this rank is to be struck off for ever, its node being gone: `forgot` tells, once,
  * how that ended. NIGH_OK: it is asked for, now or already; NIGH_NO_RESOURCES: AGREE_FORGETS are
  * under way. */
@@ -102,6 +106,7 @@ struct agree_look {
     uint64_t lease_us;
     uint32_t leader; /* AGREE_NOBODY: not known */
     bool votes;
+    struct agreed_set voters; /* as far as known here */
     bool failed; /* its part in the voting is over until a restart: nothing could be kept */
     uint64_t term;
     uint64_t elections;                 /* that this node has won */

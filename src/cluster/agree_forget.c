@@ -95,9 +95,8 @@ void agree_hear_forgot(struct agree *agree, uint32_t from, const struct agree_he
 {
     nigh_status status = (nigh_status)(-(int64_t)min_u64(head->numbers[1], INT32_MAX));
 
-    if (!agree_may_vote(agree, from) ||
-        (status != NIGH_OK && status != NIGH_NOT_FOUND && status != NIGH_BUSY &&
-         status != NIGH_IN_USE && status != NIGH_UNSUPPORTED)) {
+    if (!agree_may_lead(agree, from) || (status != NIGH_OK && status != NIGH_NOT_FOUND &&
+                                         status != NIGH_BUSY && status != NIGH_UNSUPPORTED)) {
         agree->malformed++;
         return;
     }
@@ -144,10 +143,11 @@ static void answer(struct agree *agree, struct agree_forgetter *forgetter, nigh_
     }
 }
 
-/* NIGH_PENDING: it has to be waited, until its leases are over, or the view is without it. */
-static nigh_status judge(const struct agree *agree, uint64_t rank)
+/* NIGH_PENDING: it has to be waited, until its leases are over, or the view is without it, or those
+ * that vote are. */
+static nigh_status judge(struct agree *agree, uint64_t rank)
 {
-    const struct agree_member *member;
+    struct agree_member *member;
 
     if (rank < agree->config.listed) {
         return NIGH_UNSUPPORTED;
@@ -161,13 +161,13 @@ static nigh_status judge(const struct agree *agree, uint64_t rank)
     if (rank == agree->config.self) {
         return NIGH_BUSY;
     }
-    if (agree_may_vote(agree, (uint32_t)rank)) {
-        return NIGH_IN_USE;
-    }
     member = &agree->members[rank];
     if (member->dead_us == 0 && member->heard_us != 0 &&
         agree->now_us - member->heard_us < AGREE_LEASE_US) {
         return NIGH_BUSY;
+    }
+    if (agree_conf_role(&agree->own, (uint32_t)rank) != AGREE_NO_ROLE) {
+        member->is_gone = true; /* it is taken out, if the rest decides without it */
     }
     return NIGH_PENDING;
 }
@@ -177,6 +177,8 @@ static bool may_go(const struct agree *agree, uint32_t rank)
 {
     return agree->now_us - agree->members[rank].heard_us >= AGREE_LEASE_US &&
            agree->now_us - agree->leads_us >= AGREE_GRACE_US && !agree->apply_pending &&
+           agree_conf_role(&agree->own, rank) == AGREE_NO_ROLE &&
+           agree->raft.configuration_uncommitted_index == 0 &&
            !agreed_has(&agree->applied.in, rank) && !agreed_has(&agree->applied.wary, rank);
 }
 

@@ -4,7 +4,7 @@
  * itself over. So what a voter says is held against what is known here before libraft sees it. What
  * passes can still be a lie, but one that a voter could have said.
  *
- * `raft` is read, never written: libraft has no calls for what is asked here.
+ * `raft` is read here, and not written: libraft has no calls for what is asked.
  */
 #include <string.h>
 
@@ -20,8 +20,7 @@ static bool is_near(uint64_t number, uint64_t own)
     return number <= own || number - own <= AGREE_AHEAD;
 }
 
-/* The term of an entry that is here; 0: it is not. */
-static uint64_t term_at(const struct agree_log *log, uint64_t index)
+uint64_t agree_term_at(const struct agree_log *log, uint64_t index)
 {
     if (index != 0 && index == log->snapshot_index) {
         return log->snapshot_term;
@@ -34,37 +33,38 @@ static uint64_t term_at(const struct agree_log *log, uint64_t index)
 /* Whether what was decided here has another term at an index. */
 static bool contradicts(const struct agree *agree, uint64_t index, uint64_t term)
 {
-    uint64_t own = term_at(&agree->log, index);
+    uint64_t own = agree_term_at(&agree->log, index);
 
     return own != 0 && own != term && index <= agree->raft.commit_index;
 }
 
-/* Who votes is the first entry of every log, and never changes. */
-static bool is_our_configuration(const struct agree *agree, const struct raft_entry *entry)
+/* Every log begins with the same; what is decided here is judged by its term; and of those that
+ * follow each is one step from the one before, which *conf is, and then this one. */
+static bool is_change_sound(const struct agree *agree, const struct raft_entry *entry,
+                            uint64_t index, struct agree_conf *conf)
 {
-    struct raft_configuration configuration;
-    struct raft_buffer own = {0};
-    bool same;
+    struct agree_conf next;
 
-    if (agree_configuration(agree, &configuration) != 0) {
+    if (!agree_conf_decode(agree, entry->buf.base, entry->buf.len, index, &next)) {
         return false;
     }
-    if (raft_configuration_encode(&configuration, &own) != 0) {
-        raft_configuration_close(&configuration);
+    if (index == 1 && memcmp(&next, &agree->begun, sizeof(next)) != 0) {
         return false;
     }
-    same = entry->buf.len == own.len &&
-           memcmp(entry->buf.base, own.base, agree_configuration_bytes(&configuration)) == 0;
-    raft_configuration_close(&configuration);
-    raft_free(own.base);
-    return same;
+    if (index > 1 && index > agree->raft.commit_index && !agree_conf_is_step(conf, &next)) {
+        return false;
+    }
+    *conf = next;
+    return true;
 }
 
 /* Terms in a log never fall, and none is above that of who tells it. */
 static bool are_entries_sound(const struct agree *agree, const struct raft_append_entries *append)
 {
     uint64_t term = append->prev_log_index == 0 ? 1 : append->prev_log_term;
+    struct agree_conf conf;
 
+    agree_conf_at(agree, append->prev_log_index, &conf);
     for (uint32_t n = 0; n < append->n_entries; n++) {
         const struct raft_entry *entry = &append->entries[n];
         uint64_t index = append->prev_log_index + 1 + n;
@@ -73,12 +73,21 @@ static bool are_entries_sound(const struct agree *agree, const struct raft_appen
             contradicts(agree, index, entry->term)) {
             return false;
         }
-        if (entry->type == RAFT_CHANGE && (index != 1 || !is_our_configuration(agree, entry))) {
+        if (entry->type == RAFT_CHANGE && !is_change_sound(agree, entry, index, &conf)) {
             return false;
         }
         term = entry->term;
     }
     return true;
+}
+
+/* What stands before is not what we have, and not decided here: libraft says so, and is then told
+ * more. */
+static bool is_refused(const struct agree_log *log, const struct raft_append_entries *append)
+{
+    uint64_t own = agree_term_at(log, append->prev_log_index);
+
+    return append->prev_log_index != 0 && own != 0 && own != append->prev_log_term;
 }
 
 static bool is_append_sound(struct agree *agree, const struct raft_append_entries *append)
@@ -88,13 +97,13 @@ static bool is_append_sound(struct agree *agree, const struct raft_append_entrie
     if (raft_state(&agree->raft) == RAFT_LEADER && append->term == agree->raft.current_term) {
         return false; /* we lead in that term */
     }
-    if (append->prev_log_index > log->first + log->count) {
+    if (append->prev_log_index >= log->first + log->count) {
         return true; /* it is refused for what is missing */
     }
     if (contradicts(agree, append->prev_log_index, append->prev_log_term)) {
         return false;
     }
-    if (append->n_entries == 0) {
+    if (append->n_entries == 0 || is_refused(log, append)) {
         return true;
     }
     /* What was cut off is in the snapshot: nobody sends it; and the rest has to fit. */

@@ -3,8 +3,9 @@
  * What the parts of agree.h share: agree.c has its life, leases and messages; agree_lead.c what a
  * leader proposes; agree_join.c how seats are given, agree_forget.c how they are struck off;
  * agree_roster.c names, and how who does not vote hears who there is; agree_raft.c libraft's seams
- * (storage, sending, time); agree_wire.c messages of Raft as bytes; agree_guard.c which of them
- * libraft may see; agree_store.c the log as bytes. For no one else.
+ * (storage, sending, time); agree_conf.c who takes part in Raft; agree_voters.c whom a leader has
+ * vote; agree_wire.c messages of Raft as bytes; agree_guard.c which of them libraft may see;
+ * agree_store.c the log as bytes. For no one else.
  */
 #ifndef CLUSTER_AGREE_INTERNAL_H
 #define CLUSTER_AGREE_INTERNAL_H
@@ -16,6 +17,7 @@
 #include "cluster/agree.h"
 
 #define AGREE_VOTERS     5u
+#define AGREE_SERVERS    7u   /* they, and those that are to vote next */
 #define AGREE_DATA_BYTES 256u /* of an entry of the log */
 
 /* Kinds of messages: those of libraft (RAFT_IO_*), and ours. */
@@ -40,7 +42,8 @@ struct agree_head {
     uint64_t numbers[4];
 };
 
-#define AGREE_FLAG_FIRST 1 /* of an ASK: this life has no lease yet */
+#define AGREE_FLAG_FIRST  1 /* of an ASK: this life has no lease yet */
+#define AGREE_FLAG_LEAVES 2 /* of an ASK: another is to vote in its place */
 
 _Static_assert(sizeof(struct agree_head) == 40, "the head is on the wire");
 
@@ -58,6 +61,30 @@ struct agree_entry {
     uint8_t data[AGREE_DATA_BYTES];
 };
 
+/* Who takes part in Raft, as of an entry of the log: who votes, and who is to. */
+struct agree_server {
+    uint16_t rank;
+    uint16_t role; /* RAFT_VOTER, RAFT_STANDBY, RAFT_SPARE */
+};
+
+struct agree_conf {
+    uint64_t index; /* 0: not known */
+    uint32_t count;
+    struct agree_server servers[AGREE_SERVERS];
+};
+
+_Static_assert(sizeof(struct agree_conf) == 40, "it is on the wire and on disk");
+
+#define AGREE_NO_ROLE UINT32_MAX
+
+/* What is behind the head of a GRANT. */
+struct agree_news {
+    struct agreed agreed;
+    struct agree_conf conf; /* what was decided last */
+};
+
+_Static_assert(sizeof(struct agree_news) == 120, "it is on the wire");
+
 /* What outlives the process. */
 struct agree_log {
     uint64_t term;
@@ -65,7 +92,7 @@ struct agree_log {
     uint64_t first;          /* index of entries[0] */
     uint64_t snapshot_index; /* 0: there is none */
     uint64_t snapshot_term;
-    uint64_t snapshot_conf; /* index of its configuration */
+    struct agree_conf snapshot_conf;
     struct agreed snapshot;
     struct agreed_roster snapshot_roster;
     uint32_t count;
@@ -89,6 +116,12 @@ struct agree_member {
     uint64_t contact_us; /* of the latest word of ours that it has heard, by our clock; 0: none */
     uint64_t nonce;      /* of a first ASK that waits for an answer; 0: none */
     uint64_t waits_from; /* number of the barrier that it waits for */
+    uint64_t acked_us;   /* when it answered an AppendEntries of ours last; 0: has not */
+    uint64_t stored;     /* the last entry of which it said then that it has it */
+    uint64_t added_us;   /* since when it gets the log, and does not vote; 0: does not */
+    uint64_t spurned_us; /* until then it is not asked to vote: it did not take the log */
+    bool leaves;         /* it said so */
+    bool is_gone;        /* it comes without what it kept, or is to be struck off */
     bool wants_name;     /* this one: */
     char name[AGREED_NAME_BYTES];
 };
@@ -128,7 +161,6 @@ struct agree {
     uint64_t start_us;
     struct random random;
     /* Raft */
-    bool votes;
     bool failed;
     bool running;
     struct raft raft;
@@ -139,21 +171,29 @@ struct agree {
     uint64_t tick_us;
     struct agree_log log;
     struct list later;
-    char names[AGREE_VOTERS][4];
+    char names[LIMIT_NODES][4];
+    struct agree_conf begun; /* who votes at first */
+    struct agree_conf own;   /* what is in effect by our log */
+    struct agree_conf told;  /* what a leader said was decided last */
     /* Of what is agreed */
-    struct agreed applied;       /* by this voter's log */
-    struct agreed_roster roster; /* as well */
-    struct agreed known;         /* the latest of all that was heard */
-    uint64_t seats_told;         /* that are taken, by what a leader said */
+    struct agreed applied;            /* by this voter's log */
+    struct agreed_roster roster;      /* as well */
+    struct agreed_roster told_roster; /* by who leads */
+    struct agreed known;              /* the latest of all that was heard */
+    uint64_t seats_told;              /* that are taken, by what a leader said */
     uint64_t adopted;
+    bool leaves; /* this node does */
     /* Our lease */
     uint64_t lease_us;
     uint64_t nonce;        /* of the ASK under way */
     uint64_t stamp, token; /* of the latest GRANT: said again in an ASK */
     uint64_t asked_us;
+    uint32_t asked;    /* whom */
+    uint64_t lost_us;  /* when a leader was known last, by Raft */
     uint64_t renew_us; /* when to ask next */
     uint32_t leader;   /* as far as known */
-    uint32_t next;     /* voter to ask when none is known */
+    uint32_t turns;    /* how often somebody was asked who was not known to lead */
+    uint32_t next;     /* whose turn it is to be asked when none is known */
     /* A leader's */
     bool leads;
     bool ready; /* has applied all that was decided before its term */
@@ -163,9 +203,10 @@ struct agree {
     uint64_t epoch;             /* which that is */
     uint64_t barriers, reached; /* begun, ended well */
     bool barrier_pending, apply_pending;
-    bool barrier_wanted;
+    bool barrier_wanted, change_pending;
     struct raft_barrier barrier;
     struct raft_apply apply;
+    struct raft_change change;
     uint64_t elections, proposed, granted, hinted, malformed;
     struct agree_member members[LIMIT_NODES];
     struct agree_joiner joiners[AGREE_JOINERS];
@@ -186,27 +227,24 @@ void agree_learn(struct agree *agree, const struct agreed *agreed);
 /* Answers who waited for a barrier. */
 void agree_answer_first(struct agree *agree);
 
-/* Whom to ask: who leads as far as we know, else a voter, by turns. AGREE_NOBODY: we lead, or it is
+/* Whom to ask: who leads as far as we know, else others by turns. AGREE_NOBODY: we lead, or it is
  * not known. */
 uint32_t agree_whom(struct agree *agree);
 
-/* Ranks that are or were somebody's: the list's, and of those who joined. As voters know it. */
+/* Whether a member is heard as one that leads: it votes as far as known here, or was asked. */
+bool agree_may_lead(const struct agree *agree, uint32_t rank);
+
+/* Ranks that are or were somebody's: the list's, and of those who joined. As far as known here. */
 static inline uint32_t agree_ranks(const struct agree *agree)
 {
-    return agree->config.listed + (uint32_t)agree->roster.count;
+    return agree->config.listed + (uint32_t)agree_roster(agree)->count;
 }
 
 /* Whether a rank is somebody's. */
 static inline bool agree_is_member(const struct agree *agree, uint32_t rank)
 {
     return rank < agree_ranks(agree) &&
-           !agreed_is_struck(&agree->roster, agree->config.listed, rank);
-}
-
-/* Whether a rank is one of those that vote. */
-static inline bool agree_may_vote(const struct agree *agree, uint32_t rank)
-{
-    return rank < agree_voters(agree->config.listed);
+           !agreed_is_struck(agree_roster(agree), agree->config.listed, rank);
 }
 
 /* ---- agree_join.c ---- */
@@ -255,24 +293,80 @@ void agree_lead_heard(struct agree *agree, uint32_t rank, const struct agree_hea
  * not now. Who stood still finds out by this that others may lead. */
 uint64_t agree_leads_until_us(const struct agree *agree);
 
+/* Whether a member asks, and has for a while. */
+bool agree_has_settled(const struct agree *agree, uint32_t rank);
+
+/* ---- agree_voters.c ---- */
+
+/* A leader's: changes who votes, where that is to be; returns when to look again. */
+uint64_t agree_change_voters(struct agree *agree);
+/* Takes back a change that is under way, where that can be, and nobody is there to decide it; true:
+ * it did, and Raft has begun anew. */
+bool agree_take_back(struct agree *agree);
+
 /* ---- agree_raft.c ---- */
 
 int agree_raft_start(struct agree *agree, bool bootstrap);
 void agree_raft_stop(struct agree *agree);
+/* Begins anew without an entry of the log, and those behind it: nobody has decided them. */
+void agree_raft_drop(struct agree *agree, uint64_t index);
+/* Gives libraft the time. */
+void agree_raft_tick(struct agree *agree);
 /* Carries a message of a voter to libraft. */
 void agree_raft_hear(struct agree *agree, uint32_t rank, const uint8_t *bytes, size_t count);
 /* True when it is under way. */
 bool agree_raft_propose(struct agree *agree, const struct agreed_command *command);
 bool agree_raft_barrier(struct agree *agree);
 
-static inline bool agree_votes(const struct agree *agree)
-{
-    return agree->running && !agree->failed;
-}
-
 static inline raft_id agree_id(uint32_t rank)
 {
     return (raft_id)rank + 1;
+}
+
+/* ---- agree_conf.c ---- */
+
+uint32_t agree_conf_voters(const struct agree_conf *conf);
+/* AGREE_NO_ROLE: it takes no part. */
+uint32_t agree_conf_role(const struct agree_conf *conf, uint32_t rank);
+/* With which every log begins: the first of the list vote. */
+void agree_conf_first(const struct agree *agree, struct agree_conf *conf);
+bool agree_conf_is_valid(const struct agree *agree, const struct agree_conf *conf);
+/* Whether one follows the other in a log. */
+bool agree_conf_is_step(const struct agree_conf *from, const struct agree_conf *to);
+
+/* From libraft's bytes; false: they are none. */
+bool agree_conf_decode(const struct agree *agree, const void *encoded, size_t count, uint64_t index,
+                       struct agree_conf *conf);
+/* As libraft has it; 0, or an error of libraft. */
+int agree_conf_make(const struct agree *agree, const struct agree_conf *conf,
+                    struct raft_configuration *configuration);
+void agree_conf_of(const struct raft_configuration *configuration, uint64_t index,
+                   struct agree_conf *conf);
+
+/* As of an index of our log. */
+void agree_conf_at(const struct agree *agree, uint64_t index, struct agree_conf *conf);
+/* Looks at what libraft has in effect. */
+void agree_conf_refresh(struct agree *agree);
+/* libraft has begun with what was kept. */
+void agree_conf_started(struct agree *agree);
+/* libraft is to be shown a message: takes back what that will cut off. False: no memory. */
+bool agree_conf_roll_back(struct agree *agree, const struct raft_append_entries *append);
+/* What was decided last, by our log. */
+void agree_conf_decided(const struct agree *agree, struct agree_conf *conf);
+/* The latest that is known here. */
+const struct agree_conf *agree_conf_known(const struct agree *agree);
+
+static inline bool agree_is_voter(const struct agree_conf *conf, uint32_t rank)
+{
+    return agree_conf_role(conf, rank) == RAFT_VOTER;
+}
+
+/* Whether this node votes. One that was away for long may not have heard yet that it does not any
+ * more; once a leader has told it, it stands for no election, and asks as those do that do not. */
+static inline bool agree_votes(const struct agree *agree)
+{
+    return agree->running && !agree->failed && agree_is_voter(&agree->own, agree->config.self) &&
+           agree_is_voter(agree_conf_known(agree), agree->config.self);
 }
 
 /* ---- agree_wire.c ---- */
@@ -296,12 +390,6 @@ bool agree_state_read(const struct agree *agree, const uint8_t *bytes, size_t co
 bool agree_fit(const struct agree *agree, const struct agreed *agreed,
                const struct agreed_roster *roster);
 
-/* The first and only configuration: the voters. 0, or an error of libraft. */
-int agree_configuration(const struct agree *agree, struct raft_configuration *configuration);
-
-/* How many bytes of an encoded configuration mean something. */
-size_t agree_configuration_bytes(const struct raft_configuration *configuration);
-
 /* Frees what was read and libraft is not given. */
 void agree_discard(struct raft_message *message);
 
@@ -310,6 +398,9 @@ void agree_discard(struct raft_message *message);
 /* Whether libraft can be shown a message: no voter that knows what we know would be harmed by it.
  */
 bool agree_is_sound(struct agree *agree, const struct raft_message *message);
+
+/* The term of an entry that is here; 0: it is not. */
+uint64_t agree_term_at(const struct agree_log *log, uint64_t index);
 
 /* ---- agree_store.c ---- */
 

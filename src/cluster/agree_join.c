@@ -104,7 +104,7 @@ void agree_hear_seated(struct agree *agree, uint32_t from, const struct agree_he
     bool is_seated = head->numbers[2] == 0;
     struct agreed_roster roster;
 
-    if (!agree_may_vote(agree, from) ||
+    if (!agree_may_lead(agree, from) ||
         !agreed_roster_read(bytes, count, agree->config.listed, most_seats(agree), &roster) ||
         (is_seated &&
          (head->numbers[1] < agree->config.listed ||
@@ -161,6 +161,17 @@ static void answer(struct agree *agree, struct agree_joiner *joiner, bool is_sea
                        (uint32_t)(sizeof(head) + agreed_roster_bytes(&agree->roster)));
 }
 
+/* Who asks for a seat that is its own comes without what it kept, so without what it said as a
+ * voter: it gets its rank once it takes no part in Raft any more. */
+static bool has_no_part(struct agree *agree, uint32_t rank)
+{
+    bool has_none = agree_conf_role(&agree->own, rank) == AGREE_NO_ROLE &&
+                    agree->raft.configuration_uncommitted_index == 0;
+
+    agree->members[rank].is_gone = !has_none;
+    return has_none;
+}
+
 bool agree_seat(struct agree *agree)
 {
     for (uint32_t n = 0; n < AGREE_JOINERS; n++) {
@@ -175,7 +186,9 @@ bool agree_seat(struct agree *agree)
         seat = agreed_seat_of(&agree->roster, joiner->address);
         memcpy(command.address, joiner->address, sizeof(command.address));
         if (seat != AGREED_SEATS) {
-            answer(agree, joiner, true, seat);
+            if (has_no_part(agree, agree->config.listed + seat)) {
+                answer(agree, joiner, true, seat);
+            }
         } else if (agree->roster.count >= most_seats(agree)) {
             answer(agree, joiner, false, 0);
         } else if (!agreed_is_address(command.address)) {

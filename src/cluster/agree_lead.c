@@ -32,6 +32,7 @@ void agree_lead_heard(struct agree *agree, uint32_t rank, const struct agree_hea
     }
     member->heard_us = agree->now_us;
     member->dead_us = 0;
+    member->leaves = (head->flags & AGREE_FLAG_LEAVES) != 0;
     member->adopted = head->numbers[1]; /* a new life begins below what the last one had */
     if (head->numbers[3] == agree->own_token && head->numbers[2] <= agree->now_us) {
         member->contact_us = max_u64(member->contact_us, head->numbers[2]);
@@ -40,23 +41,26 @@ void agree_lead_heard(struct agree *agree, uint32_t rank, const struct agree_hea
 
 uint64_t agree_leads_until_us(const struct agree *agree)
 {
-    uint64_t contacts[AGREE_VOTERS];
-    uint32_t voters = agree_voters(agree->config.listed);
+    uint64_t contacts[AGREE_SERVERS];
+    uint32_t voters = 0;
 
     if (!agree->leads || !agree->ready) {
         return 0;
     }
-    for (uint32_t rank = 0; rank < voters; rank++) { /* latest first */
+    for (uint32_t n = 0; n < agree->own.count; n++) { /* latest first */
+        uint32_t rank = agree->own.servers[n].rank, place = voters;
         uint64_t contact_us =
             rank == agree->config.self ? UINT64_MAX / 2 : agree->members[rank].contact_us;
-        uint32_t place = rank;
 
-        for (; place > 0 && contacts[place - 1] < contact_us; place--) {
+        if (agree->own.servers[n].role != RAFT_VOTER) {
+            continue;
+        }
+        for (voters++; place > 0 && contacts[place - 1] < contact_us; place--) {
             contacts[place] = contacts[place - 1];
         }
         contacts[place] = contact_us;
     }
-    return contacts[voters / 2] == 0 ? 0 : contacts[voters / 2] + AGREE_LEADS_US;
+    return voters == 0 || contacts[voters / 2] == 0 ? 0 : contacts[voters / 2] + AGREE_LEADS_US;
 }
 
 static bool is_alive(const struct agree *agree, uint32_t rank)
@@ -68,8 +72,7 @@ static bool is_alive(const struct agree *agree, uint32_t rank)
            (member->dead_us == 0 && agree->now_us - heard_us < agree->config.dead_us);
 }
 
-/* Asks, and has for a while. */
-static bool has_settled(const struct agree *agree, uint32_t rank)
+bool agree_has_settled(const struct agree *agree, uint32_t rank)
 {
     const struct agree_member *member = &agree->members[rank];
 
@@ -86,7 +89,7 @@ static struct agreed_set wanted(const struct agree *agree, uint64_t *due_us)
     for (uint32_t rank = 0; rank < agree_ranks(agree); rank++) {
         const struct agree_member *member = &agree->members[rank];
         bool in = agreed_has(&agree->applied.in, rank);
-        bool stays = in ? is_alive(agree, rank) : has_settled(agree, rank);
+        bool stays = in ? is_alive(agree, rank) : agree_has_settled(agree, rank);
 
         agreed_put(&set, rank, stays && agree_is_member(agree, rank));
         if (in && stays && rank != agree->config.self) {
@@ -132,6 +135,7 @@ uint64_t agree_lead(struct agree *agree)
         agree->epoch_us = agree->now_us;
     }
     command.in = wanted(agree, &due_us);
+    due_us = min_u64(due_us, agree_change_voters(agree));
     if (agree_seat(agree) || agree_name(agree) || agree_strike(agree, &due_us)) {
         return agree->now_us + LEAD_LOOK_US;
     }

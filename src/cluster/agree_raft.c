@@ -79,7 +79,7 @@ static int snapshot_of(struct agree *agree, struct raft_snapshot **made)
     }
     snapshot->index = log->snapshot_index;
     snapshot->term = log->snapshot_term;
-    snapshot->configuration_index = log->snapshot_conf;
+    snapshot->configuration_index = log->snapshot_conf.index;
     snapshot->bufs = raft_malloc(sizeof(*snapshot->bufs));
     if (snapshot->bufs == NULL) {
         goto free_snapshot;
@@ -91,7 +91,7 @@ static int snapshot_of(struct agree *agree, struct raft_snapshot **made)
     }
     snapshot->bufs[0].len =
         agree_state_write(&log->snapshot, &log->snapshot_roster, snapshot->bufs[0].base);
-    error = agree_configuration(agree, &snapshot->configuration);
+    error = agree_conf_make(agree, &log->snapshot_conf, &snapshot->configuration);
     if (error != 0) {
         goto free_base;
     }
@@ -162,7 +162,7 @@ static int io_start(struct raft_io *io, unsigned msecs, raft_io_tick_cb tick, ra
     return 0;
 }
 
-/* The first entry of every voter's log is the same: who votes. */
+/* The first entry of every log is the same: who votes at first. */
 static int io_bootstrap(struct raft_io *io, const struct raft_configuration *configuration)
 {
     struct agree *agree = agree_of(io);
@@ -188,7 +188,7 @@ static int io_recover(struct raft_io *io, const struct raft_configuration *confi
 {
     (void)io;
     (void)configuration;
-    return RAFT_INVALID; /* who votes never changes */
+    return RAFT_INVALID; /* who votes is decided */
 }
 
 static int io_set_term(struct raft_io *io, raft_term term)
@@ -279,8 +279,11 @@ static int io_snapshot_put(struct raft_io *io, unsigned trailing,
 {
     struct agree *agree = agree_of(io);
     struct agree_log *log = &agree->log;
+    struct agree_conf decided;
     int error;
 
+    /* libraft says what is in effect, decided or not. */
+    agree_conf_at(agree, snapshot->index, &decided);
     if (snapshot->n_bufs != 1 ||
         !agree_state_read(agree, snapshot->bufs[0].base, snapshot->bufs[0].len, &log->snapshot,
                           &log->snapshot_roster)) {
@@ -288,11 +291,14 @@ static int io_snapshot_put(struct raft_io *io, unsigned trailing,
     }
     log->snapshot_index = snapshot->index;
     log->snapshot_term = snapshot->term;
-    log->snapshot_conf = snapshot->configuration_index;
     if (trailing == 0) {
+        agree_conf_of(&snapshot->configuration, snapshot->configuration_index, &log->snapshot_conf);
         log->count = 0;
         log->first = snapshot->index + 1;
-    } else if (snapshot->index >= log->first + trailing) {
+    } else {
+        log->snapshot_conf = decided;
+    }
+    if (trailing != 0 && snapshot->index >= log->first + trailing) {
         cut(log, (uint32_t)min_u64(snapshot->index + 1 - trailing - log->first, log->count));
     }
     error = keep(agree);
@@ -359,7 +365,7 @@ static int io_send(struct raft_io *io, struct raft_io_send *request,
     count = agree_encode(&said, bytes);
     request->cb = cb;
     if (count > 0 && !agree->failed && message->server_id >= 1 &&
-        message->server_id <= agree_voters(agree->config.listed)) {
+        message->server_id <= agree->config.count) {
         agree->config.send(agree->config.context, (uint32_t)message->server_id - 1, bytes,
                            (uint32_t)count);
     }
@@ -500,7 +506,7 @@ static void set_up(struct agree *agree)
 static int bootstrap(struct agree *agree)
 {
     struct raft_configuration configuration;
-    int error = agree_configuration(agree, &configuration);
+    int error = agree_conf_make(agree, &agree->begun, &configuration);
 
     if (error != 0) {
         return error;
@@ -510,10 +516,29 @@ static int bootstrap(struct agree *agree)
     return error;
 }
 
+static bool votes_alone(const struct agree *agree, const struct agree_conf *conf)
+{
+    return agree_conf_voters(conf) == 1 && agree_is_voter(conf, agree->config.self);
+}
+
+/* libraft has who votes alone lead in the term that is, in which another may have led that took
+ * itself out: so there would be two. It leads in one of its own. */
+static int begin_term(struct agree *agree)
+{
+    agree->log.term++;
+    agree->log.vote = agree_id(agree->config.self);
+    return keep(agree);
+}
+
 int agree_raft_start(struct agree *agree, bool is_new)
 {
+    struct agree_conf conf;
     int error;
 
+    agree_conf_at(agree, UINT64_MAX - 1, &conf);
+    if (votes_alone(agree, &conf) && begin_term(agree) != 0) {
+        return RAFT_IOERR;
+    }
     set_up(agree);
     error = raft_init(&agree->raft, &agree->io, &agree->fsm, agree_id(agree->config.self),
                       agree->names[agree->config.self]);
@@ -538,7 +563,34 @@ int agree_raft_start(struct agree *agree, bool is_new)
         return error;
     }
     agree->running = true;
+    agree_conf_started(agree);
     return 0;
+}
+
+void agree_raft_drop(struct agree *agree, uint64_t index)
+{
+    agree_raft_stop(agree);
+    agree_run_later(agree);
+    agree->log.count = (uint32_t)(index - agree->log.first);
+    if (keep(agree) == 0 && agree_raft_start(agree, false) != 0) {
+        agree->failed = true;
+    }
+}
+
+void agree_raft_tick(struct agree *agree)
+{
+    struct raft *raft = &agree->raft;
+
+    if (raft_state(raft) == RAFT_FOLLOWER && votes_alone(agree, &agree->own) &&
+        io_time(&agree->io) - raft->election_timer_start >=
+            raft->follower_state.randomized_election_timeout) {
+        if (begin_term(agree) != 0) {
+            return;
+        }
+        raft->current_term = agree->log.term;
+        raft->voted_for = agree->log.vote;
+    }
+    agree->tick(&agree->io);
 }
 
 void agree_raft_stop(struct agree *agree)
@@ -549,27 +601,52 @@ void agree_raft_stop(struct agree *agree)
     }
 }
 
+/* What a leader hears of how far others are. */
+static void note_ack(struct agree *agree, uint32_t rank,
+                     const struct raft_append_entries_result *result)
+{
+    struct agree_member *member = &agree->members[rank];
+
+    if (!agree->leads || result->term != agree->raft.current_term) {
+        return;
+    }
+    member->acked_us = agree->now_us;
+    if (result->rejected == 0) {
+        member->stored = result->last_log_index;
+    }
+}
+
+/* Any member may come to vote, or to lead, before we hear of it: so all are listened to. */
 void agree_raft_hear(struct agree *agree, uint32_t rank, const uint8_t *bytes, size_t count)
 {
     struct raft_message message = {0};
+    nigh_status status;
 
-    if (!agree->running || agree->failed || rank >= agree_voters(agree->config.listed)) {
+    if (!agree->running || agree->failed ||
+        agreed_is_struck(agree_roster(agree), agree->config.listed, rank)) {
         return;
     }
     message.server_id = agree_id(rank);
     message.server_address = agree->names[rank];
-    switch (agree_decode(agree, bytes, count, &message)) {
-    case NIGH_OK:
-        if (!agree_is_sound(agree, &message)) {
-            agree_discard(&message);
-            agree->malformed++;
-            break;
-        }
-        agree->recv(&agree->io, &message);
-        break;
-    case NIGH_PROTOCOL: agree->malformed++; break;
-    default: break; /* lost, for want of memory */
+    status = agree_decode(agree, bytes, count, &message);
+    if (status != NIGH_OK) {
+        agree->malformed += status == NIGH_PROTOCOL ? 1 : 0;
+        return; /* lost, if for want of memory */
     }
+    if (!agree_is_sound(agree, &message)) {
+        agree_discard(&message);
+        agree->malformed++;
+        return;
+    }
+    if (message.type == RAFT_IO_APPEND_ENTRIES &&
+        !agree_conf_roll_back(agree, &message.append_entries)) {
+        agree_discard(&message);
+        return;
+    }
+    if (message.type == RAFT_IO_APPEND_ENTRIES_RESULT) {
+        note_ack(agree, rank, &message.append_entries_result);
+    }
+    agree->recv(&agree->io, &message);
 }
 
 static void on_applied(struct raft_apply *request, int status, void *result)

@@ -18,8 +18,8 @@ static bool wants_name(const struct agree *agree)
 {
     const char *name = agree->config.name;
 
-    return strcmp(agree->roster.names[agree->config.self], name) != 0 &&
-           agreed_rank_of(&agree->roster, name) == LIMIT_NODES;
+    return strcmp(agree_roster(agree)->names[agree->config.self], name) != 0 &&
+           agreed_rank_of(agree_roster(agree), name) == LIMIT_NODES;
 }
 
 void agree_ask_name(struct agree *agree, uint32_t rank)
@@ -93,11 +93,11 @@ void agree_hear_roster(struct agree *agree, uint32_t from, const uint8_t *bytes,
 {
     struct agreed_roster roster;
 
-    if (from >= agree_voters(agree->config.listed) ||
+    if (!agree_may_lead(agree, from) ||
         !agreed_roster_read(bytes, count, agree->config.listed,
                             agree->config.count - agree->config.listed, &roster)) {
         agree->malformed++;
-    } else if (!agree_votes(agree) && roster.changes > agree->roster.changes) {
-        agree->roster = roster;
+    } else if (roster.changes > agree_roster(agree)->changes) {
+        agree->told_roster = roster;
     }
 }

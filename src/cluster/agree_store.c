@@ -8,7 +8,7 @@
 #include "cluster/agree_internal.h"
 
 #define STORE_MAGIC   UINT64_C(0x5357454956484749) /* "IGHVIEWS" */
-#define STORE_VERSION 4u
+#define STORE_VERSION 5u
 
 struct store_head {
     uint64_t magic;
@@ -22,12 +22,12 @@ struct store_head {
     uint64_t first;
     uint64_t snapshot_index;
     uint64_t snapshot_term;
-    uint64_t snapshot_conf;
+    struct agree_conf snapshot_conf;
     uint64_t roster; /* bytes of the snapshot's: behind it; the entries behind those */
     struct agreed snapshot;
 };
 
-_Static_assert(sizeof(struct store_head) == 168, "it is on disk");
+_Static_assert(sizeof(struct store_head) == 200, "it is on disk");
 _Static_assert(offsetof(struct store_head, cluster) == 16, "it is on disk");
 
 static uint32_t crc_of(const uint8_t *bytes, size_t count)
@@ -84,8 +84,11 @@ nigh_status agree_store(struct agree *agree)
 }
 
 /* False: there is no such entry in the bytes. */
-static bool take_entry(const uint8_t **bytes, size_t *count, struct agree_entry *entry)
+static bool take_entry(const struct agree *agree, const uint8_t **bytes, size_t *count,
+                       struct agree_entry *entry)
 {
+    struct agree_conf conf;
+
     if (*count < sizeof(entry->head)) {
         return false;
     }
@@ -96,6 +99,10 @@ static bool take_entry(const uint8_t **bytes, size_t *count, struct agree_entry 
         return false;
     }
     memcpy(entry->data, *bytes + sizeof(entry->head), entry->head.bytes);
+    if (entry->head.type == RAFT_CHANGE &&
+        !agree_conf_decode(agree, entry->data, entry->head.bytes, 1, &conf)) {
+        return false;
+    }
     *bytes += sizeof(entry->head) + entry->head.bytes;
     *count -= sizeof(entry->head) + entry->head.bytes;
     return true;
@@ -124,7 +131,9 @@ static nigh_status check(const struct agree *agree, const struct store_head *hea
         return refuse(NIGH_VERSION, why, "is of another member: each has a directory of its own");
     }
     if (head->entries > AGREE_ENTRIES || head->first == 0 ||
-        (head->snapshot_index > 0 && !agreed_is_valid(&head->snapshot, agree->config.count))) {
+        (head->snapshot_index > 0 && (!agreed_is_valid(&head->snapshot, agree->config.count) ||
+                                      !agree_conf_is_valid(agree, &head->snapshot_conf) ||
+                                      head->snapshot_conf.index > head->snapshot_index))) {
         return refuse(NIGH_CORRUPT, why, "says what cannot be");
     }
     return NIGH_OK;
@@ -159,7 +168,7 @@ nigh_status agree_load(struct agree *agree, const void *stored, size_t bytes,
     at += head.roster;
     bytes -= head.roster;
     for (uint32_t n = 0; n < head.entries; n++) {
-        if (!take_entry(&at, &bytes, &log->entries[n])) {
+        if (!take_entry(agree, &at, &bytes, &log->entries[n])) {
             return refuse(NIGH_CORRUPT, why, "has an entry that cannot be");
         }
     }

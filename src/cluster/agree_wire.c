@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See agree_internal.h. Messages of Raft as bytes: a head whose four numbers are the fields of
- * libraft's structure, in its order, and behind it the entries of AppendEntries, or the state of
- * InstallSnapshot. All numbers little-endian.
+ * libraft's structure, in its order, and behind it the entries of AppendEntries, or who takes part
+ * and the state of InstallSnapshot. All numbers little-endian.
  */
 #include <string.h>
 
 #include "cluster/agree_internal.h"
 
-_Static_assert(sizeof(struct agree_head) + AGREE_STATE_BYTES <= AGREE_MESSAGE_BYTES,
+_Static_assert(sizeof(struct agree_head) + sizeof(struct agree_conf) + AGREE_STATE_BYTES <=
+                   AGREE_MESSAGE_BYTES,
                "a snapshot is one message");
 
 /* Flags of the votes. */
@@ -16,33 +17,6 @@ _Static_assert(sizeof(struct agree_head) + AGREE_STATE_BYTES <= AGREE_MESSAGE_BY
 #define FLAG_DISRUPT  2
 #define FLAG_GRANTED  4
 #define FLAG_UNKNOWN  8 /* whether it was a pre-vote */
-
-int agree_configuration(const struct agree *agree, struct raft_configuration *configuration)
-{
-    uint32_t voters = agree_voters(agree->config.listed);
-
-    raft_configuration_init(configuration);
-    for (uint32_t rank = 0; rank < voters; rank++) {
-        int error =
-            raft_configuration_add(configuration, agree_id(rank), agree->names[rank], RAFT_VOTER);
-
-        if (error != 0) {
-            raft_configuration_close(configuration);
-            return error;
-        }
-    }
-    return 0;
-}
-
-size_t agree_configuration_bytes(const struct raft_configuration *configuration)
-{
-    size_t bytes = 1 + sizeof(uint64_t); /* a version, and how many there are */
-
-    for (unsigned n = 0; n < configuration->n; n++) {
-        bytes += sizeof(uint64_t) + strlen(configuration->servers[n].address) + 1 + 1;
-    }
-    return bytes;
-}
 
 size_t agree_state_write(const struct agreed *agreed, const struct agreed_roster *roster,
                          uint8_t *out)
@@ -100,11 +74,17 @@ static size_t put_entries(const struct raft_append_entries *append, struct agree
 
 static size_t put_snapshot(const struct raft_install_snapshot *install, uint8_t *out)
 {
+    struct agree_conf conf;
+    size_t bytes = sizeof(struct agree_head);
+
     if (install->data.len > AGREE_STATE_BYTES) {
         return 0;
     }
-    memcpy(out + sizeof(struct agree_head), install->data.base, install->data.len);
-    return sizeof(struct agree_head) + install->data.len;
+    agree_conf_of(&install->conf, install->conf_index, &conf);
+    memcpy(out + bytes, &conf, sizeof(conf));
+    bytes += sizeof(conf);
+    memcpy(out + bytes, install->data.base, install->data.len);
+    return bytes + install->data.len;
 }
 
 static uint8_t vote_flags(const struct raft_request_vote_result *result)
@@ -247,19 +227,27 @@ static nigh_status take_snapshot(const struct agree *agree, const uint8_t *bytes
                                  const struct agree_head *head,
                                  struct raft_install_snapshot *install)
 {
+    struct agree_conf conf = {0};
     struct agreed agreed;
     struct agreed_roster roster;
 
+    if (count < sizeof(conf)) {
+        return NIGH_PROTOCOL;
+    }
+    memcpy(&conf, bytes, sizeof(conf));
+    bytes += sizeof(conf);
+    count -= sizeof(conf);
     *install = (struct raft_install_snapshot){.term = head->numbers[0],
                                               .last_index = head->numbers[1],
                                               .last_term = head->numbers[2],
                                               .conf_index = head->numbers[3]};
     if (!agree_state_read(agree, bytes, count, &agreed, &roster) || install->last_index == 0 ||
-        install->last_term == 0 || install->conf_index == 0) {
+        install->last_term == 0 || install->conf_index != conf.index ||
+        !agree_conf_is_valid(agree, &conf)) {
         return NIGH_PROTOCOL;
     }
     install->data.base = raft_malloc(count);
-    if (install->data.base == NULL || agree_configuration(agree, &install->conf) != 0) {
+    if (install->data.base == NULL || agree_conf_make(agree, &conf, &install->conf) != 0) {
         raft_free(install->data.base);
         return NIGH_NO_RESOURCES;
     }

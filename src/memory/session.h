@@ -451,7 +451,8 @@ struct session_node {
     int16_t refused; /* nigh_status. Came later: an older node says 0 here */
     uint32_t incarnation;
     uint32_t is_self;
-    char address[80];
+    char address[79];
+    uint8_t votes; /* 1: on views. Came later: of older nodes it is the end of the address, 0 */
 };
 
 #define SESSION_NODE_VIEW 4 /* bits of `life` below the view */

@@ -369,6 +369,9 @@ static void tell_leaving(struct lane *lane, uint8_t *reply)
         .alone = {now.alone.objects, now.alone.bytes},
         .unsealed = store_unsealed(lane->store),
     };
+    if (lane->config.views != NULL && views_is_leaving(lane->config.views)) {
+        said.looks = true;
+    }
     memcpy(said.why, now.why, sizeof(said.why));
     memcpy(reply, &said, sizeof(said));
 }
@@ -388,6 +391,9 @@ static void answer_leave(struct lane *lane, uint32_t slot, const struct session_
     } else {
         if (sqe->argument != NIGH_LEAVE_LOOK) {
             exchange_leave(lane->exchange, sqe->argument == NIGH_LEAVE_BEGIN, lane->now_us);
+            if (lane->config.views != NULL) {
+                views_leave(lane->config.views, sqe->argument == NIGH_LEAVE_BEGIN);
+            }
         }
         tell_leaving(lane, session->shared->reply);
     }

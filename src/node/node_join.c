@@ -414,8 +414,8 @@ static nigh_status may_join(const struct nigh_node *node, char *why, size_t why_
     if (access(path, F_OK) == 0) {
         snprintf(
             why, why_bytes,
-            "%.200s has the votes of a member that the list names, and %s is none that it "
-            "names: give that member's address (--member), the whole list (--join), or another "
+            "%.200s has the votes of a member that had its rank already, and nothing says that it "
+            "is %s: give that member's address (--member), the whole list (--join), or another "
             "directory (--state)",
             path, settings->joins_as);
         return NIGH_INVALID;

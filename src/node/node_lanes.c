@@ -112,6 +112,16 @@ static nigh_node_view node_view_of(const struct nigh_node *node, uint32_t rank)
                                                : NIGH_NODE_OUT_OF_VIEW;
 }
 
+static bool node_votes(const struct nigh_node *node, uint32_t rank)
+{
+    struct agree_look look;
+
+    if (node->views == NULL)
+        return false;
+    views_look(node->views, &look);
+    return agreed_has(&look.voters, rank);
+}
+
 /* Ranks that nobody has are not told of. */
 static bool node_nth_rank(const struct nigh_node *self, uint32_t *n)
 {
@@ -153,8 +163,9 @@ static bool node_list(void *context, uint32_t n, struct session_node *node)
         .refused = (int16_t)view.refused,
         .incarnation = view.incarnation,
         .is_self = self->peers == NULL || n == self->settings.members.self,
+        .votes = node_votes(self, n) ? 1 : 0,
     };
-    snprintf(node->address, sizeof(node->address), "%s", view.address);
+    memcpy(node->address, view.address, strnlen(view.address, sizeof(node->address)));
     return true;
 }
 

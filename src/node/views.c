@@ -73,7 +73,9 @@ struct views {
     struct forget forgets[AGREE_FORGETS];
     struct agree_look look; /* as the thread knew it last */
     struct agreed_roster roster;
-    uint32_t name_is_of; /* the thread's: whose the name is that this node wants */
+    bool leaves;
+    uint64_t leave_until_us; /* then it keeps its vote */
+    uint32_t name_is_of;     /* the thread's: whose the name is that this node wants */
 
     _Atomic uint32_t to_send;  /* out.count */
     _Atomic uint64_t version;  /* of look.agreed */
@@ -363,11 +365,13 @@ static uint64_t work(struct views *views)
 {
     struct agreed_set dead;
     uint64_t now_us, due_us;
+    bool leaves;
 
     pthread_mutex_lock(&views->mutex);
     dead = views->dead;
     views->dead = (struct agreed_set){{0}};
     views->has_news = false;
+    leaves = views->leaves;
     pthread_mutex_unlock(&views->mutex);
     hear_some(views);
     now_us = clock_now_us(&clock_monotonic);
@@ -377,6 +381,7 @@ static uint64_t work(struct views *views)
         }
     }
     ask_for_seats(views, now_us);
+    agree_leave(views->agree, leaves, now_us);
     ask_to_strike(views, now_us);
     agree_adopted(views->agree, adopted_by_all(views), now_us);
     due_us = agree_tick(views->agree, now_us);
@@ -457,6 +462,29 @@ void views_dead(struct views *views, uint32_t rank)
     views->has_news = true;
     pthread_cond_signal(&views->changed);
     pthread_mutex_unlock(&views->mutex);
+}
+
+void views_leave(struct views *views, bool leaves)
+{
+    pthread_mutex_lock(&views->mutex);
+    if (views->leaves != leaves) {
+        views->leaves = leaves;
+        views->leave_until_us = clock_deadline_us(clock_now_us(&clock_monotonic), VIEWS_LEAVE_US);
+        views->has_news = true;
+        pthread_cond_signal(&views->changed);
+    }
+    pthread_mutex_unlock(&views->mutex);
+}
+
+bool views_is_leaving(struct views *views)
+{
+    bool is;
+
+    pthread_mutex_lock(&views->mutex);
+    is = views->leaves && views->look.votes &&
+         clock_now_us(&clock_monotonic) < views->leave_until_us;
+    pthread_mutex_unlock(&views->mutex);
+    return is;
 }
 
 /* Its own place, or one that is free, or whose asker is gone; the mutex is held. */

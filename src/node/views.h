@@ -19,8 +19,9 @@
 #include "cluster/members.h"
 #include "node/views_parts.h"
 
-#define VIEWS_SHARE 32u /* messages of one member that wait to be heard */
-#define VIEWS_TURN  64u /* messages that are heard before all else has its turn */
+#define VIEWS_SHARE    32u                /* messages of one member that wait to be heard */
+#define VIEWS_LEAVE_US UINT64_C(10000000) /* two elections, and what messages take */
+#define VIEWS_TURN     64u                /* messages that are heard before all else has its turn */
 
 struct views;
 
@@ -54,6 +55,11 @@ void views_heard(struct views *views, uint32_t rank, const uint8_t *bytes, uint3
 
 /* A member is dead. */
 void views_dead(struct views *views, uint32_t rank);
+
+/* This node leaves, or does not any more: its vote is handed on, if there is to whom. Any lane. */
+void views_leave(struct views *views, bool leaves);
+/* Whether it is at that still; it is not waited for above VIEWS_LEAVE_US. Any lane. */
+bool views_is_leaving(struct views *views);
 
 /* What came of somebody's wish to join. */
 struct views_seat {

@@ -105,6 +105,59 @@ static size_t some_roster(uint8_t *bytes)
     return count;
 }
 
+/* Who votes, or what is nearly that. */
+static struct agree_conf some_conf(uint64_t index)
+{
+    struct agree_conf conf = {.index = index, .count = (uint32_t)below(AGREE_SERVERS + 2)};
+
+    for (uint32_t n = 0; n < AGREE_SERVERS; n++) {
+        conf.servers[n] =
+            (struct agree_server){.rank = (uint16_t)below(RANKS + 1), .role = (uint16_t)below(4)};
+    }
+    return conf;
+}
+
+/* An entry that changes who votes, of the term that the head has, and behind what it says. */
+static size_t some_change(uint8_t bytes[AGREE_MESSAGE_BYTES])
+{
+    struct agree_conf conf = some_conf(1);
+    struct raft_configuration configuration;
+    struct raft_buffer encoded;
+    struct agree_entry_head entry = {.term = 1 + below(2), .type = RAFT_CHANGE};
+    struct agree_head head;
+
+    conf.count %= AGREE_SERVERS + 1;
+    for (uint32_t n = 0; n < AGREE_SERVERS; n++) {
+        conf.servers[n].rank %= RANKS;
+        conf.servers[n].role %= 3;
+    }
+    if (conf.count == 0 || agree_conf_make(fuzz.agree, &conf, &configuration) != 0) {
+        return 0;
+    }
+    NIGH_ASSERT(raft_configuration_encode(&configuration, &encoded) == 0);
+    raft_configuration_close(&configuration);
+    memcpy(&head, bytes, sizeof(head));
+    head.entries = 1;
+    memcpy(bytes, &head, sizeof(head));
+    entry.bytes = (uint32_t)encoded.len;
+    memcpy(bytes + sizeof(head), &entry, sizeof(entry));
+    memcpy(bytes + sizeof(head) + sizeof(entry), encoded.base, encoded.len);
+    raft_free(encoded.base);
+    return sizeof(entry) + entry.bytes;
+}
+
+static size_t some_snapshot(uint8_t *bytes, uint64_t index)
+{
+    struct agree_conf conf = some_conf(index);
+    struct agreed agreed;
+
+    agreed_init(&agreed, COUNT);
+    agreed.epoch = agreed.active = 1 + below(4);
+    memcpy(bytes, &conf, sizeof(conf));
+    memcpy(bytes + sizeof(conf), &agreed, sizeof(agreed));
+    return sizeof(conf) + sizeof(agreed) + some_roster(bytes + sizeof(conf) + sizeof(agreed));
+}
+
 /* A message whose head can be one. */
 static void say_something(uint32_t from)
 {
@@ -123,14 +176,21 @@ static void say_something(uint32_t from)
     }
     memcpy(bytes, &head, sizeof(head));
     if (head.kind == AGREE_GRANT) {
-        struct agreed agreed;
+        struct agree_news news;
 
-        agreed_init(&agreed, COUNT);
-        agreed.epoch = 1 + below(4);
-        agreed.active = 1 + below(4);
-        agreed.in.words[0] = below(128);
-        memcpy(bytes + count, &agreed, sizeof(agreed));
-        count += sizeof(agreed);
+        agreed_init(&news.agreed, COUNT);
+        news.agreed.epoch = 1 + below(4);
+        news.agreed.active = 1 + below(4);
+        news.agreed.in.words[0] = below(128);
+        news.conf = some_conf(below(8));
+        memcpy(bytes + count, &news, sizeof(news));
+        count += sizeof(news);
+    }
+    if (head.kind == RAFT_IO_APPEND_ENTRIES) {
+        count += some_change(bytes);
+    }
+    if (head.kind == RAFT_IO_INSTALL_SNAPSHOT) {
+        count += some_snapshot(bytes + count, head.numbers[3]);
     }
     if (head.kind == AGREE_JOIN) {
         memset(bytes + count, 0, AGREED_ADDRESS_BYTES);

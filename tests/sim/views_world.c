@@ -169,6 +169,7 @@ static void on_seated(void *context, const char *address, nigh_status status, ui
     if (joiner->rank != rank)
         views_say(world, "%s joins as node %u", address, rank);
     joiner->rank = rank;
+    joiner->told++;
 }
 
 static void on_forgot(void *context, uint32_t rank, nigh_status status)
@@ -363,7 +364,7 @@ static void check_view_of_struck(struct views_world *world, uint32_t rank)
     const struct agree *agree = world->nodes[rank].agree;
     struct agreed_set struck = agreed_struck(&agree->roster, world->listed);
 
-    if (agree->votes && agreed_meets(&agree->applied.wary, &struck)) {
+    if (agree_votes(agree) && agreed_meets(&agree->applied.wary, &struck)) {
         world->broken = "a view with somebody who is struck off";
     }
     if (agreed_has(&world->struck, rank) && views_has_lease(world, rank)) {
@@ -392,6 +393,85 @@ static void check_roster(struct views_world *world, struct views_node *node)
     }
 }
 
+static void check_leader(struct views_world *world, uint32_t rank, struct agree *agree)
+{
+    uint64_t term = agree->raft.current_term;
+
+    if (raft_state(&agree->raft) != RAFT_LEADER) {
+        return;
+    }
+    if (term >= VIEWS_TERMS) {
+        world->broken = "too many terms";
+    } else if (world->leaders[term] == 0) {
+        world->leaders[term] = rank + 1;
+    } else if (world->leaders[term] != rank + 1) {
+        world->broken = "two leaders of one term";
+    }
+}
+
+static void check_decided(struct views_world *world, const struct agree_conf *conf)
+{
+    uint32_t hash = crc32c(0, conf, sizeof(*conf)) | 1;
+
+    if (conf->index == 0) {
+        return;
+    }
+    if (conf->index >= VIEWS_INDEXES) {
+        world->broken = "too many entries";
+    } else if (world->confs[conf->index] == 0) {
+        world->confs[conf->index] = hash;
+    } else if (world->confs[conf->index] != hash) {
+        world->broken = "two decisions of who votes in one";
+    }
+}
+
+/* Those of a log: one follows the other, and one at most is not decided. */
+static void check_steps(struct views_world *world, const struct agree *agree)
+{
+    const struct agree_log *log = &agree->log;
+    struct agree_conf before = {0}, conf;
+    uint32_t undecided = 0;
+
+    for (uint32_t n = 0; n < log->count; n++) {
+        const struct agree_entry *entry = &log->entries[n];
+
+        if (entry->head.type != RAFT_CHANGE) {
+            continue;
+        }
+        if (!agree_conf_decode(agree, entry->data, entry->head.bytes, log->first + n, &conf)) {
+            world->broken = "who votes is not to be read";
+        } else if (before.index != 0 && !agree_conf_is_step(&before, &conf)) {
+            world->broken = "two changes of who votes in one";
+        }
+        before = conf;
+        undecided += log->first + n > world->decided ? 1 : 0;
+    }
+    if (undecided > 1) {
+        world->broken = "two changes of who votes at once";
+    }
+}
+
+static void check_raft(struct views_world *world, uint32_t rank)
+{
+    struct views_node *node = &world->nodes[rank];
+    struct agree *agree = node->agree;
+    const struct agree_log *log = &agree->log;
+    uint64_t state = hash_mix(hash_mix(agree->raft.last_applied, log->first + log->count),
+                              hash_mix(agree->log.term, agree->own.index));
+    struct agree_conf conf;
+
+    if (!agree->running || agree->failed || state == node->raft_checked) {
+        return;
+    }
+    node->raft_checked = state;
+    world->decided = max_u64(world->decided, agree->raft.last_applied);
+    check_leader(world, rank, agree);
+    agree_conf_decided(agree, &conf);
+    check_decided(world, &conf);
+    check_decided(world, &log->snapshot_conf);
+    check_steps(world, agree);
+}
+
 static void check(struct views_world *world)
 {
     for (uint32_t rank = 0; rank < world->count; rank++) {
@@ -403,6 +483,7 @@ static void check(struct views_world *world)
             say_what_changed(world, rank, &seen);
             check_seats(world, rank, &seen);
             check_roster(world, &world->nodes[rank]);
+            check_raft(world, rank);
         }
     }
     for (uint32_t rank = 0; rank < world->count; rank++) {
@@ -564,6 +645,7 @@ void views_start(struct views_world *world, uint32_t rank)
     node->adopts_us = 0;
     node->paused = false;
     node->checked = 0;
+    node->raft_checked = 0;
     if (agree_create(&config, node->stored, node->stored_bytes, world->now_us, &node->agree, why) !=
         NIGH_OK) {
         fprintf(stderr, "# %s\n", why);
@@ -591,6 +673,22 @@ void views_fini(struct views_world *world)
     }
 }
 
+struct agreed_set views_voters(const struct views_world *world)
+{
+    struct agreed_set none = {{0}};
+
+    for (uint32_t rank = 0; rank < world->count; rank++) {
+        const struct views_node *node = &world->nodes[rank];
+        struct agree_look seen;
+
+        if (runs(world, rank) && node->agree->leads && node->agree->ready) {
+            look(world, rank, &seen);
+            return seen.voters;
+        }
+    }
+    return none;
+}
+
 void views_print(const struct views_world *world)
 {
     for (uint32_t n = line_count > LINES ? line_count - LINES : 0; n < line_count; n++)
@@ -606,11 +704,13 @@ void views_print(const struct views_world *world)
         look(world, rank, &seen);
         fprintf(stderr,
                 "# rank %u: epoch %llu active %llu in %llx wary %llx adopted %llu lease %d leader "
-                "%d term %llu failed %d\n",
+                "%d term %llu failed %d voters %llx as of %llu leaves %d\n",
                 rank, (unsigned long long)seen.agreed.epoch, (unsigned long long)seen.agreed.active,
                 (unsigned long long)seen.agreed.in.words[0],
                 (unsigned long long)seen.agreed.wary.words[0],
                 (unsigned long long)node->adopted.epoch, seen.has_lease, (int)seen.leader,
-                (unsigned long long)seen.term, seen.failed);
+                (unsigned long long)seen.term, seen.failed,
+                (unsigned long long)seen.voters.words[0],
+                (unsigned long long)agree_conf_known(node->agree)->index, node->agree->leaves);
     }
 }

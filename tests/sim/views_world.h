@@ -4,7 +4,9 @@
  * order, cuts (also of one direction), deaths that leave what was kept, pauses, lanes that adopt
  * late, others that join, or are struck off. After every event: one view an epoch, no key with two
  * homes that serve, no rank with two who joined, ever, no address with two, nobody who is struck
- * off in a view or with a lease, of as many changes one roster.
+ * off in a view or with a lease, of as many changes one roster; one
+ * leader a term, one decision about who votes an index, and each a step from the one before, of
+ * which one at most is not decided.
  */
 #ifndef SIM_VIEWS_WORLD_H
 #define SIM_VIEWS_WORLD_H
@@ -33,6 +35,7 @@ struct views_node {
     char name[AGREED_NAME_BYTES]; /* that it wants in its next life */
     uint64_t checked;             /* the changes of the roster that was looked at, and one */
     bool said_leads, said_lease;
+    uint64_t raft_checked;        /* what was looked at of its log */
     /* What outlives it. */
     uint8_t stored[VIEWS_STORED];
     size_t stored_bytes;
@@ -41,12 +44,15 @@ struct views_node {
 };
 
 #define VIEWS_CHANGES 1024u
+#define VIEWS_TERMS   4096u
+#define VIEWS_INDEXES 8192u
 
 /* Somebody who is not of the list, at an address of its own. */
 struct views_joiner {
     bool asks;     /* has asked some member */
     uint32_t rank; /* that it was told; AGREE_NOBODY: none yet */
     uint32_t refused, unanswered;
+    uint32_t told; /* how often it was told that rank */
     bool started;
 };
 
@@ -83,6 +89,9 @@ struct views_world {
     struct agreed_set views[VIEWS_EPOCHS]; /* by epoch */
     uint64_t epochs;                       /* the highest */
     uint64_t rosters[VIEWS_CHANGES];       /* what each hashes to, and one; by changes */
+    uint32_t leaders[VIEWS_TERMS];         /* by term: who led, and one */
+    uint32_t confs[VIEWS_INDEXES];         /* who votes, by index: what that hashes to */
+    uint64_t decided;                      /* the highest index that anybody knows to be decided */
     uint64_t events, sent, lost;
     const char *broken; /* an invariant that does not hold */
     uint64_t said_active;
@@ -117,6 +126,9 @@ bool views_serves(const struct views_world *world, uint32_t rank, uint32_t key);
 bool views_has_lease(const struct views_world *world, uint32_t rank);
 /* Whether all that run, and count, are in one active view with just these in it. */
 bool views_settled(const struct views_world *world, const struct agreed_set *in);
+
+/* Who votes, as far as the leader knows; empty: nobody leads. */
+struct agreed_set views_voters(const struct views_world *world);
 
 /* What happened last, and who knows what, for whoever looks at a failure. */
 void views_print(const struct views_world *world);

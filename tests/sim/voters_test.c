@@ -275,8 +275,14 @@ static void add_entry(uint64_t term, uint32_t type, uint32_t bytes)
     lie.head.entries++;
 }
 
+/* As of the index that the head says. */
 static void add_state(const struct agreed *agreed, const struct agreed_roster *seats)
 {
+    struct agree_conf conf = agree_of(1)->own;
+
+    conf.index = lie.head.numbers[3];
+    memcpy((uint8_t *)&lie + lie_bytes, &conf, sizeof(conf));
+    lie_bytes += (uint32_t)sizeof(conf);
     lie_bytes += (uint32_t)agree_state_write(agreed, seats, (uint8_t *)&lie + lie_bytes);
 }
 

@@ -139,8 +139,8 @@ static void what_waits_is_not_heard_in_one_turn(void **state)
     assert_int_equal(heard->batch, VIEWS_TURN);
 }
 
-/* By another address, or another list: its vote would be gone without a word. */
-static void who_does_not_vote_has_no_votes(void **state)
+/* It may have come to vote: what it said would be gone without a word. */
+static void who_did_not_vote_at_first_reads_what_it_kept(void **state)
 {
     struct fixture *fixture = *state;
     char why[256] = "", folder[160];
@@ -149,8 +149,8 @@ static void who_does_not_vote_has_no_votes(void **state)
     fixture->heard.views = NULL;
     (void)snprintf(folder, sizeof(folder), "%s/", fixture->folder);
     support_put_file(folder, VIEWS_FILE, "a voter's");
-    assert_int_equal(create(fixture, why, sizeof(why)), NIGH_VERSION);
-    assert_non_null(strstr(why, "a voter's, and rank 39 of this list is none"));
+    assert_int_equal(create(fixture, why, sizeof(why)), NIGH_CORRUPT);
+    assert_non_null(strstr(why, "this voter must not vote without it"));
 }
 
 /* Who there is, in a cluster of many: more than a channel for calls carries at once. */
@@ -209,7 +209,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_says_much_keeps_nobody_out, setup, teardown),
         cmocka_unit_test_setup_teardown(what_waits_is_not_heard_in_one_turn, setup, teardown),
         cmocka_unit_test_setup_teardown(who_there_is_is_heard_in_parts, setup, teardown),
-        cmocka_unit_test_setup_teardown(who_does_not_vote_has_no_votes, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_did_not_vote_at_first_reads_what_it_kept, setup,
+                                        teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
