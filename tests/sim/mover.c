@@ -11,6 +11,7 @@
 
 #define MOVER_SALT UINT64_C(0x3c6ef372fe94f82b)
 #define NOBODYS    0xa5u /* each byte that is nobody's */
+#define JUDGES_US  1000u /* between moves for the judge's calls, at most: they are to end soon */
 
 static uint64_t below(struct mover_world *mover, uint64_t bound)
 {
@@ -521,7 +522,11 @@ static void next_move(struct world *world, uint32_t place)
 {
     struct mover_world *mover = world->moves;
     const struct mover_order *order = &mover->orders[place];
-    uint64_t after_us = dice(mover, 40) ? 0 : below(mover, mover->late_us);
+    uint32_t serial = mover->loans[order->loan].serial;
+    uint64_t most_us = world->calls->call[serial - 1].is_the_judges
+                           ? min_u64(mover->late_us, JUDGES_US)
+                           : mover->late_us;
+    uint64_t after_us = dice(mover, 40) ? 0 : below(mover, most_us);
 
     world_at(world, after_us, EVENT_MOVE, place, 0, order->number);
 }
