@@ -115,17 +115,16 @@ static void numbers_are_told(void **state)
 
 static void print_cluster(FILE *file)
 {
-    const nigh_node_info nodes[] = {
-        {.rank = 0,
-         .state = NIGH_NODE_IS_UP,
-         .is_self = 1,
-         .incarnation = 4,
-         .address = "a\"\\b",
-         .view = NIGH_NODE_IN_VIEW},
-        {.rank = 1,
-         .state = NIGH_NODE_IS_DEAD,
-         .address = "[::1]:5",
-         .view = NIGH_NODE_OUT_OF_VIEW}};
+    const nigh_node_info nodes[] = {{.rank = 0,
+                                     .state = NIGH_NODE_IS_UP,
+                                     .is_self = 1,
+                                     .incarnation = 4,
+                                     .address = "a\"\\b",
+                                     .view = NIGH_NODE_IN_VIEW},
+                                    {.rank = 1,
+                                     .state = NIGH_NODE_IS_DEAD,
+                                     .address = "[::1]:5",
+                                     .view = NIGH_NODE_OUT_OF_VIEW}};
     const nigh_link_info links[] = {
         {.rank = 1, .rail = 2, .crossover_bytes = 32768, .calls = NIGH_LINK_CALLS_WRITTEN},
         {.rank = 1, .rail = 3, .crossover_bytes = NIGH_NO_CROSSOVER, .calls = NIGH_LINK_CALLS_SENT},
