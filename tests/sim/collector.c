@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "cluster/link.h"
 #include "rpc/collect_internal.h"
 
 #define BURST          80u /* begun at once, at most: more than a lane has places for */
@@ -497,10 +498,12 @@ static void check_part(struct world_lane *lane, const struct collect *part)
                         exchange_users_channel(lane->exchange, rank, part->service) != NULL,
                     "node %u: a collective waits for node %u, which is lost", lane->node, rank);
     }
+    /* A link that was given up in this turn has its channel until the end of the next. */
     WORLD_CHECK(world,
                 part->from.channel == NULL ||
                     part->from.channel ==
-                        exchange_users_channel(lane->exchange, part->from.rank, part->service),
+                        exchange_users_channel(lane->exchange, part->from.rank, part->service) ||
+                    link_is_failing(link_of_calls(part->from.channel)),
                 "node %u has a part of a collective for node %u, which has gone", lane->node,
                 part->from.rank);
 }

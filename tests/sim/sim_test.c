@@ -476,7 +476,7 @@ static void what_failed_once_holds(void **state)
         uint64_t seed;
         bool has_collectives;
     } worlds[] = {{700020918, false},  {810047764, false}, {2400012403, false}, {3300031955, false},
-                  {5200023539, false}, {7000251669, true}, {9200045712, true}};
+                  {5200023539, false}, {7000251669, true}, {9200045712, true},  {9200090769, true}};
     struct world_totals totals = {0};
 
     (void)state;
