@@ -99,7 +99,7 @@ static bool look_entry(nigh_client *client, bool locked, uint32_t lane, uint32_t
     const struct index_entry *entry = &index->entries[number];
     const struct index_cold *cold = &index->cold[number];
     uint64_t word = shared_load_acquire(&entry->word);
-    uint64_t offset;
+    uint64_t offset, after;
     uint32_t name_size;
 
     memset(info, 0, sizeof(*info));
@@ -122,7 +122,10 @@ static bool look_entry(nigh_client *client, bool locked, uint32_t lane, uint32_t
     offset = entry->offset;
     name_size = entry->name_size;
     shared_fence_acquire();
-    if (index_word_generation(shared_load_relaxed(&entry->word)) != index_word_generation(word)) {
+    after = shared_load_relaxed(&entry->word);
+    /* One that is free keeps its generation until it is filled anew. */
+    if (index_word_state(after) == INDEX_FREE ||
+        index_word_generation(after) != index_word_generation(word)) {
         return false;
     }
     *generation = index_word_generation(word);
