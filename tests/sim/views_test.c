@@ -12,6 +12,7 @@
 
 #define SECOND      UINT64_C(1000000)
 #define LEAST_SEEDS 60u
+#define CUT_TURNS   16u
 
 static struct views_world world;
 static uint64_t seed; /* of the test */
@@ -364,6 +365,44 @@ static void the_death_of_a_leader(void **state)
                  "view 2 is active\n",
                  first, second, second < third ? second : third, second < third ? third : second);
     views_fini(&world);
+}
+
+/* Where a leader and one more are cut off from the other voters: whatever the phase of their
+ * clocks, nobody has a lease by its word for longer than it may think that it leads. */
+static void who_is_cut_off_grants_no_lease(void **state)
+{
+    uint32_t granted = 0;
+
+    (void)state;
+    seed = support_seed();
+    for (uint32_t turn = 0; turn < CUT_TURNS; turn++) {
+        struct agreed_set in;
+        struct agree_look look;
+        uint64_t cut_us, before;
+        uint32_t first, second;
+
+        begin(5, seed + turn);
+        in = all_but(AGREE_NOBODY);
+        settle(&in, 10 * SECOND);
+        run(turn * SECOND / CUT_TURNS);
+        first = leader();
+        second = (first + 1) % 5;
+        agree_look(world.nodes[first].agree, world.now_us, &look);
+        before = look.granted;
+        part(1u << first | 1u << second, true);
+        cut_us = world.now_us;
+        run(AGREE_LEADS_US);
+        agree_look(world.nodes[first].agree, world.now_us, &look);
+        granted += look.granted > before ? 1 : 0;
+        before = look.granted;
+        run(AGREE_LEASE_US);
+        agree_look(world.nodes[first].agree, world.now_us, &look);
+        assert_int_equal(look.granted, before);
+        agree_look(world.nodes[second].agree, world.now_us, &look);
+        assert_true(look.lease_us < cut_us + AGREE_LEADS_US + AGREE_LEASE_US);
+        views_fini(&world);
+    }
+    assert_int_equal(granted, CUT_TURNS); /* the second did ask, and while it led was given one */
 }
 
 /* ---- who joins ------------------------------------------------------------ */
@@ -1022,6 +1061,7 @@ int main(void)
         cmocka_unit_test(what_was_decided_outlives_all),
         cmocka_unit_test(a_full_disk_costs_one_vote),
         cmocka_unit_test(the_death_of_a_leader),
+        cmocka_unit_test(who_is_cut_off_grants_no_lease),
         cmocka_unit_test(who_joins_by_any_member_is_in),
         cmocka_unit_test(who_joins_again_has_its_rank),
         cmocka_unit_test(a_lease_says_how_many_joined),
