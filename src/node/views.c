@@ -576,9 +576,14 @@ bool views_is_struck(const struct views *views, uint32_t rank)
             1) != 0;
 }
 
-bool views_is_voter(const struct views *views, uint32_t rank)
+bool views_is_voter(struct views *views, uint32_t rank)
 {
-    return rank < agree_voters(views->config.members->listed);
+    bool is;
+
+    pthread_mutex_lock(&views->mutex);
+    is = agreed_has(&views->look.voters, rank);
+    pthread_mutex_unlock(&views->mutex);
+    return is;
 }
 
 bool views_seat_of(struct views *views, uint32_t rank, char address[AGREED_ADDRESS_BYTES])
@@ -692,6 +697,7 @@ static nigh_status make_agree(struct views *views, char *why, size_t why_bytes)
         .forgot = on_forgot,
     };
     char reason[AGREE_WHY_BYTES] = "";
+    struct agree_look look;
     uint8_t *stored = NULL;
     size_t count = 0;
     nigh_status status = views_file_read(&views->file, &stored, &count, why, why_bytes);
@@ -706,8 +712,11 @@ static nigh_status make_agree(struct views *views, char *why, size_t why_bytes)
     free(stored);
     if (status != NIGH_OK) {
         snprintf(why, why_bytes, "%s: %s", views->file.path, reason);
+        return status;
     }
-    return status;
+    agree_look(views->agree, clock_now_us(&clock_monotonic), &look);
+    views->look.voters = look.voters; /* who is believed before the thread's first turn */
+    return NIGH_OK;
 }
 
 static nigh_status make_locks(struct views *views)

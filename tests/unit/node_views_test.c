@@ -203,12 +203,41 @@ static void who_there_is_is_heard_in_parts(void **state)
     views_stop(views);
 }
 
+/* Whose word is believed: at first those that the list has vote, and then whom a leader names. */
+static void who_votes_is_what_a_leader_said(void **state)
+{
+    const uint32_t others[] = {0, 7, LISTED + 1};
+    struct fixture *fixture = *state;
+    struct views *views = fixture->heard.views;
+    struct agree_head head = {.kind = AGREE_GRANT};
+    struct agree_news news = {.conf = {.index = 9, .count = 3}};
+    uint8_t message[sizeof(head) + sizeof(news)];
+
+    assert_true(views_is_voter(views, AGREE_VOTERS - 1));
+    assert_false(views_is_voter(views, AGREE_VOTERS));
+    agreed_init(&news.agreed, LISTED);
+    for (uint32_t n = 0; n < 3; n++) {
+        news.conf.servers[n] =
+            (struct agree_server){.rank = (uint16_t)others[n], .role = RAFT_VOTER};
+    }
+    memcpy(message, &head, sizeof(head));
+    memcpy(message + sizeof(head), &news, sizeof(news));
+    assert_int_equal(views_start(views), NIGH_OK);
+    views_heard(views, 1, message, sizeof(message));
+    assert_true(SUPPORT_WAIT(views_is_voter(views, LISTED + 1), DEADLINE));
+    assert_true(views_is_voter(views, 0));
+    assert_true(views_is_voter(views, 7));
+    assert_false(views_is_voter(views, 1));
+    views_stop(views);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(who_says_much_keeps_nobody_out, setup, teardown),
         cmocka_unit_test_setup_teardown(what_waits_is_not_heard_in_one_turn, setup, teardown),
         cmocka_unit_test_setup_teardown(who_there_is_is_heard_in_parts, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_votes_is_what_a_leader_said, setup, teardown),
         cmocka_unit_test_setup_teardown(who_did_not_vote_at_first_reads_what_it_kept, setup,
                                         teardown),
     };
