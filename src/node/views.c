@@ -496,11 +496,10 @@ static struct join *find_join(struct views *views, const char *address)
     for (uint32_t n = 0; n < AGREE_JOINS; n++) {
         struct join *join = &views->joins[n];
 
-        if (strcmp(join->address, address) == 0) {
-            return join;
-        }
         if (join->address[0] == '\0' || now_us >= join->until_us) {
             place = join;
+        } else if (strcmp(join->address, address) == 0) {
+            return join;
         }
     }
     if (place != NULL) {
@@ -537,11 +536,10 @@ static struct forget *find_forget(struct views *views, uint32_t rank)
     for (uint32_t n = 0; n < AGREE_FORGETS; n++) {
         struct forget *forget = &views->forgets[n];
 
-        if (forget->taken && forget->rank == rank) {
-            return forget;
-        }
         if (!forget->taken || now_us >= forget->until_us) {
             place = forget;
+        } else if (forget->rank == rank) {
+            return forget;
         }
     }
     if (place != NULL) {
