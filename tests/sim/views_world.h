@@ -35,7 +35,7 @@ struct views_node {
     char name[AGREED_NAME_BYTES]; /* that it wants in its next life */
     uint64_t checked;             /* the changes of the roster that was looked at, and one */
     bool said_leads, said_lease;
-    uint64_t raft_checked;        /* what was looked at of its log */
+    uint64_t raft_checked; /* what was looked at of its log */
     /* What outlives it. */
     uint8_t stored[VIEWS_STORED];
     size_t stored_bytes;
