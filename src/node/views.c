@@ -496,11 +496,10 @@ static struct join *find_join(struct views *views, const char *address)
     for (uint32_t n = 0; n < AGREE_JOINS; n++) {
         struct join *join = &views->joins[n];
 
-        if (strcmp(join->address, address) == 0) {
-            return join;
-        }
         if (join->address[0] == '\0' || now_us >= join->until_us) {
             place = join;
+        } else if (strcmp(join->address, address) == 0) {
+            return join;
         }
     }
     if (place != NULL) {
@@ -537,11 +536,10 @@ static struct forget *find_forget(struct views *views, uint32_t rank)
     for (uint32_t n = 0; n < AGREE_FORGETS; n++) {
         struct forget *forget = &views->forgets[n];
 
-        if (forget->taken && forget->rank == rank) {
-            return forget;
-        }
         if (!forget->taken || now_us >= forget->until_us) {
             place = forget;
+        } else if (forget->rank == rank) {
+            return forget;
         }
     }
     if (place != NULL) {
@@ -576,9 +574,14 @@ bool views_is_struck(const struct views *views, uint32_t rank)
             1) != 0;
 }
 
-bool views_is_voter(const struct views *views, uint32_t rank)
+bool views_is_voter(struct views *views, uint32_t rank)
 {
-    return rank < agree_voters(views->config.members->listed);
+    bool is;
+
+    pthread_mutex_lock(&views->mutex);
+    is = agreed_has(&views->look.voters, rank);
+    pthread_mutex_unlock(&views->mutex);
+    return is;
 }
 
 bool views_seat_of(struct views *views, uint32_t rank, char address[AGREED_ADDRESS_BYTES])
@@ -692,6 +695,7 @@ static nigh_status make_agree(struct views *views, char *why, size_t why_bytes)
         .forgot = on_forgot,
     };
     char reason[AGREE_WHY_BYTES] = "";
+    struct agree_look look;
     uint8_t *stored = NULL;
     size_t count = 0;
     nigh_status status = views_file_read(&views->file, &stored, &count, why, why_bytes);
@@ -706,8 +710,11 @@ static nigh_status make_agree(struct views *views, char *why, size_t why_bytes)
     free(stored);
     if (status != NIGH_OK) {
         snprintf(why, why_bytes, "%s: %s", views->file.path, reason);
+        return status;
     }
-    return status;
+    agree_look(views->agree, clock_now_us(&clock_monotonic), &look);
+    views->look.voters = look.voters; /* who is believed before the thread's first turn */
+    return NIGH_OK;
 }
 
 static nigh_status make_locks(struct views *views)

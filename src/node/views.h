@@ -79,8 +79,9 @@ bool views_forget(struct views *views, uint32_t rank, nigh_status *status);
 /* Whether that is decided, as far as known here. */
 bool views_is_struck(const struct views *views, uint32_t rank);
 
-/* Whether a member is one of those that vote: what these say was decided is believed. */
-bool views_is_voter(const struct views *views, uint32_t rank);
+/* Whether a member is one of those that vote, as far as known here: what these say was decided is
+ * believed. */
+bool views_is_voter(struct views *views, uint32_t rank);
 
 /* Whom a seat was given, by what is decided; false: nobody, or this node has not heard of it yet.
  */

@@ -12,6 +12,7 @@
 
 #define SECOND      UINT64_C(1000000)
 #define LEAST_SEEDS 60u
+#define CUT_TURNS   16u
 
 static struct views_world world;
 static uint64_t seed; /* of the test */
@@ -366,6 +367,44 @@ static void the_death_of_a_leader(void **state)
     views_fini(&world);
 }
 
+/* Where a leader and one more are cut off from the other voters: whatever the phase of their
+ * clocks, nobody has a lease by its word for longer than it may think that it leads. */
+static void who_is_cut_off_grants_no_lease(void **state)
+{
+    uint32_t granted = 0;
+
+    (void)state;
+    seed = support_seed();
+    for (uint32_t turn = 0; turn < CUT_TURNS; turn++) {
+        struct agreed_set in;
+        struct agree_look look;
+        uint64_t cut_us, before;
+        uint32_t first, second;
+
+        begin(5, seed + turn);
+        in = all_but(AGREE_NOBODY);
+        settle(&in, 10 * SECOND);
+        run(turn * SECOND / CUT_TURNS);
+        first = leader();
+        second = (first + 1) % 5;
+        agree_look(world.nodes[first].agree, world.now_us, &look);
+        before = look.granted;
+        part(1u << first | 1u << second, true);
+        cut_us = world.now_us;
+        run(AGREE_LEADS_US);
+        agree_look(world.nodes[first].agree, world.now_us, &look);
+        granted += look.granted > before ? 1 : 0;
+        before = look.granted;
+        run(AGREE_LEASE_US);
+        agree_look(world.nodes[first].agree, world.now_us, &look);
+        assert_int_equal(look.granted, before);
+        agree_look(world.nodes[second].agree, world.now_us, &look);
+        assert_true(look.lease_us < cut_us + AGREE_LEADS_US + AGREE_LEASE_US);
+        views_fini(&world);
+    }
+    assert_int_equal(granted, CUT_TURNS); /* the second did ask, and while it led was given one */
+}
+
 /* ---- who joins ------------------------------------------------------------ */
 
 static void join(uint32_t joiner, uint32_t via)
@@ -635,6 +674,16 @@ static void who_comes_back_is_nobody(void **state)
 }
 
 /* Also in what is cut off the log. */
+/* It takes part, and is to have no vote. */
+static void leaves(uint32_t rank)
+{
+    while (world.nodes[rank].agree == NULL) {
+        run(SECOND / 1000);
+    }
+    agree_leave(world.nodes[rank].agree, true, world.now_us);
+    world.nodes[rank].due_us = world.now_us;
+}
+
 static void strikes_outlive_all(void **state)
 {
     struct agreed_set in;
@@ -643,6 +692,7 @@ static void strikes_outlive_all(void **state)
     begin_with_seats(6, 3, support_seed());
     join(0, 0);
     join(1, 1);
+    leaves(4); /* nobody is there to vote in place of another */
     in = all_but(AGREE_NOBODY);
     settle(&in, 10 * SECOND);
     views_kill(&world, 3);
@@ -654,12 +704,18 @@ static void strikes_outlive_all(void **state)
         agreed_put(&in, 1, false);
         settle(&in, 20 * SECOND);
         views_start(&world, 4);
+        leaves(4);
         agreed_put(&in, 4, true);
         settle(&in, 20 * SECOND);
     }
     part(0, false);
     in = all_but(AGREE_NOBODY);
     settle(&in, 20 * SECOND);
+    run(5 * SECOND); /* who votes has it by its own log, too */
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        assert_true(agree_votes(world.nodes[rank].agree));
+        assert_true(agreed_is_struck(&world.nodes[rank].agree->roster, world.listed, 3));
+    }
     for (uint32_t rank = 0; rank < 3; rank++) {
         views_kill(&world, rank);
     }
@@ -1022,6 +1078,7 @@ int main(void)
         cmocka_unit_test(what_was_decided_outlives_all),
         cmocka_unit_test(a_full_disk_costs_one_vote),
         cmocka_unit_test(the_death_of_a_leader),
+        cmocka_unit_test(who_is_cut_off_grants_no_lease),
         cmocka_unit_test(who_joins_by_any_member_is_in),
         cmocka_unit_test(who_joins_again_has_its_rank),
         cmocka_unit_test(a_lease_says_how_many_joined),

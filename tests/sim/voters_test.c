@@ -124,6 +124,41 @@ static void the_longest_log_wins_from_the_lowest_term(void **state)
     views_fini(&world);
 }
 
+/* What a leader says of a log that goes on otherwise is not held against ours: it has to hear that
+ * it must go back. */
+static void what_follows_another_log_is_refused(void **state)
+{
+    struct agree_conf three = {.index = 1, .count = 3};
+    struct raft_configuration configuration;
+    struct raft_entry entry = {.type = RAFT_CHANGE};
+    struct raft_message message = {.type = RAFT_IO_APPEND_ENTRIES, .server_id = agree_id(0)};
+    struct agree *agree;
+
+    (void)state;
+    begin(5);
+    leave(4, 1, 0);
+    restart(4);
+    agree = agree_of(4);
+    for (uint32_t rank = 0; rank < 3; rank++) { /* not one step from five */
+        three.servers[rank] = (struct agree_server){.rank = (uint16_t)rank, .role = RAFT_VOTER};
+    }
+    assert_int_equal(agree_conf_make(agree, &three, &configuration), 0);
+    assert_int_equal(raft_configuration_encode(&configuration, &entry.buf), 0);
+    raft_configuration_close(&configuration);
+    entry.term = agree->log.term + 1;
+    message.append_entries =
+        (struct raft_append_entries){.term = entry.term,
+                                     .prev_log_index = agree->log.first + agree->log.count - 1,
+                                     .prev_log_term = entry.term,
+                                     .entries = &entry,
+                                     .n_entries = 1};
+    assert_true(agree_is_sound(agree, &message));
+    message.append_entries.prev_log_term = agree->log.term; /* it is ours, and goes on like that */
+    assert_false(agree_is_sound(agree, &message));
+    raft_free(entry.buf.base);
+    views_fini(&world);
+}
+
 /* A voter was away for longer than the log goes back, and the snapshot that it is sent is lost. */
 static void a_snapshot_that_is_lost_is_sent_again(void **state)
 {
@@ -501,6 +536,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_longest_log_wins_from_the_lowest_term),
+        cmocka_unit_test(what_follows_another_log_is_refused),
         cmocka_unit_test(a_snapshot_that_is_lost_is_sent_again),
         cmocka_unit_test(who_libraft_gives_up_is_a_member_still),
         cmocka_unit_test(a_leader_without_a_disk_is_silent),

@@ -307,6 +307,30 @@ static void await_no_vote(uint32_t rank)
     } while (look.votes);
 }
 
+/* It was to be struck off, and so lost its vote; but it lives, and is as any other. */
+static void who_is_not_struck_off_votes_again(void **state)
+{
+    (void)state;
+    begin(3, 6, support_seed());
+    join(0);
+    join(1);
+    await_voters(31, 10 * SECOND);
+    views_kill(&world, 4);
+    run(AGREE_LEASE_US + SECOND / 2);
+    views_forget(&world, 4, 0);
+    for (uint32_t tries = 0; (voters() & 16) != 0; tries++) {
+        assert_true(tries < 100);
+        run(SECOND / 100);
+    }
+    views_start(&world, 4);
+    settle(20 * SECOND);
+    assert_int_equal(world.forgotten[4], NIGH_BUSY);
+    await_voters(31, 20 * SECOND);
+    run(5 * SECOND);
+    assert_int_equal(voters(), 31);
+    views_fini(&world);
+}
+
 static void who_leaves_hands_its_vote_on(void **state)
 {
     uint64_t seed = support_seed();
@@ -599,6 +623,7 @@ int main(void)
         cmocka_unit_test(who_was_away_finds_who_votes_now),
         cmocka_unit_test(between_two_numbers_one_falls_silent),
         cmocka_unit_test(who_comes_back_without_its_votes_has_none),
+        cmocka_unit_test(who_is_not_struck_off_votes_again),
         cmocka_unit_test(who_leaves_hands_its_vote_on),
         cmocka_unit_test(of_two_the_one_that_stays_decides),
         cmocka_unit_test(of_three_one_leaves),

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cluster/agree_internal.h"
 #include "node/views.h"
 #include "node/views_file.h"
@@ -203,12 +204,105 @@ static void who_there_is_is_heard_in_parts(void **state)
     views_stop(views);
 }
 
+/* Whose word is believed: at first those that the list has vote, and then whom a leader names. */
+static void who_votes_is_what_a_leader_said(void **state)
+{
+    const uint32_t others[] = {0, 7, LISTED + 1};
+    struct fixture *fixture = *state;
+    struct views *views = fixture->heard.views;
+    struct agree_head head = {.kind = AGREE_GRANT};
+    struct agree_news news = {.conf = {.index = 9, .count = 3}};
+    uint8_t message[sizeof(head) + sizeof(news)];
+
+    assert_true(views_is_voter(views, AGREE_VOTERS - 1));
+    assert_false(views_is_voter(views, AGREE_VOTERS));
+    agreed_init(&news.agreed, LISTED);
+    for (uint32_t n = 0; n < 3; n++) {
+        news.conf.servers[n] =
+            (struct agree_server){.rank = (uint16_t)others[n], .role = RAFT_VOTER};
+    }
+    memcpy(message, &head, sizeof(head));
+    memcpy(message + sizeof(head), &news, sizeof(news));
+    assert_int_equal(views_start(views), NIGH_OK);
+    views_heard(views, 1, message, sizeof(message));
+    assert_true(SUPPORT_WAIT(views_is_voter(views, LISTED + 1), DEADLINE));
+    assert_true(views_is_voter(views, 0));
+    assert_true(views_is_voter(views, 7));
+    assert_false(views_is_voter(views, 1));
+    views_stop(views);
+}
+
+/* ---- who asked, and is gone ------------------------------------------------ */
+
+static uint64_t (*machine_clock)(struct clock *clock);
+static _Atomic uint64_t ahead_us; /* of the machine's clock */
+
+static uint64_t moved_clock(struct clock *clock)
+{
+    return machine_clock(clock) + atomic_load(&ahead_us);
+}
+
+static int setup_clock(void **state)
+{
+    atomic_store(&ahead_us, 0);
+    machine_clock = clock_monotonic.now_us;
+    clock_monotonic.now_us = moved_clock;
+    return setup(state);
+}
+
+static int teardown_clock(void **state)
+{
+    int status = teardown(state);
+
+    clock_monotonic.now_us = machine_clock;
+    return status;
+}
+
+/* Time passes, and the thread hears of it. */
+static void move(struct views *views, uint64_t us)
+{
+    atomic_fetch_add(&ahead_us, us);
+    views_adopted(views, 0, 1);
+}
+
+/* How it ended is not told to somebody who asks the same, later: what was asked first ends last. */
+static void who_asks_later_is_not_told_what_was(void **state)
+{
+    const uint32_t rank = LISTED;
+    struct fixture *fixture = *state;
+    struct views *views = fixture->heard.views;
+    nigh_status status = NIGH_OK;
+    struct views_seat seat;
+
+    assert_int_equal(views_start(views), NIGH_OK);
+    assert_false(views_forget(views, rank + 1, &status));
+    assert_false(views_forget(views, rank, &status));
+    assert_false(views_join(views, "b.example:7000", &seat));
+    assert_false(views_join(views, "a.example:7000", &seat));
+    ask(fixture, 1, 1); /* what is said after that is answered after that is taken */
+    assert_true(SUPPORT_WAIT(atomic_load(&fixture->heard.hints) == 1, DEADLINE));
+    ask(fixture, 1, 1);
+    assert_true(SUPPORT_WAIT(atomic_load(&fixture->heard.hints) == 2, DEADLINE));
+    move(views, AGREE_FORGET_US);
+    assert_true(SUPPORT_WAIT(views_forget(views, rank + 1, &status), DEADLINE));
+    assert_int_equal(status, NIGH_TIMEOUT);
+    assert_true(SUPPORT_WAIT(views_join(views, "b.example:7000", &seat), DEADLINE));
+    assert_int_equal(seat.status, NIGH_NO_QUORUM);
+    move(views, AGREE_FORGET_US);
+    assert_false(views_forget(views, rank, &status));
+    assert_false(views_join(views, "a.example:7000", &seat));
+    views_stop(views);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(who_says_much_keeps_nobody_out, setup, teardown),
         cmocka_unit_test_setup_teardown(what_waits_is_not_heard_in_one_turn, setup, teardown),
         cmocka_unit_test_setup_teardown(who_there_is_is_heard_in_parts, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_votes_is_what_a_leader_said, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_asks_later_is_not_told_what_was, setup_clock,
+                                        teardown_clock),
         cmocka_unit_test_setup_teardown(who_did_not_vote_at_first_reads_what_it_kept, setup,
                                         teardown),
     };
