@@ -88,7 +88,7 @@ expect 0 "" "tests: what is run passes" "$tree/tools/check-tests"
 plant docs/b.md '`defect_07_c`\n`test_not_run`\n'
 expect 1 "docs/b.md:2: no test test_not_run is run" "tests: one that is not run" "$tree/tools/check-tests"
 
-plant include/nigh/m.h '/* M. */\ntypedef struct nigh_m {\n    int a; /* A. */\n    int b;\n} nigh_m;\nint nigh_do(nigh_m *m);\n'
+plant include/nigh/m.h '/* M. */\ntypedef struct nigh_m {\n    int a; /* A. */\n    int b;\n} nigh_m;\nNIGH_API int nigh_do(nigh_m *m);\n'
 plant man/meson.build "'nigh_do.3': []\\n"
 page='nigh_do(3)\n\n# NAME\n\nnigh_do - does\n\n```\n'
 plant man/nigh_do.3.scd "$page"'```\n'
