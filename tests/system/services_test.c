@@ -302,12 +302,12 @@ static void a_child_of_a_server_serves_nothing(void **state)
     node_fixture_stop(&node);
 }
 
-static uint64_t sessions(nigh_client *client)
+static nigh_node_stats stats_of(nigh_client *client)
 {
     nigh_node_stats stats;
 
     assert_int_equal(nigh_stats(client, &stats), NIGH_OK);
-    return stats.sessions;
+    return stats;
 }
 
 /* What it asked is held, and waits, when it dies: neither is answered, nor received. */
@@ -340,10 +340,11 @@ static void a_caller_that_is_killed_is_nobody(void **state)
         }
         _exit(1);
     }
+    assert_true(SUPPORT_WAIT(stats_of(server).calls_begun == 2, 20000));
     assert_int_equal(nigh_receive(service, &request, buffer, PATIENCE), NIGH_OK);
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, NULL, 0), child);
-    assert_true(SUPPORT_WAIT(sessions(server) == 1, 20000));
+    assert_true(SUPPORT_WAIT(stats_of(server).sessions == 1, 20000));
     assert_int_equal(nigh_call_reply(&request, NIGH_OK, NULL, 0), NIGH_NOT_FOUND);
     assert_int_equal(nigh_receive(service, &request, buffer, 0), NIGH_TIMEOUT);
     nigh_client_close(server);
