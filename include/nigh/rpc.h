@@ -140,12 +140,12 @@ typedef struct nigh_call_spec {
 
 /*
  * Calls, and waits for the end. NIGH_OK, or the status with which the service answered (`answered`
- * tells that from one of these); or
- * NIGH_NOT_FOUND: the node has no such service, or none has; NIGH_PEER_LOST: it died or cannot be
- * reached; NIGH_TIMEOUT; NIGH_OVERLOADED: too many calls wait already, here or there, and it was
- * not carried out; NIGH_CLOSED: the service ended before it answered, or memory that it brings is
- * gone; NIGH_LIMIT: the reply is longer than reply_room; NIGH_INVALID: no such rank, a request
- * above NIGH_CALL_BYTES, ...; NIGH_DENIED: the client was opened read-only.
+ * tells that from one of these); or NIGH_NOT_FOUND: the node has no such service, or none has;
+ * NIGH_PEER_LOST: it died or cannot be reached; NIGH_TIMEOUT; NIGH_OVERLOADED: too many calls wait
+ * already, here or there, and it was not carried out; NIGH_CLOSED: the service ended before it
+ * answered, or memory that it brings is gone; NIGH_LIMIT: the reply is longer than reply_room;
+ * NIGH_INVALID: no such rank, a request above NIGH_CALL_BYTES, ...; NIGH_DENIED: the client was
+ * opened read-only.
  */
 NIGH_API nigh_status nigh_call(nigh_client *client, nigh_call_spec *spec, uint64_t timeout_us);
 
