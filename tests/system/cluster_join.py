@@ -22,12 +22,11 @@ class Joiners(Voters):
     """The first `listed` nodes name each other; the rest name one member, `by`."""
 
     def __init__(self, listed, count, ranks=None, dead_ms=1500):
-        self.dead_ms = dead_ms
         self.ports = [f"127.0.0.1:{port}" for port in free_ports(count)]
         self.listed, self.by, self.ranks = listed, [0] * count, ranks
         self.total = count
         self.names = {}
-        super().__init__(0)
+        super().__init__(0, dead_ms=dead_ms)
         self.processes = [None] * count
         for rank in range(listed):
             self.start(rank)
@@ -46,7 +45,7 @@ class Joiners(Voters):
         given = {"state": self.state(rank), "key": self.key, "member": None, "memory": "64M", **more}
         return [os.environ["NIGHD"], "--memory", given["memory"], "--socket", self.socket(rank), *self.options(rank),
                 *(["--member", given["member"]] if given["member"] else []), "--cluster-key", given["key"],
-                "--dead-ms", str(self.dead_ms), "--spin-us", "0", "--state", given["state"]]
+                "--dead-ms", self.dead_ms, "--spin-us", "0", "--state", given["state"]]
 
     def start(self, rank):
         with open(os.path.join(self.folder.name, f"log{rank}"), "ab") as log:
