@@ -431,24 +431,43 @@ static void the_same_goes_through_a_pair(void **state)
     end(&world);
 }
 
-/* What a service says that is of no type is no reply, and nothing is written. */
+/*
+ * What a service says that is of no type is no reply, and nothing is written. What it is to say is
+ * changed between calls by the test's thread, and read by the node's.
+ */
 struct liar {
-    const void *bytes;
+    pthread_mutex_t mutex;
+    uint8_t bytes[NIGH_CALL_BYTES];
     size_t count;
 };
 
 static void lie(void *context, const nigh_request *request)
 {
-    const struct liar *liar = context;
+    struct liar *liar = context;
 
+    pthread_mutex_lock(&liar->mutex);
     (void)nigh_call_reply(request, NIGH_OK, liar->bytes, liar->count);
+    pthread_mutex_unlock(&liar->mutex);
+}
+
+static void lies_of(struct liar *liar, size_t count)
+{
+    pthread_mutex_lock(&liar->mutex);
+    liar->count = count;
+    pthread_mutex_unlock(&liar->mutex);
+}
+
+static void turn_bit(struct liar *liar, uint32_t bit)
+{
+    pthread_mutex_lock(&liar->mutex);
+    liar->bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    pthread_mutex_unlock(&liar->mutex);
 }
 
 static void replies_are_looked_at(void **state)
 {
-    static uint8_t bytes[NIGH_CALL_BYTES];
     static const struct told said = {.number = 5};
-    struct liar liar = {.bytes = bytes};
+    static struct liar liar = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     nigh_service_options options = {
         .struct_size = sizeof options, .handler = lie, .context = &liar};
     nigh_service *service;
@@ -461,18 +480,19 @@ static void replies_are_looked_at(void **state)
     begin(&world, 1, true, false);
     client = open_at(&world.place[0]);
     assert_int_equal(other_register(client, &options, &service), NIGH_OK);
-    right = nigh_typed_put(&other_reply_part, bytes, &said, NULL, 0);
-    for (liar.count = 0; liar.count <= right + 8; liar.count++) {
-        if (liar.count != right)
+    right = nigh_typed_put(&other_reply_part, liar.bytes, &said, NULL, 0);
+    for (size_t count = 0; count <= right + 8; count++) {
+        lies_of(&liar, count);
+        if (count != right)
             assert_int_equal(other_call(client, 0, &a_number, &told, PATIENCE), NIGH_VERSION);
     }
-    liar.count = sizeof bytes;
+    lies_of(&liar, sizeof liar.bytes);
     assert_int_equal(other_call(client, 0, &a_number, &told, PATIENCE), NIGH_VERSION);
-    liar.count = right;
+    lies_of(&liar, right);
     for (uint32_t bit = 0; bit < 8 * sizeof(nigh_typed_tag); bit++) {
-        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        turn_bit(&liar, bit);
         assert_int_equal(other_call(client, 0, &a_number, &told, PATIENCE), NIGH_VERSION);
-        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        turn_bit(&liar, bit);
     }
     /* A request is no reply, though of the same size. */
     assert_int_equal(told.number, 77);
