@@ -21,6 +21,9 @@ KEY = "00112233445566778899aabbccddeeff" * 2
 # A sanitizer keeps what was freed, up to 256 MiB, and shadows what was touched: its builds show other faults than leaks
 # of memory, and find those at exit.
 GROWTH_TIMES = 24 if "NIGH_SANITIZED" in os.environ else 1
+# Eight nodes under a sanitizer may be longer about an answer than a call waits, two seconds: another is asked then,
+# and both have sent it.
+SERVED_TIMES = 2 if "NIGH_SANITIZED" in os.environ else 1
 
 
 class Cluster:
@@ -170,11 +173,13 @@ def test_a_thousand_pulls_between_eight_nodes():
     assert max(grown) < 32768 * GROWTH_TIMES, grown
     # Nobody pulled anything twice, or what it had itself, and nobody sent what was not wanted. What was lent is
     # counted when the word comes that it was taken, which may be after those that wanted it have it.
-    wait_for(lambda: sum(cluster.stats(rank)["served_bytes"] for rank in range(8)) >= 8 * 875 * 16384, 20)
+    wanted = 8 * 875 * 16384
+    wait_for(lambda: sum(cluster.stats(rank)["served_bytes"] for rank in range(8)) >= wanted, 20)
     stats = [cluster.stats(rank) for rank in range(8)]
     assert [one["pulls"] for one in stats] == [875] * 8, stats
     assert [pulled_bytes(one) for one in stats] == [875 * 16384] * 8, stats
-    assert sum(one["served_bytes"] for one in stats) == 8 * 875 * 16384, stats
+    served = sum(one["served_bytes"] for one in stats)
+    assert wanted <= served <= wanted * SERVED_TIMES, (served, wanted)
     # Everything is everywhere now, and nothing is asked for again.
     for rank in range(8):
         cluster.get_all(rank, 0, 1000, 16384, 0)
