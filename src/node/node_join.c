@@ -22,7 +22,6 @@
 #include "cluster/welcome.h"
 #include "node/node_internal.h"
 #include "node/peers_internal.h"
-#include "node/views_file.h"
 
 #define LOG_MODULE "node"
 #include "base/log.h"
@@ -431,8 +430,12 @@ nigh_status node_join(struct nigh_node *node, char *why, size_t why_bytes)
     struct members *found;
     nigh_status status;
 
-    if (settings->joins_as[0] == '\0') {
+    if (!settings->clustered || settings->state_dir[0] == '\0') {
         return NIGH_OK;
+    }
+    status = views_file_open(&node->state_file, settings->state_dir, why, why_bytes);
+    if (status != NIGH_OK || settings->joins_as[0] == '\0') {
+        return status;
     }
     found = malloc(sizeof(*found));
     if (found == NULL) {

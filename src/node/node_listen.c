@@ -32,6 +32,7 @@ static void node_in_child(void)
             fd_close(&node->listen_fd);
             fd_close(&node->lock_fd);
             fd_close(&node->spill_lock_fd);
+            views_file_close(&node->state_file);
             if (node->peers != NULL)
                 peers_in_child(node->peers);
             if (node->views != NULL)
@@ -131,7 +132,6 @@ static nigh_status node_make_views(struct nigh_node *node, char *why, size_t why
     const struct node_settings *settings = &node->settings;
     struct views_config config = {
         .members = &node->settings.members,
-        .directory = settings->state_dir,
         .dead_us = (uint64_t)settings->dead_ms * 1000,
         .name = settings->name,
         .lanes = settings->lanes,
@@ -139,8 +139,9 @@ static nigh_status node_make_views(struct nigh_node *node, char *why, size_t why
         .context = node,
     };
 
-    return settings->state_dir[0] == '\0' ? NIGH_OK
-                                          : views_create(&config, &node->views, why, why_bytes);
+    return settings->state_dir[0] == '\0'
+               ? NIGH_OK
+               : views_create(&config, &node->state_file, &node->views, why, why_bytes);
 }
 
 static void node_on_struck(void *context)

@@ -15,7 +15,6 @@
 #include "base/fd.h"
 #include "base/list.h"
 #include "base/random.h"
-#include "node/views_file.h"
 #include "node/views_parts.h"
 
 #define LOG_MODULE "views"
@@ -738,8 +737,8 @@ static nigh_status make_locks(struct views *views)
     return NIGH_OK;
 }
 
-nigh_status views_create(const struct views_config *config, struct views **views, char *why,
-                         size_t why_bytes)
+nigh_status views_create(const struct views_config *config, struct views_file *file,
+                         struct views **views, char *why, size_t why_bytes)
 {
     struct views *made = calloc(1, sizeof(*made));
     nigh_status status;
@@ -756,11 +755,9 @@ nigh_status views_create(const struct views_config *config, struct views **views
     for (uint32_t rank = 0; rank < LIMIT_NODES; rank++) {
         list_init(&made->in[rank].messages);
     }
-    views_file_init(&made->file);
-    status = views_file_open(&made->file, config->directory, why, why_bytes);
-    if (status == NIGH_OK) {
-        status = make_agree(made, why, why_bytes);
-    }
+    made->file = *file;
+    views_file_init(file);
+    status = make_agree(made, why, why_bytes);
     if (status != NIGH_OK) {
         views_destroy(made);
         return status;

@@ -25,10 +25,11 @@ void views_file_init(struct views_file *file)
 static nigh_status refuse(const char *directory, int error, const char *what, char *why,
                           size_t why_bytes)
 {
-    snprintf(why, why_bytes,
-             "the directory %s for what this node says in votes %s (%s): give it to this user, or "
-             "name another with --state",
-             directory, what, strerror(error));
+    snprintf(
+        why, why_bytes,
+        "the directory %.200s for what this node says in votes %s (%s): give it to this user, or "
+        "name another with --state",
+        directory, what, strerror(error));
     return error == EACCES || error == EPERM ? NIGH_DENIED : NIGH_DISK;
 }
 
@@ -54,8 +55,7 @@ nigh_status views_file_open(struct views_file *file, const char *directory, char
     }
     if (!fd_lock(file->lock_fd)) {
         snprintf(why, why_bytes,
-                 "another node keeps its votes in %s: name another directory with --state",
-                 directory);
+                 "another node uses the directory %.200s: name another with --state", directory);
         return NIGH_BUSY;
     }
     return NIGH_OK;

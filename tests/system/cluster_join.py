@@ -213,6 +213,22 @@ def test_who_cannot_be_one_takes_no_seat():
     cluster.close()
 
 
+def test_of_two_with_one_directory_one_asks():
+    """Started at once, with nothing in the directory yet: the second says why it does not, and nobody has two ranks."""
+    cluster = Joiners(1, 3)
+    cluster.stop(0)
+    cluster.start(1)
+    wait_for(lambda: "joins a cluster" in cluster.log(1), 30)
+    said = refused(cluster, 2, state=cluster.state(1))
+    assert "another node uses the directory" in said and "--state" in said and "joins a cluster" not in said, said
+    cluster.stop(0, False)
+    cluster.wait_ready(1)
+    cluster.total = 2
+    wait_for(cluster.agrees, 30)
+    assert cluster.stats(0)["view_seats"] == 1
+    cluster.close()
+
+
 def test_who_joins_may_be_stopped():
     """Nobody answers at the address that it was given: it asks on for half a minute, but not when it is told to end."""
     cluster = Joiners(1, 2)

@@ -59,14 +59,18 @@ static void on_kick(void *context, uint32_t lane)
 static nigh_status create(struct fixture *fixture, char *why, size_t why_bytes)
 {
     struct views_config config = {.members = &fixture->members,
-                                  .directory = fixture->folder,
                                   .dead_us = 4000000,
                                   .name = "",
                                   .lanes = 1,
                                   .kick = on_kick,
                                   .context = &fixture->heard};
+    struct views_file file;
+    nigh_status status;
 
-    return views_create(&config, &fixture->heard.views, why, why_bytes);
+    views_file_init(&file);
+    status = views_file_open(&file, fixture->folder, why, why_bytes);
+    return status == NIGH_OK ? views_create(&config, &file, &fixture->heard.views, why, why_bytes)
+                             : status;
 }
 
 static int setup(void **state)
