@@ -398,7 +398,7 @@ static nigh_status ask_members(const struct node_settings *settings, struct memb
 }
 
 /* Whoever was given a seat used one of them up: nobody takes one who cannot have it. */
-static nigh_status may_join(const struct nigh_node *node, char *why, size_t why_bytes)
+static nigh_status may_join(struct nigh_node *node, char *why, size_t why_bytes)
 {
     const struct node_settings *settings = &node->settings;
     const char *text =
@@ -418,6 +418,10 @@ static nigh_status may_join(const struct nigh_node *node, char *why, size_t why_
             "directory (--state)",
             path, settings->joins_as);
         return NIGH_INVALID;
+    }
+    status = views_file_try(&node->state_file, why, why_bytes);
+    if (status != NIGH_OK) {
+        return status;
     }
     status = peers_bind(text, &fd, &address, &bytes, why, why_bytes);
     fd_close(&fd);

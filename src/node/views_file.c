@@ -134,6 +134,27 @@ static bool write_all(int fd, const uint8_t *bytes, size_t count)
     return true;
 }
 
+nigh_status views_file_try(struct views_file *file, char *why, size_t why_bytes)
+{
+    int fd = openat(file->directory_fd, FILE_NEW,
+                    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    uint8_t *bytes = calloc(1, VIEWS_FILE_BYTES);
+    bool is_written =
+        fd >= 0 && bytes != NULL && write_all(fd, bytes, VIEWS_FILE_BYTES) && fsync(fd) == 0;
+    int error = errno;
+
+    fd_close(&fd);
+    free(bytes);
+    (void)unlinkat(file->directory_fd, FILE_NEW, 0);
+    if (!is_written) {
+        snprintf(why, why_bytes,
+                 "%.200s cannot be written (%s), and a node keeps there which rank it has: make "
+                 "room, give the directory to this user, or name another with --state",
+                 file->path, strerror(error));
+    }
+    return is_written ? NIGH_OK : NIGH_DISK;
+}
+
 nigh_status views_file_write(struct views_file *file, const void *bytes, size_t count)
 {
     int fd = openat(file->directory_fd, FILE_NEW,

@@ -29,6 +29,10 @@ nigh_status views_file_open(struct views_file *file, const char *directory, char
                             size_t why_bytes);
 void views_file_close(struct views_file *file);
 
+/* Whether there is room for as much as a voter may ever keep; nothing of it stays. NIGH_DISK, with
+ * a sentence. */
+nigh_status views_file_try(struct views_file *file, char *why, size_t why_bytes);
+
 /* All of it, the caller's to free; 0 bytes: there is none yet. */
 nigh_status views_file_read(struct views_file *file, uint8_t **bytes, size_t *count, char *why,
                             size_t why_bytes);

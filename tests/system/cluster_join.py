@@ -16,6 +16,8 @@ from cluster_views import Voters  # noqa: E402
 
 
 FAILED, NOT_FOUND, EXISTS = 1, 3, 9  # exit codes of nigh
+# What root's processes begin with, to be refused what a mode forbids.
+WITHOUT_POWERS = ["setpriv", "--bounding-set", "-dac_override"] if os.geteuid() == 0 else []
 
 
 class Joiners(Voters):
@@ -70,9 +72,10 @@ class Joiners(Voters):
         return {item["address"]: item["rank"] for item in self.list(rank)}
 
 
-def refused(cluster, rank, **more):
+def refused(cluster, rank, prefix=(), **more):
     """What a node says that cannot join."""
-    result = subprocess.run(cluster.command(rank, **more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    result = subprocess.run([*prefix, *cluster.command(rank, **more)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            timeout=60)
     assert result.returncode != 0, result
     return result.stderr.decode()
 
@@ -205,6 +208,15 @@ def test_who_cannot_be_one_takes_no_seat():
     with socket.create_server(("127.0.0.1", 0)) as other:
         said = refused(cluster, 3, member=f"127.0.0.1:{other.getsockname()[1]}")
     assert "the port free" in said, said
+    said = refused(cluster, 3, state=os.path.join(cluster.folder.name, "none", "state"))
+    assert "cannot be made" in said and "--state" in said, said
+    os.makedirs(cluster.state(3), exist_ok=True)
+    with open(os.path.join(cluster.state(3), "lock.views"), "wb"):
+        os.chmod(cluster.state(3), 0o555)
+    said = refused(cluster, 3, prefix=WITHOUT_POWERS)
+    assert "cannot be written (Permission denied)" in said and "--state" in said, said
+    os.chmod(cluster.state(3), 0o755)
+    assert cluster.stats(0)["view_seats"] == 0
     said = refused(cluster, 3, memory="32T")
     assert "of memory are needed" in said and "is a member" not in said, said
     cluster.total = 4
