@@ -44,8 +44,8 @@ class Joiners(Voters):
                 + (["--ranks", str(self.ranks)] if self.ranks and rank < self.listed else []))
 
     def command(self, rank, **more):
-        given = {"state": self.state(rank), "key": self.key, "member": None, "memory": "64M", **more}
-        return [os.environ["NIGHD"], "--memory", given["memory"], "--socket", self.socket(rank), *self.options(rank),
+        given = {"state": self.state(rank), "key": self.key, "member": None, "memory": "64M", "options": None, **more}
+        return [os.environ["NIGHD"], "--memory", given["memory"], "--socket", self.socket(rank), *(given["options"] or self.options(rank)),
                 *(["--member", given["member"]] if given["member"] else []), "--cluster-key", given["key"],
                 "--dead-ms", self.dead_ms, "--spin-us", "0", "--state", given["state"]]
 
@@ -170,6 +170,36 @@ def test_its_rank_outlives_it():
     for rank in range(5):
         cluster.wait_ready(rank)
     wait_for(cluster.agrees, 40)
+    cluster.close()
+
+
+def test_who_joined_begins_no_cluster():
+    """Started again without --join: what it kept says that it is a member of another's. A whole list of one that joined by one
+    of it is no other."""
+    cluster = Joiners(1, 3)
+    cluster.join_by(1, 0)
+    wait_for(cluster.agrees, 30)
+    cluster.kill(1)
+    assert "views" not in os.listdir(cluster.state(1)), "two do not vote"
+    said = refused(cluster, 1, options=["--member", cluster.ports[1]])
+    assert f"--join {cluster.ports[0]} --member {cluster.ports[1]}" in said and "--state" in said, said
+    assert "views" not in os.listdir(cluster.state(1))
+    cluster.back(1)
+    wait_for(cluster.agrees, 30)
+    cluster.close()
+    cluster = Joiners(2, 2)
+    for rank in range(2):  # anew: the second of the list asks the first which rank it has
+        cluster.kill(rank)
+        shutil.rmtree(cluster.state(rank))
+    cluster.start(0)
+    cluster.listed = 1
+    cluster.back(1)
+    cluster.wait_ready(0)
+    wait_for(cluster.agrees, 30)
+    cluster.kill(1)
+    cluster.listed = 2
+    cluster.back(1)
+    wait_for(cluster.agrees, 30)
     cluster.close()
 
 
