@@ -212,11 +212,7 @@ static nigh_status node_make(struct nigh_node *node, char *why, size_t why_bytes
         status = node_open_peers(node, why, why_bytes);
     if (status == NIGH_OK)
         status = node_start_lanes(node, why, why_bytes);
-    if (status == NIGH_OK && node->views != NULL && views_start(node->views) != NIGH_OK) {
-        snprintf(why, why_bytes, "cannot start a thread for views; raise the limit of threads");
-        status = NIGH_NO_RESOURCES;
-    }
-    return status;
+    return status == NIGH_OK ? node_start_views(node, why, why_bytes) : status;
 }
 
 /* above: a number of a life before; 0: none is known. */

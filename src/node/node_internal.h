@@ -97,6 +97,8 @@ nigh_status node_claim(struct nigh_node *node, char *why, size_t why_bytes);
 nigh_status node_listen_to_peers(struct nigh_node *node, char *why, size_t why_bytes);
 nigh_status node_open_front(struct nigh_node *node, char *why, size_t why_bytes);
 nigh_status node_open_peers(struct nigh_node *node, char *why, size_t why_bytes);
+/* Last: from here on it votes, and has what it said to keep. */
+nigh_status node_start_views(struct nigh_node *node, char *why, size_t why_bytes);
 void node_is_not_listening(struct nigh_node *node);
 
 /* node_join.c: which member this node is. Claims the state directory first, so that of two nodes

@@ -207,3 +207,17 @@ nigh_status node_open_peers(struct nigh_node *node, char *why, size_t why_bytes)
         snprintf(why, why_bytes, "cannot listen for other nodes: %s", nigh_status_string(status));
     return status;
 }
+
+nigh_status node_start_views(struct nigh_node *node, char *why, size_t why_bytes)
+{
+    nigh_status status = node->views != NULL ? views_start(node->views) : NIGH_OK;
+
+    if (status == NIGH_DISK)
+        snprintf(why, why_bytes,
+                 "what this node says in votes cannot be kept in %.200s (--state); the log says "
+                 "why",
+                 node->settings.state_dir);
+    else if (status != NIGH_OK)
+        snprintf(why, why_bytes, "cannot start a thread for views; raise the limit of threads");
+    return status;
+}

@@ -58,6 +58,9 @@ struct views {
     struct agree *agree;
     pthread_t thread;
     bool started;
+    bool takes_part;  /* from its start on: what it says is kept */
+    uint8_t *to_keep; /* what it had said before; NULL: nothing */
+    size_t to_keep_bytes;
 
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -166,10 +169,29 @@ static void on_send(void *context, uint32_t rank, const void *bytes, uint32_t co
     pthread_mutex_unlock(&views->mutex);
 }
 
+/* Until a node takes part nobody hears it, and it may yet be started as another: all that is kept
+ * then is what was. */
+static nigh_status keep_for_later(struct views *views, const void *bytes, size_t count)
+{
+    uint8_t *copy = malloc(count);
+
+    if (copy == NULL) {
+        return NIGH_NO_RESOURCES;
+    }
+    memcpy(copy, bytes, count);
+    free(views->to_keep);
+    views->to_keep = copy;
+    views->to_keep_bytes = count;
+    return NIGH_OK;
+}
+
 static nigh_status on_store(void *context, const void *bytes, size_t count)
 {
     struct views *views = context;
 
+    if (!views->takes_part) {
+        return keep_for_later(views, bytes, count);
+    }
     return views_file_write(&views->file, bytes, count);
 }
 
@@ -771,6 +793,13 @@ nigh_status views_start(struct views *views)
     sigset_t all, before;
     int error;
 
+    if (views->to_keep != NULL &&
+        views_file_write(&views->file, views->to_keep, views->to_keep_bytes) != NIGH_OK) {
+        return NIGH_DISK;
+    }
+    free(views->to_keep);
+    views->to_keep = NULL;
+    views->takes_part = true;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(&views->thread, NULL, run, views);
@@ -808,6 +837,7 @@ void views_destroy(struct views *views)
         free(views->wholes[rank]);
     }
     drain(&views->out);
+    free(views->to_keep);
     views_file_close(&views->file);
     pthread_cond_destroy(&views->changed);
     pthread_mutex_destroy(&views->mutex);

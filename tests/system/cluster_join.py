@@ -271,6 +271,22 @@ def test_of_two_with_one_directory_one_asks():
     cluster.close()
 
 
+def test_a_start_that_fails_leaves_no_votes():
+    """The address of who begins was wrong: with the right one, and the same directory, it begins."""
+    cluster = Joiners(1, 2)
+    state = cluster.state(1)
+    said = refused(cluster, 1, options=["--member", "192.0.2.1:7000"])
+    assert "cannot listen for other nodes on 192.0.2.1:7000" in said, said
+    cluster.kill(0)
+    shutil.rmtree(cluster.state(0))
+    os.rename(state, cluster.state(0))
+    cluster.total = 1
+    cluster.back(0)
+    wait_for(cluster.agrees, 30)
+    assert "views" in os.listdir(cluster.state(0))
+    cluster.close()
+
+
 def test_who_joins_may_be_stopped():
     """Nobody answers at the address that it was given: it asks on for half a minute, but not when it is told to end."""
     cluster = Joiners(1, 2)
