@@ -123,6 +123,7 @@ static void node_destroy(struct nigh_node *node)
         fabric_destroy(node->fabrics[i]);
     peers_destroy(node->peers);
     views_destroy(node->views);
+    views_file_close(&node->state_file);
     if (node->spill_lock_fd >= 0 && !node->goes_on)
         (void)disk_clean(node->settings.spill_dir, node_keeps_no_file, NULL);
     fd_close(&node->spill_lock_fd);
@@ -211,11 +212,7 @@ static nigh_status node_make(struct nigh_node *node, char *why, size_t why_bytes
         status = node_open_peers(node, why, why_bytes);
     if (status == NIGH_OK)
         status = node_start_lanes(node, why, why_bytes);
-    if (status == NIGH_OK && node->views != NULL && views_start(node->views) != NIGH_OK) {
-        snprintf(why, why_bytes, "cannot start a thread for views; raise the limit of threads");
-        status = NIGH_NO_RESOURCES;
-    }
-    return status;
+    return status == NIGH_OK ? node_start_views(node, why, why_bytes) : status;
 }
 
 /* above: a number of a life before; 0: none is known. */
@@ -231,6 +228,7 @@ static struct nigh_node *node_create(const struct node_settings *settings, struc
     node->entries_a_lane = settings_entries_a_lane(settings);
     node->page_fd = node->page_read_fd = node->lock_fd = node->listen_fd = node->door_fd = -1;
     node->spill_lock_fd = node->state_fd = -1;
+    views_file_init(&node->state_file);
     node->front.listen_fd = node->front.attach_fd = node->front.spare_fd = -1;
     for (uint32_t i = 0; i < LIMIT_FRONT_HALF_OPEN; i++)
         node->front.halves[i].fd = -1;

@@ -42,7 +42,8 @@ struct nigh_node {
     struct pools pools;
     struct sessions sessions;
 
-    int spill_lock_fd; /* -1: this node does not spill */
+    int spill_lock_fd;            /* -1: this node does not spill */
+    struct views_file state_file; /* until the views have it */
     int page_fd;
     int page_read_fd;
     struct session_node_page *page;
@@ -96,10 +97,14 @@ nigh_status node_claim(struct nigh_node *node, char *why, size_t why_bytes);
 nigh_status node_listen_to_peers(struct nigh_node *node, char *why, size_t why_bytes);
 nigh_status node_open_front(struct nigh_node *node, char *why, size_t why_bytes);
 nigh_status node_open_peers(struct nigh_node *node, char *why, size_t why_bytes);
+/* Last: from here on it votes, and has what it said to keep. */
+nigh_status node_start_views(struct nigh_node *node, char *why, size_t why_bytes);
 void node_is_not_listening(struct nigh_node *node);
 
-/* node_join.c: of a node that the list does not name: asks one that it names which rank it has,
- * unless the state directory remembers. Before anything that looks at the members. */
+/* node_join.c: which member this node is. Claims the state directory first, so that of two nodes
+ * that are given the same one alone asks. The list says it, or, of a node that it does not name,
+ * one that it names is asked which rank it has, unless the directory remembers. Before anything
+ * that looks at the members. */
 nigh_status node_join(struct nigh_node *node, char *why, size_t why_bytes);
 
 /* node_fabric.c: what joins this node with others, one a lane; and what peers are told of it. */

@@ -6,23 +6,21 @@
  * stable: the next start asks nobody.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/random.h"
 #include "cluster/welcome.h"
+#include "node/members_file.h"
 #include "node/node_internal.h"
 #include "node/peers_internal.h"
-#include "node/views_file.h"
 
 #define LOG_MODULE "node"
 #include "base/log.h"
@@ -31,134 +29,6 @@
 #define JOIN_EACH_US   UINT64_C(15000000) /* of one: longer than it may take to decide */
 #define JOIN_HELLO_US  UINT64_C(2000000)  /* of that, to be reached and to say who it is */
 #define JOIN_REST_MS   250                /* before all are asked again */
-#define JOIN_FILE      "members"
-#define JOIN_FILE_NEW  "members.new"
-#define JOIN_TITLE     "nigh members 2"
-#define JOIN_TITLE_OLD "nigh members 1" /* in which no seat is struck off */
-
-/* ---- what is remembered --------------------------------------------------- */
-
-/* "members": a title, "ranks R listed L rank N", an address a line by rank, an empty line for a
- * seat that is struck off, "end". */
-static nigh_status read_members(FILE *file, struct members *members)
-{
-    char(*addresses)[MEMBERS_ADDRESS_BYTES] = calloc(LIMIT_NODES, MEMBERS_ADDRESS_BYTES);
-    char line[MEMBERS_ADDRESS_BYTES + 64];
-    uint32_t ranks = 0, listed = 0, self = 0, present = 0;
-    nigh_status status = NIGH_CORRUPT;
-
-    if (addresses == NULL) {
-        return NIGH_NO_RESOURCES;
-    }
-    if (fgets(line, sizeof(line), file) == NULL ||
-        (strcmp(line, JOIN_TITLE "\n") != 0 && strcmp(line, JOIN_TITLE_OLD "\n") != 0) ||
-        fgets(line, sizeof(line), file) == NULL ||
-        sscanf(line, "ranks %u listed %u rank %u", &ranks, &listed, &self) != 3) {
-        goto done;
-    }
-    while (fgets(line, sizeof(line), file) != NULL) {
-        size_t length = strcspn(line, "\n");
-
-        if (strcmp(line, "end\n") == 0) {
-            status = members_make((const char(*)[MEMBERS_ADDRESS_BYTES])addresses, listed, present,
-                                  ranks, self, members);
-            status = status == NIGH_INVALID ? NIGH_CORRUPT : status;
-            break;
-        }
-        if (present == LIMIT_NODES || length >= MEMBERS_ADDRESS_BYTES) {
-            break;
-        }
-        memcpy(addresses[present++], line, length);
-    }
-
-done:
-    free(addresses);
-    return status;
-}
-
-/* NIGH_NOT_FOUND: nothing is remembered. */
-static nigh_status recall(const char *directory, const char *joins_as, struct members *members,
-                          char *why, size_t why_bytes)
-{
-    char path[SETTINGS_PATH_BYTES + 16];
-    nigh_status status;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "%s/" JOIN_FILE, directory);
-    file = fopen(path, "re");
-    if (file == NULL && errno == ENOENT) {
-        return NIGH_NOT_FOUND;
-    }
-    if (file == NULL) {
-        snprintf(why, why_bytes, "cannot read %.200s, which says which rank this node has: %s",
-                 path, strerror(errno));
-        return errno == EACCES ? NIGH_DENIED : NIGH_DISK;
-    }
-    status = read_members(file, members);
-    (void)fclose(file);
-    if (status != NIGH_OK) {
-        snprintf(why, why_bytes,
-                 "%.200s is not what this node kept there; remove it to ask the members anew: they "
-                 "remember its rank, too",
-                 path);
-    } else if (strcmp(members->addresses[members->self], joins_as) != 0) {
-        snprintf(why, why_bytes,
-                 "this node joined as %s, says %.200s, and not as %s: give that (--member), or "
-                 "another directory (--state)",
-                 members->addresses[members->self], path, joins_as);
-        status = NIGH_INVALID;
-    }
-    return status;
-}
-
-static bool write_members(FILE *file, const struct members *members)
-{
-    uint32_t present = members->count;
-
-    fprintf(file, JOIN_TITLE "\nranks %u listed %u rank %u\n", members->count, members->listed,
-            members->self);
-    while (members->addresses[present - 1][0] == '\0') {
-        present--;
-    }
-    for (uint32_t rank = 0; rank < present; rank++) {
-        fprintf(file, "%s\n", members->addresses[rank]);
-    }
-    fprintf(file, "end\n");
-    return fflush(file) == 0 && fsync(fileno(file)) == 0;
-}
-
-static nigh_status remember(const char *directory, const struct members *members, char *why,
-                            size_t why_bytes)
-{
-    int fd = -1, directory_fd = -1;
-    FILE *file = NULL;
-    bool is_kept;
-
-    if (mkdir(directory, 0700) == 0 || errno == EEXIST) {
-        directory_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    }
-    if (directory_fd >= 0) {
-        fd = openat(directory_fd, JOIN_FILE_NEW,
-                    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    }
-    file = fd >= 0 ? fdopen(fd, "w") : NULL;
-    is_kept = file != NULL && write_members(file, members) &&
-              renameat(directory_fd, JOIN_FILE_NEW, directory_fd, JOIN_FILE) == 0 &&
-              fsync(directory_fd) == 0;
-    if (!is_kept) {
-        snprintf(why, why_bytes,
-                 "cannot keep in %.200s which rank this node has (%s): give the directory to this "
-                 "user, or name another with --state",
-                 directory, strerror(errno));
-    }
-    if (file != NULL) {
-        (void)fclose(file);
-    } else {
-        fd_close(&fd);
-    }
-    fd_close(&directory_fd);
-    return is_kept ? NIGH_OK : NIGH_DISK;
-}
 
 /* ---- asking one member ---------------------------------------------------- */
 
@@ -399,7 +269,7 @@ static nigh_status ask_members(const struct node_settings *settings, struct memb
 }
 
 /* Whoever was given a seat used one of them up: nobody takes one who cannot have it. */
-static nigh_status may_join(const struct nigh_node *node, char *why, size_t why_bytes)
+static nigh_status may_join(struct nigh_node *node, char *why, size_t why_bytes)
 {
     const struct node_settings *settings = &node->settings;
     const char *text =
@@ -420,25 +290,21 @@ static nigh_status may_join(const struct nigh_node *node, char *why, size_t why_
             path, settings->joins_as);
         return NIGH_INVALID;
     }
+    status = views_file_try(&node->state_file, why, why_bytes);
+    if (status != NIGH_OK) {
+        return status;
+    }
     status = peers_bind(text, &fd, &address, &bytes, why, why_bytes);
     fd_close(&fd);
     return status == NIGH_OK ? node_may_have_memory(node, why, why_bytes) : status;
 }
 
-nigh_status node_join(struct nigh_node *node, char *why, size_t why_bytes)
+/* Which rank we have: what is kept says it, or a member. */
+static nigh_status join(struct nigh_node *node, struct members *found, char *why, size_t why_bytes)
 {
-    struct node_settings *settings = &node->settings;
-    struct members *found;
-    nigh_status status;
+    const struct node_settings *settings = &node->settings;
+    nigh_status status = members_file_read(settings->state_dir, found, why, why_bytes);
 
-    if (settings->joins_as[0] == '\0') {
-        return NIGH_OK;
-    }
-    found = malloc(sizeof(*found));
-    if (found == NULL) {
-        return NIGH_NO_RESOURCES;
-    }
-    status = recall(settings->state_dir, settings->joins_as, found, why, why_bytes);
     if (status == NIGH_NOT_FOUND) {
         LOG_INFO("joins a cluster", "address=%s by=%s", settings->joins_as,
                  settings->members.addresses[0]);
@@ -447,13 +313,68 @@ nigh_status node_join(struct nigh_node *node, char *why, size_t why_bytes)
             status = ask_members(settings, found, why, why_bytes);
         }
         if (status == NIGH_OK) {
-            status = remember(settings->state_dir, found, why, why_bytes);
+            status = members_file_write(settings->state_dir, found, why, why_bytes);
         }
+    } else if (status == NIGH_OK &&
+               strcmp(found->addresses[found->self], settings->joins_as) != 0) {
+        snprintf(why, why_bytes,
+                 "this node joined as %s, says what is kept in %.200s, and not as %s: give that "
+                 "(--member), or another directory (--state)",
+                 found->addresses[found->self], settings->state_dir, settings->joins_as);
+        return NIGH_INVALID;
     }
     if (status == NIGH_OK) {
-        settings->members = *found;
         LOG_INFO("is a member", "rank=%u of=%u address=%s", found->self, found->count,
                  settings->joins_as);
+    }
+    return status;
+}
+
+/* A node that is given all of the list, or begins one. With the directory of one that joined it
+ * would begin a cluster beside that; one of the list may have joined by another of it, too. */
+static nigh_status may_be_listed(const struct node_settings *settings, struct members *found,
+                                 char *why, size_t why_bytes)
+{
+    nigh_status status = members_file_read(settings->state_dir, found, why, why_bytes);
+
+    if (status == NIGH_NOT_FOUND || (status == NIGH_OK && found->epoch == settings->members.epoch &&
+                                     found->self == settings->members.self)) {
+        return NIGH_OK;
+    }
+    if (status == NIGH_OK) {
+        snprintf(why, why_bytes,
+                 "what is kept in %.200s is of a node that joined a cluster as %s: start it as "
+                 "that, with the address of a member (--join %s --member %s), or name another "
+                 "directory with --state",
+                 settings->state_dir, found->addresses[found->self],
+                 found->addresses[found->self == 0 ? found->listed - 1 : 0],
+                 found->addresses[found->self]);
+        status = NIGH_INVALID;
+    }
+    return status;
+}
+
+nigh_status node_join(struct nigh_node *node, char *why, size_t why_bytes)
+{
+    struct node_settings *settings = &node->settings;
+    struct members *found;
+    nigh_status status;
+
+    if (!settings->clustered || settings->state_dir[0] == '\0') {
+        return NIGH_OK;
+    }
+    found = malloc(sizeof(*found));
+    if (found == NULL) {
+        return NIGH_NO_RESOURCES;
+    }
+    status = views_file_open(&node->state_file, settings->state_dir, why, why_bytes);
+    if (status == NIGH_OK && settings->joins_as[0] == '\0') {
+        status = may_be_listed(settings, found, why, why_bytes);
+    } else if (status == NIGH_OK) {
+        status = join(node, found, why, why_bytes);
+        if (status == NIGH_OK) {
+            settings->members = *found;
+        }
     }
     free(found);
     return status;

@@ -32,6 +32,7 @@ static void node_in_child(void)
             fd_close(&node->listen_fd);
             fd_close(&node->lock_fd);
             fd_close(&node->spill_lock_fd);
+            views_file_close(&node->state_file);
             if (node->peers != NULL)
                 peers_in_child(node->peers);
             if (node->views != NULL)
@@ -131,7 +132,6 @@ static nigh_status node_make_views(struct nigh_node *node, char *why, size_t why
     const struct node_settings *settings = &node->settings;
     struct views_config config = {
         .members = &node->settings.members,
-        .directory = settings->state_dir,
         .dead_us = (uint64_t)settings->dead_ms * 1000,
         .name = settings->name,
         .lanes = settings->lanes,
@@ -139,8 +139,9 @@ static nigh_status node_make_views(struct nigh_node *node, char *why, size_t why
         .context = node,
     };
 
-    return settings->state_dir[0] == '\0' ? NIGH_OK
-                                          : views_create(&config, &node->views, why, why_bytes);
+    return settings->state_dir[0] == '\0'
+               ? NIGH_OK
+               : views_create(&config, &node->state_file, &node->views, why, why_bytes);
 }
 
 static void node_on_struck(void *context)
@@ -204,5 +205,19 @@ nigh_status node_open_peers(struct nigh_node *node, char *why, size_t why_bytes)
     status = peers_open(node->peers, node->lanes, node->lane_count, node->incarnation, &offer);
     if (status != NIGH_OK)
         snprintf(why, why_bytes, "cannot listen for other nodes: %s", nigh_status_string(status));
+    return status;
+}
+
+nigh_status node_start_views(struct nigh_node *node, char *why, size_t why_bytes)
+{
+    nigh_status status = node->views != NULL ? views_start(node->views) : NIGH_OK;
+
+    if (status == NIGH_DISK)
+        snprintf(why, why_bytes,
+                 "what this node says in votes cannot be kept in %.200s (--state); the log says "
+                 "why",
+                 node->settings.state_dir);
+    else if (status != NIGH_OK)
+        snprintf(why, why_bytes, "cannot start a thread for views; raise the limit of threads");
     return status;
 }

@@ -15,7 +15,6 @@
 #include "base/fd.h"
 #include "base/list.h"
 #include "base/random.h"
-#include "node/views_file.h"
 #include "node/views_parts.h"
 
 #define LOG_MODULE "views"
@@ -59,6 +58,9 @@ struct views {
     struct agree *agree;
     pthread_t thread;
     bool started;
+    bool takes_part;  /* from its start on: what it says is kept */
+    uint8_t *to_keep; /* what it had said before; NULL: nothing */
+    size_t to_keep_bytes;
 
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -167,10 +169,29 @@ static void on_send(void *context, uint32_t rank, const void *bytes, uint32_t co
     pthread_mutex_unlock(&views->mutex);
 }
 
+/* Until a node takes part nobody hears it, and it may yet be started as another: all that is kept
+ * then is what was. */
+static nigh_status keep_for_later(struct views *views, const void *bytes, size_t count)
+{
+    uint8_t *copy = malloc(count);
+
+    if (copy == NULL) {
+        return NIGH_NO_RESOURCES;
+    }
+    memcpy(copy, bytes, count);
+    free(views->to_keep);
+    views->to_keep = copy;
+    views->to_keep_bytes = count;
+    return NIGH_OK;
+}
+
 static nigh_status on_store(void *context, const void *bytes, size_t count)
 {
     struct views *views = context;
 
+    if (!views->takes_part) {
+        return keep_for_later(views, bytes, count);
+    }
     return views_file_write(&views->file, bytes, count);
 }
 
@@ -738,8 +759,8 @@ static nigh_status make_locks(struct views *views)
     return NIGH_OK;
 }
 
-nigh_status views_create(const struct views_config *config, struct views **views, char *why,
-                         size_t why_bytes)
+nigh_status views_create(const struct views_config *config, struct views_file *file,
+                         struct views **views, char *why, size_t why_bytes)
 {
     struct views *made = calloc(1, sizeof(*made));
     nigh_status status;
@@ -756,11 +777,9 @@ nigh_status views_create(const struct views_config *config, struct views **views
     for (uint32_t rank = 0; rank < LIMIT_NODES; rank++) {
         list_init(&made->in[rank].messages);
     }
-    views_file_init(&made->file);
-    status = views_file_open(&made->file, config->directory, why, why_bytes);
-    if (status == NIGH_OK) {
-        status = make_agree(made, why, why_bytes);
-    }
+    made->file = *file;
+    views_file_init(file);
+    status = make_agree(made, why, why_bytes);
     if (status != NIGH_OK) {
         views_destroy(made);
         return status;
@@ -774,6 +793,13 @@ nigh_status views_start(struct views *views)
     sigset_t all, before;
     int error;
 
+    if (views->to_keep != NULL &&
+        views_file_write(&views->file, views->to_keep, views->to_keep_bytes) != NIGH_OK) {
+        return NIGH_DISK;
+    }
+    free(views->to_keep);
+    views->to_keep = NULL;
+    views->takes_part = true;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(&views->thread, NULL, run, views);
@@ -811,6 +837,7 @@ void views_destroy(struct views *views)
         free(views->wholes[rank]);
     }
     drain(&views->out);
+    free(views->to_keep);
     views_file_close(&views->file);
     pthread_cond_destroy(&views->changed);
     pthread_mutex_destroy(&views->mutex);

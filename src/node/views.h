@@ -17,6 +17,7 @@
 
 #include "cluster/agree.h"
 #include "cluster/members.h"
+#include "node/views_file.h"
 #include "node/views_parts.h"
 
 #define VIEWS_SHARE    32u                /* messages of one member that wait to be heard */
@@ -27,7 +28,6 @@ struct views;
 
 struct views_config {
     const struct members *members; /* outlives it */
-    const char *directory;         /* made, if it is not there; copied */
     uint64_t dead_us;
     const char *name; /* that this node wants to be called; "": nothing; outlives it */
     uint32_t lanes;
@@ -35,12 +35,12 @@ struct views_config {
     void *context;
 };
 
-/* Claims the directory and reads what was kept in it. On failure `why` is a sentence with a remedy:
- * NIGH_BUSY (another node has it), NIGH_DENIED, NIGH_CORRUPT, NIGH_VERSION, NIGH_DISK, ...
- * Start-up thread, as the next three. */
-nigh_status views_create(const struct views_config *config, struct views **views, char *why,
-                         size_t why_bytes);
-/* The lanes may be kicked from here on. */
+/* Takes over the file, which is open, and reads what was kept in it. On failure `why` is a sentence
+ * with a remedy: NIGH_CORRUPT, NIGH_VERSION, NIGH_DISK, ... Start-up thread, as the next three. */
+nigh_status views_create(const struct views_config *config, struct views_file *file,
+                         struct views **views, char *why, size_t why_bytes);
+/* It takes part from here on: what it says is kept, and the lanes may be kicked. NIGH_DISK: it
+ * cannot be kept; NIGH_NO_RESOURCES: there is no thread. */
 nigh_status views_start(struct views *views);
 /* Its thread has ended at the return: nobody is kicked any more. */
 void views_stop(struct views *views);

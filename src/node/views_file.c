@@ -25,10 +25,11 @@ void views_file_init(struct views_file *file)
 static nigh_status refuse(const char *directory, int error, const char *what, char *why,
                           size_t why_bytes)
 {
-    snprintf(why, why_bytes,
-             "the directory %s for what this node says in votes %s (%s): give it to this user, or "
-             "name another with --state",
-             directory, what, strerror(error));
+    snprintf(
+        why, why_bytes,
+        "the directory %.200s for what this node says in votes %s (%s): give it to this user, or "
+        "name another with --state",
+        directory, what, strerror(error));
     return error == EACCES || error == EPERM ? NIGH_DENIED : NIGH_DISK;
 }
 
@@ -54,8 +55,7 @@ nigh_status views_file_open(struct views_file *file, const char *directory, char
     }
     if (!fd_lock(file->lock_fd)) {
         snprintf(why, why_bytes,
-                 "another node keeps its votes in %s: name another directory with --state",
-                 directory);
+                 "another node uses the directory %.200s: name another with --state", directory);
         return NIGH_BUSY;
     }
     return NIGH_OK;
@@ -132,6 +132,27 @@ static bool write_all(int fd, const uint8_t *bytes, size_t count)
         count -= (size_t)put;
     }
     return true;
+}
+
+nigh_status views_file_try(struct views_file *file, char *why, size_t why_bytes)
+{
+    int fd = openat(file->directory_fd, FILE_NEW,
+                    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    uint8_t *bytes = calloc(1, VIEWS_FILE_BYTES);
+    bool is_written =
+        fd >= 0 && bytes != NULL && write_all(fd, bytes, VIEWS_FILE_BYTES) && fsync(fd) == 0;
+    int error = errno;
+
+    fd_close(&fd);
+    free(bytes);
+    (void)unlinkat(file->directory_fd, FILE_NEW, 0);
+    if (!is_written) {
+        snprintf(why, why_bytes,
+                 "%.200s cannot be written (%s), and a node keeps there which rank it has: make "
+                 "room, give the directory to this user, or name another with --state",
+                 file->path, strerror(error));
+    }
+    return is_written ? NIGH_OK : NIGH_DISK;
 }
 
 nigh_status views_file_write(struct views_file *file, const void *bytes, size_t count)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The file in which a voter keeps what it said: written anew, synced and renamed for each change,
- * so that it is the one or the other, whole. It does not know what it keeps. One thread at a time.
+ * so that it is the one or the other, whole. It does not know what it keeps. With the file goes the
+ * state directory that it lies in, which is one node's. One thread at a time.
  */
 #ifndef NODE_VIEWS_FILE_H
 #define NODE_VIEWS_FILE_H
@@ -22,10 +23,15 @@ struct views_file {
 
 void views_file_init(struct views_file *file);
 
-/* Makes the directory if it is not there, and locks it. `why` as in views.h. */
+/* Makes the directory if it is not there, and locks it. On failure `why` is a sentence with a
+ * remedy: NIGH_BUSY (another node has it), NIGH_DENIED, NIGH_DISK, NIGH_INVALID. */
 nigh_status views_file_open(struct views_file *file, const char *directory, char *why,
                             size_t why_bytes);
 void views_file_close(struct views_file *file);
+
+/* Whether there is room for as much as a voter may ever keep; nothing of it stays. NIGH_DISK, with
+ * a sentence. */
+nigh_status views_file_try(struct views_file *file, char *why, size_t why_bytes);
 
 /* All of it, the caller's to free; 0 bytes: there is none yet. */
 nigh_status views_file_read(struct views_file *file, uint8_t **bytes, size_t *count, char *why,

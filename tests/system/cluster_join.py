@@ -16,6 +16,8 @@ from cluster_views import Voters  # noqa: E402
 
 
 FAILED, NOT_FOUND, EXISTS = 1, 3, 9  # exit codes of nigh
+# What root's processes begin with, to be refused what a mode forbids.
+WITHOUT_POWERS = ["setpriv", "--bounding-set", "-dac_override"] if os.geteuid() == 0 else []
 
 
 class Joiners(Voters):
@@ -42,8 +44,8 @@ class Joiners(Voters):
                 + (["--ranks", str(self.ranks)] if self.ranks and rank < self.listed else []))
 
     def command(self, rank, **more):
-        given = {"state": self.state(rank), "key": self.key, "member": None, "memory": "64M", **more}
-        return [os.environ["NIGHD"], "--memory", given["memory"], "--socket", self.socket(rank), *self.options(rank),
+        given = {"state": self.state(rank), "key": self.key, "member": None, "memory": "64M", "options": None, **more}
+        return [os.environ["NIGHD"], "--memory", given["memory"], "--socket", self.socket(rank), *(given["options"] or self.options(rank)),
                 *(["--member", given["member"]] if given["member"] else []), "--cluster-key", given["key"],
                 "--dead-ms", self.dead_ms, "--spin-us", "0", "--state", given["state"]]
 
@@ -70,9 +72,10 @@ class Joiners(Voters):
         return {item["address"]: item["rank"] for item in self.list(rank)}
 
 
-def refused(cluster, rank, **more):
+def refused(cluster, rank, prefix=(), **more):
     """What a node says that cannot join."""
-    result = subprocess.run(cluster.command(rank, **more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    result = subprocess.run([*prefix, *cluster.command(rank, **more)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            timeout=60)
     assert result.returncode != 0, result
     return result.stderr.decode()
 
@@ -170,6 +173,36 @@ def test_its_rank_outlives_it():
     cluster.close()
 
 
+def test_who_joined_begins_no_cluster():
+    """Started again without --join: what it kept says that it is a member of another's. A whole list of one that joined by one
+    of it is no other."""
+    cluster = Joiners(1, 3)
+    cluster.join_by(1, 0)
+    wait_for(cluster.agrees, 30)
+    cluster.kill(1)
+    assert "views" not in os.listdir(cluster.state(1)), "two do not vote"
+    said = refused(cluster, 1, options=["--member", cluster.ports[1]])
+    assert f"--join {cluster.ports[0]} --member {cluster.ports[1]}" in said and "--state" in said, said
+    assert "views" not in os.listdir(cluster.state(1))
+    cluster.back(1)
+    wait_for(cluster.agrees, 30)
+    cluster.close()
+    cluster = Joiners(2, 2)
+    for rank in range(2):  # anew: the second of the list asks the first which rank it has
+        cluster.kill(rank)
+        shutil.rmtree(cluster.state(rank))
+    cluster.start(0)
+    cluster.listed = 1
+    cluster.back(1)
+    cluster.wait_ready(0)
+    wait_for(cluster.agrees, 30)
+    cluster.kill(1)
+    cluster.listed = 2
+    cluster.back(1)
+    wait_for(cluster.agrees, 30)
+    cluster.close()
+
+
 def test_who_cannot_join_is_told_why():
     cluster = Joiners(3, 6, ranks=4)
     cluster.join_by(3, 0)
@@ -205,11 +238,52 @@ def test_who_cannot_be_one_takes_no_seat():
     with socket.create_server(("127.0.0.1", 0)) as other:
         said = refused(cluster, 3, member=f"127.0.0.1:{other.getsockname()[1]}")
     assert "the port free" in said, said
+    said = refused(cluster, 3, state=os.path.join(cluster.folder.name, "none", "state"))
+    assert "cannot be made" in said and "--state" in said, said
+    os.makedirs(cluster.state(3), exist_ok=True)
+    with open(os.path.join(cluster.state(3), "lock.views"), "wb"):
+        os.chmod(cluster.state(3), 0o555)
+    said = refused(cluster, 3, prefix=WITHOUT_POWERS)
+    assert "cannot be written (Permission denied)" in said and "--state" in said, said
+    os.chmod(cluster.state(3), 0o755)
+    assert cluster.stats(0)["view_seats"] == 0
     said = refused(cluster, 3, memory="32T")
     assert "of memory are needed" in said and "is a member" not in said, said
     cluster.total = 4
     cluster.join_by(3, 1)
     wait_for(lambda: cluster.ranks_of(0).get(cluster.ports[3]) == 3, 30)
+    cluster.close()
+
+
+def test_of_two_with_one_directory_one_asks():
+    """Started at once, with nothing in the directory yet: the second says why it does not, and nobody has two ranks."""
+    cluster = Joiners(1, 3)
+    cluster.stop(0)
+    cluster.start(1)
+    wait_for(lambda: "joins a cluster" in cluster.log(1), 30)
+    said = refused(cluster, 2, state=cluster.state(1))
+    assert "another node uses the directory" in said and "--state" in said and "joins a cluster" not in said, said
+    cluster.stop(0, False)
+    cluster.wait_ready(1)
+    cluster.total = 2
+    wait_for(cluster.agrees, 30)
+    assert cluster.stats(0)["view_seats"] == 1
+    cluster.close()
+
+
+def test_a_start_that_fails_leaves_no_votes():
+    """The address of who begins was wrong: with the right one, and the same directory, it begins."""
+    cluster = Joiners(1, 2)
+    state = cluster.state(1)
+    said = refused(cluster, 1, options=["--member", "192.0.2.1:7000"])
+    assert "cannot listen for other nodes on 192.0.2.1:7000" in said, said
+    cluster.kill(0)
+    shutil.rmtree(cluster.state(0))
+    os.rename(state, cluster.state(0))
+    cluster.total = 1
+    cluster.back(0)
+    wait_for(cluster.agrees, 30)
+    assert "views" in os.listdir(cluster.state(0))
     cluster.close()
 
 

@@ -199,7 +199,7 @@ def test_bad_state_is_refused():
     cluster = Voters(3)
     wait_for(lambda: cluster.agrees(), 20)
     taken = start_alone(cluster, 1, cluster.state(0))
-    assert taken.returncode != 0 and b"another node keeps its votes in" in taken.stderr, taken
+    assert taken.returncode != 0 and b"another node uses the directory" in taken.stderr, taken
     cluster.kill(2)
     folder = os.path.join(cluster.folder.name, "other")
     shutil.copytree(cluster.state(1), folder)

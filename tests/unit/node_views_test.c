@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "cluster/agree_internal.h"
@@ -59,14 +60,18 @@ static void on_kick(void *context, uint32_t lane)
 static nigh_status create(struct fixture *fixture, char *why, size_t why_bytes)
 {
     struct views_config config = {.members = &fixture->members,
-                                  .directory = fixture->folder,
                                   .dead_us = 4000000,
                                   .name = "",
                                   .lanes = 1,
                                   .kick = on_kick,
                                   .context = &fixture->heard};
+    struct views_file file;
+    nigh_status status;
 
-    return views_create(&config, &fixture->heard.views, why, why_bytes);
+    views_file_init(&file);
+    status = views_file_open(&file, fixture->folder, why, why_bytes);
+    return status == NIGH_OK ? views_create(&config, &file, &fixture->heard.views, why, why_bytes)
+                             : status;
 }
 
 static int setup(void **state)
@@ -152,6 +157,38 @@ static void who_did_not_vote_at_first_reads_what_it_kept(void **state)
     support_put_file(folder, VIEWS_FILE, "a voter's");
     assert_int_equal(create(fixture, why, sizeof(why)), NIGH_CORRUPT);
     assert_non_null(strstr(why, "this voter must not vote without it"));
+}
+
+static bool has_kept_votes(const struct fixture *fixture)
+{
+    char path[160];
+
+    (void)snprintf(path, sizeof(path), "%s/" VIEWS_FILE, fixture->folder);
+    return access(path, F_OK) == 0;
+}
+
+/* A start that failed, since the address was wrong, is mended by another: nobody heard it vote. */
+static void who_never_took_part_may_be_another(void **state)
+{
+    struct fixture *fixture = *state;
+    char why[256] = "";
+
+    views_destroy(fixture->heard.views);
+    fixture->heard.views = NULL;
+    fixture->members.self = 0;
+    assert_int_equal(create(fixture, why, sizeof(why)), NIGH_OK);
+    assert_false(has_kept_votes(fixture));
+    views_destroy(fixture->heard.views);
+    fixture->heard.views = NULL;
+    fixture->members.self = 1;
+    assert_int_equal(create(fixture, why, sizeof(why)), NIGH_OK);
+    assert_int_equal(views_start(fixture->heard.views), NIGH_OK);
+    assert_true(has_kept_votes(fixture));
+    views_destroy(fixture->heard.views);
+    fixture->heard.views = NULL;
+    fixture->members.self = 0;
+    assert_int_equal(create(fixture, why, sizeof(why)), NIGH_VERSION);
+    assert_non_null(strstr(why, "is of another member"));
 }
 
 /* Who there is, in a cluster of many: more than a channel for calls carries at once. */
@@ -303,6 +340,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_votes_is_what_a_leader_said, setup, teardown),
         cmocka_unit_test_setup_teardown(who_asks_later_is_not_told_what_was, setup_clock,
                                         teardown_clock),
+        cmocka_unit_test_setup_teardown(who_never_took_part_may_be_another, setup, teardown),
         cmocka_unit_test_setup_teardown(who_did_not_vote_at_first_reads_what_it_kept, setup,
                                         teardown),
     };
