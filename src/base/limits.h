@@ -217,9 +217,12 @@
 #define LIMIT_BULK_LOANS    1024 /* calls of one lane that bring some, until nobody touches it */
 #define LIMIT_BULK_FLOWS    1024 /* transfers of one lane under way, of its services */
 #define LIMIT_REQUEST_FLOWS 16   /* of them, of one request */
-#define LIMIT_BULK_CHUNK    (UINT64_C(1) << 20) /* of one READ */
-#define LIMIT_BULK_WINDOW   8                   /* READs of one transfer under way */
-#define LIMIT_BULK_COPY     (UINT64_C(1) << 18) /* copied for one transfer in one turn */
+#define LIMIT_BULK_LANDINGS                                               \
+    2048 /* what lands for others, until it is said to; half for one link \
+          */
+#define LIMIT_BULK_CHUNK  (UINT64_C(1) << 20) /* of one READ */
+#define LIMIT_BULK_WINDOW 8                   /* READs of one transfer under way */
+#define LIMIT_BULK_COPY   (UINT64_C(1) << 18) /* copied for one transfer in one turn */
 #define LIMIT_BULK_LOAN_US \
     10000000 /* after its call has ended; then the link is broken, which ends it */
 #define LIMIT_BULK_CLOSE_US \

@@ -349,7 +349,7 @@ static void claim_answered(struct exchange *exchange, const struct wire_announce
 }
 
 /* A home goes by another view, or does not know yet that ours is active: all of it again, unless
- * that will be said anyway. */
+ * that will be said anyway. What was granted, too: nobody waits for that, to ask again. */
 static void not_in_view_there(struct exchange *exchange, struct announcer *announcer,
                               uint64_t now_us)
 {
@@ -369,10 +369,13 @@ static void refused(struct exchange *exchange, struct announcer *announcer, uint
 
     if ((record->flags & WIRE_CLAIM) != 0) {
         claim_answered(exchange, record, status, now_us);
+    }
+    if (status == NIGH_BUSY &&
+        (record->flags & (WIRE_CLAIM | WIRE_HELD | WIRE_GONE)) != WIRE_CLAIM) {
+        not_in_view_there(exchange, announcer, now_us);
         return;
     }
-    if (status == NIGH_BUSY) {
-        not_in_view_there(exchange, announcer, now_us);
+    if ((record->flags & WIRE_CLAIM) != 0) {
         return;
     }
     if (status == NIGH_LIMIT && (record->flags & WIRE_GONE) == 0) {

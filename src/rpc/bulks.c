@@ -430,11 +430,11 @@ static bool refuse_push(struct bulks *bulks, struct rpc *channel, const struct b
     if (rpc_one_way(channel, BULKS_METHOD_LANDED, &piece, 1, now_us) != NIGH_BUSY) {
         return true;
     }
-    flow = flow_take(bulks, FLOW_LAND);
+    flow = flow_take_landing(bulks, channel);
     if (flow == NULL) {
         return false;
     }
-    flow->channel = channel; /* of no loan: as one that has landed, and was not said to have */
+    /* Of no loan: as one that has landed, and was not said to have. */
     flow->token = push->move;
     flow->status = status;
     flow_step(flow, now_us);
@@ -459,12 +459,11 @@ static bool take_push(struct bulks *bulks, struct rpc *channel, const struct rpc
         return false; /* whoever said that the loan is over pushes no more */
     }
     status = check_push(loan, &push);
-    flow = status == NIGH_OK ? flow_take(bulks, FLOW_LAND) : NULL;
+    flow = status == NIGH_OK ? flow_take_landing(bulks, channel) : NULL;
     if (flow == NULL) {
         return refuse_push(bulks, channel, &push, status == NIGH_OK ? NIGH_BUSY : status, now_us);
     }
     flow->loan = loan;
-    flow->channel = channel;
     flow->token = push.move;
     flow->remote = (struct fabric_remote){.address = push.address, .key = push.key};
     flow->memory = loan->parts[push.part].memory;
@@ -743,6 +742,19 @@ static bool is_flow_valid(const struct flow *flow)
            (flow->reads == 0 || !list_is_linked(&flow->turn));
 }
 
+static bool are_landers_valid(const struct bulks *bulks)
+{
+    uint32_t landings = 0;
+
+    for (uint32_t n = 0; n < bulks->lander_count; n++) {
+        landings += bulks->landers[n].landings;
+        if (bulks->landers[n].landings == 0) {
+            return false;
+        }
+    }
+    return landings == bulks->landing_count;
+}
+
 bool bulks_is_valid(const struct bulks *bulks)
 {
     uint32_t moves = 0, landings = 0, loans = 0;
@@ -763,5 +775,5 @@ bool bulks_is_valid(const struct bulks *bulks)
         }
     }
     return moves == bulks->move_count && landings == bulks->landing_count &&
-           loans == bulks->loan_count;
+           loans == bulks->loan_count && are_landers_valid(bulks);
 }

@@ -29,23 +29,75 @@ struct flow *flow_find(struct bulks *bulks, uint64_t number)
     return &bulks->flows[place];
 }
 
+static struct flow *flow_new(struct bulks *bulks, enum flow_kind kind)
+{
+    struct list_node *node = list_pop_front(&bulks->free_flows);
+    struct flow *flow =
+        node != NULL ? container_of(node, struct flow, place) : &bulks->flows[bulks->flows_used++];
+    uint32_t generation = flow->generation + 1;
+
+    *flow = (struct flow){.bulks = bulks, .kind = kind, .used = true, .generation = generation};
+    return flow;
+}
+
 struct flow *flow_take(struct bulks *bulks, enum flow_kind kind)
 {
-    uint32_t *count = kind == FLOW_LAND ? &bulks->landing_count : &bulks->move_count;
-    struct list_node *node;
-    struct flow *flow;
-    uint32_t generation;
-
-    if (*count == LIMIT_BULK_FLOWS) {
+    NIGH_ASSERT(kind != FLOW_LAND);
+    if (bulks->move_count == LIMIT_BULK_FLOWS) {
         return NULL;
     }
-    node = list_pop_front(&bulks->free_flows);
-    flow =
-        node != NULL ? container_of(node, struct flow, place) : &bulks->flows[bulks->flows_used++];
-    generation = flow->generation + 1;
-    *flow = (struct flow){.bulks = bulks, .kind = kind, .used = true, .generation = generation};
-    (*count)++;
+    bulks->move_count++;
+    return flow_new(bulks, kind);
+}
+
+/* ---- whom it lands for ---------------------------------------------------- */
+
+/* One that has none yet is the next of them, if there is a place for it. */
+static struct bulks_lander *lander_of(struct bulks *bulks, const struct rpc *channel)
+{
+    uint32_t n = 0;
+
+    while (n < bulks->lander_count && bulks->landers[n].channel != channel) {
+        n++;
+    }
+    return &bulks->landers[n];
+}
+
+/* A peer that stands still, and is told nothing, leaves half of the places to the others. */
+struct flow *flow_take_landing(struct bulks *bulks, struct rpc *channel)
+{
+    uint32_t free = LIMIT_BULK_LANDINGS - bulks->landing_count;
+    struct bulks_lander *lander;
+    struct flow *flow;
+
+    if (free == 0) {
+        return NULL;
+    }
+    lander = lander_of(bulks, channel);
+    if (lander == &bulks->landers[bulks->lander_count]) {
+        *lander = (struct bulks_lander){.channel = channel};
+        bulks->lander_count++;
+    }
+    if (lander->landings >= free) {
+        return NULL;
+    }
+    lander->landings++;
+    bulks->landing_count++;
+    flow = flow_new(bulks, FLOW_LAND);
+    flow->channel = channel;
     return flow;
+}
+
+static void lander_give(struct bulks *bulks, const struct rpc *channel)
+{
+    struct bulks_lander *lander = lander_of(bulks, channel);
+
+    NIGH_ASSERT(lander->channel == channel && lander->landings > 0);
+    lander->landings--;
+    bulks->landing_count--;
+    if (lander->landings == 0) {
+        *lander = bulks->landers[--bulks->lander_count];
+    }
 }
 
 static void leave_turns(struct flow *flow)
@@ -69,7 +121,11 @@ static void flow_give(struct flow *flow)
     struct bulks *bulks = flow->bulks;
 
     leave_turns(flow);
-    *(flow->kind == FLOW_LAND ? &bulks->landing_count : &bulks->move_count) -= 1;
+    if (flow->kind == FLOW_LAND) {
+        lander_give(bulks, flow->channel);
+    } else {
+        bulks->move_count--;
+    }
     flow->used = false;
     list_push_front(&bulks->free_flows, &flow->place);
 }

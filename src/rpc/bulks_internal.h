@@ -7,9 +7,9 @@
 #include "base/list.h"
 #include "rpc/bulks.h"
 
-#define BULKS_FLOWS     (2u * LIMIT_BULK_FLOWS) /* of services here, and what lands here for others */
-#define BULKS_AGAIN_US  UINT64_C(1000)          /* what found no room is tried again */
-#define BULKS_LOOK_US   UINT64_C(1000000)       /* between looks for loans that are overdue */
+#define BULKS_FLOWS     (LIMIT_BULK_FLOWS + LIMIT_BULK_LANDINGS)
+#define BULKS_AGAIN_US  UINT64_C(1000)    /* what found no room is tried again */
+#define BULKS_LOOK_US   UINT64_C(1000000) /* between looks for loans that are overdue */
 #define BULKS_SLOT_BITS 16
 
 enum flow_kind {
@@ -81,6 +81,12 @@ struct bulks_serve {
     struct bulks_info infos[LIMIT_CALL_BULKS];
 };
 
+/* A channel for whose other end something lands. */
+struct bulks_lander {
+    const struct rpc *channel;
+    uint32_t landings; /* one at least */
+};
+
 struct bulks {
     struct bulks_shell shell;
     struct bulks_loan *loans[LIMIT_BULK_LOANS];
@@ -91,6 +97,8 @@ struct bulks {
     uint32_t flows_used;
     struct list free_flows;
     uint32_t move_count, landing_count;
+    struct bulks_lander landers[LIMIT_BULK_LANDINGS]; /* in no order */
+    uint32_t lander_count;
     struct list turns;
     uint32_t copying; /* COPY among them: they go on at once */
     uint32_t unsaid;  /* requests that are over, whose callers' lanes are to hear it */
@@ -103,6 +111,8 @@ struct bulks {
 
 /* NULL: all are in use. */
 struct flow *flow_take(struct bulks *bulks, enum flow_kind kind);
+/* One that lands for a channel's other end. NULL: that has no fewer than are free. */
+struct flow *flow_take_landing(struct bulks *bulks, struct rpc *channel);
 /* Goes on as far as it can; it may be gone on return. */
 void flow_step(struct flow *flow, uint64_t now_us);
 void flow_stop(struct flow *flow, nigh_status status, uint64_t now_us);

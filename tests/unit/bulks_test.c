@@ -63,7 +63,14 @@ struct side {
     struct bulks_info last_info;
 };
 
+/* A channel of the first side's whose other end says what it likes, and takes nothing. */
+struct liar {
+    struct rpc *rpc;
+    uint32_t broken;
+};
+
 static struct side sides[2];
+static struct liar liars[3];
 static uint64_t now_us;
 static uint8_t some_bytes[8], all_bytes[BYTES];
 
@@ -131,6 +138,12 @@ static void on_breaks(void *context, struct rpc *channel)
 {
     struct side *side = context;
 
+    for (uint32_t n = 0; n < sizeof liars / sizeof *liars; n++) {
+        if (channel == liars[n].rpc) {
+            liars[n].broken++;
+            return;
+        }
+    }
     assert_ptr_equal(channel, side->rpc);
     side->broken++;
     side->breaks = true;
@@ -606,6 +619,86 @@ static void a_push_that_is_refused_waits_for_room(void **state)
     assert_true(is_released(&sides[0], cookie));
 }
 
+static void drop(void *context, const struct rpc_header *header, const struct rpc_piece *pieces,
+                 uint32_t count)
+{
+    (void)context;
+    (void)header;
+    (void)pieces;
+    (void)count;
+}
+
+/* Memory that a liar may only read, and pushes into until its link is to go. */
+static void push_in_vain(struct liar *liar)
+{
+    struct rpc_config rpc = {.requests = 8,
+                             .calls = 8,
+                             .payload_bytes = CALLS_PAYLOAD,
+                             .shell = {.context = &sides[0],
+                                       .send = drop,
+                                       .request = on_rpc_request,
+                                       .canceled = on_rpc_canceled}};
+    struct bulks *bulks = calls_bulks(sides[0].calls);
+    struct bulks_part part = {.memory = memory_of(&sides[0], BYTES), .access = BULKS_READ};
+    struct bulks_push push = {.bytes = 1};
+    struct rpc_request message = {.method = BULKS_METHOD_PUSH, .bytes = sizeof push};
+    struct bulks_loan *loan;
+    uint8_t head[BULKS_HEAD];
+
+    assert_int_equal(rpc_create(&rpc, &liar->rpc), NIGH_OK);
+    assert_int_equal(bulks_open(bulks, &part, 1, &loan), NIGH_OK);
+    (void)bulks_lend(loan, liar->rpc, head);
+    memcpy(&push.loan, head, sizeof push.loan);
+    message.payload = (const uint8_t *)&push;
+    for (; liar->broken == 0; push.move++) {
+        bulks_take(bulks, liar->rpc, &message, now_us);
+        assert_true(push.move < 2 * LIMIT_BULK_LANDINGS);
+    }
+    assert_true(bulks_is_valid(bulks));
+    bulks_close(loan, now_us);
+}
+
+static void end_liar(struct liar *liar)
+{
+    rpc_end(liar->rpc, NIGH_PEER_LOST, now_us);
+    bulks_channel_down(calls_bulks(sides[0].calls), liar->rpc, now_us);
+    rpc_destroy(liar->rpc);
+    *liar = (struct liar){0};
+}
+
+/* Whoever takes no answers has places while it has fewer than are left to the others. */
+static void who_takes_no_answers_leaves_places_to_others(void **state)
+{
+    struct bulks *bulks = calls_bulks(sides[0].calls);
+    struct side *server = &sides[1];
+    uint32_t left = LIMIT_BULK_LANDINGS;
+
+    (void)state;
+    (void)call(&sides[0], 1, BYTES, BULKS_WRITE, UINT64_MAX);
+    settle();
+    for (uint32_t n = 0; n < sizeof liars / sizeof *liars; n++) {
+        push_in_vain(&liars[n]);
+        left -= left / 2;
+        assert_int_equal(bulks_moves(bulks), LIMIT_BULK_LANDINGS - left);
+        for (uint32_t i = 0; i < LIMIT_REQUEST_FLOWS; i++) {
+            assert_int_equal(begin_move(server, last_request(server), true, i, 1), NIGH_OK);
+        }
+        settle();
+    }
+    assert_int_equal(server->moves_ended, server->moves_begun);
+    for (uint32_t n = 0; n < server->moves_begun; n++) {
+        assert_int_equal(server->move_status[n], NIGH_OK);
+    }
+    for (uint32_t n = 0; n < sizeof liars / sizeof *liars; n++) {
+        end_liar(&liars[n]);
+    }
+    assert_int_equal(bulks_moves(bulks), 0);
+    assert_true(bulks_is_valid(bulks));
+    assert_int_equal(sides[0].broken + server->broken, 0);
+    reply(server, last_request(server));
+    settle();
+}
+
 static void an_answer_is_held_to_the_deadline(void **state)
 {
     struct side *server = &sides[1];
@@ -997,6 +1090,7 @@ int main(void)
         part(a_deadline_ends_the_wait_alone),
         part(what_is_given_up_goes_no_further),
         part(a_push_that_is_refused_waits_for_room),
+        part(who_takes_no_answers_leaves_places_to_others),
         part(an_answer_is_held_to_the_deadline),
         part(a_cancel_ends_what_moves),
         part(a_channel_that_ends_ends_loans),

@@ -1299,6 +1299,48 @@ static void a_home_grants_and_refuses(void **state)
     finish_with();
 }
 
+/* A home that goes by another view yet is told of what was granted as of what is held: again. */
+static void what_was_granted_is_told_again(void **state)
+{
+    uint32_t held = WIRE_CLAIM | WIRE_HELD | WIRE_REPEAT, key;
+    struct asked *asked;
+    struct op *op;
+
+    (void)state;
+    begin_with(0);
+    key = key_of_peer(0);
+    announced();
+    op = submit(NULL, OP_OTHER, key,
+                (struct session_sqe){.op = SESSION_OP_CREATE,
+                                     .flags = SESSION_FLAG_EXCLUSIVE,
+                                     .data_size = 100,
+                                     .argument = 1000});
+    answer_announcement(wait_asked(WIRE_ANNOUNCE), NIGH_OK);
+    pass(1000);
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_OK);
+    announcer_walk(&the_link()->announcer, true);
+    for (uint32_t n = 0; n < 3; n++) {
+        asked = wait_asked(WIRE_ANNOUNCE);
+        assert_int_equal(flags_of(asked, key), held);
+        assert_int_equal(fuzz.one_ways[WIRE_ANNOUNCED], 1 + n);
+        answer_announcement(asked, NIGH_BUSY);
+    }
+    asked = wait_asked(WIRE_ANNOUNCE);
+    assert_int_equal(flags_of(asked, key), held);
+    answer_announcement(asked, NIGH_DENIED); /* which says nothing of views */
+    pass(EXCHANGE_AGAIN_US);
+    assert_null(find_asked(WIRE_ANNOUNCE));
+    assert_true(exchange_is_idle(fuzz.exchange));
+    (void)submit(op, OP_SEAL, key,
+                 (struct session_sqe){.op = SESSION_OP_SEAL, .ref = op->cqe.ref, .argument = 1000});
+    put_keys[put_count++] = key;
+    asked = wait_asked(WIRE_ANNOUNCE);
+    assert_int_equal(flags_of(asked, key), 0);
+    answer_announcement(asked, NIGH_OK);
+    finish_with();
+}
+
 static void a_home_that_is_silent_is_not_waited_for(void **state)
 {
     struct asked *asked;
@@ -2106,6 +2148,7 @@ int main(void)
         cmocka_unit_test(a_peer_takes_its_share_of_deletes),
         cmocka_unit_test(a_peer_claims_what_is_its_own),
         cmocka_unit_test(a_home_grants_and_refuses),
+        cmocka_unit_test(what_was_granted_is_told_again),
         cmocka_unit_test(a_home_that_is_silent_is_not_waited_for),
         cmocka_unit_test(a_full_home_is_told_again),
         cmocka_unit_test(what_is_gone_is_not_announced),
