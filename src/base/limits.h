@@ -243,6 +243,8 @@
 #define LIMIT_PAIR_UNREAD_BYTES \
     4096 /* as LIMIT_FRONT_UNREAD_BYTES, for who is given a pair: some 5 of them */
 #define LIMIT_URGENT_RUN 8 /* urgent calls in a row, while others wait for the same node */
+#define LIMIT_URGENT_SHARE \
+    8 /* beside its places for calls a link has such a part of them more, for urgent ones alone */
 
 /* Calls of many (docs/collectives.md) */
 #define LIMIT_COLLECTS       64   /* under way in one lane, those that others began included */

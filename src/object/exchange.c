@@ -260,6 +260,11 @@ uint32_t exchange_users_places(const struct members *members)
     return exchange_window_of(members)->users;
 }
 
+uint32_t exchange_users_slots(uint32_t places)
+{
+    return places + places / LIMIT_URGENT_SHARE;
+}
+
 uint32_t exchange_users_ring(const struct members *members)
 {
     uint32_t wanted = exchange_users_places(members) / 2 * LIMIT_CALL_BYTES;
@@ -387,14 +392,16 @@ static nigh_status make_links(struct exchange *exchange)
     };
 
     if (config->users != NULL) {
-        uint32_t window = config->users->places != 0 ? config->users->places
+        uint32_t places = config->users->places != 0 ? config->users->places
                                                      : exchange_users_places(config->members);
 
         exchange->users = *config->users;
         links.calls_way = config->calls_way;
         links.ring_bytes = config->ring_bytes;
-        links.calls = (struct rpc_config){.requests = window,
-                                          .calls = window,
+        /* A request gives its credit back as it comes, not as it is answered: who finds none waits
+         * for no handler. So there are none beside for the urgent. */
+        links.calls = (struct rpc_config){.requests = places,
+                                          .calls = exchange_users_slots(places),
                                           .payload_bytes = exchange->users.payload_bytes,
                                           .epoch = config->members->epoch};
     }

@@ -197,8 +197,10 @@ void exchange_leaving(const struct exchange *exchange, struct exchange_leaving *
 /* The channel for calls to another node's lane that serves a hash; NULL: it is not up. */
 struct rpc *exchange_users_channel(struct exchange *exchange, uint32_t rank, uint64_t hash);
 
-/* Calls that such a channel has under way at most. */
+/* Calls that such a channel has under way at most, urgent or not; and of all that it may have, with
+ * its places for urgent ones alone. */
 uint32_t exchange_users_places(const struct members *members);
+uint32_t exchange_users_slots(uint32_t places);
 
 /* Bytes of the ring that the peer of such a channel writes to, where one does: room for half of
  * those calls, of the longest. */

@@ -63,7 +63,7 @@
 struct exchange_window {
     uint32_t members; /* up to so many */
     uint32_t requests, calls, bulk_receives, announcements;
-    uint32_t users; /* requests, and calls, of the channel for calls */
+    uint32_t users; /* calls of everybody that the channel for calls has under way */
 };
 
 const struct exchange_window *exchange_window_of(const struct members *members);

@@ -131,14 +131,13 @@ struct calls_shell {
 };
 
 struct calls_config {
-    uint32_t rank;     /* of this node */
-    uint32_t nodes;    /* members */
-    uint32_t owners;   /* numbers below are sessions' */
-    uint32_t calls;    /* under way, LIMIT_CALLS at most */
-    uint32_t requests; /* not answered, LIMIT_CALL_REQUESTS at most */
-    uint32_t
-        channel_calls; /* places of a channel, of which some are kept for the urgent; 0: none */
-    uint32_t number;   /* of the lane: in the ids of its requests, below LIMIT_LANES */
+    uint32_t rank;          /* of this node */
+    uint32_t nodes;         /* members */
+    uint32_t owners;        /* numbers below are sessions' */
+    uint32_t calls;         /* under way, LIMIT_CALLS at most */
+    uint32_t requests;      /* not answered, LIMIT_CALL_REQUESTS at most */
+    uint32_t channel_calls; /* places of a channel; what it has beyond is for the urgent. 0: all */
+    uint32_t number;        /* of the lane: in the ids of its requests, below LIMIT_LANES */
     struct calls_shell shell;
 };
 

@@ -9,9 +9,6 @@
 #include "rpc/calls_internal.h"
 #include "rpc/collect.h"
 
-/* Of so many places of a channel one is kept for what is urgent. */
-#define KEEP_ONE_OF 8u
-
 /* What a node has answered instead of a service. */
 static enum calls_fate read_refusal(const uint8_t *payload, uint32_t bytes, struct calls_end *end)
 {
@@ -65,14 +62,14 @@ static bool others_turn(const struct calls *calls, uint32_t rank)
     return calls->urgent_run[rank] >= LIMIT_URGENT_RUN;
 }
 
-/* Whether its channel's last places are kept from it. */
+/* Whether its channel's places that are left are for the urgent alone. */
 static bool is_kept(const struct calls *calls, const struct pending *pending,
                     const struct rpc *channel)
 {
     uint32_t places = calls->config.channel_calls;
 
     return !pending->call.urgent && !others_turn(calls, pending->rank) && places > 0 &&
-           rpc_pending(channel) + places / KEEP_ONE_OF >= places;
+           rpc_pending(channel) >= places;
 }
 
 /* Whether a link may come still that is not there: it has not been lost, and has had less than its

@@ -120,8 +120,8 @@ static void side_open(struct side *side, uint32_t rank, const struct members *me
     assert_int_equal(fabric_listen(side->fabric, address), NIGH_OK);
     fabric_address(side->fabric, side->address);
     config = support_links_config(side->fabric, rank, members, &shell);
-    config.calls =
-        (struct rpc_config){.requests = users, .calls = users, .payload_bytes = CALLS_PAYLOAD};
+    config.calls = (struct rpc_config){
+        .requests = users, .calls = exchange_users_slots(users), .payload_bytes = CALLS_PAYLOAD};
     config.calls_way = way;
     config.ring_bytes = exchange_users_ring(members);
     assert_int_equal(links_create(&config, &side->links), NIGH_OK);

@@ -227,8 +227,8 @@ static void side_open(struct side *side, uint32_t rank, const struct members *me
     assert_int_equal(fabric_listen(side->fabric, address), NIGH_OK);
     fabric_address(side->fabric, side->address);
     config = support_links_config(side->fabric, rank, members, &shell);
-    config.calls =
-        (struct rpc_config){.requests = users, .calls = users, .payload_bytes = CALLS_PAYLOAD};
+    config.calls = (struct rpc_config){
+        .requests = users, .calls = exchange_users_slots(users), .payload_bytes = CALLS_PAYLOAD};
     config.calls_way = way;
     config.ring_bytes = exchange_users_ring(members);
     assert_int_equal(links_create(&config, &side->links), NIGH_OK);
@@ -374,19 +374,19 @@ static void hold(const struct cost *cost)
 static void what_peers_cost(void **state)
 {
     static const struct cost costs[] = {
-        {1, 1, 229, 2288, {674, 229, 402}, {893, 413, 594}, 0, 1, LINK_SEND},
-        {8, 1, 137, 1428, {450, 137, 277}, {637, 205, 405}, 0, 1, LINK_SEND},
-        {31, 2, 137, 1428, {450, 137, 277}, {637, 205, 405}, 0, 1, LINK_SEND},
-        {32, 1, 77, 644, {326, 77, 215}, {509, 126, 311}, LIMIT_SHARED_RECEIVES, 1, LINK_SEND},
-        {64, 2, 41, 345, {232, 41, 154}, {381, 62, 218}, LIMIT_SHARED_RECEIVES, 1, LINK_SEND},
-        {8, 1, 137, 1428, {516, 138, 296}, {764, 206, 424}, 0, 2, LINK_SEND},
-        {8, 1, 137, 1428, {648, 140, 334}, {1018, 208, 462}, 0, 4, LINK_SEND},
-        {64, 2, 41, 345, {430, 44, 211}, {762, 65, 275}, LIMIT_SHARED_RECEIVES, 4, LINK_SEND},
+        {1, 1, 237, 2355, {694, 237, 402}, {893, 413, 594}, 0, 1, LINK_SEND},
+        {8, 1, 141, 1461, {460, 141, 277}, {637, 205, 405}, 0, 1, LINK_SEND},
+        {31, 2, 141, 1461, {460, 141, 277}, {637, 205, 405}, 0, 1, LINK_SEND},
+        {32, 1, 79, 661, {330, 79, 215}, {509, 126, 311}, LIMIT_SHARED_RECEIVES, 1, LINK_SEND},
+        {64, 2, 42, 353, {234, 42, 154}, {381, 62, 218}, LIMIT_SHARED_RECEIVES, 1, LINK_SEND},
+        {8, 1, 141, 1461, {526, 142, 296}, {764, 206, 424}, 0, 2, LINK_SEND},
+        {8, 1, 141, 1461, {658, 144, 334}, {1018, 208, 462}, 0, 4, LINK_SEND},
+        {64, 2, 42, 353, {432, 45, 211}, {762, 65, 275}, LIMIT_SHARED_RECEIVES, 4, LINK_SEND},
         /* Calls that are written: one ring in place of a buffer for each receive. */
-        {1, 1, 229, 1455, {674, 229, 402}, {893, 413, 594}, 0, 1, LINK_WRITE},
-        {8, 1, 137, 999, {450, 137, 277}, {637, 205, 405}, 0, 1, LINK_WRITE},
-        {32, 1, 77, 417, {326, 77, 215}, {509, 126, 311}, LIMIT_SHARED_RECEIVES, 1, LINK_WRITE},
-        {64, 2, 41, 251, {232, 41, 154}, {381, 62, 218}, LIMIT_SHARED_RECEIVES, 1, LINK_WRITE},
+        {1, 1, 237, 1455, {694, 237, 402}, {893, 413, 594}, 0, 1, LINK_WRITE},
+        {8, 1, 141, 999, {460, 141, 277}, {637, 205, 405}, 0, 1, LINK_WRITE},
+        {32, 1, 79, 417, {330, 79, 215}, {509, 126, 311}, LIMIT_SHARED_RECEIVES, 1, LINK_WRITE},
+        {64, 2, 42, 251, {234, 42, 154}, {381, 62, 218}, LIMIT_SHARED_RECEIVES, 1, LINK_WRITE},
     };
 
     (void)state;

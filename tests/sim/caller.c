@@ -308,25 +308,29 @@ static void on_link_down(void *context, struct link *link, uint64_t now_us)
 
 /* ---- lanes and lives ------------------------------------------------------ */
 
+static uint32_t places_of(const struct caller_world *calls, const struct members *members)
+{
+    return calls->places != 0 ? calls->places : exchange_users_places(members);
+}
+
 void caller_lane_starts(struct world_lane *lane, struct exchange_calls *users,
                         struct exchange_config *exchange)
 {
     const struct caller_world *calls = lane->world->calls;
     const struct members *members = &lane->world->nodes[lane->node].members;
-    struct calls_config config = {
-        .rank = lane->node,
-        .nodes = lane->world->node_count,
-        .owners = WORLD_SESSIONS + LIMIT_COLLECTS,
-        .calls = calls->calls,
-        .requests = calls->requests,
-        .channel_calls = calls->places != 0 ? calls->places : exchange_users_places(members),
-        .number = lane->number,
-        .shell = {.context = lane,
-                  .channel = on_channel,
-                  .bytes = on_bytes,
-                  .ended = on_ended,
-                  .request = server_take,
-                  .bulks = mover_shell(lane)}};
+    struct calls_config config = {.rank = lane->node,
+                                  .nodes = lane->world->node_count,
+                                  .owners = WORLD_SESSIONS + LIMIT_COLLECTS,
+                                  .calls = calls->calls,
+                                  .requests = calls->requests,
+                                  .channel_calls = places_of(calls, members),
+                                  .number = lane->number,
+                                  .shell = {.context = lane,
+                                            .channel = on_channel,
+                                            .bytes = on_bytes,
+                                            .ended = on_ended,
+                                            .request = server_take,
+                                            .bulks = mover_shell(lane)}};
 
     *users = (struct exchange_calls){.context = lane,
                                      .called = on_called,
@@ -740,8 +744,7 @@ void caller_check_lane(struct world_lane *lane)
         WORLD_CHECK(world,
                     channel == NULL ||
                         (rpc_is_valid(channel) &&
-                         rpc_pending(channel) <=
-                             (calls->places != 0 ? calls->places : exchange_users_places(members))),
+                         rpc_pending(channel) <= exchange_users_slots(places_of(calls, members))),
                     "node %u has more calls under way to node %u than there are places", lane->node,
                     rank);
     }

@@ -46,7 +46,8 @@
 #define CALLS      48u
 #define PAYLOAD    8448u
 #define BULKS      16u
-#define USERS      64u /* requests, and calls, of the channel for calls */
+#define USERS      64u /* requests of the channel for calls */
+#define USER_CALLS 72u /* its calls, with the urgent ones */
 #define BULK       (32768u + (uint32_t)sizeof(struct wire_chunk))
 #define RECORDS    64u   /* of one ANNOUNCE */
 #define KNOWN      4096u /* objects of others that it remembers */
@@ -663,7 +664,7 @@ static void open_links(void)
                 .epoch = members.epoch},
         .waits = 512,
         .calls = {.requests = USERS,
-                  .calls = USERS,
+                  .calls = USER_CALLS,
                   .payload_bytes = CALLS_PAYLOAD,
                   .epoch = members.epoch},
         .bulk_receives = BULKS,
