@@ -4,6 +4,7 @@
 #include "conformance/world.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -104,19 +105,20 @@ static void test_long_writes_store_whole_words(void **state)
 static void test_a_word_is_read_at_once(void **state)
 {
     struct world *world = *state;
-    uint64_t turn = world->turn_bytes > 0 ? world->turn_bytes : 4096;
-    struct world_area *here = world_area(world, ALICE, 2 * turn, FABRIC_LOCAL_WRITE);
-    struct world_area *there = world_area(world, BOB, 2 * turn, ALL_RIGHTS);
+    uint64_t turn = min_u64(world->turn_bytes, 4 * KIB + 3);
+    struct world_area *here = world_area(world, ALICE, 4 * turn, FABRIC_LOCAL_WRITE);
+    struct world_area *there = world_area(world, BOB, 4 * turn, ALL_RIGHTS);
     struct world_end *alice, *bob;
 
     if (!world_can(world, FABRIC_CAN_WORDS))
         return;
     world_join(world, ALICE, BOB, &alice, &bob);
-    /* Where a provider moves so many bytes in a turn, the word lies across that, too. */
-    for (uint64_t i = 0; i < 100; i++) {
+    /* Where a provider moves so many bytes in a turn, the word lies across that, or two, too. */
+    for (uint64_t i = 0; i < 300; i++) {
         struct world_bound bound = world_bound_start();
 
-        end_read(alice, 2 * i, here, 64, area_remote(there, 64), turn - 100 + i);
+        end_read(alice, 2 * i, here, 64, area_remote(there, 64),
+                 (i / 100 + 1) * turn - 200 + 2 * (i % 100));
         end_read(alice, 2 * i + 1, here, 0, area_remote(there, 0), WORD);
         for (uint8_t value = 1; end_find(alice, 2 * i + 1) == NULL; value++) {
             __atomic_store_n((uint64_t *)(void *)there->bytes, value * ONES, __ATOMIC_RELAXED);
@@ -132,7 +134,8 @@ static void test_a_word_is_read_at_once(void **state)
 struct processor {
     struct world_area *area;
     atomic_bool stop;
-    uint64_t torn, rounds, added;
+    uint64_t torn, rounds;
+    atomic_uint_fast64_t added;
 };
 
 static void *watch(void *argument)
@@ -179,7 +182,7 @@ static void test_processors_see_whole_words(void **state)
 static void add_one(struct processor *processor)
 {
     (void)__atomic_fetch_add((uint64_t *)(void *)processor->area->bytes, 1, __ATOMIC_RELAXED);
-    processor->added++;
+    atomic_fetch_add(&processor->added, 1);
 }
 
 static void *add(void *argument)
@@ -195,7 +198,7 @@ static void *add(void *argument)
 static void test_atomics_beside_the_processor(void **state)
 {
     enum {
-        EACH = 1500,
+        EACH = WORLD_LOG - 64,
         WINDOW = 16
     };
     struct world *world = *state;
@@ -215,13 +218,17 @@ static void test_atomics_beside_the_processor(void **state)
     world_join(world, ALICE, BOB, &alice, &bob);
     work.remote = area_remote(processor.area, 0);
     work.operand = UINT64_C(1) << 32;
-    if (world_provider.threads)
+    if (world_provider.threads) {
         assert_int_equal(pthread_create(&thread, NULL, add, &processor), 0);
+        fine = WORLD_UNTIL(world, atomic_load(&processor.added) > 0);
+    }
     while (fine && alice->logged < EACH) {
         for (; work.tag < EACH && work.tag - alice->logged < WINDOW; work.tag++)
             fine = fine && end_post(alice, &work) == NIGH_OK;
         if (!world_provider.threads)
             add_one(&processor);
+        else if (work.tag % 512 == 0)
+            (void)sched_yield(); /* to it, should there be but one processor */
         fine = fine && world_step(world, &bound);
     }
     if (world_provider.threads) {
@@ -231,7 +238,8 @@ static void test_atomics_beside_the_processor(void **state)
     assert_true(fine);
     for (uint32_t i = 0; i < EACH; i++)
         assert_int_equal(alice->log[i].status, NIGH_OK);
-    assert_int_equal(area_u64(processor.area, 0), processor.added + ((uint64_t)EACH << 32));
+    assert_int_equal(area_u64(processor.area, 0),
+                     atomic_load(&processor.added) + ((uint64_t)EACH << 32));
 }
 
 static const struct CMUnitTest tests[] = {
