@@ -39,6 +39,12 @@ struct fabric_stock;
 #define FABRIC_CAN_OFFLOAD 8u
 /* Endpoints can take their receives from a stock (fabric_stock_create). */
 #define FABRIC_CAN_SHARE 16u
+/* Aligned words of 8 bytes move whole: a WRITE stores each that lies in it at once, and a READ of
+ * one finds all of it as it was at some moment. Without it a word is whole to atomics only. */
+#define FABRIC_CAN_WORDS 32u
+/* Atomics are atomic with those of the target's own processors, and of its other fabrics. Without
+ * it words that peers change by atomics are changed, and read, through one fabric alone. */
+#define FABRIC_CAN_ATOMICS_HERE 64u
 
 struct fabric_caps {
     const char *name;      /* "tcp", "verbs", "sim" */

@@ -44,8 +44,9 @@ static void add_tests(const struct world_tests *list, uint32_t variant)
 static void add_variant(uint32_t variant)
 {
     static const struct world_tests *const lists[] = {
-        &connect_tests, &message_tests, &onesided_tests, &atomic_tests, &post_tests,
-        &refusal_tests, &failure_tests, &destroy_tests,  &stock_tests,  &progress_tests,
+        &connect_tests, &message_tests,  &onesided_tests, &atomic_tests,
+        &post_tests,    &refusal_tests,  &failure_tests,  &destroy_tests,
+        &stock_tests,   &progress_tests, &words_tests,
     };
 
     variant_numbers[variant] = variant;
@@ -53,8 +54,10 @@ static void add_variant(uint32_t variant)
         add_tests(lists[list], variant);
     if (world_provider.sleeps)
         add_tests(&sleep_tests, variant);
-    if (world_provider.threads)
+    if (world_provider.threads) {
         add_tests(&thread_tests, variant);
+        add_tests(&words_thread_tests, variant);
+    }
     if (world_provider.cut != NULL)
         add_tests(&cut_tests, variant);
 }

@@ -15,7 +15,8 @@ static const char *const variant_names[] = {"seed 1",
                                             "seed 3, late reads",
                                             "seed 4, late reads",
                                             "seed 5, stalls",
-                                            "seed 6, one completion a poll"};
+                                            "seed 6, one completion a poll",
+                                            "seed 7, torn words"};
 
 static struct sim_options options_of(uint32_t variant)
 {
@@ -31,6 +32,7 @@ static struct sim_options options_of(uint32_t variant)
         options.stall_ppm = 30000;
         options.late_read_ppm = 100000;
         break;
+    case 6: options.torn_words = 1; break;
     default: break;
     }
     return options;

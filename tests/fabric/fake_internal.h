@@ -16,7 +16,7 @@
 
 struct fake_faults {
     bool late_reads, is_cut, odd_flush, lose_flush, refuse_memory, refuse_queues, keep_memory,
-        no_gid, link_local, late_established, no_options, is_taken, no_srq, no_last_word;
+        no_gid, link_local, late_established, no_options, is_taken, no_srq, no_last_word, glob;
     bool overrun; /* the next completion finds no room */
     bool lost[FAKE_EVENT_KINDS];
     uint32_t lead; /* number of the device that routes lead through, and 1; 0: their own */

@@ -823,7 +823,9 @@ static int query_device(struct ibv_context *context, struct ibv_device_attr *att
     attr->max_sge = (int)SLICES;
     attr->max_sge_rd = is_iwarp ? IWARP_READ_SLICES : (int)SLICES;
     attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = (int)reads_of(context);
-    attr->atomic_cap = is_iwarp ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA;
+    attr->atomic_cap = is_iwarp           ? IBV_ATOMIC_NONE
+                       : fake.faults.glob ? IBV_ATOMIC_GLOB
+                                          : IBV_ATOMIC_HCA;
     attr->phys_port_cnt = 1;
     attr->max_srq = fake.faults.no_srq ? 0 : SRQS;
     attr->max_srq_wr = QP_ENTRIES;
@@ -1306,6 +1308,7 @@ FAULT(fake_verbs_late_established, late_established)
 FAULT(fake_verbs_no_options, no_options)
 FAULT(fake_verbs_no_srq, no_srq)
 FAULT(fake_verbs_no_last_word, no_last_word)
+FAULT(fake_verbs_glob, glob)
 FAULT(fake_verbs_overrun, overrun)
 
 void fake_verbs_refuse_post(uint32_t after, int error)

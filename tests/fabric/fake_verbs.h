@@ -92,6 +92,9 @@ void fake_verbs_reads(uint32_t device, uint32_t count);
 
 /* The device has no shared receive queues, to who opens it from now on. */
 void fake_verbs_no_srq(bool on);
+/* The device says that its atomics are atomic with those of processors, to who opens it from now on
+ * (which here they are not). */
+void fake_verbs_glob(bool on);
 /* Queue pairs do not say that they take no more of one. */
 void fake_verbs_no_last_word(bool on);
 /* The next completion runs its completion queue over, once. */

@@ -132,6 +132,30 @@ static void test_link_local_gids_that_will_do(void **state)
     assert_string_equal(fake_verbs_left(), "");
 }
 
+/* F69: atomics are atomic with those of processors where the device says so, and words are never
+ * said to be whole. */
+static void test_what_is_said_of_words(void **state)
+{
+    const uint32_t words = FABRIC_CAN_ATOMICS | FABRIC_CAN_ATOMICS_HERE | FABRIC_CAN_WORDS;
+    const uint32_t said[] = {FABRIC_CAN_ATOMICS, FABRIC_CAN_ATOMICS | FABRIC_CAN_ATOMICS_HERE, 0};
+    struct verbs_options options = {.library = fake_verbs_library(), .address = FAKE_VERBS_ADDRESS};
+    char why[VERBS_WHY_BYTES];
+
+    (void)state;
+    fake_verbs_start();
+    for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+        struct fabric *fabric = NULL;
+
+        fake_verbs_glob(i == 1);
+        fake_verbs_iwarp(i == 2);
+        assert_int_equal(verbs_create(&options, why, &fabric), NIGH_OK);
+        assert_int_equal(fabric->caps.ops & words, said[i]);
+        fabric_destroy(fabric);
+    }
+    fake_verbs_iwarp(false);
+    assert_string_equal(fake_verbs_left(), "");
+}
+
 /* V1: packets that are smaller than any network needs them to be are said once, with the remedy. */
 static void test_a_small_mtu_is_said(void **state)
 {
@@ -1559,6 +1583,7 @@ int main(void)
         cmocka_unit_test(test_what_is_wrong_is_said),
         cmocka_unit_test(test_link_local_gids_that_will_do),
         cmocka_unit_test(test_a_small_mtu_is_said),
+        cmocka_unit_test(test_what_is_said_of_words),
         WORLD_TEST(test_options_reach_the_device),
         WORLD_TEST(test_options_are_the_systems),
         WORLD_TEST(test_options_that_are_not_known),

@@ -287,6 +287,51 @@ static void test_a_read_lands_in_pieces(void **state)
     assert_true(partly > SEEDS / 4);
 }
 
+/* A word at either end of a WRITE of one and of many, and one that is read: how often the writer's
+ * and the reader's part of it are there, and the rest is not. */
+static uint32_t torn_words(uint64_t seed, uint32_t torn, enum fabric_op op, uint64_t bytes)
+{
+    struct sim_options options = {.seed = seed, .torn_words = torn};
+    struct pair pair;
+    uint32_t seen = 0;
+
+    pair_open(&pair, &options);
+    assert_int_equal((pair.side[0].fabric->caps.ops & FABRIC_CAN_WORDS) == 0, torn);
+    memset(pair.side[op == FABRIC_READ].bytes, 1, 4096);
+    pair_post(&pair, 0, op, FABRIC_SIGNALLED, 1, 0, bytes);
+    while (side_find(&pair.side[0], false, 1) == NULL) {
+        for (uint64_t at = 0; at < bytes; at += 8) {
+            uint64_t count = count_of(pair.side[op != FABRIC_READ].bytes + at, 8, 1);
+
+            seen += count != 0 && count != 8;
+        }
+        assert_true(pair_step(&pair));
+    }
+    assert_int_equal(count_of(pair.side[op != FABRIC_READ].bytes, bytes, 1), bytes);
+    pair_close(&pair);
+    return seen;
+}
+
+/* Words are torn where that is asked for, and nowhere else. */
+static void test_words_are_torn(void **state)
+{
+    static const enum fabric_op ops[] = {FABRIC_WRITE, FABRIC_READ};
+    static const uint64_t sizes[] = {8, 64, 4096};
+
+    (void)state;
+    for (uint32_t i = 0; i < ARRAY_LENGTH(ops) * ARRAY_LENGTH(sizes); i++) {
+        enum fabric_op op = ops[i % ARRAY_LENGTH(ops)];
+        uint64_t bytes = sizes[i / ARRAY_LENGTH(ops)];
+        uint32_t torn = 0;
+
+        for (uint64_t seed = 0; seed < SEEDS; seed++) {
+            assert_int_equal(torn_words(seed, 0, op, bytes), 0);
+            torn += torn_words(seed, 1, op, bytes) > 0;
+        }
+        assert_true(torn > SEEDS / 4);
+    }
+}
+
 /* The source of a WRITE is borrowed until its completion: what changes meanwhile may be sent. */
 static void test_a_source_is_taken_late(void **state)
 {
@@ -866,6 +911,7 @@ int main(void)
         cmocka_unit_test(test_a_fence_is_not_overtaken),
         cmocka_unit_test(test_an_atomic_is_overtaken),
         cmocka_unit_test(test_a_read_lands_in_pieces),
+        cmocka_unit_test(test_words_are_torn),
         cmocka_unit_test(test_a_source_is_taken_late),
         cmocka_unit_test(test_no_send_overtakes_a_write),
         cmocka_unit_test(test_late_landing_until_destroy),

@@ -38,6 +38,9 @@ struct sim_options {
     /* After fabric_endpoint_destroy nothing lands (rule c of the loans). 1: a READ whose endpoint
      * was only disconnected may still land later. Always so: this knob makes it likely. */
     uint32_t late_landing_ppm;
+    /* 1: words are not whole, as over devices whose WRITEs tear them: fabrics are not
+     * FABRIC_CAN_WORDS, and what a READ or WRITE moves is cut at any byte. */
+    uint32_t torn_words;
 };
 
 nigh_status sim_create(const struct sim_options *options, struct sim **sim);

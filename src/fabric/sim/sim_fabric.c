@@ -31,7 +31,8 @@ nigh_status sim_fabric(struct sim *sim, uint32_t number, uint32_t lane, struct f
     fabric->fabric.caps = (struct fabric_caps){
         .name = "sim",
         .ops = FABRIC_CAN_WRITE_IMM | FABRIC_CAN_ATOMICS | FABRIC_CAN_READ_PRIVATE |
-               FABRIC_CAN_OFFLOAD | FABRIC_CAN_SHARE,
+               FABRIC_CAN_OFFLOAD | FABRIC_CAN_SHARE | FABRIC_CAN_ATOMICS_HERE |
+               (sim->options.torn_words != 0 ? 0 : FABRIC_CAN_WORDS),
         .inline_bytes = SIM_INLINE_BYTES,
         .slices = LIMIT_FABRIC_SLICES,
         .reads = LIMIT_FABRIC_READS,

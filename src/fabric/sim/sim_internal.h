@@ -25,7 +25,7 @@
 
 #define SIM_PPM           1000000u
 #define SIM_PIECES        4u       /* most pieces that one post's bytes move in */
-#define SIM_PIECE_STEP    8u       /* pieces begin at multiples of this */
+#define SIM_PIECE_STEP    8u       /* pieces begin at multiples of this, a word, at the target */
 #define SIM_SMALL_BYTES   16384u   /* goes between the pieces of what is larger */
 #define SIM_FACTOR_MOST   1000000u /* of a slow link */
 #define SIM_INLINE_BYTES  LIMIT_FABRIC_INLINE

@@ -183,26 +183,30 @@ struct sim_span {
     uint64_t bytes;
 };
 
-/* Cuts at the seed's choice, at multiples of SIM_PIECE_STEP; which piece moves first, too. */
+/* Cuts at the seed's choice, between words of the target; which piece moves first, too. Where words
+ * are torn, between any two bytes. */
 static uint32_t sim_cut_up(struct sim *sim, const struct sim_work *work,
                            struct sim_span spans[SIM_PIECES])
 {
     uint64_t left = work->ending.bytes, offset = 0;
-    uint64_t most = min_u64(SIM_PIECES, left / SIM_PIECE_STEP);
+    uint64_t step = sim->options.torn_words != 0 ? 1 : SIM_PIECE_STEP;
+    uint64_t most = min_u64(SIM_PIECES, left / step);
+    uint64_t lead = (0 - work->remote.address) % step; /* before the first word that is in it */
     bool whole = sim_is_atomic(work) || work->ending.op == FABRIC_SEND || most < 2;
     uint32_t count = whole ? 1 : 1 + (uint32_t)random_below(&sim->random, most);
     uint32_t first = count == 1 ? 0 : (uint32_t)random_below(&sim->random, count);
 
     for (uint32_t i = 0; i < count; i++) {
         uint64_t later = count - 1 - i; /* each of these wants a step at least */
-        uint64_t steps = left / SIM_PIECE_STEP - later;
+        uint64_t steps = left / step - later;
         uint64_t bytes =
             later == 0
                 ? left
-                : SIM_PIECE_STEP *
+                : step *
                       (1 + random_below(&sim->random, min_u64(steps, 2 * steps / (later + 1) + 1)));
 
-        spans[(i + first) % count] = (struct sim_span){offset, bytes};
+        spans[(i + first) % count] = (struct sim_span){
+            offset + (i > 0 ? lead : 0), bytes + (i == 0 ? lead : 0) - (later == 0 ? lead : 0)};
         offset += bytes;
         left -= bytes;
     }

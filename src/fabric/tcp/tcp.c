@@ -315,7 +315,8 @@ static const struct fabric_provider provider = {
 
 static const struct fabric_caps caps = {
     .name = "tcp",
-    .ops = FABRIC_CAN_WRITE_IMM | FABRIC_CAN_ATOMICS | FABRIC_CAN_READ_PRIVATE | FABRIC_CAN_SHARE,
+    .ops = FABRIC_CAN_WRITE_IMM | FABRIC_CAN_ATOMICS | FABRIC_CAN_READ_PRIVATE | FABRIC_CAN_SHARE |
+           FABRIC_CAN_WORDS | FABRIC_CAN_ATOMICS_HERE,
     .inline_bytes = LIMIT_FABRIC_INLINE,
     .slices = LIMIT_FABRIC_SLICES,
     .reads = LIMIT_FABRIC_READS,

@@ -11,8 +11,6 @@
 
 #include "base/bytes.h"
 
-#define VALUE_BYTES 8u
-
 static bool nonsense(struct fabric_endpoint *endpoint)
 {
     tcp_endpoint_fail(endpoint, NIGH_PROTOCOL);
@@ -175,13 +173,21 @@ static struct tcp_response *add_response(struct fabric_endpoint *endpoint)
 static bool begin_read(struct fabric_endpoint *endpoint)
 {
     const struct tcp_frame *frame = &endpoint->in.frame;
+    struct tcp_response *response;
+    uint64_t word;
 
     if (endpoint->response_count == LIMIT_FABRIC_READS)
         return nonsense(endpoint);
     if (!may_reach(endpoint, FABRIC_REMOTE_READ))
         return refuse(endpoint, NIGH_DENIED, true);
-    *add_response(endpoint) =
+    response = add_response(endpoint);
+    *response =
         (struct tcp_response){.address = frame->address, .left = frame->bytes, .key = frame->key};
+    response->is_value = tcp_words_load(tcp_memory_reach(endpoint->tcp, frame->key, frame->address,
+                                                         frame->bytes, FABRIC_REMOTE_READ),
+                                        frame->bytes, &word);
+    if (response->is_value)
+        memcpy(response->value, &word, sizeof(word));
     return true;
 }
 
@@ -195,18 +201,18 @@ static bool act_atomic(struct fabric_endpoint *endpoint)
 
     if (endpoint->response_count == LIMIT_FABRIC_READS)
         return nonsense(endpoint);
-    word = tcp_memory_reach(endpoint->tcp, frame->key, frame->address, VALUE_BYTES,
+    word = tcp_memory_reach(endpoint->tcp, frame->key, frame->address, TCP_WORD_BYTES,
                             FABRIC_REMOTE_ATOMIC);
-    if (word == NULL || (uintptr_t)word % VALUE_BYTES != 0)
+    if (word == NULL || (uintptr_t)word % TCP_WORD_BYTES != 0)
         return refuse(endpoint, NIGH_DENIED, true);
     /* Atomic for other lanes of this machine, too, that may have the same memory. */
     if (frame->kind == TCP_FRAME_FETCH_ADD)
         first = __atomic_fetch_add(word, first, __ATOMIC_SEQ_CST);
     else
-        (void)__atomic_compare_exchange_n(word, &first, bytes_get_u64(operands + VALUE_BYTES),
+        (void)__atomic_compare_exchange_n(word, &first, bytes_get_u64(operands + TCP_WORD_BYTES),
                                           false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     response = add_response(endpoint);
-    *response = (struct tcp_response){.left = VALUE_BYTES, .is_value = true};
+    *response = (struct tcp_response){.left = TCP_WORD_BYTES, .is_value = true};
     bytes_put_u64(response->value, first);
     return true;
 }

@@ -18,6 +18,7 @@
 #include "fabric/tcp/tcp_frame.h"
 
 #define TCP_STAGING_BYTES 32768u /* of one recv: headers and small payloads */
+#define TCP_WORD_BYTES    8u     /* moved at once, where it is aligned */
 #define TCP_TAIL_BYTES    4096u  /* received behind the rest of a large payload */
 #define TCP_COPY_BYTES    512u   /* payloads up to this are copied next to their headers, */
 #define TCP_COPY_FIRST    2048u  /* and up to this that of a batch's first frame */
@@ -126,8 +127,8 @@ struct tcp_response {
     uint64_t address;
     uint64_t left;
     uint32_t key;
-    bool is_value;
-    uint8_t value[8];
+    bool is_value; /* of an atomic, or of a word that was read */
+    uint8_t value[TCP_WORD_BYTES];
 };
 
 enum tcp_source {
@@ -153,6 +154,8 @@ struct tcp_incoming {
     uint8_t head[TCP_PREAMBLE_BYTES];
     struct tcp_frame frame;
     uint64_t done, left; /* of the payload */
+    uint32_t held;       /* of a WRITE: bytes, the last that came, that begin a word */
+    uint8_t word[TCP_WORD_BYTES];
 };
 
 struct fabric_endpoint {
@@ -378,5 +381,12 @@ bool tcp_act_end(struct fabric_endpoint *endpoint);
  */
 int tcp_act_place(struct fabric_endpoint *endpoint, uint64_t bytes,
                   struct iovec vectors[LIMIT_FABRIC_SLICES]);
+
+/* ---- tcp_words.c: words that move whole ---- */
+
+/* The next bytes of a WRITE. False: their place is not there any more. */
+bool tcp_words_take(struct fabric_endpoint *endpoint, const uint8_t *bytes, uint64_t count);
+/* Loads a word; false: it is not one that is aligned, and nothing else. */
+bool tcp_words_load(const void *place, uint64_t bytes, uint64_t *word);
 
 #endif

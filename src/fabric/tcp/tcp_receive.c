@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From the socket to frames: headers and small payloads through a staging buffer, many in one call;
- * large payloads straight to where they belong.
+ * large payloads straight to where they belong, but for WRITEs (tcp_words.c).
  */
 #include "fabric/tcp/tcp_internal.h"
 
 #include <errno.h>
 #include <string.h>
+
+static bool is_by_words(const struct fabric_endpoint *endpoint)
+{
+    return endpoint->in.frame.kind == TCP_FRAME_WRITE;
+}
 
 /* Ends the payload, if all of it is there. */
 static bool finish(struct fabric_endpoint *endpoint)
@@ -40,26 +45,38 @@ static bool take_head(struct fabric_endpoint *endpoint, const uint8_t *bytes, ui
             return true; /* its operands come first */
     }
     in->done = 0;
+    in->held = 0;
     in->left = tcp_frame_is_atomic(&in->frame) ? 0 : tcp_frame_payload(&in->frame);
     return tcp_act_begin(endpoint) && finish(endpoint);
 }
 
-/* Copies the next bytes of a payload to where they belong. */
-static bool take_payload(struct fabric_endpoint *endpoint, const uint8_t *bytes, uint64_t count)
+/* Copies bytes of a payload to where they belong. False: that is not there any more. */
+static bool put(struct fabric_endpoint *endpoint, const uint8_t *bytes, uint64_t count)
 {
     struct iovec places[LIMIT_FABRIC_SLICES];
-    int place_count = tcp_act_place(endpoint, count, places);
+    int place_count;
 
-    if (place_count < 0) {
-        tcp_endpoint_refuse(endpoint, NIGH_DENIED, false);
+    if (is_by_words(endpoint))
+        return tcp_words_take(endpoint, bytes, count);
+    place_count = tcp_act_place(endpoint, count, places);
+    if (place_count < 0)
         return false;
-    }
     for (int i = 0; i < place_count; i++) {
         memcpy(places[i].iov_base, bytes, places[i].iov_len);
         bytes += places[i].iov_len;
     }
     endpoint->in.done += count;
     endpoint->in.left -= count;
+    return true;
+}
+
+/* The next bytes of a payload. */
+static bool take_payload(struct fabric_endpoint *endpoint, const uint8_t *bytes, uint64_t count)
+{
+    if (!put(endpoint, bytes, count)) {
+        tcp_endpoint_refuse(endpoint, NIGH_DENIED, false);
+        return false;
+    }
     return finish(endpoint);
 }
 
@@ -94,7 +111,7 @@ static ssize_t receive_once(struct fabric_endpoint *endpoint, uint64_t room, uin
     uint64_t tail = TCP_STAGING_BYTES;
     int count = 0;
 
-    *direct = min_u64(room, endpoint->in.left);
+    *direct = is_by_words(endpoint) ? 0 : min_u64(room, endpoint->in.left);
     if (*direct > 0) {
         count = tcp_act_place(endpoint, *direct, vectors);
         if (count < 0)

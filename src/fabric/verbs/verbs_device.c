@@ -129,6 +129,8 @@ static uint32_t inline_of(struct verbs *verbs)
     return granted;
 }
 
+/* Never FABRIC_CAN_WORDS: nothing that a device says of itself promises it, and rxe copies packets
+ * as they come, in pieces that end in words. */
 static void set_caps(struct verbs *verbs)
 {
     const struct verbs_device *device = &verbs->device;
@@ -143,6 +145,8 @@ static void set_caps(struct verbs *verbs)
         caps->ops |= FABRIC_CAN_WRITE_IMM | FABRIC_CAN_READ_PRIVATE;
         if (device->attr.atomic_cap != IBV_ATOMIC_NONE)
             caps->ops |= FABRIC_CAN_ATOMICS;
+        if (device->attr.atomic_cap == IBV_ATOMIC_GLOB)
+            caps->ops |= FABRIC_CAN_ATOMICS_HERE;
     }
     if (device->attr.max_srq > 0 && device->attr.max_srq_wr > 0 && device->attr.max_srq_sge > 0)
         caps->ops |= FABRIC_CAN_SHARE;

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * FABRIC_CAN_WORDS: what peers WRITE is stored by words, each aligned one at once, and a READ of
+ * one word is a load.
+ *
+ * The kernel would not do: it copies what is in a packet, which ends anywhere, and what it copied
+ * of a word can be seen before the rest is here. So a WRITE comes through the staging buffer, and
+ * the first bytes of a word whose others are not here yet wait with the endpoint. Other operations,
+ * which nobody looks at before they are told of, go straight to their place.
+ */
+#include "fabric/tcp/tcp_internal.h"
+
+#include <string.h>
+
+static bool is_aligned(const void *place)
+{
+    return (uintptr_t)place % TCP_WORD_BYTES == 0;
+}
+
+static void store(uint8_t *place, const uint8_t *bytes, uint64_t count)
+{
+    while (count > 0) {
+        uint64_t word;
+
+        if (count < TCP_WORD_BYTES || !is_aligned(place)) {
+            __atomic_store_n(place++, *bytes++, __ATOMIC_RELAXED);
+            count--;
+            continue;
+        }
+        memcpy(&word, bytes, TCP_WORD_BYTES);
+        __atomic_store_n((uint64_t *)(void *)place, word, __ATOMIC_RELAXED);
+        place += TCP_WORD_BYTES;
+        bytes += TCP_WORD_BYTES;
+        count -= TCP_WORD_BYTES;
+    }
+}
+
+/* How many of the last bytes before `end`, of `count`, begin a word that lies in the WRITE and ends
+ * among the `left` that are still to come. */
+static uint32_t begun(const uint8_t *end, uint64_t count, uint64_t left)
+{
+    uint32_t bytes = (uint32_t)((uintptr_t)end % TCP_WORD_BYTES);
+
+    return bytes <= count && TCP_WORD_BYTES - bytes <= left ? bytes : 0;
+}
+
+bool tcp_words_take(struct fabric_endpoint *endpoint, const uint8_t *bytes, uint64_t count)
+{
+    struct tcp_incoming *in = &endpoint->in;
+    uint64_t together = in->held + count;
+    uint8_t *place =
+        tcp_memory_reach(endpoint->tcp, in->frame.key, in->frame.address + in->done - in->held,
+                         together, FABRIC_REMOTE_WRITE);
+    uint32_t keep;
+
+    if (place == NULL)
+        return false;
+    in->done += count;
+    in->left -= count;
+    if (in->held > 0) {
+        uint32_t more = (uint32_t)min_u64(count, TCP_WORD_BYTES - in->held);
+
+        memcpy(in->word + in->held, bytes, more);
+        in->held += more;
+        if (in->held < TCP_WORD_BYTES)
+            return true;
+        store(place, in->word, TCP_WORD_BYTES);
+        place += TCP_WORD_BYTES;
+        bytes += more;
+        count -= more;
+    }
+    keep = begun(place + count, count, in->left);
+    store(place, bytes, count - keep);
+    memcpy(in->word, bytes + (count - keep), keep);
+    in->held = keep;
+    return true;
+}
+
+bool tcp_words_load(const void *place, uint64_t bytes, uint64_t *word)
+{
+    if (bytes != TCP_WORD_BYTES || !is_aligned(place))
+        return false;
+    *word = __atomic_load_n((const uint64_t *)place, __ATOMIC_SEQ_CST);
+    return true;
+}
