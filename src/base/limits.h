@@ -253,6 +253,17 @@
 #define LIMIT_COLLECT_ERRORS 8    /* that are told of one */
 #define LIMIT_COLLECT_BYTES  7680 /* of a request, and of what replies are reduced to */
 
+/* Regions (docs/regions.md) */
+#define LIMIT_REGION_NAME_BYTES  64  /* of a name */
+#define LIMIT_REGION_CHUNKS      128 /* of one region: a large one has large chunks */
+#define LIMIT_REGION_CHUNK_BYTES (UINT64_C(1) << 40)
+#define LIMIT_REGION_UNIT_BYTES  4096  /* of which a chunk is a multiple */
+#define LIMIT_REGION_GRANTS      16    /* users of one region with rights of their own */
+#define LIMIT_REGION_ASKS        8     /* changes of one region that wait for another */
+#define LIMIT_REGION_TRIES       8     /* descriptors that one operation goes by, in a row */
+#define LIMIT_REGION_OPS         1024  /* operations on one region that a node has under way */
+#define LIMIT_REGION_HANDLES     65536 /* regions that one session has open */
+
 /* Configuration */
 #define LIMIT_CONFIG_BYTES 65536 /* size of a configuration file */
 #define LIMIT_CONFIG_POOLS 32    /* pools a configuration file may declare */

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See descriptor.h; its bytes are in descriptor_wire.c. */
+#include "region/descriptor.h"
+
+#include <string.h>
+
+#include "base/check.h"
+
+_Static_assert(LIMIT_REGION_CHUNKS % 64 == 0, "a set is whole words");
+
+static int compare_u64(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+int region_version_compare(const struct region_version *a, const struct region_version *b)
+{
+    int order = compare_u64(a->epoch, b->epoch);
+
+    if (order == 0) {
+        order = compare_u64(a->incarnation, b->incarnation);
+    }
+    return order != 0 ? order : compare_u64(a->counter, b->counter);
+}
+
+void region_descriptor_copy(struct region_descriptor *to, const struct region_descriptor *from)
+{
+    if (to != from) {
+        memcpy(to, from, region_descriptor_bytes(from->chunk_count));
+    }
+}
+
+void region_descriptor_clear(struct region_descriptor *descriptor)
+{
+    memset(descriptor, 0, region_descriptor_bytes(0));
+}
+
+/* Where a user's grant is, or would be. */
+static uint32_t find_grant(const struct region_descriptor *descriptor, uint32_t uid)
+{
+    uint32_t at = 0;
+
+    while (at < descriptor->grant_count && descriptor->grants[at].uid < uid) {
+        at++;
+    }
+    return at;
+}
+
+uint32_t region_descriptor_rights(const struct region_descriptor *descriptor, uint32_t uid,
+                                  uint32_t gid)
+{
+    uint32_t at = find_grant(descriptor, uid);
+
+    if (uid == descriptor->uid) {
+        return REGION_ALL;
+    }
+    if (at < descriptor->grant_count && descriptor->grants[at].uid == uid) {
+        return descriptor->grants[at].rights;
+    }
+    return gid == descriptor->gid ? descriptor->group_rights : descriptor->other_rights;
+}
+
+nigh_status region_descriptor_grant(struct region_descriptor *descriptor, uint32_t uid,
+                                    uint32_t rights)
+{
+    uint32_t at = find_grant(descriptor, uid);
+
+    if (uid == descriptor->uid || (rights & ~REGION_ALL) != 0) {
+        return NIGH_INVALID;
+    }
+    if (at == descriptor->grant_count || descriptor->grants[at].uid != uid) {
+        if (descriptor->grant_count == LIMIT_REGION_GRANTS) {
+            return NIGH_LIMIT;
+        }
+        memmove(&descriptor->grants[at + 1], &descriptor->grants[at],
+                (descriptor->grant_count - at) * sizeof(descriptor->grants[0]));
+        descriptor->grant_count++;
+    }
+    descriptor->grants[at] = (struct region_grant){.uid = uid, .rights = rights};
+    return NIGH_OK;
+}
+
+bool region_descriptor_names(const struct region_descriptor *descriptor, uint32_t node)
+{
+    for (uint32_t n = 0; n < descriptor->chunk_count; n++) {
+        if (descriptor->chunks[n].node == node) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_name_valid(const struct region_descriptor *descriptor)
+{
+    if (descriptor->name_bytes == 0 || descriptor->name_bytes > LIMIT_REGION_NAME_BYTES) {
+        return false;
+    }
+    for (uint32_t n = 0; n < LIMIT_REGION_NAME_BYTES; n++) {
+        if ((descriptor->name[n] != 0) != (n < descriptor->name_bytes)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool are_rights_valid(const struct region_descriptor *descriptor)
+{
+    if (((descriptor->group_rights | descriptor->other_rights) & ~REGION_ALL) != 0 ||
+        (descriptor->flags & ~REGION_FLAGS) != 0 || descriptor->grant_count > LIMIT_REGION_GRANTS) {
+        return false;
+    }
+    for (uint32_t n = 0; n < descriptor->grant_count; n++) {
+        const struct region_grant *grant = &descriptor->grants[n];
+
+        if ((grant->rights & ~REGION_ALL) != 0 || grant->uid == descriptor->uid ||
+            (n > 0 && grant[-1].uid >= grant->uid)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_chunk_valid(const struct region_descriptor *descriptor,
+                           const struct region_chunk *chunk)
+{
+    bool is_lost = chunk->node == REGION_NOBODY;
+
+    return (is_lost ? chunk->handle == 0 : chunk->node < LIMIT_NODES) &&
+           !region_version_is_none(&chunk->since) &&
+           region_version_compare(&chunk->since, &descriptor->version) <= 0;
+}
+
+bool region_descriptor_is_valid(const struct region_descriptor *descriptor)
+{
+    bool is_freed = region_descriptor_is_freed(descriptor);
+
+    if (region_version_is_none(&descriptor->version) ||
+        region_version_is_none(&descriptor->birth) ||
+        region_version_compare(&descriptor->birth, &descriptor->version) > 0 ||
+        region_geometry_check(&descriptor->geometry) != NIGH_OK || !is_name_valid(descriptor) ||
+        !are_rights_valid(descriptor) ||
+        descriptor->chunk_count != (is_freed ? 0 : region_geometry_chunks(&descriptor->geometry))) {
+        return false;
+    }
+    for (uint32_t n = 0; n < descriptor->chunk_count; n++) {
+        if (!is_chunk_valid(descriptor, &descriptor->chunks[n])) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Descriptors: versions, rights, what is valid, and their bytes, of which each means one thing. */
+#include "region/descriptor.h"
+
+#include "region_fixture.h"
+#include "support/support.h"
+
+static void later_versions_are_greater(void **state)
+{
+    const struct region_version versions[] = {
+        {0, 0, 0}, {1, 1, 1}, {1, 1, 2}, {1, 2, 1}, {2, 1, 1}, {2, 1, UINT64_MAX}, {3, 0, 1},
+    };
+
+    (void)state;
+    for (uint32_t a = 0; a < 7; a++) {
+        for (uint32_t b = 0; b < 7; b++) {
+            int order = region_version_compare(&versions[a], &versions[b]);
+
+            assert_int_equal((order > 0) - (order < 0), (a > b) - (a < b));
+        }
+    }
+}
+
+static void rights_are_the_owners_a_users_the_groups_or_all_others(void **state)
+{
+    union region_fixture fixture;
+    struct region_descriptor *descriptor = region_fixture_make(&fixture, 2);
+
+    (void)state;
+    assert_int_equal(region_descriptor_rights(descriptor, REGION_FIXTURE_OWNER, 9), REGION_ALL);
+    assert_int_equal(region_descriptor_rights(descriptor, 7, 100), REGION_READ);
+    assert_int_equal(region_descriptor_rights(descriptor, 7, 9), 0);
+    assert_int_equal(region_descriptor_grant(descriptor, 7, REGION_WRITE | REGION_MASTER), NIGH_OK);
+    assert_int_equal(region_descriptor_rights(descriptor, 7, 100), REGION_WRITE | REGION_MASTER);
+    assert_int_equal(region_descriptor_grant(descriptor, 7, 0), NIGH_OK);
+    assert_int_equal(region_descriptor_rights(descriptor, 7, 100), 0); /* less than its group */
+    assert_int_equal(descriptor->grant_count, 1);
+    assert_int_equal(region_descriptor_grant(descriptor, REGION_FIXTURE_OWNER, 0), NIGH_INVALID);
+    assert_int_equal(region_descriptor_grant(descriptor, 8, 8), NIGH_INVALID);
+}
+
+static void as_many_users_as_there_is_room_for(void **state)
+{
+    union region_fixture fixture;
+    struct region_descriptor *descriptor = region_fixture_make(&fixture, 1);
+
+    (void)state;
+    for (uint32_t n = LIMIT_REGION_GRANTS; n > 0; n--) {
+        assert_int_equal(region_descriptor_grant(descriptor, n * 2, REGION_READ), NIGH_OK);
+        assert_true(region_descriptor_is_valid(descriptor)); /* in order, however they came */
+    }
+    assert_int_equal(region_descriptor_grant(descriptor, 5, REGION_READ), NIGH_LIMIT);
+    assert_int_equal(region_descriptor_grant(descriptor, 6, REGION_WRITE), NIGH_OK);
+    for (uint32_t n = 1; n <= LIMIT_REGION_GRANTS; n++) {
+        assert_int_equal(region_descriptor_rights(descriptor, n * 2, 0),
+                         n == 3 ? REGION_WRITE : REGION_READ);
+    }
+}
+
+static void what_is_written_is_read(void **state)
+{
+    union region_fixture fixture, other;
+    struct region_descriptor *descriptor = region_fixture_make(&fixture, 5);
+    uint8_t bytes[REGION_WIRE_BYTES], again[REGION_WIRE_BYTES];
+    size_t size_bytes;
+
+    (void)state;
+    assert_int_equal(region_descriptor_grant(descriptor, 3, REGION_WRITE), NIGH_OK);
+    descriptor->chunks[2] =
+        (struct region_chunk){.node = REGION_NOBODY, .since = region_fixture_version(2)};
+    size_bytes = region_descriptor_encode(descriptor, bytes);
+    assert_int_equal(size_bytes, 88 + 3 + 8 + 5 * 36);
+    memset(&other, 0xee, sizeof(other));
+    assert_int_equal(region_descriptor_decode(bytes, size_bytes, 5, &other.descriptor), NIGH_OK);
+    assert_int_equal(region_descriptor_encode(&other.descriptor, again), size_bytes);
+    assert_memory_equal(bytes, again, size_bytes);
+    assert_int_equal(other.descriptor.chunks[2].node, REGION_NOBODY);
+    assert_int_equal(other.descriptor.chunks[4].handle, 54);
+    assert_int_equal(region_descriptor_decode(bytes, size_bytes, 4, &other.descriptor), NIGH_LIMIT);
+    assert_true(region_descriptor_is_none(&other.descriptor));
+}
+
+/* Any byte that is changed is refused, or is another descriptor that is valid. */
+static void nothing_else_is_read(void **state)
+{
+    union region_fixture fixture, other;
+    struct region_descriptor *descriptor = region_fixture_make(&fixture, 3);
+    uint8_t bytes[REGION_WIRE_BYTES + 1] = {0}, again[REGION_WIRE_BYTES];
+    size_t size_bytes;
+
+    (void)state;
+    assert_int_equal(region_descriptor_grant(descriptor, 3, REGION_WRITE), NIGH_OK);
+    assert_int_equal(region_descriptor_grant(descriptor, 4, REGION_WRITE), NIGH_OK);
+    size_bytes = region_descriptor_encode(descriptor, bytes);
+    for (size_t n = 0; n <= size_bytes + 1; n++) {
+        assert_int_equal(region_descriptor_decode(bytes, n, 8, &other.descriptor),
+                         n == size_bytes ? NIGH_OK : NIGH_PROTOCOL);
+    }
+    for (size_t bit = 0; bit < size_bytes * 8; bit++) {
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        if (region_descriptor_decode(bytes, size_bytes, 8, &other.descriptor) == NIGH_OK) {
+            assert_true(region_descriptor_is_valid(&other.descriptor));
+            assert_int_equal(region_descriptor_encode(&other.descriptor, again), size_bytes);
+            assert_memory_equal(bytes, again, size_bytes);
+        }
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+}
+
+static void what_cannot_be_is_not_valid(void **state)
+{
+    union region_fixture fixture;
+    struct region_descriptor *descriptor;
+
+    (void)state;
+#define INVALID(change)                                       \
+    do {                                                      \
+        descriptor = region_fixture_make(&fixture, 2);        \
+        assert_true(region_descriptor_is_valid(descriptor));  \
+        change;                                               \
+        assert_false(region_descriptor_is_valid(descriptor)); \
+    } while (0)
+    INVALID(descriptor->version.counter = 0);
+    INVALID(descriptor->birth.counter = 3);
+    INVALID(descriptor->chunk_count = 1);
+    INVALID(descriptor->flags = REGION_FREED); /* it has chunks */
+    INVALID(descriptor->flags = 4);
+    INVALID(descriptor->other_rights = 8);
+    INVALID(descriptor->name_bytes = 0);
+    INVALID(descriptor->name_bytes = 2);
+    INVALID(descriptor->name_bytes = 4);
+    INVALID(descriptor->chunks[1].node = LIMIT_NODES);
+    INVALID(descriptor->chunks[1].node = REGION_NOBODY); /* it has a handle */
+    INVALID(descriptor->chunks[1].since.counter = 3);
+    INVALID(descriptor->chunks[1].since.counter = 0);
+    INVALID((descriptor->grant_count = 1, descriptor->grants[0].uid = REGION_FIXTURE_OWNER));
+    INVALID((descriptor->grant_count = 2, descriptor->grants[0].uid = 5,
+             descriptor->grants[1].uid = 5));
+    INVALID(descriptor->geometry.size_bytes = 8192 * 2 + 1);
+#undef INVALID
+    descriptor = region_fixture_make(&fixture, 2);
+    descriptor->flags = REGION_FREED;
+    descriptor->chunk_count = 0;
+    assert_true(region_descriptor_is_valid(descriptor));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(later_versions_are_greater),
+        cmocka_unit_test(rights_are_the_owners_a_users_the_groups_or_all_others),
+        cmocka_unit_test(as_many_users_as_there_is_room_for),
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(nothing_else_is_read),
+        cmocka_unit_test(what_cannot_be_is_not_valid),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
