@@ -186,7 +186,8 @@ static void ask(struct agree *agree, uint32_t rank)
     struct agree_head head = {.kind = AGREE_ASK,
                               .flags = (agree->lease_us == 0 ? AGREE_FLAG_FIRST : 0) |
                                        (agree->leaves ? AGREE_FLAG_LEAVES : 0) |
-                                       (agree->is_bare ? AGREE_FLAG_BARE : 0),
+                                        (agree->is_bare ? AGREE_FLAG_BARE : 0) |
+                                        (agree->failed ? AGREE_FLAG_MUTE : 0),
                               .changes = (uint32_t)agree_roster(agree)->changes};
 
     head.numbers[0] = agree->nonce;
@@ -378,17 +379,15 @@ static void forget_members(struct agree *agree)
     }
 }
 
-/* Whether we lead may have changed. */
-static void note_leader(struct agree *agree)
+static void set_leads(struct agree *agree, bool leads)
 {
-    bool leads = agree->running && !agree->failed && raft_state(&agree->raft) == RAFT_LEADER;
-
     if (leads == agree->leads) {
         return;
     }
     agree->leads = leads;
     agree->ready = false;
     agree->epoch = 0;
+    agree->shown_index = 0;
     forget_members(agree);
     memset(agree->joiners, 0, sizeof(agree->joiners));
     memset(agree->forgetters, 0, sizeof(agree->forgetters));
@@ -406,6 +405,12 @@ static void note_leader(struct agree *agree)
         agree->renew_us = agree->now_us;
         LOG_INFO("leads the views no more", "epoch=%llu", (unsigned long long)agree->known.epoch);
     }
+}
+
+/* Whether we lead may have changed. */
+static void note_leader(struct agree *agree)
+{
+    set_leads(agree, agree->running && !agree->failed && raft_state(&agree->raft) == RAFT_LEADER);
 }
 
 /* libraft gives up for good when it lacks memory, or what it is told cannot be. */
@@ -426,10 +431,11 @@ static uint64_t follow(struct agree *agree)
 
     agree_run_later(agree);
     note_end(agree);
+    (void)agree_raft_settle(agree);
     agree_conf_refresh(agree);
     if (agree_take_back(agree)) {
         agree_run_later(agree);
-        agree->leads = false; /* it does in another term */
+        set_leads(agree, false); /* if it does, in another term */
     }
     note_leader(agree);
     if (agree->leads && agree->barrier_wanted && !agree->barrier_pending) {
@@ -576,7 +582,7 @@ void agree_look(const struct agree *agree, uint64_t now_us, struct agree_look *l
         .has_lease = now_us < lease_us,
         .lease_us = lease_us,
         .leader = agree->leads ? agree->config.self : agree->leader,
-        .votes = !agree->is_bare && agree_is_voter(agree_conf_known(agree), agree->config.self),
+        .votes = !agree->is_bare && agree_conf_counts(agree, agree->config.self),
         .bare = agree->is_bare,
         .failed = agree->failed,
         .term = agree->log.term,

@@ -262,6 +262,21 @@ void agree_conf_decided(const struct agree *agree, struct agree_conf *conf)
     }
 }
 
+/* What was decided is known by our log, or was told. */
+bool agree_conf_counts(const struct agree *agree, uint32_t rank)
+{
+    struct agree_conf decided;
+
+    if (agree_is_voter(agree_conf_known(agree), rank)) {
+        return true;
+    }
+    if (!agree->running || agree->own.count == 0) {
+        return false;
+    }
+    agree_conf_decided(agree, &decided);
+    return agree_is_voter(decided.index >= agree->told.index ? &decided : &agree->told, rank);
+}
+
 const struct agree_conf *agree_conf_known(const struct agree *agree)
 {
     if (agree->own.count == 0 && agree->told.count == 0) {

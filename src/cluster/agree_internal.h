@@ -49,6 +49,7 @@ struct agree_head {
 #define AGREE_FLAG_BARE   4  /* of an ASK, a KNOWN: its sender kept nothing */
 #define AGREE_FLAG_ASKS   8  /* of a KNOWN: it is to be answered by one */
 #define AGREE_FLAG_FREE   16 /* of a GRANT: who kept nothing takes no part in Raft, and may again */
+#define AGREE_FLAG_MUTE   32 /* of an ASK: what it would say as a voter cannot be kept */
 
 #define AGREE_KNOWN_BYTES (AGREE_VOTERS * sizeof(uint64_t)) /* behind the head of a KNOWN */
 
@@ -96,7 +97,9 @@ _Static_assert(sizeof(struct agree_news) == 120, "it is on the wire");
 struct agree_log {
     uint64_t term;
     uint64_t vote;
-    uint64_t first;          /* index of entries[0] */
+    uint64_t begun; /* the change of who votes that this node has begun, leading in this term, and
+                     * that is not known to be decided; 0: none */
+    uint64_t first; /* index of entries[0] */
     uint64_t snapshot_index; /* 0: there is none */
     uint64_t snapshot_term;
     uint64_t tokens[AGREE_VOTERS]; /* with which it began; of a first voter always its own */
@@ -130,6 +133,7 @@ struct agree_member {
     uint64_t spurned_us; /* until then it is not asked to vote: it did not take the log */
     bool leaves;         /* it said so */
     bool is_bare;        /* it kept nothing, and takes no part in Raft until it is told to */
+    bool is_mute;        /* as well: what it would say as a voter it cannot keep */
     bool is_gone;        /* it comes without what it kept, or is to be struck off */
     bool wants_name;     /* this one: */
     char name[AGREED_NAME_BYTES];
@@ -221,6 +225,10 @@ struct agree {
     struct raft_barrier barrier;
     struct raft_apply apply;
     struct raft_change change;
+    /* Those that are to decide a change have shown that they write: an entry of ours. */
+    uint64_t shown_index; /* 0: none was written for that */
+    uint64_t shown_us;    /* when it was */
+    uint32_t shown_for;   /* who was to go then */
     uint64_t elections, proposed, granted, hinted, malformed;
     struct agree_member members[LIMIT_NODES];
     struct agree_joiner joiners[AGREE_JOINERS];
@@ -334,16 +342,19 @@ bool agree_has_settled(const struct agree *agree, uint32_t rank);
 
 /* A leader's: changes who votes, where that is to be; returns when to look again. */
 uint64_t agree_change_voters(struct agree *agree);
-/* Takes back a change that is under way, where that can be, and nobody is there to decide it; true:
- * it did, and Raft has begun anew. */
+/* Takes back a change that is under way, and that those who are to decide it do not answer for;
+ * true: it did, and Raft has begun anew. */
 bool agree_take_back(struct agree *agree);
 
 /* ---- agree_raft.c ---- */
 
 int agree_raft_start(struct agree *agree, bool bootstrap);
 void agree_raft_stop(struct agree *agree);
-/* Begins anew without an entry of the log, and those behind it: nobody has decided them. */
-void agree_raft_drop(struct agree *agree, uint64_t index);
+/* Begins anew without the change that this node has begun (log.begun), and what is behind it. */
+void agree_raft_drop(struct agree *agree);
+/* A change that this node has begun is decided, if it is: that is kept before anybody hears of it.
+ * False: it cannot be. */
+bool agree_raft_settle(struct agree *agree);
 /* Gives libraft the time. */
 void agree_raft_tick(struct agree *agree);
 /* Carries a message of a voter to libraft. */
@@ -387,6 +398,8 @@ void agree_conf_started(struct agree *agree);
 bool agree_conf_roll_back(struct agree *agree, const struct raft_append_entries *append);
 /* What was decided last, by our log. */
 void agree_conf_decided(const struct agree *agree, struct agree_conf *conf);
+/* Whether a member's vote counts, as far as known: until it is decided that it does not. */
+bool agree_conf_counts(const struct agree *agree, uint32_t rank);
 /* The latest that is known here. */
 const struct agree_conf *agree_conf_known(const struct agree *agree);
 

@@ -50,6 +50,7 @@ void agree_lead_heard(struct agree *agree, uint32_t rank, const struct agree_hea
     member->is_gone = false; /* who wanted it struck off is refused; it may vote again */
     note_bare(agree, rank, (head->flags & AGREE_FLAG_BARE) != 0);
     member->leaves = (head->flags & AGREE_FLAG_LEAVES) != 0;
+    member->is_mute = (head->flags & AGREE_FLAG_MUTE) != 0;
     member->adopted = head->numbers[1]; /* a new life begins below what the last one had */
     if (head->numbers[3] == agree->own_token && head->numbers[2] <= agree->now_us) {
         member->contact_us = max_u64(member->contact_us, head->numbers[2]);

@@ -197,6 +197,7 @@ static int io_set_term(struct raft_io *io, raft_term term)
 
     agree->log.term = term;
     agree->log.vote = 0;
+    agree->log.begun = 0; /* another may lead now, and be told that it is here */
     return keep(agree);
 }
 
@@ -236,6 +237,9 @@ static int io_append(struct raft_io *io, struct raft_io_append *request,
                                                 .type = entries[i].type,
                                                 .bytes = (uint32_t)entries[i].buf.len};
         memcpy(entry->data, entries[i].buf.base, entries[i].buf.len);
+        if (entries[i].type == RAFT_CHANGE && raft_state(&agree->raft) == RAFT_LEADER) {
+            log->begun = log->first + log->count + i;
+        }
     }
     log->count += n;
     error = keep(agree);
@@ -253,7 +257,17 @@ static int io_truncate(struct raft_io *io, raft_index index)
 
     NIGH_ASSERT(index >= log->first && index <= log->first + log->count);
     log->count = (uint32_t)(index - log->first);
+    log->begun = log->begun >= index ? 0 : log->begun;
     return keep(agree);
+}
+
+bool agree_raft_settle(struct agree *agree)
+{
+    if (agree->log.begun == 0 || agree->raft.commit_index < agree->log.begun) {
+        return true;
+    }
+    agree->log.begun = 0;
+    return keep(agree) == 0;
 }
 
 /* Lets the first entries go. */
@@ -361,6 +375,7 @@ static int io_send(struct raft_io *io, struct raft_io_send *request,
     uint8_t bytes[AGREE_MESSAGE_BYTES];
     size_t count;
 
+    (void)agree_raft_settle(agree); /* or it has failed, and says nothing */
     say_own_term(agree, &said);
     count = agree_encode(&said, bytes);
     request->cb = cb;
@@ -423,6 +438,9 @@ static int fsm_apply(struct raft_fsm *fsm, const struct raft_buffer *buf, void *
     struct agreed_command command;
 
     *result = NULL;
+    if (!agree_raft_settle(agree)) {
+        return RAFT_IOERR;
+    }
     if (buf->len == sizeof(command)) {
         memcpy(&command, buf->base, sizeof(command));
         if (command.kind == AGREED_SEAT) {
@@ -527,7 +545,19 @@ static int begin_term(struct agree *agree)
 {
     agree->log.term++;
     agree->log.vote = agree_id(agree->config.self);
+    agree->log.begun = 0;
     return keep(agree);
+}
+
+/* What this node has begun, and what is behind it, only it has counted, and nobody was told. */
+static void drop_begun(struct agree_log *log)
+{
+    if (log->begun != 0) {
+        LOG_INFO("who votes is as it was: the change was not decided", "index=%llu",
+                 (unsigned long long)log->begun);
+        log->count = (uint32_t)(log->begun - log->first);
+        log->begun = 0;
+    }
 }
 
 int agree_raft_start(struct agree *agree, bool is_new)
@@ -535,6 +565,7 @@ int agree_raft_start(struct agree *agree, bool is_new)
     struct agree_conf conf;
     int error;
 
+    drop_begun(&agree->log);
     agree_conf_at(agree, UINT64_MAX - 1, &conf);
     if (votes_alone(agree, &conf) && begin_term(agree) != 0) {
         return RAFT_IOERR;
@@ -567,11 +598,24 @@ int agree_raft_start(struct agree *agree, bool is_new)
     return 0;
 }
 
-void agree_raft_drop(struct agree *agree, uint64_t index)
+/* libraft applies all behind the snapshot again: to what was then. Who there is stays known. */
+static void begin_to_apply(struct agree *agree)
+{
+    if (agree->roster.changes > agree->told_roster.changes) {
+        agree->told_roster = agree->roster;
+    }
+    if (agree->log.snapshot_index == 0) {
+        agreed_init(&agree->applied, agree->config.listed);
+        memset(&agree->roster, 0, sizeof(agree->roster));
+    }
+}
+
+void agree_raft_drop(struct agree *agree)
 {
     agree_raft_stop(agree);
     agree_run_later(agree);
-    agree->log.count = (uint32_t)(index - agree->log.first);
+    drop_begun(&agree->log);
+    begin_to_apply(agree);
     if (keep(agree) == 0 && agree_raft_start(agree, false) != 0) {
         agree->failed = true;
     }
@@ -682,7 +726,7 @@ static void on_barrier(struct raft_barrier *request, int status)
     struct agree *agree = request->data;
 
     agree->barrier_pending = false;
-    if (status == 0) {
+    if (status == 0 && agree_raft_settle(agree)) {
         agree->ready = true;
         agree->reached = agree->barriers;
         agree_answer_first(agree);

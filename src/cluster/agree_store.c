@@ -19,6 +19,7 @@ struct store_head {
     uint32_t entries;
     uint64_t term;
     uint64_t vote;
+    uint64_t begun;
     uint64_t first;
     uint64_t snapshot_index;
     uint64_t snapshot_term;
@@ -28,7 +29,7 @@ struct store_head {
     struct agreed snapshot;
 };
 
-_Static_assert(sizeof(struct store_head) == 240, "it is on disk");
+_Static_assert(sizeof(struct store_head) == 248, "it is on disk");
 _Static_assert(offsetof(struct store_head, cluster) == 16, "it is on disk");
 
 static uint32_t crc_of(const uint8_t *bytes, size_t count)
@@ -56,6 +57,7 @@ nigh_status agree_store(struct agree *agree)
         .entries = log->count,
         .term = log->term,
         .vote = log->vote,
+        .begun = log->begun,
         .first = log->first,
         .snapshot_index = log->snapshot_index,
         .snapshot_term = log->snapshot_term,
@@ -141,6 +143,21 @@ static nigh_status check(const struct agree *agree, const struct store_head *hea
     return NIGH_OK;
 }
 
+/* Whether what this node has begun is a change of who votes, of the term that is. */
+static bool is_begun(const struct agree_log *log)
+{
+    const struct agree_entry_head *head;
+
+    if (log->begun == 0) {
+        return true;
+    }
+    if (log->begun <= log->first || log->begun - log->first >= log->count) {
+        return false;
+    }
+    head = &log->entries[log->begun - log->first].head;
+    return head->type == RAFT_CHANGE && head->term == log->term;
+}
+
 nigh_status agree_load(struct agree *agree, const void *stored, size_t bytes,
                        char why[AGREE_WHY_BYTES])
 {
@@ -176,6 +193,7 @@ nigh_status agree_load(struct agree *agree, const void *stored, size_t bytes,
     }
     log->term = head.term;
     log->vote = head.vote;
+    log->begun = head.begun;
     log->first = head.first;
     log->count = head.entries;
     log->snapshot_index = head.snapshot_index;
@@ -183,5 +201,5 @@ nigh_status agree_load(struct agree *agree, const void *stored, size_t bytes,
     log->snapshot_conf = head.snapshot_conf;
     log->snapshot = head.snapshot;
     memcpy(log->tokens, head.tokens, sizeof(log->tokens));
-    return NIGH_OK;
+    return is_begun(log) ? NIGH_OK : refuse(NIGH_CORRUPT, why, "has begun what cannot be");
 }

@@ -9,7 +9,12 @@
  * out before another comes: what is left needs no more that live than there were. Between two odd
  * numbers of voters as many have to live as of the higher one: that is passed as fast as can be,
  * and back, where one of two falls silent.
+ *
+ * Those that vote after a change decide it. So it is begun when they have written what was sent to
+ * them since it was asked for, and taken back when they fall silent all the same.
  */
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "cluster/agree_internal.h"
 
@@ -58,10 +63,19 @@ static bool is_silent(const struct agree *agree, uint32_t rank, uint64_t us)
     return rank != agree->config.self && agree->now_us - heard_us(agree, rank) >= us;
 }
 
+/* Its link stands, it can keep what it says, and it has answered lately. */
+static bool answers(const struct agree *agree, uint32_t rank, uint64_t us)
+{
+    const struct agree_member *member = &agree->members[rank];
+
+    return rank == agree->config.self ||
+           (member->dead_us == 0 && !member->is_mute && !is_silent(agree, rank, us));
+}
+
 static bool is_live(const struct agree *agree, uint32_t rank)
 {
     return rank == agree->config.self ||
-           (agree->members[rank].acked_us != 0 && !is_silent(agree, rank, AGREE_LEASE_US));
+           (agree->members[rank].acked_us != 0 && answers(agree, rank, AGREE_LEASE_US));
 }
 
 static bool leaves(const struct agree *agree, uint32_t rank)
@@ -80,7 +94,8 @@ static bool could_vote(const struct agree *agree, uint32_t rank)
 {
     return !agree_is_voter(&agree->own, rank) && agree_is_member(agree, rank) &&
            agreed_has(&agree->applied.in, rank) && agree_has_settled(agree, rank) &&
-           !leaves(agree, rank) && agree->now_us >= agree->members[rank].spurned_us;
+           !leaves(agree, rank) && !agree->members[rank].is_mute &&
+           agree->now_us >= agree->members[rank].spurned_us;
 }
 
 static bool is_ready(struct agree *agree, uint32_t rank)
@@ -289,6 +304,75 @@ static enum step next_step(struct agree *agree, const struct plan *plan, uint32_
     return *rank != AGREE_NOBODY ? STEP_REMOVE : prepare(agree, plan, rank);
 }
 
+/* ---- who is to decide it --------------------------------------------------- */
+
+static void on_shown(struct raft_barrier *entry, int status)
+{
+    (void)status; /* who has written it counts, decided or not */
+    free(entry);
+}
+
+/* Has all write an entry that nobody needs: heartbeats are answered by a full disk, too. */
+static void have_shown(struct agree *agree, uint32_t who)
+{
+    struct raft_barrier *entry = calloc(1, sizeof(*entry));
+
+    if (entry == NULL || raft_barrier(&agree->raft, entry, on_shown) != 0) {
+        free(entry);
+        return;
+    }
+    agree->shown_index = raft_last_index(&agree->raft);
+    agree->shown_us = agree->now_us;
+    agree->shown_for = who;
+}
+
+static bool has_shown(const struct agree *agree, uint32_t rank)
+{
+    return rank == agree->config.self ||
+           (is_live(agree, rank) && agree->members[rank].stored >= agree->shown_index);
+}
+
+/* Whether it votes once the step is done. */
+static bool votes_then(const struct agree *agree, enum step step, uint32_t of, uint32_t rank)
+{
+    return rank == of ? step == STEP_VOTE : agree_is_voter(&agree->own, rank);
+}
+
+/* Whether those that vote then are to decide it: so many of them have shown that they write, since
+ * it was asked for. Who decides alone has nobody to hear from. */
+static bool is_theirs(struct agree *agree, const struct plan *plan, enum step step, uint32_t of)
+{
+    uint32_t who = step == STEP_VOTE ? plan->goes : of, voters = 0, shown = 0;
+
+    for (uint32_t n = 0; n < agree->own.count; n++) {
+        uint32_t rank = agree->own.servers[n].rank;
+
+        if (votes_then(agree, step, of, rank)) {
+            voters++;
+            shown += has_shown(agree, rank) ? 1 : 0;
+        }
+    }
+    if (voters == 1 && votes_then(agree, step, of, agree->config.self)) {
+        return true;
+    }
+    if (agree->shown_index == 0 || agree->now_us - agree->shown_us >= AGREE_LEASE_US ||
+        (who != AGREE_NOBODY && who != agree->shown_for)) {
+        have_shown(agree, who);
+        return false;
+    }
+    return 2 * shown > voters;
+}
+
+static bool is_to_begin(struct agree *agree, const struct plan *plan, enum step step, uint32_t rank)
+{
+    if (step == STEP_NONE || agree->log.count >= AGREE_ENTRIES / 2) {
+        return false;
+    }
+    return step == STEP_ADD || step == STEP_STANDBY ||
+           (step == STEP_REMOVE && !agree_is_voter(&agree->own, rank)) ||
+           is_theirs(agree, plan, step, rank);
+}
+
 /* ---- carried out ---------------------------------------------------------- */
 
 static void on_change(struct raft_change *request, int status)
@@ -339,34 +423,34 @@ static void carry_out(struct agree *agree, enum step step, uint32_t rank)
     }
 }
 
-/* Who decided alone, and has a second vote, needs it to decide even that. Where the second falls
- * silent before it has answered, the first, which was all that there was to decide, takes its vote
- * back: nothing that is behind the change was decided, and nothing can be without the first. */
-bool agree_take_back(struct agree *agree)
+/* Whether so many of those that vote answer that they decide. Of two both have to, before libraft
+ * does not lead any more. */
+static bool is_answered(const struct agree *agree)
 {
-    uint64_t index = agree->raft.configuration_uncommitted_index;
-    uint32_t self = agree->config.self;
-    struct agree_conf before;
-    bool is_silent_other = false;
+    uint32_t voters = 0, heard = 0;
 
-    if (!agree->leads || index <= agree->log.first || agree_conf_voters(&agree->own) != 2) {
-        return false;
-    }
-    agree_conf_at(agree, index - 1, &before);
-    if (agree_conf_voters(&before) != 1 || !agree_is_voter(&before, self)) {
-        return false;
-    }
     for (uint32_t n = 0; n < agree->own.count; n++) {
         uint32_t rank = agree->own.servers[n].rank;
 
-        is_silent_other = is_silent_other || (agree_is_voter(&agree->own, rank) &&
-                                              is_silent(agree, rank, VOTERS_SHAKY_US));
+        if (agree->own.servers[n].role == RAFT_VOTER) {
+            voters++;
+            heard += answers(agree, rank, VOTERS_SHAKY_US) ? 1 : 0;
+        }
     }
-    if (!is_silent_other) {
+    return 2 * heard > voters;
+}
+
+/* What decides a change are those that vote then, and they may be fewer that live than it takes,
+ * where those that voted before are enough. Who has begun it is the only one that can have counted
+ * those who have it, until another leads in a later term; and it has not, or it would have kept
+ * that (agree_raft_settle). So it may do as if it had died before it wrote that entry. */
+bool agree_take_back(struct agree *agree)
+{
+    if (agree->log.begun == 0 || !agree->running || agree->failed ||
+        (raft_state(&agree->raft) == RAFT_LEADER && is_answered(agree))) {
         return false;
     }
-    LOG_INFO("who votes is as it was: the second did not answer", "voters=1");
-    agree_raft_drop(agree, index);
+    agree_raft_drop(agree);
     return true;
 }
 
@@ -382,7 +466,7 @@ uint64_t agree_change_voters(struct agree *agree)
     }
     plan = make_plan(agree);
     step = next_step(agree, &plan, &rank);
-    if (step != STEP_NONE && agree->log.count < AGREE_ENTRIES / 2) {
+    if (is_to_begin(agree, &plan, step, rank)) {
         carry_out(agree, step, rank);
     }
     if (step != STEP_NONE || plan.count > 0 || plan.voters % 2 == 0) {
