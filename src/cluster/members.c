@@ -11,6 +11,7 @@
 
 #include "base/blake.h"
 #include "base/hash.h"
+#include "cluster/address.h"
 
 static nigh_status fail(char *why, size_t why_bytes, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -25,65 +26,45 @@ static nigh_status fail(char *why, size_t why_bytes, const char *format, ...)
     return NIGH_INVALID;
 }
 
-/* Whether these bytes may stand in a name or an IPv4 address (or, in brackets, an IPv6 address with
- * its scope). What one dials is one node: no wildcard. */
-static bool is_host(const char *from, const char *to, bool bracketed)
-{
-    for (const char *at = from; at < to; at++) {
-        if (!isalnum((unsigned char)*at) && strchr(bracketed ? ":.%-_" : ".-_", *at) == NULL) {
-            return false;
-        }
-    }
-    return to > from;
-}
-
-/* "host:port" or "[ipv6]:port", the port a number from 1 to 65535. */
-static bool is_address(const char *text)
-{
-    const char *colon = strrchr(text, ':');
-    unsigned long port;
-    char *end;
-
-    if (colon == NULL || colon == text || !isdigit((unsigned char)colon[1])) {
-        return false;
-    }
-    errno = 0;
-    port = strtoul(colon + 1, &end, 10);
-    if (*end != '\0' || errno != 0 || port == 0 || port > 65535) {
-        return false;
-    }
-    if (text[0] == '[') {
-        return colon[-1] == ']' && colon - text > 3 && is_host(text + 1, colon - 1, true);
-    }
-    /* No colon: an IPv6 address without brackets leaves open what is the port. */
-    return is_host(text, colon, false);
-}
-
-static nigh_status add_address(struct members *members, const char *from, size_t length, char *why,
+/* Nobody's so far. */
+static nigh_status add_address(struct members *members, const char *address, char *why,
                                size_t why_bytes)
 {
-    char *address = members->addresses[members->count];
-
     if (members->count == LIMIT_NODES) {
         return fail(why, why_bytes, "the list of members names more than %d", LIMIT_NODES);
-    }
-    if (length >= MEMBERS_ADDRESS_BYTES) {
-        return fail(why, why_bytes, "an address in the list of members is longer than %d bytes",
-                    MEMBERS_ADDRESS_BYTES - 1);
-    }
-    memcpy(address, from, length);
-    address[length] = '\0';
-    if (!is_address(address)) {
-        return fail(why, why_bytes, "\"%s\" in the list of members is not host:port or [ipv6]:port",
-                    address);
     }
     for (uint32_t rank = 0; rank < members->count; rank++) {
         if (strcmp(members->addresses[rank], address) == 0) {
             return fail(why, why_bytes, "%s stands twice in the list of members", address);
         }
     }
-    members->count++;
+    memcpy(members->addresses[members->count++], address, strlen(address) + 1);
     return NIGH_OK;
+}
+
+/* As somebody wrote it, in whatever spelling. */
+static nigh_status add_written(struct members *members, const char *from, size_t length, char *why,
+                               size_t why_bytes)
+{
+    char written[MEMBERS_ADDRESS_BYTES], address[MEMBERS_ADDRESS_BYTES];
+
+    if (length >= sizeof(written)) {
+        return fail(why, why_bytes, "an address in the list of members is longer than %d bytes",
+                    MEMBERS_ADDRESS_BYTES - 1);
+    }
+    memcpy(written, from, length);
+    written[length] = '\0';
+    if (!address_spell(written, address)) {
+        return fail(why, why_bytes, "\"%s\" in the list of members is not host:port or [ipv6]:port",
+                    written);
+    }
+    if (address_is_any(address)) {
+        return fail(why, why_bytes,
+                    "\"%s\" in the list of members is every address of a machine, and none that "
+                    "other nodes can reach: give the one that they reach it by",
+                    written);
+    }
+    return add_address(members, address, why, why_bytes);
 }
 
 static nigh_status read_list(const char *list, struct members *members, char *why, size_t why_bytes)
@@ -97,7 +78,7 @@ static nigh_status read_list(const char *list, struct members *members, char *wh
         while (kept > 0 && isspace((unsigned char)list[skip + kept - 1])) {
             kept--;
         }
-        status = add_address(members, list + skip, kept, why, why_bytes);
+        status = add_written(members, list + skip, kept, why, why_bytes);
         if (status != NIGH_OK) {
             return status;
         }
@@ -111,11 +92,12 @@ static nigh_status read_list(const char *list, struct members *members, char *wh
 
 static nigh_status find_self(const char *self, struct members *members, char *why, size_t why_bytes)
 {
-    char *end;
+    char *end, address[MEMBERS_ADDRESS_BYTES];
+    bool is_address = address_spell(self, address);
     unsigned long rank;
 
     for (members->self = 0; members->self < members->count; members->self++) {
-        if (strcmp(members->addresses[members->self], self) == 0) {
+        if (is_address && strcmp(members->addresses[members->self], address) == 0) {
             return NIGH_OK;
         }
     }
@@ -167,17 +149,24 @@ nigh_status members_parse(const char *list, const char *self, struct members *me
 
 bool members_names(const char *list, const char *address)
 {
-    size_t length = strlen(address);
+    char wanted[MEMBERS_ADDRESS_BYTES], text[MEMBERS_ADDRESS_BYTES], here[MEMBERS_ADDRESS_BYTES];
 
+    if (!address_spell(address, wanted)) {
+        return false;
+    }
     while (*list != '\0') {
-        size_t here;
+        size_t length;
 
         list += strspn(list, ", \t\r\n");
-        here = strcspn(list, ", \t\r\n");
-        if (here == length && here > 0 && memcmp(list, address, length) == 0) {
-            return true;
+        length = strcspn(list, ", \t\r\n");
+        if (length < sizeof(text)) {
+            memcpy(text, list, length);
+            text[length] = '\0';
+            if (address_spell(text, here) && strcmp(here, wanted) == 0) {
+                return true;
+            }
         }
-        list += here;
+        list += length;
     }
     return false;
 }
@@ -211,7 +200,7 @@ nigh_status members_agree(struct members *members, uint32_t ranks, char *why, si
 
 bool members_is_address(const char *text)
 {
-    return strlen(text) < MEMBERS_ADDRESS_BYTES && is_address(text);
+    return strlen(text) < MEMBERS_ADDRESS_BYTES && address_is(text);
 }
 
 /* Nobody has it, nor will. */
@@ -226,13 +215,14 @@ static bool add_gap(struct members *members, const char address[MEMBERS_ADDRESS_
     return true;
 }
 
-/* Text that ends, nothing behind its end, nobody's so far. */
+/* Text that ends, nothing behind its end, nobody's so far; in the spelling that it was given in,
+ * which of a seat of an earlier version may be another. */
 static bool add_known(struct members *members, const char address[MEMBERS_ADDRESS_BYTES])
 {
     char why[8];
 
-    return agreed_is_address(address) &&
-           add_address(members, address, strlen(address), why, sizeof(why)) == NIGH_OK;
+    return agreed_is_address(address) && members_is_address(address) &&
+           add_address(members, address, why, sizeof(why)) == NIGH_OK;
 }
 
 nigh_status members_make(const char (*addresses)[MEMBERS_ADDRESS_BYTES], uint32_t listed,

@@ -35,15 +35,16 @@ struct members {
 };
 
 /*
- * Reads "host:port,host:port,..." (white space around commas allowed), numeric addresses or names
- * (kept as text). `self` is which of them we are, as text equal to one of them, or its rank as a
- * number. On failure (NIGH_INVALID) `why` says in one sentence what is wrong and what would be
- * right: an address twice, too many, not an address, ourselves not among them.
+ * Reads "host:port,host:port,..." (white space around commas allowed), numeric addresses, kept in
+ * their one spelling (address.h), or names, kept as they are. `self` is which of them we are: the
+ * address of one of them, or its rank as a number. On failure (NIGH_INVALID) `why` says in one
+ * sentence what is wrong and what would be right: an address twice, too many, not an address, or
+ * none that can be reached, ourselves not among them.
  */
 nigh_status members_parse(const char *list, const char *self, struct members *members, char *why,
                           size_t why_bytes);
 
-/* Whether a list names an address as one of its members. */
+/* Whether a list names an address as one of its members, in whatever spelling. */
 bool members_names(const char *list, const char *address);
 
 /* These members agree on views, and there are so many ranks; 0: members_ranks. A

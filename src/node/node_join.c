@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/random.h"
+#include "cluster/address.h"
 #include "cluster/welcome.h"
 #include "node/members_file.h"
 #include "node/node_internal.h"
@@ -226,7 +227,7 @@ static const char *remedy(nigh_status status)
                "again; how many there are is said where the cluster is started (--ranks)";
     case NIGH_UNSUPPORTED: return "its nodes agree on no views: start them with --state";
     case NIGH_EXISTS: return "this node's address (--member) is that node's own";
-    case NIGH_INVALID: return "this node's address (--member) is none";
+    case NIGH_INVALID: return "this node's address (--member) is none that members can reach";
     case NIGH_VERSION: return "its version of nigh is another";
     default: return "no member answered; are they started, and can this machine reach them?";
     }
@@ -304,6 +305,7 @@ static nigh_status join(struct nigh_node *node, struct members *found, char *why
 {
     const struct node_settings *settings = &node->settings;
     nigh_status status = members_file_read(settings->state_dir, found, why, why_bytes);
+    char joined_as[ADDRESS_BYTES];
 
     if (status == NIGH_NOT_FOUND) {
         LOG_INFO("joins a cluster", "address=%s by=%s", settings->joins_as,
@@ -315,8 +317,8 @@ static nigh_status join(struct nigh_node *node, struct members *found, char *why
         if (status == NIGH_OK) {
             status = members_file_write(settings->state_dir, found, why, why_bytes);
         }
-    } else if (status == NIGH_OK &&
-               strcmp(found->addresses[found->self], settings->joins_as) != 0) {
+    } else if (status == NIGH_OK && (!address_spell(found->addresses[found->self], joined_as) ||
+                                     strcmp(joined_as, settings->joins_as) != 0)) {
         snprintf(why, why_bytes,
                  "this node joined as %s, says what is kept in %.200s, and not as %s: give that "
                  "(--member), or another directory (--state)",

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster/address.h"
 #include "cluster/welcome.h"
 #include "node/peers_internal.h"
 
@@ -58,7 +59,8 @@ void peers_join(struct peers *peers, struct connection *connection)
     connection->joins = true;
     if (peers->config.views == NULL) {
         answer(peers, connection, NIGH_UNSUPPORTED, 0, NULL);
-    } else if (!agreed_is_address(address) || !members_is_address(address)) {
+    } else if (!agreed_is_address(address) || !address_is_spelled(address) ||
+               address_is_any(address)) { /* two spellings would be two ranks */
         answer(peers, connection, NIGH_INVALID, 0, NULL);
     } else if (strcmp(members->addresses[members->self], address) == 0) {
         answer(peers, connection, NIGH_EXISTS, 0, NULL);

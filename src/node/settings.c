@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "cluster/address.h"
 
 #define SETTINGS_OBJECT_BYTES        4096u /* one object for so many bytes of memory, by default */
 #define SETTINGS_OBJECTS_LEAST       (UINT64_C(64) << 10)
@@ -309,6 +310,12 @@ static nigh_status settings_take_members(const nigh_node_options *o, struct node
     if (o->ranks != 0 && s->state_dir[0] == '\0')
         return settings_fail(why, why_bytes,
                              "ranks for nodes that join (--ranks) are agreed on: give --state");
+    if (address_is_any(o->member))
+        return settings_fail(why, why_bytes,
+                             "%s (--member) is every address of this machine, and none that other "
+                             "nodes can reach: give the one that they reach it by, and --listen %s "
+                             "to listen on all",
+                             o->member, o->member);
     joins =
         s->state_dir[0] != '\0' && members_is_address(o->member) && !members_names(list, o->member);
     if (!joins)
@@ -318,7 +325,8 @@ static nigh_status settings_take_members(const nigh_node_options *o, struct node
                              "%s is not among the members, so it joins them: how many ranks there "
                              "are (--ranks) is theirs to say",
                              o->member);
-    memcpy(s->joins_as, o->member, strlen(o->member) + 1);
+    if (!address_spell(o->member, s->joins_as))
+        return settings_fail(why, why_bytes, "the address %s (--member) is too long", o->member);
     return members_parse(list, "0", &s->members, why, why_bytes);
 }
 

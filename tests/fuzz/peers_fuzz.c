@@ -32,6 +32,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "cluster/address.h"
 #include "cluster/link.h"
 #include "fabric/sim/sim.h"
 #include "fuzz_input.h"
@@ -177,8 +178,8 @@ static struct auth_offer fuzz_offer(void)
         "",
         ":",
         ":12345678901234567890123456789012345678901234567890123456789012345678901234567890"};
-    static const char *const members[] = {"127.0.0.1:5", "127.0.0.1:6", "127.0.0.1:5", "host:7",
-                                          "127.0.0.1:1", "127.0.0.1:2", "nowhere",     ""};
+    static const char *const members[] = {"127.0.0.1:5", "127.0.0.1:6", "0.0.0.0:5", "host:7",
+                                          "127.0.0.1:1", "127.0.0.1:2", "nowhere",   ""};
     uint8_t how = fuzz_byte(&fuzz.input);
     struct auth_offer offer = {.lanes = 1u << how % 3};
 
@@ -310,7 +311,7 @@ bool views_join(struct views *views, const char *address, struct views_seat *sea
     uint8_t how = fuzz_byte(&fuzz.input);
 
     (void)views;
-    NIGH_ASSERT(members_is_address(address));
+    NIGH_ASSERT(address_is_spelled(address) && !address_is_any(address));
     *seat = (struct views_seat){.status = statuses[how / 4 % 4], .rank = 4, .roster = {.count = 1}};
     snprintf(seat->roster.addresses[0], AGREED_ADDRESS_BYTES, "%s", address);
     counts.joins += how % 4 == 0;

@@ -320,6 +320,26 @@ def test_of_two_with_one_directory_one_asks():
     cluster.close()
 
 
+def test_an_address_has_one_rank():
+    """However it is spelled; and one that nobody can reach has none."""
+    cluster = Joiners(1, 2)
+    said = refused(cluster, 1, member="0.0.0.0:7470")
+    assert "none that other nodes can reach" in said and "--listen 0.0.0.0:7470" in said, said
+    cluster.join_by(1, 0)
+    wait_for(cluster.agrees, 30)
+    cluster.kill(1)
+    shutil.rmtree(cluster.state(1))
+    spelled, cluster.ports[1] = cluster.ports[1], cluster.ports[1].replace("127.0.0.1", "127.1")
+    cluster.back(1)
+    wait_for(lambda: cluster.agrees() and cluster.stats(0)["view_seats"] == 1, 30)
+    cluster.kill(1)
+    cluster.ports[1] = spelled
+    cluster.back(1)
+    wait_for(cluster.agrees, 30)
+    assert cluster.ranks_of(0) == {cluster.ports[0]: 0, spelled: 1}
+    cluster.close()
+
+
 def test_a_start_that_fails_leaves_no_votes():
     """The address of who begins was wrong: with the right one, and the same directory, it begins."""
     cluster = Joiners(1, 2)

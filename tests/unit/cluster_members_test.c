@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "cluster/address.h"
 #include "cluster/members.h"
 #include "support/support.h"
 
@@ -90,6 +91,76 @@ static void what_is_wrong_is_said(void **state)
                          NIGH_INVALID);
         assert_string_equal(why, wrong[n].why);
         assert_int_equal(members.count, 0x5a5a5a5a); /* untouched */
+    }
+}
+
+/* Equal addresses are equal text, at every node. */
+static void an_address_has_one_spelling(void **state)
+{
+    static const struct {
+        const char *written, *spelled;
+    } same[] = {
+        {"127.0.0.1:7470", "127.0.0.1:7470"},
+        {"127.1:7470", "127.0.0.1:7470"},
+        {"2130706433:7470", "127.0.0.1:7470"},
+        {"0x7f.0.1:07470", "127.0.0.1:7470"},
+        {"0177.0.0.1:7470", "127.0.0.1:7470"},
+        {"[127.0.0.1]:7470", "127.0.0.1:7470"},
+        {"[::ffff:127.0.0.1]:7470", "127.0.0.1:7470"},
+        {"[::FFFF:7f00:1]:7470", "127.0.0.1:7470"},
+        {"[0:0::1]:7470", "[::1]:7470"},
+        {"[FE80:0::1%eth0]:7470", "[fe80::1%eth0]:7470"},
+        {"[::0102:0304]:7470", "[::1.2.3.4]:7470"},
+        {"Node-1.example:7470", "Node-1.example:7470"}, /* nothing is looked up */
+    };
+    static const char *const wrong[] = {"1.2.3.4", "a:0", "[::1:1", "::1:1", "*:1", "", ":1"};
+    struct members *one;
+    char out[ADDRESS_BYTES], why[256], longest[ADDRESS_BYTES + 1];
+
+    (void)state;
+    for (size_t n = 0; n < sizeof(same) / sizeof(same[0]); n++) {
+        assert_true(address_spell(same[n].written, out));
+        assert_string_equal(out, same[n].spelled);
+        assert_true(address_is_spelled(out));
+        assert_int_equal(address_is_spelled(same[n].written),
+                         strcmp(same[n].written, same[n].spelled) == 0);
+        assert_true(members_names("a:1, 10.0.0.1:7470", "10.1:7470"));
+        assert_true(members_names(same[n].written, same[n].spelled));
+    }
+    for (size_t n = 0; n < sizeof(wrong) / sizeof(wrong[0]); n++) {
+        assert_false(address_spell(wrong[n], out));
+        assert_false(address_is_any(wrong[n]));
+    }
+    memset(longest, 'a', sizeof(longest)); /* the number of the host would become longer, too */
+    memcpy(longest + ADDRESS_BYTES - 2, ":1", 3);
+    assert_false(address_spell(longest, out));
+    one = parse("127.1:7470,[0::1]:7471", "[::1]:7471");
+    assert_string_equal(one->addresses[0], "127.0.0.1:7470");
+    assert_string_equal(one->addresses[1], "[::1]:7471");
+    assert_int_equal(one->self, 1);
+    free(one);
+    one = calloc(1, sizeof(*one));
+    assert_int_equal(members_parse("127.0.0.1:1,127.1:1", "0", one, why, sizeof(why)),
+                     NIGH_INVALID);
+    assert_string_equal(why, "127.0.0.1:1 stands twice in the list of members");
+    assert_int_equal(members_parse("127.0.0.1:1,0:1", "0", one, why, sizeof(why)), NIGH_INVALID);
+    assert_non_null(strstr(why, "\"0:1\" in the list of members is every address of a machine"));
+    free(one);
+}
+
+/* One listens on all addresses of a machine, and reaches one. */
+static void all_addresses_are_none(void **state)
+{
+    static const char *const any[] = {
+        "0.0.0.0:1", "0:1", "0x0:1", "[::]:1", "[0::0]:1", "[::%2]:1", "[::ffff:0.0.0.0]:1"};
+    static const char *const one[] = {"0.0.0.1:1", "[::1]:1", "zero:1"};
+
+    (void)state;
+    for (size_t n = 0; n < sizeof(any) / sizeof(any[0]); n++) {
+        assert_true(address_is_any(any[n]));
+    }
+    for (size_t n = 0; n < sizeof(one) / sizeof(one[0]); n++) {
+        assert_false(address_is_any(one[n]));
     }
 }
 
@@ -234,6 +305,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_is_read),
         cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(an_address_has_one_spelling),
+        cmocka_unit_test(all_addresses_are_none),
         cmocka_unit_test(there_are_bounds),
         cmocka_unit_test(equal_lists_have_equal_epochs),
         cmocka_unit_test(homes_are_the_same_everywhere_and_balanced),

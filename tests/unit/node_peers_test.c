@@ -333,6 +333,25 @@ static void a_voter_knows_who_joined(void **state)
     end_all();
 }
 
+/* Of two spellings of an address each would have a rank of its own, and nobody reaches all
+ * addresses of another machine: a node says neither, and is told so where it does. */
+static void who_cannot_be_reached_is_not_let_in(void **state)
+{
+    static const char *const wrong[] = {"127.1:7", "0.0.0.0:7", "[::]:7", "[0::1]:7", "a:07", "a"};
+
+    (void)state;
+    begin_agreeing();
+    for (size_t n = 0; n < ARRAY_LENGTH(wrong); n++) {
+        knock_from(AUTH_JOINER, 1, 1, ":7001", wrong[n]);
+        tick(1);
+        assert_int_equal(fuzz.peers->counters.joined, 0);
+    }
+    knock_from(AUTH_JOINER, 1, 1, ":7001", "127.0.0.1:7");
+    tick(1);
+    assert_int_equal(fuzz.peers->counters.joined, 1);
+    end_all();
+}
+
 /* Where nothing is agreed on, nobody joins. */
 static void without_views_a_rank_behind_the_list_is_nobodys(void **state)
 {
@@ -588,6 +607,7 @@ int main(void)
         cmocka_unit_test(a_dialled_one_with_a_useless_offer_is_left_alone_for_a_while),
         cmocka_unit_test(who_joined_is_waited_for_as_all_are),
         cmocka_unit_test(a_voter_knows_who_joined),
+        cmocka_unit_test(who_cannot_be_reached_is_not_let_in),
         cmocka_unit_test(without_views_a_rank_behind_the_list_is_nobodys),
         cmocka_unit_test(a_seat_is_whose_it_is),
         cmocka_unit_test(who_is_struck_off_is_told),

@@ -173,6 +173,35 @@ static void who_is_not_of_the_list_joins_where_views_are(void **state)
     assert_false(settings.clustered);
 }
 
+/* What others cannot reach is no address of a member, and one has one spelling. */
+static void an_address_is_one_that_others_reach(void **state)
+{
+    static const uint8_t key[AUTH_KEY_BYTES] = {1};
+    static const char *const anywhere[] = {"0.0.0.0:7470", "0:7470", "[::]:7470"};
+    nigh_node_options options = good_options();
+    static struct node_settings settings;
+    char why[256] = "";
+
+    (void)state;
+    options.cluster_key = key;
+    options.state_dir = "/tmp/nowhere";
+    for (size_t n = 0; n < 2 * sizeof(anywhere) / sizeof(anywhere[0]);
+         n++) { /* it begins a cluster, or joins */
+        options.members = n % 2 == 0 ? NULL : "a:1";
+        options.member = anywhere[n / 2];
+        assert_int_equal(settings_resolve(&options, 2, &settings, why, sizeof(why)), NIGH_INVALID);
+        assert_non_null(strstr(why, "none that other nodes can reach"));
+        assert_non_null(strstr(why, "--listen"));
+    }
+    options.members = "10.0.0.1:7470";
+    options.member = "10.2:7470";
+    assert_int_equal(settings_resolve(&options, 2, &settings, why, sizeof(why)), NIGH_OK);
+    assert_string_equal(settings.joins_as, "10.0.0.2:7470");
+    options.member = "10.1:7470"; /* it is of the list */
+    assert_int_equal(settings_resolve(&options, 2, &settings, why, sizeof(why)), NIGH_OK);
+    assert_string_equal(settings.joins_as, "");
+}
+
 static void an_older_program_has_a_smaller_struct(void **state)
 {
     nigh_node_options options = good_options();
@@ -193,6 +222,7 @@ int main(void)
         cmocka_unit_test(lanes_that_would_starve_their_clients_do_not_spin),
         cmocka_unit_test(each_wrong_option_has_its_sentence),
         cmocka_unit_test(who_is_not_of_the_list_joins_where_views_are),
+        cmocka_unit_test(an_address_is_one_that_others_reach),
         cmocka_unit_test(an_older_program_has_a_smaller_struct),
     };
 
