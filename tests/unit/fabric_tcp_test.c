@@ -1166,6 +1166,35 @@ static void who_is_not_watched_may_have_to_wait(void **state)
     side_close(&bob);
 }
 
+/* Where the system does not let epoll say that, it is tried again at each poll, and nobody sleeps.
+ */
+static void who_waits_and_cannot_be_watched_tries_again(void **state)
+{
+    const uint64_t bytes = 32 * MIB;
+    struct side alice, bob;
+
+    (void)state;
+    join(&alice, &bob, "127.0.0.1:0");
+    say_once(&alice, &bob, 1);
+    assert_true(COMES2(&alice, &bob, alice.logged == 1 && bob.logged == 1));
+    poll_often(&alice);
+    assert_int_equal(watched(&alice), 0);
+    watches_nobody_more = true;
+    post_receive(&bob, 2, 0, bytes);
+    assert_int_equal(post(&alice, FABRIC_SEND, 2, 0, bytes, (struct fabric_remote){0}), NIGH_OK);
+    poll_often(&alice); /* until its socket is full, and longer */
+    assert_false(fabric_arm(alice.fabric));
+    assert_int_equal(alice.logged, 1);
+    assert_true(COMES2(&alice, &bob, alice.logged == 2 && bob.logged == 2));
+    assert_int_equal(watched(&alice), 0);
+    watches_nobody_more = false;
+    assert_int_equal(count_of(&alice, NIGH_OK) + count_of(&bob, NIGH_OK), 4);
+    assert_true(COMES(&alice, fabric_arm(alice.fabric)));
+    assert_int_equal(watched(&alice), 1);
+    side_close(&alice);
+    side_close(&bob);
+}
+
 static int option_of(const struct side *side, int level, int name)
 {
     int value = 0;
@@ -1372,6 +1401,7 @@ int main(void)
         cmocka_unit_test(acknowledgements_travel_with_what_is_sent),
         cmocka_unit_test(who_is_read_all_the_time_is_not_watched),
         cmocka_unit_test(who_is_not_watched_may_have_to_wait),
+        cmocka_unit_test(who_waits_and_cannot_be_watched_tries_again),
         cmocka_unit_test(large_answers_are_acknowledged_at_once),
         cmocka_unit_test(the_kernel_probes_silent_peers),
         cmocka_unit_test(a_silent_wire_is_a_lost_peer),

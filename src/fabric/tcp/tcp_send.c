@@ -352,16 +352,26 @@ static void carry_over(struct fabric_endpoint *endpoint, const struct tcp_batch 
     }
 }
 
+/* The socket takes no more. Where epoll would not tell when it does, the next poll tries again, and
+ * nobody sleeps meanwhile. */
+static void wait_for_room(struct fabric_endpoint *endpoint)
+{
+    endpoint->is_blocked = tcp_endpoint_unhush(endpoint);
+    if (endpoint->is_blocked)
+        tcp_endpoint_watch(endpoint, EPOLLIN | EPOLLOUT);
+    else
+        tcp_endpoint_work(endpoint);
+}
+
+/* Nothing more leaves now. */
 static void block(struct fabric_endpoint *endpoint, int error)
 {
-    bool is_full = error == EAGAIN || error == ENOBUFS || error == ENOMEM;
-
-    endpoint->is_blocked = true;
-    if (is_full && tcp_endpoint_unhush(endpoint)) {
-        tcp_endpoint_watch(endpoint, EPOLLIN | EPOLLOUT);
+    if (error == EAGAIN || error == ENOBUFS || error == ENOMEM) {
+        wait_for_room(endpoint);
         return;
     }
     /* The peer may have said why before it went: that is read first. Then comes the end. */
+    endpoint->is_blocked = true;
     endpoint->send_errno = error;
     (void)shutdown(endpoint->fd, SHUT_RDWR);
     tcp_endpoint_work(endpoint);
@@ -404,15 +414,18 @@ bool tcp_send(struct fabric_endpoint *endpoint, bool ack, uint64_t *moved)
         if (batch->count == 0)
             return false;
         n = hand_over(endpoint->fd, batch);
-        if (n < 0) {
-            if (errno != EINTR)
-                block(endpoint, errno);
+        if (n < 0 && errno == EINTR)
             continue;
+        if (n < 0) {
+            block(endpoint, errno);
+            return false;
         }
         carry_over(endpoint, batch, (uint64_t)n);
         *moved += (uint64_t)n;
-        if ((uint64_t)n < batch->bytes)
+        if ((uint64_t)n < batch->bytes) {
             block(endpoint, EAGAIN);
+            return false;
+        }
         room -= min_u64(room, batch->bytes);
     }
     return !endpoint->is_blocked;
