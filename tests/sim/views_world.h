@@ -6,7 +6,7 @@
  * homes that serve, no rank with two who joined, ever, no address with two, nobody who is struck
  * off in a view or with a lease, of as many changes one roster; one
  * leader a term, one decision about who votes an index, and each a step from the one before, of
- * which one at most is not decided.
+ * which one at most is not decided; and who has begun it keeps that it is before anybody sees that.
  */
 #ifndef SIM_VIEWS_WORLD_H
 #define SIM_VIEWS_WORLD_H
@@ -41,6 +41,7 @@ struct views_node {
     size_t stored_bytes;
     bool disk_fails;
     uint64_t stores;
+    uint64_t begun; /* the change of who votes that it has begun, as it kept it last */
 };
 
 #define VIEWS_CHANGES 1024u

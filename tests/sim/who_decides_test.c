@@ -118,6 +118,7 @@ static void who_cannot_write_says_so(void **state)
     begin(4, 4, support_seed());
     lead = leader();
     mute = (lead + 1) % 3;
+    run(SECOND); /* all follow */
     world.nodes[mute].disk_fails = true;
     add_entry(world.nodes[lead].agree);
     for (uint32_t tries = 0; !world.nodes[lead].agree->members[mute].is_mute; tries++) {
@@ -230,7 +231,7 @@ static void what_was_told_is_decided_over_a_stop(void **state)
     uint64_t seed = support_seed();
 
     (void)state;
-    for (uint32_t n = 0; n < 60; n++) {
+    for (uint32_t n = 0; n < 40; n++) {
         uint64_t applied;
 
         begin(1, 4, seed + n);
