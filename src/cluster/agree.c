@@ -447,6 +447,7 @@ static uint64_t follow(struct agree *agree)
     }
     due_us = agree_lead(agree);
     agree_run_later(agree);
+    (void)agree_raft_settle(agree);
     agree_conf_refresh(agree);
     note_leader(agree);
     return due_us;
@@ -597,6 +598,7 @@ void agree_look(const struct agree *agree, uint64_t now_us, struct agree_look *l
 
         agreed_put(&look->voters, server->rank, server->role == RAFT_VOTER);
     }
+    agreed_put(&look->voters, agree->config.self, look->votes);
 }
 
 const struct agreed_roster *agree_roster(const struct agree *agree)

@@ -91,6 +91,17 @@ static void say_what_changed(struct views_world *world, uint32_t rank,
 
 /* ---- messages, disks ------------------------------------------------------ */
 
+/* Who leads says how far is decided. */
+static void check_told(struct views_world *world, const struct views_node *node, const void *bytes)
+{
+    struct agree_head head;
+
+    memcpy(&head, bytes, sizeof(head));
+    if (head.kind == RAFT_IO_APPEND_ENTRIES && node->begun != 0 && head.numbers[3] >= node->begun) {
+        world->broken = "a decision is told before it is kept";
+    }
+}
+
 static void on_send(void *context, uint32_t rank, const void *bytes, uint32_t count)
 {
     struct views_world *world = the_world;
@@ -102,6 +113,7 @@ static void on_send(void *context, uint32_t rank, const void *bytes, uint32_t co
         world->broken = "a message is longer than a channel for calls carries";
         return;
     }
+    check_told(world, context, bytes);
     if (world->loses_kind != 0 && *(const uint8_t *)bytes == world->loses_kind) {
         world->lost_of_kind++;
         return;
@@ -135,6 +147,7 @@ static nigh_status on_store(void *context, const void *bytes, size_t count)
     memcpy(node->stored, bytes, count);
     node->stored_bytes = count;
     node->stores++;
+    node->begun = node->agree != NULL ? node->agree->log.begun : 0;
     return NIGH_OK;
 }
 
@@ -464,6 +477,9 @@ static void check_raft(struct views_world *world, uint32_t rank)
         return;
     }
     node->raft_checked = state;
+    if (node->begun != 0 && agree->raft.last_applied >= node->begun) {
+        world->broken = "a decision is seen before it is kept";
+    }
     world->decided = max_u64(world->decided, agree->raft.last_applied);
     check_leader(world, rank, agree);
     agree_conf_decided(agree, &conf);

@@ -6,7 +6,7 @@
  * homes that serve, no rank with two who joined, ever, no address with two, nobody who is struck
  * off in a view or with a lease, of as many changes one roster; one
  * leader a term, one decision about who votes an index, and each a step from the one before, of
- * which one at most is not decided.
+ * which one at most is not decided; and who has begun it keeps that it is before anybody sees that.
  */
 #ifndef SIM_VIEWS_WORLD_H
 #define SIM_VIEWS_WORLD_H
@@ -42,6 +42,7 @@ struct views_node {
     bool disk_fails;
     uint64_t stores;
     bool joins; /* it has its rank by the word of another member */
+    uint64_t begun; /* the change of who votes that it has begun, as it kept it last */
 };
 
 #define VIEWS_CHANGES 1024u
