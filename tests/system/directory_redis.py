@@ -301,6 +301,15 @@ def test_who_keeps_it_elsewhere_is_not_let_in():
         c.start()
         world.wait_met()
         assert refusals(a) == {}
+        # Nor is one that would join them: it has --state, which does not go with a server.
+        (port,) = free_ports(1)
+        joins = c.flags[c.flags.index("--join") + 1].split(",", maxsplit=1)[0]
+        joiner = subprocess.run([os.environ["NIGHD"], "--memory", "64M", "--socket", c.path + "-joins", "--join", joins,
+                                 "--member", f"127.0.0.1:{port}", "--state", os.path.join(world.folder.name, "state"),
+                                 "--cluster-key", c.flags[c.flags.index("--cluster-key") + 1]],
+                                stderr=subprocess.PIPE, timeout=60)
+        assert joiner.returncode != 0, joiner
+        assert b"nobody joins nodes whose directory is kept by a server" in joiner.stderr, joiner
 
 
 def test_a_key_of_another_type():
