@@ -148,9 +148,10 @@ typedef struct nigh_node_info {
     char address[80];     /* as the list has it; "" for a node that is alone */
     nigh_status refused;  /* why the last handshake with it failed since it was up: NIGH_DENIED
                              another key, NIGH_INVALID another list or rank, NIGH_VERSION no common
-                             version, NIGH_UNSUPPORTED another fabric, NIGH_EXISTS a second process
-                             of its rank, NIGH_PROTOCOL something else; NIGH_OK: none failed. Not
-                             proved where the other node dials: a stranger may claim its rank */
+                             version, NIGH_UNSUPPORTED another fabric, NIGH_NOT_FOUND another place
+                             of the directory, NIGH_EXISTS a second process of its rank,
+                             NIGH_PROTOCOL something else; NIGH_OK: none failed. Not proved where
+                             the other node dials: a stranger may claim its rank */
     nigh_node_life life;
     nigh_node_view view;
     char name[32];            /* that the nodes know it by, agreed on (nighd --name); "": none */

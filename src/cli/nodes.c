@@ -174,6 +174,7 @@ const char *cli_refusal_text(nigh_status refused)
     case NIGH_INVALID:
         return "it has another list of nodes, or another's rank in it, or one has --state "
                "and the other not";
+    case NIGH_NOT_FOUND: return "it has another --directory, or one has it and the other not";
     case NIGH_VERSION: return "it speaks no common version of the protocol";
     case NIGH_UNSUPPORTED: return "it has another --fabric";
     case NIGH_EXISTS: return "another process has its rank";

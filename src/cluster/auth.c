@@ -12,6 +12,10 @@
 #define AUTH_MAGIC       UINT32_C(0x4148474e) /* "NGHA" */
 #define AUTH_TOKEN_MAGIC UINT32_C(0x5448474e) /* "NGHT" */
 
+#define AUTH_OTHER_DIRECTORY                                                                    \
+    "the other node has another --directory, or one has it and the other not; start all nodes " \
+    "with the same"
+
 enum auth_kind {
     KIND_HELLO = 1,
     KIND_CHALLENGE = 2,
@@ -65,11 +69,12 @@ struct offer {
     struct head head;
     uint32_t lanes;
     uint32_t bulk_endpoints;
+    uint64_t directory;
     char member[AUTH_ADDRESS_BYTES];
     /* lanes addresses, then a proof by the session's key */
 };
 
-_Static_assert(sizeof(struct offer) == 96, "offer is on the wire");
+_Static_assert(sizeof(struct offer) == 104, "offer is on the wire");
 _Static_assert(sizeof(struct offer) + LIMIT_LANES * AUTH_ADDRESS_BYTES + AUTH_PROOF_BYTES +
                        sizeof(struct proof) <=
                    AUTH_MESSAGE_BYTES,
@@ -192,6 +197,7 @@ static void put_offer(struct auth *auth)
         .head = head_of(KIND_OFFER, (uint32_t)sizeof(offer) + addresses + AUTH_PROOF_BYTES),
         .lanes = auth->own.lanes,
         .bulk_endpoints = auth->own.bulk_endpoints,
+        .directory = auth->own.directory,
     };
     uint8_t proof[AUTH_PROOF_BYTES];
 
@@ -250,6 +256,7 @@ static void take_refusal(struct auth *auth, const struct refuse *message)
                     "the other node has another list of members, or one has --state and the other "
                     "not; start all nodes with the same");
         break;
+    case NIGH_NOT_FOUND: end_refused(auth, status, AUTH_OTHER_DIRECTORY); break;
     default: end_refused(auth, NIGH_PROTOCOL, "the other node refused the handshake"); break;
     }
 }
@@ -375,9 +382,16 @@ static void take_offer(struct auth *auth, const uint8_t *bytes, uint32_t count)
         end_refused(auth, NIGH_DENIED, "the other node's offer is not authentic");
         return;
     }
+    /* It would find nothing that we put. The acceptor, which hears first, says so to the dialler.
+     */
+    if (offer.directory != auth->own.directory) {
+        refuse(auth, NIGH_NOT_FOUND, AUTH_OTHER_DIRECTORY);
+        return;
+    }
     memset(&auth->offer, 0, sizeof(auth->offer));
     auth->offer.lanes = offer.lanes;
     auth->offer.bulk_endpoints = offer.bulk_endpoints;
+    auth->offer.directory = offer.directory;
     memcpy(auth->offer.member, offer.member, sizeof(auth->offer.member));
     auth->offer.member[AUTH_ADDRESS_BYTES - 1] = '\0';
     memcpy(auth->offer.addresses, addresses, address_bytes);

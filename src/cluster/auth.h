@@ -11,7 +11,8 @@
  *
  * What is refused, each with a status and a sentence: another magic or version, another list of
  * members (but from who joins), a rank that is not one or our own, a wrong key (a proof that does
- * not fit), a replayed handshake (nonces are fresh on both sides), no incarnation. An incarnation
+ * not fit), a replayed handshake (nonces are fresh on both sides), no incarnation, a directory that
+ * is kept elsewhere than ours. An incarnation
  * lower than one seen before is refused by who keeps the peers (peer.h).
  */
 #ifndef CLUSTER_AUTH_H
@@ -47,6 +48,7 @@ struct auth_identity {
 struct auth_offer {
     uint32_t lanes;
     uint32_t bulk_endpoints; /* that it wants of each link; 0 is 1 */
+    uint64_t directory;      /* where it is kept, as a number (redis_digest); 0: by the nodes */
     /* "host:port": where it takes control connections. Of who joined others learn it by this. */
     char member[AUTH_ADDRESS_BYTES];
     /* Of the lanes' fabrics. Nodes offer ":port"; the host is the connection's
@@ -69,7 +71,7 @@ enum auth_state {
 struct auth {
     enum auth_state state;
     nigh_status status; /* REFUSED: NIGH_DENIED (key, replay), NIGH_VERSION, NIGH_INVALID (members,
-                           rank, incarnation), NIGH_PROTOCOL */
+                           rank, incarnation), NIGH_NOT_FOUND (directory), NIGH_PROTOCOL */
     char why[AUTH_WHY_BYTES];
     struct auth_identity peer;
     struct auth_offer offer;         /* the peer's */

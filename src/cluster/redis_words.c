@@ -2,6 +2,7 @@
 /* See redis_words.h. */
 #include "cluster/redis_words.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "cluster/address.h"
 
 #define OWED_BYTES (sizeof(struct directory_key) + sizeof(struct birth))
 
@@ -140,6 +142,26 @@ void redis_name(const uint8_t key[AUTH_KEY_BYTES], char name[REDIS_NAME_BYTES])
                        AUTH_KEY_BYTES);
     bytes_hex(digest, 8, text);
     (void)snprintf(name, REDIS_NAME_BYTES, "nigh:%s:", text);
+}
+
+uint64_t redis_digest(const struct redis_address *address, const uint8_t key[AUTH_KEY_BYTES])
+{
+    struct redis_address spelled = {.port = address->port, .database = address->database};
+    char text[REDIS_HOST_BYTES + 32];
+    uint8_t digest[16];
+    uint64_t number;
+
+    if (!address_spell_host(address->host, spelled.host, sizeof(spelled.host))) {
+        memcpy(spelled.host, address->host, sizeof(spelled.host));
+    }
+    for (char *at = spelled.host; spelled.host[0] != '/' && *at != '\0'; at++) {
+        *at = (char)tolower((unsigned char)*at);
+    }
+    redis_address_show(&spelled, text, sizeof(text));
+    crypto_generichash(digest, sizeof(digest), (const uint8_t *)text, strlen(text), key,
+                       AUTH_KEY_BYTES);
+    memcpy(&number, digest, sizeof(number));
+    return number != 0 ? number : 1;
 }
 
 /* ---- what is asked -------------------------------------------------------- */

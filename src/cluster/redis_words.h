@@ -39,6 +39,10 @@ void redis_address_show(const struct redis_address *address, char *text, size_t 
 /* The cluster's name on a server, of its key. */
 void redis_name(const uint8_t key[AUTH_KEY_BYTES], char name[REDIS_NAME_BYTES]);
 
+/* Where the directory is, as a number that is equal at nodes that were given the same server,
+ * however they spell its address, and the same cluster's key; never 0. */
+uint64_t redis_digest(const struct redis_address *address, const uint8_t key[AUTH_KEY_BYTES]);
+
 extern const char redis_script[];
 
 /* Who asks. */

@@ -215,7 +215,7 @@ static bool is_final(nigh_status status)
 {
     return status == NIGH_OK || status == NIGH_DENIED || status == NIGH_VERSION ||
            status == NIGH_NO_RESOURCES || status == NIGH_INVALID || status == NIGH_UNSUPPORTED ||
-           status == NIGH_EXISTS;
+           status == NIGH_EXISTS || status == NIGH_NOT_FOUND;
 }
 
 static const char *remedy(nigh_status status)
@@ -225,6 +225,7 @@ static const char *remedy(nigh_status status)
     case NIGH_NO_RESOURCES:
         return "no rank is left for who joins, those of nodes that were struck off not being given "
                "again; how many there are is said where the cluster is started (--ranks)";
+    case NIGH_NOT_FOUND: return "nobody joins nodes whose directory is kept by a server";
     case NIGH_UNSUPPORTED: return "its nodes agree on no views: start them with --state";
     case NIGH_EXISTS: return "this node's address (--member) is that node's own";
     case NIGH_INVALID: return "this node's address (--member) is none that members can reach";

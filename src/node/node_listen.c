@@ -196,6 +196,8 @@ nigh_status node_open_peers(struct nigh_node *node, char *why, size_t why_bytes)
 
     if (node->peers == NULL)
         return NIGH_OK;
+    if (node->settings.has_directory)
+        offer.directory = redis_digest(&node->settings.directory, node->settings.cluster_key);
     for (uint32_t i = 0; i < node->lane_count; i++) {
         node_fabric_offer(node, i, offer.addresses[i]);
     }

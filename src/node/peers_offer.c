@@ -115,7 +115,8 @@ void peers_count_refusal(struct peers *peers, const struct connection *connectio
     switch (auth->status) {
     case NIGH_DENIED: peers->counters.refused_key++; break;
     case NIGH_VERSION: peers->counters.refused_version++; break;
-    case NIGH_INVALID: peers->counters.refused_members++; break;
+    case NIGH_INVALID:
+    case NIGH_NOT_FOUND: peers->counters.refused_members++; break;
     default: peers->counters.refused_protocol++; break;
     }
     if (member != NULL) {

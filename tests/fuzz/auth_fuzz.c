@@ -42,6 +42,7 @@ static void check(const struct auth *auth)
     NIGH_ASSERT(is_pow2(auth->offer.lanes) && auth->offer.lanes <= LIMIT_LANES);
     NIGH_ASSERT(auth->peer.rank != auth->self.rank && auth->peer.rank < LIMIT_NODES);
     NIGH_ASSERT(auth->peer.incarnation != 0 && auth->peer.epoch == auth->self.epoch);
+    NIGH_ASSERT(auth->offer.directory == auth->own.directory);
     for (uint32_t lane = 0; lane < auth->offer.lanes; lane++) {
         NIGH_ASSERT(memchr(auth->offer.addresses[lane], '\0', AUTH_ADDRESS_BYTES) != NULL);
     }
@@ -118,9 +119,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     struct fuzz_input input = {.bytes = data, .left = size_bytes};
     struct auth_identity identities[2] = {{.rank = 1, .incarnation = 1, .epoch = 5},
                                           {.rank = 2, .incarnation = 1, .epoch = 5}};
-    struct auth_offer offers[2] = {offer_of(1u << fuzz_byte(&input) % 7), offer_of(2)};
+    uint8_t how = fuzz_byte(&input);
+    struct auth_offer offers[2] = {offer_of(1u << how % 7), offer_of(2)};
     uint8_t nonces[2][AUTH_NONCE_BYTES] = {{1}, {2}};
 
+    offers[0].directory = how / 7 % 8 == 7;
     for (uint32_t n = 0; n < 2; n++) {
         auth_begin(&ends[n], n == 0, key, &identities[n], &offers[n], n == 0 ? 2 : UINT32_MAX,
                    nonces[n]);

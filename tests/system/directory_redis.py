@@ -268,7 +268,48 @@ def test_a_server_over_tcp():
         assert b.good("get", "far") == b"1" and f"127.0.0.1:{port}" in b.said()
         a.good("put", "--no-claim", "new", "-", data=b"3")
         world.redis.start()
+        c.end()
+        c.flags[c.flags.index("--directory") + 1] = f"redis://127.1:{port}"  # another spelling is no other server
+        c.start()
+        world.wait_met()
         assert c.good("get", "new", "--timeout", "30s") == b"3"
+
+
+def refusals(member):
+    """Whom a node does not let in, and what it says of that."""
+    return {item["rank"]: (item["refused"], item["reason"]) for item in member.parsed("nodes") if item["refused"]}
+
+
+def test_who_keeps_it_elsewhere_is_not_let_in():
+    """Without the server, or with another, a node would find nothing that the others put: both sides say why."""
+    with World() as world:
+        a, b, c = world.members
+        at = c.flags.index("--directory")
+        there = c.flags[at + 1]
+        for elsewhere in ("nodes", "redis://127.0.0.1:1"):
+            c.end()
+            c.flags[at + 1] = elsewhere
+            c.start()
+            why = ("NIGH_NOT_FOUND", "it has another --directory, or one has it and the other not")
+            wait_for(lambda: refusals(c) == {0: why, 1: why} and refusals(a) == {2: why} and refusals(b) == {2: why})
+            assert c.states() == ["away", "away", "up"]
+            assert why[1] in a.good("nodes").decode()
+            for member in world.members:
+                assert "the other node has another --directory" in member.said(), member.said()
+        c.end()
+        c.flags[at + 1] = there
+        c.start()
+        world.wait_met()
+        assert refusals(a) == {}
+        # Nor is one that would join them: it has --state, which does not go with a server.
+        (port,) = free_ports(1)
+        joins = c.flags[c.flags.index("--join") + 1].split(",", maxsplit=1)[0]
+        joiner = subprocess.run([os.environ["NIGHD"], "--memory", "64M", "--socket", c.path + "-joins", "--join", joins,
+                                 "--member", f"127.0.0.1:{port}", "--state", os.path.join(world.folder.name, "state"),
+                                 "--cluster-key", c.flags[c.flags.index("--cluster-key") + 1]],
+                                stderr=subprocess.PIPE, timeout=60)
+        assert joiner.returncode != 0, joiner
+        assert b"nobody joins nodes whose directory is kept by a server" in joiner.stderr, joiner
 
 
 def test_a_key_of_another_type():

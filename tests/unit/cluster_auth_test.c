@@ -21,7 +21,7 @@ enum kind {
 #define HELLO_BYTES        64u
 #define CHALLENGE_BYTES    96u
 #define PROOF_BYTES        40u
-#define OFFER_BYTES(lanes) (96u + (lanes)*AUTH_ADDRESS_BYTES + AUTH_PROOF_BYTES)
+#define OFFER_BYTES(lanes) (104u + (lanes)*AUTH_ADDRESS_BYTES + AUTH_PROOF_BYTES)
 
 static const uint8_t key_one[AUTH_KEY_BYTES] = {1, 2, 3};
 static const uint8_t key_two[AUTH_KEY_BYTES] = {1, 2, 4};
@@ -45,6 +45,7 @@ static void pair_default(struct pair *pair)
     pair->identities[1] = (struct auth_identity){.rank = 3, .incarnation = 30, .epoch = 99};
     pair->offers[0].lanes = 2;
     pair->offers[1].lanes = 4;
+    pair->offers[0].directory = pair->offers[1].directory = 5;
     for (uint32_t lane = 0; lane < 4; lane++) {
         snprintf(pair->offers[0].addresses[lane % 2], AUTH_ADDRESS_BYTES, "d:%u", lane % 2);
         snprintf(pair->offers[1].addresses[lane], AUTH_ADDRESS_BYTES, "a:%u", lane);
@@ -220,7 +221,10 @@ static void check_refused(const struct pair *pair, nigh_status status, const cha
     "start all nodes with the same"
 #define OTHER_RANK "the other node has a rank that is not its own"
 #define NO_VERSION "the other node speaks no common version of the protocol"
-#define NO_LIFE    "the other node has no incarnation"
+#define OTHER_DIRECTORY                                                                         \
+    "the other node has another --directory, or one has it and the other not; start all nodes " \
+    "with the same"
+#define NO_LIFE "the other node has no incarnation"
 
 static void another_key_is_refused(void **state)
 {
@@ -262,6 +266,22 @@ static void other_members_are_refused(void **state)
     pair_begin(&pair);
     run(&pair, AUTH_MESSAGE_BYTES);
     check_refused(&pair, NIGH_INVALID, OTHER_LIST, OTHER_LIST);
+}
+
+/* Of another server, or of none: both sides hear it, whoever dials. */
+static void another_directory_is_refused(void **state)
+{
+    (void)state;
+    struct pair pair;
+
+    for (uint32_t n = 0; n < 4; n++) {
+        pair_default(&pair);
+        pair.offers[n / 2].directory = n % 2 == 0 ? 0 : 6;
+        pair_begin(&pair);
+        run(&pair, AUTH_MESSAGE_BYTES);
+        check_refused(&pair, NIGH_NOT_FOUND, OTHER_DIRECTORY, OTHER_DIRECTORY);
+        assert_true(is_zero(&pair.acceptor.offer, sizeof(pair.acceptor.offer)));
+    }
 }
 
 /* One that joins has no list and no rank; nobody is asked to join. */
@@ -598,7 +618,8 @@ static void any_refusal_refuses(void **state)
         auth_input(&pair.dialler, message, sizeof(message));
         assert_int_equal(pair.dialler.state, AUTH_REFUSED);
         assert_true(pair.dialler.status == NIGH_VERSION || pair.dialler.status == NIGH_DENIED ||
-                    pair.dialler.status == NIGH_INVALID || pair.dialler.status == NIGH_PROTOCOL);
+                    pair.dialler.status == NIGH_INVALID || pair.dialler.status == NIGH_NOT_FOUND ||
+                    pair.dialler.status == NIGH_PROTOCOL);
         assert_true(pair.dialler.why[0] != '\0');
     }
 }
@@ -722,6 +743,7 @@ int main(void)
         cmocka_unit_test(another_key_is_refused),
         cmocka_unit_test(a_dialler_must_prove_itself),
         cmocka_unit_test(other_members_are_refused),
+        cmocka_unit_test(another_directory_is_refused),
         cmocka_unit_test(who_joins_is_believed_without_a_list),
         cmocka_unit_test(wrong_ranks_are_refused),
         cmocka_unit_test(other_versions_are_refused),

@@ -158,6 +158,39 @@ static void clusters_have_names_of_their_own(void **state)
     assert_int_equal(strlen(name), 5 + 16 + 1);
 }
 
+static uint64_t digest_of(const char *text, uint8_t key_byte)
+{
+    uint8_t key[AUTH_KEY_BYTES] = {key_byte};
+    struct redis_address address;
+
+    assert_true(redis_address_parse(text, &address));
+    return redis_digest(&address, key);
+}
+
+/* However its address is spelled, and whoever asks it. */
+static void a_server_has_one_digest(void **state)
+{
+    static const char *const same[] = {"redis://127.0.0.1", "redis://127.1:6379/0",
+                                       "redis://me:word@0x7f.1", "redis://[::ffff:127.0.0.1]:6379"};
+    static const char *const others[] = {
+        "redis://127.0.0.2", "redis://127.0.0.1:6380", "redis://127.0.0.1/1", "redis://localhost",
+        "redis://[::1]",     "unix:///127.0.0.1",      "unix:///run/redis",   "unix:///RUN/redis"};
+
+    (void)state;
+    for (size_t n = 0; n < sizeof(same) / sizeof(same[0]); n++) {
+        assert_true(digest_of(same[n], 1) == digest_of(same[0], 1));
+        assert_false(digest_of(same[n], 2) == digest_of(same[0], 1));
+    }
+    for (size_t n = 0; n < sizeof(others) / sizeof(others[0]); n++) {
+        assert_false(digest_of(others[n], 1) == digest_of(same[0], 1));
+        for (size_t m = 0; m < n; m++) {
+            assert_false(digest_of(others[n], 1) == digest_of(others[m], 1));
+        }
+    }
+    assert_true(digest_of("redis://Host.Example", 1) == digest_of("redis://host.example", 1));
+    assert_true(digest_of("redis://[0::1]", 1) == digest_of("redis://[::1]:6379", 1));
+}
+
 /* ---- answers -------------------------------------------------------------- */
 
 static enum redis_verdict take(enum outside_op op, const char *bytes, size_t count,
@@ -278,6 +311,7 @@ int main(void)
         cmocka_unit_test(pauses_grow_to_a_bound_and_begin_anew),
         cmocka_unit_test(addresses_are_read),
         cmocka_unit_test(clusters_have_names_of_their_own),
+        cmocka_unit_test(a_server_has_one_digest),
         cmocka_unit_test(answers_mean_what_they_say),
         cmocka_unit_test(answers_to_something_else_mean_nothing),
         cmocka_unit_test(errors_are_of_one_question_or_of_all),
