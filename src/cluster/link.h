@@ -60,7 +60,7 @@ struct link_peer {
 };
 
 /* Callbacks, and link_done and rpc_done, may call anything but links_turn, links_destroy,
- * links_peer_up and links_peer_down. */
+ * links_peer_up, links_peer_down and links_peer_dead. */
 struct links_shell {
     void *context;
     void (*up)(void *context, struct link *link, uint64_t now_us);
@@ -119,6 +119,9 @@ nigh_status links_peer_up(struct links *links, const struct link_peer *peer, uin
 
 /* The peer is lost or dead: its links go down before the return, with `reason`. */
 void links_peer_down(struct links *links, uint32_t rank, nigh_status reason, uint64_t now_us);
+
+/* The same of one that is dead, who may never come back: the memory of its links goes with them. */
+void links_peer_dead(struct links *links, uint32_t rank, uint64_t now_us);
 
 /* One turn: polls the fabric, runs callbacks, dials. True if it found something to do. */
 bool links_turn(struct links *links, uint64_t now_us);

@@ -288,6 +288,14 @@ void links_peer_down(struct links *links, uint32_t rank, nigh_status reason, uin
     }
 }
 
+void links_peer_dead(struct links *links, uint32_t rank, uint64_t now_us)
+{
+    if (rank < links->config.nodes) {
+        drop_peer(links, rank, NIGH_PEER_LOST, now_us);
+        free_peer(links, &links->peers[rank]);
+    }
+}
+
 /* ---- dialling ------------------------------------------------------------- */
 
 /* "a,b:1" and 1: "b:1". A peer that moved from one to another is at the next that is tried. */

@@ -43,7 +43,8 @@ static void on_answer(void *context, const struct calls_caller *caller,
                       const struct collect_end *end)
 {
     struct lane *lane = context;
-    uint32_t bytes = (uint32_t)sizeof(*end->said) + end->said->value_bytes;
+    struct collect_said said = *end->said;
+    uint32_t bytes = (uint32_t)sizeof(said) + said.value_bytes;
     uint8_t *to;
 
     if (!lane_is_session(lane, caller->owner, caller->begun))
@@ -53,8 +54,11 @@ static void on_answer(void *context, const struct calls_caller *caller,
         complete(lane, caller->owner, caller->cookie, NIGH_INVALID, 0);
         return;
     }
-    memcpy(to, end->said, sizeof(*end->said));
-    memcpy(to + sizeof(*end->said), end->value, end->said->value_bytes);
+    for (uint32_t n = 0; n < LIMIT_COLLECT_ERRORS; n++)
+        said.first[n].status =
+            lane_status_for(&lane->sessions[caller->owner], said.first[n].status);
+    memcpy(to, &said, sizeof(said));
+    memcpy(to + sizeof(said), end->value, said.value_bytes);
     complete(lane, caller->owner, caller->cookie, NIGH_OK, bytes);
 }
 

@@ -186,6 +186,8 @@ void lane_ring_zero(struct lane_session *session, uint32_t slot);
 
 /* The calls of the store's shell. */
 void lane_on_complete(void *context, uint32_t session, const struct session_cqe *cqe);
+/* A client of before there was NIGH_OVERLOADED takes a node that says it for a broken one. */
+int32_t lane_status_for(const struct lane_session *session, int32_t status);
 void lane_on_event(void *context, uint32_t session, const struct session_event *event);
 void lane_on_expel(void *context, uint32_t session, const char *why);
 

@@ -60,8 +60,7 @@ void lane_ring_zero(struct lane_session *session, uint32_t slot)
     shared_store_release(session_ready(shared, slot), 0);
 }
 
-/* A client of before there was that status takes a node that says it for a broken one. */
-static int32_t status_for(const struct lane_session *session, int32_t status)
+int32_t lane_status_for(const struct lane_session *session, int32_t status)
 {
     return status == NIGH_OVERLOADED && session->seat->version < SESSION_VERSION_OVERLOADED
                ? NIGH_BUSY
@@ -77,7 +76,7 @@ void lane_on_complete(void *context, uint32_t slot, const struct session_cqe *cq
     NIGH_ASSERT(session->seat != NULL && session->in_flight > 0);
     session->in_flight--;
     *place = *cqe;
-    place->status = status_for(session, cqe->status);
+    place->status = lane_status_for(session, cqe->status);
     session->cq_tail++;
     shared_store_release(&session->shared->cq_tail.value, session->cq_tail);
     lane_mark_dirty(lane, slot);

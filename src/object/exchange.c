@@ -541,7 +541,7 @@ void exchange_peer_lost(struct exchange *exchange, uint32_t rank, uint64_t now_u
 void exchange_peer_dead(struct exchange *exchange, uint32_t rank, uint64_t now_us)
 {
     exchange->now_us = now_us;
-    links_peer_down(exchange->links, rank, NIGH_PEER_LOST, now_us);
+    links_peer_dead(exchange->links, rank, now_us);
     directory_member_dead(exchange->directory, rank);
     admission_member(exchange, rank, true);
     exchange->views.announced[rank] = 0;

@@ -365,9 +365,11 @@ bool lane_tell_peer(struct lane *lane, enum lane_mail kind, uint32_t rank, struc
         NIGH_ASSERT(links_peer_up(fuzz.links, info, fuzz.now_us) == NIGH_OK);
         free(info);
         counts.ups++;
+    } else if (kind == LANE_PEER_DEAD) {
+        links_peer_dead(fuzz.links, rank, fuzz.now_us);
+        counts.deaths++;
     } else {
         links_peer_down(fuzz.links, rank, NIGH_PEER_LOST, fuzz.now_us);
-        counts.deaths += kind == LANE_PEER_DEAD;
     }
     return true;
 }

@@ -4,6 +4,7 @@
  * other's memory and send messages, while links break and nodes die. Each operation ends once, and
  * memory is not touched after its end. Who has no good token does not get in.
  */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -632,6 +633,14 @@ static void say_down(struct node *node, uint32_t rank)
     node->sees[rank] = false;
 }
 
+static void say_dead(struct node *node, uint32_t rank)
+{
+    for (uint32_t n = 0; n < node->lanes; n++) {
+        links_peer_dead(node->lane[n]->links, rank, sim_now_us(node->world->sim));
+    }
+    node->sees[rank] = false;
+}
+
 static void all_see_all(struct world *world)
 {
     for (uint32_t a = 0; a < world->count; a++) {
@@ -794,6 +803,48 @@ static void rails_join_the_lanes_that_share_shards(void **state)
     }
 }
 
+static uint64_t taken_bytes(void)
+{
+    struct mallinfo2 info = mallinfo2();
+
+    return info.uordblks + info.hblkhd;
+}
+
+/* What links take goes with a member that is dead, not with one that is lost; and comes again. */
+static void links_go_with_the_dead(void **state)
+{
+    struct sim_options options = {.seed = 1};
+    struct world *world = calloc(1, sizeof(*world));
+    uint64_t before, up, each = 0;
+
+    (void)state;
+    world_open(world, &options, 2, (const uint32_t[]){1, 4});
+    all_see_all(world);
+    pass(world, 10000);
+    say_down(&world->nodes[1], 0);
+    say_dead(&world->nodes[0], 1);
+    pass(world, 10000);
+    before = taken_bytes();
+    for (uint32_t life = 0; life < 3; life++) {
+        all_see_all(world);
+        pass(world, 10000);
+        assert_true(all_up(world));
+        each = 4 * links_link_bytes(world->nodes[0].lane[0]->links);
+        say_down(&world->nodes[0], 1);
+        say_down(&world->nodes[1], 0);
+        pass(world, 10000);
+        up = taken_bytes();
+        say_dead(&world->nodes[0], 1);
+        assert_true(links_is_valid(world->nodes[0].lane[0]->links));
+        assert_int_equal(world->nodes[0].lane[0]->links->link_count, 0);
+        assert_true(up == 0 || up - taken_bytes() >= each / 2); /* 0: it is not known */
+        pass(world, 10000);
+        assert_true(taken_bytes() < before + each / 2);
+    }
+    world_close(world);
+    free(world);
+}
+
 /* A random hour: operations, breaks, deaths. */
 static void storm(uint64_t seed, const uint32_t *lanes, bool wild, bool deaths, bool shared,
                   bool calls, uint64_t *good)
@@ -839,7 +890,7 @@ static void storm(uint64_t seed, const uint32_t *lanes, bool wild, bool deaths, 
             (sim_random(world->sim, 2000) == 0 ||
              (!world->nodes[other].alive && sim_random(world->sim, 50) == 0))) {
             /* Both sides hear of a new session, sooner or later. */
-            say_down(node, other);
+            (sim_random(world->sim, 2) == 0 ? say_down : say_dead)(node, other);
             if (world->nodes[other].alive) {
                 say_down(&world->nodes[other], node->rank);
             }
@@ -1928,6 +1979,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rails_join_the_lanes_that_share_shards),
+        cmocka_unit_test(links_go_with_the_dead),
         cmocka_unit_test(everything_ends_once),
         cmocka_unit_test(dials_back_off),
         cmocka_unit_test(hosts_are_tried_in_turn),

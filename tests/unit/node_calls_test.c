@@ -359,6 +359,25 @@ static void calls_of_many_are_looked_at(void **state)
     assert_int_equal(collects_under_way(lane->collect.collects), 0);
 }
 
+/* As its own calls are, in the errors, too. */
+static void an_older_client_is_told_of_many_what_it_knows(void **state)
+{
+    static const nigh_status told[] = {NIGH_BUSY, NIGH_OVERLOADED};
+
+    (void)state;
+    for (uint16_t version = 1; version <= 2; version++) {
+        struct session_collected said;
+
+        seat.version = version;
+        submit(a_collect(version, all_of_it));
+        submit(a_reply(NIGH_OVERLOADED, 0));
+        memcpy(&said, memory, sizeof(said));
+        assert_int_equal(said.failed, 1);
+        assert_int_equal(said.errors, 1);
+        assert_int_equal(said.first[0].status, told[version - 1]);
+    }
+}
+
 static void calls_of_many_end_with_their_session(void **state)
 {
     (void)state;
@@ -1063,6 +1082,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_call_and_its_answer_go_through_the_rings),
         TEST(an_older_client_is_told_what_it_knows),
+        TEST(an_older_client_is_told_of_many_what_it_knows),
         TEST(calls_of_memory_that_is_not_leased_are_refused),
         TEST(nothing_is_written_to_what_was_leased_before),
         TEST(answers_are_of_who_was_asked_alone),
