@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See link.h. One link: its endpoints, buffers, calls, reads and sends. How frames leave is in
- * link_frames.c, and what is written instead of sent in link_ring.c. */
+/* See link.h. One link: its endpoints, buffers and calls. What is asked of its bulk endpoints is in
+ * link_ops.c, how frames leave in link_frames.c, what is written instead of sent in link_ring.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,8 +64,7 @@ static uint8_t *bulk_receive(const struct link *link, uint32_t number)
            (size_t)number * link->links->bulk_stride;
 }
 
-/* The head of a bulk message stays with its operation. */
-static uint8_t *op_head(const struct link *link, uint32_t op)
+uint8_t *link_op_head(const struct link *link, uint32_t op)
 {
     return bulk_receive(link, links_own_bulk(link->links)) + (size_t)op * LINK_HEAD_BYTES;
 }
@@ -311,79 +310,6 @@ static nigh_status make_channel(struct link_side *side)
     return rpc_create(&config, &side->rpc);
 }
 
-/* ---- chains --------------------------------------------------------------- */
-
-/* What was not posted ends with its link, as what was. */
-static void forget_chain(const struct link *link)
-{
-    if (link->links->chain.count > 0 && link->links->chain.side->link == link) {
-        link->links->chain.count = 0;
-    }
-    if (link->links->frames.side == &link->sides[LINK_CALLS]) {
-        link->links->frames.count = 0;
-    }
-}
-
-void links_flush(struct links *links)
-{
-    struct link_chain *chain = &links->chain;
-    const struct fabric_work *bad;
-    struct link *link;
-    nigh_status status;
-
-    if (chain->count == 0) {
-        return;
-    }
-    link = chain->side->link;
-    for (uint32_t n = 0; n < chain->count; n++) {
-        chain->works[n].next = n + 1 < chain->count ? &chain->works[n + 1] : NULL;
-    }
-    chain->count = 0;
-    if (link->failed) {
-        return;
-    }
-    status = fabric_post(links->config.fabric, chain->side->endpoint, chain->works, &bad);
-    if (status != NIGH_OK) {
-        /* Some were taken, perhaps: they and the others end alike, when the endpoint is gone. */
-        link_fail(link, status == NIGH_CLOSED ? NIGH_PEER_LOST : status);
-    }
-}
-
-/* One more post of a bulk endpoint. */
-static void add_to_chain(struct link_side *side, const struct fabric_work *work)
-{
-    struct link_chain *chain = &side->link->links->chain;
-    struct fabric_work *added;
-
-    NIGH_ASSERT(work->slice_count <= LIMIT_FABRIC_SLICES);
-    if (chain->side != side) {
-        links_flush(side->link->links);
-        chain->side = side;
-    }
-    added = &chain->works[chain->count];
-    *added = *work;
-    memcpy(chain->slices[chain->count], work->slices, work->slice_count * sizeof(*work->slices));
-    added->slices = chain->slices[chain->count];
-    if (++chain->count == LINK_CHAIN) {
-        links_flush(side->link->links);
-    }
-}
-
-/* Where the next READ goes: behind those that wait for it to go with them, else over the next of
- * the link's bulk endpoints. */
-static struct link_side *next_reader(struct link *link)
-{
-    const struct link_chain *chain = &link->links->chain;
-
-    if (chain->count > 0 && chain->side->link == link) {
-        return chain->side;
-    }
-    do {
-        link->reader = (link->reader + 1) % LIMIT_BULK_ENDPOINTS;
-    } while (link->reader > 0 && !link_has(link, LINK_READS + link->reader - 1));
-    return &link->sides[link->reader == 0 ? LINK_BULK : LINK_READS + link->reader - 1];
-}
-
 /* ---- up and down ---------------------------------------------------------- */
 
 static nigh_status begin(struct link *link)
@@ -395,6 +321,7 @@ static nigh_status begin(struct link *link)
     }
     link->op_count = 0;
     link->read_count = 0;
+    link->write_count = 0;
     link->free_op = LINK_NO_OP;
     link->ops_used = 0;
     link->failed = false;
@@ -490,22 +417,6 @@ void link_fail(struct link *link, nigh_status reason)
     }
 }
 
-/* The operations under way end: nothing touches their memory any more. */
-static void end_ops(struct link *link, nigh_status reason, uint64_t now_us)
-{
-    for (uint32_t n = 0; n < link->ops_used; n++) {
-        struct link_op op = link->ops[n];
-
-        if (op.done == NULL) {
-            continue;
-        }
-        link->ops[n].done = NULL;
-        link->op_count--;
-        link->read_count -= op.is_read;
-        op.done(op.context, op.status != NIGH_OK ? op.status : reason, now_us);
-    }
-}
-
 static void leave_live(struct link *link)
 {
     struct links *links = link->links;
@@ -568,14 +479,14 @@ void link_down(struct link *link, nigh_status reason, uint64_t now_us)
             link->attempts = 0;
         }
     }
-    forget_chain(link);
+    link_forget_chain(link);
     drop_sides(link);
     for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
         if (link->sides[kind].rpc != NULL) {
             rpc_end(link->sides[kind].rpc, reason, now_us);
         }
     }
-    end_ops(link, reason, now_us);
+    link_end_ops(link, reason, now_us);
     if (was_up) {
         links->counters.downs++;
         LOG_DEBUG("down", "rank=%u rail=%u reason=%d", link->rank, link->rail, (int)reason);
@@ -588,116 +499,6 @@ void link_down(struct link *link, nigh_status reason, uint64_t now_us)
     link->data = NULL;
     link->ops_used = 0;
     link->failed = false;
-}
-
-/* ---- reads and sends ------------------------------------------------------ */
-
-static bool take_op(struct link *link, bool is_read, link_done *done, void *context,
-                    uint32_t *number)
-{
-    if (is_read && link->read_count == link->links->config.reads) {
-        return false;
-    }
-    if (link->free_op != LINK_NO_OP) {
-        *number = link->free_op;
-        link->free_op = link->ops[*number].next;
-    } else if (link->ops_used < link->links->max_ops) {
-        *number = link->ops_used++;
-    } else {
-        return false;
-    }
-    link->op_count++;
-    link->read_count += is_read;
-    link->ops[*number] =
-        (struct link_op){.done = done, .context = context, .status = NIGH_OK, .is_read = is_read};
-    return true;
-}
-
-static void give_op(struct link *link, uint32_t number)
-{
-    link->read_count -= link->ops[number].is_read;
-    link->ops[number].done = NULL;
-    link->ops[number].next = link->free_op;
-    link->free_op = number;
-    link->op_count--;
-}
-
-nigh_status link_read(struct link *link, const struct fabric_slice *slices, uint32_t count,
-                      struct fabric_remote remote, link_done *done, void *context)
-{
-    struct fabric_work work = {
-        .op = FABRIC_READ,
-        .flags = FABRIC_SIGNALLED,
-        .slices = slices,
-        .slice_count = count,
-        .remote = remote,
-    };
-    uint32_t number;
-
-    if (!link->up || link->failed) {
-        return NIGH_PEER_LOST;
-    }
-    if (!take_op(link, true, done, context, &number)) {
-        return NIGH_BUSY;
-    }
-    work.tag = number;
-    add_to_chain(next_reader(link), &work);
-    link->links->counters.reads++;
-    for (uint32_t n = 0; n < count; n++) {
-        link->links->counters.read_bytes += slices[n].bytes;
-    }
-    return NIGH_OK;
-}
-
-/* A message with its head, which is the operation's from here on. */
-static nigh_status post_message(struct link *link, struct fabric_work *work,
-                                const struct fabric_slice *slices, uint32_t count, link_done *done,
-                                void *context)
-{
-    struct fabric_slice copies[LIMIT_FABRIC_SLICES];
-    uint32_t number;
-
-    NIGH_ASSERT(count > 0 && count <= LIMIT_FABRIC_SLICES);
-    if (!link->up || link->failed) {
-        return NIGH_PEER_LOST;
-    }
-    if (!take_op(link, false, done, context, &number)) {
-        return NIGH_BUSY;
-    }
-    memcpy(copies, slices, count * sizeof(*slices));
-    if (copies[0].memory == NULL) {
-        NIGH_ASSERT(copies[0].bytes <= LINK_HEAD_BYTES);
-        memcpy(op_head(link, number), copies[0].address, copies[0].bytes);
-        link->links->config.fabric->counts.copied_bytes += copies[0].bytes;
-        copies[0].address = op_head(link, number);
-        copies[0].memory = link->registration;
-    }
-    work->flags = FABRIC_SIGNALLED | FABRIC_SOLICITED;
-    work->slices = copies;
-    work->slice_count = count;
-    work->tag = number;
-    add_to_chain(&link->sides[LINK_BULK], work);
-    return NIGH_OK;
-}
-
-nigh_status link_send(struct link *link, const struct fabric_slice *slices, uint32_t count,
-                      link_done *done, void *context)
-{
-    struct fabric_work work = {.op = FABRIC_SEND};
-    nigh_status status = post_message(link, &work, slices, count, done, context);
-
-    link->links->counters.bulk_messages += status == NIGH_OK;
-    return status;
-}
-
-nigh_status link_push(struct link *link, const struct fabric_slice *slices, uint32_t count,
-                      struct fabric_remote remote, uint32_t imm, link_done *done, void *context)
-{
-    struct fabric_work work = {.op = FABRIC_WRITE_IMM, .remote = remote, .imm = imm};
-    nigh_status status = post_message(link, &work, slices, count, done, context);
-
-    link->links->counters.pushes += status == NIGH_OK;
-    return status;
 }
 
 /* ---- completions ---------------------------------------------------------- */
@@ -864,23 +665,6 @@ void link_give_back(struct link *link, const uint8_t *bytes)
     }
 }
 
-static void on_op(struct link *link, const struct fabric_completion *completion, uint64_t now_us)
-{
-    struct link_op *op = &link->ops[completion->tag];
-    link_done *done = op->done;
-    void *context = op->context;
-
-    if (completion->status != NIGH_OK) {
-        /* Its memory is not free before the endpoint is gone: link_down ends it. */
-        op->status = completion->status;
-        link_fail(link, completion->status);
-        return;
-    }
-    NIGH_ASSERT(done != NULL);
-    give_op(link, (uint32_t)completion->tag);
-    done(context, NIGH_OK, now_us);
-}
-
 void link_complete(struct link_side *side, const struct fabric_completion *completion,
                    uint64_t now_us)
 {
@@ -894,7 +678,7 @@ void link_complete(struct link_side *side, const struct fabric_completion *compl
         return; /* of an endpoint that went down in this turn */
     }
     if (completion->op != FABRIC_RECV && links_channel(link->links, side->kind) == NULL) {
-        on_op(link, completion, now_us);
+        link_on_op(link, completion, now_us);
         return;
     }
     if (completion->status != NIGH_OK) {

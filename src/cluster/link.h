@@ -8,8 +8,9 @@
  * endpoint, which carries READs of objects and messages with their bytes, an endpoint for the
  * calls of users, with a channel of its own: a service that is slow takes no credit from the
  * directory; and, where either node asks for more bulk endpoints, those, over which READs go by
- * turns. When one fails, the link goes down as a whole, and the side that dials brings it up again,
- * with back-off, for as long as the peer is said to be up.
+ * turns. WRITEs and atomics go over the first bulk endpoint. When one fails, the link goes down as
+ * a whole, and the side that dials brings it up again, with back-off, for as long as the peer is
+ * said to be up.
  *
  * A link that is down has no endpoint: nothing of it touches memory any more. Completions that tell
  * of its end are delivered after its endpoints were destroyed, so that whoever gets one may reuse
@@ -100,13 +101,20 @@ struct links_config {
                                them to peers grants no more; 0: each has its own */
     uint32_t bulk_bytes;    /* of each */
     uint32_t reads;         /* READs of one link under way at once; more are NIGH_BUSY */
-    uint64_t seed;          /* of the back-off's jitter */
+    uint32_t writes; /* the same of WRITEs and atomics together, to LIMIT_LINK_WRITES; 0: neither
+                        are any asked for here, nor may peers do any: links_rights */
+    uint64_t seed;   /* of the back-off's jitter */
     struct links_shell shell;
 };
 
 /* NIGH_INVALID: bounds broken (base/limits.h), or more frames under way than an endpoint holds.
  * NIGH_UNSUPPORTED, NIGH_LIMIT: the fabric does not share receives, or not so many. */
 nigh_status links_create(const struct links_config *config, struct links **links);
+
+/* What peers may do to memory of this node that is registered for them: READ it and, with `writes`,
+ * WRITE to it and do atomics. For fabric_memory_register, of what is lent in both ways; what is
+ * only to be read is registered with less. */
+uint32_t links_rights(const struct links_config *config);
 
 /* Everything pending ends first (NIGH_CANCELED), through its callbacks; shell.down is not called.
  */
@@ -175,6 +183,45 @@ nigh_status link_read(struct link *link, const struct fabric_slice *slices, uint
                       struct fabric_remote remote, link_done *done, void *context);
 
 /*
+ * WRITEs slices to remote memory over the first bulk endpoint. The first slice may be inline
+ * (memory NULL, at most 64 bytes, taken during the call); aligned words move whole where the fabric
+ * is FABRIC_CAN_WORDS. As link_read, and: NIGH_BUSY: with link_fetch_add and link_compare_swap, too
+ * many under way; NIGH_INVALID: more slices or bytes than the fabric takes; NIGH_UNSUPPORTED:
+ * links_config.writes is 0.
+ *
+ * Order, on one link: WRITEs, atomics and messages start as they were asked for. So what was
+ * WRITTEN is there when a message that follows it arrives, and when an atomic that follows it acts.
+ * What follows an atomic may act before it: who minds waits for its end. READs are in that order,
+ * and act after the WRITEs before them, where there is one bulk endpoint; where there are several,
+ * and with frames of the channels, there is none.
+ *
+ * Ends: once. NIGH_OK: it has acted at the peer. NIGH_DENIED: the peer's memory is not there (any
+ * more) or not open to it, which costs the link, and whatever is under way on it; NIGH_PEER_LOST
+ * where the peer was quicker in ending the link. NIGH_PEER_LOST, the reason that the link was
+ * broken with, NIGH_CANCELED at links_destroy: it has acted or not, or a WRITE in part; and what is
+ * on its way yet may still act, once at most, as long as the peer has not seen its own end of the
+ * connection go. When the link is up again it has, and nothing of before acts any more. It is not
+ * taken back, and has no deadline: until its end the memory is in use.
+ */
+nigh_status link_write(struct link *link, const struct fabric_slice *slices, uint32_t count,
+                       struct fabric_remote remote, link_done *done, void *context);
+
+/* How an atomic ended: as link_done; `old` is what was there before it, with NIGH_OK. */
+typedef void link_word_done(void *context, nigh_status status, uint64_t old, uint64_t now_us);
+
+/*
+ * Adds to a word of 8 bytes in remote memory (it wraps), or makes it `swap` if it is `compare`: it
+ * was if `old` is that. Ends and order as link_write. Atomic with all atomics over the peer's same
+ * fabric, and with its processors where that is FABRIC_CAN_ATOMICS_HERE. NIGH_INVALID: the address
+ * is not a multiple of 8; NIGH_UNSUPPORTED: links_config.writes is 0, or the fabric not
+ * FABRIC_CAN_ATOMICS.
+ */
+nigh_status link_fetch_add(struct link *link, struct fabric_remote remote, uint64_t added,
+                           link_word_done *done, void *context);
+nigh_status link_compare_swap(struct link *link, struct fabric_remote remote, uint64_t compare,
+                              uint64_t swap, link_word_done *done, void *context);
+
+/*
  * Sends one message of at most bulk_bytes on the bulk endpoint: slices, the first of which may be
  * inline (memory NULL, at most 64 bytes, taken during the call). The peer must have granted a
  * receive for it: who asks for messages says how many. Otherwise as link_read.
@@ -226,6 +273,7 @@ void link_break(struct link *link, nigh_status reason, uint64_t now_us);
 struct links_counters {
     uint64_t ups, downs, dials, refused; /* refused: tokens that did not fit */
     uint64_t reads, read_bytes, bulk_messages, pushes;
+    uint64_t writes, write_bytes, atomics;
     uint64_t calls_sent, calls_written; /* frames of calls */
     uint64_t ring_full;    /* of them, that were to be written and found no room: sent, or late */
     uint64_t ring_news;    /* sent only to tell of room */

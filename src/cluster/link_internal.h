@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What link.c (one link) and links.c (all of a lane) share. For no one else. */
+/* What link.c (one link), the files of its parts and links.c (all of a lane) share. For no one
+ * else. */
 #ifndef CLUSTER_LINK_INTERNAL_H
 #define CLUSTER_LINK_INTERNAL_H
 
@@ -72,13 +73,24 @@ struct link_rings {
     struct rpc_way measured;
 };
 
-/* A read or a bulk message under way. */
+enum link_op_kind {
+    LINK_OP_NONE = 0, /* free */
+    LINK_OP_MESSAGE,  /* link_send, link_push */
+    LINK_OP_READ,
+    LINK_OP_WRITE,
+    LINK_OP_WORD /* an atomic */
+};
+
+/* What is under way over the bulk endpoints. */
 struct link_op {
-    link_done *done; /* NULL: free */
+    enum link_op_kind kind;
+    union {
+        link_done *done;
+        link_word_done *word_done; /* LINK_OP_WORD */
+    };
     void *context;
     nigh_status status; /* of a failed one, until its memory is free */
     uint32_t next;      /* free list */
-    bool is_read;
 };
 
 struct link {
@@ -110,8 +122,9 @@ struct link {
     uint32_t ops_used;
     uint32_t free_op;
     uint32_t op_count;
-    uint32_t read_count; /* of them */
-    uint32_t reader;     /* the bulk endpoint that the last READs went over: from 0 */
+    uint32_t read_count;  /* of them */
+    uint32_t write_count; /* of them: WRITEs and atomics */
+    uint32_t reader;      /* the bulk endpoint that the last READs went over: from 0 */
 
     uint32_t place; /* among links.live, while it is up */
 };
@@ -217,6 +230,19 @@ void link_post_receives(struct link_side *side);
 
 /* Of the longest frame, with its header. */
 uint32_t link_frame_bytes(const struct link_channel *channel);
+
+/* What an operation may have of its own: the head of a message, bytes that were taken during the
+ * call, what an atomic found. LINK_HEAD_BYTES, aligned to as many, in link->registration. */
+uint8_t *link_op_head(const struct link *link, uint32_t op);
+
+/* ---- link_ops.c ----------------------------------------------------------- */
+
+/* What is not posted yet ends with its link, as what was. */
+void link_forget_chain(const struct link *link);
+/* All that is under way ends: nothing touches its memory any more. */
+void link_end_ops(struct link *link, nigh_status reason, uint64_t now_us);
+/* A post of the bulk endpoints has ended. */
+void link_on_op(struct link *link, const struct fabric_completion *completion, uint64_t now_us);
 
 /* ---- link_frames.c -------------------------------------------------------- */
 

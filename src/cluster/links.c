@@ -92,7 +92,9 @@ static bool is_config_valid(const struct links_config *config)
     return config->nodes > 0 && config->nodes <= LIMIT_NODES && config->rank < config->nodes &&
            is_lane_count(config->lanes) && config->lane < config->lanes &&
            config->bulk_receives > 0 && config->bulk_receives <= LIMIT_FABRIC_DEPTH &&
-           config->reads > 0 && config->reads <= LIMIT_FABRIC_DEPTH - config->bulk_receives &&
+           config->writes <= LIMIT_LINK_WRITES && config->reads > 0 &&
+           config->reads <= LIMIT_FABRIC_DEPTH &&
+           config->reads + config->writes + config->bulk_receives <= LIMIT_FABRIC_DEPTH &&
            config->shared_bulk <= LIMIT_FABRIC_STOCK && config->bulk_bytes > 0 &&
            is_channel_valid(&config->rpc) &&
            (!has_calls(config) || (is_channel_valid(&config->calls) &&
@@ -132,7 +134,7 @@ nigh_status links_create(const struct links_config *config, struct links **out)
         status = init_rings(links);
     }
     links->bulk_stride = round_up_64(config->bulk_bytes);
-    links->max_ops = config->reads + config->bulk_receives;
+    links->max_ops = config->reads + config->writes + config->bulk_receives;
     links->dial_us = UINT64_MAX;
     list_init(&links->returning);
     sends_init(&links->sends, config->fabric, max_u32(links->control.stride, links->calls.stride));
@@ -170,6 +172,16 @@ static void free_peer(struct links *links, struct links_peer *peer)
     free(peer->links);
     peer->links = NULL;
     peer->count = 0;
+}
+
+uint32_t links_rights(const struct links_config *config)
+{
+    uint32_t rights = FABRIC_REMOTE_READ;
+
+    if (config->writes > 0) {
+        rights |= FABRIC_LOCAL_WRITE | FABRIC_REMOTE_WRITE | FABRIC_REMOTE_ATOMIC;
+    }
+    return rights;
 }
 
 static void quiet_down(void *context, struct link *link, nigh_status reason, uint64_t now_us)
@@ -769,11 +781,14 @@ static bool is_link_whole(const struct link *link)
 static bool is_link_valid(const struct link *link)
 {
     const struct link_rings *rings = &link->rings;
-    uint32_t under_way = 0, reads = 0;
+    uint32_t under_way = 0, reads = 0, writes = 0;
 
     for (uint32_t n = 0; n < link->ops_used; n++) {
-        under_way += link->ops[n].done != NULL;
-        reads += link->ops[n].done != NULL && link->ops[n].is_read;
+        enum link_op_kind kind = link->ops[n].kind;
+
+        under_way += kind != LINK_OP_NONE;
+        reads += kind == LINK_OP_READ;
+        writes += kind == LINK_OP_WRITE || kind == LINK_OP_WORD;
     }
     for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
         if (!is_side_valid(&link->sides[kind])) {
@@ -781,7 +796,8 @@ static bool is_link_valid(const struct link *link)
         }
     }
     if (under_way != link->op_count ||
-        (link->sides[LINK_CONTROL].rpc != NULL && reads != link->read_count)) {
+        (link->sides[LINK_CONTROL].rpc != NULL &&
+         (reads != link->read_count || writes != link->write_count))) {
         return false;
     }
     if (link->up && !rpc_ring_is_valid(&rings->writer, &rings->reader)) {

@@ -2,7 +2,7 @@
 /*
  * Anything from a peer of the tcp provider: rubbish, half frames, frames that are nearly right. It
  * costs the endpoint and nothing else: every post and receive completes once, and no byte changes
- * but those that the peer may write.
+ * but those that the peer may write, nor a word that it may do atomics on by anything else.
  *
  * Input: steps, each a byte and what it wants (see step()). A first byte that is odd greets first.
  */
@@ -30,13 +30,18 @@ enum {
     AREA_READ = 0, /* may be read by the peer */
     AREA_WRITE,    /* and written */
     AREA_LOCAL,    /* ours: receives land here */
+    AREA_WORDS,    /* the peer may do atomics: each word stays eight times one byte */
     AREAS
 };
+
+#define AREAS_SAID AREA_WORDS /* those before it are what frames of any kind may name */
+#define ONES       UINT64_C(0x0101010101010101)
 
 static const uint32_t rights[AREAS] = {
     FABRIC_REMOTE_READ,
     FABRIC_LOCAL_WRITE | FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE | FABRIC_REMOTE_ATOMIC,
     FABRIC_LOCAL_WRITE,
+    FABRIC_LOCAL_WRITE | FABRIC_REMOTE_ATOMIC,
 };
 
 struct area {
@@ -200,10 +205,10 @@ static void say_greeting(struct scene *scene)
 static void say_frame(struct scene *scene, struct fuzz_input *input)
 {
     uint8_t bytes[TCP_FRAME_BYTES], which = fuzz_byte(input), shift = fuzz_byte(input);
-    uint32_t area = which % AREAS;
+    uint32_t area = which % AREAS_SAID;
     struct fabric_remote remote =
         fabric_memory_remote(scene->fabric, scene->memories[area], areas[area].bytes);
-    struct tcp_frame frame = {.kind = (enum tcp_frame_kind)(1 + which / AREAS % 9),
+    struct tcp_frame frame = {.kind = (enum tcp_frame_kind)(1 + which / AREAS_SAID % 9),
                               .key = remote.key,
                               .imm = shift,
                               .address = remote.address + 64 * (uint64_t)shift};
@@ -224,6 +229,72 @@ static void say_frame(struct scene *scene, struct fuzz_input *input)
         fuzz_patch(input, bytes, sizeof(bytes));
     say(scene, bytes, sizeof(bytes));
     say_bytes(scene, input, tcp_frame_payload(&frame));
+}
+
+/* What is wrong with a WRITE or an atomic. */
+enum flaw {
+    FLAW_NONE = 0,
+    FLAW_BEFORE,     /* begins before the registration */
+    FLAW_BEHIND,     /* ends behind it */
+    FLAW_WRAP,       /* goes round the end of addresses */
+    FLAW_RIGHT,      /* of memory that is not open to it */
+    FLAW_MISALIGNED, /* an atomic; WRITEs may */
+    FLAW_KEY,
+    FLAW_LENGTH, /* longer than the registration, or than operands are */
+    FLAWS
+};
+
+static void spoil(struct tcp_frame *frame, enum flaw flaw, uint8_t how)
+{
+    uint64_t start = frame->address;
+
+    switch (flaw) {
+    case FLAW_BEFORE: frame->address = start - 1 - how; break;
+    case FLAW_BEHIND: frame->address = start + AREA_BYTES - how % 8; break;
+    case FLAW_WRAP: frame->address = UINT64_MAX - how % 8; break;
+    case FLAW_MISALIGNED: frame->address = start + 8 * (uint64_t)how + 1 + how % 7; break;
+    case FLAW_KEY: frame->key ^= 1u << how % 32; break;
+    case FLAW_LENGTH:
+        frame->bytes =
+            tcp_frame_is_atomic(frame) ? frame->bytes ^ (1u << how % 8) : AREA_BYTES + 1 + how;
+        break;
+    default: frame->address = start + 8 * (uint64_t)how; break;
+    }
+}
+
+/* A WRITE or an atomic that is right, or wrong in one way; its bytes come in two parts. An atomic
+ * leaves words as they are meant to be; a WRITE, or what is not aligned, would not. */
+static void say_one_sided(struct scene *scene, struct fuzz_input *input)
+{
+    static const enum tcp_frame_kind kinds[] = {TCP_FRAME_WRITE, TCP_FRAME_WRITE_IMM,
+                                                TCP_FRAME_FETCH_ADD, TCP_FRAME_COMPARE_SWAP};
+    uint8_t what = fuzz_byte(input), how = fuzz_byte(input), cut = fuzz_byte(input);
+    struct tcp_frame frame = {.kind = kinds[what % 4], .bytes = 9 + what};
+    enum flaw flaw = (enum flaw)(what / 4 % FLAWS);
+    bool is_atomic = tcp_frame_is_atomic(&frame);
+    uint32_t area = is_atomic == (flaw != FLAW_RIGHT) ? AREA_WORDS : AREA_WRITE;
+    const uint64_t operands[2] = {frame.kind == TCP_FRAME_FETCH_ADD ? ONES : ZONE_BYTE * ONES,
+                                  (ZONE_BYTE + 1u) * ONES};
+    uint8_t bytes[TCP_FRAME_BYTES + 512];
+    size_t count = TCP_FRAME_BYTES;
+    struct fabric_remote remote;
+
+    if (flaw == FLAW_RIGHT && is_atomic)
+        area = how % 2 == 0 ? AREA_READ : AREA_LOCAL;
+    remote = fabric_memory_remote(scene->fabric, scene->memories[area], areas[area].bytes);
+    frame.key = remote.key;
+    frame.address = remote.address;
+    if (is_atomic)
+        frame.bytes = frame.kind == TCP_FRAME_FETCH_ADD ? 8 : 16;
+    spoil(&frame, flaw, how);
+    tcp_frame_write(&frame, bytes);
+    count += min_size(frame.bytes, sizeof(bytes) - count);
+    for (size_t i = TCP_FRAME_BYTES; i < count; i++)
+        bytes[i] = is_atomic ? ((const uint8_t *)operands)[(i - TCP_FRAME_BYTES) % 16] : (uint8_t)i;
+    say(scene, bytes, min_size(cut, count));
+    if (cut % 2 == 0)
+        poll_once(scene);
+    say(scene, bytes + min_size(cut, count), count - min_size(cut, count));
 }
 
 static void listen_to_all(struct scene *scene)
@@ -259,6 +330,7 @@ static void step(struct scene *scene, struct fuzz_input *input)
     case 11:
     case 12:
     case 13: say_frame(scene, input); break;
+    case 14: say_one_sided(scene, input); break;
     default: poll_once(scene); break;
     }
 }
@@ -305,6 +377,15 @@ static bool is_untouched(const uint8_t *bytes, size_t count)
     return true;
 }
 
+static bool are_whole(const uint8_t *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (bytes[i] != bytes[i / 8 * 8])
+            return false;
+    }
+    return true;
+}
+
 static void end(struct scene *scene)
 {
     close(scene->peer);
@@ -320,6 +401,7 @@ static void end(struct scene *scene)
         NIGH_ASSERT(is_untouched(areas[i].after, ZONE_BYTES));
     }
     NIGH_ASSERT(is_untouched(areas[AREA_READ].bytes, AREA_BYTES));
+    NIGH_ASSERT(are_whole(areas[AREA_WORDS].bytes, AREA_BYTES));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
