@@ -33,9 +33,8 @@ struct region_version {
 #define REGION_MASTER 4u /* change it */
 #define REGION_ALL    7u
 
-#define REGION_FREED    1u /* it is over; it has no chunks */
-#define REGION_MAPPABLE 2u /* processes of its node may map it, so it stays where it is */
-#define REGION_FLAGS    3u
+#define REGION_FREED 1u /* it is over; it has no chunks */
+#define REGION_FLAGS 1u
 
 struct region_grant {
     uint32_t uid;

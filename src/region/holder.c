@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See holder.h. */
+#include "region/holder.h"
+
+#include <string.h>
+
+#include "base/check.h"
+
+static bool is_kept(const struct region_holder *holder)
+{
+    return !region_descriptor_is_none(holder->config.kept);
+}
+
+void region_holder_init(struct region_holder *holder, const struct region_holder_config *config)
+{
+    NIGH_ASSERT(config->room <= LIMIT_REGION_CHUNKS);
+    memset(holder, 0, sizeof(*holder));
+    holder->config = *config;
+    memset(config->slots, 0, config->room * sizeof(config->slots[0]));
+    region_descriptor_clear(config->kept);
+}
+
+/* ---- a chunk -------------------------------------------------------------- */
+
+static void act(struct region_holder *holder, uint32_t chunk, enum region_holder_action action,
+                enum region_slot_state state)
+{
+    struct region_slot *slot = &holder->config.slots[chunk];
+    struct region_holder_act todo = {.action = action,
+                                     .chunk = chunk,
+                                     .bytes = holder->geometry.chunk_bytes,
+                                     .handle = slot->handle,
+                                     .source = holder->source};
+
+    if (action == REGION_ACT_OPEN) {
+        todo.wipe_from = region_geometry_chunk_bytes(&holder->config.kept->geometry, chunk);
+        todo.wipe_to = max_u64(slot->used_bytes, todo.wipe_from);
+        slot->used_bytes = todo.wipe_from;
+    }
+    slot->state = (uint8_t)state;
+    holder->config.shell.act(holder->config.shell.context, &todo);
+}
+
+/* The next step towards its goal, if it stands still. */
+static void push(struct region_holder *holder, uint32_t chunk)
+{
+    const struct region_slot *slot = &holder->config.slots[chunk];
+    uint32_t goal = slot->goal;
+
+    switch ((enum region_slot_state)slot->state) {
+    case REGION_SLOT_NONE:
+        if (goal != REGION_GOAL_NONE) {
+            act(holder, chunk, REGION_ACT_MAKE, REGION_SLOT_MAKING);
+        }
+        break;
+    case REGION_SLOT_FROZEN:
+        if (goal == REGION_GOAL_NONE) {
+            act(holder, chunk, REGION_ACT_CUT, REGION_SLOT_CUTTING);
+        } else if (goal == REGION_GOAL_LENT) {
+            act(holder, chunk, REGION_ACT_LEND, REGION_SLOT_LENDING);
+        } else if (goal == REGION_GOAL_COPIED && !slot->full) {
+            act(holder, chunk, REGION_ACT_COPY, REGION_SLOT_COPYING);
+        } else if (goal == REGION_GOAL_OPEN && slot->full) {
+            act(holder, chunk, REGION_ACT_OPEN, REGION_SLOT_OPENING);
+        }
+        break;
+    case REGION_SLOT_LENT:
+        if (goal != REGION_GOAL_LENT) {
+            act(holder, chunk, REGION_ACT_CLOSE, REGION_SLOT_CLOSING);
+        }
+        break;
+    case REGION_SLOT_OPEN:
+        if (goal != REGION_GOAL_OPEN) {
+            act(holder, chunk, REGION_ACT_CLOSE, REGION_SLOT_CLOSING);
+        }
+        break;
+    case REGION_SLOT_MAKING:
+    case REGION_SLOT_COPYING:
+    case REGION_SLOT_LENDING:
+    case REGION_SLOT_OPENING:
+    case REGION_SLOT_CLOSING:
+    case REGION_SLOT_CUTTING: break;
+    }
+}
+
+/* Whether a chunk is where it is to be, or as near as it comes. */
+static bool is_there(const struct region_slot *slot)
+{
+    switch ((enum region_slot_goal)slot->goal) {
+    case REGION_GOAL_NONE: return slot->state == REGION_SLOT_NONE;
+    case REGION_GOAL_LENT: return slot->state == REGION_SLOT_LENT;
+    case REGION_GOAL_OPEN:
+        return slot->state == REGION_SLOT_OPEN ||
+               (slot->state == REGION_SLOT_FROZEN && !slot->full);
+    case REGION_GOAL_COPIED: return slot->state == REGION_SLOT_FROZEN && slot->full;
+    case REGION_GOAL_FROZEN: break;
+    }
+    return slot->state == REGION_SLOT_FROZEN;
+}
+
+/* Whether its memory is, and will be, the chunk's. */
+static bool is_held(const struct region_slot *slot)
+{
+    return slot->full && slot->goal != REGION_GOAL_NONE && slot->state != REGION_SLOT_MAKING &&
+           slot->state != REGION_SLOT_NONE;
+}
+
+/* ---- answers -------------------------------------------------------------- */
+
+static void say(struct region_holder *holder, struct region_message *message)
+{
+    uint64_t handles[LIMIT_REGION_CHUNKS] = {0};
+
+    for (uint32_t n = 0; n < holder->config.room; n++) {
+        const struct region_slot *slot = &holder->config.slots[n];
+
+        if (is_held(slot)) {
+            region_chunks_add(&message->chunks, n);
+            handles[n] = slot->state == REGION_SLOT_OPEN || slot->state == REGION_SLOT_LENT
+                             ? slot->handle
+                             : 0;
+        }
+    }
+    message->handles = handles;
+    message->handle_count = holder->config.room;
+    holder->config.shell.send(holder->config.shell.context, message);
+}
+
+static void say_held(struct region_holder *holder, uint32_t home)
+{
+    struct region_message message = {.kind = REGION_HELD,
+                                     .peer = home,
+                                     .descriptor = is_kept(holder) ? holder->config.kept : NULL};
+
+    if (holder->is_unsettled && !region_holder_is_empty(holder)) {
+        say(holder, &message);
+    }
+}
+
+static bool is_anything_here(const struct region_holder *holder)
+{
+    for (uint32_t n = 0; n < holder->config.room; n++) {
+        if (holder->config.slots[n].state != REGION_SLOT_NONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Answers what was asked, when all of it is so. Of what nothing is left here there is nothing to
+ * keep: whoever thaws knows that all others keep it. */
+static void finish(struct region_holder *holder)
+{
+    struct region_message message = {.kind = REGION_DONE,
+                                     .of = holder->request.kind,
+                                     .peer = holder->request.peer,
+                                     .change = holder->request.change,
+                                     .status = holder->request.status};
+
+    for (uint32_t n = 0; n < holder->config.room; n++) {
+        if (!is_there(&holder->config.slots[n])) {
+            return;
+        }
+    }
+    if (!holder->request.is_open) {
+        return;
+    }
+    holder->request.is_open = false;
+    if ((message.of == REGION_THAW || message.of == REGION_SETTLE) && !is_anything_here(holder)) {
+        region_descriptor_clear(holder->config.kept);
+    }
+    say(holder, &message);
+}
+
+static void push_all(struct region_holder *holder)
+{
+    for (uint32_t n = 0; n < holder->config.room; n++) {
+        push(holder, n);
+    }
+    finish(holder);
+}
+
+/* ---- what a home says ----------------------------------------------------- */
+
+static void set_goal(struct region_holder *holder, const struct region_chunks *chunks,
+                     enum region_slot_goal goal)
+{
+    for (uint32_t n = 0; n < holder->config.room; n++) {
+        struct region_slot *slot = &holder->config.slots[n];
+
+        if (region_chunks_has(chunks, n) && slot->state != REGION_SLOT_NONE) {
+            slot->goal = (uint8_t)goal;
+        }
+    }
+}
+
+static void prepare(struct region_holder *holder, const struct region_message *message)
+{
+    holder->geometry = message->geometry;
+    for (uint32_t n = 0; n < holder->config.room; n++) {
+        struct region_slot *slot = &holder->config.slots[n];
+
+        if (region_chunks_has(&message->chunks, n) && slot->state == REGION_SLOT_NONE) {
+            *slot = (struct region_slot){.goal = REGION_GOAL_FROZEN, .full = !message->is_move};
+        }
+    }
+}
+
+static void keep(struct region_holder *holder, const struct region_descriptor *descriptor)
+{
+    NIGH_ASSERT(descriptor->chunk_count <= holder->config.room);
+    if (region_version_compare(&descriptor->version, &holder->config.kept->version) > 0) {
+        region_descriptor_copy(holder->config.kept, descriptor);
+    }
+}
+
+/* What the descriptor says is here is opened, all else is cut. */
+static void go_by_kept(struct region_holder *holder)
+{
+    for (uint32_t n = 0; n < holder->config.room; n++) {
+        struct region_slot *slot = &holder->config.slots[n];
+
+        if (!is_kept(holder) ||
+            !region_descriptor_is_at(holder->config.kept, n, holder->config.self)) {
+            slot->goal = REGION_GOAL_NONE;
+        } else if (slot->state != REGION_SLOT_NONE) {
+            slot->goal = holder->config.has_lease ? REGION_GOAL_OPEN : REGION_GOAL_FROZEN;
+        }
+    }
+}
+
+static bool is_of_home(const struct region_version *a, const struct region_version *b)
+{
+    return a->epoch == b->epoch && a->incarnation == b->incarnation;
+}
+
+void region_holder_take(struct region_holder *holder, const struct region_message *message)
+{
+    struct region_descriptor *kept = holder->config.kept;
+
+    if (!is_of_home(&message->change, &holder->config.home) ||
+        (message->kind == REGION_THAW && is_kept(holder) &&
+         !region_version_equal(&kept->version, &message->base))) {
+        return;
+    }
+    holder->request.is_open = true;
+    holder->request.kind = message->kind;
+    holder->request.peer = message->peer;
+    holder->request.change = message->change;
+    holder->request.status = NIGH_OK;
+    switch (message->kind) {
+    case REGION_PREPARE: prepare(holder, message); break;
+    case REGION_FREEZE:
+        set_goal(holder, &message->chunks,
+                 message->is_move ? REGION_GOAL_LENT : REGION_GOAL_FROZEN);
+        break;
+    case REGION_COPY:
+        holder->source = message->source;
+        set_goal(holder, &message->chunks, REGION_GOAL_COPIED);
+        break;
+    case REGION_COMMIT: keep(holder, message->descriptor); break;
+    case REGION_THAW: go_by_kept(holder); break;
+    case REGION_SETTLE:
+        holder->is_unsettled = false;
+        if (message->descriptor != NULL) {
+            keep(holder, message->descriptor);
+        } else {
+            region_descriptor_clear(kept);
+        }
+        go_by_kept(holder);
+        break;
+    default: holder->request.is_open = false; return; /* not for a holder */
+    }
+    push_all(holder);
+}
+
+/* ---- what happens here ---------------------------------------------------- */
+
+void region_holder_did(struct region_holder *holder, uint32_t chunk, nigh_status status,
+                       uint64_t handle)
+{
+    struct region_slot *slot = &holder->config.slots[chunk];
+    uint8_t before = slot->state;
+
+    NIGH_ASSERT(chunk < holder->config.room);
+    switch ((enum region_slot_state)before) {
+    case REGION_SLOT_MAKING:
+    case REGION_SLOT_COPYING:
+    case REGION_SLOT_CLOSING: slot->state = REGION_SLOT_FROZEN; break;
+    case REGION_SLOT_LENDING: slot->state = REGION_SLOT_LENT; break;
+    case REGION_SLOT_OPENING: slot->state = REGION_SLOT_OPEN; break;
+    case REGION_SLOT_CUTTING: slot->state = REGION_SLOT_NONE; break;
+    default: NIGH_ASSERT(!"an act of this chunk is under way"); break;
+    }
+    slot->handle = status == NIGH_OK ? handle : 0;
+    if (before == REGION_SLOT_COPYING && status == NIGH_OK) {
+        slot->full = true;
+        slot->used_bytes = holder->geometry.chunk_bytes;
+    } else if (before == REGION_SLOT_CUTTING) {
+        *slot = (struct region_slot){.goal = slot->goal};
+    } else if (status != NIGH_OK) { /* goes no further */
+        bool was_made = before != REGION_SLOT_MAKING;
+
+        slot->state = was_made ? REGION_SLOT_FROZEN : REGION_SLOT_NONE;
+        slot->goal =
+            was_made && slot->goal != REGION_GOAL_NONE ? REGION_GOAL_FROZEN : REGION_GOAL_NONE;
+        holder->request.status = status;
+    }
+    push(holder, chunk);
+    finish(holder);
+}
+
+void region_holder_home(struct region_holder *holder, uint32_t peer,
+                        const struct region_version *home)
+{
+    struct region_version now = *home, before = holder->config.home;
+
+    now.counter = before.counter = 0;
+    if (region_version_compare(&now, &before) < 0) {
+        return;
+    }
+    if (region_version_compare(&now, &before) > 0) {
+        holder->request.is_open = false; /* who asked is not the home any more */
+        holder->is_unsettled = true;
+    }
+    holder->config.home = *home;
+    say_held(holder, peer);
+}
+
+void region_holder_lease(struct region_holder *holder, bool has_lease, uint32_t home)
+{
+    bool had_lease = holder->config.has_lease;
+
+    holder->config.has_lease = has_lease;
+    if (has_lease && !had_lease) {
+        holder->is_unsettled = true;
+        say_held(holder, home);
+        return;
+    }
+    for (uint32_t n = 0; n < holder->config.room && !has_lease; n++) {
+        struct region_slot *slot = &holder->config.slots[n];
+
+        if (slot->goal == REGION_GOAL_OPEN) {
+            slot->goal = REGION_GOAL_FROZEN;
+        }
+    }
+    push_all(holder);
+}
+
+void region_holder_drop(struct region_holder *holder)
+{
+    holder->request.is_open = false;
+    region_descriptor_clear(holder->config.kept);
+    go_by_kept(holder);
+    push_all(holder);
+}
+
+bool region_holder_is_empty(const struct region_holder *holder)
+{
+    return !is_kept(holder) && !is_anything_here(holder);
+}
+
+bool region_holder_is_valid(const struct region_holder *holder)
+{
+    for (uint32_t n = 0; n < holder->config.room; n++) {
+        const struct region_slot *slot = &holder->config.slots[n];
+        bool has_handle = slot->state == REGION_SLOT_OPEN || slot->state == REGION_SLOT_LENT ||
+                          slot->state == REGION_SLOT_CLOSING;
+
+        if ((!has_handle && slot->handle != 0) ||
+            (slot->state == REGION_SLOT_OPEN && !slot->full) ||
+            (slot->state == REGION_SLOT_NONE && slot->goal != REGION_GOAL_NONE)) {
+            return false;
+        }
+    }
+    return !is_kept(holder) || region_descriptor_is_valid(holder->config.kept);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a change is to make of a region: who may ask for it, whether it can be, and the descriptor
+ * that it leads to. */
+#include "region/home_internal.h"
+
+void home_begin(struct region_home *home, struct region_ask *ask)
+{
+    struct region_change *change = &home->change;
+
+    NIGH_ASSERT(!home_is_changing(home));
+    memset(change, 0, sizeof(*change));
+    change->ask = ask;
+    change->version = home->config.version;
+    change->version.counter = ++home->config.version.counter;
+    region_descriptor_copy(home->config.next, home->config.now);
+    home->config.next->version = change->version;
+}
+
+static void add_nodes(const struct region_home *home, const struct region_descriptor *descriptor,
+                      struct region_set *nodes)
+{
+    for (uint32_t n = 0; n < descriptor->chunk_count; n++) {
+        if (home_is_alive(home, descriptor->chunks[n].node)) {
+            region_set_add(nodes, descriptor->chunks[n].node);
+        }
+    }
+}
+
+/* The change is made up: its first round is next. */
+static void set_going(struct region_home *home, enum region_round round)
+{
+    add_nodes(home, home->config.now, &home->change.nodes);
+    add_nodes(home, home->config.next, &home->change.nodes);
+    home->change.round = round;
+}
+
+/* Chunks from `from` on are made at these nodes. */
+static nigh_status make_chunks(struct region_home *home, uint32_t from, uint32_t count,
+                               const struct region_ask *ask)
+{
+    struct region_descriptor *next = home->config.next;
+
+    if (ask->node_count != count - from) {
+        return NIGH_INVALID;
+    }
+    NIGH_ASSERT(count <= home->config.room);
+    for (uint32_t n = from; n < count; n++) {
+        if (!home_is_alive(home, ask->nodes[n - from])) {
+            return NIGH_PEER_LOST;
+        }
+        memset(&next->chunks[n], 0, sizeof(next->chunks[n]));
+        next->chunks[n].node = ask->nodes[n - from];
+        next->chunks[n].since = next->version;
+        region_chunks_add(&home->change.made, n);
+    }
+    next->chunk_count = count;
+    return NIGH_OK;
+}
+
+static void freeze_from(struct region_home *home, uint32_t from)
+{
+    for (uint32_t n = from; n < home->config.now->chunk_count; n++) {
+        region_chunks_add(&home->change.frozen, n);
+    }
+}
+
+static nigh_status plan_create(struct region_home *home, const struct region_ask *ask)
+{
+    struct region_descriptor *next = home->config.next;
+    struct region_version version = next->version;
+    nigh_status status = region_geometry_check(&ask->geometry);
+
+    if (status != NIGH_OK || ask->name_bytes == 0 || ask->name_bytes > LIMIT_REGION_NAME_BYTES ||
+        memchr(ask->name, 0, ask->name_bytes) != NULL ||
+        ((ask->group_rights | ask->other_rights) & ~REGION_ALL) != 0) {
+        return status == NIGH_OK ? NIGH_INVALID : status;
+    }
+    region_descriptor_clear(next);
+    next->version = next->birth = version;
+    next->geometry = ask->geometry;
+    next->uid = ask->uid;
+    next->gid = ask->gid;
+    next->group_rights = ask->group_rights;
+    next->other_rights = ask->other_rights;
+    next->name_bytes = ask->name_bytes;
+    memcpy(next->name, ask->name, ask->name_bytes);
+    return make_chunks(home, 0, region_geometry_chunks(&ask->geometry), ask);
+}
+
+/* What somebody may lose by a grant: of a user without one of its own, what its group or all have.
+ */
+static uint32_t rights_before(const struct region_descriptor *now, const struct region_ask *ask)
+{
+    switch (ask->whose) {
+    case REGION_OF_GROUP: return now->group_rights;
+    case REGION_OF_OTHERS: return now->other_rights;
+    case REGION_OF_USER: break;
+    }
+    for (uint32_t n = 0; n < now->grant_count; n++) {
+        if (now->grants[n].uid == ask->user) {
+            return now->grants[n].rights;
+        }
+    }
+    return now->group_rights | now->other_rights;
+}
+
+static nigh_status plan_grant(struct region_home *home, const struct region_ask *ask)
+{
+    struct region_descriptor *next = home->config.next;
+    nigh_status status = NIGH_OK;
+
+    if ((ask->rights & ~REGION_ALL) != 0) {
+        return NIGH_INVALID;
+    }
+    switch (ask->whose) {
+    case REGION_OF_GROUP: next->group_rights = (uint8_t)ask->rights; break;
+    case REGION_OF_OTHERS: next->other_rights = (uint8_t)ask->rights; break;
+    case REGION_OF_USER: status = region_descriptor_grant(next, ask->user, ask->rights); break;
+    }
+    if ((rights_before(home->config.now, ask) & ~ask->rights) != 0) {
+        freeze_from(home, 0);
+    }
+    return status;
+}
+
+static nigh_status plan_resize(struct region_home *home, const struct region_ask *ask)
+{
+    struct region_descriptor *next = home->config.next;
+    uint64_t before = next->geometry.size_bytes;
+    uint32_t had = next->chunk_count, count;
+    nigh_status status;
+
+    next->geometry.size_bytes = ask->geometry.size_bytes;
+    status = region_geometry_check(&next->geometry);
+    if (status != NIGH_OK) {
+        return status;
+    }
+    count = region_geometry_chunks(&next->geometry);
+    if (count > had) {
+        return make_chunks(home, had, count, ask);
+    }
+    next->chunk_count = count;
+    if (next->geometry.size_bytes < before) { /* from the chunk on that its new end is in */
+        freeze_from(home, (uint32_t)(next->geometry.size_bytes / next->geometry.chunk_bytes));
+    }
+    return NIGH_OK;
+}
+
+static nigh_status plan_move(struct region_home *home, const struct region_ask *ask)
+{
+    struct region_chunk *chunk;
+
+    if (ask->chunk >= home->config.next->chunk_count) {
+        return NIGH_INVALID;
+    }
+    chunk = &home->config.next->chunks[ask->chunk];
+    if (!home_is_alive(home, ask->node) || !home_is_alive(home, chunk->node)) {
+        return NIGH_PEER_LOST;
+    }
+    if (chunk->node == ask->node) {
+        return NIGH_EXISTS; /* there */
+    }
+    chunk->node = ask->node;
+    chunk->handle = 0;
+    chunk->since = home->config.next->version;
+    home->change.is_move = true;
+    home->change.chunk = ask->chunk;
+    region_chunks_add(&home->change.made, ask->chunk);
+    region_chunks_add(&home->change.frozen, ask->chunk);
+    return NIGH_OK;
+}
+
+nigh_status home_plan(struct region_home *home, struct region_ask *ask)
+{
+    const struct region_descriptor *now = home->config.now;
+    nigh_status status = NIGH_INVALID;
+
+    if ((ask->kind == REGION_ASK_CREATE) != region_descriptor_is_none(now)) {
+        return ask->kind == REGION_ASK_CREATE ? NIGH_EXISTS : NIGH_NOT_FOUND;
+    }
+    if (ask->kind != REGION_ASK_CREATE &&
+        (region_descriptor_rights(now, ask->uid, ask->gid) & REGION_MASTER) == 0) {
+        return NIGH_DENIED;
+    }
+    home_begin(home, ask);
+    switch (ask->kind) {
+    case REGION_ASK_CREATE: status = plan_create(home, ask); break;
+    case REGION_ASK_GRANT: status = plan_grant(home, ask); break;
+    case REGION_ASK_RESIZE: status = plan_resize(home, ask); break;
+    case REGION_ASK_MOVE: status = plan_move(home, ask); break;
+    case REGION_ASK_FREE:
+        freeze_from(home, 0);
+        home->config.next->flags |= REGION_FREED;
+        home->config.next->chunk_count = 0;
+        status = NIGH_OK;
+        break;
+    case REGION_ASKS: break;
+    }
+    if (status == NIGH_OK) {
+        set_going(home, REGION_ROUND_PREPARE);
+    }
+    return status;
+}
+
+bool home_plan_losses(struct region_home *home)
+{
+    struct region_descriptor *now = home->config.now;
+    bool has_losses = home->has_losses;
+
+    for (uint32_t n = 0; n < now->chunk_count; n++) {
+        struct region_chunk *chunk = &now->chunks[n];
+
+        if (chunk->node != REGION_NOBODY && !home_is_alive(home, chunk->node)) {
+            chunk->node = REGION_NOBODY;
+            chunk->handle = 0;
+            has_losses = true;
+        }
+    }
+    home->has_losses = false;
+    if (has_losses) {
+        home_begin(home, NULL);
+        set_going(home, REGION_ROUND_COMMIT);
+    }
+    return has_losses;
+}
+
+void home_plan_settle(struct region_home *home)
+{
+    struct region_change *change = &home->change;
+    struct region_descriptor *now = home->config.now;
+    bool is_none = region_descriptor_is_none(now);
+
+    home_begin(home, NULL);
+    change->nodes = home->held;
+    memset(&home->held, 0, sizeof(home->held));
+    home->must_settle = false;
+    if (!is_none) {
+        now->version = change->version;
+        for (uint32_t n = 0; n < now->chunk_count; n++) {
+            now->chunks[n].handle = 0; /* its holder says it again */
+        }
+    }
+    set_going(home, REGION_ROUND_SETTLE);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What homes, holders and mappers of a region say to each other (docs/regions.md). All of one
+ * region: who carries a message says of which. What a message points to is the sender's, and stays
+ * as long as the call that it is given in.
+ */
+#ifndef REGION_MESSAGE_H
+#define REGION_MESSAGE_H
+
+#include "region/descriptor.h"
+
+enum region_message_kind {
+    /* Home to holder, in the order of a change's rounds. */
+    REGION_PREPARE, /* chunks: make memory */
+    REGION_FREEZE,  /* chunks: withdraw their handles */
+    REGION_COPY,    /* chunks (one): read it from `source` */
+    REGION_COMMIT,  /* descriptor: keep it */
+    REGION_THAW,    /* go by the descriptor of version `base`; none: by none */
+    REGION_SETTLE,  /* descriptor: keep it and go by it; NULL: by none */
+    /* Holder to home. */
+    REGION_DONE, /* `of` was done, or not (status); chunks that are here, and their handles */
+    REGION_HELD, /* chunks are here; the descriptor that is kept, or NULL */
+    /* Between mapper and home. */
+    REGION_MAP,
+    REGION_MAPPED, /* descriptor; or status NIGH_NOT_FOUND */
+    REGION_UNMAP,
+    REGION_CHANGED
+};
+
+/* A chunk's memory and a handle that opens it. */
+struct region_place {
+    uint32_t node;
+    uint64_t handle;
+};
+
+struct region_message {
+    enum region_message_kind kind, of;
+    uint32_t peer; /* whom it is to, or from */
+    nigh_status status;
+    struct region_version change; /* PREPARE .. DONE: the version that the change makes */
+    struct region_version base;
+    struct region_chunks chunks;
+    bool is_move;                    /* PREPARE: a copy is to come; FREEZE: lend it to who copies */
+    struct region_geometry geometry; /* PREPARE: how large chunks are */
+    struct region_place source;
+    const uint64_t *handles; /* by chunk; 0: none */
+    uint32_t handle_count;
+    const struct region_descriptor *descriptor;
+};
+
+#endif

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A holder: what it does to memory, in which order, and what it answers. */
+#include "region/holder.h"
+
+#include "region_fixture.h"
+#include "support/support.h"
+
+#define SELF 2u /* has the chunks of odd numbers */
+#define HOME 5u
+#define ROOM 4u
+
+static struct {
+    struct region_holder holder;
+    struct region_slot slots[ROOM];
+    union region_fixture kept, next;
+    struct region_holder_act acts[8];
+    uint32_t act_count;
+    struct region_message said; /* the last */
+    uint64_t handles[ROOM];
+    uint32_t said_count;
+} world;
+
+static void on_act(void *context, const struct region_holder_act *act)
+{
+    (void)context;
+    assert_true(world.act_count < 8);
+    world.acts[world.act_count++] = *act;
+}
+
+static void on_send(void *context, const struct region_message *message)
+{
+    (void)context;
+    world.said = *message;
+    memcpy(world.handles, message->handles, sizeof(world.handles));
+    world.said_count++;
+}
+
+static struct region_descriptor *begin(void)
+{
+    struct region_holder_config config = {.self = SELF,
+                                          .room = ROOM,
+                                          .slots = world.slots,
+                                          .kept = &world.kept.descriptor,
+                                          .home = region_fixture_version(0),
+                                          .has_lease = true,
+                                          .shell = {.act = on_act, .send = on_send}};
+
+    memset(&world, 0, sizeof(world));
+    region_holder_init(&world.holder, &config);
+    return region_fixture_make(&world.next, 4);
+}
+
+static struct region_chunks set_of(uint32_t chunk)
+{
+    struct region_chunks chunks = {0};
+
+    region_chunks_add(&chunks, chunk);
+    return chunks;
+}
+
+/* From its home, of the change that makes version 2. */
+static void hear(struct region_message message)
+{
+    message.peer = HOME;
+    message.change = region_fixture_version(2);
+    region_holder_take(&world.holder, &message);
+    assert_true(region_holder_is_valid(&world.holder));
+}
+
+/* It was told to do this last, and did. */
+static void did(enum region_holder_action action, uint32_t chunk, nigh_status status,
+                uint64_t handle)
+{
+    assert_true(world.act_count > 0);
+    assert_int_equal(world.acts[world.act_count - 1].action, action);
+    assert_int_equal(world.acts[world.act_count - 1].chunk, chunk);
+    region_holder_did(&world.holder, chunk, status, handle);
+    assert_true(region_holder_is_valid(&world.holder));
+}
+
+static void assert_said(enum region_message_kind of, nigh_status status, uint32_t count)
+{
+    assert_int_equal(world.said_count, count);
+    assert_int_equal(world.said.kind, REGION_DONE);
+    assert_int_equal(world.said.of, of);
+    assert_int_equal(world.said.status, status);
+    assert_int_equal(world.said.peer, HOME);
+}
+
+/* It has chunk 1, open under a handle. */
+static void make_open(uint64_t handle)
+{
+    struct region_descriptor *next = begin();
+
+    next->chunks[3].node = 1;
+    hear((struct region_message){
+        .kind = REGION_PREPARE, .chunks = set_of(1), .geometry = next->geometry});
+    did(REGION_ACT_MAKE, 1, NIGH_OK, 0);
+    hear((struct region_message){.kind = REGION_COMMIT, .descriptor = next});
+    hear((struct region_message){.kind = REGION_THAW, .base = next->version});
+    did(REGION_ACT_OPEN, 1, NIGH_OK, handle);
+    assert_said(REGION_THAW, NIGH_OK, 3);
+    assert_int_equal(world.handles[1], handle);
+    world.act_count = world.said_count = 0;
+}
+
+static void what_is_made_is_open_once_it_thaws(void **state)
+{
+    (void)state;
+    make_open(77);
+    assert_true(region_chunks_has(&world.said.chunks, 1));
+    assert_false(region_chunks_has(&world.said.chunks, 3));
+}
+
+static void what_cannot_be_made_is_said(void **state)
+{
+    struct region_descriptor *next = begin();
+
+    (void)state;
+    hear((struct region_message){
+        .kind = REGION_PREPARE, .chunks = set_of(1), .geometry = next->geometry});
+    assert_int_equal(world.acts[0].bytes, 8192);
+    did(REGION_ACT_MAKE, 1, NIGH_OUT_OF_MEMORY, 0);
+    assert_said(REGION_PREPARE, NIGH_OUT_OF_MEMORY, 1);
+    hear((struct region_message){.kind = REGION_THAW});
+    assert_said(REGION_THAW, NIGH_OK, 2);
+    assert_true(region_holder_is_empty(&world.holder));
+}
+
+static void frozen_is_said_when_nothing_can_come_any_more(void **state)
+{
+    (void)state;
+    make_open(77);
+    hear((struct region_message){.kind = REGION_FREEZE, .chunks = set_of(1)});
+    assert_int_equal(world.said_count, 0);
+    assert_int_equal(world.acts[0].handle, 77);
+    hear((struct region_message){.kind = REGION_FREEZE, .chunks = set_of(1)}); /* once more */
+    assert_int_equal(world.act_count, 1);
+    did(REGION_ACT_CLOSE, 1, NIGH_OK, 0);
+    assert_said(REGION_FREEZE, NIGH_OK, 1);
+    hear((struct region_message){.kind = REGION_FREEZE, .chunks = set_of(1)});
+    assert_said(REGION_FREEZE, NIGH_OK, 2);
+    assert_int_equal(world.handles[1], 0);
+}
+
+static void what_moves_is_lent_and_then_cut(void **state)
+{
+    struct region_descriptor *next;
+
+    (void)state;
+    make_open(77);
+    hear((struct region_message){.kind = REGION_FREEZE, .chunks = set_of(1), .is_move = true});
+    did(REGION_ACT_CLOSE, 1, NIGH_OK, 0);
+    did(REGION_ACT_LEND, 1, NIGH_OK, 78);
+    assert_said(REGION_FREEZE, NIGH_OK, 1);
+    assert_int_equal(world.handles[1], 78);
+    next = region_fixture_make(&world.next, 4);
+    next->version.counter = 3;
+    next->chunks[1].node = next->chunks[3].node = 1;
+    hear((struct region_message){.kind = REGION_COMMIT, .descriptor = next});
+    hear((struct region_message){.kind = REGION_THAW, .base = next->version});
+    did(REGION_ACT_CLOSE, 1, NIGH_OK, 0);
+    assert_int_equal(world.said_count, 2);
+    did(REGION_ACT_CUT, 1, NIGH_OK, 0);
+    assert_said(REGION_THAW, NIGH_OK, 3);
+    assert_true(region_holder_is_empty(&world.holder));
+}
+
+static void what_comes_is_open_when_it_was_copied(void **state)
+{
+    struct region_descriptor *next = begin();
+
+    (void)state;
+    hear((struct region_message){
+        .kind = REGION_PREPARE, .chunks = set_of(1), .is_move = true, .geometry = next->geometry});
+    did(REGION_ACT_MAKE, 1, NIGH_OK, 0);
+    assert_false(region_chunks_has(&world.said.chunks, 1)); /* not its bytes yet */
+    hear((struct region_message){
+        .kind = REGION_COPY, .chunks = set_of(1), .source = {.node = 3, .handle = 9}});
+    assert_int_equal(world.acts[1].source.handle, 9);
+    did(REGION_ACT_COPY, 1, NIGH_PEER_LOST, 0);
+    assert_said(REGION_COPY, NIGH_PEER_LOST, 2);
+    hear((struct region_message){
+        .kind = REGION_COPY, .chunks = set_of(1), .source = {.node = 3, .handle = 9}});
+    did(REGION_ACT_COPY, 1, NIGH_OK, 0);
+    assert_said(REGION_COPY, NIGH_OK, 3);
+    assert_true(region_chunks_has(&world.said.chunks, 1));
+}
+
+/* What lies behind the end of a region that was cut short is not seen again. */
+static void what_is_cut_off_is_zeroed(void **state)
+{
+    struct region_descriptor *next;
+
+    (void)state;
+    make_open(77);
+    next = region_fixture_make(&world.next, 2); /* 16284 bytes: 8092 of chunk 1 */
+    next->geometry.size_bytes = 8192 + 100;
+    next->version.counter = 3;
+    hear((struct region_message){.kind = REGION_FREEZE, .chunks = set_of(1)});
+    did(REGION_ACT_CLOSE, 1, NIGH_OK, 0);
+    hear((struct region_message){.kind = REGION_COMMIT, .descriptor = next});
+    hear((struct region_message){.kind = REGION_THAW, .base = next->version});
+    assert_int_equal(world.acts[1].wipe_from, 100);
+    assert_int_equal(world.acts[1].wipe_to, 8192);
+    did(REGION_ACT_OPEN, 1, NIGH_OK, 78);
+}
+
+static void who_is_not_the_home_is_not_heard(void **state)
+{
+    struct region_version later = {.epoch = 4, .incarnation = 1};
+
+    (void)state;
+    make_open(77);
+    region_holder_home(&world.holder, 6, &later);
+    assert_int_equal(world.said_count, 1);
+    assert_int_equal(world.said.kind, REGION_HELD);
+    assert_int_equal(world.said.peer, 6);
+    assert_true(region_chunks_has(&world.said.chunks, 1));
+    assert_int_equal(world.handles[1], 77);
+    assert_non_null(world.said.descriptor);
+    hear((struct region_message){.kind = REGION_FREEZE, .chunks = set_of(1)});
+    assert_int_equal(world.act_count, 0);
+    region_holder_home(&world.holder, HOME, &(struct region_version){.epoch = 3});
+    assert_int_equal(world.said_count, 1); /* an earlier one is not gone back to */
+}
+
+static void settled_by_nothing_is_cut(void **state)
+{
+    struct region_version later = {.epoch = 4, .incarnation = 1};
+    struct region_message settle = {.kind = REGION_SETTLE, .peer = 6, .change = later};
+
+    (void)state;
+    make_open(77);
+    region_holder_home(&world.holder, 6, &later);
+    settle.change.counter = 1;
+    region_holder_take(&world.holder, &settle);
+    did(REGION_ACT_CLOSE, 1, NIGH_OK, 0);
+    did(REGION_ACT_CUT, 1, NIGH_OK, 0);
+    assert_int_equal(world.said.of, REGION_SETTLE);
+    assert_true(region_holder_is_empty(&world.holder));
+    region_holder_home(&world.holder, 6, &later);
+    assert_int_equal(world.said_count, 2); /* there is nothing to tell */
+}
+
+static void without_a_lease_all_is_frozen(void **state)
+{
+    struct region_message settle = {
+        .kind = REGION_SETTLE, .peer = HOME, .change = region_fixture_version(4)};
+
+    (void)state;
+    make_open(77);
+    region_holder_lease(&world.holder, false, HOME);
+    did(REGION_ACT_CLOSE, 1, NIGH_OK, 0);
+    hear((struct region_message){.kind = REGION_THAW, .base = region_fixture_version(2)});
+    assert_said(REGION_THAW, NIGH_OK, 1);
+    assert_int_equal(world.act_count, 1); /* stays so */
+    region_holder_lease(&world.holder, true, HOME);
+    assert_int_equal(world.said.kind, REGION_HELD);
+    assert_int_equal(world.act_count, 1);
+    world.next.descriptor.version.counter = 4;
+    settle.descriptor = &world.next.descriptor;
+    region_holder_take(&world.holder, &settle);
+    did(REGION_ACT_OPEN, 1, NIGH_OK, 80);
+    assert_said(REGION_SETTLE, NIGH_OK, 3);
+    assert_int_equal(world.handles[1], 80);
+}
+
+static void who_was_dead_has_nothing(void **state)
+{
+    (void)state;
+    make_open(77);
+    region_holder_drop(&world.holder);
+    did(REGION_ACT_CLOSE, 1, NIGH_OK, 0);
+    did(REGION_ACT_CUT, 1, NIGH_OK, 0);
+    assert_true(region_holder_is_empty(&world.holder));
+    assert_int_equal(world.said_count, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_made_is_open_once_it_thaws),
+        cmocka_unit_test(what_cannot_be_made_is_said),
+        cmocka_unit_test(frozen_is_said_when_nothing_can_come_any_more),
+        cmocka_unit_test(what_moves_is_lent_and_then_cut),
+        cmocka_unit_test(what_comes_is_open_when_it_was_copied),
+        cmocka_unit_test(what_is_cut_off_is_zeroed),
+        cmocka_unit_test(who_is_not_the_home_is_not_heard),
+        cmocka_unit_test(settled_by_nothing_is_cut),
+        cmocka_unit_test(without_a_lease_all_is_frozen),
+        cmocka_unit_test(who_was_dead_has_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A mapping: operations in pieces, what is refused and tried again, and what a home's word changes.
+ */
+#include "region/mapping.h"
+
+#include "region_fixture.h"
+#include "support/support.h"
+
+#define HOME 5u
+#define ROOM 8u
+
+static struct {
+    struct region_mapping mapping;
+    union region_fixture now, home;
+    struct region_post posts[16];
+    uint32_t post_count;
+    uint32_t maps, unmaps;
+    nigh_status judged; /* what is to be said */
+    struct region_op *ended;
+    nigh_status status;
+    uint32_t ends;
+} world;
+
+static void on_send(void *context, const struct region_message *message)
+{
+    (void)context;
+    assert_int_equal(message->peer, HOME);
+    world.maps += message->kind == REGION_MAP;
+    world.unmaps += message->kind == REGION_UNMAP;
+}
+
+static void on_post(void *context, struct region_op *op, const struct region_post *post)
+{
+    (void)context;
+    (void)op;
+    assert_true(world.post_count < 16);
+    world.posts[world.post_count++] = *post;
+}
+
+static nigh_status on_judge(void *context, struct region_op *op,
+                            const struct region_descriptor *descriptor)
+{
+    (void)context;
+    (void)op;
+    assert_false(region_descriptor_is_none(descriptor));
+    return world.judged;
+}
+
+static void on_ended(void *context, struct region_op *op, nigh_status status)
+{
+    (void)context;
+    world.ended = op;
+    world.status = status;
+    world.ends++;
+}
+
+static struct region_descriptor *begin(void)
+{
+    struct region_mapping_config config = {
+        .room = ROOM,
+        .now = &world.now.descriptor,
+        .has_lease = true,
+        .shell = {.send = on_send, .post = on_post, .judge = on_judge, .ended = on_ended}};
+
+    memset(&world, 0, sizeof(world));
+    region_mapping_init(&world.mapping, &config);
+    return region_fixture_make(&world.home, 3); /* 24476 bytes */
+}
+
+static void tell(nigh_status status)
+{
+    region_mapping_take(&world.mapping,
+                        &(struct region_message){.kind = REGION_MAPPED,
+                                                 .peer = HOME,
+                                                 .status = status,
+                                                 .descriptor = &world.home.descriptor});
+    assert_true(region_mapping_is_valid(&world.mapping));
+}
+
+static struct region_descriptor *begin_known(void)
+{
+    struct region_descriptor *descriptor = begin();
+
+    region_mapping_home(&world.mapping, HOME);
+    assert_int_equal(world.maps, 1);
+    tell(NIGH_OK);
+    return descriptor;
+}
+
+static void start(struct region_op *op, uint64_t offset_bytes, uint64_t length_bytes)
+{
+    *op = (struct region_op){.offset_bytes = offset_bytes, .length_bytes = length_bytes};
+    region_mapping_begin(&world.mapping, op);
+    assert_true(region_mapping_is_valid(&world.mapping));
+}
+
+/* A post has ended. */
+static void posted(struct region_op *op, uint32_t at, nigh_status status)
+{
+    region_mapping_posted(&world.mapping, op, world.posts[at].piece.chunk,
+                          world.posts[at].place.handle, status);
+    assert_true(region_mapping_is_valid(&world.mapping));
+}
+
+static void assert_ended(const struct region_op *op, nigh_status status)
+{
+    assert_int_equal(world.ends, 1);
+    assert_ptr_equal(world.ended, op);
+    assert_int_equal(world.status, status);
+    world.ends = 0;
+}
+
+static void an_operation_is_a_piece_a_chunk(void **state)
+{
+    struct region_op op;
+
+    (void)state;
+    begin_known();
+    start(&op, 8000, 16000);
+    assert_int_equal(world.post_count, 3);
+    assert_int_equal(world.posts[0].piece.length_bytes, 192);
+    assert_int_equal(world.posts[1].place.node, 2);
+    assert_int_equal(world.posts[1].place.handle, 51);
+    assert_int_equal(world.posts[2].piece.length_bytes, 16000 - 192 - 8192);
+    posted(&op, 1, NIGH_OK);
+    posted(&op, 0, NIGH_OK);
+    assert_int_equal(world.ends, 0);
+    posted(&op, 2, NIGH_OK);
+    assert_ended(&op, NIGH_OK);
+    start(&op, 24470, 6);
+    posted(&op, 3, NIGH_OK);
+    assert_ended(&op, NIGH_OK);
+    start(&op, 24470, 7);
+    assert_ended(&op, NIGH_INVALID);
+}
+
+static void what_was_not_told_yet_waits(void **state)
+{
+    struct region_op op;
+
+    (void)state;
+    begin();
+    start(&op, 0, 1);
+    assert_int_equal(world.maps, 0); /* the home is not known */
+    region_mapping_home(&world.mapping, HOME);
+    assert_int_equal(world.maps, 1);
+    assert_int_equal(world.post_count, 0);
+    tell(NIGH_OK);
+    assert_int_equal(world.post_count, 1);
+    posted(&op, 0, NIGH_OK);
+    assert_ended(&op, NIGH_OK);
+}
+
+static void what_was_refused_goes_where_it_is_by_then(void **state)
+{
+    struct region_descriptor *descriptor = begin_known();
+    struct region_op op, other;
+
+    (void)state;
+    start(&op, 0, 16384);
+    start(&other, 0, 1);
+    posted(&op, 1, NIGH_OK);
+    posted(&op, 0, NIGH_STALE);
+    assert_int_equal(world.maps, 2);
+    assert_int_equal(world.post_count, 3);
+    posted(&other, 2, NIGH_STALE); /* the same handle: asked for already */
+    assert_int_equal(world.maps, 2);
+    descriptor->version.counter++;
+    descriptor->chunks[0].node = 2;
+    descriptor->chunks[0].handle = 60;
+    tell(NIGH_OK);
+    assert_int_equal(world.post_count, 5);
+    assert_int_equal(world.posts[3].place.node, 2);
+    assert_int_equal(world.posts[3].place.handle, 60);
+    posted(&op, 3, NIGH_OK);
+    assert_ended(&op, NIGH_OK);
+    posted(&other, 4, NIGH_OK);
+    assert_ended(&other, NIGH_OK);
+}
+
+/* What is refused of a handle that is another by now is tried with that one at once. */
+static void an_old_refusal_asks_nobody(void **state)
+{
+    struct region_descriptor *descriptor = begin_known();
+    struct region_op op;
+
+    (void)state;
+    start(&op, 0, 1);
+    descriptor->version.counter++;
+    descriptor->chunks[0].handle = 60;
+    region_mapping_take(&world.mapping,
+                        &(struct region_message){.kind = REGION_CHANGED, .peer = HOME});
+    tell(NIGH_OK);
+    assert_int_equal(world.maps, 2);
+    posted(&op, 0, NIGH_STALE);
+    assert_int_equal(world.maps, 2);
+    assert_int_equal(world.posts[1].place.handle, 60);
+    posted(&op, 1, NIGH_OK);
+    assert_ended(&op, NIGH_OK);
+}
+
+static void refused_for_ever_is_busy(void **state)
+{
+    struct region_op op;
+
+    (void)state;
+    begin_known();
+    start(&op, 0, 1);
+    for (uint32_t n = 0; n < LIMIT_REGION_TRIES; n++) {
+        assert_int_equal(world.ends, 0);
+        posted(&op, n, NIGH_STALE);
+        tell(NIGH_OK);
+    }
+    assert_ended(&op, NIGH_BUSY);
+}
+
+static void rights_are_judged_at_each_try(void **state)
+{
+    struct region_op op;
+
+    (void)state;
+    begin_known();
+    start(&op, 0, 1);
+    posted(&op, 0, NIGH_STALE);
+    world.judged = NIGH_DENIED;
+    tell(NIGH_OK);
+    assert_ended(&op, NIGH_DENIED);
+    assert_int_equal(world.post_count, 1);
+    start(&op, 0, 1);
+    assert_ended(&op, NIGH_DENIED);
+}
+
+static void what_is_posted_comes_back_before_an_end(void **state)
+{
+    struct region_op op;
+
+    (void)state;
+    begin_known();
+    start(&op, 0, 16384);
+    region_mapping_cancel(&world.mapping, &op, NIGH_TIMEOUT);
+    posted(&op, 0, NIGH_OK);
+    assert_int_equal(world.ends, 0);
+    posted(&op, 1, NIGH_STALE); /* not tried again */
+    assert_ended(&op, NIGH_TIMEOUT);
+    assert_int_equal(world.post_count, 2);
+}
+
+static void what_is_lost_is_said(void **state)
+{
+    struct region_descriptor *descriptor = begin();
+    struct region_op op;
+
+    (void)state;
+    descriptor->chunks[1].node = REGION_NOBODY;
+    descriptor->chunks[1].handle = 0;
+    descriptor->chunks[2].handle = 0; /* its holder has no lease */
+    region_mapping_home(&world.mapping, HOME);
+    tell(NIGH_OK);
+    start(&op, 8192, 1);
+    assert_ended(&op, NIGH_PEER_LOST);
+    start(&op, 16384, 1);
+    assert_int_equal(world.post_count, 0);
+    region_mapping_cancel(&world.mapping, &op, NIGH_TIMEOUT);
+    assert_ended(&op, NIGH_TIMEOUT);
+    start(&op, 0, 1);
+    posted(&op, 0, NIGH_PEER_LOST);
+    assert_ended(&op, NIGH_PEER_LOST);
+}
+
+static void another_of_the_name_is_not_it(void **state)
+{
+    struct region_descriptor *descriptor = begin_known();
+    struct region_op op, other;
+
+    (void)state;
+    start(&op, 0, 1);
+    start(&other, 8192, 1);
+    posted(&op, 0, NIGH_STALE);
+    descriptor->version.counter += 2;
+    descriptor->birth.counter += 2;
+    tell(NIGH_OK);
+    assert_ended(&op, NIGH_NOT_FOUND);
+    posted(&other, 1, NIGH_STALE);
+    assert_ended(&other, NIGH_NOT_FOUND);
+    start(&op, 0, 1);
+    assert_ended(&op, NIGH_NOT_FOUND);
+}
+
+static void without_a_lease_nobody_is_asked(void **state)
+{
+    struct region_op op;
+
+    (void)state;
+    begin_known();
+    region_mapping_lease(&world.mapping, false);
+    start(&op, 0, 1); /* goes on with what is known */
+    posted(&op, 0, NIGH_STALE);
+    assert_ended(&op, NIGH_NO_QUORUM);
+    assert_int_equal(world.maps, 1);
+    region_mapping_lease(&world.mapping, true);
+    assert_int_equal(world.maps, 2);
+}
+
+static void only_the_home_is_heard(void **state)
+{
+    struct region_message message = {
+        .kind = REGION_MAPPED, .peer = HOME + 1, .status = NIGH_NOT_FOUND};
+
+    (void)state;
+    begin();
+    region_mapping_home(&world.mapping, HOME);
+    region_mapping_take(&world.mapping, &message);
+    assert_false(world.mapping.is_gone);
+    tell(NIGH_OK);
+    message.peer = HOME;
+    region_mapping_take(&world.mapping, &message); /* nobody asked */
+    assert_false(world.mapping.is_gone);
+    region_mapping_end(&world.mapping);
+    assert_int_equal(world.unmaps, 1);
+}
+
+static void a_bound_of_operations(void **state)
+{
+    static struct region_op ops[LIMIT_REGION_OPS + 1];
+
+    (void)state;
+    begin();
+    for (uint32_t n = 0; n < LIMIT_REGION_OPS + 1; n++) {
+        start(&ops[n], 0, 1);
+    }
+    assert_ended(&ops[LIMIT_REGION_OPS], NIGH_OVERLOADED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_operation_is_a_piece_a_chunk),
+        cmocka_unit_test(what_was_not_told_yet_waits),
+        cmocka_unit_test(what_was_refused_goes_where_it_is_by_then),
+        cmocka_unit_test(an_old_refusal_asks_nobody),
+        cmocka_unit_test(refused_for_ever_is_busy),
+        cmocka_unit_test(rights_are_judged_at_each_try),
+        cmocka_unit_test(what_is_posted_comes_back_before_an_end),
+        cmocka_unit_test(what_is_lost_is_said),
+        cmocka_unit_test(another_of_the_name_is_not_it),
+        cmocka_unit_test(without_a_lease_nobody_is_asked),
+        cmocka_unit_test(only_the_home_is_heard),
+        cmocka_unit_test(a_bound_of_operations),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
