@@ -46,10 +46,10 @@ struct agree_head {
 
 #define AGREE_FLAG_FIRST  1  /* of an ASK: this life has no lease yet */
 #define AGREE_FLAG_LEAVES 2  /* of an ASK: another is to vote in its place */
-#define AGREE_FLAG_BARE   4  /* of an ASK, a KNOWN: its sender kept nothing */
-#define AGREE_FLAG_ASKS   8  /* of a KNOWN: it is to be answered by one */
-#define AGREE_FLAG_FREE   16 /* of a GRANT: who kept nothing takes no part in Raft, and may again */
-#define AGREE_FLAG_MUTE   32 /* of an ASK: what it would say as a voter cannot be kept */
+#define AGREE_FLAG_MUTE   4  /* of an ASK: what it would say as a voter cannot be kept */
+#define AGREE_FLAG_BARE   8  /* of an ASK, a KNOWN: its sender kept nothing */
+#define AGREE_FLAG_ASKS   16 /* of a KNOWN: it is to be answered by one */
+#define AGREE_FLAG_FREE   32 /* of a GRANT: who kept nothing takes no part in Raft, and may again */
 
 #define AGREE_KNOWN_BYTES (AGREE_VOTERS * sizeof(uint64_t)) /* behind the head of a KNOWN */
 

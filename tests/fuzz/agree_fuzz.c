@@ -197,7 +197,7 @@ static void say_something(uint32_t from)
 
     head.kind =
         below(2) == 0 ? AGREE_ASK + (uint8_t)below(10) : RAFT_IO_APPEND_ENTRIES + (uint8_t)below(6);
-    head.flags = (uint8_t)below(32);
+    head.flags = (uint8_t)below(64);
     for (uint32_t n = 0; n < 4; n++) {
         head.numbers[n] = below(8);
     }

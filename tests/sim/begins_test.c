@@ -49,6 +49,7 @@ static uint64_t voters(void)
     return views_voters(&world).words[0];
 }
 
+/* And all of these have heard of it, and keep it. */
 static void await_voters(uint64_t wanted, uint64_t within_us)
 {
     uint64_t until_us = world.now_us + within_us;
@@ -61,6 +62,7 @@ static void await_voters(uint64_t wanted, uint64_t within_us)
         }
         run(SECOND / 100);
     }
+    run(SECOND);
 }
 
 static void init(uint32_t listed, uint32_t count, uint64_t seed)
