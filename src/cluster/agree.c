@@ -51,6 +51,13 @@ static void say(struct agree *agree, uint32_t rank, const struct agree_head *hea
     agree->config.send(agree->config.context, rank, bytes, count);
 }
 
+/* Whether one that kept nothing may: nobody counts on what it said in the life before. */
+static bool may_take_part(const struct agree *agree, uint32_t rank)
+{
+    return agree->members[rank].is_bare && agree_conf_role(&agree->own, rank) == AGREE_NO_ROLE &&
+           agree->raft.configuration_uncommitted_index == 0;
+}
+
 /* nonce 0: news alone, no lease. What it says of the time comes back with the next ASK. How many
  * seats are taken tells who does not vote which ranks are somebody's. */
 static void grant(struct agree *agree, uint32_t rank, uint64_t nonce)
@@ -60,6 +67,9 @@ static void grant(struct agree *agree, uint32_t rank, uint64_t nonce)
         .numbers = {nonce, agree->now_us, agree->own_token, agree->roster.count}};
     struct agree_news news = {.agreed = agree->applied};
 
+    if (nonce != 0 && may_take_part(agree, rank)) {
+        head.flags = AGREE_FLAG_FREE;
+    }
     agree_conf_decided(agree, &news.conf);
     agree->granted += nonce != 0 ? 1 : 0;
     say(agree, rank, &head, &news);
@@ -154,9 +164,11 @@ uint32_t agree_whom(struct agree *agree)
             return AGREE_NOBODY;
         }
     }
-    return agree->leader != AGREE_NOBODY && agree->leader != agree->config.self
-               ? agree->leader
-               : next_in_turn(agree);
+    if (agree->leader != AGREE_NOBODY && agree->leader != agree->config.self) {
+        return agree->leader;
+    }
+    return agree_awaits_begin(agree) && begin_is_late(&agree->begin) ? agree_who_knows(agree)
+                                                                     : next_in_turn(agree);
 }
 
 bool agree_may_lead(const struct agree *agree, uint32_t rank)
@@ -166,13 +178,15 @@ bool agree_may_lead(const struct agree *agree, uint32_t rank)
 }
 
 /* A voter says again what time it heard of only to whom it follows: by that the other takes it for
- * one that elects nobody else. */
+ * one that elects nobody else. Who kept nothing does not know whom it has elected. */
 static void ask(struct agree *agree, uint32_t rank)
 {
-    bool follows = !agree_is_voter(&agree->own, agree->config.self) || raft_leads(agree) == rank;
+    bool follows = !agree->is_bare &&
+                   (!agree_is_voter(&agree->own, agree->config.self) || raft_leads(agree) == rank);
     struct agree_head head = {.kind = AGREE_ASK,
                               .flags = (agree->lease_us == 0 ? AGREE_FLAG_FIRST : 0) |
-                                       (agree->leaves ? AGREE_FLAG_LEAVES : 0),
+                                       (agree->leaves ? AGREE_FLAG_LEAVES : 0) |
+                                       (agree->is_bare ? AGREE_FLAG_BARE : 0),
                               .changes = (uint32_t)agree_roster(agree)->changes};
 
     head.numbers[0] = agree->nonce;
@@ -292,6 +306,9 @@ static void hear_grant(struct agree *agree, uint32_t rank, const struct agree_he
         if (!agreed_is_older(agreed, &agree->known)) {
             agree->lease_us = max_u64(agree->lease_us, agree->asked_us + AGREE_LEASE_US);
         }
+        if ((head->flags & AGREE_FLAG_FREE) != 0) {
+            agree_freed(agree);
+        }
     }
     agree_learn(agree, agreed);
 }
@@ -338,6 +355,8 @@ static void hear(struct agree *agree, uint32_t rank, const uint8_t *bytes, size_
         agree_hear_forget(agree, rank, &head);
     } else if (head.kind == AGREE_FORGOT && count == sizeof(head)) {
         agree_hear_forgot(agree, rank, &head);
+    } else if (head.kind == AGREE_KNOWN && count == sizeof(head) + AGREE_KNOWN_BYTES) {
+        agree_hear_known(agree, rank, &head, bytes + sizeof(head));
     } else {
         agree->malformed++;
     }
@@ -485,6 +504,7 @@ uint64_t agree_tick(struct agree *agree, uint64_t now_us)
         agree_raft_tick(agree);
     }
     due_us = min_u64(agree_join_tick(agree), agree_forget_tick(agree));
+    due_us = min_u64(due_us, agree_begin_tick(agree));
     due_us = min_u64(due_us, follow(agree));
     due_us = min_u64(due_us, renew(agree));
     if (ticks(agree)) {
@@ -503,7 +523,6 @@ nigh_status agree_create(const struct agree_config *config, const void *stored, 
 {
     struct agree *made = calloc(1, sizeof(*made));
     nigh_status status = NIGH_OK;
-    int error;
 
     if (made == NULL) {
         snprintf(why, AGREE_WHY_BYTES, "no memory for the views");
@@ -525,13 +544,8 @@ nigh_status agree_create(const struct agree_config *config, const void *stored, 
     if (stored_bytes > 0) {
         status = agree_load(made, stored, stored_bytes, why);
     }
-    if (status == NIGH_OK) { /* who does not vote at first is told the log when it is to */
-        error =
-            agree_raft_start(made, stored_bytes == 0 && agree_is_voter(&made->begun, config->self));
-        if (error != 0) {
-            snprintf(why, AGREE_WHY_BYTES, "the voting cannot begin: %s", raft_strerror(error));
-            status = error == RAFT_NOMEM ? NIGH_NO_RESOURCES : NIGH_DISK;
-        }
+    if (status == NIGH_OK) {
+        status = agree_begin(made, why);
     }
     if (status != NIGH_OK) {
         agree_destroy(made);
@@ -562,7 +576,8 @@ void agree_look(const struct agree *agree, uint64_t now_us, struct agree_look *l
         .has_lease = now_us < lease_us,
         .lease_us = lease_us,
         .leader = agree->leads ? agree->config.self : agree->leader,
-        .votes = agree_is_voter(agree_conf_known(agree), agree->config.self),
+        .votes = !agree->is_bare && agree_is_voter(agree_conf_known(agree), agree->config.self),
+        .bare = agree->is_bare,
         .failed = agree->failed,
         .term = agree->log.term,
         .elections = agree->elections,

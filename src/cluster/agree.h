@@ -43,6 +43,7 @@ struct agree_config {
     uint32_t count;   /* of ranks: theirs, and those of seats for who joins */
     uint64_t cluster; /* of the list of members: what is stored is of one list */
     uint64_t dead_us; /* who has not asked for so long, and a lease's time, is taken out */
+    bool joins;       /* it has its rank by the word of another member */
     char name[AGREED_NAME_BYTES]; /* that this node wants to be called; "": nothing */
     uint64_t seed;
     void *context; /* of these: */
@@ -106,6 +107,7 @@ struct agree_look {
     uint64_t lease_us;
     uint32_t leader; /* AGREE_NOBODY: not known */
     bool votes;
+    bool bare; /* it kept nothing, and takes no part in votes until it is known what that means */
     struct agreed_set voters; /* as far as known here */
     bool failed; /* its part in the voting is over until a restart: nothing could be kept */
     uint64_t term;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the parts of agree.h share: agree.c has its life, leases and messages; agree_lead.c what a
- * leader proposes; agree_join.c how seats are given, agree_forget.c how they are struck off;
- * agree_roster.c names, and how who does not vote hears who there is; agree_raft.c libraft's seams
- * (storage, sending, time); agree_conf.c who takes part in Raft; agree_voters.c whom a leader has
- * vote; agree_wire.c messages of Raft as bytes; agree_guard.c which of them libraft may see;
- * agree_store.c the log as bytes. For no one else.
+ * What the parts of agree.h share: agree.c has its life, leases and messages; agree_begin.c what
+ * one does that kept nothing; agree_lead.c what a leader proposes; agree_join.c how seats are
+ * given, agree_forget.c how they are struck off; agree_roster.c names, and how who does not vote
+ * hears who there is; agree_raft.c libraft's seams (storage, sending, time); agree_conf.c who takes
+ * part in Raft; agree_voters.c whom a leader has vote; agree_wire.c messages of Raft as bytes;
+ * agree_guard.c which of them libraft may see; agree_store.c the log as bytes. For no one else.
  */
 #ifndef CLUSTER_AGREE_INTERNAL_H
 #define CLUSTER_AGREE_INTERNAL_H
@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "base/random.h"
 #include "cluster/agree.h"
+#include "cluster/agree_begin.h"
 
 #define AGREE_VOTERS     5u
 #define AGREE_SERVERS    7u   /* they, and those that are to vote next */
@@ -30,7 +31,8 @@ enum agree_kind {
     AGREE_NAME,   /* behind it what the sender wants to be called */
     AGREE_ROSTER, /* behind it the roster: to who said in an ASK that it has another */
     AGREE_FORGET, /* numbers: a nonce, the rank of a seat */
-    AGREE_FORGOT  /* numbers: its nonce, a status without its sign */
+    AGREE_FORGOT, /* numbers: its nonce, a status without its sign */
+    AGREE_KNOWN /* behind it the tokens of the first voters' directories, as its sender has them */
 };
 
 /* The head of every message; what the numbers mean is in agree_wire.c and agree.c. */
@@ -42,8 +44,13 @@ struct agree_head {
     uint64_t numbers[4];
 };
 
-#define AGREE_FLAG_FIRST  1 /* of an ASK: this life has no lease yet */
-#define AGREE_FLAG_LEAVES 2 /* of an ASK: another is to vote in its place */
+#define AGREE_FLAG_FIRST  1  /* of an ASK: this life has no lease yet */
+#define AGREE_FLAG_LEAVES 2  /* of an ASK: another is to vote in its place */
+#define AGREE_FLAG_BARE   8  /* of an ASK, a KNOWN: its sender kept nothing */
+#define AGREE_FLAG_ASKS   16 /* of a KNOWN: it is to be answered by one */
+#define AGREE_FLAG_FREE   32 /* of a GRANT: who kept nothing takes no part in Raft, and may again */
+
+#define AGREE_KNOWN_BYTES (AGREE_VOTERS * sizeof(uint64_t)) /* behind the head of a KNOWN */
 
 _Static_assert(sizeof(struct agree_head) == 40, "the head is on the wire");
 
@@ -92,6 +99,7 @@ struct agree_log {
     uint64_t first;          /* index of entries[0] */
     uint64_t snapshot_index; /* 0: there is none */
     uint64_t snapshot_term;
+    uint64_t tokens[AGREE_VOTERS]; /* with which it began; of a first voter always its own */
     struct agree_conf snapshot_conf;
     struct agreed snapshot;
     struct agreed_roster snapshot_roster;
@@ -121,6 +129,7 @@ struct agree_member {
     uint64_t added_us;   /* since when it gets the log, and does not vote; 0: does not */
     uint64_t spurned_us; /* until then it is not asked to vote: it did not take the log */
     bool leaves;         /* it said so */
+    bool is_bare;        /* it kept nothing, and takes no part in Raft until it is told to */
     bool is_gone;        /* it comes without what it kept, or is to be struck off */
     bool wants_name;     /* this one: */
     char name[AGREED_NAME_BYTES];
@@ -160,6 +169,11 @@ struct agree {
     uint64_t now_us;
     uint64_t start_us;
     struct random random;
+    /* What is not known yet of one that kept nothing */
+    bool is_bare;
+    bool said_waits;
+    struct begin begin;
+    uint64_t known_us; /* when to ask next who knows of a cluster */
     /* Raft */
     bool failed;
     bool running;
@@ -245,6 +259,26 @@ static inline bool agree_is_member(const struct agree *agree, uint32_t rank)
 {
     return rank < agree_ranks(agree) &&
            !agreed_is_struck(agree_roster(agree), agree->config.listed, rank);
+}
+
+/* ---- agree_begin.c ---- */
+
+/* Takes part in Raft with what was kept; where that is nothing, when it is known what that means.
+ */
+nigh_status agree_begin(struct agree *agree, char why[AGREE_WHY_BYTES]);
+void agree_hear_known(struct agree *agree, uint32_t rank, const struct agree_head *head,
+                      const uint8_t bytes[AGREE_KNOWN_BYTES]);
+/* Of those that know of a cluster, of whom there are some, whose turn it is to be asked. */
+uint32_t agree_who_knows(struct agree *agree);
+/* Asks again, or begins; returns when to look again. */
+uint64_t agree_begin_tick(struct agree *agree);
+/* Who leads says that this node, which kept nothing, may take part in Raft. */
+void agree_freed(struct agree *agree);
+
+/* Whether this node is one of those with which its list begins, and has not. */
+static inline bool agree_awaits_begin(const struct agree *agree)
+{
+    return agree->is_bare && agree->config.self < agree->begin.voters;
 }
 
 /* ---- agree_join.c ---- */

@@ -19,6 +19,21 @@ static bool is_late(const struct agree *agree, const struct agree_member *member
            (head->flags & AGREE_FLAG_FIRST) == 0;
 }
 
+/* Who kept nothing must not vote again before it has the log, as one that never had it: it is taken
+ * out, once it could vote in its own place. */
+static void note_bare(struct agree *agree, uint32_t rank, bool is_bare)
+{
+    struct agree_member *member = &agree->members[rank];
+
+    if (is_bare && !member->is_bare) {
+        member->added_us = 0; /* what it was told is gone */
+    }
+    member->is_bare = is_bare;
+    if (is_bare && agree_conf_role(&agree->own, rank) != AGREE_NO_ROLE) {
+        member->is_gone = agree_has_settled(agree, rank) && agreed_has(&agree->applied.in, rank);
+    }
+}
+
 void agree_lead_heard(struct agree *agree, uint32_t rank, const struct agree_head *head)
 {
     struct agree_member *member = &agree->members[rank];
@@ -33,6 +48,7 @@ void agree_lead_heard(struct agree *agree, uint32_t rank, const struct agree_hea
     member->heard_us = agree->now_us;
     member->dead_us = 0;
     member->is_gone = false; /* who wanted it struck off is refused; it may vote again */
+    note_bare(agree, rank, (head->flags & AGREE_FLAG_BARE) != 0);
     member->leaves = (head->flags & AGREE_FLAG_LEAVES) != 0;
     member->adopted = head->numbers[1]; /* a new life begins below what the last one had */
     if (head->numbers[3] == agree->own_token && head->numbers[2] <= agree->now_us) {

@@ -174,7 +174,7 @@ static int io_bootstrap(struct raft_io *io, const struct raft_configuration *con
         return error;
     }
     NIGH_ASSERT(encoded.len <= AGREE_DATA_BYTES && log->count == 0);
-    log->term = 1;
+    log->term = max_u64(log->term, 1);
     log->first = 1;
     log->count = 1;
     log->entries[0].head =

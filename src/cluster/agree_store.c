@@ -8,7 +8,7 @@
 #include "cluster/agree_internal.h"
 
 #define STORE_MAGIC   UINT64_C(0x5357454956484749) /* "IGHVIEWS" */
-#define STORE_VERSION 5u
+#define STORE_VERSION 6u
 
 struct store_head {
     uint64_t magic;
@@ -23,11 +23,12 @@ struct store_head {
     uint64_t snapshot_index;
     uint64_t snapshot_term;
     struct agree_conf snapshot_conf;
+    uint64_t tokens[AGREE_VOTERS];
     uint64_t roster; /* bytes of the snapshot's: behind it; the entries behind those */
     struct agreed snapshot;
 };
 
-_Static_assert(sizeof(struct store_head) == 200, "it is on disk");
+_Static_assert(sizeof(struct store_head) == 240, "it is on disk");
 _Static_assert(offsetof(struct store_head, cluster) == 16, "it is on disk");
 
 static uint32_t crc_of(const uint8_t *bytes, size_t count)
@@ -70,6 +71,7 @@ nigh_status agree_store(struct agree *agree)
     if (bytes == NULL) {
         return NIGH_NO_RESOURCES;
     }
+    memcpy(head.tokens, log->tokens, sizeof(head.tokens));
     agreed_roster_write(&log->snapshot_roster, bytes + count);
     count += head.roster;
     for (uint32_t n = 0; n < log->count; n++) {
@@ -180,5 +182,6 @@ nigh_status agree_load(struct agree *agree, const void *stored, size_t bytes,
     log->snapshot_term = head.snapshot_term;
     log->snapshot_conf = head.snapshot_conf;
     log->snapshot = head.snapshot;
+    memcpy(log->tokens, head.tokens, sizeof(log->tokens));
     return NIGH_OK;
 }

@@ -242,7 +242,7 @@ static enum step prepare(struct agree *agree, const struct plan *plan, uint32_t 
         uint32_t role = agree_conf_role(&agree->own, plan->next[n]);
 
         *rank = plan->next[n];
-        if (role == AGREE_NO_ROLE) {
+        if (role == AGREE_NO_ROLE && !member->is_bare) { /* who kept nothing is told first */
             return agree->own.count < AGREE_SERVERS ? STEP_ADD : STEP_NONE;
         }
         if (role == RAFT_SPARE) {

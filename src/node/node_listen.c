@@ -133,6 +133,7 @@ static nigh_status node_make_views(struct nigh_node *node, char *why, size_t why
         .members = &node->settings.members,
         .directory = settings->state_dir,
         .dead_us = (uint64_t)settings->dead_ms * 1000,
+        .joins = settings->joins_as[0] != '\0',
         .name = settings->name,
         .lanes = settings->lanes,
         .kick = node_kick_for_views,

@@ -688,6 +688,7 @@ static nigh_status make_agree(struct views *views, char *why, size_t why_bytes)
         .count = views->config.members->count,
         .cluster = views->config.members->epoch,
         .dead_us = views->config.dead_us,
+        .joins = views->config.joins,
         .context = views,
         .send = on_send,
         .store = on_store,

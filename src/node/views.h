@@ -29,6 +29,7 @@ struct views_config {
     const struct members *members; /* outlives it */
     const char *directory;         /* made, if it is not there; copied */
     uint64_t dead_us;
+    bool joins;       /* as agree_config has it */
     const char *name; /* that this node wants to be called; "": nothing; outlives it */
     uint32_t lanes;
     void (*kick)(void *context, uint32_t lane); /* a lane must look; from the thread */

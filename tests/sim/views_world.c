@@ -628,6 +628,7 @@ void views_start(struct views_world *world, uint32_t rank)
         .count = world->count,
         .cluster = 7,
         .dead_us = world->dead_us,
+        .joins = node->joins,
         .seed = random_u64(&world->random),
         .context = node,
         .send = on_send,

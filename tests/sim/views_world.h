@@ -41,6 +41,7 @@ struct views_node {
     size_t stored_bytes;
     bool disk_fails;
     uint64_t stores;
+    bool joins; /* it has its rank by the word of another member */
 };
 
 #define VIEWS_CHANGES 1024u
