@@ -26,6 +26,7 @@ class Joiners(Voters):
         self.listed, self.by, self.ranks = listed, [0] * count, ranks
         self.total = count
         self.names = {}
+        self.told = set()  # of the list, who is started with one address, as who joins is
         super().__init__(0, dead_ms=dead_ms)
         self.processes = [None] * count
         for rank in range(listed):
@@ -36,8 +37,9 @@ class Joiners(Voters):
 
     def options(self, rank):
         """What tells a node where it belongs. One that is alone at the start names nobody."""
-        names = ",".join(self.ports[:self.listed]) if rank < self.listed else self.ports[self.by[rank]]
-        return (["--member", self.ports[rank]] + (["--join", names] if rank >= self.listed or self.listed > 1 else [])
+        is_told = rank >= self.listed or rank in self.told
+        names = self.ports[self.by[rank]] if is_told else ",".join(self.ports[:self.listed])
+        return (["--member", self.ports[rank]] + (["--join", names] if is_told or self.listed > 1 else [])
                 + (["--name", self.names[rank]] if rank in self.names else [])
                 + (["--ranks", str(self.ranks)] if self.ranks and rank < self.listed else []))
 
@@ -51,6 +53,12 @@ class Joiners(Voters):
         with open(os.path.join(self.folder.name, f"log{rank}"), "ab") as log:
             self.processes[rank] = subprocess.Popen(self.command(rank), stderr=log)
         raw.Node.running.append(self.processes[rank])
+
+    def lose(self, rank):
+        """Killed, and its directory is empty."""
+        self.kill(rank)
+        for name in os.listdir(self.state(rank)):
+            os.remove(os.path.join(self.state(rank), name))
 
     def join_by(self, rank, by):
         self.by[rank] = by
@@ -150,10 +158,8 @@ def test_its_rank_outlives_it():
     for rank in range(3):
         after = cluster.incarnations(rank)
         assert after[3] > before[3] and all(after[other] == before[other] for other in (0, 1, 2, 4)), (before, after)
-    cluster.kill(4)
+    cluster.lose(4)
     wait_for(lambda: cluster.agrees(out=(4,)), 30)
-    for name in os.listdir(cluster.state(4)):
-        os.remove(os.path.join(cluster.state(4), name))
     cluster.by[4] = 2
     cluster.back(4)
     wait_for(cluster.agrees, 30)
@@ -167,6 +173,49 @@ def test_its_rank_outlives_it():
     for rank in range(5):
         cluster.wait_ready(rank)
     wait_for(cluster.agrees, 40)
+    cluster.close()
+
+
+def test_one_of_the_list_that_lost_its_directory_begins_nothing():
+    """The only one of its list, and one of three: with the words that it was started with, and by the address of another. A
+    cluster lives: it is let in anew, and votes again."""
+    for listed in (1, 3):
+        cluster = Joiners(listed, 3)
+        for rank in range(listed, 3):
+            cluster.join_by(rank, 0)
+        wait_for(lambda: cluster.agrees() and all(cluster.voters(rank) == [0, 1, 2] for rank in range(3)), 60)
+        cluster.put(1, 0, 40, 2000)
+        for told, is_out in ((False, True), (True, False), (True, True), (False, False)):
+            epoch, began, lets = (cluster.stats(1)["view_epoch"], cluster.log(0).count("the list begins"),
+                                  cluster.log(0).count("is let in anew"))
+            cluster.lose(0)
+            if is_out:
+                wait_for(lambda: cluster.agrees(out=(0,)), 30)
+            cluster.told = {0} if told else set()
+            cluster.by[0] = 2
+            cluster.back(0)
+            wait_for(lambda: cluster.log(0).count("is let in anew") == lets + 1, 60)
+            wait_for(lambda: cluster.agrees() and all(cluster.voters(rank) == [0, 1, 2] for rank in range(3)), 60)
+            assert cluster.log(0).count("the list begins") == began and cluster.stats(0)["view_epoch"] >= epoch
+            cluster.get_all(0, 0, 40, 2000)
+        cluster.kill(1)  # its vote counts
+        wait_for(lambda: cluster.agrees(out=(1,)), 60)
+        cluster.get_all(0, 0, 40, 2000)
+        cluster.close()
+
+
+def test_a_list_begins_when_all_of_it_kept_nothing():
+    """One that is not there may know of a cluster. All of them that lost what they kept are a new one."""
+    cluster = Joiners(3, 3)
+    for rank in range(3):
+        cluster.lose(rank)
+    cluster.start(0)
+    cluster.start(1)
+    for rank in range(2):
+        wait_for(lambda: "waits_for=2" in cluster.log(rank), 30)
+        assert cluster.stats(rank)["view_quorum"] == 0
+    cluster.back(2)
+    wait_for(cluster.agrees, 30)
     cluster.close()
 
 
