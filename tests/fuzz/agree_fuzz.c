@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A voter whose peers have the key and say anything: messages of Raft with any numbers, entries and
- * flags, leases, hints, and raw bytes, between ticks. And any bytes as what it kept. What must
- * hold: no crash, what is agreed only grows, and whatever it keeps it can begin with again.
+ * flags, leases, hints, words of who kept what, and raw bytes, between ticks; most times after its
+ * list has begun. And any bytes as what it kept. What must hold: no crash, what is agreed only
+ * grows, who kept nothing says nothing of Raft, and whatever it keeps it can begin with again.
  *
  * Raft takes its voters at their word: one that lies may have views decided that are none.
  */
@@ -39,6 +40,7 @@ static void on_send(void *context, uint32_t rank, const void *bytes, uint32_t co
 {
     (void)context;
     NIGH_ASSERT(rank < RANKS && count <= AGREE_MESSAGE_BYTES);
+    NIGH_ASSERT(fuzz.agree == NULL || !fuzz.agree->is_bare || *(const uint8_t *)bytes >= AGREE_ASK);
     memcpy(fuzz.last, bytes, count);
     fuzz.last_bytes = count;
 }
@@ -80,6 +82,7 @@ static nigh_status begin(uint32_t self)
                                   .forgot = on_forgot};
     char why[AGREE_WHY_BYTES];
 
+    fuzz.agree = NULL;
     return agree_create(&config, fuzz.stored, fuzz.stored_bytes, fuzz.now_us, &fuzz.agree, why);
 }
 
@@ -158,16 +161,43 @@ static size_t some_snapshot(uint8_t *bytes, uint64_t index)
     return sizeof(conf) + sizeof(agreed) + some_roster(bytes + sizeof(conf) + sizeof(agreed));
 }
 
+/* Of directories: its own, and some others'. */
+static void some_tokens(uint64_t tokens[AGREE_VOTERS])
+{
+    for (uint32_t n = 0; n < AGREE_VOTERS; n++) {
+        tokens[n] = below(3);
+    }
+    tokens[0] = below(2) == 0 ? fuzz.agree->log.tokens[0] : tokens[0];
+}
+
+/* All of its list say that they kept nothing. */
+static void let_begin(void)
+{
+    struct agree_head head = {.kind = AGREE_KNOWN, .flags = AGREE_FLAG_BARE};
+    uint64_t tokens[AGREE_VOTERS] = {fuzz.agree->log.tokens[0], 1, 2, 3, 4};
+    uint8_t bytes[sizeof(head) + sizeof(tokens)];
+
+    memcpy(bytes, &head, sizeof(head));
+    memcpy(bytes + sizeof(head), tokens, sizeof(tokens));
+    for (uint32_t rank = 1; rank < AGREE_VOTERS; rank++) {
+        agree_hear(fuzz.agree, rank, bytes, sizeof(bytes), fuzz.now_us);
+    }
+    fuzz.now_us += BEGIN_WAIT_US;
+    (void)agree_tick(fuzz.agree, fuzz.now_us);
+    NIGH_ASSERT(!fuzz.agree->is_bare);
+}
+
 /* A message whose head can be one. */
 static void say_something(uint32_t from)
 {
     struct agree_head head = {0};
     uint8_t bytes[AGREE_MESSAGE_BYTES];
+    uint64_t tokens[AGREE_VOTERS];
     size_t count = sizeof(head);
 
     head.kind =
-        below(2) == 0 ? AGREE_ASK + (uint8_t)below(9) : RAFT_IO_APPEND_ENTRIES + (uint8_t)below(6);
-    head.flags = (uint8_t)below(16);
+        below(2) == 0 ? AGREE_ASK + (uint8_t)below(10) : RAFT_IO_APPEND_ENTRIES + (uint8_t)below(6);
+    head.flags = (uint8_t)below(64);
     for (uint32_t n = 0; n < 4; n++) {
         head.numbers[n] = below(8);
     }
@@ -199,6 +229,11 @@ static void say_something(uint32_t from)
     }
     if (head.kind == AGREE_SEATED || head.kind == AGREE_ROSTER) {
         count += some_roster(bytes + count);
+    }
+    if (head.kind == AGREE_KNOWN) {
+        some_tokens(tokens);
+        memcpy(bytes + count, tokens, sizeof(tokens));
+        count += sizeof(tokens);
     }
     if (head.kind == AGREE_NAME) {
         memset(bytes + count, 0, AGREED_NAME_BYTES);
@@ -264,6 +299,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
         fuzz.stored_bytes = 0;
     }
     NIGH_ASSERT(begin(0) == NIGH_OK);
+    if (below(4) > 0) {
+        let_begin();
+    }
     for (uint32_t n = 0; n < STEPS && fuzz.input.left > 0; n++) {
         step();
         read_raft();
