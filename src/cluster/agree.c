@@ -186,8 +186,8 @@ static void ask(struct agree *agree, uint32_t rank)
     struct agree_head head = {.kind = AGREE_ASK,
                               .flags = (agree->lease_us == 0 ? AGREE_FLAG_FIRST : 0) |
                                        (agree->leaves ? AGREE_FLAG_LEAVES : 0) |
-                                        (agree->is_bare ? AGREE_FLAG_BARE : 0) |
-                                        (agree->failed ? AGREE_FLAG_MUTE : 0),
+                                       (agree->is_bare ? AGREE_FLAG_BARE : 0) |
+                                       (agree->failed ? AGREE_FLAG_MUTE : 0),
                               .changes = (uint32_t)agree_roster(agree)->changes};
 
     head.numbers[0] = agree->nonce;

@@ -41,7 +41,7 @@ struct views_node {
     size_t stored_bytes;
     bool disk_fails;
     uint64_t stores;
-    bool joins; /* it has its rank by the word of another member */
+    bool joins;     /* it has its rank by the word of another member */
     uint64_t begun; /* the change of who votes that it has begun, as it kept it last */
 };
 
