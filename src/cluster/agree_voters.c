@@ -224,7 +224,8 @@ static bool may_vote(const struct plan *plan)
     if (plan->voters % 2 == 0 || plan->gone == 0) {
         return plan->gone == 0 && plan->ready >= plan->wanted;
     }
-    return !plan->goes_lost && plan->voters < AGREE_VOTERS;
+    return !plan->goes_lost && plan->voters < AGREE_VOTERS &&
+           (plan->voters == 1 || plan->live > (plan->voters + 1) / 2);
 }
 
 /* Whether those that live decide without it. */
@@ -339,7 +340,9 @@ static bool votes_then(const struct agree *agree, enum step step, uint32_t of, u
 }
 
 /* Whether those that vote then are to decide it: so many of them have shown that they write, since
- * it was asked for. Who decides alone has nobody to hear from. */
+ * it was asked for. Who decides alone has nobody to hear from. Who comes does not count beside
+ * those that vote already: to libraft it gives nobody its vote before it has heard that it has one,
+ * so where who leads is lost those others must be enough to elect one of them that has. */
 static bool is_theirs(struct agree *agree, const struct plan *plan, enum step step, uint32_t of)
 {
     uint32_t who = step == STEP_VOTE ? plan->goes : of, voters = 0, shown = 0;
@@ -349,7 +352,7 @@ static bool is_theirs(struct agree *agree, const struct plan *plan, enum step st
 
         if (votes_then(agree, step, of, rank)) {
             voters++;
-            shown += has_shown(agree, rank) ? 1 : 0;
+            shown += has_shown(agree, rank) && (rank != of || plan->voters == 1) ? 1 : 0;
         }
     }
     if (voters == 1 && votes_then(agree, step, of, agree->config.self)) {

@@ -95,6 +95,32 @@ static void of_three_one_is_lost_as_another_leaves(void **state)
     }
 }
 
+/* The fourth could vote, and with it three of four would be needed: but it would give nobody its
+ * vote before it has heard that it has one. It comes once who is lost is taken out. */
+static void of_four_one_is_lost_as_another_leaves(void **state)
+{
+    uint64_t seed = support_seed();
+
+    (void)state;
+    for (uint32_t n = 0; n < 4; n++) {
+        uint32_t lead, gone, leaver;
+
+        begin(4, 4, seed + n);
+        run(SECOND);
+        lead = leader();
+        gone = (lead + 1) % 3;
+        leaver = n % 2 == 0 ? 3 - lead - gone : lead;
+        lose(gone, n < 2);
+        leave(leaver, true);
+        run(REPLACE_US / 2);
+        settle(SECOND);
+        assert_int_equal(voters(), 7);
+        await_voters(UINT64_C(1) << (3 - gone - leaver), 2 * REPLACE_US);
+        settle(20 * SECOND);
+        views_fini(&world);
+    }
+}
+
 /* The same, and who is lost is struck off: those that are left decide that, too. */
 static void who_is_lost_as_another_leaves_is_struck_off(void **state)
 {
@@ -298,6 +324,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_vote_counts_until_it_is_handed_on),
         cmocka_unit_test(of_three_one_is_lost_as_another_leaves),
+        cmocka_unit_test(of_four_one_is_lost_as_another_leaves),
         cmocka_unit_test(who_is_lost_as_another_leaves_is_struck_off),
         cmocka_unit_test(who_cannot_write_says_so),
         cmocka_unit_test(a_change_that_nobody_answers_for_is_taken_back),
