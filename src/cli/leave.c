@@ -22,7 +22,7 @@ static const char *const why_names[NIGH_LEAVE_WHYS] = {
 };
 
 static const char *const why_texts[NIGH_LEAVE_WHYS] = {
-    [NIGH_LEAVE_NOBODY] = "no other node is up that stays",
+    [NIGH_LEAVE_NOBODY] = "no other node is up that stays and has none",
     [NIGH_LEAVE_NO_ROOM] = "no other node has room",
     [NIGH_LEAVE_QUOTA] = "the pool's quota is used up there",
     [NIGH_LEAVE_NO_POOL] = "no other node that is up has the pool",
@@ -152,8 +152,16 @@ static int tell_end(struct cli *cli, const nigh_leave_info *info, nigh_status st
         cli_error(cli, "%" PRIu64 " objects were created and are not sealed", info->unsealed);
         return CLI_TIMEOUT;
     }
-    cli_error(cli, "%" PRIu64 " objects are not handed over, %" PRIu64 " of them no other node has",
-              left, info->alone.objects);
+    if (status == NIGH_OK && info->alone.objects == 0) {
+        cli_error(cli,
+                  "nothing is lost with this node, but %" PRIu64 " objects have fewer copies "
+                  "without it than were asked for",
+                  left);
+    } else {
+        cli_error(cli,
+                  "%" PRIu64 " objects are not handed over, %" PRIu64 " of them no other node has",
+                  left, info->alone.objects);
+    }
     return status == NIGH_TIMEOUT ? CLI_TIMEOUT : CLI_FAILED;
 }
 

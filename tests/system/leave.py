@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
@@ -177,6 +178,29 @@ def test_members_that_are_full_take_nothing():
         wait_for(lambda: left(members[0])[0] == OK, 60)
         kill(members[0])
         wait_for(lambda: members[1].run("get", "large")[:2] == (OK, bytes(24 * MIB)), LOOK_S)
+
+
+def test_fewer_stay_than_copies_were_asked_for():
+    """It ends and says so: of these the others have what there can be. With one more node it ends well."""
+    cluster = Five(nodes=3)
+    with cluster as members:
+        cluster.wait_met()
+        for member in members:
+            member.good("put", f"a pool of {member.path}", "-", data=b"x")
+        for n in range(OBJECTS):
+            members[0].good("put", f"{n}", "-", "--replicas", f"{2 + n % 2}", data=bytes_of(f"{n}"))
+        kill(members[2])
+        wait_for(lambda: members[0].parsed("nodes")[2]["state"] == "dead", 30)
+        begun = time.monotonic()
+        code, said = left(members[0])
+        assert (code, said["stuck"]["objects"], said["why"]["nobody"]) == (FAILED, OBJECTS, OBJECTS), (code, said)
+        assert time.monotonic() - begun < 30, "it does not wait for its --timeout"
+        assert (said["safe"]["objects"], said["alone"]["objects"], said["waiting"]["objects"]) == (1, 0, 0), said
+        _, printed, told = members[0].run("leave")
+        assert f"nothing is lost with this node, but {OBJECTS} objects have fewer copies" in told, told
+        assert f"{OBJECTS}: no other node is up that stays and has none" in printed.decode(), printed
+        for n in range(OBJECTS):
+            assert members[1].good("get", f"{n}") == bytes_of(f"{n}")
 
 
 def test_a_pool_that_nobody_else_has_stays():
