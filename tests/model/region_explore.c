@@ -762,15 +762,27 @@ static bool change_lease(uint32_t k)
 
 /* ---- what is claimed ------------------------------------------------------- */
 
+/* Whether there is a region for sure: nobody has died who had it, and nobody asked to free it. */
+static bool is_region_there(void)
+{
+    for (uint32_t n = 0; n < now.asked; n++) {
+        if (now.asks[n].kind == REGION_ASK_FREE) {
+            return false;
+        }
+    }
+    return !now.is_dead[FIRST] && !now.is_dead[FIRST + 1];
+}
+
 static void check_rebuilt(void)
 {
     const struct region_home *home = &now.homes[1];
-    bool is_known = false;
+    bool is_known;
 
     if (now.home != 1 || now.is_checked || home->state == REGION_HOME_REBUILDING) {
         return;
     }
     now.is_checked = true;
+    is_known = is_region_there();
     /* Memory that was only prepared, or what is left of a change that nobody heard of, is no
      * holder's. */
     for (uint32_t n = 0; n < HOLDERS * CHUNKS; n++) {
