@@ -113,7 +113,7 @@ static struct {
     struct region_ask asks[ASKS];
     enum ask_state ask_states[ASKS];
     uint32_t asked;
-    struct region_version acked; /* the last change that was acknowledged */
+    struct region_version acked; /* the last change that the first home acknowledged */
     bool is_revoked;
     bool is_checked; /* what was rebuilt */
     bool overflow;   /* a queue was full: not explored further */
@@ -411,7 +411,9 @@ static void on_answered(void *context, struct region_ask *ask, nigh_status statu
     if (status != NIGH_OK) {
         return;
     }
-    now.acked = home->config.version;
+    if (id_of(context) == 0) {
+        now.acked = home->config.version;
+    }
     note_over(ask);
     if (ask->kind == REGION_ASK_GRANT) {
         now.is_revoked = ask->rights == 0;
