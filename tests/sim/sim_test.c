@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "world.h"
 
-#define FIXED_SEEDS 1000u
+#define FIXED_SEEDS 1200u
 #define LEAST_SEEDS 20000u /* of a run that has a time */
 #define JOBS        16u
 #define TABLES_ANEW 16u    /* every so many seeds the tables are the machine's, and unmapped */
