@@ -29,7 +29,8 @@
 #define CHUNKS   2u
 #define FIRST    HOMES             /* rank of the first holder */
 #define MAPPER   (HOMES + HOLDERS) /* its rank */
-#define NODES    (MAPPER + 1)
+#define MAPPERS  1u
+#define NODES    (MAPPER + MAPPERS)
 #define QUEUE    6u
 #define ASKS     3u
 #define CHUNK    UINT64_C(4096)
@@ -100,7 +101,7 @@ static struct {
     struct region_slot slots[HOLDERS][CHUNKS];
     union descriptor kept[HOLDERS];
     struct region_mapping mapping;
-    union descriptor mapped;
+    union descriptor mapped[MAPPERS];
     struct client client;
     struct queue queues[NODES][NODES]; /* from, to */
     struct memory memories[HOLDERS][CHUNKS];
@@ -1040,7 +1041,7 @@ static void init_world(const struct budget *left)
     }
     region_mapping_init(&now.mapping,
                         &(struct region_mapping_config){.room = CHUNKS,
-                                                        .now = &now.mapped.descriptor,
+                                                        .now = &now.mapped[0].descriptor,
                                                         .has_lease = true,
                                                         .shell = {.context = context_of(MAPPER),
                                                                   .send = on_send,

@@ -23,7 +23,7 @@ static void later_versions_are_greater(void **state)
 
 static void rights_are_the_owners_a_users_the_groups_or_all_others(void **state)
 {
-    union region_fixture fixture;
+    struct region_fixture fixture;
     struct region_descriptor *descriptor = region_fixture_make(&fixture, 2);
 
     (void)state;
@@ -41,7 +41,7 @@ static void rights_are_the_owners_a_users_the_groups_or_all_others(void **state)
 
 static void as_many_users_as_there_is_room_for(void **state)
 {
-    union region_fixture fixture;
+    struct region_fixture fixture;
     struct region_descriptor *descriptor = region_fixture_make(&fixture, 1);
 
     (void)state;
@@ -59,7 +59,7 @@ static void as_many_users_as_there_is_room_for(void **state)
 
 static void what_is_written_is_read(void **state)
 {
-    union region_fixture fixture, other;
+    struct region_fixture fixture, other;
     struct region_descriptor *descriptor = region_fixture_make(&fixture, 5);
     uint8_t bytes[REGION_WIRE_BYTES], again[REGION_WIRE_BYTES];
     size_t size_bytes;
@@ -71,19 +71,21 @@ static void what_is_written_is_read(void **state)
     size_bytes = region_descriptor_encode(descriptor, bytes);
     assert_int_equal(size_bytes, 88 + 3 + 8 + 5 * 36);
     memset(&other, 0xee, sizeof(other));
-    assert_int_equal(region_descriptor_decode(bytes, size_bytes, 5, &other.descriptor), NIGH_OK);
-    assert_int_equal(region_descriptor_encode(&other.descriptor, again), size_bytes);
+    assert_int_equal(region_descriptor_decode(bytes, size_bytes, 5, region_fixture_at(&other)),
+                     NIGH_OK);
+    assert_int_equal(region_descriptor_encode(region_fixture_at(&other), again), size_bytes);
     assert_memory_equal(bytes, again, size_bytes);
-    assert_int_equal(other.descriptor.chunks[2].node, REGION_NOBODY);
-    assert_int_equal(other.descriptor.chunks[4].handle, 54);
-    assert_int_equal(region_descriptor_decode(bytes, size_bytes, 4, &other.descriptor), NIGH_LIMIT);
-    assert_true(region_descriptor_is_none(&other.descriptor));
+    assert_int_equal(region_fixture_at(&other)->chunks[2].node, REGION_NOBODY);
+    assert_int_equal(region_fixture_at(&other)->chunks[4].handle, 54);
+    assert_int_equal(region_descriptor_decode(bytes, size_bytes, 4, region_fixture_at(&other)),
+                     NIGH_LIMIT);
+    assert_true(region_descriptor_is_none(region_fixture_at(&other)));
 }
 
 /* Any byte that is changed is refused, or is another descriptor that is valid. */
 static void nothing_else_is_read(void **state)
 {
-    union region_fixture fixture, other;
+    struct region_fixture fixture, other;
     struct region_descriptor *descriptor = region_fixture_make(&fixture, 3);
     uint8_t bytes[REGION_WIRE_BYTES + 1] = {0}, again[REGION_WIRE_BYTES];
     size_t size_bytes;
@@ -93,14 +95,15 @@ static void nothing_else_is_read(void **state)
     assert_int_equal(region_descriptor_grant(descriptor, 4, REGION_WRITE), NIGH_OK);
     size_bytes = region_descriptor_encode(descriptor, bytes);
     for (size_t n = 0; n <= size_bytes + 1; n++) {
-        assert_int_equal(region_descriptor_decode(bytes, n, 8, &other.descriptor),
+        assert_int_equal(region_descriptor_decode(bytes, n, 8, region_fixture_at(&other)),
                          n == size_bytes ? NIGH_OK : NIGH_PROTOCOL);
     }
     for (size_t bit = 0; bit < size_bytes * 8; bit++) {
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        if (region_descriptor_decode(bytes, size_bytes, 8, &other.descriptor) == NIGH_OK) {
-            assert_true(region_descriptor_is_valid(&other.descriptor));
-            assert_int_equal(region_descriptor_encode(&other.descriptor, again), size_bytes);
+        if (region_descriptor_decode(bytes, size_bytes, 8, region_fixture_at(&other)) == NIGH_OK) {
+            assert_true(region_descriptor_is_valid(region_fixture_at(&other)));
+            assert_int_equal(region_descriptor_encode(region_fixture_at(&other), again),
+                             size_bytes);
             assert_memory_equal(bytes, again, size_bytes);
         }
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -109,7 +112,7 @@ static void nothing_else_is_read(void **state)
 
 static void what_cannot_be_is_not_valid(void **state)
 {
-    union region_fixture fixture;
+    struct region_fixture fixture;
     struct region_descriptor *descriptor;
 
     (void)state;

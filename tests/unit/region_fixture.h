@@ -11,11 +11,15 @@
 #define REGION_FIXTURE_OWNER 1000u
 
 /* Memory for one, as long as that has room. */
-union region_fixture {
-    struct region_descriptor descriptor;
-    uint8_t
+struct region_fixture {
+    _Alignas(struct region_descriptor) uint8_t
         bytes[sizeof(struct region_descriptor) + REGION_FIXTURE_ROOM * sizeof(struct region_chunk)];
 };
+
+static inline struct region_descriptor *region_fixture_at(struct region_fixture *fixture)
+{
+    return (struct region_descriptor *)(void *)fixture->bytes;
+}
 
 static inline struct region_version region_fixture_version(uint64_t counter)
 {
@@ -23,10 +27,10 @@ static inline struct region_version region_fixture_version(uint64_t counter)
 }
 
 /* Of `chunks` chunks, at nodes 1, 2, 1, ...; the last is short. */
-static inline struct region_descriptor *region_fixture_make(union region_fixture *fixture,
+static inline struct region_descriptor *region_fixture_make(struct region_fixture *fixture,
                                                             uint32_t chunks)
 {
-    struct region_descriptor *descriptor = &fixture->descriptor;
+    struct region_descriptor *descriptor = region_fixture_at(fixture);
 
     memset(fixture, 0, sizeof(*fixture));
     descriptor->version = region_fixture_version(2);

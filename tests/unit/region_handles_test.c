@@ -9,7 +9,7 @@
 
 static struct region_handle places[ROOM];
 static struct region_handles handles;
-static union region_fixture fixture;
+static struct region_fixture fixture;
 static int region; /* anything with an address */
 
 static struct region_descriptor *begin(void)
@@ -25,8 +25,9 @@ static uint64_t open_one(uint32_t rights)
 {
     uint64_t number = 0;
 
-    assert_int_equal(region_handles_open(&handles, &region, &fixture.descriptor, rights, &number),
-                     NIGH_OK);
+    assert_int_equal(
+        region_handles_open(&handles, &region, region_fixture_at(&fixture), rights, &number),
+        NIGH_OK);
     return number;
 }
 
@@ -35,7 +36,7 @@ static nigh_status judge(uint64_t number, uint32_t rights)
     struct region_handle *handle = region_handles_find(&handles, number);
 
     assert_non_null(handle);
-    return region_handles_judge(&handles, handle, &fixture.descriptor, rights);
+    return region_handles_judge(&handles, handle, region_fixture_at(&fixture), rights);
 }
 
 static void who_may_not_opens_nothing(void **state)
@@ -83,14 +84,14 @@ static void as_many_as_there_are_places(void **state)
         numbers[n] = open_one(REGION_READ);
     }
     assert_int_equal(
-        region_handles_open(&handles, &region, &fixture.descriptor, REGION_READ, &number),
+        region_handles_open(&handles, &region, region_fixture_at(&fixture), REGION_READ, &number),
         NIGH_LIMIT);
     assert_int_equal(region_handles_close(&handles, numbers[2]), NIGH_OK);
     places[2].uses = UINT32_MAX - 1;
     number = open_one(REGION_READ);
     assert_int_equal(region_handles_close(&handles, number), NIGH_OK); /* never used again */
     assert_int_equal(
-        region_handles_open(&handles, &region, &fixture.descriptor, REGION_READ, &number),
+        region_handles_open(&handles, &region, region_fixture_at(&fixture), REGION_READ, &number),
         NIGH_LIMIT);
 }
 

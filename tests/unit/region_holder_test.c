@@ -12,7 +12,7 @@
 static struct {
     struct region_holder holder;
     struct region_slot slots[ROOM];
-    union region_fixture kept, next;
+    struct region_fixture kept, next;
     struct region_holder_act acts[8];
     uint32_t act_count;
     struct region_message said; /* the last */
@@ -40,7 +40,7 @@ static struct region_descriptor *begin(void)
     struct region_holder_config config = {.self = SELF,
                                           .room = ROOM,
                                           .slots = world.slots,
-                                          .kept = &world.kept.descriptor,
+                                          .kept = region_fixture_at(&world.kept),
                                           .home = region_fixture_version(0),
                                           .has_lease = true,
                                           .shell = {.act = on_act, .send = on_send}};
@@ -258,8 +258,8 @@ static void without_a_lease_all_is_frozen(void **state)
     region_holder_lease(&world.holder, true, HOME);
     assert_int_equal(world.said.kind, REGION_HELD);
     assert_int_equal(world.act_count, 1);
-    world.next.descriptor.version.counter = 4;
-    settle.descriptor = &world.next.descriptor;
+    region_fixture_at(&world.next)->version.counter = 4;
+    settle.descriptor = region_fixture_at(&world.next);
     region_holder_take(&world.holder, &settle);
     did(REGION_ACT_OPEN, 1, NIGH_OK, 80);
     assert_said(REGION_SETTLE, NIGH_OK, 3);

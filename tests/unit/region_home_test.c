@@ -16,7 +16,7 @@ static const uint32_t impossible[] = {1, UINT32_MAX};
 
 static struct {
     struct region_home home;
-    union region_fixture now, next, held;
+    struct region_fixture now, next, held;
     struct region_message said[SAID]; /* and not looked at */
     uint32_t said_count;
     struct region_ask *answered; /* the last */
@@ -44,8 +44,8 @@ static void begin(bool is_rebuilding)
 {
     struct region_home_config config = {.version = region_fixture_version(0),
                                         .room = ROOM,
-                                        .now = &world.now.descriptor,
-                                        .next = &world.next.descriptor,
+                                        .now = region_fixture_at(&world.now),
+                                        .next = region_fixture_at(&world.next),
                                         .shell = {.send = on_send, .answered = on_answered}};
 
     memset(&world, 0, sizeof(world));
@@ -158,9 +158,9 @@ static void a_region_is_made_in_rounds(void **state)
 
     (void)state;
     make_region();
-    assert_int_equal(world.now.descriptor.chunk_count, 2);
-    assert_int_not_equal(world.now.descriptor.chunks[0].handle, 0);
-    assert_int_not_equal(world.now.descriptor.chunks[1].handle, 0);
+    assert_int_equal(region_fixture_at(&world.now)->chunk_count, 2);
+    assert_int_not_equal(region_fixture_at(&world.now)->chunks[0].handle, 0);
+    assert_int_not_equal(region_fixture_at(&world.now)->chunks[1].handle, 0);
     region_home_ask(&world.home, &again);
     assert_answered(&again, NIGH_EXISTS);
     again.uid++;
@@ -291,8 +291,8 @@ static void a_move_whose_source_dies_is_given_up(void **state)
     hear(REGION_CHANGED, MAPPER);
     does(REGION_COMMIT, 1, 1); /* that chunk 1 is lost */
     hear(REGION_CHANGED, MAPPER);
-    assert_int_equal(world.now.descriptor.chunks[1].node, REGION_NOBODY);
-    assert_int_equal(world.now.descriptor.chunks[0].node, 1);
+    assert_int_equal(region_fixture_at(&world.now)->chunks[1].node, REGION_NOBODY);
+    assert_int_equal(region_fixture_at(&world.now)->chunks[0].node, 1);
     region_home_ask(&world.home, &ask);
     assert_answered(&ask, NIGH_PEER_LOST);
 }
@@ -324,7 +324,7 @@ static void sizes(void **state)
     both_do(REGION_COMMIT, 7);
     both_do(REGION_THAW, 3);
     assert_answered(&ask, NIGH_OK);
-    assert_int_equal(world.now.descriptor.chunk_count, 2);
+    assert_int_equal(region_fixture_at(&world.now)->chunk_count, 2);
 }
 
 static void free_ends_it_for_all(void **state)
@@ -364,7 +364,7 @@ static void as_many_wait_as_there_is_room_for(void **state)
     assert_answered(&asks[0], NIGH_TIMEOUT);
     both_do(REGION_COMMIT, 3);
     assert_int_equal(world.answers, 0);
-    assert_int_equal(world.now.descriptor.grant_count, 1);
+    assert_int_equal(region_fixture_at(&world.now)->grant_count, 1);
     region_home_end(&world.home, NIGH_BUSY);
     assert_int_equal(world.answers, LIMIT_REGION_ASKS - 1);
     assert_int_equal(world.status, NIGH_BUSY);
@@ -429,8 +429,8 @@ static void the_latest_that_holders_keep_is_settled_on(void **state)
     does(REGION_SETTLE, 1, 1);
     does(REGION_SETTLE, 2, 0); /* has not got it */
     does(REGION_COMMIT, 1, 1);
-    assert_int_equal(world.now.descriptor.chunks[1].node, REGION_NOBODY);
-    assert_int_not_equal(world.now.descriptor.chunks[0].handle, 0);
+    assert_int_equal(region_fixture_at(&world.now)->chunks[1].node, REGION_NOBODY);
+    assert_int_not_equal(region_fixture_at(&world.now)->chunks[0].handle, 0);
     assert_int_equal(hear(REGION_MAPPED, MAPPER).status, NIGH_OK);
     hear(REGION_FREEZE, 1); /* and then what was asked for */
 }
@@ -461,7 +461,7 @@ static void who_comes_back_is_settled(void **state)
     hear(REGION_CHANGED, MAPPER);
     assert_int_equal(world.said_count, 0); /* the dead are not heard */
     region_home_alive(&world.home, 2);
-    assert_int_equal(world.now.descriptor.chunks[1].node, REGION_NOBODY);
+    assert_int_equal(region_fixture_at(&world.now)->chunks[1].node, REGION_NOBODY);
 }
 
 int main(void)

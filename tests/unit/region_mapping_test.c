@@ -11,7 +11,7 @@
 
 static struct {
     struct region_mapping mapping;
-    union region_fixture now, home;
+    struct region_fixture now, home;
     struct region_post posts[16];
     uint32_t post_count;
     uint32_t maps, unmaps;
@@ -58,7 +58,7 @@ static struct region_descriptor *begin(void)
 {
     struct region_mapping_config config = {
         .room = ROOM,
-        .now = &world.now.descriptor,
+        .now = region_fixture_at(&world.now),
         .has_lease = true,
         .shell = {.send = on_send, .post = on_post, .judge = on_judge, .ended = on_ended}};
 
@@ -73,7 +73,7 @@ static void tell(nigh_status status)
                         &(struct region_message){.kind = REGION_MAPPED,
                                                  .peer = HOME,
                                                  .status = status,
-                                                 .descriptor = &world.home.descriptor});
+                                                 .descriptor = region_fixture_at(&world.home)});
     assert_true(region_mapping_is_valid(&world.mapping));
 }
 
