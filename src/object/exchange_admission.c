@@ -11,7 +11,10 @@
  * A single pull always goes. Where one other member lives there is nobody to share with; what was
  * admitted stays so when that changes.
  */
+#include "base/check.h"
+#include "object/exchange_admission.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_pull.h"
 
 void admission_init(struct exchange *exchange)
 {

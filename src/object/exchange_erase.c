@@ -6,8 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+#include "base/clock.h"
 #include "base/hash.h"
+#include "object/exchange_erase.h"
+#include "object/exchange_figures.h"
+#include "object/exchange_hear.h"
+#include "object/exchange_home.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_link.h"
+#include "object/exchange_outside.h"
+#include "object/exchange_pull.h"
+#include "object/exchange_view.h"
+#include "object/exchange_wire.h"
 
 nigh_status erases_init(struct exchange *exchange)
 {

@@ -5,8 +5,18 @@
  * once, for all such deletes; who has told everything that was news when the question came says so.
  * Deletes that come meanwhile wait for the next hearing.
  */
+#include "base/check.h"
+#include "base/clock.h"
 #include "base/hash.h"
+#include "object/exchange_announce.h"
+#include "object/exchange_erase.h"
+#include "object/exchange_figures.h"
+#include "object/exchange_hear.h"
+#include "object/exchange_home.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_link.h"
+#include "object/exchange_view.h"
+#include "object/exchange_wire.h"
 
 void hearing_init(struct hearing *hearing)
 {

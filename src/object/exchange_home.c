@@ -6,8 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+#include "base/clock.h"
 #include "base/hash.h"
+#include "object/crossover.h"
+#include "object/exchange_erase.h"
+#include "object/exchange_figures.h"
+#include "object/exchange_hear.h"
+#include "object/exchange_home.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_link.h"
+#include "object/exchange_pull.h"
+#include "object/exchange_replication.h"
+#include "object/exchange_serve.h"
+#include "object/exchange_tree.h"
+#include "object/exchange_view.h"
+#include "object/exchange_wire.h"
 
 #define LOG_MODULE "exchange"
 #include "base/log.h"

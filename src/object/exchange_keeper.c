@@ -6,8 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+#include "base/clock.h"
 #include "base/hash.h"
+#include "object/crossover.h"
+#include "object/exchange_figures.h"
+#include "object/exchange_home.h"
+#include "object/exchange_internal.h"
+#include "object/exchange_link.h"
 #include "object/exchange_replicas.h"
+#include "object/exchange_replication.h"
+#include "object/exchange_view.h"
+#include "object/exchange_wire.h"
 
 /* ---- what the keeper wants said ------------------------------------------- */
 

@@ -6,6 +6,8 @@
  */
 #include <string.h>
 
+#include "base/clock.h"
+#include "object/exchange_internal.h"
 #include "object/exchange_replicas.h"
 
 /* ---- what is known of one ------------------------------------------------- */

@@ -7,8 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+#include "base/clock.h"
 #include "base/hash.h"
+#include "object/exchange_internal.h"
+#include "object/exchange_link.h"
+#include "object/exchange_pull.h"
 #include "object/exchange_replicas.h"
+#include "object/exchange_wire.h"
 
 nigh_status make_init(struct replication *replication)
 {

@@ -7,7 +7,11 @@
  */
 #include <stdlib.h>
 
+#include "base/check.h"
+#include "object/exchange_figures.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_memory.h"
+#include "object/exchange_wire.h"
 
 #define LOG_MODULE "exchange"
 #include "base/log.h"

@@ -6,7 +6,17 @@
  */
 #include <string.h>
 
+#include "base/check.h"
+#include "object/exchange_figures.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_link.h"
+#include "object/exchange_messages.h"
+#include "object/exchange_probe.h"
+#include "object/exchange_pull.h"
+#include "object/exchange_push.h"
+#include "object/exchange_transfer.h"
+#include "object/exchange_tree.h"
+#include "object/exchange_wire.h"
 
 /* ---- grants -------------------------------------------------------------- */
 

@@ -6,8 +6,13 @@
  *
  * While the directory is not reached nothing is noted: when it is, it is told everything.
  */
+#include "base/check.h"
 #include "base/hash.h"
+#include "object/exchange_announce.h"
+#include "object/exchange_erase.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_outside.h"
+#include "object/exchange_pull.h"
 
 void outside_init(struct exchange *exchange)
 {
@@ -29,6 +34,11 @@ static uint32_t count_alive(const struct exchange *exchange)
                 : 0;
     }
     return count;
+}
+
+bool outside_is_up(const struct exchange *exchange)
+{
+    return exchange->outside.life != 0;
 }
 
 bool outside_ask(struct exchange *exchange, struct outside_ask *ask)

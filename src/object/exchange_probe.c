@@ -11,7 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+#include "base/clock.h"
+#include "object/crossover.h"
+#include "object/exchange_announce.h"
+#include "object/exchange_figures.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_link.h"
+#include "object/exchange_messages.h"
+#include "object/exchange_probe.h"
+#include "object/exchange_wire.h"
 
 #define SIZES       3u                    /* 16, 64 and 256 KiB */
 #define GROWS       4u                    /* each so many times the one before */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exchange as a puller: from an id that somebody here waits for to a holder that is asked for
- * its bytes. All who wait for one id share one pull. What becomes of the bytes is in
- * exchange_transfer.c.
+ * The exchange as a puller: which ids somebody here waits for, and what state their pulls are in.
+ * All who wait for one id share one pull. Where it asks for a holder is in exchange_locate.c, what
+ * it does next in exchange_steps.c, what becomes of the bytes in exchange_transfer.c.
  *
  * A pull that fails tries the next holder, then its home again, with pauses, for as long as
  * somebody waits: deadlines are the store's, which ends its waiters and says so (pull_unwant).
@@ -10,8 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/check.h"
+#include "object/exchange_admission.h"
+#include "object/exchange_announce.h"
+#include "object/exchange_figures.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_link.h"
+#include "object/exchange_messages.h"
+#include "object/exchange_probe.h"
+#include "object/exchange_pull.h"
+#include "object/exchange_push.h"
+#include "object/exchange_reads.h"
+#include "object/exchange_tree.h"
+#include "object/exchange_view.h"
+#include "object/exchange_wire.h"
 
 #define LOG_MODULE "exchange"
 #include "base/log.h"
@@ -159,8 +171,7 @@ void pull_set_timer(struct exchange *exchange, struct pull *pull, uint64_t after
     NIGH_ASSERT(status == NIGH_OK); /* there is one for each */
 }
 
-/* Whether memory for it is missing, which its waiters end with at their deadlines. */
-static void note_memory(struct exchange *exchange, struct pull *pull, nigh_status late)
+void pull_note_memory(struct exchange *exchange, struct pull *pull, nigh_status late)
 {
     bool short_of = late != NIGH_TIMEOUT;
 
@@ -183,12 +194,11 @@ static void note_quorum(struct exchange *exchange, struct pull *pull)
     pull->cut_off = cut_off;
 }
 
-/* It does nothing until its timer, or until there is news of its home. */
-static void rest(struct exchange *exchange, struct pull *pull, enum pull_state state,
-                 uint64_t after_us)
+void pull_rest(struct exchange *exchange, struct pull *pull, enum pull_state state,
+               uint64_t after_us)
 {
     pull_leave(exchange, pull);
-    note_memory(exchange, pull, NIGH_TIMEOUT);
+    pull_note_memory(exchange, pull, NIGH_TIMEOUT);
     note_quorum(exchange, pull);
     pull->state = state;
     list_push_back(&exchange->resting[pull->home], &pull->place);
@@ -215,8 +225,8 @@ void pull_pause(struct exchange *exchange, struct pull *pull)
     pull->asked_us = pull->crossover = 0;
     exchange->counts.pulls_retried++;
     pull_unnote(exchange, pull);
-    rest(exchange, pull, PULL_PAUSED,
-         wait_us / 2 + random_below(&exchange->random, wait_us / 2 + 1));
+    pull_rest(exchange, pull, PULL_PAUSED,
+              wait_us / 2 + random_below(&exchange->random, wait_us / 2 + 1));
 }
 
 void pull_set_link(struct pull *pull, struct exchange_link *link, enum pull_state state)
@@ -251,7 +261,7 @@ void pull_drop_memory(struct exchange *exchange, struct pull *pull)
 void pull_end(struct exchange *exchange, struct pull *pull)
 {
     NIGH_ASSERT(pull->reads == 0);
-    note_memory(exchange, pull, NIGH_TIMEOUT);
+    pull_note_memory(exchange, pull, NIGH_TIMEOUT);
     pull_unnote(exchange, pull);
     pull_leave(exchange, pull);
     give_memory(exchange, pull);
@@ -341,560 +351,6 @@ void pull_unwant(void *context, uint32_t pool, const uint8_t *id, uint64_t hash)
         /* It is seen at its next message or READ, or in the turn's look at what is unwanted. */
         exchange->unwanted++;
     }
-}
-
-/* ---- locating ------------------------------------------------------------- */
-
-/* Where it is, or that the home will tell. */
-static void located(struct exchange *exchange, struct pull *pull,
-                    const struct directory_answer *answer)
-{
-    if (answer->state == DIRECTORY_KNOWN && answer->holder_count > 0) {
-        pull->known = true;
-        pull->answer = *answer;
-        pull->tried = 0;
-        pull->sent = false;
-        pull_ready(exchange, pull);
-        return;
-    }
-    pull->asked_us = pull->crossover = 0; /* what it waits for is no transfer */
-    if (pull->asked_home != pull->home) {
-        pull_ready(exchange, pull); /* the home moved meanwhile: it asks the new one */
-        return;
-    }
-    rest(exchange, pull, PULL_WAITING, EXCHANGE_ASK_US);
-}
-
-void pull_found(struct exchange *exchange, uint32_t from, const struct directory_key *key,
-                const struct directory_answer *answer)
-{
-    struct pull *pull = find_pull(exchange, key, directory_key_hash(key));
-
-    if (pull != NULL && pull->home == from &&
-        (pull->state == PULL_WAITING || pull->state == PULL_PAUSED) && !pull->known) {
-        located(exchange, pull, answer);
-    }
-}
-
-static void take_located(struct exchange *exchange, struct pull *pull, nigh_status status,
-                         const uint8_t *payload, uint32_t bytes, uint64_t now_us)
-{
-    struct wire_located answer;
-    struct directory_answer where;
-    uint32_t state;
-
-    if (status != NIGH_OK || bytes < sizeof(state)) {
-        messages_unspent(pull, status, now_us);
-        pull_pause(exchange, pull);
-        return;
-    }
-    memcpy(&state, payload, sizeof(state));
-    if (state == WIRE_PULLED) {
-        transfer_pulled(exchange, pull, payload, bytes, now_us);
-        return;
-    }
-    messages_unspent(pull, status, now_us);
-    if (bytes != sizeof(answer)) {
-        link_break(pull->link->link, NIGH_PROTOCOL, now_us);
-        pull_pause(exchange, pull);
-        return;
-    }
-    memcpy(&answer, payload, sizeof(answer));
-    where = wire_to_answer(&answer);
-    located(exchange, pull, &where);
-}
-
-static void on_located(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
-                       uint64_t now_us)
-{
-    struct pull *pull = context;
-    struct exchange *exchange = pull->exchange;
-    struct exchange_link *link = pull->link;
-    bool held = pull->held > 0;
-
-    NIGH_ASSERT(pull->state == PULL_LOCATING);
-    exchange->now_us = now_us;
-    take_located(exchange, pull, status, payload, bytes, now_us);
-    if (held) {
-        messages_take_held(link, now_us);
-    }
-}
-
-uint64_t exchange_crossover(const struct exchange *exchange, struct exchange_link *link,
-                            bool located)
-{
-    switch (exchange->config.path) {
-    case EXCHANGE_TWO_SIDED:
-    case EXCHANGE_PUSH: return UINT64_MAX;
-    case EXCHANGE_ONE_SIDED:
-    case EXCHANGE_REGISTER: return 0;
-    case EXCHANGE_AUTO: break;
-    }
-    return crossover_next(&link->crossovers[located]);
-}
-
-static void locate_remote(struct exchange *exchange, struct pull *pull)
-{
-    struct exchange_link *link = exchange_link_to(exchange, pull->home, pull->hash);
-    struct wire_locate locate = {
-        .key = pull->key,
-        .wait = pull->keep ? WIRE_WAIT_TELL : WIRE_WAIT_PASS,
-        .tag = pull_tag(exchange, pull),
-    };
-    struct wire_window windows[WIRE_WINDOWS];
-    struct rpc_piece pieces[2] = {{.data = &locate, .bytes = sizeof(locate)}, {.data = windows}};
-
-    pull->asked_home = pull->home;
-    if (link == NULL || !link->in_view) {
-        pull_pause(exchange, pull);
-        return;
-    }
-    pull->pushes = false;
-    /* What is held here perhaps need not be sent. */
-    locate.only = store_has_transient(exchange->config.store, pull->pool, pull->key.id, pull->hash);
-    /* Nor what others read here so far, or begin to meanwhile, and would have written to again. */
-    locate.only = locate.only != 0 || tree_is_lendable(exchange, pull) ? 1 : 0;
-    if (locate.only == 0) {
-        locate.crossover_bytes = exchange_crossover(exchange, link, true);
-        if (locate.crossover_bytes > exchange->inline_bytes) {
-            messages_offer(link, pull, windows);
-        }
-    }
-    locate.credits = pull->credits;
-    if (pull->pushes) {
-        locate.way = WIRE_PUSH;
-        pieces[1].bytes = locate.credits * (uint32_t)sizeof(*windows);
-    }
-    if (rpc_call(link_rpc(link->link), WIRE_LOCATE, pieces, 2, exchange->now_us + EXCHANGE_CALL_US,
-                 exchange->now_us, on_located, pull, NULL) != NIGH_OK) {
-        messages_unoffer(link, pull);
-        pull_pause(exchange, pull);
-        return;
-    }
-    pull->doubted = false;
-    pull->located = true;
-    pull->asked_us = locate.only == 0 ? exchange->now_us : 0; /* that is no transfer */
-    pull->crossover = locate.crossover_bytes;
-    pull_set_link(pull, link, PULL_LOCATING);
-}
-
-/* Its waiters are told at their deadlines what is missing. */
-static void note_outside(struct exchange *exchange, const struct pull *pull, nigh_status late)
-{
-    store_note_wanted(exchange->config.store, pull->pool, pull->key.id, pull->hash, late);
-}
-
-static void locate_outside(struct exchange *exchange, struct pull *pull)
-{
-    struct outside_ask ask = {.op = OUTSIDE_LOCATE,
-                              .use = OUTSIDE_FOR_PULL,
-                              .token = pull_tag(exchange, pull),
-                              .flag = true,
-                              .key = pull->key};
-
-    pull->doubted = false;
-    if (outside_ask(exchange, &ask)) {
-        pull->asked_us = pull->crossover = 0;
-        rest(exchange, pull, PULL_WAITING, EXCHANGE_CALL_US);
-        return;
-    }
-    pull_pause(exchange, pull);
-    note_outside(exchange, pull, NIGH_PEER_LOST);
-}
-
-/* The directory outside has answered a LOCATE. */
-void pull_told(struct exchange *exchange, const struct outside_news *news)
-{
-    struct pull *pull = pull_of_tag(exchange, news->token);
-
-    if (pull == NULL || pull->state != PULL_WAITING || pull->known || !pull->wanted) {
-        return;
-    }
-    if (news->status != NIGH_OK) {
-        pull_pause(exchange, pull);
-        note_outside(exchange, pull, NIGH_PEER_LOST);
-        return;
-    }
-    note_outside(exchange, pull, NIGH_TIMEOUT);
-    located(exchange, pull, &news->answer);
-}
-
-/* It has told that somebody has an object now: it is asked who. */
-void pull_rouse(struct exchange *exchange, const struct directory_key *key)
-{
-    struct pull *pull = find_pull(exchange, key, directory_key_hash(key));
-
-    if (pull != NULL && (pull->state == PULL_WAITING || pull->state == PULL_PAUSED) &&
-        !pull->known) {
-        pull_ready(exchange, pull);
-    }
-}
-
-static void locate(struct exchange *exchange, struct pull *pull)
-{
-    struct directory_answer answer;
-
-    if (exchange->outside.used) {
-        locate_outside(exchange, pull);
-        return;
-    }
-    pull->home = replication_home(exchange, pull->key_hash);
-    if (pull->home != exchange_self(exchange)) {
-        locate_remote(exchange, pull);
-        return;
-    }
-    pull->asked_home = pull->home;
-    if (replication_stands_in(exchange, &pull->key)) {
-        replication_locate(exchange, pull->home, &pull->key, &answer);
-        located(exchange, pull, &answer);
-        return;
-    }
-    if (!exchange->views.quorum || directory_locate(exchange->directory, exchange_self(exchange),
-                                                    &pull->key, true, &answer) != NIGH_OK) {
-        pull_pause(exchange, pull);
-        return;
-    }
-    located(exchange, pull, &answer);
-}
-
-/* ---- steps ---------------------------------------------------------------- */
-
-/* The nearest holder that can be asked; false: none is left. */
-static bool choose_holder(struct exchange *exchange, struct pull *pull)
-{
-    const struct exchange_link *nearest = NULL;
-
-    for (uint32_t n = 0; n < pull->answer.holder_count; n++) {
-        uint32_t rank = pull->answer.holders[n];
-
-        const struct exchange_link *link;
-
-        if ((pull->tried >> n & 1) != 0 || rank == exchange_self(exchange) ||
-            rank >= exchange->config.members->count) {
-            continue;
-        }
-        link = exchange_link_to(exchange, rank, pull->hash);
-        if (link != NULL && (nearest == NULL || replication_is_nearer(exchange, link, nearest))) {
-            pull->holder = n;
-            nearest = link;
-        }
-    }
-    return nearest != NULL;
-}
-
-/* False: it waits for its admission. */
-static bool admit(struct exchange *exchange, struct pull *pull)
-{
-    if (admission_take(exchange, pull)) {
-        return true;
-    }
-    pull_leave(exchange, pull);
-    pull->state = PULL_MEMORY;
-    pull->asked_us = pull->crossover = 0;
-    admission_wait(exchange, pull);
-    if (exchange->short_pulls > 0) {
-        note_memory(exchange, pull, NIGH_OUT_OF_MEMORY); /* it stands behind one that has none */
-    }
-    return false;
-}
-
-/* What the store is asked for. */
-static struct store_pull wanted_of(const struct pull *pull)
-{
-    const struct directory_object *object = &pull->answer.object;
-    struct store_pull wanted = {
-        .pool = pull->pool,
-        .hash = pull->hash,
-        .birth = object->birth,
-        .data_size = object->data_size,
-        .meta_size = object->meta_size,
-        .name_size = object->name_size,
-    };
-
-    memcpy(wanted.id, pull->key.id, LIMIT_ID_BYTES);
-    return wanted;
-}
-
-nigh_status pull_take_memory(struct exchange *exchange, struct pull *pull)
-{
-    struct store_pull wanted = wanted_of(pull);
-    nigh_status status;
-
-    if (pull->has_memory) {
-        return NIGH_OK;
-    }
-    status = store_pull_begin(exchange->config.store, &wanted, exchange->now_us, &pull->entry,
-                              &pull->offset);
-    pull->has_memory = status == NIGH_OK;
-    return status;
-}
-
-void pull_announce(struct exchange *exchange, struct pull *pull)
-{
-    if (!pull->noted || pull->doubted) {
-        announce_object(exchange, pull->pool, pull->key.id, pull->hash, &pull->answer.object,
-                        WIRE_COPY);
-    }
-    pull->noted = false;
-}
-
-/* Somebody here holds this very birth, and no copy of it was to stay: no byte need travel. Whether
- * the pull has ended. */
-static bool reuse(struct exchange *exchange, struct pull *pull)
-{
-    struct store_pull wanted = wanted_of(pull);
-    nigh_status status = store_pull_reuse(exchange->config.store, &wanted, exchange->now_us);
-
-    if (status == NIGH_NOT_FOUND) {
-        return false;
-    }
-    if (status == NIGH_OK) {
-        pull_announce(exchange, pull);
-    }
-    exchange->counts.pulls_reused++;
-    pull_end(exchange, pull);
-    return true;
-}
-
-/* False: it waits, or ended. */
-bool pull_get_memory(struct exchange *exchange, struct pull *pull)
-{
-    const struct directory_object *object = &pull->answer.object;
-    uint64_t bytes = index_object_bytes(object->data_size, object->meta_size, object->name_size);
-    nigh_status status;
-
-    admission_move(exchange, pull);
-    if (pull->has_memory) {
-        return true;
-    }
-    if (reuse(exchange, pull)) {
-        return false;
-    }
-    if (bytes != pull->bytes) {
-        admission_give(exchange, pull); /* it was for another birth */
-    }
-    pull->bytes = bytes;
-    if (pull->bytes == 0) {
-        pull_next_holder(exchange, pull);
-        return false;
-    }
-    pull->content = index_meta_offset(object->data_size) + exchange_tail_bytes(object);
-    if (!admit(exchange, pull)) {
-        return false;
-    }
-    status = pull_take_memory(exchange, pull);
-    if (status == NIGH_OK) {
-        note_memory(exchange, pull, NIGH_TIMEOUT);
-        return true;
-    }
-    if (status == NIGH_PENDING || status == NIGH_LIMIT) {
-        note_memory(exchange, pull, status == NIGH_LIMIT ? NIGH_LIMIT : NIGH_OUT_OF_MEMORY);
-        pull_leave(exchange, pull);
-        pull->state = PULL_MEMORY;
-        pull->asked_us = pull->crossover = 0;
-        pull_set_timer(exchange, pull, EXCHANGE_PAUSE_US);
-        return false;
-    }
-    if (status != NIGH_EXISTS) {
-        store_fail_wanted(exchange->config.store, pull->pool, pull->key.id, pull->hash, status,
-                          exchange->now_us);
-        exchange->counts.pulls_failed++;
-    }
-    pull_end(exchange, pull);
-    return false;
-}
-
-void pull_forget_memory(struct exchange *exchange, struct pull *pull)
-{
-    if (pull->has_memory && !directory_object_equal(&pull->begun, &pull->answer.object)) {
-        pull_drop_memory(exchange, pull);
-    }
-}
-
-static void step(struct exchange *exchange, struct pull *pull)
-{
-    if (!pull->wanted) {
-        if (pull->home != exchange_self(exchange)) {
-            struct exchange_link *link = exchange_link_to(exchange, pull->home, pull->hash);
-            struct rpc_piece piece = {.data = &pull->key, .bytes = sizeof(pull->key)};
-
-            if (link != NULL && link->in_view && !pull->known) {
-                (void)rpc_one_way(link_rpc(link->link), WIRE_UNWAIT, &piece, 1, exchange->now_us);
-            }
-        } else {
-            directory_unwait(exchange->directory, exchange_self(exchange), &pull->key);
-        }
-        pull_end(exchange, pull);
-        return;
-    }
-    if (!pull->known) {
-        locate(exchange, pull);
-        return;
-    }
-    pull_forget_memory(exchange, pull);
-    if (!choose_holder(exchange, pull)) {
-        /* All were tried, or are out of reach: the home may know more by now. */
-        if (!tree_back(exchange, pull)) {
-            pull->known = false;
-            pull_pause(exchange, pull);
-        }
-        return;
-    }
-    if (!pull_get_memory(exchange, pull)) {
-        return;
-    }
-    pull->begun = pull->answer.object;
-    if (!transfer_ask(exchange, pull, exchange->now_us)) {
-        pull_pause(exchange, pull);
-    }
-}
-
-/* ---- turns ---------------------------------------------------------------- */
-
-/* Transfers that nobody waits for any more stop. */
-static void stop_unwanted(struct exchange *exchange)
-{
-    exchange->unwanted = 0;
-    LIST_FOREACH(at, &exchange->live)
-    {
-        struct exchange_link *link = container_of(at, struct exchange_link, place);
-
-        LIST_FOREACH_SAFE(node, &link->pulls)
-        {
-            struct pull *pull = container_of(node, struct pull, place);
-
-            if (!pull->wanted && (pull->state == PULL_STREAMING || pull->state == PULL_READING)) {
-                transfer_stop(exchange, pull);
-            }
-        }
-    }
-}
-
-static bool is_transfer(const struct pull *pull)
-{
-    return pull->state == PULL_STREAMING || pull->state == PULL_READING ||
-           pull->state == PULL_SUMMING || pull->state == PULL_DRAINING;
-}
-
-/* What waits for a holder, or its home, with memory that it has begun to fill, goes on there, if
- * nobody else needs what it was admitted with. */
-static void give_way(struct exchange *exchange)
-{
-    for (uint32_t n = 0; n < exchange->pulls_used; n++) {
-        struct pull *pull = &exchange->pulls[n];
-
-        if ((pull->state == PULL_PAUSED || pull->state == PULL_WAITING) && pull->admitted) {
-            pull_drop_memory(exchange, pull);
-        }
-    }
-}
-
-/* When the holder last did something for the transfer that it neglects most, and for any. False:
- * there is none. */
-static bool last_heard(const struct exchange_link *link, uint64_t *first_us, uint64_t *last_us)
-{
-    *first_us = UINT64_MAX;
-    *last_us = 0;
-    LIST_FOREACH(node, &link->pulls)
-    {
-        const struct pull *pull = container_of(node, struct pull, place);
-
-        if (is_transfer(pull)) {
-            *first_us = min_u64(*first_us, pull->heard_us);
-            *last_us = *last_us > pull->heard_us ? *last_us : pull->heard_us;
-        }
-    }
-    return *first_us != UINT64_MAX;
-}
-
-/* A holder that answers, and then does nothing more for a transfer, would hold memory for ever: the
- * end of its link ends that, and those who still wait try elsewhere. While other pulls wait for
- * what its transfers were admitted with, one that does nothing at all has less time. */
-static void look_for_silent(struct exchange *exchange, uint64_t now_us)
-{
-    uint64_t most_us = EXCHANGE_SILENCE * exchange->config.loan_us;
-    uint64_t crowded_us =
-        exchange->admission.count == 0 ? most_us : exchange->config.loan_us / EXCHANGE_CROWDED;
-
-    if (now_us < exchange->silent_us) {
-        return;
-    }
-    exchange->silent_us = clock_deadline_us(now_us, exchange->config.loan_us / EXCHANGE_LOOKS);
-    if (exchange->admission.count > 0) {
-        give_way(exchange);
-    }
-    LIST_FOREACH(at, &exchange->live)
-    {
-        struct exchange_link *link = container_of(at, struct exchange_link, place);
-        uint64_t first_us, last_us;
-
-        if (last_heard(link, &first_us, &last_us) &&
-            (now_us > clock_deadline_us(first_us, most_us) ||
-             now_us > clock_deadline_us(last_us, crowded_us))) {
-            LOG_WARN("a holder does nothing for a transfer: its link is broken", "rank=%u",
-                     link->rank);
-            link_break(link->link, NIGH_TIMEOUT, now_us);
-        }
-    }
-}
-
-/* Some of those whose home can be asked again. */
-static void rouse(struct exchange *exchange)
-{
-    for (uint32_t n = 0; n < EXCHANGE_TURN_PULLS && !list_empty(&exchange->roused); n++) {
-        pull_ready(exchange, container_of(list_first(&exchange->roused), struct pull, place));
-    }
-}
-
-bool pull_turn(struct exchange *exchange, uint64_t now_us)
-{
-    struct timer *timer;
-    struct pull *next;
-    uint32_t steps = 0;
-
-    exchange->now_us = now_us;
-    transfer_say_declined(exchange, now_us);
-    if (exchange->unwanted > 0) {
-        stop_unwanted(exchange);
-    }
-    look_for_silent(exchange, now_us);
-    for (uint32_t n = 0;
-         n < LIMIT_TURN_TIMERS && (timer = timers_pop_expired(&exchange->timers, now_us)) != NULL;
-         n++) {
-        struct pull *pull = container_of(timer, struct pull, timer);
-
-        if (is_transfer(pull)) {
-            transfer_look_again(exchange, pull, now_us);
-        } else {
-            pull_ready(exchange, pull);
-        }
-    }
-    rouse(exchange);
-    next = admission_next(exchange);
-    if (next != NULL) {
-        /* One in a turn: what it takes, or leaves, the one behind it finds in the next. */
-        pull_ready(exchange, next);
-        next->is_next = true;
-    }
-    for (; steps < EXCHANGE_TURN_PULLS && !list_empty(&exchange->ready); steps++) {
-        step(exchange, container_of(list_first(&exchange->ready), struct pull, place));
-    }
-    return steps > 0;
-}
-
-uint64_t pull_due_us(const struct exchange *exchange)
-{
-    uint64_t due_us = timers_first_deadline(&exchange->timers);
-
-    if (!list_empty(&exchange->ready) || !list_empty(&exchange->roused) || exchange->unwanted > 0 ||
-        admission_next(exchange) != NULL) {
-        return 0;
-    }
-    if (exchange->declines > 0) {
-        due_us = min_u64(due_us, exchange->decline_us);
-    }
-    /* Only what is admitted is transferred. */
-    return exchange->counts.pull_bytes_now > 0 ? min_u64(due_us, exchange->silent_us) : due_us;
 }
 
 /* ---- links ---------------------------------------------------------------- */

@@ -14,7 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_link.h"
+#include "object/exchange_push.h"
+#include "object/exchange_serve.h"
+#include "object/exchange_wire.h"
 
 #define PUSH_ALIGN       64u
 #define PUSH_NUMBER_BITS 12u /* of an immediate: the window; the rest is its grant's serial */

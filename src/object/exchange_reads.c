@@ -7,7 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+#include "object/exchange_figures.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_link.h"
+#include "object/exchange_memory.h"
+#include "object/exchange_pull.h"
+#include "object/exchange_reads.h"
+#include "object/exchange_transfer.h"
+#include "object/exchange_tree.h"
+#include "object/exchange_wire.h"
 
 /* ---- the end of a loan --------------------------------------------------- */
 

@@ -6,7 +6,14 @@
  * another link, or another member, is to know. A sweep over all records, some a turn, finds those;
  * at its end the keeper hears that this was all. Clients that wait for replicas hang on the record.
  */
+#include "base/check.h"
+#include "base/clock.h"
+#include "object/exchange_figures.h"
+#include "object/exchange_internal.h"
+#include "object/exchange_link.h"
 #include "object/exchange_replicas.h"
+#include "object/exchange_replication.h"
+#include "object/exchange_wire.h"
 
 #include <stdlib.h>
 #include <string.h>

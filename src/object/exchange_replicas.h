@@ -9,6 +9,8 @@
 
 #include "cluster/replicas.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_link.h"
+#include "object/exchange_wire.h"
 
 #define REPLICAS_BATCH      64u              /* records of one call */
 #define REPLICAS_OWN_SERIAL 1u               /* told_link of what this node's own keeper was told */

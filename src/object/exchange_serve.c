@@ -10,8 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/hash.h"
+#include "object/exchange_announce.h"
+#include "object/exchange_figures.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_link.h"
+#include "object/exchange_memory.h"
+#include "object/exchange_pull.h"
+#include "object/exchange_push.h"
+#include "object/exchange_serve.h"
+#include "object/exchange_tree.h"
+#include "object/exchange_wire.h"
 
 #define LOG_MODULE "exchange"
 #include "base/log.h"

@@ -8,7 +8,20 @@
  */
 #include <string.h>
 
+#include "base/check.h"
+#include "base/clock.h"
+#include "object/crossover.h"
+#include "object/exchange_figures.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_link.h"
+#include "object/exchange_messages.h"
+#include "object/exchange_pull.h"
+#include "object/exchange_push.h"
+#include "object/exchange_reads.h"
+#include "object/exchange_transfer.h"
+#include "object/exchange_tree.h"
+#include "object/exchange_wire.h"
+#include "object/tree.h"
 
 #define LOG_MODULE "exchange"
 #include "base/log.h"
@@ -186,6 +199,19 @@ static void on_pulled(void *context, nigh_status status, const uint8_t *payload,
     } else {
         pull_next_holder(exchange, pull);
     }
+}
+
+uint64_t exchange_crossover(const struct exchange *exchange, struct exchange_link *link,
+                            bool located)
+{
+    switch (exchange->config.path) {
+    case EXCHANGE_TWO_SIDED:
+    case EXCHANGE_PUSH: return UINT64_MAX;
+    case EXCHANGE_ONE_SIDED:
+    case EXCHANGE_REGISTER: return 0;
+    case EXCHANGE_AUTO: break;
+    }
+    return crossover_next(&link->crossovers[located]);
 }
 
 /* A transfer lasts from the first message to who serves it: the LOCATE, if that is the home. What

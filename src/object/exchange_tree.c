@@ -10,8 +10,17 @@
  */
 #include <string.h>
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_link.h"
+#include "object/exchange_messages.h"
+#include "object/exchange_pull.h"
+#include "object/exchange_serve.h"
+#include "object/exchange_transfer.h"
+#include "object/exchange_tree.h"
+#include "object/exchange_wire.h"
+#include "object/tree.h"
 
 #define TREE_SEATS 256u /* of one object, at most: it can be lent no more often */
 

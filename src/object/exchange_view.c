@@ -7,8 +7,15 @@
  */
 #include <string.h>
 
+#include "base/check.h"
 #include "base/hash.h"
+#include "object/exchange_announce.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_link.h"
+#include "object/exchange_pull.h"
+#include "object/exchange_replication.h"
+#include "object/exchange_view.h"
+#include "object/exchange_wire.h"
 
 #define LOG_MODULE "exchange"
 #include "base/log.h"

@@ -6,8 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
+#include "object/crossover.h"
+#include "object/exchange_figures.h"
+#include "object/exchange_home.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_link.h"
+#include "object/exchange_outside.h"
+#include "object/exchange_replication.h"
+#include "object/exchange_wire.h"
 
 /* A question under way. */
 struct where {

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "cluster/link_internal.h"
 #include "fabric/verbs/verbs.h"
+#include "object/exchange.h"
 #include "rpc/calls.h"
 #include "support/links_config.h"
 #include "support/support.h"

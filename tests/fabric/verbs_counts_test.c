@@ -15,11 +15,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "fabric/verbs/verbs_internal.h"
 #include "memory/extent_internal.h"
 #include "memory/pin.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_link.h"
+#include "object/exchange_pull.h"
+#include "object/exchange_wire.h"
 #include "support/support.h"
 
 #ifdef COUNTS_FAKE

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "fabric/fake_verbs.h"
 #include "fabric/verbs/verbs_internal.h"
+#include "object/exchange.h"
 #include "rpc/calls.h"
 #include "support/links_config.h"
 #include "support/support.h"

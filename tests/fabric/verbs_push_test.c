@@ -12,6 +12,10 @@
 #include "base/log.h"
 #include "fabric/fake_verbs.h"
 #include "fabric/verbs/verbs.h"
+#include "object/exchange_internal.h"
+#include "object/exchange_link.h"
+#include "object/exchange_memory.h"
+#include "object/exchange_push.h"
 #include "support/links_config.h"
 #include "support/support.h"
 

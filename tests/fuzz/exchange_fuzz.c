@@ -18,13 +18,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "fabric/sim/sim.h"
 #include "fuzz_input.h"
 #include "memory/extent_internal.h"
 #include "memory/memfd.h"
 #include "memory/pin.h"
+#include "object/exchange_internal.h"
+#include "object/exchange_link.h"
+#include "object/exchange_probe.h"
+#include "object/exchange_pull.h"
+#include "object/exchange_push.h"
 #include "object/exchange_replicas.h"
+#include "object/exchange_serve.h"
 
 #define TREE_BYTES  4096u /* objects from here on go by trees */
 #define KEYS        6u

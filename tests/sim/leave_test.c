@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "object/exchange_internal.h"
 #include "object/exchange_replicas.h"
 #include "world.h"
 

@@ -10,8 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/hash.h"
+#include "object/exchange_internal.h"
+#include "object/exchange_link.h"
 #include "object/exchange_replicas.h"
+#include "object/exchange_replication.h"
 #include "world.h"
 
 #define NODES  6u

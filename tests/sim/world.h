@@ -16,6 +16,7 @@
 #include "memory/extent.h"
 #include "memory/index.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_pull.h"
 #include "object/store.h"
 #include "rpc/collect_edges.h"
 #include "trace.h"

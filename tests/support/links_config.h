@@ -6,7 +6,7 @@
 
 #include "cluster/link.h"
 #include "cluster/members.h"
-#include "object/exchange_internal.h"
+#include "object/exchange_figures.h"
 
 static inline struct links_config support_links_config(struct fabric *fabric, uint32_t rank,
                                                        const struct members *members,

@@ -8,11 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "fabric/sim/sim.h"
 #include "memory/extent_internal.h"
 #include "memory/pin.h"
+#include "object/exchange_figures.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_link.h"
+#include "object/exchange_pull.h"
 #include "support/support.h"
 
 #define KIB          UINT64_C(1024)

@@ -7,9 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "fabric/sim/sim.h"
 #include "memory/pin.h"
+#include "object/crossover.h"
+#include "object/exchange_figures.h"
 #include "object/exchange_internal.h"
+#include "object/exchange_link.h"
 #include "support/support.h"
 
 #define KIB          UINT64_C(1024)
