@@ -20,7 +20,10 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "client/attach.h"
 #include "client/client_internal.h"
+#include "client/lease.h"
+#include "client/ring.h"
 #include "memory/memfd.h"
 
 /* Of a session, by any node: an address space is reserved for what the file has. */

@@ -10,6 +10,10 @@
 #include "base/order.h"
 #include "client/bulk.h"
 #include "client/calls.h"
+#include "client/client_internal.h"
+#include "client/error.h"
+#include "client/op.h"
+#include "client/services.h"
 #include "memory/memfd.h"
 
 _Static_assert(NIGH_CALL_BULKS == LIMIT_CALL_BULKS && NIGH_BULK_READ == SESSION_MEMORY_READ &&

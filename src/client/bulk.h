@@ -34,6 +34,9 @@ static inline bool bulk_is_there(const nigh_bulk *bulk)
 /* Leaves the sentence of a handle that is not; returns NIGH_CLOSED. */
 nigh_status bulk_tell_gone(nigh_client *client);
 
+/* The client has ended: so do its handles of memory, once nobody touches it. Not locked. */
+void bulk_end(nigh_client *client);
+
 /* A handle of what has a number; it is the client's from here on. */
 void bulk_put_in_list(nigh_bulk *bulk);
 /* It is gone: unmaps what was allocated. */

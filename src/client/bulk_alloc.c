@@ -14,6 +14,10 @@
 
 #include "base/fd.h"
 #include "client/bulk.h"
+#include "client/client_internal.h"
+#include "client/error.h"
+#include "client/op.h"
+#include "client/socket.h"
 #include "memory/memfd.h"
 
 nigh_status bulk_tell_gone(nigh_client *client)

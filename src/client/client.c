@@ -16,8 +16,18 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "client/attach.h"
+#include "client/bulk.h"
 #include "client/client_internal.h"
+#include "client/copies.h"
+#include "client/error.h"
+#include "client/extents.h"
+#include "client/op.h"
+#include "client/pairs.h"
 #include "client/pins.h"
+#include "client/ring.h"
+#include "client/services.h"
+#include "client/socket.h"
 #include "memory/memfd.h"
 
 #define CLIENT_OPEN_TIMEOUT_US UINT64_C(5000000)

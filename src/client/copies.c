@@ -9,6 +9,11 @@
  * until then the bytes that it reads are looked at, and its memory goes to nobody else.
  */
 #include "client/client_internal.h"
+#include "client/copies.h"
+#include "client/lease.h"
+#include "client/op.h"
+#include "client/put.h"
+#include "client/ring.h"
 
 /* A copy under way. */
 struct copies_job {

@@ -12,7 +12,10 @@
 
 #include "base/bytes.h"
 #include "client/client_internal.h"
+#include "client/error.h"
+#include "client/look.h"
 #include "client/pins.h"
+#include "client/quota.h"
 
 #define ERROR_HOLDERS 3 /* as many as a sentence bears */
 

@@ -11,6 +11,9 @@
 
 #include "base/fd.h"
 #include "client/client_internal.h"
+#include "client/extents.h"
+#include "client/op.h"
+#include "client/socket.h"
 #include "memory/memfd.h"
 
 /* Counts an extent among the mapped ones: its row, and those of the extents before it, grow. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A node that is gone for good and is struck off its cluster: asked for in lane 0. */
 #include "client/client_internal.h"
+#include "client/error.h"
+#include "client/op.h"
 
 static uint32_t forget_lane(struct client_op *op, size_t step)
 {

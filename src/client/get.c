@@ -7,6 +7,10 @@
 #include <string.h>
 
 #include "client/client_internal.h"
+#include "client/error.h"
+#include "client/extents.h"
+#include "client/get.h"
+#include "client/op.h"
 #include "client/pins.h"
 
 /* How many ids ahead a get of many looks. */

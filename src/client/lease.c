@@ -11,6 +11,9 @@
 
 #include "base/clock.h"
 #include "client/client_internal.h"
+#include "client/lease.h"
+#include "client/quota.h"
+#include "client/ring.h"
 
 #define LEASE_OBJECT_BYTES (LIMIT_LEASE_BYTES_MIN / 4) /* what is small whatever the lease */
 #define LEASE_REST_US      10000                       /* no new asking after a refusal */

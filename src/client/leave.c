@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "client/client_internal.h"
+#include "client/error.h"
+#include "client/op.h"
 
 static void add_count(nigh_leave_count *count, uint64_t objects, uint64_t bytes)
 {

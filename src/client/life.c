@@ -10,7 +10,11 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "client/attach.h"
 #include "client/client_internal.h"
+#include "client/error.h"
+#include "client/ring.h"
+#include "client/socket.h"
 
 #define LIFE_PROBE_US                                                          \
     10000 /* how often calls that need no node look whether there is one again \

@@ -7,7 +7,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/client_internal.h"
+#include "client/error.h"
 #include "client/locate.h"
+#include "client/op.h"
 
 #define LOCATE_TRIES    20       /* for an id whose home, or lane, has too much to do */
 #define LOCATE_PAUSE_NS 10000000 /* between them */

@@ -4,7 +4,12 @@
 #ifndef CLIENT_LOCATE_H
 #define CLIENT_LOCATE_H
 
-#include "client/client_internal.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "memory/session.h"
+#include "nigh/nigh.h"
 
 #define LOCATE_AT_ONCE 32u /* questions of one op under way */
 

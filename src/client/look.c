@@ -12,6 +12,10 @@
 
 #include "base/blake.h"
 #include "client/client_internal.h"
+#include "client/error.h"
+#include "client/extents.h"
+#include "client/look.h"
+#include "client/op.h"
 
 #define LOOK_TRIES 4 /* of a stat whose object changes under it */
 

@@ -9,6 +9,9 @@
 
 #include "base/bytes.h"
 #include "client/client_internal.h"
+#include "client/error.h"
+#include "client/op.h"
+#include "client/quota.h"
 
 /* ---- delete -----------------------------------------------------------------------------------
  */

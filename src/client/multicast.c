@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of many nodes: one submission, in a place as a call's (calls.c). The node builds the tree,
+ * Calls of many nodes: one submission, in a place as a call's (places.c). The node builds the tree,
  * and says once what came of it.
  */
 #include <string.h>
 
 #include "client/calls.h"
+#include "client/client_internal.h"
+#include "client/error.h"
+#include "client/op.h"
+#include "client/places.h"
 
 _Static_assert(NIGH_MULTICAST_BYTES == LIMIT_COLLECT_BYTES &&
                    NIGH_MULTICAST_FAN_MOST == LIMIT_COLLECT_FAN &&
@@ -29,9 +33,10 @@ static bool put_rank(uint64_t *set, uint32_t rank)
     return true;
 }
 
-uint32_t multicast_fill(const struct client_op *op, struct session_sqe *sqe, uint8_t *to)
+static void multicast_fill(struct client_op *op, struct session_sqe *sqe)
 {
     const nigh_multicast_spec *spec = op->u.call.many;
+    uint8_t *to = place_take(op, sqe);
     struct session_collect wanted = {
         .version = spec->opaque[0],
         .all = spec->ranks == NULL,
@@ -43,16 +48,22 @@ uint32_t multicast_fill(const struct client_op *op, struct session_sqe *sqe, uin
         (void)put_rank(wanted.ranks, spec->ranks[n]);
     }
     memcpy(to, &wanted, sizeof(wanted));
+    place_write(op, to + sizeof(wanted));
     sqe->op = SESSION_OP_COLLECT;
     memcpy(sqe->id, &op->u.call.hash, sizeof(op->u.call.hash));
     sqe->ref = spec->value_room;
     sqe->argument = op_remaining_us(op);
-    return (uint32_t)sizeof(wanted);
+}
+
+static bool multicast_build(struct client_op *op, size_t step, struct session_sqe *sqe)
+{
+    (void)step;
+    return place_build(op, sqe, multicast_fill);
 }
 
 /* ---- what came of it ------------------------------------------------------ */
 
-void multicast_take(struct client_op *op, const struct session_cqe *cqe)
+static void multicast_take(struct client_op *op, const struct session_cqe *cqe)
 {
     nigh_multicast_spec *spec = op->u.call.many;
     const uint8_t *from = op->client->write_arena + op->u.call.offset;
@@ -88,6 +99,19 @@ void multicast_take(struct client_op *op, const struct session_cqe *cqe)
     }
 }
 
+static bool multicast_done(struct client_op *op, size_t step, uint8_t opcode,
+                           const struct session_cqe *cqe)
+{
+    if (opcode == SESSION_OP_CALL_LEASE) {
+        return place_goes_on(op, step, cqe, multicast_fill);
+    }
+    multicast_take(op, cqe);
+    if (cqe->status != NIGH_OK) {
+        op_fail(op, (nigh_status)cqe->status);
+    }
+    return false;
+}
+
 /* The first error, and how many there are. */
 static nigh_status tell_first(const struct client_op *op, nigh_status status)
 {
@@ -104,7 +128,7 @@ static nigh_status tell_first(const struct client_op *op, nigh_status status)
                      nigh_status_string((nigh_status)first->status), spec->failed + spec->unknown);
 }
 
-nigh_status multicast_tell(const struct client_op *op, nigh_status status)
+static nigh_status multicast_tell(const struct client_op *op, nigh_status status)
 {
     if (op->u.call.many->error_count > 0) {
         return tell_first(op, status);
@@ -127,6 +151,15 @@ nigh_status multicast_tell(const struct client_op *op, nigh_status status)
     default: return error_note_end(op->client, status);
     }
 }
+
+static const struct op_kind multicast_kind = {
+    .lane = place_lane,
+    .build = multicast_build,
+    .done = multicast_done,
+    .has_room = place_has_room,
+    .tell = multicast_tell,
+    .waits = true,
+};
 
 /* ---- nigh_multicast ------------------------------------------------------- */
 
@@ -199,7 +232,14 @@ static nigh_status init(nigh_client *client, nigh_multicast_spec *spec, uint64_t
     spec->version = 0;
     spec->value_bytes = 0;
     spec->answered = spec->failed = spec->unknown = spec->unasked = spec->error_count = 0;
-    calls_many(op, client, spec, hash, timeout_us);
+    op_init(op, client, &multicast_kind, 1, op_deadline_us(timeout_us));
+    op->u.call.spec = NULL;
+    op->u.call.receives = NULL;
+    op->u.call.many = spec;
+    op->u.call.hash = hash;
+    op->u.call.lane = index_hash_lane(hash, client->lanes);
+    op->u.call.bytes = spec->request;
+    op->u.call.count = (uint32_t)spec->request_bytes;
     return NIGH_OK;
 }
 

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "client/client_internal.h"
+#include "client/error.h"
+#include "client/op.h"
 
 /* ---- nigh_nodes ----------------------------------------------------------- */
 

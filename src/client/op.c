@@ -8,7 +8,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "client/attach.h"
 #include "client/client_internal.h"
+#include "client/copies.h"
+#include "client/error.h"
+#include "client/op.h"
+#include "client/pairs.h"
+#include "client/ring.h"
+#include "client/socket.h"
 
 #define OP_PATIENCE_US UINT64_C(100000)
 

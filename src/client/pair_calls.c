@@ -4,12 +4,18 @@
  * call has a tag of its pair until its reply is there, also one that nobody waits for any more: so
  * there is always room for a reply, and a server that does not answer keeps new calls to the node.
  */
+#include "client/client_internal.h"
+#include "client/op.h"
 #include "client/pair_calls.h"
+#include "client/pairs.h"
+#include "client/ring.h"
 
 #include <string.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "client/calls.h"
+#include "client/services.h"
 
 /* A request's second word: the node's beginning above, and below this bit and the pair's place and
  * the tag. The first: the pair's serial and the call's nonce. */

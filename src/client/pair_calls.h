@@ -3,6 +3,7 @@
 #ifndef CLIENT_PAIR_CALLS_H
 #define CLIENT_PAIR_CALLS_H
 
+#include "client/op.h"
 #include "client/pairs.h"
 
 /* The pair through which a service is called; NULL: there is none. */

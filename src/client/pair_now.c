@@ -5,7 +5,13 @@
  * long, and leaves for whoever else wants the lock; then it waits as everybody does (wait.c).
  */
 #include "base/clock.h"
+#include "client/calls.h"
+#include "client/client_internal.h"
+#include "client/op.h"
 #include "client/pair_calls.h"
+#include "client/pairs.h"
+#include "client/ring.h"
+#include "client/services.h"
 
 /* How often a thread looks, at one pair or another: not at all where waiting is sleeping. It does
  * not pause between two looks: that takes as long as the record takes from there to here. */

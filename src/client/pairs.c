@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See pairs.h. The life of pairs, and who waits for them; what goes through is in pair_calls.c. */
+#include "client/client_internal.h"
+#include "client/op.h"
 #include "client/pairs.h"
+#include "client/ring.h"
+#include "client/socket.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +18,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "client/pair_calls.h"
+#include "client/services.h"
 #include "memory/memfd.h"
 
 #define PAIR_BELLS 16 /* taken from the kernel at a time */

@@ -8,7 +8,7 @@
 #ifndef CLIENT_PAIRS_H
 #define CLIENT_PAIRS_H
 
-#include "client/calls.h"
+#include "client/op.h"
 #include "memory/pair.h"
 
 /* A tag of a pair: a call under way, or a request that was received and is not answered. */
@@ -88,5 +88,32 @@ nigh_status pairs_reply(nigh_client *client, const nigh_request *request, nigh_s
 void pairs_want(nigh_service *service);
 /* The service ends. */
 void pairs_unserve(nigh_service *service);
+
+/* A pair, or why there is none, and its descriptors, which are taken over. */
+void pairs_told(nigh_client *client, const struct session_pair *told, int fds[2]);
+/* Takes in what came through pairs, and what the node has to say of them. */
+void pairs_take_in(nigh_client *client);
+/* A call is given up. */
+void pairs_forget(struct client_op *op);
+/* The session is over: each call that is under way, for who ends it; then the pairs. */
+struct client_op *pairs_take_op(nigh_client *client);
+void pairs_lose(nigh_client *client);
+/* The client is closed; `child`: in a child. */
+void pairs_free(nigh_client *client, bool child);
+
+/* Whether there is something to take in; a deadline to look after; any pair at all. Not locked. */
+bool pairs_are_ready(const nigh_client *client);
+bool pairs_are_due(const nigh_client *client, uint64_t now_us);
+bool pairs_any(const nigh_client *client);
+void pairs_end_overdue(nigh_client *client, uint64_t now_us);
+
+/* The descriptor that is readable when another side rings; -1: none rings. Not locked. */
+int pairs_bell(const nigh_client *client);
+/* A thread is about to sleep on it, and looks once more behind a full fence; the application is,
+ * which deadlines are to wake, too. */
+void pairs_sleep(nigh_client *client);
+void pairs_arm(nigh_client *client);
+/* What rang is quiet again, and is taken in. `sleeps`: the application may sleep on. */
+void pairs_take_bells(nigh_client *client, bool sleeps);
 
 #endif

@@ -4,6 +4,7 @@
  * given back when the thread ends. No lock, so that a thread may end, or a child may be forked, at
  * any moment. Setting and clearing the words is memory/pin.h's.
  */
+#include "client/client_internal.h"
 #include "client/pins.h"
 
 #include <stdlib.h>

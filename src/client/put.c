@@ -10,6 +10,11 @@
 
 #include "base/clock.h"
 #include "client/client_internal.h"
+#include "client/error.h"
+#include "client/extents.h"
+#include "client/lease.h"
+#include "client/op.h"
+#include "client/put.h"
 
 #define PUT_FLAGS (NIGH_CREATE_EXCLUSIVE | NIGH_CREATE_NO_EVICT | NIGH_CREATE_REPLICAS(15u))
 

@@ -8,6 +8,13 @@
 #include <string.h>
 
 #include "client/client_internal.h"
+#include "client/copies.h"
+#include "client/error.h"
+#include "client/extents.h"
+#include "client/lease.h"
+#include "client/op.h"
+#include "client/put.h"
+#include "client/ring.h"
 
 static uint32_t put_many_lane(struct client_op *op, size_t step)
 {

@@ -3,6 +3,9 @@
 #include <string.h>
 
 #include "client/client_internal.h"
+#include "client/error.h"
+#include "client/op.h"
+#include "client/put.h"
 
 void replicate_fill(const nigh_id *id, uint32_t copies, uint64_t timeout_us,
                     struct session_sqe *sqe)

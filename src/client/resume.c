@@ -14,7 +14,12 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "client/attach.h"
 #include "client/client_internal.h"
+#include "client/error.h"
+#include "client/lease.h"
+#include "client/ring.h"
+#include "client/socket.h"
 #include "memory/memfd.h"
 
 #define RESUME_ATTEMPTS 2

@@ -11,9 +11,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/order.h"
 #include "base/futex.h"
+#include "base/order.h"
 #include "client/client_internal.h"
+#include "client/copies.h"
+#include "client/lease.h"
+#include "client/op.h"
+#include "client/pairs.h"
+#include "client/places.h"
+#include "client/ring.h"
+#include "client/services.h"
 
 /* Places kept for cancelling what fills the others. */
 #define RING_CANCEL_PLACES 8

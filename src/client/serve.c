@@ -6,7 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/calls.h"
+#include "client/client_internal.h"
+#include "client/error.h"
+#include "client/op.h"
 #include "client/pairs.h"
+#include "client/places.h"
+#include "client/ring.h"
+#include "client/services.h"
 
 static void on_request(void *context, const struct session_request *came)
 {

@@ -11,7 +11,12 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "client/attach.h"
 #include "client/client_internal.h"
+#include "client/extents.h"
+#include "client/pairs.h"
+#include "client/ring.h"
+#include "client/socket.h"
 
 #define SOCKET_LOOK_US 1000 /* how often threads that only poll look for the node's end */
 

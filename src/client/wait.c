@@ -15,6 +15,11 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "client/client_internal.h"
+#include "client/copies.h"
+#include "client/op.h"
+#include "client/pairs.h"
+#include "client/ring.h"
+#include "client/socket.h"
 
 #define WAIT_FUTEX_FIRST_US 2000 /* how long before the node's death is waited for too */
 #define WAIT_TURNS_A_LOOK   64   /* turns of the spin between looks at the clock */

@@ -6,7 +6,12 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "client/attach.h"
 #include "client/client_internal.h"
+#include "client/error.h"
+#include "client/op.h"
+#include "client/ring.h"
+#include "client/socket.h"
 
 nigh_status nigh_subscribe(nigh_client *client, uint32_t flags)
 {

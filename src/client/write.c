@@ -9,6 +9,13 @@
 #include <string.h>
 
 #include "client/client_internal.h"
+#include "client/error.h"
+#include "client/extents.h"
+#include "client/get.h"
+#include "client/lease.h"
+#include "client/op.h"
+#include "client/put.h"
+#include "client/ring.h"
 
 #define WRITER_MAGIC    UINT64_C(0x4e574954)
 #define WRITER_LEASED   1u

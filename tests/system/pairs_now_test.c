@@ -12,7 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/calls.h"
+#include "client/client_internal.h"
 #include "client/pair_calls.h"
+#include "client/services.h"
 #include "pairs_fixture.h"
 #include "support/support.h"
 
