@@ -7,7 +7,22 @@
 
 #include <stdlib.h>
 
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "object/store_claim.h"
+#include "object/store_delete.h"
+#include "object/store_evict.h"
+#include "object/store_figures.h"
 #include "object/store_internal.h"
+#include "object/store_memory.h"
+#include "object/store_pool.h"
+#include "object/store_record.h"
+#include "object/store_reserve.h"
+#include "object/store_seal.h"
+#include "object/store_session.h"
+#include "object/store_spill.h"
+#include "object/store_wait.h"
 
 #define LOG_MODULE "store"
 #include "base/log.h"

@@ -4,7 +4,15 @@
  * what the entries say (store_pool_adopt), then, when all sessions that came back are announced,
  * what is whose (store_adopt_finish). May allocate: nobody is served yet.
  */
+#include "base/check.h"
+#include "object/store_create.h"
+#include "object/store_delete.h"
 #include "object/store_internal.h"
+#include "object/store_memory.h"
+#include "object/store_pool.h"
+#include "object/store_record.h"
+#include "object/store_reserve.h"
+#include "object/store_session.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,15 @@
  */
 #include <stdlib.h>
 
+#include "base/check.h"
+#include "object/store_claim.h"
 #include "object/store_internal.h"
+#include "object/store_memory.h"
+#include "object/store_pool.h"
+#include "object/store_record.h"
+#include "object/store_reserve.h"
+#include "object/store_session.h"
+#include "object/store_wait.h"
 
 /* What the books should say. */
 struct recount {

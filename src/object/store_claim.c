@@ -5,7 +5,17 @@
  * that its client cannot seal. A seal whose claim may be over, since the home was away, waits until
  * the home has said that it stands.
  */
+#include "base/check.h"
+#include "base/clock.h"
+#include "object/store_claim.h"
+#include "object/store_create.h"
+#include "object/store_figures.h"
 #include "object/store_internal.h"
+#include "object/store_pool.h"
+#include "object/store_record.h"
+#include "object/store_remote.h"
+#include "object/store_session.h"
+#include "object/store_wait.h"
 
 bool store_is_claim(const struct store_pool *pool, uint32_t entry)
 {

@@ -2,7 +2,18 @@
 /*
  * Leases and created objects: memory that a session may write, and its end without a seal.
  */
+#include "base/check.h"
+#include "object/store_claim.h"
+#include "object/store_create.h"
+#include "object/store_figures.h"
 #include "object/store_internal.h"
+#include "object/store_memory.h"
+#include "object/store_pool.h"
+#include "object/store_record.h"
+#include "object/store_remote.h"
+#include "object/store_seal.h"
+#include "object/store_session.h"
+#include "object/store_wait.h"
 
 uint64_t store_session_owner(const struct store_session *session)
 {

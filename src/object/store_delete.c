@@ -3,7 +3,17 @@
  * Deletes, and the graveyard: objects that are gone for every new reader while old ones still hold
  * them. All deletes of a turn share one look at the pins.
  */
+#include "base/check.h"
+#include "object/store_create.h"
+#include "object/store_delete.h"
+#include "object/store_get.h"
 #include "object/store_internal.h"
+#include "object/store_pool.h"
+#include "object/store_record.h"
+#include "object/store_remote.h"
+#include "object/store_session.h"
+#include "object/store_spill.h"
+#include "object/store_wait.h"
 
 void store_deleting(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash)
 {

@@ -4,7 +4,19 @@
  * evicting ahead of need, EVICT. Which objects go first is evict.c's; where memory is wanted is
  * store_memory.c's.
  */
+#include "base/check.h"
+#include "object/store_create.h"
+#include "object/store_evict.h"
+#include "object/store_figures.h"
 #include "object/store_internal.h"
+#include "object/store_memory.h"
+#include "object/store_pool.h"
+#include "object/store_record.h"
+#include "object/store_remote.h"
+#include "object/store_reserve.h"
+#include "object/store_session.h"
+#include "object/store_spill.h"
+#include "object/store_wait.h"
 
 /* ---- one object ---- */
 

@@ -9,7 +9,13 @@
  * of it. So the answer may be yes where it is no, never the other way round, save for a pin that
  * goes while the look is taken.
  */
+#include "base/check.h"
+#include "object/store_figures.h"
 #include "object/store_internal.h"
+#include "object/store_memory.h"
+#include "object/store_pool.h"
+#include "object/store_record.h"
+#include "object/store_session.h"
 
 /* One look. */
 struct look {

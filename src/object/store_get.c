@@ -3,7 +3,15 @@
  * What asks about one id: GET, which holds what it finds, and the questions that only look. Gets
  * without IPC do not come here at all (memory/index.h).
  */
+#include "base/check.h"
+#include "object/store_get.h"
 #include "object/store_internal.h"
+#include "object/store_pool.h"
+#include "object/store_record.h"
+#include "object/store_remote.h"
+#include "object/store_session.h"
+#include "object/store_spill.h"
+#include "object/store_wait.h"
 
 /* The created or deleting object of an id that no slot names, or a claimed one: why there is no
  * sealed one. */

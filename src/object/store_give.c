@@ -3,7 +3,15 @@
  * A node that leaves, as the store knows it (docs/leaving.md): it takes nothing new; and what such
  * a node has handed over to this one counts as what was born here, though its birth was elsewhere.
  */
+#include "base/check.h"
+#include "object/store_create.h"
+#include "object/store_evict.h"
 #include "object/store_internal.h"
+#include "object/store_pool.h"
+#include "object/store_record.h"
+#include "object/store_remote.h"
+#include "object/store_reserve.h"
+#include "object/store_session.h"
 
 void store_leave(struct store *store, bool leaves, uint64_t now_us)
 {

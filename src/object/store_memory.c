@@ -4,7 +4,18 @@
  * what the policy offers, then by emptying whole extents (docs/objects.md, Memory). Whether and how
  * an object may leave is store_evict.c's.
  */
+#include "base/check.h"
+#include "object/store_create.h"
+#include "object/store_delete.h"
+#include "object/store_evict.h"
+#include "object/store_figures.h"
 #include "object/store_internal.h"
+#include "object/store_memory.h"
+#include "object/store_pool.h"
+#include "object/store_record.h"
+#include "object/store_reserve.h"
+#include "object/store_session.h"
+#include "object/store_wait.h"
 
 nigh_status store_session_heap(struct store *store, struct store_session *session, uint32_t *heap)
 {

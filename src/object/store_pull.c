@@ -11,7 +11,15 @@
  * may pass it by: so others are served with it only when the home has said that its birth is still
  * the one, and then without a transfer.
  */
+#include "base/check.h"
+#include "object/store_create.h"
+#include "object/store_delete.h"
+#include "object/store_get.h"
 #include "object/store_internal.h"
+#include "object/store_memory.h"
+#include "object/store_pool.h"
+#include "object/store_record.h"
+#include "object/store_remote.h"
 
 /* ---- memory ---- */
 

@@ -3,7 +3,14 @@
  * The lane's books of objects: lists through records, shadows (objects that no slot names), what
  * lies in which extent, who pays for what. Decides nothing about objects.
  */
+#include "base/check.h"
+#include "object/store_figures.h"
 #include "object/store_internal.h"
+#include "object/store_memory.h"
+#include "object/store_pool.h"
+#include "object/store_record.h"
+#include "object/store_reserve.h"
+#include "object/store_session.h"
 
 /* ---- lists ---- */
 

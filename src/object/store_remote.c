@@ -4,7 +4,16 @@
  * another node's sake. What comes from other nodes is store_pull.c's, who waits for them
  * store_want.c's.
  */
+#include "base/check.h"
+#include "object/store_claim.h"
+#include "object/store_create.h"
+#include "object/store_delete.h"
 #include "object/store_internal.h"
+#include "object/store_memory.h"
+#include "object/store_pool.h"
+#include "object/store_record.h"
+#include "object/store_remote.h"
+#include "object/store_spill.h"
 
 void store_set_remote(struct store *store, const struct store_remote *remote)
 {

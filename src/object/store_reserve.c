@@ -3,7 +3,11 @@
  * The room that puts leave, so that a read back from disk always finds a way (docs/objects.md,
  * Spill): memory that can be had without the disk, or room on disk to make some.
  */
+#include "base/check.h"
 #include "object/store_internal.h"
+#include "object/store_memory.h"
+#include "object/store_pool.h"
+#include "object/store_reserve.h"
 
 /* ---- the largest object ---- */
 

@@ -3,7 +3,17 @@
  * Seals: of what was created, and of bytes of a lease (create and seal in one); the copy that a
  * strict pool makes. The leased seal is the lane's hottest path: no system call, no allocation.
  */
+#include "base/check.h"
+#include "object/store_claim.h"
+#include "object/store_create.h"
 #include "object/store_internal.h"
+#include "object/store_memory.h"
+#include "object/store_pool.h"
+#include "object/store_record.h"
+#include "object/store_remote.h"
+#include "object/store_seal.h"
+#include "object/store_session.h"
+#include "object/store_wait.h"
 
 void store_now_sealed(struct store *store, struct store_pool *pool, uint32_t entry, uint64_t hash)
 {

@@ -3,7 +3,13 @@
  * Sessions as the lane sees them: their coming and going, the pins that the lane holds for them,
  * their hints, their quota, what they watch. All of a session's shared memory may hold anything.
  */
+#include "base/check.h"
+#include "object/store_create.h"
 #include "object/store_internal.h"
+#include "object/store_pool.h"
+#include "object/store_record.h"
+#include "object/store_session.h"
+#include "object/store_wait.h"
 
 #include <stdlib.h>
 

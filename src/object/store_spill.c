@@ -3,7 +3,21 @@
  * Which objects go to disk and come back, what a finished or failed disk job means, and checksums.
  * Touches no disk: the shell's jobs do.
  */
+#include "base/check.h"
+#include "base/clock.h"
+#include "object/store_create.h"
+#include "object/store_delete.h"
+#include "object/store_evict.h"
+#include "object/store_get.h"
 #include "object/store_internal.h"
+#include "object/store_memory.h"
+#include "object/store_pool.h"
+#include "object/store_record.h"
+#include "object/store_remote.h"
+#include "object/store_reserve.h"
+#include "object/store_session.h"
+#include "object/store_spill.h"
+#include "object/store_wait.h"
 
 #include "base/crc32c.h"
 

@@ -4,7 +4,17 @@
  * because their work takes several turns. One record of a bounded pool each; what waits is carried
  * out again from its submission, so it trusts nothing that it saw before.
  */
+#include "base/check.h"
+#include "object/store_claim.h"
+#include "object/store_create.h"
+#include "object/store_figures.h"
 #include "object/store_internal.h"
+#include "object/store_pool.h"
+#include "object/store_record.h"
+#include "object/store_remote.h"
+#include "object/store_seal.h"
+#include "object/store_session.h"
+#include "object/store_wait.h"
 
 #include <stdlib.h>
 

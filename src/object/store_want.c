@@ -3,7 +3,12 @@
  * Those who wait for other nodes: gets of an id that is not here, and deletes, which end when the
  * other nodes have answered too. What is asked there, and how, is the exchange's.
  */
+#include "base/check.h"
 #include "object/store_internal.h"
+#include "object/store_pool.h"
+#include "object/store_remote.h"
+#include "object/store_session.h"
+#include "object/store_wait.h"
 
 /* ---- wants ---- */
 

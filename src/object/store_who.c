@@ -3,7 +3,14 @@
  * Who holds what: WHO of one object, HOLDERS of a pool's memory, and the numbers of the lane, all
  * into the session's reply area.
  */
+#include "base/check.h"
+#include "object/store_create.h"
+#include "object/store_get.h"
 #include "object/store_internal.h"
+#include "object/store_memory.h"
+#include "object/store_pool.h"
+#include "object/store_record.h"
+#include "object/store_session.h"
 
 #define HOLDERS_A_REPLY (LIMIT_REPLY_BYTES / sizeof(struct session_holder))
 

@@ -5,8 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "object/store_internal.h"
+#include "object/store_memory.h"
+#include "object/store_pool.h"
+#include "object/store_remote.h"
+#include "object/store_session.h"
 
 #define SLACK_US 20000u /* a get may end later than its deadline by this */
 

@@ -8,9 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "fabric/sim/sim_internal.h"
 #include "object/store_internal.h"
+#include "object/store_pool.h"
 
 #define ACTIVE_US UINT64_C(20000000) /* the load ends by itself long before */
 #define SETTLE_US UINT64_C(60000000)

@@ -8,8 +8,11 @@
 
 #include <string.h>
 
+#include "base/check.h"
 #include "base/random.h"
+#include "object/store_create.h"
 #include "object/store_internal.h"
+#include "object/store_memory.h"
 #include "object_store_fixture.h"
 
 #define KIB UINT64_C(1024)

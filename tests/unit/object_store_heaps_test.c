@@ -3,7 +3,6 @@
 #include "support/support.h"
 
 #include "base/random.h"
-#include "object/store_internal.h"
 #include "object_store_fixture.h"
 
 #define KIB UINT64_C(1024)

@@ -7,8 +7,11 @@
 
 #include <string.h>
 
+#include "base/check.h"
 #include "base/crc32c.h"
 #include "object/store_internal.h"
+#include "object/store_pool.h"
+#include "object/store_memory.h"
 #include "object_store_fixture.h"
 
 #define KIB UINT64_C(1024)
