@@ -1,99 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists that begin, and members that come back with an empty directory: who kept nothing says
  * nothing in votes before it is known what that means (docs/views.md). */
-#include "support/support.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/clock.h"
-#include "cluster/agree_internal.h"
-#include "views_world.h"
-
-#define SECOND UINT64_C(1000000)
-
-static struct views_world world;
-
-static void run(uint64_t us)
-{
-    if (!views_run(&world, world.now_us + us)) {
-        fail_msg("%s, at %llu us", world.broken, (unsigned long long)world.now_us);
-    }
-}
-
-static bool lives(uint32_t rank)
-{
-    return world.nodes[rank].agree != NULL;
-}
-
-static void settle(uint64_t within_us)
-{
-    struct agreed_set in = views_everybody(&world);
-    uint64_t until_us = world.now_us + within_us;
-
-    for (uint32_t rank = 0; rank < world.count; rank++) {
-        agreed_put(&in, rank, agreed_has(&in, rank) && lives(rank));
-    }
-    while (!views_settled(&world, &in)) {
-        if (world.now_us >= until_us) {
-            views_print(&world);
-            fail_msg("not settled after %llu us", (unsigned long long)within_us);
-        }
-        run(SECOND / 100);
-    }
-}
-
-static uint64_t voters(void)
-{
-    return views_voters(&world).words[0];
-}
+#include "votes_steps.h"
 
 /* And all of these have heard of it, and keep it. */
-static void await_voters(uint64_t wanted, uint64_t within_us)
+static void await_kept_voters(uint64_t wanted, uint64_t within_us)
 {
-    uint64_t until_us = world.now_us + within_us;
-
-    while (voters() != wanted) {
-        if (world.now_us >= until_us) {
-            views_print(&world);
-            fail_msg("%llx vote, not %llx, after %llu us", (unsigned long long)voters(),
-                     (unsigned long long)wanted, (unsigned long long)within_us);
-        }
-        run(SECOND / 100);
-    }
+    await_voters(wanted, within_us);
     run(SECOND);
-}
-
-static void init(uint32_t listed, uint32_t count, uint64_t seed)
-{
-    views_init(&world, count, seed);
-    world.listed = listed;
-}
-
-static void begin(uint32_t listed, uint32_t count, uint64_t seed)
-{
-    init(listed, count, seed);
-    for (uint32_t rank = 0; rank < listed; rank++) {
-        views_start(&world, rank);
-    }
-    settle(10 * SECOND);
-}
-
-static void join(uint32_t joiner)
-{
-    uint64_t until_us = world.now_us + 10 * SECOND;
-    uint32_t via = 0;
-
-    while (!lives(via)) {
-        via++;
-    }
-    views_join(&world, joiner, via);
-    while (world.joiners[joiner].rank == AGREE_NOBODY) {
-        assert_true(world.now_us < until_us);
-        run(SECOND / 100);
-    }
-    settle(10 * SECOND);
 }
 
 static bool is_bare(uint32_t rank)
@@ -126,16 +40,6 @@ static void await_freed(uint32_t rank)
         run(SECOND / 1000);
     }
     assert_true((voters() >> rank & 1) == 0);
-}
-
-/* From side to side nothing comes. */
-static void cut_off(uint64_t side, bool cut)
-{
-    for (uint32_t from = 0; from < world.count; from++) {
-        for (uint32_t to = 0; to < world.count; to++) {
-            world.cut[from][to] = cut && ((side >> from & 1) != (side >> to & 1));
-        }
-    }
 }
 
 /* Nobody of these has a lease, for so long. */
@@ -227,7 +131,7 @@ static void who_lost_its_directory_is_let_in_anew(void **state)
         await_freed(rank);
         assert_false(agree_is_voter(&world.nodes[rank].agree->own, rank));
         assert_int_equal(world.nodes[rank].agree->log.count, 0);
-        await_voters(all, 20 * SECOND);
+        await_kept_voters(all, 20 * SECOND);
         settle(20 * SECOND);
         views_fini(&world);
     }
@@ -254,7 +158,7 @@ static void who_lost_its_directory_elects_nobody(void **state)
     views_start(&world, 1);
     views_start(&world, 3);
     settle(30 * SECOND);
-    await_voters(7, 20 * SECOND);
+    await_kept_voters(7, 20 * SECOND);
     views_fini(&world);
 }
 
@@ -268,7 +172,7 @@ static void the_only_one_of_its_list_begins_no_second_cluster(void **state)
         begin(1, 4, seed + n);
         join(0);
         join(1);
-        await_voters(7, 10 * SECOND);
+        await_kept_voters(7, 10 * SECOND);
         lose(0);
         if (n % 2 == 0) {
             settle(20 * SECOND);
@@ -276,7 +180,7 @@ static void the_only_one_of_its_list_begins_no_second_cluster(void **state)
         views_start(&world, 0);
         await_freed(0);
         settle(20 * SECOND);
-        await_voters(7, 20 * SECOND);
+        await_kept_voters(7, 20 * SECOND);
         views_fini(&world);
     }
 }
@@ -288,7 +192,7 @@ static void who_was_told_its_rank_does_not_begin_alone(void **state)
     begin(1, 4, support_seed());
     join(0);
     join(1);
-    await_voters(7, 10 * SECOND);
+    await_kept_voters(7, 10 * SECOND);
     lose(0);
     views_kill(&world, 1);
     views_kill(&world, 2);
@@ -299,7 +203,7 @@ static void who_was_told_its_rank_does_not_begin_alone(void **state)
     views_start(&world, 1);
     views_start(&world, 2);
     settle(20 * SECOND);
-    await_voters(7, 20 * SECOND);
+    await_kept_voters(7, 20 * SECOND);
     views_fini(&world);
 }
 

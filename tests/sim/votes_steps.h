@@ -74,10 +74,15 @@ static inline void await_voters(uint64_t wanted, uint64_t within_us)
     }
 }
 
-static inline void begin(uint32_t listed, uint32_t count, uint64_t seed)
+static inline void init(uint32_t listed, uint32_t count, uint64_t seed)
 {
     views_init(&world, count, seed);
     world.listed = listed;
+}
+
+static inline void begin(uint32_t listed, uint32_t count, uint64_t seed)
+{
+    init(listed, count, seed);
     for (uint32_t rank = 0; rank < listed; rank++) {
         views_start(&world, rank);
     }
@@ -138,6 +143,7 @@ static inline void add_entry(struct agree *agree)
     }
 }
 
+/* From side to side nothing comes. */
 static inline void cut_off(uint64_t side, bool cut)
 {
     for (uint32_t from = 0; from < world.count; from++) {
