@@ -16,6 +16,7 @@
 #include "object/exchange.h"
 #include "rpc/calls.h"
 #include "support/links_config.h"
+#include "support/links_side.h"
 #include "support/support.h"
 
 #ifdef CALLS_FAKE
@@ -38,36 +39,11 @@ enum {
     SIDES
 };
 
-struct side {
-    struct fabric *fabric;
-    struct links *links;
-    struct link *link;
-    char address[FABRIC_ADDRESS_BYTES];
-};
-
-static struct side sides[SIDES];
+static struct support_side sides[SIDES];
 static uint32_t answers;
 static uint8_t payload[CALLS_PAYLOAD];
 
 /* ---- two lanes ------------------------------------------------------------- */
-
-static void on_up(void *context, struct link *link, uint64_t now_us)
-{
-    struct side *side = context;
-
-    (void)now_us;
-    side->link = link;
-}
-
-static void on_down(void *context, struct link *link, nigh_status reason, uint64_t now_us)
-{
-    struct side *side = context;
-
-    (void)link;
-    (void)reason;
-    (void)now_us;
-    side->link = NULL;
-}
 
 static void on_request(void *context, struct link *link, const struct rpc_request *request,
                        uint64_t now_us)
@@ -87,27 +63,17 @@ static void on_called(void *context, struct link *link, const struct rpc_request
     rpc_reply(link_calls(link), request->call, NIGH_OK, &piece, 1);
 }
 
-static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint32_t count,
-                    uint64_t now_us)
-{
-    (void)context;
-    (void)link;
-    (void)bytes;
-    (void)count;
-    (void)now_us;
-}
-
-static void side_open(struct side *side, uint32_t rank, const struct members *members,
+static void side_open(struct support_side *side, uint32_t rank, const struct members *members,
                       enum link_way way)
 {
     uint32_t users = exchange_window_of(members)->users;
     const char *host = rank == 0 ? FIRST_ADDRESS : OTHER_ADDRESS;
     struct verbs_options options = {.address = host, .keepalive_ms = 3600000};
     const struct links_shell shell = {.context = side,
-                                      .up = on_up,
-                                      .down = on_down,
+                                      .up = support_side_up,
+                                      .down = support_side_down,
                                       .request = on_request,
-                                      .bulk = on_bulk,
+                                      .bulk = support_no_bulk,
                                       .called = on_called};
     struct links_config config;
     char why[VERBS_WHY_BYTES], address[FABRIC_ADDRESS_BYTES];
@@ -118,23 +84,13 @@ static void side_open(struct side *side, uint32_t rank, const struct members *me
     memset(side, 0, sizeof(*side));
     (void)snprintf(address, sizeof(address), "%s:0", host);
     assert_int_equal(verbs_create(&options, why, &side->fabric), NIGH_OK);
-    assert_int_equal(fabric_listen(side->fabric, address), NIGH_OK);
-    fabric_address(side->fabric, side->address);
+    support_side_listen(side, address);
     config = support_links_config(side->fabric, rank, members, &shell);
     config.calls = (struct rpc_config){
         .requests = users, .calls = exchange_users_slots(users), .payload_bytes = CALLS_PAYLOAD};
     config.calls_way = way;
     config.ring_bytes = exchange_users_ring(members);
     assert_int_equal(links_create(&config, &side->links), NIGH_OK);
-}
-
-static void say_up(struct side *side, const struct side *other, uint32_t rank, bool dials)
-{
-    struct link_peer info = {
-        .rank = rank, .incarnation = 1, .dials = dials, .lanes = 1, .bulk_endpoints = 1};
-
-    memcpy(info.addresses[0], other->address, sizeof(other->address));
-    assert_int_equal(links_peer_up(side->links, &info, support_now_us()), NIGH_OK);
 }
 
 static void turn(void)
@@ -154,8 +110,8 @@ static void open_both(enum link_way way)
     members.count = SIDES;
     for (uint32_t i = 0; i < SIDES; i++)
         side_open(&sides[i], i, &members, way);
-    say_up(&sides[0], &sides[1], 1, false);
-    say_up(&sides[1], &sides[0], 0, true);
+    support_side_meet(&sides[0], &sides[1], 1, false);
+    support_side_meet(&sides[1], &sides[0], 0, true);
     assert_true(SUPPORT_WAIT(({
                                  turn();
                                  sides[CALLER].link != NULL &&sides[SERVER].link != NULL &&
@@ -167,10 +123,8 @@ static void open_both(enum link_way way)
 
 static void close_both(void)
 {
-    for (uint32_t i = 0; i < SIDES; i++) {
-        links_destroy(sides[i].links);
-        fabric_destroy(sides[i].fabric);
-    }
+    for (uint32_t i = 0; i < SIDES; i++)
+        support_side_close(&sides[i]);
 }
 
 /* ---- calls ------------------------------------------------------------------ */

@@ -16,6 +16,7 @@
 #include "object/exchange.h"
 #include "rpc/calls.h"
 #include "support/links_config.h"
+#include "support/links_side.h"
 #include "support/support.h"
 
 #define PATIENCE_MS 50000
@@ -195,16 +196,6 @@ static void on_called(void *context, struct link *link, const struct rpc_request
     rpc_reply(link_calls(link), request->call, NIGH_OK, NULL, 0);
 }
 
-static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint32_t count,
-                    uint64_t now_us)
-{
-    (void)context;
-    (void)link;
-    (void)bytes;
-    (void)count;
-    (void)now_us;
-}
-
 /* ---- a lane, and the lanes of its peers ---- */
 
 static void side_open(struct side *side, uint32_t rank, const struct members *members,
@@ -217,7 +208,7 @@ static void side_open(struct side *side, uint32_t rank, const struct members *me
                                       .up = on_up,
                                       .down = on_down,
                                       .request = on_request,
-                                      .bulk = on_bulk,
+                                      .bulk = support_no_bulk,
                                       .called = on_called};
     struct links_config config;
     char why[VERBS_WHY_BYTES], address[FABRIC_ADDRESS_BYTES];

@@ -17,6 +17,7 @@
 #include "object/exchange_memory.h"
 #include "object/exchange_push.h"
 #include "support/links_config.h"
+#include "support/links_side.h"
 #include "support/support.h"
 
 #define PATIENCE_MS 50000
@@ -24,47 +25,17 @@
 #define MESSAGE     "what the window holds"
 
 struct side {
-    struct fabric *fabric;
-    struct links *links;
-    struct link *link;
+    struct support_side at;
     uint32_t ended, told, imm;
     uint64_t bytes;
-    char address[FABRIC_ADDRESS_BYTES];
 };
-
-static void on_up(void *context, struct link *link, uint64_t now_us)
-{
-    struct side *side = context;
-
-    (void)now_us;
-    side->link = link;
-}
-
-static void on_down(void *context, struct link *link, nigh_status reason, uint64_t now_us)
-{
-    struct side *side = context;
-
-    (void)link;
-    (void)reason;
-    (void)now_us;
-    side->link = NULL;
-}
-
-static void on_request(void *context, struct link *link, const struct rpc_request *request,
-                       uint64_t now_us)
-{
-    (void)context;
-    (void)link;
-    (void)request;
-    (void)now_us;
-}
 
 static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint32_t count,
                     uint64_t now_us)
 {
     (void)bytes;
     (void)count;
-    on_down(context, link, NIGH_PROTOCOL, now_us); /* nothing is sent here */
+    support_side_down(context, link, NIGH_PROTOCOL, now_us); /* nothing is sent here */
 }
 
 static void on_pushed(void *context, struct link *link, uint32_t imm, uint64_t count,
@@ -95,17 +66,16 @@ static void open_fabric(struct side *side)
 
     memset(side, 0, sizeof(*side));
     (void)snprintf(address, sizeof(address), "%s:0", FAKE_VERBS_ADDRESS);
-    assert_int_equal(verbs_create(&options, why, &side->fabric), NIGH_OK);
-    assert_int_equal(fabric_listen(side->fabric, address), NIGH_OK);
-    fabric_address(side->fabric, side->address);
+    assert_int_equal(verbs_create(&options, why, &side->at.fabric), NIGH_OK);
+    support_side_listen(&side->at, address);
 }
 
 static void open_links(struct side *side, uint32_t rank, bool shared)
 {
     const struct links_shell shell = {.context = side,
-                                      .up = on_up,
-                                      .down = on_down,
-                                      .request = on_request,
+                                      .up = support_side_up,
+                                      .down = support_side_down,
+                                      .request = support_no_request,
                                       .bulk = on_bulk,
                                       .pushed = on_pushed};
     struct members members;
@@ -113,24 +83,16 @@ static void open_links(struct side *side, uint32_t rank, bool shared)
 
     members_alone(&members);
     members.count = 2;
-    config = support_links_config(side->fabric, rank, &members, &shell);
+    config = support_links_config(side->at.fabric, rank, &members, &shell);
     config.bulk_receives = RECEIVES;
     config.shared_bulk = shared ? RECEIVES : 0;
-    assert_int_equal(links_create(&config, &side->links), NIGH_OK);
-}
-
-static void say_up(struct side *side, const struct side *other, uint32_t rank, bool dials)
-{
-    struct link_peer info = {.rank = rank, .incarnation = 1, .dials = dials, .lanes = 1};
-
-    memcpy(info.addresses[0], other->address, sizeof(other->address));
-    assert_int_equal(links_peer_up(side->links, &info, support_now_us()), NIGH_OK);
+    assert_int_equal(links_create(&config, &side->at.links), NIGH_OK);
 }
 
 static void turn_both(struct side *sides)
 {
-    (void)links_turn(sides[0].links, support_now_us());
-    (void)links_turn(sides[1].links, support_now_us());
+    (void)links_turn(sides[0].at.links, support_now_us());
+    (void)links_turn(sides[1].at.links, support_now_us());
 }
 
 /* More messages than there are receives, each told of once, with its bytes there. */
@@ -146,20 +108,20 @@ static void push_many(bool shared)
         open_fabric(&sides[n]);
         open_links(&sides[n], n, shared);
     }
-    say_up(&sides[0], &sides[1], 1, true);
-    say_up(&sides[1], &sides[0], 0, false);
+    support_side_meet(&sides[0].at, &sides[1].at, 1, true);
+    support_side_meet(&sides[1].at, &sides[0].at, 0, false);
     assert_true(SUPPORT_WAIT(({
                                  turn_both(sides);
-                                 sides[0].link != NULL &&sides[1].link != NULL;
+                                 sides[0].at.link != NULL &&sides[1].at.link != NULL;
                              }),
                              PATIENCE_MS));
-    assert_int_equal(fabric_memory_register(sides[1].fabric, window, sizeof(window), FABRIC_HOST,
+    assert_int_equal(fabric_memory_register(sides[1].at.fabric, window, sizeof(window), FABRIC_HOST,
                                             FABRIC_LOCAL_WRITE | FABRIC_REMOTE_WRITE, &open),
                      NIGH_OK);
-    assert_int_equal(fabric_memory_register(sides[0].fabric, source, sizeof(source), FABRIC_HOST,
+    assert_int_equal(fabric_memory_register(sides[0].at.fabric, source, sizeof(source), FABRIC_HOST,
                                             FABRIC_REMOTE_READ, &memory),
                      NIGH_OK);
-    remote = fabric_memory_remote(sides[1].fabric, open, window + 8);
+    remote = fabric_memory_remote(sides[1].at.fabric, open, window + 8);
     for (uint32_t n = 0; n < 10; n++) {
         char head[] = "head:";
         struct fabric_slice slices[2] = {
@@ -168,8 +130,8 @@ static void push_many(bool shared)
 
         memcpy(source, MESSAGE, sizeof(MESSAGE));
         source[0] = (uint8_t)('a' + n);
-        assert_int_equal(link_push(sides[0].link, slices, 2, remote, 1000 + n, on_done, &sides[0]),
-                         NIGH_OK);
+        assert_int_equal(
+            link_push(sides[0].at.link, slices, 2, remote, 1000 + n, on_done, &sides[0]), NIGH_OK);
         memset(head, 'x', 5); /* it was taken during the call */
         assert_true(SUPPORT_WAIT(({
                                      turn_both(sides);
@@ -181,14 +143,14 @@ static void push_many(bool shared)
         assert_memory_equal(window + 8, "head:", 5);
         assert_memory_equal(window + 13, source, sizeof(MESSAGE));
     }
-    assert_int_equal(links_counters(sides[0].links)->pushes, 10);
+    assert_int_equal(links_counters(sides[0].at.links)->pushes, 10);
     for (uint32_t n = 0; n < 2; n++) {
-        links_destroy(sides[n].links);
+        links_destroy(sides[n].at.links);
     }
-    fabric_memory_deregister(sides[1].fabric, open);
-    fabric_memory_deregister(sides[0].fabric, memory);
+    fabric_memory_deregister(sides[1].at.fabric, open);
+    fabric_memory_deregister(sides[0].at.fabric, memory);
     for (uint32_t n = 0; n < 2; n++) {
-        fabric_destroy(sides[n].fabric);
+        fabric_destroy(sides[n].at.fabric);
     }
     assert_string_equal(fake_verbs_left(), "");
 }
@@ -214,13 +176,15 @@ static void an_iwarp_device_is_not_pushed_to(void **state)
         fake_verbs_start();
         fake_verbs_iwarp(iwarp == 1);
         open_fabric(&side);
-        exchange->config = (struct exchange_config){
-            .fabric = side.fabric, .bulk_receives = 4, .window_bytes = 4096, .path = EXCHANGE_PUSH};
+        exchange->config = (struct exchange_config){.fabric = side.at.fabric,
+                                                    .bulk_receives = 4,
+                                                    .window_bytes = 4096,
+                                                    .path = EXCHANGE_PUSH};
         assert_int_equal(push_init(&link), iwarp == 1 ? NIGH_UNSUPPORTED : NIGH_OK);
         assert_int_equal(push_is_chosen(&link), iwarp == 0);
-        assert_int_equal(side.fabric->registrations, iwarp == 0 ? 1 : 0);
+        assert_int_equal(side.at.fabric->registrations, iwarp == 0 ? 1 : 0);
         push_fini(&link);
-        fabric_destroy(side.fabric);
+        fabric_destroy(side.at.fabric);
         assert_string_equal(fake_verbs_left(), "");
         free(exchange);
     }
@@ -255,13 +219,15 @@ static void an_iwarp_device_opens_what_it_reads_into(void **state)
         fake_verbs_iwarp(iwarp == 1);
         open_fabric(&side);
         for (uint32_t lane = 0; lane < extents->lanes; lane++) {
-            exchange->config = (struct exchange_config){
-                .fabric = side.fabric, .extents = extents, .lane = lane, .lanes = extents->lanes};
+            exchange->config = (struct exchange_config){.fabric = side.at.fabric,
+                                                        .extents = extents,
+                                                        .lane = lane,
+                                                        .lanes = extents->lanes};
             assert_int_equal(memory_init(exchange), NIGH_OK);
             memory_fini(exchange);
         }
         assert_int_equal(warnings, iwarp);
-        fabric_destroy(side.fabric);
+        fabric_destroy(side.at.fabric);
         free(exchange);
     }
     log_set_sink(NULL);

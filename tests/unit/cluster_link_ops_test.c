@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "cluster/link_internal.h"
 #include "fabric/sim/sim.h"
+#include "support/links_side.h"
 #include "support/support.h"
 
 #define NODES      3u
@@ -166,15 +167,6 @@ static void on_down(void *context, struct link *link, nigh_status reason, uint64
     node->reason = reason;
 }
 
-static void on_request(void *context, struct link *link, const struct rpc_request *request,
-                       uint64_t now_us)
-{
-    (void)context;
-    (void)link;
-    (void)request;
-    (void)now_us;
-}
-
 static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint32_t count,
                     uint64_t now_us)
 {
@@ -205,8 +197,11 @@ static struct links_config config_of(struct node *node, uint32_t writes)
         .reads = 3,
         .writes = writes,
         .seed = node->rank,
-        .shell =
-            {.context = node, .up = on_up, .down = on_down, .request = on_request, .bulk = on_bulk},
+        .shell = {.context = node,
+                  .up = on_up,
+                  .down = on_down,
+                  .request = support_no_request,
+                  .bulk = on_bulk},
     };
 }
 

@@ -13,38 +13,26 @@
 #include "base/check.h"
 #include "fabric/tcp/tcp.h"
 #include "support/links_config.h"
+#include "support/links_side.h"
 #include "support/support.h"
 
 #define PATIENCE_MS 20000
 #define CALLS_MOST  400u
 
 struct side {
-    struct fabric *fabric;
-    struct links *links;
-    struct link *link;
-    char address[FABRIC_ADDRESS_BYTES];
+    struct support_side at;
     uint32_t begun, ended;
     bool is_wrong;
 };
 
 static uint8_t payload[EXCHANGE_PAYLOAD];
 
-static void on_up(void *context, struct link *link, uint64_t now_us)
-{
-    struct side *side = context;
-
-    (void)now_us;
-    side->link = link;
-}
-
 static void on_down(void *context, struct link *link, nigh_status reason, uint64_t now_us)
 {
     struct side *side = context;
 
-    (void)link;
-    (void)now_us;
     side->is_wrong = side->is_wrong || reason != NIGH_CANCELED;
-    side->link = NULL;
+    support_side_down(context, link, reason, now_us);
 }
 
 static void on_request(void *context, struct link *link, const struct rpc_request *request,
@@ -92,30 +80,18 @@ static struct members members_of(uint32_t count)
 static void side_open(struct side *side, uint32_t rank, uint32_t members)
 {
     struct members list = members_of(members);
-    const struct links_shell shell = {
-        .context = side, .up = on_up, .down = on_down, .request = on_request, .bulk = on_bulk};
+    const struct links_shell shell = {.context = side,
+                                      .up = support_side_up,
+                                      .down = on_down,
+                                      .request = on_request,
+                                      .bulk = on_bulk};
     struct links_config config;
 
     memset(side, 0, sizeof(*side));
-    assert_int_equal(tcp_create(NULL, &side->fabric), NIGH_OK);
-    assert_int_equal(fabric_listen(side->fabric, "127.0.0.1:0"), NIGH_OK);
-    fabric_address(side->fabric, side->address);
-    config = support_links_config(side->fabric, rank, &list, &shell);
-    assert_int_equal(links_create(&config, &side->links), NIGH_OK);
-}
-
-static void side_close(struct side *side)
-{
-    links_destroy(side->links);
-    fabric_destroy(side->fabric);
-}
-
-static void say_up(struct side *side, const struct side *other, uint32_t rank)
-{
-    struct link_peer info = {.rank = rank, .incarnation = 1, .dials = rank == 0, .lanes = 1};
-
-    memcpy(info.addresses[0], other->address, sizeof(other->address));
-    assert_int_equal(links_peer_up(side->links, &info, support_now_us()), NIGH_OK);
+    assert_int_equal(tcp_create(NULL, &side->at.fabric), NIGH_OK);
+    support_side_listen(&side->at, "127.0.0.1:0");
+    config = support_links_config(side->at.fabric, rank, &list, &shell);
+    assert_int_equal(links_create(&config, &side->at.links), NIGH_OK);
 }
 
 /* As many calls as go. */
@@ -123,14 +99,14 @@ static void work(struct side *side)
 {
     struct rpc_piece piece = {.data = payload, .bytes = sizeof(payload)};
 
-    (void)links_turn(side->links, support_now_us());
-    while (side->link != NULL && side->begun < CALLS_MOST &&
-           rpc_call(link_rpc(side->link), 1, &piece, 1, UINT64_MAX, support_now_us(), on_called,
+    (void)links_turn(side->at.links, support_now_us());
+    while (side->at.link != NULL && side->begun < CALLS_MOST &&
+           rpc_call(link_rpc(side->at.link), 1, &piece, 1, UINT64_MAX, support_now_us(), on_called,
                     side, NULL) == NIGH_OK) {
         side->begun++;
     }
     assert_false(side->is_wrong);
-    assert_true(links_is_valid(side->links));
+    assert_true(links_is_valid(side->at.links));
 }
 
 static uint64_t asked_bytes(void)
@@ -166,17 +142,17 @@ static uint64_t measure(uint32_t members)
     side_open(&b, 1, members);
     asked = asked_bytes();
     touched = touched_bytes();
-    say_up(&b, &a, 0);
-    say_up(&a, &b, 1);
+    support_side_meet(&b.at, &a.at, 0, true);
+    support_side_meet(&a.at, &b.at, 1, false);
     assert_true(SUPPORT_WAIT(({
-                                 (void)links_turn(a.links, support_now_us());
-                                 (void)links_turn(b.links, support_now_us());
-                                 a.link != NULL &&b.link != NULL;
+                                 (void)links_turn(a.at.links, support_now_us());
+                                 (void)links_turn(b.at.links, support_now_us());
+                                 a.at.link != NULL &&b.at.link != NULL;
                              }),
                              PATIENCE_MS));
     asked = (asked_bytes() - asked) / 2;
     /* A sanitizer's allocator does not count. */
-    assert_true(asked >= links_link_bytes(a.links) || asked_bytes() == 0);
+    assert_true(asked >= links_link_bytes(a.at.links) || asked_bytes() == 0);
     assert_true(SUPPORT_WAIT(({
                                  work(&a);
                                  work(&b);
@@ -186,9 +162,9 @@ static uint64_t measure(uint32_t members)
     touched = (max_u64(touched_bytes(), touched) - touched) / 2;
     /* What a burst needed goes back, once the last is acknowledged. */
     assert_true(SUPPORT_WAIT(({
-                                 (void)links_turn(a.links, support_now_us());
-                                 (void)links_turn(b.links, support_now_us());
-                                 shared = links_shared_bytes(a.links);
+                                 (void)links_turn(a.at.links, support_now_us());
+                                 (void)links_turn(b.at.links, support_now_us());
+                                 shared = links_shared_bytes(a.at.links);
                                  shared <= 300000 + common;
                              }),
                              PATIENCE_MS));
@@ -200,8 +176,8 @@ static uint64_t measure(uint32_t members)
         (unsigned long long)touched / 1024, members - 1,
         (unsigned long long)((members - 1) * (asked + news) >> 20),
         (unsigned long long)shared / 1024);
-    side_close(&a);
-    side_close(&b);
+    support_side_close(&a.at);
+    support_side_close(&b.at);
     return asked + news;
 }
 
