@@ -24,6 +24,7 @@
 #include "object/exchange_link.h"
 #include "object/exchange_pull.h"
 #include "object/exchange_wire.h"
+#include "support/lane_store.h"
 #include "support/support.h"
 
 #ifdef COUNTS_FAKE
@@ -37,11 +38,8 @@
 #define PATIENCE_MS  60000
 #define GET_US       UINT64_C(30000000)
 #define KEEPALIVE_MS 3600000u /* nobody is asked whether he is there */
-#define MEMORY_BYTES (UINT64_C(64) << 20)
-#define EXTENT_BYTES (UINT64_C(8) << 20)
 #define ENTRIES      256u
 #define POOL         0u
-#define UID          1000u
 #define CLUSTER      UINT64_C(0x706f6f6c)
 #define GETS         16u /* that are counted, after two that are not */
 #define SLOWER       100u
@@ -80,10 +78,7 @@ static uint64_t now_us(void)
 
 struct side {
     struct members members;
-    struct extent_set *set;
-    void *index_memory, *session;
-    _Atomic uint64_t quota_used;
-    struct store *store;
+    struct support_store lane;
     struct fabric *fabric;
     struct exchange *exchange;
     char address[FABRIC_ADDRESS_BYTES];
@@ -104,20 +99,6 @@ static void on_complete(void *context, uint32_t session, const struct session_cq
     side->has_ended = true;
 }
 
-static void on_event(void *context, uint32_t session, const struct session_event *event)
-{
-    (void)context;
-    (void)session;
-    (void)event;
-}
-
-static void on_expel(void *context, uint32_t session, const char *why)
-{
-    (void)context;
-    (void)session;
-    fail_msg("expelled: %s", why);
-}
-
 static uint64_t on_wall(void *context)
 {
     (void)context;
@@ -126,44 +107,13 @@ static uint64_t on_wall(void *context)
 
 static void open_store(struct side *side, uint32_t rank)
 {
-    uint64_t bytes = index_size_bytes(ENTRIES);
-    struct extent_options extents = {.memory_bytes = MEMORY_BYTES,
-                                     .extent_bytes = EXTENT_BYTES,
-                                     .lanes = 1,
-                                     .huge = EXTENT_HUGE_NEVER};
-    struct store_config config = {
-        .lanes = 1,
-        .rank = rank,
-        .incarnation = 1,
-        .max_blocks = 4096,
-        .spill_bytes = UINT64_MAX,
-        .max_lane_pins = LIMIT_LANE_PINS,
-        .wall_ns = on_wall,
-        .shell = {.context = side, .complete = on_complete, .event = on_event, .expel = on_expel},
-    };
-    struct store_pool_config pool = {.pool = POOL, .owner_uid = UID};
-    struct store_session_config session = {.session_id = 1,
-                                           .pool = POOL,
-                                           .uid = UID,
-                                           .pid = 1000,
-                                           .name = "counts",
-                                           .may_write = true,
-                                           .quota_used = &side->quota_used};
-    char why[256];
+    const struct support_store_options options = {.rank = rank,
+                                                  .entries = ENTRIES,
+                                                  .wall_ns = on_wall,
+                                                  .complete = on_complete,
+                                                  .context = side};
 
-    assert_int_equal(extent_set_create(&extents, &side->set, why, sizeof(why)), NIGH_OK);
-    config.extents = side->set;
-    side->index_memory = aligned_alloc(4096, bytes);
-    side->session = calloc(1, session_memory_bytes(1));
-    assert_true(side->index_memory != NULL && side->session != NULL);
-    memset(side->index_memory, 0, bytes);
-    index_format(side->index_memory, POOL, 0, 1, ENTRIES, &pool.index);
-    assert_int_equal(store_create(&config, &side->store), NIGH_OK);
-    assert_int_equal(store_pool_add(side->store, &pool), NIGH_OK);
-    session.front = session_front_of(side->session);
-    session.lane = session_lane_of(side->session, 0);
-    session.chunks = session_chunks_of(side->session, 1);
-    assert_int_equal(store_session_open(side->store, &session), NIGH_OK);
+    support_store_open(&side->lane, &options);
 }
 
 /* The machine's two first hosts as tools/rdma-guest has them; or the stand-in, twice. */
@@ -212,8 +162,8 @@ static void open_side(uint32_t rank, enum exchange_path path)
     open_store(side, rank);
     assert_int_equal(open_fabric(side, rank, why), NIGH_OK);
     config.fabric = side->fabric;
-    config.store = side->store;
-    config.extents = side->set;
+    config.store = side->lane.store;
+    config.extents = side->lane.set;
     assert_int_equal(exchange_create(&config, &side->exchange), NIGH_OK);
     assert_int_equal(exchange_pool_add(side->exchange, POOL, CLUSTER), NIGH_OK);
 }
@@ -222,10 +172,7 @@ static void close_side(struct side *side)
 {
     exchange_destroy(side->exchange);
     fabric_destroy(side->fabric);
-    store_destroy(side->store);
-    extent_set_destroy(side->set);
-    free(side->index_memory);
-    free(side->session);
+    support_store_close(&side->lane);
 }
 
 /* ---- driven ---------------------------------------------------------------- */
@@ -235,7 +182,7 @@ static bool turn(struct side *side)
     uint64_t at_us = now_us();
     bool any = exchange_turn(side->exchange, at_us);
 
-    (void)store_tick(side->store, at_us);
+    (void)store_tick(side->lane.store, at_us);
     return any;
 }
 
@@ -325,7 +272,7 @@ static void submit(struct side *side, const struct directory_key *key, struct se
 {
     memcpy(sqe.id, key->id, LIMIT_ID_BYTES);
     side->has_ended = false;
-    store_submit(side->store, 0, &sqe, now_us());
+    store_submit(side->lane.store, 0, &sqe, now_us());
 }
 
 static void put(const struct directory_key *key, uint64_t bytes)
@@ -335,7 +282,7 @@ static void put(const struct directory_key *key, uint64_t bytes)
 
     submit(side, key, (struct session_sqe){.op = SESSION_OP_CREATE, .data_size = bytes});
     assert_true(side->has_ended && side->cqe.status == NIGH_OK);
-    memset(extent_bytes_at(side->set, side->cqe.offset), key->id[0], bytes);
+    memset(extent_bytes_at(side->lane.set, side->cqe.offset), key->id[0], bytes);
     seal.ref = side->cqe.ref;
     submit(side, key, seal);
     assert_true(side->has_ended && side->cqe.status == NIGH_OK);
@@ -433,7 +380,7 @@ static bool is_gone(void)
     nigh_node_stats stats = {0};
     bool idle = are_idle();
 
-    store_stats(sides[PULLER].store, &stats);
+    store_stats(sides[PULLER].lane.store, &stats);
     return idle && stats.objects_deleting == 0;
 }
 
@@ -451,9 +398,9 @@ static void get(const struct directory_key *key, uint64_t bytes, struct cost *co
     is_slow = false;
     assert_int_equal(side->cqe.status, NIGH_OK);
     assert_int_equal(side->cqe.data_size, bytes);
-    data = extent_bytes_at(side->set, side->cqe.offset);
+    data = extent_bytes_at(side->lane.set, side->cqe.offset);
     assert_true(data[0] == key->id[0] && data[bytes - 1] == key->id[0]);
-    pin_clear(&session_lane_of(side->session, 0)->pin_entry[side->cqe.pin]);
+    pin_clear(&session_lane_of(side->lane.session, 0)->pin_entry[side->cqe.pin]);
     assert_true(SUPPORT_WAIT(is_gone(), PATIENCE_MS));
 }
 

@@ -17,18 +17,16 @@
 #include "object/exchange_internal.h"
 #include "object/exchange_link.h"
 #include "object/exchange_pull.h"
+#include "support/lane_store.h"
 #include "support/support.h"
 
-#define KIB          UINT64_C(1024)
-#define MEMORY_BYTES (UINT64_C(64) << 20)
-#define EXTENT_BYTES (UINT64_C(8) << 20)
-#define ENTRIES      256u
-#define UID          1000u
-#define CLUSTER      UINT64_C(0x706f6f6c)
-#define GETS         16u
-#define ADMITTED     (1024 * KIB)
-#define SOON_US      UINT64_C(300000) /* before anybody calls the neglected back */
-#define TOLD_US      UINT64_C(2000)   /* some messages long, and nothing to EXCHANGE_ASK_US */
+#define KIB      UINT64_C(1024)
+#define ENTRIES  256u
+#define CLUSTER  UINT64_C(0x706f6f6c)
+#define GETS     16u
+#define ADMITTED (1024 * KIB)
+#define SOON_US  UINT64_C(300000) /* before anybody calls the neglected back */
+#define TOLD_US  UINT64_C(2000)   /* some messages long, and nothing to EXCHANGE_ASK_US */
 
 enum {
     PULLER,
@@ -39,10 +37,7 @@ enum {
 
 struct side {
     struct members members;
-    struct extent_set *set;
-    void *index_memory, *session;
-    _Atomic uint64_t quota_used;
-    struct store *store;
+    struct support_store lane;
     struct fabric *fabric;
     struct exchange *exchange;
     bool is_still;                /* so are the dead */
@@ -67,20 +62,6 @@ static void on_complete(void *context, uint32_t session, const struct session_cq
     side->has_ended[cqe->cookie] = true;
 }
 
-static void on_event(void *context, uint32_t session, const struct session_event *event)
-{
-    (void)context;
-    (void)session;
-    (void)event;
-}
-
-static void on_expel(void *context, uint32_t session, const char *why)
-{
-    (void)context;
-    (void)session;
-    fail_msg("expelled: %s", why);
-}
-
 static uint64_t on_wall(void *context)
 {
     (void)context;
@@ -89,44 +70,13 @@ static uint64_t on_wall(void *context)
 
 static void open_store(struct side *side, uint32_t rank)
 {
-    uint64_t bytes = index_size_bytes(ENTRIES);
-    struct extent_options extents = {.memory_bytes = MEMORY_BYTES,
-                                     .extent_bytes = EXTENT_BYTES,
-                                     .lanes = 1,
-                                     .huge = EXTENT_HUGE_NEVER};
-    struct store_config config = {
-        .lanes = 1,
-        .rank = rank,
-        .incarnation = 1,
-        .max_blocks = 4096,
-        .spill_bytes = UINT64_MAX,
-        .max_lane_pins = LIMIT_LANE_PINS,
-        .wall_ns = on_wall,
-        .shell = {.context = side, .complete = on_complete, .event = on_event, .expel = on_expel},
-    };
-    struct store_pool_config pool = {.pool = 0, .owner_uid = UID};
-    struct store_session_config session = {.session_id = 1,
-                                           .pool = 0,
-                                           .uid = UID,
-                                           .pid = 1000,
-                                           .name = "shares",
-                                           .may_write = true,
-                                           .quota_used = &side->quota_used};
-    char why[256];
+    const struct support_store_options options = {.rank = rank,
+                                                  .entries = ENTRIES,
+                                                  .wall_ns = on_wall,
+                                                  .complete = on_complete,
+                                                  .context = side};
 
-    assert_int_equal(extent_set_create(&extents, &side->set, why, sizeof(why)), NIGH_OK);
-    config.extents = side->set;
-    side->index_memory = aligned_alloc(4096, bytes);
-    side->session = calloc(1, session_memory_bytes(1));
-    assert_true(side->index_memory != NULL && side->session != NULL);
-    memset(side->index_memory, 0, bytes);
-    index_format(side->index_memory, 0, 0, 1, ENTRIES, &pool.index);
-    assert_int_equal(store_create(&config, &side->store), NIGH_OK);
-    assert_int_equal(store_pool_add(side->store, &pool), NIGH_OK);
-    session.front = session_front_of(side->session);
-    session.lane = session_lane_of(side->session, 0);
-    session.chunks = session_chunks_of(side->session, 1);
-    assert_int_equal(store_session_open(side->store, &session), NIGH_OK);
+    support_store_open(&side->lane, &options);
 }
 
 /* ---- a cluster -------------------------------------------------------------- */
@@ -153,8 +103,8 @@ static void open_side(uint32_t rank)
     (void)snprintf(text, sizeof(text), "%u:0", rank);
     assert_int_equal(fabric_listen(side->fabric, text), NIGH_OK);
     config.fabric = side->fabric;
-    config.store = side->store;
-    config.extents = side->set;
+    config.store = side->lane.store;
+    config.extents = side->lane.set;
     assert_int_equal(exchange_create(&config, &side->exchange), NIGH_OK);
     assert_int_equal(exchange_pool_add(side->exchange, 0, CLUSTER), NIGH_OK);
 }
@@ -172,10 +122,7 @@ static void close_side(struct side *side)
     if (side->exchange != NULL) {
         end_exchange(side);
     }
-    store_destroy(side->store);
-    extent_set_destroy(side->set);
-    free(side->index_memory);
-    free(side->session);
+    support_store_close(&side->lane);
 }
 
 /* To the next thing that happens, but no further than a millisecond. */
@@ -199,7 +146,7 @@ static void pass(uint64_t us)
         for (uint32_t rank = 0; rank < SIDES; rank++) {
             if (!sides[rank].is_still) {
                 (void)exchange_turn(sides[rank].exchange, sim_now_us(sim));
-                (void)store_tick(sides[rank].store, sim_now_us(sim));
+                (void)store_tick(sides[rank].lane.store, sim_now_us(sim));
             }
         }
         sim_advance(sim, min_u64(next_us(), end_us));
@@ -250,7 +197,7 @@ static void submit(struct side *side, const struct directory_key *key, uint32_t 
     memcpy(sqe.id, key->id, LIMIT_ID_BYTES);
     sqe.cookie = number;
     side->has_ended[number] = false;
-    store_submit(side->store, 0, &sqe, sim_now_us(sim));
+    store_submit(side->lane.store, 0, &sqe, sim_now_us(sim));
 }
 
 static struct directory_key new_key(uint32_t home)
@@ -277,7 +224,7 @@ static void put_key(uint32_t rank, const struct directory_key *key, uint64_t byt
 
     submit(side, key, 0, (struct session_sqe){.op = SESSION_OP_CREATE, .data_size = bytes});
     assert_true(side->has_ended[0] && side->cqe[0].status == NIGH_OK);
-    at = extent_bytes_at(side->set, side->cqe[0].offset);
+    at = extent_bytes_at(side->lane.set, side->cqe[0].offset);
     for (uint64_t n = 0; n < bytes; n++) {
         at[n] = byte_of(key, n);
     }
@@ -503,7 +450,7 @@ static void another_takes_over_half_way(enum exchange_path by)
     assert_true(sides[second].exchange->counts.served_bytes > served);
     assert_int_equal(sides[PULLER].exchange->counts.pulls, 1);
     assert_int_equal(sides[PULLER].cqe[1].data_size, bytes);
-    at = extent_bytes_at(sides[PULLER].set, sides[PULLER].cqe[1].offset);
+    at = extent_bytes_at(sides[PULLER].lane.set, sides[PULLER].cqe[1].offset);
     for (uint64_t n = 0; n < bytes; n++) {
         assert_int_equal(at[n], byte_of(&key, n));
     }
@@ -543,8 +490,8 @@ static void a_holder_out_of_reach_is_waited_for(void **state)
            (struct session_sqe){.op = SESSION_OP_GET, .argument = 60000000});
     pass(20000);
     assert_true(sides[NEGLECTS].has_ended[1] && sides[NEGLECTS].cqe[1].status == NIGH_OK);
-    assert_true(store_see(sides[SERVES].store, 0, key.id, hash_id20(key.id), &sight));
-    bytes = extent_bytes_at(sides[SERVES].set, sight.offset);
+    assert_true(store_see(sides[SERVES].lane.store, 0, key.id, hash_id20(key.id), &sight));
+    bytes = extent_bytes_at(sides[SERVES].lane.set, sight.offset);
     bytes[7] ^= 1; /* its sum is known by now */
     exchange_peer_lost(sides[PULLER].exchange, NEGLECTS, sim_now_us(sim));
     begin_get(&key, 2);

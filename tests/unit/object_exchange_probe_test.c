@@ -14,19 +14,17 @@
 #include "object/exchange_figures.h"
 #include "object/exchange_internal.h"
 #include "object/exchange_link.h"
+#include "support/lane_store.h"
 #include "support/support.h"
 
-#define KIB          UINT64_C(1024)
-#define MEMORY_BYTES (UINT64_C(64) << 20)
-#define EXTENT_BYTES (UINT64_C(8) << 20)
-#define ENTRIES      64u
-#define UID          1000u
-#define CLUSTER      UINT64_C(0x70726f62)
-#define ALL_US       UINT64_C(2000000) /* to measure both directions in */
-#define SLOW_US      400u              /* that a message costs who takes it */
-#define LATENCY_US   400u              /* one way: a READ takes one more than a message */
-#define LATE_US      100000000u        /* that a READ may be late */
-#define PROBES       42u               /* of a link: three sizes, two ways, seven times */
+#define KIB        UINT64_C(1024)
+#define ENTRIES    64u
+#define CLUSTER    UINT64_C(0x70726f62)
+#define ALL_US     UINT64_C(2000000) /* to measure both directions in */
+#define SLOW_US    400u              /* that a message costs who takes it */
+#define LATENCY_US 400u              /* one way: a READ takes one more than a message */
+#define LATE_US    100000000u        /* that a READ may be late */
+#define PROBES     42u               /* of a link: three sizes, two ways, seven times */
 
 enum {
     CHEAP, /* takes messages at no cost: it is never faster to read */
@@ -36,9 +34,7 @@ enum {
 
 struct side {
     struct members members;
-    struct extent_set *set;
-    void *index_memory;
-    struct store *store;
+    struct support_store lane;
     struct fabric *fabric;
     struct exchange *exchange;
 };
@@ -53,20 +49,6 @@ static void on_complete(void *context, uint32_t session, const struct session_cq
     (void)cqe;
 }
 
-static void on_event(void *context, uint32_t session, const struct session_event *event)
-{
-    (void)context;
-    (void)session;
-    (void)event;
-}
-
-static void on_expel(void *context, uint32_t session, const char *why)
-{
-    (void)context;
-    (void)session;
-    fail_msg("expelled: %s", why);
-}
-
 static uint64_t on_wall(void *context)
 {
     (void)context;
@@ -75,32 +57,13 @@ static uint64_t on_wall(void *context)
 
 static void open_store(struct side *side, uint32_t rank)
 {
-    uint64_t bytes = index_size_bytes(ENTRIES);
-    struct extent_options extents = {.memory_bytes = MEMORY_BYTES,
-                                     .extent_bytes = EXTENT_BYTES,
-                                     .lanes = 1,
-                                     .huge = EXTENT_HUGE_NEVER};
-    struct store_config config = {
-        .lanes = 1,
-        .rank = rank,
-        .incarnation = 1,
-        .max_blocks = 4096,
-        .spill_bytes = UINT64_MAX,
-        .max_lane_pins = LIMIT_LANE_PINS,
-        .wall_ns = on_wall,
-        .shell = {.context = side, .complete = on_complete, .event = on_event, .expel = on_expel},
-    };
-    struct store_pool_config pool = {.pool = 0, .owner_uid = UID};
-    char why[256];
+    const struct support_store_options options = {.rank = rank,
+                                                  .entries = ENTRIES,
+                                                  .wall_ns = on_wall,
+                                                  .complete = on_complete,
+                                                  .context = side};
 
-    assert_int_equal(extent_set_create(&extents, &side->set, why, sizeof(why)), NIGH_OK);
-    config.extents = side->set;
-    side->index_memory = aligned_alloc(4096, bytes);
-    assert_non_null(side->index_memory);
-    memset(side->index_memory, 0, bytes);
-    index_format(side->index_memory, 0, 0, 1, ENTRIES, &pool.index);
-    assert_int_equal(store_create(&config, &side->store), NIGH_OK);
-    assert_int_equal(store_pool_add(side->store, &pool), NIGH_OK);
+    support_store_open(&side->lane, &options);
 }
 
 static void open_side(uint32_t rank, enum exchange_path path)
@@ -122,8 +85,8 @@ static void open_side(uint32_t rank, enum exchange_path path)
     (void)snprintf(text, sizeof(text), "%u:0", rank);
     assert_int_equal(fabric_listen(side->fabric, text), NIGH_OK);
     config.fabric = side->fabric;
-    config.store = side->store;
-    config.extents = side->set;
+    config.store = side->lane.store;
+    config.extents = side->lane.set;
     assert_int_equal(exchange_create(&config, &side->exchange), NIGH_OK);
     assert_int_equal(exchange_pool_add(side->exchange, 0, CLUSTER), NIGH_OK);
 }
@@ -132,9 +95,7 @@ static void close_side(struct side *side)
 {
     exchange_destroy(side->exchange);
     fabric_destroy(side->fabric);
-    store_destroy(side->store);
-    extent_set_destroy(side->set);
-    free(side->index_memory);
+    support_store_close(&side->lane);
 }
 
 static void pass(uint64_t us)
