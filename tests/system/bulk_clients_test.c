@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bulk_bytes.h"
 #include "nigh/node.h"
 #include "nigh/rpc.h"
 #include "support/node_fixture.h"
@@ -110,30 +111,6 @@ static nigh_client *open_at(const struct place *place)
         fail_msg("%s", nigh_open_error());
     }
     return client;
-}
-
-/* ---- bytes ---------------------------------------------------------------- */
-
-static uint8_t byte_of(uint64_t place, uint32_t seed)
-{
-    return (uint8_t)((place * 2654435761u + seed) >> 13);
-}
-
-static void fill(uint8_t *bytes, uint64_t count, uint32_t seed)
-{
-    for (uint64_t n = 0; n < count; n++) {
-        bytes[n] = byte_of(n, seed);
-    }
-}
-
-static uint64_t sum_of(const uint8_t *bytes, uint64_t count)
-{
-    uint64_t sum = count;
-
-    for (uint64_t n = 0; n < count; n++) {
-        sum = (sum ^ bytes[n]) * UINT64_C(1099511628211);
-    }
-    return sum;
 }
 
 /* ---- the server ----------------------------------------------------------- */

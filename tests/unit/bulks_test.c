@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "calls_frames.h"
 #include "rpc/calls.h"
 #include "support/support.h"
 
@@ -17,11 +18,6 @@
 #define MEMORIES 4096u
 #define BYTES    (UINT64_C(3) << 20)
 #define OWNER    1u
-
-struct frame {
-    uint32_t bytes;
-    uint8_t data[sizeof(struct rpc_header) + CALLS_PAYLOAD];
-};
 
 /* A READ that is not carried out yet. */
 struct pending_read {
@@ -171,22 +167,12 @@ static void on_send(void *context, const struct rpc_header *header, const struct
                     uint32_t count)
 {
     struct side *side = context;
-    struct frame *frame;
 
     if (!side->other->up) {
         return;
     }
-    frame = calloc(1, sizeof *frame);
-    memcpy(frame->data, header, sizeof *header);
-    frame->bytes = sizeof *header;
-    for (uint32_t n = 0; n < count; n++) {
-        if (pieces[n].bytes > 0) {
-            memcpy(frame->data + frame->bytes, pieces[n].data, pieces[n].bytes);
-        }
-        frame->bytes += pieces[n].bytes;
-    }
     assert_true(side->other->last - side->other->first < MANY);
-    side->other->frames[side->other->last++ % MANY] = frame;
+    side->other->frames[side->other->last++ % MANY] = frame_of(header, pieces, count);
 }
 
 static void on_rpc_request(void *context, const struct rpc_request *request, uint64_t at_us)

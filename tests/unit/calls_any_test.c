@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "calls_frames.h"
 #include "rpc/calls.h"
 #include "support/support.h"
 
@@ -21,11 +22,6 @@
 #define COOKIES 256u
 #define PLACES  16u /* of a channel */
 #define URGENT  2u  /* and those for the urgent alone */
-
-struct frame {
-    uint32_t bytes;
-    uint8_t data[sizeof(struct rpc_header) + CALLS_PAYLOAD];
-};
 
 /* One end of a channel. */
 struct end {
@@ -59,18 +55,9 @@ static void on_send(void *context, const struct rpc_header *header, const struct
                     uint32_t count)
 {
     struct end *end = context;
-    struct frame *frame = calloc(1, sizeof *frame);
 
-    memcpy(frame->data, header, sizeof *header);
-    frame->bytes = sizeof *header;
-    for (uint32_t n = 0; n < count; n++) {
-        if (pieces[n].bytes > 0) {
-            memcpy(frame->data + frame->bytes, pieces[n].data, pieces[n].bytes);
-        }
-        frame->bytes += pieces[n].bytes;
-    }
     assert_true(end->other->last - end->other->first < FRAMES);
-    end->other->frames[end->other->last++ % FRAMES] = frame;
+    end->other->frames[end->other->last++ % FRAMES] = frame_of(header, pieces, count);
 }
 
 static void on_rpc_request(void *context, const struct rpc_request *request, uint64_t at_us)

@@ -6,17 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calls_frames.h"
 #include "rpc/calls.h"
 #include "support/support.h"
 
 #define SERVICE UINT64_C(77)
 #define FRAMES  256
 #define PLACES  4 /* calls of a channel */
-
-struct frame {
-    uint32_t bytes;
-    uint8_t data[sizeof(struct rpc_header) + CALLS_PAYLOAD];
-};
 
 struct side {
     struct side *other;
@@ -48,18 +44,9 @@ static void on_send(void *context, const struct rpc_header *header, const struct
                     uint32_t count)
 {
     struct side *side = context;
-    struct frame *frame = calloc(1, sizeof *frame);
 
-    memcpy(frame->data, header, sizeof *header);
-    frame->bytes = sizeof *header;
-    for (uint32_t n = 0; n < count; n++) {
-        if (pieces[n].bytes > 0) {
-            memcpy(frame->data + frame->bytes, pieces[n].data, pieces[n].bytes);
-        }
-        frame->bytes += pieces[n].bytes;
-    }
     assert_true(side->other->last - side->other->first < FRAMES);
-    side->other->frames[side->other->last++ % FRAMES] = frame;
+    side->other->frames[side->other->last++ % FRAMES] = frame_of(header, pieces, count);
 }
 
 static void on_rpc_request(void *context, const struct rpc_request *request, uint64_t at_us)

@@ -8,44 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "nigh/nigh.h"
-#include "support/fake_node.h"
-#include "support/support.h"
-
-struct fixture {
-    struct fake_node fake;
-    nigh_client *client;
-};
-
-static void start(struct fixture *fixture, const struct fake_options *options)
-{
-    nigh_client_options open = {.struct_size = sizeof(open)};
-
-    fake_node_start(&fixture->fake, options);
-    open.socket_path = fixture->fake.path;
-    assert_int_equal(nigh_client_open(&open, &fixture->client), NIGH_OK);
-}
-
-static void stop(struct fixture *fixture)
-{
-    nigh_client_close(fixture->client);
-    fake_node_stop(&fixture->fake);
-}
-
-static nigh_id id_of(uint32_t number)
-{
-    nigh_id id = {{0}};
-
-    memcpy(id.bytes, &number, sizeof(number));
-    return id;
-}
-
-static void seal(struct fixture *fixture, uint32_t number, const char *text)
-{
-    nigh_id id = id_of(number);
-
-    fake_node_seal(&fixture->fake, id.bytes, text, strlen(text));
-}
+#include "client_fixture.h"
 
 static uint32_t held(struct fixture *fixture)
 {

@@ -7,37 +7,7 @@
 
 #include "base/hash.h"
 #include "memory/index.h"
-#include "nigh/nigh.h"
-#include "support/fake_node.h"
-#include "support/support.h"
-
-struct fixture {
-    struct fake_node fake;
-    nigh_client *client;
-};
-
-static void start(struct fixture *fixture, const struct fake_options *options)
-{
-    nigh_client_options open = {.struct_size = sizeof(open)};
-
-    fake_node_start(&fixture->fake, options);
-    open.socket_path = fixture->fake.path;
-    assert_int_equal(nigh_client_open(&open, &fixture->client), NIGH_OK);
-}
-
-static void stop(struct fixture *fixture)
-{
-    nigh_client_close(fixture->client);
-    fake_node_stop(&fixture->fake);
-}
-
-static nigh_id id_of(uint32_t number)
-{
-    nigh_id id = {{0}};
-
-    memcpy(id.bytes, &number, sizeof(number));
-    return id;
-}
+#include "client_fixture.h"
 
 static void assert_object(struct fixture *f, const nigh_id *id, const void *data, size_t size)
 {
