@@ -213,8 +213,10 @@ static nigh_status fd_write_whole(enum fd_call call, int fd, const void *bytes, 
 {
     size_t written_bytes = 0;
     nigh_status status = fd_transfer(call, fd, (void *)bytes, size_bytes, offset, &written_bytes);
-    if (status == NIGH_OK && written_bytes < size_bytes)
+    if (status == NIGH_OK && written_bytes < size_bytes) {
+        errno = ENOSPC;
         return NIGH_DISK;
+    }
     return status;
 }
 

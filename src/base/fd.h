@@ -59,8 +59,8 @@ nigh_status fd_read_full(int fd, void *bytes, size_t size_bytes, size_t *read_by
 nigh_status fd_pread_full(int fd, void *bytes, size_t size_bytes, uint64_t offset,
                           size_t *read_bytes);
 
-/* Writes all bytes. After an error an unknown part of them is written. NIGH_DISK: full, or failed.
- */
+/* Writes all bytes. After an error an unknown part of them is written, and errno says more.
+ * NIGH_DISK: full, or failed. */
 nigh_status fd_write_full(int fd, const void *bytes, size_t size_bytes);
 
 /* As fd_write_full, at `offset`, without moving the descriptor's own. */

@@ -128,6 +128,9 @@ void cli_label(const nigh_object_info *info, char label[CLI_LABEL_BYTES]);
 /* "sealed", "created", ... */
 const char *cli_state_name(nigh_object_state state);
 
+/* A table of who holds memory; `what`: the title of how many views each has. */
+void cli_print_holders(const nigh_holder *holders, size_t count, const char *what);
+
 /* ---- the cluster, of an open client (nodes.c) ---- */
 
 /* Asks for the nodes, once a run. */

@@ -288,6 +288,20 @@ const char *cli_state_name(nigh_object_state state)
     return "unknown";
 }
 
+void cli_print_holders(const nigh_holder *holders, size_t count, const char *what)
+{
+    printf("%8s %8s %8s %10s  %s\n", "PID", "UID", what, "BYTES", "NAME");
+    for (size_t i = 0; i < count; i++) {
+        char size[BYTES_SIZE_TEXT], name[4 * sizeof holders[i].name];
+
+        bytes_format_size(holders[i].size_bytes, size);
+        bytes_printable(holders[i].name, strnlen(holders[i].name, sizeof holders[i].name), name,
+                        sizeof name);
+        printf("%8d %8u %8llu %10s  %s\n", holders[i].pid, holders[i].uid,
+               (unsigned long long)holders[i].views, size, name);
+    }
+}
+
 void cli_progress_start(struct cli_progress *progress, const struct cli *cli, const char *what,
                         uint64_t total_bytes)
 {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/json.h"
@@ -192,16 +193,8 @@ static void print_holders(struct cli *cli)
     if (nigh_holders(cli->client, holders, HOLDERS_SHOWN, &count) != NIGH_OK || count == 0) {
         return;
     }
-    printf("\n%8s %8s %8s %10s  %s\n", "PID", "UID", "HOLDS", "BYTES", "NAME");
-    for (size_t i = 0; i < count && i < HOLDERS_SHOWN; i++) {
-        char size[BYTES_SIZE_TEXT], name[4 * sizeof holders[i].name];
-
-        bytes_format_size(holders[i].size_bytes, size);
-        bytes_printable(holders[i].name, strnlen(holders[i].name, sizeof holders[i].name), name,
-                        sizeof name);
-        printf("%8d %8u %8llu %10s  %s\n", holders[i].pid, holders[i].uid,
-               (unsigned long long)holders[i].views, size, name);
-    }
+    puts("");
+    cli_print_holders(holders, min_size(count, HOLDERS_SHOWN), "HOLDS");
 }
 
 static int watch(struct cli *cli, bool once, uint64_t delay_us)

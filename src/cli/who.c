@@ -73,16 +73,7 @@ static void print_holders_json(struct json *json, size_t shown)
 
 static void print_holders(size_t shown, size_t count, const char *what)
 {
-    printf("%8s %8s %8s %10s  %s\n", "PID", "UID", what, "BYTES", "NAME");
-    for (size_t i = 0; i < shown; i++) {
-        char size[BYTES_SIZE_TEXT], name[4 * sizeof holders[i].name];
-
-        bytes_format_size(holders[i].size_bytes, size);
-        bytes_printable(holders[i].name, strnlen(holders[i].name, sizeof holders[i].name), name,
-                        sizeof name);
-        printf("%8d %8u %8llu %10s  %s\n", holders[i].pid, holders[i].uid,
-               (unsigned long long)holders[i].views, size, name);
-    }
+    cli_print_holders(holders, shown, what);
     if (shown < count) {
         printf("and %zu more\n", count - shown);
     }

@@ -99,13 +99,9 @@ nigh_status put_check(nigh_client *client, const nigh_id *id, uint64_t data_size
     return status == NIGH_OK ? put_read_wish(client, id, data_size, options, wish) : status;
 }
 
-void put_fill_create(const struct put_wish *wish, uint64_t timeout_us, struct session_sqe *sqe)
+/* What a wish says of the object itself. */
+static void fill_object(const struct put_wish *wish, struct session_sqe *sqe)
 {
-    memset(sqe, 0, sizeof(*sqe));
-    sqe->op = SESSION_OP_CREATE;
-    if ((wish->flags & NIGH_CREATE_EXCLUSIVE) != 0) {
-        sqe->flags |= SESSION_FLAG_EXCLUSIVE;
-    }
     if ((wish->flags & NIGH_CREATE_NO_EVICT) != 0) {
         sqe->flags |= SESSION_FLAG_NO_EVICT;
     }
@@ -113,6 +109,16 @@ void put_fill_create(const struct put_wish *wish, uint64_t timeout_us, struct se
     sqe->data_size = wish->data_size;
     sqe->meta_size = wish->meta_size;
     sqe->name_size = wish->name_size;
+}
+
+void put_fill_create(const struct put_wish *wish, uint64_t timeout_us, struct session_sqe *sqe)
+{
+    memset(sqe, 0, sizeof(*sqe));
+    sqe->op = SESSION_OP_CREATE;
+    if ((wish->flags & NIGH_CREATE_EXCLUSIVE) != 0) {
+        sqe->flags |= SESSION_FLAG_EXCLUSIVE;
+    }
+    fill_object(wish, sqe);
     sqe->argument = timeout_us;
 }
 
@@ -124,13 +130,7 @@ void put_fill_seal(nigh_client *client, const struct put_wish *wish, uint64_t of
     if (leased) {
         sqe->flags |= SESSION_FLAG_LEASED;
     }
-    if ((wish->flags & NIGH_CREATE_NO_EVICT) != 0) {
-        sqe->flags |= SESSION_FLAG_NO_EVICT;
-    }
-    memcpy(sqe->id, wish->id.bytes, sizeof(sqe->id));
-    sqe->data_size = wish->data_size;
-    sqe->meta_size = wish->meta_size;
-    sqe->name_size = wish->name_size;
+    fill_object(wish, sqe);
     sqe->offset = offset;
     sqe->argument = wish->timeout_us;
     sqe->ref = leased ? build_ns : ref;

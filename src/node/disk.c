@@ -87,42 +87,11 @@ static bool arena_read(const struct extent_set *set, uint64_t offset, uint8_t *b
     return true;
 }
 
-static bool write_all(int fd, const uint8_t *bytes, uint64_t size, uint64_t at)
-{
-    while (size > 0) {
-        ssize_t put = pwrite(fd, bytes, size, (off_t)at);
-
-        if (put < 0 && errno == EINTR) {
-            continue;
-        }
-        if (put <= 0) {
-            errno = put == 0 ? ENOSPC : errno;
-            return false;
-        }
-        bytes += put;
-        at += (uint64_t)put;
-        size -= (uint64_t)put;
-    }
-    return true;
-}
-
 static bool read_all(int fd, uint8_t *bytes, uint64_t size, uint64_t at)
 {
-    while (size > 0) {
-        ssize_t got = pread(fd, bytes, size, (off_t)at);
+    size_t got = 0;
 
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            errno = got == 0 ? EIO : errno;
-            return false;
-        }
-        bytes += got;
-        at += (uint64_t)got;
-        size -= (uint64_t)got;
-    }
-    return true;
+    return fd_pread_full(fd, bytes, size, at, &got) == NIGH_OK && got == size;
 }
 
 static struct spill_file_header header_of(const struct disk *disk, const struct store_disk_job *job)
@@ -170,7 +139,7 @@ static bool write_payload(struct disk *disk, const struct store_disk_job *job, i
             return false;
         }
         add_to_checksums(header, disk->bounce, n, done);
-        if (!write_all(fd, disk->bounce, n, SPILL_FILE_HEADER_BYTES + done)) {
+        if (fd_pwrite_full(fd, disk->bounce, n, SPILL_FILE_HEADER_BYTES + done) != NIGH_OK) {
             return false;
         }
         done += n;
@@ -198,7 +167,7 @@ static nigh_status write_object(struct disk *disk, const struct store_disk_job *
         goto remove_file;
     }
     spill_file_encode(&header, bytes);
-    if (!write_all(fd, bytes, sizeof bytes, 0)) {
+    if (fd_pwrite_full(fd, bytes, sizeof bytes, 0) != NIGH_OK) {
         goto remove_file;
     }
     if (close(fd) != 0 || renameat(disk->directory_fd, temporary, disk->directory_fd, name) != 0) {
