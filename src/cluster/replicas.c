@@ -12,128 +12,13 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/heap_timer.h"
-#include "base/list.h"
 #include "base/random.h"
-#include "cluster/share.h"
+#include "cluster/replicas_internal.h"
 
-#define SLOTS      (LIMIT_REPLICAS + 4u)
 #define SWEEP      1024u /* keys that a turn passes when a member came or went */
 #define TURN       64u   /* keys that a turn judges */
-#define BUCKETS    8192u
 #define NO_SWEEP   UINT32_MAX
 #define CROWDED_US 10000u /* before a key is judged again, when too many are being made */
-
-enum slot_state {
-    SLOT_FREE = 0,
-    SLOT_HELD, /* its member told so */
-    SLOT_ASKED /* its member makes a copy, or is about to */
-};
-
-struct slot {
-    enum slot_state state;
-    uint16_t rank;
-    bool waits;
-    bool leaves;       /* HELD: and does not count */
-    bool is_safe;      /* leaves: and was told that others hold it */
-    uint32_t age;      /* HELD: of what it told */
-    uint64_t begun_us; /* ASKED */
-    uint64_t asked_us; /* last */
-};
-
-struct kept {
-    struct list_node bucket; /* free list */
-    struct timer timer;
-    struct directory_key key;
-    struct directory_object object;
-    uint64_t key_hash;
-    uint32_t wanted;
-    uint32_t payer;
-    bool used;
-    bool was_whole;
-    bool is_lossy; /* was whole, and is not any more */
-    bool is_short;
-    uint32_t pauses;
-    nigh_status why;                   /* asked in vain, last; NIGH_OK: nobody was */
-    uint64_t settle_us;                /* nothing is made before */
-    uint64_t failed[LIMIT_NODES / 64]; /* asked in vain, since the last pause */
-    struct slot slots[SLOTS];
-    uint32_t told_held; /* as it counts in the stats */
-    uint32_t told_asked;
-};
-
-/* What is known of a member's words about one shard. */
-struct age {
-    uint32_t now;  /* what it says from now on */
-    uint32_t died; /* what it said before is void */
-};
-
-struct replicas {
-    struct replicas_config config;
-    struct kept *kept;
-    uint32_t used;
-    struct list free;
-    struct list *buckets;
-    uint64_t secret[4];
-    struct timers timers;
-    struct timer **timer_storage;
-    struct age (*ages)[LIMIT_SHARDS]; /* by rank */
-    uint64_t told_all[LIMIT_NODES];   /* shards */
-    struct share shares;
-    uint32_t sweep_at; /* NO_SWEEP: none is under way */
-    bool sweep_again;
-    struct replicas_stats stats;
-};
-
-/* ---- finding -------------------------------------------------------------- */
-
-static uint32_t shard_of(const struct directory_key *key)
-{
-    return (uint32_t)(hash_id20(key->id) >> 58);
-}
-
-static struct list *bucket_of(const struct replicas *replicas, const struct directory_key *key)
-{
-    const uint64_t *secret = replicas->secret;
-    uint64_t head =
-        hash_mix(hash_load64(key->id) ^ secret[0], hash_load64(key->id + 8) ^ secret[1]);
-    uint64_t tail = hash_mix(hash_load32(key->id + 16) ^ secret[2], key->pool ^ secret[3]);
-
-    return &replicas->buckets[hash_mix(head ^ secret[3], tail ^ secret[0]) % BUCKETS];
-}
-
-static struct kept *find(const struct replicas *replicas, const struct directory_key *key)
-{
-    LIST_FOREACH(node, bucket_of(replicas, key))
-    {
-        struct kept *kept = container_of(node, struct kept, bucket);
-
-        if (memcmp(&kept->key, key, sizeof(*key)) == 0) {
-            return kept;
-        }
-    }
-    return NULL;
-}
-
-static struct slot *slot_of(struct kept *kept, uint32_t rank)
-{
-    for (uint32_t n = 0; n < SLOTS; n++) {
-        if (kept->slots[n].state != SLOT_FREE && kept->slots[n].rank == rank) {
-            return &kept->slots[n];
-        }
-    }
-    return NULL;
-}
-
-static struct slot *free_slot(struct kept *kept)
-{
-    for (uint32_t n = 0; n < SLOTS; n++) {
-        if (kept->slots[n].state == SLOT_FREE) {
-            return &kept->slots[n];
-        }
-    }
-    return NULL;
-}
 
 uint32_t replicas_keeper(const struct members *members, uint64_t key_hash,
                          bool (*is_out)(void *context, uint32_t rank), void *context)
@@ -152,124 +37,6 @@ uint32_t replicas_keeper(const struct members *members, uint64_t key_hash,
     return keeper;
 }
 
-/* ---- what slots say ------------------------------------------------------- */
-
-static bool is_dead(const struct replicas *replicas, uint32_t rank)
-{
-    return rank != replicas->config.members->self &&
-           replicas->config.shell.is_dead(replicas->config.shell.context, rank);
-}
-
-/* Whether what a member said still stands: said by this link, or by one before it in the same life
- * as long as not all was told again. */
-static bool stands(const struct replicas *replicas, const struct kept *kept,
-                   const struct slot *slot)
-{
-    uint32_t shard = shard_of(&kept->key);
-    const struct age *age = &replicas->ages[slot->rank][shard];
-
-    if (slot->state != SLOT_HELD || is_dead(replicas, slot->rank)) {
-        return false;
-    }
-    return slot->age == age->now || (slot->age - age->died < age->now - age->died &&
-                                     (replicas->told_all[slot->rank] >> shard & 1) == 0);
-}
-
-static uint32_t count_state(const struct kept *kept, enum slot_state state)
-{
-    uint32_t count = 0;
-
-    for (uint32_t n = 0; n < SLOTS; n++) {
-        count += kept->slots[n].state == state ? 1 : 0;
-    }
-    return count;
-}
-
-/* Holders that stay. */
-static uint32_t count_held(const struct kept *kept)
-{
-    uint32_t count = 0;
-
-    for (uint32_t n = 0; n < SLOTS; n++) {
-        count += kept->slots[n].state == SLOT_HELD && !kept->slots[n].leaves ? 1 : 0;
-    }
-    return count;
-}
-
-static uint32_t lacking_of(uint32_t wanted, uint32_t held)
-{
-    return wanted > held ? wanted - held : 0;
-}
-
-/* The stats follow what the slots say. */
-static void recount(struct replicas *replicas, struct kept *kept, uint32_t wanted_before)
-{
-    uint32_t held = count_held(kept), asked = count_state(kept, SLOT_ASKED);
-    uint32_t wanted = kept->used ? kept->wanted : 0;
-
-    replicas->stats.wanted += (uint64_t)wanted - wanted_before;
-    replicas->stats.missing +=
-        (uint64_t)lacking_of(wanted, held) - lacking_of(wanted_before, kept->told_held);
-    replicas->stats.asked += (uint64_t)asked - kept->told_asked;
-    kept->told_held = held;
-    kept->told_asked = asked;
-}
-
-/* Looks at it at `at_us` at the latest. */
-static void look_at(struct replicas *replicas, struct kept *kept, uint64_t at_us)
-{
-    nigh_status status;
-
-    if (timer_is_armed(&kept->timer) && kept->timer.deadline_us <= at_us) {
-        return;
-    }
-    timers_cancel(&replicas->timers, &kept->timer);
-    status = timers_add(&replicas->timers, &kept->timer, at_us);
-    NIGH_ASSERT(status == NIGH_OK); /* there is one for each */
-}
-
-/* ---- entries -------------------------------------------------------------- */
-
-static struct kept *add(struct replicas *replicas, const struct directory_key *key, uint32_t payer)
-{
-    struct list_node *node;
-    struct kept *kept;
-
-    if (!share_take(&replicas->shares, payer)) {
-        replicas->stats.refused++;
-        return NULL;
-    }
-    node = list_pop_front(&replicas->free);
-    if (node != NULL) {
-        kept = container_of(node, struct kept, bucket);
-    } else {
-        NIGH_ASSERT(replicas->used < replicas->config.max_keys); /* the shares are all of them */
-        kept = &replicas->kept[replicas->used++];
-    }
-    memset(kept, 0, sizeof(*kept));
-    kept->used = true;
-    kept->key = *key;
-    kept->key_hash = directory_key_hash(key);
-    kept->payer = payer;
-    list_push_back(bucket_of(replicas, key), &kept->bucket);
-    replicas->stats.keys++;
-    return kept;
-}
-
-static void drop(struct replicas *replicas, struct kept *kept)
-{
-    uint32_t wanted = kept->wanted;
-
-    timers_cancel(&replicas->timers, &kept->timer);
-    list_remove(&kept->bucket);
-    share_give(&replicas->shares, kept->payer);
-    memset(kept->slots, 0, sizeof(kept->slots));
-    kept->used = false;
-    recount(replicas, kept, wanted);
-    replicas->stats.keys--;
-    list_push_front(&replicas->free, &kept->bucket);
-}
-
 /* ---- judging -------------------------------------------------------------- */
 
 static bool reaches(const struct replicas *replicas, uint32_t rank, const struct kept *kept)
@@ -281,13 +48,14 @@ static bool reaches(const struct replicas *replicas, uint32_t rank, const struct
  * were asked and do not answer. */
 static void clean(struct replicas *replicas, struct kept *kept, uint64_t now_us)
 {
-    for (uint32_t n = 0; n < SLOTS; n++) {
+    for (uint32_t n = 0; n < REPLICAS_SLOTS; n++) {
         struct slot *slot = &kept->slots[n];
 
-        if (slot->state == SLOT_HELD && !stands(replicas, kept, slot)) {
+        if (slot->state == SLOT_HELD && !kept_stands(replicas, kept, slot)) {
             slot->state = SLOT_FREE;
         } else if (slot->state == SLOT_ASKED &&
-                   (is_dead(replicas, slot->rank) || !reaches(replicas, slot->rank, kept) ||
+                   (replicas_is_dead(replicas, slot->rank) ||
+                    !reaches(replicas, slot->rank, kept) ||
                     now_us > clock_deadline_us(slot->begun_us,
                                                REPLICAS_MAKE_US + kept->object.data_size / 8))) {
             slot->state = SLOT_FREE;
@@ -309,7 +77,7 @@ static uint32_t candidate(const struct replicas *replicas, struct kept *kept)
         uint64_t weight = members_weight(members, rank, kept->key_hash);
 
         if (weight > best && (kept->failed[rank / 64] >> rank % 64 & 1) == 0 &&
-            !is_dead(replicas, rank) && slot_of(kept, rank) == NULL &&
+            !replicas_is_dead(replicas, rank) && kept_slot(kept, rank) == NULL &&
             reaches(replicas, rank, kept)) {
             best = weight;
             found = rank;
@@ -322,8 +90,9 @@ static uint32_t candidate(const struct replicas *replicas, struct kept *kept)
 static struct replica_count count_of(const struct kept *kept, const struct slot *slot)
 {
     return (struct replica_count){.wanted = kept->wanted,
-                                  .held = count_held(kept),
-                                  .is_short = kept->is_short && count_state(kept, SLOT_ASKED) == 0,
+                                  .held = kept_count_held(kept),
+                                  .is_short =
+                                      kept->is_short && kept_count_state(kept, SLOT_ASKED) == 0,
                                   .leaves = slot->leaves,
                                   .why = kept->why == NIGH_OK ? NIGH_TOO_FEW : kept->why};
 }
@@ -332,7 +101,7 @@ static struct replica_count count_of(const struct kept *kept, const struct slot 
  * hold it, when they do not any more. */
 static void tell_waiting(struct replicas *replicas, struct kept *kept)
 {
-    for (uint32_t n = 0; n < SLOTS; n++) {
+    for (uint32_t n = 0; n < REPLICAS_SLOTS; n++) {
         struct slot *slot = &kept->slots[n];
         struct replica_count count = count_of(kept, slot);
         bool is_whole = count.held >= count.wanted, is_lost = slot->is_safe && !is_whole;
@@ -362,17 +131,17 @@ static void pause(struct kept *kept, uint64_t now_us, uint64_t *next_us)
 static void ask_new(struct replicas *replicas, struct kept *kept, uint64_t now_us,
                     uint64_t *next_us)
 {
-    uint32_t there = count_held(kept) + count_state(kept, SLOT_ASKED);
+    uint32_t there = kept_count_held(kept) + kept_count_state(kept, SLOT_ASKED);
 
-    for (uint32_t lacking = lacking_of(kept->wanted, there); lacking > 0; lacking--) {
-        struct slot *slot = free_slot(kept);
+    for (uint32_t lacking = kept_lacking(kept->wanted, there); lacking > 0; lacking--) {
+        struct slot *slot = kept_free_slot(kept);
         uint32_t rank = slot == NULL ? UINT32_MAX : candidate(replicas, kept);
 
         if (rank == UINT32_MAX) {
             pause(kept, now_us, next_us);
             return;
         }
-        if (replicas->stats.asked + count_state(kept, SLOT_ASKED) - kept->told_asked >=
+        if (replicas->stats.asked + kept_count_state(kept, SLOT_ASKED) - kept->told_asked >=
             LIMIT_REPLICA_ASKED) {
             *next_us = min_u64(*next_us, clock_deadline_us(now_us, CROWDED_US));
             return;
@@ -385,7 +154,7 @@ static void ask_new(struct replicas *replicas, struct kept *kept, uint64_t now_u
 static void ask_all(struct replicas *replicas, struct kept *kept, uint64_t now_us,
                     uint64_t *next_us)
 {
-    for (uint32_t n = 0; n < SLOTS; n++) {
+    for (uint32_t n = 0; n < REPLICAS_SLOTS; n++) {
         struct slot *slot = &kept->slots[n];
 
         if (slot->state != SLOT_ASKED) {
@@ -407,7 +176,7 @@ static void release_one(struct replicas *replicas, struct kept *kept)
     struct slot *lightest = NULL;
     uint64_t least = UINT64_MAX;
 
-    for (uint32_t n = 0; n < SLOTS; n++) {
+    for (uint32_t n = 0; n < REPLICAS_SLOTS; n++) {
         struct slot *slot = &kept->slots[n];
         uint64_t weight = members_weight(replicas->config.members, slot->rank, kept->key_hash);
 
@@ -429,7 +198,7 @@ static bool is_at_home(const struct kept *kept)
 {
     const struct slot *only = NULL;
 
-    for (uint32_t n = 0; n < SLOTS; n++) {
+    for (uint32_t n = 0; n < REPLICAS_SLOTS; n++) {
         if (kept->slots[n].state != SLOT_FREE) {
             if (only != NULL) {
                 return false;
@@ -448,11 +217,11 @@ static void judge(struct replicas *replicas, struct kept *kept, uint64_t now_us)
     uint32_t held;
 
     clean(replicas, kept, now_us);
-    if (count_state(kept, SLOT_HELD) == 0 || is_at_home(kept)) {
-        drop(replicas, kept); /* nobody is left to copy it from; who makes one tells of it */
+    if (kept_count_state(kept, SLOT_HELD) == 0 || is_at_home(kept)) {
+        kept_drop(replicas, kept); /* nobody is left to copy it from; who makes one tells of it */
         return;
     }
-    held = count_held(kept);
+    held = kept_count_held(kept);
     if (held >= kept->wanted) {
         replicas->stats.repaired += kept->is_lossy ? 1 : 0;
         kept->was_whole = true;
@@ -471,10 +240,10 @@ static void judge(struct replicas *replicas, struct kept *kept, uint64_t now_us)
     } else {
         ask_new(replicas, kept, now_us, &next_us);
     }
-    recount(replicas, kept, kept->wanted);
-    if (next_us != UINT64_MAX || count_state(kept, SLOT_ASKED) > 0) {
+    kept_recount(replicas, kept, kept->wanted);
+    if (next_us != UINT64_MAX || kept_count_state(kept, SLOT_ASKED) > 0) {
         ask_all(replicas, kept, now_us, &next_us);
-        look_at(replicas, kept, next_us); /* an answer that came at once may want it sooner */
+        kept_look_at(replicas, kept, next_us); /* an answer that came at once may want it sooner */
     }
     tell_waiting(replicas, kept);
 }
@@ -485,7 +254,7 @@ static void judge(struct replicas *replicas, struct kept *kept, uint64_t now_us)
 static bool takes_birth(struct replicas *replicas, struct kept *kept, uint32_t from,
                         const struct directory_object *object, uint64_t now_us)
 {
-    struct slot *slot = slot_of(kept, from);
+    struct slot *slot = kept_slot(kept, from);
 
     if (birth_equal(&kept->object.birth, &object->birth)) {
         return true;
@@ -494,9 +263,9 @@ static bool takes_birth(struct replicas *replicas, struct kept *kept, uint32_t f
         slot->state = SLOT_FREE;
     }
     clean(replicas, kept, now_us);
-    if (count_state(kept, SLOT_HELD) > 0) {
-        recount(replicas, kept, kept->wanted);
-        look_at(replicas, kept, now_us);
+    if (kept_count_state(kept, SLOT_HELD) > 0) {
+        kept_recount(replicas, kept, kept->wanted);
+        kept_look_at(replicas, kept, now_us);
         return false;
     }
     memset(kept->slots, 0, sizeof(kept->slots));
@@ -513,7 +282,7 @@ static struct kept *take_new(struct replicas *replicas, uint32_t from,
                              const struct directory_key *key, const struct directory_object *object,
                              bool waits, uint64_t now_us)
 {
-    struct kept *kept = add(replicas, key, from);
+    struct kept *kept = kept_add(replicas, key, from);
 
     if (kept != NULL) {
         kept->object = *object;
@@ -527,7 +296,7 @@ nigh_status replicas_told(struct replicas *replicas, uint32_t from, const struct
                           uint64_t now_us, struct replica_count *count)
 {
     bool waits = (how & REPLICAS_WAITS) != 0, leaves = (how & REPLICAS_LEAVES) != 0;
-    struct kept *kept = find(replicas, key);
+    struct kept *kept = kept_find(replicas, key);
     struct slot *slot;
     uint32_t before;
     bool is_again;
@@ -535,7 +304,7 @@ nigh_status replicas_told(struct replicas *replicas, uint32_t from, const struct
     if (wanted < 1 || wanted > LIMIT_REPLICAS) {
         return NIGH_INVALID;
     }
-    if (is_dead(replicas, from)) {
+    if (replicas_is_dead(replicas, from)) {
         return NIGH_BUSY; /* it has a link, and counts again soon: what it says now would not */
     }
     if (kept == NULL) {
@@ -546,14 +315,15 @@ nigh_status replicas_told(struct replicas *replicas, uint32_t from, const struct
     if (kept == NULL) {
         return NIGH_LIMIT;
     }
-    slot = slot_of(kept, from);
-    slot = slot != NULL ? slot : free_slot(kept);
+    slot = kept_slot(kept, from);
+    slot = slot != NULL ? slot : kept_free_slot(kept);
     if (slot == NULL) {
         return NIGH_LIMIT;
     }
     /* Who leaves asks how it stands: that hurries nothing. */
     is_again = slot->state == SLOT_HELD && slot->leaves && leaves && !waits &&
-               slot->age == replicas->ages[from][shard_of(key)].now && timer_is_armed(&kept->timer);
+               slot->age == replicas->ages[from][kept_shard(key)].now &&
+               timer_is_armed(&kept->timer);
     before = kept->wanted;
     kept->wanted = max_u32(before, wanted);
     if (kept->wanted != before) {
@@ -566,16 +336,16 @@ nigh_status replicas_told(struct replicas *replicas, uint32_t from, const struct
                           .waits = waits || (slot->state == SLOT_HELD && slot->waits) ||
                                    (leaves && !(slot->state == SLOT_HELD && slot->leaves)),
                           .leaves = leaves,
-                          .age = replicas->ages[from][shard_of(key)].now};
+                          .age = replicas->ages[from][kept_shard(key)].now};
     if (waits) {
         kept->is_short = false;
-        look_at(replicas, kept, now_us);
+        kept_look_at(replicas, kept, now_us);
     }
     replicas->stats.wanted += kept->wanted - before;
-    replicas->stats.missing +=
-        (uint64_t)lacking_of(kept->wanted, kept->told_held) - lacking_of(before, kept->told_held);
+    replicas->stats.missing += (uint64_t)kept_lacking(kept->wanted, kept->told_held) -
+                               kept_lacking(before, kept->told_held);
     if (!is_again) {
-        look_at(replicas, kept, now_us);
+        kept_look_at(replicas, kept, now_us);
     }
     *count = count_of(kept, slot);
     slot->is_safe = leaves && count->held >= count->wanted; /* as it hears by this */
@@ -585,24 +355,24 @@ nigh_status replicas_told(struct replicas *replicas, uint32_t from, const struct
 void replicas_gone(struct replicas *replicas, uint32_t from, const struct directory_key *key,
                    const struct birth *birth, uint64_t now_us)
 {
-    struct kept *kept = find(replicas, key);
+    struct kept *kept = kept_find(replicas, key);
     struct slot *slot =
-        kept == NULL || !birth_equal(&kept->object.birth, birth) ? NULL : slot_of(kept, from);
+        kept == NULL || !birth_equal(&kept->object.birth, birth) ? NULL : kept_slot(kept, from);
 
     if (slot != NULL) {
         slot->state = SLOT_FREE;
         kept->settle_us = clock_deadline_us(now_us, REPLICAS_DELETE_US);
-        recount(replicas, kept, kept->wanted);
-        look_at(replicas, kept, now_us);
+        kept_recount(replicas, kept, kept->wanted);
+        kept_look_at(replicas, kept, now_us);
     }
 }
 
 void replicas_made(struct replicas *replicas, uint32_t from, const struct directory_key *key,
                    const struct birth *birth, nigh_status status, uint64_t now_us)
 {
-    struct kept *kept = find(replicas, key);
+    struct kept *kept = kept_find(replicas, key);
     struct slot *slot =
-        kept == NULL || !birth_equal(&kept->object.birth, birth) ? NULL : slot_of(kept, from);
+        kept == NULL || !birth_equal(&kept->object.birth, birth) ? NULL : kept_slot(kept, from);
 
     if (slot == NULL || slot->state != SLOT_ASKED || status == NIGH_OK || status == NIGH_PENDING ||
         status == NIGH_BUSY) {
@@ -612,8 +382,8 @@ void replicas_made(struct replicas *replicas, uint32_t from, const struct direct
     kept->failed[from / 64] |= UINT64_C(1) << from % 64;
     kept->why = status;
     replicas->stats.failures++;
-    recount(replicas, kept, kept->wanted);
-    look_at(replicas, kept, now_us);
+    kept_recount(replicas, kept, kept->wanted);
+    kept_look_at(replicas, kept, now_us);
 }
 
 /* ---- members come and go -------------------------------------------------- */
@@ -680,14 +450,14 @@ static bool go_on_sweeping(struct replicas *replicas, uint64_t now_us)
             continue;
         }
         if (!is_keeper(replicas, kept)) {
-            drop(replicas, kept);
+            kept_drop(replicas, kept);
             continue;
         }
         clean(replicas, kept, now_us);
-        if (count_held(kept) != kept->wanted || count_state(kept, SLOT_ASKED) > 0) {
+        if (kept_count_held(kept) != kept->wanted || kept_count_state(kept, SLOT_ASKED) > 0) {
             kept->pauses = 0;
-            recount(replicas, kept, kept->wanted);
-            look_at(replicas, kept, now_us);
+            kept_recount(replicas, kept, kept->wanted);
+            kept_look_at(replicas, kept, now_us);
         }
     }
     if (replicas->sweep_at >= replicas->used) {
@@ -702,7 +472,7 @@ static bool go_on_sweeping(struct replicas *replicas, uint64_t now_us)
 bool replicas_locate(struct replicas *replicas, uint32_t asker, const struct directory_key *key,
                      struct directory_answer *answer)
 {
-    struct kept *kept = find(replicas, key);
+    struct kept *kept = kept_find(replicas, key);
     struct directory_answer found = {.state = DIRECTORY_KNOWN};
 
     if (kept == NULL) {
@@ -710,10 +480,10 @@ bool replicas_locate(struct replicas *replicas, uint32_t asker, const struct dir
     }
     found.object = kept->object;
     /* Beginning behind the asker's own place, so that askers spread. */
-    for (uint32_t n = 0; n < SLOTS && found.holder_count < DIRECTORY_HOLDERS; n++) {
-        const struct slot *slot = &kept->slots[(n + asker) % SLOTS];
+    for (uint32_t n = 0; n < REPLICAS_SLOTS && found.holder_count < DIRECTORY_HOLDERS; n++) {
+        const struct slot *slot = &kept->slots[(n + asker) % REPLICAS_SLOTS];
 
-        if (slot->rank != asker && stands(replicas, kept, slot)) {
+        if (slot->rank != asker && kept_stands(replicas, kept, slot)) {
             found.holders[found.holder_count++] = slot->rank;
         }
     }
@@ -755,7 +525,7 @@ nigh_status replicas_create(const struct replicas_config *config, struct replica
     replicas->config = *config;
     replicas->sweep_at = NO_SWEEP;
     replicas->kept = calloc(config->max_keys, sizeof(*replicas->kept));
-    replicas->buckets = calloc(BUCKETS, sizeof(*replicas->buckets));
+    replicas->buckets = calloc(REPLICAS_KEY_BUCKETS, sizeof(*replicas->buckets));
     replicas->timer_storage = calloc(config->max_keys, sizeof(*replicas->timer_storage));
     replicas->ages = calloc(config->members->count, sizeof(*replicas->ages));
     if (replicas->kept == NULL || replicas->buckets == NULL || replicas->timer_storage == NULL ||
@@ -764,7 +534,7 @@ nigh_status replicas_create(const struct replicas_config *config, struct replica
         return NIGH_NO_RESOURCES;
     }
     list_init(&replicas->free);
-    for (uint32_t n = 0; n < BUCKETS; n++) {
+    for (uint32_t n = 0; n < REPLICAS_KEY_BUCKETS; n++) {
         list_init(&replicas->buckets[n]);
     }
     timers_init(&replicas->timers, replicas->timer_storage, config->max_keys);
@@ -806,9 +576,9 @@ bool replicas_is_valid(const struct replicas *replicas)
         }
         sum.keys++;
         sum.wanted += kept->wanted;
-        sum.missing += lacking_of(kept->wanted, kept->told_held);
+        sum.missing += kept_lacking(kept->wanted, kept->told_held);
         sum.asked += kept->told_asked;
-        if (find(replicas, &kept->key) != kept || kept->wanted < 1 ||
+        if (kept_find(replicas, &kept->key) != kept || kept->wanted < 1 ||
             kept->wanted > LIMIT_REPLICAS) {
             return false;
         }
