@@ -23,29 +23,12 @@
 #include "base/random.h"
 #include "cluster/redis_session.h"
 #include "base/fd.h"
+#include "node/redis_lane.h"
 
 #define LOG_MODULE "redis"
 #include "base/log.h"
 
-#define REDIS_PUSHES 1024u /* news of a lane that are no answers, at most */
-#define REDIS_NEWS   (OUTSIDE_ASKS + REDIS_PUSHES)
-#define REDIS_WHY    256
-
-/* Between a lane and the thread. */
-struct redis_lane {
-    pthread_mutex_t lock;
-    struct outside_ask *asks; /* rings */
-    struct outside_news *news;
-    uint32_t ask_head, ask_count;
-    uint32_t news_head, news_count;
-    uint32_t under_way; /* asked, and the answer not taken */
-    uint32_t pushes;
-    bool missed;
-    uint32_t lives;
-    uint32_t life;             /* 0: not reached */
-    _Atomic uint32_t life_now; /* the same, for a look */
-    _Atomic uint32_t waiting;  /* there are news, for a look */
-};
+#define REDIS_WHY 256
 
 struct redis_connection {
     struct redis *redis;
@@ -87,22 +70,14 @@ bool redis_is_built(void)
     return true;
 }
 
-/* ---- queues --------------------------------------------------------------- */
+/* ---- lanes ---------------------------------------------------------------- */
 
 static bool on_ask(void *context, uint32_t number, const struct outside_ask *ask)
 {
     struct redis *redis = context;
-    struct redis_lane *lane = &redis->lanes[number];
+    bool taken = redis_lane_ask(&redis->lanes[number], ask);
     uint64_t one = 1;
-    bool taken;
 
-    pthread_mutex_lock(&lane->lock);
-    taken = lane->life != 0 && ask->life == lane->life && lane->under_way < OUTSIDE_ASKS;
-    if (taken) {
-        lane->asks[(lane->ask_head + lane->ask_count++) % OUTSIDE_ASKS] = *ask;
-        lane->under_way++;
-    }
-    pthread_mutex_unlock(&lane->lock);
     if (taken)
         (void)!write(redis->wake_fd, &one, sizeof(one));
     return taken;
@@ -111,42 +86,22 @@ static bool on_ask(void *context, uint32_t number, const struct outside_ask *ask
 static bool on_take(void *context, uint32_t number, struct outside_news *news)
 {
     struct redis *redis = context;
-    struct redis_lane *lane = &redis->lanes[number];
-    bool any = true;
 
-    if (atomic_load_explicit(&lane->waiting, memory_order_acquire) == 0)
-        return false;
-    pthread_mutex_lock(&lane->lock);
-    if (lane->news_count > 0) {
-        *news = lane->news[lane->news_head];
-        lane->news_head = (lane->news_head + 1) % REDIS_NEWS;
-        lane->news_count--;
-        if (news->kind == OUTSIDE_ANSWER)
-            lane->under_way--;
-        else
-            lane->pushes--;
-    } else {
-        any = lane->missed;
-        lane->missed = false;
-        *news = (struct outside_news){.kind = OUTSIDE_MISSED};
-    }
-    atomic_store(&lane->waiting, lane->news_count + (lane->missed ? 1u : 0u));
-    pthread_mutex_unlock(&lane->lock);
-    return any;
+    return redis_lane_take(&redis->lanes[number], news);
 }
 
 static bool on_has_news(void *context, uint32_t number)
 {
     struct redis *redis = context;
 
-    return atomic_load_explicit(&redis->lanes[number].waiting, memory_order_relaxed) > 0;
+    return redis_lane_has_news(&redis->lanes[number]);
 }
 
 static uint32_t on_life(void *context, uint32_t number)
 {
     struct redis *redis = context;
 
-    return atomic_load_explicit(&redis->lanes[number].life_now, memory_order_acquire);
+    return redis_lane_life(&redis->lanes[number]);
 }
 
 struct outside redis_outside(struct redis *redis)
@@ -155,38 +110,16 @@ struct outside redis_outside(struct redis *redis)
         .context = redis, .ask = on_ask, .take = on_take, .has_news = on_has_news, .life = on_life};
 }
 
-/* With the lane's lock held. */
-static void put_news(struct redis_lane *lane, const struct outside_news *news)
-{
-    if (news->kind != OUTSIDE_ANSWER && lane->pushes == REDIS_PUSHES) {
-        lane->missed = true;
-    } else {
-        NIGH_ASSERT(lane->news_count < REDIS_NEWS);
-        lane->news[(lane->news_head + lane->news_count++) % REDIS_NEWS] = *news;
-        lane->pushes += news->kind != OUTSIDE_ANSWER ? 1 : 0;
-    }
-    atomic_store(&lane->waiting, lane->news_count + (lane->missed ? 1u : 0u));
-}
-
 static void tell_lane(struct redis *redis, uint32_t number, const struct outside_news *news)
 {
-    struct redis_lane *lane = &redis->lanes[number];
-
-    pthread_mutex_lock(&lane->lock);
-    put_news(lane, news);
-    pthread_mutex_unlock(&lane->lock);
+    redis_lane_tell(&redis->lanes[number], news);
     redis->config.kick(redis->config.context, number);
 }
 
 /* A lane's life begins or ends. */
 static void set_life(struct redis *redis, uint32_t number, bool alive)
 {
-    struct redis_lane *lane = &redis->lanes[number];
-
-    pthread_mutex_lock(&lane->lock);
-    lane->life = alive ? ++lane->lives : 0;
-    atomic_store(&lane->life_now, lane->life);
-    pthread_mutex_unlock(&lane->lock);
+    redis_lane_set_life(&redis->lanes[number], alive);
     redis->config.kick(redis->config.context, number);
 }
 
@@ -340,22 +273,7 @@ static void close_one(struct redis_connection *connection)
 /* What was asked and not sent is answered, too. */
 static void fail_asks(struct redis *redis, uint32_t number)
 {
-    struct redis_lane *lane = &redis->lanes[number];
-
-    pthread_mutex_lock(&lane->lock);
-    while (lane->ask_count > 0) {
-        const struct outside_ask *ask = &lane->asks[lane->ask_head];
-        struct outside_news news = {.kind = OUTSIDE_ANSWER,
-                                    .use = ask->use,
-                                    .round = ask->round,
-                                    .token = ask->token,
-                                    .status = NIGH_PEER_LOST};
-
-        lane->ask_head = (lane->ask_head + 1) % OUTSIDE_ASKS;
-        lane->ask_count--;
-        put_news(lane, &news);
-    }
-    pthread_mutex_unlock(&lane->lock);
+    redis_lane_fail_asks(&redis->lanes[number]);
     redis->config.kick(redis->config.context, number);
 }
 
@@ -611,11 +529,7 @@ static void ask_server(struct redis *redis, uint32_t lane, const struct outside_
     if (redis->commands.context == NULL ||
         redisAsyncCommandArgv(redis->commands.context, on_answer, flight, 4 + (int)call.count,
                               words, bytes) != REDIS_OK) {
-        struct outside_news news = {.kind = OUTSIDE_ANSWER,
-                                    .use = ask->use,
-                                    .round = ask->round,
-                                    .token = ask->token,
-                                    .status = NIGH_PEER_LOST};
+        struct outside_news news = redis_lane_lost(ask);
 
         redis_session_lost(&redis->session);
         if (lane != LANE_NONE)
@@ -627,22 +541,10 @@ static void ask_server(struct redis *redis, uint32_t lane, const struct outside_
 static void ask_all(struct redis *redis)
 {
     for (uint32_t n = 0; n < redis->config.lanes && atomic_load(&redis->up); n++) {
-        struct redis_lane *lane = &redis->lanes[n];
         struct outside_ask ask;
-        bool any = true;
 
-        while (any) {
-            pthread_mutex_lock(&lane->lock);
-            any = lane->ask_count > 0;
-            if (any) {
-                ask = lane->asks[lane->ask_head];
-                lane->ask_head = (lane->ask_head + 1) % OUTSIDE_ASKS;
-                lane->ask_count--;
-            }
-            pthread_mutex_unlock(&lane->lock);
-            if (any)
-                ask_server(redis, n, &ask);
-        }
+        while (redis_lane_next_ask(&redis->lanes[n], &ask))
+            ask_server(redis, n, &ask);
     }
 }
 
@@ -748,14 +650,8 @@ nigh_status redis_create(const struct redis_config *config, struct redis **out)
     redis->commands.redis = redis->messages.redis = redis;
     pthread_mutex_init(&redis->lock, NULL);
     redis->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    for (uint32_t n = 0; n < config->lanes; n++) {
-        struct redis_lane *lane = &redis->lanes[n];
-
-        pthread_mutex_init(&lane->lock, NULL);
-        lane->asks = calloc(OUTSIDE_ASKS, sizeof(*lane->asks));
-        lane->news = calloc(REDIS_NEWS, sizeof(*lane->news));
-        complete = complete && lane->asks != NULL && lane->news != NULL;
-    }
+    for (uint32_t n = 0; n < config->lanes; n++)
+        complete = redis_lane_init(&redis->lanes[n]) && complete;
     if (!complete || redis->wake_fd < 0) {
         redis_destroy(redis);
         return NIGH_NO_RESOURCES;
@@ -792,11 +688,8 @@ void redis_destroy(struct redis *redis)
     if (redis == NULL)
         return;
     redis_stop(redis);
-    for (uint32_t n = 0; n < redis->config.lanes; n++) {
-        pthread_mutex_destroy(&redis->lanes[n].lock);
-        free(redis->lanes[n].asks);
-        free(redis->lanes[n].news);
-    }
+    for (uint32_t n = 0; n < redis->config.lanes; n++)
+        redis_lane_fini(&redis->lanes[n]);
     pthread_mutex_destroy(&redis->lock);
     fd_close(&redis->wake_fd);
     explicit_bzero(&redis->config.address, sizeof(redis->config.address));
