@@ -108,7 +108,7 @@ static bool receive_is_overdue(const struct client_op *op)
 
 static bool receive_keeps(const struct client_op *op)
 {
-    return op->u.call.receives != NULL && op->u.call.receives->kept_count > 0;
+    return op->u.call.receives->kept_count > 0;
 }
 
 /* The place of its RECEIVE, which op->u.call.rank says where it is one that was kept before. */
