@@ -149,6 +149,24 @@ void wait_paired(nigh_client *caller)
     fail_msg("no pair after %u calls", TRIES);
 }
 
+nigh_client *begin_paired(struct server *server)
+{
+    nigh_client *caller;
+
+    node_fixture_start(&node, "32M", NULL);
+    *server = start_server();
+    caller = open_client();
+    wait_paired(caller);
+    return caller;
+}
+
+void end_paired(const struct server *server, nigh_client *caller)
+{
+    kill_server(server);
+    nigh_client_close(caller);
+    node_fixture_stop(&node);
+}
+
 /* Sleeps on the descriptor until the op has ended. */
 nigh_status sleep_for(nigh_client *client, nigh_op *op)
 {

@@ -39,6 +39,10 @@ void kill_server(const struct server *server);
 /* Calls until a call needs no node: with one that stands still, which it is left as. */
 void wait_paired(nigh_client *caller);
 
+/* A node, a server, and a caller that is paired with it, which is given; and their ends. */
+nigh_client *begin_paired(struct server *server);
+void end_paired(const struct server *server, nigh_client *caller);
+
 struct serving {
     nigh_client *client;
     nigh_service *service;

@@ -68,10 +68,7 @@ static void what_was_canceled_is_not_received(void **state)
     nigh_client *caller;
 
     (void)state;
-    node_fixture_start(&node, "32M", NULL);
-    server = start_server();
-    caller = open_client();
-    wait_paired(caller);
+    caller = begin_paired(&server);
     stop(server.pid);
     for (uint32_t n = 0; n < CALLERS; n++) {
         specs[n] = spec_of("hold", 4, reply, sizeof reply);
@@ -86,9 +83,7 @@ static void what_was_canceled_is_not_received(void **state)
     said = (struct pollfd){.fd = server.said, .events = POLLIN};
     assert_int_equal(poll(&said, 1, 0), 0);
     go_on(node.pid);
-    kill_server(&server);
-    nigh_client_close(caller);
-    node_fixture_stop(&node);
+    end_paired(&server, caller);
 }
 
 /* A receive that a pair had something for leaves its place at the lane: what comes there waits for
@@ -301,9 +296,7 @@ static void a_new_server_has_the_first_call(void **state)
         server = start_server();
         assert_int_equal(nigh_call(caller, &spec, PATIENCE), NIGH_OK);
     }
-    kill_server(&server);
-    nigh_client_close(caller);
-    node_fixture_stop(&node);
+    end_paired(&server, caller);
 }
 
 /* Whoever is killed, whenever: each call ends, with a reply that is its own or with a word for it;
@@ -373,10 +366,7 @@ static void a_node_that_dies_takes_its_pairs_along(void **state)
     nigh_op op;
 
     (void)state;
-    node_fixture_start(&node, "32M", NULL);
-    server = start_server();
-    caller = open_client();
-    wait_paired(caller);
+    caller = begin_paired(&server);
     go_on(node.pid);
     assert_int_equal(nigh_call_start(caller, &spec, NIGH_FOREVER, &op), NIGH_OK);
     wait_said(&server, 'h');
@@ -392,9 +382,7 @@ static void a_node_that_dies_takes_its_pairs_along(void **state)
     caller = open_client();
     wait_paired(caller);
     go_on(node.pid);
-    kill_server(&server);
-    nigh_client_close(caller);
-    node_fixture_stop(&node);
+    end_paired(&server, caller);
 }
 
 int main(void)

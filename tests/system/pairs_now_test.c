@@ -153,10 +153,7 @@ static void a_call_that_looks_gives_way(void **state)
     nigh_client *caller;
 
     (void)state;
-    node_fixture_start(&node, "32M", NULL);
-    server = start_server();
-    caller = open_client();
-    wait_paired(caller);
+    caller = begin_paired(&server);
     go_on(node.pid);
     for (uint32_t round = 0; round < 20; round++) {
         atomic_store(&calling.is_done, false);
@@ -168,9 +165,7 @@ static void a_call_that_looks_gives_way(void **state)
         go_on(server.pid);
         assert_int_equal(join_calling(&calling), NIGH_OK);
     }
-    kill_server(&server);
-    nigh_client_close(caller);
-    node_fixture_stop(&node);
+    end_paired(&server, caller);
 }
 
 struct receiving {
@@ -299,10 +294,7 @@ static void a_call_that_nobody_answers_ends_in_its_own_time(void **state)
     nigh_client *caller;
 
     (void)state;
-    node_fixture_start(&node, "32M", NULL);
-    server = start_server();
-    caller = open_client();
-    wait_paired(caller);
+    caller = begin_paired(&server);
     go_on(node.pid);
     stop(server.pid);
     for (uint32_t n = 0; n < sizeof ticks / sizeof ticks[0]; n++) {
@@ -316,9 +308,7 @@ static void a_call_that_nobody_answers_ends_in_its_own_time(void **state)
     }
     atomic_store(&tick_seconds, 0);
     go_on(server.pid);
-    kill_server(&server);
-    nigh_client_close(caller);
-    node_fixture_stop(&node);
+    end_paired(&server, caller);
 }
 
 static void a_receive_that_looks_ends_in_its_own_time(void **state)
@@ -372,9 +362,7 @@ static void a_tick_that_is_ahead_refuses_no_request(void **state)
     for (uint32_t n = 0; n < 100; n++)
         assert_int_equal(nigh_call(caller, &spec, PATIENCE), NIGH_OK);
     go_on(node.pid);
-    kill_server(&server);
-    nigh_client_close(caller);
-    node_fixture_stop(&node);
+    end_paired(&server, caller);
 }
 
 /* ---- ends ---- */
@@ -559,10 +547,7 @@ static void threads_of_a_client_call_beside_each_other(void **state)
     uint64_t ends;
 
     (void)state;
-    node_fixture_start(&node, "32M", NULL);
-    server = start_server();
-    caller = open_client();
-    wait_paired(caller);
+    caller = begin_paired(&server);
     go_on(node.pid);
     ends = ends_of(caller);
     for (uint32_t n = 0; n < THREADS; n++) {
@@ -577,9 +562,7 @@ static void threads_of_a_client_call_beside_each_other(void **state)
     assert_int_equal(ends_of(caller) - ends, 2 * THREADS * CALLS_OF_EACH);
     wait_paired(caller); /* still its own */
     go_on(node.pid);
-    kill_server(&server);
-    nigh_client_close(caller);
-    node_fixture_stop(&node);
+    end_paired(&server, caller);
 }
 
 /* ---- names ---- */

@@ -25,10 +25,7 @@ static void the_node_is_not_on_the_way(void **state)
     nigh_client *caller;
 
     (void)state;
-    node_fixture_start(&node, "32M", NULL);
-    server = start_server();
-    caller = open_client();
-    wait_paired(caller);
+    caller = begin_paired(&server);
     for (size_t n = 0; n < sizeof request; n++)
         request[n] = (uint8_t)(n * 7);
     for (size_t bytes = 0; bytes <= sizeof request; bytes += bytes < 130 ? 1 : 1009) {
@@ -87,10 +84,7 @@ static void the_descriptor_tells_of_replies_and_deadlines(void **state)
     nigh_client *caller;
 
     (void)state;
-    node_fixture_start(&node, "32M", NULL);
-    server = start_server();
-    caller = open_client();
-    wait_paired(caller);
+    caller = begin_paired(&server);
     for (uint32_t n = 0; n < 100; n++) {
         assert_int_equal(nigh_call_start(caller, &spec, PATIENCE, &op), NIGH_OK);
         assert_int_equal(sleep_for(caller, &op), NIGH_OK);
@@ -100,9 +94,7 @@ static void the_descriptor_tells_of_replies_and_deadlines(void **state)
     assert_int_equal(sleep_for(caller, &op), NIGH_TIMEOUT);
     go_on(server.pid);
     go_on(node.pid);
-    kill_server(&server);
-    nigh_client_close(caller);
-    node_fixture_stop(&node);
+    end_paired(&server, caller);
 }
 
 /* Held, waiting, and made after: all end without a deadline; the next server is called as well. */
@@ -190,10 +182,7 @@ static void a_stopped_server_costs_deadlines_alone(void **state)
     char reply[8];
 
     (void)state;
-    node_fixture_start(&node, "32M", NULL);
-    server = start_server();
-    caller = open_client();
-    wait_paired(caller);
+    caller = begin_paired(&server);
     go_on(node.pid);
     stop(server.pid);
     for (uint32_t n = 0; n <= CALLERS; n++) {
@@ -215,9 +204,7 @@ static void a_stopped_server_costs_deadlines_alone(void **state)
     for (uint32_t n = 0; n < CALLERS; n++)
         assert_int_equal(nigh_wait(caller, &ops[n], PATIENCE), NIGH_OK);
     go_on(node.pid);
-    kill_server(&server);
-    nigh_client_close(caller);
-    node_fixture_stop(&node);
+    end_paired(&server, caller);
 }
 
 static void callers_that_die_or_scribble_are_their_own_affair(void **state)
@@ -329,10 +316,7 @@ static void a_child_of_a_caller_calls_nobody(void **state)
     int status;
 
     (void)state;
-    node_fixture_start(&node, "32M", NULL);
-    server = start_server();
-    caller = open_client();
-    wait_paired(caller);
+    caller = begin_paired(&server);
     child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -345,9 +329,7 @@ static void a_child_of_a_caller_calls_nobody(void **state)
     assert_int_equal(status, 0);
     assert_int_equal(nigh_call(caller, &spec, PATIENCE), NIGH_OK); /* the node stands still */
     go_on(node.pid);
-    kill_server(&server);
-    nigh_client_close(caller);
-    node_fixture_stop(&node);
+    end_paired(&server, caller);
 }
 
 /* One that waits for a request sleeps in one place, whichever way that comes. */
@@ -359,10 +341,7 @@ static void a_server_hears_pairs_and_the_node(void **state)
     nigh_client *caller;
 
     (void)state;
-    node_fixture_start(&node, "32M", NULL);
-    server = start_server();
-    caller = open_client();
-    wait_paired(caller);
+    caller = begin_paired(&server);
     go_on(node.pid);
     for (uint32_t n = 0; n < 300; n++) {
         nigh_call_spec spec = spec_of("call", 4, reply, sizeof reply);
@@ -376,9 +355,7 @@ static void a_server_hears_pairs_and_the_node(void **state)
         while (n % 50 == 49 && state_of(server.pid) != 'S') {
         }
     }
-    kill_server(&server);
-    nigh_client_close(caller);
-    node_fixture_stop(&node);
+    end_paired(&server, caller);
 }
 
 /* What it had not answered ends so; who registers the name again is called. */
