@@ -333,8 +333,9 @@ static int take_all(struct cli *cli, struct json *json, const struct offer *offe
         nigh_status status = take_one(cli->client, offer, n, cli->timeout_us, &us[n], &own);
 
         if (status == NIGH_OK && own) {
-            cli_error(cli, "what is offered lies on this node itself, where nothing is transferred; "
-                           "run 'nigh bench transfer' at another node");
+            cli_error(cli,
+                      "what is offered lies on this node itself, where nothing is transferred; "
+                      "run 'nigh bench transfer' at another node");
             return CLI_FAILED;
         }
         *began = *began || status == NIGH_OK;

@@ -232,10 +232,11 @@ static int not_put(struct cli *cli, const char *name, const nigh_id *id,
         return exists(cli, name, id);
     }
     if (status == NIGH_LEAVING) {
-        cli_error(cli,
-                  "%s: this node leaves its cluster, and takes nothing new: put it at another (nigh "
-                  "nodes), or have this one stay: nigh leave --undo",
-                  name);
+        cli_error(
+            cli,
+            "%s: this node leaves its cluster, and takes nothing new: put it at another (nigh "
+            "nodes), or have this one stay: nigh leave --undo",
+            name);
         return cli_exit_code(status);
     }
     if (claims && (status == NIGH_PEER_LOST || (status == NIGH_TIMEOUT && !cli_is_alone(cli)))) {

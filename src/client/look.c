@@ -452,7 +452,7 @@ nigh_status nigh_who(nigh_client *client, const nigh_id *id, nigh_holder *holder
 }
 
 /* What comes from a lane are the numbers, as words. */
-#define LOOK_STATS_WORD(field) \
+#define LOOK_STATS_WORD(field)                                                      \
     ((offsetof(nigh_node_stats, field) - offsetof(nigh_node_stats, memory_bytes)) / \
      sizeof(uint64_t))
 #define LOOK_STATS_FIRST offsetof(nigh_node_stats, used_bytes) /* the least that is asked for */
@@ -463,8 +463,7 @@ static void look_take_stats(nigh_client *client, uint32_t lane, const struct ses
                             void *out)
 {
     nigh_node_stats *stats = out;
-    uint64_t *sums =
-        (uint64_t *)(void *)((uint8_t *)out + offsetof(nigh_node_stats, memory_bytes));
+    uint64_t *sums = (uint64_t *)(void *)((uint8_t *)out + offsetof(nigh_node_stats, memory_bytes));
     uint64_t words[LOOK_STATS] = {0};
     uint64_t uptime_us = stats->uptime_us, restarts = stats->restarts;
 

@@ -115,7 +115,7 @@ enum auth_message {
     AUTH_PING = 1,
     AUTH_LEAVES = 2, /* a PING of a node that leaves (docs/leaving.md) */
     AUTH_BYE = 3,    /* the node stops in order: do not wait dead_ms for it */
-    AUTH_STRUCK = 4 /* who hears it was struck off: its rank is nobody's for ever */
+    AUTH_STRUCK = 4  /* who hears it was struck off: its rank is nobody's for ever */
 };
 
 /* Writes one message of at most 64 bytes to `out`; returns its length. `sequence` counts up from 0

@@ -213,8 +213,7 @@ static nigh_status ask(const struct node_settings *settings, const char *address
     uint8_t *welcome = malloc(WELCOME_BYTES_MAX + 4096);
     nigh_status status = NIGH_NO_RESOURCES;
     const struct patience hello = {
-        .until_us =
-            min_u64(patience->until_us, clock_now_us(&clock_monotonic) + JOIN_HELLO_US),
+        .until_us = min_u64(patience->until_us, clock_now_us(&clock_monotonic) + JOIN_HELLO_US),
         .stop_fd = patience->stop_fd};
     uint32_t have = 0;
     int fd = -1;
@@ -283,8 +282,7 @@ static nigh_status ask_each(const struct node_settings *settings, const struct p
     for (uint32_t n = 0; n < settings->members.count && !is_final(status) && !is_told_to_stop();
          n++) {
         const struct patience each = {
-            .until_us =
-                min_u64(patience->until_us, clock_now_us(&clock_monotonic) + JOIN_EACH_US),
+            .until_us = min_u64(patience->until_us, clock_now_us(&clock_monotonic) + JOIN_EACH_US),
             .stop_fd = patience->stop_fd};
 
         status = ask(settings, settings->members.addresses[n], &each, found, why, why_bytes);
@@ -304,8 +302,7 @@ static nigh_status ask_members(const struct node_settings *settings, struct memb
            clock_now_us(&clock_monotonic) < all.until_us) {
         status = ask_each(settings, &all, found, last, sizeof(last));
         if (!is_final(status)) {
-            const struct patience rest = {.until_us =
-                                              clock_now_us(&clock_monotonic) + JOIN_REST_US,
+            const struct patience rest = {.until_us = clock_now_us(&clock_monotonic) + JOIN_REST_US,
                                           .stop_fd = all.stop_fd};
 
             (void)await(-1, 0, &rest);

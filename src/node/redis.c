@@ -69,7 +69,7 @@ struct redis {
     char shown[REDIS_HOST_BYTES + 32];
     pthread_mutex_t lock; /* of why */
     char why[REDIS_WHY];
-    bool has_why;                       /* of the connection under way, or the last one */
+    bool has_why;                        /* of the connection under way, or the last one */
     uint64_t told_hashes[REDIS_REASONS]; /* of what was told since it was last reached */
     uint32_t told_count;
     uint64_t said_us; /* when nonsense was last in the log */
@@ -227,7 +227,8 @@ uint64_t redis_losses(const struct redis *redis)
     return atomic_load(&redis->losses);
 }
 
-/* An attempt a second fails for long, mostly for one reason; the next one may be of another kind. */
+/* An attempt a second fails for long, mostly for one reason; the next one may be of another kind.
+ */
 static void say_unreached(struct redis *redis)
 {
     char why[2 * REDIS_WHY];

@@ -154,11 +154,11 @@ nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8
                             .done = done,
                             .context = context,
                             .token = token};
-    status = exchange->outside.used ? ask_outside(exchange, where, &key)
-                                    : ask(exchange, where, &key, hash_id20(id),
-                                          within_us != 0 ? min_u64(within_us, EXCHANGE_CALL_US)
-                                                         : EXCHANGE_CALL_US,
-                                          now_us);
+    status =
+        exchange->outside.used
+            ? ask_outside(exchange, where, &key)
+            : ask(exchange, where, &key, hash_id20(id),
+                  within_us != 0 ? min_u64(within_us, EXCHANGE_CALL_US) : EXCHANGE_CALL_US, now_us);
     if (status != NIGH_OK) {
         free(where);
         return status;

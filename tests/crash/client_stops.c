@@ -195,7 +195,8 @@ static void test_stopped_clients(void **state)
     static const char *const flags[] = {"--lanes", "2", NULL};
     uint64_t random = support_seed();
     uint64_t stop_ms = support_budget_ms(STOP_MS);
-    nigh_node_stats before = {.struct_size = sizeof before}, during = {.struct_size = sizeof during};
+    nigh_node_stats before = {.struct_size = sizeof before},
+                    during = {.struct_size = sizeof during};
     pid_t workers[WORKERS], holder;
     nigh_client *client;
     nigh_id half = HALF_ID;

@@ -257,8 +257,8 @@ static void test_silent_lane_is_given_up(void **state)
     stop(&f);
 }
 
-/* A program of a later version knows more numbers, and finds 0 there; an older one has fewer written;
- * one that has not said what it knows, none. */
+/* A program of a later version knows more numbers, and finds 0 there; an older one has fewer
+ * written; one that has not said what it knows, none. */
 static void test_stats_are_as_long_as_the_caller_knows(void **state)
 {
     struct {

@@ -85,8 +85,7 @@ static void submit_with(enum session_op op, uint32_t cookie, uint64_t argument)
 {
     uint32_t tail = atomic_load(&ring()->sq_tail.value);
 
-    ring()->sq[tail % LIMIT_RING_ENTRIES] =
-        (struct session_sqe){
+    ring()->sq[tail % LIMIT_RING_ENTRIES] = (struct session_sqe){
         .op = (uint8_t)op, .cookie = cookie, .id = {1, 2, 3}, .argument = argument};
     atomic_store(&ring()->sq_tail.value, tail + 1);
     atomic_store(session_ready(ring(), SLOT), 1);
