@@ -223,7 +223,7 @@ void objects_index(void)
 {
     struct bench_node large;
     nigh_client *many;
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
     uint64_t start;
 
     bench_node_start(&large, &(struct bench_node_options){.memory = "1G",

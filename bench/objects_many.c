@@ -57,7 +57,7 @@ static void get_hot(nigh_client *client, struct samples *samples)
  * is asked of it. */
 static void time_turns(nigh_client *client, struct samples *samples)
 {
-    nigh_node_stats before, after;
+    nigh_node_stats before = {.struct_size = sizeof before}, after = {.struct_size = sizeof after};
     uint64_t start;
 
     bench_check(nigh_stats(client, &before), "stats");
@@ -152,7 +152,7 @@ static double put_under_pins(const struct bench_node *node, int sessions, struct
     static uint64_t next_id = 1000000000;
     struct pinner *pinners = calloc((size_t)sessions, sizeof *pinners);
     nigh_client *writer = bench_client(node, BENCH_SPIN_US, 0, 0);
-    nigh_node_stats before, after;
+    nigh_node_stats before = {.struct_size = sizeof before}, after = {.struct_size = sizeof after};
     char data[1024] = {2};
     uint64_t start, elapsed;
 

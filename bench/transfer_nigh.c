@@ -184,7 +184,8 @@ static void nigh_open(struct series *series, const struct workload *workload)
 /* Adds what both nodes have counted, or takes it off; returns the puller's. */
 static nigh_node_stats count(struct pair *pair, bool adds)
 {
-    nigh_node_stats holder, puller;
+    nigh_node_stats holder = {.struct_size = sizeof holder},
+                    puller = {.struct_size = sizeof puller};
     uint64_t sign = adds ? 1 : UINT64_MAX;
 
     bench_check(nigh_stats(pair->holders, &holder), "stats");

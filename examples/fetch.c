@@ -107,7 +107,7 @@ static nigh_status get_or_wait(nigh_client *client, const nigh_id *id, unsigned 
 static int fetch(nigh_client *client, const char *path, unsigned wait_s)
 {
     const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
-    nigh_node_stats before, after;
+    nigh_node_stats before = {.struct_size = sizeof before}, after = {.struct_size = sizeof after};
     nigh_status status;
     nigh_view view;
     nigh_id id;

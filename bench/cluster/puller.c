@@ -208,6 +208,7 @@ static const nigh_node_info *missing(struct puller *puller, nigh_node_info *node
 {
     size_t count = 0;
 
+    nodes[0].struct_size = sizeof nodes[0];
     bench_check(nigh_nodes(puller->client, nodes, (size_t)ranks.count, &count), "nodes");
     for (size_t i = 0; i < count; i++) {
         if (nodes[i].is_self == 0 && nodes[i].state != NIGH_NODE_IS_UP) {
@@ -380,7 +381,7 @@ void puller_forget(struct puller *puller)
 
 void puller_expect_pulls(struct puller *puller, const struct workload *workload)
 {
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
 
     bench_check(nigh_stats(puller->client, &stats), "stats");
     if (stats.pulls - puller->looked.pulls != puller->gets) {

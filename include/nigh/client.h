@@ -140,8 +140,10 @@ typedef enum nigh_node_view {
     NIGH_NODE_OUT_OF_VIEW = 2
 } nigh_node_view;
 
+/* Written by nigh_nodes; struct_size lets the struct grow. */
 typedef struct nigh_node_info {
-    uint32_t rank; /* its place in the list of nodes */
+    size_t struct_size; /* sizeof(nigh_node_info): set it in the first, it is written in each */
+    uint32_t rank;      /* its place in the list of nodes */
     nigh_node_state state;
     uint32_t incarnation; /* grows with every start; 0: it was never up */
     uint32_t is_self;     /* 1: the node that answers */
@@ -157,13 +159,16 @@ typedef struct nigh_node_info {
     char name[32];            /* that the nodes know it by, agreed on (nighd --name); "": none */
     nigh_status name_refused; /* of the node that answers: NIGH_EXISTS: the name that it was started
                                  with is another's, so it has none */
-    uint32_t votes; /* 1: it is one of those that decide the view, as far as is known here */
+    uint32_t votes;   /* 1: it is one of those that decide the view, as far as is known here */
+    uint32_t leaving; /* 1: it leaves (nigh_leave), as it says itself: it takes nothing new. Of one
+                         that is up */
 } nigh_node_info;
 
 /*
  * The nodes of the cluster as this machine's node sees them, by rank: up to `capacity` are written,
- * *count says how many there are. A node that is alone is one node. NIGH_UNSUPPORTED: an older
- * node.
+ * each of nodes[0].struct_size bytes, which the caller has set; *count says how many there are. A
+ * node that is alone is one node. NIGH_INVALID: there is room, and nodes[0].struct_size is not set;
+ * NIGH_UNSUPPORTED: an older node.
  */
 NIGH_API nigh_status nigh_nodes(nigh_client *client, nigh_node_info *nodes, size_t capacity,
                                 size_t *count);

@@ -481,12 +481,15 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(view_seats_free, "ranks that may still be given to such nodes")     \
     X(view_votes, "1: this node has a vote on views")
 
+/* Zero-fill, then set struct_size, which lets the struct grow: at its end. */
 typedef struct nigh_node_stats {
+    size_t struct_size; /* sizeof(nigh_node_stats) */
 #define NIGH_NODE_STATS_FIELD(name, text) uint64_t name;
     NIGH_NODE_STATS_TABLE(NIGH_NODE_STATS_FIELD)
 #undef NIGH_NODE_STATS_FIELD
 } nigh_node_stats;
 
+/* What an older node does not count is 0. NIGH_INVALID: struct_size is not set. */
 NIGH_API nigh_status nigh_stats(nigh_client *client, nigh_node_stats *stats);
 
 /* ---- the same, asynchronous (see client.h for the rules) ------------------ */

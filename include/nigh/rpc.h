@@ -109,7 +109,8 @@ typedef struct nigh_bulk_part {
 
 /* nigh_call_spec.rank: the same, but of the nodes that serve the name the one that holds most bytes
  * of the objects near_ids goes before others (nigh_locate): what the call is about need not travel.
- * Those are asked for first, which is a round trip. */
+ * Those are asked for first, which is a round trip, and a quarter of the call's time or 0.2 s at
+ * most: what nobody says by then counts for nobody. */
 #define NIGH_NEAREST   (UINT32_MAX - 1)
 #define NIGH_NEAR_MOST 4096 /* most objects that such a call names */
 

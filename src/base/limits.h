@@ -207,8 +207,11 @@
 #define LIMIT_CALL_TRIES       8    /* nodes that a call of any server is tried at, in a row */
 #define LIMIT_CALL_REST_US \
     1000 /* before an idempotent call is tried again; doubled, 256 times at most */
-#define LIMIT_CALL_LINK_US      UINT64_C(10000000) /* that a call waits for a link that has not come */
-#define LIMIT_CALL_BULKS        8                  /* handles of memory that one call brings */
+#define LIMIT_CALL_LINK_US UINT64_C(10000000) /* that a call waits for a link that has not come */
+#define LIMIT_NEAR_US \
+    UINT64_C(200000)              /* that a call of NIGH_NEAREST asks where its objects are, ... */
+#define LIMIT_NEAR_PART         4 /* ... or this part of what is left to its deadline, if that is less */
+#define LIMIT_CALL_BULKS        8    /* handles of memory that one call brings */
 #define LIMIT_BULKS             1024 /* of a node: of its process, and files made for clients */
 #define LIMIT_SESSION_BULKS     256  /* of one client */
 #define LIMIT_BULK_ASKS         1024 /* of clients, for files to be made or no longer to be used */

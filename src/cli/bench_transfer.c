@@ -116,7 +116,7 @@ int bench_withdraw(struct cli *cli)
 static int check_fits(struct cli *cli, uint64_t bytes)
 {
     char wanted[BYTES_SIZE_TEXT], memory[BYTES_SIZE_TEXT];
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
     nigh_status status = nigh_stats(cli->client, &stats);
 
     if (status != NIGH_OK) {
@@ -259,9 +259,17 @@ static nigh_status get_or_stop(nigh_client *client, const nigh_id *id, uint64_t 
     return status == NIGH_PENDING ? nigh_cancel(client, &op) : status;
 }
 
-/* Gets and uses up one object; its time in microseconds. */
+/* Whether an object that was got lay on this node before: to get it was no transfer. */
+static bool was_here(nigh_client *client, const nigh_id *id)
+{
+    nigh_object_info info;
+
+    return nigh_stat(client, id, &info) == NIGH_OK && info.copy == 0;
+}
+
+/* Gets one object and uses it up, unless it is this node's own; its time in microseconds. */
 static nigh_status take_one(nigh_client *client, const struct offer *offer, uint32_t number,
-                            uint64_t timeout_us, double *us)
+                            uint64_t timeout_us, double *us, bool *own)
 {
     char name[64];
     nigh_id id;
@@ -277,8 +285,11 @@ static nigh_status take_one(nigh_client *client, const struct offer *offer, uint
     if (status != NIGH_OK) {
         return status;
     }
+    *own = was_here(client, &id);
     (void)nigh_release(client, &view);
-    (void)nigh_delete(client, &id, 1, NULL);
+    if (!*own) {
+        (void)nigh_delete(client, &id, 1, NULL);
+    }
     return NIGH_OK;
 }
 
@@ -316,10 +327,17 @@ static void begin_table(const struct cli *cli, struct json *json)
 static int take_all(struct cli *cli, struct json *json, const struct offer *offer, bool *began)
 {
     double us[COUNT_MOST];
+    bool own = false;
 
     for (uint32_t n = 0; n < offer->count; n++) {
-        nigh_status status = take_one(cli->client, offer, n, cli->timeout_us, &us[n]);
+        nigh_status status = take_one(cli->client, offer, n, cli->timeout_us, &us[n], &own);
 
+        if (status == NIGH_OK && own) {
+            cli_error(cli,
+                      "what is offered lies on this node itself, where nothing is transferred; "
+                      "run 'nigh bench transfer' at another node");
+            return CLI_FAILED;
+        }
         *began = *began || status == NIGH_OK;
         if (interrupted != 0) {
             cli_error(cli, *began ? "interrupted; what was offered is deleted" : "interrupted");

@@ -202,7 +202,7 @@ static int no_such_object(struct cli *cli, const char *name, const char *where)
 
 const char *cli_unreached(struct cli *cli, const char *otherwise)
 {
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
 
     return nigh_stats(cli->client, &stats) == NIGH_OK &&
                    stats.directory_servers_up < stats.directory_servers

@@ -122,7 +122,7 @@ static void look_at_node(struct report *report)
                                    .name = "nigh doctor",
                                    .timeout_us = cli_open_timeout_us(report->cli),
                                    .flags = NIGH_OPEN_READ_ONLY};
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
     char memory[BYTES_SIZE_TEXT], used[BYTES_SIZE_TEXT];
 
     if (nigh_client_open(&options, &report->cli->client) != NIGH_OK) {
@@ -148,7 +148,7 @@ static void look_at_node(struct report *report)
 static void look_at_cluster(struct report *report)
 {
     const nigh_node_info *refused;
-    nigh_node_stats stats = {0};
+    nigh_node_stats stats = {.struct_size = sizeof stats};
     char absent[CLI_ABSENT_BYTES];
     size_t up, nodes;
 
@@ -192,7 +192,7 @@ static void look_at_cluster(struct report *report)
 /* Who knows where objects are, and whether this node may ask. */
 static void look_at_homes(struct report *report)
 {
-    nigh_node_stats stats = {0};
+    nigh_node_stats stats = {.struct_size = sizeof stats};
 
     if (report->cli->client == NULL || nigh_stats(report->cli->client, &stats) != NIGH_OK) {
         return;
@@ -225,7 +225,7 @@ static void look_at_homes(struct report *report)
 static void look_at_fabric(struct report *report, const struct admission_facts *facts)
 {
     struct rdma_finding found;
-    nigh_node_stats stats = {0};
+    nigh_node_stats stats = {.struct_size = sizeof stats};
     bool uses_rdma = report->cli->client != NULL &&
                      nigh_stats(report->cli->client, &stats) == NIGH_OK && stats.rdma_lanes > 0;
     const char *now = report->cli->client == NULL ? ""

@@ -22,6 +22,7 @@ nigh_status cli_look_at_nodes(struct cli *cli)
     nigh_status status = NIGH_OK;
 
     if (!looked) {
+        nodes[0].struct_size = sizeof nodes[0];
         status = nigh_nodes(cli->client, nodes, LIMIT_NODES, &node_count);
         looked = status == NIGH_OK;
     }
@@ -148,6 +149,12 @@ const char *cli_node_state_name(nigh_node_state state)
     case NIGH_NODE_IS_DEAD: return "dead";
     }
     return "unknown";
+}
+
+/* In the list of nodes: whether one that is up stays matters to who looks where to put things. */
+static const char *state_word(const nigh_node_info *node)
+{
+    return node->leaving != 0 ? "leaving" : cli_node_state_name(node->state);
 }
 
 static const char *life_name(nigh_node_life life)
@@ -328,7 +335,7 @@ static void print_json(void)
         json_object_open(&json, NULL);
         json_u64(&json, "rank", nodes[i].rank);
         json_string(&json, "name", nodes[i].name);
-        json_string(&json, "state", cli_node_state_name(nodes[i].state));
+        json_string(&json, "state", state_word(&nodes[i]));
         json_string(&json, "life", life_name(nodes[i].life));
         json_string(&json, "view", view_name(nodes[i].view));
         json_bool(&json, "votes", nodes[i].votes != 0);
@@ -372,7 +379,7 @@ static void print_text(void)
 
     printf("%4s  ", "RANK");
     print_name("NAME", width);
-    printf("%-5s %12s  %9s  %s\n", "STATE", "INCARNATION", "CROSSOVER", "ADDRESS");
+    printf("%-7s %12s  %9s  %s\n", "STATE", "INCARNATION", "CROSSOVER", "ADDRESS");
     for (size_t i = 0; i < node_count; i++) {
         const nigh_node_info *node = &nodes[i];
         char address[4 * sizeof node->address], incarnation[16] = "-", size[BYTES_SIZE_TEXT];
@@ -383,7 +390,7 @@ static void print_text(void)
         }
         printf("%4u  ", node->rank);
         print_name(node->name, width);
-        printf("%-5s %12s  %9s  %s%s", cli_node_state_name(node->state), incarnation,
+        printf("%-7s %12s  %9s  %s%s", state_word(node), incarnation,
                crossover_text(node->rank, size), address,
                node->is_self == 0 ? ""
                : node_count == 1  ? "this node, which is alone"
@@ -404,11 +411,14 @@ static void print_text(void)
         if (was_never_seen(node) && node->refused == NIGH_OK) {
             fputs("  not seen yet", stdout);
         }
-        if (node->life != NIGH_NODE_LIVES) {
+        /* Who was there before, at the same rank, may have left. */
+        if (node->life != NIGH_NODE_LIVES &&
+            (node->life != NIGH_NODE_HAS_LEFT || node->state != NIGH_NODE_IS_UP)) {
             printf("  %s by the other nodes' word", life_name(node->life));
         }
         if (node->refused != NIGH_OK) {
-            printf("  its last handshake failed: %s", cli_refusal_text(node->refused));
+            printf("  its last handshake failed: %s (nigh doctor has the remedy)",
+                   cli_refusal_text(node->refused));
         }
         putchar('\n');
     }

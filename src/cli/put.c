@@ -160,7 +160,7 @@ static int gather(struct cli *cli, struct source *source, const char *name)
 /* Gathers a source without a known size, of which the node says how long it may be. */
 static int gather_for_node(struct cli *cli, struct source *source, const char *name)
 {
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
     nigh_status status = nigh_stats(cli->client, &stats);
 
     if (status != NIGH_OK) {
@@ -230,6 +230,14 @@ static int not_put(struct cli *cli, const char *name, const nigh_id *id,
     }
     if (status == NIGH_EXISTS) {
         return exists(cli, name, id);
+    }
+    if (status == NIGH_LEAVING) {
+        cli_error(
+            cli,
+            "%s: this node leaves its cluster, and takes nothing new: put it at another (nigh "
+            "nodes), or have this one stay: nigh leave --undo",
+            name);
+        return cli_exit_code(status);
     }
     if (claims && (status == NIGH_PEER_LOST || (status == NIGH_TIMEOUT && !cli_is_alone(cli)))) {
         char absent[CLI_ABSENT_BYTES];

@@ -199,7 +199,7 @@ static void print_holders(struct cli *cli)
 
 static int watch(struct cli *cli, bool once, uint64_t delay_us)
 {
-    nigh_node_stats before = {0}, now;
+    nigh_node_stats before = {.struct_size = sizeof before}, now = {.struct_size = sizeof now};
     uint64_t before_us = 0;
     bool screen = !once && !cli->json && isatty(STDOUT_FILENO) == 1;
 

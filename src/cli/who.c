@@ -234,7 +234,7 @@ static int who_pool(struct cli *cli)
 {
     struct json json = {0};
     size_t count = 0, shown;
-    nigh_node_stats stats = {0};
+    nigh_node_stats stats = {.struct_size = sizeof stats};
     char pinned[BYTES_SIZE_TEXT];
     nigh_status status;
     int exit_code = cli_open(cli, NIGH_OPEN_READ_ONLY);

@@ -283,6 +283,22 @@ static inline uint32_t client_lane_of(const nigh_client *client, const nigh_id *
     return index_hash_lane(hash_id20(id->bytes), client->lanes);
 }
 
+#define CLIENT_GROWS_TIMES 4 /* a struct is not expected to grow by more */
+
+/* Whether the caller has said how large its struct is, which the library writes and which grows:
+ * what merely lay there is mostly no such number. */
+static inline bool client_knows_size(size_t size, size_t least, size_t own)
+{
+    return size >= least && size <= CLIENT_GROWS_TIMES * own;
+}
+
+/* Writes as much of such a struct as the caller knows, and 0 where it knows more. */
+static inline void client_copy_out(void *to, size_t size, const void *from, size_t own)
+{
+    memset(to, 0, size);
+    memcpy(to, from, min_size(size, own));
+}
+
 void client_lock(nigh_client *client);
 void client_unlock(nigh_client *client);
 

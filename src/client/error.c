@@ -231,7 +231,7 @@ static bool error_tell_spill(const nigh_node_stats *stats, uint64_t wanted_bytes
 /* "a fixed limit is reached: the index was full, ...". */
 static void error_tell_limit(nigh_client *client, char *text, size_t size_bytes)
 {
-    nigh_node_stats stats = {0};
+    nigh_node_stats stats = {.struct_size = sizeof stats};
     size_t length = 0;
 
     error_append(text, size_bytes, &length, "%s", nigh_status_string(NIGH_LIMIT));
@@ -251,7 +251,7 @@ static void error_tell_holders(nigh_client *client, uint32_t lane, uint64_t want
                                char *text, size_t size_bytes)
 {
     nigh_holder holders[ERROR_HOLDERS];
-    nigh_node_stats stats = {0};
+    nigh_node_stats stats = {.struct_size = sizeof stats};
     char bytes[BYTES_SIZE_TEXT], of[BYTES_SIZE_TEXT];
     uint64_t most_bytes = 0;
     size_t count = 0, length = 0;

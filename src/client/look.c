@@ -455,13 +455,21 @@ nigh_status nigh_who(nigh_client *client, const nigh_id *id, nigh_holder *holder
     return status;
 }
 
+/* What comes from a lane are the numbers, as words. */
+#define LOOK_STATS_WORD(field)                                                      \
+    ((offsetof(nigh_node_stats, field) - offsetof(nigh_node_stats, memory_bytes)) / \
+     sizeof(uint64_t))
+#define LOOK_STATS_FIRST offsetof(nigh_node_stats, used_bytes) /* the least that is asked for */
+#define LOOK_STATS \
+    ((sizeof(nigh_node_stats) - offsetof(nigh_node_stats, memory_bytes)) / sizeof(uint64_t))
+
 static void look_take_stats(nigh_client *client, uint32_t lane, const struct session_cqe *cqe,
                             void *out)
 {
-    uint64_t *sums = out;
-    uint64_t words[sizeof(nigh_node_stats) / sizeof(uint64_t)] = {0};
-    uint64_t uptime_us = ((nigh_node_stats *)out)->uptime_us;
-    uint64_t restarts = ((nigh_node_stats *)out)->restarts;
+    nigh_node_stats *stats = out;
+    uint64_t *sums = (uint64_t *)(void *)((uint8_t *)out + offsetof(nigh_node_stats, memory_bytes));
+    uint64_t words[LOOK_STATS] = {0};
+    uint64_t uptime_us = stats->uptime_us, restarts = stats->restarts;
 
     /* A node of another version has fewer or more of them. */
     memcpy(words, client->lane[lane].shared->reply,
@@ -470,16 +478,14 @@ static void look_take_stats(nigh_client *client, uint32_t lane, const struct ses
         sums[i] += words[i];
     }
     /* The node's own, not a lane's: the same from each that tells them. */
-    ((nigh_node_stats *)out)->uptime_us =
-        max_u64(uptime_us, words[offsetof(nigh_node_stats, uptime_us) / sizeof(uint64_t)]);
-    ((nigh_node_stats *)out)->restarts =
-        max_u64(restarts, words[offsetof(nigh_node_stats, restarts) / sizeof(uint64_t)]);
+    stats->uptime_us = max_u64(uptime_us, words[LOOK_STATS_WORD(uptime_us)]);
+    stats->restarts = max_u64(restarts, words[LOOK_STATS_WORD(restarts)]);
 }
 
 nigh_status nigh_stats(nigh_client *client, nigh_node_stats *stats)
 {
     nigh_status status = client_check(client);
-    nigh_node_stats sums;
+    nigh_node_stats sums = {0};
     struct client_op op;
 
     _Static_assert(sizeof(nigh_node_stats) % sizeof(uint64_t) == 0 &&
@@ -488,14 +494,16 @@ nigh_status nigh_stats(nigh_client *client, nigh_node_stats *stats)
     if (status != NIGH_OK) {
         return status;
     }
-    if (stats == NULL) {
-        return error_set(client, NIGH_INVALID, "nigh_stats: stats is NULL");
+    if (stats == NULL || !client_knows_size(stats->struct_size, LOOK_STATS_FIRST, sizeof(sums))) {
+        return error_set(client, NIGH_INVALID,
+                         "nigh_stats: stats is NULL, or stats->struct_size is not set: set it to "
+                         "sizeof(nigh_node_stats)");
     }
-    memset(&sums, 0, sizeof(sums));
     op_init_all(&op, client, SESSION_OP_STATS, 0, look_take_stats, &sums);
     status = look_run(client, &op);
     if (status == NIGH_OK) {
-        *stats = sums;
+        sums.struct_size = stats->struct_size;
+        client_copy_out(stats, sums.struct_size, &sums, sizeof(sums));
     }
     return status;
 }

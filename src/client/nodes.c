@@ -11,9 +11,12 @@
 
 /* ---- nigh_nodes ----------------------------------------------------------- */
 
+#define NODES_FIRST offsetof(nigh_node_info, leaving) /* the least that a caller knows of one */
+
 /* Where the answer goes. */
 struct nodes_out {
-    nigh_node_info *nodes;
+    uint8_t *nodes; /* as the caller has them: */
+    size_t each;    /* of so many bytes */
     size_t capacity;
     size_t count;
 };
@@ -49,13 +52,13 @@ static nigh_node_state nodes_state(uint32_t state)
 
 static nigh_node_life nodes_life(uint32_t life)
 {
-    life &= (1u << SESSION_NODE_VIEW) - 1;
+    life &= SESSION_NODE_LIFE;
     return life <= NIGH_NODE_HAS_LEFT ? (nigh_node_life)life : NIGH_NODE_LIVES;
 }
 
 static nigh_node_view nodes_view(uint32_t life)
 {
-    uint32_t view = life >> SESSION_NODE_VIEW;
+    uint32_t view = (life & ~SESSION_NODE_LEAVES) >> SESSION_NODE_VIEW;
 
     return view <= NIGH_NODE_OUT_OF_VIEW ? (nigh_node_view)view : NIGH_NODE_NO_VIEW;
 }
@@ -75,18 +78,21 @@ static bool nodes_done(struct client_op *op, size_t step, uint8_t opcode,
     out->count = (size_t)min_u64(cqe->data_size, LIMIT_NODES);
     for (size_t i = 0; i < out->count && i < out->capacity; i++) {
         struct session_node record;
-        nigh_node_info *node = &out->nodes[i];
+        nigh_node_info node;
 
         memcpy(&record, shared->reply + i * sizeof(record), sizeof(record));
-        *node = (nigh_node_info){.rank = record.rank,
-                                 .state = nodes_state(record.state),
-                                 .incarnation = record.incarnation,
-                                 .is_self = record.is_self,
-                                 .refused = (nigh_status)record.refused,
-                                 .life = nodes_life(record.life),
-                                 .view = nodes_view(record.life),
-                                 .votes = record.votes != 0 ? 1 : 0};
-        memcpy(node->address, record.address, sizeof(record.address)); /* its end is here */
+        node = (nigh_node_info){.struct_size = out->each,
+                                .rank = record.rank,
+                                .state = nodes_state(record.state),
+                                .incarnation = record.incarnation,
+                                .is_self = record.is_self,
+                                .refused = (nigh_status)record.refused,
+                                .life = nodes_life(record.life),
+                                .view = nodes_view(record.life),
+                                .votes = record.votes != 0 ? 1 : 0,
+                                .leaving = (record.life & SESSION_NODE_LEAVES) != 0 ? 1 : 0};
+        memcpy(node.address, record.address, sizeof(record.address)); /* its end is here */
+        client_copy_out(out->nodes + i * out->each, out->each, &node, sizeof(node));
     }
     return false;
 }
@@ -154,7 +160,7 @@ static nigh_status add_names(nigh_client *client, struct nodes_out *out)
         const struct session_name *name = &names->names[n];
 
         for (size_t i = 0; i < out->count && i < out->capacity; i++) {
-            nigh_node_info *node = &out->nodes[i];
+            nigh_node_info *node = (nigh_node_info *)(void *)(out->nodes + i * out->each);
 
             if (node->rank == name->rank) {
                 memcpy(node->name, name->name, sizeof(node->name));
@@ -168,7 +174,7 @@ static nigh_status add_names(nigh_client *client, struct nodes_out *out)
 
 nigh_status nigh_nodes(nigh_client *client, nigh_node_info *nodes, size_t capacity, size_t *count)
 {
-    struct nodes_out out = {.nodes = nodes, .capacity = capacity};
+    struct nodes_out out = {.nodes = (uint8_t *)nodes, .capacity = capacity};
     nigh_status status = client_check(client);
 
     _Static_assert(sizeof(((nigh_node_info *)0)->address) ==
@@ -181,6 +187,13 @@ nigh_status nigh_nodes(nigh_client *client, nigh_node_info *nodes, size_t capaci
     }
     if (count == NULL || (nodes == NULL && capacity != 0)) {
         return error_set(client, NIGH_INVALID, "nigh_nodes: no count, or no room for nodes");
+    }
+    out.each = capacity > 0 ? nodes->struct_size : 0;
+    if (capacity > 0 && (out.each % _Alignof(nigh_node_info) != 0 ||
+                         !client_knows_size(out.each, NODES_FIRST, sizeof(*nodes)))) {
+        return error_set(client, NIGH_INVALID,
+                         "nigh_nodes: nodes[0].struct_size is not set: set it to "
+                         "sizeof(nigh_node_info)");
     }
     status = ask_nodes(client, 0, &nodes_kind, &out);
     if (status == NIGH_OK && capacity > 0) {

@@ -280,7 +280,8 @@ static bool check_identity(struct auth *auth)
     if (auth->peer.rank == auth->self.rank ||
         (auth->peer.rank >= LIMIT_NODES && (auth->dials || !is_joining(auth))) ||
         (auth->expected_rank != UINT32_MAX && auth->peer.rank != auth->expected_rank)) {
-        refuse(auth, NIGH_INVALID, "the other node has a rank that is not its own");
+        refuse(auth, NIGH_INVALID,
+               "the other node has a rank that is not its own; give each node its own --member");
         return false;
     }
     if (auth->peer.incarnation == 0) {

@@ -113,9 +113,9 @@ void auth_sent(struct auth *auth, uint32_t count);
 
 enum auth_message {
     AUTH_PING = 1,
-    AUTH_PONG = 2,  /* understood, and said by nobody today */
-    AUTH_BYE = 3,   /* the node stops in order: do not wait dead_ms for it */
-    AUTH_STRUCK = 4 /* who hears it was struck off: its rank is nobody's for ever */
+    AUTH_LEAVES = 2, /* a PING of a node that leaves (docs/leaving.md) */
+    AUTH_BYE = 3,    /* the node stops in order: do not wait dead_ms for it */
+    AUTH_STRUCK = 4  /* who hears it was struck off: its rank is nobody's for ever */
 };
 
 /* Writes one message of at most 64 bytes to `out`; returns its length. `sequence` counts up from 0

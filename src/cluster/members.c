@@ -109,8 +109,9 @@ static nigh_status find_self(const char *self, struct members *members, char *wh
     }
     return fail(why, why_bytes,
                 "\"%s\" is not among the members; give one of their addresses as it stands there, "
-                "or a rank from 0 to %u",
-                self, members->count - 1);
+                "or a rank from 0 to %u%s",
+                self, members->count - 1,
+                is_address ? "; to join them by the address of one of them, it needs --state" : "");
 }
 
 /* What each rank is hashed with, and the list's epoch: of what the list says alone. */

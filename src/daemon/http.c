@@ -86,9 +86,10 @@ static void detach(struct http *http)
 static nigh_status print_metrics(struct http *http, FILE *file)
 {
     size_t nodes = 0, links = 0;
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof(stats)};
     nigh_status status = attach(http);
 
+    http->nodes[0].struct_size = sizeof(http->nodes[0]);
     if (status == NIGH_OK)
         status = nigh_stats(http->client, &stats);
     if (status == NIGH_OK)

@@ -123,6 +123,10 @@ void metrics_print_nodes(FILE *file, const nigh_node_info *nodes, size_t count)
     print_head(file, "member_dead", "", "1: that node is taken for dead", true);
     for (size_t n = 0; n < count; n++)
         print_member(file, "member_dead", &nodes[n], nodes[n].state == NIGH_NODE_IS_DEAD ? 1 : 0);
+    print_head(file, "member_leaving", "", "1: that node leaves: it hands over what only it has",
+               true);
+    for (size_t n = 0; n < count; n++)
+        print_member(file, "member_leaving", &nodes[n], nodes[n].leaving);
     print_head(file, "member_in_view", "", "1: that node is in the view; none: there are no views",
                true);
     for (size_t n = 0; n < count; n++) {

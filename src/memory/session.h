@@ -215,9 +215,10 @@ enum session_op {
                                  lease_offset: NIGH_USE_* (an older node: 0) */
     SESSION_OP_WHO =
         15, /* id -> reply area: session_holder records; data_size: how many there are */
-    SESSION_OP_HOLDERS = 16, /* -> reply area, largest first; data_size: how many; generation: the
-                                largest that could be had here now (0: an older node) */
-    SESSION_OP_STATS = 17,   /* -> reply area: nigh_node_stats of this lane; data_size: its bytes */
+    SESSION_OP_HOLDERS = 16,   /* -> reply area, largest first; data_size: how many; generation: the
+                                  largest that could be had here now (0: an older node) */
+    SESSION_OP_STATS = 17,     /* -> reply area: the numbers of nigh_node_stats, of this lane;
+                                  data_size:     their bytes */
     SESSION_OP_SUBSCRIBE = 18, /* argument: NIGH_SUBSCRIBE_* */
     SESSION_OP_UNSUBSCRIBE = 19,
     SESSION_OP_QUOTA = 20,    /* argument: bytes */
@@ -226,10 +227,12 @@ enum session_op {
         22, /* argument: bytes of write memory the session's uid wants to have; data_size: it has */
     SESSION_OP_NODES = 23, /* lane 0 -> reply area: session_node records; data_size: how many. With
                               SESSION_FLAG_NAMES session_name records, of those that have one */
-    SESSION_OP_WHERE = 24, /* id -> data_size: how many nodes hold it (at most SESSION_PLACES are
-                              told); offset, generation: their ranks, a byte each, see
-                              session_place; lease_offset: the bytes of its data; ref: the rank of
-                              the node that answers, and one (an older node: 0, and no bytes) */
+    SESSION_OP_WHERE =
+        24, /* id, argument: timeout_us, two seconds at most, and with 0 (an older
+               node: in any case) -> data_size: how many nodes hold it (at most
+               SESSION_PLACES are told); offset, generation: their ranks, a byte each, see
+               session_place; lease_offset: the bytes of its data; ref: the rank of
+               the node that answers, and one (an older node: 0, and no bytes) */
     SESSION_OP_CALL_LEASE = 25, /* as LEASE: of memory that calls lie in */
     SESSION_OP_CALL =
         26, /* id: the hash of the service's name in its first 8 bytes, see session_near for
@@ -447,7 +450,8 @@ _Static_assert(sizeof(struct session_holder) == 64, "a holder record is shared")
 struct session_node {
     uint32_t rank;
     uint8_t state;   /* nigh_node_state */
-    uint8_t life;    /* nigh_node_life; above it nigh_node_view. Came later, of state */
+    uint8_t life;    /* nigh_node_life; above it nigh_node_view; SESSION_NODE_LEAVES. Came later, of
+                        state; the last of them later still: an older client knows no view then */
     int16_t refused; /* nigh_status. Came later: an older node says 0 here */
     uint32_t incarnation;
     uint32_t is_self;
@@ -455,7 +459,9 @@ struct session_node {
     uint8_t votes; /* 1: on views. Came later: of older nodes it is the end of the address, 0 */
 };
 
-#define SESSION_NODE_VIEW 4 /* bits of `life` below the view */
+#define SESSION_NODE_LIFE   0x0fu /* bits of `life` that are the life */
+#define SESSION_NODE_VIEW   4     /* bits of `life` below the view */
+#define SESSION_NODE_LEAVES 0x80u /* of `life`: it leaves */
 
 _Static_assert(sizeof(struct session_node) == 96, "a node's record is shared");
 _Static_assert(sizeof(struct session_node) * LIMIT_NODES <= LIMIT_REPLY_BYTES,

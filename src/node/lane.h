@@ -180,6 +180,9 @@ void lane_post(struct lane *lane, const struct mailbox_message *message);
  * now, its mailbox is full. Lane 0's driver only. */
 bool lane_tell_peer(struct lane *lane, enum lane_mail kind, uint32_t rank, struct link_peer *info);
 
+/* Whether the node leaves, as this lane was told (docs/leaving.md). Its driver only. */
+bool lane_leaves(const struct lane *lane);
+
 /* Makes the lane look at everything soon. Any thread. */
 void lane_kick(struct lane *lane);
 

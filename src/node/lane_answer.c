@@ -115,8 +115,7 @@ static void answer_stats(struct lane *lane, uint32_t slot, const struct session_
     if (lane->config.number == 0 && lane->config.node_stats != NULL)
         lane->config.node_stats(lane->config.node_context, &stats);
     _Static_assert(sizeof(stats) <= LIMIT_REPLY_BYTES, "the reply area holds the statistics");
-    memcpy(session->shared->reply, &stats, sizeof(stats));
-    cqe.data_size = sizeof(stats);
+    cqe.data_size = store_write_stats(&stats, session->shared->reply);
     lane_on_complete(lane, slot, &cqe);
 }
 
@@ -287,8 +286,8 @@ static void answer_where(struct lane *lane, uint32_t slot, const struct session_
     here = store_see(lane->store, pool, sqe->id, hash, &sight);
     places.data_size = here ? sight.data_size : 0;
     if (lane->exchange != NULL)
-        status = exchange_where(lane->exchange, pool, sqe->id, lane->now_us, &places, on_where,
-                                lane, token | (here ? WHERE_HERE : 0));
+        status = exchange_where(lane->exchange, pool, sqe->id, sqe->argument, lane->now_us, &places,
+                                on_where, lane, token | (here ? WHERE_HERE : 0));
     if (status != NIGH_PENDING)
         say_where(lane, slot, sqe->cookie, here, status, &places);
 }
@@ -350,6 +349,15 @@ static void answer_replicate(struct lane *lane, uint32_t slot, const struct sess
 }
 
 /* ---- LEAVE ---------------------------------------------------------------- */
+
+bool lane_leaves(const struct lane *lane)
+{
+    struct exchange_leaving now = {0};
+
+    if (lane->exchange != NULL)
+        exchange_leaving(lane->exchange, &now);
+    return now.leaves;
+}
 
 static void tell_leaving(struct lane *lane, uint8_t *reply)
 {

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -29,30 +30,65 @@
 #define JOIN_WITHIN_US UINT64_C(30000000) /* of all members together */
 #define JOIN_EACH_US   UINT64_C(15000000) /* of one: longer than it may take to decide */
 #define JOIN_HELLO_US  UINT64_C(2000000)  /* of that, to be reached and to say who it is */
-#define JOIN_REST_MS   250                /* before all are asked again */
+#define JOIN_REST_US   UINT64_C(250000)   /* before all are asked again */
 
-/* ---- asking one member ---------------------------------------------------- */
+/* ---- waiting -------------------------------------------------------------- */
 
-/* Whether the descriptor is ready before the time is over. */
-static bool await(int fd, short events, uint64_t until_us)
+/* How long something is waited for. */
+struct patience {
+    uint64_t until_us;
+    int stop_fd; /* readable as soon as the process is told to stop; -1: it is not looked for */
+};
+
+static void stop_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+}
+
+/* The process is to end, and waits for nothing but us: it has blocked the signals until the node is
+ * there (nighd), and takes them then. */
+static bool is_told_to_stop(void)
+{
+    sigset_t pending;
+
+    return sigpending(&pending) == 0 &&
+           (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+}
+
+/* Tells of signals that are pending, and leaves them so. -1: waits go on to their end. */
+static int open_stop_fd(void)
+{
+    sigset_t set;
+
+    stop_signals(&set);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* Whether the descriptor is ready (-1: none is) before the time is over, or a stop ends it. */
+static bool await(int fd, short events, const struct patience *patience)
 {
     for (;;) {
         uint64_t now_us = clock_now_us(&clock_monotonic);
-        struct pollfd poll_fd = {.fd = fd, .events = events};
+        struct pollfd at[2] = {{.fd = fd, .events = events},
+                               {.fd = patience->stop_fd, .events = POLLIN}};
         int ready;
 
-        if (now_us >= until_us) {
+        if (now_us >= patience->until_us) {
             return false;
         }
-        ready = poll(&poll_fd, 1, (int)((until_us - now_us) / 1000 + 1));
+        ready = poll(at, 2, (int)((patience->until_us - now_us) / 1000 + 1));
         if (ready != 0 && !(ready < 0 && errno == EINTR)) {
-            return ready > 0;
+            return at[0].revents != 0 && at[1].revents == 0;
         }
     }
 }
 
+/* ---- asking one member ---------------------------------------------------- */
+
 /* A connection; -1: errno says why not. */
-static int dial(const char *address, uint64_t until_us)
+static int dial(const char *address, const struct patience *patience)
 {
     struct sockaddr_storage to;
     socklen_t bytes, error_bytes = sizeof(int);
@@ -70,7 +106,7 @@ static int dial(const char *address, uint64_t until_us)
         error = errno;
         if (error == EINPROGRESS) {
             error = ETIMEDOUT;
-            if (await(fd, POLLOUT, until_us)) {
+            if (await(fd, POLLOUT, patience)) {
                 (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes);
             }
         }
@@ -82,7 +118,7 @@ static int dial(const char *address, uint64_t until_us)
     return fd;
 }
 
-static bool send_all(int fd, struct auth *auth, uint64_t until_us)
+static bool send_all(int fd, struct auth *auth, const struct patience *patience)
 {
     const uint8_t *bytes;
     uint32_t count;
@@ -92,7 +128,7 @@ static bool send_all(int fd, struct auth *auth, uint64_t until_us)
 
         if (sent > 0) {
             auth_sent(auth, (uint32_t)sent);
-        } else if ((errno != EAGAIN && errno != EINTR) || !await(fd, POLLOUT, until_us)) {
+        } else if ((errno != EAGAIN && errno != EINTR) || !await(fd, POLLOUT, patience)) {
             return false;
         }
     }
@@ -100,7 +136,7 @@ static bool send_all(int fd, struct auth *auth, uint64_t until_us)
 }
 
 /* Bytes that came; 0: none do. */
-static size_t receive(int fd, uint8_t *bytes, size_t most, uint64_t until_us)
+static size_t receive(int fd, uint8_t *bytes, size_t most, const struct patience *patience)
 {
     for (;;) {
         ssize_t got = recv(fd, bytes, most, 0);
@@ -108,7 +144,7 @@ static size_t receive(int fd, uint8_t *bytes, size_t most, uint64_t until_us)
         if (got > 0) {
             return (size_t)got;
         }
-        if (got == 0 || (errno != EAGAIN && errno != EINTR) || !await(fd, POLLIN, until_us)) {
+        if (got == 0 || (errno != EAGAIN && errno != EINTR) || !await(fd, POLLIN, patience)) {
             return 0;
         }
     }
@@ -116,17 +152,17 @@ static size_t receive(int fd, uint8_t *bytes, size_t most, uint64_t until_us)
 
 /* Proves that both have the key; what came behind that is a part of the welcome. */
 static nigh_status shake_hands(int fd, struct auth *auth, uint8_t *welcome, uint32_t *have,
-                               uint64_t until_us)
+                               const struct patience *patience)
 {
     while (auth->state == AUTH_WAITS) {
         uint8_t bytes[4096];
         uint32_t taken;
         size_t count;
 
-        if (!send_all(fd, auth, until_us)) {
+        if (!send_all(fd, auth, patience)) {
             return NIGH_PEER_LOST;
         }
-        count = receive(fd, bytes, sizeof(bytes), until_us);
+        count = receive(fd, bytes, sizeof(bytes), patience);
         if (count == 0) {
             return NIGH_PEER_LOST;
         }
@@ -134,12 +170,12 @@ static nigh_status shake_hands(int fd, struct auth *auth, uint8_t *welcome, uint
         *have = (uint32_t)count - taken;
         memcpy(welcome, bytes + taken, *have);
     }
-    (void)send_all(fd, auth, until_us);
+    (void)send_all(fd, auth, patience);
     return auth->state == AUTH_DONE ? NIGH_OK : auth->status;
 }
 
 static nigh_status read_welcome(int fd, const struct auth *auth, uint8_t *welcome, uint32_t have,
-                                uint64_t until_us, struct members *members)
+                                const struct patience *patience, struct members *members)
 {
     uint32_t wanted = WELCOME_HEAD_BYTES;
     nigh_status said = NIGH_OK, status;
@@ -155,7 +191,7 @@ static nigh_status read_welcome(int fd, const struct auth *auth, uint8_t *welcom
             }
             continue;
         }
-        count = receive(fd, welcome + have, wanted - have, until_us);
+        count = receive(fd, welcome + have, wanted - have, patience);
         if (count == 0) {
             return NIGH_PEER_LOST;
         }
@@ -166,8 +202,9 @@ static nigh_status read_welcome(int fd, const struct auth *auth, uint8_t *welcom
 }
 
 /* How one member answered. */
-static nigh_status ask(const struct node_settings *settings, const char *address, uint64_t until_us,
-                       struct members *members, char *why, size_t why_bytes)
+static nigh_status ask(const struct node_settings *settings, const char *address,
+                       const struct patience *patience, struct members *members, char *why,
+                       size_t why_bytes)
 {
     struct auth_identity self = {.rank = AUTH_JOINER, .incarnation = 1};
     struct auth_offer offer = {.lanes = 1};
@@ -175,14 +212,16 @@ static nigh_status ask(const struct node_settings *settings, const char *address
     struct auth *auth = malloc(sizeof(*auth));
     uint8_t *welcome = malloc(WELCOME_BYTES_MAX + 4096);
     nigh_status status = NIGH_NO_RESOURCES;
-    uint64_t hello_us = min_u64(until_us, clock_now_us(&clock_monotonic) + JOIN_HELLO_US);
+    const struct patience hello = {
+        .until_us = min_u64(patience->until_us, clock_now_us(&clock_monotonic) + JOIN_HELLO_US),
+        .stop_fd = patience->stop_fd};
     uint32_t have = 0;
     int fd = -1;
 
     if (auth == NULL || welcome == NULL || random_system_fill(nonce, sizeof(nonce)) != NIGH_OK) {
         goto done;
     }
-    fd = dial(address, hello_us);
+    fd = dial(address, &hello);
     if (fd < 0) {
         snprintf(why, why_bytes, "%s: %s", address, strerror(errno));
         status = NIGH_PEER_LOST;
@@ -190,13 +229,13 @@ static nigh_status ask(const struct node_settings *settings, const char *address
     }
     memcpy(offer.member, settings->joins_as, sizeof(offer.member));
     auth_begin(auth, true, settings->cluster_key, &self, &offer, UINT32_MAX, nonce);
-    status = shake_hands(fd, auth, welcome, &have, hello_us);
+    status = shake_hands(fd, auth, welcome, &have, &hello);
     if (status != NIGH_OK) {
         snprintf(why, why_bytes, "%s: %s", address,
                  auth->state == AUTH_REFUSED ? auth->why : "it said nothing");
         goto done;
     }
-    status = read_welcome(fd, auth, welcome, have, until_us, members);
+    status = read_welcome(fd, auth, welcome, have, patience, members);
     if (status != NIGH_OK) {
         snprintf(why, why_bytes, "%s: %s", address, nigh_status_string(status));
     }
@@ -234,38 +273,45 @@ static const char *remedy(nigh_status status)
     }
 }
 
-/* The process is to end, and waits for nothing but us: it has blocked the signal until the node is
- * there (nighd). */
-static bool is_told_to_stop(void)
+/* Each of them once: how the last of those that were asked answered. */
+static nigh_status ask_each(const struct node_settings *settings, const struct patience *patience,
+                            struct members *found, char *why, size_t why_bytes)
 {
-    sigset_t pending;
+    nigh_status status = NIGH_PEER_LOST;
 
-    return sigpending(&pending) == 0 &&
-           (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+    for (uint32_t n = 0; n < settings->members.count && !is_final(status) && !is_told_to_stop();
+         n++) {
+        const struct patience each = {
+            .until_us = min_u64(patience->until_us, clock_now_us(&clock_monotonic) + JOIN_EACH_US),
+            .stop_fd = patience->stop_fd};
+
+        status = ask(settings, settings->members.addresses[n], &each, found, why, why_bytes);
+    }
+    return status;
 }
 
 static nigh_status ask_members(const struct node_settings *settings, struct members *found,
                                char *why, size_t why_bytes)
 {
-    uint64_t until_us = clock_now_us(&clock_monotonic) + JOIN_WITHIN_US;
+    struct patience all = {.until_us = clock_now_us(&clock_monotonic) + JOIN_WITHIN_US,
+                           .stop_fd = open_stop_fd()};
     nigh_status status = NIGH_PEER_LOST;
     char last[256] = "";
 
-    while (!is_final(status) && !is_told_to_stop() && clock_now_us(&clock_monotonic) < until_us) {
-        for (uint32_t n = 0; n < settings->members.count && !is_final(status) && !is_told_to_stop();
-             n++) {
-            uint64_t each_us = min_u64(until_us, clock_now_us(&clock_monotonic) + JOIN_EACH_US);
+    while (!is_final(status) && !is_told_to_stop() &&
+           clock_now_us(&clock_monotonic) < all.until_us) {
+        status = ask_each(settings, &all, found, last, sizeof(last));
+        if (!is_final(status)) {
+            const struct patience rest = {.until_us = clock_now_us(&clock_monotonic) + JOIN_REST_US,
+                                          .stop_fd = all.stop_fd};
 
-            status =
-                ask(settings, settings->members.addresses[n], each_us, found, last, sizeof(last));
-        }
-        if (!is_final(status) && !is_told_to_stop()) {
-            (void)poll(NULL, 0, JOIN_REST_MS);
+            (void)await(-1, 0, &rest);
         }
     }
+    fd_close(&all.stop_fd);
     if (status != NIGH_OK) {
         snprintf(why, why_bytes, "cannot join as %s (%s): %s", settings->joins_as, last,
-                 remedy(status));
+                 is_told_to_stop() ? "it was told to stop" : remedy(status));
     }
     return status;
 }

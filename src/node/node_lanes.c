@@ -159,7 +159,8 @@ static bool node_list(void *context, uint32_t n, struct session_node *node)
     *node = (struct session_node){
         .rank = n,
         .state = (uint8_t)view.state,
-        .life = (uint8_t)(view.life | node_view_of(self, n) << SESSION_NODE_VIEW),
+        .life = (uint8_t)(view.life | node_view_of(self, n) << SESSION_NODE_VIEW |
+                          (view.leaves ? SESSION_NODE_LEAVES : 0)),
         .refused = (int16_t)view.refused,
         .incarnation = view.incarnation,
         .is_self = self->peers == NULL || n == self->settings.members.self,

@@ -127,6 +127,22 @@ static void node_kick_for_views(void *context, uint32_t lane)
     lane_kick(node->lanes[lane]);
 }
 
+/* What is kept does not fit what the node is told to be: which of the two is right its owner knows.
+ */
+static void add_remedy(nigh_status status, char *why, size_t why_bytes)
+{
+    size_t length = strnlen(why, why_bytes - 1);
+
+    if (status == NIGH_VERSION)
+        snprintf(why + length, why_bytes - length,
+                 "; start this node with the version, the list, the ranks and the address that it "
+                 "had (--join, --ranks, --member), or give it another directory (--state)");
+    else if (status == NIGH_CORRUPT)
+        snprintf(why + length, why_bytes - length,
+                 "; give it another directory (--state), and it hears from the others what was "
+                 "decided");
+}
+
 static nigh_status node_make_views(struct nigh_node *node, char *why, size_t why_bytes)
 {
     const struct node_settings *settings = &node->settings;
@@ -139,10 +155,13 @@ static nigh_status node_make_views(struct nigh_node *node, char *why, size_t why
         .kick = node_kick_for_views,
         .context = node,
     };
+    nigh_status status =
+        settings->state_dir[0] == '\0'
+            ? NIGH_OK
+            : views_create(&config, &node->state_file, &node->views, why, why_bytes);
 
-    return settings->state_dir[0] == '\0'
-               ? NIGH_OK
-               : views_create(&config, &node->state_file, &node->views, why, why_bytes);
+    add_remedy(status, why, why_bytes);
+    return status;
 }
 
 static void node_on_struck(void *context)

@@ -75,6 +75,7 @@ struct peers_view {
     enum peer_state state;
     uint32_t incarnation;
     nigh_status refused;  /* as nigh_node_info has it */
+    bool leaves;          /* it is up, and says that it leaves */
     enum swim_state life; /* what the members say of it (cluster/swim.h) */
     const char *address;
 };

@@ -206,6 +206,7 @@ static bool take_messages(struct peers *peers, struct connection *connection, co
             return false;
         }
         peer_heard(&peers->members[connection->rank].peer, peers->now_us);
+        peers->members[connection->rank].leaves = message == AUTH_LEAVES;
         if (message == AUTH_BYE) {
             peers_end_connection(peers, connection, true);
             return true;
@@ -307,7 +308,7 @@ uint64_t peers_tick_connection(struct peers *peers, struct connection *connectio
     }
     if (peers->now_us >= connection->ping_us) {
         connection->ping_us = peers->now_us + PEERS_PING_US;
-        peers_say(peers, connection, AUTH_PING);
+        peers_say(peers, connection, lane_leaves(peers->lanes[0]) ? AUTH_LEAVES : AUTH_PING);
     }
     return connection->ping_us;
 }

@@ -48,6 +48,7 @@ struct member {
     struct link_peer info; /* as it was last up */
     uint64_t owed_dead;    /* lanes that must still be told that it is dead */
     uint64_t owed;         /* lanes that must still be told how it is now */
+    bool leaves;           /* so it said last, while it was up */
     bool complained;       /* of its last refusal, in the log */
     nigh_status refused;   /* why the last handshake failed since it was up; NIGH_OK: none did */
 };

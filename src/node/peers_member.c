@@ -144,6 +144,7 @@ void peers_act(struct peers *peers, uint32_t rank, const struct peer_actions *ac
                  peers->members[rank].text, member->info.incarnation, member->info.lanes);
         member->complained = false;
         member->refused = NIGH_OK;
+        member->leaves = false; /* until it says so */
     }
     if (actions->lost || actions->up) {
         member->owed |= all;
@@ -245,6 +246,9 @@ void peers_look(const struct peers *peers, uint32_t rank, struct peers_view *vie
         .incarnation = rank == peers->config.members->self ? peers->incarnation
                                                            : peers->members[rank].peer.incarnation,
         .refused = peers->members[rank].refused,
+        .leaves = rank == peers->config.members->self
+                      ? lane_leaves(peers->lanes[0])
+                      : peers->members[rank].leaves && peers->members[rank].peer.state == PEER_UP,
         .life = peers_swim_state(peers, rank),
         .address = peers->members[rank].text,
     };

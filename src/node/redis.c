@@ -16,9 +16,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/blake.h"
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/random.h"
 #include "cluster/redis_session.h"
@@ -29,6 +31,9 @@
 #include "base/log.h"
 
 #define REDIS_WHY 256
+
+/* Reasons told while the server is not reached, each once: what else it says then is not told. */
+#define REDIS_REASONS 8u
 
 struct redis_connection {
     struct redis *redis;
@@ -47,6 +52,9 @@ struct redis {
     char shown[REDIS_HOST_BYTES + 32];
     pthread_mutex_t lock; /* of why */
     char why[REDIS_WHY];
+    bool has_why;                        /* of the connection under way, or the last one */
+    uint64_t told_hashes[REDIS_REASONS]; /* of what was told since it was last reached */
+    uint32_t told_count;
     uint64_t said_us; /* when nonsense was last in the log */
     pthread_t thread;
     bool started;
@@ -133,6 +141,7 @@ static void set_why(struct redis *redis, const char *what, const char *text, siz
     pthread_mutex_lock(&redis->lock);
     (void)snprintf(redis->why, sizeof(redis->why), "%s%.200s", what, shown);
     pthread_mutex_unlock(&redis->lock);
+    redis->has_why = true;
 }
 
 bool redis_is_up(struct redis *redis, char *why, size_t why_bytes)
@@ -149,6 +158,28 @@ bool redis_is_up(struct redis *redis, char *why, size_t why_bytes)
 uint64_t redis_losses(const struct redis *redis)
 {
     return atomic_load(&redis->losses);
+}
+
+/* An attempt a second fails for long, mostly for one reason; the next one may be of another kind.
+ */
+static void say_unreached(struct redis *redis)
+{
+    char why[2 * REDIS_WHY];
+    uint8_t id[LIMIT_ID_BYTES];
+    uint64_t hash;
+
+    (void)redis_is_up(redis, why, sizeof(why));
+    blake_id20(why, strlen(why), id);
+    hash = hash_load64(id);
+    for (uint32_t n = 0; n < redis->told_count; n++) {
+        if (redis->told_hashes[n] == hash)
+            return;
+    }
+    if (redis->told_count == REDIS_REASONS)
+        return;
+    redis->told_hashes[redis->told_count++] = hash;
+    LOG_WARN("the directory is not reached: what is not here is not found until it is",
+             "why=\"%s\"", LOG_QUOTE(why));
 }
 
 /* Once a second. */
@@ -259,6 +290,7 @@ static bool connect_one(struct redis *redis, struct redis_connection *connection
 static void connect_both(struct redis *redis)
 {
     redis->awaited = 2;
+    redis->has_why = false;
     if (!connect_one(redis, &redis->commands) || !connect_one(redis, &redis->messages))
         redis_session_lost(&redis->session);
 }
@@ -279,11 +311,10 @@ static void fail_asks(struct redis *redis, uint32_t number)
 
 static void close_both(struct redis *redis)
 {
-    char why[2 * REDIS_WHY];
     bool was_up = atomic_exchange(&redis->up, false);
 
     atomic_fetch_add(&redis->losses, was_up ? 1 : 0);
-    if (was_up && redis->why[0] == '\0')
+    if (!redis->has_why)
         set_why(redis, "it does not answer", "", 0);
     for (uint32_t n = 0; n < redis->config.lanes; n++)
         set_life(redis, n, false);
@@ -291,10 +322,7 @@ static void close_both(struct redis *redis)
     close_one(&redis->messages);
     for (uint32_t n = 0; n < redis->config.lanes; n++)
         fail_asks(redis, n);
-    (void)redis_is_up(redis, why, sizeof(why));
-    if (was_up || redis->session.pause_us == 2 * REDIS_PAUSE_US)
-        LOG_WARN("the directory is not reached: what is not here is not found until it is",
-                 "why=\"%s\"", LOG_QUOTE(why));
+    say_unreached(redis);
 }
 
 /* ---- the first words ------------------------------------------------------ */
@@ -555,6 +583,8 @@ static void go_up(struct redis *redis)
     pthread_mutex_lock(&redis->lock);
     redis->why[0] = '\0';
     pthread_mutex_unlock(&redis->lock);
+    redis->has_why = false;
+    redis->told_count = 0;
     atomic_store(&redis->up, true);
     LOG_INFO("the directory is reached", "at=%s", redis->shown);
     for (uint32_t n = 0; n < redis->config.lanes; n++)

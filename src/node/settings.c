@@ -301,12 +301,13 @@ static nigh_status settings_take_members(const nigh_node_options *o, struct node
     if (o->member == NULL)
         return settings_fail(why, why_bytes,
                              "members are given (--join), but not which of them this node is "
-                             "(--member): its address as it stands there, or its rank");
+                             "(--member): its address as it stands there, or its rank; or, to join "
+                             "them (--state), an address of its own");
     if (o->cluster_key == NULL)
         return settings_fail(
             why, why_bytes,
-            "members are given (--join), but no cluster key (--cluster-key); nodes "
-            "without one are not let in");
+            "members are given (--join), but no cluster key (--cluster-key), and nodes without "
+            "one are not let in: a file of 32 random bytes, the same at all nodes");
     if (o->ranks != 0 && s->state_dir[0] == '\0')
         return settings_fail(why, why_bytes,
                              "ranks for nodes that join (--ranks) are agreed on: give --state");
@@ -365,7 +366,8 @@ static nigh_status settings_take_cluster(const nigh_node_options *o, struct node
             return settings_fail(
                 why, why_bytes,
                 "an address (--member, --listen), a key (--cluster-key) or ranks (--ranks) for "
-                "other nodes are given, but not which they are (--join)");
+                "other nodes are given, but not which they are: give --join, or, to begin a "
+                "cluster that others join, --member and --state");
         return NIGH_OK;
     }
     status = settings_take_members(o, s, why, why_bytes);

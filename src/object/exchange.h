@@ -132,12 +132,13 @@ typedef void exchange_where_done(void *context, uint64_t token, nigh_status stat
 
 /*
  * Asks the home of an id where its object is. NIGH_OK: *places says it; NIGH_PENDING: `done`
- * follows, within two seconds; NIGH_BUSY: not known yet (members have yet to announce), or too
- * many questions; NIGH_PEER_LOST: the home is not to be reached; NIGH_TIMEOUT: nor does it answer.
- * places->data_size is what this node knows by itself, and stays so unless the home knows better.
+ * follows, within `within_us`, and two seconds (0: those; on a server's word, always); NIGH_BUSY:
+ * not known yet (members have yet to announce), or too many questions; NIGH_PEER_LOST: the home is
+ * not to be reached; NIGH_TIMEOUT: nor does it answer. places->data_size is what this node knows by
+ * itself, and stays so unless the home knows better.
  */
 nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8_t *id,
-                           uint64_t now_us, struct exchange_places *places,
+                           uint64_t within_us, uint64_t now_us, struct exchange_places *places,
                            exchange_where_done *done, void *context, uint64_t token);
 
 /* The end of a wait for replicas: how many nodes hold one, as far as is known. Not from inside

@@ -76,7 +76,8 @@ static void on_where(void *context, nigh_status status, const uint8_t *payload, 
 }
 
 static nigh_status ask(struct exchange *exchange, struct where *where,
-                       const struct directory_key *key, uint64_t hash, uint64_t now_us)
+                       const struct directory_key *key, uint64_t hash, uint64_t within_us,
+                       uint64_t now_us)
 {
     struct exchange_link *link = exchange_link_to(exchange, where->home, hash);
     struct wire_locate locate = {.key = *key, .crossover_bytes = UINT64_MAX, .only = 1};
@@ -89,7 +90,7 @@ static nigh_status ask(struct exchange *exchange, struct where *where,
         return NIGH_BUSY;
     }
     return rpc_call(link_rpc(link->link), WIRE_LOCATE, &piece, 1,
-                    clock_deadline_us(now_us, EXCHANGE_CALL_US), now_us, on_where, where, NULL);
+                    clock_deadline_us(now_us, within_us), now_us, on_where, where, NULL);
 }
 
 static nigh_status ask_outside(struct exchange *exchange, struct where *where,
@@ -119,7 +120,7 @@ void where_told(struct exchange *exchange, const struct outside_news *news)
 }
 
 nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8_t *id,
-                           uint64_t now_us, struct exchange_places *places,
+                           uint64_t within_us, uint64_t now_us, struct exchange_places *places,
                            exchange_where_done *done, void *context, uint64_t token)
 {
     struct directory_key key;
@@ -161,8 +162,11 @@ nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8
                             .done = done,
                             .context = context,
                             .token = token};
-    status = exchange->outside.used ? ask_outside(exchange, where, &key)
-                                    : ask(exchange, where, &key, hash_id20(id), now_us);
+    status =
+        exchange->outside.used
+            ? ask_outside(exchange, where, &key)
+            : ask(exchange, where, &key, hash_id20(id),
+                  within_us != 0 ? min_u64(within_us, EXCHANGE_CALL_US) : EXCHANGE_CALL_US, now_us);
     if (status != NIGH_OK) {
         free(where);
         return status;

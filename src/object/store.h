@@ -13,7 +13,9 @@
 #define OBJECT_STORE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "cluster/directory.h"
 #include "memory/extent.h"
@@ -361,6 +363,16 @@ bool store_next(struct store *store, uint32_t pool, uint32_t *cursor, struct sto
 
 /* Adds this lane's numbers to *stats (those that the store knows). */
 void store_stats(const struct store *store, nigh_node_stats *stats);
+
+#define STORE_STATS_BYTES (sizeof(nigh_node_stats) - offsetof(nigh_node_stats, memory_bytes))
+
+/* What an answer to STATS has of them: the numbers alone. Returns their bytes. */
+static inline uint64_t store_write_stats(const nigh_node_stats *stats, uint8_t *reply)
+{
+    memcpy(reply, (const uint8_t *)stats + offsetof(nigh_node_stats, memory_bytes),
+           STORE_STATS_BYTES);
+    return STORE_STATS_BYTES;
+}
 
 /* Checks every invariant between index, heaps, policy and sessions; for tests. */
 bool store_is_valid(const struct store *store);

@@ -240,7 +240,6 @@ nigh_status store_stats_reply(struct store_call *call)
     nigh_node_stats stats = {0};
 
     store_stats(call->store, &stats);
-    memcpy(call->session->config.lane->reply, &stats, sizeof(stats));
-    call->cqe.data_size = sizeof(stats);
+    call->cqe.data_size = store_write_stats(&stats, call->session->config.lane->reply);
     return NIGH_OK;
 }

@@ -405,7 +405,7 @@ static int child_body(void *arg)
 /* ---- what must hold after it ---------------------------------------------- */
 
 static nigh_client *checker;
-static nigh_node_stats before; /* without victims */
+static nigh_node_stats before = {.struct_size = sizeof before}; /* without victims */
 static uint64_t probes;
 static uint64_t slowest_us;
 

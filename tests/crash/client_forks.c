@@ -44,7 +44,7 @@ static int call_everything(struct parent *parent)
     static nigh_object_info infos[1];
     nigh_create_options options = {.data_size = 10};
     nigh_holder holder;
-    nigh_node_info info;
+    nigh_node_info info = {.struct_size = sizeof info};
     nigh_event event;
     nigh_view view;
     nigh_writer writer;
@@ -153,7 +153,7 @@ static int own_child(void *arg)
 /* ---- the parent ----------------------------------------------------------- */
 
 static nigh_client *checker;
-static nigh_node_stats before;
+static nigh_node_stats before = {.struct_size = sizeof before};
 
 /* Everything at once: a view, a writer, an op that waits. */
 static void set_up_parent(struct parent *parent)
@@ -195,7 +195,7 @@ static void finish_parent(struct parent *parent)
 
 static uint64_t count_sessions(void)
 {
-    nigh_node_stats stats = {0};
+    nigh_node_stats stats = {.struct_size = sizeof stats};
 
     assert_int_equal(nigh_stats(checker, &stats), NIGH_OK);
     return stats.sessions;

@@ -133,7 +133,7 @@ static void stop_workers(const pid_t workers[WORKERS], uint64_t *random)
 /* Whether memory was filled, and emptied, more than twice. */
 static bool has_turned_over(nigh_client *client)
 {
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
 
     return nigh_stats(client, &stats) == NIGH_OK && stats.evicted_bytes > 2 * stats.memory_bytes;
 }
@@ -195,7 +195,8 @@ static void test_stopped_clients(void **state)
     static const char *const flags[] = {"--lanes", "2", NULL};
     uint64_t random = support_seed();
     uint64_t stop_ms = support_budget_ms(STOP_MS);
-    nigh_node_stats before, during;
+    nigh_node_stats before = {.struct_size = sizeof before},
+                    during = {.struct_size = sizeof during};
     pid_t workers[WORKERS], holder;
     nigh_client *client;
     nigh_id half = HALF_ID;

@@ -169,7 +169,7 @@ void crash_delete_all(nigh_client *client)
 
 bool crash_settled(nigh_client *client, const nigh_node_stats *was, bool memory)
 {
-    nigh_node_stats is;
+    nigh_node_stats is = {.struct_size = sizeof is};
 
     if (nigh_stats(client, &is) != NIGH_OK) {
         return false;
@@ -184,7 +184,7 @@ bool crash_settled(nigh_client *client, const nigh_node_stats *was, bool memory)
 
 void crash_print_difference(nigh_client *client, const nigh_node_stats *was)
 {
-    nigh_node_stats is;
+    nigh_node_stats is = {.struct_size = sizeof is};
 
     if (nigh_stats(client, &is) != NIGH_OK) {
         printf("# the node does not answer\n");

@@ -119,7 +119,7 @@ static bool end_victim(struct victim *victim, uint64_t *killed)
 /* Whether memory was full yet. */
 static bool was_full(nigh_client *checker)
 {
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
 
     return nigh_stats(checker, &stats) == NIGH_OK && stats.evictions > 0;
 }
@@ -186,7 +186,7 @@ static void test_random_kills_under_load(void **state)
     uint64_t begin_us, killed;
     pid_t steady[STEADY];
     nigh_client *checker;
-    nigh_node_stats before, after;
+    nigh_node_stats before = {.struct_size = sizeof before}, after = {.struct_size = sizeof after};
 
     (void)state;
     board = load_shared(sizeof(*board));

@@ -109,6 +109,7 @@ static struct {
     uint32_t queued;
     bool is_open;              /* sockets are the fuzzer's from here on */
     bool is_full;              /* the lane's mailbox */
+    bool leaves;               /* this node */
     uint64_t now_us, start_us; /* start_us: from the listener to the lanes */
     struct told told[MEMBERS];
     bool agrees;                                        /* whatever the input says */
@@ -344,6 +345,12 @@ static void check_info(uint32_t rank, const struct link_peer *info)
     for (uint32_t lane = 0; lane < info->lanes; lane++) {
         NIGH_ASSERT(strncmp(info->addresses[lane], "127.0.0.1:", 10) == 0);
     }
+}
+
+bool lane_leaves(const struct lane *lane)
+{
+    (void)lane;
+    return fuzz.leaves;
 }
 
 bool lane_tell_peer(struct lane *lane, enum lane_mail kind, uint32_t rank, struct link_peer *info)

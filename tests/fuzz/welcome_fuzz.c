@@ -581,7 +581,7 @@ static void call_look(uint8_t how)
 {
     nigh_object_info infos[4];
     nigh_holder holders[3];
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof(stats)};
     nigh_id id = id_of(how % IDS);
     uint64_t cursor = how >= 0xf0 ? fuzz_number(&input) : 0;
     size_t count = 0;

@@ -391,8 +391,9 @@ static void fake_serve_stats(struct fake_node *fake, uint32_t number, struct ses
                              .index_full = 1, /* once */
                              .uptime_us = 5};
 
-    memcpy(session_lane_of(fake->memory, number)->reply, &stats, sizeof(stats));
-    cqe->data_size = sizeof(stats);
+    cqe->data_size = sizeof(stats) - offsetof(nigh_node_stats, memory_bytes);
+    memcpy(session_lane_of(fake->memory, number)->reply,
+           (const uint8_t *)&stats + offsetof(nigh_node_stats, memory_bytes), cqe->data_size);
 }
 
 static bool fake_serve(struct fake_node *fake, uint32_t number, const struct session_sqe *sqe,

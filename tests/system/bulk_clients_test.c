@@ -474,7 +474,7 @@ static void a_node_gives_what_it_has(void **state)
     struct world world;
     nigh_client *reader = NULL;
     nigh_bulk *bulk = NULL, *more = NULL;
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
     uint8_t *memory = NULL;
     void *at;
 

@@ -396,7 +396,7 @@ static void calls_may_be_written(void **state)
     (void)serve(world.client[1], "echo", echo, NULL);
     assert_int_equal(nigh_call(world.client[0], &spec, PATIENCE), NIGH_OK);
     for (uint32_t n = 0; n < 2; n++) {
-        nigh_node_stats stats;
+        nigh_node_stats stats = {.struct_size = sizeof stats};
         nigh_link_info link;
         size_t count;
 

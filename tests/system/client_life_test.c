@@ -87,7 +87,7 @@ static void all_is_lost(nigh_client *client, const char *words)
     nigh_status statuses[2] = {NIGH_OK, NIGH_OK};
     nigh_id id = id_of(1), ids[2] = {id, id_of(2)};
     nigh_object_info info;
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
     nigh_writer writer;
     nigh_event event;
     nigh_view views[2] = {0};
@@ -342,7 +342,7 @@ static void a_client_that_is_closed_meanwhile_holds_nothing(void **state)
     struct node_fixture node;
     nigh_client *reader, *writer;
     nigh_id id = id_of(1);
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
     nigh_view view;
     pid_t child;
 

@@ -143,7 +143,7 @@ static void put_twice(nigh_client *client, uint32_t first, uint32_t count, size_
 
 static uint64_t leased_bytes(nigh_client *client)
 {
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
 
     assert_int_equal(nigh_stats(client, &stats), NIGH_OK);
     return stats.leased_bytes;
@@ -284,7 +284,7 @@ static void test_manage_and_look(void **state)
     nigh_create_options options = {.name = "the name", .meta = "meta", .meta_size = 4};
     nigh_object_info info, infos[8];
     nigh_holder holders[4];
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
     nigh_client *client, *other;
     nigh_status deleted;
     uint64_t cursor = 0, freed;
@@ -422,7 +422,7 @@ static void test_threads_of_one_client(void **state)
     struct worker workers[4];
     struct node_fixture node;
     nigh_client *client;
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
     nigh_holder holders[4];
     size_t count = 0;
     uint64_t seed = support_seed();
@@ -506,7 +506,7 @@ static void test_node_is_killed(void **state)
 {
     struct node_fixture node;
     struct worker worker = {0};
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
     nigh_client *client;
     nigh_id id = id_of(1);
     nigh_view view, other;

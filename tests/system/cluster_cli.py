@@ -665,6 +665,17 @@ def test_an_offer_is_withdrawn():
         assert taker.returncode != OK and offered(a) + offered(b) == []
 
 
+def test_an_offer_is_not_measured_where_it_lies():
+    """It says so, and leaves the offer to another node."""
+    with Cluster(*BENCH).wait_met() as (a, b):
+        a.good("bench", "transfer", "--offer")
+        code, printed, said = a.run("bench", "transfer")
+        assert code == FAILED and printed == b"", (code, printed)
+        assert "lies on this node itself" in said and "at another node" in said, said
+        assert len(offered(a)) == OFFERED
+        assert len(b.parsed("bench", "transfer")) == 6 and offered(a) + offered(b) == []
+
+
 def test_an_offer_that_cannot_fit_is_refused():
     with Cluster("--memory", "64M", "--lanes", "1").wait_met() as (a, b):
         for flags in (["--offer"], []):

@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
@@ -274,6 +275,20 @@ def test_who_cannot_join_is_told_why():
     cluster.close()
 
 
+def test_who_kept_another_list_is_told_what_to_do():
+    """The directory of one that was of two, started with another list, or as the other."""
+    cluster = Joiners(2, 3)
+    cluster.kill(0)
+    told = "with the version, the list, the ranks and the address that it had (--join, --ranks, --member)"
+    for member, names in ((0, (0, 2)), (1, (0, 1))):
+        said = refused(cluster, 0, options=["--member", cluster.ports[member],
+                                            "--join", ",".join(cluster.ports[n] for n in names)])
+        assert "another" in said and told in said and "another directory (--state)" in said, said
+    cluster.start(0)
+    cluster.wait_ready(0)
+    cluster.close()
+
+
 def test_who_cannot_be_one_takes_no_seat():
     """Seats are for ever: one that votes by another address, and one that could not listen, are told before they ask."""
     cluster = Joiners(3, 5)
@@ -366,6 +381,31 @@ def test_who_joins_may_be_stopped():
     cluster.processes[1].terminate()
     cluster.processes[1].wait(15)
     cluster.kill(1)
+    cluster.close()
+
+
+def is_connected_to(address):
+    """Whether somebody has a connection to what listens there."""
+    port = f":{int(address.rpartition(':')[2]):04X}"
+    with open("/proc/net/tcp", encoding="ascii") as file:
+        rows = [line.split() for line in file]
+    return any(row[2].endswith(port) and row[3] == "01" for row in rows)
+
+
+def test_who_joins_may_be_stopped_while_a_member_decides():
+    """A member that has proved itself is waited for, since it may take long to decide, but not by who is told to end:
+    of two, the other is gone, so that nothing can be decided."""
+    cluster = Joiners(2, 3)
+    cluster.kill(1)
+    cluster.start(2)
+    wait_for(lambda: "joins a cluster" in cluster.log(2), 30)
+    wait_for(lambda: is_connected_to(cluster.ports[0]), 30)
+    at = time.monotonic()
+    cluster.processes[2].terminate()
+    cluster.processes[2].wait(30)
+    assert time.monotonic() - at < 5, time.monotonic() - at
+    assert "it was told to stop" in cluster.log(2), cluster.log(2)
+    cluster.kill(2)
     cluster.close()
 
 

@@ -86,6 +86,11 @@ class World:
         self.folder.cleanup()
 
 
+def unreached(member):
+    """The lines of its log that say why the directory is not reached."""
+    return "\n".join(line for line in member.said().splitlines() if "the directory is not reached" in line)
+
+
 def is_reached(member):
     """Whether a node's directory can say where things are."""
     code, _, said = member.run("who", "nothing")
@@ -253,6 +258,31 @@ def test_passwords():
         wait_for(lambda: "WRONGPASS" in world.members[0].said())
         assert "wrong" not in world.members[0].said().replace("went wrong", ""), "no password in the log"
         world.members[0].good("put", "--no-claim", "p", "-", data=b"1")
+
+
+def test_each_reason_is_told_once():
+    """Why the server is not reached may change, and is told anew then, not at each attempt; and from the start when it
+    was reached meanwhile."""
+    with World() as world:
+        node = world.members[0]
+        reasons = ("Connection refused", "NOAUTH", "it does not answer")
+        world.redis.signal(signal.SIGKILL)
+        wait_for(lambda: reasons[0] in unreached(node))
+        world.redis.flags = ("--requirepass", "another")
+        world.redis.start()
+        wait_for(lambda: reasons[1] in unreached(node))
+        world.redis.signal(signal.SIGSTOP)
+        wait_for(lambda: reasons[2] in unreached(node), 60)
+        world.redis.signal(signal.SIGCONT)
+        world.redis.signal(signal.SIGKILL)
+        world.redis.flags = ()
+        world.redis.start()
+        wait_for(lambda: is_reached(node), 60)
+        said = unreached(node)
+        assert [said.count(reason) for reason in reasons] == [1, 1, 1], said
+        world.redis.signal(signal.SIGKILL)
+        wait_for(lambda: unreached(node).count(reasons[0]) == 2)
+        world.redis.start()
 
 
 def test_a_server_over_tcp():

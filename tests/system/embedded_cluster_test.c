@@ -143,7 +143,7 @@ static void *wait_for_it(void *argument)
 
 static bool waits(nigh_client *client)
 {
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
 
     return nigh_stats(client, &stats) == NIGH_OK && stats.waiting > 0;
 }
@@ -290,7 +290,7 @@ static void a_lane_whose_guest_left_serves(void **state)
 /* How often the thread of the lane woke who gets 500 objects. */
 static uint64_t wakes_of_gets(struct pair *pair, uint64_t first)
 {
-    nigh_node_stats before, after;
+    nigh_node_stats before = {.struct_size = sizeof before}, after = {.struct_size = sizeof after};
 
     for (uint64_t i = first; i < first + 500; i++) {
         nigh_id id = numbered(i);
@@ -461,7 +461,7 @@ static void who_comes_second_is_told(void **state)
 
 static bool is_dead(nigh_client *client, uint32_t rank)
 {
-    nigh_node_info nodes[2];
+    nigh_node_info nodes[2] = {{.struct_size = sizeof nodes[0]}};
     size_t count;
 
     assert_int_equal(nigh_nodes(client, nodes, 2, &count), NIGH_OK);

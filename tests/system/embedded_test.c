@@ -61,7 +61,7 @@ static void waiting_threads_drive_their_lane(void **state)
     (void)state;
     nigh_node *node = start(NULL);
     nigh_client *client = attach(node);
-    nigh_node_stats before, after;
+    nigh_node_stats before = {.struct_size = sizeof before}, after = {.struct_size = sizeof after};
 
     assert_int_equal(nigh_stats(client, &before), NIGH_OK);
     for (uint64_t i = 0; i < 1000; i++) {

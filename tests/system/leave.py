@@ -70,7 +70,7 @@ def test_what_only_it_held_is_at_the_others():
         left = members[0].parsed("leave")
         assert left["safe"]["objects"] == OBJECTS and left["alone"]["objects"] == 0, left
         code, _, said = members[0].run("put", "new", "-", data=b"x")
-        assert code == FAILED and "leave" in said, said
+        assert code == FAILED and "nigh leave --undo" in said, said
         kill(members[0])
         for n in range(OBJECTS):
             wait_for(lambda n=n: members[1 + n % 2].run("get", f"{n}")[:2] == (OK, bytes_of(f"{n}")), LOOK_S)
@@ -149,6 +149,20 @@ def test_looking_changes_nothing_and_undo_takes_puts_again():
         wait_for(lambda: members[1].names().get("kept", True), LOOK_S)  # a copy, or it has been evicted
         assert members[0].good("get", "kept") == bytes_of("kept")
         assert members[0].parsed("leave")["safe"]["objects"] == 3, "and it may leave again"
+
+
+def test_all_nodes_tell_who_leaves():
+    """While it leaves, and not any more once that was undone, or it was started again."""
+    cluster = Five(nodes=2)
+    with cluster as members:
+        cluster.wait_met()
+        assert b"leaving" not in members[1].good("nodes")
+        for end in (lambda: members[0].good("leave", "--undo"), lambda: (members[0].end(), members[0].start())):
+            members[0].good("leave")
+            wait_for(lambda: all(member.states() == ["leaving", "up"] for member in members), LOOK_S)
+            assert [b"leaving" in line for line in members[1].good("nodes").splitlines()] == [False, True, False]
+            end()
+            wait_for(lambda: all(member.states() == ["up", "up"] for member in members), LOOK_S)
 
 
 def left(member, *arguments):

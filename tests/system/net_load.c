@@ -235,7 +235,7 @@ static void *serve_for_ever(void *context)
 
 static bool is_there(nigh_client *client)
 {
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
 
     return nigh_stats(client, &stats) == NIGH_OK;
 }

@@ -20,7 +20,7 @@ static void the_node_is_not_on_the_way(void **state)
     static uint8_t request[NIGH_CALL_BYTES], replies[CALLERS][NIGH_CALL_BYTES];
     nigh_call_spec specs[CALLERS], spec;
     nigh_op ops[CALLERS];
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
     struct server server;
     nigh_client *caller;
 

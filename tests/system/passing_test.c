@@ -111,7 +111,7 @@ static void kill_node(void)
     assert_true(SUPPORT_WAIT(
         node_fixture_child(node.pid) != child && node_fixture_child(node.pid) != 0, DEADLINE));
     for (uint32_t i = 0; i < POOLS; i++) {
-        nigh_node_stats stats;
+        nigh_node_stats stats = {.struct_size = sizeof stats};
 
         assert_true(SUPPORT_WAIT(nigh_stats(writers[i], &stats) == NIGH_OK, DEADLINE));
         assert_true(SUPPORT_WAIT(nigh_stats(readers[i], &stats) == NIGH_OK, DEADLINE));

@@ -93,7 +93,7 @@ static int plasma_putter_body(void *context)
 {
     const struct plasma_putter *putter = context;
     nigh_client *client = plasma_try_open(putter->node, "putter");
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
 
     if (client == NULL) {
         return 1;
@@ -118,7 +118,7 @@ pid_t plasma_fork_putter(struct plasma_putter *putter)
 
 nigh_node_stats plasma_stats(nigh_client *client)
 {
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
 
     assert_int_equal(nigh_stats(client, &stats), NIGH_OK);
     return stats;

@@ -121,7 +121,7 @@ static void kill_node(void)
 /* Until the client reaches the new node. */
 static bool comes_back(nigh_client *client)
 {
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
 
     return SUPPORT_WAIT(nigh_stats(client, &stats) == NIGH_OK, DEADLINE);
 }
@@ -138,7 +138,7 @@ static void start(const char *memory, const char *more, const char *value)
 static void what_was_sealed_is_served(void **state)
 {
     nigh_client *client;
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
 
     (void)state;
     start("64M", "--lanes", "2");
@@ -228,7 +228,7 @@ static void spilled_objects_come_back(void **state)
 {
     char folder[108];
     nigh_client *client;
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
 
     (void)state;
     support_path(folder, sizeof(folder), "spill");

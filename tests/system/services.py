@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
@@ -269,6 +270,27 @@ def test_a_call_goes_where_its_bytes_are():
         end(servers[1])
         raw.wait_for(lambda: near(a, "large") == 0)
         end(servers[0])
+
+
+def test_a_node_that_does_not_say_where_things_are_is_not_waited_for():
+    """Half of what a call is about has its home at a node that stands still: it goes to a server all the same, after a
+    part of its time, and a fifth of a second at most for all of them, of which some are asked for after others."""
+    cluster = Cluster("--dead-ms", "60000")
+    with cluster as (a, b):
+        cluster.wait_met()
+        server = serve(a, "echo")
+        near = [word for n in range(100) for word in ("--near", f"nowhere{n}")]
+        assert a.good("call", "echo", *near, "x") == b"x"
+        b.process.send_signal(signal.SIGSTOP)
+        raw.wait_for(lambda: raw.is_stopped(b.process.pid))
+        try:
+            at = time.monotonic()
+            assert a.good("call", "echo", *near, "x", "--timeout", "20s") == b"x"
+            assert time.monotonic() - at < 1.5, time.monotonic() - at
+            assert a.good("call", "echo", *near, "x", "--timeout", "1s") == b"x"
+        finally:
+            b.process.send_signal(signal.SIGCONT)  # or nothing ends it
+            end(server)
 
 
 def test_a_node_that_has_not_come_yet_is_waited_for():

@@ -304,7 +304,7 @@ static void a_child_of_a_server_serves_nothing(void **state)
 
 static nigh_node_stats stats_of(nigh_client *client)
 {
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
 
     assert_int_equal(nigh_stats(client, &stats), NIGH_OK);
     return stats;

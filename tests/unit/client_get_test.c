@@ -202,7 +202,7 @@ static void test_silent_lane_is_given_up(void **state)
     nigh_id id = id_of(1);
     nigh_view view;
     struct session_cqe late;
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof(stats)};
 
     (void)state;
     start(&f, &(struct fake_options){.hook = swallow_gets, .context = &kept});
@@ -217,6 +217,46 @@ static void test_silent_lane_is_given_up(void **state)
     fake_node_unlock(&f.fake);
     assert_int_equal(nigh_stats(f.client, &stats), NIGH_OK);
     assert_int_equal(fake_node_pins(&f.fake), 0);
+    stop(&f);
+}
+
+/* A program of a later version knows more numbers, and finds 0 there; an older one has fewer
+ * written; one that has not said what it knows, none. */
+static void test_stats_are_as_long_as_the_caller_knows(void **state)
+{
+    struct {
+        nigh_node_stats stats;
+        uint64_t more;
+    } later;
+    const size_t wrong[] = {0, 8, UINT64_C(0x5555555555555555)};
+    const size_t older = offsetof(nigh_node_stats, objects);
+    struct fixture f;
+
+    (void)state;
+    start(&f, &(struct fake_options){.hook = NULL});
+    memset(&later, 0x55, sizeof(later));
+    later.stats.struct_size = sizeof(later);
+    assert_int_equal(nigh_stats(f.client, &later.stats), NIGH_OK);
+    assert_int_equal(later.stats.struct_size, sizeof(later));
+    assert_true(later.stats.memory_bytes > 0);
+    assert_int_equal(later.stats.uptime_us, 5);
+    assert_int_equal(later.more, 0);
+    memset(&later, 0x55, sizeof(later));
+    later.stats.struct_size = older;
+    assert_int_equal(nigh_stats(f.client, &later.stats), NIGH_OK);
+    assert_int_equal(later.stats.struct_size, older);
+    assert_true(later.stats.used_bytes > 0 && later.stats.used_bytes < UINT32_MAX);
+    assert_int_equal(later.stats.objects, UINT64_C(0x5555555555555555));
+    for (size_t n = 0; n < sizeof(wrong) / sizeof(wrong[0]); n++) {
+        char why[128];
+
+        memset(&later, 0x55, sizeof(later));
+        later.stats.struct_size = wrong[n];
+        assert_int_equal(nigh_stats(f.client, &later.stats), NIGH_INVALID);
+        (void)nigh_client_error(f.client, why, sizeof(why));
+        assert_non_null(strstr(why, "set it to sizeof(nigh_node_stats)"));
+        assert_int_equal(later.stats.memory_bytes, UINT64_C(0x5555555555555555));
+    }
     stop(&f);
 }
 
@@ -618,6 +658,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_get_finds_without_asking),
+        cmocka_unit_test(test_stats_are_as_long_as_the_caller_knows),
         cmocka_unit_test(test_who_reads_more_has_more_asked_for),
         cmocka_unit_test(test_who_is_refused_some_asks_for_fewer),
         cmocka_unit_test(test_miss_does_not_wait),

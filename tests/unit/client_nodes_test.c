@@ -95,6 +95,9 @@ static enum fake_action answer(void *context, struct fake_node *fake, uint32_t n
         struct session_node node = {.rank = n,
                                     .state = (uint16_t)(n % 5),
                                     .refused = n == 2 ? NIGH_DENIED : NIGH_OK,
+                                    .life = n == 3 ? NIGH_NODE_SUSPECTED | SESSION_NODE_LEAVES |
+                                                         NIGH_NODE_IN_VIEW << SESSION_NODE_VIEW
+                                                   : 0,
                                     .incarnation = n * 7,
                                     .is_self = n == 1};
 
@@ -131,6 +134,7 @@ static void nodes_are_told_as_they_are(void **state)
     start(&f);
     f.said = 5;
     memset(nodes, 0x55, sizeof(nodes));
+    nodes[0].struct_size = sizeof(nodes[0]);
     assert_int_equal(nigh_nodes(f.client, nodes, 5, &count), NIGH_OK);
     assert_int_equal(count, 5);
     assert_int_equal(f.lane, 0);
@@ -139,16 +143,57 @@ static void nodes_are_told_as_they_are(void **state)
         assert_int_equal(nodes[n].state,
                          n < 4 ? n : NIGH_NODE_IS_AWAY); /* one of a later version */
         assert_int_equal(nodes[n].incarnation, n * 7);
+        assert_int_equal(nodes[n].struct_size, sizeof(nodes[0]));
         assert_int_equal(nodes[n].is_self, n == 1);
+        assert_int_equal(nodes[n].leaving, n == 3);
+        assert_int_equal(nodes[n].life, n == 3 ? NIGH_NODE_SUSPECTED : NIGH_NODE_LIVES);
+        assert_int_equal(nodes[n].view, n == 3 ? NIGH_NODE_IN_VIEW : NIGH_NODE_NO_VIEW);
         assert_int_equal(nodes[n].refused, n == 2 ? NIGH_DENIED : NIGH_OK);
         assert_int_equal(strlen(nodes[n].address), sizeof(nodes[n].address) - 1);
     }
     stop(&f);
 }
 
+/* A program of a later version knows more of each, and finds 0 there; of one that has not said what
+ * it knows, nothing is written. */
+static void nodes_are_as_long_as_the_caller_knows(void **state)
+{
+    struct later {
+        nigh_node_info info;
+        uint64_t more;
+    } later[3];
+    const size_t wrong[] = {0, 8, sizeof(nigh_node_info) + 1, UINT64_C(0x5555555555555555)};
+    struct fixture f;
+    size_t count;
+
+    (void)state;
+    start(&f);
+    f.said = 3;
+    memset(later, 0x55, sizeof(later));
+    later[0].info.struct_size = sizeof(later[0]);
+    assert_int_equal(nigh_nodes(f.client, &later[0].info, 3, &count), NIGH_OK);
+    for (uint32_t n = 0; n < 3; n++) {
+        assert_int_equal(later[n].info.struct_size, sizeof(later[0]));
+        assert_int_equal(later[n].info.rank, n);
+        assert_string_equal(later[n].info.name, n == 1 ? "one" : "");
+        assert_int_equal(later[n].more, 0);
+    }
+    for (size_t n = 0; n < sizeof(wrong) / sizeof(wrong[0]); n++) {
+        char why[128];
+
+        memset(later, 0x55, sizeof(later));
+        later[0].info.struct_size = wrong[n];
+        assert_int_equal(nigh_nodes(f.client, &later[0].info, 3, &count), NIGH_INVALID);
+        (void)nigh_client_error(f.client, why, sizeof(why));
+        assert_non_null(strstr(why, "set it to sizeof(nigh_node_info)"));
+        assert_int_equal(later[0].info.rank, 0x55555555);
+    }
+    stop(&f);
+}
+
 static void names_are_told(void **state)
 {
-    static nigh_node_info nodes[5];
+    static nigh_node_info nodes[5] = {{.struct_size = sizeof(nodes[0])}};
     struct fixture f;
     uint32_t rank = 77;
     size_t count;
@@ -187,6 +232,7 @@ static void nodes_beyond_the_room_are_only_counted(void **state)
     start(&f);
     f.said = 200;
     memset(nodes, 0x55, sizeof(nodes));
+    nodes[0].struct_size = sizeof(nodes[0]);
     assert_int_equal(nigh_nodes(f.client, nodes, 2, &count), NIGH_OK);
     assert_int_equal(count, 200);
     assert_int_equal(nodes[1].rank, 1);
@@ -351,7 +397,7 @@ static void a_refusal_changes_nothing(void **state)
                                            NIGH_TIMEOUT};
     struct fixture f;
     nigh_id id = {{7}};
-    nigh_node_info node = {.rank = 42};
+    nigh_node_info node = {.struct_size = sizeof(node), .rank = 42};
     uint32_t rank = 42;
     size_t count = 42;
 
@@ -374,7 +420,7 @@ static void wrong_arguments_ask_nobody(void **state)
     struct fixture f;
     nigh_id id = {{7}};
     uint32_t rank;
-    nigh_node_info node;
+    nigh_node_info node = {.struct_size = sizeof(node)};
     size_t count;
 
     (void)state;
@@ -394,6 +440,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_are_told_as_they_are),
+        cmocka_unit_test(nodes_are_as_long_as_the_caller_knows),
         cmocka_unit_test(names_are_told),
         cmocka_unit_test(nodes_beyond_the_room_are_only_counted),
         cmocka_unit_test(links_of_all_lanes_are_told),

@@ -581,7 +581,7 @@ static void test_leases_make_way_for_something_large(void **state)
     nigh_writer writer, other;
     nigh_id id = id_of(1);
     nigh_op op;
-    nigh_node_stats stats = {0};
+    nigh_node_stats stats = {.struct_size = sizeof(stats)};
     uint32_t before, seals;
 
     (void)state;
@@ -732,7 +732,7 @@ static void test_manage_calls(void **state)
     struct fixture f;
     nigh_id id = id_of(1), absent = id_of(2);
     nigh_holder holders[2];
-    nigh_node_stats stats;
+    nigh_node_stats stats = {.struct_size = sizeof(stats)};
     nigh_op op;
     uint64_t freed = 0;
     uint32_t crc;

@@ -219,7 +219,7 @@ static void check_refused(const struct pair *pair, nigh_status status, const cha
 #define OTHER_LIST                                                                       \
     "the other node has another list of members, or one has --state and the other not; " \
     "start all nodes with the same"
-#define OTHER_RANK "the other node has a rank that is not its own"
+#define OTHER_RANK "the other node has a rank that is not its own; give each node its own --member"
 #define NO_VERSION "the other node speaks no common version of the protocol"
 #define OTHER_DIRECTORY                                                                         \
     "the other node has another --directory, or one has it and the other not; start all nodes " \

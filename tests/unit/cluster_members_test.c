@@ -70,7 +70,7 @@ static void what_is_wrong_is_said(void **state)
         {"a:1,b:1,a:1", "0", "a:1 stands twice in the list of members"},
         {"a:1,b:1", "c:1",
          "\"c:1\" is not among the members; give one of their addresses as it stands there, or a "
-         "rank from 0 to 1"},
+         "rank from 0 to 1; to join them by the address of one of them, it needs --state"},
         {"a:1,b:1", "2",
          "\"2\" is not among the members; give one of their addresses as it stands there, or a "
          "rank from 0 to 1"},

@@ -117,6 +117,7 @@ static void print_cluster(FILE *file)
 {
     const nigh_node_info nodes[] = {{.rank = 0,
                                      .state = NIGH_NODE_IS_UP,
+                                     .leaving = 1,
                                      .is_self = 1,
                                      .incarnation = 4,
                                      .address = "a\"\\b",
@@ -141,6 +142,8 @@ static void members_and_links_are_told(void **state)
     (void)state;
     assert_non_null(strstr(text, "\nnigh_member_up{rank=\"0\",address=\"a\\\"\\\\b\"} 1\n"));
     assert_non_null(strstr(text, "\nnigh_member_up{rank=\"1\",address=\"[::1]:5\"} 0\n"));
+    assert_non_null(strstr(text, "\nnigh_member_leaving{rank=\"0\",address=\"a\\\"\\\\b\"} 1\n"));
+    assert_non_null(strstr(text, "\nnigh_member_leaving{rank=\"1\",address=\"[::1]:5\"} 0\n"));
     assert_non_null(strstr(text, "\nnigh_member_in_view{rank=\"0\",address=\"a\\\"\\\\b\"} 1\n"));
     assert_non_null(strstr(text, "\nnigh_member_in_view{rank=\"1\",address=\"[::1]:5\"} 0\n"));
     assert_non_null(strstr(text, "\nnigh_member_dead{rank=\"1\",address=\"[::1]:5\"} 1\n"));

@@ -81,15 +81,20 @@ static const struct session_cqe *last(void)
     return &ring()->cq[(completed() - 1) % LIMIT_RING_ENTRIES];
 }
 
-static void submit(enum session_op op, uint32_t cookie)
+static void submit_with(enum session_op op, uint32_t cookie, uint64_t argument)
 {
     uint32_t tail = atomic_load(&ring()->sq_tail.value);
 
-    ring()->sq[tail % LIMIT_RING_ENTRIES] =
-        (struct session_sqe){.op = (uint8_t)op, .cookie = cookie, .id = {1, 2, 3}};
+    ring()->sq[tail % LIMIT_RING_ENTRIES] = (struct session_sqe){
+        .op = (uint8_t)op, .cookie = cookie, .id = {1, 2, 3}, .argument = argument};
     atomic_store(&ring()->sq_tail.value, tail + 1);
     atomic_store(session_ready(ring(), SLOT), 1);
     (void)lane_turn(lane, ++now_us);
+}
+
+static void submit(enum session_op op, uint32_t cookie)
+{
+    submit_with(op, cookie, 0);
 }
 
 static void answer(nigh_status status, uint32_t count, uint32_t first)
@@ -119,6 +124,16 @@ static void an_answer_comes_once_with_all_ranks(void **state)
     for (uint32_t n = 0; n < DIRECTORY_HOLDERS; n++)
         assert_int_equal(session_place(last(), n + 1), 248 + n);
     assert_int_equal(lane->sessions[SLOT].in_flight, 0);
+}
+
+static void a_question_takes_no_longer_than_it_may(void **state)
+{
+    (void)state;
+    echo_where.status = NIGH_OK;
+    submit_with(SESSION_OP_WHERE, 1, 1500);
+    assert_int_equal(echo_where.within_us, 1500);
+    submit(SESSION_OP_WHERE, 2);
+    assert_int_equal(echo_where.within_us, 0);
 }
 
 static void an_answer_at_once_and_a_refusal(void **state)
@@ -190,6 +205,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_answer_comes_once_with_all_ranks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_question_takes_no_longer_than_it_may, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_answer_at_once_and_a_refusal, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nobody_gets_an_answer_of_before, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nodes_are_written_to_the_reply_area, set_up, tear_down),

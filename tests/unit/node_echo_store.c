@@ -171,13 +171,14 @@ void exchange_stats(const struct exchange *exchange, struct exchange_stats *stat
 struct echo_where echo_where;
 
 nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8_t *id,
-                           uint64_t now_us, struct exchange_places *places,
+                           uint64_t within_us, uint64_t now_us, struct exchange_places *places,
                            exchange_where_done *done, void *context, uint64_t token)
 {
     (void)exchange;
     (void)id;
     (void)now_us;
     echo_where.pool = pool;
+    echo_where.within_us = within_us;
     echo_where.done = done;
     echo_where.context = context;
     echo_where.token = token;

@@ -31,6 +31,7 @@ struct echo_where {
     exchange_where_done *done;
     void *context;
     uint64_t token;
+    uint64_t within_us;
     uint32_t pool;
     bool here; /* what store_see says */
 };

@@ -543,6 +543,43 @@ static void say(struct end *end, enum auth_message message)
     pump();
 }
 
+static bool leaves(uint32_t rank)
+{
+    struct peers_view view;
+
+    peers_look(fuzz.peers, rank, &view);
+    return view.leaves;
+}
+
+/* As long as it says so, and is up. */
+static void who_leaves_says_so(void **state)
+{
+    struct end *end;
+
+    (void)state;
+    begin_alone();
+    end = knock_as(2, 5, 1, ":7001");
+    assert_false(leaves(2));
+    say(end, AUTH_LEAVES);
+    assert_true(leaves(2) && !leaves(3) && !leaves(SELF));
+    assert_int_equal(state_of(2), PEER_UP);
+    say(end, AUTH_PING);
+    assert_false(leaves(2));
+    say(end, AUTH_LEAVES);
+    close_end(end);
+    pump();
+    assert_int_equal(state_of(2), PEER_LOST);
+    assert_false(leaves(2));
+    knock_as(2, 5, 1, ":7001");
+    assert_false(leaves(2));
+    fuzz.leaves = true;
+    assert_true(leaves(SELF));
+    end = knock_and_prove(3, "");
+    tick(1);
+    assert_int_equal(heard_by(end), AUTH_LEAVES);
+    end_all();
+}
+
 /* It has a seat; who says so votes, and is dialled. */
 static void who_hears_that_it_is_struck_off_is_alone(void **state)
 {
@@ -613,6 +650,7 @@ int main(void)
         cmocka_unit_test(who_is_struck_off_is_told),
         cmocka_unit_test(a_link_of_who_is_struck_off_ends),
         cmocka_unit_test(who_hears_that_it_is_struck_off_is_alone),
+        cmocka_unit_test(who_leaves_says_so),
         cmocka_unit_test(a_seat_whose_name_is_gone_stops_nobody),
         cmocka_unit_test(the_first_of_a_seat_has_it_while_it_lives),
     };
