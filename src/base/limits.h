@@ -250,6 +250,11 @@
 #define LIMIT_URGENT_SHARE \
     8 /* beside its places for calls a link has such a part of them more, for urgent ones alone */
 
+/* Shares of a link's places for calls (docs/calls.md) */
+#define LIMIT_CALL_SILENT_US 10000 /* a service that has answered nothing for so long has one, */
+#define LIMIT_CALL_SHARED_US \
+    1000000 /* where another was called in so long, too: half of what is free, at most */
+
 /* Calls of many (docs/collectives.md) */
 #define LIMIT_COLLECTS       64   /* under way in one lane, those that others began included */
 #define LIMIT_COLLECT_FAN    16   /* most that one node of the tree asks */

@@ -122,7 +122,8 @@ void links_destroy(struct links *links);
 
 /* A peer is up: its rails of this lane are dialled, or waited for. Unless all is as it was said
  * before, the links of before go down first. `peer` is copied. NIGH_INVALID: no such rank or number
- * of lanes; NIGH_NO_RESOURCES: it is not up. */
+ * of lanes; anything else: there is no memory for its links now, or none that may be registered;
+ * that is tried again, with the dials, as long as nothing else is heard of the peer. */
 nigh_status links_peer_up(struct links *links, const struct link_peer *peer, uint64_t now_us);
 
 /* The peer is lost or dead: its links go down before the return, with `reason`. */

@@ -25,6 +25,7 @@
 
 #define LINK_BACKOFF_MIN_US UINT64_C(10000)
 #define LINK_BACKOFF_MAX_US UINT64_C(1000000)
+#define LINK_OWED_US        UINT64_C(1000000) /* between tries to make links without memory */
 #define LINK_TICK_US        UINT64_C(1000)    /* between looks at the deadlines of calls */
 #define LINK_UP_US          UINT64_C(5000000) /* both endpoints must be there by then */
 #define LINK_STEADY_US      UINT64_C(1000000) /* up for so long: its dials are not in vain */
@@ -164,6 +165,8 @@ struct links_peer {
     uint32_t count;     /* links of this lane: rails lane, lane + lanes, ... */
     struct link *links; /* NULL: never up */
     uint32_t serial;    /* of the last token that we made in this session */
+    bool owed;          /* it would be up, but there was no memory for its links: tried again */
+    uint64_t owed_us;   /* then */
 };
 
 struct links {

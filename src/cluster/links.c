@@ -154,7 +154,7 @@ static void drop_peer(struct links *links, uint32_t rank, nigh_status reason, ui
 {
     struct links_peer *peer = &links->peers[rank];
 
-    peer->up = false;
+    peer->up = peer->owed = false;
     for (uint32_t n = 0; n < peer->count; n++) {
         link_fail(&peer->links[n], reason); /* nothing more is begun on any of them */
     }
@@ -255,11 +255,39 @@ static nigh_status make_peer_links(struct links *links, uint32_t rank, uint32_t 
     return NIGH_OK;
 }
 
+/* Its links are made, to be dialled or waited for; or tried to be later. */
+static nigh_status begin_peer(struct links *links, uint32_t rank, uint64_t now_us)
+{
+    struct links_peer *peer = &links->peers[rank];
+    nigh_status status =
+        make_peer_links(links, rank, max_u32(peer->info.lanes, links->config.lanes));
+
+    peer->up = status == NIGH_OK;
+    peer->owed = !peer->up;
+    if (peer->owed) {
+        peer->owed_us = now_us + LINK_OWED_US;
+        links->dial_us = min_u64(links->dial_us, peer->owed_us);
+        return status;
+    }
+    peer->serial = 0;
+    for (uint32_t n = 0; n < peer->count; n++) {
+        struct link *link = &peer->links[n];
+
+        link->attempts = 0;
+        link->dial_us = now_us;
+        for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
+            link->sides[kind].serial = 0;
+        }
+    }
+    if (peer->info.dials) {
+        links->dial_us = now_us;
+    }
+    return NIGH_OK;
+}
+
 nigh_status links_peer_up(struct links *links, const struct link_peer *info, uint64_t now_us)
 {
     struct links_peer *peer;
-    uint32_t rails;
-    nigh_status status;
 
     if (info->rank >= links->config.nodes || info->rank == links->config.rank ||
         !is_lane_count(info->lanes) || info->bulk_endpoints > LIMIT_BULK_ENDPOINTS) {
@@ -270,27 +298,8 @@ nigh_status links_peer_up(struct links *links, const struct link_peer *info, uin
         return NIGH_OK;
     }
     drop_peer(links, info->rank, NIGH_PEER_LOST, now_us);
-    rails = info->lanes > links->config.lanes ? info->lanes : links->config.lanes;
-    status = make_peer_links(links, info->rank, rails);
-    if (status != NIGH_OK) {
-        return status;
-    }
     peer->info = *info;
-    peer->serial = 0;
-    peer->up = true;
-    for (uint32_t n = 0; n < peer->count; n++) {
-        struct link *link = &peer->links[n];
-
-        link->attempts = 0;
-        link->dial_us = now_us;
-        for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
-            link->sides[kind].serial = 0;
-        }
-    }
-    if (info->dials) {
-        links->dial_us = now_us;
-    }
-    return NIGH_OK;
+    return begin_peer(links, info->rank, now_us);
 }
 
 void links_peer_down(struct links *links, uint32_t rank, nigh_status reason, uint64_t now_us)
@@ -383,7 +392,8 @@ static void back_off(struct link *link, uint64_t now_us)
     link->dial_us = now_us + wait_us / 2 + random_below(&link->links->random, wait_us / 2);
 }
 
-/* Dials what is due, gives up what does not come up; says when to look again. */
+/* Makes what is owed, dials what is due, gives up what does not come up; says when to look again.
+ */
 static bool serve_dials(struct links *links, uint64_t now_us)
 {
     bool worked = false;
@@ -395,6 +405,12 @@ static bool serve_dials(struct links *links, uint64_t now_us)
     for (uint32_t rank = 0; rank < links->config.nodes; rank++) {
         struct links_peer *peer = &links->peers[rank];
 
+        if (peer->owed && peer->owed_us <= now_us) {
+            worked = begin_peer(links, rank, now_us) == NIGH_OK || worked;
+        }
+        if (peer->owed) {
+            links->dial_us = min_u64(links->dial_us, peer->owed_us);
+        }
         for (uint32_t n = 0; peer->up && n < peer->count; n++) {
             struct link *link = &peer->links[n];
             uint64_t due_us = UINT64_MAX;
@@ -823,6 +839,9 @@ bool links_is_valid(const struct links *links)
             }
         }
         count += peer->count;
+        if (peer->owed && (peer->up || peer->count > 0)) {
+            return false;
+        }
     }
     if (links->chain.count >= LINK_CHAIN ||
         (links->chain.count > 0 && !links->chain.side->link->up)) {

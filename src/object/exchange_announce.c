@@ -370,6 +370,12 @@ static void not_in_view_there(struct exchange *exchange, struct announcer *annou
     }
 }
 
+/* Who asks whether it may create something asks again by itself until it is told. */
+static bool is_plain_claim(const struct wire_announce *record)
+{
+    return (record->flags & (WIRE_CLAIM | WIRE_HELD | WIRE_GONE)) == WIRE_CLAIM;
+}
+
 /* A home did not admit what we hold: it is of another birth, or was deleted; or there is no room.
  */
 static void refused(struct exchange *exchange, struct announcer *announcer, uint32_t home,
@@ -381,8 +387,7 @@ static void refused(struct exchange *exchange, struct announcer *announcer, uint
     if ((record->flags & WIRE_CLAIM) != 0) {
         claim_answered(exchange, record, status, now_us);
     }
-    if (status == NIGH_BUSY &&
-        (record->flags & (WIRE_CLAIM | WIRE_HELD | WIRE_GONE)) != WIRE_CLAIM) {
+    if (status == NIGH_BUSY && !is_plain_claim(record)) {
         not_in_view_there(exchange, announcer, now_us);
         return;
     }
@@ -425,8 +430,8 @@ static nigh_status is_its_to_say(struct exchange_link *link, const struct wire_a
         status = NIGH_BUSY;
     }
     if (status != NIGH_OK) {
-        if (status == NIGH_BUSY) {
-            views_refused_early(link);
+        if (status == NIGH_BUSY && !is_plain_claim(record)) {
+            views_refused_early(link); /* it is told all once more */
         }
         return status;
     }

@@ -139,11 +139,15 @@ void loan_settle(struct bulks_loan *loan, uint64_t now_us)
     }
 }
 
+/* Before it is said that the loan is over: else the last that ends here takes the loan along. */
 static void stop_landings(struct bulks_loan *loan, uint64_t now_us)
 {
     LIST_FOREACH_SAFE(node, &loan->landings)
     {
-        flow_stop(container_of(node, struct flow, place), NIGH_CANCELED, now_us);
+        struct flow *flow = container_of(node, struct flow, place);
+
+        NIGH_ASSERT(!loan->said || flow->stopped);
+        flow_stop(flow, NIGH_CANCELED, now_us);
     }
 }
 
@@ -514,12 +518,9 @@ static bool take_over(struct bulks *bulks, const struct rpc *channel,
     if (loan == NULL || loan->said) {
         return true; /* it is over for another reason already */
     }
+    stop_landings(loan, now_us);
     loan->said = true;
-    if (loan->landing_count > 0) {
-        stop_landings(loan, now_us); /* the last of them settles it */
-    } else {
-        loan_settle(loan, now_us);
-    }
+    loan_settle(loan, now_us); /* or the last of those that are under way does */
     return true;
 }
 

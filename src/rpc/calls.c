@@ -21,7 +21,6 @@ static bool make_tables(struct calls *calls)
 
     calls->pending = calloc(config->calls, sizeof(*calls->pending));
     calls->owners = calloc(config->owners, sizeof(*calls->owners));
-    calls->waiting = calloc((size_t)config->nodes * CALLS_QUEUES, sizeof(*calls->waiting));
     calls->urgent_run = calloc(config->nodes, sizeof(*calls->urgent_run));
     calls->lost = calloc(config->nodes, sizeof(*calls->lost));
     calls->offers = calloc(CALLS_BUCKETS, sizeof(*calls->offers));
@@ -29,7 +28,7 @@ static bool make_tables(struct calls *calls)
     calls->requests = calloc(config->requests, sizeof(*calls->requests));
     calls->buckets = malloc(CALLS_BUCKETS * sizeof(*calls->buckets));
     calls->copy = malloc(LIMIT_CALL_BYTES);
-    return calls->pending != NULL && calls->owners != NULL && calls->waiting != NULL &&
+    return calls_shares_init(calls) && calls->pending != NULL && calls->owners != NULL &&
            calls->urgent_run != NULL && calls->lost != NULL && calls->offers != NULL &&
            calls->timer_places != NULL && calls->requests != NULL && calls->buckets != NULL &&
            calls->copy != NULL;
@@ -62,9 +61,6 @@ nigh_status calls_create(const struct calls_config *config, struct calls **out)
     calls->version = 1;
     calls->tell_us = UINT64_MAX;
     timers_init(&calls->timers, calls->timer_places, config->calls);
-    for (uint32_t n = 0; n < config->nodes * CALLS_QUEUES; n++) {
-        list_init(&calls->waiting[n]);
-    }
     for (uint32_t n = 0; n < CALLS_BUCKETS; n++) {
         list_init(&calls->offers[n]);
     }
@@ -97,7 +93,7 @@ void calls_destroy(struct calls *calls)
     bulks_destroy(calls->bulks);
     free(calls->pending);
     free(calls->owners);
-    free(calls->waiting);
+    calls_shares_fini(calls);
     free(calls->urgent_run);
     free(calls->lost);
     free(calls->offers);
@@ -138,8 +134,7 @@ static struct pending *take_pending(struct calls *calls, const struct calls_call
 static void leave_state(struct calls *calls, struct pending *pending)
 {
     if (pending->state == PENDING_WAITING) {
-        list_remove(&pending->queue);
-        calls->waiting_count--;
+        calls_stop_waiting(calls, pending, false, 0);
     }
     timers_cancel(&calls->timers, &pending->timer);
     pending->state = PENDING_FREE;
@@ -442,6 +437,7 @@ bool calls_tick(struct calls *calls, uint64_t now_us)
     for (uint32_t rank = 0; rank < calls->config.nodes && calls->waiting_count > 0; rank++) {
         any = calls_send_waiting(calls, rank, now_us) || any;
     }
+    calls->look_us = now_us + LIMIT_CALL_SILENT_US;
     if (now_us >= calls->tell_us) {
         calls_tell(calls, now_us);
     }
@@ -474,6 +470,9 @@ uint64_t calls_due_us(const struct calls *calls)
     uint64_t bulks_us = bulks_due_us(calls->bulks);
 
     due_us = bulks_us < due_us ? bulks_us : due_us;
+    if (calls->waiting_count > 0 && calls->look_us < due_us) {
+        due_us = calls->look_us;
+    }
     return calls->tell_us < due_us ? calls->tell_us : due_us;
 }
 
@@ -501,7 +500,7 @@ uint32_t calls_unanswered(const struct calls *calls)
 
 bool calls_is_valid(const struct calls *calls)
 {
-    uint32_t used = 0, answers = 0, waiting = 0, owned = 0;
+    uint32_t used = 0, answers = 0, waiting = 0, owned = 0, sent = 0;
 
     for (uint32_t n = 0; n < calls->config.calls; n++) {
         const struct pending *pending = &calls->pending[n];
@@ -509,6 +508,7 @@ bool calls_is_valid(const struct calls *calls)
 
         used += pending->state != PENDING_FREE;
         waiting += pending->state == PENDING_WAITING;
+        sent += pending->state == PENDING_SENT;
         if ((pending->state == PENDING_WAITING) != list_is_linked(&pending->queue) ||
             (is_served && !calls->requests[pending->number].used)) {
             return false;
@@ -521,6 +521,6 @@ bool calls_is_valid(const struct calls *calls)
         owned += calls->owners[n].count;
     }
     return used == calls->under_way_count && owned == used && waiting == calls->waiting_count &&
-           answers == calls->unanswered_count && timers_is_valid(&calls->timers) &&
-           bulks_is_valid(calls->bulks);
+           answers == calls->unanswered_count && calls_shares_are_valid(calls, sent) &&
+           timers_is_valid(&calls->timers) && bulks_is_valid(calls->bulks);
 }

@@ -4,8 +4,9 @@
  * one, and the requests that this node's services have not answered yet (docs/calls.md).
  *
  * Pure: no socket, clock, thread or random source; time is an argument. Channels to other nodes are
- * rpc.h's, which bound what is under way on each; calls beyond that wait here, without a copy, in
- * the order in which they were begun. What it promises:
+ * rpc.h's, which bound what is under way on each; calls beyond that wait here, without a copy:
+ * those of a service in the order in which they were begun, services in turn, and one that does not
+ * answer leaves places to the others. What it promises:
  *  - each call ends exactly once, by `ended`: reply, deadline, cancel, or the end of its channel;
  *  - each request is answered at most once; whatever a service says later hits no other request;
  *  - a request whose service goes away is answered NIGH_CLOSED; one whose caller gives up is
@@ -136,7 +137,7 @@ struct calls_config {
     uint32_t owners;        /* numbers below are sessions' */
     uint32_t calls;         /* under way, LIMIT_CALLS at most */
     uint32_t requests;      /* not answered, LIMIT_CALL_REQUESTS at most */
-    uint32_t channel_calls; /* places of a channel; what it has beyond is for the urgent. 0: all */
+    uint32_t channel_calls; /* places of a channel; it has LIMIT_URGENT_SHARE more. 0: no shares */
     uint32_t number;        /* of the lane: in the ids of its requests, below LIMIT_LANES */
     struct calls_shell shell;
 };

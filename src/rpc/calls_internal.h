@@ -14,6 +14,34 @@
 /* Who waits for the channel to a node: the urgent, and the others. */
 #define CALLS_QUEUES 2u
 
+/* Calls of one service to one node that wait or are under way. */
+struct share {
+    struct list_node bucket;             /* of its name, or among those that are free */
+    struct list_node turn[CALLS_QUEUES]; /* among its node's, while some wait */
+    struct list waiting[CALLS_QUEUES];
+    uint64_t service;
+    uint32_t rank;
+    uint32_t sent;         /* under way, all on this: */
+    struct rpc *channel;   /* which a name and a node decide */
+    struct list_node busy; /* among its node's, while some are */
+    uint64_t heard_us;     /* the last answer, or when the first was sent; 0: none was */
+};
+
+struct calls_rank {
+    struct list waiting[CALLS_QUEUES]; /* shares; whose turn is next first */
+    struct list busy;                  /* shares */
+    uint64_t last;                     /* the service that was called last */
+    uint64_t shared_until_us;          /* several are called */
+};
+
+struct calls_shares {
+    struct share *all; /* as many as calls */
+    uint32_t used;     /* ever */
+    struct list free;
+    struct list *buckets; /* CALLS_BUCKETS */
+    struct calls_rank *ranks;
+};
+
 enum pending_state {
     PENDING_FREE = 0,
     PENDING_WAITING, /* in a queue of its rank */
@@ -40,7 +68,8 @@ struct pending {
     uint32_t tried;                   /* of `those` */
     uint32_t those[LIMIT_CALL_TRIES]; /* CALLS_ANY: ranks that it went to since it rested */
     struct list_node place;           /* in `free`, or among its owner's */
-    struct list_node queue;           /* WAITING: in one of its rank */
+    struct share *share;              /* WAITING, SENT */
+    struct list_node queue;           /* WAITING: in its share's */
     struct timer timer;
     struct rpc *channel; /* SENT */
     uint64_t number;
@@ -98,10 +127,11 @@ struct calls {
     struct list free;
     struct owner *owners;
     uint32_t under_way_count;
-    struct list *waiting; /* CALLS_QUEUES of each rank */
+    struct calls_shares shares;
     uint32_t *urgent_run; /* of each rank: urgent ones sent since another was */
     bool *lost;           /* of each rank: its link is not waited for */
     uint32_t waiting_count;
+    uint64_t look_us; /* when some wait: whether they may go by now */
     struct timers timers;
     struct timer **timer_places;
     struct unanswered *requests;
@@ -136,6 +166,27 @@ void calls_send(struct calls *calls, struct pending *pending, uint64_t now_us);
 bool calls_end_in_vain(struct pending *pending, uint64_t now_us);
 /* As many as wait for a rank and its channels have places for. */
 bool calls_send_waiting(struct calls *calls, uint32_t rank, uint64_t now_us);
+
+/* ---- calls_share.c: what each service has of a link ---- */
+
+bool calls_shares_init(struct calls *calls);
+void calls_shares_fini(struct calls *calls);
+/* From here on it waits for a place. Returns whether it is the first of its service. */
+bool calls_wait(struct calls *calls, struct pending *pending, uint64_t now_us);
+/* It does no more: it is on its way over its channel, or not. */
+void calls_stop_waiting(struct calls *calls, struct pending *pending, bool is_sent,
+                        uint64_t now_us);
+/* Shares of which some wait. */
+struct list *calls_shares_waiting(struct calls *calls, uint32_t rank, bool urgent);
+/* Of the service whose turn it is, the first that waits; its turn is over then. Some wait. */
+struct pending *calls_next_waiting(struct calls *calls, uint32_t rank, bool urgent,
+                                   uint64_t now_us);
+/* One that was on its way is no more: it was answered, or not. */
+void calls_heard(struct calls *calls, struct pending *pending, bool is_answer, uint64_t now_us);
+/* Whether one that waits may have a place now; whatever_is_kept: for the urgent. */
+bool calls_may_go(const struct calls *calls, const struct pending *pending,
+                  const struct rpc *channel, bool whatever_is_kept, uint64_t now_us);
+bool calls_shares_are_valid(const struct calls *calls, uint32_t sent);
 
 /* ---- calls_serve.c: requests ---- */
 

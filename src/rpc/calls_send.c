@@ -44,6 +44,7 @@ static void on_done(void *context, nigh_status status, const uint8_t *payload, u
     enum calls_fate fate = CALLS_ANSWERED;
     uint32_t rank = pending->rank;
 
+    calls_heard(calls, pending, payload != NULL, now_us);
     if (status == NIGH_PENDING) {
         fate = read_refusal(payload, bytes, &end);
     } else if (is_lost(pending, status, payload, now_us)) {
@@ -60,16 +61,6 @@ static void on_done(void *context, nigh_status status, const uint8_t *payload, u
 static bool others_turn(const struct calls *calls, uint32_t rank)
 {
     return calls->urgent_run[rank] >= LIMIT_URGENT_RUN;
-}
-
-/* Whether its channel's places that are left are for the urgent alone. */
-static bool is_kept(const struct calls *calls, const struct pending *pending,
-                    const struct rpc *channel)
-{
-    uint32_t places = calls->config.channel_calls;
-
-    return !pending->call.urgent && !others_turn(calls, pending->rank) && places > 0 &&
-           rpc_pending(channel) >= places;
 }
 
 /* Whether a link may come still that is not there: it has not been lost, and has had less than its
@@ -112,7 +103,7 @@ static nigh_status send_pending(struct pending *pending, uint64_t now_us)
     if (call->one_way) {
         return rpc_one_way(channel, CALLS_METHOD, pieces, count, now_us);
     }
-    if (is_kept(calls, pending, channel)) {
+    if (!calls_may_go(calls, pending, channel, others_turn(calls, pending->rank), now_us)) {
         return NIGH_BUSY;
     }
     if (call->loan != NULL) {
@@ -135,15 +126,16 @@ static bool try_pending(struct pending *pending, uint64_t now_us)
 {
     struct calls *calls = pending->calls;
     nigh_status status = send_pending(pending, now_us);
+    bool is_sent;
 
     if (status == NIGH_BUSY) {
         return false;
     }
-    list_remove(&pending->queue);
+    is_sent = status == NIGH_OK && !pending->call.one_way;
+    calls_stop_waiting(calls, pending, is_sent, now_us);
     timers_cancel(&calls->timers, &pending->timer);
-    calls->waiting_count--;
     pending->state = PENDING_SENT;
-    if (status != NIGH_OK || pending->call.one_way) {
+    if (!is_sent) {
         status = status == NIGH_CLOSED ? NIGH_PEER_LOST : status;
         calls_came_back(calls, pending, status == NIGH_OK ? CALLS_ANSWERED : CALLS_REFUSED,
                         &(struct calls_end){.status = status}, now_us);
@@ -151,23 +143,27 @@ static bool try_pending(struct pending *pending, uint64_t now_us)
     return true;
 }
 
-static struct list *queue_of(const struct calls *calls, uint32_t rank, bool urgent)
-{
-    return &calls->waiting[rank * CALLS_QUEUES + (urgent ? 0 : 1)];
-}
-
+/* One of each service at most: a node may have several links to this lane, and of one link not all
+ * may have a place. Of so many services: the others' turns come. */
 static bool try_first(struct calls *calls, uint32_t rank, bool urgent, uint64_t now_us)
 {
-    struct list *queue = queue_of(calls, rank, urgent);
+    const struct list *queue = calls_shares_waiting(calls, rank, urgent);
+    const struct list_node *last = list_last(queue);
+    bool goes_on = !list_empty(queue);
 
-    return !list_empty(queue) &&
-           try_pending(container_of(list_first(queue), struct pending, queue), now_us);
+    for (uint32_t n = 0; n < LIMIT_SERVICES && goes_on; n++) {
+        goes_on = list_first(queue) != last;
+        if (try_pending(calls_next_waiting(calls, rank, urgent, now_us), now_us)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* The urgent go first, but of so many in a row the others have one. */
 static bool try_next(struct calls *calls, uint32_t rank, uint64_t now_us)
 {
-    bool others = !list_empty(queue_of(calls, rank, false));
+    bool others = !list_empty(calls_shares_waiting(calls, rank, false));
     bool turns = others && others_turn(calls, rank);
 
     if (turns && try_first(calls, rank, false, now_us)) {
@@ -205,14 +201,6 @@ void calls_peer(struct calls *calls, uint32_t rank, bool is_lost, uint64_t now_u
         return; /* no member: nobody calls it */
     }
     calls->lost[rank] = is_lost;
-    /* A node may have several links to this lane: who waits for one is behind who waits for
-     * another, but only until its own is lost. */
-    for (uint32_t n = 0; is_lost && n < CALLS_QUEUES; n++) {
-        LIST_FOREACH_SAFE(node, &calls->waiting[rank * CALLS_QUEUES + n])
-        {
-            (void)calls_end_in_vain(container_of(node, struct pending, queue), now_us);
-        }
-    }
     (void)calls_send_waiting(calls, rank, now_us);
 }
 
@@ -228,22 +216,20 @@ bool calls_send_waiting(struct calls *calls, uint32_t rank, uint64_t now_us)
 
 void calls_send(struct calls *calls, struct pending *pending, uint64_t now_us)
 {
-    struct list *queue = queue_of(calls, pending->rank, pending->call.urgent);
-    bool is_first = list_empty(queue);
     uint64_t deadline_us = pending->call.deadline_us;
-    bool waits;
+    bool is_first, waits;
 
     pending->link_us = now_us + LIMIT_CALL_LINK_US;
-    pending->state = PENDING_WAITING;
-    list_push_back(queue, &pending->queue);
-    calls->waiting_count++;
-    if (is_first && (pending->call.urgent || list_empty(queue_of(calls, pending->rank, true)))) {
+    is_first = calls_wait(calls, pending, now_us);
+    if (is_first &&
+        (pending->call.urgent || list_empty(calls_shares_waiting(calls, pending->rank, true)))) {
         waits = !try_pending(pending, now_us);
     } else {
         waits = !calls_end_in_vain(pending, now_us);
     }
     /* What is gone may have ended, and its place be another's. */
     if (waits) {
+        calls->look_us = min_u64(calls->look_us, now_us + LIMIT_CALL_SILENT_US);
         calls_arm(calls, pending, deadline_us < pending->link_us ? deadline_us : pending->link_us);
     }
 }

@@ -882,6 +882,33 @@ static void what_lands_is_waited_for_whatever_is_said(void **state)
     assert_true(is_released(&sides[0], cookie));
 }
 
+/* Nothing is under way of what it wants here, so all of that ends at once, and its call with it. */
+static void what_is_over_before_it_was_read_ends_once(void **state)
+{
+    struct side *server = &sides[1];
+    uint32_t cookie = call(&sides[0], 1, BYTES, BULKS_WRITE, UINT64_MAX);
+    uint64_t loan;
+    struct rpc_piece piece = {.data = &loan, .bytes = sizeof loan};
+
+    (void)state;
+    settle();
+    loan = loan_of(server);
+    sides[0].no_reads = true;
+    for (uint32_t n = 0; n < 3; n++) {
+        assert_int_equal(begin_move(server, last_request(server), true, 0, BYTES), NIGH_OK);
+    }
+    reply(server, last_request(server));
+    settle_frames();
+    assert_int_equal(sides[0].ended[cookie], 0);
+    assert_int_equal(rpc_one_way(server->rpc, BULKS_METHOD_OVER, &piece, 1, now_us), NIGH_OK);
+    settle_frames();
+    assert_int_equal(sides[0].ended[cookie], 1);
+    assert_true(is_released(&sides[0], cookie));
+    assert_int_equal(server->moves_ended, server->moves_begun);
+    assert_int_equal(bulks_loans(calls_bulks(sides[0].calls)), 0);
+    sides[0].no_reads = false;
+}
+
 static void what_may_only_be_read_is_not_pushed_into(void **state)
 {
     struct side *server = &sides[1];
@@ -1083,6 +1110,7 @@ int main(void)
         part(nobody_is_waited_for_without_end),
         part(a_server_that_lies_gets_nothing),
         part(what_lands_is_waited_for_whatever_is_said),
+        part(what_is_over_before_it_was_read_ends_once),
         part(what_may_only_be_read_is_not_pushed_into),
         part(requests_that_are_nonsense_are_refused),
         cmocka_unit_test(random_lives),

@@ -978,6 +978,115 @@ static void the_others_have_their_turn(void **state)
     }
 }
 
+/* ---- shares of a link ------------------------------------------------------ */
+
+static void begin_for(uint64_t service, uint32_t first, uint32_t count, uint64_t timeout_us)
+{
+    for (uint32_t n = 0; n < count; n++) {
+        struct calls_call call = call_of(1, first + n);
+
+        call.service = service;
+        call.deadline_us = now_us + timeout_us;
+        begin_call(call);
+    }
+}
+
+/* The one that came last. */
+static void answer_last(uint32_t rank)
+{
+    struct end *end = &theirs[rank];
+
+    assert_true(end->asked_count > 0);
+    rpc_reply(end->rpc, end->asked[--end->asked_count], NIGH_OK, NULL, 0);
+    settle();
+}
+
+/* Whether it answers or not: there is nobody to leave places to. */
+static void who_is_called_alone_has_all_places(void **state)
+{
+    (void)state;
+    begin_for(SERVICE, 0, PLACES, 100000);
+    begin_for(SERVICE, 100, 20, 10000000);
+    pass(99000);
+    assert_int_equal(theirs[1].calls, PLACES);
+    pass(2000);
+    assert_int_equal(theirs[1].calls, 2 * PLACES);
+}
+
+/* All go at once; but when they end without an answer, their places are for others, too. */
+static void who_does_not_answer_has_half_of_the_places(void **state)
+{
+    (void)state;
+    begin_for(BESIDE, 90, 1, 10000000);
+    answer(1, NIGH_OK);
+    begin_for(SERVICE, 0, PLACES, 100000);
+    begin_for(SERVICE, 100, 20, 10000000);
+    assert_int_equal(theirs[1].calls, 1 + PLACES);
+    pass(101000);
+    assert_int_equal(theirs[1].asked_count, PLACES / 2);
+    begin_for(BESIDE, 200, PLACES, 10000000);
+    assert_int_equal(theirs[1].asked_count, PLACES);
+    for (uint32_t n = 0; n < PLACES; n++) {
+        answer_last(1);
+    }
+    assert_int_equal(theirs[1].asked_count, PLACES / 2);
+    for (uint32_t n = 0; n < PLACES; n++) {
+        assert_int_equal(times[200 + n], 1);
+    }
+    answer(1, NIGH_OK); /* it answers: the others go */
+    assert_int_equal(theirs[1].asked_count, PLACES);
+}
+
+/* However long it takes, as long as something comes. */
+static void who_answers_has_all_places(void **state)
+{
+    (void)state;
+    begin_for(SERVICE, 0, 40, 10000000);
+    for (uint32_t n = 0; n < 20; n++) {
+        pass(LIMIT_CALL_SILENT_US - 2000);
+        begin_for(BESIDE, 100 + n, 1, 10000000);
+        answer(1, NIGH_OK);
+        assert_true(theirs[1].asked_count >= PLACES);
+    }
+}
+
+/* One that took all before it stood still: the others go on, over places of the urgent. */
+static void who_stands_still_stops_nobody(void **state)
+{
+    (void)state;
+    begin_for(SERVICE, 0, 30, 10000000);
+    begin_for(BESIDE, 100, 3, 10000000);
+    assert_int_equal(theirs[1].calls, PLACES);
+    assert_true(calls_due_us(calls) <= now_us + LIMIT_CALL_SILENT_US);
+    pass(LIMIT_CALL_SILENT_US + 1000);
+    assert_int_equal(theirs[1].calls, PLACES + 1); /* and one is left for the urgent */
+    for (uint32_t n = 0; n < 50; n++) {
+        answer_last(1);
+        assert_int_equal(times[100 + n], 1);
+        begin_for(BESIDE, 103 + n, 1, 10000000);
+        assert_int_equal(theirs[1].asked_count, PLACES + 1);
+    }
+    begin_many(200, 3, true); /* of the one that stands still, which has its share */
+    assert_int_equal(theirs[1].asked_count, PLACES + 1);
+    for (uint32_t n = 0; n < PLACES; n++) {
+        answer(1, NIGH_OK);
+    }
+    assert_true(times[29] == 0 && times[15] == 1);
+}
+
+/* Those that wait for one service are not before those that wait for another. */
+static void services_take_turns(void **state)
+{
+    (void)state;
+    begin_for(SERVICE, 0, 40, 10000000);
+    begin_for(BESIDE, 100, 1, 10000000);
+    answer(1, NIGH_OK);
+    answer(1, NIGH_OK);
+    assert_int_equal(theirs[1].calls, PLACES + 2);
+    answer_last(1);
+    assert_int_equal(times[100], 1);
+}
+
 /* ---- anything ------------------------------------------------------------- */
 
 static void random_step(uint64_t *random, uint32_t *cookie)
@@ -1069,6 +1178,11 @@ int main(void)
         TEST(who_does_not_hear_is_told_again),
         TEST(the_urgent_go_first),
         TEST(the_others_have_their_turn),
+        TEST(who_is_called_alone_has_all_places),
+        TEST(who_does_not_answer_has_half_of_the_places),
+        TEST(who_answers_has_all_places),
+        TEST(who_stands_still_stops_nobody),
+        TEST(services_take_turns),
         TEST(each_call_ends_once_whatever_happens),
     };
 

@@ -845,6 +845,60 @@ static void links_go_with_the_dead(void **state)
     free(world);
 }
 
+/* Nothing may be registered with the fabric of a lane that has no memory. */
+static nigh_status refuse_memory(struct fabric *fabric, void *address, uint64_t bytes,
+                                 enum fabric_kind kind, uint32_t rights,
+                                 struct fabric_memory **memory)
+{
+    (void)fabric;
+    (void)address;
+    (void)bytes;
+    (void)kind;
+    (void)rights;
+    (void)memory;
+    return NIGH_NO_RESOURCES;
+}
+
+/* Whoever dials. What is heard of the peer meanwhile counts. */
+static void links_without_memory_are_made_later(void **state)
+{
+    struct sim_options options = {.seed = 1};
+
+    (void)state;
+    for (uint32_t poor = 0; poor < 2; poor++) {
+        struct world *world = calloc(1, sizeof(*world));
+        struct link_peer info = {.rank = 1 - poor, .incarnation = 1, .dials = poor == 1};
+        struct links *links;
+        const struct fabric_provider *rich;
+        struct fabric_provider without;
+
+        world_open(world, &options, 2, (const uint32_t[]){1, 1});
+        links = world->nodes[poor].lane[0]->links;
+        rich = links->config.fabric->provider;
+        without = *rich;
+        without.memory_register = refuse_memory;
+        links->config.fabric->provider = &without;
+        info.lanes = 1;
+        info.bulk_endpoints = world->bulk;
+        snprintf(info.addresses[0], FABRIC_ADDRESS_BYTES, "%u:0", 1 - poor);
+        session_key(&world->nodes[0], &world->nodes[1], info.session);
+        assert_int_equal(links_peer_up(links, &info, sim_now_us(world->sim)), NIGH_NO_RESOURCES);
+        say_down(&world->nodes[poor], 1 - poor); /* it is owed nothing any more */
+        pass(world, 3 * LINK_OWED_US);
+        assert_int_equal(links_due_us(links), UINT64_MAX);
+        assert_int_equal(links_peer_up(links, &info, sim_now_us(world->sim)), NIGH_NO_RESOURCES);
+        say_up(&world->nodes[1 - poor], &world->nodes[poor]);
+        pass(world, 3 * LINK_OWED_US);
+        assert_int_equal(links->link_count, 0);
+        links->config.fabric->provider = rich;
+        world->nodes[poor].sees[1 - poor] = true;
+        pass(world, 3 * LINK_OWED_US);
+        assert_true(all_up(world));
+        world_close(world);
+        free(world);
+    }
+}
+
 /* A random hour: operations, breaks, deaths. */
 static void storm(uint64_t seed, const uint32_t *lanes, bool wild, bool deaths, bool shared,
                   bool calls, uint64_t *good)
@@ -1980,6 +2034,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rails_join_the_lanes_that_share_shards),
         cmocka_unit_test(links_go_with_the_dead),
+        cmocka_unit_test(links_without_memory_are_made_later),
         cmocka_unit_test(everything_ends_once),
         cmocka_unit_test(dials_back_off),
         cmocka_unit_test(hosts_are_tried_in_turn),

@@ -1237,6 +1237,56 @@ static void a_peer_claims_what_is_its_own(void **state)
     finish_with();
 }
 
+/* The next view, in which the node is a home anew, of everything; its peer has told all. */
+static void begin_view(struct agreed *agreed)
+{
+    struct wire_view view = {.epoch = ++agreed->epoch};
+    struct rpc_piece piece = {.data = &view, .bytes = sizeof(view)};
+
+    agreed->in = agreed_all(2);
+    exchange_view(fuzz.exchange, agreed, fuzz.now_us);
+    pass(2000);
+    assert_int_equal(rpc_one_way(fuzz.rpc, WIRE_VIEW, &piece, 1, fuzz.now_us), NIGH_OK);
+    announced();
+}
+
+static void activate_view(struct agreed *agreed)
+{
+    agreed->active = agreed->epoch;
+    exchange_view(fuzz.exchange, agreed, fuzz.now_us);
+    pass(2000);
+}
+
+/* A home that is not sure of its view yet refuses what it is told, and hears all of it again; but
+ * who claims asks again by itself, and tells nothing more. */
+static void a_claim_that_is_early_comes_again_alone(void **state)
+{
+    struct birth its = {1, 1, 1}, other = {2, 1, 1};
+    struct agreed agreed = {0};
+
+    (void)state;
+    begin_with(0);
+    announced();
+    begin_view(&agreed);
+    assert_int_equal(announce(key_of_node(0), its, WIRE_CLAIM), NIGH_BUSY);
+    activate_view(&agreed);
+    assert_int_equal(announce(key_of_node(0), its, WIRE_CLAIM), NIGH_OK);
+    fuzz.exchange->views.epoch = 0; /* as if it had never been a home */
+    agreed = (struct agreed){.epoch = 1};
+    begin_view(&agreed);
+    assert_int_equal(announce(key_of_node(1), other, WIRE_CLAIM | WIRE_HELD), NIGH_BUSY);
+    activate_view(&agreed);
+    assert_int_equal(announce(key_of_node(2), its, WIRE_CLAIM), NIGH_BUSY);
+    (void)rpc_one_way(fuzz.rpc, WIRE_ANNOUNCING, NULL, 0, fuzz.now_us);
+    assert_int_equal(announce(key_of_node(1), other, WIRE_CLAIM | WIRE_HELD), NIGH_OK);
+    announced();
+    assert_int_equal(announce(key_of_node(2), its, WIRE_CLAIM), NIGH_OK);
+    assert_int_equal(announce(key_of_node(0), its, WIRE_CLAIM | WIRE_GONE), NIGH_OK);
+    assert_int_equal(announce(key_of_node(1), other, WIRE_CLAIM | WIRE_GONE), NIGH_OK);
+    assert_int_equal(announce(key_of_node(2), its, WIRE_CLAIM | WIRE_GONE), NIGH_OK);
+    finish_with();
+}
+
 /* An exclusive create, which nothing ends yet. */
 static struct op *claim(uint32_t key)
 {
@@ -2147,6 +2197,7 @@ int main(void)
         cmocka_unit_test(a_peer_takes_its_share_of_an_object),
         cmocka_unit_test(a_peer_takes_its_share_of_deletes),
         cmocka_unit_test(a_peer_claims_what_is_its_own),
+        cmocka_unit_test(a_claim_that_is_early_comes_again_alone),
         cmocka_unit_test(a_home_grants_and_refuses),
         cmocka_unit_test(what_was_granted_is_told_again),
         cmocka_unit_test(a_home_that_is_silent_is_not_waited_for),
