@@ -188,6 +188,7 @@ struct agree {
     raft_io_recv_cb recv;
     uint64_t tick_us;
     struct agree_log log;
+    uint64_t matched; /* entries of the log that who spoke last as a leader has, too */
     struct list later;
     char names[LIMIT_NODES][4];
     struct agree_conf begun; /* who votes at first */

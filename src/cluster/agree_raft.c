@@ -305,6 +305,8 @@ static int io_snapshot_put(struct raft_io *io, unsigned trailing,
     }
     log->snapshot_index = snapshot->index;
     log->snapshot_term = snapshot->term;
+    /* What it has is decided: a start must find both, or neither. */
+    log->begun = log->begun <= snapshot->index ? 0 : log->begun;
     if (trailing == 0) {
         agree_conf_of(&snapshot->configuration, snapshot->configuration_index, &log->snapshot_conf);
         log->count = 0;
@@ -367,6 +369,17 @@ static void say_own_term(const struct agree *agree, struct raft_message *message
     }
 }
 
+/* libraft says how many entries it has, to a leader that it does not refuse: of an earlier leader
+ * there may be some among them that this one does not have, and it would count us for its own. */
+static void say_what_matched(const struct agree *agree, struct raft_message *message)
+{
+    struct raft_append_entries_result *result = &message->append_entries_result;
+
+    if (message->type == RAFT_IO_APPEND_ENTRIES_RESULT && result->rejected == 0) {
+        result->last_log_index = min_u64(result->last_log_index, agree->matched);
+    }
+}
+
 static int io_send(struct raft_io *io, struct raft_io_send *request,
                    const struct raft_message *message, raft_io_send_cb cb)
 {
@@ -377,6 +390,7 @@ static int io_send(struct raft_io *io, struct raft_io_send *request,
 
     (void)agree_raft_settle(agree); /* or it has failed, and says nothing */
     say_own_term(agree, &said);
+    say_what_matched(agree, &said);
     count = agree_encode(&said, bytes);
     request->cb = cb;
     if (count > 0 && !agree->failed && message->server_id >= 1 &&
@@ -660,6 +674,20 @@ static void note_ack(struct agree *agree, uint32_t rank,
     }
 }
 
+/* What is ours and the leader's ends with what it says now, if it is not refused. libraft takes for
+ * decided what it has itself, as far as the leader says: so that must not be further. */
+static void note_matched(struct agree *agree, struct raft_message *message)
+{
+    if (message->type == RAFT_IO_APPEND_ENTRIES) {
+        struct raft_append_entries *append = &message->append_entries;
+
+        agree->matched = append->prev_log_index + append->n_entries;
+        append->leader_commit = min_u64(append->leader_commit, agree->matched);
+    } else if (message->type == RAFT_IO_INSTALL_SNAPSHOT) {
+        agree->matched = message->install_snapshot.last_index;
+    }
+}
+
 /* Any member may come to vote, or to lead, before we hear of it: so all are listened to. */
 void agree_raft_hear(struct agree *agree, uint32_t rank, const uint8_t *bytes, size_t count)
 {
@@ -690,6 +718,7 @@ void agree_raft_hear(struct agree *agree, uint32_t rank, const uint8_t *bytes, s
     if (message.type == RAFT_IO_APPEND_ENTRIES_RESULT) {
         note_ack(agree, rank, &message.append_entries_result);
     }
+    note_matched(agree, &message);
     agree->recv(&agree->io, &message);
 }
 

@@ -289,6 +289,39 @@ static void what_was_told_is_decided_over_a_stop(void **state)
     }
 }
 
+/* A snapshot is due with the change itself: what is kept of the one says that of the other. */
+static void a_snapshot_and_what_it_decides_are_kept_as_one(void **state)
+{
+    uint64_t seed = support_seed();
+
+    (void)state;
+    for (uint32_t n = 0; n < 8; n++) {
+        uint32_t lead, other;
+        struct agree *agree;
+        uint64_t index;
+
+        begin(3, 3, seed + n);
+        lead = leader();
+        other = (lead + 1 + n % 2) % 3;
+        agree = world.nodes[lead].agree;
+        while (agree->raft.last_applied + 1 != agree->log.snapshot_index + AGREE_SNAPSHOT) {
+            add_entry(agree);
+        }
+        let_go(agree, other);
+        index = agree->log.begun;
+        for (uint32_t tries = 0; agree->raft.last_applied < index; tries++) {
+            assert_true(tries < 100);
+            run(SECOND / 100);
+        }
+        assert_int_equal(agree->log.snapshot_index, index);
+        stop(lead);
+        views_start(&world, lead);
+        settle(20 * SECOND);
+        await_voters(7, 20 * SECOND);
+        views_fini(&world);
+    }
+}
+
 /* Another leads in a later term, has what this one has begun, and is told that it is here: it may
  * count that, and so it stays, over a stop. */
 static void what_another_leader_was_told_stays(void **state)
@@ -331,6 +364,7 @@ int main(void)
         cmocka_unit_test(a_change_that_was_not_decided_ends_with_who_began_it),
         cmocka_unit_test(who_decides_alone_goes_on_over_a_stop),
         cmocka_unit_test(what_was_told_is_decided_over_a_stop),
+        cmocka_unit_test(a_snapshot_and_what_it_decides_are_kept_as_one),
         cmocka_unit_test(what_another_leader_was_told_stays),
     };
 
