@@ -466,6 +466,12 @@ void agree_hear(struct agree *agree, uint32_t rank, const void *bytes, size_t co
     (void)follow(agree);
 }
 
+void agree_opened(struct agree *agree, uint64_t now_us)
+{
+    agree->now_us = now_us;
+    begin_open(&agree->begin, now_us);
+}
+
 void agree_adopted(struct agree *agree, uint64_t epoch, uint64_t now_us)
 {
     agree->now_us = now_us;
@@ -538,7 +544,7 @@ nigh_status agree_create(const struct agree_config *config, const void *stored, 
     made->config = *config;
     /* Sooner a silence takes nobody out: who has a lease may be asking all the same. */
     made->config.dead_us = max_u64(config->dead_us, AGREE_LEASE_US);
-    made->now_us = made->start_us = made->lost_us = now_us;
+    made->now_us = made->lost_us = now_us;
     made->leader = AGREE_NOBODY;
     made->log.first = 1;
     random_init(&made->random, config->seed);

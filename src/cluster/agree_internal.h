@@ -103,6 +103,7 @@ struct agree_log {
     uint64_t snapshot_index; /* 0: there is none */
     uint64_t snapshot_term;
     uint64_t tokens[AGREE_VOTERS]; /* with which it began; of a first voter always its own */
+    bool was_let_in; /* it is of those with which a list begins, and came to one that had begun */
     struct agree_conf snapshot_conf;
     struct agreed snapshot;
     struct agreed_roster snapshot_roster;
@@ -171,7 +172,6 @@ struct agree_forgetter {
 struct agree {
     struct agree_config config;
     uint64_t now_us;
-    uint64_t start_us;
     struct random random;
     /* What is not known yet of one that kept nothing */
     bool is_bare;
@@ -284,7 +284,7 @@ uint64_t agree_begin_tick(struct agree *agree);
 /* Who leads says that this node, which kept nothing, may take part in Raft. */
 void agree_freed(struct agree *agree);
 
-/* Whether this node is one of those with which its list begins, and has not. */
+/* Whether this node is one of those with which a list begins, and has not. */
 static inline bool agree_awaits_begin(const struct agree *agree)
 {
     return agree->is_bare && agree->config.self < agree->begin.voters;
@@ -356,6 +356,9 @@ void agree_raft_drop(struct agree *agree);
 /* A change that this node has begun is decided, if it is: that is kept before anybody hears of it.
  * False: it cannot be. */
 bool agree_raft_settle(struct agree *agree);
+/* Keeps the log, or ends our part in the voting: what was not kept must not be acted upon. 0, or an
+ * error of libraft. */
+int agree_raft_keep(struct agree *agree);
 /* Gives libraft the time. */
 void agree_raft_tick(struct agree *agree);
 /* Carries a message of a voter to libraft. */

@@ -34,8 +34,7 @@ static int later(struct agree *agree, void (*run)(struct agree *, struct agree_l
     return 0;
 }
 
-/* Keeps the log, or ends our part in the voting: what was not kept must not be acted upon. */
-static int keep(struct agree *agree)
+int agree_raft_keep(struct agree *agree)
 {
     nigh_status status = agree->failed ? NIGH_NO_RESOURCES : agree_store(agree);
 
@@ -181,7 +180,7 @@ static int io_bootstrap(struct raft_io *io, const struct raft_configuration *con
         (struct agree_entry_head){.term = 1, .type = RAFT_CHANGE, .bytes = (uint32_t)encoded.len};
     memcpy(log->entries[0].data, encoded.base, encoded.len);
     raft_free(encoded.base);
-    return keep(agree);
+    return agree_raft_keep(agree);
 }
 
 static int io_recover(struct raft_io *io, const struct raft_configuration *configuration)
@@ -198,7 +197,7 @@ static int io_set_term(struct raft_io *io, raft_term term)
     agree->log.term = term;
     agree->log.vote = 0;
     agree->log.begun = 0; /* another may lead now, and be told that it is here */
-    return keep(agree);
+    return agree_raft_keep(agree);
 }
 
 static int io_set_vote(struct raft_io *io, raft_id id)
@@ -206,7 +205,7 @@ static int io_set_vote(struct raft_io *io, raft_id id)
     struct agree *agree = agree_of(io);
 
     agree->log.vote = id;
-    return keep(agree);
+    return agree_raft_keep(agree);
 }
 
 static void tell_appended(struct agree *agree, struct agree_later *end)
@@ -242,7 +241,7 @@ static int io_append(struct raft_io *io, struct raft_io_append *request,
         }
     }
     log->count += n;
-    error = keep(agree);
+    error = agree_raft_keep(agree);
     if (error != 0) {
         return error;
     }
@@ -258,7 +257,7 @@ static int io_truncate(struct raft_io *io, raft_index index)
     NIGH_ASSERT(index >= log->first && index <= log->first + log->count);
     log->count = (uint32_t)(index - log->first);
     log->begun = log->begun >= index ? 0 : log->begun;
-    return keep(agree);
+    return agree_raft_keep(agree);
 }
 
 bool agree_raft_settle(struct agree *agree)
@@ -267,7 +266,7 @@ bool agree_raft_settle(struct agree *agree)
         return true;
     }
     agree->log.begun = 0;
-    return keep(agree) == 0;
+    return agree_raft_keep(agree) == 0;
 }
 
 /* Lets the first entries go. */
@@ -317,7 +316,7 @@ static int io_snapshot_put(struct raft_io *io, unsigned trailing,
     if (trailing != 0 && snapshot->index >= log->first + trailing) {
         cut(log, (uint32_t)min_u64(snapshot->index + 1 - trailing - log->first, log->count));
     }
-    error = keep(agree);
+    error = agree_raft_keep(agree);
     if (error != 0) {
         return error;
     }
@@ -560,7 +559,7 @@ static int begin_term(struct agree *agree)
     agree->log.term++;
     agree->log.vote = agree_id(agree->config.self);
     agree->log.begun = 0;
-    return keep(agree);
+    return agree_raft_keep(agree);
 }
 
 /* What this node has begun, and what is behind it, only it has counted, and nobody was told. */
@@ -630,7 +629,7 @@ void agree_raft_drop(struct agree *agree)
     agree_run_later(agree);
     drop_begun(&agree->log);
     begin_to_apply(agree);
-    if (keep(agree) == 0 && agree_raft_start(agree, false) != 0) {
+    if (agree_raft_keep(agree) == 0 && agree_raft_start(agree, false) != 0) {
         agree->failed = true;
     }
 }

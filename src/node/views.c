@@ -801,6 +801,7 @@ nigh_status views_start(struct views *views)
     free(views->to_keep);
     views->to_keep = NULL;
     views->takes_part = true;
+    agree_opened(views->agree, clock_now_us(&clock_monotonic));
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(&views->thread, NULL, run, views);

@@ -40,8 +40,8 @@ struct views_config {
  * with a remedy: NIGH_CORRUPT, NIGH_VERSION, NIGH_DISK, ... Start-up thread, as the next three. */
 nigh_status views_create(const struct views_config *config, struct views_file *file,
                          struct views **views, char *why, size_t why_bytes);
-/* It takes part from here on: what it says is kept, and the lanes may be kicked. NIGH_DISK: it
- * cannot be kept; NIGH_NO_RESOURCES: there is no thread. */
+/* It takes part from here on, and others can reach it: what it says is kept, and the lanes may be
+ * kicked. NIGH_DISK: it cannot be kept; NIGH_NO_RESOURCES: there is no thread. */
 nigh_status views_start(struct views *views);
 /* Its thread has ended at the return: nobody is kicked any more. */
 void views_stop(struct views *views);

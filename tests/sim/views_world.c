@@ -679,6 +679,7 @@ void views_start(struct views_world *world, uint32_t rank)
         fprintf(stderr, "# %s\n", why);
         abort();
     }
+    agree_opened(node->agree, world->now_us);
     views_say(world, "node %u starts", rank);
     node->said_leads = node->said_lease = false;
     node->due_us = world->now_us;

@@ -272,16 +272,20 @@ static void who_votes_is_what_a_leader_said(void **state)
 /* ---- who asked, and is gone ------------------------------------------------ */
 
 static uint64_t (*machine_clock)(struct clock *clock);
-static _Atomic uint64_t ahead_us; /* of the machine's clock */
+static _Atomic uint64_t ahead_us;  /* of the machine's clock */
+static _Atomic uint64_t stands_us; /* ... or of this time; 0: it goes on */
 
 static uint64_t moved_clock(struct clock *clock)
 {
-    return machine_clock(clock) + atomic_load(&ahead_us);
+    uint64_t stands = atomic_load(&stands_us);
+
+    return (stands != 0 ? stands : machine_clock(clock)) + atomic_load(&ahead_us);
 }
 
 static int setup_clock(void **state)
 {
     atomic_store(&ahead_us, 0);
+    atomic_store(&stands_us, 0);
     machine_clock = clock_monotonic.now_us;
     clock_monotonic.now_us = moved_clock;
     return setup(state);
@@ -300,6 +304,48 @@ static void move(struct views *views, uint64_t us)
 {
     atomic_fetch_add(&ahead_us, us);
     views_adopted(views, 0, 1);
+}
+
+/* The only one of its list, whose directory is empty. */
+static void create_alone(struct fixture *fixture)
+{
+    char why[256] = "";
+
+    views_destroy(fixture->heard.views);
+    fixture->heard.views = NULL;
+    assert_int_equal(members_parse("127.0.0.1:7000", "0", &fixture->members, why, sizeof(why)),
+                     NIGH_OK);
+    assert_int_equal(members_agree(&fixture->members, 8, why, sizeof(why)), NIGH_OK);
+    assert_int_equal(create(fixture, why, sizeof(why)), NIGH_OK);
+}
+
+static bool is_bare(struct views *views)
+{
+    struct agree_look look;
+
+    views_look(views, &look);
+    return look.bare;
+}
+
+/* What comes between, the node's memory, may take long: nobody could reach it meanwhile. */
+static void who_begins_waits_from_when_it_can_be_reached(void **state)
+{
+    struct fixture *fixture = *state;
+    struct views *views;
+
+    create_alone(fixture);
+    views = fixture->heard.views;
+    atomic_store(&stands_us, machine_clock(&clock_monotonic));
+    atomic_fetch_add(&ahead_us, BEGIN_WAIT_US);
+    assert_int_equal(views_start(views), NIGH_OK);
+    ask(fixture, 1, 1); /* what is said after that is answered in a turn of its own */
+    assert_true(SUPPORT_WAIT(atomic_load(&fixture->heard.hints) == 1, DEADLINE));
+    ask(fixture, 1, 1);
+    assert_true(SUPPORT_WAIT(atomic_load(&fixture->heard.hints) == 2, DEADLINE));
+    assert_true(is_bare(views));
+    move(views, BEGIN_WAIT_US);
+    assert_true(SUPPORT_WAIT(!is_bare(views), DEADLINE));
+    views_stop(views);
 }
 
 /* How it ended is not told to somebody who asks the same, later: what was asked first ends last. */
@@ -338,6 +384,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_waits_is_not_heard_in_one_turn, setup, teardown),
         cmocka_unit_test_setup_teardown(who_there_is_is_heard_in_parts, setup, teardown),
         cmocka_unit_test_setup_teardown(who_votes_is_what_a_leader_said, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_begins_waits_from_when_it_can_be_reached, setup_clock,
+                                        teardown_clock),
         cmocka_unit_test_setup_teardown(who_asks_later_is_not_told_what_was, setup_clock,
                                         teardown_clock),
         cmocka_unit_test_setup_teardown(who_never_took_part_may_be_another, setup, teardown),
