@@ -17,6 +17,8 @@
 #include "cluster/agree.h"
 #include "cluster/agree_begin.h"
 
+/* Who leads looks at its clock in less: between, its disk or its machine kept it from hearing. */
+#define AGREE_STOOD_US   UINT64_C(300000)
 #define AGREE_VOTERS     5u
 #define AGREE_SERVERS    7u   /* they, and those that are to vote next */
 #define AGREE_DATA_BYTES 256u /* of an entry of the log */
@@ -172,6 +174,7 @@ struct agree_forgetter {
 struct agree {
     struct agree_config config;
     uint64_t now_us;
+    uint64_t awake_us; /* when it stood still last, as one that leads: until then */
     struct random random;
     /* What is not known yet of one that kept nothing */
     bool is_bare;
@@ -240,6 +243,9 @@ struct agree {
 };
 
 /* ---- agree.c ---- */
+
+/* It is this time. What others said while this node stood still it may not have heard yet. */
+void agree_wake(struct agree *agree, uint64_t now_us);
 
 /* Runs what libraft is to be told, until nothing is left. */
 void agree_run_later(struct agree *agree);
