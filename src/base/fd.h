@@ -29,7 +29,8 @@ nigh_status fd_set_cloexec(int fd);
 
 /* Locks a whole file (flock) against other processes. Waits for FD_LOCK_WAIT_US: a process that was
  * killed has its locks until the kernel has taken its memory apart, half a second for gigabytes,
- * and nothing tells it from one that lives. False: another has it. */
+ * and nothing tells it from one that lives. False: another has it, if errno is EWOULDBLOCK; else
+ * that says why the file cannot be locked. */
 bool fd_lock(int fd);
 
 /*

@@ -23,6 +23,14 @@ uint32_t agree_voters(uint32_t listed)
     return listed >= 5 ? 5 : listed >= 3 ? 3 : 1;
 }
 
+void agree_wake(struct agree *agree, uint64_t now_us)
+{
+    if (now_us - agree->now_us >= AGREE_STOOD_US) {
+        agree->awake_us = now_us;
+    }
+    agree->now_us = now_us;
+}
+
 void agree_run_later(struct agree *agree)
 {
     struct list_node *node;
@@ -456,7 +464,7 @@ static uint64_t follow(struct agree *agree)
 void agree_hear(struct agree *agree, uint32_t rank, const void *bytes, size_t count,
                 uint64_t now_us)
 {
-    agree->now_us = now_us;
+    agree_wake(agree, now_us);
     if (rank >= agree->config.count || rank == agree->config.self ||
         count < sizeof(struct agree_head) || count > AGREE_MESSAGE_BYTES) {
         agree->malformed++;
@@ -466,9 +474,15 @@ void agree_hear(struct agree *agree, uint32_t rank, const void *bytes, size_t co
     (void)follow(agree);
 }
 
+void agree_opened(struct agree *agree, uint64_t now_us)
+{
+    agree_wake(agree, now_us);
+    begin_open(&agree->begin, now_us);
+}
+
 void agree_adopted(struct agree *agree, uint64_t epoch, uint64_t now_us)
 {
-    agree->now_us = now_us;
+    agree_wake(agree, now_us);
     if (epoch > agree->adopted) {
         agree->adopted = epoch;
         agree->renew_us = now_us; /* those that wait for it hear of it at once */
@@ -478,7 +492,7 @@ void agree_adopted(struct agree *agree, uint64_t epoch, uint64_t now_us)
 
 void agree_dead(struct agree *agree, uint32_t rank, uint64_t now_us)
 {
-    agree->now_us = now_us;
+    agree_wake(agree, now_us);
     if (rank < agree->config.count && rank != agree->config.self) {
         agree->members[rank].dead_us = now_us;
         (void)follow(agree);
@@ -487,7 +501,7 @@ void agree_dead(struct agree *agree, uint32_t rank, uint64_t now_us)
 
 void agree_leave(struct agree *agree, bool leaves, uint64_t now_us)
 {
-    agree->now_us = now_us;
+    agree_wake(agree, now_us);
     if (agree->leaves != leaves) {
         agree->leaves = leaves;
         agree->renew_us = now_us; /* who leads hears of it at once */
@@ -505,7 +519,7 @@ uint64_t agree_tick(struct agree *agree, uint64_t now_us)
 {
     uint64_t due_us;
 
-    agree->now_us = now_us;
+    agree_wake(agree, now_us);
     if (ticks(agree) && now_us >= agree->tick_us) {
         agree->tick_us = now_us + TICK_US / 2 + random_below(&agree->random, TICK_US / 2);
         agree_raft_tick(agree);
@@ -538,7 +552,7 @@ nigh_status agree_create(const struct agree_config *config, const void *stored, 
     made->config = *config;
     /* Sooner a silence takes nobody out: who has a lease may be asking all the same. */
     made->config.dead_us = max_u64(config->dead_us, AGREE_LEASE_US);
-    made->now_us = made->start_us = made->lost_us = now_us;
+    made->now_us = made->awake_us = made->lost_us = now_us;
     made->leader = AGREE_NOBODY;
     made->log.first = 1;
     random_init(&made->random, config->seed);

@@ -73,6 +73,9 @@ nigh_status agree_create(const struct agree_config *config, const void *stored, 
                          uint64_t now_us, struct agree **agree, char why[AGREE_WHY_BYTES]);
 void agree_destroy(struct agree *agree);
 
+/* Others can reach this node from now on: who kept nothing waits from then for those that know. */
+void agree_opened(struct agree *agree, uint64_t now_us);
+
 /* A member, who proved to be that, says something. Anything may be in it. */
 void agree_hear(struct agree *agree, uint32_t rank, const void *bytes, size_t count,
                 uint64_t now_us);

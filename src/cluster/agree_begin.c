@@ -20,13 +20,27 @@ _Static_assert(BEGIN_VOTERS == AGREE_VOTERS, "all that vote at first have a toke
 /* ---- what may begin ------------------------------------------------------- */
 
 void begin_init(struct begin *begin, uint32_t self, uint32_t listed, uint32_t voters, bool joins,
-                uint64_t token, uint64_t now_us)
+                bool was_let_in, uint64_t token)
 {
-    *begin = (struct begin){
-        .self = self, .listed = listed, .voters = voters, .joins = joins, .start_us = now_us};
+    *begin = (struct begin){.self = self,
+                            .listed = listed,
+                            .voters = voters,
+                            .joins = joins,
+                            .was_let_in = was_let_in,
+                            .opened_us = BEGIN_CLOSED};
     if (self < voters) {
         begin->tokens[self] = token;
     }
+}
+
+void begin_open(struct begin *begin, uint64_t now_us)
+{
+    begin->opened_us = now_us;
+}
+
+uint64_t begin_wait_until_us(const struct begin *begin)
+{
+    return clock_deadline_us(begin->opened_us, BEGIN_WAIT_US);
 }
 
 static bool are_same(const uint64_t one[BEGIN_VOTERS], const uint64_t other[BEGIN_VOTERS])
@@ -86,11 +100,14 @@ bool begin_is_late(const struct begin *begin)
 
 bool begin_may(const struct begin *begin, uint64_t now_us)
 {
+    if (begin->was_let_in) {
+        return false;
+    }
     if (begin->is_counted) {
         return true;
     }
     return begin->self < begin->voters && !begin_is_late(begin) &&
-           now_us - begin->start_us >= BEGIN_WAIT_US && all_agree(begin) &&
+           now_us >= begin_wait_until_us(begin) && all_agree(begin) &&
            (!begin->joins || all_are_heard(begin));
 }
 
@@ -98,7 +115,7 @@ bool begin_may(const struct begin *begin, uint64_t now_us)
 
 static bool knows_cluster(const struct agree *agree)
 {
-    return !agree->is_bare || agree->known.epoch > 0;
+    return !agree->is_bare || agree->log.was_let_in || agree->known.epoch > 0;
 }
 
 static void tell(struct agree *agree, uint32_t rank, uint8_t asks)
@@ -175,9 +192,19 @@ static void take_part(struct agree *agree, bool is_new)
     }
 }
 
+/* A member that does not vote keeps no log: by this it knows in its next life what it is. */
+static void keep_that_it_was_let_in(struct agree *agree)
+{
+    if (!agree->log.was_let_in) {
+        agree->log.was_let_in = true;
+        (void)agree_raft_keep(agree);
+    }
+}
+
 void agree_freed(struct agree *agree)
 {
     if (agree_awaits_begin(agree)) {
+        keep_that_it_was_let_in(agree);
         LOG_INFO("this node, which kept nothing of the views, is let in anew", "epoch=%llu",
                  (unsigned long long)agree->known.epoch);
     }
@@ -200,7 +227,7 @@ static void begin_now(struct agree *agree)
 static void log_who_is_awaited(struct agree *agree)
 {
     for (uint32_t rank = 0; rank < agree->begin.voters; rank++) {
-        if (!agree->said_waits && rank != agree->config.self &&
+        if (!agree->said_waits && !agree->begin.was_let_in && rank != agree->config.self &&
             !agreed_has(&agree->begin.heard, rank)) {
             agree->said_waits = true;
             LOG_INFO("this node kept nothing of the views: it begins when all of the list that "
@@ -212,7 +239,7 @@ static void log_who_is_awaited(struct agree *agree)
 
 uint64_t agree_begin_tick(struct agree *agree)
 {
-    uint64_t wait_us = clock_deadline_us(agree->begin.start_us, BEGIN_WAIT_US);
+    uint64_t wait_us = begin_wait_until_us(&agree->begin);
 
     if (!agree_awaits_begin(agree)) {
         return UINT64_MAX;
@@ -263,7 +290,7 @@ nigh_status agree_begin(struct agree *agree, char why[AGREE_WHY_BYTES])
         status = name_directory(agree, why);
     }
     begin_init(&agree->begin, config->self, config->listed, voters, config->joins,
-               config->self < voters ? agree->log.tokens[config->self] : 0, agree->now_us);
+               agree->log.was_let_in, config->self < voters ? agree->log.tokens[config->self] : 0);
     if (agree->is_bare) {
         return status;
     }

@@ -18,7 +18,7 @@ nigh_status agree_forget(struct agree *agree, uint32_t rank, uint64_t now_us)
 {
     struct agree_forget *place = NULL;
 
-    agree->now_us = now_us;
+    agree_wake(agree, now_us);
     for (uint32_t n = 0; n < AGREE_FORGETS; n++) {
         struct agree_forget *forget = &agree->forgets[n];
 

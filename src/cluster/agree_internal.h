@@ -17,6 +17,8 @@
 #include "cluster/agree.h"
 #include "cluster/agree_begin.h"
 
+/* Who leads looks at its clock in less: between, its disk or its machine kept it from hearing. */
+#define AGREE_STOOD_US   UINT64_C(300000)
 #define AGREE_VOTERS     5u
 #define AGREE_SERVERS    7u   /* they, and those that are to vote next */
 #define AGREE_DATA_BYTES 256u /* of an entry of the log */
@@ -103,6 +105,7 @@ struct agree_log {
     uint64_t snapshot_index; /* 0: there is none */
     uint64_t snapshot_term;
     uint64_t tokens[AGREE_VOTERS]; /* with which it began; of a first voter always its own */
+    bool was_let_in; /* it is of those with which a list begins, and came to one that had begun */
     struct agree_conf snapshot_conf;
     struct agreed snapshot;
     struct agreed_roster snapshot_roster;
@@ -171,7 +174,7 @@ struct agree_forgetter {
 struct agree {
     struct agree_config config;
     uint64_t now_us;
-    uint64_t start_us;
+    uint64_t awake_us; /* when it stood still last, as one that leads: until then */
     struct random random;
     /* What is not known yet of one that kept nothing */
     bool is_bare;
@@ -188,6 +191,7 @@ struct agree {
     raft_io_recv_cb recv;
     uint64_t tick_us;
     struct agree_log log;
+    uint64_t matched; /* entries of the log that who spoke last as a leader has, too */
     struct list later;
     char names[LIMIT_NODES][4];
     struct agree_conf begun; /* who votes at first */
@@ -240,6 +244,9 @@ struct agree {
 
 /* ---- agree.c ---- */
 
+/* It is this time. What others said while this node stood still it may not have heard yet. */
+void agree_wake(struct agree *agree, uint64_t now_us);
+
 /* Runs what libraft is to be told, until nothing is left. */
 void agree_run_later(struct agree *agree);
 
@@ -283,7 +290,7 @@ uint64_t agree_begin_tick(struct agree *agree);
 /* Who leads says that this node, which kept nothing, may take part in Raft. */
 void agree_freed(struct agree *agree);
 
-/* Whether this node is one of those with which its list begins, and has not. */
+/* Whether this node is one of those with which a list begins, and has not. */
 static inline bool agree_awaits_begin(const struct agree *agree)
 {
     return agree->is_bare && agree->config.self < agree->begin.voters;
@@ -355,6 +362,9 @@ void agree_raft_drop(struct agree *agree);
 /* A change that this node has begun is decided, if it is: that is kept before anybody hears of it.
  * False: it cannot be. */
 bool agree_raft_settle(struct agree *agree);
+/* Keeps the log, or ends our part in the voting: what was not kept must not be acted upon. 0, or an
+ * error of libraft. */
+int agree_raft_keep(struct agree *agree);
 /* Gives libraft the time. */
 void agree_raft_tick(struct agree *agree);
 /* Carries a message of a voter to libraft. */

@@ -20,7 +20,7 @@ nigh_status agree_join(struct agree *agree, const char *address, uint64_t now_us
 {
     struct agree_join *free_join = NULL;
 
-    agree->now_us = now_us;
+    agree_wake(agree, now_us);
     for (uint32_t n = 0; n < AGREE_JOINS; n++) {
         struct agree_join *join = &agree->joins[n];
 

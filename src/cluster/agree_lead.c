@@ -26,7 +26,7 @@ static void note_bare(struct agree *agree, uint32_t rank, bool is_bare)
     struct agree_member *member = &agree->members[rank];
 
     if (is_bare && !member->is_bare) {
-        member->added_us = 0; /* what it was told is gone */
+        member->added_us = member->stored = 0; /* what it was told is gone */
     }
     member->is_bare = is_bare;
     if (is_bare && agree_conf_role(&agree->own, rank) != AGREE_NO_ROLE) {

@@ -34,8 +34,7 @@ static int later(struct agree *agree, void (*run)(struct agree *, struct agree_l
     return 0;
 }
 
-/* Keeps the log, or ends our part in the voting: what was not kept must not be acted upon. */
-static int keep(struct agree *agree)
+int agree_raft_keep(struct agree *agree)
 {
     nigh_status status = agree->failed ? NIGH_NO_RESOURCES : agree_store(agree);
 
@@ -181,7 +180,7 @@ static int io_bootstrap(struct raft_io *io, const struct raft_configuration *con
         (struct agree_entry_head){.term = 1, .type = RAFT_CHANGE, .bytes = (uint32_t)encoded.len};
     memcpy(log->entries[0].data, encoded.base, encoded.len);
     raft_free(encoded.base);
-    return keep(agree);
+    return agree_raft_keep(agree);
 }
 
 static int io_recover(struct raft_io *io, const struct raft_configuration *configuration)
@@ -198,7 +197,7 @@ static int io_set_term(struct raft_io *io, raft_term term)
     agree->log.term = term;
     agree->log.vote = 0;
     agree->log.begun = 0; /* another may lead now, and be told that it is here */
-    return keep(agree);
+    return agree_raft_keep(agree);
 }
 
 static int io_set_vote(struct raft_io *io, raft_id id)
@@ -206,7 +205,7 @@ static int io_set_vote(struct raft_io *io, raft_id id)
     struct agree *agree = agree_of(io);
 
     agree->log.vote = id;
-    return keep(agree);
+    return agree_raft_keep(agree);
 }
 
 static void tell_appended(struct agree *agree, struct agree_later *end)
@@ -242,7 +241,7 @@ static int io_append(struct raft_io *io, struct raft_io_append *request,
         }
     }
     log->count += n;
-    error = keep(agree);
+    error = agree_raft_keep(agree);
     if (error != 0) {
         return error;
     }
@@ -258,7 +257,7 @@ static int io_truncate(struct raft_io *io, raft_index index)
     NIGH_ASSERT(index >= log->first && index <= log->first + log->count);
     log->count = (uint32_t)(index - log->first);
     log->begun = log->begun >= index ? 0 : log->begun;
-    return keep(agree);
+    return agree_raft_keep(agree);
 }
 
 bool agree_raft_settle(struct agree *agree)
@@ -267,7 +266,7 @@ bool agree_raft_settle(struct agree *agree)
         return true;
     }
     agree->log.begun = 0;
-    return keep(agree) == 0;
+    return agree_raft_keep(agree) == 0;
 }
 
 /* Lets the first entries go. */
@@ -305,6 +304,8 @@ static int io_snapshot_put(struct raft_io *io, unsigned trailing,
     }
     log->snapshot_index = snapshot->index;
     log->snapshot_term = snapshot->term;
+    /* What it has is decided: a start must find both, or neither. */
+    log->begun = log->begun <= snapshot->index ? 0 : log->begun;
     if (trailing == 0) {
         agree_conf_of(&snapshot->configuration, snapshot->configuration_index, &log->snapshot_conf);
         log->count = 0;
@@ -315,7 +316,7 @@ static int io_snapshot_put(struct raft_io *io, unsigned trailing,
     if (trailing != 0 && snapshot->index >= log->first + trailing) {
         cut(log, (uint32_t)min_u64(snapshot->index + 1 - trailing - log->first, log->count));
     }
-    error = keep(agree);
+    error = agree_raft_keep(agree);
     if (error != 0) {
         return error;
     }
@@ -367,6 +368,17 @@ static void say_own_term(const struct agree *agree, struct raft_message *message
     }
 }
 
+/* libraft says how many entries it has, to a leader that it does not refuse: of an earlier leader
+ * there may be some among them that this one does not have, and it would count us for its own. */
+static void say_what_matched(const struct agree *agree, struct raft_message *message)
+{
+    struct raft_append_entries_result *result = &message->append_entries_result;
+
+    if (message->type == RAFT_IO_APPEND_ENTRIES_RESULT && result->rejected == 0) {
+        result->last_log_index = min_u64(result->last_log_index, agree->matched);
+    }
+}
+
 static int io_send(struct raft_io *io, struct raft_io_send *request,
                    const struct raft_message *message, raft_io_send_cb cb)
 {
@@ -377,6 +389,7 @@ static int io_send(struct raft_io *io, struct raft_io_send *request,
 
     (void)agree_raft_settle(agree); /* or it has failed, and says nothing */
     say_own_term(agree, &said);
+    say_what_matched(agree, &said);
     count = agree_encode(&said, bytes);
     request->cb = cb;
     if (count > 0 && !agree->failed && message->server_id >= 1 &&
@@ -546,7 +559,7 @@ static int begin_term(struct agree *agree)
     agree->log.term++;
     agree->log.vote = agree_id(agree->config.self);
     agree->log.begun = 0;
-    return keep(agree);
+    return agree_raft_keep(agree);
 }
 
 /* What this node has begun, and what is behind it, only it has counted, and nobody was told. */
@@ -616,7 +629,7 @@ void agree_raft_drop(struct agree *agree)
     agree_run_later(agree);
     drop_begun(&agree->log);
     begin_to_apply(agree);
-    if (keep(agree) == 0 && agree_raft_start(agree, false) != 0) {
+    if (agree_raft_keep(agree) == 0 && agree_raft_start(agree, false) != 0) {
         agree->failed = true;
     }
 }
@@ -660,6 +673,20 @@ static void note_ack(struct agree *agree, uint32_t rank,
     }
 }
 
+/* What is ours and the leader's ends with what it says now, if it is not refused. libraft takes for
+ * decided what it has itself, as far as the leader says: so that must not be further. */
+static void note_matched(struct agree *agree, struct raft_message *message)
+{
+    if (message->type == RAFT_IO_APPEND_ENTRIES) {
+        struct raft_append_entries *append = &message->append_entries;
+
+        agree->matched = append->prev_log_index + append->n_entries;
+        append->leader_commit = min_u64(append->leader_commit, agree->matched);
+    } else if (message->type == RAFT_IO_INSTALL_SNAPSHOT) {
+        agree->matched = message->install_snapshot.last_index;
+    }
+}
+
 /* Any member may come to vote, or to lead, before we hear of it: so all are listened to. */
 void agree_raft_hear(struct agree *agree, uint32_t rank, const uint8_t *bytes, size_t count)
 {
@@ -690,6 +717,7 @@ void agree_raft_hear(struct agree *agree, uint32_t rank, const uint8_t *bytes, s
     if (message.type == RAFT_IO_APPEND_ENTRIES_RESULT) {
         note_ack(agree, rank, &message.append_entries_result);
     }
+    note_matched(agree, &message);
     agree->recv(&agree->io, &message);
 }
 

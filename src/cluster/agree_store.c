@@ -8,7 +8,7 @@
 #include "cluster/agree_internal.h"
 
 #define STORE_MAGIC   UINT64_C(0x5357454956484749) /* "IGHVIEWS" */
-#define STORE_VERSION 6u
+#define STORE_VERSION 7u
 
 struct store_head {
     uint64_t magic;
@@ -25,11 +25,12 @@ struct store_head {
     uint64_t snapshot_term;
     struct agree_conf snapshot_conf;
     uint64_t tokens[AGREE_VOTERS];
-    uint64_t roster; /* bytes of the snapshot's: behind it; the entries behind those */
+    uint64_t was_let_in; /* 1: it was */
+    uint64_t roster;     /* bytes of the snapshot's: behind it; the entries behind those */
     struct agreed snapshot;
 };
 
-_Static_assert(sizeof(struct store_head) == 248, "it is on disk");
+_Static_assert(sizeof(struct store_head) == 256, "it is on disk");
 _Static_assert(offsetof(struct store_head, cluster) == 16, "it is on disk");
 
 static uint32_t crc_of(const uint8_t *bytes, size_t count)
@@ -62,6 +63,7 @@ nigh_status agree_store(struct agree *agree)
         .snapshot_index = log->snapshot_index,
         .snapshot_term = log->snapshot_term,
         .snapshot_conf = log->snapshot_conf,
+        .was_let_in = log->was_let_in ? 1 : 0,
         .roster = agreed_roster_bytes(&log->snapshot_roster),
         .snapshot = log->snapshot,
     };
@@ -134,7 +136,7 @@ static nigh_status check(const struct agree *agree, const struct store_head *hea
     if (head->rank != agree->config.self) {
         return refuse(NIGH_VERSION, why, "is of another member: each has a directory of its own");
     }
-    if (head->entries > AGREE_ENTRIES || head->first == 0 ||
+    if (head->entries > AGREE_ENTRIES || head->first == 0 || head->was_let_in > 1 ||
         (head->snapshot_index > 0 && (!agreed_is_valid(&head->snapshot, agree->config.count) ||
                                       !agree_conf_is_valid(agree, &head->snapshot_conf) ||
                                       head->snapshot_conf.index > head->snapshot_index))) {
@@ -200,6 +202,7 @@ nigh_status agree_load(struct agree *agree, const void *stored, size_t bytes,
     log->snapshot_term = head.snapshot_term;
     log->snapshot_conf = head.snapshot_conf;
     log->snapshot = head.snapshot;
+    log->was_let_in = head.was_let_in != 0;
     memcpy(log->tokens, head.tokens, sizeof(log->tokens));
     return is_begun(log) ? NIGH_OK : refuse(NIGH_CORRUPT, why, "has begun what cannot be");
 }

@@ -52,10 +52,11 @@ static uint64_t replace_us(const struct agree *agree)
     return AGREE_REPLACE_DEADS * agree->config.dead_us;
 }
 
-/* Since when a voter has not answered. What was before it led a leader does not know. */
+/* Since when a voter has not answered, as far as a leader can tell: what was before it led it does
+ * not know, and what came while it stood still it is about to hear. */
 static uint64_t heard_us(const struct agree *agree, uint32_t rank)
 {
-    return max_u64(agree->members[rank].acked_us, agree->leads_us);
+    return max_u64(agree->members[rank].acked_us, max_u64(agree->leads_us, agree->awake_us));
 }
 
 static bool is_silent(const struct agree *agree, uint32_t rank, uint64_t us)
@@ -63,19 +64,22 @@ static bool is_silent(const struct agree *agree, uint32_t rank, uint64_t us)
     return rank != agree->config.self && agree->now_us - heard_us(agree, rank) >= us;
 }
 
-/* Its link stands, it can keep what it says, and it has answered lately. */
-static bool answers(const struct agree *agree, uint32_t rank, uint64_t us)
+/* Its link stands, it has what it kept, and can keep what it says. */
+static bool can_answer(const struct agree *agree, uint32_t rank)
 {
     const struct agree_member *member = &agree->members[rank];
 
     return rank == agree->config.self ||
-           (member->dead_us == 0 && !member->is_mute && !is_silent(agree, rank, us));
+           (member->dead_us == 0 && !member->is_bare && !member->is_mute);
 }
 
+/* And it has answered lately, whoever stood still meanwhile. */
 static bool is_live(const struct agree *agree, uint32_t rank)
 {
+    uint64_t acked_us = agree->members[rank].acked_us;
+
     return rank == agree->config.self ||
-           (agree->members[rank].acked_us != 0 && answers(agree, rank, AGREE_LEASE_US));
+           (can_answer(agree, rank) && acked_us != 0 && agree->now_us - acked_us < AGREE_LEASE_US);
 }
 
 static bool leaves(const struct agree *agree, uint32_t rank)
@@ -437,7 +441,7 @@ static bool is_answered(const struct agree *agree)
 
         if (agree->own.servers[n].role == RAFT_VOTER) {
             voters++;
-            heard += answers(agree, rank, VOTERS_SHAKY_US) ? 1 : 0;
+            heard += can_answer(agree, rank) && !is_silent(agree, rank, VOTERS_SHAKY_US) ? 1 : 0;
         }
     }
     return 2 * heard > voters;

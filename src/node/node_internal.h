@@ -42,8 +42,8 @@ struct nigh_node {
     struct pools pools;
     struct sessions sessions;
 
-    int spill_lock_fd;            /* -1: this node does not spill */
-    struct views_file state_file; /* until the views have it */
+    int spill_lock_fd; /* -1: this node does not spill */
+    struct views_file state_file;
     int page_fd;
     int page_read_fd;
     struct session_node_page *page;

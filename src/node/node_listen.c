@@ -32,11 +32,9 @@ static void node_in_child(void)
             fd_close(&node->listen_fd);
             fd_close(&node->lock_fd);
             fd_close(&node->spill_lock_fd);
-            views_file_close(&node->state_file);
+            views_file_in_child(&node->state_file);
             if (node->peers != NULL)
                 peers_in_child(node->peers);
-            if (node->views != NULL)
-                views_in_child(node->views);
         }
     }
 }

@@ -54,7 +54,8 @@ struct forget {
 
 struct views {
     struct views_config config;
-    struct views_file file;
+    struct views_file *file; /* the caller's */
+    bool kept_nothing;       /* before this start */
     struct agree *agree;
     pthread_t thread;
     bool started;
@@ -192,7 +193,7 @@ static nigh_status on_store(void *context, const void *bytes, size_t count)
     if (!views->takes_part) {
         return keep_for_later(views, bytes, count);
     }
-    return views_file_write(&views->file, bytes, count);
+    return views_file_write(views->file, bytes, count);
 }
 
 /* It is the thread's: the mutex is not held. */
@@ -720,18 +721,19 @@ static nigh_status make_agree(struct views *views, char *why, size_t why_bytes)
     struct agree_look look;
     uint8_t *stored = NULL;
     size_t count = 0;
-    nigh_status status = views_file_read(&views->file, &stored, &count, why, why_bytes);
+    nigh_status status = views_file_read(views->file, &stored, &count, why, why_bytes);
 
     if (status != NIGH_OK) {
         return status;
     }
+    views->kept_nothing = count == 0;
     (void)bytes_copy_text(config.name, sizeof(config.name), views->config.name);
     (void)random_system_seed(&config.seed);
     status =
         agree_create(&config, stored, count, clock_now_us(&clock_monotonic), &views->agree, reason);
     free(stored);
     if (status != NIGH_OK) {
-        snprintf(why, why_bytes, "%s: %s", views->file.path, reason);
+        snprintf(why, why_bytes, "%s: %s", views->file->path, reason);
         return status;
     }
     agree_look(views->agree, clock_now_us(&clock_monotonic), &look);
@@ -778,8 +780,7 @@ nigh_status views_create(const struct views_config *config, struct views_file *f
     for (uint32_t rank = 0; rank < LIMIT_NODES; rank++) {
         list_init(&made->in[rank].messages);
     }
-    made->file = *file;
-    views_file_init(file);
+    made->file = file;
     status = make_agree(made, why, why_bytes);
     if (status != NIGH_OK) {
         views_destroy(made);
@@ -789,18 +790,24 @@ nigh_status views_create(const struct views_config *config, struct views_file *f
     return NIGH_OK;
 }
 
-nigh_status views_start(struct views *views)
+/* From here on what it says is kept. */
+static nigh_status begin_to_keep(struct views *views)
 {
-    sigset_t all, before;
-    int error;
-
     if (views->to_keep != NULL &&
-        views_file_write(&views->file, views->to_keep, views->to_keep_bytes) != NIGH_OK) {
+        views_file_write(views->file, views->to_keep, views->to_keep_bytes) != NIGH_OK) {
         return NIGH_DISK;
     }
     free(views->to_keep);
     views->to_keep = NULL;
     views->takes_part = true;
+    return NIGH_OK;
+}
+
+static nigh_status start_thread(struct views *views)
+{
+    sigset_t all, before;
+    int error;
+
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(&views->thread, NULL, run, views);
@@ -811,6 +818,20 @@ nigh_status views_start(struct views *views)
     views->started = true;
     (void)pthread_setname_np(views->thread, "nigh-views");
     return NIGH_OK;
+}
+
+nigh_status views_start(struct views *views)
+{
+    nigh_status status = begin_to_keep(views);
+
+    if (status == NIGH_OK) {
+        agree_opened(views->agree, clock_now_us(&clock_monotonic));
+        status = start_thread(views);
+    }
+    if (status != NIGH_OK && views->kept_nothing) {
+        views_file_remove(views->file); /* nobody has heard it, and it may be started as another */
+    }
+    return status;
 }
 
 void views_stop(struct views *views)
@@ -839,13 +860,7 @@ void views_destroy(struct views *views)
     }
     drain(&views->out);
     free(views->to_keep);
-    views_file_close(&views->file);
     pthread_cond_destroy(&views->changed);
     pthread_mutex_destroy(&views->mutex);
     free(views);
-}
-
-void views_in_child(struct views *views)
-{
-    views_file_close(&views->file);
 }

@@ -36,18 +36,17 @@ struct views_config {
     void *context;
 };
 
-/* Takes over the file, which is open, and reads what was kept in it. On failure `why` is a sentence
+/* The file is open, and outlives it: reads what was kept there. On failure `why` is a sentence
  * with a remedy: NIGH_CORRUPT, NIGH_VERSION, NIGH_DISK, ... Start-up thread, as the next three. */
 nigh_status views_create(const struct views_config *config, struct views_file *file,
                          struct views **views, char *why, size_t why_bytes);
-/* It takes part from here on: what it says is kept, and the lanes may be kicked. NIGH_DISK: it
- * cannot be kept; NIGH_NO_RESOURCES: there is no thread. */
+/* It takes part from here on, and others can reach it: what it says is kept, and the lanes may be
+ * kicked. NIGH_DISK: it cannot be kept; NIGH_NO_RESOURCES: there is no thread. What was not kept
+ * before is not then, either. */
 nigh_status views_start(struct views *views);
 /* Its thread has ended at the return: nobody is kicked any more. */
 void views_stop(struct views *views);
 void views_destroy(struct views *views);
-/* In a child that was forked: the directory is its parent's. Nothing else may be called there. */
-void views_in_child(struct views *views);
 
 /* ---- lane 0 --------------------------------------------------------------- */
 

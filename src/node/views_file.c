@@ -2,6 +2,7 @@
 /* See views_file.h. */
 #include "node/views_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,11 +16,21 @@
 #define LOG_MODULE "views"
 #include "base/log.h"
 
-#define FILE_NEW "views.new"
+#define FILE_NEW  "views.new"
+#define FILE_LOCK "lock.views"
 
 void views_file_init(struct views_file *file)
 {
     *file = (struct views_file){.directory_fd = -1, .lock_fd = -1};
+}
+
+/* From here to the end of it a child that is forked has the descriptor, or knows that it may. */
+static void open_lock(struct views_file *file)
+{
+    atomic_store(&file->is_opening, true);
+    file->lock_fd =
+        openat(file->directory_fd, FILE_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    atomic_store(&file->is_opening, false);
 }
 
 static nigh_status refuse(const char *directory, int error, const char *what, char *why,
@@ -48,23 +59,57 @@ nigh_status views_file_open(struct views_file *file, const char *directory, char
     if (file->directory_fd < 0) {
         return refuse(directory, errno, "cannot be opened", why, why_bytes);
     }
-    file->lock_fd =
-        openat(file->directory_fd, "lock.views", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    open_lock(file);
     if (file->lock_fd < 0) {
         return refuse(directory, errno, "cannot be written", why, why_bytes);
     }
-    if (!fd_lock(file->lock_fd)) {
-        snprintf(why, why_bytes,
-                 "another node uses the directory %.200s: name another with --state", directory);
-        return NIGH_BUSY;
+    if (fd_lock(file->lock_fd)) {
+        return NIGH_OK;
     }
-    return NIGH_OK;
+    if (errno != EWOULDBLOCK) {
+        return refuse(directory, errno, "cannot be locked", why, why_bytes);
+    }
+    snprintf(why, why_bytes, "another node uses the directory %.200s: name another with --state",
+             directory);
+    return NIGH_BUSY;
 }
 
 void views_file_close(struct views_file *file)
 {
     fd_close(&file->lock_fd);
     fd_close(&file->directory_fd);
+}
+
+/* A copy of the lock's descriptor that nobody told us of: it is the parent's lock that it holds. */
+static void close_copies(const struct views_file *file)
+{
+    struct stat lock, other;
+    struct dirent *entry;
+    DIR *folder;
+
+    if (fstatat(file->directory_fd, FILE_LOCK, &lock, AT_SYMLINK_NOFOLLOW) != 0) {
+        return;
+    }
+    folder = opendir("/proc/self/fd");
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        int fd = (int)strtol(entry->d_name, NULL, 10);
+
+        if (entry->d_name[0] != '.' && fstat(fd, &other) == 0 && other.st_dev == lock.st_dev &&
+            other.st_ino == lock.st_ino) {
+            fd_close(&fd);
+        }
+    }
+    if (folder != NULL) {
+        (void)closedir(folder);
+    }
+}
+
+void views_file_in_child(struct views_file *file)
+{
+    if (atomic_load(&file->is_opening)) {
+        close_copies(file);
+    }
+    views_file_close(file);
 }
 
 static bool read_all(int fd, uint8_t *bytes, size_t count)
@@ -153,6 +198,12 @@ nigh_status views_file_try(struct views_file *file, char *why, size_t why_bytes)
                  file->path, strerror(error));
     }
     return is_written ? NIGH_OK : NIGH_DISK;
+}
+
+void views_file_remove(struct views_file *file)
+{
+    (void)unlinkat(file->directory_fd, VIEWS_FILE, 0);
+    (void)fsync(file->directory_fd);
 }
 
 nigh_status views_file_write(struct views_file *file, const void *bytes, size_t count)

@@ -7,6 +7,8 @@
 #ifndef NODE_VIEWS_FILE_H
 #define NODE_VIEWS_FILE_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +20,7 @@
 struct views_file {
     int directory_fd; /* -1: closed */
     int lock_fd;
+    _Atomic bool is_opening; /* lock_fd is: a child that is forked then may have it, unknown */
     char path[4096];
 };
 
@@ -28,6 +31,8 @@ void views_file_init(struct views_file *file);
 nigh_status views_file_open(struct views_file *file, const char *directory, char *why,
                             size_t why_bytes);
 void views_file_close(struct views_file *file);
+/* In a child that was forked, at whatever moment: the directory is its parent's. */
+void views_file_in_child(struct views_file *file);
 
 /* Whether there is room for as much as a voter may ever keep; nothing of it stays. NIGH_DISK, with
  * a sentence. */
@@ -36,6 +41,9 @@ nigh_status views_file_try(struct views_file *file, char *why, size_t why_bytes)
 /* All of it, the caller's to free; 0 bytes: there is none yet. */
 nigh_status views_file_read(struct views_file *file, uint8_t **bytes, size_t *count, char *why,
                             size_t why_bytes);
+
+/* There is none any more. */
+void views_file_remove(struct views_file *file);
 
 /* NIGH_OK: it is there after a power cut. NIGH_DISK: the former one is. */
 nigh_status views_file_write(struct views_file *file, const void *bytes, size_t count);

@@ -81,9 +81,14 @@ static nigh_status begin(uint32_t self)
                                   .seated = on_seated,
                                   .forgot = on_forgot};
     char why[AGREE_WHY_BYTES];
+    nigh_status status;
 
     fuzz.agree = NULL;
-    return agree_create(&config, fuzz.stored, fuzz.stored_bytes, fuzz.now_us, &fuzz.agree, why);
+    status = agree_create(&config, fuzz.stored, fuzz.stored_bytes, fuzz.now_us, &fuzz.agree, why);
+    if (status == NIGH_OK) {
+        agree_opened(fuzz.agree, fuzz.now_us);
+    }
+    return status;
 }
 
 /* A roster whose head can be one; its bytes. */

@@ -185,6 +185,40 @@ static void the_only_one_of_its_list_begins_no_second_cluster(void **state)
     }
 }
 
+/* It has kept no votes, since it has none, but that it was let in: when all are started again, and
+ * it is the first, there is a cluster all the same. */
+static void who_was_let_in_and_does_not_vote_begins_no_second_cluster(void **state)
+{
+    uint64_t seed = support_seed();
+
+    (void)state;
+    for (uint32_t n = 0; n < 4; n++) {
+        begin(1, 4, seed + n);
+        join(0);
+        join(1);
+        join(2);
+        await_voters(7, 10 * SECOND);
+        lose(0);
+        await_voters(14, 60 * SECOND);
+        views_start(&world, 0);
+        await_freed(0);
+        settle(20 * SECOND);
+        await_voters(14, SECOND);
+        for (uint32_t rank = 0; rank < 4; rank++) {
+            views_kill(&world, rank);
+        }
+        views_start(&world, 0);
+        nobody_decides(1, 60 * SECOND);
+        assert_true(is_bare(0));
+        for (uint32_t rank = 1; rank < 4; rank++) {
+            views_start(&world, rank);
+        }
+        settle(30 * SECOND);
+        await_voters(14, SECOND);
+        views_fini(&world);
+    }
+}
+
 /* It was told its rank by one that is gone by now: so there is a cluster, whoever can be heard. */
 static void who_was_told_its_rank_does_not_begin_alone(void **state)
 {
@@ -310,6 +344,7 @@ int main(void)
         cmocka_unit_test(who_lost_its_directory_is_let_in_anew),
         cmocka_unit_test(who_lost_its_directory_elects_nobody),
         cmocka_unit_test(the_only_one_of_its_list_begins_no_second_cluster),
+        cmocka_unit_test(who_was_let_in_and_does_not_vote_begins_no_second_cluster),
         cmocka_unit_test(who_was_told_its_rank_does_not_begin_alone),
         cmocka_unit_test(the_only_voter_that_lost_its_directory_decides_nothing),
         cmocka_unit_test(they_begin_once_through_all_of_it),

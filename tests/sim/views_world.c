@@ -137,10 +137,21 @@ static void on_send(void *context, uint32_t rank, const void *bytes, uint32_t co
     world->lost++;
 }
 
+/* What it would begin with, if it were killed now: a snapshot is of what was decided. */
+static void check_stored(struct views_world *world, const struct views_node *node)
+{
+    const struct agree_log *log = node->agree != NULL ? &node->agree->log : NULL;
+
+    if (log != NULL && log->begun != 0 && log->begun <= log->snapshot_index) {
+        world->broken = "a snapshot is kept before what it decides";
+    }
+}
+
 static nigh_status on_store(void *context, const void *bytes, size_t count)
 {
     struct views_node *node = context;
 
+    check_stored(the_world, node);
     if (node->disk_fails || count > sizeof(node->stored)) {
         return NIGH_DISK;
     }
@@ -668,6 +679,7 @@ void views_start(struct views_world *world, uint32_t rank)
         fprintf(stderr, "# %s\n", why);
         abort();
     }
+    agree_opened(node->agree, world->now_us);
     views_say(world, "node %u starts", rank);
     node->said_leads = node->said_lease = false;
     node->due_us = world->now_us;

@@ -187,6 +187,50 @@ static void a_snapshot_that_is_lost_is_sent_again(void **state)
     views_fini(&world);
 }
 
+/* What a follower says it has of a leader's log, to that one; the message is under way. */
+static uint64_t said_to_have(uint32_t rank, uint32_t to)
+{
+    for (uint32_t n = 0; n < VIEWS_MESSAGES; n++) {
+        const struct views_message *message = &world.messages[n];
+        struct agree_head head;
+
+        memcpy(&head, message->bytes, sizeof(head));
+        if (message->at_us != 0 && message->from == rank && message->to == to &&
+            head.kind == RAFT_IO_APPEND_ENTRIES_RESULT) {
+            assert_int_equal(head.numbers[1], 0);
+            return head.numbers[2];
+        }
+    }
+    fail_msg("it said nothing");
+    return 0;
+}
+
+/* One who leads since then knows nothing of an entry that another left with a follower: it must not
+ * be told that it is there, or take it for its own. */
+static void what_an_earlier_leader_left_is_not_counted(void **state)
+{
+    struct agree_head head = {.kind = RAFT_IO_APPEND_ENTRIES};
+    struct agree *agree;
+    uint64_t last;
+
+    (void)state;
+    begin(3);
+    leave(2, 1, 0);
+    restart(2);
+    agree = agree_of(2);
+    last = agree->log.first + agree->log.count - 1;
+    head.numbers[0] = agree->log.term + 1;
+    head.numbers[1] = last - 1;
+    head.numbers[2] = agree_term_at(&agree->log, last - 1);
+    head.numbers[3] = last; /* ... of its own: what stands there here is another's */
+    memset(world.messages, 0, sizeof(world.messages));
+    agree_hear(agree, 1, &head, sizeof(head), world.now_us);
+    assert_int_equal(agree->log.first + agree->log.count - 1, last);
+    assert_int_equal(said_to_have(2, 1), last - 1);
+    assert_true(agree->raft.commit_index < last);
+    views_fini(&world);
+}
+
 /* ---- libraft gives up ----------------------------------------------------- */
 
 static bool heap_fails;
@@ -538,6 +582,7 @@ int main(void)
         cmocka_unit_test(the_longest_log_wins_from_the_lowest_term),
         cmocka_unit_test(what_follows_another_log_is_refused),
         cmocka_unit_test(a_snapshot_that_is_lost_is_sent_again),
+        cmocka_unit_test(what_an_earlier_leader_left_is_not_counted),
         cmocka_unit_test(who_libraft_gives_up_is_a_member_still),
         cmocka_unit_test(a_leader_without_a_disk_is_silent),
         cmocka_unit_test(lies_are_seen_through),

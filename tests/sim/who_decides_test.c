@@ -3,14 +3,31 @@
  * they do not, and counts once it is decided, over stops at any moment (docs/views.md). */
 #include "votes_steps.h"
 
-/* A stop, with which what it said is lost, where that is under way. */
-static void stop(uint32_t rank)
+/* What it said is lost, where that is under way. */
+static void forget_messages(uint32_t rank)
 {
-    views_kill(&world, rank);
     for (uint32_t n = 0; n < VIEWS_MESSAGES; n++) {
         struct views_message *message = &world.messages[n];
 
         message->at_us = message->from == rank ? 0 : message->at_us;
+    }
+}
+
+/* A stop, and so is that. */
+static void stop(uint32_t rank)
+{
+    views_kill(&world, rank);
+    forget_messages(rank);
+}
+
+/* Until one answers who leads, in this moment. */
+static void await_ack(const struct agree *agree, uint32_t rank)
+{
+    uint64_t acked_us = agree->members[rank].acked_us;
+
+    for (uint32_t tries = 0; agree->members[rank].acked_us == acked_us; tries++) {
+        assert_true(tries < 100000);
+        run(SECOND / 10000);
     }
 }
 
@@ -210,6 +227,115 @@ static void a_change_that_nobody_answers_for_is_taken_back(void **state)
     }
 }
 
+/* One that comes back without what it kept answers nobody for a change: it is taken back at once,
+ * though the answers of the life before are not old. */
+static void who_kept_nothing_does_not_answer(void **state)
+{
+    uint64_t seed = support_seed();
+
+    (void)state;
+    for (uint32_t n = 0; n < 8; n++) {
+        uint32_t lead, bare;
+        struct agree *agree;
+
+        begin(3, 3, seed + n);
+        run(SECOND);
+        lead = leader();
+        bare = (lead + 1 + n % 2) % 3;
+        agree = world.nodes[lead].agree;
+        await_ack(agree, bare);
+        let_go(agree, 3 - lead - bare);
+        stop(bare);
+        forget_messages(lead);
+        world.nodes[bare].stored_bytes = 0;
+        views_start(&world, bare);
+        run(SECOND / 20);
+        assert_int_equal(agree_conf_voters(&agree->own), 3);
+        settle(20 * SECOND);
+        await_voters(7, 20 * SECOND);
+        views_fini(&world);
+    }
+}
+
+/* It stands still for longer than the others may be silent, and finds their answers then. */
+static void stand_still(uint32_t rank)
+{
+    world.nodes[rank].paused = true;
+    run(SECOND * 7 / 10);
+    world.nodes[rank].paused = false;
+    world.nodes[rank].due_us = 0; /* it looks at its clock before it hears anything */
+}
+
+/* A disk that is slow to write the change itself: those that answered it are not silent. */
+static void a_change_stays_over_a_stop_of_who_leads(void **state)
+{
+    uint64_t seed = support_seed();
+
+    (void)state;
+    for (uint32_t n = 0; n < 8; n++) {
+        uint32_t lead, other;
+        struct agree *agree;
+
+        begin(3, 3, seed + n);
+        run(SECOND);
+        lead = leader();
+        other = (lead + 1 + n % 2) % 3;
+        agree = world.nodes[lead].agree;
+        await_ack(agree, 3 - lead - other);
+        let_go(agree, other);
+        assert_int_not_equal(agree->log.begun, 0);
+        stand_still(lead);
+        run(SECOND / 20);
+        assert_int_equal(agree->log.begun, 0);
+        assert_int_equal(agree_conf_voters(&agree->own), 2);
+        settle(20 * SECOND);
+        await_voters(7, 20 * SECOND);
+        views_fini(&world);
+    }
+}
+
+/* Of two that vote, on the way to three: the other is there, and is not let go. */
+static void of_two_none_goes_for_a_stop_of_who_leads(void **state)
+{
+    uint64_t seed = support_seed();
+
+    (void)state;
+    for (uint32_t n = 0; n < 8; n++) {
+        struct agree *agree;
+        uint32_t second, third;
+
+        begin(1, 4, seed + n);
+        agree = world.nodes[0].agree;
+        for (uint32_t entries = 0; entries <= AGREE_TRAILING; entries++) {
+            add_entry(agree);
+        }
+        join(0);
+        join(1);
+        for (uint32_t tries = 0; agree_conf_voters(&agree->own) == 1; tries++) {
+            assert_true(tries < 2000000);
+            run(10);
+        }
+        second = agree_is_voter(&agree->own, 1) ? 1 : 2;
+        third = 3 - second;
+        agree->members[third].stored = 0; /* it is not ready */
+        world.cut[third][0] = true;
+        forget_messages(third);
+        for (uint32_t tries = 0; agree->log.begun != 0; tries++) {
+            assert_true(tries < 100000);
+            run(10);
+        }
+        assert_int_equal(agree_conf_voters(&agree->own), 2);
+        stand_still(0);
+        world.cut[third][0] = false;
+        for (uint32_t tries = 0; tries < 1000; tries++) {
+            run(SECOND / 1000);
+            assert_true(agree_is_voter(&agree->own, second));
+        }
+        await_voters(7, 20 * SECOND);
+        views_fini(&world);
+    }
+}
+
 /* ... and so it is at the next start, if it was stopped before that. */
 static void a_change_that_was_not_decided_ends_with_who_began_it(void **state)
 {
@@ -289,6 +415,39 @@ static void what_was_told_is_decided_over_a_stop(void **state)
     }
 }
 
+/* A snapshot is due with the change itself: what is kept of the one says that of the other. */
+static void a_snapshot_and_what_it_decides_are_kept_as_one(void **state)
+{
+    uint64_t seed = support_seed();
+
+    (void)state;
+    for (uint32_t n = 0; n < 8; n++) {
+        uint32_t lead, other;
+        struct agree *agree;
+        uint64_t index;
+
+        begin(3, 3, seed + n);
+        lead = leader();
+        other = (lead + 1 + n % 2) % 3;
+        agree = world.nodes[lead].agree;
+        while (agree->raft.last_applied + 1 != agree->log.snapshot_index + AGREE_SNAPSHOT) {
+            add_entry(agree);
+        }
+        let_go(agree, other);
+        index = agree->log.begun;
+        for (uint32_t tries = 0; agree->raft.last_applied < index; tries++) {
+            assert_true(tries < 100);
+            run(SECOND / 100);
+        }
+        assert_int_equal(agree->log.snapshot_index, index);
+        stop(lead);
+        views_start(&world, lead);
+        settle(20 * SECOND);
+        await_voters(7, 20 * SECOND);
+        views_fini(&world);
+    }
+}
+
 /* Another leads in a later term, has what this one has begun, and is told that it is here: it may
  * count that, and so it stays, over a stop. */
 static void what_another_leader_was_told_stays(void **state)
@@ -328,9 +487,13 @@ int main(void)
         cmocka_unit_test(who_is_lost_as_another_leaves_is_struck_off),
         cmocka_unit_test(who_cannot_write_says_so),
         cmocka_unit_test(a_change_that_nobody_answers_for_is_taken_back),
+        cmocka_unit_test(who_kept_nothing_does_not_answer),
+        cmocka_unit_test(a_change_stays_over_a_stop_of_who_leads),
+        cmocka_unit_test(of_two_none_goes_for_a_stop_of_who_leads),
         cmocka_unit_test(a_change_that_was_not_decided_ends_with_who_began_it),
         cmocka_unit_test(who_decides_alone_goes_on_over_a_stop),
         cmocka_unit_test(what_was_told_is_decided_over_a_stop),
+        cmocka_unit_test(a_snapshot_and_what_it_decides_are_kept_as_one),
         cmocka_unit_test(what_another_leader_was_told_stays),
     };
 

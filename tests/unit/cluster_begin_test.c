@@ -12,7 +12,8 @@ static struct begin begin_of(uint32_t self, uint32_t listed, uint32_t voters, bo
 {
     struct begin begin;
 
-    begin_init(&begin, self, listed, voters, joins, 100 + self, START_US);
+    begin_init(&begin, self, listed, voters, joins, false, 100 + self);
+    begin_open(&begin, START_US);
     return begin;
 }
 
@@ -38,6 +39,36 @@ static void one_alone_waits_for_who_knows(void **state)
     assert_true(begin_may(&begin, LATER_US));
     assert_true(hear(&begin, 2, true, 0, 0, 0)); /* it has a rank that somebody gave it */
     assert_true(begin_is_late(&begin));
+    assert_false(begin_may(&begin, LATER_US * 1000));
+}
+
+/* Its memory may take longer than that: who knows of a cluster cannot say so meanwhile. */
+static void nobody_begins_whom_others_cannot_reach(void **state)
+{
+    struct begin begin;
+
+    (void)state;
+    begin_init(&begin, 0, 1, 1, false, false, 100);
+    assert_false(begin_may(&begin, LATER_US * 1000));
+    begin_open(&begin, LATER_US * 1000);
+    assert_false(begin_may(&begin, LATER_US * 1000 + BEGIN_WAIT_US - 1));
+    assert_true(begin_may(&begin, LATER_US * 1000 + BEGIN_WAIT_US));
+}
+
+static void who_was_let_in_once_begins_nothing(void **state)
+{
+    struct begin begin;
+
+    (void)state;
+    begin_init(&begin, 0, 1, 1, false, true, 100);
+    begin_open(&begin, START_US);
+    assert_false(begin_may(&begin, LATER_US * 1000));
+    begin_init(&begin, 0, 3, 3, false, true, 100);
+    begin_open(&begin, START_US);
+    assert_true(hear(&begin, 1, true, 100, 101, 102));
+    assert_true(hear(&begin, 2, true, 100, 101, 102));
+    assert_false(begin_may(&begin, LATER_US * 1000));
+    assert_true(hear(&begin, 1, false, 100, 101, 102));
     assert_false(begin_may(&begin, LATER_US * 1000));
 }
 
@@ -128,6 +159,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_alone_waits_for_who_knows),
+        cmocka_unit_test(nobody_begins_whom_others_cannot_reach),
+        cmocka_unit_test(who_was_let_in_once_begins_nothing),
         cmocka_unit_test(one_alone_that_was_told_its_rank_is_not),
         cmocka_unit_test(all_that_vote_must_have_kept_nothing),
         cmocka_unit_test(all_must_know_the_same),

@@ -3,11 +3,13 @@
 #include "support/support.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -67,20 +69,25 @@ static int sleep_on(void *argument)
     return 0;
 }
 
-/* Forks a worker, which says who it is: what a child does after a fork it has done by then. Waits
- * to be killed, as the worker does. */
-static int fork_worker(const struct embedder *embedder, const nigh_node *node)
+/* A worker says who it is: what a child does after a fork it has done by then. Waits to be killed.
+ */
+static void fork_one(int told)
 {
     pid_t worker;
 
-    if (node == NULL)
-        return 1;
     if (fork() == 0) {
         worker = getpid();
-        if (write(embedder->told, &worker, sizeof(worker)) != sizeof(worker))
+        if (write(told, &worker, sizeof(worker)) != sizeof(worker))
             _exit(1);
         _exit(sleep_on(NULL));
     }
+}
+
+static int fork_worker(const struct embedder *embedder, const nigh_node *node)
+{
+    if (node == NULL)
+        return 1;
+    fork_one(embedder->told);
     return sleep_on(NULL);
 }
 
@@ -133,6 +140,44 @@ static void free_members(char *members, size_t bytes)
     snprintf(members, bytes, "127.0.0.1:%u,127.0.0.1:1", ntohs(address.sin_port));
 }
 
+static const char *forks_at; /* as this file is opened; NULL: at none */
+static int forks_told;
+
+/* ... a worker is forked, before anybody knows the descriptor. */
+int openat(int directory, const char *path, int flags, ...)
+{
+    va_list args;
+    mode_t mode = 0;
+    int fd;
+
+    va_start(args, flags);
+    if ((flags & O_CREAT) != 0)
+        mode = va_arg(args, mode_t);
+    va_end(args);
+    fd = (int)syscall(SYS_openat, directory, path, flags, mode);
+    if (forks_at != NULL && strcmp(path, forks_at) == 0) {
+        forks_at = NULL;
+        fork_one(forks_told);
+    }
+    return fd;
+}
+
+static int embed_member_that_forks(void *argument)
+{
+    const struct embedder *embedder = argument;
+    pid_t worker = 0;
+    int told[2];
+
+    if (pipe(told) != 0)
+        return 1;
+    forks_told = told[1];
+    if (start_member(embedder->path) == NULL ||
+        read(told[0], &worker, sizeof(worker)) != sizeof(worker) ||
+        write(embedder->told, &worker, sizeof(worker)) != sizeof(worker))
+        return 1;
+    return sleep_on(NULL);
+}
+
 static int embed_member_and_fork(void *argument)
 {
     const struct embedder *embedder = argument;
@@ -140,7 +185,7 @@ static int embed_member_and_fork(void *argument)
     return fork_worker(embedder, start_member(embedder->path));
 }
 
-static void worker_keeps_nothing_of_a_member(void)
+static void worker_keeps_nothing(int (*embed)(void *argument))
 {
     char members[64];
     int told[2];
@@ -151,8 +196,9 @@ static void worker_keeps_nothing_of_a_member(void)
     free_members(members, sizeof(members));
     assert_int_equal(pipe(told), 0);
     embedder.told = told[1];
-    program = support_fork(embed_member_and_fork, &embedder);
+    program = support_fork(embed, &embedder);
     close(told[1]);
+    forks_at = NULL;
     assert_int_equal(read(told[0], &worker, sizeof(worker)), sizeof(worker));
     kill(program, SIGKILL);
     assert_int_equal(support_join(program, 20000), -SIGKILL);
@@ -163,6 +209,11 @@ static void worker_keeps_nothing_of_a_member(void)
     nigh_node_stop(node);
     kill(worker, SIGKILL);
     close(told[0]);
+}
+
+static void worker_keeps_nothing_of_a_member(void)
+{
+    worker_keeps_nothing(embed_member_and_fork);
 }
 
 static void a_worker_of_a_killed_program_does_not_keep_the_port(void **unused)
@@ -176,6 +227,22 @@ static void a_worker_of_a_killed_program_does_not_keep_its_votes(void **unused)
     (void)unused;
     support_path(state, sizeof(state), "state");
     worker_keeps_nothing_of_a_member();
+}
+
+static void a_worker_of_a_node_that_opens_its_votes_does_not_keep_them(void **unused)
+{
+    (void)unused;
+    support_path(state, sizeof(state), "opened");
+    forks_at = "lock.views";
+    worker_keeps_nothing(embed_member_that_forks);
+}
+
+static void a_worker_of_a_node_that_reads_its_votes_does_not_keep_them(void **unused)
+{
+    (void)unused;
+    support_path(state, sizeof(state), "read");
+    forks_at = "views";
+    worker_keeps_nothing(embed_member_that_forks);
 }
 
 static void a_worker_of_a_killed_program_does_not_keep_its_spill(void **unused)
@@ -215,6 +282,8 @@ int main(void)
         cmocka_unit_test(a_worker_of_a_killed_program_does_not_keep_the_socket),
         cmocka_unit_test(a_worker_of_a_killed_program_does_not_keep_the_port),
         cmocka_unit_test(a_worker_of_a_killed_program_does_not_keep_its_votes),
+        cmocka_unit_test(a_worker_of_a_node_that_opens_its_votes_does_not_keep_them),
+        cmocka_unit_test(a_worker_of_a_node_that_reads_its_votes_does_not_keep_them),
         cmocka_unit_test(a_worker_of_a_killed_program_does_not_keep_its_spill),
         cmocka_unit_test(a_child_that_stops_its_parents_node_stops_nothing),
     };

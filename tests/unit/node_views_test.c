@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The views' thread: what members say comes to it by turns, and all else has its turn, too. */
+#include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -30,6 +34,7 @@ struct heard {
 struct fixture {
     struct members members;
     struct heard heard;
+    struct views_file file;
     char folder[128];
 };
 
@@ -65,13 +70,15 @@ static nigh_status create(struct fixture *fixture, char *why, size_t why_bytes)
                                   .lanes = 1,
                                   .kick = on_kick,
                                   .context = &fixture->heard};
-    struct views_file file;
     nigh_status status;
 
-    views_file_init(&file);
-    status = views_file_open(&file, fixture->folder, why, why_bytes);
-    return status == NIGH_OK ? views_create(&config, &file, &fixture->heard.views, why, why_bytes)
-                             : status;
+    views_destroy(fixture->heard.views);
+    fixture->heard.views = NULL;
+    views_file_close(&fixture->file);
+    status = views_file_open(&fixture->file, fixture->folder, why, why_bytes);
+    return status == NIGH_OK
+               ? views_create(&config, &fixture->file, &fixture->heard.views, why, why_bytes)
+               : status;
 }
 
 static int setup(void **state)
@@ -82,6 +89,7 @@ static int setup(void **state)
     uint32_t length = 0;
 
     assert_non_null(fixture);
+    views_file_init(&fixture->file);
     for (uint32_t rank = 0; rank < LISTED; rank++) {
         length += (uint32_t)snprintf(list + length, sizeof(list) - length, "%s127.0.0.1:%u",
                                      rank > 0 ? "," : "", 7000 + rank);
@@ -101,6 +109,7 @@ static int teardown(void **state)
     struct fixture *fixture = *state;
 
     views_destroy(fixture->heard.views);
+    views_file_close(&fixture->file);
     free(fixture);
     return 0;
 }
@@ -151,8 +160,6 @@ static void who_did_not_vote_at_first_reads_what_it_kept(void **state)
     struct fixture *fixture = *state;
     char why[256] = "", folder[160];
 
-    views_destroy(fixture->heard.views);
-    fixture->heard.views = NULL;
     (void)snprintf(folder, sizeof(folder), "%s/", fixture->folder);
     support_put_file(folder, VIEWS_FILE, "a voter's");
     assert_int_equal(create(fixture, why, sizeof(why)), NIGH_CORRUPT);
@@ -173,22 +180,79 @@ static void who_never_took_part_may_be_another(void **state)
     struct fixture *fixture = *state;
     char why[256] = "";
 
-    views_destroy(fixture->heard.views);
-    fixture->heard.views = NULL;
     fixture->members.self = 0;
     assert_int_equal(create(fixture, why, sizeof(why)), NIGH_OK);
     assert_false(has_kept_votes(fixture));
-    views_destroy(fixture->heard.views);
-    fixture->heard.views = NULL;
     fixture->members.self = 1;
     assert_int_equal(create(fixture, why, sizeof(why)), NIGH_OK);
     assert_int_equal(views_start(fixture->heard.views), NIGH_OK);
     assert_true(has_kept_votes(fixture));
-    views_destroy(fixture->heard.views);
-    fixture->heard.views = NULL;
     fixture->members.self = 0;
     assert_int_equal(create(fixture, why, sizeof(why)), NIGH_VERSION);
     assert_non_null(strstr(why, "is of another member"));
+}
+
+/* A stack that no machine has: no thread can be made. */
+static void let_threads_be_made(bool can)
+{
+    pthread_attr_t attributes;
+
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    if (!can) {
+        assert_int_equal(pthread_attr_setstacksize(&attributes, (size_t)1 << 46), 0);
+    } else {
+        assert_int_equal(pthread_attr_setstacksize(&attributes, (size_t)8 << 20), 0);
+    }
+    assert_int_equal(pthread_setattr_default_np(&attributes), 0);
+    (void)pthread_attr_destroy(&attributes);
+}
+
+/* What it wrote is gone with it; what was there stays. */
+static void a_start_that_fails_leaves_what_was(void **state)
+{
+    struct fixture *fixture = *state;
+    char why[256] = "";
+
+    fixture->members.self = 0;
+    assert_int_equal(create(fixture, why, sizeof(why)), NIGH_OK);
+    let_threads_be_made(false);
+    assert_int_equal(views_start(fixture->heard.views), NIGH_NO_RESOURCES);
+    let_threads_be_made(true);
+    assert_false(has_kept_votes(fixture));
+    assert_int_equal(create(fixture, why, sizeof(why)), NIGH_OK);
+    assert_int_equal(views_start(fixture->heard.views), NIGH_OK);
+    assert_int_equal(create(fixture, why, sizeof(why)), NIGH_OK);
+    let_threads_be_made(false);
+    assert_int_equal(views_start(fixture->heard.views), NIGH_NO_RESOURCES);
+    let_threads_be_made(true);
+    assert_true(has_kept_votes(fixture));
+}
+
+/* ---- locks ----------------------------------------------------------------- */
+
+static int lock_error; /* of a file system that has none; 0: the machine's locks */
+
+int flock(int fd, int operation)
+{
+    if (lock_error != 0) {
+        errno = lock_error;
+        return -1;
+    }
+    return (int)syscall(SYS_flock, fd, operation);
+}
+
+static void a_file_system_without_locks_is_no_other_node(void **state)
+{
+    struct fixture *fixture = *state;
+    char why[256] = "";
+
+    lock_error = ENOLCK;
+    assert_int_equal(create(fixture, why, sizeof(why)), NIGH_DISK);
+    assert_non_null(strstr(why, "cannot be locked (No locks available)"));
+    lock_error = EWOULDBLOCK;
+    assert_int_equal(create(fixture, why, sizeof(why)), NIGH_BUSY);
+    assert_non_null(strstr(why, "another node uses the directory"));
+    lock_error = 0;
 }
 
 /* Who there is, in a cluster of many: more than a channel for calls carries at once. */
@@ -272,16 +336,20 @@ static void who_votes_is_what_a_leader_said(void **state)
 /* ---- who asked, and is gone ------------------------------------------------ */
 
 static uint64_t (*machine_clock)(struct clock *clock);
-static _Atomic uint64_t ahead_us; /* of the machine's clock */
+static _Atomic uint64_t ahead_us;  /* of the machine's clock */
+static _Atomic uint64_t stands_us; /* ... or of this time; 0: it goes on */
 
 static uint64_t moved_clock(struct clock *clock)
 {
-    return machine_clock(clock) + atomic_load(&ahead_us);
+    uint64_t stands = atomic_load(&stands_us);
+
+    return (stands != 0 ? stands : machine_clock(clock)) + atomic_load(&ahead_us);
 }
 
 static int setup_clock(void **state)
 {
     atomic_store(&ahead_us, 0);
+    atomic_store(&stands_us, 0);
     machine_clock = clock_monotonic.now_us;
     clock_monotonic.now_us = moved_clock;
     return setup(state);
@@ -300,6 +368,46 @@ static void move(struct views *views, uint64_t us)
 {
     atomic_fetch_add(&ahead_us, us);
     views_adopted(views, 0, 1);
+}
+
+/* The only one of its list, whose directory is empty. */
+static void create_alone(struct fixture *fixture)
+{
+    char why[256] = "";
+
+    assert_int_equal(members_parse("127.0.0.1:7000", "0", &fixture->members, why, sizeof(why)),
+                     NIGH_OK);
+    assert_int_equal(members_agree(&fixture->members, 8, why, sizeof(why)), NIGH_OK);
+    assert_int_equal(create(fixture, why, sizeof(why)), NIGH_OK);
+}
+
+static bool is_bare(struct views *views)
+{
+    struct agree_look look;
+
+    views_look(views, &look);
+    return look.bare;
+}
+
+/* What comes between, the node's memory, may take long: nobody could reach it meanwhile. */
+static void who_begins_waits_from_when_it_can_be_reached(void **state)
+{
+    struct fixture *fixture = *state;
+    struct views *views;
+
+    create_alone(fixture);
+    views = fixture->heard.views;
+    atomic_store(&stands_us, machine_clock(&clock_monotonic));
+    atomic_fetch_add(&ahead_us, BEGIN_WAIT_US);
+    assert_int_equal(views_start(views), NIGH_OK);
+    ask(fixture, 1, 1); /* what is said after that is answered in a turn of its own */
+    assert_true(SUPPORT_WAIT(atomic_load(&fixture->heard.hints) == 1, DEADLINE));
+    ask(fixture, 1, 1);
+    assert_true(SUPPORT_WAIT(atomic_load(&fixture->heard.hints) == 2, DEADLINE));
+    assert_true(is_bare(views));
+    move(views, BEGIN_WAIT_US);
+    assert_true(SUPPORT_WAIT(!is_bare(views), DEADLINE));
+    views_stop(views);
 }
 
 /* How it ended is not told to somebody who asks the same, later: what was asked first ends last. */
@@ -338,9 +446,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_waits_is_not_heard_in_one_turn, setup, teardown),
         cmocka_unit_test_setup_teardown(who_there_is_is_heard_in_parts, setup, teardown),
         cmocka_unit_test_setup_teardown(who_votes_is_what_a_leader_said, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_begins_waits_from_when_it_can_be_reached, setup_clock,
+                                        teardown_clock),
         cmocka_unit_test_setup_teardown(who_asks_later_is_not_told_what_was, setup_clock,
                                         teardown_clock),
         cmocka_unit_test_setup_teardown(who_never_took_part_may_be_another, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_start_that_fails_leaves_what_was, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_file_system_without_locks_is_no_other_node, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(who_did_not_vote_at_first_reads_what_it_kept, setup,
                                         teardown),
     };
