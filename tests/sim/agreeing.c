@@ -672,6 +672,7 @@ void agreeing_happen(struct world *world)
     if (!world->nodes[rank].alive || world->nodes[rank].paused || somebody_is_bare(world)) {
         return;
     }
+    a->same_since = world->now_us; /* who leads may be on its way to let another lead */
     agreer->leaves = !agreer->leaves;
     world_say(world, "node %u %s", rank, agreer->leaves ? "is to leave" : "stays");
     world->totals->agree_leaves += agreer->leaves ? 1 : 0;
