@@ -56,6 +56,7 @@ static void act(struct world *world, uint32_t node, uint32_t other,
 
     here->due_us = world->now_us;
     if (actions->dead) {
+        agreeing_dead(world, node, other);
         world_say(world, "node %u: peer %u is dead", node, other);
         world_moment(world, node, MOMENT_PEER_DEAD);
         if (world->nodes[other].alive &&

@@ -435,6 +435,7 @@ static void end_node(struct world *world, uint32_t rank, bool kept, bool in_orde
 
     client_settle(world);
     detect_node_ends(world, rank, in_order);
+    agreeing_node_ends(world, rank, in_order);
     caller_node_ends(world, rank);
     node->ending = true;
     for (uint32_t n = 0; n < node->lanes; n++) {

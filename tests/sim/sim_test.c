@@ -2,6 +2,7 @@
 /*
  * Many seeds of the simulated cluster: the same ones always, and then others for as long as
  * NIGH_BUDGET_SECONDS says. NIGH_SIM_SEEDS: how many, instead; NIGH_SIM_FIRST: from this one on;
+ * NIGH_SIM_AGREES: in each of them the members agree on views by libraft, not in one of four;
  * NIGH_SEED: this one alone, with a trace; NIGH_SIM_JOBS: processes. A seed that fails does not end
  * a run: the next process goes on behind it, until too many have failed.
  */
@@ -78,7 +79,8 @@ static uint64_t run_world(const struct world_options *options, struct world_tota
 
 static uint64_t run_seed(uint64_t seed, bool trace, struct world_totals *totals)
 {
-    struct world_options options = {.seed = seed, .trace = trace};
+    struct world_options options = {
+        .seed = seed, .trace = trace, .agrees = getenv("NIGH_SIM_AGREES") != NULL};
 
     return run_world(&options, totals);
 }
@@ -179,6 +181,24 @@ static void assert_verdicts_are_seen(const struct world_totals *totals)
     assert_true(totals->swim_datagrams > 100 * totals->swim_worlds);
     assert_true(totals->swim_deaths > totals->swim_wrong && totals->swim_wrong > 0);
     assert_true(totals->swim_refuted > 0);
+}
+
+/* Who leads is elected, dies, is cut off, and another leads; members join, leave, lose what they
+ * kept and are taken out; and in many worlds there is time enough that who leads has to have been
+ * found. */
+static void assert_agreement_is_seen(const struct world_totals *totals)
+{
+    assert_true(totals->agree_worlds >= totals->seeds / 4);
+    assert_true(totals->agree_messages > 100 * totals->agree_worlds);
+    assert_true(totals->agree_views > totals->agree_worlds);
+    assert_true(totals->agree_elections > totals->agree_worlds / 2);
+    assert_true(totals->agree_deposed > 0 && totals->agree_leaders_ended > 0);
+    assert_true(totals->agree_out > 0 && totals->agree_lapses > 0);
+    assert_true(totals->agree_joins > totals->agree_worlds / 8);
+    assert_true(totals->agree_leaves > totals->agree_worlds / 2);
+    assert_true(totals->agree_calms > totals->agree_worlds / 2);
+    /* All others must be well for that. */
+    assert_true(totals->agree_lost > 0 || totals->seeds < LEAST_SEEDS);
 }
 
 #define U(value) ((unsigned long long)(value))
@@ -295,6 +315,13 @@ static void print_totals(const struct world_totals *t, uint64_t us)
         "who lives; %llu times refuted\n",
         U(t->swim_worlds), U(t->swim_datagrams), U(t->swim_deaths), U(t->swim_wrong),
         U(t->swim_refuted));
+    printf(
+        "# %llu worlds that agree by libraft: %llu messages, %llu views, %llu times without who "
+        "lives; %llu leaders elected, %llu deposed, %llu ended; %llu leases ran out; %llu joined, "
+        "%llu were to leave, %llu lost what they kept; %llu times it had to be decided\n",
+        U(t->agree_worlds), U(t->agree_messages), U(t->agree_views), U(t->agree_out),
+        U(t->agree_elections), U(t->agree_deposed), U(t->agree_leaders_ended), U(t->agree_lapses),
+        U(t->agree_joins), U(t->agree_leaves), U(t->agree_lost), U(t->agree_calms));
     print_calls(t);
     print_collectives(t);
     print_moves(t);
@@ -446,6 +473,7 @@ static void clusters_keep_their_promises(void **state)
         assert_each_collective_is_seen(&totals);
         assert_each_move_is_seen(&totals);
         assert_verdicts_are_seen(&totals);
+        assert_agreement_is_seen(&totals);
     }
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Views in a simulated cluster: a script in place of what would agree on them (that is simulated by
- * itself, views_world.h), as docs/views.md has it. A view takes nodes out and in; nodes hear of it
- * late; it is active when all who run have adopted it or have no lease. No key may have two homes
- * that serve it.
+ * itself, views_world.h, and in agreeing.c), as docs/views.md has it. A view takes nodes out and
+ * in; nodes hear of it late; it is active when all who run have adopted it or have no lease. No key
+ * may have two homes that serve it.
  */
 #include "world.h"
 
@@ -17,12 +17,23 @@
 #define LEASE_US UINT64_C(40000)  /* one that was cut off has none after so long */
 #define PROBES   24u              /* keys that are looked at */
 
+/* One world in four. */
+static bool agrees_by_seed(const struct world *world)
+{
+    return world->options.seed % 8 == 2 || world->options.seed % 8 == 7;
+}
+
 void view_choose(struct world *world)
 {
     struct world_views *views = &world->views;
 
     random_init(&views->random, world->options.seed ^ HASH_K0);
     views->some = world->options.nodes == 0 ? world->options.seed % 8 == 3 : world->options.views;
+    if (world->options.agrees || (world->options.nodes == 0 && agrees_by_seed(world))) {
+        views->some = world->exchange.views = true;
+        agreeing_choose(world);
+        return;
+    }
     if (!views->some) {
         return;
     }
@@ -37,11 +48,11 @@ void view_choose(struct world *world)
 
 /* ---- a node --------------------------------------------------------------- */
 
-static void adopt(struct world *world, uint32_t rank)
+void view_adopt(struct world *world, uint32_t rank, const struct agreed *agreed)
 {
     struct world_node *node = &world->nodes[rank];
 
-    node->adopted = world->views.agreed;
+    node->adopted = *agreed;
     for (uint32_t n = 0; n < node->lanes; n++) {
         node->lane[n].quiet_until_us = 0;
         exchange_view(node->lane[n].exchange, &node->adopted, world->now_us);
@@ -71,7 +82,9 @@ void view_node_starts(struct world *world, uint32_t rank)
 {
     world->nodes[rank].adopted = (struct agreed){0};
     world->nodes[rank].has_lease = false;
-    if (world->views.some) {
+    if (world->agreeing != NULL) {
+        agreeing_node_starts(world, rank);
+    } else if (world->views.some) {
         tell_later(world, rank);
     }
 }
@@ -151,6 +164,9 @@ void view_without(struct world *world, uint32_t rank, bool is_deaf)
 {
     struct agreed_set in = agreed_all(world->node_count);
 
+    if (world->agreeing != NULL) {
+        return; /* the others find out */
+    }
     agreed_put(&in, rank, false);
     if (is_deaf) {
         world->views.deaf = rank + 1;
@@ -162,6 +178,9 @@ void view_without(struct world *world, uint32_t rank, bool is_deaf)
 
 void view_all(struct world *world)
 {
+    if (world->agreeing != NULL) {
+        return;
+    }
     world->views.deaf = 0;
     propose(world, agreed_all(world->node_count));
     look_for_the_end(world);
@@ -200,7 +219,7 @@ void view_heard(struct world *world, uint32_t rank)
         return;
     }
     if (agreed_is_older(&node->adopted, &world->views.agreed)) {
-        adopt(world, rank);
+        view_adopt(world, rank, &world->views.agreed);
     }
     if (!node->has_lease) {
         view_lease(world, rank, true);
@@ -210,7 +229,9 @@ void view_heard(struct world *world, uint32_t rank)
 
 void view_end(struct world *world)
 {
-    if (world->views.some) {
+    if (world->agreeing != NULL) {
+        agreeing_end(world);
+    } else if (world->views.some) {
         world->views.left = 0;
         propose(world, agreed_all(world->node_count));
         look_for_the_end(world);
@@ -221,6 +242,9 @@ bool view_is_settled(const struct world *world)
 {
     const struct agreed *agreed = &world->views.agreed;
 
+    if (world->agreeing != NULL) {
+        return agreeing_is_settled(world);
+    }
     for (uint32_t rank = 0; world->views.some && rank < world->node_count; rank++) {
         const struct world_node *node = &world->nodes[rank];
 
@@ -241,7 +265,8 @@ static bool serves(struct world *world, uint32_t rank, const struct directory_ke
     struct world_node *node = &world->nodes[rank];
     struct exchange *exchange;
 
-    if (!node->alive || node->paused) {
+    if (!node->alive || node->paused ||
+        (world->agreeing != NULL && !agreeing_has_lease(world, rank))) {
         return false;
     }
     exchange = world_lane_of(world, rank, hash_id20(key->id))->exchange;

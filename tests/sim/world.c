@@ -345,7 +345,9 @@ struct world *world_create(const struct world_options *options, struct world_tot
         sim_limit(world->sim, n, options->bytes_a_us);
     }
     for (uint32_t n = 0; n < world->node_count; n++) {
-        node_start(world, n);
+        if (agreeing_may_start(world, n)) {
+            node_start(world, n);
+        }
     }
     return world;
 }
@@ -357,6 +359,7 @@ void world_destroy(struct world *world)
         node_fini(world, n);
     }
     sim_destroy(world->sim);
+    agreeing_fini(world);
     free(world->nodes);
     free(world->calls);
     free(world->many);
@@ -448,7 +451,7 @@ static void carry_out(struct world *world, const struct world_event *event)
     case EVENT_RESET: control_reset(world, event->a, event->b, event->value); break;
     case EVENT_FAULT: fault_happen(world); break;
     case EVENT_RESTART:
-        if (!world->nodes[event->a].alive) {
+        if (!world->nodes[event->a].alive && agreeing_may_start(world, event->a)) {
             node_start(world, event->a);
         }
         break;
@@ -474,6 +477,8 @@ static void carry_out(struct world *world, const struct world_event *event)
     case EVENT_SEAL: client_seal(world, event->a, (uint32_t)event->value); break;
     case EVENT_GOODBYE: control_hear_goodbye(world, event->a, event->b, event->value); break;
     case EVENT_DATAGRAM: detect_arrive(world, event->a); break;
+    case EVENT_AGREE: agreeing_happen(world); break;
+    case EVENT_AGREE_MESSAGE: agreeing_arrive(world, event->a); break;
     case EVENT_VIEW: view_happen(world); break;
     case EVENT_VIEW_HEARD: view_heard(world, event->a); break;
     case EVENT_DISK:
@@ -519,6 +524,7 @@ static void give_turns(struct world *world, uint32_t rank)
     bool worked = true;
 
     detect_tick(world, rank);
+    agreeing_tick(world, rank);
     control_tick(world, rank);
     for (uint32_t turn = 0; worked; turn++) {
         WORLD_CHECK(world, turn < TURNS, "node %u finds work for ever", rank);
@@ -534,6 +540,7 @@ static void give_turns(struct world *world, uint32_t rank)
     }
     due_us = min_u64(due_us, control_due_us(world, rank));
     due_us = min_u64(due_us, detect_due_us(world, rank));
+    due_us = min_u64(due_us, agreeing_due_us(world, rank));
     node->due_us = max_u64(due_us, world->now_us + world->quantum_us);
     node->turn_us = world->now_us + node->slow_us;
 }

@@ -97,6 +97,9 @@ struct world_totals {
     uint64_t moves_ok, moves_over, moves_canceled, moves_lost, moved_bytes;
     /* Of worlds whose members find out by datagrams who lives. */
     uint64_t swim_worlds, swim_datagrams, swim_deaths, swim_wrong, swim_refuted;
+    /* Of worlds whose members agree on views by libraft. */
+    uint64_t agree_worlds, agree_messages, agree_views, agree_out, agree_elections, agree_deposed,
+        agree_leaders_ended, agree_lapses, agree_joins, agree_leaves, agree_lost, agree_calms;
     uint64_t seen[PULL_STATES][MOMENTS];
 };
 
@@ -224,6 +227,8 @@ enum world_event_kind {
     EVENT_VIEW,           /* another view, or a node loses its lease */
     EVENT_DATAGRAM,       /* a: which flight of detect.c */
     EVENT_VIEW_HEARD,     /* a: who hears of the present one, and has a lease */
+    EVENT_AGREE,          /* a member is to leave, or is not */
+    EVENT_AGREE_MESSAGE,  /* a: which flight of agreeing.c */
     EVENT_HEAL_WAY,       /* a: who is heard again, b: by whom */
     EVENT_SPEED_UP,       /* a: is slow no more */
     EVENT_CALLS,          /* a: what a node does with calls and services */
@@ -293,6 +298,7 @@ struct world_options {
     uint64_t tree_bytes, chunk_bytes, pull_bytes;
     uint32_t bytes_a_us; /* of a node's own link; 0: no limit */
     bool views;          /* which the caller makes: view_without, view_all */
+    bool agrees;         /* on views, by libraft: also without `nodes` */
 };
 
 struct world {
@@ -316,7 +322,8 @@ struct world {
     struct world_node *nodes;
     bool *cut; /* node_count squared: what the first says, the second does not hear */
     uint64_t dead_after_us, silence_us, quantum_us;
-    struct detect *detect; /* NULL: connections alone tell who is dead */
+    struct agreeing *agreeing; /* NULL: a stand-in agrees on views, or there are none */
+    struct detect *detect;     /* NULL: connections alone tell who is dead */
     uint64_t next_connection, next_session;
     struct exchange_config exchange; /* what is the same at all nodes */
     uint32_t entries, extents;
@@ -425,6 +432,27 @@ void view_lease(struct world *world, uint32_t node, bool lease);
 bool view_is_settled(const struct world *world);
 /* No key has two homes that serve it. */
 void view_check(struct world *world);
+/* Its lanes take a view. */
+void view_adopt(struct world *world, uint32_t node, const struct agreed *agreed);
+
+/* ---- agreeing.c: members that agree by libraft ---------------------------- */
+
+void agreeing_choose(struct world *world);
+void agreeing_fini(struct world *world);
+void agreeing_node_starts(struct world *world, uint32_t node);
+void agreeing_node_ends(struct world *world, uint32_t node, bool in_order);
+/* Whether it has its rank; if not, it asks for it, and its start comes again. */
+bool agreeing_may_start(struct world *world, uint32_t node);
+void agreeing_tick(struct world *world, uint32_t node);
+uint64_t agreeing_due_us(const struct world *world, uint32_t node);
+void agreeing_arrive(struct world *world, uint32_t flight);
+void agreeing_happen(struct world *world);
+/* A node takes another for dead, or heard its goodbye. */
+void agreeing_dead(struct world *world, uint32_t node, uint32_t other);
+/* Nobody is to leave any more. */
+void agreeing_end(struct world *world);
+bool agreeing_has_lease(const struct world *world, uint32_t node);
+bool agreeing_is_settled(const struct world *world);
 
 /* ---- tables.c: large tables ----------------------------------------------- */
 
