@@ -154,6 +154,14 @@ static bool lane_arm(struct lane *lane, uint64_t now_us, uint64_t *due_us)
     return fabric_arm(lane->config.fabric);
 }
 
+/* A guest that stays has the lane, as it has said itself: who starts something need not ring for
+ * the thread, which would take the processor from the guest where both have one, each time. */
+static bool lane_is_guests(const struct lane *lane, uint64_t now_us)
+{
+    return lane->config.fabric != NULL && !lane->fabric_watched && !lane_has_resting(lane) &&
+           lane_has_guest(lane, now_us);
+}
+
 /* Looks once more, and sleeps if there was nothing. Whether it slept: then it has just looked at
  * the descriptors, too. */
 static bool lane_sleep(struct lane *lane)
@@ -170,6 +178,8 @@ static bool lane_sleep(struct lane *lane)
 
         if (lane_arm(lane, now_us, &due_us) &&
             !atomic_load_explicit(&lane->stop, memory_order_acquire)) {
+            if (lane_is_guests(lane, now_us))
+                shared_store_relaxed(asleep, SESSION_ASLEEP_HAS_GUEST);
             lane_count(&lane->counters.sleeps, 1);
             lane_wait(lane, now_us, min_u64(due_us, lane_due_us(lane)));
             slept = true;
@@ -235,6 +245,8 @@ static void *lane_main(void *argument)
         if (lane->config.front != NULL && now_us >= poll_us) {
             lane_poll(lane);
             poll_us = now_us + LANE_POLL_US;
+            if (!worked) /* who is to give it work may want this very processor */
+                (void)sched_yield();
         }
         if (!worked)
             lane_relax();
