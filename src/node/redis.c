@@ -20,11 +20,11 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/random.h"
 #include "cluster/redis_session.h"
-#include "base/fd.h"
 #include "node/redis_lane.h"
 
 #define LOG_MODULE "redis"
