@@ -199,6 +199,7 @@ static void make_agree(struct world *world, uint32_t rank, uint64_t now_us)
                 agree_create(&config, agreer->stored, agreer->stored_bytes, now_us, &agreer->agree,
                              why) == NIGH_OK,
                 "node %u cannot vote: %s", rank, why);
+    agree_opened(agreer->agree, now_us);
     agreer->due_us = world->now_us;
     agreer->adopts_us = WORLD_NEVER;
     agreer->lease_us = 0;
@@ -278,7 +279,6 @@ void agreeing_choose(struct world *world)
         a->left = 1 + below(a, CHANGES);
         world_at(world, below(a, GAP_US), EVENT_AGREE, 0, 0, 0);
     }
-    world->exclusive = false; /* what that does not promise where homes move is in known-gaps.md */
     world->totals->agree_worlds++;
 }
 
