@@ -118,6 +118,7 @@ struct world_put {
     bool second;         /* it was dropped, and its node was told that another's was first */
     bool to_revived;     /* ... and that had been deleted where it was not heard of */
     bool damaged;        /* a file of it was, on a disk */
+    uint64_t epoch;      /* of the view that its node went by when it was created */
     uint64_t sealing_us; /* when its seal was asked for: a delete that ends later may take it */
     struct birth birth;
 };
