@@ -124,18 +124,38 @@ static bool heap_check_extent(const struct heaps *heaps, uint32_t extent)
                              heaps->heaps[heap - 1]->owner);
 }
 
+/* Numbers are had in order: of those that nobody ever had, as many as a mistake would reach first.
+ */
+#define HEAP_CHECK_AHEAD 64u
+
+static bool heap_check_unused(const struct heaps *heaps, uint32_t first)
+{
+    const struct extent *extents = &heaps->set->extents[heaps->first_extent];
+    uint32_t end = min_u32(heaps->extents_max, first + HEAP_CHECK_AHEAD);
+    bool valid = true;
+
+    for (uint32_t i = first; i < end; i++) {
+        const struct extent *at = &extents[i];
+
+        valid &= !at->present & (at->absence == EXTENT_UNUSED) & (at->lane == heaps->lane) &
+                 (at->fd < 0) & (heaps->extents[i].heap == 0) &
+                 (atomic_load_explicit(&at->owner, memory_order_relaxed) == EXTENT_NO_OWNER);
+    }
+    return valid;
+}
+
 /* The lane's numbers: what is said of each, and what is counted. */
 static bool heap_check_numbers_of_lane(const struct heaps *heaps)
 {
     const struct extent_lane *lane = &heaps->set->lane[heaps->lane];
     uint32_t free = 0, dormant = 0, run = 0, longest = 0;
 
-    for (uint32_t i = 0; i < heaps->extents_max; i++) {
+    for (uint32_t i = 0; i < lane->used; i++) {
         uint32_t number = heaps->first_extent + i;
         const struct extent *at = &heaps->set->extents[number];
         bool is_dormant = !at->present && at->absence == EXTENT_DORMANT;
 
-        if (at->lane != heaps->lane || (i >= lane->used && !extent_is_unused(heaps->set, number)) ||
+        if (at->lane != heaps->lane ||
             (!at->present &&
              (heaps->extents[i].heap != 0 || (at->fd >= 0) != is_dormant ||
               atomic_load_explicit(&at->owner, memory_order_relaxed) != EXTENT_NO_OWNER)))
@@ -145,7 +165,8 @@ static bool heap_check_numbers_of_lane(const struct heaps *heaps)
         longest = max_u32(longest, run);
         dormant += is_dormant;
     }
-    return free == lane->free && longest == lane->longest_run && dormant == lane->dormant;
+    return free == lane->free && longest == lane->longest_run && dormant == lane->dormant &&
+           lane->used <= heaps->extents_max && heap_check_unused(heaps, lane->used);
 }
 
 bool heaps_are_valid(const struct heaps *heaps)
