@@ -21,7 +21,8 @@
 #define LOG_MODULE "lane"
 #include "base/log.h"
 
-/* How often a lane that does not sleep looks at the front door's descriptors. */
+/* How often a lane that does not sleep looks at the front door's descriptors, and lets others have
+ * its processor. */
 #define LANE_POLL_US UINT64_C(50)
 /* Turns that share one look at the clock. */
 #define LANE_TURNS_A_CLOCK 8u
@@ -241,9 +242,10 @@ static void *lane_main(void *argument)
             continue;
         }
         slept = false;
-        /* Other lanes wait for doorbells alone, which say nothing that the sweep does not see. */
-        if (lane->config.front != NULL && now_us >= poll_us) {
-            lane_poll(lane);
+        if (now_us >= poll_us) {
+            /* Others wait for doorbells alone, which say nothing that the sweep does not see. */
+            if (lane->config.front != NULL)
+                lane_poll(lane);
             poll_us = now_us + LANE_POLL_US;
             if (!worked) /* who is to give it work may want this very processor */
                 (void)sched_yield();

@@ -551,12 +551,13 @@ static void a_guest_with_an_old_clock_wakes_nobody(void **state)
 
 #define HOUR_US UINT64_C(3600000000)
 
-static _Atomic uint32_t yields;
+static pthread_t test_thread;
+static _Atomic uint32_t yields, lane_yields; /* of the test's thread; of the lane's */
 
 /* Instead of the system's, of which it is. */
 int sched_yield(void)
 {
-    atomic_fetch_add(&yields, 1);
+    atomic_fetch_add(pthread_equal(pthread_self(), test_thread) ? &yields : &lane_yields, 1);
     return (int)syscall(SYS_sched_yield);
 }
 
@@ -587,6 +588,21 @@ static void a_thread_that_spins_leaves_its_lane_to_a_guest(void **state)
     assert_false(lane_drive(lane, clock_now_us(&clock_monotonic), true));
     assert_int_equal(atomic_load(&yields), 1);
     assert_true(SUPPORT_WAIT(lane_drive(lane, clock_now_us(&clock_monotonic), true), 20000));
+}
+
+/* Who is to give it work may want its processor. */
+static void a_thread_that_spins_lets_others_have_its_processor(void **state)
+{
+    (void)state;
+    start_spinning();
+    atomic_store(&lane_yields, 0);
+    assert_true(SUPPORT_WAIT(atomic_load(&lane_yields) > 2, 20000));
+}
+
+static void so_does_one_of_a_lane_without_the_front_door(void **state)
+{
+    lane->config.front = NULL;
+    a_thread_that_spins_lets_others_have_its_processor(state);
 }
 
 /* A guest that asked for the lane may have its answer before it gets it, and not come: what clients
@@ -686,6 +702,27 @@ static void what_a_driver_finds_when_it_goes_is_the_threads(void **state)
     turns = atomic_load(&lane_counters(lane)->turns);
     assert_true(SUPPORT_WAIT(atomic_load(&lane_counters(lane)->turns) > turns + 1, 20000));
     atomic_store(&wire.has_more, false);
+}
+
+/* A guest that stays takes what is submitted itself. The thread that looks after it, and sleeps
+ * again, says so: who submits would ring for it else, and the two would have one processor. */
+static void a_thread_that_sleeps_beside_a_guest_is_not_rung_for(void **state)
+{
+    uint64_t sleeps;
+
+    (void)state;
+    start_with_fabric();
+    /* Its time is far ahead: the thread takes the guest for there, however slow this machine is. */
+    assert_true(
+        SUPPORT_WAIT(lane_drive(lane, clock_now_us(&clock_monotonic) + HOUR_US, true), 20000));
+    sleeps = atomic_load(&lane_counters(lane)->sleeps);
+    lane_kick(lane);
+    assert_true(SUPPORT_WAIT(atomic_load(&lane_counters(lane)->sleeps) > sleeps, 20000));
+    await_sleep();
+    assert_int_equal(atomic_load(&page.lane[0].asleep), SESSION_ASLEEP_HAS_GUEST);
+    /* One that goes leaves it to the doorbell again. */
+    assert_true(SUPPORT_WAIT(lane_drive(lane, clock_now_us(&clock_monotonic), false), 20000));
+    assert_int_equal(atomic_load(&page.lane[0].asleep), SESSION_ASLEEP);
 }
 
 /* A guest sleeps on the descriptor, armed; the thread's turn takes what would have woken it. */
@@ -828,13 +865,17 @@ int main(void)
         LANE_TEST(a_driver_hands_nearer_deadlines_to_the_thread),
         LANE_TEST(a_guest_with_an_old_clock_wakes_nobody),
         LANE_TEST(a_thread_that_spins_leaves_its_lane_to_a_guest),
+        LANE_TEST(a_thread_that_spins_lets_others_have_its_processor),
+        LANE_TEST(so_does_one_of_a_lane_without_the_front_door),
         LANE_TEST(a_guest_that_asked_and_went_is_not_waited_for),
         LANE_TEST(a_driver_that_goes_arms_the_fabric_again),
         LANE_TEST(what_a_driver_finds_when_it_goes_is_the_threads),
+        LANE_TEST(a_thread_that_sleeps_beside_a_guest_is_not_rung_for),
         LANE_TEST(a_guest_that_rests_finds_the_fabric_armed),
         LANE_TEST(a_quiet_lane_only_looks),
         LANE_TEST(one_thread_drives_at_a_time),
     };
 
+    test_thread = pthread_self();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
