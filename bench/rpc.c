@@ -4,9 +4,10 @@
  * memory, records in rings there, event descriptors (rpc_shared.h); and nigh between two embedded
  * nodes over TCP; spinning and blocking, one at a time and 64 at once, plain messages too; between
  * two clients of one node, which call each other through a pair, and so without a node on the way;
- * and beside them what others make of TCP (rpc_peers.h). Rounds of all alternate, and each is
- * compared with the floor's of the same turn; of those that are programs of their own, which take a
- * second to start, only every eighth turn has one. And streams of 4 MiB pieces (rpc_bulk.h).
+ * and beside them what others make of TCP (rpc_peers.h). Rounds of those that are compared
+ * alternate, and each is compared with the floor's of the same turn; of those that are programs of
+ * their own, which take a second to start, only every eighth turn has one. And streams of 4 MiB
+ * pieces (rpc_bulk.h).
  *
  * bench-rpc OUT.json [ROUNDS]
  */
@@ -568,19 +569,19 @@ enum {
     NO_FLOOR = -1,
     TCP_SPINS,
     TCP_MANY,
-    TCP_BLOCKS,
-    FLAG,
-    RINGS,
-    EVENTS,
     NIGH_SPINS,
     NIGH_MANY,
-    NIGH_BLOCKS,
+    UCX_TCP,
+    LIBFABRIC,
+    FLAG,
+    RINGS,
     PAIR_SPINS,
     PAIR_MANY,
-    PAIR_BLOCKS,
-    UCX_TCP,
     UCX_SHARED,
-    LIBFABRIC,
+    TCP_BLOCKS,
+    EVENTS,
+    NIGH_BLOCKS,
+    PAIR_BLOCKS,
     NNG,
     TCP_STREAM,
     NIGH_BULK,
@@ -588,6 +589,11 @@ enum {
     NIGH_BULK_ONE,
     SERIES
 };
+
+/* Those that are compared with each other: others do not live meanwhile, whose timers would wake
+ * them, and who spins looks about for SPIN_US then. Each begins here, and ends where the next does.
+ */
+static const size_t groups[] = {TCP_SPINS, FLAG, TCP_BLOCKS, TCP_STREAM, SERIES};
 
 static struct series all[SERIES] = {
     [TCP_SPINS] = {.name = "tcp, spinning",
@@ -603,28 +609,6 @@ static struct series all[SERIES] = {
                   .spins = true,
                   .in_flight = IN_FLIGHT,
                   .floor = TCP_SPINS},
-    [TCP_BLOCKS] = {.name = "tcp, blocking",
-                    .path = "loopback",
-                    .open = raw_open,
-                    .round = raw_round,
-                    .floor = NO_FLOOR},
-    [FLAG] = {.name = "flag in shared memory",
-              .path = "spinning",
-              .open = flag_open,
-              .round = flag_round,
-              .spins = true,
-              .floor = NO_FLOOR},
-    [RINGS] = {.name = "records of 64 bytes in shared memory",
-               .path = "two rings, spinning",
-               .open = shared_open,
-               .round = shared_round,
-               .spins = true,
-               .floor = FLAG},
-    [EVENTS] = {.name = "event descriptors, blocking",
-                .path = "two processes that wake each other",
-                .open = shared_open,
-                .round = shared_round,
-                .floor = NO_FLOOR},
     [NIGH_SPINS] = {.name = "nigh, spinning",
                     .path = "embedded nodes, tcp",
                     .open = nigh_open,
@@ -641,13 +625,29 @@ static struct series all[SERIES] = {
                    .rank = 1,
                    .floor = NIGH_SPINS,
                    .target = 1.0 / 15},
-    [NIGH_BLOCKS] = {.name = "nigh, blocking",
-                     .path = "embedded nodes, tcp",
-                     .open = nigh_open,
-                     .round = nigh_round,
-                     .rank = 1,
-                     .floor = TCP_BLOCKS,
-                     .target = 1.2},
+    [UCX_TCP] = {.name = "UCX active messages, tcp",
+                 .path = "ucx_perftest, spinning",
+                 .tool = ucx_tool,
+                 .transports = "tcp,self",
+                 .floor = NIGH_SPINS,
+                 .target = 1,
+                 .slower = true},
+    [LIBFABRIC] = {.name = "libfabric, tcp",
+                   .path = "fi_pingpong, spinning",
+                   .tool = libfabric_tool,
+                   .floor = NIGH_SPINS},
+    [FLAG] = {.name = "flag in shared memory",
+              .path = "spinning",
+              .open = flag_open,
+              .round = flag_round,
+              .spins = true,
+              .floor = NO_FLOOR},
+    [RINGS] = {.name = "records of 64 bytes in shared memory",
+               .path = "two rings, spinning",
+               .open = shared_open,
+               .round = shared_round,
+               .spins = true,
+               .floor = FLAG},
     [PAIR_SPINS] = {.name = "nigh, a pair, spinning",
                     .path = "two processes of one node, beside it",
                     .open = pair_open,
@@ -661,27 +661,33 @@ static struct series all[SERIES] = {
                    .round = nigh_round_many,
                    .spins = true,
                    .floor = PAIR_SPINS},
-    [PAIR_BLOCKS] = {.name = "nigh, a pair, blocking",
-                     .path = "two processes of one node, beside it",
-                     .open = pair_open,
-                     .round = nigh_round,
-                     .floor = EVENTS},
-    [UCX_TCP] = {.name = "UCX active messages, tcp",
-                 .path = "ucx_perftest, spinning",
-                 .tool = ucx_tool,
-                 .transports = "tcp,self",
-                 .floor = NIGH_SPINS,
-                 .target = 1,
-                 .slower = true},
     [UCX_SHARED] = {.name = "UCX active messages, shared memory",
                     .path = "ucx_perftest, spinning",
                     .tool = ucx_tool,
                     .transports = "posix,self",
                     .floor = FLAG},
-    [LIBFABRIC] = {.name = "libfabric, tcp",
-                   .path = "fi_pingpong, spinning",
-                   .tool = libfabric_tool,
-                   .floor = NIGH_SPINS},
+    [TCP_BLOCKS] = {.name = "tcp, blocking",
+                    .path = "loopback",
+                    .open = raw_open,
+                    .round = raw_round,
+                    .floor = NO_FLOOR},
+    [EVENTS] = {.name = "event descriptors, blocking",
+                .path = "two processes that wake each other",
+                .open = shared_open,
+                .round = shared_round,
+                .floor = NO_FLOOR},
+    [NIGH_BLOCKS] = {.name = "nigh, blocking",
+                     .path = "embedded nodes, tcp",
+                     .open = nigh_open,
+                     .round = nigh_round,
+                     .rank = 1,
+                     .floor = TCP_BLOCKS,
+                     .target = 1.2},
+    [PAIR_BLOCKS] = {.name = "nigh, a pair, blocking",
+                     .path = "two processes of one node, beside it",
+                     .open = pair_open,
+                     .round = nigh_round,
+                     .floor = EVENTS},
     [NNG] = {.name = "nng, tcp",
              .path = "request and reply, blocking",
              .open = nng_open,
@@ -755,46 +761,64 @@ static void tell(struct series *series)
     bench_row_write(&row);
 }
 
-int main(int argc, char **argv)
+static void end_process(pid_t pid, const char *socket)
 {
-    int rounds = argc > 2 ? atoi(argv[2]) : ROUNDS, missed;
-
-    if (argc < 2 || rounds < 1) {
-        bench_fail("usage: bench-rpc OUT.json [ROUNDS]");
+    if (pid > 0) {
+        (void)kill(pid, SIGKILL);
+        (void)waitpid(pid, NULL, 0);
+        (void)unlink(socket);
     }
-    bench_pin(HERE);
-    for (size_t n = 0; n < SERIES; n++) {
+}
+
+static void end_series(struct series *series)
+{
+    if (series->open == nigh_share) {
+        return;
+    }
+    if (series->client != NULL) { /* its bulk goes with it */
+        nigh_client_close(series->client);
+    }
+    if (series->node != NULL) {
+        nigh_node_stop(series->node);
+    }
+    end_process(series->pid, "");
+    end_process(series->node_pid, series->socket);
+    end_process(series->far_pid, series->far_socket);
+}
+
+static void measure_group(size_t first, size_t end, int rounds)
+{
+    for (size_t n = first; n < end; n++) {
         if (all[n].open != NULL) {
             all[n].open(&all[n]);
         }
     }
     for (int round = 0; round < rounds; round++) {
-        for (size_t n = 0; n < SERIES; n++) {
+        for (size_t n = first; n < end; n++) {
             if (all[n].tool == NULL || round % TOOL_EVERY == 0) {
                 measure(&all[n]);
             }
         }
     }
+    for (size_t n = first; n < end; n++) {
+        end_series(&all[n]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int rounds = argc > 2 ? atoi(argv[2]) : ROUNDS;
+
+    if (argc < 2 || rounds < 1) {
+        bench_fail("usage: bench-rpc OUT.json [ROUNDS]");
+    }
+    bench_pin(HERE);
+    for (size_t n = 0; groups[n] < SERIES; n++) {
+        measure_group(groups[n], groups[n + 1], rounds);
+    }
     bench_rows_open(argv[1]);
     for (size_t n = 0; n < SERIES; n++) {
         tell(&all[n]);
     }
-    missed = bench_rows_close();
-    for (size_t n = 0; n < SERIES; n++) {
-        if (all[n].pid > 0) {
-            (void)kill(all[n].pid, SIGKILL);
-            (void)waitpid(all[n].pid, NULL, 0);
-        }
-        if (all[n].node_pid > 0) {
-            (void)kill(all[n].node_pid, SIGKILL);
-            (void)waitpid(all[n].node_pid, NULL, 0);
-            (void)unlink(all[n].socket);
-        }
-        if (all[n].far_pid > 0) {
-            (void)kill(all[n].far_pid, SIGKILL);
-            (void)waitpid(all[n].far_pid, NULL, 0);
-            (void)unlink(all[n].far_socket);
-        }
-    }
-    return missed > 0 ? 1 : 0;
+    return bench_rows_close() > 0 ? 1 : 0;
 }
