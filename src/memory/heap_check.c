@@ -124,18 +124,34 @@ static bool heap_check_extent(const struct heaps *heaps, uint32_t extent)
                              heaps->heaps[heap - 1]->owner);
 }
 
+/* The lane's numbers from one on, that nobody ever had: most, and so without a jump for each. */
+static bool heap_check_rest_of_lane(const struct heaps *heaps, uint32_t from)
+{
+    const struct extent *all = &heaps->set->extents[heaps->first_extent];
+    uint64_t wrong = 0;
+
+    for (uint32_t i = from; i < heaps->extents_max; i++) {
+        const struct extent *at = &all[i];
+
+        wrong |= (at->lane ^ heaps->lane) | at->present | (at->absence ^ EXTENT_UNUSED) |
+                 ~(uint32_t)(at->fd >> 31) | heaps->extents[i].heap;
+        wrong |= atomic_load_explicit(&at->owner, memory_order_relaxed) ^ EXTENT_NO_OWNER;
+    }
+    return wrong == 0;
+}
+
 /* The lane's numbers: what is said of each, and what is counted. */
 static bool heap_check_numbers_of_lane(const struct heaps *heaps)
 {
     const struct extent_lane *lane = &heaps->set->lane[heaps->lane];
     uint32_t free = 0, dormant = 0, run = 0, longest = 0;
 
-    for (uint32_t i = 0; i < heaps->extents_max; i++) {
+    for (uint32_t i = 0; i < lane->used; i++) {
         uint32_t number = heaps->first_extent + i;
         const struct extent *at = &heaps->set->extents[number];
         bool is_dormant = !at->present && at->absence == EXTENT_DORMANT;
 
-        if (at->lane != heaps->lane || (i >= lane->used && !extent_is_unused(heaps->set, number)) ||
+        if (at->lane != heaps->lane ||
             (!at->present &&
              (heaps->extents[i].heap != 0 || (at->fd >= 0) != is_dormant ||
               atomic_load_explicit(&at->owner, memory_order_relaxed) != EXTENT_NO_OWNER)))
@@ -145,7 +161,8 @@ static bool heap_check_numbers_of_lane(const struct heaps *heaps)
         longest = max_u32(longest, run);
         dormant += is_dormant;
     }
-    return free == lane->free && longest == lane->longest_run && dormant == lane->dormant;
+    return free == lane->free && longest == lane->longest_run && dormant == lane->dormant &&
+           heap_check_rest_of_lane(heaps, lane->used);
 }
 
 bool heaps_are_valid(const struct heaps *heaps)
