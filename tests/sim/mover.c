@@ -11,8 +11,9 @@
 
 #define MOVER_SALT UINT64_C(0x3c6ef372fe94f82b)
 #define NOBODYS    0xa5u /* each byte that is nobody's */
-#define PUSHED     0x3cu /* what a push changes of each */
 #define JUDGES_US  1000u /* between moves for the judge's calls, at most: they are to end soon */
+#define ROW_BYTES  256u  /* that follow from the first of them */
+#define PUSHED     0x3cu /* what differs in each byte that is pushed */
 
 static uint64_t below(struct mover_world *mover, uint64_t bound)
 {
@@ -54,49 +55,46 @@ static uint8_t byte_lent(const struct mover_loan *loan, uint32_t part, uint64_t 
     return (uint8_t)(loan->serial * 151 + part * 59 + at * 7 + (at >> 8) * 13 + (at >> 16) * 29);
 }
 
-/* As many as there are until its high part is another: from place `at` on, `count` at most. */
-static uint64_t lent_alike(uint64_t at, uint64_t count)
-{
-    return min_u64(count, 256 - at % 256);
-}
-
-static void fill_lent(const struct mover_loan *loan, uint32_t part, uint8_t *bytes, uint64_t count)
-{
-    for (uint64_t at = 0, alike; at < count; at += alike) {
-        uint8_t first = byte_lent(loan, part, at);
-
-        alike = lent_alike(at, count - at);
-        for (uint32_t n = 0; n < alike; n++) {
-            bytes[at + n] = (uint8_t)(first + n * 7);
-        }
-    }
-}
-
-/* Whether `count` bytes are those that were lent from place `from` on (change: 0), or pushed. */
-static bool are_those(const struct mover_loan *loan, uint32_t part, uint64_t from,
-                      const uint8_t *bytes, uint64_t count, uint8_t change)
-{
-    uint8_t wrong = 0;
-
-    for (uint64_t at = 0, alike; at < count; at += alike) {
-        uint8_t first = byte_lent(loan, part, from + at);
-
-        alike = lent_alike(from + at, count - at);
-        for (uint32_t n = 0; n < alike; n++) {
-            wrong |= bytes[at + n] ^ (uint8_t)(first + n * 7) ^ change;
-        }
-    }
-    return wrong == 0;
-}
-
 static uint8_t byte_pushed(const struct mover_loan *loan, uint32_t part, uint64_t at)
 {
     return byte_lent(loan, part, at) ^ PUSHED;
 }
 
+/* A row of a part from its place `at` on, not beyond the row's end: how many bytes, at most `most`.
+ * Most of a run's bytes are made and looked at here, many at a time. */
+static uint64_t make_row(const struct mover_loan *loan, uint32_t part, uint64_t at, uint64_t most,
+                         bool pushed, uint8_t row[ROW_BYTES])
+{
+    uint8_t first = byte_lent(loan, part, at), mask = pushed ? PUSHED : 0;
+
+    for (uint32_t n = 0; n < ROW_BYTES; n++) {
+        row[n] = (uint8_t)(first + n * 7) ^ mask;
+    }
+    return min_u64(most, ROW_BYTES - at % ROW_BYTES);
+}
+
+static void fill_bytes(const struct mover_loan *loan, uint32_t part, uint64_t offset, uint8_t *to,
+                       uint64_t count, bool pushed)
+{
+    uint8_t row[ROW_BYTES];
+
+    for (uint64_t n = 0; n < count;) {
+        uint64_t some = make_row(loan, part, offset + n, count - n, pushed, row);
+
+        memcpy(to + n, row, some);
+        n += some;
+    }
+}
+
 static void check_nobodys(const struct world_lane *lane, const struct mover_place *place,
                           uint64_t from)
 {
+    const uint8_t *begin = place->bytes + from;
+
+    /* All are as the first one, mostly. */
+    if (begin[0] == NOBODYS && memcmp(begin, begin + 1, place->size + MOVER_EDGE - from - 1) == 0) {
+        return;
+    }
     for (uint64_t at = from; place->size > 0 && at < place->size + MOVER_EDGE; at++) {
         WORLD_CHECK(lane->world, place->bytes[at] == NOBODYS,
                     "node %u: byte %llu of %llu is nobody's, and was touched", lane->node,
@@ -162,16 +160,15 @@ static void see_pushes(const struct pushes *pushes, uint64_t at, bool *may, bool
     }
 }
 
-/* As many as the same pushes have: from `at` on, `count` at most. */
-static uint64_t pushed_alike(const struct pushes *pushes, uint64_t at, uint64_t count)
+/* How many bytes from a place on are in the same pushes as it is, at most `most`. */
+static uint64_t count_alike(const struct pushes *pushes, uint64_t at, uint64_t most)
 {
     for (uint32_t n = 0; n < pushes->count; n++) {
         uint64_t begin = pushes->all[n]->offset, end = begin + pushes->all[n]->bytes;
 
-        count = begin > at ? min_u64(count, begin - at) : count;
-        count = end > at ? min_u64(count, end - at) : count;
+        most = at < begin ? min_u64(most, begin - at) : at < end ? min_u64(most, end - at) : most;
     }
-    return count;
+    return most;
 }
 
 /* `count` bytes of a part from `offset` on: each is what was lent, or what was pushed there; where
@@ -179,24 +176,25 @@ static uint64_t pushed_alike(const struct pushes *pushes, uint64_t at, uint64_t 
 static void check_bytes(struct world *world, const struct mover_loan *loan, uint32_t part,
                         uint64_t offset, const uint8_t *bytes, uint64_t count, bool there)
 {
+    uint8_t row[ROW_BYTES];
     struct pushes pushes;
     bool may, must;
+    uint64_t some;
 
     find_pushes(world->moves, loan, part, &pushes);
-    for (uint64_t at = 0, alike; at < count; at += alike) {
-        alike = pushed_alike(&pushes, offset + at, count - at);
-        see_pushes(&pushes, offset + at, &may, &must);
-        must = must && there;
-        if ((!must && are_those(loan, part, offset + at, bytes + at, alike, 0)) ||
-            (may && are_those(loan, part, offset + at, bytes + at, alike, PUSHED))) {
+    for (uint64_t n = 0; n < count; n += some) {
+        see_pushes(&pushes, offset + n, &may, &must);
+        some = count_alike(&pushes, offset + n, count - n);
+        some = make_row(loan, part, offset + n, some, there && must, row);
+        if (memcmp(bytes + n, row, some) == 0) {
             continue;
         }
-        for (uint64_t n = at; n < at + alike; n++) {
+        for (uint64_t i = n; i < n + some; i++) {
             WORLD_CHECK(world,
-                        (bytes[n] == byte_lent(loan, part, offset + n) && !must) ||
-                            (may && bytes[n] == byte_pushed(loan, part, offset + n)),
+                        (bytes[i] == byte_lent(loan, part, offset + i) && !(there && must)) ||
+                            (may && bytes[i] == byte_pushed(loan, part, offset + i)),
                         "call %u: byte %llu of part %u of its memory is another", loan->serial,
-                        (unsigned long long)(offset + n), part);
+                        (unsigned long long)(offset + i), part);
         }
     }
 }
@@ -234,7 +232,7 @@ static bool add_part(struct world_lane *lane, uint32_t number, struct bulks_part
     loan->place[loan->parts] = place;
     loan->bytes[loan->parts] = bytes;
     loan->access[loan->parts] = 1 + (uint32_t)below(mover, BULKS_READ | BULKS_WRITE);
-    fill_lent(loan, loan->parts, place->bytes, bytes);
+    fill_bytes(loan, loan->parts, 0, place->bytes, bytes, false);
     *part = (struct bulks_part){.memory = {.tag = place, .bytes = bytes},
                                 .access = loan->access[loan->parts]};
     loan->parts++;
@@ -665,8 +663,8 @@ static void choose_piece(struct mover_world *mover, const struct mover_order *or
 
 static void fill_place(const struct mover_loan *loan, struct mover_move *move)
 {
-    for (uint64_t at = 0; move->push && at < move->bytes; at++) {
-        move->place->bytes[at] = byte_pushed(loan, move->part, move->offset + at);
+    if (move->push) {
+        fill_bytes(loan, move->part, move->offset, move->place->bytes, move->bytes, true);
     }
 }
 
