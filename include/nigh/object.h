@@ -479,7 +479,8 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(pairs_dropped, "pairs that one of the two has let go of, ever")     \
     X(view_seats, "ranks given to nodes that the list does not name")     \
     X(view_seats_free, "ranks that may still be given to such nodes")     \
-    X(view_votes, "1: this node has a vote on views")
+    X(view_votes, "1: this node has a vote on views")                     \
+    X(view_unkept, "1: its votes cannot be kept: it has none any more")
 
 /* Zero-fill, then set struct_size, which lets the struct grow: at its end. */
 typedef struct nigh_node_stats {

@@ -206,6 +206,12 @@ static void look_at_homes(struct report *report)
              up ? "reached" : "not reached: what is not on this machine is not found",
              (unsigned long long)stats.directory_losses);
     }
+    if (stats.view_unkept > 0) {
+        find(report, BAD, "state",
+             "see to the disk of nighd --state (the node's log says what was wrong), and start the "
+             "node again",
+             "the node could not keep what it says in votes, and votes no more");
+    }
     if (stats.view_epoch > 0) {
         bool has_lease = stats.view_quorum > 0;
 

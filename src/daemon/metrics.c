@@ -55,6 +55,7 @@ static bool is_gauge(const char *name)
         "view_seats",
         "view_seats_free",
         "view_votes",
+        "view_unkept",
     };
 
     for (size_t n = 0; n < sizeof(gauges) / sizeof(gauges[0]); n++) {

@@ -53,6 +53,7 @@ static void node_add_views(struct nigh_node *node, nigh_node_stats *stats)
     stats->view_seats += look.seats;
     stats->view_seats_free += seats - min_u64(look.seats, seats);
     stats->view_votes += look.votes ? 1 : 0;
+    stats->view_unkept += look.failed ? 1 : 0;
 }
 
 static void node_add_directory(struct nigh_node *node, nigh_node_stats *stats)

@@ -25,6 +25,7 @@
 #include "base/limits.h"
 #include "base/random.h"
 #include "cluster/redis_session.h"
+#include "node/redis_guard.h"
 #include "node/redis_lane.h"
 
 #define LOG_MODULE "redis"
@@ -38,6 +39,7 @@
 struct redis_connection {
     struct redis *redis;
     redisAsyncContext *context; /* NULL: none */
+    struct redis_guard guard;
     bool reads, writes;
 };
 
@@ -255,9 +257,14 @@ static void on_disconnected(const redisAsyncContext *context, int status)
 {
     struct redis *redis = ((struct redis_connection *)context->data)->redis;
 
-    if (status != REDIS_OK)
+    if (status != REDIS_OK && !redis->has_why)
         set_why(redis, "the connection ended: ", context->errstr, strlen(context->errstr));
     redis_session_lost(&redis->session);
+}
+
+static void on_refused(void *context, const char *what, const char *text, size_t count)
+{
+    set_why(context, what, text, count);
 }
 
 static bool connect_one(struct redis *redis, struct redis_connection *connection)
@@ -282,6 +289,7 @@ static bool connect_one(struct redis *redis, struct redis_connection *connection
     context->ev.addWrite = add_write;
     context->ev.delWrite = del_write;
     context->ev.cleanup = clean_up;
+    redis_guard_init(&connection->guard, context, on_refused, redis);
     (void)redisAsyncSetConnectCallback(context, on_connected);
     (void)redisAsyncSetDisconnectCallback(context, on_disconnected);
     return true;
@@ -629,11 +637,20 @@ static struct pollfd poll_of(const struct redis_connection *connection)
     };
 }
 
+static void read_from(struct redis_connection *connection)
+{
+    redisAsyncHandleRead(connection->context);
+    if (connection->context == NULL || redis_guard_is_bounded(&connection->guard))
+        return;
+    set_why(connection->redis, "its answers are too long", "", 0);
+    redis_session_lost(&connection->redis->session);
+}
+
 static void handle(struct redis_connection *connection, const struct pollfd *at)
 {
     if (connection->context != NULL && connection->reads &&
         (at->revents & (POLLIN | POLLHUP | POLLERR)) != 0)
-        redisAsyncHandleRead(connection->context);
+        read_from(connection);
     if (connection->context != NULL && connection->writes &&
         (at->revents & (POLLOUT | POLLHUP | POLLERR)) != 0)
         redisAsyncHandleWrite(connection->context);

@@ -195,6 +195,26 @@ def start_alone(cluster, rank, state, *more):
                            *more], stderr=subprocess.PIPE, timeout=20)
 
 
+def test_a_voter_that_cannot_keep_its_votes_says_so():
+    cluster = Voters(3)
+    wait_for(lambda: cluster.agrees(), 20)
+    found = lambda: {item["subject"]: item for item in json.loads(cluster.nigh(2, "doctor", "--json").stdout)}  # noqa: E731
+    assert "state" not in found() and cluster.stats(2)["view_unkept"] == 0
+    in_the_way = os.path.join(cluster.state(2), "views.new")  # where it writes first: as a disk that is full
+    os.mkdir(in_the_way)
+    cluster.kill(1)  # the two others have to write
+    wait_for(lambda: cluster.stats(2)["view_unkept"] == 1, 30)
+    cluster.back(1)
+    wait_for(lambda: cluster.stats(2)["view_quorum"] == 1, 30)
+    assert found()["state"]["severity"] == "bad" and "votes no more" in found()["state"]["finding"], found()
+    os.rmdir(in_the_way)
+    cluster.kill(2)
+    cluster.back(2)
+    wait_for(lambda: cluster.agrees(), 30)
+    assert "state" not in found() and cluster.stats(2)["view_unkept"] == 0
+    cluster.close()
+
+
 def test_bad_state_is_refused():
     cluster = Voters(3)
     wait_for(lambda: cluster.agrees(), 20)

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -353,6 +354,83 @@ def test_a_key_of_another_type():
         wait_for(lambda: "WRONGTYPE" in a.said())
         world.redis.say("FLUSHALL")
         assert b.good("get", "bad", "--timeout", "20s") == b"2"
+
+
+class Liar:
+    """What listens where a server should be: it says the first words of one, but `says` where it hears the word `at`;
+    without one as soon as somebody connects."""
+
+    def __init__(self, folder, says, at):
+        self.says, self.at = says, at
+        self.path = os.path.join(folder, "liar")
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        self.listener.listen(16)
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        try:
+            while True:
+                threading.Thread(target=self.serve, args=(self.listener.accept()[0],), daemon=True).start()
+        except OSError:
+            pass  # it is closed
+
+    def answer(self, words):
+        if self.at is not None and self.at in words:
+            return self.says
+        found = [said for word, said in ((b"LOAD", b"$40\r\n" + b"a" * 40 + b"\r\n"), (b"\r\nSET\r\n", b"+OK\r\n"),
+                                         (b"\r\nGET\r\n", b"$16\r\n" + b"b" * 16 + b"\r\n")) if word in words]
+        return b"".join(found)
+
+    def serve(self, peer):
+        try:
+            if self.at is None:
+                peer.sendall(self.says)
+            while words := peer.recv(1 << 20):
+                peer.sendall(self.answer(words))
+        except OSError:
+            pass  # the node has had enough
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        os.unlink(self.path)
+
+
+def test_whatever_the_server_says_the_node_stays():
+    load, listen = b"LOAD", b"SUBSCRIBE"
+    message, long = "publishes what is no message", "answers are too long"
+    lies = [(b"+OK\r\n" * 1000, None, "answers what was not asked"),
+            (b"-ERR no more\r\n", None, "it says: ERR no more"),
+            (b"*2147483647\r\n", load, long),  # 16 GiB of pointers, and a long time to free them
+            (b"$500000000\r\n" + bytes(2 << 20), load, long),
+            (b"-NOPERM this user may not\r\n", listen, "it says: NOPERM this user may not"),
+            (b"*1\r\n$1\r\nx\r\n", listen, message),
+            (b"*2\r\n:1\r\n:2\r\n", listen, message),
+            (b"*3\r\n:1\r\n:2\r\n:3\r\n", listen, message),
+            (b"*3\r\n$-1\r\n$-1\r\n$-1\r\n", listen, message),
+            (b"*3\r\n*-1\r\n*0\r\n*1\r\n", listen, message),
+            (b"*3\r\n$7\r\nmessage\r\n:1\r\n:1\r\n", listen, message),
+            (b"*3\r\n$11\r\nunsubscribe\r\n$1\r\nx\r\n$1\r\n1\r\n", listen, message),
+            (b"*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n*17\r\n", listen, long)]
+    with World() as world:
+        a, url = world.members[0], world.members[0].flags.index("--directory") + 1
+        there = a.flags[url]
+        for says, at, why in lies:
+            a.end()
+            liar = Liar(world.folder.name, says, at)
+            since, a.flags[url] = len(a.said()), "unix://" + liar.path
+            a.start()
+            wait_for(lambda: why in a.said()[since:])
+            assert a.process.poll() is None, (says, a.said()[since:])
+            a.good("put", "--no-claim", "here", "-", data=b"1")
+            liar.close()
+        a.end()
+        a.flags[url] = there
+        a.start()
+        world.wait_met()
+        put(a, "true", b"1")
+        assert world.members[1].good("get", "true", "--timeout", "20s") == b"1"
 
 
 if __name__ == "__main__":
