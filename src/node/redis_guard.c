@@ -95,7 +95,7 @@ static void *make_array(const redisReadTask *task, element_count count)
         refuse(guard, "it publishes what is no message", "", 0);
         return NULL;
     }
-    if (count < 0 || (size_t)count > REDIS_ELEMENTS - guard->elements) {
+    if ((size_t)count > REDIS_ELEMENTS - guard->elements) {
         refuse(guard, "its answers are too long", "", 0);
         return NULL;
     }
