@@ -300,9 +300,11 @@ def test_output_that_is_interrupted(node, folder):
             get = subprocess.Popen(
                 [os.environ["NIGH"], "get", "x", "-o", out, "--socket", node.path], preexec_fn=lambda: os.nice(19)
             )
-            while get.poll() is None and len(os.listdir(folder)) == 1:
-                pass
+            while get.poll() is None and len(os.listdir(folder)) == 1:  # a little at a time
+                get.send_signal(signal.SIGCONT)
+                get.send_signal(signal.SIGSTOP)
             get.send_signal(number)
+            get.send_signal(signal.SIGCONT)
             get.wait(timeout=30)
             assert os.listdir(folder) == ["out"], os.listdir(folder)
             assert get.returncode in (0, -number)
