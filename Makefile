@@ -36,8 +36,8 @@ else
 export NINJA ?= ninja
 endif
 
-# One test more at once than there are processors: the long ones mostly wait.
-export MESON_TESTTHREADS ?= $(shell expr $$(nproc) + 1)
+# Two tests at once for each processor: the long ones, which begin first, mostly wait.
+export MESON_TESTTHREADS ?= $(shell expr 2 \* $$(nproc))
 
 COMPILE = tools/compile $(if $(V),-v)
 RUN_MESON = $(MESON) test --no-rebuild --print-errorlogs
