@@ -324,7 +324,9 @@ static void lane_note_guest(struct lane *lane, uint64_t now_us, bool stays)
         atomic_store_explicit(&lane->guest_us, now_us, memory_order_relaxed);
         lane_watch_fabric(lane, false);
         shared_store_relaxed(asleep, SESSION_ASLEEP_HAS_GUEST);
-    } else if (!lane->fabric_watched && !lane_has_resting(lane)) {
+    } else if (lane_has_resting(lane)) {
+        shared_store_relaxed(asleep, SESSION_ASLEEP); /* nobody drives: that one sleeps, too */
+    } else if (!lane->fabric_watched) {
         shared_store_relaxed(asleep, SESSION_ASLEEP);
         atomic_store_explicit(&lane->guest_us, 0, memory_order_relaxed);
         lane_watch_fabric(lane, true);

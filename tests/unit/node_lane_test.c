@@ -739,6 +739,24 @@ static void a_guest_that_rests_finds_the_fabric_armed(void **state)
     (void)lane_rise(lane);
 }
 
+/* What is submitted when the one that drove has gone, and the other sleeps, waited for the thread's
+ * next look. */
+static void who_goes_beside_one_that_rests_leaves_it_to_the_doorbell(void **state)
+{
+    uint64_t late_us = clock_now_us(&clock_monotonic) + HOUR_US;
+
+    (void)state;
+    start_with_fabric();
+    assert_true(SUPPORT_WAIT(lane_rest(lane, late_us) == wire.fd, 20000));
+    /* The thread's look at a lane that was taken may say that it sleeps meanwhile. */
+    assert_true(SUPPORT_WAIT(lane_drive(lane, late_us, true) &&
+                                 atomic_load(&page.lane[0].asleep) == SESSION_ASLEEP_HAS_GUEST,
+                             20000));
+    assert_true(SUPPORT_WAIT(lane_drive(lane, late_us, false), 20000));
+    assert_true(SUPPORT_WAIT(atomic_load(&page.lane[0].asleep) == SESSION_ASLEEP, 2000));
+    (void)lane_rise(lane);
+}
+
 /* ---- quiet ---------------------------------------------------------------- */
 
 /* Whether the exchange had a whole turn in the lane's next one, and not only a look. */
@@ -872,6 +890,7 @@ int main(void)
         LANE_TEST(what_a_driver_finds_when_it_goes_is_the_threads),
         LANE_TEST(a_thread_that_sleeps_beside_a_guest_is_not_rung_for),
         LANE_TEST(a_guest_that_rests_finds_the_fabric_armed),
+        LANE_TEST(who_goes_beside_one_that_rests_leaves_it_to_the_doorbell),
         LANE_TEST(a_quiet_lane_only_looks),
         LANE_TEST(one_thread_drives_at_a_time),
     };
