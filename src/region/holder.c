@@ -32,7 +32,9 @@ static void act(struct region_holder *holder, uint32_t chunk, enum region_holder
                                      .handle = slot->handle,
                                      .source = holder->source};
 
-    if (action == REGION_ACT_OPEN) {
+    if (action == REGION_ACT_COPY) {
+        todo.bytes = region_geometry_chunk_bytes(&holder->geometry, chunk);
+    } else if (action == REGION_ACT_OPEN) {
         todo.wipe_from = region_geometry_chunk_bytes(&holder->config.kept->geometry, chunk);
         todo.wipe_to = max_u64(slot->used_bytes, todo.wipe_from);
         slot->used_bytes = todo.wipe_from;
@@ -206,11 +208,28 @@ static void prepare(struct region_holder *holder, const struct region_message *m
     }
 }
 
+/* Of a region that grew within a chunk: its new end may be written to from here on, under the handle
+ * that there is. */
+static void note_used(struct region_holder *holder)
+{
+    const struct region_descriptor *kept = holder->config.kept;
+
+    for (uint32_t n = 0; n < kept->chunk_count; n++) {
+        struct region_slot *slot = &holder->config.slots[n];
+
+        if (slot->state != REGION_SLOT_NONE && slot->full) {
+            slot->used_bytes =
+                max_u64(slot->used_bytes, region_geometry_chunk_bytes(&kept->geometry, n));
+        }
+    }
+}
+
 static void keep(struct region_holder *holder, const struct region_descriptor *descriptor)
 {
     NIGH_ASSERT(descriptor->chunk_count <= holder->config.room);
     if (region_version_compare(&descriptor->version, &holder->config.kept->version) > 0) {
         region_descriptor_copy(holder->config.kept, descriptor);
+        note_used(holder);
     }
 }
 
@@ -295,7 +314,7 @@ void region_holder_did(struct region_holder *holder, uint32_t chunk, nigh_status
     slot->handle = status == NIGH_OK ? handle : 0;
     if (before == REGION_SLOT_COPYING && status == NIGH_OK) {
         slot->full = true;
-        slot->used_bytes = holder->geometry.chunk_bytes;
+        slot->used_bytes = region_geometry_chunk_bytes(&holder->geometry, chunk);
     } else if (before == REGION_SLOT_CUTTING) {
         *slot = (struct region_slot){.goal = slot->goal};
     } else if (status != NIGH_OK) { /* goes no further */

@@ -16,7 +16,7 @@
 
 enum region_holder_action {
     REGION_ACT_MAKE,  /* memory of `bytes`, zeroed; may fail */
-    REGION_ACT_COPY,  /* fill it from `source`; may fail */
+    REGION_ACT_COPY,  /* its first `bytes` from `source`; may fail */
     REGION_ACT_LEND,  /* a new handle, to read only */
     REGION_ACT_OPEN,  /* zero [wipe_from, wipe_to), then a new handle, to read and write */
     REGION_ACT_CLOSE, /* the handle is none any more, and nothing under it touches memory */

@@ -178,6 +178,7 @@ static void what_comes_is_open_when_it_was_copied(void **state)
     hear((struct region_message){
         .kind = REGION_COPY, .chunks = set_of(1), .source = {.node = 3, .handle = 9}});
     assert_int_equal(world.acts[1].source.handle, 9);
+    assert_int_equal(world.acts[1].bytes, 8192);
     did(REGION_ACT_COPY, 1, NIGH_PEER_LOST, 0);
     assert_said(REGION_COPY, NIGH_PEER_LOST, 2);
     hear((struct region_message){
@@ -204,6 +205,33 @@ static void what_is_cut_off_is_zeroed(void **state)
     assert_int_equal(world.acts[1].wipe_from, 100);
     assert_int_equal(world.acts[1].wipe_to, 8192);
     did(REGION_ACT_OPEN, 1, NIGH_OK, 78);
+}
+
+/* What was written behind the end that a region had when its chunk was opened, neither. */
+static void what_grew_within_a_chunk_is_zeroed_too(void **state)
+{
+    struct region_descriptor *next = begin();
+
+    (void)state;
+    next = region_fixture_make(&world.next, 2);
+    next->geometry.size_bytes = 8192 + 100;
+    hear((struct region_message){
+        .kind = REGION_PREPARE, .chunks = set_of(1), .geometry = next->geometry});
+    did(REGION_ACT_MAKE, 1, NIGH_OK, 0);
+    hear((struct region_message){.kind = REGION_COMMIT, .descriptor = next});
+    hear((struct region_message){.kind = REGION_THAW, .base = next->version});
+    did(REGION_ACT_OPEN, 1, NIGH_OK, 77);
+    next->geometry.size_bytes = 8192 + 5000;
+    next->version.counter = 3;
+    hear((struct region_message){.kind = REGION_COMMIT, .descriptor = next});
+    next->geometry.size_bytes = 8192 + 50;
+    next->version.counter = 4;
+    hear((struct region_message){.kind = REGION_FREEZE, .chunks = set_of(1)});
+    did(REGION_ACT_CLOSE, 1, NIGH_OK, 0);
+    hear((struct region_message){.kind = REGION_COMMIT, .descriptor = next});
+    hear((struct region_message){.kind = REGION_THAW, .base = next->version});
+    assert_int_equal(world.acts[world.act_count - 1].wipe_from, 50);
+    assert_int_equal(world.acts[world.act_count - 1].wipe_to, 5000);
 }
 
 static void who_is_not_the_home_is_not_heard(void **state)
@@ -286,6 +314,7 @@ int main(void)
         cmocka_unit_test(what_moves_is_lent_and_then_cut),
         cmocka_unit_test(what_comes_is_open_when_it_was_copied),
         cmocka_unit_test(what_is_cut_off_is_zeroed),
+        cmocka_unit_test(what_grew_within_a_chunk_is_zeroed_too),
         cmocka_unit_test(who_is_not_the_home_is_not_heard),
         cmocka_unit_test(settled_by_nothing_is_cut),
         cmocka_unit_test(without_a_lease_all_is_frozen),
