@@ -186,7 +186,12 @@ static void take_refusal(struct region_mapping *mapping, struct region_op *op, u
     if (!op->is_ending) {
         region_chunks_add(&op->todo, chunk);
     }
-    if (++op->tries == LIMIT_REGION_TRIES) {
+    /* One revoke refuses all pieces of what was posted by one answer. */
+    if (op->tries == 0 || op->refused_at != mapping->answers) {
+        op->refused_at = mapping->answers;
+        op->tries++;
+    }
+    if (op->tries == LIMIT_REGION_TRIES) {
         stop(op, NIGH_BUSY);
     }
     if (chunk < now->chunk_count && now->chunks[chunk].handle == handle) {
@@ -229,6 +234,7 @@ static void take_mapped(struct region_mapping *mapping, const struct region_mess
         return; /* of a home before, or twice */
     }
     mapping->is_asked = mapping->is_stale = false;
+    mapping->answers++;
     if (message->status != NIGH_OK ||
         (is_known(mapping) && !region_version_equal(&message->descriptor->birth, &now->birth))) {
         mapping->is_gone = true;

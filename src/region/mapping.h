@@ -20,7 +20,8 @@ struct region_op {
     struct region_chunks todo, posted;   /* the mapping's, as all below */
     bool is_cut;                         /* into pieces */
     bool is_ending;                      /* nothing more of it is posted */
-    uint32_t tries;                      /* handles that were refused */
+    uint32_t tries;                      /* answers of the home by which some were refused */
+    uint32_t refused_at;                 /* the last of these, by its number */
     nigh_status status;
 };
 
@@ -53,9 +54,10 @@ struct region_mapping {
     struct region_mapping_config config;
     struct list ops;
     uint32_t op_count;
-    uint32_t home; /* REGION_NOBODY: not known */
-    bool is_gone;  /* freed, or another region has its name */
-    bool is_stale; /* the home is to be asked, or was */
+    uint32_t answers; /* of the home, so far */
+    uint32_t home;    /* REGION_NOBODY: not known */
+    bool is_gone;     /* freed, or another region has its name */
+    bool is_stale;    /* the home is to be asked, or was */
     bool is_asked;
 };
 

@@ -214,6 +214,30 @@ static void refused_for_ever_is_busy(void **state)
     assert_ended(&op, NIGH_BUSY);
 }
 
+/* All pieces of an operation are refused by one revoke: that is one try. */
+static void one_revoke_is_one_try(void **state)
+{
+    struct region_descriptor *descriptor = begin_known();
+    struct region_op op;
+
+    (void)state;
+    start(&op, 0, 24000);
+    for (uint32_t n = 1; n < LIMIT_REGION_TRIES; n++) {
+        for (uint32_t chunk = 0; chunk < 3; chunk++) {
+            posted(&op, chunk, NIGH_STALE);
+            descriptor->chunks[chunk].handle += 100;
+        }
+        world.post_count = 0;
+        descriptor->version.counter++;
+        tell(NIGH_OK);
+        assert_int_equal(world.post_count, 3);
+    }
+    for (uint32_t chunk = 0; chunk < 3; chunk++) {
+        posted(&op, chunk, NIGH_OK);
+    }
+    assert_ended(&op, NIGH_OK);
+}
+
 static void rights_are_judged_at_each_try(void **state)
 {
     struct region_op op;
@@ -339,6 +363,7 @@ int main(void)
         cmocka_unit_test(what_was_refused_goes_where_it_is_by_then),
         cmocka_unit_test(an_old_refusal_asks_nobody),
         cmocka_unit_test(refused_for_ever_is_busy),
+        cmocka_unit_test(one_revoke_is_one_try),
         cmocka_unit_test(rights_are_judged_at_each_try),
         cmocka_unit_test(what_is_posted_comes_back_before_an_end),
         cmocka_unit_test(what_is_lost_is_said),
