@@ -46,37 +46,49 @@ static uint32_t find_grant(const struct region_descriptor *descriptor, uint32_t 
     return at;
 }
 
-uint32_t region_descriptor_rights(const struct region_descriptor *descriptor, uint32_t uid,
-                                  uint32_t gid)
+uint32_t region_descriptor_own_rights(const struct region_descriptor *descriptor, uint32_t uid)
 {
     uint32_t at = find_grant(descriptor, uid);
 
     if (uid == descriptor->uid) {
         return REGION_ALL;
     }
-    if (at < descriptor->grant_count && descriptor->grants[at].uid == uid) {
-        return descriptor->grants[at].rights;
-    }
-    return gid == descriptor->gid ? descriptor->group_rights : descriptor->other_rights;
+    return at < descriptor->grant_count && descriptor->grants[at].uid == uid
+               ? descriptor->grants[at].rights
+               : 0;
+}
+
+uint32_t region_descriptor_rights(const struct region_descriptor *descriptor, uint32_t uid,
+                                  uint32_t gid)
+{
+    return region_descriptor_own_rights(descriptor, uid) |
+           (gid == descriptor->gid ? descriptor->group_rights : descriptor->other_rights);
 }
 
 nigh_status region_descriptor_grant(struct region_descriptor *descriptor, uint32_t uid,
-                                    uint32_t rights)
+                                    uint32_t give, uint32_t take)
 {
-    uint32_t at = find_grant(descriptor, uid);
+    uint32_t at = find_grant(descriptor, uid), behind = descriptor->grant_count - at;
+    uint32_t before = region_descriptor_own_rights(descriptor, uid);
+    uint32_t after = (before | give) & ~take;
+    struct region_grant *grant = &descriptor->grants[at];
 
-    if (uid == descriptor->uid || (rights & ~REGION_ALL) != 0) {
+    if (uid == descriptor->uid || ((give | take) & ~REGION_ALL) != 0) {
         return NIGH_INVALID;
     }
-    if (at == descriptor->grant_count || descriptor->grants[at].uid != uid) {
+    if (before == 0 && after != 0) {
         if (descriptor->grant_count == LIMIT_REGION_GRANTS) {
             return NIGH_LIMIT;
         }
-        memmove(&descriptor->grants[at + 1], &descriptor->grants[at],
-                (descriptor->grant_count - at) * sizeof(descriptor->grants[0]));
+        memmove(grant + 1, grant, behind * sizeof(*grant));
         descriptor->grant_count++;
     }
-    descriptor->grants[at] = (struct region_grant){.uid = uid, .rights = rights};
+    if (after != 0) {
+        *grant = (struct region_grant){.uid = uid, .rights = after};
+    } else if (before != 0) {
+        memmove(grant, grant + 1, (behind - 1) * sizeof(*grant));
+        descriptor->grant_count--;
+    }
     return NIGH_OK;
 }
 
@@ -112,8 +124,8 @@ static bool are_rights_valid(const struct region_descriptor *descriptor)
     for (uint32_t n = 0; n < descriptor->grant_count; n++) {
         const struct region_grant *grant = &descriptor->grants[n];
 
-        if ((grant->rights & ~REGION_ALL) != 0 || grant->uid == descriptor->uid ||
-            (n > 0 && grant[-1].uid >= grant->uid)) {
+        if (grant->rights == 0 || (grant->rights & ~REGION_ALL) != 0 ||
+            grant->uid == descriptor->uid || (n > 0 && grant[-1].uid >= grant->uid)) {
             return false;
         }
     }

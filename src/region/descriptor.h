@@ -132,17 +132,20 @@ static inline bool region_descriptor_is_freed(const struct region_descriptor *de
     return (descriptor->flags & REGION_FREED) != 0;
 }
 
-/* What a user may, with one group. */
+/* What a user may, with one group: as itself, as one of the group, or of all others. */
 uint32_t region_descriptor_rights(const struct region_descriptor *descriptor, uint32_t uid,
                                   uint32_t gid);
 
 /*
- * A user's own rights, in place of those it had as one of the group or of all. `rights` 0: may
- * nothing. NIGH_INVALID: the owner's, or there are no such rights; NIGH_LIMIT: no room for one more
- * user.
+ * Gives a user rights of its own, and takes some of those; it may what its group, or all others,
+ * may besides. Who has none left takes no room. NIGH_INVALID: the owner's, or there are no such
+ * rights; NIGH_LIMIT: no room for one more user.
  */
 nigh_status region_descriptor_grant(struct region_descriptor *descriptor, uint32_t uid,
-                                    uint32_t rights);
+                                    uint32_t give, uint32_t take);
+
+/* The rights that a user has of its own; of the owner all. */
+uint32_t region_descriptor_own_rights(const struct region_descriptor *descriptor, uint32_t uid);
 
 /* Whether a chunk is at a node. */
 static inline bool region_descriptor_is_at(const struct region_descriptor *descriptor,
@@ -155,7 +158,8 @@ static inline bool region_descriptor_is_at(const struct region_descriptor *descr
 bool region_descriptor_names(const struct region_descriptor *descriptor, uint32_t node);
 
 /*
- * What each that is one, and not none, is: names, rights and flags that there are, grants in order,
+ * What each that is one, and not none, is: names, rights and flags that there are, grants in order
+ * and of something,
  * as many chunks as its geometry says (none, if it is freed), each at a node that can be or lost,
  * since a version not after its own.
  */

@@ -89,7 +89,8 @@ static void push(struct region_holder *holder, uint32_t chunk)
 static bool is_there(const struct region_slot *slot)
 {
     switch ((enum region_slot_goal)slot->goal) {
-    case REGION_GOAL_NONE: return slot->state == REGION_SLOT_NONE;
+    case REGION_GOAL_NONE: /* nothing comes any more: to give the memory back may take long */
+        return slot->state == REGION_SLOT_NONE || slot->state == REGION_SLOT_CUTTING;
     case REGION_GOAL_LENT: return slot->state == REGION_SLOT_LENT;
     case REGION_GOAL_OPEN:
         return slot->state == REGION_SLOT_OPEN ||
@@ -104,7 +105,7 @@ static bool is_there(const struct region_slot *slot)
 static bool is_held(const struct region_slot *slot)
 {
     return slot->full && slot->goal != REGION_GOAL_NONE && slot->state != REGION_SLOT_MAKING &&
-           slot->state != REGION_SLOT_NONE;
+           slot->state != REGION_SLOT_CUTTING && slot->state != REGION_SLOT_NONE;
 }
 
 /* ---- answers -------------------------------------------------------------- */
@@ -128,29 +129,42 @@ static void say(struct region_holder *holder, struct region_message *message)
     holder->config.shell.send(holder->config.shell.context, message);
 }
 
-static void say_held(struct region_holder *holder, uint32_t home)
-{
-    struct region_message message = {.kind = REGION_HELD,
-                                     .peer = home,
-                                     .descriptor = is_kept(holder) ? holder->config.kept : NULL};
-
-    if (holder->is_unsettled && !region_holder_is_empty(holder)) {
-        say(holder, &message);
-    }
-}
-
+/* What is on its way back is nobody's already, unless it is to be made anew. */
 static bool is_anything_here(const struct region_holder *holder)
 {
     for (uint32_t n = 0; n < holder->config.room; n++) {
-        if (holder->config.slots[n].state != REGION_SLOT_NONE) {
+        const struct region_slot *slot = &holder->config.slots[n];
+
+        if (slot->state != REGION_SLOT_NONE &&
+            (slot->state != REGION_SLOT_CUTTING || slot->goal != REGION_GOAL_NONE)) {
             return true;
         }
     }
     return false;
 }
 
-/* Answers what was asked, when all of it is so. Of what nothing is left here there is nothing to
- * keep: whoever thaws knows that all others keep it. */
+static void say_held(struct region_holder *holder, uint32_t home)
+{
+    struct region_message message = {.kind = REGION_HELD,
+                                     .peer = home,
+                                     .descriptor = is_kept(holder) ? holder->config.kept : NULL};
+
+    if (holder->is_unsettled && (is_kept(holder) || is_anything_here(holder))) {
+        say(holder, &message);
+    }
+}
+
+/* Of what nothing is left here there is nothing to keep: whoever thaws knows that all others do. */
+static void forget_if_over(struct region_holder *holder)
+{
+    bool has_thawed = holder->request.kind == REGION_THAW || holder->request.kind == REGION_SETTLE;
+
+    if (has_thawed && !holder->request.is_open && !is_anything_here(holder)) {
+        region_descriptor_clear(holder->config.kept);
+    }
+}
+
+/* Answers what was asked, when all of it is so. */
 static void finish(struct region_holder *holder)
 {
     struct region_message message = {.kind = REGION_DONE,
@@ -168,9 +182,7 @@ static void finish(struct region_holder *holder)
         return;
     }
     holder->request.is_open = false;
-    if ((message.of == REGION_THAW || message.of == REGION_SETTLE) && !is_anything_here(holder)) {
-        region_descriptor_clear(holder->config.kept);
-    }
+    forget_if_over(holder);
     say(holder, &message);
 }
 
@@ -196,20 +208,61 @@ static void set_goal(struct region_holder *holder, const struct region_chunks *c
     }
 }
 
-static void prepare(struct region_holder *holder, const struct region_message *message)
+/* Whether memory was made for a change, or is to be. */
+static bool is_made(const struct region_slot *slot, const struct region_version *change)
 {
-    holder->geometry = message->geometry;
-    for (uint32_t n = 0; n < holder->config.room; n++) {
-        struct region_slot *slot = &holder->config.slots[n];
-
-        if (region_chunks_has(&message->chunks, n) && slot->state == REGION_SLOT_NONE) {
-            *slot = (struct region_slot){.goal = REGION_GOAL_FROZEN, .full = !message->is_move};
-        }
-    }
+    return slot->state != REGION_SLOT_NONE && slot->goal != REGION_GOAL_NONE &&
+           region_version_equal(&slot->made_in, change);
 }
 
-/* Of a region that grew within a chunk: its new end may be written to from here on, under the handle
- * that there is. */
+/* Memory may be made: none is here, or what was is on its way back, which is waited for. */
+static bool may_make(const struct region_slot *slot)
+{
+    return slot->state == REGION_SLOT_NONE ||
+           (slot->state == REGION_SLOT_CUTTING && slot->goal == REGION_GOAL_NONE);
+}
+
+static nigh_status prepare(struct region_holder *holder, const struct region_message *message)
+{
+    nigh_status status = holder->config.has_lease ? NIGH_OK : NIGH_NO_QUORUM;
+
+    for (uint32_t n = 0; n < holder->config.room; n++) {
+        const struct region_slot *slot = &holder->config.slots[n];
+
+        if (region_chunks_has(&message->chunks, n) && !may_make(slot) &&
+            !is_made(slot, &message->change)) {
+            status = NIGH_BUSY;
+        }
+    }
+    holder->geometry = message->geometry;
+    for (uint32_t n = 0; n < holder->config.room && status == NIGH_OK; n++) {
+        struct region_slot *slot = &holder->config.slots[n];
+
+        if (region_chunks_has(&message->chunks, n) && may_make(slot)) {
+            *slot = (struct region_slot){.state = slot->state,
+                                         .goal = REGION_GOAL_FROZEN,
+                                         .full = !message->is_move,
+                                         .made_in = message->change};
+        }
+    }
+    return status;
+}
+
+static nigh_status copy(struct region_holder *holder, const struct region_message *message)
+{
+    for (uint32_t n = 0; n < holder->config.room; n++) {
+        if (region_chunks_has(&message->chunks, n) &&
+            !is_made(&holder->config.slots[n], &message->change)) {
+            return NIGH_BUSY;
+        }
+    }
+    holder->source = message->source;
+    set_goal(holder, &message->chunks, REGION_GOAL_COPIED);
+    return NIGH_OK;
+}
+
+/* Of a region that grew within a chunk: its new end may be written to from here on, under the
+ * handle that there is. */
 static void note_used(struct region_holder *holder)
 {
     const struct region_descriptor *kept = holder->config.kept;
@@ -253,42 +306,72 @@ static bool is_of_home(const struct region_version *a, const struct region_versi
     return a->epoch == b->epoch && a->incarnation == b->incarnation;
 }
 
+/* Whether a message is of a round before the one that was heard last. */
+static bool is_late(const struct region_holder *holder, const struct region_message *message)
+{
+    int order = region_version_compare(&message->change, &holder->request.change);
+
+    return order < 0 || (order == 0 && message->kind < holder->request.kind);
+}
+
+static bool is_again(const struct region_holder *holder, const struct region_message *message)
+{
+    return region_version_equal(&message->change, &holder->request.change) &&
+           message->kind == holder->request.kind;
+}
+
+static nigh_status thaw(struct region_holder *holder, const struct region_message *message)
+{
+    if (is_kept(holder) && !region_version_equal(&holder->config.kept->version, &message->base)) {
+        return NIGH_STALE;
+    }
+    go_by_kept(holder);
+    return NIGH_OK;
+}
+
+static void settle(struct region_holder *holder, const struct region_message *message)
+{
+    holder->is_unsettled = false;
+    if (message->descriptor != NULL) {
+        keep(holder, message->descriptor);
+    } else {
+        region_descriptor_clear(holder->config.kept);
+    }
+    go_by_kept(holder);
+}
+
+/* A round that was not heard yet, or failed when it was: what could not be then may be by now. */
+static nigh_status carry_out(struct region_holder *holder, const struct region_message *message)
+{
+    switch (message->kind) {
+    case REGION_PREPARE: return prepare(holder, message);
+    case REGION_FREEZE:
+        set_goal(holder, &message->chunks,
+                 message->is_move ? REGION_GOAL_LENT : REGION_GOAL_FROZEN);
+        break;
+    case REGION_COPY: return copy(holder, message);
+    case REGION_COMMIT: keep(holder, message->descriptor); break;
+    case REGION_THAW: return thaw(holder, message);
+    case REGION_SETTLE: settle(holder, message); break;
+    default: break;
+    }
+    return NIGH_OK;
+}
+
 void region_holder_take(struct region_holder *holder, const struct region_message *message)
 {
-    struct region_descriptor *kept = holder->config.kept;
+    bool is_new = !is_again(holder, message) || holder->request.status != NIGH_OK;
 
-    if (!is_of_home(&message->change, &holder->config.home) ||
-        (message->kind == REGION_THAW && is_kept(holder) &&
-         !region_version_equal(&kept->version, &message->base))) {
+    if (message->kind > REGION_SETTLE || !is_of_home(&message->change, &holder->config.home) ||
+        is_late(holder, message)) {
         return;
     }
     holder->request.is_open = true;
     holder->request.kind = message->kind;
     holder->request.peer = message->peer;
     holder->request.change = message->change;
-    holder->request.status = NIGH_OK;
-    switch (message->kind) {
-    case REGION_PREPARE: prepare(holder, message); break;
-    case REGION_FREEZE:
-        set_goal(holder, &message->chunks,
-                 message->is_move ? REGION_GOAL_LENT : REGION_GOAL_FROZEN);
-        break;
-    case REGION_COPY:
-        holder->source = message->source;
-        set_goal(holder, &message->chunks, REGION_GOAL_COPIED);
-        break;
-    case REGION_COMMIT: keep(holder, message->descriptor); break;
-    case REGION_THAW: go_by_kept(holder); break;
-    case REGION_SETTLE:
-        holder->is_unsettled = false;
-        if (message->descriptor != NULL) {
-            keep(holder, message->descriptor);
-        } else {
-            region_descriptor_clear(kept);
-        }
-        go_by_kept(holder);
-        break;
-    default: holder->request.is_open = false; return; /* not for a holder */
+    if (is_new) {
+        holder->request.status = carry_out(holder, message);
     }
     push_all(holder);
 }
@@ -316,17 +399,22 @@ void region_holder_did(struct region_holder *holder, uint32_t chunk, nigh_status
         slot->full = true;
         slot->used_bytes = region_geometry_chunk_bytes(&holder->geometry, chunk);
     } else if (before == REGION_SLOT_CUTTING) {
-        *slot = (struct region_slot){.goal = slot->goal};
+        *slot = slot->goal == REGION_GOAL_NONE ? (struct region_slot){0}
+                                               : (struct region_slot){.goal = slot->goal,
+                                                                      .full = slot->full,
+                                                                      .made_in = slot->made_in};
     } else if (status != NIGH_OK) { /* goes no further */
         bool was_made = before != REGION_SLOT_MAKING;
 
         slot->state = was_made ? REGION_SLOT_FROZEN : REGION_SLOT_NONE;
         slot->goal =
             was_made && slot->goal != REGION_GOAL_NONE ? REGION_GOAL_FROZEN : REGION_GOAL_NONE;
+        NIGH_ASSERT(before != REGION_SLOT_OPENING);
         holder->request.status = status;
     }
     push(holder, chunk);
     finish(holder);
+    forget_if_over(holder);
 }
 
 void region_holder_home(struct region_holder *holder, uint32_t peer,
@@ -376,7 +464,12 @@ void region_holder_drop(struct region_holder *holder)
 
 bool region_holder_is_empty(const struct region_holder *holder)
 {
-    return !is_kept(holder) && !is_anything_here(holder);
+    for (uint32_t n = 0; n < holder->config.room; n++) {
+        if (holder->config.slots[n].state != REGION_SLOT_NONE) {
+            return false;
+        }
+    }
+    return !is_kept(holder);
 }
 
 bool region_holder_is_valid(const struct region_holder *holder)

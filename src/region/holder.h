@@ -15,9 +15,9 @@
 #include "region/message.h"
 
 enum region_holder_action {
-    REGION_ACT_MAKE,  /* memory of `bytes`, zeroed; may fail */
+    REGION_ACT_MAKE,  /* memory of `bytes`, zeroed, and all that OPEN needs; may fail */
     REGION_ACT_COPY,  /* its first `bytes` from `source`; may fail */
-    REGION_ACT_LEND,  /* a new handle, to read only */
+    REGION_ACT_LEND,  /* a new handle, to read only; may fail */
     REGION_ACT_OPEN,  /* zero [wipe_from, wipe_to), then a new handle, to read and write */
     REGION_ACT_CLOSE, /* the handle is none any more, and nothing under it touches memory */
     REGION_ACT_CUT    /* the memory is not the region's any more */
@@ -47,9 +47,10 @@ enum region_slot_goal {
 
 struct region_slot {
     uint8_t state, goal;
-    bool full;           /* its bytes are the chunk's */
-    uint64_t handle;     /* lent, open, closing */
-    uint64_t used_bytes; /* behind these it is zero */
+    bool full;                     /* its bytes are the chunk's */
+    struct region_version made_in; /* the change that its memory was, or is to be, made for */
+    uint64_t handle;               /* lent, open, closing */
+    uint64_t used_bytes;           /* behind these it is zero */
 };
 
 struct region_holder_act {
@@ -93,11 +94,14 @@ struct region_holder {
 
 void region_holder_init(struct region_holder *holder, const struct region_holder_config *config);
 
-/* From a home. What is of another than the one this node goes by is not looked at. */
+/* From a home. What is of another than the one this node goes by is not looked at, nor what is of
+ * an earlier round than the last; the last is answered again, once it was. All that is new is
+ * answered: NIGH_BUSY: memory that a chunk had here before is not given back yet; NIGH_STALE:
+ * another descriptor is kept than the home thinks; NIGH_NO_QUORUM: no memory is given without a
+ * lease. */
 void region_holder_take(struct region_holder *holder, const struct region_message *message);
 
-/* An act has ended. `status` other than NIGH_OK: of MAKE, COPY, LEND, OPEN; `handle`: of LEND,
- * OPEN. */
+/* An act has ended. `status` other than NIGH_OK: of MAKE, COPY, LEND; `handle`: of LEND, OPEN. */
 void region_holder_did(struct region_holder *holder, uint32_t chunk, nigh_status status,
                        uint64_t handle);
 

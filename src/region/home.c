@@ -127,6 +127,18 @@ static bool needs(const struct region_home *home, uint32_t rank)
     return change->is_move && home->config.now->chunks[change->chunk].node == rank;
 }
 
+/* Its chunks are lost now: it may be back before the next change looks at who lives. */
+static void lose_chunks(struct region_descriptor *descriptor, uint32_t rank, bool *has_losses)
+{
+    for (uint32_t n = 0; n < descriptor->chunk_count; n++) {
+        if (descriptor->chunks[n].node == rank) {
+            descriptor->chunks[n].node = REGION_NOBODY;
+            descriptor->chunks[n].handle = 0;
+            *has_losses = true;
+        }
+    }
+}
+
 void region_home_dead(struct region_home *home, uint32_t rank)
 {
     region_set_remove(&home->config.alive, rank);
@@ -139,8 +151,17 @@ void region_home_dead(struct region_home *home, uint32_t rank)
         if (home_may_abort(home) && needs(home, rank)) {
             home->change.status = NIGH_PEER_LOST;
         }
+        lose_chunks(home->config.next, rank, &home->has_losses);
     }
+    lose_chunks(home->config.now, rank, &home->has_losses);
     rebuild_if_told(home);
+    home_go_on(home);
+}
+
+void region_home_lease(struct region_home *home, bool has_lease)
+{
+    home->config.has_lease = has_lease;
+    home->change.had_lease = home->change.had_lease && has_lease;
     home_go_on(home);
 }
 

@@ -22,7 +22,7 @@ struct region_set {
 
 enum region_ask_kind {
     REGION_ASK_CREATE,
-    REGION_ASK_GRANT,  /* or revoke */
+    REGION_ASK_GRANT,  /* or revoke, or both */
     REGION_ASK_RESIZE, /* grow or shrink */
     REGION_ASK_MOVE,
     REGION_ASK_FREE,
@@ -40,6 +40,7 @@ struct region_ask {
     struct list_node link;
     enum region_ask_kind kind;
     uint32_t uid, gid;               /* who asks; of CREATE: the owner */
+    struct region_version birth;     /* all but CREATE: of the region that is meant */
     struct region_geometry geometry; /* CREATE; RESIZE: the size */
     const char *name;                /* CREATE */
     uint8_t name_bytes;
@@ -47,7 +48,7 @@ struct region_ask {
     const uint32_t *nodes;              /* CREATE, RESIZE: for each new chunk, in order */
     uint32_t node_count;
     enum region_whose whose; /* GRANT */
-    uint32_t user, rights;
+    uint32_t user, give, take;
     uint32_t chunk, node; /* MOVE: to which node */
 };
 
@@ -63,6 +64,7 @@ struct region_home_config {
     struct region_version version; /* epoch, incarnation; counter: above all that this incarnation
                                       has used for the name */
     uint32_t room; /* chunks that there is room for, in both: as many as any ask or message names */
+    bool has_lease;
     struct region_descriptor *now, *next;
     struct region_set alive;  /* members that are not dead */
     struct region_set untold; /* of them, who has yet to tell what it holds */
@@ -96,6 +98,7 @@ struct region_change {
     struct region_set waits; /* for whom the round does */
     nigh_status status;
     bool is_move, is_aborted;
+    bool had_lease;             /* all the time until now */
     uint32_t chunk;             /* of a move */
     struct region_place source; /* of a move, once it is lent */
 };
@@ -117,9 +120,10 @@ struct region_home {
 void region_home_init(struct region_home *home, const struct region_home_config *config);
 
 /*
- * Asks for a change; shell.answered follows, perhaps within: NIGH_OK; NIGH_EXISTS, NIGH_NOT_FOUND;
- * NIGH_DENIED; NIGH_INVALID; NIGH_LIMIT; NIGH_OUT_OF_MEMORY and what else a holder says;
- * NIGH_PEER_LOST: a node that is needed is dead; NIGH_OVERLOADED: too many wait.
+ * Asks for a change; shell.answered follows, perhaps within: NIGH_OK; NIGH_EXISTS; NIGH_NOT_FOUND:
+ * there is none, or another has its name; NIGH_DENIED; NIGH_INVALID; NIGH_LIMIT; NIGH_OUT_OF_MEMORY
+ * and what else a holder says; NIGH_PEER_LOST: a node that is needed is dead; NIGH_OVERLOADED: too
+ * many wait; NIGH_NO_QUORUM: there is no lease, or was none meanwhile, and it may have happened.
  */
 void region_home_ask(struct region_home *home, struct region_ask *ask);
 
@@ -135,6 +139,9 @@ void region_home_told(struct region_home *home, uint32_t rank);
 void region_home_dead(struct region_home *home, uint32_t rank);
 /* One that was dead is there with another incarnation, and has nothing. */
 void region_home_alive(struct region_home *home, uint32_t rank);
+/* Without a lease nothing that is asked for is begun, or acknowledged: NIGH_NO_QUORUM; and mappers
+ * wait. */
+void region_home_lease(struct region_home *home, bool has_lease);
 /* The link to a member is back: what it was asked and has not answered it is asked again. */
 void region_home_link(struct region_home *home, uint32_t rank);
 

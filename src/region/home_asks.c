@@ -10,6 +10,7 @@ void home_begin(struct region_home *home, struct region_ask *ask)
     NIGH_ASSERT(!home_is_changing(home));
     memset(change, 0, sizeof(*change));
     change->ask = ask;
+    change->had_lease = home->config.has_lease;
     change->version = home->config.version;
     change->version.counter = ++home->config.version.counter;
     region_descriptor_copy(home->config.next, home->config.now);
@@ -87,37 +88,34 @@ static nigh_status plan_create(struct region_home *home, const struct region_ask
     return make_chunks(home, 0, region_geometry_chunks(&ask->geometry), ask);
 }
 
-/* What somebody may lose by a grant: of a user without one of its own, what its group or all have.
- */
-static uint32_t rights_before(const struct region_descriptor *now, const struct region_ask *ask)
+/* What those that a grant is about have, of its own. */
+static uint32_t rights_of(const struct region_descriptor *descriptor, const struct region_ask *ask)
 {
     switch (ask->whose) {
-    case REGION_OF_GROUP: return now->group_rights;
-    case REGION_OF_OTHERS: return now->other_rights;
+    case REGION_OF_GROUP: return descriptor->group_rights;
+    case REGION_OF_OTHERS: return descriptor->other_rights;
     case REGION_OF_USER: break;
     }
-    for (uint32_t n = 0; n < now->grant_count; n++) {
-        if (now->grants[n].uid == ask->user) {
-            return now->grants[n].rights;
-        }
-    }
-    return now->group_rights | now->other_rights;
+    return region_descriptor_own_rights(descriptor, ask->user);
 }
 
 static nigh_status plan_grant(struct region_home *home, const struct region_ask *ask)
 {
     struct region_descriptor *next = home->config.next;
+    uint32_t before = rights_of(next, ask), after = (before | ask->give) & ~ask->take;
     nigh_status status = NIGH_OK;
 
-    if ((ask->rights & ~REGION_ALL) != 0) {
+    if (((ask->give | ask->take) & ~REGION_ALL) != 0) {
         return NIGH_INVALID;
     }
     switch (ask->whose) {
-    case REGION_OF_GROUP: next->group_rights = (uint8_t)ask->rights; break;
-    case REGION_OF_OTHERS: next->other_rights = (uint8_t)ask->rights; break;
-    case REGION_OF_USER: status = region_descriptor_grant(next, ask->user, ask->rights); break;
+    case REGION_OF_GROUP: next->group_rights = (uint8_t)after; break;
+    case REGION_OF_OTHERS: next->other_rights = (uint8_t)after; break;
+    case REGION_OF_USER:
+        status = region_descriptor_grant(next, ask->user, ask->give, ask->take);
+        break;
     }
-    if ((rights_before(home->config.now, ask) & ~ask->rights) != 0) {
+    if ((before & ~after) != 0) {
         freeze_from(home, 0);
     }
     return status;
@@ -175,8 +173,14 @@ nigh_status home_plan(struct region_home *home, struct region_ask *ask)
     const struct region_descriptor *now = home->config.now;
     nigh_status status = NIGH_INVALID;
 
+    if (!home->config.has_lease) {
+        return NIGH_NO_QUORUM;
+    }
     if ((ask->kind == REGION_ASK_CREATE) != region_descriptor_is_none(now)) {
         return ask->kind == REGION_ASK_CREATE ? NIGH_EXISTS : NIGH_NOT_FOUND;
+    }
+    if (ask->kind != REGION_ASK_CREATE && !region_version_equal(&ask->birth, &now->birth)) {
+        return NIGH_NOT_FOUND;
     }
     if (ask->kind != REGION_ASK_CREATE &&
         (region_descriptor_rights(now, ask->uid, ask->gid) & REGION_MASTER) == 0) {
@@ -205,7 +209,7 @@ nigh_status home_plan(struct region_home *home, struct region_ask *ask)
 bool home_plan_losses(struct region_home *home)
 {
     struct region_descriptor *now = home->config.now;
-    bool has_losses = home->has_losses;
+    bool has_losses = home->has_losses && !region_descriptor_is_none(now);
 
     for (uint32_t n = 0; n < now->chunk_count; n++) {
         struct region_chunk *chunk = &now->chunks[n];
@@ -232,13 +236,13 @@ void home_plan_settle(struct region_home *home)
 
     home_begin(home, NULL);
     change->nodes = home->held;
-    memset(&home->held, 0, sizeof(home->held));
-    home->must_settle = false;
     if (!is_none) {
         now->version = change->version;
         for (uint32_t n = 0; n < now->chunk_count; n++) {
             now->chunks[n].handle = 0; /* its holder says it again */
         }
     }
+    memset(&home->held, 0, sizeof(home->held));
+    home->must_settle = false;
     set_going(home, REGION_ROUND_SETTLE);
 }

@@ -122,6 +122,23 @@ static enum region_message_kind asked_in(enum region_round round)
     return REGION_DONE; /* which nobody asks for */
 }
 
+/* Whether who says that it made, or copied, a chunk says that it has it, too. What a move prepares
+ * has no bytes of the chunk yet. */
+static bool has_made(const struct region_home *home, const struct region_message *message)
+{
+    const struct region_change *change = &home->change;
+    struct region_chunks made = chunks_at(home->config.next, &change->made, message->peer);
+    bool counts = change->round == REGION_ROUND_COPY ||
+                  (change->round == REGION_ROUND_PREPARE && !change->is_move);
+
+    for (uint32_t n = 0; n < REGION_CHUNK_WORDS && counts; n++) {
+        if ((made.words[n] & ~message->chunks.words[n]) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void home_done(struct region_home *home, const struct region_message *message)
 {
     struct region_change *change = &home->change;
@@ -134,6 +151,10 @@ void home_done(struct region_home *home, const struct region_message *message)
     region_set_remove(&change->waits, message->peer);
     if (home_may_abort(home) && message->status != NIGH_OK) {
         change->status = message->status;
+    } else if (!has_made(home, message)) {
+        change->status = NIGH_BUSY;
+    } else if (change->round == REGION_ROUND_THAW && message->status != NIGH_OK) {
+        region_set_add(&home->held, message->peer); /* it keeps something else: it is told */
     } else if (change->round == REGION_ROUND_FREEZE && change->is_move) {
         change->source = (struct region_place){
             .node = message->peer,
@@ -163,6 +184,9 @@ static void end_change(struct region_home *home)
     struct region_ask *ask = home->change.ask;
     nigh_status status = home->change.status;
 
+    if (status == NIGH_OK && !home->change.had_lease) {
+        status = NIGH_NO_QUORUM;
+    }
     if (region_descriptor_is_freed(now)) {
         region_descriptor_clear(now);
     }
@@ -224,8 +248,12 @@ static void end_round(struct region_home *home)
     }
 }
 
+/* Who has no lease may not be the home any more. */
 static void answer_wants(struct region_home *home)
 {
+    if (!home->config.has_lease) {
+        return;
+    }
     REGION_SET_FOREACH(rank, &home->wants)
     {
         struct region_message message = {.kind = REGION_MAPPED,

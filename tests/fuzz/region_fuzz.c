@@ -47,7 +47,8 @@ static size_t make_one(struct fuzz_input *input, uint8_t *bytes)
     made->name_bytes = 1 + fuzz_byte(input) % LIMIT_REGION_NAME_BYTES;
     memset(made->name, 'n', made->name_bytes);
     for (uint32_t n = 0; n < users; n++) {
-        (void)region_descriptor_grant(made, 1 + fuzz_byte(input), fuzz_byte(input) & REGION_ALL);
+        (void)region_descriptor_grant(made, 1 + fuzz_byte(input), fuzz_byte(input) & REGION_ALL,
+                                      fuzz_byte(input) & REGION_ALL);
     }
     made->chunk_count = chunks;
     for (uint32_t n = 0; n < chunks; n++) {

@@ -81,9 +81,12 @@ static void check_rebuilt(void)
     now.is_checked = true;
     is_known = is_region_there();
     /* Memory that was only prepared, or what is left of a change that nobody heard of, is no
-     * holder's. */
+     * holder's; nor what is on its way back. */
     for (uint32_t n = 0; n < HOLDERS * CHUNKS; n++) {
-        is_known = is_known || now.memories[n / CHUNKS][n % CHUNKS].was_open;
+        const struct pending *pending = &now.pending[n / CHUNKS][n % CHUNKS];
+        bool is_cut = pending->is_pending && pending->act.action == REGION_ACT_CUT;
+
+        is_known = is_known || (now.memories[n / CHUNKS][n % CHUNKS].was_open && !is_cut);
     }
     world_claim((!is_known && region_version_is_none(&home->rebuilt_from)) ||
                     region_version_compare(&home->rebuilt_from, &now.acked) >= 0,
@@ -380,11 +383,11 @@ static const struct region_ask move_first = {
 static const struct region_ask move_back = {
     .kind = REGION_ASK_MOVE, .uid = 1, .chunk = 0, .node = FIRST};
 static const struct region_ask revoke = {
-    .kind = REGION_ASK_GRANT, .uid = 1, .whose = REGION_OF_OTHERS};
+    .kind = REGION_ASK_GRANT, .uid = 1, .whose = REGION_OF_OTHERS, .take = REGION_ALL};
 static const struct region_ask grant = {.kind = REGION_ASK_GRANT,
                                         .uid = 1,
                                         .whose = REGION_OF_OTHERS,
-                                        .rights = REGION_READ | REGION_WRITE};
+                                        .give = REGION_READ | REGION_WRITE};
 static const struct region_ask set_free = {.kind = REGION_ASK_FREE, .uid = 1};
 
 static void a_move_under_a_writer(void **state)

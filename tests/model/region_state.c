@@ -89,7 +89,7 @@ static uint64_t mix_holder(uint64_t hash, uint32_t k)
                              (uint64_t)memory->value << 20 |
                              (uint64_t)now.pending[k][n].is_pending << 28 |
                              (uint64_t)memory->was_open << 29);
-        hash = mix(mix(hash, slot->handle), memory->handle);
+        hash = mix_version(mix(mix(hash, slot->handle), memory->handle), &slot->made_in);
         if (now.pending[k][n].is_pending) {
             hash = mix(hash, now.pending[k][n].act.source.handle);
         }
@@ -108,10 +108,12 @@ static uint64_t mix_client(uint64_t hash)
                          (uint64_t)client->is_busy << 35 | (uint64_t)client->is_write << 36 |
                          (uint64_t)client->last << 40 | (uint64_t)client->value << 48);
     if (client->is_busy) {
-        hash = mix(hash, client->op.todo.words[0] | client->op.posted.words[0] << 8 |
-                             (uint64_t)client->op.is_ending << 16 |
-                             (uint64_t)client->op.is_cut << 17 | (uint64_t)client->op.tries << 24 |
-                             (uint64_t)(uint32_t)client->op.status << 32);
+        hash =
+            mix(hash, client->op.todo.words[0] | client->op.posted.words[0] << 8 |
+                          (uint64_t)client->op.is_ending << 16 | (uint64_t)client->op.is_cut << 17 |
+                          (uint64_t)(client->op.refused_at == mapping->answers) << 18 |
+                          (uint64_t)client->op.tries << 24 |
+                          (uint64_t)(uint32_t)client->op.status << 32);
     }
     for (uint32_t n = 0; n < CHUNKS; n++) {
         hash = mix(hash, client->least[n] | (uint64_t)client->begun[n] << 8 |

@@ -104,7 +104,7 @@ static void on_answered(void *context, struct region_ask *ask, nigh_status statu
     }
     note_over(ask);
     if (ask->kind == REGION_ASK_GRANT) {
-        now.is_revoked = ask->rights == 0;
+        now.is_revoked = ask->give == 0;
     }
 }
 
@@ -171,6 +171,7 @@ static void init_home(uint32_t h)
         .self = h,
         .version = {.epoch = 1 + h, .incarnation = 1},
         .room = CHUNKS,
+        .has_lease = true,
         .now = &now.home_now[h].descriptor,
         .next = &now.home_next[h].descriptor,
         .shell = {.context = context_of(h), .send = on_send, .answered = on_answered}};
@@ -267,8 +268,7 @@ void world_finish_quick_acts(void)
 
         while (now.pending[k][chunk].is_pending &&
                (now.pending[k][chunk].act.action == REGION_ACT_LEND ||
-                now.pending[k][chunk].act.action == REGION_ACT_OPEN ||
-                now.pending[k][chunk].act.action == REGION_ACT_CUT)) {
+                now.pending[k][chunk].act.action == REGION_ACT_OPEN)) {
             world_finish_act(k, chunk, false);
         }
     }
@@ -331,6 +331,19 @@ bool world_begin_op(bool is_write)
     return true;
 }
 
+/* The region that there is, or is to be, at the home that is. */
+static struct region_version born(void)
+{
+    const struct region_home *home = &now.homes[now.home];
+
+    if (!region_descriptor_is_none(home->config.now)) {
+        return home->config.now->birth;
+    }
+    return home->change.round != REGION_ROUND_NONE
+               ? home->config.next->birth
+               : (struct region_version){.epoch = 1, .incarnation = 1, .counter = 1};
+}
+
 bool world_ask_next(void)
 {
     uint32_t at = now.asked;
@@ -340,6 +353,7 @@ bool world_ask_next(void)
     }
     now.asked++;
     now.asks[at] = world_asks[at];
+    now.asks[at].birth = born();
     now.ask_states[at] = ASK_ASKED;
     region_home_ask(&now.homes[now.home], &now.asks[at]);
     return true;

@@ -30,13 +30,20 @@ static void rights_are_the_owners_a_users_the_groups_or_all_others(void **state)
     assert_int_equal(region_descriptor_rights(descriptor, REGION_FIXTURE_OWNER, 9), REGION_ALL);
     assert_int_equal(region_descriptor_rights(descriptor, 7, 100), REGION_READ);
     assert_int_equal(region_descriptor_rights(descriptor, 7, 9), 0);
-    assert_int_equal(region_descriptor_grant(descriptor, 7, REGION_WRITE | REGION_MASTER), NIGH_OK);
-    assert_int_equal(region_descriptor_rights(descriptor, 7, 100), REGION_WRITE | REGION_MASTER);
-    assert_int_equal(region_descriptor_grant(descriptor, 7, 0), NIGH_OK);
-    assert_int_equal(region_descriptor_rights(descriptor, 7, 100), 0); /* less than its group */
-    assert_int_equal(descriptor->grant_count, 1);
-    assert_int_equal(region_descriptor_grant(descriptor, REGION_FIXTURE_OWNER, 0), NIGH_INVALID);
-    assert_int_equal(region_descriptor_grant(descriptor, 8, 8), NIGH_INVALID);
+    assert_int_equal(region_descriptor_grant(descriptor, 7, REGION_WRITE, 0), NIGH_OK);
+    assert_int_equal(region_descriptor_rights(descriptor, 7, 100), REGION_READ | REGION_WRITE);
+    assert_int_equal(region_descriptor_rights(descriptor, 7, 9), REGION_WRITE);
+    /* Another master's change stays. */
+    assert_int_equal(region_descriptor_grant(descriptor, 7, REGION_MASTER, 0), NIGH_OK);
+    assert_int_equal(region_descriptor_grant(descriptor, 7, 0, REGION_WRITE), NIGH_OK);
+    assert_int_equal(region_descriptor_rights(descriptor, 7, 9), REGION_MASTER);
+    assert_int_equal(region_descriptor_grant(descriptor, 7, 0, REGION_ALL), NIGH_OK);
+    assert_int_equal(region_descriptor_rights(descriptor, 7, 100), REGION_READ); /* its group's */
+    assert_int_equal(descriptor->grant_count, 0);
+    assert_int_equal(region_descriptor_grant(descriptor, REGION_FIXTURE_OWNER, 0, REGION_READ),
+                     NIGH_INVALID);
+    assert_int_equal(region_descriptor_grant(descriptor, 8, 8, 0), NIGH_INVALID);
+    assert_int_equal(region_descriptor_grant(descriptor, 8, 0, 8), NIGH_INVALID);
 }
 
 static void as_many_users_as_there_is_room_for(void **state)
@@ -46,15 +53,19 @@ static void as_many_users_as_there_is_room_for(void **state)
 
     (void)state;
     for (uint32_t n = LIMIT_REGION_GRANTS; n > 0; n--) {
-        assert_int_equal(region_descriptor_grant(descriptor, n * 2, REGION_READ), NIGH_OK);
+        assert_int_equal(region_descriptor_grant(descriptor, n * 2, REGION_READ, 0), NIGH_OK);
         assert_true(region_descriptor_is_valid(descriptor)); /* in order, however they came */
     }
-    assert_int_equal(region_descriptor_grant(descriptor, 5, REGION_READ), NIGH_LIMIT);
-    assert_int_equal(region_descriptor_grant(descriptor, 6, REGION_WRITE), NIGH_OK);
+    assert_int_equal(region_descriptor_grant(descriptor, 5, REGION_READ, 0), NIGH_LIMIT);
+    assert_int_equal(region_descriptor_grant(descriptor, 6, REGION_WRITE, REGION_READ), NIGH_OK);
     for (uint32_t n = 1; n <= LIMIT_REGION_GRANTS; n++) {
         assert_int_equal(region_descriptor_rights(descriptor, n * 2, 0),
                          n == 3 ? REGION_WRITE : REGION_READ);
     }
+    /* Who has nothing left makes room for another. */
+    assert_int_equal(region_descriptor_grant(descriptor, 2, 0, REGION_READ), NIGH_OK);
+    assert_int_equal(region_descriptor_grant(descriptor, 5, REGION_READ, 0), NIGH_OK);
+    assert_true(region_descriptor_is_valid(descriptor));
 }
 
 static void what_is_written_is_read(void **state)
@@ -65,7 +76,7 @@ static void what_is_written_is_read(void **state)
     size_t size_bytes;
 
     (void)state;
-    assert_int_equal(region_descriptor_grant(descriptor, 3, REGION_WRITE), NIGH_OK);
+    assert_int_equal(region_descriptor_grant(descriptor, 3, REGION_WRITE, 0), NIGH_OK);
     descriptor->chunks[2] =
         (struct region_chunk){.node = REGION_NOBODY, .since = region_fixture_version(2)};
     size_bytes = region_descriptor_encode(descriptor, bytes);
@@ -91,8 +102,8 @@ static void nothing_else_is_read(void **state)
     size_t size_bytes;
 
     (void)state;
-    assert_int_equal(region_descriptor_grant(descriptor, 3, REGION_WRITE), NIGH_OK);
-    assert_int_equal(region_descriptor_grant(descriptor, 4, REGION_WRITE), NIGH_OK);
+    assert_int_equal(region_descriptor_grant(descriptor, 3, REGION_WRITE, 0), NIGH_OK);
+    assert_int_equal(region_descriptor_grant(descriptor, 4, REGION_WRITE, 0), NIGH_OK);
     size_bytes = region_descriptor_encode(descriptor, bytes);
     for (size_t n = 0; n <= size_bytes + 1; n++) {
         assert_int_equal(region_descriptor_decode(bytes, n, 8, region_fixture_at(&other)),
@@ -136,8 +147,11 @@ static void what_cannot_be_is_not_valid(void **state)
     INVALID(descriptor->chunks[1].node = REGION_NOBODY); /* it has a handle */
     INVALID(descriptor->chunks[1].since.counter = 3);
     INVALID(descriptor->chunks[1].since.counter = 0);
-    INVALID((descriptor->grant_count = 1, descriptor->grants[0].uid = REGION_FIXTURE_OWNER));
+    INVALID((descriptor->grant_count = 1, descriptor->grants[0].uid = REGION_FIXTURE_OWNER,
+             descriptor->grants[0].rights = 1));
+    INVALID((descriptor->grant_count = 1, descriptor->grants[0].uid = 5)); /* of nothing */
     INVALID((descriptor->grant_count = 2, descriptor->grants[0].uid = 5,
+             descriptor->grants[0].rights = descriptor->grants[1].rights = 1,
              descriptor->grants[1].uid = 5));
     INVALID(descriptor->geometry.size_bytes = 8192 * 2 + 1);
 #undef INVALID

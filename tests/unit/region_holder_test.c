@@ -18,6 +18,7 @@ static struct {
     struct region_message said; /* the last */
     uint64_t handles[ROOM];
     uint32_t said_count;
+    uint64_t change; /* what is heard is of it */
 } world;
 
 static void on_act(void *context, const struct region_holder_act *act)
@@ -46,6 +47,7 @@ static struct region_descriptor *begin(void)
                                           .shell = {.act = on_act, .send = on_send}};
 
     memset(&world, 0, sizeof(world));
+    world.change = 2;
     region_holder_init(&world.holder, &config);
     return region_fixture_make(&world.next, 4);
 }
@@ -58,11 +60,10 @@ static struct region_chunks set_of(uint32_t chunk)
     return chunks;
 }
 
-/* From its home, of the change that makes version 2. */
 static void hear(struct region_message message)
 {
     message.peer = HOME;
-    message.change = region_fixture_version(2);
+    message.change = region_fixture_version(world.change);
     region_holder_take(&world.holder, &message);
     assert_true(region_holder_is_valid(&world.holder));
 }
@@ -102,6 +103,7 @@ static void make_open(uint64_t handle)
     assert_said(REGION_THAW, NIGH_OK, 3);
     assert_int_equal(world.handles[1], handle);
     world.act_count = world.said_count = 0;
+    world.change = 3;
 }
 
 static void what_is_made_is_open_once_it_thaws(void **state)
@@ -160,9 +162,10 @@ static void what_moves_is_lent_and_then_cut(void **state)
     hear((struct region_message){.kind = REGION_COMMIT, .descriptor = next});
     hear((struct region_message){.kind = REGION_THAW, .base = next->version});
     did(REGION_ACT_CLOSE, 1, NIGH_OK, 0);
-    assert_int_equal(world.said_count, 2);
+    assert_said(REGION_THAW, NIGH_OK, 3); /* to give it back may take long */
+    assert_false(region_chunks_has(&world.said.chunks, 1));
+    assert_false(region_holder_is_empty(&world.holder));
     did(REGION_ACT_CUT, 1, NIGH_OK, 0);
-    assert_said(REGION_THAW, NIGH_OK, 3);
     assert_true(region_holder_is_empty(&world.holder));
 }
 
@@ -222,16 +225,113 @@ static void what_grew_within_a_chunk_is_zeroed_too(void **state)
     hear((struct region_message){.kind = REGION_THAW, .base = next->version});
     did(REGION_ACT_OPEN, 1, NIGH_OK, 77);
     next->geometry.size_bytes = 8192 + 5000;
-    next->version.counter = 3;
+    next->version.counter = world.change = 3;
     hear((struct region_message){.kind = REGION_COMMIT, .descriptor = next});
     next->geometry.size_bytes = 8192 + 50;
-    next->version.counter = 4;
+    next->version.counter = world.change = 4;
     hear((struct region_message){.kind = REGION_FREEZE, .chunks = set_of(1)});
     did(REGION_ACT_CLOSE, 1, NIGH_OK, 0);
     hear((struct region_message){.kind = REGION_COMMIT, .descriptor = next});
     hear((struct region_message){.kind = REGION_THAW, .base = next->version});
     assert_int_equal(world.acts[world.act_count - 1].wipe_from, 50);
     assert_int_equal(world.acts[world.act_count - 1].wipe_to, 5000);
+}
+
+/* A region is freed, and another has its name before its memory is given back. */
+static void what_is_made_anew_waits_for_what_was(void **state)
+{
+    struct region_descriptor *next;
+
+    (void)state;
+    make_open(77);
+    next = region_fixture_make(&world.next, 4);
+    next->version.counter = 3;
+    next->flags = REGION_FREED;
+    next->chunk_count = 0;
+    hear((struct region_message){.kind = REGION_FREEZE, .chunks = set_of(1)});
+    did(REGION_ACT_CLOSE, 1, NIGH_OK, 0);
+    hear((struct region_message){.kind = REGION_COMMIT, .descriptor = next});
+    hear((struct region_message){.kind = REGION_THAW, .base = next->version});
+    assert_said(REGION_THAW, NIGH_OK, 3);
+    world.change = 4;
+    next = region_fixture_make(&world.next, 4);
+    hear((struct region_message){
+        .kind = REGION_PREPARE, .chunks = set_of(1), .geometry = next->geometry});
+    assert_int_equal(world.said_count, 3);
+    did(REGION_ACT_CUT, 1, NIGH_OK, 0);
+    did(REGION_ACT_MAKE, 1, NIGH_OK, 0);
+    assert_said(REGION_PREPARE, NIGH_OK, 4);
+    assert_true(region_chunks_has(&world.said.chunks, 1));
+    hear((struct region_message){.kind = REGION_THAW}); /* given up: no region was there before */
+    assert_said(REGION_THAW, NIGH_OK, 5);
+}
+
+static void memory_of_another_change_is_not_what_is_made(void **state)
+{
+    struct region_descriptor *next = begin();
+
+    (void)state;
+    hear((struct region_message){
+        .kind = REGION_PREPARE, .chunks = set_of(1), .geometry = next->geometry});
+    did(REGION_ACT_MAKE, 1, NIGH_OK, 0);
+    world.change = 3;
+    hear((struct region_message){
+        .kind = REGION_PREPARE, .chunks = set_of(1), .geometry = next->geometry});
+    assert_said(REGION_PREPARE, NIGH_BUSY, 2);
+    hear((struct region_message){
+        .kind = REGION_COPY, .chunks = set_of(1), .source = {.node = 3, .handle = 9}});
+    assert_said(REGION_COPY, NIGH_BUSY, 3);
+    assert_int_equal(world.act_count, 1);
+}
+
+static void no_memory_is_given_without_a_lease(void **state)
+{
+    struct region_descriptor *next = begin();
+
+    (void)state;
+    region_holder_lease(&world.holder, false, HOME);
+    hear((struct region_message){
+        .kind = REGION_PREPARE, .chunks = set_of(1), .geometry = next->geometry});
+    assert_said(REGION_PREPARE, NIGH_NO_QUORUM, 1);
+    assert_int_equal(world.act_count, 0);
+}
+
+/* A round that came late, after a link broke and what was lost was said again. */
+static void what_is_late_is_not_new(void **state)
+{
+    struct region_descriptor *next;
+
+    (void)state;
+    make_open(77);
+    next = region_fixture_make(&world.next, 4);
+    next->version.counter = 3;
+    next->chunks[3].node = 1;
+    hear((struct region_message){.kind = REGION_FREEZE, .chunks = set_of(1)});
+    did(REGION_ACT_CLOSE, 1, NIGH_OK, 0);
+    hear((struct region_message){.kind = REGION_COMMIT, .descriptor = next});
+    hear((struct region_message){.kind = REGION_THAW, .base = next->version});
+    did(REGION_ACT_OPEN, 1, NIGH_OK, 78);
+    assert_said(REGION_THAW, NIGH_OK, 3);
+    hear((struct region_message){.kind = REGION_FREEZE, .chunks = set_of(1)});
+    world.change = 2;
+    hear((struct region_message){.kind = REGION_THAW, .base = region_fixture_version(2)});
+    assert_int_equal(world.said_count, 3);
+    assert_int_equal(world.act_count, 2);
+    world.change = 3;
+    hear((struct region_message){.kind = REGION_THAW,
+                                 .base = next->version}); /* its answer is lost */
+    assert_said(REGION_THAW, NIGH_OK, 4);
+    assert_int_equal(world.handles[1], 78);
+}
+
+static void who_keeps_another_descriptor_says_so(void **state)
+{
+    (void)state;
+    make_open(77);
+    hear((struct region_message){.kind = REGION_THAW, .base = region_fixture_version(1)});
+    assert_said(REGION_THAW, NIGH_STALE, 1);
+    assert_int_equal(world.handles[1], 77);
+    assert_int_equal(world.act_count, 0);
 }
 
 static void who_is_not_the_home_is_not_heard(void **state)
@@ -315,6 +415,11 @@ int main(void)
         cmocka_unit_test(what_comes_is_open_when_it_was_copied),
         cmocka_unit_test(what_is_cut_off_is_zeroed),
         cmocka_unit_test(what_grew_within_a_chunk_is_zeroed_too),
+        cmocka_unit_test(what_is_made_anew_waits_for_what_was),
+        cmocka_unit_test(memory_of_another_change_is_not_what_is_made),
+        cmocka_unit_test(no_memory_is_given_without_a_lease),
+        cmocka_unit_test(what_is_late_is_not_new),
+        cmocka_unit_test(who_keeps_another_descriptor_says_so),
         cmocka_unit_test(who_is_not_the_home_is_not_heard),
         cmocka_unit_test(settled_by_nothing_is_cut),
         cmocka_unit_test(without_a_lease_all_is_frozen),

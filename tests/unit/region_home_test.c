@@ -44,6 +44,7 @@ static void begin(bool is_rebuilding)
 {
     struct region_home_config config = {.version = region_fixture_version(0),
                                         .room = ROOM,
+                                        .has_lease = true,
                                         .now = region_fixture_at(&world.now),
                                         .next = region_fixture_at(&world.next),
                                         .shell = {.send = on_send, .answered = on_answered}};
@@ -165,6 +166,7 @@ static void a_region_is_made_in_rounds(void **state)
     assert_answered(&again, NIGH_EXISTS);
     again.uid++;
     again.kind = REGION_ASK_FREE;
+    again.birth = region_fixture_version(1);
     region_home_ask(&world.home, &again);
     assert_answered(&again, NIGH_DENIED);
 }
@@ -217,8 +219,9 @@ static void a_grant_freezes_nothing_and_a_revoke_all(void **state)
 {
     struct region_ask ask = {.kind = REGION_ASK_GRANT,
                              .uid = REGION_FIXTURE_OWNER,
+                             .birth = region_fixture_version(1),
                              .user = 7,
-                             .rights = REGION_READ | REGION_MASTER};
+                             .give = REGION_READ | REGION_MASTER};
     struct region_ask revoke = ask;
 
     (void)state;
@@ -227,7 +230,8 @@ static void a_grant_freezes_nothing_and_a_revoke_all(void **state)
     both_do(REGION_COMMIT, 3);
     assert_answered(&ask, NIGH_OK);
     hear(REGION_CHANGED, MAPPER);
-    revoke.rights = REGION_READ;
+    revoke.give = 0;
+    revoke.take = REGION_MASTER;
     revoke.uid = 7; /* a master by now */
     region_home_ask(&world.home, &revoke);
     assert_true(region_chunks_has(&world.said[0].chunks, 0));
@@ -242,8 +246,11 @@ static void a_grant_freezes_nothing_and_a_revoke_all(void **state)
 
 static void a_move_in_rounds(void **state)
 {
-    struct region_ask ask = {
-        .kind = REGION_ASK_MOVE, .uid = REGION_FIXTURE_OWNER, .chunk = 1, .node = 1};
+    struct region_ask ask = {.kind = REGION_ASK_MOVE,
+                             .uid = REGION_FIXTURE_OWNER,
+                             .birth = region_fixture_version(1),
+                             .chunk = 1,
+                             .node = 1};
     struct region_message message;
     uint64_t lent;
 
@@ -277,8 +284,11 @@ static void a_move_in_rounds(void **state)
 
 static void a_move_whose_source_dies_is_given_up(void **state)
 {
-    struct region_ask ask = {
-        .kind = REGION_ASK_MOVE, .uid = REGION_FIXTURE_OWNER, .chunk = 1, .node = 1};
+    struct region_ask ask = {.kind = REGION_ASK_MOVE,
+                             .uid = REGION_FIXTURE_OWNER,
+                             .birth = region_fixture_version(1),
+                             .chunk = 1,
+                             .node = 1};
 
     (void)state;
     make_region();
@@ -301,6 +311,7 @@ static void sizes(void **state)
 {
     struct region_ask ask = {.kind = REGION_ASK_RESIZE,
                              .uid = REGION_FIXTURE_OWNER,
+                             .birth = region_fixture_version(1),
                              .geometry = {.size_bytes = 8192 * 3},
                              .nodes = nodes,
                              .node_count = 1};
@@ -329,7 +340,8 @@ static void sizes(void **state)
 
 static void free_ends_it_for_all(void **state)
 {
-    struct region_ask ask = {.kind = REGION_ASK_FREE, .uid = REGION_FIXTURE_OWNER};
+    struct region_ask ask = {
+        .kind = REGION_ASK_FREE, .uid = REGION_FIXTURE_OWNER, .birth = region_fixture_version(1)};
 
     (void)state;
     make_region();
@@ -346,6 +358,122 @@ static void free_ends_it_for_all(void **state)
     assert_true(region_home_is_idle(&world.home));
 }
 
+/* It means the one that was: another with its name is not its to change. */
+static void an_ask_is_of_one_region(void **state)
+{
+    struct region_ask ask = {
+        .kind = REGION_ASK_FREE, .uid = REGION_FIXTURE_OWNER, .birth = region_fixture_version(1)};
+    struct region_ask late = ask, again = create_ask(2);
+
+    (void)state;
+    make_region();
+    region_home_ask(&world.home, &ask);
+    region_home_ask(&world.home, &again);
+    region_home_ask(&world.home, &late);
+    both_do(REGION_FREEZE, 3);
+    both_do(REGION_COMMIT, 3);
+    both_do(REGION_THAW, 0);
+    assert_answered(&ask, NIGH_OK);
+    hear(REGION_CHANGED, MAPPER);
+    both_do(REGION_PREPARE, 3);
+    both_do(REGION_COMMIT, 3);
+    both_do(REGION_THAW, 3);
+    assert_int_equal(world.answers, 2);
+    assert_ptr_equal(world.answered, &late);
+    assert_int_equal(world.status, NIGH_NOT_FOUND);
+    assert_int_equal(region_fixture_at(&world.now)->chunk_count, 2);
+}
+
+static void who_was_dead_within_a_change_has_lost_its_chunks(void **state)
+{
+    struct region_ask ask = {.kind = REGION_ASK_GRANT,
+                             .uid = REGION_FIXTURE_OWNER,
+                             .birth = region_fixture_version(1),
+                             .user = 7,
+                             .give = REGION_READ};
+
+    (void)state;
+    make_region();
+    region_home_ask(&world.home, &ask);
+    region_home_dead(&world.home, 2);
+    region_home_alive(&world.home, 2);
+    does(REGION_COMMIT, 1, 1);
+    hear(REGION_COMMIT, 2); /* that one is not waited for */
+    assert_answered(&ask, NIGH_OK);
+    hear(REGION_CHANGED, MAPPER);
+    does(REGION_COMMIT, 1, 1); /* that chunk 1 is lost */
+    assert_int_equal(region_fixture_at(&world.now)->chunks[1].node, REGION_NOBODY);
+    assert_int_equal(region_fixture_at(&world.now)->chunks[0].node, 1);
+}
+
+static void a_copy_that_is_not_there_is_none(void **state)
+{
+    struct region_ask ask = {.kind = REGION_ASK_MOVE,
+                             .uid = REGION_FIXTURE_OWNER,
+                             .birth = region_fixture_version(1),
+                             .chunk = 1,
+                             .node = 1};
+
+    (void)state;
+    make_region();
+    region_home_ask(&world.home, &ask);
+    does(REGION_PREPARE, 1, 1);
+    does(REGION_FREEZE, 2, 2);
+    does(REGION_COPY, 1, 1); /* but has no chunk 1 */
+    does(REGION_THAW, 1, 1);
+    does(REGION_THAW, 2, 2);
+    assert_answered(&ask, NIGH_BUSY);
+    assert_int_equal(region_fixture_at(&world.now)->chunks[1].node, 2);
+}
+
+static void without_a_lease_nothing_is_begun_or_acknowledged(void **state)
+{
+    struct region_ask ask = {.kind = REGION_ASK_GRANT,
+                             .uid = REGION_FIXTURE_OWNER,
+                             .birth = region_fixture_version(1),
+                             .user = 7,
+                             .give = REGION_READ};
+
+    (void)state;
+    make_region();
+    region_home_lease(&world.home, false);
+    region_home_ask(&world.home, &ask);
+    assert_answered(&ask, NIGH_NO_QUORUM);
+    take(&(struct region_message){.kind = REGION_MAP, .peer = 0});
+    assert_int_equal(world.said_count, 0);
+    region_home_lease(&world.home, true);
+    hear(REGION_MAPPED, 0);
+    region_home_ask(&world.home, &ask);
+    region_home_lease(&world.home, false);
+    region_home_lease(&world.home, true); /* others may have decided meanwhile */
+    both_do(REGION_COMMIT, 3);
+    assert_answered(&ask, NIGH_NO_QUORUM);
+}
+
+/* Who keeps something else than the home thinks is told what there is. */
+static void who_cannot_thaw_is_settled(void **state)
+{
+    struct region_ask ask = {.kind = REGION_ASK_GRANT,
+                             .uid = REGION_FIXTURE_OWNER,
+                             .birth = region_fixture_version(1),
+                             .whose = REGION_OF_OTHERS,
+                             .take = REGION_READ};
+    struct region_message message;
+
+    (void)state;
+    make_region();
+    region_home_ask(&world.home, &ask);
+    both_do(REGION_FREEZE, 3);
+    both_do(REGION_COMMIT, 3);
+    does(REGION_THAW, 1, 1);
+    message = hear(REGION_THAW, 2);
+    done(&message, 2, NIGH_STALE);
+    assert_answered(&ask, NIGH_OK);
+    hear(REGION_CHANGED, MAPPER);
+    both_do(REGION_SETTLE, 3);
+    assert_int_not_equal(region_fixture_at(&world.now)->chunks[1].handle, 0);
+}
+
 static void as_many_wait_as_there_is_room_for(void **state)
 {
     struct region_ask asks[LIMIT_REGION_ASKS + 2];
@@ -353,8 +481,11 @@ static void as_many_wait_as_there_is_room_for(void **state)
     (void)state;
     make_region();
     for (uint32_t n = 0; n < LIMIT_REGION_ASKS + 2; n++) {
-        asks[n] = (struct region_ask){
-            .kind = REGION_ASK_GRANT, .uid = REGION_FIXTURE_OWNER, .user = n, .rights = REGION_ALL};
+        asks[n] = (struct region_ask){.kind = REGION_ASK_GRANT,
+                                      .uid = REGION_FIXTURE_OWNER,
+                                      .birth = region_fixture_version(1),
+                                      .user = n,
+                                      .give = REGION_ALL};
         region_home_ask(&world.home, &asks[n]);
     }
     assert_answered(&asks[LIMIT_REGION_ASKS + 1], NIGH_OVERLOADED);
@@ -413,7 +544,9 @@ static void say_held(uint32_t who, uint64_t chunks, uint64_t version)
 
 static void the_latest_that_holders_keep_is_settled_on(void **state)
 {
-    struct region_ask ask = {.kind = REGION_ASK_FREE, .uid = REGION_FIXTURE_OWNER};
+    struct region_ask ask = {.kind = REGION_ASK_FREE,
+                             .uid = REGION_FIXTURE_OWNER,
+                             .birth = {.epoch = 2, .incarnation = 7, .counter = 1}};
 
     (void)state;
     begin(true);
@@ -475,6 +608,11 @@ int main(void)
         cmocka_unit_test(a_move_whose_source_dies_is_given_up),
         cmocka_unit_test(sizes),
         cmocka_unit_test(free_ends_it_for_all),
+        cmocka_unit_test(an_ask_is_of_one_region),
+        cmocka_unit_test(who_was_dead_within_a_change_has_lost_its_chunks),
+        cmocka_unit_test(a_copy_that_is_not_there_is_none),
+        cmocka_unit_test(without_a_lease_nothing_is_begun_or_acknowledged),
+        cmocka_unit_test(who_cannot_thaw_is_settled),
         cmocka_unit_test(as_many_wait_as_there_is_room_for),
         cmocka_unit_test(what_was_not_answered_is_asked_again),
         cmocka_unit_test(the_latest_that_holders_keep_is_settled_on),
