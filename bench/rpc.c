@@ -763,9 +763,13 @@ static void tell(struct series *series)
 
 static void end_process(pid_t pid, const char *socket)
 {
+    char lock[sizeof all[0].socket + sizeof ".lock"];
+
     if (pid > 0) {
         (void)kill(pid, SIGKILL);
         (void)waitpid(pid, NULL, 0);
+        (void)snprintf(lock, sizeof lock, "%s.lock", socket);
+        (void)unlink(lock);
         (void)unlink(socket);
     }
 }
