@@ -32,6 +32,7 @@ struct swim_member {
     uint8_t sent; /* times that this was passed on */
     bool reached;
     bool is_news;
+    bool asked; /* SUSPECT: probed by us since then, or before, which is why */
 };
 
 /* The probe of a period. */

@@ -104,6 +104,7 @@ static void take(struct swim *swim, const struct swim_update *update, uint64_t n
         member->since_us = now_us;
         member->accusers[0] = (uint16_t)update->from;
         member->accusations = 1;
+        member->asked = update->from == swim->config.self;
         swim->suspects[swim->suspect_count++] = (uint16_t)update->rank;
         swim->counters.suspected++;
     } else if (update->state == SWIM_DEAD) {

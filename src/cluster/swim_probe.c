@@ -37,6 +37,31 @@ static uint32_t next_target(struct swim *swim)
     return SWIM_NOBODY;
 }
 
+/* The oldest suspicion that we only heard of. */
+static uint32_t unasked_suspect(const struct swim *swim)
+{
+    uint32_t oldest = SWIM_NOBODY;
+
+    for (uint32_t n = 0; n < swim->suspect_count; n++) {
+        const struct swim_member *member = &swim->members[swim->suspects[n]];
+
+        if (!member->asked &&
+            (oldest == SWIM_NOBODY || member->since_us < swim->members[oldest].since_us)) {
+            oldest = swim->suspects[n];
+        }
+    }
+    return oldest;
+}
+
+/* Who is slow, or stood still, may have read of a suspicion when what refuted it had long been
+ * passed on, and nobody says that again: it asks the suspect itself before it is anybody's turn. */
+static uint32_t choose_target(struct swim *swim)
+{
+    uint32_t rank = swim->health > 0 ? unasked_suspect(swim) : SWIM_NOBODY;
+
+    return rank == SWIM_NOBODY ? next_target(swim) : rank;
+}
+
 /* Somebody of that state who is not `but`, from a random place on; SWIM_NOBODY: there is none. */
 static uint32_t somebody(struct swim *swim, enum swim_state state, uint32_t but)
 {
@@ -113,7 +138,7 @@ static void knock(struct swim *swim, struct swim_actions *actions)
 static void begin_probe(struct swim *swim, uint64_t now_us, struct swim_actions *actions)
 {
     uint32_t slower = 1 + swim->health;
-    uint32_t rank = next_target(swim);
+    uint32_t rank = choose_target(swim);
 
     swim->period_end_us = now_us + swim->config.period_us * slower;
     swim->periods++;
@@ -122,6 +147,7 @@ static void begin_probe(struct swim *swim, uint64_t now_us, struct swim_actions 
         return;
     }
     swim->counters.probes++;
+    swim->members[rank].asked = true;
     swim->probe = (struct swim_probe){
         .target = rank,
         .sequence = swim->sequence++,

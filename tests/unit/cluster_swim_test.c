@@ -401,6 +401,32 @@ static void who_knows_to_be_slow_waits_longer(void **state)
     assert_int_equal(swim_state_of(swim, 3), SWIM_SUSPECT);
 }
 
+static void who_knows_to_be_slow_asks_the_suspect_first(void **state)
+{
+    uint64_t sequence;
+    uint32_t turn;
+
+    (void)state;
+    meet();
+    turn = swim->order[(swim->position + 1) % (COUNT - 1)]; /* who would come after the next */
+    for (uint32_t rank = 1, told = 0; told < 2; rank++) {
+        if (rank != swim->order[swim->position % (COUNT - 1)] && rank != turn) {
+            say(SELF + 1, of(rank, SWIM_SUSPECT, FIRST, SELF + 1));
+            now_us++;
+            told++;
+        }
+    }
+    swim->health = 2;
+    for (uint32_t n = 0; n < 2; n++) { /* the older suspicion first, and each once */
+        uint32_t suspect = swim->suspects[n];
+
+        assert_int_equal(next_probe(&sequence), suspect);
+        swim->probe.target = SWIM_NOBODY;
+        swim->health = 2;
+    }
+    assert_int_equal(swim_state_of(swim, next_probe(&sequence)), SWIM_ALIVE);
+}
+
 static void time_that_stood_still_does_not_count(void **state)
 {
     (void)state;
@@ -611,6 +637,7 @@ int main(void)
         WITH_ONE(confirmations_shorten_a_suspicion),
         WITH_ONE(who_is_suspected_hears_of_it),
         WITH_ONE(who_knows_to_be_slow_waits_longer),
+        WITH_ONE(who_knows_to_be_slow_asks_the_suspect_first),
         WITH_ONE(time_that_stood_still_does_not_count),
         WITH_ONE(news_go_out_as_often_as_they_should),
         WITH_ONE(the_dead_are_knocked_at),
