@@ -39,7 +39,7 @@ void agree_run_later(struct agree *agree)
         struct agree_later *later = container_of(node, struct agree_later, place);
 
         later->run(agree, later);
-        free(later);
+        raft_free(later);
     }
 }
 

@@ -19,17 +19,18 @@ static struct agree *agree_of(struct raft_io *io)
     return io->impl;
 }
 
-static int later(struct agree *agree, void (*run)(struct agree *, struct agree_later *),
-                 void *request, struct raft_snapshot *snapshot)
+/* What the end of a request is told with: made before anything is done for it, so that what is done
+ * is told. NULL: no memory. agree_run_later frees it. */
+static struct agree_later *make_later(void)
 {
-    struct agree_later *end = calloc(1, sizeof(*end));
+    return raft_calloc(1, sizeof(struct agree_later));
+}
 
-    if (end == NULL) {
-        return RAFT_NOMEM;
-    }
+static int later(struct agree *agree, struct agree_later *end,
+                 void (*run)(struct agree *, struct agree_later *), void *request)
+{
     end->run = run;
     end->request = request;
-    end->snapshot = snapshot;
     list_push_back(&agree->later, &end->place);
     return 0;
 }
@@ -216,22 +217,37 @@ static void tell_appended(struct agree *agree, struct agree_later *end)
     request->cb(request, 0);
 }
 
+static int fits(const struct agree_log *log, const struct raft_entry entries[], unsigned n)
+{
+    if (log->count + n > AGREE_ENTRIES) {
+        return RAFT_NOSPACE;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        if (entries[i].buf.len > AGREE_DATA_BYTES) {
+            return RAFT_TOOBIG;
+        }
+    }
+    return 0;
+}
+
 static int io_append(struct raft_io *io, struct raft_io_append *request,
                      const struct raft_entry entries[], unsigned n, raft_io_append_cb cb)
 {
     struct agree *agree = agree_of(io);
     struct agree_log *log = &agree->log;
-    int error;
+    struct agree_later *end;
+    int error = fits(log, entries, n);
 
-    if (log->count + n > AGREE_ENTRIES) {
-        return RAFT_NOSPACE;
+    if (error != 0) {
+        return error;
+    }
+    end = make_later();
+    if (end == NULL) {
+        return RAFT_NOMEM;
     }
     for (unsigned i = 0; i < n; i++) {
         struct agree_entry *entry = &log->entries[log->count + i];
 
-        if (entries[i].buf.len > AGREE_DATA_BYTES) {
-            return RAFT_TOOBIG;
-        }
         entry->head = (struct agree_entry_head){.term = entries[i].term,
                                                 .type = entries[i].type,
                                                 .bytes = (uint32_t)entries[i].buf.len};
@@ -243,10 +259,11 @@ static int io_append(struct raft_io *io, struct raft_io_append *request,
     log->count += n;
     error = agree_raft_keep(agree);
     if (error != 0) {
+        raft_free(end);
         return error;
     }
     request->cb = cb;
-    return later(agree, tell_appended, request, NULL);
+    return later(agree, end, tell_appended, request);
 }
 
 static int io_truncate(struct raft_io *io, raft_index index)
@@ -292,14 +309,19 @@ static int io_snapshot_put(struct raft_io *io, unsigned trailing,
 {
     struct agree *agree = agree_of(io);
     struct agree_log *log = &agree->log;
+    struct agree_later *end = make_later();
     struct agree_conf decided;
     int error;
 
+    if (end == NULL) {
+        return RAFT_NOMEM;
+    }
     /* libraft says what is in effect, decided or not. */
     agree_conf_at(agree, snapshot->index, &decided);
     if (snapshot->n_bufs != 1 ||
         !agree_state_read(agree, snapshot->bufs[0].base, snapshot->bufs[0].len, &log->snapshot,
                           &log->snapshot_roster)) {
+        raft_free(end);
         return RAFT_INVALID;
     }
     log->snapshot_index = snapshot->index;
@@ -318,10 +340,11 @@ static int io_snapshot_put(struct raft_io *io, unsigned trailing,
     }
     error = agree_raft_keep(agree);
     if (error != 0) {
+        raft_free(end);
         return error;
     }
     request->cb = cb;
-    return later(agree, tell_kept, request, NULL);
+    return later(agree, end, tell_kept, request);
 }
 
 static void tell_snapshot(struct agree *agree, struct agree_later *end)
@@ -335,14 +358,15 @@ static void tell_snapshot(struct agree *agree, struct agree_later *end)
 static int io_snapshot_get(struct raft_io *io, struct raft_io_snapshot_get *request,
                            raft_io_snapshot_get_cb cb)
 {
-    struct raft_snapshot *snapshot;
-    int error = snapshot_of(agree_of(io), &snapshot);
+    struct agree_later *end = make_later();
+    int error = end == NULL ? RAFT_NOMEM : snapshot_of(agree_of(io), &end->snapshot);
 
     if (error != 0) {
+        raft_free(end);
         return error;
     }
     request->cb = cb;
-    return later(agree_of(io), tell_snapshot, request, snapshot);
+    return later(agree_of(io), end, tell_snapshot, request);
 }
 
 /* ---- messages, time ------------------------------------------------------- */
@@ -383,10 +407,14 @@ static int io_send(struct raft_io *io, struct raft_io_send *request,
                    const struct raft_message *message, raft_io_send_cb cb)
 {
     struct agree *agree = agree_of(io);
+    struct agree_later *end = make_later();
     struct raft_message said = *message;
     uint8_t bytes[AGREE_MESSAGE_BYTES];
     size_t count;
 
+    if (end == NULL) {
+        return RAFT_NOMEM;
+    }
     (void)agree_raft_settle(agree); /* or it has failed, and says nothing */
     say_own_term(agree, &said);
     say_what_matched(agree, &said);
@@ -397,7 +425,7 @@ static int io_send(struct raft_io *io, struct raft_io_send *request,
         agree->config.send(agree->config.context, (uint32_t)message->server_id - 1, bytes,
                            (uint32_t)count);
     }
-    return later(agree, tell_sent, request, NULL);
+    return later(agree, end, tell_sent, request);
 }
 
 static raft_time io_time(struct raft_io *io)
@@ -421,8 +449,13 @@ static void tell_worked(struct agree *agree, struct agree_later *end)
 static int io_async_work(struct raft_io *io, struct raft_io_async_work *request,
                          raft_io_async_work_cb cb)
 {
+    struct agree_later *end = make_later();
+
+    if (end == NULL) {
+        return RAFT_NOMEM;
+    }
     request->cb = cb;
-    return later(agree_of(io), tell_worked, request, NULL);
+    return later(agree_of(io), end, tell_worked, request);
 }
 
 /* ---- what commands do ----------------------------------------------------- */

@@ -233,12 +233,18 @@ static void what_an_earlier_leader_left_is_not_counted(void **state)
 
 /* ---- libraft gives up ----------------------------------------------------- */
 
-static bool heap_fails;
+static uint32_t heap_left = UINT32_MAX; /* pieces of memory, before there is none */
+
+static bool heap_fails(void)
+{
+    heap_left -= heap_left != 0 && heap_left != UINT32_MAX ? 1 : 0;
+    return heap_left == 0;
+}
 
 static void *heap_malloc(void *data, size_t size)
 {
     (void)data;
-    return heap_fails ? NULL : malloc(size);
+    return heap_fails() ? NULL : malloc(size);
 }
 
 static void heap_free(void *data, void *at)
@@ -250,13 +256,13 @@ static void heap_free(void *data, void *at)
 static void *heap_calloc(void *data, size_t count, size_t size)
 {
     (void)data;
-    return heap_fails ? NULL : calloc(count, size);
+    return heap_fails() ? NULL : calloc(count, size);
 }
 
 static void *heap_realloc(void *data, void *at, size_t size)
 {
     (void)data;
-    return heap_fails ? NULL : realloc(at, size);
+    return heap_fails() ? NULL : realloc(at, size);
 }
 
 static struct raft_heap heap = {
@@ -273,11 +279,11 @@ static void who_libraft_gives_up_is_a_member_still(void **state)
     begin(5);
     lead = leader();
     ill = (lead + 1) % 5;
-    heap_fails = true;
+    heap_left = 0;
     agree_of(ill)->raft.election_timer_start = 0; /* it has heard nothing of the leader */
     agree_of(ill)->tick_us = world.now_us;
     (void)agree_tick(agree_of(ill), world.now_us);
-    heap_fails = false;
+    heap_left = UINT32_MAX;
     agree_look(agree_of(ill), world.now_us, &look);
     assert_true(look.failed);
     settle(5 * SECOND); /* it is, and stays */
@@ -287,6 +293,29 @@ static void who_libraft_gives_up_is_a_member_still(void **state)
     settle(10 * SECOND);
     agree_look(agree_of(ill), world.now_us, &look);
     assert_false(look.failed);
+    views_fini(&world);
+    raft_heap_set_default();
+}
+
+/* Whatever libraft lacks memory for, what it has of the log is what is kept. */
+static void what_no_memory_is_left_for_is_not_kept(void **state)
+{
+    (void)state;
+    raft_heap_set(&heap);
+    begin(3);
+    for (uint32_t n = 1; n < 40; n++) {
+        struct agree *agree = agree_of(leader());
+
+        if (!agree->barrier_pending) {
+            heap_left = n;
+            (void)agree_raft_barrier(agree);
+            heap_left = UINT32_MAX;
+        }
+        assert_int_equal(raft_last_index(&agree->raft), agree->log.first + agree->log.count - 1);
+        assert_false(agree->failed);
+        run(SECOND / 10);
+        settle(5 * SECOND);
+    }
     views_fini(&world);
     raft_heap_set_default();
 }
@@ -584,6 +613,7 @@ int main(void)
         cmocka_unit_test(a_snapshot_that_is_lost_is_sent_again),
         cmocka_unit_test(what_an_earlier_leader_left_is_not_counted),
         cmocka_unit_test(who_libraft_gives_up_is_a_member_still),
+        cmocka_unit_test(what_no_memory_is_left_for_is_not_kept),
         cmocka_unit_test(a_leader_without_a_disk_is_silent),
         cmocka_unit_test(lies_are_seen_through),
         cmocka_unit_test(no_vote_comes_from_afar),
