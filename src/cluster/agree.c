@@ -288,13 +288,21 @@ static void hear_ask(struct agree *agree, uint32_t rank, const struct agree_head
     }
 }
 
+/* Numbers only grow here: none may come so near their end that nothing is after it. */
+static bool is_sound(const struct agree *agree, const struct agree_news *news)
+{
+    return agreed_is_valid(&news->agreed, agree->config.count) &&
+           agree_conf_is_valid(agree, &news->conf) &&
+           agree_is_near(news->agreed.epoch, agree->known.epoch) &&
+           agree_is_near(news->conf.index, agree_conf_known(agree)->index);
+}
+
 static void hear_grant(struct agree *agree, uint32_t rank, const struct agree_head *head,
                        const struct agree_news *news)
 {
     const struct agreed *agreed = &news->agreed;
 
-    if (!agree_may_lead(agree, rank) || !agreed_is_valid(agreed, agree->config.count) ||
-        !agree_conf_is_valid(agree, &news->conf)) {
+    if (!agree_may_lead(agree, rank) || !is_sound(agree, news)) {
         agree->malformed++;
         return;
     }

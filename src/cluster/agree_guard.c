@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See agree_internal.h. libraft takes its voters at their word: what cannot be it asserts, or ends
- * itself over. So what a voter says is held against what is known here before libraft sees it. What
- * passes can still be a lie, but one that a voter could have said.
+ * itself over. So what a voter says is held against what is known here before libraft sees it, and
+ * so is what a leader says besides. What passes can still be a lie, but one that a voter could have
+ * said.
  *
  * `raft` is read here, and not written: libraft has no calls for what is asked.
  */
@@ -15,7 +16,7 @@
  * comes in a lifetime, and too little to bring the numbers near their end by steps. */
 #define AGREE_AHEAD (UINT64_C(1) << 32)
 
-static bool is_near(uint64_t number, uint64_t own)
+bool agree_is_near(uint64_t number, uint64_t own)
 {
     return number <= own || number - own <= AGREE_AHEAD;
 }
@@ -113,9 +114,10 @@ static bool is_append_sound(struct agree *agree, const struct raft_append_entrie
 }
 
 /* A seat stays its taker's, or is struck off. */
-static bool continues(const struct agreed_roster *roster, const struct agreed_roster *next)
+bool agree_continues(const struct agreed_roster *roster, const struct agreed_roster *next)
 {
-    if (next->changes < roster->changes || next->count < roster->count) {
+    if (next->changes < roster->changes || next->count < roster->count ||
+        !agree_is_near(next->changes, roster->changes)) {
         return false;
     }
     for (uint64_t n = 0; n < roster->count; n++) {
@@ -140,10 +142,10 @@ static bool is_install_sound(struct agree *agree, const struct raft_install_snap
     }
     /* What was applied is not taken back. */
     return install->last_term <= install->term && install->conf_index <= install->last_index &&
-           is_near(install->last_index, agree->log.first + agree->log.count) &&
+           agree_is_near(install->last_index, agree->log.first + agree->log.count) &&
            !contradicts(agree, install->last_index, install->last_term) &&
            (install->last_index <= agree->raft.commit_index ||
-            (!agreed_is_older(&agreed, &agree->applied) && continues(&agree->roster, &roster)));
+            (!agreed_is_older(&agreed, &agree->applied) && agree_continues(&agree->roster, &roster)));
 }
 
 bool agree_is_sound(struct agree *agree, const struct raft_message *message)
@@ -152,19 +154,19 @@ bool agree_is_sound(struct agree *agree, const struct raft_message *message)
 
     switch (message->type) {
     case RAFT_IO_APPEND_ENTRIES:
-        return is_near(message->append_entries.term, own) &&
+        return agree_is_near(message->append_entries.term, own) &&
                is_append_sound(agree, &message->append_entries);
-    case RAFT_IO_APPEND_ENTRIES_RESULT: return is_near(message->append_entries_result.term, own);
+    case RAFT_IO_APPEND_ENTRIES_RESULT: return agree_is_near(message->append_entries_result.term, own);
     case RAFT_IO_REQUEST_VOTE:
         /* Nobody hands its leadership on. */
-        return is_near(message->request_vote.term, own) && !message->request_vote.disrupt_leader;
+        return agree_is_near(message->request_vote.term, own) && !message->request_vote.disrupt_leader;
     case RAFT_IO_REQUEST_VOTE_RESULT:
         /* A vote is given in the term that it was asked for. */
-        return is_near(message->request_vote_result.term, own) &&
+        return agree_is_near(message->request_vote_result.term, own) &&
                (!message->request_vote_result.vote_granted ||
                 message->request_vote_result.term <= own + 1);
     case RAFT_IO_INSTALL_SNAPSHOT:
-        return is_near(message->install_snapshot.term, own) &&
+        return agree_is_near(message->install_snapshot.term, own) &&
                is_install_sound(agree, &message->install_snapshot);
     default: return false; /* RAFT_IO_TIMEOUT_NOW: as above */
     }

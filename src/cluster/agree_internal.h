@@ -5,7 +5,7 @@
  * given, agree_forget.c how they are struck off; agree_roster.c names, and how who does not vote
  * hears who there is; agree_raft.c libraft's seams (storage, sending, time); agree_conf.c who takes
  * part in Raft; agree_voters.c whom a leader has vote; agree_wire.c messages of Raft as bytes;
- * agree_guard.c which of them libraft may see; agree_store.c the log as bytes. For no one else.
+ * agree_guard.c what of them can be; agree_store.c the log as bytes. For no one else.
  */
 #ifndef CLUSTER_AGREE_INTERNAL_H
 #define CLUSTER_AGREE_INTERNAL_H
@@ -455,6 +455,13 @@ void agree_discard(struct raft_message *message);
 /* Whether libraft can be shown a message: no voter that knows what we know would be harmed by it.
  */
 bool agree_is_sound(struct agree *agree, const struct raft_message *message);
+
+/* Whether a number that only grows can be where somebody says that it is, known what is known here.
+ */
+bool agree_is_near(uint64_t number, uint64_t own);
+
+/* Whether a roster can be what became of one that is known. */
+bool agree_continues(const struct agreed_roster *roster, const struct agreed_roster *next);
 
 /* The term of an entry that is here; 0: it is not. */
 uint64_t agree_term_at(const struct agree_log *log, uint64_t index);

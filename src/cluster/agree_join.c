@@ -106,6 +106,7 @@ void agree_hear_seated(struct agree *agree, uint32_t from, const struct agree_he
 
     if (!agree_may_lead(agree, from) ||
         !agreed_roster_read(bytes, count, agree->config.listed, most_seats(agree), &roster) ||
+        !agree_is_near(roster.changes, agree_roster(agree)->changes) ||
         (is_seated &&
          (head->numbers[1] < agree->config.listed ||
           head->numbers[1] >= agree->config.listed + roster.count ||

@@ -95,7 +95,9 @@ void agree_hear_roster(struct agree *agree, uint32_t from, const uint8_t *bytes,
 
     if (!agree_may_lead(agree, from) ||
         !agreed_roster_read(bytes, count, agree->config.listed,
-                            agree->config.count - agree->config.listed, &roster)) {
+                            agree->config.count - agree->config.listed, &roster) ||
+        (roster.changes > agree_roster(agree)->changes &&
+         !agree_continues(agree_roster(agree), &roster))) {
         agree->malformed++;
     } else if (roster.changes > agree_roster(agree)->changes) {
         agree->told_roster = roster;

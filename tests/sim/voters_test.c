@@ -485,6 +485,51 @@ static void no_term_is_used_up(uint32_t to)
     }
 }
 
+static void grant_of(uint64_t epoch, uint64_t index)
+{
+    struct agree_news news = {.agreed = agree_of(1)->known, .conf = *agree_conf_known(agree_of(1))};
+
+    lie_of(AGREE_GRANT, 0, 0, 0, 0);
+    news.agreed.epoch = epoch == 0 ? news.agreed.epoch : epoch;
+    news.conf.index = index == 0 ? news.conf.index : index;
+    memcpy((uint8_t *)&lie + lie_bytes, &news, sizeof(news));
+    lie_bytes += (uint32_t)sizeof(news);
+}
+
+/* kind: AGREE_ROSTER, or AGREE_SEATED, of somebody who has the first seat. */
+static void roster_of(uint8_t kind, uint64_t changes, uint64_t seats, char first)
+{
+    struct agreed_roster roster = *agree_roster(agree_of(1));
+
+    roster.changes = changes;
+    roster.count = seats;
+    roster.addresses[0][0] = first;
+    lie_of(kind, 1, world.listed, 0, 0);
+    agreed_roster_write(&roster, (uint8_t *)&lie + lie_bytes);
+    lie_bytes += (uint32_t)agreed_roster_bytes(&roster);
+}
+
+/* What a leader tells of what is agreed, too: where it is at its end nothing comes after it. */
+static void no_number_is_used_up(uint32_t to)
+{
+    const struct agreed_roster *roster = agree_roster(agree_of(1));
+    char first = roster->addresses[0][0];
+
+    assert_true(roster->count > 0);
+    grant_of(UINT64_MAX, 0);
+    say_in_vain(to, "the last epoch");
+    grant_of(0, UINT64_MAX);
+    say_in_vain(to, "the last index of who votes");
+    roster_of(AGREE_ROSTER, UINT64_MAX, roster->count, first);
+    say_in_vain(to, "the last change of the roster");
+    roster_of(AGREE_SEATED, UINT64_MAX, roster->count, first);
+    say_in_vain(to, "the last change of the roster, with a seat");
+    roster_of(AGREE_ROSTER, roster->changes + 1, 0, first);
+    say_in_vain(to, "a roster in which nobody has joined");
+    roster_of(AGREE_ROSTER, roster->changes + 1, roster->count, (char)(first + 1));
+    say_in_vain(to, "a seat that is another's");
+}
+
 static void lies_are_seen_through(void **state)
 {
     uint32_t lead, other;
@@ -508,6 +553,8 @@ static void lies_are_seen_through(void **state)
     no_state_is_taken_back(other);
     no_term_is_used_up(other);
     no_term_is_used_up(lead);
+    no_number_is_used_up(other);
+    no_number_is_used_up(lead);
     /* Nothing of that was heard by anybody. */
     settle(SECOND / 100);
     views_fini(&world);
