@@ -9,9 +9,6 @@
 #define LOG_MODULE "views"
 #include "base/log.h"
 
-/* Who asks no more is asked for no more. */
-#define FORGET_STALE_US (4 * AGREE_RENEW_US)
-
 /* ---- who asks ------------------------------------------------------------- */
 
 nigh_status agree_forget(struct agree *agree, uint32_t rank, uint64_t now_us)
@@ -162,8 +159,7 @@ static nigh_status judge(struct agree *agree, uint64_t rank)
         return NIGH_BUSY;
     }
     member = &agree->members[rank];
-    if (member->dead_us == 0 && member->heard_us != 0 &&
-        agree->now_us - member->heard_us < AGREE_LEASE_US) {
+    if (agree_asks(agree, (uint32_t)rank)) {
         return NIGH_BUSY;
     }
     if (agree_conf_role(&agree->own, (uint32_t)rank) != AGREE_NO_ROLE) {
@@ -195,7 +191,7 @@ bool agree_strike(struct agree *agree, uint64_t *due_us)
         status = judge(agree, forgetter->rank);
         if (status != NIGH_PENDING) {
             answer(agree, forgetter, status);
-        } else if (agree->now_us - forgetter->asked_us >= FORGET_STALE_US) {
+        } else if (agree->now_us - forgetter->asked_us >= AGREE_STALE_US) {
             forgetter->nonce = 0;
         } else if (may_go(agree, (uint32_t)forgetter->rank)) {
             memcpy(command.address, agree->roster.addresses[forgetter->rank - agree->config.listed],

@@ -145,7 +145,8 @@ static bool is_install_sound(struct agree *agree, const struct raft_install_snap
            agree_is_near(install->last_index, agree->log.first + agree->log.count) &&
            !contradicts(agree, install->last_index, install->last_term) &&
            (install->last_index <= agree->raft.commit_index ||
-            (!agreed_is_older(&agreed, &agree->applied) && agree_continues(&agree->roster, &roster)));
+            (!agreed_is_older(&agreed, &agree->applied) &&
+             agree_continues(&agree->roster, &roster)));
 }
 
 bool agree_is_sound(struct agree *agree, const struct raft_message *message)
@@ -156,10 +157,12 @@ bool agree_is_sound(struct agree *agree, const struct raft_message *message)
     case RAFT_IO_APPEND_ENTRIES:
         return agree_is_near(message->append_entries.term, own) &&
                is_append_sound(agree, &message->append_entries);
-    case RAFT_IO_APPEND_ENTRIES_RESULT: return agree_is_near(message->append_entries_result.term, own);
+    case RAFT_IO_APPEND_ENTRIES_RESULT:
+        return agree_is_near(message->append_entries_result.term, own);
     case RAFT_IO_REQUEST_VOTE:
         /* Nobody hands its leadership on. */
-        return agree_is_near(message->request_vote.term, own) && !message->request_vote.disrupt_leader;
+        return agree_is_near(message->request_vote.term, own) &&
+               !message->request_vote.disrupt_leader;
     case RAFT_IO_REQUEST_VOTE_RESULT:
         /* A vote is given in the term that it was asked for. */
         return agree_is_near(message->request_vote_result.term, own) &&

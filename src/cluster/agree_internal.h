@@ -19,6 +19,7 @@
 
 /* Who leads looks at its clock in less: between, its disk or its machine kept it from hearing. */
 #define AGREE_STOOD_US   UINT64_C(300000)
+#define AGREE_STALE_US   (4 * AGREE_RENEW_US) /* who asks no more is asked for no more */
 #define AGREE_VOTERS     5u
 #define AGREE_SERVERS    7u   /* they, and those that are to vote next */
 #define AGREE_DATA_BYTES 256u /* of an entry of the log */
@@ -152,6 +153,7 @@ struct agree_join {
 /* Who asks the leader: a member, for one that joins. */
 struct agree_joiner {
     uint64_t nonce; /* 0: free */
+    uint64_t asked_us;
     uint32_t rank;
     char address[AGREED_ADDRESS_BYTES];
 };
@@ -342,7 +344,9 @@ void agree_lead_heard(struct agree *agree, uint32_t rank, const struct agree_hea
  * not now. Who stood still finds out by this that others may lead. */
 uint64_t agree_leads_until_us(const struct agree *agree);
 
-/* Whether a member asks, and has for a while. */
+/* Whether a member asks for its leases: it lives. */
+bool agree_asks(const struct agree *agree, uint32_t rank);
+/* And has for a while. */
 bool agree_has_settled(const struct agree *agree, uint32_t rank);
 
 /* ---- agree_voters.c ---- */

@@ -132,12 +132,14 @@ void agree_hear_join(struct agree *agree, uint32_t rank, const struct agree_head
         struct agree_joiner *joiner = &agree->joiners[n];
 
         if (joiner->nonce == head->numbers[0] && joiner->rank == rank) {
+            joiner->asked_us = agree->now_us;
             return;
         }
         place = joiner->nonce == 0 ? joiner : place;
     }
     if (place != NULL) {
-        *place = (struct agree_joiner){.nonce = head->numbers[0], .rank = rank};
+        *place = (struct agree_joiner){
+            .nonce = head->numbers[0], .rank = rank, .asked_us = agree->now_us};
         memcpy(place->address, address, AGREED_ADDRESS_BYTES);
     }
 }
@@ -163,13 +165,14 @@ static void answer(struct agree *agree, struct agree_joiner *joiner, bool is_sea
 }
 
 /* Who asks for a seat that is its own comes without what it kept, so without what it said as a
- * voter: it gets its rank once it takes no part in Raft any more. */
+ * voter: it gets its rank once it takes no part in Raft any more. While the one that has the seat
+ * asks for its leases the address is another's by mistake, or was that one's a moment ago. */
 static bool has_no_part(struct agree *agree, uint32_t rank)
 {
     bool has_none = agree_conf_role(&agree->own, rank) == AGREE_NO_ROLE &&
                     agree->raft.configuration_uncommitted_index == 0;
 
-    agree->members[rank].is_gone = !has_none;
+    agree->members[rank].is_gone = !has_none && !agree_asks(agree, rank);
     return has_none;
 }
 
@@ -180,6 +183,9 @@ bool agree_seat(struct agree *agree)
         struct agreed_command command = {.kind = AGREED_SEAT, .epoch = agree->roster.count};
         uint32_t seat;
 
+        if (joiner->nonce != 0 && agree->now_us - joiner->asked_us >= AGREE_STALE_US) {
+            joiner->nonce = 0;
+        }
         if (joiner->nonce == 0) {
             continue;
         }

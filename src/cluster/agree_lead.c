@@ -90,13 +90,19 @@ static bool is_alive(const struct agree *agree, uint32_t rank)
            (member->dead_us == 0 && agree->now_us - heard_us < agree->config.dead_us);
 }
 
-bool agree_has_settled(const struct agree *agree, uint32_t rank)
+bool agree_asks(const struct agree *agree, uint32_t rank)
 {
     const struct agree_member *member = &agree->members[rank];
 
     return rank == agree->config.self || (member->heard_us != 0 && member->dead_us == 0 &&
-                                          agree->now_us - member->heard_us < AGREE_LEASE_US &&
-                                          agree->now_us - member->since_us >= AGREE_SETTLE_US);
+                                          agree->now_us - member->heard_us < AGREE_LEASE_US);
+}
+
+bool agree_has_settled(const struct agree *agree, uint32_t rank)
+{
+    return rank == agree->config.self ||
+           (agree_asks(agree, rank) &&
+            agree->now_us - agree->members[rank].since_us >= AGREE_SETTLE_US);
 }
 
 /* Who should be in. *due_us: when that may change by itself. */
@@ -113,8 +119,7 @@ static struct agreed_set wanted(const struct agree *agree, uint64_t *due_us)
         if (in && stays && rank != agree->config.self) {
             *due_us = min_u64(*due_us,
                               max_u64(member->heard_us, agree->leads_us) + agree->config.dead_us);
-        } else if (!in && !stays && member->heard_us != 0 && member->dead_us == 0 &&
-                   agree->now_us - member->heard_us < AGREE_LEASE_US) {
+        } else if (!in && !stays && agree_asks(agree, rank)) {
             *due_us = min_u64(*due_us, member->since_us + AGREE_SETTLE_US);
         }
     }

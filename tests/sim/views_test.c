@@ -464,6 +464,53 @@ static void who_joins_again_has_its_rank(void **state)
     views_fini(&world);
 }
 
+static bool leader_is_asked(void)
+{
+    for (uint32_t rank = 0; rank < world.count; rank++) {
+        const struct agree *agree = world.nodes[rank].agree;
+
+        for (uint32_t n = 0; agree != NULL && agree->leads && n < AGREE_JOINERS; n++) {
+            if (agree->joiners[n].nonce != 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* That the address is given to another by mistake takes no vote away; and who asked and is gone is
+ * not asked for any more. */
+static void who_lives_keeps_its_vote(void **state)
+{
+    struct agreed_set in;
+    struct agree_look look;
+    uint32_t rank;
+
+    (void)state;
+    begin_with_seats(4, 3, support_seed());
+    for (uint32_t n = 0; n < 3; n++) {
+        join(n, 0);
+    }
+    in = all_but(AGREE_NOBODY);
+    settle(&in, 10 * SECOND);
+    run(10 * SECOND);
+    rank = world.joiners[0].rank;
+    agree_look(world.nodes[0].agree, world.now_us, &look);
+    assert_true(agreed_has(&look.voters, rank));
+    views_join(&world, 0, 3);
+    for (uint32_t n = 0; n < 60; n++) {
+        run(SECOND / 10);
+        assert_true(agree_is_voter(agree_conf_known(world.nodes[0].agree), rank));
+        assert_true(n < 10 || leader_is_asked());
+    }
+    views_kill(&world, 3);
+    run(AGREE_STALE_US + SECOND);
+    assert_false(leader_is_asked());
+    views_start(&world, 3);
+    settle(&in, 10 * SECOND);
+    views_fini(&world);
+}
+
 /* What else it is told of them may be lost. */
 static void a_lease_says_how_many_joined(void **state)
 {
@@ -1084,6 +1131,7 @@ int main(void)
         cmocka_unit_test(who_is_cut_off_grants_no_lease),
         cmocka_unit_test(who_joins_by_any_member_is_in),
         cmocka_unit_test(who_joins_again_has_its_rank),
+        cmocka_unit_test(who_lives_keeps_its_vote),
         cmocka_unit_test(a_lease_says_how_many_joined),
         cmocka_unit_test(who_finds_no_seat_is_told),
         cmocka_unit_test(a_minority_gives_no_seats),
