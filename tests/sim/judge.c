@@ -712,8 +712,9 @@ static void deletes_end(struct world *world, uint32_t leaver, uint32_t asker)
     }
     world_run(world, 1 + kind_below(world, 1000));
     node_stop(world, leaver, kind_dice(world, world->kind.warm_percent));
-    /* Where its going is agreed on, homes move: what waits for one asks again. */
-    wait_all(world, results, world->now_us + (world->agreeing != NULL ? SETTLE_US : FAREWELL_US),
+    /* Where its going is agreed on, homes move: what waits for one asks again, while it may. */
+    wait_all(world, results,
+             world->now_us + FAREWELL_US + (world->agreeing != NULL ? EXCHANGE_ERASE_US : 0),
              "delete");
 }
 
