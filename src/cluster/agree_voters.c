@@ -98,7 +98,7 @@ static bool could_vote(const struct agree *agree, uint32_t rank)
 {
     return !agree_is_voter(&agree->own, rank) && agree_is_member(agree, rank) &&
            agreed_has(&agree->applied.in, rank) && agree_has_settled(agree, rank) &&
-           !leaves(agree, rank) && !agree->members[rank].is_mute &&
+           !leaves(agree, rank) && !agree->members[rank].is_mute && !agree->members[rank].is_gone &&
            agree->now_us >= agree->members[rank].spurned_us;
 }
 
