@@ -4,6 +4,7 @@
 killed, stopped, emptied and back."""
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -90,6 +91,12 @@ class World:
 def unreached(member):
     """The lines of its log that say why the directory is not reached."""
     return "\n".join(line for line in member.said().splitlines() if "the directory is not reached" in line)
+
+
+def rejected(redis, password):
+    """How often somebody wanted something of the server without its password: so often it was tried to reach it."""
+    stats = redis.say("--no-auth-warning", "-a", password, "INFO", "commandstats").decode()
+    return sum(int(count) for count in re.findall(r"rejected_calls=(\d+)", stats))
 
 
 def is_reached(member):
@@ -272,6 +279,8 @@ def test_each_reason_is_told_once():
         world.redis.flags = ("--requirepass", "another")
         world.redis.start()
         wait_for(lambda: reasons[1] in unreached(node))
+        before = rejected(world.redis, "another")
+        wait_for(lambda: rejected(world.redis, "another") >= before + 4 * NODES)
         world.redis.signal(signal.SIGSTOP)
         wait_for(lambda: reasons[2] in unreached(node), 60)
         world.redis.signal(signal.SIGCONT)
