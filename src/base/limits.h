@@ -70,7 +70,7 @@
 #define LIMIT_ASK_BATCH    8 /* extents asked for ahead of one answer */
 #define LIMIT_EVICT_PASSES 3 /* rounds over all lanes of one nigh_evict */
 
-#define LIMIT_NODES_A_PROCESS 16 /* embedded nodes that listen */
+#define LIMIT_NODES_A_PROCESS 16 /* embedded nodes that listen, or spill */
 
 /* The front door */
 #define LIMIT_FRONT_HALF_OPEN 64      /* connections that have not said hello */

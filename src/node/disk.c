@@ -529,9 +529,17 @@ nigh_status disk_claim(const char *directory, int *lock_fd, char *why, size_t wh
         return claim_failure(error);
     }
     if (!fd_lock(fd)) {
+        int error = errno;
+
+        close(fd);
+        if (error != EWOULDBLOCK) {
+            snprintf(why, why_bytes,
+                     "the spill directory %s cannot be locked (%s): name another with --spill",
+                     directory, strerror(error));
+            return claim_failure(error);
+        }
         snprintf(why, why_bytes, "another node spills to %s: name another directory with --spill",
                  directory);
-        close(fd);
         return NIGH_BUSY;
     }
     *lock_fd = fd;

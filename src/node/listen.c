@@ -81,7 +81,11 @@ static nigh_status listen_lock(const char *path, int *lock_fd, char *why, size_t
             return listen_fail(path, error, why, why_bytes);
         }
         if (!fd_lock(fd)) {
+            int error = errno;
+
             fd_close(&fd);
+            if (error != EWOULDBLOCK)
+                return listen_fail(lock_path, error, why, why_bytes);
             snprintf(why, why_bytes,
                      "another node is running on %s; stop it, or choose another --socket", path);
             return NIGH_BUSY;

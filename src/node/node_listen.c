@@ -13,7 +13,7 @@
 #include "node/listen.h"
 #include "node/node_internal.h"
 
-/* Nodes of this process that listen, for its children to let go of. */
+/* Nodes of this process that listen, or spill, for its children to let go of. */
 static _Atomic(struct nigh_node *) node_listening[LIMIT_NODES_A_PROCESS];
 static pthread_once_t node_fork_once = PTHREAD_ONCE_INIT;
 
@@ -44,7 +44,7 @@ static void node_register_fork(void)
     (void)pthread_atfork(NULL, NULL, node_in_child);
 }
 
-/* False: so many nodes listen in this process already. */
+/* False: so many nodes listen, or spill, in this process already. */
 static bool node_is_listening(struct nigh_node *node)
 {
     (void)pthread_once(&node_fork_once, node_register_fork);
@@ -72,10 +72,12 @@ nigh_status node_claim(struct nigh_node *node, char *why, size_t why_bytes)
     int kept_fd;
     nigh_status status;
 
-    if (node->settings.socket_path[0] == '\0' && !node->settings.clustered)
+    if (node->settings.socket_path[0] == '\0' && !node->settings.clustered &&
+        node->settings.spill_dir[0] == '\0')
         return NIGH_OK;
     if (!node_is_listening(node)) {
-        snprintf(why, why_bytes, "this process has %u nodes that listen, the most there may be",
+        snprintf(why, why_bytes,
+                 "this process has %u nodes that listen or spill, the most there may be",
                  LIMIT_NODES_A_PROCESS);
         return NIGH_LIMIT;
     }

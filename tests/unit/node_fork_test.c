@@ -3,10 +3,12 @@
 #include "support/support.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -255,6 +257,70 @@ static void a_worker_of_a_killed_program_does_not_keep_its_spill(void **unused)
     spill[0] = '\0';
 }
 
+static int embed_alone_and_fork(void *argument)
+{
+    return fork_worker(argument, start_with((nigh_node_options){.spill_dir = spill}));
+}
+
+/* It has no socket and no port: nothing but the directory is anybody else's concern. */
+static void a_worker_of_a_killed_program_without_a_socket_does_not_keep_its_spill(void **unused)
+{
+    int told[2];
+    struct embedder embedder = {0};
+    pid_t program, worker = 0;
+    nigh_node *node;
+
+    (void)unused;
+    support_path(spill, sizeof(spill), "spill-alone");
+    assert_int_equal(pipe(told), 0);
+    embedder.told = told[1];
+    program = support_fork(embed_alone_and_fork, &embedder);
+    close(told[1]);
+    assert_int_equal(read(told[0], &worker, sizeof(worker)), sizeof(worker));
+    kill(program, SIGKILL);
+    assert_int_equal(support_join(program, 20000), -SIGKILL);
+    assert_int_equal(kill(worker, 0), 0);
+    node = start_with((nigh_node_options){.spill_dir = spill});
+    if (node == NULL)
+        fail_msg("%s", nigh_node_start_error());
+    nigh_node_stop(node);
+    kill(worker, SIGKILL);
+    close(told[0]);
+    spill[0] = '\0';
+}
+
+static int lock_error; /* of a file system that has none; 0: the machine's locks */
+
+int flock(int fd, int operation)
+{
+    if (lock_error != 0) {
+        errno = lock_error;
+        return -1;
+    }
+    return (int)syscall(SYS_flock, fd, operation);
+}
+
+static void a_file_system_without_locks_is_no_other_node(void **unused)
+{
+    char path[108];
+
+    (void)unused;
+    support_path(path, sizeof(path), "unlocked");
+    support_path(spill, sizeof(spill), "spill-unlocked");
+    lock_error = ENOLCK;
+    assert_null(start(path));
+    assert_non_null(strstr(nigh_node_start_error(), "No locks available"));
+    assert_null(start_with((nigh_node_options){.spill_dir = spill}));
+    assert_non_null(strstr(nigh_node_start_error(), "cannot be locked (No locks available)"));
+    lock_error = EWOULDBLOCK;
+    assert_null(start(path));
+    assert_non_null(strstr(nigh_node_start_error(), "another node is running"));
+    assert_null(start_with((nigh_node_options){.spill_dir = spill}));
+    assert_non_null(strstr(nigh_node_start_error(), "another node spills"));
+    lock_error = 0;
+    spill[0] = '\0';
+}
+
 static int stop_in_child(void *argument)
 {
     nigh_node_stop(argument);
@@ -285,6 +351,8 @@ int main(void)
         cmocka_unit_test(a_worker_of_a_node_that_opens_its_votes_does_not_keep_them),
         cmocka_unit_test(a_worker_of_a_node_that_reads_its_votes_does_not_keep_them),
         cmocka_unit_test(a_worker_of_a_killed_program_does_not_keep_its_spill),
+        cmocka_unit_test(a_worker_of_a_killed_program_without_a_socket_does_not_keep_its_spill),
+        cmocka_unit_test(a_file_system_without_locks_is_no_other_node),
         cmocka_unit_test(a_child_that_stops_its_parents_node_stops_nothing),
     };
 
