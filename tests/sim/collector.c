@@ -133,6 +133,19 @@ void collector_forget(struct world *world, uint32_t rank, uint32_t session)
 
 /* ---- the way down --------------------------------------------------------- */
 
+/* It is of the group that it was reckoned with. Its service has it when that has its turn, and the
+ * next version may be there by then. */
+static void check_taken(const struct world_lane *lane, uint32_t serial)
+{
+    struct world *world = lane->world;
+
+    WORLD_CHECK(world, serial > 0 && serial <= world->many->count,
+                "node %u: a collective of nobody", lane->node);
+    WORLD_CHECK(world,
+                collects_version(lane->collect.collects) == world->many->one[serial - 1].version,
+                "node %u takes collective %u of another version of the group", lane->node, serial);
+}
+
 void collector_hand(struct world_lane *lane, struct link *link, const struct rpc_request *request)
 {
     const uint32_t head = (uint32_t)(sizeof(struct calls_wire) + sizeof(struct collect_wire));
@@ -146,6 +159,9 @@ void collector_hand(struct world_lane *lane, struct link *link, const struct rpc
     memcpy(&told, request->payload + head, sizeof(told));
     collect_edges_take(&lane->collect, link_calls(link), link_rank(link), request,
                        lane->world->now_us);
+    if (collects_under_way(collects) > before) {
+        check_taken(lane, told.serial & ~COLLECTOR_MARK);
+    }
     world_say(lane->world, "node %u %s collective %u from node %u, for %s", lane->node,
               collects_under_way(collects) > before ? "takes" : "refuses",
               told.serial & ~COLLECTOR_MARK, link_rank(link),
@@ -211,9 +227,6 @@ static void check_request(const struct world_lane *lane, const struct caller_reg
                 "node %u: collective %u is not as it was begun", lane->node, serial);
     WORLD_CHECK(world, (one->seen & bit) == 0, "node %u is asked twice for collective %u",
                 lane->node, serial);
-    WORLD_CHECK(world, collects_version(lane->collect.collects) == one->version,
-                "node %u is asked for collective %u of another version of the group", lane->node,
-                serial);
     one->seen |= bit;
 }
 

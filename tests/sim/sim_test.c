@@ -497,14 +497,18 @@ static void equal_seeds_give_equal_runs(void **state)
 }
 
 /* Worlds that hit what few do, as long as nothing is drawn otherwise than when they were found:
- * most before there were collectives in them. */
+ * most before there were collectives, or memory that calls bring, in them. */
 static void what_failed_once_holds(void **state)
 {
     static const struct {
         uint64_t seed;
         bool has_collectives;
-    } worlds[] = {{700020918, false},  {810047764, false}, {2400012403, false}, {3300031955, false},
-                  {5200023539, false}, {7000251669, true}, {9200045712, true},  {9200090769, true}};
+        bool has_memory;
+    } worlds[] = {{700020918, false, false},  {810047764, false, false},
+                  {2400012403, false, false}, {3300031955, false, false},
+                  {5200023539, false, false}, {7000251669, true, false},
+                  {9200045712, true, false},  {9200090769, true, false},
+                  {8705, true, true},         {10544, true, true}};
     struct world_totals totals = {0};
 
     (void)state;
@@ -514,7 +518,7 @@ static void what_failed_once_holds(void **state)
     for (uint32_t n = 0; n < ARRAY_LENGTH(worlds); n++) {
         struct world_options options = {.seed = worlds[n].seed,
                                         .no_collectives = !worlds[n].has_collectives,
-                                        .no_memory = true};
+                                        .no_memory = !worlds[n].has_memory};
 
         (void)run_world(&options, &totals);
     }
