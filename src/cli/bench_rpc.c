@@ -139,7 +139,6 @@ struct round {
     nigh_bulk *bulk; /* brought along, which keeps calls out of pairs; NULL: none */
     uint32_t calls;  /* out, as the rest */
     double median_us, p99_us, calls_s;
-    uint32_t rows; /* that were printed, of all ways */
 };
 
 /* One of those that are under way. */
@@ -229,8 +228,7 @@ static nigh_status measure(nigh_client *client, struct round *round)
     return status;
 }
 
-/* Each as soon as it is measured, and what they are above the first. */
-static void print_row(struct cli *cli, struct json *json, struct round *round)
+static void print_row(struct cli *cli, struct json *json, const struct round *round)
 {
     if (cli->json) {
         json_object_open(json, NULL);
@@ -243,26 +241,9 @@ static void print_row(struct cli *cli, struct json *json, struct round *round)
         json_double(json, "calls_per_s", round->calls_s);
         json_object_close(json);
     } else {
-        if (round->rows == 0) {
-            printf("%-8s %8s %8s %12s %12s %12s\n", "WAY", "BYTES", "AT ONCE", "MEDIAN us",
-                   "P99 us", "CALLS/s");
-        }
         printf("%-8s %8u %8u %12.2f %12.2f %12.0f\n", round->way, round->size, round->at_once,
                round->median_us, round->p99_us, round->calls_s);
-        (void)fflush(stdout);
     }
-    round->rows++;
-}
-
-/* Where there was one the calls under way fail, and those that were answered do not. */
-static int tell_no_server(struct cli *cli, const struct round *round, const char *node)
-{
-    if (round->rows == 0 && round->calls <= round->at_once) {
-        cli_error(cli, "node %s has no server: start 'nigh bench rpc --serve' there", node);
-    } else {
-        cli_error(cli, "the server at node %s ended", node);
-    }
-    return CLI_NOT_FOUND;
 }
 
 /* One at a time and many, or as many as was asked for. */
@@ -283,8 +264,10 @@ static int measure_way(struct cli *cli, struct json *json, struct round *round,
         status = measure(cli->client, round);
         if (status == NIGH_OK) {
             print_row(cli, json, round);
-        } else if ((status == NIGH_NOT_FOUND || status == NIGH_CLOSED) && wanted->node != NULL) {
-            exit_code = tell_no_server(cli, round, wanted->node);
+        } else if (status == NIGH_NOT_FOUND && wanted->node != NULL) {
+            cli_error(cli, "node %s has no server: start 'nigh bench rpc --serve' there",
+                      wanted->node);
+            exit_code = CLI_NOT_FOUND;
         } else {
             exit_code = cli_failed(cli, status, "the measurement stopped");
         }
@@ -373,6 +356,9 @@ int bench_rpc(struct cli *cli, const struct bench_rpc *wanted)
     }
     if (cli->json) {
         json_array_open(&json, NULL);
+    } else {
+        printf("%-8s %8s %8s %12s %12s %12s\n", "WAY", "BYTES", "AT ONCE", "MEDIAN us", "P99 us",
+               "CALLS/s");
     }
     exit_code = wanted->node != NULL ? measure_way(cli, &json, &round, wanted)
                                      : measure_here(cli, &json, &round, wanted);

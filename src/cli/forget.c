@@ -51,8 +51,8 @@ static void print(const struct cli *cli, uint32_t rank)
     struct json json = {0};
 
     if (!cli->json) {
-        printf("rank %u is struck off: it is nobody's any more, and what it had not handed over "
-               "(nigh leave) is lost\n",
+        printf("rank %u is struck off: it is nobody's any more, and what only that node held is "
+               "lost\n",
                rank);
         return;
     }

@@ -65,46 +65,30 @@ static void print_table(const struct located *located)
     }
 }
 
-static int tell_none(struct cli *cli, const struct located *located)
-{
-    const char *which = located->asked == 1 ? "no such object" : "none of these objects is";
-    char absent[CLI_ABSENT_BYTES];
-
-    if (cli_may_be_away(cli, absent)) {
-        cli_error(cli, "%s on a node that is up; %s", which, absent);
-    } else {
-        cli_error(cli, "%s on this node or another", which);
-    }
-    return CLI_NOT_FOUND;
-}
-
 static int tell(struct cli *cli, const struct located *located, nigh_status status)
 {
+    int exit_code = CLI_OK;
+
     if (located->missing == located->asked && status == NIGH_OK) {
-        return tell_none(cli, located);
+        cli_error(cli, "none of these objects is on a node that is up (nigh nodes)");
+        return CLI_NOT_FOUND;
     }
     if (status != NIGH_OK) {
         cli_error(cli, "of %zu objects it cannot be said now, or not of all, where they are: %s",
                   located->missing, cli_unreached(cli, nigh_status_string(status)));
-        return cli_exit_code(status);
-    }
-    if (cli->json) {
-        print_json(located);
-        return CLI_OK;
-    }
-    print_table(located);
-    (void)fflush(stdout);
-    if (located->missing > 0) {
+        exit_code = cli_exit_code(status);
+    } else if (located->missing > 0 && !cli->json) {
         cli_error(cli, "%zu of the %zu objects are on no node that is up", located->missing,
                   located->asked);
     }
-    return CLI_OK;
+    return exit_code;
 }
 
 static int locate_ids(struct cli *cli, const nigh_id *ids, size_t count)
 {
     static struct located located;
     nigh_status status;
+    int exit_code;
 
     located.asked = count;
     located.missing = count;
@@ -115,7 +99,16 @@ static int locate_ids(struct cli *cli, const nigh_id *ids, size_t count)
         status != NIGH_TIMEOUT) {
         return cli_failed(cli, status, "cannot say where they are");
     }
-    return tell(cli, &located, status);
+    exit_code = tell(cli, &located, status);
+    if (exit_code != CLI_OK) {
+        return exit_code;
+    }
+    if (cli->json) {
+        print_json(&located);
+    } else {
+        print_table(&located);
+    }
+    return exit_code;
 }
 
 int cli_locate(struct cli *cli, int argc, char **argv)

@@ -34,8 +34,7 @@ const struct cli_verb cli_verbs[] = {
      "  -c, --checksum       also the CRC32C of the data\n", cli_stat},
     {"rm", "NAME...", "Delete objects, on every node of the cluster.",
      "One in use, or being written to disk, is gone at once for new readers; its memory is freed "
-     "later,\nand rm says so. A pinned one is deleted, too. Where another node may have one and "
-     "does not answer in 5 seconds, it "
+     "later,\nand rm says so. Where another node may have one and does not answer in 5 seconds, it "
      "is deleted on\nthis node, and rm fails and says so.\n",
      cli_rm},
     {"pin", "NAME...", "Keep objects from eviction until unpinned.", "", cli_pin},
@@ -100,8 +99,7 @@ const struct cli_verb cli_verbs[] = {
      "of its own, here)\n"
      "  -S, --serve          rpc: answer such calls until interrupted, or for --timeout\n"
      "  -a, --at-once N      rpc: calls under way (default: 1, and then 64)\n"
-     "  -z, --size BYTES     rpc: of request and reply (default: 64)\n"
-     "A row of rpc takes five seconds at most; --timeout is that of each call.\n",
+     "  -z, --size BYTES     rpc: of request and reply (default: 64)\n",
      cli_bench},
     {"help", "[VERB]", "Show help.", "", cli_help},
     {NULL, NULL, NULL, NULL, NULL},
