@@ -5,6 +5,7 @@
  * `nigh bench rpc --serve` at another node. A first impression; the comparison with others is
  * `make bench-rpc`.
  */
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -24,9 +25,11 @@ enum {
     CALL_TIMEOUT_US = 5000000
 };
 
-#define SERVICE  "nigh-bench-rpc"
-#define LOOK_US  UINT64_C(200000)  /* how often a server looks whether it is to end */
-#define ROUND_US UINT64_C(5000000) /* a slow node has fewer calls than CALLS */
+#define SERVICE    "nigh-bench-rpc"
+#define WARM_PART  0.2 /* of the time of a row, at most */
+#define BEGIN_PART 0.9 /* of what is left of --timeout: then calls that are under way may end */
+#define LOOK_US    UINT64_C(200000) /* how often a server looks whether it is to end */
+#define ROUND_US   5e6              /* a slow node has fewer calls than CALLS */
 
 static double now_us(void)
 {
@@ -135,9 +138,11 @@ struct round {
     const char *way;
     char service[64];
     uint32_t rank, size, at_once;
-    uint64_t timeout_us;
-    nigh_bulk *bulk; /* brought along, which keeps calls out of pairs; NULL: none */
-    uint32_t calls;  /* out, as the rest */
+    double end_us;      /* of all rounds, by --timeout; INFINITY: they have what they take */
+    uint32_t rows_left; /* that share the time until then */
+    nigh_bulk *bulk;    /* brought along, which keeps calls out of pairs; NULL: none */
+    bool is_answered;   /* out, as the rest: there was a server */
+    uint32_t rows, calls;
     double median_us, p99_us, calls_s;
 };
 
@@ -159,6 +164,8 @@ static int compare_doubles(const void *a, const void *b)
 
 static nigh_status begin_call(nigh_client *client, const struct round *round, struct place *place)
 {
+    double left_us;
+
     place->part = (nigh_bulk_part){.bulk = round->bulk, .size = 1};
     place->spec = (nigh_call_spec){.struct_size = sizeof place->spec,
                                    .service = round->service,
@@ -170,51 +177,72 @@ static nigh_status begin_call(nigh_client *client, const struct round *round, st
                                    .bulk_count = round->bulk != NULL ? 1 : 0,
                                    .bulks = round->bulk != NULL ? &place->part : NULL};
     place->begun_us = now_us();
-    return nigh_call_start(client, &place->spec, round->timeout_us, &place->op);
+    left_us = round->end_us - place->begun_us;
+    return nigh_call_start(client, &place->spec,
+                           left_us >= CALL_TIMEOUT_US ? CALL_TIMEOUT_US
+                           : left_us > 0              ? (uint64_t)left_us
+                                                      : 0,
+                           &place->op);
 }
 
-/* As many calls, at_once of them under way; those that are when one fails, or at the end, are
- * waited for. took[n]: the microseconds of each; *done: how many there are. */
-static nigh_status run_calls(nigh_client *client, const struct round *round, struct place *places,
-                             uint32_t calls, double *took, uint32_t *done)
+/* As many calls, at_once of them under way, begun within so long; those that are under way when one
+ * fails, or at the end, are waited for. took[n]: the microseconds of each that was answered. */
+static nigh_status run_calls(nigh_client *client, struct round *round, struct place *places,
+                             uint32_t calls, double for_us, double *took)
 {
-    double end_us = now_us() + (double)ROUND_US;
+    double begin_until_us = now_us() + for_us;
     nigh_status first = NIGH_OK;
-    uint32_t begun = 0;
+    uint32_t begun = 0, ended = 0;
 
-    *done = 0;
-    while (*done < begun || (begun < calls && first == NIGH_OK && now_us() < end_us)) {
-        struct place *oldest;
+    round->calls = 0;
+    for (;;) {
+        struct place *oldest = &places[ended % round->at_once];
         nigh_status status;
 
-        while (begun < calls && begun - *done < round->at_once && first == NIGH_OK &&
-               now_us() < end_us) {
+        while (begun < calls && begun - ended < round->at_once && first == NIGH_OK &&
+               now_us() < begin_until_us) {
             first = begin_call(client, round, &places[begun % round->at_once]);
             begun += first == NIGH_OK ? 1 : 0;
         }
-        if (*done == begun) {
+        if (ended == begun) {
             break;
         }
-        oldest = &places[*done % round->at_once];
         status = nigh_wait(client, &oldest->op, NIGH_FOREVER);
         first = first == NIGH_OK ? status : first;
-        took[(*done)++] = now_us() - oldest->begun_us;
+        ended++;
+        if (status == NIGH_OK) {
+            took[round->calls++] = now_us() - oldest->begun_us;
+            round->is_answered = true;
+        }
     }
-    return first;
+    if (round->calls == 0 && first == NIGH_OK) {
+        return NIGH_TIMEOUT;
+    }
+    /* Who gave so little time has what was answered in it. */
+    return first == NIGH_TIMEOUT && round->calls > 0 && now_us() >= round->end_us ? NIGH_OK : first;
+}
+
+/* What this row has of the time that is left. */
+static double share_us(const struct round *round)
+{
+    double share = (round->end_us - now_us()) * BEGIN_PART / round->rows_left;
+
+    return share < ROUND_US ? share : ROUND_US;
 }
 
 static nigh_status measure(nigh_client *client, struct round *round)
 {
     struct place *places = calloc(round->at_once, sizeof *places);
     double *took = calloc(CALLS, sizeof *took);
+    double until_us = now_us() + share_us(round), start_us;
     nigh_status status = NIGH_NO_RESOURCES;
-    double start_us;
 
     if (places != NULL && took != NULL) {
-        status = run_calls(client, round, places, WARM_CALLS, took, &round->calls);
+        status =
+            run_calls(client, round, places, WARM_CALLS, (until_us - now_us()) * WARM_PART, took);
         start_us = now_us();
         if (status == NIGH_OK) {
-            status = run_calls(client, round, places, CALLS, took, &round->calls);
+            status = run_calls(client, round, places, CALLS, until_us - start_us, took);
         }
         if (status == NIGH_OK) {
             round->calls_s = (double)round->calls * 1e6 / (now_us() - start_us);
@@ -228,8 +256,15 @@ static nigh_status measure(nigh_client *client, struct round *round)
     return status;
 }
 
-static void print_row(struct cli *cli, struct json *json, const struct round *round)
+/* A row is seen when it is there: they take seconds. The head only when there is a row for it. */
+static void print_row(struct cli *cli, struct json *json, struct round *round)
 {
+    if (round->rows++ == 0 && cli->json) {
+        json_array_open(json, NULL);
+    } else if (round->rows == 1) {
+        printf("%-8s %8s %8s %12s %12s %12s\n", "WAY", "BYTES", "AT ONCE", "MEDIAN us", "P99 us",
+               "CALLS/s");
+    }
     if (cli->json) {
         json_object_open(json, NULL);
         json_string(json, "way", round->way);
@@ -244,6 +279,21 @@ static void print_row(struct cli *cli, struct json *json, const struct round *ro
         printf("%-8s %8u %8u %12.2f %12.2f %12.0f\n", round->way, round->size, round->at_once,
                round->median_us, round->p99_us, round->calls_s);
     }
+    (void)fflush(stdout);
+}
+
+static int tell_failure(struct cli *cli, const struct round *round, const char *node,
+                        nigh_status status)
+{
+    if (node == NULL || (status != NIGH_NOT_FOUND && status != NIGH_CLOSED)) {
+        return cli_failed(cli, status, "the measurement stopped");
+    }
+    if (round->is_answered) {
+        cli_error(cli, "the server at node %s ended during the measurement", node);
+        return CLI_FAILED;
+    }
+    cli_error(cli, "node %s has no server: start 'nigh bench rpc --serve' there", node);
+    return CLI_NOT_FOUND;
 }
 
 /* One at a time and many, or as many as was asked for. */
@@ -257,19 +307,15 @@ static int measure_way(struct cli *cli, struct json *json, struct round *round,
         counts[0] = wanted->at_once;
         rows = 1;
     }
-    for (uint32_t n = 0; n < rows && exit_code == CLI_OK; n++) {
+    for (uint32_t n = 0; n < rows && exit_code == CLI_OK; n++, round->rows_left--) {
         nigh_status status;
 
         round->at_once = counts[n];
         status = measure(cli->client, round);
         if (status == NIGH_OK) {
             print_row(cli, json, round);
-        } else if (status == NIGH_NOT_FOUND && wanted->node != NULL) {
-            cli_error(cli, "node %s has no server: start 'nigh bench rpc --serve' there",
-                      wanted->node);
-            exit_code = CLI_NOT_FOUND;
         } else {
-            exit_code = cli_failed(cli, status, "the measurement stopped");
+            exit_code = tell_failure(cli, round, wanted->node, status);
         }
     }
     return exit_code;
@@ -344,7 +390,9 @@ int bench_rpc(struct cli *cli, const struct bench_rpc *wanted)
                           .service = SERVICE,
                           .rank = NIGH_ANY_RANK,
                           .size = wanted->size > 0 ? wanted->size : BENCH_RPC_SIZE,
-                          .timeout_us = cli->timeout_given ? cli->timeout_us : CALL_TIMEOUT_US};
+                          .end_us = INFINITY,
+                          .rows_left = (wanted->at_once > 0 ? 1 : 2) *
+                                       (wanted->node != NULL ? 1 : 2)}; /* ways: measure_here */
     struct json json = {0};
     int exit_code = cli_open(cli, 0);
 
@@ -354,18 +402,13 @@ int bench_rpc(struct cli *cli, const struct bench_rpc *wanted)
     if (exit_code != CLI_OK) {
         return exit_code;
     }
-    if (cli->json) {
-        json_array_open(&json, NULL);
-    } else {
-        printf("%-8s %8s %8s %12s %12s %12s\n", "WAY", "BYTES", "AT ONCE", "MEDIAN us", "P99 us",
-               "CALLS/s");
+    if (cli->timeout_given && cli->timeout_us != NIGH_FOREVER) {
+        round.end_us = now_us() + (double)cli->timeout_us;
     }
     exit_code = wanted->node != NULL ? measure_way(cli, &json, &round, wanted)
                                      : measure_here(cli, &json, &round, wanted);
-    if (exit_code != CLI_OK) {
+    if (round.rows > 0 && cli->json) {
         cli_error_object(cli, &json, exit_code);
-    }
-    if (cli->json) {
         json_array_close(&json);
     }
     return exit_code;

@@ -46,19 +46,50 @@ static nigh_status wait_for_it(struct cli *cli, uint32_t rank)
     return status;
 }
 
-static void print(const struct cli *cli, uint32_t rank)
+/* How it went away, which is asked before it is struck off: nobody knows it after that. */
+enum departure {
+    DEPARTURE_UNKNOWN, /* struck off already */
+    DEPARTURE_DIED,
+    DEPARTURE_LEFT /* it stopped, and said so */
+};
+
+static enum departure departure_of(struct cli *cli, uint32_t rank)
+{
+    const nigh_node_info *node = cli_look_at_nodes(cli) == NIGH_OK ? cli_node(rank) : NULL;
+
+    if (node == NULL) {
+        return DEPARTURE_UNKNOWN;
+    }
+    return node->life == NIGH_NODE_HAS_LEFT ? DEPARTURE_LEFT : DEPARTURE_DIED;
+}
+
+/* A stop in order hands nothing over unless `nigh leave` did before, which nobody else knows. */
+static const char *departure_text(enum departure departure)
+{
+    switch (departure) {
+    case DEPARTURE_LEFT:
+        return ". It had left: nothing is lost of what it handed over before (nigh leave)";
+    case DEPARTURE_DIED: return ", and what only that node held is lost";
+    case DEPARTURE_UNKNOWN: break;
+    }
+    return "";
+}
+
+static void print(const struct cli *cli, uint32_t rank, enum departure departure)
 {
     struct json json = {0};
 
     if (!cli->json) {
-        printf("rank %u is struck off: it is nobody's any more, and what only that node held is "
-               "lost\n",
-               rank);
+        printf("rank %u is struck off: it is nobody's any more%s\n", rank,
+               departure_text(departure));
         return;
     }
     json_object_open(&json, NULL);
     json_u64(&json, "rank", rank);
     json_bool(&json, "forgotten", true);
+    if (departure != DEPARTURE_UNKNOWN) {
+        json_bool(&json, "left", departure == DEPARTURE_LEFT);
+    }
     json_object_close(&json);
 }
 
@@ -66,6 +97,7 @@ int cli_forget(struct cli *cli, int argc, char **argv)
 {
     static const struct option options[] = {CLI_COMMON_OPTIONS, {0}};
     int option, exit_code = CLI_OK;
+    enum departure departure;
     nigh_status status;
     uint32_t rank = 0;
 
@@ -84,6 +116,7 @@ int cli_forget(struct cli *cli, int argc, char **argv)
     if (exit_code != CLI_OK) {
         return exit_code;
     }
+    departure = departure_of(cli, rank);
     status = wait_for_it(cli, rank);
     if (status == NIGH_PENDING) {
         cli_error(cli, "rank %u: not decided in time; it is asked for as long as this is given",
@@ -93,6 +126,6 @@ int cli_forget(struct cli *cli, int argc, char **argv)
     if (status != NIGH_OK) {
         return cli_failed(cli, status, "cannot strike that node off");
     }
-    print(cli, rank);
+    print(cli, rank, departure);
     return CLI_OK;
 }

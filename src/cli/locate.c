@@ -65,30 +65,36 @@ static void print_table(const struct located *located)
     }
 }
 
-static int tell(struct cli *cli, const struct located *located, nigh_status status)
+/* Who is not up may have what no other node has; where all are up there is no such object. */
+static int tell_none(struct cli *cli, const struct located *located, const char *name)
 {
-    int exit_code = CLI_OK;
+    char absent[CLI_ABSENT_BYTES];
 
-    if (located->missing == located->asked && status == NIGH_OK) {
-        cli_error(cli, "none of these objects is on a node that is up (nigh nodes)");
-        return CLI_NOT_FOUND;
+    if (cli_may_be_away(cli, absent)) {
+        cli_error(cli, "none of these objects is on a node that is up; %s", absent);
+    } else if (located->asked == 1) {
+        return cli_no_object_anywhere(cli, name);
+    } else {
+        cli_error(cli, "none of these %zu objects is there%s", located->asked,
+                  cli_is_alone(cli) ? "" : ", on this node or another");
     }
-    if (status != NIGH_OK) {
-        cli_error(cli, "of %zu objects it cannot be said now, or not of all, where they are: %s",
-                  located->missing, cli_unreached(cli, nigh_status_string(status)));
-        exit_code = cli_exit_code(status);
-    } else if (located->missing > 0 && !cli->json) {
-        cli_error(cli, "%zu of the %zu objects are on no node that is up", located->missing,
-                  located->asked);
-    }
-    return exit_code;
+    return CLI_NOT_FOUND;
 }
 
-static int locate_ids(struct cli *cli, const nigh_id *ids, size_t count)
+/* Some were found, and are listed by now. */
+static void tell_missing(struct cli *cli, const struct located *located)
+{
+    char absent[CLI_ABSENT_BYTES];
+    bool is_away = cli_may_be_away(cli, absent);
+
+    cli_error(cli, "%zu of the %zu objects %s on no node%s%s", located->missing, located->asked,
+              located->missing == 1 ? "is" : "are", is_away ? " that is up; " : "", absent);
+}
+
+static int locate_ids(struct cli *cli, const nigh_id *ids, size_t count, const char *name)
 {
     static struct located located;
     nigh_status status;
-    int exit_code;
 
     located.asked = count;
     located.missing = count;
@@ -99,16 +105,24 @@ static int locate_ids(struct cli *cli, const nigh_id *ids, size_t count)
         status != NIGH_TIMEOUT) {
         return cli_failed(cli, status, "cannot say where they are");
     }
-    exit_code = tell(cli, &located, status);
-    if (exit_code != CLI_OK) {
-        return exit_code;
+    if (status != NIGH_OK) {
+        cli_error(cli, "of %zu objects it cannot be said now, or not of all, where they are: %s",
+                  located.missing, cli_unreached(cli, nigh_status_string(status)));
+        return cli_exit_code(status);
+    }
+    if (located.missing == located.asked) {
+        return tell_none(cli, &located, name);
     }
     if (cli->json) {
         print_json(&located);
-    } else {
-        print_table(&located);
+        return CLI_OK;
     }
-    return exit_code;
+    print_table(&located);
+    (void)fflush(stdout);
+    if (located.missing > 0) {
+        tell_missing(cli, &located);
+    }
+    return CLI_OK;
 }
 
 int cli_locate(struct cli *cli, int argc, char **argv)
@@ -139,7 +153,7 @@ int cli_locate(struct cli *cli, int argc, char **argv)
         exit_code = cli_open(cli, NIGH_OPEN_READ_ONLY);
     }
     if (exit_code == CLI_OK) {
-        exit_code = locate_ids(cli, ids, (size_t)(argc - optind));
+        exit_code = locate_ids(cli, ids, (size_t)(argc - optind), argv[optind]);
     }
     free(ids);
     return exit_code;

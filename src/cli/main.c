@@ -34,7 +34,8 @@ const struct cli_verb cli_verbs[] = {
      "  -c, --checksum       also the CRC32C of the data\n", cli_stat},
     {"rm", "NAME...", "Delete objects, on every node of the cluster.",
      "One in use, or being written to disk, is gone at once for new readers; its memory is freed "
-     "later,\nand rm says so. Where another node may have one and does not answer in 5 seconds, it "
+     "later,\nand rm says so: who holds it reads on. A pin ('nigh pin') keeps none from rm. Where "
+     "another node may have one and does not answer in 5 seconds, it "
      "is deleted on\nthis node, and rm fails and says so.\n",
      cli_rm},
     {"pin", "NAME...", "Keep objects from eviction until unpinned.", "", cli_pin},
@@ -43,7 +44,8 @@ const struct cli_verb cli_verbs[] = {
      "Show which processes hold an object (or the pool), and why it cannot be evicted.", "",
      cli_who},
     {"locate", "NAME...", "Show which nodes hold the bytes of objects, the one with most first.",
-     "What is on no node that is up is counted; where that is all of them: exit code 3.\n",
+     "What is on no node is counted, and who is not up, and may have it, is named; where that is "
+     "all of\nthem: exit code 3.\n",
      cli_locate},
     {"nodes", "", "Show the nodes of the cluster, as this one sees them.",
      "CROSSOVER: larger objects are read from that node's memory, smaller ones sent by it.\n"
@@ -93,6 +95,8 @@ const struct cli_verb cli_verbs[] = {
      "objects takes some seconds, and at most 4 MiB of the node's memory at a time; transfer needs "
      "a cluster,\nsome 180 MiB of the memory of the node that offers, 64 MiB of the other, and "
      "some seconds.\nWhat they put is deleted at the end.\n"
+     "rpc takes some seconds: each of its four rows (two with --node, half as many with --at-once) "
+     "five at most,\nand is printed when it is there; with --timeout they share that time.\n"
      "  -o, --offer          transfer: put what 'nigh bench transfer' at another node will get\n"
      "  -w, --withdraw       transfer: delete what was offered and not taken\n"
      "  -n, --node RANK|NAME rpc: call 'nigh bench rpc --serve' at that node (default: a server "

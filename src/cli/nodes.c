@@ -393,8 +393,9 @@ static void print_text(void)
         printf("%-7s %12s  %9s  %s%s", state_word(node), incarnation,
                crossover_text(node->rank, size), address,
                node->is_self == 0 ? ""
-               : node_count == 1  ? "this node, which is alone"
-                                  : "  (this node)");
+               : node_count > 1   ? "  (this node)"
+               : address[0] == 0  ? "this node, which is alone"
+                                  : "  (this node, which is alone)");
         if (first_link(node->rank) != NULL &&
             first_link(node->rank)->calls == NIGH_LINK_CALLS_WRITTEN) {
             fputs("  calls are written", stdout);

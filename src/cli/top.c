@@ -87,6 +87,32 @@ static void print_text(const nigh_node_stats *now, const nigh_node_stats *before
            (unsigned long long)now->spill_failures, (unsigned long long)now->events_lost);
 }
 
+/* Of a node that nobody calls, or whose objects have no replicas, lines of zeros tell nothing. */
+static bool has_calls(const nigh_node_stats *now)
+{
+    return (now->calls_begun | now->calls_under_way | now->calls_taken | now->requests_unanswered |
+            now->services | now->calls_timed_out | now->calls_busy | now->calls_lost |
+            now->calls_retried | now->pairs) != 0;
+}
+
+static bool has_collectives(const nigh_node_stats *now)
+{
+    return (now->collectives_begun | now->collectives_under_way | now->collective_answers |
+            now->collective_failures | now->collectives_stale | now->collectives_refused) != 0;
+}
+
+static bool has_call_memory(const nigh_node_stats *now)
+{
+    return (now->bulk_moves | now->bulk_moves_failed | now->call_memory_bytes |
+            now->call_memory_refused) != 0;
+}
+
+static bool has_replicas(const nigh_node_stats *now)
+{
+    return (now->replicas_wanted | now->replicas_missing | now->replicas_repaired |
+            now->replicas_made | now->replica_failures) != 0;
+}
+
 static void print_calls(const nigh_node_stats *now, const nigh_node_stats *before,
                         uint64_t elapsed_us)
 {
@@ -104,8 +130,18 @@ static void print_calls(const nigh_node_stats *now, const nigh_node_stats *befor
            (unsigned long long)now->pairs);
 }
 
-/* Of calls: those of many nodes, and the memory that calls bring. */
 static void print_collectives(const nigh_node_stats *now)
+{
+    printf(
+        "to many   %llu calls begun, %llu under way, %llu nodes answered, %llu did not; "
+        "refused: %llu of another view, %llu else\n",
+        (unsigned long long)now->collectives_begun, (unsigned long long)now->collectives_under_way,
+        (unsigned long long)now->collective_answers, (unsigned long long)now->collective_failures,
+        (unsigned long long)now->collectives_stale, (unsigned long long)now->collectives_refused);
+}
+
+/* The memory that calls bring. */
+static void print_call_memory(const nigh_node_stats *now)
 {
     char pulled[BYTES_SIZE_TEXT], pushed[BYTES_SIZE_TEXT], made[BYTES_SIZE_TEXT],
         most[BYTES_SIZE_TEXT];
@@ -114,17 +150,11 @@ static void print_collectives(const nigh_node_stats *now)
     bytes_format_size(now->bulk_pushed_bytes, pushed);
     bytes_format_size(now->call_memory_bytes, made);
     bytes_format_size(now->call_memory_limit_bytes, most);
-    printf(
-        "          of many nodes: %llu begun, %llu under way, %llu nodes answered, %llu did not; "
-        "refused: %llu of another view, %llu else\n"
-        "          memory: %llu moves (%s pulled, %s pushed), %llu failed; %s of %s made, %llu "
-        "refused\n",
-        (unsigned long long)now->collectives_begun, (unsigned long long)now->collectives_under_way,
-        (unsigned long long)now->collective_answers, (unsigned long long)now->collective_failures,
-        (unsigned long long)now->collectives_stale, (unsigned long long)now->collectives_refused,
-        (unsigned long long)now->bulk_moves, pulled, pushed,
-        (unsigned long long)now->bulk_moves_failed, made, most,
-        (unsigned long long)now->call_memory_refused);
+    printf("bulks     %llu moves of memory that calls bring (%s pulled, %s pushed), %llu failed; "
+           "%s of %s made, %llu refused\n",
+           (unsigned long long)now->bulk_moves, pulled, pushed,
+           (unsigned long long)now->bulk_moves_failed, made, most,
+           (unsigned long long)now->call_memory_refused);
 }
 
 static void print_cluster(const nigh_node_stats *now, const nigh_node_stats *before,
@@ -157,7 +187,6 @@ static void print_members(const nigh_node_stats *now)
 {
     char made[BYTES_SIZE_TEXT];
 
-    bytes_format_size(now->replica_bytes, made);
     printf("members   %llu others answer datagrams; %llu suspicions, %llu declared dead, %llu "
            "suspicions of this node refuted, %llu datagrams refused\n",
            (unsigned long long)now->nodes_reached, (unsigned long long)now->nodes_suspected,
@@ -172,11 +201,14 @@ static void print_members(const nigh_node_stats *now)
                (unsigned long long)now->view_elections, now->view_votes != 0 ? "has a" : "has no",
                (unsigned long long)now->view_seats, (unsigned long long)now->view_seats_free);
     }
-    printf("replicas  %llu of objects whose count this node keeps, %llu missing, %llu objects "
-           "repaired; %llu made here (%s), %llu times in vain\n",
-           (unsigned long long)now->replicas_wanted, (unsigned long long)now->replicas_missing,
-           (unsigned long long)now->replicas_repaired, (unsigned long long)now->replicas_made, made,
-           (unsigned long long)now->replica_failures);
+    if (has_replicas(now)) {
+        bytes_format_size(now->replica_bytes, made);
+        printf("replicas  %llu of objects whose count this node keeps, %llu missing, %llu objects "
+               "repaired; %llu made here (%s), %llu times in vain\n",
+               (unsigned long long)now->replicas_wanted, (unsigned long long)now->replicas_missing,
+               (unsigned long long)now->replicas_repaired, (unsigned long long)now->replicas_made,
+               made, (unsigned long long)now->replica_failures);
+    }
     if (now->directory_servers > 0) {
         printf("directory %llu of %llu servers reached, %llu times lost\n",
                (unsigned long long)now->directory_servers_up,
@@ -195,6 +227,26 @@ static void print_holders(struct cli *cli)
     }
     puts("");
     cli_print_holders(holders, min_size(count, HOLDERS_SHOWN), "HOLDS");
+}
+
+static void print_picture(struct cli *cli, const nigh_node_stats *now,
+                          const nigh_node_stats *before, uint64_t elapsed_us)
+{
+    print_text(now, before, elapsed_us);
+    if (has_calls(now)) {
+        print_calls(now, before, elapsed_us);
+    }
+    if (has_collectives(now)) {
+        print_collectives(now);
+    }
+    if (has_call_memory(now)) {
+        print_call_memory(now);
+    }
+    if (!cli_is_alone(cli)) {
+        print_cluster(now, before, elapsed_us);
+        print_members(now);
+    }
+    print_holders(cli);
 }
 
 static int watch(struct cli *cli, bool once, uint64_t delay_us)
@@ -216,14 +268,7 @@ static int watch(struct cli *cli, bool once, uint64_t delay_us)
             if (screen) {
                 fputs("\033[H\033[2J", stdout);
             }
-            print_text(&now, before_us == 0 ? &now : &before, now_us - before_us);
-            print_calls(&now, before_us == 0 ? &now : &before, now_us - before_us);
-            print_collectives(&now);
-            if (!cli_is_alone(cli)) {
-                print_cluster(&now, before_us == 0 ? &now : &before, now_us - before_us);
-                print_members(&now);
-            }
-            print_holders(cli);
+            print_picture(cli, &now, before_us == 0 ? &now : &before, now_us - before_us);
         }
         if (once || fflush(stdout) != 0) {
             return CLI_OK;

@@ -424,14 +424,30 @@ def test_put_above_a_quota():
 
 @with_node
 def test_missing_objects(node, folder):
-    for verb in ("get", "stat", "rm", "pin", "unpin", "who"):
+    for verb in ("get", "stat", "rm", "pin", "unpin", "who", "locate"):
         fails(NOT_FOUND, ["nobody: no such object in your pool"], verb, "nobody", node=node)
         pool = f"uid-{os.geteuid()}"
         fails(NOT_FOUND, [f"nobody: no such object in pool {pool}"], verb, "nobody", "--pool", pool, node=node)
     good("put", "there", "-", node=node)
+    fails(NOT_FOUND, ["none of these 2 objects is there"], "locate", "nobody", "no one", node=node)
+    # What is said of some comes after the list of the others.
+    code, printed, _ = run("locate", "nobody", "there", node=node, stderr=subprocess.STDOUT)
+    lines = printed.decode().splitlines()
+    assert code == OK and len(lines) == 3 and lines[0].split()[0] == "NODE", lines
+    assert lines[2] == "nigh locate: 1 of the 2 objects is on no node", lines
     # The rest is done all the same.
     fails(NOT_FOUND, ["nobody"], "rm", "nobody", "there", node=node)
     assert parsed("ls", node=node) == []
+
+
+@with_node
+def test_rm_of_what_is_pinned(node, folder):
+    """A pin is no hold: it goes with the object, whose name may be put anew."""
+    good("put", "x", "-", node=node, data=b"first")
+    good("pin", "x", node=node)
+    assert good("rm", "x", node=node) == b"" and parsed("ls", node=node) == []
+    good("put", "x", "-", node=node, data=b"second")
+    assert good("get", "x", node=node) == b"second" and parsed("stat", "x", node=node)[0]["pinned"] is False
 
 
 @with_node
@@ -536,6 +552,10 @@ def test_top(node, folder):
     for word in ("64.0 MiB", "1 sealed", "1 attached", "requests for memory refused", "in all    1 seals, 0 deletes"):
         assert word in text, text
     assert "\x1b" not in text, "no terminal, no colours"
+    for word in ("calls", "to many", "bulks"):
+        assert f"\n{word}  " not in text, "where all is zero"
+    run("call", "nobody's", "x", node=node)
+    assert "\ncalls     1 begun" in good("top", "-1", node=node).decode()
     watch = subprocess.Popen([os.environ["NIGH"], "top", "--json", "--delay", "10ms", "--socket", node.path],
                              stdout=subprocess.PIPE)
     assert watch.stdout.readline() == b"{\n"
@@ -632,7 +652,31 @@ def test_bench_rpc(node, folder):
         fails(USAGE, ["bench"], "bench", "rpc", *arguments, node=node)
     fails(USAGE, ["bench"], "bench", "objects", "--serve", node=node)
     fails(NOT_FOUND, ["nigh bench rpc --serve"], "bench", "rpc", "--node", "0", node=node)
+    assert run("bench", "rpc", "--node", "0", node=node)[1] == b"", "no head where nothing is measured"
+    assert json.loads(run("bench", "rpc", "--node", "0", "--json", node=node)[1])["exit_code"] == NOT_FOUND
     assert parsed("bench", "rpc", "--serve", "--timeout", "10ms", node=node) == {"served": 0}
+
+
+@with_node
+def test_bench_rpc_ends_in_time(node, folder):
+    """The rows share --timeout, and each has something in its part."""
+    rows = parsed("bench", "rpc", "--timeout", "400ms", node=node)
+    assert len(rows) == 4 and all(row["calls"] > 0 for row in rows), rows
+    assert sum(row["calls"] / row["calls_per_s"] for row in rows) <= 0.5, rows
+    fails(TIMEOUT, ["the deadline passed"], "bench", "rpc", "--timeout", "0", node=node)
+
+
+@with_node
+def test_bench_rpc_prints_a_row_when_it_is_there(node, folder):
+    for _ in range(5):
+        with subprocess.Popen([os.environ["NIGH"], "bench", "rpc", "--socket", node.path],
+                              stdout=subprocess.PIPE) as bench:
+            lines = [bench.stdout.readline(), bench.stdout.readline()]
+            bench.kill()
+            lines += bench.stdout.readlines()
+        if len(lines) < 5:  # else it was over before it could be ended
+            return
+    assert False, "all rows came at once"
 
 
 @with_node

@@ -25,14 +25,18 @@ def forget(cluster, rank, whom, *more):
 
 
 def forget_for_good(cluster, rank, whom):
-    """It was heard just now: refused for two seconds."""
+    """It was heard just now: refused for two seconds. What is said at the end."""
+    said = ""
+
     def is_done():
+        nonlocal said
         code, said = forget(cluster, rank, whom)
         assert code in (OK, FAILED, TIMEOUT), (code, said)
         assert code != FAILED or "lives" in said, said
         return code == OK
 
     wait_for(is_done, 60)
+    return said
 
 
 def ended(cluster, rank):
@@ -54,7 +58,8 @@ def test_a_machine_that_is_set_up_anew_joins_as_another():
     cluster.put(0, 0, 20, 2000)
     cluster.put(1, 1000, 20, 2000)
     cluster.kill(1)
-    forget_for_good(cluster, 2, cluster.ports[1])
+    said = forget_for_good(cluster, 2, cluster.ports[1])
+    assert "nobody's any more, and what only that node held is lost" in said, said
     wait_for(lambda: all(cluster.ranks_of(rank) == {cluster.ports[0]: 0, cluster.ports[2]: 2} for rank in (0, 2)), 30)
     wait_for(cluster.agrees, 30)
     cluster.get_all(2, 0, 20, 2000)
@@ -93,6 +98,28 @@ def test_a_machine_that_is_set_up_anew_joins_as_another():
     assert "refused a node that was struck off" in cluster.log(0), cluster.log(0)[-3000:]
     cluster.back(1)
     wait_for(cluster.agrees, 40)
+    cluster.close()
+
+
+def test_of_one_that_left_nothing_is_said_to_be_lost():
+    cluster = Joiners(1, 3)
+    shown = cluster.nigh(0, "nodes").stdout.decode()
+    assert f" {cluster.ports[0]}  (this node, which is alone)" in shown, shown
+    for rank in (1, 2):
+        cluster.join_by(rank, 0)
+    wait_for(cluster.agrees, 30)
+    cluster.put(1, 0, 10, 2000)
+    assert cluster.nigh(1, "leave").returncode == OK
+    cluster.processes[1].terminate()
+    assert ended(cluster, 1) == 0
+    wait_for(lambda: cluster.agrees(out=(1,)) and cluster.list(0)[1]["life"] == "left", 30)
+    code, said = cluster.nigh(0, "locate", "nowhere").returncode, cluster.nigh(0, "locate", "nowhere").stderr.decode()
+    assert code == NOT_FOUND and f"node 1 ({cluster.ports[1]}) is dead, and may have it" in said, (code, said)
+    said = forget_for_good(cluster, 0, "1")
+    assert "It had left: nothing is lost of what it handed over" in said, said
+    cluster.get_all(2, 0, 10, 2000)
+    said = cluster.nigh(0, "locate", "nowhere").stderr.decode()
+    assert "nowhere: no such object in your pool, on this node or another" in said, said
     cluster.close()
 
 

@@ -251,7 +251,8 @@ def test_a_call_goes_where_its_bytes_are():
             assert (said["asked"], said["missing"]) == (3, 1)
             assert [(item["rank"], item["objects"], item["size_bytes"], item["is_self"]) for item in said["nodes"]] == \
                 [(1, 1, 5000, own == 1), (0, 1, 1000, own == 0)]
-        assert a.run("locate", "nowhere")[0] == NOT_FOUND
+        code, _, said = a.run("locate", "nowhere")
+        assert code == NOT_FOUND and "nowhere: no such object in your pool, on this node or another" in said, (code, said)
         servers = [serve(a, "echo"), serve(b, "echo")]
         raw.wait_for(lambda: b.run("call", "echo", "-n0", "x")[0] == a.run("call", "echo", "-n1", "x")[0] == OK)
 
