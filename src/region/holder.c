@@ -22,6 +22,13 @@ void region_holder_init(struct region_holder *holder, const struct region_holder
 
 /* ---- a chunk -------------------------------------------------------------- */
 
+/* How much of a chunk there is to copy; of one behind the region's end nothing. */
+static uint64_t used_of(const struct region_geometry *geometry, uint32_t chunk)
+{
+    return chunk < region_geometry_chunks(geometry) ? region_geometry_chunk_bytes(geometry, chunk)
+                                                    : 0;
+}
+
 static void act(struct region_holder *holder, uint32_t chunk, enum region_holder_action action,
                 enum region_slot_state state)
 {
@@ -33,7 +40,7 @@ static void act(struct region_holder *holder, uint32_t chunk, enum region_holder
                                      .source = holder->source};
 
     if (action == REGION_ACT_COPY) {
-        todo.bytes = region_geometry_chunk_bytes(&holder->geometry, chunk);
+        todo.bytes = slot->used_bytes = used_of(&holder->geometry, chunk);
     } else if (action == REGION_ACT_OPEN) {
         todo.wipe_from = region_geometry_chunk_bytes(&holder->config.kept->geometry, chunk);
         todo.wipe_to = max_u64(slot->used_bytes, todo.wipe_from);
@@ -222,10 +229,26 @@ static bool may_make(const struct region_slot *slot)
            (slot->state == REGION_SLOT_CUTTING && slot->goal == REGION_GOAL_NONE);
 }
 
+/* Chunks of a region keep their size: memory that is here was made for that. */
+static bool is_of_size(const struct region_holder *holder, const struct region_geometry *geometry)
+{
+    for (uint32_t n = 0; n < holder->config.room; n++) {
+        uint8_t state = holder->config.slots[n].state;
+
+        if (state != REGION_SLOT_NONE && state != REGION_SLOT_CUTTING) {
+            return geometry->chunk_bytes == holder->geometry.chunk_bytes;
+        }
+    }
+    return true;
+}
+
 static nigh_status prepare(struct region_holder *holder, const struct region_message *message)
 {
     nigh_status status = holder->config.has_lease ? NIGH_OK : NIGH_NO_QUORUM;
 
+    if (!is_of_size(holder, &message->geometry)) {
+        return NIGH_BUSY;
+    }
     for (uint32_t n = 0; n < holder->config.room; n++) {
         const struct region_slot *slot = &holder->config.slots[n];
 
@@ -234,7 +257,9 @@ static nigh_status prepare(struct region_holder *holder, const struct region_mes
             status = NIGH_BUSY;
         }
     }
-    holder->geometry = message->geometry;
+    if (status == NIGH_OK) {
+        holder->geometry = message->geometry;
+    }
     for (uint32_t n = 0; n < holder->config.room && status == NIGH_OK; n++) {
         struct region_slot *slot = &holder->config.slots[n];
 
@@ -277,13 +302,17 @@ static void note_used(struct region_holder *holder)
     }
 }
 
-static void keep(struct region_holder *holder, const struct region_descriptor *descriptor)
+static nigh_status keep(struct region_holder *holder, const struct region_descriptor *descriptor)
 {
     NIGH_ASSERT(descriptor->chunk_count <= holder->config.room);
+    if (!is_of_size(holder, &descriptor->geometry)) {
+        return NIGH_PROTOCOL;
+    }
     if (region_version_compare(&descriptor->version, &holder->config.kept->version) > 0) {
         region_descriptor_copy(holder->config.kept, descriptor);
         note_used(holder);
     }
+    return NIGH_OK;
 }
 
 /* What the descriptor says is here is opened, all else is cut. */
@@ -329,15 +358,20 @@ static nigh_status thaw(struct region_holder *holder, const struct region_messag
     return NIGH_OK;
 }
 
-static void settle(struct region_holder *holder, const struct region_message *message)
+static nigh_status settle(struct region_holder *holder, const struct region_message *message)
 {
-    holder->is_unsettled = false;
+    nigh_status status = NIGH_OK;
+
     if (message->descriptor != NULL) {
-        keep(holder, message->descriptor);
+        status = keep(holder, message->descriptor);
     } else {
         region_descriptor_clear(holder->config.kept);
     }
-    go_by_kept(holder);
+    if (status == NIGH_OK) {
+        holder->is_unsettled = false;
+        go_by_kept(holder);
+    }
+    return status;
 }
 
 /* A round that was not heard yet, or failed when it was: what could not be then may be by now. */
@@ -350,9 +384,9 @@ static nigh_status carry_out(struct region_holder *holder, const struct region_m
                  message->is_move ? REGION_GOAL_LENT : REGION_GOAL_FROZEN);
         break;
     case REGION_COPY: return copy(holder, message);
-    case REGION_COMMIT: keep(holder, message->descriptor); break;
+    case REGION_COMMIT: return keep(holder, message->descriptor);
     case REGION_THAW: return thaw(holder, message);
-    case REGION_SETTLE: settle(holder, message); break;
+    case REGION_SETTLE: return settle(holder, message);
     default: break;
     }
     return NIGH_OK;
@@ -397,7 +431,6 @@ void region_holder_did(struct region_holder *holder, uint32_t chunk, nigh_status
     slot->handle = status == NIGH_OK ? handle : 0;
     if (before == REGION_SLOT_COPYING && status == NIGH_OK) {
         slot->full = true;
-        slot->used_bytes = region_geometry_chunk_bytes(&holder->geometry, chunk);
     } else if (before == REGION_SLOT_CUTTING) {
         *slot = slot->goal == REGION_GOAL_NONE ? (struct region_slot){0}
                                                : (struct region_slot){.goal = slot->goal,

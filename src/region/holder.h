@@ -96,9 +96,10 @@ void region_holder_init(struct region_holder *holder, const struct region_holder
 
 /* From a home. What is of another than the one this node goes by is not looked at, nor what is of
  * an earlier round than the last; the last is answered again, once it was. All that is new is
- * answered: NIGH_BUSY: memory that a chunk had here before is not given back yet; NIGH_STALE:
- * another descriptor is kept than the home thinks; NIGH_NO_QUORUM: no memory is given without a
- * lease. */
+ * answered: NIGH_BUSY: memory that a chunk had here before is not given back yet, or is for chunks
+ * of another size; NIGH_STALE: another descriptor is kept than the home thinks; NIGH_NO_QUORUM: no
+ * memory is given without a lease; NIGH_PROTOCOL: chunks of another size than the memory here is
+ * for. */
 void region_holder_take(struct region_holder *holder, const struct region_message *message);
 
 /* An act has ended. `status` other than NIGH_OK: of MAKE, COPY, LEND; `handle`: of LEND, OPEN. */

@@ -79,8 +79,13 @@ void region_home_end(struct region_home *home, nigh_status status)
 
 /* ---- members -------------------------------------------------------------- */
 
+/* One that says that it keeps what a later home than this committed is believed by that one. */
 static void take_held(struct region_home *home, const struct region_message *message)
 {
+    if (message->descriptor != NULL &&
+        region_version_compare(&message->descriptor->version, &home->config.version) > 0) {
+        return;
+    }
     region_set_add(&home->held, message->peer);
     if (home->state == REGION_HOME_REBUILDING && message->descriptor != NULL &&
         region_version_compare(&message->descriptor->version, &home->config.now->version) > 0) {

@@ -139,6 +139,18 @@ static bool has_made(const struct region_home *home, const struct region_message
     return true;
 }
 
+/* From where a move copies: who has the chunk says that it has lent it, and how it is read. */
+static void take_source(struct region_home *home, const struct region_message *message)
+{
+    struct region_change *change = &home->change;
+    uint64_t handle = change->chunk < message->handle_count ? message->handles[change->chunk] : 0;
+
+    if (handle == 0) {
+        change->status = NIGH_BUSY;
+    }
+    change->source = (struct region_place){.node = message->peer, .handle = handle};
+}
+
 void home_done(struct region_home *home, const struct region_message *message)
 {
     struct region_change *change = &home->change;
@@ -156,9 +168,7 @@ void home_done(struct region_home *home, const struct region_message *message)
     } else if (change->round == REGION_ROUND_THAW && message->status != NIGH_OK) {
         region_set_add(&home->held, message->peer); /* it keeps something else: it is told */
     } else if (change->round == REGION_ROUND_FREEZE && change->is_move) {
-        change->source = (struct region_place){
-            .node = message->peer,
-            .handle = change->chunk < message->handle_count ? message->handles[change->chunk] : 0};
+        take_source(home, message);
     } else if (change->round >= REGION_ROUND_THAW) {
         take_handles(home, message);
     }

@@ -226,6 +226,13 @@ void region_mapping_cancel(struct region_mapping *mapping, struct region_op *op,
 
 /* ---- what the home says --------------------------------------------------- */
 
+/* The region that was mapped, however it was changed; its chunks keep their size. */
+static bool is_the_same(const struct region_descriptor *now, const struct region_descriptor *later)
+{
+    return region_version_equal(&later->birth, &now->birth) &&
+           later->geometry.chunk_bytes == now->geometry.chunk_bytes;
+}
+
 static void take_mapped(struct region_mapping *mapping, const struct region_message *message)
 {
     struct region_descriptor *now = mapping->config.now;
@@ -236,7 +243,7 @@ static void take_mapped(struct region_mapping *mapping, const struct region_mess
     mapping->is_asked = mapping->is_stale = false;
     mapping->answers++;
     if (message->status != NIGH_OK ||
-        (is_known(mapping) && !region_version_equal(&message->descriptor->birth, &now->birth))) {
+        (is_known(mapping) && !is_the_same(now, message->descriptor))) {
         mapping->is_gone = true;
         stop_all(mapping, NIGH_NOT_FOUND);
         return;

@@ -114,6 +114,28 @@ static void what_is_made_is_open_once_it_thaws(void **state)
     assert_false(region_chunks_has(&world.said.chunks, 3));
 }
 
+static void chunks_keep_their_size(void **state)
+{
+    struct region_geometry other = {.size_bytes = 8 * 4096, .chunk_bytes = 4096};
+    struct region_descriptor *next;
+
+    (void)state;
+    make_open(77);
+    hear((struct region_message){
+        .kind = REGION_PREPARE, .chunks = set_of(3), .geometry = other, .is_move = true});
+    assert_said(REGION_PREPARE, NIGH_BUSY, 1);
+    next = region_fixture_make(&world.next, 4);
+    next->version.counter = 3;
+    next->geometry.chunk_bytes = 4096;
+    next->geometry.size_bytes = 4 * 4096;
+    hear((struct region_message){.kind = REGION_COMMIT, .descriptor = next});
+    assert_said(REGION_COMMIT, NIGH_PROTOCOL, 2);
+    assert_int_equal(region_fixture_at(&world.kept)->version.counter, 2);
+    hear((struct region_message){.kind = REGION_SETTLE, .descriptor = next});
+    assert_said(REGION_SETTLE, NIGH_PROTOCOL, 3);
+    assert_int_equal(world.act_count, 0);
+}
+
 static void what_cannot_be_made_is_said(void **state)
 {
     struct region_descriptor *next = begin();
@@ -409,6 +431,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_made_is_open_once_it_thaws),
+        cmocka_unit_test(chunks_keep_their_size),
         cmocka_unit_test(what_cannot_be_made_is_said),
         cmocka_unit_test(frozen_is_said_when_nothing_can_come_any_more),
         cmocka_unit_test(what_moves_is_lent_and_then_cut),

@@ -568,6 +568,41 @@ static void the_latest_that_holders_keep_is_settled_on(void **state)
     hear(REGION_FREEZE, 1); /* and then what was asked for */
 }
 
+/* A home that another has followed, and does not know it yet. */
+static void what_a_later_home_committed_is_its_own(void **state)
+{
+    struct region_descriptor *held;
+
+    (void)state;
+    begin(true);
+    held = region_fixture_make(&world.held, 2);
+    held->version.epoch++;
+    take(&(struct region_message){
+        .kind = REGION_HELD, .peer = 1, .chunks = {.words = {1}}, .descriptor = held});
+    region_home_told(&world.home, 1);
+    region_home_told(&world.home, 2);
+    assert_int_equal(world.said_count, 0);
+    assert_true(region_home_is_idle(&world.home));
+}
+
+static void a_move_from_who_lends_nothing_is_given_up(void **state)
+{
+    struct region_ask ask = {.kind = REGION_ASK_MOVE,
+                             .uid = REGION_FIXTURE_OWNER,
+                             .birth = region_fixture_version(1),
+                             .chunk = 1,
+                             .node = 1};
+
+    (void)state;
+    make_region();
+    region_home_ask(&world.home, &ask);
+    does(REGION_PREPARE, 1, 1);
+    does(REGION_FREEZE, 2, 0);
+    does(REGION_THAW, 1, 1);
+    does(REGION_THAW, 2, 2);
+    assert_answered(&ask, NIGH_BUSY);
+}
+
 static void what_nobody_committed_is_settled_as_nothing(void **state)
 {
     (void)state;
@@ -616,6 +651,8 @@ int main(void)
         cmocka_unit_test(as_many_wait_as_there_is_room_for),
         cmocka_unit_test(what_was_not_answered_is_asked_again),
         cmocka_unit_test(the_latest_that_holders_keep_is_settled_on),
+        cmocka_unit_test(what_a_later_home_committed_is_its_own),
+        cmocka_unit_test(a_move_from_who_lends_nothing_is_given_up),
         cmocka_unit_test(what_nobody_committed_is_settled_as_nothing),
         cmocka_unit_test(who_comes_back_is_settled),
     };

@@ -310,6 +310,20 @@ static void another_of_the_name_is_not_it(void **state)
     assert_ended(&op, NIGH_NOT_FOUND);
 }
 
+static void one_cut_otherwise_is_not_it(void **state)
+{
+    struct region_descriptor *descriptor = begin_known();
+    struct region_op op;
+
+    (void)state;
+    start(&op, 8192, 1);
+    posted(&op, 0, NIGH_STALE);
+    descriptor->geometry.chunk_bytes *= 2;
+    descriptor->chunk_count = region_geometry_chunks(&descriptor->geometry);
+    tell(NIGH_OK);
+    assert_ended(&op, NIGH_NOT_FOUND);
+}
+
 static void without_a_lease_nobody_is_asked(void **state)
 {
     struct region_op op;
@@ -368,6 +382,7 @@ int main(void)
         cmocka_unit_test(what_is_posted_comes_back_before_an_end),
         cmocka_unit_test(what_is_lost_is_said),
         cmocka_unit_test(another_of_the_name_is_not_it),
+        cmocka_unit_test(one_cut_otherwise_is_not_it),
         cmocka_unit_test(without_a_lease_nobody_is_asked),
         cmocka_unit_test(only_the_home_is_heard),
         cmocka_unit_test(a_bound_of_operations),

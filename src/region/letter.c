@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See letter.h. Behind the head is what the kind has, in the order of `fields`; then the name, and
+ * then the descriptor, to the end. Little-endian, without gaps.
+ */
+#include "region/letter.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/check.h"
+
+/* Of the head. */
+enum {
+    AT_KIND = 0,
+    AT_OF = 1, /* of a DONE */
+    AT_FLAGS = 2,
+    AT_NAME = 3,   /* its length */
+    AT_STATUS = 4, /* without its sign */
+    AT_CHANGE = 8,
+};
+
+_Static_assert(AT_CHANGE + 24 == REGION_LETTER_HEAD_BYTES, "the head has no gaps");
+
+#define FLAG_MOVE       1u
+#define FLAG_DESCRIPTOR 2u
+
+/* What a kind has. */
+#define HAS_BASE      1u
+#define HAS_CHUNKS    2u
+#define HAS_GEOMETRY  4u
+#define HAS_SOURCE    8u
+#define HAS_HANDLES   16u
+#define MAY_MOVE      32u
+#define MAY_FAIL      64u
+#define MAY_DESCRIBE  128u
+#define MUST_DESCRIBE 256u
+#define NEEDS_CHANGE  512u  /* its version is one */
+#define NEEDS_CHUNKS  1024u /* there is one, at least */
+#define OF_HOME       2048u /* it is a round of a change */
+
+static const uint32_t fields[] = {
+    [REGION_PREPARE] = OF_HOME | HAS_CHUNKS | HAS_GEOMETRY | MAY_MOVE | NEEDS_CHUNKS,
+    [REGION_FREEZE] = OF_HOME | HAS_CHUNKS | MAY_MOVE | NEEDS_CHUNKS,
+    [REGION_COPY] = OF_HOME | HAS_CHUNKS | HAS_SOURCE | MAY_MOVE | NEEDS_CHUNKS,
+    [REGION_COMMIT] = OF_HOME | MAY_MOVE | MUST_DESCRIBE,
+    [REGION_THAW] = OF_HOME | HAS_BASE | MAY_MOVE,
+    [REGION_SETTLE] = OF_HOME | MAY_DESCRIBE,
+    [REGION_DONE] = HAS_CHUNKS | HAS_HANDLES | MAY_FAIL | NEEDS_CHANGE,
+    [REGION_HELD] = HAS_CHUNKS | HAS_HANDLES | MAY_DESCRIBE,
+    [REGION_MAP] = 0,
+    [REGION_MAPPED] = MAY_FAIL | MAY_DESCRIBE,
+    [REGION_UNMAP] = 0,
+    [REGION_CHANGED] = 0,
+};
+
+#define KINDS (sizeof(fields) / sizeof(fields[0]))
+
+static bool has(enum region_message_kind kind, uint32_t field)
+{
+    return (fields[kind] & field) != 0;
+}
+
+/* ---- writing -------------------------------------------------------------- */
+
+static uint8_t *put_u64(uint8_t *at, uint64_t value)
+{
+    bytes_put_u64(at, value);
+    return at + 8;
+}
+
+static uint8_t *put_version(uint8_t *at, const struct region_version *version)
+{
+    at = put_u64(at, version->epoch);
+    at = put_u64(at, version->incarnation);
+    return put_u64(at, version->counter);
+}
+
+/* Those of chunks that are said to be there, and none behind the last. */
+static uint8_t *put_handles(uint8_t *at, const struct region_message *message)
+{
+    uint8_t *count_at = at;
+    uint32_t count = 0;
+
+    for (uint32_t n = 0; n < message->handle_count; n++) {
+        if (message->handles[n] != 0 && region_chunks_has(&message->chunks, n)) {
+            count = n + 1;
+        }
+    }
+    bytes_put_u16(count_at, (uint16_t)count);
+    at += 2;
+    for (uint32_t n = 0; n < count; n++) {
+        at = put_u64(at, region_chunks_has(&message->chunks, n) ? message->handles[n] : 0);
+    }
+    return at;
+}
+
+static uint8_t *put_fields(uint8_t *at, const struct region_message *message)
+{
+    if (has(message->kind, HAS_BASE)) {
+        at = put_version(at, &message->base);
+    }
+    for (uint32_t n = 0; n < REGION_CHUNK_WORDS && has(message->kind, HAS_CHUNKS); n++) {
+        at = put_u64(at, message->chunks.words[n]);
+    }
+    if (has(message->kind, HAS_GEOMETRY)) {
+        at = put_u64(at, message->geometry.size_bytes);
+        at = put_u64(at, message->geometry.chunk_bytes);
+    }
+    if (has(message->kind, HAS_SOURCE)) {
+        bytes_put_u32(at, message->source.node);
+        at = put_u64(at + 4, message->source.handle);
+    }
+    return has(message->kind, HAS_HANDLES) ? put_handles(at, message) : at;
+}
+
+size_t region_letter_encode(const struct region_message *message, const char *name,
+                            uint8_t name_bytes, uint8_t *out)
+{
+    bool describes = message->descriptor != NULL;
+    uint8_t *at = out + REGION_LETTER_HEAD_BYTES;
+
+    NIGH_ASSERT(name_bytes > 0 && name_bytes <= LIMIT_REGION_NAME_BYTES);
+    out[AT_KIND] = (uint8_t)message->kind;
+    out[AT_OF] = message->kind == REGION_DONE ? (uint8_t)message->of : 0;
+    out[AT_FLAGS] = (uint8_t)((has(message->kind, MAY_MOVE) && message->is_move ? FLAG_MOVE : 0) |
+                              (describes ? FLAG_DESCRIPTOR : 0));
+    out[AT_NAME] = name_bytes;
+    bytes_put_u32(out + AT_STATUS, (uint32_t)-message->status);
+    (void)put_version(out + AT_CHANGE, &message->change);
+    at = put_fields(at, message);
+    memcpy(at, name, name_bytes);
+    at += name_bytes;
+    if (describes) {
+        at += region_descriptor_encode(message->descriptor, at);
+    }
+    return (size_t)(at - out);
+}
+
+/* ---- reading -------------------------------------------------------------- */
+
+/* What is left of it; `is_short`: more was wanted than there is, and is 0. */
+struct reader {
+    const uint8_t *at;
+    size_t left;
+    bool is_short;
+};
+
+static const uint8_t *take(struct reader *reader, size_t count)
+{
+    const uint8_t *at = reader->at;
+
+    if (reader->left < count) {
+        reader->is_short = true;
+        return NULL;
+    }
+    reader->at += count;
+    reader->left -= count;
+    return at;
+}
+
+static uint64_t take_u64(struct reader *reader)
+{
+    const uint8_t *at = take(reader, 8);
+
+    return at == NULL ? 0 : bytes_get_u64(at);
+}
+
+static uint32_t take_u32(struct reader *reader)
+{
+    const uint8_t *at = take(reader, 4);
+
+    return at == NULL ? 0 : bytes_get_u32(at);
+}
+
+static struct region_version take_version(struct reader *reader)
+{
+    struct region_version version;
+
+    version.epoch = take_u64(reader);
+    version.incarnation = take_u64(reader);
+    version.counter = take_u64(reader);
+    return version;
+}
+
+static void take_handles(struct reader *reader, struct region_letter *letter)
+{
+    const uint8_t *at = take(reader, 2);
+    uint32_t count = at == NULL ? 0 : bytes_get_u16(at);
+
+    if (count > LIMIT_REGION_CHUNKS) {
+        reader->is_short = true;
+        return;
+    }
+    for (uint32_t n = 0; n < count; n++) {
+        letter->handles[n] = take_u64(reader);
+    }
+    letter->message.handles = letter->handles;
+    letter->message.handle_count = count;
+}
+
+static void take_head(struct reader *reader, struct region_letter *letter)
+{
+    struct region_message *message = &letter->message;
+    const uint8_t *head = take(reader, AT_CHANGE);
+
+    if (head == NULL) {
+        return;
+    }
+    message->kind = head[AT_KIND];
+    message->of = head[AT_OF];
+    message->is_move = (head[AT_FLAGS] & FLAG_MOVE) != 0;
+    message->descriptor = (head[AT_FLAGS] & FLAG_DESCRIPTOR) != 0 ? &letter->descriptor : NULL;
+    letter->name_bytes = head[AT_NAME];
+    message->status = (nigh_status)(int32_t)(0u - bytes_get_u32(head + AT_STATUS));
+    message->change = take_version(reader);
+    if ((head[AT_FLAGS] & ~(FLAG_MOVE | FLAG_DESCRIPTOR)) != 0 || message->kind >= KINDS ||
+        bytes_get_u32(head + AT_STATUS) > INT32_MAX || letter->name_bytes == 0 ||
+        letter->name_bytes > LIMIT_REGION_NAME_BYTES) {
+        reader->is_short = true;
+    }
+}
+
+static void take_fields(struct reader *reader, struct region_letter *letter)
+{
+    struct region_message *message = &letter->message;
+
+    if (has(message->kind, HAS_BASE)) {
+        message->base = take_version(reader);
+    }
+    for (uint32_t n = 0; n < REGION_CHUNK_WORDS && has(message->kind, HAS_CHUNKS); n++) {
+        message->chunks.words[n] = take_u64(reader);
+    }
+    if (has(message->kind, HAS_GEOMETRY)) {
+        message->geometry.size_bytes = take_u64(reader);
+        message->geometry.chunk_bytes = take_u64(reader);
+    }
+    if (has(message->kind, HAS_SOURCE)) {
+        message->source.node = take_u32(reader);
+        message->source.handle = take_u64(reader);
+    }
+    if (has(message->kind, HAS_HANDLES)) {
+        take_handles(reader, letter);
+    }
+}
+
+/* The name, and the descriptor, which is of that name. */
+static bool take_rest(struct reader *reader, struct region_letter *letter)
+{
+    const uint8_t *name = take(reader, letter->name_bytes);
+    const struct region_descriptor *descriptor = &letter->descriptor;
+
+    if (name == NULL || memchr(name, 0, letter->name_bytes) != NULL) {
+        return false;
+    }
+    memcpy(letter->name, name, letter->name_bytes);
+    if (letter->message.descriptor == NULL) {
+        return reader->left == 0;
+    }
+    return region_descriptor_decode(reader->at, reader->left, LIMIT_REGION_CHUNKS,
+                                    &letter->descriptor) == NIGH_OK &&
+           descriptor->name_bytes == letter->name_bytes &&
+           memcmp(descriptor->name, letter->name, sizeof(letter->name)) == 0;
+}
+
+/* ---- what can be ---------------------------------------------------------- */
+
+static bool is_change_sound(const struct region_message *message)
+{
+    bool needs = has(message->kind, OF_HOME | NEEDS_CHANGE);
+
+    if (message->kind == REGION_DONE ? message->of > REGION_SETTLE : message->of != 0) {
+        return false;
+    }
+    return (!needs || !region_version_is_none(&message->change)) &&
+           (has(message->kind, MAY_FAIL) || message->status == NIGH_OK) &&
+           (has(message->kind, MAY_MOVE) || !message->is_move);
+}
+
+static bool is_descriptor_sound(const struct region_message *message)
+{
+    bool describes = message->descriptor != NULL;
+
+    if (message->kind == REGION_MAPPED) {
+        return describes == (message->status == NIGH_OK);
+    }
+    return describes ? has(message->kind, MAY_DESCRIBE | MUST_DESCRIBE)
+                     : !has(message->kind, MUST_DESCRIBE);
+}
+
+static uint32_t chunks_end(const struct region_chunks *chunks)
+{
+    for (uint32_t n = REGION_CHUNK_WORDS; n > 0; n--) {
+        if (chunks->words[n - 1] != 0) {
+            return 64 * n - (uint32_t)__builtin_clzll(chunks->words[n - 1]);
+        }
+    }
+    return 0;
+}
+
+static bool are_chunks_sound(const struct region_message *message)
+{
+    if (has(message->kind, NEEDS_CHUNKS) && region_chunks_is_empty(&message->chunks)) {
+        return false;
+    }
+    if (message->kind == REGION_PREPARE &&
+        (region_geometry_check(&message->geometry) != NIGH_OK ||
+         chunks_end(&message->chunks) > region_geometry_chunks(&message->geometry))) {
+        return false;
+    }
+    return message->kind != REGION_COPY ||
+           (message->source.node < LIMIT_NODES && message->source.handle != 0);
+}
+
+/* Handles are of chunks that are there, and the last one is one. */
+static bool are_handles_sound(const struct region_message *message)
+{
+    uint32_t count = message->handle_count;
+
+    for (uint32_t n = 0; n < count; n++) {
+        if (message->handles[n] != 0 && !region_chunks_has(&message->chunks, n)) {
+            return false;
+        }
+    }
+    return count == 0 || message->handles[count - 1] != 0;
+}
+
+nigh_status region_letter_decode(const uint8_t *bytes, size_t size_bytes,
+                                 struct region_letter *letter)
+{
+    struct reader reader = {.at = bytes, .left = size_bytes};
+    const struct region_message *message = &letter->message;
+
+    memset(letter, 0, offsetof(struct region_letter, room));
+    take_head(&reader, letter);
+    if (reader.is_short) {
+        return NIGH_PROTOCOL;
+    }
+    take_fields(&reader, letter);
+    if (reader.is_short || !take_rest(&reader, letter) || !is_change_sound(message) ||
+        !is_descriptor_sound(message) || !are_chunks_sound(message) ||
+        !are_handles_sound(message)) {
+        return NIGH_PROTOCOL;
+    }
+    return NIGH_OK;
+}
+
+uint32_t region_letter_room(const struct region_letter *letter)
+{
+    const struct region_message *message = &letter->message;
+    uint32_t room = chunks_end(&message->chunks);
+
+    if (message->descriptor != NULL && message->descriptor->chunk_count > room) {
+        room = message->descriptor->chunk_count;
+    }
+    return room;
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A node whose peers have the key and say anything of a region: a home, a holder and a mapping of
+ * one name, that are sent letters, asked for changes, and told of leases, deaths and links. What
+ * must hold: no assertion; each machine is valid after each step; what a machine sends can be read;
+ * memory is touched within what was made of it, by one act at a time; each operation ends once.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "fuzz_input.h"
+#include "region/holder.h"
+#include "region/home.h"
+#include "region/letter.h"
+#include "region/mapping.h"
+
+#define ROOM LIMIT_REGION_CHUNKS
+#define SELF 1u
+#define ASKS 4u
+#define OPS  4u
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
+
+struct descriptor_room {
+    _Alignas(struct region_descriptor)
+        uint8_t bytes[sizeof(struct region_descriptor) + ROOM * sizeof(struct region_chunk)];
+};
+
+struct memory {
+    uint64_t bytes; /* 0: none */
+    bool is_busy;   /* an act is under way: */
+    enum region_holder_action action;
+};
+
+struct operation {
+    struct region_op op;
+    bool runs;
+    uint64_t handles[ROOM]; /* of what is posted */
+};
+
+static struct {
+    struct fuzz_input input;
+    struct region_holder holder;
+    struct region_home home;
+    struct region_mapping mapping;
+    struct region_slot slots[ROOM];
+    struct memory memory[ROOM];
+    struct descriptor_room kept, now, next, mapped, made;
+    struct region_ask asks[ASKS];
+    bool asked[ASKS];
+    uint32_t nodes[ROOM];
+    struct operation operations[OPS];
+    uint64_t last_handle;
+} fuzz;
+
+static struct region_descriptor *at(struct descriptor_room *room)
+{
+    return (struct region_descriptor *)(void *)room->bytes;
+}
+
+static uint32_t below(uint32_t bound)
+{
+    return fuzz_byte(&fuzz.input) % bound;
+}
+
+/* ---- what the machines do ------------------------------------------------- */
+
+static void send_it(void *context, const struct region_message *message)
+{
+    static struct region_letter letter;
+    static uint8_t bytes[REGION_LETTER_BYTES];
+    size_t size_bytes = region_letter_encode(message, "n", 1, bytes);
+
+    (void)context;
+    NIGH_ASSERT(size_bytes <= sizeof(bytes));
+    NIGH_ASSERT(region_letter_decode(bytes, size_bytes, &letter) == NIGH_OK);
+    NIGH_ASSERT(region_letter_room(&letter) <= ROOM);
+}
+
+static void act(void *context, const struct region_holder_act *todo)
+{
+    struct memory *memory = &fuzz.memory[todo->chunk];
+
+    (void)context;
+    NIGH_ASSERT(!memory->is_busy);
+    NIGH_ASSERT((todo->action == REGION_ACT_MAKE) == (memory->bytes == 0));
+    memory->is_busy = true;
+    memory->action = todo->action;
+    switch (todo->action) {
+    case REGION_ACT_MAKE:
+        NIGH_ASSERT(todo->bytes > 0);
+        memory->bytes = todo->bytes;
+        break;
+    case REGION_ACT_COPY: NIGH_ASSERT(todo->bytes <= memory->bytes); break;
+    case REGION_ACT_OPEN:
+        NIGH_ASSERT(todo->wipe_from <= todo->wipe_to && todo->wipe_to <= memory->bytes);
+        break;
+    case REGION_ACT_LEND:
+    case REGION_ACT_CLOSE:
+    case REGION_ACT_CUT: break;
+    }
+}
+
+static void end_act(uint32_t chunk, bool fails)
+{
+    struct memory *memory = &fuzz.memory[chunk];
+    bool has_handle = memory->action == REGION_ACT_LEND || memory->action == REGION_ACT_OPEN;
+    bool may_fail = memory->action == REGION_ACT_MAKE || memory->action == REGION_ACT_COPY ||
+                    memory->action == REGION_ACT_LEND;
+    nigh_status status = fails && may_fail ? NIGH_OUT_OF_MEMORY : NIGH_OK;
+
+    if (!memory->is_busy) {
+        return;
+    }
+    memory->is_busy = false;
+    if (memory->action == REGION_ACT_CUT ||
+        (memory->action == REGION_ACT_MAKE && status != NIGH_OK)) {
+        memory->bytes = 0;
+    }
+    region_holder_did(&fuzz.holder, chunk, status, has_handle ? ++fuzz.last_handle : 0);
+}
+
+static void answered(void *context, struct region_ask *ask, nigh_status status)
+{
+    bool *asked = &fuzz.asked[ask - fuzz.asks];
+
+    (void)context;
+    (void)status;
+    NIGH_ASSERT(*asked);
+    *asked = false;
+}
+
+static void post(void *context, struct region_op *op, const struct region_post *todo)
+{
+    struct operation *operation = container_of(op, struct operation, op);
+
+    (void)context;
+    NIGH_ASSERT(operation->runs && todo->place.handle != 0);
+    NIGH_ASSERT(todo->piece.chunk < ROOM && todo->piece.length_bytes > 0);
+    NIGH_ASSERT(todo->piece.length_bytes <= op->length_bytes);
+    operation->handles[todo->piece.chunk] = todo->place.handle;
+}
+
+static nigh_status judge(void *context, struct region_op *op,
+                         const struct region_descriptor *descriptor)
+{
+    (void)context;
+    (void)op;
+    return region_descriptor_rights(descriptor, 1, 1) != 0 ? NIGH_OK : NIGH_DENIED;
+}
+
+static void ended(void *context, struct region_op *op, nigh_status status)
+{
+    struct operation *operation = container_of(op, struct operation, op);
+
+    (void)context;
+    (void)status;
+    NIGH_ASSERT(operation->runs);
+    operation->runs = false;
+}
+
+/* ---- letters -------------------------------------------------------------- */
+
+static struct region_version some_version(void)
+{
+    uint32_t kind = below(16);
+    struct region_version version = {.epoch = 3, .incarnation = 7, .counter = below(8)};
+
+    version.epoch += kind == 0 ? 1 : 0;
+    version.incarnation += kind == 1 ? 1 : 0;
+    return version;
+}
+
+static struct region_geometry some_geometry(void)
+{
+    uint64_t chunk_bytes = below(8) == 0 ? 8192 : 4096;
+
+    return (struct region_geometry){.size_bytes = 1 + below(6) * UINT64_C(4096) + below(2) * 4095,
+                                    .chunk_bytes = chunk_bytes};
+}
+
+static const struct region_descriptor *some_descriptor(void)
+{
+    struct region_descriptor *made = at(&fuzz.made);
+
+    memset(&fuzz.made, 0, sizeof(fuzz.made));
+    made->version = some_version();
+    made->birth = (struct region_version){.epoch = 3, .incarnation = 7, .counter = 1 + below(2)};
+    made->geometry = some_geometry();
+    made->name_bytes = 1;
+    made->name[0] = 'n';
+    made->uid = below(3);
+    made->other_rights = below(2) == 0 ? REGION_ALL : REGION_READ;
+    made->flags = below(8) == 0 ? REGION_FREED : 0;
+    made->chunk_count = made->flags != 0 ? 0 : region_geometry_chunks(&made->geometry);
+    for (uint32_t n = 0; n < made->chunk_count; n++) {
+        made->chunks[n] = (struct region_chunk){
+            .node = SELF + below(2), .handle = below(3), .since = made->version};
+        made->chunks[n].since.counter = 1;
+    }
+    return region_descriptor_is_valid(made) ? made : NULL;
+}
+
+static void take_letter(const struct region_letter *letter, uint32_t peer)
+{
+    struct region_message message = letter->message;
+
+    message.peer = peer;
+    if (message.kind <= REGION_SETTLE) {
+        region_holder_take(&fuzz.holder, &message);
+    } else if (message.kind == REGION_MAPPED || message.kind == REGION_CHANGED) {
+        region_mapping_take(&fuzz.mapping, &message);
+    } else {
+        region_home_take(&fuzz.home, &message);
+    }
+}
+
+static void say_something(void)
+{
+    static struct region_letter letter;
+    static uint8_t bytes[REGION_LETTER_BYTES];
+    uint64_t handles[ROOM] = {0};
+    struct region_message message = {.kind = below(REGION_CHANGED + 1),
+                                     .of = below(REGION_DONE),
+                                     .is_move = below(2) == 0,
+                                     .change = some_version(),
+                                     .base = some_version(),
+                                     .geometry = some_geometry(),
+                                     .handles = handles,
+                                     .handle_count = below(ROOM + 1)};
+    uint32_t peer = below(4), patches = below(8) == 0 ? 1 + below(3) : 0;
+    size_t size_bytes;
+
+    message.chunks.words[0] = fuzz_byte(&fuzz.input);
+    message.source = (struct region_place){.node = below(4), .handle = below(4)};
+    message.status = message.kind == REGION_DONE && below(4) == 0 ? NIGH_OUT_OF_MEMORY : NIGH_OK;
+    if (message.kind == REGION_DONE && below(2) == 0) { /* what it waits for */
+        message.change = fuzz.home.change.version;
+        message.of = (enum region_message_kind)(fuzz.home.change.round - 1);
+        message.of = message.of > REGION_SETTLE ? REGION_SETTLE : message.of;
+    }
+    for (uint32_t n = 0; n < 8; n++) {
+        handles[n] = 1 + below(4);
+    }
+    if (message.kind >= REGION_COMMIT && message.kind != REGION_THAW &&
+        message.kind != REGION_DONE) {
+        message.descriptor = some_descriptor();
+        message.status =
+            message.kind == REGION_MAPPED && message.descriptor == NULL ? NIGH_NOT_FOUND : NIGH_OK;
+    }
+    size_bytes = region_letter_encode(&message, "n", 1, bytes);
+    for (; patches > 0; patches--) {
+        fuzz_patch(&fuzz.input, bytes, size_bytes);
+    }
+    if (region_letter_decode(bytes, size_bytes, &letter) == NIGH_OK) {
+        take_letter(&letter, peer);
+    }
+}
+
+/* ---- what else happens ---------------------------------------------------- */
+
+static void ask(void)
+{
+    uint32_t n = below(ASKS);
+    struct region_ask *one = &fuzz.asks[n];
+
+    if (fuzz.asked[n]) {
+        if (below(4) == 0) {
+            region_home_cancel(&fuzz.home, one, NIGH_TIMEOUT);
+        }
+        return;
+    }
+    *one = (struct region_ask){.kind = below(REGION_ASKS),
+                               .uid = below(3),
+                               .gid = 1,
+                               .birth = fuzz.home.config.now->birth,
+                               .geometry = some_geometry(),
+                               .name = "n",
+                               .name_bytes = 1,
+                               .other_rights = REGION_ALL,
+                               .nodes = fuzz.nodes,
+                               .node_count = below(8),
+                               .whose = below(3),
+                               .user = below(3),
+                               .give = below(8),
+                               .take = below(8),
+                               .chunk = below(8),
+                               .node = below(4)};
+    for (uint32_t chunk = 0; chunk < 8; chunk++) {
+        fuzz.nodes[chunk] = below(4);
+    }
+    fuzz.asked[n] = true;
+    region_home_ask(&fuzz.home, one);
+}
+
+static void operate(void)
+{
+    struct operation *operation = &fuzz.operations[below(OPS)];
+    uint32_t chunk = below(8);
+    static const nigh_status ends[] = {NIGH_OK, NIGH_STALE, NIGH_PEER_LOST, NIGH_STALE};
+
+    if (!operation->runs) {
+        operation->runs = true;
+        operation->op = (struct region_op){.offset_bytes = below(200) * UINT64_C(100),
+                                           .length_bytes = 1 + below(200) * UINT64_C(100)};
+        region_mapping_begin(&fuzz.mapping, &operation->op);
+    } else if (region_chunks_has(&operation->op.posted, chunk)) {
+        region_mapping_posted(&fuzz.mapping, &operation->op, chunk, operation->handles[chunk],
+                              ends[below(4)]);
+    } else if (below(8) == 0) {
+        region_mapping_cancel(&fuzz.mapping, &operation->op, NIGH_TIMEOUT);
+    }
+}
+
+static void tell(void)
+{
+    struct region_version home = {.epoch = 3, .incarnation = 7 + below(2), .counter = 1};
+    uint32_t rank = below(4);
+
+    switch (below(8)) {
+    case 0: region_holder_lease(&fuzz.holder, below(2) == 0, rank); break;
+    case 1: region_home_lease(&fuzz.home, below(2) == 0); break;
+    case 2: region_mapping_lease(&fuzz.mapping, below(2) == 0); break;
+    case 3: region_home_dead(&fuzz.home, rank); break;
+    case 4: region_home_alive(&fuzz.home, rank); break;
+    case 5: region_home_told(&fuzz.home, rank); break;
+    case 6: region_home_link(&fuzz.home, rank); break;
+    default:
+        region_holder_home(&fuzz.holder, rank, &home);
+        region_mapping_home(&fuzz.mapping, rank);
+        break;
+    }
+}
+
+/* ---- a run ---------------------------------------------------------------- */
+
+static void begin(void)
+{
+    struct region_holder_config holder = {.self = SELF,
+                                          .room = ROOM,
+                                          .slots = fuzz.slots,
+                                          .kept = at(&fuzz.kept),
+                                          .home = {.epoch = 3, .incarnation = 7},
+                                          .has_lease = true,
+                                          .shell = {.act = act, .send = send_it}};
+    struct region_home_config home = {.self = SELF,
+                                      .version = {.epoch = 3, .incarnation = 7},
+                                      .room = ROOM,
+                                      .has_lease = true,
+                                      .now = at(&fuzz.now),
+                                      .next = at(&fuzz.next),
+                                      .shell = {.send = send_it, .answered = answered}};
+    struct region_mapping_config mapping = {
+        .room = ROOM,
+        .now = at(&fuzz.mapped),
+        .has_lease = true,
+        .shell = {.send = send_it, .post = post, .judge = judge, .ended = ended}};
+
+    home.alive.words[0] = 0xf;
+    home.untold.words[0] = below(4) == 0 ? 6 : 0;
+    region_holder_init(&fuzz.holder, &holder);
+    region_home_init(&fuzz.home, &home);
+    region_mapping_init(&fuzz.mapping, &mapping);
+    region_mapping_home(&fuzz.mapping, 2);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
+{
+    memset(&fuzz, 0, sizeof(fuzz));
+    fuzz.input = (struct fuzz_input){.bytes = data, .left = size_bytes};
+    begin();
+    while (fuzz.input.left > 0) {
+        switch (below(8)) {
+        case 0: ask(); break;
+        case 1: operate(); break;
+        case 2: tell(); break;
+        case 3:
+        case 4: end_act(below(8), below(8) == 0); break;
+        default: say_something(); break;
+        }
+        NIGH_ASSERT(region_holder_is_valid(&fuzz.holder) && region_home_is_valid(&fuzz.home) &&
+                    region_mapping_is_valid(&fuzz.mapping));
+    }
+    region_home_end(&fuzz.home, NIGH_CLOSED);
+    for (uint32_t n = 0; n < ASKS; n++) {
+        NIGH_ASSERT(!fuzz.asked[n]);
+    }
+    return 0;
+}

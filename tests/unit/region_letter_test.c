@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Letters between the machines of regions: each kind comes as it went, and nothing else is read. */
+#include "region/letter.h"
+
+#include <stdlib.h>
+
+#include "region_fixture.h"
+#include "support/support.h"
+
+#define NAME "tab"
+
+static struct region_letter letter;
+static uint8_t bytes[REGION_LETTER_BYTES], again[REGION_LETTER_BYTES];
+static const uint64_t handles[REGION_FIXTURE_ROOM] = {0, 51, 0, 53};
+
+/* Of each kind one that has all that it may have. */
+static struct region_message make(enum region_message_kind kind,
+                                  const struct region_descriptor *descriptor)
+{
+    struct region_message message = {.kind = kind, .change = region_fixture_version(9)};
+
+    switch (kind) {
+    case REGION_PREPARE:
+        message.geometry = descriptor->geometry;
+        message.is_move = true;
+        break;
+    case REGION_COPY:
+        message.source = (struct region_place){.node = 4, .handle = 77};
+        message.is_move = true;
+        break;
+    case REGION_FREEZE: message.is_move = true; break;
+    case REGION_THAW: message.base = region_fixture_version(8); break;
+    case REGION_DONE:
+        message.of = REGION_FREEZE;
+        message.status = NIGH_BUSY;
+        break;
+    case REGION_COMMIT:
+    case REGION_SETTLE:
+    case REGION_HELD:
+    case REGION_MAPPED: message.descriptor = descriptor; break;
+    case REGION_MAP:
+    case REGION_UNMAP:
+    case REGION_CHANGED: break;
+    }
+    if (kind == REGION_DONE || kind == REGION_HELD) {
+        message.handles = handles;
+        message.handle_count = REGION_FIXTURE_ROOM;
+    }
+    if (kind <= REGION_COPY || kind == REGION_DONE || kind == REGION_HELD) {
+        region_chunks_add(&message.chunks, 1);
+        region_chunks_add(&message.chunks, 3);
+    }
+    return message;
+}
+
+static size_t encode(const struct region_message *message)
+{
+    return region_letter_encode(message, NAME, sizeof(NAME) - 1, bytes);
+}
+
+static nigh_status read_again(const struct region_message *message)
+{
+    return region_letter_decode(bytes, encode(message), &letter);
+}
+
+static void each_kind_comes_as_it_went(void **state)
+{
+    struct region_fixture fixture;
+    const struct region_descriptor *descriptor = region_fixture_make(&fixture, 5);
+
+    (void)state;
+    for (uint32_t kind = REGION_PREPARE; kind <= REGION_CHANGED; kind++) {
+        struct region_message message = make(kind, descriptor);
+        const struct region_message *read = &letter.message;
+        size_t size_bytes = encode(&message);
+
+        memset(&letter, 0xaa, sizeof(letter));
+        assert_int_equal(region_letter_decode(bytes, size_bytes, &letter), NIGH_OK);
+        assert_int_equal(read->kind, kind);
+        assert_int_equal(read->of, message.of);
+        assert_int_equal(read->status, message.status);
+        assert_int_equal(read->is_move, message.is_move);
+        assert_true(region_version_equal(&read->change, &message.change));
+        assert_true(region_version_equal(&read->base, &message.base));
+        assert_memory_equal(&read->chunks, &message.chunks, sizeof(read->chunks));
+        assert_memory_equal(&read->geometry, &message.geometry, sizeof(read->geometry));
+        assert_int_equal(read->source.node, message.source.node);
+        assert_int_equal(read->source.handle, message.source.handle);
+        assert_int_equal(read->handle_count, message.handles != NULL ? 4 : 0);
+        assert_int_equal(letter.name_bytes, 3);
+        assert_memory_equal(letter.name, NAME, sizeof(NAME));
+        assert_true((read->descriptor != NULL) == (message.descriptor != NULL));
+        assert_int_equal(region_letter_encode(read, letter.name, letter.name_bytes, again),
+                         size_bytes);
+        assert_memory_equal(again, bytes, size_bytes);
+        assert_int_equal(region_letter_room(&letter), message.descriptor != NULL   ? 5
+                                                      : read->chunks.words[0] != 0 ? 4
+                                                                                   : 0);
+    }
+}
+
+/* Cut anywhere, longer, or with any bit turned: none, or another that is written as it came. */
+static void nothing_else_is_read(void **state)
+{
+    struct region_fixture fixture;
+    const struct region_descriptor *descriptor = region_fixture_make(&fixture, 2);
+
+    (void)state;
+    for (uint32_t kind = REGION_PREPARE; kind <= REGION_CHANGED; kind++) {
+        struct region_message message = make(kind, descriptor);
+        size_t size_bytes = encode(&message);
+
+        for (size_t n = 0; n < size_bytes; n++) {
+            uint8_t *cut = malloc(n + 1); /* of its own, so that what is read behind it is seen */
+
+            memcpy(cut, bytes, n);
+            assert_int_equal(region_letter_decode(cut, n, &letter), NIGH_PROTOCOL);
+            free(cut);
+        }
+        bytes[size_bytes] = 0;
+        assert_int_equal(region_letter_decode(bytes, size_bytes + 1, &letter), NIGH_PROTOCOL);
+        for (size_t bit = 0; bit < 8 * size_bytes; bit++) {
+            bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+            if (region_letter_decode(bytes, size_bytes, &letter) == NIGH_OK) {
+                assert_int_equal(
+                    region_letter_encode(&letter.message, letter.name, letter.name_bytes, again),
+                    size_bytes);
+                assert_memory_equal(again, bytes, size_bytes);
+            }
+            bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        }
+    }
+}
+
+static void assert_refused(struct region_message message)
+{
+    assert_int_equal(read_again(&message), NIGH_PROTOCOL);
+}
+
+static void what_no_machine_says_is_refused(void **state)
+{
+    struct region_fixture fixture;
+    struct region_descriptor *descriptor = region_fixture_make(&fixture, 2);
+    struct region_message prepare = make(REGION_PREPARE, descriptor),
+                          freeze = make(REGION_FREEZE, descriptor),
+                          copy = make(REGION_COPY, descriptor),
+                          commit = make(REGION_COMMIT, descriptor),
+                          mapped = make(REGION_MAPPED, descriptor),
+                          done = make(REGION_DONE, descriptor);
+
+    (void)state;
+    assert_refused(prepare); /* chunks behind the region's end */
+    freeze.chunks = (struct region_chunks){0};
+    assert_refused(freeze);
+    copy.source.handle = 0;
+    assert_refused(copy);
+    copy.source = (struct region_place){.node = LIMIT_NODES, .handle = 1};
+    assert_refused(copy);
+    commit.change = (struct region_version){0};
+    assert_refused(commit);
+    commit = make(REGION_COMMIT, descriptor);
+    commit.descriptor = NULL;
+    assert_refused(commit);
+    mapped.status = NIGH_NOT_FOUND;
+    assert_refused(mapped);
+    mapped = make(REGION_MAPPED, descriptor);
+    mapped.descriptor = NULL;
+    assert_refused(mapped);
+    done.of = REGION_DONE;
+    assert_refused(done);
+    descriptor->name[0] = 'T'; /* of another region */
+    assert_refused(make(REGION_SETTLE, descriptor));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_kind_comes_as_it_went),
+        cmocka_unit_test(nothing_else_is_read),
+        cmocka_unit_test(what_no_machine_says_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
