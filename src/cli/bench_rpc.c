@@ -185,8 +185,9 @@ static nigh_status begin_call(nigh_client *client, const struct round *round, st
                            &place->op);
 }
 
-/* As many calls, at_once of them under way, begun within so long; those that are under way when one
- * fails, or at the end, are waited for. took[n]: the microseconds of each that was answered. */
+/* As many calls, at_once of them under way, begun within so long, but for the first; those that are
+ * under way when one fails, or at the end, are waited for. took[n]: the microseconds of each that
+ * was answered. */
 static nigh_status run_calls(nigh_client *client, struct round *round, struct place *places,
                              uint32_t calls, double for_us, double *took)
 {
@@ -200,7 +201,7 @@ static nigh_status run_calls(nigh_client *client, struct round *round, struct pl
         nigh_status status;
 
         while (begun < calls && begun - ended < round->at_once && first == NIGH_OK &&
-               now_us() < begin_until_us) {
+               (begun == 0 || now_us() < begin_until_us)) {
             first = begin_call(client, round, &places[begun % round->at_once]);
             begun += first == NIGH_OK ? 1 : 0;
         }
@@ -214,9 +215,6 @@ static nigh_status run_calls(nigh_client *client, struct round *round, struct pl
             took[round->calls++] = now_us() - oldest->begun_us;
             round->is_answered = true;
         }
-    }
-    if (round->calls == 0 && first == NIGH_OK) {
-        return NIGH_TIMEOUT;
     }
     /* Who gave so little time has what was answered in it. */
     return first == NIGH_TIMEOUT && round->calls > 0 && now_us() >= round->end_us ? NIGH_OK : first;

@@ -660,9 +660,9 @@ def test_bench_rpc(node, folder):
 @with_node
 def test_bench_rpc_ends_in_time(node, folder):
     """The rows share --timeout, and each has something in its part."""
-    rows = parsed("bench", "rpc", "--timeout", "400ms", node=node)
+    rows = parsed("bench", "rpc", "--timeout", "600ms", node=node)
     assert len(rows) == 4 and all(row["calls"] > 0 for row in rows), rows
-    assert sum(row["calls"] / row["calls_per_s"] for row in rows) <= 0.5, rows
+    assert sum(row["calls"] / row["calls_per_s"] for row in rows) <= 0.8, rows
     fails(TIMEOUT, ["the deadline passed"], "bench", "rpc", "--timeout", "0", node=node)
 
 
