@@ -302,6 +302,19 @@ static void note_used(struct region_holder *holder)
     }
 }
 
+/* What was to be opened, and is not this node's any more, is not. */
+static void open_no_others(struct region_holder *holder)
+{
+    for (uint32_t n = 0; n < holder->config.room; n++) {
+        struct region_slot *slot = &holder->config.slots[n];
+
+        if (slot->goal == REGION_GOAL_OPEN &&
+            !region_descriptor_is_at(holder->config.kept, n, holder->config.self)) {
+            slot->goal = REGION_GOAL_FROZEN;
+        }
+    }
+}
+
 static nigh_status keep(struct region_holder *holder, const struct region_descriptor *descriptor)
 {
     NIGH_ASSERT(descriptor->chunk_count <= holder->config.room);
@@ -310,6 +323,7 @@ static nigh_status keep(struct region_holder *holder, const struct region_descri
     }
     if (region_version_compare(&descriptor->version, &holder->config.kept->version) > 0) {
         region_descriptor_copy(holder->config.kept, descriptor);
+        open_no_others(holder);
         note_used(holder);
     }
     return NIGH_OK;
