@@ -45,7 +45,8 @@ nigh_status views_file_read(struct views_file *file, uint8_t **bytes, size_t *co
 /* There is none any more. */
 void views_file_remove(struct views_file *file);
 
-/* NIGH_OK: it is there after a power cut. NIGH_DISK: the former one is. */
+/* NIGH_OK: it is there after a power cut. NIGH_DISK: the former one is; or, where the directory
+ * alone could not be synced, either may be: whoever is told so says nothing more in votes. */
 nigh_status views_file_write(struct views_file *file, const void *bytes, size_t count);
 
 #endif
