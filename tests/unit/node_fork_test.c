@@ -8,13 +8,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lock_fault.h"
 #include "nigh/node.h"
 
 static nigh_node *start_with(nigh_node_options options)
@@ -187,7 +187,9 @@ static int embed_member_and_fork(void *argument)
     return fork_worker(embedder, start_member(embedder->path));
 }
 
-static void worker_keeps_nothing(int (*embed)(void *argument))
+/* `again`: the same node, of the members that the program was told. */
+static void worker_keeps_nothing(int (*embed)(void *argument),
+                                 nigh_node *(*again)(const char *members))
 {
     char members[64];
     int told[2];
@@ -205,7 +207,7 @@ static void worker_keeps_nothing(int (*embed)(void *argument))
     kill(program, SIGKILL);
     assert_int_equal(support_join(program, 20000), -SIGKILL);
     assert_int_equal(kill(worker, 0), 0);
-    node = start_member(members);
+    node = again(members);
     if (node == NULL)
         fail_msg("%s", nigh_node_start_error());
     nigh_node_stop(node);
@@ -215,7 +217,7 @@ static void worker_keeps_nothing(int (*embed)(void *argument))
 
 static void worker_keeps_nothing_of_a_member(void)
 {
-    worker_keeps_nothing(embed_member_and_fork);
+    worker_keeps_nothing(embed_member_and_fork, start_member);
 }
 
 static void a_worker_of_a_killed_program_does_not_keep_the_port(void **unused)
@@ -236,7 +238,7 @@ static void a_worker_of_a_node_that_opens_its_votes_does_not_keep_them(void **un
     (void)unused;
     support_path(state, sizeof(state), "opened");
     forks_at = "lock.views";
-    worker_keeps_nothing(embed_member_that_forks);
+    worker_keeps_nothing(embed_member_that_forks, start_member);
 }
 
 static void a_worker_of_a_node_that_reads_its_votes_does_not_keep_them(void **unused)
@@ -244,7 +246,7 @@ static void a_worker_of_a_node_that_reads_its_votes_does_not_keep_them(void **un
     (void)unused;
     support_path(state, sizeof(state), "read");
     forks_at = "views";
-    worker_keeps_nothing(embed_member_that_forks);
+    worker_keeps_nothing(embed_member_that_forks, start_member);
 }
 
 static void a_worker_of_a_killed_program_does_not_keep_its_spill(void **unused)
@@ -257,47 +259,24 @@ static void a_worker_of_a_killed_program_does_not_keep_its_spill(void **unused)
     spill[0] = '\0';
 }
 
+static nigh_node *start_alone(const char *unused)
+{
+    (void)unused;
+    return start_with((nigh_node_options){.spill_dir = spill});
+}
+
 static int embed_alone_and_fork(void *argument)
 {
-    return fork_worker(argument, start_with((nigh_node_options){.spill_dir = spill}));
+    return fork_worker(argument, start_alone(NULL));
 }
 
 /* It has no socket and no port: nothing but the directory is anybody else's concern. */
 static void a_worker_of_a_killed_program_without_a_socket_does_not_keep_its_spill(void **unused)
 {
-    int told[2];
-    struct embedder embedder = {0};
-    pid_t program, worker = 0;
-    nigh_node *node;
-
     (void)unused;
     support_path(spill, sizeof(spill), "spill-alone");
-    assert_int_equal(pipe(told), 0);
-    embedder.told = told[1];
-    program = support_fork(embed_alone_and_fork, &embedder);
-    close(told[1]);
-    assert_int_equal(read(told[0], &worker, sizeof(worker)), sizeof(worker));
-    kill(program, SIGKILL);
-    assert_int_equal(support_join(program, 20000), -SIGKILL);
-    assert_int_equal(kill(worker, 0), 0);
-    node = start_with((nigh_node_options){.spill_dir = spill});
-    if (node == NULL)
-        fail_msg("%s", nigh_node_start_error());
-    nigh_node_stop(node);
-    kill(worker, SIGKILL);
-    close(told[0]);
+    worker_keeps_nothing(embed_alone_and_fork, start_alone);
     spill[0] = '\0';
-}
-
-static int lock_error; /* of a file system that has none; 0: the machine's locks */
-
-int flock(int fd, int operation)
-{
-    if (lock_error != 0) {
-        errno = lock_error;
-        return -1;
-    }
-    return (int)syscall(SYS_flock, fd, operation);
 }
 
 static void a_file_system_without_locks_is_no_other_node(void **unused)
@@ -307,17 +286,17 @@ static void a_file_system_without_locks_is_no_other_node(void **unused)
     (void)unused;
     support_path(path, sizeof(path), "unlocked");
     support_path(spill, sizeof(spill), "spill-unlocked");
-    lock_error = ENOLCK;
+    lock_fault = ENOLCK;
     assert_null(start(path));
     assert_non_null(strstr(nigh_node_start_error(), "No locks available"));
-    assert_null(start_with((nigh_node_options){.spill_dir = spill}));
+    assert_null(start_alone(NULL));
     assert_non_null(strstr(nigh_node_start_error(), "cannot be locked (No locks available)"));
-    lock_error = EWOULDBLOCK;
+    lock_fault = EWOULDBLOCK;
     assert_null(start(path));
     assert_non_null(strstr(nigh_node_start_error(), "another node is running"));
-    assert_null(start_with((nigh_node_options){.spill_dir = spill}));
+    assert_null(start_alone(NULL));
     assert_non_null(strstr(nigh_node_start_error(), "another node spills"));
-    lock_error = 0;
+    lock_fault = 0;
     spill[0] = '\0';
 }
 

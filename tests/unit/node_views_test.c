@@ -6,12 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "cluster/agree_internal.h"
+#include "lock_fault.h"
 #include "node/views.h"
 #include "node/views_file.h"
 #include "rpc/calls.h"
@@ -230,29 +229,18 @@ static void a_start_that_fails_leaves_what_was(void **state)
 
 /* ---- locks ----------------------------------------------------------------- */
 
-static int lock_error; /* of a file system that has none; 0: the machine's locks */
-
-int flock(int fd, int operation)
-{
-    if (lock_error != 0) {
-        errno = lock_error;
-        return -1;
-    }
-    return (int)syscall(SYS_flock, fd, operation);
-}
-
 static void a_file_system_without_locks_is_no_other_node(void **state)
 {
     struct fixture *fixture = *state;
     char why[256] = "";
 
-    lock_error = ENOLCK;
+    lock_fault = ENOLCK;
     assert_int_equal(create(fixture, why, sizeof(why)), NIGH_DISK);
     assert_non_null(strstr(why, "cannot be locked (No locks available)"));
-    lock_error = EWOULDBLOCK;
+    lock_fault = EWOULDBLOCK;
     assert_int_equal(create(fixture, why, sizeof(why)), NIGH_BUSY);
     assert_non_null(strstr(why, "another node uses the directory"));
-    lock_error = 0;
+    lock_fault = 0;
 }
 
 /* Who there is, in a cluster of many: more than a channel for calls carries at once. */
