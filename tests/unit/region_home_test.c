@@ -136,6 +136,16 @@ static struct region_ask create_ask(uint32_t chunks)
     };
 }
 
+/* Of chunk 1, from node 2 to node 1. */
+static struct region_ask move_ask(void)
+{
+    return (struct region_ask){.kind = REGION_ASK_MOVE,
+                               .uid = REGION_FIXTURE_OWNER,
+                               .birth = region_fixture_version(1),
+                               .chunk = 1,
+                               .node = 1};
+}
+
 /* There is a region of two chunks, whose holders are 1 and 2; its mapper is told. */
 static void make_region(void)
 {
@@ -246,11 +256,7 @@ static void a_grant_freezes_nothing_and_a_revoke_all(void **state)
 
 static void a_move_in_rounds(void **state)
 {
-    struct region_ask ask = {.kind = REGION_ASK_MOVE,
-                             .uid = REGION_FIXTURE_OWNER,
-                             .birth = region_fixture_version(1),
-                             .chunk = 1,
-                             .node = 1};
+    struct region_ask ask = move_ask();
     struct region_message message;
     uint64_t lent;
 
@@ -284,11 +290,7 @@ static void a_move_in_rounds(void **state)
 
 static void a_move_whose_source_dies_is_given_up(void **state)
 {
-    struct region_ask ask = {.kind = REGION_ASK_MOVE,
-                             .uid = REGION_FIXTURE_OWNER,
-                             .birth = region_fixture_version(1),
-                             .chunk = 1,
-                             .node = 1};
+    struct region_ask ask = move_ask();
 
     (void)state;
     make_region();
@@ -408,11 +410,7 @@ static void who_was_dead_within_a_change_has_lost_its_chunks(void **state)
 
 static void a_copy_that_is_not_there_is_none(void **state)
 {
-    struct region_ask ask = {.kind = REGION_ASK_MOVE,
-                             .uid = REGION_FIXTURE_OWNER,
-                             .birth = region_fixture_version(1),
-                             .chunk = 1,
-                             .node = 1};
+    struct region_ask ask = move_ask();
 
     (void)state;
     make_region();
@@ -587,11 +585,7 @@ static void what_a_later_home_committed_is_its_own(void **state)
 
 static void a_move_from_who_lends_nothing_is_given_up(void **state)
 {
-    struct region_ask ask = {.kind = REGION_ASK_MOVE,
-                             .uid = REGION_FIXTURE_OWNER,
-                             .birth = region_fixture_version(1),
-                             .chunk = 1,
-                             .node = 1};
+    struct region_ask ask = move_ask();
 
     (void)state;
     make_region();
