@@ -10,17 +10,6 @@ static void await_kept_voters(uint64_t wanted, uint64_t within_us)
     run(SECOND);
 }
 
-/* Whichever: who lost its directory may be replaced before it may vote again. */
-static void await_three_voters(uint64_t within_us)
-{
-    uint64_t until_us = world.now_us + within_us;
-
-    while (__builtin_popcountll(voters()) != 3) {
-        assert_true(world.now_us < until_us);
-        run(SECOND / 100);
-    }
-}
-
 static bool is_bare(uint32_t rank)
 {
     struct agree_look look;
@@ -28,6 +17,27 @@ static bool is_bare(uint32_t rank)
     agree_look(world.nodes[rank].agree, world.now_us, &look);
     assert_true(!look.bare || !look.votes);
     return look.bare;
+}
+
+static bool three_vote_and_kept_it(void)
+{
+    for (uint32_t rank = 0; rank < world.count; rank++) {
+        if ((voters() >> rank & 1) != 0 && is_bare(rank)) {
+            return false;
+        }
+    }
+    return __builtin_popcountll(voters()) == 3;
+}
+
+/* Whichever: who lost its directory may be replaced before it may vote again. */
+static void await_three_voters(uint64_t within_us)
+{
+    uint64_t until_us = world.now_us + within_us;
+
+    while (!three_vote_and_kept_it()) {
+        assert_true(world.now_us < until_us);
+        run(SECOND / 100);
+    }
 }
 
 /* Its directory is lost. */
