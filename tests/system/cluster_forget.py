@@ -113,8 +113,9 @@ def test_of_one_that_left_nothing_is_said_to_be_lost():
     cluster.processes[1].terminate()
     assert ended(cluster, 1) == 0
     wait_for(lambda: cluster.agrees(out=(1,)) and cluster.list(0)[1]["life"] == "left", 30)
-    code, said = cluster.nigh(0, "locate", "nowhere").returncode, cluster.nigh(0, "locate", "nowhere").stderr.decode()
-    assert code == NOT_FOUND and f"node 1 ({cluster.ports[1]}) is dead, and may have it" in said, (code, said)
+    located = cluster.nigh(0, "locate", "nowhere")
+    assert located.returncode == NOT_FOUND, located
+    assert f"node 1 ({cluster.ports[1]}) is dead, and may have it" in located.stderr.decode(), located
     said = forget_for_good(cluster, 0, "1")
     assert "It had left: nothing is lost of what it handed over" in said, said
     cluster.get_all(2, 0, 10, 2000)

@@ -71,19 +71,28 @@ class World:
             self.wait_met()
 
     def wait_met(self):
+        try:
+            for member in self.members:
+                wait_for(lambda: member.states() == ["up"] * NODES and is_reached(member))
+        except BaseException:
+            self.tell()
+            raise
+
+    def tell(self):
+        """What the nodes say themselves, of a test that fails."""
         for member in self.members:
-            wait_for(lambda: member.states() == ["up"] * NODES and is_reached(member))
+            print("# " + "\n# ".join(member.said().splitlines()[-20:]))
 
     def __enter__(self):
         return self
 
     def __exit__(self, kind, error, trace):
+        if error is not None:
+            self.tell()
         for member in self.members:
             if member.process is not None:
                 code = member.end()
                 assert error is not None or code == 0, (code, member.said()[-2000:])
-            if error is not None:
-                print("# " + "\n# ".join(member.said().splitlines()[-20:]))
         self.redis.close()
         self.folder.cleanup()
 

@@ -193,7 +193,7 @@ class Session:
         self.memory.close()
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=20):
     """Waits until a condition holds; fails the test when it does not."""
     end = time.monotonic() + seconds
     while not condition():
