@@ -365,6 +365,30 @@ static void begin(void)
     region_mapping_home(&fuzz.mapping, 2);
 }
 
+/* Nothing more is asked for, and what is posted comes back: then all has ended. */
+static void end(void)
+{
+    region_home_end(&fuzz.home, NIGH_CLOSED);
+    for (uint32_t n = 0; n < ASKS; n++) {
+        NIGH_ASSERT(!fuzz.asked[n]);
+    }
+    for (uint32_t n = 0; n < OPS; n++) {
+        struct operation *operation = &fuzz.operations[n];
+
+        if (operation->runs) {
+            region_mapping_cancel(&fuzz.mapping, &operation->op, NIGH_TIMEOUT);
+        }
+        for (uint32_t chunk = 0; chunk < ROOM && operation->runs; chunk++) {
+            if (region_chunks_has(&operation->op.posted, chunk)) {
+                region_mapping_posted(&fuzz.mapping, &operation->op, chunk,
+                                      operation->handles[chunk], NIGH_OK);
+            }
+        }
+        NIGH_ASSERT(!operation->runs);
+    }
+    region_mapping_end(&fuzz.mapping);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
     memset(&fuzz, 0, sizeof(fuzz));
@@ -382,9 +406,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
         NIGH_ASSERT(region_holder_is_valid(&fuzz.holder) && region_home_is_valid(&fuzz.home) &&
                     region_mapping_is_valid(&fuzz.mapping));
     }
-    region_home_end(&fuzz.home, NIGH_CLOSED);
-    for (uint32_t n = 0; n < ASKS; n++) {
-        NIGH_ASSERT(!fuzz.asked[n]);
-    }
+    end();
     return 0;
 }
