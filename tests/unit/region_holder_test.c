@@ -136,6 +136,28 @@ static void chunks_keep_their_size(void **state)
     assert_int_equal(world.act_count, 0);
 }
 
+/* A home that lies, or is in haste: memory is made yet when the chunk is another's already. */
+static void what_is_anothers_by_now_is_not_opened(void **state)
+{
+    struct region_descriptor *next = begin();
+
+    (void)state;
+    next->chunks[3].node = 1;
+    hear((struct region_message){
+        .kind = REGION_PREPARE, .chunks = set_of(1), .geometry = next->geometry});
+    hear((struct region_message){.kind = REGION_COMMIT, .descriptor = next});
+    hear((struct region_message){.kind = REGION_THAW, .base = next->version});
+    world.change = 3;
+    next->version.counter = 3;
+    next->chunks[1].node = 1;
+    hear((struct region_message){.kind = REGION_COMMIT, .descriptor = next});
+    did(REGION_ACT_MAKE, 1, NIGH_OK, 0);
+    assert_int_equal(world.act_count, 1);
+    hear((struct region_message){.kind = REGION_THAW, .base = next->version});
+    did(REGION_ACT_CUT, 1, NIGH_OK, 0);
+    assert_true(region_holder_is_empty(&world.holder));
+}
+
 static void what_cannot_be_made_is_said(void **state)
 {
     struct region_descriptor *next = begin();
@@ -432,6 +454,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_made_is_open_once_it_thaws),
         cmocka_unit_test(chunks_keep_their_size),
+        cmocka_unit_test(what_is_anothers_by_now_is_not_opened),
         cmocka_unit_test(what_cannot_be_made_is_said),
         cmocka_unit_test(frozen_is_said_when_nothing_can_come_any_more),
         cmocka_unit_test(what_moves_is_lent_and_then_cut),
