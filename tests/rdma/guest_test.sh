@@ -88,7 +88,7 @@ guest -n 0 no-such-command
 check "a command that is not there" is 127
 guest -n 0 -t 4 sleep 60
 check "late: 124" is 124
-check "and says so" has errors "not done after 4 s"
+check "and says so" has errors "after 4 s (-t)"
 
 # One that stands still before its command has begun is booted anew; what it would have done was not done.
 "$tools/rdma-guest" -n 0 -b 2 sh -c 'echo once' >output 2>errors &
