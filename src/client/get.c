@@ -174,16 +174,17 @@ static bool get_done(struct client_op *op, size_t step, uint8_t opcode,
     (void)opcode;
     if (status == NIGH_OK) {
         status = get_take(op, lane, cqe, view);
-        if (status == NIGH_TIMEOUT && op_remaining_us(op) != 0) {
-            /* The node was long in giving its memory, and the get has time: others go first. */
-            struct session_sqe sqe = {0};
-
-            (void)get_build(op, step, &sqe);
-            op_go_on(op, step, lane, true, &sqe);
-            return true;
-        }
     } else if (status == NIGH_INVALID && op->u.get.flags != 0) {
         status = NIGH_UNSUPPORTED; /* nothing else of a get can be wrong: an older node */
+    }
+    /* The node was long in giving its memory, others go first; or the time that the lane went by
+     * was an older one. */
+    if (status == NIGH_TIMEOUT && op_remaining_us(op) != 0) {
+        struct session_sqe sqe = {0};
+
+        (void)get_build(op, step, &sqe);
+        op_go_on(op, step, lane, true, &sqe);
+        return true;
     }
     if (status != NIGH_OK) {
         get_clear(view, status);

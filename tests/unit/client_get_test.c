@@ -280,13 +280,13 @@ static enum fake_action see_flags(void *context, struct fake_node *fake, uint32_
     seen->plain += sqe->flags == 0;
     seen->passing += sqe->flags == SESSION_FLAG_NO_COPY;
     seen->others += sqe->flags != 0 && sqe->flags != SESSION_FLAG_NO_COPY;
-    cqe->status = sqe->flags == 0 ? NIGH_TIMEOUT : seen->answer;
+    cqe->status = sqe->flags == 0 ? NIGH_PEER_LOST : seen->answer;
     return FAKE_ANSWER;
 }
 
 static void test_flags_go_to_the_lane(void **state)
 {
-    struct flags_seen seen = {.answer = NIGH_TIMEOUT};
+    struct flags_seen seen = {.answer = NIGH_PEER_LOST};
     nigh_id ids[3] = {id_of(1), id_of(2), id_of(3)};
     nigh_view views[3];
     struct fixture f;
@@ -295,17 +295,17 @@ static void test_flags_go_to_the_lane(void **state)
     (void)state;
     start(&f, &(struct fake_options){.hook = see_flags, .context = &seen});
     seal(&f, 2, "two");
-    assert_int_equal(nigh_get_with(f.client, ids, 3, 1000, NIGH_GET_NO_COPY, views), NIGH_TIMEOUT);
+    assert_int_equal(nigh_get_with(f.client, ids, 3, 1000, NIGH_GET_NO_COPY, views), NIGH_PEER_LOST);
     assert_int_equal(seen.passing, 2); /* what is here is found without asking */
     assert_int_equal(views[1].status, NIGH_OK);
     assert_int_equal(nigh_release(f.client, &views[1]), NIGH_OK);
     assert_int_equal(nigh_get_with_start(f.client, ids, 1, 1000, NIGH_GET_NO_COPY, views, &op),
                      NIGH_OK);
-    assert_int_equal(nigh_wait(f.client, &op, NIGH_FOREVER), NIGH_TIMEOUT);
+    assert_int_equal(nigh_wait(f.client, &op, NIGH_FOREVER), NIGH_PEER_LOST);
     assert_int_equal(seen.passing, 3);
     assert_int_equal(seen.plain, 0);
-    assert_int_equal(nigh_get(f.client, ids, 1, 1000, views), NIGH_TIMEOUT);
-    assert_int_equal(nigh_get_with(f.client, ids, 1, 1000, 0, views), NIGH_TIMEOUT);
+    assert_int_equal(nigh_get(f.client, ids, 1, 1000, views), NIGH_PEER_LOST);
+    assert_int_equal(nigh_get_with(f.client, ids, 1, 1000, 0, views), NIGH_PEER_LOST);
     assert_int_equal(seen.plain, 2);
     /* Flags that there are not go nowhere; a node that is older says so. */
     assert_int_equal(nigh_get_with(f.client, ids, 1, 1000, 2, views), NIGH_INVALID);
@@ -317,6 +317,39 @@ static void test_flags_go_to_the_lane(void **state)
     assert_int_equal(views[1].status, NIGH_OK);
     assert_int_equal(nigh_release(f.client, &views[1]), NIGH_OK);
     assert_int_equal(seen.others, 0);
+    stop(&f);
+}
+
+/* A lane looks at the clock now and then: what it ends by an older time has some left. */
+static enum fake_action end_early(void *context, struct fake_node *fake, uint32_t lane,
+                                  const struct session_sqe *sqe, struct session_cqe *cqe)
+{
+    _Atomic uint32_t *left = context;
+
+    (void)fake;
+    (void)lane;
+    if (sqe->op != SESSION_OP_GET || *left == 0) {
+        return FAKE_SERVE;
+    }
+    (*left)--;
+    cqe->status = NIGH_TIMEOUT;
+    return FAKE_ANSWER;
+}
+
+static void test_gets_have_all_their_time(void **state)
+{
+    _Atomic uint32_t early = 3;
+    nigh_id id = id_of(1);
+    nigh_view view;
+    struct fixture f;
+    uint64_t before_us;
+
+    (void)state;
+    start(&f, &(struct fake_options){.hook = end_early, .context = &early});
+    before_us = support_now_us();
+    assert_int_equal(nigh_get(f.client, &id, 1, 20000, &view), NIGH_TIMEOUT);
+    assert_true(support_now_us() - before_us >= 20000);
+    assert_int_equal(early, 0);
     stop(&f);
 }
 
@@ -666,6 +699,7 @@ int main(void)
         cmocka_unit_test(test_get_waits_for_a_seal),
         cmocka_unit_test(test_silent_lane_is_given_up),
         cmocka_unit_test(test_flags_go_to_the_lane),
+        cmocka_unit_test(test_gets_have_all_their_time),
         cmocka_unit_test(test_pin_words_run_out),
         cmocka_unit_test(test_threads_read_at_once),
         cmocka_unit_test(test_chunks_come_back),
