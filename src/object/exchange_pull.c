@@ -385,7 +385,11 @@ void pull_homes_moved(struct exchange *exchange)
         struct pull *pull = &exchange->pulls[n];
         uint32_t home = views_home(exchange, pull->key_hash);
 
-        if (pull->state == PULL_FREE || pull->home == home) {
+        if (pull->state == PULL_FREE) {
+            continue;
+        }
+        pull->doubted = true; /* whoever counts this node as a holder may be its home no more */
+        if (pull->home == home) {
             continue;
         }
         pull->home = home;

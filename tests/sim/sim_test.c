@@ -504,11 +504,11 @@ static void what_failed_once_holds(void **state)
         uint64_t seed;
         bool has_collectives;
         bool has_memory;
-    } worlds[] = {{700020918, false, false},  {810047764, false, false},
-                  {2400012403, false, false}, {3300031955, false, false},
-                  {5200023539, false, false}, {7000251669, true, false},
-                  {9200045712, true, false},  {9200090769, true, false},
-                  {8705, true, true},         {10544, true, true}};
+    } worlds[] = {
+        {700020918, false, false},  {810047764, false, false},  {2400012403, false, false},
+        {3300031955, false, false}, {5200023539, false, false}, {7000251669, true, false},
+        {9200045712, true, false},  {9200090769, true, false},  {8705, true, true},
+        {10544, true, true},        {228937842, true, true}};
     struct world_totals totals = {0};
 
     (void)state;

@@ -295,7 +295,8 @@ static void test_flags_go_to_the_lane(void **state)
     (void)state;
     start(&f, &(struct fake_options){.hook = see_flags, .context = &seen});
     seal(&f, 2, "two");
-    assert_int_equal(nigh_get_with(f.client, ids, 3, 1000, NIGH_GET_NO_COPY, views), NIGH_PEER_LOST);
+    assert_int_equal(nigh_get_with(f.client, ids, 3, 1000, NIGH_GET_NO_COPY, views),
+                     NIGH_PEER_LOST);
     assert_int_equal(seen.passing, 2); /* what is here is found without asking */
     assert_int_equal(views[1].status, NIGH_OK);
     assert_int_equal(nigh_release(f.client, &views[1]), NIGH_OK);

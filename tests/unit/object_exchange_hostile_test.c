@@ -1237,17 +1237,22 @@ static void a_peer_claims_what_is_its_own(void **state)
     finish_with();
 }
 
-/* The next view, in which the node is a home anew, of everything; its peer has told all. */
-static void begin_view(struct agreed *agreed)
+/* The next view, of so many members, in which the node is a home anew; its peer has told all. */
+static void begin_view_of(struct agreed *agreed, uint32_t members)
 {
     struct wire_view view = {.epoch = ++agreed->epoch};
     struct rpc_piece piece = {.data = &view, .bytes = sizeof(view)};
 
-    agreed->in = agreed_all(2);
+    agreed->in = agreed_all(members);
     exchange_view(fuzz.exchange, agreed, fuzz.now_us);
     pass(2000);
     assert_int_equal(rpc_one_way(fuzz.rpc, WIRE_VIEW, &piece, 1, fuzz.now_us), NIGH_OK);
     announced();
+}
+
+static void begin_view(struct agreed *agreed)
+{
+    begin_view_of(agreed, 2);
 }
 
 static void activate_view(struct agreed *agreed)
@@ -1687,6 +1692,37 @@ static void what_was_noted_before_is_told(void **state)
     assert_int_equal(take_announcement(asked, key_of_peer(1), WIRE_COPY), 1);
     put_keys[put_count++] = key_of_peer(0);
     put_keys[put_count++] = key_of_peer(1);
+    finish_with();
+}
+
+/* A home notes a holder, and is the key's home no more when its answer comes: the next one, here
+ * the node itself, is told of the copy. */
+static void what_an_earlier_home_noted_is_told(void **state)
+{
+    struct agreed agreed = {0};
+    struct wire_pulled pulled;
+    struct wire_locate locate;
+    struct asked *asked;
+    struct op *op;
+
+    (void)state;
+    begin_with(0);
+    announced();
+    begin_view(&agreed);
+    activate_view(&agreed);
+    op = locate_large(0, &locate, &asked);
+    begin_view_of(&agreed, 1);
+    activate_view(&agreed);
+    assert_int_equal(announce(key_of_peer(0), (struct birth){1, 1, 1}, WIRE_REPEAT), NIGH_OK);
+    assert_int_equal(op->kind, OP_GET);
+    pulled = noted_object();
+    answer(asked, &pulled, fuzz.region, (uint32_t)pulled.bytes);
+    pass(1000);
+    assert_int_equal(op->kind, OP_FREE);
+    assert_int_equal(op->cqe.status, NIGH_OK);
+    assert_int_equal(announce(key_of_peer(0), (struct birth){1, 1, 1}, WIRE_GONE), NIGH_OK);
+    assert_int_equal(numbers().directory.keys, 1); /* held here */
+    put_keys[put_count++] = key_of_peer(0);
     finish_with();
 }
 
@@ -2207,6 +2243,7 @@ int main(void)
         cmocka_unit_test(what_is_gone_meanwhile_is_told_after_that),
         cmocka_unit_test(a_full_channel_loses_no_news),
         cmocka_unit_test(what_was_noted_before_is_told),
+        cmocka_unit_test(what_an_earlier_home_noted_is_told),
         cmocka_unit_test(who_keeps_no_copy_says_so),
         cmocka_unit_test(what_a_peer_does_not_tell_again_is_gone),
         cmocka_unit_test(the_own_home_forgets_what_is_gone),
