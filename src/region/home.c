@@ -106,6 +106,9 @@ void region_home_take(struct region_home *home, const struct region_message *mes
     case REGION_UNMAP:
         region_set_remove(&home->wants, message->peer);
         region_set_remove(&home->mappers, message->peer);
+        if (region_home_is_holding(home)) {
+            region_set_remove(&home->change.waits, message->peer);
+        }
         break;
     default: return; /* not for a home */
     }
@@ -182,6 +185,14 @@ void region_home_link(struct region_home *home, uint32_t rank)
 {
     if (home_is_changing(home) && region_set_has(&home->change.waits, rank)) {
         home_send_round(home, rank);
+    }
+}
+
+void region_home_held(struct region_home *home)
+{
+    if (region_home_is_holding(home)) {
+        memset(&home->change.waits, 0, sizeof(home->change.waits));
+        home_go_on(home);
     }
 }
 

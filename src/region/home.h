@@ -81,6 +81,7 @@ enum region_home_state {
 enum region_round {
     REGION_ROUND_NONE, /* no change is under way */
     REGION_ROUND_PREPARE,
+    REGION_ROUND_HOLD, /* of mappers: for their sake alone, and not for long */
     REGION_ROUND_FREEZE,
     REGION_ROUND_COPY,
     REGION_ROUND_COMMIT,
@@ -144,6 +145,14 @@ void region_home_alive(struct region_home *home, uint32_t rank);
 void region_home_lease(struct region_home *home, bool has_lease);
 /* The link to a member is back: what it was asked and has not answered it is asked again. */
 void region_home_link(struct region_home *home, uint32_t rank);
+
+/* Whether it waits for mappers to stand still before it freezes: the caller bounds that. */
+static inline bool region_home_is_holding(const struct region_home *home)
+{
+    return home->change.round == REGION_ROUND_HOLD;
+}
+/* It has waited for long enough: who does not stand still is refused at the holders. */
+void region_home_held(struct region_home *home);
 
 /* Another node is the home now: all asks are answered with this status. Nothing follows. */
 void region_home_end(struct region_home *home, nigh_status status);

@@ -32,6 +32,11 @@ static bool make_message(const struct region_home *home, uint32_t rank,
         message->geometry = next->geometry;
         message->chunks = chunks_at(next, &change->made, rank);
         return !region_chunks_is_empty(&message->chunks);
+    case REGION_ROUND_HOLD:
+        message->kind = REGION_HOLD;
+        message->chunks = change->frozen;
+        message->is_move = false;
+        return !region_chunks_is_empty(&message->chunks) && region_set_has(&home->mappers, rank);
     case REGION_ROUND_FREEZE:
         message->kind = REGION_FREEZE;
         message->chunks = chunks_at(now, &change->frozen, rank);
@@ -72,10 +77,12 @@ void home_send_round(struct region_home *home, uint32_t rank)
 static void begin_round(struct region_home *home)
 {
     struct region_change *change = &home->change;
+    const struct region_set *asked =
+        change->round == REGION_ROUND_HOLD ? &home->mappers : &change->nodes;
     struct region_message message;
 
     memset(&change->waits, 0, sizeof(change->waits));
-    REGION_SET_FOREACH(rank, &change->nodes)
+    REGION_SET_FOREACH(rank, asked)
     {
         if (home_is_alive(home, rank) && make_message(home, rank, &message)) {
             region_set_add(&change->waits, rank);
@@ -111,6 +118,7 @@ static enum region_message_kind asked_in(enum region_round round)
 {
     switch (round) {
     case REGION_ROUND_PREPARE: return REGION_PREPARE;
+    case REGION_ROUND_HOLD: return REGION_HOLD;
     case REGION_ROUND_FREEZE: return REGION_FREEZE;
     case REGION_ROUND_COPY: return REGION_COPY;
     case REGION_ROUND_COMMIT: return REGION_COMMIT;
@@ -161,6 +169,9 @@ void home_done(struct region_home *home, const struct region_message *message)
         return;
     }
     region_set_remove(&change->waits, message->peer);
+    if (change->round == REGION_ROUND_HOLD) {
+        return; /* a mapper has no say in it */
+    }
     if (home_may_abort(home) && message->status != NIGH_OK) {
         change->status = message->status;
     } else if (!has_made(home, message)) {

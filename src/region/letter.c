@@ -52,6 +52,7 @@ static const uint32_t fields[] = {
     [REGION_MAPPED] = MAY_FAIL | MAY_DESCRIBE,
     [REGION_UNMAP] = 0,
     [REGION_CHANGED] = 0,
+    [REGION_HOLD] = HAS_CHUNKS | NEEDS_CHANGE | NEEDS_CHUNKS,
 };
 
 #define KINDS (sizeof(fields) / sizeof(fields[0]))
@@ -265,11 +266,16 @@ static bool take_rest(struct reader *reader, struct region_letter *letter)
 
 /* ---- what can be ---------------------------------------------------------- */
 
+static bool can_be_done(enum region_message_kind of)
+{
+    return of <= REGION_SETTLE || of == REGION_HOLD;
+}
+
 static bool is_change_sound(const struct region_message *message)
 {
     bool needs = has(message->kind, OF_HOME | NEEDS_CHANGE);
 
-    if (message->kind == REGION_DONE ? message->of > REGION_SETTLE : message->of != 0) {
+    if (message->kind == REGION_DONE ? !can_be_done(message->of) : message->of != 0) {
         return false;
     }
     return (!needs || !region_version_is_none(&message->change)) &&

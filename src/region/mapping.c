@@ -27,6 +27,11 @@ static void say(struct region_mapping *mapping, enum region_message_kind kind)
     struct region_message message = {
         .kind = kind, .peer = mapping->home, .change = mapping->config.now->version};
 
+    if (kind == REGION_DONE) {
+        message.of = REGION_HOLD;
+        message.change = mapping->hold.change;
+    }
+
     mapping->config.shell.send(mapping->config.shell.context, &message);
 }
 
@@ -200,11 +205,23 @@ static void take_refusal(struct region_mapping *mapping, struct region_op *op, u
     }
 }
 
+/* What is refused costs more than this node: so the home waits for a while. */
+static void answer_hold(struct region_mapping *mapping)
+{
+    if (mapping->hold.is_open && mapping->hold.left == 0) {
+        mapping->hold.is_open = false;
+        say(mapping, REGION_DONE);
+    }
+}
+
 void region_mapping_posted(struct region_mapping *mapping, struct region_op *op, uint32_t chunk,
                            uint64_t handle, nigh_status status)
 {
     NIGH_ASSERT(region_chunks_has(&op->posted, chunk));
     region_chunks_remove(&op->posted, chunk);
+    if (mapping->hold.is_open && region_chunks_has(&mapping->hold.chunks, chunk)) {
+        mapping->hold.left--;
+    }
     if (status == NIGH_STALE) {
         take_refusal(mapping, op, chunk, handle);
     } else if (status != NIGH_OK) {
@@ -215,6 +232,7 @@ void region_mapping_posted(struct region_mapping *mapping, struct region_op *op,
     }
     post(mapping, op);
     end_if_over(mapping, op);
+    answer_hold(mapping);
     ask(mapping);
 }
 
@@ -240,7 +258,7 @@ static void take_mapped(struct region_mapping *mapping, const struct region_mess
     if (!mapping->is_asked) {
         return; /* of a home before, or twice */
     }
-    mapping->is_asked = mapping->is_stale = false;
+    mapping->is_asked = mapping->is_stale = mapping->hold.is_open = false;
     mapping->answers++;
     if (message->status != NIGH_OK ||
         (is_known(mapping) && !is_the_same(now, message->descriptor))) {
@@ -253,8 +271,39 @@ static void take_mapped(struct region_mapping *mapping, const struct region_mess
     post_all(mapping);
 }
 
+/* Chunks of which nothing is posted until the home says where they are by then; it is told when
+ * nothing is that was. */
+static void take_hold(struct region_mapping *mapping, const struct region_message *message)
+{
+    struct region_descriptor *now = mapping->config.now;
+
+    mapping->hold.is_open = true;
+    mapping->hold.change = message->change;
+    mapping->hold.chunks = message->chunks;
+    mapping->hold.left = 0;
+    for (uint32_t n = 0; n < now->chunk_count; n++) {
+        if (region_chunks_has(&message->chunks, n)) {
+            now->chunks[n].handle = 0;
+        }
+    }
+    LIST_FOREACH(node, &mapping->ops)
+    {
+        const struct region_op *op = container_of(node, struct region_op, link);
+
+        for (uint32_t n = 0; n < REGION_CHUNK_WORDS; n++) {
+            mapping->hold.left +=
+                (uint32_t)__builtin_popcountll(op->posted.words[n] & message->chunks.words[n]);
+        }
+    }
+    answer_hold(mapping);
+}
+
 void region_mapping_take(struct region_mapping *mapping, const struct region_message *message)
 {
+    if (message->peer == mapping->home && message->kind == REGION_HOLD) {
+        take_hold(mapping, message);
+        return;
+    }
     if (message->peer != mapping->home || mapping->is_gone) {
         return;
     }
@@ -269,7 +318,7 @@ void region_mapping_take(struct region_mapping *mapping, const struct region_mes
 void region_mapping_home(struct region_mapping *mapping, uint32_t home)
 {
     mapping->home = home;
-    mapping->is_asked = false;
+    mapping->is_asked = mapping->hold.is_open = false;
     mapping->is_stale = true;
     ask(mapping);
 }

@@ -59,6 +59,12 @@ struct region_mapping {
     bool is_gone;     /* freed, or another region has its name */
     bool is_stale;    /* the home is to be asked, or was */
     bool is_asked;
+    struct {
+        bool is_open; /* the home waits for an answer */
+        struct region_version change;
+        struct region_chunks chunks;
+        uint32_t left; /* pieces of them that are posted */
+    } hold;
 };
 
 void region_mapping_init(struct region_mapping *mapping,

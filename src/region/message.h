@@ -17,14 +17,15 @@ enum region_message_kind {
     REGION_COMMIT,  /* descriptor: keep it */
     REGION_THAW,    /* go by the descriptor of version `base`; none: by none */
     REGION_SETTLE,  /* descriptor: keep it and go by it; NULL: by none */
-    /* Holder to home. */
+    /* Holder to home; of HOLD, mapper to home. */
     REGION_DONE, /* `of` was done, or not (status); chunks that are here, and their handles */
     REGION_HELD, /* chunks are here; the descriptor that is kept, or NULL */
     /* Between mapper and home. */
     REGION_MAP,
     REGION_MAPPED, /* descriptor; or status NIGH_NOT_FOUND */
     REGION_UNMAP,
-    REGION_CHANGED
+    REGION_CHANGED,
+    REGION_HOLD /* to a mapper; chunks: post nothing of them until CHANGED; DONE: nothing is */
 };
 
 /* A chunk's memory and a handle that opens it. */

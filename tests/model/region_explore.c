@@ -201,7 +201,8 @@ enum action {
     LEARN_HOME = LEARN_DEATH + HOMES * HOLDERS,
     BREAK = LEARN_HOME + NODES - FIRST,
     LEASE = BREAK + NODES - FIRST,
-    ACTIONS = LEASE + HOLDERS
+    HOLD_OVER = LEASE + HOLDERS,
+    ACTIONS
 };
 
 /* Carries it out; false: it cannot happen now. */
@@ -239,17 +240,19 @@ static bool act(uint32_t action)
     if (action < LEASE) {
         return world_break_link(FIRST + action - BREAK);
     }
-    return world_change_lease(action - LEASE);
+    return action == HOLD_OVER ? world_hold_over() : world_change_lease(action - LEASE);
 }
 
 static void describe(uint32_t action)
 {
-    static const char *const kinds[] = {"prepare", "freeze", "copy", "commit", "thaw",  "settle",
-                                        "done",    "held",   "map",  "mapped", "unmap", "changed"};
+    static const char *const kinds[] = {"prepare", "freeze",  "copy", "commit", "thaw",
+                                        "settle",  "done",    "held", "map",    "mapped",
+                                        "unmap",   "changed", "hold"};
     static const struct {
         uint32_t from;
         const char *name;
-    } names[] = {{LEASE, "lease"},
+    } names[] = {{HOLD_OVER, "hold is over"},
+                 {LEASE, "lease"},
                  {BREAK, "break"},
                  {LEARN_HOME, "learns the home"},
                  {LEARN_DEATH, "home learns a death"},

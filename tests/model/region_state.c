@@ -103,6 +103,10 @@ static uint64_t mix_client(uint64_t hash)
     const struct region_mapping *mapping = &now.mapping;
 
     hash = mix_descriptor(hash, mapping->config.now);
+    if (mapping->hold.is_open) {
+        hash = mix_version(mix(hash, mapping->hold.chunks.words[0] | mapping->hold.left << 8),
+                           &mapping->hold.change);
+    }
     hash = mix(hash, mapping->home | (uint64_t)mapping->is_gone << 32 |
                          (uint64_t)mapping->is_stale << 33 | (uint64_t)mapping->is_asked << 34 |
                          (uint64_t)client->is_busy << 35 | (uint64_t)client->is_write << 36 |

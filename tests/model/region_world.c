@@ -444,8 +444,8 @@ bool world_break_link(uint32_t node)
 
         region_holder_home(&now.holders[node - FIRST], home, &version);
         say_told(node - FIRST);
-        region_home_link(&now.homes[home], node);
     }
+    region_home_link(&now.homes[home], node);
     return true;
 }
 
@@ -457,6 +457,17 @@ bool world_change_lease(uint32_t k)
         return false;
     }
     region_holder_lease(&now.holders[k], !has_lease, now.home_of[FIRST + k]);
+    return true;
+}
+
+bool world_hold_over(void)
+{
+    struct region_home *home = &now.homes[now.home];
+
+    if (!region_home_is_holding(home)) {
+        return false;
+    }
+    region_home_held(home);
     return true;
 }
 

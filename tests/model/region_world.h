@@ -137,6 +137,7 @@ bool world_learn_death(uint32_t h, uint32_t k);
 bool world_learn_home(uint32_t node); /* a node hears who the home is */
 bool world_break_link(uint32_t node); /* it breaks, and is back */
 bool world_change_lease(uint32_t k);
+bool world_hold_over(void); /* mappers are not waited for any longer */
 
 /* What nobody could tell from what comes later is done at once: after each of the above. */
 void world_finish_quick_acts(void);

@@ -245,6 +245,7 @@ static void a_grant_freezes_nothing_and_a_revoke_all(void **state)
     revoke.uid = 7; /* a master by now */
     region_home_ask(&world.home, &revoke);
     assert_true(region_chunks_has(&world.said[0].chunks, 0));
+    does(REGION_HOLD, MAPPER, 0);
     both_do(REGION_FREEZE, 3);
     both_do(REGION_COMMIT, 3);
     assert_int_equal(world.answers, 0);
@@ -265,6 +266,7 @@ static void a_move_in_rounds(void **state)
     region_home_ask(&world.home, &ask);
     does(REGION_PREPARE, 1, 1);
     take(&(struct region_message){.kind = REGION_MAP, .peer = 0});
+    does(REGION_HOLD, MAPPER, 0);
     assert_true(world.said[0].is_move);
     does(REGION_FREEZE, 2, 2);
     lent = world.handle;
@@ -288,6 +290,39 @@ static void a_move_in_rounds(void **state)
     assert_answered(&ask, NIGH_INVALID);
 }
 
+/* For their sake alone: whoever does not is refused at the holders. */
+static void mappers_are_asked_to_stand_still(void **state)
+{
+    struct region_ask ask = {
+        .kind = REGION_ASK_FREE, .uid = REGION_FIXTURE_OWNER, .birth = region_fixture_version(1)};
+    struct region_message held;
+
+    (void)state;
+    make_region();
+    take(&(struct region_message){.kind = REGION_MAP, .peer = 0});
+    take(&(struct region_message){.kind = REGION_MAP, .peer = 2}); /* a holder, too */
+    hear(REGION_MAPPED, 0);
+    hear(REGION_MAPPED, 2);
+    region_home_ask(&world.home, &ask);
+    assert_true(region_home_is_holding(&world.home));
+    hear(REGION_HOLD, 0);
+    held = hear(REGION_HOLD, 2);
+    assert_int_equal(held.chunks.words[0], 3);
+    hear(REGION_HOLD, MAPPER);
+    assert_int_equal(world.said_count, 0);
+    region_home_link(&world.home, MAPPER);
+    hear(REGION_HOLD, MAPPER); /* again */
+    take(&(struct region_message){.kind = REGION_UNMAP, .peer = 0});
+    done(&held, 0, NIGH_OUT_OF_MEMORY); /* has no say in it */
+    assert_true(region_home_is_holding(&world.home));
+    region_home_held(&world.home);
+    assert_false(region_home_is_holding(&world.home));
+    both_do(REGION_FREEZE, 3);
+    both_do(REGION_COMMIT, 0);
+    both_do(REGION_THAW, 0);
+    assert_answered(&ask, NIGH_OK);
+}
+
 static void a_move_whose_source_dies_is_given_up(void **state)
 {
     struct region_ask ask = move_ask();
@@ -296,6 +331,7 @@ static void a_move_whose_source_dies_is_given_up(void **state)
     make_region();
     region_home_ask(&world.home, &ask);
     does(REGION_PREPARE, 1, 1);
+    does(REGION_HOLD, MAPPER, 0);
     hear(REGION_FREEZE, 2);
     region_home_dead(&world.home, 2);
     does(REGION_THAW, 1, 1);
@@ -331,6 +367,8 @@ static void sizes(void **state)
     hear(REGION_CHANGED, MAPPER);
     ask.geometry.size_bytes = 8192 + 1; /* chunk 1 gets shorter, chunk 2 goes */
     region_home_ask(&world.home, &ask);
+    assert_int_equal(world.said[0].chunks.words[0], 6);
+    does(REGION_HOLD, MAPPER, 0);
     assert_int_equal(world.said[0].chunks.words[0], 4);
     assert_int_equal(world.said[1].chunks.words[0], 2);
     both_do(REGION_FREEZE, 7);
@@ -348,6 +386,7 @@ static void free_ends_it_for_all(void **state)
     (void)state;
     make_region();
     region_home_ask(&world.home, &ask);
+    does(REGION_HOLD, MAPPER, 0);
     both_do(REGION_FREEZE, 3);
     assert_true(region_descriptor_is_freed(world.said[0].descriptor));
     both_do(REGION_COMMIT, 3);
@@ -372,6 +411,7 @@ static void an_ask_is_of_one_region(void **state)
     region_home_ask(&world.home, &ask);
     region_home_ask(&world.home, &again);
     region_home_ask(&world.home, &late);
+    does(REGION_HOLD, MAPPER, 0);
     both_do(REGION_FREEZE, 3);
     both_do(REGION_COMMIT, 3);
     both_do(REGION_THAW, 0);
@@ -416,6 +456,7 @@ static void a_copy_that_is_not_there_is_none(void **state)
     make_region();
     region_home_ask(&world.home, &ask);
     does(REGION_PREPARE, 1, 1);
+    does(REGION_HOLD, MAPPER, 0);
     does(REGION_FREEZE, 2, 2);
     does(REGION_COPY, 1, 1); /* but has no chunk 1 */
     does(REGION_THAW, 1, 1);
@@ -461,6 +502,7 @@ static void who_cannot_thaw_is_settled(void **state)
     (void)state;
     make_region();
     region_home_ask(&world.home, &ask);
+    does(REGION_HOLD, MAPPER, 0);
     both_do(REGION_FREEZE, 3);
     both_do(REGION_COMMIT, 3);
     does(REGION_THAW, 1, 1);
@@ -563,7 +605,7 @@ static void the_latest_that_holders_keep_is_settled_on(void **state)
     assert_int_equal(region_fixture_at(&world.now)->chunks[1].node, REGION_NOBODY);
     assert_int_not_equal(region_fixture_at(&world.now)->chunks[0].handle, 0);
     assert_int_equal(hear(REGION_MAPPED, MAPPER).status, NIGH_OK);
-    hear(REGION_FREEZE, 1); /* and then what was asked for */
+    hear(REGION_HOLD, MAPPER); /* and then what was asked for */
 }
 
 /* A home that another has followed, and does not know it yet. */
@@ -591,6 +633,7 @@ static void a_move_from_who_lends_nothing_is_given_up(void **state)
     make_region();
     region_home_ask(&world.home, &ask);
     does(REGION_PREPARE, 1, 1);
+    does(REGION_HOLD, MAPPER, 0);
     does(REGION_FREEZE, 2, 0);
     does(REGION_THAW, 1, 1);
     does(REGION_THAW, 2, 2);
@@ -634,6 +677,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(a_grant_freezes_nothing_and_a_revoke_all),
         cmocka_unit_test(a_move_in_rounds),
+        cmocka_unit_test(mappers_are_asked_to_stand_still),
         cmocka_unit_test(a_move_whose_source_dies_is_given_up),
         cmocka_unit_test(sizes),
         cmocka_unit_test(free_ends_it_for_all),

@@ -40,13 +40,14 @@ static struct region_message make(enum region_message_kind kind,
     case REGION_MAPPED: message.descriptor = descriptor; break;
     case REGION_MAP:
     case REGION_UNMAP:
-    case REGION_CHANGED: break;
+    case REGION_CHANGED:
+    case REGION_HOLD: break;
     }
     if (kind == REGION_DONE || kind == REGION_HELD) {
         message.handles = handles;
         message.handle_count = REGION_FIXTURE_ROOM;
     }
-    if (kind <= REGION_COPY || kind == REGION_DONE || kind == REGION_HELD) {
+    if (kind <= REGION_COPY || kind == REGION_DONE || kind == REGION_HELD || kind == REGION_HOLD) {
         region_chunks_add(&message.chunks, 1);
         region_chunks_add(&message.chunks, 3);
     }
@@ -69,7 +70,7 @@ static void each_kind_comes_as_it_went(void **state)
     const struct region_descriptor *descriptor = region_fixture_make(&fixture, 5);
 
     (void)state;
-    for (uint32_t kind = REGION_PREPARE; kind <= REGION_CHANGED; kind++) {
+    for (uint32_t kind = REGION_PREPARE; kind <= REGION_HOLD; kind++) {
         struct region_message message = make(kind, descriptor);
         const struct region_message *read = &letter.message;
         size_t size_bytes = encode(&message);
@@ -106,7 +107,7 @@ static void nothing_else_is_read(void **state)
     const struct region_descriptor *descriptor = region_fixture_make(&fixture, 2);
 
     (void)state;
-    for (uint32_t kind = REGION_PREPARE; kind <= REGION_CHANGED; kind++) {
+    for (uint32_t kind = REGION_PREPARE; kind <= REGION_HOLD; kind++) {
         struct region_message message = make(kind, descriptor);
         size_t size_bytes = encode(&message);
 

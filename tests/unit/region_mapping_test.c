@@ -14,7 +14,8 @@ static struct {
     struct region_fixture now, home;
     struct region_post posts[16];
     uint32_t post_count;
-    uint32_t maps, unmaps;
+    uint32_t maps, unmaps, holds;
+    uint64_t held;      /* the change that was answered for last */
     nigh_status judged; /* what is to be said */
     struct region_op *ended;
     nigh_status status;
@@ -24,7 +25,12 @@ static struct {
 static void on_send(void *context, const struct region_message *message)
 {
     (void)context;
-    assert_int_equal(message->peer, HOME);
+    assert_true(message->peer == HOME || message->peer == HOME + 1);
+    if (message->kind == REGION_DONE) {
+        assert_int_equal(message->of, REGION_HOLD);
+        world.holds++;
+        world.held = message->change.counter;
+    }
     world.maps += message->kind == REGION_MAP;
     world.unmaps += message->kind == REGION_UNMAP;
 }
@@ -324,6 +330,70 @@ static void one_cut_otherwise_is_not_it(void **state)
     assert_ended(&op, NIGH_NOT_FOUND);
 }
 
+static void hold(uint32_t peer, uint64_t chunks, uint64_t change)
+{
+    region_mapping_take(&world.mapping,
+                        &(struct region_message){.kind = REGION_HOLD,
+                                                 .peer = peer,
+                                                 .change = region_fixture_version(change),
+                                                 .chunks = {.words = {chunks}}});
+    assert_true(region_mapping_is_valid(&world.mapping));
+}
+
+static void what_is_held_is_posted_no_more(void **state)
+{
+    struct region_descriptor *descriptor = begin_known();
+    struct region_op op, other;
+
+    (void)state;
+    start(&op, 0, 16384); /* chunks 0 and 1 */
+    assert_int_equal(world.post_count, 2);
+    hold(HOME + 1, 3, 7); /* is nobody's to say */
+    hold(HOME, 1, 8);
+    start(&other, 0, 20000);
+    assert_int_equal(world.post_count, 4); /* but chunk 0 */
+    posted(&op, 1, NIGH_OK);
+    assert_int_equal(world.holds, 0);
+    posted(&op, 0, NIGH_OK);
+    assert_int_equal(world.holds, 1);
+    assert_int_equal(world.held, 8);
+    assert_ended(&op, NIGH_OK);
+    posted(&other, 2, NIGH_OK);
+    posted(&other, 3, NIGH_OK);
+    assert_int_equal(world.holds, 1); /* once */
+    assert_int_equal(world.ends, 0);
+    region_mapping_take(&world.mapping,
+                        &(struct region_message){.kind = REGION_CHANGED, .peer = HOME});
+    descriptor->version.counter++;
+    tell(NIGH_OK);
+    assert_int_equal(world.post_count, 5); /* and goes on */
+    posted(&other, 4, NIGH_OK);
+    assert_ended(&other, NIGH_OK);
+}
+
+/* Whoever is asked and has nothing to wait for says so; of a home before nobody waits any more. */
+static void who_has_nothing_posted_stands_still(void **state)
+{
+    struct region_op op;
+
+    (void)state;
+    begin();
+    region_mapping_home(&world.mapping, HOME);
+    hold(HOME, 1, 5);
+    assert_int_equal(world.holds, 1);
+    tell(NIGH_OK);
+    start(&op, 0, 1);
+    hold(HOME, 1, 6);
+    assert_int_equal(world.holds, 1);
+    region_mapping_home(&world.mapping, HOME + 1);
+    posted(&op, 0, NIGH_OK);
+    assert_int_equal(world.holds, 1);
+    region_mapping_home(&world.mapping, HOME);
+    tell(NIGH_NOT_FOUND);
+    hold(HOME, 1, 7); /* it is gone, and asked all the same */
+    assert_int_equal(world.holds, 2);
+}
+
 static void without_a_lease_nobody_is_asked(void **state)
 {
     struct region_op op;
@@ -383,6 +453,8 @@ int main(void)
         cmocka_unit_test(what_is_lost_is_said),
         cmocka_unit_test(another_of_the_name_is_not_it),
         cmocka_unit_test(one_cut_otherwise_is_not_it),
+        cmocka_unit_test(what_is_held_is_posted_no_more),
+        cmocka_unit_test(who_has_nothing_posted_stands_still),
         cmocka_unit_test(without_a_lease_nobody_is_asked),
         cmocka_unit_test(only_the_home_is_heard),
         cmocka_unit_test(a_bound_of_operations),
