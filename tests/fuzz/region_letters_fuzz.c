@@ -209,10 +209,24 @@ static void take_letter(const struct region_letter *letter, uint32_t peer)
     message.peer = peer;
     if (message.kind <= REGION_SETTLE) {
         region_holder_take(&fuzz.holder, &message);
-    } else if (message.kind == REGION_MAPPED || message.kind == REGION_CHANGED) {
+    } else if (message.kind == REGION_MAPPED || message.kind >= REGION_CHANGED) {
         region_mapping_take(&fuzz.mapping, &message);
     } else {
         region_home_take(&fuzz.home, &message);
+    }
+}
+
+/* What the home waits for. */
+static enum region_message_kind awaited(void)
+{
+    switch (fuzz.home.change.round) {
+    case REGION_ROUND_PREPARE: return REGION_PREPARE;
+    case REGION_ROUND_HOLD: return REGION_HOLD;
+    case REGION_ROUND_FREEZE: return REGION_FREEZE;
+    case REGION_ROUND_COPY: return REGION_COPY;
+    case REGION_ROUND_COMMIT: return REGION_COMMIT;
+    case REGION_ROUND_THAW: return REGION_THAW;
+    default: return REGION_SETTLE;
     }
 }
 
@@ -221,7 +235,7 @@ static void say_something(void)
     static struct region_letter letter;
     static uint8_t bytes[REGION_LETTER_BYTES];
     uint64_t handles[ROOM] = {0};
-    struct region_message message = {.kind = below(REGION_CHANGED + 1),
+    struct region_message message = {.kind = below(REGION_HOLD + 1),
                                      .of = below(REGION_DONE),
                                      .is_move = below(2) == 0,
                                      .change = some_version(),
@@ -235,16 +249,15 @@ static void say_something(void)
     message.chunks.words[0] = fuzz_byte(&fuzz.input);
     message.source = (struct region_place){.node = below(4), .handle = below(4)};
     message.status = message.kind == REGION_DONE && below(4) == 0 ? NIGH_OUT_OF_MEMORY : NIGH_OK;
-    if (message.kind == REGION_DONE && below(2) == 0) { /* what it waits for */
+    if (message.kind == REGION_DONE && below(2) == 0) {
         message.change = fuzz.home.change.version;
-        message.of = (enum region_message_kind)(fuzz.home.change.round - 1);
-        message.of = message.of > REGION_SETTLE ? REGION_SETTLE : message.of;
+        message.of = awaited();
     }
     for (uint32_t n = 0; n < 8; n++) {
         handles[n] = 1 + below(4);
     }
     if (message.kind >= REGION_COMMIT && message.kind != REGION_THAW &&
-        message.kind != REGION_DONE) {
+        message.kind != REGION_DONE && message.kind != REGION_HOLD) {
         message.descriptor = some_descriptor();
         message.status =
             message.kind == REGION_MAPPED && message.descriptor == NULL ? NIGH_NOT_FOUND : NIGH_OK;
@@ -318,7 +331,7 @@ static void tell(void)
     struct region_version home = {.epoch = 3, .incarnation = 7 + below(2), .counter = 1};
     uint32_t rank = below(4);
 
-    switch (below(8)) {
+    switch (below(9)) {
     case 0: region_holder_lease(&fuzz.holder, below(2) == 0, rank); break;
     case 1: region_home_lease(&fuzz.home, below(2) == 0); break;
     case 2: region_mapping_lease(&fuzz.mapping, below(2) == 0); break;
@@ -326,6 +339,7 @@ static void tell(void)
     case 4: region_home_alive(&fuzz.home, rank); break;
     case 5: region_home_told(&fuzz.home, rank); break;
     case 6: region_home_link(&fuzz.home, rank); break;
+    case 7: region_home_held(&fuzz.home); break;
     default:
         region_holder_home(&fuzz.holder, rank, &home);
         region_mapping_home(&fuzz.mapping, rank);
