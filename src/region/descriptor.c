@@ -137,7 +137,7 @@ static bool is_chunk_valid(const struct region_descriptor *descriptor,
 {
     bool is_lost = chunk->node == REGION_NOBODY;
 
-    return (is_lost ? chunk->handle == 0 : chunk->node < LIMIT_NODES) &&
+    return (is_lost ? region_window_is_none(chunk->handle) : chunk->node < LIMIT_NODES) &&
            !region_version_is_none(&chunk->since) &&
            region_version_compare(&chunk->since, &descriptor->version) <= 0;
 }

@@ -46,9 +46,18 @@ struct region_chunks {
     uint64_t words[REGION_CHUNK_WORDS];
 };
 
+/* The handle of a chunk, which an operation presents at its holder: where the chunk is, and the key
+ * that opens it (fabric.h). All zero: none. */
+struct region_window {
+    uint64_t address;
+    uint32_t key;
+};
+
+#define REGION_NO_WINDOW ((struct region_window){0})
+
 struct region_chunk {
     uint32_t node;               /* its holder, or REGION_NOBODY */
-    uint64_t handle;             /* 0: none that operations may use */
+    struct region_window handle; /* none: operations may use none */
     struct region_version since; /* when it came to be there */
 };
 
@@ -67,7 +76,7 @@ struct region_descriptor {
     struct region_chunk chunks[];
 };
 
-/* ---- versions, sets ------------------------------------------------------- */
+/* ---- versions, handles, sets ---------------------------------------------- */
 
 /* Below, equal to or above 0, as the first is less, equal or greater. */
 int region_version_compare(const struct region_version *a, const struct region_version *b);
@@ -81,6 +90,16 @@ static inline bool region_version_equal(const struct region_version *a,
 static inline bool region_version_is_none(const struct region_version *version)
 {
     return version->counter == 0;
+}
+
+static inline bool region_window_equal(struct region_window a, struct region_window b)
+{
+    return a.address == b.address && a.key == b.key;
+}
+
+static inline bool region_window_is_none(struct region_window handle)
+{
+    return handle.address == 0 && handle.key == 0;
 }
 
 static inline bool region_chunks_has(const struct region_chunks *chunks, uint32_t chunk)
@@ -169,7 +188,7 @@ bool region_descriptor_is_valid(const struct region_descriptor *descriptor);
 
 #define REGION_HEAD_BYTES  88u /* before the name */
 #define REGION_GRANT_BYTES 8u
-#define REGION_CHUNK_BYTES 36u
+#define REGION_CHUNK_BYTES 40u
 #define REGION_WIRE_BYTES                                                                     \
     (REGION_HEAD_BYTES + LIMIT_REGION_NAME_BYTES + LIMIT_REGION_GRANTS * REGION_GRANT_BYTES + \
      LIMIT_REGION_CHUNKS * REGION_CHUNK_BYTES)

@@ -75,8 +75,9 @@ size_t region_descriptor_encode(const struct region_descriptor *descriptor, uint
     }
     for (uint32_t n = 0; n < descriptor->chunk_count; n++, at += REGION_CHUNK_BYTES) {
         bytes_put_u32(at, descriptor->chunks[n].node);
-        bytes_put_u64(at + 4, descriptor->chunks[n].handle);
-        put_version(at + 12, &descriptor->chunks[n].since);
+        bytes_put_u64(at + 4, descriptor->chunks[n].handle.address);
+        bytes_put_u32(at + 12, descriptor->chunks[n].handle.key);
+        put_version(at + 16, &descriptor->chunks[n].since);
     }
     return (size_t)(at - out);
 }
@@ -110,8 +111,9 @@ static void get_rest(const uint8_t *at, struct region_descriptor *descriptor)
     for (uint32_t n = 0; n < descriptor->chunk_count; n++, at += REGION_CHUNK_BYTES) {
         memset(&descriptor->chunks[n], 0, sizeof(descriptor->chunks[n]));
         descriptor->chunks[n].node = bytes_get_u32(at);
-        descriptor->chunks[n].handle = bytes_get_u64(at + 4);
-        descriptor->chunks[n].since = get_version(at + 12);
+        descriptor->chunks[n].handle =
+            (struct region_window){.address = bytes_get_u64(at + 4), .key = bytes_get_u32(at + 12)};
+        descriptor->chunks[n].since = get_version(at + 16);
     }
 }
 

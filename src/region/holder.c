@@ -119,7 +119,7 @@ static bool is_held(const struct region_slot *slot)
 
 static void say(struct region_holder *holder, struct region_message *message)
 {
-    uint64_t handles[LIMIT_REGION_CHUNKS] = {0};
+    struct region_window handles[LIMIT_REGION_CHUNKS] = {0};
 
     for (uint32_t n = 0; n < holder->config.room; n++) {
         const struct region_slot *slot = &holder->config.slots[n];
@@ -128,7 +128,7 @@ static void say(struct region_holder *holder, struct region_message *message)
             region_chunks_add(&message->chunks, n);
             handles[n] = slot->state == REGION_SLOT_OPEN || slot->state == REGION_SLOT_LENT
                              ? slot->handle
-                             : 0;
+                             : REGION_NO_WINDOW;
         }
     }
     message->handles = handles;
@@ -427,7 +427,7 @@ void region_holder_take(struct region_holder *holder, const struct region_messag
 /* ---- what happens here ---------------------------------------------------- */
 
 void region_holder_did(struct region_holder *holder, uint32_t chunk, nigh_status status,
-                       uint64_t handle)
+                       struct region_window handle)
 {
     struct region_slot *slot = &holder->config.slots[chunk];
     uint8_t before = slot->state;
@@ -442,7 +442,7 @@ void region_holder_did(struct region_holder *holder, uint32_t chunk, nigh_status
     case REGION_SLOT_CUTTING: slot->state = REGION_SLOT_NONE; break;
     default: NIGH_ASSERT(!"an act of this chunk is under way"); break;
     }
-    slot->handle = status == NIGH_OK ? handle : 0;
+    slot->handle = status == NIGH_OK ? handle : REGION_NO_WINDOW;
     if (before == REGION_SLOT_COPYING && status == NIGH_OK) {
         slot->full = true;
     } else if (before == REGION_SLOT_CUTTING) {
@@ -526,7 +526,7 @@ bool region_holder_is_valid(const struct region_holder *holder)
         bool has_handle = slot->state == REGION_SLOT_OPEN || slot->state == REGION_SLOT_LENT ||
                           slot->state == REGION_SLOT_CLOSING;
 
-        if ((!has_handle && slot->handle != 0) ||
+        if ((!has_handle && !region_window_is_none(slot->handle)) ||
             (slot->state == REGION_SLOT_OPEN && !slot->full) ||
             (slot->state == REGION_SLOT_NONE && slot->goal != REGION_GOAL_NONE)) {
             return false;

@@ -49,7 +49,7 @@ struct region_slot {
     uint8_t state, goal;
     bool full;                     /* its bytes are the chunk's */
     struct region_version made_in; /* the change that its memory was, or is to be, made for */
-    uint64_t handle;               /* lent, open, closing */
+    struct region_window handle;   /* lent, open, closing */
     uint64_t used_bytes;           /* behind these it is zero */
 };
 
@@ -57,7 +57,7 @@ struct region_holder_act {
     enum region_holder_action action;
     uint32_t chunk;
     uint64_t bytes, wipe_from, wipe_to;
-    uint64_t handle; /* CLOSE: which */
+    struct region_window handle; /* CLOSE: which */
     struct region_place source;
 };
 
@@ -104,7 +104,7 @@ void region_holder_take(struct region_holder *holder, const struct region_messag
 
 /* An act has ended. `status` other than NIGH_OK: of MAKE, COPY, LEND; `handle`: of LEND, OPEN. */
 void region_holder_did(struct region_holder *holder, uint32_t chunk, nigh_status status,
-                       uint64_t handle);
+                       struct region_window handle);
 
 /* Who is the home from here on, and its version: says HELD, if there is anything. Or the link to it
  * is back: says it again, unless it was settled. An earlier one is not gone back to. */

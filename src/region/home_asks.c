@@ -159,7 +159,7 @@ static nigh_status plan_move(struct region_home *home, const struct region_ask *
         return NIGH_EXISTS; /* there */
     }
     chunk->node = ask->node;
-    chunk->handle = 0;
+    chunk->handle = REGION_NO_WINDOW;
     chunk->since = home->config.next->version;
     home->change.is_move = true;
     home->change.chunk = ask->chunk;
@@ -216,7 +216,7 @@ bool home_plan_losses(struct region_home *home)
 
         if (chunk->node != REGION_NOBODY && !home_is_alive(home, chunk->node)) {
             chunk->node = REGION_NOBODY;
-            chunk->handle = 0;
+            chunk->handle = REGION_NO_WINDOW;
             has_losses = true;
         }
     }
@@ -239,7 +239,7 @@ void home_plan_settle(struct region_home *home)
     if (!is_none) {
         now->version = change->version;
         for (uint32_t n = 0; n < now->chunk_count; n++) {
-            now->chunks[n].handle = 0; /* its holder says it again */
+            now->chunks[n].handle = REGION_NO_WINDOW; /* its holder says it again */
         }
     }
     memset(&home->held, 0, sizeof(home->held));

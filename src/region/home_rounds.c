@@ -105,10 +105,10 @@ static void take_handles(struct region_home *home, const struct region_message *
         if (chunk->node != message->peer) {
             continue;
         }
-        chunk->handle = n < message->handle_count ? message->handles[n] : 0;
+        chunk->handle = n < message->handle_count ? message->handles[n] : REGION_NO_WINDOW;
         if (!region_chunks_has(&message->chunks, n)) {
             chunk->node = REGION_NOBODY;
-            chunk->handle = 0;
+            chunk->handle = REGION_NO_WINDOW;
             home->has_losses = true;
         }
     }
@@ -151,9 +151,10 @@ static bool has_made(const struct region_home *home, const struct region_message
 static void take_source(struct region_home *home, const struct region_message *message)
 {
     struct region_change *change = &home->change;
-    uint64_t handle = change->chunk < message->handle_count ? message->handles[change->chunk] : 0;
+    struct region_window handle =
+        change->chunk < message->handle_count ? message->handles[change->chunk] : REGION_NO_WINDOW;
 
-    if (handle == 0) {
+    if (region_window_is_none(handle)) {
         change->status = NIGH_BUSY;
     }
     change->source = (struct region_place){.node = message->peer, .handle = handle};
@@ -231,9 +232,9 @@ static void forget_handles(struct region_home *home)
         if (!region_chunks_has(&home->change.frozen, n)) {
             continue;
         }
-        now->chunks[n].handle = 0;
+        now->chunks[n].handle = REGION_NO_WINDOW;
         if (n < next->chunk_count) {
-            next->chunks[n].handle = 0;
+            next->chunks[n].handle = REGION_NO_WINDOW;
         }
     }
 }

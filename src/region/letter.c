@@ -77,6 +77,19 @@ static uint8_t *put_version(uint8_t *at, const struct region_version *version)
     return put_u64(at, version->counter);
 }
 
+static uint8_t *put_handle(uint8_t *at, struct region_window handle)
+{
+    at = put_u64(at, handle.address);
+    bytes_put_u32(at, handle.key);
+    return at + 4;
+}
+
+static bool is_said(const struct region_message *message, uint32_t chunk)
+{
+    return region_chunks_has(&message->chunks, chunk) &&
+           !region_window_is_none(message->handles[chunk]);
+}
+
 /* Those of chunks that are said to be there, and none behind the last. */
 static uint8_t *put_handles(uint8_t *at, const struct region_message *message)
 {
@@ -84,14 +97,14 @@ static uint8_t *put_handles(uint8_t *at, const struct region_message *message)
     uint32_t count = 0;
 
     for (uint32_t n = 0; n < message->handle_count; n++) {
-        if (message->handles[n] != 0 && region_chunks_has(&message->chunks, n)) {
+        if (is_said(message, n)) {
             count = n + 1;
         }
     }
     bytes_put_u16(count_at, (uint16_t)count);
     at += 2;
     for (uint32_t n = 0; n < count; n++) {
-        at = put_u64(at, region_chunks_has(&message->chunks, n) ? message->handles[n] : 0);
+        at = put_handle(at, is_said(message, n) ? message->handles[n] : REGION_NO_WINDOW);
     }
     return at;
 }
@@ -110,7 +123,7 @@ static uint8_t *put_fields(uint8_t *at, const struct region_message *message)
     }
     if (has(message->kind, HAS_SOURCE)) {
         bytes_put_u32(at, message->source.node);
-        at = put_u64(at + 4, message->source.handle);
+        at = put_handle(at + 4, message->source.handle);
     }
     return has(message->kind, HAS_HANDLES) ? put_handles(at, message) : at;
 }
@@ -184,6 +197,14 @@ static struct region_version take_version(struct reader *reader)
     return version;
 }
 
+static struct region_window take_handle(struct reader *reader)
+{
+    struct region_window handle = {.address = take_u64(reader)};
+
+    handle.key = take_u32(reader);
+    return handle;
+}
+
 static void take_handles(struct reader *reader, struct region_letter *letter)
 {
     const uint8_t *at = take(reader, 2);
@@ -194,7 +215,7 @@ static void take_handles(struct reader *reader, struct region_letter *letter)
         return;
     }
     for (uint32_t n = 0; n < count; n++) {
-        letter->handles[n] = take_u64(reader);
+        letter->handles[n] = take_handle(reader);
     }
     letter->message.handles = letter->handles;
     letter->message.handle_count = count;
@@ -238,7 +259,7 @@ static void take_fields(struct reader *reader, struct region_letter *letter)
     }
     if (has(message->kind, HAS_SOURCE)) {
         message->source.node = take_u32(reader);
-        message->source.handle = take_u64(reader);
+        message->source.handle = take_handle(reader);
     }
     if (has(message->kind, HAS_HANDLES)) {
         take_handles(reader, letter);
@@ -315,7 +336,7 @@ static bool are_chunks_sound(const struct region_message *message)
         return false;
     }
     return message->kind != REGION_COPY ||
-           (message->source.node < LIMIT_NODES && message->source.handle != 0);
+           (message->source.node < LIMIT_NODES && !region_window_is_none(message->source.handle));
 }
 
 /* Handles are of chunks that are there, and the last one is one. */
@@ -324,11 +345,12 @@ static bool are_handles_sound(const struct region_message *message)
     uint32_t count = message->handle_count;
 
     for (uint32_t n = 0; n < count; n++) {
-        if (message->handles[n] != 0 && !region_chunks_has(&message->chunks, n)) {
+        if (!region_window_is_none(message->handles[n]) &&
+            !region_chunks_has(&message->chunks, n)) {
             return false;
         }
     }
-    return count == 0 || message->handles[count - 1] != 0;
+    return count == 0 || !region_window_is_none(message->handles[count - 1]);
 }
 
 nigh_status region_letter_decode(const uint8_t *bytes, size_t size_bytes,

@@ -16,8 +16,8 @@
 #define REGION_LETTER_HEAD_BYTES 32u
 /* At most: with a base, chunks, a geometry, a source, handles, the name and a descriptor. */
 #define REGION_LETTER_BYTES                                                 \
-    (REGION_LETTER_HEAD_BYTES + 24u + 8u * REGION_CHUNK_WORDS + 16u + 12u + \
-     (2u + 8u * LIMIT_REGION_CHUNKS) + LIMIT_REGION_NAME_BYTES + REGION_WIRE_BYTES)
+    (REGION_LETTER_HEAD_BYTES + 24u + 8u * REGION_CHUNK_WORDS + 16u + 16u + \
+     (2u + 12u * LIMIT_REGION_CHUNKS) + LIMIT_REGION_NAME_BYTES + REGION_WIRE_BYTES)
 
 _Static_assert(REGION_LETTER_BYTES <= LIMIT_CALL_BYTES, "a letter fits one call");
 
@@ -26,7 +26,7 @@ struct region_letter {
     struct region_message message; /* but for the peer */
     uint8_t name_bytes;
     char name[LIMIT_REGION_NAME_BYTES]; /* zeros behind its end */
-    uint64_t handles[LIMIT_REGION_CHUNKS];
+    struct region_window handles[LIMIT_REGION_CHUNKS];
     union {
         struct region_descriptor descriptor;
         uint8_t room[sizeof(struct region_descriptor) +

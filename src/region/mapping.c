@@ -85,7 +85,7 @@ static void post_piece(struct region_mapping *mapping, struct region_op *op, uin
 
     if (where->node == REGION_NOBODY) {
         stop(op, NIGH_PEER_LOST);
-    } else if (where->handle != 0) {
+    } else if (!region_window_is_none(where->handle)) {
         region_chunks_remove(&op->todo, chunk);
         region_chunks_add(&op->posted, chunk);
         mapping->config.shell.post(mapping->config.shell.context, op, &post);
@@ -184,7 +184,7 @@ void region_mapping_begin(struct region_mapping *mapping, struct region_op *op)
 
 /* The handle is none any more. Another that is known by now is tried at once. */
 static void take_refusal(struct region_mapping *mapping, struct region_op *op, uint32_t chunk,
-                         uint64_t handle)
+                         struct region_window handle)
 {
     struct region_descriptor *now = mapping->config.now;
 
@@ -199,8 +199,8 @@ static void take_refusal(struct region_mapping *mapping, struct region_op *op, u
     if (op->tries == LIMIT_REGION_TRIES) {
         stop(op, NIGH_BUSY);
     }
-    if (chunk < now->chunk_count && now->chunks[chunk].handle == handle) {
-        now->chunks[chunk].handle = 0;
+    if (chunk < now->chunk_count && region_window_equal(now->chunks[chunk].handle, handle)) {
+        now->chunks[chunk].handle = REGION_NO_WINDOW;
         mapping->is_stale = true;
     }
 }
@@ -215,7 +215,7 @@ static void answer_hold(struct region_mapping *mapping)
 }
 
 void region_mapping_posted(struct region_mapping *mapping, struct region_op *op, uint32_t chunk,
-                           uint64_t handle, nigh_status status)
+                           struct region_window handle, nigh_status status)
 {
     NIGH_ASSERT(region_chunks_has(&op->posted, chunk));
     region_chunks_remove(&op->posted, chunk);
@@ -283,7 +283,7 @@ static void take_hold(struct region_mapping *mapping, const struct region_messag
     mapping->hold.left = 0;
     for (uint32_t n = 0; n < now->chunk_count; n++) {
         if (region_chunks_has(&message->chunks, n)) {
-            now->chunks[n].handle = 0;
+            now->chunks[n].handle = REGION_NO_WINDOW;
         }
     }
     LIST_FOREACH(node, &mapping->ops)

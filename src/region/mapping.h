@@ -82,7 +82,7 @@ void region_mapping_begin(struct region_mapping *mapping, struct region_op *op);
 /* A posted piece of a chunk has ended; `handle`: that it presented. NIGH_STALE: it was refused, and
  * did not happen. */
 void region_mapping_posted(struct region_mapping *mapping, struct region_op *op, uint32_t chunk,
-                           uint64_t handle, nigh_status status);
+                           struct region_window handle, nigh_status status);
 
 /* Nothing more of it is posted; it ends with this status, once nothing is that was. */
 void region_mapping_cancel(struct region_mapping *mapping, struct region_op *op,

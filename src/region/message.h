@@ -31,7 +31,7 @@ enum region_message_kind {
 /* A chunk's memory and a handle that opens it. */
 struct region_place {
     uint32_t node;
-    uint64_t handle;
+    struct region_window handle;
 };
 
 struct region_message {
@@ -44,7 +44,7 @@ struct region_message {
     bool is_move;                    /* PREPARE: a copy is to come; FREEZE: lend it to who copies */
     struct region_geometry geometry; /* PREPARE: how large chunks are */
     struct region_place source;
-    const uint64_t *handles; /* by chunk; 0: none */
+    const struct region_window *handles; /* by chunk */
     uint32_t handle_count;
     const struct region_descriptor *descriptor;
 };

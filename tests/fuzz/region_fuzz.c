@@ -52,7 +52,8 @@ static size_t make_one(struct fuzz_input *input, uint8_t *bytes)
     }
     made->chunk_count = chunks;
     for (uint32_t n = 0; n < chunks; n++) {
-        made->chunks[n] = (struct region_chunk){.node = n, .handle = n, .since = made->birth};
+        made->chunks[n] = (struct region_chunk){
+            .node = n, .handle = {.address = n, .key = n % 3}, .since = made->birth};
     }
     size_bytes = region_descriptor_encode(made, bytes);
     free(made);

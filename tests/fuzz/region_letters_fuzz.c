@@ -36,7 +36,7 @@ struct memory {
 struct operation {
     struct region_op op;
     bool runs;
-    uint64_t handles[ROOM]; /* of what is posted */
+    struct region_window handles[ROOM]; /* of what is posted */
 };
 
 static struct {
@@ -118,7 +118,8 @@ static void end_act(uint32_t chunk, bool fails)
         (memory->action == REGION_ACT_MAKE && status != NIGH_OK)) {
         memory->bytes = 0;
     }
-    region_holder_did(&fuzz.holder, chunk, status, has_handle ? ++fuzz.last_handle : 0);
+    region_holder_did(&fuzz.holder, chunk, status,
+                      (struct region_window){.address = has_handle ? ++fuzz.last_handle : 0});
 }
 
 static void answered(void *context, struct region_ask *ask, nigh_status status)
@@ -136,7 +137,7 @@ static void post(void *context, struct region_op *op, const struct region_post *
     struct operation *operation = container_of(op, struct operation, op);
 
     (void)context;
-    NIGH_ASSERT(operation->runs && todo->place.handle != 0);
+    NIGH_ASSERT(operation->runs && !region_window_is_none(todo->place.handle));
     NIGH_ASSERT(todo->piece.chunk < ROOM && todo->piece.length_bytes > 0);
     NIGH_ASSERT(todo->piece.length_bytes <= op->length_bytes);
     operation->handles[todo->piece.chunk] = todo->place.handle;
@@ -196,7 +197,7 @@ static const struct region_descriptor *some_descriptor(void)
     made->chunk_count = made->flags != 0 ? 0 : region_geometry_chunks(&made->geometry);
     for (uint32_t n = 0; n < made->chunk_count; n++) {
         made->chunks[n] = (struct region_chunk){
-            .node = SELF + below(2), .handle = below(3), .since = made->version};
+            .node = SELF + below(2), .handle = {.address = below(3)}, .since = made->version};
         made->chunks[n].since.counter = 1;
     }
     return region_descriptor_is_valid(made) ? made : NULL;
@@ -234,7 +235,7 @@ static void say_something(void)
 {
     static struct region_letter letter;
     static uint8_t bytes[REGION_LETTER_BYTES];
-    uint64_t handles[ROOM] = {0};
+    struct region_window handles[ROOM] = {0};
     struct region_message message = {.kind = below(REGION_HOLD + 1),
                                      .of = below(REGION_DONE),
                                      .is_move = below(2) == 0,
@@ -247,14 +248,14 @@ static void say_something(void)
     size_t size_bytes;
 
     message.chunks.words[0] = fuzz_byte(&fuzz.input);
-    message.source = (struct region_place){.node = below(4), .handle = below(4)};
+    message.source = (struct region_place){.node = below(4), .handle = {.address = below(4)}};
     message.status = message.kind == REGION_DONE && below(4) == 0 ? NIGH_OUT_OF_MEMORY : NIGH_OK;
     if (message.kind == REGION_DONE && below(2) == 0) {
         message.change = fuzz.home.change.version;
         message.of = awaited();
     }
     for (uint32_t n = 0; n < 8; n++) {
-        handles[n] = 1 + below(4);
+        handles[n].address = 1 + below(4);
     }
     if (message.kind >= REGION_COMMIT && message.kind != REGION_THAW &&
         message.kind != REGION_DONE && message.kind != REGION_HOLD) {

@@ -154,7 +154,7 @@ static void check_chunk(const struct region_descriptor *descriptor, uint32_t k, 
     world_claim(memory->exists == is_here,
                 "there is memory that is nowhere, or none that is somewhere");
     world_claim(!is_here || (memory->handle != 0 && memory->is_writable), "a chunk stays frozen");
-    world_claim(!is_here || descriptor->chunks[chunk].handle == memory->handle,
+    world_claim(!is_here || descriptor->chunks[chunk].handle.address == memory->handle,
                 "the home knows another handle");
 }
 

@@ -27,7 +27,7 @@ static uint64_t mix_descriptor(uint64_t hash, const struct region_descriptor *de
     hash = mix(hash, descriptor->flags | (uint64_t)descriptor->other_rights << 8 |
                          descriptor->geometry.size_bytes << 16);
     for (uint32_t n = 0; n < descriptor->chunk_count; n++) {
-        hash = mix(mix(hash, descriptor->chunks[n].node), descriptor->chunks[n].handle);
+        hash = mix(mix(hash, descriptor->chunks[n].node), descriptor->chunks[n].handle.address);
     }
     return hash;
 }
@@ -41,8 +41,8 @@ static uint64_t mix_message(uint64_t hash, const struct letter *letter)
                       (uint64_t)(uint32_t)message->status << 16 | message->chunks.words[0] << 56);
     hash = mix_version(mix_version(hash, &message->change), &message->base);
     hash = mix(hash, (uintptr_t)message->descriptor); /* interned */
-    hash = mix(hash, message->source.handle);
-    return mix(mix(hash, letter->handles[0]), letter->handles[1]);
+    hash = mix(hash, message->source.handle.address);
+    return mix(mix(hash, letter->handles[0].address), letter->handles[1].address);
 }
 
 static uint64_t mix_set(uint64_t hash, const struct region_set *set)
@@ -62,7 +62,7 @@ static uint64_t mix_home(uint64_t hash, const struct region_home *home)
     hash = mix_set(mix_set(hash, &home->config.alive), &home->config.untold);
     hash = mix_set(mix_set(hash, &change->nodes), &change->waits);
     hash = mix(hash, change->made.words[0] | change->frozen.words[0] << 8);
-    hash = mix(hash, change->source.handle);
+    hash = mix(hash, change->source.handle.address);
     hash = mix_version(hash, &home->config.version);
     hash = mix_descriptor(hash, home->config.now);
     return change->round == REGION_ROUND_NONE ? hash : mix_descriptor(hash, home->config.next);
@@ -89,9 +89,9 @@ static uint64_t mix_holder(uint64_t hash, uint32_t k)
                              (uint64_t)memory->value << 20 |
                              (uint64_t)now.pending[k][n].is_pending << 28 |
                              (uint64_t)memory->was_open << 29);
-        hash = mix_version(mix(mix(hash, slot->handle), memory->handle), &slot->made_in);
+        hash = mix_version(mix(mix(hash, slot->handle.address), memory->handle), &slot->made_in);
         if (now.pending[k][n].is_pending) {
-            hash = mix(hash, now.pending[k][n].act.source.handle);
+            hash = mix(hash, now.pending[k][n].act.source.handle.address);
         }
     }
     return hash;
@@ -123,7 +123,7 @@ static uint64_t mix_client(uint64_t hash)
         hash = mix(hash, client->least[n] | (uint64_t)client->begun[n] << 8 |
                              (uint64_t)client->flights[n].is_posted << 16);
         if (client->flights[n].is_posted) {
-            hash = mix(mix(hash, client->flights[n].handle), client->flights[n].node);
+            hash = mix(mix(hash, client->flights[n].handle.address), client->flights[n].node);
         }
     }
     return hash;

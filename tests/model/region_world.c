@@ -222,7 +222,7 @@ static nigh_status carry_out(uint32_t k, const struct region_holder_act *act)
         const struct memory *source = &now.memories[from][act->chunk];
 
         world_claim(from < HOLDERS && from != k, "it copies from nobody");
-        if (source->handle == 0 || source->handle != act->source.handle) {
+        if (source->handle == 0 || source->handle != act->source.handle.address) {
             return NIGH_PEER_LOST;
         }
         memory->value = source->value;
@@ -257,7 +257,8 @@ bool world_finish_act(uint32_t k, uint32_t chunk, bool fails)
     if (!fails) {
         status = carry_out(k, &act);
     }
-    region_holder_did(&now.holders[k], chunk, status, now.memories[k][chunk].handle);
+    region_holder_did(&now.holders[k], chunk, status,
+                      (struct region_window){.address = now.memories[k][chunk].handle});
     return true;
 }
 
@@ -302,7 +303,8 @@ bool world_land(uint32_t chunk)
     memory = &now.memories[flight.node - FIRST][chunk];
     if (now.is_dead[flight.node]) {
         status = NIGH_PEER_LOST;
-    } else if (memory->handle != flight.handle || (now.client.is_write && !memory->is_writable)) {
+    } else if (memory->handle != flight.handle.address ||
+               (now.client.is_write && !memory->is_writable)) {
         status = NIGH_STALE;
         world_refused++;
     } else {

@@ -32,7 +32,7 @@ struct budget {
 
 struct letter {
     struct region_message message;
-    uint64_t handles[CHUNKS];
+    struct region_window handles[CHUNKS];
 };
 
 struct queue {
@@ -61,7 +61,7 @@ struct pending {
 struct flight {
     bool is_posted;
     uint32_t node;
-    uint64_t handle;
+    struct region_window handle;
 };
 
 struct client {

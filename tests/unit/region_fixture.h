@@ -44,8 +44,9 @@ static inline struct region_descriptor *region_fixture_make(struct region_fixtur
     memcpy(descriptor->name, "tab", 3);
     descriptor->chunk_count = chunks;
     for (uint32_t n = 0; n < chunks; n++) {
-        descriptor->chunks[n] = (struct region_chunk){
-            .node = 1 + n % 2, .handle = 50 + n, .since = region_fixture_version(1)};
+        descriptor->chunks[n] = (struct region_chunk){.node = 1 + n % 2,
+                                                      .handle = {.address = 50 + n, .key = 1},
+                                                      .since = region_fixture_version(1)};
     }
     return descriptor;
 }

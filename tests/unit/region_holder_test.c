@@ -16,7 +16,7 @@ static struct {
     struct region_holder_act acts[8];
     uint32_t act_count;
     struct region_message said; /* the last */
-    uint64_t handles[ROOM];
+    struct region_window handles[ROOM];
     uint32_t said_count;
     uint64_t change; /* what is heard is of it */
 } world;
@@ -75,7 +75,7 @@ static void did(enum region_holder_action action, uint32_t chunk, nigh_status st
     assert_true(world.act_count > 0);
     assert_int_equal(world.acts[world.act_count - 1].action, action);
     assert_int_equal(world.acts[world.act_count - 1].chunk, chunk);
-    region_holder_did(&world.holder, chunk, status, handle);
+    region_holder_did(&world.holder, chunk, status, (struct region_window){.address = handle});
     assert_true(region_holder_is_valid(&world.holder));
 }
 
@@ -101,7 +101,7 @@ static void make_open(uint64_t handle)
     hear((struct region_message){.kind = REGION_THAW, .base = next->version});
     did(REGION_ACT_OPEN, 1, NIGH_OK, handle);
     assert_said(REGION_THAW, NIGH_OK, 3);
-    assert_int_equal(world.handles[1], handle);
+    assert_int_equal(world.handles[1].address, handle);
     world.act_count = world.said_count = 0;
     world.change = 3;
 }
@@ -179,14 +179,14 @@ static void frozen_is_said_when_nothing_can_come_any_more(void **state)
     make_open(77);
     hear((struct region_message){.kind = REGION_FREEZE, .chunks = set_of(1)});
     assert_int_equal(world.said_count, 0);
-    assert_int_equal(world.acts[0].handle, 77);
+    assert_int_equal(world.acts[0].handle.address, 77);
     hear((struct region_message){.kind = REGION_FREEZE, .chunks = set_of(1)}); /* once more */
     assert_int_equal(world.act_count, 1);
     did(REGION_ACT_CLOSE, 1, NIGH_OK, 0);
     assert_said(REGION_FREEZE, NIGH_OK, 1);
     hear((struct region_message){.kind = REGION_FREEZE, .chunks = set_of(1)});
     assert_said(REGION_FREEZE, NIGH_OK, 2);
-    assert_int_equal(world.handles[1], 0);
+    assert_int_equal(world.handles[1].address, 0);
 }
 
 static void what_moves_is_lent_and_then_cut(void **state)
@@ -199,7 +199,7 @@ static void what_moves_is_lent_and_then_cut(void **state)
     did(REGION_ACT_CLOSE, 1, NIGH_OK, 0);
     did(REGION_ACT_LEND, 1, NIGH_OK, 78);
     assert_said(REGION_FREEZE, NIGH_OK, 1);
-    assert_int_equal(world.handles[1], 78);
+    assert_int_equal(world.handles[1].address, 78);
     next = region_fixture_make(&world.next, 4);
     next->version.counter = 3;
     next->chunks[1].node = next->chunks[3].node = 1;
@@ -223,13 +223,13 @@ static void what_comes_is_open_when_it_was_copied(void **state)
     did(REGION_ACT_MAKE, 1, NIGH_OK, 0);
     assert_false(region_chunks_has(&world.said.chunks, 1)); /* not its bytes yet */
     hear((struct region_message){
-        .kind = REGION_COPY, .chunks = set_of(1), .source = {.node = 3, .handle = 9}});
-    assert_int_equal(world.acts[1].source.handle, 9);
+        .kind = REGION_COPY, .chunks = set_of(1), .source = {.node = 3, .handle = {.address = 9}}});
+    assert_int_equal(world.acts[1].source.handle.address, 9);
     assert_int_equal(world.acts[1].bytes, 8192);
     did(REGION_ACT_COPY, 1, NIGH_PEER_LOST, 0);
     assert_said(REGION_COPY, NIGH_PEER_LOST, 2);
     hear((struct region_message){
-        .kind = REGION_COPY, .chunks = set_of(1), .source = {.node = 3, .handle = 9}});
+        .kind = REGION_COPY, .chunks = set_of(1), .source = {.node = 3, .handle = {.address = 9}}});
     did(REGION_ACT_COPY, 1, NIGH_OK, 0);
     assert_said(REGION_COPY, NIGH_OK, 3);
     assert_true(region_chunks_has(&world.said.chunks, 1));
@@ -323,7 +323,7 @@ static void memory_of_another_change_is_not_what_is_made(void **state)
         .kind = REGION_PREPARE, .chunks = set_of(1), .geometry = next->geometry});
     assert_said(REGION_PREPARE, NIGH_BUSY, 2);
     hear((struct region_message){
-        .kind = REGION_COPY, .chunks = set_of(1), .source = {.node = 3, .handle = 9}});
+        .kind = REGION_COPY, .chunks = set_of(1), .source = {.node = 3, .handle = {.address = 9}}});
     assert_said(REGION_COPY, NIGH_BUSY, 3);
     assert_int_equal(world.act_count, 1);
 }
@@ -365,7 +365,7 @@ static void what_is_late_is_not_new(void **state)
     hear((struct region_message){.kind = REGION_THAW,
                                  .base = next->version}); /* its answer is lost */
     assert_said(REGION_THAW, NIGH_OK, 4);
-    assert_int_equal(world.handles[1], 78);
+    assert_int_equal(world.handles[1].address, 78);
 }
 
 static void who_keeps_another_descriptor_says_so(void **state)
@@ -374,7 +374,7 @@ static void who_keeps_another_descriptor_says_so(void **state)
     make_open(77);
     hear((struct region_message){.kind = REGION_THAW, .base = region_fixture_version(1)});
     assert_said(REGION_THAW, NIGH_STALE, 1);
-    assert_int_equal(world.handles[1], 77);
+    assert_int_equal(world.handles[1].address, 77);
     assert_int_equal(world.act_count, 0);
 }
 
@@ -389,7 +389,7 @@ static void who_is_not_the_home_is_not_heard(void **state)
     assert_int_equal(world.said.kind, REGION_HELD);
     assert_int_equal(world.said.peer, 6);
     assert_true(region_chunks_has(&world.said.chunks, 1));
-    assert_int_equal(world.handles[1], 77);
+    assert_int_equal(world.handles[1].address, 77);
     assert_non_null(world.said.descriptor);
     hear((struct region_message){.kind = REGION_FREEZE, .chunks = set_of(1)});
     assert_int_equal(world.act_count, 0);
@@ -435,7 +435,7 @@ static void without_a_lease_all_is_frozen(void **state)
     region_holder_take(&world.holder, &settle);
     did(REGION_ACT_OPEN, 1, NIGH_OK, 80);
     assert_said(REGION_SETTLE, NIGH_OK, 3);
-    assert_int_equal(world.handles[1], 80);
+    assert_int_equal(world.handles[1].address, 80);
 }
 
 static void who_was_dead_has_nothing(void **state)

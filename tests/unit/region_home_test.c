@@ -82,7 +82,7 @@ static void take(const struct region_message *message)
 /* It did what it was asked for, and has these chunks, with new handles. */
 static void done(const struct region_message *asked, uint64_t chunks, nigh_status status)
 {
-    uint64_t handles[ROOM];
+    struct region_window handles[ROOM];
     struct region_message message = {.kind = REGION_DONE,
                                      .of = asked->kind,
                                      .peer = asked->peer,
@@ -93,7 +93,8 @@ static void done(const struct region_message *asked, uint64_t chunks, nigh_statu
                                      .handle_count = ROOM};
 
     for (uint32_t n = 0; n < ROOM; n++) {
-        handles[n] = (chunks >> n & 1) != 0 ? ++world.handle : 0;
+        handles[n].address = (chunks >> n & 1) != 0 ? ++world.handle : 0;
+        handles[n].key = 0;
     }
     take(&message);
 }
@@ -170,8 +171,8 @@ static void a_region_is_made_in_rounds(void **state)
     (void)state;
     make_region();
     assert_int_equal(region_fixture_at(&world.now)->chunk_count, 2);
-    assert_int_not_equal(region_fixture_at(&world.now)->chunks[0].handle, 0);
-    assert_int_not_equal(region_fixture_at(&world.now)->chunks[1].handle, 0);
+    assert_int_not_equal(region_fixture_at(&world.now)->chunks[0].handle.address, 0);
+    assert_int_not_equal(region_fixture_at(&world.now)->chunks[1].handle.address, 0);
     region_home_ask(&world.home, &again);
     assert_answered(&again, NIGH_EXISTS);
     again.uid++;
@@ -272,7 +273,7 @@ static void a_move_in_rounds(void **state)
     lent = world.handle;
     message = hear(REGION_COPY, 1);
     assert_int_equal(message.source.node, 2);
-    assert_int_equal(message.source.handle, lent);
+    assert_int_equal(message.source.handle.address, lent);
     done(&message, 3, NIGH_OK);
     does(REGION_COMMIT, 1, 3);
     assert_int_equal(world.said_count, 1); /* none thaws while one has yet to commit */
@@ -511,7 +512,7 @@ static void who_cannot_thaw_is_settled(void **state)
     assert_answered(&ask, NIGH_OK);
     hear(REGION_CHANGED, MAPPER);
     both_do(REGION_SETTLE, 3);
-    assert_int_not_equal(region_fixture_at(&world.now)->chunks[1].handle, 0);
+    assert_int_not_equal(region_fixture_at(&world.now)->chunks[1].handle.address, 0);
 }
 
 static void as_many_wait_as_there_is_room_for(void **state)
@@ -603,7 +604,7 @@ static void the_latest_that_holders_keep_is_settled_on(void **state)
     does(REGION_SETTLE, 2, 0); /* has not got it */
     does(REGION_COMMIT, 1, 1);
     assert_int_equal(region_fixture_at(&world.now)->chunks[1].node, REGION_NOBODY);
-    assert_int_not_equal(region_fixture_at(&world.now)->chunks[0].handle, 0);
+    assert_int_not_equal(region_fixture_at(&world.now)->chunks[0].handle.address, 0);
     assert_int_equal(hear(REGION_MAPPED, MAPPER).status, NIGH_OK);
     hear(REGION_HOLD, MAPPER); /* and then what was asked for */
 }

@@ -11,7 +11,7 @@
 
 static struct region_letter letter;
 static uint8_t bytes[REGION_LETTER_BYTES], again[REGION_LETTER_BYTES];
-static const uint64_t handles[REGION_FIXTURE_ROOM] = {0, 51, 0, 53};
+static const struct region_window handles[REGION_FIXTURE_ROOM] = {[1] = {51, 7}, [3] = {53, 0}};
 
 /* Of each kind one that has all that it may have. */
 static struct region_message make(enum region_message_kind kind,
@@ -25,7 +25,7 @@ static struct region_message make(enum region_message_kind kind,
         message.is_move = true;
         break;
     case REGION_COPY:
-        message.source = (struct region_place){.node = 4, .handle = 77};
+        message.source = (struct region_place){.node = 4, .handle = {.address = 77, .key = 3}};
         message.is_move = true;
         break;
     case REGION_FREEZE: message.is_move = true; break;
@@ -86,7 +86,7 @@ static void each_kind_comes_as_it_went(void **state)
         assert_memory_equal(&read->chunks, &message.chunks, sizeof(read->chunks));
         assert_memory_equal(&read->geometry, &message.geometry, sizeof(read->geometry));
         assert_int_equal(read->source.node, message.source.node);
-        assert_int_equal(read->source.handle, message.source.handle);
+        assert_true(region_window_equal(read->source.handle, message.source.handle));
         assert_int_equal(read->handle_count, message.handles != NULL ? 4 : 0);
         assert_int_equal(letter.name_bytes, 3);
         assert_memory_equal(letter.name, NAME, sizeof(NAME));
@@ -153,9 +153,9 @@ static void what_no_machine_says_is_refused(void **state)
     assert_refused(prepare); /* chunks behind the region's end */
     freeze.chunks = (struct region_chunks){0};
     assert_refused(freeze);
-    copy.source.handle = 0;
+    copy.source.handle = REGION_NO_WINDOW;
     assert_refused(copy);
-    copy.source = (struct region_place){.node = LIMIT_NODES, .handle = 1};
+    copy.source = (struct region_place){.node = LIMIT_NODES, .handle = {.address = 1}};
     assert_refused(copy);
     commit.change = (struct region_version){0};
     assert_refused(commit);

@@ -126,7 +126,7 @@ static void an_operation_is_a_piece_a_chunk(void **state)
     assert_int_equal(world.post_count, 3);
     assert_int_equal(world.posts[0].piece.length_bytes, 192);
     assert_int_equal(world.posts[1].place.node, 2);
-    assert_int_equal(world.posts[1].place.handle, 51);
+    assert_int_equal(world.posts[1].place.handle.address, 51);
     assert_int_equal(world.posts[2].piece.length_bytes, 16000 - 192 - 8192);
     posted(&op, 1, NIGH_OK);
     posted(&op, 0, NIGH_OK);
@@ -173,11 +173,11 @@ static void what_was_refused_goes_where_it_is_by_then(void **state)
     assert_int_equal(world.maps, 2);
     descriptor->version.counter++;
     descriptor->chunks[0].node = 2;
-    descriptor->chunks[0].handle = 60;
+    descriptor->chunks[0].handle.address = 60;
     tell(NIGH_OK);
     assert_int_equal(world.post_count, 5);
     assert_int_equal(world.posts[3].place.node, 2);
-    assert_int_equal(world.posts[3].place.handle, 60);
+    assert_int_equal(world.posts[3].place.handle.address, 60);
     posted(&op, 3, NIGH_OK);
     assert_ended(&op, NIGH_OK);
     posted(&other, 4, NIGH_OK);
@@ -193,14 +193,14 @@ static void an_old_refusal_asks_nobody(void **state)
     (void)state;
     start(&op, 0, 1);
     descriptor->version.counter++;
-    descriptor->chunks[0].handle = 60;
+    descriptor->chunks[0].handle.address = 60;
     region_mapping_take(&world.mapping,
                         &(struct region_message){.kind = REGION_CHANGED, .peer = HOME});
     tell(NIGH_OK);
     assert_int_equal(world.maps, 2);
     posted(&op, 0, NIGH_STALE);
     assert_int_equal(world.maps, 2);
-    assert_int_equal(world.posts[1].place.handle, 60);
+    assert_int_equal(world.posts[1].place.handle.address, 60);
     posted(&op, 1, NIGH_OK);
     assert_ended(&op, NIGH_OK);
 }
@@ -231,7 +231,7 @@ static void one_revoke_is_one_try(void **state)
     for (uint32_t n = 1; n < LIMIT_REGION_TRIES; n++) {
         for (uint32_t chunk = 0; chunk < 3; chunk++) {
             posted(&op, chunk, NIGH_STALE);
-            descriptor->chunks[chunk].handle += 100;
+            descriptor->chunks[chunk].handle.address += 100;
         }
         world.post_count = 0;
         descriptor->version.counter++;
@@ -282,8 +282,8 @@ static void what_is_lost_is_said(void **state)
 
     (void)state;
     descriptor->chunks[1].node = REGION_NOBODY;
-    descriptor->chunks[1].handle = 0;
-    descriptor->chunks[2].handle = 0; /* its holder has no lease */
+    descriptor->chunks[1].handle = REGION_NO_WINDOW;
+    descriptor->chunks[2].handle = REGION_NO_WINDOW; /* its holder has no lease */
     region_mapping_home(&world.mapping, HOME);
     tell(NIGH_OK);
     start(&op, 8192, 1);
