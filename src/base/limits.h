@@ -272,6 +272,7 @@
 #define LIMIT_REGION_TRIES       8     /* descriptors that one operation goes by, in a row */
 #define LIMIT_REGION_OPS         1024  /* operations on one region that a node has under way */
 #define LIMIT_REGION_HANDLES     65536 /* regions that one session has open */
+#define LIMIT_REGION_NAMES       (UINT32_C(1) << 20) /* regions of a lane, of all that it is to them */
 
 /* Configuration */
 #define LIMIT_CONFIG_BYTES 65536 /* size of a configuration file */

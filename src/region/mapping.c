@@ -255,9 +255,8 @@ static void take_mapped(struct region_mapping *mapping, const struct region_mess
 {
     struct region_descriptor *now = mapping->config.now;
 
-    if (!mapping->is_asked) {
-        return; /* of a home before, or twice */
-    }
+    /* It may be the answer to an earlier mapping of the name here: the one to this comes behind it,
+     * and says the same, or later. */
     mapping->is_asked = mapping->is_stale = mapping->hold.is_open = false;
     mapping->answers++;
     if (message->status != NIGH_OK ||

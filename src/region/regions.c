@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See regions.h. The names, and what is told of members, views and leases. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/blake.h"
+#include "base/hash.h"
+#include "region/regions_internal.h"
+
+/* ---- create, destroy ------------------------------------------------------ */
+
+static nigh_status make(struct regions *regions, const struct regions_config *config)
+{
+    nigh_status status = table_init(&regions->names, config->names, config->seed);
+
+    regions->all = calloc(config->names, sizeof(struct region *));
+    regions->peers = calloc(config->nodes, sizeof(*regions->peers));
+    if (status != NIGH_OK || regions->all == NULL || regions->peers == NULL) {
+        return NIGH_NO_RESOURCES;
+    }
+    regions->config = *config;
+    list_init(&regions->holding);
+    list_init(&regions->busy);
+    for (uint32_t rank = 0; rank < config->nodes; rank++) {
+        list_init(&regions->peers[rank].letters);
+    }
+    regions->peers[config->self].incarnation = config->incarnation;
+    return NIGH_OK;
+}
+
+nigh_status regions_create(const struct regions_config *config, struct regions **made)
+{
+    struct regions *regions;
+    nigh_status status;
+
+    *made = NULL;
+    if (config->nodes == 0 || config->nodes > LIMIT_NODES || config->self >= config->nodes ||
+        config->names == 0 || config->names > LIMIT_REGION_NAMES || config->incarnation == 0) {
+        return NIGH_INVALID;
+    }
+    regions = calloc(1, sizeof(*regions));
+    status = regions == NULL ? NIGH_NO_RESOURCES : make(regions, config);
+    if (status != NIGH_OK) {
+        regions_destroy(regions);
+        return status;
+    }
+    *made = regions;
+    return NIGH_OK;
+}
+
+static void free_region(struct region *region)
+{
+    regions_free_machines(region);
+    free(region);
+}
+
+void regions_destroy(struct regions *regions)
+{
+    if (regions == NULL) {
+        return;
+    }
+    for (uint32_t n = 0; n < regions->count; n++) {
+        free_region(regions->all[n]);
+    }
+    for (uint32_t rank = 0; regions->peers != NULL && rank < regions->config.nodes; rank++) {
+        regions_forget_letters(regions, rank);
+    }
+    table_fini(&regions->names);
+    free(regions->all);
+    free(regions->peers);
+    free(regions);
+}
+
+/* ---- names ---------------------------------------------------------------- */
+
+uint64_t regions_hash(const char *name, uint32_t name_bytes)
+{
+    uint8_t id[20];
+
+    blake_id20(name, name_bytes, id);
+    return hash_id20(id);
+}
+
+static bool is_named(const struct region *region, const char *name, uint32_t name_bytes)
+{
+    return region->name_bytes == name_bytes && memcmp(region->name, name, name_bytes) == 0;
+}
+
+struct region *regions_find(struct regions *regions, const char *name, uint32_t name_bytes)
+{
+    struct region *region = table_find_pointer(&regions->names, regions_hash(name, name_bytes));
+
+    while (region != NULL && !is_named(region, name, name_bytes)) {
+        region = region->same;
+    }
+    return region;
+}
+
+struct region *regions_get(struct regions *regions, const char *name, uint32_t name_bytes,
+                           nigh_status *status)
+{
+    struct region *region = regions_find(regions, name, name_bytes);
+    uint64_t *first;
+
+    NIGH_ASSERT(name_bytes > 0 && name_bytes <= LIMIT_REGION_NAME_BYTES);
+    if (region != NULL) {
+        return region;
+    }
+    region = regions->count == regions->config.names ? NULL : calloc(1, sizeof(*region));
+    if (region == NULL) {
+        *status = regions->count == regions->config.names ? NIGH_LIMIT : NIGH_NO_RESOURCES;
+        return NULL;
+    }
+    region->regions = regions;
+    region->hash = regions_hash(name, name_bytes);
+    region->name_bytes = (uint8_t)name_bytes;
+    memcpy(region->name, name, name_bytes);
+    first = table_find(&regions->names, region->hash);
+    if (first == NULL) {
+        NIGH_ASSERT(table_insert_pointer(&regions->names, region->hash, region) == NIGH_OK);
+    } else {
+        region->same = (struct region *)(uintptr_t)*first;
+        *first = (uint64_t)(uintptr_t)region;
+    }
+    region->place = regions->count;
+    regions->all[regions->count++] = region;
+    regions->counts.names = regions->count;
+    return region;
+}
+
+static void take_out_of_names(struct regions *regions, struct region *region)
+{
+    uint64_t *first = table_find(&regions->names, region->hash);
+    struct region *at = (struct region *)(uintptr_t)*first;
+
+    if (at != region) {
+        while (at->same != region) {
+            at = at->same;
+        }
+        at->same = region->same;
+    } else if (region->same != NULL) {
+        *first = (uint64_t)(uintptr_t)region->same;
+    } else {
+        (void)table_remove(&regions->names, region->hash, NULL);
+    }
+}
+
+/* The last one comes to its place: who has passed that, and not the last one, is told of it now. */
+void regions_put(struct region *region)
+{
+    struct regions *regions = region->regions;
+    uint32_t place = region->place;
+
+    if (region->home != NULL || region->holder != NULL || region->mapping != NULL) {
+        return;
+    }
+    take_out_of_names(regions, region);
+    regions->all[place] = regions->all[--regions->count];
+    regions->all[place]->place = place;
+    regions->counts.names = regions->count;
+    LIST_FOREACH(node, &regions->busy)
+    {
+        struct regions_peer *peer = container_of(node, struct regions_peer, link);
+
+        if (peer->cursor > regions->count) {
+            peer->cursor = regions->count;
+        } else if (peer->walks && peer->cursor > place) {
+            regions_say_again(regions->all[place], (uint32_t)(peer - regions->peers));
+        }
+    }
+    free(region);
+}
+
+const char *region_name(const struct region *region, uint32_t *name_bytes)
+{
+    *name_bytes = region->name_bytes;
+    return region->name;
+}
+
+void *region_data(const struct region *region)
+{
+    return region->data;
+}
+
+void region_set_data(struct region *region, void *data)
+{
+    region->data = data;
+}
+
+/* ---- members -------------------------------------------------------------- */
+
+/* From the last to the first, as the one that is visited may go. */
+#define REGIONS_FOREACH(region, regions)                                                     \
+    for (uint32_t at_ = (regions)->count; at_ > 0; at_ = min_u32(at_ - 1, (regions)->count)) \
+        for (struct region *region = (regions)->all[at_ - 1]; (region) != NULL; (region) = NULL)
+
+void regions_view(struct regions *regions, uint64_t epoch, const struct region_set *members)
+{
+    if (epoch <= regions->epoch) {
+        return;
+    }
+    regions->epoch = epoch;
+    regions->members = *members;
+    for (uint32_t rank = 0; rank < regions->config.nodes; rank++) {
+        regions->peers[rank].has_told = regions->peers[rank].walks = false;
+    }
+    regions->peers[regions->config.self].is_up = true;
+    regions->peers[regions->config.self].epoch = epoch;
+    REGIONS_FOREACH(region, regions)
+    {
+        regions_end_home(region, NIGH_BUSY);
+        regions_tidy(region);
+    }
+    for (uint32_t rank = 0; rank < regions->config.nodes; rank++) {
+        if (rank == regions->config.self) {
+            regions_forget_letters(regions, rank); /* of the view before */
+        } else if (regions->peers[rank].is_up) {
+            regions_send_view(regions, rank);
+        }
+        regions_begin_walk(regions, rank);
+    }
+}
+
+void regions_lease(struct regions *regions, bool has_lease)
+{
+    if (regions->has_lease == has_lease) {
+        return;
+    }
+    regions->has_lease = has_lease;
+    REGIONS_FOREACH(region, regions)
+    {
+        if (region->home != NULL) {
+            region_home_lease(region->home, has_lease);
+        }
+        if (region->holder != NULL) {
+            region_holder_lease(region->holder, has_lease, regions_home_of(region));
+        }
+        if (region->mapping != NULL) {
+            region_mapping_lease(region->mapping, has_lease);
+        }
+        regions_tidy(region);
+    }
+}
+
+void regions_dead(struct regions *regions, uint32_t rank)
+{
+    struct regions_peer *peer = &regions->peers[rank];
+
+    NIGH_ASSERT(rank != regions->config.self);
+    regions_link(regions, rank, false);
+    peer->is_dead = true;
+    peer->has_told = false;
+    REGIONS_FOREACH(region, regions)
+    {
+        if (region->home != NULL) {
+            region_home_dead(region->home, rank);
+        }
+        regions_tidy(region);
+    }
+}
+
+void regions_alive(struct regions *regions, uint32_t rank, uint64_t incarnation)
+{
+    struct regions_peer *peer = &regions->peers[rank];
+
+    NIGH_ASSERT(rank != regions->config.self && incarnation != 0);
+    if (!peer->is_dead && peer->incarnation != 0 && peer->incarnation != incarnation) {
+        regions_dead(regions, rank);
+    }
+    peer->incarnation = incarnation;
+    if (!peer->is_dead || !region_set_has(&regions->members, rank)) {
+        peer->is_dead = false;
+        return;
+    }
+    peer->is_dead = false;
+    REGIONS_FOREACH(region, regions)
+    {
+        if (region->home != NULL) {
+            region_home_alive(region->home, rank);
+        }
+    }
+}
+
+void regions_drop(struct regions *regions)
+{
+    REGIONS_FOREACH(region, regions)
+    {
+        if (region->holder != NULL) {
+            region_holder_drop(region->holder);
+        }
+        regions_tidy(region);
+    }
+}
+
+void regions_link(struct regions *regions, uint32_t rank, bool is_up)
+{
+    struct regions_peer *peer = &regions->peers[rank];
+
+    NIGH_ASSERT(rank != regions->config.self);
+    regions_forget_letters(regions, rank);
+    peer->is_up = is_up;
+    peer->epoch = 0;
+    peer->walks = peer->has_lost = peer->owes_view = false;
+    if (is_up && regions->epoch != 0) {
+        regions_send_view(regions, rank);
+    }
+}
+
+/* ---- changes -------------------------------------------------------------- */
+
+static uint32_t room_of(const struct region_ask *ask)
+{
+    bool has_size = ask->kind == REGION_ASK_CREATE || ask->kind == REGION_ASK_RESIZE;
+
+    return has_size && region_geometry_check(&ask->geometry) == NIGH_OK
+               ? region_geometry_chunks(&ask->geometry)
+               : 0;
+}
+
+void regions_ask(struct regions *regions, const char *name, uint32_t name_bytes,
+                 struct region_ask *ask)
+{
+    const struct regions_shell *shell = &regions->config.shell;
+    nigh_status status = NIGH_STALE;
+    struct region *region = NULL;
+
+    if (shell->home(shell->context, regions_hash(name, name_bytes)) == regions->config.self) {
+        region = regions_get(regions, name, name_bytes, &status);
+    }
+    if (region != NULL) {
+        status = regions_need_home(region, room_of(ask));
+    }
+    if (region != NULL && status == NIGH_OK) {
+        region_home_ask(region->home, ask);
+    } else {
+        shell->answered(shell->context, ask, status);
+    }
+    if (region != NULL) {
+        regions_tidy(region);
+    }
+}
+
+void regions_cancel(struct regions *regions, const char *name, uint32_t name_bytes,
+                    struct region_ask *ask, nigh_status status)
+{
+    struct region *region = regions_find(regions, name, name_bytes);
+
+    NIGH_ASSERT(region != NULL && region->home != NULL);
+    region_home_cancel(region->home, ask, status);
+    regions_tidy(region);
+}
+
+void regions_held(struct regions *regions)
+{
+    LIST_FOREACH_SAFE(node, &regions->holding)
+    {
+        struct region *region = container_of(node, struct region, holding);
+
+        if (region->holds_long) {
+            region_home_held(region->home);
+            regions_tidy(region);
+        } else {
+            region->holds_long = true;
+        }
+    }
+}
+
+const struct regions_counts *regions_counts(const struct regions *regions)
+{
+    return &regions->counts;
+}
+
+bool regions_are_valid(const struct regions *regions)
+{
+    for (uint32_t n = 0; n < regions->count; n++) {
+        if (regions->all[n]->place != n || !region_is_valid(regions->all[n])) {
+            return false;
+        }
+    }
+    for (uint32_t rank = 0; rank < regions->config.nodes; rank++) {
+        uint32_t count = 0;
+
+        LIST_FOREACH(node, &regions->peers[rank].letters)
+        {
+            count++;
+        }
+        if (count != regions->peers[rank].count || count > REGIONS_LETTERS) {
+            return false;
+        }
+    }
+    return table_is_valid(&regions->names);
+}
