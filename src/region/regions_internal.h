@@ -62,9 +62,9 @@ struct regions {
     bool has_lease;
     struct regions_peer *peers; /* by rank; of this node itself, too */
     struct list busy;
-    struct region_letter letter; /* that is looked at */
     uint8_t frame[REGION_LETTER_BYTES];
     struct regions_counts counts;
+    struct region_letter letter; /* that is looked at; it has room at its end */
 };
 
 /* Letters that wait for a channel's room; of more all is told again. */

@@ -9,11 +9,10 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "fuzz_input.h"
 #include "region/holder.h"
 #include "region/home.h"
-#include "region/letter.h"
 #include "region/mapping.h"
+#include "region_say.h"
 
 #define ROOM LIMIT_REGION_CHUNKS
 #define SELF 1u
@@ -21,11 +20,6 @@
 #define OPS  4u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
-
-struct descriptor_room {
-    _Alignas(struct region_descriptor)
-        uint8_t bytes[sizeof(struct region_descriptor) + ROOM * sizeof(struct region_chunk)];
-};
 
 struct memory {
     uint64_t bytes; /* 0: none */
@@ -40,13 +34,13 @@ struct operation {
 };
 
 static struct {
-    struct fuzz_input input;
+    struct region_say say;
     struct region_holder holder;
     struct region_home home;
     struct region_mapping mapping;
     struct region_slot slots[ROOM];
     struct memory memory[ROOM];
-    struct descriptor_room kept, now, next, mapped, made;
+    struct region_say_room kept, now, next, mapped;
     struct region_ask asks[ASKS];
     bool asked[ASKS];
     uint32_t nodes[ROOM];
@@ -54,14 +48,9 @@ static struct {
     uint64_t last_handle;
 } fuzz;
 
-static struct region_descriptor *at(struct descriptor_room *room)
-{
-    return (struct region_descriptor *)(void *)room->bytes;
-}
-
 static uint32_t below(uint32_t bound)
 {
-    return fuzz_byte(&fuzz.input) % bound;
+    return fuzz_byte(&fuzz.say.input) % bound;
 }
 
 /* ---- what the machines do ------------------------------------------------- */
@@ -163,46 +152,6 @@ static void ended(void *context, struct region_op *op, nigh_status status)
 
 /* ---- letters -------------------------------------------------------------- */
 
-static struct region_version some_version(void)
-{
-    uint32_t kind = below(16);
-    struct region_version version = {.epoch = 3, .incarnation = 7, .counter = below(8)};
-
-    version.epoch += kind == 0 ? 1 : 0;
-    version.incarnation += kind == 1 ? 1 : 0;
-    return version;
-}
-
-static struct region_geometry some_geometry(void)
-{
-    uint64_t chunk_bytes = below(8) == 0 ? 8192 : 4096;
-
-    return (struct region_geometry){.size_bytes = 1 + below(6) * UINT64_C(4096) + below(2) * 4095,
-                                    .chunk_bytes = chunk_bytes};
-}
-
-static const struct region_descriptor *some_descriptor(void)
-{
-    struct region_descriptor *made = at(&fuzz.made);
-
-    memset(&fuzz.made, 0, sizeof(fuzz.made));
-    made->version = some_version();
-    made->birth = (struct region_version){.epoch = 3, .incarnation = 7, .counter = 1 + below(2)};
-    made->geometry = some_geometry();
-    made->name_bytes = 1;
-    made->name[0] = 'n';
-    made->uid = below(3);
-    made->other_rights = below(2) == 0 ? REGION_ALL : REGION_READ;
-    made->flags = below(8) == 0 ? REGION_FREED : 0;
-    made->chunk_count = made->flags != 0 ? 0 : region_geometry_chunks(&made->geometry);
-    for (uint32_t n = 0; n < made->chunk_count; n++) {
-        made->chunks[n] = (struct region_chunk){
-            .node = SELF + below(2), .handle = {.address = below(3)}, .since = made->version};
-        made->chunks[n].since.counter = 1;
-    }
-    return region_descriptor_is_valid(made) ? made : NULL;
-}
-
 static void take_letter(const struct region_letter *letter, uint32_t peer)
 {
     struct region_message message = letter->message;
@@ -235,38 +184,11 @@ static void say_something(void)
 {
     static struct region_letter letter;
     static uint8_t bytes[REGION_LETTER_BYTES];
-    struct region_window handles[ROOM] = {0};
-    struct region_message message = {.kind = below(REGION_HOLD + 1),
-                                     .of = below(REGION_DONE),
-                                     .is_move = below(2) == 0,
-                                     .change = some_version(),
-                                     .base = some_version(),
-                                     .geometry = some_geometry(),
-                                     .handles = handles,
-                                     .handle_count = below(ROOM + 1)};
-    uint32_t peer = below(4), patches = below(8) == 0 ? 1 + below(3) : 0;
-    size_t size_bytes;
+    bool is_awaited = below(2) == 0;
+    uint32_t peer = below(4);
+    size_t size_bytes =
+        region_say(&fuzz.say, "n", is_awaited ? &fuzz.home.change.version : NULL, awaited(), bytes);
 
-    message.chunks.words[0] = fuzz_byte(&fuzz.input);
-    message.source = (struct region_place){.node = below(4), .handle = {.address = below(4)}};
-    message.status = message.kind == REGION_DONE && below(4) == 0 ? NIGH_OUT_OF_MEMORY : NIGH_OK;
-    if (message.kind == REGION_DONE && below(2) == 0) {
-        message.change = fuzz.home.change.version;
-        message.of = awaited();
-    }
-    for (uint32_t n = 0; n < 8; n++) {
-        handles[n].address = 1 + below(4);
-    }
-    if (message.kind >= REGION_COMMIT && message.kind != REGION_THAW &&
-        message.kind != REGION_DONE && message.kind != REGION_HOLD) {
-        message.descriptor = some_descriptor();
-        message.status =
-            message.kind == REGION_MAPPED && message.descriptor == NULL ? NIGH_NOT_FOUND : NIGH_OK;
-    }
-    size_bytes = region_letter_encode(&message, "n", 1, bytes);
-    for (; patches > 0; patches--) {
-        fuzz_patch(&fuzz.input, bytes, size_bytes);
-    }
     if (region_letter_decode(bytes, size_bytes, &letter) == NIGH_OK) {
         take_letter(&letter, peer);
     }
@@ -289,7 +211,7 @@ static void ask(void)
                                .uid = below(3),
                                .gid = 1,
                                .birth = fuzz.home.config.now->birth,
-                               .geometry = some_geometry(),
+                               .geometry = region_say_geometry(&fuzz.say),
                                .name = "n",
                                .name_bytes = 1,
                                .other_rights = REGION_ALL,
@@ -355,7 +277,7 @@ static void begin(void)
     struct region_holder_config holder = {.self = SELF,
                                           .room = ROOM,
                                           .slots = fuzz.slots,
-                                          .kept = at(&fuzz.kept),
+                                          .kept = region_say_at(&fuzz.kept),
                                           .home = {.epoch = 3, .incarnation = 7},
                                           .has_lease = true,
                                           .shell = {.act = act, .send = send_it}};
@@ -363,12 +285,12 @@ static void begin(void)
                                       .version = {.epoch = 3, .incarnation = 7},
                                       .room = ROOM,
                                       .has_lease = true,
-                                      .now = at(&fuzz.now),
-                                      .next = at(&fuzz.next),
+                                      .now = region_say_at(&fuzz.now),
+                                      .next = region_say_at(&fuzz.next),
                                       .shell = {.send = send_it, .answered = answered}};
     struct region_mapping_config mapping = {
         .room = ROOM,
-        .now = at(&fuzz.mapped),
+        .now = region_say_at(&fuzz.mapped),
         .has_lease = true,
         .shell = {.send = send_it, .post = post, .judge = judge, .ended = ended}};
 
@@ -407,9 +329,9 @@ static void end(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
     memset(&fuzz, 0, sizeof(fuzz));
-    fuzz.input = (struct fuzz_input){.bytes = data, .left = size_bytes};
+    fuzz.say.input = (struct fuzz_input){.bytes = data, .left = size_bytes};
     begin();
-    while (fuzz.input.left > 0) {
+    while (fuzz.say.input.left > 0) {
         switch (below(8)) {
         case 0: ask(); break;
         case 1: operate(); break;
