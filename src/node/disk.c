@@ -497,10 +497,9 @@ static nigh_status claim_failure(int error)
     }
 }
 
-nigh_status disk_claim(const char *directory, int *lock_fd, char *why, size_t why_bytes)
+nigh_status disk_claim(const char *directory, struct lock_file *lock, char *why, size_t why_bytes)
 {
-    char path[4096];
-    int fd;
+    char path[LOCK_FILE_PATH_BYTES];
 
     if (mkdir(directory, 0700) == 0) {
         LOG_INFO("spill directory made", "path=\"%s\"", LOG_QUOTE(directory));
@@ -518,8 +517,7 @@ nigh_status disk_claim(const char *directory, int *lock_fd, char *why, size_t wh
                  "the path of the spill directory is too long: name a shorter one with --spill");
         return NIGH_INVALID;
     }
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) {
+    if (!lock_file_open(lock, AT_FDCWD, path)) {
         int error = errno;
 
         snprintf(why, why_bytes,
@@ -528,10 +526,10 @@ nigh_status disk_claim(const char *directory, int *lock_fd, char *why, size_t wh
                  directory, strerror(error));
         return claim_failure(error);
     }
-    if (!fd_lock(fd)) {
+    if (!fd_lock(lock->fd)) {
         int error = errno;
 
-        close(fd);
+        lock_file_close(lock);
         if (error != EWOULDBLOCK) {
             snprintf(why, why_bytes,
                      "the spill directory %s cannot be locked (%s): name another with --spill",
@@ -542,7 +540,6 @@ nigh_status disk_claim(const char *directory, int *lock_fd, char *why, size_t wh
                  directory);
         return NIGH_BUSY;
     }
-    *lock_fd = fd;
     return NIGH_OK;
 }
 

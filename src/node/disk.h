@@ -13,6 +13,7 @@
 #define NODE_DISK_H
 
 #include "memory/extent.h"
+#include "node/lock_file.h"
 #include "object/store.h"
 
 struct disk;
@@ -35,10 +36,10 @@ struct disk_end {
 
 /*
  * Claims the directory for this process (a lock file; NIGH_BUSY when another node spills there),
- * making it (mode 0700) if it is missing. *lock_fd is held until the node stops. NIGH_DENIED,
+ * making it (mode 0700) if it is missing. The lock is held until the node stops. NIGH_DENIED,
  * NIGH_DISK: not a directory that can be written; `why` says so in a sentence. Once a node.
  */
-nigh_status disk_claim(const char *directory, int *lock_fd, char *why, size_t why_bytes);
+nigh_status disk_claim(const char *directory, struct lock_file *lock, char *why, size_t why_bytes);
 
 /*
  * Removes files that a former node left and `keep` does not want (temporary ones always). Called

@@ -61,15 +61,14 @@ static bool listen_is_current(int fd, const char *lock_path)
            here.st_ino == there.st_ino;
 }
 
-static nigh_status listen_lock(const char *path, int *lock_fd, char *why, size_t why_bytes)
+static nigh_status listen_lock(const char *path, struct lock_file *lock, char *why,
+                               size_t why_bytes)
 {
     char lock_path[LISTEN_LOCK_BYTES];
 
     listen_lock_path(path, lock_path);
     for (int i = 0; i < LISTEN_LOCK_ATTEMPTS; i++) {
-        int fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-
-        if (fd < 0) {
+        if (!lock_file_open(lock, AT_FDCWD, lock_path)) {
             int error = errno;
 
             /* Somebody else's lock file is somebody else's node. */
@@ -80,21 +79,19 @@ static nigh_status listen_lock(const char *path, int *lock_fd, char *why, size_t
             }
             return listen_fail(path, error, why, why_bytes);
         }
-        if (!fd_lock(fd)) {
+        if (!fd_lock(lock->fd)) {
             int error = errno;
 
-            fd_close(&fd);
+            lock_file_close(lock);
             if (error != EWOULDBLOCK)
                 return listen_fail(lock_path, error, why, why_bytes);
             snprintf(why, why_bytes,
                      "another node is running on %s; stop it, or choose another --socket", path);
             return NIGH_BUSY;
         }
-        if (listen_is_current(fd, lock_path)) {
-            *lock_fd = fd;
+        if (listen_is_current(lock->fd, lock_path))
             return NIGH_OK;
-        }
-        fd_close(&fd);
+        lock_file_close(lock);
     }
     snprintf(why, why_bytes, "another node is starting or stopping on %s; try again", path);
     return NIGH_BUSY;
@@ -161,33 +158,30 @@ static bool listen_kept_is_good(const char *path, int kept_fd)
            listening != 0 && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
-nigh_status listen_claim(const char *path, int kept_fd, int *listen_fd, int *lock_fd, char *why,
-                         size_t why_bytes)
+nigh_status listen_claim(const char *path, int kept_fd, int *listen_fd, struct lock_file *lock,
+                         char *why, size_t why_bytes)
 {
-    int lock = -1;
     nigh_status status;
 
     NIGH_ASSERT(strlen(path) <= LIMIT_SOCKET_PATH_BYTES);
-    status = listen_lock(path, &lock, why, why_bytes);
+    status = listen_lock(path, lock, why, why_bytes);
     if (status != NIGH_OK)
         return status;
     /* Listening again names this process, not the former, to those who ask whom they reached. */
     if (listen_kept_is_good(path, kept_fd) && listen(kept_fd, LISTEN_BACKLOG) == 0) {
         (void)fd_set_nonblock(kept_fd);
         *listen_fd = kept_fd;
-        *lock_fd = lock;
         return NIGH_OK;
     }
     if (kept_fd >= 0)
         (void)shutdown(kept_fd, SHUT_RDWR); /* else the probe would reach ourselves */
     status = listen_clear(path, why, why_bytes);
     if (status != NIGH_OK) {
-        fd_close(&lock);
+        lock_file_close(lock);
         return status;
     }
     fd_close(&kept_fd);
     *listen_fd = -1;
-    *lock_fd = lock;
     return NIGH_OK;
 }
 
@@ -213,7 +207,7 @@ nigh_status listen_open(const char *path, uint32_t mode, int *listen_fd, char *w
     return NIGH_OK;
 }
 
-void listen_remove(const char *path, bool made, int *lock_fd)
+void listen_remove(const char *path, bool made, struct lock_file *lock)
 {
     char lock_path[LISTEN_LOCK_BYTES];
 
@@ -221,5 +215,5 @@ void listen_remove(const char *path, bool made, int *lock_fd)
     if (made)
         (void)unlink(path);
     (void)unlink(lock_path);
-    fd_close(lock_fd);
+    lock_file_close(lock);
 }

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "nigh/status.h"
+#include "node/lock_file.h"
 
 /*
  * Locks the path, and removes what a node that died left there. `kept_fd` is a listening socket of
@@ -22,8 +23,8 @@
  * NIGH_BUSY: another node is there. NIGH_DENIED: no permission. NIGH_NOT_FOUND: no such directory.
  * NIGH_INVALID: there is something that is no socket. NIGH_NO_RESOURCES.
  */
-nigh_status listen_claim(const char *path, int kept_fd, int *listen_fd, int *lock_fd, char *why,
-                         size_t why_bytes);
+nigh_status listen_claim(const char *path, int kept_fd, int *listen_fd, struct lock_file *lock,
+                         char *why, size_t why_bytes);
 
 /* Whether anything but a socket that nobody answers on is at the path: fails as listen_claim would,
  * and changes nothing. */
@@ -35,6 +36,6 @@ nigh_status listen_open(const char *path, uint32_t mode, int *listen_fd, char *w
 
 /* Removes the socket, where one was made, and the lock file, then unlocks. The listening socket is
  * closed by who has it. */
-void listen_remove(const char *path, bool made, int *lock_fd);
+void listen_remove(const char *path, bool made, struct lock_file *lock);
 
 #endif

@@ -102,10 +102,10 @@ static void node_destroy(struct nigh_node *node)
         lane_stop(node->lanes[i]);
     if (node->page != NULL)
         life_end(node->page);
-    if (node->lock_fd >= 0 && !node->goes_on)
+    if (node->lock.fd >= 0 && !node->goes_on)
         listen_remove(node->settings.socket_path,
-                      node->listen_fd >= 0 || node->front.listen_fd >= 0, &node->lock_fd);
-    fd_close(&node->lock_fd);
+                      node->listen_fd >= 0 || node->front.listen_fd >= 0, &node->lock);
+    lock_file_close(&node->lock);
     fd_close(&node->listen_fd);
     fd_close(&node->front.listen_fd);
     if (node->lane_count > 0 && !node->goes_on)
@@ -124,9 +124,9 @@ static void node_destroy(struct nigh_node *node)
     peers_destroy(node->peers);
     views_destroy(node->views);
     views_file_close(&node->state_file);
-    if (node->spill_lock_fd >= 0 && !node->goes_on)
+    if (node->spill_lock.fd >= 0 && !node->goes_on)
         (void)disk_clean(node->settings.spill_dir, node_keeps_no_file, NULL);
-    fd_close(&node->spill_lock_fd);
+    lock_file_close(&node->spill_lock);
     free(node->to_lanes);
     free(node->from_lanes);
     sessions_fini(&node->sessions);
@@ -226,8 +226,10 @@ static struct nigh_node *node_create(const struct node_settings *settings, struc
     node->pid = getpid();
     node->settings = *settings;
     node->entries_a_lane = settings_entries_a_lane(settings);
-    node->page_fd = node->page_read_fd = node->lock_fd = node->listen_fd = node->door_fd = -1;
-    node->spill_lock_fd = node->state_fd = -1;
+    node->page_fd = node->page_read_fd = node->listen_fd = node->door_fd = -1;
+    node->state_fd = -1;
+    lock_file_init(&node->lock);
+    lock_file_init(&node->spill_lock);
     views_file_init(&node->state_file);
     node->front.listen_fd = node->front.attach_fd = node->front.spare_fd = -1;
     for (uint32_t i = 0; i < LIMIT_FRONT_HALF_OPEN; i++)

@@ -42,7 +42,7 @@ struct nigh_node {
     struct pools pools;
     struct sessions sessions;
 
-    int spill_lock_fd; /* -1: this node does not spill */
+    struct lock_file spill_lock; /* closed: this node does not spill */
     struct views_file state_file;
     int page_fd;
     int page_read_fd;
@@ -66,8 +66,8 @@ struct nigh_node {
     struct services *services;
     struct bulk_memories *bulks;
     struct front front;
-    int lock_fd;
-    int listen_fd; /* until the front door has it */
+    struct lock_file lock; /* of the socket */
+    int listen_fd;         /* until the front door has it */
     int door_fd;
     struct session_driver driver; /* for clients of this process */
 };

@@ -30,8 +30,8 @@ static void node_in_child(void)
         if (node != NULL) {
             fd_close(&node->front.listen_fd);
             fd_close(&node->listen_fd);
-            fd_close(&node->lock_fd);
-            fd_close(&node->spill_lock_fd);
+            lock_file_in_child(&node->lock);
+            lock_file_in_child(&node->spill_lock);
             views_file_in_child(&node->state_file);
             if (node->peers != NULL)
                 peers_in_child(node->peers);
@@ -84,8 +84,8 @@ nigh_status node_claim(struct nigh_node *node, char *why, size_t why_bytes)
     if (node->settings.socket_path[0] == '\0')
         return NIGH_OK;
     kept_fd = keeper_take(node->keeper, "listen");
-    status = listen_claim(node->settings.socket_path, kept_fd, &node->listen_fd, &node->lock_fd,
-                          why, why_bytes);
+    status = listen_claim(node->settings.socket_path, kept_fd, &node->listen_fd, &node->lock, why,
+                          why_bytes);
     if (status != NIGH_OK)
         fd_close(&kept_fd);
     return status;

@@ -151,7 +151,7 @@ nigh_status node_claim_spill(struct nigh_node *node, char *why, size_t why_bytes
 {
     if (node->settings.spill_dir[0] == '\0')
         return NIGH_OK;
-    return disk_claim(node->settings.spill_dir, &node->spill_lock_fd, why, why_bytes);
+    return disk_claim(node->settings.spill_dir, &node->spill_lock, why, why_bytes);
 }
 
 /* Files that nobody will ask for; before the disk threads start. */
@@ -159,7 +159,7 @@ void node_clear_spill(struct nigh_node *node)
 {
     size_t removed;
 
-    if (node->spill_lock_fd < 0)
+    if (node->spill_lock.fd < 0)
         return;
     if (node->adopting) {
         node_clean_spill(node);

@@ -2,7 +2,6 @@
 /* See views_file.h. */
 #include "node/views_file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,16 +20,8 @@
 
 void views_file_init(struct views_file *file)
 {
-    *file = (struct views_file){.directory_fd = -1, .lock_fd = -1};
-}
-
-/* From here to the end of it a child that is forked has the descriptor, or knows that it may. */
-static void open_lock(struct views_file *file)
-{
-    atomic_store(&file->is_opening, true);
-    file->lock_fd =
-        openat(file->directory_fd, FILE_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    atomic_store(&file->is_opening, false);
+    *file = (struct views_file){.directory_fd = -1};
+    lock_file_init(&file->lock);
 }
 
 static nigh_status refuse(const char *directory, int error, const char *what, char *why,
@@ -59,11 +50,10 @@ nigh_status views_file_open(struct views_file *file, const char *directory, char
     if (file->directory_fd < 0) {
         return refuse(directory, errno, "cannot be opened", why, why_bytes);
     }
-    open_lock(file);
-    if (file->lock_fd < 0) {
+    if (!lock_file_open(&file->lock, file->directory_fd, FILE_LOCK)) {
         return refuse(directory, errno, "cannot be written", why, why_bytes);
     }
-    if (fd_lock(file->lock_fd)) {
+    if (fd_lock(file->lock.fd)) {
         return NIGH_OK;
     }
     if (errno != EWOULDBLOCK) {
@@ -76,39 +66,13 @@ nigh_status views_file_open(struct views_file *file, const char *directory, char
 
 void views_file_close(struct views_file *file)
 {
-    fd_close(&file->lock_fd);
+    lock_file_close(&file->lock);
     fd_close(&file->directory_fd);
-}
-
-/* A copy of the lock's descriptor that nobody told us of: it is the parent's lock that it holds. */
-static void close_copies(const struct views_file *file)
-{
-    struct stat lock, other;
-    struct dirent *entry;
-    DIR *folder;
-
-    if (fstatat(file->directory_fd, FILE_LOCK, &lock, AT_SYMLINK_NOFOLLOW) != 0) {
-        return;
-    }
-    folder = opendir("/proc/self/fd");
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        int fd = (int)strtol(entry->d_name, NULL, 10);
-
-        if (entry->d_name[0] != '.' && fstat(fd, &other) == 0 && other.st_dev == lock.st_dev &&
-            other.st_ino == lock.st_ino) {
-            fd_close(&fd);
-        }
-    }
-    if (folder != NULL) {
-        (void)closedir(folder);
-    }
 }
 
 void views_file_in_child(struct views_file *file)
 {
-    if (atomic_load(&file->is_opening)) {
-        close_copies(file);
-    }
+    lock_file_in_child(&file->lock);
     views_file_close(file);
 }
 

@@ -7,20 +7,19 @@
 #ifndef NODE_VIEWS_FILE_H
 #define NODE_VIEWS_FILE_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "nigh/status.h"
+#include "node/lock_file.h"
 
 #define VIEWS_FILE       "views"      /* in the state directory */
 #define VIEWS_FILE_BYTES (256u << 10) /* at most */
 
 struct views_file {
     int directory_fd; /* -1: closed */
-    int lock_fd;
-    _Atomic bool is_opening; /* lock_fd is: a child that is forked then may have it, unknown */
+    struct lock_file lock;
     char path[4096];
 };
 

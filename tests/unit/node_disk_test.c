@@ -23,7 +23,7 @@ struct fixture {
     struct extent_set *extents;
     struct disk *disk;
     char directory[128];
-    int lock_fd;
+    struct lock_file lock;
     _Atomic int wakes;
 };
 
@@ -46,7 +46,8 @@ static int set_up(void **state)
     snprintf(name, sizeof name, "spill%d", number++);
     support_path(fixture->directory, sizeof fixture->directory, name);
     assert_int_equal(extent_set_create(&options, &fixture->extents, why, sizeof why), NIGH_OK);
-    assert_int_equal(disk_claim(fixture->directory, &fixture->lock_fd, why, sizeof why), NIGH_OK);
+    lock_file_init(&fixture->lock);
+    assert_int_equal(disk_claim(fixture->directory, &fixture->lock, why, sizeof why), NIGH_OK);
     assert_int_equal(disk_create(&(struct disk_config){.directory = fixture->directory,
                                                        .lane = 0,
                                                        .extents = fixture->extents,
@@ -63,7 +64,7 @@ static int tear_down(void **state)
     struct fixture *fixture = *state;
 
     disk_destroy(fixture->disk);
-    close(fixture->lock_fd);
+    lock_file_close(&fixture->lock);
     extent_set_destroy(fixture->extents);
     free(fixture);
     return 0;
@@ -384,11 +385,12 @@ static void one_node_a_directory(void **state)
 {
     struct fixture *fixture = *state;
     char why[256] = "";
-    int lock_fd;
+    struct lock_file lock;
 
-    assert_int_equal(disk_claim(fixture->directory, &lock_fd, why, sizeof why), NIGH_BUSY);
+    lock_file_init(&lock);
+    assert_int_equal(disk_claim(fixture->directory, &lock, why, sizeof why), NIGH_BUSY);
     assert_non_null(strstr(why, "--spill"));
-    assert_int_not_equal(disk_claim("/proc/nigh", &lock_fd, why, sizeof why), NIGH_OK);
+    assert_int_not_equal(disk_claim("/proc/nigh", &lock, why, sizeof why), NIGH_OK);
     assert_non_null(strstr(why, "--spill"));
 }
 

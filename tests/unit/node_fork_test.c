@@ -164,20 +164,24 @@ int openat(int directory, const char *path, int flags, ...)
     return fd;
 }
 
-static int embed_member_that_forks(void *argument)
+static int embed_that_forks(const struct embedder *embedder, nigh_node *(*start_it)(const char *))
 {
-    const struct embedder *embedder = argument;
     pid_t worker = 0;
     int told[2];
 
     if (pipe(told) != 0)
         return 1;
     forks_told = told[1];
-    if (start_member(embedder->path) == NULL ||
+    if (start_it(embedder->path) == NULL ||
         read(told[0], &worker, sizeof(worker)) != sizeof(worker) ||
         write(embedder->told, &worker, sizeof(worker)) != sizeof(worker))
         return 1;
     return sleep_on(NULL);
+}
+
+static int embed_member_that_forks(void *argument)
+{
+    return embed_that_forks(argument, start_member);
 }
 
 static int embed_member_and_fork(void *argument)
@@ -279,6 +283,47 @@ static void a_worker_of_a_killed_program_without_a_socket_does_not_keep_its_spil
     spill[0] = '\0';
 }
 
+static int embed_alone_that_forks(void *argument)
+{
+    return embed_that_forks(argument, start_alone);
+}
+
+static void a_worker_of_a_node_that_opens_its_spill_does_not_keep_it(void **unused)
+{
+    char lock[sizeof(spill) + 8];
+
+    (void)unused;
+    support_path(spill, sizeof(spill), "spill-opened");
+    snprintf(lock, sizeof(lock), "%s/lock", spill);
+    forks_at = lock;
+    worker_keeps_nothing(embed_alone_that_forks, start_alone);
+    spill[0] = '\0';
+}
+
+static char at_socket[108];
+
+static nigh_node *start_at_socket(const char *unused)
+{
+    (void)unused;
+    return start(at_socket);
+}
+
+static int embed_at_socket_that_forks(void *argument)
+{
+    return embed_that_forks(argument, start_at_socket);
+}
+
+static void a_worker_of_a_node_that_opens_its_sockets_lock_does_not_keep_it(void **unused)
+{
+    char lock[sizeof(at_socket) + 8];
+
+    (void)unused;
+    support_path(at_socket, sizeof(at_socket), "socket-opened");
+    snprintf(lock, sizeof(lock), "%s.lock", at_socket);
+    forks_at = lock;
+    worker_keeps_nothing(embed_at_socket_that_forks, start_at_socket);
+}
+
 static void a_file_system_without_locks_is_no_other_node(void **unused)
 {
     char path[108];
@@ -331,6 +376,8 @@ int main(void)
         cmocka_unit_test(a_worker_of_a_node_that_reads_its_votes_does_not_keep_them),
         cmocka_unit_test(a_worker_of_a_killed_program_does_not_keep_its_spill),
         cmocka_unit_test(a_worker_of_a_killed_program_without_a_socket_does_not_keep_its_spill),
+        cmocka_unit_test(a_worker_of_a_node_that_opens_its_spill_does_not_keep_it),
+        cmocka_unit_test(a_worker_of_a_node_that_opens_its_sockets_lock_does_not_keep_it),
         cmocka_unit_test(a_file_system_without_locks_is_no_other_node),
         cmocka_unit_test(a_child_that_stops_its_parents_node_stops_nothing),
     };
