@@ -35,20 +35,41 @@ static nigh_status refuse(const char *directory, int error, const char *what, ch
     return error == EACCES || error == EPERM ? NIGH_DENIED : NIGH_DISK;
 }
 
+/* A directory's name is in its parent: what is synced inside may be nowhere after a power cut as
+ * long as that is not. */
+static bool sync_parent(int directory_fd)
+{
+    int fd = openat(directory_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool is_synced = fd >= 0 && fsync(fd) == 0;
+
+    fd_close(&fd);
+    return is_synced;
+}
+
 nigh_status views_file_open(struct views_file *file, const char *directory, char *why,
                             size_t why_bytes)
 {
+    bool is_made;
+
     if (snprintf(file->path, sizeof(file->path), "%s/" VIEWS_FILE, directory) >=
         (int)sizeof(file->path)) {
         snprintf(why, why_bytes, "the path given with --state is too long");
         return NIGH_INVALID;
     }
-    if (mkdir(directory, 0700) != 0 && errno != EEXIST) {
+    is_made = mkdir(directory, 0700) == 0;
+    if (!is_made && errno != EEXIST) {
         return refuse(directory, errno, "cannot be made", why, why_bytes);
     }
     file->directory_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file->directory_fd < 0) {
         return refuse(directory, errno, "cannot be opened", why, why_bytes);
+    }
+    /* One that was there already may be of a start that was killed before it did so. */
+    if (!sync_parent(file->directory_fd) && is_made) {
+        int error = errno;
+
+        (void)rmdir(directory);
+        return refuse(directory, error, "cannot be synced where it was made", why, why_bytes);
     }
     if (!lock_file_open(&file->lock, file->directory_fd, FILE_LOCK)) {
         return refuse(directory, errno, "cannot be written", why, why_bytes);

@@ -25,8 +25,9 @@ struct views_file {
 
 void views_file_init(struct views_file *file);
 
-/* Makes the directory if it is not there, and locks it. On failure `why` is a sentence with a
- * remedy: NIGH_BUSY (another node has it), NIGH_DENIED, NIGH_DISK, NIGH_INVALID. */
+/* Makes the directory if it is not there, such that it is after a power cut, and locks it. On
+ * failure `why` is a sentence with a remedy: NIGH_BUSY (another node has it), NIGH_DENIED,
+ * NIGH_DISK, NIGH_INVALID. */
 nigh_status views_file_open(struct views_file *file, const char *directory, char *why,
                             size_t why_bytes);
 void views_file_close(struct views_file *file);

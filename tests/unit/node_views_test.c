@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -427,6 +429,47 @@ static void who_asks_later_is_not_told_what_was(void **state)
     views_stop(views);
 }
 
+static struct stat watched; /* a directory */
+static uint32_t syncs_watched;
+static bool syncs_fail; /* of that one */
+
+int fsync(int fd)
+{
+    struct stat here;
+
+    if (fstat(fd, &here) == 0 && here.st_dev == watched.st_dev && here.st_ino == watched.st_ino) {
+        syncs_watched++;
+        if (syncs_fail) {
+            errno = EIO;
+            return -1;
+        }
+    }
+    return (int)syscall(SYS_fsync, fd);
+}
+
+/* Its votes would go with it, in a power cut. */
+static void a_directory_that_is_made_is_synced_in_its_parent(void **unused)
+{
+    char folder[128], why[256] = "";
+    struct views_file file;
+
+    (void)unused;
+    support_path(folder, sizeof(folder), "made");
+    assert_int_equal(stat(support_dir(), &watched), 0);
+    views_file_init(&file);
+    syncs_fail = true;
+    assert_int_equal(views_file_open(&file, folder, why, sizeof(why)), NIGH_DISK);
+    assert_non_null(strstr(why, "--state"));
+    views_file_close(&file);
+    assert_int_not_equal(access(folder, F_OK), 0);
+    syncs_fail = false;
+    syncs_watched = 0;
+    assert_int_equal(views_file_open(&file, folder, why, sizeof(why)), NIGH_OK);
+    views_file_close(&file);
+    assert_int_equal(syncs_watched, 1);
+    watched = (struct stat){0};
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -442,6 +485,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_start_that_fails_leaves_what_was, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_system_without_locks_is_no_other_node, setup,
                                         teardown),
+        cmocka_unit_test(a_directory_that_is_made_is_synced_in_its_parent),
         cmocka_unit_test_setup_teardown(who_did_not_vote_at_first_reads_what_it_kept, setup,
                                         teardown),
     };
