@@ -28,20 +28,24 @@ uint32_t incarnation_of_clock(uint64_t wall_ns)
     return (uint32_t)min_u64(max_u64(ticks, 1), UINT32_MAX);
 }
 
-/* 0: nothing is remembered, or something else. */
-static uint32_t read_number(int fd)
+/* 0: nothing is remembered, or something else, which the log tells: it is written over. */
+static uint32_t read_number(int fd, const char *path)
 {
     char text[INCARNATION_TEXT_BYTES + 1] = "";
-    unsigned long long number;
-    char *end;
+    ssize_t got = pread(fd, text, INCARNATION_TEXT_BYTES, 0);
+    char *end = text;
+    unsigned long long number = strtoull(text, &end, 10);
 
-    if (pread(fd, text, INCARNATION_TEXT_BYTES, 0) != INCARNATION_TEXT_BYTES) {
-        return 0;
+    if (got == INCARNATION_TEXT_BYTES && end == text + INCARNATION_TEXT_BYTES - 1 && *end == '\n' &&
+        number <= UINT32_MAX) {
+        return (uint32_t)number;
     }
-    number = strtoull(text, &end, 10);
-    return end == text + INCARNATION_TEXT_BYTES - 1 && *end == '\n' && number <= UINT32_MAX
-               ? (uint32_t)number
-               : 0;
+    if (got != 0) { /* it was just made, or its node died before it wrote */
+        LOG_WARN("the number of this node's last life is damaged: it takes the clock's, and if "
+                 "that went back, other nodes let it in after --dead-ms",
+                 "path=\"%s\"", LOG_QUOTE(path));
+    }
+    return 0;
 }
 
 /* In place: that a full disk has room for, too. */
@@ -64,7 +68,7 @@ nigh_status incarnation_begin(const char *directory, uint32_t above, uint64_t wa
     if (directory[0] != '\0') {
         snprintf(path, sizeof(path), "%s/incarnation", directory);
         fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        above = fd < 0 ? above : max_u32(above, read_number(fd));
+        above = fd < 0 ? above : max_u32(above, read_number(fd, path));
     }
     if (above == UINT32_MAX) {
         fd_close(&fd);

@@ -20,8 +20,9 @@ uint32_t incarnation_of_clock(uint64_t wall_ns);
 
 /*
  * The number of a life that begins now: above `above`, and above what `directory` remembers (""
- * : there is none), which remembers it from now on. A directory that cannot be read or written is
- * in the log, and remembers nothing. NIGH_LIMIT: no number is left; `why` says so.
+ * : there is none), which remembers it from now on. A directory that cannot be read or written,
+ * or has something else for a number, is in the log, and remembers nothing. NIGH_LIMIT: no number
+ * is left; `why` says so.
  */
 nigh_status incarnation_begin(const char *directory, uint32_t above, uint64_t wall_ns,
                               uint32_t *incarnation, char *why, uint64_t why_bytes);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "node/incarnation.h"
 #include "support/support.h"
 
@@ -16,6 +17,17 @@
 
 static char folder[] = "/tmp/nigh-incarnation-XXXXXX";
 static char why[512];
+
+static char logged[1024]; /* the last line */
+
+static void note_line(void *context, enum log_level level, const char *line, size_t length)
+{
+    (void)context;
+    (void)level;
+    snprintf(logged, sizeof(logged), "%.*s", (int)length, line);
+}
+
+static const struct log_sink noting = {.write = note_line};
 
 static uint32_t begin(const char *directory, uint32_t above, uint64_t wall_ns)
 {
@@ -107,6 +119,26 @@ static void rubbish_is_no_number(void **state)
     }
 }
 
+/* It is written over: what was lost, and with what consequence, is told first. */
+static void a_number_that_is_damaged_is_told(void **state)
+{
+    (void)state;
+    log_set_sink(&noting);
+    put_file("");
+    assert_int_equal(begin(folder, 0, NOW_NS), 1000); /* its node died before it wrote */
+    assert_string_equal(logged, "");
+    assert_int_equal(begin(folder, 0, NOW_NS), 1001);
+    assert_string_equal(logged, "");
+    put_file("00000x2000\n");
+    assert_int_equal(begin(folder, 0, NOW_NS), 1000);
+    log_set_sink(NULL);
+    assert_non_null(strstr(logged, "level=warn"));
+    assert_non_null(strstr(logged, "is damaged"));
+    assert_non_null(strstr(logged, "--dead-ms"));
+    assert_non_null(strstr(logged, folder));
+    assert_non_null(strstr(logged, "/incarnation"));
+}
+
 static void numbers_may_end(void **state)
 {
     uint32_t number = 7;
@@ -144,6 +176,7 @@ int main(void)
         cmocka_unit_test(without_one_the_clock_says_it),
         cmocka_unit_test(the_next_life_has_another),
         cmocka_unit_test(rubbish_is_no_number),
+        cmocka_unit_test(a_number_that_is_damaged_is_told),
         cmocka_unit_test(numbers_may_end),
     };
 
