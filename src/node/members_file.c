@@ -74,7 +74,10 @@ nigh_status members_file_read(const char *directory, struct members *members, ch
     }
     status = read_members(file, members);
     (void)fclose(file);
-    if (status != NIGH_OK) {
+    if (status == NIGH_NO_RESOURCES) {
+        snprintf(why, why_bytes, "no memory to read %.200s, which says which rank this node has",
+                 path);
+    } else if (status != NIGH_OK) {
         snprintf(why, why_bytes,
                  "%.200s is not what this node kept there; remove it to ask the members anew: they "
                  "remember its rank, too",

@@ -201,7 +201,7 @@ static nigh_status read_welcome(int fd, const struct auth *auth, uint8_t *welcom
     return status == NIGH_OK ? said : status;
 }
 
-/* How one member answered. */
+/* How one member answered. NIGH_OUT_OF_MEMORY: this node could not ask it, which no member says. */
 static nigh_status ask(const struct node_settings *settings, const char *address,
                        const struct patience *patience, struct members *members, char *why,
                        size_t why_bytes)
@@ -211,7 +211,7 @@ static nigh_status ask(const struct node_settings *settings, const char *address
     uint8_t nonce[AUTH_NONCE_BYTES];
     struct auth *auth = malloc(sizeof(*auth));
     uint8_t *welcome = malloc(WELCOME_BYTES_MAX + 4096);
-    nigh_status status = NIGH_NO_RESOURCES;
+    nigh_status status = NIGH_OUT_OF_MEMORY;
     const struct patience hello = {
         .until_us = min_u64(patience->until_us, clock_now_us(&clock_monotonic) + JOIN_HELLO_US),
         .stop_fd = patience->stop_fd};
@@ -219,6 +219,7 @@ static nigh_status ask(const struct node_settings *settings, const char *address
     int fd = -1;
 
     if (auth == NULL || welcome == NULL || random_system_fill(nonce, sizeof(nonce)) != NIGH_OK) {
+        snprintf(why, why_bytes, "%s: it was not asked", address);
         goto done;
     }
     fd = dial(address, &hello);
@@ -254,7 +255,7 @@ static bool is_final(nigh_status status)
 {
     return status == NIGH_OK || status == NIGH_DENIED || status == NIGH_VERSION ||
            status == NIGH_NO_RESOURCES || status == NIGH_INVALID || status == NIGH_UNSUPPORTED ||
-           status == NIGH_EXISTS || status == NIGH_NOT_FOUND;
+           status == NIGH_EXISTS || status == NIGH_NOT_FOUND || status == NIGH_OUT_OF_MEMORY;
 }
 
 static const char *remedy(nigh_status status)
@@ -264,6 +265,9 @@ static const char *remedy(nigh_status status)
     case NIGH_NO_RESOURCES:
         return "no rank is left for who joins, those of nodes that were struck off not being given "
                "again; how many there are is said where the cluster is started (--ranks)";
+    case NIGH_OUT_OF_MEMORY:
+        return "the operating system refused this node the memory, or the random numbers, to ask "
+               "with";
     case NIGH_NOT_FOUND: return "nobody joins nodes whose directory is kept by a server";
     case NIGH_UNSUPPORTED: return "its nodes agree on no views: start them with --state";
     case NIGH_EXISTS: return "this node's address (--member) is that node's own";
@@ -313,7 +317,7 @@ static nigh_status ask_members(const struct node_settings *settings, struct memb
         snprintf(why, why_bytes, "cannot join as %s (%s): %s", settings->joins_as, last,
                  is_told_to_stop() ? "it was told to stop" : remedy(status));
     }
-    return status;
+    return status == NIGH_OUT_OF_MEMORY ? NIGH_NO_RESOURCES : status;
 }
 
 /* Whoever was given a seat used one of them up: nobody takes one who cannot have it. */
