@@ -26,13 +26,12 @@ static struct agree_later *make_later(void)
     return raft_calloc(1, sizeof(struct agree_later));
 }
 
-static int later(struct agree *agree, struct agree_later *end,
-                 void (*run)(struct agree *, struct agree_later *), void *request)
+static void later(struct agree *agree, struct agree_later *end,
+                  void (*run)(struct agree *, struct agree_later *), void *request)
 {
     end->run = run;
     end->request = request;
     list_push_back(&agree->later, &end->place);
-    return 0;
 }
 
 int agree_raft_keep(struct agree *agree)
@@ -263,7 +262,8 @@ static int io_append(struct raft_io *io, struct raft_io_append *request,
         return error;
     }
     request->cb = cb;
-    return later(agree, end, tell_appended, request);
+    later(agree, end, tell_appended, request);
+    return 0;
 }
 
 static int io_truncate(struct raft_io *io, raft_index index)
@@ -344,7 +344,8 @@ static int io_snapshot_put(struct raft_io *io, unsigned trailing,
         return error;
     }
     request->cb = cb;
-    return later(agree, end, tell_kept, request);
+    later(agree, end, tell_kept, request);
+    return 0;
 }
 
 static void tell_snapshot(struct agree *agree, struct agree_later *end)
@@ -366,7 +367,8 @@ static int io_snapshot_get(struct raft_io *io, struct raft_io_snapshot_get *requ
         return error;
     }
     request->cb = cb;
-    return later(agree_of(io), end, tell_snapshot, request);
+    later(agree_of(io), end, tell_snapshot, request);
+    return 0;
 }
 
 /* ---- messages, time ------------------------------------------------------- */
@@ -425,7 +427,8 @@ static int io_send(struct raft_io *io, struct raft_io_send *request,
         agree->config.send(agree->config.context, (uint32_t)message->server_id - 1, bytes,
                            (uint32_t)count);
     }
-    return later(agree, end, tell_sent, request);
+    later(agree, end, tell_sent, request);
+    return 0;
 }
 
 static raft_time io_time(struct raft_io *io)
@@ -455,7 +458,8 @@ static int io_async_work(struct raft_io *io, struct raft_io_async_work *request,
         return RAFT_NOMEM;
     }
     request->cb = cb;
-    return later(agree_of(io), end, tell_worked, request);
+    later(agree_of(io), end, tell_worked, request);
+    return 0;
 }
 
 /* ---- what commands do ----------------------------------------------------- */
