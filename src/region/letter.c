@@ -37,15 +37,14 @@ _Static_assert(AT_CHANGE + 24 == REGION_LETTER_HEAD_BYTES, "the head has no gaps
 #define MUST_DESCRIBE 256u
 #define NEEDS_CHANGE  512u  /* its version is one */
 #define NEEDS_CHUNKS  1024u /* there is one, at least */
-#define OF_HOME       2048u /* it is a round of a change */
 
 static const uint32_t fields[] = {
-    [REGION_PREPARE] = OF_HOME | HAS_CHUNKS | HAS_GEOMETRY | MAY_MOVE | NEEDS_CHUNKS,
-    [REGION_FREEZE] = OF_HOME | HAS_CHUNKS | MAY_MOVE | NEEDS_CHUNKS,
-    [REGION_COPY] = OF_HOME | HAS_CHUNKS | HAS_SOURCE | MAY_MOVE | NEEDS_CHUNKS,
-    [REGION_COMMIT] = OF_HOME | MAY_MOVE | MUST_DESCRIBE,
-    [REGION_THAW] = OF_HOME | HAS_BASE | MAY_MOVE,
-    [REGION_SETTLE] = OF_HOME | MAY_DESCRIBE,
+    [REGION_PREPARE] = NEEDS_CHANGE | HAS_CHUNKS | HAS_GEOMETRY | MAY_MOVE | NEEDS_CHUNKS,
+    [REGION_FREEZE] = NEEDS_CHANGE | HAS_CHUNKS | MAY_MOVE | NEEDS_CHUNKS,
+    [REGION_COPY] = NEEDS_CHANGE | HAS_CHUNKS | HAS_SOURCE | MAY_MOVE | NEEDS_CHUNKS,
+    [REGION_COMMIT] = NEEDS_CHANGE | MAY_MOVE | MUST_DESCRIBE,
+    [REGION_THAW] = NEEDS_CHANGE | HAS_BASE | MAY_MOVE,
+    [REGION_SETTLE] = NEEDS_CHANGE | MAY_DESCRIBE,
     [REGION_DONE] = HAS_CHUNKS | HAS_HANDLES | MAY_FAIL | NEEDS_CHANGE,
     [REGION_HELD] = HAS_CHUNKS | HAS_HANDLES | MAY_DESCRIBE,
     [REGION_MAP] = 0,
@@ -153,11 +152,12 @@ size_t region_letter_encode(const struct region_message *message, const char *na
 
 /* ---- reading -------------------------------------------------------------- */
 
-/* What is left of it; `is_short`: more was wanted than there is, and is 0. */
+/* What is left of it; `is_wrong`: more was wanted than there is, which is 0, or what there is
+ * cannot be. */
 struct reader {
     const uint8_t *at;
     size_t left;
-    bool is_short;
+    bool is_wrong;
 };
 
 static const uint8_t *take(struct reader *reader, size_t count)
@@ -165,7 +165,7 @@ static const uint8_t *take(struct reader *reader, size_t count)
     const uint8_t *at = reader->at;
 
     if (reader->left < count) {
-        reader->is_short = true;
+        reader->is_wrong = true;
         return NULL;
     }
     reader->at += count;
@@ -211,7 +211,7 @@ static void take_handles(struct reader *reader, struct region_letter *letter)
     uint32_t count = at == NULL ? 0 : bytes_get_u16(at);
 
     if (count > LIMIT_REGION_CHUNKS) {
-        reader->is_short = true;
+        reader->is_wrong = true;
         return;
     }
     for (uint32_t n = 0; n < count; n++) {
@@ -239,7 +239,7 @@ static void take_head(struct reader *reader, struct region_letter *letter)
     if ((head[AT_FLAGS] & ~(FLAG_MOVE | FLAG_DESCRIPTOR)) != 0 || message->kind >= KINDS ||
         bytes_get_u32(head + AT_STATUS) > INT32_MAX || letter->name_bytes == 0 ||
         letter->name_bytes > LIMIT_REGION_NAME_BYTES) {
-        reader->is_short = true;
+        reader->is_wrong = true;
     }
 }
 
@@ -294,7 +294,7 @@ static bool can_be_done(enum region_message_kind of)
 
 static bool is_change_sound(const struct region_message *message)
 {
-    bool needs = has(message->kind, OF_HOME | NEEDS_CHANGE);
+    bool needs = has(message->kind, NEEDS_CHANGE);
 
     if (message->kind == REGION_DONE ? !can_be_done(message->of) : message->of != 0) {
         return false;
@@ -361,11 +361,11 @@ nigh_status region_letter_decode(const uint8_t *bytes, size_t size_bytes,
 
     memset(letter, 0, offsetof(struct region_letter, room));
     take_head(&reader, letter);
-    if (reader.is_short) {
+    if (reader.is_wrong) {
         return NIGH_PROTOCOL;
     }
     take_fields(&reader, letter);
-    if (reader.is_short || !take_rest(&reader, letter) || !is_change_sound(message) ||
+    if (reader.is_wrong || !take_rest(&reader, letter) || !is_change_sound(message) ||
         !is_descriptor_sound(message) || !are_chunks_sound(message) ||
         !are_handles_sound(message)) {
         return NIGH_PROTOCOL;
