@@ -99,6 +99,21 @@ static const char *what_went_wrong(const nigh_multicast_error *error)
                : nigh_status_string((nigh_status)error->status);
 }
 
+/* Of replies that their services gave, and that are larger together than what there is for them:
+ * how large this one was nobody told. */
+static void print_no_room(struct cli *cli, const nigh_multicast_error *error)
+{
+    char others[32] = "";
+
+    if (error->count > 1) {
+        (void)snprintf(others, sizeof others, ", and %u more", error->count - 1);
+    }
+    cli_error(cli,
+              "node %u%s: answered, and its reply was larger than the room left: all replies "
+              "together have %d bytes, with 8 more for each",
+              error->rank, others, NIGH_MULTICAST_BYTES);
+}
+
 static void print_errors(struct cli *cli, const nigh_multicast_spec *spec)
 {
     for (uint32_t n = 0; n < spec->error_count; n++) {
@@ -110,6 +125,8 @@ static void print_errors(struct cli *cli, const nigh_multicast_spec *spec)
         if (is_answer(spec, error)) {
             cli_error(cli, "node %u: the service answered: %s", error->rank,
                       nigh_status_name((nigh_status)error->status));
+        } else if (error->is_had != 0 && error->status == NIGH_LIMIT) {
+            print_no_room(cli, error);
         } else if (error->count > 1) {
             cli_error(cli, "node %u, and %u behind it: %s; %s", error->rank, error->count - 1, what,
                       had);

@@ -116,6 +116,9 @@ def test_all_nodes_are_called_at_once():
         for option in ("--ranks", "--node"):
             code, _, said = a.run("call", "echo", option, "nobody", "x")
             assert code == NOT_FOUND and "no node is called nobody" in said, said
+        code, out, said = a.run("call", "echo", "--all", "x" * 4000)
+        assert code != 0 and len(out.splitlines()) == 1, (code, out)
+        assert "its reply was larger than the room left" in said and "7680 bytes" in said, said
         assert a.run("call", "echo", "--all", "--node", "1", "x")[0] == USAGE
         assert "not valid" in a.run("call", "echo", "--ranks", "0,2", "x")[2], "there is no node 2"
 
