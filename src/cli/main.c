@@ -35,8 +35,8 @@ const struct cli_verb cli_verbs[] = {
     {"rm", "NAME...", "Delete objects, on every node of the cluster.",
      "One in use, or being written to disk, is gone at once for new readers; its memory is freed "
      "later,\nand rm says so: who holds it reads on. A pin ('nigh pin') keeps none from rm. Where "
-     "another node may have one and does not answer in 5 seconds, it "
-     "is deleted on\nthis node, and rm fails and says so.\n",
+     "another node\nmay have one and does not answer in 5 seconds, it is deleted on this node, and "
+     "rm fails and says so.\n",
      cli_rm},
     {"pin", "NAME...", "Keep objects from eviction until unpinned.", "", cli_pin},
     {"unpin", "NAME...", "Let objects be evicted again.", "", cli_unpin},

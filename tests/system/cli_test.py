@@ -1030,6 +1030,8 @@ def test_options_before_the_verb(node, folder):
     ]
     for arguments, words in cases:
         fails(USAGE, [*words, "nigh: ", "'nigh --help'"], *arguments, node=node)
+    for verb in VERBS:
+        assert max(map(len, good(verb, "--help").splitlines())) <= 110, verb
     assert good("--json", "--help") == good("--help") and good("-s", "x", "--version") == good("--version")
 
 
