@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -143,7 +144,21 @@ static void free_members(char *members, size_t bytes)
 }
 
 static const char *forks_at; /* as this file is opened; NULL: at none */
+static bool forks_full;      /* ... with no descriptor left */
 static int forks_told;
+
+/* Since the lowest that is free was `last`, it is the last. */
+static void fork_full(int last)
+{
+    struct rlimit before, full;
+
+    (void)getrlimit(RLIMIT_NOFILE, &before);
+    full = before;
+    full.rlim_cur = (rlim_t)last + 1;
+    (void)setrlimit(RLIMIT_NOFILE, &full);
+    fork_one(forks_told);
+    (void)setrlimit(RLIMIT_NOFILE, &before);
+}
 
 /* ... a worker is forked, before anybody knows the descriptor. */
 int openat(int directory, const char *path, int flags, ...)
@@ -159,7 +174,10 @@ int openat(int directory, const char *path, int flags, ...)
     fd = (int)syscall(SYS_openat, directory, path, flags, mode);
     if (forks_at != NULL && strcmp(path, forks_at) == 0) {
         forks_at = NULL;
-        fork_one(forks_told);
+        if (forks_full)
+            fork_full(fd);
+        else
+            fork_one(forks_told);
     }
     return fd;
 }
@@ -300,6 +318,20 @@ static void a_worker_of_a_node_that_opens_its_spill_does_not_keep_it(void **unus
     spill[0] = '\0';
 }
 
+static void a_worker_without_descriptors_does_not_keep_a_lock(void **unused)
+{
+    char lock[sizeof(spill) + 8];
+
+    (void)unused;
+    support_path(spill, sizeof(spill), "spill-full");
+    snprintf(lock, sizeof(lock), "%s/lock", spill);
+    forks_at = lock;
+    forks_full = true;
+    worker_keeps_nothing(embed_alone_that_forks, start_alone);
+    forks_full = false;
+    spill[0] = '\0';
+}
+
 static char at_socket[108];
 
 static nigh_node *start_at_socket(const char *unused)
@@ -378,6 +410,7 @@ int main(void)
         cmocka_unit_test(a_worker_of_a_killed_program_without_a_socket_does_not_keep_its_spill),
         cmocka_unit_test(a_worker_of_a_node_that_opens_its_spill_does_not_keep_it),
         cmocka_unit_test(a_worker_of_a_node_that_opens_its_sockets_lock_does_not_keep_it),
+        cmocka_unit_test(a_worker_without_descriptors_does_not_keep_a_lock),
         cmocka_unit_test(a_file_system_without_locks_is_no_other_node),
         cmocka_unit_test(a_child_that_stops_its_parents_node_stops_nothing),
     };
