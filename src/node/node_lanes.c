@@ -52,7 +52,7 @@ static void node_add_views(struct nigh_node *node, nigh_node_stats *stats)
     stats->view_elections += look.elections;
     stats->view_seats += look.seats;
     stats->view_seats_free += seats - min_u64(look.seats, seats);
-    stats->view_votes += look.votes ? 1 : 0;
+    stats->view_votes += look.votes && !look.failed ? 1 : 0;
     stats->view_unkept += look.failed ? 1 : 0;
 }
 
@@ -113,6 +113,7 @@ static nigh_node_view node_view_of(const struct nigh_node *node, uint32_t rank)
                                                : NIGH_NODE_OUT_OF_VIEW;
 }
 
+/* Of this node alone is it known that it is one of them and can keep nothing that it says. */
 static bool node_votes(const struct nigh_node *node, uint32_t rank)
 {
     struct agree_look look;
@@ -120,7 +121,7 @@ static bool node_votes(const struct nigh_node *node, uint32_t rank)
     if (node->views == NULL)
         return false;
     views_look(node->views, &look);
-    return agreed_has(&look.voters, rank);
+    return agreed_has(&look.voters, rank) && !(look.failed && rank == node->settings.members.self);
 }
 
 /* Ranks that nobody has are not told of. */

@@ -206,6 +206,8 @@ def test_a_voter_that_cannot_keep_its_votes_says_so():
     wait_for(lambda: cluster.stats(2)["view_unkept"] == 1, 30)
     cluster.back(1)
     wait_for(lambda: cluster.stats(2)["view_quorum"] == 1, 30)
+    assert cluster.stats(2)["view_votes"] == 0
+    assert [node["votes"] for node in json.loads(cluster.nigh(2, "nodes", "--json").stdout)] == [True, True, False]
     assert found()["state"]["severity"] == "bad" and "votes no more" in found()["state"]["finding"], found()
     os.rmdir(in_the_way)
     cluster.kill(2)
