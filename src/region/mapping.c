@@ -262,7 +262,7 @@ static void take_mapped(struct region_mapping *mapping, const struct region_mess
     if (message->status != NIGH_OK ||
         (is_known(mapping) && !is_the_same(now, message->descriptor))) {
         mapping->is_gone = true;
-        stop_all(mapping, NIGH_NOT_FOUND);
+        stop_all(mapping, message->status != NIGH_OK ? message->status : NIGH_NOT_FOUND);
         return;
     }
     NIGH_ASSERT(message->descriptor->chunk_count <= mapping->config.room);

@@ -22,7 +22,7 @@ enum region_message_kind {
     REGION_HELD, /* chunks are here; the descriptor that is kept, or NULL */
     /* Between mapper and home. */
     REGION_MAP,
-    REGION_MAPPED, /* descriptor; or status NIGH_NOT_FOUND */
+    REGION_MAPPED, /* descriptor; or status: NIGH_NOT_FOUND, NIGH_LIMIT */
     REGION_UNMAP,
     REGION_CHANGED,
     REGION_HOLD /* to a mapper; chunks: post nothing of them until CHANGED; DONE: nothing is */

@@ -65,22 +65,27 @@ static bool enqueue(struct regions *regions, uint32_t rank, enum regions_frame f
     return true;
 }
 
-void regions_say(struct region *region, const struct region_message *message)
+static void say(struct regions *regions, const char *name, uint8_t name_bytes,
+                const struct region_message *message)
 {
-    struct regions *regions = region->regions;
     uint32_t rank = message->peer;
     size_t size_bytes;
 
     if (!regions_is_near(regions, rank)) {
         return; /* the walk that is to come says it again */
     }
-    size_bytes = region_letter_encode(message, region->name, region->name_bytes, regions->frame);
+    size_bytes = region_letter_encode(message, name, name_bytes, regions->frame);
     regions->counts.letters++;
     if (!enqueue(regions, rank, REGIONS_LETTER, regions->frame, (uint32_t)size_bytes)) {
         regions->peers[rank].has_lost = true;
         note_busy(regions, rank);
         regions->counts.again++;
     }
+}
+
+void regions_say(struct region *region, const struct region_message *message)
+{
+    say(region->regions, region->name, region->name_bytes, message);
 }
 
 void regions_send_view(struct regions *regions, uint32_t rank)
@@ -206,6 +211,37 @@ static nigh_status take_epoch(struct regions *regions, uint32_t rank, enum regio
     return NIGH_OK;
 }
 
+/* There is no room for one more name: who wants one here is told so, and who asks what has been
+ * done already if nothing is here. What is held elsewhere, or was prepared here, cannot be. */
+static nigh_status decline(struct regions *regions, const struct region_letter *letter)
+{
+    const struct region_message *message = &letter->message;
+    struct region_message said = {
+        .kind = REGION_DONE, .peer = message->peer, .change = message->change};
+
+    switch (message->kind) {
+    case REGION_HELD:
+    case REGION_COPY:
+    case REGION_COMMIT: return NIGH_NO_RESOURCES;
+    case REGION_DONE:
+    case REGION_UNMAP: return NIGH_OK;
+    case REGION_MAPPED:
+    case REGION_CHANGED:
+    case REGION_HOLD: said.kind = REGION_UNMAP; break;
+    case REGION_MAP:
+        said.kind = REGION_MAPPED;
+        said.status = NIGH_LIMIT;
+        break;
+    case REGION_PREPARE: said.status = NIGH_LIMIT; break;
+    case REGION_FREEZE:
+    case REGION_THAW:
+    case REGION_SETTLE: break;
+    }
+    said.of = said.kind == REGION_DONE ? message->kind : 0;
+    say(regions, letter->name, letter->name_bytes, &said);
+    return NIGH_OK;
+}
+
 static nigh_status take_letter(struct regions *regions, uint32_t rank, const uint8_t *bytes,
                                uint32_t count)
 {
@@ -220,11 +256,11 @@ static nigh_status take_letter(struct regions *regions, uint32_t rank, const uin
         regions->counts.other_views++;
         return NIGH_OK;
     }
+    letter->message.peer = rank;
     region = regions_get(regions, letter->name, letter->name_bytes, &status);
     if (region == NULL) {
-        return NIGH_NO_RESOURCES;
+        return status == NIGH_LIMIT ? decline(regions, letter) : status;
     }
-    letter->message.peer = rank;
     status = regions_take(region, &letter->message, region_letter_room(letter));
     regions_tidy(region);
     return status;

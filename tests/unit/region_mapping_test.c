@@ -420,11 +420,37 @@ static void only_the_home_is_heard(void **state)
     region_mapping_take(&world.mapping, &message);
     assert_false(world.mapping.is_gone);
     tell(NIGH_OK);
-    message.peer = HOME;
-    region_mapping_take(&world.mapping, &message); /* that was for one before: this is the answer */
-    assert_true(world.mapping.is_gone);
     region_mapping_end(&world.mapping);
     assert_int_equal(world.unmaps, 1);
+}
+
+/* The answer to a mapping of the name that was here before comes first, and the one to this. */
+static void the_last_answer_counts(void **state)
+{
+    struct region_message message = {.kind = REGION_MAPPED, .peer = HOME, .status = NIGH_NOT_FOUND};
+
+    (void)state;
+    begin();
+    region_mapping_home(&world.mapping, HOME);
+    tell(NIGH_OK);
+    region_mapping_take(&world.mapping, &message);
+    assert_true(world.mapping.is_gone);
+    region_mapping_end(&world.mapping);
+    assert_int_equal(world.unmaps, 0); /* its home does not count on it */
+}
+
+/* A home says why it has none. */
+static void a_home_without_room_is_full(void **state)
+{
+    struct region_message message = {.kind = REGION_MAPPED, .peer = HOME, .status = NIGH_LIMIT};
+    struct region_op op;
+
+    (void)state;
+    begin();
+    region_mapping_home(&world.mapping, HOME);
+    start(&op, 0, 1);
+    region_mapping_take(&world.mapping, &message);
+    assert_ended(&op, NIGH_LIMIT);
 }
 
 static void a_bound_of_operations(void **state)
@@ -457,6 +483,8 @@ int main(void)
         cmocka_unit_test(who_has_nothing_posted_stands_still),
         cmocka_unit_test(without_a_lease_nobody_is_asked),
         cmocka_unit_test(only_the_home_is_heard),
+        cmocka_unit_test(the_last_answer_counts),
+        cmocka_unit_test(a_home_without_room_is_full),
         cmocka_unit_test(a_bound_of_operations),
     };
 

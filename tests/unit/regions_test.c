@@ -108,7 +108,8 @@ static struct {
     bool is_static; /* its members agree on one view, for ever */
     bool is_whole;  /* nothing is in anybody's way any more */
     uint32_t deaths;
-    uint32_t names; /* that a node has room for; 0: some */
+    uint32_t names;     /* that a node has room for; 0: some */
+    nigh_status answer; /* the last, to an ask or an operation */
     struct node nodes[NODES];
     struct wire wires[NODES][NODES]; /* from, to */
     bool is_up[NODES][NODES];
@@ -271,6 +272,7 @@ static void ended(void *context, struct regions_op *op, nigh_status status)
     (void)context;
     assert_true(operation->is_used && operation->post_count == 0);
     operation->is_used = false;
+    world.answer = status;
     assert_false(operation->must_find && !operation->has_no_say &&
                  (status == NIGH_NOT_FOUND || (status == NIGH_PEER_LOST && !operation->lost_link)));
     assert_false(world.is_whole && status == NIGH_BUSY); /* where it is would be known */
@@ -326,6 +328,7 @@ static void answered(void *context, struct region_ask *ask, nigh_status status)
     (void)context;
     assert_true(asked->is_used);
     asked->is_used = false;
+    world.answer = status;
     truth->changing -= makes_or_ends(ask) ? 1 : 0;
     truth->giving -= gives(ask) ? 1 : 0;
     if (makes_or_ends(ask)) {
@@ -1215,6 +1218,36 @@ static void names_have_a_bound(void **state)
     end_two();
 }
 
+/* Who asks a node that has no room for one more name is told so, and the links stay. */
+static void a_full_node_says_so(void **state)
+{
+    struct region *filling[16], *region;
+    char text[16];
+
+    (void)state;
+    begin_two(16);
+    for (uint32_t n = 0; n < 16; n++) {
+        (void)name_at(0, n, text);
+        assert_int_equal(
+            regions_open(world.nodes[1].regions, text, (uint32_t)strlen(text), &filling[n]),
+            NIGH_OK);
+    }
+    begin_asking(&world.asks[0], name_at(0, 20, text)); /* of memory at the full node */
+    come_to_rest();
+    assert_false(world.asks[0].is_used);
+    assert_int_equal(world.answer, NIGH_LIMIT);
+    (void)name_at(1, 20, text);
+    assert_int_equal(regions_open(world.nodes[0].regions, text, (uint32_t)strlen(text), &region),
+                     NIGH_OK);
+    world.ops[0] = (struct operation){.is_used = true, .op.op.length_bytes = 1};
+    regions_begin(region, &world.ops[0].op);
+    come_to_rest();
+    assert_false(world.ops[0].is_used);
+    assert_int_equal(world.answer, NIGH_LIMIT);
+    assert_true(world.is_up[0][1]);
+    end_two();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1222,6 +1255,7 @@ int main(void)
         cmocka_unit_test(letters_of_another_view_are_not_heard),
         cmocka_unit_test(what_takes_a_place_behind_a_walk_is_told),
         cmocka_unit_test(names_have_a_bound),
+        cmocka_unit_test(a_full_node_says_so),
         cmocka_unit_test(what_is_promised_is_kept),
     };
 
