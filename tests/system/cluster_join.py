@@ -394,12 +394,13 @@ def is_connected_to(address):
 
 def test_who_joins_may_be_stopped_while_a_member_decides():
     """A member that has proved itself is waited for, since it may take long to decide, but not by who is told to end:
-    of two, the other is gone, so that nothing can be decided."""
+    of two, the first is gone, so that nothing can be decided."""
     cluster = Joiners(2, 3)
-    cluster.kill(1)
+    cluster.kill(0)
+    cluster.by[2] = 1
     cluster.start(2)
     wait_for(lambda: "joins a cluster" in cluster.log(2), 30)
-    wait_for(lambda: is_connected_to(cluster.ports[0]), 30)
+    wait_for(lambda: is_connected_to(cluster.ports[1]), 30)
     at = time.monotonic()
     cluster.processes[2].terminate()
     cluster.processes[2].wait(30)
