@@ -57,13 +57,16 @@ struct region_home_shell {
     /* Neither calls the machine. */
     void (*send)(void *context, const struct region_message *message);
     void (*answered)(void *context, struct region_ask *ask, nigh_status status);
+    /* Gives the home room for so many chunks, in both of its descriptors, which may move. False:
+     * there is no memory. NULL: there is what there is. */
+    bool (*make_room)(void *context, uint32_t chunks);
 };
 
 struct region_home_config {
     uint32_t self;
     struct region_version version; /* epoch, incarnation; counter: above all that this incarnation
                                       has used for the name */
-    uint32_t room; /* chunks that there is room for, in both: as many as any ask or message names */
+    uint32_t room; /* chunks that there is room for, in both: as many as any message names */
     bool has_lease;
     struct region_descriptor *now, *next;
     struct region_set alive;  /* members that are not dead */

@@ -39,12 +39,17 @@ static void set_going(struct region_home *home, enum region_round round)
 static nigh_status make_chunks(struct region_home *home, uint32_t from, uint32_t count,
                                const struct region_ask *ask)
 {
-    struct region_descriptor *next = home->config.next;
+    const struct region_home_shell *shell = &home->config.shell;
+    struct region_descriptor *next;
 
     if (ask->node_count != count - from) {
         return NIGH_INVALID;
     }
-    NIGH_ASSERT(count <= home->config.room);
+    if (count > home->config.room &&
+        (shell->make_room == NULL || !shell->make_room(shell->context, count))) {
+        return NIGH_NO_RESOURCES;
+    }
+    next = home->config.next;
     for (uint32_t n = from; n < count; n++) {
         if (!home_is_alive(home, ask->nodes[n - from])) {
             return NIGH_PEER_LOST;

@@ -308,15 +308,6 @@ void regions_link(struct regions *regions, uint32_t rank, bool is_up)
 
 /* ---- changes -------------------------------------------------------------- */
 
-static uint32_t room_of(const struct region_ask *ask)
-{
-    bool has_size = ask->kind == REGION_ASK_CREATE || ask->kind == REGION_ASK_RESIZE;
-
-    return has_size && region_geometry_check(&ask->geometry) == NIGH_OK
-               ? region_geometry_chunks(&ask->geometry)
-               : 0;
-}
-
 void regions_ask(struct regions *regions, const char *name, uint32_t name_bytes,
                  struct region_ask *ask)
 {
@@ -328,7 +319,7 @@ void regions_ask(struct regions *regions, const char *name, uint32_t name_bytes,
         region = regions_get(regions, name, name_bytes, &status);
     }
     if (region != NULL) {
-        status = regions_need_home(region, room_of(ask));
+        status = regions_need_home(region, 0);
     }
     if (region != NULL && status == NIGH_OK) {
         region_home_ask(region->home, ask);

@@ -11,6 +11,11 @@ static void answered(void *context, struct region_ask *ask, nigh_status status)
     regions_shell_of(region)->answered(regions_shell_of(region)->context, ask, status);
 }
 
+static bool make_room(void *context, uint32_t chunks)
+{
+    return regions_need_home(context, chunks) == NIGH_OK;
+}
+
 /* Who has yet to tell, of the members that live. */
 static struct region_set untold_of(const struct regions *regions, struct region_set *alive)
 {
@@ -40,7 +45,10 @@ static void begin_home(struct region *region, struct region_descriptor *now,
         .has_lease = regions->has_lease,
         .now = now,
         .next = next,
-        .shell = {.context = region, .send = regions_send, .answered = answered},
+        .shell = {.context = region,
+                  .send = regions_send,
+                  .answered = answered,
+                  .make_room = make_room},
     };
 
     config.untold = untold_of(regions, &config.alive);
