@@ -24,7 +24,8 @@ struct share {
     uint32_t sent;         /* under way, all on this: */
     struct rpc *channel;   /* which a name and a node decide */
     struct list_node busy; /* among its node's, while some are */
-    uint64_t heard_us;     /* the last answer, or when the first was sent; 0: none was */
+    uint64_t heard_us;     /* the last answer, or when the first was sent; 0: none was; later by */
+    uint64_t idle_us;      /* as long as none was under way: since then, where none is */
 };
 
 struct calls_rank {

@@ -132,7 +132,8 @@ void calls_stop_waiting(struct calls *calls, struct pending *pending, bool is_se
     if (!is_sent) {
         pending->share = NULL;
     } else if (share->sent++ == 0) {
-        share->heard_us = share->heard_us == 0 ? now_us : share->heard_us;
+        share->heard_us =
+            share->heard_us == 0 ? now_us : share->heard_us + (now_us - share->idle_us);
         share->channel = pending->channel;
         list_push_back(&calls->shares.ranks[share->rank].busy, &share->busy);
     }
@@ -161,6 +162,7 @@ void calls_heard(struct calls *calls, struct pending *pending, bool is_answer, u
     pending->share = NULL;
     share->heard_us = is_answer ? now_us : share->heard_us;
     if (--share->sent == 0) {
+        share->idle_us = now_us;
         list_remove(&share->busy);
         share_settle(calls, share);
     }
@@ -170,7 +172,9 @@ void calls_heard(struct calls *calls, struct pending *pending, bool is_answer, u
 
 static bool is_silent(const struct share *share, uint64_t now_us)
 {
-    return share->heard_us != 0 && now_us >= share->heard_us + LIMIT_CALL_SILENT_US;
+    uint64_t until_us = share->sent > 0 ? now_us : share->idle_us;
+
+    return share->heard_us != 0 && until_us >= share->heard_us + LIMIT_CALL_SILENT_US;
 }
 
 /* Whether those that do not answer have most of a channel's places. */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A descriptor of a region from anybody: raw bytes, and one that is right with some numbers put
- * into it. What must hold: no assertion; what is read is valid and is written as it came.
+ * A descriptor of a region, or an ask for a change of one, from anybody: raw bytes, and a
+ * descriptor that is right with some numbers put into it. What must hold: no assertion; what is
+ * read is valid and is written as it came.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "fuzz_input.h"
+#include "region/ask_wire.h"
 #include "region/descriptor.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
@@ -30,6 +32,22 @@ static void read_one(const uint8_t *bytes, size_t size_bytes, uint32_t room)
     }
     free(copy);
     free(descriptor);
+}
+
+static void read_ask(const uint8_t *bytes, size_t size_bytes)
+{
+    uint8_t *copy = malloc(size_bytes + 1);
+    uint8_t again[REGION_ASK_BYTES];
+    struct region_asking asking;
+
+    NIGH_ASSERT(copy != NULL);
+    memcpy(copy, bytes, size_bytes);
+    if (region_ask_decode(copy, size_bytes, &asking) == NIGH_OK) {
+        NIGH_ASSERT(asking.ask.kind < REGION_ASKS && asking.ask.node_count <= LIMIT_REGION_CHUNKS);
+        NIGH_ASSERT(region_ask_encode(&asking.ask, again) == size_bytes);
+        NIGH_ASSERT(memcmp(again, bytes, size_bytes) == 0);
+    }
+    free(copy);
 }
 
 /* As large as its bytes say, so that most of what is changed in it is looked at. */
@@ -66,6 +84,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     uint8_t bytes[REGION_WIRE_BYTES];
     uint8_t kind = fuzz_byte(&input);
 
+    if (kind == 1) {
+        read_ask(input.bytes, input.left);
+        return 0;
+    }
     if (kind % 2 == 0) {
         read_one(input.bytes, input.left, kind / 2);
         return 0;

@@ -1074,6 +1074,23 @@ static void who_stands_still_stops_nobody(void **state)
     assert_true(times[29] == 0 && times[15] == 1);
 }
 
+/* One that has answered all is not silent, however long it waits for a place: and none of the time
+ * that it waited is held against it when it has one. */
+static void who_waits_is_not_silent(void **state)
+{
+    (void)state;
+    begin_for(BESIDE, 100, 1, 10000000);
+    begin_for(SERVICE, 0, 30, 10000000);
+    begin_for(BESIDE, 101, 1, 10000000);
+    answer(1, NIGH_OK);
+    assert_int_equal(times[100], 1);
+    assert_int_equal(theirs[1].asked_count, PLACES); /* all of the other's */
+    pass(3 * LIMIT_CALL_SILENT_US);
+    assert_int_equal(theirs[1].asked_count, PLACES + 1);
+    answer_last(1);
+    assert_int_equal(times[101], 1);
+}
+
 /* Those that wait for one service are not before those that wait for another. */
 static void services_take_turns(void **state)
 {
@@ -1182,6 +1199,7 @@ int main(void)
         TEST(who_does_not_answer_has_half_of_the_places),
         TEST(who_answers_has_all_places),
         TEST(who_stands_still_stops_nobody),
+        TEST(who_waits_is_not_silent),
         TEST(services_take_turns),
         TEST(each_call_ends_once_whatever_happens),
     };
