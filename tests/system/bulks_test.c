@@ -759,6 +759,9 @@ static int be_caller(void *context)
 
     world->node = start_node(world->members, 0, 1);
     open_caller(world);
+    if (!SUPPORT_WAIT(is_served(world), 20000)) {
+        return 3;
+    }
     set_up(world, &asked, (struct ask){.what = FOR_EVER, .size = ROUND});
     return nigh_call(world->client, &asked.spec, NIGH_FOREVER) == NIGH_OK ? 1 : 2;
 }
