@@ -201,6 +201,20 @@ static void what_cannot_be_made_is_nowhere(void **state)
     assert_true(region_home_is_idle(&world.home));
 }
 
+/* More chunks than there is room for are refused where nobody makes any. */
+static void without_room_there_are_no_chunks(void **state)
+{
+    static const uint32_t many[ROOM + 1] = {1, 2, 1, 2, 1, 2, 1, 2, 1};
+    struct region_ask ask = create_ask(ROOM + 1);
+
+    (void)state;
+    begin(false);
+    ask.nodes = many;
+    region_home_ask(&world.home, &ask);
+    assert_answered(&ask, NIGH_NO_RESOURCES);
+    assert_true(region_home_is_idle(&world.home));
+}
+
 static void what_cannot_be_is_refused(void **state)
 {
     struct region_ask ask = create_ask(2);
@@ -676,6 +690,7 @@ int main(void)
         cmocka_unit_test(a_region_is_made_in_rounds),
         cmocka_unit_test(what_cannot_be_made_is_nowhere),
         cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(without_room_there_are_no_chunks),
         cmocka_unit_test(a_grant_freezes_nothing_and_a_revoke_all),
         cmocka_unit_test(a_move_in_rounds),
         cmocka_unit_test(mappers_are_asked_to_stand_still),
