@@ -62,7 +62,7 @@ else
 $(error SANITIZE=$(SANITIZE): there is SANITIZE=address, for test-rdma)
 endif
 
-.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-rpc bench-collect bench-transfer bench-verbs bench-cluster bench-broadcast lint tidy fmt install clean help
+.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-rpc bench-region bench-region-many bench-collect bench-transfer bench-verbs bench-cluster bench-broadcast lint tidy fmt install clean help
 
 all: ## build the programs and libraries in build/release
 	@tools/setup build
@@ -163,6 +163,22 @@ bench-rpc: ## measure calls between nodes against plain TCP and a flag in shared
 	@$(COMPILE) build/bench-release
 	@mkdir -p build/bench
 	@build/bench-release/bench/bench-rpc build/bench/rpc.json $(ROUNDS)
+
+bench-region: ## measure reads, writes and atomics of regions against calls, a plain connection, UCX and MPI, ROUNDS=25: build/bench/region.json
+	@echo "bench-region: a minute on a quiet machine, beside the build"
+	@tools/setup build bench
+	@tools/configure build/bench-release $(RELEASE) -Dtests=false -Dbench=true
+	@$(COMPILE) build/bench-release bench/bench-region bench/bench-region-mpi
+	@mkdir -p build/bench
+	@build/bench-release/bench/bench-region build/bench-release/bench/bench-region-mpi build/bench/region.json $(ROUNDS)
+
+bench-region-many: ## measure reads and writes of 64 bytes of one region against those of any of 100,000, and the memory of one, ROUNDS=15: build/bench/region-many.json
+	@echo "bench-region-many: a minute on a quiet machine, beside the build"
+	@tools/setup build bench
+	@tools/configure build/bench-release $(RELEASE) -Dtests=false -Dbench=true
+	@$(COMPILE) build/bench-release bench/bench-region-many
+	@mkdir -p build/bench
+	@build/bench-release/bench/bench-region-many build/bench/region-many.json $(ROUNDS)
 
 bench-collect: ## measure calls of 31 nodes at once over trees against as many calls, and MPI, ROUNDS=15: build/bench/collect.json
 	@echo "bench-collect: some twenty seconds on a quiet machine, beside the build"

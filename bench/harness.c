@@ -2,8 +2,10 @@
 /* Time, samples, rows and nodes of the benchmark programs. Measures nothing itself. */
 #include "harness.h"
 
+#include <netinet/tcp.h>
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -204,6 +207,42 @@ int bench_rows_close(void)
     return rows_missed;
 }
 
+int bench_tcp_listen(int *port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        listen(fd, 1) != 0 || getsockname(fd, (struct sockaddr *)&address, &length) != 0) {
+        bench_fail("no socket for the plain comparison");
+    }
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+int bench_tcp_accept(int listen_fd)
+{
+    int fd = accept(listen_fd, NULL, NULL), one = 1;
+
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return fd;
+}
+
+int bench_tcp_connect(int port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                  .sin_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        bench_fail("cannot connect to the plain server");
+    }
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return fd;
+}
+
 int bench_free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -217,6 +256,20 @@ int bench_free_port(void)
         bench_fail("no free port");
     }
     return ntohs(address.sin_port);
+}
+
+pid_t bench_fork(int core)
+{
+    pid_t pid = fork();
+
+    if (pid < 0) {
+        bench_fail("fork failed");
+    }
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        bench_pin(core);
+    }
+    return pid;
 }
 
 pid_t bench_spawn(const char *const arguments[], int core)
@@ -236,6 +289,19 @@ pid_t bench_spawn(const char *const arguments[], int core)
         _exit(127);
     }
     return pid;
+}
+
+void bench_word_set(_Atomic uint32_t *word, uint32_t value)
+{
+    atomic_store(word, value);
+    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void bench_word_wait(_Atomic uint32_t *word, uint32_t value)
+{
+    while (atomic_load(word) == value) {
+        (void)syscall(SYS_futex, word, FUTEX_WAIT, value, NULL, NULL, 0);
+    }
 }
 
 void bench_stop(pid_t pid, const char *directory)

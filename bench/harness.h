@@ -7,6 +7,7 @@
 #ifndef BENCH_HARNESS_H
 #define BENCH_HARNESS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -76,6 +77,11 @@ int bench_rows_close(void);
 /* A child that dies with its parent, on one core (< 0: on any), with its standard output thrown
  * away. */
 pid_t bench_spawn(const char *const arguments[], int core);
+/* As fork: the child dies with its parent, and is on one core. */
+pid_t bench_fork(int core);
+/* A word that processes share: to set it wakes who waits while it is some value. */
+void bench_word_set(_Atomic uint32_t *word, uint32_t value);
+void bench_word_wait(_Atomic uint32_t *word, uint32_t value);
 /* Ends it and removes its directory. */
 void bench_stop(pid_t pid, const char *directory);
 
@@ -99,6 +105,12 @@ struct bench_node_options {
 
 /* A port of the loopback that nobody has now. */
 int bench_free_port(void);
+
+/* A plain connection over the loopback, whose small messages leave at once: a socket that listens,
+ * its port, and both ends. */
+int bench_tcp_listen(int *port);
+int bench_tcp_accept(int listen_fd);
+int bench_tcp_connect(int port);
 
 /* Where nighd lies; set once at start. */
 extern const char *bench_nighd_path;

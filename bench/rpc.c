@@ -11,9 +11,7 @@
  *
  * bench-rpc OUT.json [ROUNDS]
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -21,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -72,20 +69,6 @@ struct series {
     struct samples samples, ratios;
     double last;
 };
-
-static pid_t spawn(void)
-{
-    pid_t pid = fork();
-
-    if (pid < 0) {
-        bench_fail("fork failed");
-    }
-    if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        bench_pin(THERE);
-    }
-    return pid;
-}
 
 /* ---- plain TCP ------------------------------------------------------------ */
 
@@ -144,20 +127,12 @@ static void echo_crowds(int fd, bool spins)
 
 static void raw_open(struct series *series)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof address;
-    int listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+    int port, listen_fd = bench_tcp_listen(&port);
 
-    if (listen_fd < 0 || bind(listen_fd, (struct sockaddr *)&address, sizeof address) != 0 ||
-        listen(listen_fd, 1) != 0 ||
-        getsockname(listen_fd, (struct sockaddr *)&address, &length) != 0) {
-        bench_fail("no socket for the plain comparison");
-    }
-    series->pid = spawn();
+    series->pid = bench_fork(THERE);
     if (series->pid == 0) {
-        int fd = accept(listen_fd, NULL, NULL);
+        int fd = bench_tcp_accept(listen_fd);
 
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
         if (series->calls == BULK_PIECES) {
             bulk_raw_serve(fd);
         }
@@ -169,11 +144,7 @@ static void raw_open(struct series *series)
         }
         _exit(0);
     }
-    series->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (connect(series->fd, (struct sockaddr *)&address, sizeof address) != 0) {
-        bench_fail("cannot connect to the plain server");
-    }
-    (void)setsockopt(series->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    series->fd = bench_tcp_connect(port);
     close(listen_fd);
 }
 
@@ -238,7 +209,7 @@ static void flag_open(struct series *series)
     if (series->flag == MAP_FAILED) {
         bench_fail("no shared memory for the flag");
     }
-    series->pid = spawn();
+    series->pid = bench_fork(THERE);
     if (series->pid == 0) {
         flag_serve(series->flag);
     }
@@ -264,7 +235,7 @@ static void shared_open(struct series *series)
     } else {
         events_open(series->events);
     }
-    series->pid = spawn();
+    series->pid = bench_fork(THERE);
     if (series->pid == 0 && series->spins) {
         rings_serve(series->rings, SPIN_US * 1000);
     } else if (series->pid == 0) {
@@ -332,7 +303,7 @@ static void nigh_open(struct series *series)
 
     (void)snprintf(members, sizeof members, "127.0.0.1:%d,127.0.0.1:%d", bench_free_port(),
                    bench_free_port());
-    series->pid = spawn();
+    series->pid = bench_fork(THERE);
     if (series->pid == 0) {
         nigh_service_options options = {.struct_size = sizeof options, .handler = echo};
         nigh_client *client = node_open(series, members, "1");
@@ -468,11 +439,11 @@ static void pair_open(struct series *series)
 
     (void)snprintf(series->socket, sizeof series->socket, "/tmp/bench-rpc-%d-%d.sock", getpid(),
                    series->spins);
-    series->node_pid = spawn();
+    series->node_pid = bench_fork(THERE);
     if (series->node_pid == 0) {
         one_node(series->socket, NULL, NULL); /* it sleeps beside the server, and is not needed */
     }
-    series->pid = spawn();
+    series->pid = bench_fork(THERE);
     if (series->pid == 0) {
         pair_serve(series);
     }
@@ -502,18 +473,18 @@ static void clients_open(struct series *series)
                    getpid(), two);
     (void)snprintf(series->socket, sizeof series->socket, "/tmp/bench-rpc-%d-%s%d.sock", getpid(),
                    two ? "near" : "far", two);
-    series->far_pid = spawn();
+    series->far_pid = bench_fork(THERE);
     if (series->far_pid == 0) {
         one_node(series->far_socket, two ? members : NULL, two ? "1" : NULL);
     }
     if (two) {
-        series->node_pid = spawn();
+        series->node_pid = bench_fork(THERE);
         if (series->node_pid == 0) {
             bench_pin(HERE);
             one_node(series->socket, members, "0");
         }
     }
-    series->pid = spawn();
+    series->pid = bench_fork(THERE);
     if (series->pid == 0) {
         bulk_serve(one_open(series, series->far_socket));
         for (;;) {
@@ -547,7 +518,7 @@ static void nng_open(struct series *series)
 {
     int port = bench_free_port();
 
-    series->pid = spawn();
+    series->pid = bench_fork(THERE);
     if (series->pid == 0) {
         peer_nng_serve(port);
     }

@@ -6,6 +6,7 @@
 
 #include "nigh/client.h"
 #include "nigh/object.h"
+#include "nigh/region.h"
 #include "nigh/rpc.h"
 #include "nigh/status.h"
 #include "nigh/typed.h"

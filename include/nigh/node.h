@@ -123,6 +123,9 @@ typedef struct nigh_node_options {
                                    their own (nigh_bulk_alloc), beside memory_bytes and when they
                                    ask; 0: a quarter of memory_bytes */
     uint32_t calls_way; /* how calls travel to other nodes: NIGH_CALLS_*; 0: as is quicker */
+    uint32_t reserved;
+    uint64_t region_memory_bytes; /* most that the chunks of regions take which lie here, beside
+                                     memory_bytes and when they are made; 0: half of memory_bytes */
 } nigh_node_options;
 
 /*

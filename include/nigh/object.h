@@ -480,7 +480,18 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(view_seats, "ranks given to nodes that the list does not name")     \
     X(view_seats_free, "ranks that may still be given to such nodes")     \
     X(view_votes, "1: this node has a vote on views")                     \
-    X(view_unkept, "1: its votes cannot be kept: it has none any more")
+    X(view_unkept, "1: its votes cannot be kept: it has none any more")   \
+    X(region_chunks, "chunks of regions that lie here")                   \
+    X(region_memory_bytes, "memory of those, and of some on its way")     \
+    X(region_memory_limit_bytes, "most of it")                            \
+    X(region_homes, "regions whose changes this node decides")            \
+    X(regions_mapped, "regions that clients here have open")              \
+    X(region_operations, "reads, writes and the like, ever")              \
+    X(region_parts_here, "parts of them that lay here, ever")             \
+    X(region_parts_there, "parts at other nodes, ever")                   \
+    X(region_parts_refused, "of these, those that the chunk had left")    \
+    X(region_bytes_read, "that clients here have read, ever")             \
+    X(region_bytes_written, "that they have written, ever")
 
 /* Zero-fill, then set struct_size, which lets the struct grow: at its end. */
 typedef struct nigh_node_stats {

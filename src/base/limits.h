@@ -112,8 +112,8 @@
 #define LIMIT_SPILL_QUEUE 1024 /* reads and writes queued to one lane's disk thread */
 
 /* Fabric */
-#define LIMIT_FABRIC_ENDPOINTS    8192 /* endpoints of one lane */
-#define LIMIT_FABRIC_MEMORIES     8192 /* registrations of one lane */
+#define LIMIT_FABRIC_ENDPOINTS    8192                /* endpoints of one lane */
+#define LIMIT_FABRIC_MEMORIES     (UINT32_C(1) << 18) /* registrations of one lane */
 #define LIMIT_FABRIC_DEPTH        4096 /* outstanding posts, and receives, of one endpoint */
 #define LIMIT_FABRIC_STOCKS       4    /* of receives that endpoints share, of one lane */
 #define LIMIT_FABRIC_STOCK        8192 /* receives of one stock */
@@ -266,13 +266,37 @@
 #define LIMIT_REGION_NAME_BYTES  64  /* of a name */
 #define LIMIT_REGION_CHUNKS      128 /* of one region: a large one has large chunks */
 #define LIMIT_REGION_CHUNK_BYTES (UINT64_C(1) << 40)
-#define LIMIT_REGION_UNIT_BYTES  4096  /* of which a chunk is a multiple */
-#define LIMIT_REGION_GRANTS      16    /* users of one region with rights of their own */
-#define LIMIT_REGION_ASKS        8     /* changes of one region that wait for another */
-#define LIMIT_REGION_TRIES       8     /* descriptors that one operation goes by, in a row */
-#define LIMIT_REGION_OPS         1024  /* operations on one region that a node has under way */
-#define LIMIT_REGION_HANDLES     65536 /* regions that one session has open */
+#define LIMIT_REGION_UNIT_BYTES  4096 /* of which a chunk is a multiple */
+#define LIMIT_REGION_GRANTS      16   /* users of one region with rights of their own */
+#define LIMIT_REGION_ASKS        8    /* changes of one region that wait for another */
+#define LIMIT_REGION_TRIES       8    /* descriptors that one operation goes by, in a row */
+#define LIMIT_REGION_OPS         1024 /* operations on one region that a node has under way */
+#define LIMIT_REGION_HANDLES     (UINT32_C(1) << 17) /* regions that one session has open */
 #define LIMIT_REGION_NAMES       (UINT32_C(1) << 20) /* regions of a lane, of all that it is to them */
+#define LIMIT_REGION_IOS         16384 /* operations of all sessions under way in a lane */
+#define LIMIT_REGION_ASKED       1024 /* changes that a lane waits for, or is asked for by others */
+#define LIMIT_REGION_STAGING     256  /* buffers of LIMIT_CALL_BYTES that bytes pass through */
+#define LIMIT_REGION_HERE        (UINT32_C(1) << 17) /* chunks of a node: each is registered */
+#define LIMIT_REGION_POST        (UINT64_C(1) << 20) /* bytes of one READ or WRITE of many */
+#define LIMIT_REGION_POSTS       8    /* of these under way, of one chunk for one operation */
+#define LIMIT_REGION_COPIES      1024 /* copies between regions under way in a lane */
+#define LIMIT_REGION_COPY_BYTES \
+    65536                          /* of a piece of one, and of a buffer that it passes through */
+#define LIMIT_REGION_COPY_POSTS 8  /* pieces of one copy under way */
+#define LIMIT_REGION_BUFFERS    64 /* of LIMIT_REGION_COPY_BYTES, for copies and fills of a lane */
+#define LIMIT_REGION_VECTOR     64 /* parts of one vectored read or write */
+#define LIMIT_REGION_AGAIN_US   UINT64_C(1000) /* what waits for a link is looked at again */
+#define LIMIT_REGION_HOLD_US \
+    UINT64_C(20000) /* mappers have so long to stand still, twice this at most */
+#define LIMIT_REGION_LOCKS         65536 /* of one region in use, at a node; and at its home */
+#define LIMIT_REGION_LOCKS_KEPT    1024  /* of them, kept at a node though nobody there uses them */
+#define LIMIT_REGION_HOLDS         16384 /* clients of a lane that hold a lock, or wait for one */
+#define LIMIT_REGION_BARRIERS      256   /* of one region, that somebody takes part in */
+#define LIMIT_REGION_FAN           8     /* nodes that one node of a barrier's tree hears */
+#define LIMIT_REGION_CHUNK_DEFAULT (UINT64_C(16) << 20)
+#define LIMIT_REGION_SLAB_PIECE    (UINT64_C(1) << 20)  /* chunks up to this share a mapping */
+#define LIMIT_REGION_SLAB_BYTES    (UINT64_C(16) << 20) /* of such a mapping */
+#define LIMIT_REGION_GRANT_US      UINT64_C(100000) /* what the system has is asked for that often */
 
 /* Configuration */
 #define LIMIT_CONFIG_BYTES 65536 /* size of a configuration file */

@@ -203,7 +203,9 @@ static int take_number(const struct cli *cli, const char *option, uint32_t most,
 
 struct bench {
     bool offer, is_withdrawn;
-    struct bench_rpc rpc;
+    const char *node;
+    uint32_t size;
+    struct bench_rpc rpc; /* without those two */
 };
 
 static int take_own(const struct cli *cli, int option, struct bench *bench)
@@ -211,38 +213,60 @@ static int take_own(const struct cli *cli, int option, struct bench *bench)
     switch (option) {
     case 'o': bench->offer = true; return CLI_OK;
     case 'w': bench->is_withdrawn = true; return CLI_OK;
-    case 'n': bench->rpc.node = optarg; return CLI_OK;
+    case 'n': bench->node = optarg; return CLI_OK;
     case 'S': bench->rpc.serve = true; return CLI_OK;
     case 'a': return take_number(cli, "--at-once", BENCH_RPC_AT_ONCE, &bench->rpc.at_once);
-    default: return take_number(cli, "--size", BENCH_RPC_MOST, &bench->rpc.size);
+    default: return take_number(cli, "--size", BENCH_REGION_MOST, &bench->size);
     }
+}
+
+static int run_rpc(struct cli *cli, const struct bench *bench)
+{
+    struct bench_rpc rpc = bench->rpc;
+
+    rpc.node = bench->node;
+    rpc.size = bench->size;
+    if (rpc.size > BENCH_RPC_MOST) {
+        return cli_usage(cli, "rpc: --size takes a number from 1 to %u", BENCH_RPC_MOST);
+    }
+    if (rpc.serve && (rpc.node != NULL || rpc.at_once > 0 || rpc.size > 0)) {
+        return cli_usage(cli, "--serve takes no --node, --at-once or --size");
+    }
+    return rpc.serve ? bench_serve(cli) : bench_rpc(cli, &rpc);
+}
+
+static int run_transfer(struct cli *cli, const struct bench *bench)
+{
+    if (bench->offer && bench->is_withdrawn) {
+        return cli_usage(cli, "--offer or --withdraw, not both");
+    }
+    return bench->is_withdrawn ? bench_withdraw(cli)
+           : bench->offer      ? bench_offer(cli)
+                               : bench_transfer(cli);
 }
 
 static int run_wanted(struct cli *cli, const char *what, const struct bench *bench)
 {
-    const struct bench_rpc *rpc = &bench->rpc;
-    bool has_rpc = rpc->node != NULL || rpc->serve || rpc->at_once > 0 || rpc->size > 0;
+    struct bench_region region = {.node = bench->node, .size = bench->size};
+    bool has_place = bench->node != NULL || bench->size > 0;
+    bool has_rpc = bench->rpc.serve || bench->rpc.at_once > 0;
     bool has_transfer = bench->offer || bench->is_withdrawn;
 
-    if (strcmp(what, "transfer") == 0 && !has_rpc) {
-        if (bench->offer && bench->is_withdrawn) {
-            return cli_usage(cli, "--offer or --withdraw, not both");
-        }
-        return bench->is_withdrawn ? bench_withdraw(cli)
-               : bench->offer      ? bench_offer(cli)
-                                   : bench_transfer(cli);
+    if (strcmp(what, "transfer") == 0 && !has_rpc && !has_place) {
+        return run_transfer(cli, bench);
     }
     if (strcmp(what, "rpc") == 0 && !has_transfer) {
-        if (rpc->serve && (rpc->node != NULL || rpc->at_once > 0 || rpc->size > 0)) {
-            return cli_usage(cli, "--serve takes no --node, --at-once or --size");
-        }
-        return rpc->serve ? bench_serve(cli) : bench_rpc(cli, rpc);
+        return run_rpc(cli, bench);
     }
-    if (strcmp(what, "objects") == 0 && !has_rpc && !has_transfer) {
+    if (strcmp(what, "region") == 0 && !has_rpc && !has_transfer) {
+        return bench_region(cli, &region);
+    }
+    if (strcmp(what, "objects") == 0 && !has_rpc && !has_transfer && !has_place) {
         return bench_objects(cli);
     }
-    return cli_usage(cli, "bench takes what to measure: objects, transfer [--offer|--withdraw], or "
-                          "rpc [--serve|--node RANK] [--at-once N] [--size N]");
+    return cli_usage(cli, "bench takes what to measure: objects, transfer [--offer|--withdraw], "
+                          "rpc [--serve|--node RANK] [--at-once N] [--size N], or region "
+                          "[--node RANK] [--size N]");
 }
 
 int cli_bench(struct cli *cli, int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `nigh bench` measures besides objects of its own node (bench.c, bench_transfer.c,
- * bench_rpc.c). */
+ * bench_rpc.c, bench_region.c). */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
 
@@ -27,5 +27,15 @@ struct bench_rpc {
 int bench_rpc(struct cli *cli, const struct bench_rpc *wanted);
 /* Answers such calls of anybody: until interrupted, or for --timeout. */
 int bench_serve(struct cli *cli);
+
+/* Of a region; 0 and NULL: not given. */
+struct bench_region {
+    const char *node; /* where its chunk lies; NULL: here */
+    uint32_t size;    /* of reads and writes; 0: several */
+};
+
+#define BENCH_REGION_MOST (1u << 20) /* bytes */
+
+int bench_region(struct cli *cli, const struct bench_region *wanted);
 
 #endif

@@ -83,6 +83,29 @@ const struct cli_verb cli_verbs[] = {
      "The reply is printed as it is, without a line's end.\n"
      "A service that no node has, or not that one: exit code 3; one that answered an error: 10.\n",
      cli_call},
+    {"region", "ACTION NAME ...",
+     "Make, read, write, move and remove regions: named memory of the cluster.",
+     "  create NAME SIZE     a region of zeros, e.g. of 64M; it is yours\n"
+     "      --chunk SIZE     of what lies on one node; a multiple of 4096 (default: 16 MiB or "
+     "more)\n"
+     "      --on RANK|NAME   have this node hold it (default: the one that is asked)\n"
+     "      --spread         all nodes, in turn\n"
+     "      --group RIGHTS   what your group may: of r (read), w (write), m (master: change it)\n"
+     "      --others RIGHTS  what all others may\n"
+     "  stat NAME            its size, who may what, and which node has which chunk\n"
+     "  read NAME            its bytes, to standard output\n"
+     "      --offset SIZE    from here on\n"
+     "      --size SIZE      so many (default: to the end)\n"
+     "  write NAME           standard input into it\n"
+     "      --offset SIZE    from here on\n"
+     "  move NAME CHUNK NODE a chunk, by its number, to another node: a rank or a name\n"
+     "  chmod NAME CHANGE    of rights: u:USER, g or o, then + or -, then rights: u:1000+rw, o-r\n"
+     "  resize NAME SIZE     longer, by zeros, or shorter\n"
+     "      --on, --spread   who is to hold what is new: as for create\n"
+     "  rm NAME              for all who have it open, too\n"
+     "A region goes with the nodes that hold it. Without --timeout: 30 seconds for each change, or "
+     "MiB.\n",
+     cli_region},
     {"top", "", "Watch the node live.",
      "  -1, --once           print once and exit\n"
      "  -d, --delay TIME     time between pictures (default 1s)\n",
@@ -90,8 +113,8 @@ const struct cli_verb cli_verbs[] = {
     {"doctor", "", "Look for what keeps nigh from working well here, with remedies.",
      "Exit code 0: nothing is bad; 1: a finding is bad; 4: none is, but no node answers.\n",
      cli_doctor},
-    {"bench", "objects|transfer|rpc",
-     "Measure puts, gets and calls of the running node, or of another one.",
+    {"bench", "objects|transfer|rpc|region",
+     "Measure puts, gets, calls and regions, of this node or of another.",
      "objects takes some seconds, and at most 4 MiB of the node's memory at a time; transfer needs "
      "a cluster,\nsome 180 MiB of the memory of the node that offers, 64 MiB of the other, and "
      "some seconds.\nWhat they put is deleted at the end.\n"
@@ -101,9 +124,11 @@ const struct cli_verb cli_verbs[] = {
      "  -w, --withdraw       transfer: delete what was offered and not taken\n"
      "  -n, --node RANK|NAME rpc: call 'nigh bench rpc --serve' at that node (default: a server "
      "of its own, here)\n"
+     "                       region: where its bytes lie (default: here)\n"
      "  -S, --serve          rpc: answer such calls until interrupted, or for --timeout\n"
      "  -a, --at-once N      rpc: calls under way (default: 1, and then 64)\n"
-     "  -z, --size BYTES     rpc: of request and reply (default: 64)\n",
+     "  -z, --size BYTES     rpc: of request and reply (default: 64)\n"
+     "                       region: of reads and writes (default: 64, 4 KiB, 64 KiB and 1 MiB)\n",
      cli_bench},
     {"help", "[VERB]", "Show help.", "", cli_help},
     {NULL, NULL, NULL, NULL, NULL},

@@ -101,7 +101,7 @@ static void call_take_reply(struct client_op *op, const struct session_cqe *cqe)
         calls_answered(op);
     }
     if (cqe->data_size > 0 && cqe->data_size <= min_u64(spec->reply_room, LIMIT_CALL_BYTES)) {
-        memcpy(spec->reply, op->client->write_arena + op->u.call.offset, (size_t)cqe->data_size);
+        memcpy(spec->reply, op->client->write_arena + op->u.place.offset, (size_t)cqe->data_size);
     }
 }
 
@@ -269,10 +269,10 @@ static nigh_status call_init(nigh_client *client, nigh_call_spec *spec, struct c
     op->u.call.spec = spec;
     op->u.call.receives = NULL;
     op->u.call.hash = hash;
-    op->u.call.bytes = spec->request;
-    op->u.call.count = (uint32_t)spec->request_bytes;
+    op->u.place.bytes = spec->request;
+    op->u.place.count = (uint32_t)spec->request_bytes;
     op->u.call.rank = spec->rank;
-    op->u.call.lane = index_hash_lane(hash, client->lanes);
+    op->u.place.lane = index_hash_lane(hash, client->lanes);
     op->u.call.flags = spec->flags;
     op->u.call.wanted = 0;
     op->u.call.untaken = false;

@@ -25,6 +25,7 @@
 #include "client/op.h"
 #include "client/pairs.h"
 #include "client/pins.h"
+#include "client/region.h"
 #include "client/ring.h"
 #include "client/services.h"
 #include "client/socket.h"
@@ -310,6 +311,7 @@ static nigh_status client_create(const nigh_client_options *options, nigh_client
     list_init(&client->feed);
     list_init(&client->services);
     list_init(&client->bulks);
+    list_init(&client->regions);
     (void)pthread_mutex_init(&client->lock, NULL);
     (void)pthread_mutex_init(&client->reply_lock, NULL);
     *out = client; /* for the caller to destroy, whatever follows */
@@ -555,6 +557,7 @@ void nigh_client_close(nigh_client *client)
         client_unlock(client);
         bulk_end(client);
     }
+    regions_end(client);
     client_destroy(client);
 }
 

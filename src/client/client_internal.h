@@ -181,6 +181,7 @@ struct nigh_client {
     struct list feed;             /* ops with steps that found no room */
     struct list services;         /* that it serves */
     struct list bulks;            /* handles of memory that its calls may bring */
+    struct list regions;          /* that it has open */
     int socket_fd;
     int poll_fd;          /* nigh_client_fd: an epoll of the socket and the bell */
     int bell_fd;          /* eventfd: readable when an armed application has to look */

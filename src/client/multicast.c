@@ -66,7 +66,7 @@ static bool multicast_build(struct client_op *op, size_t step, struct session_sq
 static void multicast_take(struct client_op *op, const struct session_cqe *cqe)
 {
     nigh_multicast_spec *spec = op->u.call.many;
-    const uint8_t *from = op->client->write_arena + op->u.call.offset;
+    const uint8_t *from = op->client->write_arena + op->u.place.offset;
     struct session_collected said;
 
     spec->version = cqe->generation;
@@ -237,9 +237,9 @@ static nigh_status init(nigh_client *client, nigh_multicast_spec *spec, uint64_t
     op->u.call.receives = NULL;
     op->u.call.many = spec;
     op->u.call.hash = hash;
-    op->u.call.lane = index_hash_lane(hash, client->lanes);
-    op->u.call.bytes = spec->request;
-    op->u.call.count = (uint32_t)spec->request_bytes;
+    op->u.place.lane = index_hash_lane(hash, client->lanes);
+    op->u.place.bytes = spec->request;
+    op->u.place.count = (uint32_t)spec->request_bytes;
     return NIGH_OK;
 }
 

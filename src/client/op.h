@@ -105,32 +105,55 @@ struct client_op {
             nigh_put_item *items;
         } put;
         struct {
-            nigh_call_spec *spec;   /* NULL: an answer, a call of many, or: */
-            nigh_service *receives; /* NULL: an answer alone, or a call of many */
+            struct { /* what lies in a place of the memory for calls (places.h) */
+                const void *bytes;
+                uint64_t offset; /* of the place that was taken last */
+                uint32_t count;
+                uint32_t lane;
+            } place;
             union {
-                nigh_request *into;        /* of what receives */
-                nigh_multicast_spec *many; /* of a call of many */
+                struct {
+                    nigh_call_spec *spec;   /* NULL: an answer, a call of many, or: */
+                    nigh_service *receives; /* NULL: an answer alone, or a call of many */
+                    union {
+                        nigh_request *into;        /* of what receives */
+                        nigh_multicast_spec *many; /* of a call of many */
+                    };
+                    void *buffer;
+                    bool answers;  /* and receives */
+                    bool apart;    /* out: did neither, for want of a place for both */
+                    bool untaken;  /* out: no service can have carried it out */
+                    bool answered; /* out: its end is what the service said */
+                    uint64_t hash;
+                    union {
+                        uint64_t id;         /* of what is answered */
+                        uint64_t timeout_us; /* of a call that is OP_ROUGH */
+                    };
+                    uint32_t rank;
+                    uint32_t flags;       /* NIGH_CALL_* */
+                    uint32_t incarnation; /* of the node that has the request, or the service */
+                    int32_t answer;       /* a status */
+                    uint64_t wanted;      /* of a reply that was too long */
+                } call;
+                struct {                 /* of a region */
+                    nigh_region *region; /* NULL: a name */
+                    void *answer;        /* where what comes goes; NULL: nothing comes */
+                    uint64_t at;         /* id.offset */
+                    uint64_t total;      /* bytes of a read or write, LIMIT_CALL_BYTES a step */
+                    uint64_t ref;
+                    union {
+                        uint64_t *out; /* generation; may be NULL */
+                        uint64_t step; /* of a read or write: that is submitted now */
+                    };
+                    uint32_t what; /* SESSION_REGION_* */
+                    uint32_t flags;
+                    union {
+                        const nigh_region_part *parts; /* of a vector of `ref`; NULL: it is none */
+                        uint8_t question[16];          /* of a fill or a copy */
+                    };
+                } region;
             };
-            void *buffer;
-            bool answers;  /* and receives */
-            bool apart;    /* out: did neither, for want of a place for both */
-            bool untaken;  /* out: no service can have carried it out */
-            bool answered; /* out: its end is what the service said */
-            uint64_t hash;
-            union {
-                uint64_t id;         /* of what is answered */
-                uint64_t timeout_us; /* of a call that is OP_ROUGH */
-            };
-            const void *bytes;
-            uint32_t count;
-            uint32_t rank;
-            uint32_t lane;
-            uint32_t flags;       /* NIGH_CALL_* */
-            uint32_t incarnation; /* of the node that has the request, or the service */
-            int32_t answer;       /* a status */
-            uint64_t wanted;      /* of a reply that was too long */
-            uint64_t offset;      /* of its place */
-        } call;
+        };
         struct {
             uint64_t size_bytes;
             uint64_t *freed_bytes;

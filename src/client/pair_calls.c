@@ -144,7 +144,7 @@ static void begin_call(struct client_op *op, struct client_pair *pair, uint32_t 
     pair->under_way++;
     pair->reply_bytes += pair_data_bytes(call->room);
     op->flags |= OP_PAIRED;
-    op->u.call.offset = (uint64_t)(pair - pairs->all) * LIMIT_PAIR_ENTRIES + tag;
+    op->u.place.offset = (uint64_t)(pair - pairs->all) * LIMIT_PAIR_ENTRIES + tag;
     set_wanted(pairs, bit_of(pairs, pair), true);
     set_due(op->client, pairs, op->deadline_us);
 }
@@ -168,10 +168,10 @@ enum pairs_call pairs_call(struct client_op *op)
     record = (struct pair_record){.tag = (uint16_t)(one_way ? 0 : next_tag(pair)),
                                   .flags = one_way ? PAIR_ONE_WAY : 0,
                                   .nonce = call.nonce,
-                                  .bytes = op->u.call.count,
+                                  .bytes = op->u.place.count,
                                   .value = (int32_t)call.room,
                                   .deadline_us = op->deadline_us};
-    answer = pair_write(&pair->out, &record, op->u.call.bytes, &call.number);
+    answer = pair_write(&pair->out, &record, op->u.place.bytes, &call.number);
     if (answer == PAIR_BROKEN) {
         pair_broken(op->client, pair);
     }
@@ -252,8 +252,8 @@ bool pair_take_replies(nigh_client *client, struct client_pair *pair)
 void pairs_forget(struct client_op *op)
 {
     struct client_pairs *pairs = pairs_of(op->client);
-    struct client_pair *pair = &pairs->all[op->u.call.offset / LIMIT_PAIR_ENTRIES];
-    struct pair_call *call = &pair->calls[op->u.call.offset % LIMIT_PAIR_ENTRIES];
+    struct client_pair *pair = &pairs->all[op->u.place.offset / LIMIT_PAIR_ENTRIES];
+    struct pair_call *call = &pair->calls[op->u.place.offset % LIMIT_PAIR_ENTRIES];
 
     op->flags &= ~OP_PAIRED;
     call->op = NULL;

@@ -36,7 +36,7 @@ static void look_for_answer(struct client_op *op)
 {
     nigh_client *client = op->client;
     struct client_pairs *pairs = atomic_load_explicit(&client->pairs, memory_order_relaxed);
-    struct client_pair *pair = &pairs->all[op->u.call.offset / LIMIT_PAIR_ENTRIES];
+    struct client_pair *pair = &pairs->all[op->u.place.offset / LIMIT_PAIR_ENTRIES];
     uint32_t turns = turns_of(client);
 
     /* As long as the call is in the pair, there is the pair. */

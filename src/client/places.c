@@ -15,7 +15,7 @@
 
 struct client_calls *places_of(const struct client_op *op)
 {
-    return &op->client->lane[op->u.call.lane].calls;
+    return &op->client->lane[op->u.place.lane].calls;
 }
 
 void calls_reset(nigh_client *client, uint32_t lane)
@@ -72,7 +72,7 @@ void calls_give_place(nigh_client *client, uint32_t lane, uint64_t offset)
 uint32_t place_lane(struct client_op *op, size_t step)
 {
     (void)step;
-    return op->u.call.lane;
+    return op->u.place.lane;
 }
 
 bool place_is_free(const struct client_op *op, uint32_t kept)
@@ -111,15 +111,15 @@ uint8_t *place_take(struct client_op *op, struct session_sqe *sqe)
     struct client_calls *calls = places_of(op);
 
     sqe->offset = calls->offset + (uint64_t)calls->free[--calls->free_count] * LIMIT_CALL_BYTES;
-    op->u.call.offset = sqe->offset;
-    sqe->data_size = op->u.call.count;
+    op->u.place.offset = sqe->offset;
+    sqe->data_size = op->u.place.count;
     return op->client->write_arena + sqe->offset;
 }
 
 void place_write(const struct client_op *op, uint8_t *to)
 {
-    if (op->u.call.count > 0) {
-        memcpy(to, op->u.call.bytes, op->u.call.count);
+    if (op->u.place.count > 0) {
+        memcpy(to, op->u.place.bytes, op->u.place.count);
     }
 }
 
@@ -159,7 +159,7 @@ bool place_goes_on(struct client_op *op, size_t step, const struct session_cqe *
         return false;
     }
     fill(op, &sqe);
-    op_go_on(op, step, op->u.call.lane, op->kind->waits, &sqe);
+    op_go_on(op, step, op->u.place.lane, op->kind->waits, &sqe);
     return true;
 }
 
@@ -213,7 +213,7 @@ nigh_status calls_start(struct client_op *op)
         client_unlock(client);
         /* A lane that says nothing is given LIMIT_NODE_GRACE_US, as after any deadline. */
         op_init(&memory, client, &memory_kind, 1, op_deadline_us(0));
-        memory.u.call.lane = op->u.call.lane;
+        memory.u.place.lane = op->u.place.lane;
         (void)op_run(&memory);
         client_lock(client);
     }

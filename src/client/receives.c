@@ -86,9 +86,9 @@ nigh_status calls_reply_later(nigh_client *client, const nigh_request *request, 
     op.u.call.receives = NULL;
     op.u.call.id = request->opaque[0];
     op.u.call.incarnation = (uint32_t)(request->opaque[1] >> 32);
-    op.u.call.bytes = bytes;
-    op.u.call.count = count;
-    op.u.call.lane = lane;
+    op.u.place.bytes = bytes;
+    op.u.place.count = count;
+    op.u.place.lane = lane;
     op.u.call.answer = answer;
     return error_note(client, op_run(&op));
 }
@@ -114,7 +114,7 @@ static bool receive_keeps(const struct client_op *op)
 /* The place of its RECEIVE, which op->u.call.rank says where it is one that was kept before. */
 static struct client_pending *receive_place(struct client_op *op, uint16_t *number)
 {
-    struct client_lane *at = &op->client->lane[op->u.call.lane];
+    struct client_lane *at = &op->client->lane[op->u.place.lane];
 
     if (op->u.call.rank < LIMIT_RING_ENTRIES && at->pending[op->u.call.rank].op == op) {
         *number = (uint16_t)op->u.call.rank;
@@ -148,13 +148,13 @@ static void receive_take_kept(struct client_op *op)
 {
     nigh_service *service = op->u.call.receives;
     uint16_t number = service->kept[--service->kept_count];
-    struct client_pending *place = &op->client->lane[op->u.call.lane].pending[number];
+    struct client_pending *place = &op->client->lane[op->u.place.lane].pending[number];
 
     place->kept = NULL;
     place->op = op;
     place->step = 0;
     op->u.call.rank = number;
-    op->u.call.offset = place->offset;
+    op->u.place.offset = place->offset;
 }
 
 static void receive_waits(struct client_op *op)
@@ -327,7 +327,7 @@ static bool receive_goes_on(struct client_op *op, size_t step, const struct sess
         return false;
     }
     receive_fill(op, &sqe);
-    op_go_on(op, step, op->u.call.lane, op->kind->waits, &sqe);
+    op_go_on(op, step, op->u.place.lane, op->kind->waits, &sqe);
     return true;
 }
 
@@ -345,7 +345,7 @@ static bool receive_begins(struct client_op *op, size_t step, const struct sessi
     }
     receive_fill(op, &sqe);
     receive_waits(op);
-    op_go_on(op, step, op->u.call.lane, op->kind->waits, &sqe);
+    op_go_on(op, step, op->u.place.lane, op->kind->waits, &sqe);
     return true;
 }
 
@@ -356,8 +356,8 @@ static bool receive_done(struct client_op *op, size_t step, uint8_t opcode,
         return receive_begins(op, step, cqe);
     }
     if (cqe->status == NIGH_OK) {
-        receive_show(op->u.call.receives, op->u.call.lane, cqe, op->u.call.offset, op->u.call.into,
-                     op->u.call.buffer);
+        receive_show(op->u.call.receives, op->u.place.lane, cqe, op->u.place.offset,
+                     op->u.call.into, op->u.call.buffer);
         return false;
     }
     if (receive_goes_on(op, step, cqe)) {
@@ -429,15 +429,15 @@ void calls_receive(struct client_op *op, nigh_client *client, const struct calls
     op->u.call.into = receive->into;
     op->u.call.buffer = receive->buffer;
     op->u.call.hash = receive->hash;
-    op->u.call.lane = index_hash_lane(receive->hash, client->lanes);
+    op->u.place.lane = index_hash_lane(receive->hash, client->lanes);
     op->u.call.answers = receive->answers != NULL;
     op->u.call.apart = false;
     op->u.call.rank = LIMIT_RING_ENTRIES;
     op->u.call.id = receive->answers != NULL ? receive->answers->opaque[0] : 0;
     op->u.call.answer = receive->status;
     op->u.call.incarnation = receive->incarnation;
-    op->u.call.bytes = receive->bytes;
-    op->u.call.count = receive->count;
+    op->u.place.bytes = receive->bytes;
+    op->u.place.count = receive->count;
 }
 
 bool calls_receive_apart(const struct client_op *op)

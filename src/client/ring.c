@@ -310,6 +310,13 @@ void ring_undo(nigh_client *client, uint32_t lane, uint8_t opcode, const struct 
         /* It was not carried out, and its caller may say it again. */
         ring_submit_alone(client, lane, SESSION_OP_REPLY, cqe->generation,
                           (uint64_t)(int64_t)NIGH_BUSY);
+    } else if (opcode == SESSION_OP_REGION && (cqe->flags & SESSION_CQE_OPENED) != 0 &&
+               ring_has_room(client, lane, UINT32_MAX)) {
+        struct session_sqe sqe = {
+            .op = SESSION_OP_REGION, .offset = UINT64_MAX, .name_size = SESSION_REGION_CLOSE};
+
+        memcpy(sqe.id, &cqe->generation, sizeof(cqe->generation));
+        ring_submit(client, lane, NULL, 0, false, &sqe);
     }
 }
 
@@ -339,7 +346,8 @@ static bool ring_take_one(nigh_client *client, uint32_t lane, const struct sessi
         lease_sealed(client, lane, was.offset, cqe->status == NIGH_OK);
     }
     if (was.opcode == SESSION_OP_CALL || was.opcode == SESSION_OP_REPLY ||
-        was.opcode == SESSION_OP_RECEIVE || was.opcode == SESSION_OP_COLLECT) {
+        was.opcode == SESSION_OP_RECEIVE || was.opcode == SESSION_OP_COLLECT ||
+        was.opcode == SESSION_OP_REGION) {
         calls_give_place(client, lane, was.offset); /* who reads there does so before the next */
     }
     if (was.kept != NULL) {

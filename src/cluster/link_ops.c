@@ -92,7 +92,11 @@ void link_end_ops(struct link *link, nigh_status reason, uint64_t now_us)
             continue;
         }
         forget_op(link, n);
-        tell(&op, op.status != NIGH_OK ? op.status : reason, 0, now_us);
+        /* That one was refused does not say that others were: they may have acted. */
+        if (op.status == NIGH_OK) {
+            op.status = reason == NIGH_DENIED ? NIGH_PEER_LOST : reason;
+        }
+        tell(&op, op.status, 0, now_us);
     }
 }
 

@@ -56,6 +56,11 @@ static bool is_gauge(const char *name)
         "view_seats_free",
         "view_votes",
         "view_unkept",
+        "region_chunks",
+        "region_memory_bytes",
+        "region_memory_limit_bytes",
+        "region_homes",
+        "regions_mapped",
     };
 
     for (size_t n = 0; n < sizeof(gauges) / sizeof(gauges[0]); n++) {

@@ -33,6 +33,7 @@ enum daemon_option_number {
     OPTION_STATE,
     OPTION_SESSION_QUOTA,
     OPTION_CALL_MEMORY,
+    OPTION_REGION_MEMORY,
     OPTION_MAX_SESSIONS,
     OPTION_MAX_PINS,
     OPTION_JOIN,
@@ -79,6 +80,8 @@ const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT] = {
     [OPTION_SESSION_QUOTA] = {"session-quota", "SIZE", "most bytes that one session may keep"},
     [OPTION_CALL_MEMORY] = {"call-memory", "SIZE",
                             "most memory that clients' calls bring, beside --memory (a quarter)"},
+    [OPTION_REGION_MEMORY] = {"region-memory", "SIZE",
+                              "most memory for regions that lie here, beside --memory (half)"},
     [OPTION_MAX_SESSIONS] = {"max-sessions", "N", "most sessions (1024)"},
     [OPTION_MAX_PINS] = {"max-pins", "N", "most objects that a lane holds for one session (8192)"},
     [OPTION_JOIN] = {"join", "LIST|@FILE",
@@ -361,6 +364,7 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
     case OPTION_SPILL_MAX: return option_size(text, &o->spill_bytes, why, n);
     case OPTION_SESSION_QUOTA: return option_size(text, &o->session_quota_bytes, why, n);
     case OPTION_CALL_MEMORY: return option_size(text, &o->call_memory_bytes, why, n);
+    case OPTION_REGION_MEMORY: return option_size(text, &o->region_memory_bytes, why, n);
     case OPTION_MAX_SESSIONS:
         return option_number(text, 10, LIMIT_SESSIONS, &o->max_sessions, why, n);
     case OPTION_MAX_PINS: return option_number(text, 10, LIMIT_LANE_PINS, &o->max_pins, why, n);
@@ -569,6 +573,7 @@ nigh_status daemon_options_resolve(struct daemon_options *o, uint32_t cores,
         .max_pins = o->max_pins,
         .session_quota_bytes = o->session_quota_bytes,
         .call_memory_bytes = o->call_memory_bytes,
+        .region_memory_bytes = o->region_memory_bytes,
         .spill_dir = o->spill[0] != '\0' ? o->spill : NULL,
         .state_dir = o->state[0] != '\0' ? o->state : NULL,
         .spill_bytes = o->spill_bytes,

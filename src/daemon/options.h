@@ -45,6 +45,7 @@ struct daemon_options {
     uint64_t spill_bytes;
     uint64_t session_quota_bytes;
     uint64_t call_memory_bytes;
+    uint64_t region_memory_bytes;
     uint32_t lanes;
     uint32_t spin_us;
     uint32_t max_sessions;
@@ -90,7 +91,7 @@ struct daemon_option {
     const char *text;  /* for --help */
 };
 
-#define DAEMON_OPTIONS_COUNT 36
+#define DAEMON_OPTIONS_COUNT 37
 
 extern const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT];
 

@@ -89,6 +89,8 @@ void plan_print(const struct node_settings *settings)
            settings->session_quota_bytes != 0 ? quota : "");
     bytes_format_size(settings->call_memory_bytes, largest);
     printf("calls         bring up to %s of memory, beside that\n", largest);
+    bytes_format_size(settings->region_memory_bytes, largest);
+    printf("regions       up to %s of them lie here, beside that\n", largest);
     printf("when full     %s%s\n", settings->spill_dir[0] != '\0' ? "spill to " : "evict",
            settings->spill_dir);
     if (settings->joins_as[0] != '\0')

@@ -53,6 +53,8 @@ struct fabric_caps {
     uint32_t slices;       /* most slices of one post */
     uint32_t reads; /* READs and atomics of one endpoint that act at once; more wait in order */
     uint64_t message_bytes; /* most bytes of one post */
+    uint32_t
+        memories; /* most registrations at once; a device that others use, too, may have less */
 };
 
 /* ---- memory --------------------------------------------------------------- */
@@ -305,7 +307,7 @@ static inline void fabric_address(const struct fabric *fabric, char address[FABR
 
 /*
  * Opens memory to the fabric. The memory stays the caller's and must stay mapped until
- * deregistered. NIGH_LIMIT (LIMIT_FABRIC_MEMORIES), NIGH_NO_RESOURCES, NIGH_UNSUPPORTED (the kind).
+ * deregistered. NIGH_LIMIT (caps.memories), NIGH_NO_RESOURCES, NIGH_UNSUPPORTED (the kind).
  * May take long for large memory: not on a data path.
  */
 static inline nigh_status fabric_memory_register(struct fabric *fabric, void *address,

@@ -396,3 +396,22 @@ nigh_status admission_decide(const struct admission_facts *facts, const struct a
         *huge_bytes = granted;
     return status;
 }
+
+nigh_status admission_ask(uint64_t bytes, uint64_t owed)
+{
+    struct admission_facts *facts = malloc(sizeof(*facts));
+    nigh_status status = facts == NULL ? NIGH_NO_RESOURCES : admission_read("", facts);
+
+    if (status == NIGH_OK) {
+        uint64_t has = min_u64(facts->memory_available_bytes, facts->cgroup.available_bytes);
+
+        has = min_u64(has, facts->commit_left_bytes);
+        has -= min_u64(has, owed + ADMISSION_SPARE_BYTES);
+        if (has < bytes)
+            status = NIGH_OUT_OF_MEMORY;
+        if (facts->file_limit_bytes < bytes)
+            status = NIGH_OUT_OF_MEMORY; /* it would raise a signal */
+    }
+    free(facts);
+    return status;
+}

@@ -93,6 +93,13 @@ nigh_status admission_read(const char *root, struct admission_facts *facts);
 nigh_status admission_decide(const struct admission_facts *facts, const struct admission_wish *wish,
                              uint64_t *huge_bytes, char *why, size_t why_bytes);
 
+/*
+ * Whether a file of so many bytes, of pages that the machine has beside what is `owed` (files that
+ * are begun and have not taken theirs yet), would not have it kill this process. As it is now:
+ * NIGH_OUT_OF_MEMORY, NIGH_NO_RESOURCES. Reads files of the system: not for a lane. Any thread.
+ */
+nigh_status admission_ask(uint64_t bytes, uint64_t owed);
+
 /* Free 2 MiB pages that nobody reserved, in bytes. */
 uint64_t admission_huge_free_bytes(const struct admission_facts *facts);
 

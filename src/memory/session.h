@@ -273,8 +273,95 @@ enum session_op {
         37, /* argument: NIGH_LEAVE_* -> reply area: a session_leaving of this lane. Came later */
     SESSION_OP_FORGET = 38, /* lane 0; argument: a rank, to be struck off -> data_size: 1: that is
                                decided, or refused; 0: ask again. Came later */
-    SESSION_OPS = 39
+    SESSION_OP_REGION = 39, /* lane 0; name_size: what, as session_region_what says; id: a
+                               session_region_id; offset: of a place of LIMIT_CALL_BYTES in leased
+                               memory, where data_size bytes of the question lie, and those of the
+                               answer come; argument: timeout_us -> data_size: bytes of the answer,
+                               offset: of the place. Came later */
+    SESSION_OPS = 40
 };
+
+/* What is asked of a region: -> what the answer is. */
+enum session_region_what {
+    SESSION_REGION_CREATE = 1, /* a session_region_make, and the name */
+    SESSION_REGION_OPEN,       /* the name; id.offset: the rights -> generation: its number */
+    SESSION_REGION_CLOSE,
+    SESSION_REGION_READ,  /* ref: bytes -> these. With SESSION_FLAG_INTO a session_bulk, that they
+                             go to */
+    SESSION_REGION_WRITE, /* the bytes; with SESSION_FLAG_INTO a session_bulk that they come from */
+    SESSION_REGION_ADD,   /* ref: what is added -> generation: what was there */
+    SESSION_REGION_SWAP,  /* ref: the new word; the question: the old one -> likewise */
+    SESSION_REGION_GRANT, /* a session_region_grant */
+    SESSION_REGION_RESIZE, /* a session_region_make */
+    SESSION_REGION_MOVE,   /* id.offset: a chunk; ref: the rank that it goes to */
+    SESSION_REGION_FREE,
+    SESSION_REGION_STAT, /* -> a session_region_stat */
+    SESSION_REGION_LOCK, /* a session_region_lock -> generation: the number of a handle that is good
+                            as long as the lock is held. CLOSE of it lets go */
+    SESSION_REGION_BARRIER, /* id.offset: its number; ref: how many are to arrive, to UINT32_MAX */
+    SESSION_REGION_FILL,    /* ref: how many bytes; the question: the one byte that they become */
+    SESSION_REGION_COPY,    /* ref: how many bytes; the question: a session_region_source */
+    SESSION_REGION_WHATS
+};
+
+struct session_region_id {
+    uint64_t number; /* of the session's handle */
+    uint64_t offset; /* in the region */
+    uint32_t zero;
+    uint32_t unsaid; /* not sent */
+};
+
+_Static_assert(offsetof(struct session_region_id, unsaid) == LIMIT_ID_BYTES, "it fits an id");
+
+#define SESSION_REGION_LOCAL  0u /* where new chunks go */
+#define SESSION_REGION_ON     1u
+#define SESSION_REGION_SPREAD 2u
+
+struct session_region_make {
+    uint64_t size_bytes;
+    uint64_t chunk_bytes; /* 0: as the node has it. Of RESIZE 0 */
+    uint32_t where, rank;
+    uint32_t group_rights, other_rights; /* of RESIZE 0 */
+};
+
+struct session_region_grant {
+    uint32_t whose; /* 0: of a user, 1: of the group, 2: of all others */
+    uint32_t user, give, take;
+};
+
+#define SESSION_REGION_SHARED    1u /* beside others that have it so */
+#define SESSION_REGION_EXCLUSIVE 2u
+
+struct session_region_lock {
+    uint64_t number;  /* of the region's locks */
+    uint64_t term_us; /* so long it is held at least, when others wait; 0: until it is let go */
+    uint32_t mode, zero;
+};
+
+struct session_region_source {
+    uint64_t number; /* of a handle of the same session */
+    uint64_t offset;
+};
+
+struct session_region_stat {
+    uint64_t size_bytes, chunk_bytes;
+    uint32_t chunk_count;
+    uint32_t uid, gid;
+    uint32_t group_rights, other_rights;
+    uint32_t user_count;
+    struct {
+        uint32_t uid, rights;
+    } users[LIMIT_REGION_GRANTS];
+    uint32_t ranks[LIMIT_REGION_CHUNKS]; /* UINT32_MAX: it is lost */
+};
+
+_Static_assert(sizeof(struct session_region_make) == 32 &&
+                   sizeof(struct session_region_grant) == 16 &&
+                   sizeof(struct session_region_lock) == 24 &&
+                   sizeof(struct session_region_stat) ==
+                       40 + 8 * LIMIT_REGION_GRANTS + 4 * LIMIT_REGION_CHUNKS &&
+                   sizeof(struct session_region_stat) <= LIMIT_CALL_BYTES,
+               "they lie in places");
 
 /* Bits of session_sqe.flags. */
 #define SESSION_FLAG_LEASED    1u /* SEAL: from a lease: create and seal in one */
@@ -286,6 +373,7 @@ enum session_op {
     16u /* GET: what has to come from another node goes with its last view. Came later: a node \
            that does not know it says NIGH_INVALID */
 
+#define SESSION_FLAG_INTO 1u /* REGION: the bytes are a session_bulk's */
 #define SESSION_FLAG_PUSH 1u /* BULK: from here to the caller's memory */
 #define SESSION_FLAG_END  1u /* BULK_WAIT: and it goes */
 
@@ -302,6 +390,7 @@ enum session_op {
 /* Bits of session_cqe.flags of what failed. */
 #define SESSION_CQE_INDEX_FULL 1u /* NIGH_LIMIT: the limit is the pool's index in this lane */
 #define SESSION_CQE_UNTAKEN    2u /* CALL: no service can have carried it out */
+#define SESSION_CQE_OPENED     8u /* REGION, that went well: generation is a handle that it opened */
 #define SESSION_CQE_ANSWERED   4u /* CALL, not only failed ones: the status is the service's own */
 
 /*

@@ -111,31 +111,11 @@ static void fail_make(struct bulk_memories *memories, uint64_t number, nigh_stat
 
 /* ---- a step of a file: not locked ----------------------------------------- */
 
-/* A file that would have the machine kill this node is not begun. `owed`: what those that are have
- * not taken yet. */
-static nigh_status ask_machine(uint64_t bytes, uint64_t owed)
-{
-    struct admission_facts *facts = malloc(sizeof(*facts));
-    nigh_status status = facts == NULL ? NIGH_NO_RESOURCES : admission_read("", facts);
-
-    if (status == NIGH_OK) {
-        uint64_t has = min_u64(facts->memory_available_bytes, facts->cgroup.available_bytes);
-
-        has = min_u64(has, facts->commit_left_bytes);
-        has -= min_u64(has, owed + ADMISSION_SPARE_BYTES);
-        if (has < bytes)
-            status = NIGH_OUT_OF_MEMORY;
-        if (facts->file_limit_bytes < bytes)
-            status = NIGH_OUT_OF_MEMORY; /* it would raise a signal */
-    }
-    free(facts);
-    return status;
-}
-
+/* `owed`: what files that are begun have not taken yet. */
 static nigh_status begin_file(struct bulk_memory *memory, uint64_t owed)
 {
     uint64_t bytes = memory->memory.bytes;
-    nigh_status status = ask_machine(bytes, owed);
+    nigh_status status = admission_ask(bytes, owed);
     void *address;
 
     if (status == NIGH_OK)

@@ -226,6 +226,7 @@ static void front_fill_seat(const struct front *front, struct node_session *sess
 
     seat->pool = session->pool->number;
     seat->uid = peer->uid;
+    seat->gid = peer->gid;
     seat->pid = peer->pid;
     memcpy(seat->name, hello->name, sizeof(seat->name));
     seat->may_write = (session->rights & POOL_WRITE) != 0;
@@ -315,6 +316,7 @@ static nigh_status front_admit_again(struct front *front, const struct session_h
         return NIGH_NO_RESOURCES;
     }
     session->state = NODE_SESSION_RESUMING;
+    session->seat.gid = peer->gid;
     *out = session;
     return NIGH_OK;
 }

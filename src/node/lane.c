@@ -190,6 +190,7 @@ static void lane_take_peer(struct lane *lane, enum lane_mail kind, uint32_t rank
     calls_peer(lane->calls, rank, kind != LANE_PEER_UP, now_us);
     if (kind == LANE_PEER_DEAD) {
         exchange_peer_dead(lane->exchange, rank, now_us);
+        lane_regions_dead(lane, rank);
     } else if (kind == LANE_PEER_LOST) {
         exchange_peer_lost(lane->exchange, rank, now_us);
     } else if (exchange_peer_up(lane->exchange, info, now_us) != NIGH_OK) {
@@ -255,6 +256,8 @@ nigh_status lane_create(const struct lane_config *config, struct lane **out)
     if (status != NIGH_OK)
         goto destroy_store;
     status = lane_open_exchange(lane);
+    if (status == NIGH_OK)
+        status = lane_open_regions(lane);
     if (status != NIGH_OK)
         goto destroy_disk;
     *out = lane;
@@ -262,6 +265,7 @@ nigh_status lane_create(const struct lane_config *config, struct lane **out)
 
 destroy_disk:
     exchange_destroy(lane->exchange);
+    lane_close_regions(lane);
     calls_destroy(lane->calls);
     collect_edges_fini(&lane->collect);
     disk_destroy(lane->disk);
@@ -296,7 +300,9 @@ void lane_destroy(struct lane *lane)
     lane_drop_mail(lane);
     for (uint32_t slot = 0; slot < lane->config.max_sessions; slot++)
         lane->sessions[slot].swept = false; /* what ends now is nobody's any more */
+    lane_end_regions(lane);
     exchange_destroy(lane->exchange);
+    lane_close_regions(lane);
     calls_destroy(lane->calls);
     collect_edges_fini(&lane->collect);
     lane_destroy_pulls(lane);
@@ -420,6 +426,7 @@ void lane_session_rest(struct lane *lane, uint32_t slot)
     lane_end_services(lane, slot);
     bulks_forget(calls_bulks(lane->calls), slot, lane->now_us);
     collects_forget(lane->collect.collects, slot, lane->now_us);
+    lane_regions_forget(lane, slot, false);
     if (session->events_unsaid != 0)
         lane->lossy_count--;
     session->events_unsaid = 0;
@@ -442,6 +449,7 @@ void lane_session_close(struct lane *lane, uint32_t slot)
     lane_end_services(lane, slot);
     bulks_forget(calls_bulks(lane->calls), slot, lane->now_us);
     collects_forget(lane->collect.collects, slot, lane->now_us);
+    lane_regions_forget(lane, slot, true);
     if (session->events_unsaid != 0)
         lane->lossy_count--;
     if (session->expelled && !session->reported)
@@ -608,6 +616,13 @@ static bool lane_turn_exchange(struct lane *lane, bool worked)
     return exchange_turn(lane->exchange, lane->now_us);
 }
 
+static bool lane_turn_calls_and_regions(struct lane *lane)
+{
+    bool any = lane_turn_calls(lane);
+
+    return lane_turn_regions(lane) || any;
+}
+
 bool lane_turn(struct lane *lane, uint64_t now_us)
 {
     bool worked, ticked;
@@ -625,7 +640,7 @@ bool lane_turn(struct lane *lane, uint64_t now_us)
     worked |= lane_read_mail(lane);
     worked |= lane_read_disk(lane);
     worked |= lane_turn_exchange(lane, worked);
-    if (lane_turn_calls(lane)) {
+    if (lane_turn_calls_and_regions(lane)) {
         worked = true;
         if (lane->exchange != NULL)
             exchange_users_flush(lane->exchange);
@@ -654,6 +669,7 @@ uint64_t lane_due_us(const struct lane *lane)
     if (collects_are_due(lane->collect.collects))
         due = 0;
     due = min_u64(due, lane_pulls_due_us(lane));
+    due = min_u64(due, lane_regions_due_us(lane));
     if (lane->lease_us != 0)
         due = min_u64(due, lane->lease_us);
     return due;

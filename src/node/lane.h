@@ -72,6 +72,7 @@ struct lane_seat {
     uint64_t session_id;
     uint32_t pool;
     uint32_t uid;
+    uint32_t gid; /* of its connection; of a session kept over a restart 0, until it comes back */
     int32_t pid;
     char name[LIMIT_CLIENT_NAME_BYTES + 1];
     bool may_write;
@@ -124,10 +125,11 @@ struct lane_config {
     /* Has a rank struck off; true: *status says how that ended, else it is to be asked again. Lane
      * 0 alone; NULL: there are no other nodes. */
     bool (*forget)(void *context, uint32_t rank, nigh_status *status);
-    uint32_t own_uid;            /* of the node: who may have it leave, beside root */
-    struct services *services;   /* of this node; NULL: none can be */
-    struct views *views;         /* of this node; NULL: its cluster agrees on none */
-    struct bulk_memories *bulks; /* of this node; NULL: there is none */
+    uint32_t own_uid;             /* of the node: who may have it leave, beside root */
+    struct services *services;    /* of this node; NULL: none can be */
+    struct views *views;          /* of this node; NULL: its cluster agrees on none */
+    struct bulk_memories *bulks;  /* of this node; NULL: there is none */
+    uint64_t region_memory_bytes; /* most that chunks of regions take here */
 };
 
 struct lane;

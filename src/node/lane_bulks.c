@@ -53,11 +53,14 @@ static nigh_status on_read(void *context, struct rpc *channel, const struct bulk
     return link_read(link_of_calls(channel), &slice, 1, from, on_read_done, read);
 }
 
+void lane_give_bulk(struct lane *lane, const struct bulks_memory *memory)
+{
+    bulk_memories_give(lane->config.bulks, memory->tag);
+}
+
 static void on_release(void *context, const struct bulks_memory *memory)
 {
-    struct lane *lane = context;
-
-    bulk_memories_give(lane->config.bulks, memory->tag);
+    lane_give_bulk(context, memory);
 }
 
 static void complete(struct lane *lane, uint32_t slot, uint32_t cookie, nigh_status status)
@@ -102,9 +105,8 @@ struct bulks_shell lane_bulks_shell(struct lane *lane)
 
 /* ---- memory --------------------------------------------------------------- */
 
-/* A piece of a session's memory, registered with this lane's fabric, for what `access` says. */
-static nigh_status take_memory(struct lane *lane, uint32_t slot, const struct session_bulk *wanted,
-                               struct bulks_memory *memory)
+nigh_status lane_take_bulk(struct lane *lane, uint32_t slot, const struct session_bulk *wanted,
+                           struct bulks_memory *memory)
 {
     struct bulk_memories *all = lane->config.bulks;
     struct bulk_memory *piece;
@@ -152,7 +154,7 @@ nigh_status lane_open_loan(struct lane *lane, uint32_t slot, uint64_t offset, ui
         return NIGH_INVALID;
     memcpy(wanted, bytes, count * sizeof(*wanted));
     while (taken < count && status == NIGH_OK) {
-        status = take_memory(lane, slot, &wanted[taken], &parts[taken].memory);
+        status = lane_take_bulk(lane, slot, &wanted[taken], &parts[taken].memory);
         parts[taken].access = wanted[taken].access;
         taken += status == NIGH_OK;
     }
@@ -188,7 +190,7 @@ static nigh_status begin_move(struct lane *lane, uint32_t slot, const struct ses
         return NIGH_NOT_FOUND;
     if (serve == NULL)
         return NIGH_INVALID;
-    status = take_memory(lane, slot, &here, &move.memory);
+    status = lane_take_bulk(lane, slot, &here, &move.memory);
     if (status != NIGH_OK)
         return status;
     status = bulks_begin(serve, &move, lane->now_us);

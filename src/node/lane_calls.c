@@ -126,6 +126,9 @@ static void on_called(void *context, struct link *link, const struct rpc_request
         lane_hear_views(lane, link_rank(link), request);
         return;
     }
+    if (lane_regions_hear(lane, link, request)) {
+        return;
+    }
     if (request->method == CALLS_METHOD_COLLECT) {
         collect_edges_take(&lane->collect, link_calls(link), link_rank(link), request, now_us);
         return;
@@ -146,6 +149,7 @@ static void on_link_up(void *context, struct link *link)
     struct lane *lane = context;
 
     calls_channel_up(lane->calls, link_calls(link), link_rank(link));
+    lane_regions_link_up(lane, link);
 }
 
 static void on_link_down(void *context, struct link *link, uint64_t now_us)
@@ -154,6 +158,7 @@ static void on_link_down(void *context, struct link *link, uint64_t now_us)
 
     calls_channel_down(lane->calls, link_calls(link), link_rank(link), now_us);
     collects_channel_down(lane->collect.collects, link_calls(link), now_us);
+    lane_regions_link_down(lane, link);
 }
 
 nigh_status lane_open_calls(struct lane *lane, struct exchange_calls *users)
@@ -296,7 +301,8 @@ bool lane_cancel_call(struct lane *lane, uint32_t slot, const struct session_sqe
          !lane_cancel_collect(lane, slot, (uint32_t)sqe->argument) &&
          !bulks_cancel(calls_bulks(lane->calls), slot, (uint32_t)sqe->argument, lane->now_us) &&
          !lane_cancel_bulk_wait(lane, slot, (uint32_t)sqe->argument) &&
-         !lane_cancel_receive(lane, slot, (uint32_t)sqe->argument)))
+         !lane_cancel_receive(lane, slot, (uint32_t)sqe->argument) &&
+         !lane_cancel_region(lane, slot, (uint32_t)sqe->argument)))
         return false;
     complete(lane, slot, sqe->cookie, NIGH_OK);
     return true;

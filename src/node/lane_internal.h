@@ -44,9 +44,11 @@ struct lane {
     struct exchange *exchange; /* NULL: there are no other nodes */
     struct calls *calls;
     struct collect_edges collect;
+    struct lane_regions *regions;            /* lane 0: lane_regions.h */
     struct lane_pull *pulls[LIMIT_SERVICES]; /* services that sessions receive for */
     uint32_t pull_count;
     struct disk *disk;             /* NULL: this node does not spill */
+    uint64_t taken;                /* submissions, ever */
     _Atomic bool disk_rang;        /* an end can be taken */
     struct lane_session *sessions; /* by slot */
 
@@ -144,6 +146,33 @@ void lane_bulk_make(struct lane *lane, uint32_t slot, const struct session_sqe *
 void lane_bulk_wait(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
 /* A CANCEL of the latter; false: it is not. */
 bool lane_cancel_bulk_wait(struct lane *lane, uint32_t slot, uint32_t cookie);
+
+/* A piece of a session's memory, registered with this lane's fabric, for what it says; in use until
+ * lane_give_bulk. */
+nigh_status lane_take_bulk(struct lane *lane, uint32_t slot, const struct session_bulk *wanted,
+                           struct bulks_memory *memory);
+void lane_give_bulk(struct lane *lane, const struct bulks_memory *memory);
+
+/* lane_regions.c: regions, of lane 0. Elsewhere these do nothing. */
+nigh_status lane_open_regions(struct lane *lane);
+/* Before the links go, and when they have gone. */
+void lane_end_regions(struct lane *lane);
+void lane_close_regions(struct lane *lane);
+bool lane_turn_regions(struct lane *lane);
+uint64_t lane_regions_due_us(const struct lane *lane);
+void lane_regions_view(struct lane *lane, const struct agreed *agreed);
+void lane_regions_lease(struct lane *lane, bool has_lease);
+void lane_regions_dead(struct lane *lane, uint32_t rank);
+void lane_regions_link_up(struct lane *lane, struct link *link);
+void lane_regions_link_down(struct lane *lane, struct link *link);
+/* False: it is not of regions. */
+bool lane_regions_hear(struct lane *lane, struct link *link, const struct rpc_request *request);
+void lane_regions_count(const struct lane *lane, nigh_node_stats *stats);
+/* lane_region_sessions.c */
+void lane_region(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
+/* A CANCEL of an operation or a change; false: it is not. */
+bool lane_cancel_region(struct lane *lane, uint32_t slot, uint32_t cookie);
+void lane_regions_forget(struct lane *lane, uint32_t slot, bool for_good);
 
 /* Whether a session is the one that something was begun for. */
 bool lane_is_session(const struct lane *lane, uint32_t slot, uint32_t begun);

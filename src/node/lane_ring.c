@@ -176,6 +176,7 @@ static void lane_take_one(struct lane *lane, uint32_t slot)
     lane_copy_sqe(session, &sqe);
     session->sq_head++;
     session->in_flight++;
+    lane->taken++;
     if (lane_answer(lane, slot, &sqe))
         return;
     if (unlikely(sqe.op == SESSION_OP_QUOTA) && quota_max != 0)

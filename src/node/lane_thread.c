@@ -17,12 +17,12 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "node/lane_internal.h"
+#include "node/lane_offer.h"
 
 #define LOG_MODULE "lane"
 #include "base/log.h"
 
-/* How often a lane that does not sleep looks at the front door's descriptors, and lets others have
- * its processor. */
+/* How often a lane that does not sleep looks at the front door's descriptors. */
 #define LANE_POLL_US UINT64_C(50)
 /* Turns that share one look at the clock. */
 #define LANE_TURNS_A_CLOCK 8u
@@ -206,10 +206,19 @@ static void lane_relax(void)
 #endif
 }
 
+static void lane_offer_processor(struct lane_offer *offer)
+{
+    uint64_t from_us = clock_now_us(&clock_monotonic);
+
+    (void)sched_yield();
+    lane_offer_made(offer, from_us, clock_now_us(&clock_monotonic));
+}
+
 static void *lane_main(void *argument)
 {
     struct lane *lane = argument;
     uint64_t spin_until_us = 0;
+    struct lane_offer offer = {0};
     uint64_t poll_us = 0;
     uint64_t now_us = 0;
     uint32_t turns = 0;
@@ -247,8 +256,8 @@ static void *lane_main(void *argument)
             if (lane->config.front != NULL)
                 lane_poll(lane);
             poll_us = now_us + LANE_POLL_US;
-            if (!worked) /* who is to give it work may want this very processor */
-                (void)sched_yield();
+            if (!worked && lane_offer_is_due(&offer, now_us, lane->taken))
+                lane_offer_processor(&offer);
         }
         if (!worked)
             lane_relax();

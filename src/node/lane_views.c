@@ -53,6 +53,7 @@ static bool adopt(struct lane *lane)
     lane->views_version = views_read(lane->config.views, &agreed);
     exchange_view(lane->exchange, &agreed, lane->now_us);
     lane_collect_group(lane, &agreed);
+    lane_regions_view(lane, &agreed);
     views_adopted(lane->config.views, lane->config.number, agreed.epoch);
     return true;
 }
@@ -69,6 +70,7 @@ bool lane_turn_views(struct lane *lane)
     lease_us = lease_us > lane->now_us ? lease_us : 0;
     if (unlikely((lease_us != 0) != (lane->lease_us != 0))) {
         exchange_quorum(lane->exchange, lease_us != 0, lane->now_us);
+        lane_regions_lease(lane, lease_us != 0);
         any = true;
     }
     lane->lease_us = lease_us;

@@ -229,6 +229,7 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
         .services = node->services,
         .views = node->views,
         .bulks = node->bulks,
+        .region_memory_bytes = settings->region_memory_bytes,
         .spill_dir = settings->spill_dir[0] != '\0' ? settings->spill_dir : NULL,
         .cpus = node->is_placed && node->placements[number].is_bound
                     ? &node->placements[number].cpus

@@ -412,6 +412,9 @@ nigh_status settings_resolve(const nigh_node_options *given, uint32_t cores,
     out->call_memory_bytes = options.call_memory_bytes != 0
                                  ? options.call_memory_bytes
                                  : options.memory_bytes / SETTINGS_CALL_MEMORY_PART;
+    out->region_memory_bytes = options.region_memory_bytes != 0
+                                   ? options.region_memory_bytes
+                                   : options.memory_bytes / SETTINGS_REGION_MEMORY_PART;
     out->spill_bytes = options.spill_bytes;
     out->huge_pages = options.huge_pages;
     out->socket_mode = options.socket_mode;

@@ -17,12 +17,13 @@
 #include "nigh/node.h"
 #include "node/pool.h"
 
-#define SETTINGS_SPIN_DEFAULT     UINT32_MAX /* spin_us: the default, which depends on cores */
-#define SETTINGS_SPIN_DEFAULT_US  50u
-#define SETTINGS_SOCKET_MODE      0666u
-#define SETTINGS_PATH_BYTES       4096u
-#define SETTINGS_DEAD_MS          5000u
-#define SETTINGS_CALL_MEMORY_PART 4u /* of the memory for objects, unless said */
+#define SETTINGS_SPIN_DEFAULT       UINT32_MAX /* spin_us: the default, which depends on cores */
+#define SETTINGS_SPIN_DEFAULT_US    50u
+#define SETTINGS_SOCKET_MODE        0666u
+#define SETTINGS_PATH_BYTES         4096u
+#define SETTINGS_DEAD_MS            5000u
+#define SETTINGS_CALL_MEMORY_PART   4u /* of the memory for objects, unless said */
+#define SETTINGS_REGION_MEMORY_PART 2u
 
 #define SETTINGS_DEVICES      4  /* RDMA devices that one node may use */
 #define SETTINGS_DEVICE_BYTES 16 /* "255.255.255.255" */
@@ -38,6 +39,7 @@ struct node_settings {
     uint32_t max_pins;
     uint64_t session_quota_bytes;
     uint64_t call_memory_bytes;
+    uint64_t region_memory_bytes;
     char spill_dir[SETTINGS_PATH_BYTES]; /* "": evict */
     uint64_t spill_bytes;
     char

@@ -292,6 +292,11 @@ uint32_t exchange_users_ring(const struct members *members)
     return min_u32(LIMIT_RPC_RING, max_u32(LIMIT_RPC_RING_MIN, wanted));
 }
 
+void exchange_flush(struct exchange *exchange)
+{
+    links_flush(exchange->links);
+}
+
 void exchange_users_flush(struct exchange *exchange)
 {
     links_flush_calls(exchange->links);
@@ -400,6 +405,7 @@ static nigh_status make_links(struct exchange *exchange)
         .shared_bulk = config->shared_bulk,
         .bulk_bytes = config->bulk_bytes,
         .reads = EXCHANGE_READS,
+        .writes = config->users != NULL ? EXCHANGE_WRITES : 0,
         .seed = config->seed,
         .shell = {.context = exchange,
                   .up = on_up,

@@ -207,6 +207,9 @@ uint32_t exchange_users_slots(uint32_t places);
  * those calls, of the longest. */
 uint32_t exchange_users_ring(const struct members *members);
 
+/* Posts what was begun on links outside of a turn. */
+void exchange_flush(struct exchange *exchange);
+
 /* Sends what was begun on such channels outside of a turn. */
 void exchange_users_flush(struct exchange *exchange);
 

@@ -196,6 +196,13 @@ void region_home_held(struct region_home *home)
     }
 }
 
+void region_home_fence(struct region_home *home)
+{
+    home->is_fenced = false;
+    home->wants_fence = true;
+    home_go_on(home);
+}
+
 bool region_home_is_idle(const struct region_home *home)
 {
     return home->state == REGION_HOME_EMPTY && !home_is_changing(home) && list_empty(&home->asks) &&

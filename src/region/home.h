@@ -45,7 +45,7 @@ struct region_ask {
     const char *name;                /* CREATE */
     uint8_t name_bytes;
     uint8_t group_rights, other_rights; /* CREATE */
-    const uint32_t *nodes;              /* CREATE, RESIZE: for each new chunk, in order */
+    const uint32_t *nodes;              /* CREATE, RESIZE: where new chunks go, in turn */
     uint32_t node_count;
     enum region_whose whose; /* GRANT */
     uint32_t user, give, take;
@@ -101,7 +101,7 @@ struct region_change {
     struct region_set nodes; /* holders of the old descriptor and of the new one */
     struct region_set waits; /* for whom the round does */
     nigh_status status;
-    bool is_move, is_aborted;
+    bool is_move, is_aborted, is_fence;
     bool had_lease;             /* all the time until now */
     uint32_t chunk;             /* of a move */
     struct region_place source; /* of a move, once it is lent */
@@ -116,6 +116,7 @@ struct region_home {
     struct region_set mappers;
     struct region_set wants;            /* mappers that wait for a descriptor */
     struct region_set held;             /* said HELD, and are to be settled */
+    bool wants_fence, is_fenced;        /* region_home_fence */
     bool must_settle;                   /* what was found out in rebuilding */
     bool has_losses;                    /* a chunk was found not to be where it was */
     struct region_version rebuilt_from; /* for those who look: the version that was settled on */
@@ -156,6 +157,10 @@ static inline bool region_home_is_holding(const struct region_home *home)
 }
 /* It has waited for long enough: who does not stand still is refused at the holders. */
 void region_home_held(struct region_home *home);
+
+/* All chunks are to have new handles, so that nothing lands any more that was posted before by who
+ * is dead, or does not know what became of it: a change of its own. Then is_fenced. */
+void region_home_fence(struct region_home *home);
 
 /* Another node is the home now: all asks are answered with this status. Nothing follows. */
 void region_home_end(struct region_home *home, nigh_status status);

@@ -35,14 +35,14 @@ static void set_going(struct region_home *home, enum region_round round)
     home->change.round = round;
 }
 
-/* Chunks from `from` on are made at these nodes. */
+/* Chunks from `from` on are made at these nodes, in turn. */
 static nigh_status make_chunks(struct region_home *home, uint32_t from, uint32_t count,
                                const struct region_ask *ask)
 {
     const struct region_home_shell *shell = &home->config.shell;
     struct region_descriptor *next;
 
-    if (ask->node_count != count - from) {
+    if (ask->node_count == 0 && count > from) {
         return NIGH_INVALID;
     }
     if (count > home->config.room &&
@@ -51,11 +51,13 @@ static nigh_status make_chunks(struct region_home *home, uint32_t from, uint32_t
     }
     next = home->config.next;
     for (uint32_t n = from; n < count; n++) {
-        if (!home_is_alive(home, ask->nodes[n - from])) {
+        uint32_t node = ask->nodes[(n - from) % ask->node_count];
+
+        if (!home_is_alive(home, node)) {
             return NIGH_PEER_LOST;
         }
         memset(&next->chunks[n], 0, sizeof(next->chunks[n]));
-        next->chunks[n].node = ask->nodes[n - from];
+        next->chunks[n].node = node;
         next->chunks[n].since = next->version;
         region_chunks_add(&home->change.made, n);
     }
@@ -231,6 +233,15 @@ bool home_plan_losses(struct region_home *home)
         set_going(home, REGION_ROUND_COMMIT);
     }
     return has_losses;
+}
+
+void home_plan_fence(struct region_home *home)
+{
+    home_begin(home, NULL);
+    home->wants_fence = false;
+    home->change.is_fence = true;
+    freeze_from(home, 0);
+    set_going(home, REGION_ROUND_PREPARE);
 }
 
 void home_plan_settle(struct region_home *home)

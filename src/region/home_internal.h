@@ -36,6 +36,8 @@ void home_begin(struct region_home *home, struct region_ask *ask);
 nigh_status home_plan(struct region_home *home, struct region_ask *ask);
 /* Chunks whose holders are dead, or do not have them. */
 bool home_plan_losses(struct region_home *home);
+/* All chunks get new handles. */
+void home_plan_fence(struct region_home *home);
 /* All holders are to go by what was committed, under a new version. */
 void home_plan_settle(struct region_home *home);
 

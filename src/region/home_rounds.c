@@ -212,6 +212,10 @@ static void end_change(struct region_home *home)
     if (region_descriptor_is_freed(now)) {
         region_descriptor_clear(now);
     }
+    if (home->change.is_fence) {
+        home->is_fenced = home->change.status == NIGH_OK && !home->wants_fence;
+        home->wants_fence = !home->is_fenced;
+    }
     home->state = region_descriptor_is_none(now) ? REGION_HOME_EMPTY : REGION_HOME_OPEN;
     memset(&home->change, 0, sizeof(home->change));
     tell_mappers(home);
@@ -301,6 +305,10 @@ static bool begin_next(struct region_home *home)
         return true;
     }
     if (home_plan_losses(home)) {
+        return true;
+    }
+    if (home->wants_fence && home->config.has_lease && home->state == REGION_HOME_OPEN) {
+        home_plan_fence(home);
         return true;
     }
     answer_wants(home);

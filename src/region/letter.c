@@ -25,6 +25,14 @@ _Static_assert(AT_CHANGE + 24 == REGION_LETTER_HEAD_BYTES, "the head has no gaps
 #define FLAG_MOVE       1u
 #define FLAG_DESCRIPTOR 2u
 
+/* Of a lock. */
+#define LOCK_HELD  1u
+#define LOCK_DIRTY 2u
+
+/* Of a barrier. */
+#define BARRIER_PART   1u
+#define BARRIER_BROKEN 2u
+
 /* What a kind has. */
 #define HAS_BASE      1u
 #define HAS_CHUNKS    2u
@@ -37,6 +45,8 @@ _Static_assert(AT_CHANGE + 24 == REGION_LETTER_HEAD_BYTES, "the head has no gaps
 #define MUST_DESCRIBE 256u
 #define NEEDS_CHANGE  512u  /* its version is one */
 #define NEEDS_CHUNKS  1024u /* there is one, at least */
+#define HAS_LOCK      2048u
+#define HAS_BARRIER   4096u
 
 static const uint32_t fields[] = {
     [REGION_PREPARE] = NEEDS_CHANGE | HAS_CHUNKS | HAS_GEOMETRY | MAY_MOVE | NEEDS_CHUNKS,
@@ -52,9 +62,14 @@ static const uint32_t fields[] = {
     [REGION_UNMAP] = 0,
     [REGION_CHANGED] = 0,
     [REGION_HOLD] = HAS_CHUNKS | NEEDS_CHANGE | NEEDS_CHUNKS,
+    [REGION_CLAIM] = HAS_BASE | HAS_LOCK,
+    [REGION_GRANT] = HAS_BASE | HAS_LOCK | MAY_FAIL,
+    [REGION_RECALL] = HAS_BASE | HAS_LOCK,
+    [REGION_ARRIVED] = HAS_BASE | HAS_BARRIER,
+    [REGION_PASSED] = HAS_BASE | HAS_BARRIER | MAY_FAIL,
 };
 
-#define KINDS (sizeof(fields) / sizeof(fields[0]))
+_Static_assert(sizeof(fields) / sizeof(fields[0]) == REGION_KINDS, "each kind has its own");
 
 static bool has(enum region_message_kind kind, uint32_t field)
 {
@@ -108,6 +123,27 @@ static uint8_t *put_handles(uint8_t *at, const struct region_message *message)
     return at;
 }
 
+static uint8_t *put_lock(uint8_t *at, const struct region_lock_word *lock)
+{
+    at = put_u64(at, lock->number);
+    at = put_u64(at, lock->serial);
+    *at++ = (uint8_t)lock->mode;
+    *at++ = (uint8_t)((lock->is_held ? LOCK_HELD : 0) | (lock->is_dirty ? LOCK_DIRTY : 0));
+    return at;
+}
+
+static uint8_t *put_barrier(uint8_t *at, const struct region_barrier_word *barrier)
+{
+    at = put_u64(at, barrier->number);
+    at = put_u64(at, barrier->round);
+    at = put_u64(at, barrier->latest);
+    bytes_put_u32(at, barrier->count);
+    bytes_put_u32(at + 4, barrier->parties);
+    at[8] = (uint8_t)((barrier->is_part ? BARRIER_PART : 0) |
+                      (barrier->is_broken ? BARRIER_BROKEN : 0));
+    return at + 9;
+}
+
 static uint8_t *put_fields(uint8_t *at, const struct region_message *message)
 {
     if (has(message->kind, HAS_BASE)) {
@@ -123,6 +159,12 @@ static uint8_t *put_fields(uint8_t *at, const struct region_message *message)
     if (has(message->kind, HAS_SOURCE)) {
         bytes_put_u32(at, message->source.node);
         at = put_handle(at + 4, message->source.handle);
+    }
+    if (has(message->kind, HAS_LOCK)) {
+        at = put_lock(at, &message->lock);
+    }
+    if (has(message->kind, HAS_BARRIER)) {
+        at = put_barrier(at, &message->barrier);
     }
     return has(message->kind, HAS_HANDLES) ? put_handles(at, message) : at;
 }
@@ -236,11 +278,45 @@ static void take_head(struct reader *reader, struct region_letter *letter)
     letter->name_bytes = head[AT_NAME];
     message->status = (nigh_status)(int32_t)(0u - bytes_get_u32(head + AT_STATUS));
     message->change = take_version(reader);
-    if ((head[AT_FLAGS] & ~(FLAG_MOVE | FLAG_DESCRIPTOR)) != 0 || message->kind >= KINDS ||
+    if ((head[AT_FLAGS] & ~(FLAG_MOVE | FLAG_DESCRIPTOR)) != 0 || message->kind >= REGION_KINDS ||
         bytes_get_u32(head + AT_STATUS) > INT32_MAX || letter->name_bytes == 0 ||
         letter->name_bytes > LIMIT_REGION_NAME_BYTES) {
         reader->is_wrong = true;
     }
+}
+
+static void take_lock(struct reader *reader, struct region_lock_word *lock)
+{
+    const uint8_t *at;
+
+    lock->number = take_u64(reader);
+    lock->serial = take_u64(reader);
+    at = take(reader, 2);
+    if (at == NULL || at[0] > REGION_LOCK_EXCLUSIVE || (at[1] & ~(LOCK_HELD | LOCK_DIRTY)) != 0) {
+        reader->is_wrong = true;
+        return;
+    }
+    lock->mode = (enum region_lock_mode)at[0];
+    lock->is_held = (at[1] & LOCK_HELD) != 0;
+    lock->is_dirty = (at[1] & LOCK_DIRTY) != 0;
+}
+
+static void take_barrier(struct reader *reader, struct region_barrier_word *barrier)
+{
+    const uint8_t *flags;
+
+    barrier->number = take_u64(reader);
+    barrier->round = take_u64(reader);
+    barrier->latest = take_u64(reader);
+    barrier->count = take_u32(reader);
+    barrier->parties = take_u32(reader);
+    flags = take(reader, 1);
+    if (flags == NULL || (*flags & ~(BARRIER_PART | BARRIER_BROKEN)) != 0) {
+        reader->is_wrong = true;
+        return;
+    }
+    barrier->is_part = (*flags & BARRIER_PART) != 0;
+    barrier->is_broken = (*flags & BARRIER_BROKEN) != 0;
 }
 
 static void take_fields(struct reader *reader, struct region_letter *letter)
@@ -260,6 +336,12 @@ static void take_fields(struct reader *reader, struct region_letter *letter)
     if (has(message->kind, HAS_SOURCE)) {
         message->source.node = take_u32(reader);
         message->source.handle = take_handle(reader);
+    }
+    if (has(message->kind, HAS_LOCK)) {
+        take_lock(reader, &message->lock);
+    }
+    if (has(message->kind, HAS_BARRIER)) {
+        take_barrier(reader, &message->barrier);
     }
     if (has(message->kind, HAS_HANDLES)) {
         take_handles(reader, letter);
@@ -339,6 +421,33 @@ static bool are_chunks_sound(const struct region_message *message)
            (message->source.node < LIMIT_NODES && !region_window_is_none(message->source.handle));
 }
 
+/* Who has a lock says in which mode; only its node says more. A lock that is given is one. */
+static bool is_lock_sound(const struct region_message *message)
+{
+    const struct region_lock_word *lock = &message->lock;
+
+    if (message->kind == REGION_CLAIM) {
+        return !region_version_is_none(&message->base) &&
+               (lock->mode != REGION_LOCK_NONE || !lock->is_held);
+    }
+    return !lock->is_held && !lock->is_dirty &&
+           (message->status == NIGH_OK || lock->mode == REGION_LOCK_NONE);
+}
+
+/* Up go arrivals, down what has passed. A round never comes to its end. */
+static bool is_barrier_sound(const struct region_message *message)
+{
+    const struct region_barrier_word *barrier = &message->barrier;
+
+    if (message->kind == REGION_ARRIVED) {
+        return !region_version_is_none(&message->base) && barrier->round <= barrier->latest &&
+               barrier->latest < UINT64_MAX / 2;
+    }
+    return message->kind != REGION_PASSED ||
+           (!barrier->is_part && barrier->count == 0 && barrier->parties == 0 &&
+            barrier->latest == 0 && barrier->round < UINT64_MAX / 2);
+}
+
 /* Handles are of chunks that are there, and the last one is one. */
 static bool are_handles_sound(const struct region_message *message)
 {
@@ -367,7 +476,7 @@ nigh_status region_letter_decode(const uint8_t *bytes, size_t size_bytes,
     take_fields(&reader, letter);
     if (reader.is_wrong || !take_rest(&reader, letter) || !is_change_sound(message) ||
         !is_descriptor_sound(message) || !are_chunks_sound(message) ||
-        !are_handles_sound(message)) {
+        !are_handles_sound(message) || !is_lock_sound(message) || !is_barrier_sound(message)) {
         return NIGH_PROTOCOL;
     }
     return NIGH_OK;

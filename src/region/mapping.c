@@ -85,24 +85,59 @@ static void post_piece(struct region_mapping *mapping, struct region_op *op, uin
 
     if (where->node == REGION_NOBODY) {
         stop(op, NIGH_PEER_LOST);
-    } else if (!region_window_is_none(where->handle)) {
+    } else if (!region_window_is_none(where->handle) &&
+               !region_chunks_has(&mapping->ended, chunk)) {
         region_chunks_remove(&op->todo, chunk);
         region_chunks_add(&op->posted, chunk);
         mapping->config.shell.post(mapping->config.shell.context, op, &post);
     }
 }
 
+/* A change that somebody was told of before an operation began may not have come here yet: what is
+ * refused by what is known is looked at again when the home has answered to a question of since
+ * then. False: it has. */
+static bool doubt(struct region_mapping *mapping, const struct region_op *op)
+{
+    if ((int32_t)(mapping->answers - op->fresh_from) >= 0) {
+        return false;
+    }
+    mapping->is_stale = true;
+    return true;
+}
+
+static nigh_status judge(struct region_mapping *mapping, struct region_op *op)
+{
+    const struct region_mapping_shell *shell = &mapping->config.shell;
+    nigh_status status = shell->judge(shell->context, op, mapping->config.now);
+
+    return status == NIGH_DENIED && doubt(mapping, op) ? NIGH_PENDING : status;
+}
+
+static void look(struct region_mapping *mapping, struct region_op *op)
+{
+    nigh_status status = mapping->is_stale ? NIGH_PENDING : judge(mapping, op);
+
+    if (status != NIGH_PENDING) {
+        stop(op, status);
+    }
+}
+
 /* All that can be posted, by the descriptor that is known. A chunk without a handle waits. */
 static void post(struct region_mapping *mapping, struct region_op *op)
 {
-    const struct region_mapping_shell *shell = &mapping->config.shell;
     nigh_status status;
 
     if (op->is_ending || !is_known(mapping)) {
         return;
     }
+    if (op->length_bytes == 0) {
+        look(mapping, op);
+        return;
+    }
     if (!region_geometry_has(&mapping->config.now->geometry, op->offset_bytes, op->length_bytes)) {
-        stop(op, NIGH_INVALID);
+        if (!doubt(mapping, op)) {
+            stop(op, NIGH_INVALID);
+        }
         return;
     }
     if (!op->is_cut) {
@@ -112,7 +147,10 @@ static void post(struct region_mapping *mapping, struct region_op *op)
         if (!region_chunks_has(&op->todo, n)) {
             continue;
         }
-        status = shell->judge(shell->context, op, mapping->config.now);
+        status = judge(mapping, op);
+        if (status == NIGH_PENDING) {
+            return;
+        }
         if (status != NIGH_OK) {
             stop(op, status);
         } else {
@@ -164,7 +202,6 @@ void region_mapping_begin(struct region_mapping *mapping, struct region_op *op)
 {
     const struct region_mapping_shell *shell = &mapping->config.shell;
 
-    NIGH_ASSERT(op->length_bytes > 0);
     if (mapping->is_gone || mapping->op_count == LIMIT_REGION_OPS) {
         shell->ended(shell->context, op, mapping->is_gone ? NIGH_NOT_FOUND : NIGH_OVERLOADED);
         return;
@@ -172,6 +209,7 @@ void region_mapping_begin(struct region_mapping *mapping, struct region_op *op)
     memset(&op->todo, 0, sizeof(op->todo));
     memset(&op->posted, 0, sizeof(op->posted));
     op->is_cut = op->is_ending = false;
+    op->fresh_from = mapping->answers + (mapping->is_asked ? 2 : 1);
     op->tries = 0;
     op->status = NIGH_OK;
     list_push_back(&mapping->ops, &op->link);
@@ -244,6 +282,19 @@ void region_mapping_cancel(struct region_mapping *mapping, struct region_op *op,
 
 /* ---- what the home says --------------------------------------------------- */
 
+/* A home that has not heard yet that a node's incarnation has ended says what it said before. */
+static void keep_ended(struct region_mapping *mapping, const struct region_descriptor *later)
+{
+    const struct region_descriptor *now = mapping->config.now;
+
+    for (uint32_t n = 0; n < now->chunk_count; n++) {
+        if (n >= later->chunk_count || later->chunks[n].node != now->chunks[n].node ||
+            !region_version_equal(&later->chunks[n].since, &now->chunks[n].since)) {
+            region_chunks_remove(&mapping->ended, n);
+        }
+    }
+}
+
 /* The region that was mapped, however it was changed; its chunks keep their size. */
 static bool is_the_same(const struct region_descriptor *now, const struct region_descriptor *later)
 {
@@ -266,6 +317,7 @@ static void take_mapped(struct region_mapping *mapping, const struct region_mess
         return;
     }
     NIGH_ASSERT(message->descriptor->chunk_count <= mapping->config.room);
+    keep_ended(mapping, message->descriptor);
     region_descriptor_copy(now, message->descriptor);
     post_all(mapping);
 }
@@ -319,6 +371,19 @@ void region_mapping_home(struct region_mapping *mapping, uint32_t home)
     mapping->home = home;
     mapping->is_asked = mapping->hold.is_open = false;
     mapping->is_stale = true;
+    ask(mapping);
+}
+
+void region_mapping_dead(struct region_mapping *mapping, uint32_t node)
+{
+    const struct region_descriptor *now = mapping->config.now;
+
+    for (uint32_t n = 0; n < now->chunk_count; n++) {
+        if (now->chunks[n].node == node) {
+            region_chunks_add(&mapping->ended, n);
+            mapping->is_stale = true;
+        }
+    }
     ask(mapping);
 }
 

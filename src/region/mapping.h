@@ -16,10 +16,11 @@
 /* A read, write or atomic operation of a range. It is the mapping's until it has ended. */
 struct region_op {
     struct list_node link;
-    uint64_t offset_bytes, length_bytes; /* the range; of some length */
+    uint64_t offset_bytes, length_bytes; /* the range; of no length: it only looks */
     struct region_chunks todo, posted;   /* the mapping's, as all below */
     bool is_cut;                         /* into pieces */
     bool is_ending;                      /* nothing more of it is posted */
+    uint32_t fresh_from;                 /* answers of the home: by then one is of since it began */
     uint32_t tries;                      /* answers of the home by which some were refused */
     uint32_t refused_at;                 /* the last of these, by its number */
     nigh_status status;
@@ -59,6 +60,7 @@ struct region_mapping {
     bool is_gone;     /* freed, or another region has its name */
     bool is_stale;    /* the home is to be asked, or was */
     bool is_asked;
+    struct region_chunks ended; /* where they lay is an incarnation that has ended */
     struct {
         bool is_open; /* the home waits for an answer */
         struct region_version change;
@@ -71,11 +73,12 @@ void region_mapping_init(struct region_mapping *mapping,
                          const struct region_mapping_config *config);
 
 /*
- * Begins an operation. shell.ended follows, perhaps within: NIGH_OK; NIGH_INVALID: it is not all in
- * the region; NIGH_NOT_FOUND: there is none, or not that one any more; what shell.judge says;
- * NIGH_PEER_LOST: a chunk is lost; NIGH_NO_QUORUM: where it is would have to be asked, without a
- * lease; NIGH_BUSY: handles were refused again and again; NIGH_OVERLOADED. Other than NIGH_OK:
- * pieces of it may have happened.
+ * Begins an operation. One of no length posts nothing: it is judged, once, by a descriptor that is
+ * not stale, as far as is known here. shell.ended follows, perhaps within: NIGH_OK; NIGH_INVALID:
+ * it is not all in the region; NIGH_NOT_FOUND: there is none, or not that one any more; what
+ * shell.judge says; NIGH_PEER_LOST: a chunk is lost; NIGH_NO_QUORUM: where it is would have to be
+ * asked, without a lease; NIGH_BUSY: handles were refused again and again; NIGH_OVERLOADED. Other
+ * than NIGH_OK: pieces of it may have happened.
  */
 void region_mapping_begin(struct region_mapping *mapping, struct region_op *op);
 
@@ -94,6 +97,11 @@ void region_mapping_take(struct region_mapping *mapping, const struct region_mes
 /* Who is the home from here on; or the link to it is back, and what was on its way is lost.
  * REGION_NOBODY: it is not known. */
 void region_mapping_home(struct region_mapping *mapping, uint32_t home);
+
+/* A node's incarnation has ended. What is known to lie there is posted no more: by its handle, of
+ * which another may be given one like it, nobody is to reach what is there by then. It waits until
+ * the home says that it is lost, or elsewhere. */
+void region_mapping_dead(struct region_mapping *mapping, uint32_t node);
 
 void region_mapping_lease(struct region_mapping *mapping, bool has_lease);
 

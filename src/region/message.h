@@ -8,6 +8,7 @@
 #define REGION_MESSAGE_H
 
 #include "region/descriptor.h"
+#include "region/lock.h"
 
 enum region_message_kind {
     /* Home to holder, in the order of a change's rounds. */
@@ -25,13 +26,31 @@ enum region_message_kind {
     REGION_MAPPED, /* descriptor; or status: NIGH_NOT_FOUND, NIGH_LIMIT */
     REGION_UNMAP,
     REGION_CHANGED,
-    REGION_HOLD /* to a mapper; chunks: post nothing of them until CHANGED; DONE: nothing is */
+    REGION_HOLD, /* to a mapper; chunks: post nothing of them until CHANGED; DONE: nothing is */
+    /* Between a node and the home: of a lock of the region of birth `base`. */
+    REGION_CLAIM,  /* what the node has of it, or wants; NONE: nothing, which is answered, too */
+    REGION_GRANT,  /* it has it, in the mode that is said; or status, and it has it no more */
+    REGION_RECALL, /* another waits for what it has */
+    /* Of a barrier of the region of birth `base`, up and down the tree of members. */
+    REGION_ARRIVED, /* what a node knows of it, and of those below it */
+    REGION_PASSED,  /* all before `round` is over; or status: for all who wait */
+    REGION_KINDS
 };
 
 /* A chunk's memory and a handle that opens it. */
 struct region_place {
     uint32_t node;
     struct region_window handle;
+};
+
+/* What a letter says of a barrier. */
+struct region_barrier_word {
+    uint64_t number;
+    uint64_t round;          /* that is under way; 0: not known */
+    uint64_t latest;         /* ARRIVED: the latest that is known of there */
+    uint32_t count, parties; /* ARRIVED: so many have in this round, of so many; 0: not agreed */
+    bool is_part;            /* ARRIVED: somebody here or below takes part */
+    bool is_broken;          /* a party died */
 };
 
 struct region_message {
@@ -44,6 +63,8 @@ struct region_message {
     bool is_move;                    /* PREPARE: a copy is to come; FREEZE: lend it to who copies */
     struct region_geometry geometry; /* PREPARE: how large chunks are */
     struct region_place source;
+    struct region_lock_word lock;
+    struct region_barrier_word barrier;
     const struct region_window *handles; /* by chunk */
     uint32_t handle_count;
     const struct region_descriptor *descriptor;

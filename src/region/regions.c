@@ -9,13 +9,30 @@
 
 /* ---- create, destroy ------------------------------------------------------ */
 
+/* Room for names, with the first: who has no regions has none for them. */
+static nigh_status need_names(struct regions *regions)
+{
+    struct region **all = NULL;
+    nigh_status status = NIGH_OK;
+
+    if (regions->all != NULL) {
+        return NIGH_OK;
+    }
+    all = calloc(regions->config.names, sizeof(struct region *));
+    status = all == NULL ? NIGH_NO_RESOURCES
+                         : table_init(&regions->names, regions->config.names, regions->config.seed);
+    if (status != NIGH_OK) {
+        free(all);
+        return status;
+    }
+    regions->all = all;
+    return NIGH_OK;
+}
+
 static nigh_status make(struct regions *regions, const struct regions_config *config)
 {
-    nigh_status status = table_init(&regions->names, config->names, config->seed);
-
-    regions->all = calloc(config->names, sizeof(struct region *));
     regions->peers = calloc(config->nodes, sizeof(*regions->peers));
-    if (status != NIGH_OK || regions->all == NULL || regions->peers == NULL) {
+    if (regions->peers == NULL) {
         return NIGH_NO_RESOURCES;
     }
     regions->config = *config;
@@ -65,7 +82,9 @@ void regions_destroy(struct regions *regions)
     for (uint32_t rank = 0; regions->peers != NULL && rank < regions->config.nodes; rank++) {
         regions_forget_letters(regions, rank);
     }
-    table_fini(&regions->names);
+    if (regions->all != NULL) {
+        table_fini(&regions->names);
+    }
     free(regions->all);
     free(regions->peers);
     free(regions);
@@ -88,7 +107,9 @@ static bool is_named(const struct region *region, const char *name, uint32_t nam
 
 struct region *regions_find(struct regions *regions, const char *name, uint32_t name_bytes)
 {
-    struct region *region = table_find_pointer(&regions->names, regions_hash(name, name_bytes));
+    struct region *region =
+        regions->all == NULL ? NULL
+                             : table_find_pointer(&regions->names, regions_hash(name, name_bytes));
 
     while (region != NULL && !is_named(region, name, name_bytes)) {
         region = region->same;
@@ -105,6 +126,10 @@ struct region *regions_get(struct regions *regions, const char *name, uint32_t n
     NIGH_ASSERT(name_bytes > 0 && name_bytes <= LIMIT_REGION_NAME_BYTES);
     if (region != NULL) {
         return region;
+    }
+    *status = need_names(regions);
+    if (*status != NIGH_OK) {
+        return NULL;
     }
     region = regions->count == regions->config.names ? NULL : calloc(1, sizeof(*region));
     if (region == NULL) {
@@ -151,7 +176,8 @@ void regions_put(struct region *region)
     struct regions *regions = region->regions;
     uint32_t place = region->place;
 
-    if (region->home != NULL || region->holder != NULL || region->mapping != NULL) {
+    if (region->home != NULL || region->holder != NULL || region->mapping != NULL ||
+        region->barriers != NULL) {
         return;
     }
     take_out_of_names(regions, region);
@@ -194,12 +220,29 @@ void region_set_data(struct region *region, void *data)
     for (uint32_t at_ = (regions)->count; at_ > 0; at_ = min_u32(at_ - 1, (regions)->count)) \
         for (struct region *region = (regions)->all[at_ - 1]; (region) != NULL; (region) = NULL)
 
+/* Of a barrier that it takes part in nobody waits for it any more. */
+static void break_barriers(struct regions *regions, uint32_t rank)
+{
+    REGIONS_FOREACH(region, regions)
+    {
+        if (region->barriers != NULL) {
+            region_barriers_dead(region->barriers, rank);
+        }
+    }
+}
+
 void regions_view(struct regions *regions, uint64_t epoch, const struct region_set *members)
 {
     if (epoch <= regions->epoch) {
         return;
     }
     regions->epoch = epoch;
+    REGION_SET_FOREACH(rank, &regions->members)
+    {
+        if (!region_set_has(members, rank)) {
+            break_barriers(regions, rank);
+        }
+    }
     regions->members = *members;
     for (uint32_t rank = 0; rank < regions->config.nodes; rank++) {
         regions->peers[rank].has_told = regions->peers[rank].walks = false;
@@ -209,6 +252,7 @@ void regions_view(struct regions *regions, uint64_t epoch, const struct region_s
     REGIONS_FOREACH(region, regions)
     {
         regions_end_home(region, NIGH_BUSY);
+        regions_place_barriers(region);
         regions_tidy(region);
     }
     for (uint32_t rank = 0; rank < regions->config.nodes; rank++) {
@@ -238,6 +282,9 @@ void regions_lease(struct regions *regions, bool has_lease)
         if (region->mapping != NULL) {
             region_mapping_lease(region->mapping, has_lease);
         }
+        if (region->locks != NULL) {
+            region_lock_node_lease(region->locks, has_lease);
+        }
         regions_tidy(region);
     }
 }
@@ -250,10 +297,17 @@ void regions_dead(struct regions *regions, uint32_t rank)
     regions_link(regions, rank, false);
     peer->is_dead = true;
     peer->has_told = false;
+    break_barriers(regions, rank);
     REGIONS_FOREACH(region, regions)
     {
         if (region->home != NULL) {
+            if (region->lock_home != NULL) {
+                region_lock_home_forget(region->lock_home, rank, true);
+            }
             region_home_dead(region->home, rank);
+        }
+        if (region->mapping != NULL) {
+            region_mapping_dead(region->mapping, rank);
         }
         regions_tidy(region);
     }
@@ -287,6 +341,12 @@ void regions_drop(struct regions *regions)
     {
         if (region->holder != NULL) {
             region_holder_drop(region->holder);
+        }
+        if (region->locks != NULL) {
+            region_lock_node_lose(region->locks, NIGH_LOCK_LOST);
+        }
+        if (region->barriers != NULL) {
+            region_barriers_end(region->barriers, NIGH_PEER_LOST);
         }
         regions_tidy(region);
     }
@@ -356,6 +416,11 @@ void regions_held(struct regions *regions)
     }
 }
 
+bool regions_are_holding(const struct regions *regions)
+{
+    return !list_empty(&regions->holding);
+}
+
 const struct regions_counts *regions_counts(const struct regions *regions)
 {
     return &regions->counts;
@@ -379,5 +444,5 @@ bool regions_are_valid(const struct regions *regions)
             return false;
         }
     }
-    return table_is_valid(&regions->names);
+    return regions->all == NULL || table_is_valid(&regions->names);
 }

@@ -12,8 +12,10 @@
 #define REGION_REGIONS_H
 
 #include "base/limits.h"
+#include "region/barrier.h"
 #include "region/holder.h"
 #include "region/home.h"
+#include "region/lock_node.h"
 #include "region/mapping.h"
 
 struct regions;
@@ -29,6 +31,19 @@ enum regions_frame {
 /* A read, write or atomic. It is the region's until it has ended. */
 struct regions_op {
     struct region_op op; /* the range is the caller's to set, all else zero */
+    struct region *region;
+};
+
+/* One who waits for a lock, or holds it: the region's until regions_unlock, or until shell.locked
+ * says anything but NIGH_OK. */
+struct regions_hold {
+    struct region_hold hold;
+    struct region *region;
+};
+
+/* One who takes part in a barrier: the region's from regions_arrive until regions_leave. */
+struct regions_party {
+    struct region_party party;
     struct region *region;
 };
 
@@ -49,6 +64,11 @@ struct regions_shell {
                          const struct region_descriptor *descriptor);
     void (*ended)(void *context, struct regions_op *op, nigh_status status);
     void (*answered)(void *context, struct region_ask *ask, nigh_status status);
+    /* As region_lock_shell's. */
+    void (*locked)(void *context, struct regions_hold *hold, nigh_status status);
+    void (*wanted)(void *context, struct regions_hold *hold);
+    /* As region_barrier_shell.passed. */
+    void (*passed)(void *context, struct regions_party *party, nigh_status status);
 };
 
 struct regions_config {
@@ -98,6 +118,9 @@ bool regions_turn(struct regions *regions);
 /* Of a name, the same at every node: by it its home is chosen, and its lane. */
 uint64_t regions_hash(const char *name, uint32_t name_bytes);
 
+/* Whether some home waits for mappers to stand still: regions_held is to be called soon. */
+bool regions_are_holding(const struct regions *regions);
+
 /* As region_home_ask, at the home; NIGH_STALE: that is another node; NIGH_LIMIT: too many names;
  * NIGH_NO_RESOURCES. */
 void regions_ask(struct regions *regions, const char *name, uint32_t name_bytes,
@@ -130,6 +153,21 @@ void regions_begin(struct region *region, struct regions_op *op);
 void regions_posted(struct regions_op *op, uint32_t chunk, struct region_window handle,
                     nigh_status status);
 void regions_end_op(struct regions_op *op, nigh_status status);
+
+/* As region_lock_acquire, of the region of this birth; it is open meanwhile. */
+nigh_status regions_lock(struct region *region, const struct region_version *birth, uint64_t number,
+                         enum region_lock_mode mode, struct regions_hold *hold);
+/* `is_dirty`: what was written under it may land yet. */
+void regions_unlock(struct regions_hold *hold, bool is_dirty);
+
+/* As region_barrier_arrive, _withdraw and _leave; the region is open meanwhile. */
+nigh_status regions_arrive(struct region *region, const struct region_version *birth,
+                           uint64_t number, uint32_t parties, struct regions_party *party);
+void regions_withdraw(struct regions_party *party);
+void regions_leave(struct regions_party *party, bool is_dead);
+
+/* A change of it has ended, as its asker was told: what is known here is of before that. */
+void region_has_changed(struct region *region);
 
 /* What is known of it; none: nothing yet. */
 const struct region_descriptor *region_known(const struct region *region);

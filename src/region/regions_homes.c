@@ -93,6 +93,7 @@ void regions_free_home(struct region *region)
     if (list_is_linked(&region->holding)) {
         list_remove(&region->holding);
     }
+    regions_free_lock_home(region);
     region->home = NULL;
     if (home->config.version.counter > regions->counter) {
         regions->counter = home->config.version.counter;

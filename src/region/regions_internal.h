@@ -7,7 +7,10 @@
 
 #include "base/check.h"
 #include "base/table.h"
+#include "region/barrier.h"
 #include "region/letter.h"
+#include "region/lock_home.h"
+#include "region/lock_node.h"
 #include "region/regions.h"
 
 /* One of a name, each of its machines only while there is a use for it. */
@@ -21,8 +24,11 @@ struct region {
     struct region_home *home;
     struct region_holder *holder;
     struct region_mapping *mapping;
-    struct list_node holding; /* of homes that wait for mappers to stand still */
-    bool holds_long;          /* since before regions_held was called last */
+    struct region_lock_node *locks;     /* beside the mapping, with the first lock */
+    struct region_lock_home *lock_home; /* beside the home, with the first claim */
+    struct region_barriers *barriers;   /* while somebody, here or below, takes part in one */
+    struct list_node holding;           /* of homes that wait for mappers to stand still */
+    bool holds_long;                    /* since before regions_held was called last */
     uint8_t name_bytes;
     char name[LIMIT_REGION_NAME_BYTES];
 };
@@ -116,6 +122,21 @@ nigh_status regions_need_mapping(struct region *region, uint32_t room);
 void regions_free_home(struct region *region);
 void regions_free_holder(struct region *region);
 void regions_free_mapping(struct region *region);
+
+/* That locks can be had here; given here, by the home that is. NIGH_NO_RESOURCES. */
+nigh_status regions_need_locks(struct region *region);
+nigh_status regions_need_lock_home(struct region *region);
+void regions_free_locks(struct region *region);
+void regions_free_lock_home(struct region *region);
+/* What has become of the home and of the mapping is told to the locks. */
+void regions_tidy_locks(struct region *region);
+
+/* That barriers can be; where this node is in their tree, in the view that is; what has become of
+ * the home. */
+nigh_status regions_need_barriers(struct region *region);
+void regions_place_barriers(struct region *region);
+void regions_tidy_barriers(struct region *region);
+void regions_free_barriers(struct region *region);
 
 /* Its home ends; asks have this status. */
 void regions_end_home(struct region *region, nigh_status status);

@@ -56,18 +56,57 @@ static void unmap(struct region *region, const struct region_message *message)
     regions_say(region, &said);
 }
 
+static nigh_status take_claim(struct region *region, const struct region_message *message)
+{
+    nigh_status status = NIGH_OK;
+
+    if (!regions_is_alive(region->regions, message->peer)) {
+        return NIGH_OK;
+    }
+    status = regions_need_lock_home(region);
+    return status == NIGH_OK ? region_lock_home_take(region->lock_home, message) : status;
+}
+
+/* Who uses the region no longer has no locks of it, and has seen to it that nothing lands. */
+static void forget_locks(struct region *region, const struct region_message *message)
+{
+    if (message->kind == REGION_UNMAP && region->lock_home != NULL) {
+        region_lock_home_forget(region->lock_home, message->peer, false);
+    }
+}
+
 static nigh_status take_as_home(struct region *region, const struct region_message *message,
                                 uint32_t room)
 {
     nigh_status status;
 
     if (regions_home_of(region) != region->regions->config.self ||
-        (region->home == NULL && message->kind != REGION_MAP && message->kind != REGION_HELD)) {
+        (region->home == NULL && message->kind != REGION_MAP && message->kind != REGION_HELD &&
+         message->kind != REGION_CLAIM)) {
         return NIGH_OK;
     }
     status = regions_need_home(region, room);
+    if (status == NIGH_OK && message->kind == REGION_CLAIM) {
+        return take_claim(region, message);
+    }
     if (status == NIGH_OK) {
         region_home_take(region->home, message);
+        forget_locks(region, message);
+    }
+    return status;
+}
+
+static nigh_status take_lock(struct region *region, const struct region_message *message)
+{
+    nigh_status status = NIGH_OK;
+
+    if (region->mapping == NULL) {
+        unmap(region, message);
+        return NIGH_OK;
+    }
+    status = regions_need_locks(region);
+    if (status == NIGH_OK) {
+        region_lock_node_take(region->locks, message);
     }
     return status;
 }
@@ -92,7 +131,18 @@ nigh_status regions_take(struct region *region, const struct region_message *mes
     case REGION_DONE:
     case REGION_HELD:
     case REGION_MAP:
-    case REGION_UNMAP: status = take_as_home(region, message, room); break;
+    case REGION_UNMAP:
+    case REGION_CLAIM: status = take_as_home(region, message, room); break;
+    case REGION_GRANT:
+    case REGION_RECALL: status = take_lock(region, message); break;
+    case REGION_ARRIVED:
+    case REGION_PASSED:
+        status = regions_need_barriers(region);
+        if (status == NIGH_OK) {
+            status = region_barriers_take(region->barriers, message);
+        }
+        break;
+    case REGION_KINDS: break;
     case REGION_MAPPED:
     case REGION_CHANGED:
     case REGION_HOLD:
@@ -118,6 +168,12 @@ void regions_say_again(struct region *region, uint32_t rank)
     if (region->home != NULL) {
         region_home_link(region->home, rank);
     }
+    if (region->lock_home != NULL) {
+        region_lock_home_link(region->lock_home, rank);
+    }
+    if (region->barriers != NULL) {
+        region_barriers_link(region->barriers, rank);
+    }
     if (regions_home_of(region) != rank) {
         return;
     }
@@ -126,6 +182,9 @@ void regions_say_again(struct region *region, uint32_t rank)
     }
     if (region->mapping != NULL) {
         region_mapping_home(region->mapping, rank);
+    }
+    if (region->locks != NULL) {
+        region_lock_node_home(region->locks, rank);
     }
 }
 
@@ -143,6 +202,8 @@ static void note_holding(struct region *region)
 
 void regions_tidy(struct region *region)
 {
+    regions_tidy_locks(region);
+    regions_tidy_barriers(region);
     note_holding(region);
     if (region->home != NULL && region_home_is_idle(region->home)) {
         regions_free_home(region);
@@ -151,7 +212,8 @@ void regions_tidy(struct region *region)
         region_holder_is_empty(region->holder)) {
         regions_free_holder(region);
     }
-    if (region->mapping != NULL && region->opens == 0) {
+    if (region->mapping != NULL && region->opens == 0 &&
+        (region->locks == NULL || region_lock_node_is_idle(region->locks))) {
         region_mapping_end(region->mapping);
         regions_free_mapping(region);
     }
@@ -160,6 +222,7 @@ void regions_tidy(struct region *region)
 
 void regions_free_machines(struct region *region)
 {
+    regions_free_barriers(region);
     regions_end_home(region, NIGH_CANCELED);
     if (region->holder != NULL) {
         regions_free_holder(region);
@@ -173,6 +236,11 @@ bool region_is_valid(const struct region *region)
 {
     return (region->home == NULL || region_home_is_valid(region->home)) &&
            (region->holder == NULL || region_holder_is_valid(region->holder)) &&
-           (region->mapping == NULL ||
-            (region->opens > 0 && region_mapping_is_valid(region->mapping)));
+           (region->mapping == NULL || ((region->opens > 0 || region->locks != NULL) &&
+                                        region_mapping_is_valid(region->mapping))) &&
+           (region->barriers == NULL || region_barriers_are_valid(region->barriers)) &&
+           (region->lock_home == NULL ||
+            (region->home != NULL && region_lock_home_is_valid(region->lock_home))) &&
+           (region->locks == NULL ||
+            (region->mapping != NULL && region_lock_node_is_valid(region->locks)));
 }

@@ -68,6 +68,7 @@ nigh_status regions_need_mapping(struct region *region, uint32_t room)
 
 void regions_free_mapping(struct region *region)
 {
+    regions_free_locks(region);
     free(region->mapping->config.now);
     free(region->mapping);
     region->mapping = NULL;
@@ -132,6 +133,13 @@ void regions_posted(struct regions_op *op, uint32_t chunk, struct region_window 
 void regions_end_op(struct regions_op *op, nigh_status status)
 {
     region_mapping_cancel(op->region->mapping, &op->op, status);
+}
+
+void region_has_changed(struct region *region)
+{
+    if (region->mapping != NULL && !region->mapping->is_gone) {
+        region_mapping_home(region->mapping, region->mapping->home);
+    }
 }
 
 const struct region_descriptor *region_known(const struct region *region)

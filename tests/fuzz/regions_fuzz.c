@@ -13,12 +13,14 @@
 #include "region/regions.h"
 #include "region_say.h"
 
-#define NODES 3u
-#define SELF  1u
-#define NAMES 4u
-#define ACTS  512u
-#define OPS   4u
-#define ASKS  4u
+#define NODES   3u
+#define SELF    1u
+#define NAMES   4u
+#define ACTS    512u
+#define OPS     4u
+#define ASKS    4u
+#define HOLDS   4u
+#define PARTIES 4u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 
@@ -35,6 +37,18 @@ struct operation {
     struct region_post posts[LIMIT_REGION_CHUNKS];
 };
 
+struct holding {
+    struct regions_hold hold;
+    bool waits, has;
+    uint32_t name;
+};
+
+struct meeting {
+    struct regions_party party;
+    bool waits;
+    uint32_t name;
+};
+
 struct asking {
     struct region_ask ask;
     bool is_asked;
@@ -49,6 +63,8 @@ static struct {
     uint32_t act_count;
     struct operation operations[OPS];
     struct asking asks[ASKS];
+    struct holding holds[HOLDS];
+    struct meeting parties[PARTIES];
     struct region *opened[NAMES];
     uint32_t nodes[LIMIT_REGION_CHUNKS];
     uint64_t last_handle, epoch;
@@ -128,6 +144,31 @@ static void answered(void *context, struct region_ask *ask, nigh_status status)
     (void)status;
     NIGH_ASSERT(asking->is_asked);
     asking->is_asked = false;
+}
+
+static void locked(void *context, struct regions_hold *hold, nigh_status status)
+{
+    struct holding *holding = container_of(hold, struct holding, hold);
+
+    (void)context;
+    NIGH_ASSERT(holding->waits && !(holding->has && status == NIGH_OK));
+    holding->waits = holding->has = status == NIGH_OK;
+}
+
+static void wanted(void *context, struct regions_hold *hold)
+{
+    (void)context;
+    NIGH_ASSERT(container_of(hold, struct holding, hold)->has);
+}
+
+static void passed(void *context, struct regions_party *party, nigh_status status)
+{
+    struct meeting *meeting = container_of(party, struct meeting, party);
+
+    (void)context;
+    (void)status;
+    NIGH_ASSERT(meeting->waits);
+    meeting->waits = false;
 }
 
 /* ---- what happens --------------------------------------------------------- */
@@ -241,7 +282,61 @@ static bool is_in_use(uint32_t name)
             return true;
         }
     }
+    for (uint32_t n = 0; n < PARTIES; n++) {
+        if (fuzz.parties[n].party.party.barrier != NULL && fuzz.parties[n].name == name) {
+            return true;
+        }
+    }
+    for (uint32_t n = 0; n < HOLDS; n++) {
+        if (fuzz.holds[n].waits && fuzz.holds[n].name == name) {
+            return true;
+        }
+    }
     return false;
+}
+
+static void meet(void)
+{
+    struct meeting *meeting = &fuzz.parties[below(PARTIES)];
+    uint32_t name = below(NAMES), kind = below(4);
+    struct region_version birth = {3, 7, 1 + below(2)};
+
+    if (meeting->party.party.barrier != NULL && kind == 0) {
+        meeting->waits = false;
+        regions_leave(&meeting->party, below(4) == 0);
+    } else if (meeting->party.party.barrier != NULL && kind == 1) {
+        meeting->waits = false;
+        regions_withdraw(&meeting->party);
+    } else if (meeting->party.party.barrier != NULL) {
+        name = meeting->name;
+    }
+    if (!meeting->waits && kind > 1 && fuzz.opened[name] != NULL) {
+        meeting->name = name;
+        meeting->waits = true;
+        if (regions_arrive(fuzz.opened[name], &birth, below(2), below(4), &meeting->party) !=
+            NIGH_OK) {
+            meeting->waits = false;
+        }
+    }
+}
+
+static void lock(void)
+{
+    struct holding *holding = &fuzz.holds[below(HOLDS)];
+    uint32_t name = below(NAMES);
+    struct region_version birth = {3, 7, 1 + below(2)};
+
+    if (holding->waits) {
+        holding->waits = holding->has = false;
+        regions_unlock(&holding->hold, below(4) == 0);
+    } else if (fuzz.opened[name] != NULL) {
+        *holding = (struct holding){.waits = true, .name = name};
+        if (regions_lock(fuzz.opened[name], &birth, below(3),
+                         below(2) == 0 ? REGION_LOCK_SHARED : REGION_LOCK_EXCLUSIVE,
+                         &holding->hold) != NIGH_OK) {
+            holding->waits = false;
+        }
+    }
 }
 
 static void use(void)
@@ -281,6 +376,9 @@ static void begin(const uint8_t *data, size_t size_bytes)
                                     .nodes = NODES,
                                     .names = NAMES,
                                     .shell = {.home = home,
+                                              .locked = locked,
+                                              .wanted = wanted,
+                                              .passed = passed,
                                               .send = send_frame,
                                               .act = act,
                                               .post = post,
@@ -334,7 +432,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
     begin(data, size_bytes);
     while (fuzz.say.input.left > 0) {
-        switch (below(8)) {
+        switch (below(10)) {
         case 0:
         case 1:
         case 2: hear(); break;
@@ -346,6 +444,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
         case 4: tell(); break;
         case 5: ask(); break;
         case 6: use(); break;
+        case 7: lock(); break;
+        case 8: meet(); break;
         default:
             regions_held(fuzz.regions);
             (void)regions_turn(fuzz.regions);

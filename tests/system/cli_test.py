@@ -18,8 +18,8 @@ import raw_session as raw  # noqa: E402
 from raw_session import Node, wait_for  # noqa: E402
 
 OK, FAILED, USAGE, NOT_FOUND, UNREACHABLE, DENIED, FULL, TIMEOUT, CORRUPT, EXISTS = range(10)
-VERBS = ("put", "get", "ls", "stat", "rm", "pin", "unpin", "who", "locate", "nodes", "leave", "forget", "call", "top", "doctor",
-         "bench", "help")
+VERBS = ("put", "get", "ls", "stat", "rm", "pin", "unpin", "who", "locate", "nodes", "leave", "forget", "call", "region", "top",
+         "doctor", "bench", "help")
 
 
 def run(*arguments, node=None, data=b"", env=None, **more):
@@ -687,7 +687,7 @@ def test_json_of_every_verb(node, folder):
     assert parsed("get", "größe \x01", "-o", out, node=node)["output"] == out
     for verb in ("stat", "who", "pin", "unpin", "rm"):
         assert parsed(verb, "größe \x01", node=node)
-    for arguments in (("ls",), ("who",), ("nodes",), ("top", "--once"), ("bench", "objects"), ("bench", "rpc")):
+    for arguments in (("ls",), ("who",), ("nodes",), ("top", "--once"), ("bench", "objects"), ("bench", "rpc"), ("bench", "region")):
         parsed(*arguments, node=node)
     json.loads(run("doctor", "--json", node=node)[1])
     fails(USAGE, ["--output"], "get", "x", "--json", node=node)
@@ -726,7 +726,7 @@ def test_json_of_errors(node, folder):
     one(USAGE, "no option --\x1b[31m", "ls", "--\x1b[31m", node=node)
     none = {"NIGH_SOCKET": folder + "/none"}
     for arguments in (("put", "x", "-"), ("get", "x", "-o", out), ("ls",), ("stat", "x"), ("rm", "x"), ("pin", "x"),
-                      ("unpin", "x"), ("who",), ("who", "x"), ("nodes",), ("top",), ("bench", "objects")):
+                      ("unpin", "x"), ("who",), ("who", "x"), ("nodes",), ("top",), ("bench", "objects"), ("region", "stat", "x")):
         one(UNREACHABLE, folder + "/none", *arguments, env=none)
     # Of several names each that fails is an element, and the rest is done.
     for verb in ("stat", "pin", "unpin", "rm"):
@@ -746,7 +746,7 @@ def test_no_node():
     with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
         none = {"NIGH_SOCKET": folder + "/none"}
         for arguments in (("put", "x", "-"), ("get", "x"), ("ls",), ("stat", "x"), ("rm", "x"), ("pin", "x"),
-                          ("unpin", "x"), ("who",), ("who", "x"), ("nodes",), ("top",), ("bench", "objects")):
+                          ("unpin", "x"), ("who",), ("who", "x"), ("nodes",), ("top",), ("bench", "objects"), ("region", "stat", "x")):
             fails(UNREACHABLE, [folder + "/none"], *arguments, env=none)
         fails(UNREACHABLE, [folder + "/other"], "ls", "--socket", folder + "/other", env=none)
         fails(USAGE, ["107"], "ls", "--socket", folder + "/" + "x" * 120)
@@ -1088,6 +1088,9 @@ def test_completion(node, folder):
     assert set(VERBS) <= set(completed(node, folder, ""))
     assert sorted(completed(node, folder, "help", "")) == sorted(set(VERBS) - {"help"})
     assert completed(node, folder, "help", "n") == ["nodes"]
+    assert completed(node, folder, "region", "c") == ["create", "chmod"]
+    for words in (("region", "create"), ("region", "stat", "w"), ("region", "create", "--chunk"), ("--pool", "p", "region", "rm")):
+        assert completed(node, folder, *words, "") == [], words
     for verb in VERBS:
         offered = set(completed(node, folder, verb, "--"))
         taken = {word for line in good("help", verb).decode().splitlines() for word in line.replace(",", " ").split()[:3]

@@ -87,7 +87,7 @@ class Member:
 class Cluster:
     """Two nodes that know each other; flags are both nodes'."""
 
-    def __init__(self, *flags, keys=("00112233" * 8,) * 2, joins=None, host="127.0.0.1"):
+    def __init__(self, *flags, keys=("00112233" * 8,) * 2, joins=None, host="127.0.0.1", member=Member):
         self.folder = tempfile.TemporaryDirectory(prefix="nigh-")
         shown = f"[{host}]" if ":" in host else host
         self.join = ",".join(f"{shown}:{port}" for port in free_ports(2, host))
@@ -97,7 +97,7 @@ class Cluster:
             with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
                 file.write(keys[rank] + "\n")
             join = joins[rank](self.join) if joins else self.join
-            self.members.append(Member(self.folder.name, rank, join, key, *flags))
+            self.members.append(member(self.folder.name, rank, join, key, *flags))
 
     def __enter__(self):
         return self.members

@@ -447,10 +447,11 @@ def test_check_says_what_would_be_done_and_does_nothing(folder, good):
                    "[pool shared]\nmode = 0666\nstrict = yes\nquota = 16M\n")
     code, printed, said = run("--config", path, "--socket", folder + "/s", "--check", "--memory", "48M")
     assert code == 0 and said == "", said
-    for words in ("48.0 MiB", "lanes         2", ", quota 2.0 MiB\n", "bring up to 12.0 MiB of memory", "shared", "0666, strict, quota 16.0 MiB\n",
+    for words in ("48.0 MiB", "lanes         2", ", quota 2.0 MiB\n", "bring up to 12.0 MiB of memory", "up to 24.0 MiB of them lie here", "shared", "0666, strict, quota 16.0 MiB\n",
                   folder + "/s"):
         assert words in printed, printed
     assert "bring up to 5.0 MiB" in run("--config", path, "--socket", folder + "/s", "--check", "--call-memory", "5M")[1]
+    assert "up to 7.0 MiB of them" in run("--config", path, "--socket", folder + "/s", "--check", "--region-memory", "7M")[1]
     assert os.listdir(folder) == ["nigh.ini"]
     expect(USAGE, ["3 lanes"], "--check", "--memory", "48M", "--lanes", "3")
 
@@ -518,7 +519,7 @@ def test_help_and_version():
     code, printed, said = run("--help")
     assert code == 0 and said == ""
     for flag in ("memory", "socket", "lanes", "spin-us", "max-objects", "extent", "huge", "spill", "spill-max",
-                 "session-quota", "call-memory", "max-sessions", "max-pins", "config", "hold", "ready-fd", "http", "log-level", "check"):
+                 "session-quota", "call-memory", "region-memory", "max-sessions", "max-pins", "config", "hold", "ready-fd", "http", "log-level", "check"):
         assert "--" + flag in printed, flag
     assert max(len(line) for line in printed.splitlines()) <= 100
     for words in ("spill directory", "port for other nodes", "or 32 bytes"):

@@ -651,23 +651,30 @@ static void who_does_not_let_peers_write(void **state)
 /* Memory that is not there any more: what is under way on the link ends with it. */
 static void a_stale_key_costs_the_link(void **state)
 {
-    struct sim_options options = {.seed = 6};
-    struct world *world = world_open(&options);
-    struct node *node = world->nodes[1], *to = world->nodes[0];
-    struct op *before, *op, *behind;
+    uint32_t denied = 0;
 
     (void)state;
-    before = write_one(node, to, 0, 0, 8);
-    pass(world, 100000);
-    op = write_one(node, to, 0, 0, 4096);
-    behind = add_to(node, to, 8, 1);
-    fabric_memory_deregister(to->fabric, to->open);
-    pass(world, 100000);
-    assert_int_equal(before->status, NIGH_OK);
-    assert_true(op->status == NIGH_PEER_LOST || op->status == NIGH_DENIED);
-    assert_true(behind->status == NIGH_PEER_LOST || behind->status == NIGH_DENIED);
-    assert_int_equal(word_at(to, 8), 0);
-    world_close(world);
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        struct sim_options options = {.seed = seed};
+        struct world *world = world_open(&options);
+        struct node *node = world->nodes[1], *to = world->nodes[0];
+        struct op *before, *op, *behind;
+
+        before = write_one(node, to, 0, 0, 8);
+        pass(world, 100000);
+        op = write_one(node, to, 0, 0, 4096);
+        behind = add_to(node, to, 8, 1);
+        fabric_memory_deregister(to->fabric, to->open);
+        pass(world, 100000);
+        assert_int_equal(before->status, NIGH_OK);
+        assert_true(op->status == NIGH_PEER_LOST || op->status == NIGH_DENIED);
+        denied += op->status == NIGH_DENIED;
+        /* Of what was under way beside it nobody knows whether it acted. */
+        assert_int_equal(behind->status, NIGH_PEER_LOST);
+        assert_int_equal(word_at(to, 8), 0);
+        world_close(world);
+    }
+    assert_true(denied > 0);
 }
 
 static void wrong_configurations_are_refused(void **state)

@@ -40,7 +40,7 @@ static int set_up(void **state)
     struct lane_config config = {.lanes = 1,
                                  .max_sessions = SLOT + 1,
                                  .page = &page,
-                                 .store = {.rank = 7},
+                                 .store = {.rank = 7, .incarnation = 1},
                                  .node_list = one_of_nodes,
                                  .node_name = name_of_one};
 

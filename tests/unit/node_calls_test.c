@@ -66,7 +66,8 @@ static void no_kick(void *context, uint32_t number)
 
 static int set_up(void **state)
 {
-    struct lane_config config = {.lanes = 1, .max_sessions = SLOT + 1, .page = &page};
+    struct lane_config config = {
+        .lanes = 1, .max_sessions = SLOT + 1, .page = &page, .store = {.incarnation = 1}};
     struct bulk_memories_config files = {
         .lanes = 1, .most_bytes = most_bytes, .own_uid = UINT32_MAX, .kick = no_kick};
 

@@ -39,7 +39,8 @@ static int set_up(void **state)
                                   .extents = &extents,
                                   .sessions = &sessions,
                                   .pools = &pools};
-    struct lane_config lane = {.lanes = 1, .max_sessions = SESSIONS, .page = &page};
+    struct lane_config lane = {
+        .lanes = 1, .max_sessions = SESSIONS, .page = &page, .store = {.incarnation = 1}};
 
     (void)state;
     keeper.socket_fd = -1;

@@ -74,7 +74,7 @@ static int set_up(void **state)
     struct lane_config config = {.lanes = 1,
                                  .max_sessions = SESSIONS,
                                  .page = &page,
-
+                                 .store = {.incarnation = 1},
                                  .front = &front};
 
     (void)state;

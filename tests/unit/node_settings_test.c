@@ -38,6 +38,7 @@ static void defaults_follow_memory_and_cores(void **state)
         assert_int_equal(settings.spin_us, cases[i].spin);
         assert_int_equal(settings.max_objects, cases[i].objects);
         assert_int_equal(settings.call_memory_bytes, cases[i].memory / 4);
+        assert_int_equal(settings.region_memory_bytes, cases[i].memory / 2);
         assert_int_equal(settings.max_sessions, LIMIT_SESSIONS);
         assert_int_equal(settings.max_pins, LIMIT_LANE_PINS);
         assert_int_equal(settings.socket_mode, 0666);

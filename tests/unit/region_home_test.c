@@ -230,7 +230,7 @@ static void what_cannot_be_is_refused(void **state)
         assert_true(region_home_is_idle(&world.home)); \
     } while (0)
     REFUSED(ask.kind = REGION_ASK_MOVE, NIGH_NOT_FOUND);
-    REFUSED(ask.node_count = 1, NIGH_INVALID);
+    REFUSED(ask.node_count = 0, NIGH_INVALID);
     REFUSED(ask.name_bytes = 0, NIGH_INVALID);
     REFUSED(ask.name = "a\0b", NIGH_INVALID);
     REFUSED(ask.geometry.chunk_bytes = 100, NIGH_INVALID);
@@ -268,6 +268,51 @@ static void a_grant_freezes_nothing_and_a_revoke_all(void **state)
     assert_answered(&revoke, NIGH_OK);
     region_home_ask(&world.home, &revoke);
     assert_answered(&revoke, NIGH_DENIED);
+}
+
+/* All chunks have new handles then, though no right and no byte has changed. */
+static void a_fence_freezes_all(void **state)
+{
+    (void)state;
+    make_region();
+    region_home_fence(&world.home);
+    assert_false(world.home.is_fenced);
+    does(REGION_HOLD, MAPPER, 0);
+    both_do(REGION_FREEZE, 3);
+    region_home_fence(&world.home); /* what is written by now is not all behind the first */
+    both_do(REGION_COMMIT, 3);
+    both_do(REGION_THAW, 3);
+    assert_false(world.home.is_fenced);
+    hear(REGION_CHANGED, MAPPER);
+    does(REGION_HOLD, MAPPER, 0);
+    both_do(REGION_FREEZE, 3);
+    both_do(REGION_COMMIT, 3);
+    both_do(REGION_THAW, 3);
+    assert_true(world.home.is_fenced);
+    assert_int_equal(world.answers, 0);
+}
+
+/* One that a holder could not do is done again. */
+static void a_fence_is_done_in_the_end(void **state)
+{
+    struct region_message freeze;
+
+    (void)state;
+    make_region();
+    region_home_fence(&world.home);
+    does(REGION_HOLD, MAPPER, 0);
+    freeze = hear(REGION_FREEZE, 1);
+    done(&freeze, 1, NIGH_BUSY);
+    freeze = hear(REGION_FREEZE, 2);
+    done(&freeze, 2, NIGH_OK);
+    both_do(REGION_THAW, 3);
+    assert_false(world.home.is_fenced);
+    hear(REGION_CHANGED, MAPPER);
+    does(REGION_HOLD, MAPPER, 0);
+    both_do(REGION_FREEZE, 3);
+    both_do(REGION_COMMIT, 3);
+    both_do(REGION_THAW, 3);
+    assert_true(world.home.is_fenced);
 }
 
 static void a_move_in_rounds(void **state)
@@ -692,6 +737,8 @@ int main(void)
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(without_room_there_are_no_chunks),
         cmocka_unit_test(a_grant_freezes_nothing_and_a_revoke_all),
+        cmocka_unit_test(a_fence_freezes_all),
+        cmocka_unit_test(a_fence_is_done_in_the_end),
         cmocka_unit_test(a_move_in_rounds),
         cmocka_unit_test(mappers_are_asked_to_stand_still),
         cmocka_unit_test(a_move_whose_source_dies_is_given_up),

@@ -42,6 +42,26 @@ static struct region_message make(enum region_message_kind kind,
     case REGION_UNMAP:
     case REGION_CHANGED:
     case REGION_HOLD: break;
+    case REGION_CLAIM:
+    case REGION_GRANT:
+    case REGION_RECALL:
+        message.base = region_fixture_version(8);
+        message.lock = (struct region_lock_word){
+            .number = 1ull << 40, .serial = 5, .mode = REGION_LOCK_SHARED};
+        message.lock.is_held = message.lock.is_dirty = kind == REGION_CLAIM;
+        break;
+    case REGION_ARRIVED:
+    case REGION_PASSED:
+        message.base = region_fixture_version(8);
+        message.barrier = (struct region_barrier_word){.number = 7, .round = 3, .is_broken = true};
+        if (kind == REGION_ARRIVED) {
+            message.barrier.latest = 4;
+            message.barrier.count = 5;
+            message.barrier.parties = 6;
+            message.barrier.is_part = true;
+        }
+        break;
+    case REGION_KINDS: break;
     }
     if (kind == REGION_DONE || kind == REGION_HELD) {
         message.handles = handles;
@@ -70,7 +90,7 @@ static void each_kind_comes_as_it_went(void **state)
     const struct region_descriptor *descriptor = region_fixture_make(&fixture, 5);
 
     (void)state;
-    for (uint32_t kind = REGION_PREPARE; kind <= REGION_HOLD; kind++) {
+    for (uint32_t kind = REGION_PREPARE; kind < REGION_KINDS; kind++) {
         struct region_message message = make(kind, descriptor);
         const struct region_message *read = &letter.message;
         size_t size_bytes = encode(&message);
@@ -87,6 +107,12 @@ static void each_kind_comes_as_it_went(void **state)
         assert_memory_equal(&read->geometry, &message.geometry, sizeof(read->geometry));
         assert_int_equal(read->source.node, message.source.node);
         assert_true(region_window_equal(read->source.handle, message.source.handle));
+        assert_int_equal(read->lock.number, message.lock.number);
+        assert_int_equal(read->lock.serial, message.lock.serial);
+        assert_int_equal(read->lock.mode, message.lock.mode);
+        assert_int_equal(read->lock.is_held, message.lock.is_held);
+        assert_int_equal(read->lock.is_dirty, message.lock.is_dirty);
+        assert_memory_equal(&read->barrier, &message.barrier, sizeof(read->barrier));
         assert_int_equal(read->handle_count, message.handles != NULL ? 4 : 0);
         assert_int_equal(letter.name_bytes, 3);
         assert_memory_equal(letter.name, NAME, sizeof(NAME));
@@ -107,7 +133,7 @@ static void nothing_else_is_read(void **state)
     const struct region_descriptor *descriptor = region_fixture_make(&fixture, 2);
 
     (void)state;
-    for (uint32_t kind = REGION_PREPARE; kind <= REGION_HOLD; kind++) {
+    for (uint32_t kind = REGION_PREPARE; kind < REGION_KINDS; kind++) {
         struct region_message message = make(kind, descriptor);
         size_t size_bytes = encode(&message);
 
@@ -147,7 +173,11 @@ static void what_no_machine_says_is_refused(void **state)
                           copy = make(REGION_COPY, descriptor),
                           commit = make(REGION_COMMIT, descriptor),
                           mapped = make(REGION_MAPPED, descriptor),
-                          done = make(REGION_DONE, descriptor);
+                          done = make(REGION_DONE, descriptor),
+                          claim = make(REGION_CLAIM, descriptor),
+                          grant = make(REGION_GRANT, descriptor),
+                          arrived = make(REGION_ARRIVED, descriptor),
+                          passed = make(REGION_PASSED, descriptor);
 
     (void)state;
     assert_refused(prepare); /* chunks behind the region's end */
@@ -169,6 +199,23 @@ static void what_no_machine_says_is_refused(void **state)
     assert_refused(mapped);
     done.of = REGION_DONE;
     assert_refused(done);
+    claim.lock.mode = REGION_LOCK_NONE; /* and has it */
+    assert_refused(claim);
+    claim = make(REGION_CLAIM, descriptor);
+    claim.lock.mode = (enum region_lock_mode)3;
+    assert_refused(claim);
+    claim = make(REGION_CLAIM, descriptor);
+    claim.base = (struct region_version){0};
+    assert_refused(claim);
+    grant.lock.is_dirty = true;
+    assert_refused(grant);
+    grant = make(REGION_GRANT, descriptor);
+    grant.status = NIGH_LOCK_LOST; /* and gives it */
+    assert_refused(grant);
+    arrived.barrier.round = 5; /* later than the latest */
+    assert_refused(arrived);
+    passed.barrier.count = 1;
+    assert_refused(passed);
     descriptor->name[0] = 'T'; /* of another region */
     assert_refused(make(REGION_SETTLE, descriptor));
 }

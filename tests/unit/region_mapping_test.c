@@ -136,8 +136,73 @@ static void an_operation_is_a_piece_a_chunk(void **state)
     start(&op, 24470, 6);
     posted(&op, 3, NIGH_OK);
     assert_ended(&op, NIGH_OK);
+}
+
+/* A change may have been told to somebody and not to this node. */
+static void what_is_refused_is_asked_for_once_more(void **state)
+{
+    struct region_descriptor *descriptor = begin_known();
+    struct region_op op;
+
+    (void)state;
     start(&op, 24470, 7);
+    assert_int_equal(world.maps, 2);
+    descriptor->geometry.size_bytes++;
+    tell(NIGH_OK);
+    posted(&op, 0, NIGH_OK);
+    assert_ended(&op, NIGH_OK);
+    start(&op, 24470, 8);
+    assert_int_equal(world.maps, 3);
+    tell(NIGH_OK);
     assert_ended(&op, NIGH_INVALID);
+    world.judged = NIGH_DENIED;
+    start(&op, 0, 1);
+    assert_int_equal(world.ends, 0);
+    assert_int_equal(world.maps, 4);
+    world.judged = NIGH_OK;
+    tell(NIGH_OK);
+    posted(&op, 1, NIGH_OK);
+    assert_ended(&op, NIGH_OK);
+}
+
+/* An answer that was on its way may be of before. */
+static void an_answer_to_an_earlier_question_is_not_enough(void **state)
+{
+    struct region_op first, op;
+
+    (void)state;
+    begin_known();
+    start(&first, 24470, 7);
+    start(&op, 24470, 8);
+    assert_int_equal(world.maps, 2);
+    tell(NIGH_OK);
+    assert_ended(&first, NIGH_INVALID);
+    assert_int_equal(world.maps, 3);
+    tell(NIGH_OK);
+    assert_ended(&op, NIGH_INVALID);
+}
+
+/* Who opens a region, or looks at it, posts nothing. */
+static void an_operation_of_no_length_looks(void **state)
+{
+    struct region_op op;
+
+    (void)state;
+    begin_known();
+    start(&op, 0, 0);
+    assert_ended(&op, NIGH_OK);
+    region_mapping_take(&world.mapping,
+                        &(struct region_message){.kind = REGION_CHANGED, .peer = HOME});
+    start(&op, 0, 0);
+    assert_int_equal(world.ends, 0);
+    tell(NIGH_OK);
+    assert_ended(&op, NIGH_OK);
+    region_mapping_take(&world.mapping,
+                        &(struct region_message){.kind = REGION_CHANGED, .peer = HOME});
+    start(&op, 0, 0);
+    tell(NIGH_NOT_FOUND);
+    assert_ended(&op, NIGH_NOT_FOUND);
+    assert_int_equal(world.post_count, 0);
 }
 
 static void what_was_not_told_yet_waits(void **state)
@@ -257,6 +322,7 @@ static void rights_are_judged_at_each_try(void **state)
     assert_ended(&op, NIGH_DENIED);
     assert_int_equal(world.post_count, 1);
     start(&op, 0, 1);
+    tell(NIGH_OK);
     assert_ended(&op, NIGH_DENIED);
 }
 
@@ -295,6 +361,52 @@ static void what_is_lost_is_said(void **state)
     start(&op, 0, 1);
     posted(&op, 0, NIGH_PEER_LOST);
     assert_ended(&op, NIGH_PEER_LOST);
+}
+
+static void say_changed(struct region_descriptor *descriptor)
+{
+    descriptor->version.counter++;
+    region_mapping_take(&world.mapping,
+                        &(struct region_message){.kind = REGION_CHANGED, .peer = HOME});
+    tell(NIGH_OK);
+}
+
+/* Whoever is at a node again may have given its handles anew: the ones of before are not presented,
+ * though a home that has not heard of it tells them once more, or later ones. */
+static void where_a_life_has_ended_nothing_is_posted(void **state)
+{
+    struct region_descriptor *descriptor = begin_known();
+    struct region_op op, other;
+
+    (void)state;
+    region_mapping_dead(&world.mapping, 2);
+    assert_int_equal(world.maps, 2);
+    start(&op, 8192, 1);
+    assert_int_equal(world.post_count, 0);
+    tell(NIGH_OK);
+    assert_int_equal(world.post_count, 0);
+    start(&other, 0, 1); /* at node 1 */
+    assert_int_equal(world.post_count, 1);
+    posted(&other, 0, NIGH_OK);
+    assert_ended(&other, NIGH_OK);
+    descriptor->chunks[1].handle.address = 61;
+    say_changed(descriptor);
+    assert_int_equal(world.post_count, 1);
+    /* Another came to be there. */
+    descriptor->chunks[1].since = descriptor->version;
+    descriptor->chunks[1].since.counter++;
+    say_changed(descriptor);
+    assert_int_equal(world.post_count, 2);
+    assert_int_equal(world.posts[1].place.handle.address, 61);
+    posted(&op, 1, NIGH_OK);
+    assert_ended(&op, NIGH_OK);
+    region_mapping_dead(&world.mapping, 2);
+    start(&op, 8192, 1);
+    descriptor->chunks[1].node = REGION_NOBODY;
+    descriptor->chunks[1].handle = REGION_NO_WINDOW;
+    say_changed(descriptor);
+    assert_ended(&op, NIGH_PEER_LOST);
+    assert_int_equal(world.post_count, 2);
 }
 
 static void another_of_the_name_is_not_it(void **state)
@@ -469,6 +581,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_operation_is_a_piece_a_chunk),
+        cmocka_unit_test(what_is_refused_is_asked_for_once_more),
+        cmocka_unit_test(an_answer_to_an_earlier_question_is_not_enough),
+        cmocka_unit_test(an_operation_of_no_length_looks),
         cmocka_unit_test(what_was_not_told_yet_waits),
         cmocka_unit_test(what_was_refused_goes_where_it_is_by_then),
         cmocka_unit_test(an_old_refusal_asks_nobody),
@@ -477,6 +592,7 @@ int main(void)
         cmocka_unit_test(rights_are_judged_at_each_try),
         cmocka_unit_test(what_is_posted_comes_back_before_an_end),
         cmocka_unit_test(what_is_lost_is_said),
+        cmocka_unit_test(where_a_life_has_ended_nothing_is_posted),
         cmocka_unit_test(another_of_the_name_is_not_it),
         cmocka_unit_test(one_cut_otherwise_is_not_it),
         cmocka_unit_test(what_is_held_is_posted_no_more),

@@ -5,6 +5,10 @@
  * are full, nodes die and come back, views and leases change. A chunk is a number: one node writes
  * ever greater ones, and whoever reads finds what was acknowledged last, or later, or hears that it
  * is lost.
+ *
+ * And in some worlds a chunk is a word that several nodes write, read, add to and swap, while it
+ * moves: what they found can have been, one after the other (support/linear.h). There what breaks
+ * off with a link, or with its node, may have come to pass, and may do so later.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,6 +23,7 @@
 #include "base/random.h"
 #include "region/letter.h"
 #include "region/regions.h"
+#include "support/linear.h"
 #include "support/support.h"
 
 enum {
@@ -29,6 +34,9 @@ enum {
     ACTS = 64,
     OPS = 8,
     ASKS = 6,
+    HOLDS = 6,
+    MEMBERS = 4,
+    LATE = 8,
     VIEWS = 256,
     STEPS = 6000
 };
@@ -64,6 +72,9 @@ struct act {
 struct operation {
     struct regions_op op;
     bool is_used, is_write;
+    enum linear_kind kind; /* of words: what is done to each chunk */
+    uint64_t compare;
+    size_t recorded[CHUNKS];
     bool has_no_say; /* what it says is not held against anybody */
     bool must_find;  /* its region is there, and its chunks if no node died */
     bool lost_link;
@@ -71,6 +82,29 @@ struct operation {
     uint64_t value, seen[CHUNKS], least[CHUNKS];
     struct region_post posts[CHUNKS];
     uint32_t post_count;
+};
+
+/* One who waits for a lock of a region, or has it. */
+struct held {
+    struct regions_hold hold;
+    bool is_used, has;
+    uint32_t node, name;
+    enum region_lock_mode mode;
+    struct region_version birth;
+};
+
+/* One who takes part in a barrier. */
+struct member {
+    struct regions_party party;
+    bool takes_part, waits;
+    uint32_t node, name;
+};
+
+/* A piece of an operation that its node knows nothing of any more, and which is still on its way.
+ */
+struct late {
+    struct operation operation;
+    struct region_post posted;
 };
 
 struct asked {
@@ -83,6 +117,8 @@ struct asked {
 struct node {
     struct regions *regions; /* NULL: dead */
     uint64_t incarnation, epoch;
+    uint64_t lives[NODES];                      /* the incarnations that it knows of */
+    struct region_version ended[NAMES][CHUNKS]; /* what it knew to lie where one has ended */
     bool has_lease;
     struct memory memories[NAMES][CHUNKS];
     struct act acts[ACTS];
@@ -115,14 +151,24 @@ static struct {
     bool is_up[NODES][NODES];
     struct operation ops[OPS];
     struct asked asks[ASKS];
+    struct held holds[HOLDS];
+    struct member members[MEMBERS];
     struct truth truths[NAMES];
     uint64_t last_window, last_incarnation, epoch;
     struct region_set views[VIEWS]; /* by epoch */
+
+    bool has_words;
+    struct linear_history history;
+    uint64_t time, last_value;
+    struct late late[LATE];
+    uint32_t late_count;
 } world;
 
 /* Of all worlds. */
 static struct {
-    uint32_t done[REGION_ASKS], written, read, lost, denied, refused;
+    uint32_t done[REGION_ASKS], written, read, lost, denied, refused, locked, waited, passed,
+        broken;
+    uint32_t words, open_words, late; /* ended; without a known end; landed behind it */
 } seen;
 
 /* ---- memory --------------------------------------------------------------- */
@@ -244,12 +290,38 @@ static struct operation *operation_of(struct regions_op *op)
     return container_of(op, struct operation, op);
 }
 
+/* Whether the chunk was there already when what was there ended. */
+static bool had_ended(const struct node *node, const struct operation *operation, uint32_t chunk)
+{
+    const struct region_chunk *where = &region_known(operation->op.region)->chunks[chunk];
+
+    return region_version_equal(&where->since, &node->ended[operation->name][chunk]);
+}
+
+static void note_ended(struct node *node, uint32_t rank)
+{
+    for (uint32_t name = 0; name < NAMES; name++) {
+        const struct region_descriptor *now =
+            node->opened[name] == NULL ? NULL : region_known(node->opened[name]);
+
+        for (uint32_t n = 0; now != NULL && n < now->chunk_count; n++) {
+            if (now->chunks[n].node == rank) {
+                node->ended[name][n] = now->chunks[n].since;
+            }
+        }
+    }
+}
+
 static void post(void *context, struct regions_op *op, const struct region_post *todo)
 {
+    const struct node *node = context;
     struct operation *operation = operation_of(op);
 
-    (void)context;
     assert_true(operation->is_used && operation->post_count < CHUNKS);
+    /* Nothing is presented to a process that the one before it had given, unless a home that has
+     * not heard of it told it only afterwards. */
+    assert_true(todo->place.handle.key >= node->lives[todo->place.node] ||
+                !had_ended(node, operation, todo->piece.chunk));
     operation->posts[operation->post_count++] = *todo;
 }
 
@@ -260,6 +332,40 @@ static nigh_status judge(void *context, struct regions_op *op,
 
     (void)context;
     return (region_descriptor_rights(descriptor, USER, USER) & needs) != 0 ? NIGH_OK : NIGH_DENIED;
+}
+
+/* What was refused, and one piece of a region is all of it, has not happened. What ended otherwise
+ * may have, or may yet. */
+static void record_end(struct operation *operation, uint64_t first, uint64_t last,
+                       nigh_status status)
+{
+    bool did_nothing = status == NIGH_NOT_FOUND || status == NIGH_INVALID || status == NIGH_DENIED;
+
+    world.time++;
+    for (uint64_t n = first; n <= last; n++) {
+        if (status == NIGH_OK) {
+            linear_end(&world.history, operation->recorded[n], operation->seen[n], world.time);
+        } else if (operation->kind == LINEAR_READ || (did_nothing && first == last)) {
+            linear_cancel(&world.history, operation->recorded[n]);
+        }
+    }
+    seen.words += status == NIGH_OK ? 1 : 0;
+    seen.open_words += status != NIGH_OK && !did_nothing ? 1 : 0;
+}
+
+static void record_begin(struct operation *operation, uint32_t first, uint32_t count)
+{
+    world.time++;
+    for (uint32_t n = first; n < first + count; n++) {
+        struct linear_op op = {.word = operation->name * CHUNKS + n,
+                               .given = operation->value,
+                               .compare = operation->compare,
+                               .kind = operation->kind,
+                               .who = operation->node};
+
+        operation->recorded[n] = linear_begin(&world.history, op, world.time);
+        assert_true(operation->recorded[n] != SIZE_MAX);
+    }
 }
 
 static void ended(void *context, struct regions_op *op, nigh_status status)
@@ -278,6 +384,10 @@ static void ended(void *context, struct regions_op *op, nigh_status status)
     assert_false(world.is_whole && status == NIGH_BUSY); /* where it is would be known */
     seen.lost += status == NIGH_PEER_LOST ? 1 : 0;
     seen.denied += status == NIGH_DENIED ? 1 : 0;
+    if (world.has_words) {
+        record_end(operation, first, last, status);
+        return;
+    }
     if (status != NIGH_OK) {
         return;
     }
@@ -292,6 +402,52 @@ static void ended(void *context, struct regions_op *op, nigh_status status)
     }
     seen.written += operation->is_write ? 1 : 0;
     seen.read += operation->is_write ? 0 : 1;
+}
+
+static struct held *held_of(struct regions_hold *hold)
+{
+    return container_of(hold, struct held, hold);
+}
+
+/* Nobody who lives has it, too, in a way that does not suit. */
+static void locked(void *context, struct regions_hold *hold, nigh_status status)
+{
+    struct held *held = held_of(hold);
+
+    (void)context;
+    assert_true(held->is_used);
+    if (status != NIGH_OK) {
+        held->is_used = false;
+        return;
+    }
+    held->has = true;
+    seen.locked++;
+    for (uint32_t n = 0; n < HOLDS; n++) {
+        const struct held *other = &world.holds[n];
+
+        if (other != held && other->is_used && other->has && other->name == held->name &&
+            region_version_equal(&other->birth, &held->birth)) {
+            assert_true(region_lock_suits(other->mode, held->mode));
+        }
+    }
+}
+
+static void wanted(void *context, struct regions_hold *hold)
+{
+    (void)context;
+    assert_true(held_of(hold)->has);
+    seen.waited++;
+}
+
+static void passed(void *context, struct regions_party *party, nigh_status status)
+{
+    struct member *member = container_of(party, struct member, party);
+
+    (void)context;
+    assert_true(member->waits);
+    member->waits = false;
+    seen.passed += status == NIGH_OK ? 1 : 0;
+    seen.broken += status == NIGH_PEER_LOST ? 1 : 0;
 }
 
 /* Chunks of a name come or go: what was written before says nothing of what is read from now on. */
@@ -400,6 +556,15 @@ static bool deliver(uint32_t from, uint32_t to)
     return true;
 }
 
+static void meet(struct node *node, uint32_t rank, uint64_t incarnation)
+{
+    if (node->lives[rank] != 0 && node->lives[rank] != incarnation) {
+        note_ended(node, rank);
+    }
+    node->lives[rank] = incarnation;
+    regions_alive(node->regions, rank, incarnation);
+}
+
 static void join_link(uint32_t a, uint32_t b)
 {
     struct node *one = &world.nodes[a], *other = &world.nodes[b];
@@ -408,8 +573,8 @@ static void join_link(uint32_t a, uint32_t b)
         return;
     }
     world.is_up[a][b] = world.is_up[b][a] = true;
-    regions_alive(one->regions, b, other->incarnation);
-    regions_alive(other->regions, a, one->incarnation);
+    meet(one, b, other->incarnation);
+    meet(other, a, one->incarnation);
     lacks_memory = world.is_scarce;
     regions_link(one->regions, b, true);
     regions_link(other->regions, a, true);
@@ -427,9 +592,11 @@ static struct memory *memory_at(const struct region_place *place, uint32_t name,
                : NULL;
 }
 
-static struct region_window new_window(void)
+/* It says who made it. */
+static struct region_window new_window(const struct node *node)
 {
-    return (struct region_window){.address = ++world.last_window, .key = 9};
+    return (struct region_window){.address = ++world.last_window,
+                                  .key = (uint32_t)node->incarnation};
 }
 
 static nigh_status carry_out(struct node *node, const struct act *todo)
@@ -457,10 +624,10 @@ static nigh_status carry_out(struct node *node, const struct act *todo)
         if (one_in(16)) {
             return NIGH_NO_RESOURCES;
         }
-        memory->window = new_window();
+        memory->window = new_window(node);
         break;
     case REGION_ACT_OPEN:
-        memory->window = new_window();
+        memory->window = new_window(node);
         memory->is_writable = true;
         break;
     case REGION_ACT_CLOSE:
@@ -496,6 +663,49 @@ static bool do_act(uint32_t self)
     return true;
 }
 
+/* What an operation does where it lands. */
+static void touch(struct operation *operation, uint32_t chunk, struct memory *memory)
+{
+    uint64_t was = memory->value;
+
+    operation->seen[chunk] = was;
+    if (operation->kind == LINEAR_ADD) {
+        memory->value += operation->value;
+    } else if (operation->is_write &&
+               (operation->kind != LINEAR_SWAP || was == operation->compare)) {
+        memory->value = operation->value;
+    }
+}
+
+/* Its node knows nothing of it any more. */
+static void leave_behind(const struct operation *operation, const struct region_post *posted)
+{
+    if (world.has_words && operation->is_write && world.late_count < LATE) {
+        world.late[world.late_count++] = (struct late){.operation = *operation, .posted = *posted};
+    }
+}
+
+/* One of these gets there nevertheless, if it may still be written there; or is lost on its way. */
+static bool land_late(void)
+{
+    struct late late;
+    struct memory *memory;
+    uint32_t at;
+
+    if (world.late_count == 0) {
+        return false;
+    }
+    at = below(world.late_count);
+    late = world.late[at];
+    world.late[at] = world.late[--world.late_count];
+    memory = memory_at(&late.posted.place, late.operation.name, late.posted.piece.chunk);
+    if (memory != NULL && memory->is_writable && !one_in(4)) {
+        touch(&late.operation, late.posted.piece.chunk, memory);
+        seen.late++;
+    }
+    return true;
+}
+
 /* A piece gets to where it was sent, whatever has become of that since. */
 static bool land(struct operation *operation)
 {
@@ -514,15 +724,16 @@ static bool land(struct operation *operation)
     if (posted.place.node != operation->node && !world.is_up[operation->node][posted.place.node]) {
         status = NIGH_PEER_LOST;
         operation->lost_link = true;
+        leave_behind(operation, &posted);
     } else if (memory == NULL || (operation->is_write && !memory->is_writable)) {
         status = NIGH_STALE;
         seen.refused++;
     } else if (operation->is_write) {
         assert_false(world.truths[operation->name].is_revoked);
         assert_true(memory->is_there);
-        memory->value = operation->value;
+        touch(operation, posted.piece.chunk, memory);
     } else {
-        operation->seen[posted.piece.chunk] = memory->value;
+        touch(operation, posted.piece.chunk, memory);
     }
     regions_posted(&operation->op, posted.piece.chunk, posted.place.handle, status);
     return true;
@@ -557,13 +768,113 @@ static bool is_in_use(uint32_t self, uint32_t name)
     return false;
 }
 
+/* Two arrive, or more: who was one of those before waits for others. */
+static void arrive_one(uint32_t self, uint32_t name)
+{
+    struct member *member = &world.members[below(MEMBERS)];
+    struct region *region = world.nodes[self].opened[name];
+    const struct region_descriptor *descriptor = region == NULL ? NULL : region_known(region);
+    nigh_status status;
+
+    if (member->takes_part) {
+        if (member->waits && one_in(4)) {
+            regions_withdraw(&member->party);
+            member->waits = false;
+        } else if (!member->waits && one_in(2)) {
+            member->takes_part = false;
+            regions_leave(&member->party, one_in(4));
+        }
+        return;
+    }
+    if (descriptor == NULL || region_descriptor_is_none(descriptor)) {
+        return;
+    }
+    *member = (struct member){.takes_part = true, .waits = true, .node = self, .name = name};
+    lacks_memory = world.is_scarce;
+    status = regions_arrive(region, &descriptor->birth, below(2), 2, &member->party);
+    lacks_memory = false;
+    member->waits = member->waits && status == NIGH_OK;
+    member->takes_part = member->party.party.barrier != NULL;
+}
+
+static void leave_all(void)
+{
+    for (uint32_t n = 0; n < MEMBERS; n++) {
+        if (world.members[n].takes_part) {
+            world.members[n].takes_part = world.members[n].waits = false;
+            regions_leave(&world.members[n].party, false);
+        }
+    }
+}
+
+static bool is_locked(uint32_t self, uint32_t name)
+{
+    for (uint32_t n = 0; n < MEMBERS; n++) {
+        if (world.members[n].takes_part && world.members[n].node == self &&
+            world.members[n].name == name) {
+            return true;
+        }
+    }
+    for (uint32_t n = 0; n < HOLDS; n++) {
+        if (world.holds[n].is_used && world.holds[n].node == self && world.holds[n].name == name) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void lock_one(uint32_t self, uint32_t name)
+{
+    struct held *held = &world.holds[below(HOLDS)];
+    struct region *region = world.nodes[self].opened[name];
+    const struct region_descriptor *descriptor = region == NULL ? NULL : region_known(region);
+    nigh_status status;
+
+    if (held->is_used || descriptor == NULL || region_descriptor_is_none(descriptor)) {
+        return;
+    }
+    *held = (struct held){.is_used = true, .node = self, .name = name};
+    held->mode = one_in(2) ? REGION_LOCK_SHARED : REGION_LOCK_EXCLUSIVE;
+    held->birth = descriptor->birth;
+    lacks_memory = world.is_scarce;
+    status = regions_lock(region, &held->birth, 5, held->mode, &held->hold);
+    lacks_memory = false;
+    held->is_used = held->is_used && status == NIGH_OK;
+}
+
+static void unlock_one(struct held *held)
+{
+    if (held->is_used) {
+        held->is_used = false;
+        regions_unlock(&held->hold, held->has && held->mode == REGION_LOCK_EXCLUSIVE && one_in(4));
+    }
+}
+
 static void close_one(uint32_t self, uint32_t name)
 {
     struct node *node = &world.nodes[self];
 
-    if (node->regions != NULL && node->opened[name] != NULL && !is_in_use(self, name)) {
+    if (node->regions != NULL && node->opened[name] != NULL && !is_in_use(self, name) &&
+        !is_locked(self, name)) {
         regions_close(node->opened[name]);
         node->opened[name] = NULL;
+    }
+}
+
+/* Words of an even number are written and read, the others added to and swapped; all values
+ * differ. */
+static void choose_kind(struct operation *operation)
+{
+    operation->kind = operation->is_write ? LINEAR_WRITE : LINEAR_READ;
+    operation->value = operation->is_write ? ++world.last_value << 20 : 0;
+    if (operation->name % 2 != 0) {
+        const struct linear_op *ops = world.history.ops;
+        size_t count = world.history.count;
+
+        operation->kind = operation->is_write && one_in(2) ? LINEAR_SWAP : LINEAR_ADD;
+        operation->is_write = true; /* also what adds 0 */
+        operation->compare =
+            count == 0 ? 0 : ops[count - 1 - below(count < 8 ? (uint32_t)count : 8)].found;
     }
 }
 
@@ -575,7 +886,8 @@ static void begin_op(uint32_t self, uint32_t name, bool is_write, uint32_t first
     for (uint32_t n = 0; n < OPS; n++) {
         if (!world.ops[n].is_used) {
             operation = &world.ops[n];
-        } else if (is_write && world.ops[n].is_write && world.ops[n].name == name) {
+        } else if (!world.has_words && is_write && world.ops[n].is_write &&
+                   world.ops[n].name == name) {
             return; /* one at a time */
         }
     }
@@ -591,6 +903,10 @@ static void begin_op(uint32_t self, uint32_t name, bool is_write, uint32_t first
     operation->must_find =
         truth->is_there && region_descriptor_is_none(region_known(opened(self, name)));
     memcpy(operation->least, truth->acked, sizeof operation->least);
+    if (world.has_words) {
+        choose_kind(operation);
+        record_begin(operation, first, count);
+    }
     regions_begin(opened(self, name), &operation->op);
 }
 
@@ -679,7 +995,10 @@ static void begin_node(uint32_t self)
                                               .post = post,
                                               .judge = judge,
                                               .ended = ended,
-                                              .answered = answered}};
+                                              .answered = answered,
+                                              .locked = locked,
+                                              .wanted = wanted,
+                                              .passed = passed}};
 
     *node = (struct node){.incarnation = config.incarnation};
     assert_int_equal(regions_create(&config, &node->regions), NIGH_OK);
@@ -694,15 +1013,29 @@ static void kill_node(uint32_t self)
         cut_link(self, n);
     }
     for (uint32_t n = 0; n < OPS; n++) {
-        world.ops[n].is_used = world.ops[n].is_used && world.ops[n].node != self;
-        world.ops[n].must_find = false;
+        struct operation *operation = &world.ops[n];
+
+        while (operation->is_used && operation->node == self && operation->post_count > 0) {
+            leave_behind(operation, &operation->posts[--operation->post_count]);
+        }
+        operation->is_used = operation->is_used && operation->node != self;
+        operation->must_find = false;
     }
     for (uint32_t n = 0; n < NAMES; n++) {
         world.truths[n].is_there = false;
     }
+    for (uint32_t n = 0; n < HOLDS; n++) {
+        world.holds[n].has = world.holds[n].has && world.holds[n].node != self;
+    }
+    for (uint32_t n = 0; n < MEMBERS; n++) {
+        world.members[n].takes_part = world.members[n].takes_part && world.members[n].node != self;
+    }
     world.deaths++;
     regions_destroy(node->regions);
     *node = (struct node){.regions = NULL};
+    for (uint32_t n = 0; n < HOLDS; n++) {
+        assert_false(world.holds[n].is_used && world.holds[n].node == self);
+    }
 }
 
 static void set_lease(uint32_t self, bool has_lease)
@@ -813,7 +1146,7 @@ static void trouble(uint32_t self, uint32_t other)
     switch (below(12)) {
     case 0: cut_link(self, other); break;
     case 1:
-        if (one_in(8)) {
+        if (one_in(world.has_words ? 32 : 8)) {
             change_members();
         } else if (world.nodes[self].regions != NULL && world.nodes[other].regions == NULL) {
             regions_dead(world.nodes[self].regions, other);
@@ -846,7 +1179,7 @@ static void step(void)
 {
     uint32_t self = below(NODES), other = below(NODES), name = below(NAMES), first = below(CHUNKS);
 
-    switch (below(14)) {
+    switch (below(17)) {
     case 0:
     case 1:
     case 2: (void)turn(self); break;
@@ -868,14 +1201,22 @@ static void step(void)
     case 9:
         for (uint32_t n = 0; n < OPS && !land(&world.ops[(first + n) % OPS]); n++) {
         }
+        if (one_in(4)) {
+            (void)land_late();
+        }
         break;
     case 10:
         if (world.nodes[self].regions != NULL) {
             begin_op(self, name, one_in(2), first, 1 + below(CHUNKS - first));
         }
+        if (world.has_words && world.nodes[other].regions != NULL) { /* beside it */
+            begin_op(other, name, one_in(2), first, 1);
+        }
         break;
     case 11:
-        if (one_in(4)) {
+        if (world.has_words) {
+            ask(name, one_in(16) ? REGION_ASK_GRANT : REGION_ASK_MOVE);
+        } else if (one_in(4)) {
             ask(name, one_in(2) ? REGION_ASK_CREATE : (enum region_ask_kind)below(REGION_ASKS));
         }
         break;
@@ -886,6 +1227,17 @@ static void step(void)
         }
         join_link(self, other);
         break;
+    case 13:
+        if (world.nodes[self].regions != NULL) {
+            lock_one(self, name);
+        }
+        break;
+    case 15:
+        if (world.nodes[self].regions != NULL) {
+            arrive_one(self, name);
+        }
+        break;
+    case 14: unlock_one(&world.holds[below(HOLDS)]); break;
     default:
         if (one_in(world.calm)) {
             trouble(self, other);
@@ -912,7 +1264,7 @@ static bool pass_everything(void)
     for (uint32_t n = 0; n < OPS; n++) {
         any = land(&world.ops[n]) || any;
     }
-    return any;
+    return land_late() || any;
 }
 
 /* All of it, and once more, as a channel may have had no room. */
@@ -964,6 +1316,29 @@ static void all_has_ended(void)
     }
 }
 
+/* Who waits for a lock has it in the end, as who has it lets go. */
+static void all_let_go(void)
+{
+    for (uint32_t n = 0; n < HOLDS; n++) {
+        uint32_t used = 0, has = 0;
+
+        for (uint32_t m = 0; m < HOLDS; m++) {
+            used += world.holds[m].is_used ? 1 : 0;
+            has += world.holds[m].is_used && world.holds[m].has ? 1 : 0;
+        }
+        if (used == 0) {
+            return;
+        }
+        assert_true(has > 0);
+        for (uint32_t m = 0; m < HOLDS; m++) {
+            if (world.holds[m].has) {
+                unlock_one(&world.holds[m]);
+            }
+        }
+        come_to_rest();
+    }
+}
+
 /* What there is can be read, and freed: then nothing is left of it anywhere. */
 static void everything_goes(void)
 {
@@ -1011,6 +1386,9 @@ static void run(uint64_t seed)
     heal();
     come_to_rest();
     all_has_ended();
+    all_let_go();
+    leave_all();
+    come_to_rest();
     world.is_whole = true;
     everything_goes();
     for (uint32_t n = 0; n < NODES; n++) {
@@ -1030,7 +1408,70 @@ static void what_is_promised_is_kept(void **state)
         assert_true(seen.done[kind] > 0);
     }
     assert_true(seen.written > 0 && seen.read > 0 && seen.lost > 0 && seen.denied > 0);
-    assert_true(seen.refused > 0);
+    assert_true(seen.refused > 0 && seen.locked > 0 && seen.waited > 0);
+    assert_true(seen.passed > 0 && seen.broken > 0);
+}
+
+/* ---- words ---------------------------------------------------------------- */
+
+/* Regions that are there from the start; what ends with its nodes stays away. */
+static void run_words(uint64_t seed)
+{
+    struct linear_result result;
+
+    memset(&world, 0, sizeof world);
+    world.random = seed;
+    world.calm = 4u << 2 * below(4);
+    world.is_static = one_in(2);
+    world.has_words = true;
+    for (uint32_t n = 0; n < NODES; n++) {
+        begin_node(n);
+    }
+    heal();
+    come_to_rest();
+    for (uint32_t name = 0; name < NAMES; name++) {
+        ask(name, REGION_ASK_CREATE);
+        come_to_rest();
+    }
+    world.is_scarce = one_in(4);
+    for (uint32_t n = 0; n < 2 * STEPS; n++) {
+        step();
+    }
+    heal();
+    come_to_rest();
+    all_has_ended();
+    all_let_go();
+    leave_all();
+    come_to_rest();
+    for (uint32_t n = 0; n < NAMES * NODES; n++) {
+        begin_op(n % NODES, n / NODES, false, 0, 1);
+        come_to_rest();
+    }
+    result = linear_check(world.history.ops, world.history.count, linear_register, 0, LINEAR_STEPS);
+    if (result.verdict != LINEAR_YES) {
+        print_message("# world %llu\n", (unsigned long long)seed);
+        linear_say(stdout, world.history.ops, world.history.count, &result);
+    }
+    assert_int_equal(result.verdict, LINEAR_YES);
+    linear_free(&world.history);
+    for (uint32_t n = 0; n < NODES; n++) {
+        kill_node(n);
+    }
+}
+
+static void words_are_linearizable(void **state)
+{
+    uint64_t seed = support_seed();
+
+    (void)state;
+    memset(&seen, 0, sizeof seen);
+    for (uint32_t n = 0; n < 300; n++) {
+        run_words(seed + n);
+    }
+    print_message("# %u operations, %u without a known end, %u pieces landed late, %u moves\n",
+                  seen.words, seen.open_words, seen.late, seen.done[REGION_ASK_MOVE]);
+    assert_true(seen.words > 0 && seen.open_words > 0 && seen.late > 0);
+    assert_true(seen.done[REGION_ASK_MOVE] > 0 && seen.lost > 0 && seen.refused > 0);
 }
 
 /* ---- two nodes ------------------------------------------------------------ */
@@ -1084,6 +1525,7 @@ static void begin_asking(struct asked *asked, const char *name)
     *asked = (struct asked){.is_used = true};
     asked->ask = (struct region_ask){.kind = REGION_ASK_CREATE,
                                      .uid = OWNER,
+                                     .other_rights = REGION_READ,
                                      .name = name,
                                      .name_bytes = (uint8_t)strlen(name),
                                      .geometry = {CHUNK_BYTES, CHUNK_BYTES},
@@ -1218,6 +1660,48 @@ static void names_have_a_bound(void **state)
     end_two();
 }
 
+static void begin_reading(struct region *region)
+{
+    world.ops[0] = (struct operation){.is_used = true, .op.op.length_bytes = 1};
+    regions_begin(region, &world.ops[0].op);
+}
+
+/* A mapper meets the process that came after a holder before it has heard from the home. */
+static void handles_go_with_the_incarnation(void **state)
+{
+    struct region *region;
+    const char *name = names[0];
+
+    (void)state;
+    begin_two(16);
+    for (uint32_t n = 1; home_in(1, regions_hash(name, (uint32_t)strlen(name))) != 0; n++) {
+        assert_true(n < NAMES);
+        name = names[n];
+    }
+    do { /* memory may lack */
+        begin_asking(&world.asks[0], name);
+        come_to_rest();
+    } while (world.answer == NIGH_OUT_OF_MEMORY);
+    assert_int_equal(world.answer, NIGH_OK);
+    assert_int_equal(regions_open(world.nodes[0].regions, name, (uint32_t)strlen(name), &region),
+                     NIGH_OK);
+    begin_reading(region);
+    come_to_rest();
+    assert_int_equal(world.answer, NIGH_OK);
+    kill_node(1);
+    begin_node(1);
+    adopt(1);
+    set_lease(1, true);
+    join_link(0, 1);
+    begin_reading(region);
+    assert_true(world.ops[0].is_used);
+    assert_int_equal(world.ops[0].post_count, 0);
+    come_to_rest();
+    assert_false(world.ops[0].is_used);
+    assert_int_equal(world.answer, NIGH_PEER_LOST);
+    end_two();
+}
+
 /* Who asks a node that has no room for one more name is told so, and the links stay. */
 static void a_full_node_says_so(void **state)
 {
@@ -1255,8 +1739,10 @@ int main(void)
         cmocka_unit_test(letters_of_another_view_are_not_heard),
         cmocka_unit_test(what_takes_a_place_behind_a_walk_is_told),
         cmocka_unit_test(names_have_a_bound),
+        cmocka_unit_test(handles_go_with_the_incarnation),
         cmocka_unit_test(a_full_node_says_so),
         cmocka_unit_test(what_is_promised_is_kept),
+        cmocka_unit_test(words_are_linearizable),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

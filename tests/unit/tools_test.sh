@@ -126,6 +126,19 @@ names() { "$tree/tools/test-mutants" --day "$1" --list "$tree" | sed -n 's/\.pat
 days=$(sed -n 's/^DAYS = \([0-9]*\).*/\1/p' "$tree/tools/test-mutants")
 all_names() { for day in $(seq 20000 $((20000 + days - 1))); do names "$day"; done | tr ' ' '\n' | sort | tr '\n' ' '; }
 expect 0 "a b c d e f g h i j k l m n o p " "mutants: each has its turn in its days, once" all_names
+# Of parts that are all alike two follow one another where there are half as many.
+most() { for day in $(seq 20000 $((20000 + days - 1))); do names "$day" | wc -w; done | sort -n | tail -n 1; }
+expect 0 "1" "mutants: no day has more than its part" most
+# Where one of seventeen takes as long as all others, it has one of four days for itself.
+slow() {
+    plant tests/mutants/zz.patch '# test: c\n# expect: b\n'
+    sed 's/^LONG_SECONDS = {/&"c": 45, /;s/^DAYS = .*/DAYS = 4/' "$tree/tools/test-mutants" >"$tree/tools/slow-mutants"
+    for day in 0 1 2 3; do
+        python3 "$tree/tools/slow-mutants" --day "$day" --list "$tree" | sed '/^#/d;/^zz/d' | wc -l
+    done | sort | tr '\n' ' '
+    rm "$tree/tests/mutants/zz.patch" "$tree/tools/slow-mutants"
+}
+expect 0 "0 4 6 6 " "mutants: one that takes long has a day for itself" slow
 expect 0 "of 16 on day 20000: part $((20000 % days + 1)) of $days; make mutants" "mutants: says how many" "$tree/tools/test-mutants" --day 20000 --list "$tree"
 expect 0 "of 16 today: part $(($(date +%s) / 86400 % days + 1)) of $days; make mutants" "mutants: of today" \
     "$tree/tools/test-mutants" --day today --list "$tree"

@@ -20,6 +20,7 @@ _nigh() {
         --socket | -s) ((i + 1 < COMP_CWORD)) && socket=(--socket "${COMP_WORDS[++i]}") ;;
         --pool | -p | --timeout | -t) ((i++)) ;;
         --output | -o | --delay | -d | --node | --near | -N | --ranks | --at-once | --size) ((i++)) ;;
+        --chunk | --on | --group | --others | --offset) ((i++)) ;;
         -n) [[ $verb != call ]] || ((i++)) ;;
         --meta | -m | --replicas | -r) [[ $verb != put ]] || ((i++)) ;;
         -*) ;;
@@ -32,6 +33,7 @@ _nigh() {
         return
         ;;
     --pool | -p | --timeout | -t | --delay | -d | --node | --at-once | --size) return ;;
+    --chunk | --on | --group | --others | --offset) return ;;
     -n) [[ $verb != call ]] || return ;;
     --near | -N)
         _nigh_names "$current"
@@ -40,7 +42,7 @@ _nigh() {
     --meta | -m | --replicas | -r) [[ $verb != put ]] || return ;;
     esac
     if [[ -z $verb ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call top doctor bench help $common --version" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region top doctor bench help $common --version" -- "$current")
         return
     fi
     case $verb in
@@ -51,6 +53,7 @@ _nigh() {
     nodes) own="--measure" ;;
     leave) own="--undo --look" ;;
     call) own="--node --near --all --ranks --idempotent --one-way --urgent" ;;
+    region) own="--chunk --on --spread --group --others --offset --size" ;;
     top) own="--once --delay" ;;
     bench) own="--offer --withdraw --node --serve --at-once --size" ;;
     esac
@@ -63,8 +66,12 @@ _nigh() {
         ((given != 1)) || mapfile -t COMPREPLY < <(compgen -f -- "$current")
         ;;
     get | stat | rm | pin | unpin | who | locate) _nigh_names "$current" ;;
-    bench) mapfile -t COMPREPLY < <(compgen -W "objects transfer rpc" -- "$current") ;;
-    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call top doctor bench" -- "$current") ;;
+    region)
+        ((given != 0)) ||
+            mapfile -t COMPREPLY < <(compgen -W "create stat read write move chmod resize rm" -- "$current")
+        ;;
+    bench) mapfile -t COMPREPLY < <(compgen -W "objects transfer rpc region" -- "$current") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region top doctor bench" -- "$current") ;;
     esac
 }
 complete -F _nigh nigh

@@ -37,6 +37,7 @@ nigh_status sim_fabric(struct sim *sim, uint32_t number, uint32_t lane, struct f
         .slices = LIMIT_FABRIC_SLICES,
         .reads = LIMIT_FABRIC_READS,
         .message_bytes = LIMIT_FABRIC_MESSAGE,
+        .memories = LIMIT_FABRIC_MEMORIES,
     };
     fabric->sim = sim;
     fabric->node = node;

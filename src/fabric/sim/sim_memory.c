@@ -17,6 +17,7 @@ static nigh_status sim_memory_first(struct sim_fabric *fabric)
 {
     if (fabric->memories != NULL)
         return NIGH_OK;
+    /* Pages of slots that are never used are never touched. */
     fabric->memories = calloc(LIMIT_FABRIC_MEMORIES, sizeof(*fabric->memories));
     fabric->free_slots = calloc(LIMIT_FABRIC_MEMORIES, sizeof(*fabric->free_slots));
     if (fabric->memories == NULL || fabric->free_slots == NULL) {
@@ -26,17 +27,21 @@ static nigh_status sim_memory_first(struct sim_fabric *fabric)
         fabric->free_slots = NULL;
         return NIGH_NO_RESOURCES;
     }
-    for (uint32_t i = 0; i < LIMIT_FABRIC_MEMORIES; i++)
-        fabric->free_slots[i] = i;
     return NIGH_OK;
 }
 
-/* A slot, and a generation that no other key of late has. */
+/* A slot, one that was never used while there is one, and a generation that no other key of late
+ * has. */
 static uint32_t sim_memory_key(struct sim_fabric *fabric)
 {
-    uint32_t slot = fabric->free_slots[fabric->free_head];
+    uint32_t slot;
 
-    fabric->free_head = (fabric->free_head + 1) & KEY_SLOT_MASK;
+    if (fabric->memory_slots < LIMIT_FABRIC_MEMORIES) {
+        slot = fabric->memory_slots++;
+    } else {
+        slot = fabric->free_slots[fabric->free_head];
+        fabric->free_head = (fabric->free_head + 1) & KEY_SLOT_MASK;
+    }
     fabric->generation++;
     if ((fabric->generation & (UINT32_MAX / LIMIT_FABRIC_MEMORIES)) == 0)
         fabric->generation++; /* no key is 0 */
@@ -93,7 +98,7 @@ void sim_memory_deregister(struct fabric *base, struct fabric_memory *memory)
     NIGH_ASSERT(memory->fabric == fabric && fabric->memories[slot] == memory);
     NIGH_ASSERT(memory->uses == 0); /* local posts that use it have ended */
     fabric->memories[slot] = NULL;
-    fabric->free_slots[(fabric->free_head + LIMIT_FABRIC_MEMORIES - fabric->memory_count) &
+    fabric->free_slots[(fabric->free_head + fabric->memory_slots - fabric->memory_count) &
                        KEY_SLOT_MASK] = slot;
     fabric->memory_count--;
     free(memory);
@@ -101,7 +106,7 @@ void sim_memory_deregister(struct fabric *base, struct fabric_memory *memory)
 
 void sim_memory_fini(struct sim_fabric *fabric)
 {
-    for (uint32_t i = 0; i < LIMIT_FABRIC_MEMORIES && fabric->memory_count > 0; i++) {
+    for (uint32_t i = 0; i < fabric->memory_slots && fabric->memory_count > 0; i++) {
         if (fabric->memories[i] != NULL)
             sim_memory_deregister(&fabric->fabric, fabric->memories[i]);
     }
@@ -109,6 +114,7 @@ void sim_memory_fini(struct sim_fabric *fabric)
     free(fabric->free_slots);
     fabric->memories = NULL;
     fabric->free_slots = NULL;
+    fabric->memory_slots = fabric->free_head = 0;
 }
 
 char *sim_memory_find(const struct sim_fabric *fabric, struct fabric_remote remote, uint64_t bytes,

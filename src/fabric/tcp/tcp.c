@@ -142,6 +142,11 @@ static void acknowledge(struct tcp *tcp, bool all)
     list_append_all(&tcp->acking, &late);
 }
 
+static bool owes_ack(const struct fabric_endpoint *endpoint)
+{
+    return endpoint->acks_now || endpoint->carried - endpoint->told >= TCP_ACK_COUNT;
+}
+
 static void serve(struct fabric_endpoint *endpoint, uint64_t *moved, bool sends)
 {
     uint64_t before = *moved;
@@ -149,7 +154,7 @@ static void serve(struct fabric_endpoint *endpoint, uint64_t *moved, bool sends)
 
     if (endpoint->state == TCP_FAILED || (!sends && !is_more && *moved == before))
         return;
-    is_more |= tcp_send(endpoint, endpoint->carried - endpoint->told >= TCP_ACK_COUNT, moved);
+    is_more |= tcp_send(endpoint, owes_ack(endpoint), moved);
     if (is_more)
         tcp_endpoint_work(endpoint);
 }
@@ -321,6 +326,7 @@ static const struct fabric_caps caps = {
     .slices = LIMIT_FABRIC_SLICES,
     .reads = LIMIT_FABRIC_READS,
     .message_bytes = LIMIT_FABRIC_MESSAGE,
+    .memories = LIMIT_FABRIC_MEMORIES,
 };
 
 static void init(struct tcp *tcp, const struct tcp_options *options, uint64_t seed)

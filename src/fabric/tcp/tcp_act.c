@@ -217,11 +217,14 @@ static bool act_atomic(struct fabric_endpoint *endpoint)
     return true;
 }
 
+/* What follows a message here is an answer, or a receive that is given back: its acknowledgement
+ * waits for that. Nobody here knows of a WRITE that came last, so nothing follows. */
 static void carry_out(struct fabric_endpoint *endpoint)
 {
     struct tcp *tcp = endpoint->tcp;
     uint32_t untold = ++endpoint->carried - endpoint->told;
 
+    endpoint->acks_now = endpoint->in.frame.kind == TCP_FRAME_WRITE;
     if (untold < TCP_ACK_FEW && !list_is_linked(&endpoint->acking)) {
         endpoint->ack_poll = tcp->polls + TCP_ACK_FEW_POLLS;
         list_push_back(&tcp->acking, &endpoint->acking);

@@ -57,7 +57,7 @@ struct fabric_memory {
 };
 
 /* A key is the number of a slot and how often that slot was used, from a random start. */
-#define TCP_KEY_SLOT_BITS 13u
+#define TCP_KEY_SLOT_BITS 18u
 _Static_assert(TCP_FRAME_BYTES + TCP_OPERANDS_BYTES <= TCP_PREAMBLE_BYTES, "the head has room");
 _Static_assert(LIMIT_FABRIC_MEMORIES <= 1u << TCP_KEY_SLOT_BITS, "slots fit into keys");
 
@@ -196,7 +196,8 @@ struct fabric_endpoint {
     struct tcp_receive *receives; /* [receive_head, receive_filled) completed, then posted */
     uint32_t receive_mask, receive_depth, receive_head, receive_filled, receive_tail;
     uint32_t carried, told; /* requests of the peer carried out, and what it was told of them */
-    uint64_t ack_poll;      /* they are sent by themselves then */
+    uint64_t ack_poll;      /* they are sent by themselves then, */
+    bool acks_now;          /* or in the poll that carried them out */
     struct tcp_response responses[LIMIT_FABRIC_READS];
     uint32_t response_first, response_count;
     struct tcp_incoming in;

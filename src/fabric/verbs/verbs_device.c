@@ -158,6 +158,9 @@ static void set_caps(struct verbs *verbs)
     if (verbs->piece_bytes == 0 || verbs->piece_bytes > device->port.max_msg_sz)
         verbs->piece_bytes = device->port.max_msg_sz;
     caps->message_bytes = min_u64(verbs->piece_bytes * VERBS_PIECES, LIMIT_FABRIC_MESSAGE);
+    caps->memories = LIMIT_FABRIC_MEMORIES;
+    if (device->attr.max_mr > 0)
+        caps->memories = min_u32((uint32_t)device->attr.max_mr, LIMIT_FABRIC_MEMORIES);
 }
 
 static bool open_one(struct verbs *verbs, struct ibv_device *candidate, uint8_t port,

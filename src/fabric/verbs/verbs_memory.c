@@ -51,7 +51,7 @@ nigh_status verbs_memory_register(struct fabric *fabric, void *address, uint64_t
     if (address == NULL || bytes == 0 || bytes > UINTPTR_MAX - (uintptr_t)address ||
         (rights & ~ALL_RIGHTS) != 0)
         return NIGH_INVALID;
-    if (verbs->memory_count == LIMIT_FABRIC_MEMORIES)
+    if (verbs->memory_count >= verbs->fabric.caps.memories)
         return NIGH_LIMIT;
     made = calloc(1, sizeof(*made));
     if (made == NULL)

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Regions: named memory of the cluster that is read and written where it lies, by whoever has the
+ * rights, from any node. A region is cut into chunks of one size, each of which lies on one node
+ * and may be moved to another while it is in use. (LITE's LMRs; docs/regions.md.)
+ *
+ * Bytes: a read finds what was written before it began by whoever was told that it was, or later
+ * bytes. Writes and reads that are under way at the same time on overlapping bytes may be seen
+ * torn; an aligned word of 8 bytes is not. What a write that failed has done is not
+ * known: all, a part, or nothing, now or in a moment. With NIGH_DENIED, NIGH_NOT_FOUND,
+ * NIGH_INVALID or NIGH_LOCK_LOST one of at most 8 KiB within a chunk has done nothing.
+ *
+ * A chunk is in its node's memory alone: it is lost with the node (NIGH_PEER_LOST), the others
+ * stay. Handles are of one client, and go with its connection to its node: after a restart of the
+ * node operations end with NIGH_CLOSED, and the region is opened anew.
+ *
+ * Nodes of a cluster have regions where they agree on who is there (nighd --state); a node that is
+ * alone has them, too. All of it may be called by several threads at once. Timeouts are in
+ * microseconds; NIGH_FOREVER.
+ */
+#ifndef NIGH_REGION_H
+#define NIGH_REGION_H
+
+#include "nigh/rpc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NIGH_REGION_NAME_BYTES 64u  /* most of a name; any bytes but 0, at least one */
+#define NIGH_REGION_CHUNKS     128u /* most of one region */
+
+/* What a user may do with a region; and what a handle is opened for. */
+#define NIGH_REGION_READ   1u
+#define NIGH_REGION_WRITE  2u
+#define NIGH_REGION_MASTER 4u /* grant, revoke, resize, move, free */
+#define NIGH_REGION_ALL    7u
+
+struct nigh_region;
+typedef struct nigh_region nigh_region;
+
+/* ---- create, open --------------------------------------------------------- */
+
+/* Where new chunks go. */
+typedef enum nigh_region_where {
+    NIGH_REGION_LOCAL = 0, /* the client's own node */
+    NIGH_REGION_ON = 1,    /* the node `rank` */
+    NIGH_REGION_SPREAD = 2 /* all nodes that are up, in turn, from the client's own on */
+} nigh_region_where;
+
+/* A region to be. Zero-fill, then set; struct_size lets the struct grow. */
+typedef struct nigh_region_spec {
+    size_t struct_size;
+    const char *name;
+    uint64_t size;       /* bytes */
+    uint64_t chunk_size; /* a multiple of 4096, fixed from then on; 0: 16 MiB, or as much as it
+                            takes for 128 of them to be enough; and for SPREAD less, so that each
+                            node gets some */
+    nigh_region_where where;
+    uint32_t rank;
+    uint32_t group_access; /* NIGH_REGION_*: what the group of the owner may, who may all */
+    uint32_t other_access; /* what all others may */
+} nigh_region_spec;
+
+/*
+ * Creates a region, its bytes zero, owned by the client's uid, and opens it for all. NIGH_EXISTS;
+ * NIGH_INVALID: a name, size or rank that cannot be; NIGH_LIMIT: more than NIGH_REGION_CHUNKS, or
+ * regions of a node; NIGH_OUT_OF_MEMORY: a node has not so much left of its --region-memory;
+ * NIGH_PEER_LOST: a node that was to have some is not there; NIGH_NO_QUORUM; NIGH_BUSY: the members
+ * have just changed, and the region may be there or not; NIGH_TIMEOUT: likewise; NIGH_DENIED: the
+ * client was opened read-only; NIGH_NOT_FOUND: another has freed it
+ * already; NIGH_UNSUPPORTED: an older node, or one of a cluster that keeps no state.
+ */
+NIGH_API nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec,
+                                        uint64_t timeout_us, nigh_region **region);
+
+/* Opens one that is there. NIGH_NOT_FOUND; NIGH_DENIED: the client's uid has not all of these
+ * rights; NIGH_NO_QUORUM, NIGH_TIMEOUT, NIGH_LIMIT, as above. */
+NIGH_API nigh_status nigh_region_open(nigh_client *client, const char *name, uint32_t access,
+                                      uint64_t timeout_us, nigh_region **region);
+
+/* Nothing of the handle is under way. NULL is allowed. nigh_client_close closes those that are
+ * open: they are good for nothing then, and not to be closed. */
+NIGH_API void nigh_region_close(nigh_region *region);
+
+/* ---- bytes ---------------------------------------------------------------- */
+
+/*
+ * Reads or writes size bytes from an offset on. NIGH_INVALID: not all of it is in the region;
+ * NIGH_DENIED: the handle was not opened for that, or the right was revoked; NIGH_NOT_FOUND: the
+ * region was freed, also where another has its name; NIGH_PEER_LOST: the node of a chunk died, and
+ * the chunk with it, or the connection to it broke; NIGH_NO_QUORUM, NIGH_TIMEOUT, NIGH_OVERLOADED;
+ * NIGH_CLOSED: the handle went with a connection.
+ */
+NIGH_API nigh_status nigh_region_read(nigh_region *region, uint64_t offset, void *bytes,
+                                      size_t size, uint64_t timeout_us);
+NIGH_API nigh_status nigh_region_write(nigh_region *region, uint64_t offset, const void *bytes,
+                                       size_t size, uint64_t timeout_us);
+
+/* The same without waiting, as nigh_call_start: `bytes` is in use until the end of the op. */
+NIGH_API nigh_status nigh_region_read_start(nigh_region *region, uint64_t offset, void *bytes,
+                                            size_t size, uint64_t timeout_us, nigh_op *op);
+NIGH_API nigh_status nigh_region_write_start(nigh_region *region, uint64_t offset,
+                                             const void *bytes, size_t size, uint64_t timeout_us,
+                                             nigh_op *op);
+
+#define NIGH_REGION_PARTS 64u /* most of one vectored read or write */
+
+/* A part of one: so many bytes from an offset of the region on, and where in memory. */
+typedef struct nigh_region_part {
+    uint64_t offset;
+    void *bytes; /* of a write they are only read */
+    size_t size; /* 0: it is passed over */
+} nigh_region_part;
+
+/*
+ * Reads or writes several parts of a region as one operation, in no order: scattered in the region,
+ * gathered in memory, or both. `parts`, and what they point to, is in use until the end, and of a
+ * read no two are of the same memory. It ends once, with the status of the part that failed first
+ * (NIGH_INVALID: also more than NIGH_REGION_PARTS); then each part is whole, in part, or not there,
+ * as of nigh_region_read and nigh_region_write on its own: parts are not judged beforehand.
+ */
+NIGH_API nigh_status nigh_region_readv(nigh_region *region, const nigh_region_part *parts,
+                                       size_t count, uint64_t timeout_us);
+NIGH_API nigh_status nigh_region_writev(nigh_region *region, const nigh_region_part *parts,
+                                        size_t count, uint64_t timeout_us);
+NIGH_API nigh_status nigh_region_readv_start(nigh_region *region, const nigh_region_part *parts,
+                                             size_t count, uint64_t timeout_us, nigh_op *op);
+NIGH_API nigh_status nigh_region_writev_start(nigh_region *region, const nigh_region_part *parts,
+                                              size_t count, uint64_t timeout_us, nigh_op *op);
+
+/*
+ * Makes `size` bytes from an offset on this byte. None of them passes through the caller: its node
+ * writes them, to other nodes straight into their memory. Fails as nigh_region_write does; where
+ * the range is not all in the region as it begins, or the right to write is not there, nothing is
+ * done. Of 0 bytes it is done at once.
+ */
+NIGH_API nigh_status nigh_region_memset(nigh_region *region, uint64_t offset, uint8_t byte,
+                                        uint64_t size, uint64_t timeout_us);
+NIGH_API nigh_status nigh_region_memset_start(nigh_region *region, uint64_t offset, uint8_t byte,
+                                              uint64_t size, uint64_t timeout_us, nigh_op *op);
+
+/*
+ * Copies `size` bytes of one region into another, or within one, wherever the chunks of either are.
+ * Within one region the ranges may overlap: what comes out is what was there before (so it is
+ * memcpy and memmove). Both handles are of one client, `from` with the right to read, `to` to
+ * write. No byte passes through the caller: its node reads and writes them, 64 KiB at a time and
+ * some of these at once; so between two other nodes they travel twice.
+ *
+ * NIGH_INVALID: also handles of two clients. A range that is not all there as it begins, or a right
+ * that is not, is found before anything is written; whatever else fails, any of the bytes may have
+ * been copied, and where the ranges overlap the source is not what it was. What others write to the
+ * source meanwhile is copied or not, each piece for itself.
+ */
+NIGH_API nigh_status nigh_region_copy(nigh_region *to, uint64_t to_offset, nigh_region *from,
+                                      uint64_t from_offset, uint64_t size, uint64_t timeout_us);
+NIGH_API nigh_status nigh_region_copy_start(nigh_region *to, uint64_t to_offset, nigh_region *from,
+                                            uint64_t from_offset, uint64_t size,
+                                            uint64_t timeout_us, nigh_op *op);
+
+/* The same into and from memory of a handle (nigh_bulk_alloc), without a copy on the way: for much.
+ * part->access is not looked at: the handle has to be for NIGH_BULK_WRITE to read a region into it,
+ * and for NIGH_BULK_READ to write it to one. After NIGH_TIMEOUT it may be in use still:
+ * nigh_bulk_wait. NIGH_CLOSED: also that the memory is gone. */
+NIGH_API nigh_status nigh_region_read_into(nigh_region *region, uint64_t offset,
+                                           const nigh_bulk_part *part, uint64_t timeout_us);
+NIGH_API nigh_status nigh_region_write_from(nigh_region *region, uint64_t offset,
+                                            const nigh_bulk_part *part, uint64_t timeout_us);
+
+/*
+ * Adds to a word of 8 bytes (it wraps), or makes it `swap` if it is `compare`; *old (may be NULL):
+ * what it was before. The offset is a multiple of 8; rights to read and to write. Atomic with each
+ * other, at whichever nodes; a word that is changed by them is read by them, too (add 0): with
+ * plain reads and writes of it there is no order. NIGH_UNSUPPORTED: the network, or for a chunk
+ * that lies with the client's own node its device, has none.
+ */
+NIGH_API nigh_status nigh_region_fetch_add(nigh_region *region, uint64_t offset, uint64_t added,
+                                           uint64_t timeout_us, uint64_t *old);
+NIGH_API nigh_status nigh_region_compare_swap(nigh_region *region, uint64_t offset,
+                                              uint64_t compare, uint64_t swap, uint64_t timeout_us,
+                                              uint64_t *old);
+
+/* ---- locks, barriers ---------------------------------------------------------------- */
+
+typedef enum nigh_region_mode {
+    NIGH_REGION_SHARED = 1,   /* beside others that have it so: to read; takes the right to read */
+    NIGH_REGION_EXCLUSIVE = 2 /* alone; takes the right to write */
+} nigh_region_mode;
+
+/*
+ * Waits for a lock of the region, of any number, and opens a handle that is good as long as it is
+ * held: what is to be done under the lock is done with that handle. Whoever waits longest is next,
+ * of each node in turn, and readers do not pass a writer that waits.
+ *
+ * A lock that others wait for is handed on when its holder lets go, its process ends or its node
+ * dies; and `term_us` after somebody began to wait (0: not for that), though the holder stand
+ * still. Then all that is done with the handle ends NIGH_LOCK_LOST, and what was written with it
+ * has landed, or never will: nobody who was only paused writes after the next has the lock. The
+ * region is open for as long as one of its handles is.
+ *
+ * NIGH_TIMEOUT; NIGH_DENIED: the handle was not opened for what the mode takes; NIGH_NOT_FOUND: the
+ * region was freed; NIGH_LIMIT: 65536 locks of the region are in use; NIGH_OVERLOADED,
+ * NIGH_NO_QUORUM, NIGH_CLOSED as of nigh_region_read. docs/locks.md.
+ */
+NIGH_API nigh_status nigh_region_lock(nigh_region *region, uint64_t number, nigh_region_mode mode,
+                                      uint64_t term_us, uint64_t timeout_us, nigh_region **held);
+
+/* Lets go, and closes the handle, whatever is returned: nothing of it is under way. NIGH_LOCK_LOST:
+ * it was handed on before; NIGH_CLOSED: it went with a connection. */
+NIGH_API nigh_status nigh_region_unlock(nigh_region *held);
+
+/*
+ * Waits until `parties` have arrived at a barrier of the region, of any number, this handle among
+ * them: then all go on, and it is there for the next time. What they wrote before they arrived (and
+ * were told that it was), all see afterwards. A handle takes part in one barrier at a time, from
+ * its first arrival until it is closed or arrives at another; each handle is a party. It takes the
+ * right to read.
+ *
+ * NIGH_PEER_LOST: a party's process or node died, or a node that counts for others (which may have
+ * been none of the parties'): all who wait hear it, and all who arrive, until they have all closed
+ * their handles, or gone on to a barrier of another number. NIGH_TIMEOUT: it has not arrived,
+ * unless the others have just gone on; it may arrive again. NIGH_BUSY: the handle waits there
+ * already. NIGH_INVALID: parties of 0, or there are more, or they do not agree on how many.
+ * NIGH_LIMIT: 256 barriers of the region are in use. Else as nigh_region_read. docs/locks.md.
+ */
+NIGH_API nigh_status nigh_region_barrier(nigh_region *region, uint64_t number, uint32_t parties,
+                                         uint64_t timeout_us);
+
+/* ---- changes, by a master ------------------------------------------------- */
+
+/* Whose rights. */
+typedef enum nigh_region_whose {
+    NIGH_REGION_USER = 0,
+    NIGH_REGION_GROUP = 1, /* of the owner */
+    NIGH_REGION_OTHERS = 2
+} nigh_region_whose;
+
+/*
+ * Gives rights, and takes some; in this order where both say one. When it has returned NIGH_OK what
+ * was taken is over, also for handles that are open, and what they began does not land afterwards,
+ * however long a node stood still. `user`: a uid, for NIGH_REGION_USER. NIGH_DENIED: no master;
+ * NIGH_INVALID: no such rights, or the owner's; NIGH_LIMIT: 16 users have rights of their own.
+ *
+ * This and what follows: NIGH_NOT_FOUND: it was freed; NIGH_OVERLOADED: 8 changes of it wait;
+ * NIGH_NO_QUORUM, NIGH_BUSY, NIGH_TIMEOUT, NIGH_PEER_LOST: it may have happened.
+ */
+NIGH_API nigh_status nigh_region_grant(nigh_region *region, nigh_region_whose whose, uint32_t user,
+                                       uint32_t give, uint32_t take, uint64_t timeout_us);
+
+/* Makes it longer, by zeros, or shorter. New chunks go where it is said. NIGH_LIMIT: more than
+ * NIGH_REGION_CHUNKS of its chunks. */
+NIGH_API nigh_status nigh_region_resize(nigh_region *region, uint64_t size, nigh_region_where where,
+                                        uint32_t rank, uint64_t timeout_us);
+
+/* Moves a chunk to another node; reads and writes of it wait for as long as the copy takes, and go
+ * on there. NIGH_EXISTS: it is there already; NIGH_OUT_OF_MEMORY: that node has no room. */
+NIGH_API nigh_status nigh_region_move(nigh_region *region, uint32_t chunk, uint32_t rank,
+                                      uint64_t timeout_us);
+
+/* The region is over, for all who have it open; its name is free. The handle is to be closed. */
+NIGH_API nigh_status nigh_region_free(nigh_region *region, uint64_t timeout_us);
+
+/* ---- what it is like ------------------------------------------------------ */
+
+#define NIGH_REGION_LOST UINT32_MAX /* a chunk's rank: it is lost */
+
+#define NIGH_REGION_USERS 16u /* most with rights of their own */
+
+typedef struct nigh_region_user {
+    uint32_t uid;
+    uint32_t access; /* NIGH_REGION_* */
+} nigh_region_user;
+
+/* Set struct_size: so much of it is filled. */
+typedef struct nigh_region_info {
+    size_t struct_size;
+    uint64_t size;
+    uint64_t chunk_size;
+    uint32_t chunk_count;
+    uint32_t uid, gid; /* the owner */
+    uint32_t group_access, other_access;
+    uint32_t user_count;
+    nigh_region_user users[NIGH_REGION_USERS];
+    uint32_t ranks[NIGH_REGION_CHUNKS]; /* where each chunk is, or NIGH_REGION_LOST */
+} nigh_region_info;
+
+/* As the client's node knows it now: it hears of changes when it uses what they changed, at the
+ * latest. */
+NIGH_API nigh_status nigh_region_stat(nigh_region *region, uint64_t timeout_us,
+                                      nigh_region_info *info);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nigh region: named memory of the cluster. Here is what was asked for; region_change.c,
+ * region_stat.c and region_io.c do it. */
+#include "cli/region.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+
+#define REGION_US UINT64_C(30000000) /* without --timeout, each operation */
+
+enum {
+    CHUNK_UNIT = 4096 /* chunks are multiples of it */
+};
+
+/* ---- what the actions share ----------------------------------------------- */
+
+uint64_t cli_region_timeout_us(const struct cli *cli, const struct region_job *job)
+{
+    uint64_t now_us = clock_now_us(&clock_monotonic);
+
+    if (!cli->timeout_given) {
+        return REGION_US;
+    }
+    return job->deadline_us > now_us ? job->deadline_us - now_us : 0;
+}
+
+static const char *lacks(uint32_t access)
+{
+    switch (access) {
+    case NIGH_REGION_READ: return "may not read it";
+    case NIGH_REGION_WRITE: return "may not write it";
+    case NIGH_REGION_MASTER: return "is no master of it";
+    default: return "has no rights to it";
+    }
+}
+
+int cli_region_failed(struct cli *cli, const struct region_job *job, uint32_t access,
+                      nigh_status status)
+{
+    bool is_change = access == NIGH_REGION_MASTER || access == 0;
+    const char *unsure = is_change ? ": it may have happened all the same" : "";
+
+    switch (status) {
+    case NIGH_NOT_FOUND: cli_error(cli, "%s: no such region", job->name); break;
+    case NIGH_EXISTS: cli_error(cli, "%s: a region of this name exists already", job->name); break;
+    case NIGH_DENIED:
+        cli_error(cli, "%s: user %u %s", job->name, (unsigned)geteuid(), lacks(access));
+        break;
+    case NIGH_TIMEOUT: cli_error(cli, "%s: the time was up%s", job->name, unsure); break;
+    case NIGH_NO_QUORUM:
+        cli_error(cli, "%s: this node is cut off from most voters (nigh nodes, nigh doctor)%s",
+                  job->name, unsure);
+        break;
+    default: return cli_failed(cli, status, job->name);
+    }
+    return cli_exit_code(status);
+}
+
+int cli_region_open(struct cli *cli, const struct region_job *job, uint32_t access,
+                    nigh_region **region)
+{
+    int exit_code = cli->client == NULL ? cli_open(cli, 0) : CLI_OK;
+    nigh_status status;
+
+    if (exit_code != CLI_OK) {
+        return exit_code;
+    }
+    status =
+        nigh_region_open(cli->client, job->name, access, cli_region_timeout_us(cli, job), region);
+    return status == NIGH_OK ? CLI_OK : cli_region_failed(cli, job, access, status);
+}
+
+int cli_region_parse_size(const struct cli *cli, const char *what, const char *text, uint64_t *size)
+{
+    if (bytes_parse_size(text, size) != NIGH_OK) {
+        return cli_usage(cli, "%s '%s' is not a size such as 4096 or 16M", what, text);
+    }
+    return CLI_OK;
+}
+
+int cli_region_parse_rights(const struct cli *cli, const char *what, const char *text,
+                            uint32_t *access)
+{
+    static const char letters[] = "rwm";
+    uint32_t all = 0;
+
+    for (const char *letter = text; *letter != '\0'; letter++) {
+        const char *at = strchr(letters, *letter);
+
+        all |= at != NULL ? UINT32_C(1) << (at - letters) : NIGH_REGION_ALL + 1;
+    }
+    if (all == 0 || all > NIGH_REGION_ALL) {
+        return cli_usage(cli, "%s takes rights: of r (read), w (write), m (master); not '%s'", what,
+                         text);
+    }
+    *access = all;
+    return CLI_OK;
+}
+
+/* ---- the verb ------------------------------------------------------------- */
+
+static const struct action {
+    const char *name;
+    const char *words; /* that it takes */
+    int count;         /* of them */
+    uint32_t options;  /* REGION_* */
+    int (*run)(struct cli *cli, const struct region_job *job);
+} actions[] = {
+    {"create", "a NAME and a SIZE", 2,
+     REGION_CHUNK | REGION_ON | REGION_SPREAD | REGION_GROUP | REGION_OTHERS, cli_region_create},
+    {"stat", "a NAME", 1, 0, cli_region_stat},
+    {"read", "a NAME", 1, REGION_OFFSET | REGION_SIZE, cli_region_read},
+    {"write", "a NAME", 1, REGION_OFFSET, cli_region_write},
+    {"move", "a NAME, the number of a CHUNK and a NODE", 3, 0, cli_region_move},
+    {"chmod", "a NAME and a change of rights, such as u:1000+rw or o-r", 2, 0, cli_region_chmod},
+    {"resize", "a NAME and a SIZE", 2, REGION_ON | REGION_SPREAD, cli_region_resize},
+    {"rm", "a NAME", 1, 0, cli_region_rm},
+};
+
+static const struct option options[] = {{"chunk", required_argument, NULL, REGION_CHUNK},
+                                        {"on", required_argument, NULL, REGION_ON},
+                                        {"spread", no_argument, NULL, REGION_SPREAD},
+                                        {"group", required_argument, NULL, REGION_GROUP},
+                                        {"others", required_argument, NULL, REGION_OTHERS},
+                                        {"offset", required_argument, NULL, REGION_OFFSET},
+                                        {"size", required_argument, NULL, REGION_SIZE},
+                                        CLI_COMMON_OPTIONS,
+                                        {0}};
+
+static const struct action *find_action(const char *name)
+{
+    for (size_t n = 0; n < sizeof actions / sizeof actions[0]; n++) {
+        if (strcmp(actions[n].name, name) == 0) {
+            return &actions[n];
+        }
+    }
+    return NULL;
+}
+
+static int take_chunk(const struct cli *cli, struct region_job *job)
+{
+    int exit_code = cli_region_parse_size(cli, "--chunk", optarg, &job->chunk_size);
+
+    if (exit_code == CLI_OK && (job->chunk_size == 0 || job->chunk_size % CHUNK_UNIT != 0)) {
+        return cli_usage(cli, "--chunk takes a multiple of %d bytes, not '%s'", CHUNK_UNIT, optarg);
+    }
+    return exit_code;
+}
+
+/* An option of this verb's own: CLI_OK, or an exit code. */
+static int take_own(const struct cli *cli, uint32_t option, struct region_job *job)
+{
+    job->given |= option;
+    switch (option) {
+    case REGION_CHUNK: return take_chunk(cli, job);
+    case REGION_ON: job->node = optarg; return CLI_OK;
+    case REGION_GROUP: return cli_region_parse_rights(cli, "--group", optarg, &job->group_access);
+    case REGION_OTHERS: return cli_region_parse_rights(cli, "--others", optarg, &job->other_access);
+    case REGION_OFFSET: return cli_region_parse_size(cli, "--offset", optarg, &job->offset);
+    case REGION_SIZE: return cli_region_parse_size(cli, "--size", optarg, &job->size);
+    default: return CLI_OK;
+    }
+}
+
+/* Whether the words and options are those of the action. */
+static int check(const struct cli *cli, const struct action *action, int words,
+                 const struct region_job *job)
+{
+    for (const struct option *option = options; option->name != NULL; option++) {
+        uint32_t given = job->given & (uint32_t)option->val;
+
+        if (option->val <= REGION_SIZE && (given & ~action->options) != 0) {
+            return cli_usage(cli, "%s takes no --%s", action->name, option->name);
+        }
+    }
+    if ((job->given & REGION_ON) != 0 && (job->given & REGION_SPREAD) != 0) {
+        return cli_usage(cli, "takes --on or --spread, not both");
+    }
+    if (words != action->count) {
+        return cli_usage(cli, "%s takes %s", action->name, action->words);
+    }
+    if (job->name[0] == '\0' || strlen(job->name) > NIGH_REGION_NAME_BYTES) {
+        return cli_usage(cli, "the name of a region has 1 to %u bytes", NIGH_REGION_NAME_BYTES);
+    }
+    return CLI_OK;
+}
+
+int cli_region(struct cli *cli, int argc, char **argv)
+{
+    struct region_job job = {0};
+    const struct action *action;
+    int option, exit_code = CLI_OK;
+
+    while ((option = cli_next_option(cli, argc, argv, ":" CLI_COMMON_SHORT, options)) != -1) {
+        bool is_own = option != '?' && option <= REGION_SIZE;
+
+        if (is_own && (exit_code = take_own(cli, (uint32_t)option, &job)) != CLI_OK) {
+            return exit_code;
+        }
+        if (!is_own && cli_common_option(cli, option, &exit_code) != CLI_OK) {
+            return exit_code;
+        }
+    }
+    action = argc > optind ? find_action(argv[optind]) : NULL;
+    if (action == NULL) {
+        return cli_usage(
+            cli, "takes create, stat, read, write, move, chmod, resize or rm, and a NAME%s%s%s",
+            argc > optind ? "; not '" : "", argc > optind ? argv[optind] : "",
+            argc > optind ? "'" : "");
+    }
+    job.name = argc > optind + 1 ? argv[optind + 1] : "";
+    job.words = argv + optind + 2;
+    job.deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), cli->timeout_us);
+    exit_code = check(cli, action, argc - optind - 1, &job);
+    return exit_code == CLI_OK ? action->run(cli, &job) : exit_code;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of nigh region share. */
+#ifndef CLI_REGION_H
+#define CLI_REGION_H
+
+#include "cli/cli.h"
+
+/* Which options were given. */
+enum {
+    REGION_CHUNK = 1,
+    REGION_ON = 2,
+    REGION_SPREAD = 4,
+    REGION_GROUP = 8,
+    REGION_OTHERS = 16,
+    REGION_OFFSET = 32,
+    REGION_SIZE = 64
+};
+
+/* What one `nigh region` is to do. */
+struct region_job {
+    const char *name; /* of the region */
+    char **words;     /* behind it: as many as the action takes */
+    uint32_t given;   /* REGION_* */
+    uint64_t chunk_size, offset, size;
+    const char *node; /* --on */
+    uint32_t group_access, other_access;
+    uint64_t deadline_us; /* of --timeout */
+};
+
+/* Opens the client, and the region for this, or says why not. The exit code. */
+int cli_region_open(struct cli *cli, const struct region_job *job, uint32_t access,
+                    nigh_region **region);
+
+/* How long the next operation may take. */
+uint64_t cli_region_timeout_us(const struct cli *cli, const struct region_job *job);
+
+/* Says that something of the region failed that needs these rights (0: none). The exit code. */
+int cli_region_failed(struct cli *cli, const struct region_job *job, uint32_t access,
+                      nigh_status status);
+
+/* What a word says, as a size, or as NIGH_REGION_* in letters; `what`: whose word it is. */
+int cli_region_parse_size(const struct cli *cli, const char *what, const char *text,
+                          uint64_t *size);
+int cli_region_parse_rights(const struct cli *cli, const char *what, const char *text,
+                            uint32_t *access);
+
+/* The actions. Exit codes. */
+int cli_region_create(struct cli *cli, const struct region_job *job);
+int cli_region_resize(struct cli *cli, const struct region_job *job);
+int cli_region_move(struct cli *cli, const struct region_job *job);
+int cli_region_chmod(struct cli *cli, const struct region_job *job);
+int cli_region_rm(struct cli *cli, const struct region_job *job);
+int cli_region_stat(struct cli *cli, const struct region_job *job);
+int cli_region_read(struct cli *cli, const struct region_job *job);
+int cli_region_write(struct cli *cli, const struct region_job *job);
+
+#endif

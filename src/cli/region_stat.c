@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nigh region stat: how large a region is, who may what, and where its chunks are. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "cli/json.h"
+#include "cli/region.h"
+
+enum {
+    RIGHTS_TEXT = 4
+};
+
+/* "rw-" */
+static const char *format_rights(uint32_t access, char text[RIGHTS_TEXT])
+{
+    text[0] = (access & NIGH_REGION_READ) != 0 ? 'r' : '-';
+    text[1] = (access & NIGH_REGION_WRITE) != 0 ? 'w' : '-';
+    text[2] = (access & NIGH_REGION_MASTER) != 0 ? 'm' : '-';
+    text[3] = '\0';
+    return text;
+}
+
+static void print_json(const char *name, const nigh_region_info *info)
+{
+    char rights[RIGHTS_TEXT];
+    struct json json = {0};
+
+    json_object_open(&json, NULL);
+    json_string(&json, "name", name);
+    json_u64(&json, "size", info->size);
+    json_u64(&json, "chunk_size", info->chunk_size);
+    json_u64(&json, "uid", info->uid);
+    json_u64(&json, "gid", info->gid);
+    json_string(&json, "group_access", format_rights(info->group_access, rights));
+    json_string(&json, "other_access", format_rights(info->other_access, rights));
+    json_array_open(&json, "users");
+    for (uint32_t n = 0; n < info->user_count; n++) {
+        json_object_open(&json, NULL);
+        json_u64(&json, "uid", info->users[n].uid);
+        json_string(&json, "access", format_rights(info->users[n].access, rights));
+        json_object_close(&json);
+    }
+    json_array_close(&json);
+    json_array_open(&json, "chunks");
+    for (uint32_t n = 0; n < info->chunk_count; n++) {
+        uint32_t rank = info->ranks[n];
+
+        json_i64(&json, NULL, rank == NIGH_REGION_LOST ? -1 : (int64_t)rank);
+    }
+    json_array_close(&json);
+    json_object_close(&json);
+}
+
+/* A line for chunks that follow each other and are at one place. */
+static void print_chunks(const nigh_region_info *info)
+{
+    for (uint32_t first = 0, end; first < info->chunk_count; first = end) {
+        uint32_t rank = info->ranks[first];
+
+        for (end = first + 1; end < info->chunk_count && info->ranks[end] == rank; end++) {
+        }
+        printf(end - first == 1 ? "  chunk     %u" : "  chunks    %u", first);
+        if (end - first > 1) {
+            printf(" to %u", end - 1);
+        }
+        if (rank == NIGH_REGION_LOST) {
+            puts(": lost, with the node that had it");
+        } else {
+            printf(" on node %u\n", rank);
+        }
+    }
+}
+
+static void print_text(const char *name, const nigh_region_info *info)
+{
+    char label[4 * NIGH_REGION_NAME_BYTES + 1], chunk_size[BYTES_SIZE_TEXT];
+    char group[RIGHTS_TEXT], others[RIGHTS_TEXT], own[RIGHTS_TEXT];
+
+    bytes_printable(name, strlen(name), label, sizeof label);
+    bytes_format_size(info->chunk_size, chunk_size);
+    printf("%s\n  size      %llu bytes, %u chunk%s of %s\n  owner     uid %u, gid %u\n"
+           "  rights    owner rwm, group %s, others %s\n",
+           label, (unsigned long long)info->size, info->chunk_count,
+           info->chunk_count == 1 ? "" : "s", chunk_size, info->uid, info->gid,
+           format_rights(info->group_access, group), format_rights(info->other_access, others));
+    for (uint32_t n = 0; n < info->user_count; n++) {
+        printf("  user      uid %u %s\n", info->users[n].uid,
+               format_rights(info->users[n].access, own));
+    }
+    print_chunks(info);
+}
+
+/* A handle is for some right, and whichever the user has is enough to look. */
+static int open_to_look(struct cli *cli, const struct region_job *job, nigh_region **region)
+{
+    static const uint32_t rights[] = {NIGH_REGION_READ, NIGH_REGION_WRITE, NIGH_REGION_MASTER};
+    nigh_status status = NIGH_DENIED;
+    int exit_code = cli_open(cli, 0);
+
+    if (exit_code != CLI_OK) {
+        return exit_code;
+    }
+    for (size_t n = 0; n < sizeof rights / sizeof rights[0] && status == NIGH_DENIED; n++) {
+        status = nigh_region_open(cli->client, job->name, rights[n],
+                                  cli_region_timeout_us(cli, job), region);
+    }
+    return status == NIGH_OK ? CLI_OK : cli_region_failed(cli, job, NIGH_REGION_ALL, status);
+}
+
+int cli_region_stat(struct cli *cli, const struct region_job *job)
+{
+    nigh_region_info info = {.struct_size = sizeof info};
+    nigh_region *region;
+    nigh_status status;
+    int exit_code = open_to_look(cli, job, &region);
+
+    if (exit_code != CLI_OK) {
+        return exit_code;
+    }
+    status = nigh_region_stat(region, cli_region_timeout_us(cli, job), &info);
+    nigh_region_close(region);
+    if (status != NIGH_OK) {
+        return cli_region_failed(cli, job, NIGH_REGION_ALL, status);
+    }
+    if (cli->json) {
+        print_json(job->name, &info);
+    } else {
+        print_text(job->name, &info);
+    }
+    return CLI_OK;
+}

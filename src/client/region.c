@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Regions: handles of them, and what masters change. Each question is one submission to lane 0,
+ * whose bytes lie in a place, as a call's do (places.c).
+ */
+#include "client/region.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/bulk.h"
+#include "client/error.h"
+#include "client/places.h"
+
+_Static_assert(NIGH_REGION_NAME_BYTES == LIMIT_REGION_NAME_BYTES &&
+                   NIGH_REGION_CHUNKS == LIMIT_REGION_CHUNKS &&
+                   NIGH_REGION_USERS == LIMIT_REGION_GRANTS &&
+                   (uint32_t)NIGH_REGION_LOCAL == SESSION_REGION_LOCAL &&
+                   (uint32_t)NIGH_REGION_ON == SESSION_REGION_ON &&
+                   (uint32_t)NIGH_REGION_SPREAD == SESSION_REGION_SPREAD,
+               "the bounds are public");
+
+/* ---- the steps ------------------------------------------------------------ */
+
+static bool is_there(const nigh_region *region)
+{
+    return region->connection ==
+           atomic_load_explicit(&region->client->connections, memory_order_relaxed);
+}
+
+static void region_fill(struct client_op *op, struct session_sqe *sqe)
+{
+    struct session_region_id id = {
+        .number = op->u.region.region != NULL ? op->u.region.region->number : 0,
+        .offset = op->u.region.at,
+    };
+
+    place_write(op, place_take(op, sqe));
+    sqe->op = SESSION_OP_REGION;
+    sqe->flags = (uint8_t)op->u.region.flags;
+    sqe->name_size = (uint16_t)op->u.region.what;
+    memcpy(sqe->id, &id, LIMIT_ID_BYTES);
+    sqe->ref = op->u.region.ref;
+    sqe->argument = op_remaining_us(op);
+}
+
+static bool region_build(struct client_op *op, size_t step, struct session_sqe *sqe)
+{
+    (void)step;
+    if (op->u.region.region != NULL && !is_there(op->u.region.region)) {
+        op_fail(op, NIGH_CLOSED);
+        return false;
+    }
+    return place_build(op, sqe, region_fill);
+}
+
+static bool region_done(struct client_op *op, size_t step, uint8_t opcode,
+                        const struct session_cqe *cqe)
+{
+    if (opcode == SESSION_OP_CALL_LEASE) {
+        return place_goes_on(op, step, cqe, region_fill);
+    }
+    if (cqe->status != NIGH_OK) {
+        op_fail(op, (nigh_status)cqe->status);
+        return false;
+    }
+    if (op->u.region.out != NULL) {
+        *op->u.region.out = cqe->generation;
+    }
+    if (op->u.region.answer != NULL && cqe->data_size == op->u.region.total) {
+        memcpy(op->u.region.answer, op->client->write_arena + op->u.place.offset,
+               (size_t)cqe->data_size);
+    } else if (op->u.region.answer != NULL) {
+        op_fail(op, NIGH_PROTOCOL);
+    }
+    return false;
+}
+
+/* ---- how it ended --------------------------------------------------------- */
+
+static nigh_status explain_change(const struct client_op *op, nigh_status status)
+{
+    switch (status) {
+    case NIGH_EXISTS:
+        return error_set(op->client, status, "there is a region of this name already");
+    case NIGH_OUT_OF_MEMORY:
+        return error_set(op->client, status,
+                         "a node that was to hold some of the region has not so much left of its "
+                         "--region-memory, or of its machine's memory; chunks are whole: smaller "
+                         "ones may take less");
+    case NIGH_LIMIT:
+        return error_set(op->client, status,
+                         "a region has %d chunks at most, and %d users with rights of their own; "
+                         "or a node has too many regions",
+                         LIMIT_REGION_CHUNKS, LIMIT_REGION_GRANTS);
+    case NIGH_BUSY:
+        return error_set(op->client, status,
+                         "the members of the cluster have just changed, or another change was in "
+                         "the way: look whether it has happened, and try again");
+    case NIGH_PEER_LOST:
+        return error_set(op->client, status,
+                         "a node that the change needs is not there (nigh nodes)");
+    default: return error_note_end(op->client, status);
+    }
+}
+
+nigh_status region_explain(const struct client_op *op, nigh_status status)
+{
+    uint32_t what = op->u.region.what;
+    bool moves_bytes = (what >= SESSION_REGION_READ && what <= SESSION_REGION_SWAP) ||
+                       what == SESSION_REGION_FILL || what == SESSION_REGION_COPY;
+
+    switch (status) {
+    case NIGH_CLOSED:
+        return error_set(op->client, status,
+                         "the handle, or the memory, went with a connection to the node: open "
+                         "it anew");
+    case NIGH_NOT_FOUND:
+        return error_set(op->client, status,
+                         op->u.region.region == NULL ? "there is no region of this name"
+                                                     : "the region was freed");
+    case NIGH_DENIED:
+        return error_set(op->client, status,
+                         "the rights for that were not given, were revoked, or the handle was not "
+                         "opened for it");
+    case NIGH_LOCK_LOST:
+        return error_set(op->client, status,
+                         "others waited for the lock, and it was handed on: what is done under it "
+                         "is over");
+    case NIGH_UNSUPPORTED:
+        return error_set(
+            op->client, status,
+            what == SESSION_REGION_ADD || what == SESSION_REGION_SWAP
+                ? "the network, or its device, has no such operations for this chunk"
+                : "there are no regions: the node is older than this libnigh, or one of "
+                  "a cluster whose nodes agree on nothing (nighd --state)");
+    case NIGH_PEER_LOST:
+        if (moves_bytes) {
+            return error_set(op->client, status,
+                             "the node of a chunk died, or the connection to it broke");
+        }
+        break;
+    case NIGH_INVALID:
+        return error_set(op->client, status,
+                         moves_bytes ? "the range is not all in the region"
+                                     : "not valid: a name, a size, a chunk, a rank or rights that "
+                                       "cannot be");
+    default: break;
+    }
+    return moves_bytes ? error_note_end(op->client, status) : explain_change(op, status);
+}
+
+static const struct op_kind region_kind = {
+    .lane = place_lane,
+    .build = region_build,
+    .done = region_done,
+    .has_room = place_has_room,
+    .tell = region_explain,
+    .waits = true,
+};
+
+void region_init(struct client_op *op, nigh_client *client, nigh_region *region,
+                 enum session_region_what what, uint64_t timeout_us)
+{
+    op_init(op, client, &region_kind, 1, op_deadline_us(timeout_us));
+    op->u.place.lane = 0;
+    op->u.place.count = 0;
+    op->u.place.bytes = NULL;
+    memset(&op->u.region, 0, sizeof(op->u.region));
+    op->u.region.region = region;
+    op->u.region.what = what;
+}
+
+nigh_status region_run(struct client_op *op)
+{
+    nigh_status status = op_run(op);
+
+    return status == NIGH_OK ? status : region_explain(op, status);
+}
+
+nigh_status region_check(nigh_region *region, const char *call)
+{
+    nigh_client *client;
+    nigh_status status;
+
+    if (region == NULL) {
+        return NIGH_INVALID;
+    }
+    client = region->client;
+    status = client_check(client);
+    if (status != NIGH_OK) {
+        return error_note(client, status);
+    }
+    if (!is_there(region)) {
+        return error_set(client, NIGH_CLOSED,
+                         "%s: the handle went with a connection to the node: open it anew", call);
+    }
+    return NIGH_OK;
+}
+
+/* ---- create, open --------------------------------------------------------- */
+
+/* 0: it cannot be one. */
+static size_t name_bytes(const char *name)
+{
+    size_t length = name == NULL ? 0 : strnlen(name, LIMIT_REGION_NAME_BYTES + 1);
+
+    return length > LIMIT_REGION_NAME_BYTES ? 0 : length;
+}
+
+static nigh_status check_open(nigh_client *client, const char *name, const void *out,
+                              const char *call)
+{
+    nigh_status status = client_check(client);
+
+    if (status != NIGH_OK) {
+        return error_note(client, status);
+    }
+    if (name_bytes(name) == 0 || out == NULL) {
+        return error_set(client, NIGH_INVALID, "%s: a region has a name of 1 to %d bytes", call,
+                         LIMIT_REGION_NAME_BYTES);
+    }
+    if (!client->may_write) {
+        return error_set(client, NIGH_DENIED,
+                         "%s: this client was opened read-only, and what is asked lies in memory "
+                         "that it writes",
+                         call);
+    }
+    return NIGH_OK;
+}
+
+nigh_region *region_make(nigh_client *client)
+{
+    nigh_region *region = calloc(1, sizeof(*region));
+
+    if (region != NULL) {
+        region->client = client;
+        region->connection = atomic_load_explicit(&client->connections, memory_order_relaxed);
+    }
+    return region;
+}
+
+void region_keep(nigh_region *region)
+{
+    client_lock(region->client);
+    list_push_back(&region->client->regions, &region->place);
+    client_unlock(region->client);
+}
+
+static nigh_status open_named(nigh_client *client, const char *name, uint32_t access,
+                              uint64_t timeout_us, nigh_region **out)
+{
+    nigh_region *region = region_make(client);
+    struct client_op op;
+    nigh_status status;
+
+    if (region == NULL) {
+        return error_note(client, NIGH_NO_RESOURCES);
+    }
+    region_init(&op, client, NULL, SESSION_REGION_OPEN, timeout_us);
+    op.u.place.bytes = name;
+    op.u.place.count = (uint32_t)name_bytes(name);
+    op.u.region.at = access;
+    op.u.region.out = &region->number;
+    status = region_run(&op);
+    if (status != NIGH_OK) {
+        free(region);
+        return status;
+    }
+    region_keep(region);
+    *out = region;
+    return NIGH_OK;
+}
+
+nigh_status nigh_region_open(nigh_client *client, const char *name, uint32_t access,
+                             uint64_t timeout_us, nigh_region **region)
+{
+    nigh_status status = check_open(client, name, region, "nigh_region_open");
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (access == 0 || (access & ~NIGH_REGION_ALL) != 0) {
+        return error_set(client, NIGH_INVALID, "nigh_region_open: there are no such rights");
+    }
+    return open_named(client, name, access, timeout_us, region);
+}
+
+nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec,
+                               uint64_t timeout_us, nigh_region **region)
+{
+    uint8_t question[sizeof(struct session_region_make) + LIMIT_REGION_NAME_BYTES];
+    uint64_t deadline_us = op_deadline_us(timeout_us);
+    struct session_region_make make;
+    struct client_op op;
+    nigh_status status =
+        check_open(client, spec == NULL ? NULL : spec->name, region, "nigh_region_create");
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (spec->struct_size < sizeof(*spec)) {
+        return error_set(client, NIGH_INVALID,
+                         "nigh_region_create: set struct_size to sizeof(nigh_region_spec)");
+    }
+    make = (struct session_region_make){.size_bytes = spec->size,
+                                        .chunk_bytes = spec->chunk_size,
+                                        .where = (uint32_t)spec->where,
+                                        .rank = spec->rank,
+                                        .group_rights = spec->group_access,
+                                        .other_rights = spec->other_access};
+    memcpy(question, &make, sizeof(make));
+    memcpy(question + sizeof(make), spec->name, name_bytes(spec->name));
+    region_init(&op, client, NULL, SESSION_REGION_CREATE, timeout_us);
+    op.u.place.bytes = question;
+    op.u.place.count = (uint32_t)(sizeof(make) + name_bytes(spec->name));
+    status = region_run(&op);
+    if (status != NIGH_OK) {
+        return status;
+    }
+    op.deadline_us = deadline_us;
+    return open_named(client, spec->name, NIGH_REGION_ALL, op_remaining_us(&op), region);
+}
+
+nigh_status region_put(nigh_region *region)
+{
+    nigh_client *client = region->client;
+    nigh_status status = client_look(client);
+    struct client_op op;
+
+    if (status == NIGH_FORKED) {
+        return status;
+    }
+    status = client_check(client);
+    if (status == NIGH_OK && !is_there(region)) {
+        status = NIGH_CLOSED;
+    } else if (status == NIGH_OK) {
+        region_init(&op, client, region, SESSION_REGION_CLOSE, LIMIT_NODE_GRACE_US);
+        status = op_run(&op); /* where that fails the session ends, and its handles with it */
+    }
+    client_lock(client);
+    list_remove(&region->place);
+    client_unlock(client);
+    free(region);
+    return status;
+}
+
+void nigh_region_close(nigh_region *region)
+{
+    if (region != NULL) {
+        (void)region_put(region);
+    }
+}
+
+void regions_end(nigh_client *client)
+{
+    struct list_node *node;
+
+    while ((node = list_pop_front(&client->regions)) != NULL) {
+        free(container_of(node, nigh_region, place));
+    }
+}
+
+/* ---- changes -------------------------------------------------------------- */
+
+nigh_status nigh_region_grant(nigh_region *region, nigh_region_whose whose, uint32_t user,
+                              uint32_t give, uint32_t take, uint64_t timeout_us)
+{
+    struct session_region_grant grant = {
+        .whose = (uint32_t)whose, .user = user, .give = give, .take = take};
+    nigh_status status = region_check(region, "nigh_region_grant");
+    struct client_op op;
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    region_init(&op, region->client, region, SESSION_REGION_GRANT, timeout_us);
+    op.u.place.bytes = &grant;
+    op.u.place.count = sizeof(grant);
+    return region_run(&op);
+}
+
+nigh_status nigh_region_resize(nigh_region *region, uint64_t size, nigh_region_where where,
+                               uint32_t rank, uint64_t timeout_us)
+{
+    struct session_region_make make = {.size_bytes = size, .where = (uint32_t)where, .rank = rank};
+    nigh_status status = region_check(region, "nigh_region_resize");
+    struct client_op op;
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    region_init(&op, region->client, region, SESSION_REGION_RESIZE, timeout_us);
+    op.u.place.bytes = &make;
+    op.u.place.count = sizeof(make);
+    return region_run(&op);
+}
+
+nigh_status nigh_region_move(nigh_region *region, uint32_t chunk, uint32_t rank,
+                             uint64_t timeout_us)
+{
+    nigh_status status = region_check(region, "nigh_region_move");
+    struct client_op op;
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    region_init(&op, region->client, region, SESSION_REGION_MOVE, timeout_us);
+    op.u.region.at = chunk;
+    op.u.region.ref = rank;
+    return region_run(&op);
+}
+
+nigh_status nigh_region_free(nigh_region *region, uint64_t timeout_us)
+{
+    nigh_status status = region_check(region, "nigh_region_free");
+    struct client_op op;
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    region_init(&op, region->client, region, SESSION_REGION_FREE, timeout_us);
+    return region_run(&op);
+}
+
+/* ---- stat ----------------------------------------------------------------- */
+
+static void tell_stat(const struct session_region_stat *said, nigh_region_info *info)
+{
+    nigh_region_info all = {
+        .struct_size = info->struct_size,
+        .size = said->size_bytes,
+        .chunk_size = said->chunk_bytes,
+        .chunk_count = said->chunk_count,
+        .uid = said->uid,
+        .gid = said->gid,
+        .group_access = said->group_rights,
+        .other_access = said->other_rights,
+        .user_count = said->user_count,
+    };
+
+    for (uint32_t n = 0; n < said->user_count; n++) {
+        all.users[n] =
+            (nigh_region_user){.uid = said->users[n].uid, .access = said->users[n].rights};
+    }
+    memcpy(all.ranks, said->ranks, said->chunk_count * sizeof(all.ranks[0]));
+    memcpy(info, &all, min_size(info->struct_size, sizeof(all)));
+}
+
+nigh_status nigh_region_stat(nigh_region *region, uint64_t timeout_us, nigh_region_info *info)
+{
+    nigh_status status = region_check(region, "nigh_region_stat");
+    struct session_region_stat said;
+    struct client_op op;
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (info == NULL || info->struct_size < sizeof(info->struct_size)) {
+        return error_set(region->client, NIGH_INVALID,
+                         "nigh_region_stat: set struct_size to sizeof(nigh_region_info)");
+    }
+    region_init(&op, region->client, region, SESSION_REGION_STAT, timeout_us);
+    op.u.region.answer = &said;
+    op.u.region.total = sizeof(said);
+    status = region_run(&op);
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (said.chunk_count > LIMIT_REGION_CHUNKS || said.user_count > LIMIT_REGION_GRANTS) {
+        return error_note(region->client, NIGH_PROTOCOL);
+    }
+    tell_stat(&said, info);
+    return NIGH_OK;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Regions: what region.c (handles, changes) and region_io.c (bytes) share. For libnigh alone. */
+#ifndef CLIENT_REGION_H
+#define CLIENT_REGION_H
+
+#include "client/client_internal.h"
+#include "client/op.h"
+
+struct nigh_region {
+    nigh_client *client;
+    struct list_node place; /* in client->regions */
+    uint64_t number;
+    uint32_t connection; /* that it was opened over */
+};
+
+/* A question, so far without bytes; `region` NULL: of none that is open. */
+void region_init(struct client_op *op, nigh_client *client, nigh_region *region,
+                 enum session_region_what what, uint64_t timeout_us);
+
+/* Whether a handle is good still, as far as is known here; says why not. */
+nigh_status region_check(nigh_region *region, const char *call);
+
+/* One that is not open yet; NULL: there is no memory. It is open from region_keep on, or freed. */
+nigh_region *region_make(nigh_client *client);
+void region_keep(nigh_region *region);
+
+/* Closes and frees it: how the node answered. */
+nigh_status region_put(nigh_region *region);
+
+/* Why an operation or a change has failed. */
+nigh_status region_explain(const struct client_op *op, nigh_status status);
+
+/* Runs a question to its end, and explains it. */
+nigh_status region_run(struct client_op *op);
+
+/* The client has ended: so do its handles. */
+void regions_end(nigh_client *client);
+
+#endif

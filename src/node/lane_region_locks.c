@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Locks of regions, as sessions have them (docs/locks.md): who waits for one has an operation under
+ * way, and who holds one a handle of its own, under which alone the lock is presented. When it is
+ * to be let go, or is lost, nothing more begins under that handle, and the lock goes on to others
+ * when nothing is under way of it.
+ */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "node/lane_regions.h"
+
+/* ---- made, freed ---------------------------------------------------------- */
+
+static struct region_use *make_use(struct lane_regions *at, struct region_use *of,
+                                   nigh_status *status)
+{
+    struct region_use *use = calloc(1, sizeof(*use));
+    struct region_guard *guard = calloc(1, sizeof(*guard));
+    uint32_t name_bytes;
+    const char *name = region_name(of->region, &name_bytes);
+
+    *status = use == NULL || guard == NULL
+                  ? NIGH_NO_RESOURCES
+                  : regions_open(at->regions, name, name_bytes, &use->region);
+    if (*status != NIGH_OK) {
+        free(guard);
+        free(use);
+        return NULL;
+    }
+    use->guard = guard;
+    guard->use = use;
+    guard->at = at;
+    guard->term.kind = REGION_WAIT_TERM;
+    at->guard_count++;
+    return use;
+}
+
+struct region_use *lane_region_guard_create(struct lane_regions *at,
+                                            const struct region_handle *handle,
+                                            const struct session_region_lock *said,
+                                            nigh_status *status)
+{
+    struct region_use *use;
+
+    if ((said->mode != SESSION_REGION_SHARED && said->mode != SESSION_REGION_EXCLUSIVE) ||
+        said->zero != 0) {
+        *status = NIGH_INVALID;
+        return NULL;
+    }
+    if (at->guard_count == LIMIT_REGION_HOLDS) {
+        *status = NIGH_OVERLOADED;
+        return NULL;
+    }
+    use = make_use(at, handle->region, status);
+    if (use == NULL)
+        return NULL;
+    use->guard->birth = handle->birth;
+    use->guard->number = said->number;
+    use->guard->term_us = said->term_us;
+    use->guard->mode = (enum region_lock_mode)said->mode;
+    use->guard->rights =
+        handle->asked &
+        (said->mode == SESSION_REGION_SHARED ? REGION_READ : REGION_READ | REGION_WRITE);
+    return use;
+}
+
+void lane_region_guard_free(struct lane_regions *at, struct region_guard *guard)
+{
+    at->guard_count--;
+    free(guard);
+}
+
+/* ---- waited for ----------------------------------------------------------- */
+
+void lane_region_guard_begin(struct lane_regions *at, struct region_io *io)
+{
+    struct region_guard *guard = io->use->guard;
+
+    guard->io = io;
+    list_push_back(&at->locking, &guard->link);
+}
+
+bool lane_region_guard_end(struct lane_regions *at, struct region_io *io)
+{
+    struct region_guard *guard = io->use->guard;
+
+    if (guard == NULL || guard->io != io)
+        return false;
+    if (list_is_linked(&guard->link))
+        list_remove(&guard->link);
+    guard->io = NULL;
+    lane_region_io_finish(at, io, false);
+    return true;
+}
+
+/* A handle that is good under the lock. */
+static nigh_status open_handle(struct lane_regions *at, const struct region_guard *guard)
+{
+    struct region_io *io = guard->io;
+    struct region_handles *handles = lane_region_handles(at, io->slot);
+    const struct region_descriptor *known = region_known(guard->use->region);
+    uint32_t rights;
+
+    if (handles == NULL || region_descriptor_is_none(known) || region_descriptor_is_freed(known) ||
+        !region_version_equal(&known->birth, &guard->birth))
+        return NIGH_NOT_FOUND;
+    rights = guard->rights & region_descriptor_rights(known, handles->uid, handles->gid);
+    if ((rights & io->rights) != io->rights)
+        return NIGH_DENIED;
+    return region_handles_open(handles, guard->use, known, rights, &io->number);
+}
+
+static void tell_waiting(struct lane_regions *at, struct region_guard *guard, nigh_status status)
+{
+    struct region_io *io = guard->io;
+
+    if (status == NIGH_OK)
+        status = open_handle(at, guard);
+    guard->io = NULL;
+    lane_region_io_say(at, io, status, 0);
+    lane_region_io_finish(at, io, status == NIGH_OK);
+}
+
+/* ---- held ----------------------------------------------------------------- */
+
+/* What is under way goes on, and the lock with it. */
+static void lose(struct lane_regions *at, struct region_guard *guard)
+{
+    guard->is_lost = true;
+    LIST_FOREACH_SAFE(node, &at->ios)
+    {
+        struct region_io *io = container_of(node, struct region_io, link);
+
+        if (io->use == guard->use)
+            lane_region_io_end(at, io, NIGH_LOCK_LOST);
+    }
+    lane_region_use_put(at, guard->use);
+}
+
+void lane_region_guard_expire(struct lane_regions *at, struct region_guard *guard)
+{
+    lose(at, guard);
+    lane_regions_tell(at);
+}
+
+void lane_region_guard_let_go(struct lane_regions *at, struct region_guard *guard)
+{
+    timers_cancel(&at->timers, &guard->term.timer);
+    if (list_is_linked(&guard->link))
+        list_remove(&guard->link);
+    if (guard->is_asked) {
+        guard->is_asked = false;
+        regions_unlock(&guard->hold, guard->is_dirty);
+    }
+}
+
+/* ---- what the machines say ------------------------------------------------ */
+
+void lane_region_locked(void *context, struct regions_hold *hold, nigh_status status)
+{
+    struct lane_regions *at = context;
+    struct region_guard *guard = container_of(hold, struct region_guard, hold);
+
+    guard->status = status;
+    if (status != NIGH_OK)
+        guard->is_asked = false;
+    if (!list_is_linked(&guard->link))
+        list_push_back(&at->locked, &guard->link);
+}
+
+void lane_region_wanted(void *context, struct regions_hold *hold)
+{
+    struct lane_regions *at = context;
+    struct region_guard *guard = container_of(hold, struct region_guard, hold);
+
+    if (guard->term_us != 0)
+        NIGH_ASSERT(timers_add(&at->timers, &guard->term.timer,
+                               clock_deadline_us(at->lane->now_us, guard->term_us)) == NIGH_OK);
+}
+
+static void ask(struct lane_regions *at, struct region_guard *guard)
+{
+    nigh_status status;
+
+    guard->is_asked = true; /* it may be held at the return */
+    status =
+        regions_lock(guard->use->region, &guard->birth, guard->number, guard->mode, &guard->hold);
+    if (status == NIGH_OK)
+        return;
+    guard->is_asked = false;
+    tell_waiting(at, guard, status);
+}
+
+void lane_region_locks_tell(struct lane_regions *at)
+{
+    struct list_node *node;
+
+    while ((node = list_pop_front(&at->locking)) != NULL)
+        ask(at, container_of(node, struct region_guard, link));
+    while ((node = list_pop_front(&at->locked)) != NULL) {
+        struct region_guard *guard = container_of(node, struct region_guard, link);
+
+        if (guard->io != NULL)
+            tell_waiting(at, guard, guard->status);
+        else if (guard->status != NIGH_OK && !guard->is_lost)
+            lose(at, guard);
+    }
+}

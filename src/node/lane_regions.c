@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Regions (docs/regions.md), as lane 0 serves them for its node: what goes between it and other
+ * members' lanes 0, which view it goes by, and its part of a turn.
+ *
+ * Frames of regions go over the channel for calls, one-way and in order. A node that is alone goes
+ * by a view of itself, for ever. A cluster that agrees on no views has no regions: nobody would
+ * tell a node that was taken for dead, and comes back, what was freed or revoked meanwhile.
+ */
+#include "node/lane_regions.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "region/letter.h"
+
+#define LOG_MODULE "regions"
+#include "base/log.h"
+
+_Static_assert(REGION_LETTER_BYTES <= CALLS_PAYLOAD && REGION_ASK_BYTES <= CALLS_PAYLOAD,
+               "a channel for calls carries them");
+
+#define REGION_TIMERS \
+    (LIMIT_REGION_IOS + LIMIT_REGION_ASKED + LIMIT_REGION_HOLDS + LIMIT_REGION_COPIES)
+
+/* ---- members -------------------------------------------------------------- */
+
+static uint32_t self_of(const struct lane *lane)
+{
+    return lane->config.fabric != NULL ? lane->config.exchange.members->self : 0;
+}
+
+uint32_t lane_regions_home(const struct lane_regions *at, uint64_t hash)
+{
+    const struct lane *lane = at->lane;
+
+    if (lane->config.fabric == NULL || agreed_size(&at->in) == 0)
+        return self_of(lane);
+    return members_home_in(lane->config.exchange.members, &at->in, hash);
+}
+
+static uint32_t on_home(void *context, uint64_t hash)
+{
+    return lane_regions_home(context, hash);
+}
+
+/* A rank that a peer said may be none. */
+struct link *lane_regions_link(const struct lane_regions *at, uint32_t rank)
+{
+    struct exchange *exchange = at->is_ending ? NULL : at->lane->exchange;
+    struct rpc *channel = NULL;
+
+    if (exchange != NULL && rank < at->lane->config.exchange.members->count)
+        channel = exchange_users_channel(exchange, rank, 0);
+    return channel == NULL ? NULL : link_of_calls(channel);
+}
+
+static uint16_t method_of(enum regions_frame frame)
+{
+    switch (frame) {
+    case REGIONS_VIEW: return CALLS_METHOD_REGION_VIEW;
+    case REGIONS_LETTER: return CALLS_METHOD_REGION_LETTER;
+    case REGIONS_TOLD: break;
+    }
+    return CALLS_METHOD_REGION_TOLD;
+}
+
+static bool on_send(void *context, uint32_t rank, enum regions_frame frame, const uint8_t *bytes,
+                    uint32_t count)
+{
+    struct lane_regions *at = context;
+    struct link *link = lane_regions_link(at, rank);
+    struct rpc_piece piece = {.data = bytes, .bytes = count};
+
+    if (link == NULL ||
+        rpc_one_way(link_calls(link), method_of(frame), &piece, 1, at->lane->now_us) != NIGH_OK)
+        return false;
+    at->has_said = true;
+    return true;
+}
+
+/* Whether a link joins the lanes 0 of two nodes. */
+static bool is_ours(const struct lane *lane, struct link *link)
+{
+    return lane->regions != NULL && link_rail(link) == 0;
+}
+
+void lane_regions_link_up(struct lane *lane, struct link *link)
+{
+    struct lane_regions *at = lane->regions;
+    uint32_t rank = link_rank(link);
+
+    if (!is_ours(lane, link))
+        return;
+    agreed_put(&at->dead, rank, false);
+    regions_alive(at->regions, rank, link_peer_incarnation(link));
+    regions_link(at->regions, rank, true);
+    lane_regions_tell(at);
+    lane_regions_again(at);
+}
+
+void lane_regions_link_down(struct lane *lane, struct link *link)
+{
+    struct lane_regions *at = lane->regions;
+
+    if (!is_ours(lane, link))
+        return;
+    regions_link(at->regions, link_rank(link), false);
+    lane_region_asks_link_down(at, link);
+    lane_regions_tell(at);
+}
+
+void lane_regions_dead(struct lane *lane, uint32_t rank)
+{
+    struct lane_regions *at = lane->regions;
+
+    if (at == NULL)
+        return;
+    agreed_put(&at->dead, rank, true); /* for good when it is in no view any more */
+    lane_region_ops_dead(at, rank);
+    lane_regions_tell(at);
+    lane_regions_again(at);
+}
+
+void lane_regions_view(struct lane *lane, const struct agreed *agreed)
+{
+    struct lane_regions *at = lane->regions;
+    struct region_set in;
+
+    _Static_assert(sizeof(in) == sizeof(agreed->in), "a set is a set");
+    if (at == NULL || agreed->epoch == 0)
+        return;
+    at->in = agreed->in;
+    memcpy(&in, &agreed->in, sizeof(in));
+    if (!agreed_has(&at->in, self_of(lane)))
+        regions_drop(at->regions); /* the others take what is here for lost */
+    regions_view(at->regions, agreed->epoch, &in);
+    lane_regions_tell(at);
+    lane_regions_again(at);
+}
+
+void lane_regions_lease(struct lane *lane, bool has_lease)
+{
+    if (lane->regions == NULL)
+        return;
+    regions_lease(lane->regions->regions, has_lease);
+    lane_regions_tell(lane->regions);
+}
+
+bool lane_regions_hear(struct lane *lane, struct link *link, const struct rpc_request *request)
+{
+    struct lane_regions *at = lane->regions;
+    uint32_t rank = link_rank(link);
+    nigh_status status = NIGH_OK;
+
+    if (request->method < CALLS_METHOD_REGION_VIEW || request->method > CALLS_METHOD_REGION_ASK)
+        return false;
+    if (!is_ours(lane, link) ||
+        (request->call != 0) != (request->method == CALLS_METHOD_REGION_ASK)) {
+        link_break(link, NIGH_PROTOCOL, lane->now_us);
+        return true;
+    }
+    switch (request->method) {
+    case CALLS_METHOD_REGION_VIEW:
+        status = regions_receive(at->regions, rank, REGIONS_VIEW, request->payload, request->bytes);
+        break;
+    case CALLS_METHOD_REGION_LETTER:
+        status =
+            regions_receive(at->regions, rank, REGIONS_LETTER, request->payload, request->bytes);
+        break;
+    case CALLS_METHOD_REGION_TOLD:
+        status = regions_receive(at->regions, rank, REGIONS_TOLD, request->payload, request->bytes);
+        break;
+    default: lane_region_hear_ask(at, link, request); break;
+    }
+    if (status != NIGH_OK) {
+        LOG_WARN("what a member said of regions was not taken: its link is broken",
+                 "rank=%u status=%s", rank, nigh_status_name(status));
+        link_break(link, status, lane->now_us);
+    }
+    lane_regions_tell(at);
+    return true;
+}
+
+/* ---- turns ---------------------------------------------------------------- */
+
+void lane_regions_again(struct lane_regions *at)
+{
+    at->again_us = min_u64(at->again_us, at->lane->now_us + LIMIT_REGION_AGAIN_US);
+}
+
+void lane_regions_tell(struct lane_regions *at)
+{
+    do {
+        lane_region_chunks_tell(at);
+        lane_region_ops_tell(at);
+        lane_region_locks_tell(at);
+        lane_region_barriers_tell(at);
+    } while (!lane_region_chunks_are_over(at) || !lane_region_ops_are_over(at) ||
+             !lane_region_locks_are_over(at) || !lane_region_barriers_are_over(at));
+}
+
+static void end_wait(struct lane_regions *at, struct region_wait *wait)
+{
+    switch (wait->kind) {
+    case REGION_WAIT_IO:
+        lane_region_io_end(at, container_of(wait, struct region_io, wait), NIGH_TIMEOUT);
+        break;
+    case REGION_WAIT_ASK:
+        lane_region_ask_end(at, container_of(wait, struct region_asked, wait), NIGH_TIMEOUT);
+        break;
+    case REGION_WAIT_TERM:
+        lane_region_guard_expire(at, container_of(wait, struct region_guard, term));
+        break;
+    case REGION_WAIT_COPY:
+        lane_region_copy_end(at, container_of(wait, struct region_copy, wait), NIGH_TIMEOUT);
+        break;
+    }
+}
+
+static bool end_overdue(struct lane_regions *at)
+{
+    struct timer *timer;
+    bool any = false;
+
+    while ((timer = timers_pop_expired(&at->timers, at->lane->now_us)) != NULL) {
+        struct region_wait *wait = container_of(timer, struct region_wait, timer);
+
+        end_wait(at, wait);
+        any = true;
+    }
+    return any;
+}
+
+static bool retry(struct lane_regions *at)
+{
+    if (at->lane->now_us < at->again_us)
+        return false;
+    at->again_us = UINT64_MAX;
+    lane_region_chunks_retry(at);
+    lane_region_ops_retry(at);
+    lane_region_copies_retry(at);
+    lane_region_asks_retry(at);
+    return true;
+}
+
+/* Homes wait between one and two times as long. */
+static void hold(struct lane_regions *at)
+{
+    if (!regions_are_holding(at->regions)) {
+        at->held_us = UINT64_MAX;
+    } else if (at->held_us == UINT64_MAX) {
+        at->held_us = at->lane->now_us + LIMIT_REGION_HOLD_US;
+    } else if (at->lane->now_us >= at->held_us) {
+        regions_held(at->regions);
+        at->held_us = at->lane->now_us + LIMIT_REGION_HOLD_US;
+    }
+}
+
+/* What is said in it leaves in it; letters that its end brings, in the next one. */
+bool lane_turn_regions(struct lane *lane)
+{
+    struct lane_regions *at = lane->regions;
+    const struct regions_counts *counts;
+    uint64_t letters;
+    bool any;
+
+    if (at == NULL)
+        return false;
+    at->has_said = false;
+    any = lane_region_chunks_turn(at);
+    any = end_overdue(at) || any;
+    any = retry(at) || any;
+    any = lane_region_ops_turn(at) || any;
+    any = lane_region_copies_turn(at) || any;
+    hold(at);
+    lane_regions_tell(at);
+    counts = regions_counts(at->regions);
+    letters = counts->letters;
+    any = regions_turn(at->regions) || any;
+    lane_regions_tell(at);
+    if (lane->exchange != NULL)
+        exchange_flush(lane->exchange);
+    return any || at->has_said || counts->letters != letters;
+}
+
+uint64_t lane_regions_due_us(const struct lane *lane)
+{
+    const struct lane_regions *at = lane->regions;
+
+    if (at == NULL)
+        return UINT64_MAX;
+    if (!list_empty(&at->copies_due))
+        return at->lane->now_us;
+    return min_u64(min_u64(timers_first_deadline(&at->timers), at->again_us), at->held_us);
+}
+
+void lane_regions_count(const struct lane *lane, nigh_node_stats *stats)
+{
+    const struct lane_regions *at = lane->regions;
+    const struct regions_counts *counts = at == NULL ? NULL : regions_counts(at->regions);
+
+    if (at == NULL)
+        return;
+    stats->region_chunks += at->here_count;
+    stats->region_memory_bytes += region_memories_bytes(at->memories);
+    stats->region_memory_limit_bytes += lane->config.region_memory_bytes;
+    stats->region_homes += counts->homes;
+    stats->regions_mapped += counts->mappings;
+    stats->region_operations += at->counts.operations;
+    stats->region_parts_here += at->counts.parts_here;
+    stats->region_parts_there += at->counts.parts_there;
+    stats->region_parts_refused += at->counts.parts_refused;
+    stats->region_bytes_read += at->counts.bytes_read;
+    stats->region_bytes_written += at->counts.bytes_written;
+}
+
+/* ---- create, destroy ------------------------------------------------------ */
+
+/* By the memory's thread: a piece can be taken. */
+static void on_memory(void *context)
+{
+    struct lane *lane = context;
+
+    shared_fence(); /* said before the look at whether the lane sleeps */
+    if (shared_load_relaxed(&lane->config.page->lane[lane->config.number].asleep) != 0)
+        lane_kick(lane);
+}
+
+static nigh_status make_machines(struct lane_regions *at)
+{
+    const struct lane *lane = at->lane;
+    struct regions_config config = {
+        .self = self_of(lane),
+        .incarnation = lane->config.store.incarnation,
+        .nodes = lane->config.fabric != NULL ? lane->config.exchange.members->count : 1,
+        .names = LIMIT_REGION_NAMES,
+        .shell = {.context = at,
+                  .home = on_home,
+                  .send = on_send,
+                  .act = lane_region_act,
+                  .post = lane_region_post,
+                  .judge = lane_region_judge,
+                  .ended = lane_region_ended,
+                  .answered = lane_region_answered,
+                  .locked = lane_region_locked,
+                  .wanted = lane_region_wanted,
+                  .passed = lane_region_passed},
+    };
+
+    (void)random_system_seed(&config.seed);
+    return regions_create(&config, &at->regions);
+}
+
+/* A view of this node, for ever. */
+static void begin_alone(struct lane *lane)
+{
+    struct agreed agreed = {.epoch = 1};
+
+    agreed.in = agreed_all(1);
+    lane_regions_view(lane, &agreed);
+    lane_regions_lease(lane, true);
+}
+
+nigh_status lane_open_regions(struct lane *lane)
+{
+    struct lane_regions *at;
+    nigh_status status = NIGH_NO_RESOURCES;
+
+    if (lane->config.number != 0)
+        return NIGH_OK;
+    at = calloc(1, sizeof(*at));
+    if (at == NULL)
+        return NIGH_NO_RESOURCES;
+    at->lane = lane;
+    at->again_us = at->held_us = UINT64_MAX;
+    list_init(&at->here);
+    list_init(&at->did);
+    list_init(&at->opening);
+    list_init(&at->ios);
+    list_init(&at->failed);
+    list_init(&at->waiting);
+    list_init(&at->ended);
+    list_init(&at->copying);
+    list_init(&at->closing);
+    list_init(&at->copies);
+    list_init(&at->copies_due);
+    list_init(&at->copies_short);
+    list_init(&at->locking);
+    list_init(&at->locked);
+    list_init(&at->arriving);
+    list_init(&at->passed);
+    list_init(&at->asked);
+    list_init(&at->changed);
+    lane->regions = at;
+    at->unmade = calloc(REGION_UNMADES, sizeof(*at->unmade));
+    at->sessions = calloc(lane->config.max_sessions, sizeof(*at->sessions));
+    at->heap = calloc(REGION_TIMERS, sizeof(*at->heap));
+    if (at->unmade == NULL || at->sessions == NULL || at->heap == NULL)
+        return status;
+    timers_init(&at->timers, at->heap, REGION_TIMERS);
+    status =
+        region_memories_create(lane->config.region_memory_bytes, on_memory, lane, &at->memories);
+    if (status == NIGH_OK)
+        status = make_machines(at);
+    if (status == NIGH_OK && lane->config.fabric == NULL)
+        begin_alone(lane);
+    return status;
+}
+
+void lane_end_regions(struct lane *lane)
+{
+    if (lane->regions != NULL)
+        lane->regions->is_ending = true;
+}
+
+void lane_close_regions(struct lane *lane)
+{
+    struct lane_regions *at = lane->regions;
+
+    if (at == NULL)
+        return;
+    if (at->regions != NULL) {
+        for (uint32_t slot = 0; slot < lane->config.max_sessions; slot++)
+            lane_regions_forget(lane, slot, true);
+        lane_region_ops_fini(at);
+        lane_region_copies_fini(at);
+        lane_region_asks_fini(at);
+        regions_destroy(at->regions);
+    }
+    lane_region_chunks_fini(at);
+    region_memories_destroy(at->memories);
+    free(at->sessions);
+    free(at->unmade);
+    free(at->heap);
+    free(at);
+    lane->regions = NULL;
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Regions, as lane 0 serves them: what the files of lane_regions*.c share. It joins the machines of
+ * region/regions.h with memory (chunks), links (pieces of operations), and sessions. For no one
+ * else; all of it is the lane's driver's.
+ *
+ * Nothing that is called by the machines calls them: what has ended is put into lists here, and
+ * told from outside of them (lane_regions_tell).
+ */
+#ifndef NODE_LANE_REGIONS_H
+#define NODE_LANE_REGIONS_H
+
+#include "base/heap_timer.h"
+#include "node/lane_internal.h"
+#include "node/region_memories.h"
+#include "region/ask_wire.h"
+#include "region/handles.h"
+#include "region/regions.h"
+
+/* What has a deadline. */
+enum region_wait_kind {
+    REGION_WAIT_IO,
+    REGION_WAIT_ASK,
+    REGION_WAIT_COPY,
+    REGION_WAIT_TERM /* of a lock that others wait for */
+};
+
+struct region_wait {
+    struct timer timer;
+    enum region_wait_kind kind;
+};
+
+/* What a handle of a session is of. */
+struct region_use {
+    struct list_node link;    /* in lane_regions.closing */
+    struct list_node changed; /* in lane_regions.changed: a change of it has ended */
+    struct region *region;
+    struct region_guard *guard; /* the lock that it is good under; NULL: none */
+    uint32_t ios;               /* under way */
+    bool is_closed;
+    bool is_abandoned; /* with its session, and not by it */
+    /* lane_region_barriers.c */
+    struct regions_party party;
+    struct region_io *arriving; /* that waits at a barrier; NULL: none does */
+    struct list_node arrival;   /* in lane_regions.arriving or .passed */
+    nigh_status arrived;        /* how that ended */
+};
+
+/* A lock that a session waits for, or holds: what a handle is good under. */
+struct region_guard {
+    struct region_wait term;
+    struct list_node link; /* in lane_regions.locking or .locked */
+    struct regions_hold hold;
+    struct lane_regions *at;
+    struct region_use *use;
+    struct region_io *io; /* that waits for it; NULL: none does (any more) */
+    struct region_version birth;
+    uint64_t number, term_us;
+    uint32_t rights; /* that a handle under it has at most */
+    enum region_lock_mode mode;
+    nigh_status status; /* as it was said last: how the wait ended, or why it is lost */
+    bool is_asked;      /* `hold` is the region's */
+    bool is_lost;       /* it was held, and is not any more */
+    bool is_dirty;      /* what was written under it may land yet */
+};
+
+/* An operation of a session; it goes on when that is gone. */
+struct region_io {
+    struct region_wait wait;
+    struct regions_op op;
+    struct lane_regions *at;
+    struct list_node link;   /* in lane_regions.ios */
+    struct list_node failed; /* in lane_regions.failed: there was no memory for pieces of these: */
+    struct region_chunks failed_chunks;
+    struct region_use *use;
+    uint32_t slot, begun, cookie;
+    enum session_region_what what;
+    bool is_told;    /* the session was told how it ended */
+    uint64_t number; /* of the handle */
+    uint32_t rights; /* that it takes; of OPEN that are asked for */
+    uint64_t place;  /* in leased memory, where its bytes are, or come to */
+    uint32_t place_bytes;
+    uint64_t operand, compare, old;
+    struct region_copy_piece *piece; /* of a copy, not of a session; NULL: it is a session's */
+    uint8_t *buffer;                 /* of lane_region_copies.c; NULL: none (yet) */
+    bool has_memory;                 /* its bytes are in: */
+    struct bulks_memory memory;
+    uint8_t *staging; /* NULL: none yet */
+};
+
+/* What of an operation is in one chunk, from when it is posted until that has ended. */
+struct region_part {
+    struct list_node link; /* in lane_regions.waiting or .ended, while nothing of it is under way */
+    struct region_io *io;
+    struct region_post post;
+    uint64_t begun_bytes;
+    uint32_t under_way;
+    nigh_status status;
+};
+
+/* What of a copy is under way: it is read into its buffer, and written from there. */
+struct region_copy_piece {
+    struct region_copy *copy;
+    struct region_io *io; /* NULL: nothing of it is under way */
+    uint8_t *buffer;      /* NULL: it is not in use */
+    uint64_t from;        /* of the copy's bytes */
+    uint64_t bytes;
+    bool is_read;
+};
+
+/* A side of a copy. */
+struct region_copy_side {
+    uint64_t number; /* of the session's handle */
+    uint64_t offset;
+};
+
+/* A copy between regions, or within one (lane_region_copies.c). */
+struct region_copy {
+    struct region_wait wait;
+    struct lane_regions *at;
+    struct list_node link; /* in lane_regions.copies */
+    struct list_node due;  /* in lane_regions.copies_due or .copies_short; else not linked */
+    struct region_copy_side from, to;
+    uint64_t bytes;
+    uint64_t reads, writes, pieces; /* begun, of how many */
+    uint32_t slot, begun, cookie;
+    uint32_t under_way; /* operations */
+    uint32_t checks;    /* begun, of both sides */
+    bool is_checking;   /* these have not ended */
+    bool is_backward;
+    bool is_told;
+    nigh_status status;
+    struct region_copy_piece piece[LIMIT_REGION_COPY_POSTS]; /* the n-th is n % so many */
+};
+
+/* A chunk's memory here. */
+struct region_chunk_here {
+    struct list_node link; /* in lane_regions.did or .opening */
+    struct region *region;
+    uint32_t number;
+    struct region_memory *memory; /* NULL: being made */
+    struct fabric_memory *at;     /* its registration; with peers' rights while it has a handle */
+    struct region_window handle;  /* that opens it now */
+    nigh_status did;              /* how the act under way ended, */
+    struct region_window did_handle;
+    struct region_place source; /* of a copy */
+    uint64_t copy_bytes, copied_bytes;
+    uint32_t copies; /* READs of it under way */
+    bool is_copied;
+};
+
+/* A region's, as region_data has it. */
+struct region_here {
+    struct list_node link; /* in lane_regions.here */
+    struct region *region;
+    uint32_t count, room;
+    struct region_chunk_here *
+        *chunks; /* room of them: what a region of one chunk needs is little */
+};
+
+/* A MAKE that there was no memory for. */
+struct region_unmade {
+    struct region *region;
+    uint32_t chunk;
+    nigh_status status;
+};
+
+#define REGION_UNMADES (256u * LIMIT_REGION_CHUNKS) /* of the letters of one turn */
+
+/* A change that a session here, or a peer's lane, has asked for. */
+struct region_asked {
+    struct region_wait wait; /* a session's */
+    struct lane_regions *owner;
+    struct list_node link; /* in lane_regions.asked */
+    struct region_asking asking;
+    enum region_asked_at {
+        REGION_ASKED_NOWHERE, /* it is asked for again, in a moment */
+        REGION_ASKED_HERE,    /* its home is here, and has it */
+        REGION_ASKED_THERE    /* of another node */
+    } at;
+    uint64_t deadline_us;
+    bool is_told;      /* whoever asked knows how it ended, or is gone */
+    struct link *from; /* a peer's: where its answer goes; NULL: a session's */
+    uint64_t call;     /* theirs */
+    uint32_t slot, begun, cookie;
+    struct region_use *use; /* NULL: of a CREATE */
+};
+
+struct lane_region_session {
+    struct region_handles handles;
+};
+
+/* Ever. */
+struct lane_region_counts {
+    uint64_t operations, parts_here, parts_there, parts_refused, bytes_read, bytes_written;
+};
+
+struct lane_regions {
+    struct lane *lane;
+    struct lane_region_counts counts;
+    struct regions *regions;
+    struct region_memories *memories;
+    struct agreed_set in;   /* members, by the view that this lane goes by */
+    struct agreed_set dead; /* of whom it was said that they are */
+    bool is_ending;         /* there are no links any more */
+    bool has_said;          /* something to a session or a member, since the turn began */
+    uint64_t again_us;      /* when what waits is tried again; UINT64_MAX: nothing does */
+    uint64_t held_us;       /* when homes have waited for mappers for long enough */
+    struct timers timers;
+    struct timer **heap;
+    /* lane_region_chunks.c */
+    struct list here, did, opening;
+    uint32_t here_count;
+    uint32_t windows; /* given, where there is no fabric */
+    struct region_unmade *unmade;
+    uint32_t unmade_count;
+    /* lane_region_ops.c */
+    struct list ios, failed, waiting, copying, ended, closing;
+    uint32_t io_count;
+    struct list_node *free_ios, *free_parts; /* chained by next */
+    uint8_t *staging;
+    struct fabric_memory *staging_at;
+    uint8_t *free_staging; /* the first word of each is the next */
+    /* lane_region_copies.c */
+    struct list copies, copies_due;
+    struct list copies_short; /* there was no buffer for them */
+    uint32_t copy_count;
+    uint8_t *buffers;
+    struct fabric_memory *buffers_at;
+    uint8_t *free_buffers; /* the first word of each is the next */
+    /* lane_region_locks.c */
+    struct list locking; /* to be asked for */
+    struct list locked;  /* there is something to tell of */
+    uint32_t guard_count;
+    /* lane_region_barriers.c */
+    struct list arriving; /* to be said to the barrier */
+    struct list passed;   /* to be told */
+    /* lane_region_asks.c */
+    struct list asked, changed;
+    uint32_t asked_count;
+    /* lane_region_sessions.c */
+    struct lane_region_session **sessions; /* by slot; NULL: it has opened nothing */
+};
+
+/* ---- lane_regions.c ------------------------------------------------------- */
+
+uint32_t lane_regions_home(const struct lane_regions *at, uint64_t hash);
+/* The link to a member, whose lane 0 it joins with this; NULL: it is not up. */
+struct link *lane_regions_link(const struct lane_regions *at, uint32_t rank);
+/* Something waits: it is tried again in a moment. */
+void lane_regions_again(struct lane_regions *at);
+/* Tells the machines what has ended since. */
+void lane_regions_tell(struct lane_regions *at);
+static inline bool lane_regions_is_member(const struct lane_regions *at, uint32_t rank)
+{
+    return agreed_has(&at->in, rank) && !agreed_has(&at->dead, rank);
+}
+
+/* ---- lane_region_chunks.c ------------------------------------------------- */
+
+void lane_region_act(void *context, struct region *region, const struct region_holder_act *act);
+/* Memory that was made, and chunks that wait to be opened. True: something has happened. */
+bool lane_region_chunks_turn(struct lane_regions *at);
+void lane_region_chunks_retry(struct lane_regions *at);
+void lane_region_chunks_tell(struct lane_regions *at);
+bool lane_region_chunks_are_over(const struct lane_regions *at);
+void lane_region_chunks_fini(struct lane_regions *at);
+/* The bytes of a piece of a chunk here, if this handle opens it, and it has them; NULL. */
+uint8_t *lane_region_bytes(const struct region *region, const struct region_post *post);
+
+/* ---- lane_region_ops.c ---------------------------------------------------- */
+
+/* Begins what was filled in (lane_region_io_take); it is over, perhaps, at the return. */
+struct region_io *lane_region_io_take(struct lane_regions *at);
+void lane_region_io_begin(struct lane_regions *at, struct region_io *io, uint64_t deadline_us);
+/* It was not begun, and is not. */
+void lane_region_io_drop(struct lane_regions *at, struct region_io *io, nigh_status status);
+/* Its session hears how it ended, if it did not before. */
+void lane_region_io_say(struct lane_regions *at, struct region_io *io, nigh_status status,
+                        uint64_t bytes);
+/* Its session waits no longer; what is under way goes on. No other operation ends within. */
+void lane_region_io_end(struct lane_regions *at, struct region_io *io, nigh_status status);
+void lane_region_post(void *context, struct regions_op *op, const struct region_post *post);
+void lane_region_ended(void *context, struct regions_op *op, nigh_status status);
+/* Goes on with what is copied here. True: there was some. */
+bool lane_region_ops_turn(struct lane_regions *at);
+/* What waits for a node's link waits for another process by now. */
+void lane_region_ops_dead(struct lane_regions *at, uint32_t rank);
+void lane_region_ops_retry(struct lane_regions *at);
+void lane_region_ops_tell(struct lane_regions *at);
+bool lane_region_ops_are_over(const struct lane_regions *at);
+void lane_region_ops_fini(struct lane_regions *at);
+/* It was told, and nothing of it is under way. */
+void lane_region_io_finish(struct lane_regions *at, struct region_io *io, bool is_open);
+/* Closes what is closed, and has nothing under way; lets go of a lock that is lost. */
+void lane_region_use_put(struct lane_regions *at, struct region_use *use);
+
+/* ---- lane_region_copies.c ------------------------------------------------- */
+
+/* What a session asked; it is told, perhaps within. The status: it was not begun, and is not. */
+nigh_status lane_region_copy_begin(struct lane_regions *at, const struct region_copy *asked,
+                                   uint64_t deadline_us);
+/* Its session waits no longer; what is under way goes on. */
+void lane_region_copy_end(struct lane_regions *at, struct region_copy *copy, nigh_status status);
+/* An operation of it has ended. Calls no machine. */
+void lane_region_copy_went_on(struct lane_regions *at, struct region_io *io, nigh_status status);
+/* True: some went on. */
+bool lane_region_copies_turn(struct lane_regions *at);
+void lane_region_copies_retry(struct lane_regions *at);
+/* A session's have nobody to be told any more. */
+void lane_region_copies_forget(struct lane_regions *at, uint32_t slot);
+/* A CANCEL of one; false: it is not. */
+bool lane_region_copies_cancel(struct lane_regions *at, uint32_t slot, uint32_t cookie);
+void lane_region_copies_fini(struct lane_regions *at);
+/* A buffer of LIMIT_REGION_COPY_BYTES, registered where there is a fabric. NULL: all are in use. */
+uint8_t *lane_region_buffer_take(struct lane_regions *at);
+void lane_region_buffer_give(struct lane_regions *at, uint8_t *buffer);
+
+/* ---- lane_region_locks.c -------------------------------------------------- */
+
+/* What a session is to have under a lock, as it said. NULL: why not, in *status. */
+struct region_use *lane_region_guard_create(struct lane_regions *at,
+                                            const struct region_handle *handle,
+                                            const struct session_region_lock *said,
+                                            nigh_status *status);
+/* Its right was judged: it waits for the lock. */
+void lane_region_guard_begin(struct lane_regions *at, struct region_io *io);
+/* False: the operation does not wait for a lock. True: it has ended. */
+bool lane_region_guard_end(struct lane_regions *at, struct region_io *io);
+/* Its term is over: others wait. */
+void lane_region_guard_expire(struct lane_regions *at, struct region_guard *guard);
+/* Nothing is under way of what is closed, or lost: lets go. */
+void lane_region_guard_let_go(struct lane_regions *at, struct region_guard *guard);
+void lane_region_guard_free(struct lane_regions *at, struct region_guard *guard);
+void lane_region_locked(void *context, struct regions_hold *hold, nigh_status status);
+void lane_region_wanted(void *context, struct regions_hold *hold);
+void lane_region_locks_tell(struct lane_regions *at);
+static inline bool lane_region_locks_are_over(const struct lane_regions *at)
+{
+    return list_empty(&at->locking) && list_empty(&at->locked);
+}
+
+/* ---- lane_region_barriers.c ----------------------------------------------- */
+
+/* Its right was judged: it arrives. */
+void lane_region_arrive(struct lane_regions *at, struct region_io *io);
+/* False: the operation does not wait at a barrier. True: it has ended. */
+bool lane_region_withdraw(struct lane_regions *at, struct region_io *io);
+/* A handle is closed. */
+void lane_region_leave(struct region_use *use);
+void lane_region_passed(void *context, struct regions_party *party, nigh_status status);
+void lane_region_barriers_tell(struct lane_regions *at);
+static inline bool lane_region_barriers_are_over(const struct lane_regions *at)
+{
+    return list_empty(&at->arriving) && list_empty(&at->passed);
+}
+
+/* ---- lane_region_asks.c --------------------------------------------------- */
+
+/* NULL: too many are under way, or there is no memory. Its ask points to what it has of it. */
+struct region_asked *lane_region_asked_take(struct lane_regions *at);
+/* It was not begun, and is not. */
+void lane_region_asked_drop(struct lane_regions *at, struct region_asked *asked);
+void lane_region_ask_begin(struct lane_regions *at, struct region_asked *asked);
+/* Whoever asked waits no longer. */
+void lane_region_ask_end(struct lane_regions *at, struct region_asked *asked, nigh_status status);
+void lane_region_answered(void *context, struct region_ask *ask, nigh_status status);
+void lane_region_asks_retry(struct lane_regions *at);
+void lane_region_asks_link_down(struct lane_regions *at, const struct link *link);
+/* A session's have nobody to be told any more. */
+void lane_region_asks_forget(struct lane_regions *at, uint32_t slot);
+/* A CANCEL of one; false: it is not. */
+bool lane_region_asks_cancel(struct lane_regions *at, uint32_t slot, uint32_t cookie);
+void lane_region_hear_ask(struct lane_regions *at, struct link *link,
+                          const struct rpc_request *request);
+void lane_region_asks_fini(struct lane_regions *at);
+
+/* ---- lane_region_sessions.c ----------------------------------------------- */
+
+/* Whether an operation may go on, by what is known of its region now. */
+nigh_status lane_region_judge(void *context, struct regions_op *op,
+                              const struct region_descriptor *descriptor);
+/* Of a session that has one. */
+struct region_handles *lane_region_handles(const struct lane_regions *at, uint32_t slot);
+
+#endif

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See region_memories.h. Pieces have their turns in a ring: who asks for little does not wait for
+ * who asks for much. */
+#include "node/region_memories.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/list.h"
+#include "memory/admission.h"
+#include "node/region_slabs.h"
+
+/* One that the thread is at, or that the lane has not taken yet, or that is in use. */
+struct piece {
+    struct region_memory memory;
+    struct list_node link;     /* in todo or ended */
+    struct list_node all_link; /* in all */
+    uint64_t done;             /* bytes of it that are there, */
+    uint64_t mapped;           /* and that have an address, of their own */
+    struct region_slab *slab;  /* NULL: or they are of this */
+    bool goes;
+};
+
+struct region_memories {
+    uint64_t most_bytes;
+    void (*wake)(void *context);
+    void *context;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct list all, todo, ended;
+    uint64_t bytes; /* of all that are not gone */
+    _Atomic uint32_t ended_count;
+    /* The thread's: what pieces that are begun have not taken of the system yet, and what it said
+     * that it has for small ones, and when. */
+    uint64_t owed, granted, granted_us;
+    struct region_slabs slabs;
+    pthread_t thread;
+    bool started, stopping;
+};
+
+/* ---- a step of a piece: not locked ---------------------------------------- */
+
+static nigh_status map(struct region_memories *memories, struct piece *piece)
+{
+    uint64_t bytes = piece->memory.bytes;
+    nigh_status status = admission_ask(bytes, memories->owed);
+    void *address;
+
+    if (status != NIGH_OK)
+        return status;
+    address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
+    if (address == MAP_FAILED)
+        return NIGH_OUT_OF_MEMORY;
+    /* A child that wrote there would have a copy, and so, by turns, would a device. */
+    (void)madvise(address, bytes, MADV_DONTFORK);
+    (void)madvise(address, bytes, MADV_DONTDUMP);
+    piece->memory.address = address;
+    piece->mapped = bytes;
+    memories->owed += bytes;
+    return NIGH_OK;
+}
+
+/* To ask the system takes longer than to make a page: it is asked for many at once, if it has so
+ * many, and again in a moment. */
+static nigh_status ask_for_small(struct region_memories *memories, uint64_t bytes)
+{
+    uint64_t now_us = clock_now_us(&clock_monotonic);
+
+    if (bytes > memories->granted || now_us - memories->granted_us > LIMIT_REGION_GRANT_US) {
+        memories->granted_us = now_us;
+        memories->granted = LIMIT_REGION_SLAB_BYTES;
+        if (admission_ask(memories->granted, memories->owed) != NIGH_OK) {
+            memories->granted = 0;
+            return admission_ask(bytes, memories->owed);
+        }
+    }
+    memories->granted -= bytes;
+    return NIGH_OK;
+}
+
+static nigh_status make_small(struct region_memories *memories, struct piece *piece)
+{
+    struct region_slab_piece at;
+    nigh_status status = ask_for_small(memories, piece->memory.bytes);
+
+    if (status == NIGH_OK)
+        status = region_slabs_take(&memories->slabs, piece->memory.bytes, &at);
+    if (status == NIGH_OK) {
+        piece->memory.address = at.address;
+        piece->slab = at.slab;
+    }
+    return status;
+}
+
+static nigh_status make_some(struct region_memories *memories, struct piece *piece)
+{
+    uint64_t bytes = min_u64(piece->memory.bytes - piece->done, LIMIT_BULK_STEP);
+
+    if (madvise(piece->memory.address + piece->done, bytes, MADV_POPULATE_WRITE) != 0) {
+        memories->owed -= piece->memory.bytes - piece->done;
+        return NIGH_OUT_OF_MEMORY;
+    }
+    piece->done += bytes;
+    memories->owed -= bytes;
+    return NIGH_OK;
+}
+
+/* True: it is all there, or it failed. */
+static bool make_step(struct region_memories *memories, struct piece *piece)
+{
+    nigh_status *status = &piece->memory.status;
+
+    if (piece->memory.bytes <= LIMIT_REGION_SLAB_PIECE) {
+        *status = make_small(memories, piece);
+        return true;
+    }
+    *status = piece->mapped == 0 ? map(memories, piece) : make_some(memories, piece);
+    return *status != NIGH_OK || piece->done == piece->memory.bytes;
+}
+
+/* True: nothing is left. */
+static bool unmake_step(struct region_memories *memories, struct piece *piece)
+{
+    uint64_t bytes = min_u64(piece->mapped, LIMIT_BULK_STEP);
+
+    if (piece->slab != NULL)
+        region_slabs_give(&memories->slabs,
+                          (struct region_slab_piece){piece->memory.address, piece->slab});
+    if (bytes > 0) {
+        piece->mapped -= bytes;
+        NIGH_ASSERT(munmap(piece->memory.address + piece->mapped, bytes) == 0);
+    }
+    return piece->mapped == 0;
+}
+
+/* ---- the thread ----------------------------------------------------------- */
+
+static void drop(struct region_memories *memories, struct piece *piece)
+{
+    list_remove(&piece->all_link);
+    memories->bytes -= piece->memory.bytes;
+    free(piece);
+}
+
+/* Locked, but for the steps. */
+static void do_step(struct region_memories *memories, struct piece *piece)
+{
+    bool is_over;
+
+    (void)pthread_mutex_unlock(&memories->lock);
+    is_over = piece->goes ? unmake_step(memories, piece) : make_step(memories, piece);
+    (void)pthread_mutex_lock(&memories->lock);
+    if (!is_over) {
+        list_push_back(&memories->todo, &piece->link);
+    } else if (piece->goes) {
+        drop(memories, piece);
+    } else {
+        list_push_back(&memories->ended, &piece->link);
+        atomic_fetch_add_explicit(&memories->ended_count, 1, memory_order_release);
+        memories->wake(memories->context);
+    }
+}
+
+static void *run(void *context)
+{
+    struct region_memories *memories = context;
+
+    (void)pthread_mutex_lock(&memories->lock);
+    while (!memories->stopping) {
+        struct list_node *node = list_pop_front(&memories->todo);
+
+        if (node != NULL)
+            do_step(memories, container_of(node, struct piece, link));
+        else
+            (void)pthread_cond_wait(&memories->changed, &memories->lock);
+    }
+    (void)pthread_mutex_unlock(&memories->lock);
+    return NULL;
+}
+
+/* Nodes that have no regions have no such thread. */
+static nigh_status start(struct region_memories *memories)
+{
+    sigset_t all, before;
+
+    if (memories->started)
+        return NIGH_OK;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's own threads */
+    memories->started = pthread_create(&memories->thread, NULL, run, memories) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!memories->started)
+        return NIGH_NO_RESOURCES;
+    (void)pthread_setname_np(memories->thread, "nigh-regions");
+    return NIGH_OK;
+}
+
+/* ---- by the lane ---------------------------------------------------------- */
+
+nigh_status region_memories_create(uint64_t most_bytes, void (*wake)(void *context), void *context,
+                                   struct region_memories **out)
+{
+    struct region_memories *memories = calloc(1, sizeof(*memories));
+
+    if (memories == NULL)
+        return NIGH_NO_RESOURCES;
+    memories->most_bytes = most_bytes;
+    memories->wake = wake;
+    memories->context = context;
+    list_init(&memories->all);
+    list_init(&memories->todo);
+    list_init(&memories->ended);
+    region_slabs_init(&memories->slabs);
+    (void)pthread_mutex_init(&memories->lock, NULL);
+    (void)pthread_cond_init(&memories->changed, NULL);
+    *out = memories;
+    return NIGH_OK;
+}
+
+void region_memories_destroy(struct region_memories *memories)
+{
+    if (memories == NULL)
+        return;
+    (void)pthread_mutex_lock(&memories->lock);
+    memories->stopping = true;
+    (void)pthread_cond_signal(&memories->changed);
+    (void)pthread_mutex_unlock(&memories->lock);
+    if (memories->started)
+        (void)pthread_join(memories->thread, NULL);
+    while (!list_empty(&memories->all)) {
+        struct piece *piece = container_of(list_first(&memories->all), struct piece, all_link);
+
+        while (!unmake_step(memories, piece)) {
+        }
+        drop(memories, piece);
+    }
+    region_slabs_fini(&memories->slabs);
+    (void)pthread_cond_destroy(&memories->changed);
+    (void)pthread_mutex_destroy(&memories->lock);
+    free(memories);
+}
+
+nigh_status region_memories_make(struct region_memories *memories, uint64_t bytes, void *tag,
+                                 uint32_t number)
+{
+    struct piece *piece = calloc(1, sizeof(*piece));
+    nigh_status status = piece == NULL ? NIGH_NO_RESOURCES : start(memories);
+
+    if (status != NIGH_OK) {
+        free(piece);
+        return status;
+    }
+    piece->memory = (struct region_memory){.bytes = bytes, .tag = tag, .number = number};
+    (void)pthread_mutex_lock(&memories->lock);
+    if (bytes > memories->most_bytes - memories->bytes) {
+        status = NIGH_OUT_OF_MEMORY;
+    } else {
+        memories->bytes += bytes;
+        list_push_back(&memories->all, &piece->all_link);
+        list_push_back(&memories->todo, &piece->link);
+        (void)pthread_cond_signal(&memories->changed);
+    }
+    (void)pthread_mutex_unlock(&memories->lock);
+    if (status != NIGH_OK)
+        free(piece);
+    return status;
+}
+
+struct region_memory *region_memories_take(struct region_memories *memories)
+{
+    struct list_node *node;
+
+    if (atomic_load_explicit(&memories->ended_count, memory_order_relaxed) == 0)
+        return NULL;
+    (void)pthread_mutex_lock(&memories->lock);
+    node = list_pop_front(&memories->ended);
+    if (node != NULL)
+        atomic_fetch_sub_explicit(&memories->ended_count, 1, memory_order_relaxed);
+    (void)pthread_mutex_unlock(&memories->lock);
+    return node == NULL ? NULL : &container_of(node, struct piece, link)->memory;
+}
+
+void region_memories_unmake(struct region_memories *memories, struct region_memory *memory)
+{
+    struct piece *piece = container_of(memory, struct piece, memory);
+
+    (void)pthread_mutex_lock(&memories->lock);
+    piece->goes = true;
+    list_push_back(&memories->todo, &piece->link);
+    (void)pthread_cond_signal(&memories->changed);
+    (void)pthread_mutex_unlock(&memories->lock);
+}
+
+uint64_t region_memories_bytes(struct region_memories *memories)
+{
+    uint64_t bytes;
+
+    (void)pthread_mutex_lock(&memories->lock);
+    bytes = memories->bytes;
+    (void)pthread_mutex_unlock(&memories->lock);
+    return bytes;
+}

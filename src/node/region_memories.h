@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of regions' chunks: made, zeroed and there, and given back, by a thread of the lane's,
+ * some of a piece at a time: gigabytes take seconds, and no lane waits for them. The thread begins
+ * with the first piece. It knows nothing of what is in it.
+ */
+#ifndef NODE_REGION_MEMORIES_H
+#define NODE_REGION_MEMORIES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "nigh/status.h"
+
+struct region_memories;
+
+/* A piece. From the end of its making on it stays as it is until it is unmade. */
+struct region_memory {
+    uint8_t *address;
+    uint64_t bytes;
+    nigh_status status; /* of its making */
+    void *tag;          /* whoever asked for it, and */
+    uint32_t number;    /* what for: the caller's */
+};
+
+/* At most so many bytes in all. `wake` is called when an end can be taken, by the thread.
+ * NIGH_NO_RESOURCES. */
+nigh_status region_memories_create(uint64_t most_bytes, void (*wake)(void *context), void *context,
+                                   struct region_memories **memories);
+
+/* Nobody is woken any more; what there is goes with it. NULL is allowed. */
+void region_memories_destroy(struct region_memories *memories);
+
+/* Bytes: a multiple of a page. NIGH_OK: its end follows. NIGH_OUT_OF_MEMORY: so many are not left;
+ * NIGH_NO_RESOURCES. */
+nigh_status region_memories_make(struct region_memories *memories, uint64_t bytes, void *tag,
+                                 uint32_t number);
+
+/* A piece whose making has ended, well or not (`status`: then nothing is there, and it is to be
+ * unmade all the same); NULL: none has. The lane's. */
+struct region_memory *region_memories_take(struct region_memories *memories);
+
+/* It is not used any more. */
+void region_memories_unmake(struct region_memories *memories, struct region_memory *memory);
+
+/* Of all pieces that are not gone. Any thread. */
+uint64_t region_memories_bytes(struct region_memories *memories);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Barriers of a region: parties wait until as many as they said have arrived. Arrivals are counted
+ * up a tree of the members, whose root is the region's home, and what has passed is told down it
+ * (docs/barriers.md). A node of the tree need not use the region.
+ *
+ * A barrier is there as long as somebody takes part in it; one of whose parties died is broken for
+ * those that are left. What goes up is all that there is to say, so it can be said again at any
+ * time. No I/O, no clock; one lane.
+ */
+#ifndef REGION_BARRIER_H
+#define REGION_BARRIER_H
+
+#include "base/list.h"
+#include "region/message.h"
+
+struct region_barrier;
+
+/* One who takes part in a barrier: the machine's from its first arrival until it has left. */
+struct region_party {
+    struct list_node link;
+    struct region_barrier *barrier; /* NULL: it takes part in none */
+    bool waits;
+};
+
+struct region_barrier_shell {
+    void *context;
+    /* Neither calls the machine. */
+    void (*send)(void *context, const struct region_message *message);
+    /* It waits no longer: NIGH_OK: all have arrived; NIGH_PEER_LOST: a party died; NIGH_INVALID:
+     * they do not agree on how many they are, or are more; NIGH_NOT_FOUND: the region was freed. */
+    void (*passed)(void *context, struct region_party *party, nigh_status status);
+};
+
+struct region_barriers {
+    struct list all;
+    uint32_t count;
+    uint32_t parent; /* REGION_NOBODY: none, or not known */
+    bool is_root;
+    bool may_pass; /* the root: there is the region, of: */
+    struct region_version birth;
+    struct region_barrier_shell shell;
+};
+
+void region_barriers_init(struct region_barriers *barriers,
+                          const struct region_barrier_shell *shell);
+
+/* Who waits ends with this status, and nobody takes part any more. */
+void region_barriers_end(struct region_barriers *barriers, nigh_status status);
+
+/* Arrives, and takes part from then on; in one barrier at a time. shell.passed follows, perhaps
+ * within. NIGH_BUSY: it waits already; NIGH_LIMIT: too many barriers; NIGH_NO_RESOURCES. */
+nigh_status region_barrier_arrive(struct region_barriers *barriers,
+                                  const struct region_version *birth, uint64_t number,
+                                  uint32_t parties, struct region_party *party);
+
+/* Waits no longer, and has not arrived. If the others were just told that all had, they go on. */
+void region_barrier_withdraw(struct region_barriers *barriers, struct region_party *party);
+
+/* Takes no part any more. `is_dead`: nor does anybody whom it may have been waited for by. */
+void region_barrier_leave(struct region_barriers *barriers, struct region_party *party,
+                          bool is_dead);
+
+/* ARRIVED of a child, or PASSED of the parent. */
+nigh_status region_barriers_take(struct region_barriers *barriers,
+                                 const struct region_message *message);
+
+/* Where this node is in the tree of a view: all is said anew. */
+void region_barriers_place(struct region_barriers *barriers, uint32_t parent, bool is_root);
+
+/* The link to a member is back. */
+void region_barriers_link(struct region_barriers *barriers, uint32_t rank);
+void region_barriers_dead(struct region_barriers *barriers, uint32_t rank);
+
+/* Of the root: whether barriers may pass, of the region of this birth; others have none. */
+void region_barriers_open(struct region_barriers *barriers, const struct region_version *birth);
+void region_barriers_shut(struct region_barriers *barriers);
+
+static inline bool region_barriers_are_idle(const struct region_barriers *barriers)
+{
+    return barriers->count == 0;
+}
+
+bool region_barriers_are_valid(const struct region_barriers *barriers);
+
+#endif

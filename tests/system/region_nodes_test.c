@@ -1,0 +1,820 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Regions, end to end: embedded nodes of one process, that are each other's peers, and clients of
+ * each. What is written through one node is read through another; chunks lie here and there, move,
+ * and are lost; rights are revoked; words are added to from everywhere. Where there are hosts with
+ * RDMA devices (RDMA_GUEST_HOSTS, of tools/rdma-guest) each node has one.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "region_world.h"
+
+static void fill(uint8_t *bytes, size_t count, uint64_t seed)
+{
+    for (size_t n = 0; n < count; n++) {
+        bytes[n] = (uint8_t)(support_random(&seed) >> 24);
+    }
+}
+
+static void write_all(nigh_region *region, uint64_t offset, const void *bytes, size_t count)
+{
+    assert_int_equal(AGREED(nigh_region_write(region, offset, bytes, count, WAIT_US)), NIGH_OK);
+}
+
+static void assert_reads(nigh_region *region, uint64_t offset, const void *bytes, size_t count)
+{
+    uint8_t *read = malloc(count);
+
+    assert_non_null(read);
+    assert_int_equal(AGREED(nigh_region_read(region, offset, read, count, WAIT_US)), NIGH_OK);
+    assert_memory_equal(read, bytes, count);
+    free(read);
+}
+
+/* ---- bytes ---------------------------------------------------------------- */
+
+static void one_node_alone_has_regions(void **state)
+{
+    struct world world;
+    nigh_region *region, *again = NULL;
+    uint8_t bytes[20000];
+    uint8_t zeros[64] = {0};
+
+    (void)state;
+    begin_world(&world, 1);
+    region = create(world.client[0], &(nigh_region_spec){.name = "alone", .size = 3 * MIB + 17});
+    assert_reads(region, 3 * MIB, zeros, 17);
+    fill(bytes, sizeof bytes, 1);
+    write_all(region, 12345, bytes, sizeof bytes);
+    assert_reads(region, 12345, bytes, sizeof bytes);
+    assert_int_equal(AGREED(nigh_region_read(region, 3 * MIB, bytes, 18, WAIT_US)), NIGH_INVALID);
+    assert_int_equal(
+        AGREED(nigh_region_open(world.client[0], "nobody's", NIGH_REGION_READ, WAIT_US, &again)),
+        NIGH_NOT_FOUND);
+    again = open_region(world.client[0], "alone", NIGH_REGION_READ);
+    assert_int_equal(AGREED(nigh_region_write(again, 0, bytes, 1, WAIT_US)), NIGH_DENIED);
+    assert_reads(again, 12345, bytes, 64);
+    nigh_region_close(again);
+    assert_int_equal(AGREED(nigh_region_free(region, WAIT_US)), NIGH_OK);
+    assert_int_equal(AGREED(nigh_region_read(region, 0, bytes, 1, WAIT_US)), NIGH_NOT_FOUND);
+    nigh_region_close(region);
+    end_world(&world);
+}
+
+static void what_one_node_writes_another_reads(void **state)
+{
+    struct world world;
+    nigh_region *regions[NODES];
+    uint8_t *bytes = malloc(MIB);
+
+    (void)state;
+    assert_non_null(bytes);
+    begin_world(&world, NODES);
+    regions[0] = create(world.client[0], &(nigh_region_spec){.name = "spread",
+                                                             .size = 12 * MIB,
+                                                             .chunk_size = MIB,
+                                                             .where = NIGH_REGION_SPREAD});
+    for (uint32_t n = 1; n < NODES; n++) {
+        regions[n] = open_region(world.client[n], "spread", NIGH_REGION_ALL);
+    }
+    for (uint32_t n = 0; n < NODES; n++) {
+        uint64_t offset = n * 4 * MIB + MIB / 2 + n;
+
+        fill(bytes, MIB, n + 1);
+        write_all(regions[n], offset, bytes, MIB); /* over two nodes */
+        for (uint32_t other = 0; other < NODES; other++) {
+            assert_reads(regions[other], offset, bytes, MIB);
+        }
+    }
+    end_world(&world);
+    free(bytes);
+}
+
+static void memory_for_calls_is_read_into_and_written_from(void **state)
+{
+    struct world world;
+    nigh_region *region;
+    nigh_bulk *bulk;
+    void *memory;
+    uint8_t *bytes = malloc(6 * MIB);
+
+    (void)state;
+    assert_non_null(bytes);
+    begin_world(&world, 2);
+    region = create(world.client[0], &(nigh_region_spec){.name = "far",
+                                                         .size = 8 * MIB,
+                                                         .chunk_size = 4 * MIB,
+                                                         .where = NIGH_REGION_SPREAD});
+    assert_int_equal(
+        nigh_bulk_alloc(world.client[0], 8 * MIB, NIGH_BULK_READ | NIGH_BULK_WRITE, &memory, &bulk),
+        NIGH_OK);
+    fill(memory, 8 * MIB, 7);
+    memcpy(bytes, (uint8_t *)memory + 5, 6 * MIB);
+    assert_int_equal(AGREED(nigh_region_write_from(
+                         region, MIB + 3,
+                         &(nigh_bulk_part){.bulk = bulk, .offset = 5, .size = 6 * MIB}, WAIT_US)),
+                     NIGH_OK);
+    assert_reads(region, MIB + 3, bytes, 6 * MIB);
+    memset(memory, 0, 8 * MIB);
+    assert_int_equal(AGREED(nigh_region_read_into(
+                         region, MIB + 3,
+                         &(nigh_bulk_part){.bulk = bulk, .offset = MIB, .size = 6 * MIB}, WAIT_US)),
+                     NIGH_OK);
+    assert_memory_equal((uint8_t *)memory + MIB, bytes, 6 * MIB);
+    assert_int_equal(
+        AGREED(nigh_region_read_into(region, 7 * MIB,
+                                     &(nigh_bulk_part){.bulk = bulk, .size = 2 * MIB}, WAIT_US)),
+        NIGH_INVALID);
+    assert_int_equal(nigh_bulk_close(bulk, WAIT_US), NIGH_OK);
+    end_world(&world);
+    free(bytes);
+}
+
+/* ---- filled, copied ------------------------------------------------------- */
+
+#define MODEL_BYTES (3 * MIB + 4321)
+#define MODEL_CHUNK (256 * KIB)
+
+/* A region over all nodes, and what is to be in it. */
+struct modelled {
+    nigh_region *region;
+    uint8_t *bytes;
+};
+
+static struct modelled model_of(nigh_client *client, const char *name, uint64_t seed)
+{
+    struct modelled of = {.region =
+                              create(client, &(nigh_region_spec){.name = name,
+                                                                 .size = MODEL_BYTES,
+                                                                 .chunk_size = MODEL_CHUNK,
+                                                                 .where = NIGH_REGION_SPREAD}),
+                          .bytes = malloc(MODEL_BYTES)};
+
+    assert_non_null(of.bytes);
+    fill(of.bytes, MODEL_BYTES, seed);
+    write_all(of.region, 0, of.bytes, MODEL_BYTES);
+    return of;
+}
+
+static void copy_checked(const struct modelled *to, uint64_t to_offset, const struct modelled *from,
+                         uint64_t from_offset, uint64_t size)
+{
+    assert_int_equal(
+        AGREED(nigh_region_copy(to->region, to_offset, from->region, from_offset, size, WAIT_US)),
+        NIGH_OK);
+    memmove(to->bytes + to_offset, from->bytes + from_offset, size);
+    assert_reads(to->region, 0, to->bytes, MODEL_BYTES);
+}
+
+static void fill_checked(const struct modelled *of, uint64_t offset, uint8_t byte, uint64_t size)
+{
+    assert_int_equal(AGREED(nigh_region_memset(of->region, offset, byte, size, WAIT_US)), NIGH_OK);
+    memset(of->bytes + offset, byte, size);
+    assert_reads(of->region, 0, of->bytes, MODEL_BYTES);
+}
+
+static void bytes_are_filled_and_copied_wherever_they_lie(void **state)
+{
+    struct world world;
+    struct modelled a, b;
+    uint64_t random = support_seed();
+
+    (void)state;
+    begin_world(&world, NODES);
+    a = model_of(world.client[0], "a", 1);
+    b = model_of(world.client[0], "b", 2);
+    fill_checked(&a, 3, 0xa5, 2 * MODEL_CHUNK + 11);
+    fill_checked(&a, MODEL_BYTES - 1, 1, 1);
+    fill_checked(&a, MODEL_BYTES, 1, 0);
+    copy_checked(&b, 5, &a, MODEL_CHUNK - 3, MIB + 7);
+    copy_checked(&b, 0, &a, 0, MODEL_BYTES);
+    for (uint64_t by = 1; by < MIB; by = by * 7 + 1) { /* both ways */
+        fill(b.bytes, MODEL_BYTES, by);
+        write_all(b.region, 0, b.bytes, MODEL_BYTES);
+        copy_checked(&b, by, &b, 0, MODEL_BYTES - by);
+        copy_checked(&b, 0, &b, by, MODEL_BYTES - by);
+    }
+    for (uint32_t n = 0; n < 24; n++) {
+        uint64_t at = (support_random(&random) >> 20) % MODEL_BYTES;
+        uint64_t size = (support_random(&random) >> 20) % (MODEL_BYTES - at);
+
+        copy_checked(n % 3 == 0 ? &a : &b, (support_random(&random) >> 20) % (MODEL_BYTES - size),
+                     &b, at, size);
+    }
+    assert_int_equal(AGREED(nigh_region_copy(a.region, 1, b.region, 0, MODEL_BYTES, WAIT_US)),
+                     NIGH_INVALID);
+    assert_int_equal(AGREED(nigh_region_memset(a.region, 1, 0, MODEL_BYTES, WAIT_US)),
+                     NIGH_INVALID);
+    assert_int_equal(nigh_region_memset(a.region, 2, 0, UINT64_MAX - 1, WAIT_US), NIGH_INVALID);
+    assert_reads(a.region, 0, a.bytes, MODEL_BYTES);
+    end_world(&world);
+    free(a.bytes);
+    free(b.bytes);
+}
+
+/* A chunk goes, or moves, while others write to it: they are asked to stand still, in 20 ms. Nodes
+ * of an emulated machine do so too late; then their keys are refused, which over RDMA ends their
+ * link, and with it what had no end yet (docs/regions.md, what is known to be wrong). */
+static bool links_end(void)
+{
+    if (uses_rdma()) {
+        print_message("# not here: who writes has 20 ms to stand still, and is emulated\n");
+    }
+    return uses_rdma();
+}
+
+/* Chunks go round, as another fills and copies. */
+struct mover {
+    nigh_region *region;
+    _Atomic bool ends;
+    nigh_status status;
+    uint64_t moves;
+};
+
+static void *move_round(void *context)
+{
+    struct mover *mover = context;
+
+    while (mover->status == NIGH_OK && !atomic_load(&mover->ends)) {
+        mover->status = AGREED(nigh_region_move(mover->region, (uint32_t)(mover->moves % 13),
+                                                (uint32_t)(mover->moves % NODES), WAIT_US));
+        if (mover->status == NIGH_EXISTS)
+            mover->status = NIGH_OK;
+        mover->moves++;
+    }
+    return NULL;
+}
+
+static void chunks_move_as_they_are_filled_and_copied(void **state)
+{
+    struct world world;
+    struct modelled a;
+    struct mover mover = {.status = NIGH_OK};
+    pthread_t thread;
+
+    (void)state;
+    if (links_end()) {
+        return;
+    }
+    begin_world(&world, NODES);
+    a = model_of(world.client[0], "a", 3);
+    mover.region = open_region(world.client[1], "a", NIGH_REGION_ALL);
+    assert_int_equal(pthread_create(&thread, NULL, move_round, &mover), 0);
+    for (uint32_t n = 0; n < 12; n++) {
+        fill_checked(&a, n * 1000 + 1, (uint8_t)n, MIB);
+        copy_checked(&a, n * 100, &a, 77777, 2 * MIB);
+        copy_checked(&a, 99999, &a, n * 100, 2 * MIB);
+    }
+    atomic_store(&mover.ends, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    print_message("# %llu moves\n", (unsigned long long)mover.moves);
+    assert_int_equal(mover.status, NIGH_OK);
+    end_world(&world);
+    free(a.bytes);
+}
+
+/* Each ends once, and soon, whatever becomes of what it copies from. */
+static void a_source_that_is_freed_ends_its_copies(void **state)
+{
+    struct world world;
+    struct modelled a, b;
+    nigh_op ops[8];
+    nigh_status status;
+
+    (void)state;
+    if (links_end()) {
+        return;
+    }
+    begin_world(&world, NODES);
+    b = model_of(world.client[0], "b", 4);
+    for (uint32_t round = 0; round < 5; round++) {
+        a = model_of(world.client[0], "a", 5);
+        for (uint32_t n = 0; n < 8; n++) {
+            assert_int_equal(
+                nigh_region_copy_start(b.region, 0, a.region, 0, MODEL_BYTES, WAIT_US, &ops[n]),
+                NIGH_OK);
+        }
+        assert_int_equal(AGREED(nigh_region_free(a.region, WAIT_US)), NIGH_OK);
+        for (uint32_t n = 0; n < 8; n++) {
+            status = nigh_wait(world.client[0], &ops[n], WAIT_US);
+            assert_true(status == NIGH_OK || status == NIGH_NOT_FOUND);
+        }
+        nigh_region_close(a.region);
+        free(a.bytes);
+    }
+    fill_checked(&b, 0, 9, MODEL_BYTES);
+    end_world(&world);
+    free(b.bytes);
+}
+
+static void parts_are_read_and_written_at_once(void **state)
+{
+    struct world world;
+    struct modelled a;
+    nigh_region_part parts[NIGH_REGION_PARTS + 1] = {0};
+    uint8_t *bytes = malloc(NIGH_REGION_PARTS * 20000);
+    nigh_op op;
+
+    (void)state;
+    assert_non_null(bytes);
+    begin_world(&world, NODES);
+    a = model_of(world.client[0], "a", 6);
+    fill(bytes, NIGH_REGION_PARTS * 20000, 7);
+    for (uint32_t n = 0; n < NIGH_REGION_PARTS; n++) {
+        parts[n] = (nigh_region_part){.offset = (NIGH_REGION_PARTS - 1 - n) * 40001,
+                                      .bytes = bytes + n * 20000,
+                                      .size = n % 5 == 0   ? 0
+                                              : n % 3 == 0 ? 20000
+                                                           : 8 + n};
+        memcpy(a.bytes + parts[n].offset, parts[n].bytes, parts[n].size);
+    }
+    assert_int_equal(AGREED(nigh_region_writev(a.region, parts, NIGH_REGION_PARTS, WAIT_US)),
+                     NIGH_OK);
+    assert_reads(a.region, 0, a.bytes, MODEL_BYTES);
+    memset(bytes, 0, NIGH_REGION_PARTS * 20000);
+    assert_int_equal(nigh_region_readv_start(a.region, parts, NIGH_REGION_PARTS, WAIT_US, &op),
+                     NIGH_OK);
+    assert_int_equal(nigh_wait(world.client[0], &op, WAIT_US), NIGH_OK);
+    for (uint32_t n = 0; n < NIGH_REGION_PARTS; n++) {
+        assert_memory_equal(parts[n].bytes, a.bytes + parts[n].offset, parts[n].size);
+    }
+    assert_int_equal(nigh_region_readv(a.region, parts, 0, WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_region_readv(a.region, parts, NIGH_REGION_PARTS + 1, WAIT_US),
+                     NIGH_INVALID);
+    parts[4].offset = MODEL_BYTES;
+    assert_int_equal(AGREED(nigh_region_readv(a.region, parts, 8, WAIT_US)), NIGH_INVALID);
+    parts[4].offset = UINT64_MAX;
+    assert_int_equal(nigh_region_writev(a.region, parts, 8, WAIT_US), NIGH_INVALID);
+    end_world(&world);
+    free(a.bytes);
+    free(bytes);
+}
+
+/* ---- words ---------------------------------------------------------------- */
+
+#define ADDS 500
+
+struct adder {
+    nigh_client *client;
+    nigh_status status;
+    uint64_t sum; /* of what was there before each */
+};
+
+static void *add(void *context)
+{
+    struct adder *adder = context;
+    nigh_region *region = NULL;
+
+    adder->status = AGREED(nigh_region_open(
+        adder->client, "words", NIGH_REGION_READ | NIGH_REGION_WRITE, WAIT_US, &region));
+    for (uint32_t n = 0; n < ADDS && adder->status == NIGH_OK; n++) {
+        uint64_t old;
+
+        adder->status = nigh_region_fetch_add(region, 8, 1, WAIT_US, &old); /* once */
+        adder->sum += old;
+    }
+    nigh_region_close(region);
+    return NULL;
+}
+
+static void words_are_added_to_from_everywhere(void **state)
+{
+    /* Software devices' words are not atomic with the processor's: where they lie nobody adds. */
+    const uint32_t none = uses_rdma() ? 1 : NODES;
+    const uint64_t all = (uint64_t)(uses_rdma() ? NODES - 1 : NODES) * ADDS;
+    struct world world;
+    struct adder adders[NODES] = {0};
+    pthread_t threads[NODES];
+    nigh_region *region;
+    uint64_t old, sum = 0;
+
+    (void)state;
+    begin_world(&world, NODES);
+    region = create(
+        world.client[0],
+        &(nigh_region_spec){.name = "words", .size = 4 * KIB, .where = NIGH_REGION_ON, .rank = 1});
+    for (uint32_t n = 0; n < NODES; n++) {
+        adders[n].client = world.client[n];
+        assert_int_equal(pthread_create(&threads[n], NULL, add, &adders[n]), 0);
+    }
+    for (uint32_t n = 0; n < NODES; n++) {
+        assert_int_equal(pthread_join(threads[n], NULL), 0);
+        assert_int_equal(adders[n].status, n == none ? NIGH_UNSUPPORTED : NIGH_OK);
+        sum += adders[n].sum;
+    }
+    assert_int_equal(sum, all * (all - 1) / 2); /* each was there once */
+    assert_int_equal(AGREED(nigh_region_compare_swap(region, 8, all, 7, WAIT_US, &old)), NIGH_OK);
+    assert_int_equal(old, all);
+    assert_int_equal(AGREED(nigh_region_compare_swap(region, 8, all, 9, WAIT_US, &old)), NIGH_OK);
+    assert_int_equal(old, 7);
+    assert_int_equal(AGREED(nigh_region_fetch_add(region, 4, 1, WAIT_US, &old)), NIGH_INVALID);
+    end_world(&world);
+}
+
+/* ---- changes -------------------------------------------------------------- */
+
+static void assert_is_at(nigh_region *region, uint32_t chunk, uint32_t rank)
+{
+    nigh_region_info info = {.struct_size = sizeof info};
+
+    assert_int_equal(AGREED(nigh_region_stat(region, WAIT_US, &info)), NIGH_OK);
+    assert_int_equal(info.ranks[chunk], rank);
+}
+
+static void a_chunk_moves_with_what_is_in_it(void **state)
+{
+    struct world world;
+    nigh_region *region, *other;
+    uint8_t *bytes = malloc(3 * MIB);
+
+    (void)state;
+    assert_non_null(bytes);
+    begin_world(&world, NODES);
+    region = create(world.client[0],
+                    &(nigh_region_spec){.name = "moving", .size = 5 * MIB, .chunk_size = 4 * MIB});
+    other = open_region(world.client[2], "moving", NIGH_REGION_READ | NIGH_REGION_WRITE);
+    fill(bytes, 3 * MIB, 3);
+    write_all(other, MIB, bytes, 3 * MIB);
+    assert_is_at(region, 0, 0);
+    for (uint32_t n = 1; n <= 4; n++) {
+        assert_int_equal(AGREED(nigh_region_move(region, 0, n % NODES, WAIT_US)), NIGH_OK);
+        assert_is_at(region, 0, n % NODES);
+        assert_reads(region, MIB, bytes, 3 * MIB);
+        assert_reads(other, MIB, bytes, 3 * MIB);
+        bytes[n] ^= 0xff;
+        write_all(other, MIB + n, bytes + n, 1);
+    }
+    assert_reads(region, MIB, bytes, 3 * MIB);
+    assert_int_equal(AGREED(nigh_region_move(other, 0, 1, WAIT_US)), NIGH_DENIED);
+    assert_int_equal(AGREED(nigh_region_move(region, 9, 1, WAIT_US)), NIGH_INVALID);
+    end_world(&world);
+    free(bytes);
+}
+
+static void a_region_grows_and_shrinks(void **state)
+{
+    struct world world;
+    nigh_region *region, *other;
+    nigh_region_info info = {.struct_size = sizeof info};
+    uint8_t bytes[3000], zeros[3000] = {0};
+
+    (void)state;
+    begin_world(&world, 2);
+    region = create(world.client[0],
+                    &(nigh_region_spec){.name = "size", .size = 6000, .chunk_size = 4096});
+    other = open_region(world.client[1], "size", NIGH_REGION_READ | NIGH_REGION_WRITE);
+    fill(bytes, sizeof bytes, 4);
+    write_all(other, 3000, bytes, 3000);
+    assert_int_equal(AGREED(nigh_region_resize(region, 20000, NIGH_REGION_ON, 1, WAIT_US)),
+                     NIGH_OK);
+    assert_int_equal(AGREED(nigh_region_stat(region, WAIT_US, &info)), NIGH_OK);
+    assert_int_equal(info.size, 20000);
+    assert_int_equal(info.chunk_count, 5);
+    assert_int_equal(info.ranks[4], 1);
+    write_all(other, 17000, bytes, 3000);
+    assert_reads(region, 17000, bytes, 3000);
+    assert_int_equal(AGREED(nigh_region_resize(region, 4000, NIGH_REGION_LOCAL, 0, WAIT_US)),
+                     NIGH_OK);
+    assert_int_equal(AGREED(nigh_region_read(other, 3000, bytes, 3000, WAIT_US)), NIGH_INVALID);
+    assert_int_equal(AGREED(nigh_region_resize(region, 8000, NIGH_REGION_LOCAL, 0, WAIT_US)),
+                     NIGH_OK);
+    assert_reads(other, 4000, zeros, 3000);
+    end_world(&world);
+}
+
+static void rights_are_given_and_taken(void **state)
+{
+    struct world world;
+    nigh_region *region, *other;
+    nigh_region_info info = {.struct_size = sizeof info};
+    uint32_t uid = geteuid();
+
+    (void)state;
+    begin_world(&world, 2);
+    region = create(
+        world.client[0],
+        &(nigh_region_spec){.name = "rights", .size = 4096, .other_access = NIGH_REGION_READ});
+    assert_int_equal(
+        AGREED(nigh_region_grant(region, NIGH_REGION_USER, 12345, NIGH_REGION_ALL, 0, WAIT_US)),
+        NIGH_OK);
+    assert_int_equal(
+        AGREED(nigh_region_grant(region, NIGH_REGION_USER, 12345, 0, NIGH_REGION_MASTER, WAIT_US)),
+        NIGH_OK);
+    assert_int_equal(
+        AGREED(nigh_region_grant(region, NIGH_REGION_OTHERS, 0, 0, NIGH_REGION_READ, WAIT_US)),
+        NIGH_OK);
+    assert_int_equal(
+        AGREED(nigh_region_grant(region, NIGH_REGION_USER, uid, 0, NIGH_REGION_READ, WAIT_US)),
+        NIGH_INVALID);
+    other = open_region(world.client[1], "rights", NIGH_REGION_READ);
+    assert_int_equal(AGREED(nigh_region_stat(other, WAIT_US, &info)), NIGH_OK);
+    assert_int_equal(info.uid, uid);
+    assert_int_equal(info.other_access, 0);
+    assert_int_equal(info.user_count, 1);
+    assert_int_equal(info.users[0].uid, 12345);
+    assert_int_equal(info.users[0].access, NIGH_REGION_READ | NIGH_REGION_WRITE);
+    end_world(&world);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    const struct {
+        nigh_region_spec spec;
+        nigh_status status;
+    } cases[] = {
+        {{.name = "there", .size = 1}, NIGH_EXISTS},
+        {{.name = "", .size = 1}, NIGH_INVALID},
+        {{.name = "none"}, NIGH_INVALID},
+        {{.name = "odd", .size = 1, .chunk_size = 5}, NIGH_INVALID},
+        {{.name = "many", .size = MIB, .chunk_size = 4096}, NIGH_LIMIT},
+        {{.name = "rank", .size = 1, .where = NIGH_REGION_ON, .rank = 77}, NIGH_INVALID},
+        {{.name = "rights", .size = 1, .group_access = 8}, NIGH_INVALID},
+        {{.name = "large", .size = 100 * MIB}, NIGH_OUT_OF_MEMORY},
+        {{.name = "where", .size = 1, .where = 3}, NIGH_INVALID},
+    };
+    struct world world;
+    nigh_region *region, *none = NULL;
+
+    (void)state;
+    begin_world(&world, 1);
+    region = create(world.client[0], &(nigh_region_spec){.name = "there", .size = 1});
+    for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
+        nigh_region_spec spec = cases[n].spec;
+
+        spec.struct_size = sizeof spec;
+        assert_int_equal(AGREED(nigh_region_create(world.client[0], &spec, WAIT_US, &none)),
+                         cases[n].status);
+        assert_null(none);
+    }
+    nigh_region_close(region);
+    end_world(&world);
+}
+
+/* ---- moves under fire ----------------------------------------------------- */
+
+#define FIRE_CLIENTS 4
+#define FIRE_SLOTS   64u /* of each client */
+#define FIRE_WORDS   16u /* of each slot */
+#define FIRE_BYTES   (FIRE_WORDS * 8)
+#define FIRE_CHUNK   (256 * KIB)
+
+/* Every word says whose it is and of which write. */
+static uint64_t word_of(uint32_t client, uint32_t slot, uint64_t write)
+{
+    return (uint64_t)(client + 1) << 56 | (uint64_t)slot << 40 | write;
+}
+
+static uint64_t place_of(uint32_t client, uint32_t slot)
+{
+    return ((uint64_t)slot * FIRE_CLIENTS + client) * (4 * FIRE_CHUNK / FIRE_SLOTS / FIRE_CLIENTS) +
+           client * 8;
+}
+
+struct shooter {
+    struct world *world;
+    uint32_t number;
+    _Atomic bool *ends;
+    nigh_status status;
+    uint64_t wrong, writes, reads, longest_us;
+    uint64_t written[FIRE_SLOTS];
+};
+
+/* Its own slot has what it wrote last; another's words are each of one of its writes. */
+static void check_slot(struct shooter *shooter, nigh_region *region, uint32_t client, uint32_t slot)
+{
+    uint64_t words[FIRE_WORDS];
+
+    shooter->status =
+        AGREED(nigh_region_read(region, place_of(client, slot), words, FIRE_BYTES, WAIT_US));
+    shooter->reads++;
+    for (uint32_t n = 0; n < FIRE_WORDS && shooter->status == NIGH_OK; n++) {
+        bool is_own = client == shooter->number;
+        uint64_t wanted =
+            shooter->written[slot] == 0 ? 0 : word_of(client, slot, shooter->written[slot]);
+
+        shooter->wrong += is_own
+                              ? words[n] != wanted
+                              : words[n] != 0 && words[n] >> 40 != word_of(client, slot, 0) >> 40;
+    }
+}
+
+static void write_slot(struct shooter *shooter, nigh_region *region, uint32_t slot)
+{
+    uint64_t words[FIRE_WORDS], began_us = support_now_us();
+    uint64_t write = shooter->written[slot] + 1;
+
+    for (uint32_t n = 0; n < FIRE_WORDS; n++) {
+        words[n] = word_of(shooter->number, slot, write);
+    }
+    shooter->status = AGREED(
+        nigh_region_write(region, place_of(shooter->number, slot), words, FIRE_BYTES, WAIT_US));
+    shooter->written[slot] = write;
+    shooter->writes++;
+    if (support_now_us() - began_us > shooter->longest_us) {
+        shooter->longest_us = support_now_us() - began_us;
+    }
+}
+
+static void *shoot(void *context)
+{
+    struct shooter *shooter = context;
+    nigh_region *region = NULL;
+    uint64_t random = shooter->number + 1;
+
+    shooter->status =
+        AGREED(nigh_region_open(shooter->world->client[shooter->number % NODES], "fire",
+                                NIGH_REGION_READ | NIGH_REGION_WRITE, WAIT_US, &region));
+    while (shooter->status == NIGH_OK && !atomic_load(shooter->ends)) {
+        uint32_t slot = (uint32_t)(support_random(&random) >> 20) % FIRE_SLOTS;
+        uint32_t client = (uint32_t)(support_random(&random) >> 20) % FIRE_CLIENTS;
+
+        write_slot(shooter, region, slot);
+        if (shooter->status == NIGH_OK) {
+            check_slot(shooter, region, shooter->number, slot);
+        }
+        if (shooter->status == NIGH_OK) {
+            check_slot(shooter, region, client, slot);
+        }
+    }
+    for (uint32_t slot = 0; slot < FIRE_SLOTS && shooter->status == NIGH_OK; slot++) {
+        check_slot(shooter, region, shooter->number, slot);
+    }
+    nigh_region_close(region);
+    return NULL;
+}
+
+static void chunks_move_under_fire(void **state)
+{
+    struct world world;
+    struct shooter shooters[FIRE_CLIENTS] = {0};
+    pthread_t threads[FIRE_CLIENTS];
+    _Atomic bool ends = false;
+    nigh_region *region;
+    uint64_t random = support_seed(), moves = 0, end_us;
+
+    (void)state;
+    if (links_end()) {
+        return;
+    }
+    begin_world(&world, NODES);
+    region = create(world.client[0], &(nigh_region_spec){.name = "fire",
+                                                         .size = 4 * FIRE_CHUNK + 4096,
+                                                         .chunk_size = FIRE_CHUNK,
+                                                         .where = NIGH_REGION_SPREAD});
+    for (uint32_t n = 0; n < FIRE_CLIENTS; n++) {
+        shooters[n].world = &world;
+        shooters[n].number = n;
+        shooters[n].ends = &ends;
+        assert_int_equal(pthread_create(&threads[n], NULL, shoot, &shooters[n]), 0);
+    }
+    end_us = support_now_us() + support_budget_ms(2500) * 1000;
+    for (; support_now_us() < end_us || moves < 20; moves++) {
+        uint32_t chunk = (uint32_t)(support_random(&random) >> 20) % 4;
+        uint32_t rank = (uint32_t)(support_random(&random) >> 20) % NODES;
+        nigh_status status = AGREED(nigh_region_move(region, chunk, rank, WAIT_US));
+
+        assert_true(status == NIGH_OK || status == NIGH_EXISTS || status == NIGH_INVALID);
+    }
+    atomic_store(&ends, true);
+    for (uint32_t n = 0; n < FIRE_CLIENTS; n++) {
+        assert_int_equal(pthread_join(threads[n], NULL), 0);
+        print_message(
+            "# client %u: %s, %llu writes, %llu reads, %llu wrong words, longest %llu us\n", n,
+            nigh_status_name(shooters[n].status), (unsigned long long)shooters[n].writes,
+            (unsigned long long)shooters[n].reads, (unsigned long long)shooters[n].wrong,
+            (unsigned long long)shooters[n].longest_us);
+    }
+    print_message("# %llu moves\n", (unsigned long long)moves);
+    for (uint32_t n = 0; n < FIRE_CLIENTS; n++) {
+        assert_int_equal(shooters[n].status, NIGH_OK);
+        assert_int_equal(shooters[n].wrong, 0);
+    }
+    end_world(&world);
+}
+
+/* ---- many ----------------------------------------------------------------- */
+
+#define MANY 6000u
+
+static uint64_t resident_bytes(void)
+{
+    unsigned long long size = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%llu %llu", &size, &resident), 2);
+    (void)fclose(file);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static bool has_no_chunks(nigh_client *client)
+{
+    nigh_node_stats stats = {.struct_size = sizeof stats};
+
+    return nigh_stats(client, &stats) == NIGH_OK && stats.region_chunks == 0 &&
+           stats.region_memory_bytes == 0;
+}
+
+/* Small regions of one node, used from the other: each has bytes of its own, and when they are
+ * freed their pages are the system's. What a sanitizer keeps of freed memory would hide that. */
+static void many_regions_come_and_go(void **state)
+{
+    static nigh_region *regions[MANY];
+    struct world world;
+    uint64_t most_bytes;
+
+    (void)state;
+    begin_world(&world, 2);
+    for (uint32_t n = 0; n < MANY; n++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "many-%u", n);
+        regions[n] = create(world.client[1], &(nigh_region_spec){.name = name,
+                                                                 .size = 4 * KIB,
+                                                                 .chunk_size = 4 * KIB,
+                                                                 .where = NIGH_REGION_ON,
+                                                                 .rank = 0});
+        write_all(regions[n], 4 * KIB - sizeof n, &n, sizeof n);
+    }
+    most_bytes = resident_bytes();
+    for (uint32_t n = 0; n < MANY; n++) {
+        assert_reads(regions[n], 4 * KIB - sizeof n, &n, sizeof n);
+    }
+    for (uint32_t n = 0; n < MANY; n++) {
+        assert_int_equal(AGREED(nigh_region_free(regions[n], WAIT_US)), NIGH_OK);
+        nigh_region_close(regions[n]);
+    }
+    assert_true(SUPPORT_WAIT(has_no_chunks(world.client[0]), 20000));
+    if (getenv("NIGH_SANITIZED") == NULL)
+        assert_true(SUPPORT_WAIT(resident_bytes() + MANY * 3 * KIB < most_bytes, 20000));
+    end_world(&world);
+}
+
+/* ---- deaths --------------------------------------------------------------- */
+
+static nigh_status read_soon(nigh_region *region, uint64_t offset, nigh_status unlike)
+{
+    uint8_t byte;
+    nigh_status status;
+
+    (void)SUPPORT_WAIT((status = nigh_region_read(region, offset, &byte, 1, SECOND_US)) != unlike,
+                       30000);
+    return status;
+}
+
+static void a_node_that_dies_takes_its_chunks_alone(void **state)
+{
+    struct world world;
+    nigh_region *region, *more;
+    uint8_t bytes[64];
+
+    (void)state;
+    begin_world(&world, NODES);
+    region = create(world.client[0], &(nigh_region_spec){.name = "dies",
+                                                         .size = 12 * KIB,
+                                                         .chunk_size = 4 * KIB,
+                                                         .where = NIGH_REGION_SPREAD});
+    fill(bytes, sizeof bytes, 5);
+    for (uint32_t n = 0; n < NODES; n++) {
+        write_all(region, n * 4 * KIB, bytes, sizeof bytes);
+    }
+    assert_is_at(region, 2, 2);
+    stop_node(&world, 2);
+    assert_int_equal(read_soon(region, 2 * 4 * KIB, NIGH_TIMEOUT), NIGH_PEER_LOST);
+    assert_reads(region, 0, bytes, sizeof bytes);
+    assert_reads(region, 4 * KIB, bytes, sizeof bytes);
+    more = create(world.client[1], &(nigh_region_spec){.name = "more", .size = 1});
+    start_node(&world, 2);
+    (void)open_region(world.client[2], "dies", NIGH_REGION_READ);
+    assert_int_equal(read_soon(region, 0, NIGH_NO_QUORUM), NIGH_OK);
+    assert_int_equal(AGREED(nigh_region_free(more, WAIT_US)), NIGH_OK);
+    end_world(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_node_alone_has_regions),
+        cmocka_unit_test(what_one_node_writes_another_reads),
+        cmocka_unit_test(memory_for_calls_is_read_into_and_written_from),
+        cmocka_unit_test(bytes_are_filled_and_copied_wherever_they_lie),
+        cmocka_unit_test(chunks_move_as_they_are_filled_and_copied),
+        cmocka_unit_test(a_source_that_is_freed_ends_its_copies),
+        cmocka_unit_test(parts_are_read_and_written_at_once),
+        cmocka_unit_test(words_are_added_to_from_everywhere),
+        cmocka_unit_test(a_chunk_moves_with_what_is_in_it),
+        cmocka_unit_test(a_region_grows_and_shrinks),
+        cmocka_unit_test(rights_are_given_and_taken),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(chunks_move_under_fire),
+        cmocka_unit_test(many_regions_come_and_go),
+        cmocka_unit_test(a_node_that_dies_takes_its_chunks_alone),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,415 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""nigh region and nigh bench region: regions of one node and of two, what is in them, who may what, and the line that says
+what is wrong."""
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import raw_session as raw  # noqa: E402
+from cli_test import (DENIED, EXISTS, FAILED, FULL, NOT_FOUND, OK, TIMEOUT, USAGE, fails, good, parsed, read,  # noqa: E402
+                      run, with_node, write)
+from cluster_cli import Cluster, Member  # noqa: E402
+from raw_session import wait_for  # noqa: E402
+
+KIB, MIB = 1 << 10, 1 << 20
+SOMEBODY = 4321  # a uid that is neither root's nor the node's
+
+
+def region(*arguments, **more):
+    return good("region", *arguments, **more)
+
+
+def refused(expected, words, *arguments, **more):
+    fails(expected, ["nigh region: ", *words], "region", *arguments, **more)
+
+
+def become_somebody():
+    os.setgroups([])
+    os.setgid(SOMEBODY)
+    os.setuid(SOMEBODY)
+
+
+@contextlib.contextmanager
+def within_reach(folder):
+    """The program, and its library, where another uid may read them."""
+    saved = dict(os.environ)
+    os.chmod(folder, 0o755)
+    for path in (saved["NIGH"], os.path.join(os.environ["NIGH_BUILD"], "src", "client", "libnigh.so.0")):
+        os.chmod(shutil.copy(path, folder), 0o755)
+    os.environ.update({"NIGH": os.path.join(folder, "nigh"), "LD_LIBRARY_PATH": folder})
+    try:
+        yield {"preexec_fn": become_somebody}
+    finally:
+        os.environ.clear()
+        os.environ.update(saved)
+
+
+# ---- one node
+
+
+@with_node
+def test_what_is_written_is_read(node, folder):
+    """Sizes on both sides of a piece of the tool's and of a chunk, from a pipe and from a file."""
+    for number, size in enumerate((1, 4096, MIB - 1, MIB, 3 * MIB + 7)):
+        name, data = f"region {number}", os.urandom(size)
+        assert region("create", name, str(size), "--chunk", "256K", node=node) == b""
+        assert region("read", name, node=node) == bytes(size), "zeros at first"
+        assert region("write", name, node=node, data=data) == b""
+        assert region("read", name, node=node) == data
+        with open(write(folder, "in", data[::-1]), "rb") as file:
+            assert run("region", "write", name, node=node, data=None, stdin=file)[0] == OK
+        assert region("read", name, node=node) == data[::-1]
+        region("rm", name, node=node)
+
+
+@with_node
+def test_parts_are_written_and_read(node, folder):
+    region("create", "r", "64K", "--chunk", "4K", node=node)
+    region("write", "r", "--offset", "4090", node=node, data=b"over a border")
+    assert region("read", "r", "--offset", "4088", "--size", "17", node=node) == b"\0\0over a border\0\0"
+    assert region("read", "r", "--offset", "65530", node=node) == bytes(6)
+    assert region("read", "r", "--size", "0", node=node) == b""
+    assert region("read", "r", "--offset", "64K", node=node) == b"", "its end"
+    assert parsed("region", "write", "r", "--offset", "65533", node=node, data=b"end") == {
+        "name": "r", "offset": 65533, "size": 3}
+    assert region("read", "r", "--offset", "65532", node=node) == b"\0end"
+    region("write", "r", node=node, data=b"")
+
+    refused(USAGE, ["has 65536 bytes", "--offset 65537"], "read", "r", "--offset", "65537", node=node)
+    refused(USAGE, ["has 16 bytes from there on", "--size 17"], "read", "r", "--offset", "65520", "--size", "17", node=node)
+    refused(USAGE, ["has 65536 bytes"], "write", "r", "--offset", "65537", node=node)
+    refused(USAGE, ["--json"], "read", "r", "--json", node=node)
+
+
+@with_node
+def test_what_is_too_much_is_said(node, folder):
+    """Of a file nothing is written then; of a pipe, whose end is not seen, what fits."""
+    region("create", "r", "10", node=node)
+    with open(write(folder, "in", b"x" * 9), "rb") as file:
+        refused(FULL, ["9 bytes", "region 8", "nothing is written"], "write", "r", "--offset", "2", node=node, data=None,
+                stdin=file)
+    assert region("read", "r", node=node) == bytes(10)
+    with open(write(folder, "in", b"##12345678"), "rb") as file:
+        os.lseek(file.fileno(), 2, os.SEEK_SET)
+        assert run("region", "write", "r", "--offset", "2", node=node, data=None, stdin=file)[0] == OK, "as much as is left"
+    assert region("read", "r", node=node) == b"\0\00012345678"
+    refused(FULL, ["more than the region", "8 bytes are written"], "write", "r", "--offset", "2", node=node, data=b"y" * 9)
+    assert region("read", "r", node=node) == b"\0\0" + b"y" * 8
+    reading, writing = os.pipe()
+    os.write(writing, b"z")
+    refused(TIMEOUT, ["the time was up before standard input ended", "0 bytes"], "write", "r", "--timeout", "2s",
+            node=node, data=None, stdin=reading)
+    os.close(writing)
+    os.close(reading)
+    with open("/dev/full", "wb") as full:
+        fails(1, ["standard output"], "region", "read", "r", node=node, stdout=full)
+
+
+@with_node
+def test_what_a_region_is_like(node, folder):
+    assert parsed("region", "create", "r", "10K", "--chunk", "4K", "--group", "rw", "--others", "r", node=node) == {
+        "name": "r", "size": 10 * KIB}
+    like = {"name": "r", "size": 10 * KIB, "chunk_size": 4 * KIB, "uid": os.geteuid(), "gid": os.getegid(),
+            "group_access": "rw-", "other_access": "r--", "users": [], "chunks": [0, 0, 0]}
+    assert parsed("region", "stat", "r", node=node) == like
+    assert region("stat", "r", node=node).decode().splitlines() == [
+        "r", "  size      10240 bytes, 3 chunks of 4.0 KiB", f"  owner     uid {os.geteuid()}, gid {os.getegid()}",
+        "  rights    owner rwm, group rw-, others r--", "  chunks    0 to 2 on node 0"]
+    region("create", "plain", "1", node=node)
+    like = parsed("region", "stat", "plain", node=node)
+    assert (like["size"], like["group_access"], like["other_access"], like["chunks"]) == (1, "---", "---", [0])
+    assert "  chunk     0 on node 0" in region("stat", "plain", node=node).decode().splitlines()
+    # What is said of a name does not reach a terminal as it is.
+    region("create", "\x1b[31mred\nno", "1", node=node)
+    text = region("stat", "\x1b[31mred\nno", node=node).decode()
+    assert "red" in text.splitlines()[0] and "\x1b" not in text, text
+    refused(NOT_FOUND, ["no such region"], "stat", "\x1b[32mred\nno", node=node)
+
+
+@with_node
+def test_a_size_changes(node, folder):
+    region("create", "r", "6K", "--chunk", "4K", node=node)
+    region("write", "r", node=node, data=b"x" * 6 * KIB)
+    assert parsed("region", "resize", "r", "4097", node=node) == {"name": "r", "size": 4097}
+    assert region("read", "r", node=node) == b"x" * 4097
+    region("resize", "r", "9K", node=node)
+    assert region("read", "r", node=node) == b"x" * 4097 + bytes(9 * KIB - 4097), "what was cut off is zero"
+    assert len(parsed("region", "stat", "r", node=node)["chunks"]) == 3
+    region("resize", "r", "1", node=node)
+    assert region("read", "r", node=node) == b"x"
+    assert parsed("region", "stat", "r", node=node)["chunks"] == [0]
+    region("resize", "r", str(128 * 4 * KIB), "--on", "0", node=node)
+    assert parsed("region", "stat", "r", node=node)["chunks"] == [0] * 128
+    assert run("region", "resize", "r", str(128 * 4 * KIB + 1), node=node)[0] == FULL, "no more chunks"
+    assert parsed("region", "stat", "r", node=node)["size"] == 128 * 4 * KIB
+
+
+@with_node
+def test_rights_change(node, folder):
+    region("create", "r", "4K", node=node)
+    for change, key, access in (("g+rw", "group_access", "rw-"), ("g-w", "group_access", "r--"), ("o+m", "other_access", "--m"),
+                                ("o-rwm", "other_access", "---")):
+        assert parsed("region", "chmod", "r", change, node=node) == {"name": "r", "changed": change}
+        assert parsed("region", "stat", "r", node=node)[key] == access, change
+    for change, access in ((f"u:{SOMEBODY}+rw", "rw-"), (f"u:{SOMEBODY}+m", "rwm"), (f"u:{SOMEBODY}-rw", "--m")):
+        region("chmod", "r", change, node=node)
+        assert parsed("region", "stat", "r", node=node)["users"] == [{"uid": SOMEBODY, "access": access}], change
+    assert f"  user      uid {SOMEBODY} --m" in region("stat", "r", node=node).decode().splitlines()
+    region("chmod", "r", f"u:{SOMEBODY}-m", node=node)
+    assert parsed("region", "stat", "r", node=node)["users"] == []
+    for number in range(16):
+        region("chmod", "r", f"u:{SOMEBODY + number}+r", node=node)
+    refused(FULL, ["16 users"], "chmod", "r", f"u:{SOMEBODY + 16}+r", node=node)
+    region("chmod", "r", f"u:{SOMEBODY}+w", node=node)
+    refused(USAGE, [f"user {os.geteuid()}'s own"], "chmod", "r", f"u:{os.geteuid()}-w", node=node)
+
+
+@with_node
+def test_others_may_what_they_were_given(node, folder):
+    if os.geteuid() != 0:
+        return
+    with within_reach(folder) as somebody:
+        somebody["node"] = node
+        region("create", "r", "4", node=node)
+        region("write", "r", node=node, data=b"mine")
+        refused(DENIED, [f"user {SOMEBODY} may not read it"], "read", "r", **somebody)
+        refused(DENIED, [f"user {SOMEBODY} has no rights to it"], "stat", "r", **somebody)
+        region("chmod", "r", "o+r", node=node)
+        assert region("read", "r", **somebody) == b"mine"
+        refused(DENIED, [f"user {SOMEBODY} may not write it"], "write", "r", data=b"his!", **somebody)
+        region("chmod", "r", f"u:{SOMEBODY}+w", node=node)
+        region("write", "r", data=b"his!", **somebody)
+        region("chmod", "r", "o-r", node=node)
+        assert parsed("region", "stat", "r", **somebody)["users"] == [{"uid": SOMEBODY, "access": "-w-"}], "to write is enough"
+        assert region("read", "r", node=node) == b"his!"
+        for arguments in (("chmod", "r", "o+r"), ("resize", "r", "8"), ("rm", "r"), ("move", "r", "0", "0")):
+            refused(DENIED, [f"user {SOMEBODY} is no master of it"], *arguments, **somebody)
+        region("chmod", "r", f"u:{SOMEBODY}+m", node=node)
+        region("rm", "r", **somebody)
+        region("create", "r", "4", **somebody)
+        assert parsed("region", "stat", "r", **somebody)["uid"] == SOMEBODY
+
+
+@with_node
+def test_a_region_goes(node, folder):
+    region("create", "r", "1M", node=node)
+    refused(EXISTS, ["r: a region of this name exists already"], "create", "r", "1M", node=node)
+    assert parsed("region", "rm", "r", node=node) == {"name": "r", "removed": True}
+    for arguments in (("stat", "r"), ("read", "r"), ("write", "r"), ("move", "r", "0", "0"), ("chmod", "r", "o+r"),
+                      ("resize", "r", "1"), ("rm", "r")):
+        refused(NOT_FOUND, ["r: no such region"], *arguments, node=node)
+    code, printed, _ = run("region", "rm", "r", "--json", node=node)
+    assert code == NOT_FOUND and b'"error"' in printed and b'"exit_code"' in printed, printed
+    region("create", "r", "1M", node=node)
+    refused(TIMEOUT, ["r: the time was up"], "stat", "r", "--timeout", "0", node=node)
+
+
+def test_memory_of_regions_has_an_end():
+    node = raw.Node("--region-memory", "8M")
+    assert node.ready
+    assert run("region", "create", "large", "64M", node=node)[0] == FULL
+    region("create", "r", "6M", node=node)
+    assert run("region", "create", "another", "6M", node=node)[0] == FULL
+    assert run("region", "resize", "r", "64M", node=node)[0] == FULL
+    assert parsed("region", "stat", "r", node=node)["size"] == 6 * MIB
+    region("rm", "r", node=node)
+    region("create", "another", "6M", node=node)
+    assert node.stop()[0] == 0
+
+
+@with_node
+def test_wrong_usage(node, folder):
+    """It is said before the node is asked for anything; of the region that is there nothing changes."""
+    region("create", "r", "8K", "--chunk", "4K", node=node)
+    before = parsed("region", "stat", "r", node=node)
+    cases = [
+        ((), ["create, stat, read, write, move, chmod, resize or rm"]),
+        (("rocket",), ["not 'rocket'"]),
+        (("create", "x"), ["create takes a NAME and a SIZE"]),
+        (("create",), ["create takes a NAME and a SIZE"]),
+        (("stat", "r", "s"), ["stat takes a NAME"]),
+        (("move", "r", "0"), ["a CHUNK and a NODE"]),
+        (("chmod", "r"), ["u:1000+rw"]),
+        (("create", "", "1"), ["1 to 64 bytes"]),
+        (("create", "n" * 65, "1"), ["1 to 64 bytes"]),
+        (("create", "x", "0"), ["a byte at least"]),
+        (("resize", "r", "0"), ["a byte at least"]),
+        (("create", "x", "much"), ["SIZE 'much'"]),
+        (("create", "x", "-1"), ["-1"]),
+        (("create", "x", "1", "--chunk", "4097"), ["a multiple of 4096", "4097"]),
+        (("create", "x", "1", "--chunk", "0"), ["a multiple of 4096"]),
+        (("create", "x", "1M", "--chunk", "4K"), ["128 chunks at most", "--chunk 4096"]),
+        (("create", "x", "1", "--group", ""), ["--group", "r (read)"]),
+        (("create", "x", "1", "--others", "rx"), ["--others", "'rx'"]),
+        (("create", "x", "1", "--on", "0", "--spread"), ["not both"]),
+        (("create", "x", "1", "--on", "-1"), ["a rank or a name"]),
+        (("stat", "r", "--spread"), ["stat takes no --spread"]),
+        (("write", "r", "--size", "1"), ["write takes no --size"]),
+        (("resize", "r", "1", "--chunk", "4K"), ["resize takes no --chunk"]),
+        (("read", "r", "--offset", "x"), ["--offset 'x'"]),
+        (("move", "r", "x", "0"), ["CHUNK 'x'"]),
+        (("move", "r", "128", "0"), ["0 to 127"]),
+        (("move", "r", "2", "0"), ["no chunk 2", "last one is 1"]),
+        (("chmod", "r", "u:0"), ["u:USER, g or o"]),
+        (("chmod", "r", "x+r"), ["u:USER, g or o"]),
+        (("chmod", "r", "go+r"), ["u:USER, g or o"]),
+        (("chmod", "r", "+r"), ["u:USER, g or o"]),
+        (("chmod", "r", "u:+r"), ["u:USER, g or o"]),
+        (("chmod", "r", "g+"), ["takes rights"]),
+        (("chmod", "r", "g+x"), ["takes rights", "'x'"]),
+        (("chmod", "r", "u:no-such-user+r"), ["no user 'no-such-user'"]),
+    ]
+    for arguments, words in cases:
+        refused(USAGE, [*words, "try 'nigh region --help'"], *arguments, node=node)
+    assert run("region", "create", "x", "1", "--on", "7", node=node)[0] == USAGE, "there is no such node"
+    refused(USAGE, ["no node 7"], "move", "r", "1", "7", node=node)
+    refused(NOT_FOUND, ["no node is called nobody"], "create", "x", "1", "--on", "nobody", node=node)
+    refused(NOT_FOUND, ["no such region"], "stat", "x", node=node)
+    assert parsed("region", "stat", "r", node=node) == before
+
+
+# ---- nigh bench region
+
+
+MEASURED = [(operation, size) for size in (64, 4 * KIB, 64 * KIB, MIB) for operation in ("read", "write")] + [
+    ("read-into", MIB), ("write-from", MIB), ("add", 8)]
+
+
+def measured(rows):
+    assert all(row["count"] > 0 and 0 < row["median_us"] <= row["p99_us"] and row["mb_per_s"] > 0 for row in rows), rows
+    return [(row["operation"], row["size_bytes"]) for row in rows]
+
+
+@with_node
+def test_a_region_is_measured(node, folder):
+    """The node counts what is done, and has no region afterwards."""
+    rows = parsed("bench", "region", node=node)
+    numbers = parsed("top", "--once", node=node)
+    assert measured(rows) == MEASURED, rows
+    assert numbers["region_parts_here"] >= sum(row["count"] for row in rows), (numbers, rows)
+    assert numbers["region_bytes_read"] >= sum(row["count"] * row["size_bytes"] for row in rows if "read" in row["operation"])
+    assert numbers["region_chunks"] == 0, numbers
+    wait_for(lambda: parsed("top", "--once", node=node)["region_memory_bytes"] == 0)  # a thread gives it back
+    lines = good("bench", "region", "--size", "1000", node=node).decode().splitlines()
+    assert [line.split()[:2] for line in lines] == [["OPERATION", "BYTES"]] + [
+        [operation, "1000"] for operation in ("read", "write", "read-into", "write-from")], lines
+    for arguments in (("--size", "0"), ("--size", str(MIB + 1)), ("--serve",), ("--at-once", "2"), ("--offer",)):
+        fails(USAGE, ["bench"], "bench", "region", *arguments, node=node)
+    fails(USAGE, ["bench"], "bench", "objects", "--size", "8", node=node)
+    fails(USAGE, ["bench"], "bench", "transfer", "--node", "0", node=node)
+    assert run("bench", "region", "--node", "nobody", node=node)[:2] == (NOT_FOUND, b"")
+
+
+@with_node
+def test_a_measurement_of_a_region_ends_in_time(node, folder):
+    """The rows share --timeout, and each has something in its part."""
+    rows = parsed("bench", "region", "--timeout", "600ms", node=node)
+    assert measured(rows) == MEASURED, rows
+    took = sum(row["count"] * row["size_bytes"] / row["mb_per_s"] / 1e6 for row in rows)
+    assert took <= 0.8, (took, rows)
+    fails(TIMEOUT, ["the deadline passed"], "bench", "region", "--timeout", "0", node=node)
+    assert parsed("top", "--once", node=node)["region_chunks"] == 0
+
+
+@with_node
+def test_a_measurement_that_is_interrupted_leaves_no_region(node, folder):
+    for _ in range(5):
+        with subprocess.Popen([os.environ["NIGH"], "bench", "region", "--json", "--socket", node.path],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as bench:
+            printed = bench.stdout.readline() + bench.stdout.readline()  # a row is there
+            bench.send_signal(signal.SIGINT)
+            printed += bench.stdout.read()
+        rows = json.loads(printed)
+        assert parsed("top", "--once", node=node)["region_chunks"] == 0
+        if bench.returncode != OK:  # else it was over before
+            assert bench.returncode == rows[-1]["exit_code"] == FAILED and len(rows) < len(MEASURED), rows
+            return
+    assert False, "it was not interrupted"
+
+
+# ---- two nodes
+
+
+class Voter(Member):
+    """One that keeps state, in a directory of its own."""
+
+    def __init__(self, folder, rank, join, key, *flags):
+        super().__init__(folder, rank, join, key, "--state", os.path.join(folder, f"state{rank}"), *flags)
+
+
+def voters():
+    """Two nodes that agree on who is there; each has a lease."""
+    cluster = Cluster(member=Voter).wait_met()
+    for member in cluster.members:
+        raw.wait_for(lambda: member.numbers()["view_quorum"] == 1)  # noqa: B023
+    return cluster
+
+
+def test_a_region_of_two_nodes():
+    cluster = voters()
+    with cluster as (a, b):
+        cluster.wait_met()
+        data = os.urandom(5 * MIB)
+        a.good("region", "create", "r", "5M", "--chunk", "1M", "--spread")
+        assert sorted(a.parsed("region", "stat", "r")["chunks"]) == [0, 0, 0, 1, 1]
+        a.good("region", "write", "r", data=data)
+        assert b.good("region", "read", "r") == data
+        a.good("region", "create", "there", "1M", "--on", "1")
+        assert b.parsed("region", "stat", "there")["chunks"] == [1]
+        assert b.run("region", "create", "r", "1M")[0] == EXISTS, "a name is the cluster's"
+
+
+def test_nodes_that_agree_on_nothing_have_none():
+    with Cluster().wait_met() as (a, _):
+        for arguments in (("region", "create", "r", "1M"), ("bench", "region")):
+            code, _, said = a.run(*arguments)
+            assert code not in (OK, USAGE) and "--state" in said, (arguments, code, said)
+
+
+def test_a_region_of_another_node_is_measured():
+    """By its rank: all is done there, and nothing is left."""
+    cluster = voters()
+    with cluster as (a, b):
+        cluster.wait_met()
+        for rank, where, other in ((0, "region_parts_there", "region_parts_here"),
+                                   (1, "region_parts_here", "region_parts_there")):
+            before, rows = b.numbers(), b.parsed("bench", "region", "--node", str(rank))
+            assert measured(rows) == MEASURED, rows
+            assert b.numbers()[where] - before[where] >= sum(row["count"] for row in rows), (before, rows)
+            assert b.numbers()[other] == before[other], (rank, before)
+            raw.wait_for(lambda: a.numbers()["region_chunks"] == b.numbers()["region_chunks"] == 0)
+
+
+def test_chunks_move():
+    cluster = voters()
+    with cluster as (a, b):
+        cluster.wait_met()
+        data = os.urandom(3 * MIB)
+        a.good("region", "create", "r", "3M", "--chunk", "1M")
+        a.good("region", "write", "r", data=data)
+        assert b.parsed("region", "move", "r", "1", "1") == {"name": "r", "chunk": 1, "rank": 1}
+        b.good("region", "move", "r", "1", "1")  # it is there
+        raw.wait_for(lambda: a.parsed("region", "stat", "r")["chunks"] == [0, 1, 0])  # it hears of it in a moment
+        lines = a.good("region", "stat", "r").decode().splitlines()
+        assert lines[-3:] == ["  chunk     0 on node 0", "  chunk     1 on node 1", "  chunk     2 on node 0"], lines
+        assert a.good("region", "read", "r") == b.good("region", "read", "r") == data
+        # Who reads meanwhile waits for the copy, and sees nothing else.
+        with contextlib.ExitStack() as readers:
+            for _ in range(3):
+                reader = readers.enter_context(b.begin("region", "read", "r"))
+                reader.stdin.close()
+                a.good("region", "move", "r", "0", "1")
+                a.good("region", "move", "r", "0", "0")
+                assert reader.stdout.read() == data and reader.wait(timeout=60) == OK
+        a.good("region", "rm", "r")
+        raw.wait_for(lambda: b.run("region", "stat", "r")[0] == NOT_FOUND)
+
+
+if __name__ == "__main__":
+    sys.exit(raw.run_tests(globals()))

@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Regions as sessions may ask for them (node/lane_region_*.c), of a lane that is alone: what is
+ * wrong is refused, handles are their session's, each submission ends once whatever becomes of its
+ * session, and random lives leave what was written where it was written, and nothing behind.
+ */
+#include "support/support.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "node/lane_regions.h"
+#include "node_echo_store.h"
+
+#define SLOTS   4u
+#define PLACES  8u /* of LIMIT_CALL_BYTES each, for all sessions */
+#define OFFSET  UINT64_C(65536)
+#define MOST    (UINT64_C(4) << 20)
+#define WAIT_MS 20000
+#define FOREVER UINT64_MAX
+
+static struct session_node_page page;
+static struct lane *lane;
+static struct bulk_memories *bulks;
+static struct lane_seat seats[SLOTS];
+static bool is_open[SLOTS];
+static uint8_t memory[PLACES * LIMIT_CALL_BYTES];
+static uint64_t now_us = 1000;
+
+static void no_kick(void *context, uint32_t number)
+{
+    (void)context;
+    (void)number;
+}
+
+static void open_session(uint32_t slot)
+{
+    memset(seats[slot].memory, 0, session_memory_bytes(1));
+    assert_int_equal(lane_session_open(lane, &seats[slot]), NIGH_OK);
+    is_open[slot] = true;
+}
+
+static int set_up(void **state)
+{
+    struct lane_config config = {.lanes = 1,
+                                 .max_sessions = SLOTS,
+                                 .page = &page,
+                                 .region_memory_bytes = MOST,
+                                 .store = {.incarnation = 1}};
+    struct bulk_memories_config files = {
+        .lanes = 1, .most_bytes = 2 * MOST, .own_uid = 70, .kick = no_kick};
+
+    (void)state;
+    assert_int_equal(bulk_memories_create(&files, &bulks), NIGH_OK);
+    config.bulks = bulks;
+    memset(&page, 0, sizeof(page));
+    assert_int_equal(lane_create(&config, &lane), NIGH_OK);
+    lane_store(lane)->pools = UINT64_MAX;
+    echo_leased = (struct echo_leased){.offset = OFFSET, .bytes = sizeof memory, .at = memory};
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+        seats[slot] = (struct lane_seat){.slot = slot,
+                                         .session_id = slot + 1,
+                                         .uid = 70 + slot / 2,
+                                         .gid = 7,
+                                         .may_write = true,
+                                         .socket_fd = -1};
+        seats[slot].memory = mmap(NULL, session_memory_bytes(1), PROT_READ | PROT_WRITE,
+                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        open_session(slot);
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    bulk_memories_stop(bulks);
+    lane_destroy(lane);
+    bulk_memories_destroy(bulks);
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+        munmap(seats[slot].memory, session_memory_bytes(1));
+    }
+    return 0;
+}
+
+/* ---- rings ---------------------------------------------------------------- */
+
+static struct session_lane *ring_of(uint32_t slot)
+{
+    return session_lane_of(seats[slot].memory, 0);
+}
+
+static uint32_t completed(uint32_t slot)
+{
+    return atomic_load(&ring_of(slot)->cq_tail.value);
+}
+
+static void turn(void)
+{
+    (void)lane_turn(lane, ++now_us);
+    assert_true(regions_are_valid(lane->regions->regions));
+}
+
+static void put(uint32_t slot, const struct session_sqe *sqe)
+{
+    struct session_lane *ring = ring_of(slot);
+    uint32_t tail = atomic_load(&ring->sq_tail.value);
+
+    atomic_store(&ring->cq_head.value, completed(slot));
+    ring->sq[tail % LIMIT_RING_ENTRIES] = *sqe;
+    atomic_store(&ring->sq_tail.value, tail + 1);
+    atomic_store(session_ready(ring, slot), 1);
+}
+
+static void submit(uint32_t slot, const struct session_sqe *sqe)
+{
+    put(slot, sqe);
+    turn();
+}
+
+static bool has_ended(uint32_t slot)
+{
+    turn();
+    return completed(slot) == atomic_load(&ring_of(slot)->sq_tail.value);
+}
+
+/* Submits one, and waits until all have ended: others may have been left before it. */
+static struct session_cqe ask(uint32_t slot, struct session_sqe sqe)
+{
+    static uint32_t cookies;
+    uint32_t at;
+
+    sqe.cookie = ++cookies;
+    submit(slot, &sqe);
+    assert_true(SUPPORT_WAIT(has_ended(slot), WAIT_MS));
+    at = completed(slot);
+    do {
+        at--;
+    } while (ring_of(slot)->cq[at % LIMIT_RING_ENTRIES].cookie != sqe.cookie);
+    return ring_of(slot)->cq[at % LIMIT_RING_ENTRIES];
+}
+
+static struct session_sqe a_question(enum session_region_what what, uint64_t number,
+                                     uint64_t offset, uint64_t count)
+{
+    struct session_region_id id = {.number = number, .offset = offset};
+    struct session_sqe sqe = {.op = SESSION_OP_REGION,
+                              .name_size = (uint16_t)what,
+                              .offset = OFFSET,
+                              .data_size = count,
+                              .argument = FOREVER};
+
+    memcpy(sqe.id, &id, LIMIT_ID_BYTES);
+    return sqe;
+}
+
+static nigh_status create(uint32_t slot, const char *name, uint64_t size_bytes)
+{
+    struct session_region_make make = {.size_bytes = size_bytes, .group_rights = REGION_READ};
+
+    memcpy(memory, &make, sizeof(make));
+    memcpy(memory + sizeof(make), name, strlen(name));
+    return ask(slot, a_question(SESSION_REGION_CREATE, 0, 0, sizeof(make) + strlen(name))).status;
+}
+
+static nigh_status open_region(uint32_t slot, const char *name, uint32_t rights, uint64_t *number)
+{
+    struct session_cqe cqe;
+
+    memcpy(memory, name, strlen(name));
+    cqe = ask(slot, a_question(SESSION_REGION_OPEN, 0, rights, strlen(name)));
+    *number = cqe.generation;
+    return cqe.status;
+}
+
+static nigh_status read_some(uint32_t slot, uint64_t number, uint64_t offset, uint64_t count)
+{
+    struct session_sqe sqe = a_question(SESSION_REGION_READ, number, offset, 0);
+
+    sqe.ref = count;
+    return ask(slot, sqe).status;
+}
+
+static nigh_status write_some(uint32_t slot, uint64_t number, uint64_t offset, uint64_t count)
+{
+    return ask(slot, a_question(SESSION_REGION_WRITE, number, offset, count)).status;
+}
+
+static struct session_sqe a_fill(uint64_t number, uint64_t offset, uint8_t byte, uint64_t count)
+{
+    struct session_sqe sqe = a_question(SESSION_REGION_FILL, number, offset, 1);
+
+    memory[0] = byte;
+    sqe.ref = count;
+    return sqe;
+}
+
+static struct session_sqe a_copy(uint64_t to, uint64_t to_offset, uint64_t from,
+                                 uint64_t from_offset, uint64_t count)
+{
+    struct session_region_source source = {.number = from, .offset = from_offset};
+    struct session_sqe sqe = a_question(SESSION_REGION_COPY, to, to_offset, sizeof(source));
+
+    memcpy(memory, &source, sizeof(source));
+    sqe.ref = count;
+    return sqe;
+}
+
+/* ---- what is refused ------------------------------------------------------ */
+
+static void a_handle_is_its_sessions(void **state)
+{
+    uint64_t mine, other;
+
+    (void)state;
+    assert_int_equal(create(0, "r", 5000), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &mine), NIGH_OK);
+    assert_int_equal(open_region(2, "r", REGION_WRITE, &other), NIGH_DENIED);
+    assert_int_equal(open_region(2, "r", REGION_READ, &other), NIGH_OK);
+    assert_int_equal(write_some(0, mine, 0, 8), NIGH_OK);
+    assert_int_equal(write_some(2, other, 0, 8), NIGH_DENIED);
+    assert_int_equal(read_some(2, other, 4992, 8), NIGH_OK);
+    assert_int_equal(read_some(2, other, 4993, 8), NIGH_INVALID);
+    assert_int_equal(read_some(1, mine, 0, 8), NIGH_INVALID);
+    assert_int_equal(read_some(0, mine + 1, 0, 8), NIGH_INVALID);
+    assert_int_equal(read_some(0, mine + (UINT64_C(1) << 32), 0, 8), NIGH_INVALID);
+    assert_int_equal(ask(0, a_question(SESSION_REGION_CLOSE, mine, 0, 0)).status, NIGH_OK);
+    assert_int_equal(ask(0, a_question(SESSION_REGION_CLOSE, mine, 0, 0)).status, NIGH_INVALID);
+    assert_int_equal(read_some(0, mine, 0, 8), NIGH_INVALID);
+    assert_int_equal(ask(2, a_question(SESSION_REGION_FREE, other, 0, 0)).status, NIGH_DENIED);
+}
+
+static void what_is_wrong_is_refused(void **state)
+{
+    uint64_t number;
+    struct session_sqe sqe;
+
+    (void)state;
+    assert_int_equal(create(0, "r", 5000), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &number), NIGH_OK);
+#define REFUSED(what, count, change)                        \
+    do {                                                    \
+        sqe = a_question(what, number, 0, count);           \
+        change;                                             \
+        assert_int_equal(ask(0, sqe).status, NIGH_INVALID); \
+    } while (0)
+    REFUSED(0, 0, (void)0);
+    REFUSED(SESSION_REGION_WHATS, 0, (void)0);
+    REFUSED(SESSION_REGION_WRITE, 0, (void)0);
+    REFUSED(SESSION_REGION_WRITE, LIMIT_CALL_BYTES + 1, (void)0);
+    REFUSED(SESSION_REGION_WRITE, 8, sqe.offset = 3);
+    REFUSED(SESSION_REGION_WRITE, 8, sqe.offset = UINT64_MAX - 4);
+    REFUSED(SESSION_REGION_WRITE, 8, sqe.flags = 2);
+    REFUSED(SESSION_REGION_WRITE, 8, sqe.flags = SESSION_FLAG_INTO);
+    REFUSED(SESSION_REGION_READ, 0, sqe.ref = 0);
+    REFUSED(SESSION_REGION_READ, 0, sqe.ref = LIMIT_CALL_BYTES + 1);
+    REFUSED(SESSION_REGION_STAT, 0, sqe.flags = SESSION_FLAG_INTO);
+    REFUSED(SESSION_REGION_STAT, 0, sqe.offset = OFFSET + sizeof memory - 8);
+    REFUSED(SESSION_REGION_ADD, 0, sqe.id[8] = 4);
+    REFUSED(SESSION_REGION_SWAP, 4, (void)0);
+    REFUSED(SESSION_REGION_GRANT, 15, (void)0);
+    REFUSED(SESSION_REGION_RESIZE, 31, (void)0);
+    REFUSED(SESSION_REGION_CREATE, 32, (void)0);
+    REFUSED(SESSION_REGION_CREATE, 32 + 65, (void)0);
+    REFUSED(SESSION_REGION_MOVE, 0, sqe.ref = 1);
+    REFUSED(SESSION_REGION_OPEN, 0, sqe.id[8] = 1);
+    REFUSED(SESSION_REGION_OPEN, 65, sqe.id[8] = 1);
+    REFUSED(SESSION_REGION_OPEN, 1, sqe.id[8] = 8);
+#undef REFUSED
+    seats[1].may_write = false;
+    assert_int_equal(ask(1, a_question(SESSION_REGION_STAT, 0, 0, 0)).status, NIGH_DENIED);
+}
+
+static void fills_and_copies_are_judged(void **state)
+{
+    const uint64_t many = 3 * LIMIT_REGION_COPY_BYTES;
+    uint64_t mine, read_only, write_only, other;
+
+    (void)state;
+    assert_int_equal(create(0, "r", 2 * many), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &mine), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_READ, &read_only), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_WRITE, &write_only), NIGH_OK);
+    assert_int_equal(open_region(2, "r", REGION_READ, &other), NIGH_OK);
+    assert_int_equal(ask(0, a_fill(read_only, 0, 1, 8)).status, NIGH_DENIED);
+    assert_int_equal(ask(0, a_fill(write_only, 0, 1, 8)).status, NIGH_OK);
+    assert_int_equal(ask(0, a_fill(mine + 77, 0, 1, 8)).status, NIGH_INVALID);
+    assert_int_equal(ask(1, a_fill(mine, 0, 1, 8)).status, NIGH_INVALID);
+    assert_int_equal(ask(0, a_fill(mine, 0, 1, 0)).status, NIGH_INVALID);
+    assert_int_equal(ask(0, a_fill(mine, 1, 1, 2 * many)).status, NIGH_INVALID);
+    assert_int_equal(ask(0, a_fill(mine, 8, 1, UINT64_MAX)).status, NIGH_INVALID);
+    for (uint64_t count = 8; count <= many; count += many - 8) { /* of a piece, and of some */
+        assert_int_equal(ask(0, a_copy(mine, 0, read_only, 8, count)).status, NIGH_OK);
+        assert_int_equal(ask(0, a_copy(write_only, 0, mine, 8, count)).status, NIGH_OK);
+        assert_int_equal(ask(0, a_copy(read_only, 0, mine, 8, count)).status, NIGH_DENIED);
+        assert_int_equal(ask(0, a_copy(mine, 0, write_only, 8, count)).status, NIGH_DENIED);
+        assert_int_equal(ask(0, a_copy(mine + 77, 0, mine, 8, count)).status, NIGH_INVALID);
+        assert_int_equal(ask(0, a_copy(mine, 0, mine + 77, 8, count)).status, NIGH_INVALID);
+        assert_int_equal(ask(1, a_copy(mine, 0, mine, 8, count)).status, NIGH_INVALID);
+        assert_int_equal(ask(2, a_copy(other, 0, other, 8, count)).status, NIGH_DENIED);
+        assert_int_equal(ask(0, a_copy(mine, 0, mine, 2 * many - count + 1, count)).status,
+                         NIGH_INVALID);
+        assert_int_equal(ask(0, a_copy(mine, 2 * many - count + 1, mine, 0, count)).status,
+                         NIGH_INVALID);
+    }
+    assert_int_equal(ask(0, a_copy(mine, 0, mine, 8, 0)).status, NIGH_INVALID);
+    assert_int_equal(ask(0, a_copy(mine, 8, mine, 0, UINT64_MAX)).status, NIGH_INVALID);
+    assert_int_equal(ask(0, a_copy(mine, 0, mine, UINT64_MAX, 8)).status, NIGH_INVALID);
+}
+
+/* What is refused for its end has changed nothing before that. */
+static void a_copy_that_does_not_fit_copies_nothing(void **state)
+{
+    const uint64_t many = 3 * LIMIT_REGION_COPY_BYTES;
+    uint64_t from, to;
+
+    (void)state;
+    assert_int_equal(create(0, "from", many), NIGH_OK);
+    assert_int_equal(create(0, "to", many - 1), NIGH_OK);
+    assert_int_equal(open_region(0, "from", REGION_ALL, &from), NIGH_OK);
+    assert_int_equal(open_region(0, "to", REGION_ALL, &to), NIGH_OK);
+    assert_int_equal(ask(0, a_fill(from, 0, 7, many)).status, NIGH_OK);
+    assert_int_equal(ask(0, a_copy(to, 0, from, 0, many)).status, NIGH_INVALID);
+    assert_int_equal(read_some(0, to, 0, 8), NIGH_OK);
+    assert_int_equal(memory[0], 0);
+    assert_int_equal(ask(0, a_copy(to, 0, from, 0, many - 1)).status, NIGH_OK);
+    assert_int_equal(read_some(0, to, many - 9, 8), NIGH_OK);
+    assert_int_equal(memory[7], 7);
+}
+
+/* As many as there may be, of which most have no buffer: all end, in time or with their session,
+ * and leave buffers for others. */
+static void copies_without_buffers_wait(void **state)
+{
+    const uint64_t many = MOST / 4;
+    struct session_sqe sqe;
+    uint64_t number;
+
+    (void)state;
+    for (uint32_t way = 0; way < 3; way++) {
+        assert_int_equal(way > 0 ? NIGH_OK : create(0, "r", 2 * many), NIGH_OK);
+        assert_int_equal(open_region(0, "r", REGION_ALL, &number), NIGH_OK);
+        for (uint32_t n = 0; n < 32; n++) {
+            sqe = a_copy(number, many, number, 0, many);
+            sqe.argument = way == 1 ? 5 : FOREVER;
+            put(0, &sqe);
+        }
+        turn();
+        turn();
+        if (way == 0) {
+            assert_false(list_empty(&lane->regions->copies_short));
+        } else if (way == 1) {
+            now_us += 1000;
+        } else {
+            lane_session_close(lane, 0);
+            open_session(0);
+        }
+        now_us += LIMIT_REGION_AGAIN_US;
+        for (uint32_t n = 0; n < 10000 && !list_empty(&lane->regions->copies); n++) {
+            turn();
+            now_us += LIMIT_REGION_AGAIN_US;
+        }
+        assert_int_equal(lane->regions->copy_count, 0);
+        assert_true(has_ended(0));
+    }
+    assert_int_equal(open_region(0, "r", REGION_ALL, &number), NIGH_OK);
+    for (uint32_t n = 0; n < LIMIT_REGION_BUFFERS; n++) {
+        assert_non_null(lane_region_buffer_take(lane->regions));
+    }
+    assert_null(lane_region_buffer_take(lane->regions));
+}
+
+/* What cannot be made is not there, and takes no room. */
+static void memory_has_an_end(void **state)
+{
+    uint64_t number;
+
+    (void)state;
+    assert_int_equal(create(0, "large", MOST + 1), NIGH_OUT_OF_MEMORY);
+    assert_int_equal(create(0, "large", MOST), NIGH_OK);
+    assert_int_equal(create(0, "more", 1), NIGH_OUT_OF_MEMORY);
+    assert_int_equal(open_region(0, "more", REGION_READ, &number), NIGH_NOT_FOUND);
+    assert_int_equal(open_region(0, "large", REGION_ALL, &number), NIGH_OK);
+    assert_int_equal(ask(0, a_question(SESSION_REGION_FREE, number, 0, 0)).status, NIGH_OK);
+    assert_true(SUPPORT_WAIT(create(0, "more", 1) == NIGH_OK, WAIT_MS)); /* it goes in a moment */
+}
+
+/* A submission that waits ends when its time is over, and no later. */
+static void a_question_ends_in_time(void **state)
+{
+    struct session_region_make make = {.size_bytes = MOST};
+    struct session_sqe sqe = a_question(SESSION_REGION_CREATE, 0, 0, sizeof(make) + 1);
+
+    (void)state;
+    memcpy(memory, &make, sizeof(make));
+    memory[sizeof(make)] = 'r';
+    sqe.argument = 5;
+    submit(0, &sqe);
+    now_us += 10;
+    turn();
+    assert_int_equal(completed(0), 1);
+    assert_true(SUPPORT_WAIT(create(0, "r", 1) == NIGH_EXISTS, WAIT_MS)); /* it went on */
+}
+
+/* What is copied a step a turn goes with its session, and its deadline with it. */
+static void a_session_that_ends_leaves_no_deadline(void **state)
+{
+    struct session_sqe sqe = {
+        .op = SESSION_OP_BULK_MAKE, .data_size = MOST, .meta_size = SESSION_MEMORY_READ};
+    struct session_bulk part = {.bytes = MOST, .access = SESSION_MEMORY_READ};
+    uint64_t number;
+
+    (void)state;
+    assert_int_equal(create(0, "r", MOST), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &number), NIGH_OK);
+    part.number = ask(0, sqe).generation;
+    memcpy(memory, &part, sizeof(part));
+    sqe = a_question(SESSION_REGION_WRITE, number, 0, sizeof(part));
+    sqe.flags = SESSION_FLAG_INTO;
+    assert_int_equal(ask(0, sqe).status, NIGH_OK);
+    sqe.argument = 1000;
+    submit(0, &sqe);
+    assert_int_not_equal(completed(0), atomic_load(&ring_of(0)->sq_tail.value));
+    lane_session_close(lane, 0);
+    open_session(0);
+    now_us += 2000;
+    turn();
+    assert_int_equal(open_region(0, "r", REGION_ALL, &number), NIGH_OK);
+    assert_int_equal(write_some(0, number, 0, 8), NIGH_OK);
+}
+
+/* ---- random lives --------------------------------------------------------- */
+
+#define NAMES 3u
+#define SIZE  20000u
+
+/* What is to be in a region of each name, as long as no more than one session writes at once. */
+static uint8_t model[NAMES][SIZE];
+static bool is_there[NAMES];
+static uint64_t numbers[SLOTS][NAMES];
+static bool has[SLOTS][NAMES];
+
+static const char *name_of(uint32_t n)
+{
+    static const char *const names[NAMES] = {"a", "b", "c"};
+
+    return names[n];
+}
+
+static void check_read(uint32_t slot, uint32_t n, uint64_t offset, uint64_t count)
+{
+    nigh_status status = read_some(slot, numbers[slot][n], offset, count);
+
+    if (status == NIGH_OK) {
+        assert_true(is_there[n]);
+        assert_memory_equal(memory, model[n] + offset, count);
+    } else {
+        if (status != NIGH_NOT_FOUND) { /* it was opened before another had its name */
+            fail_msg("%s: %s", name_of(n), nigh_status_name(status));
+        }
+    }
+}
+
+static void check_write(uint32_t slot, uint32_t n, uint64_t offset, uint64_t count,
+                        uint64_t *random)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        memory[i] = (uint8_t)(support_random(random) >> 30);
+    }
+    if (write_some(slot, numbers[slot][n], offset, count) == NIGH_OK) {
+        assert_true(is_there[n]);
+        memcpy(model[n] + offset, memory, count);
+    }
+}
+
+static void check_fill(uint32_t slot, uint32_t n, uint64_t offset, uint64_t count, uint8_t byte)
+{
+    if (ask(slot, a_fill(numbers[slot][n], offset, byte, count)).status == NIGH_OK) {
+        assert_true(is_there[n]);
+        memset(model[n] + offset, byte, count);
+    }
+}
+
+static void check_copy(uint32_t slot, uint32_t n, uint64_t offset, uint64_t count, uint64_t *random)
+{
+    uint32_t from = (uint32_t)(support_random(random) >> 20) % NAMES;
+    uint64_t at = (support_random(random) >> 20) % (SIZE - count + 1);
+
+    if (has[slot][from] &&
+        ask(slot, a_copy(numbers[slot][n], offset, numbers[slot][from], at, count)).status ==
+            NIGH_OK) {
+        assert_true(is_there[n] && is_there[from]);
+        memmove(model[n] + offset, model[from] + at, count);
+    }
+}
+
+static void end_session(uint32_t slot, bool rests)
+{
+    if (rests) {
+        lane_session_rest(lane, slot);
+        assert_int_equal(lane_session_reset(lane, &seats[slot]), NIGH_OK);
+    } else {
+        lane_session_close(lane, slot);
+        open_session(slot);
+    }
+    memset(has[slot], 0, sizeof has[slot]);
+}
+
+/* Something whose end nobody waits for. */
+static void leave_something(uint32_t slot, uint64_t *random)
+{
+    struct session_sqe sqe = a_question(
+        (uint32_t)(support_random(random) >> 20) % SESSION_REGION_WHATS, numbers[slot][0],
+        support_random(random) % SIZE, support_random(random) >> 20 & 127);
+
+    sqe.ref = support_random(random) >> 20 & 255;
+    sqe.flags = (support_random(random) >> 20 & 15) == 0;
+    sqe.argument = support_random(random) >> 20 & 3;
+    if (sqe.name_size == SESSION_REGION_FREE || sqe.name_size == SESSION_REGION_RESIZE ||
+        sqe.name_size == SESSION_REGION_WRITE || sqe.name_size == SESSION_REGION_ADD ||
+        sqe.name_size == SESSION_REGION_SWAP || sqe.name_size == SESSION_REGION_CREATE ||
+        sqe.name_size == SESSION_REGION_FILL || sqe.name_size == SESSION_REGION_COPY ||
+        sqe.name_size == SESSION_REGION_CLOSE) {
+        sqe.id[4] ^= 0x55; /* of no handle, so that what is in regions stays known */
+        sqe.data_size = min_u64(sqe.data_size, sqe.name_size == SESSION_REGION_COPY ? 15 : 31);
+    }
+    for (uint32_t n = 0; n < 64; n++) {
+        memory[n] = (uint8_t)(support_random(random) >> 20);
+    }
+    submit(slot, &sqe);
+}
+
+static void step(uint64_t *random)
+{
+    uint32_t what = (uint32_t)(support_random(random) >> 20) % 16;
+    uint32_t slot = (uint32_t)(support_random(random) >> 20) % SLOTS;
+    uint32_t n = (uint32_t)(support_random(random) >> 20) % NAMES;
+    uint64_t offset = (support_random(random) >> 20) % SIZE;
+    uint64_t count = 1 + (support_random(random) >> 20) % min_u64(SIZE - offset, LIMIT_CALL_BYTES);
+    nigh_status status;
+
+    switch (what) {
+    case 0:
+        status = create(slot, name_of(n), SIZE);
+        if (status != NIGH_OK && (status == NIGH_EXISTS) != is_there[n]) {
+            fail_msg("%s: %s", name_of(n), nigh_status_name(status));
+        }
+        if (status == NIGH_OK) {
+            memset(model[n], 0, SIZE);
+            is_there[n] = true;
+        }
+        break;
+    case 1:
+        if (has[slot][n] &&
+            ask(slot, a_question(SESSION_REGION_FREE, numbers[slot][n], 0, 0)).status == NIGH_OK) {
+            is_there[n] = false;
+        }
+        break;
+    case 2: end_session(slot, true); break;
+    case 3: end_session(slot, false); break;
+    case 4:
+        if (has[slot][n]) {
+            assert_int_equal(
+                ask(slot, a_question(SESSION_REGION_CLOSE, numbers[slot][n], 0, 0)).status,
+                NIGH_OK);
+            has[slot][n] = false;
+        }
+        break;
+    case 5:
+    case 6: leave_something(slot, random); break;
+    case 7: now_us += 3; break;
+    default:
+        if (!has[slot][n]) {
+            has[slot][n] = open_region(slot, name_of(n), REGION_ALL, &numbers[slot][n]) == NIGH_OK;
+        } else if (what == 8) {
+            check_fill(slot, n, offset, count, (uint8_t)offset);
+        } else if (what < 11) {
+            check_copy(slot, n, offset, count, random);
+        } else if (what < 13) {
+            check_write(slot, n, offset, count, random);
+        } else {
+            check_read(slot, n, offset, count);
+        }
+    }
+}
+
+static void random_lives_keep_what_is_written(void **state)
+{
+    uint64_t random = support_seed(), end_us = support_now_us() + support_budget_ms(1500) * 1000;
+    uint64_t steps = 0;
+
+    (void)state;
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+        seats[slot].uid = 70;
+    }
+    memset(is_there, 0, sizeof is_there);
+    memset(has, 0, sizeof has);
+    for (; support_now_us() < end_us || steps < 600; steps++) {
+        step(&random);
+    }
+    now_us += 10;
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+        assert_true(SUPPORT_WAIT(has_ended(slot), WAIT_MS));
+    }
+    print_message("# %llu steps, %llu operations\n", (unsigned long long)steps,
+                  (unsigned long long)lane->regions->counts.operations);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_handle_is_its_sessions, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_wrong_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(fills_and_copies_are_judged, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_copy_that_does_not_fit_copies_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(copies_without_buffers_wait, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(memory_has_an_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_question_ends_in_time, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_session_that_ends_leaves_no_deadline, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(random_lives_keep_what_is_written, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Barriers of a region: parties of many nodes, whose letters go up and down a tree, over channels
+ * that keep their order and lose what is on its way when they break, while the tree changes. Nobody
+ * goes on before all have arrived as often, everybody does in the end, and a party that dies is
+ * waited for by nobody.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "region/barrier.h"
+
+#include "support/support.h"
+
+enum {
+    NODES = 7,
+    FAN = 2,
+    PARTIES = 10, /* of all */
+    LETTERS = 512,
+    ROUNDS = 12
+};
+
+struct channel {
+    struct region_message letters[LETTERS];
+    uint32_t head, count;
+};
+
+struct member {
+    struct region_party party;
+    uint32_t node, passed, arrived;
+    bool waits;
+    nigh_status status; /* the last */
+};
+
+static struct {
+    uint64_t random;
+    uint32_t root;
+    struct region_barriers nodes[NODES];
+    struct member members[PARTIES];
+    struct channel channels[NODES][NODES]; /* from, to */
+    bool is_dead[NODES];
+
+} world;
+
+static const struct region_version birth = {.epoch = 1, .incarnation = 2, .counter = 3};
+
+/* ---- channels ------------------------------------------------------------- */
+
+static void on_send(void *context, const struct region_message *message)
+{
+    uint32_t rank = (uint32_t)(uintptr_t)context;
+    struct channel *channel = &world.channels[rank][message->peer];
+    struct region_message *at;
+
+    if (world.is_dead[message->peer]) {
+        return;
+    }
+    assert_true(channel->count < LETTERS);
+    at = &channel->letters[(channel->head + channel->count++) % LETTERS];
+    *at = *message;
+    at->peer = rank;
+}
+
+static bool deliver(uint32_t from, uint32_t to)
+{
+    struct channel *channel = &world.channels[from][to];
+    struct region_message message;
+
+    if (channel->count == 0) {
+        return false;
+    }
+    message = channel->letters[channel->head];
+    channel->head = (channel->head + 1) % LETTERS;
+    channel->count--;
+    assert_int_equal(region_barriers_take(&world.nodes[to], &message), NIGH_OK);
+    assert_true(region_barriers_are_valid(&world.nodes[to]));
+    return true;
+}
+
+/* ---- parties -------------------------------------------------------------- */
+
+static void on_passed(void *context, struct region_party *party, nigh_status status)
+{
+    struct member *member = container_of(party, struct member, party);
+
+    (void)context;
+    if (world.is_dead[member->node]) {
+        return;
+    }
+    assert_true(member->waits);
+    member->waits = false;
+    member->status = status;
+    if (status != NIGH_OK) {
+        return;
+    }
+    member->passed++;
+    for (uint32_t n = 0; n < PARTIES; n++) {
+        assert_true(world.members[n].arrived >= member->passed);
+    }
+}
+
+static void arrive(struct member *member, uint64_t number, uint32_t parties)
+{
+    assert_false(member->waits);
+    member->waits = true;
+    member->arrived = member->passed + 1;
+    assert_int_equal(
+        region_barrier_arrive(&world.nodes[member->node], &birth, number, parties, &member->party),
+        NIGH_OK);
+}
+
+/* ---- a world -------------------------------------------------------------- */
+
+static uint32_t below(uint32_t bound)
+{
+    return (uint32_t)(support_random(&world.random) % bound);
+}
+
+static uint32_t parent_of(uint32_t rank)
+{
+    uint32_t place = (rank + NODES - world.root) % NODES;
+
+    return place == 0 ? REGION_NOBODY : ((place - 1) / FAN + world.root) % NODES;
+}
+
+static void place_all(void)
+{
+    memset(world.channels, 0, sizeof(world.channels));
+    for (uint32_t rank = 0; rank < NODES; rank++) {
+        region_barriers_place(&world.nodes[rank], parent_of(rank), rank == world.root);
+    }
+    for (uint32_t n = 0; n < NODES * NODES; n++) {
+        region_barriers_link(&world.nodes[n / NODES], n % NODES);
+    }
+}
+
+static void begin(uint64_t seed)
+{
+    memset(&world, 0, sizeof(world));
+    world.random = seed;
+    for (uint32_t rank = 0; rank < NODES; rank++) {
+        struct region_barrier_shell shell = {
+            .context = (void *)(uintptr_t)rank, .send = on_send, .passed = on_passed};
+
+        region_barriers_init(&world.nodes[rank], &shell);
+    }
+    for (uint32_t n = 0; n < PARTIES; n++) {
+        world.members[n].node = below(NODES);
+    }
+    place_all();
+    region_barriers_open(&world.nodes[world.root], &birth);
+}
+
+static bool deliver_some(void)
+{
+    uint32_t first = below(NODES * NODES);
+
+    for (uint32_t n = 0; n < NODES * NODES; n++) {
+        uint32_t at = (first + n) % (NODES * NODES);
+
+        if (deliver(at / NODES, at % NODES)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void deliver_all(void)
+{
+    while (deliver_some()) {
+    }
+}
+
+static void end(void)
+{
+    for (uint32_t n = 0; n < PARTIES; n++) {
+        if (!world.is_dead[world.members[n].node]) {
+            region_barrier_leave(&world.nodes[world.members[n].node], &world.members[n].party,
+                                 false);
+        }
+    }
+    deliver_all();
+    for (uint32_t rank = 0; rank < NODES; rank++) {
+        assert_true(world.is_dead[rank] || region_barriers_are_idle(&world.nodes[rank]));
+    }
+}
+
+static void break_link(uint32_t a, uint32_t b)
+{
+    world.channels[a][b].count = world.channels[b][a].count = 0;
+    region_barriers_link(&world.nodes[a], b);
+    region_barriers_link(&world.nodes[b], a);
+}
+
+/* The root may count when it knows the region, which it does when all have told it theirs; letters
+ * of barriers may come later. */
+static void change_tree(void)
+{
+    world.root = below(NODES);
+    place_all();
+    for (uint32_t n = 0, count = below(40); n < count; n++) {
+        (void)deliver_some();
+    }
+    region_barriers_open(&world.nodes[world.root], &birth);
+}
+
+static bool all_have_passed(void)
+{
+    for (uint32_t n = 0; n < PARTIES; n++) {
+        if (world.members[n].passed < ROUNDS) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void step(uint32_t trouble)
+{
+    struct member *member = &world.members[below(PARTIES)];
+
+    switch (below(4)) {
+    case 0:
+        if (!member->waits && member->passed < ROUNDS) {
+            arrive(member, 9, PARTIES);
+        }
+        break;
+    case 1:
+    case 2: (void)deliver_some(); break;
+    default:
+        if (below(trouble) == 0) {
+            break_link(below(NODES), below(NODES));
+        } else if (below(8 * trouble) == 0) {
+            change_tree();
+        }
+    }
+}
+
+static void all_go_on_together(void **state)
+{
+    uint64_t seed = support_seed(), until_us = support_now_us() + support_budget_ms(2000) * 1000;
+    uint64_t worlds = 0;
+
+    (void)state;
+    do {
+        uint32_t trouble, steps = 0;
+
+        begin(seed + worlds++);
+        for (trouble = 2 + below(64); !all_have_passed(); steps++) {
+            assert_true(steps < 1000000);
+            step(steps < 20000 ? trouble : UINT32_MAX / 8); /* and then in peace */
+        }
+        end();
+    } while (support_now_us() < until_us);
+    print_message("# seed %llu: %llu worlds\n", (unsigned long long)seed,
+                  (unsigned long long)worlds);
+}
+
+/* ---- one thing after the other -------------------------------------------- */
+
+static void begin_spread(void)
+{
+    begin(1);
+    for (uint32_t n = 0; n < PARTIES; n++) {
+        world.members[n].node = n % NODES;
+    }
+}
+
+static void who_withdrew_has_not_arrived(void **state)
+{
+    (void)state;
+    begin_spread();
+    for (uint32_t n = 1; n < PARTIES; n++) {
+        arrive(&world.members[n], 9, PARTIES);
+    }
+    deliver_all();
+    region_barrier_withdraw(&world.nodes[world.members[6].node], &world.members[6].party);
+    world.members[6].waits = false;
+    deliver_all();
+    arrive(&world.members[0], 9, PARTIES);
+    deliver_all();
+    assert_int_equal(world.members[0].passed, 0);
+    arrive(&world.members[6], 9, PARTIES);
+    deliver_all();
+    for (uint32_t n = 0; n < PARTIES; n++) {
+        assert_int_equal(world.members[n].passed, 1);
+    }
+    end();
+}
+
+/* It is the root by then, and was told by who was that of another tree, which nobody heard. */
+static void who_missed_that_all_went_on_hears_it(void **state)
+{
+    (void)state;
+    begin_spread();
+    for (uint32_t n = 0; n < PARTIES; n++) {
+        arrive(&world.members[n], 9, PARTIES);
+    }
+    while (world.members[0].passed == 0) {
+        assert_true(deliver_some());
+    }
+    world.root = 3;
+    place_all();
+    region_barriers_open(&world.nodes[world.root], &birth);
+    deliver_all();
+    for (uint32_t n = 0; n < PARTIES; n++) {
+        assert_int_equal(world.members[n].passed, 1);
+    }
+    end();
+}
+
+static void whom_a_party_died_of_waits_for_nobody(void **state)
+{
+    (void)state;
+    begin_spread();
+    for (uint32_t n = 0; n + 1 < PARTIES; n++) {
+        arrive(&world.members[n], 9, PARTIES);
+    }
+    deliver_all();
+    region_barrier_leave(&world.nodes[world.members[4].node], &world.members[4].party, true);
+    world.members[4].waits = false;
+    deliver_all();
+    for (uint32_t n = 0; n + 1 < PARTIES; n++) {
+        assert_true(n == 4 || world.members[n].status == NIGH_PEER_LOST);
+        assert_false(world.members[n].waits);
+    }
+    arrive(&world.members[9], 9, PARTIES);
+    deliver_all();
+    assert_int_equal(world.members[9].status, NIGH_PEER_LOST); /* who comes later, too */
+    for (uint32_t n = 0; n < PARTIES; n++) {
+        arrive(&world.members[n], 10, PARTIES);
+    }
+    deliver_all();
+    for (uint32_t n = 0; n < PARTIES; n++) {
+        assert_int_equal(world.members[n].passed, 1); /* at another */
+    }
+    end();
+}
+
+static void a_node_that_dies_is_waited_for_by_nobody(void **state)
+{
+    uint32_t dead = 5;
+
+    (void)state;
+    begin_spread();
+    for (uint32_t n = 0; n + 1 < PARTIES; n++) {
+        arrive(&world.members[n], 9, PARTIES);
+    }
+    deliver_all();
+    for (uint32_t n = 0; n < PARTIES; n++) {
+        world.members[n].waits = world.members[n].waits && world.members[n].node != dead;
+    }
+    world.is_dead[dead] = true;
+    for (uint32_t rank = 0; rank < NODES; rank++) {
+        world.channels[rank][dead].count = world.channels[dead][rank].count = 0;
+        if (rank != dead) {
+            region_barriers_dead(&world.nodes[rank], dead);
+        }
+    }
+    deliver_all();
+    for (uint32_t n = 0; n + 1 < PARTIES; n++) {
+        assert_false(world.members[n].waits);
+    }
+    assert_int_equal(world.members[0].status, NIGH_PEER_LOST);
+    region_barriers_end(&world.nodes[dead], NIGH_CANCELED);
+    end();
+}
+
+static void they_agree_on_how_many_they_are(void **state)
+{
+    (void)state;
+    begin_spread();
+    arrive(&world.members[1], 9, 2);
+    deliver_all();
+    arrive(&world.members[2], 9, 3);
+    deliver_all();
+    assert_int_equal(world.members[1].status, NIGH_INVALID);
+    assert_int_equal(world.members[2].status, NIGH_INVALID);
+    end();
+}
+
+static void a_region_that_is_freed_has_no_barriers(void **state)
+{
+    struct region_version later = birth;
+
+    (void)state;
+    begin_spread();
+    arrive(&world.members[3], 9, 2);
+    deliver_all();
+    later.counter++;
+    region_barriers_open(&world.nodes[world.root], &later);
+    deliver_all();
+    assert_int_equal(world.members[3].status, NIGH_NOT_FOUND);
+    assert_null(world.members[3].party.barrier);
+    end();
+}
+
+static void as_many_as_there_is_room_for(void **state)
+{
+    static struct member many[LIMIT_REGION_BARRIERS + 1];
+    nigh_status status = NIGH_OK;
+    uint32_t n = 0;
+
+    (void)state;
+    begin_spread();
+    for (; n <= LIMIT_REGION_BARRIERS && status == NIGH_OK; n++) {
+        many[n] = (struct member){.node = 0};
+        status = region_barrier_arrive(&world.nodes[0], &birth, 100 + n, 2, &many[n].party);
+    }
+    assert_int_equal(status, NIGH_LIMIT);
+    assert_int_equal(n, LIMIT_REGION_BARRIERS + 1);
+    assert_int_equal(region_barrier_arrive(&world.nodes[0], &birth, 100, 2, &many[0].party),
+                     NIGH_BUSY);
+    while (n-- > 0) {
+        region_barrier_leave(&world.nodes[0], &many[n].party, false);
+    }
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_withdrew_has_not_arrived),
+        cmocka_unit_test(who_missed_that_all_went_on_hears_it),
+        cmocka_unit_test(whom_a_party_died_of_waits_for_nobody),
+        cmocka_unit_test(a_node_that_dies_is_waited_for_by_nobody),
+        cmocka_unit_test(they_agree_on_how_many_they_are),
+        cmocka_unit_test(a_region_that_is_freed_has_no_barriers),
+        cmocka_unit_test(as_many_as_there_is_room_for),
+        cmocka_unit_test(all_go_on_together),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
