@@ -48,7 +48,7 @@ SIZE_WORDS = $(subst $(COMMA), ,$(SIZES))
 # makes such archives, and clang's own needs a linker that a Debian may not have.
 RELEASE = --buildtype=release $(if $(findstring Free Software,$(shell $(CC) --version)),-Db_lto=true -Dc_args=-ffat-lto-objects)
 SAN = -Db_lundef=false -Dexamples=false -Dman=disabled
-ASAN = --buildtype=debugoptimized -Db_sanitize=address,undefined $(SAN) -Dc_args=-fno-sanitize-recover=undefined
+ASAN = --buildtype=debugoptimized -Db_sanitize=address,undefined $(SAN) -Dc_args=-fno-sanitize-recover=undefined,-g1
 # What test-rdma runs: the programs of `make test`, or those of `make asan`; a guest keeps a processor busy.
 ifeq ($(SANITIZE),address)
 RDMA_BUILD = build/asan
@@ -75,7 +75,7 @@ demo: ## two nodes: processes read real data in place, the other node gets it; p
 	@$(MAKE) --no-print-directory all
 	@examples/demo build/release
 
-test: ## build with assertions and run every test; of the mutants a thirty-second, which changes by the day
+test: ## build with assertions and run every test; of the mutants a sixty-fourth, which changes by the day
 	@tools/setup build test
 	@tools/configure build/test --buildtype=debugoptimized
 	@$(COMPILE) build/test
@@ -98,7 +98,7 @@ test-rdma: ## run what needs RDMA devices in a virtual machine that has software
 
 clang: ## build everything with clang 14, for its warnings
 	@tools/setup build test fuzz
-	@CC=clang-14 tools/configure build/clang --buildtype=debugoptimized
+	@CC=clang-14 tools/configure build/clang --buildtype=plain
 	@$(COMPILE) build/clang
 
 # What explorers (the suite model) step through, unit tests and fuzz targets run under it too.
@@ -114,14 +114,14 @@ asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan: ## the tests under ThreadSanitizer
 	@tools/setup build test
 	@tools/configure build/tsan --buildtype=debugoptimized -Db_sanitize=thread $(SAN) \
-		-Dc_args=-Wno-tsan
+		-Dc_args=-Wno-tsan,-g1
 	@$(COMPILE) build/tsan
 	@tools/sanitized $(RUN_MESON) --no-suite rdma --no-suite model --no-suite net --no-suite sim --no-suite one-thread --no-suite words -C build/tsan --timeout-multiplier 10 $(T)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (300) under ASan and UBSan
 	@tools/setup build fuzz
 	@CC=clang-14 tools/configure build/fuzz --buildtype=debugoptimized -Dfuzz=true -Dtests=false \
-		-Db_sanitize=address,undefined $(SAN) -Dc_args=-fno-sanitize-recover=undefined
+		-Db_sanitize=address,undefined $(SAN) -Dc_args=-fno-sanitize-recover=undefined,-g1
 	@$(COMPILE) build/fuzz
 	@tools/fuzz build/fuzz $(FUZZ_SECONDS)
 

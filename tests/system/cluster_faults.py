@@ -23,9 +23,9 @@ KEY = "00112233445566778899aabbccddeeff" * 2
 # A sanitizer keeps what was freed, up to 256 MiB, and shadows what was touched: its builds show other faults than leaks
 # of memory, and find those at exit.
 GROWTH_TIMES = 24 if "NIGH_SANITIZED" in os.environ else 1
-# Eight nodes under a sanitizer may be longer about an answer than a call waits, two seconds: another is asked then,
-# and both have sent it.
-SERVED_TIMES = 2 if "NIGH_SANITIZED" in os.environ else 1
+# Eight nodes on a busy machine may be longer about an answer than a call waits, two seconds: another is asked then,
+# and both have sent it. Under a sanitizer most may be.
+SERVED_TIMES = 3 if "NIGH_SANITIZED" in os.environ else 1.25
 
 
 class Cluster:

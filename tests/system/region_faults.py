@@ -104,6 +104,24 @@ def make_elsewhere(cluster, rank, data):
     raise AssertionError("one node is the home of everything")
 
 
+def begin_move(cluster, name):
+    """A move to node 1 that node 0 has asked for, as soon as that has a lease."""
+    moves = []
+
+    def is_asked():
+        if moves and moves[-1].poll() is not None:
+            said = moves[-1].communicate()[1]
+            assert b"cut off" in said, said
+            moves.pop()
+        if not moves:
+            moves.append(subprocess.Popen([os.environ["NIGH"], "region", "move", name, "1", "1", "--timeout", "20s", "--socket",
+                                           cluster.socket(0)], stderr=subprocess.PIPE))
+        return cluster.stats(0)["regions_mapped"] > 0  # by whoever asks
+
+    wait_for(is_asked, 60)
+    return moves[-1]
+
+
 def test_a_node_that_stands_still_is_waited_for():
     """While it is no longer than a lease's time: a move there ends when it goes on, and nothing that was written is lost."""
     cluster = Voters(3, dead_ms=10000)
@@ -113,9 +131,7 @@ def test_a_node_that_stands_still_is_waited_for():
     process = cluster.processes[1]
     for _ in range(3):
         process.send_signal(signal.SIGSTOP)
-        move = subprocess.Popen([os.environ["NIGH"], "region", "move", name, "1", "1", "--timeout", "20s", "--socket",
-                                 cluster.socket(0)], stderr=subprocess.PIPE)
-        wait_for(lambda: cluster.stats(0)["regions_mapped"] > 0, 20)  # by whoever asks for the move
+        move = begin_move(cluster, name)
         for _ in range(10):  # nobody sees into a node that stands still: so long it does
             assert move.poll() is None
             assert cluster.stats(2)["view_epoch"] == 1
