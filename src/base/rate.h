@@ -21,7 +21,7 @@
 
 struct rate {
     uint64_t per_second; /* 0: without end */
-    uint64_t burst_us;   /* what was not had so long ago may be had at once */
+    uint64_t burst_us;   /* so much earlier than that something may be taken */
     uint64_t free_ns;    /* when all that was taken would have come, one after the other */
 };
 
@@ -46,8 +46,6 @@ static inline bool rate_may(const struct rate *rate, uint64_t now_us)
 /* Whether it may or not: what is taken too early is waited for later. */
 static inline void rate_take(struct rate *rate, uint64_t count, uint64_t now_us)
 {
-    uint64_t now_ns = now_us * 1000;
-    uint64_t since_ns = now_ns > rate->burst_us * 1000 ? now_ns - rate->burst_us * 1000 : 0;
     unsigned __int128 takes_ns;
 
     if (rate->per_second == 0)
@@ -55,7 +53,7 @@ static inline void rate_take(struct rate *rate, uint64_t count, uint64_t now_us)
     takes_ns = (unsigned __int128)count * RATE_SECOND_NS / rate->per_second;
     if (takes_ns > UINT64_MAX / 4) /* some hundred years */
         takes_ns = UINT64_MAX / 4;
-    rate->free_ns = max_u64(rate->free_ns, since_ns);
+    rate->free_ns = max_u64(rate->free_ns, now_us * 1000);
     rate->free_ns = min_u64(rate->free_ns + (uint64_t)takes_ns, UINT64_MAX / 2);
 }
 

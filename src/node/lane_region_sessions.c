@@ -233,7 +233,7 @@ static void answer_open(const struct asked_for *want, const uint8_t *bytes)
     struct lane_regions *at = want->at;
     uint64_t count = want->sqe->data_size;
     char name[LIMIT_REGION_NAME_BYTES]; /* the client may change its own */
-    uint64_t rights = want->id.offset & ~(uint64_t)SESSION_REGION_LOW;
+    const uint64_t rights = want->id.offset & ~(uint64_t)SESSION_REGION_LOW;
     struct region_use *use = NULL;
     struct region_io *io = NULL;
     nigh_status status = NIGH_NO_RESOURCES;
