@@ -801,9 +801,10 @@ static void a_node_that_dies_takes_its_chunks_alone(void **state)
 enum {
     NEIGHBOUR_READS = 16, /* under way */
     FEW_READS = 100,
-    /* While one does a hundred small reads: what is under way to a node is bounded, and of what waits
-     * he is next. Behind all that waits there would be about 1200. */
-    MOST_MEANWHILE = 500
+    /* While one does a small read: what is under way to a node is bounded, 2 MiB, and of what waits
+     * it is next. Behind all that waits it would be 12 to 16. How many more end before the reader
+     * is awake again is the machine's affair: so it is the quickest quarter that is looked at. */
+    MOST_MEANWHILE = 7
 };
 
 /* Who keeps reads of 1 MiB under way, and counts how many have ended. */
@@ -843,6 +844,13 @@ static void *read_much(void *context)
     return NULL;
 }
 
+static int compare_counts(const void *a, const void *b)
+{
+    uint32_t one = *(const uint32_t *)a, other = *(const uint32_t *)b;
+
+    return (one > other) - (one < other);
+}
+
 static void who_reads_little_passes_who_reads_much(void **state)
 {
     struct world world;
@@ -852,7 +860,7 @@ static void who_reads_little_passes_who_reads_much(void **state)
     nigh_client *other;
     uint8_t bytes[64];
     void *memory;
-    uint32_t before, meanwhile;
+    uint32_t meanwhile[FEW_READS];
 
     (void)state;
     begin_world(&world, 2);
@@ -868,19 +876,22 @@ static void who_reads_little_passes_who_reads_much(void **state)
         assert_int_equal(pthread_create(&reader.threads[n], NULL, read_much, &reads[n]), 0);
     }
     assert_true(SUPPORT_WAIT(atomic_load(&reader.ended) >= 2 * NEIGHBOUR_READS, 20000));
-    before = atomic_load(&reader.ended);
     for (uint32_t n = 0; n < FEW_READS; n++) {
+        meanwhile[n] = atomic_load(&reader.ended);
         assert_int_equal(nigh_region_read(region, n * 64, bytes, sizeof bytes, WAIT_US), NIGH_OK);
+        meanwhile[n] = atomic_load(&reader.ended) - meanwhile[n];
     }
-    meanwhile = atomic_load(&reader.ended) - before;
     atomic_store(&reader.stop, true);
     for (uint32_t n = 0; n < NEIGHBOUR_READS; n++) {
         (void)pthread_join(reader.threads[n], NULL);
     }
     nigh_client_close(other);
-    print_message("# %u reads of 1 MiB while another did %d of 64 bytes\n", meanwhile, FEW_READS);
+    qsort(meanwhile, FEW_READS, sizeof *meanwhile, compare_counts);
+    print_message("# reads of 1 MiB while another did one of 64 bytes: %u, %u, %u, %u, %u\n",
+                  meanwhile[0], meanwhile[FEW_READS / 4], meanwhile[FEW_READS / 2],
+                  meanwhile[3 * FEW_READS / 4], meanwhile[FEW_READS - 1]);
     assert_int_equal(atomic_load(&reader.failed), 0);
-    assert_in_range(meanwhile, 0, MOST_MEANWHILE);
+    assert_in_range(meanwhile[FEW_READS / 4], 0, MOST_MEANWHILE);
     end_world(&world);
 }
 
