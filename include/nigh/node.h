@@ -47,8 +47,9 @@ typedef enum nigh_transfer {
 /* Whether priorities of regions count (NIGH_REGION_LOW, NIGH_OPEN_LOW_PRIORITY), for what leaves
  * this node. Sessions have turns in any case. */
 typedef enum nigh_region_qos {
-    NIGH_REGION_QOS_SOFTWARE = 0, /* low priority goes last, and is limited while it is in the way */
-    NIGH_REGION_QOS_NONE = 1      /* all are alike */
+    NIGH_REGION_QOS_SOFTWARE =
+        0,                   /* low priority goes last, and is limited while it is in the way */
+    NIGH_REGION_QOS_NONE = 1 /* all are alike */
 } nigh_region_qos;
 
 /* How calls travel between nodes, over RDMA. For measurements; a node goes by what it was told,

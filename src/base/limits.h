@@ -314,7 +314,7 @@
 #define LIMIT_QOS_BEST_US   UINT64_C(10000000)   /* what was best before twice this is forgotten */
 #define LIMIT_QOS_LOW_LEAST (UINT64_C(1) << 20)  /* bytes a second that low priority has always */
 #define LIMIT_QOS_LOW_MOST  (UINT64_C(64) << 30) /* a limit above this is none */
-#define LIMIT_SESSION_OPS   1000000000u           /* a second, that a limit may be set to */
+#define LIMIT_SESSION_OPS   1000000000u          /* a second, that a limit may be set to */
 #define LIMIT_RATE_BURST_US UINT64_C(10000)      /* what a session did not use of its rates */
 
 /* Configuration */

@@ -37,7 +37,7 @@ static nigh_status hello_negotiate(const struct session_hello *hello, uint16_t *
 
 static nigh_status hello_check_fields(const struct session_hello *hello, char *sentence)
 {
-    uint32_t unknown = 
+    uint32_t unknown =
         hello->flags & ~(SESSION_HELLO_READ_ONLY | SESSION_HELLO_RESUME | SESSION_HELLO_LOW);
 
     if (unknown != 0) {

@@ -76,12 +76,10 @@ bool lane_region_limits_turn(struct lane_regions *at)
 
     LIST_FOREACH_SAFE(node, &at->limited)
     {
-        struct lane_region_session *session =
-            container_of(node, struct lane_region_session, link);
+        struct lane_region_session *session = container_of(node, struct lane_region_session, link);
 
         while (!list_empty(&session->held) && due_us(session) <= at->lane->now_us) {
-            struct region_io *io =
-                container_of(list_first(&session->held), struct region_io, held);
+            struct region_io *io = container_of(list_first(&session->held), struct region_io, held);
 
             hold_no_more(session, io);
             take(at, session, io);
@@ -98,8 +96,7 @@ uint64_t lane_region_limits_due_us(const struct lane_regions *at)
 
     LIST_FOREACH(node, &at->limited)
     {
-        first_us =
-            min_u64(first_us, due_us(container_of(node, struct lane_region_session, link)));
+        first_us = min_u64(first_us, due_us(container_of(node, struct lane_region_session, link)));
     }
     return first_us;
 }

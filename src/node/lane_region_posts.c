@@ -365,8 +365,7 @@ static bool may_go(struct lane_regions *at, const struct region_part *part)
 {
     const struct region_peer *peer = part->peer;
 
-    if (!turns_are_empty(&peer->turns[QOS_HIGH]) ||
-        !qos_has_room(&peer->window, charge_of(part)))
+    if (!turns_are_empty(&peer->turns[QOS_HIGH]) || !qos_has_room(&peer->window, charge_of(part)))
         return false;
     return part->class == QOS_HIGH ||
            (turns_are_empty(&peer->turns[QOS_LOW]) &&
@@ -405,8 +404,7 @@ void lane_region_post(void *context, struct regions_op *op, const struct region_
     part->post = *post;
     part->peer = here ? here_of(at) : &at->peers[post->place.node];
     part->class = io->use->is_low && at->qos.policy == QOS_SOFTWARE ? QOS_LOW : QOS_HIGH;
-    part->piece_bytes =
-        io->what == SESSION_REGION_FILL ? LIMIT_REGION_COPY_BYTES : LIMIT_QOS_PIECE;
+    part->piece_bytes = io->what == SESSION_REGION_FILL ? LIMIT_REGION_COPY_BYTES : LIMIT_QOS_PIECE;
     at->counts.parts_here += here;
     at->counts.parts_there += !here;
     begin_part(at, part);
@@ -418,7 +416,7 @@ void lane_region_post(void *context, struct regions_op *op, const struct region_
 static void each_waiting(struct lane_regions *at, struct region_peer *peer,
                          void (*visit)(struct lane_regions *at, struct region_part *part))
 {
-    for (uint32_t class = 0; class < QOS_CLASSES; class++) {
+    for (uint32_t class = 0; class < QOS_CLASSES; class ++) {
         LIST_FOREACH_SAFE(seat_node, &peer->turns[class].seats)
         {
             struct turns_seat *seat = container_of(seat_node, struct turns_seat, link);
@@ -478,7 +476,7 @@ void lane_region_posts_end(struct lane_regions *at, const struct region_io *io, 
     {
         const struct region_peer *peer = container_of(peer_node, struct region_peer, link);
 
-        for (uint32_t class = 0; class < QOS_CLASSES; class++) {
+        for (uint32_t class = 0; class < QOS_CLASSES; class ++) {
             struct turns_seat *seat = seat_of(at, peer, io->slot, class);
 
             if (!list_is_linked(&seat->link))

@@ -242,10 +242,10 @@ struct lane_regions {
     struct list_node *free_ios, *free_parts; /* chained by next */
     /* lane_region_posts.c */
     uint32_t ranks;
-    bool posts_due;             /* something of what waits may go */
-    struct region_peer *peers;  /* by rank; the last is what is here */
-    struct list peers_waiting;  /* for which something waits */
-    struct turns_seat *seats;   /* by slot, peer and class */
+    bool posts_due;            /* something of what waits may go */
+    struct region_peer *peers; /* by rank; the last is what is here */
+    struct list peers_waiting; /* for which something waits */
+    struct turns_seat *seats;  /* by slot, peer and class */
     struct qos qos;
     /* lane_region_limits.c */
     bool has_limits;

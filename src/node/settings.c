@@ -424,9 +424,9 @@ nigh_status settings_resolve(const nigh_node_options *given, uint32_t cores,
 
     status = settings_check_memory(out, why, why_bytes);
     if (status == NIGH_OK && options.region_qos > NIGH_REGION_QOS_NONE)
-        status = settings_fail(why, why_bytes,
-                               "priorities of regions are 0 (they count) or 1 (they do not), not %u",
-                               options.region_qos);
+        status = settings_fail(
+            why, why_bytes, "priorities of regions are 0 (they count) or 1 (they do not), not %u",
+            options.region_qos);
     if (status == NIGH_OK)
         status = settings_check_lanes(out, cores, why, why_bytes);
     if (status == NIGH_OK)

@@ -13,8 +13,7 @@ void qos_init(struct qos *qos, enum qos_policy policy, uint64_t now_us)
 
 void qos_window_init(struct qos_window *window, uint64_t most_bytes)
 {
-    *window =
-        (struct qos_window){.most_bytes = most_bytes, .best_us = {UINT64_MAX, UINT64_MAX}};
+    *window = (struct qos_window){.most_bytes = most_bytes, .best_us = {UINT64_MAX, UINT64_MAX}};
 }
 
 /* ---- the three policies --------------------------------------------------- */

@@ -35,8 +35,7 @@ void turns_add(struct turns *turns, struct turns_seat *seat, struct turns_entry 
 struct turns_entry *turns_first(struct turns *turns)
 {
     while (!list_empty(&turns->seats)) {
-        struct turns_seat *seat =
-            container_of(list_first(&turns->seats), struct turns_seat, link);
+        struct turns_seat *seat = container_of(list_first(&turns->seats), struct turns_seat, link);
         struct turns_entry *entry =
             container_of(list_first(&seat->waiting), struct turns_entry, link);
 

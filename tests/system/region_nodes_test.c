@@ -864,15 +864,14 @@ static void who_reads_little_passes_who_reads_much(void **state)
 
     (void)state;
     begin_world(&world, 2);
-    region = create(world.client[0], &(nigh_region_spec){.name = "shared",
-                                                         .size = 4 * MIB,
-                                                         .where = NIGH_REGION_ON,
-                                                         .rank = 1});
+    region = create(
+        world.client[0],
+        &(nigh_region_spec){.name = "shared", .size = 4 * MIB, .where = NIGH_REGION_ON, .rank = 1});
     other = reader.client = attach(world.node[0]);
     for (uint32_t n = 0; n < NEIGHBOUR_READS; n++) {
         reads[n] = (struct reads){.reader = &reader, .number = n};
-        assert_int_equal(
-            nigh_bulk_alloc(other, MIB, NIGH_BULK_WRITE, &memory, &reader.bulk[n]), NIGH_OK);
+        assert_int_equal(nigh_bulk_alloc(other, MIB, NIGH_BULK_WRITE, &memory, &reader.bulk[n]),
+                         NIGH_OK);
         assert_int_equal(pthread_create(&reader.threads[n], NULL, read_much, &reads[n]), 0);
     }
     assert_true(SUPPORT_WAIT(atomic_load(&reader.ended) >= 2 * NEIGHBOUR_READS, 20000));

@@ -615,7 +615,8 @@ static void what_is_held_goes_with_its_session(void **state)
         submit(0, &sqe);
         assert_false(list_empty(&lane->regions->limited));
         if (way == 0) {
-            assert_int_equal(ask(0, a_question(SESSION_REGION_CLOSE, number, 0, 0)).status, NIGH_OK);
+            assert_int_equal(ask(0, a_question(SESSION_REGION_CLOSE, number, 0, 0)).status,
+                             NIGH_OK);
         } else if (way == 1) {
             struct session_sqe cancel = {.op = SESSION_OP_CANCEL, .argument = 4711};
 

@@ -162,7 +162,8 @@ static void low_priority_has_its_least(void **state)
     (void)pass(100 * MS, 8, 1000);
     bytes = pass(4000 * MS, 8, 1000);
     assert_int_equal(qos_low_limit(&qos), LIMIT_QOS_LOW_LEAST);
-    assert_in_range(bytes, 4 * LIMIT_QOS_LOW_LEAST - 2 * PIECE, 4 * LIMIT_QOS_LOW_LEAST + 2 * PIECE);
+    assert_in_range(bytes, 4 * LIMIT_QOS_LOW_LEAST - 2 * PIECE,
+                    4 * LIMIT_QOS_LOW_LEAST + 2 * PIECE);
 }
 
 static void without_priorities_nothing_is_limited(void **state)
