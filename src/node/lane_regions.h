@@ -75,7 +75,7 @@ struct region_io {
     struct list_node link;   /* in lane_regions.ios */
     struct list_node failed; /* in lane_regions.failed: there was no memory for pieces of these: */
     struct region_chunks failed_chunks;
-    struct list_node held; /* in lane_region_session.held: its session has had its share for now */
+    struct list_node held; /* in lane_region_session.held: its session has had its share */
     struct region_use *use;
     uint32_t slot, begun, cookie;
     enum session_region_what what;
@@ -382,7 +382,7 @@ void lane_region_bytes_fini(struct lane_regions *at);
 
 void lane_region_limits_init(struct lane_regions *at);
 void lane_region_limits_session(const struct lane_regions *at, struct lane_region_session *session);
-/* True: it is not begun yet, as its session has had its share for now; it is later, or ends. */
+/* True: it is not begun yet, as its session has had its share; it is later, or ends. */
 bool lane_region_limit(struct lane_regions *at, struct region_io *io);
 /* One that is not begun yet ends so; false: it is none of these. */
 bool lane_region_limit_end(struct lane_regions *at, struct region_io *io, nigh_status status);
