@@ -36,6 +36,8 @@ typedef struct nigh_client nigh_client;
 
 /* Flags of nigh_client_options. */
 #define NIGH_OPEN_READ_ONLY 1u /* never writes: no write extent is mapped, no lease is taken */
+#define NIGH_OPEN_LOW_PRIORITY \
+    2u /* what it does with regions has low priority; a node that does not know it refuses */
 
 /* How to open a client. Zero-fill, then set what matters; struct_size lets the struct grow. */
 typedef struct nigh_client_options {

@@ -44,6 +44,14 @@ typedef enum nigh_transfer {
                                   loan, and deregistered after: it shows what that costs */
 } nigh_transfer;
 
+/* Whether priorities of regions count (NIGH_REGION_LOW, NIGH_OPEN_LOW_PRIORITY), for what leaves
+ * this node. Sessions have turns in any case. */
+typedef enum nigh_region_qos {
+    NIGH_REGION_QOS_SOFTWARE =
+        0,                   /* low priority goes last, and is limited while it is in the way */
+    NIGH_REGION_QOS_NONE = 1 /* all are alike */
+} nigh_region_qos;
+
 /* How calls travel between nodes, over RDMA. For measurements; a node goes by what it was told,
  * whatever others were. */
 typedef enum nigh_calls {
@@ -122,10 +130,13 @@ typedef struct nigh_node_options {
     uint64_t call_memory_bytes; /* most that is made for calls of clients which are processes of
                                    their own (nigh_bulk_alloc), beside memory_bytes and when they
                                    ask; 0: a quarter of memory_bytes */
-    uint32_t calls_way; /* how calls travel to other nodes: NIGH_CALLS_*; 0: as is quicker */
-    uint32_t reserved;
+    uint32_t calls_way;  /* how calls travel to other nodes: NIGH_CALLS_*; 0: as is quicker */
+    uint32_t region_qos; /* whether priorities of regions count: NIGH_REGION_QOS_*; 0: they do */
     uint64_t region_memory_bytes; /* most that the chunks of regions take which lie here, beside
                                      memory_bytes and when they are made; 0: half of memory_bytes */
+    uint64_t session_rate_bytes;  /* of regions, that one session reads and writes in a second; what
+                                     is more waits; 0: no limit */
+    uint64_t session_rate_ops;    /* operations on regions, likewise */
 } nigh_node_options;
 
 /*

@@ -36,6 +36,11 @@ extern "C" {
 #define NIGH_REGION_MASTER 4u /* grant, revoke, resize, move, free */
 #define NIGH_REGION_ALL    7u
 
+/* Beside these, to open one: what is done with the handle has low priority, and is limited where it
+ * stands in the way of others'. As all has of a client of NIGH_OPEN_LOW_PRIORITY. A node that is
+ * older than this says NIGH_INVALID. */
+#define NIGH_REGION_LOW 8u
+
 struct nigh_region;
 typedef struct nigh_region nigh_region;
 

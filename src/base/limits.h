@@ -276,9 +276,9 @@
 #define LIMIT_REGION_IOS         16384 /* operations of all sessions under way in a lane */
 #define LIMIT_REGION_ASKED       1024 /* changes that a lane waits for, or is asked for by others */
 #define LIMIT_REGION_STAGING     256  /* buffers of LIMIT_CALL_BYTES that bytes pass through */
+#define LIMIT_REGION_STAGED      64   /* of them, that one session has at a time */
 #define LIMIT_REGION_HERE        (UINT32_C(1) << 17) /* chunks of a node: each is registered */
-#define LIMIT_REGION_POST        (UINT64_C(1) << 20) /* bytes of one READ or WRITE of many */
-#define LIMIT_REGION_POSTS       8    /* of these under way, of one chunk for one operation */
+#define LIMIT_REGION_POST        (UINT64_C(1) << 20) /* bytes of one READ, as a chunk moves here */
 #define LIMIT_REGION_COPIES      1024 /* copies between regions under way in a lane */
 #define LIMIT_REGION_COPY_BYTES \
     65536                          /* of a piece of one, and of a buffer that it passes through */
@@ -297,6 +297,25 @@
 #define LIMIT_REGION_SLAB_PIECE    (UINT64_C(1) << 20)  /* chunks up to this share a mapping */
 #define LIMIT_REGION_SLAB_BYTES    (UINT64_C(16) << 20) /* of such a mapping */
 #define LIMIT_REGION_GRANT_US      UINT64_C(100000) /* what the system has is asked for that often */
+
+/* Turns and priorities of regions (docs/qos.md) */
+#define LIMIT_QOS_PIECE     (UINT64_C(256) << 10) /* bytes of one READ or WRITE of many */
+#define LIMIT_QOS_QUANTUM   (UINT64_C(64) << 10)  /* bytes of a session's turn */
+#define LIMIT_QOS_WINDOW    (UINT64_C(2) << 20)   /* bytes under way to one node */
+#define LIMIT_QOS_HERE      (UINT64_C(1) << 20)   /* bytes that a lane moves here in one turn */
+#define LIMIT_QOS_LEAST     UINT64_C(4096)        /* bytes that a piece counts as, at least */
+#define LIMIT_QOS_RUN       (UINT64_C(4) << 20)   /* bytes of high priority to a piece of low */
+#define LIMIT_QOS_PERIOD_US UINT64_C(2000)        /* a limit is looked at again */
+#define LIMIT_QOS_LOAD_UNIT 8u /* a load: posts of high priority under way, times this */
+#define LIMIT_QOS_LOAD_HIGH (2 * LIMIT_QOS_LOAD_UNIT)
+#define LIMIT_QOS_LOAD_LIGHT \
+    1u /* below this there is as good as none: an eighth of the time one is under way */
+#define LIMIT_QOS_LATE_US   UINT64_C(50)         /* over twice the best: so much later is late */
+#define LIMIT_QOS_BEST_US   UINT64_C(10000000)   /* what was best before twice this is forgotten */
+#define LIMIT_QOS_LOW_LEAST (UINT64_C(1) << 20)  /* bytes a second that low priority has always */
+#define LIMIT_QOS_LOW_MOST  (UINT64_C(64) << 30) /* a limit above this is none */
+#define LIMIT_SESSION_OPS   1000000000u          /* a second, that a limit may be set to */
+#define LIMIT_RATE_BURST_US UINT64_C(10000)      /* what a session did not use of its rates */
 
 /* Configuration */
 #define LIMIT_CONFIG_BYTES 65536 /* size of a configuration file */

@@ -32,6 +32,7 @@
 #include "memory/memfd.h"
 
 #define CLIENT_OPEN_TIMEOUT_US UINT64_C(5000000)
+#define CLIENT_OPEN_FLAGS      (NIGH_OPEN_READ_ONLY | NIGH_OPEN_LOW_PRIORITY)
 #define CLIENT_GUARD_BYTES     4096
 
 static _Atomic uint64_t client_serials = 1;
@@ -251,9 +252,9 @@ static nigh_status client_read_options(const nigh_client_options *given, nigh_cl
         }
     }
     memcpy(out, given, min_size(given->struct_size, sizeof(*out)));
-    if ((out->flags & ~NIGH_OPEN_READ_ONLY) != 0) {
+    if ((out->flags & ~CLIENT_OPEN_FLAGS) != 0) {
         error_set_open("unknown bits 0x%x in nigh_client_options.flags",
-                       out->flags & ~NIGH_OPEN_READ_ONLY);
+                       out->flags & ~CLIENT_OPEN_FLAGS);
         return NIGH_INVALID;
     }
     if (out->spin_us > LIMIT_SPIN_US) {
@@ -307,7 +308,9 @@ static nigh_status client_create(const nigh_client_options *options, nigh_client
     client->serial = atomic_fetch_add_explicit(&client_serials, 1, memory_order_relaxed);
     client->open_timeout_us =
         options->timeout_us != 0 ? options->timeout_us : CLIENT_OPEN_TIMEOUT_US;
-    client->hello_flags = (options->flags & NIGH_OPEN_READ_ONLY) != 0 ? SESSION_HELLO_READ_ONLY : 0;
+    client->hello_flags =
+        ((options->flags & NIGH_OPEN_READ_ONLY) != 0 ? SESSION_HELLO_READ_ONLY : 0) |
+        ((options->flags & NIGH_OPEN_LOW_PRIORITY) != 0 ? SESSION_HELLO_LOW : 0);
     list_init(&client->feed);
     list_init(&client->services);
     list_init(&client->bulks);

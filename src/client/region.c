@@ -280,7 +280,7 @@ nigh_status nigh_region_open(nigh_client *client, const char *name, uint32_t acc
     if (status != NIGH_OK) {
         return status;
     }
-    if (access == 0 || (access & ~NIGH_REGION_ALL) != 0) {
+    if ((access & NIGH_REGION_ALL) == 0 || (access & ~(NIGH_REGION_ALL | NIGH_REGION_LOW)) != 0) {
         return error_set(client, NIGH_INVALID, "nigh_region_open: there are no such rights");
     }
     return open_named(client, name, access, timeout_us, region);

@@ -34,6 +34,9 @@ enum daemon_option_number {
     OPTION_SESSION_QUOTA,
     OPTION_CALL_MEMORY,
     OPTION_REGION_MEMORY,
+    OPTION_REGION_QOS,
+    OPTION_SESSION_RATE,
+    OPTION_SESSION_OPS,
     OPTION_MAX_SESSIONS,
     OPTION_MAX_PINS,
     OPTION_JOIN,
@@ -82,6 +85,12 @@ const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT] = {
                             "most memory that clients' calls bring, beside --memory (a quarter)"},
     [OPTION_REGION_MEMORY] = {"region-memory", "SIZE",
                               "most memory for regions that lie here, beside --memory (half)"},
+    [OPTION_REGION_QOS] = {"region-qos", "WAY",
+                           "priorities of regions: software (low ones are limited), none"},
+    [OPTION_SESSION_RATE] = {"session-rate", "SIZE",
+                             "bytes a second of regions for one session; more wait (0: no limit)"},
+    [OPTION_SESSION_OPS] = {"session-ops", "N",
+                            "operations a second on regions, likewise (0: no limit)"},
     [OPTION_MAX_SESSIONS] = {"max-sessions", "N", "most sessions (1024)"},
     [OPTION_MAX_PINS] = {"max-pins", "N", "most objects that a lane holds for one session (8192)"},
     [OPTION_JOIN] = {"join", "LIST|@FILE",
@@ -305,6 +314,15 @@ static nigh_status option_fabric(const char *text, uint32_t *fabric, char *why, 
                        why_bytes);
 }
 
+static nigh_status option_region_qos(const char *text, uint32_t *policy, char *why,
+                                     size_t why_bytes)
+{
+    static const char *const names[] = {"software", "none"};
+
+    return option_word(text, names, ARRAY_LENGTH(names), "software or none", policy, why,
+                       why_bytes);
+}
+
 /* A port of the loopback, or a whole address of it. */
 static nigh_status option_http(const char *text, char http[FABRIC_ADDRESS_BYTES], char *why,
                                size_t why_bytes)
@@ -365,6 +383,10 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
     case OPTION_SESSION_QUOTA: return option_size(text, &o->session_quota_bytes, why, n);
     case OPTION_CALL_MEMORY: return option_size(text, &o->call_memory_bytes, why, n);
     case OPTION_REGION_MEMORY: return option_size(text, &o->region_memory_bytes, why, n);
+    case OPTION_REGION_QOS: return option_region_qos(text, &o->region_qos, why, n);
+    case OPTION_SESSION_RATE: return option_size(text, &o->session_rate_bytes, why, n);
+    case OPTION_SESSION_OPS:
+        return option_number(text, 10, LIMIT_SESSION_OPS, &o->session_ops, why, n);
     case OPTION_MAX_SESSIONS:
         return option_number(text, 10, LIMIT_SESSIONS, &o->max_sessions, why, n);
     case OPTION_MAX_PINS: return option_number(text, 10, LIMIT_LANE_PINS, &o->max_pins, why, n);
@@ -574,6 +596,9 @@ nigh_status daemon_options_resolve(struct daemon_options *o, uint32_t cores,
         .session_quota_bytes = o->session_quota_bytes,
         .call_memory_bytes = o->call_memory_bytes,
         .region_memory_bytes = o->region_memory_bytes,
+        .region_qos = o->region_qos,
+        .session_rate_bytes = o->session_rate_bytes,
+        .session_rate_ops = o->session_ops,
         .spill_dir = o->spill[0] != '\0' ? o->spill : NULL,
         .state_dir = o->state[0] != '\0' ? o->state : NULL,
         .spill_bytes = o->spill_bytes,

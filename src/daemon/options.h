@@ -46,6 +46,9 @@ struct daemon_options {
     uint64_t session_quota_bytes;
     uint64_t call_memory_bytes;
     uint64_t region_memory_bytes;
+    uint32_t region_qos;         /* NIGH_REGION_QOS_* */
+    uint64_t session_rate_bytes; /* 0: no limit */
+    uint32_t session_ops;        /* likewise */
     uint32_t lanes;
     uint32_t spin_us;
     uint32_t max_sessions;
@@ -91,7 +94,7 @@ struct daemon_option {
     const char *text;  /* for --help */
 };
 
-#define DAEMON_OPTIONS_COUNT 37
+#define DAEMON_OPTIONS_COUNT 40
 
 extern const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT];
 

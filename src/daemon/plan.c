@@ -70,6 +70,22 @@ static void plan_print_pool(const struct pool_rules *pool)
            pool->quota_bytes != 0 ? ", quota " : "", pool->quota_bytes != 0 ? quota : "");
 }
 
+/* What sessions share of regions, and how. */
+static void plan_print_shares(const struct node_settings *settings)
+{
+    char rate[BYTES_SIZE_TEXT];
+
+    bytes_format_size(settings->session_rate_bytes, rate);
+    printf("priorities    of regions: %s",
+           settings->region_qos == NIGH_REGION_QOS_NONE ? "none" : "software");
+    if (settings->session_rate_bytes != 0)
+        printf("; a session up to %s a second", rate);
+    if (settings->session_rate_ops != 0)
+        printf("; a session up to %llu operations a second",
+               (unsigned long long)settings->session_rate_ops);
+    putchar('\n');
+}
+
 void plan_print(const struct node_settings *settings)
 {
     uint64_t memory_bytes = plan_memory_bytes(settings);
@@ -91,6 +107,7 @@ void plan_print(const struct node_settings *settings)
     printf("calls         bring up to %s of memory, beside that\n", largest);
     bytes_format_size(settings->region_memory_bytes, largest);
     printf("regions       up to %s of them lie here, beside that\n", largest);
+    plan_print_shares(settings);
     printf("when full     %s%s\n", settings->spill_dir[0] != '\0' ? "spill to " : "evict",
            settings->spill_dir);
     if (settings->joins_as[0] != '\0')

@@ -56,6 +56,7 @@ struct session_message_header {
 
 #define SESSION_HELLO_READ_ONLY 1u
 #define SESSION_HELLO_RESUME    2u
+#define SESSION_HELLO_LOW       4u /* of regions. Came later: refused by a node without it */
 
 struct session_hello {
     struct session_message_header header;
@@ -284,7 +285,8 @@ enum session_op {
 /* What is asked of a region: -> what the answer is. */
 enum session_region_what {
     SESSION_REGION_CREATE = 1, /* a session_region_make, and the name */
-    SESSION_REGION_OPEN,       /* the name; id.offset: the rights -> generation: its number */
+    SESSION_REGION_OPEN,       /* the name; id.offset: the rights, and SESSION_REGION_LOW ->
+                                  generation: its number */
     SESSION_REGION_CLOSE,
     SESSION_REGION_READ,  /* ref: bytes -> these. With SESSION_FLAG_INTO a session_bulk, that they
                              go to */
@@ -312,6 +314,8 @@ struct session_region_id {
 };
 
 _Static_assert(offsetof(struct session_region_id, unsaid) == LIMIT_ID_BYTES, "it fits an id");
+
+#define SESSION_REGION_LOW 8u /* beside the rights of OPEN: of low priority. Came later */
 
 #define SESSION_REGION_LOCAL  0u /* where new chunks go */
 #define SESSION_REGION_ON     1u

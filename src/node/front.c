@@ -343,6 +343,7 @@ static void front_act_on_hello(struct front *front, struct front_half *half,
         return;
     }
     session->seat.version = version;
+    session->seat.is_low = (hello->flags & SESSION_HELLO_LOW) != 0;
     session->socket_fd = half->fd;
     half->fd = -1;
     if (session->pidfd < 0) {

@@ -37,7 +37,8 @@ static nigh_status hello_negotiate(const struct session_hello *hello, uint16_t *
 
 static nigh_status hello_check_fields(const struct session_hello *hello, char *sentence)
 {
-    uint32_t unknown = hello->flags & ~(SESSION_HELLO_READ_ONLY | SESSION_HELLO_RESUME);
+    uint32_t unknown =
+        hello->flags & ~(SESSION_HELLO_READ_ONLY | SESSION_HELLO_RESUME | SESSION_HELLO_LOW);
 
     if (unknown != 0) {
         snprintf(sentence, HELLO_SENTENCE_BYTES, "the hello has unknown flags (0x%x)", unknown);

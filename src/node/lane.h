@@ -76,6 +76,7 @@ struct lane_seat {
     int32_t pid;
     char name[LIMIT_CLIENT_NAME_BYTES + 1];
     bool may_write;
+    bool is_low;                  /* what it does with regions has low priority */
     uint16_t version;             /* of the session: what its client understands */
     uint64_t quota_bytes;         /* 0: none */
     uint64_t quota_max_bytes;     /* what the client may ask for; 0: anything */
@@ -130,6 +131,9 @@ struct lane_config {
     struct views *views;          /* of this node; NULL: its cluster agrees on none */
     struct bulk_memories *bulks;  /* of this node; NULL: there is none */
     uint64_t region_memory_bytes; /* most that chunks of regions take here */
+    uint32_t region_qos;          /* enum qos_policy */
+    uint64_t session_rate_bytes;  /* of regions, that one session has a second; 0: without end */
+    uint64_t session_rate_ops;    /* operations of regions, likewise */
 };
 
 struct lane;

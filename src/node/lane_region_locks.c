@@ -55,6 +55,7 @@ struct region_use *lane_region_guard_create(struct lane_regions *at,
     use = make_use(at, handle->region, status);
     if (use == NULL)
         return NULL;
+    use->is_low = ((const struct region_use *)handle->region)->is_low;
     use->guard->birth = handle->birth;
     use->guard->number = said->number;
     use->guard->term_us = said->term_us;

@@ -17,7 +17,8 @@
 _Static_assert(NIGH_REGION_READ == REGION_READ && NIGH_REGION_WRITE == REGION_WRITE &&
                    NIGH_REGION_MASTER == REGION_MASTER && NIGH_REGION_LOST == REGION_NOBODY &&
                    SESSION_REGION_SHARED == (uint32_t)REGION_LOCK_SHARED &&
-                   SESSION_REGION_EXCLUSIVE == (uint32_t)REGION_LOCK_EXCLUSIVE,
+                   SESSION_REGION_EXCLUSIVE == (uint32_t)REGION_LOCK_EXCLUSIVE &&
+                   NIGH_REGION_LOW == SESSION_REGION_LOW && (REGION_ALL & SESSION_REGION_LOW) == 0,
                "what is public is what it is called here");
 
 /* What a submission asks, copied out of it. */
@@ -62,6 +63,7 @@ static struct region_handles *need_handles(struct lane_regions *at, uint32_t slo
         free(places);
         return NULL;
     }
+    lane_region_limits_session(at, session);
     region_handles_init(&session->handles, places, LIMIT_REGION_HANDLES, seat->uid, seat->gid);
     at->sessions[slot] = session;
     return &session->handles;
@@ -231,14 +233,15 @@ static void answer_open(const struct asked_for *want, const uint8_t *bytes)
     struct lane_regions *at = want->at;
     uint64_t count = want->sqe->data_size;
     char name[LIMIT_REGION_NAME_BYTES]; /* the client may change its own */
+    const uint64_t rights = want->id.offset & ~(uint64_t)SESSION_REGION_LOW;
     struct region_use *use = NULL;
     struct region_io *io = NULL;
     nigh_status status = NIGH_NO_RESOURCES;
 
     if (count > 0 && count <= sizeof(name))
         memcpy(name, bytes, count);
-    if (count == 0 || count > sizeof(name) || memchr(name, 0, count) != NULL ||
-        want->id.offset == 0 || (want->id.offset & ~(uint64_t)REGION_ALL) != 0) {
+    if (count == 0 || count > sizeof(name) || memchr(name, 0, count) != NULL || rights == 0 ||
+        (rights & ~(uint64_t)REGION_ALL) != 0) {
         complete(want, NIGH_INVALID);
         return;
     }
@@ -251,6 +254,7 @@ static void answer_open(const struct asked_for *want, const uint8_t *bytes)
         complete(want, status);
         return;
     }
+    use->is_low = rights != want->id.offset || at->lane->sessions[want->slot].seat->is_low;
     io = make_io(want, use);
     if (io == NULL) {
         use->is_closed = true;
@@ -258,7 +262,7 @@ static void answer_open(const struct asked_for *want, const uint8_t *bytes)
         complete(want, NIGH_OVERLOADED);
         return;
     }
-    io->rights = (uint32_t)want->id.offset;
+    io->rights = (uint32_t)rights;
     lane_region_io_begin(at, io, want->deadline_us);
 }
 

@@ -118,7 +118,7 @@ void lane_regions_dead(struct lane *lane, uint32_t rank)
     if (at == NULL)
         return;
     agreed_put(&at->dead, rank, true); /* for good when it is in no view any more */
-    lane_region_ops_dead(at, rank);
+    lane_region_posts_dead(at, rank);
     lane_regions_tell(at);
     lane_regions_again(at);
 }
@@ -239,7 +239,7 @@ static bool retry(struct lane_regions *at)
         return false;
     at->again_us = UINT64_MAX;
     lane_region_chunks_retry(at);
-    lane_region_ops_retry(at);
+    lane_region_posts_retry(at);
     lane_region_copies_retry(at);
     lane_region_asks_retry(at);
     return true;
@@ -272,7 +272,8 @@ bool lane_turn_regions(struct lane *lane)
     any = lane_region_chunks_turn(at);
     any = end_overdue(at) || any;
     any = retry(at) || any;
-    any = lane_region_ops_turn(at) || any;
+    any = lane_region_limits_turn(at) || any;
+    any = lane_region_posts_turn(at) || any;
     any = lane_region_copies_turn(at) || any;
     hold(at);
     lane_regions_tell(at);
@@ -291,9 +292,10 @@ uint64_t lane_regions_due_us(const struct lane *lane)
 
     if (at == NULL)
         return UINT64_MAX;
-    if (!list_empty(&at->copies_due))
+    if (!list_empty(&at->copies_due) || lane_region_posts_wait_here(at))
         return at->lane->now_us;
-    return min_u64(min_u64(timers_first_deadline(&at->timers), at->again_us), at->held_us);
+    return min_u64(min_u64(timers_first_deadline(&at->timers), at->again_us),
+                   min_u64(at->held_us, lane_region_limits_due_us(at)));
 }
 
 void lane_regions_count(const struct lane *lane, nigh_node_stats *stats)
@@ -314,6 +316,9 @@ void lane_regions_count(const struct lane *lane, nigh_node_stats *stats)
     stats->region_parts_refused += at->counts.parts_refused;
     stats->region_bytes_read += at->counts.bytes_read;
     stats->region_bytes_written += at->counts.bytes_written;
+    stats->region_parts_waited += at->counts.parts_waited;
+    stats->region_operations_held += at->counts.operations_held;
+    stats->region_low_limit_bytes += qos_low_limit(&at->qos);
 }
 
 /* ---- create, destroy ------------------------------------------------------ */
@@ -380,9 +385,7 @@ nigh_status lane_open_regions(struct lane *lane)
     list_init(&at->opening);
     list_init(&at->ios);
     list_init(&at->failed);
-    list_init(&at->waiting);
     list_init(&at->ended);
-    list_init(&at->copying);
     list_init(&at->closing);
     list_init(&at->copies);
     list_init(&at->copies_due);
@@ -400,6 +403,10 @@ nigh_status lane_open_regions(struct lane *lane)
     if (at->unmade == NULL || at->sessions == NULL || at->heap == NULL)
         return status;
     timers_init(&at->timers, at->heap, REGION_TIMERS);
+    lane_region_limits_init(at);
+    status = lane_region_posts_init(at);
+    if (status != NIGH_OK)
+        return status;
     status =
         region_memories_create(lane->config.region_memory_bytes, on_memory, lane, &at->memories);
     if (status == NIGH_OK)
@@ -429,6 +436,8 @@ void lane_close_regions(struct lane *lane)
         lane_region_asks_fini(at);
         regions_destroy(at->regions);
     }
+    lane_region_bytes_fini(at);
+    lane_region_posts_fini(at);
     lane_region_chunks_fini(at);
     region_memories_destroy(at->memories);
     free(at->sessions);

@@ -15,7 +15,9 @@
 #include "node/region_memories.h"
 #include "region/ask_wire.h"
 #include "region/handles.h"
+#include "region/qos.h"
 #include "region/regions.h"
+#include "region/turns.h"
 
 /* What has a deadline. */
 enum region_wait_kind {
@@ -39,6 +41,7 @@ struct region_use {
     uint32_t ios;               /* under way */
     bool is_closed;
     bool is_abandoned; /* with its session, and not by it */
+    bool is_low;       /* of low priority, as its handle or its session is */
     /* lane_region_barriers.c */
     struct regions_party party;
     struct region_io *arriving; /* that waits at a barrier; NULL: none does */
@@ -72,6 +75,7 @@ struct region_io {
     struct list_node link;   /* in lane_regions.ios */
     struct list_node failed; /* in lane_regions.failed: there was no memory for pieces of these: */
     struct region_chunks failed_chunks;
+    struct list_node held; /* in lane_region_session.held: its session has had its share */
     struct region_use *use;
     uint32_t slot, begun, cookie;
     enum session_region_what what;
@@ -90,12 +94,25 @@ struct region_io {
 
 /* What of an operation is in one chunk, from when it is posted until that has ended. */
 struct region_part {
-    struct list_node link; /* in lane_regions.waiting or .ended, while nothing of it is under way */
+    struct list_node link;   /* in lane_regions.ended, then .free_parts */
+    struct turns_entry turn; /* of its session, while it waits for one */
     struct region_io *io;
     struct region_post post;
-    uint64_t begun_bytes;
-    uint32_t under_way;
+    struct region_peer *peer; /* where its chunk is */
+    enum qos_class class;
+    uint32_t under_way;     /* pieces */
+    uint64_t piece_bytes;   /* of each but the last */
+    uint64_t begun_bytes;   /* of its bytes */
+    uint64_t charged_bytes; /* of the window, for what is under way */
+    uint64_t begun_us;      /* its last piece */
     nigh_status status;
+};
+
+/* A node that parts go to, or this one: its window is what a turn of the lane may move. */
+struct region_peer {
+    struct list_node link; /* in lane_regions.peers_waiting */
+    struct turns turns[QOS_CLASSES];
+    struct qos_window window;
 };
 
 /* What of a copy is under way: it is read into its buffer, and written from there. */
@@ -188,11 +205,16 @@ struct region_asked {
 
 struct lane_region_session {
     struct region_handles handles;
+    /* lane_region_limits.c */
+    struct list_node link; /* in lane_regions.limited, while something is held */
+    struct list held;      /* operations that are not begun */
+    struct rate bytes, operations;
 };
 
 /* Ever. */
 struct lane_region_counts {
     uint64_t operations, parts_here, parts_there, parts_refused, bytes_read, bytes_written;
+    uint64_t parts_waited, operations_held;
 };
 
 struct lane_regions {
@@ -215,9 +237,21 @@ struct lane_regions {
     struct region_unmade *unmade;
     uint32_t unmade_count;
     /* lane_region_ops.c */
-    struct list ios, failed, waiting, copying, ended, closing;
+    struct list ios, failed, ended, closing;
     uint32_t io_count;
     struct list_node *free_ios, *free_parts; /* chained by next */
+    /* lane_region_posts.c */
+    uint32_t ranks;
+    bool posts_due;            /* something of what waits may go */
+    struct region_peer *peers; /* by rank; the last is what is here */
+    struct list peers_waiting; /* for which something waits */
+    struct turns_seat *seats;  /* by slot, peer and class */
+    struct qos qos;
+    /* lane_region_limits.c */
+    bool has_limits;
+    struct list limited; /* sessions of which something is held */
+    /* lane_region_bytes.c */
+    uint32_t *staged; /* buffers that a slot's operations have */
     uint8_t *staging;
     struct fabric_memory *staging_at;
     uint8_t *free_staging; /* the first word of each is the next */
@@ -280,13 +314,7 @@ void lane_region_io_say(struct lane_regions *at, struct region_io *io, nigh_stat
                         uint64_t bytes);
 /* Its session waits no longer; what is under way goes on. No other operation ends within. */
 void lane_region_io_end(struct lane_regions *at, struct region_io *io, nigh_status status);
-void lane_region_post(void *context, struct regions_op *op, const struct region_post *post);
 void lane_region_ended(void *context, struct regions_op *op, nigh_status status);
-/* Goes on with what is copied here. True: there was some. */
-bool lane_region_ops_turn(struct lane_regions *at);
-/* What waits for a node's link waits for another process by now. */
-void lane_region_ops_dead(struct lane_regions *at, uint32_t rank);
-void lane_region_ops_retry(struct lane_regions *at);
 void lane_region_ops_tell(struct lane_regions *at);
 bool lane_region_ops_are_over(const struct lane_regions *at);
 void lane_region_ops_fini(struct lane_regions *at);
@@ -294,6 +322,73 @@ void lane_region_ops_fini(struct lane_regions *at);
 void lane_region_io_finish(struct lane_regions *at, struct region_io *io, bool is_open);
 /* Closes what is closed, and has nothing under way; lets go of a lock that is lost. */
 void lane_region_use_put(struct lane_regions *at, struct region_use *use);
+
+/* ---- lane_region_posts.c -------------------------------------------------- */
+
+nigh_status lane_region_posts_init(struct lane_regions *at);
+void lane_region_posts_fini(struct lane_regions *at);
+void lane_region_post(void *context, struct regions_op *op, const struct region_post *post);
+/* What waits for other nodes goes as far as it may. */
+void lane_region_posts_go(struct lane_regions *at);
+/* A turn's share of what the lane moves itself. True: there was some. */
+bool lane_region_posts_turn(struct lane_regions *at);
+void lane_region_posts_retry(struct lane_regions *at);
+/* What waits for a node's link waits for another process by now. */
+void lane_region_posts_dead(struct lane_regions *at, uint32_t rank);
+/* Nothing more of an operation goes. */
+void lane_region_posts_end(struct lane_regions *at, const struct region_io *io, nigh_status status);
+/* Of a part's next piece. */
+uint64_t lane_region_next_bytes(const struct region_part *part);
+/* Whether the lane itself has something to move. */
+static inline bool lane_region_posts_wait_here(const struct lane_regions *at)
+{
+    return list_is_linked(&at->peers[at->ranks].link);
+}
+
+/* What is free, chained by next. */
+static inline void region_chain(struct list_node **first, struct list_node *node)
+{
+    node->prev = NULL;
+    node->next = *first;
+    *first = node;
+}
+
+static inline struct list_node *region_unchain(struct list_node **first)
+{
+    struct list_node *node = *first;
+
+    if (node != NULL) {
+        *first = node->next;
+        node->next = NULL;
+    }
+    return node;
+}
+
+/* ---- lane_region_bytes.c -------------------------------------------------- */
+
+/* Where a part's next piece is, from the lane's side. NIGH_BUSY: all buffers are in use, or those
+ * that its session may have. */
+nigh_status lane_region_slice(struct lane_regions *at, struct region_part *part,
+                              struct fabric_slice *slice);
+/* What was read through a buffer comes to its place. */
+nigh_status lane_region_take_read(struct lane_regions *at, const struct region_part *part);
+/* Moves the next piece of a part whose chunk is here. What is looked at is looked at in each: the
+ * chunk may have been closed since the last. */
+nigh_status lane_region_carry_out(struct lane_regions *at, struct region_part *part);
+void lane_region_staging_give(struct lane_regions *at, struct region_io *io);
+void lane_region_bytes_fini(struct lane_regions *at);
+
+/* ---- lane_region_limits.c ------------------------------------------------- */
+
+void lane_region_limits_init(struct lane_regions *at);
+void lane_region_limits_session(const struct lane_regions *at, struct lane_region_session *session);
+/* True: it is not begun yet, as its session has had its share; it is later, or ends. */
+bool lane_region_limit(struct lane_regions *at, struct region_io *io);
+/* One that is not begun yet ends so; false: it is none of these. */
+bool lane_region_limit_end(struct lane_regions *at, struct region_io *io, nigh_status status);
+/* Begins what may be by now. True: there was some. */
+bool lane_region_limits_turn(struct lane_regions *at);
+uint64_t lane_region_limits_due_us(const struct lane_regions *at);
 
 /* ---- lane_region_copies.c ------------------------------------------------- */
 

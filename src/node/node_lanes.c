@@ -230,6 +230,9 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
         .views = node->views,
         .bulks = node->bulks,
         .region_memory_bytes = settings->region_memory_bytes,
+        .region_qos = settings->region_qos,
+        .session_rate_bytes = settings->session_rate_bytes,
+        .session_rate_ops = settings->session_rate_ops,
         .spill_dir = settings->spill_dir[0] != '\0' ? settings->spill_dir : NULL,
         .cpus = node->is_placed && node->placements[number].is_bound
                     ? &node->placements[number].cpus

@@ -415,11 +415,18 @@ nigh_status settings_resolve(const nigh_node_options *given, uint32_t cores,
     out->region_memory_bytes = options.region_memory_bytes != 0
                                    ? options.region_memory_bytes
                                    : options.memory_bytes / SETTINGS_REGION_MEMORY_PART;
+    out->region_qos = options.region_qos;
+    out->session_rate_bytes = options.session_rate_bytes;
+    out->session_rate_ops = options.session_rate_ops;
     out->spill_bytes = options.spill_bytes;
     out->huge_pages = options.huge_pages;
     out->socket_mode = options.socket_mode;
 
     status = settings_check_memory(out, why, why_bytes);
+    if (status == NIGH_OK && options.region_qos > NIGH_REGION_QOS_NONE)
+        status = settings_fail(
+            why, why_bytes, "priorities of regions are 0 (they count) or 1 (they do not), not %u",
+            options.region_qos);
     if (status == NIGH_OK)
         status = settings_check_lanes(out, cores, why, why_bytes);
     if (status == NIGH_OK)

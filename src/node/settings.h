@@ -40,7 +40,9 @@ struct node_settings {
     uint64_t session_quota_bytes;
     uint64_t call_memory_bytes;
     uint64_t region_memory_bytes;
-    char spill_dir[SETTINGS_PATH_BYTES]; /* "": evict */
+    uint32_t region_qos;                           /* NIGH_REGION_QOS_* */
+    uint64_t session_rate_bytes, session_rate_ops; /* of regions, a second; 0: no limit */
+    char spill_dir[SETTINGS_PATH_BYTES];           /* "": evict */
     uint64_t spill_bytes;
     char
         state_dir[SETTINGS_PATH_BYTES]; /* "": this node votes on no views, and remembers nothing */

@@ -796,6 +796,104 @@ static void a_node_that_dies_takes_its_chunks_alone(void **state)
     end_world(&world);
 }
 
+/* ---- neighbours ----------------------------------------------------------- */
+
+enum {
+    NEIGHBOUR_READS = 16, /* under way */
+    FEW_READS = 100,
+    /* While one does a small read: what is under way to a node is bounded, 2 MiB, and of what waits
+     * it is next. Behind all that waits it would be 12 to 16. How many more end before the reader
+     * is awake again is the machine's affair: so it is the quickest quarter that is looked at. */
+    MOST_MEANWHILE = 7
+};
+
+/* Who keeps reads of 1 MiB under way, and counts how many have ended. */
+struct reader {
+    nigh_client *client;
+    nigh_bulk *bulk[NEIGHBOUR_READS];
+    pthread_t threads[NEIGHBOUR_READS];
+    _Atomic bool stop;
+    _Atomic uint32_t ended;
+    _Atomic uint32_t failed;
+};
+
+struct reads {
+    struct reader *reader;
+    uint32_t number;
+};
+
+static void *read_much(void *context)
+{
+    struct reads *reads = context;
+    struct reader *reader = reads->reader;
+    nigh_bulk_part part = {.bulk = reader->bulk[reads->number], .size = MIB};
+    nigh_region *region = NULL;
+
+    if (nigh_region_open(reader->client, "shared", NIGH_REGION_READ, WAIT_US, &region) != NIGH_OK) {
+        atomic_fetch_add(&reader->failed, 1);
+        return NULL;
+    }
+    while (!atomic_load(&reader->stop)) {
+        if (nigh_region_read_into(region, 0, &part, WAIT_US) != NIGH_OK) {
+            atomic_fetch_add(&reader->failed, 1);
+            break;
+        }
+        atomic_fetch_add(&reader->ended, 1);
+    }
+    nigh_region_close(region);
+    return NULL;
+}
+
+static int compare_counts(const void *a, const void *b)
+{
+    uint32_t one = *(const uint32_t *)a, other = *(const uint32_t *)b;
+
+    return (one > other) - (one < other);
+}
+
+static void who_reads_little_passes_who_reads_much(void **state)
+{
+    struct world world;
+    struct reader reader = {0};
+    struct reads reads[NEIGHBOUR_READS];
+    nigh_region *region;
+    nigh_client *other;
+    uint8_t bytes[64];
+    void *memory;
+    uint32_t meanwhile[FEW_READS];
+
+    (void)state;
+    begin_world(&world, 2);
+    region = create(
+        world.client[0],
+        &(nigh_region_spec){.name = "shared", .size = 4 * MIB, .where = NIGH_REGION_ON, .rank = 1});
+    other = reader.client = attach(world.node[0]);
+    for (uint32_t n = 0; n < NEIGHBOUR_READS; n++) {
+        reads[n] = (struct reads){.reader = &reader, .number = n};
+        assert_int_equal(nigh_bulk_alloc(other, MIB, NIGH_BULK_WRITE, &memory, &reader.bulk[n]),
+                         NIGH_OK);
+        assert_int_equal(pthread_create(&reader.threads[n], NULL, read_much, &reads[n]), 0);
+    }
+    assert_true(SUPPORT_WAIT(atomic_load(&reader.ended) >= 2 * NEIGHBOUR_READS, 20000));
+    for (uint32_t n = 0; n < FEW_READS; n++) {
+        meanwhile[n] = atomic_load(&reader.ended);
+        assert_int_equal(nigh_region_read(region, n * 64, bytes, sizeof bytes, WAIT_US), NIGH_OK);
+        meanwhile[n] = atomic_load(&reader.ended) - meanwhile[n];
+    }
+    atomic_store(&reader.stop, true);
+    for (uint32_t n = 0; n < NEIGHBOUR_READS; n++) {
+        (void)pthread_join(reader.threads[n], NULL);
+    }
+    nigh_client_close(other);
+    qsort(meanwhile, FEW_READS, sizeof *meanwhile, compare_counts);
+    print_message("# reads of 1 MiB while another did one of 64 bytes: %u, %u, %u, %u, %u\n",
+                  meanwhile[0], meanwhile[FEW_READS / 4], meanwhile[FEW_READS / 2],
+                  meanwhile[3 * FEW_READS / 4], meanwhile[FEW_READS - 1]);
+    assert_int_equal(atomic_load(&reader.failed), 0);
+    assert_in_range(meanwhile[FEW_READS / 4], 0, MOST_MEANWHILE);
+    end_world(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -814,6 +912,7 @@ int main(void)
         cmocka_unit_test(chunks_move_under_fire),
         cmocka_unit_test(many_regions_come_and_go),
         cmocka_unit_test(a_node_that_dies_takes_its_chunks_alone),
+        cmocka_unit_test(who_reads_little_passes_who_reads_much),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,12 +42,16 @@ static void open_session(uint32_t slot)
     is_open[slot] = true;
 }
 
+static uint64_t rate_bytes, rate_ops; /* of a session, for the next lane */
+
 static int set_up(void **state)
 {
     struct lane_config config = {.lanes = 1,
                                  .max_sessions = SLOTS,
                                  .page = &page,
                                  .region_memory_bytes = MOST,
+                                 .session_rate_bytes = rate_bytes,
+                                 .session_rate_ops = rate_ops,
                                  .store = {.incarnation = 1}};
     struct bulk_memories_config files = {
         .lanes = 1, .most_bytes = 2 * MOST, .own_uid = 70, .kick = no_kick};
@@ -431,6 +435,206 @@ static void a_session_that_ends_leaves_no_deadline(void **state)
     assert_int_equal(write_some(0, number, 0, 8), NIGH_OK);
 }
 
+/* ---- sharing -------------------------------------------------------------- */
+
+static struct session_sqe a_read(uint64_t number, uint64_t count)
+{
+    struct session_sqe sqe = a_question(SESSION_REGION_READ, number, 0, 0);
+
+    sqe.ref = count;
+    sqe.offset = OFFSET + LIMIT_CALL_BYTES;
+    return sqe;
+}
+
+/* A neighbour that has as many long operations under way as it can: what they move in one turn of
+ * the lane is bounded, and a short read beside them waits for no more than a turn. */
+static void a_neighbour_with_long_operations_holds_nobody_up(void **state)
+{
+    uint64_t mine, others, most = 0;
+    struct session_sqe sqe;
+
+    (void)state;
+    assert_int_equal(create(0, "r", MOST), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &others), NIGH_OK);
+    assert_int_equal(open_region(1, "r", REGION_ALL, &mine), NIGH_OK);
+    sqe = a_fill(others, 0, 7, MOST);
+    for (uint32_t n = 0; n < 32; n++) {
+        put(0, &sqe);
+    }
+    turn();
+    for (uint32_t n = 0; n < 16; n++) {
+        uint32_t before = completed(1);
+
+        sqe = a_read(mine, 64);
+        put(1, &sqe);
+        turn();
+        most = max_u64(most, lane->regions->peers[lane->regions->ranks].window.under_way_bytes);
+        assert_int_equal(completed(1), before + 1);
+    }
+    assert_in_range(completed(0), 1, 12); /* of three after its opening: 17 turns, a MiB each */
+    assert_in_range(most, LIMIT_QOS_HERE / 2, LIMIT_QOS_HERE);
+    assert_true(SUPPORT_WAIT(has_ended(0), WAIT_MS));
+}
+
+/* Of two that move as much as they can, of the same length, either has half. */
+static void neighbours_share_alike(void **state)
+{
+    uint64_t numbers[2], fills[2] = {0};
+    struct session_sqe sqe;
+
+    (void)state;
+    assert_int_equal(create(0, "r", MOST), NIGH_OK);
+    for (uint32_t slot = 0; slot < 2; slot++) {
+        assert_int_equal(open_region(slot, "r", REGION_ALL, &numbers[slot]), NIGH_OK);
+        fills[slot] = completed(slot);
+    }
+    for (uint32_t slot = 0; slot < 2; slot++) { /* one asks for six times as much at once */
+        sqe = a_fill(numbers[slot], 0, 7, MOST);
+        for (uint32_t n = 0; n < (slot == 0 ? 60 : 10); n++) {
+            put(slot, &sqe);
+        }
+    }
+    while (completed(1) - fills[1] < 10) {
+        turn();
+    }
+    assert_in_range(completed(0) - fills[0], 8, 12);
+    assert_true(SUPPORT_WAIT(has_ended(0), WAIT_MS));
+}
+
+/* Of low priority, by its handle or by its session, comes last. */
+static void low_priority_comes_last(void **state)
+{
+    uint64_t low, high;
+    struct session_sqe sqe;
+    uint32_t before;
+
+    (void)state;
+    for (uint32_t way = 0; way < 2; way++) {
+        seats[0].is_low = way == 1;
+        assert_int_equal(way == 0 ? create(0, "r", MOST) : NIGH_OK, NIGH_OK);
+        assert_int_equal(
+            open_region(0, "r", way == 0 ? REGION_WRITE | SESSION_REGION_LOW : REGION_WRITE, &low),
+            NIGH_OK);
+        assert_int_equal(open_region(1, "r", REGION_ALL, &high), NIGH_OK);
+        before = completed(0);
+        sqe = a_fill(low, 0, 7, MOST);
+        for (uint32_t n = 0; n < 10; n++) {
+            put(0, &sqe);
+        }
+        sqe = a_fill(high, 0, 9, MOST);
+        for (uint32_t n = 0; n < 10; n++) {
+            put(1, &sqe);
+        }
+        for (uint32_t end = completed(1) + 10; completed(1) < end;) {
+            turn();
+        }
+        assert_in_range(completed(0) - before, 0, 2);
+        assert_true(SUPPORT_WAIT(has_ended(0), WAIT_MS));
+    }
+    seats[0].is_low = false;
+    assert_int_equal(open_region(1, "r", SESSION_REGION_LOW, &high), NIGH_INVALID);
+}
+
+static int set_up_with_rates(void **state)
+{
+    int result;
+
+    rate_bytes = 1000000;
+    rate_ops = 1000;
+    result = set_up(state);
+    rate_bytes = rate_ops = 0;
+    return result;
+}
+
+/* Ends of reads of so many bytes in so long, when as many are asked for as fit. */
+static uint32_t reads_in(uint32_t slot, uint64_t number, uint64_t bytes, uint64_t for_us)
+{
+    struct session_sqe sqe = a_read(number, bytes);
+    uint32_t begun = completed(slot), asked = begun;
+
+    for (uint64_t end_us = now_us + for_us; now_us < end_us; now_us += 99) {
+        for (; asked - completed(slot) < 32; asked++) {
+            put(slot, &sqe);
+        }
+        turn();
+    }
+    asked = completed(slot) - begun;
+    assert_true(SUPPORT_WAIT((now_us += 1000, has_ended(slot)), WAIT_MS));
+    return asked;
+}
+
+static void a_session_has_no_more_than_its_rates(void **state)
+{
+    uint64_t number, other;
+    uint32_t count;
+    struct session_sqe sqe;
+
+    (void)state;
+    assert_int_equal(create(0, "r", MOST), NIGH_OK);
+    now_us += 1000000;
+    assert_int_equal(open_region(0, "r", REGION_ALL, &number), NIGH_OK);
+    count = reads_in(0, number, 8, 1000000); /* a thousand, and what ten milliseconds bring */
+    assert_in_range(count, 950, 1020);
+    now_us += 1000000;
+    count = reads_in(0, number, 8000, 1000000); /* 125, likewise */
+    assert_in_range(count, 120, 130);
+    assert_true(lane->regions->counts.operations_held > 0);
+    /* It is for itself that one waits: */
+    assert_int_equal(open_region(1, "r", REGION_ALL, &other), NIGH_OK);
+    now_us += 1000000;
+    sqe = a_fill(number, 0, 7, MOST); /* four seconds' worth */
+    assert_int_equal(ask(0, sqe).status, NIGH_OK);
+    sqe = a_read(number, 8);
+    sqe.argument = 100000;
+    submit(0, &sqe);
+    assert_int_equal(read_some(1, other, 0, 8), NIGH_OK);
+    assert_false(has_ended(0));
+    now_us += 200000; /* nor is it refused: its time is over */
+    assert_true(has_ended(0));
+    assert_int_equal(ring_of(0)->cq[(completed(0) - 1) % LIMIT_RING_ENTRIES].status, NIGH_TIMEOUT);
+    now_us += 4000000;
+    assert_int_equal(read_some(0, number, 0, 8), NIGH_OK);
+}
+
+/* What is held ends with its handle, and with its session. */
+static void what_is_held_goes_with_its_session(void **state)
+{
+    uint64_t number;
+    struct session_sqe sqe;
+
+    (void)state;
+    assert_int_equal(create(0, "r", MOST), NIGH_OK);
+    for (uint32_t way = 0; way < 4; way++) {
+        now_us += 10000000;
+        assert_int_equal(open_region(0, "r", REGION_ALL, &number), NIGH_OK);
+        assert_int_equal(ask(0, a_fill(number, 0, 7, MOST)).status, NIGH_OK);
+        sqe = a_read(number, 8);
+        sqe.cookie = 4711;
+        submit(0, &sqe);
+        sqe = a_copy(number, 0, number, 100000, 100000);
+        submit(0, &sqe);
+        assert_false(list_empty(&lane->regions->limited));
+        if (way == 0) {
+            assert_int_equal(ask(0, a_question(SESSION_REGION_CLOSE, number, 0, 0)).status,
+                             NIGH_OK);
+        } else if (way == 1) {
+            struct session_sqe cancel = {.op = SESSION_OP_CANCEL, .argument = 4711};
+
+            submit(0, &cancel);
+            assert_false(list_empty(&lane->regions->limited)); /* the copy's */
+            lane_session_rest(lane, 0);
+            assert_int_equal(lane_session_reset(lane, &seats[0]), NIGH_OK);
+        } else {
+            lane_session_close(lane, 0);
+            open_session(0);
+        }
+        assert_true(list_empty(&lane->regions->limited));
+        turn();
+        assert_true(list_empty(&lane->regions->ios));
+        assert_true(list_empty(&lane->regions->copies));
+    }
+}
+
 /* ---- random lives --------------------------------------------------------- */
 
 #define NAMES 3u
@@ -619,6 +823,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(memory_has_an_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_question_ends_in_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_session_that_ends_leaves_no_deadline, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_neighbour_with_long_operations_holds_nobody_up, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(neighbours_share_alike, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(low_priority_comes_last, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_session_has_no_more_than_its_rates, set_up_with_rates,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_is_held_goes_with_its_session, set_up_with_rates,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(random_lives_keep_what_is_written, set_up, tear_down),
     };
 
