@@ -491,7 +491,9 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(region_parts_there, "parts at other nodes, ever")                   \
     X(region_parts_refused, "of these, those that the chunk had left")    \
     X(region_bytes_read, "that clients here have read, ever")             \
-    X(region_bytes_written, "that they have written, ever")
+    X(region_bytes_written, "that they have written, ever")               \
+    X(region_maps, "chunks that clients here have mapped")                \
+    X(region_kept_bytes, "memory that only such maps keep")
 
 /* Zero-fill, then set struct_size, which lets the struct grow: at its end. */
 typedef struct nigh_node_stats {

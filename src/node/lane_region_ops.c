@@ -122,14 +122,16 @@ void lane_region_io_say(struct lane_regions *at, struct region_io *io, nigh_stat
                         uint64_t bytes)
 {
     bool opens = io->what == SESSION_REGION_OPEN || io->what == SESSION_REGION_LOCK;
+    bool maps = io->what == SESSION_REGION_MAP;
     struct session_cqe cqe = {.cookie = io->cookie,
                               .status = status,
                               .offset = io->place,
                               .data_size = bytes,
                               .generation = opens ? io->number : io->old,
-                              .flags = opens && status == NIGH_OK ? SESSION_CQE_OPENED : 0,
                               .pin = SESSION_NO_PIN};
 
+    if (status == NIGH_OK)
+        cqe.flags = opens ? SESSION_CQE_OPENED : maps ? SESSION_CQE_MAPPED : 0;
     if (io->is_told)
         return;
     io->is_told = true;
@@ -188,6 +190,8 @@ void lane_region_ended(void *context, struct regions_op *op, nigh_status status)
         lane_region_arrive(at, io);
         return;
     }
+    if (io->what == SESSION_REGION_MAP && (status != NIGH_OK || io->is_told))
+        (void)lane_region_unmap(at, io->slot, io->old); /* nobody hears of it */
     if (io->piece != NULL)
         lane_region_copy_went_on(at, io, status);
     lane_region_io_say(at, io, status, status == NIGH_OK && has_bytes ? io->place_bytes : 0);
@@ -286,6 +290,16 @@ static void move(uint8_t *to, const uint8_t *from, uint64_t count, bool writes)
     }
 }
 
+static nigh_status map_part(struct lane_regions *at, struct region_part *part)
+{
+    struct region_io *io = part->io;
+
+    part->begun_bytes = part->post.piece.length_bytes;
+    if (part->begun_bytes != io->op.op.length_bytes)
+        return NIGH_INVALID; /* of more than one chunk */
+    return lane_region_map(at, io, lane_region_opened(io->op.region, &part->post));
+}
+
 /* What is looked at is looked at in each step: the chunk may have been closed since the last. */
 static nigh_status carry_out(struct lane_regions *at, struct region_part *part)
 {
@@ -297,6 +311,8 @@ static nigh_status carry_out(struct lane_regions *at, struct region_part *part)
 
     if (chunk == NULL)
         return NIGH_STALE;
+    if (io->what == SESSION_REGION_MAP)
+        return map_part(at, part);
     part->begun_bytes += count;
     if (io->what == SESSION_REGION_ADD || io->what == SESSION_REGION_SWAP)
         return act_on_word(at, io, chunk);
@@ -548,6 +564,15 @@ static void begin_part(struct lane_regions *at, struct region_part *part)
         finish_part(at, part);
 }
 
+/* A chunk that is to be mapped is at another node, by what is known: the home is asked once. */
+static nigh_status is_away(struct region_io *io)
+{
+    bool was_away = io->was_away;
+
+    io->was_away = true;
+    return was_away ? NIGH_ELSEWHERE : NIGH_STALE;
+}
+
 /* ---- what the mapping says ------------------------------------------------ */
 
 void lane_region_post(void *context, struct regions_op *op, const struct region_post *post)
@@ -570,6 +595,8 @@ void lane_region_post(void *context, struct regions_op *op, const struct region_
     at->counts.parts_there += !is_here;
     if (is_here)
         carry_on(at, part);
+    else if (io->what == SESSION_REGION_MAP)
+        end_part(at, part, is_away(io));
     else
         begin_part(at, part);
 }

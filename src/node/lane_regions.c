@@ -314,6 +314,8 @@ void lane_regions_count(const struct lane *lane, nigh_node_stats *stats)
     stats->region_parts_refused += at->counts.parts_refused;
     stats->region_bytes_read += at->counts.bytes_read;
     stats->region_bytes_written += at->counts.bytes_written;
+    stats->region_maps += at->map_count;
+    stats->region_kept_bytes += at->kept_bytes;
 }
 
 /* ---- create, destroy ------------------------------------------------------ */
@@ -378,6 +380,7 @@ nigh_status lane_open_regions(struct lane *lane)
     list_init(&at->here);
     list_init(&at->did);
     list_init(&at->opening);
+    list_init(&at->free_maps);
     list_init(&at->ios);
     list_init(&at->failed);
     list_init(&at->waiting);
@@ -431,6 +434,7 @@ void lane_close_regions(struct lane *lane)
     }
     lane_region_chunks_fini(at);
     region_memories_destroy(at->memories);
+    free(at->maps);
     free(at->sessions);
     free(at->unmade);
     free(at->heap);
