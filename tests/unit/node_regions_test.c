@@ -614,12 +614,13 @@ static void who_was_given_memory_once_is_not_forgotten(void **state)
     assert_int_equal(read_byte(0, mine), 1);
     assert_int_equal(ask(0, a_grant(mine, 71, 0, REGION_WRITE)).status, NIGH_OK);
     assert_int_equal(read_byte(0, mine), 1);
+    /* Nobody has it mapped, as was said: its pages are the system's. */
+    assert_true(SUPPORT_WAIT(region_memories_bytes(lane->regions->memories) == PIECE, WAIT_MS));
+    assert_int_equal(*at, 0);
     *at = 2;
     assert_int_equal(read_byte(0, mine), 1);
     write_byte(0, mine, 3);
     assert_int_equal(*at, 2);
-    assert_true(SUPPORT_WAIT(region_memories_bytes(lane->regions->memories) == PIECE, WAIT_MS));
-    assert_int_equal(*at, 0); /* nobody has it mapped, as was said: its pages are the system's */
     munmap(at, PIECE);
 }
 
