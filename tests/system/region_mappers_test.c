@@ -205,10 +205,82 @@ static void mappers_come_and_go_and_leave_nothing(void **state)
     node_fixture_stop(&node);
 }
 
+/* ---- others --------------------------------------------------------------- */
+
+/* A child has nothing of what its parent has mapped, and takes nothing of it away. */
+static int child_of_a_mapper(void *at)
+{
+    if (nigh_region_unmap(region, at) != NIGH_FORKED)
+        return 1;
+    nigh_client_close(client);
+    return 0;
+}
+
+static void a_child_leaves_its_parents_maps(void **state)
+{
+    void *at = NULL;
+    uint64_t word = 77, read = 0;
+
+    (void)state;
+    node_fixture_start(&node, "64M", NULL);
+    client = open_client();
+    assert_non_null(client);
+    make_region();
+    assert_int_equal(nigh_region_map(region, 0, 0, BOTH, WAIT_US, &at), NIGH_OK);
+    assert_int_equal(support_join(support_fork(child_of_a_mapper, at), 60000), 0);
+    memcpy(at, &word, sizeof word);
+    assert_int_equal(nigh_region_read(region, 0, &read, sizeof read, WAIT_US), NIGH_OK);
+    assert_int_equal(read, 77);
+    assert_int_equal(nigh_region_unmap(region, at), NIGH_OK);
+    nigh_client_close(client);
+    node_fixture_stop(&node);
+}
+
+/* Each mappable chunk takes a descriptor of its node: of these it keeps some for others. */
+static void files_of_a_node_have_a_bound(void **state)
+{
+    enum {
+        MANY = 1024 / NIGH_REGION_CHUNKS
+    };
+    const char *const flags[] = {"--region-memory", "16M", NULL};
+    nigh_region *many[MANY + 1] = {NULL}, *plain = NULL;
+    char name[8];
+    nigh_region_spec spec = {.struct_size = sizeof spec,
+                             .name = name,
+                             .size = UINT64_C(4096) * NIGH_REGION_CHUNKS,
+                             .chunk_size = 4096,
+                             .flags = NIGH_REGION_MAPPABLE};
+    nigh_status status;
+
+    (void)state;
+    node_fixture_start(&node, "64M", flags);
+    client = open_client();
+    assert_non_null(client);
+    for (uint32_t n = 0; n <= MANY; n++) {
+        (void)snprintf(name, sizeof name, "r%u", n);
+        status = nigh_region_create(client, &spec, WAIT_US, &many[n]);
+        assert_int_equal(status, n < MANY ? NIGH_OK : NIGH_LIMIT);
+    }
+    spec.flags = 0;
+    assert_int_equal(nigh_region_create(client, &spec, WAIT_US, &plain), NIGH_OK);
+    assert_int_equal(nigh_region_free(plain, WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_region_free(many[0], WAIT_US), NIGH_OK);
+    spec.flags = NIGH_REGION_MAPPABLE;
+    assert_true(SUPPORT_WAIT(/* the others go in a moment */
+                             (status = nigh_region_create(client, &spec, WAIT_US, &many[MANY])) !=
+                                 NIGH_LIMIT,
+                             60000));
+    assert_int_equal(status, NIGH_OK);
+    nigh_client_close(client);
+    node_fixture_stop(&node);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mappers_come_and_go_and_leave_nothing),
+        cmocka_unit_test(a_child_leaves_its_parents_maps),
+        cmocka_unit_test(files_of_a_node_have_a_bound),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
