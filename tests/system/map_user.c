@@ -97,8 +97,9 @@ static void carry_out(const char *line)
     } else if (sscanf(line, "read %" SCNu64, &first) == 1) {
         nigh_status status = nigh_region_read(region, first, &word, sizeof word, WAIT_US);
 
-        printf(status == NIGH_OK ? "%" PRIu64 "\n" : "", word);
-        if (status != NIGH_OK)
+        if (status == NIGH_OK)
+            printf("%" PRIu64 "\n", word);
+        else
             puts(nigh_status_name(status));
     } else if (sscanf(line, "write %" SCNu64 " %" SCNu64, &first, &word) == 2) {
         puts(nigh_status_name(nigh_region_write(region, first, &word, sizeof word, WAIT_US)));
