@@ -494,7 +494,9 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(region_bytes_written, "that they have written, ever")               \
     X(region_parts_waited, "parts that waited for their turn, ever")      \
     X(region_operations_held, "that waited by a session's limits, ever")  \
-    X(region_low_limit_bytes, "a second, of low priority; 0: no limit")
+    X(region_low_limit_bytes, "a second, of low priority; 0: no limit")   \
+    X(region_maps, "chunks that clients here have mapped")                \
+    X(region_kept_bytes, "memory that only such maps keep")
 
 /* Zero-fill, then set struct_size, which lets the struct grow: at its end. */
 typedef struct nigh_node_stats {

@@ -40,6 +40,8 @@ extern "C" {
  * stands in the way of others'. As all has of a client of NIGH_OPEN_LOW_PRIORITY. A node that is
  * older than this says NIGH_INVALID. */
 #define NIGH_REGION_LOW 8u
+/* Of a region, from its creation on. */
+#define NIGH_REGION_MAPPABLE 65536u /* nigh_region_map */
 
 struct nigh_region;
 typedef struct nigh_region nigh_region;
@@ -65,6 +67,8 @@ typedef struct nigh_region_spec {
     uint32_t rank;
     uint32_t group_access; /* NIGH_REGION_*: what the group of the owner may, who may all */
     uint32_t other_access; /* what all others may */
+    uint32_t flags;        /* NIGH_REGION_MAPPABLE: each chunk takes a file of its node, of which it
+                              has 1024 */
 } nigh_region_spec;
 
 /*
@@ -84,8 +88,9 @@ NIGH_API nigh_status nigh_region_create(nigh_client *client, const nigh_region_s
 NIGH_API nigh_status nigh_region_open(nigh_client *client, const char *name, uint32_t access,
                                       uint64_t timeout_us, nigh_region **region);
 
-/* Nothing of the handle is under way. NULL is allowed. nigh_client_close closes those that are
- * open: they are good for nothing then, and not to be closed. */
+/* Nothing of the handle is under way, and nothing that it has mapped is in use: it is unmapped.
+ * NULL is allowed. nigh_client_close closes those that are open: they are good for nothing then,
+ * and not to be closed. */
 NIGH_API void nigh_region_close(nigh_region *region);
 
 /* ---- bytes ---------------------------------------------------------------- */
@@ -185,6 +190,40 @@ NIGH_API nigh_status nigh_region_compare_swap(nigh_region *region, uint64_t offs
                                               uint64_t compare, uint64_t swap, uint64_t timeout_us,
                                               uint64_t *old);
 
+/* ---- mapped into the process ---------------------------------------------- */
+
+/*
+ * Maps a range of a region that was created with NIGH_REGION_MAPPABLE, all of whose chunks lie at
+ * the client's own node: *address is where the range begins; `size` 0: to the region's end. It is
+ * for NIGH_REGION_READ, or for that and NIGH_REGION_WRITE together: then the handle has both. What
+ * is written there is what others read by nigh_region_read, from any node, and the other way round,
+ * with the order of the processor's loads and stores, and none of the calls': who needs one has
+ * a word that both look at. Chunks are mapped whole; what lies around the range is not to be used:
+ * what is written behind the region's end is there when the region grows.
+ *
+ * As long as anybody at its node has a chunk mapped it does not move (NIGH_BUSY). Nothing holds
+ * back what is written there: no lock, and no frozen chunk.
+ *
+ * When somebody to whom memory of a chunk was ever given loses the right to it, the chunk goes on
+ * in other memory, with the same bytes. What was mapped until then, by whomever, stays as it was:
+ * it sees nothing of what is written afterwards, and what is written there nobody else sees. So it
+ * is, too, when the region is freed, or the chunk cut off, moved or lost. The client is told: until
+ * it has unmapped that, what it reads, writes or maps with the handle ends NIGH_STALE. A child of
+ * fork has nothing of it.
+ *
+ * NIGH_ELSEWHERE: a chunk lies at another node; NIGH_UNSUPPORTED: the region is not mappable;
+ * NIGH_INVALID: not all of it is in the region, or the handle is of a lock; NIGH_DENIED;
+ * NIGH_NOT_FOUND; NIGH_STALE: also that it was changed meanwhile; NIGH_LIMIT: 1024 chunks are
+ * mapped by the client, or 4096 by all of its node; and as nigh_region_read.
+ */
+NIGH_API nigh_status nigh_region_map(nigh_region *region, uint64_t offset, uint64_t size,
+                                     uint32_t access, uint64_t timeout_us, void **address);
+
+/* Unmaps what nigh_region_map has mapped there, of this handle; nobody uses it any more.
+ * NIGH_INVALID: nothing was; NIGH_STALE: it was not the region's any more; NIGH_CLOSED: the handle
+ * went with a connection. In both cases it is unmapped all the same. */
+NIGH_API nigh_status nigh_region_unmap(nigh_region *region, void *address);
+
 /* ---- locks, barriers ---------------------------------------------------------------- */
 
 typedef enum nigh_region_mode {
@@ -258,7 +297,8 @@ NIGH_API nigh_status nigh_region_resize(nigh_region *region, uint64_t size, nigh
                                         uint32_t rank, uint64_t timeout_us);
 
 /* Moves a chunk to another node; reads and writes of it wait for as long as the copy takes, and go
- * on there. NIGH_EXISTS: it is there already; NIGH_OUT_OF_MEMORY: that node has no room. */
+ * on there. NIGH_EXISTS: it is there already; NIGH_OUT_OF_MEMORY: that node has no room; NIGH_BUSY:
+ * also that a client has it mapped. */
 NIGH_API nigh_status nigh_region_move(nigh_region *region, uint32_t chunk, uint32_t rank,
                                       uint64_t timeout_us);
 
@@ -287,6 +327,7 @@ typedef struct nigh_region_info {
     uint32_t user_count;
     nigh_region_user users[NIGH_REGION_USERS];
     uint32_t ranks[NIGH_REGION_CHUNKS]; /* where each chunk is, or NIGH_REGION_LOST */
+    uint32_t flags;                     /* NIGH_REGION_MAPPABLE */
 } nigh_region_info;
 
 /* As the client's node knows it now: it hears of changes when it uses what they changed, at the

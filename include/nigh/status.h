@@ -50,7 +50,8 @@ extern "C" {
     X(NIGH_STALE, -29, "the group of nodes has another version by now")                            \
     X(NIGH_LEAVING, -30, "the node is about to leave its cluster, and takes nothing new")          \
     X(NIGH_OVERLOADED, -31, "too many calls wait already, here or at the service; try again")      \
-    X(NIGH_LOCK_LOST, -32, "the lock was handed on: nothing more is written under it")
+    X(NIGH_LOCK_LOST, -32, "the lock was handed on: nothing more is written under it")             \
+    X(NIGH_ELSEWHERE, -33, "what is asked for lies at another node")
 
 typedef enum nigh_status {
 #define NIGH_STATUS_ENUM(symbol, value, sentence) symbol = value,
@@ -60,7 +61,7 @@ typedef enum nigh_status {
 
 /* The lowest code of the table: a received code outside [NIGH_STATUS_LOWEST, 0] is a broken peer.
  */
-#define NIGH_STATUS_LOWEST (-32)
+#define NIGH_STATUS_LOWEST (-33)
 
 /* "NIGH_NOT_FOUND", or "NIGH_UNKNOWN" for a value outside the table. Static storage; any thread. */
 NIGH_API const char *nigh_status_name(nigh_status status);

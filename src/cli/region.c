@@ -110,7 +110,8 @@ static const struct action {
     int (*run)(struct cli *cli, const struct region_job *job);
 } actions[] = {
     {"create", "a NAME and a SIZE", 2,
-     REGION_CHUNK | REGION_ON | REGION_SPREAD | REGION_GROUP | REGION_OTHERS, cli_region_create},
+     REGION_CHUNK | REGION_ON | REGION_SPREAD | REGION_GROUP | REGION_OTHERS | REGION_MAPPABLE,
+     cli_region_create},
     {"stat", "a NAME", 1, 0, cli_region_stat},
     {"read", "a NAME", 1, REGION_OFFSET | REGION_SIZE, cli_region_read},
     {"write", "a NAME", 1, REGION_OFFSET, cli_region_write},
@@ -127,6 +128,7 @@ static const struct option options[] = {{"chunk", required_argument, NULL, REGIO
                                         {"others", required_argument, NULL, REGION_OTHERS},
                                         {"offset", required_argument, NULL, REGION_OFFSET},
                                         {"size", required_argument, NULL, REGION_SIZE},
+                                        {"mappable", no_argument, NULL, REGION_MAPPABLE},
                                         CLI_COMMON_OPTIONS,
                                         {0}};
 
@@ -138,6 +140,12 @@ static const struct action *find_action(const char *name)
         }
     }
     return NULL;
+}
+
+/* Those that all verbs have are letters. */
+static bool is_own(int option)
+{
+    return option <= REGION_SIZE ? option != '?' : option == REGION_MAPPABLE;
 }
 
 static int take_chunk(const struct cli *cli, struct region_job *job)
@@ -172,7 +180,7 @@ static int check(const struct cli *cli, const struct action *action, int words,
     for (const struct option *option = options; option->name != NULL; option++) {
         uint32_t given = job->given & (uint32_t)option->val;
 
-        if (option->val <= REGION_SIZE && (given & ~action->options) != 0) {
+        if (is_own(option->val) && (given & ~action->options) != 0) {
             return cli_usage(cli, "%s takes no --%s", action->name, option->name);
         }
     }
@@ -195,12 +203,12 @@ int cli_region(struct cli *cli, int argc, char **argv)
     int option, exit_code = CLI_OK;
 
     while ((option = cli_next_option(cli, argc, argv, ":" CLI_COMMON_SHORT, options)) != -1) {
-        bool is_own = option != '?' && option <= REGION_SIZE;
+        bool own = is_own(option);
 
-        if (is_own && (exit_code = take_own(cli, (uint32_t)option, &job)) != CLI_OK) {
+        if (own && (exit_code = take_own(cli, (uint32_t)option, &job)) != CLI_OK) {
             return exit_code;
         }
-        if (!is_own && cli_common_option(cli, option, &exit_code) != CLI_OK) {
+        if (!own && cli_common_option(cli, option, &exit_code) != CLI_OK) {
             return exit_code;
         }
     }

@@ -13,7 +13,8 @@ enum {
     REGION_GROUP = 8,
     REGION_OTHERS = 16,
     REGION_OFFSET = 32,
-    REGION_SIZE = 64
+    REGION_SIZE = 64,
+    REGION_MAPPABLE = 128
 };
 
 /* What one `nigh region` is to do. */

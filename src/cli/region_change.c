@@ -60,6 +60,7 @@ int cli_region_create(struct cli *cli, const struct region_job *job)
                              .name = job->name,
                              .chunk_size = job->chunk_size,
                              .group_access = job->group_access,
+                             .flags = job->given & REGION_MAPPABLE ? NIGH_REGION_MAPPABLE : 0,
                              .other_access = job->other_access};
     int exit_code = parse_region_size(cli, job->words[0], &spec.size);
     nigh_region *region;

@@ -34,6 +34,7 @@ static void print_json(const char *name, const nigh_region_info *info)
     json_u64(&json, "gid", info->gid);
     json_string(&json, "group_access", format_rights(info->group_access, rights));
     json_string(&json, "other_access", format_rights(info->other_access, rights));
+    json_bool(&json, "mappable", (info->flags & NIGH_REGION_MAPPABLE) != 0);
     json_array_open(&json, "users");
     for (uint32_t n = 0; n < info->user_count; n++) {
         json_object_open(&json, NULL);
@@ -87,6 +88,9 @@ static void print_text(const char *name, const nigh_region_info *info)
     for (uint32_t n = 0; n < info->user_count; n++) {
         printf("  user      uid %u %s\n", info->users[n].uid,
                format_rights(info->users[n].access, own));
+    }
+    if ((info->flags & NIGH_REGION_MAPPABLE) != 0) {
+        puts("  mappable  by clients of a chunk's node");
     }
     print_chunks(info);
 }

@@ -17,7 +17,8 @@ _Static_assert(NIGH_REGION_NAME_BYTES == LIMIT_REGION_NAME_BYTES &&
                    NIGH_REGION_USERS == LIMIT_REGION_GRANTS &&
                    (uint32_t)NIGH_REGION_LOCAL == SESSION_REGION_LOCAL &&
                    (uint32_t)NIGH_REGION_ON == SESSION_REGION_ON &&
-                   (uint32_t)NIGH_REGION_SPREAD == SESSION_REGION_SPREAD,
+                   (uint32_t)NIGH_REGION_SPREAD == SESSION_REGION_SPREAD &&
+                   NIGH_REGION_MAPPABLE == SESSION_REGION_MAPPABLE,
                "the bounds are public");
 
 /* ---- the steps ------------------------------------------------------------ */
@@ -96,7 +97,8 @@ static nigh_status explain_change(const struct client_op *op, nigh_status status
     case NIGH_BUSY:
         return error_set(op->client, status,
                          "the members of the cluster have just changed, or another change was in "
-                         "the way: look whether it has happened, and try again");
+                         "the way, or a client has the chunk mapped: look whether it has happened, "
+                         "and try again");
     case NIGH_PEER_LOST:
         return error_set(op->client, status,
                          "a node that the change needs is not there (nigh nodes)");
@@ -123,6 +125,10 @@ nigh_status region_explain(const struct client_op *op, nigh_status status)
         return error_set(op->client, status,
                          "the rights for that were not given, were revoked, or the handle was not "
                          "opened for it");
+    case NIGH_STALE:
+        return error_set(op->client, status,
+                         "a range that is mapped of this handle is not the region's any more: "
+                         "unmap it (nigh_region_unmap), and map it again");
     case NIGH_LOCK_LOST:
         return error_set(op->client, status,
                          "others waited for the lock, and it was handed on: what is done under it "
@@ -235,6 +241,7 @@ nigh_region *region_make(nigh_client *client)
 
     if (region != NULL) {
         region->client = client;
+        list_init(&region->ranges);
         region->connection = atomic_load_explicit(&client->connections, memory_order_relaxed);
     }
     return region;
@@ -286,6 +293,12 @@ nigh_status nigh_region_open(nigh_client *client, const char *name, uint32_t acc
     return open_named(client, name, access, timeout_us, region);
 }
 
+/* Of a spec of before there were any: none. */
+static uint32_t flags_of(const nigh_region_spec *spec)
+{
+    return spec->struct_size < sizeof(*spec) ? 0 : spec->flags;
+}
+
 nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec,
                                uint64_t timeout_us, nigh_region **region)
 {
@@ -299,13 +312,16 @@ nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec
     if (status != NIGH_OK) {
         return status;
     }
-    if (spec->struct_size < sizeof(*spec)) {
+    if (spec->struct_size < offsetof(nigh_region_spec, flags)) {
         return error_set(client, NIGH_INVALID,
                          "nigh_region_create: set struct_size to sizeof(nigh_region_spec)");
     }
+    if ((flags_of(spec) & ~NIGH_REGION_MAPPABLE) != 0) {
+        return error_set(client, NIGH_INVALID, "nigh_region_create: there are no such flags");
+    }
     make = (struct session_region_make){.size_bytes = spec->size,
                                         .chunk_bytes = spec->chunk_size,
-                                        .where = (uint32_t)spec->where,
+                                        .where = (uint32_t)spec->where | flags_of(spec),
                                         .rank = spec->rank,
                                         .group_rights = spec->group_access,
                                         .other_rights = spec->other_access};
@@ -341,6 +357,7 @@ nigh_status region_put(nigh_region *region)
     client_lock(client);
     list_remove(&region->place);
     client_unlock(client);
+    region_unmap_all(region, false);
     free(region);
     return status;
 }
@@ -356,8 +373,13 @@ void regions_end(nigh_client *client)
 {
     struct list_node *node;
 
+    bool is_child = atomic_load_explicit(&client->guard->word, memory_order_relaxed) == GUARD_CHILD;
+
     while ((node = list_pop_front(&client->regions)) != NULL) {
-        free(container_of(node, nigh_region, place));
+        nigh_region *region = container_of(node, nigh_region, place);
+
+        region_unmap_all(region, is_child);
+        free(region);
     }
 }
 
@@ -437,6 +459,7 @@ static void tell_stat(const struct session_region_stat *said, nigh_region_info *
         .group_access = said->group_rights,
         .other_access = said->other_rights,
         .user_count = said->user_count,
+        .flags = said->flags,
     };
 
     for (uint32_t n = 0; n < said->user_count; n++) {

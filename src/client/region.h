@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regions: what region.c (handles, changes) and region_io.c (bytes) share. For libnigh alone. */
+/* Regions: what region.c (handles, changes), region_io.c (bytes) and region_map.c share. For
+ * libnigh alone. */
 #ifndef CLIENT_REGION_H
 #define CLIENT_REGION_H
 
@@ -11,6 +12,7 @@ struct nigh_region {
     struct list_node place; /* in client->regions */
     uint64_t number;
     uint32_t connection; /* that it was opened over */
+    struct list ranges;  /* that are mapped (region_map.c); under the client's lock */
 };
 
 /* A question, so far without bytes; `region` NULL: of none that is open. */
@@ -32,6 +34,9 @@ nigh_status region_explain(const struct client_op *op, nigh_status status);
 
 /* Runs a question to its end, and explains it. */
 nigh_status region_run(struct client_op *op);
+
+/* What is mapped of it is so no more. */
+void region_unmap_all(nigh_region *region, bool is_child);
 
 /* The client has ended: so do its handles. */
 void regions_end(nigh_client *client);

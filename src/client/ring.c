@@ -310,10 +310,14 @@ void ring_undo(nigh_client *client, uint32_t lane, uint8_t opcode, const struct 
         /* It was not carried out, and its caller may say it again. */
         ring_submit_alone(client, lane, SESSION_OP_REPLY, cqe->generation,
                           (uint64_t)(int64_t)NIGH_BUSY);
-    } else if (opcode == SESSION_OP_REGION && (cqe->flags & SESSION_CQE_OPENED) != 0 &&
+    } else if (opcode == SESSION_OP_REGION &&
+               (cqe->flags & (SESSION_CQE_OPENED | SESSION_CQE_MAPPED)) != 0 &&
                ring_has_room(client, lane, UINT32_MAX)) {
-        struct session_sqe sqe = {
-            .op = SESSION_OP_REGION, .offset = UINT64_MAX, .name_size = SESSION_REGION_CLOSE};
+        bool opened = (cqe->flags & SESSION_CQE_OPENED) != 0;
+        struct session_sqe sqe = {.op = SESSION_OP_REGION,
+                                  .offset = UINT64_MAX,
+                                  .name_size =
+                                      opened ? SESSION_REGION_CLOSE : SESSION_REGION_UNMAP};
 
         memcpy(sqe.id, &cqe->generation, sizeof(cqe->generation));
         ring_submit(client, lane, NULL, 0, false, &sqe);

@@ -263,13 +263,13 @@ nigh_status socket_ask_extents(nigh_client *client, struct extents_ask *ask)
 
 /* Whether a message answers the question for this memory; *status: how. Descriptors of others are
  * closed: who asked for them gave up. */
-static bool socket_match_bulk(nigh_client *client, uint64_t number,
+static bool socket_match_file(nigh_client *client, uint16_t kind, uint64_t number,
                               const union socket_message *message, size_t size_bytes, int *fd,
                               nigh_status *status)
 {
     const struct session_bulk_file *file = &message->bulk;
 
-    if (socket_is_late(client, message) || message->header.kind != SESSION_BULK ||
+    if (socket_is_late(client, message) || message->header.kind != kind ||
         size_bytes < sizeof(*file) || file->number != number) {
         fd_close(fd);
         return false;
@@ -287,10 +287,11 @@ static bool socket_match_bulk(nigh_client *client, uint64_t number,
     return true;
 }
 
-nigh_status socket_ask_bulk(nigh_client *client, uint64_t number, int *out)
+static nigh_status socket_ask_file(nigh_client *client, uint16_t kind, uint16_t answer_kind,
+                                   uint64_t number, int *out)
 {
     uint64_t deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), LIMIT_NODE_GRACE_US);
-    struct session_bulk_file ask = {.header = {.magic = SESSION_MAGIC, .kind = SESSION_BULK_ASK},
+    struct session_bulk_file ask = {.header = {.magic = SESSION_MAGIC, .kind = kind},
                                     .number = number};
     nigh_status status = resume_ensure(client, LIMIT_NODE_GRACE_US);
     nigh_status answer = NIGH_PENDING;
@@ -305,7 +306,8 @@ nigh_status socket_ask_bulk(nigh_client *client, uint64_t number, int *out)
 
         status = socket_await(client, deadline_us, &message, &size_bytes, &fd);
         if (status == NIGH_OK) {
-            (void)socket_match_bulk(client, number, &message, size_bytes, &fd, &answer);
+            (void)socket_match_file(client, answer_kind, number, &message, size_bytes, &fd,
+                                    &answer);
         }
     }
     if (status != NIGH_OK || answer != NIGH_OK) {
@@ -313,4 +315,14 @@ nigh_status socket_ask_bulk(nigh_client *client, uint64_t number, int *out)
     }
     *out = fd;
     return NIGH_OK;
+}
+
+nigh_status socket_ask_bulk(nigh_client *client, uint64_t number, int *fd)
+{
+    return socket_ask_file(client, SESSION_BULK_ASK, SESSION_BULK, number, fd);
+}
+
+nigh_status socket_ask_map(nigh_client *client, uint64_t number, int *fd)
+{
+    return socket_ask_file(client, SESSION_MAP_ASK, SESSION_MAP, number, fd);
 }

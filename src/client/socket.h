@@ -35,4 +35,7 @@ nigh_status socket_ask_extents(nigh_client *client, struct extents_ask *ask);
 /* Asks for memory that the node made for this client's calls: *fd, the caller's. Locked. */
 nigh_status socket_ask_bulk(nigh_client *client, uint64_t number, int *fd);
 
+/* Likewise for the memory of a map (SESSION_REGION_MAP). Locked. */
+nigh_status socket_ask_map(nigh_client *client, uint64_t number, int *fd);
+
 #endif

@@ -62,6 +62,8 @@ static bool is_gauge(const char *name)
         "region_homes",
         "regions_mapped",
         "region_low_limit_bytes",
+        "region_maps",
+        "region_kept_bytes",
     };
 
     for (size_t n = 0; n < sizeof(gauges) / sizeof(gauges[0]); n++) {

@@ -46,6 +46,8 @@ enum session_message_kind {
     SESSION_PAIR_DROP = 9, /* client: this pair has ended here, and nothing of it is mapped */
     SESSION_BULK_ASK = 10, /* client: I need this memory, which was made for my calls */
     SESSION_BULK = 11,     /* node: here it is (one descriptor), or a status */
+    SESSION_MAP_ASK = 12,  /* client: I need the memory of this map (SESSION_REGION_MAP) */
+    SESSION_MAP = 13,      /* node: here it is (one descriptor), or a status */
 };
 
 struct session_message_header {
@@ -117,7 +119,8 @@ struct session_grant {
     uint32_t extent;
 };
 
-/* BULK_ASK, where `status` is 0, and BULK: memory by number (SESSION_OP_BULK_MAKE). */
+/* BULK_ASK, where `status` is 0, and BULK: memory by number (SESSION_OP_BULK_MAKE); MAP_ASK and MAP
+ * likewise. */
 struct session_bulk_file {
     struct session_message_header header;
     int32_t status;
@@ -303,6 +306,11 @@ enum session_region_what {
     SESSION_REGION_BARRIER, /* id.offset: its number; ref: how many are to arrive, to UINT32_MAX */
     SESSION_REGION_FILL,    /* ref: how many bytes; the question: the one byte that they become */
     SESSION_REGION_COPY,    /* ref: how many bytes; the question: a session_region_source */
+    SESSION_REGION_MAP,     /* ref: how many bytes, of one chunk; with SESSION_FLAG_WRITES to write
+                               them, too -> generation: the map's number, with which
+                               SESSION_MAP_ASK gets the memory of the whole chunk */
+    SESSION_REGION_UNMAP,   /* id.number: a map's. NIGH_STALE: it was of another memory than the
+                               chunk's; it has ended all the same */
     SESSION_REGION_WHATS
 };
 
@@ -321,10 +329,13 @@ _Static_assert(offsetof(struct session_region_id, unsaid) == LIMIT_ID_BYTES, "it
 #define SESSION_REGION_ON     1u
 #define SESSION_REGION_SPREAD 2u
 
+/* A bit beside that: clients may map the chunks. Came later. */
+#define SESSION_REGION_MAPPABLE 65536u
+
 struct session_region_make {
     uint64_t size_bytes;
-    uint64_t chunk_bytes; /* 0: as the node has it. Of RESIZE 0 */
-    uint32_t where, rank;
+    uint64_t chunk_bytes;                /* 0: as the node has it. Of RESIZE 0 */
+    uint32_t where, rank;                /* of CREATE with SESSION_REGION_MAPPABLE or without */
     uint32_t group_rights, other_rights; /* of RESIZE 0 */
 };
 
@@ -357,13 +368,15 @@ struct session_region_stat {
         uint32_t uid, rights;
     } users[LIMIT_REGION_GRANTS];
     uint32_t ranks[LIMIT_REGION_CHUNKS]; /* UINT32_MAX: it is lost */
+    uint32_t flags;                      /* SESSION_REGION_MAPPABLE */
+    uint32_t zero;
 };
 
 _Static_assert(sizeof(struct session_region_make) == 32 &&
                    sizeof(struct session_region_grant) == 16 &&
                    sizeof(struct session_region_lock) == 24 &&
                    sizeof(struct session_region_stat) ==
-                       40 + 8 * LIMIT_REGION_GRANTS + 4 * LIMIT_REGION_CHUNKS &&
+                       48 + 8 * LIMIT_REGION_GRANTS + 4 * LIMIT_REGION_CHUNKS &&
                    sizeof(struct session_region_stat) <= LIMIT_CALL_BYTES,
                "they lie in places");
 
@@ -377,9 +390,10 @@ _Static_assert(sizeof(struct session_region_make) == 32 &&
     16u /* GET: what has to come from another node goes with its last view. Came later: a node \
            that does not know it says NIGH_INVALID */
 
-#define SESSION_FLAG_INTO 1u /* REGION: the bytes are a session_bulk's */
-#define SESSION_FLAG_PUSH 1u /* BULK: from here to the caller's memory */
-#define SESSION_FLAG_END  1u /* BULK_WAIT: and it goes */
+#define SESSION_FLAG_INTO   1u /* REGION: the bytes are a session_bulk's */
+#define SESSION_FLAG_WRITES 1u /* REGION, of MAP: to write it, too */
+#define SESSION_FLAG_PUSH   1u /* BULK: from here to the caller's memory */
+#define SESSION_FLAG_END    1u /* BULK_WAIT: and it goes */
 
 #define SESSION_FLAG_IDEMPOTENT 1u /* CALL: may be carried out twice */
 #define SESSION_FLAG_URGENT     2u /* CALL: goes before others */
@@ -395,7 +409,8 @@ _Static_assert(sizeof(struct session_region_make) == 32 &&
 #define SESSION_CQE_INDEX_FULL 1u /* NIGH_LIMIT: the limit is the pool's index in this lane */
 #define SESSION_CQE_UNTAKEN    2u /* CALL: no service can have carried it out */
 #define SESSION_CQE_OPENED     8u /* REGION, that went well: generation is a handle that it opened */
-#define SESSION_CQE_ANSWERED   4u /* CALL, not only failed ones: the status is the service's own */
+#define SESSION_CQE_MAPPED     16u /* REGION, that went well: generation is a map that it made */
+#define SESSION_CQE_ANSWERED   4u  /* CALL, not only failed ones: the status is the service's own */
 
 /*
  * The argument of a SEAL is its timeout in microseconds (a strict pool copies at seal, and may wait

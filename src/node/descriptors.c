@@ -27,7 +27,8 @@ void descriptors_count(const struct node_settings *settings, struct descriptors 
                DESCRIPTORS_A_LANE * lanes + DESCRIPTORS_BASE,
         .members = others * (1 + a_rail * lanes),
         .sessions = settings->max_sessions * (DESCRIPTORS_A_SESSION + lanes) + LIMIT_PAIRS +
-                    LIMIT_BULKS + 2 * lanes * (LIMIT_POOLS - settings->pool_count) +
+                    LIMIT_BULKS + LIMIT_REGION_FILES +
+                    2 * lanes * (LIMIT_POOLS - settings->pool_count) +
                     2 * (LIMIT_EXTENTS - LIMIT_EXTENTS_AIM),
         .strangers = LIMIT_FRONT_HALF_OPEN +
                      (others > 0 ? LIMIT_PEER_HANDSHAKES + lanes * LIMIT_FABRIC_HALF_OPEN : 0),

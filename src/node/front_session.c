@@ -439,23 +439,32 @@ static void front_grant(struct front *front, struct node_session *session,
     front_sent(front, session, status);
 }
 
-/* Memory that was made for its calls, as it asked for through the rings. */
-static void front_give_bulk(struct front *front, struct node_session *session,
+/* Of this number. NIGH_LIMIT: too much that it was sent is not read. */
+static nigh_status front_open_file(struct front *front, const struct node_session *session,
+                                   const struct session_bulk_file *request, int *fd)
+{
+    if (front_has_unread(session, LIMIT_FRONT_UNREAD_BYTES))
+        return NIGH_LIMIT;
+    if (request->header.kind == SESSION_MAP_ASK)
+        return lane_region_map_open(front->lanes[0], session->seat.slot, request->number, fd);
+    if (front->bulks == NULL)
+        return NIGH_UNSUPPORTED;
+    return bulk_memories_open(front->bulks, request->number, session->seat.session_id, fd);
+}
+
+/* Memory that was made for its calls, or that it maps, as it asked for through the rings. */
+static void front_give_file(struct front *front, struct node_session *session,
                             const struct session_bulk_file *request)
 {
     struct session_bulk_file answer = {
-        .header = {.magic = SESSION_MAGIC, .kind = SESSION_BULK},
-        .status = NIGH_LIMIT,
+        .header = {.magic = SESSION_MAGIC,
+                   .kind = request->header.kind == SESSION_MAP_ASK ? SESSION_MAP : SESSION_BULK},
         .number = request->number,
     };
     int fd = -1;
     nigh_status status;
 
-    if (front->bulks == NULL)
-        answer.status = NIGH_UNSUPPORTED;
-    else if (!front_has_unread(session, LIMIT_FRONT_UNREAD_BYTES))
-        answer.status =
-            bulk_memories_open(front->bulks, request->number, session->seat.session_id, &fd);
+    answer.status = front_open_file(front, session, request, &fd);
     status = fd_send_message(session->socket_fd, &answer, sizeof(answer), &fd, fd >= 0 ? 1 : 0);
     if (status == NIGH_LIMIT && fd >= 0) {
         answer.status = NIGH_LIMIT;
@@ -483,9 +492,10 @@ static void front_take_message(struct front *front, struct node_session *session
         front_grant(front, session, &request.extent);
         return;
     }
-    if (header->magic == SESSION_MAGIC && header->kind == SESSION_BULK_ASK &&
+    if (header->magic == SESSION_MAGIC &&
+        (header->kind == SESSION_BULK_ASK || header->kind == SESSION_MAP_ASK) &&
         size == sizeof(request.bulk)) {
-        front_give_bulk(front, session, &request.bulk);
+        front_give_file(front, session, &request.bulk);
         return;
     }
     if (header->magic == SESSION_MAGIC && header->kind == SESSION_PAIR_ASK &&

@@ -140,6 +140,11 @@ struct lane;
 
 nigh_status lane_create(const struct lane_config *config, struct lane **lane);
 
+/* The memory of a session's map of a region's chunk (SESSION_REGION_MAP): *fd, the caller's. Lane
+ * 0. NIGH_NOT_FOUND: it has none such; NIGH_STALE: it is not the chunk's any more;
+ * NIGH_NO_RESOURCES. */
+nigh_status lane_region_map_open(const struct lane *lane, uint32_t slot, uint64_t number, int *fd);
+
 /* Not while its thread runs. Sessions still open are forgotten. */
 void lane_destroy(struct lane *lane);
 

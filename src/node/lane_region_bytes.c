@@ -221,6 +221,16 @@ static void move(uint8_t *to, const uint8_t *from, uint64_t count, bool writes)
     }
 }
 
+static nigh_status map_part(struct lane_regions *at, struct region_part *part)
+{
+    struct region_io *io = part->io;
+
+    part->begun_bytes = part->post.piece.length_bytes;
+    if (part->begun_bytes != io->op.op.length_bytes)
+        return NIGH_INVALID; /* of more than one chunk */
+    return lane_region_map(at, io, lane_region_opened(io->op.region, &part->post));
+}
+
 nigh_status lane_region_carry_out(struct lane_regions *at, struct region_part *part)
 {
     struct region_io *io = part->io;
@@ -231,6 +241,8 @@ nigh_status lane_region_carry_out(struct lane_regions *at, struct region_part *p
 
     if (chunk == NULL)
         return NIGH_STALE;
+    if (io->what == SESSION_REGION_MAP)
+        return map_part(at, part);
     part->begun_bytes += count;
     if (io->what == SESSION_REGION_ADD || io->what == SESSION_REGION_SWAP)
         return act_on_word(at, io, chunk);

@@ -151,14 +151,18 @@ static uint32_t most_chunks(const struct lane_regions *at)
                           : min_u32(fabric->caps.memories / 2, LIMIT_REGION_HERE);
 }
 
-static void make(struct lane_regions *at, struct region *region, uint32_t number, uint64_t bytes)
+static void make(struct lane_regions *at, struct region *region,
+                 const struct region_holder_act *act)
 {
     bool has_place = at->here_count < most_chunks(at);
-    struct region_chunk_here *chunk = has_place ? add_chunk(at, region, number) : NULL;
+    struct region_chunk_here *chunk = has_place ? add_chunk(at, region, act->chunk) : NULL;
     nigh_status status = has_place ? NIGH_NO_RESOURCES : NIGH_LIMIT;
 
     if (chunk != NULL) {
-        status = region_memories_make(at->memories, bytes, chunk, number);
+        struct region_memory_wish wish = {
+            .bytes = act->bytes, .is_file = act->is_mappable, .tag = chunk, .number = act->chunk};
+
+        status = region_memories_make(at->memories, &wish);
         if (status == NIGH_OK)
             return;
         did(at, chunk, status);
@@ -166,14 +170,31 @@ static void make(struct lane_regions *at, struct region *region, uint32_t number
     }
     NIGH_ASSERT(at->unmade_count < REGION_UNMADES);
     at->unmade[at->unmade_count++] =
-        (struct region_unmade){.region = region, .chunk = number, .status = status};
+        (struct region_unmade){.region = region, .chunk = act->chunk, .status = status};
 }
 
 static void cut(struct lane_regions *at, struct region_chunk_here *chunk)
 {
-    region_memories_unmake(at->memories, chunk->memory);
-    chunk->memory = NULL;
+    lane_region_leave_memory(at, chunk);
     did(at, chunk, NIGH_OK);
+}
+
+static void open_chunk(struct lane_regions *at, struct region_chunk_here *chunk);
+
+/* All that was in the old memory is in the new one. Without memory for it the chunk waits. */
+static void take_renewed(struct lane_regions *at, struct region_chunk_here *chunk,
+                         struct region_memory *memory)
+{
+    chunk->is_renewing = false;
+    if (memory->status == NIGH_OK) {
+        lane_region_leave_memory(at, chunk);
+        chunk->memory = memory;
+        chunk->must_renew = false;
+    } else {
+        region_memories_unmake(at->memories, memory);
+        chunk->renew_us = at->lane->now_us + LIMIT_REGION_RENEW_US;
+    }
+    open_chunk(at, chunk);
 }
 
 bool lane_region_chunks_turn(struct lane_regions *at)
@@ -185,12 +206,16 @@ bool lane_region_chunks_turn(struct lane_regions *at)
         struct region_chunk_here *chunk = memory->tag;
         nigh_status status = memory->status;
 
+        any = true;
+        if (chunk->is_renewing) {
+            take_renewed(at, chunk, memory);
+            continue;
+        }
         if (status == NIGH_OK)
             chunk->memory = memory;
         else
             region_memories_unmake(at->memories, memory);
         did(at, chunk, status);
-        any = true;
     }
     return any;
 }
@@ -229,10 +254,30 @@ static nigh_status give_handle(struct lane_regions *at, struct region_chunk_here
 
 static void copy_more(struct lane_regions *at, struct region_chunk_here *chunk);
 
+/* Somebody who has its memory is to have it no more: it goes on in other memory. False: not now. */
+static bool renew(struct lane_regions *at, struct region_chunk_here *chunk)
+{
+    struct region_memory_wish wish = {.bytes = chunk->memory->bytes,
+                                      .is_file = true,
+                                      .from = chunk->memory->address,
+                                      .tag = chunk,
+                                      .number = chunk->number};
+
+    if (at->lane->now_us < chunk->renew_us)
+        return false;
+    chunk->is_renewing = region_memories_make(at->memories, &wish) == NIGH_OK;
+    return chunk->is_renewing;
+}
+
 /* What cannot be registered now is tried again: what was open once is to be open again. */
 static void open_chunk(struct lane_regions *at, struct region_chunk_here *chunk)
 {
-    if (give_handle(at, chunk, true) == NIGH_OK) {
+    if (chunk->must_renew) {
+        if (renew(at, chunk))
+            return;
+        list_push_back(&at->opening, &chunk->link);
+        lane_regions_again(at);
+    } else if (give_handle(at, chunk, true) == NIGH_OK) {
         did(at, chunk, NIGH_OK);
     } else {
         list_push_back(&at->opening, &chunk->link);
@@ -267,9 +312,10 @@ static void withdraw(struct lane_regions *at, struct region_chunk_here *chunk)
 
 /* A home says how large chunks are, and which handle opens one: what is here is this node's word.
  */
-uint8_t *lane_region_bytes(const struct region *region, const struct region_post *post)
+struct region_chunk_here *lane_region_opened(const struct region *region,
+                                             const struct region_post *post)
 {
-    const struct region_chunk_here *chunk = chunk_of(region, post->piece.chunk);
+    struct region_chunk_here *chunk = chunk_of(region, post->piece.chunk);
     uint64_t bytes = chunk == NULL || chunk->memory == NULL ? 0 : chunk->memory->bytes;
 
     if (region_window_is_none(post->place.handle) || post->piece.offset_bytes > bytes ||
@@ -277,7 +323,14 @@ uint8_t *lane_region_bytes(const struct region *region, const struct region_post
         !region_window_equal(chunk->handle, post->place.handle)) {
         return NULL;
     }
-    return chunk->memory->address + post->piece.offset_bytes;
+    return chunk;
+}
+
+uint8_t *lane_region_bytes(const struct region *region, const struct region_post *post)
+{
+    const struct region_chunk_here *chunk = lane_region_opened(region, post);
+
+    return chunk == NULL ? NULL : chunk->memory->address + post->piece.offset_bytes;
 }
 
 /* ---- copied --------------------------------------------------------------- */
@@ -369,16 +422,20 @@ void lane_region_act(void *context, struct region *region, const struct region_h
     struct region_chunk_here *chunk = chunk_of(region, act->chunk);
 
     if (act->action == REGION_ACT_MAKE) {
-        make(at, region, act->chunk, act->bytes);
+        make(at, region, act);
         return;
     }
     NIGH_ASSERT(chunk != NULL && chunk->memory != NULL);
     switch (act->action) {
     case REGION_ACT_MAKE: break;
     case REGION_ACT_COPY: copy(at, chunk, act); break;
-    case REGION_ACT_LEND: did(at, chunk, give_handle(at, chunk, false)); break;
+    case REGION_ACT_LEND: /* who has it mapped would be left behind */
+        did(at, chunk, lane_region_is_shared(chunk) ? NIGH_BUSY : give_handle(at, chunk, false));
+        break;
     case REGION_ACT_OPEN:
         wipe(chunk, act->wipe_from, min_u64(act->wipe_to, chunk->memory->bytes));
+        chunk->must_renew = lane_region_must_renew(chunk, act->kept);
+        chunk->renew_us = 0;
         open_chunk(at, chunk);
         break;
     case REGION_ACT_CLOSE:
@@ -397,8 +454,10 @@ void lane_region_chunks_fini(struct lane_regions *at)
         struct region_here *here = container_of(node, struct region_here, link);
 
         for (uint32_t n = 0; n < here->room; n++) {
-            if (here->chunks[n] != NULL)
-                withdraw(at, here->chunks[n]);
+            if (here->chunks[n] == NULL)
+                continue;
+            withdraw(at, here->chunks[n]);
+            free(here->chunks[n]->share);
             free(here->chunks[n]);
         }
         free(here->chunks);

@@ -48,14 +48,16 @@ void lane_region_io_say(struct lane_regions *at, struct region_io *io, nigh_stat
                         uint64_t bytes)
 {
     bool opens = io->what == SESSION_REGION_OPEN || io->what == SESSION_REGION_LOCK;
+    bool maps = io->what == SESSION_REGION_MAP;
     struct session_cqe cqe = {.cookie = io->cookie,
                               .status = status,
                               .offset = io->place,
                               .data_size = bytes,
                               .generation = opens ? io->number : io->old,
-                              .flags = opens && status == NIGH_OK ? SESSION_CQE_OPENED : 0,
                               .pin = SESSION_NO_PIN};
 
+    if (status == NIGH_OK)
+        cqe.flags = opens ? SESSION_CQE_OPENED : maps ? SESSION_CQE_MAPPED : 0;
     if (io->is_told)
         return;
     io->is_told = true;
@@ -114,6 +116,8 @@ void lane_region_ended(void *context, struct regions_op *op, nigh_status status)
         lane_region_arrive(at, io);
         return;
     }
+    if (io->what == SESSION_REGION_MAP && (status != NIGH_OK || io->is_told))
+        (void)lane_region_unmap(at, io->slot, io->old); /* nobody hears of it */
     if (io->piece != NULL)
         lane_region_copy_went_on(at, io, status);
     lane_region_io_say(at, io, status, status == NIGH_OK && has_bytes ? io->place_bytes : 0);

@@ -386,6 +386,15 @@ static void begin_part(struct lane_regions *at, struct region_part *part)
         finish_part(at, part);
 }
 
+/* A chunk that is to be mapped is at another node, by what is known: the home is asked once. */
+static nigh_status is_away(struct region_io *io)
+{
+    bool was_away = io->was_away;
+
+    io->was_away = true;
+    return was_away ? NIGH_ELSEWHERE : NIGH_STALE;
+}
+
 void lane_region_post(void *context, struct regions_op *op, const struct region_post *post)
 {
     struct lane_regions *at = context;
@@ -407,7 +416,10 @@ void lane_region_post(void *context, struct regions_op *op, const struct region_
     part->piece_bytes = io->what == SESSION_REGION_FILL ? LIMIT_REGION_COPY_BYTES : LIMIT_QOS_PIECE;
     at->counts.parts_here += here;
     at->counts.parts_there += !here;
-    begin_part(at, part);
+    if (!here && io->what == SESSION_REGION_MAP)
+        end_part(at, part, is_away(io));
+    else
+        begin_part(at, part);
 }
 
 /* ---- tried again, given up ------------------------------------------------ */

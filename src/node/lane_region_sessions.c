@@ -18,7 +18,9 @@ _Static_assert(NIGH_REGION_READ == REGION_READ && NIGH_REGION_WRITE == REGION_WR
                    NIGH_REGION_MASTER == REGION_MASTER && NIGH_REGION_LOST == REGION_NOBODY &&
                    SESSION_REGION_SHARED == (uint32_t)REGION_LOCK_SHARED &&
                    SESSION_REGION_EXCLUSIVE == (uint32_t)REGION_LOCK_EXCLUSIVE &&
-                   NIGH_REGION_LOW == SESSION_REGION_LOW && (REGION_ALL & SESSION_REGION_LOW) == 0,
+                   NIGH_REGION_LOW == SESSION_REGION_LOW &&
+                   (REGION_ALL & SESSION_REGION_LOW) == 0 &&
+                   SESSION_REGION_MAPPABLE == NIGH_REGION_MAPPABLE,
                "what is public is what it is called here");
 
 /* What a submission asks, copied out of it. */
@@ -89,6 +91,7 @@ static void close_use(struct lane_regions *at, struct region_use *use)
             lane_region_io_end(at, io, NIGH_CANCELED);
     }
     use->ios--;
+    lane_region_maps_close(at, use);
     lane_region_use_put(at, use);
 }
 
@@ -169,6 +172,7 @@ static nigh_status tell_stat(struct lane_regions *at, struct region_io *io,
         .group_rights = descriptor->group_rights,
         .other_rights = descriptor->other_rights,
         .user_count = descriptor->grant_count,
+        .flags = (descriptor->flags & REGION_MAPPABLE) != 0 ? SESSION_REGION_MAPPABLE : 0,
     };
     uint8_t *to = store_leased_bytes(at->lane->store, io->slot, io->place, sizeof(said));
 
@@ -183,6 +187,18 @@ static nigh_status tell_stat(struct lane_regions *at, struct region_io *io,
     memcpy(to, &said, sizeof(said));
     io->place_bytes = sizeof(said);
     return NIGH_OK;
+}
+
+/* Whoever has a map of memory that is not the region's any more is told so. What is done under a
+ * lock is over with it, and a map would not be. */
+static nigh_status judge_maps(const struct region_io *io, const struct region_use *use,
+                              const struct region_descriptor *descriptor)
+{
+    if (io->what == SESSION_REGION_MAP && use->guard != NULL)
+        return NIGH_INVALID;
+    if (io->what == SESSION_REGION_MAP && (descriptor->flags & REGION_MAPPABLE) == 0)
+        return NIGH_UNSUPPORTED;
+    return use->stale_maps > 0 && io->op.op.length_bytes > 0 ? NIGH_STALE : NIGH_OK;
 }
 
 nigh_status lane_region_judge(void *context, struct regions_op *op,
@@ -206,6 +222,8 @@ nigh_status lane_region_judge(void *context, struct regions_op *op,
     status = region_handles_judge(handles, handle, descriptor, io->rights);
     if (status == NIGH_OK && use->guard != NULL && use->guard->is_lost)
         status = use->guard->status == NIGH_NOT_FOUND ? NIGH_NOT_FOUND : NIGH_LOCK_LOST;
+    if (status == NIGH_OK)
+        status = judge_maps(io, use, descriptor);
     return status == NIGH_OK && io->what == SESSION_REGION_STAT ? tell_stat(at, io, descriptor)
                                                                 : status;
 }
@@ -356,6 +374,15 @@ static nigh_status take_fill(const struct asked_for *want, struct region_io *io,
     return NIGH_OK;
 }
 
+static nigh_status take_map(const struct asked_for *want, struct region_io *io)
+{
+    bool writes = (want->sqe->flags & SESSION_FLAG_WRITES) != 0;
+
+    io->rights = REGION_READ | (writes ? REGION_WRITE : 0);
+    io->op.op.length_bytes = want->sqe->ref;
+    return want->sqe->ref == 0 || want->sqe->data_size != 0 ? NIGH_INVALID : NIGH_OK;
+}
+
 static nigh_status fill_io(const struct asked_for *want, struct region_io *io, const uint8_t *bytes)
 {
     io->op.op.offset_bytes = want->id.offset;
@@ -368,6 +395,7 @@ static nigh_status fill_io(const struct asked_for *want, struct region_io *io, c
         return take_word(want, io, bytes);
     case SESSION_REGION_BARRIER: return take_barrier(want, io);
     case SESSION_REGION_FILL: return take_fill(want, io, bytes);
+    case SESSION_REGION_MAP: return take_map(want, io);
     default: return NIGH_OK; /* STAT: it looks */
     }
 }
@@ -478,7 +506,8 @@ static nigh_status fill_create(const struct asked_for *want, const uint8_t *byte
         make.size_bytes > LIMIT_REGION_CHUNK_BYTES * LIMIT_REGION_CHUNKS ||
         ((make.group_rights | make.other_rights) & ~REGION_ALL) != 0)
         return NIGH_INVALID;
-    status = place_chunks(want->at, make.where, make.rank, asking);
+    ask->is_mappable = (make.where & SESSION_REGION_MAPPABLE) != 0;
+    status = place_chunks(want->at, make.where & ~SESSION_REGION_MAPPABLE, make.rank, asking);
     ask->geometry.size_bytes = make.size_bytes;
     ask->geometry.chunk_bytes = make.chunk_bytes != 0
                                     ? make.chunk_bytes
@@ -592,7 +621,9 @@ static bool is_sound(const struct asked_for *want)
 {
     const struct session_sqe *sqe = want->sqe;
     bool moves = sqe->name_size == SESSION_REGION_READ || sqe->name_size == SESSION_REGION_WRITE;
-    uint32_t known = moves ? SESSION_FLAG_INTO : 0;
+    uint32_t known = moves                                  ? SESSION_FLAG_INTO
+                     : sqe->name_size == SESSION_REGION_MAP ? SESSION_FLAG_WRITES
+                                                            : 0;
     bool is_read = sqe->name_size == SESSION_REGION_READ && sqe->flags == 0;
 
     return want->at != NULL && (sqe->flags & ~known) == 0 && sqe->name_size != 0 &&
@@ -646,7 +677,11 @@ void lane_region(struct lane *lane, uint32_t slot, const struct session_sqe *sqe
     case SESSION_REGION_SWAP:
     case SESSION_REGION_BARRIER:
     case SESSION_REGION_FILL:
+    case SESSION_REGION_MAP:
     case SESSION_REGION_STAT: answer_io(&want, bytes); break;
+    case SESSION_REGION_UNMAP:
+        complete(&want, lane_region_unmap(want.at, slot, want.id.number));
+        break;
     default: answer_change(&want, bytes); break;
     }
     lane_regions_tell(lane->regions);

@@ -319,6 +319,8 @@ void lane_regions_count(const struct lane *lane, nigh_node_stats *stats)
     stats->region_parts_waited += at->counts.parts_waited;
     stats->region_operations_held += at->counts.operations_held;
     stats->region_low_limit_bytes += qos_low_limit(&at->qos);
+    stats->region_maps += at->map_count;
+    stats->region_kept_bytes += at->kept_bytes;
 }
 
 /* ---- create, destroy ------------------------------------------------------ */
@@ -383,6 +385,7 @@ nigh_status lane_open_regions(struct lane *lane)
     list_init(&at->here);
     list_init(&at->did);
     list_init(&at->opening);
+    list_init(&at->free_maps);
     list_init(&at->ios);
     list_init(&at->failed);
     list_init(&at->ended);
@@ -440,6 +443,7 @@ void lane_close_regions(struct lane *lane)
     lane_region_posts_fini(at);
     lane_region_chunks_fini(at);
     region_memories_destroy(at->memories);
+    free(at->maps);
     free(at->sessions);
     free(at->unmade);
     free(at->heap);

@@ -39,6 +39,7 @@ struct region_use {
     struct region *region;
     struct region_guard *guard; /* the lock that it is good under; NULL: none */
     uint32_t ios;               /* under way */
+    uint32_t maps, stale_maps;  /* of chunks; of these, of memory that is none any more */
     bool is_closed;
     bool is_abandoned; /* with its session, and not by it */
     bool is_low;       /* of low priority, as its handle or its session is */
@@ -80,6 +81,7 @@ struct region_io {
     uint32_t slot, begun, cookie;
     enum session_region_what what;
     bool is_told;    /* the session was told how it ended */
+    bool was_away;   /* MAP: the chunk was at another node, by what was known */
     uint64_t number; /* of the handle */
     uint32_t rights; /* that it takes; of OPEN that are asked for */
     uint64_t place;  /* in leased memory, where its bytes are, or come to */
@@ -150,6 +152,34 @@ struct region_copy {
     struct region_copy_piece piece[LIMIT_REGION_COPY_POSTS]; /* the n-th is n % so many */
 };
 
+struct region_chunk_here;
+
+/* A user that memory was given to. */
+struct region_taker {
+    uint32_t uid, gid;
+    uint32_t rights;
+};
+
+/* Memory of a chunk that clients map, or did (lane_region_maps.c). */
+struct region_share {
+    struct region_memory *memory;
+    struct region_chunk_here *chunk; /* NULL: it is none's any more, and kept for its maps */
+    struct list maps;
+    struct region_taker takers[LIMIT_REGION_TAKERS]; /* ever */
+    uint32_t taker_count;
+    bool is_anybodys; /* there were more */
+};
+
+/* A client's map of a chunk. */
+struct region_map {
+    struct list_node link;      /* in share.maps, or lane_regions.free_maps */
+    struct region_share *share; /* NULL: it is free */
+    struct region_use *use;
+    uint32_t slot, begun;
+    uint32_t uses; /* of the place */
+    bool writes;
+};
+
 /* A chunk's memory here. */
 struct region_chunk_here {
     struct list_node link; /* in lane_regions.did or .opening */
@@ -164,6 +194,10 @@ struct region_chunk_here {
     uint64_t copy_bytes, copied_bytes;
     uint32_t copies; /* READs of it under way */
     bool is_copied;
+    struct region_share *share; /* NULL: no client was given its memory */
+    bool must_renew;            /* before it is opened: who was is to have it no more */
+    bool is_renewing;           /* other memory is being made */
+    uint64_t renew_us;          /* it is tried again then */
 };
 
 /* A region's, as region_data has it. */
@@ -209,6 +243,7 @@ struct lane_region_session {
     struct list_node link; /* in lane_regions.limited, while something is held */
     struct list held;      /* operations that are not begun */
     struct rate bytes, operations;
+    uint32_t maps;
 };
 
 /* Ever. */
@@ -236,6 +271,11 @@ struct lane_regions {
     uint32_t windows; /* given, where there is no fabric */
     struct region_unmade *unmade;
     uint32_t unmade_count;
+    /* lane_region_maps.c */
+    struct region_map *maps; /* LIMIT_REGION_MAPS; NULL: there was none yet */
+    uint32_t maps_used, map_count;
+    struct list free_maps;
+    uint64_t kept_bytes; /* of memory that is no chunk's any more */
     /* lane_region_ops.c */
     struct list ios, failed, ended, closing;
     uint32_t io_count;
@@ -301,6 +341,29 @@ bool lane_region_chunks_are_over(const struct lane_regions *at);
 void lane_region_chunks_fini(struct lane_regions *at);
 /* The bytes of a piece of a chunk here, if this handle opens it, and it has them; NULL. */
 uint8_t *lane_region_bytes(const struct region *region, const struct region_post *post);
+
+/* The chunk of a piece, if it is here and this handle opens it; NULL. */
+struct region_chunk_here *lane_region_opened(const struct region *region,
+                                             const struct region_post *post);
+
+/* ---- lane_region_maps.c --------------------------------------------------- */
+
+/* A chunk that is open, for an operation of a session that may: its number in io->old. NIGH_LIMIT;
+ * NIGH_UNSUPPORTED: its memory is none that clients map. */
+nigh_status lane_region_map(struct lane_regions *at, struct region_io *io,
+                            struct region_chunk_here *chunk);
+/* NIGH_STALE: it was of another memory than the chunk's; NIGH_INVALID: it is none of the session's.
+ */
+nigh_status lane_region_unmap(struct lane_regions *at, uint32_t slot, uint64_t number);
+/* All of a handle. */
+void lane_region_maps_close(struct lane_regions *at, const struct region_use *use);
+/* Whether a client has the chunk mapped now. */
+bool lane_region_is_shared(const struct region_chunk_here *chunk);
+/* Whether its memory was given to somebody who may not have it by this descriptor. */
+bool lane_region_must_renew(const struct region_chunk_here *chunk,
+                            const struct region_descriptor *kept);
+/* The chunk has no memory any more: what it had goes, with the last map of it. */
+void lane_region_leave_memory(struct lane_regions *at, struct region_chunk_here *chunk);
 
 /* ---- lane_region_ops.c ---------------------------------------------------- */
 

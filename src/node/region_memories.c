@@ -7,13 +7,16 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/limits.h"
 #include "base/list.h"
 #include "memory/admission.h"
+#include "memory/memfd.h"
 #include "node/region_slabs.h"
 
 /* One that the thread is at, or that the lane has not taken yet, or that is in use. */
@@ -24,7 +27,8 @@ struct piece {
     uint64_t done;             /* bytes of it that are there, */
     uint64_t mapped;           /* and that have an address, of their own */
     struct region_slab *slab;  /* NULL: or they are of this */
-    bool goes;
+    const uint8_t *from;       /* NULL: or copied from there */
+    bool is_file, goes;
 };
 
 struct region_memories {
@@ -34,7 +38,8 @@ struct region_memories {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct list all, todo, ended;
-    uint64_t bytes; /* of all that are not gone */
+    uint64_t bytes; /* of all that are not gone, */
+    uint32_t files; /* and how many of these are files */
     _Atomic uint32_t ended_count;
     /* The thread's: what pieces that are begun have not taken of the system yet, and what it said
      * that it has for small ones, and when. */
@@ -46,21 +51,39 @@ struct region_memories {
 
 /* ---- a step of a piece: not locked ---------------------------------------- */
 
+static nigh_status map_private(uint64_t bytes, void **address)
+{
+    *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (*address == MAP_FAILED)
+        return NIGH_OUT_OF_MEMORY;
+    /* A child that wrote there would have a copy, and so, by turns, would a device. */
+    (void)madvise(*address, bytes, MADV_DONTFORK);
+    (void)madvise(*address, bytes, MADV_DONTDUMP);
+    return NIGH_OK;
+}
+
+/* Its pages come as those of any other piece do. */
+static nigh_status map_file(struct region_memory *memory, void **address)
+{
+    nigh_status status =
+        memfd_create_sealed("nigh-region", memory->bytes, MEMFD_BARE | MEMFD_DATA, &memory->fd);
+
+    if (status == NIGH_OK)
+        status = memfd_map(memory->fd, memory->bytes, MEMFD_WRITABLE, address);
+    return status;
+}
+
 static nigh_status map(struct region_memories *memories, struct piece *piece)
 {
     uint64_t bytes = piece->memory.bytes;
     nigh_status status = admission_ask(bytes, memories->owed);
     void *address;
 
+    if (status == NIGH_OK)
+        status = piece->is_file ? map_file(&piece->memory, &address) : map_private(bytes, &address);
     if (status != NIGH_OK)
         return status;
-    address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                   -1, 0);
-    if (address == MAP_FAILED)
-        return NIGH_OUT_OF_MEMORY;
-    /* A child that wrote there would have a copy, and so, by turns, would a device. */
-    (void)madvise(address, bytes, MADV_DONTFORK);
-    (void)madvise(address, bytes, MADV_DONTDUMP);
     piece->memory.address = address;
     piece->mapped = bytes;
     memories->owed += bytes;
@@ -107,6 +130,8 @@ static nigh_status make_some(struct region_memories *memories, struct piece *pie
         memories->owed -= piece->memory.bytes - piece->done;
         return NIGH_OUT_OF_MEMORY;
     }
+    if (piece->from != NULL)
+        memcpy(piece->memory.address + piece->done, piece->from + piece->done, bytes);
     piece->done += bytes;
     memories->owed -= bytes;
     return NIGH_OK;
@@ -117,7 +142,7 @@ static bool make_step(struct region_memories *memories, struct piece *piece)
 {
     nigh_status *status = &piece->memory.status;
 
-    if (piece->memory.bytes <= LIMIT_REGION_SLAB_PIECE) {
+    if (piece->memory.bytes <= LIMIT_REGION_SLAB_PIECE && !piece->is_file) {
         *status = make_small(memories, piece);
         return true;
     }
@@ -135,8 +160,12 @@ static bool unmake_step(struct region_memories *memories, struct piece *piece)
                           (struct region_slab_piece){piece->memory.address, piece->slab});
     if (bytes > 0) {
         piece->mapped -= bytes;
+        if (piece->is_file)
+            (void)memfd_punch_at(piece->memory.fd, piece->mapped, bytes);
         NIGH_ASSERT(munmap(piece->memory.address + piece->mapped, bytes) == 0);
     }
+    if (piece->mapped == 0 && piece->is_file)
+        fd_close(&piece->memory.fd);
     return piece->mapped == 0;
 }
 
@@ -146,6 +175,7 @@ static void drop(struct region_memories *memories, struct piece *piece)
 {
     list_remove(&piece->all_link);
     memories->bytes -= piece->memory.bytes;
+    memories->files -= piece->is_file;
     free(piece);
 }
 
@@ -247,8 +277,8 @@ void region_memories_destroy(struct region_memories *memories)
     free(memories);
 }
 
-nigh_status region_memories_make(struct region_memories *memories, uint64_t bytes, void *tag,
-                                 uint32_t number)
+nigh_status region_memories_make(struct region_memories *memories,
+                                 const struct region_memory_wish *wish)
 {
     struct piece *piece = calloc(1, sizeof(*piece));
     nigh_status status = piece == NULL ? NIGH_NO_RESOURCES : start(memories);
@@ -257,12 +287,18 @@ nigh_status region_memories_make(struct region_memories *memories, uint64_t byte
         free(piece);
         return status;
     }
-    piece->memory = (struct region_memory){.bytes = bytes, .tag = tag, .number = number};
+    piece->memory = (struct region_memory){
+        .bytes = wish->bytes, .fd = -1, .tag = wish->tag, .number = wish->number};
+    piece->from = wish->from;
+    piece->is_file = wish->is_file;
     (void)pthread_mutex_lock(&memories->lock);
-    if (bytes > memories->most_bytes - memories->bytes) {
+    if (wish->bytes > memories->most_bytes - memories->bytes) {
         status = NIGH_OUT_OF_MEMORY;
+    } else if (wish->is_file && memories->files == LIMIT_REGION_FILES) {
+        status = NIGH_LIMIT;
     } else {
-        memories->bytes += bytes;
+        memories->bytes += wish->bytes;
+        memories->files += wish->is_file;
         list_push_back(&memories->all, &piece->all_link);
         list_push_back(&memories->todo, &piece->link);
         (void)pthread_cond_signal(&memories->changed);

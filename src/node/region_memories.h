@@ -2,7 +2,8 @@
 /*
  * Memory of regions' chunks: made, zeroed and there, and given back, by a thread of the lane's,
  * some of a piece at a time: gigabytes take seconds, and no lane waits for them. The thread begins
- * with the first piece. It knows nothing of what is in it.
+ * with the first piece. It knows nothing of what is in it. Pieces that clients may map are files,
+ * each of its own: what is given back is punched out of it, whoever keeps it mapped.
  */
 #ifndef NODE_REGION_MEMORIES_H
 #define NODE_REGION_MEMORIES_H
@@ -18,6 +19,7 @@ struct region_memories;
 struct region_memory {
     uint8_t *address;
     uint64_t bytes;
+    int fd;             /* of a file; else -1 */
     nigh_status status; /* of its making */
     void *tag;          /* whoever asked for it, and */
     uint32_t number;    /* what for: the caller's */
@@ -31,10 +33,19 @@ nigh_status region_memories_create(uint64_t most_bytes, void (*wake)(void *conte
 /* Nobody is woken any more; what there is goes with it. NULL is allowed. */
 void region_memories_destroy(struct region_memories *memories);
 
-/* Bytes: a multiple of a page. NIGH_OK: its end follows. NIGH_OUT_OF_MEMORY: so many are not left;
- * NIGH_NO_RESOURCES. */
-nigh_status region_memories_make(struct region_memories *memories, uint64_t bytes, void *tag,
-                                 uint32_t number);
+/* What is asked for. */
+struct region_memory_wish {
+    uint64_t bytes; /* a multiple of a page */
+    bool is_file;
+    const uint8_t *from; /* so many bytes, that stay until the end, are copied; NULL: zeros */
+    void *tag;
+    uint32_t number;
+};
+
+/* NIGH_OK: its end follows. NIGH_OUT_OF_MEMORY: so many bytes are not left; NIGH_LIMIT: there are
+ * LIMIT_REGION_FILES; NIGH_NO_RESOURCES. */
+nigh_status region_memories_make(struct region_memories *memories,
+                                 const struct region_memory_wish *wish);
 
 /* A piece whose making has ended, well or not (`status`: then nothing is there, and it is to be
  * unmade all the same); NULL: none has. The lane's. */

@@ -23,11 +23,14 @@ enum {
     AT_USER = 16,
     AT_CHUNK = 20,
     AT_NODE = 24,
-    AT_ZERO = 28, /* 8 bytes */
+    AT_FLAGS = 28, /* of CREATE */
+    AT_ZERO = 29,  /* 7 bytes */
     AT_BIRTH = 36,
     AT_SIZE = 60,
     AT_CHUNK_BYTES = 68,
 };
+
+#define FLAG_MAPPABLE 1u
 
 _Static_assert(AT_CHUNK_BYTES + 8 == REGION_ASK_HEAD_BYTES, "the head has no gaps");
 _Static_assert(LIMIT_REGION_CHUNKS <= UINT8_MAX && REGION_ALL <= UINT8_MAX, "the numbers fit");
@@ -53,6 +56,7 @@ size_t region_ask_encode(const struct region_ask *ask, uint8_t *out)
     if (is_create) {
         out[AT_GROUP] = ask->group_rights;
         out[AT_OTHER] = ask->other_rights;
+        out[AT_FLAGS] = ask->is_mappable ? FLAG_MAPPABLE : 0;
     } else {
         bytes_put_u64(out + AT_BIRTH, ask->birth.epoch);
         bytes_put_u64(out + AT_BIRTH + 8, ask->birth.incarnation);
@@ -104,6 +108,7 @@ static void get(const uint8_t *bytes, struct region_asking *asking)
     ask->name_bytes = bytes[AT_NAME];
     ask->group_rights = bytes[AT_GROUP];
     ask->other_rights = bytes[AT_OTHER];
+    ask->is_mappable = (bytes[AT_FLAGS] & FLAG_MAPPABLE) != 0;
     ask->nodes = asking->nodes;
     ask->node_count = bytes[AT_NODES];
     ask->give = bytes[AT_GIVE];

@@ -33,8 +33,9 @@ struct region_version {
 #define REGION_MASTER 4u /* change it */
 #define REGION_ALL    7u
 
-#define REGION_FREED 1u /* it is over; it has no chunks */
-#define REGION_FLAGS 1u
+#define REGION_FREED    1u /* it is over; it has no chunks */
+#define REGION_MAPPABLE 2u /* clients of a chunk's node may map it */
+#define REGION_FLAGS    3u
 
 struct region_grant {
     uint32_t uid;

@@ -36,6 +36,8 @@ static void act(struct region_holder *holder, uint32_t chunk, enum region_holder
     struct region_holder_act todo = {.action = action,
                                      .chunk = chunk,
                                      .bytes = holder->geometry.chunk_bytes,
+                                     .is_mappable = holder->is_mappable,
+                                     .kept = holder->config.kept,
                                      .handle = slot->handle,
                                      .source = holder->source};
 
@@ -259,6 +261,7 @@ static nigh_status prepare(struct region_holder *holder, const struct region_mes
     }
     if (status == NIGH_OK) {
         holder->geometry = message->geometry;
+        holder->is_mappable = message->is_mappable;
     }
     for (uint32_t n = 0; n < holder->config.room && status == NIGH_OK; n++) {
         struct region_slot *slot = &holder->config.slots[n];

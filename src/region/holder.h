@@ -57,7 +57,9 @@ struct region_holder_act {
     enum region_holder_action action;
     uint32_t chunk;
     uint64_t bytes, wipe_from, wipe_to;
-    struct region_window handle; /* CLOSE: which */
+    bool is_mappable;                     /* MAKE */
+    const struct region_descriptor *kept; /* OPEN: by which it is; as long as the call */
+    struct region_window handle;          /* CLOSE: which */
     struct region_place source;
 };
 
@@ -87,7 +89,8 @@ struct region_holder {
         struct region_version change;
         nigh_status status;
     } request;
-    struct region_geometry geometry; /* of what was prepared last */
+    struct region_geometry geometry; /* of what was prepared last, */
+    bool is_mappable;                /* and whether clients may map that */
     struct region_place source;
     bool is_unsettled; /* HELD is to be said, or was, and SETTLE has not come */
 };

@@ -45,6 +45,7 @@ struct region_ask {
     const char *name;                /* CREATE */
     uint8_t name_bytes;
     uint8_t group_rights, other_rights; /* CREATE */
+    bool is_mappable;                   /* CREATE */
     const uint32_t *nodes;              /* CREATE, RESIZE: where new chunks go, in turn */
     uint32_t node_count;
     enum region_whose whose; /* GRANT */

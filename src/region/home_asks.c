@@ -88,6 +88,7 @@ static nigh_status plan_create(struct region_home *home, const struct region_ask
     next->geometry = ask->geometry;
     next->uid = ask->uid;
     next->gid = ask->gid;
+    next->flags = ask->is_mappable ? REGION_MAPPABLE : 0;
     next->group_rights = ask->group_rights;
     next->other_rights = ask->other_rights;
     next->name_bytes = ask->name_bytes;

@@ -24,6 +24,7 @@ _Static_assert(AT_CHANGE + 24 == REGION_LETTER_HEAD_BYTES, "the head has no gaps
 
 #define FLAG_MOVE       1u
 #define FLAG_DESCRIPTOR 2u
+#define FLAG_MAPPABLE   4u
 
 /* Of a lock. */
 #define LOCK_HELD  1u
@@ -47,9 +48,11 @@ _Static_assert(AT_CHANGE + 24 == REGION_LETTER_HEAD_BYTES, "the head has no gaps
 #define NEEDS_CHUNKS  1024u /* there is one, at least */
 #define HAS_LOCK      2048u
 #define HAS_BARRIER   4096u
+#define MAY_BE_MAPPED 8192u
 
 static const uint32_t fields[] = {
-    [REGION_PREPARE] = NEEDS_CHANGE | HAS_CHUNKS | HAS_GEOMETRY | MAY_MOVE | NEEDS_CHUNKS,
+    [REGION_PREPARE] =
+        NEEDS_CHANGE | HAS_CHUNKS | HAS_GEOMETRY | MAY_MOVE | NEEDS_CHUNKS | MAY_BE_MAPPED,
     [REGION_FREEZE] = NEEDS_CHANGE | HAS_CHUNKS | MAY_MOVE | NEEDS_CHUNKS,
     [REGION_COPY] = NEEDS_CHANGE | HAS_CHUNKS | HAS_SOURCE | MAY_MOVE | NEEDS_CHUNKS,
     [REGION_COMMIT] = NEEDS_CHANGE | MAY_MOVE | MUST_DESCRIBE,
@@ -169,6 +172,15 @@ static uint8_t *put_fields(uint8_t *at, const struct region_message *message)
     return has(message->kind, HAS_HANDLES) ? put_handles(at, message) : at;
 }
 
+static uint8_t flags_of(const struct region_message *message)
+{
+    bool moves = has(message->kind, MAY_MOVE) && message->is_move;
+    bool is_mappable = has(message->kind, MAY_BE_MAPPED) && message->is_mappable;
+
+    return (uint8_t)((moves ? FLAG_MOVE : 0) | (is_mappable ? FLAG_MAPPABLE : 0) |
+                     (message->descriptor != NULL ? FLAG_DESCRIPTOR : 0));
+}
+
 size_t region_letter_encode(const struct region_message *message, const char *name,
                             uint8_t name_bytes, uint8_t *out)
 {
@@ -178,8 +190,7 @@ size_t region_letter_encode(const struct region_message *message, const char *na
     NIGH_ASSERT(name_bytes > 0 && name_bytes <= LIMIT_REGION_NAME_BYTES);
     out[AT_KIND] = (uint8_t)message->kind;
     out[AT_OF] = message->kind == REGION_DONE ? (uint8_t)message->of : 0;
-    out[AT_FLAGS] = (uint8_t)((has(message->kind, MAY_MOVE) && message->is_move ? FLAG_MOVE : 0) |
-                              (describes ? FLAG_DESCRIPTOR : 0));
+    out[AT_FLAGS] = flags_of(message);
     out[AT_NAME] = name_bytes;
     bytes_put_u32(out + AT_STATUS, (uint32_t)-message->status);
     (void)put_version(out + AT_CHANGE, &message->change);
@@ -274,13 +285,14 @@ static void take_head(struct reader *reader, struct region_letter *letter)
     message->kind = head[AT_KIND];
     message->of = head[AT_OF];
     message->is_move = (head[AT_FLAGS] & FLAG_MOVE) != 0;
+    message->is_mappable = (head[AT_FLAGS] & FLAG_MAPPABLE) != 0;
     message->descriptor = (head[AT_FLAGS] & FLAG_DESCRIPTOR) != 0 ? &letter->descriptor : NULL;
     letter->name_bytes = head[AT_NAME];
     message->status = (nigh_status)(int32_t)(0u - bytes_get_u32(head + AT_STATUS));
     message->change = take_version(reader);
-    if ((head[AT_FLAGS] & ~(FLAG_MOVE | FLAG_DESCRIPTOR)) != 0 || message->kind >= REGION_KINDS ||
-        bytes_get_u32(head + AT_STATUS) > INT32_MAX || letter->name_bytes == 0 ||
-        letter->name_bytes > LIMIT_REGION_NAME_BYTES) {
+    if ((head[AT_FLAGS] & ~(FLAG_MOVE | FLAG_DESCRIPTOR | FLAG_MAPPABLE)) != 0 ||
+        message->kind >= REGION_KINDS || bytes_get_u32(head + AT_STATUS) > INT32_MAX ||
+        letter->name_bytes == 0 || letter->name_bytes > LIMIT_REGION_NAME_BYTES) {
         reader->is_wrong = true;
     }
 }
@@ -383,7 +395,8 @@ static bool is_change_sound(const struct region_message *message)
     }
     return (!needs || !region_version_is_none(&message->change)) &&
            (has(message->kind, MAY_FAIL) || message->status == NIGH_OK) &&
-           (has(message->kind, MAY_MOVE) || !message->is_move);
+           (has(message->kind, MAY_MOVE) || !message->is_move) &&
+           (has(message->kind, MAY_BE_MAPPED) || !message->is_mappable);
 }
 
 static bool is_descriptor_sound(const struct region_message *message)

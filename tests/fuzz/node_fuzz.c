@@ -223,6 +223,7 @@ static bool client_read(struct fuzz *fuzz, struct client *client)
         }
         break;
     case SESSION_BULK:
+    case SESSION_MAP:
         NIGH_ASSERT(size == sizeof(message.bulk));
         NIGH_ASSERT(fd_count == (message.bulk.status == NIGH_OK ? 1 : 0));
         /* Holes are its own affair; its size is not. */
@@ -238,6 +239,7 @@ static bool client_read(struct fuzz *fuzz, struct client *client)
     case SESSION_PAIR_ASK:
     case SESSION_PAIR_DROP:
     case SESSION_BULK_ASK:
+    case SESSION_MAP_ASK:
     case SESSION_EXTENT: NIGH_ASSERT(!"what a node says");
     }
     for (size_t i = 0; i < fd_count; i++)
@@ -678,6 +680,8 @@ static void do_ask_bulk(struct fuzz *fuzz, struct client *client)
         .number = fuzz_number(&fuzz->input),
     };
 
+    if (request.number % 16 == 15)
+        request.header.kind = SESSION_MAP_ASK;
     if (client->memory != NULL && request.number < 8)
         request.number = last_of(client, 0, (uint8_t)request.number)->generation;
     send_any(client, &request, sizeof(request), 0);

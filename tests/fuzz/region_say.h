@@ -89,6 +89,7 @@ static inline size_t region_say(struct region_say *say, const char *name,
 
     message.of = region_say_below(say, REGION_DONE);
     message.is_move = region_say_below(say, 2) == 0;
+    message.is_mappable = message.is_move && region_say_below(say, 4) == 0;
     message.change = region_say_version(say);
     message.base = region_say_version(say);
     message.geometry = region_say_geometry(say);

@@ -123,12 +123,12 @@ class Session:
         return struct.unpack("<I", self.memory[at:at + 4])[0]
 
     def submit(self, operation, lane=0, cookie=1, flags=0, argument=0, ref=0, offset=0, data_size=0, oid=b"",
-               meta_size=0):
+               meta_size=0, name_size=0):
         """Writes one submission and rings."""
         base, tail = self.base(lane), self.tails[lane]
         at = base + SQ + tail % RING * 64
-        self.memory[at:at + 64] = struct.pack("<BBHI20sIQQQQ", operation, flags, 0, cookie, oid, meta_size, offset,
-                                              data_size, argument, ref)
+        self.memory[at:at + 64] = struct.pack("<BBHI20sIQQQQ", operation, flags, name_size, cookie, oid, meta_size,
+                                              offset, data_size, argument, ref)
         self.tails[lane] = tail + 1
         self.put(base + SQ_TAIL, tail + 1)
         self.ring(lane)

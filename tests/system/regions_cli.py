@@ -116,7 +116,7 @@ def test_what_a_region_is_like(node, folder):
     assert parsed("region", "create", "r", "10K", "--chunk", "4K", "--group", "rw", "--others", "r", node=node) == {
         "name": "r", "size": 10 * KIB}
     like = {"name": "r", "size": 10 * KIB, "chunk_size": 4 * KIB, "uid": os.geteuid(), "gid": os.getegid(),
-            "group_access": "rw-", "other_access": "r--", "users": [], "chunks": [0, 0, 0]}
+            "group_access": "rw-", "other_access": "r--", "mappable": False, "users": [], "chunks": [0, 0, 0]}
     assert parsed("region", "stat", "r", node=node) == like
     assert region("stat", "r", node=node).decode().splitlines() == [
         "r", "  size      10240 bytes, 3 chunks of 4.0 KiB", f"  owner     uid {os.geteuid()}, gid {os.getegid()}",
@@ -125,6 +125,10 @@ def test_what_a_region_is_like(node, folder):
     like = parsed("region", "stat", "plain", node=node)
     assert (like["size"], like["group_access"], like["other_access"], like["chunks"]) == (1, "---", "---", [0])
     assert "  chunk     0 on node 0" in region("stat", "plain", node=node).decode().splitlines()
+    region("create", "mapped", "1", "--mappable", node=node)
+    assert parsed("region", "stat", "mapped", node=node)["mappable"] is True
+    assert "  mappable  by clients of a chunk's node" in region("stat", "mapped", node=node).decode().splitlines()
+    refused(USAGE, ["resize takes no --mappable"], "resize", "mapped", "2", "--mappable", node=node)
     # What is said of a name does not reach a terminal as it is.
     region("create", "\x1b[31mred\nno", "1", node=node)
     text = region("stat", "\x1b[31mred\nno", node=node).decode()

@@ -12,6 +12,7 @@ import mmap
 import os
 import shutil
 import struct
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -22,7 +23,9 @@ from raw_session import Session, greet, hello, wait_for  # noqa: E402
 
 SKIPPED = 77
 NODE_UID, WRITER, READER, TEAM, STRANGER = 61000, 61001, 61002, 61100, 61003
-OP_DELETE, OP_CHECKSUM, OP_RESERVE = 8, 13, 22
+OP_DELETE, OP_CHECKSUM, OP_RESERVE, OP_CALL_LEASE, OP_REGION = 8, 13, 22, 25, 39
+REGION_OPEN, REGION_MAP, REGION_UNMAP = 2, 17, 18
+MAP_ASK, MAP = 12, 13
 LEASED = 1
 PATTERN = bytes(range(256)) * 64
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1033, 1, 2, 4, 8
@@ -637,6 +640,160 @@ def test_memory_that_one_uid_could_write_is_never_anothers():
     assert node.stop()[0] == 0
 
 
+# ---- regions that are mapped
+
+
+class Mapper:
+    """A process of another uid that has a region open, and maps it (map_user.c)."""
+
+    def __init__(self, node, uid, rights):
+        self.process = subprocess.Popen([os.environ["MAP_USER"], node.path, "r", str(rights)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, preexec_fn=lambda: become(uid, uid))
+        self.opened = self.process.stdout.readline().strip()
+
+    def does(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+
+def change_region(node, uid, *arguments):
+    done = subprocess.run([os.environ["NIGH"], "region", *arguments, "--socket", node.path], capture_output=True,
+                          preexec_fn=lambda: become(uid, uid))
+    assert done.returncode == 0, done.stderr
+
+
+def mapped_by(node, rights):
+    """A region of WRITER's, that READER has these rights to, and what either has open."""
+    change_region(node, WRITER, "create", "r", "64K", "--mappable")
+    change_region(node, WRITER, "chmod", "r", f"u:{READER}+{rights}")
+    owner, reader = Mapper(node, WRITER, 3), Mapper(node, READER, 3 if "w" in rights else 1)
+    assert owner.opened == reader.opened == "NIGH_OK"
+    assert owner.does("map 0 0 3") == "NIGH_OK"
+    return owner, reader
+
+
+@in_both
+def test_who_may_read_a_region_maps_it_and_cannot_write_it(node):
+    owner, reader = mapped_by(node, "r")
+    assert Mapper(node, READER, 3).opened == "NIGH_DENIED"
+    assert Mapper(node, STRANGER, 1).opened == "NIGH_DENIED"
+    assert reader.does("map 0 0 3") == "NIGH_DENIED"
+    assert owner.does("poke 8 7") == "NIGH_OK"
+    assert reader.does("map 0 0 1") == "NIGH_OK"
+    assert reader.does("peek 8") == "7"
+    assert reader.does("mode") == "r-"
+    assert owner.does("mode") == "rw"
+    assert reader.does("force") == "refused"
+    assert reader.does("punch") != "NIGH_OK"
+    assert owner.does("peek 8") == "7"
+    owner.end()
+    reader.end()
+
+
+class RawMap:
+    """A session that asks by hand: a region opened, a chunk of it mapped to be read, and the descriptor of that."""
+
+    def __init__(self, path, rights):
+        self.session = Session(path)
+        count = self.session.completions() + 1
+        assert self.session.call(OP_CALL_LEASE, argument=1 << 16)[1] == "NIGH_OK"
+        self.place = self.session.fields(count)[10]
+        each = self.session.welcome.extent_bytes
+        status, fd = self.session.extent(self.place // each, 1)
+        assert status == "NIGH_OK"
+        with mmap.mmap(fd, each) as window:
+            window[self.place % each:self.place % each + 1] = b"r"
+        status, self.handle = self.ask(REGION_OPEN, 0, rights, data_size=1)
+        assert status == "NIGH_OK", status
+
+    def ask(self, what, number, at=0, **fields):
+        """How one of regions ends, and the number that it brings."""
+        count = self.session.completions() + 1
+        status = self.session.call(OP_REGION, name_size=what, oid=struct.pack("<QQI", number, at, 0), offset=self.place,
+                                   argument=10 ** 7, **fields)[1]
+        return status, self.session.fields(count)[9]
+
+    def descriptor(self, number):
+        self.session.sock.send(struct.pack("@IHHiIQ", raw.MAGIC, MAP_ASK, 0, 0, 0, number))
+        data, fds = raw.receive(self.session.sock)
+        _, kind, _, status, _, answered = struct.unpack("@IHHiIQ", data)
+        assert kind == MAP and answered == number
+        return raw.STATUS[status], fds[0] if fds else None
+
+
+def attack_map(node):
+    """Of a user who may read."""
+    guest = RawMap(node.path, 1)
+    assert guest.ask(REGION_MAP, guest.handle, ref=8, flags=1)[0] == "NIGH_DENIED"
+    status, number = guest.ask(REGION_MAP, guest.handle, ref=8)
+    assert status == "NIGH_OK", status
+    assert guest.descriptor(number + 1)[0] == "NIGH_NOT_FOUND"
+    assert RawMap(node.path, 1).descriptor(number)[0] == "NIGH_NOT_FOUND", "of another session, though of the same uid"
+    status, fd = guest.descriptor(number)
+    assert status == "NIGH_OK"
+    for flags in (os.O_RDWR, os.O_WRONLY, os.O_RDWR | os.O_TRUNC):
+        fails([errno.EACCES], os.open, f"/proc/self/fd/{fd}", flags)
+    fails([errno.EACCES], os.truncate, f"/proc/self/fd/{fd}", 0)
+    fails([errno.EPERM], os.fchmod, fd, 0o666)
+    fails([errno.EPERM], os.fchown, fd, READER, READER)
+    fails([errno.EBADF], os.pwrite, fd, b"x", 0)
+    fails([errno.EBADF, errno.EINVAL], os.ftruncate, fd, 0)
+    fails([errno.EBADF], system, libc.fallocate, fd, PUNCH_HOLE | KEEP_SIZE, ctypes.c_long(0), ctypes.c_long(4096))
+    fails([errno.EPERM], fcntl.fcntl, fd, F_ADD_SEALS, F_SEAL_WRITE)
+    fails([errno.EACCES], system, libc.mmap, None, 4096, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, fd, 0)
+    return guest.ask(REGION_UNMAP, number)[0] == "NIGH_OK"
+
+
+@in_both
+def test_a_descriptor_of_a_region_is_as_its_rights_say(node):
+    """What the socket brings, not only what libnigh makes of it: no reopening, chmod, chown, resizing or sealing."""
+    change_region(node, WRITER, "create", "r", "64K", "--mappable", "--others", "r")
+    assert as_uid(READER, READER, lambda: attack_map(node))
+
+
+@in_both
+def test_a_revoke_parts_who_has_it_mapped_from_the_region(node):
+    owner, reader = mapped_by(node, "rw")
+    assert reader.does("map 0 0 3") == "NIGH_OK"
+    assert reader.does("poke 8 1") == "NIGH_OK"
+    assert owner.does("peek 8") == "1"
+    change_region(node, WRITER, "chmod", "r", f"u:{READER}-w")
+    assert reader.does("poke 8 2") == "NIGH_OK"
+    assert owner.does("read 8") == "NIGH_STALE", "it has the same old memory"
+    assert owner.does("unmap") == "NIGH_STALE"
+    assert owner.does("read 8") == "1"
+    assert owner.does("map 0 0 3") == "NIGH_OK"
+    assert owner.does("poke 8 3") == "NIGH_OK"
+    assert owner.does("read 8") == "3"
+    assert reader.does("peek 8") == "2", "nothing of what is written afterwards"
+    assert reader.does("write 8 4") == "NIGH_DENIED"
+    assert reader.does("unmap") == "NIGH_STALE"
+    assert reader.does("map 0 0 3") == "NIGH_DENIED"
+    change_region(node, WRITER, "chmod", "r", f"u:{READER}-r")
+    owner.end()
+    reader.end()
+
+
+@in_both
+def test_holes_in_a_region_that_is_mapped_hurt_nobody_else(node):
+    """Who may write it may as well tear its pages out: they are zero, and the node goes on."""
+    owner, reader = mapped_by(node, "rw")
+    assert owner.does("write 8 7") == "NIGH_OK"
+    assert reader.does("map 0 0 3") == "NIGH_OK"
+    assert reader.does("punch") == "NIGH_OK"
+    assert owner.does("read 8") == "0"
+    assert owner.does("write 8 9") == "NIGH_OK"
+    assert reader.does("peek 8") == "9"
+    owner.end()
+    reader.end()
+
+
 if __name__ == "__main__":
     if os.geteuid() != 0:
         print("skipped: needs root, to become other uids")
@@ -644,5 +801,8 @@ if __name__ == "__main__":
     # A copy that every uid can reach: the build may lie in a folder that is closed to others.
     with tempfile.TemporaryDirectory(prefix="nigh-") as open_folder:
         os.chmod(open_folder, 0o755)
-        os.environ["NIGHD"] = shutil.copy(os.environ["NIGHD"], open_folder)
+        for name in ("NIGHD", "NIGH", "MAP_USER"):
+            os.environ[name] = shutil.copy(os.environ[name], open_folder)
+        client = os.path.join(os.environ["NIGH_BUILD"], "src", "client", "libnigh.so.0")
+        os.environ["LD_LIBRARY_PATH"] = os.path.dirname(shutil.copy(client, open_folder))
         sys.exit(raw.run_tests(globals()))

@@ -12,9 +12,9 @@
 #include "base/check.h"
 #include "fabric/sim/sim.h"
 
-#define AREA  65536u
-#define LOG   256u
-#define SEEDS 300u
+#define AREA     65536u
+#define LOG      256u
+#define SEEDS    300u
 #define LANDINGS 500u
 
 #define ALL_RIGHTS \

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "node/lane_regions.h"
 #include "node_echo_store.h"
@@ -160,13 +161,19 @@ static struct session_sqe a_question(enum session_region_what what, uint64_t num
     return sqe;
 }
 
-static nigh_status create(uint32_t slot, const char *name, uint64_t size_bytes)
+static nigh_status create_with(uint32_t slot, const char *name, uint64_t size_bytes, uint32_t flags)
 {
-    struct session_region_make make = {.size_bytes = size_bytes, .group_rights = REGION_READ};
+    struct session_region_make make = {
+        .size_bytes = size_bytes, .where = flags, .group_rights = REGION_READ};
 
     memcpy(memory, &make, sizeof(make));
     memcpy(memory + sizeof(make), name, strlen(name));
     return ask(slot, a_question(SESSION_REGION_CREATE, 0, 0, sizeof(make) + strlen(name))).status;
+}
+
+static nigh_status create(uint32_t slot, const char *name, uint64_t size_bytes)
+{
+    return create_with(slot, name, size_bytes, 0);
 }
 
 static nigh_status open_region(uint32_t slot, const char *name, uint32_t rights, uint64_t *number)
@@ -635,6 +642,272 @@ static void what_is_held_goes_with_its_session(void **state)
     }
 }
 
+/* ---- mapped --------------------------------------------------------------- */
+
+#define PIECE UINT64_C(8192)
+
+static struct session_cqe map(uint32_t slot, uint64_t handle, uint64_t count, uint32_t flags)
+{
+    struct session_sqe sqe = a_question(SESSION_REGION_MAP, handle, 0, 0);
+
+    sqe.ref = count;
+    sqe.flags = (uint8_t)flags;
+    return ask(slot, sqe);
+}
+
+static uint64_t map_number(uint32_t slot, uint64_t handle, uint32_t flags)
+{
+    struct session_cqe cqe = map(slot, handle, 8, flags);
+
+    assert_int_equal(cqe.status, NIGH_OK);
+    assert_int_equal(cqe.flags, SESSION_CQE_MAPPED);
+    return cqe.generation;
+}
+
+static nigh_status unmap(uint32_t slot, uint64_t number)
+{
+    return ask(slot, a_question(SESSION_REGION_UNMAP, number, 0, 0)).status;
+}
+
+/* The bytes, as a client maps them. */
+static uint8_t *bytes_of(uint32_t slot, uint64_t number, uint64_t count, bool writes)
+{
+    uint8_t *at;
+    int fd = -1;
+
+    assert_int_equal(lane_region_map_open(lane, slot, number, &fd), NIGH_OK);
+    at = mmap(NULL, count, PROT_READ | (writes ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(at, MAP_FAILED);
+    if (!writes) {
+        assert_ptr_equal(mmap(NULL, count, PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+    }
+    close(fd);
+    return at;
+}
+
+static struct session_sqe a_grant(uint64_t handle, uint32_t user, uint32_t give, uint32_t take)
+{
+    struct session_region_grant grant = {.user = user, .give = give, .take = take};
+
+    memcpy(memory, &grant, sizeof(grant));
+    return a_question(SESSION_REGION_GRANT, handle, 0, sizeof(grant));
+}
+
+static uint8_t read_byte(uint32_t slot, uint64_t handle)
+{
+    assert_int_equal(read_some(slot, handle, 0, 1), NIGH_OK);
+    return memory[0];
+}
+
+static void write_byte(uint32_t slot, uint64_t handle, uint8_t byte)
+{
+    memory[0] = byte;
+    assert_int_equal(write_some(slot, handle, 0, 1), NIGH_OK);
+}
+
+/* A region of uid 70 (slots 0 and 1), open in slot 0, that uid 71 (slots 2 and 3) may write. */
+static uint64_t shared_with_another(uint64_t size_bytes, uint64_t *others)
+{
+    uint64_t mine;
+
+    assert_int_equal(create_with(0, "r", size_bytes, SESSION_REGION_MAPPABLE), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &mine), NIGH_OK);
+    assert_int_equal(ask(0, a_grant(mine, 71, REGION_READ | REGION_WRITE, 0)).status, NIGH_OK);
+    assert_int_equal(open_region(2, "r", REGION_READ | REGION_WRITE, others), NIGH_OK);
+    return mine;
+}
+
+static void a_map_is_its_sessions(void **state)
+{
+    uint64_t mine, others, plain, number, again;
+    struct session_sqe sqe;
+    int fd = -1;
+
+    (void)state;
+    mine = shared_with_another(PIECE, &others);
+    assert_int_equal(create(0, "plain", PIECE), NIGH_OK);
+    assert_int_equal(open_region(0, "plain", REGION_ALL, &plain), NIGH_OK);
+    assert_int_equal(map(0, plain, 8, 0).status, NIGH_UNSUPPORTED);
+    assert_int_equal(map(0, mine, PIECE + 1, 0).status, NIGH_INVALID);
+    assert_int_equal(map(0, mine, 0, 0).status, NIGH_INVALID);
+    assert_int_equal(map(0, mine, 8, 2).status, NIGH_INVALID);
+    assert_int_equal(map(1, mine, 8, 0).status, NIGH_INVALID);
+    sqe = a_question(SESSION_REGION_MAP, mine, 0, 1);
+    sqe.ref = 8;
+    assert_int_equal(ask(0, sqe).status, NIGH_INVALID);
+    assert_int_equal(lane->regions->map_count, 0);
+    number = map_number(0, mine, SESSION_FLAG_WRITES);
+    assert_int_equal(lane_region_map_open(lane, 1, number, &fd), NIGH_NOT_FOUND);
+    assert_int_equal(lane_region_map_open(lane, 0, number + 1, &fd), NIGH_NOT_FOUND);
+    assert_int_equal(unmap(1, number), NIGH_INVALID);
+    assert_int_equal(unmap(0, number + 1), NIGH_INVALID);
+    assert_int_equal(unmap(0, number), NIGH_OK);
+    assert_int_equal(unmap(0, number), NIGH_INVALID);
+    assert_int_equal(lane_region_map_open(lane, 0, number, &fd), NIGH_NOT_FOUND);
+    again = map_number(0, mine, 0);
+    assert_int_not_equal(again, number);
+    assert_int_equal(unmap(0, number), NIGH_INVALID);
+    lane_session_close(lane, 0);
+    open_session(0);
+    assert_int_equal(lane->regions->map_count, 0);
+    assert_int_equal(unmap(0, again), NIGH_INVALID);
+}
+
+/* Who may not write any more keeps what it has mapped, as it was, and that alone. */
+static void a_revoke_leaves_who_has_it_mapped_behind(void **state)
+{
+    uint64_t mine, others, beside, number, besides;
+    uint8_t *at, *at_beside;
+    int fd = -1;
+
+    (void)state;
+    mine = shared_with_another(PIECE, &others);
+    assert_int_equal(open_region(1, "r", REGION_ALL, &beside), NIGH_OK);
+    number = map_number(2, others, SESSION_FLAG_WRITES);
+    besides = map_number(1, beside, SESSION_FLAG_WRITES);
+    at = bytes_of(2, number, PIECE, true);
+    at_beside = bytes_of(1, besides, PIECE, true);
+    write_byte(0, mine, 1);
+    assert_int_equal(*at, 1);
+    *at = 2;
+    at[PIECE - 1] = 3;
+    assert_int_equal(ask(0, a_grant(mine, 71, 0, REGION_WRITE)).status, NIGH_OK);
+    assert_int_equal(read_byte(0, mine), 2); /* what was there is */
+    assert_int_equal(read_some(0, mine, PIECE - 1, 1), NIGH_OK);
+    assert_int_equal(memory[0], 3);
+    *at = 4;
+    assert_int_equal(read_byte(0, mine), 2);
+    write_byte(0, mine, 5);
+    assert_int_equal(*at, 4);
+    assert_int_equal(*at_beside, 4);
+    assert_int_equal(lane->regions->kept_bytes, PIECE);
+    assert_int_equal(lane_region_map_open(lane, 2, number, &fd), NIGH_STALE);
+    assert_int_equal(lane_region_map_open(lane, 1, besides, &fd), NIGH_STALE);
+    assert_int_equal(read_some(2, others, 0, 1), NIGH_STALE); /* both are told */
+    assert_int_equal(write_some(1, beside, 0, 1), NIGH_STALE);
+    assert_int_equal(map(1, beside, 8, 0).status, NIGH_STALE);
+    assert_int_equal(map(2, others, 8, SESSION_FLAG_WRITES).status, NIGH_DENIED);
+    assert_int_equal(unmap(2, number), NIGH_STALE);
+    assert_int_equal(lane->regions->kept_bytes, PIECE);
+    assert_int_equal(*at_beside, 4);
+    assert_int_equal(unmap(1, besides), NIGH_STALE);
+    assert_int_equal(lane->regions->kept_bytes, 0);
+    assert_int_equal(read_byte(2, others), 5);
+    munmap(at_beside, PIECE);
+    at_beside = bytes_of(1, map_number(1, beside, SESSION_FLAG_WRITES), PIECE, true);
+    *at_beside = 6;
+    assert_int_equal(read_byte(0, mine), 6);
+    munmap(at, PIECE);
+    munmap(at_beside, PIECE);
+}
+
+/* It may have kept what it says that it gave back. */
+static void who_was_given_memory_once_is_not_forgotten(void **state)
+{
+    uint64_t mine, others, number;
+    uint8_t *at;
+
+    (void)state;
+    mine = shared_with_another(PIECE, &others);
+    number = map_number(2, others, SESSION_FLAG_WRITES);
+    at = bytes_of(2, number, PIECE, true);
+    assert_int_equal(unmap(2, number), NIGH_OK);
+    lane_session_close(lane, 2);
+    open_session(2);
+    *at = 1;
+    assert_int_equal(read_byte(0, mine), 1);
+    assert_int_equal(ask(0, a_grant(mine, 71, 0, REGION_WRITE)).status, NIGH_OK);
+    assert_int_equal(read_byte(0, mine), 1);
+    /* Nobody has it mapped, as was said: its pages are the system's. */
+    assert_true(SUPPORT_WAIT(region_memories_bytes(lane->regions->memories) == PIECE, WAIT_MS));
+    assert_int_equal(*at, 0);
+    *at = 2;
+    assert_int_equal(read_byte(0, mine), 1);
+    write_byte(0, mine, 3);
+    assert_int_equal(*at, 2);
+    munmap(at, PIECE);
+}
+
+/* A revoke of what was not given, or was not mapped, leaves memory where it is. */
+static void who_keeps_its_rights_keeps_its_memory(void **state)
+{
+    uint64_t mine, others, number;
+    uint8_t *at;
+
+    (void)state;
+    mine = shared_with_another(PIECE, &others);
+    assert_int_equal(open_region(2, "r", REGION_READ, &others), NIGH_OK);
+    number = map_number(2, others, 0);
+    at = bytes_of(2, number, PIECE, false);
+    assert_int_equal(ask(0, a_grant(mine, 71, 0, REGION_WRITE)).status, NIGH_OK);
+    write_byte(0, mine, 1);
+    assert_int_equal(*at, 1);
+    assert_int_equal(read_byte(2, others), 1);
+    assert_int_equal(unmap(2, number), NIGH_OK);
+    munmap(at, PIECE);
+}
+
+/* More users than are remembered: any of them may be the one whose right is taken. */
+static void many_who_have_memory_are_anybody(void **state)
+{
+    uint64_t mine, others, number;
+    uint8_t *at;
+
+    (void)state;
+    for (uint32_t n = 0; n <= LIMIT_REGION_TAKERS; n++) {
+        seats[3].uid = 100 + n;
+        lane_session_close(lane, 3);
+        open_session(3);
+        if (n == 0) {
+            mine = shared_with_another(PIECE, &others);
+        }
+        assert_int_equal(ask(0, a_grant(mine, seats[3].uid, REGION_READ | REGION_WRITE, 0)).status,
+                         NIGH_OK);
+        assert_int_equal(open_region(3, "r", REGION_READ | REGION_WRITE, &others), NIGH_OK);
+        number = map_number(3, others, SESSION_FLAG_WRITES);
+        at = bytes_of(3, number, PIECE, true);
+        if (n < LIMIT_REGION_TAKERS) {
+            munmap(at, PIECE);
+        }
+    }
+    *at = 1;
+    assert_int_equal(ask(0, a_grant(mine, seats[3].uid, 0, REGION_WRITE)).status, NIGH_OK);
+    *at = 2;
+    assert_int_equal(read_byte(0, mine), 1);
+    munmap(at, PIECE);
+}
+
+/* Without memory for it a revoke waits, and the chunk with it; nothing else does. */
+static void a_revoke_waits_for_memory(void **state)
+{
+    uint64_t mine, others, plain;
+    struct session_sqe sqe;
+    uint8_t *at;
+
+    (void)state;
+    mine = shared_with_another(MOST / 2, &others);
+    assert_int_equal(create(1, "plain", MOST / 2), NIGH_OK);
+    assert_int_equal(open_region(1, "plain", REGION_ALL, &plain), NIGH_OK);
+    at = bytes_of(2, map_number(2, others, SESSION_FLAG_WRITES), MOST / 2, true);
+    *at = 1;
+    at[MOST / 2 - 1] = 2;
+    sqe = a_grant(mine, 71, 0, REGION_WRITE);
+    submit(0, &sqe);
+    for (uint32_t n = 0; n < 100; n++) {
+        now_us += LIMIT_REGION_RENEW_US;
+        turn();
+    }
+    assert_false(has_ended(0));
+    assert_int_equal(write_some(1, plain, 0, 8), NIGH_OK);
+    assert_int_equal(ask(1, a_question(SESSION_REGION_FREE, plain, 0, 0)).status, NIGH_OK);
+    assert_true(SUPPORT_WAIT((now_us += LIMIT_REGION_RENEW_US, has_ended(0)), WAIT_MS));
+    *at = 3;
+    assert_int_equal(read_byte(0, mine), 1);
+    assert_int_equal(read_some(0, mine, MOST / 2 - 1, 1), NIGH_OK);
+    assert_int_equal(memory[0], 2);
+    munmap(at, MOST / 2);
+}
+
 /* ---- random lives --------------------------------------------------------- */
 
 #define NAMES 3u
@@ -730,6 +1003,9 @@ static void leave_something(uint32_t slot, uint64_t *random)
         sqe.id[4] ^= 0x55; /* of no handle, so that what is in regions stays known */
         sqe.data_size = min_u64(sqe.data_size, sqe.name_size == SESSION_REGION_COPY ? 15 : 31);
     }
+    if (sqe.name_size == SESSION_REGION_MAP) {
+        sqe.data_size = 0; /* else it is refused, almost always */
+    }
     for (uint32_t n = 0; n < 64; n++) {
         memory[n] = (uint8_t)(support_random(random) >> 20);
     }
@@ -747,7 +1023,7 @@ static void step(uint64_t *random)
 
     switch (what) {
     case 0:
-        status = create(slot, name_of(n), SIZE);
+        status = create_with(slot, name_of(n), SIZE, n == 0 ? SESSION_REGION_MAPPABLE : 0);
         if (status != NIGH_OK && (status == NIGH_EXISTS) != is_there[n]) {
             fail_msg("%s: %s", name_of(n), nigh_status_name(status));
         }
@@ -807,7 +1083,10 @@ static void random_lives_keep_what_is_written(void **state)
     now_us += 10;
     for (uint32_t slot = 0; slot < SLOTS; slot++) {
         assert_true(SUPPORT_WAIT(has_ended(slot), WAIT_MS));
+        end_session(slot, false);
     }
+    assert_int_equal(lane->regions->map_count, 0);
+    assert_int_equal(lane->regions->kept_bytes, 0);
     print_message("# %llu steps, %llu operations\n", (unsigned long long)steps,
                   (unsigned long long)lane->regions->counts.operations);
 }
@@ -831,6 +1110,14 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_is_held_goes_with_its_session, set_up_with_rates,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_map_is_its_sessions, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_revoke_leaves_who_has_it_mapped_behind, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(who_was_given_memory_once_is_not_forgotten, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(who_keeps_its_rights_keeps_its_memory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(many_who_have_memory_are_anybody, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_revoke_waits_for_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(random_lives_keep_what_is_written, set_up, tear_down),
     };
 

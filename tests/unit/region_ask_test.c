@@ -24,6 +24,7 @@ static struct region_ask make(enum region_ask_kind kind)
     if (kind == REGION_ASK_CREATE) {
         ask.group_rights = REGION_READ;
         ask.other_rights = REGION_READ | REGION_WRITE;
+        ask.is_mappable = true;
     } else {
         ask.birth = (struct region_version){.epoch = 3, .incarnation = 7, .counter = 5};
     }
@@ -62,6 +63,7 @@ static void what_is_written_is_read(void **state)
         assert_memory_equal(read.ask.nodes, nodes, ask.node_count * sizeof(nodes[0]));
         assert_int_equal(read.ask.group_rights, ask.group_rights);
         assert_int_equal(read.ask.other_rights, ask.other_rights);
+        assert_int_equal(read.ask.is_mappable, ask.is_mappable);
         assert_int_equal(read.ask.whose, ask.whose);
         assert_int_equal(read.ask.user, ask.user);
         assert_int_equal(read.ask.give, ask.give);
@@ -77,15 +79,15 @@ static void what_is_written_is_read(void **state)
 /* What does not belong to a kind is zero. */
 static void nothing_else_is_read(void **state)
 {
-    static const uint8_t of_kind[REGION_ASKS][8] = {
-        /* whose, group, other, give, take, user, chunk, birth */
-        [REGION_ASK_CREATE] = {1, 0, 0, 1, 1, 1, 1, 1},
-        [REGION_ASK_GRANT] = {1, 1, 1, 0, 0, 0, 1, 0},
-        [REGION_ASK_RESIZE] = {1, 1, 1, 1, 1, 1, 1, 0},
-        [REGION_ASK_MOVE] = {1, 1, 1, 1, 1, 1, 0, 0},
-        [REGION_ASK_FREE] = {1, 1, 1, 1, 1, 1, 1, 0},
+    static const uint8_t of_kind[REGION_ASKS][9] = {
+        /* whose, group, other, give, take, user, chunk, birth, mappable */
+        [REGION_ASK_CREATE] = {1, 0, 0, 1, 1, 1, 1, 1, 0},
+        [REGION_ASK_GRANT] = {1, 1, 1, 0, 0, 0, 1, 0, 1},
+        [REGION_ASK_RESIZE] = {1, 1, 1, 1, 1, 1, 1, 0, 1},
+        [REGION_ASK_MOVE] = {1, 1, 1, 1, 1, 1, 0, 0, 1},
+        [REGION_ASK_FREE] = {1, 1, 1, 1, 1, 1, 1, 0, 1},
     };
-    static const uint8_t at[8] = {1, 3, 4, 6, 7, 16, 20, 36};
+    static const uint8_t at[9] = {1, 3, 4, 6, 7, 16, 20, 36, 28};
 
     (void)state;
     for (uint32_t kind = 0; kind < REGION_ASKS; kind++) {
@@ -94,15 +96,15 @@ static void nothing_else_is_read(void **state)
         struct region_asking read;
         size_t count = region_ask_encode(&ask, bytes);
 
-        for (uint32_t n = 0; n < 8; n++) {
+        for (uint32_t n = 0; n < 9; n++) {
             bytes[at[n]] ^= 1;
             assert_int_equal(region_ask_decode(bytes, count, &read),
                              of_kind[kind][n] != 0 ? NIGH_PROTOCOL : NIGH_OK);
             bytes[at[n]] ^= 1;
         }
-        bytes[28] = 1; /* what a later format may have there */
+        bytes[29] = 1; /* what a later format may have there */
         assert_int_equal(region_ask_decode(bytes, count, &read), NIGH_PROTOCOL);
-        bytes[28] = 0;
+        bytes[29] = 0;
         bytes[0] = REGION_ASKS;
         assert_int_equal(region_ask_decode(bytes, count, &read), NIGH_PROTOCOL);
         bytes[0] = (uint8_t)kind;

@@ -182,6 +182,29 @@ static void a_region_is_made_in_rounds(void **state)
     assert_answered(&again, NIGH_DENIED);
 }
 
+/* Whether clients may map it stays as it was created, and who makes memory is told. */
+static void what_is_to_be_mapped_is_made_so(void **state)
+{
+    struct region_ask ask = create_ask(2), move = move_ask();
+
+    (void)state;
+    begin(false);
+    ask.is_mappable = true;
+    region_home_ask(&world.home, &ask);
+    for (uint32_t node = 1; node <= 2; node++) {
+        struct region_message message = hear(REGION_PREPARE, node);
+
+        assert_true(message.is_mappable);
+        done(&message, node, NIGH_OK);
+    }
+    both_do(REGION_COMMIT, 3);
+    both_do(REGION_THAW, 3);
+    assert_answered(&ask, NIGH_OK);
+    assert_int_equal(region_fixture_at(&world.now)->flags, REGION_MAPPABLE);
+    region_home_ask(&world.home, &move);
+    assert_true(hear(REGION_PREPARE, 1).is_mappable);
+}
+
 static void what_cannot_be_made_is_nowhere(void **state)
 {
     struct region_ask ask = create_ask(2);
@@ -733,6 +756,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_region_is_made_in_rounds),
+        cmocka_unit_test(what_is_to_be_mapped_is_made_so),
         cmocka_unit_test(what_cannot_be_made_is_nowhere),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(without_room_there_are_no_chunks),

@@ -22,7 +22,7 @@ static struct region_message make(enum region_message_kind kind,
     switch (kind) {
     case REGION_PREPARE:
         message.geometry = descriptor->geometry;
-        message.is_move = true;
+        message.is_move = message.is_mappable = true;
         break;
     case REGION_COPY:
         message.source = (struct region_place){.node = 4, .handle = {.address = 77, .key = 3}};
@@ -101,6 +101,7 @@ static void each_kind_comes_as_it_went(void **state)
         assert_int_equal(read->of, message.of);
         assert_int_equal(read->status, message.status);
         assert_int_equal(read->is_move, message.is_move);
+        assert_int_equal(read->is_mappable, message.is_mappable);
         assert_true(region_version_equal(&read->change, &message.change));
         assert_true(region_version_equal(&read->base, &message.base));
         assert_memory_equal(&read->chunks, &message.chunks, sizeof(read->chunks));
