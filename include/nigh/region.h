@@ -289,6 +289,32 @@ typedef struct nigh_region_info {
 NIGH_API nigh_status nigh_region_stat(nigh_region *region, uint64_t timeout_us,
                                       nigh_region_info *info);
 
+/* A region of a list. */
+typedef struct nigh_region_entry {
+    char name[NIGH_REGION_NAME_BYTES + 1];
+    uint32_t access; /* NIGH_REGION_*: what the client's user may */
+    uint32_t home;   /* the rank of the node that keeps what is known of it, now */
+    nigh_region_info info;
+} nigh_region_entry;
+
+/*
+ * The regions of the cluster to which the client's user has any right, in the order of their names'
+ * bytes: the first ones behind the name `after` (NULL: from the first on), as many as `capacity`
+ * and one answer have room for, and at least one where there is any; *count says how many that are,
+ * *more is 1 where there are others behind the last one. Each has info.struct_size bytes of info,
+ * which the caller has set in the first. What is created, freed or changed while somebody asks for
+ * one part after the other is seen or not; what is there all the time is seen once.
+ *
+ * NIGH_PEER_LOST: the entries, *count and *more are written, and the list is in part: of members
+ * that are dead, or have not told in time, those regions lack whose home they are (until other
+ * members are that). NIGH_TIMEOUT: nobody has told; NIGH_NO_QUORUM; NIGH_OVERLOADED: too many lists
+ * are under way; NIGH_DENIED: the client was opened read-only; NIGH_INVALID; NIGH_UNSUPPORTED: an
+ * older node, or one of a cluster that keeps no state.
+ */
+NIGH_API nigh_status nigh_region_list(nigh_client *client, const char *after,
+                                      nigh_region_entry *entries, size_t capacity,
+                                      uint64_t timeout_us, size_t *count, uint32_t *more);
+
 #ifdef __cplusplus
 }
 #endif

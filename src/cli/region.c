@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nigh region: named memory of the cluster. Here is what was asked for; region_change.c,
- * region_stat.c and region_io.c do it. */
+ * region_list.c, region_stat.c and region_io.c do it. */
 #include "cli/region.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/clock.h"
 
 #define REGION_US UINT64_C(30000000) /* without --timeout, each operation */
@@ -111,6 +112,7 @@ static const struct action {
 } actions[] = {
     {"create", "a NAME and a SIZE", 2,
      REGION_CHUNK | REGION_ON | REGION_SPREAD | REGION_GROUP | REGION_OTHERS, cli_region_create},
+    {"ls", "no NAME", 0, 0, cli_region_ls},
     {"stat", "a NAME", 1, 0, cli_region_stat},
     {"read", "a NAME", 1, REGION_OFFSET | REGION_SIZE, cli_region_read},
     {"write", "a NAME", 1, REGION_OFFSET, cli_region_write},
@@ -182,7 +184,7 @@ static int check(const struct cli *cli, const struct action *action, int words,
     if (words != action->count) {
         return cli_usage(cli, "%s takes %s", action->name, action->words);
     }
-    if (job->name[0] == '\0' || strlen(job->name) > NIGH_REGION_NAME_BYTES) {
+    if (action->count > 0 && (job->name[0] == '\0' || strlen(job->name) > NIGH_REGION_NAME_BYTES)) {
         return cli_usage(cli, "the name of a region has 1 to %u bytes", NIGH_REGION_NAME_BYTES);
     }
     return CLI_OK;
@@ -207,12 +209,12 @@ int cli_region(struct cli *cli, int argc, char **argv)
     action = argc > optind ? find_action(argv[optind]) : NULL;
     if (action == NULL) {
         return cli_usage(
-            cli, "takes create, stat, read, write, move, chmod, resize or rm, and a NAME%s%s%s",
+            cli, "takes create, ls, stat, read, write, move, chmod, resize or rm, and a NAME%s%s%s",
             argc > optind ? "; not '" : "", argc > optind ? argv[optind] : "",
             argc > optind ? "'" : "");
     }
     job.name = argc > optind + 1 ? argv[optind + 1] : "";
-    job.words = argv + optind + 2;
+    job.words = argv + min_size((size_t)optind + 2, (size_t)argc);
     job.deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), cli->timeout_us);
     exit_code = check(cli, action, argc - optind - 1, &job);
     return exit_code == CLI_OK ? action->run(cli, &job) : exit_code;

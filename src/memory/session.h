@@ -301,6 +301,7 @@ enum session_region_what {
     SESSION_REGION_BARRIER, /* id.offset: its number; ref: how many are to arrive, to UINT32_MAX */
     SESSION_REGION_FILL,    /* ref: how many bytes; the question: the one byte that they become */
     SESSION_REGION_COPY,    /* ref: how many bytes; the question: a session_region_source */
+    SESSION_REGION_LIST,    /* the name behind which, of no length: all -> a session_region_page */
     SESSION_REGION_WHATS
 };
 
@@ -355,12 +356,42 @@ struct session_region_stat {
     uint32_t ranks[LIMIT_REGION_CHUNKS]; /* UINT32_MAX: it is lost */
 };
 
+/* One of a page; behind it `user_count` of session_region_user, `chunk_count` ranks of 16 bits
+ * (SESSION_REGION_LOST), and the name; then zeros, up to a multiple of 8 bytes. */
+struct session_region_entry {
+    uint32_t bytes; /* with all of that */
+    uint32_t home;  /* the rank of the node that keeps what is known of it */
+    uint64_t size_bytes, chunk_bytes;
+    uint32_t uid, gid;
+    uint8_t rights; /* of who asks */
+    uint8_t group_rights, other_rights;
+    uint8_t name_bytes;
+    uint16_t chunk_count, user_count;
+};
+
+#define SESSION_REGION_LOST UINT16_MAX
+
+struct session_region_user {
+    uint32_t uid, rights;
+};
+
+/* What LIST is answered with, whole: regions in the order of their names' bytes. */
+struct session_region_page {
+    uint32_t count;
+    uint32_t bytes;  /* of the entries */
+    uint32_t silent; /* members that were asked, and have not told all: it is in part */
+    uint32_t more;   /* 1: there are others behind the last one */
+    uint8_t entries[LIMIT_CALL_BYTES - 16];
+};
+
 _Static_assert(sizeof(struct session_region_make) == 32 &&
                    sizeof(struct session_region_grant) == 16 &&
                    sizeof(struct session_region_lock) == 24 &&
                    sizeof(struct session_region_stat) ==
                        40 + 8 * LIMIT_REGION_GRANTS + 4 * LIMIT_REGION_CHUNKS &&
-                   sizeof(struct session_region_stat) <= LIMIT_CALL_BYTES,
+                   sizeof(struct session_region_stat) <= LIMIT_CALL_BYTES &&
+                   sizeof(struct session_region_entry) == 40 &&
+                   sizeof(struct session_region_page) == LIMIT_CALL_BYTES,
                "they lie in places");
 
 /* Bits of session_sqe.flags. */

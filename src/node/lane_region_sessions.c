@@ -117,6 +117,7 @@ void lane_regions_forget(struct lane *lane, uint32_t slot, bool for_good)
         return;
     lane_region_asks_forget(at, slot);
     lane_region_copies_forget(at, slot);
+    lane_region_lists_forget(at, slot);
     LIST_FOREACH_SAFE(node, &at->ios)
     {
         struct region_io *io = container_of(node, struct region_io, link);
@@ -386,6 +387,25 @@ static void answer_io(const struct asked_for *want, const uint8_t *bytes)
     lane_region_io_begin(want->at, io, want->deadline_us);
 }
 
+/* A page of what there is: of no handle. */
+static void answer_list(const struct asked_for *want, const uint8_t *bytes)
+{
+    const struct lane_seat *seat = want->lane->sessions[want->slot].seat;
+    struct region_list_ask ask = {.uid = seat->uid, .gid = seat->gid};
+    uint64_t count = want->sqe->data_size;
+    nigh_status status = NIGH_INVALID;
+
+    if (count <= sizeof(ask.after) && want->id.number == 0 && want->id.offset == 0) {
+        memcpy(ask.after, bytes, count);
+        ask.after_bytes = (uint8_t)count;
+        if (memchr(ask.after, 0, count) == NULL)
+            status = lane_region_list_begin(want->at, want->slot, want->sqe->cookie,
+                                            want->sqe->offset, &ask, want->deadline_us);
+    }
+    if (status != NIGH_OK)
+        complete(want, status);
+}
+
 /* Between two handles, or within what one is of. */
 static void answer_copy(const struct asked_for *want, const uint8_t *bytes)
 {
@@ -623,6 +643,8 @@ void lane_region(struct lane *lane, uint32_t slot, const struct session_sqe *sqe
         most = max_u64(most, sqe->ref);
     if (sqe->name_size == SESSION_REGION_STAT)
         most = max_u64(most, sizeof(struct session_region_stat));
+    if (sqe->name_size == SESSION_REGION_LIST)
+        most = sizeof(struct session_region_page);
     if (most > 0) {
         bytes = store_leased_bytes(lane->store, slot, sqe->offset, most);
         if (bytes == NULL) {
@@ -636,6 +658,7 @@ void lane_region(struct lane *lane, uint32_t slot, const struct session_sqe *sqe
     case SESSION_REGION_CLOSE: answer_close(&want); break;
     case SESSION_REGION_LOCK: answer_lock(&want, bytes); break;
     case SESSION_REGION_COPY: answer_copy(&want, bytes); break;
+    case SESSION_REGION_LIST: answer_list(&want, bytes); break;
     case SESSION_REGION_READ:
     case SESSION_REGION_WRITE:
     case SESSION_REGION_ADD:
@@ -665,5 +688,6 @@ bool lane_cancel_region(struct lane *lane, uint32_t slot, uint32_t cookie)
         lane_regions_tell(at);
         return true;
     }
-    return lane_region_copies_cancel(at, slot, cookie) || lane_region_asks_cancel(at, slot, cookie);
+    return lane_region_copies_cancel(at, slot, cookie) ||
+           lane_region_lists_cancel(at, slot, cookie) || lane_region_asks_cancel(at, slot, cookie);
 }

@@ -68,7 +68,7 @@ _nigh() {
     get | stat | rm | pin | unpin | who | locate) _nigh_names "$current" ;;
     region)
         ((given != 0)) ||
-            mapfile -t COMPREPLY < <(compgen -W "create stat read write move chmod resize rm" -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W "create ls stat read write move chmod resize rm" -- "$current")
         ;;
     bench) mapfile -t COMPREPLY < <(compgen -W "objects transfer rpc region" -- "$current") ;;
     help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region top doctor bench" -- "$current") ;;
