@@ -43,9 +43,10 @@ typedef struct nigh_region nigh_region;
 
 /* Where new chunks go. */
 typedef enum nigh_region_where {
-    NIGH_REGION_LOCAL = 0, /* the client's own node */
-    NIGH_REGION_ON = 1,    /* the node `rank` */
-    NIGH_REGION_SPREAD = 2 /* all nodes that are up, in turn, from the client's own on */
+    NIGH_REGION_LOCAL = 0,  /* the client's own node */
+    NIGH_REGION_ON = 1,     /* the node `rank` */
+    NIGH_REGION_SPREAD = 2, /* all nodes that are up, in turn, from the client's own on */
+    NIGH_REGION_NEAR = 3    /* of nigh_region_create: where the bytes of another region lie */
 } nigh_region_where;
 
 /* A region to be. Zero-fill, then set; struct_size lets the struct grow. */
@@ -60,6 +61,11 @@ typedef struct nigh_region_spec {
     uint32_t rank;
     uint32_t group_access; /* NIGH_REGION_*: what the group of the owner may, who may all */
     uint32_t other_access; /* what all others may */
+    const char *near;      /* NEAR: the name of the other one, to which the client's user has any
+                              right: each chunk goes to the node that has that one's bytes of the same
+                              offset now, again from its begin on where it is shorter; to the client's
+                              own node, where they are lost. Without a chunk_size the other's is
+                              taken, or a multiple, as it takes for 128 chunks to be enough */
 } nigh_region_spec;
 
 /*
@@ -69,7 +75,8 @@ typedef struct nigh_region_spec {
  * NIGH_PEER_LOST: a node that was to have some is not there; NIGH_NO_QUORUM; NIGH_BUSY: the members
  * have just changed, and the region may be there or not; NIGH_TIMEOUT: likewise; NIGH_DENIED: the
  * client was opened read-only; NIGH_NOT_FOUND: another has freed it
- * already; NIGH_UNSUPPORTED: an older node, or one of a cluster that keeps no state.
+ * already, or NEAR: there is no such region; NIGH_UNSUPPORTED: an older node, or one of a cluster
+ * that keeps no state.
  */
 NIGH_API nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec,
                                         uint64_t timeout_us, nigh_region **region);

@@ -90,6 +90,7 @@ const struct cli_verb cli_verbs[] = {
      "more)\n"
      "      --on RANK|NAME   have this node hold it (default: the one that is asked)\n"
      "      --spread         all nodes, in turn\n"
+     "      --near NAME      each chunk where the bytes of this region lie\n"
      "      --group RIGHTS   what your group may: of r (read), w (write), m (master: change it)\n"
      "      --others RIGHTS  what all others may\n"
      "  ls                   all that you have rights to, by name\n"

@@ -111,7 +111,8 @@ static const struct action {
     int (*run)(struct cli *cli, const struct region_job *job);
 } actions[] = {
     {"create", "a NAME and a SIZE", 2,
-     REGION_CHUNK | REGION_ON | REGION_SPREAD | REGION_GROUP | REGION_OTHERS, cli_region_create},
+     REGION_CHUNK | REGION_ON | REGION_SPREAD | REGION_NEAR | REGION_GROUP | REGION_OTHERS,
+     cli_region_create},
     {"ls", "no NAME", 0, 0, cli_region_ls},
     {"stat", "a NAME", 1, 0, cli_region_stat},
     {"read", "a NAME", 1, REGION_OFFSET | REGION_SIZE, cli_region_read},
@@ -125,12 +126,19 @@ static const struct action {
 static const struct option options[] = {{"chunk", required_argument, NULL, REGION_CHUNK},
                                         {"on", required_argument, NULL, REGION_ON},
                                         {"spread", no_argument, NULL, REGION_SPREAD},
+                                        {"near", required_argument, NULL, REGION_NEAR},
                                         {"group", required_argument, NULL, REGION_GROUP},
                                         {"others", required_argument, NULL, REGION_OTHERS},
                                         {"offset", required_argument, NULL, REGION_OFFSET},
                                         {"size", required_argument, NULL, REGION_SIZE},
                                         CLI_COMMON_OPTIONS,
                                         {0}};
+
+/* One of REGION_*: a bit, as no letter of the common ones is. */
+static bool is_own(int option)
+{
+    return option > 0 && option <= REGION_NEAR && (option & (option - 1)) == 0;
+}
 
 static const struct action *find_action(const char *name)
 {
@@ -159,6 +167,7 @@ static int take_own(const struct cli *cli, uint32_t option, struct region_job *j
     switch (option) {
     case REGION_CHUNK: return take_chunk(cli, job);
     case REGION_ON: job->node = optarg; return CLI_OK;
+    case REGION_NEAR: job->near = optarg; return CLI_OK;
     case REGION_GROUP: return cli_region_parse_rights(cli, "--group", optarg, &job->group_access);
     case REGION_OTHERS: return cli_region_parse_rights(cli, "--others", optarg, &job->other_access);
     case REGION_OFFSET: return cli_region_parse_size(cli, "--offset", optarg, &job->offset);
@@ -171,15 +180,17 @@ static int take_own(const struct cli *cli, uint32_t option, struct region_job *j
 static int check(const struct cli *cli, const struct action *action, int words,
                  const struct region_job *job)
 {
+    uint32_t places = job->given & (REGION_ON | REGION_SPREAD | REGION_NEAR);
+
     for (const struct option *option = options; option->name != NULL; option++) {
         uint32_t given = job->given & (uint32_t)option->val;
 
-        if (option->val <= REGION_SIZE && (given & ~action->options) != 0) {
+        if (is_own(option->val) && (given & ~action->options) != 0) {
             return cli_usage(cli, "%s takes no --%s", action->name, option->name);
         }
     }
-    if ((job->given & REGION_ON) != 0 && (job->given & REGION_SPREAD) != 0) {
-        return cli_usage(cli, "takes --on or --spread, not both");
+    if (places != 0 && (places & (places - 1)) != 0) {
+        return cli_usage(cli, "takes --on, --spread or --near, not both");
     }
     if (words != action->count) {
         return cli_usage(cli, "%s takes %s", action->name, action->words);
@@ -197,12 +208,10 @@ int cli_region(struct cli *cli, int argc, char **argv)
     int option, exit_code = CLI_OK;
 
     while ((option = cli_next_option(cli, argc, argv, ":" CLI_COMMON_SHORT, options)) != -1) {
-        bool is_own = option != '?' && option <= REGION_SIZE;
-
-        if (is_own && (exit_code = take_own(cli, (uint32_t)option, &job)) != CLI_OK) {
+        if (is_own(option) && (exit_code = take_own(cli, (uint32_t)option, &job)) != CLI_OK) {
             return exit_code;
         }
-        if (!is_own && cli_common_option(cli, option, &exit_code) != CLI_OK) {
+        if (!is_own(option) && cli_common_option(cli, option, &exit_code) != CLI_OK) {
             return exit_code;
         }
     }

@@ -14,7 +14,8 @@ enum {
     REGION_GROUP = 8,
     REGION_OTHERS = 16,
     REGION_OFFSET = 32,
-    REGION_SIZE = 64
+    REGION_SIZE = 64,
+    REGION_NEAR = 128
 };
 
 enum {
@@ -28,6 +29,7 @@ struct region_job {
     uint32_t given;   /* REGION_* */
     uint64_t chunk_size, offset, size;
     const char *node; /* --on */
+    const char *near; /* --near */
     uint32_t group_access, other_access;
     uint64_t deadline_us; /* of --timeout */
 };

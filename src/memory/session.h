@@ -283,7 +283,7 @@ enum session_op {
 
 /* What is asked of a region: -> what the answer is. */
 enum session_region_what {
-    SESSION_REGION_CREATE = 1, /* a session_region_make, and the name */
+    SESSION_REGION_CREATE = 1, /* a session_region_make, its ranks, and the name */
     SESSION_REGION_OPEN,       /* the name; id.offset: the rights -> generation: its number */
     SESSION_REGION_CLOSE,
     SESSION_REGION_READ,  /* ref: bytes -> these. With SESSION_FLAG_INTO a session_bulk, that they
@@ -317,6 +317,8 @@ _Static_assert(offsetof(struct session_region_id, unsaid) == LIMIT_ID_BYTES, "it
 #define SESSION_REGION_LOCAL  0u /* where new chunks go */
 #define SESSION_REGION_ON     1u
 #define SESSION_REGION_SPREAD 2u
+#define SESSION_REGION_AT \
+    3u /* CREATE: `rank` says of how many chunks, in turn, a rank of 16 bits lies behind this */
 
 struct session_region_make {
     uint64_t size_bytes;
@@ -369,7 +371,7 @@ struct session_region_entry {
     uint16_t chunk_count, user_count;
 };
 
-#define SESSION_REGION_LOST UINT16_MAX
+#define SESSION_REGION_LOST UINT16_MAX /* of _AT: the node that is asked */
 
 struct session_region_user {
     uint32_t uid, rights;

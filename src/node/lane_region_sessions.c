@@ -456,7 +456,7 @@ static nigh_status place_chunks(const struct lane_regions *at, uint32_t where, u
     asking->ask.node_count = 1;
     asking->nodes[0] = where == SESSION_REGION_ON ? rank : self;
     if (where > SESSION_REGION_SPREAD || asking->nodes[0] >= ranks)
-        return NIGH_INVALID;
+        return NIGH_INVALID; /* SESSION_REGION_AT is of CREATE alone */
     for (uint32_t n = 1; where == SESSION_REGION_SPREAD && n < ranks; n++) {
         uint32_t next = (self + n) % ranks;
 
@@ -477,31 +477,63 @@ static uint64_t choose_chunk_bytes(uint64_t size_bytes, uint32_t nodes)
                         LIMIT_REGION_UNIT_BYTES);
 }
 
+/* Each chunk where it is said. */
+static nigh_status take_ranks(const struct lane_regions *at, const uint8_t *bytes, uint32_t count,
+                              struct region_asking *asking)
+{
+    const struct lane *lane = at->lane;
+    uint32_t self = lane->config.fabric != NULL ? lane->config.exchange.members->self : 0;
+
+    if (count == 0 || count > LIMIT_REGION_CHUNKS)
+        return NIGH_INVALID;
+    asking->ask.nodes = asking->nodes;
+    asking->ask.node_count = count;
+    for (uint32_t n = 0; n < count; n++) {
+        uint16_t rank;
+
+        memcpy(&rank, bytes + n * sizeof(rank), sizeof(rank));
+        asking->nodes[n] = rank == SESSION_REGION_LOST ? self : rank;
+        if (asking->nodes[n] >= ranks_of(lane))
+            return NIGH_INVALID;
+    }
+    return NIGH_OK;
+}
+
 static nigh_status fill_create(const struct asked_for *want, const uint8_t *bytes,
                                struct region_asking *asking)
 {
     struct region_ask *ask = &asking->ask;
     struct session_region_make make;
     uint64_t count = want->sqe->data_size;
+    uint32_t ranks_bytes = 0;
     nigh_status status;
 
-    if (count <= sizeof(make) || count > sizeof(make) + LIMIT_REGION_NAME_BYTES)
+    if (count <= sizeof(make))
         return NIGH_INVALID;
     memcpy(&make, bytes, sizeof(make));
-    ask->name_bytes = (uint8_t)(count - sizeof(make));
-    memcpy(asking->name, bytes + sizeof(make), ask->name_bytes);
+    if (make.where == SESSION_REGION_AT && make.rank <= LIMIT_REGION_CHUNKS)
+        ranks_bytes = make.rank * (uint32_t)sizeof(uint16_t);
+    if (count <= sizeof(make) + ranks_bytes ||
+        count > sizeof(make) + ranks_bytes + LIMIT_REGION_NAME_BYTES)
+        return NIGH_INVALID;
+    ask->name_bytes = (uint8_t)(count - sizeof(make) - ranks_bytes);
+    memcpy(asking->name, bytes + sizeof(make) + ranks_bytes, ask->name_bytes);
     if (memchr(asking->name, 0, ask->name_bytes) != NULL || make.size_bytes == 0 ||
         make.size_bytes > LIMIT_REGION_CHUNK_BYTES * LIMIT_REGION_CHUNKS ||
         ((make.group_rights | make.other_rights) & ~REGION_ALL) != 0)
         return NIGH_INVALID;
-    status = place_chunks(want->at, make.where, make.rank, asking);
+    status = make.where == SESSION_REGION_AT
+                 ? take_ranks(want->at, bytes + sizeof(make), make.rank, asking)
+                 : place_chunks(want->at, make.where, make.rank, asking);
+    if (status != NIGH_OK)
+        return status;
     ask->geometry.size_bytes = make.size_bytes;
     ask->geometry.chunk_bytes = make.chunk_bytes != 0
                                     ? make.chunk_bytes
                                     : choose_chunk_bytes(make.size_bytes, ask->node_count);
     ask->group_rights = (uint8_t)make.group_rights;
     ask->other_rights = (uint8_t)make.other_rights;
-    return status == NIGH_OK ? region_geometry_check(&ask->geometry) : status;
+    return region_geometry_check(&ask->geometry);
 }
 
 static nigh_status fill_grant(const struct asked_for *want, const uint8_t *bytes,

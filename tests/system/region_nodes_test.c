@@ -535,7 +535,10 @@ static void what_cannot_be_is_refused(void **state)
         {{.name = "rank", .size = 1, .where = NIGH_REGION_ON, .rank = 77}, NIGH_INVALID},
         {{.name = "rights", .size = 1, .group_access = 8}, NIGH_INVALID},
         {{.name = "large", .size = 100 * MIB}, NIGH_OUT_OF_MEMORY},
-        {{.name = "where", .size = 1, .where = 3}, NIGH_INVALID},
+        {{.name = "where", .size = 1, .where = 4}, NIGH_INVALID},
+        {{.name = "near", .size = 1, .where = NIGH_REGION_NEAR, .near = "nobody's"},
+         NIGH_NOT_FOUND},
+        {{.name = "near", .size = 1, .where = NIGH_REGION_NEAR}, NIGH_INVALID},
     };
     struct world world;
     nigh_region *region, *none = NULL;
@@ -755,6 +758,56 @@ static void many_regions_come_and_go(void **state)
     end_world(&world);
 }
 
+/* ---- near another --------------------------------------------------------- */
+
+static void assert_places(nigh_region *region, const char *places)
+{
+    nigh_region_info info = {.struct_size = sizeof info};
+
+    assert_int_equal(AGREED(nigh_region_stat(region, WAIT_US, &info)), NIGH_OK);
+    assert_int_equal(info.chunk_count, strlen(places));
+    for (uint32_t n = 0; n < info.chunk_count; n++) {
+        assert_int_equal(info.ranks[n], places[n] - '0');
+    }
+}
+
+static void chunks_lie_near_another_regions(void **state)
+{
+    struct world world;
+    nigh_region *of;
+
+    (void)state;
+    begin_world(&world, NODES);
+    of = create(world.client[1], &(nigh_region_spec){.name = "of",
+                                                     .size = 4 * 8 * KIB,
+                                                     .chunk_size = 8 * KIB,
+                                                     .where = NIGH_REGION_ON,
+                                                     .rank = 2});
+    assert_int_equal(AGREED(nigh_region_move(of, 1, 0, WAIT_US)), NIGH_OK);
+    assert_int_equal(AGREED(nigh_region_move(of, 2, 1, WAIT_US)), NIGH_OK);
+    assert_places(of, "2012");
+    assert_places(create(world.client[0], &(nigh_region_spec){.name = "same",
+                                                              .size = 6 * 8 * KIB,
+                                                              .where = NIGH_REGION_NEAR,
+                                                              .near = "of"}),
+                  "201220");
+    assert_places(create(world.client[1], &(nigh_region_spec){.name = "finer",
+                                                              .size = 5 * 4 * KIB,
+                                                              .chunk_size = 4 * KIB,
+                                                              .where = NIGH_REGION_NEAR,
+                                                              .near = "of"}),
+                  "22001");
+    assert_places(create(world.client[2], &(nigh_region_spec){.name = "coarser",
+                                                              .size = 5 * 16 * KIB,
+                                                              .chunk_size = 16 * KIB,
+                                                              .where = NIGH_REGION_NEAR,
+                                                              .near = "of"}),
+                  "21212");
+    assert_int_equal(AGREED(nigh_region_resize(of, 6 * 8 * KIB, NIGH_REGION_NEAR, 0, WAIT_US)),
+                     NIGH_INVALID);
+    end_world(&world);
+}
+
 /* ---- lists ---------------------------------------------------------------- */
 
 #define LISTED 250u
@@ -892,6 +945,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(chunks_move_under_fire),
         cmocka_unit_test(many_regions_come_and_go),
+        cmocka_unit_test(chunks_lie_near_another_regions),
         cmocka_unit_test(regions_of_all_homes_are_listed),
         cmocka_unit_test(a_node_that_dies_takes_its_chunks_alone),
     };

@@ -275,6 +275,8 @@ def test_wrong_usage(node, folder):
         (("create", "x", "1", "--group", ""), ["--group", "r (read)"]),
         (("create", "x", "1", "--others", "rx"), ["--others", "'rx'"]),
         (("create", "x", "1", "--on", "0", "--spread"), ["not both"]),
+        (("create", "x", "1", "--near", "r", "--spread"), ["not both"]),
+        (("resize", "r", "1", "--near", "r"), ["resize takes no --near"]),
         (("create", "x", "1", "--on", "-1"), ["a rank or a name"]),
         (("stat", "r", "--spread"), ["stat takes no --spread"]),
         (("write", "r", "--size", "1"), ["write takes no --size"]),
@@ -390,6 +392,10 @@ def test_a_region_of_two_nodes():
         a.good("region", "create", "there", "1M", "--on", "1")
         assert b.parsed("region", "stat", "there")["chunks"] == [1]
         assert b.run("region", "create", "r", "1M")[0] == EXISTS, "a name is the cluster's"
+        b.good("region", "create", "near", "5M", "--near", "r")
+        assert b.parsed("region", "stat", "near")["chunks"] == b.parsed("region", "stat", "r")["chunks"]
+        code, _, said = b.run("region", "create", "x", "5M", "--near", "nobody's")
+        assert code == NOT_FOUND and "--near nobody's: no such region" in said, (code, said)
 
 
 def test_nodes_that_agree_on_nothing_have_none():

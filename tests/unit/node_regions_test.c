@@ -609,6 +609,42 @@ static void random_lives_keep_what_is_written(void **state)
                   (unsigned long long)lane->regions->counts.operations);
 }
 
+/* ---- placed --------------------------------------------------------------- */
+
+/* Ranks that are not, none, more than may be, and more than there are bytes of. */
+static void places_that_are_wrong_are_refused(void **state)
+{
+    static const struct {
+        uint32_t ranks, bytes;
+        uint16_t rank;
+        nigh_status status;
+    } cases[] = {
+        {1, 3, 0, NIGH_OK},
+        {2, 5, SESSION_REGION_LOST, NIGH_OK},
+        {1, 3, 1, NIGH_INVALID},
+        {0, 1, 0, NIGH_INVALID},
+        {2, 4, 0, NIGH_INVALID}, /* no name */
+        {LIMIT_REGION_CHUNKS + 1, 2 * LIMIT_REGION_CHUNKS + 3, 0, NIGH_INVALID},
+        {UINT32_MAX / 2 + 1, 1, 0, NIGH_INVALID},
+        {UINT32_MAX, 60, 0, NIGH_INVALID},
+    };
+
+    (void)state;
+    for (uint32_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
+        struct session_region_make make = {
+            .size_bytes = 1, .where = SESSION_REGION_AT, .rank = cases[n].ranks};
+
+        memset(memory, 'a' + (int)n, LIMIT_CALL_BYTES);
+        memcpy(memory, &make, sizeof(make));
+        for (uint32_t at = 0; at < cases[n].ranks && at <= LIMIT_REGION_CHUNKS; at++) {
+            memcpy(memory + sizeof(make) + at * sizeof(uint16_t), &cases[n].rank, sizeof(uint16_t));
+        }
+        assert_int_equal(
+            ask(0, a_question(SESSION_REGION_CREATE, 0, 0, sizeof(make) + cases[n].bytes)).status,
+            cases[n].status);
+    }
+}
+
 /* ---- listed --------------------------------------------------------------- */
 
 #define LISTED 300u
@@ -810,6 +846,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_copy_that_does_not_fit_copies_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(copies_without_buffers_wait, set_up, tear_down),
         cmocka_unit_test_setup_teardown(memory_has_an_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(places_that_are_wrong_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(all_are_listed_once_and_in_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_has_no_right_does_not_see, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_list_that_is_wrong_is_refused, set_up, tear_down),

@@ -53,7 +53,7 @@ _nigh() {
     nodes) own="--measure" ;;
     leave) own="--undo --look" ;;
     call) own="--node --near --all --ranks --idempotent --one-way --urgent" ;;
-    region) own="--chunk --on --spread --group --others --offset --size" ;;
+    region) own="--chunk --on --spread --near --group --others --offset --size" ;;
     top) own="--once --delay" ;;
     bench) own="--offer --withdraw --node --serve --at-once --size" ;;
     esac
