@@ -2,8 +2,10 @@
 /*
  * Many regions of two embedded nodes over TCP, each beside one core, both spinning: 64 bytes of one
  * region read and written again and again, against as many of a region of many each time, chosen
- * uniformly or by Zipf's law; at the other node, and at the own one. And how long it takes to make
- * them, and what memory a region takes at both nodes beside its bytes.
+ * uniformly or by Zipf's law; at the other node, and at the own one. Beside that any place of one
+ * region that is as large as all of them: what of the difference is the bytes' own caches and page
+ * tables, and no region's. And how long it takes to make them, and what memory a region takes at
+ * both nodes beside its bytes.
  *
  * bench-region-many OUT.json [ROUNDS] [REGIONS]
  */
@@ -40,6 +42,7 @@ static nigh_node *node;
 static nigh_client *clients[2]; /* one session has so many handles: of regions there, of those here
                                  */
 static nigh_region **regions[2];
+static nigh_region *whole[2]; /* as large as all of them */
 static char state[2][64];
 static uint32_t *choice; /* of a round, one after the other */
 static uint8_t small[BYTES];
@@ -189,6 +192,18 @@ static nigh_region *make_region(uint32_t n, uint32_t rank)
     return region;
 }
 
+static void make_whole(uint32_t rank)
+{
+    nigh_region_spec spec = {.struct_size = sizeof spec,
+                             .name = rank == HERE ? "near" : "far",
+                             .size = (uint64_t)count * SIZE,
+                             .where = NIGH_REGION_ON,
+                             .rank = rank};
+
+    bench_check(nigh_region_create(clients[rank], &spec, PATIENCE, &whole[rank]),
+                "a region as large as all");
+}
+
 static uint64_t resident_bytes(pid_t pid)
 {
     char path[64];
@@ -257,7 +272,8 @@ struct series {
     uint32_t rank;
     bool writes;
     uint32_t (*choose)(void);
-    int floor; /* -1: none */
+    bool is_whole; /* any place of the one as large */
+    int floor;     /* -1: none */
     struct samples samples, ratios;
     double median; /* of the last round */
 };
@@ -323,6 +339,30 @@ static struct series all[] = {
      .writes = true,
      .choose = by_zipf,
      .floor = 9},
+    {.name = "read of 64 bytes at another node, any of one region as large",
+     .rank = THERE,
+     .writes = false,
+     .choose = any,
+     .is_whole = true,
+     .floor = 0},
+    {.name = "write of 64 bytes at another node, any of one region as large",
+     .rank = THERE,
+     .writes = true,
+     .choose = any,
+     .is_whole = true,
+     .floor = 3},
+    {.name = "read of 64 bytes at the own node, any of one region as large",
+     .rank = HERE,
+     .writes = false,
+     .choose = any,
+     .is_whole = true,
+     .floor = 6},
+    {.name = "write of 64 bytes at the own node, any of one region as large",
+     .rank = HERE,
+     .writes = true,
+     .choose = any,
+     .is_whole = true,
+     .floor = 9},
 };
 
 #define SERIES (sizeof all / sizeof all[0])
@@ -336,13 +376,15 @@ static void measure(struct series *series)
     }
     (void)usleep(SETTLE); /* those of the round before sleep by then */
     for (uint32_t n = 0; n < OPS; n++) {
-        nigh_region *region = regions[series->rank][choice[n]];
+        nigh_region *region =
+            series->is_whole ? whole[series->rank] : regions[series->rank][choice[n]];
+        uint64_t at = 128 + (series->is_whole ? (uint64_t)choice[n] * SIZE : 0);
         uint64_t before_ns = bench_now_ns();
 
         if (series->writes) {
-            bench_check(nigh_region_write(region, 128, small, BYTES, PATIENCE), "a write");
+            bench_check(nigh_region_write(region, at, small, BYTES, PATIENCE), "a write");
         } else {
-            bench_check(nigh_region_read(region, 128, small, BYTES, PATIENCE), "a read");
+            bench_check(nigh_region_read(region, at, small, BYTES, PATIENCE), "a read");
         }
         if (n >= OPS / 5) { /* both sides are awake */
             samples_add(&round, (double)(bench_now_ns() - before_ns));
@@ -368,8 +410,10 @@ static void tell(struct series *series)
     if (series->floor >= 0) {
         row.baseline_name = all[series->floor].name;
         row.baseline = samples_quantile(&all[series->floor].samples, 0.5);
-        row.on = BENCH_ON_RATIO;
-        row.target = TARGET;
+        if (!series->is_whole) {
+            row.on = BENCH_ON_RATIO;
+            row.target = TARGET;
+        }
         bench_row_set_ratios(&row, &series->ratios);
     }
     bench_row_write(&row);
@@ -393,6 +437,8 @@ int main(int argc, char **argv)
     bench_rows_open(argv[1]);
     make_regions(THERE);
     make_regions(HERE);
+    make_whole(THERE);
+    make_whole(HERE);
     for (int round = 0; round < rounds; round++) {
         for (size_t n = 0; n < SERIES; n++) {
             measure(&all[n]);

@@ -50,9 +50,10 @@ typedef struct nigh_region nigh_region;
 
 /* Where new chunks go. */
 typedef enum nigh_region_where {
-    NIGH_REGION_LOCAL = 0, /* the client's own node */
-    NIGH_REGION_ON = 1,    /* the node `rank` */
-    NIGH_REGION_SPREAD = 2 /* all nodes that are up, in turn, from the client's own on */
+    NIGH_REGION_LOCAL = 0,  /* the client's own node */
+    NIGH_REGION_ON = 1,     /* the node `rank` */
+    NIGH_REGION_SPREAD = 2, /* all nodes that are up, in turn, from the client's own on */
+    NIGH_REGION_NEAR = 3    /* of nigh_region_create: where the bytes of another region lie */
 } nigh_region_where;
 
 /* A region to be. Zero-fill, then set; struct_size lets the struct grow. */
@@ -69,6 +70,11 @@ typedef struct nigh_region_spec {
     uint32_t other_access; /* what all others may */
     uint32_t flags;        /* NIGH_REGION_MAPPABLE: each chunk takes a file of its node, of which it
                               has 1024 */
+    const char *near;      /* NEAR: the name of the other one, to which the client's user has any
+                              right: each chunk goes to the node that has that one's bytes of the same
+                              offset now, again from its begin on where it is shorter; to the client's
+                              own node, where they are lost. Without a chunk_size the other's is
+                              taken, or a multiple, as it takes for 128 chunks to be enough */
 } nigh_region_spec;
 
 /*
@@ -78,7 +84,8 @@ typedef struct nigh_region_spec {
  * NIGH_PEER_LOST: a node that was to have some is not there; NIGH_NO_QUORUM; NIGH_BUSY: the members
  * have just changed, and the region may be there or not; NIGH_TIMEOUT: likewise; NIGH_DENIED: the
  * client was opened read-only; NIGH_NOT_FOUND: another has freed it
- * already; NIGH_UNSUPPORTED: an older node, or one of a cluster that keeps no state.
+ * already, or NEAR: there is no such region; NIGH_UNSUPPORTED: an older node, or one of a cluster
+ * that keeps no state.
  */
 NIGH_API nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec,
                                         uint64_t timeout_us, nigh_region **region);
@@ -334,6 +341,32 @@ typedef struct nigh_region_info {
  * latest. */
 NIGH_API nigh_status nigh_region_stat(nigh_region *region, uint64_t timeout_us,
                                       nigh_region_info *info);
+
+/* A region of a list. */
+typedef struct nigh_region_entry {
+    char name[NIGH_REGION_NAME_BYTES + 1];
+    uint32_t access; /* NIGH_REGION_*: what the client's user may */
+    uint32_t home;   /* the rank of the node that keeps what is known of it, now */
+    nigh_region_info info;
+} nigh_region_entry;
+
+/*
+ * The regions of the cluster to which the client's user has any right, in the order of their names'
+ * bytes: the first ones behind the name `after` (NULL: from the first on), as many as `capacity`
+ * and one answer have room for, and at least one where there is any; *count says how many that are,
+ * *more is 1 where there are others behind the last one. Each has info.struct_size bytes of info,
+ * which the caller has set in the first. What is created, freed or changed while somebody asks for
+ * one part after the other is seen or not; what is there all the time is seen once.
+ *
+ * NIGH_PEER_LOST: the entries, *count and *more are written, and the list is in part: of members
+ * that are dead, or have not told in time, those regions lack whose home they are (until other
+ * members are that). NIGH_TIMEOUT: nobody has told; NIGH_NO_QUORUM; NIGH_OVERLOADED: too many lists
+ * are under way; NIGH_DENIED: the client was opened read-only; NIGH_INVALID; NIGH_UNSUPPORTED: an
+ * older node, or one of a cluster that keeps no state.
+ */
+NIGH_API nigh_status nigh_region_list(nigh_client *client, const char *after,
+                                      nigh_region_entry *entries, size_t capacity,
+                                      uint64_t timeout_us, size_t *count, uint32_t *more);
 
 #ifdef __cplusplus
 }

@@ -84,14 +84,16 @@ const struct cli_verb cli_verbs[] = {
      "A service that no node has, or not that one: exit code 3; one that answered an error: 10.\n",
      cli_call},
     {"region", "ACTION NAME ...",
-     "Make, read, write, move and remove regions: named memory of the cluster.",
+     "Make, list, read, write, move and remove regions: named memory of the cluster.",
      "  create NAME SIZE     a region of zeros, e.g. of 64M; it is yours\n"
      "      --chunk SIZE     of what lies on one node; a multiple of 4096 (default: 16 MiB or "
      "more)\n"
      "      --on RANK|NAME   have this node hold it (default: the one that is asked)\n"
      "      --spread         all nodes, in turn\n"
+     "      --near NAME      each chunk where the bytes of this region lie\n"
      "      --group RIGHTS   what your group may: of r (read), w (write), m (master: change it)\n"
      "      --others RIGHTS  what all others may\n"
+     "  ls                   all that you have rights to, by name\n"
      "  stat NAME            its size, who may what, and which node has which chunk\n"
      "  read NAME            its bytes, to standard output\n"
      "      --offset SIZE    from here on\n"

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nigh region: named memory of the cluster. Here is what was asked for; region_change.c,
- * region_stat.c and region_io.c do it. */
+ * region_list.c, region_stat.c and region_io.c do it. */
 #include "cli/region.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/clock.h"
 
 #define REGION_US UINT64_C(30000000) /* without --timeout, each operation */
@@ -110,8 +111,10 @@ static const struct action {
     int (*run)(struct cli *cli, const struct region_job *job);
 } actions[] = {
     {"create", "a NAME and a SIZE", 2,
-     REGION_CHUNK | REGION_ON | REGION_SPREAD | REGION_GROUP | REGION_OTHERS | REGION_MAPPABLE,
+     REGION_CHUNK | REGION_ON | REGION_SPREAD | REGION_NEAR | REGION_GROUP | REGION_OTHERS |
+         REGION_MAPPABLE,
      cli_region_create},
+    {"ls", "no NAME", 0, 0, cli_region_ls},
     {"stat", "a NAME", 1, 0, cli_region_stat},
     {"read", "a NAME", 1, REGION_OFFSET | REGION_SIZE, cli_region_read},
     {"write", "a NAME", 1, REGION_OFFSET, cli_region_write},
@@ -124,6 +127,7 @@ static const struct action {
 static const struct option options[] = {{"chunk", required_argument, NULL, REGION_CHUNK},
                                         {"on", required_argument, NULL, REGION_ON},
                                         {"spread", no_argument, NULL, REGION_SPREAD},
+                                        {"near", required_argument, NULL, REGION_NEAR},
                                         {"group", required_argument, NULL, REGION_GROUP},
                                         {"others", required_argument, NULL, REGION_OTHERS},
                                         {"offset", required_argument, NULL, REGION_OFFSET},
@@ -131,6 +135,12 @@ static const struct option options[] = {{"chunk", required_argument, NULL, REGIO
                                         {"mappable", no_argument, NULL, REGION_MAPPABLE},
                                         CLI_COMMON_OPTIONS,
                                         {0}};
+
+/* One of REGION_*: a bit, as no letter of the common ones is. */
+static bool is_own(int option)
+{
+    return option > 0 && option <= REGION_MAPPABLE && (option & (option - 1)) == 0;
+}
 
 static const struct action *find_action(const char *name)
 {
@@ -140,12 +150,6 @@ static const struct action *find_action(const char *name)
         }
     }
     return NULL;
-}
-
-/* Those that all verbs have are letters. */
-static bool is_own(int option)
-{
-    return option <= REGION_SIZE ? option != '?' : option == REGION_MAPPABLE;
 }
 
 static int take_chunk(const struct cli *cli, struct region_job *job)
@@ -165,6 +169,7 @@ static int take_own(const struct cli *cli, uint32_t option, struct region_job *j
     switch (option) {
     case REGION_CHUNK: return take_chunk(cli, job);
     case REGION_ON: job->node = optarg; return CLI_OK;
+    case REGION_NEAR: job->near = optarg; return CLI_OK;
     case REGION_GROUP: return cli_region_parse_rights(cli, "--group", optarg, &job->group_access);
     case REGION_OTHERS: return cli_region_parse_rights(cli, "--others", optarg, &job->other_access);
     case REGION_OFFSET: return cli_region_parse_size(cli, "--offset", optarg, &job->offset);
@@ -177,6 +182,8 @@ static int take_own(const struct cli *cli, uint32_t option, struct region_job *j
 static int check(const struct cli *cli, const struct action *action, int words,
                  const struct region_job *job)
 {
+    uint32_t places = job->given & (REGION_ON | REGION_SPREAD | REGION_NEAR);
+
     for (const struct option *option = options; option->name != NULL; option++) {
         uint32_t given = job->given & (uint32_t)option->val;
 
@@ -184,13 +191,13 @@ static int check(const struct cli *cli, const struct action *action, int words,
             return cli_usage(cli, "%s takes no --%s", action->name, option->name);
         }
     }
-    if ((job->given & REGION_ON) != 0 && (job->given & REGION_SPREAD) != 0) {
-        return cli_usage(cli, "takes --on or --spread, not both");
+    if (places != 0 && (places & (places - 1)) != 0) {
+        return cli_usage(cli, "takes --on, --spread or --near, not both");
     }
     if (words != action->count) {
         return cli_usage(cli, "%s takes %s", action->name, action->words);
     }
-    if (job->name[0] == '\0' || strlen(job->name) > NIGH_REGION_NAME_BYTES) {
+    if (action->count > 0 && (job->name[0] == '\0' || strlen(job->name) > NIGH_REGION_NAME_BYTES)) {
         return cli_usage(cli, "the name of a region has 1 to %u bytes", NIGH_REGION_NAME_BYTES);
     }
     return CLI_OK;
@@ -203,24 +210,22 @@ int cli_region(struct cli *cli, int argc, char **argv)
     int option, exit_code = CLI_OK;
 
     while ((option = cli_next_option(cli, argc, argv, ":" CLI_COMMON_SHORT, options)) != -1) {
-        bool own = is_own(option);
-
-        if (own && (exit_code = take_own(cli, (uint32_t)option, &job)) != CLI_OK) {
+        if (is_own(option) && (exit_code = take_own(cli, (uint32_t)option, &job)) != CLI_OK) {
             return exit_code;
         }
-        if (!own && cli_common_option(cli, option, &exit_code) != CLI_OK) {
+        if (!is_own(option) && cli_common_option(cli, option, &exit_code) != CLI_OK) {
             return exit_code;
         }
     }
     action = argc > optind ? find_action(argv[optind]) : NULL;
     if (action == NULL) {
         return cli_usage(
-            cli, "takes create, stat, read, write, move, chmod, resize or rm, and a NAME%s%s%s",
+            cli, "takes create, ls, stat, read, write, move, chmod, resize or rm, and a NAME%s%s%s",
             argc > optind ? "; not '" : "", argc > optind ? argv[optind] : "",
             argc > optind ? "'" : "");
     }
     job.name = argc > optind + 1 ? argv[optind + 1] : "";
-    job.words = argv + optind + 2;
+    job.words = argv + min_size((size_t)optind + 2, (size_t)argc);
     job.deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), cli->timeout_us);
     exit_code = check(cli, action, argc - optind - 1, &job);
     return exit_code == CLI_OK ? action->run(cli, &job) : exit_code;

@@ -4,6 +4,7 @@
 #define CLI_REGION_H
 
 #include "cli/cli.h"
+#include "cli/json.h"
 
 /* Which options were given. */
 enum {
@@ -14,16 +15,22 @@ enum {
     REGION_OTHERS = 16,
     REGION_OFFSET = 32,
     REGION_SIZE = 64,
-    REGION_MAPPABLE = 128
+    REGION_NEAR = 128,
+    REGION_MAPPABLE = 256
+};
+
+enum {
+    REGION_RIGHTS_TEXT = 4 /* "rw-" */
 };
 
 /* What one `nigh region` is to do. */
 struct region_job {
-    const char *name; /* of the region */
+    const char *name; /* of the region; of ls "" */
     char **words;     /* behind it: as many as the action takes */
     uint32_t given;   /* REGION_* */
     uint64_t chunk_size, offset, size;
     const char *node; /* --on */
+    const char *near; /* --near */
     uint32_t group_access, other_access;
     uint64_t deadline_us; /* of --timeout */
 };
@@ -45,12 +52,17 @@ int cli_region_parse_size(const struct cli *cli, const char *what, const char *t
 int cli_region_parse_rights(const struct cli *cli, const char *what, const char *text,
                             uint32_t *access);
 
+/* Rights as letters; what is known of a region, as members of an object. */
+const char *cli_region_format_rights(uint32_t access, char text[REGION_RIGHTS_TEXT]);
+void cli_region_info_json(struct json *json, const nigh_region_info *info);
+
 /* The actions. Exit codes. */
 int cli_region_create(struct cli *cli, const struct region_job *job);
 int cli_region_resize(struct cli *cli, const struct region_job *job);
 int cli_region_move(struct cli *cli, const struct region_job *job);
 int cli_region_chmod(struct cli *cli, const struct region_job *job);
 int cli_region_rm(struct cli *cli, const struct region_job *job);
+int cli_region_ls(struct cli *cli, const struct region_job *job);
 int cli_region_stat(struct cli *cli, const struct region_job *job);
 int cli_region_read(struct cli *cli, const struct region_job *job);
 int cli_region_write(struct cli *cli, const struct region_job *job);

@@ -12,7 +12,9 @@
 static int find_place(struct cli *cli, const struct region_job *job, nigh_region_where *where,
                       uint32_t *rank)
 {
-    *where = (job->given & REGION_SPREAD) != 0 ? NIGH_REGION_SPREAD : NIGH_REGION_LOCAL;
+    *where = (job->given & REGION_SPREAD) != 0 ? NIGH_REGION_SPREAD
+             : (job->given & REGION_NEAR) != 0 ? NIGH_REGION_NEAR
+                                               : NIGH_REGION_LOCAL;
     if (job->node == NULL) {
         return CLI_OK;
     }
@@ -61,7 +63,8 @@ int cli_region_create(struct cli *cli, const struct region_job *job)
                              .chunk_size = job->chunk_size,
                              .group_access = job->group_access,
                              .flags = job->given & REGION_MAPPABLE ? NIGH_REGION_MAPPABLE : 0,
-                             .other_access = job->other_access};
+                             .other_access = job->other_access,
+                             .near = job->near};
     int exit_code = parse_region_size(cli, job->words[0], &spec.size);
     nigh_region *region;
     nigh_status status;
@@ -79,6 +82,10 @@ int cli_region_create(struct cli *cli, const struct region_job *job)
         return exit_code;
     }
     status = nigh_region_create(cli->client, &spec, cli_region_timeout_us(cli, job), &region);
+    if (status == NIGH_NOT_FOUND && job->near != NULL) {
+        cli_error(cli, "--near %s: no such region", job->near);
+        return cli_exit_code(status);
+    }
     if (status != NIGH_OK) {
         return cli_region_failed(cli, job, 0, status);
     }

@@ -7,12 +7,7 @@
 #include "cli/json.h"
 #include "cli/region.h"
 
-enum {
-    RIGHTS_TEXT = 4
-};
-
-/* "rw-" */
-static const char *format_rights(uint32_t access, char text[RIGHTS_TEXT])
+const char *cli_region_format_rights(uint32_t access, char text[REGION_RIGHTS_TEXT])
 {
     text[0] = (access & NIGH_REGION_READ) != 0 ? 'r' : '-';
     text[1] = (access & NIGH_REGION_WRITE) != 0 ? 'w' : '-';
@@ -21,35 +16,41 @@ static const char *format_rights(uint32_t access, char text[RIGHTS_TEXT])
     return text;
 }
 
+void cli_region_info_json(struct json *json, const nigh_region_info *info)
+{
+    char rights[REGION_RIGHTS_TEXT];
+
+    json_u64(json, "size", info->size);
+    json_u64(json, "chunk_size", info->chunk_size);
+    json_u64(json, "uid", info->uid);
+    json_u64(json, "gid", info->gid);
+    json_string(json, "group_access", cli_region_format_rights(info->group_access, rights));
+    json_string(json, "other_access", cli_region_format_rights(info->other_access, rights));
+    json_bool(json, "mappable", (info->flags & NIGH_REGION_MAPPABLE) != 0);
+    json_array_open(json, "users");
+    for (uint32_t n = 0; n < info->user_count; n++) {
+        json_object_open(json, NULL);
+        json_u64(json, "uid", info->users[n].uid);
+        json_string(json, "access", cli_region_format_rights(info->users[n].access, rights));
+        json_object_close(json);
+    }
+    json_array_close(json);
+    json_array_open(json, "chunks");
+    for (uint32_t n = 0; n < info->chunk_count; n++) {
+        uint32_t rank = info->ranks[n];
+
+        json_i64(json, NULL, rank == NIGH_REGION_LOST ? -1 : (int64_t)rank);
+    }
+    json_array_close(json);
+}
+
 static void print_json(const char *name, const nigh_region_info *info)
 {
-    char rights[RIGHTS_TEXT];
     struct json json = {0};
 
     json_object_open(&json, NULL);
     json_string(&json, "name", name);
-    json_u64(&json, "size", info->size);
-    json_u64(&json, "chunk_size", info->chunk_size);
-    json_u64(&json, "uid", info->uid);
-    json_u64(&json, "gid", info->gid);
-    json_string(&json, "group_access", format_rights(info->group_access, rights));
-    json_string(&json, "other_access", format_rights(info->other_access, rights));
-    json_bool(&json, "mappable", (info->flags & NIGH_REGION_MAPPABLE) != 0);
-    json_array_open(&json, "users");
-    for (uint32_t n = 0; n < info->user_count; n++) {
-        json_object_open(&json, NULL);
-        json_u64(&json, "uid", info->users[n].uid);
-        json_string(&json, "access", format_rights(info->users[n].access, rights));
-        json_object_close(&json);
-    }
-    json_array_close(&json);
-    json_array_open(&json, "chunks");
-    for (uint32_t n = 0; n < info->chunk_count; n++) {
-        uint32_t rank = info->ranks[n];
-
-        json_i64(&json, NULL, rank == NIGH_REGION_LOST ? -1 : (int64_t)rank);
-    }
-    json_array_close(&json);
+    cli_region_info_json(&json, info);
     json_object_close(&json);
 }
 
@@ -76,7 +77,7 @@ static void print_chunks(const nigh_region_info *info)
 static void print_text(const char *name, const nigh_region_info *info)
 {
     char label[4 * NIGH_REGION_NAME_BYTES + 1], chunk_size[BYTES_SIZE_TEXT];
-    char group[RIGHTS_TEXT], others[RIGHTS_TEXT], own[RIGHTS_TEXT];
+    char group[REGION_RIGHTS_TEXT], others[REGION_RIGHTS_TEXT], own[REGION_RIGHTS_TEXT];
 
     bytes_printable(name, strlen(name), label, sizeof label);
     bytes_format_size(info->chunk_size, chunk_size);
@@ -84,10 +85,11 @@ static void print_text(const char *name, const nigh_region_info *info)
            "  rights    owner rwm, group %s, others %s\n",
            label, (unsigned long long)info->size, info->chunk_count,
            info->chunk_count == 1 ? "" : "s", chunk_size, info->uid, info->gid,
-           format_rights(info->group_access, group), format_rights(info->other_access, others));
+           cli_region_format_rights(info->group_access, group),
+           cli_region_format_rights(info->other_access, others));
     for (uint32_t n = 0; n < info->user_count; n++) {
         printf("  user      uid %u %s\n", info->users[n].uid,
-               format_rights(info->users[n].access, own));
+               cli_region_format_rights(info->users[n].access, own));
     }
     if ((info->flags & NIGH_REGION_MAPPABLE) != 0) {
         puts("  mappable  by clients of a chunk's node");

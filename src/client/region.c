@@ -18,7 +18,8 @@ _Static_assert(NIGH_REGION_NAME_BYTES == LIMIT_REGION_NAME_BYTES &&
                    (uint32_t)NIGH_REGION_LOCAL == SESSION_REGION_LOCAL &&
                    (uint32_t)NIGH_REGION_ON == SESSION_REGION_ON &&
                    (uint32_t)NIGH_REGION_SPREAD == SESSION_REGION_SPREAD &&
-                   NIGH_REGION_MAPPABLE == SESSION_REGION_MAPPABLE,
+                   NIGH_REGION_MAPPABLE == SESSION_REGION_MAPPABLE &&
+                   (uint32_t)NIGH_REGION_NEAR == SESSION_REGION_AT,
                "the bounds are public");
 
 /* ---- the steps ------------------------------------------------------------ */
@@ -296,13 +297,72 @@ nigh_status nigh_region_open(nigh_client *client, const char *name, uint32_t acc
 /* Of a spec of before there were any: none. */
 static uint32_t flags_of(const nigh_region_spec *spec)
 {
-    return spec->struct_size < sizeof(*spec) ? 0 : spec->flags;
+    return spec->struct_size < offsetof(nigh_region_spec, near) ? 0 : spec->flags;
+}
+
+/* A handle is for some right, and whichever the user has is enough to look. */
+static nigh_status look_at(nigh_client *client, const char *name, const struct client_op *until,
+                           nigh_region_info *info)
+{
+    static const uint32_t rights[] = {NIGH_REGION_READ, NIGH_REGION_WRITE, NIGH_REGION_MASTER};
+    nigh_status status = check_open(client, name, info, "nigh_region_create: near");
+    nigh_region *region = NULL;
+    bool is_denied = true;
+
+    for (size_t n = 0; n < sizeof(rights) / sizeof(rights[0]) && status == NIGH_OK && is_denied;
+         n++) {
+        nigh_status opened = open_named(client, name, rights[n], op_remaining_us(until), &region);
+
+        is_denied = opened == NIGH_DENIED && n + 1 < sizeof(rights) / sizeof(rights[0]);
+        status = is_denied ? NIGH_OK : opened;
+    }
+    if (status == NIGH_OK) {
+        status = nigh_region_stat(region, op_remaining_us(until), info);
+        nigh_region_close(region);
+    }
+    if (status == NIGH_OK && (info->chunk_size == 0 || info->chunk_count == 0)) {
+        status = error_note(client, NIGH_PROTOCOL);
+    }
+    return status;
+}
+
+/* How large chunks are beside those of another region. */
+static uint64_t chunk_near(const nigh_region_spec *spec, const nigh_region_info *other)
+{
+    uint64_t chunk_bytes = spec->chunk_size != 0 ? spec->chunk_size : other->chunk_size;
+
+    while (spec->chunk_size == 0 && spec->size > 0 &&
+           (spec->size - 1) / chunk_bytes >= LIMIT_REGION_CHUNKS && chunk_bytes <= UINT64_MAX / 2) {
+        chunk_bytes *= 2;
+    }
+    return chunk_bytes;
+}
+
+/* Where each chunk is to be: with the other's bytes of its offset. How many ranks. */
+static uint32_t place_near(const nigh_region_info *other, struct session_region_make *make,
+                           uint16_t ranks[LIMIT_REGION_CHUNKS])
+{
+    uint64_t chunks = make->size_bytes == 0 ? 1 : (make->size_bytes - 1) / make->chunk_bytes + 1;
+    uint32_t count = (uint32_t)(chunks < LIMIT_REGION_CHUNKS ? chunks : LIMIT_REGION_CHUNKS);
+
+    for (uint32_t n = 0; n < count; n++) {
+        uint32_t rank =
+            other->ranks[n * make->chunk_bytes / other->chunk_size % other->chunk_count];
+
+        ranks[n] = rank == NIGH_REGION_LOST ? SESSION_REGION_LOST : (uint16_t)rank;
+    }
+    make->rank = count;
+    return count;
 }
 
 nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec,
                                uint64_t timeout_us, nigh_region **region)
 {
-    uint8_t question[sizeof(struct session_region_make) + LIMIT_REGION_NAME_BYTES];
+    uint8_t question[sizeof(struct session_region_make) + LIMIT_REGION_CHUNKS * sizeof(uint16_t) +
+                     LIMIT_REGION_NAME_BYTES];
+    uint16_t ranks[LIMIT_REGION_CHUNKS];
+    nigh_region_info other = {.struct_size = sizeof(other)};
+    uint32_t ranks_bytes = 0;
     uint64_t deadline_us = op_deadline_us(timeout_us);
     struct session_region_make make;
     struct client_op op;
@@ -325,11 +385,25 @@ nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec
                                         .rank = spec->rank,
                                         .group_rights = spec->group_access,
                                         .other_rights = spec->other_access};
-    memcpy(question, &make, sizeof(make));
-    memcpy(question + sizeof(make), spec->name, name_bytes(spec->name));
     region_init(&op, client, NULL, SESSION_REGION_CREATE, timeout_us);
+    if (spec->where == NIGH_REGION_NEAR) {
+        status = spec->struct_size < sizeof(*spec) ? NIGH_INVALID : NIGH_OK;
+        if (status != NIGH_OK) {
+            return error_set(client, status,
+                             "nigh_region_create: set struct_size to sizeof(nigh_region_spec)");
+        }
+        status = look_at(client, spec->near, &op, &other);
+        if (status != NIGH_OK) {
+            return status;
+        }
+        make.chunk_bytes = chunk_near(spec, &other);
+        ranks_bytes = place_near(&other, &make, ranks) * (uint32_t)sizeof(ranks[0]);
+        memcpy(question + sizeof(make), ranks, ranks_bytes);
+    }
+    memcpy(question, &make, sizeof(make));
+    memcpy(question + sizeof(make) + ranks_bytes, spec->name, name_bytes(spec->name));
     op.u.place.bytes = question;
-    op.u.place.count = (uint32_t)(sizeof(make) + name_bytes(spec->name));
+    op.u.place.count = (uint32_t)(sizeof(make) + ranks_bytes + name_bytes(spec->name));
     status = region_run(&op);
     if (status != NIGH_OK) {
         return status;

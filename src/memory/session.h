@@ -287,7 +287,7 @@ enum session_op {
 
 /* What is asked of a region: -> what the answer is. */
 enum session_region_what {
-    SESSION_REGION_CREATE = 1, /* a session_region_make, and the name */
+    SESSION_REGION_CREATE = 1, /* a session_region_make, its ranks, and the name */
     SESSION_REGION_OPEN,       /* the name; id.offset: the rights, and SESSION_REGION_LOW ->
                                   generation: its number */
     SESSION_REGION_CLOSE,
@@ -311,6 +311,7 @@ enum session_region_what {
                                SESSION_MAP_ASK gets the memory of the whole chunk */
     SESSION_REGION_UNMAP,   /* id.number: a map's. NIGH_STALE: it was of another memory than the
                                chunk's; it has ended all the same */
+    SESSION_REGION_LIST,    /* the name behind which, of no length: all -> a session_region_page */
     SESSION_REGION_WHATS
 };
 
@@ -328,6 +329,8 @@ _Static_assert(offsetof(struct session_region_id, unsaid) == LIMIT_ID_BYTES, "it
 #define SESSION_REGION_LOCAL  0u /* where new chunks go */
 #define SESSION_REGION_ON     1u
 #define SESSION_REGION_SPREAD 2u
+#define SESSION_REGION_AT \
+    3u /* CREATE: `rank` says of how many chunks, in turn, a rank of 16 bits lies behind this */
 
 /* A bit beside that: clients may map the chunks. Came later. */
 #define SESSION_REGION_MAPPABLE 65536u
@@ -372,12 +375,44 @@ struct session_region_stat {
     uint32_t zero;
 };
 
+/* One of a page; behind it `user_count` of session_region_user, `chunk_count` ranks of 16 bits
+ * (SESSION_REGION_LOST), and the name; then zeros, up to a multiple of 8 bytes. */
+struct session_region_entry {
+    uint32_t bytes; /* with all of that */
+    uint32_t home;  /* the rank of the node that keeps what is known of it */
+    uint64_t size_bytes, chunk_bytes;
+    uint32_t uid, gid;
+    uint8_t rights; /* of who asks */
+    uint8_t group_rights, other_rights;
+    uint8_t name_bytes;
+    uint16_t chunk_count;
+    uint8_t user_count;
+    uint8_t is_mappable;
+};
+
+#define SESSION_REGION_LOST UINT16_MAX /* of _AT: the node that is asked */
+
+struct session_region_user {
+    uint32_t uid, rights;
+};
+
+/* What LIST is answered with, whole: regions in the order of their names' bytes. */
+struct session_region_page {
+    uint32_t count;
+    uint32_t bytes;  /* of the entries */
+    uint32_t silent; /* members that were asked, and have not told all: it is in part */
+    uint32_t more;   /* 1: there are others behind the last one */
+    uint8_t entries[LIMIT_CALL_BYTES - 16];
+};
+
 _Static_assert(sizeof(struct session_region_make) == 32 &&
                    sizeof(struct session_region_grant) == 16 &&
                    sizeof(struct session_region_lock) == 24 &&
                    sizeof(struct session_region_stat) ==
                        48 + 8 * LIMIT_REGION_GRANTS + 4 * LIMIT_REGION_CHUNKS &&
-                   sizeof(struct session_region_stat) <= LIMIT_CALL_BYTES,
+                   sizeof(struct session_region_stat) <= LIMIT_CALL_BYTES &&
+                   sizeof(struct session_region_entry) == 40 &&
+                   sizeof(struct session_region_page) == LIMIT_CALL_BYTES,
                "they lie in places");
 
 /* Bits of session_sqe.flags. */

@@ -122,6 +122,7 @@ void lane_regions_forget(struct lane *lane, uint32_t slot, bool for_good)
         return;
     lane_region_asks_forget(at, slot);
     lane_region_copies_forget(at, slot);
+    lane_region_lists_forget(at, slot);
     LIST_FOREACH_SAFE(node, &at->ios)
     {
         struct region_io *io = container_of(node, struct region_io, link);
@@ -418,6 +419,25 @@ static void answer_io(const struct asked_for *want, const uint8_t *bytes)
     lane_region_io_begin(want->at, io, want->deadline_us);
 }
 
+/* A page of what there is: of no handle. */
+static void answer_list(const struct asked_for *want, const uint8_t *bytes)
+{
+    const struct lane_seat *seat = want->lane->sessions[want->slot].seat;
+    struct region_list_ask ask = {.uid = seat->uid, .gid = seat->gid};
+    uint64_t count = want->sqe->data_size;
+    nigh_status status = NIGH_INVALID;
+
+    if (count <= sizeof(ask.after) && want->id.number == 0 && want->id.offset == 0) {
+        memcpy(ask.after, bytes, count);
+        ask.after_bytes = (uint8_t)count;
+        if (memchr(ask.after, 0, count) == NULL)
+            status = lane_region_list_begin(want->at, want->slot, want->sqe->cookie,
+                                            want->sqe->offset, &ask, want->deadline_us);
+    }
+    if (status != NIGH_OK)
+        complete(want, status);
+}
+
 /* Between two handles, or within what one is of. */
 static void answer_copy(const struct asked_for *want, const uint8_t *bytes)
 {
@@ -468,7 +488,7 @@ static nigh_status place_chunks(const struct lane_regions *at, uint32_t where, u
     asking->ask.node_count = 1;
     asking->nodes[0] = where == SESSION_REGION_ON ? rank : self;
     if (where > SESSION_REGION_SPREAD || asking->nodes[0] >= ranks)
-        return NIGH_INVALID;
+        return NIGH_INVALID; /* SESSION_REGION_AT is of CREATE alone */
     for (uint32_t n = 1; where == SESSION_REGION_SPREAD && n < ranks; n++) {
         uint32_t next = (self + n) % ranks;
 
@@ -489,32 +509,65 @@ static uint64_t choose_chunk_bytes(uint64_t size_bytes, uint32_t nodes)
                         LIMIT_REGION_UNIT_BYTES);
 }
 
+/* Each chunk where it is said. */
+static nigh_status take_ranks(const struct lane_regions *at, const uint8_t *bytes, uint32_t count,
+                              struct region_asking *asking)
+{
+    const struct lane *lane = at->lane;
+    uint32_t self = lane->config.fabric != NULL ? lane->config.exchange.members->self : 0;
+
+    if (count == 0 || count > LIMIT_REGION_CHUNKS)
+        return NIGH_INVALID;
+    asking->ask.nodes = asking->nodes;
+    asking->ask.node_count = count;
+    for (uint32_t n = 0; n < count; n++) {
+        uint16_t rank;
+
+        memcpy(&rank, bytes + n * sizeof(rank), sizeof(rank));
+        asking->nodes[n] = rank == SESSION_REGION_LOST ? self : rank;
+        if (asking->nodes[n] >= ranks_of(lane))
+            return NIGH_INVALID;
+    }
+    return NIGH_OK;
+}
+
 static nigh_status fill_create(const struct asked_for *want, const uint8_t *bytes,
                                struct region_asking *asking)
 {
     struct region_ask *ask = &asking->ask;
     struct session_region_make make;
     uint64_t count = want->sqe->data_size;
+    uint32_t ranks_bytes = 0;
     nigh_status status;
 
-    if (count <= sizeof(make) || count > sizeof(make) + LIMIT_REGION_NAME_BYTES)
+    if (count <= sizeof(make))
         return NIGH_INVALID;
     memcpy(&make, bytes, sizeof(make));
-    ask->name_bytes = (uint8_t)(count - sizeof(make));
-    memcpy(asking->name, bytes + sizeof(make), ask->name_bytes);
+    ask->is_mappable = (make.where & SESSION_REGION_MAPPABLE) != 0;
+    make.where &= ~SESSION_REGION_MAPPABLE;
+    if (make.where == SESSION_REGION_AT && make.rank <= LIMIT_REGION_CHUNKS)
+        ranks_bytes = make.rank * (uint32_t)sizeof(uint16_t);
+    if (count <= sizeof(make) + ranks_bytes ||
+        count > sizeof(make) + ranks_bytes + LIMIT_REGION_NAME_BYTES)
+        return NIGH_INVALID;
+    ask->name_bytes = (uint8_t)(count - sizeof(make) - ranks_bytes);
+    memcpy(asking->name, bytes + sizeof(make) + ranks_bytes, ask->name_bytes);
     if (memchr(asking->name, 0, ask->name_bytes) != NULL || make.size_bytes == 0 ||
         make.size_bytes > LIMIT_REGION_CHUNK_BYTES * LIMIT_REGION_CHUNKS ||
         ((make.group_rights | make.other_rights) & ~REGION_ALL) != 0)
         return NIGH_INVALID;
-    ask->is_mappable = (make.where & SESSION_REGION_MAPPABLE) != 0;
-    status = place_chunks(want->at, make.where & ~SESSION_REGION_MAPPABLE, make.rank, asking);
+    status = make.where == SESSION_REGION_AT
+                 ? take_ranks(want->at, bytes + sizeof(make), make.rank, asking)
+                 : place_chunks(want->at, make.where, make.rank, asking);
+    if (status != NIGH_OK)
+        return status;
     ask->geometry.size_bytes = make.size_bytes;
     ask->geometry.chunk_bytes = make.chunk_bytes != 0
                                     ? make.chunk_bytes
                                     : choose_chunk_bytes(make.size_bytes, ask->node_count);
     ask->group_rights = (uint8_t)make.group_rights;
     ask->other_rights = (uint8_t)make.other_rights;
-    return status == NIGH_OK ? region_geometry_check(&ask->geometry) : status;
+    return region_geometry_check(&ask->geometry);
 }
 
 static nigh_status fill_grant(const struct asked_for *want, const uint8_t *bytes,
@@ -658,6 +711,8 @@ void lane_region(struct lane *lane, uint32_t slot, const struct session_sqe *sqe
         most = max_u64(most, sqe->ref);
     if (sqe->name_size == SESSION_REGION_STAT)
         most = max_u64(most, sizeof(struct session_region_stat));
+    if (sqe->name_size == SESSION_REGION_LIST)
+        most = sizeof(struct session_region_page);
     if (most > 0) {
         bytes = store_leased_bytes(lane->store, slot, sqe->offset, most);
         if (bytes == NULL) {
@@ -671,6 +726,7 @@ void lane_region(struct lane *lane, uint32_t slot, const struct session_sqe *sqe
     case SESSION_REGION_CLOSE: answer_close(&want); break;
     case SESSION_REGION_LOCK: answer_lock(&want, bytes); break;
     case SESSION_REGION_COPY: answer_copy(&want, bytes); break;
+    case SESSION_REGION_LIST: answer_list(&want, bytes); break;
     case SESSION_REGION_READ:
     case SESSION_REGION_WRITE:
     case SESSION_REGION_ADD:
@@ -704,5 +760,6 @@ bool lane_cancel_region(struct lane *lane, uint32_t slot, uint32_t cookie)
         lane_regions_tell(at);
         return true;
     }
-    return lane_region_copies_cancel(at, slot, cookie) || lane_region_asks_cancel(at, slot, cookie);
+    return lane_region_copies_cancel(at, slot, cookie) ||
+           lane_region_lists_cancel(at, slot, cookie) || lane_region_asks_cancel(at, slot, cookie);
 }

@@ -18,11 +18,13 @@
 #define LOG_MODULE "regions"
 #include "base/log.h"
 
-_Static_assert(REGION_LETTER_BYTES <= CALLS_PAYLOAD && REGION_ASK_BYTES <= CALLS_PAYLOAD,
+_Static_assert(REGION_LETTER_BYTES <= CALLS_PAYLOAD && REGION_ASK_BYTES <= CALLS_PAYLOAD &&
+                   REGION_LIST_BYTES <= CALLS_PAYLOAD,
                "a channel for calls carries them");
 
-#define REGION_TIMERS \
-    (LIMIT_REGION_IOS + LIMIT_REGION_ASKED + LIMIT_REGION_HOLDS + LIMIT_REGION_COPIES)
+#define REGION_TIMERS                                                                   \
+    (LIMIT_REGION_IOS + LIMIT_REGION_ASKED + LIMIT_REGION_HOLDS + LIMIT_REGION_COPIES + \
+     LIMIT_REGION_LISTS)
 
 /* ---- members -------------------------------------------------------------- */
 
@@ -94,6 +96,7 @@ void lane_regions_link_up(struct lane *lane, struct link *link)
     if (!is_ours(lane, link))
         return;
     agreed_put(&at->dead, rank, false);
+    agreed_put(&at->list_silent, rank, false);
     regions_alive(at->regions, rank, link_peer_incarnation(link));
     regions_link(at->regions, rank, true);
     lane_regions_tell(at);
@@ -136,6 +139,7 @@ void lane_regions_view(struct lane *lane, const struct agreed *agreed)
     if (!agreed_has(&at->in, self_of(lane)))
         regions_drop(at->regions); /* the others take what is here for lost */
     regions_view(at->regions, agreed->epoch, &in);
+    lane_region_lists_view(at);
     lane_regions_tell(at);
     lane_regions_again(at);
 }
@@ -154,10 +158,10 @@ bool lane_regions_hear(struct lane *lane, struct link *link, const struct rpc_re
     uint32_t rank = link_rank(link);
     nigh_status status = NIGH_OK;
 
-    if (request->method < CALLS_METHOD_REGION_VIEW || request->method > CALLS_METHOD_REGION_ASK)
+    if (request->method < CALLS_METHOD_REGION_VIEW || request->method > CALLS_METHOD_REGION_LIST)
         return false;
     if (!is_ours(lane, link) ||
-        (request->call != 0) != (request->method == CALLS_METHOD_REGION_ASK)) {
+        (request->call != 0) != (request->method >= CALLS_METHOD_REGION_ASK)) {
         link_break(link, NIGH_PROTOCOL, lane->now_us);
         return true;
     }
@@ -172,6 +176,7 @@ bool lane_regions_hear(struct lane *lane, struct link *link, const struct rpc_re
     case CALLS_METHOD_REGION_TOLD:
         status = regions_receive(at->regions, rank, REGIONS_TOLD, request->payload, request->bytes);
         break;
+    case CALLS_METHOD_REGION_LIST: lane_region_hear_list(at, link, request); break;
     default: lane_region_hear_ask(at, link, request); break;
     }
     if (status != NIGH_OK) {
@@ -216,6 +221,9 @@ static void end_wait(struct lane_regions *at, struct region_wait *wait)
     case REGION_WAIT_COPY:
         lane_region_copy_end(at, container_of(wait, struct region_copy, wait), NIGH_TIMEOUT);
         break;
+    case REGION_WAIT_LIST:
+        lane_region_list_end(at, container_of(wait, struct region_list, wait), NIGH_TIMEOUT);
+        break;
     }
 }
 
@@ -242,6 +250,7 @@ static bool retry(struct lane_regions *at)
     lane_region_posts_retry(at);
     lane_region_copies_retry(at);
     lane_region_asks_retry(at);
+    lane_region_lists_retry(at);
     return true;
 }
 
@@ -275,6 +284,7 @@ bool lane_turn_regions(struct lane *lane)
     any = lane_region_limits_turn(at) || any;
     any = lane_region_posts_turn(at) || any;
     any = lane_region_copies_turn(at) || any;
+    any = lane_region_lists_turn(at) || any;
     hold(at);
     lane_regions_tell(at);
     counts = regions_counts(at->regions);
@@ -292,7 +302,8 @@ uint64_t lane_regions_due_us(const struct lane *lane)
 
     if (at == NULL)
         return UINT64_MAX;
-    if (!list_empty(&at->copies_due) || lane_region_posts_wait_here(at))
+    if (!list_empty(&at->copies_due) || !list_empty(&at->lists_due) ||
+        lane_region_posts_wait_here(at))
         return at->lane->now_us;
     return min_u64(min_u64(timers_first_deadline(&at->timers), at->again_us),
                    min_u64(at->held_us, lane_region_limits_due_us(at)));
@@ -393,6 +404,8 @@ nigh_status lane_open_regions(struct lane *lane)
     list_init(&at->copies);
     list_init(&at->copies_due);
     list_init(&at->copies_short);
+    list_init(&at->lists);
+    list_init(&at->lists_due);
     list_init(&at->locking);
     list_init(&at->locked);
     list_init(&at->arriving);
@@ -437,6 +450,7 @@ void lane_close_regions(struct lane *lane)
         lane_region_ops_fini(at);
         lane_region_copies_fini(at);
         lane_region_asks_fini(at);
+        lane_region_lists_fini(at);
         regions_destroy(at->regions);
     }
     lane_region_bytes_fini(at);

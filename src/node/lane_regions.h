@@ -24,6 +24,7 @@ enum region_wait_kind {
     REGION_WAIT_IO,
     REGION_WAIT_ASK,
     REGION_WAIT_COPY,
+    REGION_WAIT_LIST,
     REGION_WAIT_TERM /* of a lock that others wait for */
 };
 
@@ -237,6 +238,42 @@ struct region_asked {
     struct region_use *use; /* NULL: of a CREATE */
 };
 
+/* What a list has of a member. */
+struct region_list_side {
+    struct region_list *list;
+    enum region_list_at {
+        REGION_LIST_TO_ASK,
+        REGION_LIST_ASKED,  /* its answer comes, of this view, */
+        REGION_LIST_OTHERS, /* or of one before, and is not looked at */
+        REGION_LIST_LATER,  /* it cannot tell now, and is asked again in a moment */
+        REGION_LIST_TOLD,
+        REGION_LIST_NONE /* it is no member, or dead */
+    } at;
+    bool is_silent;             /* of NONE: it was to tell */
+    struct region_list_ask ask; /* up to where it has told */
+};
+
+/* A page of regions that a session asked for (lane_region_lists.c). */
+struct region_list {
+    struct region_wait wait;
+    struct list_node link; /* in lane_regions.lists */
+    struct list_node due;  /* in lane_regions.lists_due: some are to be asked */
+    struct lane_regions *at;
+    uint32_t slot, begun, cookie;
+    uint64_t place; /* in leased memory */
+    uint64_t deadline_us;
+    uint64_t epoch; /* by which it asks */
+    uint32_t calls; /* under way */
+    bool is_told;
+    struct region_list_ask ask;
+    bool is_cut;                     /* the page was full, and nothing behind its last one counts */
+    struct session_region_page page; /* all there is of those that have told, as far as it goes */
+    uint32_t last_bytes;             /* the name of the last one in it */
+    char last[LIMIT_REGION_NAME_BYTES];
+    uint32_t ranks;
+    struct region_list_side sides[];
+};
+
 struct lane_region_session {
     struct region_handles handles;
     /* lane_region_limits.c */
@@ -302,6 +339,10 @@ struct lane_regions {
     uint8_t *buffers;
     struct fabric_memory *buffers_at;
     uint8_t *free_buffers; /* the first word of each is the next */
+    /* lane_region_lists.c */
+    struct list lists, lists_due;
+    uint32_t list_count;
+    struct agreed_set list_silent; /* who did not answer one in time, and has not since */
     /* lane_region_locks.c */
     struct list locking; /* to be asked for */
     struct list locked;  /* there is something to tell of */
@@ -473,6 +514,28 @@ void lane_region_copies_fini(struct lane_regions *at);
 /* A buffer of LIMIT_REGION_COPY_BYTES, registered where there is a fabric. NULL: all are in use. */
 uint8_t *lane_region_buffer_take(struct lane_regions *at);
 void lane_region_buffer_give(struct lane_regions *at, uint8_t *buffer);
+
+/* ---- lane_region_lists.c -------------------------------------------------- */
+
+/* A page of regions, for a session; it is told. The status: it was not begun, and is not. */
+nigh_status lane_region_list_begin(struct lane_regions *at, uint32_t slot, uint32_t cookie,
+                                   uint64_t place, const struct region_list_ask *ask,
+                                   uint64_t deadline_us);
+/* Its session waits no longer, and is told this, or, where its time is over, what there is. */
+void lane_region_list_end(struct lane_regions *at, struct region_list *list, nigh_status status);
+/* True: some went on. */
+bool lane_region_lists_turn(struct lane_regions *at);
+void lane_region_lists_retry(struct lane_regions *at);
+/* The view is another: all are asked by that. */
+void lane_region_lists_view(struct lane_regions *at);
+/* A session's have nobody to be told any more. */
+void lane_region_lists_forget(struct lane_regions *at, uint32_t slot);
+/* A CANCEL of one; false: it is not. */
+bool lane_region_lists_cancel(struct lane_regions *at, uint32_t slot, uint32_t cookie);
+/* A member asks. */
+void lane_region_hear_list(struct lane_regions *at, struct link *link,
+                           const struct rpc_request *request);
+void lane_region_lists_fini(struct lane_regions *at);
 
 /* ---- lane_region_locks.c -------------------------------------------------- */
 

@@ -444,5 +444,6 @@ bool regions_are_valid(const struct regions *regions)
             return false;
         }
     }
-    return regions->all == NULL || table_is_valid(&regions->names);
+    return (regions->all == NULL || table_is_valid(&regions->names)) &&
+           regions_order_is_valid(regions);
 }

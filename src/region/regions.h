@@ -15,6 +15,7 @@
 #include "region/barrier.h"
 #include "region/holder.h"
 #include "region/home.h"
+#include "region/list_wire.h"
 #include "region/lock_node.h"
 #include "region/mapping.h"
 
@@ -131,6 +132,21 @@ void regions_cancel(struct regions *regions, const char *name, uint32_t name_byt
 /* Homes that have waited for mappers to stand still since the last of these calls, at least, wait
  * no longer. Called now and then. */
 void regions_held(struct regions *regions);
+
+/* ---- lists ---------------------------------------------------------------- */
+
+/* The view that this node goes by; 0: none yet. */
+uint64_t regions_epoch(const struct regions *regions);
+
+/* Whether what homes here know is all there is by the view of this epoch. NIGH_STALE: this node
+ * goes by another; NIGH_NO_QUORUM: it has no lease; NIGH_BUSY: members have not told yet what they
+ * hold. */
+nigh_status regions_may_list(const struct regions *regions, uint64_t epoch);
+
+/* A part of the regions whose home this is, and to which who asks has any right; to
+ * REGION_LIST_BYTES, how many bytes. */
+uint32_t regions_list(const struct regions *regions, const struct region_list_ask *ask,
+                      uint8_t *bytes);
 
 /* ---- chunks --------------------------------------------------------------- */
 

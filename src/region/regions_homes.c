@@ -79,6 +79,7 @@ nigh_status regions_need_home(struct region *region, uint32_t room)
         return NIGH_NO_RESOURCES;
     }
     region->home = home;
+    regions_order_add(region);
     region->regions->counts.homes++;
     begin_home(region, now, next, room);
     return NIGH_OK;
@@ -94,6 +95,7 @@ void regions_free_home(struct region *region)
         list_remove(&region->holding);
     }
     regions_free_lock_home(region);
+    regions_order_remove(region);
     region->home = NULL;
     if (home->config.version.counter > regions->counter) {
         regions->counter = home->config.version.counter;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of regions.h share: regions.c (names, members), regions_peers.c (letters),
- * regions_machines.c (what is of a name), regions_homes.c, regions_holders.c, regions_mappings.c.
+ * regions_machines.c (what is of a name), regions_homes.c, regions_holders.c, regions_mappings.c,
+ * regions_order.c.
  * For no one else. */
 #ifndef REGION_REGIONS_INTERNAL_H
 #define REGION_REGIONS_INTERNAL_H
@@ -22,6 +23,7 @@ struct region {
     uint32_t opens; /* who uses the mapping */
     void *data;
     struct region_home *home;
+    struct region *before, *behind; /* below it in regions.order */
     struct region_holder *holder;
     struct region_mapping *mapping;
     struct region_lock_node *locks;     /* beside the mapping, with the first lock */
@@ -62,6 +64,7 @@ struct regions {
     struct region **all;
     uint32_t count;
     struct list holding;
+    struct region *order; /* of those that have a home here, by name */
     uint64_t epoch;
     struct region_set members; /* of the view */
     uint64_t counter;          /* of versions, above all that a home here has used */
@@ -140,6 +143,14 @@ void regions_free_barriers(struct region *region);
 
 /* Its home ends; asks have this status. */
 void regions_end_home(struct region *region, nigh_status status);
+
+/* In the order of names, while there is a home of it here. */
+void regions_order_add(struct region *region);
+void regions_order_remove(struct region *region);
+/* The first one behind a name; NULL. */
+struct region *regions_order_next(const struct regions *regions, const char *name,
+                                  uint32_t name_bytes);
+bool regions_order_is_valid(const struct regions *regions);
 
 /* Hands a letter's message to the machine that it is for, of which there is one then. */
 nigh_status regions_take(struct region *region, const struct region_message *message,

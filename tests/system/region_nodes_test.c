@@ -535,7 +535,10 @@ static void what_cannot_be_is_refused(void **state)
         {{.name = "rank", .size = 1, .where = NIGH_REGION_ON, .rank = 77}, NIGH_INVALID},
         {{.name = "rights", .size = 1, .group_access = 8}, NIGH_INVALID},
         {{.name = "large", .size = 100 * MIB}, NIGH_OUT_OF_MEMORY},
-        {{.name = "where", .size = 1, .where = 3}, NIGH_INVALID},
+        {{.name = "where", .size = 1, .where = 4}, NIGH_INVALID},
+        {{.name = "near", .size = 1, .where = NIGH_REGION_NEAR, .near = "nobody's"},
+         NIGH_NOT_FOUND},
+        {{.name = "near", .size = 1, .where = NIGH_REGION_NEAR}, NIGH_INVALID},
     };
     struct world world;
     nigh_region *region, *none = NULL;
@@ -755,6 +758,135 @@ static void many_regions_come_and_go(void **state)
     end_world(&world);
 }
 
+/* ---- near another --------------------------------------------------------- */
+
+static void assert_places(nigh_region *region, const char *places)
+{
+    nigh_region_info info = {.struct_size = sizeof info};
+
+    assert_int_equal(AGREED(nigh_region_stat(region, WAIT_US, &info)), NIGH_OK);
+    assert_int_equal(info.chunk_count, strlen(places));
+    for (uint32_t n = 0; n < info.chunk_count; n++) {
+        assert_int_equal(info.ranks[n], places[n] - '0');
+    }
+}
+
+static void chunks_lie_near_another_regions(void **state)
+{
+    struct world world;
+    nigh_region *of;
+
+    (void)state;
+    begin_world(&world, NODES);
+    of = create(world.client[1], &(nigh_region_spec){.name = "of",
+                                                     .size = 4 * 8 * KIB,
+                                                     .chunk_size = 8 * KIB,
+                                                     .where = NIGH_REGION_ON,
+                                                     .rank = 2});
+    assert_int_equal(AGREED(nigh_region_move(of, 1, 0, WAIT_US)), NIGH_OK);
+    assert_int_equal(AGREED(nigh_region_move(of, 2, 1, WAIT_US)), NIGH_OK);
+    assert_places(of, "2012");
+    assert_places(create(world.client[0], &(nigh_region_spec){.name = "same",
+                                                              .size = 6 * 8 * KIB,
+                                                              .where = NIGH_REGION_NEAR,
+                                                              .near = "of"}),
+                  "201220");
+    assert_places(create(world.client[1], &(nigh_region_spec){.name = "finer",
+                                                              .size = 5 * 4 * KIB,
+                                                              .chunk_size = 4 * KIB,
+                                                              .where = NIGH_REGION_NEAR,
+                                                              .near = "of"}),
+                  "22001");
+    assert_places(create(world.client[2], &(nigh_region_spec){.name = "coarser",
+                                                              .size = 5 * 16 * KIB,
+                                                              .chunk_size = 16 * KIB,
+                                                              .where = NIGH_REGION_NEAR,
+                                                              .near = "of"}),
+                  "21212");
+    assert_int_equal(AGREED(nigh_region_resize(of, 6 * 8 * KIB, NIGH_REGION_NEAR, 0, WAIT_US)),
+                     NIGH_INVALID);
+    end_world(&world);
+}
+
+/* ---- lists ---------------------------------------------------------------- */
+
+#define LISTED 250u
+
+/* How many a client is told of, each once and in order; of how many homes. UINT32_MAX: it is in
+ * part. */
+static uint32_t count_listed(nigh_client *client, size_t capacity, uint32_t *homes)
+{
+    static nigh_region_entry entries[128];
+    char last[NIGH_REGION_NAME_BYTES + 1] = "";
+    uint32_t count = 0, seen = 0, more = 0;
+    size_t got = 0;
+
+    do {
+        nigh_status status;
+
+        entries[0].info.struct_size = sizeof entries[0].info;
+        status = AGREED(nigh_region_list(client, last, entries, capacity, WAIT_US, &got, &more));
+        if (status == NIGH_PEER_LOST || status == NIGH_TIMEOUT) {
+            return UINT32_MAX;
+        }
+        assert_int_equal(status, NIGH_OK);
+        assert_true(got <= capacity);
+        for (size_t n = 0; n < got; n++) {
+            assert_true(strcmp(entries[n].name, last) > 0);
+            assert_int_equal(entries[n].access, NIGH_REGION_ALL);
+            assert_int_equal(entries[n].info.chunk_count, 2);
+            assert_true(entries[n].home < NODES);
+            seen |= 1u << entries[n].home;
+            memcpy(last, entries[n].name, sizeof last);
+        }
+        count += (uint32_t)got;
+    } while (more != 0);
+    *homes = (uint32_t)__builtin_popcount(seen);
+    return count;
+}
+
+/* Whoever's home they have, and whichever node is asked; and again, when the homes of one that
+ * stopped are others. */
+static void regions_of_all_homes_are_listed(void **state)
+{
+    struct world world;
+    nigh_region_entry entry = {.info.struct_size = sizeof entry.info};
+    uint32_t homes = 0, more;
+    size_t got;
+
+    (void)state;
+    begin_world(&world, NODES);
+    for (uint32_t n = 0; n < LISTED; n++) {
+        char name[32];
+
+        snprintf(name, sizeof name, "listed-%u", n * 7919 % LISTED);
+        nigh_region_close(
+            create(world.client[n % 2],
+                   &(nigh_region_spec){.name = name, .size = 5000, .chunk_size = 4096}));
+    }
+    for (uint32_t n = 0; n < NODES; n++) {
+        assert_true(
+            SUPPORT_WAIT(count_listed(world.client[n], 1 + n * 63, &homes) == LISTED, 60000));
+        assert_int_equal(homes, NODES);
+    }
+    assert_int_equal(
+        AGREED(nigh_region_list(world.client[2], "listed-98", &entry, 1, WAIT_US, &got, &more)),
+        NIGH_OK);
+    assert_int_equal(got, 1);
+    assert_int_equal(more, 0); /* there is no name behind that */
+    assert_string_equal(entry.name, "listed-99");
+    assert_int_equal(entry.info.size, 5000);
+    assert_int_equal(entry.info.uid, geteuid());
+    assert_int_equal(entry.info.ranks[1], 1);
+    assert_int_equal(
+        AGREED(nigh_region_list(world.client[2], NULL, &entry, 0, WAIT_US, &got, &more)),
+        NIGH_INVALID);
+    stop_node(&world, 2);
+    assert_true(SUPPORT_WAIT(count_listed(world.client[0], 128, &homes) == LISTED, 60000));
+    assert_int_equal(homes, NODES - 1);
+    end_world(&world);
+}
+
 /* ---- deaths --------------------------------------------------------------- */
 
 static nigh_status read_soon(nigh_region *region, uint64_t offset, nigh_status unlike)
@@ -911,6 +1043,8 @@ int main(void)
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(chunks_move_under_fire),
         cmocka_unit_test(many_regions_come_and_go),
+        cmocka_unit_test(chunks_lie_near_another_regions),
+        cmocka_unit_test(regions_of_all_homes_are_listed),
         cmocka_unit_test(a_node_that_dies_takes_its_chunks_alone),
         cmocka_unit_test(who_reads_little_passes_who_reads_much),
     };

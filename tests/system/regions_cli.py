@@ -9,13 +9,15 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
 from cli_test import (DENIED, EXISTS, FAILED, FULL, NOT_FOUND, OK, TIMEOUT, USAGE, fails, good, parsed, read,  # noqa: E402
                       run, with_node, write)
 from cluster_cli import Cluster, Member  # noqa: E402
-from raw_session import wait_for  # noqa: E402
+from raw_session import free_ports, wait_for  # noqa: E402
 
 KIB, MIB = 1 << 10, 1 << 20
 SOMEBODY = 4321  # a uid that is neither root's nor the node's
@@ -137,6 +139,27 @@ def test_what_a_region_is_like(node, folder):
 
 
 @with_node
+def test_regions_are_listed(node, folder):
+    """By name, with all that stat says; a name is a line, whatever is in it; nothing, where there is nothing."""
+    assert parsed("region", "ls", node=node) == []
+    names = [f"name {number * 7 % 150:03}" for number in range(150)] + ["a\nb", "\x7f", "\u00e9"]
+    for name in names:
+        region("create", name, "9K", "--chunk", "4K", "--group", "r", node=node)
+    regions = parsed("region", "ls", node=node)
+    assert [item["name"] for item in regions] == sorted(names, key=os.fsencode)
+    for item in regions[::50]:
+        stat = parsed("region", "stat", item["name"], node=node)
+        assert item == {**stat, "access": "rwm", "home": 0}
+    lines = region("ls", node=node).decode().splitlines()
+    assert lines[0].split() == ["SIZE", "CHUNKS", "OWNER", "YOU", "GROUP", "OTHERS", "NODES", "NAME"]
+    assert lines[2].split() == ["9.0", "KiB", "3", str(os.geteuid()), "rwm", "r--", "---", "0", "name", "000"], lines[2]
+    assert len(lines) == 1 + len(names)
+    refused(TIMEOUT, ["the time was up"], "ls", "--timeout", "0", node=node)
+    code, printed, _ = run("region", "ls", "--json", "--timeout", "0", node=node)
+    assert code == TIMEOUT and json.loads(printed)[-1]["exit_code"] == TIMEOUT, printed
+
+
+@with_node
 def test_a_size_changes(node, folder):
     region("create", "r", "6K", "--chunk", "4K", node=node)
     region("write", "r", node=node, data=b"x" * 6 * KIB)
@@ -184,6 +207,7 @@ def test_others_may_what_they_were_given(node, folder):
         region("write", "r", node=node, data=b"mine")
         refused(DENIED, [f"user {SOMEBODY} may not read it"], "read", "r", **somebody)
         refused(DENIED, [f"user {SOMEBODY} has no rights to it"], "stat", "r", **somebody)
+        assert parsed("region", "ls", **somebody) == [], "nor is it told that there is one"
         region("chmod", "r", "o+r", node=node)
         assert region("read", "r", **somebody) == b"mine"
         refused(DENIED, [f"user {SOMEBODY} may not write it"], "write", "r", data=b"his!", **somebody)
@@ -191,6 +215,7 @@ def test_others_may_what_they_were_given(node, folder):
         region("write", "r", data=b"his!", **somebody)
         region("chmod", "r", "o-r", node=node)
         assert parsed("region", "stat", "r", **somebody)["users"] == [{"uid": SOMEBODY, "access": "-w-"}], "to write is enough"
+        assert [item["access"] for item in parsed("region", "ls", **somebody)] == ["-w-"]
         assert region("read", "r", node=node) == b"his!"
         for arguments in (("chmod", "r", "o+r"), ("resize", "r", "8"), ("rm", "r"), ("move", "r", "0", "0")):
             refused(DENIED, [f"user {SOMEBODY} is no master of it"], *arguments, **somebody)
@@ -233,7 +258,9 @@ def test_wrong_usage(node, folder):
     region("create", "r", "8K", "--chunk", "4K", node=node)
     before = parsed("region", "stat", "r", node=node)
     cases = [
-        ((), ["create, stat, read, write, move, chmod, resize or rm"]),
+        ((), ["create, ls, stat, read, write, move, chmod, resize or rm"]),
+        (("ls", "r"), ["ls takes no NAME"]),
+        (("ls", "--on", "0"), ["ls takes no --on"]),
         (("rocket",), ["not 'rocket'"]),
         (("create", "x"), ["create takes a NAME and a SIZE"]),
         (("create",), ["create takes a NAME and a SIZE"]),
@@ -252,6 +279,8 @@ def test_wrong_usage(node, folder):
         (("create", "x", "1", "--group", ""), ["--group", "r (read)"]),
         (("create", "x", "1", "--others", "rx"), ["--others", "'rx'"]),
         (("create", "x", "1", "--on", "0", "--spread"), ["not both"]),
+        (("create", "x", "1", "--near", "r", "--spread"), ["not both"]),
+        (("resize", "r", "1", "--near", "r"), ["resize takes no --near"]),
         (("create", "x", "1", "--on", "-1"), ["a rank or a name"]),
         (("stat", "r", "--spread"), ["stat takes no --spread"]),
         (("write", "r", "--size", "1"), ["write takes no --size"]),
@@ -367,6 +396,10 @@ def test_a_region_of_two_nodes():
         a.good("region", "create", "there", "1M", "--on", "1")
         assert b.parsed("region", "stat", "there")["chunks"] == [1]
         assert b.run("region", "create", "r", "1M")[0] == EXISTS, "a name is the cluster's"
+        b.good("region", "create", "near", "5M", "--near", "r")
+        assert b.parsed("region", "stat", "near")["chunks"] == b.parsed("region", "stat", "r")["chunks"]
+        code, _, said = b.run("region", "create", "x", "5M", "--near", "nobody's")
+        assert code == NOT_FOUND and "--near nobody's: no such region" in said, (code, said)
 
 
 def test_nodes_that_agree_on_nothing_have_none():
@@ -413,6 +446,54 @@ def test_chunks_move():
                 assert reader.stdout.read() == data and reader.wait(timeout=60) == OK
         a.good("region", "rm", "r")
         raw.wait_for(lambda: b.run("region", "stat", "r")[0] == NOT_FOUND)
+
+
+class Three(Cluster):
+    """Three voters: two go on without the third."""
+
+    def __init__(self, *flags):  # pylint: disable=super-init-not-called
+        self.folder = tempfile.TemporaryDirectory(prefix="nigh-")
+        join = ",".join(f"127.0.0.1:{port}" for port in free_ports(3, "127.0.0.1"))
+        self.members = []
+        for rank in range(3):
+            key = os.path.join(self.folder.name, f"key{rank}")
+            with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+                file.write("00112233" * 8 + "\n")
+            self.members.append(Voter(self.folder.name, rank, join, key, *flags))
+
+
+def listed(member):
+    code, printed, said = member.run("region", "ls", "--json", "--timeout", "2s")
+    return code, {item["name"]: item["home"] for item in json.loads(printed or b"[]") if "name" in item}, said
+
+
+def test_a_list_without_a_node_is_in_part():
+    """One that stands still, and is not taken for dead: what it is the home of lacks, and it is said so."""
+    with Three("--dead-ms", "600000") as (a, b, c):
+        for member in (a, b, c):
+            wait_for(lambda: member.numbers()["view_quorum"] == 1 and  # noqa: B023
+                     member.states() == ["up"] * 3)  # noqa: B023
+        names = [f"r{number}" for number in range(30)]
+        for name in names:  # a busy machine's leases end, for a moment
+            wait_for(lambda: a.run("region", "create", name, "4K")[0] in (OK, EXISTS))  # noqa: B023
+        wait_for(lambda: listed(b)[0] == OK)
+        code, whole, said = listed(b)
+        assert code == OK, said
+        assert sorted(whole) == sorted(names) and set(whole.values()) == {0, 1, 2}, whole
+        c.process.send_signal(signal.SIGSTOP)
+        try:
+            # Whoever leads may have been the one that stands still: for a moment there is no lease.
+            wait_for(lambda: listed(b)[0] == FAILED and "in part" in listed(b)[2])
+            code, part, said = listed(b)
+            assert code == FAILED and "in part" in said, (code, said)
+            assert part == {name: home for name, home in whole.items() if home != 2}, (part, whole)
+            began = time.monotonic()
+            for _ in range(3):
+                assert listed(b)[:2] == (FAILED, part)
+            assert time.monotonic() - began < 3, "who was silent once is not waited for again"
+        finally:
+            c.process.send_signal(signal.SIGCONT)
+        wait_for(lambda: listed(b)[:2] == (OK, whole))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 #include "support/support.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -1091,6 +1092,234 @@ static void random_lives_keep_what_is_written(void **state)
                   (unsigned long long)lane->regions->counts.operations);
 }
 
+/* ---- placed --------------------------------------------------------------- */
+
+/* Ranks that are not, none, more than may be, and more than there are bytes of. */
+static void places_that_are_wrong_are_refused(void **state)
+{
+    static const struct {
+        uint32_t ranks, bytes;
+        uint16_t rank;
+        nigh_status status;
+    } cases[] = {
+        {1, 3, 0, NIGH_OK},
+        {2, 5, SESSION_REGION_LOST, NIGH_OK},
+        {1, 3, 1, NIGH_INVALID},
+        {0, 1, 0, NIGH_INVALID},
+        {2, 4, 0, NIGH_INVALID}, /* no name */
+        {LIMIT_REGION_CHUNKS + 1, 2 * LIMIT_REGION_CHUNKS + 3, 0, NIGH_INVALID},
+        {UINT32_MAX / 2 + 1, 1, 0, NIGH_INVALID},
+        {UINT32_MAX, 60, 0, NIGH_INVALID},
+    };
+
+    (void)state;
+    for (uint32_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
+        struct session_region_make make = {
+            .size_bytes = 1, .where = SESSION_REGION_AT, .rank = cases[n].ranks};
+
+        memset(memory, 'a' + (int)n, LIMIT_CALL_BYTES);
+        memcpy(memory, &make, sizeof(make));
+        for (uint32_t at = 0; at < cases[n].ranks && at <= LIMIT_REGION_CHUNKS; at++) {
+            memcpy(memory + sizeof(make) + at * sizeof(uint16_t), &cases[n].rank, sizeof(uint16_t));
+        }
+        assert_int_equal(
+            ask(0, a_question(SESSION_REGION_CREATE, 0, 0, sizeof(make) + cases[n].bytes)).status,
+            cases[n].status);
+    }
+}
+
+/* ---- listed --------------------------------------------------------------- */
+
+#define LISTED 300u
+
+static struct session_region_page listed; /* the last page */
+
+static nigh_status list_after(uint32_t slot, const char *after, uint32_t after_bytes)
+{
+    struct session_sqe sqe = a_question(SESSION_REGION_LIST, 0, 0, after_bytes);
+    struct session_cqe cqe;
+
+    memmove(memory, after, after_bytes);
+    cqe = ask(slot, sqe);
+    if (cqe.status == NIGH_OK) {
+        assert_int_equal(cqe.data_size, sizeof(listed));
+        assert_int_equal(cqe.offset, OFFSET);
+        memcpy(&listed, memory, sizeof(listed));
+        assert_int_equal(listed.silent, 0);
+    }
+    return cqe.status;
+}
+
+/* Its name, as a string; the next one's place. */
+static uint32_t look_at(uint32_t at, struct session_region_entry *entry,
+                        char name[LIMIT_REGION_NAME_BYTES + 1])
+{
+    memcpy(entry, listed.entries + at, sizeof(*entry));
+    memset(name, 0, LIMIT_REGION_NAME_BYTES + 1);
+    memcpy(name,
+           listed.entries + at + sizeof(*entry) +
+               entry->user_count * sizeof(struct session_region_user) +
+               entry->chunk_count * sizeof(uint16_t),
+           entry->name_bytes);
+    return at + entry->bytes;
+}
+
+/* Counts those that a session sees, each once and in order. */
+static uint32_t count_listed(uint32_t slot, uint32_t *pages)
+{
+    char last[LIMIT_REGION_NAME_BYTES + 1] = "", name[LIMIT_REGION_NAME_BYTES + 1];
+    uint32_t count = 0;
+
+    *pages = 0;
+    do {
+        uint32_t at = 0;
+
+        assert_int_equal(list_after(slot, last, (uint32_t)strlen(last)), NIGH_OK);
+        for (uint32_t n = 0; n < listed.count; n++) {
+            struct session_region_entry entry;
+
+            at = look_at(at, &entry, name);
+            assert_true(strcmp(name, last) > 0);
+            assert_int_equal(entry.size_bytes, 1 + strlen(name));
+            assert_int_equal(entry.home, 0);
+            assert_int_equal(entry.rights, slot < 2 ? REGION_ALL : REGION_READ);
+            memcpy(last, name, sizeof(last));
+        }
+        assert_int_equal(at, listed.bytes);
+        count += listed.count;
+        (*pages)++;
+    } while (listed.more != 0);
+    return count;
+}
+
+/* Names of any bytes and lengths. */
+static void odd_name(uint32_t n, char name[LIMIT_REGION_NAME_BYTES + 1])
+{
+    uint64_t random = n * UINT64_C(77) + 1;
+    uint32_t length = 8 + (uint32_t)(support_random(&random) >> 20) % 56;
+
+    memset(name, 0, LIMIT_REGION_NAME_BYTES + 1);
+    for (uint32_t at = 0; at < length; at++) {
+        name[at] = (char)(1 + (support_random(&random) >> 20) % 255);
+    }
+}
+
+static void all_are_listed_once_and_in_order(void **state)
+{
+    char name[LIMIT_REGION_NAME_BYTES + 1];
+    uint64_t handle;
+    uint32_t pages;
+
+    (void)state;
+    assert_int_equal(count_listed(0, &pages), 0);
+    for (uint32_t n = 0; n < LISTED; n++) {
+        odd_name(n, name);
+        assert_int_equal(create(0, name, 1 + strlen(name)), NIGH_OK);
+    }
+    assert_int_equal(count_listed(0, &pages), LISTED);
+    assert_true(pages > 2);
+    assert_int_equal(count_listed(2, &pages), LISTED); /* of the group */
+    for (uint32_t n = 0; n < LISTED; n += 3) {
+        odd_name(n, name);
+        assert_int_equal(open_region(0, name, REGION_ALL, &handle), NIGH_OK);
+        assert_int_equal(ask(0, a_question(SESSION_REGION_FREE, handle, 0, 0)).status, NIGH_OK);
+        assert_int_equal(ask(0, a_question(SESSION_REGION_CLOSE, handle, 0, 0)).status, NIGH_OK);
+    }
+    assert_int_equal(count_listed(0, &pages), LISTED - LISTED / 3);
+}
+
+/* Also where more of them than a home looks at for one answer lie before what one sees. */
+static void who_has_no_right_does_not_see(void **state)
+{
+    char name[LIMIT_REGION_NAME_BYTES + 1];
+    struct session_region_entry entry;
+    struct session_region_grant nobody = {.whose = REGION_OF_GROUP, .take = REGION_READ};
+    struct session_region_grant him = {.whose = REGION_OF_USER, .user = 71, .give = REGION_WRITE};
+    uint64_t handle;
+
+    (void)state;
+    for (uint32_t n = 0; n < LIMIT_REGION_LIST_LOOKS + 40; n++) {
+        (void)snprintf(name, sizeof(name), "hidden-%04u", n);
+        assert_int_equal(create(0, name, 1), NIGH_OK);
+        assert_int_equal(open_region(0, name, REGION_MASTER, &handle), NIGH_OK);
+        memcpy(memory, &nobody, sizeof(nobody));
+        assert_int_equal(ask(0, a_question(SESSION_REGION_GRANT, handle, 0, sizeof(nobody))).status,
+                         NIGH_OK);
+    }
+    assert_int_equal(list_after(2, "", 0), NIGH_OK);
+    assert_int_equal(listed.count, 0);
+    assert_int_equal(listed.more, 0);
+    memcpy(memory, &him, sizeof(him));
+    assert_int_equal(ask(0, a_question(SESSION_REGION_GRANT, handle, 0, sizeof(him))).status,
+                     NIGH_OK);
+    assert_int_equal(list_after(2, "", 0), NIGH_OK);
+    assert_int_equal(listed.count, 1);
+    (void)look_at(0, &entry, name);
+    assert_int_equal(entry.rights, REGION_WRITE);
+    assert_int_equal(entry.user_count, 1);
+    assert_int_equal(strcmp(name, "hidden-0295"), 0);
+    assert_int_equal(list_after(2, name, (uint32_t)strlen(name)), NIGH_OK);
+    assert_int_equal(listed.count, 0);
+}
+
+static void a_list_that_is_wrong_is_refused(void **state)
+{
+    struct session_sqe sqe = a_question(SESSION_REGION_LIST, 0, 0, 0);
+    char long_name[LIMIT_REGION_NAME_BYTES + 1];
+
+    (void)state;
+    memset(long_name, 'x', sizeof(long_name));
+    assert_int_equal(create(0, "r", 1), NIGH_OK);
+    assert_int_equal(list_after(0, long_name, sizeof(long_name)), NIGH_INVALID);
+    assert_int_equal(list_after(0, long_name, sizeof(long_name) - 1), NIGH_OK);
+    assert_int_equal(listed.count, 0);
+    assert_int_equal(list_after(0, "a\0b", 3), NIGH_INVALID);
+    assert_int_equal(list_after(0, "q", 1), NIGH_OK);
+    assert_int_equal(listed.count, 1);
+    sqe.offset = OFFSET + sizeof memory - 8; /* the answer has no room */
+    assert_int_equal(ask(0, sqe).status, NIGH_INVALID);
+    sqe = a_question(SESSION_REGION_LIST, 1, 0, 0);
+    assert_int_equal(ask(0, sqe).status, NIGH_INVALID);
+    sqe = a_question(SESSION_REGION_LIST, 0, 1, 0);
+    assert_int_equal(ask(0, sqe).status, NIGH_INVALID);
+    sqe = a_question(SESSION_REGION_LIST, 0, 0, 0);
+    sqe.flags = SESSION_FLAG_INTO;
+    assert_int_equal(ask(0, sqe).status, NIGH_INVALID);
+    sqe.flags = 0;
+    sqe.argument = 0;
+    assert_int_equal(ask(0, sqe).status, NIGH_TIMEOUT);
+}
+
+/* One session has some under way at once, at most; what is canceled, or whose session went, is
+ * over. */
+static void lists_have_a_bound(void **state)
+{
+    struct session_sqe sqe = a_question(SESSION_REGION_LIST, 0, 0, 0);
+
+    (void)state;
+    for (uint32_t n = 0; n < LIMIT_REGION_LISTS_EACH + 1; n++) {
+        sqe.cookie = n;
+        sqe.offset = OFFSET + n * LIMIT_CALL_BYTES;
+        put(0, &sqe);
+    }
+    turn();
+    assert_true(SUPPORT_WAIT(has_ended(0), WAIT_MS));
+    for (uint32_t n = 0; n < LIMIT_REGION_LISTS_EACH + 1; n++) {
+        const struct session_cqe *cqe =
+            &ring_of(0)->cq[(completed(0) - 1 - n) % LIMIT_RING_ENTRIES];
+
+        /* An old client does not know NIGH_OVERLOADED. */
+        assert_int_equal(cqe->status, cqe->cookie == LIMIT_REGION_LISTS_EACH ? NIGH_BUSY : NIGH_OK);
+    }
+    put(0, &sqe);
+    lane_session_close(lane, 0);
+    is_open[0] = false;
+    turn();
+    assert_int_equal(lane->regions->list_count, 0);
+    open_session(0);
+    assert_int_equal(list_after(0, "", 0), NIGH_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1100,6 +1329,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_copy_that_does_not_fit_copies_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(copies_without_buffers_wait, set_up, tear_down),
         cmocka_unit_test_setup_teardown(memory_has_an_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(places_that_are_wrong_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(all_are_listed_once_and_in_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_has_no_right_does_not_see, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_list_that_is_wrong_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lists_have_a_bound, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_question_ends_in_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_session_that_ends_leaves_no_deadline, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_neighbour_with_long_operations_holds_nobody_up, set_up,

@@ -53,7 +53,7 @@ _nigh() {
     nodes) own="--measure" ;;
     leave) own="--undo --look" ;;
     call) own="--node --near --all --ranks --idempotent --one-way --urgent" ;;
-    region) own="--chunk --on --spread --group --others --offset --size --mappable" ;;
+    region) own="--chunk --on --spread --near --group --others --offset --size --mappable" ;;
     top) own="--once --delay" ;;
     bench) own="--offer --withdraw --node --serve --at-once --size" ;;
     esac
@@ -68,7 +68,7 @@ _nigh() {
     get | stat | rm | pin | unpin | who | locate) _nigh_names "$current" ;;
     region)
         ((given != 0)) ||
-            mapfile -t COMPREPLY < <(compgen -W "create stat read write move chmod resize rm" -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W "create ls stat read write move chmod resize rm" -- "$current")
         ;;
     bench) mapfile -t COMPREPLY < <(compgen -W "objects transfer rpc region" -- "$current") ;;
     help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region top doctor bench" -- "$current") ;;

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nigh region ls: the regions of the cluster that the user has rights to, by name. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "cli/region.h"
+
+enum {
+    PAGE_ENTRIES = 128,
+    NODES_TEXT = 24
+};
+
+/* The nodes that have chunks, by rank: "0", "0,2", "0,1,2,3,..."; "-": all are lost. */
+static const char *format_nodes(const nigh_region_info *info, char text[NODES_TEXT])
+{
+    bool has[UINT8_MAX + 1] = {false};
+    size_t length = 0;
+
+    for (uint32_t n = 0; n < info->chunk_count; n++) {
+        if (info->ranks[n] <= UINT8_MAX) {
+            has[info->ranks[n]] = true;
+        }
+    }
+    for (uint32_t rank = 0; rank <= UINT8_MAX; rank++) {
+        if (has[rank] && length > 16) {
+            snprintf(text + length, NODES_TEXT - length, ",...");
+            return text;
+        }
+        if (has[rank]) {
+            length += (size_t)snprintf(text + length, NODES_TEXT - length,
+                                       length > 0 ? ",%u" : "%u", rank);
+        }
+    }
+    return length > 0 ? text : "-";
+}
+
+static bool has_losses(const nigh_region_info *info)
+{
+    for (uint32_t n = 0; n < info->chunk_count; n++) {
+        if (info->ranks[n] == NIGH_REGION_LOST) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void print_line(const nigh_region_entry *entry)
+{
+    const nigh_region_info *info = &entry->info;
+    char label[4 * NIGH_REGION_NAME_BYTES + 1], size[BYTES_SIZE_TEXT], nodes[NODES_TEXT];
+    char own[REGION_RIGHTS_TEXT], group[REGION_RIGHTS_TEXT], others[REGION_RIGHTS_TEXT];
+
+    bytes_printable(entry->name, strlen(entry->name), label, sizeof label);
+    bytes_format_size(info->size, size);
+    printf("%10s %6u %8u  %s  %s   %s    %-5s  %s%s\n", size, info->chunk_count, info->uid,
+           cli_region_format_rights(entry->access, own),
+           cli_region_format_rights(info->group_access, group),
+           cli_region_format_rights(info->other_access, others), format_nodes(info, nodes), label,
+           has_losses(info) ? "  (chunks lost)" : "");
+}
+
+static void print_json(struct json *json, const nigh_region_entry *entry)
+{
+    char rights[REGION_RIGHTS_TEXT];
+
+    json_object_open(json, NULL);
+    json_string(json, "name", entry->name);
+    json_string(json, "access", cli_region_format_rights(entry->access, rights));
+    json_u64(json, "home", entry->home);
+    cli_region_info_json(json, &entry->info);
+    json_object_close(json);
+}
+
+/* Page after page; *is_partial: a node did not tell, and the others did. */
+static nigh_status list(struct cli *cli, const struct region_job *job, struct json *json,
+                        bool *is_partial)
+{
+    static nigh_region_entry entries[PAGE_ENTRIES]; /* a page is too large for the stack */
+    char after[NIGH_REGION_NAME_BYTES + 1] = "";
+    uint32_t more;
+    size_t count;
+
+    do {
+        nigh_status status;
+
+        entries[0].info.struct_size = sizeof entries[0].info;
+        status = nigh_region_list(cli->client, after, entries, PAGE_ENTRIES,
+                                  cli_region_timeout_us(cli, job), &count, &more);
+        *is_partial = *is_partial || status == NIGH_PEER_LOST;
+        if (status != NIGH_OK && status != NIGH_PEER_LOST) {
+            return status;
+        }
+        for (size_t n = 0; n < count; n++) {
+            if (cli->json) {
+                print_json(json, &entries[n]);
+            } else {
+                print_line(&entries[n]);
+            }
+        }
+        if (count > 0) {
+            memcpy(after, entries[count - 1].name, sizeof after);
+        }
+    } while (count > 0 && more != 0);
+    return NIGH_OK;
+}
+
+/* What has no region has its line, too. */
+static int tell(struct cli *cli, nigh_status status, bool is_partial)
+{
+    if (status == NIGH_TIMEOUT) {
+        cli_error(cli, "the time was up: no node has told of its regions");
+        return cli_exit_code(status);
+    }
+    if (status != NIGH_OK) {
+        return cli_failed(cli, status, "cannot list regions");
+    }
+    if (is_partial) {
+        cli_error(cli, "the list is in part: a node did not tell of its regions (nigh nodes)");
+        return cli_exit_code(NIGH_PEER_LOST);
+    }
+    return CLI_OK;
+}
+
+int cli_region_ls(struct cli *cli, const struct region_job *job)
+{
+    bool is_partial = false;
+    struct json json = {0};
+    int exit_code = cli_open(cli, 0);
+    nigh_status status;
+
+    if (exit_code != CLI_OK) {
+        return exit_code;
+    }
+    if (cli->json) {
+        json_array_open(&json, NULL);
+    } else {
+        printf("%10s %6s %8s  %s  %s %s %-5s  %s\n", "SIZE", "CHUNKS", "OWNER", "YOU", "GROUP",
+               "OTHERS", "NODES", "NAME");
+    }
+    status = list(cli, job, &json, &is_partial);
+    exit_code = tell(cli, status, is_partial);
+    if (cli->json) {
+        if (exit_code != CLI_OK) {
+            cli_error_object(cli, &json, exit_code);
+        }
+        json_array_close(&json);
+    }
+    return exit_code;
+}
