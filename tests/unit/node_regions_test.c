@@ -105,8 +105,12 @@ static uint32_t completed(uint32_t slot)
 
 static void turn(void)
 {
+    const struct regions *regions = lane->regions->regions;
+
     (void)lane_turn(lane, ++now_us);
-    assert_true(regions_are_valid(lane->regions->regions));
+    /* Of many that takes long: not each time. */
+    assert_true((regions_counts(regions)->names > 32 && now_us % 32 != 0) ||
+                regions_are_valid(regions));
 }
 
 static void put(uint32_t slot, const struct session_sqe *sqe)
