@@ -48,7 +48,7 @@ enum {
 static struct {
     uint64_t vertices, edges, iterations, workers;
     const char *file;
-    int json;
+    int json, kill;
     const char *sockets[NODES_MAX];
     uint32_t nodes;
 } options = {.vertices = 100000, .edges = 1000000, .iterations = 10, .workers = 3};
@@ -348,10 +348,16 @@ static void move_ranks(const struct way *way, uint64_t iteration, double *ranks,
     }
 }
 
+/* Whose process or node dies is waited for by nobody. */
 static void meet(const struct way *way)
 {
-    check(nigh_region_barrier(way->region, BARRIER, (uint32_t)options.workers, TIMEOUT_US),
-          "wait for the others");
+    nigh_status status =
+        nigh_region_barrier(way->region, BARRIER, (uint32_t)options.workers, TIMEOUT_US);
+
+    if (status == NIGH_PEER_LOST) {
+        fail("wait for the others", "one of them died");
+    }
+    check(status, "wait for the others");
 }
 
 /* ---- workers -------------------------------------------------------------- */
@@ -387,6 +393,9 @@ static void run_worker(uint64_t worker)
     for (uint64_t n = 0; n < options.iterations; n++) {
         meet(&way); /* all have written this, and read what is written next */
         move_ranks(&way, n, ranks, 0, options.vertices, false);
+        if (options.kill && worker == options.workers - 1) {
+            raise(SIGKILL);
+        }
         rank_some(ranks, next, from, to);
         move_ranks(&way, n + 1, next, from, to, true);
     }
@@ -475,6 +484,21 @@ static double sum_of(const double *ranks)
     return sum;
 }
 
+/* Of all their bits: each sum is made in the same order, so they are the same to the last one. */
+static uint64_t digest_of(const double *ranks)
+{
+    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+
+    for (uint64_t v = 0; v < options.vertices; v++) {
+        uint64_t bits;
+
+        memcpy(&bits, &ranks[v], sizeof bits);
+        digest = (digest ^ bits) * UINT64_C(0x100000001b3);
+        digest ^= digest >> 29;
+    }
+    return digest;
+}
+
 static double largest_difference(const double *one, const double *other)
 {
     double most = 0;
@@ -499,6 +523,7 @@ static void usage(FILE *to)
             "  --graph FILE    or of lines \"from to\", numbers from 0 on\n"
             "  --iterations N  (default 10; 1 to 1000)\n"
             "  --workers N     processes (default 3; 1 to %d)\n"
+            "  --kill          the last worker dies in the first iteration: the others say so\n"
             "  --json          one JSON object\n"
             "Exit status: 0: the ranks are the same; 1: they are not, or something failed; 2: "
             "usage.\n",
@@ -552,11 +577,15 @@ static void take_sockets(char **words, int count)
 
 static void take_options(int argc, char **argv)
 {
-    const struct option known[] = {
-        {"vertices", required_argument, NULL, 'v'}, {"edges", required_argument, NULL, 'e'},
-        {"graph", required_argument, NULL, 'g'},    {"iterations", required_argument, NULL, 'i'},
-        {"workers", required_argument, NULL, 'w'},  {"help", no_argument, NULL, 'h'},
-        {"json", no_argument, &options.json, 1},    {0}};
+    const struct option known[] = {{"vertices", required_argument, NULL, 'v'},
+                                   {"edges", required_argument, NULL, 'e'},
+                                   {"graph", required_argument, NULL, 'g'},
+                                   {"iterations", required_argument, NULL, 'i'},
+                                   {"workers", required_argument, NULL, 'w'},
+                                   {"help", no_argument, NULL, 'h'},
+                                   {"json", no_argument, &options.json, 1},
+                                   {"kill", no_argument, &options.kill, 1},
+                                   {0}};
     int found;
 
     while ((found = getopt_long(argc, argv, "", known, NULL)) != -1) {
@@ -574,17 +603,18 @@ static void take_options(int argc, char **argv)
     take_sockets(argv + optind, argc - optind);
 }
 
-static void report(double together_s, double alone_s, double difference)
+static void report(double together_s, double alone_s, double difference, const uint64_t digests[2])
 {
     printf(options.json
                ? "{\"vertices\": %" PRIu64 ", \"edges\": %" PRIu64 ", \"iterations\": %" PRIu64
                  ", \"workers\": %" PRIu64 ", \"nodes\": %" PRIu32
-                 ", \"together_s\": %.3f, \"alone_s\": %.3f, \"difference\": %.3g}\n"
+                 ", \"together_s\": %.3f, \"alone_s\": %.3f, \"difference\": %.3g"
+                 ", \"digest\": \"%016" PRIx64 "\", \"alone_digest\": \"%016" PRIx64 "\"}\n"
                : "%" PRIu64 " vertices, %" PRIu64 " edges, %" PRIu64 " iterations: %" PRIu64
                  " processes at %" PRIu32 " nodes %.3f s, one process alone %.3f s; the ranks "
                  "differ by %.3g at most\n",
            options.vertices, options.edges, options.iterations, options.workers, options.nodes,
-           together_s, alone_s, difference);
+           together_s, alone_s, difference, digests[0], digests[1]);
 }
 
 int main(int argc, char **argv)
@@ -605,7 +635,7 @@ int main(int argc, char **argv)
     alone = rank_alone();
     alone_s = now_s() - begin_s;
     difference = largest_difference(together, alone);
-    report(together_s, alone_s, difference);
+    report(together_s, alone_s, difference, (uint64_t[]){digest_of(together), digest_of(alone)});
     if (!(difference <= TOLERANCE)) {
         fail("the ranks", "are not the same");
     }

@@ -48,7 +48,7 @@ enum {
 static struct {
     uint64_t bytes, workers;
     const char *file;
-    int json;
+    int json, kill;
     const char *sockets[NODES_MAX];
     uint32_t nodes;
 } options = {.bytes = 16 << 20, .workers = 3};
@@ -415,11 +415,16 @@ static void move_bytes(const struct way *way, nigh_region *region, uint64_t offs
     }
 }
 
-/* All workers, and the first process. */
+/* All workers, and the first process. Whose process or node dies is waited for by nobody. */
 static void meet(nigh_region *region)
 {
-    check(nigh_region_barrier(region, BARRIER, (uint32_t)options.workers + 1, TIMEOUT_US),
-          "wait for the others");
+    nigh_status status =
+        nigh_region_barrier(region, BARRIER, (uint32_t)options.workers + 1, TIMEOUT_US);
+
+    if (status == NIGH_PEER_LOST) {
+        fail("wait for the others", "one of them died");
+    }
+    check(status, "wait for the others");
 }
 
 /* ---- the plan ------------------------------------------------------------- */
@@ -530,6 +535,9 @@ static void run_worker(uint64_t worker)
         mine[n] = make_counts();
     }
     meet(plan); /* the text is there */
+    if (options.kill && worker == options.workers - 1) {
+        raise(SIGKILL);
+    }
     map(&way, words, worker, mine);
     for (uint64_t n = 0; n < options.workers; n++) {
         say_place(plan, worker, n, packed_bytes(&mine[n]));
@@ -620,6 +628,24 @@ static struct counts count_together(const struct way *way, nigh_region *plan, ni
     return all;
 }
 
+/* Of the words and how often each is there, in any order. */
+static uint64_t digest_of(const struct counts *counts)
+{
+    uint64_t digest = 0;
+
+    for (uint64_t n = 0; n < counts->room; n++) {
+        const struct count *count = &counts->places[n];
+
+        if (count->length != 0) {
+            uint64_t hash =
+                hash_of(count->word, count->length) ^ count->times * UINT64_C(0x9e3779b97f4a7c15);
+
+            digest += (hash ^ hash >> 31) * UINT64_C(0xd6e8feb86659fd93);
+        }
+    }
+    return digest;
+}
+
 static bool are_the_same(const struct counts *one, const struct counts *other, uint64_t *words)
 {
     *words = 0;
@@ -650,6 +676,7 @@ static void usage(FILE *to)
             "  --text FILE  or of this one; words are what is between white space,\n"
             "               and of a long one its first 64 bytes\n"
             "  --workers N  processes (default 3; 1 to %d)\n"
+            "  --kill       the last worker dies as it maps: the others say so, and end\n"
             "  --json       one JSON object\n"
             "Exit status: 0: the counts are the same; 1: they are not, or something failed; 2: "
             "usage.\n",
@@ -703,10 +730,13 @@ static void take_sockets(char **words, int count)
 
 static void take_options(int argc, char **argv)
 {
-    const struct option known[] = {
-        {"bytes", required_argument, NULL, 'b'},   {"text", required_argument, NULL, 't'},
-        {"workers", required_argument, NULL, 'w'}, {"help", no_argument, NULL, 'h'},
-        {"json", no_argument, &options.json, 1},   {0}};
+    const struct option known[] = {{"bytes", required_argument, NULL, 'b'},
+                                   {"text", required_argument, NULL, 't'},
+                                   {"workers", required_argument, NULL, 'w'},
+                                   {"help", no_argument, NULL, 'h'},
+                                   {"json", no_argument, &options.json, 1},
+                                   {"kill", no_argument, &options.kill, 1},
+                                   {0}};
     int found;
 
     while ((found = getopt_long(argc, argv, "", known, NULL)) != -1) {
@@ -723,15 +753,18 @@ static void take_options(int argc, char **argv)
     look_at_file();
 }
 
-static void report(uint64_t words, uint64_t different, double together_s, double alone_s)
+static void report(uint64_t words, uint64_t different, double together_s, double alone_s,
+                   const uint64_t digests[2])
 {
     printf(options.json ? "{\"bytes\": %" PRIu64 ", \"words\": %" PRIu64 ", \"different\": %" PRIu64
                           ", \"workers\": %" PRIu64 ", \"nodes\": %" PRIu32
-                          ", \"together_s\": %.3f, \"alone_s\": %.3f}\n"
+                          ", \"together_s\": %.3f, \"alone_s\": %.3f, \"digest\": \"%016" PRIx64
+                          "\", \"alone_digest\": \"%016" PRIx64 "\"}\n"
                         : "%" PRIu64 " bytes, %" PRIu64 " words, %" PRIu64
                           " of them different: %" PRIu64 " processes at %" PRIu32
                           " nodes %.3f s, one process alone %.3f s; all counts are the same\n",
-           options.bytes, words, different, options.workers, options.nodes, together_s, alone_s);
+           options.bytes, words, different, options.workers, options.nodes, together_s, alone_s,
+           digests[0], digests[1]);
 }
 
 int main(int argc, char **argv)
@@ -739,7 +772,7 @@ int main(int argc, char **argv)
     struct counts together, alone = make_counts();
     pid_t workers[WORKERS_MAX];
     nigh_region *plan, *region;
-    double together_s, begin_s;
+    double together_s, alone_s, begin_s;
     struct way way;
     uint64_t words;
 
@@ -761,10 +794,12 @@ int main(int argc, char **argv)
     }
     begin_s = now_s();
     count_words(text, 0, options.bytes, options.bytes, &alone, 1);
+    alone_s = now_s() - begin_s;
     if (!are_the_same(&alone, &together, &words)) {
         fail("the counts", "are not the same");
     }
-    report(words, alone.used, together_s, now_s() - begin_s);
+    report(words, alone.used, together_s, alone_s,
+           (uint64_t[]){digest_of(&together), digest_of(&alone)});
     check(nigh_region_free(region, TIMEOUT_US), "free a region");
     check(nigh_region_free(plan, TIMEOUT_US), "free a region");
     nigh_region_close(region);
