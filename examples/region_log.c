@@ -292,12 +292,27 @@ static void free_log(void)
     nigh_client_close(client);
 }
 
+/* A node that has no lease for a moment, as others take longer to say that it is there, says so at
+ * once: of an atomic nothing was done, and bytes may be moved again. */
+static bool is_to_try_again(nigh_status status, const char *what, double begin_s)
+{
+    if (status == NIGH_NO_QUORUM && now_s() - begin_s < PATIENCE_S) {
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        return true;
+    }
+    check(status, what);
+    return false;
+}
+
 /* A word that is changed by atomics is read by them. */
 static uint64_t read_word(nigh_region *region, uint64_t offset)
 {
+    double begin_s = now_s();
     uint64_t value;
 
-    check(nigh_region_fetch_add(region, offset, 0, TIMEOUT_US, &value), "read a word");
+    while (is_to_try_again(nigh_region_fetch_add(region, offset, 0, TIMEOUT_US, &value),
+                           "read a word", begin_s)) {
+    }
     return value;
 }
 
@@ -305,9 +320,12 @@ static uint64_t read_word(nigh_region *region, uint64_t offset)
 
 static uint64_t reserve(nigh_region *region)
 {
+    double begin_s = now_s();
     uint64_t slot;
 
-    check(nigh_region_fetch_add(region, TAIL_OFFSET, 1, TIMEOUT_US, &slot), "reserve a slot");
+    while (is_to_try_again(nigh_region_fetch_add(region, TAIL_OFFSET, 1, TIMEOUT_US, &slot),
+                           "reserve a slot", begin_s)) {
+    }
     if (slot >= slots()) {
         fail("reserve a slot", "the log is full");
     }
@@ -317,21 +335,31 @@ static uint64_t reserve(nigh_region *region)
 /* From behind the commit word on. */
 static void write_record(nigh_region *region, const struct record *record, uint64_t size)
 {
-    uint64_t skipped = sizeof record->commit;
+    uint64_t skipped = sizeof record->commit, at = slot_offset(record->sequence) + skipped;
+    const char *bytes = (const char *)record + skipped;
+    double begin_s = now_s();
 
-    check(nigh_region_write(region, slot_offset(record->sequence) + skipped,
-                            (const char *)record + skipped, size - skipped, TIMEOUT_US),
-          "write a record");
+    while (is_to_try_again(nigh_region_write(region, at, bytes, size - skipped, TIMEOUT_US),
+                           "write a record", begin_s)) {
+    }
+}
+
+/* A slot's word becomes this if it is OPEN; what it was before. */
+static uint64_t swap_word(nigh_region *region, uint64_t slot, uint64_t state)
+{
+    uint64_t at = slot_offset(slot), old;
+    double begin_s = now_s();
+
+    while (is_to_try_again(nigh_region_compare_swap(region, at, OPEN, state, TIMEOUT_US, &old),
+                           "commit a record, or give up on it", begin_s)) {
+    }
+    return old;
 }
 
 /* Whether it is in the log; else a reader has waited for too long. */
 static bool commit(nigh_region *region, uint64_t slot)
 {
-    uint64_t old;
-
-    check(nigh_region_compare_swap(region, slot_offset(slot), OPEN, COMMITTED, TIMEOUT_US, &old),
-          "commit a record");
-    return old == OPEN;
+    return swap_word(region, slot, COMMITTED) == OPEN;
 }
 
 /* Stands still until a reader has given up on the slot. */
@@ -401,9 +429,7 @@ static uint64_t settle(nigh_region *region, uint64_t slot)
 
     while ((state = read_word(region, slot_offset(slot))) == OPEN) {
         if ((now_s() - begin_s) * 1e3 >= (double)options.deadline_ms) {
-            check(nigh_region_compare_swap(region, slot_offset(slot), OPEN, ABANDONED, TIMEOUT_US,
-                                           &state),
-                  "give up on a slot");
+            state = swap_word(region, slot, ABANDONED);
             return state == OPEN ? ABANDONED : state;
         }
         pause_briefly();
@@ -421,6 +447,16 @@ static void take_record(struct reader_report *report, const struct record *recor
     report->total++;
     report->digest ^= record->checksum;
     report->content += digest_of(record);
+}
+
+static void read_some(nigh_region *region, uint64_t slot, void *to, uint64_t count)
+{
+    uint64_t at = slot_offset(slot), bytes = count * slot_bytes();
+    double begin_s = now_s();
+
+    while (is_to_try_again(nigh_region_read(region, at, to, bytes, TIMEOUT_US), "read slots",
+                           begin_s)) {
+    }
 }
 
 static void take_slot(nigh_region *region, struct reader_report *report, uint64_t slot,
@@ -441,8 +477,7 @@ static void take_slot(nigh_region *region, struct reader_report *report, uint64_
     }
     if (!is_whole(record, slot)) {
         report->again++;
-        check(nigh_region_read(region, slot_offset(slot), record, slot_bytes(), TIMEOUT_US),
-              "read a slot again");
+        read_some(region, slot, record, 1);
         if (!is_whole(record, slot)) {
             fail("a committed record", "is not whole");
         }
@@ -456,8 +491,7 @@ static uint64_t read_slots(nigh_region *region, struct reader_report *report, ui
 {
     uint64_t count = tail - at < batch ? tail - at : batch;
 
-    check(nigh_region_read(region, slot_offset(at), buffer, count * slot_bytes(), TIMEOUT_US),
-          "read slots");
+    read_some(region, at, buffer, count);
     for (uint64_t i = 0; i < count; i++) {
         take_slot(region, report, at + i, (struct record *)(void *)(buffer + i * slot_bytes()));
     }

@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -44,6 +45,7 @@ enum {
 #define TIMEOUT_US  (120 * SECOND_US)
 #define PATIENCE_S  30.0 /* for a cluster that was just formed */
 #define BARRIER     1
+#define GRACE_S     10 /* for those who wait to hear that one of them died */
 
 static struct {
     uint64_t bytes, workers;
@@ -398,6 +400,18 @@ static nigh_region *create_region(const struct way *way, const char *what, uint6
     return region;
 }
 
+/* A node that has no lease for a moment, as others take longer to say that it is there, says so at
+ * once: of an atomic nothing was done, and bytes may be moved again. */
+static bool is_to_try_again(nigh_status status, const char *what, double begin_s)
+{
+    if (status == NIGH_NO_QUORUM && now_s() - begin_s < PATIENCE_S) {
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        return true;
+    }
+    check(status, what);
+    return false;
+}
+
 static void move_bytes(const struct way *way, nigh_region *region, uint64_t offset, char *bytes,
                        uint64_t count, bool writes)
 {
@@ -405,11 +419,17 @@ static void move_bytes(const struct way *way, nigh_region *region, uint64_t offs
         nigh_bulk_part part = {.bulk = way->bulk,
                                .size = count - at < BLOCK_BYTES ? count - at : BLOCK_BYTES};
 
+        double begin_s = now_s();
+        nigh_status status;
+
         if (writes) {
             memcpy(way->block, bytes + at, part.size);
-            check(nigh_region_write_from(region, offset + at, &part, TIMEOUT_US), "write");
-        } else {
-            check(nigh_region_read_into(region, offset + at, &part, TIMEOUT_US), "read");
+        }
+        do {
+            status = writes ? nigh_region_write_from(region, offset + at, &part, TIMEOUT_US)
+                            : nigh_region_read_into(region, offset + at, &part, TIMEOUT_US);
+        } while (is_to_try_again(status, writes ? "write" : "read", begin_s));
+        if (!writes) {
             memcpy(bytes + at, way->block, part.size);
         }
     }
@@ -418,13 +438,15 @@ static void move_bytes(const struct way *way, nigh_region *region, uint64_t offs
 /* All workers, and the first process. Whose process or node dies is waited for by nobody. */
 static void meet(nigh_region *region)
 {
-    nigh_status status =
-        nigh_region_barrier(region, BARRIER, (uint32_t)options.workers + 1, TIMEOUT_US);
+    double begin_s = now_s();
+    nigh_status status;
 
-    if (status == NIGH_PEER_LOST) {
-        fail("wait for the others", "one of them died");
-    }
-    check(status, "wait for the others");
+    do {
+        status = nigh_region_barrier(region, BARRIER, (uint32_t)options.workers + 1, TIMEOUT_US);
+        if (status == NIGH_PEER_LOST) {
+            fail("wait for the others", "one of them died");
+        }
+    } while (is_to_try_again(status, "wait for the others", begin_s));
 }
 
 /* ---- the plan ------------------------------------------------------------- */
@@ -444,18 +466,34 @@ static uint64_t plan_bytes(void)
     return place_offset(options.workers + 1, 0);
 }
 
+static void write_plan(nigh_region *plan, uint64_t offset, const void *bytes, uint64_t count)
+{
+    double begin_s = now_s();
+
+    while (is_to_try_again(nigh_region_write(plan, offset, bytes, count, TIMEOUT_US),
+                           "write the plan", begin_s)) {
+    }
+}
+
+static void read_plan(nigh_region *plan, uint64_t offset, void *bytes, uint64_t count)
+{
+    double begin_s = now_s();
+
+    while (is_to_try_again(nigh_region_read(plan, offset, bytes, count, TIMEOUT_US),
+                           "read the plan", begin_s)) {
+    }
+}
+
 static void say_place(nigh_region *plan, uint64_t from, uint64_t to, uint64_t bytes)
 {
-    check(nigh_region_write(plan, place_offset(from, to), &bytes, sizeof bytes, TIMEOUT_US),
-          "write the plan");
+    write_plan(plan, place_offset(from, to), &bytes, sizeof bytes);
 }
 
 static struct place ask_place(nigh_region *plan, uint64_t from, uint64_t to)
 {
     struct place place;
 
-    check(nigh_region_read(plan, place_offset(from, to), &place, sizeof place, TIMEOUT_US),
-          "read the plan");
+    read_plan(plan, place_offset(from, to), &place, sizeof place);
     return place;
 }
 
@@ -466,7 +504,7 @@ static uint64_t make_plan(nigh_region *plan)
     struct place *places = allocate(1, plan_bytes());
     uint64_t offset = 0, workers = options.workers;
 
-    check(nigh_region_read(plan, 0, places, plan_bytes(), TIMEOUT_US), "read the plan");
+    read_plan(plan, 0, places, plan_bytes());
     for (uint64_t n = 0; n < workers * workers; n++) {
         places[n].offset = offset;
         places[workers * workers + n % workers].bytes += places[n].bytes;
@@ -476,7 +514,7 @@ static uint64_t make_plan(nigh_region *plan)
         places[workers * workers + n].offset = offset;
         offset += places[workers * workers + n].bytes;
     }
-    check(nigh_region_write(plan, 0, places, plan_bytes(), TIMEOUT_US), "write the plan");
+    write_plan(plan, 0, places, plan_bytes());
     free(places);
     return offset;
 }
@@ -563,7 +601,7 @@ static void run_worker(uint64_t worker)
     close_way(&way);
 }
 
-static pid_t start(uint64_t worker)
+static void start(uint64_t worker)
 {
     pid_t parent = getpid(), pid = fork();
 
@@ -578,27 +616,23 @@ static pid_t start(uint64_t worker)
         run_worker(worker);
         _exit(0);
     }
-    return pid;
 }
 
-static void start_all(pid_t *workers)
+/* A thread that waits for all. Of one that dies the others hear at their next barrier, if it ever
+ * came to one; else this process ends, and they with it. */
+static void *watch(void *unused)
 {
     for (uint64_t n = 0; n < options.workers; n++) {
-        workers[n] = start(n);
-    }
-}
+        int status = 0;
 
-static bool all_end_well(const pid_t *workers)
-{
-    bool is_well = true;
-    int status;
-
-    for (uint64_t n = 0; n < options.workers; n++) {
-        while (waitpid(workers[n], &status, 0) < 0 && errno == EINTR) {
+        while (wait(&status) < 0 && errno == EINTR) {
         }
-        is_well &= status == 0;
+        if (status != 0) {
+            nanosleep(&(struct timespec){.tv_sec = GRACE_S}, NULL);
+            fail("a worker", "did not end well");
+        }
     }
-    return is_well;
+    return unused;
 }
 
 /* ---- the first process ---------------------------------------------------- */
@@ -770,7 +804,7 @@ static void report(uint64_t words, uint64_t different, double together_s, double
 int main(int argc, char **argv)
 {
     struct counts together, alone = make_counts();
-    pid_t workers[WORKERS_MAX];
+    pthread_t watcher;
     nigh_region *plan, *region;
     double together_s, alone_s, begin_s;
     struct way way;
@@ -778,7 +812,12 @@ int main(int argc, char **argv)
 
     take_options(argc, argv);
     snprintf(base_name, sizeof base_name, "%ld-%.6f", (long)getpid(), now_s());
-    start_all(workers); /* none has a part of this process's client, or of the text */
+    for (uint64_t n = 0; n < options.workers; n++) {
+        start(n); /* none has a part of this process's client, or of the text */
+    }
+    if (pthread_create(&watcher, NULL, watch, NULL) != 0) {
+        fail("a thread", strerror(errno));
+    }
     way = open_way(0);
     plan = create_region(&way, "plan", plan_bytes());
     region = create_region(&way, "text", options.bytes);
@@ -789,9 +828,7 @@ int main(int argc, char **argv)
         make_text();
     }
     together = count_together(&way, plan, region, &together_s);
-    if (!all_end_well(workers)) {
-        fail("a worker", "did not end well");
-    }
+    (void)pthread_join(watcher, NULL);
     begin_s = now_s();
     count_words(text, 0, options.bytes, options.bytes, &alone, 1);
     alone_s = now_s() - begin_s;
