@@ -93,13 +93,6 @@ static nigh_status move(struct mover *mover, uint32_t chunk, uint32_t rank)
             fire_time(&fire->move_times, fire_now_ns() - begun_ns);
         }
     } else {
-        if (getenv("FIRE_DEBUG") != NULL || status == NIGH_DENIED) {
-            char why[256];
-            nigh_client_error(mover->client, why, sizeof why);
-            fprintf(stderr, "DEBUG %.6f move %u chunk %u from %u to %u: %s %s took %.6f\n",
-                    (double)fire_now_ns() / 1e9, mover->number, chunk, mover->ranks[chunk], rank,
-                    nigh_status_name(status), why, (double)(fire_now_ns() - begun_ns) / 1e9);
-        }
         atomic_store(&fire->pauses[mover->number % FIRE_MOVES], 0);
         fire_breathe(1);
         look_where(mover);
