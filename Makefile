@@ -62,7 +62,7 @@ else
 $(error SANITIZE=$(SANITIZE): there is SANITIZE=address, for test-rdma)
 endif
 
-.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-rpc bench-region bench-region-many bench-collect bench-transfer bench-verbs bench-cluster bench-broadcast lint tidy fmt install clean help
+.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-rpc bench-region bench-region-many bench-region-moves bench-apps bench-collect bench-transfer bench-verbs bench-cluster bench-broadcast lint tidy fmt install clean help
 
 all: ## build the programs and libraries in build/release
 	@tools/setup build
@@ -179,6 +179,22 @@ bench-region-many: ## measure reads and writes of 64 bytes of one region against
 	@$(COMPILE) build/bench-release bench/bench-region-many
 	@mkdir -p build/bench
 	@build/bench-release/bench/bench-region-many build/bench/region-many.json $(ROUNDS)
+
+bench-region-moves: ## 10,000 chunks move between four nodes while clients of all read and write checksummed records, then nodes die and stand still, MOVES=10000: build/bench/region-moves.json
+	@echo "bench-region-moves: some five minutes on a machine with other work, beside the build"
+	@tools/setup build bench
+	@tools/configure build/bench-release $(RELEASE) -Dtests=false -Dbench=true
+	@$(COMPILE) build/bench-release bench/bench-region-moves src/daemon/nighd src/cli/nigh
+	@mkdir -p build/bench
+	@MOVES='$(MOVES)' bench/region-moves-run build/bench-release build/bench/region-moves.json
+
+bench-apps: ## the programs of examples/ that use regions, on 1 GiB each at three nodes, beside one process alone, ROUNDS=3: build/bench/apps.json
+	@echo "bench-apps: some ten minutes on a machine with other work, beside the build; and 8 GiB of memory"
+	@tools/setup build bench
+	@tools/configure build/bench-release $(RELEASE) -Dtests=false -Dbench=true
+	@$(COMPILE) build/bench-release src/daemon/nighd src/cli/nigh examples/example-region_log examples/example-region_words examples/example-region_rank
+	@mkdir -p build/bench
+	@ROUNDS='$(ROUNDS)' bench/apps-run build/bench-release build/bench/apps.json
 
 bench-collect: ## measure calls of 31 nodes at once over trees against as many calls, and MPI, ROUNDS=15: build/bench/collect.json
 	@echo "bench-collect: some twenty seconds on a quiet machine, beside the build"

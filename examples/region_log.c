@@ -59,8 +59,11 @@ enum {
 #define LOG_MAX      (UINT64_C(1) << 40)
 #define READ_BYTES   (UINT64_C(1) << 20) /* of one read of many slots */
 #define SECOND_US    UINT64_C(1000000)
-#define TIMEOUT_US   (30 * SECOND_US)
-#define PATIENCE_S   30.0 /* for a cluster that was just formed */
+
+#define SEQUENCE_FACTOR UINT64_C(0xd6e8feb86659fd93) /* in a checksum; odd */
+
+#define TIMEOUT_US (30 * SECOND_US)
+#define PATIENCE_S 30.0 /* for a cluster that was just formed */
 
 struct record {
     uint64_t commit;   /* written by swaps alone */
@@ -76,13 +79,15 @@ struct record {
 struct writer_report {
     double begin_s, end_s;
     _Atomic uint64_t committed;
-    uint64_t lost; /* slots that a reader took from it */
+    uint64_t lost;   /* slots that a reader took from it */
+    uint64_t digest; /* of what it was told is committed */
 };
 
 struct reader_report {
     double begin_s, end_s;
     uint64_t committed[WRITERS_MAX], total, abandoned, again;
-    uint64_t digest; /* of what was in which slot */
+    uint64_t digest;  /* of what was in which slot */
+    uint64_t content; /* of what was in all, whatever their order */
 };
 
 static struct shared {
@@ -155,10 +160,11 @@ static uint64_t share_of(uint64_t writer)
     return options.records / options.writers + (writer < options.records % options.writers);
 }
 
-static uint64_t checksum_of(const struct record *record)
+/* Of all but where it is. */
+static uint64_t content_of(const struct record *record)
 {
-    const uint64_t *words = &record->sequence;
-    uint64_t count = (sizeof *record - offsetof(struct record, sequence)) / 8 + payload_words();
+    const uint64_t *words = &record->number;
+    uint64_t count = (sizeof *record - offsetof(struct record, number)) / 8 + payload_words();
     uint64_t sum = UINT64_C(0xcbf29ce484222325);
 
     for (uint64_t i = 0; i < count; i++) {
@@ -166,6 +172,20 @@ static uint64_t checksum_of(const struct record *record)
         sum ^= sum >> 29;
     }
     return sum;
+}
+
+static uint64_t checksum_of(const struct record *record)
+{
+    return content_of(record) + record->sequence * SEQUENCE_FACTOR;
+}
+
+/* What a record that is whole adds to a digest of records in any order. */
+static uint64_t digest_of(const struct record *record)
+{
+    uint64_t content = record->checksum - record->sequence * SEQUENCE_FACTOR;
+
+    content = (content ^ content >> 31) * UINT64_C(0x9e3779b97f4a7c15);
+    return content ^ content >> 29;
 }
 
 /* A record of this writer for a slot, to be committed. */
@@ -272,12 +292,27 @@ static void free_log(void)
     nigh_client_close(client);
 }
 
+/* A node that has no lease for a moment, as others take longer to say that it is there, says so at
+ * once: of an atomic nothing was done, and bytes may be moved again. */
+static bool is_to_try_again(nigh_status status, const char *what, double begin_s)
+{
+    if (status == NIGH_NO_QUORUM && now_s() - begin_s < PATIENCE_S) {
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        return true;
+    }
+    check(status, what);
+    return false;
+}
+
 /* A word that is changed by atomics is read by them. */
 static uint64_t read_word(nigh_region *region, uint64_t offset)
 {
+    double begin_s = now_s();
     uint64_t value;
 
-    check(nigh_region_fetch_add(region, offset, 0, TIMEOUT_US, &value), "read a word");
+    while (is_to_try_again(nigh_region_fetch_add(region, offset, 0, TIMEOUT_US, &value),
+                           "read a word", begin_s)) {
+    }
     return value;
 }
 
@@ -285,9 +320,12 @@ static uint64_t read_word(nigh_region *region, uint64_t offset)
 
 static uint64_t reserve(nigh_region *region)
 {
+    double begin_s = now_s();
     uint64_t slot;
 
-    check(nigh_region_fetch_add(region, TAIL_OFFSET, 1, TIMEOUT_US, &slot), "reserve a slot");
+    while (is_to_try_again(nigh_region_fetch_add(region, TAIL_OFFSET, 1, TIMEOUT_US, &slot),
+                           "reserve a slot", begin_s)) {
+    }
     if (slot >= slots()) {
         fail("reserve a slot", "the log is full");
     }
@@ -297,21 +335,31 @@ static uint64_t reserve(nigh_region *region)
 /* From behind the commit word on. */
 static void write_record(nigh_region *region, const struct record *record, uint64_t size)
 {
-    uint64_t skipped = sizeof record->commit;
+    uint64_t skipped = sizeof record->commit, at = slot_offset(record->sequence) + skipped;
+    const char *bytes = (const char *)record + skipped;
+    double begin_s = now_s();
 
-    check(nigh_region_write(region, slot_offset(record->sequence) + skipped,
-                            (const char *)record + skipped, size - skipped, TIMEOUT_US),
-          "write a record");
+    while (is_to_try_again(nigh_region_write(region, at, bytes, size - skipped, TIMEOUT_US),
+                           "write a record", begin_s)) {
+    }
+}
+
+/* A slot's word becomes this if it is OPEN; what it was before. */
+static uint64_t swap_word(nigh_region *region, uint64_t slot, uint64_t state)
+{
+    uint64_t at = slot_offset(slot), old;
+    double begin_s = now_s();
+
+    while (is_to_try_again(nigh_region_compare_swap(region, at, OPEN, state, TIMEOUT_US, &old),
+                           "commit a record, or give up on it", begin_s)) {
+    }
+    return old;
 }
 
 /* Whether it is in the log; else a reader has waited for too long. */
 static bool commit(nigh_region *region, uint64_t slot)
 {
-    uint64_t old;
-
-    check(nigh_region_compare_swap(region, slot_offset(slot), OPEN, COMMITTED, TIMEOUT_US, &old),
-          "commit a record");
-    return old == OPEN;
+    return swap_word(region, slot, COMMITTED) == OPEN;
 }
 
 /* Stands still until a reader has given up on the slot. */
@@ -346,6 +394,7 @@ static void append(nigh_region *region, struct record *record, uint32_t writer, 
             stalls = false;
         }
         if (commit(region, slot)) {
+            shared->writers[writer].digest += digest_of(record);
             return;
         }
         shared->writers[writer].lost++;
@@ -380,9 +429,7 @@ static uint64_t settle(nigh_region *region, uint64_t slot)
 
     while ((state = read_word(region, slot_offset(slot))) == OPEN) {
         if ((now_s() - begin_s) * 1e3 >= (double)options.deadline_ms) {
-            check(nigh_region_compare_swap(region, slot_offset(slot), OPEN, ABANDONED, TIMEOUT_US,
-                                           &state),
-                  "give up on a slot");
+            state = swap_word(region, slot, ABANDONED);
             return state == OPEN ? ABANDONED : state;
         }
         pause_briefly();
@@ -399,6 +446,17 @@ static void take_record(struct reader_report *report, const struct record *recor
     report->committed[record->writer]++;
     report->total++;
     report->digest ^= record->checksum;
+    report->content += digest_of(record);
+}
+
+static void read_some(nigh_region *region, uint64_t slot, void *to, uint64_t count)
+{
+    uint64_t at = slot_offset(slot), bytes = count * slot_bytes();
+    double begin_s = now_s();
+
+    while (is_to_try_again(nigh_region_read(region, at, to, bytes, TIMEOUT_US), "read slots",
+                           begin_s)) {
+    }
 }
 
 static void take_slot(nigh_region *region, struct reader_report *report, uint64_t slot,
@@ -419,8 +477,7 @@ static void take_slot(nigh_region *region, struct reader_report *report, uint64_
     }
     if (!is_whole(record, slot)) {
         report->again++;
-        check(nigh_region_read(region, slot_offset(slot), record, slot_bytes(), TIMEOUT_US),
-              "read a slot again");
+        read_some(region, slot, record, 1);
         if (!is_whole(record, slot)) {
             fail("a committed record", "is not whole");
         }
@@ -434,8 +491,7 @@ static uint64_t read_slots(nigh_region *region, struct reader_report *report, ui
 {
     uint64_t count = tail - at < batch ? tail - at : batch;
 
-    check(nigh_region_read(region, slot_offset(at), buffer, count * slot_bytes(), TIMEOUT_US),
-          "read slots");
+    read_some(region, at, buffer, count);
     for (uint64_t i = 0; i < count; i++) {
         take_slot(region, report, at + i, (struct record *)(void *)(buffer + i * slot_bytes()));
     }
@@ -529,12 +585,27 @@ static bool run_processes(void)
     return is_well;
 }
 
+/* Of all that the writers were told is committed. */
+static uint64_t written_digest(void)
+{
+    uint64_t digest = 0;
+
+    for (uint64_t writer = 0; writer < options.writers; writer++) {
+        digest += shared->writers[writer].digest;
+    }
+    return digest;
+}
+
 /* Each reader has found what the writers were told is committed, no more and no less, and all have
  * found the same. */
 static bool readers_agree(void)
 {
     const struct reader_report *first = &shared->readers[0];
-    bool is_well = true;
+    bool is_well = first->content == written_digest();
+
+    if (!is_well) {
+        fprintf(stderr, "region_log: what is in the log is not what was appended\n");
+    }
 
     for (uint32_t node = 0; node < options.nodes; node++) {
         const struct reader_report *reader = &shared->readers[node];
@@ -561,8 +632,8 @@ static bool readers_agree(void)
 
 /* ---- figures -------------------------------------------------------------- */
 
-/* The same records appended to memory of this process; seconds. */
-static double time_memory(void)
+/* The same records appended to memory of this process: seconds, and their digest. */
+static double time_memory(uint64_t *digest)
 {
     char *memory = allocate(slots() * slot_bytes());
     double begin_s = now_s(), seconds;
@@ -575,6 +646,7 @@ static double time_memory(void)
 
             fill_record(record, slot, (uint32_t)writer, number);
             record->commit = COMMITTED;
+            *digest += digest_of(record);
         }
     }
     seconds = now_s() - begin_s;
@@ -619,7 +691,7 @@ static void print_rate(const char *what, uint64_t records, double seconds)
            what, records, rate, rate * (double)options.bytes / 1048576);
 }
 
-static void report(double memory_s)
+static void report(double memory_s, uint64_t memory_digest)
 {
     uint64_t committed = shared->readers[0].total, abandoned = shared->readers[0].abandoned;
     uint64_t again = 0, lost = 0;
@@ -644,7 +716,9 @@ static void report(double memory_s)
     print_rate("read", committed * options.nodes, read_seconds());
     print_rate("memory", options.records, memory_s);
     if (options.json) {
-        printf("}\n");
+        printf(", \"digest\": \"%016" PRIx64 "\", \"written_digest\": \"%016" PRIx64
+               "\", \"memory_digest\": \"%016" PRIx64 "\"}\n",
+               shared->readers[0].content, written_digest(), memory_digest);
     } else {
         printf("append: all writers; read: a reader at each node, all of them; memory: the same "
                "records in memory of one process\n");
@@ -761,22 +835,25 @@ static void take_options(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    bool is_well;
+    uint64_t memory_digest = 0;
     double memory_s;
+    bool is_well;
 
     take_options(argc, argv);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {
         fail("memory", strerror(errno));
     }
-    memory_s = time_memory();
+    memory_s = time_memory(&memory_digest);
     create_log();
     is_well = run_processes();
     free_log();
-    if (!is_well || !readers_agree()) {
+    is_well =
+        is_well && readers_agree() && (options.kill || shared->readers[0].content == memory_digest);
+    if (!is_well) {
         fprintf(stderr, "region_log: the log is not as it should be\n");
         return 1;
     }
-    report(memory_s);
+    report(memory_s, memory_digest);
     return 0;
 }

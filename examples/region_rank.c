@@ -44,11 +44,12 @@ enum {
 #define DAMPING      0.85
 #define TOLERANCE    1e-9
 #define BARRIER      1
+#define GRACE_S      10 /* for those who wait to hear that one of them died */
 
 static struct {
     uint64_t vertices, edges, iterations, workers;
     const char *file;
-    int json;
+    int json, kill;
     const char *sockets[NODES_MAX];
     uint32_t nodes;
 } options = {.vertices = 100000, .edges = 1000000, .iterations = 10, .workers = 3};
@@ -327,6 +328,18 @@ static uint64_t offset_of(uint64_t iteration, uint64_t vertex)
     return (iteration % 2 * options.vertices + vertex) * sizeof(double);
 }
 
+/* A node that has no lease for a moment, as others take longer to say that it is there, says so at
+ * once: of an atomic nothing was done, and bytes may be moved again. */
+static bool is_to_try_again(nigh_status status, const char *what, double begin_s)
+{
+    if (status == NIGH_NO_QUORUM && now_s() - begin_s < PATIENCE_S) {
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        return true;
+    }
+    check(status, what);
+    return false;
+}
+
 static void move_ranks(const struct way *way, uint64_t iteration, double *ranks, uint64_t from,
                        uint64_t to, bool writes)
 {
@@ -336,22 +349,36 @@ static void move_ranks(const struct way *way, uint64_t iteration, double *ranks,
         nigh_bulk_part part = {.bulk = way->bulk,
                                .size = (to - v < most ? to - v : most) * sizeof(double)};
 
+        uint64_t at = offset_of(iteration, v);
+        double begin_s = now_s();
+        nigh_status status;
+
         if (writes) {
             memcpy(way->block, ranks + v, part.size);
-            check(nigh_region_write_from(way->region, offset_of(iteration, v), &part, TIMEOUT_US),
-                  "write ranks");
-        } else {
-            check(nigh_region_read_into(way->region, offset_of(iteration, v), &part, TIMEOUT_US),
-                  "read ranks");
+        }
+        do {
+            status = writes ? nigh_region_write_from(way->region, at, &part, TIMEOUT_US)
+                            : nigh_region_read_into(way->region, at, &part, TIMEOUT_US);
+        } while (is_to_try_again(status, writes ? "write ranks" : "read ranks", begin_s));
+        if (!writes) {
             memcpy(ranks + v, way->block, part.size);
         }
     }
 }
 
+/* Whose process or node dies is waited for by nobody. */
 static void meet(const struct way *way)
 {
-    check(nigh_region_barrier(way->region, BARRIER, (uint32_t)options.workers, TIMEOUT_US),
-          "wait for the others");
+    uint32_t parties = (uint32_t)options.workers;
+    double begin_s = now_s();
+    nigh_status status;
+
+    do {
+        status = nigh_region_barrier(way->region, BARRIER, parties, TIMEOUT_US);
+        if (status == NIGH_PEER_LOST) {
+            fail("wait for the others", "one of them died");
+        }
+    } while (is_to_try_again(status, "wait for the others", begin_s));
 }
 
 /* ---- workers -------------------------------------------------------------- */
@@ -387,6 +414,9 @@ static void run_worker(uint64_t worker)
     for (uint64_t n = 0; n < options.iterations; n++) {
         meet(&way); /* all have written this, and read what is written next */
         move_ranks(&way, n, ranks, 0, options.vertices, false);
+        if (options.kill && worker == options.workers - 1) {
+            raise(SIGKILL);
+        }
         rank_some(ranks, next, from, to);
         move_ranks(&way, n + 1, next, from, to, true);
     }
@@ -396,7 +426,7 @@ static void run_worker(uint64_t worker)
     close_way(&way);
 }
 
-static pid_t start(uint64_t worker)
+static void start(uint64_t worker)
 {
     pid_t parent = getpid(), pid = fork();
 
@@ -411,24 +441,25 @@ static pid_t start(uint64_t worker)
         run_worker(worker);
         _exit(0);
     }
-    return pid;
 }
 
-static bool run_workers(void)
+/* Of one that dies the others hear at their next barrier, if it ever came to one; else this process
+ * ends, and they with it. */
+static void run_workers(void)
 {
-    pid_t workers[WORKERS_MAX];
-    bool is_well = true;
-    int status;
+    for (uint64_t n = 0; n < options.workers; n++) {
+        start(n);
+    }
+    for (uint64_t n = 0; n < options.workers; n++) {
+        int status = 0;
 
-    for (uint64_t n = 0; n < options.workers; n++) {
-        workers[n] = start(n);
-    }
-    for (uint64_t n = 0; n < options.workers; n++) {
-        while (waitpid(workers[n], &status, 0) < 0 && errno == EINTR) {
+        while (wait(&status) < 0 && errno == EINTR) {
         }
-        is_well &= status == 0;
+        if (status != 0) {
+            nanosleep(&(struct timespec){.tv_sec = GRACE_S}, NULL);
+            fail("a worker", "did not end well");
+        }
     }
-    return is_well;
 }
 
 /* ---- the same, alone ------------------------------------------------------ */
@@ -475,6 +506,21 @@ static double sum_of(const double *ranks)
     return sum;
 }
 
+/* Of all their bits: each sum is made in the same order, so they are the same to the last one. */
+static uint64_t digest_of(const double *ranks)
+{
+    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+
+    for (uint64_t v = 0; v < options.vertices; v++) {
+        uint64_t bits;
+
+        memcpy(&bits, &ranks[v], sizeof bits);
+        digest = (digest ^ bits) * UINT64_C(0x100000001b3);
+        digest ^= digest >> 29;
+    }
+    return digest;
+}
+
 static double largest_difference(const double *one, const double *other)
 {
     double most = 0;
@@ -499,6 +545,7 @@ static void usage(FILE *to)
             "  --graph FILE    or of lines \"from to\", numbers from 0 on\n"
             "  --iterations N  (default 10; 1 to 1000)\n"
             "  --workers N     processes (default 3; 1 to %d)\n"
+            "  --kill          the last worker dies in the first iteration: the others say so\n"
             "  --json          one JSON object\n"
             "Exit status: 0: the ranks are the same; 1: they are not, or something failed; 2: "
             "usage.\n",
@@ -552,11 +599,15 @@ static void take_sockets(char **words, int count)
 
 static void take_options(int argc, char **argv)
 {
-    const struct option known[] = {
-        {"vertices", required_argument, NULL, 'v'}, {"edges", required_argument, NULL, 'e'},
-        {"graph", required_argument, NULL, 'g'},    {"iterations", required_argument, NULL, 'i'},
-        {"workers", required_argument, NULL, 'w'},  {"help", no_argument, NULL, 'h'},
-        {"json", no_argument, &options.json, 1},    {0}};
+    const struct option known[] = {{"vertices", required_argument, NULL, 'v'},
+                                   {"edges", required_argument, NULL, 'e'},
+                                   {"graph", required_argument, NULL, 'g'},
+                                   {"iterations", required_argument, NULL, 'i'},
+                                   {"workers", required_argument, NULL, 'w'},
+                                   {"help", no_argument, NULL, 'h'},
+                                   {"json", no_argument, &options.json, 1},
+                                   {"kill", no_argument, &options.kill, 1},
+                                   {0}};
     int found;
 
     while ((found = getopt_long(argc, argv, "", known, NULL)) != -1) {
@@ -574,17 +625,18 @@ static void take_options(int argc, char **argv)
     take_sockets(argv + optind, argc - optind);
 }
 
-static void report(double together_s, double alone_s, double difference)
+static void report(double together_s, double alone_s, double difference, const uint64_t digests[2])
 {
     printf(options.json
                ? "{\"vertices\": %" PRIu64 ", \"edges\": %" PRIu64 ", \"iterations\": %" PRIu64
                  ", \"workers\": %" PRIu64 ", \"nodes\": %" PRIu32
-                 ", \"together_s\": %.3f, \"alone_s\": %.3f, \"difference\": %.3g}\n"
+                 ", \"together_s\": %.3f, \"alone_s\": %.3f, \"difference\": %.3g"
+                 ", \"digest\": \"%016" PRIx64 "\", \"alone_digest\": \"%016" PRIx64 "\"}\n"
                : "%" PRIu64 " vertices, %" PRIu64 " edges, %" PRIu64 " iterations: %" PRIu64
                  " processes at %" PRIu32 " nodes %.3f s, one process alone %.3f s; the ranks "
                  "differ by %.3g at most\n",
            options.vertices, options.edges, options.iterations, options.workers, options.nodes,
-           together_s, alone_s, difference);
+           together_s, alone_s, difference, digests[0], digests[1]);
 }
 
 int main(int argc, char **argv)
@@ -596,16 +648,14 @@ int main(int argc, char **argv)
     make_graph();
     create_ranks();
     begin_s = now_s();
-    if (!run_workers()) {
-        fail("a worker", "did not end well");
-    }
+    run_workers();
     together_s = now_s() - begin_s;
     together = take_ranks();
     begin_s = now_s();
     alone = rank_alone();
     alone_s = now_s() - begin_s;
     difference = largest_difference(together, alone);
-    report(together_s, alone_s, difference);
+    report(together_s, alone_s, difference, (uint64_t[]){digest_of(together), digest_of(alone)});
     if (!(difference <= TOLERANCE)) {
         fail("the ranks", "are not the same");
     }

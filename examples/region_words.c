@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -44,11 +45,12 @@ enum {
 #define TIMEOUT_US  (120 * SECOND_US)
 #define PATIENCE_S  30.0 /* for a cluster that was just formed */
 #define BARRIER     1
+#define GRACE_S     10 /* for those who wait to hear that one of them died */
 
 static struct {
     uint64_t bytes, workers;
     const char *file;
-    int json;
+    int json, kill;
     const char *sockets[NODES_MAX];
     uint32_t nodes;
 } options = {.bytes = 16 << 20, .workers = 3};
@@ -398,6 +400,18 @@ static nigh_region *create_region(const struct way *way, const char *what, uint6
     return region;
 }
 
+/* A node that has no lease for a moment, as others take longer to say that it is there, says so at
+ * once: of an atomic nothing was done, and bytes may be moved again. */
+static bool is_to_try_again(nigh_status status, const char *what, double begin_s)
+{
+    if (status == NIGH_NO_QUORUM && now_s() - begin_s < PATIENCE_S) {
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        return true;
+    }
+    check(status, what);
+    return false;
+}
+
 static void move_bytes(const struct way *way, nigh_region *region, uint64_t offset, char *bytes,
                        uint64_t count, bool writes)
 {
@@ -405,21 +419,34 @@ static void move_bytes(const struct way *way, nigh_region *region, uint64_t offs
         nigh_bulk_part part = {.bulk = way->bulk,
                                .size = count - at < BLOCK_BYTES ? count - at : BLOCK_BYTES};
 
+        double begin_s = now_s();
+        nigh_status status;
+
         if (writes) {
             memcpy(way->block, bytes + at, part.size);
-            check(nigh_region_write_from(region, offset + at, &part, TIMEOUT_US), "write");
-        } else {
-            check(nigh_region_read_into(region, offset + at, &part, TIMEOUT_US), "read");
+        }
+        do {
+            status = writes ? nigh_region_write_from(region, offset + at, &part, TIMEOUT_US)
+                            : nigh_region_read_into(region, offset + at, &part, TIMEOUT_US);
+        } while (is_to_try_again(status, writes ? "write" : "read", begin_s));
+        if (!writes) {
             memcpy(bytes + at, way->block, part.size);
         }
     }
 }
 
-/* All workers, and the first process. */
+/* All workers, and the first process. Whose process or node dies is waited for by nobody. */
 static void meet(nigh_region *region)
 {
-    check(nigh_region_barrier(region, BARRIER, (uint32_t)options.workers + 1, TIMEOUT_US),
-          "wait for the others");
+    double begin_s = now_s();
+    nigh_status status;
+
+    do {
+        status = nigh_region_barrier(region, BARRIER, (uint32_t)options.workers + 1, TIMEOUT_US);
+        if (status == NIGH_PEER_LOST) {
+            fail("wait for the others", "one of them died");
+        }
+    } while (is_to_try_again(status, "wait for the others", begin_s));
 }
 
 /* ---- the plan ------------------------------------------------------------- */
@@ -439,18 +466,34 @@ static uint64_t plan_bytes(void)
     return place_offset(options.workers + 1, 0);
 }
 
+static void write_plan(nigh_region *plan, uint64_t offset, const void *bytes, uint64_t count)
+{
+    double begin_s = now_s();
+
+    while (is_to_try_again(nigh_region_write(plan, offset, bytes, count, TIMEOUT_US),
+                           "write the plan", begin_s)) {
+    }
+}
+
+static void read_plan(nigh_region *plan, uint64_t offset, void *bytes, uint64_t count)
+{
+    double begin_s = now_s();
+
+    while (is_to_try_again(nigh_region_read(plan, offset, bytes, count, TIMEOUT_US),
+                           "read the plan", begin_s)) {
+    }
+}
+
 static void say_place(nigh_region *plan, uint64_t from, uint64_t to, uint64_t bytes)
 {
-    check(nigh_region_write(plan, place_offset(from, to), &bytes, sizeof bytes, TIMEOUT_US),
-          "write the plan");
+    write_plan(plan, place_offset(from, to), &bytes, sizeof bytes);
 }
 
 static struct place ask_place(nigh_region *plan, uint64_t from, uint64_t to)
 {
     struct place place;
 
-    check(nigh_region_read(plan, place_offset(from, to), &place, sizeof place, TIMEOUT_US),
-          "read the plan");
+    read_plan(plan, place_offset(from, to), &place, sizeof place);
     return place;
 }
 
@@ -461,7 +504,7 @@ static uint64_t make_plan(nigh_region *plan)
     struct place *places = allocate(1, plan_bytes());
     uint64_t offset = 0, workers = options.workers;
 
-    check(nigh_region_read(plan, 0, places, plan_bytes(), TIMEOUT_US), "read the plan");
+    read_plan(plan, 0, places, plan_bytes());
     for (uint64_t n = 0; n < workers * workers; n++) {
         places[n].offset = offset;
         places[workers * workers + n % workers].bytes += places[n].bytes;
@@ -471,7 +514,7 @@ static uint64_t make_plan(nigh_region *plan)
         places[workers * workers + n].offset = offset;
         offset += places[workers * workers + n].bytes;
     }
-    check(nigh_region_write(plan, 0, places, plan_bytes(), TIMEOUT_US), "write the plan");
+    write_plan(plan, 0, places, plan_bytes());
     free(places);
     return offset;
 }
@@ -530,6 +573,9 @@ static void run_worker(uint64_t worker)
         mine[n] = make_counts();
     }
     meet(plan); /* the text is there */
+    if (options.kill && worker == options.workers - 1) {
+        raise(SIGKILL);
+    }
     map(&way, words, worker, mine);
     for (uint64_t n = 0; n < options.workers; n++) {
         say_place(plan, worker, n, packed_bytes(&mine[n]));
@@ -555,7 +601,7 @@ static void run_worker(uint64_t worker)
     close_way(&way);
 }
 
-static pid_t start(uint64_t worker)
+static void start(uint64_t worker)
 {
     pid_t parent = getpid(), pid = fork();
 
@@ -570,27 +616,23 @@ static pid_t start(uint64_t worker)
         run_worker(worker);
         _exit(0);
     }
-    return pid;
 }
 
-static void start_all(pid_t *workers)
+/* A thread that waits for all. Of one that dies the others hear at their next barrier, if it ever
+ * came to one; else this process ends, and they with it. */
+static void *watch(void *unused)
 {
     for (uint64_t n = 0; n < options.workers; n++) {
-        workers[n] = start(n);
-    }
-}
+        int status = 0;
 
-static bool all_end_well(const pid_t *workers)
-{
-    bool is_well = true;
-    int status;
-
-    for (uint64_t n = 0; n < options.workers; n++) {
-        while (waitpid(workers[n], &status, 0) < 0 && errno == EINTR) {
+        while (wait(&status) < 0 && errno == EINTR) {
         }
-        is_well &= status == 0;
+        if (status != 0) {
+            nanosleep(&(struct timespec){.tv_sec = GRACE_S}, NULL);
+            fail("a worker", "did not end well");
+        }
     }
-    return is_well;
+    return unused;
 }
 
 /* ---- the first process ---------------------------------------------------- */
@@ -618,6 +660,24 @@ static struct counts count_together(const struct way *way, nigh_region *plan, ni
     check(nigh_region_free(heaps, TIMEOUT_US), "free a region");
     nigh_region_close(heaps);
     return all;
+}
+
+/* Of the words and how often each is there, in any order. */
+static uint64_t digest_of(const struct counts *counts)
+{
+    uint64_t digest = 0;
+
+    for (uint64_t n = 0; n < counts->room; n++) {
+        const struct count *count = &counts->places[n];
+
+        if (count->length != 0) {
+            uint64_t hash =
+                hash_of(count->word, count->length) ^ count->times * UINT64_C(0x9e3779b97f4a7c15);
+
+            digest += (hash ^ hash >> 31) * UINT64_C(0xd6e8feb86659fd93);
+        }
+    }
+    return digest;
 }
 
 static bool are_the_same(const struct counts *one, const struct counts *other, uint64_t *words)
@@ -650,6 +710,7 @@ static void usage(FILE *to)
             "  --text FILE  or of this one; words are what is between white space,\n"
             "               and of a long one its first 64 bytes\n"
             "  --workers N  processes (default 3; 1 to %d)\n"
+            "  --kill       the last worker dies as it maps: the others say so, and end\n"
             "  --json       one JSON object\n"
             "Exit status: 0: the counts are the same; 1: they are not, or something failed; 2: "
             "usage.\n",
@@ -703,10 +764,13 @@ static void take_sockets(char **words, int count)
 
 static void take_options(int argc, char **argv)
 {
-    const struct option known[] = {
-        {"bytes", required_argument, NULL, 'b'},   {"text", required_argument, NULL, 't'},
-        {"workers", required_argument, NULL, 'w'}, {"help", no_argument, NULL, 'h'},
-        {"json", no_argument, &options.json, 1},   {0}};
+    const struct option known[] = {{"bytes", required_argument, NULL, 'b'},
+                                   {"text", required_argument, NULL, 't'},
+                                   {"workers", required_argument, NULL, 'w'},
+                                   {"help", no_argument, NULL, 'h'},
+                                   {"json", no_argument, &options.json, 1},
+                                   {"kill", no_argument, &options.kill, 1},
+                                   {0}};
     int found;
 
     while ((found = getopt_long(argc, argv, "", known, NULL)) != -1) {
@@ -723,29 +787,37 @@ static void take_options(int argc, char **argv)
     look_at_file();
 }
 
-static void report(uint64_t words, uint64_t different, double together_s, double alone_s)
+static void report(uint64_t words, uint64_t different, double together_s, double alone_s,
+                   const uint64_t digests[2])
 {
     printf(options.json ? "{\"bytes\": %" PRIu64 ", \"words\": %" PRIu64 ", \"different\": %" PRIu64
                           ", \"workers\": %" PRIu64 ", \"nodes\": %" PRIu32
-                          ", \"together_s\": %.3f, \"alone_s\": %.3f}\n"
+                          ", \"together_s\": %.3f, \"alone_s\": %.3f, \"digest\": \"%016" PRIx64
+                          "\", \"alone_digest\": \"%016" PRIx64 "\"}\n"
                         : "%" PRIu64 " bytes, %" PRIu64 " words, %" PRIu64
                           " of them different: %" PRIu64 " processes at %" PRIu32
                           " nodes %.3f s, one process alone %.3f s; all counts are the same\n",
-           options.bytes, words, different, options.workers, options.nodes, together_s, alone_s);
+           options.bytes, words, different, options.workers, options.nodes, together_s, alone_s,
+           digests[0], digests[1]);
 }
 
 int main(int argc, char **argv)
 {
     struct counts together, alone = make_counts();
-    pid_t workers[WORKERS_MAX];
+    pthread_t watcher;
     nigh_region *plan, *region;
-    double together_s, begin_s;
+    double together_s, alone_s, begin_s;
     struct way way;
     uint64_t words;
 
     take_options(argc, argv);
     snprintf(base_name, sizeof base_name, "%ld-%.6f", (long)getpid(), now_s());
-    start_all(workers); /* none has a part of this process's client, or of the text */
+    for (uint64_t n = 0; n < options.workers; n++) {
+        start(n); /* none has a part of this process's client, or of the text */
+    }
+    if (pthread_create(&watcher, NULL, watch, NULL) != 0) {
+        fail("a thread", strerror(errno));
+    }
     way = open_way(0);
     plan = create_region(&way, "plan", plan_bytes());
     region = create_region(&way, "text", options.bytes);
@@ -756,15 +828,15 @@ int main(int argc, char **argv)
         make_text();
     }
     together = count_together(&way, plan, region, &together_s);
-    if (!all_end_well(workers)) {
-        fail("a worker", "did not end well");
-    }
+    (void)pthread_join(watcher, NULL);
     begin_s = now_s();
     count_words(text, 0, options.bytes, options.bytes, &alone, 1);
+    alone_s = now_s() - begin_s;
     if (!are_the_same(&alone, &together, &words)) {
         fail("the counts", "are not the same");
     }
-    report(words, alone.used, together_s, now_s() - begin_s);
+    report(words, alone.used, together_s, alone_s,
+           (uint64_t[]){digest_of(&together), digest_of(&alone)});
     check(nigh_region_free(region, TIMEOUT_US), "free a region");
     check(nigh_region_free(plan, TIMEOUT_US), "free a region");
     nigh_region_close(region);

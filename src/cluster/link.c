@@ -483,7 +483,8 @@ void link_down(struct link *link, nigh_status reason, uint64_t now_us)
     drop_sides(link);
     for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
         if (link->sides[kind].rpc != NULL) {
-            rpc_end(link->sides[kind].rpc, reason, now_us);
+            /* A key that was refused is not why calls, or messages of others, end. */
+            rpc_end(link->sides[kind].rpc, reason == NIGH_DENIED ? NIGH_PEER_LOST : reason, now_us);
         }
     }
     link_end_ops(link, reason, now_us);

@@ -8,12 +8,14 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
 
 OK, FAILED, USAGE, SKIPPED = 0, 1, 2, 77
-RUN_S = 120 * int(os.environ.get("NIGH_TEST_PATIENCE", "1"))
+PATIENCE = int(os.environ.get("NIGH_TEST_PATIENCE", "1"))
+RUN_S, PROGRAM_WAITS_S = 120 * PATIENCE, 60
 BUILD, SOURCE = os.environ["NIGH_BUILD"], os.environ["NIGH_SOURCE"]
 BARE = {name: value for name, value in os.environ.items() if name != "NIGH_SOCKETS"}
 
@@ -27,12 +29,24 @@ def run(command, **words):
     return result.returncode, result.stdout.decode(), result.stderr.decode()
 
 
+def run_at_three_nodes(name, *flags):
+    return run([os.path.join(SOURCE, "examples", "three-nodes"), BUILD, program(name), "--json", *flags],
+               env={**os.environ, "NIGH_REGION_MEMORY": "128M"})
+
+
 def at_three_nodes(name, *flags):
     """What a program says of itself."""
-    code, printed, said = run([os.path.join(SOURCE, "examples", "three-nodes"), BUILD, program(name), "--json", *flags],
-                              env={**os.environ, "NIGH_REGION_MEMORY": "128M"})
+    code, printed, said = run_at_three_nodes(name, *flags)
     assert code == OK, (code, printed, said)
     return json.loads(printed)
+
+
+def ends_with_a_worker(name, *flags):
+    """The barrier tells the others: nobody waits for as long as they would for one that is only slow."""
+    begin = time.monotonic()
+    code, printed, said = run_at_three_nodes(name, "--kill", *flags)
+    assert code == FAILED and not printed and "wait for the others: one of them died" in said, (code, printed, said)
+    assert time.monotonic() - begin < PROGRAM_WAITS_S * PATIENCE, said
 
 
 def refuses(name, *lines):
@@ -50,6 +64,7 @@ def refuses(name, *lines):
 def test_ranks_are_those_of_one_process():
     found = at_three_nodes("region_rank", "--vertices", "30011", "--edges", "200000", "--workers", "4", "--iterations", "7")
     assert found["nodes"] == 3 and found["edges"] == 200000 and found["difference"] <= 1e-9, found
+    assert found["digest"] == found["alone_digest"], found
 
 
 def test_ranks_of_a_file():
@@ -76,6 +91,7 @@ def test_ranks_refuse_wrong_words():
 def test_words_are_counted_as_by_one_process():
     found = at_three_nodes("region_words", "--bytes", "3000001", "--workers", "4")
     assert found["nodes"] == 3 and found["words"] > 400000 and found["different"] > 10000, found
+    assert found["digest"] == found["alone_digest"], found
 
 
 def test_words_of_a_file():
@@ -91,6 +107,12 @@ def test_words_of_a_file():
 
 def test_words_refuse_wrong_words():
     refuses("region_words", ["--bytes", "0"], ["--bytes", "1K"], ["--workers", "65"], ["--workers"], ["--so"], ["x"] * 16)
+
+
+def test_a_worker_that_dies_is_waited_for_by_nobody():
+    for workers in ("2", "5"):
+        ends_with_a_worker("region_words", "--bytes", "100000", "--workers", workers)
+        ends_with_a_worker("region_rank", "--vertices", "1000", "--edges", "5000", "--workers", workers)
 
 
 def test_the_lines_that_call_are_as_many_as_it_says():

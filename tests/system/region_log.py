@@ -30,6 +30,7 @@ def log(*flags):
     found = json.loads(printed)
     assert found["nodes"] == NODES and found["append"]["records"] == found["committed"], found
     assert found["read"]["records"] == NODES * found["committed"], found
+    assert found["digest"] == found["written_digest"] and ("--kill" in flags or found["digest"] == found["memory_digest"]), found
     return found
 
 

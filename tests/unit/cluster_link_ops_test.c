@@ -182,6 +182,24 @@ static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint
     }
 }
 
+/* It is never answered. */
+static void on_request(void *context, struct link *link, const struct rpc_request *request,
+                       uint64_t now_us)
+{
+    (void)context;
+    (void)link;
+    (void)request;
+    (void)now_us;
+}
+
+static void on_reply(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
+                     uint64_t now_us)
+{
+    (void)payload;
+    (void)bytes;
+    on_done(context, status, now_us);
+}
+
 static struct links_config config_of(struct node *node, uint32_t writes)
 {
     return (struct links_config){
@@ -197,11 +215,8 @@ static struct links_config config_of(struct node *node, uint32_t writes)
         .reads = 3,
         .writes = writes,
         .seed = node->rank,
-        .shell = {.context = node,
-                  .up = on_up,
-                  .down = on_down,
-                  .request = support_no_request,
-                  .bulk = on_bulk},
+        .shell =
+            {.context = node, .up = on_up, .down = on_down, .request = on_request, .bulk = on_bulk},
     };
 }
 
@@ -677,6 +692,24 @@ static void a_stale_key_costs_the_link(void **state)
     assert_true(denied > 0);
 }
 
+/* Where the completion of what was refused comes before the end of the connection, as over TCP. */
+static void a_refused_key_is_not_why_calls_end(void **state)
+{
+    struct sim_options options = {.seed = 1};
+    struct world *world = world_open(&options);
+    struct node *node = world->nodes[1];
+    struct op *call = new_op(node);
+
+    (void)state;
+    assert_int_equal(rpc_call(link_rpc(link_to(node, 0)), 1, NULL, 0, UINT64_MAX,
+                              sim_now_us(world->sim), on_reply, call, NULL),
+                     NIGH_OK);
+    link_break(link_to(node, 0), NIGH_DENIED, sim_now_us(world->sim));
+    pass(world, 100000);
+    assert_int_equal(call->status, NIGH_PEER_LOST);
+    world_close(world);
+}
+
 static void wrong_configurations_are_refused(void **state)
 {
     struct sim_options options = {.seed = 7};
@@ -890,6 +923,7 @@ int main(void)
         cmocka_unit_test(nonsense_costs_nothing),
         cmocka_unit_test(who_does_not_let_peers_write),
         cmocka_unit_test(a_stale_key_costs_the_link),
+        cmocka_unit_test(a_refused_key_is_not_why_calls_end),
         cmocka_unit_test(wrong_configurations_are_refused),
         cmocka_unit_test(each_ends_once),
         cmocka_unit_test(nothing_acts_twice),
