@@ -409,6 +409,7 @@ void lane_region_post(void *context, struct regions_op *op, const struct region_
             list_push_back(&at->failed, &io->failed);
         return;
     }
+    NIGH_ASSERT(here || post->place.node < at->ranks);
     part->io = io;
     part->post = *post;
     part->peer = here ? here_of(at) : &at->peers[post->place.node];

@@ -266,6 +266,19 @@ static nigh_status decline(struct regions *regions, const struct region_letter *
     return NIGH_OK;
 }
 
+/* Nodes are looked up by their ranks from here on. */
+static bool names_others(const struct regions *regions, const struct region_descriptor *descriptor)
+{
+    for (uint32_t n = 0; descriptor != NULL && n < descriptor->chunk_count; n++) {
+        uint32_t node = descriptor->chunks[n].node;
+
+        if (node != REGION_NOBODY && node >= regions->config.nodes) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static nigh_status take_letter(struct regions *regions, uint32_t rank, const uint8_t *bytes,
                                uint32_t count)
 {
@@ -275,6 +288,9 @@ static nigh_status take_letter(struct regions *regions, uint32_t rank, const uin
 
     if (status != NIGH_OK) {
         return status;
+    }
+    if (names_others(regions, letter->message.descriptor)) {
+        return NIGH_PROTOCOL;
     }
     if (!regions_is_near(regions, rank)) {
         regions->counts.other_views++;

@@ -117,6 +117,7 @@ static void post(void *context, struct regions_op *op, const struct region_post 
 
     (void)context;
     NIGH_ASSERT(operation->runs && operation->count < LIMIT_REGION_CHUNKS);
+    NIGH_ASSERT(todo->place.node < NODES);
     operation->posts[operation->count++] = *todo;
 }
 

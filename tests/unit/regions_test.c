@@ -1594,6 +1594,38 @@ static void letters_of_another_view_are_not_heard(void **state)
     end_two();
 }
 
+/* A letter that says where a chunk is. */
+static nigh_status say_where(uint32_t node)
+{
+    struct {
+        struct region_descriptor all;
+        struct region_chunk chunk;
+    } is = {.all = {.version = {.epoch = 1, .incarnation = 1, .counter = 2},
+                    .geometry = {.size_bytes = CHUNK_BYTES, .chunk_bytes = CHUNK_BYTES},
+                    .chunk_count = 1},
+            .chunk = {.node = node, .handle = {.address = 1, .key = 1}}};
+    struct region_message message = {.kind = REGION_MAPPED, .descriptor = &is.all};
+    uint8_t bytes[REGION_LETTER_BYTES];
+    size_t count;
+
+    is.all.birth = is.chunk.since = is.all.version;
+    (void)name_at(0, 0, is.all.name);
+    is.all.name_bytes = (uint8_t)strlen(is.all.name);
+    count = region_letter_encode(&message, is.all.name, is.all.name_bytes, bytes);
+    return regions_receive(world.nodes[0].regions, 1, REGIONS_LETTER, bytes, (uint32_t)count);
+}
+
+/* Who gives one a rank that none has would have it looked up. */
+static void chunks_are_at_nodes_that_there_are(void **state)
+{
+    (void)state;
+    begin_two(16);
+    assert_int_equal(say_where(NODES - 1), NIGH_OK);
+    assert_int_equal(say_where(NODES), NIGH_PROTOCOL);
+    assert_int_equal(say_where(LIMIT_NODES - 1), NIGH_PROTOCOL);
+    end_two();
+}
+
 /* A home that was started again is told of all mappings, in some turns: also of the one that takes
  * the place of another meanwhile. */
 static void what_takes_a_place_behind_a_walk_is_told(void **state)
@@ -1737,6 +1769,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_told_in_another_view_has_not_told),
         cmocka_unit_test(letters_of_another_view_are_not_heard),
+        cmocka_unit_test(chunks_are_at_nodes_that_there_are),
         cmocka_unit_test(what_takes_a_place_behind_a_walk_is_told),
         cmocka_unit_test(names_have_a_bound),
         cmocka_unit_test(handles_go_with_the_incarnation),
