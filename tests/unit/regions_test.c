@@ -1597,21 +1597,23 @@ static void letters_of_another_view_are_not_heard(void **state)
 /* A letter that says where a chunk is. */
 static nigh_status say_where(uint32_t node)
 {
-    struct {
-        struct region_descriptor all;
-        struct region_chunk chunk;
-    } is = {.all = {.version = {.epoch = 1, .incarnation = 1, .counter = 2},
-                    .geometry = {.size_bytes = CHUNK_BYTES, .chunk_bytes = CHUNK_BYTES},
-                    .chunk_count = 1},
-            .chunk = {.node = node, .handle = {.address = 1, .key = 1}}};
-    struct region_message message = {.kind = REGION_MAPPED, .descriptor = &is.all};
+    static const struct region_version version = {.epoch = 1, .incarnation = 1, .counter = 2};
+    struct region_descriptor *says = calloc(1, sizeof(*says) + sizeof(says->chunks[0]));
+    struct region_message message = {.kind = REGION_MAPPED, .descriptor = says};
     uint8_t bytes[REGION_LETTER_BYTES];
     size_t count;
 
-    is.all.birth = is.chunk.since = is.all.version;
-    (void)name_at(0, 0, is.all.name);
-    is.all.name_bytes = (uint8_t)strlen(is.all.name);
-    count = region_letter_encode(&message, is.all.name, is.all.name_bytes, bytes);
+    assert_non_null(says);
+    says->version = says->birth = version;
+    says->geometry =
+        (struct region_geometry){.size_bytes = CHUNK_BYTES, .chunk_bytes = CHUNK_BYTES};
+    says->chunk_count = 1;
+    says->chunks[0] =
+        (struct region_chunk){.node = node, .handle = {.address = 1, .key = 1}, .since = version};
+    (void)name_at(0, 0, says->name);
+    says->name_bytes = (uint8_t)strlen(says->name);
+    count = region_letter_encode(&message, says->name, says->name_bytes, bytes);
+    free(says);
     return regions_receive(world.nodes[0].regions, 1, REGIONS_LETTER, bytes, (uint32_t)count);
 }
 
