@@ -93,12 +93,18 @@ static void post_piece(struct region_mapping *mapping, struct region_op *op, uin
     }
 }
 
+/* Whether the home has answered to a question of since an operation began. */
+static bool is_fresh(const struct region_mapping *mapping, const struct region_op *op)
+{
+    return (int32_t)(mapping->answers - op->fresh_from) >= 0;
+}
+
 /* A change that somebody was told of before an operation began may not have come here yet: what is
  * refused by what is known is looked at again when the home has answered to a question of since
  * then. False: it has. */
 static bool doubt(struct region_mapping *mapping, const struct region_op *op)
 {
-    if ((int32_t)(mapping->answers - op->fresh_from) >= 0) {
+    if (is_fresh(mapping, op)) {
         return false;
     }
     mapping->is_stale = true;
@@ -295,6 +301,25 @@ static void keep_ended(struct region_mapping *mapping, const struct region_descr
     }
 }
 
+/* There is no such region, says an answer. One that was created before an operation began may be of
+ * after the answer: who began since the question waits for the next. Nothing is posted yet. */
+static void take_none(struct region_mapping *mapping)
+{
+    mapping->is_gone = true;
+    LIST_FOREACH_SAFE(node, &mapping->ops)
+    {
+        struct region_op *op = container_of(node, struct region_op, link);
+
+        if (is_fresh(mapping, op)) {
+            stop(op, NIGH_NOT_FOUND);
+            end_if_over(mapping, op);
+        } else {
+            mapping->is_gone = false;
+            mapping->is_stale = true;
+        }
+    }
+}
+
 /* The region that was mapped, however it was changed; its chunks keep their size. */
 static bool is_the_same(const struct region_descriptor *now, const struct region_descriptor *later)
 {
@@ -310,6 +335,10 @@ static void take_mapped(struct region_mapping *mapping, const struct region_mess
      * and says the same, or later. */
     mapping->is_asked = mapping->is_stale = mapping->hold.is_open = false;
     mapping->answers++;
+    if (message->status == NIGH_NOT_FOUND && !is_known(mapping)) {
+        take_none(mapping);
+        return;
+    }
     if (message->status != NIGH_OK ||
         (is_known(mapping) && !is_the_same(now, message->descriptor))) {
         mapping->is_gone = true;

@@ -97,6 +97,15 @@ static uint64_t mix_holder(uint64_t hash, uint32_t k)
     return hash;
 }
 
+/* How many answers of the home are to come until one is of since the operation began: it matters as
+ * long as no region is known. */
+static uint64_t answers_to_come(void)
+{
+    uint32_t left = now.client.op.fresh_from - now.mapping.answers;
+
+    return now.client.op.is_cut || (int32_t)left < 0 ? 0 : left;
+}
+
 static uint64_t mix_client(uint64_t hash)
 {
     const struct client *client = &now.client;
@@ -116,7 +125,7 @@ static uint64_t mix_client(uint64_t hash)
             mix(hash, client->op.todo.words[0] | client->op.posted.words[0] << 8 |
                           (uint64_t)client->op.is_ending << 16 | (uint64_t)client->op.is_cut << 17 |
                           (uint64_t)(client->op.refused_at == mapping->answers) << 18 |
-                          (uint64_t)client->op.tries << 24 |
+                          answers_to_come() << 20 | (uint64_t)client->op.tries << 24 |
                           (uint64_t)(uint32_t)client->op.status << 32);
     }
     for (uint32_t n = 0; n < CHUNKS; n++) {

@@ -182,6 +182,32 @@ static void an_answer_to_an_earlier_question_is_not_enough(void **state)
     assert_ended(&op, NIGH_INVALID);
 }
 
+/* A region may have been created, and somebody told so, while the answer that there is none was on
+ * its way: who begins behind that finds it. */
+static void what_is_created_behind_an_answer_is_found(void **state)
+{
+    struct region_op first, op, last;
+
+    (void)state;
+    begin();
+    region_mapping_home(&world.mapping, HOME);
+    start(&first, 0, 1);
+    tell(NIGH_NOT_FOUND); /* asked for before it began */
+    assert_int_equal(world.ends, 0);
+    assert_int_equal(world.maps, 2);
+    start(&op, 0, 1);
+    tell(NIGH_NOT_FOUND);
+    assert_ended(&first, NIGH_NOT_FOUND);
+    assert_int_equal(world.maps, 3);
+    start(&last, 0, 0);
+    tell(NIGH_OK);
+    assert_ended(&last, NIGH_OK);
+    assert_int_equal(world.post_count, 1);
+    posted(&op, 0, NIGH_OK);
+    assert_ended(&op, NIGH_OK);
+    assert_int_equal(world.maps, 3);
+}
+
 /* Who opens a region, or looks at it, posts nothing. */
 static void an_operation_of_no_length_looks(void **state)
 {
@@ -583,6 +609,7 @@ int main(void)
         cmocka_unit_test(an_operation_is_a_piece_a_chunk),
         cmocka_unit_test(what_is_refused_is_asked_for_once_more),
         cmocka_unit_test(an_answer_to_an_earlier_question_is_not_enough),
+        cmocka_unit_test(what_is_created_behind_an_answer_is_found),
         cmocka_unit_test(an_operation_of_no_length_looks),
         cmocka_unit_test(what_was_not_told_yet_waits),
         cmocka_unit_test(what_was_refused_goes_where_it_is_by_then),
