@@ -402,7 +402,7 @@ struct session_region_page {
     uint32_t bytes;  /* of the entries */
     uint32_t silent; /* members that were asked, and have not told all: it is in part */
     uint32_t more;   /* 1: there are others behind the last one */
-    uint8_t entries[LIMIT_CALL_BYTES - 16];
+    _Alignas(uint64_t) uint8_t entries[LIMIT_CALL_BYTES - 16];
 };
 
 _Static_assert(sizeof(struct session_region_make) == 32 &&
