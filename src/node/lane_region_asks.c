@@ -121,9 +121,8 @@ static void ask(struct lane_regions *at, struct region_asked *asked)
 {
     uint32_t home =
         lane_regions_home(at, regions_hash(asked->asking.name, asked->asking.ask.name_bytes));
-    uint32_t self = at->lane->config.fabric != NULL ? at->lane->config.exchange.members->self : 0;
 
-    if (home == self) {
+    if (home == lane_regions_self(at->lane)) {
         asked->at = REGION_ASKED_HERE;
         regions_ask(at->regions, asked->asking.name, asked->asking.ask.name_bytes,
                     &asked->asking.ask);

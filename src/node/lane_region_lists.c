@@ -19,11 +19,6 @@
 #define LOG_MODULE "regions"
 #include "base/log.h"
 
-static uint32_t self_of(const struct lane_regions *at)
-{
-    return at->lane->config.fabric != NULL ? at->lane->config.exchange.members->self : 0;
-}
-
 static void make_due(struct region_list *list)
 {
     if (!list_is_linked(&list->due))
@@ -338,7 +333,7 @@ static nigh_status ask(struct region_list_side *side)
         leave_out(side, agreed_has(&at->in, rank));
     else if (agreed_has(&at->list_silent, rank) && is_asked_already(at, rank))
         leave_out(side, true);
-    else if (rank == self_of(at))
+    else if (rank == lane_regions_self(at->lane))
         return ask_here(side);
     else
         ask_there(side, rank);
@@ -400,7 +395,7 @@ nigh_status lane_region_list_begin(struct lane_regions *at, uint32_t slot, uint3
                                    uint64_t deadline_us)
 {
     const struct lane *lane = at->lane;
-    uint32_t ranks = lane->config.fabric != NULL ? lane->config.exchange.members->count : 1;
+    uint32_t ranks = lane_regions_ranks(lane);
     struct region_list *list;
 
     if (agreed_size(&at->in) == 0)
@@ -475,7 +470,7 @@ static nigh_status give_up(struct region_list *list)
 
     for (uint32_t rank = 0; rank < list->ranks; rank++) {
         any = any || list->sides[rank].at == REGION_LIST_TOLD;
-        if (is_waited_for(&list->sides[rank]) && rank != self_of(list->at))
+        if (is_waited_for(&list->sides[rank]) && rank != lane_regions_self(list->at->lane))
             agreed_put(&list->at->list_silent, rank, true);
     }
     return any ? NIGH_OK : NIGH_TIMEOUT;

@@ -512,7 +512,7 @@ nigh_status lane_region_posts_init(struct lane_regions *at)
     const struct lane_config *config = &at->lane->config;
     size_t seats;
 
-    at->ranks = config->fabric != NULL ? config->exchange.members->count : 1;
+    at->ranks = lane_regions_ranks(at->lane);
     seats = (size_t)config->max_sessions * (at->ranks + 1) * QOS_CLASSES;
     at->peers = calloc(at->ranks + 1, sizeof(*at->peers));
     at->seats = calloc(seats, sizeof(*at->seats)); /* touched as they are used */

@@ -470,19 +470,13 @@ static void answer_copy(const struct asked_for *want, const uint8_t *bytes)
 
 /* ---- changes -------------------------------------------------------------- */
 
-static uint32_t ranks_of(const struct lane *lane)
-{
-    return lane->config.fabric != NULL ? lane->config.exchange.members->count : 1;
-}
-
 /* Where new chunks go, in turn. NIGH_INVALID: there is no such place. */
 static nigh_status place_chunks(const struct lane_regions *at, uint32_t where, uint32_t rank,
                                 struct region_asking *asking)
 {
     const struct lane *lane = at->lane;
-    const struct members *members = lane->config.exchange.members;
-    uint32_t self = lane->config.fabric != NULL ? members->self : 0;
-    uint32_t ranks = ranks_of(lane);
+    uint32_t self = lane_regions_self(lane);
+    uint32_t ranks = lane_regions_ranks(lane);
 
     asking->ask.nodes = asking->nodes;
     asking->ask.node_count = 1;
@@ -514,7 +508,7 @@ static nigh_status take_ranks(const struct lane_regions *at, const uint8_t *byte
                               struct region_asking *asking)
 {
     const struct lane *lane = at->lane;
-    uint32_t self = lane->config.fabric != NULL ? lane->config.exchange.members->self : 0;
+    uint32_t self = lane_regions_self(lane);
 
     if (count == 0 || count > LIMIT_REGION_CHUNKS)
         return NIGH_INVALID;
@@ -525,7 +519,7 @@ static nigh_status take_ranks(const struct lane_regions *at, const uint8_t *byte
 
         memcpy(&rank, bytes + n * sizeof(rank), sizeof(rank));
         asking->nodes[n] = rank == SESSION_REGION_LOST ? self : rank;
-        if (asking->nodes[n] >= ranks_of(lane))
+        if (asking->nodes[n] >= lane_regions_ranks(lane))
             return NIGH_INVALID;
     }
     return NIGH_OK;
@@ -615,7 +609,7 @@ static nigh_status fill_change(const struct asked_for *want, const uint8_t *byte
         ask->kind = REGION_ASK_MOVE;
         ask->chunk = (uint32_t)min_u64(want->id.offset, UINT32_MAX);
         ask->node = (uint32_t)min_u64(want->sqe->ref, UINT32_MAX);
-        return ask->node < ranks_of(want->lane) ? NIGH_OK : NIGH_INVALID;
+        return ask->node < lane_regions_ranks(want->lane) ? NIGH_OK : NIGH_INVALID;
     case SESSION_REGION_FREE: ask->kind = REGION_ASK_FREE; return NIGH_OK;
     default: ask->kind = REGION_ASK_CREATE; return fill_create(want, bytes, asking);
     }

@@ -28,17 +28,12 @@ _Static_assert(REGION_LETTER_BYTES <= CALLS_PAYLOAD && REGION_ASK_BYTES <= CALLS
 
 /* ---- members -------------------------------------------------------------- */
 
-static uint32_t self_of(const struct lane *lane)
-{
-    return lane->config.fabric != NULL ? lane->config.exchange.members->self : 0;
-}
-
 uint32_t lane_regions_home(const struct lane_regions *at, uint64_t hash)
 {
     const struct lane *lane = at->lane;
 
     if (lane->config.fabric == NULL || agreed_size(&at->in) == 0)
-        return self_of(lane);
+        return lane_regions_self(lane);
     return members_home_in(lane->config.exchange.members, &at->in, hash);
 }
 
@@ -136,7 +131,7 @@ void lane_regions_view(struct lane *lane, const struct agreed *agreed)
         return;
     at->in = agreed->in;
     memcpy(&in, &agreed->in, sizeof(in));
-    if (!agreed_has(&at->in, self_of(lane)))
+    if (!agreed_has(&at->in, lane_regions_self(lane)))
         regions_drop(at->regions); /* the others take what is here for lost */
     regions_view(at->regions, agreed->epoch, &in);
     lane_region_lists_view(at);
@@ -350,9 +345,9 @@ static nigh_status make_machines(struct lane_regions *at)
 {
     const struct lane *lane = at->lane;
     struct regions_config config = {
-        .self = self_of(lane),
+        .self = lane_regions_self(lane),
         .incarnation = lane->config.store.incarnation,
-        .nodes = lane->config.fabric != NULL ? lane->config.exchange.members->count : 1,
+        .nodes = lane_regions_ranks(lane),
         .names = LIMIT_REGION_NAMES,
         .shell = {.context = at,
                   .home = on_home,

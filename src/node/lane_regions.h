@@ -387,6 +387,17 @@ uint8_t *lane_region_bytes(const struct region *region, const struct region_post
 struct region_chunk_here *lane_region_opened(const struct region *region,
                                              const struct region_post *post);
 
+/* This node's rank, and how many ranks there are, of a node alone too. */
+static inline uint32_t lane_regions_self(const struct lane *lane)
+{
+    return lane->config.fabric != NULL ? lane->config.exchange.members->self : 0;
+}
+
+static inline uint32_t lane_regions_ranks(const struct lane *lane)
+{
+    return lane->config.fabric != NULL ? lane->config.exchange.members->count : 1;
+}
+
 /* ---- lane_region_maps.c --------------------------------------------------- */
 
 /* A chunk that is open, for an operation of a session that may: its number in io->old. NIGH_LIMIT;
