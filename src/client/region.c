@@ -372,7 +372,8 @@ nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec
     if (status != NIGH_OK) {
         return status;
     }
-    if (spec->struct_size < offsetof(nigh_region_spec, flags)) {
+    if (spec->struct_size <
+        (spec->where == NIGH_REGION_NEAR ? sizeof(*spec) : offsetof(nigh_region_spec, flags))) {
         return error_set(client, NIGH_INVALID,
                          "nigh_region_create: set struct_size to sizeof(nigh_region_spec)");
     }
@@ -387,11 +388,6 @@ nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec
                                         .other_rights = spec->other_access};
     region_init(&op, client, NULL, SESSION_REGION_CREATE, timeout_us);
     if (spec->where == NIGH_REGION_NEAR) {
-        status = spec->struct_size < sizeof(*spec) ? NIGH_INVALID : NIGH_OK;
-        if (status != NIGH_OK) {
-            return error_set(client, status,
-                             "nigh_region_create: set struct_size to sizeof(nigh_region_spec)");
-        }
         status = look_at(client, spec->near, &op, &other);
         if (status != NIGH_OK) {
             return status;
@@ -459,37 +455,39 @@ void regions_end(nigh_client *client)
 
 /* ---- changes -------------------------------------------------------------- */
 
-nigh_status nigh_region_grant(nigh_region *region, nigh_region_whose whose, uint32_t user,
-                              uint32_t give, uint32_t take, uint64_t timeout_us)
+/* One whose question is these bytes. */
+static nigh_status change(nigh_region *region, const char *call, enum session_region_what what,
+                          const void *bytes, uint32_t count, uint64_t timeout_us)
 {
-    struct session_region_grant grant = {
-        .whose = (uint32_t)whose, .user = user, .give = give, .take = take};
-    nigh_status status = region_check(region, "nigh_region_grant");
+    nigh_status status = region_check(region, call);
     struct client_op op;
 
     if (status != NIGH_OK) {
         return status;
     }
-    region_init(&op, region->client, region, SESSION_REGION_GRANT, timeout_us);
-    op.u.place.bytes = &grant;
-    op.u.place.count = sizeof(grant);
+    region_init(&op, region->client, region, what, timeout_us);
+    op.u.place.bytes = bytes;
+    op.u.place.count = count;
     return region_run(&op);
+}
+
+nigh_status nigh_region_grant(nigh_region *region, nigh_region_whose whose, uint32_t user,
+                              uint32_t give, uint32_t take, uint64_t timeout_us)
+{
+    struct session_region_grant grant = {
+        .whose = (uint32_t)whose, .user = user, .give = give, .take = take};
+
+    return change(region, "nigh_region_grant", SESSION_REGION_GRANT, &grant, sizeof(grant),
+                  timeout_us);
 }
 
 nigh_status nigh_region_resize(nigh_region *region, uint64_t size, nigh_region_where where,
                                uint32_t rank, uint64_t timeout_us)
 {
     struct session_region_make make = {.size_bytes = size, .where = (uint32_t)where, .rank = rank};
-    nigh_status status = region_check(region, "nigh_region_resize");
-    struct client_op op;
 
-    if (status != NIGH_OK) {
-        return status;
-    }
-    region_init(&op, region->client, region, SESSION_REGION_RESIZE, timeout_us);
-    op.u.place.bytes = &make;
-    op.u.place.count = sizeof(make);
-    return region_run(&op);
+    return change(region, "nigh_region_resize", SESSION_REGION_RESIZE, &make, sizeof(make),
+                  timeout_us);
 }
 
 nigh_status nigh_region_move(nigh_region *region, uint32_t chunk, uint32_t rank,
@@ -509,14 +507,7 @@ nigh_status nigh_region_move(nigh_region *region, uint32_t chunk, uint32_t rank,
 
 nigh_status nigh_region_free(nigh_region *region, uint64_t timeout_us)
 {
-    nigh_status status = region_check(region, "nigh_region_free");
-    struct client_op op;
-
-    if (status != NIGH_OK) {
-        return status;
-    }
-    region_init(&op, region->client, region, SESSION_REGION_FREE, timeout_us);
-    return region_run(&op);
+    return change(region, "nigh_region_free", SESSION_REGION_FREE, NULL, 0, timeout_us);
 }
 
 /* ---- stat ----------------------------------------------------------------- */
