@@ -330,7 +330,7 @@ static void test_words_are_torn(void **state)
             assert_int_equal(torn_words(seed, 0, op, bytes), 0);
             torn += torn_words(seed, 1, op, bytes) > 0;
         }
-        assert_true(torn > TEARINGS / 5);
+        assert_true(torn > TEARINGS / 4);
     }
 }
 
