@@ -116,6 +116,21 @@ b 3" "budget: all suites" "$tree/tools/budget" ci_minutes
 expect 0 "9" "budget: one suite" "$tree/tools/budget" soak_minutes b
 expect 1 "" "budget: none" "$tree/tools/budget" soak_minutes a
 
+# What is shared out is in one turn each, what is not is in all; the next run's turns are others.
+shares() {
+    python3 - "$tree/tools/share" <<'END'
+import importlib.machinery, importlib.util, sys
+loader = importlib.machinery.SourceFileLoader("share", sys.argv[1])
+share = importlib.util.module_from_spec(importlib.util.spec_from_loader("share", loader))
+loader.exec_module(share)
+tests = [{"name": n, "suite": [f"nigh:{s}"], "timeout": t} for n, s, t in
+         (("a", "unit", 9), ("b", "long", 5), ("c", "long", 7), ("d", "long", 5), ("e", "other", 1))]
+for turn in range(3):
+    print(" ".join(share.share(tests, turn, 2, ["long"])), end="; ")
+END
+}
+expect 0 "a e c d; a e b; a e c d; " "share: each has its turn" shares
+expect 1 "usage" "share: no number" "$tree/tools/share" build 0 x long
 expect 2 "no group named" "setup: an unknown group" "$tree/tools/setup" nonsense
 expect 0 "1..0" "mutants: none" "$tree/tools/test-mutants" "$tree"
 # Sixteen, the first of which a second commit touches.
