@@ -372,8 +372,8 @@ nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec
     if (status != NIGH_OK) {
         return status;
     }
-    if (spec->struct_size <
-        (spec->where == NIGH_REGION_NEAR ? sizeof(*spec) : offsetof(nigh_region_spec, flags))) {
+    if (spec->struct_size < offsetof(nigh_region_spec, flags) ||
+        (spec->where == NIGH_REGION_NEAR && spec->struct_size < sizeof(*spec))) {
         return error_set(client, NIGH_INVALID,
                          "nigh_region_create: set struct_size to sizeof(nigh_region_spec)");
     }
