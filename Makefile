@@ -48,7 +48,7 @@ SIZE_WORDS = $(subst $(COMMA), ,$(SIZES))
 # makes such archives, and clang's own needs a linker that a Debian may not have.
 RELEASE = --buildtype=release $(if $(findstring Free Software,$(shell $(CC) --version)),-Db_lto=true -Dc_args=-ffat-lto-objects)
 SAN = -Db_lundef=false -Dexamples=false -Dman=disabled
-ASAN = --buildtype=debugoptimized -Db_sanitize=address,undefined $(SAN) -Dc_args=-fno-sanitize-recover=undefined,-g1
+ASAN = --buildtype=debugoptimized -Db_sanitize=address,undefined $(SAN) "-Dc_args=-fno-sanitize-recover=undefined -g1"
 # What test-rdma runs: the programs of `make test`, or those of `make asan`; a guest keeps a processor busy.
 ifeq ($(SANITIZE),address)
 RDMA_BUILD = build/asan
@@ -114,14 +114,14 @@ asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan: ## the tests under ThreadSanitizer
 	@tools/setup build test
 	@tools/configure build/tsan --buildtype=debugoptimized -Db_sanitize=thread $(SAN) \
-		-Dc_args=-Wno-tsan,-g1
+		"-Dc_args=-Wno-tsan -g1"
 	@$(COMPILE) build/tsan
 	@tools/sanitized $(RUN_MESON) --no-suite rdma --no-suite model --no-suite net --no-suite sim --no-suite one-thread --no-suite words -C build/tsan --timeout-multiplier 10 $(T)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (300) under ASan and UBSan
 	@tools/setup build fuzz
 	@CC=clang-14 tools/configure build/fuzz --buildtype=debugoptimized -Dfuzz=true -Dtests=false \
-		-Db_sanitize=address,undefined $(SAN) -Dc_args=-fno-sanitize-recover=undefined,-g1
+		-Db_sanitize=address,undefined $(SAN) "-Dc_args=-fno-sanitize-recover=undefined -g1"
 	@$(COMPILE) build/fuzz
 	@tools/fuzz build/fuzz $(FUZZ_SECONDS)
 
