@@ -803,15 +803,15 @@ static bool is_served(const struct world *world, uint32_t rank, uint32_t name)
 void caller_judge(struct world *world)
 {
     struct caller_world *calls = world->calls;
+    uint64_t quiet_us;
     uint32_t first, asked = 0;
 
     if (calls == NULL) {
         return;
     }
-    /* Who serves what is known by then. */
-    world_run(world, TOLD_US + (world->stalls_until_us > world->now_us
-                                    ? world->stalls_until_us - world->now_us
-                                    : 0));
+    /* Who serves what is known by then, and nobody is taken for dead. */
+    quiet_us = max_u64(world->stalls_until_us, detect_calm_us(world));
+    world_run(world, TOLD_US + (quiet_us > world->now_us ? quiet_us - world->now_us : 0));
     first = calls->call_count;
     for (uint32_t n = 0; n < world->node_count * calls->names * (world->node_count + 1); n++) {
         uint32_t rank = n % (world->node_count + 1);

@@ -70,7 +70,8 @@ static void send(struct world *world, const struct swim_message *message)
 
     world->totals->swim_datagrams++;
     if (world->calm) {
-        most_us = TRAVEL_US; /* to SWIM, what comes after its timeouts is lost */
+        /* To SWIM, what comes after its timeouts is lost: a ping and its ack come before. */
+        most_us = min_u64(TRAVEL_US, (SWIM_TIMEOUT_US(detect->period_us) - 1) / 2);
     } else if (below(detect, 100) < detect->loss_percent) {
         return;
     }
@@ -198,8 +199,7 @@ void detect_calm(struct world *world)
 {
     struct detect *detect = world->detect;
 
-    /* Nothing is promised where a ping and its ack take longer than is waited for them. */
-    if (detect != NULL && SWIM_TIMEOUT_US(detect->period_us) >= UINT64_C(2) * TRAVEL_US) {
+    if (detect != NULL) {
         detect->calm_us = world->now_us + CALM_PERIODS * detect->period_us + LATE_US;
         for (uint32_t rank = 0; rank < world->node_count; rank++) {
             if (detect->nodes[rank].swim != NULL) {
@@ -209,4 +209,9 @@ void detect_calm(struct world *world)
             }
         }
     }
+}
+
+uint64_t detect_calm_us(const struct world *world)
+{
+    return world->detect == NULL ? 0 : world->detect->calm_us;
 }

@@ -535,6 +535,8 @@ uint64_t detect_due_us(const struct world *world, uint32_t node);
 void detect_arrive(struct world *world, uint32_t flight);
 /* Everything has healed: from a while after this on nobody who lives is declared dead. */
 void detect_calm(struct world *world);
+/* From when on no verdict is wrong. */
+uint64_t detect_calm_us(const struct world *world);
 
 /* ---- client.c: sessions and their operations ------------------------------ */
 
