@@ -178,6 +178,25 @@ def resume(path, session):
     return again
 
 
+def hold_in_a_child(path, prepare=lambda session: None):
+    """A process that has a session, in which `prepare` has done something, until it is killed; returns when that is so:
+    a node that is killed before it has answered would leave none to come back to."""
+    wait, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            session = Session(path)
+            prepare(session)
+            os.write(tell, b"r")
+            signal.pause()
+        finally:
+            os._exit(1)  # the tests that follow are the parent's
+    os.close(tell)
+    with os.fdopen(wait, "rb") as told:
+        assert told.read(1) == b"r", "the child could not have it"
+    return child
+
+
 def fill(session):
     for number in range(50):
         put(session, oid(number), data_of(number))
@@ -301,11 +320,8 @@ def test_what_a_living_session_holds_stays_and_a_dead_ones_goes():
     living = Session(manager.path)
     assert living.call(raw.OP_CREATE, oid=oid(1), data_size=1000)[1] == "NIGH_OK"
     fields = living.fields(1)
-    child = os.fork()
-    if child == 0:
-        dying = Session(manager.path)
-        dying.call(raw.OP_CREATE, oid=oid(2), data_size=1 << 20)
-        signal.pause()
+    child = hold_in_a_child(manager.path,
+                            lambda dying: dying.call(raw.OP_CREATE, oid=oid(2), data_size=1 << 20))
     watcher = Session(manager.path)
 
     def unsealed():
@@ -313,7 +329,7 @@ def test_what_a_living_session_holds_stays_and_a_dead_ones_goes():
         at = watcher.base(0) + raw.REPLY
         return struct.unpack("<Q", watcher.memory[at + 24:at + 32])[0]
 
-    wait_for(lambda: unsealed() > 1 << 20)
+    assert unsealed() > 1 << 20
     manager.end(signal.SIGKILL)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
@@ -390,11 +406,7 @@ def try_resume(path, session):
 def test_a_kept_session_ends_with_its_process():
     manager = Manager()
     assert manager.start()
-    child = os.fork()
-    if child == 0:
-        held = Session(manager.path)
-        signal.pause()
-        held.close()
+    child = hold_in_a_child(manager.path)
     wait_for(lambda: manager.take() or "session-1" in manager.names())
     manager.end(signal.SIGKILL)
     assert manager.start()
