@@ -270,6 +270,8 @@ void region_mapping_posted(struct region_mapping *mapping, struct region_op *op,
         take_refusal(mapping, op, chunk, handle);
     } else if (status != NIGH_OK) {
         stop(op, status);
+    } else {
+        op->tries = 0; /* it goes on, whatever moves meanwhile */
     }
     if (mapping->is_gone && !region_chunks_is_empty(&op->todo)) {
         stop(op, NIGH_NOT_FOUND);

@@ -311,6 +311,29 @@ static void refused_for_ever_is_busy(void **state)
     assert_ended(&op, NIGH_BUSY);
 }
 
+/* More often than one that stands is tried does what it waits for move; but it goes on. */
+static void what_goes_on_is_not_busy(void **state)
+{
+    struct region_descriptor *descriptor = begin_known();
+    struct region_op op;
+
+    (void)state;
+    start(&op, 0, 24000);
+    for (uint32_t done = 1; done <= 2; done++) {
+        for (uint32_t n = 1; n < LIMIT_REGION_TRIES; n++) {
+            posted(&op, 0, NIGH_STALE);
+            descriptor->chunks[0].handle.address += 100;
+            descriptor->version.counter++;
+            world.post_count = 0;
+            tell(NIGH_OK);
+            assert_int_equal(world.post_count, 1);
+        }
+        region_mapping_posted(&world.mapping, &op, done, REGION_NO_WINDOW, NIGH_OK);
+    }
+    posted(&op, 0, NIGH_OK);
+    assert_ended(&op, NIGH_OK);
+}
+
 /* All pieces of an operation are refused by one revoke: that is one try. */
 static void one_revoke_is_one_try(void **state)
 {
@@ -615,6 +638,7 @@ int main(void)
         cmocka_unit_test(what_was_refused_goes_where_it_is_by_then),
         cmocka_unit_test(an_old_refusal_asks_nobody),
         cmocka_unit_test(refused_for_ever_is_busy),
+        cmocka_unit_test(what_goes_on_is_not_busy),
         cmocka_unit_test(one_revoke_is_one_try),
         cmocka_unit_test(rights_are_judged_at_each_try),
         cmocka_unit_test(what_is_posted_comes_back_before_an_end),
