@@ -434,13 +434,15 @@ bool regions_are_valid(const struct regions *regions)
         }
     }
     for (uint32_t rank = 0; rank < regions->config.nodes; rank++) {
-        uint32_t count = 0;
+        const struct regions_peer *peer = &regions->peers[rank];
+        uint32_t count = 0, again = 0;
 
-        LIST_FOREACH(node, &regions->peers[rank].letters)
+        LIST_FOREACH(node, &peer->letters)
         {
             count++;
+            again += container_of(node, struct regions_letter, link)->is_again ? 1 : 0;
         }
-        if (count != regions->peers[rank].count || count > REGIONS_LETTERS) {
+        if (count != peer->count || again != peer->again || count - again > REGIONS_LETTERS) {
             return false;
         }
     }

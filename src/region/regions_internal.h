@@ -39,6 +39,7 @@ struct region {
 struct regions_letter {
     struct list_node link;
     enum regions_frame frame;
+    bool is_again; /* a walk says it */
     uint32_t size_bytes;
     uint8_t bytes[];
 };
@@ -47,6 +48,7 @@ struct regions_peer {
     struct list_node link; /* in regions.busy: there is something to say, or was */
     struct list letters;
     uint32_t count;
+    uint32_t again;       /* of them a walk says */
     uint32_t cursor;      /* of the walk, in regions.all */
     bool is_up;           /* its link */
     bool walks;           /* all is said to it (again) */
@@ -71,12 +73,14 @@ struct regions {
     bool has_lease;
     struct regions_peer *peers; /* by rank; of this node itself, too */
     struct list busy;
+    bool says_again; /* a walk is at a name */
     uint8_t frame[REGION_LETTER_BYTES];
     struct regions_counts counts;
     struct region_letter letter; /* that is looked at; it has room at its end */
 };
 
-/* Letters that wait for a channel's room; of more all is told again. */
+/* Letters that wait for a channel's room; of more all is told again. Those of a walk are beside
+ * them: as it says all of a name at once, it would never be done with one that has more locks. */
 #define REGIONS_LETTERS 256u
 /* Names that a walk passes in a turn. */
 #define REGIONS_A_TURN 256u

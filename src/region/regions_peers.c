@@ -34,7 +34,7 @@ void regions_forget_letters(struct regions *regions, uint32_t rank)
     while ((node = list_pop_front(&peer->letters)) != NULL) {
         free(container_of(node, struct regions_letter, link));
     }
-    peer->count = 0;
+    peer->count = peer->again = 0;
 }
 
 static void note_busy(struct regions *regions, uint32_t rank)
@@ -51,16 +51,19 @@ static bool enqueue(struct regions *regions, uint32_t rank, enum regions_frame f
                     const uint8_t *bytes, uint32_t size_bytes)
 {
     struct regions_peer *peer = &regions->peers[rank];
-    struct regions_letter *letter =
-        peer->count >= REGIONS_LETTERS ? NULL : malloc(sizeof(*letter) + size_bytes);
+    bool is_again = regions->says_again;
+    bool is_full = !is_again && peer->count - peer->again >= REGIONS_LETTERS;
+    struct regions_letter *letter = is_full ? NULL : malloc(sizeof(*letter) + size_bytes);
 
     if (letter == NULL) {
         return false;
     }
-    *letter = (struct regions_letter){.frame = frame, .size_bytes = size_bytes};
+    *letter =
+        (struct regions_letter){.frame = frame, .is_again = is_again, .size_bytes = size_bytes};
     memcpy(letter->bytes, bytes, size_bytes);
     list_push_back(&peer->letters, &letter->link);
     peer->count++;
+    peer->again += is_again ? 1 : 0;
     note_busy(regions, rank);
     return true;
 }
@@ -130,7 +133,9 @@ static bool walk(struct regions *regions, uint32_t rank)
             return false; /* until its channel has room again */
         }
         if (peer->cursor < regions->count) {
+            regions->says_again = true;
             regions_say_again(regions->all[peer->cursor++], rank);
+            regions->says_again = false;
             continue;
         }
         bytes_put_u64(said, regions->epoch);
@@ -157,8 +162,9 @@ static bool flush(struct regions *regions, uint32_t rank)
             return false;
         }
         list_remove(node);
-        free(letter);
         peer->count--;
+        peer->again -= letter->is_again ? 1 : 0;
+        free(letter);
     }
     return is_self && peer->count > 0;
 }

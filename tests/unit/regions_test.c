@@ -1736,6 +1736,68 @@ static void handles_go_with_the_incarnation(void **state)
     end_two();
 }
 
+static bool all_have(const struct held *held, uint32_t count)
+{
+    for (uint32_t n = 0; n < count; n++) {
+        if (!held[n].has) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Of one region, so that a walk says them at once. */
+static void more_locks_than_letters_are_claimed(void **state)
+{
+    enum {
+        MANY = 600
+    };
+    static struct held held[2][MANY];
+    struct region *region[2];
+    uint32_t name = 0;
+
+    (void)state;
+    begin_two(16);
+    memset(held, 0, sizeof held);
+    while (home_in(1, regions_hash(names[name], (uint32_t)strlen(names[name]))) != 0) {
+        name++;
+        assert_true(name < NAMES);
+    }
+    do { /* memory may lack */
+        begin_asking(&world.asks[0], names[name]);
+        come_to_rest();
+    } while (world.answer == NIGH_OUT_OF_MEMORY);
+    assert_int_equal(world.answer, NIGH_OK);
+    for (uint32_t node = 0; node < 2; node++) {
+        assert_int_equal(regions_open(world.nodes[node].regions, names[name],
+                                      (uint32_t)strlen(names[name]), &region[node]),
+                         NIGH_OK);
+        world.ops[0] = (struct operation){
+            .is_used = true, .node = node, .name = name, .op.op.length_bytes = 1};
+        regions_begin(region[node], &world.ops[0].op);
+        come_to_rest();
+        for (uint32_t n = 0; n < MANY; n++) {
+            held[node][n] = (struct held){.is_used = true, .node = node, .name = name};
+            assert_int_equal(regions_lock(region[node], &region_known(region[node])->birth,
+                                          2 * n + node, REGION_LOCK_EXCLUSIVE, &held[node][n].hold),
+                             NIGH_OK);
+        }
+        come_to_rest();
+        assert_true(all_have(held[node], MANY));
+    }
+    cut_link(0, 1);
+    join_link(0, 1);
+    come_to_rest();
+    for (uint32_t node = 0; node < 2; node++) {
+        for (uint32_t n = 0; n < MANY; n++) {
+            unlock_one(&held[node][n]);
+        }
+        come_to_rest();
+        regions_close(region[node]);
+    }
+    end_two();
+}
+
 /* Who asks a node that has no room for one more name is told so, and the links stay. */
 static void a_full_node_says_so(void **state)
 {
@@ -1775,6 +1837,7 @@ int main(void)
         cmocka_unit_test(what_takes_a_place_behind_a_walk_is_told),
         cmocka_unit_test(names_have_a_bound),
         cmocka_unit_test(handles_go_with_the_incarnation),
+        cmocka_unit_test(more_locks_than_letters_are_claimed),
         cmocka_unit_test(a_full_node_says_so),
         cmocka_unit_test(what_is_promised_is_kept),
         cmocka_unit_test(words_are_linearizable),
