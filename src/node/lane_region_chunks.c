@@ -343,7 +343,7 @@ static void on_copied(void *context, nigh_status status, uint64_t now_us)
     (void)now_us;
     chunk->copies--;
     if (chunk->did == NIGH_OK)
-        chunk->did = status;
+        chunk->did = lane_region_end_of_post(status);
     copy_more(at, chunk);
     lane_regions_tell(at);
 }

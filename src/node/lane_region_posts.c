@@ -76,15 +76,12 @@ static struct region_part *take_part(struct lane_regions *at)
 static void end_part(struct lane_regions *at, struct region_part *part, nigh_status status)
 {
     uint64_t bytes = status == NIGH_OK ? part->post.piece.length_bytes : 0;
-    struct region_guard *guard = part->io->use->guard;
 
     at->counts.parts_refused += status == NIGH_STALE;
     at->counts.bytes_read += part->io->what == SESSION_REGION_READ ? bytes : 0;
     at->counts.bytes_written +=
         part->io->what == SESSION_REGION_WRITE || part->io->what == SESSION_REGION_FILL ? bytes : 0;
     part->status = status;
-    if (status == NIGH_PEER_LOST && guard != NULL && part->io->what != SESSION_REGION_READ)
-        guard->is_dirty = true; /* its link's end is not the end of what went over it */
     list_push_back(&at->ended, &part->link);
 }
 
@@ -157,11 +154,23 @@ static void give_window(struct lane_regions *at, struct region_part *part)
     at->posts_due = true;
 }
 
+/* The end of a link is not the end of what went over it: that may land yet, whatever its part has
+ * been told meanwhile. */
+static void note_doubt(const struct region_part *part)
+{
+    struct region_guard *guard = part->io->use->guard;
+
+    if (guard != NULL && part->io->what != SESSION_REGION_READ)
+        guard->is_dirty = true;
+}
+
 /* What was refused was so for a handle that is none any more, whatever else its link's end did. */
 static void went_on(struct lane_regions *at, struct region_part *part, nigh_status status)
 {
     give_window(at, part);
     part->under_way--;
+    if (status == NIGH_PEER_LOST)
+        note_doubt(part);
     if (status == NIGH_DENIED && (part->status == NIGH_OK || part->status == NIGH_PEER_LOST))
         part->status = NIGH_STALE;
     else if (part->status == NIGH_OK)
@@ -182,7 +191,7 @@ static void on_done(void *context, nigh_status status, uint64_t now_us)
         part->post.piece.length_bytes <= LIMIT_CALL_BYTES)
         qos_answered(&at->qos, &part->peer->window, at->lane->now_us - part->begun_us,
                      at->lane->now_us);
-    went_on(at, part, status);
+    went_on(at, part, lane_region_end_of_post(status));
     lane_regions_tell(at);
 }
 

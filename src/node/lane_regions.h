@@ -366,6 +366,13 @@ struct link *lane_regions_link(const struct lane_regions *at, uint32_t rank);
 void lane_regions_again(struct lane_regions *at);
 /* Tells the machines what has ended since. */
 void lane_regions_tell(struct lane_regions *at);
+/* A post that was neither done nor refused ends with what its link broke for, a silent holder of an
+ * object it may be: to a region that is a link that broke, and no more. */
+static inline nigh_status lane_region_end_of_post(nigh_status status)
+{
+    return status == NIGH_OK || status == NIGH_DENIED ? status : NIGH_PEER_LOST;
+}
+
 static inline bool lane_regions_is_member(const struct lane_regions *at, uint32_t rank)
 {
     return agreed_has(&at->in, rank) && !agreed_has(&at->dead, rank);

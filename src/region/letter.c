@@ -290,9 +290,12 @@ static void take_head(struct reader *reader, struct region_letter *letter)
     letter->name_bytes = head[AT_NAME];
     message->status = (nigh_status)(int32_t)(0u - bytes_get_u32(head + AT_STATUS));
     message->change = take_version(reader);
+    /* What is answered to a client, or another node, is a status that they know. */
     if ((head[AT_FLAGS] & ~(FLAG_MOVE | FLAG_DESCRIPTOR | FLAG_MAPPABLE)) != 0 ||
-        message->kind >= REGION_KINDS || bytes_get_u32(head + AT_STATUS) > INT32_MAX ||
-        letter->name_bytes == 0 || letter->name_bytes > LIMIT_REGION_NAME_BYTES) {
+        message->kind >= REGION_KINDS ||
+        bytes_get_u32(head + AT_STATUS) > (uint32_t)-NIGH_STATUS_LOWEST ||
+        message->status == NIGH_PENDING || letter->name_bytes == 0 ||
+        letter->name_bytes > LIMIT_REGION_NAME_BYTES) {
         reader->is_wrong = true;
     }
 }

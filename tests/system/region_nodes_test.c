@@ -21,9 +21,16 @@ static void fill(uint8_t *bytes, size_t count, uint64_t seed)
     }
 }
 
+/* Of a machine that is so busy that nodes do not hear each other for two seconds their links break:
+ * a write whose end is not known then is done again. */
 static void write_all(nigh_region *region, uint64_t offset, const void *bytes, size_t count)
 {
-    assert_int_equal(AGREED(nigh_region_write(region, offset, bytes, count, WAIT_US)), NIGH_OK);
+    nigh_status status;
+
+    assert_true(SUPPORT_WAIT((status = AGREED(nigh_region_write(region, offset, bytes, count,
+                                                                WAIT_US))) != NIGH_PEER_LOST,
+                             20000));
+    assert_int_equal(status, NIGH_OK);
 }
 
 static void assert_reads(nigh_region *region, uint64_t offset, const void *bytes, size_t count)
@@ -302,7 +309,7 @@ static void a_source_that_is_freed_ends_its_copies(void **state)
         assert_int_equal(AGREED(nigh_region_free(a.region, WAIT_US)), NIGH_OK);
         for (uint32_t n = 0; n < 8; n++) {
             status = nigh_wait(world.client[0], &ops[n], WAIT_US);
-            assert_true(status == NIGH_OK || status == NIGH_NOT_FOUND);
+            assert_true(status == NIGH_OK || status == NIGH_NOT_FOUND || status == NIGH_PEER_LOST);
         }
         nigh_region_close(a.region);
         free(a.bytes);

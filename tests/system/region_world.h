@@ -131,7 +131,7 @@ static inline nigh_region *open_region(nigh_client *client, const char *name, ui
     return region;
 }
 
-/* Where the members have just changed it may be there, or not. */
+/* Where the members, or their links, have just changed it may be there, or not. */
 static inline nigh_region *create(nigh_client *client, const nigh_region_spec *given)
 {
     nigh_region_spec spec = *given;
@@ -139,9 +139,10 @@ static inline nigh_region *create(nigh_client *client, const nigh_region_spec *g
     nigh_status status;
 
     spec.struct_size = sizeof spec;
-    assert_true(SUPPORT_WAIT((status = nigh_region_create(client, &spec, WAIT_US, &region),
-                              status != NIGH_NO_QUORUM && status != NIGH_BUSY),
-                             20000));
+    assert_true(
+        SUPPORT_WAIT((status = nigh_region_create(client, &spec, WAIT_US, &region),
+                      status != NIGH_NO_QUORUM && status != NIGH_BUSY && status != NIGH_PEER_LOST),
+                     20000));
     if (status == NIGH_EXISTS) {
         return open_region(client, spec.name, NIGH_REGION_ALL);
     }

@@ -200,6 +200,11 @@ static void what_no_machine_says_is_refused(void **state)
     assert_refused(mapped);
     done.of = REGION_DONE;
     assert_refused(done);
+    done = make(REGION_DONE, descriptor);
+    done.status = NIGH_PENDING; /* which ends nothing */
+    assert_refused(done);
+    done.status = NIGH_STATUS_LOWEST - 1; /* which nobody could answer with */
+    assert_refused(done);
     claim.lock.mode = REGION_LOCK_NONE; /* and has it */
     assert_refused(claim);
     claim = make(REGION_CLAIM, descriptor);
