@@ -41,12 +41,16 @@ static void act(struct region_holder *holder, uint32_t chunk, enum region_holder
                                      .handle = slot->handle,
                                      .source = holder->source};
 
-    if (action == REGION_ACT_COPY) {
+    if (action == REGION_ACT_MAKE) {
+        slot->least_bytes = UINT64_MAX;
+    } else if (action == REGION_ACT_COPY) {
         todo.bytes = slot->used_bytes = used_of(&holder->geometry, chunk);
     } else if (action == REGION_ACT_OPEN) {
-        todo.wipe_from = region_geometry_chunk_bytes(&holder->config.kept->geometry, chunk);
-        todo.wipe_to = max_u64(slot->used_bytes, todo.wipe_from);
-        slot->used_bytes = todo.wipe_from;
+        uint64_t bytes = region_geometry_chunk_bytes(&holder->config.kept->geometry, chunk);
+
+        todo.wipe_from = min_u64(slot->least_bytes, bytes);
+        todo.wipe_to = max_u64(slot->used_bytes, bytes);
+        slot->used_bytes = slot->least_bytes = bytes;
     }
     slot->state = (uint8_t)state;
     holder->config.shell.act(holder->config.shell.context, &todo);
@@ -290,17 +294,19 @@ static nigh_status copy(struct region_holder *holder, const struct region_messag
 }
 
 /* Of a region that grew within a chunk: its new end may be written to from here on, under the
- * handle that there is. */
+ * handle that there is. Where there is none it may have been cut short before that. */
 static void note_used(struct region_holder *holder)
 {
     const struct region_descriptor *kept = holder->config.kept;
 
     for (uint32_t n = 0; n < kept->chunk_count; n++) {
         struct region_slot *slot = &holder->config.slots[n];
+        uint64_t bytes = region_geometry_chunk_bytes(&kept->geometry, n);
+        bool is_open = slot->state == REGION_SLOT_OPENING || slot->state == REGION_SLOT_OPEN;
 
         if (slot->state != REGION_SLOT_NONE && slot->full) {
-            slot->used_bytes =
-                max_u64(slot->used_bytes, region_geometry_chunk_bytes(&kept->geometry, n));
+            slot->used_bytes = max_u64(slot->used_bytes, bytes);
+            slot->least_bytes = is_open ? bytes : min_u64(slot->least_bytes, bytes);
         }
     }
 }

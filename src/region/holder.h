@@ -51,6 +51,7 @@ struct region_slot {
     struct region_version made_in; /* the change that its memory was, or is to be, made for */
     struct region_window handle;   /* lent, open, closing */
     uint64_t used_bytes;           /* behind these it is zero */
+    uint64_t least_bytes; /* its least end since it was open: behind them nothing is valid */
 };
 
 struct region_holder_act {

@@ -281,6 +281,32 @@ static void what_grew_within_a_chunk_is_zeroed_too(void **state)
     assert_int_equal(world.acts[world.act_count - 1].wipe_to, 5000);
 }
 
+/* Nor when it grows again before its holder, which has no lease, opens it. */
+static void what_is_cut_off_and_grows_is_zeroed(void **state)
+{
+    struct region_descriptor *next;
+
+    (void)state;
+    make_open(77);
+    region_holder_lease(&world.holder, false, HOME);
+    did(REGION_ACT_CLOSE, 1, NIGH_OK, 0);
+    next = region_fixture_make(&world.next, 2);
+    for (uint32_t counter = 3; counter <= 4; counter++) {
+        next->geometry.size_bytes = counter == 3 ? 8192 + 100 : 8192 + 5000;
+        next->version.counter = world.change = counter;
+        hear((struct region_message){.kind = REGION_FREEZE, .chunks = set_of(1)});
+        hear((struct region_message){.kind = REGION_COMMIT, .descriptor = next});
+        hear((struct region_message){.kind = REGION_THAW, .base = next->version});
+    }
+    region_holder_lease(&world.holder, true, HOME);
+    world.change = 5;
+    hear((struct region_message){.kind = REGION_SETTLE, .descriptor = next});
+    assert_int_equal(world.acts[world.act_count - 1].action, REGION_ACT_OPEN);
+    assert_int_equal(world.acts[world.act_count - 1].wipe_from, 100);
+    assert_int_equal(world.acts[world.act_count - 1].wipe_to, 8192);
+    did(REGION_ACT_OPEN, 1, NIGH_OK, 78);
+}
+
 /* A region is freed, and another has its name before its memory is given back. */
 static void what_is_made_anew_waits_for_what_was(void **state)
 {
@@ -461,6 +487,7 @@ int main(void)
         cmocka_unit_test(what_comes_is_open_when_it_was_copied),
         cmocka_unit_test(what_is_cut_off_is_zeroed),
         cmocka_unit_test(what_grew_within_a_chunk_is_zeroed_too),
+        cmocka_unit_test(what_is_cut_off_and_grows_is_zeroed),
         cmocka_unit_test(what_is_made_anew_waits_for_what_was),
         cmocka_unit_test(memory_of_another_change_is_not_what_is_made),
         cmocka_unit_test(no_memory_is_given_without_a_lease),
