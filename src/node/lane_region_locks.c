@@ -129,13 +129,7 @@ static void tell_waiting(struct lane_regions *at, struct region_guard *guard, ni
 static void lose(struct lane_regions *at, struct region_guard *guard)
 {
     guard->is_lost = true;
-    LIST_FOREACH_SAFE(node, &at->ios)
-    {
-        struct region_io *io = container_of(node, struct region_io, link);
-
-        if (io->use == guard->use)
-            lane_region_io_end(at, io, NIGH_LOCK_LOST);
-    }
+    lane_region_use_end(at, guard->use, NIGH_LOCK_LOST);
     lane_region_use_put(at, guard->use);
 }
 

@@ -200,6 +200,23 @@ void lane_region_io_end(struct lane_regions *at, struct region_io *io, nigh_stat
     regions_end_op(&io->op, status);
 }
 
+/* Of all that is under way it looks for that only which is its: handles are many, and mostly idle.
+ */
+void lane_region_use_end(struct lane_regions *at, struct region_use *use, nigh_status status)
+{
+    use->ios++; /* it stays until the return */
+    LIST_FOREACH_SAFE(node, &at->ios)
+    {
+        struct region_io *io = container_of(node, struct region_io, link);
+
+        if (use->ios == 1)
+            break;
+        if (io->use == use)
+            lane_region_io_end(at, io, status);
+    }
+    use->ios--;
+}
+
 void lane_region_ops_fini(struct lane_regions *at)
 {
     struct list_node *node;

@@ -82,15 +82,7 @@ static struct region_handle *find_handle(const struct asked_for *want)
 static void close_use(struct lane_regions *at, struct region_use *use)
 {
     use->is_closed = true;
-    use->ios++; /* it stays until the return */
-    LIST_FOREACH_SAFE(node, &at->ios)
-    {
-        struct region_io *io = container_of(node, struct region_io, link);
-
-        if (io->use == use)
-            lane_region_io_end(at, io, NIGH_CANCELED);
-    }
-    use->ios--;
+    lane_region_use_end(at, use, NIGH_CANCELED);
     lane_region_maps_close(at, use);
     lane_region_use_put(at, use);
 }

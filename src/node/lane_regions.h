@@ -436,6 +436,8 @@ void lane_region_io_say(struct lane_regions *at, struct region_io *io, nigh_stat
                         uint64_t bytes);
 /* Its session waits no longer; what is under way goes on. No other operation ends within. */
 void lane_region_io_end(struct lane_regions *at, struct region_io *io, nigh_status status);
+/* Ends what is under way of a handle. */
+void lane_region_use_end(struct lane_regions *at, struct region_use *use, nigh_status status);
 void lane_region_ended(void *context, struct regions_op *op, nigh_status status);
 void lane_region_ops_tell(struct lane_regions *at);
 bool lane_region_ops_are_over(const struct lane_regions *at);
