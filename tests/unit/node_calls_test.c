@@ -22,7 +22,11 @@
 #define MOST_BYTES (8 * SESSION_PAGE)
 /* Populating so much takes 15 ms of a processor and more, as does unmapping and giving back. */
 #define LARGE_BYTES (UINT64_C(96) << 20)
-#define TURNS_US    4000u
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define TURNS_US 12000u /* populating takes longer still then */
+#else
+#define TURNS_US 4000u
+#endif
 
 static struct session_node_page page;
 static struct lane *lane;

@@ -564,7 +564,7 @@ static uint32_t reads_in(uint32_t slot, uint64_t number, uint64_t bytes, uint64_
     struct session_sqe sqe = a_read(number, bytes);
     uint32_t begun = completed(slot), asked = begun;
 
-    for (uint64_t end_us = now_us + for_us; now_us < end_us; now_us += 99) {
+    for (uint64_t end_us = now_us + for_us; now_us < end_us; now_us += 999) {
         for (; asked - completed(slot) < 32; asked++) {
             put(slot, &sqe);
         }
