@@ -75,7 +75,7 @@ demo: ## two nodes: processes read real data in place, the other node gets it; p
 	@$(MAKE) --no-print-directory all
 	@examples/demo build/release
 
-test: ## build with assertions and run every test; of the mutants a sixty-fourth, which changes by the day
+test: ## build with assertions and run every test; of the mutants a hundred-and-twenty-eighth, which changes by the day
 	@tools/setup build test
 	@tools/configure build/test --buildtype=debugoptimized
 	@$(COMPILE) build/test

@@ -126,11 +126,12 @@ loader.exec_module(share)
 tests = [{"name": n, "suite": [f"nigh:{s}"], "timeout": t} for n, s, t in
          (("a", "unit", 9), ("b", "long", 5), ("c", "long", 7), ("d", "long", 5), ("e", "other", 1))]
 for turn in range(3):
-    print(" ".join(share.share(tests, turn, 2, ["long"])), end="; ")
+    print(" ".join(share.share(tests, turn, {"long": 2})), end="; ")
 END
 }
 expect 0 "a e c d; a e b; a e c d; " "share: each has its turn" shares
 expect 1 "usage" "share: no number" "$tree/tools/share" build 0 x long
+expect 1 "usage" "share: no turn at all" "$tree/tools/share" build 0 long=0
 expect 2 "no group named" "setup: an unknown group" "$tree/tools/setup" nonsense
 expect 0 "1..0" "mutants: none" "$tree/tools/test-mutants" "$tree"
 # Sixteen, the first of which a second commit touches.
