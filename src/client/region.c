@@ -56,6 +56,15 @@ static bool region_build(struct client_op *op, size_t step, struct session_sqe *
     return place_build(op, sqe, region_fill);
 }
 
+/* It is of the connection that gave it: the op may have been what came back to the node. */
+static void take_handle(struct client_op *op, uint64_t number)
+{
+    nigh_region *opened = op->u.region.opened;
+
+    opened->number = number;
+    opened->connection = atomic_load_explicit(&op->client->connections, memory_order_relaxed);
+}
+
 static bool region_done(struct client_op *op, size_t step, uint8_t opcode,
                         const struct session_cqe *cqe)
 {
@@ -66,7 +75,9 @@ static bool region_done(struct client_op *op, size_t step, uint8_t opcode,
         op_fail(op, (nigh_status)cqe->status);
         return false;
     }
-    if (op->u.region.out != NULL) {
+    if (op->u.region.what == SESSION_REGION_OPEN || op->u.region.what == SESSION_REGION_LOCK) {
+        take_handle(op, cqe->generation);
+    } else if (op->u.region.out != NULL) {
         *op->u.region.out = cqe->generation;
     }
     if (op->u.region.answer != NULL && cqe->data_size == op->u.region.total) {
@@ -243,7 +254,6 @@ nigh_region *region_make(nigh_client *client)
     if (region != NULL) {
         region->client = client;
         list_init(&region->ranges);
-        region->connection = atomic_load_explicit(&client->connections, memory_order_relaxed);
     }
     return region;
 }
@@ -269,7 +279,7 @@ static nigh_status open_named(nigh_client *client, const char *name, uint32_t ac
     op.u.place.bytes = name;
     op.u.place.count = (uint32_t)name_bytes(name);
     op.u.region.at = access;
-    op.u.region.out = &region->number;
+    op.u.region.opened = region;
     status = region_run(&op);
     if (status != NIGH_OK) {
         free(region);

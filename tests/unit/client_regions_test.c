@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Regions as a node sees them: what is asked, what it takes of the client's ring and of its places,
+ * and what is undone when nobody waits for the answer. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client_fixture.h"
+#include "nigh/region.h"
+
+#define KEPT_MAX 512
+#define WAIT_US  20000000
+
+/* What the node was asked, and what it does not answer. */
+struct asked {
+    struct fixture f;
+    uint32_t places;          /* that it grants beside those for answers */
+    _Atomic uint32_t keeps;   /* a bit of each SESSION_REGION_* */
+    _Atomic bool is_stubborn; /* does not answer REFRESH, GET and CANCEL */
+    _Atomic uint32_t others;  /* of these */
+    _Atomic uint32_t count[SESSION_REGION_WHATS];
+    struct session_sqe last[SESSION_REGION_WHATS];
+    /* Under the node's lock: */
+    uint64_t number; /* of the last handle, or map */
+    uint32_t kept[KEPT_MAX];
+    uint32_t kept_count;
+};
+
+static uint32_t asked_for(struct asked *asked, enum session_region_what what)
+{
+    return atomic_load(&asked->count[what]);
+}
+
+static void answer_stat(struct fake_node *fake, const struct session_sqe *sqe,
+                        struct session_cqe *cqe)
+{
+    struct session_region_stat said = {.size_bytes = 4096,
+                                       .chunk_bytes = 4096,
+                                       .chunk_count = 1,
+                                       .flags = SESSION_REGION_MAPPABLE};
+
+    memcpy(fake->arena + sqe->offset, &said, sizeof(said));
+    cqe->offset = sqe->offset;
+    cqe->data_size = sizeof(said);
+}
+
+static void answer_region(struct asked *asked, struct fake_node *fake,
+                          const struct session_sqe *sqe, struct session_cqe *cqe)
+{
+    switch (sqe->name_size) {
+    case SESSION_REGION_OPEN:
+    case SESSION_REGION_LOCK:
+        cqe->generation = ++asked->number;
+        cqe->flags = SESSION_CQE_OPENED;
+        break;
+    case SESSION_REGION_MAP:
+        cqe->generation = ++asked->number;
+        cqe->flags = SESSION_CQE_MAPPED;
+        break;
+    case SESSION_REGION_STAT: answer_stat(fake, sqe, cqe); break;
+    case SESSION_REGION_READ:
+        cqe->offset = sqe->offset;
+        cqe->data_size = sqe->ref;
+        break;
+    default: break;
+    }
+}
+
+static enum fake_action serve(void *context, struct fake_node *fake, uint32_t lane,
+                              const struct session_sqe *sqe, struct session_cqe *cqe)
+{
+    struct asked *asked = context;
+
+    (void)lane;
+    if (sqe->op == SESSION_OP_CALL_LEASE) {
+        cqe->lease_offset = 0;
+        cqe->lease_bytes = (LIMIT_REPLY_PLACES + asked->places) * LIMIT_CALL_BYTES;
+        return FAKE_ANSWER;
+    }
+    if (sqe->op == SESSION_OP_REGION) {
+        asked->last[sqe->name_size] = *sqe;
+        atomic_fetch_add(&asked->count[sqe->name_size], 1);
+        if ((atomic_load(&asked->keeps) >> sqe->name_size & 1) != 0) {
+            asked->kept[asked->kept_count++ % KEPT_MAX] = sqe->cookie;
+            return FAKE_KEEP;
+        }
+        answer_region(asked, fake, sqe, cqe);
+        return FAKE_ANSWER;
+    }
+    if (sqe->op == SESSION_OP_REFRESH || sqe->op == SESSION_OP_GET ||
+        sqe->op == SESSION_OP_CANCEL) {
+        atomic_fetch_add(&asked->others, 1);
+        return atomic_load(&asked->is_stubborn) ? FAKE_KEEP : FAKE_SERVE;
+    }
+    return FAKE_SERVE;
+}
+
+static void begin(struct asked *asked, uint32_t places)
+{
+    memset(asked, 0, sizeof(*asked));
+    asked->places = places;
+    start(&asked->f, &(struct fake_options){.hook = serve, .context = asked});
+}
+
+static nigh_region *open_one(struct asked *asked)
+{
+    nigh_region *region = NULL;
+
+    assert_int_equal(
+        nigh_region_open(asked->f.client, "one", NIGH_REGION_ALL, NIGH_FOREVER, &region), NIGH_OK);
+    return region;
+}
+
+static void keep(struct asked *asked, enum session_region_what what)
+{
+    atomic_fetch_or(&asked->keeps, 1u << what);
+}
+
+/* Answers one of what was kept: the n-th. */
+static void answer_kept(struct asked *asked, uint32_t n, struct session_cqe cqe)
+{
+    fake_node_lock(&asked->f.fake);
+    cqe.cookie = asked->kept[n];
+    cqe.pin = SESSION_NO_PIN;
+    fake_node_complete(&asked->f.fake, 0, &cqe);
+    fake_node_unlock(&asked->f.fake);
+}
+
+/* ---- handles -------------------------------------------------------------- */
+
+/* The call that opens it is the one that finds the node again. */
+static void a_handle_is_of_the_connection_that_opened_it(void **state)
+{
+    struct asked asked;
+    nigh_region *region = NULL;
+    uint64_t old;
+
+    (void)state;
+    begin(&asked, 4);
+    nigh_region_close(open_one(&asked));
+    fake_node_die(&asked.f.fake, true);
+    assert_int_equal(nigh_region_open(asked.f.client, "one", NIGH_REGION_ALL, WAIT_US, &region),
+                     NIGH_NODE_LOST);
+    fake_node_return(&asked.f.fake);
+    region = open_one(&asked);
+    assert_int_equal(atomic_load(&asked.f.fake.resumes), 1);
+    assert_int_equal(nigh_region_fetch_add(region, 0, 1, WAIT_US, &old), NIGH_OK);
+    nigh_region_close(region);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_CLOSE), 2);
+    stop(&asked.f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_handle_is_of_the_connection_that_opened_it),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
