@@ -150,10 +150,55 @@ static void a_handle_is_of_the_connection_that_opened_it(void **state)
     stop(&asked.f);
 }
 
+/* Nobody waits any more for what opens it, and each place of the ring is in use. */
+static void a_handle_that_came_too_late_is_closed_through_a_full_ring(void **state)
+{
+    enum {
+        GETS = 8,
+        IDS = LIMIT_RING_ENTRIES
+    };
+    struct asked asked;
+    static nigh_id ids[IDS];
+    nigh_view views[GETS];
+    nigh_op gets[GETS], refresh;
+    nigh_region *region = NULL;
+
+    (void)state;
+    begin(&asked, 4);
+    nigh_region_close(open_one(&asked)); /* so there is memory for what is asked */
+    keep(&asked, SESSION_REGION_OPEN);
+    atomic_store(&asked.is_stubborn, true);
+    for (uint32_t i = 0; i < IDS; i++) {
+        ids[i] = id_of(i);
+    }
+    for (uint32_t i = 0; i < GETS; i++) {
+        assert_int_equal(
+            nigh_get_start(asked.f.client, &ids[i], 1, NIGH_FOREVER, &views[i], &gets[i]), NIGH_OK);
+    }
+    /* On a machine that stands still it may end before it was asked. */
+    assert_true(SUPPORT_WAIT(
+        nigh_region_open(asked.f.client, "one", NIGH_REGION_ALL, 100000, &region) == NIGH_TIMEOUT &&
+            asked_for(&asked, SESSION_REGION_OPEN) == 2,
+        60000));
+    assert_int_equal(nigh_refresh_start(asked.f.client, ids, IDS, &refresh), NIGH_OK);
+    for (uint32_t i = 0; i < GETS; i++) {
+        assert_int_equal(nigh_cancel(asked.f.client, &gets[i]), NIGH_CANCELED);
+    }
+    /* All places but that of the open. */
+    assert_true(SUPPORT_WAIT(
+        (nigh_poll(asked.f.client), atomic_load(&asked.others) == LIMIT_RING_ENTRIES - 1), 20000));
+    answer_kept(&asked, 0, (struct session_cqe){.generation = 7, .flags = SESSION_CQE_OPENED});
+    assert_true(SUPPORT_WAIT(
+        (nigh_poll(asked.f.client), asked_for(&asked, SESSION_REGION_CLOSE) == 2), 20000));
+    assert_memory_equal(asked.last[SESSION_REGION_CLOSE].id, &(uint64_t){7}, sizeof(uint64_t));
+    stop(&asked.f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_handle_is_of_the_connection_that_opened_it),
+        cmocka_unit_test(a_handle_that_came_too_late_is_closed_through_a_full_ring),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
