@@ -251,13 +251,16 @@ typedef enum nigh_region_mode {
  *
  * NIGH_TIMEOUT; NIGH_DENIED: the handle was not opened for what the mode takes; NIGH_NOT_FOUND: the
  * region was freed; NIGH_LIMIT: 65536 locks of the region are in use; NIGH_OVERLOADED,
- * NIGH_NO_QUORUM, NIGH_CLOSED as of nigh_region_read. docs/locks.md.
+ * NIGH_NO_QUORUM, NIGH_CLOSED as of nigh_region_read. A client waits for 104 at once: who asks for
+ * more begins to wait when one of these has ended. docs/locks.md.
  */
 NIGH_API nigh_status nigh_region_lock(nigh_region *region, uint64_t number, nigh_region_mode mode,
                                       uint64_t term_us, uint64_t timeout_us, nigh_region **held);
 
 /* Lets go, and closes the handle, whatever is returned: nothing of it is under way. NIGH_LOCK_LOST:
- * it was handed on before; NIGH_CLOSED: it went with a connection. */
+ * it was handed on before; NIGH_CLOSED: it went with a connection; NIGH_TIMEOUT: the node says
+ * nothing for seconds, and lets go when it goes on, or, if all that time more than 240 submissions
+ * of the client were under way at it, when the client is closed. */
 NIGH_API nigh_status nigh_region_unlock(nigh_region *held);
 
 /*
@@ -272,7 +275,8 @@ NIGH_API nigh_status nigh_region_unlock(nigh_region *held);
  * their handles, or gone on to a barrier of another number. NIGH_TIMEOUT: it has not arrived,
  * unless the others have just gone on; it may arrive again. NIGH_BUSY: the handle waits there
  * already. NIGH_INVALID: parties of 0, or there are more, or they do not agree on how many.
- * NIGH_LIMIT: 256 barriers of the region are in use. Else as nigh_region_read. docs/locks.md.
+ * NIGH_LIMIT: 256 barriers of the region are in use. Else as nigh_region_read. At most 192 handles
+ * of one client wait at once. docs/locks.md.
  */
 NIGH_API nigh_status nigh_region_barrier(nigh_region *region, uint64_t number, uint32_t parties,
                                          uint64_t timeout_us);

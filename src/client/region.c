@@ -30,20 +30,26 @@ static bool is_there(const nigh_region *region)
            atomic_load_explicit(&region->client->connections, memory_order_relaxed);
 }
 
-static void region_fill(struct client_op *op, struct session_sqe *sqe)
+/* All but the bytes. */
+static void region_say(const struct client_op *op, struct session_sqe *sqe)
 {
     struct session_region_id id = {
         .number = op->u.region.region != NULL ? op->u.region.region->number : 0,
         .offset = op->u.region.at,
     };
 
-    place_write(op, place_take(op, sqe));
     sqe->op = SESSION_OP_REGION;
     sqe->flags = (uint8_t)op->u.region.flags;
     sqe->name_size = (uint16_t)op->u.region.what;
     memcpy(sqe->id, &id, LIMIT_ID_BYTES);
     sqe->ref = op->u.region.ref;
     sqe->argument = op_remaining_us(op);
+}
+
+static void region_fill(struct client_op *op, struct session_sqe *sqe)
+{
+    place_write(op, place_take(op, sqe));
+    region_say(op, sqe);
 }
 
 static bool region_build(struct client_op *op, size_t step, struct session_sqe *sqe)
@@ -54,6 +60,35 @@ static bool region_build(struct client_op *op, size_t step, struct session_sqe *
         return false;
     }
     return place_build(op, sqe, region_fill);
+}
+
+/* What has no bytes, and is not to wait for those that have: what ends a handle or a map is said
+ * even when it is overdue. */
+static bool bare_build(struct client_op *op, size_t step, struct session_sqe *sqe)
+{
+    (void)step;
+    if (!is_there(op->u.region.region)) {
+        op_fail(op, NIGH_CLOSED);
+        return false;
+    }
+    if (op->u.region.what == SESSION_REGION_BARRIER && place_is_overdue(op)) {
+        op_fail(op, NIGH_TIMEOUT);
+        return false;
+    }
+    region_say(op, sqe);
+    sqe->offset = UINT64_MAX; /* it has no place: none is given back for it */
+    return true;
+}
+
+/* Who holds the lock goes on through the places that are left. */
+static bool lock_has_room(struct client_op *op)
+{
+    uint32_t count = places_of(op)->count;
+    uint32_t others = count > LIMIT_REPLY_PLACES ? (count - LIMIT_REPLY_PLACES) / 2 : 0;
+
+    return place_may_be_had(op, LIMIT_REPLY_PLACES +
+                                    (uint32_t)min_u64(others, LIMIT_UNLOCKED_PLACES)) ||
+           place_is_overdue(op);
 }
 
 /* It is of the connection that gave it: the op may have been what came back to the node. */
@@ -177,10 +212,49 @@ static const struct op_kind region_kind = {
     .waits = true,
 };
 
+/* What waits for what other calls of the same client are to do leaves them a part of the ring. */
+static const struct op_kind lock_kind = {
+    .lane = place_lane,
+    .build = region_build,
+    .done = region_done,
+    .has_room = lock_has_room,
+    .tell = region_explain,
+    .waits = true,
+    .yields = true,
+};
+
+static const struct op_kind barrier_kind = {
+    .lane = place_lane,
+    .build = bare_build,
+    .done = region_done,
+    .tell = region_explain,
+    .waits = true,
+    .yields = true,
+};
+
+static const struct op_kind end_kind = {
+    .lane = place_lane,
+    .build = bare_build,
+    .done = region_done,
+    .tell = region_explain,
+    .waits = true,
+};
+
+static const struct op_kind *kind_of(enum session_region_what what)
+{
+    switch (what) {
+    case SESSION_REGION_LOCK: return &lock_kind;
+    case SESSION_REGION_BARRIER: return &barrier_kind;
+    case SESSION_REGION_CLOSE:
+    case SESSION_REGION_UNMAP: return &end_kind;
+    default: return &region_kind;
+    }
+}
+
 void region_init(struct client_op *op, nigh_client *client, nigh_region *region,
                  enum session_region_what what, uint64_t timeout_us)
 {
-    op_init(op, client, &region_kind, 1, op_deadline_us(timeout_us));
+    op_init(op, client, kind_of(what), 1, op_deadline_us(timeout_us));
     op->u.place.lane = 0;
     op->u.place.count = 0;
     op->u.place.bytes = NULL;
@@ -432,7 +506,7 @@ nigh_status region_put(nigh_region *region)
         status = NIGH_CLOSED;
     } else if (status == NIGH_OK) {
         region_init(&op, client, region, SESSION_REGION_CLOSE, LIMIT_NODE_GRACE_US);
-        status = op_run(&op); /* where that fails the session ends, and its handles with it */
+        status = op_run(&op);
     }
     client_lock(client);
     list_remove(&region->place);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/client_internal.h"
 #include "client_fixture.h"
 #include "nigh/region.h"
 
@@ -194,11 +195,137 @@ static void a_handle_that_came_too_late_is_closed_through_a_full_ring(void **sta
     stop(&asked.f);
 }
 
+/* ---- places --------------------------------------------------------------- */
+
+/* Writes that the node does not end take all there are. */
+static void take_places(struct asked *asked, nigh_region *region, nigh_op *ops)
+{
+    keep(asked, SESSION_REGION_WRITE);
+    for (uint32_t n = 0; n < asked->places; n++) {
+        assert_int_equal(nigh_region_write_start(region, 0, "x", 1, NIGH_FOREVER, &ops[n]),
+                         NIGH_OK);
+    }
+    assert_true(SUPPORT_WAIT(asked_for(asked, SESSION_REGION_WRITE) == asked->places, 20000));
+}
+
+/* It is what others wait for. */
+static void what_ends_a_handle_or_a_map_needs_no_place(void **state)
+{
+    struct asked asked;
+    nigh_region *region, *held;
+    void *address;
+    nigh_op ops[2];
+
+    (void)state;
+    begin(&asked, 2);
+    region = open_one(&asked);
+    assert_int_equal(nigh_region_lock(region, 7, NIGH_REGION_EXCLUSIVE, 0, NIGH_FOREVER, &held),
+                     NIGH_OK);
+    assert_int_equal(nigh_region_map(region, 0, 0, NIGH_REGION_READ, NIGH_FOREVER, &address),
+                     NIGH_OK);
+    take_places(&asked, region, ops);
+    assert_int_equal(nigh_region_unlock(held), NIGH_OK);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_CLOSE), 1);
+    assert_int_equal(nigh_region_unmap(region, address), NIGH_OK);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_UNMAP), 1);
+    stop(&asked.f);
+}
+
+/* Nor is anything that waits for others to arrive. */
+static void a_barrier_needs_no_place(void **state)
+{
+    struct asked asked;
+    nigh_region *region;
+    nigh_op ops[2];
+
+    (void)state;
+    begin(&asked, 2);
+    region = open_one(&asked);
+    take_places(&asked, region, ops);
+    assert_int_equal(nigh_region_barrier(region, 3, 200, WAIT_US), NIGH_OK);
+    assert_true(asked.last[SESSION_REGION_BARRIER].offset == UINT64_MAX);
+    assert_int_equal(asked.last[SESSION_REGION_BARRIER].ref, 200);
+    assert_int_equal(nigh_region_barrier(region, 3, 200, 0), NIGH_TIMEOUT);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_BARRIER), 1);
+    stop(&asked.f);
+}
+
+struct waiter {
+    nigh_region *region, *held;
+    pthread_t thread;
+    nigh_status status;
+};
+
+static void *wait_for_lock(void *context)
+{
+    struct waiter *waiter = context;
+
+    waiter->status =
+        nigh_region_lock(waiter->region, 7, NIGH_REGION_EXCLUSIVE, 0, NIGH_FOREVER, &waiter->held);
+    return NULL;
+}
+
+/* Of ops that have found no room. */
+static uint32_t fed(nigh_client *client)
+{
+    uint32_t count = 0;
+
+    client_lock(client);
+    LIST_FOREACH(node, &client->feed)
+    {
+        count++;
+    }
+    client_unlock(client);
+    return count;
+}
+
+/* However many threads wait for a lock, the one that holds it writes, and lets go. */
+static void waits_for_a_lock_leave_places(void **state)
+{
+    enum {
+        MORE = 3,
+        WAITERS = LIMIT_UNLOCKED_PLACES + 2 * MORE
+    };
+    static struct waiter waiters[WAITERS];
+    struct asked asked;
+    nigh_region *region, *held;
+
+    (void)state;
+    begin(&asked, LIMIT_UNLOCKED_PLACES + LIMIT_UNLOCKED_PLACES);
+    region = open_one(&asked);
+    assert_int_equal(nigh_region_lock(region, 7, NIGH_REGION_EXCLUSIVE, 0, NIGH_FOREVER, &held),
+                     NIGH_OK);
+    keep(&asked, SESSION_REGION_LOCK);
+    for (uint32_t n = 0; n < WAITERS; n++) {
+        waiters[n] = (struct waiter){.region = region};
+        assert_int_equal(pthread_create(&waiters[n].thread, NULL, wait_for_lock, &waiters[n]), 0);
+        assert_true(SUPPORT_WAIT(
+            asked_for(&asked, SESSION_REGION_LOCK) - 1 + fed(asked.f.client) == n + 1, 20000));
+    }
+    assert_int_equal(asked_for(&asked, SESSION_REGION_LOCK), 1 + LIMIT_UNLOCKED_PLACES);
+    assert_int_equal(nigh_region_write(held, 0, "x", 1, WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_region_unlock(held), NIGH_OK);
+    /* All get it, those too that were not asked for. */
+    for (uint32_t n = 0; n < WAITERS; n++) {
+        assert_true(SUPPORT_WAIT(asked_for(&asked, SESSION_REGION_LOCK) > 1 + n, 20000));
+        answer_kept(&asked, n,
+                    (struct session_cqe){.generation = 100 + n, .flags = SESSION_CQE_OPENED});
+    }
+    for (uint32_t n = 0; n < WAITERS; n++) {
+        assert_int_equal(pthread_join(waiters[n].thread, NULL), 0);
+        assert_int_equal(waiters[n].status, NIGH_OK);
+    }
+    stop(&asked.f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_handle_is_of_the_connection_that_opened_it),
         cmocka_unit_test(a_handle_that_came_too_late_is_closed_through_a_full_ring),
+        cmocka_unit_test(what_ends_a_handle_or_a_map_needs_no_place),
+        cmocka_unit_test(a_barrier_needs_no_place),
+        cmocka_unit_test(waits_for_a_lock_leave_places),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
