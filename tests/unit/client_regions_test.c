@@ -250,6 +250,42 @@ static void a_barrier_needs_no_place(void **state)
     stop(&asked.f);
 }
 
+/* A write of many steps takes what comes free in its turn only. */
+static void much_and_little_take_turns(void **state)
+{
+    enum {
+        STEPS = 64
+    };
+    static uint8_t bytes[STEPS * LIMIT_CALL_BYTES];
+    struct asked asked;
+    nigh_region *region;
+    nigh_op much, little[2];
+    uint8_t byte;
+
+    (void)state;
+    begin(&asked, 2);
+    region = open_one(&asked);
+    keep(&asked, SESSION_REGION_WRITE);
+    assert_int_equal(nigh_region_write_start(region, 0, bytes, sizeof(bytes), NIGH_FOREVER, &much),
+                     NIGH_OK);
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_int_equal(nigh_region_read_start(region, 0, &byte, 1, NIGH_FOREVER, &little[n]),
+                         NIGH_OK);
+    }
+    /* One place comes free at a time, and is taken before the next does. */
+    for (uint32_t n = 0; n < 4; n++) {
+        assert_true(SUPPORT_WAIT(asked_for(&asked, SESSION_REGION_WRITE) == 2 + n, 20000));
+        answer_kept(&asked, n, (struct session_cqe){.status = NIGH_OK});
+        assert_true(SUPPORT_WAIT(
+            (nigh_poll(asked.f.client), asked_for(&asked, SESSION_REGION_WRITE) == 3 + n), 20000));
+    }
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_int_equal(nigh_op_status(&little[n]), NIGH_OK);
+    }
+    assert_int_equal(nigh_op_status(&much), NIGH_PENDING);
+    stop(&asked.f);
+}
+
 struct waiter {
     nigh_region *region, *held;
     pthread_t thread;
@@ -325,6 +361,7 @@ int main(void)
         cmocka_unit_test(a_handle_that_came_too_late_is_closed_through_a_full_ring),
         cmocka_unit_test(what_ends_a_handle_or_a_map_needs_no_place),
         cmocka_unit_test(a_barrier_needs_no_place),
+        cmocka_unit_test(much_and_little_take_turns),
         cmocka_unit_test(waits_for_a_lock_leave_places),
     };
 
