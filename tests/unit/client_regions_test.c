@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/attach.h"
 #include "client/client_internal.h"
+#include "client/ring.h"
 #include "client_fixture.h"
 #include "nigh/region.h"
 
@@ -195,6 +197,48 @@ static void a_handle_that_came_too_late_is_closed_through_a_full_ring(void **sta
     stop(&asked.f);
 }
 
+struct mapper {
+    nigh_region *region;
+    pthread_t thread;
+    nigh_status status;
+};
+
+static void *map_one(void *context)
+{
+    struct mapper *mapper = context;
+    void *address;
+
+    mapper->status =
+        nigh_region_map(mapper->region, 0, 0, NIGH_REGION_READ, NIGH_FOREVER, &address);
+    return NULL;
+}
+
+/* The node that gave the map has gone, and the one that is asked for its memory begins its numbers
+ * anew: what it has under this one is another's. Another thread has found it meanwhile. */
+static void a_map_is_of_the_connection_that_gave_it(void **state)
+{
+    struct asked asked;
+    struct mapper mapper;
+
+    (void)state;
+    begin(&asked, 4);
+    mapper.region = open_one(&asked);
+    keep(&asked, SESSION_REGION_MAP);
+    assert_int_equal(pthread_create(&mapper.thread, NULL, map_one, &mapper), 0);
+    assert_true(SUPPORT_WAIT(asked_for(&asked, SESSION_REGION_MAP) == 1, 20000));
+    /* As a call of this thread would do it, which has the lock as long. */
+    client_lock(asked.f.client);
+    answer_kept(&asked, 0, (struct session_cqe){.generation = 7, .flags = SESSION_CQE_MAPPED});
+    ring_take_in(asked.f.client, NULL);
+    client_lose(asked.f.client, NIGH_NODE_LOST);
+    fake_node_die(&asked.f.fake, false);
+    assert_true(SUPPORT_WAIT(resume_ensure(asked.f.client, WAIT_US) == NIGH_OK, 20000));
+    client_unlock(asked.f.client);
+    assert_int_equal(pthread_join(mapper.thread, NULL), 0);
+    assert_int_equal(mapper.status, NIGH_CLOSED);
+    stop(&asked.f);
+}
+
 /* ---- places --------------------------------------------------------------- */
 
 /* Writes that the node does not end take all there are. */
@@ -359,6 +403,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_handle_is_of_the_connection_that_opened_it),
         cmocka_unit_test(a_handle_that_came_too_late_is_closed_through_a_full_ring),
+        cmocka_unit_test(a_map_is_of_the_connection_that_gave_it),
         cmocka_unit_test(what_ends_a_handle_or_a_map_needs_no_place),
         cmocka_unit_test(a_barrier_needs_no_place),
         cmocka_unit_test(much_and_little_take_turns),
