@@ -2,6 +2,7 @@
 /* Regions as a node sees them: what is asked, what it takes of the client's ring and of its places,
  * and what is undone when nobody waits for the answer. */
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,25 @@ static void answer_stat(struct fake_node *fake, const struct session_sqe *sqe,
     cqe->data_size = sizeof(said);
 }
 
+/* "a", of one byte, and "b", of two. */
+static void answer_list(struct fake_node *fake, const struct session_sqe *sqe,
+                        struct session_cqe *cqe)
+{
+    struct session_region_page page = {.count = 2};
+
+    for (uint32_t n = 0; n < page.count; n++) {
+        struct session_region_entry entry = {
+            .bytes = sizeof(entry) + 8, .size_bytes = 1 + n, .name_bytes = 1};
+
+        memcpy(page.entries + page.bytes, &entry, sizeof(entry));
+        page.entries[page.bytes + sizeof(entry)] = (uint8_t)('a' + n);
+        page.bytes += entry.bytes;
+    }
+    memcpy(fake->arena + sqe->offset, &page, sizeof(page));
+    cqe->offset = sqe->offset;
+    cqe->data_size = sizeof(page);
+}
+
 static void answer_region(struct asked *asked, struct fake_node *fake,
                           const struct session_sqe *sqe, struct session_cqe *cqe)
 {
@@ -60,6 +80,7 @@ static void answer_region(struct asked *asked, struct fake_node *fake,
         cqe->generation = ++asked->number;
         cqe->flags = SESSION_CQE_MAPPED;
         break;
+    case SESSION_REGION_LIST: answer_list(fake, sqe, cqe); break;
     case SESSION_REGION_STAT: answer_stat(fake, sqe, cqe); break;
     case SESSION_REGION_READ:
         cqe->offset = sqe->offset;
@@ -88,6 +109,10 @@ static enum fake_action serve(void *context, struct fake_node *fake, uint32_t la
             return FAKE_KEEP;
         }
         answer_region(asked, fake, sqe, cqe);
+        return FAKE_ANSWER;
+    }
+    if (sqe->op == SESSION_OP_BULK_MAKE) {
+        cqe->generation = 1;
         return FAKE_ANSWER;
     }
     if (sqe->op == SESSION_OP_REFRESH || sqe->op == SESSION_OP_GET ||
@@ -236,6 +261,49 @@ static void a_map_is_of_the_connection_that_gave_it(void **state)
     client_unlock(asked.f.client);
     assert_int_equal(pthread_join(mapper.thread, NULL), 0);
     assert_int_equal(mapper.status, NIGH_CLOSED);
+    stop(&asked.f);
+}
+
+/* ---- structs that grow ---------------------------------------------------- */
+
+/* A program of before there were flags, one of today, and one of after something comes. */
+static void lists_are_as_wide_as_the_caller_says(void **state)
+{
+    enum {
+        OLDER = offsetof(nigh_region_info, flags),
+        OWN = sizeof(nigh_region_info),
+        NEWER = sizeof(nigh_region_info) + 32
+    };
+    static const size_t sizes[] = {OLDER, OWN, NEWER};
+    static _Alignas(nigh_region_entry) uint8_t bytes[3 * (sizeof(nigh_region_entry) + 32)];
+    const size_t head = offsetof(nigh_region_entry, info);
+    nigh_region_entry *first = (nigh_region_entry *)(void *)bytes;
+    struct asked asked;
+    uint32_t more;
+    size_t count;
+
+    (void)state;
+    begin(&asked, 4);
+    for (size_t n = 0; n < sizeof(sizes) / sizeof(sizes[0]); n++) {
+        const nigh_region_entry *second =
+            (const nigh_region_entry *)(void *)(bytes + head + sizes[n]);
+
+        memset(bytes, 0xee, sizeof(bytes));
+        first->info.struct_size = sizes[n];
+        assert_int_equal(nigh_region_list(asked.f.client, NULL, first, 2, WAIT_US, &count, &more),
+                         NIGH_OK);
+        assert_int_equal(count, 2);
+        assert_string_equal(first->name, "a");
+        assert_string_equal(second->name, "b");
+        assert_int_equal(second->info.struct_size, sizes[n]);
+        assert_int_equal(second->info.size, 2);
+        assert_int_equal(bytes[2 * (head + sizes[n])], 0xee);
+    }
+    for (size_t wrong = 0; wrong < 4; wrong++) {
+        first->info.struct_size = (const size_t[]){0, 8, OWN + 4, 100 * OWN}[wrong];
+        assert_int_equal(nigh_region_list(asked.f.client, NULL, first, 1, WAIT_US, &count, &more),
+                         NIGH_INVALID);
+    }
     stop(&asked.f);
 }
 
@@ -404,6 +472,7 @@ int main(void)
         cmocka_unit_test(a_handle_is_of_the_connection_that_opened_it),
         cmocka_unit_test(a_handle_that_came_too_late_is_closed_through_a_full_ring),
         cmocka_unit_test(a_map_is_of_the_connection_that_gave_it),
+        cmocka_unit_test(lists_are_as_wide_as_the_caller_says),
         cmocka_unit_test(what_ends_a_handle_or_a_map_needs_no_place),
         cmocka_unit_test(a_barrier_needs_no_place),
         cmocka_unit_test(much_and_little_take_turns),
