@@ -327,7 +327,7 @@ typedef struct nigh_region_user {
     uint32_t access; /* NIGH_REGION_* */
 } nigh_region_user;
 
-/* Set struct_size: so much of it is filled. */
+/* Set struct_size: so much of it is filled, what this libnigh does not know with 0. */
 typedef struct nigh_region_info {
     size_t struct_size;
     uint64_t size;

@@ -616,7 +616,7 @@ static void tell_stat(const struct session_region_stat *said, nigh_region_info *
             (nigh_region_user){.uid = said->users[n].uid, .access = said->users[n].rights};
     }
     memcpy(all.ranks, said->ranks, said->chunk_count * sizeof(all.ranks[0]));
-    memcpy(info, &all, min_size(info->struct_size, sizeof(all)));
+    client_copy_out(info, info->struct_size, &all, sizeof(all));
 }
 
 nigh_status nigh_region_stat(nigh_region *region, uint64_t timeout_us, nigh_region_info *info)
@@ -628,7 +628,8 @@ nigh_status nigh_region_stat(nigh_region *region, uint64_t timeout_us, nigh_regi
     if (status != NIGH_OK) {
         return status;
     }
-    if (info == NULL || info->struct_size < sizeof(info->struct_size)) {
+    if (info == NULL ||
+        !client_knows_size(info->struct_size, sizeof(info->struct_size), sizeof(*info))) {
         return error_set(region->client, NIGH_INVALID,
                          "nigh_region_stat: set struct_size to sizeof(nigh_region_info)");
     }

@@ -7,8 +7,9 @@
 #include "client/error.h"
 #include "client/region.h"
 
-#define LIST_INFO_FIRST offsetof(nigh_region_info, flags) /* the least that a caller knows of one \
-                                                           */
+#define LIST_INFO_FIRST                                                       \
+    offsetof(nigh_region_info, flags) /* the least that a caller knows of one \
+                                       */
 
 /* Behind an entry's head. */
 static size_t tail_bytes(const struct session_region_entry *entry)
@@ -71,7 +72,7 @@ static void read_entry(const struct session_region_entry *from, const uint8_t *t
     to->home = from->home;
     memset(to->name, 0, sizeof(to->name));
     memcpy(to->name, tail, from->name_bytes);
-    memcpy(&to->info, &all, struct_size < sizeof(all) ? struct_size : sizeof(all));
+    client_copy_out(&to->info, struct_size, &all, sizeof(all));
 }
 
 /* NIGH_PROTOCOL: it is no page. */

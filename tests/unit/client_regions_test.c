@@ -307,6 +307,39 @@ static void lists_are_as_wide_as_the_caller_says(void **state)
     stop(&asked.f);
 }
 
+static void what_a_newer_program_knows_more_is_zero(void **state)
+{
+    struct {
+        nigh_region_info info;
+        uint64_t newer[2];
+    } one;
+    struct {
+        nigh_region_entry entry;
+        uint64_t newer[2];
+    } listed;
+    struct asked asked;
+    nigh_region *region;
+    uint32_t more;
+    size_t count;
+
+    (void)state;
+    begin(&asked, 4);
+    region = open_one(&asked);
+    memset(&one, 0xee, sizeof(one));
+    one.info.struct_size = sizeof(one);
+    assert_int_equal(nigh_region_stat(region, WAIT_US, &one.info), NIGH_OK);
+    assert_int_equal(one.info.size, 4096);
+    assert_int_equal(one.newer[0] | one.newer[1], 0);
+    one.info.struct_size = 100 * sizeof(one);
+    assert_int_equal(nigh_region_stat(region, WAIT_US, &one.info), NIGH_INVALID);
+    memset(&listed, 0xee, sizeof(listed));
+    listed.entry.info.struct_size = sizeof(listed.entry.info) + sizeof(listed.newer);
+    assert_int_equal(
+        nigh_region_list(asked.f.client, NULL, &listed.entry, 1, WAIT_US, &count, &more), NIGH_OK);
+    assert_int_equal(listed.newer[0] | listed.newer[1], 0);
+    stop(&asked.f);
+}
+
 /* ---- places --------------------------------------------------------------- */
 
 /* Writes that the node does not end take all there are. */
@@ -473,6 +506,7 @@ int main(void)
         cmocka_unit_test(a_handle_that_came_too_late_is_closed_through_a_full_ring),
         cmocka_unit_test(a_map_is_of_the_connection_that_gave_it),
         cmocka_unit_test(lists_are_as_wide_as_the_caller_says),
+        cmocka_unit_test(what_a_newer_program_knows_more_is_zero),
         cmocka_unit_test(what_ends_a_handle_or_a_map_needs_no_place),
         cmocka_unit_test(a_barrier_needs_no_place),
         cmocka_unit_test(much_and_little_take_turns),
