@@ -340,6 +340,28 @@ static void what_a_newer_program_knows_more_is_zero(void **state)
     stop(&asked.f);
 }
 
+static void what_a_newer_program_asks_for_is_refused(void **state)
+{
+    struct {
+        nigh_region_spec spec;
+        uint64_t newer;
+    } wish = {.spec = {.struct_size = sizeof(wish), .name = "one", .size = 1}};
+    struct asked asked;
+    nigh_region *region;
+
+    (void)state;
+    begin(&asked, 4);
+    assert_int_equal(nigh_region_create(asked.f.client, &wish.spec, WAIT_US, &region), NIGH_OK);
+    wish.newer = 1;
+    assert_int_equal(nigh_region_create(asked.f.client, &wish.spec, WAIT_US, &region),
+                     NIGH_INVALID);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_CREATE), 1);
+    wish.spec.struct_size = 100 * sizeof(wish);
+    assert_int_equal(nigh_region_create(asked.f.client, &wish.spec, WAIT_US, &region),
+                     NIGH_INVALID);
+    stop(&asked.f);
+}
+
 /* ---- places --------------------------------------------------------------- */
 
 /* Writes that the node does not end take all there are. */
@@ -507,6 +529,7 @@ int main(void)
         cmocka_unit_test(a_map_is_of_the_connection_that_gave_it),
         cmocka_unit_test(lists_are_as_wide_as_the_caller_says),
         cmocka_unit_test(what_a_newer_program_knows_more_is_zero),
+        cmocka_unit_test(what_a_newer_program_asks_for_is_refused),
         cmocka_unit_test(what_ends_a_handle_or_a_map_needs_no_place),
         cmocka_unit_test(a_barrier_needs_no_place),
         cmocka_unit_test(much_and_little_take_turns),
