@@ -362,6 +362,29 @@ static void what_a_newer_program_asks_for_is_refused(void **state)
     stop(&asked.f);
 }
 
+/* By whichever call. */
+static void no_bytes_are_moved_at_once(void **state)
+{
+    nigh_bulk_part none = {0};
+    struct asked asked;
+    nigh_region *region;
+    void *memory;
+
+    (void)state;
+    begin(&asked, 4);
+    region = open_one(&asked);
+    assert_int_equal(nigh_bulk_alloc(asked.f.client, 4096, NIGH_BULK_READ | NIGH_BULK_WRITE,
+                                     &memory, &none.bulk),
+                     NIGH_OK);
+    assert_int_equal(nigh_region_read(region, 0, NULL, 0, WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_region_read_into(region, 0, &none, WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_region_write(region, 0, NULL, 0, WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_region_write_from(region, 0, &none, WAIT_US), NIGH_OK);
+    assert_int_equal(
+        asked_for(&asked, SESSION_REGION_READ) + asked_for(&asked, SESSION_REGION_WRITE), 0);
+    stop(&asked.f);
+}
+
 /* ---- places --------------------------------------------------------------- */
 
 /* Writes that the node does not end take all there are. */
@@ -530,6 +553,7 @@ int main(void)
         cmocka_unit_test(lists_are_as_wide_as_the_caller_says),
         cmocka_unit_test(what_a_newer_program_knows_more_is_zero),
         cmocka_unit_test(what_a_newer_program_asks_for_is_refused),
+        cmocka_unit_test(no_bytes_are_moved_at_once),
         cmocka_unit_test(what_ends_a_handle_or_a_map_needs_no_place),
         cmocka_unit_test(a_barrier_needs_no_place),
         cmocka_unit_test(much_and_little_take_turns),
