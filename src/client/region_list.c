@@ -7,9 +7,8 @@
 #include "client/error.h"
 #include "client/region.h"
 
-#define LIST_INFO_FIRST                                                       \
-    offsetof(nigh_region_info, flags) /* the least that a caller knows of one \
-                                       */
+/* The least that a caller knows of one. */
+#define LIST_INFO_FIRST offsetof(nigh_region_info, flags)
 
 /* Behind an entry's head. */
 static size_t tail_bytes(const struct session_region_entry *entry)
