@@ -153,12 +153,46 @@ static nigh_status explain_change(const struct client_op *op, nigh_status status
     }
 }
 
+/* What a status means of this question alone; NULL: nothing else than of the others. */
+static const char *own_sentence(uint32_t what, nigh_status status)
+{
+    switch (what) {
+    case SESSION_REGION_OPEN:
+        return status == NIGH_LIMIT ? "this client has as many handles open as it may, or its node "
+                                      "as many regions"
+                                    : NULL;
+    case SESSION_REGION_MOVE:
+        return status == NIGH_EXISTS ? "the chunk lies at that node already" : NULL;
+    case SESSION_REGION_LOCK:
+        return status == NIGH_LIMIT ? "as many locks of the region are in use as there may be, or "
+                                      "this client has as many handles open as it may"
+                                    : NULL;
+    case SESSION_REGION_BARRIER:
+        switch (status) {
+        case NIGH_BUSY: return "the handle waits at this barrier already";
+        case NIGH_PEER_LOST:
+            return "a party of the barrier died, or a node that counts for some: close the handles "
+                   "of it, or go on to another number";
+        case NIGH_INVALID:
+            return "there are more parties at the barrier than that, or they do not agree on how "
+                   "many they are";
+        case NIGH_LIMIT: return "as many barriers of the region are in use as there may be";
+        default: return NULL;
+        }
+    default: return NULL;
+    }
+}
+
 nigh_status region_explain(const struct client_op *op, nigh_status status)
 {
+    const char *own = own_sentence(op->u.region.what, status);
     uint32_t what = op->u.region.what;
     bool moves_bytes = (what >= SESSION_REGION_READ && what <= SESSION_REGION_SWAP) ||
                        what == SESSION_REGION_FILL || what == SESSION_REGION_COPY;
 
+    if (own != NULL) {
+        return error_set(op->client, status, "%s", own);
+    }
     switch (status) {
     case NIGH_CLOSED:
         return error_set(op->client, status,

@@ -20,6 +20,7 @@ struct asked {
     struct fixture f;
     uint32_t places;          /* that it grants beside those for answers */
     _Atomic uint32_t keeps;   /* a bit of each SESSION_REGION_* */
+    _Atomic int32_t status;   /* of what it answers */
     _Atomic bool is_stubborn; /* does not answer REFRESH, GET and CANCEL */
     _Atomic uint32_t others;  /* of these */
     _Atomic uint32_t count[SESSION_REGION_WHATS];
@@ -108,7 +109,10 @@ static enum fake_action serve(void *context, struct fake_node *fake, uint32_t la
             asked->kept[asked->kept_count++ % KEPT_MAX] = sqe->cookie;
             return FAKE_KEEP;
         }
-        answer_region(asked, fake, sqe, cqe);
+        cqe->status = atomic_load(&asked->status);
+        if (cqe->status == NIGH_OK) {
+            answer_region(asked, fake, sqe, cqe);
+        }
         return FAKE_ANSWER;
     }
     if (sqe->op == SESSION_OP_BULK_MAKE) {
@@ -261,6 +265,55 @@ static void a_map_is_of_the_connection_that_gave_it(void **state)
     client_unlock(asked.f.client);
     assert_int_equal(pthread_join(mapper.thread, NULL), 0);
     assert_int_equal(mapper.status, NIGH_CLOSED);
+    stop(&asked.f);
+}
+
+/* ---- sentences ------------------------------------------------------------ */
+
+/* What is said is about what was asked. */
+static void why_it_failed_is_said(void **state)
+{
+    static const struct {
+        enum session_region_what what;
+        nigh_status status;
+        const char *words;
+    } cases[] = {
+        {SESSION_REGION_OPEN, NIGH_LIMIT, "handles"},
+        {SESSION_REGION_MOVE, NIGH_EXISTS, "at that node already"},
+        {SESSION_REGION_MOVE, NIGH_BUSY, "has the chunk mapped"},
+        {SESSION_REGION_LOCK, NIGH_LIMIT, "locks"},
+        {SESSION_REGION_BARRIER, NIGH_BUSY, "waits at this barrier already"},
+        {SESSION_REGION_BARRIER, NIGH_PEER_LOST, "a party"},
+        {SESSION_REGION_BARRIER, NIGH_INVALID, "more parties"},
+        {SESSION_REGION_BARRIER, NIGH_LIMIT, "barriers"},
+    };
+    struct asked asked;
+    nigh_region *region, *other;
+    char said[256];
+
+    (void)state;
+    begin(&asked, 4);
+    region = open_one(&asked);
+    for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
+        nigh_status status = NIGH_OK;
+
+        atomic_store(&asked.status, cases[n].status);
+        if (cases[n].what == SESSION_REGION_OPEN) {
+            status = nigh_region_open(asked.f.client, "two", NIGH_REGION_READ, WAIT_US, &other);
+        } else if (cases[n].what == SESSION_REGION_MOVE) {
+            status = nigh_region_move(region, 0, 0, WAIT_US);
+        } else if (cases[n].what == SESSION_REGION_LOCK) {
+            status = nigh_region_lock(region, 7, NIGH_REGION_SHARED, 0, WAIT_US, &other);
+        } else {
+            status = nigh_region_barrier(region, 7, 2, WAIT_US);
+        }
+        assert_int_equal(status, cases[n].status);
+        nigh_client_error(asked.f.client, said, sizeof(said));
+        if (strstr(said, cases[n].words) == NULL) {
+            fail_msg("%s: not of '%s'", said, cases[n].words);
+        }
+    }
+    atomic_store(&asked.status, NIGH_OK);
     stop(&asked.f);
 }
 
@@ -550,6 +603,7 @@ int main(void)
         cmocka_unit_test(a_handle_is_of_the_connection_that_opened_it),
         cmocka_unit_test(a_handle_that_came_too_late_is_closed_through_a_full_ring),
         cmocka_unit_test(a_map_is_of_the_connection_that_gave_it),
+        cmocka_unit_test(why_it_failed_is_said),
         cmocka_unit_test(lists_are_as_wide_as_the_caller_says),
         cmocka_unit_test(what_a_newer_program_knows_more_is_zero),
         cmocka_unit_test(what_a_newer_program_asks_for_is_refused),
