@@ -423,6 +423,19 @@ def test_a_region_of_another_node_is_measured():
             raw.wait_for(lambda: a.numbers()["region_chunks"] == b.numbers()["region_chunks"] == 0)
 
 
+def test_a_measurement_that_is_cut_off_says_what_may_be_left():
+    """Nobody can tell whether its region was made, nor look."""
+    cluster = voters()
+    with cluster as (a, b):
+        b.process.send_signal(signal.SIGSTOP)
+        try:
+            wait_for(lambda: a.numbers()["view_quorum"] == 0)
+            code, _, said = a.run("bench", "region", "--timeout", "2s")
+            assert code not in (OK, USAGE) and "may be left: nigh region rm nigh-bench-" in said, (code, said)
+        finally:
+            b.process.send_signal(signal.SIGCONT)
+
+
 def test_chunks_move():
     cluster = voters()
     with cluster as (a, b):
