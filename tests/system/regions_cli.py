@@ -207,6 +207,7 @@ def test_others_may_what_they_were_given(node, folder):
         region("write", "r", node=node, data=b"mine")
         refused(DENIED, [f"user {SOMEBODY} may not read it"], "read", "r", **somebody)
         refused(DENIED, [f"user {SOMEBODY} has no rights to it"], "stat", "r", **somebody)
+        refused(DENIED, [f"--near r: user {SOMEBODY} has no rights to it"], "create", "x", "4", "--near", "r", **somebody)
         assert parsed("region", "ls", **somebody) == [], "nor is it told that there is one"
         region("chmod", "r", "o+r", node=node)
         assert region("read", "r", **somebody) == b"mine"
@@ -237,6 +238,8 @@ def test_a_region_goes(node, folder):
     assert code == NOT_FOUND and b'"error"' in printed and b'"exit_code"' in printed, printed
     region("create", "r", "1M", node=node)
     refused(TIMEOUT, ["r: the time was up"], "stat", "r", "--timeout", "0", node=node)
+    code, _, said = run("region", "rm", "r", "--timeout", "0", node=node)
+    assert code == TIMEOUT and "the time was up" in said and "may have happened" not in said, "it was not open yet"
 
 
 def test_memory_of_regions_has_an_end():
