@@ -303,6 +303,9 @@ def test_wrong_usage(node, folder):
     ]
     for arguments, words in cases:
         refused(USAGE, [*words, "try 'nigh region --help'"], *arguments, node=node)
+    said = run("region", "--help")[1].decode()
+    for flag in ("--chunk", "--on", "--spread", "--near", "--group", "--others", "--mappable", "--offset", "--size"):
+        assert flag in said, (flag, said)
     assert run("region", "create", "x", "1", "--on", "7", node=node)[0] == USAGE, "there is no such node"
     refused(USAGE, ["no node 7"], "move", "r", "1", "7", node=node)
     refused(NOT_FOUND, ["no node is called nobody"], "create", "x", "1", "--on", "nobody", node=node)
