@@ -51,6 +51,17 @@ void bench_fail(const char *format, ...)
     exit(1);
 }
 
+uint32_t bench_number(const char *word, uint32_t most)
+{
+    char *end;
+    unsigned long value = strtoul(word, &end, 10);
+
+    if (word[0] < '0' || word[0] > '9' || *end != '\0' || value < 1 || value > most) {
+        bench_fail("'%s' is not a number of 1 to %u", word, most);
+    }
+    return (uint32_t)value;
+}
+
 void bench_check(nigh_status status, const char *what)
 {
     if (status != NIGH_OK) {

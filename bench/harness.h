@@ -21,6 +21,9 @@ uint64_t bench_now_ns(void);
 /* Prints a sentence and exits 1. */
 _Noreturn void bench_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* A word of the command line that is a whole number of 1 to `most`; else as bench_fail. */
+uint32_t bench_number(const char *word, uint32_t most);
+
 /* Exits with the status's sentence unless it is NIGH_OK. */
 void bench_check(nigh_status status, const char *what);
 

@@ -15,6 +15,7 @@
  *
  * bench-region MPI-HELPER OUT.json [ROUNDS]
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -471,9 +472,9 @@ static void measure_spinning(const char *helper, int rounds)
 
 int main(int argc, char **argv)
 {
-    int rounds = argc > 3 ? atoi(argv[3]) : ROUNDS;
+    int rounds = argc > 3 ? (int)bench_number(argv[3], INT_MAX) : ROUNDS;
 
-    if (argc < 3 || rounds < 1) {
+    if (argc < 3) {
         bench_fail("usage: bench-region MPI-HELPER OUT.json [ROUNDS]");
     }
     bench_pin(HERE);

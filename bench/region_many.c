@@ -9,6 +9,7 @@
  *
  * bench-region-many OUT.json [ROUNDS] [REGIONS]
  */
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -421,10 +422,10 @@ static void tell(struct series *series)
 
 int main(int argc, char **argv)
 {
-    int rounds = argc > 2 ? atoi(argv[2]) : ROUNDS;
+    int rounds = argc > 2 ? (int)bench_number(argv[2], INT_MAX) : ROUNDS;
 
-    count = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : REGIONS;
-    if (argc < 2 || rounds < 1 || count < 1 || count > MOST) {
+    count = argc > 3 ? bench_number(argv[3], MOST) : REGIONS;
+    if (argc < 2) {
         bench_fail("usage: bench-region-many OUT.json [ROUNDS] [REGIONS, %u at most]", MOST);
     }
     choice = calloc(OPS, sizeof *choice);

@@ -418,6 +418,19 @@ static void free_region(void)
     }
 }
 
+static uint64_t number_of(const char *word, uint64_t most)
+{
+    char *end;
+
+    errno = 0;
+    uint64_t value = strtoull(word, &end, 10);
+
+    if (errno != 0 || word[0] < '0' || word[0] > '9' || *end != '\0' || value > most) {
+        fail(word, "is no such number");
+    }
+    return value;
+}
+
 static void take_words(int argc, char **argv)
 {
     if (argc < 7 || argc > 5 + FIRE_NODES) {
@@ -428,9 +441,9 @@ static void take_words(int argc, char **argv)
         fail("memory", strerror(errno));
     }
     fire->name = argv[1];
-    fire->seed = strtoull(argv[2], NULL, 10);
-    fire->chunks = (uint32_t)strtoul(argv[3], NULL, 10);
-    fire->chunk_bytes = strtoull(argv[4], NULL, 10);
+    fire->seed = number_of(argv[2], UINT64_MAX);
+    fire->chunks = (uint32_t)number_of(argv[3], UINT32_MAX);
+    fire->chunk_bytes = number_of(argv[4], UINT64_MAX);
     fire->sockets = argv + 5;
     fire->nodes = (uint32_t)argc - 5;
     fire->avoid = FIRE_NO_NODE;

@@ -608,19 +608,30 @@ static void take_options(int argc, char **argv)
                                    {"json", no_argument, &options.json, 1},
                                    {"kill", no_argument, &options.kill, 1},
                                    {0}};
+    bool is_made = false;
     int found;
 
     while ((found = getopt_long(argc, argv, "", known, NULL)) != -1) {
         switch (found) {
         case 0: break;
-        case 'v': options.vertices = number_of(optarg, 1, VERTICES_MAX); break;
-        case 'e': options.edges = number_of(optarg, 1, EDGES_MAX); break;
+        case 'v':
+            options.vertices = number_of(optarg, 1, VERTICES_MAX);
+            is_made = true;
+            break;
+        case 'e':
+            options.edges = number_of(optarg, 1, EDGES_MAX);
+            is_made = true;
+            break;
         case 'g': options.file = optarg; break;
         case 'i': options.iterations = number_of(optarg, 1, 1000); break;
         case 'w': options.workers = number_of(optarg, 1, WORKERS_MAX); break;
         case 'h': usage(stdout); exit(0);
         default: usage(stderr); exit(2);
         }
+    }
+    if (is_made && options.file != NULL) {
+        refuse("--vertices and --edges are of a graph that is made up, not of --graph ",
+               options.file);
     }
     take_sockets(argv + optind, argc - optind);
 }

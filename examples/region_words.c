@@ -771,17 +771,24 @@ static void take_options(int argc, char **argv)
                                    {"json", no_argument, &options.json, 1},
                                    {"kill", no_argument, &options.kill, 1},
                                    {0}};
+    bool is_made = false;
     int found;
 
     while ((found = getopt_long(argc, argv, "", known, NULL)) != -1) {
         switch (found) {
         case 0: break;
-        case 'b': options.bytes = number_of(optarg, 1, TEXT_MAX); break;
+        case 'b':
+            options.bytes = number_of(optarg, 1, TEXT_MAX);
+            is_made = true;
+            break;
         case 't': options.file = optarg; break;
         case 'w': options.workers = number_of(optarg, 1, WORKERS_MAX); break;
         case 'h': usage(stdout); exit(0);
         default: usage(stderr); exit(2);
         }
+    }
+    if (is_made && options.file != NULL) {
+        refuse("--bytes is of a text that is made up, not of --text ", options.file);
     }
     take_sockets(argv + optind, argc - optind);
     look_at_file();

@@ -221,7 +221,8 @@ NIGH_API nigh_status nigh_region_compare_swap(nigh_region *region, uint64_t offs
  * NIGH_ELSEWHERE: a chunk lies at another node; NIGH_UNSUPPORTED: the region is not mappable;
  * NIGH_INVALID: not all of it is in the region, or the handle is of a lock; NIGH_DENIED;
  * NIGH_NOT_FOUND; NIGH_STALE: also that it was changed meanwhile; NIGH_LIMIT: 1024 chunks are
- * mapped by the client, or 4096 by all of its node; and as nigh_region_read.
+ * mapped by the client, or 4096 by all of its node; NIGH_BUSY: the node has sent it much that it has
+ * not read: try again; and as nigh_region_read.
  */
 NIGH_API nigh_status nigh_region_map(nigh_region *region, uint64_t offset, uint64_t size,
                                      uint32_t access, uint64_t timeout_us, void **address);
@@ -251,13 +252,16 @@ typedef enum nigh_region_mode {
  *
  * NIGH_TIMEOUT; NIGH_DENIED: the handle was not opened for what the mode takes; NIGH_NOT_FOUND: the
  * region was freed; NIGH_LIMIT: 65536 locks of the region are in use; NIGH_OVERLOADED,
- * NIGH_NO_QUORUM, NIGH_CLOSED as of nigh_region_read. docs/locks.md.
+ * NIGH_NO_QUORUM, NIGH_CLOSED as of nigh_region_read. A client waits for 104 at once: who asks for
+ * more begins to wait when one of these has ended. docs/locks.md.
  */
 NIGH_API nigh_status nigh_region_lock(nigh_region *region, uint64_t number, nigh_region_mode mode,
                                       uint64_t term_us, uint64_t timeout_us, nigh_region **held);
 
 /* Lets go, and closes the handle, whatever is returned: nothing of it is under way. NIGH_LOCK_LOST:
- * it was handed on before; NIGH_CLOSED: it went with a connection. */
+ * it was handed on before; NIGH_CLOSED: it went with a connection; NIGH_TIMEOUT: the node says
+ * nothing for seconds, and lets go when it goes on, or, if all that time more than 240 submissions
+ * of the client were under way at it, when the client is closed. */
 NIGH_API nigh_status nigh_region_unlock(nigh_region *held);
 
 /*
@@ -272,7 +276,8 @@ NIGH_API nigh_status nigh_region_unlock(nigh_region *held);
  * their handles, or gone on to a barrier of another number. NIGH_TIMEOUT: it has not arrived,
  * unless the others have just gone on; it may arrive again. NIGH_BUSY: the handle waits there
  * already. NIGH_INVALID: parties of 0, or there are more, or they do not agree on how many.
- * NIGH_LIMIT: 256 barriers of the region are in use. Else as nigh_region_read. docs/locks.md.
+ * NIGH_LIMIT: 256 barriers of the region are in use. Else as nigh_region_read. At most 192 handles
+ * of one client wait at once. docs/locks.md.
  */
 NIGH_API nigh_status nigh_region_barrier(nigh_region *region, uint64_t number, uint32_t parties,
                                          uint64_t timeout_us);
@@ -323,7 +328,7 @@ typedef struct nigh_region_user {
     uint32_t access; /* NIGH_REGION_* */
 } nigh_region_user;
 
-/* Set struct_size: so much of it is filled. */
+/* Set struct_size: so much of it is filled, what this libnigh does not know with 0. */
 typedef struct nigh_region_info {
     size_t struct_size;
     uint64_t size;
@@ -355,8 +360,9 @@ typedef struct nigh_region_entry {
  * bytes: the first ones behind the name `after` (NULL: from the first on), as many as `capacity`
  * and one answer have room for, and at least one where there is any; *count says how many that are,
  * *more is 1 where there are others behind the last one. Each has info.struct_size bytes of info,
- * which the caller has set in the first. What is created, freed or changed while somebody asks for
- * one part after the other is seen or not; what is there all the time is seen once.
+ * which the caller has set in the first to sizeof(nigh_region_info), as it knows that. What is
+ * created, freed or changed while somebody asks for one part after the other is seen or not; what
+ * is there all the time is seen once.
  *
  * NIGH_PEER_LOST: the entries, *count and *more are written, and the list is in part: of members
  * that are dead, or have not told in time, those regions lack whose home they are (until other

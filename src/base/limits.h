@@ -204,6 +204,7 @@
 #define LIMIT_SERVICE_QUEUE    128  /* requests that wait for a receive of one service */
 #define LIMIT_CALL_PLACES      128  /* of one client's calls and replies in one lane */
 #define LIMIT_REPLY_PLACES     8    /* of them, kept for replies */
+#define LIMIT_UNLOCKED_PLACES  16   /* and from waits for locks, so that holders read and write */
 #define LIMIT_CALL_TRIES       8    /* nodes that a call of any server is tried at, in a row */
 #define LIMIT_CALL_REST_US \
     1000 /* before an idempotent call is tried again; doubled, 256 times at most */

@@ -303,14 +303,14 @@ static int destroy(struct run *run, int exit_code)
     nigh_status status = NIGH_OK;
 
     if (run->region == NULL && run->name[0] != '\0') {
-        (void)nigh_region_open(run->cli->client, run->name, NIGH_REGION_MASTER, CLEAN_US,
-                               &run->region);
+        status = nigh_region_open(run->cli->client, run->name, NIGH_REGION_MASTER, CLEAN_US,
+                                  &run->region);
     }
     if (run->region != NULL) {
         status = nigh_region_free(run->region, CLEAN_US);
         nigh_region_close(run->region);
     }
-    if (status == NIGH_OK || status == NIGH_NOT_FOUND) {
+    if (status == NIGH_OK || status == NIGH_NOT_FOUND || status == NIGH_UNSUPPORTED) {
         return exit_code;
     }
     cli_error(run->cli, "region %s may be left: nigh region rm %s", run->name, run->name);

@@ -93,6 +93,7 @@ const struct cli_verb cli_verbs[] = {
      "      --near NAME      each chunk where the bytes of this region lie\n"
      "      --group RIGHTS   what your group may: of r (read), w (write), m (master: change it)\n"
      "      --others RIGHTS  what all others may\n"
+     "      --mappable       processes of a chunk's node may map it (nigh_region_map(3))\n"
      "  ls                   all that you have rights to, by name\n"
      "  stat NAME            its size, who may what, and which node has which chunk\n"
      "  read NAME            its bytes, to standard output\n"

@@ -38,12 +38,10 @@ static const char *lacks(uint32_t access)
     }
 }
 
-int cli_region_failed(struct cli *cli, const struct region_job *job, uint32_t access,
-                      nigh_status status)
+/* `unsure`: what is said where the region may have been changed all the same. */
+static int failed(struct cli *cli, const struct region_job *job, uint32_t access,
+                  const char *unsure, nigh_status status)
 {
-    bool is_change = access == NIGH_REGION_MASTER || access == 0;
-    const char *unsure = is_change ? ": it may have happened all the same" : "";
-
     switch (status) {
     case NIGH_NOT_FOUND: cli_error(cli, "%s: no such region", job->name); break;
     case NIGH_EXISTS: cli_error(cli, "%s: a region of this name exists already", job->name); break;
@@ -60,6 +58,14 @@ int cli_region_failed(struct cli *cli, const struct region_job *job, uint32_t ac
     return cli_exit_code(status);
 }
 
+int cli_region_failed(struct cli *cli, const struct region_job *job, uint32_t access,
+                      nigh_status status)
+{
+    bool is_change = access == NIGH_REGION_MASTER || access == 0;
+
+    return failed(cli, job, access, is_change ? ": it may have happened all the same" : "", status);
+}
+
 int cli_region_open(struct cli *cli, const struct region_job *job, uint32_t access,
                     nigh_region **region)
 {
@@ -71,7 +77,7 @@ int cli_region_open(struct cli *cli, const struct region_job *job, uint32_t acce
     }
     status =
         nigh_region_open(cli->client, job->name, access, cli_region_timeout_us(cli, job), region);
-    return status == NIGH_OK ? CLI_OK : cli_region_failed(cli, job, access, status);
+    return status == NIGH_OK ? CLI_OK : failed(cli, job, access, "", status);
 }
 
 int cli_region_parse_size(const struct cli *cli, const char *what, const char *text, uint64_t *size)

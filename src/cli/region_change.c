@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/json.h"
 #include "cli/region.h"
@@ -84,6 +85,10 @@ int cli_region_create(struct cli *cli, const struct region_job *job)
     status = nigh_region_create(cli->client, &spec, cli_region_timeout_us(cli, job), &region);
     if (status == NIGH_NOT_FOUND && job->near != NULL) {
         cli_error(cli, "--near %s: no such region", job->near);
+        return cli_exit_code(status);
+    }
+    if (status == NIGH_DENIED && job->near != NULL) {
+        cli_error(cli, "--near %s: user %u has no rights to it", job->near, (unsigned)geteuid());
         return cli_exit_code(status);
     }
     if (status != NIGH_OK) {

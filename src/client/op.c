@@ -92,11 +92,25 @@ static uint32_t op_most_waiting(const struct client_op *op, bool waits)
     return LIMIT_RING_WAITERS + (op->kind->yields ? 0 : LIMIT_RING_CREATES);
 }
 
+/* It has found no room. One that has taken what came free goes behind the others: what comes free
+ * next is theirs, or an op of many steps would keep all others waiting until its last. */
+static void op_queue(struct client_op *op, bool took)
+{
+    if (list_is_linked(&op->queue) && !took) {
+        return;
+    }
+    if (list_is_linked(&op->queue)) {
+        list_remove(&op->queue);
+    }
+    list_push_back(&op->client->feed, &op->queue);
+}
+
 void op_feed(struct client_op *op)
 {
     nigh_client *client = op->client;
     bool waits = op_may_wait(op);
     uint32_t most = op_most_waiting(op, waits);
+    size_t from = op->next;
 
     while (op->next < op->count) {
         struct session_sqe sqe;
@@ -110,9 +124,7 @@ void op_feed(struct client_op *op)
         }
         if (!ring_has_room(client, lane, most) ||
             (op->kind->has_room != NULL && !op->kind->has_room(op))) {
-            if (!list_is_linked(&op->queue)) {
-                list_push_back(&client->feed, &op->queue);
-            }
+            op_queue(op, op->next > from);
             return;
         }
         memset(&sqe, 0, sizeof(sqe));

@@ -150,6 +150,7 @@ struct client_op {
                     union {
                         const nigh_region_part *parts; /* of a vector of `ref`; NULL: it is none */
                         uint8_t question[16];          /* of a fill or a copy */
+                        nigh_region *opened;           /* by an OPEN or a LOCK */
                     };
                 } region;
             };

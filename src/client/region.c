@@ -30,20 +30,26 @@ static bool is_there(const nigh_region *region)
            atomic_load_explicit(&region->client->connections, memory_order_relaxed);
 }
 
-static void region_fill(struct client_op *op, struct session_sqe *sqe)
+/* All but the bytes. */
+static void region_say(const struct client_op *op, struct session_sqe *sqe)
 {
     struct session_region_id id = {
         .number = op->u.region.region != NULL ? op->u.region.region->number : 0,
         .offset = op->u.region.at,
     };
 
-    place_write(op, place_take(op, sqe));
     sqe->op = SESSION_OP_REGION;
     sqe->flags = (uint8_t)op->u.region.flags;
     sqe->name_size = (uint16_t)op->u.region.what;
     memcpy(sqe->id, &id, LIMIT_ID_BYTES);
     sqe->ref = op->u.region.ref;
     sqe->argument = op_remaining_us(op);
+}
+
+static void region_fill(struct client_op *op, struct session_sqe *sqe)
+{
+    place_write(op, place_take(op, sqe));
+    region_say(op, sqe);
 }
 
 static bool region_build(struct client_op *op, size_t step, struct session_sqe *sqe)
@@ -56,6 +62,44 @@ static bool region_build(struct client_op *op, size_t step, struct session_sqe *
     return place_build(op, sqe, region_fill);
 }
 
+/* What has no bytes, and is not to wait for those that have: what ends a handle or a map is said
+ * even when it is overdue. */
+static bool bare_build(struct client_op *op, size_t step, struct session_sqe *sqe)
+{
+    (void)step;
+    if (!is_there(op->u.region.region)) {
+        op_fail(op, NIGH_CLOSED);
+        return false;
+    }
+    if (op->u.region.what == SESSION_REGION_BARRIER && place_is_overdue(op)) {
+        op_fail(op, NIGH_TIMEOUT);
+        return false;
+    }
+    region_say(op, sqe);
+    sqe->offset = UINT64_MAX; /* it has no place: none is given back for it */
+    return true;
+}
+
+/* Who holds the lock goes on through the places that are left. */
+static bool lock_has_room(struct client_op *op)
+{
+    uint32_t count = places_of(op)->count;
+    uint32_t others = count > LIMIT_REPLY_PLACES ? (count - LIMIT_REPLY_PLACES) / 2 : 0;
+
+    return place_may_be_had(op, LIMIT_REPLY_PLACES +
+                                    (uint32_t)min_u64(others, LIMIT_UNLOCKED_PLACES)) ||
+           place_is_overdue(op);
+}
+
+/* It is of the connection that gave it: the op may have been what came back to the node. */
+static void take_handle(struct client_op *op, uint64_t number)
+{
+    nigh_region *opened = op->u.region.opened;
+
+    opened->number = number;
+    opened->connection = atomic_load_explicit(&op->client->connections, memory_order_relaxed);
+}
+
 static bool region_done(struct client_op *op, size_t step, uint8_t opcode,
                         const struct session_cqe *cqe)
 {
@@ -66,7 +110,9 @@ static bool region_done(struct client_op *op, size_t step, uint8_t opcode,
         op_fail(op, (nigh_status)cqe->status);
         return false;
     }
-    if (op->u.region.out != NULL) {
+    if (op->u.region.what == SESSION_REGION_OPEN || op->u.region.what == SESSION_REGION_LOCK) {
+        take_handle(op, cqe->generation);
+    } else if (op->u.region.out != NULL) {
         *op->u.region.out = cqe->generation;
     }
     if (op->u.region.answer != NULL && cqe->data_size == op->u.region.total) {
@@ -107,12 +153,46 @@ static nigh_status explain_change(const struct client_op *op, nigh_status status
     }
 }
 
+/* What a status means of this question alone; NULL: nothing else than of the others. */
+static const char *own_sentence(uint32_t what, nigh_status status)
+{
+    switch (what) {
+    case SESSION_REGION_OPEN:
+        return status == NIGH_LIMIT ? "this client has as many handles open as it may, or its node "
+                                      "as many regions"
+                                    : NULL;
+    case SESSION_REGION_MOVE:
+        return status == NIGH_EXISTS ? "the chunk lies at that node already" : NULL;
+    case SESSION_REGION_LOCK:
+        return status == NIGH_LIMIT ? "as many locks of the region are in use as there may be, or "
+                                      "this client has as many handles open as it may"
+                                    : NULL;
+    case SESSION_REGION_BARRIER:
+        switch (status) {
+        case NIGH_BUSY: return "the handle waits at this barrier already";
+        case NIGH_PEER_LOST:
+            return "a party of the barrier died, or a node that counts for some: close the handles "
+                   "of it, or go on to another number";
+        case NIGH_INVALID:
+            return "there are more parties at the barrier than that, or they do not agree on how "
+                   "many they are";
+        case NIGH_LIMIT: return "as many barriers of the region are in use as there may be";
+        default: return NULL;
+        }
+    default: return NULL;
+    }
+}
+
 nigh_status region_explain(const struct client_op *op, nigh_status status)
 {
+    const char *own = own_sentence(op->u.region.what, status);
     uint32_t what = op->u.region.what;
     bool moves_bytes = (what >= SESSION_REGION_READ && what <= SESSION_REGION_SWAP) ||
                        what == SESSION_REGION_FILL || what == SESSION_REGION_COPY;
 
+    if (own != NULL) {
+        return error_set(op->client, status, "%s", own);
+    }
     switch (status) {
     case NIGH_CLOSED:
         return error_set(op->client, status,
@@ -166,10 +246,49 @@ static const struct op_kind region_kind = {
     .waits = true,
 };
 
+/* What waits for what other calls of the same client are to do leaves them a part of the ring. */
+static const struct op_kind lock_kind = {
+    .lane = place_lane,
+    .build = region_build,
+    .done = region_done,
+    .has_room = lock_has_room,
+    .tell = region_explain,
+    .waits = true,
+    .yields = true,
+};
+
+static const struct op_kind barrier_kind = {
+    .lane = place_lane,
+    .build = bare_build,
+    .done = region_done,
+    .tell = region_explain,
+    .waits = true,
+    .yields = true,
+};
+
+static const struct op_kind end_kind = {
+    .lane = place_lane,
+    .build = bare_build,
+    .done = region_done,
+    .tell = region_explain,
+    .waits = true,
+};
+
+static const struct op_kind *kind_of(enum session_region_what what)
+{
+    switch (what) {
+    case SESSION_REGION_LOCK: return &lock_kind;
+    case SESSION_REGION_BARRIER: return &barrier_kind;
+    case SESSION_REGION_CLOSE:
+    case SESSION_REGION_UNMAP: return &end_kind;
+    default: return &region_kind;
+    }
+}
+
 void region_init(struct client_op *op, nigh_client *client, nigh_region *region,
                  enum session_region_what what, uint64_t timeout_us)
 {
-    op_init(op, client, &region_kind, 1, op_deadline_us(timeout_us));
+    op_init(op, client, kind_of(what), 1, op_deadline_us(timeout_us));
     op->u.place.lane = 0;
     op->u.place.count = 0;
     op->u.place.bytes = NULL;
@@ -243,7 +362,6 @@ nigh_region *region_make(nigh_client *client)
     if (region != NULL) {
         region->client = client;
         list_init(&region->ranges);
-        region->connection = atomic_load_explicit(&client->connections, memory_order_relaxed);
     }
     return region;
 }
@@ -269,7 +387,7 @@ static nigh_status open_named(nigh_client *client, const char *name, uint32_t ac
     op.u.place.bytes = name;
     op.u.place.count = (uint32_t)name_bytes(name);
     op.u.region.at = access;
-    op.u.region.out = &region->number;
+    op.u.region.opened = region;
     status = region_run(&op);
     if (status != NIGH_OK) {
         free(region);
@@ -355,6 +473,29 @@ static uint32_t place_near(const nigh_region_info *other, struct session_region_
     return count;
 }
 
+/* What a newer program asks for is not passed over. */
+static nigh_status check_spec(nigh_client *client, const nigh_region_spec *spec)
+{
+    const uint8_t *bytes = (const uint8_t *)spec;
+
+    if (!client_knows_size(spec->struct_size, offsetof(nigh_region_spec, flags), sizeof(*spec)) ||
+        (spec->where == NIGH_REGION_NEAR && spec->struct_size < sizeof(*spec))) {
+        return error_set(client, NIGH_INVALID,
+                         "nigh_region_create: set struct_size to sizeof(nigh_region_spec)");
+    }
+    for (size_t n = sizeof(*spec); n < spec->struct_size; n++) {
+        if (bytes[n] != 0) {
+            return error_set(client, NIGH_INVALID,
+                             "nigh_region_create: the program asks for something that this libnigh "
+                             "does not know: install a newer libnigh");
+        }
+    }
+    if ((flags_of(spec) & ~NIGH_REGION_MAPPABLE) != 0) {
+        return error_set(client, NIGH_INVALID, "nigh_region_create: there are no such flags");
+    }
+    return NIGH_OK;
+}
+
 nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec,
                                uint64_t timeout_us, nigh_region **region)
 {
@@ -369,16 +510,11 @@ nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec
     nigh_status status =
         check_open(client, spec == NULL ? NULL : spec->name, region, "nigh_region_create");
 
+    if (status == NIGH_OK) {
+        status = check_spec(client, spec);
+    }
     if (status != NIGH_OK) {
         return status;
-    }
-    if (spec->struct_size < offsetof(nigh_region_spec, flags) ||
-        (spec->where == NIGH_REGION_NEAR && spec->struct_size < sizeof(*spec))) {
-        return error_set(client, NIGH_INVALID,
-                         "nigh_region_create: set struct_size to sizeof(nigh_region_spec)");
-    }
-    if ((flags_of(spec) & ~NIGH_REGION_MAPPABLE) != 0) {
-        return error_set(client, NIGH_INVALID, "nigh_region_create: there are no such flags");
     }
     make = (struct session_region_make){.size_bytes = spec->size,
                                         .chunk_bytes = spec->chunk_size,
@@ -422,7 +558,7 @@ nigh_status region_put(nigh_region *region)
         status = NIGH_CLOSED;
     } else if (status == NIGH_OK) {
         region_init(&op, client, region, SESSION_REGION_CLOSE, LIMIT_NODE_GRACE_US);
-        status = op_run(&op); /* where that fails the session ends, and its handles with it */
+        status = op_run(&op);
     }
     client_lock(client);
     list_remove(&region->place);
@@ -532,7 +668,7 @@ static void tell_stat(const struct session_region_stat *said, nigh_region_info *
             (nigh_region_user){.uid = said->users[n].uid, .access = said->users[n].rights};
     }
     memcpy(all.ranks, said->ranks, said->chunk_count * sizeof(all.ranks[0]));
-    memcpy(info, &all, min_size(info->struct_size, sizeof(all)));
+    client_copy_out(info, info->struct_size, &all, sizeof(all));
 }
 
 nigh_status nigh_region_stat(nigh_region *region, uint64_t timeout_us, nigh_region_info *info)
@@ -544,7 +680,8 @@ nigh_status nigh_region_stat(nigh_region *region, uint64_t timeout_us, nigh_regi
     if (status != NIGH_OK) {
         return status;
     }
-    if (info == NULL || info->struct_size < sizeof(info->struct_size)) {
+    if (info == NULL ||
+        !client_knows_size(info->struct_size, sizeof(info->struct_size), sizeof(*info))) {
         return error_set(region->client, NIGH_INVALID,
                          "nigh_region_stat: set struct_size to sizeof(nigh_region_info)");
     }

@@ -278,6 +278,9 @@ static nigh_status run_part(nigh_region *region, enum session_region_what what, 
     op.u.region.flags = SESSION_FLAG_INTO;
     op.u.place.bytes = &said;
     op.u.place.count = sizeof(said);
+    if (part->size == 0) {
+        op.count = 0; /* as of a read or write of none */
+    }
     status = region_run(&op);
     ORDER_HEARD();
     return status;

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of regions: a page at a time, of which each entry is looked at before it is believed: the
  * node's memory is not the caller's. */
+#include <stddef.h>
 #include <string.h>
 
 #include "client/error.h"
 #include "client/region.h"
+
+/* The least that a caller knows of one. */
+#define LIST_INFO_FIRST offsetof(nigh_region_info, flags)
 
 /* Behind an entry's head. */
 static size_t tail_bytes(const struct session_region_entry *entry)
@@ -25,6 +29,14 @@ static bool read_head(const struct session_region_page *page, uint32_t at,
            entry->user_count <= LIMIT_REGION_GRANTS && entry->chunk_count <= LIMIT_REGION_CHUNKS &&
            entry->bytes <= page->bytes - at && entry->bytes >= sizeof(*entry) &&
            entry->bytes - sizeof(*entry) >= tail_bytes(entry);
+}
+
+/* Where the n-th is, in an array of the caller's, whose info may be shorter or longer than ours. */
+static nigh_region_entry *entry_at(nigh_region_entry *entries, size_t n)
+{
+    size_t each = offsetof(nigh_region_entry, info) + entries->info.struct_size;
+
+    return (nigh_region_entry *)(void *)((uint8_t *)entries + n * each);
 }
 
 static void read_entry(const struct session_region_entry *from, const uint8_t *tail,
@@ -59,7 +71,7 @@ static void read_entry(const struct session_region_entry *from, const uint8_t *t
     to->home = from->home;
     memset(to->name, 0, sizeof(to->name));
     memcpy(to->name, tail, from->name_bytes);
-    memcpy(&to->info, &all, struct_size < sizeof(all) ? struct_size : sizeof(all));
+    client_copy_out(&to->info, struct_size, &all, sizeof(all));
 }
 
 /* NIGH_PROTOCOL: it is no page. */
@@ -76,7 +88,8 @@ static nigh_status read_page(const struct session_region_page *page, nigh_region
         if (!read_head(page, at, &entry)) {
             return NIGH_PROTOCOL;
         }
-        read_entry(&entry, page->entries + at + sizeof(entry), struct_size, &entries[read]);
+        read_entry(&entry, page->entries + at + sizeof(entry), struct_size,
+                   entry_at(entries, read));
     }
     *count = read;
     *more = read < page->count || page->more != 0 ? 1 : 0;
@@ -92,7 +105,8 @@ static nigh_status check(nigh_client *client, const char *after, const nigh_regi
         return error_note(client, status);
     }
     if (entries == NULL || capacity == 0 || count == NULL || more == NULL ||
-        entries->info.struct_size < sizeof(entries->info.struct_size) ||
+        entries->info.struct_size % _Alignof(nigh_region_info) != 0 ||
+        !client_knows_size(entries->info.struct_size, LIST_INFO_FIRST, sizeof(entries->info)) ||
         (after != NULL && strnlen(after, LIMIT_REGION_NAME_BYTES + 1) > LIMIT_REGION_NAME_BYTES)) {
         return error_set(client, NIGH_INVALID,
                          "nigh_region_list: set info.struct_size of the first entry to "

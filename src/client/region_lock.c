@@ -33,7 +33,7 @@ nigh_status nigh_region_lock(nigh_region *region, uint64_t number, nigh_region_m
     region_init(&op, region->client, region, SESSION_REGION_LOCK, timeout_us);
     op.u.place.bytes = &said;
     op.u.place.count = sizeof(said);
-    op.u.region.out = &made->number;
+    op.u.region.opened = made;
     status = region_run(&op);
     if (status != NIGH_OK) {
         free(made);

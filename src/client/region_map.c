@@ -164,6 +164,11 @@ static nigh_status place_chunk(const struct region_wish *wish, uint8_t *at, uint
 
     client_lock(client);
     status = socket_ask_map(client, number, &fd);
+    /* Another thread may have found the next node meanwhile, whose numbers are of other maps. */
+    if (status == NIGH_OK && wish->region->connection !=
+                                 atomic_load_explicit(&client->connections, memory_order_relaxed)) {
+        status = NIGH_NOT_FOUND;
+    }
     client_unlock(client);
     if (status == NIGH_OK) {
         status = memfd_size(fd, &file_bytes);

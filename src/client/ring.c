@@ -311,8 +311,7 @@ void ring_undo(nigh_client *client, uint32_t lane, uint8_t opcode, const struct 
         ring_submit_alone(client, lane, SESSION_OP_REPLY, cqe->generation,
                           (uint64_t)(int64_t)NIGH_BUSY);
     } else if (opcode == SESSION_OP_REGION &&
-               (cqe->flags & (SESSION_CQE_OPENED | SESSION_CQE_MAPPED)) != 0 &&
-               ring_has_room(client, lane, UINT32_MAX)) {
+               (cqe->flags & (SESSION_CQE_OPENED | SESSION_CQE_MAPPED)) != 0) {
         bool opened = (cqe->flags & SESSION_CQE_OPENED) != 0;
         struct session_sqe sqe = {.op = SESSION_OP_REGION,
                                   .offset = UINT64_MAX,

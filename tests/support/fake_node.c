@@ -619,13 +619,14 @@ static void fake_take_extent(struct fake_node *fake, const struct session_extent
     fake_grant_extent(fake, request);
 }
 
-/* Any memory is the first extent. */
-static void fake_give_bulk(struct fake_node *fake, const struct session_bulk_file *request)
+/* Any memory, and any chunk, is the first extent. */
+static void fake_give_file(struct fake_node *fake, const struct session_bulk_file *request,
+                           uint16_t kind)
 {
     struct session_bulk_file file = *request;
 
-    file.header.kind = SESSION_BULK;
-    if (fake->options.bulks_lost > 0) {
+    file.header.kind = kind;
+    if (kind == SESSION_BULK && fake->options.bulks_lost > 0) {
         fake->options.bulks_lost--;
         file.status = NIGH_NOT_FOUND;
     }
@@ -662,7 +663,9 @@ static void fake_look_at_socket(struct fake_node *fake)
         } else if (message.header.kind == SESSION_EXTENT) {
             fake_take_extent(fake, &message.extent);
         } else if (message.header.kind == SESSION_BULK_ASK) {
-            fake_give_bulk(fake, &message.bulk);
+            fake_give_file(fake, &message.bulk, SESSION_BULK);
+        } else if (message.header.kind == SESSION_MAP_ASK) {
+            fake_give_file(fake, &message.bulk, SESSION_MAP);
         }
     }
 }

@@ -85,7 +85,7 @@ def test_ranks_of_a_file():
 
 def test_ranks_refuse_wrong_words():
     refuses("region_rank", ["--vertices", "0"], ["--vertices", "2147483649"], ["--edges", "1e6"], ["--iterations", "1001"],
-            ["--workers", "65"], ["--workers", "-1"], ["--so"], ["--graph"], ["x"] * 16)
+            ["--workers", "65"], ["--workers", "-1"], ["--so"], ["--graph"], ["--graph", "x", "--vertices", "5"], ["--edges", "5", "--graph", "x"], ["x"] * 16)
 
 
 def test_words_are_counted_as_by_one_process():
@@ -106,7 +106,7 @@ def test_words_of_a_file():
 
 
 def test_words_refuse_wrong_words():
-    refuses("region_words", ["--bytes", "0"], ["--bytes", "1K"], ["--workers", "65"], ["--workers"], ["--so"], ["x"] * 16)
+    refuses("region_words", ["--bytes", "0"], ["--bytes", "1K"], ["--workers", "65"], ["--workers"], ["--so"], ["--text", "x", "--bytes", "5"], ["x"] * 16)
 
 
 def test_a_worker_that_dies_is_waited_for_by_nobody():

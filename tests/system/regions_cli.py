@@ -207,6 +207,7 @@ def test_others_may_what_they_were_given(node, folder):
         region("write", "r", node=node, data=b"mine")
         refused(DENIED, [f"user {SOMEBODY} may not read it"], "read", "r", **somebody)
         refused(DENIED, [f"user {SOMEBODY} has no rights to it"], "stat", "r", **somebody)
+        refused(DENIED, [f"--near r: user {SOMEBODY} has no rights to it"], "create", "x", "4", "--near", "r", **somebody)
         assert parsed("region", "ls", **somebody) == [], "nor is it told that there is one"
         region("chmod", "r", "o+r", node=node)
         assert region("read", "r", **somebody) == b"mine"
@@ -237,6 +238,8 @@ def test_a_region_goes(node, folder):
     assert code == NOT_FOUND and b'"error"' in printed and b'"exit_code"' in printed, printed
     region("create", "r", "1M", node=node)
     refused(TIMEOUT, ["r: the time was up"], "stat", "r", "--timeout", "0", node=node)
+    code, _, said = run("region", "rm", "r", "--timeout", "0", node=node)
+    assert code == TIMEOUT and "the time was up" in said and "may have happened" not in said, "it was not open yet"
 
 
 def test_memory_of_regions_has_an_end():
@@ -300,6 +303,9 @@ def test_wrong_usage(node, folder):
     ]
     for arguments, words in cases:
         refused(USAGE, [*words, "try 'nigh region --help'"], *arguments, node=node)
+    said = run("region", "--help")[1].decode()
+    for flag in ("--chunk", "--on", "--spread", "--near", "--group", "--others", "--mappable", "--offset", "--size"):
+        assert flag in said, (flag, said)
     assert run("region", "create", "x", "1", "--on", "7", node=node)[0] == USAGE, "there is no such node"
     refused(USAGE, ["no node 7"], "move", "r", "1", "7", node=node)
     refused(NOT_FOUND, ["no node is called nobody"], "create", "x", "1", "--on", "nobody", node=node)
@@ -421,6 +427,19 @@ def test_a_region_of_another_node_is_measured():
             assert b.numbers()[where] - before[where] >= sum(row["count"] for row in rows), (before, rows)
             assert b.numbers()[other] == before[other], (rank, before)
             raw.wait_for(lambda: a.numbers()["region_chunks"] == b.numbers()["region_chunks"] == 0)
+
+
+def test_a_measurement_that_is_cut_off_says_what_may_be_left():
+    """Nobody can tell whether its region was made, nor look."""
+    cluster = voters()
+    with cluster as (a, b):
+        b.process.send_signal(signal.SIGSTOP)
+        try:
+            wait_for(lambda: a.numbers()["view_quorum"] == 0)
+            code, _, said = a.run("bench", "region", "--timeout", "2s")
+            assert code not in (OK, USAGE) and "may be left: nigh region rm nigh-bench-" in said, (code, said)
+        finally:
+            b.process.send_signal(signal.SIGCONT)
 
 
 def test_chunks_move():

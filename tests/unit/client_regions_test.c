@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Regions as a node sees them: what is asked, what it takes of the client's ring and of its places,
+ * and what is undone when nobody waits for the answer. */
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/attach.h"
+#include "client/client_internal.h"
+#include "client/ring.h"
+#include "client_fixture.h"
+#include "nigh/region.h"
+
+#define KEPT_MAX 512
+#define WAIT_US  20000000
+
+/* What the node was asked, and what it does not answer. */
+struct asked {
+    struct fixture f;
+    uint32_t places;          /* that it grants beside those for answers */
+    _Atomic uint32_t keeps;   /* a bit of each SESSION_REGION_* */
+    _Atomic int32_t status;   /* of what it answers */
+    _Atomic bool is_stubborn; /* does not answer REFRESH, GET and CANCEL */
+    _Atomic uint32_t others;  /* of these */
+    _Atomic uint32_t count[SESSION_REGION_WHATS];
+    struct session_sqe last[SESSION_REGION_WHATS];
+    /* Under the node's lock: */
+    uint64_t number; /* of the last handle, or map */
+    uint32_t kept[KEPT_MAX];
+    uint32_t kept_count;
+};
+
+static uint32_t asked_for(struct asked *asked, enum session_region_what what)
+{
+    return atomic_load(&asked->count[what]);
+}
+
+static void answer_stat(struct fake_node *fake, const struct session_sqe *sqe,
+                        struct session_cqe *cqe)
+{
+    struct session_region_stat said = {.size_bytes = 4096,
+                                       .chunk_bytes = 4096,
+                                       .chunk_count = 1,
+                                       .flags = SESSION_REGION_MAPPABLE};
+
+    memcpy(fake->arena + sqe->offset, &said, sizeof(said));
+    cqe->offset = sqe->offset;
+    cqe->data_size = sizeof(said);
+}
+
+/* "a", of one byte, and "b", of two. */
+static void answer_list(struct fake_node *fake, const struct session_sqe *sqe,
+                        struct session_cqe *cqe)
+{
+    struct session_region_page page = {.count = 2};
+
+    for (uint32_t n = 0; n < page.count; n++) {
+        struct session_region_entry entry = {
+            .bytes = sizeof(entry) + 8, .size_bytes = 1 + n, .name_bytes = 1};
+
+        memcpy(page.entries + page.bytes, &entry, sizeof(entry));
+        page.entries[page.bytes + sizeof(entry)] = (uint8_t)('a' + n);
+        page.bytes += entry.bytes;
+    }
+    memcpy(fake->arena + sqe->offset, &page, sizeof(page));
+    cqe->offset = sqe->offset;
+    cqe->data_size = sizeof(page);
+}
+
+static void answer_region(struct asked *asked, struct fake_node *fake,
+                          const struct session_sqe *sqe, struct session_cqe *cqe)
+{
+    switch (sqe->name_size) {
+    case SESSION_REGION_OPEN:
+    case SESSION_REGION_LOCK:
+        cqe->generation = ++asked->number;
+        cqe->flags = SESSION_CQE_OPENED;
+        break;
+    case SESSION_REGION_MAP:
+        cqe->generation = ++asked->number;
+        cqe->flags = SESSION_CQE_MAPPED;
+        break;
+    case SESSION_REGION_LIST: answer_list(fake, sqe, cqe); break;
+    case SESSION_REGION_STAT: answer_stat(fake, sqe, cqe); break;
+    case SESSION_REGION_READ:
+        cqe->offset = sqe->offset;
+        cqe->data_size = sqe->ref;
+        break;
+    default: break;
+    }
+}
+
+static enum fake_action serve(void *context, struct fake_node *fake, uint32_t lane,
+                              const struct session_sqe *sqe, struct session_cqe *cqe)
+{
+    struct asked *asked = context;
+
+    (void)lane;
+    if (sqe->op == SESSION_OP_CALL_LEASE) {
+        cqe->lease_offset = 0;
+        cqe->lease_bytes = (LIMIT_REPLY_PLACES + asked->places) * LIMIT_CALL_BYTES;
+        return FAKE_ANSWER;
+    }
+    if (sqe->op == SESSION_OP_REGION) {
+        asked->last[sqe->name_size] = *sqe;
+        atomic_fetch_add(&asked->count[sqe->name_size], 1);
+        if ((atomic_load(&asked->keeps) >> sqe->name_size & 1) != 0) {
+            asked->kept[asked->kept_count++ % KEPT_MAX] = sqe->cookie;
+            return FAKE_KEEP;
+        }
+        cqe->status = atomic_load(&asked->status);
+        if (cqe->status == NIGH_OK) {
+            answer_region(asked, fake, sqe, cqe);
+        }
+        return FAKE_ANSWER;
+    }
+    if (sqe->op == SESSION_OP_BULK_MAKE) {
+        cqe->generation = 1;
+        return FAKE_ANSWER;
+    }
+    if (sqe->op == SESSION_OP_REFRESH || sqe->op == SESSION_OP_GET ||
+        sqe->op == SESSION_OP_CANCEL) {
+        atomic_fetch_add(&asked->others, 1);
+        return atomic_load(&asked->is_stubborn) ? FAKE_KEEP : FAKE_SERVE;
+    }
+    return FAKE_SERVE;
+}
+
+static void begin(struct asked *asked, uint32_t places)
+{
+    memset(asked, 0, sizeof(*asked));
+    asked->places = places;
+    start(&asked->f, &(struct fake_options){.hook = serve, .context = asked});
+}
+
+static nigh_region *open_one(struct asked *asked)
+{
+    nigh_region *region = NULL;
+
+    assert_int_equal(
+        nigh_region_open(asked->f.client, "one", NIGH_REGION_ALL, NIGH_FOREVER, &region), NIGH_OK);
+    return region;
+}
+
+static void keep(struct asked *asked, enum session_region_what what)
+{
+    atomic_fetch_or(&asked->keeps, 1u << what);
+}
+
+/* Answers one of what was kept: the n-th. */
+static void answer_kept(struct asked *asked, uint32_t n, struct session_cqe cqe)
+{
+    fake_node_lock(&asked->f.fake);
+    cqe.cookie = asked->kept[n];
+    cqe.pin = SESSION_NO_PIN;
+    fake_node_complete(&asked->f.fake, 0, &cqe);
+    fake_node_unlock(&asked->f.fake);
+}
+
+/* ---- handles -------------------------------------------------------------- */
+
+/* The call that opens it is the one that finds the node again. */
+static void a_handle_is_of_the_connection_that_opened_it(void **state)
+{
+    struct asked asked;
+    nigh_region *region = NULL;
+    uint64_t old;
+
+    (void)state;
+    begin(&asked, 4);
+    nigh_region_close(open_one(&asked));
+    fake_node_die(&asked.f.fake, true);
+    assert_int_equal(nigh_region_open(asked.f.client, "one", NIGH_REGION_ALL, WAIT_US, &region),
+                     NIGH_NODE_LOST);
+    fake_node_return(&asked.f.fake);
+    region = open_one(&asked);
+    assert_int_equal(atomic_load(&asked.f.fake.resumes), 1);
+    assert_int_equal(nigh_region_fetch_add(region, 0, 1, WAIT_US, &old), NIGH_OK);
+    nigh_region_close(region);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_CLOSE), 2);
+    stop(&asked.f);
+}
+
+/* Nobody waits any more for what opens it, and each place of the ring is in use. */
+static void a_handle_that_came_too_late_is_closed_through_a_full_ring(void **state)
+{
+    enum {
+        GETS = 8,
+        IDS = LIMIT_RING_ENTRIES
+    };
+    struct asked asked;
+    static nigh_id ids[IDS];
+    nigh_view views[GETS];
+    nigh_op gets[GETS], refresh;
+    nigh_region *region = NULL;
+
+    (void)state;
+    begin(&asked, 4);
+    nigh_region_close(open_one(&asked)); /* so there is memory for what is asked */
+    keep(&asked, SESSION_REGION_OPEN);
+    atomic_store(&asked.is_stubborn, true);
+    for (uint32_t i = 0; i < IDS; i++) {
+        ids[i] = id_of(i);
+    }
+    for (uint32_t i = 0; i < GETS; i++) {
+        assert_int_equal(
+            nigh_get_start(asked.f.client, &ids[i], 1, NIGH_FOREVER, &views[i], &gets[i]), NIGH_OK);
+    }
+    /* On a machine that stands still it may end before it was asked. */
+    assert_true(SUPPORT_WAIT(
+        nigh_region_open(asked.f.client, "one", NIGH_REGION_ALL, 100000, &region) == NIGH_TIMEOUT &&
+            asked_for(&asked, SESSION_REGION_OPEN) == 2,
+        60000));
+    assert_int_equal(nigh_refresh_start(asked.f.client, ids, IDS, &refresh), NIGH_OK);
+    for (uint32_t i = 0; i < GETS; i++) {
+        assert_int_equal(nigh_cancel(asked.f.client, &gets[i]), NIGH_CANCELED);
+    }
+    /* All places but that of the open. */
+    assert_true(SUPPORT_WAIT(
+        (nigh_poll(asked.f.client), atomic_load(&asked.others) == LIMIT_RING_ENTRIES - 1), 20000));
+    answer_kept(&asked, 0, (struct session_cqe){.generation = 7, .flags = SESSION_CQE_OPENED});
+    assert_true(SUPPORT_WAIT(
+        (nigh_poll(asked.f.client), asked_for(&asked, SESSION_REGION_CLOSE) == 2), 20000));
+    assert_memory_equal(asked.last[SESSION_REGION_CLOSE].id, &(uint64_t){7}, sizeof(uint64_t));
+    stop(&asked.f);
+}
+
+struct mapper {
+    nigh_region *region;
+    pthread_t thread;
+    nigh_status status;
+};
+
+static void *map_one(void *context)
+{
+    struct mapper *mapper = context;
+    void *address;
+
+    mapper->status =
+        nigh_region_map(mapper->region, 0, 0, NIGH_REGION_READ, NIGH_FOREVER, &address);
+    return NULL;
+}
+
+/* The node that gave the map has gone, and the one that is asked for its memory begins its numbers
+ * anew: what it has under this one is another's. Another thread has found it meanwhile. */
+static void a_map_is_of_the_connection_that_gave_it(void **state)
+{
+    struct asked asked;
+    struct mapper mapper;
+
+    (void)state;
+    begin(&asked, 4);
+    mapper.region = open_one(&asked);
+    keep(&asked, SESSION_REGION_MAP);
+    assert_int_equal(pthread_create(&mapper.thread, NULL, map_one, &mapper), 0);
+    assert_true(SUPPORT_WAIT(asked_for(&asked, SESSION_REGION_MAP) == 1, 20000));
+    /* As a call of this thread would do it, which has the lock as long. */
+    client_lock(asked.f.client);
+    answer_kept(&asked, 0, (struct session_cqe){.generation = 7, .flags = SESSION_CQE_MAPPED});
+    ring_take_in(asked.f.client, NULL);
+    client_lose(asked.f.client, NIGH_NODE_LOST);
+    fake_node_die(&asked.f.fake, false);
+    assert_true(SUPPORT_WAIT(resume_ensure(asked.f.client, WAIT_US) == NIGH_OK, 20000));
+    client_unlock(asked.f.client);
+    assert_int_equal(pthread_join(mapper.thread, NULL), 0);
+    assert_int_equal(mapper.status, NIGH_CLOSED);
+    stop(&asked.f);
+}
+
+/* ---- sentences ------------------------------------------------------------ */
+
+/* What is said is about what was asked. */
+static void why_it_failed_is_said(void **state)
+{
+    static const struct {
+        enum session_region_what what;
+        nigh_status status;
+        const char *words;
+    } cases[] = {
+        {SESSION_REGION_OPEN, NIGH_LIMIT, "handles"},
+        {SESSION_REGION_MOVE, NIGH_EXISTS, "at that node already"},
+        {SESSION_REGION_MOVE, NIGH_BUSY, "has the chunk mapped"},
+        {SESSION_REGION_LOCK, NIGH_LIMIT, "locks"},
+        {SESSION_REGION_BARRIER, NIGH_BUSY, "waits at this barrier already"},
+        {SESSION_REGION_BARRIER, NIGH_PEER_LOST, "a party"},
+        {SESSION_REGION_BARRIER, NIGH_INVALID, "more parties"},
+        {SESSION_REGION_BARRIER, NIGH_LIMIT, "barriers"},
+    };
+    struct asked asked;
+    nigh_region *region, *other;
+    char said[256];
+
+    (void)state;
+    begin(&asked, 4);
+    region = open_one(&asked);
+    for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
+        nigh_status status = NIGH_OK;
+
+        atomic_store(&asked.status, cases[n].status);
+        if (cases[n].what == SESSION_REGION_OPEN) {
+            status = nigh_region_open(asked.f.client, "two", NIGH_REGION_READ, WAIT_US, &other);
+        } else if (cases[n].what == SESSION_REGION_MOVE) {
+            status = nigh_region_move(region, 0, 0, WAIT_US);
+        } else if (cases[n].what == SESSION_REGION_LOCK) {
+            status = nigh_region_lock(region, 7, NIGH_REGION_SHARED, 0, WAIT_US, &other);
+        } else {
+            status = nigh_region_barrier(region, 7, 2, WAIT_US);
+        }
+        assert_int_equal(status, cases[n].status);
+        nigh_client_error(asked.f.client, said, sizeof(said));
+        if (strstr(said, cases[n].words) == NULL) {
+            fail_msg("%s: not of '%s'", said, cases[n].words);
+        }
+    }
+    atomic_store(&asked.status, NIGH_OK);
+    stop(&asked.f);
+}
+
+/* ---- structs that grow ---------------------------------------------------- */
+
+/* A program of before there were flags, one of today, and one of after something comes. */
+static void lists_are_as_wide_as_the_caller_says(void **state)
+{
+    enum {
+        OLDER = offsetof(nigh_region_info, flags),
+        OWN = sizeof(nigh_region_info),
+        NEWER = sizeof(nigh_region_info) + 32
+    };
+    static const size_t sizes[] = {OLDER, OWN, NEWER};
+    static _Alignas(nigh_region_entry) uint8_t bytes[3 * (sizeof(nigh_region_entry) + 32)];
+    const size_t head = offsetof(nigh_region_entry, info);
+    nigh_region_entry *first = (nigh_region_entry *)(void *)bytes;
+    struct asked asked;
+    uint32_t more;
+    size_t count;
+
+    (void)state;
+    begin(&asked, 4);
+    for (size_t n = 0; n < sizeof(sizes) / sizeof(sizes[0]); n++) {
+        const nigh_region_entry *second =
+            (const nigh_region_entry *)(void *)(bytes + head + sizes[n]);
+
+        memset(bytes, 0xee, sizeof(bytes));
+        first->info.struct_size = sizes[n];
+        assert_int_equal(nigh_region_list(asked.f.client, NULL, first, 2, WAIT_US, &count, &more),
+                         NIGH_OK);
+        assert_int_equal(count, 2);
+        assert_string_equal(first->name, "a");
+        assert_string_equal(second->name, "b");
+        assert_int_equal(second->info.struct_size, sizes[n]);
+        assert_int_equal(second->info.size, 2);
+        assert_int_equal(bytes[2 * (head + sizes[n])], 0xee);
+    }
+    for (size_t wrong = 0; wrong < 4; wrong++) {
+        first->info.struct_size = (const size_t[]){0, 8, OWN + 4, 100 * OWN}[wrong];
+        assert_int_equal(nigh_region_list(asked.f.client, NULL, first, 1, WAIT_US, &count, &more),
+                         NIGH_INVALID);
+    }
+    stop(&asked.f);
+}
+
+static void what_a_newer_program_knows_more_is_zero(void **state)
+{
+    struct {
+        nigh_region_info info;
+        uint64_t newer[2];
+    } one;
+    struct {
+        nigh_region_entry entry;
+        uint64_t newer[2];
+    } listed;
+    struct asked asked;
+    nigh_region *region;
+    uint32_t more;
+    size_t count;
+
+    (void)state;
+    begin(&asked, 4);
+    region = open_one(&asked);
+    memset(&one, 0xee, sizeof(one));
+    one.info.struct_size = sizeof(one);
+    assert_int_equal(nigh_region_stat(region, WAIT_US, &one.info), NIGH_OK);
+    assert_int_equal(one.info.size, 4096);
+    assert_int_equal(one.newer[0] | one.newer[1], 0);
+    one.info.struct_size = 100 * sizeof(one);
+    assert_int_equal(nigh_region_stat(region, WAIT_US, &one.info), NIGH_INVALID);
+    memset(&listed, 0xee, sizeof(listed));
+    listed.entry.info.struct_size = sizeof(listed.entry.info) + sizeof(listed.newer);
+    assert_int_equal(
+        nigh_region_list(asked.f.client, NULL, &listed.entry, 1, WAIT_US, &count, &more), NIGH_OK);
+    assert_int_equal(listed.newer[0] | listed.newer[1], 0);
+    stop(&asked.f);
+}
+
+static void what_a_newer_program_asks_for_is_refused(void **state)
+{
+    struct {
+        nigh_region_spec spec;
+        uint64_t newer;
+    } wish = {.spec = {.struct_size = sizeof(wish), .name = "one", .size = 1}};
+    struct asked asked;
+    nigh_region *region;
+
+    (void)state;
+    begin(&asked, 4);
+    assert_int_equal(nigh_region_create(asked.f.client, &wish.spec, WAIT_US, &region), NIGH_OK);
+    wish.newer = 1;
+    assert_int_equal(nigh_region_create(asked.f.client, &wish.spec, WAIT_US, &region),
+                     NIGH_INVALID);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_CREATE), 1);
+    wish.spec.struct_size = 100 * sizeof(wish);
+    assert_int_equal(nigh_region_create(asked.f.client, &wish.spec, WAIT_US, &region),
+                     NIGH_INVALID);
+    stop(&asked.f);
+}
+
+/* By whichever call. */
+static void no_bytes_are_moved_at_once(void **state)
+{
+    nigh_bulk_part none = {0};
+    struct asked asked;
+    nigh_region *region;
+    void *memory;
+
+    (void)state;
+    begin(&asked, 4);
+    region = open_one(&asked);
+    assert_int_equal(nigh_bulk_alloc(asked.f.client, 4096, NIGH_BULK_READ | NIGH_BULK_WRITE,
+                                     &memory, &none.bulk),
+                     NIGH_OK);
+    assert_int_equal(nigh_region_read(region, 0, NULL, 0, WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_region_read_into(region, 0, &none, WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_region_write(region, 0, NULL, 0, WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_region_write_from(region, 0, &none, WAIT_US), NIGH_OK);
+    assert_int_equal(
+        asked_for(&asked, SESSION_REGION_READ) + asked_for(&asked, SESSION_REGION_WRITE), 0);
+    stop(&asked.f);
+}
+
+/* ---- places --------------------------------------------------------------- */
+
+/* Writes that the node does not end take all there are. */
+static void take_places(struct asked *asked, nigh_region *region, nigh_op *ops)
+{
+    keep(asked, SESSION_REGION_WRITE);
+    for (uint32_t n = 0; n < asked->places; n++) {
+        assert_int_equal(nigh_region_write_start(region, 0, "x", 1, NIGH_FOREVER, &ops[n]),
+                         NIGH_OK);
+    }
+    assert_true(SUPPORT_WAIT(asked_for(asked, SESSION_REGION_WRITE) == asked->places, 20000));
+}
+
+/* It is what others wait for. */
+static void what_ends_a_handle_or_a_map_needs_no_place(void **state)
+{
+    struct asked asked;
+    nigh_region *region, *held;
+    void *address;
+    nigh_op ops[2];
+
+    (void)state;
+    begin(&asked, 2);
+    region = open_one(&asked);
+    assert_int_equal(nigh_region_lock(region, 7, NIGH_REGION_EXCLUSIVE, 0, NIGH_FOREVER, &held),
+                     NIGH_OK);
+    assert_int_equal(nigh_region_map(region, 0, 0, NIGH_REGION_READ, NIGH_FOREVER, &address),
+                     NIGH_OK);
+    take_places(&asked, region, ops);
+    assert_int_equal(nigh_region_unlock(held), NIGH_OK);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_CLOSE), 1);
+    assert_int_equal(nigh_region_unmap(region, address), NIGH_OK);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_UNMAP), 1);
+    stop(&asked.f);
+}
+
+/* Nor is anything that waits for others to arrive. */
+static void a_barrier_needs_no_place(void **state)
+{
+    struct asked asked;
+    nigh_region *region;
+    nigh_op ops[2];
+
+    (void)state;
+    begin(&asked, 2);
+    region = open_one(&asked);
+    take_places(&asked, region, ops);
+    assert_int_equal(nigh_region_barrier(region, 3, 200, WAIT_US), NIGH_OK);
+    assert_true(asked.last[SESSION_REGION_BARRIER].offset == UINT64_MAX);
+    assert_int_equal(asked.last[SESSION_REGION_BARRIER].ref, 200);
+    assert_int_equal(nigh_region_barrier(region, 3, 200, 0), NIGH_TIMEOUT);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_BARRIER), 1);
+    stop(&asked.f);
+}
+
+/* A write of many steps takes what comes free in its turn only. */
+static void much_and_little_take_turns(void **state)
+{
+    enum {
+        STEPS = 64
+    };
+    static uint8_t bytes[STEPS * LIMIT_CALL_BYTES];
+    struct asked asked;
+    nigh_region *region;
+    nigh_op much, little[2];
+    uint8_t byte;
+
+    (void)state;
+    begin(&asked, 2);
+    region = open_one(&asked);
+    keep(&asked, SESSION_REGION_WRITE);
+    assert_int_equal(nigh_region_write_start(region, 0, bytes, sizeof(bytes), NIGH_FOREVER, &much),
+                     NIGH_OK);
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_int_equal(nigh_region_read_start(region, 0, &byte, 1, NIGH_FOREVER, &little[n]),
+                         NIGH_OK);
+    }
+    /* One place comes free at a time, and is taken before the next does. */
+    for (uint32_t n = 0; n < 4; n++) {
+        assert_true(SUPPORT_WAIT(asked_for(&asked, SESSION_REGION_WRITE) == 2 + n, 20000));
+        answer_kept(&asked, n, (struct session_cqe){.status = NIGH_OK});
+        assert_true(SUPPORT_WAIT(
+            (nigh_poll(asked.f.client), asked_for(&asked, SESSION_REGION_WRITE) == 3 + n), 20000));
+    }
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_int_equal(nigh_op_status(&little[n]), NIGH_OK);
+    }
+    assert_int_equal(nigh_op_status(&much), NIGH_PENDING);
+    stop(&asked.f);
+}
+
+struct waiter {
+    nigh_region *region, *held;
+    pthread_t thread;
+    nigh_status status;
+};
+
+static void *wait_for_lock(void *context)
+{
+    struct waiter *waiter = context;
+
+    waiter->status =
+        nigh_region_lock(waiter->region, 7, NIGH_REGION_EXCLUSIVE, 0, NIGH_FOREVER, &waiter->held);
+    return NULL;
+}
+
+/* Of ops that have found no room. */
+static uint32_t fed(nigh_client *client)
+{
+    uint32_t count = 0;
+
+    client_lock(client);
+    LIST_FOREACH(node, &client->feed)
+    {
+        count++;
+    }
+    client_unlock(client);
+    return count;
+}
+
+/* However many threads wait for a lock, the one that holds it writes, and lets go. */
+static void waits_for_a_lock_leave_places(void **state)
+{
+    enum {
+        MORE = 3,
+        WAITERS = LIMIT_UNLOCKED_PLACES + 2 * MORE
+    };
+    static struct waiter waiters[WAITERS];
+    struct asked asked;
+    nigh_region *region, *held;
+
+    (void)state;
+    begin(&asked, LIMIT_UNLOCKED_PLACES + LIMIT_UNLOCKED_PLACES);
+    region = open_one(&asked);
+    assert_int_equal(nigh_region_lock(region, 7, NIGH_REGION_EXCLUSIVE, 0, NIGH_FOREVER, &held),
+                     NIGH_OK);
+    keep(&asked, SESSION_REGION_LOCK);
+    for (uint32_t n = 0; n < WAITERS; n++) {
+        waiters[n] = (struct waiter){.region = region};
+        assert_int_equal(pthread_create(&waiters[n].thread, NULL, wait_for_lock, &waiters[n]), 0);
+        assert_true(SUPPORT_WAIT(
+            asked_for(&asked, SESSION_REGION_LOCK) - 1 + fed(asked.f.client) == n + 1, 20000));
+    }
+    assert_int_equal(asked_for(&asked, SESSION_REGION_LOCK), 1 + LIMIT_UNLOCKED_PLACES);
+    assert_int_equal(nigh_region_write(held, 0, "x", 1, WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_region_unlock(held), NIGH_OK);
+    /* All get it, those too that were not asked for. */
+    for (uint32_t n = 0; n < WAITERS; n++) {
+        assert_true(SUPPORT_WAIT(asked_for(&asked, SESSION_REGION_LOCK) > 1 + n, 20000));
+        answer_kept(&asked, n,
+                    (struct session_cqe){.generation = 100 + n, .flags = SESSION_CQE_OPENED});
+    }
+    for (uint32_t n = 0; n < WAITERS; n++) {
+        assert_int_equal(pthread_join(waiters[n].thread, NULL), 0);
+        assert_int_equal(waiters[n].status, NIGH_OK);
+    }
+    stop(&asked.f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_handle_is_of_the_connection_that_opened_it),
+        cmocka_unit_test(a_handle_that_came_too_late_is_closed_through_a_full_ring),
+        cmocka_unit_test(a_map_is_of_the_connection_that_gave_it),
+        cmocka_unit_test(why_it_failed_is_said),
+        cmocka_unit_test(lists_are_as_wide_as_the_caller_says),
+        cmocka_unit_test(what_a_newer_program_knows_more_is_zero),
+        cmocka_unit_test(what_a_newer_program_asks_for_is_refused),
+        cmocka_unit_test(no_bytes_are_moved_at_once),
+        cmocka_unit_test(what_ends_a_handle_or_a_map_needs_no_place),
+        cmocka_unit_test(a_barrier_needs_no_place),
+        cmocka_unit_test(much_and_little_take_turns),
+        cmocka_unit_test(waits_for_a_lock_leave_places),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
