@@ -747,6 +747,27 @@ static void a_stale_key_costs_its_endpoint_alone(void **state)
     assert_true(denied > 0);
 }
 
+/* As when the peer dials it anew before its end was seen here. */
+static void what_is_not_posted_yet_ends_with_its_endpoint(void **state)
+{
+    struct sim_options options = {.seed = 6};
+    struct world *world = world_open(&options);
+    struct node *node = world->nodes[1], *to = world->nodes[0];
+    struct link *link = link_to(node, 0);
+    struct op *op = write_one(node, to, 0, 0, 8);
+
+    (void)state;
+    link_side_down(&link->sides[LINK_REGIONS], NIGH_PEER_LOST, sim_now_us(world->sim));
+    assert_true(links_is_valid(node->links));
+    assert_int_equal(op->status, NIGH_PEER_LOST);
+    pass(world, 100000);
+    assert_int_equal(op->ends, 1);
+    assert_int_equal(links_counters(node->links)->region_ends, 1);
+    assert_true(link_carries(link, LINK_REGIONS));
+    expect_nothing_else_ended(world);
+    world_close(world);
+}
+
 static struct node *refuser; /* whose dials, or accepts, fail for now */
 
 static nigh_status refuse_connect(struct fabric *fabric, const char *address,
@@ -1098,6 +1119,7 @@ int main(void)
         cmocka_unit_test(without_writes_there_are_none),
         cmocka_unit_test(who_does_not_let_peers_write),
         cmocka_unit_test(a_stale_key_costs_its_endpoint_alone),
+        cmocka_unit_test(what_is_not_posted_yet_ends_with_its_endpoint),
         cmocka_unit_test(who_does_not_come_back_at_once_is_dialled_again),
         cmocka_unit_test(who_stays_away_takes_the_link_along),
         cmocka_unit_test(a_refused_key_is_not_why_calls_end),

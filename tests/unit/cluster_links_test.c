@@ -710,6 +710,7 @@ static void world_open(struct world *world, const struct sim_options *options, u
                             .shared = world->shared,
                             .calls = world->calls,
                             .bulk = world->bulk,
+                            .regions = world->regions,
                             .ring_bytes = world->ring_bytes};
     memcpy(world->ways, asked.ways, sizeof(world->ways));
     assert_int_equal(sim_create(options, &world->sim), NIGH_OK);
@@ -965,7 +966,7 @@ static void storm(uint64_t seed, const uint32_t *lanes, bool wild, bool deaths, 
 
     world->shared = shared;
     world->calls = calls;
-    world->regions = (uint32_t)(seed / 5 % (LIMIT_REGION_ENDPOINTS + 1));
+    world->regions = seed % 4 == 0 ? 0 : 1 + (uint32_t)(seed % LIMIT_REGION_ENDPOINTS);
     world->bulk = (uint32_t)(seed % (LIMIT_BULK_ENDPOINTS + 1)); /* 0 is 1 */
     memcpy(world->ways, ways[seed / 2 % ARRAY_LENGTH(ways)], sizeof(world->ways));
     world_open(world, &options, NODES_MAX, lanes);
