@@ -53,12 +53,13 @@ void link_side_fail(struct link_side *side, nigh_status reason)
     }
 }
 
-/* The first time at once: what was refused there is no reason for others to wait. */
+/* The first time at once: what was refused there is no reason for others to wait. Of a link that is
+ * not up all have to be there soon, in any case. */
 static void dial_again(struct link_side *side, bool was_there, uint64_t now_us)
 {
     struct links *links = side->link->links;
 
-    if (was_there) {
+    if (was_there && side->link->up) {
         side->back_by_us = clock_deadline_us(now_us, LINK_UP_US);
         if (now_us >= clock_deadline_us(side->up_us, LINK_STEADY_US)) {
             side->attempts = 0;

@@ -768,6 +768,41 @@ static void what_is_not_posted_yet_ends_with_its_endpoint(void **state)
     world_close(world);
 }
 
+static const struct op *borrower; /* of memory, until its endpoint is gone */
+static uint32_t destroyed;
+
+static void destroy_before_the_end(struct fabric_endpoint *endpoint)
+{
+    assert_int_equal(borrower->ends, 0);
+    destroyed++;
+    borrower->node->real->endpoint_destroy(endpoint);
+}
+
+/* Whoever gets an end may use the memory for something else. */
+static void nothing_ends_before_its_endpoint_is_gone(void **state)
+{
+    struct sim_options options = {.seed = 7, .late_read_ppm = 1000000, .late_read_us = 50000};
+    struct world *world = world_open(&options);
+    struct node *node = world->nodes[1], *to = world->nodes[0];
+    struct link *link = link_to(node, 0);
+
+    (void)state;
+    borrower = add_to(node, to, 0, 1);
+    pass(world, 100);
+    node->real = node->fabric->provider;
+    node->provider = *node->real;
+    node->provider.endpoint_destroy = destroy_before_the_end;
+    node->fabric->provider = &node->provider;
+    destroyed = 0;
+    fabric_disconnect(node->fabric, link->sides[LINK_REGIONS].endpoint);
+    turns(world);
+    node->fabric->provider = node->real;
+    assert_int_equal(destroyed, 1);
+    assert_int_equal(borrower->ends, 1);
+    assert_int_equal(borrower->status, NIGH_PEER_LOST);
+    world_close(world);
+}
+
 static struct node *refuser; /* whose dials, or accepts, fail for now */
 
 static nigh_status refuse_connect(struct fabric *fabric, const char *address,
@@ -1120,6 +1155,7 @@ int main(void)
         cmocka_unit_test(who_does_not_let_peers_write),
         cmocka_unit_test(a_stale_key_costs_its_endpoint_alone),
         cmocka_unit_test(what_is_not_posted_yet_ends_with_its_endpoint),
+        cmocka_unit_test(nothing_ends_before_its_endpoint_is_gone),
         cmocka_unit_test(who_does_not_come_back_at_once_is_dialled_again),
         cmocka_unit_test(who_stays_away_takes_the_link_along),
         cmocka_unit_test(a_refused_key_is_not_why_calls_end),
