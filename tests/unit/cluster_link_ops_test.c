@@ -803,7 +803,7 @@ static void nothing_ends_before_its_endpoint_is_gone(void **state)
     world_close(world);
 }
 
-static struct node *refuser; /* whose dials, or accepts, fail for now */
+static struct node *refuser; /* whose dials, or accepts, fail */
 
 static nigh_status refuse_connect(struct fabric *fabric, const char *address,
                                   const struct fabric_endpoint_options *options,
