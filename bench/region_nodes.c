@@ -20,9 +20,10 @@ static nigh_client *start(struct pair *pair, uint32_t rank, const char *members)
     bool spins = rank == 0 ? pair->spins : pair->other_spins;
     char number[4];
     nigh_node_options options = {.struct_size = sizeof options,
-                                 .memory_bytes = UINT64_C(256) << 20,
+                                 .memory_bytes = NODES_MEMORY,
                                  .lanes = 1,
                                  .spin_us = spins ? NODES_SPIN_US : 0,
+                                 .region_qos = pair->qos,
                                  .members = members,
                                  .member = number,
                                  .cluster_key = key,

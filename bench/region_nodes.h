@@ -15,9 +15,11 @@
 #define NODES_BYTES   64 /* of a call, and back */
 #define NODES_MOST    (UINT64_C(16) << 20)
 #define NODES_SPIN_US 2000
+#define NODES_MEMORY  (UINT64_C(256) << 20) /* of a node */
 
 struct pair {
     bool spins, other_spins; /* its clients and lanes */
+    nigh_region_qos qos;     /* of both; set before it is opened */
     pid_t pid;
     nigh_node *node;
     nigh_client *client;

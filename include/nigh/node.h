@@ -48,8 +48,9 @@ typedef enum nigh_transfer {
  * this node. Sessions have turns in any case. */
 typedef enum nigh_region_qos {
     NIGH_REGION_QOS_SOFTWARE =
-        0,                   /* low priority goes last, and is limited while it is in the way */
-    NIGH_REGION_QOS_NONE = 1 /* all are alike */
+        0,                       /* low priority goes last, and is limited while it is in the way */
+    NIGH_REGION_QOS_NONE = 1,    /* all are alike */
+    NIGH_REGION_QOS_SEPARATE = 2 /* each has connections of its own, and neither is limited */
 } nigh_region_qos;
 
 /* How calls travel between nodes, over RDMA. For measurements; a node goes by what it was told,
@@ -130,8 +131,9 @@ typedef struct nigh_node_options {
     uint64_t call_memory_bytes; /* most that is made for calls of clients which are processes of
                                    their own (nigh_bulk_alloc), beside memory_bytes and when they
                                    ask; 0: a quarter of memory_bytes */
-    uint32_t calls_way;  /* how calls travel to other nodes: NIGH_CALLS_*; 0: as is quicker */
-    uint32_t region_qos; /* whether priorities of regions count: NIGH_REGION_QOS_*; 0: they do */
+    uint32_t calls_way; /* how calls travel to other nodes: NIGH_CALLS_*; 0: as is quicker */
+    uint32_t
+        region_qos; /* what priorities of regions do: NIGH_REGION_QOS_*; 0: low ones are limited */
     uint64_t region_memory_bytes; /* most that the chunks of regions take which lie here, beside
                                      memory_bytes and when they are made; 0: half of memory_bytes */
     uint64_t session_rate_bytes;  /* of regions, that one session reads and writes in a second; what

@@ -496,7 +496,10 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(region_operations_held, "that waited by a session's limits, ever")  \
     X(region_low_limit_bytes, "a second, of low priority; 0: no limit")   \
     X(region_maps, "chunks that clients here have mapped")                \
-    X(region_kept_bytes, "memory that only such maps keep")
+    X(region_kept_bytes, "memory that only such maps keep")               \
+    X(region_posts, "READs, WRITEs, atomics to other nodes, ever")        \
+    X(region_posts_low, "of them, over connections of low priority's")    \
+    X(region_ends, "connections for regions that ended alone, ever")
 
 /* Zero-fill, then set struct_size, which lets the struct grow: at its end. */
 typedef struct nigh_node_stats {

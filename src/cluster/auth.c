@@ -69,12 +69,14 @@ struct offer {
     struct head head;
     uint32_t lanes;
     uint32_t bulk_endpoints;
+    uint32_t region_endpoints;
+    uint32_t reserved;
     uint64_t directory;
     char member[AUTH_ADDRESS_BYTES];
     /* lanes addresses, then a proof by the session's key */
 };
 
-_Static_assert(sizeof(struct offer) == 104, "offer is on the wire");
+_Static_assert(sizeof(struct offer) == 112, "offer is on the wire");
 _Static_assert(sizeof(struct offer) + LIMIT_LANES * AUTH_ADDRESS_BYTES + AUTH_PROOF_BYTES +
                        sizeof(struct proof) <=
                    AUTH_MESSAGE_BYTES,
@@ -197,6 +199,7 @@ static void put_offer(struct auth *auth)
         .head = head_of(KIND_OFFER, (uint32_t)sizeof(offer) + addresses + AUTH_PROOF_BYTES),
         .lanes = auth->own.lanes,
         .bulk_endpoints = auth->own.bulk_endpoints,
+        .region_endpoints = auth->own.region_endpoints,
         .directory = auth->own.directory,
     };
     uint8_t proof[AUTH_PROOF_BYTES];
@@ -372,6 +375,7 @@ static void take_offer(struct auth *auth, const uint8_t *bytes, uint32_t count)
 
     memcpy(&offer, bytes, sizeof(offer));
     if (!is_lane_count(offer.lanes) || offer.bulk_endpoints > LIMIT_BULK_ENDPOINTS ||
+        offer.region_endpoints > LIMIT_REGION_ENDPOINTS ||
         count != sizeof(offer) + offer.lanes * AUTH_ADDRESS_BYTES + AUTH_PROOF_BYTES) {
         end_refused(auth, NIGH_PROTOCOL, "the other node's offer is not well formed");
         return;
@@ -392,6 +396,7 @@ static void take_offer(struct auth *auth, const uint8_t *bytes, uint32_t count)
     memset(&auth->offer, 0, sizeof(auth->offer));
     auth->offer.lanes = offer.lanes;
     auth->offer.bulk_endpoints = offer.bulk_endpoints;
+    auth->offer.region_endpoints = offer.region_endpoints;
     auth->offer.directory = offer.directory;
     memcpy(auth->offer.member, offer.member, sizeof(auth->offer.member));
     auth->offer.member[AUTH_ADDRESS_BYTES - 1] = '\0';

@@ -30,8 +30,8 @@
 #define AUTH_PROOF_BYTES   32
 #define AUTH_TOKEN_BYTES   16
 #define AUTH_WHY_BYTES     192
-#define AUTH_VERSION_MIN   15u
-#define AUTH_VERSION_MAX   15u
+#define AUTH_VERSION_MIN   16u
+#define AUTH_VERSION_MAX   16u
 #define AUTH_ADDRESS_BYTES 80
 #define AUTH_JOINER        UINT32_MAX /* the rank of who has none yet, and is told one */
 #define AUTH_MESSAGE_BYTES 8192       /* the longest message of a control connection */
@@ -47,8 +47,9 @@ struct auth_identity {
 /* What a node offers once it is believed: authenticated by the session key. */
 struct auth_offer {
     uint32_t lanes;
-    uint32_t bulk_endpoints; /* that it wants of each link; 0 is 1 */
-    uint64_t directory;      /* where it is kept, as a number (redis_digest); 0: by the nodes */
+    uint32_t bulk_endpoints;   /* that it wants of each link; 0 is 1 */
+    uint32_t region_endpoints; /* likewise, for regions */
+    uint64_t directory;        /* where it is kept, as a number (redis_digest); 0: by the nodes */
     /* "host:port": where it takes control connections. Of who joined others learn it by this. */
     char member[AUTH_ADDRESS_BYTES];
     /* Of the lanes' fabrics. Nodes offer ":port"; the host is the connection's

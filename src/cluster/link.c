@@ -29,7 +29,13 @@ bool link_has(const struct link *link, enum link_endpoint kind)
     if (kind >= LINK_READS) {
         return kind - LINK_READS + 1u < links->peers[link->rank].info.bulk_endpoints;
     }
-    return kind != LINK_CALLS || links->calls.receives > 0;
+    switch (kind) {
+    case LINK_CALLS: return links->calls.receives > 0;
+    case LINK_REGIONS: return links->config.writes > 0;
+    case LINK_REGIONS_LOW:
+        return links->config.writes > 0 && links->peers[link->rank].info.region_endpoints > 1;
+    default: return true;
+    }
 }
 
 uint32_t link_frame_bytes(const struct link_channel *channel)
@@ -91,6 +97,7 @@ static void init_sides(struct link *link)
     for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
         list_init(&link->sides[kind].sends);
         list_init(&link->sides[kind].waiting);
+        link_side_reset(&link->sides[kind]);
     }
     link->sides[LINK_CONTROL].over = link->over;
     link->sides[LINK_CALLS].over = link->over + calls_at;
@@ -162,7 +169,7 @@ static uint32_t receives_of(const struct link_side *side)
 {
     const struct links *links = side->link->links;
 
-    if (side->kind >= LINK_READS) {
+    if (side->kind >= LINK_READS || link_is_own(side->kind)) {
         return 0;
     }
     return side->kind == LINK_BULK ? links_own_bulk(links)
@@ -336,10 +343,11 @@ struct fabric_endpoint_options link_endpoint_options(struct link *link, enum lin
 {
     struct links *links = link->links;
 
-    if (kind >= LINK_READS) {
-        return (struct fabric_endpoint_options){.sends = links->config.reads,
-                                                .context = &link->sides[kind],
-                                                .inline_bytes = LINK_HEAD_BYTES};
+    if (kind >= LINK_READS || link_is_own(kind)) {
+        return (struct fabric_endpoint_options){
+            .sends = links->config.reads + (link_is_own(kind) ? links->config.writes : 0),
+            .context = &link->sides[kind],
+            .inline_bytes = LINK_HEAD_BYTES};
     }
     if (kind != LINK_BULK) {
         return (struct fabric_endpoint_options){
@@ -349,7 +357,7 @@ struct fabric_endpoint_options link_endpoint_options(struct link *link, enum lin
         };
     }
     return (struct fabric_endpoint_options){
-        .sends = links->max_ops,
+        .sends = links->config.reads + links->config.bulk_receives,
         .receives = links_own_bulk(links),
         .stock = links->bulk.stock,
         .context = &link->sides[kind],
@@ -393,6 +401,7 @@ static bool is_whole(const struct link *link)
 void link_established(struct link *link, enum link_endpoint kind, uint64_t now_us)
 {
     link->sides[kind].established = true;
+    link_side_established(&link->sides[kind], now_us);
     if (link->up || link->failed || !is_whole(link)) {
         return;
     }
@@ -438,6 +447,7 @@ static void drop_sides(struct link *link)
         fabric_endpoint_destroy(links->config.fabric, side->endpoint);
         side->endpoint = NULL;
         side->established = false;
+        link_side_reset(side);
     }
     bulk_drop(&links->bulk, link);
     for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
@@ -679,7 +689,7 @@ void link_complete(struct link_side *side, const struct fabric_completion *compl
         return; /* of an endpoint that went down in this turn */
     }
     if (completion->op != FABRIC_RECV && links_channel(link->links, side->kind) == NULL) {
-        link_on_op(link, completion, now_us);
+        link_on_op(side, completion, now_us);
         return;
     }
     if (completion->status != NIGH_OK) {

@@ -8,9 +8,13 @@
  * endpoint, which carries READs of objects and messages with their bytes, an endpoint for the
  * calls of users, with a channel of its own: a service that is slow takes no credit from the
  * directory; and, where either node asks for more bulk endpoints, those, over which READs go by
- * turns. WRITEs and atomics go over the first bulk endpoint. When one fails, the link goes down as
- * a whole, and the side that dials brings it up again, with back-off, for as long as the peer is
- * said to be up.
+ * turns. When one fails, the link goes down as a whole, and the side that dials brings it up
+ * again, with back-off, for as long as the peer is said to be up.
+ *
+ * READs, WRITEs and atomics of regions have an endpoint of their own, or two, by priority. A key
+ * that a peer withdrew is refused there as a matter of course, which ends the endpoint: when one
+ * of these fails, what was under way over it ends, and nothing else; the side that dials dials it
+ * again. A link comes up with them, and goes down when one of them stays away.
  *
  * A link that is down has no endpoint: nothing of it touches memory any more. Completions that tell
  * of its end are delivered after its endpoints were destroyed, so that whoever gets one may reuse
@@ -37,7 +41,9 @@ enum link_endpoint {
     LINK_CONTROL = 0,
     LINK_BULK = 1,
     LINK_CALLS = 2,
-    LINK_READS = 3 /* the first of the further bulk endpoints, which carry READs alone */
+    LINK_REGIONS = 3,     /* one-sided operations of regions */
+    LINK_REGIONS_LOW = 4, /* those of low priority, where they have an endpoint of their own */
+    LINK_READS = 5        /* the first of the further bulk endpoints, which carry READs alone */
 };
 
 /* How frames of calls travel (docs/verbs.md): sent to receives, or written into a ring of the peer.
@@ -55,6 +61,7 @@ struct link_peer {
     bool dials; /* we dial its fabrics */
     uint32_t lanes;
     uint32_t bulk_endpoints; /* of a link to it, to LIMIT_BULK_ENDPOINTS: the same there; 0 is 1 */
+    uint32_t region_endpoints;       /* likewise, to LIMIT_REGION_ENDPOINTS */
     uint8_t session[AUTH_KEY_BYTES]; /* signs and checks tokens */
     /* "host:port" of each lane; "host,host:port": it is at one of them */
     char addresses[LIMIT_LANES][FABRIC_ADDRESS_BYTES];
@@ -101,8 +108,8 @@ struct links_config {
                                them to peers grants no more; 0: each has its own */
     uint32_t bulk_bytes;    /* of each */
     uint32_t reads;         /* READs of one link under way at once; more are NIGH_BUSY */
-    uint32_t writes; /* the same of WRITEs and atomics together, to LIMIT_LINK_WRITES; 0: neither
-                        are any asked for here, nor may peers do any: links_rights */
+    uint32_t writes; /* the same of WRITEs and atomics together, to LIMIT_LINK_WRITES; 0, at all
+                        nodes: there are none, nor endpoints for regions: links_rights */
     uint64_t seed;   /* of the back-off's jitter */
     struct links_shell shell;
 };
@@ -183,28 +190,40 @@ typedef void link_done(void *context, nigh_status status, uint64_t now_us);
 nigh_status link_read(struct link *link, const struct fabric_slice *slices, uint32_t count,
                       struct fabric_remote remote, link_done *done, void *context);
 
+/* The endpoint for one-sided operations of regions: of low priority that of their own, where this
+ * link has one. */
+enum link_endpoint link_regions(const struct link *link, bool is_low);
+
+/* Whether operations may be asked for over such an endpoint: it is there, and so is the link. */
+bool link_carries(const struct link *link, enum link_endpoint over);
+
+/* As link_read, over an endpoint for regions, in the order that link_write tells of. */
+nigh_status link_region_read(struct link *link, enum link_endpoint over,
+                             const struct fabric_slice *slices, uint32_t count,
+                             struct fabric_remote remote, link_done *done, void *context);
+
 /*
- * WRITEs slices to remote memory over the first bulk endpoint. The first slice may be inline
+ * WRITEs slices to remote memory over an endpoint for regions. The first slice may be inline
  * (memory NULL, at most 64 bytes, taken during the call); aligned words move whole where the fabric
  * is FABRIC_CAN_WORDS. As link_read, and: NIGH_BUSY: with link_fetch_add and link_compare_swap, too
  * many under way; NIGH_INVALID: more slices or bytes than the fabric takes; NIGH_UNSUPPORTED:
- * links_config.writes is 0.
+ * links_config.writes is 0; NIGH_PEER_LOST: link_carries would say no.
  *
- * Order, on one link: WRITEs, atomics and messages start as they were asked for. So what was
- * WRITTEN is there when a message that follows it arrives, and when an atomic that follows it acts.
- * What follows an atomic may act before it: who minds waits for its end. READs are in that order,
- * and act after the WRITEs before them, where there is one bulk endpoint; where there are several,
- * and with frames of the channels, there is none.
+ * Order, over one endpoint: WRITEs, READs and atomics start as they were asked for. So what was
+ * WRITTEN is there when an atomic that follows it acts, and is what a READ that follows it brings.
+ * What follows an atomic may act before it: who minds waits for its end. Between two endpoints, and
+ * with messages and frames of the channels, there is no order.
  *
  * Ends: once. NIGH_OK: it has acted at the peer. NIGH_DENIED: the peer's memory is not there (any
- * more) or not open to it, which costs the link, and whatever is under way on it; NIGH_PEER_LOST
- * where the peer was quicker in ending the link. NIGH_PEER_LOST, the reason that the link was
- * broken with, NIGH_CANCELED at links_destroy: it has acted or not, or a WRITE in part; and what is
- * on its way yet may still act, once at most, as long as the peer has not seen its own end of the
- * connection go. When the link is up again it has, and nothing of before acts any more. It is not
- * taken back, and has no deadline: until its end the memory is in use.
+ * more) or not open to it, which costs the endpoint, and whatever is under way over it;
+ * NIGH_PEER_LOST where the peer was quicker in ending it. NIGH_PEER_LOST, the reason that the link
+ * was broken with, NIGH_CANCELED at links_destroy: it has acted or not, or a WRITE in part; and
+ * what is on its way yet may still act, once at most, as long as the peer has not seen its own end
+ * of the connection go. When link_carries says yes again it has, and nothing of before acts any
+ * more. It is not taken back, and has no deadline: until its end the memory is in use.
  */
-nigh_status link_write(struct link *link, const struct fabric_slice *slices, uint32_t count,
+nigh_status link_write(struct link *link, enum link_endpoint over,
+                       const struct fabric_slice *slices, uint32_t count,
                        struct fabric_remote remote, link_done *done, void *context);
 
 /* How an atomic ended: as link_done; `old` is what was there before it, with NIGH_OK. */
@@ -217,10 +236,11 @@ typedef void link_word_done(void *context, nigh_status status, uint64_t old, uin
  * is not a multiple of 8; NIGH_UNSUPPORTED: links_config.writes is 0, or the fabric not
  * FABRIC_CAN_ATOMICS.
  */
-nigh_status link_fetch_add(struct link *link, struct fabric_remote remote, uint64_t added,
-                           link_word_done *done, void *context);
-nigh_status link_compare_swap(struct link *link, struct fabric_remote remote, uint64_t compare,
-                              uint64_t swap, link_word_done *done, void *context);
+nigh_status link_fetch_add(struct link *link, enum link_endpoint over, struct fabric_remote remote,
+                           uint64_t added, link_word_done *done, void *context);
+nigh_status link_compare_swap(struct link *link, enum link_endpoint over,
+                              struct fabric_remote remote, uint64_t compare, uint64_t swap,
+                              link_word_done *done, void *context);
 
 /*
  * Sends one message of at most bulk_bytes on the bulk endpoint: slices, the first of which may be
@@ -275,6 +295,8 @@ struct links_counters {
     uint64_t ups, downs, dials, refused; /* refused: tokens that did not fit */
     uint64_t reads, read_bytes, bulk_messages, pushes;
     uint64_t writes, write_bytes, atomics;
+    uint64_t region_posts[LIMIT_REGION_ENDPOINTS]; /* READs, WRITEs, atomics of each endpoint */
+    uint64_t region_ends;               /* of endpoints for regions, without their link's */
     uint64_t calls_sent, calls_written; /* frames of calls */
     uint64_t ring_full;    /* of them, that were to be written and found no room: sent, or late */
     uint64_t ring_news;    /* sent only to tell of room */

@@ -48,6 +48,14 @@ struct link_side {
     uint32_t over_count;
     struct list_node place; /* links.returning, while there are such */
 
+    /* Of an endpoint that fails without its link (link_is_own). */
+    bool failed; /* goes down at the end of the turn, for `reason` */
+    nigh_status reason;
+    uint32_t attempts;   /* dials since it was last there for long */
+    uint64_t dial_us;    /* while it has no endpoint: not before this */
+    uint64_t up_us;      /* when it was established last */
+    uint64_t back_by_us; /* it went down, and is there again by then, or the link goes, too */
+
     /* Of an endpoint with a channel. */
     struct rpc *rpc;     /* from the link's first endpoint until down; NULL: no channel */
     struct list sends;   /* of links.sends, under way */
@@ -82,7 +90,7 @@ enum link_op_kind {
     LINK_OP_WORD /* an atomic */
 };
 
-/* What is under way over the bulk endpoints. */
+/* What is under way over the bulk endpoints, and those for regions. */
 struct link_op {
     enum link_op_kind kind;
     union {
@@ -90,8 +98,9 @@ struct link_op {
         link_word_done *word_done; /* LINK_OP_WORD */
     };
     void *context;
-    nigh_status status; /* of a failed one, until its memory is free */
-    uint32_t next;      /* free list */
+    enum link_endpoint over; /* an endpoint for regions, or LINK_BULK: any other */
+    nigh_status status;      /* of a failed one, until its memory is free */
+    uint32_t next;           /* free list */
 };
 
 struct link {
@@ -130,7 +139,7 @@ struct link {
     uint32_t place; /* among links.live, while it is up */
 };
 
-/* Posts of one bulk endpoint that go to the fabric together, in their order. */
+/* Posts of one endpoint, of bulk or for regions, that go to the fabric together, in their order. */
 struct link_chain {
     struct link_side *side;
     uint32_t count; /* 0: there is none */
@@ -224,6 +233,11 @@ bool link_is_idle(const struct link *link);
 
 /* Marks it to go down at the end of the turn. */
 void link_fail(struct link *link, nigh_status reason);
+/* How late the dial comes that follows so many in vain: twice as late each time, half of it at
+ * random. */
+uint64_t links_back_off_us(struct links *links, uint32_t attempts);
+/* Dials one endpoint of a link. What fails says so, and nothing else. */
+nigh_status links_dial(struct link *link, enum link_endpoint kind);
 /* Takes it down now; nothing if it is. Not from inside its callbacks. */
 void link_down(struct link *link, nigh_status reason, uint64_t now_us);
 
@@ -240,12 +254,39 @@ uint8_t *link_op_head(const struct link *link, uint32_t op);
 
 /* ---- link_ops.c ----------------------------------------------------------- */
 
-/* What is not posted yet ends with its link, as what was. */
+/* What is not posted yet ends with its link, or its endpoint, as what was. */
 void link_forget_chain(const struct link *link);
+void link_forget_side_chain(const struct link_side *side);
 /* All that is under way ends: nothing touches its memory any more. */
 void link_end_ops(struct link *link, nigh_status reason, uint64_t now_us);
-/* A post of the bulk endpoints has ended. */
-void link_on_op(struct link *link, const struct fabric_completion *completion, uint64_t now_us);
+/* The same of what went over an endpoint for regions; the link goes on. */
+void link_end_side_ops(struct link_side *side, nigh_status reason, uint64_t now_us);
+/* A post of an endpoint without a channel has ended. */
+void link_on_op(struct link_side *side, const struct fabric_completion *completion,
+                uint64_t now_us);
+
+/* ---- link_own.c ----------------------------------------------------------- */
+
+/* Whether an endpoint fails alone, and not its link with it. */
+static inline bool link_is_own(enum link_endpoint kind)
+{
+    return kind == LINK_REGIONS || kind == LINK_REGIONS_LOW;
+}
+
+/* An endpoint failed: it goes down at the end of the turn, or its link does. */
+void link_side_fail(struct link_side *side, nigh_status reason);
+/* Takes such an endpoint down now, and says when it is dialled again. Not from inside the callbacks
+ * of its link. */
+void link_side_down(struct link_side *side, nigh_status reason, uint64_t now_us);
+/* It is there. */
+void link_side_established(struct link_side *side, uint64_t now_us);
+/* Its link begins anew, and has forgotten it. */
+void link_side_reset(struct link_side *side);
+/* Those that failed go down. */
+void link_settle_own(struct link *link, uint64_t now_us);
+/* Dials those that are gone, and gives the link up that does not get them back. When to look again.
+ * Of a link that has an endpoint. */
+uint64_t link_serve_own(struct link *link, bool *worked, uint64_t now_us);
 
 /* ---- link_frames.c -------------------------------------------------------- */
 

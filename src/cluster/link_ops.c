@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See link.h. What is asked of a link's bulk endpoints: READs, WRITEs, atomics, messages. Each has
- * a number from the call until it ended, which is the tag of its post and its place among
- * link->ops; its memory is in use as long.
+ * See link.h. What is asked of a link's bulk endpoints and of those for regions: READs, WRITEs,
+ * atomics, messages. Each has a number from the call until it ended, which is the tag of its post
+ * and its place among link->ops; its memory is in use as long.
  *
- * What follows each other is posted in chains. All but READs go over the first bulk endpoint, so
- * they start in the order of the calls.
+ * What follows each other is posted in chains. Messages go over the first bulk endpoint, and what
+ * is of regions over the one that is named, so they start in the order of the calls.
  */
 #include <string.h>
 
@@ -83,6 +83,15 @@ static void tell(const struct link_op *op, nigh_status status, uint64_t old, uin
     }
 }
 
+/* That one was refused does not say that others were: they may have acted. */
+static nigh_status status_of(const struct link_op *op, nigh_status reason)
+{
+    if (op->status != NIGH_OK) {
+        return op->status;
+    }
+    return reason == NIGH_DENIED ? NIGH_PEER_LOST : reason;
+}
+
 void link_end_ops(struct link *link, nigh_status reason, uint64_t now_us)
 {
     for (uint32_t n = 0; n < link->ops_used; n++) {
@@ -92,25 +101,37 @@ void link_end_ops(struct link *link, nigh_status reason, uint64_t now_us)
             continue;
         }
         forget_op(link, n);
-        /* That one was refused does not say that others were: they may have acted. */
-        if (op.status == NIGH_OK) {
-            op.status = reason == NIGH_DENIED ? NIGH_PEER_LOST : reason;
-        }
-        tell(&op, op.status, 0, now_us);
+        tell(&op, status_of(&op, reason), 0, now_us);
     }
 }
 
-void link_on_op(struct link *link, const struct fabric_completion *completion, uint64_t now_us)
+void link_end_side_ops(struct link_side *side, nigh_status reason, uint64_t now_us)
 {
+    struct link *link = side->link;
+
+    for (uint32_t n = 0; n < link->ops_used; n++) {
+        struct link_op op = link->ops[n];
+
+        if (op.kind == LINK_OP_NONE || op.over != side->kind) {
+            continue;
+        }
+        give_op(link, n);
+        tell(&op, status_of(&op, reason), 0, now_us);
+    }
+}
+
+void link_on_op(struct link_side *side, const struct fabric_completion *completion, uint64_t now_us)
+{
+    struct link *link = side->link;
     uint32_t number = (uint32_t)completion->tag;
     struct link_op op = link->ops[number];
     uint64_t old = 0;
 
     NIGH_ASSERT(op.kind != LINK_OP_NONE);
     if (completion->status != NIGH_OK) {
-        /* Its memory is not free before the endpoint is gone: link_down ends it. */
+        /* Its memory is not free before the endpoint is gone: that ends it. */
         link->ops[number].status = completion->status;
-        link_fail(link, completion->status);
+        link_side_fail(side, completion->status);
         return;
     }
     if (op.kind == LINK_OP_WORD) {
@@ -121,6 +142,13 @@ void link_on_op(struct link *link, const struct fabric_completion *completion, u
 }
 
 /* ---- chains --------------------------------------------------------------- */
+
+void link_forget_side_chain(const struct link_side *side)
+{
+    if (side->link->links->chain.side == side) {
+        side->link->links->chain.count = 0;
+    }
+}
 
 void link_forget_chain(const struct link *link)
 {
@@ -136,34 +164,38 @@ void links_flush(struct links *links)
 {
     struct link_chain *chain = &links->chain;
     const struct fabric_work *bad;
-    struct link *link;
+    struct link_side *side = chain->side;
+    const struct link *link;
     nigh_status status;
 
     if (chain->count == 0) {
         return;
     }
-    link = chain->side->link;
+    link = side->link;
     for (uint32_t n = 0; n < chain->count; n++) {
         chain->works[n].next = n + 1 < chain->count ? &chain->works[n + 1] : NULL;
     }
     chain->count = 0;
-    if (link->failed) {
+    if (link->failed || side->failed) {
         return;
     }
-    status = fabric_post(links->config.fabric, chain->side->endpoint, chain->works, &bad);
+    status = fabric_post(links->config.fabric, side->endpoint, chain->works, &bad);
     if (status != NIGH_OK) {
         /* Some were taken, perhaps: they and the others end alike, when the endpoint is gone. */
-        link_fail(link, status == NIGH_CLOSED ? NIGH_PEER_LOST : status);
+        link_side_fail(side, status == NIGH_CLOSED ? NIGH_PEER_LOST : status);
     }
 }
 
-/* One more post of a bulk endpoint. */
+/* One more post of an endpoint without a channel. */
 static void add_to_chain(struct link_side *side, const struct fabric_work *work)
 {
     struct link_chain *chain = &side->link->links->chain;
     struct fabric_work *added;
 
     NIGH_ASSERT(work->slice_count <= LIMIT_FABRIC_SLICES);
+    if (link_is_own(side->kind)) {
+        side->link->links->counters.region_posts[side->kind - LINK_REGIONS]++;
+    }
     if (chain->side != side) {
         links_flush(side->link->links);
         chain->side = side;
@@ -183,7 +215,7 @@ static struct link_side *next_reader(struct link *link)
 {
     const struct link_chain *chain = &link->links->chain;
 
-    if (chain->count > 0 && chain->side->link == link) {
+    if (chain->count > 0 && chain->side->link == link && !link_is_own(chain->side->kind)) {
         return chain->side;
     }
     do {
@@ -194,10 +226,10 @@ static struct link_side *next_reader(struct link *link)
 
 /* ---- READs ---------------------------------------------------------------- */
 
-nigh_status link_read(struct link *link, const struct fabric_slice *slices, uint32_t count,
-                      struct fabric_remote remote, link_done *done, void *context)
+static nigh_status post_read(struct link *link, const struct link_op *op,
+                             const struct fabric_slice *slices, uint32_t count,
+                             struct fabric_remote remote)
 {
-    struct link_op op = {.kind = LINK_OP_READ, .done = done, .context = context};
     struct fabric_work work = {
         .op = FABRIC_READ,
         .flags = FABRIC_SIGNALLED,
@@ -207,19 +239,36 @@ nigh_status link_read(struct link *link, const struct fabric_slice *slices, uint
     };
     uint32_t number;
 
-    if (!link->up || link->failed) {
+    if (!link_carries(link, op->over)) {
         return NIGH_PEER_LOST;
     }
-    if (!take_op(link, &op, &number)) {
+    if (!take_op(link, op, &number)) {
         return NIGH_BUSY;
     }
     work.tag = number;
-    add_to_chain(next_reader(link), &work);
+    add_to_chain(link_is_own(op->over) ? &link->sides[op->over] : next_reader(link), &work);
     link->links->counters.reads++;
     for (uint32_t n = 0; n < count; n++) {
         link->links->counters.read_bytes += slices[n].bytes;
     }
     return NIGH_OK;
+}
+
+nigh_status link_read(struct link *link, const struct fabric_slice *slices, uint32_t count,
+                      struct fabric_remote remote, link_done *done, void *context)
+{
+    struct link_op op = {.kind = LINK_OP_READ, .over = LINK_BULK, .done = done, .context = context};
+
+    return post_read(link, &op, slices, count, remote);
+}
+
+nigh_status link_region_read(struct link *link, enum link_endpoint over,
+                             const struct fabric_slice *slices, uint32_t count,
+                             struct fabric_remote remote, link_done *done, void *context)
+{
+    struct link_op op = {.kind = LINK_OP_READ, .over = over, .done = done, .context = context};
+
+    return post_read(link, &op, slices, count, remote);
 }
 
 /* ---- messages, WRITEs ----------------------------------------------------- */
@@ -232,7 +281,7 @@ static nigh_status post_bytes(struct link *link, const struct link_op *op, struc
     uint32_t number;
 
     NIGH_ASSERT(count > 0 && count <= LIMIT_FABRIC_SLICES);
-    if (!link->up || link->failed) {
+    if (!link_carries(link, op->over)) {
         return NIGH_PEER_LOST;
     }
     if (!take_op(link, op, &number)) {
@@ -249,14 +298,15 @@ static nigh_status post_bytes(struct link *link, const struct link_op *op, struc
     work->slices = copies;
     work->slice_count = count;
     work->tag = number;
-    add_to_chain(&link->sides[LINK_BULK], work);
+    add_to_chain(&link->sides[op->over], work);
     return NIGH_OK;
 }
 
 nigh_status link_send(struct link *link, const struct fabric_slice *slices, uint32_t count,
                       link_done *done, void *context)
 {
-    struct link_op op = {.kind = LINK_OP_MESSAGE, .done = done, .context = context};
+    struct link_op op = {
+        .kind = LINK_OP_MESSAGE, .over = LINK_BULK, .done = done, .context = context};
     struct fabric_work work = {.op = FABRIC_SEND, .flags = FABRIC_SIGNALLED | FABRIC_SOLICITED};
     nigh_status status = post_bytes(link, &op, &work, slices, count);
 
@@ -267,7 +317,8 @@ nigh_status link_send(struct link *link, const struct fabric_slice *slices, uint
 nigh_status link_push(struct link *link, const struct fabric_slice *slices, uint32_t count,
                       struct fabric_remote remote, uint32_t imm, link_done *done, void *context)
 {
-    struct link_op op = {.kind = LINK_OP_MESSAGE, .done = done, .context = context};
+    struct link_op op = {
+        .kind = LINK_OP_MESSAGE, .over = LINK_BULK, .done = done, .context = context};
     struct fabric_work work = {.op = FABRIC_WRITE_IMM,
                                .flags = FABRIC_SIGNALLED | FABRIC_SOLICITED,
                                .remote = remote,
@@ -278,7 +329,7 @@ nigh_status link_push(struct link *link, const struct fabric_slice *slices, uint
     return status;
 }
 
-/* What the fabric would refuse, which would cost the link. */
+/* What the fabric would refuse, which would cost the endpoint. */
 static nigh_status check_write(const struct link *link, const struct fabric_slice *slices,
                                uint32_t count, uint64_t *bytes)
 {
@@ -305,10 +356,11 @@ static nigh_status check_write(const struct link *link, const struct fabric_slic
     return NIGH_OK;
 }
 
-nigh_status link_write(struct link *link, const struct fabric_slice *slices, uint32_t count,
+nigh_status link_write(struct link *link, enum link_endpoint over,
+                       const struct fabric_slice *slices, uint32_t count,
                        struct fabric_remote remote, link_done *done, void *context)
 {
-    struct link_op op = {.kind = LINK_OP_WRITE, .done = done, .context = context};
+    struct link_op op = {.kind = LINK_OP_WRITE, .over = over, .done = done, .context = context};
     struct fabric_work work = {.op = FABRIC_WRITE, .flags = FABRIC_SIGNALLED, .remote = remote};
     uint64_t bytes;
     nigh_status status = check_write(link, slices, count, &bytes);
@@ -331,10 +383,8 @@ nigh_status link_write(struct link *link, const struct fabric_slice *slices, uin
 /* ---- atomics -------------------------------------------------------------- */
 
 /* What was there comes to where the heads of messages lie. */
-static nigh_status post_word(struct link *link, struct fabric_work *work, link_word_done *done,
-                             void *context)
+static nigh_status post_word(struct link *link, const struct link_op *op, struct fabric_work *work)
 {
-    struct link_op op = {.kind = LINK_OP_WORD, .word_done = done, .context = context};
     const struct links_config *config = &link->links->config;
     struct fabric_slice slice = {.bytes = WORD_BYTES, .memory = link->registration};
     uint32_t number;
@@ -345,10 +395,10 @@ static nigh_status post_word(struct link *link, struct fabric_work *work, link_w
     if (work->remote.address % WORD_BYTES != 0) {
         return NIGH_INVALID;
     }
-    if (!link->up || link->failed) {
+    if (!link_carries(link, op->over)) {
         return NIGH_PEER_LOST;
     }
-    if (!take_op(link, &op, &number)) {
+    if (!take_op(link, op, &number)) {
         return NIGH_BUSY;
     }
     slice.address = link_op_head(link, number);
@@ -356,24 +406,27 @@ static nigh_status post_word(struct link *link, struct fabric_work *work, link_w
     work->slices = &slice;
     work->slice_count = 1;
     work->tag = number;
-    add_to_chain(&link->sides[LINK_BULK], work);
+    add_to_chain(&link->sides[op->over], work);
     link->links->counters.atomics++;
     return NIGH_OK;
 }
 
-nigh_status link_fetch_add(struct link *link, struct fabric_remote remote, uint64_t added,
-                           link_word_done *done, void *context)
+nigh_status link_fetch_add(struct link *link, enum link_endpoint over, struct fabric_remote remote,
+                           uint64_t added, link_word_done *done, void *context)
 {
+    struct link_op op = {.kind = LINK_OP_WORD, .over = over, .word_done = done, .context = context};
     struct fabric_work work = {.op = FABRIC_FETCH_ADD, .remote = remote, .operand = added};
 
-    return post_word(link, &work, done, context);
+    return post_word(link, &op, &work);
 }
 
-nigh_status link_compare_swap(struct link *link, struct fabric_remote remote, uint64_t compare,
-                              uint64_t swap, link_word_done *done, void *context)
+nigh_status link_compare_swap(struct link *link, enum link_endpoint over,
+                              struct fabric_remote remote, uint64_t compare, uint64_t swap,
+                              link_word_done *done, void *context)
 {
+    struct link_op op = {.kind = LINK_OP_WORD, .over = over, .word_done = done, .context = context};
     struct fabric_work work = {
         .op = FABRIC_COMPARE_SWAP, .remote = remote, .compare = compare, .operand = swap};
 
-    return post_word(link, &work, done, context);
+    return post_word(link, &op, &work);
 }

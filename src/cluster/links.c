@@ -290,7 +290,8 @@ nigh_status links_peer_up(struct links *links, const struct link_peer *info, uin
     struct links_peer *peer;
 
     if (info->rank >= links->config.nodes || info->rank == links->config.rank ||
-        !is_lane_count(info->lanes) || info->bulk_endpoints > LIMIT_BULK_ENDPOINTS) {
+        !is_lane_count(info->lanes) || info->bulk_endpoints > LIMIT_BULK_ENDPOINTS ||
+        info->region_endpoints > LIMIT_REGION_ENDPOINTS) {
         return NIGH_INVALID;
     }
     peer = &links->peers[info->rank];
@@ -334,7 +335,7 @@ static void choose_host(const char *offered, uint32_t turn, char out[FABRIC_ADDR
                    host, count > 1 && port != NULL ? port : "");
 }
 
-static nigh_status dial_side(struct link *link, enum link_endpoint kind)
+nigh_status links_dial(struct link *link, enum link_endpoint kind)
 {
     struct links *links = link->links;
     struct links_peer *peer = &links->peers[link->rank];
@@ -360,36 +361,62 @@ static nigh_status dial_side(struct link *link, enum link_endpoint kind)
     }
     choose_host(peer->info.addresses[link->rail & (peer->info.lanes - 1)], link->host, address);
     status = fabric_connect(links->config.fabric, address, &options, said, bytes, &endpoint);
-    if (status != NIGH_OK) {
-        link_fail(link, status);
-        return status;
-    }
-    return link_take_endpoint(link, kind, endpoint);
+    return status == NIGH_OK ? link_take_endpoint(link, kind, endpoint) : status;
 }
 
 static void dial(struct link *link, uint64_t now_us)
 {
     link->links->counters.dials++;
     link->up_by_us = clock_deadline_us(now_us, LINK_UP_US);
-    for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
-        if (link_has(link, kind) && dial_side(link, kind) != NIGH_OK) {
-            return;
+    for (uint32_t kind = 0; kind < LINK_ENDPOINTS && !link->failed; kind++) {
+        nigh_status status = link_has(link, kind) ? links_dial(link, kind) : NIGH_OK;
+
+        if (status != NIGH_OK) {
+            link_side_fail(&link->sides[kind], status);
         }
     }
 }
 
-/* When to dial again: twice as late each time, half of it at random. */
-static void back_off(struct link *link, uint64_t now_us)
+uint64_t links_back_off_us(struct links *links, uint32_t attempts)
 {
     uint64_t wait_us = LINK_BACKOFF_MIN_US;
 
-    for (uint32_t n = 0; n < link->attempts && wait_us < LINK_BACKOFF_MAX_US; n++) {
+    for (uint32_t n = 0; n < attempts && wait_us < LINK_BACKOFF_MAX_US; n++) {
         wait_us *= 2;
     }
     wait_us = min_u64(wait_us, LINK_BACKOFF_MAX_US);
-    link->attempts++;
+    return wait_us / 2 + random_below(&links->random, wait_us / 2);
+}
+
+/* When to dial again. */
+static void back_off(struct link *link, uint64_t now_us)
+{
+    link->dial_us = now_us + links_back_off_us(link->links, link->attempts++);
     link->host++;
-    link->dial_us = now_us + wait_us / 2 + random_below(&link->links->random, wait_us / 2);
+}
+
+/* When to look at this link again. */
+static uint64_t serve_link(struct link *link, bool *worked, uint64_t now_us)
+{
+    uint64_t due_us = UINT64_MAX;
+
+    if (link_is_idle(link)) {
+        if (!link->links->peers[link->rank].info.dials)
+            return UINT64_MAX;
+        if (link->dial_us > now_us)
+            return link->dial_us;
+        dial(link, now_us);
+        *worked = true;
+        return link->up_by_us;
+    }
+    if (!link->up) {
+        due_us = link->up_by_us;
+        if (due_us <= now_us) {
+            link_fail(link, NIGH_TIMEOUT);
+            *worked = true;
+        }
+    }
+    return min_u64(due_us, link_serve_own(link, worked, now_us));
 }
 
 /* Makes what is owed, dials what is due, gives up what does not come up; says when to look again.
@@ -412,25 +439,7 @@ static bool serve_dials(struct links *links, uint64_t now_us)
             links->dial_us = min_u64(links->dial_us, peer->owed_us);
         }
         for (uint32_t n = 0; peer->up && n < peer->count; n++) {
-            struct link *link = &peer->links[n];
-            uint64_t due_us = UINT64_MAX;
-
-            if (link_is_idle(link) && peer->info.dials) {
-                if (link->dial_us <= now_us) {
-                    dial(link, now_us);
-                    worked = true;
-                    due_us = link->up_by_us;
-                } else {
-                    due_us = link->dial_us;
-                }
-            } else if (!link_is_idle(link) && !link->up) {
-                due_us = link->up_by_us;
-                if (due_us <= now_us) {
-                    link_fail(link, NIGH_TIMEOUT);
-                    worked = true;
-                }
-            }
-            links->dial_us = due_us < links->dial_us ? due_us : links->dial_us;
+            links->dial_us = min_u64(links->dial_us, serve_link(&peer->links[n], &worked, now_us));
         }
     }
     return worked;
@@ -494,6 +503,24 @@ static void take_offer(struct link_side *side, const uint8_t *offer, uint32_t by
     }
 }
 
+/* For a new connection of that side: the peer lost what we have not seen fail yet, or not to the
+ * end. False: it comes too early, and is tried again. */
+static bool make_way(struct link_side *side, uint64_t now_us)
+{
+    struct link *link = side->link;
+
+    if (link_is_own(side->kind)) {
+        if (!link->failed && side->endpoint != NULL) {
+            link_side_down(side, NIGH_PEER_LOST, now_us);
+        }
+        return !link->failed;
+    }
+    if (side->endpoint != NULL || link->up || link->failed) {
+        link_down(link, NIGH_PEER_LOST, now_us);
+    }
+    return true;
+}
+
 static void on_connect_request(struct links *links, const struct fabric_event *event,
                                uint64_t now_us)
 {
@@ -512,9 +539,9 @@ static void on_connect_request(struct links *links, const struct fabric_event *e
         fabric_reject(links->config.fabric, event->endpoint);
         return;
     }
-    if (side->endpoint != NULL || side->link->up || side->link->failed) {
-        /* It lost what we have not seen fail yet, or not to the end. */
-        link_down(side->link, NIGH_PEER_LOST, now_us);
+    if (!make_way(side, now_us)) {
+        fabric_reject(links->config.fabric, event->endpoint);
+        return;
     }
     options = link_endpoint_options(side->link, side->kind);
     if (side->kind == LINK_CALLS) {
@@ -552,7 +579,7 @@ static void on_event(struct links *links, const struct fabric_event *event, uint
         }
         link_established(side->link, side->kind, now_us);
     } else {
-        link_fail(side->link, event->status);
+        link_side_fail(side, event->status);
     }
 }
 
@@ -570,6 +597,7 @@ static void settle(struct links *links, uint64_t now_us)
                 struct link *link = &peer->links[n];
 
                 if (!link->failed) {
+                    link_settle_own(link, now_us);
                     continue;
                 }
                 link_down(link, link->reason, now_us);
@@ -785,7 +813,7 @@ static bool is_link_whole(const struct link *link)
         const struct link_side *side = &link->sides[kind];
         bool has = link_has(link, kind);
 
-        if ((side->endpoint != NULL) != has ||
+        if (((side->endpoint != NULL) != has && !(has && link_is_own(kind))) ||
             (side->rpc != NULL) != (has && links_channel(links, kind) != NULL)) {
             return false;
         }
@@ -844,7 +872,8 @@ bool links_is_valid(const struct links *links)
         }
     }
     if (links->chain.count >= LINK_CHAIN ||
-        (links->chain.count > 0 && !links->chain.side->link->up)) {
+        (links->chain.count > 0 &&
+         (!links->chain.side->link->up || links->chain.side->endpoint == NULL))) {
         return false;
     }
     return bulk_is_valid(&links->bulk) && up == links->live_count && count == links->link_count &&

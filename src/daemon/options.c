@@ -85,8 +85,9 @@ const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT] = {
                             "most memory that clients' calls bring, beside --memory (a quarter)"},
     [OPTION_REGION_MEMORY] = {"region-memory", "SIZE",
                               "most memory for regions that lie here, beside --memory (half)"},
-    [OPTION_REGION_QOS] = {"region-qos", "WAY",
-                           "priorities of regions: software (low ones are limited), none"},
+    [OPTION_REGION_QOS] =
+        {"region-qos", "WAY",
+         "priorities of regions: software (low ones are limited), separate, none"},
     [OPTION_SESSION_RATE] = {"session-rate", "SIZE",
                              "bytes a second of regions for one session; more wait (0: no limit)"},
     [OPTION_SESSION_OPS] = {"session-ops", "N",
@@ -317,9 +318,9 @@ static nigh_status option_fabric(const char *text, uint32_t *fabric, char *why, 
 static nigh_status option_region_qos(const char *text, uint32_t *policy, char *why,
                                      size_t why_bytes)
 {
-    static const char *const names[] = {"software", "none"};
+    static const char *const names[] = {"software", "none", "separate"};
 
-    return option_word(text, names, ARRAY_LENGTH(names), "software or none", policy, why,
+    return option_word(text, names, ARRAY_LENGTH(names), "software, none or separate", policy, why,
                        why_bytes);
 }
 

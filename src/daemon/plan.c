@@ -75,9 +75,12 @@ static void plan_print_shares(const struct node_settings *settings)
 {
     char rate[BYTES_SIZE_TEXT];
 
+    static const char *const priorities[] = {[NIGH_REGION_QOS_SOFTWARE] = "software",
+                                             [NIGH_REGION_QOS_NONE] = "none",
+                                             [NIGH_REGION_QOS_SEPARATE] = "separate"};
+
     bytes_format_size(settings->session_rate_bytes, rate);
-    printf("priorities    of regions: %s",
-           settings->region_qos == NIGH_REGION_QOS_NONE ? "none" : "software");
+    printf("priorities    of regions: %s", priorities[settings->region_qos]);
     if (settings->session_rate_bytes != 0)
         printf("; a session up to %s a second", rate);
     if (settings->session_rate_ops != 0)

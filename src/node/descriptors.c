@@ -14,13 +14,14 @@
 #define DESCRIPTORS_BASE      64u /* sockets, locks, standard ones, what libraries open */
 #define DESCRIPTORS_A_LANE    8u  /* epoll, bell, timer, fabric, disk */
 #define DESCRIPTORS_A_SESSION 3u  /* and one for each lane */
-#define DESCRIPTORS_A_RAIL    2u  /* control and calls */
+#define DESCRIPTORS_A_RAIL    2u  /* control and calls; and those for READs and for regions */
 
 void descriptors_count(const struct node_settings *settings, struct descriptors *count)
 {
     uint64_t lanes = settings->lanes;
     uint64_t others = settings->clustered ? settings->members.count - 1 : 0;
-    uint64_t a_rail = DESCRIPTORS_A_RAIL + max_u32(settings->fabric_queue_pairs, 1);
+    uint64_t a_rail = DESCRIPTORS_A_RAIL + max_u32(settings->fabric_queue_pairs, 1) +
+                      settings_region_endpoints(settings);
 
     *count = (struct descriptors){
         .own = 2 * LIMIT_EXTENTS_AIM + 2 * lanes * (settings->pool_count + 1) +

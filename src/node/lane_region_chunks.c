@@ -348,6 +348,17 @@ static void on_copied(void *context, nigh_status status, uint64_t now_us)
     lane_regions_tell(at);
 }
 
+/* NIGH_BUSY: there is no place, or no endpoint now; the link is there, or goes soon. */
+static nigh_status read_there(struct link *link, const struct fabric_slice *slice,
+                              struct fabric_remote remote, struct region_chunk_here *chunk)
+{
+    if (link == NULL || link_is_failing(link))
+        return NIGH_PEER_LOST;
+    return link_carries(link, LINK_REGIONS)
+               ? link_region_read(link, LINK_REGIONS, slice, 1, remote, on_copied, chunk)
+               : NIGH_BUSY;
+}
+
 /* Without a link it fails, and the move with it: its asker may ask again. */
 static void copy_more(struct lane_regions *at, struct region_chunk_here *chunk)
 {
@@ -361,11 +372,10 @@ static void copy_more(struct lane_regions *at, struct region_chunk_here *chunk)
         struct fabric_remote remote = {.address =
                                            chunk->source.handle.address + chunk->copied_bytes,
                                        .key = chunk->source.handle.key};
-        nigh_status status =
-            link == NULL ? NIGH_PEER_LOST : link_read(link, &slice, 1, remote, on_copied, chunk);
+        nigh_status status = read_there(link, &slice, remote, chunk);
 
         if (status == NIGH_BUSY) {
-            if (chunk->copies == 0) { /* who has all places gives them back without a word */
+            if (chunk->copies == 0) { /* what it waits for comes without a word */
                 list_push_back(&at->opening, &chunk->link);
                 lane_regions_again(at);
             }

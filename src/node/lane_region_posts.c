@@ -44,6 +44,18 @@ static struct turns_seat *seat_of(const struct lane_regions *at, const struct re
     return &at->seats[number * QOS_CLASSES + class];
 }
 
+/* What this node moves itself has one, whatever the policy. */
+static struct qos_window *window_of(struct lane_regions *at, struct region_peer *peer,
+                                    enum qos_class class)
+{
+    return &peer->windows[is_here(at, peer) ? QOS_HIGH : qos_window_of(at->qos.policy, class)];
+}
+
+static struct qos_window *part_window(struct lane_regions *at, const struct region_part *part)
+{
+    return window_of(at, part->peer, part->class);
+}
+
 uint64_t lane_region_next_bytes(const struct region_part *part)
 {
     return min_u64(part->piece_bytes, part->post.piece.length_bytes - part->begun_bytes);
@@ -150,7 +162,7 @@ static void give_window(struct lane_regions *at, struct region_part *part)
                           : min_u64(part->charged_bytes, qos_charge(part->piece_bytes));
 
     part->charged_bytes -= charge;
-    qos_ended(&at->qos, &part->peer->window, part->class, charge, at->lane->now_us);
+    qos_ended(&at->qos, part_window(at, part), part->class, charge, at->lane->now_us);
     at->posts_due = true;
 }
 
@@ -189,7 +201,7 @@ static void on_done(void *context, nigh_status status, uint64_t now_us)
     (void)now_us;
     if (status == NIGH_OK && part->class == QOS_HIGH &&
         part->post.piece.length_bytes <= LIMIT_CALL_BYTES)
-        qos_answered(&at->qos, &part->peer->window, at->lane->now_us - part->begun_us,
+        qos_answered(&at->qos, part_window(at, part), at->lane->now_us - part->begun_us,
                      at->lane->now_us);
     went_on(at, part, lane_region_end_of_post(status));
     lane_regions_tell(at);
@@ -205,14 +217,15 @@ static void on_word_done(void *context, nigh_status status, uint64_t old, uint64
 
 /* ---- a piece -------------------------------------------------------------- */
 
-static nigh_status post_word(struct link *link, struct region_part *part,
+static nigh_status post_word(struct link *link, enum link_endpoint over, struct region_part *part,
                              struct fabric_remote remote)
 {
     const struct region_io *io = part->io;
 
     return io->what == SESSION_REGION_ADD
-               ? link_fetch_add(link, remote, io->operand, on_word_done, part)
-               : link_compare_swap(link, remote, io->compare, io->operand, on_word_done, part);
+               ? link_fetch_add(link, over, remote, io->operand, on_word_done, part)
+               : link_compare_swap(link, over, remote, io->compare, io->operand, on_word_done,
+                                   part);
 }
 
 /* While it waited its chunk may have been closed, or its node have begun anew. */
@@ -233,22 +246,24 @@ static nigh_status post_piece(struct lane_regions *at, struct region_part *part)
     struct fabric_remote remote = {.address = part->post.place.handle.address +
                                               part->post.piece.offset_bytes + part->begun_bytes,
                                    .key = part->post.place.handle.key};
+    bool is_apart = part->class == QOS_LOW && at->qos.policy == QOS_SEPARATE;
+    enum link_endpoint over = link == NULL ? LINK_REGIONS : link_regions(link, is_apart);
     struct fabric_slice slice;
     nigh_status status;
 
-    if (link == NULL || link_is_failing(link)) {
+    if (link == NULL || !link_carries(link, over)) {
         if (!lane_regions_is_member(at, part->post.place.node))
             return NIGH_PEER_LOST;
         return part->under_way == 0 ? NIGH_BUSY : NIGH_PEER_LOST;
     }
     if (part->io->what == SESSION_REGION_ADD || part->io->what == SESSION_REGION_SWAP)
-        return post_word(link, part, remote);
+        return post_word(link, over, part, remote);
     status = lane_region_slice(at, part, &slice);
     if (status != NIGH_OK)
         return status == NIGH_BUSY ? NIGH_OVERLOADED : status;
     return part->io->what == SESSION_REGION_READ
-               ? link_read(link, &slice, 1, remote, on_done, part)
-               : link_write(link, &slice, 1, remote, on_done, part);
+               ? link_region_read(link, over, &slice, 1, remote, on_done, part)
+               : link_write(link, over, &slice, 1, remote, on_done, part);
 }
 
 /* One that is stale gives way to a change of its region, which waits for it; what of it is under
@@ -272,7 +287,7 @@ static enum step step_there(struct lane_regions *at, struct region_part *part)
         part->status = status;
         return STEP_ENDED;
     }
-    qos_posted(&at->qos, &part->peer->window, part->class, qos_charge(bytes), at->lane->now_us);
+    qos_posted(&at->qos, part_window(at, part), part->class, qos_charge(bytes), at->lane->now_us);
     part->charged_bytes += qos_charge(bytes);
     part->begun_us = at->lane->now_us;
     part->under_way++;
@@ -289,7 +304,7 @@ static enum step step_here(struct lane_regions *at, struct region_part *part)
         part->status = status;
         return STEP_ENDED;
     }
-    qos_posted(NULL, &part->peer->window, part->class, charge, at->lane->now_us);
+    qos_posted(NULL, part_window(at, part), part->class, charge, at->lane->now_us);
     return STEP_WENT;
 }
 
@@ -308,7 +323,7 @@ static bool go_on(struct lane_regions *at, struct region_peer *peer, enum qos_cl
     struct turns_entry *entry = turns_first(turns);
     struct region_part *part = part_of(entry);
 
-    if (!qos_has_room(&peer->window, entry->cost))
+    if (!qos_has_room(window_of(at, peer, class), entry->cost))
         return false;
     switch (step(at, part)) {
     case STEP_WENT:
@@ -332,15 +347,31 @@ static bool go_on(struct lane_regions *at, struct region_peer *peer, enum qos_cl
     return true;
 }
 
+/* Each priority for itself. */
+static void go_apart(struct lane_regions *at, struct region_peer *peer)
+{
+    for (uint32_t class = 0; class < QOS_CLASSES; class ++) {
+        uint32_t passed = 0;
+
+        while (passed < peer->turns[class].count && go_on(at, peer, class, &passed)) {
+        }
+    }
+}
+
 static void go(struct lane_regions *at, struct region_peer *peer)
 {
     struct qos *qos = is_here(at, peer) ? NULL : &at->qos;
     uint32_t passed[QOS_CLASSES] = {0};
     enum qos_class class;
 
+    if (qos != NULL && qos->policy == QOS_SEPARATE) {
+        go_apart(at, peer);
+        return;
+    }
     do {
-        class = qos_next(qos, &peer->window, passed[QOS_HIGH] < peer->turns[QOS_HIGH].count,
-                         passed[QOS_LOW] < peer->turns[QOS_LOW].count, at->lane->now_us);
+        class =
+            qos_next(qos, &peer->windows[QOS_HIGH], passed[QOS_HIGH] < peer->turns[QOS_HIGH].count,
+                     passed[QOS_LOW] < peer->turns[QOS_LOW].count, at->lane->now_us);
     } while (class != QOS_CLASSES && go_on(at, peer, class, &passed[class]));
 }
 
@@ -360,7 +391,7 @@ bool lane_region_posts_turn(struct lane_regions *at)
 {
     struct region_peer *here = here_of(at);
 
-    here->window.under_way_bytes = 0;
+    here->windows[QOS_HIGH].under_way_bytes = 0;
     if (!list_is_linked(&here->link))
         return false;
     go(at, here);
@@ -374,7 +405,11 @@ static bool may_go(struct lane_regions *at, const struct region_part *part)
 {
     const struct region_peer *peer = part->peer;
 
-    if (!turns_are_empty(&peer->turns[QOS_HIGH]) || !qos_has_room(&peer->window, charge_of(part)))
+    if (!qos_has_room(part_window(at, part), charge_of(part)))
+        return false;
+    if (at->qos.policy == QOS_SEPARATE && !is_here(at, peer))
+        return turns_are_empty(&peer->turns[part->class]);
+    if (!turns_are_empty(&peer->turns[QOS_HIGH]))
         return false;
     return part->class == QOS_HIGH ||
            (turns_are_empty(&peer->turns[QOS_LOW]) &&
@@ -422,7 +457,7 @@ void lane_region_post(void *context, struct regions_op *op, const struct region_
     part->io = io;
     part->post = *post;
     part->peer = here ? here_of(at) : &at->peers[post->place.node];
-    part->class = io->use->is_low && at->qos.policy == QOS_SOFTWARE ? QOS_LOW : QOS_HIGH;
+    part->class = io->use->is_low && at->qos.policy != QOS_NONE ? QOS_LOW : QOS_HIGH;
     part->piece_bytes = io->what == SESSION_REGION_FILL ? LIMIT_REGION_COPY_BYTES : LIMIT_QOS_PIECE;
     at->counts.parts_here += here;
     at->counts.parts_there += !here;
@@ -531,9 +566,11 @@ nigh_status lane_region_posts_init(struct lane_regions *at)
     list_init(&at->peers_waiting);
     qos_init(&at->qos, config->region_qos, at->lane->now_us);
     for (uint32_t n = 0; n <= at->ranks; n++) {
-        qos_window_init(&at->peers[n].window, n < at->ranks ? LIMIT_QOS_WINDOW : LIMIT_QOS_HERE);
-        turns_init(&at->peers[n].turns[QOS_HIGH], LIMIT_QOS_QUANTUM);
-        turns_init(&at->peers[n].turns[QOS_LOW], LIMIT_QOS_QUANTUM);
+        for (uint32_t class = 0; class < QOS_CLASSES; class ++) {
+            qos_window_init(&at->peers[n].windows[class],
+                            n < at->ranks ? LIMIT_QOS_WINDOW : LIMIT_QOS_HERE);
+            turns_init(&at->peers[n].turns[class], LIMIT_QOS_QUANTUM);
+        }
     }
     return NIGH_OK;
 }

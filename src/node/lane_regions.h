@@ -115,7 +115,7 @@ struct region_part {
 struct region_peer {
     struct list_node link; /* in lane_regions.peers_waiting */
     struct turns turns[QOS_CLASSES];
-    struct qos_window window;
+    struct qos_window windows[QOS_CLASSES]; /* that of low priority where it is apart alone */
 };
 
 /* What of a copy is under way: it is read into its buffer, and written from there. */

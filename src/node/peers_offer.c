@@ -144,6 +144,7 @@ static bool read_offer(const struct peers *peers, const struct connection *conne
         .dials = auth->dials,
         .lanes = auth->offer.lanes,
         .bulk_endpoints = max_u32(peers->offer.bulk_endpoints, auth->offer.bulk_endpoints),
+        .region_endpoints = max_u32(peers->offer.region_endpoints, auth->offer.region_endpoints),
     };
     memcpy(info->session, auth->session, sizeof(info->session));
     for (uint32_t lane = 0; lane < auth->offer.lanes; lane++) {

@@ -27,6 +27,11 @@ uint32_t settings_cores(void)
     return CPU_COUNT(&set) > 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 }
 
+uint32_t settings_region_endpoints(const struct node_settings *settings)
+{
+    return settings->region_qos == NIGH_REGION_QOS_SEPARATE ? 2 : 1;
+}
+
 /* With room for leases, and for lanes that get more than their share of ids. */
 uint32_t settings_entries_a_lane(const struct node_settings *settings)
 {
@@ -423,10 +428,11 @@ nigh_status settings_resolve(const nigh_node_options *given, uint32_t cores,
     out->socket_mode = options.socket_mode;
 
     status = settings_check_memory(out, why, why_bytes);
-    if (status == NIGH_OK && options.region_qos > NIGH_REGION_QOS_NONE)
-        status = settings_fail(
-            why, why_bytes, "priorities of regions are 0 (they count) or 1 (they do not), not %u",
-            options.region_qos);
+    if (status == NIGH_OK && options.region_qos > NIGH_REGION_QOS_SEPARATE)
+        status = settings_fail(why, why_bytes,
+                               "priorities of regions are 0 (low ones are limited), 1 (none) or 2 "
+                               "(they are apart), not %u",
+                               options.region_qos);
     if (status == NIGH_OK)
         status = settings_check_lanes(out, cores, why, why_bytes);
     if (status == NIGH_OK)

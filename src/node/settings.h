@@ -85,6 +85,9 @@ uint32_t settings_cores(void);
 nigh_status settings_resolve(const nigh_node_options *options, uint32_t cores,
                              struct node_settings *settings, char *why, size_t why_bytes);
 
+/* Endpoints for regions that it wants of each link. */
+uint32_t settings_region_endpoints(const struct node_settings *settings);
+
 /* Entries of one lane's index of one pool. */
 uint32_t settings_entries_a_lane(const struct node_settings *settings);
 

@@ -659,6 +659,9 @@ void exchange_stats(const struct exchange *exchange, struct exchange_stats *stat
     stats->calls_sent = links->calls_sent;
     stats->calls_written = links->calls_written;
     stats->rings_full = links->ring_full;
+    stats->region_posts = links->region_posts[0] + links->region_posts[1];
+    stats->region_posts_low = links->region_posts[1];
+    stats->region_ends = links->region_ends;
     LIST_FOREACH(node, &exchange->live)
     {
         const struct exchange_link *link = container_of(node, struct exchange_link, place);

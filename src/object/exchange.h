@@ -239,9 +239,12 @@ struct exchange_stats {
     uint64_t crc_failures;
     uint64_t calls_sent, calls_written; /* frames of calls of users; ever */
     uint64_t rings_full;                /* frames that a ring had no room for at once; ever */
-    uint64_t links_writing;             /* links that are up over which they are written */
-    uint64_t probes;                    /* of what links cost; ever */
-    uint64_t conflicts;                 /* births that were not admitted */
+    uint64_t region_posts;              /* READs, WRITEs, atomics of regions; ever */
+    uint64_t region_posts_low;          /* of them, over endpoints for low priority alone; ever */
+    uint64_t region_ends;    /* endpoints for regions that ended without their link; ever */
+    uint64_t links_writing;  /* links that are up over which they are written */
+    uint64_t probes;         /* of what links cost; ever */
+    uint64_t conflicts;      /* births that were not admitted */
     uint64_t shares_refused; /* requests beyond a node's share of loans, deletes or keys; ever */
     uint64_t claims_refused; /* announcements and the like that are not their sender's to make */
     uint64_t announcements_refused; /* for want of room at a home: told again later */

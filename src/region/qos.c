@@ -52,7 +52,7 @@ static void look(struct qos *qos, uint64_t now_us)
 
     qos->high_us += qos->high_under_way * (now_us - qos->looked_us);
     qos->looked_us = now_us;
-    if (qos->policy == QOS_NONE || past_us < LIMIT_QOS_PERIOD_US)
+    if (qos->policy != QOS_SOFTWARE || past_us < LIMIT_QOS_PERIOD_US)
         return;
     decide(qos, past_us);
     qos->period_us = now_us;

@@ -6,10 +6,11 @@
  * To each node a window of bytes is under way, whoever wants them: what waits, waits here, where
  * sessions have turns (turns.h), and not in a connection, where they have none.
  *
- * Of two priorities the high one is next, but for a piece of low priority now and then. Beside that
- * low priority is limited to so many bytes a second, by the three policies of LITE's "SW-Pri"
- * (SOSP'17): when the load of high priority is high; not while there is none, or next to none; and
- * when answers to high priority take longer than they do at best.
+ * Of two priorities the high one is next, unless each has a window of its own (LITE's "HW-Sep"),
+ * but for a piece of low priority now and then. Beside that low priority is limited to so many
+ * bytes a second, by the three policies of LITE's "SW-Pri" (SOSP'17): when the load of high
+ * priority is high; not while there is none, or next to none; and when answers to high priority
+ * take longer than they do at best.
  *
  * Pure: time is an argument. One owner.
  */
@@ -21,7 +22,8 @@
 
 enum qos_policy {
     QOS_SOFTWARE = 0,
-    QOS_NONE = 1 /* there is one priority */
+    QOS_NONE = 1,    /* there is one priority */
+    QOS_SEPARATE = 2 /* each has a window and connections of its own, and neither is limited */
 };
 
 enum qos_class {
@@ -65,6 +67,12 @@ static inline uint64_t qos_charge(uint64_t bytes)
 static inline bool qos_has_room(const struct qos_window *window, uint64_t charge)
 {
     return window->under_way_bytes + charge <= window->most_bytes;
+}
+
+/* Whose window, of those to one node, a piece of a priority is in. */
+static inline enum qos_class qos_window_of(enum qos_policy policy, enum qos_class class)
+{
+    return policy == QOS_SEPARATE ? class : QOS_HIGH;
 }
 
 /* Whether a piece of low priority may go, for its rate alone. */

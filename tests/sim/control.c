@@ -33,6 +33,7 @@ static void tell_up(struct world *world, uint32_t node, uint32_t other,
         .dials = side_of(world, node, other)->peer.dials,
         .lanes = there->lanes,
         .bulk_endpoints = world->bulk_endpoints,
+        .region_endpoints = world->region_endpoints,
     };
 
     memcpy(info.session, key, AUTH_KEY_BYTES);

@@ -283,6 +283,7 @@ static void choose_nodes(struct world *world)
     world->bulk_endpoints = world->options.nodes == 0 && world->options.seed % 3 == 0
                                 ? 2 + (uint32_t)(world->options.seed / 3 % 3)
                                 : 1;
+    world->region_endpoints = 1 + (uint32_t)(world->options.seed / 2 % LIMIT_REGION_ENDPOINTS);
     for (uint32_t n = 0; n < world->node_count; n++) {
         struct world_node *node = &world->nodes[n];
 

@@ -319,7 +319,8 @@ struct world {
     uint64_t steps;
 
     uint32_t node_count;
-    uint32_t bulk_endpoints; /* of a link */
+    uint32_t bulk_endpoints;   /* of a link */
+    uint32_t region_endpoints; /* likewise */
     struct world_node *nodes;
     bool *cut; /* node_count squared: what the first says, the second does not hear */
     uint64_t dead_after_us, silence_us, quantum_us;

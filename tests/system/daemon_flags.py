@@ -456,7 +456,8 @@ def test_check_says_what_would_be_done_and_does_nothing(folder, good):
     assert "of regions: none; a session up to 2.0 MiB a second; a session up to 500 operations a second\n" in run(
         "--config", path, "--socket", folder + "/s", "--check", "--region-qos", "none", "--session-rate", "2M", "--session-ops", "500")[1]
     assert os.listdir(folder) == ["nigh.ini"]
-    expect(USAGE, ["software or none"], "--check", "--memory", "48M", "--region-qos", "hardware")
+    assert "of regions: separate\n" in run("--config", path, "--socket", folder + "/s", "--check", "--region-qos", "separate")[1]
+    expect(USAGE, ["software, none or separate"], "--check", "--memory", "48M", "--region-qos", "hardware")
     expect(USAGE, ["a number"], "--check", "--memory", "48M", "--session-ops", "4G")
     expect(USAGE, ["3 lanes"], "--check", "--memory", "48M", "--lanes", "3")
 

@@ -949,6 +949,7 @@ enum {
 /* Who keeps reads of 1 MiB under way, and counts how many have ended. */
 struct reader {
     nigh_client *client;
+    uint32_t access; /* beside NIGH_REGION_READ */
     nigh_bulk *bulk[NEIGHBOUR_READS];
     pthread_t threads[NEIGHBOUR_READS];
     _Atomic bool stop;
@@ -968,7 +969,8 @@ static void *read_much(void *context)
     nigh_bulk_part part = {.bulk = reader->bulk[reads->number], .size = MIB};
     nigh_region *region = NULL;
 
-    if (nigh_region_open(reader->client, "shared", NIGH_REGION_READ, WAIT_US, &region) != NIGH_OK) {
+    if (nigh_region_open(reader->client, "shared", NIGH_REGION_READ | reader->access, WAIT_US,
+                         &region) != NIGH_OK) {
         atomic_fetch_add(&reader->failed, 1);
         return NULL;
     }
@@ -990,23 +992,21 @@ static int compare_counts(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-static void who_reads_little_passes_who_reads_much(void **state)
+/* Reads of few bytes by a client of node 0, while one of `access` besides reads much: how many of
+ * these end meanwhile. */
+static void read_beside(struct world *world, uint32_t access, uint32_t meanwhile[FEW_READS])
 {
-    struct world world;
-    struct reader reader = {0};
+    struct reader reader = {.access = access};
     struct reads reads[NEIGHBOUR_READS];
     nigh_region *region;
     nigh_client *other;
     uint8_t bytes[64];
     void *memory;
-    uint32_t meanwhile[FEW_READS];
 
-    (void)state;
-    begin_world(&world, 2);
     region = create(
-        world.client[0],
+        world->client[0],
         &(nigh_region_spec){.name = "shared", .size = 4 * MIB, .where = NIGH_REGION_ON, .rank = 1});
-    other = reader.client = attach(world.node[0]);
+    other = reader.client = attach(world->node[0]);
     for (uint32_t n = 0; n < NEIGHBOUR_READS; n++) {
         reads[n] = (struct reads){.reader = &reader, .number = n};
         assert_int_equal(nigh_bulk_alloc(other, MIB, NIGH_BULK_WRITE, &memory, &reader.bulk[n]),
@@ -1029,7 +1029,61 @@ static void who_reads_little_passes_who_reads_much(void **state)
                   meanwhile[0], meanwhile[FEW_READS / 4], meanwhile[FEW_READS / 2],
                   meanwhile[3 * FEW_READS / 4], meanwhile[FEW_READS - 1]);
     assert_int_equal(atomic_load(&reader.failed), 0);
+}
+
+static void who_reads_little_passes_who_reads_much(void **state)
+{
+    struct world world;
+    uint32_t meanwhile[FEW_READS];
+
+    (void)state;
+    begin_world(&world, 2);
+    read_beside(&world, 0, meanwhile);
     assert_in_range(meanwhile[FEW_READS / 4], 0, MOST_MEANWHILE);
+    end_world(&world);
+}
+
+static nigh_node_stats stats_of(const struct world *world, uint32_t n)
+{
+    nigh_node_stats stats = {.struct_size = sizeof stats};
+
+    assert_int_equal(nigh_stats(world->client[n], &stats), NIGH_OK);
+    return stats;
+}
+
+/* Where a node says so, what its clients want with low priority goes over connections of its own;
+ * the other node has these too, and does not use them. What is of high priority neither waits
+ * behind it nor goes there. */
+static void separate_priorities_go_apart(void **state)
+{
+    struct world world;
+    nigh_region *low;
+    nigh_node_stats before, after;
+    uint32_t meanwhile[FEW_READS];
+    uint8_t bytes[64] = {1};
+
+    (void)state;
+    begin_world_by(&world, 2, NIGH_REGION_QOS_SEPARATE);
+    (void)create(
+        world.client[1],
+        &(nigh_region_spec){.name = "there", .size = MIB, .where = NIGH_REGION_ON, .rank = 0});
+    before = stats_of(&world, 0);
+    read_beside(&world, NIGH_REGION_LOW, meanwhile);
+    after = stats_of(&world, 0);
+    assert_in_range(meanwhile[FEW_READS / 4], 0, MOST_MEANWHILE);
+    assert_true(after.region_posts_low - before.region_posts_low >=
+                2 * NEIGHBOUR_READS * MIB / (256 * KIB));
+    assert_in_range(after.region_posts - before.region_posts -
+                        (after.region_posts_low - before.region_posts_low),
+                    FEW_READS, FEW_READS + 8); /* beside those that began anew */
+    assert_int_equal(after.region_low_limit_bytes, 0);
+
+    low = open_region(world.client[1], "there",
+                      NIGH_REGION_READ | NIGH_REGION_WRITE | NIGH_REGION_LOW);
+    write_all(low, 0, bytes, sizeof bytes);
+    assert_reads(low, 0, bytes, sizeof bytes);
+    assert_true(stats_of(&world, 1).region_posts >= 2);
+    assert_int_equal(stats_of(&world, 1).region_posts_low, 0);
     end_world(&world);
 }
 
@@ -1054,6 +1108,7 @@ int main(void)
         cmocka_unit_test(regions_of_all_homes_are_listed),
         cmocka_unit_test(a_node_that_dies_takes_its_chunks_alone),
         cmocka_unit_test(who_reads_little_passes_who_reads_much),
+        cmocka_unit_test(separate_priorities_go_apart),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

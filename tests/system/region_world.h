@@ -24,6 +24,7 @@ struct world {
     nigh_node *node[NODES];
     nigh_client *client[NODES];
     uint32_t count;
+    uint32_t qos[NODES]; /* NIGH_REGION_QOS_* */
     char members[NODES * 24];
     char state[NODES][108];
 };
@@ -61,6 +62,7 @@ static inline void start_node(struct world *world, uint32_t n)
     nigh_node_options options = {.struct_size = sizeof options,
                                  .memory_bytes = 32 * MIB,
                                  .lanes = 1,
+                                 .region_qos = world->qos[n],
                                  .region_memory_bytes = 64 * MIB};
 
     snprintf(rank, sizeof rank, "%u", n);
@@ -75,12 +77,14 @@ static inline void start_node(struct world *world, uint32_t n)
     world->client[n] = attach(world->node[n]);
 }
 
-static inline void begin_world(struct world *world, uint32_t count)
+/* Node 0 by a policy, the others by the one of who says nothing. */
+static inline void begin_world_by(struct world *world, uint32_t count, nigh_region_qos qos)
 {
     size_t length = 0;
 
     memset(world, 0, sizeof *world);
     world->count = count;
+    world->qos[0] = qos;
     for (uint32_t n = 0; n < count; n++) {
         char name[32], address[24];
 
@@ -93,6 +97,11 @@ static inline void begin_world(struct world *world, uint32_t count)
     for (uint32_t n = 0; n < count; n++) {
         start_node(world, n);
     }
+}
+
+static inline void begin_world(struct world *world, uint32_t count)
+{
+    begin_world_by(world, count, NIGH_REGION_QOS_SOFTWARE);
 }
 
 static inline void stop_node(struct world *world, uint32_t n)

@@ -21,7 +21,7 @@ enum kind {
 #define HELLO_BYTES        64u
 #define CHALLENGE_BYTES    96u
 #define PROOF_BYTES        40u
-#define OFFER_BYTES(lanes) (104u + (lanes)*AUTH_ADDRESS_BYTES + AUTH_PROOF_BYTES)
+#define OFFER_BYTES(lanes) (112u + (lanes)*AUTH_ADDRESS_BYTES + AUTH_PROOF_BYTES)
 
 static const uint8_t key_one[AUTH_KEY_BYTES] = {1, 2, 3};
 static const uint8_t key_two[AUTH_KEY_BYTES] = {1, 2, 4};

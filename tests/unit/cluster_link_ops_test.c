@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * WRITEs and atomics of links, over the simulated fabric: where they land, in which order they act,
- * what is refused, and that each ends once whatever becomes of its link, and acts at most once.
+ * what is refused, and that each ends once whatever becomes of its link, and acts at most once. And
+ * that their endpoints fail alone, and come back.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,8 @@ enum op_kind {
 
 struct op {
     struct node *node;
-    enum op_kind kind;  /* of begin_some */
+    enum op_kind kind; /* of begin_some */
+    enum link_endpoint over;
     nigh_status status; /* NEVER: under way */
     uint64_t old;
     uint32_t ends;
@@ -48,14 +50,17 @@ struct node {
     uint32_t op_count;
     uint32_t ups, downs, messages;
     nigh_status reason;
-    void (*on_up)(struct node *node);
-    void (*on_message)(struct node *node);
+    void (*after_turn)(struct node *node);
+    struct fabric_provider provider; /* in the place of its fabric's, whose calls fail: refuse */
+    const struct fabric_provider *real;
+    uint32_t refusals; /* of dials, or of accepts, still to come */
 };
 
 struct world {
     struct sim *sim;
     struct node *nodes[NODES];
     uint32_t bulk_endpoints;
+    uint32_t region_endpoints;
 };
 
 /* ---- operations ----------------------------------------------------------- */
@@ -108,9 +113,9 @@ static struct op *write_one(struct node *node, const struct node *to, uint64_t f
     struct fabric_slice slice = slice_of(node, from, bytes);
     struct op *op = new_op(node);
 
-    assert_int_equal(
-        link_write(link_to(node, to->rank), &slice, 1, remote_of(to, offset), on_done, op),
-        NIGH_OK);
+    assert_int_equal(link_write(link_to(node, to->rank), LINK_REGIONS, &slice, 1,
+                                remote_of(to, offset), on_done, op),
+                     NIGH_OK);
     return op;
 }
 
@@ -118,9 +123,9 @@ static struct op *add_to(struct node *node, const struct node *to, uint64_t offs
 {
     struct op *op = new_op(node);
 
-    assert_int_equal(
-        link_fetch_add(link_to(node, to->rank), remote_of(to, offset), added, on_word, op),
-        NIGH_OK);
+    assert_int_equal(link_fetch_add(link_to(node, to->rank), LINK_REGIONS, remote_of(to, offset),
+                                    added, on_word, op),
+                     NIGH_OK);
     return op;
 }
 
@@ -129,8 +134,8 @@ static struct op *swap_at(struct node *node, const struct node *to, uint64_t off
 {
     struct op *op = new_op(node);
 
-    assert_int_equal(link_compare_swap(link_to(node, to->rank), remote_of(to, offset), compare,
-                                       swap, on_word, op),
+    assert_int_equal(link_compare_swap(link_to(node, to->rank), LINK_REGIONS, remote_of(to, offset),
+                                       compare, swap, on_word, op),
                      NIGH_OK);
     return op;
 }
@@ -152,9 +157,6 @@ static void on_up(void *context, struct link *link, uint64_t now_us)
     (void)link;
     (void)now_us;
     node->ups++;
-    if (node->on_up != NULL) {
-        node->on_up(node);
-    }
 }
 
 static void on_down(void *context, struct link *link, nigh_status reason, uint64_t now_us)
@@ -177,9 +179,6 @@ static void on_bulk(void *context, struct link *link, const uint8_t *bytes, uint
     (void)count;
     (void)now_us;
     node->messages++;
-    if (node->on_message != NULL) {
-        node->on_message(node);
-    }
 }
 
 /* It is never answered. */
@@ -220,7 +219,7 @@ static struct links_config config_of(struct node *node, uint32_t writes)
     };
 }
 
-static void node_open(struct world *world, uint32_t rank, uint32_t writes)
+static void node_open(struct world *world, uint32_t rank, uint32_t writes, bool is_open)
 {
     struct node *node = calloc(1, sizeof(*node));
     struct links_config config;
@@ -233,7 +232,8 @@ static void node_open(struct world *world, uint32_t rank, uint32_t writes)
     assert_int_equal(fabric_listen(node->fabric, address), NIGH_OK);
     config = config_of(node, writes);
     assert_int_equal(fabric_memory_register(node->fabric, node->data, DATA_BYTES, FABRIC_HOST,
-                                            links_rights(&config), &node->open),
+                                            is_open ? links_rights(&config) : FABRIC_REMOTE_READ,
+                                            &node->open),
                      NIGH_OK);
     assert_int_equal(fabric_memory_register(node->fabric, node->slots, sizeof(node->slots),
                                             FABRIC_HOST, FABRIC_LOCAL_WRITE, &node->own),
@@ -268,6 +268,7 @@ static void say_up(struct node *node, uint32_t rank)
                              .dials = node->rank > rank,
                              .lanes = 1,
                              .bulk_endpoints = node->world->bulk_endpoints,
+                             .region_endpoints = node->world->region_endpoints,
                              .session = {(uint8_t)(node->rank + rank)}};
 
     (void)snprintf(info.addresses[0], FABRIC_ADDRESS_BYTES, "%u:0", rank);
@@ -298,6 +299,9 @@ static void turns(struct world *world)
             if (node != NULL && node->links != NULL) {
                 worked = links_turn(node->links, sim_now_us(world->sim)) || worked;
                 assert_true(links_is_valid(node->links));
+                if (node->after_turn != NULL) {
+                    node->after_turn(node);
+                }
             }
         }
     }
@@ -335,15 +339,17 @@ static void pass(struct world *world, uint64_t us)
     }
 }
 
+/* Rank 0 lets peers write or not. */
 static struct world *world_open_of(const struct sim_options *options, uint32_t bulk_endpoints,
-                                   const uint32_t writes[NODES])
+                                   uint32_t writes, bool is_open)
 {
     struct world *world = calloc(1, sizeof(*world));
 
     world->bulk_endpoints = bulk_endpoints;
+    world->region_endpoints = 2;
     assert_int_equal(sim_create(options, &world->sim), NIGH_OK);
     for (uint32_t n = 0; n < NODES; n++) {
-        node_open(world, n, writes[n]);
+        node_open(world, n, writes, is_open || n > 0);
     }
     all_see_all(world);
     for (uint32_t n = 0; n < 1000 && options->break_ppm == 0 && world->nodes[0]->ups < 2; n++) {
@@ -354,9 +360,7 @@ static struct world *world_open_of(const struct sim_options *options, uint32_t b
 
 static struct world *world_open(const struct sim_options *options)
 {
-    static const uint32_t writes[NODES] = {WRITES, WRITES, WRITES};
-
-    return world_open_of(options, 1, writes);
+    return world_open_of(options, 1, WRITES, true);
 }
 
 static void world_close(struct world *world)
@@ -425,10 +429,12 @@ static void the_first_bytes_are_taken_at_once(void **state)
     fill(node->slots, 4096, 4);
     slices[1] = slice_of(node, 1000, 500);
     slices[2] = slice_of(node, 0, 700);
-    assert_int_equal(link_write(link_to(node, 1), slices, 1, remote_of(to, 0), on_done, alone),
-                     NIGH_OK);
-    assert_int_equal(link_write(link_to(node, 1), slices, 3, remote_of(to, 4096), on_done, more),
-                     NIGH_OK);
+    assert_int_equal(
+        link_write(link_to(node, 1), LINK_REGIONS, slices, 1, remote_of(to, 0), on_done, alone),
+        NIGH_OK);
+    assert_int_equal(
+        link_write(link_to(node, 1), LINK_REGIONS, slices, 3, remote_of(to, 4096), on_done, more),
+        NIGH_OK);
     memset(head, 0, sizeof(head));
     pass(world, 100000);
     assert_int_equal(alone->status, NIGH_OK);
@@ -478,62 +484,55 @@ static void atomics_of_many_are_exact(void **state)
 
 /* ---- order ---------------------------------------------------------------- */
 
-static void message_tells(struct node *node)
-{
-    assert_int_equal(word_at(node, 8), node->messages);
-    assert_int_equal(word_at(node, 65536), node->messages);
-}
-
-/* An atomic acts after the WRITEs before it, and a message arrives after them, also where READs
- * have endpoints of their own. */
+/* An atomic acts after the WRITEs before it, and a READ brings what they wrote, over each of the
+ * endpoints, also where READs of bulk have endpoints of their own. */
 static void they_start_as_they_were_asked_for(void **state)
 {
-    static const uint32_t writes[NODES] = {WRITES, WRITES, WRITES};
-
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) {
         struct sim_options options = {
             .seed = seed, .late_read_ppm = 300000, .stall_ppm = 200000, .stall_us = 3000};
-        struct world *world = world_open_of(&options, 3, writes);
+        struct world *world = world_open_of(&options, 3, WRITES, true);
         struct node *node = world->nodes[1], *to = world->nodes[0];
-        uint8_t hello[8] = {0};
-        struct fabric_slice message = {hello, sizeof(hello), NULL};
+        enum link_endpoint over = seed % 2 == 0 ? LINK_REGIONS : LINK_REGIONS_LOW;
+        struct link *link = link_to(node, 0);
 
-        to->on_message = message_tells;
         for (uint64_t value = 1; value <= BULK; value++) {
             struct fabric_slice slice = {&value, sizeof(value), NULL};
+            struct fabric_slice brought = slice_of(node, 65536, 8);
             struct op *ops[5];
 
             for (uint32_t n = 0; n < ARRAY_LENGTH(ops); n++) {
                 ops[n] = new_op(node);
             }
             memcpy(node->slots + 4096, &value, sizeof(value));
-            assert_int_equal(
-                link_write(link_to(node, 0), &slice, 1, remote_of(to, 0), on_done, ops[0]),
-                NIGH_OK);
+            assert_int_equal(link_write(link, over, &slice, 1, remote_of(to, 0), on_done, ops[0]),
+                             NIGH_OK);
             links_flush(node->links);
             assert_int_equal(
-                link_fetch_add(link_to(node, 0), remote_of(to, 0), value << 32, on_word, ops[1]),
+                link_fetch_add(link, over, remote_of(to, 0), value << 32, on_word, ops[1]),
                 NIGH_OK);
             links_flush(node->links);
-            assert_int_equal(
-                link_write(link_to(node, 0), &slice, 1, remote_of(to, 8), on_done, ops[2]),
-                NIGH_OK);
+            assert_int_equal(link_write(link, over, &slice, 1, remote_of(to, 8), on_done, ops[2]),
+                             NIGH_OK);
             links_flush(node->links);
             slice = slice_of(node, 4096, 40000);
             assert_int_equal(
-                link_write(link_to(node, 0), &slice, 1, remote_of(to, 65536), on_done, ops[3]),
-                NIGH_OK);
+                link_write(link, over, &slice, 1, remote_of(to, 65536), on_done, ops[3]), NIGH_OK);
             links_flush(node->links);
-            assert_int_equal(link_send(link_to(node, 0), &message, 1, on_done, ops[4]), NIGH_OK);
+            assert_int_equal(
+                link_region_read(link, over, &brought, 1, remote_of(to, 65536), on_done, ops[4]),
+                NIGH_OK);
             pass(world, 100000);
             for (uint32_t n = 0; n < ARRAY_LENGTH(ops); n++) {
                 assert_int_equal(ops[n]->status, NIGH_OK);
             }
             assert_int_equal(ops[1]->old, value);
             assert_int_equal(word_at(to, 0), value | value << 32);
+            assert_memory_equal(node->slots + 65536, &value, sizeof(value));
         }
-        assert_int_equal(to->messages, BULK);
+        assert_int_equal(links_counters(node->links)->region_posts[over - LINK_REGIONS], 5 * BULK);
+        assert_int_equal(links_counters(node->links)->region_posts[LINK_REGIONS_LOW - over], 0);
         world_close(world);
     }
 }
@@ -558,9 +557,12 @@ static void writes_have_a_bound(void **state)
                               : swap_at(node, to, 16, 0, 1);
         }
         op = new_op(node);
-        assert_int_equal(link_write(link, &slice, 1, remote_of(to, 0), on_done, op), NIGH_BUSY);
-        assert_int_equal(link_fetch_add(link, remote_of(to, 0), 1, on_word, op), NIGH_BUSY);
-        assert_int_equal(link_compare_swap(link, remote_of(to, 0), 0, 1, on_word, op), NIGH_BUSY);
+        assert_int_equal(link_write(link, LINK_REGIONS, &slice, 1, remote_of(to, 0), on_done, op),
+                         NIGH_BUSY);
+        assert_int_equal(link_fetch_add(link, LINK_REGIONS, remote_of(to, 0), 1, on_word, op),
+                         NIGH_BUSY);
+        assert_int_equal(link_compare_swap(link, LINK_REGIONS, remote_of(to, 0), 0, 1, on_word, op),
+                         NIGH_BUSY);
         assert_int_equal(link_read(link, &slice, 1, remote_of(to, 0), on_done, op), NIGH_OK);
         op = new_op(node);
         assert_int_equal(link_send(link, &message, 1, on_done, op), NIGH_OK);
@@ -572,7 +574,7 @@ static void writes_have_a_bound(void **state)
     world_close(world);
 }
 
-/* What the fabric or the peer would refuse is refused before it costs the link. */
+/* What the fabric or the peer would refuse is refused before it costs the endpoint. */
 static void nonsense_costs_nothing(void **state)
 {
     struct sim_options options = {.seed = 4};
@@ -587,8 +589,9 @@ static void nonsense_costs_nothing(void **state)
     for (uint32_t n = 0; n <= LIMIT_FABRIC_SLICES; n++) {
         slices[n] = slice_of(node, 0, 8);
     }
-#define REFUSED(count) \
-    assert_int_equal(link_write(link, slices, count, remote, on_done, op), NIGH_INVALID)
+#define REFUSED(count)                                                                   \
+    assert_int_equal(link_write(link, LINK_REGIONS, slices, count, remote, on_done, op), \
+                     NIGH_INVALID)
     REFUSED(0);
     REFUSED(LIMIT_FABRIC_SLICES + 1);
     slices[1].memory = NULL;
@@ -599,52 +602,76 @@ static void nonsense_costs_nothing(void **state)
     REFUSED(2);
     slices[0] = (struct fabric_slice){node->slots, LINK_HEAD_BYTES + 1, NULL};
     REFUSED(1);
-    assert_int_equal(link_fetch_add(link, odd, 1, on_word, op), NIGH_INVALID);
-    assert_int_equal(link_compare_swap(link, odd, 0, 1, on_word, op), NIGH_INVALID);
+    assert_int_equal(link_fetch_add(link, LINK_REGIONS, odd, 1, on_word, op), NIGH_INVALID);
+    assert_int_equal(link_compare_swap(link, LINK_REGIONS, odd, 0, 1, on_word, op), NIGH_INVALID);
     node->fabric->caps.ops &= ~FABRIC_CAN_ATOMICS;
-    assert_int_equal(link_fetch_add(link, remote, 1, on_word, op), NIGH_UNSUPPORTED);
-    assert_int_equal(link_compare_swap(link, remote, 0, 1, on_word, op), NIGH_UNSUPPORTED);
+    assert_int_equal(link_fetch_add(link, LINK_REGIONS, remote, 1, on_word, op), NIGH_UNSUPPORTED);
+    assert_int_equal(link_compare_swap(link, LINK_REGIONS, remote, 0, 1, on_word, op),
+                     NIGH_UNSUPPORTED);
     pass(world, 100000);
     assert_int_equal(op->ends + node->downs, 0);
     node->op_count--;
     slices[0] = slice_of(node, 0, 8);
     op = write_one(node, to, 0, 0, 8);
     link_break(link, NIGH_TIMEOUT, 0);
-    assert_int_equal(link_write(link, slices, 1, remote, on_done, op), NIGH_PEER_LOST);
+    assert_int_equal(link_write(link, LINK_REGIONS, slices, 1, remote, on_done, op),
+                     NIGH_PEER_LOST);
     node->fabric->caps.ops |= FABRIC_CAN_ATOMICS;
-    assert_int_equal(link_fetch_add(link, remote, 1, on_word, op), NIGH_PEER_LOST);
+    assert_int_equal(link_fetch_add(link, LINK_REGIONS, remote, 1, on_word, op), NIGH_PEER_LOST);
     world_close(world);
 }
 
-/* Who does not let peers write does not write either. */
-static void try_without_writes(struct node *node, const struct node *peer)
+static void without_writes_there_are_none(void **state)
 {
+    struct sim_options options = {.seed = 5};
+    struct world *world = world_open_of(&options, 1, 0, false);
+    struct node *node = world->nodes[1];
     struct fabric_slice slice = slice_of(node, 0, 8);
-    struct fabric_remote remote = remote_of(peer, 0);
-    struct link *link = link_to(node, peer->rank);
+    struct fabric_remote remote = remote_of(world->nodes[0], 0);
+    struct link *link = link_to(node, 0);
     struct op op = {.status = NEVER};
 
-    assert_int_equal(link_write(link, &slice, 1, remote, on_done, &op), NIGH_UNSUPPORTED);
-    assert_int_equal(link_fetch_add(link, remote, 1, on_word, &op), NIGH_UNSUPPORTED);
-    assert_int_equal(link_compare_swap(link, remote, 0, 1, on_word, &op), NIGH_UNSUPPORTED);
+    (void)state;
+    assert_int_equal(link_write(link, LINK_REGIONS, &slice, 1, remote, on_done, &op),
+                     NIGH_UNSUPPORTED);
+    assert_int_equal(link_fetch_add(link, LINK_REGIONS, remote, 1, on_word, &op), NIGH_UNSUPPORTED);
+    assert_int_equal(link_compare_swap(link, LINK_REGIONS, remote, 0, 1, on_word, &op),
+                     NIGH_UNSUPPORTED);
+    assert_int_equal(link_region_read(link, LINK_REGIONS, &slice, 1, remote, on_done, &op),
+                     NIGH_PEER_LOST);
+    assert_null(link->sides[LINK_REGIONS].endpoint);
     assert_int_equal(op.ends, 0);
+    world_close(world);
 }
 
-/* What peers try there costs them the link, which hears why unless the other side is quicker in
- * ending it; other links go on. */
+/* ---- endpoints that fail alone -------------------------------------------- */
+
+static uint64_t ends_of(const struct node *node)
+{
+    return links_counters(node->links)->region_ends;
+}
+
+static void expect_nothing_else_ended(const struct world *world)
+{
+    for (uint32_t n = 0; n < NODES; n++) {
+        assert_int_equal(world->nodes[n]->ups, NODES - 1);
+        assert_int_equal(world->nodes[n]->downs, 0);
+    }
+}
+
+/* What peers try there costs them the endpoint, and they hear why unless the other side is quicker
+ * in ending it; the link goes on, and others do. */
 static void who_does_not_let_peers_write(void **state)
 {
-    static const uint32_t writes[NODES] = {0, WRITES, WRITES};
     uint32_t denied = 0;
 
     (void)state;
     for (uint64_t seed = 0; seed < 30; seed++) {
         struct sim_options options = {.seed = seed};
-        struct world *world = world_open_of(&options, 1, writes);
+        struct world *world = world_open_of(&options, 1, WRITES, false);
         struct node *node = world->nodes[1], *to = world->nodes[0];
         struct op *op, *other;
 
-        try_without_writes(to, node);
         memset(node->slots, 0x77, 64);
         op = seed % 3 == 0   ? write_one(node, to, 0, 64, 64)
              : seed % 3 == 1 ? add_to(node, to, 64, 1)
@@ -655,30 +682,47 @@ static void who_does_not_let_peers_write(void **state)
         denied += op->status == NIGH_DENIED;
         assert_int_equal(other->status, NIGH_OK);
         assert_int_equal(word_at(to, 64), 0);
-        assert_int_equal(node->downs, 1);
-        pass(world, 100000);
-        assert_non_null(link_to(node, 0)); /* and it is up again */
+        assert_int_equal(ends_of(node), 1);
+        assert_true(link_carries(link_to(node, 0), LINK_REGIONS)); /* it is there again */
+        expect_nothing_else_ended(world);
         world_close(world);
     }
     assert_true(denied > 3);
 }
 
-/* Memory that is not there any more: what is under way on the link ends with it. */
-static void a_stale_key_costs_the_link(void **state)
+/* Memory that is not there any more: what is under way over the endpoint ends with it. A call, a
+ * READ of bulk, a message and what goes over the other endpoint do not. */
+static void a_stale_key_costs_its_endpoint_alone(void **state)
 {
     uint32_t denied = 0;
 
     (void)state;
-    for (uint64_t seed = 1; seed <= 12; seed++) {
+    for (uint64_t seed = 1; seed <= 24; seed++) {
         struct sim_options options = {.seed = seed};
         struct world *world = world_open(&options);
-        struct node *node = world->nodes[1], *to = world->nodes[0];
-        struct op *before, *op, *behind;
+        struct node *node = world->nodes[1 - seed % 2], *to = world->nodes[seed % 2];
+        struct fabric_slice slice = slice_of(node, 8192, 4096), word = slice_of(node, 0, 8);
+        struct fabric_memory *kept;
+        struct fabric_remote other;
+        struct link *link = link_to(node, to->rank);
+        struct op *before, *op, *behind, *others[3];
 
+        assert_int_equal(fabric_memory_register(
+                             to->fabric, to->slots, sizeof(to->slots), FABRIC_HOST,
+                             FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE | FABRIC_LOCAL_WRITE, &kept),
+                         NIGH_OK);
+        other = fabric_memory_remote(to->fabric, kept, to->slots);
         before = write_one(node, to, 0, 0, 8);
         pass(world, 100000);
         op = write_one(node, to, 0, 0, 4096);
         behind = add_to(node, to, 8, 1);
+        for (uint32_t n = 0; n < ARRAY_LENGTH(others); n++) {
+            others[n] = new_op(node);
+        }
+        assert_int_equal(link_read(link, &slice, 1, other, on_done, others[0]), NIGH_OK);
+        assert_int_equal(link_write(link, LINK_REGIONS_LOW, &word, 1, other, on_done, others[1]),
+                         NIGH_OK);
+        assert_int_equal(link_send(link, &word, 1, on_done, others[2]), NIGH_OK);
         fabric_memory_deregister(to->fabric, to->open);
         pass(world, 100000);
         assert_int_equal(before->status, NIGH_OK);
@@ -687,9 +731,172 @@ static void a_stale_key_costs_the_link(void **state)
         /* Of what was under way beside it nobody knows whether it acted. */
         assert_int_equal(behind->status, NIGH_PEER_LOST);
         assert_int_equal(word_at(to, 8), 0);
+        for (uint32_t n = 0; n < ARRAY_LENGTH(others); n++) {
+            assert_int_equal(others[n]->status, NIGH_OK);
+        }
+        assert_int_equal(to->messages, 1);
+        assert_int_equal(ends_of(node), 1);
+        assert_true(link_carries(link, LINK_REGIONS));
+        op = new_op(node);
+        assert_int_equal(link_write(link, LINK_REGIONS, &word, 1, other, on_done, op), NIGH_OK);
+        pass(world, 100000);
+        assert_int_equal(op->status, NIGH_OK);
+        expect_nothing_else_ended(world);
         world_close(world);
     }
     assert_true(denied > 0);
+}
+
+/* As when the peer dials it anew before its end was seen here. */
+static void what_is_not_posted_yet_ends_with_its_endpoint(void **state)
+{
+    struct sim_options options = {.seed = 6};
+    struct world *world = world_open(&options);
+    struct node *node = world->nodes[1], *to = world->nodes[0];
+    struct link *link = link_to(node, 0);
+    struct op *op = write_one(node, to, 0, 0, 8);
+
+    (void)state;
+    link_side_down(&link->sides[LINK_REGIONS], NIGH_PEER_LOST, sim_now_us(world->sim));
+    assert_true(links_is_valid(node->links));
+    assert_int_equal(op->status, NIGH_PEER_LOST);
+    pass(world, 100000);
+    assert_int_equal(op->ends, 1);
+    assert_int_equal(links_counters(node->links)->region_ends, 1);
+    assert_true(link_carries(link, LINK_REGIONS));
+    expect_nothing_else_ended(world);
+    world_close(world);
+}
+
+static const struct op *borrower; /* of memory, until its endpoint is gone */
+static uint32_t destroyed;
+
+static void destroy_before_the_end(struct fabric_endpoint *endpoint)
+{
+    assert_int_equal(borrower->ends, 0);
+    destroyed++;
+    borrower->node->real->endpoint_destroy(endpoint);
+}
+
+/* Whoever gets an end may use the memory for something else. */
+static void nothing_ends_before_its_endpoint_is_gone(void **state)
+{
+    struct sim_options options = {.seed = 7, .late_read_ppm = 1000000, .late_read_us = 50000};
+    struct world *world = world_open(&options);
+    struct node *node = world->nodes[1], *to = world->nodes[0];
+    struct link *link = link_to(node, 0);
+
+    (void)state;
+    borrower = add_to(node, to, 0, 1);
+    pass(world, 100);
+    node->real = node->fabric->provider;
+    node->provider = *node->real;
+    node->provider.endpoint_destroy = destroy_before_the_end;
+    node->fabric->provider = &node->provider;
+    destroyed = 0;
+    fabric_disconnect(node->fabric, link->sides[LINK_REGIONS].endpoint);
+    turns(world);
+    node->fabric->provider = node->real;
+    assert_int_equal(destroyed, 1);
+    assert_int_equal(borrower->ends, 1);
+    assert_int_equal(borrower->status, NIGH_PEER_LOST);
+    world_close(world);
+}
+
+static struct node *refuser; /* whose dials, or accepts, fail */
+
+static nigh_status refuse_connect(struct fabric *fabric, const char *address,
+                                  const struct fabric_endpoint_options *options,
+                                  const void *private_data, uint32_t private_bytes,
+                                  struct fabric_endpoint **endpoint)
+{
+    if (refuser->refusals == 0) {
+        return refuser->real->connect(fabric, address, options, private_data, private_bytes,
+                                      endpoint);
+    }
+    refuser->refusals--;
+    return NIGH_NO_RESOURCES;
+}
+
+static nigh_status refuse_accept(struct fabric_endpoint *endpoint,
+                                 const struct fabric_endpoint_options *options,
+                                 const void *private_data, uint32_t private_bytes)
+{
+    if (refuser->refusals == 0) {
+        return refuser->real->accept(endpoint, options, private_data, private_bytes);
+    }
+    refuser->refusals--;
+    return NIGH_NO_RESOURCES;
+}
+
+static void refuse(struct node *node, uint32_t times)
+{
+    refuser = node;
+    node->refusals = times;
+    node->real = node->fabric->provider;
+    node->provider = *node->real;
+    node->provider.connect = refuse_connect;
+    node->provider.accept = refuse_accept;
+    node->fabric->provider = &node->provider;
+}
+
+/* By the side that dials and by the other, dials and answers that fail some times: it is back in
+ * the end, and nothing else is hurt; meanwhile what is asked for is refused at once. */
+static void who_does_not_come_back_at_once_is_dialled_again(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 16; seed++) {
+        struct sim_options options = {.seed = seed};
+        struct world *world = world_open(&options);
+        struct node *node = world->nodes[seed % 2], *to = world->nodes[1 - seed % 2];
+        struct link *link = link_to(node, to->rank);
+        struct fabric_slice word = slice_of(node, 0, 8);
+        struct op *op = write_one(node, to, 0, 0, 8);
+
+        refuse(world->nodes[seed / 2 % 2], 4);
+        fabric_disconnect(node->fabric, link->sides[LINK_REGIONS].endpoint);
+        pass(world, 5000);
+        assert_int_equal(op->ends, 1);
+        assert_false(link_carries(link, LINK_REGIONS));
+        assert_true(link_carries(link, LINK_REGIONS_LOW));
+        assert_int_equal(link_write(link, LINK_REGIONS, &word, 1, remote_of(to, 0), on_done, op),
+                         NIGH_PEER_LOST);
+        pass(world, 1000000);
+        assert_int_equal(refuser->refusals, 0);
+        assert_true(link_carries(link, LINK_REGIONS));
+        op = write_one(node, to, 0, 0, 8);
+        pass(world, 100000);
+        assert_int_equal(op->status, NIGH_OK);
+        expect_nothing_else_ended(world);
+        refuser->fabric->provider = refuser->real;
+        world_close(world);
+    }
+}
+
+/* One that stays away takes its link with it, and both come up again when they can. */
+static void who_stays_away_takes_the_link_along(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        struct sim_options options = {.seed = seed};
+        struct world *world = world_open(&options);
+        struct node *node = world->nodes[1], *to = world->nodes[0];
+
+        refuse(world->nodes[seed % 2], UINT32_MAX);
+        fabric_disconnect(node->fabric, link_to(node, 0)->sides[LINK_REGIONS].endpoint);
+        pass(world, LINK_UP_US - 100000);
+        assert_int_equal(node->downs + to->downs, 0);
+        pass(world, 200000);
+        assert_int_equal(node->downs, 1);
+        assert_int_equal(to->downs, 1);
+        assert_null(link_to(node, 0));
+        refuser->refusals = 0;
+        pass(world, 10000000);
+        assert_true(link_carries(link_to(node, 0), LINK_REGIONS));
+        assert_int_equal(world->nodes[2]->downs, 0);
+        refuser->fabric->provider = refuser->real;
+        world_close(world);
+    }
 }
 
 /* Where the completion of what was refused comes before the end of the connection, as over TCP. */
@@ -737,6 +944,7 @@ static void begin_some(struct node *node, const struct node *to)
 {
     struct link *link = link_to(node, to->rank);
     enum op_kind kind = (enum op_kind)sim_random(node->world->sim, OP_KINDS);
+    enum link_endpoint over = LINK_REGIONS + (uint32_t)sim_random(node->world->sim, 2);
     uint64_t at = (uint64_t)node->op_count * SLOT;
     struct fabric_slice slice = slice_of(node, at, SLOT);
     struct op *op;
@@ -747,18 +955,19 @@ static void begin_some(struct node *node, const struct node *to)
     }
     op = new_op(node);
     op->kind = kind;
+    op->over = over;
     memset(node->slots + at, 0x40 + (int)(node->op_count % 32), SLOT);
     if (kind == OP_WRITE) {
-        status = link_write(link, &slice, 1, remote_of(to, 1024 + at), on_done, op);
+        status = link_write(link, over, &slice, 1, remote_of(to, 1024 + at), on_done, op);
     } else if (kind == OP_ADD) {
-        status = link_fetch_add(link, remote_of(to, 0), 1, on_word, op);
+        status = link_fetch_add(link, over, remote_of(to, 0), 1, on_word, op);
         op->old = UINT64_MAX;
     } else {
-        status = link_compare_swap(link, remote_of(to, 8), sim_random(node->world->sim, 2), 1,
+        status = link_compare_swap(link, over, remote_of(to, 8), sim_random(node->world->sim, 2), 1,
                                    on_word, op);
     }
     if (status != NIGH_OK) {
-        assert_int_equal(status, NIGH_BUSY);
+        assert_int_equal(status, link_carries(link, over) ? NIGH_BUSY : NIGH_PEER_LOST);
         node->op_count--;
     }
 }
@@ -770,8 +979,19 @@ enum fate {
     FATE_PEER_DOWN,
     FATE_CRASH, /* of the peer */
     FATE_DESTROY,
+    FATE_ENDPOINTS, /* those for regions end here */
+    FATE_ENDPOINTS_THERE,
     FATES
 };
+
+static void end_endpoints(struct node *node, struct link *link)
+{
+    for (uint32_t kind = LINK_REGIONS; link != NULL && kind <= LINK_REGIONS_LOW; kind++) {
+        if (link->sides[kind].endpoint != NULL) {
+            fabric_disconnect(node->fabric, link->sides[kind].endpoint);
+        }
+    }
+}
 
 static void meet(struct world *world, struct node *node, struct node *to, enum fate fate)
 {
@@ -792,6 +1012,8 @@ static void meet(struct world *world, struct node *node, struct node *to, enum f
         links_peer_down(node->links, to->rank, NIGH_PEER_LOST, sim_now_us(world->sim));
         break;
     case FATE_CRASH: sim_crash(world->sim, to->rank); break;
+    case FATE_ENDPOINTS: end_endpoints(node, link); break;
+    case FATE_ENDPOINTS_THERE: end_endpoints(to, link_to(to, node->rank)); break;
     default: links_end(node); break;
     }
 }
@@ -800,8 +1022,9 @@ static void meet(struct world *world, struct node *node, struct node *to, enum f
  * link ended for, and what an atomic found is said with NIGH_OK alone. */
 static void each_ends_once(void **state)
 {
-    static const nigh_status reasons[FATES] = {NIGH_TIMEOUT, NIGH_PEER_LOST, NIGH_PEER_LOST,
-                                               NIGH_PEER_LOST, NIGH_CANCELED};
+    static const nigh_status reasons[FATES] = {NIGH_TIMEOUT,   NIGH_PEER_LOST, NIGH_PEER_LOST,
+                                               NIGH_PEER_LOST, NIGH_CANCELED,  NIGH_PEER_LOST,
+                                               NIGH_PEER_LOST};
     uint32_t lost = 0;
 
     (void)state;
@@ -834,24 +1057,29 @@ static void each_ends_once(void **state)
                         (fate == FATE_CRASH && op->status == NIGH_TIMEOUT));
             assert_true(op->old == 0);
         }
+        if (fate >= FATE_ENDPOINTS) {
+            expect_nothing_else_ended(world);
+            assert_true(link_carries(link_to(node, to->rank), LINK_REGIONS));
+            assert_true(link_carries(link_to(node, to->rank), LINK_REGIONS_LOW));
+        }
         world_close(world);
     }
     assert_true(lost > 100);
 }
 
-/* What was lost is cleared once the link is up again: it stays so. */
+/* What was lost is cleared once its endpoint is there again: it stays so. */
 static bool is_cleared[OPS];
 
 static void clear_lost(struct node *node)
 {
     struct node *to = node->world->nodes[0];
+    struct link *link = links_find(node->links, 0, 0);
 
-    if (links_find(node->links, 0, 0) == NULL) {
-        return;
-    }
-    for (uint32_t n = 0; n < node->op_count; n++) {
-        if (node->ops[n].ends == 1 && node->ops[n].status != NIGH_OK &&
-            node->ops[n].kind == OP_WRITE) {
+    for (uint32_t n = 0; link != NULL && n < node->op_count; n++) {
+        struct op *op = &node->ops[n];
+
+        if (op->ends == 1 && op->status != NIGH_OK && op->kind == OP_WRITE && !is_cleared[n] &&
+            link_carries(link, op->over)) {
             memset(to->data + 1024 + (size_t)n * SLOT, 0, SLOT);
             is_cleared[n] = true;
         }
@@ -883,7 +1111,7 @@ static void nothing_acts_twice(void **state)
         uint64_t good = 0, all = 0;
 
         memset(is_cleared, 0, sizeof(is_cleared));
-        node->on_up = clear_lost;
+        node->after_turn = clear_lost;
         for (uint32_t n = 0; n < OPS; n++) {
             begin_some(node, to);
             if (sim_random(world->sim, 4) == 0) {
@@ -891,6 +1119,8 @@ static void nothing_acts_twice(void **state)
             }
             if (sim_random(world->sim, 100) == 0) {
                 meet(world, node, to, FATE_BREAK);
+            } else if (sim_random(world->sim, 50) == 0) {
+                meet(world, node, to, FATE_ENDPOINTS + (n % 2));
             }
         }
         pass(world, SIM_KEEPALIVE_US + 1000000);
@@ -921,8 +1151,13 @@ int main(void)
         cmocka_unit_test(they_start_as_they_were_asked_for),
         cmocka_unit_test(writes_have_a_bound),
         cmocka_unit_test(nonsense_costs_nothing),
+        cmocka_unit_test(without_writes_there_are_none),
         cmocka_unit_test(who_does_not_let_peers_write),
-        cmocka_unit_test(a_stale_key_costs_the_link),
+        cmocka_unit_test(a_stale_key_costs_its_endpoint_alone),
+        cmocka_unit_test(what_is_not_posted_yet_ends_with_its_endpoint),
+        cmocka_unit_test(nothing_ends_before_its_endpoint_is_gone),
+        cmocka_unit_test(who_does_not_come_back_at_once_is_dialled_again),
+        cmocka_unit_test(who_stays_away_takes_the_link_along),
         cmocka_unit_test(a_refused_key_is_not_why_calls_end),
         cmocka_unit_test(wrong_configurations_are_refused),
         cmocka_unit_test(each_ends_once),

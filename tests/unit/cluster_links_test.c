@@ -98,6 +98,7 @@ struct world {
     uint32_t ring_bytes;           /* 0: RING */
     uint32_t bulk;                 /* bulk endpoints of a link */
     bool keeps;                    /* messages, for ever */
+    uint32_t regions;              /* endpoints for regions of a link */
     const uint8_t *seen; /* where the last request lay that came on an endpoint for calls */
     bool silent;         /* nobody is told that a message came */
     /* What others do while the last of BULK messages to a lane that is watched is told of. */
@@ -202,6 +203,17 @@ static void do_call(struct lane *lane, struct link *link, uint64_t how)
     }
 }
 
+/* Of bulk, or for regions, where there are such. */
+static nigh_status read_over(struct link *link, uint64_t way, const struct fabric_slice *slices,
+                             struct fabric_remote remote, struct op *op)
+{
+    enum link_endpoint over = link_regions(link, way == 1);
+
+    return way > 1 || op->lane->node->world->regions == 0
+               ? link_read(link, slices, 2, remote, on_op_done, op)
+               : link_region_read(link, over, slices, 2, remote, on_op_done, op);
+}
+
 static void do_read(struct lane *lane, struct link *link, uint64_t how)
 {
     struct node *peer = &lane->node->world->nodes[link_rank(link)];
@@ -225,8 +237,36 @@ static void do_read(struct lane *lane, struct link *link, uint64_t how)
     struct lane *there = peer->lane[link_rail(link) & (peer->lanes - 1)];
     remote = fabric_memory_remote(there->fabric, there->data_memory, there->data + op->from);
     remote.key += how / DATA_BYTES % 64 == 0 ? 1000 : 0; /* a wrong one */
-    if (link_read(link, slices, 2, remote, on_op_done, op) != NIGH_OK) {
+    if (read_over(link, how / DATA_BYTES / 64 % 4, slices, remote, op) != NIGH_OK) {
         refuse_op(op);
+    }
+}
+
+/* Nobody may: it ends the endpoint. */
+static void do_write(struct lane *lane, struct link *link, uint64_t how)
+{
+    struct op *op = take_op(lane);
+    struct fabric_slice slice;
+    struct fabric_remote remote = {.address = 4096, .key = (uint32_t)how};
+
+    if (op == NULL) {
+        return;
+    }
+    op->kind = OP_SEND;
+    op->rank = link_rank(link);
+    slice = (struct fabric_slice){op->buffer, 64, lane->op_memory};
+    if (link_write(link, link_regions(link, how / 8 % 2 == 0), &slice, 1, remote, on_op_done, op) !=
+        NIGH_OK) {
+        refuse_op(op);
+    }
+}
+
+static void end_endpoint(struct lane *lane, struct link *link, uint64_t how)
+{
+    struct fabric_endpoint *endpoint = link->sides[LINK_REGIONS + how % 2].endpoint;
+
+    if (endpoint != NULL) {
+        fabric_disconnect(lane->fabric, endpoint);
     }
 }
 
@@ -276,6 +316,10 @@ static void act_once(struct lane *lane)
     default:
         if (how / 128 % 8 == 0) {
             link_break(link, how / 1024 % 2 == 0 ? NIGH_TIMEOUT : NIGH_OK, sim_now_us(world->sim));
+        } else if (how / 128 % 8 == 1 && world->regions > 0) {
+            do_write(lane, link, how / 1024);
+        } else if (how / 128 % 8 == 2 && world->regions > 0) {
+            end_endpoint(lane, link, how / 1024);
         }
         break;
     }
@@ -516,6 +560,7 @@ static struct links_config config_of(struct lane *lane)
         .lane = lane->number,
         .lanes = node->lanes,
         .nodes = node->world->count,
+        .writes = node->world->regions > 0 ? 8 : 0,
         .rpc = {.requests = REQUESTS,
                 .calls = CALLS,
                 .queue = 1,
@@ -611,7 +656,8 @@ static void say_up(struct node *node, const struct node *peer)
                              .incarnation = peer->incarnation,
                              .dials = node->rank > peer->rank,
                              .lanes = peer->lanes,
-                             .bulk_endpoints = node->world->bulk};
+                             .bulk_endpoints = node->world->bulk,
+                             .region_endpoints = node->world->regions};
 
     session_key(node, peer, info.session);
     for (uint32_t n = 0; n < peer->lanes; n++) {
@@ -664,6 +710,7 @@ static void world_open(struct world *world, const struct sim_options *options, u
                             .shared = world->shared,
                             .calls = world->calls,
                             .bulk = world->bulk,
+                            .regions = world->regions,
                             .ring_bytes = world->ring_bytes};
     memcpy(world->ways, asked.ways, sizeof(world->ways));
     assert_int_equal(sim_create(options, &world->sim), NIGH_OK);
@@ -919,6 +966,7 @@ static void storm(uint64_t seed, const uint32_t *lanes, bool wild, bool deaths, 
 
     world->shared = shared;
     world->calls = calls;
+    world->regions = seed % 4 == 0 ? 0 : 1 + (uint32_t)(seed % LIMIT_REGION_ENDPOINTS);
     world->bulk = (uint32_t)(seed % (LIMIT_BULK_ENDPOINTS + 1)); /* 0 is 1 */
     memcpy(world->ways, ways[seed / 2 % ARRAY_LENGTH(ways)], sizeof(world->ways));
     world_open(world, &options, NODES_MAX, lanes);

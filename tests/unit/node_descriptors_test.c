@@ -29,16 +29,19 @@ static void each_member_and_lane_counts(void **state)
     assert_int_equal(alone.members, 0);
     settings = settings_of(4, 3);
     descriptors_count(&settings, &three);
-    assert_int_equal(three.members, 2 * (1 + 3 * 4)); /* control, and three for each rail */
+    assert_int_equal(three.members, 2 * (1 + 4 * 4)); /* control, and four for each rail */
     assert_int_equal(three.strangers - alone.strangers,
                      LIMIT_PEER_HANDSHAKES + 4 * LIMIT_FABRIC_HALF_OPEN);
     assert_int_equal(three.own, alone.own);
     settings = settings_of(64, 256);
     descriptors_count(&settings, &many);
-    assert_int_equal(many.members, 255 * 193);
+    assert_int_equal(many.members, 255 * 257);
     settings.fabric_queue_pairs = 4;
     descriptors_count(&settings, &many);
-    assert_int_equal(many.members, 255 * (193 + 3 * 64));
+    assert_int_equal(many.members, 255 * (257 + 3 * 64));
+    settings.region_qos = NIGH_REGION_QOS_SEPARATE;
+    descriptors_count(&settings, &many);
+    assert_int_equal(many.members, 255 * (257 + 4 * 64));
 }
 
 static void too_few_for_the_list_is_refused(void **state)

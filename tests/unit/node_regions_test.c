@@ -480,7 +480,8 @@ static void a_neighbour_with_long_operations_holds_nobody_up(void **state)
         sqe = a_read(mine, 64);
         put(1, &sqe);
         turn();
-        most = max_u64(most, lane->regions->peers[lane->regions->ranks].window.under_way_bytes);
+        most = max_u64(
+            most, lane->regions->peers[lane->regions->ranks].windows[QOS_HIGH].under_way_bytes);
         assert_int_equal(completed(1), before + 1);
     }
     assert_in_range(completed(0), 1, 12); /* of three after its opening: 17 turns, a MiB each */
