@@ -48,6 +48,7 @@ static void *run(void *context)
 {
     struct disposal *disposal = context;
 
+    (void)pthread_setname_np(pthread_self(), "nigh-disposal");
     close_all(disposal);
     atomic_store_explicit(&disposal->state, DISPOSAL_FREE, memory_order_release);
     let_go(disposal->all);

@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
@@ -114,7 +115,7 @@ def test_what_is_no_such_memory_is_refused_and_closed():
     fd = memfd()
     for size in (0, 1, SIZE - 1, SIZE + 4096, 1 << 41, (1 << 64) - 4096):
         assert donate(session, fd, size)[0] == "NIGH_INVALID", size
-    wait_for(lambda: descriptors(node.process) == before)
+    wait_for(lambda: descriptors(node.process) <= before)
     assert numbers(node)["region_memory_bytes"] == 0
     session.close()
     bystander.close()
@@ -138,21 +139,25 @@ def test_messages_that_bring_what_they_may_not_expel():
     session.read_end()
     session.close()
     assert bystander.call(raw.OP_NOP, cookie=3) == (3, "NIGH_OK")
-    wait_for(lambda: descriptors(node.process) == before)
+    wait_for(lambda: descriptors(node.process) <= before)
     bystander.close()
     assert node.stop()[0] == 0
 
 
 def lingering():
-    """A socket that is not closed for an hour by who closes it last: its peer takes nothing of what was sent."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    sending = socket.create_connection(listening.getsockname())
+    """A socket that is not closed for an hour by who closes it last: its peer has no room for what was sent, and reads nothing."""
+    listening, sending = socket.socket(), socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sending.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 18)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen()
+    sending.connect(listening.getsockname())
     taken, _ = listening.accept()
     listening.close()
     sending.setblocking(False)
     try:
         while True:
-            sending.send(bytes(1 << 20))
+            sending.send(bytes(1 << 16))
     except BlockingIOError:
         pass
     sending.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3600))
@@ -162,19 +167,17 @@ def lingering():
 def test_what_cannot_be_closed_holds_nobody_up():
     node = Node()
     bystander, kept = Session(node.path), []
-    for _ in range(DISPOSALS):
+    while takes_one(node):
+        assert len(kept) < 16 * DISPOSALS, "none of them is closed by the node"
         session = Session(node.path)
         fd, taken = lingering()
         kept.append(taken)
         send(session, [fd])
-        os.close(fd)  # the node has the last one
+        threading.Thread(target=os.close, args=[fd], daemon=True).start()  # whoever is last waits: mostly the node
         assert STATUS[struct.unpack(DONATION, receive(session.sock)[0])[3]] == "NIGH_INVALID"
         session.close()
         assert bystander.call(raw.OP_NOP, cookie=3) == (3, "NIGH_OK")
-    session = Session(node.path)
-    send(session, [memfd()])  # nothing is received any more
-    assert session.read_end().status == "NIGH_EXPELLED"
-    session.close()
+    assert len(kept) >= DISPOSALS
     assert bystander.call(raw.OP_NOP, cookie=4) == (4, "NIGH_OK")
     for taken in kept:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -185,13 +188,15 @@ def test_what_cannot_be_closed_holds_nobody_up():
 
 
 def takes_one(node):
+    """Whether the node receives what a client donates; else it expels it."""
     session = Session(node.path)
     fd = memfd()
     send(session, [fd])
-    data, _ = receive(session.sock)
+    kind = struct.unpack("@IHH", receive(session.sock)[0][:8])[1]
+    assert kind in (DONATED, raw.BYE), kind
     os.close(fd)
     session.close()
-    return len(data) == struct.calcsize(DONATION)
+    return kind == DONATED
 
 
 def test_offers_are_few_and_go_with_their_session():
