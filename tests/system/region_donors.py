@@ -145,7 +145,8 @@ def test_messages_that_bring_what_they_may_not_expel():
 
 
 def lingering():
-    """A socket that is not closed for an hour by who closes it last: its peer has no room for what was sent, and reads nothing."""
+    """A socket that is not closed for an hour by who closes it last: its peer has no room for what was sent, and reads
+    nothing."""
     listening, sending = socket.socket(), socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     sending.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 18)
