@@ -301,7 +301,7 @@
 #define LIMIT_REGION_SLAB_PIECE    (UINT64_C(1) << 20)  /* chunks up to this share a mapping */
 #define LIMIT_REGION_SLAB_BYTES    (UINT64_C(16) << 20) /* of such a mapping */
 #define LIMIT_REGION_FILES \
-    1024 /* chunks of a node whose memory is a file, so that clients map it */
+    1024 /* chunks of a node whose memory is a file: clients map it, or have donated it */
 #define LIMIT_REGION_MAPS  4096 /* of chunks, that all clients of a node have */
 #define LIMIT_SESSION_MAPS 1024 /* of these, of one session */
 #define LIMIT_REGION_TAKERS \
