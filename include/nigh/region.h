@@ -42,6 +42,8 @@ extern "C" {
 #define NIGH_REGION_LOW 8u
 /* Of a region, from its creation on. */
 #define NIGH_REGION_MAPPABLE 65536u /* nigh_region_map */
+/* Of one that is there: its memory is what somebody donated. */
+#define NIGH_REGION_DONATED 131072u
 
 struct nigh_region;
 typedef struct nigh_region nigh_region;
@@ -89,6 +91,46 @@ typedef struct nigh_region_spec {
  */
 NIGH_API nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec,
                                         uint64_t timeout_us, nigh_region **region);
+
+/*
+ * Creates a region of memory that a process has already, without a copy: of a memfd, which the
+ * client's node maps, too. What is in it is the region's; what this process, or any other that has
+ * the memfd, stores there others read, from any node, and the other way round, with the order of
+ * the processor's loads and stores, and none of the calls' (nigh_region_map). The descriptor stays
+ * the caller's, and may be closed.
+ *
+ * Of the spec name, size, group_access and other_access are looked at, and all else is 0: it is one
+ * chunk at the client's own node, and stays there. The memfd is open to read and write, has just
+ * `size` bytes, a multiple of 4096, at most a TiB, of ordinary pages, is sealed against shrinking
+ * and growing (F_SEAL_SHRINK, F_SEAL_GROW), and not against writing. All of its pages are there
+ * afterwards, and count for the node's --region-memory.
+ *
+ * The region is one like any other: it outlives this process, is read and written by rights, and is
+ * over when a master frees it, or its node ends; the bytes stay with who has the memfd. Only who
+ * has that writes whatever the rights are: a revoke, a lock and a frozen chunk hold back what goes
+ * through nodes, and nobody else. It is neither moved nor resized (NIGH_INVALID), and not mapped by
+ * nigh_region_map (NIGH_UNSUPPORTED). Who has the memfd may punch pages out of it: they are zero.
+ *
+ * NIGH_INVALID: such is not the memfd; NIGH_OUT_OF_MEMORY; NIGH_LIMIT: 1024 chunks of the node are
+ * memory files; NIGH_OVERLOADED: four others of the client are under way; NIGH_CLOSED: the
+ * connection to the node ended meanwhile; NIGH_UNSUPPORTED: an older node; else as
+ * nigh_region_create.
+ */
+NIGH_API nigh_status nigh_region_donate(nigh_client *client, const nigh_region_spec *spec, int fd,
+                                        uint64_t timeout_us, nigh_region **region);
+
+/*
+ * The same of any memory of this process, for a client of an embedded node in it (nigh_node_client;
+ * else NIGH_UNSUPPORTED): `size` bytes, of any number, from an address on that is a multiple of 8,
+ * mapped to be read and written (NIGH_INVALID). It is in use until it is known that the region is
+ * over: nigh_region_free has returned NIGH_OK, or something that was done with a handle of it
+ * NIGH_NOT_FOUND; or nigh_node_stop has returned. Until then it stays mapped. So it is where this
+ * call did not return NIGH_OK, but for NIGH_INVALID, NIGH_EXISTS, NIGH_UNSUPPORTED, NIGH_DENIED and
+ * NIGH_OVERLOADED: it may have become a region. A child of fork may not use it.
+ */
+NIGH_API nigh_status nigh_region_donate_memory(nigh_client *client, const nigh_region_spec *spec,
+                                               void *memory, uint64_t timeout_us,
+                                               nigh_region **region);
 
 /* Opens one that is there. NIGH_NOT_FOUND; NIGH_DENIED: the client's uid has not all of these
  * rights; NIGH_NO_QUORUM, NIGH_TIMEOUT, NIGH_LIMIT, as above. */
@@ -339,7 +381,7 @@ typedef struct nigh_region_info {
     uint32_t user_count;
     nigh_region_user users[NIGH_REGION_USERS];
     uint32_t ranks[NIGH_REGION_CHUNKS]; /* where each chunk is, or NIGH_REGION_LOST */
-    uint32_t flags;                     /* NIGH_REGION_MAPPABLE */
+    uint32_t flags; /* NIGH_REGION_MAPPABLE; of nigh_region_stat NIGH_REGION_DONATED, too */
 } nigh_region_info;
 
 /* As the client's node knows it now: it hears of changes when it uses what they changed, at the

@@ -113,12 +113,11 @@ static size_t fd_take_descriptors(struct msghdr *message, int *fds, size_t fd_ca
     return count;
 }
 
-nigh_status fd_recv_message(int socket, void *bytes, size_t capacity_bytes, size_t *size_bytes,
-                            int *fds, size_t fd_capacity, size_t *fd_count)
+nigh_status fd_recv_message_open(int socket, void *bytes, size_t capacity_bytes, size_t *size_bytes,
+                                 int *fds, size_t fd_capacity, size_t *fd_count)
 {
     NIGH_ASSERT(fd_capacity <= LIMIT_SESSION_FDS);
     union fd_control control;
-    int taken[LIMIT_SESSION_FDS];
     struct iovec part = {.iov_base = bytes, .iov_len = capacity_bytes};
     struct msghdr message = {
         .msg_iov = &part,
@@ -128,27 +127,44 @@ nigh_status fd_recv_message(int socket, void *bytes, size_t capacity_bytes, size
         .msg_controllen = fd_capacity == 0 ? 0 : CMSG_SPACE(fd_capacity * sizeof(int)),
     };
     ssize_t received = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    *fd_count = 0;
     if (received < 0)
         return status_from_errno(errno);
 
     /* The padding of the control area may still have let one more through than was asked for. */
-    size_t count = fd_take_descriptors(&message, taken, fd_capacity);
+    size_t count = fd_take_descriptors(&message, fds, fd_capacity);
     bool is_cut = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || count > fd_capacity;
-    if (received == 0 || is_cut) {
-        for (size_t i = 0; i < min_size(count, fd_capacity); i++)
+    *fd_count = min_size(count, fd_capacity);
+    if (received > 0)
+        *size_bytes = (size_t)received;
+    /* There was room for what did not come: this process may have no more of them. */
+    if (received > 0 && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == MSG_CTRUNC &&
+        count < fd_capacity)
+        return NIGH_NO_RESOURCES;
+    if (is_cut)
+        return NIGH_PROTOCOL;
+    return received == 0 ? NIGH_CLOSED : NIGH_OK;
+}
+
+nigh_status fd_recv_message(int socket, void *bytes, size_t capacity_bytes, size_t *size_bytes,
+                            int *fds, size_t fd_capacity, size_t *fd_count)
+{
+    int taken[LIMIT_SESSION_FDS];
+    size_t count = 0, received_bytes = 0;
+    nigh_status status = fd_recv_message_open(socket, bytes, capacity_bytes, &received_bytes, taken,
+                                              fd_capacity, &count);
+
+    if (status != NIGH_OK) {
+        for (size_t i = 0; i < count; i++)
             fd_close(&taken[i]);
-        /* There was room for what did not come: this process may have no more of them. */
-        if (received > 0 && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == MSG_CTRUNC &&
-            count < fd_capacity) {
-            *size_bytes = (size_t)received;
-            return NIGH_NO_RESOURCES;
-        }
-        return is_cut ? NIGH_PROTOCOL : NIGH_CLOSED;
+        if (status == NIGH_NO_RESOURCES && received_bytes > 0)
+            *size_bytes = received_bytes;
+        return status;
     }
     if (count > 0)
         memcpy(fds, taken, count * sizeof(int));
     *fd_count = count;
-    *size_bytes = (size_t)received;
+    *size_bytes = received_bytes;
     return NIGH_OK;
 }
 

@@ -53,6 +53,15 @@ nigh_status fd_send_message(int socket, const void *bytes, size_t size_bytes, co
 nigh_status fd_recv_message(int socket, void *bytes, size_t capacity_bytes, size_t *size_bytes,
                             int *fds, size_t fd_capacity, size_t *fd_count);
 
+/*
+ * The same of a peer that is not trusted: nothing that it brings is closed here, as that may wait
+ * for who serves what is behind it. Whatever came, at most fd_capacity (<= LIMIT_SESSION_FDS, and
+ * even, as there is room for an even number), is the caller's whatever is returned; the kernel lets
+ * go of the rest.
+ */
+nigh_status fd_recv_message_open(int socket, void *bytes, size_t capacity_bytes, size_t *size_bytes,
+                                 int *fds, size_t fd_capacity, size_t *fd_count);
+
 /* Reads size_bytes, fewer only at end of file; *read_bytes says how many. */
 nigh_status fd_read_full(int fd, void *bytes, size_t size_bytes, size_t *read_bytes);
 

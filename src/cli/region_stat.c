@@ -51,6 +51,7 @@ static void print_json(const char *name, const nigh_region_info *info)
     json_object_open(&json, NULL);
     json_string(&json, "name", name);
     cli_region_info_json(&json, info);
+    json_bool(&json, "donated", (info->flags & NIGH_REGION_DONATED) != 0); /* lists do not say it */
     json_object_close(&json);
 }
 
@@ -93,6 +94,9 @@ static void print_text(const char *name, const nigh_region_info *info)
     }
     if ((info->flags & NIGH_REGION_MAPPABLE) != 0) {
         puts("  mappable  by clients of a chunk's node");
+    }
+    if ((info->flags & NIGH_REGION_DONATED) != 0) {
+        puts("  donated   its memory is a process's");
     }
     print_chunks(info);
 }

@@ -196,9 +196,10 @@ struct nigh_client {
     uint64_t socket_seen_us;
     uint64_t ends; /* ops that ended, ever */
     struct client_pair_refused pair_refused[LIMIT_PAIR_REFUSED];
-    bool has_pairs;     /* the node makes them */
-    uint32_t holds;     /* client_hold under way */
-    int32_t lose_later; /* what was found out meanwhile */
+    bool has_pairs;       /* the node makes them */
+    bool takes_donations; /* the node takes memory */
+    uint32_t holds;       /* client_hold under way */
+    int32_t lose_later;   /* what was found out meanwhile */
     uint8_t token[16];
     uint64_t session;
     uint32_t slot;
@@ -210,6 +211,7 @@ struct nigh_client {
     uint64_t open_timeout_us;
     uint32_t hello_flags;
     uint32_t late_grants;             /* that are to come for nobody */
+    uint32_t donation_serial;         /* of the last one */
     _Atomic uint32_t connections;     /* how often the session was resumed; written locked */
     int resume_fd;                    /* -1, or where a HELLO that resumes waits for its answer */
     _Atomic uint64_t probed_us;       /* when life_probe last looked */

@@ -334,7 +334,7 @@ static size_t name_bytes(const char *name)
     return length > LIMIT_REGION_NAME_BYTES ? 0 : length;
 }
 
-static nigh_status check_open(nigh_client *client, const char *name, const void *out,
+nigh_status region_check_open(nigh_client *client, const char *name, const void *out,
                               const char *call)
 {
     nigh_status status = client_check(client);
@@ -373,7 +373,7 @@ void region_keep(nigh_region *region)
     client_unlock(region->client);
 }
 
-static nigh_status open_named(nigh_client *client, const char *name, uint32_t access,
+nigh_status region_open_named(nigh_client *client, const char *name, uint32_t access,
                               uint64_t timeout_us, nigh_region **out)
 {
     nigh_region *region = region_make(client);
@@ -401,7 +401,7 @@ static nigh_status open_named(nigh_client *client, const char *name, uint32_t ac
 nigh_status nigh_region_open(nigh_client *client, const char *name, uint32_t access,
                              uint64_t timeout_us, nigh_region **region)
 {
-    nigh_status status = check_open(client, name, region, "nigh_region_open");
+    nigh_status status = region_check_open(client, name, region, "nigh_region_open");
 
     if (status != NIGH_OK) {
         return status;
@@ -409,7 +409,7 @@ nigh_status nigh_region_open(nigh_client *client, const char *name, uint32_t acc
     if ((access & NIGH_REGION_ALL) == 0 || (access & ~(NIGH_REGION_ALL | NIGH_REGION_LOW)) != 0) {
         return error_set(client, NIGH_INVALID, "nigh_region_open: there are no such rights");
     }
-    return open_named(client, name, access, timeout_us, region);
+    return region_open_named(client, name, access, timeout_us, region);
 }
 
 /* Of a spec of before there were any: none. */
@@ -423,13 +423,14 @@ static nigh_status look_at(nigh_client *client, const char *name, const struct c
                            nigh_region_info *info)
 {
     static const uint32_t rights[] = {NIGH_REGION_READ, NIGH_REGION_WRITE, NIGH_REGION_MASTER};
-    nigh_status status = check_open(client, name, info, "nigh_region_create: near");
+    nigh_status status = region_check_open(client, name, info, "nigh_region_create: near");
     nigh_region *region = NULL;
     bool is_denied = true;
 
     for (size_t n = 0; n < sizeof(rights) / sizeof(rights[0]) && status == NIGH_OK && is_denied;
          n++) {
-        nigh_status opened = open_named(client, name, rights[n], op_remaining_us(until), &region);
+        nigh_status opened =
+            region_open_named(client, name, rights[n], op_remaining_us(until), &region);
 
         is_denied = opened == NIGH_DENIED && n + 1 < sizeof(rights) / sizeof(rights[0]);
         status = is_denied ? NIGH_OK : opened;
@@ -508,7 +509,7 @@ nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec
     struct session_region_make make;
     struct client_op op;
     nigh_status status =
-        check_open(client, spec == NULL ? NULL : spec->name, region, "nigh_region_create");
+        region_check_open(client, spec == NULL ? NULL : spec->name, region, "nigh_region_create");
 
     if (status == NIGH_OK) {
         status = check_spec(client, spec);
@@ -541,7 +542,7 @@ nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec
         return status;
     }
     op.deadline_us = deadline_us;
-    return open_named(client, spec->name, NIGH_REGION_ALL, op_remaining_us(&op), region);
+    return region_open_named(client, spec->name, NIGH_REGION_ALL, op_remaining_us(&op), region);
 }
 
 nigh_status region_put(nigh_region *region)

@@ -22,6 +22,14 @@ void region_init(struct client_op *op, nigh_client *client, nigh_region *region,
 /* Whether a handle is good still, as far as is known here; says why not. */
 nigh_status region_check(nigh_region *region, const char *call);
 
+/* Whether one of this name can be, and be opened by this client; says why not. */
+nigh_status region_check_open(nigh_client *client, const char *name, const void *out,
+                              const char *call);
+
+/* Opens one, with rights that there are. */
+nigh_status region_open_named(nigh_client *client, const char *name, uint32_t access,
+                              uint64_t timeout_us, nigh_region **out);
+
 /* One that is not open yet; NULL: there is no memory. It is open from region_keep on, or freed. */
 nigh_region *region_make(nigh_client *client);
 void region_keep(nigh_region *region);

@@ -27,6 +27,7 @@ union socket_message {
     struct session_welcome bye;
     struct session_pair pair;
     struct session_bulk_file bulk;
+    struct session_donation donation;
     uint8_t bytes[LIMIT_SESSION_MESSAGE_BYTES];
 };
 
@@ -190,16 +191,20 @@ static bool socket_match_grant(nigh_client *client, struct extents_ask *ask,
     return true;
 }
 
-/* One message; the node's queue may be full. */
-static nigh_status socket_send(nigh_client *client, const void *bytes, size_t size_bytes,
-                               uint64_t deadline_us)
+/* One message, with a descriptor or without (-1); the node's queue may be full. */
+static nigh_status socket_send_with(nigh_client *client, const void *bytes, size_t size_bytes,
+                                    int fd, uint64_t deadline_us)
 {
     for (;;) {
         struct pollfd room = {.fd = client->socket_fd, .events = POLLOUT};
-        nigh_status status = fd_send_message(client->socket_fd, bytes, size_bytes, NULL, 0);
+        nigh_status status =
+            fd_send_message(client->socket_fd, bytes, size_bytes, &fd, fd >= 0 ? 1 : 0);
 
         if (status == NIGH_OK) {
             return NIGH_OK;
+        }
+        if (fd >= 0 && status != NIGH_BUSY && status != NIGH_CLOSED) {
+            return status; /* the descriptor cannot be sent: nothing was */
         }
         if (status != NIGH_BUSY) {
             socket_take_in(client); /* finds the end of file */
@@ -210,6 +215,12 @@ static nigh_status socket_send(nigh_client *client, const void *bytes, size_t si
         }
         (void)poll(&room, 1, 1);
     }
+}
+
+static nigh_status socket_send(nigh_client *client, const void *bytes, size_t size_bytes,
+                               uint64_t deadline_us)
+{
+    return socket_send_with(client, bytes, size_bytes, -1, deadline_us);
 }
 
 static nigh_status socket_send_requests(nigh_client *client, const struct extents_ask *ask,
@@ -325,4 +336,55 @@ nigh_status socket_ask_bulk(nigh_client *client, uint64_t number, int *fd)
 nigh_status socket_ask_map(nigh_client *client, uint64_t number, int *fd)
 {
     return socket_ask_file(client, SESSION_MAP_ASK, SESSION_MAP, number, fd);
+}
+
+/* Whether a message answers for what was donated; *status: how. */
+static bool socket_match_donation(nigh_client *client, uint32_t serial,
+                                  const union socket_message *message, size_t size_bytes, int *fd,
+                                  uint64_t *number, nigh_status *status)
+{
+    const struct session_donation *donation = &message->donation;
+    bool is_it = !socket_is_late(client, message) && message->header.kind == SESSION_DONATED &&
+                 size_bytes >= sizeof(*donation) && donation->serial == serial;
+
+    fd_close(fd); /* none is due */
+    if (!is_it) {
+        return false;
+    }
+    *status = NIGH_PROTOCOL;
+    if (donation->status <= 0 && donation->status >= NIGH_STATUS_LOWEST &&
+        donation->status != NIGH_PENDING) {
+        *status = (nigh_status)donation->status;
+    }
+    *number = donation->number;
+    return true;
+}
+
+nigh_status socket_donate(nigh_client *client, int fd, uint64_t bytes, uint64_t *number)
+{
+    uint64_t deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), LIMIT_NODE_GRACE_US);
+    struct session_donation given = {.header = {.magic = SESSION_MAGIC, .kind = SESSION_DONATE},
+                                     .serial = ++client->donation_serial,
+                                     .bytes = bytes};
+    nigh_status status = resume_ensure(client, LIMIT_NODE_GRACE_US);
+    nigh_status answer = NIGH_PENDING;
+
+    if (status == NIGH_OK && !client->takes_donations) {
+        status = NIGH_UNSUPPORTED;
+    }
+    if (status == NIGH_OK) {
+        status = socket_send_with(client, &given, sizeof(given), fd, deadline_us);
+    }
+    while (status == NIGH_OK && answer == NIGH_PENDING) {
+        union socket_message message;
+        size_t size_bytes;
+        int none = -1;
+
+        status = socket_await(client, deadline_us, &message, &size_bytes, &none);
+        if (status == NIGH_OK) {
+            (void)socket_match_donation(client, given.serial, &message, size_bytes, &none, number,
+                                        &answer);
+        }
+    }
+    return status != NIGH_OK ? status : answer;
 }

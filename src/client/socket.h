@@ -38,4 +38,8 @@ nigh_status socket_ask_bulk(nigh_client *client, uint64_t number, int *fd);
 /* Likewise for the memory of a map (SESSION_REGION_MAP). Locked. */
 nigh_status socket_ask_map(nigh_client *client, uint64_t number, int *fd);
 
+/* Hands a memory file to the node (SESSION_DONATE), the descriptor stays the caller's: *number, by
+ * which a region is made of it. NIGH_UNSUPPORTED: an older node. Locked. */
+nigh_status socket_donate(nigh_client *client, int fd, uint64_t bytes, uint64_t *number);
+
 #endif

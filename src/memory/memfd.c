@@ -4,11 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -28,6 +30,8 @@
 #ifndef MFD_NOEXEC_SEAL /* Linux 6.3 */
 #define MFD_NOEXEC_SEAL 8u
 #endif
+
+#define MEMFD_BLOCK 512u /* of st_blocks (stat(2)) */
 
 #define MEMFD_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -144,6 +148,30 @@ nigh_status memfd_size(int fd, uint64_t *size_bytes)
         return NIGH_PROTOCOL;
     *size_bytes = (uint64_t)st.st_size;
     return NIGH_OK;
+}
+
+/* Nothing but a memfd has seals: what follows is asked of memory alone. */
+nigh_status memfd_check_given(int fd, uint64_t bytes)
+{
+    const int must = F_SEAL_SHRINK | F_SEAL_GROW, may_not = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
+    int seals = fcntl(fd, F_GET_SEALS);
+    int mode = seals < 0 ? -1 : fcntl(fd, F_GETFL);
+    struct statfs system;
+    struct stat st;
+
+    if (seals < 0 || (seals & must) != must || (seals & may_not) != 0 || mode < 0 ||
+        (mode & O_ACCMODE) != O_RDWR || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
+        st.st_size < 0 || (uint64_t)st.st_size != bytes || fstatfs(fd, &system) != 0 ||
+        system.f_type != TMPFS_MAGIC)
+        return NIGH_INVALID;
+    return NIGH_OK;
+}
+
+uint64_t memfd_present_bytes(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && st.st_blocks > 0 ? (uint64_t)st.st_blocks * MEMFD_BLOCK : 0;
 }
 
 /* Touches every page without changing it: other processes may be writing there. */

@@ -59,6 +59,17 @@ nigh_status memfd_reopen_read_only(int fd, int *read_fd);
  */
 nigh_status memfd_size(int fd, uint64_t *size_bytes);
 
+/*
+ * Whether a descriptor of somebody who is not trusted is a memfd that may be mapped to be written
+ * for ever: of so many bytes, of ordinary pages (nothing else is sure to be there again where it
+ * was punched), sealed against shrinking and growing and not against writing, open to read and
+ * write. NIGH_INVALID: it is not. Whatever is behind it, this does not wait for it.
+ */
+nigh_status memfd_check_given(int fd, uint64_t bytes);
+
+/* Bytes of a memfd whose pages are there. */
+uint64_t memfd_present_bytes(int fd);
+
 /* Flags of memfd_map and memfd_map_at. */
 #define MEMFD_WRITABLE 1u /* map read-write; else read-only */
 #define MEMFD_PREFAULT 2u /* fill the page tables now, so that no first touch faults */

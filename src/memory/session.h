@@ -48,6 +48,9 @@ enum session_message_kind {
     SESSION_BULK = 11,     /* node: here it is (one descriptor), or a status */
     SESSION_MAP_ASK = 12,  /* client: I need the memory of this map (SESSION_REGION_MAP) */
     SESSION_MAP = 13,      /* node: here it is (one descriptor), or a status */
+    SESSION_DONATE = 14, /* client: this memory (one descriptor) is to be a region's; sent to a node
+                            that SESSION_HAS_DONATIONS */
+    SESSION_DONATED = 15, /* node: by this number (SESSION_REGION_DONATED), or a status */
 };
 
 struct session_message_header {
@@ -82,8 +85,9 @@ _Static_assert(sizeof(struct session_hello) == 112, "hello is on the wire");
 #define SESSION_WELCOME_FDS(lanes) (2u + 2u * (lanes))
 
 /* Bits of session_welcome.rights. */
-#define SESSION_MAY_WRITE 1u
-#define SESSION_HAS_PAIRS 2u /* the node makes pairs. Came later */
+#define SESSION_MAY_WRITE     1u
+#define SESSION_HAS_PAIRS     2u /* the node makes pairs. Came later */
+#define SESSION_HAS_DONATIONS 4u /* and takes memory that is donated. Came later still */
 
 struct session_welcome {
     struct session_message_header header;
@@ -129,6 +133,18 @@ struct session_bulk_file {
 };
 
 _Static_assert(sizeof(struct session_bulk_file) == 24, "it is on the wire");
+
+/* DONATE, where `status` is 0: so many bytes of a memory file, which comes with it; DONATED: the
+ * number by which a region is made of it, `serial` as it was said. */
+struct session_donation {
+    struct session_message_header header;
+    int32_t status;
+    uint32_t serial;
+    uint64_t bytes;  /* DONATED: 0 */
+    uint64_t number; /* DONATE: 0 */
+};
+
+_Static_assert(sizeof(struct session_donation) == 32, "it is on the wire");
 
 /* PAIR_ASK: the service, and the node that served it; PAIR_DROP: place and serial. */
 struct session_pair_ask {
@@ -334,11 +350,16 @@ _Static_assert(offsetof(struct session_region_id, unsaid) == LIMIT_ID_BYTES, "it
 
 /* A bit beside that: clients may map the chunks. Came later. */
 #define SESSION_REGION_MAPPABLE 65536u
+/* Others, of CREATE at the node itself: `chunk_bytes` is the number of what was donated
+ * (SESSION_DONATED), of this size; or, of a session of the node's own process, an address there. It
+ * is the region's one chunk. Came later, with SESSION_HAS_DONATIONS. */
+#define SESSION_REGION_DONATED 131072u
+#define SESSION_REGION_OWN     262144u
 
 struct session_region_make {
     uint64_t size_bytes;
     uint64_t chunk_bytes;                /* 0: as the node has it. Of RESIZE 0 */
-    uint32_t where, rank;                /* of CREATE with SESSION_REGION_MAPPABLE or without */
+    uint32_t where, rank;                /* of CREATE with these bits, or without */
     uint32_t group_rights, other_rights; /* of RESIZE 0 */
 };
 
@@ -371,7 +392,7 @@ struct session_region_stat {
         uint32_t uid, rights;
     } users[LIMIT_REGION_GRANTS];
     uint32_t ranks[LIMIT_REGION_CHUNKS]; /* UINT32_MAX: it is lost */
-    uint32_t flags;                      /* SESSION_REGION_MAPPABLE */
+    uint32_t flags;                      /* SESSION_REGION_MAPPABLE, SESSION_REGION_DONATED */
     uint32_t zero;
 };
 

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/status.h"
+#include "node/disposals.h"
 #include "node/front_internal.h"
 #include "node/peers.h"
 #include "node/hello.h"
@@ -465,7 +466,8 @@ nigh_status front_open(struct front *front, struct lane **lanes, int listen_fd)
 {
     front->lanes = lanes;
     front->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (front->spare_fd < 0)
+    if (front->spare_fd < 0 ||
+        disposals_create(front->config.own_uid, &front->disposals) != NIGH_OK)
         return NIGH_NO_RESOURCES;
     if (listen_fd >= 0) {
         nigh_status status = lane_watch(lanes[0], listen_fd, EPOLLIN, front_data(FRONT_LISTEN, 0));
@@ -513,4 +515,5 @@ void front_fini(struct front *front)
     fd_close(&front->listen_fd);
     fd_close(&front->attach_fd);
     fd_close(&front->spare_fd);
+    disposals_destroy(front->disposals);
 }

@@ -71,6 +71,7 @@ struct front {
     struct front_half halves[LIMIT_FRONT_HALF_OPEN];
     struct services *services;   /* NULL: nobody serves, and there are no pairs */
     struct bulk_memories *bulks; /* NULL: there is none */
+    struct disposals *disposals; /* of descriptors that clients sent, and that nobody takes */
     struct front_pair pairs[LIMIT_PAIRS];
     uint32_t pair_serial; /* of the newest */
     uint64_t pair_us;     /* when that was made */

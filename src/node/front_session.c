@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/futex.h"
 #include "memory/session.h"
+#include "node/disposals.h"
 #include "node/front_internal.h"
 
 #define LOG_MODULE "front"
@@ -91,7 +92,8 @@ static uint32_t front_rights_of(const struct front *front, const struct node_ses
 {
     if (!session->seat.may_write)
         return 0; /* who may not write calls nobody either */
-    return SESSION_MAY_WRITE | (front->services != NULL ? SESSION_HAS_PAIRS : 0);
+    return SESSION_MAY_WRITE | SESSION_HAS_DONATIONS |
+           (front->services != NULL ? SESSION_HAS_PAIRS : 0);
 }
 
 static nigh_status front_send_welcome(const struct front *front, const struct node_session *session)
@@ -474,19 +476,67 @@ static void front_give_file(struct front *front, struct node_session *session,
     front_sent(front, session, status);
 }
 
+/* ---- messages with descriptors -------------------------------------------- */
+
+/* What a session's message brought: what nobody takes is closed elsewhere. */
+struct front_brought {
+    int fds[LIMIT_DISPOSAL_FDS];
+    size_t count;
+    bool is_lost; /* there was no place for one in this process */
+};
+
+static bool front_is_donation(const struct session_message_header *header, size_t size,
+                              const struct front_brought *brought)
+{
+    return header->magic == SESSION_MAGIC && header->kind == SESSION_DONATE &&
+           size == sizeof(struct session_donation) &&
+           brought->count + (brought->is_lost ? 1 : 0) == 1;
+}
+
+static void front_take_donation(struct front *front, struct node_session *session,
+                                const struct session_donation *given, struct front_brought *brought)
+{
+    struct session_donation answer = {.header = {.magic = SESSION_MAGIC, .kind = SESSION_DONATED},
+                                      .serial = given->serial};
+
+    answer.status = NIGH_NO_RESOURCES;
+    if (!brought->is_lost)
+        answer.status = lane_region_donate(front->lanes[0], session->seat.slot, brought->fds[0],
+                                           given->bytes, &answer.number);
+    if (answer.status == NIGH_OK)
+        brought->count = 0;
+    front_sent(front, session,
+               fd_send_message(session->socket_fd, &answer, sizeof(answer), NULL, 0));
+}
+
+static void front_expel(struct front *front, struct node_session *session, const char *sentence)
+{
+    front->expelled++;
+    front_close_session(front, session, NIGH_EXPELLED, sentence);
+}
+
 static void front_take_message(struct front *front, struct node_session *session, const void *bytes,
-                               size_t size)
+                               size_t size, struct front_brought *brought)
 {
     union {
         struct session_message_header header;
         struct session_extent extent;
         struct session_pair_ask pair;
         struct session_bulk_file bulk;
+        struct session_donation donation;
     } request;
     const struct session_message_header *header = &request.header;
 
     memset(&request, 0, sizeof(request));
     memcpy(&request, bytes, min_size(size, sizeof(request)));
+    if (front_is_donation(header, size, brought)) {
+        front_take_donation(front, session, &request.donation, brought);
+        return;
+    }
+    if (brought->count > 0 || brought->is_lost) {
+        front_expel(front, session, "it sent a message that is too long or brings descriptors");
+        return;
+    }
     if (header->magic == SESSION_MAGIC && header->kind == SESSION_EXTENT &&
         size == sizeof(request.extent)) {
         front_grant(front, session, &request.extent);
@@ -514,37 +564,49 @@ static void front_take_message(struct front *front, struct node_session *session
         front_close_session(front, session, NIGH_OK, NULL);
         return;
     }
-    front->expelled++;
-    front_close_session(front, session, NIGH_EXPELLED,
-                        "it sent a message that is not of the session protocol");
+    front_expel(front, session, "it sent a message that is not of the session protocol");
+}
+
+/* Of whose descriptors too many are being closed none is received: the kernel lets go of it. */
+static nigh_status front_receive(struct front *front, const struct node_session *session,
+                                 uint8_t bytes[LIMIT_SESSION_MESSAGE_BYTES], size_t *size,
+                                 struct front_brought *brought)
+{
+    bool has_room = disposals_has_room(front->disposals, session->seat.uid);
+    nigh_status status =
+        fd_recv_message_open(session->socket_fd, bytes, LIMIT_SESSION_MESSAGE_BYTES, size,
+                             brought->fds, has_room ? LIMIT_DISPOSAL_FDS : 0, &brought->count);
+
+    if (status == NIGH_CLOSED && brought->count > 0)
+        return NIGH_PROTOCOL; /* an empty message */
+    brought->is_lost = status == NIGH_NO_RESOURCES && *size > 0;
+    return brought->is_lost ? NIGH_OK : status;
 }
 
 void front_session_ready(struct front *front, uint32_t slot, uint32_t events)
 {
     struct node_session *session = &front->config.sessions->slots[slot];
     uint8_t bytes[LIMIT_SESSION_MESSAGE_BYTES];
+    uint32_t uid = session->seat.uid; /* the session may be over behind a message */
 
     (void)events;
     for (int i = 0; i < LIMIT_FRONT_MESSAGES && session->state == NODE_SESSION_OPEN; i++) {
-        size_t size = 0, fds;
-        nigh_status status =
-            fd_recv_message(session->socket_fd, bytes, sizeof(bytes), &size, NULL, 0, &fds);
+        struct front_brought brought = {.count = 0};
+        size_t size = 0;
+        nigh_status status = front_receive(front, session, bytes, &size, &brought);
 
         if (status == NIGH_BUSY)
             return;
         /* A peer that leaves with something unread is told of before what it said. */
         if (status == NIGH_CLOSED)
-            status =
-                fd_recv_message(session->socket_fd, bytes, sizeof(bytes), &size, NULL, 0, &fds);
-        if (status == NIGH_OK) {
-            front_take_message(front, session, bytes, size);
-        } else if (status == NIGH_PROTOCOL) {
-            front->expelled++;
-            front_close_session(front, session, NIGH_EXPELLED,
-                                "it sent a message that is too long or brings descriptors");
-        } else {
+            status = front_receive(front, session, bytes, &size, &brought);
+        if (status == NIGH_OK)
+            front_take_message(front, session, bytes, size, &brought);
+        else if (status == NIGH_PROTOCOL)
+            front_expel(front, session, "it sent a message that is too long or brings descriptors");
+        else
             front_end_of_file(front, session);
-        }
+        disposals_close(front->disposals, uid, brought.fds, brought.count);
     }
 }
 

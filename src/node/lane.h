@@ -145,6 +145,14 @@ nigh_status lane_create(const struct lane_config *config, struct lane **lane);
  * NIGH_NO_RESOURCES. */
 nigh_status lane_region_map_open(const struct lane *lane, uint32_t slot, uint64_t number, int *fd);
 
+/* Takes a memory file over, on success: of so many bytes, which are to be a region's that the
+ * session creates of it, by this number (SESSION_REGION_DONATED). Waits for nobody. Lane 0.
+ * NIGH_INVALID: it is none that can be (memfd_check_given), or of no whole pages; NIGH_OVERLOADED:
+ * LIMIT_SESSION_DONATIONS wait; NIGH_OUT_OF_MEMORY, NIGH_LIMIT: the node has so much of regions;
+ * NIGH_DENIED: the session may not write; NIGH_UNSUPPORTED; NIGH_NO_RESOURCES. */
+nigh_status lane_region_donate(struct lane *lane, uint32_t slot, int fd, uint64_t bytes,
+                               uint64_t *number);
+
 /* Not while its thread runs. Sessions still open are forgotten. */
 void lane_destroy(struct lane *lane);
 

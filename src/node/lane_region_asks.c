@@ -33,6 +33,7 @@ struct region_asked *lane_region_asked_take(struct lane_regions *at)
 void lane_region_asked_drop(struct lane_regions *at, struct region_asked *asked)
 {
     timers_cancel(&at->timers, &asked->wait.timer);
+    lane_region_donation_end(at, asked);
     list_remove(&asked->link);
     at->asked_count--;
     free(asked);
@@ -47,6 +48,8 @@ static void say(struct lane_regions *at, struct region_asked *asked, nigh_status
         return;
     asked->is_told = true;
     timers_cancel(&at->timers, &asked->wait.timer);
+    if (status != NIGH_OK)
+        lane_region_donation_end(at, asked); /* what is not a chunk's by now is none any more */
     at->has_said = true;
     if (asked->from != NULL) {
         rpc_reply(link_calls(asked->from), asked->call, status, NULL, 0);

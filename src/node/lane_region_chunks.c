@@ -151,6 +151,28 @@ static uint32_t most_chunks(const struct lane_regions *at)
                           : min_u32(fabric->caps.memories / 2, LIMIT_REGION_HERE);
 }
 
+static nigh_status make_new(struct lane_regions *at, struct region_chunk_here *chunk,
+                            const struct region_holder_act *act)
+{
+    struct region_memory_wish wish = {
+        .bytes = act->bytes, .is_file = act->is_mappable, .tag = chunk, .number = act->chunk};
+
+    return region_memories_make(at->memories, &wish);
+}
+
+/* Who donated it may be gone, with what it was. */
+static nigh_status make_of_donation(struct lane_regions *at, struct region_chunk_here *chunk,
+                                    const struct region_holder_act *act)
+{
+    struct region_memory *memory =
+        lane_region_donation_take(at, chunk->region, act->donation, act->bytes);
+
+    if (memory == NULL)
+        return NIGH_CLOSED;
+    region_memories_begin(at->memories, memory, chunk, act->chunk);
+    return NIGH_OK;
+}
+
 static void make(struct lane_regions *at, struct region *region,
                  const struct region_holder_act *act)
 {
@@ -159,13 +181,9 @@ static void make(struct lane_regions *at, struct region *region,
     nigh_status status = has_place ? NIGH_NO_RESOURCES : NIGH_LIMIT;
 
     if (chunk != NULL) {
-        struct region_memory_wish wish = {
-            .bytes = act->bytes, .is_file = act->is_mappable, .tag = chunk, .number = act->chunk};
-
-        status = region_memories_make(at->memories, &wish);
-        if (status == NIGH_OK)
-            return;
-        did(at, chunk, status);
+        status = act->donation != 0 ? make_of_donation(at, chunk, act) : make_new(at, chunk, act);
+        if (status != NIGH_OK)
+            did(at, chunk, status);
         return;
     }
     NIGH_ASSERT(at->unmade_count < REGION_UNMADES);

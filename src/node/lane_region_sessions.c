@@ -20,7 +20,8 @@ _Static_assert(NIGH_REGION_READ == REGION_READ && NIGH_REGION_WRITE == REGION_WR
                    SESSION_REGION_EXCLUSIVE == (uint32_t)REGION_LOCK_EXCLUSIVE &&
                    NIGH_REGION_LOW == SESSION_REGION_LOW &&
                    (REGION_ALL & SESSION_REGION_LOW) == 0 &&
-                   SESSION_REGION_MAPPABLE == NIGH_REGION_MAPPABLE,
+                   SESSION_REGION_MAPPABLE == NIGH_REGION_MAPPABLE &&
+                   SESSION_REGION_DONATED == NIGH_REGION_DONATED,
                "what is public is what it is called here");
 
 /* What a submission asks, copied out of it. */
@@ -47,8 +48,8 @@ struct region_handles *lane_region_handles(const struct lane_regions *at, uint32
     return at->sessions[slot] == NULL ? NULL : &at->sessions[slot]->handles;
 }
 
-/* Places are taken as they are used: what was never, costs nothing. NULL: there is no memory. */
-static struct region_handles *need_handles(struct lane_regions *at, uint32_t slot)
+/* Places are taken as they are used: what was never, costs nothing. */
+struct region_handles *lane_region_need_handles(struct lane_regions *at, uint32_t slot)
 {
     const struct lane_seat *seat = at->lane->sessions[slot].seat;
     struct lane_region_session *session = at->sessions[slot];
@@ -115,6 +116,7 @@ void lane_regions_forget(struct lane *lane, uint32_t slot, bool for_good)
     lane_region_asks_forget(at, slot);
     lane_region_copies_forget(at, slot);
     lane_region_lists_forget(at, slot);
+    lane_region_donations_forget(at, slot);
     LIST_FOREACH_SAFE(node, &at->ios)
     {
         struct region_io *io = container_of(node, struct region_io, link);
@@ -165,7 +167,8 @@ static nigh_status tell_stat(struct lane_regions *at, struct region_io *io,
         .group_rights = descriptor->group_rights,
         .other_rights = descriptor->other_rights,
         .user_count = descriptor->grant_count,
-        .flags = (descriptor->flags & REGION_MAPPABLE) != 0 ? SESSION_REGION_MAPPABLE : 0,
+        .flags = ((descriptor->flags & REGION_MAPPABLE) != 0 ? SESSION_REGION_MAPPABLE : 0) |
+                 ((descriptor->flags & REGION_DONATED) != 0 ? SESSION_REGION_DONATED : 0),
     };
     uint8_t *to = store_leased_bytes(at->lane->store, io->slot, io->place, sizeof(said));
 
@@ -256,7 +259,7 @@ static void answer_open(const struct asked_for *want, const uint8_t *bytes)
         complete(want, NIGH_INVALID);
         return;
     }
-    if (need_handles(at, want->slot) != NULL)
+    if (lane_region_need_handles(at, want->slot) != NULL)
         use = calloc(1, sizeof(*use));
     if (use != NULL)
         status = regions_open(at->regions, name, (uint32_t)count, &use->region);
@@ -517,6 +520,31 @@ static nigh_status take_ranks(const struct lane_regions *at, const uint8_t *byte
     return NIGH_OK;
 }
 
+#define DONATES (SESSION_REGION_DONATED | SESSION_REGION_OWN)
+
+/* The memory of the region's one chunk is there: `chunk_bytes` says which. What a question names
+ * goes with it, also where the question is wrong. */
+static nigh_status take_donation(const struct asked_for *want, struct session_region_make *make,
+                                 struct region_asking *asking)
+{
+    struct region_asked *asked = container_of(asking, struct region_asked, asking);
+    uint32_t how = make->where & DONATES;
+    uint64_t which = make->chunk_bytes;
+    nigh_status status = NIGH_INVALID;
+
+    if (how == 0)
+        return NIGH_OK;
+    if (how == SESSION_REGION_OWN)
+        status = lane_region_donation_own(want->at, want->slot, which, make->size_bytes, asked);
+    else if (how == SESSION_REGION_DONATED)
+        status = lane_region_donation_ask(want->at, want->slot, which, make->size_bytes, asked);
+    if (status != NIGH_OK)
+        return status;
+    make->where &= ~DONATES;
+    make->chunk_bytes = align_up_u64(make->size_bytes, LIMIT_REGION_UNIT_BYTES);
+    return make->where == SESSION_REGION_LOCAL && make->rank == 0 ? NIGH_OK : NIGH_INVALID;
+}
+
 static nigh_status fill_create(const struct asked_for *want, const uint8_t *bytes,
                                struct region_asking *asking)
 {
@@ -529,6 +557,9 @@ static nigh_status fill_create(const struct asked_for *want, const uint8_t *byte
     if (count <= sizeof(make))
         return NIGH_INVALID;
     memcpy(&make, bytes, sizeof(make));
+    status = take_donation(want, &make, asking);
+    if (status != NIGH_OK)
+        return status;
     ask->is_mappable = (make.where & SESSION_REGION_MAPPABLE) != 0;
     make.where &= ~SESSION_REGION_MAPPABLE;
     if (make.where == SESSION_REGION_AT && make.rank <= LIMIT_REGION_CHUNKS)

@@ -274,8 +274,16 @@ struct region_list {
     struct region_list_side sides[];
 };
 
+/* Memory that a session offers, until it is a chunk's (lane_region_donations.c). */
+struct region_donation {
+    uint64_t number;
+    struct region_memory *memory; /* NULL: it is none */
+    struct region_asked *asked;   /* that is to make a region of it; NULL: nobody has asked yet */
+};
+
 struct lane_region_session {
     struct region_handles handles;
+    struct region_donation donations[LIMIT_SESSION_DONATIONS];
     /* lane_region_limits.c */
     struct list_node link; /* in lane_regions.limited, while something is held */
     struct list held;      /* operations that are not begun */
@@ -308,6 +316,7 @@ struct lane_regions {
     uint32_t windows; /* given, where there is no fabric */
     struct region_unmade *unmade;
     uint32_t unmade_count;
+    uint32_t donation_uses; /* ever */
     /* lane_region_maps.c */
     struct region_map *maps; /* LIMIT_REGION_MAPS; NULL: there was none yet */
     uint32_t maps_used, map_count;
@@ -423,6 +432,26 @@ bool lane_region_must_renew(const struct region_chunk_here *chunk,
                             const struct region_descriptor *kept);
 /* The chunk has no memory any more: what it had goes, with the last map of it. */
 void lane_region_leave_memory(struct lane_regions *at, struct region_chunk_here *chunk);
+
+/* ---- lane_region_donations.c ---------------------------------------------- */
+
+/* What a session has offered becomes a region's by this: it goes with the question, however that
+ * ends, unless it is a chunk's by then. NIGH_CLOSED: there is none of this number;  NIGH_INVALID:
+ * it is not of this size. */
+nigh_status lane_region_donation_ask(struct lane_regions *at, uint32_t slot, uint64_t number,
+                                     uint64_t bytes, struct region_asked *asked);
+/* The same of memory of this process. NIGH_DENIED: the session is another's; NIGH_OVERLOADED;
+ * NIGH_OUT_OF_MEMORY, NIGH_LIMIT, NIGH_NO_RESOURCES as region_memories_offer. */
+nigh_status lane_region_donation_own(struct lane_regions *at, uint32_t slot, uint64_t address,
+                                     uint64_t bytes, struct region_asked *asked);
+/* Who asked was told that it came to nothing, or the question is over. */
+void lane_region_donation_end(struct lane_regions *at, const struct region_asked *asked);
+/* A session's have nobody to ask for them any more. */
+void lane_region_donations_forget(struct lane_regions *at, uint32_t slot);
+/* For the one chunk of the region that it was asked for; NULL: it is there no more. */
+struct region_memory *lane_region_donation_take(struct lane_regions *at,
+                                                const struct region *region, uint64_t number,
+                                                uint64_t chunk_bytes);
 
 /* ---- lane_region_ops.c ---------------------------------------------------- */
 
@@ -623,5 +652,7 @@ nigh_status lane_region_judge(void *context, struct regions_op *op,
                               const struct region_descriptor *descriptor);
 /* Of a session that has one. */
 struct region_handles *lane_region_handles(const struct lane_regions *at, uint32_t slot);
+/* And of one that has none yet. NULL: there is no memory. */
+struct region_handles *lane_region_need_handles(struct lane_regions *at, uint32_t slot);
 
 #endif

@@ -3,6 +3,7 @@
  * who asks for much. */
 #include "node/region_memories.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -29,6 +30,8 @@ struct piece {
     struct region_slab *slab;  /* NULL: or they are of this */
     const uint8_t *from;       /* NULL: or copied from there */
     bool is_file, goes;
+    bool is_gift;    /* what is in it is its giver's, and stays */
+    bool takes_file; /* one of so many */
 };
 
 struct region_memories {
@@ -90,6 +93,48 @@ static nigh_status map(struct region_memories *memories, struct piece *piece)
     return NIGH_OK;
 }
 
+/* ---- a step of what was given: not locked --------------------------------- */
+
+/* A mapping keeps the file: no descriptor is needed any more. */
+static nigh_status map_gift(struct region_memories *memories, struct piece *piece)
+{
+    struct region_memory *memory = &piece->memory;
+    uint64_t present_bytes = min_u64(memfd_present_bytes(memory->fd), memory->bytes);
+    nigh_status status = admission_ask(memory->bytes - present_bytes, memories->owed);
+    void *address;
+
+    if (status == NIGH_OK)
+        status = memfd_map(memory->fd, memory->bytes, MEMFD_WRITABLE, &address);
+    if (status != NIGH_OK)
+        return status == NIGH_DENIED ? NIGH_INVALID : status; /* it was sealed since */
+    memory->address = address;
+    piece->mapped = memory->bytes;
+    fd_close(&memory->fd);
+    return NIGH_OK;
+}
+
+/* Whether all of a range has something mapped there. */
+static bool is_mapped(uint8_t *address, uint64_t bytes)
+{
+    unsigned char pages[LIMIT_BULK_STEP / LIMIT_REGION_UNIT_BYTES + 1];
+
+    return mincore(address, bytes, pages) == 0;
+}
+
+/* In steps, of whole pages. */
+static nigh_status touch_gift(struct piece *piece)
+{
+    uint64_t bytes = min_u64(piece->memory.bytes - piece->done, LIMIT_BULK_STEP);
+    uint8_t *from = piece->memory.address + piece->done;
+    uint64_t before = (uintptr_t)from % LIMIT_REGION_UNIT_BYTES;
+
+    if (madvise(from - before, before + bytes, MADV_POPULATE_WRITE) != 0)
+        return errno == ENOMEM && is_mapped(from - before, before + bytes) ? NIGH_OUT_OF_MEMORY
+                                                                           : NIGH_INVALID;
+    piece->done += bytes;
+    return NIGH_OK;
+}
+
 /* To ask the system takes longer than to make a page: it is asked for many at once, if it has so
  * many, and again in a moment. */
 static nigh_status ask_for_small(struct region_memories *memories, uint64_t bytes)
@@ -142,6 +187,10 @@ static bool make_step(struct region_memories *memories, struct piece *piece)
 {
     nigh_status *status = &piece->memory.status;
 
+    if (piece->is_gift) {
+        *status = piece->memory.fd >= 0 ? map_gift(memories, piece) : touch_gift(piece);
+        return *status != NIGH_OK || piece->done == piece->memory.bytes;
+    }
     if (piece->memory.bytes <= LIMIT_REGION_SLAB_PIECE && !piece->is_file) {
         *status = make_small(memories, piece);
         return true;
@@ -164,7 +213,7 @@ static bool unmake_step(struct region_memories *memories, struct piece *piece)
             (void)memfd_punch_at(piece->memory.fd, piece->mapped, bytes);
         NIGH_ASSERT(munmap(piece->memory.address + piece->mapped, bytes) == 0);
     }
-    if (piece->mapped == 0 && piece->is_file)
+    if (piece->mapped == 0)
         fd_close(&piece->memory.fd);
     return piece->mapped == 0;
 }
@@ -175,7 +224,7 @@ static void drop(struct region_memories *memories, struct piece *piece)
 {
     list_remove(&piece->all_link);
     memories->bytes -= piece->memory.bytes;
-    memories->files -= piece->is_file;
+    memories->files -= piece->takes_file;
     free(piece);
 }
 
@@ -277,8 +326,16 @@ void region_memories_destroy(struct region_memories *memories)
     free(memories);
 }
 
-nigh_status region_memories_make(struct region_memories *memories,
-                                 const struct region_memory_wish *wish)
+/* Locked. */
+static void have_done(struct region_memories *memories, struct piece *piece)
+{
+    list_push_back(&memories->todo, &piece->link);
+    (void)pthread_cond_signal(&memories->changed);
+}
+
+/* Takes what a piece will, or is, to have; from then on it counts. */
+static nigh_status add(struct region_memories *memories, const struct piece *given, bool begins,
+                       struct region_memory **memory)
 {
     struct piece *piece = calloc(1, sizeof(*piece));
     nigh_status status = piece == NULL ? NIGH_NO_RESOURCES : start(memories);
@@ -287,26 +344,64 @@ nigh_status region_memories_make(struct region_memories *memories,
         free(piece);
         return status;
     }
-    piece->memory = (struct region_memory){
-        .bytes = wish->bytes, .fd = -1, .tag = wish->tag, .number = wish->number};
-    piece->from = wish->from;
-    piece->is_file = wish->is_file;
+    *piece = *given;
     (void)pthread_mutex_lock(&memories->lock);
-    if (wish->bytes > memories->most_bytes - memories->bytes) {
+    if (piece->memory.bytes > memories->most_bytes - memories->bytes) {
         status = NIGH_OUT_OF_MEMORY;
-    } else if (wish->is_file && memories->files == LIMIT_REGION_FILES) {
+    } else if (piece->takes_file && memories->files == LIMIT_REGION_FILES) {
         status = NIGH_LIMIT;
     } else {
-        memories->bytes += wish->bytes;
-        memories->files += wish->is_file;
+        memories->bytes += piece->memory.bytes;
+        memories->files += piece->takes_file;
         list_push_back(&memories->all, &piece->all_link);
-        list_push_back(&memories->todo, &piece->link);
-        (void)pthread_cond_signal(&memories->changed);
+        if (begins)
+            have_done(memories, piece);
     }
     (void)pthread_mutex_unlock(&memories->lock);
     if (status != NIGH_OK)
         free(piece);
+    else
+        *memory = &piece->memory;
     return status;
+}
+
+nigh_status region_memories_make(struct region_memories *memories,
+                                 const struct region_memory_wish *wish)
+{
+    struct piece piece = {
+        .memory = {.bytes = wish->bytes, .fd = -1, .tag = wish->tag, .number = wish->number},
+        .from = wish->from,
+        .is_file = wish->is_file,
+        .takes_file = wish->is_file,
+    };
+    struct region_memory *memory;
+
+    return add(memories, &piece, true, &memory);
+}
+
+nigh_status region_memories_offer(struct region_memories *memories, const struct region_gift *gift,
+                                  struct region_memory **memory)
+{
+    struct piece piece = {
+        .memory = {.address = gift->address, .bytes = gift->bytes, .fd = gift->fd},
+        .is_gift = true,
+        .takes_file = gift->fd >= 0,
+    };
+
+    return add(memories, &piece, false, memory);
+}
+
+void region_memories_begin(struct region_memories *memories, struct region_memory *memory,
+                           void *tag, uint32_t number)
+{
+    struct piece *piece = container_of(memory, struct piece, memory);
+
+    NIGH_ASSERT(piece->is_gift);
+    (void)pthread_mutex_lock(&memories->lock);
+    memory->tag = tag;
+    memory->number = number;
+    have_done(memories, piece);
+    (void)pthread_mutex_unlock(&memories->lock);
 }
 
 struct region_memory *region_memories_take(struct region_memories *memories)
@@ -329,8 +424,7 @@ void region_memories_unmake(struct region_memories *memories, struct region_memo
 
     (void)pthread_mutex_lock(&memories->lock);
     piece->goes = true;
-    list_push_back(&memories->todo, &piece->link);
-    (void)pthread_cond_signal(&memories->changed);
+    have_done(memories, piece);
     (void)pthread_mutex_unlock(&memories->lock);
 }
 

@@ -3,7 +3,8 @@
  * Memory of regions' chunks: made, zeroed and there, and given back, by a thread of the lane's,
  * some of a piece at a time: gigabytes take seconds, and no lane waits for them. The thread begins
  * with the first piece. It knows nothing of what is in it. Pieces that clients may map are files,
- * each of its own: what is given back is punched out of it, whoever keeps it mapped.
+ * each of its own: what is given back is punched out of it, whoever keeps it mapped. Others are
+ * what somebody has already, and keeps: a memory file of a client's, or memory of this process.
  */
 #ifndef NODE_REGION_MEMORIES_H
 #define NODE_REGION_MEMORIES_H
@@ -19,7 +20,7 @@ struct region_memories;
 struct region_memory {
     uint8_t *address;
     uint64_t bytes;
-    int fd;             /* of a file; else -1 */
+    int fd;             /* of a file that clients may map; else -1 */
     nigh_status status; /* of its making */
     void *tag;          /* whoever asked for it, and */
     uint32_t number;    /* what for: the caller's */
@@ -46,6 +47,24 @@ struct region_memory_wish {
  * LIMIT_REGION_FILES; NIGH_NO_RESOURCES. */
 nigh_status region_memories_make(struct region_memories *memories,
                                  const struct region_memory_wish *wish);
+
+/* What somebody has: a memory file that was looked at (memfd_check_given), which is the piece's if
+ * it comes to be; or, where `fd` is -1, memory of this process, which is there until it is unmade.
+ */
+struct region_gift {
+    uint64_t bytes;
+    int fd;
+    uint8_t *address;
+};
+
+/* A piece of it, of which nothing is there yet: it is begun, or unmade. As of a wish. */
+nigh_status region_memories_offer(struct region_memories *memories, const struct region_gift *gift,
+                                  struct region_memory **memory);
+
+/* One that was offered: its end follows, as of a wish. NIGH_INVALID: it is not mapped, or not to
+ * be written. */
+void region_memories_begin(struct region_memories *memories, struct region_memory *memory,
+                           void *tag, uint32_t number);
 
 /* A piece whose making has ended, well or not (`status`: then nothing is there, and it is to be
  * unmade all the same); NULL: none has. The lane's. */

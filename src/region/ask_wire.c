@@ -26,11 +26,13 @@ enum {
     AT_FLAGS = 28, /* of CREATE */
     AT_ZERO = 29,  /* 7 bytes */
     AT_BIRTH = 36,
+    AT_DONATION = 36, /* of CREATE, which has no birth */
     AT_SIZE = 60,
     AT_CHUNK_BYTES = 68,
 };
 
 #define FLAG_MAPPABLE 1u
+#define FLAG_DONATED  2u
 
 _Static_assert(AT_CHUNK_BYTES + 8 == REGION_ASK_HEAD_BYTES, "the head has no gaps");
 _Static_assert(LIMIT_REGION_CHUNKS <= UINT8_MAX && REGION_ALL <= UINT8_MAX, "the numbers fit");
@@ -56,7 +58,9 @@ size_t region_ask_encode(const struct region_ask *ask, uint8_t *out)
     if (is_create) {
         out[AT_GROUP] = ask->group_rights;
         out[AT_OTHER] = ask->other_rights;
-        out[AT_FLAGS] = ask->is_mappable ? FLAG_MAPPABLE : 0;
+        out[AT_FLAGS] = (uint8_t)((ask->is_mappable ? FLAG_MAPPABLE : 0) |
+                                  (ask->donation != 0 ? FLAG_DONATED : 0));
+        bytes_put_u64(out + AT_DONATION, ask->donation);
     } else {
         bytes_put_u64(out + AT_BIRTH, ask->birth.epoch);
         bytes_put_u64(out + AT_BIRTH + 8, ask->birth.incarnation);
@@ -118,9 +122,13 @@ static void get(const uint8_t *bytes, struct region_asking *asking)
     ask->user = bytes_get_u32(bytes + AT_USER);
     ask->chunk = bytes_get_u32(bytes + AT_CHUNK);
     ask->node = bytes_get_u32(bytes + AT_NODE);
-    ask->birth = (struct region_version){.epoch = bytes_get_u64(bytes + AT_BIRTH),
-                                         .incarnation = bytes_get_u64(bytes + AT_BIRTH + 8),
-                                         .counter = bytes_get_u64(bytes + AT_BIRTH + 16)};
+    if (ask->kind == REGION_ASK_CREATE) {
+        ask->donation = bytes_get_u64(bytes + AT_DONATION);
+    } else {
+        ask->birth = (struct region_version){.epoch = bytes_get_u64(bytes + AT_BIRTH),
+                                             .incarnation = bytes_get_u64(bytes + AT_BIRTH + 8),
+                                             .counter = bytes_get_u64(bytes + AT_BIRTH + 16)};
+    }
     ask->geometry = (struct region_geometry){.size_bytes = bytes_get_u64(bytes + AT_SIZE),
                                              .chunk_bytes = bytes_get_u64(bytes + AT_CHUNK_BYTES)};
     memcpy(asking->name, at, ask->name_bytes);

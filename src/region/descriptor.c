@@ -118,7 +118,10 @@ static bool is_name_valid(const struct region_descriptor *descriptor)
 static bool are_rights_valid(const struct region_descriptor *descriptor)
 {
     if (((descriptor->group_rights | descriptor->other_rights) & ~REGION_ALL) != 0 ||
-        (descriptor->flags & ~REGION_FLAGS) != 0 || descriptor->grant_count > LIMIT_REGION_GRANTS) {
+        (descriptor->flags & ~REGION_FLAGS) != 0 ||
+        (descriptor->flags & (REGION_MAPPABLE | REGION_DONATED)) ==
+            (REGION_MAPPABLE | REGION_DONATED) ||
+        descriptor->grant_count > LIMIT_REGION_GRANTS) {
         return false;
     }
     for (uint32_t n = 0; n < descriptor->grant_count; n++) {
@@ -150,6 +153,8 @@ bool region_descriptor_is_valid(const struct region_descriptor *descriptor)
         region_version_is_none(&descriptor->birth) ||
         region_version_compare(&descriptor->birth, &descriptor->version) > 0 ||
         region_geometry_check(&descriptor->geometry) != NIGH_OK || !is_name_valid(descriptor) ||
+        ((descriptor->flags & REGION_DONATED) != 0 &&
+         region_geometry_chunks(&descriptor->geometry) != 1) ||
         !are_rights_valid(descriptor) ||
         descriptor->chunk_count != (is_freed ? 0 : region_geometry_chunks(&descriptor->geometry))) {
         return false;

@@ -35,7 +35,8 @@ struct region_version {
 
 #define REGION_FREED    1u /* it is over; it has no chunks */
 #define REGION_MAPPABLE 2u /* clients of a chunk's node may map it */
-#define REGION_FLAGS    3u
+#define REGION_DONATED  4u /* its memory is its maker's: it has one chunk, which stays */
+#define REGION_FLAGS    7u
 
 struct region_grant {
     uint32_t uid;

@@ -37,6 +37,7 @@ static void act(struct region_holder *holder, uint32_t chunk, enum region_holder
                                      .chunk = chunk,
                                      .bytes = holder->geometry.chunk_bytes,
                                      .is_mappable = holder->is_mappable,
+                                     .donation = holder->donation,
                                      .kept = holder->config.kept,
                                      .handle = slot->handle,
                                      .source = holder->source};
@@ -266,6 +267,7 @@ static nigh_status prepare(struct region_holder *holder, const struct region_mes
     if (status == NIGH_OK) {
         holder->geometry = message->geometry;
         holder->is_mappable = message->is_mappable;
+        holder->donation = message->donation;
     }
     for (uint32_t n = 0; n < holder->config.room && status == NIGH_OK; n++) {
         struct region_slot *slot = &holder->config.slots[n];

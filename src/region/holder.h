@@ -58,7 +58,8 @@ struct region_holder_act {
     enum region_holder_action action;
     uint32_t chunk;
     uint64_t bytes, wipe_from, wipe_to;
-    bool is_mappable;                     /* MAKE */
+    bool is_mappable;  /* MAKE */
+    uint64_t donation; /* MAKE: its memory is what was donated here under this number; 0: none */
     const struct region_descriptor *kept; /* OPEN: by which it is; as long as the call */
     struct region_window handle;          /* CLOSE: which */
     struct region_place source;
@@ -91,7 +92,8 @@ struct region_holder {
         nigh_status status;
     } request;
     struct region_geometry geometry; /* of what was prepared last, */
-    bool is_mappable;                /* and whether clients may map that */
+    bool is_mappable;                /* and whether clients may map that, */
+    uint64_t donation;               /* or who donated it */
     struct region_place source;
     bool is_unsettled; /* HELD is to be said, or was, and SETTLE has not come */
 };

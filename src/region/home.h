@@ -46,7 +46,8 @@ struct region_ask {
     uint8_t name_bytes;
     uint8_t group_rights, other_rights; /* CREATE */
     bool is_mappable;                   /* CREATE */
-    const uint32_t *nodes;              /* CREATE, RESIZE: where new chunks go, in turn */
+    uint64_t donation;     /* CREATE: what was donated at its one node is its memory; 0: none */
+    const uint32_t *nodes; /* CREATE, RESIZE: where new chunks go, in turn */
     uint32_t node_count;
     enum region_whose whose; /* GRANT */
     uint32_t user, give, take;
@@ -104,6 +105,7 @@ struct region_change {
     nigh_status status;
     bool is_move, is_aborted, is_fence;
     bool had_lease;             /* all the time until now */
+    uint64_t donation;          /* of a create */
     uint32_t chunk;             /* of a move */
     struct region_place source; /* of a move, once it is lent */
 };

@@ -80,6 +80,7 @@ static nigh_status plan_create(struct region_home *home, const struct region_ask
 
     if (status != NIGH_OK || ask->name_bytes == 0 || ask->name_bytes > LIMIT_REGION_NAME_BYTES ||
         memchr(ask->name, 0, ask->name_bytes) != NULL ||
+        (ask->donation != 0 && (ask->is_mappable || region_geometry_chunks(&ask->geometry) != 1)) ||
         ((ask->group_rights | ask->other_rights) & ~REGION_ALL) != 0) {
         return status == NIGH_OK ? NIGH_INVALID : status;
     }
@@ -89,6 +90,8 @@ static nigh_status plan_create(struct region_home *home, const struct region_ask
     next->uid = ask->uid;
     next->gid = ask->gid;
     next->flags = ask->is_mappable ? REGION_MAPPABLE : 0;
+    next->flags |= ask->donation != 0 ? REGION_DONATED : 0;
+    home->change.donation = ask->donation;
     next->group_rights = ask->group_rights;
     next->other_rights = ask->other_rights;
     next->name_bytes = ask->name_bytes;
@@ -136,6 +139,9 @@ static nigh_status plan_resize(struct region_home *home, const struct region_ask
     uint32_t had = next->chunk_count, count;
     nigh_status status;
 
+    if ((next->flags & REGION_DONATED) != 0) {
+        return NIGH_INVALID; /* its memory is as large as it is */
+    }
     next->geometry.size_bytes = ask->geometry.size_bytes;
     status = region_geometry_check(&next->geometry);
     if (status != NIGH_OK) {
@@ -156,7 +162,8 @@ static nigh_status plan_move(struct region_home *home, const struct region_ask *
 {
     struct region_chunk *chunk;
 
-    if (ask->chunk >= home->config.next->chunk_count) {
+    if (ask->chunk >= home->config.next->chunk_count ||
+        (home->config.next->flags & REGION_DONATED) != 0) {
         return NIGH_INVALID;
     }
     chunk = &home->config.next->chunks[ask->chunk];

@@ -31,6 +31,7 @@ static bool make_message(const struct region_home *home, uint32_t rank,
         message->kind = REGION_PREPARE;
         message->geometry = next->geometry;
         message->is_mappable = (next->flags & REGION_MAPPABLE) != 0;
+        message->donation = change->donation;
         message->chunks = chunks_at(next, &change->made, rank);
         return !region_chunks_is_empty(&message->chunks);
     case REGION_ROUND_HOLD:

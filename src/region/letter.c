@@ -25,6 +25,7 @@ _Static_assert(AT_CHANGE + 24 == REGION_LETTER_HEAD_BYTES, "the head has no gaps
 #define FLAG_MOVE       1u
 #define FLAG_DESCRIPTOR 2u
 #define FLAG_MAPPABLE   4u
+#define FLAG_DONATED    8u
 
 /* Of a lock. */
 #define LOCK_HELD  1u
@@ -147,6 +148,11 @@ static uint8_t *put_barrier(uint8_t *at, const struct region_barrier_word *barri
     return at + 9;
 }
 
+static bool is_donated(const struct region_message *message)
+{
+    return has(message->kind, MAY_BE_MAPPED) && message->donation != 0;
+}
+
 static uint8_t *put_fields(uint8_t *at, const struct region_message *message)
 {
     if (has(message->kind, HAS_BASE)) {
@@ -158,6 +164,9 @@ static uint8_t *put_fields(uint8_t *at, const struct region_message *message)
     if (has(message->kind, HAS_GEOMETRY)) {
         at = put_u64(at, message->geometry.size_bytes);
         at = put_u64(at, message->geometry.chunk_bytes);
+    }
+    if (is_donated(message)) {
+        at = put_u64(at, message->donation);
     }
     if (has(message->kind, HAS_SOURCE)) {
         bytes_put_u32(at, message->source.node);
@@ -178,6 +187,7 @@ static uint8_t flags_of(const struct region_message *message)
     bool is_mappable = has(message->kind, MAY_BE_MAPPED) && message->is_mappable;
 
     return (uint8_t)((moves ? FLAG_MOVE : 0) | (is_mappable ? FLAG_MAPPABLE : 0) |
+                     (is_donated(message) ? FLAG_DONATED : 0) |
                      (message->descriptor != NULL ? FLAG_DESCRIPTOR : 0));
 }
 
@@ -286,12 +296,13 @@ static void take_head(struct reader *reader, struct region_letter *letter)
     message->of = head[AT_OF];
     message->is_move = (head[AT_FLAGS] & FLAG_MOVE) != 0;
     message->is_mappable = (head[AT_FLAGS] & FLAG_MAPPABLE) != 0;
+    message->donation = (head[AT_FLAGS] & FLAG_DONATED) != 0; /* read later, if there is one */
     message->descriptor = (head[AT_FLAGS] & FLAG_DESCRIPTOR) != 0 ? &letter->descriptor : NULL;
     letter->name_bytes = head[AT_NAME];
     message->status = (nigh_status)(int32_t)(0u - bytes_get_u32(head + AT_STATUS));
     message->change = take_version(reader);
     /* What is answered to a client, or another node, is a status that they know. */
-    if ((head[AT_FLAGS] & ~(FLAG_MOVE | FLAG_DESCRIPTOR | FLAG_MAPPABLE)) != 0 ||
+    if ((head[AT_FLAGS] & ~(FLAG_MOVE | FLAG_DESCRIPTOR | FLAG_MAPPABLE | FLAG_DONATED)) != 0 ||
         message->kind >= REGION_KINDS ||
         bytes_get_u32(head + AT_STATUS) > (uint32_t)-NIGH_STATUS_LOWEST ||
         message->status == NIGH_PENDING || letter->name_bytes == 0 ||
@@ -348,6 +359,10 @@ static void take_fields(struct reader *reader, struct region_letter *letter)
         message->geometry.size_bytes = take_u64(reader);
         message->geometry.chunk_bytes = take_u64(reader);
     }
+    if (is_donated(message)) {
+        message->donation = take_u64(reader);
+        reader->is_wrong = reader->is_wrong || message->donation == 0;
+    }
     if (has(message->kind, HAS_SOURCE)) {
         message->source.node = take_u32(reader);
         message->source.handle = take_handle(reader);
@@ -399,7 +414,7 @@ static bool is_change_sound(const struct region_message *message)
     return (!needs || !region_version_is_none(&message->change)) &&
            (has(message->kind, MAY_FAIL) || message->status == NIGH_OK) &&
            (has(message->kind, MAY_MOVE) || !message->is_move) &&
-           (has(message->kind, MAY_BE_MAPPED) || !message->is_mappable);
+           (has(message->kind, MAY_BE_MAPPED) || (!message->is_mappable && message->donation == 0));
 }
 
 static bool is_descriptor_sound(const struct region_message *message)
@@ -431,6 +446,10 @@ static bool are_chunks_sound(const struct region_message *message)
     if (message->kind == REGION_PREPARE &&
         (region_geometry_check(&message->geometry) != NIGH_OK ||
          chunks_end(&message->chunks) > region_geometry_chunks(&message->geometry))) {
+        return false;
+    }
+    if (message->donation != 0 && (message->is_move || message->is_mappable ||
+                                   region_geometry_chunks(&message->geometry) != 1)) {
         return false;
     }
     return message->kind != REGION_COPY ||

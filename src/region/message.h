@@ -62,6 +62,7 @@ struct region_message {
     struct region_chunks chunks;
     bool is_move;                    /* PREPARE: a copy is to come; FREEZE: lend it to who copies */
     bool is_mappable;                /* PREPARE: clients may map it */
+    uint64_t donation;               /* PREPARE: what was donated there is its memory; 0: none */
     struct region_geometry geometry; /* PREPARE: how large chunks are */
     struct region_place source;
     struct region_lock_word lock;

@@ -92,6 +92,8 @@ static inline size_t region_say(struct region_say *say, const char *name,
     message.is_mappable = message.is_move && region_say_below(say, 4) == 0;
     message.change = region_say_version(say);
     message.base = region_say_version(say);
+    message.donation =
+        message.is_move ? 0 : message.base.counter / 2; /* inputs stay what they are */
     message.geometry = region_say_geometry(say);
     message.handles = handles;
     message.handle_count = region_say_below(say, LIMIT_REGION_CHUNKS + 1);

@@ -118,7 +118,7 @@ def test_what_a_region_is_like(node, folder):
     assert parsed("region", "create", "r", "10K", "--chunk", "4K", "--group", "rw", "--others", "r", node=node) == {
         "name": "r", "size": 10 * KIB}
     like = {"name": "r", "size": 10 * KIB, "chunk_size": 4 * KIB, "uid": os.geteuid(), "gid": os.getegid(),
-            "group_access": "rw-", "other_access": "r--", "mappable": False, "users": [], "chunks": [0, 0, 0]}
+            "group_access": "rw-", "other_access": "r--", "mappable": False, "users": [], "chunks": [0, 0, 0], "donated": False}
     assert parsed("region", "stat", "r", node=node) == like
     assert region("stat", "r", node=node).decode().splitlines() == [
         "r", "  size      10240 bytes, 3 chunks of 4.0 KiB", f"  owner     uid {os.geteuid()}, gid {os.getegid()}",

@@ -166,6 +166,41 @@ static void excess_descriptors_are_closed_and_refused(void **state)
     }
 }
 
+/* Of who is not trusted nothing is closed here: what came is the caller's, the rest the kernel's.
+ */
+static void what_came_stays_open(void **state)
+{
+    static const struct {
+        size_t sent, came, bytes;
+        nigh_status status;
+    } cases[] = {{0, 0, 3, NIGH_OK},       {1, 1, 3, NIGH_OK},         {2, 2, 3, NIGH_OK},
+                 {3, 2, 3, NIGH_PROTOCOL}, {250, 2, 3, NIGH_PROTOCOL}, {1, 1, 70, NIGH_PROTOCOL},
+                 {2, 2, 70, NIGH_PROTOCOL}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        struct pair pair = open_pair();
+        struct received received = {.fd_count = 99};
+        int sent[LIMIT_SESSION_FDS], before;
+        char bytes[70] = "abc";
+        for (size_t j = 0; j < cases[i].sent; j++)
+            sent[j] = pair.ends[0];
+        assert_int_equal(fd_send_message(pair.ends[0], bytes, cases[i].bytes, sent, cases[i].sent),
+                         NIGH_OK);
+        before = open_count();
+        assert_int_equal(fd_recv_message_open(pair.ends[1], received.bytes, 64,
+                                              &received.size_bytes, received.fds, 2,
+                                              &received.fd_count),
+                         cases[i].status);
+        assert_int_equal(received.fd_count, cases[i].came);
+        assert_int_equal(open_count(), before + (int)cases[i].came);
+        for (size_t j = 0; j < received.fd_count; j++) {
+            assert_int_equal(fcntl(received.fds[j], F_GETFD), FD_CLOEXEC);
+            fd_close(&received.fds[j]);
+        }
+        close_pair(&pair);
+    }
+}
+
 /* Whoever has too many open is not sent too much. */
 static void descriptors_without_a_place_are_a_status(void **state)
 {
@@ -466,6 +501,7 @@ int main(void)
         cmocka_unit_test(message_arrives_without_descriptors),
         cmocka_unit_test(descriptors_arrive_in_order_and_close_on_exec),
         cmocka_unit_test(excess_descriptors_are_closed_and_refused),
+        cmocka_unit_test(what_came_stays_open),
         cmocka_unit_test(long_message_is_refused_and_its_descriptors_closed),
         cmocka_unit_test(empty_message_counts_as_the_end),
         cmocka_unit_test(gone_peer_is_a_status_and_no_signal),

@@ -140,6 +140,56 @@ static void test_size_and_seals_stay(void **state)
     close(fd);
 }
 
+/* Of somebody else: what could shrink, grow, or not be mapped to be written, is not taken. */
+static void test_what_others_give_is_looked_at(void **state)
+{
+    const int good = F_SEAL_SHRINK | F_SEAL_GROW;
+    static const struct {
+        int seals;
+        unsigned flags;
+        nigh_status status;
+    } cases[] = {
+        {F_SEAL_SHRINK | F_SEAL_GROW, 0, NIGH_OK},
+        {F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, 0, NIGH_OK},
+        {F_SEAL_SHRINK, 0, NIGH_INVALID},
+        {F_SEAL_GROW, 0, NIGH_INVALID},
+        {F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, 0, NIGH_INVALID},
+        {F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE, 0, NIGH_INVALID},
+        {F_SEAL_SHRINK | F_SEAL_GROW, MFD_HUGETLB, NIGH_INVALID},
+    };
+    char path[32];
+    int fd, again;
+
+    (void)state;
+    for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
+        fd = memfd_create("given", MFD_CLOEXEC | MFD_ALLOW_SEALING | cases[n].flags);
+        if (fd < 0 && cases[n].flags != 0)
+            continue; /* a kernel without huge pages */
+        assert_int_equal(ftruncate(fd, (off_t)(2 * MIB)), 0);
+        assert_int_equal(fcntl(fd, F_ADD_SEALS, cases[n].seals), 0);
+        assert_int_equal(memfd_check_given(fd, 2 * MIB), cases[n].status);
+        assert_int_equal(memfd_check_given(fd, 2 * MIB - 1), NIGH_INVALID);
+        assert_int_equal(memfd_check_given(fd, 2 * MIB + 4096), NIGH_INVALID);
+        close(fd);
+    }
+    fd = memfd_create("given", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(fd, (off_t)MIB), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, good), 0);
+    assert_int_equal(memfd_present_bytes(fd), 0);
+    assert_int_equal(fallocate(fd, 0, 0, 8192), 0);
+    assert_int_equal(memfd_present_bytes(fd), 8192);
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    for (int mode = O_RDONLY; mode <= O_RDWR; mode++) {
+        again = open(path, mode | O_CLOEXEC);
+        assert_true(again >= 0);
+        assert_int_equal(memfd_check_given(again, MIB), mode == O_RDWR ? NIGH_OK : NIGH_INVALID);
+        close(again);
+    }
+    close(fd);
+    assert_int_equal(memfd_check_given(-1, MIB), NIGH_INVALID);
+    assert_int_equal(memfd_check_given(STDIN_FILENO, MIB), NIGH_INVALID);
+}
+
 static void test_read_only_twin(void **state)
 {
     char *writable, *readable;
@@ -304,6 +354,7 @@ int main(void)
         cmocka_unit_test(test_every_page_is_there),
         cmocka_unit_test(test_parts_are_made_and_given_back),
         cmocka_unit_test(test_size_and_seals_stay),
+        cmocka_unit_test(test_what_others_give_is_looked_at),
         cmocka_unit_test(test_read_only_twin),
         cmocka_unit_test(test_strangers_only_read),
         cmocka_unit_test(test_children_do_not_inherit),

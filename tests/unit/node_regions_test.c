@@ -6,6 +6,7 @@
  */
 #include "support/support.h"
 
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -723,6 +724,221 @@ static uint64_t shared_with_another(uint64_t size_bytes, uint64_t *others)
     return mine;
 }
 
+/* ---- memory that sessions donate ------------------------------------------ */
+
+#define GIFT (4 * LIMIT_REGION_UNIT_BYTES)
+
+static int a_gift(uint8_t **at)
+{
+    int fd = memfd_create("gift", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    assert_int_equal(ftruncate(fd, (off_t)GIFT), 0);
+    *at = mmap(NULL, GIFT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(*at, MAP_FAILED);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    return fd;
+}
+
+/* The node closes what it takes. */
+static nigh_status donate(uint32_t slot, int fd, uint64_t *number)
+{
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    nigh_status status = lane_region_donate(lane, slot, copy, GIFT, number);
+
+    if (status != NIGH_OK)
+        assert_int_equal(close(copy), 0);
+    return status;
+}
+
+static uint64_t donated(uint32_t slot, int fd)
+{
+    uint64_t number = 0;
+
+    assert_int_equal(donate(slot, fd, &number), NIGH_OK);
+    return number;
+}
+
+static struct session_sqe a_creation(const char *name, uint64_t size_bytes, uint64_t which,
+                                     uint32_t where)
+{
+    struct session_region_make make = {
+        .size_bytes = size_bytes, .chunk_bytes = which, .where = where};
+
+    memcpy(memory, &make, sizeof(make));
+    memcpy(memory + sizeof(make), name, strlen(name));
+    return a_question(SESSION_REGION_CREATE, 0, 0, sizeof(make) + strlen(name));
+}
+
+static nigh_status create_of(uint32_t slot, const char *name, uint64_t size_bytes, uint64_t which)
+{
+    return ask(slot, a_creation(name, size_bytes, which, SESSION_REGION_DONATED)).status;
+}
+
+static bool has_memory(uint64_t bytes)
+{
+    turn();
+    return region_memories_bytes(lane->regions->memories) == bytes;
+}
+
+static void a_donation_is_its_sessions_and_is_used_once(void **state)
+{
+    uint64_t number, handle;
+    uint8_t *at;
+    int fd = a_gift(&at);
+
+    (void)state;
+    at[0] = 42;
+    number = donated(0, fd);
+    assert_true(has_memory(GIFT));
+    assert_int_equal(create_of(1, "r", GIFT, number), NIGH_CLOSED);
+    assert_int_equal(create_of(2, "r", GIFT, number), NIGH_CLOSED);
+    for (uint32_t bit = 0; bit < 64; bit++) {
+        assert_int_equal(create_of(0, "r", GIFT, number ^ UINT64_C(1) << bit), NIGH_CLOSED);
+    }
+    assert_int_equal(create_of(0, "r", GIFT, number), NIGH_OK);
+    assert_int_equal(create_of(0, "s", GIFT, number), NIGH_CLOSED);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &handle), NIGH_OK);
+    assert_int_equal(read_byte(0, handle), 42);
+    write_byte(0, handle, 43);
+    assert_int_equal(at[0], 43);
+    assert_int_equal(map(0, handle, 8, 0).status, NIGH_UNSUPPORTED);
+    lane_session_close(lane, 0);
+    open_session(0);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &handle), NIGH_OK);
+    assert_int_equal(read_byte(0, handle), 43); /* it is a region, whoever's it was */
+    assert_int_equal(ask(0, a_question(SESSION_REGION_FREE, handle, 0, 0)).status, NIGH_OK);
+    assert_true(SUPPORT_WAIT(has_memory(0), WAIT_MS));
+    assert_int_equal(at[0], 43);
+    munmap(at, GIFT);
+    close(fd);
+}
+
+/* Whatever becomes of the question: the offer is over with it. */
+static void a_donation_goes_with_the_question(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t size_bytes;
+        uint32_t where;
+        nigh_status status;
+    } wrong[] = {
+        {"there", GIFT, SESSION_REGION_DONATED, NIGH_EXISTS},
+        {"r", GIFT - 1, SESSION_REGION_DONATED, NIGH_INVALID},
+        {"r", 2 * GIFT, SESSION_REGION_DONATED, NIGH_INVALID},
+        {"r", GIFT, SESSION_REGION_DONATED | SESSION_REGION_MAPPABLE, NIGH_INVALID},
+        {"r", GIFT, SESSION_REGION_DONATED | SESSION_REGION_SPREAD, NIGH_INVALID},
+        {"r", GIFT, SESSION_REGION_DONATED | SESSION_REGION_ON, NIGH_INVALID},
+    };
+    uint64_t number;
+    uint8_t *at;
+    int fd = a_gift(&at);
+
+    (void)state;
+    assert_int_equal(create(0, "there", PIECE), NIGH_OK);
+    for (uint32_t n = 0; n < sizeof wrong / sizeof wrong[0]; n++) {
+        number = donated(0, fd);
+        assert_int_equal(
+            ask(0, a_creation(wrong[n].name, wrong[n].size_bytes, number, wrong[n].where)).status,
+            wrong[n].status);
+        assert_true(SUPPORT_WAIT(has_memory(PIECE), WAIT_MS));
+        assert_int_equal(create_of(0, "r", GIFT, number), NIGH_CLOSED);
+    }
+    munmap(at, GIFT);
+    close(fd);
+}
+
+/* A session that ends at any moment: all of it is a region, or nothing is left. */
+static void a_donor_that_ends_leaves_a_region_or_nothing(void **state)
+{
+    uint64_t number, handle;
+    struct session_sqe sqe;
+    uint8_t *at;
+    int fd = a_gift(&at);
+
+    (void)state;
+    (void)donated(0, fd);
+    lane_session_close(lane, 0);
+    open_session(0);
+    assert_true(SUPPORT_WAIT(has_memory(0), WAIT_MS));
+    for (uint32_t turns = 0; turns < 6; turns++) {
+        nigh_status status;
+
+        number = donated(0, fd);
+        sqe = a_creation("r", GIFT, number, SESSION_REGION_DONATED);
+        put(0, &sqe);
+        for (uint32_t n = 0; n < turns; n++) {
+            turn();
+        }
+        lane_session_close(lane, 0);
+        open_session(0);
+        assert_true(SUPPORT_WAIT((status = open_region(0, "r", REGION_ALL, &handle)) == NIGH_OK ||
+                                     has_memory(0),
+                                 WAIT_MS));
+        if (status != NIGH_OK) {
+            assert_int_equal(status, NIGH_NOT_FOUND);
+            continue;
+        }
+        assert_true(has_memory(GIFT));
+        assert_int_equal(ask(0, a_question(SESSION_REGION_FREE, handle, 0, 0)).status, NIGH_OK);
+        assert_true(SUPPORT_WAIT(has_memory(0), WAIT_MS));
+    }
+    munmap(at, GIFT);
+    close(fd);
+}
+
+static void donations_are_few_and_count(void **state)
+{
+    uint64_t number, numbers[LIMIT_SESSION_DONATIONS];
+    uint8_t *at;
+    int fd = a_gift(&at);
+
+    (void)state;
+    for (uint32_t n = 0; n < LIMIT_SESSION_DONATIONS; n++) {
+        numbers[n] = donated(0, fd);
+    }
+    assert_int_equal(donate(0, fd, &number), NIGH_OVERLOADED);
+    number = donated(1, fd);
+    assert_true(has_memory((LIMIT_SESSION_DONATIONS + 1) * GIFT));
+    assert_int_equal(create_of(1, "s", GIFT, number), NIGH_OK);
+    assert_int_equal(create_of(0, "r", GIFT, numbers[0]), NIGH_OK);
+    (void)donated(0, fd); /* its place is free again */
+    assert_int_equal(create_with(2, "most", MOST - 5 * GIFT, 0), NIGH_OUT_OF_MEMORY);
+    seats[3].may_write = false;
+    assert_int_equal(donate(3, fd, &number), NIGH_DENIED);
+    seats[3].may_write = true;
+    munmap(at, GIFT);
+    close(fd);
+}
+
+/* An address is believed of nobody but this process. */
+static void an_address_is_of_this_process_alone(void **state)
+{
+    _Alignas(8) static uint8_t own[3 * LIMIT_REGION_UNIT_BYTES];
+    struct session_sqe sqe = a_creation("r", sizeof own, (uintptr_t)own, SESSION_REGION_OWN);
+    uint64_t handle;
+
+    (void)state;
+    seats[0].pid = getpid() + 1;
+    assert_int_equal(ask(0, sqe).status, NIGH_DENIED);
+    seats[0].pid = 0; /* one of a process that cannot be seen from here */
+    assert_int_equal(ask(0, sqe).status, NIGH_DENIED);
+    seats[0].pid = getpid();
+    own[0] = 7;
+    own[sizeof own - 1] = 8;
+    assert_int_equal(ask(0, sqe).status, NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &handle), NIGH_OK);
+    assert_int_equal(read_byte(0, handle), 7);
+    write_byte(0, handle, 9);
+    assert_int_equal(own[0], 9);
+    sqe = a_creation("s", UINT64_MAX, (uintptr_t)own, SESSION_REGION_OWN);
+    assert_int_equal(ask(0, sqe).status, NIGH_INVALID);
+    sqe = a_creation("s", 8, UINT64_MAX - 7, SESSION_REGION_OWN);
+    assert_int_equal(ask(0, sqe).status, NIGH_INVALID);
+    sqe = a_creation("s", 8, (uintptr_t)own, SESSION_REGION_OWN | SESSION_REGION_DONATED);
+    assert_int_equal(ask(0, sqe).status, NIGH_INVALID);
+    seats[0].pid = 0;
+}
+
 static void a_map_is_its_sessions(void **state)
 {
     uint64_t mine, others, plain, number, again;
@@ -1355,6 +1571,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_was_given_memory_once_is_not_forgotten, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(who_keeps_its_rights_keeps_its_memory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_donation_is_its_sessions_and_is_used_once, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_donation_goes_with_the_question, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_donor_that_ends_leaves_a_region_or_nothing, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(donations_are_few_and_count, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_address_is_of_this_process_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_who_have_memory_are_anybody, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_revoke_waits_for_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(random_lives_keep_what_is_written, set_up, tear_down),

@@ -25,6 +25,7 @@ static struct region_ask make(enum region_ask_kind kind)
         ask.group_rights = REGION_READ;
         ask.other_rights = REGION_READ | REGION_WRITE;
         ask.is_mappable = true;
+        ask.donation = UINT64_C(0x123456789a);
     } else {
         ask.birth = (struct region_version){.epoch = 3, .incarnation = 7, .counter = 5};
     }
@@ -64,6 +65,7 @@ static void what_is_written_is_read(void **state)
         assert_int_equal(read.ask.group_rights, ask.group_rights);
         assert_int_equal(read.ask.other_rights, ask.other_rights);
         assert_int_equal(read.ask.is_mappable, ask.is_mappable);
+        assert_int_equal(read.ask.donation, ask.donation);
         assert_int_equal(read.ask.whose, ask.whose);
         assert_int_equal(read.ask.user, ask.user);
         assert_int_equal(read.ask.give, ask.give);
@@ -79,15 +81,15 @@ static void what_is_written_is_read(void **state)
 /* What does not belong to a kind is zero. */
 static void nothing_else_is_read(void **state)
 {
-    static const uint8_t of_kind[REGION_ASKS][9] = {
-        /* whose, group, other, give, take, user, chunk, birth, mappable */
-        [REGION_ASK_CREATE] = {1, 0, 0, 1, 1, 1, 1, 1, 0},
-        [REGION_ASK_GRANT] = {1, 1, 1, 0, 0, 0, 1, 0, 1},
-        [REGION_ASK_RESIZE] = {1, 1, 1, 1, 1, 1, 1, 0, 1},
-        [REGION_ASK_MOVE] = {1, 1, 1, 1, 1, 1, 0, 0, 1},
-        [REGION_ASK_FREE] = {1, 1, 1, 1, 1, 1, 1, 0, 1},
+    static const uint8_t of_kind[REGION_ASKS][10] = {
+        /* whose, group, other, give, take, user, chunk, birth or donation, of a birth, mappable */
+        [REGION_ASK_CREATE] = {1, 0, 0, 1, 1, 1, 1, 0, 1, 0},
+        [REGION_ASK_GRANT] = {1, 1, 1, 0, 0, 0, 1, 0, 0, 1},
+        [REGION_ASK_RESIZE] = {1, 1, 1, 1, 1, 1, 1, 0, 0, 1},
+        [REGION_ASK_MOVE] = {1, 1, 1, 1, 1, 1, 0, 0, 0, 1},
+        [REGION_ASK_FREE] = {1, 1, 1, 1, 1, 1, 1, 0, 0, 1},
     };
-    static const uint8_t at[9] = {1, 3, 4, 6, 7, 16, 20, 36, 28};
+    static const uint8_t at[10] = {1, 3, 4, 6, 7, 16, 20, 36, 44, 28};
 
     (void)state;
     for (uint32_t kind = 0; kind < REGION_ASKS; kind++) {
@@ -96,12 +98,15 @@ static void nothing_else_is_read(void **state)
         struct region_asking read;
         size_t count = region_ask_encode(&ask, bytes);
 
-        for (uint32_t n = 0; n < 9; n++) {
+        for (uint32_t n = 0; n < 10; n++) {
             bytes[at[n]] ^= 1;
             assert_int_equal(region_ask_decode(bytes, count, &read),
                              of_kind[kind][n] != 0 ? NIGH_PROTOCOL : NIGH_OK);
             bytes[at[n]] ^= 1;
         }
+        bytes[28] ^= 2; /* one is donated, or none: the number says the other */
+        assert_int_equal(region_ask_decode(bytes, count, &read), NIGH_PROTOCOL);
+        bytes[28] ^= 2;
         bytes[29] = 1; /* what a later format may have there */
         assert_int_equal(region_ask_decode(bytes, count, &read), NIGH_PROTOCOL);
         bytes[29] = 0;

@@ -205,6 +205,43 @@ static void what_is_to_be_mapped_is_made_so(void **state)
     assert_true(hear(REGION_PREPARE, 1).is_mappable);
 }
 
+/* Whose memory it is, is told where it is; it has one chunk, and stays as it is. */
+static void what_is_donated_stays(void **state)
+{
+    struct region_ask ask = create_ask(1), move = move_ask();
+    struct region_ask wide = create_ask(2), mapped = create_ask(1);
+    struct region_ask resize = {.kind = REGION_ASK_RESIZE,
+                                .uid = REGION_FIXTURE_OWNER,
+                                .birth = region_fixture_version(3),
+                                .geometry = {.size_bytes = 4096}};
+    struct region_message message;
+
+    (void)state;
+    begin(false);
+    wide.donation = mapped.donation = ask.donation = 77;
+    mapped.is_mappable = true;
+    region_home_ask(&world.home, &wide);
+    assert_answered(&wide, NIGH_INVALID);
+    region_home_ask(&world.home, &mapped);
+    assert_answered(&mapped, NIGH_INVALID);
+    region_home_ask(&world.home, &ask);
+    message = hear(REGION_PREPARE, 1);
+    assert_int_equal(message.donation, 77);
+    done(&message, 1, NIGH_OK);
+    does(REGION_COMMIT, 1, 1);
+    does(REGION_THAW, 1, 1);
+    assert_answered(&ask, NIGH_OK);
+    assert_int_equal(region_fixture_at(&world.now)->flags, REGION_DONATED);
+    move.chunk = 0;
+    move.node = 2;
+    move.birth = resize.birth = region_fixture_at(&world.now)->birth;
+    region_home_ask(&world.home, &move);
+    assert_answered(&move, NIGH_INVALID);
+    region_home_ask(&world.home, &resize);
+    assert_answered(&resize, NIGH_INVALID);
+    assert_int_equal(region_fixture_at(&world.now)->chunk_count, 1);
+}
+
 static void what_cannot_be_made_is_nowhere(void **state)
 {
     struct region_ask ask = create_ask(2);
@@ -757,6 +794,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_region_is_made_in_rounds),
         cmocka_unit_test(what_is_to_be_mapped_is_made_so),
+        cmocka_unit_test(what_is_donated_stays),
         cmocka_unit_test(what_cannot_be_made_is_nowhere),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(without_room_there_are_no_chunks),

@@ -160,6 +160,62 @@ static void nothing_else_is_read(void **state)
     }
 }
 
+/* Of one chunk, which is not moved: flagged, and behind the geometry. */
+static void what_is_donated_comes_as_it_went(void **state)
+{
+    struct region_message message = {
+        .kind = REGION_PREPARE,
+        .change = region_fixture_version(9),
+        .geometry = {.size_bytes = 4000, .chunk_bytes = 4096},
+        .donation = UINT64_C(0x123456789a),
+    };
+    size_t size_bytes;
+
+    (void)state;
+    region_chunks_add(&message.chunks, 0);
+    size_bytes = encode(&message);
+    assert_int_equal(region_letter_decode(bytes, size_bytes, &letter), NIGH_OK);
+    assert_int_equal(letter.message.donation, message.donation);
+    assert_int_equal(region_letter_encode(&letter.message, NAME, 3, again), size_bytes);
+    assert_memory_equal(again, bytes, size_bytes);
+    for (size_t n = 0; n < size_bytes; n++)
+        assert_int_equal(region_letter_decode(bytes, n, &letter), NIGH_PROTOCOL);
+    message.donation = 0;
+    assert_int_equal(encode(&message), size_bytes - 8);
+    bytes[2] |= 8; /* and there is none */
+    assert_int_equal(region_letter_decode(bytes, size_bytes - 8, &letter), NIGH_PROTOCOL);
+}
+
+static void what_cannot_be_donated_is_refused(void **state)
+{
+    const struct region_message message = {
+        .kind = REGION_PREPARE,
+        .change = region_fixture_version(9),
+        .geometry = {.size_bytes = 4096, .chunk_bytes = 4096},
+        .chunks = {.words = {1}},
+        .donation = 7,
+    };
+    struct region_message other = message;
+    size_t size_bytes;
+
+    (void)state;
+    assert_int_equal(read_again(&message), NIGH_OK);
+    other.is_move = true;
+    assert_int_equal(read_again(&other), NIGH_PROTOCOL);
+    other = message;
+    other.is_mappable = true;
+    assert_int_equal(read_again(&other), NIGH_PROTOCOL);
+    other = message;
+    other.geometry.size_bytes = 4097;
+    assert_int_equal(read_again(&other), NIGH_PROTOCOL);
+    other = message;
+    other.kind = REGION_FREEZE; /* which has none */
+    size_bytes = encode(&other);
+    assert_int_equal(region_letter_decode(bytes, size_bytes, &letter), NIGH_OK);
+    bytes[2] |= 8;
+    assert_int_equal(region_letter_decode(bytes, size_bytes, &letter), NIGH_PROTOCOL);
+}
+
 static void assert_refused(struct region_message message)
 {
     assert_int_equal(read_again(&message), NIGH_PROTOCOL);
@@ -231,6 +287,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_kind_comes_as_it_went),
         cmocka_unit_test(nothing_else_is_read),
+        cmocka_unit_test(what_is_donated_comes_as_it_went),
+        cmocka_unit_test(what_cannot_be_donated_is_refused),
         cmocka_unit_test(what_no_machine_says_is_refused),
     };
 

@@ -1,0 +1,255 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Clients that donate memory to nighd, and do not behave: what they send in its place is refused, whatever is behind it holds
+nobody up, and who is killed at any moment leaves regions that are whole, or none, and nothing besides."""
+import errno
+import fcntl
+import json
+import mmap
+import os
+import random
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import raw_session as raw  # noqa: E402
+from raw_session import Node, STATUS, Session, receive, wait_for  # noqa: E402
+from cluster_views import Voters  # noqa: E402
+
+DONATE, DONATED = 14, 15
+DONATION = "@IHHiIQQ"
+OFFERS = 4  # of one session, before they are a region
+DISPOSALS = 16
+SEALED = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+SIZE = 8192
+
+
+def memfd(size=SIZE, seals=SEALED, flags=0):
+    fd = os.memfd_create("donated", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING | flags)
+    os.ftruncate(fd, size)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    return fd
+
+
+def send(session, fds, size=SIZE, serial=1, kind=DONATE):
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(fds)}i", *fds))] if fds else []
+    session.sock.sendmsg([struct.pack(DONATION, raw.MAGIC, kind, 0, 0, serial, size, 0)], rights)
+
+
+def donate(session, fd, size=SIZE, serial=1):
+    """The status, and the number."""
+    send(session, [fd], size, serial)
+    data, fds = receive(session.sock)
+    _, kind, _, status, answered, none, number = struct.unpack(DONATION, data)
+    assert (kind, answered, none, fds) == (DONATED, serial, 0, [])
+    return STATUS[status], number
+
+
+def descriptors(process):
+    return len(os.listdir(f"/proc/{process.pid}/fd"))
+
+
+def numbers(node):
+    done = subprocess.run([os.environ["NIGH"], "--socket", node.path, "top", "--once", "--json"], capture_output=True,
+                          check=True, timeout=60)
+    return json.loads(done.stdout)
+
+
+def hostile():
+    """What is not such a memory file: why, and a function that opens it."""
+    yield "no memory at all", lambda: os.open("/dev/null", os.O_RDWR)
+    yield "a folder", lambda: os.open("/", os.O_RDONLY)
+    yield "a pipe", lambda: os.pipe()[0]
+    yield "a socket", lambda: socket.socket(socket.AF_UNIX).detach()
+    yield "a file", plain_file
+    yield "no seals", lambda: memfd(seals=0)
+    yield "it may grow", lambda: memfd(seals=fcntl.F_SEAL_SHRINK)
+    yield "it may shrink", lambda: memfd(seals=fcntl.F_SEAL_GROW)
+    yield "not to be written", lambda: memfd(seals=SEALED | fcntl.F_SEAL_WRITE)
+    yield "not to be written by others", lambda: memfd(seals=SEALED | 0x10)
+    yield "too short", lambda: memfd(SIZE - 4096)
+    yield "too long", lambda: memfd(SIZE + 4096)
+    yield "no whole pages", lambda: memfd(SIZE - 1)
+    yield "empty", lambda: memfd(0)
+    yield "read-only", lambda: reopened(os.O_RDONLY)
+    yield "write-only", lambda: reopened(os.O_WRONLY)
+    yield "a path", lambda: reopened(os.O_PATH)
+    yield "huge pages", huge
+
+
+def plain_file():
+    with tempfile.NamedTemporaryFile() as file:
+        os.truncate(file.name, SIZE)
+        return os.open(file.name, os.O_RDWR)
+
+
+def reopened(mode):
+    fd = memfd()
+    again = os.open(f"/proc/self/fd/{fd}", mode)
+    os.close(fd)
+    return again
+
+
+def huge():
+    try:
+        return memfd(2 << 20, flags=os.MFD_HUGETLB)
+    except OSError as why:  # a kernel without them
+        assert why.errno in (errno.ENOSYS, errno.EINVAL, errno.ENOMEM, errno.ENODEV), why
+        return memfd(0)
+
+
+def test_what_is_no_such_memory_is_refused_and_closed():
+    node = Node()
+    session, bystander = Session(node.path), Session(node.path)
+    before = descriptors(node.process)
+    for why, make in hostile():
+        fd = make()
+        size = 2 << 20 if why == "huge pages" else SIZE
+        assert donate(session, fd, size)[0] == "NIGH_INVALID", why
+        os.close(fd)
+        assert bystander.call(raw.OP_NOP, cookie=3) == (3, "NIGH_OK")
+    fd = memfd()
+    for size in (0, 1, SIZE - 1, SIZE + 4096, 1 << 41, (1 << 64) - 4096):
+        assert donate(session, fd, size)[0] == "NIGH_INVALID", size
+    wait_for(lambda: descriptors(node.process) <= before)
+    assert numbers(node)["region_memory_bytes"] == 0
+    session.close()
+    bystander.close()
+    assert node.stop()[0] == 0
+
+
+def test_messages_that_bring_what_they_may_not_expel():
+    node = Node()
+    bystander = Session(node.path)
+    before = descriptors(node.process)
+    fd = memfd()
+    for fds, kind in (([], DONATE), ([fd, fd], DONATE), ([fd] * 3, DONATE), ([fd] * 250, DONATE), ([fd], DONATED),
+                      ([fd], raw.BYE), ([fd], 99)):
+        session = Session(node.path)
+        send(session, fds, kind=kind)
+        end = session.read_end()
+        assert end.status == "NIGH_EXPELLED" and end.sentence, (len(fds), kind)
+        session.close()
+    session = Session(node.path)
+    session.sock.sendmsg([b""], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", fd))])
+    session.read_end()
+    session.close()
+    assert bystander.call(raw.OP_NOP, cookie=3) == (3, "NIGH_OK")
+    wait_for(lambda: descriptors(node.process) <= before)
+    bystander.close()
+    assert node.stop()[0] == 0
+
+
+def lingering():
+    """A socket that is not closed for an hour by who closes it last: its peer has no room for what was sent, and reads
+    nothing."""
+    listening, sending = socket.socket(), socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sending.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 18)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen()
+    sending.connect(listening.getsockname())
+    taken, _ = listening.accept()
+    listening.close()
+    sending.setblocking(False)
+    try:
+        while True:
+            sending.send(bytes(1 << 16))
+    except BlockingIOError:
+        pass
+    sending.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3600))
+    return sending.detach(), taken
+
+
+def test_what_cannot_be_closed_holds_nobody_up():
+    node = Node()
+    bystander, kept = Session(node.path), []
+    while takes_one(node):
+        assert len(kept) < 16 * DISPOSALS, "none of them is closed by the node"
+        session = Session(node.path)
+        fd, taken = lingering()
+        kept.append(taken)
+        send(session, [fd])
+        threading.Thread(target=os.close, args=[fd], daemon=True).start()  # whoever is last waits: mostly the node
+        assert STATUS[struct.unpack(DONATION, receive(session.sock)[0])[3]] == "NIGH_INVALID"
+        session.close()
+        assert bystander.call(raw.OP_NOP, cookie=3) == (3, "NIGH_OK")
+    assert len(kept) >= DISPOSALS
+    assert bystander.call(raw.OP_NOP, cookie=4) == (4, "NIGH_OK")
+    for taken in kept:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        taken.close()  # and their peers' are over
+    wait_for(lambda: takes_one(node))
+    bystander.close()
+    assert node.stop()[0] == 0
+
+
+def takes_one(node):
+    """Whether the node receives what a client donates; else it expels it."""
+    session = Session(node.path)
+    fd = memfd()
+    send(session, [fd])
+    kind = struct.unpack("@IHH", receive(session.sock)[0][:8])[1]
+    assert kind in (DONATED, raw.BYE), kind
+    os.close(fd)
+    session.close()
+    return kind == DONATED
+
+
+def test_offers_are_few_and_go_with_their_session():
+    node = Node("--region-memory", "64K")
+    session, other = Session(node.path), Session(node.path)
+    before = descriptors(node.process)
+    fds = [memfd() for _ in range(OFFERS)]
+    taken = [donate(session, fd, serial=n) for n, fd in enumerate(fds)]
+    assert all(status == "NIGH_OK" for status, _ in taken)
+    assert len({number for _, number in taken}) == len(fds)
+    assert donate(session, fds[0])[0] == "NIGH_OVERLOADED"
+    assert numbers(node)["region_memory_bytes"] == len(fds) * SIZE
+    large = memfd(65536)
+    assert donate(other, large, 65536)[0] == "NIGH_OUT_OF_MEMORY"
+    session.close()
+    wait_for(lambda: numbers(node)["region_memory_bytes"] == 0)
+    wait_for(lambda: descriptors(node.process) < before)  # the session's own are gone, too
+    assert donate(other, large, 65536)[0] == "NIGH_OK"
+    other.close()
+    wait_for(lambda: numbers(node)["region_memory_bytes"] == 0)
+    with mmap.mmap(fds[0], SIZE) as own:
+        own[0:4] = b"mine"  # what was offered is who offered it's
+    assert node.stop()[0] == 0
+
+
+def test_donors_that_are_killed_leave_whole_regions_or_none():
+    cluster = Voters(2)
+    wait_for(lambda: cluster.agrees(), 20)
+    size, rng = 256 << 10, random.Random(int(os.environ.get("NIGH_SEED", "1")))
+    for life in range(12):
+        rank = life % 2
+        donor = subprocess.Popen([os.environ["DONOR"], cluster.socket(rank), f"d{life}", str(size)],
+                                 stdout=subprocess.PIPE, text=True)
+        said = [donor.stdout.readline().strip() for _ in range(rng.randrange(1, 6))]
+        assert "NIGH_OK" in said or "NIGH_NO_QUORUM" in said or "NIGH_BUSY" in said, said
+        if rng.randrange(2) == 1:
+            raw.select.select([], [], [], rng.random() / 200)
+        donor.kill()
+        donor.communicate(timeout=60)
+    names = sorted(json.loads(cluster.nigh(0, "region", "ls", "--json", check=True).stdout), key=lambda entry: entry["name"])
+    assert names
+    for entry in names:
+        word = int(entry["name"].split("-")[1]) + 1
+        home = int(entry["name"].split("-")[0][1:]) % 2
+        done = cluster.nigh(1 - home, "region", "read", entry["name"])
+        assert done.returncode == 0 and done.stdout == struct.pack("<Q", word) * (size // 8), (entry, done.stderr)
+    wait_for(lambda: sum(cluster.stats(rank)["region_memory_bytes"] for rank in (0, 1)) == len(names) * size)
+    for entry in names:
+        assert cluster.nigh(0, "region", "rm", entry["name"]).returncode == 0
+    wait_for(lambda: sum(cluster.stats(rank)["region_memory_bytes"] for rank in (0, 1)) == 0)
+    cluster.close()
+
+
+if __name__ == "__main__":
+    sys.exit(raw.run_tests(globals()))
