@@ -18,7 +18,7 @@ from raw_session import wait_for  # noqa: E402
 LIAR = os.environ["CLUSTER_LIAR"]
 KEY_KIB = 160 * 1000 * GROWTH_TIMES  # a home's books with all their keys
 GROWTH_KIB = 16384 * GROWTH_TIMES
-TIMEOUT_MS = 60000 if "NIGH_SANITIZED" in os.environ else 10000
+TIMEOUT_MS = 10000
 LOANS = 10000  # of its share of LIMIT_SERVES
 
 
