@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every verb of nigh against a private node: results, JSON, exit codes, and the line that says what is wrong."""
 import contextlib
+import ctypes
 import json
 import os
 import resource
+import select
 import shutil
 import signal
 import stat
@@ -17,6 +19,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
 from raw_session import Node, wait_for  # noqa: E402
 
+IN_CREATE = 0x100  # of inotify
 OK, FAILED, USAGE, NOT_FOUND, UNREACHABLE, DENIED, FULL, TIMEOUT, CORRUPT, EXISTS = range(10)
 VERBS = ("put", "get", "ls", "stat", "rm", "pin", "unpin", "who", "locate", "nodes", "leave", "forget", "call", "region", "top",
          "doctor", "bench", "help")
@@ -288,6 +291,14 @@ def test_output_is_complete_or_untouched(node, folder):
     assert stat.S_IMODE(os.stat(out + "2").st_mode) == 0o640
 
 
+def files_made(folder):
+    """A descriptor that is readable once a file was made in a folder: who waits for that is woken by it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = libc.inotify_init1(os.O_CLOEXEC)
+    assert fd >= 0 and libc.inotify_add_watch(fd, os.fsencode(folder), IN_CREATE) > 0, os.strerror(ctypes.get_errno())
+    return fd
+
+
 @with_node
 def test_output_that_is_interrupted(node, folder):
     """Ctrl-C while the bytes are written: what was there stays, and nothing else does."""
@@ -296,16 +307,15 @@ def test_output_that_is_interrupted(node, folder):
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         for _ in range(200):
             write(folder, "out", b"what was there")
+            made = files_made(folder)
             # On a busy machine it would be done before this process is given a processor again.
             get = subprocess.Popen(
                 [os.environ["NIGH"], "get", "x", "-o", out, "--socket", node.path], preexec_fn=lambda: os.nice(19)
             )
-            while get.poll() is None and len(os.listdir(folder)) == 1:  # a little at a time
-                get.send_signal(signal.SIGCONT)
-                get.send_signal(signal.SIGSTOP)
+            assert select.select([made], [], [], 120)[0], "it makes a file beside it"
             get.send_signal(number)
-            get.send_signal(signal.SIGCONT)
-            get.wait(timeout=30)
+            get.wait(timeout=120)
+            os.close(made)
             assert os.listdir(folder) == ["out"], os.listdir(folder)
             assert get.returncode in (0, -number)
             if get.returncode and read(out) == b"what was there":
