@@ -27,6 +27,7 @@ void cli_region_info_json(struct json *json, const nigh_region_info *info)
     json_string(json, "group_access", cli_region_format_rights(info->group_access, rights));
     json_string(json, "other_access", cli_region_format_rights(info->other_access, rights));
     json_bool(json, "mappable", (info->flags & NIGH_REGION_MAPPABLE) != 0);
+    json_bool(json, "donated", (info->flags & NIGH_REGION_DONATED) != 0);
     json_array_open(json, "users");
     for (uint32_t n = 0; n < info->user_count; n++) {
         json_object_open(json, NULL);
@@ -51,7 +52,6 @@ static void print_json(const char *name, const nigh_region_info *info)
     json_object_open(&json, NULL);
     json_string(&json, "name", name);
     cli_region_info_json(&json, info);
-    json_bool(&json, "donated", (info->flags & NIGH_REGION_DONATED) != 0); /* lists do not say it */
     json_object_close(&json);
 }
 

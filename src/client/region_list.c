@@ -52,7 +52,8 @@ static void read_entry(const struct session_region_entry *from, const uint8_t *t
         .group_access = from->group_rights,
         .other_access = from->other_rights,
         .user_count = from->user_count,
-        .flags = from->is_mappable != 0 ? NIGH_REGION_MAPPABLE : 0,
+        .flags = ((from->flags & SESSION_ENTRY_MAPPABLE) != 0 ? NIGH_REGION_MAPPABLE : 0) |
+                 ((from->flags & SESSION_ENTRY_DONATED) != 0 ? NIGH_REGION_DONATED : 0),
     };
 
     for (uint32_t n = 0; n < from->user_count; n++, tail += sizeof(struct session_region_user)) {

@@ -408,8 +408,11 @@ struct session_region_entry {
     uint8_t name_bytes;
     uint16_t chunk_count;
     uint8_t user_count;
-    uint8_t is_mappable;
+    uint8_t flags; /* SESSION_ENTRY_* */
 };
+
+#define SESSION_ENTRY_MAPPABLE 1u
+#define SESSION_ENTRY_DONATED  2u
 
 #define SESSION_REGION_LOST UINT16_MAX /* of _AT: the node that is asked */
 

@@ -130,7 +130,9 @@ static bool put_listed(struct session_region_page *to, const struct region_liste
                                          .name_bytes = (uint8_t)listed->name_bytes,
                                          .chunk_count = (uint16_t)listed->chunk_count,
                                          .user_count = (uint8_t)listed->grant_count,
-                                         .is_mappable = listed->is_mappable};
+                                         .flags =
+                                             (listed->is_mappable ? SESSION_ENTRY_MAPPABLE : 0) |
+                                             (listed->is_donated ? SESSION_ENTRY_DONATED : 0)};
     uint8_t *at = to->entries + to->bytes + sizeof(entry);
 
     entry.bytes = (uint32_t)align_up_u64(

@@ -39,6 +39,8 @@ enum {
 };
 
 #define FLAG_MAPPABLE 1u
+#define FLAG_DONATED  2u
+#define FLAGS         3u
 
 _Static_assert(AT_GID + 4 == ENTRY_BYTES, "the head has no gaps");
 _Static_assert(LIMIT_NODES <= NODE_LOST && REGION_LIST_BYTES <= UINT16_MAX, "the numbers fit");
@@ -124,7 +126,8 @@ bool region_list_put(struct region_list_writer *to, const struct region_descript
     at[AT_OTHER] = descriptor->other_rights;
     at[AT_RIGHTS] = (uint8_t)rights;
     at[AT_GRANTS] = (uint8_t)descriptor->grant_count;
-    at[AT_FLAGS] = (descriptor->flags & REGION_MAPPABLE) != 0 ? FLAG_MAPPABLE : 0;
+    at[AT_FLAGS] = ((descriptor->flags & REGION_MAPPABLE) != 0 ? FLAG_MAPPABLE : 0) |
+                   ((descriptor->flags & REGION_DONATED) != 0 ? FLAG_DONATED : 0);
     bytes_put_u64(at + AT_SIZE, descriptor->geometry.size_bytes);
     bytes_put_u64(at + AT_CHUNK_BYTES, descriptor->geometry.chunk_bytes);
     bytes_put_u32(at + AT_UID, descriptor->uid);
@@ -195,9 +198,10 @@ static nigh_status get_head(const uint8_t *at, struct region_listed *listed)
         .other_rights = at[AT_OTHER],
         .grant_count = at[AT_GRANTS],
         .is_mappable = (at[AT_FLAGS] & FLAG_MAPPABLE) != 0,
+        .is_donated = (at[AT_FLAGS] & FLAG_DONATED) != 0,
         .name_bytes = at[AT_NAME],
     };
-    if (memcmp(at + AT_ZERO, zeros, sizeof(zeros)) != 0 || at[AT_FLAGS] > FLAG_MAPPABLE ||
+    if (memcmp(at + AT_ZERO, zeros, sizeof(zeros)) != 0 || (at[AT_FLAGS] & ~FLAGS) != 0 ||
         listed->name_bytes == 0 || listed->name_bytes > LIMIT_REGION_NAME_BYTES ||
         listed->grant_count > LIMIT_REGION_GRANTS || listed->rights == 0 ||
         ((listed->rights | listed->group_rights | listed->other_rights) & ~REGION_ALL) != 0 ||

@@ -62,7 +62,7 @@ struct region_listed {
     uint32_t group_rights, other_rights;
     uint32_t chunk_count, grant_count;
     uint32_t name_bytes;
-    bool is_mappable;
+    bool is_mappable, is_donated;
     char name[LIMIT_REGION_NAME_BYTES];
     struct region_grant grants[LIMIT_REGION_GRANTS];
     uint32_t nodes[LIMIT_REGION_CHUNKS]; /* REGION_NOBODY: it is lost */

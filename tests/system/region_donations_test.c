@@ -152,9 +152,12 @@ static void what_the_donor_has_is_what_others_read_and_write(void **state)
 {
     const uint64_t bytes = 40 * MIB + 4096; /* in steps */
     nigh_region_info info = {.struct_size = sizeof info};
+    nigh_region_entry entry = {.info = {.struct_size = sizeof entry.info}};
     struct own own = make_own(bytes, SEALED, 0);
     struct world world;
     nigh_region *region;
+    size_t got;
+    uint32_t more;
 
     (void)state;
     begin_world(&world, 2);
@@ -168,6 +171,9 @@ static void what_the_donor_has_is_what_others_read_and_write(void **state)
     assert_int_equal(info.flags, NIGH_REGION_DONATED);
     assert_int_equal(info.chunk_count, 1);
     assert_int_equal(info.ranks[0], 0);
+    assert_int_equal(
+        AGREED(nigh_region_list(world.client[1], NULL, &entry, 1, WAIT_US, &got, &more)), NIGH_OK);
+    assert_int_equal(entry.info.flags, NIGH_REGION_DONATED);
     end_world(&world);
     assert_int_equal(own.at[bytes - 1], 0xa5); /* the node's end takes nothing of it */
     drop_own(&own);

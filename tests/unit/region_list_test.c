@@ -24,6 +24,9 @@ static struct region_descriptor *describe(const char *name, uint32_t chunks, uin
     made->uid = 7;
     made->gid = 8;
     made->group_rights = REGION_READ;
+    made->flags = chunks == 1                     ? REGION_DONATED
+                  : chunks == LIMIT_REGION_CHUNKS ? REGION_MAPPABLE
+                                                  : 0;
     made->name_bytes = (uint8_t)strlen(name);
     memcpy(made->name, name, made->name_bytes);
     made->grant_count = grants;
@@ -91,7 +94,9 @@ static void what_is_written_is_read(void **state)
     assert_true(from.has_more);
     assert_int_equal(from.through_bytes, 2);
     assert_int_equal(region_list_next(&from, &listed), NIGH_OK);
+    assert_true(listed.is_donated && !listed.is_mappable);
     assert_int_equal(region_list_next(&from, &listed), NIGH_OK);
+    assert_true(listed.is_mappable && !listed.is_donated);
     assert_int_equal(listed.name_bytes, 2);
     assert_memory_equal(listed.name, "ab", 2);
     assert_int_equal(listed.geometry.size_bytes, LIMIT_REGION_CHUNKS * 4096 - 1);
