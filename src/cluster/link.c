@@ -59,6 +59,16 @@ uint32_t links_own_bulk(const struct links *links)
     return links->bulk.count > 0 ? 0 : links->config.bulk_receives;
 }
 
+uint32_t links_posts(const struct links *links, enum link_endpoint kind)
+{
+    const struct links_config *config = &links->config;
+
+    if (kind == LINK_BULK) {
+        return config->reads + config->bulk_receives;
+    }
+    return config->reads + (link_is_own(kind) ? config->writes : 0);
+}
+
 uint32_t links_own_receives(const struct links *links)
 {
     return links->control.receives + links->calls.receives + links_own_bulk(links);
@@ -326,9 +336,6 @@ static nigh_status begin(struct link *link)
     if (link->sides[LINK_CONTROL].rpc != NULL) {
         return NIGH_OK;
     }
-    link->op_count = 0;
-    link->read_count = 0;
-    link->write_count = 0;
     link->free_op = LINK_NO_OP;
     link->ops_used = 0;
     link->failed = false;
@@ -344,10 +351,9 @@ struct fabric_endpoint_options link_endpoint_options(struct link *link, enum lin
     struct links *links = link->links;
 
     if (kind >= LINK_READS || link_is_own(kind)) {
-        return (struct fabric_endpoint_options){
-            .sends = links->config.reads + (link_is_own(kind) ? links->config.writes : 0),
-            .context = &link->sides[kind],
-            .inline_bytes = LINK_HEAD_BYTES};
+        return (struct fabric_endpoint_options){.sends = links_posts(links, kind),
+                                                .context = &link->sides[kind],
+                                                .inline_bytes = LINK_HEAD_BYTES};
     }
     if (kind != LINK_BULK) {
         return (struct fabric_endpoint_options){
@@ -357,7 +363,7 @@ struct fabric_endpoint_options link_endpoint_options(struct link *link, enum lin
         };
     }
     return (struct fabric_endpoint_options){
-        .sends = links->config.reads + links->config.bulk_receives,
+        .sends = links_posts(links, kind),
         .receives = links_own_bulk(links),
         .stock = links->bulk.stock,
         .context = &link->sides[kind],

@@ -107,9 +107,11 @@ struct links_config {
     uint32_t shared_bulk;   /* receives for the bulk endpoints of all links together: whoever grants
                                them to peers grants no more; 0: each has its own */
     uint32_t bulk_bytes;    /* of each */
-    uint32_t reads;         /* READs of one link under way at once; more are NIGH_BUSY */
-    uint32_t writes; /* the same of WRITEs and atomics together, to LIMIT_LINK_WRITES; 0, at all
-                        nodes: there are none, nor endpoints for regions: links_rights */
+    uint32_t reads;         /* READs under way at once over the bulk endpoints of a link together,
+                               and over each for regions; more are NIGH_BUSY */
+    uint32_t writes; /* the same of WRITEs and atomics together, to LIMIT_LINK_WRITES, over each
+                        endpoint for regions; 0, at all nodes: there are none, nor such endpoints:
+                        links_rights */
     uint64_t seed;   /* of the back-off's jitter */
     struct links_shell shell;
 };
@@ -206,8 +208,8 @@ nigh_status link_region_read(struct link *link, enum link_endpoint over,
  * WRITEs slices to remote memory over an endpoint for regions. The first slice may be inline
  * (memory NULL, at most 64 bytes, taken during the call); aligned words move whole where the fabric
  * is FABRIC_CAN_WORDS. As link_read, and: NIGH_BUSY: with link_fetch_add and link_compare_swap, too
- * many under way; NIGH_INVALID: more slices or bytes than the fabric takes; NIGH_UNSUPPORTED:
- * links_config.writes is 0; NIGH_PEER_LOST: link_carries would say no.
+ * many under way over this endpoint; NIGH_INVALID: more slices or bytes than the fabric takes;
+ * NIGH_UNSUPPORTED: links_config.writes is 0; NIGH_PEER_LOST: link_carries would say no.
  *
  * Order, over one endpoint: WRITEs, READs and atomics start as they were asked for. So what was
  * WRITTEN is there when an atomic that follows it acts, and is what a READ that follows it brings.
