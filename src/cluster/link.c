@@ -25,15 +25,15 @@ const struct link_channel *links_channel(const struct links *links, enum link_en
 bool link_has(const struct link *link, enum link_endpoint kind)
 {
     const struct links *links = link->links;
+    const struct link_peer *peer = &links->peers[link->rank].info;
 
     if (kind >= LINK_READS) {
-        return kind - LINK_READS + 1u < links->peers[link->rank].info.bulk_endpoints;
+        return kind - LINK_READS + 1u < peer->bulk_endpoints;
     }
     switch (kind) {
     case LINK_CALLS: return links->calls.receives > 0;
-    case LINK_REGIONS: return links->config.writes > 0;
-    case LINK_REGIONS_LOW:
-        return links->config.writes > 0 && links->peers[link->rank].info.region_endpoints > 1;
+    case LINK_REGIONS: return links_carry_regions(links) && link->rail == 0;
+    case LINK_REGIONS_LOW: return link_has(link, LINK_REGIONS) && peer->region_endpoints > 1;
     default: return true;
     }
 }
@@ -57,6 +57,11 @@ static uint8_t *frame_receive(const struct link_side *side, uint32_t number)
 uint32_t links_own_bulk(const struct links *links)
 {
     return links->bulk.count > 0 ? 0 : links->config.bulk_receives;
+}
+
+bool links_carry_regions(const struct links *links)
+{
+    return links->config.writes > 0 && links->config.lane == 0;
 }
 
 uint32_t links_posts(const struct links *links, enum link_endpoint kind)

@@ -211,6 +211,10 @@ void link_fini(struct link *link);
 /* Receives of bulk that each link has for itself. */
 uint32_t links_own_bulk(const struct links *links);
 
+/* Whether what is of regions goes over one of these links to a peer: that of rail 0, where all of
+ * it goes. */
+bool links_carry_regions(const struct links *links);
+
 /* Posts that have room in an endpoint without a channel. */
 uint32_t links_posts(const struct links *links, enum link_endpoint kind);
 

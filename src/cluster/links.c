@@ -104,7 +104,7 @@ static bool is_config_valid(const struct links_config *config)
 /* What one link may have under way. */
 static uint32_t count_ops(const struct links *links)
 {
-    uint32_t regions = links->config.writes > 0 ? LIMIT_REGION_ENDPOINTS : 0;
+    uint32_t regions = links_carry_regions(links) ? LIMIT_REGION_ENDPOINTS : 0;
 
     return links_posts(links, LINK_BULK) + regions * links_posts(links, LINK_REGIONS);
 }

@@ -209,7 +209,7 @@ static nigh_status read_over(struct link *link, uint64_t way, const struct fabri
 {
     enum link_endpoint over = link_regions(link, way == 1);
 
-    return way > 1 || op->lane->node->world->regions == 0
+    return way > 1 || op->lane->node->world->regions == 0 || link_rail(link) > 0
                ? link_read(link, slices, 2, remote, on_op_done, op)
                : link_region_read(link, over, slices, 2, remote, on_op_done, op);
 }
@@ -845,6 +845,42 @@ static void rails_join_the_lanes_that_share_shards(void **state)
         all_see_all(world);
         assert_true(all_up(world));
         assert_int_equal(world->downs, 0);
+        world_close(world);
+        free(world);
+    }
+}
+
+static void expect_regions_at_rail_0(void *context, struct link *link)
+{
+    const struct world *world = context;
+
+    for (uint32_t n = 0; n < LIMIT_REGION_ENDPOINTS; n++) {
+        bool has = link_rail(link) == 0 && n < world->regions;
+
+        assert_int_equal(link->sides[LINK_REGIONS + n].endpoint != NULL, has);
+        assert_int_equal(link_carries(link, LINK_REGIONS + n), has);
+    }
+}
+
+/* All that is of regions goes over one rail to each peer. */
+static void regions_have_endpoints_at_rail_0(void **state)
+{
+    (void)state;
+    for (uint32_t n = 0; n < 3 * sizeof(shapes) / sizeof(shapes[0]); n++) {
+        struct sim_options options = {.seed = n};
+        struct world *world = calloc(1, sizeof(*world));
+        const uint32_t *lanes = shapes[n / 3];
+
+        world->regions = n % 3;
+        world_open(world, &options, NODES_MAX, lanes);
+        all_see_all(world);
+        pass(world, 10000);
+        assert_true(all_up(world));
+        for (uint32_t a = 0; a < NODES_MAX; a++) {
+            for (uint32_t lane = 0; lane < lanes[a]; lane++) {
+                links_each(world->nodes[a].lane[lane]->links, expect_regions_at_rail_0, world);
+            }
+        }
         world_close(world);
         free(world);
     }
@@ -2081,6 +2117,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rails_join_the_lanes_that_share_shards),
+        cmocka_unit_test(regions_have_endpoints_at_rail_0),
         cmocka_unit_test(links_go_with_the_dead),
         cmocka_unit_test(links_without_memory_are_made_later),
         cmocka_unit_test(everything_ends_once),
