@@ -1206,6 +1206,7 @@ static void a_bad_token_does_not_get_in(void **state)
     uint64_t refused = 0;
 
     world->bulk = 2;
+    world->regions = 1;
     world_open(world, &options, 2, shapes[1]);
     all_see_all(world);
     pass(world, 10000);
@@ -1242,6 +1243,7 @@ static void a_bad_token_does_not_get_in(void **state)
     REFUSED(&good, sizeof(good) - 1); /* a part of one */
     REFUSED_WITH(serial, 0);
     REFUSED_WITH(kind, LINK_CALLS);
+    REFUSED_WITH(kind, LINK_REGIONS);   /* rail 0 alone has that */
     REFUSED_WITH(kind, LINK_READS + 1); /* there are two bulk endpoints */
     REFUSED_WITH(kind, LINK_ENDPOINTS);
     REFUSED_WITH(kind, 255);
@@ -1280,6 +1282,64 @@ static void a_bad_token_does_not_get_in(void **state)
     auth_token_sign(&bad, session);
     assert_int_equal(knock(world, stranger, &bad, sizeof(bad), "0:2"), NIGH_DENIED);
     fabric_destroy(stranger);
+    world_close(world);
+    free(world);
+}
+
+/* As rank 1 would dial rank 0, to the end. */
+static struct fabric_endpoint *dial_as_peer(struct world *world, struct fabric *fabric,
+                                            enum link_endpoint kind, uint32_t serial)
+{
+    struct fabric_endpoint_options options = {.sends = 64, .receives = 64};
+    struct auth_token token = {.kind = (uint8_t)kind,
+                               .rank = 1,
+                               .incarnation = 1,
+                               .target_incarnation = 1,
+                               .serial = serial};
+    struct fabric_endpoint *endpoint;
+    struct fabric_event event;
+    uint8_t session[AUTH_KEY_BYTES];
+
+    session_key(&world->nodes[0], &world->nodes[1], session);
+    auth_token_sign(&token, session);
+    assert_int_equal(
+        fabric_connect(fabric, "0:0", &options, &token, (uint32_t)sizeof(token), &endpoint),
+        NIGH_OK);
+    pass(world, 2000);
+    assert_true(fabric_next_event(fabric, &event));
+    assert_int_equal(event.kind, FABRIC_ESTABLISHED);
+    return endpoint;
+}
+
+/* An endpoint for regions that ended while its link was coming up is waited for as long as the link
+ * is, which begins anew with each that the peer dials. */
+static void an_endpoint_of_a_link_that_is_not_up_has_as_long(void **state)
+{
+    (void)state;
+    struct sim_options options = {.seed = 4};
+    struct world *world = calloc(1, sizeof(*world));
+    struct fabric *peer;
+    const struct link_side *side;
+    struct links *links;
+
+    world->regions = 1;
+    world_open(world, &options, 2, shapes[0]);
+    links = world->nodes[0].lane[0]->links;
+    say_up(&world->nodes[0], &world->nodes[1]); /* which does not dial itself */
+    assert_int_equal(sim_fabric(world->sim, 9, 0, &peer), NIGH_OK);
+    side = &links->peers[1].links[0].sides[LINK_REGIONS];
+    fabric_endpoint_destroy(peer, dial_as_peer(world, peer, LINK_REGIONS, 1));
+    pass(world, LINK_UP_US - 100000);
+    assert_null(side->endpoint);
+    assert_int_equal(links_counters(links)->region_ends, 1);
+    (void)dial_as_peer(world, peer, LINK_BULK, 2);
+    pass(world, 1000000);
+    (void)dial_as_peer(world, peer, LINK_CONTROL, 3);
+    assert_null(links_find(links, 1, 0));
+    (void)dial_as_peer(world, peer, LINK_REGIONS, 4);
+    assert_non_null(links_find(links, 1, 0));
+    assert_int_equal(world->downs, 0);
+    fabric_destroy(peer);
     world_close(world);
     free(world);
 }
@@ -2124,6 +2184,7 @@ int main(void)
         cmocka_unit_test(dials_back_off),
         cmocka_unit_test(hosts_are_tried_in_turn),
         cmocka_unit_test(a_bad_token_does_not_get_in),
+        cmocka_unit_test(an_endpoint_of_a_link_that_is_not_up_has_as_long),
         cmocka_unit_test(wrong_configurations_are_refused),
         cmocka_unit_test(another_epoch_is_no_lie),
         cmocka_unit_test(reads_have_a_bound),
