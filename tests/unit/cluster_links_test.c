@@ -1328,13 +1328,13 @@ static void an_endpoint_of_a_link_that_is_not_up_has_as_long(void **state)
     say_up(&world->nodes[0], &world->nodes[1]); /* which does not dial itself */
     assert_int_equal(sim_fabric(world->sim, 9, 0, &peer), NIGH_OK);
     side = &links->peers[1].links[0].sides[LINK_REGIONS];
-    fabric_endpoint_destroy(peer, dial_as_peer(world, peer, LINK_REGIONS, 1));
+    (void)dial_as_peer(world, peer, LINK_CONTROL, 1);
+    fabric_endpoint_destroy(peer, dial_as_peer(world, peer, LINK_REGIONS, 2));
     pass(world, LINK_UP_US - 100000);
     assert_null(side->endpoint);
     assert_int_equal(links_counters(links)->region_ends, 1);
-    (void)dial_as_peer(world, peer, LINK_BULK, 2);
+    (void)dial_as_peer(world, peer, LINK_BULK, 3);
     pass(world, 1000000);
-    (void)dial_as_peer(world, peer, LINK_CONTROL, 3);
     assert_null(links_find(links, 1, 0));
     (void)dial_as_peer(world, peer, LINK_REGIONS, 4);
     assert_non_null(links_find(links, 1, 0));
