@@ -123,7 +123,7 @@
 #define LIMIT_FABRIC_HANDSHAKE_US 5000000
 #define LIMIT_BULK_ENDPOINTS      4    /* of one link */
 #define LIMIT_REGION_ENDPOINTS    2    /* of one link, for regions: one for each priority */
-#define LIMIT_LINK_WRITES         1024 /* WRITEs and atomics of one link under way */
+#define LIMIT_LINK_WRITES         1024 /* WRITEs and atomics of one endpoint under way */
 #define LIMIT_FABRIC_HALF_OPEN    256  /* connections to a lane that are not accepted yet */
 #define LIMIT_FABRIC_TURN_BYTES   (UINT64_C(1) << 20) /* payload of one endpoint in one poll */
 #define LIMIT_FABRIC_MESSAGE      (UINT64_C(1) << 30) /* bytes of one post */

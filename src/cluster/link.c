@@ -25,15 +25,15 @@ const struct link_channel *links_channel(const struct links *links, enum link_en
 bool link_has(const struct link *link, enum link_endpoint kind)
 {
     const struct links *links = link->links;
+    const struct link_peer *peer = &links->peers[link->rank].info;
 
     if (kind >= LINK_READS) {
-        return kind - LINK_READS + 1u < links->peers[link->rank].info.bulk_endpoints;
+        return kind - LINK_READS + 1u < peer->bulk_endpoints;
     }
     switch (kind) {
     case LINK_CALLS: return links->calls.receives > 0;
-    case LINK_REGIONS: return links->config.writes > 0;
-    case LINK_REGIONS_LOW:
-        return links->config.writes > 0 && links->peers[link->rank].info.region_endpoints > 1;
+    case LINK_REGIONS: return links_carry_regions(links) && link->rail == 0;
+    case LINK_REGIONS_LOW: return link_has(link, LINK_REGIONS) && peer->region_endpoints > 1;
     default: return true;
     }
 }
@@ -57,6 +57,21 @@ static uint8_t *frame_receive(const struct link_side *side, uint32_t number)
 uint32_t links_own_bulk(const struct links *links)
 {
     return links->bulk.count > 0 ? 0 : links->config.bulk_receives;
+}
+
+bool links_carry_regions(const struct links *links)
+{
+    return links->config.writes > 0 && links->config.lane == 0;
+}
+
+uint32_t links_posts(const struct links *links, enum link_endpoint kind)
+{
+    const struct links_config *config = &links->config;
+
+    if (kind == LINK_BULK) {
+        return config->reads + config->bulk_receives;
+    }
+    return config->reads + (link_is_own(kind) ? config->writes : 0);
 }
 
 uint32_t links_own_receives(const struct links *links)
@@ -326,9 +341,6 @@ static nigh_status begin(struct link *link)
     if (link->sides[LINK_CONTROL].rpc != NULL) {
         return NIGH_OK;
     }
-    link->op_count = 0;
-    link->read_count = 0;
-    link->write_count = 0;
     link->free_op = LINK_NO_OP;
     link->ops_used = 0;
     link->failed = false;
@@ -344,10 +356,9 @@ struct fabric_endpoint_options link_endpoint_options(struct link *link, enum lin
     struct links *links = link->links;
 
     if (kind >= LINK_READS || link_is_own(kind)) {
-        return (struct fabric_endpoint_options){
-            .sends = links->config.reads + (link_is_own(kind) ? links->config.writes : 0),
-            .context = &link->sides[kind],
-            .inline_bytes = LINK_HEAD_BYTES};
+        return (struct fabric_endpoint_options){.sends = links_posts(links, kind),
+                                                .context = &link->sides[kind],
+                                                .inline_bytes = LINK_HEAD_BYTES};
     }
     if (kind != LINK_BULK) {
         return (struct fabric_endpoint_options){
@@ -357,7 +368,7 @@ struct fabric_endpoint_options link_endpoint_options(struct link *link, enum lin
         };
     }
     return (struct fabric_endpoint_options){
-        .sends = links->config.reads + links->config.bulk_receives,
+        .sends = links_posts(links, kind),
         .receives = links_own_bulk(links),
         .stock = links->bulk.stock,
         .context = &link->sides[kind],

@@ -11,10 +11,11 @@
  * turns. When one fails, the link goes down as a whole, and the side that dials brings it up
  * again, with back-off, for as long as the peer is said to be up.
  *
- * READs, WRITEs and atomics of regions have an endpoint of their own, or two, by priority. A key
- * that a peer withdrew is refused there as a matter of course, which ends the endpoint: when one
- * of these fails, what was under way over it ends, and nothing else; the side that dials dials it
- * again. A link comes up with them, and goes down when one of them stays away.
+ * READs, WRITEs and atomics of regions have an endpoint of their own, or two, by priority, at rail
+ * 0, which joins the lanes that serve them: no other rail carries any. A key that a peer withdrew
+ * is refused there as a matter of course, which ends the endpoint: when one of these fails, what
+ * was under way over it ends, and nothing else; the side that dials dials it again. A link comes up
+ * with them, and goes down when one of them stays away.
  *
  * A link that is down has no endpoint: nothing of it touches memory any more. Completions that tell
  * of its end are delivered after its endpoints were destroyed, so that whoever gets one may reuse
@@ -61,7 +62,7 @@ struct link_peer {
     bool dials; /* we dial its fabrics */
     uint32_t lanes;
     uint32_t bulk_endpoints; /* of a link to it, to LIMIT_BULK_ENDPOINTS: the same there; 0 is 1 */
-    uint32_t region_endpoints;       /* likewise, to LIMIT_REGION_ENDPOINTS */
+    uint32_t region_endpoints;       /* likewise, of rail 0, to LIMIT_REGION_ENDPOINTS */
     uint8_t session[AUTH_KEY_BYTES]; /* signs and checks tokens */
     /* "host:port" of each lane; "host,host:port": it is at one of them */
     char addresses[LIMIT_LANES][FABRIC_ADDRESS_BYTES];
@@ -107,9 +108,11 @@ struct links_config {
     uint32_t shared_bulk;   /* receives for the bulk endpoints of all links together: whoever grants
                                them to peers grants no more; 0: each has its own */
     uint32_t bulk_bytes;    /* of each */
-    uint32_t reads;         /* READs of one link under way at once; more are NIGH_BUSY */
-    uint32_t writes; /* the same of WRITEs and atomics together, to LIMIT_LINK_WRITES; 0, at all
-                        nodes: there are none, nor endpoints for regions: links_rights */
+    uint32_t reads;         /* READs under way at once over the bulk endpoints of a link together,
+                               and over each for regions; more are NIGH_BUSY */
+    uint32_t writes; /* the same of WRITEs and atomics together, to LIMIT_LINK_WRITES, over each
+                        endpoint for regions; 0, at all lanes and nodes: there are none, nor such
+                        endpoints: links_rights */
     uint64_t seed;   /* of the back-off's jitter */
     struct links_shell shell;
 };
@@ -206,8 +209,8 @@ nigh_status link_region_read(struct link *link, enum link_endpoint over,
  * WRITEs slices to remote memory over an endpoint for regions. The first slice may be inline
  * (memory NULL, at most 64 bytes, taken during the call); aligned words move whole where the fabric
  * is FABRIC_CAN_WORDS. As link_read, and: NIGH_BUSY: with link_fetch_add and link_compare_swap, too
- * many under way; NIGH_INVALID: more slices or bytes than the fabric takes; NIGH_UNSUPPORTED:
- * links_config.writes is 0; NIGH_PEER_LOST: link_carries would say no.
+ * many under way over this endpoint; NIGH_INVALID: more slices or bytes than the fabric takes;
+ * NIGH_UNSUPPORTED: links_config.writes is 0; NIGH_PEER_LOST: link_carries would say no.
  *
  * Order, over one endpoint: WRITEs, READs and atomics start as they were asked for. So what was
  * WRITTEN is there when an atomic that follows it acts, and is what a READ that follows it brings.

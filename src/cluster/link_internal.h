@@ -56,6 +56,11 @@ struct link_side {
     uint64_t up_us;      /* when it was established last */
     uint64_t back_by_us; /* it went down, and is there again by then, or the link goes, too */
 
+    /* Under way over it, of an endpoint for regions; LINK_BULK: over all that are not. */
+    uint32_t op_count;
+    uint32_t read_count;  /* of them */
+    uint32_t write_count; /* of them: WRITEs and atomics */
+
     /* Of an endpoint with a channel. */
     struct rpc *rpc;     /* from the link's first endpoint until down; NULL: no channel */
     struct list sends;   /* of links.sends, under way */
@@ -131,10 +136,7 @@ struct link {
     struct link_op *ops;
     uint32_t ops_used;
     uint32_t free_op;
-    uint32_t op_count;
-    uint32_t read_count;  /* of them */
-    uint32_t write_count; /* of them: WRITEs and atomics */
-    uint32_t reader;      /* the bulk endpoint that the last READs went over: from 0 */
+    uint32_t reader; /* the bulk endpoint that the last READs went over: from 0 */
 
     uint32_t place; /* among links.live, while it is up */
 };
@@ -208,6 +210,13 @@ void link_fini(struct link *link);
 
 /* Receives of bulk that each link has for itself. */
 uint32_t links_own_bulk(const struct links *links);
+
+/* Whether what is of regions goes over one of these links to a peer: that of rail 0, where all of
+ * it goes. */
+bool links_carry_regions(const struct links *links);
+
+/* Posts that have room in an endpoint without a channel. */
+uint32_t links_posts(const struct links *links, enum link_endpoint kind);
 
 /* All receives that it has. */
 uint32_t links_own_receives(const struct links *links);

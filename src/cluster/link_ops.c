@@ -16,52 +16,60 @@
 
 /* ---- numbers -------------------------------------------------------------- */
 
-/* How many of a kind are counted together, and may be; NULL: of these there are as many as numbers
- * are left. */
-static uint32_t *count_of(struct link *link, enum link_op_kind kind, uint32_t *most)
+/* Whose counts an operation is in. Each has places of its own, so that nothing of one waits for
+ * what goes over another. */
+static struct link_side *counted(struct link *link, const struct link_op *op)
 {
+    return &link->sides[op->over];
+}
+
+static bool has_place(const struct link_side *side, enum link_op_kind kind)
+{
+    const struct links *links = side->link->links;
+
+    if (side->op_count == links_posts(links, side->kind)) {
+        return false;
+    }
     switch (kind) {
-    case LINK_OP_READ: *most = link->links->config.reads; return &link->read_count;
+    case LINK_OP_READ: return side->read_count < links->config.reads;
     case LINK_OP_WRITE:
-    case LINK_OP_WORD: *most = link->links->config.writes; return &link->write_count;
-    default: return NULL;
+    case LINK_OP_WORD: return side->write_count < links->config.writes;
+    default: return true;
     }
 }
 
+/* 1, or UINT32_MAX: one less. */
+static void count_op(struct link_side *side, enum link_op_kind kind, uint32_t change)
+{
+    side->op_count += change;
+    side->read_count += kind == LINK_OP_READ ? change : 0;
+    side->write_count += kind == LINK_OP_WRITE || kind == LINK_OP_WORD ? change : 0;
+}
+
+/* There are as many numbers as places. */
 static bool take_op(struct link *link, const struct link_op *asked, uint32_t *number)
 {
-    uint32_t most;
-    uint32_t *count = count_of(link, asked->kind, &most);
-
-    if (count != NULL && *count == most) {
+    if (!has_place(counted(link, asked), asked->kind)) {
         return false;
     }
     if (link->free_op != LINK_NO_OP) {
         *number = link->free_op;
         link->free_op = link->ops[*number].next;
-    } else if (link->ops_used < link->links->max_ops) {
-        *number = link->ops_used++;
     } else {
-        return false;
+        NIGH_ASSERT(link->ops_used < link->links->max_ops);
+        *number = link->ops_used++;
     }
-    link->op_count++;
-    if (count != NULL) {
-        (*count)++;
-    }
+    count_op(counted(link, asked), asked->kind, 1);
     link->ops[*number] = *asked;
     return true;
 }
 
 static void forget_op(struct link *link, uint32_t number)
 {
-    uint32_t most;
-    uint32_t *count = count_of(link, link->ops[number].kind, &most);
+    struct link_op *op = &link->ops[number];
 
-    if (count != NULL) {
-        (*count)--;
-    }
-    link->ops[number].kind = LINK_OP_NONE;
-    link->op_count--;
+    count_op(counted(link, op), op->kind, UINT32_MAX);
+    op->kind = LINK_OP_NONE;
 }
 
 static void give_op(struct link *link, uint32_t number)

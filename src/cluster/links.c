@@ -94,11 +94,19 @@ static bool is_config_valid(const struct links_config *config)
            config->bulk_receives > 0 && config->bulk_receives <= LIMIT_FABRIC_DEPTH &&
            config->writes <= LIMIT_LINK_WRITES && config->reads > 0 &&
            config->reads <= LIMIT_FABRIC_DEPTH &&
-           config->reads + config->writes + config->bulk_receives <= LIMIT_FABRIC_DEPTH &&
+           config->reads + max_u32(config->writes, config->bulk_receives) <= LIMIT_FABRIC_DEPTH &&
            config->shared_bulk <= LIMIT_FABRIC_STOCK && config->bulk_bytes > 0 &&
            is_channel_valid(&config->rpc) &&
            (!has_calls(config) || (is_channel_valid(&config->calls) &&
                                    config->shell.called != NULL && is_ring_valid(config)));
+}
+
+/* What one link may have under way. */
+static uint32_t count_ops(const struct links *links)
+{
+    uint32_t regions = links_carry_regions(links) ? LIMIT_REGION_ENDPOINTS : 0;
+
+    return links_posts(links, LINK_BULK) + regions * links_posts(links, LINK_REGIONS);
 }
 
 nigh_status links_create(const struct links_config *config, struct links **out)
@@ -134,7 +142,7 @@ nigh_status links_create(const struct links_config *config, struct links **out)
         status = init_rings(links);
     }
     links->bulk_stride = round_up_64(config->bulk_bytes);
-    links->max_ops = config->reads + config->writes + config->bulk_receives;
+    links->max_ops = count_ops(links);
     links->dial_us = UINT64_MAX;
     list_init(&links->returning);
     sends_init(&links->sends, config->fabric, max_u32(links->control.stride, links->calls.stride));
@@ -822,27 +830,35 @@ static bool is_link_whole(const struct link *link)
            links->live[link->place] == link;
 }
 
-static bool is_link_valid(const struct link *link)
+static bool are_counts_valid(const struct link_side *side)
 {
-    const struct link_rings *rings = &link->rings;
+    const struct link *link = side->link;
     uint32_t under_way = 0, reads = 0, writes = 0;
 
     for (uint32_t n = 0; n < link->ops_used; n++) {
         enum link_op_kind kind = link->ops[n].kind;
 
-        under_way += kind != LINK_OP_NONE;
-        reads += kind == LINK_OP_READ;
-        writes += kind == LINK_OP_WRITE || kind == LINK_OP_WORD;
-    }
-    for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
-        if (!is_side_valid(&link->sides[kind])) {
-            return false;
+        if (kind != LINK_OP_NONE && link->ops[n].over == side->kind) {
+            under_way++;
+            reads += kind == LINK_OP_READ;
+            writes += kind == LINK_OP_WRITE || kind == LINK_OP_WORD;
         }
     }
-    if (under_way != link->op_count ||
-        (link->sides[LINK_CONTROL].rpc != NULL &&
-         (reads != link->read_count || writes != link->write_count))) {
-        return false;
+    return under_way == side->op_count && reads == side->read_count && writes == side->write_count;
+}
+
+static bool is_link_valid(const struct link *link)
+{
+    const struct link_rings *rings = &link->rings;
+    uint32_t under_way = 0;
+
+    for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
+        const struct link_side *side = &link->sides[kind];
+
+        if (!is_side_valid(side) || !are_counts_valid(side)) {
+            return false;
+        }
+        under_way += side->op_count;
     }
     if (link->up && !rpc_ring_is_valid(&rings->writer, &rings->reader)) {
         return false;

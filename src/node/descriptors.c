@@ -14,19 +14,19 @@
 #define DESCRIPTORS_BASE      64u /* sockets, locks, standard ones, what libraries open */
 #define DESCRIPTORS_A_LANE    8u  /* epoll, bell, timer, fabric, disk */
 #define DESCRIPTORS_A_SESSION 3u  /* and one for each lane */
-#define DESCRIPTORS_A_RAIL    2u  /* control and calls; and those for READs and for regions */
+#define DESCRIPTORS_A_RAIL    2u  /* control and calls; and those for READs */
 
 void descriptors_count(const struct node_settings *settings, struct descriptors *count)
 {
     uint64_t lanes = settings->lanes;
     uint64_t others = settings->clustered ? settings->members.count - 1 : 0;
-    uint64_t a_rail = DESCRIPTORS_A_RAIL + max_u32(settings->fabric_queue_pairs, 1) +
-                      settings_region_endpoints(settings);
+    uint64_t reads = max_u32(settings->fabric_queue_pairs, 1);
 
     *count = (struct descriptors){
         .own = 2 * LIMIT_EXTENTS_AIM + 2 * lanes * (settings->pool_count + 1) +
                DESCRIPTORS_A_LANE * lanes + DESCRIPTORS_BASE,
-        .members = others * (1 + a_rail * lanes),
+        .members = others * (1 + LIMIT_REGION_ENDPOINTS + (DESCRIPTORS_A_RAIL + reads) * lanes),
+        .wishes = others * (LIMIT_BULK_ENDPOINTS - reads) * lanes,
         .sessions = settings->max_sessions * (DESCRIPTORS_A_SESSION + lanes) + LIMIT_PAIRS +
                     LIMIT_BULKS + LIMIT_REGION_FILES +
                     2 * lanes * (LIMIT_POOLS - settings->pool_count) +
@@ -56,7 +56,7 @@ nigh_status descriptors_provide(const struct node_settings *settings, bool may_r
     }
     descriptors_count(settings, &count);
     needed = count.own + count.members;
-    wanted = needed + count.sessions + count.strangers;
+    wanted = needed + count.wishes + count.sessions + count.strangers;
     if (settings->clustered && limit.rlim_cur < needed) {
         snprintf(
             why, why_bytes,

@@ -11,7 +11,9 @@
 
 struct descriptors {
     uint64_t own;       /* memory, indexes that are there from the start, lanes */
-    uint64_t members;   /* connections of all other nodes, if they have as many lanes as this one */
+    uint64_t members;   /* connections of all other nodes, if they have as many lanes as this one,
+                           whatever they want for regions */
+    uint64_t wishes;    /* more, if they want as many for READs as there can be */
     uint64_t sessions;  /* as many as may come, pools, and what memory that passed on left behind */
     uint64_t strangers; /* places of connections that have not said who they are */
 };
@@ -20,7 +22,7 @@ void descriptors_count(const struct node_settings *settings, struct descriptors 
 
 /*
  * Raises the soft limit of RLIMIT_NOFILE to the hard one (`may_raise`: an embedding program's
- * limits are its own). Too few for sessions and strangers is a warning in the log.
+ * limits are its own). Too few for the rest is a warning in the log.
  * NIGH_NO_RESOURCES: too few for the node itself and the members of its list; `why` says how many,
  * and what helps.
  */

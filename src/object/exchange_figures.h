@@ -19,8 +19,8 @@ struct members;
 #define EXCHANGE_CROSSOVER CROSSOVER_FIRST_BYTES
 #define EXCHANGE_CHUNK     (UINT64_C(1) << 20) /* of one READ */
 #define EXCHANGE_WINDOW    8u                  /* READs of one pull under way */
-#define EXCHANGE_READS     64u                 /* of one link */
-#define EXCHANGE_WRITES    64u                 /* of one link, and atomics: for regions */
+#define EXCHANGE_READS     64u                 /* of one link; and of each endpoint for regions */
+#define EXCHANGE_WRITES    64u                 /* and atomics, of each endpoint for regions */
 #define EXCHANGE_STREAM    8u                  /* messages granted to one pull at once */
 #define EXCHANGE_OFFER     4u /* messages granted with a LOCATE, which may bring none */
 #define EXCHANGE_KEYS      (1u << 20)

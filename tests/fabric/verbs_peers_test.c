@@ -14,7 +14,6 @@
 #include "fabric/fake_verbs.h"
 #include "fabric/verbs/verbs_internal.h"
 #include "object/exchange.h"
-#include "rpc/calls.h"
 #include "support/links_config.h"
 #include "support/links_side.h"
 #include "support/support.h"
@@ -198,10 +197,26 @@ static void on_called(void *context, struct link *link, const struct rpc_request
 
 /* ---- a lane, and the lanes of its peers ---- */
 
+/* Of a peer: a device rounds up what queues have room for, and grants more inline than another. */
+struct room {
+    uint32_t sends, receives;
+    uint32_t ring_kib;
+};
+
+struct cost {
+    uint32_t peers;
+    uint32_t completion_queues;
+    uint32_t posted, registered_kib; /* of a peer */
+    struct room fake, rxe;
+    uint32_t shared; /* receives of all together */
+    uint32_t bulk_endpoints;
+    uint32_t regions;  /* endpoints for them; 0: as lanes have that are not the first */
+    enum link_way way; /* of calls */
+};
+
 static void side_open(struct side *side, uint32_t rank, const struct members *members,
-                      enum link_way way, const struct verbs_library *library)
+                      const struct cost *cost, const struct verbs_library *library)
 {
-    uint32_t users = exchange_window_of(members)->users;
     const char *host = rank == 0 ? FIRST_ADDRESS : OTHER_ADDRESS;
     const struct verbs_options options = {.library = library, .address = host};
     const struct links_shell shell = {.context = side,
@@ -219,10 +234,8 @@ static void side_open(struct side *side, uint32_t rank, const struct members *me
     assert_int_equal(fabric_listen(side->fabric, address), NIGH_OK);
     fabric_address(side->fabric, side->address);
     config = support_links_config(side->fabric, rank, members, &shell);
-    config.calls = (struct rpc_config){
-        .requests = users, .calls = exchange_users_slots(users), .payload_bytes = CALLS_PAYLOAD};
-    config.calls_way = way;
-    config.ring_bytes = exchange_users_ring(members);
+    support_links_users(&config, members, cost->way);
+    config.writes = cost->regions > 0 ? EXCHANGE_WRITES : 0;
     assert_int_equal(links_create(&config, &side->links), NIGH_OK);
 }
 
@@ -233,13 +246,14 @@ static void side_close(struct side *side)
 }
 
 static void say_up(struct side *side, const struct side *other, uint32_t rank, bool dials,
-                   uint32_t bulk_endpoints)
+                   const struct cost *cost)
 {
     struct link_peer info = {.rank = rank,
                              .incarnation = 1,
                              .dials = dials,
                              .lanes = 1,
-                             .bulk_endpoints = bulk_endpoints};
+                             .bulk_endpoints = cost->bulk_endpoints,
+                             .region_endpoints = cost->regions};
 
     memcpy(info.addresses[0], other->address, sizeof(other->address));
     assert_int_equal(links_peer_up(side->links, &info, support_now_us()), NIGH_OK);
@@ -293,26 +307,10 @@ static void print(const struct fake_verbs_sum *sum, uint32_t peers, uint64_t rin
            (unsigned long long)(sum->registered_bytes - own_bytes(sum)) / 1024);
 }
 
-/* Of a peer: a device rounds up what queues have room for, and grants more inline than another. */
-struct room {
-    uint32_t sends, receives;
-    uint32_t ring_kib;
-};
-
-struct cost {
-    uint32_t peers;
-    uint32_t completion_queues;
-    uint32_t posted, registered_kib; /* of a peer */
-    struct room fake, rxe;
-    uint32_t shared; /* receives of all together */
-    uint32_t bulk_endpoints;
-    enum link_way way; /* of calls */
-};
-
 static void expect(const struct cost *cost, const struct fake_verbs_sum *sum, uint64_t rings)
 {
     const struct room *room = is_on_fake ? &cost->fake : &cost->rxe;
-    uint32_t further = cost->bulk_endpoints - 1;
+    uint32_t further = cost->bulk_endpoints - 1 + cost->regions;
 
     assert_int_equal(sum->queue_pairs, (3 + further) * cost->peers);
     assert_int_equal(sum->registrations,
@@ -326,7 +324,7 @@ static void expect(const struct cost *cost, const struct fake_verbs_sum *sum, ui
     assert_int_equal(sum->posted_receives, (uint64_t)cost->posted * cost->peers);
     assert_int_equal(own_bytes(sum) / cost->peers / 1024, cost->registered_kib);
     assert_int_equal(rings / cost->peers / 1024, room->ring_kib);
-    if (is_on_fake) /* where READs go alone there is room for a receive, and none */
+    if (is_on_fake) /* where nothing is received there is room for one, and none */
         assert_int_equal(sum->receives, sum->posted_receives + further * cost->peers);
     /* V8: what the queue pairs may complete at once has room. */
     assert_true(sum->sends + sum->receives + sum->shared_receives <= sum->completion_entries);
@@ -343,10 +341,10 @@ static void hold(const struct cost *cost)
     members_alone(&members);
     members.count = cost->peers + 1;
     for (uint32_t i = 0; i <= cost->peers; i++)
-        side_open(&sides[i], i, &members, cost->way, library);
+        side_open(&sides[i], i, &members, cost, library);
     for (uint32_t i = 1; i <= cost->peers; i++) {
-        say_up(&sides[0], &sides[i], i, false, cost->bulk_endpoints);
-        say_up(&sides[i], &sides[0], 0, true, cost->bulk_endpoints);
+        say_up(&sides[0], &sides[i], i, false, cost);
+        say_up(&sides[i], &sides[0], 0, true, cost);
     }
     assert_true(SUPPORT_WAIT(({
                                  turn_all(sides, cost->peers + 1);
@@ -366,19 +364,22 @@ static void hold(const struct cost *cost)
 static void what_peers_cost(void **state)
 {
     static const struct cost costs[] = {
-        {1, 1, 237, 2355, {694, 237, 402}, {893, 413, 594}, 0, 1, LINK_SEND},
-        {8, 1, 141, 1461, {460, 141, 277}, {637, 205, 405}, 0, 1, LINK_SEND},
-        {31, 2, 141, 1461, {460, 141, 277}, {637, 205, 405}, 0, 1, LINK_SEND},
-        {32, 1, 79, 661, {330, 79, 215}, {509, 126, 311}, LIMIT_SHARED_RECEIVES, 1, LINK_SEND},
-        {64, 2, 42, 353, {234, 42, 154}, {381, 62, 218}, LIMIT_SHARED_RECEIVES, 1, LINK_SEND},
-        {8, 1, 141, 1461, {526, 142, 296}, {764, 206, 424}, 0, 2, LINK_SEND},
-        {8, 1, 141, 1461, {658, 144, 334}, {1018, 208, 462}, 0, 4, LINK_SEND},
-        {64, 2, 42, 353, {432, 45, 211}, {762, 65, 275}, LIMIT_SHARED_RECEIVES, 4, LINK_SEND},
+        {1, 1, 237, 2371, {824, 238, 439}, {1148, 414, 631}, 0, 1, 1, LINK_SEND},
+        {8, 1, 141, 1477, {590, 142, 314}, {892, 206, 442}, 0, 1, 1, LINK_SEND},
+        {8, 1, 141, 1461, {460, 141, 277}, {637, 205, 405}, 0, 1, 0, LINK_SEND},
+        {8, 1, 141, 1477, {720, 143, 352}, {1147, 207, 480}, 0, 1, 2, LINK_SEND},
+        {31, 2, 141, 1477, {590, 142, 314}, {892, 206, 442}, 0, 1, 1, LINK_SEND},
+        {32, 2, 79, 677, {460, 80, 252}, {764, 127, 348}, LIMIT_SHARED_RECEIVES, 1, 1, LINK_SEND},
+        {64, 2, 42, 369, {364, 43, 191}, {636, 63, 255}, LIMIT_SHARED_RECEIVES, 1, 1, LINK_SEND},
+        {64, 2, 42, 353, {234, 42, 154}, {381, 62, 218}, LIMIT_SHARED_RECEIVES, 1, 0, LINK_SEND},
+        {8, 1, 141, 1477, {656, 143, 333}, {1019, 207, 461}, 0, 2, 1, LINK_SEND},
+        {8, 1, 141, 1477, {788, 145, 371}, {1273, 209, 499}, 0, 4, 1, LINK_SEND},
+        {64, 3, 42, 369, {562, 46, 248}, {1017, 66, 312}, LIMIT_SHARED_RECEIVES, 4, 1, LINK_SEND},
         /* Calls that are written: one ring in place of a buffer for each receive. */
-        {1, 1, 237, 1455, {694, 237, 402}, {893, 413, 594}, 0, 1, LINK_WRITE},
-        {8, 1, 141, 999, {460, 141, 277}, {637, 205, 405}, 0, 1, LINK_WRITE},
-        {32, 1, 79, 417, {330, 79, 215}, {509, 126, 311}, LIMIT_SHARED_RECEIVES, 1, LINK_WRITE},
-        {64, 2, 42, 251, {234, 42, 154}, {381, 62, 218}, LIMIT_SHARED_RECEIVES, 1, LINK_WRITE},
+        {1, 1, 237, 1471, {824, 238, 439}, {1148, 414, 631}, 0, 1, 1, LINK_WRITE},
+        {8, 1, 141, 1015, {590, 142, 314}, {892, 206, 442}, 0, 1, 1, LINK_WRITE},
+        {32, 2, 79, 433, {460, 80, 252}, {764, 127, 348}, LIMIT_SHARED_RECEIVES, 1, 1, LINK_WRITE},
+        {64, 2, 42, 267, {364, 43, 191}, {636, 63, 255}, LIMIT_SHARED_RECEIVES, 1, 1, LINK_WRITE},
     };
 
     (void)state;

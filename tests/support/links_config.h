@@ -6,7 +6,9 @@
 
 #include "cluster/link.h"
 #include "cluster/members.h"
+#include "object/exchange.h"
 #include "object/exchange_figures.h"
+#include "rpc/calls.h"
 
 static inline struct links_config support_links_config(struct fabric *fabric, uint32_t rank,
                                                        const struct members *members,
@@ -31,6 +33,19 @@ static inline struct links_config support_links_config(struct fabric *fabric, ui
         .reads = EXCHANGE_READS,
         .shell = *shell,
     };
+}
+
+/* The same with what users have of links: calls, regions. */
+static inline void support_links_users(struct links_config *config, const struct members *members,
+                                       enum link_way way)
+{
+    uint32_t users = exchange_window_of(members)->users;
+
+    config->calls = (struct rpc_config){
+        .requests = users, .calls = exchange_users_slots(users), .payload_bytes = CALLS_PAYLOAD};
+    config->calls_way = way;
+    config->ring_bytes = exchange_users_ring(members);
+    config->writes = EXCHANGE_WRITES;
 }
 
 #endif

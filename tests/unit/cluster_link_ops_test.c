@@ -19,6 +19,7 @@
 #define OPS        512u
 #define SLOT       192u /* of an operation, in its node's own memory and at the target */
 #define BULK       4u
+#define READS      3u
 #define WRITES     16u
 #define NEVER      ((nigh_status)-9999) /* no end yet */
 
@@ -211,7 +212,7 @@ static struct links_config config_of(struct node *node, uint32_t writes)
         .waits = 4,
         .bulk_receives = BULK,
         .bulk_bytes = 1024,
-        .reads = 3,
+        .reads = READS,
         .writes = writes,
         .seed = node->rank,
         .shell =
@@ -917,6 +918,62 @@ static void a_refused_key_is_not_why_calls_end(void **state)
     world_close(world);
 }
 
+/* All that may be under way over an endpoint for regions: READs, and WRITEs and atomics. */
+static void fill_endpoint(struct node *node, const struct node *to, enum link_endpoint over)
+{
+    struct link *link = link_to(node, to->rank);
+    struct fabric_slice slice = slice_of(node, 0, 8);
+    struct fabric_remote remote = remote_of(to, 0);
+
+    for (uint32_t n = 0; n < READS; n++) {
+        assert_int_equal(link_region_read(link, over, &slice, 1, remote, on_done, new_op(node)),
+                         NIGH_OK);
+    }
+    for (uint32_t n = 0; n < WRITES; n++) {
+        assert_int_equal(n % 2 == 0
+                             ? link_write(link, over, &slice, 1, remote, on_done, new_op(node))
+                             : link_fetch_add(link, over, remote, 1, on_word, new_op(node)),
+                         NIGH_OK);
+    }
+    assert_int_equal(link_region_read(link, over, &slice, 1, remote, on_done, NULL), NIGH_BUSY);
+    assert_int_equal(link_write(link, over, &slice, 1, remote, on_done, NULL), NIGH_BUSY);
+    assert_int_equal(link_fetch_add(link, over, remote, 1, on_word, NULL), NIGH_BUSY);
+}
+
+/* However much is under way over one endpoint, what goes over another has its places: neither of
+ * two priorities waits for the other, nor do objects for regions. */
+static void each_endpoint_has_places_of_its_own(void **state)
+{
+    struct sim_options options = {.seed = 3, .late_read_ppm = 1000000, .late_read_us = 50000};
+    struct world *world = world_open(&options);
+    struct node *node = world->nodes[0], *to = world->nodes[1];
+    struct fabric_slice slice = slice_of(node, 0, 8), message = {node->slots, 8, NULL};
+    struct link *link = link_to(node, 1);
+
+    (void)state;
+    for (uint32_t round = 0; round < 4; round++) {
+        fill_endpoint(node, to, round % 2 == 0 ? LINK_REGIONS : LINK_REGIONS_LOW);
+        for (uint32_t n = 0; n < READS; n++) {
+            assert_int_equal(link_read(link, &slice, 1, remote_of(to, 0), on_done, new_op(node)),
+                             NIGH_OK);
+        }
+        assert_int_equal(link_read(link, &slice, 1, remote_of(to, 0), on_done, NULL), NIGH_BUSY);
+        for (uint32_t n = 0; n < BULK; n++) {
+            assert_int_equal(link_send(link, &message, 1, on_done, new_op(node)), NIGH_OK);
+        }
+        assert_int_equal(link_send(link, &message, 1, on_done, NULL), NIGH_BUSY);
+        fill_endpoint(node, to, round % 2 == 0 ? LINK_REGIONS_LOW : LINK_REGIONS);
+        assert_true(links_is_valid(node->links));
+        pass(world, 1000000);
+        for (uint32_t n = 0; n < node->op_count; n++) {
+            assert_int_equal(node->ops[n].status, NIGH_OK);
+        }
+        assert_int_equal(to->messages, (round + 1) * BULK);
+    }
+    assert_int_equal(node->downs, 0);
+    world_close(world);
+}
+
 static void wrong_configurations_are_refused(void **state)
 {
     struct sim_options options = {.seed = 7};
@@ -927,11 +984,17 @@ static void wrong_configurations_are_refused(void **state)
     (void)state;
     assert_int_equal(links_create(&config, &links), NIGH_INVALID);
     config.writes = LIMIT_LINK_WRITES;
-    config.reads = LIMIT_FABRIC_DEPTH - LIMIT_LINK_WRITES - BULK + 1;
+    config.reads = LIMIT_FABRIC_DEPTH - LIMIT_LINK_WRITES + 1;
     assert_int_equal(links_create(&config, &links), NIGH_INVALID);
     config.reads--;
     assert_int_equal(links_create(&config, &links), NIGH_OK);
     links_destroy(links);
+    config.writes = BULK;
+    config.reads = LIMIT_FABRIC_DEPTH - BULK;
+    assert_int_equal(links_create(&config, &links), NIGH_OK);
+    links_destroy(links);
+    config.bulk_receives++;
+    assert_int_equal(links_create(&config, &links), NIGH_INVALID);
     config.writes = 0;
     assert_int_equal(links_rights(&config), FABRIC_REMOTE_READ);
     world_close(world);
@@ -1159,6 +1222,7 @@ int main(void)
         cmocka_unit_test(who_does_not_come_back_at_once_is_dialled_again),
         cmocka_unit_test(who_stays_away_takes_the_link_along),
         cmocka_unit_test(a_refused_key_is_not_why_calls_end),
+        cmocka_unit_test(each_endpoint_has_places_of_its_own),
         cmocka_unit_test(wrong_configurations_are_refused),
         cmocka_unit_test(each_ends_once),
         cmocka_unit_test(nothing_acts_twice),

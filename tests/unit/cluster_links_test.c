@@ -209,7 +209,7 @@ static nigh_status read_over(struct link *link, uint64_t way, const struct fabri
 {
     enum link_endpoint over = link_regions(link, way == 1);
 
-    return way > 1 || op->lane->node->world->regions == 0
+    return way > 1 || op->lane->node->world->regions == 0 || link_rail(link) > 0
                ? link_read(link, slices, 2, remote, on_op_done, op)
                : link_region_read(link, over, slices, 2, remote, on_op_done, op);
 }
@@ -850,6 +850,42 @@ static void rails_join_the_lanes_that_share_shards(void **state)
     }
 }
 
+static void expect_regions_at_rail_0(void *context, struct link *link)
+{
+    const struct world *world = context;
+
+    for (uint32_t n = 0; n < LIMIT_REGION_ENDPOINTS; n++) {
+        bool has = link_rail(link) == 0 && n < world->regions;
+
+        assert_int_equal(link->sides[LINK_REGIONS + n].endpoint != NULL, has);
+        assert_int_equal(link_carries(link, LINK_REGIONS + n), has);
+    }
+}
+
+/* All that is of regions goes over one rail to each peer. */
+static void regions_have_endpoints_at_rail_0(void **state)
+{
+    (void)state;
+    for (uint32_t n = 0; n < 3 * sizeof(shapes) / sizeof(shapes[0]); n++) {
+        struct sim_options options = {.seed = n};
+        struct world *world = calloc(1, sizeof(*world));
+        const uint32_t *lanes = shapes[n / 3];
+
+        world->regions = n % 3;
+        world_open(world, &options, NODES_MAX, lanes);
+        all_see_all(world);
+        pass(world, 10000);
+        assert_true(all_up(world));
+        for (uint32_t a = 0; a < NODES_MAX; a++) {
+            for (uint32_t lane = 0; lane < lanes[a]; lane++) {
+                links_each(world->nodes[a].lane[lane]->links, expect_regions_at_rail_0, world);
+            }
+        }
+        world_close(world);
+        free(world);
+    }
+}
+
 static uint64_t taken_bytes(void)
 {
     struct mallinfo2 info = mallinfo2();
@@ -1170,6 +1206,7 @@ static void a_bad_token_does_not_get_in(void **state)
     uint64_t refused = 0;
 
     world->bulk = 2;
+    world->regions = 1;
     world_open(world, &options, 2, shapes[1]);
     all_see_all(world);
     pass(world, 10000);
@@ -1206,6 +1243,7 @@ static void a_bad_token_does_not_get_in(void **state)
     REFUSED(&good, sizeof(good) - 1); /* a part of one */
     REFUSED_WITH(serial, 0);
     REFUSED_WITH(kind, LINK_CALLS);
+    REFUSED_WITH(kind, LINK_REGIONS);   /* rail 0 alone has that */
     REFUSED_WITH(kind, LINK_READS + 1); /* there are two bulk endpoints */
     REFUSED_WITH(kind, LINK_ENDPOINTS);
     REFUSED_WITH(kind, 255);
@@ -1244,6 +1282,64 @@ static void a_bad_token_does_not_get_in(void **state)
     auth_token_sign(&bad, session);
     assert_int_equal(knock(world, stranger, &bad, sizeof(bad), "0:2"), NIGH_DENIED);
     fabric_destroy(stranger);
+    world_close(world);
+    free(world);
+}
+
+/* As rank 1 would dial rank 0, to the end. */
+static struct fabric_endpoint *dial_as_peer(struct world *world, struct fabric *fabric,
+                                            enum link_endpoint kind, uint32_t serial)
+{
+    struct fabric_endpoint_options options = {.sends = 64, .receives = 64};
+    struct auth_token token = {.kind = (uint8_t)kind,
+                               .rank = 1,
+                               .incarnation = 1,
+                               .target_incarnation = 1,
+                               .serial = serial};
+    struct fabric_endpoint *endpoint;
+    struct fabric_event event;
+    uint8_t session[AUTH_KEY_BYTES];
+
+    session_key(&world->nodes[0], &world->nodes[1], session);
+    auth_token_sign(&token, session);
+    assert_int_equal(
+        fabric_connect(fabric, "0:0", &options, &token, (uint32_t)sizeof(token), &endpoint),
+        NIGH_OK);
+    pass(world, 2000);
+    assert_true(fabric_next_event(fabric, &event));
+    assert_int_equal(event.kind, FABRIC_ESTABLISHED);
+    return endpoint;
+}
+
+/* An endpoint for regions that ended while its link was coming up is waited for as long as the link
+ * is, which begins anew with each that the peer dials. */
+static void an_endpoint_of_a_link_that_is_not_up_has_as_long(void **state)
+{
+    (void)state;
+    struct sim_options options = {.seed = 4};
+    struct world *world = calloc(1, sizeof(*world));
+    struct fabric *peer;
+    const struct link_side *side;
+    struct links *links;
+
+    world->regions = 1;
+    world_open(world, &options, 2, shapes[0]);
+    links = world->nodes[0].lane[0]->links;
+    say_up(&world->nodes[0], &world->nodes[1]); /* which does not dial itself */
+    assert_int_equal(sim_fabric(world->sim, 9, 0, &peer), NIGH_OK);
+    side = &links->peers[1].links[0].sides[LINK_REGIONS];
+    (void)dial_as_peer(world, peer, LINK_CONTROL, 1);
+    fabric_endpoint_destroy(peer, dial_as_peer(world, peer, LINK_REGIONS, 2));
+    pass(world, LINK_UP_US - 100000);
+    assert_null(side->endpoint);
+    assert_int_equal(links_counters(links)->region_ends, 1);
+    (void)dial_as_peer(world, peer, LINK_BULK, 3);
+    pass(world, 1000000);
+    assert_null(links_find(links, 1, 0));
+    (void)dial_as_peer(world, peer, LINK_REGIONS, 4);
+    assert_non_null(links_find(links, 1, 0));
+    assert_int_equal(world->downs, 0);
+    fabric_destroy(peer);
     world_close(world);
     free(world);
 }
@@ -2081,12 +2177,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rails_join_the_lanes_that_share_shards),
+        cmocka_unit_test(regions_have_endpoints_at_rail_0),
         cmocka_unit_test(links_go_with_the_dead),
         cmocka_unit_test(links_without_memory_are_made_later),
         cmocka_unit_test(everything_ends_once),
         cmocka_unit_test(dials_back_off),
         cmocka_unit_test(hosts_are_tried_in_turn),
         cmocka_unit_test(a_bad_token_does_not_get_in),
+        cmocka_unit_test(an_endpoint_of_a_link_that_is_not_up_has_as_long),
         cmocka_unit_test(wrong_configurations_are_refused),
         cmocka_unit_test(another_epoch_is_no_lie),
         cmocka_unit_test(reads_have_a_bound),

@@ -29,19 +29,34 @@ static void each_member_and_lane_counts(void **state)
     assert_int_equal(alone.members, 0);
     settings = settings_of(4, 3);
     descriptors_count(&settings, &three);
-    assert_int_equal(three.members, 2 * (1 + 4 * 4)); /* control, and four for each rail */
+    assert_int_equal(three.members, 2 * (3 + 4 * 3)); /* control, regions; three for each rail */
+    assert_int_equal(three.wishes, 2 * 4 * 3);        /* peers may want to read over three more */
+    assert_int_equal(alone.wishes, 0);
     assert_int_equal(three.strangers - alone.strangers,
                      LIMIT_PEER_HANDSHAKES + 4 * LIMIT_FABRIC_HALF_OPEN);
     assert_int_equal(three.own, alone.own);
     settings = settings_of(64, 256);
     descriptors_count(&settings, &many);
-    assert_int_equal(many.members, 255 * 257);
+    assert_int_equal(many.members, 255 * (3 + 3 * 64));
     settings.fabric_queue_pairs = 4;
     descriptors_count(&settings, &many);
-    assert_int_equal(many.members, 255 * (257 + 3 * 64));
+    assert_int_equal(many.members, 255 * (3 + 6 * 64));
+    assert_int_equal(many.wishes, 0);
+}
+
+/* One that says --region-qos separate, or --fabric-queue-pairs, has these connections at its peers,
+ * too: what they need does not depend on who says it. */
+static void what_peers_want_is_counted(void **state)
+{
+    struct node_settings settings = settings_of(4, 3);
+    struct descriptors one, all;
+
+    (void)state;
+    descriptors_count(&settings, &one);
     settings.region_qos = NIGH_REGION_QOS_SEPARATE;
-    descriptors_count(&settings, &many);
-    assert_int_equal(many.members, 255 * (257 + 4 * 64));
+    settings.fabric_queue_pairs = LIMIT_BULK_ENDPOINTS;
+    descriptors_count(&settings, &all);
+    assert_int_equal(one.members + one.wishes, all.members + all.wishes);
 }
 
 static void too_few_for_the_list_is_refused(void **state)
@@ -81,6 +96,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_member_and_lane_counts),
+        cmocka_unit_test(what_peers_want_is_counted),
         cmocka_unit_test(too_few_for_the_list_is_refused),
     };
 
