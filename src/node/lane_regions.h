@@ -197,7 +197,8 @@ struct region_chunk_here {
     bool is_copied;
     struct region_share *share; /* NULL: no client was given its memory */
     bool must_renew;            /* before it is opened: who was is to have it no more */
-    bool is_renewing;           /* other memory is being made */
+    bool is_renewing;           /* other memory is being made, */
+    bool is_left;               /* and is not needed any more: it is closed when that has come */
     uint64_t renew_us;          /* it is tried again then */
 };
 

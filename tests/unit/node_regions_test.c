@@ -1130,6 +1130,39 @@ static void a_revoke_waits_for_memory(void **state)
     munmap(at, MOST / 2);
 }
 
+/* A free needs none: it passes what waits for it, or is on its way into other memory. */
+static void a_free_waits_for_no_memory(void **state)
+{
+    uint64_t mine, others, beside;
+    struct session_sqe sqe;
+    uint8_t *at;
+
+    (void)state;
+    for (uint32_t way = 0; way < 2; way++) {
+        uint64_t bytes = way == 0 ? MOST : MOST / 2;
+
+        mine = shared_with_another(bytes, &others);
+        assert_int_equal(open_region(1, "r", REGION_ALL, &beside), NIGH_OK);
+        at = bytes_of(2, map_number(2, others, SESSION_FLAG_WRITES), bytes, true);
+        sqe = a_grant(mine, 71, 0, REGION_WRITE);
+        submit(0, &sqe);
+        for (uint32_t n = 0; n < 10; n++) {
+            turn();
+        }
+        assert_true(way == 1 || !has_ended(0));
+        assert_int_equal(ask(1, a_question(SESSION_REGION_FREE, beside, 0, 0)).status, NIGH_OK);
+        assert_true(has_ended(0));
+        *at = 1; /* who has it mapped keeps it */
+        munmap(at, bytes);
+        for (uint32_t slot = 0; slot < 3; slot++) {
+            lane_session_close(lane, slot);
+            open_session(slot);
+        }
+        assert_true(SUPPORT_WAIT(region_memories_bytes(lane->regions->memories) == 0, WAIT_MS));
+        assert_int_equal(lane->regions->kept_bytes, 0);
+    }
+}
+
 /* ---- random lives --------------------------------------------------------- */
 
 #define NAMES 3u
@@ -1580,6 +1613,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_address_is_of_this_process_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_who_have_memory_are_anybody, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_revoke_waits_for_memory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_free_waits_for_no_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(random_lives_keep_what_is_written, set_up, tear_down),
     };
 
