@@ -285,6 +285,8 @@ bool lane_turn_regions(struct lane *lane)
     counts = regions_counts(at->regions);
     letters = counts->letters;
     any = regions_turn(at->regions) || any;
+    if (regions_are_short(at->regions))
+        lane_regions_again(at);
     lane_regions_tell(at);
     if (lane->exchange != NULL)
         exchange_flush(lane->exchange);

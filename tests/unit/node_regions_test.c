@@ -16,6 +16,7 @@
 
 #include "node/lane_regions.h"
 #include "node_echo_store.h"
+#include "region/regions_internal.h"
 
 #define SLOTS   4u
 #define PLACES  8u /* of LIMIT_CALL_BYTES each, for all sessions */
@@ -446,6 +447,43 @@ static void a_session_that_ends_leaves_no_deadline(void **state)
     turn();
     assert_int_equal(open_region(0, "r", REGION_ALL, &number), NIGH_OK);
     assert_int_equal(write_some(0, number, 0, 8), NIGH_OK);
+}
+
+/* What there is no room for in a turn comes again, though nobody wakes the lane; and at once when
+ * there is room. Here: of one more name. */
+static void what_is_said_to_oneself_comes_again(void **state)
+{
+    struct regions *regions = lane->regions->regions;
+    struct region other = {.regions = regions, .name_bytes = 1, .name = "s"};
+    struct region_descriptor *descriptor = calloc(1, region_descriptor_bytes(1));
+    struct region_message message = {.kind = REGION_COMMIT, .descriptor = descriptor};
+
+    (void)state;
+    assert_non_null(descriptor);
+    assert_int_equal(create(0, "r", 8), NIGH_OK);
+    for (uint32_t n = 0; n < 8; n++) {
+        turn();
+    }
+    descriptor->version = message.change =
+        (struct region_version){.epoch = 1, .incarnation = 1, .counter = 100};
+    descriptor->birth = descriptor->version;
+    descriptor->flags = REGION_FREED;
+    descriptor->geometry = (struct region_geometry){.size_bytes = 1, .chunk_bytes = 4096};
+    descriptor->name_bytes = 1;
+    descriptor->name[0] = 's';
+    regions->config.names = regions->count;
+    regions_say(&other, &message);
+    for (uint32_t n = 0; n < 3; n++) {
+        turn();
+        assert_true(regions_are_short(regions));
+        assert_in_range(lane_due_us(lane), 0, now_us + LIMIT_REGION_AGAIN_US);
+        now_us = max_u64(now_us, lane_due_us(lane));
+    }
+    regions->config.names++;
+    turn();
+    assert_false(regions_are_short(regions));
+    assert_non_null(regions_find(regions, "s", 1));
+    free(descriptor);
 }
 
 /* ---- sharing -------------------------------------------------------------- */
@@ -1590,6 +1628,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(lists_have_a_bound, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_question_ends_in_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_session_that_ends_leaves_no_deadline, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_said_to_oneself_comes_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_neighbour_with_long_operations_holds_nobody_up, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(neighbours_share_alike, set_up, tear_down),
