@@ -285,7 +285,7 @@
 #define LIMIT_REGION_COPY_BYTES \
     65536                           /* of a piece of one, and of a buffer that it passes through */
 #define LIMIT_REGION_COPY_POSTS 8   /* pieces of one copy under way */
-#define LIMIT_REGION_BUFFERS    64  /* of LIMIT_REGION_COPY_BYTES, for copies and fills of a lane */
+#define LIMIT_REGION_BUFFERS    64  /* of LIMIT_REGION_COPY_BYTES, for copies of a lane */
 #define LIMIT_REGION_LISTS      64  /* lists of regions under way in a lane, */
 #define LIMIT_REGION_LISTS_EACH 4   /* and of one session */
 #define LIMIT_REGION_LIST_LOOKS 256 /* regions that a home looks at for one answer */

@@ -123,21 +123,17 @@ nigh_status lane_region_take_read(struct lane_regions *at, const struct region_p
     return NIGH_OK;
 }
 
-/* All that is filled comes from one buffer, again and again. */
-static nigh_status slice_of_fill(struct lane_regions *at, struct region_io *io,
+/* All that is filled with a byte comes from one buffer, again and again. */
+static nigh_status slice_of_fill(struct lane_regions *at, const struct region_io *io,
                                  struct fabric_slice *slice)
 {
-    if (io->is_told)
-        return NIGH_CANCELED;
-    if (io->buffer == NULL) {
-        io->buffer = lane_region_buffer_take(at);
-        if (io->buffer == NULL)
-            return NIGH_BUSY;
-        memset(io->buffer, (uint8_t)io->operand,
-               min_u64(LIMIT_REGION_COPY_BYTES, io->op.op.length_bytes));
-    }
-    slice->address = io->buffer;
-    slice->memory = at->buffers_at;
+    const struct region_fill *fill =
+        io->is_told ? NULL : lane_region_fill(at, (uint8_t)io->operand);
+
+    if (fill == NULL)
+        return io->is_told ? NIGH_CANCELED : NIGH_BUSY;
+    slice->address = fill->bytes;
+    slice->memory = fill->at;
     return NIGH_OK;
 }
 

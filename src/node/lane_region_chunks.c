@@ -204,6 +204,12 @@ static void take_renewed(struct lane_regions *at, struct region_chunk_here *chun
                          struct region_memory *memory)
 {
     chunk->is_renewing = false;
+    if (chunk->is_left) {
+        chunk->is_left = false;
+        region_memories_unmake(at->memories, memory);
+        did(at, chunk, NIGH_OK);
+        return;
+    }
     if (memory->status == NIGH_OK) {
         lane_region_leave_memory(at, chunk);
         chunk->memory = memory;
@@ -326,6 +332,17 @@ static void withdraw(struct lane_regions *at, struct region_chunk_here *chunk)
         fabric_memory_deregister(at->lane->config.fabric, chunk->at);
     chunk->at = NULL;
     chunk->handle = REGION_NO_WINDOW;
+}
+
+/* Also one that is not open yet: it waits to be, or nobody has been told. */
+static void close_chunk(struct lane_regions *at, struct region_chunk_here *chunk)
+{
+    withdraw(at, chunk);
+    if (list_is_linked(&chunk->link))
+        list_remove(&chunk->link);
+    chunk->is_left = chunk->is_renewing;
+    if (!chunk->is_left)
+        did(at, chunk, NIGH_OK);
 }
 
 /* A home says how large chunks are, and which handle opens one: what is here is this node's word.
@@ -466,10 +483,7 @@ void lane_region_act(void *context, struct region *region, const struct region_h
         chunk->renew_us = 0;
         open_chunk(at, chunk);
         break;
-    case REGION_ACT_CLOSE:
-        withdraw(at, chunk);
-        did(at, chunk, NIGH_OK);
-        break;
+    case REGION_ACT_CLOSE: close_chunk(at, chunk); break;
     case REGION_ACT_CUT: cut(at, chunk); break;
     }
 }

@@ -14,54 +14,9 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/order.h"
 #include "node/lane_regions.h"
-
-#define BUFFERS_BYTES ((size_t)LIMIT_REGION_BUFFERS * LIMIT_REGION_COPY_BYTES)
-
-/* ---- buffers -------------------------------------------------------------- */
-
-static bool make_buffers(struct lane_regions *at)
-{
-    struct fabric *fabric = at->lane->config.fabric;
-    void *memory =
-        mmap(NULL, BUFFERS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    if (memory == MAP_FAILED)
-        return false;
-    (void)madvise(memory, BUFFERS_BYTES, MADV_DONTFORK);
-    if (fabric != NULL && fabric_memory_register(fabric, memory, BUFFERS_BYTES, FABRIC_HOST,
-                                                 FABRIC_LOCAL_WRITE, &at->buffers_at) != NIGH_OK) {
-        (void)munmap(memory, BUFFERS_BYTES);
-        return false;
-    }
-    at->buffers = memory;
-    for (uint32_t n = 0; n < LIMIT_REGION_BUFFERS; n++)
-        lane_region_buffer_give(at, at->buffers + (size_t)n * LIMIT_REGION_COPY_BYTES);
-    return true;
-}
-
-uint8_t *lane_region_buffer_take(struct lane_regions *at)
-{
-    uint8_t *buffer;
-
-    if (at->buffers == NULL && !make_buffers(at))
-        return NULL;
-    buffer = at->free_buffers;
-    if (buffer != NULL)
-        memcpy(&at->free_buffers, buffer, sizeof(at->free_buffers));
-    return buffer;
-}
-
-void lane_region_buffer_give(struct lane_regions *at, uint8_t *buffer)
-{
-    if (buffer == NULL)
-        return;
-    memcpy(buffer, &at->free_buffers, sizeof(at->free_buffers));
-    at->free_buffers = buffer;
-}
 
 /* ---- how it ends ---------------------------------------------------------- */
 
@@ -80,14 +35,23 @@ static void say(struct lane_regions *at, struct region_copy *copy, nigh_status s
     lane_on_complete(at->lane, copy->slot, &cqe);
 }
 
+static void give_buffer(struct lane_regions *at, struct region_copy_piece *piece)
+{
+    lane_region_buffer_give(at, piece->copy->slot, piece->buffer);
+    piece->buffer = NULL;
+}
+
 static void free_copy(struct lane_regions *at, struct region_copy *copy)
 {
     for (uint32_t n = 0; n < LIMIT_REGION_COPY_POSTS; n++)
-        lane_region_buffer_give(at, copy->piece[n].buffer);
+        give_buffer(at, &copy->piece[n]);
     timers_cancel(&at->timers, &copy->wait.timer);
+    if (turns_has(&copy->turn))
+        turns_remove(&at->copy_turns, &copy->turn);
     if (list_is_linked(&copy->due))
         list_remove(&copy->due);
     list_remove(&copy->link);
+    at->copiers[copy->slot].copies--;
     at->copy_count--;
     free(copy);
 }
@@ -109,10 +73,8 @@ void lane_region_copy_went_on(struct lane_regions *at, struct region_io *io, nig
     if (copy->status == NIGH_OK)
         copy->status = status;
     piece->is_read = io->what == SESSION_REGION_READ && !copy->is_checking && status == NIGH_OK;
-    if (!piece->is_read) {
-        lane_region_buffer_give(at, piece->buffer);
-        piece->buffer = NULL;
-    }
+    if (!piece->is_read)
+        give_buffer(at, piece);
     make_due(at, copy);
 }
 
@@ -152,32 +114,6 @@ static bool begin_io(struct lane_regions *at, struct region_copy_piece *piece,
     return true;
 }
 
-/* Others that have no buffer at all come first. */
-static bool take_buffer(struct lane_regions *at, struct region_copy_piece *piece)
-{
-    if (list_empty(&at->copies_short) || piece->copy->under_way == 0)
-        piece->buffer = lane_region_buffer_take(at);
-    return piece->buffer != NULL;
-}
-
-static bool read_next(struct lane_regions *at, struct region_copy *copy)
-{
-    struct region_copy_piece *piece = &copy->piece[copy->reads % LIMIT_REGION_COPY_POSTS];
-    uint64_t n = copy->is_backward ? copy->pieces - 1 - copy->reads : copy->reads;
-
-    if (copy->reads == copy->pieces || piece->buffer != NULL || !take_buffer(at, piece))
-        return false;
-    piece->from = n * LIMIT_REGION_COPY_BYTES;
-    piece->bytes = min_u64(LIMIT_REGION_COPY_BYTES, copy->bytes - piece->from);
-    if (!begin_io(at, piece, &copy->from, SESSION_REGION_READ, REGION_READ)) {
-        lane_region_buffer_give(at, piece->buffer);
-        piece->buffer = NULL;
-        return false;
-    }
-    copy->reads++;
-    return true;
-}
-
 static bool write_next(struct lane_regions *at, struct region_copy *copy)
 {
     struct region_copy_piece *piece = &copy->piece[copy->writes % LIMIT_REGION_COPY_POSTS];
@@ -194,25 +130,94 @@ static bool write_next(struct lane_regions *at, struct region_copy *copy)
 }
 
 /* Whether all of it is there, and may be had: its last byte is read on both sides. */
-static void check_sides(struct lane_regions *at, struct region_copy *copy)
+static bool check_next(struct lane_regions *at, struct region_copy_piece *piece)
 {
-    const struct region_copy_side *sides[] = {&copy->from, &copy->to};
-    const uint32_t rights[] = {REGION_READ, REGION_WRITE};
+    struct region_copy *copy = piece->copy;
+    bool is_from = copy->checks == 0;
 
-    while (copy->status == NIGH_OK && copy->checks < 2) {
-        uint32_t n = copy->checks;
-        struct region_copy_piece *piece = &copy->piece[n];
+    piece->from = copy->bytes - 1;
+    piece->bytes = 1;
+    if (!begin_io(at, piece, is_from ? &copy->from : &copy->to, SESSION_REGION_READ,
+                  is_from ? REGION_READ : REGION_WRITE))
+        return false;
+    copy->checks++;
+    return true;
+}
 
-        if (piece->buffer == NULL && !take_buffer(at, piece))
-            return;
-        piece->from = copy->bytes - 1;
-        piece->bytes = 1;
-        if (!begin_io(at, piece, sides[n], SESSION_REGION_READ, rights[n]))
-            return;
-        copy->checks++;
+static bool read_next(struct lane_regions *at, struct region_copy_piece *piece)
+{
+    struct region_copy *copy = piece->copy;
+    uint64_t n = copy->is_backward ? copy->pieces - 1 - copy->reads : copy->reads;
+
+    piece->from = n * LIMIT_REGION_COPY_BYTES;
+    piece->bytes = min_u64(LIMIT_REGION_COPY_BYTES, copy->bytes - piece->from);
+    if (!begin_io(at, piece, &copy->from, SESSION_REGION_READ, REGION_READ))
+        return false;
+    copy->reads++;
+    return true;
+}
+
+/* ---- whose turn it is ----------------------------------------------------- */
+
+/* What is to be read next, if a buffer alone is wanting; NULL. */
+static struct region_copy_piece *piece_to_read(struct region_copy *copy)
+{
+    struct region_copy_piece *piece =
+        &copy->piece[(copy->is_checking ? copy->checks : copy->reads) % LIMIT_REGION_COPY_POSTS];
+    bool is_all = copy->is_checking ? copy->checks == 2 : copy->reads == copy->pieces;
+
+    return copy->status != NIGH_OK || is_all || piece->buffer != NULL ? NULL : piece;
+}
+
+static void want_buffer(struct lane_regions *at, struct region_copy *copy)
+{
+    bool wants = piece_to_read(copy) != NULL;
+
+    if (wants && !turns_has(&copy->turn))
+        turns_add(&at->copy_turns, &at->copiers[copy->slot].seat, &copy->turn, 1);
+    else if (!wants && turns_has(&copy->turn))
+        turns_remove(&at->copy_turns, &copy->turn);
+}
+
+/* False: it gets no buffer, or nothing can be begun. */
+static bool begin_piece(struct lane_regions *at, struct region_copy_piece *piece)
+{
+    struct region_copy *copy = piece->copy;
+
+    piece->buffer = lane_region_buffer_take(at, copy->slot);
+    if (piece->buffer == NULL)
+        return false;
+    if (copy->is_checking ? check_next(at, piece) : read_next(at, piece))
+        return true;
+    give_buffer(at, piece);
+    return false;
+}
+
+/* By turns of sessions, as far as each may have more. What was given up meanwhile is due. */
+static void hand_out(struct lane_regions *at)
+{
+    struct turns *turns = &at->copy_turns;
+    uint32_t passed = 0;
+
+    while (passed < turns->count) {
+        struct turns_entry *entry = turns_first(turns);
+        struct region_copy *copy = container_of(entry, struct region_copy, turn);
+        struct region_copy_piece *piece = piece_to_read(copy);
+
+        if (piece == NULL) {
+            turns_remove(turns, entry);
+        } else if (begin_piece(at, piece)) {
+            turns_took(turns, entry, piece_to_read(copy) != NULL ? 1 : 0);
+            passed = 0;
+        } else if (copy->status != NIGH_OK) {
+            turns_remove(turns, entry);
+            make_due(at, copy);
+        } else {
+            turns_pass(turns, entry);
+            passed++;
+            lane_regions_again(at);
+        }
     }
-    if (copy->checks == 2 && copy->under_way == 0)
-        copy->is_checking = false;
 }
 
 /* ---- how it goes on ------------------------------------------------------- */
@@ -220,18 +225,21 @@ static void check_sides(struct lane_regions *at, struct region_copy *copy)
 /* It is gone, perhaps, at the return. */
 static void go_on(struct lane_regions *at, struct region_copy *copy)
 {
-    if (copy->is_checking)
-        check_sides(at, copy);
+    bool is_stuck;
+
+    if (copy->checks == 2 && copy->under_way == 0)
+        copy->is_checking = false;
     while (!copy->is_checking && copy->status == NIGH_OK && write_next(at, copy))
         ;
-    while (!copy->is_checking && copy->status == NIGH_OK && read_next(at, copy))
-        ;
+    want_buffer(at, copy);
+    is_stuck =
+        !turns_has(&copy->turn) || copy->piece[copy->writes % LIMIT_REGION_COPY_POSTS].is_read;
     if (copy->under_way > 0)
         return; /* it is due when something of it has ended */
     if (copy->status != NIGH_OK || copy->writes == copy->pieces) {
         say(at, copy, copy->status);
         free_copy(at, copy);
-    } else if (!list_is_linked(&copy->due)) {
+    } else if (is_stuck && !list_is_linked(&copy->due)) {
         list_push_back(&at->copies_short, &copy->due);
         lane_regions_again(at);
     }
@@ -248,6 +256,7 @@ static bool all_go_on(struct lane_regions *at, struct list *list)
     list_append_all(&now, list);
     while ((node = list_pop_front(&now)) != NULL)
         go_on(at, container_of(node, struct region_copy, due));
+    hand_out(at);
     return true;
 }
 
@@ -258,7 +267,8 @@ bool lane_region_copies_turn(struct lane_regions *at)
 
 void lane_region_copies_retry(struct lane_regions *at)
 {
-    (void)all_go_on(at, &at->copies_short);
+    if (!all_go_on(at, &at->copies_short))
+        hand_out(at);
 }
 
 /* ---- begun, given up ------------------------------------------------------ */
@@ -266,7 +276,9 @@ void lane_region_copies_retry(struct lane_regions *at)
 nigh_status lane_region_copy_begin(struct lane_regions *at, const struct region_copy *asked,
                                    uint64_t deadline_us)
 {
-    struct region_copy *copy = at->copy_count < LIMIT_REGION_COPIES ? malloc(sizeof(*copy)) : NULL;
+    uint32_t left = LIMIT_REGION_COPIES - at->copy_count;
+    struct region_copy *copy =
+        at->copiers[asked->slot].copies < left ? malloc(sizeof(*copy)) : NULL;
 
     if (copy == NULL)
         return NIGH_OVERLOADED;
@@ -278,10 +290,12 @@ nigh_status lane_region_copy_begin(struct lane_regions *at, const struct region_
     for (uint32_t n = 0; n < LIMIT_REGION_COPY_POSTS; n++)
         copy->piece[n].copy = copy;
     list_push_back(&at->copies, &copy->link);
+    at->copiers[copy->slot].copies++;
     at->copy_count++;
     if (deadline_us != UINT64_MAX)
         NIGH_ASSERT(timers_add(&at->timers, &copy->wait.timer, deadline_us) == NIGH_OK);
     go_on(at, copy);
+    hand_out(at);
     return NIGH_OK;
 }
 
@@ -331,10 +345,4 @@ void lane_region_copies_fini(struct lane_regions *at)
 {
     while (!list_empty(&at->copies))
         free_copy(at, container_of(list_first(&at->copies), struct region_copy, link));
-    if (at->buffers == NULL)
-        return;
-    if (at->buffers_at != NULL)
-        fabric_memory_deregister(at->lane->config.fabric, at->buffers_at);
-    (void)munmap(at->buffers, BUFFERS_BYTES);
-    at->buffers = NULL;
 }

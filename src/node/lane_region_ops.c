@@ -77,8 +77,6 @@ static void give_io(struct lane_regions *at, struct region_io *io)
     if (io->has_memory)
         lane_give_bulk(at->lane, &io->memory);
     lane_region_staging_give(at, io);
-    if (io->piece == NULL)
-        lane_region_buffer_give(at, io->buffer);
     list_remove(&io->link);
     at->io_count--;
     region_chain(&at->free_ios, &io->link);

@@ -285,6 +285,8 @@ bool lane_turn_regions(struct lane *lane)
     counts = regions_counts(at->regions);
     letters = counts->letters;
     any = regions_turn(at->regions) || any;
+    if (regions_are_short(at->regions))
+        lane_regions_again(at);
     lane_regions_tell(at);
     if (lane->exchange != NULL)
         exchange_flush(lane->exchange);
@@ -399,6 +401,7 @@ nigh_status lane_open_regions(struct lane *lane)
     list_init(&at->copies);
     list_init(&at->copies_due);
     list_init(&at->copies_short);
+    turns_init(&at->copy_turns, 1);
     list_init(&at->lists);
     list_init(&at->lists_due);
     list_init(&at->locking);
@@ -415,7 +418,9 @@ nigh_status lane_open_regions(struct lane *lane)
         return status;
     timers_init(&at->timers, at->heap, REGION_TIMERS);
     lane_region_limits_init(at);
-    status = lane_region_posts_init(at);
+    status = lane_region_buffers_init(at);
+    if (status == NIGH_OK)
+        status = lane_region_posts_init(at);
     if (status != NIGH_OK)
         return status;
     status =
@@ -449,6 +454,7 @@ void lane_close_regions(struct lane *lane)
         regions_destroy(at->regions);
     }
     lane_region_bytes_fini(at);
+    lane_region_buffers_fini(at);
     lane_region_posts_fini(at);
     lane_region_chunks_fini(at);
     region_memories_destroy(at->memories);

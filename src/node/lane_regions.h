@@ -89,7 +89,7 @@ struct region_io {
     uint32_t place_bytes;
     uint64_t operand, compare, old;
     struct region_copy_piece *piece; /* of a copy, not of a session; NULL: it is a session's */
-    uint8_t *buffer;                 /* of lane_region_copies.c; NULL: none (yet) */
+    uint8_t *buffer;                 /* of that */
     bool has_memory;                 /* its bytes are in: */
     struct bulks_memory memory;
     uint8_t *staging; /* NULL: none yet */
@@ -138,8 +138,9 @@ struct region_copy_side {
 struct region_copy {
     struct region_wait wait;
     struct lane_regions *at;
-    struct list_node link; /* in lane_regions.copies */
-    struct list_node due;  /* in lane_regions.copies_due or .copies_short; else not linked */
+    struct list_node link;   /* in lane_regions.copies */
+    struct list_node due;    /* in lane_regions.copies_due or .copies_short; else not linked */
+    struct turns_entry turn; /* of its session, while it wants a buffer */
     struct region_copy_side from, to;
     uint64_t bytes;
     uint64_t reads, writes, pieces; /* begun, of how many */
@@ -152,6 +153,20 @@ struct region_copy {
     nigh_status status;
     struct region_copy_piece piece[LIMIT_REGION_COPY_POSTS]; /* the n-th is n % so many */
 };
+
+/* A session, as one that copies. */
+struct region_copier {
+    struct turns_seat seat; /* its copies that want a buffer */
+    uint32_t copies, buffers;
+};
+
+/* LIMIT_REGION_COPY_BYTES full of a byte. */
+struct region_fill {
+    uint8_t *bytes; /* NULL: nobody has filled anything with it yet */
+    struct fabric_memory *at;
+};
+
+#define REGION_FILLS (UINT8_MAX + 1u)
 
 struct region_chunk_here;
 
@@ -197,7 +212,8 @@ struct region_chunk_here {
     bool is_copied;
     struct region_share *share; /* NULL: no client was given its memory */
     bool must_renew;            /* before it is opened: who was is to have it no more */
-    bool is_renewing;           /* other memory is being made */
+    bool is_renewing;           /* other memory is being made, */
+    bool is_left;               /* and is not needed any more: it is closed when that has come */
     uint64_t renew_us;          /* it is tried again then */
 };
 
@@ -343,11 +359,16 @@ struct lane_regions {
     uint8_t *free_staging; /* the first word of each is the next */
     /* lane_region_copies.c */
     struct list copies, copies_due;
-    struct list copies_short; /* there was no buffer for them */
+    struct list copies_short; /* nothing of them could be begun */
+    struct turns copy_turns;  /* of those that want a buffer */
     uint32_t copy_count;
+    /* lane_region_buffers.c */
+    struct region_copier *copiers; /* by slot */
     uint8_t *buffers;
     struct fabric_memory *buffers_at;
     uint8_t *free_buffers; /* the first word of each is the next */
+    uint32_t free_buffer_count;
+    struct region_fill fills[REGION_FILLS];
     /* lane_region_lists.c */
     struct list lists, lists_due;
     uint32_t list_count;
@@ -545,7 +566,8 @@ uint64_t lane_region_limits_due_us(const struct lane_regions *at);
 
 /* ---- lane_region_copies.c ------------------------------------------------- */
 
-/* What a session asked; it is told, perhaps within. The status: it was not begun, and is not. */
+/* What a session asked; it is told, perhaps within. The status: it was not begun, and is not;
+ * NIGH_OVERLOADED: it has as many under way as may be begun yet. */
 nigh_status lane_region_copy_begin(struct lane_regions *at, const struct region_copy *asked,
                                    uint64_t deadline_us);
 /* Its session waits no longer; what is under way goes on. */
@@ -560,9 +582,17 @@ void lane_region_copies_forget(struct lane_regions *at, uint32_t slot);
 /* A CANCEL of one; false: it is not. */
 bool lane_region_copies_cancel(struct lane_regions *at, uint32_t slot, uint32_t cookie);
 void lane_region_copies_fini(struct lane_regions *at);
-/* A buffer of LIMIT_REGION_COPY_BYTES, registered where there is a fabric. NULL: all are in use. */
-uint8_t *lane_region_buffer_take(struct lane_regions *at);
-void lane_region_buffer_give(struct lane_regions *at, uint8_t *buffer);
+
+/* ---- lane_region_buffers.c ------------------------------------------------ */
+
+/* Of LIMIT_REGION_COPY_BYTES, for a session's copies. NULL: it has as many as are free, or there is
+ * no memory for any. */
+uint8_t *lane_region_buffer_take(struct lane_regions *at, uint32_t slot);
+void lane_region_buffer_give(struct lane_regions *at, uint32_t slot, uint8_t *buffer);
+/* Stays as it is. NULL: there is no memory for it. */
+const struct region_fill *lane_region_fill(struct lane_regions *at, uint8_t byte);
+nigh_status lane_region_buffers_init(struct lane_regions *at);
+void lane_region_buffers_fini(struct lane_regions *at);
 
 /* ---- lane_region_lists.c -------------------------------------------------- */
 

@@ -85,6 +85,7 @@ static void push(struct region_holder *holder, uint32_t chunk)
             act(holder, chunk, REGION_ACT_CLOSE, REGION_SLOT_CLOSING);
         }
         break;
+    case REGION_SLOT_OPENING: /* which may wait without end for what it needs */
     case REGION_SLOT_OPEN:
         if (goal != REGION_GOAL_OPEN) {
             act(holder, chunk, REGION_ACT_CLOSE, REGION_SLOT_CLOSING);
@@ -93,7 +94,6 @@ static void push(struct region_holder *holder, uint32_t chunk)
     case REGION_SLOT_MAKING:
     case REGION_SLOT_COPYING:
     case REGION_SLOT_LENDING:
-    case REGION_SLOT_OPENING:
     case REGION_SLOT_CLOSING:
     case REGION_SLOT_CUTTING: break;
     }

@@ -19,7 +19,8 @@ enum region_holder_action {
     REGION_ACT_COPY,  /* its first `bytes` from `source`; may fail */
     REGION_ACT_LEND,  /* a new handle, to read only; may fail */
     REGION_ACT_OPEN,  /* zero [wipe_from, wipe_to), then a new handle, to read and write */
-    REGION_ACT_CLOSE, /* the handle is none any more, and nothing under it touches memory */
+    REGION_ACT_CLOSE, /* the handle is none any more, and nothing under it touches memory; an OPEN
+                         that has not ended goes no further, and nobody is told of its end */
     REGION_ACT_CUT    /* the memory is not the region's any more */
 };
 

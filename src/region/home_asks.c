@@ -183,10 +183,10 @@ static nigh_status plan_move(struct region_home *home, const struct region_ask *
     return NIGH_OK;
 }
 
-nigh_status home_plan(struct region_home *home, struct region_ask *ask)
+/* Whether who asks may have it of the region that is. */
+static nigh_status may_plan(const struct region_home *home, const struct region_ask *ask)
 {
     const struct region_descriptor *now = home->config.now;
-    nigh_status status = NIGH_INVALID;
 
     if (!home->config.has_lease) {
         return NIGH_NO_QUORUM;
@@ -201,6 +201,17 @@ nigh_status home_plan(struct region_home *home, struct region_ask *ask)
         (region_descriptor_rights(now, ask->uid, ask->gid) & REGION_MASTER) == 0) {
         return NIGH_DENIED;
     }
+    return NIGH_OK;
+}
+
+nigh_status home_plan(struct region_home *home, struct region_ask *ask)
+{
+    nigh_status status = may_plan(home, ask);
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    status = NIGH_INVALID;
     home_begin(home, ask);
     switch (ask->kind) {
     case REGION_ASK_CREATE: status = plan_create(home, ask); break;
@@ -219,6 +230,48 @@ nigh_status home_plan(struct region_home *home, struct region_ask *ask)
         set_going(home, REGION_ROUND_PREPARE);
     }
     return status;
+}
+
+/* The first that waits, and may be. NULL. */
+static struct region_ask *find_free(const struct region_home *home)
+{
+    LIST_FOREACH(node, &home->asks)
+    {
+        struct region_ask *ask = container_of(node, struct region_ask, link);
+
+        if (ask->kind == REGION_ASK_FREE && may_plan(home, ask) == NIGH_OK) {
+            return ask;
+        }
+    }
+    return NULL;
+}
+
+/* Who asked for what was under way is not told that it was done: old memory may be open yet. All
+ * that it was told to, also what is no holder by now, hears of the FREE: else that would keep what
+ * is gone, and a later home take it for the truth. */
+bool home_give_way(struct region_home *home)
+{
+    struct region_change left = home->change;
+    struct region_ask *ask = NULL;
+
+    if (left.round >= REGION_ROUND_THAW && !region_descriptor_is_freed(home->config.now)) {
+        ask = find_free(home);
+    }
+    if (ask == NULL) {
+        return false;
+    }
+    list_remove(&ask->link);
+    home->ask_count--;
+    memset(&home->change, 0, sizeof(home->change));
+    home->wants_fence = home->wants_fence || left.is_fence;
+    NIGH_ASSERT(home_plan(home, ask) == NIGH_OK);
+    for (uint32_t n = 0; n < REGION_SET_WORDS; n++) {
+        home->change.nodes.words[n] |= left.nodes.words[n];
+    }
+    if (left.ask != NULL) {
+        home_answer(home, left.ask, left.is_aborted ? left.status : NIGH_BUSY);
+    }
+    return true;
 }
 
 bool home_plan_losses(struct region_home *home)

@@ -34,6 +34,9 @@ void home_answer(struct region_home *home, struct region_ask *ask, nigh_status s
 void home_begin(struct region_home *home, struct region_ask *ask);
 /* What an ask is to change. Other than NIGH_OK: nothing is begun. */
 nigh_status home_plan(struct region_home *home, struct region_ask *ask);
+/* What is committed, and waits for chunks to be opened or given back, gives way to a FREE: that
+ * needs neither, and one that opens may wait for memory without end. True: the FREE is begun. */
+bool home_give_way(struct region_home *home);
 /* Chunks whose holders are dead, or do not have them. */
 bool home_plan_losses(struct region_home *home);
 /* All chunks get new handles. */

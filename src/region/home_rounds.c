@@ -337,9 +337,12 @@ void home_go_on(struct region_home *home)
             }
             begin_round(home);
         }
-        if (!region_set_is_empty(&home->change.waits)) {
+        if (region_set_is_empty(&home->change.waits)) {
+            end_round(home);
+        } else if (home_give_way(home)) {
+            begin_round(home);
+        } else {
             return;
         }
-        end_round(home);
     }
 }

@@ -114,6 +114,10 @@ nigh_status regions_receive(struct regions *regions, uint32_t rank, enum regions
 /* A bounded part of what is to be said and told. True: there is more to do. */
 bool regions_turn(struct regions *regions);
 
+/* Whether something that this node says to itself waits for memory, or for a place for a name, of
+ * which nobody tells: regions_turn is to be called again soon. */
+bool regions_are_short(const struct regions *regions);
+
 /* ---- changes -------------------------------------------------------------- */
 
 /* Of a name, the same at every node: by it its home is chosen, and its lane. */

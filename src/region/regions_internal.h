@@ -74,6 +74,7 @@ struct regions {
     struct regions_peer *peers; /* by rank; of this node itself, too */
     struct list busy;
     bool says_again; /* a walk is at a name */
+    bool is_short;   /* a letter to this node itself could not be taken in the last turn */
     uint8_t frame[REGION_LETTER_BYTES];
     struct regions_counts counts;
     struct region_letter letter; /* that is looked at; it has room at its end */

@@ -159,6 +159,7 @@ static bool flush(struct regions *regions, uint32_t rank)
                                       letter->size_bytes) == NIGH_NO_RESOURCES
                     : !shell->send(shell->context, rank, letter->frame, letter->bytes,
                                    letter->size_bytes)) {
+            regions->is_short = regions->is_short || is_self;
             return false;
         }
         list_remove(node);
@@ -173,6 +174,7 @@ bool regions_turn(struct regions *regions)
 {
     bool more = false;
 
+    regions->is_short = false;
     LIST_FOREACH_SAFE(node, &regions->busy)
     {
         struct regions_peer *peer = container_of(node, struct regions_peer, link);
@@ -185,6 +187,11 @@ bool regions_turn(struct regions *regions)
         }
     }
     return more;
+}
+
+bool regions_are_short(const struct regions *regions)
+{
+    return regions->is_short;
 }
 
 /* ---- what comes ----------------------------------------------------------- */

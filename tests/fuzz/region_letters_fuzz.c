@@ -72,7 +72,8 @@ static void act(void *context, const struct region_holder_act *todo)
     struct memory *memory = &fuzz.memory[todo->chunk];
 
     (void)context;
-    NIGH_ASSERT(!memory->is_busy);
+    NIGH_ASSERT(!memory->is_busy ||
+                (memory->action == REGION_ACT_OPEN && todo->action == REGION_ACT_CLOSE));
     NIGH_ASSERT((todo->action == REGION_ACT_MAKE) == (memory->bytes == 0));
     memory->is_busy = true;
     memory->action = todo->action;

@@ -460,6 +460,25 @@ static void a_free_and_a_death_of_its_home(void **state)
     assert_true(explore_world("a free, and the home dies", &left, 2, &set_free, 1, 1000000));
 }
 
+/* What the revoke waits for may never be. */
+static void a_free_beside_a_revoke(void **state)
+{
+    const struct region_ask asks[] = {revoke, set_free};
+    struct budget left = {.writes = 1, .home_deaths = 1, .opens_slowly = true};
+
+    (void)state;
+    assert_true(explore_world("a revoke, and a free beside it", &left, 1, asks, 2, 1000000));
+}
+
+static void a_free_beside_a_move(void **state)
+{
+    const struct region_ask asks[] = {move_first, set_free};
+    struct budget left = {.breaks = 1, .home_deaths = 1, .opens_slowly = true};
+
+    (void)state;
+    assert_true(explore_world("a move, and a free beside it", &left, 1, asks, 2, 1000000));
+}
+
 static void sizes(void **state)
 {
     static const uint32_t where[] = {FIRST};
@@ -522,6 +541,8 @@ int main(void)
         cmocka_unit_test(a_revoke_and_deaths),
         cmocka_unit_test(a_free_under_a_writer),
         cmocka_unit_test(a_free_and_a_death_of_its_home),
+        cmocka_unit_test(a_free_beside_a_revoke),
+        cmocka_unit_test(a_free_beside_a_move),
         cmocka_unit_test(sizes),
         cmocka_unit_test(leases_that_are_lost),
         cmocka_unit_test(a_name_that_is_used_again),

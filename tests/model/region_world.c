@@ -70,7 +70,9 @@ static void on_act(void *context, const struct region_holder_act *act)
 {
     struct pending *pending = &now.pending[id_of(context) - FIRST][act->chunk];
 
-    world_claim(!pending->is_pending, "two acts of a chunk at once");
+    world_claim(!pending->is_pending ||
+                    (pending->act.action == REGION_ACT_OPEN && act->action == REGION_ACT_CLOSE),
+                "two acts of a chunk at once");
     pending->is_pending = true;
     pending->act = *act;
 }
@@ -269,7 +271,7 @@ void world_finish_quick_acts(void)
 
         while (now.pending[k][chunk].is_pending &&
                (now.pending[k][chunk].act.action == REGION_ACT_LEND ||
-                now.pending[k][chunk].act.action == REGION_ACT_OPEN)) {
+                (now.pending[k][chunk].act.action == REGION_ACT_OPEN && !now.left.opens_slowly))) {
             world_finish_act(k, chunk, false);
         }
     }

@@ -28,6 +28,7 @@
 
 struct budget {
     uint8_t writes, reads, fails, breaks, home_deaths, deaths, leases;
+    bool opens_slowly; /* an OPEN ends at any later time */
 };
 
 struct letter {

@@ -16,6 +16,7 @@
 
 #include "node/lane_regions.h"
 #include "node_echo_store.h"
+#include "region/regions_internal.h"
 
 #define SLOTS   4u
 #define PLACES  8u /* of LIMIT_CALL_BYTES each, for all sessions */
@@ -367,7 +368,7 @@ static void copies_without_buffers_wait(void **state)
         turn();
         turn();
         if (way == 0) {
-            assert_false(list_empty(&lane->regions->copies_short));
+            assert_false(turns_are_empty(&lane->regions->copy_turns));
         } else if (way == 1) {
             now_us += 1000;
         } else {
@@ -382,11 +383,8 @@ static void copies_without_buffers_wait(void **state)
         assert_int_equal(lane->regions->copy_count, 0);
         assert_true(has_ended(0));
     }
-    assert_int_equal(open_region(0, "r", REGION_ALL, &number), NIGH_OK);
-    for (uint32_t n = 0; n < LIMIT_REGION_BUFFERS; n++) {
-        assert_non_null(lane_region_buffer_take(lane->regions));
-    }
-    assert_null(lane_region_buffer_take(lane->regions));
+    assert_int_equal(lane->regions->free_buffer_count, LIMIT_REGION_BUFFERS);
+    assert_int_equal(lane->regions->copiers[0].buffers, 0);
 }
 
 /* What cannot be made is not there, and takes no room. */
@@ -446,6 +444,43 @@ static void a_session_that_ends_leaves_no_deadline(void **state)
     turn();
     assert_int_equal(open_region(0, "r", REGION_ALL, &number), NIGH_OK);
     assert_int_equal(write_some(0, number, 0, 8), NIGH_OK);
+}
+
+/* What there is no room for in a turn comes again, though nobody wakes the lane; and at once when
+ * there is room. Here: of one more name. */
+static void what_is_said_to_oneself_comes_again(void **state)
+{
+    struct regions *regions = lane->regions->regions;
+    struct region other = {.regions = regions, .name_bytes = 1, .name = "s"};
+    struct region_descriptor *descriptor = calloc(1, region_descriptor_bytes(1));
+    struct region_message message = {.kind = REGION_COMMIT, .descriptor = descriptor};
+
+    (void)state;
+    assert_non_null(descriptor);
+    assert_int_equal(create(0, "r", 8), NIGH_OK);
+    for (uint32_t n = 0; n < 8; n++) {
+        turn();
+    }
+    descriptor->version = message.change =
+        (struct region_version){.epoch = 1, .incarnation = 1, .counter = 100};
+    descriptor->birth = descriptor->version;
+    descriptor->flags = REGION_FREED;
+    descriptor->geometry = (struct region_geometry){.size_bytes = 1, .chunk_bytes = 4096};
+    descriptor->name_bytes = 1;
+    descriptor->name[0] = 's';
+    regions->config.names = regions->count;
+    regions_say(&other, &message);
+    for (uint32_t n = 0; n < 3; n++) {
+        turn();
+        assert_true(regions_are_short(regions));
+        assert_in_range(lane_due_us(lane), 0, now_us + LIMIT_REGION_AGAIN_US);
+        now_us = max_u64(now_us, lane_due_us(lane));
+    }
+    regions->config.names++;
+    turn();
+    assert_false(regions_are_short(regions));
+    assert_non_null(regions_find(regions, "s", 1));
+    free(descriptor);
 }
 
 /* ---- sharing -------------------------------------------------------------- */
@@ -558,6 +593,178 @@ static int set_up_with_rates(void **state)
     result = set_up(state);
     rate_bytes = rate_ops = 0;
     return result;
+}
+
+static void put_copies(uint32_t slot, uint64_t number, uint32_t count, uint64_t bytes)
+{
+    struct session_sqe sqe = a_copy(number, MOST / 2, number, 0, bytes);
+
+    for (uint32_t n = 0; n < count; n++) {
+        put(slot, &sqe);
+    }
+    turn();
+}
+
+/* Of what stands still: one holds its buffers for as long as it likes. Whoever comes has some. */
+static void who_copies_leaves_buffers_to_others(void **state)
+{
+    const struct region_copier *copiers = lane->regions->copiers;
+    uint64_t numbers[SLOTS];
+    uint32_t before;
+
+    (void)state;
+    assert_int_equal(create(0, "r", MOST), NIGH_OK);
+    for (uint32_t slot = 0; slot < 2; slot++) {
+        assert_int_equal(open_region(slot, "r", REGION_ALL, &numbers[slot]), NIGH_OK);
+    }
+    put_copies(0, numbers[0], 100, MOST / 2); /* which have had their session's bytes, soon */
+    for (uint32_t n = 0; n < 20; n++) {
+        turn();
+    }
+    assert_false(turns_are_empty(&lane->regions->copy_turns));
+    assert_int_equal(copiers[0].buffers, LIMIT_REGION_BUFFERS / 2);
+    before = completed(1);
+    put_copies(1, numbers[1], 1, 64);
+    for (uint32_t n = 0; n < 4; n++) {
+        turn();
+    }
+    assert_int_equal(completed(1), before + 1);
+    assert_int_equal(copiers[0].buffers, LIMIT_REGION_BUFFERS / 2);
+}
+
+/* Of three that copy without end each has as many buffers as are left free, however many copies it
+ * has under way. */
+static void copies_share_buffers_alike(void **state)
+{
+    const struct region_copier *copiers = lane->regions->copiers;
+    static const uint32_t copies[] = {90, 30, 10};
+    uint64_t numbers[SLOTS];
+    uint32_t least = UINT32_MAX, most = 0;
+
+    (void)state;
+    assert_int_equal(create(0, "r", MOST), NIGH_OK);
+    for (uint32_t slot = 0; slot < 3; slot++) {
+        seats[slot].uid = 70;
+        lane_session_close(lane, slot);
+        open_session(slot);
+        assert_int_equal(open_region(slot, "r", REGION_ALL, &numbers[slot]), NIGH_OK);
+    }
+    for (uint32_t slot = 0; slot < 3; slot++) {
+        put_copies(slot, numbers[slot], copies[slot], MOST / 2);
+    }
+    for (uint32_t n = 0; n < 400; n++) {
+        turn();
+        now_us += LIMIT_REGION_AGAIN_US;
+        for (uint32_t slot = 0; slot < 3 && n >= 200; slot++) {
+            least = min_u32(least, copiers[slot].buffers);
+            most = max_u32(most, copiers[slot].buffers);
+        }
+    }
+    print_message("# %u to %u buffers of %u each\n", least, most, LIMIT_REGION_BUFFERS);
+    assert_true(least >= LIMIT_REGION_BUFFERS / 4 - 2 && most <= LIMIT_REGION_BUFFERS / 4 + 2);
+}
+
+/* Where there are fewer than sessions that want one: by turns, however many copies wait. */
+static void one_buffer_goes_round(void **state)
+{
+    struct lane_regions *at = lane->regions;
+    static const uint32_t copies[] = {120, 20, 20};
+    uint64_t numbers[SLOTS];
+    uint32_t before[SLOTS];
+    uint8_t *kept[LIMIT_REGION_BUFFERS - 1];
+
+    (void)state;
+    assert_int_equal(create(0, "r", MOST), NIGH_OK);
+    for (uint32_t slot = 0; slot < 3; slot++) {
+        seats[slot].uid = 70;
+        lane_session_close(lane, slot);
+        open_session(slot);
+        assert_int_equal(open_region(slot, "r", REGION_ALL, &numbers[slot]), NIGH_OK);
+        before[slot] = completed(slot);
+    }
+    for (uint32_t n = 0; n < ARRAY_LENGTH(kept); n++) {
+        kept[n] = lane_region_buffer_take(at, 3);
+        assert_non_null(kept[n]);
+        at->copiers[3].buffers = 0; /* as if each were another's */
+    }
+    for (uint32_t slot = 0; slot < 3; slot++) {
+        put_copies(slot, numbers[slot], copies[slot], 64);
+    }
+    while (completed(2) - before[2] < 10) {
+        turn();
+        now_us += LIMIT_REGION_AGAIN_US;
+    }
+    assert_in_range(completed(0) - before[0], 8, 16);
+    assert_in_range(completed(1) - before[1], 8, 16);
+    at->copiers[3].buffers = ARRAY_LENGTH(kept);
+    for (uint32_t n = 0; n < ARRAY_LENGTH(kept); n++) {
+        lane_region_buffer_give(at, 3, kept[n]);
+    }
+    assert_true(SUPPORT_WAIT((now_us += LIMIT_REGION_AGAIN_US, has_ended(0)), WAIT_MS));
+}
+
+/* As many copies as a session's ring takes are not all that the lane has. */
+static void copies_leave_copies_to_others(void **state)
+{
+    struct lane_regions *at = lane->regions;
+    uint64_t numbers[2];
+
+    (void)state;
+    assert_int_equal(create(0, "r", MOST), NIGH_OK);
+    for (uint32_t slot = 0; slot < 2; slot++) {
+        assert_int_equal(open_region(slot, "r", REGION_ALL, &numbers[slot]), NIGH_OK);
+    }
+    at->copy_count += LIMIT_REGION_COPIES - 64; /* of others */
+    put_copies(0, numbers[0], 64, MOST / 2);
+    assert_int_equal(at->copiers[0].copies, 32);
+    put_copies(1, numbers[1], 1, MOST / 2);
+    assert_int_equal(at->copiers[1].copies, 1);
+    at->copy_count -= LIMIT_REGION_COPIES - 64;
+}
+
+/* ---- fills ---------------------------------------------------------------- */
+
+static nigh_status no_memory(struct fabric *fabric, void *address, uint64_t bytes,
+                             enum fabric_kind kind, uint32_t rights, struct fabric_memory **made)
+{
+    (void)address;
+    (void)bytes;
+    (void)kind;
+    (void)rights;
+    *made = NULL;
+    return fabric->registrations < REGION_FILLS ? NIGH_OK : NIGH_LIMIT;
+}
+
+/* Of each byte, by any number at once, to other nodes: none waits for a buffer, and what it is of
+ * stays as it is. */
+static void fills_wait_for_no_buffer(void **state)
+{
+    static const struct fabric_provider provider = {.memory_register = no_memory};
+    struct lane_regions *at = lane->regions;
+    struct fabric fabric = {.provider = &provider};
+    struct fabric_slice slices[2 * REGION_FILLS];
+    uint64_t number;
+
+    (void)state;
+    assert_int_equal(create(0, "r", MOST), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &number), NIGH_OK);
+    lane->config.fabric = &fabric;
+    for (uint32_t n = 0; n < ARRAY_LENGTH(slices); n++) {
+        struct region_io io = {.what = SESSION_REGION_FILL,
+                               .operand = n,
+                               .op.region = regions_find(at->regions, "r", 1)};
+        struct region_part part = {
+            .io = &io, .post.piece.length_bytes = MOST, .piece_bytes = LIMIT_REGION_COPY_BYTES};
+
+        assert_int_equal(lane_region_slice(at, &part, &slices[n]), NIGH_OK);
+        assert_int_equal(slices[n].bytes, LIMIT_REGION_COPY_BYTES);
+    }
+    lane->config.fabric = NULL;
+    for (uint32_t n = 0; n < ARRAY_LENGTH(slices); n++) {
+        const uint8_t *bytes = slices[n].address;
+
+        assert_true(bytes[0] == (uint8_t)n && bytes[LIMIT_REGION_COPY_BYTES - 1] == (uint8_t)n);
+    }
 }
 
 /* Ends of reads of so many bytes in so long, when as many are asked for as fit. */
@@ -1130,6 +1337,39 @@ static void a_revoke_waits_for_memory(void **state)
     munmap(at, MOST / 2);
 }
 
+/* A free needs none: it passes what waits for it, or is on its way into other memory. */
+static void a_free_waits_for_no_memory(void **state)
+{
+    uint64_t mine, others, beside;
+    struct session_sqe sqe;
+    uint8_t *at;
+
+    (void)state;
+    for (uint32_t way = 0; way < 2; way++) {
+        uint64_t bytes = way == 0 ? MOST : MOST / 2;
+
+        mine = shared_with_another(bytes, &others);
+        assert_int_equal(open_region(1, "r", REGION_ALL, &beside), NIGH_OK);
+        at = bytes_of(2, map_number(2, others, SESSION_FLAG_WRITES), bytes, true);
+        sqe = a_grant(mine, 71, 0, REGION_WRITE);
+        submit(0, &sqe);
+        for (uint32_t n = 0; n < 10; n++) {
+            turn();
+        }
+        assert_true(way == 1 || !has_ended(0));
+        assert_int_equal(ask(1, a_question(SESSION_REGION_FREE, beside, 0, 0)).status, NIGH_OK);
+        assert_true(has_ended(0));
+        *at = 1; /* who has it mapped keeps it */
+        munmap(at, bytes);
+        for (uint32_t slot = 0; slot < 3; slot++) {
+            lane_session_close(lane, slot);
+            open_session(slot);
+        }
+        assert_true(SUPPORT_WAIT(region_memories_bytes(lane->regions->memories) == 0, WAIT_MS));
+        assert_int_equal(lane->regions->kept_bytes, 0);
+    }
+}
+
 /* ---- random lives --------------------------------------------------------- */
 
 #define NAMES 3u
@@ -1557,10 +1797,18 @@ int main(void)
         cmocka_unit_test_setup_teardown(lists_have_a_bound, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_question_ends_in_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_session_that_ends_leaves_no_deadline, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_said_to_oneself_comes_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_neighbour_with_long_operations_holds_nobody_up, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(neighbours_share_alike, set_up, tear_down),
         cmocka_unit_test_setup_teardown(low_priority_comes_last, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_copies_leaves_buffers_to_others, set_up_with_rates,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(copies_share_buffers_alike, set_up_with_rates, tear_down),
+        cmocka_unit_test_setup_teardown(one_buffer_goes_round, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(copies_leave_copies_to_others, set_up_with_rates,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(fills_wait_for_no_buffer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_session_has_no_more_than_its_rates, set_up_with_rates,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_is_held_goes_with_its_session, set_up_with_rates,
@@ -1580,6 +1828,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_address_is_of_this_process_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_who_have_memory_are_anybody, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_revoke_waits_for_memory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_free_waits_for_no_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(random_lives_keep_what_is_written, set_up, tear_down),
     };
 

@@ -189,6 +189,26 @@ static void frozen_is_said_when_nothing_can_come_any_more(void **state)
     assert_int_equal(world.handles[1].address, 0);
 }
 
+/* What it waits for may never be. */
+static void what_opens_is_closed_before_it_is_open(void **state)
+{
+    (void)state;
+    make_open(77);
+    hear((struct region_message){.kind = REGION_FREEZE, .chunks = set_of(1)});
+    did(REGION_ACT_CLOSE, 1, NIGH_OK, 0);
+    hear((struct region_message){.kind = REGION_THAW, .base = region_fixture_version(2)});
+    assert_int_equal(world.acts[world.act_count - 1].action, REGION_ACT_OPEN);
+    world.change = 4;
+    hear((struct region_message){.kind = REGION_FREEZE, .chunks = set_of(1)});
+    assert_int_equal(world.said_count, 1); /* the first FREEZE */
+    did(REGION_ACT_CLOSE, 1, NIGH_OK, 0);
+    assert_said(REGION_FREEZE, NIGH_OK, 2);
+    hear((struct region_message){.kind = REGION_THAW, .base = region_fixture_version(2)});
+    did(REGION_ACT_OPEN, 1, NIGH_OK, 78);
+    assert_said(REGION_THAW, NIGH_OK, 3);
+    assert_int_equal(world.handles[1].address, 78);
+}
+
 static void what_moves_is_lent_and_then_cut(void **state)
 {
     struct region_descriptor *next;
@@ -483,6 +503,7 @@ int main(void)
         cmocka_unit_test(what_is_anothers_by_now_is_not_opened),
         cmocka_unit_test(what_cannot_be_made_is_said),
         cmocka_unit_test(frozen_is_said_when_nothing_can_come_any_more),
+        cmocka_unit_test(what_opens_is_closed_before_it_is_open),
         cmocka_unit_test(what_moves_is_lent_and_then_cut),
         cmocka_unit_test(what_comes_is_open_when_it_was_copied),
         cmocka_unit_test(what_is_cut_off_is_zeroed),

@@ -519,6 +519,43 @@ static void free_ends_it_for_all(void **state)
     assert_true(region_home_is_idle(&world.home));
 }
 
+/* What is committed, and waits at a holder, without end perhaps, gives way to a free, which all
+ * hear of that it was told to, the former holder, too. Others wait behind it. */
+static void a_free_passes_what_is_to_be_opened(void **state)
+{
+    struct region_ask move = move_ask(), grant = move_ask(), stranger = move_ask(),
+                      ask = move_ask();
+
+    (void)state;
+    grant.kind = REGION_ASK_GRANT;
+    ask.kind = stranger.kind = REGION_ASK_FREE;
+    stranger.uid++;
+    make_region();
+    region_home_ask(&world.home, &move);
+    does(REGION_PREPARE, 1, 1);
+    region_home_ask(&world.home, &grant);
+    region_home_ask(&world.home, &stranger);
+    does(REGION_HOLD, MAPPER, 0);
+    does(REGION_FREEZE, 2, 2);
+    does(REGION_COPY, 1, 3);
+    does(REGION_COMMIT, 1, 3);
+    does(REGION_COMMIT, 2, 2);
+    hear(REGION_THAW, 1);
+    hear(REGION_THAW, 2);
+    assert_int_equal(world.said_count, 0);
+    region_home_ask(&world.home, &ask);
+    assert_answered(&move, NIGH_BUSY);
+    does(REGION_HOLD, MAPPER, 0);
+    does(REGION_FREEZE, 1, 3);
+    assert_true(region_descriptor_is_freed(world.said[0].descriptor));
+    both_do(REGION_COMMIT, 3);
+    both_do(REGION_THAW, 0);
+    hear(REGION_CHANGED, MAPPER);
+    assert_int_equal(world.answers, 3); /* who waited behind it hears that there is nothing */
+    assert_int_equal(world.status, NIGH_NOT_FOUND);
+    assert_true(region_home_is_idle(&world.home));
+}
+
 /* It means the one that was: another with its name is not its to change. */
 static void an_ask_is_of_one_region(void **state)
 {
@@ -704,9 +741,10 @@ static void say_held(uint32_t who, uint64_t chunks, uint64_t version)
 
 static void the_latest_that_holders_keep_is_settled_on(void **state)
 {
-    struct region_ask ask = {.kind = REGION_ASK_FREE,
+    struct region_ask ask = {.kind = REGION_ASK_MOVE,
                              .uid = REGION_FIXTURE_OWNER,
-                             .birth = {.epoch = 2, .incarnation = 7, .counter = 1}};
+                             .birth = {.epoch = 2, .incarnation = 7, .counter = 1},
+                             .node = 2};
 
     (void)state;
     begin(true);
@@ -725,7 +763,7 @@ static void the_latest_that_holders_keep_is_settled_on(void **state)
     assert_int_equal(region_fixture_at(&world.now)->chunks[1].node, REGION_NOBODY);
     assert_int_not_equal(region_fixture_at(&world.now)->chunks[0].handle.address, 0);
     assert_int_equal(hear(REGION_MAPPED, MAPPER).status, NIGH_OK);
-    hear(REGION_HOLD, MAPPER); /* and then what was asked for */
+    hear(REGION_PREPARE, 2); /* and then what was asked for */
 }
 
 /* A home that another has followed, and does not know it yet. */
@@ -806,6 +844,7 @@ int main(void)
         cmocka_unit_test(a_move_whose_source_dies_is_given_up),
         cmocka_unit_test(sizes),
         cmocka_unit_test(free_ends_it_for_all),
+        cmocka_unit_test(a_free_passes_what_is_to_be_opened),
         cmocka_unit_test(an_ask_is_of_one_region),
         cmocka_unit_test(who_was_dead_within_a_change_has_lost_its_chunks),
         cmocka_unit_test(a_copy_that_is_not_there_is_none),

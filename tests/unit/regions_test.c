@@ -169,6 +169,7 @@ static struct {
     uint32_t done[REGION_ASKS], written, read, lost, denied, refused, locked, waited, passed,
         broken;
     uint32_t words, open_words, late; /* ended; without a known end; landed behind it */
+    uint32_t unopened;                /* chunks that were closed before they had opened */
 } seen;
 
 /* ---- memory --------------------------------------------------------------- */
@@ -280,6 +281,16 @@ static void act(void *context, struct region *region, const struct region_holder
 {
     struct node *node = context;
 
+    for (uint32_t n = 0; n < node->act_count; n++) {
+        const struct act *todo = &node->acts[n];
+
+        if (todo->region == region && todo->what.chunk == what->chunk) {
+            assert_true(todo->what.action == REGION_ACT_OPEN && what->action == REGION_ACT_CLOSE);
+            node->acts[n].what = *what; /* it goes no further */
+            seen.unopened++;
+            return;
+        }
+    }
     assert_true(node->act_count < ACTS);
     node->acts[node->act_count++] =
         (struct act){.region = region, .name = name_of(region), .what = *what};
@@ -1409,7 +1420,7 @@ static void what_is_promised_is_kept(void **state)
     }
     assert_true(seen.written > 0 && seen.read > 0 && seen.lost > 0 && seen.denied > 0);
     assert_true(seen.refused > 0 && seen.locked > 0 && seen.waited > 0);
-    assert_true(seen.passed > 0 && seen.broken > 0);
+    assert_true(seen.passed > 0 && seen.broken > 0 && seen.unopened > 0);
 }
 
 /* ---- words ---------------------------------------------------------------- */
