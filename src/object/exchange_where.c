@@ -21,20 +21,23 @@
 struct where {
     struct exchange *exchange;
     uint32_t home;
+    bool stands_in;     /* it is asked in the place of a dead home */
     uint64_t data_size; /* as this node knows it */
     exchange_where_done *done;
     void *context;
     uint64_t token;
 };
 
-/* The ranks that an answer names, as far as they are ranks. */
+/* The ranks that an answer names, as far as they are ranks. A home that does not know yet will; who
+ * stands in for one that is dead knows of replicas alone, and of what has none it never will. */
 static nigh_status take_answer(const struct exchange *exchange,
-                               const struct directory_answer *answer, struct exchange_places *out)
+                               const struct directory_answer *answer, bool stands_in,
+                               struct exchange_places *out)
 {
     struct exchange_places places = {.data_size = out->data_size};
 
     if (answer->state == DIRECTORY_NOT_YET) {
-        return NIGH_BUSY;
+        return stands_in ? NIGH_PEER_LOST : NIGH_BUSY;
     }
     for (uint32_t n = 0; answer->state == DIRECTORY_KNOWN && n < answer->holder_count; n++) {
         if (answer->holders[n] < exchange->config.members->count) {
@@ -57,7 +60,7 @@ static nigh_status take_reply(const struct where *where, const uint8_t *payload,
     }
     memcpy(&located, payload, sizeof(located));
     answer = wire_to_answer(&located);
-    return take_answer(where->exchange, &answer, places);
+    return take_answer(where->exchange, &answer, where->stands_in, places);
 }
 
 static void on_where(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
@@ -112,7 +115,7 @@ void where_told(struct exchange *exchange, const struct outside_news *news)
     nigh_status status = news->status;
 
     if (status == NIGH_OK) {
-        status = take_answer(exchange, &news->answer, &places);
+        status = take_answer(exchange, &news->answer, false, &places);
     }
     exchange->wheres--;
     where->done(where->context, where->token, status, &places);
@@ -143,11 +146,11 @@ nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8
     }
     if (!exchange->outside.used && replication_stands_in(exchange, &key)) {
         replication_locate(exchange, home, &key, &answer);
-        return take_answer(exchange, &answer, places);
+        return take_answer(exchange, &answer, true, places);
     }
     if (home == exchange_self(exchange) && !exchange->outside.used) {
         status = directory_locate(exchange->directory, home, &key, false, &answer);
-        return status == NIGH_OK ? take_answer(exchange, &answer, places) : status;
+        return status == NIGH_OK ? take_answer(exchange, &answer, false, places) : status;
     }
     if (exchange->wheres == LIMIT_WHERES) {
         return NIGH_BUSY;
@@ -158,6 +161,7 @@ nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8
     }
     *where = (struct where){.exchange = exchange,
                             .home = home,
+                            .stands_in = home != views_home(exchange, key_hash),
                             .data_size = places->data_size,
                             .done = done,
                             .context = context,

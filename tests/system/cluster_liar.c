@@ -51,6 +51,8 @@
 #define BULK       (32768u + (uint32_t)sizeof(struct wire_chunk))
 #define RECORDS    64u   /* of one ANNOUNCE */
 #define KNOWN      4096u /* objects of others that it remembers */
+#define READS      64u   /* under way over one endpoint, as it says */
+#define WRITES     64u /* the same, of regions: without, it had no endpoints for these, and no link */
 #define LOANS      65536u
 #define GUESSED    100u /* names of objects that it tries */
 #define BAITS      2u   /* taken; then it stands still, but for the control connection */
@@ -191,6 +193,8 @@ static void join(struct node *node)
     node->ping_us = now_us;
     peer.incarnation = node->auth.peer.incarnation;
     peer.lanes = node->auth.offer.lanes;
+    peer.bulk_endpoints = node->auth.offer.bulk_endpoints;
+    peer.region_endpoints = node->auth.offer.region_endpoints;
     memcpy(peer.session, node->auth.session, sizeof(peer.session));
     for (uint32_t lane = 0; lane < peer.lanes; lane++) {
         const char *host = members.addresses[node->rank];
@@ -669,7 +673,8 @@ static void open_links(void)
                   .epoch = members.epoch},
         .bulk_receives = BULKS,
         .bulk_bytes = BULK,
-        .reads = 64,
+        .reads = READS,
+        .writes = WRITES,
         .shell = {.up = on_up,
                   .down = on_down,
                   .request = on_request,

@@ -20,6 +20,7 @@ KEY_KIB = 160 * 1000 * GROWTH_TIMES  # a home's books with all their keys
 GROWTH_KIB = 16384 * GROWTH_TIMES
 TIMEOUT_MS = 10000
 LOANS = 10000  # of its share of LIMIT_SERVES
+UNLINKED = {"rebirths", "links"}  # ways that leave no link up for long
 
 
 class Beset(Cluster):
@@ -43,11 +44,13 @@ class Beset(Cluster):
 
     def wait_met(self, states=None):
         for rank in range(2):
-            wait_for(lambda: self.nodes(rank)[1 - rank] == "up", 20)
+            wait_for(lambda: self.nodes(rank)[1 - rank] == "up" and self.stats(rank)["links_up"] == 1, 20)
 
     def lie(self, *how):
         with open(os.path.join(self.folder.name, "said"), "wb") as said:
             self.liar = subprocess.Popen([LIAR, self.join, "2", self.key, *how], stdin=subprocess.PIPE, stdout=said)
+        for rank in range(2):  # else nobody hears it
+            wait_for(lambda: set(how) & UNLINKED or self.stats(rank)["links_up"] == 2, 20)
 
     def said(self):
         """What it was answered until now, by status."""

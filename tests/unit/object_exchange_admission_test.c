@@ -2,7 +2,8 @@
 /*
  * Three lanes' exchanges over the simulated fabric, of which one pulls from the two others. What
  * pulls are admitted with is shared among the holders, also when one of these stands still; who
- * waits is told where an object is; and when a holder dies the other one takes over.
+ * waits is told where an object is, and who asks is told why not; and when a holder dies the other
+ * one takes over.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "object/exchange_internal.h"
 #include "object/exchange_link.h"
 #include "object/exchange_pull.h"
+#include "object/exchange_replicas.h"
 #include "support/lane_store.h"
 #include "support/support.h"
 
@@ -156,7 +158,8 @@ static void pass(uint64_t us)
     }
 }
 
-static void cluster_open(enum exchange_path of)
+/* Nobody has met anybody yet. */
+static void cluster_begin(enum exchange_path of)
 {
     struct sim_options options = {.seed = 7};
 
@@ -166,6 +169,10 @@ static void cluster_open(enum exchange_path of)
     for (uint32_t rank = 0; rank < SIDES; rank++) {
         open_side(rank);
     }
+}
+
+static void cluster_meet(void)
+{
     for (uint32_t rank = 0; rank < SIDES; rank++) {
         for (uint32_t other = 0; other < SIDES; other++) {
             struct link_peer peer = {
@@ -179,6 +186,12 @@ static void cluster_open(enum exchange_path of)
         }
     }
     pass(20000);
+}
+
+static void cluster_open(enum exchange_path of)
+{
+    cluster_begin(of);
+    cluster_meet();
 }
 
 static void cluster_close(void)
@@ -390,6 +403,66 @@ static void die(uint32_t rank)
     }
 }
 
+static nigh_status told; /* of the last question */
+
+static void on_where(void *context, uint64_t token, nigh_status status,
+                     const struct exchange_places *places)
+{
+    (void)context;
+    (void)token;
+    assert_int_equal(places->count, 0);
+    told = status;
+}
+
+/* What the puller hears of where nobody has an object. */
+static nigh_status where(const struct directory_key *key)
+{
+    struct exchange_places places = {0};
+    nigh_status status = exchange_where(sides[PULLER].exchange, 0, key->id, 0, sim_now_us(sim),
+                                        &places, on_where, NULL, 1);
+
+    if (status != NIGH_PENDING) {
+        assert_int_equal(places.count, 0);
+        return status;
+    }
+    told = NIGH_PENDING;
+    pass(TOLD_US);
+    return told;
+}
+
+/* A new key whose home is dead, for which that one stands in. */
+static struct directory_key new_key_kept_by(uint32_t rank)
+{
+    struct directory_key key;
+
+    do {
+        key = new_key(NEGLECTS);
+    } while (replication_keeper(sides[PULLER].exchange, directory_key_hash(&key)) != rank);
+    return key;
+}
+
+/* A home that has not heard all members yet will know, and is to be asked again; one that is dead
+ * is not, whoever stands in for it: this node, or another. */
+static void where_it_is_only_a_home_will_know(void **state)
+{
+    struct directory_key of_dead, of_living;
+
+    (void)state;
+    cluster_begin(EXCHANGE_TWO_SIDED);
+    of_living = new_key(PULLER);
+    assert_int_equal(where(&of_living), NIGH_BUSY);
+    cluster_meet();
+    assert_int_equal(where(&of_living), NIGH_OK);
+    die(NEGLECTS);
+    of_dead = new_key_kept_by(PULLER);
+    assert_int_equal(where(&of_dead), NIGH_PEER_LOST);
+    of_dead = new_key_kept_by(SERVES);
+    assert_int_equal(where(&of_dead), NIGH_PEER_LOST);
+    of_living = new_key(SERVES);
+    assert_int_equal(where(&of_living), NIGH_OK);
+    cluster_close();
+}
+
 /* Ranks that nobody has, and the dead, have no share: one holder may have all. What it has it keeps
  * when there is another again. */
 static void where_one_other_lives_nothing_is_shared(void **state)
@@ -532,6 +605,7 @@ int main(void)
         cmocka_unit_test(what_is_large_is_not_passed),
         cmocka_unit_test(one_holder_alone_goes_on),
         cmocka_unit_test(who_waits_is_told_at_once),
+        cmocka_unit_test(where_it_is_only_a_home_will_know),
         cmocka_unit_test(where_one_other_lives_nothing_is_shared),
         cmocka_unit_test(another_holder_sends_the_rest),
         cmocka_unit_test(another_holder_lends_the_rest),
