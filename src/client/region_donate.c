@@ -46,7 +46,7 @@ static nigh_status check(nigh_client *client, const nigh_region_spec *spec, cons
 
 /* `which` is what `how` says: a number, or an address. */
 static nigh_status create(nigh_client *client, const nigh_region_spec *spec, uint32_t how,
-                          uint64_t which, uint64_t deadline_us, nigh_region **region)
+                          uint64_t which, uint64_t deadline_us, struct client_op *op)
 {
     uint8_t question[sizeof(struct session_region_make) + LIMIT_REGION_NAME_BYTES];
     struct session_region_make make = {.size_bytes = spec->size,
@@ -55,32 +55,33 @@ static nigh_status create(nigh_client *client, const nigh_region_spec *spec, uin
                                        .group_rights = spec->group_access,
                                        .other_rights = spec->other_access};
     size_t name_bytes = strlen(spec->name);
-    struct client_op op;
-    nigh_status status;
 
     memcpy(question, &make, sizeof(make));
     memcpy(question + sizeof(make), spec->name, name_bytes);
-    region_init(&op, client, NULL, SESSION_REGION_CREATE, 0);
-    op.deadline_us = deadline_us;
-    op.u.place.bytes = question;
-    op.u.place.count = (uint32_t)(sizeof(make) + name_bytes);
-    status = op_run(&op);
-    if (status != NIGH_OK) {
-        return tell(&op, status);
-    }
-    return region_open_named(client, spec->name, NIGH_REGION_ALL, op_remaining_us(&op), region);
+    region_init(op, client, NULL, SESSION_REGION_CREATE, 0);
+    op->deadline_us = deadline_us;
+    op->u.place.bytes = question;
+    op->u.place.count = (uint32_t)(sizeof(make) + name_bytes);
+    return op_run(op);
 }
 
-static nigh_status offer(nigh_client *client, int fd, uint64_t bytes, uint64_t *number)
+static nigh_status open_created(const struct client_op *op, const char *name, nigh_region **region)
+{
+    return region_open_named(op->client, name, NIGH_REGION_ALL, op_remaining_us(op), region);
+}
+
+static nigh_status offer(nigh_client *client, int fd, uint64_t bytes, struct donated *donated)
 {
     nigh_status status;
 
     client_lock(client);
-    status = socket_donate(client, fd, bytes, number);
+    status = socket_donate(client, fd, bytes, donated);
     client_unlock(client);
     switch (status) {
     case NIGH_UNSUPPORTED:
-        return error_set(client, status, "nigh_region_donate: the node is older than this libnigh");
+        return error_set(client, status,
+                         "nigh_region_donate: the node is older than this libnigh, or one of a "
+                         "cluster whose nodes agree on nothing (nighd --state)");
     case NIGH_OVERLOADED:
         return error_set(client, status,
                          "nigh_region_donate: %d others of this client are under way",
@@ -98,12 +99,21 @@ static nigh_status offer(nigh_client *client, int fd, uint64_t bytes, uint64_t *
     }
 }
 
+/* The question may have come to the node, or not. */
+static void take_back(nigh_client *client, const struct donated *donated)
+{
+    client_lock(client);
+    socket_donate_drop(client, donated);
+    client_unlock(client);
+}
+
 nigh_status nigh_region_donate(nigh_client *client, const nigh_region_spec *spec, int fd,
                                uint64_t timeout_us, nigh_region **region)
 {
     uint64_t deadline_us = op_deadline_us(timeout_us);
     nigh_status status = check(client, spec, region);
-    uint64_t number;
+    struct donated donated;
+    struct client_op op;
 
     if (status != NIGH_OK) {
         return status;
@@ -117,11 +127,16 @@ nigh_status nigh_region_donate(nigh_client *client, const nigh_region_spec *spec
                          "F_SEAL_WRITE and F_SEAL_FUTURE_WRITE",
                          LIMIT_REGION_UNIT_BYTES);
     }
-    status = offer(client, fd, spec->size, &number);
+    status = offer(client, fd, spec->size, &donated);
     if (status != NIGH_OK) {
         return status;
     }
-    return create(client, spec, SESSION_REGION_DONATED, number, deadline_us, region);
+    status = create(client, spec, SESSION_REGION_DONATED, donated.number, deadline_us, &op);
+    if (status != NIGH_OK) {
+        take_back(client, &donated);
+        return tell(&op, status);
+    }
+    return open_created(&op, spec->name, region);
 }
 
 nigh_status nigh_region_donate_memory(nigh_client *client, const nigh_region_spec *spec,
@@ -130,6 +145,7 @@ nigh_status nigh_region_donate_memory(nigh_client *client, const nigh_region_spe
     uint64_t deadline_us = op_deadline_us(timeout_us);
     uint64_t address = (uint64_t)(uintptr_t)memory;
     nigh_status status = check(client, spec, region);
+    struct client_op op;
 
     if (status != NIGH_OK) {
         return status;
@@ -145,5 +161,6 @@ nigh_status nigh_region_donate_memory(nigh_client *client, const nigh_region_spe
                          "nigh_region_donate_memory: only for clients of an embedded node: "
                          "nigh_region_donate, of a memfd, is for all");
     }
-    return create(client, spec, SESSION_REGION_OWN, address, deadline_us, region);
+    status = create(client, spec, SESSION_REGION_OWN, address, deadline_us, &op);
+    return status == NIGH_OK ? open_created(&op, spec->name, region) : tell(&op, status);
 }

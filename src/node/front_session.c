@@ -92,7 +92,7 @@ static uint32_t front_rights_of(const struct front *front, const struct node_ses
 {
     if (!session->seat.may_write)
         return 0; /* who may not write calls nobody either */
-    return SESSION_MAY_WRITE | SESSION_HAS_DONATIONS |
+    return SESSION_MAY_WRITE | SESSION_HAS_DONATIONS | SESSION_DROPS_DONATIONS |
            (front->services != NULL ? SESSION_HAS_PAIRS : 0);
 }
 
@@ -556,6 +556,11 @@ static void front_take_message(struct front *front, struct node_session *session
     if (header->magic == SESSION_MAGIC && header->kind == SESSION_PAIR_DROP &&
         size == sizeof(request.pair)) {
         front_pair_dropped(front, session, &request.pair);
+        return;
+    }
+    if (header->magic == SESSION_MAGIC && header->kind == SESSION_DONATE_DROP &&
+        size == sizeof(request.donation)) {
+        lane_region_donation_drop(front->lanes[0], session->seat.slot, request.donation.number);
         return;
     }
     if (header->magic == SESSION_MAGIC && header->kind == SESSION_BYE && size == sizeof(*header)) {

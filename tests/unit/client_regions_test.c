@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Regions as a node sees them: what is asked, what it takes of the client's ring and of its places,
  * and what is undone when nobody waits for the answer. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "client/attach.h"
 #include "client/client_internal.h"
@@ -265,6 +268,100 @@ static void a_map_is_of_the_connection_that_gave_it(void **state)
     client_unlock(asked.f.client);
     assert_int_equal(pthread_join(mapper.thread, NULL), 0);
     assert_int_equal(mapper.status, NIGH_CLOSED);
+    stop(&asked.f);
+}
+
+/* ---- memory that is donated ----------------------------------------------- */
+
+#define GIFT 4096
+
+static void begin_donor(struct asked *asked, uint16_t rights)
+{
+    memset(asked, 0, sizeof(*asked));
+    asked->places = 4;
+    start(&asked->f, &(struct fake_options){.hook = serve, .context = asked, .rights = rights});
+}
+
+static nigh_status donate(struct asked *asked, uint64_t timeout_us)
+{
+    nigh_region_spec spec = {.struct_size = sizeof spec, .name = "gift", .size = GIFT};
+    int fd = memfd_create("gift", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    nigh_region *region;
+    nigh_status status;
+
+    assert_int_equal(ftruncate(fd, GIFT), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    status = nigh_region_donate(asked->f.client, &spec, fd, timeout_us, &region);
+    assert_int_equal(close(fd), 0);
+    return status;
+}
+
+/* So many, and the last is of this number. */
+static bool were_dropped(struct asked *asked, uint32_t drops, uint64_t number)
+{
+    bool were = false;
+
+    nigh_poll(asked->f.client);
+    if (atomic_load(&asked->f.fake.drops) == drops) {
+        fake_node_lock(&asked->f.fake);
+        were = asked->f.fake.dropped.number == number;
+        fake_node_unlock(&asked->f.fake);
+    }
+    return were;
+}
+
+/* However it came that nobody asks for what was offered: the node is told. */
+static void what_is_donated_in_vain_is_dropped(void **state)
+{
+    struct asked asked;
+
+    (void)state;
+    begin_donor(&asked, SESSION_HAS_DONATIONS | SESSION_DROPS_DONATIONS);
+    assert_int_equal(donate(&asked, 0), NIGH_TIMEOUT);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_CREATE), 0);
+    assert_true(SUPPORT_WAIT(were_dropped(&asked, 1, 1), 20000));
+    assert_int_equal(donate(&asked, WAIT_US), NIGH_OK);
+    atomic_store(&asked.status, NIGH_OVERLOADED);
+    assert_int_equal(donate(&asked, WAIT_US), NIGH_OVERLOADED);
+    assert_true(SUPPORT_WAIT(were_dropped(&asked, 2, 3), 20000));
+    atomic_store(&asked.status, NIGH_OK);
+    stop(&asked.f);
+}
+
+/* The answer says what there is to drop. */
+static void what_was_given_up_is_dropped_when_the_node_says_its_number(void **state)
+{
+    struct asked asked;
+
+    (void)state;
+    begin_donor(&asked, SESSION_HAS_DONATIONS | SESSION_DROPS_DONATIONS);
+    fake_node_lock(&asked.f.fake);
+    asked.f.fake.options.keeps_donations = true;
+    fake_node_unlock(&asked.f.fake);
+    assert_int_equal(donate(&asked, WAIT_US), NIGH_TIMEOUT);
+    fake_node_lock(&asked.f.fake);
+    asked.f.fake.options.keeps_donations = false;
+    fake_node_donated(&asked.f.fake);
+    fake_node_unlock(&asked.f.fake);
+    assert_int_equal(donate(&asked, WAIT_US), NIGH_OK); /* hears of the other first */
+    assert_true(were_dropped(&asked, 1, 1));
+    stop(&asked.f);
+}
+
+/* It would expel who says what it does not know. */
+static void an_older_node_is_told_of_no_drop(void **state)
+{
+    struct asked asked;
+
+    (void)state;
+    begin_donor(&asked, SESSION_HAS_DONATIONS);
+    assert_int_equal(donate(&asked, 0), NIGH_TIMEOUT);
+    assert_int_equal(donate(&asked, WAIT_US), NIGH_OK);
+    assert_int_equal(atomic_load(&asked.f.fake.drops), 0);
+    stop(&asked.f);
+    begin_donor(&asked, 0);
+    assert_int_equal(donate(&asked, WAIT_US), NIGH_UNSUPPORTED);
+    assert_int_equal(atomic_load(&asked.f.fake.donations), 0);
     stop(&asked.f);
 }
 
@@ -603,6 +700,9 @@ int main(void)
         cmocka_unit_test(a_handle_is_of_the_connection_that_opened_it),
         cmocka_unit_test(a_handle_that_came_too_late_is_closed_through_a_full_ring),
         cmocka_unit_test(a_map_is_of_the_connection_that_gave_it),
+        cmocka_unit_test(what_is_donated_in_vain_is_dropped),
+        cmocka_unit_test(what_was_given_up_is_dropped_when_the_node_says_its_number),
+        cmocka_unit_test(an_older_node_is_told_of_no_drop),
         cmocka_unit_test(why_it_failed_is_said),
         cmocka_unit_test(lists_are_as_wide_as_the_caller_says),
         cmocka_unit_test(what_a_newer_program_knows_more_is_zero),

@@ -910,6 +910,39 @@ static void donations_are_few_and_count(void **state)
     close(fd);
 }
 
+/* What nobody will ask for counts no more; what is asked for is the question's. */
+static void what_is_offered_in_vain_may_be_dropped(void **state)
+{
+    uint64_t number, handle;
+    struct session_sqe sqe;
+    uint8_t *at;
+    int fd = a_gift(&at);
+
+    (void)state;
+    number = donated(0, fd);
+    lane_region_donation_drop(lane, 1, number);
+    lane_region_donation_drop(lane, 2, number);
+    for (uint32_t bit = 0; bit < 64; bit++) {
+        lane_region_donation_drop(lane, 0, number ^ UINT64_C(1) << bit);
+    }
+    assert_true(has_memory(GIFT));
+    lane_region_donation_drop(lane, 0, number);
+    assert_true(SUPPORT_WAIT(has_memory(0), WAIT_MS));
+    lane_region_donation_drop(lane, 0, number);
+    assert_int_equal(create_of(0, "r", GIFT, number), NIGH_CLOSED);
+    number = donated(0, fd);
+    sqe = a_creation("r", GIFT, number, SESSION_REGION_DONATED);
+    submit(0, &sqe);
+    lane_region_donation_drop(lane, 0, number);
+    assert_true(SUPPORT_WAIT(has_ended(0), WAIT_MS));
+    assert_int_equal(open_region(0, "r", REGION_ALL, &handle), NIGH_OK);
+    lane_region_donation_drop(lane, 0, number);
+    assert_int_equal(read_byte(0, handle), 0);
+    assert_true(has_memory(GIFT));
+    munmap(at, GIFT);
+    close(fd);
+}
+
 /* An address is believed of nobody but this process. */
 static void an_address_is_of_this_process_alone(void **state)
 {
@@ -1577,6 +1610,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_donor_that_ends_leaves_a_region_or_nothing, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(donations_are_few_and_count, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_offered_in_vain_may_be_dropped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_address_is_of_this_process_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_who_have_memory_are_anybody, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_revoke_waits_for_memory, set_up, tear_down),
