@@ -65,9 +65,24 @@ static nigh_status create(nigh_client *client, const nigh_region_spec *spec, uin
     return op_run(op);
 }
 
+/* The region is there: what would say that it is not, and that its memory is free, is not said. */
 static nigh_status open_created(const struct client_op *op, const char *name, nigh_region **region)
 {
-    return region_open_named(op->client, name, NIGH_REGION_ALL, op_remaining_us(op), region);
+    nigh_status status =
+        region_open_named(op->client, name, NIGH_REGION_ALL, op_remaining_us(op), region);
+
+    switch (status) {
+    case NIGH_INVALID:
+    case NIGH_EXISTS:
+    case NIGH_UNSUPPORTED:
+    case NIGH_DENIED:
+    case NIGH_OVERLOADED:
+        return error_set(op->client, NIGH_BUSY,
+                         "nigh_region_donate: the region was created, and could not be opened now "
+                         "(%s): open it, or have it freed",
+                         nigh_status_name(status));
+    default: return status;
+    }
 }
 
 static nigh_status offer(nigh_client *client, int fd, uint64_t bytes, struct donated *donated)

@@ -23,7 +23,8 @@ struct asked {
     struct fixture f;
     uint32_t places;          /* that it grants beside those for answers */
     _Atomic uint32_t keeps;   /* a bit of each SESSION_REGION_* */
-    _Atomic int32_t status;   /* of what it answers */
+    _Atomic int32_t status;   /* of what it answers, */
+    _Atomic int32_t opening;  /* and to opens, if that is OK */
     _Atomic bool is_stubborn; /* does not answer REFRESH, GET and CANCEL */
     _Atomic uint32_t others;  /* of these */
     _Atomic uint32_t count[SESSION_REGION_WHATS];
@@ -113,6 +114,9 @@ static enum fake_action serve(void *context, struct fake_node *fake, uint32_t la
             return FAKE_KEEP;
         }
         cqe->status = atomic_load(&asked->status);
+        if (cqe->status == NIGH_OK && sqe->name_size == SESSION_REGION_OPEN) {
+            cqe->status = atomic_load(&asked->opening);
+        }
         if (cqe->status == NIGH_OK) {
             answer_region(asked, fake, sqe, cqe);
         }
@@ -345,6 +349,30 @@ static void what_was_given_up_is_dropped_when_the_node_says_its_number(void **st
     fake_node_unlock(&asked.f.fake);
     assert_int_equal(donate(&asked, WAIT_US), NIGH_OK); /* hears of the other first */
     assert_true(were_dropped(&asked, 1, 1));
+    stop(&asked.f);
+}
+
+/* Who hears that says that the memory is not in use frees it: so nobody hears it of a region that
+ * is there. */
+static void a_region_that_cannot_be_opened_is_not_denied(void **state)
+{
+    static const nigh_status not_in_use[] = {NIGH_INVALID, NIGH_EXISTS, NIGH_UNSUPPORTED,
+                                             NIGH_DENIED, NIGH_OVERLOADED};
+    struct asked asked;
+    char said[256];
+
+    (void)state;
+    begin_donor(&asked, SESSION_HAS_DONATIONS | SESSION_DROPS_DONATIONS);
+    for (size_t n = 0; n < sizeof(not_in_use) / sizeof(not_in_use[0]); n++) {
+        atomic_store(&asked.opening, not_in_use[n]);
+        assert_int_equal(donate(&asked, WAIT_US), NIGH_BUSY);
+        nigh_client_error(asked.f.client, said, sizeof(said));
+        assert_non_null(strstr(said, "was created"));
+    }
+    atomic_store(&asked.opening, NIGH_NO_QUORUM);
+    assert_int_equal(donate(&asked, WAIT_US), NIGH_NO_QUORUM);
+    atomic_store(&asked.opening, NIGH_OK);
+    assert_int_equal(donate(&asked, WAIT_US), NIGH_OK);
     stop(&asked.f);
 }
 
@@ -702,6 +730,7 @@ int main(void)
         cmocka_unit_test(a_map_is_of_the_connection_that_gave_it),
         cmocka_unit_test(what_is_donated_in_vain_is_dropped),
         cmocka_unit_test(what_was_given_up_is_dropped_when_the_node_says_its_number),
+        cmocka_unit_test(a_region_that_cannot_be_opened_is_not_denied),
         cmocka_unit_test(an_older_node_is_told_of_no_drop),
         cmocka_unit_test(why_it_failed_is_said),
         cmocka_unit_test(lists_are_as_wide_as_the_caller_says),
