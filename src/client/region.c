@@ -52,10 +52,24 @@ static void region_fill(struct client_op *op, struct session_sqe *sqe)
     region_say(op, sqe);
 }
 
+/* Whether what it is of is there still: a handle, or what was donated, which the next node knows
+ * by numbers of others. */
+static bool has_its_connection(const struct client_op *op)
+{
+    const uint32_t *connection =
+        op->u.region.what == SESSION_REGION_CREATE ? op->u.region.connection : NULL;
+
+    if (op->u.region.region != NULL) {
+        return is_there(op->u.region.region);
+    }
+    return connection == NULL ||
+           *connection == atomic_load_explicit(&op->client->connections, memory_order_relaxed);
+}
+
 static bool region_build(struct client_op *op, size_t step, struct session_sqe *sqe)
 {
     (void)step;
-    if (op->u.region.region != NULL && !is_there(op->u.region.region)) {
+    if (!has_its_connection(op)) {
         op_fail(op, NIGH_CLOSED);
         return false;
     }

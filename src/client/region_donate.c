@@ -44,9 +44,10 @@ static nigh_status check(nigh_client *client, const nigh_region_spec *spec, cons
     return NIGH_OK;
 }
 
-/* `which` is what `how` says: a number, or an address. */
+/* `which` is what `how` says: a number, of this connection, or an address, of any (NULL). */
 static nigh_status create(nigh_client *client, const nigh_region_spec *spec, uint32_t how,
-                          uint64_t which, uint64_t deadline_us, struct client_op *op)
+                          uint64_t which, const uint32_t *connection, uint64_t deadline_us,
+                          struct client_op *op)
 {
     uint8_t question[sizeof(struct session_region_make) + LIMIT_REGION_NAME_BYTES];
     struct session_region_make make = {.size_bytes = spec->size,
@@ -60,6 +61,7 @@ static nigh_status create(nigh_client *client, const nigh_region_spec *spec, uin
     memcpy(question + sizeof(make), spec->name, name_bytes);
     region_init(op, client, NULL, SESSION_REGION_CREATE, 0);
     op->deadline_us = deadline_us;
+    op->u.region.connection = connection;
     op->u.place.bytes = question;
     op->u.place.count = (uint32_t)(sizeof(make) + name_bytes);
     return op_run(op);
@@ -146,7 +148,8 @@ nigh_status nigh_region_donate(nigh_client *client, const nigh_region_spec *spec
     if (status != NIGH_OK) {
         return status;
     }
-    status = create(client, spec, SESSION_REGION_DONATED, donated.number, deadline_us, &op);
+    status = create(client, spec, SESSION_REGION_DONATED, donated.number, &donated.connection,
+                    deadline_us, &op);
     if (status != NIGH_OK) {
         take_back(client, &donated);
         return tell(&op, status);
@@ -176,6 +179,6 @@ nigh_status nigh_region_donate_memory(nigh_client *client, const nigh_region_spe
                          "nigh_region_donate_memory: only for clients of an embedded node: "
                          "nigh_region_donate, of a memfd, is for all");
     }
-    status = create(client, spec, SESSION_REGION_OWN, address, deadline_us, &op);
+    status = create(client, spec, SESSION_REGION_OWN, address, NULL, deadline_us, &op);
     return status == NIGH_OK ? open_created(&op, spec->name, region) : tell(&op, status);
 }

@@ -652,6 +652,11 @@ static void fake_take_donation(struct fake_node *fake, const struct session_dona
         atomic_fetch_add(&fake->drops, 1);
         return;
     }
+    if (fake->options.begins_anew) {
+        fake->options.begins_anew = false;
+        shared_store_release(&fake->page->incarnation,
+                             shared_load_relaxed(&fake->page->incarnation) + 1);
+    }
     fake->donated = *donation;
     atomic_fetch_add(&fake->donations, 1);
     if (!fake->options.keeps_donations) {

@@ -52,6 +52,7 @@ struct fake_options {
     uint32_t late_grants; /* so many questions for extents are answered with the next one */
     uint16_t rights;      /* SESSION_HAS_*, SESSION_DROPS_* */
     bool keeps_donations; /* and says nothing */
+    bool begins_anew;     /* as another life, before it answers a donation */
     uint32_t spin_us;
 };
 

@@ -376,6 +376,25 @@ static void a_region_that_cannot_be_opened_is_not_denied(void **state)
     stop(&asked.f);
 }
 
+/* The node that took it has gone, and the one that is asked for a region begins its numbers anew:
+ * what it has under this one is another's. */
+static void what_is_donated_is_of_the_connection_that_took_it(void **state)
+{
+    struct asked asked;
+
+    (void)state;
+    begin_donor(&asked, SESSION_HAS_DONATIONS | SESSION_DROPS_DONATIONS);
+    fake_node_lock(&asked.f.fake);
+    asked.f.fake.options.begins_anew = true;
+    fake_node_unlock(&asked.f.fake);
+    assert_int_equal(donate(&asked, WAIT_US), NIGH_CLOSED);
+    assert_int_equal(atomic_load(&asked.f.fake.resumes), 1);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_CREATE), 0);
+    assert_int_equal(donate(&asked, WAIT_US), NIGH_OK);
+    assert_int_equal(atomic_load(&asked.f.fake.drops), 0); /* it would be another's, too */
+    stop(&asked.f);
+}
+
 /* It would expel who says what it does not know. */
 static void an_older_node_is_told_of_no_drop(void **state)
 {
@@ -731,6 +750,7 @@ int main(void)
         cmocka_unit_test(what_is_donated_in_vain_is_dropped),
         cmocka_unit_test(what_was_given_up_is_dropped_when_the_node_says_its_number),
         cmocka_unit_test(a_region_that_cannot_be_opened_is_not_denied),
+        cmocka_unit_test(what_is_donated_is_of_the_connection_that_took_it),
         cmocka_unit_test(an_older_node_is_told_of_no_drop),
         cmocka_unit_test(why_it_failed_is_said),
         cmocka_unit_test(lists_are_as_wide_as_the_caller_says),
