@@ -482,7 +482,7 @@ static void front_give_file(struct front *front, struct node_session *session,
 struct front_brought {
     int fds[LIMIT_DISPOSAL_FDS];
     size_t count;
-    bool is_lost; /* there was no place for one in this process */
+    bool is_lost; /* there was no place for one in this process, or no room for what that brings */
 };
 
 static bool front_is_donation(const struct session_message_header *header, size_t size,
@@ -572,7 +572,8 @@ static void front_take_message(struct front *front, struct node_session *session
     front_expel(front, session, "it sent a message that is not of the session protocol");
 }
 
-/* Of whose descriptors too many are being closed none is received: the kernel lets go of it. */
+/* Of whose descriptors too many are being closed none is received: the kernel lets go of it. That
+ * may be others' doing: who donates is told so, and goes on. */
 static nigh_status front_receive(struct front *front, const struct node_session *session,
                                  uint8_t bytes[LIMIT_SESSION_MESSAGE_BYTES], size_t *size,
                                  struct front_brought *brought)
@@ -584,7 +585,8 @@ static nigh_status front_receive(struct front *front, const struct node_session 
 
     if (status == NIGH_CLOSED && brought->count > 0)
         return NIGH_PROTOCOL; /* an empty message */
-    brought->is_lost = status == NIGH_NO_RESOURCES && *size > 0;
+    brought->is_lost =
+        *size > 0 && (status == NIGH_NO_RESOURCES || (status == NIGH_PROTOCOL && !has_room));
     return brought->is_lost ? NIGH_OK : status;
 }
 
