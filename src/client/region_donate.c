@@ -31,6 +31,9 @@ static nigh_status check(nigh_client *client, const nigh_region_spec *spec, cons
     nigh_status status =
         region_check_open(client, spec == NULL ? NULL : spec->name, out, "nigh_region_donate");
 
+    if (status == NIGH_OK) {
+        status = region_check_spec(client, spec, "nigh_region_donate");
+    }
     if (status != NIGH_OK) {
         return status;
     }
@@ -108,10 +111,21 @@ static nigh_status offer(nigh_client *client, int fd, uint64_t bytes, struct don
                          "nigh_region_donate: the node has not so much left of its "
                          "--region-memory, for which this counts, too");
     case NIGH_LIMIT:
+        if (!donated->is_answered) {
+            return error_set(client, status,
+                             "nigh_region_donate: this user has too many descriptors in messages "
+                             "that nobody has read (ulimit -n)");
+        }
         return error_set(client, status,
                          "nigh_region_donate: the node has %d chunks that are files, which is all "
                          "there may be",
                          LIMIT_REGION_FILES);
+    case NIGH_NO_RESOURCES:
+        return error_set(client, status,
+                         donated->is_answered
+                             ? "nigh_region_donate: the node may not have one more descriptor, or "
+                               "is closing too many that clients sent: try again"
+                             : "nigh_region_donate: the system has no room for the message");
     default: return status == NIGH_OK ? status : error_note_end(client, status);
     }
 }

@@ -424,7 +424,8 @@ static nigh_status socket_send_donation(nigh_client *client, int fd, uint64_t by
                              : status;
 }
 
-static nigh_status socket_await_donated(nigh_client *client, uint64_t deadline_us, uint64_t *number)
+static nigh_status socket_await_donated(nigh_client *client, uint64_t deadline_us,
+                                        struct donated *donated)
 {
     nigh_status status = NIGH_OK, answer = NIGH_PENDING;
 
@@ -436,7 +437,8 @@ static nigh_status socket_await_donated(nigh_client *client, uint64_t deadline_u
 
         status = socket_await(client, deadline_us, &message, &size_bytes, &none);
         if (status == NIGH_OK) {
-            (void)socket_match_donation(client, &message, size_bytes, &none, number, &answer);
+            donated->is_answered = socket_match_donation(client, &message, size_bytes, &none,
+                                                         &donated->number, &answer);
         }
     }
     client->donation_awaited = false;
@@ -448,6 +450,7 @@ nigh_status socket_donate(nigh_client *client, int fd, uint64_t bytes, struct do
     uint64_t deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), LIMIT_NODE_GRACE_US);
     nigh_status status = resume_ensure(client, LIMIT_NODE_GRACE_US);
 
+    *donated = (struct donated){.number = 0};
     if (status == NIGH_OK && !client->takes_donations) {
         status = NIGH_UNSUPPORTED;
     }
@@ -455,7 +458,7 @@ nigh_status socket_donate(nigh_client *client, int fd, uint64_t bytes, struct do
         status = socket_send_donation(client, fd, bytes, deadline_us);
     }
     if (status == NIGH_OK) {
-        status = socket_await_donated(client, deadline_us, &donated->number);
+        status = socket_await_donated(client, deadline_us, donated);
     }
     donated->connection = atomic_load_explicit(&client->connections, memory_order_relaxed);
     return status;

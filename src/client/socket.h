@@ -42,6 +42,7 @@ nigh_status socket_ask_map(nigh_client *client, uint64_t number, int *fd);
 struct donated {
     uint64_t number;
     uint32_t connection;
+    bool is_answered; /* the status is the node's */
 };
 
 /* Hands a memory file to the node (SESSION_DONATE), the descriptor stays the caller's. It is asked

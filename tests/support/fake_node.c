@@ -638,6 +638,7 @@ void fake_node_donated(struct fake_node *fake)
 {
     struct session_donation donated = {
         .header = {.magic = SESSION_MAGIC, .kind = SESSION_DONATED},
+        .status = fake->options.donation_status,
         .serial = fake->donated.serial,
         .number = atomic_load(&fake->donations),
     };

@@ -49,10 +49,11 @@ struct fake_options {
     bool bad_welcome;     /* numbers that cannot be */
     uint64_t lease_bytes; /* 0: as asked, from 256 KiB; 1: never */
     uint32_t bulks_lost; /* so many questions for memory that it made are answered NIGH_NOT_FOUND */
-    uint32_t late_grants; /* so many questions for extents are answered with the next one */
-    uint16_t rights;      /* SESSION_HAS_*, SESSION_DROPS_* */
-    bool keeps_donations; /* and says nothing */
-    bool begins_anew;     /* as another life, before it answers a donation */
+    uint32_t late_grants;    /* so many questions for extents are answered with the next one */
+    uint16_t rights;         /* SESSION_HAS_*, SESSION_DROPS_* */
+    bool keeps_donations;    /* and says nothing */
+    int32_t donation_status; /* of what it answers */
+    bool begins_anew;        /* as another life, before it answers a donation */
     uint32_t spin_us;
 };
 

@@ -286,18 +286,24 @@ static void begin_donor(struct asked *asked, uint16_t rights)
     start(&asked->f, &(struct fake_options){.hook = serve, .context = asked, .rights = rights});
 }
 
-static nigh_status donate(struct asked *asked, uint64_t timeout_us)
+static nigh_status donate_as(struct asked *asked, const nigh_region_spec *spec, uint64_t timeout_us)
 {
-    nigh_region_spec spec = {.struct_size = sizeof spec, .name = "gift", .size = GIFT};
     int fd = memfd_create("gift", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     nigh_region *region;
     nigh_status status;
 
     assert_int_equal(ftruncate(fd, GIFT), 0);
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
-    status = nigh_region_donate(asked->f.client, &spec, fd, timeout_us, &region);
+    status = nigh_region_donate(asked->f.client, spec, fd, timeout_us, &region);
     assert_int_equal(close(fd), 0);
     return status;
+}
+
+static nigh_status donate(struct asked *asked, uint64_t timeout_us)
+{
+    nigh_region_spec spec = {.struct_size = sizeof spec, .name = "gift", .size = GIFT};
+
+    return donate_as(asked, &spec, timeout_us);
 }
 
 /* So many, and the last is of this number. */
@@ -392,6 +398,36 @@ static void what_is_donated_is_of_the_connection_that_took_it(void **state)
     assert_int_equal(asked_for(&asked, SESSION_REGION_CREATE), 0);
     assert_int_equal(donate(&asked, WAIT_US), NIGH_OK);
     assert_int_equal(atomic_load(&asked.f.fake.drops), 0); /* it would be another's, too */
+    stop(&asked.f);
+}
+
+/* By whomever it is refused. */
+static void why_it_is_not_taken_is_said(void **state)
+{
+    static const struct {
+        nigh_status status;
+        const char *words;
+    } cases[] = {
+        {NIGH_LIMIT, "chunks that are files"},   {NIGH_NO_RESOURCES, "try again"},
+        {NIGH_OUT_OF_MEMORY, "--region-memory"}, {NIGH_OVERLOADED, "4 others"},
+        {NIGH_UNSUPPORTED, "nighd --state"},
+    };
+    struct asked asked;
+    char said[256];
+
+    (void)state;
+    begin_donor(&asked, SESSION_HAS_DONATIONS | SESSION_DROPS_DONATIONS);
+    for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
+        fake_node_lock(&asked.f.fake);
+        asked.f.fake.options.donation_status = cases[n].status;
+        fake_node_unlock(&asked.f.fake);
+        assert_int_equal(donate(&asked, WAIT_US), cases[n].status);
+        nigh_client_error(asked.f.client, said, sizeof(said));
+        if (strstr(said, cases[n].words) == NULL) {
+            fail_msg("%s: not of '%s'", said, cases[n].words);
+        }
+    }
+    assert_int_equal(atomic_load(&asked.f.fake.drops), 0);
     stop(&asked.f);
 }
 
@@ -547,12 +583,17 @@ static void what_a_newer_program_asks_for_is_refused(void **state)
     nigh_region *region;
 
     (void)state;
-    begin(&asked, 4);
+    begin_donor(&asked, SESSION_HAS_DONATIONS);
     assert_int_equal(nigh_region_create(asked.f.client, &wish.spec, WAIT_US, &region), NIGH_OK);
     wish.newer = 1;
     assert_int_equal(nigh_region_create(asked.f.client, &wish.spec, WAIT_US, &region),
                      NIGH_INVALID);
     assert_int_equal(asked_for(&asked, SESSION_REGION_CREATE), 1);
+    wish.spec.size = GIFT;
+    assert_int_equal(donate_as(&asked, &wish.spec, WAIT_US), NIGH_INVALID);
+    assert_int_equal(atomic_load(&asked.f.fake.donations), 0);
+    wish.newer = 0;
+    assert_int_equal(donate_as(&asked, &wish.spec, WAIT_US), NIGH_OK);
     wish.spec.struct_size = 100 * sizeof(wish);
     assert_int_equal(nigh_region_create(asked.f.client, &wish.spec, WAIT_US, &region),
                      NIGH_INVALID);
@@ -751,6 +792,7 @@ int main(void)
         cmocka_unit_test(what_was_given_up_is_dropped_when_the_node_says_its_number),
         cmocka_unit_test(a_region_that_cannot_be_opened_is_not_denied),
         cmocka_unit_test(what_is_donated_is_of_the_connection_that_took_it),
+        cmocka_unit_test(why_it_is_not_taken_is_said),
         cmocka_unit_test(an_older_node_is_told_of_no_drop),
         cmocka_unit_test(why_it_failed_is_said),
         cmocka_unit_test(lists_are_as_wide_as_the_caller_says),
