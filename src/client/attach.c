@@ -366,6 +366,13 @@ static nigh_status attach_reserve(nigh_client *client)
     return status;
 }
 
+void attach_hear_donations(nigh_client *client, const struct session_welcome *welcome)
+{
+    client->takes_donations = (welcome->rights & SESSION_HAS_DONATIONS) != 0;
+    client->drops_donations = (welcome->rights & SESSION_DROPS_DONATIONS) != 0;
+    client->drop_count = 0; /* what was offered went with the connection */
+}
+
 static nigh_status attach_fill(nigh_client *client, struct attach_answer *answer)
 {
     const struct session_welcome *welcome = &answer->welcome;
@@ -389,7 +396,7 @@ static nigh_status attach_fill(nigh_client *client, struct attach_answer *answer
     client->arena_bytes = welcome->arena_bytes;
     atomic_store_explicit(&client->node_incarnation, welcome->incarnation, memory_order_relaxed);
     client->has_pairs = (welcome->rights & SESSION_HAS_PAIRS) != 0;
-    client->takes_donations = (welcome->rights & SESSION_HAS_DONATIONS) != 0;
+    attach_hear_donations(client, welcome);
     client->may_write = (welcome->rights & SESSION_MAY_WRITE) != 0 &&
                         (client->hello_flags & SESSION_HELLO_READ_ONLY) == 0;
     lease_reset(client);

@@ -197,7 +197,8 @@ struct nigh_client {
     uint64_t ends; /* ops that ended, ever */
     struct client_pair_refused pair_refused[LIMIT_PAIR_REFUSED];
     bool has_pairs;       /* the node makes them */
-    bool takes_donations; /* the node takes memory */
+    bool takes_donations; /* the node takes memory, */
+    bool drops_donations; /* and lets go of it when it is told to */
     uint32_t holds;       /* client_hold under way */
     int32_t lose_later;   /* what was found out meanwhile */
     uint8_t token[16];
@@ -210,8 +211,11 @@ struct nigh_client {
     char name[LIMIT_CLIENT_NAME_BYTES + 1];
     uint64_t open_timeout_us;
     uint32_t hello_flags;
-    uint32_t late_grants;             /* that are to come for nobody */
-    uint32_t donation_serial;         /* of the last one */
+    uint32_t late_grants;     /* that are to come for nobody */
+    uint32_t donation_serial; /* of the last one, */
+    bool donation_awaited;    /* and whether its answer is for somebody */
+    uint32_t drop_count;      /* donated, and nobody asks for them: the node is to hear */
+    uint64_t drops[LIMIT_SESSION_DONATIONS];
     _Atomic uint32_t connections;     /* how often the session was resumed; written locked */
     int resume_fd;                    /* -1, or where a HELLO that resumes waits for its answer */
     _Atomic uint64_t probed_us;       /* when life_probe last looked */

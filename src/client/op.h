@@ -151,6 +151,7 @@ struct client_op {
                         const nigh_region_part *parts; /* of a vector of `ref`; NULL: it is none */
                         uint8_t question[16];          /* of a fill or a copy */
                         nigh_region *opened;           /* by an OPEN or a LOCK */
+                        const uint32_t *connection;    /* CREATE: over which alone; NULL: any */
                     };
                 } region;
             };

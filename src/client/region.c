@@ -52,10 +52,24 @@ static void region_fill(struct client_op *op, struct session_sqe *sqe)
     region_say(op, sqe);
 }
 
+/* Whether what it is of is there still: a handle, or what was donated, which the next node knows
+ * by numbers of others. */
+static bool has_its_connection(const struct client_op *op)
+{
+    const uint32_t *connection =
+        op->u.region.what == SESSION_REGION_CREATE ? op->u.region.connection : NULL;
+
+    if (op->u.region.region != NULL) {
+        return is_there(op->u.region.region);
+    }
+    return connection == NULL ||
+           *connection == atomic_load_explicit(&op->client->connections, memory_order_relaxed);
+}
+
 static bool region_build(struct client_op *op, size_t step, struct session_sqe *sqe)
 {
     (void)step;
-    if (op->u.region.region != NULL && !is_there(op->u.region.region)) {
+    if (!has_its_connection(op)) {
         op_fail(op, NIGH_CLOSED);
         return false;
     }
@@ -474,25 +488,25 @@ static uint32_t place_near(const nigh_region_info *other, struct session_region_
     return count;
 }
 
-/* What a newer program asks for is not passed over. */
-static nigh_status check_spec(nigh_client *client, const nigh_region_spec *spec)
+nigh_status region_check_spec(nigh_client *client, const nigh_region_spec *spec, const char *call)
 {
     const uint8_t *bytes = (const uint8_t *)spec;
 
     if (!client_knows_size(spec->struct_size, offsetof(nigh_region_spec, flags), sizeof(*spec)) ||
         (spec->where == NIGH_REGION_NEAR && spec->struct_size < sizeof(*spec))) {
-        return error_set(client, NIGH_INVALID,
-                         "nigh_region_create: set struct_size to sizeof(nigh_region_spec)");
+        return error_set(client, NIGH_INVALID, "%s: set struct_size to sizeof(nigh_region_spec)",
+                         call);
     }
     for (size_t n = sizeof(*spec); n < spec->struct_size; n++) {
         if (bytes[n] != 0) {
             return error_set(client, NIGH_INVALID,
-                             "nigh_region_create: the program asks for something that this libnigh "
-                             "does not know: install a newer libnigh");
+                             "%s: the program asks for something that this libnigh does not know: "
+                             "install a newer libnigh",
+                             call);
         }
     }
     if ((flags_of(spec) & ~NIGH_REGION_MAPPABLE) != 0) {
-        return error_set(client, NIGH_INVALID, "nigh_region_create: there are no such flags");
+        return error_set(client, NIGH_INVALID, "%s: there are no such flags", call);
     }
     return NIGH_OK;
 }
@@ -512,7 +526,7 @@ nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec
         region_check_open(client, spec == NULL ? NULL : spec->name, region, "nigh_region_create");
 
     if (status == NIGH_OK) {
-        status = check_spec(client, spec);
+        status = region_check_spec(client, spec, "nigh_region_create");
     }
     if (status != NIGH_OK) {
         return status;

@@ -30,6 +30,9 @@ nigh_status region_check_open(nigh_client *client, const char *name, const void 
 nigh_status region_open_named(nigh_client *client, const char *name, uint32_t access,
                               uint64_t timeout_us, nigh_region **out);
 
+/* What a newer program asks for is not passed over: says why not. */
+nigh_status region_check_spec(nigh_client *client, const nigh_region_spec *spec, const char *call);
+
 /* One that is not open yet; NULL: there is no memory. It is open from region_keep on, or freed. */
 nigh_region *region_make(nigh_client *client);
 void region_keep(nigh_region *region);

@@ -48,6 +48,47 @@ static void socket_take_bye(nigh_client *client, const struct session_welcome *b
     client_lose(client, status);
 }
 
+/* ---- what is donated in vain ---- */
+
+/* The node keeps what was offered until it is asked for, or told that it will not be. It has no
+ * more of a session than there is room for here. */
+static void socket_drop_donation(nigh_client *client, uint64_t number)
+{
+    if (client->drops_donations && client->drop_count < LIMIT_SESSION_DONATIONS) {
+        client->drops[client->drop_count++] = number;
+    }
+}
+
+/* Whoever donated it gave up, if nobody waits for this answer. */
+static void socket_hear_donated(nigh_client *client, const struct session_donation *donated)
+{
+    if (donated->status == NIGH_OK &&
+        !(client->donation_awaited && donated->serial == client->donation_serial)) {
+        socket_drop_donation(client, donated->number);
+    }
+}
+
+static struct session_donation socket_last_drop(const nigh_client *client)
+{
+    return (struct session_donation){
+        .header = {.magic = SESSION_MAGIC, .kind = SESSION_DONATE_DROP},
+        .number = client->drops[client->drop_count - 1],
+    };
+}
+
+/* As far as the node's queue has room now. */
+static void socket_say_drops(nigh_client *client)
+{
+    nigh_status status = NIGH_OK;
+
+    while (client->drop_count > 0 && status == NIGH_OK) {
+        struct session_donation drop = socket_last_drop(client);
+
+        status = fd_send_message(client->socket_fd, &drop, sizeof(drop), NULL, 0);
+        client->drop_count -= status == NIGH_OK;
+    }
+}
+
 /*
  * Receives one message that is there. NIGH_BUSY: none; any other failure means that the node is
  * gone, and has been dealt with.
@@ -88,6 +129,9 @@ static nigh_status socket_receive(nigh_client *client, union socket_message *mes
         return NIGH_OK;
     }
     fd_close(&fds[1]); /* nothing else brings two */
+    if (message->header.kind == SESSION_DONATED && *size_bytes >= sizeof(message->donation)) {
+        socket_hear_donated(client, &message->donation);
+    }
     if (message->header.kind == SESSION_POKE) {
         client_ring_bell(client);
     } else if (message->header.kind == SESSION_BYE) {
@@ -132,6 +176,7 @@ void socket_take_in(nigh_client *client)
         (void)socket_is_late(client, &message);
         fd_close(&fd);
     }
+    socket_say_drops(client);
 }
 
 void socket_take_in_now_and_then(nigh_client *client)
@@ -339,13 +384,12 @@ nigh_status socket_ask_map(nigh_client *client, uint64_t number, int *fd)
 }
 
 /* Whether a message answers for what was donated; *status: how. */
-static bool socket_match_donation(nigh_client *client, uint32_t serial,
-                                  const union socket_message *message, size_t size_bytes, int *fd,
-                                  uint64_t *number, nigh_status *status)
+static bool socket_match_donation(nigh_client *client, const union socket_message *message,
+                                  size_t size_bytes, int *fd, uint64_t *number, nigh_status *status)
 {
     const struct session_donation *donation = &message->donation;
     bool is_it = !socket_is_late(client, message) && message->header.kind == SESSION_DONATED &&
-                 size_bytes >= sizeof(*donation) && donation->serial == serial;
+                 size_bytes >= sizeof(*donation) && donation->serial == client->donation_serial;
 
     fd_close(fd); /* none is due */
     if (!is_it) {
@@ -360,21 +404,32 @@ static bool socket_match_donation(nigh_client *client, uint32_t serial,
     return true;
 }
 
-nigh_status socket_donate(nigh_client *client, int fd, uint64_t bytes, uint64_t *number)
+/* What is dropped is said first: it makes room for this. */
+static nigh_status socket_send_donation(nigh_client *client, int fd, uint64_t bytes,
+                                        uint64_t deadline_us)
 {
-    uint64_t deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), LIMIT_NODE_GRACE_US);
     struct session_donation given = {.header = {.magic = SESSION_MAGIC, .kind = SESSION_DONATE},
                                      .serial = ++client->donation_serial,
                                      .bytes = bytes};
-    nigh_status status = resume_ensure(client, LIMIT_NODE_GRACE_US);
-    nigh_status answer = NIGH_PENDING;
+    nigh_status status = NIGH_OK;
 
-    if (status == NIGH_OK && !client->takes_donations) {
-        status = NIGH_UNSUPPORTED;
+    socket_take_in(client); /* answers that came too late, perhaps */
+    while (client->drop_count > 0 && status == NIGH_OK) {
+        struct session_donation drop = socket_last_drop(client);
+
+        status = socket_send(client, &drop, sizeof(drop), deadline_us);
+        client->drop_count -= status == NIGH_OK;
     }
-    if (status == NIGH_OK) {
-        status = socket_send_with(client, &given, sizeof(given), fd, deadline_us);
-    }
+    return status == NIGH_OK ? socket_send_with(client, &given, sizeof(given), fd, deadline_us)
+                             : status;
+}
+
+static nigh_status socket_await_donated(nigh_client *client, uint64_t deadline_us,
+                                        struct donated *donated)
+{
+    nigh_status status = NIGH_OK, answer = NIGH_PENDING;
+
+    client->donation_awaited = true;
     while (status == NIGH_OK && answer == NIGH_PENDING) {
         union socket_message message;
         size_t size_bytes;
@@ -382,9 +437,37 @@ nigh_status socket_donate(nigh_client *client, int fd, uint64_t bytes, uint64_t 
 
         status = socket_await(client, deadline_us, &message, &size_bytes, &none);
         if (status == NIGH_OK) {
-            (void)socket_match_donation(client, given.serial, &message, size_bytes, &none, number,
-                                        &answer);
+            donated->is_answered = socket_match_donation(client, &message, size_bytes, &none,
+                                                         &donated->number, &answer);
         }
     }
+    client->donation_awaited = false;
     return status != NIGH_OK ? status : answer;
+}
+
+nigh_status socket_donate(nigh_client *client, int fd, uint64_t bytes, struct donated *donated)
+{
+    uint64_t deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), LIMIT_NODE_GRACE_US);
+    nigh_status status = resume_ensure(client, LIMIT_NODE_GRACE_US);
+
+    *donated = (struct donated){.number = 0};
+    if (status == NIGH_OK && !client->takes_donations) {
+        status = NIGH_UNSUPPORTED;
+    }
+    if (status == NIGH_OK) {
+        status = socket_send_donation(client, fd, bytes, deadline_us);
+    }
+    if (status == NIGH_OK) {
+        status = socket_await_donated(client, deadline_us, donated);
+    }
+    donated->connection = atomic_load_explicit(&client->connections, memory_order_relaxed);
+    return status;
+}
+
+void socket_donate_drop(nigh_client *client, const struct donated *donated)
+{
+    if (donated->connection == atomic_load_explicit(&client->connections, memory_order_relaxed)) {
+        socket_drop_donation(client, donated->number);
+        socket_take_in(client);
+    }
 }

@@ -38,8 +38,18 @@ nigh_status socket_ask_bulk(nigh_client *client, uint64_t number, int *fd);
 /* Likewise for the memory of a map (SESSION_REGION_MAP). Locked. */
 nigh_status socket_ask_map(nigh_client *client, uint64_t number, int *fd);
 
-/* Hands a memory file to the node (SESSION_DONATE), the descriptor stays the caller's: *number, by
- * which a region is made of it. NIGH_UNSUPPORTED: an older node. Locked. */
-nigh_status socket_donate(nigh_client *client, int fd, uint64_t bytes, uint64_t *number);
+/* The number by which a region is made of what was donated, over this connection. */
+struct donated {
+    uint64_t number;
+    uint32_t connection;
+    bool is_answered; /* the status is the node's */
+};
+
+/* Hands a memory file to the node (SESSION_DONATE), the descriptor stays the caller's. It is asked
+ * for, or dropped. NIGH_UNSUPPORTED: an older node. Locked. */
+nigh_status socket_donate(nigh_client *client, int fd, uint64_t bytes, struct donated *donated);
+
+/* Nobody asks for it (any more); it may be gone already. Does not wait. Locked. */
+void socket_donate_drop(nigh_client *client, const struct donated *donated);
 
 #endif

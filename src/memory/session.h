@@ -50,7 +50,9 @@ enum session_message_kind {
     SESSION_MAP = 13,      /* node: here it is (one descriptor), or a status */
     SESSION_DONATE = 14, /* client: this memory (one descriptor) is to be a region's; sent to a node
                             that SESSION_HAS_DONATIONS */
-    SESSION_DONATED = 15, /* node: by this number (SESSION_REGION_DONATED), or a status */
+    SESSION_DONATED = 15,     /* node: by this number (SESSION_REGION_DONATED), or a status */
+    SESSION_DONATE_DROP = 16, /* client: nobody will ask for what has this number; sent to a node
+                                 that SESSION_DROPS_DONATIONS */
 };
 
 struct session_message_header {
@@ -85,9 +87,10 @@ _Static_assert(sizeof(struct session_hello) == 112, "hello is on the wire");
 #define SESSION_WELCOME_FDS(lanes) (2u + 2u * (lanes))
 
 /* Bits of session_welcome.rights. */
-#define SESSION_MAY_WRITE     1u
-#define SESSION_HAS_PAIRS     2u /* the node makes pairs. Came later */
-#define SESSION_HAS_DONATIONS 4u /* and takes memory that is donated. Came later still */
+#define SESSION_MAY_WRITE       1u
+#define SESSION_HAS_PAIRS       2u /* the node makes pairs. Came later */
+#define SESSION_HAS_DONATIONS   4u /* and takes memory that is donated. Came later still */
+#define SESSION_DROPS_DONATIONS 8u /* and lets go of it again when it is told to. After that */
 
 struct session_welcome {
     struct session_message_header header;
@@ -135,12 +138,13 @@ struct session_bulk_file {
 _Static_assert(sizeof(struct session_bulk_file) == 24, "it is on the wire");
 
 /* DONATE, where `status` is 0: so many bytes of a memory file, which comes with it; DONATED: the
- * number by which a region is made of it, `serial` as it was said. */
+ * number by which a region is made of it, `serial` as it was said. DONATE_DROP: the number alone.
+ */
 struct session_donation {
     struct session_message_header header;
     int32_t status;
     uint32_t serial;
-    uint64_t bytes;  /* DONATED: 0 */
+    uint64_t bytes;  /* DONATED, DONATE_DROP: 0 */
     uint64_t number; /* DONATE: 0 */
 };
 

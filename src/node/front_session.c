@@ -92,7 +92,7 @@ static uint32_t front_rights_of(const struct front *front, const struct node_ses
 {
     if (!session->seat.may_write)
         return 0; /* who may not write calls nobody either */
-    return SESSION_MAY_WRITE | SESSION_HAS_DONATIONS |
+    return SESSION_MAY_WRITE | SESSION_HAS_DONATIONS | SESSION_DROPS_DONATIONS |
            (front->services != NULL ? SESSION_HAS_PAIRS : 0);
 }
 
@@ -482,7 +482,7 @@ static void front_give_file(struct front *front, struct node_session *session,
 struct front_brought {
     int fds[LIMIT_DISPOSAL_FDS];
     size_t count;
-    bool is_lost; /* there was no place for one in this process */
+    bool is_lost; /* there was no place for one in this process, or no room for what that brings */
 };
 
 static bool front_is_donation(const struct session_message_header *header, size_t size,
@@ -558,6 +558,11 @@ static void front_take_message(struct front *front, struct node_session *session
         front_pair_dropped(front, session, &request.pair);
         return;
     }
+    if (header->magic == SESSION_MAGIC && header->kind == SESSION_DONATE_DROP &&
+        size == sizeof(request.donation)) {
+        lane_region_donation_drop(front->lanes[0], session->seat.slot, request.donation.number);
+        return;
+    }
     if (header->magic == SESSION_MAGIC && header->kind == SESSION_BYE && size == sizeof(*header)) {
         LOG_INFO("session closed", "session=%llu pid=%d",
                  (unsigned long long)session->seat.session_id, session->seat.pid);
@@ -567,7 +572,8 @@ static void front_take_message(struct front *front, struct node_session *session
     front_expel(front, session, "it sent a message that is not of the session protocol");
 }
 
-/* Of whose descriptors too many are being closed none is received: the kernel lets go of it. */
+/* Of whose descriptors too many are being closed none is received: the kernel lets go of it. That
+ * may be others' doing: who donates is told so, and goes on. */
 static nigh_status front_receive(struct front *front, const struct node_session *session,
                                  uint8_t bytes[LIMIT_SESSION_MESSAGE_BYTES], size_t *size,
                                  struct front_brought *brought)
@@ -579,7 +585,8 @@ static nigh_status front_receive(struct front *front, const struct node_session 
 
     if (status == NIGH_CLOSED && brought->count > 0)
         return NIGH_PROTOCOL; /* an empty message */
-    brought->is_lost = status == NIGH_NO_RESOURCES && *size > 0;
+    brought->is_lost =
+        *size > 0 && (status == NIGH_NO_RESOURCES || (status == NIGH_PROTOCOL && !has_room));
     return brought->is_lost ? NIGH_OK : status;
 }
 

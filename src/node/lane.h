@@ -153,6 +153,10 @@ nigh_status lane_region_map_open(const struct lane *lane, uint32_t slot, uint64_
 nigh_status lane_region_donate(struct lane *lane, uint32_t slot, int fd, uint64_t bytes,
                                uint64_t *number);
 
+/* The session will not ask for a region of it: it is gone, if it is the session's and nobody has
+ * asked yet. Lane 0. */
+void lane_region_donation_drop(struct lane *lane, uint32_t slot, uint64_t number);
+
 /* Not while its thread runs. Sessions still open are forgotten. */
 void lane_destroy(struct lane *lane);
 

@@ -75,7 +75,7 @@ nigh_status lane_region_donate(struct lane *lane, uint32_t slot, int fd, uint64_
     struct region_donation *donation;
     nigh_status status = NIGH_OK;
 
-    if (at == NULL)
+    if (at == NULL || !lane_regions_are_served(lane))
         return NIGH_UNSUPPORTED;
     if (!lane->sessions[slot].seat->may_write)
         return NIGH_DENIED;
@@ -87,6 +87,15 @@ nigh_status lane_region_donate(struct lane *lane, uint32_t slot, int fd, uint64_
     if (status == NIGH_OK)
         *number = donation->number;
     return status;
+}
+
+void lane_region_donation_drop(struct lane *lane, uint32_t slot, uint64_t number)
+{
+    struct region_donation *donation =
+        lane->regions != NULL && slot_of(number) == slot ? find(lane->regions, number) : NULL;
+
+    if (donation != NULL && donation->asked == NULL)
+        drop(lane->regions, donation);
 }
 
 /* ---- a region is asked for ------------------------------------------------ */

@@ -720,7 +720,7 @@ void lane_region(struct lane *lane, uint32_t slot, const struct session_sqe *sqe
         complete(&want, NIGH_DENIED);
         return;
     }
-    if (lane->config.fabric != NULL && lane->config.views == NULL) {
+    if (!lane_regions_are_served(lane)) {
         complete(&want, NIGH_UNSUPPORTED);
         return;
     }

@@ -424,6 +424,12 @@ uint8_t *lane_region_bytes(const struct region *region, const struct region_post
 struct region_chunk_here *lane_region_opened(const struct region *region,
                                              const struct region_post *post);
 
+/* Of a cluster whose nodes agree on nothing there are none. */
+static inline bool lane_regions_are_served(const struct lane *lane)
+{
+    return lane->config.fabric == NULL || lane->config.views != NULL;
+}
+
 /* This node's rank, and how many ranks there are, of a node alone too. */
 static inline uint32_t lane_regions_self(const struct lane *lane)
 {

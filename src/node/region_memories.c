@@ -27,6 +27,7 @@ struct piece {
     struct list_node all_link; /* in all */
     uint64_t done;             /* bytes of it that are there, */
     uint64_t mapped;           /* and that have an address, of their own */
+    uint64_t owed;             /* of a gift: what of `memories->owed` is for it */
     struct region_slab *slab;  /* NULL: or they are of this */
     const uint8_t *from;       /* NULL: or copied from there */
     bool is_file, goes;
@@ -95,12 +96,14 @@ static nigh_status map(struct region_memories *memories, struct piece *piece)
 
 /* ---- a step of what was given: not locked --------------------------------- */
 
-/* A mapping keeps the file: no descriptor is needed any more. */
+/* A mapping keeps the file: no descriptor is needed any more. What is not there yet is to be had
+ * like anything that is made; what is, is believed for that alone. */
 static nigh_status map_gift(struct region_memories *memories, struct piece *piece)
 {
     struct region_memory *memory = &piece->memory;
-    uint64_t present_bytes = min_u64(memfd_present_bytes(memory->fd), memory->bytes);
-    nigh_status status = admission_ask(memory->bytes - present_bytes, memories->owed);
+    uint64_t missing_bytes =
+        memory->bytes - min_u64(memfd_present_bytes(memory->fd), memory->bytes);
+    nigh_status status = admission_ask(missing_bytes, memories->owed);
     void *address;
 
     if (status == NIGH_OK)
@@ -109,6 +112,8 @@ static nigh_status map_gift(struct region_memories *memories, struct piece *piec
         return status == NIGH_DENIED ? NIGH_INVALID : status; /* it was sealed since */
     memory->address = address;
     piece->mapped = memory->bytes;
+    piece->owed = missing_bytes;
+    memories->owed += missing_bytes;
     fd_close(&memory->fd);
     return NIGH_OK;
 }
@@ -121,18 +126,38 @@ static bool is_mapped(uint8_t *address, uint64_t bytes)
     return mincore(address, bytes, pages) == 0;
 }
 
-/* In steps, of whole pages. */
-static nigh_status touch_gift(struct piece *piece)
+/* Of whole pages. What was mapped here is sound: it lacks pages. */
+static nigh_status populate_gift(const struct piece *piece, uint8_t *from, uint64_t bytes)
 {
-    uint64_t bytes = min_u64(piece->memory.bytes - piece->done, LIMIT_BULK_STEP);
-    uint8_t *from = piece->memory.address + piece->done;
     uint64_t before = (uintptr_t)from % LIMIT_REGION_UNIT_BYTES;
 
-    if (madvise(from - before, before + bytes, MADV_POPULATE_WRITE) != 0)
-        return errno == ENOMEM && is_mapped(from - before, before + bytes) ? NIGH_OUT_OF_MEMORY
-                                                                           : NIGH_INVALID;
-    piece->done += bytes;
-    return NIGH_OK;
+    if (madvise(from - before, before + bytes, MADV_POPULATE_WRITE) == 0)
+        return NIGH_OK;
+    return piece->mapped > 0 || (errno == ENOMEM && is_mapped(from - before, before + bytes))
+               ? NIGH_OUT_OF_MEMORY
+               : NIGH_INVALID;
+}
+
+/* Each step is asked for as if nothing of it were there: whoever has the file may have torn pages
+ * out since, nothing that can be looked at is sure not to be the donor's to say (mincore trusts the
+ * file's mode), and memory that was only read has pages that count as there, and are nobody's. */
+static nigh_status touch_gift(struct region_memories *memories, struct piece *piece)
+{
+    uint64_t bytes = min_u64(piece->memory.bytes - piece->done, LIMIT_BULK_STEP);
+    uint64_t others_owed = memories->owed - piece->owed, left = piece->owed;
+    nigh_status status = admission_ask(bytes, others_owed);
+
+    if (status == NIGH_OK)
+        status = populate_gift(piece, piece->memory.address + piece->done, bytes);
+    if (status == NIGH_OK) {
+        piece->done += bytes;
+        left -= min_u64(left, bytes);
+    } else {
+        left = 0;
+    }
+    memories->owed = others_owed + left;
+    piece->owed = left;
+    return status;
 }
 
 /* To ask the system takes longer than to make a page: it is asked for many at once, if it has so
@@ -188,7 +213,7 @@ static bool make_step(struct region_memories *memories, struct piece *piece)
     nigh_status *status = &piece->memory.status;
 
     if (piece->is_gift) {
-        *status = piece->memory.fd >= 0 ? map_gift(memories, piece) : touch_gift(piece);
+        *status = piece->memory.fd >= 0 ? map_gift(memories, piece) : touch_gift(memories, piece);
         return *status != NIGH_OK || piece->done == piece->memory.bytes;
     }
     if (piece->memory.bytes <= LIMIT_REGION_SLAB_PIECE && !piece->is_file) {

@@ -62,7 +62,8 @@ nigh_status region_memories_offer(struct region_memories *memories, const struct
                                   struct region_memory **memory);
 
 /* One that was offered: its end follows, as of a wish. NIGH_INVALID: it is not mapped, or not to
- * be written. */
+ * be written. NIGH_OUT_OF_MEMORY, too, where it is all there, and the system has less left than a
+ * step of it (LIMIT_BULK_STEP). */
 void region_memories_begin(struct region_memories *memories, struct region_memory *memory,
                            void *tag, uint32_t number);
 

@@ -531,7 +531,7 @@ static void fake_welcome(struct fake_node *fake, int32_t status)
         .header = {.magic = SESSION_MAGIC, .kind = SESSION_WELCOME},
         .status = status,
         .version = fake->options.version != 0 ? fake->options.version : SESSION_VERSION_MAX,
-        .rights = fake->options.read_only ? 0 : SESSION_MAY_WRITE,
+        .rights = fake->options.read_only ? 0 : SESSION_MAY_WRITE | fake->options.rights,
         .lanes = fake->options.lanes,
         .session = fake->session,
         .extent_bytes = FAKE_EXTENT_BYTES,
@@ -634,6 +634,37 @@ static void fake_give_file(struct fake_node *fake, const struct session_bulk_fil
                           file.status == NIGH_OK ? 1 : 0);
 }
 
+void fake_node_donated(struct fake_node *fake)
+{
+    struct session_donation donated = {
+        .header = {.magic = SESSION_MAGIC, .kind = SESSION_DONATED},
+        .status = fake->options.donation_status,
+        .serial = fake->donated.serial,
+        .number = atomic_load(&fake->donations),
+    };
+
+    (void)fd_send_message(fake->socket_fd, &donated, sizeof(donated), NULL, 0);
+}
+
+static void fake_take_donation(struct fake_node *fake, const struct session_donation *donation)
+{
+    if (donation->header.kind == SESSION_DONATE_DROP) {
+        fake->dropped = *donation;
+        atomic_fetch_add(&fake->drops, 1);
+        return;
+    }
+    if (fake->options.begins_anew) {
+        fake->options.begins_anew = false;
+        shared_store_release(&fake->page->incarnation,
+                             shared_load_relaxed(&fake->page->incarnation) + 1);
+    }
+    fake->donated = *donation;
+    atomic_fetch_add(&fake->donations, 1);
+    if (!fake->options.keeps_donations) {
+        fake_node_donated(fake);
+    }
+}
+
 static void fake_look_at_socket(struct fake_node *fake)
 {
     union {
@@ -641,6 +672,7 @@ static void fake_look_at_socket(struct fake_node *fake)
         struct session_hello hello;
         struct session_extent extent;
         struct session_bulk_file bulk;
+        struct session_donation donation;
         uint8_t bytes[LIMIT_SESSION_MESSAGE_BYTES];
     } message;
     size_t size_bytes, fd_count;
@@ -666,6 +698,12 @@ static void fake_look_at_socket(struct fake_node *fake)
             fake_give_file(fake, &message.bulk, SESSION_BULK);
         } else if (message.header.kind == SESSION_MAP_ASK) {
             fake_give_file(fake, &message.bulk, SESSION_MAP);
+        } else if (message.header.kind == SESSION_DONATE ||
+                   message.header.kind == SESSION_DONATE_DROP) {
+            fake_take_donation(fake, &message.donation);
+        }
+        if (fd_count > 0) {
+            fd_close(&fd);
         }
     }
 }

@@ -49,7 +49,11 @@ struct fake_options {
     bool bad_welcome;     /* numbers that cannot be */
     uint64_t lease_bytes; /* 0: as asked, from 256 KiB; 1: never */
     uint32_t bulks_lost; /* so many questions for memory that it made are answered NIGH_NOT_FOUND */
-    uint32_t late_grants; /* so many questions for extents are answered with the next one */
+    uint32_t late_grants;    /* so many questions for extents are answered with the next one */
+    uint16_t rights;         /* SESSION_HAS_*, SESSION_DROPS_* */
+    bool keeps_donations;    /* and says nothing */
+    int32_t donation_status; /* of what it answers */
+    bool begins_anew;        /* as another life, before it answers a donation */
     uint32_t spin_us;
 };
 
@@ -96,6 +100,8 @@ struct fake_node {
     _Atomic uint32_t hellos, resumes, submissions, extents_asked, cancels, leases, lease_closes,
         aborts, seals;
     _Atomic uint32_t last_flags; /* of the last hello */
+    _Atomic uint32_t donations, drops;
+    struct session_donation donated, dropped; /* the last ones; under the lock */
 };
 
 /* Starts one; the socket is in the test's folder. Fails the test when it cannot. */
@@ -116,6 +122,8 @@ void fake_node_unlock(struct fake_node *fake);
 
 /* Completes something by hand, as the node's thread would. Locked. */
 void fake_node_complete(struct fake_node *fake, uint32_t lane, const struct session_cqe *cqe);
+/* Says the number of the last donation, which is how many there were. Locked. */
+void fake_node_donated(struct fake_node *fake);
 /* Sends an event. Locked. */
 void fake_node_event(struct fake_node *fake, uint32_t lane, const struct session_event *event);
 /* Makes what is held complete: every submission with this cookie. Locked. */

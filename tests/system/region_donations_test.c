@@ -324,6 +324,26 @@ static void it_counts_as_the_nodes_memory_of_regions(void **state)
     drop_own(&own);
 }
 
+/* Nobody comes to ask for it: so the node has not kept it either. */
+static void what_is_offered_in_vain_is_given_back(void **state)
+{
+    struct own own = make_own(8192, SEALED, 0);
+    struct world world;
+    nigh_region_spec spec = {.struct_size = sizeof spec, .name = "r", .size = own.bytes};
+    nigh_region *region;
+
+    (void)state;
+    begin_world(&world, 1);
+    for (uint32_t n = 0; n < 20; n++)
+        assert_int_equal(nigh_region_donate(world.client[0], &spec, own.fd, 0, &region),
+                         NIGH_TIMEOUT);
+    assert_true(SUPPORT_WAIT(region_memory(world.client[0]) == 0, 20000));
+    (void)donated(world.client[0], "r", &own);
+    assert_int_equal(region_memory(world.client[0]), own.bytes);
+    end_world(&world);
+    drop_own(&own);
+}
+
 /* ---- it stays ------------------------------------------------------------- */
 
 static void it_is_neither_moved_resized_nor_mapped(void **state)
@@ -467,6 +487,7 @@ int main(void)
         cmocka_unit_test(what_is_no_such_memory_is_refused),
         cmocka_unit_test(memory_that_is_not_there_or_not_to_be_written_is_refused),
         cmocka_unit_test(it_counts_as_the_nodes_memory_of_regions),
+        cmocka_unit_test(what_is_offered_in_vain_is_given_back),
         cmocka_unit_test(it_is_neither_moved_resized_nor_mapped),
         cmocka_unit_test(rights_are_of_who_goes_through_nodes),
         cmocka_unit_test(what_is_over_is_the_donors_as_it_was),

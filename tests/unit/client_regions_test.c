@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Regions as a node sees them: what is asked, what it takes of the client's ring and of its places,
  * and what is undone when nobody waits for the answer. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "client/attach.h"
 #include "client/client_internal.h"
@@ -20,7 +23,8 @@ struct asked {
     struct fixture f;
     uint32_t places;          /* that it grants beside those for answers */
     _Atomic uint32_t keeps;   /* a bit of each SESSION_REGION_* */
-    _Atomic int32_t status;   /* of what it answers */
+    _Atomic int32_t status;   /* of what it answers, */
+    _Atomic int32_t opening;  /* and to opens, if that is OK */
     _Atomic bool is_stubborn; /* does not answer REFRESH, GET and CANCEL */
     _Atomic uint32_t others;  /* of these */
     _Atomic uint32_t count[SESSION_REGION_WHATS];
@@ -110,6 +114,9 @@ static enum fake_action serve(void *context, struct fake_node *fake, uint32_t la
             return FAKE_KEEP;
         }
         cqe->status = atomic_load(&asked->status);
+        if (cqe->status == NIGH_OK && sqe->name_size == SESSION_REGION_OPEN) {
+            cqe->status = atomic_load(&asked->opening);
+        }
         if (cqe->status == NIGH_OK) {
             answer_region(asked, fake, sqe, cqe);
         }
@@ -268,6 +275,179 @@ static void a_map_is_of_the_connection_that_gave_it(void **state)
     stop(&asked.f);
 }
 
+/* ---- memory that is donated ----------------------------------------------- */
+
+#define GIFT 4096
+
+static void begin_donor(struct asked *asked, uint16_t rights)
+{
+    memset(asked, 0, sizeof(*asked));
+    asked->places = 4;
+    start(&asked->f, &(struct fake_options){.hook = serve, .context = asked, .rights = rights});
+}
+
+static nigh_status donate_as(struct asked *asked, const nigh_region_spec *spec, uint64_t timeout_us)
+{
+    int fd = memfd_create("gift", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    nigh_region *region;
+    nigh_status status;
+
+    assert_int_equal(ftruncate(fd, GIFT), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    status = nigh_region_donate(asked->f.client, spec, fd, timeout_us, &region);
+    assert_int_equal(close(fd), 0);
+    return status;
+}
+
+static nigh_status donate(struct asked *asked, uint64_t timeout_us)
+{
+    nigh_region_spec spec = {.struct_size = sizeof spec, .name = "gift", .size = GIFT};
+
+    return donate_as(asked, &spec, timeout_us);
+}
+
+/* So many, and the last is of this number. */
+static bool were_dropped(struct asked *asked, uint32_t drops, uint64_t number)
+{
+    bool were = false;
+
+    nigh_poll(asked->f.client);
+    if (atomic_load(&asked->f.fake.drops) == drops) {
+        fake_node_lock(&asked->f.fake);
+        were = asked->f.fake.dropped.number == number;
+        fake_node_unlock(&asked->f.fake);
+    }
+    return were;
+}
+
+/* However it came that nobody asks for what was offered: the node is told. */
+static void what_is_donated_in_vain_is_dropped(void **state)
+{
+    struct asked asked;
+
+    (void)state;
+    begin_donor(&asked, SESSION_HAS_DONATIONS | SESSION_DROPS_DONATIONS);
+    assert_int_equal(donate(&asked, 0), NIGH_TIMEOUT);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_CREATE), 0);
+    assert_true(SUPPORT_WAIT(were_dropped(&asked, 1, 1), 20000));
+    assert_int_equal(donate(&asked, WAIT_US), NIGH_OK);
+    atomic_store(&asked.status, NIGH_OVERLOADED);
+    assert_int_equal(donate(&asked, WAIT_US), NIGH_OVERLOADED);
+    assert_true(SUPPORT_WAIT(were_dropped(&asked, 2, 3), 20000));
+    atomic_store(&asked.status, NIGH_OK);
+    stop(&asked.f);
+}
+
+/* The answer says what there is to drop. */
+static void what_was_given_up_is_dropped_when_the_node_says_its_number(void **state)
+{
+    struct asked asked;
+
+    (void)state;
+    begin_donor(&asked, SESSION_HAS_DONATIONS | SESSION_DROPS_DONATIONS);
+    fake_node_lock(&asked.f.fake);
+    asked.f.fake.options.keeps_donations = true;
+    fake_node_unlock(&asked.f.fake);
+    assert_int_equal(donate(&asked, WAIT_US), NIGH_TIMEOUT);
+    fake_node_lock(&asked.f.fake);
+    asked.f.fake.options.keeps_donations = false;
+    fake_node_donated(&asked.f.fake);
+    fake_node_unlock(&asked.f.fake);
+    assert_int_equal(donate(&asked, WAIT_US), NIGH_OK); /* hears of the other first */
+    assert_true(were_dropped(&asked, 1, 1));
+    stop(&asked.f);
+}
+
+/* Who hears that says that the memory is not in use frees it: so nobody hears it of a region that
+ * is there. */
+static void a_region_that_cannot_be_opened_is_not_denied(void **state)
+{
+    static const nigh_status not_in_use[] = {NIGH_INVALID, NIGH_EXISTS, NIGH_UNSUPPORTED,
+                                             NIGH_DENIED, NIGH_OVERLOADED};
+    struct asked asked;
+    char said[256];
+
+    (void)state;
+    begin_donor(&asked, SESSION_HAS_DONATIONS | SESSION_DROPS_DONATIONS);
+    for (size_t n = 0; n < sizeof(not_in_use) / sizeof(not_in_use[0]); n++) {
+        atomic_store(&asked.opening, not_in_use[n]);
+        assert_int_equal(donate(&asked, WAIT_US), NIGH_BUSY);
+        nigh_client_error(asked.f.client, said, sizeof(said));
+        assert_non_null(strstr(said, "was created"));
+    }
+    atomic_store(&asked.opening, NIGH_NO_QUORUM);
+    assert_int_equal(donate(&asked, WAIT_US), NIGH_NO_QUORUM);
+    atomic_store(&asked.opening, NIGH_OK);
+    assert_int_equal(donate(&asked, WAIT_US), NIGH_OK);
+    stop(&asked.f);
+}
+
+/* The node that took it has gone, and the one that is asked for a region begins its numbers anew:
+ * what it has under this one is another's. */
+static void what_is_donated_is_of_the_connection_that_took_it(void **state)
+{
+    struct asked asked;
+
+    (void)state;
+    begin_donor(&asked, SESSION_HAS_DONATIONS | SESSION_DROPS_DONATIONS);
+    fake_node_lock(&asked.f.fake);
+    asked.f.fake.options.begins_anew = true;
+    fake_node_unlock(&asked.f.fake);
+    assert_int_equal(donate(&asked, WAIT_US), NIGH_CLOSED);
+    assert_int_equal(atomic_load(&asked.f.fake.resumes), 1);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_CREATE), 0);
+    assert_int_equal(donate(&asked, WAIT_US), NIGH_OK);
+    assert_int_equal(atomic_load(&asked.f.fake.drops), 0); /* it would be another's, too */
+    stop(&asked.f);
+}
+
+/* By whomever it is refused. */
+static void why_it_is_not_taken_is_said(void **state)
+{
+    static const struct {
+        nigh_status status;
+        const char *words;
+    } cases[] = {
+        {NIGH_LIMIT, "chunks that are files"},   {NIGH_NO_RESOURCES, "try again"},
+        {NIGH_OUT_OF_MEMORY, "--region-memory"}, {NIGH_OVERLOADED, "4 others"},
+        {NIGH_UNSUPPORTED, "nighd --state"},
+    };
+    struct asked asked;
+    char said[256];
+
+    (void)state;
+    begin_donor(&asked, SESSION_HAS_DONATIONS | SESSION_DROPS_DONATIONS);
+    for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
+        fake_node_lock(&asked.f.fake);
+        asked.f.fake.options.donation_status = cases[n].status;
+        fake_node_unlock(&asked.f.fake);
+        assert_int_equal(donate(&asked, WAIT_US), cases[n].status);
+        nigh_client_error(asked.f.client, said, sizeof(said));
+        if (strstr(said, cases[n].words) == NULL) {
+            fail_msg("%s: not of '%s'", said, cases[n].words);
+        }
+    }
+    assert_int_equal(atomic_load(&asked.f.fake.drops), 0);
+    stop(&asked.f);
+}
+
+/* It would expel who says what it does not know. */
+static void an_older_node_is_told_of_no_drop(void **state)
+{
+    struct asked asked;
+
+    (void)state;
+    begin_donor(&asked, SESSION_HAS_DONATIONS);
+    assert_int_equal(donate(&asked, 0), NIGH_TIMEOUT);
+    assert_int_equal(donate(&asked, WAIT_US), NIGH_OK);
+    assert_int_equal(atomic_load(&asked.f.fake.drops), 0);
+    stop(&asked.f);
+    begin_donor(&asked, 0);
+    assert_int_equal(donate(&asked, WAIT_US), NIGH_UNSUPPORTED);
+    assert_int_equal(atomic_load(&asked.f.fake.donations), 0);
+    stop(&asked.f);
+}
+
 /* ---- sentences ------------------------------------------------------------ */
 
 /* What is said is about what was asked. */
@@ -403,12 +583,17 @@ static void what_a_newer_program_asks_for_is_refused(void **state)
     nigh_region *region;
 
     (void)state;
-    begin(&asked, 4);
+    begin_donor(&asked, SESSION_HAS_DONATIONS);
     assert_int_equal(nigh_region_create(asked.f.client, &wish.spec, WAIT_US, &region), NIGH_OK);
     wish.newer = 1;
     assert_int_equal(nigh_region_create(asked.f.client, &wish.spec, WAIT_US, &region),
                      NIGH_INVALID);
     assert_int_equal(asked_for(&asked, SESSION_REGION_CREATE), 1);
+    wish.spec.size = GIFT;
+    assert_int_equal(donate_as(&asked, &wish.spec, WAIT_US), NIGH_INVALID);
+    assert_int_equal(atomic_load(&asked.f.fake.donations), 0);
+    wish.newer = 0;
+    assert_int_equal(donate_as(&asked, &wish.spec, WAIT_US), NIGH_OK);
     wish.spec.struct_size = 100 * sizeof(wish);
     assert_int_equal(nigh_region_create(asked.f.client, &wish.spec, WAIT_US, &region),
                      NIGH_INVALID);
@@ -603,6 +788,12 @@ int main(void)
         cmocka_unit_test(a_handle_is_of_the_connection_that_opened_it),
         cmocka_unit_test(a_handle_that_came_too_late_is_closed_through_a_full_ring),
         cmocka_unit_test(a_map_is_of_the_connection_that_gave_it),
+        cmocka_unit_test(what_is_donated_in_vain_is_dropped),
+        cmocka_unit_test(what_was_given_up_is_dropped_when_the_node_says_its_number),
+        cmocka_unit_test(a_region_that_cannot_be_opened_is_not_denied),
+        cmocka_unit_test(what_is_donated_is_of_the_connection_that_took_it),
+        cmocka_unit_test(why_it_is_not_taken_is_said),
+        cmocka_unit_test(an_older_node_is_told_of_no_drop),
         cmocka_unit_test(why_it_failed_is_said),
         cmocka_unit_test(lists_are_as_wide_as_the_caller_says),
         cmocka_unit_test(what_a_newer_program_knows_more_is_zero),

@@ -1117,6 +1117,57 @@ static void donations_are_few_and_count(void **state)
     close(fd);
 }
 
+/* What nobody will ask for counts no more. */
+static void what_is_offered_in_vain_may_be_dropped(void **state)
+{
+    uint64_t number, handle;
+    uint8_t *at;
+    int fd = a_gift(&at);
+
+    (void)state;
+    number = donated(0, fd);
+    lane_region_donation_drop(lane, 1, number);
+    lane_region_donation_drop(lane, 2, number);
+    for (uint32_t bit = 0; bit < 64; bit++) {
+        lane_region_donation_drop(lane, 0, number ^ UINT64_C(1) << bit);
+    }
+    assert_int_equal(create_of(0, "r", GIFT, number), NIGH_OK);
+    lane_region_donation_drop(lane, 0, number); /* it is a region's */
+    assert_int_equal(open_region(0, "r", REGION_ALL, &handle), NIGH_OK);
+    assert_int_equal(read_byte(0, handle), 0);
+    number = donated(0, fd);
+    assert_true(has_memory(2 * GIFT));
+    lane_region_donation_drop(lane, 0, number);
+    assert_true(SUPPORT_WAIT(has_memory(GIFT), WAIT_MS));
+    lane_region_donation_drop(lane, 0, number);
+    assert_int_equal(create_of(0, "s", GIFT, number), NIGH_CLOSED);
+    munmap(at, GIFT);
+    close(fd);
+}
+
+/* Its home may be another node, which takes its time. */
+static void what_is_asked_for_is_the_questions(void **state)
+{
+    struct lane_regions *regions = lane->regions;
+    struct region_asked asked = {.slot = 0};
+    const struct region_donation *donation;
+    uint64_t number;
+    uint8_t *at;
+    int fd = a_gift(&at);
+
+    (void)state;
+    number = donated(0, fd);
+    donation = &regions->sessions[0]->donations[number % LIMIT_SESSION_DONATIONS];
+    assert_int_equal(lane_region_donation_ask(regions, 0, number, GIFT, &asked), NIGH_OK);
+    lane_region_donation_drop(lane, 0, number);
+    assert_non_null(donation->memory);
+    lane_region_donation_end(regions, &asked);
+    assert_null(donation->memory);
+    assert_true(SUPPORT_WAIT(has_memory(0), WAIT_MS));
+    munmap(at, GIFT);
+    close(fd);
+}
+
 /* An address is believed of nobody but this process. */
 static void an_address_is_of_this_process_alone(void **state)
 {
@@ -1825,6 +1876,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_donor_that_ends_leaves_a_region_or_nothing, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(donations_are_few_and_count, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_offered_in_vain_may_be_dropped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_asked_for_is_the_questions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_address_is_of_this_process_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_who_have_memory_are_anybody, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_revoke_waits_for_memory, set_up, tear_down),
