@@ -11,8 +11,9 @@
  * NIGH_INVALID or NIGH_LOCK_LOST one of at most 8 KiB within a chunk has done nothing.
  *
  * A chunk is in its node's memory alone: it is lost with the node (NIGH_PEER_LOST), the others
- * stay. Handles are of one client, and go with its connection to its node: after a restart of the
- * node operations end with NIGH_CLOSED, and the region is opened anew.
+ * stay; with its last chunk a region is gone (NIGH_NOT_FOUND), and its name free. Handles are of
+ * one client, and go with its connection to its node: after a restart of the node operations end
+ * with NIGH_CLOSED, and the region is opened anew.
  *
  * Nodes of a cluster have regions where they agree on who is there (nighd --state); a node that is
  * alone has them, too. All of it may be called by several threads at once. Timeouts are in

@@ -116,8 +116,8 @@ const struct cli_verb cli_verbs[] = {
     {"doctor", "", "Look for what keeps nigh from working well here, with remedies.",
      "Exit code 0: nothing is bad; 1: a finding is bad; 4: none is, but no node answers.\n",
      cli_doctor},
-    {"bench", "objects|transfer|rpc|region",
-     "Measure puts, gets, calls and regions, of this node or of another.",
+    {"bench", "WHAT",
+     "Measure objects, transfer, rpc or region: puts, gets, calls, regions, here or elsewhere.",
      "objects takes some seconds, and at most 4 MiB of the node's memory at a time; transfer needs "
      "a cluster,\nsome 180 MiB of the memory of the node that offers, 64 MiB of the other, and "
      "some seconds.\nWhat they put is deleted at the end.\n"

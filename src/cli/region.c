@@ -50,7 +50,9 @@ static int failed(struct cli *cli, const struct region_job *job, uint32_t access
         break;
     case NIGH_TIMEOUT: cli_error(cli, "%s: the time was up%s", job->name, unsure); break;
     case NIGH_NO_QUORUM:
-        cli_error(cli, "%s: this node is cut off from most voters (nigh nodes, nigh doctor)%s",
+        cli_error(cli,
+                  "%s: this node has just begun, or is cut off from most voters (nigh nodes, nigh "
+                  "doctor)%s",
                   job->name, unsure);
         break;
     default: return cli_failed(cli, status, job->name);

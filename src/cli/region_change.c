@@ -99,6 +99,19 @@ int cli_region_create(struct cli *cli, const struct region_job *job)
     return CLI_OK;
 }
 
+/* Of a region whose memory is a process's; false: it is none, or nobody says so. */
+static bool tell_donated(struct cli *cli, const struct region_job *job, nigh_region *region)
+{
+    nigh_region_info info = {.struct_size = sizeof info};
+
+    if (nigh_region_stat(region, cli_region_timeout_us(cli, job), &info) != NIGH_OK ||
+        (info.flags & NIGH_REGION_DONATED) == 0) {
+        return false;
+    }
+    cli_error(cli, "%s: its memory was donated: it neither moves nor changes its size", job->name);
+    return true;
+}
+
 int cli_region_resize(struct cli *cli, const struct region_job *job)
 {
     uint64_t size = 0;
@@ -121,12 +134,15 @@ int cli_region_resize(struct cli *cli, const struct region_job *job)
         return exit_code;
     }
     status = nigh_region_resize(region, size, where, rank, cli_region_timeout_us(cli, job));
-    nigh_region_close(region);
-    if (status != NIGH_OK) {
-        return cli_region_failed(cli, job, NIGH_REGION_MASTER, status);
+    if (status == NIGH_OK) {
+        report_size(cli, job, size);
+    } else if (status == NIGH_INVALID && tell_donated(cli, job, region)) {
+        exit_code = cli_exit_code(status);
+    } else {
+        exit_code = cli_region_failed(cli, job, NIGH_REGION_MASTER, status);
     }
-    report_size(cli, job, size);
-    return CLI_OK;
+    nigh_region_close(region);
+    return exit_code;
 }
 
 static int parse_chunk(const struct cli *cli, const char *text, uint32_t *chunk)
@@ -155,6 +171,9 @@ static int tell_not_moved(struct cli *cli, const struct region_job *job, nigh_re
     if (chunk >= info.chunk_count) {
         return cli_usage(cli, "%s has no chunk %u: its last one is %u", job->name, chunk,
                          info.chunk_count - 1);
+    }
+    if (tell_donated(cli, job, region)) {
+        return cli_exit_code(status);
     }
     return cli_usage(cli, "there is no node %s to move a chunk to (nigh nodes)", job->words[1]);
 }

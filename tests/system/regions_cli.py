@@ -471,6 +471,17 @@ def test_chunks_move():
         raw.wait_for(lambda: b.run("region", "stat", "r")[0] == NOT_FOUND)
 
 
+@with_node
+def test_what_is_donated_stays_as_it_is(node, _):
+    """It is said why, whatever else is wrong with the wish."""
+    with subprocess.Popen([os.environ["DONOR"], node.path, "d", "65536"], stdout=subprocess.PIPE) as donor:
+        assert donor.stdout.readline() == b"NIGH_OK\n"
+        donor.kill()
+    assert parsed("region", "stat", "d-0", node=node)["donated"] is True
+    refused(USAGE, ["d-0: its memory was donated"], "resize", "d-0", "1M", node=node)
+    refused(USAGE, ["d-0: its memory was donated"], "move", "d-0", "0", "0", node=node)
+
+
 class Three(Cluster):
     """Three voters: two go on without the third."""
 
