@@ -110,14 +110,13 @@ asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 
 # The suite net is about time that passes between nodes, which sanitizers stretch; others run the same code under them.
 # Explorers (the suite model), the simulator and the suite one-thread have one thread: nothing there is for it to see;
-# the suite words is about what commands print: what nodes do meanwhile is in the others; the suite flood keeps nodes as busy
-# as they can be, beside which others are to be served in time.
+# the suite words is about what commands print: what nodes do meanwhile is in the others.
 tsan: ## the tests under ThreadSanitizer
 	@tools/setup build test
 	@tools/configure build/tsan --buildtype=debugoptimized -Db_sanitize=thread $(SAN) \
 		"-Dc_args=-Wno-tsan -g1"
 	@$(COMPILE) build/tsan
-	@tools/sanitized $(RUN_MESON) --no-suite rdma --no-suite model --no-suite net --no-suite sim --no-suite one-thread --no-suite words --no-suite flood -C build/tsan --timeout-multiplier 10 $(T)
+	@NIGH_SANITIZED=thread tools/sanitized $(RUN_MESON) --no-suite rdma --no-suite model --no-suite net --no-suite sim --no-suite one-thread --no-suite words -C build/tsan --timeout-multiplier 10 $(T)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (300) under ASan and UBSan
 	@tools/setup build fuzz
