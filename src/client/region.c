@@ -488,6 +488,16 @@ static uint32_t place_near(const nigh_region_info *other, struct session_region_
     return count;
 }
 
+/* Bits beyond it mean something else to the node. */
+static nigh_status check_where(nigh_client *client, nigh_region_where where, const char *call)
+{
+    if (where > NIGH_REGION_NEAR) {
+        return error_set(client, NIGH_INVALID, "%s: no nigh_region_where: %u", call,
+                         (unsigned)where);
+    }
+    return NIGH_OK;
+}
+
 nigh_status region_check_spec(nigh_client *client, const nigh_region_spec *spec, const char *call)
 {
     const uint8_t *bytes = (const uint8_t *)spec;
@@ -508,7 +518,7 @@ nigh_status region_check_spec(nigh_client *client, const nigh_region_spec *spec,
     if ((flags_of(spec) & ~NIGH_REGION_MAPPABLE) != 0) {
         return error_set(client, NIGH_INVALID, "%s: there are no such flags", call);
     }
-    return NIGH_OK;
+    return check_where(client, spec->where, call);
 }
 
 nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec,
@@ -636,7 +646,14 @@ nigh_status nigh_region_resize(nigh_region *region, uint64_t size, nigh_region_w
                                uint32_t rank, uint64_t timeout_us)
 {
     struct session_region_make make = {.size_bytes = size, .where = (uint32_t)where, .rank = rank};
+    nigh_status status = region_check(region, "nigh_region_resize");
 
+    if (status == NIGH_OK) {
+        status = check_where(region->client, where, "nigh_region_resize");
+    }
+    if (status != NIGH_OK) {
+        return status;
+    }
     return change(region, "nigh_region_resize", SESSION_REGION_RESIZE, &make, sizeof(make),
                   timeout_us);
 }

@@ -60,10 +60,12 @@ static bool io_build(struct client_op *op, size_t step, struct session_sqe *sqe)
     if (op->u.region.region->connection !=
         atomic_load_explicit(&op->client->connections, memory_order_relaxed)) {
         op_fail(op, NIGH_CLOSED);
-        return false;
     }
     if (op->result != NIGH_OK) {
-        return false; /* a step before has failed */
+        /* Nor does any other begin. Of a size that no region has they would be walked for days. */
+        op->ended += op->count - op->next;
+        op->next = op->count;
+        return false;
     }
     op->u.region.step = step;
     return place_build(op, sqe, io_fill);

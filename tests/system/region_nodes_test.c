@@ -575,12 +575,14 @@ static void what_cannot_be_is_refused(void **state)
         {{.name = "rights", .size = 1, .group_access = 8}, NIGH_INVALID},
         {{.name = "large", .size = 100 * MIB}, NIGH_OUT_OF_MEMORY},
         {{.name = "where", .size = 1, .where = 4}, NIGH_INVALID},
+        {{.name = "where", .size = 1, .where = 65536}, NIGH_INVALID},
         {{.name = "near", .size = 1, .where = NIGH_REGION_NEAR, .near = "nobody's"},
          NIGH_NOT_FOUND},
         {{.name = "near", .size = 1, .where = NIGH_REGION_NEAR}, NIGH_INVALID},
     };
     struct world world;
     nigh_region *region, *none = NULL;
+    static uint8_t byte;
 
     (void)state;
     begin_world(&world, 1);
@@ -593,6 +595,12 @@ static void what_cannot_be_is_refused(void **state)
                          cases[n].status);
         assert_null(none);
     }
+    /* Of so many steps as such a size has no more are taken than are under way as one is refused.
+     */
+    assert_int_equal(AGREED(nigh_region_read(region, 0, &byte, SIZE_MAX, WAIT_US)), NIGH_INVALID);
+    assert_int_equal(AGREED(nigh_region_write(region, 0, &byte, SIZE_MAX / 2, WAIT_US)),
+                     NIGH_INVALID);
+    assert_int_equal(AGREED(nigh_region_resize(region, 2, 65536, 0, WAIT_US)), NIGH_INVALID);
     nigh_region_close(region);
     end_world(&world);
 }
