@@ -23,12 +23,17 @@ typedef uint64_t word_pair __attribute__((vector_size(2 * TCP_WORD_BYTES)));
 
 #define PAIRS_BYTES (4 * sizeof(word_pair))
 
+#ifdef __SANITIZE_THREAD__ /* what is not said to be atomic is a race to it */
+#define BY_PAIRS 0
+#else
+#define BY_PAIRS 1
+#endif
+
 /* Four pairs after the other, from a place of aligned pairs on; how many bytes. */
 static uint64_t store_pairs(uint8_t *place, const uint8_t *bytes, uint64_t count)
 {
     uint64_t done = 0;
 
-#ifndef __SANITIZE_THREAD__ /* which takes what is not said to be atomic for a race */
     for (; done + PAIRS_BYTES <= count; done += PAIRS_BYTES) {
         volatile word_pair *to = (volatile word_pair *)(void *)(place + done);
         word_pair pairs[4];
@@ -39,7 +44,6 @@ static uint64_t store_pairs(uint8_t *place, const uint8_t *bytes, uint64_t count
         to[2] = pairs[2];
         to[3] = pairs[3];
     }
-#endif
     return done;
 }
 
@@ -48,7 +52,7 @@ static void store(uint8_t *place, const uint8_t *bytes, uint64_t count)
     while (count > 0) {
         uint64_t done = 0, word;
 
-        if ((uintptr_t)place % sizeof(word_pair) == 0)
+        if (BY_PAIRS && (uintptr_t)place % sizeof(word_pair) == 0)
             done = store_pairs(place, bytes, count);
         if (done == 0 && count >= TCP_WORD_BYTES && is_aligned(place)) {
             memcpy(&word, bytes, TCP_WORD_BYTES);
