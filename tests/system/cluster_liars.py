@@ -34,7 +34,7 @@ class Beset(Cluster):
         super().__init__(3)
         self.liar = None
         # Homes that the liar is not: what it says of its own keys is believed.
-        self.wanted, self.near = (self.find(first, count) for first, count in ((0, 40), (100, 800)))
+        self.wanted, self.near = (self.find(first, count) for first, count in ((0, 40), (100, 400)))
         self.used = 0
         self.before = [(self.resident_kib(rank), descriptors(self.processes[rank].pid)) for rank in range(2)]
 

@@ -24,11 +24,10 @@
 
 #include "nigh/nigh.h"
 
-#define LATE_MS       10000u /* of a machine without a processor to spare */
-#define LIVES         64u
-#define STATUSES      64
-#define NEAR_PAUSE_NS 5000000 /* between two questions */
-#define BATCH_BYTES   (UINT64_C(64) << 20)
+#define LATE_MS     10000u /* of a machine without a processor to spare */
+#define LIVES       64u
+#define STATUSES    64
+#define BATCH_BYTES (UINT64_C(64) << 20)
 
 static uint64_t now_ms(void)
 {
@@ -216,16 +215,16 @@ static void rm(nigh_client *client, char **argv, struct tally *tally)
 }
 
 /* Whether its home answers. One that is BUSY does not know yet, or who is asked does not whether
- * the home lives: it is asked again until that is known. */
+ * the home lives: it is asked again, with pauses of the client's, until that is known. */
 static bool is_near(nigh_client *client, uint64_t number)
 {
-    const struct timespec pause = {.tv_nsec = NEAR_PAUSE_NS};
     nigh_id id = id_of(number);
     nigh_status status;
     size_t count = 0;
 
-    while ((status = nigh_where(client, &id, NULL, 0, &count)) == NIGH_BUSY)
-        (void)nanosleep(&pause, NULL);
+    do
+        status = nigh_locate(client, &id, 1, NULL, 0, &count, NULL);
+    while (status == NIGH_BUSY);
     return status == NIGH_OK;
 }
 
