@@ -293,9 +293,11 @@ static void memory_that_is_not_there_or_not_to_be_written_is_refused(void **stat
     memory = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(memory, MAP_FAILED);
     assert_int_equal(donate(world.client[0], "r", bytes, -1, memory, &region), NIGH_INVALID);
+    assert_true(SUPPORT_WAIT(region_memory(world.client[0]) == 0, 20000));
     assert_int_equal(mprotect(memory, bytes, PROT_READ | PROT_WRITE), 0);
     assert_int_equal(munmap((uint8_t *)memory + bytes / 2, bytes / 4), 0);
     assert_int_equal(donate(world.client[0], "r", bytes, -1, memory, &region), NIGH_INVALID);
+    assert_true(SUPPORT_WAIT(region_memory(world.client[0]) == 0, 20000));
     assert_int_equal(donate(world.client[0], "r", bytes / 2, -1, memory, &region), NIGH_OK);
     assert_true(SUPPORT_WAIT(region_memory(world.client[0]) == bytes / 2, 20000));
     end_world(&world);
