@@ -39,7 +39,7 @@ void region_home_init(struct region_home *home, const struct region_home_config 
 
 void region_home_ask(struct region_home *home, struct region_ask *ask)
 {
-    if (home->ask_count == LIMIT_REGION_ASKS) {
+    if (home->ask_count == LIMIT_REGION_ASKS && !home_passes(home, ask)) {
         home_answer(home, ask, NIGH_OVERLOADED);
         return;
     }

@@ -232,14 +232,21 @@ nigh_status home_plan(struct region_home *home, struct region_ask *ask)
     return status;
 }
 
-/* The first that waits, and may be. NULL. */
+bool home_passes(const struct region_home *home, const struct region_ask *ask)
+{
+    return ask->kind == REGION_ASK_FREE && home->state != REGION_HOME_REBUILDING &&
+           home_is_changing(home) && home->change.round >= REGION_ROUND_THAW &&
+           !region_descriptor_is_freed(home->config.now) && may_plan(home, ask) == NIGH_OK;
+}
+
+/* The first of those that wait. NULL. */
 static struct region_ask *find_free(const struct region_home *home)
 {
     LIST_FOREACH(node, &home->asks)
     {
         struct region_ask *ask = container_of(node, struct region_ask, link);
 
-        if (ask->kind == REGION_ASK_FREE && may_plan(home, ask) == NIGH_OK) {
+        if (home_passes(home, ask)) {
             return ask;
         }
     }
@@ -252,11 +259,8 @@ static struct region_ask *find_free(const struct region_home *home)
 bool home_give_way(struct region_home *home)
 {
     struct region_change left = home->change;
-    struct region_ask *ask = NULL;
+    struct region_ask *ask = find_free(home);
 
-    if (left.round >= REGION_ROUND_THAW && !region_descriptor_is_freed(home->config.now)) {
-        ask = find_free(home);
-    }
     if (ask == NULL) {
         return false;
     }

@@ -37,6 +37,8 @@ nigh_status home_plan(struct region_home *home, struct region_ask *ask);
 /* What is committed, and waits for chunks to be opened or given back, gives way to a FREE: that
  * needs neither, and one that opens may wait for memory without end. True: the FREE is begun. */
 bool home_give_way(struct region_home *home);
+/* Whether what is under way gives way to it. */
+bool home_passes(const struct region_home *home, const struct region_ask *ask);
 /* Chunks whose holders are dead, or do not have them. */
 bool home_plan_losses(struct region_home *home);
 /* All chunks get new handles. */

@@ -523,17 +523,20 @@ static void free_ends_it_for_all(void **state)
  * hear of that it was told to, the former holder, too. Others wait behind it. */
 static void a_free_passes_what_is_to_be_opened(void **state)
 {
-    struct region_ask move = move_ask(), grant = move_ask(), stranger = move_ask(),
+    struct region_ask move = move_ask(), grants[LIMIT_REGION_ASKS - 1], stranger = move_ask(),
                       ask = move_ask();
 
     (void)state;
-    grant.kind = REGION_ASK_GRANT;
     ask.kind = stranger.kind = REGION_ASK_FREE;
     stranger.uid++;
     make_region();
     region_home_ask(&world.home, &move);
     does(REGION_PREPARE, 1, 1);
-    region_home_ask(&world.home, &grant);
+    for (uint32_t n = 0; n < LIMIT_REGION_ASKS - 1; n++) { /* with the stranger's: all places */
+        grants[n] = move_ask();
+        grants[n].kind = REGION_ASK_GRANT;
+        region_home_ask(&world.home, &grants[n]);
+    }
     region_home_ask(&world.home, &stranger);
     does(REGION_HOLD, MAPPER, 0);
     does(REGION_FREEZE, 2, 2);
@@ -551,7 +554,8 @@ static void a_free_passes_what_is_to_be_opened(void **state)
     both_do(REGION_COMMIT, 3);
     both_do(REGION_THAW, 0);
     hear(REGION_CHANGED, MAPPER);
-    assert_int_equal(world.answers, 3); /* who waited behind it hears that there is nothing */
+    assert_int_equal(world.answers,
+                     LIMIT_REGION_ASKS + 1); /* who waited behind it hears that there is nothing */
     assert_int_equal(world.status, NIGH_NOT_FOUND);
     assert_true(region_home_is_idle(&world.home));
 }

@@ -18,10 +18,11 @@
 #include "fabric/tcp/tcp_frame.h"
 
 #define TCP_STAGING_BYTES 131072u /* of one recv: headers, small payloads, and WRITEs */
-#define TCP_WORD_BYTES    8u      /* moved at once, where it is aligned */
-#define TCP_TAIL_BYTES    4096u   /* received behind the rest of a large payload */
-#define TCP_COPY_BYTES    512u    /* payloads up to this are copied next to their headers, */
-#define TCP_COPY_FIRST    2048u   /* and up to this that of a batch's first frame */
+#define TCP_STAGING_FEW   32768u /* of it, where no WRITE comes: large payloads go to their place */
+#define TCP_WORD_BYTES    8u     /* moved at once, where it is aligned */
+#define TCP_TAIL_BYTES    4096u  /* received behind the rest of a large payload */
+#define TCP_COPY_BYTES    512u   /* payloads up to this are copied next to their headers, */
+#define TCP_COPY_FIRST    2048u  /* and up to this that of a batch's first frame */
 #define TCP_CHUNK_BYTES   (UINT32_C(1) << 20) /* payload of one RESPONSE */
 #define TCP_BATCH_FRAMES  64u
 #define TCP_BATCH_VECTORS 128u

@@ -108,7 +108,7 @@ static ssize_t receive_once(struct fabric_endpoint *endpoint, uint64_t room, uin
 {
     struct iovec vectors[LIMIT_FABRIC_SLICES + 1];
     struct msghdr message = {.msg_iov = vectors};
-    uint64_t tail = TCP_STAGING_BYTES;
+    uint64_t tail = is_by_words(endpoint) ? TCP_STAGING_BYTES : TCP_STAGING_FEW;
     int count = 0;
 
     *direct = is_by_words(endpoint) ? 0 : min_u64(room, endpoint->in.left);
