@@ -14,6 +14,7 @@
 #include "object/exchange_internal.h"
 #include "object/exchange_link.h"
 #include "object/exchange_outside.h"
+#include "object/exchange_replicas.h"
 #include "object/exchange_replication.h"
 #include "object/exchange_wire.h"
 
@@ -21,23 +22,33 @@
 struct where {
     struct exchange *exchange;
     uint32_t home;
-    bool stands_in;     /* it is asked in the place of a dead home */
+    bool stands_in; /* it is asked in the place of a dead home */
+    struct directory_key key;
     uint64_t data_size; /* as this node knows it */
     exchange_where_done *done;
     void *context;
     uint64_t token;
 };
 
-/* The ranks that an answer names, as far as they are ranks. A home that does not know yet will; who
- * stands in for one that is dead knows of replicas alone, and of what has none it never will. */
+/* Of an answer for the home's stand-in, that knows of no other. It knows of replicas alone, and of
+ * what has none it never will; one that is here only its asker need not be told of. */
+static nigh_status nobody_else(const struct exchange *exchange, const struct directory_key *key)
+{
+    const struct held *held = replication_find(exchange->replication, key);
+
+    return held != NULL && !held->gone ? NIGH_OK : NIGH_PEER_LOST;
+}
+
+/* The ranks that an answer names, as far as they are ranks. A home that does not know yet will. */
 static nigh_status take_answer(const struct exchange *exchange,
-                               const struct directory_answer *answer, bool stands_in,
+                               const struct directory_answer *answer,
+                               const struct directory_key *key, bool stands_in,
                                struct exchange_places *out)
 {
     struct exchange_places places = {.data_size = out->data_size};
 
     if (answer->state == DIRECTORY_NOT_YET) {
-        return stands_in ? NIGH_PEER_LOST : NIGH_BUSY;
+        return stands_in ? nobody_else(exchange, key) : NIGH_BUSY;
     }
     for (uint32_t n = 0; answer->state == DIRECTORY_KNOWN && n < answer->holder_count; n++) {
         if (answer->holders[n] < exchange->config.members->count) {
@@ -60,7 +71,7 @@ static nigh_status take_reply(const struct where *where, const uint8_t *payload,
     }
     memcpy(&located, payload, sizeof(located));
     answer = wire_to_answer(&located);
-    return take_answer(where->exchange, &answer, where->stands_in, places);
+    return take_answer(where->exchange, &answer, &where->key, where->stands_in, places);
 }
 
 static void on_where(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
@@ -115,7 +126,7 @@ void where_told(struct exchange *exchange, const struct outside_news *news)
     nigh_status status = news->status;
 
     if (status == NIGH_OK) {
-        status = take_answer(exchange, &news->answer, false, &places);
+        status = take_answer(exchange, &news->answer, &where->key, false, &places);
     }
     exchange->wheres--;
     where->done(where->context, where->token, status, &places);
@@ -146,11 +157,11 @@ nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8
     }
     if (!exchange->outside.used && replication_stands_in(exchange, &key)) {
         replication_locate(exchange, home, &key, &answer);
-        return take_answer(exchange, &answer, true, places);
+        return take_answer(exchange, &answer, &key, true, places);
     }
     if (home == exchange_self(exchange) && !exchange->outside.used) {
         status = directory_locate(exchange->directory, home, &key, false, &answer);
-        return status == NIGH_OK ? take_answer(exchange, &answer, false, places) : status;
+        return status == NIGH_OK ? take_answer(exchange, &answer, &key, false, places) : status;
     }
     if (exchange->wheres == LIMIT_WHERES) {
         return NIGH_BUSY;
@@ -161,6 +172,7 @@ nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8
     }
     *where = (struct where){.exchange = exchange,
                             .home = home,
+                            .key = key,
                             .stands_in = home != views_home(exchange, key_hash),
                             .data_size = places->data_size,
                             .done = done,

@@ -441,6 +441,15 @@ static struct directory_key new_key_kept_by(uint32_t rank)
     return key;
 }
 
+/* The puller has the only replica of it. */
+static void hold(const struct directory_key *key)
+{
+    struct store_sight sight = {.birth = {.counter = 1}, .data_size = 100, .replicas = 2};
+
+    memcpy(sight.id, key->id, sizeof sight.id);
+    assert_non_null(replication_hold(sides[PULLER].exchange, &sight));
+}
+
 /* A home that has not heard all members yet will know, and is to be asked again; one that is dead
  * is not, whoever stands in for it: this node, or another. */
 static void where_it_is_only_a_home_will_know(void **state)
@@ -458,6 +467,11 @@ static void where_it_is_only_a_home_will_know(void **state)
     assert_int_equal(where(&of_dead), NIGH_PEER_LOST);
     of_dead = new_key_kept_by(SERVES);
     assert_int_equal(where(&of_dead), NIGH_PEER_LOST);
+    hold(&of_dead);
+    assert_int_equal(where(&of_dead), NIGH_OK);
+    of_dead = new_key_kept_by(PULLER);
+    hold(&of_dead);
+    assert_int_equal(where(&of_dead), NIGH_OK);
     of_living = new_key(SERVES);
     assert_int_equal(where(&of_living), NIGH_OK);
     cluster_close();
