@@ -113,8 +113,8 @@ NIGH_API nigh_status nigh_region_create(nigh_client *client, const nigh_region_s
  * nigh_region_map (NIGH_UNSUPPORTED). Who has the memfd may punch pages out of it: they are zero.
  *
  * The memfd is handed to the node first, which waits for a second for a node that does not answer,
- * however short timeout_us is; a call that has no time left then ends with NIGH_TIMEOUT, and the
- * node keeps nothing.
+ * and no longer, whatever timeout_us is. After that, or where no time is left then, it ends with
+ * NIGH_TIMEOUT, and the node keeps nothing.
  *
  * NIGH_INVALID: such is not the memfd; NIGH_OUT_OF_MEMORY; NIGH_LIMIT: 1024 chunks of the node are
  * memory files; NIGH_OVERLOADED: four others of the client are under way, or the node has too much
