@@ -68,6 +68,7 @@ uint64_t store_tick(struct store *store, uint64_t now_us)
 }
 
 struct echo_leased echo_leased;
+struct rpc *echo_channel;
 
 uint8_t *store_leased_bytes(struct store *store, uint32_t session, uint64_t offset, uint64_t bytes)
 {
@@ -234,7 +235,7 @@ struct rpc *exchange_users_channel(struct exchange *exchange, uint32_t rank, uin
     (void)exchange;
     (void)rank;
     (void)hash;
-    return NULL;
+    return echo_channel;
 }
 
 uint32_t exchange_users_places(const struct members *members)

@@ -56,6 +56,9 @@ struct echo_turns {
 
 extern struct echo_turns echo_turns;
 
+/* To any node, from its lane to ours; NULL: no link is up. */
+extern struct rpc *echo_channel;
+
 /* What store_leased_bytes has for any session. */
 struct echo_leased {
     uint64_t offset;

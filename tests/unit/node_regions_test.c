@@ -2,7 +2,8 @@
 /*
  * Regions as sessions may ask for them (node/lane_region_*.c), of a lane that is alone: what is
  * wrong is refused, handles are their session's, each submission ends once whatever becomes of its
- * session, and random lives leave what was written where it was written, and nothing behind.
+ * session, and random lives leave what was written where it was written, and nothing behind. One
+ * write goes to what the lane takes for another node, and breaks off with its link.
  */
 #include "support/support.h"
 
@@ -14,9 +15,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fabric/sim/sim.h"
 #include "node/lane_regions.h"
 #include "node_echo_store.h"
 #include "region/regions_internal.h"
+#include "support/links_side.h"
 
 #define SLOTS   4u
 #define PLACES  8u /* of LIMIT_CALL_BYTES each, for all sessions */
@@ -81,9 +84,33 @@ static int set_up(void **state)
     return 0;
 }
 
+/* This lane, and the node that it takes for another while it posts: of rank 0. */
+static struct {
+    struct sim *sim;
+    struct support_side here, there;
+    struct members members;
+} linked;
+
+/* What is under way over it ends. */
+static void link_end(void)
+{
+    links_destroy(linked.here.links);
+    lane->config.fabric = linked.here.fabric;
+    lane_region_bytes_fini(lane->regions); /* which are registered there */
+    lane->regions->free_staging = NULL;
+    lane->config.fabric = NULL;
+    fabric_destroy(linked.here.fabric);
+    support_side_close(&linked.there);
+    sim_destroy(linked.sim);
+    linked.sim = NULL;
+}
+
 static int tear_down(void **state)
 {
     (void)state;
+    if (linked.sim != NULL) {
+        link_end();
+    }
     bulk_memories_stop(bulks);
     lane_destroy(lane);
     bulk_memories_destroy(bulks);
@@ -1421,6 +1448,182 @@ static void a_free_waits_for_no_memory(void **state)
     }
 }
 
+/* ---- locks in doubt ------------------------------------------------------- */
+
+static void side_begin(struct support_side *side, uint32_t rank)
+{
+    const struct links_shell shell = {.context = side,
+                                      .up = support_side_up,
+                                      .down = support_side_down,
+                                      .request = support_no_request,
+                                      .bulk = support_no_bulk};
+    struct links_config config = {
+        .rank = rank,
+        .incarnation = 1,
+        .lanes = 1,
+        .nodes = 2,
+        .rpc = {.requests = 4, .calls = 4, .queue = 1, .payload_bytes = 200},
+        .waits = 4,
+        .bulk_receives = 4,
+        .bulk_bytes = 1024,
+        .reads = 3,
+        .writes = 4,
+        .shell = shell};
+    char address[FABRIC_ADDRESS_BYTES];
+
+    (void)snprintf(address, sizeof(address), "%u:0", rank);
+    assert_int_equal(sim_fabric(linked.sim, rank, 0, &side->fabric), NIGH_OK);
+    support_side_listen(side, address);
+    config.fabric = side->fabric;
+    assert_int_equal(links_create(&config, &side->links), NIGH_OK);
+}
+
+static void side_meets(struct support_side *side, const struct support_side *other, uint32_t rank)
+{
+    struct link_peer info = {.rank = rank,
+                             .incarnation = 1,
+                             .dials = rank == 0,
+                             .lanes = 1,
+                             .bulk_endpoints = 1,
+                             .region_endpoints = 1};
+
+    memcpy(info.addresses[0], other->address, sizeof(other->address));
+    assert_int_equal(links_peer_up(side->links, &info, sim_now_us(linked.sim)), NIGH_OK);
+}
+
+static void links_pass(uint32_t turns)
+{
+    for (uint32_t n = 0; n < turns; n++) {
+        (void)links_turn(linked.here.links, sim_now_us(linked.sim));
+        (void)links_turn(linked.there.links, sim_now_us(linked.sim));
+        sim_advance(linked.sim, sim_now_us(linked.sim) + 10);
+    }
+}
+
+static void link_begin(void)
+{
+    const struct sim_options options = {.seed = 1};
+
+    memset(&linked, 0, sizeof(linked));
+    members_alone(&linked.members);
+    linked.members.count = 2;
+    linked.members.self = 1;
+    assert_int_equal(sim_create(&options, &linked.sim), NIGH_OK);
+    side_begin(&linked.there, 0);
+    side_begin(&linked.here, 1);
+    side_meets(&linked.there, &linked.here, 1);
+    side_meets(&linked.here, &linked.there, 0);
+    links_pass(1000);
+    assert_non_null(linked.here.link);
+    assert_true(link_carries(linked.here.link, LINK_REGIONS));
+}
+
+/* Its link takes a write to what the lane takes for another node's. */
+static void put_write_there(uint32_t slot, uint64_t number, uint64_t timeout_us)
+{
+    const struct members *before = lane->config.exchange.members;
+    struct session_sqe sqe = a_question(SESSION_REGION_WRITE, number, 0, 8);
+
+    sqe.argument = timeout_us;
+    put(slot, &sqe);
+    lane->config.fabric = linked.here.fabric;
+    lane->config.views = (struct views *)&linked; /* that there are some, and no more */
+    lane->config.exchange.members = &linked.members;
+    (void)lane_serve(lane, slot);
+    echo_channel = link_rpc(linked.here.link);
+    lane->exchange = (struct exchange *)&linked; /* likewise */
+    lane_region_posts_go(lane->regions);
+    lane->exchange = NULL;
+    echo_channel = NULL;
+    lane->config.exchange.members = before;
+    lane->config.views = NULL;
+    lane->config.fabric = NULL;
+    turn();
+    assert_int_not_equal(completed(slot), atomic_load(&ring_of(slot)->sq_tail.value));
+}
+
+static struct session_sqe a_lock(uint64_t number)
+{
+    struct session_region_lock lock = {.number = 5, .mode = SESSION_REGION_EXCLUSIVE};
+
+    memcpy(memory, &lock, sizeof(lock));
+    return a_question(SESSION_REGION_LOCK, number, REGION_READ | REGION_WRITE, sizeof(lock));
+}
+
+static uint64_t locked(uint32_t slot, uint64_t number)
+{
+    struct session_cqe cqe = ask(slot, a_lock(number));
+
+    assert_int_equal(cqe.status, NIGH_OK);
+    return cqe.generation;
+}
+
+static void let_go(uint32_t slot, uint64_t number)
+{
+    assert_int_equal(ask(slot, a_question(SESSION_REGION_CLOSE, number, 0, 0)).status, NIGH_OK);
+}
+
+/* Under which the region's only chunk is open. */
+static struct region_window window_of(const char *name)
+{
+    const struct region *region = regions_find(lane->regions->regions, name, 1);
+
+    return region->home->config.now->chunks[0].handle;
+}
+
+/* A write under a lock breaks off with its link, whatever that broke for: it may land yet. So the
+ * next has the lock only when all chunks have new handles; also where the first has let go before
+ * that, as its deadline was over. Else they keep them. */
+static void a_lock_in_doubt_goes_on_behind_a_fence(void **state)
+{
+    static const nigh_status reasons[] = {NIGH_PEER_LOST, NIGH_TIMEOUT,      NIGH_PROTOCOL,
+                                          NIGH_DENIED,    NIGH_NO_RESOURCES, NIGH_BUSY};
+    uint64_t mine, others, held;
+    struct region_window before;
+    struct session_sqe sqe;
+
+    (void)state;
+    assert_int_equal(create(0, "r", 4096), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &mine), NIGH_OK);
+    assert_int_equal(open_region(1, "r", REGION_ALL, &others), NIGH_OK);
+    let_go(0, locked(0, mine)); /* behind the fence of the first lock of all */
+    for (uint32_t n = 0; n < 2 * ARRAY_LENGTH(reasons); n++) {
+        bool is_late = n % 2 == 1;
+
+        before = window_of("r");
+        held = locked(0, mine);
+        assert_int_equal(write_some(0, held, 0, 8), NIGH_OK);
+        let_go(0, held);
+        let_go(1, locked(1, others));
+        assert_true(region_window_equal(window_of("r"), before));
+        held = locked(0, mine);
+        link_begin();
+        put_write_there(0, held, is_late ? 100 : FOREVER);
+        if (is_late) {
+            now_us += 100;
+            let_go(0, held);
+        }
+        sqe = a_lock(others);
+        submit(1, &sqe);
+        for (uint32_t turns = 0; turns < 20; turns++) {
+            turn();
+        }
+        assert_false(has_ended(1));
+        link_break(linked.here.link, reasons[n / 2], sim_now_us(linked.sim));
+        links_pass(2);
+        assert_true(SUPPORT_WAIT(has_ended(0), WAIT_MS));
+        link_end();
+        if (!is_late) {
+            assert_int_equal(ring_of(0)->cq[(completed(0) - 1) % LIMIT_RING_ENTRIES].status,
+                             NIGH_PEER_LOST);
+            let_go(0, held);
+        }
+        assert_true(SUPPORT_WAIT(has_ended(1), WAIT_MS));
+        assert_false(region_window_equal(window_of("r"), before));
+        let_go(1, ring_of(1)->cq[(completed(1) - 1) % LIMIT_RING_ENTRIES].generation);
+    }
+}
+
 /* ---- random lives --------------------------------------------------------- */
 
 #define NAMES 3u
@@ -1882,6 +2085,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(many_who_have_memory_are_anybody, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_revoke_waits_for_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_free_waits_for_no_memory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_lock_in_doubt_goes_on_behind_a_fence, set_up, tear_down),
         cmocka_unit_test_setup_teardown(random_lives_keep_what_is_written, set_up, tear_down),
     };
 
