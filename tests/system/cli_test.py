@@ -304,13 +304,18 @@ def test_output_that_is_interrupted(node, folder):
     """Ctrl-C while the bytes are written: what was there stays, and nothing else does."""
     good("put", "x", "-", node=node, data=bytes(48 << 20))
     out = os.path.join(folder, "out")
+
+    def as_from_a_terminal():  # and not by a script in the background, in which the signals are ignored
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        os.nice(19)  # on a busy machine it would be done before this process is given a processor again
+
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         for _ in range(200):
             write(folder, "out", b"what was there")
             made = files_made(folder)
-            # On a busy machine it would be done before this process is given a processor again.
             get = subprocess.Popen(
-                [os.environ["NIGH"], "get", "x", "-o", out, "--socket", node.path], preexec_fn=lambda: os.nice(19)
+                [os.environ["NIGH"], "get", "x", "-o", out, "--socket", node.path], preexec_fn=as_from_a_terminal
             )
             assert select.select([made], [], [], 120)[0], "it makes a file beside it"
             get.send_signal(number)
