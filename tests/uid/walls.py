@@ -175,7 +175,7 @@ class Owner:
 
     def __init__(self, path, pool):
         self.session = Session(path, hello(pool=pool))
-        assert self.session.welcome.rights == 3
+        assert self.session.welcome.rights == 15
         self.each = self.session.welcome.extent_bytes
         count = self.session.completions() + 1
         assert self.session.call(raw.OP_LEASE, argument=1 << 18)[1] == "NIGH_OK"
@@ -369,7 +369,7 @@ def test_a_writer_of_another_uid_gets_no_write_access_to_my_extents(node):
 
     def colleague():
         guest = Guest(node.path, b"team", oid)
-        assert guest.session.welcome.rights == 3 and guest.read() == PATTERN
+        assert guest.session.welcome.rights == 15 and guest.read() == PATTERN
         assert guest.session.extent(guest.number, 1)[0] == "NIGH_DENIED"
         own = Owner(node.path, b"team")
         assert os.fstat(own.fd).st_ino != os.fstat(guest.fd).st_ino
