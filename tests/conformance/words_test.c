@@ -133,8 +133,8 @@ static void test_a_word_is_read_at_once(void **state)
 struct processor {
     struct world_area *area;
     atomic_bool stop;
-    uint64_t torn, rounds;
-    atomic_uint_fast64_t added;
+    uint64_t torn;
+    atomic_uint_fast64_t rounds, added;
 };
 
 static void *watch(void *argument)
@@ -165,6 +165,8 @@ static void test_processors_see_whole_words(void **state)
     scene_make(&scene, world);
     processor.area = scene.there;
     assert_int_equal(pthread_create(&thread, NULL, watch, &processor), 0);
+    /* A busy machine would have all written before it lets that look once. */
+    fine = SUPPORT_WAIT(atomic_load(&processor.rounds) > 0, 60000);
     for (uint64_t i = 1; fine && i <= ROUNDS; i++) {
         memset(scene.from->bytes, (int)i, scene.from->size);
         end_write(scene.writer, i, scene.from, 3, area_remote(scene.there, 0), LONG_BYTES);
