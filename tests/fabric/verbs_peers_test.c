@@ -18,7 +18,7 @@
 #include "support/links_side.h"
 #include "support/support.h"
 
-#define PATIENCE_MS 50000
+#define PATIENCE_MS 150000
 
 struct side {
     struct fabric *fabric;
