@@ -233,13 +233,16 @@ static bool client_read(struct fuzz *fuzz, struct client *client)
         }
         break;
     case SESSION_POKE:
-    case SESSION_BYE: NIGH_ASSERT(fd_count == 0); break;
+    case SESSION_BYE:
+    case SESSION_DONATED: NIGH_ASSERT(fd_count == 0); break;
     case SESSION_PAIR: break; /* granted, with descriptors, or refused */
     case SESSION_HELLO:
     case SESSION_PAIR_ASK:
     case SESSION_PAIR_DROP:
     case SESSION_BULK_ASK:
     case SESSION_MAP_ASK:
+    case SESSION_DONATE:
+    case SESSION_DONATE_DROP:
     case SESSION_EXTENT: NIGH_ASSERT(!"what a node says");
     }
     for (size_t i = 0; i < fd_count; i++)
