@@ -39,6 +39,7 @@
  * sockets, mail, deadlines, graves. */
 #define SETTLE_TURNS       4096u
 #define SETTLE_TIME_US     1000u
+#define CLOSED_US          UINT64_C(10000000) /* what a thread closes in its own time is, by then */
 #define GUARD_BATCH        64u
 #define GUARD_COOKIE       4711u
 #define GUARD_ANSWER_US    100000u
@@ -460,6 +461,8 @@ static void world_turn_until(struct world *world, bool (*done)(const struct worl
 
 void world_settle(struct world *world, int *life_fds, size_t n)
 {
+    uint64_t until_us;
+
     /* The door takes one connection a turn, and another says what a connection's hello comes to. */
     world_turn_until(world, world_is_alone, SETTLE_TURNS + 2 * world->connects);
     world->connects = 0;
@@ -477,7 +480,12 @@ void world_settle(struct world *world, int *life_fds, size_t n)
     }
     for (uint32_t lane = 0; lane < WORLD_LANES; lane++)
         NIGH_ASSERT(store_is_valid(lane_store(world->node->lanes[lane])));
-    NIGH_ASSERT(world_count_descriptors(world) == world->descriptors);
+    /* What nobody takes is closed by a thread, in its own time, too. */
+    until_us = clock_now_us(&clock_monotonic) + CLOSED_US;
+    while (world_count_descriptors(world) != world->descriptors) {
+        NIGH_ASSERT(clock_now_us(&clock_monotonic) < until_us);
+        (void)sched_yield();
+    }
 }
 
 /* ---- once ----------------------------------------------------------------- */
