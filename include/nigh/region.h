@@ -387,7 +387,7 @@ typedef struct nigh_region_info {
     uint32_t user_count;
     nigh_region_user users[NIGH_REGION_USERS];
     uint32_t ranks[NIGH_REGION_CHUNKS]; /* where each chunk is, or NIGH_REGION_LOST */
-    uint32_t flags; /* NIGH_REGION_MAPPABLE; of nigh_region_stat NIGH_REGION_DONATED, too */
+    uint32_t flags;                     /* NIGH_REGION_MAPPABLE, NIGH_REGION_DONATED */
 } nigh_region_info;
 
 /* As the client's node knows it now: it hears of changes when it uses what they changed, at the
