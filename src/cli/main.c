@@ -117,7 +117,7 @@ const struct cli_verb cli_verbs[] = {
      "Exit code 0: nothing is bad; 1: a finding is bad; 4: none is, but no node answers.\n",
      cli_doctor},
     {"bench", "WHAT",
-     "Measure objects, transfer, rpc or region: puts, gets, calls, regions, here or elsewhere.",
+     "Measure objects, transfer, rpc or region: puts, gets, calls, here or elsewhere.",
      "objects takes some seconds, and at most 4 MiB of the node's memory at a time; transfer needs "
      "a cluster,\nsome 180 MiB of the memory of the node that offers, 64 MiB of the other, and "
      "some seconds.\nWhat they put is deleted at the end.\n"

@@ -257,13 +257,19 @@ def test_the_socket_comes_after_the_memory(folder, good):
 @in_folder
 def test_a_socket_that_somebody_makes_meanwhile(folder, good):
     """While a node takes its memory its path is free to others: theirs is not removed."""
+    # Theirs answers from the moment it is there: a socket that nobody listens on is a dead node's, and is removed.
+    other = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    other.bind(os.path.join(folder, "other"))
+    other.listen()
     node = subprocess.Popen([os.environ["NIGHD"], *good, "--memory", "1G"], stdin=subprocess.DEVNULL,
                             stderr=subprocess.DEVNULL)
-    wait_for(lambda: os.path.exists(os.path.join(folder, "s.lock")), 20)
-    other = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    other.bind(os.path.join(folder, "s"))
-    other.listen()
-    assert node.wait(60) == IN_USE
+    try:
+        wait_for(lambda: os.path.exists(os.path.join(folder, "s.lock")), 20)
+        os.link(os.path.join(folder, "other"), os.path.join(folder, "s"))
+        assert node.wait(60) == IN_USE
+    finally:
+        node.kill()
+        node.wait()
     assert os.path.exists(os.path.join(folder, "s"))
     other.close()
 

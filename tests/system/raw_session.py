@@ -248,6 +248,18 @@ class Skipped(Exception):
     """A test cannot say anything on this machine: why."""
 
 
+def kill_children():
+    """Who failed may have left processes: whoever reads what this one prints would wait for them, too."""
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                parent = int(file.read().rpartition(")")[2].split()[1])
+            if parent == os.getpid():
+                os.kill(int(name), signal.SIGKILL)
+        except OSError:
+            pass  # it has ended
+
+
 def run_tests(names):
     """Runs the functions of a module whose names begin with test_, those that match $NIGH_TEST, and there must be one;
     prints TAP-like lines; returns an exit code."""
@@ -272,4 +284,6 @@ def run_tests(names):
             process.kill()
             process.communicate()
         Node.running.clear()
+    if failed:
+        kill_children()
     return 1 if failed else 0
