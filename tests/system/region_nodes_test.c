@@ -582,7 +582,7 @@ static void what_cannot_be_is_refused(void **state)
     };
     struct world world;
     nigh_region *region, *none = NULL;
-    static uint8_t byte;
+    static uint8_t bytes[16 * 1024 * KIB]; /* what is written may be read until one is refused */
 
     (void)state;
     begin_world(&world, 1);
@@ -597,8 +597,8 @@ static void what_cannot_be_is_refused(void **state)
     }
     /* Of so many steps as such a size has no more are taken than are under way as one is refused.
      */
-    assert_int_equal(AGREED(nigh_region_read(region, 0, &byte, SIZE_MAX, WAIT_US)), NIGH_INVALID);
-    assert_int_equal(AGREED(nigh_region_write(region, 0, &byte, SIZE_MAX / 2, WAIT_US)),
+    assert_int_equal(AGREED(nigh_region_read(region, 0, bytes, SIZE_MAX, WAIT_US)), NIGH_INVALID);
+    assert_int_equal(AGREED(nigh_region_write(region, 0, bytes, SIZE_MAX / 2, WAIT_US)),
                      NIGH_INVALID);
     assert_int_equal(AGREED(nigh_region_resize(region, 2, 65536, 0, WAIT_US)), NIGH_INVALID);
     nigh_region_close(region);
