@@ -81,13 +81,19 @@ void plain_open(struct plain *plain, enum plain_way way, enum plain_way server_w
     close(listen_fd);
 }
 
-void plain_read(const struct plain *plain, void *bytes, uint64_t count)
+void plain_ask(const struct plain *plain, uint64_t count)
 {
     uint8_t request[PLAIN_BYTES] = {0};
 
     memcpy(request, &count, sizeof count);
-    if (send(plain->fd, request, sizeof request, MSG_NOSIGNAL) != (ssize_t)sizeof request ||
-        !take_all(plain->fd, plain->way, bytes, count)) {
+    if (send(plain->fd, request, sizeof request, MSG_NOSIGNAL) != (ssize_t)sizeof request) {
+        bench_fail("the plain server ended");
+    }
+}
+
+void plain_take(const struct plain *plain, void *bytes, uint64_t count)
+{
+    if (!take_all(plain->fd, plain->way, bytes, count)) {
         bench_fail("the plain server ended");
     }
 }

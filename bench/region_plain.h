@@ -27,8 +27,9 @@ struct plain {
 
 /* How this side waits, and how the server does, on its core. */
 void plain_open(struct plain *plain, enum plain_way way, enum plain_way server_way, int core);
-/* As many bytes, into `bytes`. */
-void plain_read(const struct plain *plain, void *bytes, uint64_t count);
+/* As many bytes come; then they are taken, at once or in pieces. */
+void plain_ask(const struct plain *plain, uint64_t count);
+void plain_take(const struct plain *plain, void *bytes, uint64_t count);
 void plain_close(struct plain *plain);
 
 #endif
