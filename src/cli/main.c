@@ -106,7 +106,8 @@ const struct cli_verb cli_verbs[] = {
      "  resize NAME SIZE     longer, by zeros, or shorter\n"
      "      --on, --spread   who is to hold what is new: as for create\n"
      "  rm NAME...           for all who have them open, too\n"
-     "A SIZE has K, M, G, T or P behind it, or nothing. A region goes with the nodes that hold it.\n"
+     "A SIZE has K, M, G, T or P behind it, or nothing. A region goes with the nodes that hold "
+     "it.\n"
      "Without --timeout: 30 seconds for each change, or MiB; 3 for a node that has just begun.\n",
      cli_region},
     {"top", "", "Watch the node live.",
