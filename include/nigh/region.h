@@ -116,11 +116,11 @@ NIGH_API nigh_status nigh_region_create(nigh_client *client, const nigh_region_s
  * and no longer, whatever timeout_us is. After that, or where no time is left then, it ends with
  * NIGH_TIMEOUT, and the node keeps nothing.
  *
- * NIGH_INVALID: such is not the memfd; NIGH_OUT_OF_MEMORY; NIGH_LIMIT: 1024 chunks of the node are
- * memory files; NIGH_OVERLOADED: four others of the client are under way, or the node has too much
- * to do; NIGH_BUSY: as there, or it has become a region and could not be opened: see whether it is
- * there (nigh_region_open); NIGH_CLOSED: the connection to the node ended meanwhile;
- * NIGH_UNSUPPORTED: an older node; else as nigh_region_create.
+ * NIGH_INVALID: such is not the memfd (nigh_client_error says what it lacks); NIGH_OUT_OF_MEMORY;
+ * NIGH_LIMIT: 1024 chunks of the node are memory files; NIGH_OVERLOADED: four others of the client
+ * are under way, or the node has too much to do; NIGH_BUSY: as there, or it has become a region and
+ * could not be opened: see whether it is there (nigh_region_open); NIGH_CLOSED: the connection to
+ * the node ended meanwhile; NIGH_UNSUPPORTED: an older node; else as nigh_region_create.
  */
 NIGH_API nigh_status nigh_region_donate(nigh_client *client, const nigh_region_spec *spec, int fd,
                                         uint64_t timeout_us, nigh_region **region);

@@ -94,7 +94,7 @@ const struct cli_verb cli_verbs[] = {
      "      --group RIGHTS   what your group may: of r (read), w (write), m (master: change it)\n"
      "      --others RIGHTS  what all others may\n"
      "      --mappable       processes of a chunk's node may map it (nigh_region_map(3))\n"
-     "  ls                   all that you have rights to, by name\n"
+     "  ls [PREFIX]          all that you have rights to, by name; PREFIX: what names begin with\n"
      "  stat NAME            its size, who may what, and which node has which chunk\n"
      "  read NAME            its bytes, to standard output\n"
      "      --offset SIZE    from here on\n"
@@ -105,9 +105,10 @@ const struct cli_verb cli_verbs[] = {
      "  chmod NAME CHANGE    of rights: u:USER, g or o, then + or -, then rights: u:1000+rw, o-r\n"
      "  resize NAME SIZE     longer, by zeros, or shorter\n"
      "      --on, --spread   who is to hold what is new: as for create\n"
-     "  rm NAME              for all who have it open, too\n"
-     "A region goes with the nodes that hold it. Without --timeout: 30 seconds for each change, or "
-     "MiB.\n",
+     "  rm NAME...           for all who have them open, too\n"
+     "A SIZE has K, M, G, T or P behind it, or nothing. A region goes with the nodes that hold "
+     "it.\n"
+     "Without --timeout: 30 seconds for each change, or MiB; 3 for a node that has just begun.\n",
      cli_region},
     {"top", "", "Watch the node live.",
      "  -1, --once           print once and exit\n"

@@ -373,6 +373,53 @@ static void print_name(const char *name, int width)
     }
 }
 
+/* What the other nodes' datagrams say of it; NULL: nothing that its state does not. */
+static const char *life_note(const nigh_node_info *node)
+{
+    switch (node->life) {
+    case NIGH_NODE_SUSPECTED:
+        return "the other nodes hear nothing of it, and suspect that it is dead";
+    case NIGH_NODE_FOUND_DEAD: return "the other nodes have heard nothing of it for too long";
+    case NIGH_NODE_HAS_LEFT:
+        /* Who was there before, at the same rank, may have left. */
+        return node->state != NIGH_NODE_IS_UP ? "it was stopped, and said so" : NULL;
+    default: return NULL;
+    }
+}
+
+/* Behind the address; what has become of it before what follows from that. */
+static void print_notes(const nigh_node_info *node)
+{
+    const nigh_link_info *link = first_link(node->rank);
+    const char *life = life_note(node);
+
+    if (link != NULL && link->calls == NIGH_LINK_CALLS_WRITTEN) {
+        fputs("  calls are written", stdout);
+    }
+    if (node->name_refused != NIGH_OK) {
+        fputs("  without a name: another has the one it wants", stdout);
+    }
+    if (node->votes != 0) {
+        fputs("  votes", stdout);
+    }
+    if (was_never_seen(node) && node->refused == NIGH_OK) {
+        fputs("  not seen yet", stdout);
+    }
+    if (life != NULL) {
+        printf("  %s", life);
+    }
+    if (node->view == NIGH_NODE_OUT_OF_VIEW) {
+        fputs(node->state == NIGH_NODE_IS_UP
+                  ? "  out of the view (not taken in yet, or cut off from most voters)"
+                  : "  out of the view (others keep account in its place)",
+              stdout);
+    }
+    if (node->refused != NIGH_OK) {
+        printf("  its last handshake failed: %s (nigh doctor has the remedy)",
+               cli_refusal_text(node->refused));
+    }
+}
+
 static void print_text(void)
 {
     int width = width_of_names();
@@ -396,31 +443,7 @@ static void print_text(void)
                : node_count > 1   ? "  (this node)"
                : address[0] == 0  ? "this node, which is alone"
                                   : "  (this node, which is alone)");
-        if (first_link(node->rank) != NULL &&
-            first_link(node->rank)->calls == NIGH_LINK_CALLS_WRITTEN) {
-            fputs("  calls are written", stdout);
-        }
-        if (node->name_refused != NIGH_OK) {
-            printf("  without a name: another has the one it wants");
-        }
-        if (node->votes != 0) {
-            fputs("  votes", stdout);
-        }
-        if (node->view == NIGH_NODE_OUT_OF_VIEW) {
-            printf("  out of the view");
-        }
-        if (was_never_seen(node) && node->refused == NIGH_OK) {
-            fputs("  not seen yet", stdout);
-        }
-        /* Who was there before, at the same rank, may have left. */
-        if (node->life != NIGH_NODE_LIVES &&
-            (node->life != NIGH_NODE_HAS_LEFT || node->state != NIGH_NODE_IS_UP)) {
-            printf("  %s by the other nodes' word", life_name(node->life));
-        }
-        if (node->refused != NIGH_OK) {
-            printf("  its last handshake failed: %s (nigh doctor has the remedy)",
-                   cli_refusal_text(node->refused));
-        }
+        print_notes(node);
         putchar('\n');
     }
 }

@@ -3,7 +3,9 @@
  * region_list.c, region_stat.c and region_io.c do it. */
 #include "cli/region.h"
 
+#include <limits.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -11,6 +13,8 @@
 #include "base/clock.h"
 
 #define REGION_US UINT64_C(30000000) /* without --timeout, each operation */
+#define BEGUN_US  UINT64_C(3000000)  /* without --timeout, for a node that has just begun */
+#define LOOK_NS   50000000           /* between looks whether it goes on */
 
 enum {
     CHUNK_UNIT = 4096 /* chunks are multiples of it */
@@ -68,6 +72,41 @@ int cli_region_failed(struct cli *cli, const struct region_job *job, uint32_t ac
     return failed(cli, job, access, is_change ? ": it may have happened all the same" : "", status);
 }
 
+bool cli_region_waits(const struct region_job *job, nigh_status *status, bool *waited)
+{
+    const struct timespec pause = {.tv_nsec = LOOK_NS};
+
+    if (*status == NIGH_TIMEOUT && *waited) {
+        *status = NIGH_NO_QUORUM; /* what it was waited for */
+        return false;
+    }
+    if (*status != NIGH_NO_QUORUM || clock_now_us(&clock_monotonic) >= job->begun_us) {
+        return false;
+    }
+    (void)nanosleep(&pause, NULL);
+    *waited = true;
+    return true;
+}
+
+nigh_status cli_region_try_open(struct cli *cli, const struct region_job *job, uint32_t access,
+                                nigh_region **region)
+{
+    nigh_status status;
+    bool waited = false;
+
+    do {
+        status = nigh_region_open(cli->client, job->name, access, cli_region_timeout_us(cli, job),
+                                  region);
+    } while (cli_region_waits(job, &status, &waited));
+    return status;
+}
+
+int cli_region_not_open(struct cli *cli, const struct region_job *job, uint32_t access,
+                        nigh_status status)
+{
+    return failed(cli, job, access, ": nothing was done", status);
+}
+
 int cli_region_open(struct cli *cli, const struct region_job *job, uint32_t access,
                     nigh_region **region)
 {
@@ -77,15 +116,15 @@ int cli_region_open(struct cli *cli, const struct region_job *job, uint32_t acce
     if (exit_code != CLI_OK) {
         return exit_code;
     }
-    status =
-        nigh_region_open(cli->client, job->name, access, cli_region_timeout_us(cli, job), region);
-    return status == NIGH_OK ? CLI_OK : failed(cli, job, access, "", status);
+    status = cli_region_try_open(cli, job, access, region);
+    return status == NIGH_OK ? CLI_OK : cli_region_not_open(cli, job, access, status);
 }
 
 int cli_region_parse_size(const struct cli *cli, const char *what, const char *text, uint64_t *size)
 {
     if (bytes_parse_size(text, size) != NIGH_OK) {
-        return cli_usage(cli, "%s '%s' is not a size such as 4096 or 16M", what, text);
+        return cli_usage(cli, "%s '%s' is not a size such as 4096 or 16M (K, M, G, T, P)", what,
+                         text);
     }
     return CLI_OK;
 }
@@ -114,22 +153,22 @@ int cli_region_parse_rights(const struct cli *cli, const char *what, const char 
 static const struct action {
     const char *name;
     const char *words; /* that it takes */
-    int count;         /* of them */
+    int least, most;   /* of them */
     uint32_t options;  /* REGION_* */
     int (*run)(struct cli *cli, const struct region_job *job);
 } actions[] = {
-    {"create", "a NAME and a SIZE", 2,
+    {"create", "a NAME and a SIZE", 2, 2,
      REGION_CHUNK | REGION_ON | REGION_SPREAD | REGION_NEAR | REGION_GROUP | REGION_OTHERS |
          REGION_MAPPABLE,
      cli_region_create},
-    {"ls", "no NAME", 0, 0, cli_region_ls},
-    {"stat", "a NAME", 1, 0, cli_region_stat},
-    {"read", "a NAME", 1, REGION_OFFSET | REGION_SIZE, cli_region_read},
-    {"write", "a NAME", 1, REGION_OFFSET, cli_region_write},
-    {"move", "a NAME, the number of a CHUNK and a NODE", 3, 0, cli_region_move},
-    {"chmod", "a NAME and a change of rights, such as u:1000+rw or o-r", 2, 0, cli_region_chmod},
-    {"resize", "a NAME and a SIZE", 2, REGION_ON | REGION_SPREAD, cli_region_resize},
-    {"rm", "a NAME", 1, 0, cli_region_rm},
+    {"ls", "at most one PREFIX", 0, 1, 0, cli_region_ls},
+    {"stat", "a NAME", 1, 1, 0, cli_region_stat},
+    {"read", "a NAME", 1, 1, REGION_OFFSET | REGION_SIZE, cli_region_read},
+    {"write", "a NAME", 1, 1, REGION_OFFSET, cli_region_write},
+    {"move", "a NAME, the number of a CHUNK and a NODE", 3, 3, 0, cli_region_move},
+    {"chmod", "a NAME and a change of rights, such as u:1000+rw or o-r", 2, 2, 0, cli_region_chmod},
+    {"resize", "a NAME and a SIZE", 2, 2, REGION_ON | REGION_SPREAD, cli_region_resize},
+    {"rm", "at least one NAME", 1, INT_MAX, 0, cli_region_rm},
 };
 
 static const struct option options[] = {{"chunk", required_argument, NULL, REGION_CHUNK},
@@ -186,6 +225,19 @@ static int take_own(const struct cli *cli, uint32_t option, struct region_job *j
     }
 }
 
+/* The first, and those behind it. */
+static int check_names(const struct cli *cli, int count, const struct region_job *job)
+{
+    for (int n = 0; n < count; n++) {
+        size_t bytes = strlen(n == 0 ? job->name : job->words[n - 1]);
+
+        if (bytes == 0 || bytes > NIGH_REGION_NAME_BYTES) {
+            return cli_usage(cli, "the name of a region has 1 to %u bytes", NIGH_REGION_NAME_BYTES);
+        }
+    }
+    return CLI_OK;
+}
+
 /* Whether the words and options are those of the action. */
 static int check(const struct cli *cli, const struct action *action, int words,
                  const struct region_job *job)
@@ -202,13 +254,10 @@ static int check(const struct cli *cli, const struct action *action, int words,
     if (places != 0 && (places & (places - 1)) != 0) {
         return cli_usage(cli, "takes --on, --spread or --near, not both");
     }
-    if (words != action->count) {
+    if (words < action->least || words > action->most) {
         return cli_usage(cli, "%s takes %s", action->name, action->words);
     }
-    if (action->count > 0 && (job->name[0] == '\0' || strlen(job->name) > NIGH_REGION_NAME_BYTES)) {
-        return cli_usage(cli, "the name of a region has 1 to %u bytes", NIGH_REGION_NAME_BYTES);
-    }
-    return CLI_OK;
+    return check_names(cli, action->most == INT_MAX ? words : action->least > 0 ? 1 : 0, job);
 }
 
 int cli_region(struct cli *cli, int argc, char **argv)
@@ -235,6 +284,8 @@ int cli_region(struct cli *cli, int argc, char **argv)
     job.name = argc > optind + 1 ? argv[optind + 1] : "";
     job.words = argv + min_size((size_t)optind + 2, (size_t)argc);
     job.deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), cli->timeout_us);
+    job.begun_us = cli->timeout_given ? job.deadline_us
+                                      : clock_deadline_us(clock_now_us(&clock_monotonic), BEGUN_US);
     exit_code = check(cli, action, argc - optind - 1, &job);
     return exit_code == CLI_OK ? action->run(cli, &job) : exit_code;
 }

@@ -25,19 +25,33 @@ enum {
 
 /* What one `nigh region` is to do. */
 struct region_job {
-    const char *name; /* of the region; of ls "" */
-    char **words;     /* behind it: as many as the action takes */
+    const char *name; /* of the region; of ls what names begin with, or "" */
+    char **words;     /* behind it: as many as the action takes; then NULL */
     uint32_t given;   /* REGION_* */
     uint64_t chunk_size, offset, size;
     const char *node; /* --on */
     const char *near; /* --near */
     uint32_t group_access, other_access;
     uint64_t deadline_us; /* of --timeout */
+    uint64_t begun_us;    /* until when a node is waited for that has just begun */
 };
 
 /* Opens the client, and the region for this, or says why not. The exit code. */
 int cli_region_open(struct cli *cli, const struct region_job *job, uint32_t access,
                     nigh_region **region);
+
+/* The same of one whose client is open, and nothing is said. A node that has just begun, and serves
+ * no region yet, is waited for, as what NIGH_NO_QUORUM says has not happened. */
+nigh_status cli_region_try_open(struct cli *cli, const struct region_job *job, uint32_t access,
+                                nigh_region **region);
+
+/* Waits a moment where that is how it ended, to try again (*waited: it was). False: the end is
+ * *status. */
+bool cli_region_waits(const struct region_job *job, nigh_status *status, bool *waited);
+
+/* Says why it was not opened, where that is left to the caller: nothing was done. The exit code. */
+int cli_region_not_open(struct cli *cli, const struct region_job *job, uint32_t access,
+                        nigh_status status);
 
 /* How long the next operation may take. */
 uint64_t cli_region_timeout_us(const struct cli *cli, const struct region_job *job);

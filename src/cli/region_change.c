@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/json.h"
+#include "cli/each.h"
 #include "cli/region.h"
 
 /* Where new chunks go. */
@@ -81,6 +81,13 @@ int cli_region_create(struct cli *cli, const struct region_job *job)
     }
     if (exit_code != CLI_OK) {
         return exit_code;
+    }
+    /* Looked for first: a node that has just begun is waited for before anything may happen. */
+    status = cli_region_try_open(cli, job, NIGH_REGION_MASTER, &region);
+    if (status == NIGH_OK) {
+        nigh_region_close(region);
+    } else if (status == NIGH_NO_QUORUM || status == NIGH_TIMEOUT) {
+        return cli_region_not_open(cli, job, 0, status);
     }
     status = nigh_region_create(cli->client, &spec, cli_region_timeout_us(cli, job), &region);
     if (status == NIGH_NOT_FOUND && job->near != NULL) {
@@ -158,15 +165,31 @@ static int parse_chunk(const struct cli *cli, const char *text, uint32_t *chunk)
     return CLI_OK;
 }
 
-/* A chunk that there is not, or the node. */
+/* A process keeps only a chunk that can be mapped. */
+static int tell_busy(struct cli *cli, const struct region_job *job, const nigh_region_info *info)
+{
+    bool may_be_mapped = (info->flags & NIGH_REGION_MAPPABLE) != 0;
+
+    cli_error(cli,
+              "%s: %sthe members of the cluster have just changed, or another change was in "
+              "the way: look whether it has happened (nigh region stat), and try again",
+              job->name,
+              may_be_mapped ? "a process has the chunk mapped, and keeps it there; or " : "");
+    return cli_exit_code(NIGH_BUSY);
+}
+
+/* A chunk that there is not, or the node; or why it is not moved now. */
 static int tell_not_moved(struct cli *cli, const struct region_job *job, nigh_region *region,
                           uint32_t chunk, nigh_status status)
 {
     nigh_region_info info = {.struct_size = sizeof info};
 
-    if (status != NIGH_INVALID ||
+    if ((status != NIGH_INVALID && status != NIGH_BUSY) ||
         nigh_region_stat(region, cli_region_timeout_us(cli, job), &info) != NIGH_OK) {
         return cli_region_failed(cli, job, NIGH_REGION_MASTER, status);
+    }
+    if (status == NIGH_BUSY) {
+        return tell_busy(cli, job, &info);
     }
     if (chunk >= info.chunk_count) {
         return cli_usage(cli, "%s has no chunk %u: its last one is %u", job->name, chunk,
@@ -312,26 +335,44 @@ int cli_region_chmod(struct cli *cli, const struct region_job *job)
     return CLI_OK;
 }
 
+static int remove_one(struct cli *cli, const struct region_job *job, struct json *json)
+{
+    nigh_region *region = NULL;
+    int exit_code = CLI_OK;
+    nigh_status status = cli_region_try_open(cli, job, NIGH_REGION_MASTER, &region);
+
+    if (status != NIGH_OK) {
+        exit_code = cli_region_not_open(cli, job, NIGH_REGION_MASTER, status);
+    } else {
+        status = nigh_region_free(region, cli_region_timeout_us(cli, job));
+        if (status != NIGH_OK) {
+            exit_code = cli_region_failed(cli, job, NIGH_REGION_MASTER, status);
+        }
+    }
+    nigh_region_close(region);
+    cli_each_report(cli, json, job->name, status, exit_code);
+    return exit_code;
+}
+
+/* One that fails keeps none from being tried. */
 int cli_region_rm(struct cli *cli, const struct region_job *job)
 {
+    int exit_code = cli_open(cli, 0), first_failure = CLI_OK;
+    struct region_job one = *job;
     struct json json = {0};
-    nigh_region *region;
-    nigh_status status;
-    int exit_code = cli_region_open(cli, job, NIGH_REGION_MASTER, &region);
 
     if (exit_code != CLI_OK) {
         return exit_code;
     }
-    status = nigh_region_free(region, cli_region_timeout_us(cli, job));
-    nigh_region_close(region);
-    if (status != NIGH_OK) {
-        return cli_region_failed(cli, job, NIGH_REGION_MASTER, status);
+    if (cli->json) {
+        json_array_open(&json, NULL);
+    }
+    for (char **words = job->words; one.name != NULL; one.name = *words++) {
+        exit_code = remove_one(cli, &one, &json);
+        first_failure = first_failure == CLI_OK ? exit_code : first_failure;
     }
     if (cli->json) {
-        json_object_open(&json, NULL);
-        json_string(&json, "name", job->name);
-        json_bool(&json, "removed", true);
-        json_object_close(&json);
+        json_array_close(&json);
     }
-    return CLI_OK;
+    return first_failure;
 }

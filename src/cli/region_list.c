@@ -72,26 +72,59 @@ static void print_json(struct json *json, const nigh_region_entry *entry)
     json_object_close(json);
 }
 
+/* A name, or none, behind which those begin that begin with a prefix. */
+static void begin_at(const char *prefix, char after[NIGH_REGION_NAME_BYTES + 1])
+{
+    size_t length = strnlen(prefix, NIGH_REGION_NAME_BYTES);
+
+    memset(after, 0, NIGH_REGION_NAME_BYTES + 1);
+    memcpy(after, prefix, length);
+    if (length == 0) {
+        return;
+    }
+    /* The last one before it: its last byte one less, and then as many of the largest as fit. */
+    if (--after[length - 1] != 0) {
+        memset(after + length, UINT8_MAX, NIGH_REGION_NAME_BYTES - length);
+    }
+}
+
+/* A page, as soon as the node serves any. */
+static nigh_status ask(struct cli *cli, const struct region_job *job, const char *after,
+                       nigh_region_entry entries[PAGE_ENTRIES], size_t *count, uint32_t *more)
+{
+    nigh_status status;
+    bool waited = false;
+
+    do {
+        entries[0].info.struct_size = sizeof entries[0].info;
+        status = nigh_region_list(cli->client, after, entries, PAGE_ENTRIES,
+                                  cli_region_timeout_us(cli, job), count, more);
+    } while (cli_region_waits(job, &status, &waited));
+    return status;
+}
+
 /* Page after page; *is_partial: a node did not tell, and the others did. */
 static nigh_status list(struct cli *cli, const struct region_job *job, struct json *json,
                         bool *is_partial)
 {
     static nigh_region_entry entries[PAGE_ENTRIES]; /* a page is too large for the stack */
-    char after[NIGH_REGION_NAME_BYTES + 1] = "";
+    char after[NIGH_REGION_NAME_BYTES + 1];
+    size_t prefix_bytes = strlen(job->name);
     uint32_t more;
     size_t count;
 
+    begin_at(job->name, after);
     do {
-        nigh_status status;
+        nigh_status status = ask(cli, job, after, entries, &count, &more);
 
-        entries[0].info.struct_size = sizeof entries[0].info;
-        status = nigh_region_list(cli->client, after, entries, PAGE_ENTRIES,
-                                  cli_region_timeout_us(cli, job), &count, &more);
         *is_partial = *is_partial || status == NIGH_PEER_LOST;
         if (status != NIGH_OK && status != NIGH_PEER_LOST) {
             return status;
         }
         for (size_t n = 0; n < count; n++) {
+            if (strncmp(entries[n].name, job->name, prefix_bytes) != 0) {
+                return NIGH_OK; /* the others are behind it, too */
+            }
             if (cli->json) {
                 print_json(json, &entries[n]);
             } else {
@@ -110,6 +143,12 @@ static int tell(struct cli *cli, nigh_status status, bool is_partial)
 {
     if (status == NIGH_TIMEOUT) {
         cli_error(cli, "the time was up: no node has told of its regions");
+        return cli_exit_code(status);
+    }
+    if (status == NIGH_NO_QUORUM) {
+        cli_error(cli,
+                  "cannot list regions: this node has just begun, or is cut off from most voters "
+                  "(nigh nodes, nigh doctor)");
         return cli_exit_code(status);
     }
     if (status != NIGH_OK) {

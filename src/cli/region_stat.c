@@ -112,8 +112,7 @@ static int open_to_look(struct cli *cli, const struct region_job *job, nigh_regi
         return exit_code;
     }
     for (size_t n = 0; n < sizeof rights / sizeof rights[0] && status == NIGH_DENIED; n++) {
-        status = nigh_region_open(cli->client, job->name, rights[n],
-                                  cli_region_timeout_us(cli, job), region);
+        status = cli_region_try_open(cli, job, rights[n], region);
     }
     return status == NIGH_OK ? CLI_OK : cli_region_failed(cli, job, NIGH_REGION_ALL, status);
 }

@@ -150,21 +150,34 @@ nigh_status memfd_size(int fd, uint64_t *size_bytes)
     return NIGH_OK;
 }
 
-/* Nothing but a memfd has seals: what follows is asked of memory alone. */
-nigh_status memfd_check_given(int fd, uint64_t bytes)
+/* Nothing but memory has seals: what follows is asked of that alone. */
+enum memfd_lack memfd_look_at_given(int fd, uint64_t bytes)
 {
     const int must = F_SEAL_SHRINK | F_SEAL_GROW, may_not = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
-    int seals = fcntl(fd, F_GET_SEALS);
-    int mode = seals < 0 ? -1 : fcntl(fd, F_GETFL);
+    int seals = fcntl(fd, F_GET_SEALS), mode;
     struct statfs system;
     struct stat st;
 
-    if (seals < 0 || (seals & must) != must || (seals & may_not) != 0 || mode < 0 ||
-        (mode & O_ACCMODE) != O_RDWR || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
-        st.st_size < 0 || (uint64_t)st.st_size != bytes || fstatfs(fd, &system) != 0 ||
-        system.f_type != TMPFS_MAGIC)
-        return NIGH_INVALID;
-    return NIGH_OK;
+    if (seals < 0)
+        return errno == EBADF ? MEMFD_LACKS_FILE : MEMFD_LACKS_SEALS;
+    mode = fcntl(fd, F_GETFL);
+    if (mode < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < 0 ||
+        fstatfs(fd, &system) != 0)
+        return MEMFD_LACKS_SEALS;
+    if (system.f_type != TMPFS_MAGIC)
+        return MEMFD_LACKS_PAGES;
+    if ((mode & O_ACCMODE) != O_RDWR)
+        return MEMFD_LACKS_MODE;
+    if ((uint64_t)st.st_size != bytes)
+        return MEMFD_LACKS_SIZE;
+    if ((seals & must) != must)
+        return MEMFD_LACKS_BOUNDS;
+    return (seals & may_not) != 0 ? MEMFD_LACKS_WRITING : MEMFD_LACKS_NOTHING;
+}
+
+nigh_status memfd_check_given(int fd, uint64_t bytes)
+{
+    return memfd_look_at_given(fd, bytes) == MEMFD_LACKS_NOTHING ? NIGH_OK : NIGH_INVALID;
 }
 
 uint64_t memfd_present_bytes(int fd)

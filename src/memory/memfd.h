@@ -59,12 +59,26 @@ nigh_status memfd_reopen_read_only(int fd, int *read_fd);
  */
 nigh_status memfd_size(int fd, uint64_t *size_bytes);
 
+/* What a descriptor lacks to be one that may be mapped to be written for ever. */
+enum memfd_lack {
+    MEMFD_LACKS_NOTHING = 0,
+    MEMFD_LACKS_FILE,  /* it is not open */
+    MEMFD_LACKS_SEALS, /* nothing that there is behind it has any: no memfd */
+    MEMFD_LACKS_PAGES, /* ordinary ones: nothing else is sure to be there again where it was punched
+                        */
+    MEMFD_LACKS_MODE,  /* it is not open to read and write */
+    MEMFD_LACKS_SIZE,  /* it has another than that */
+    MEMFD_LACKS_BOUNDS, /* it is not sealed against shrinking and growing */
+    MEMFD_LACKS_WRITING /* it is sealed against that */
+};
+
 /*
- * Whether a descriptor of somebody who is not trusted is a memfd that may be mapped to be written
- * for ever: of so many bytes, of ordinary pages (nothing else is sure to be there again where it
- * was punched), sealed against shrinking and growing and not against writing, open to read and
- * write. NIGH_INVALID: it is not. Whatever is behind it, this does not wait for it.
+ * Looks at a descriptor of somebody who is not trusted, of which so many bytes are expected: the
+ * first that it lacks. Whatever is behind it, this does not wait for it.
  */
+enum memfd_lack memfd_look_at_given(int fd, uint64_t bytes);
+
+/* NIGH_INVALID: it lacks something. */
 nigh_status memfd_check_given(int fd, uint64_t bytes);
 
 /* Bytes of a memfd whose pages are there. */

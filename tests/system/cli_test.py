@@ -1106,6 +1106,13 @@ def test_completion(node, folder):
     assert completed(node, folder, "region", "c") == ["create", "chmod"]
     for words in (("region", "create"), ("region", "stat", "w"), ("region", "create", "--chunk"), ("--pool", "p", "region", "rm")):
         assert completed(node, folder, *words, "") == [], words
+    for name in ("r1", "r2", 'quoted"'):
+        good("region", "create", name, "4K", node=node)
+    for words in (("stat",), ("move",), ("rm",), ("rm", "x"), ("--offset", "1", "read")):
+        assert completed(node, folder, "region", *words, "r") == ["r1", "r2"], words
+    for words in (("create",), ("ls",), ("stat", "r1"), ("chmod", "r1"), ("resize", "r1")):
+        assert completed(node, folder, "region", *words, "") == [], words
+    good("region", "rm", "r1", "r2", 'quoted"', node=node)
     for verb in VERBS:
         offered = set(completed(node, folder, verb, "--"))
         taken = {word for line in good("help", verb).decode().splitlines() for word in line.replace(",", " ").split()[:3]

@@ -217,6 +217,25 @@ def test_a_voter_that_cannot_keep_its_votes_says_so():
     cluster.close()
 
 
+def test_what_became_of_a_node_is_said():
+    """One that was stopped said so; of one that was killed nothing was heard. Both are out of the view, as others see."""
+    cluster = Voters(3)
+    wait_for(lambda: cluster.agrees(), 20)
+    line = lambda: cluster.nigh(0, "nodes").stdout.decode().splitlines()[3]  # noqa: E731
+    assert "  dead " not in line() and "view" not in line(), line()
+    cluster.processes[2].send_signal(signal.SIGTERM)
+    cluster.processes[2].wait(30)
+    wait_for(lambda: "  dead " in line() and line().endswith("  it was stopped, and said so  out of the view (others keep account in its place)"), 30)
+    cluster.kill(2)
+    cluster.back(2)
+    wait_for(lambda: cluster.agrees(), 30)
+    assert "  up " in line() and "view" not in line(), line()
+    cluster.kill(2)
+    wait_for(lambda: "  dead " in line() and line().endswith(
+        "  the other nodes have heard nothing of it for too long  out of the view (others keep account in its place)"), 60)
+    cluster.close()
+
+
 def test_bad_state_is_refused():
     cluster = Voters(3)
     wait_for(lambda: cluster.agrees(), 20)

@@ -240,32 +240,81 @@ static void an_embedded_node_takes_any_memory(void **state)
 
 /* ---- what may not be ------------------------------------------------------ */
 
-static void what_is_no_such_memory_is_refused(void **state)
+/* It is said what is wrong with it, and nothing that is not. */
+static void refused_for(nigh_client *client, uint64_t bytes, int fd, const char *why)
 {
-    struct own own = make_own(8192, SEALED, 0), open = make_own(8192, F_SEAL_SHRINK, 0);
-    struct own odd = make_own(8191, SEALED, 0);
+    char text[512];
+
+    refused(client, bytes, fd, NIGH_INVALID);
+    nigh_client_error(client, text, sizeof text);
+    assert_string_equal(text, why);
+}
+
+#define CALL "nigh_region_donate: "
+
+static void each_lack_of_a_descriptor_is_said(void **state)
+{
+    struct own own = make_own(8192, SEALED, 0), bare = make_own(8192, 0, 0);
+    struct own shrinks = make_own(8192, F_SEAL_GROW, 0), grows = make_own(8192, F_SEAL_SHRINK, 0);
+    struct own last = make_own(8192, F_SEAL_SEAL, 0);
     struct world world;
-    nigh_region *region = NULL;
-    nigh_region_spec spec = {.struct_size = sizeof spec, .name = "r", .size = 8192};
     char path[64];
-    int fd;
+    int fd, pipes[2];
 
     (void)state;
     begin_world(&world, 1);
-    refused(world.client[0], 8192, open.fd, NIGH_INVALID); /* it may grow */
-    refused(world.client[0], 8191, odd.fd, NIGH_INVALID);
-    refused(world.client[0], 8192, odd.fd, NIGH_INVALID);
-    refused(world.client[0], 4096, own.fd, NIGH_INVALID);
-    refused(world.client[0], 12288, own.fd, NIGH_INVALID);
-    refused(world.client[0], 0, own.fd, NIGH_INVALID);
-    refused(world.client[0], 8192, -1, NIGH_INVALID);
-    refused(world.client[0], 8192, STDERR_FILENO, NIGH_INVALID);
+    refused_for(world.client[0], 8192, bare.fd,
+                CALL "the memfd is not sealed against shrinking and growing: it lacks "
+                     "F_SEAL_SHRINK and F_SEAL_GROW (fcntl F_ADD_SEALS)");
+    refused_for(world.client[0], 8192, shrinks.fd,
+                CALL "the memfd is not sealed against shrinking: it lacks F_SEAL_SHRINK (fcntl "
+                     "F_ADD_SEALS)");
+    refused_for(world.client[0], 8192, grows.fd,
+                CALL "the memfd is not sealed against growing: it lacks F_SEAL_GROW (fcntl "
+                     "F_ADD_SEALS)");
+    refused_for(world.client[0], 8192, last.fd,
+                CALL "the memfd is not sealed against shrinking and growing: it lacks "
+                     "F_SEAL_SHRINK and F_SEAL_GROW, and takes no more seals (memfd_create with "
+                     "MFD_ALLOW_SEALING)");
+    refused_for(world.client[0], 0, own.fd,
+                CALL "the size is a multiple of 4096, and at most a TiB; not 0");
+    refused_for(world.client[0], 8191, own.fd,
+                CALL "the size is a multiple of 4096, and at most a TiB; not 8191");
+    refused_for(world.client[0], 4096, own.fd,
+                CALL "the memfd has 8192 bytes, and the region 4096");
+    refused_for(world.client[0], 8192, -1, CALL "-1 is no open descriptor");
+    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+    refused_for(world.client[0], 8192, pipes[0],
+                CALL "the descriptor is not one of a memfd (memfd_create)");
+    assert_int_equal(close(pipes[0]), 0);
+    assert_int_equal(close(pipes[1]), 0);
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", own.fd);
     fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-    refused(world.client[0], 8192, fd, NIGH_INVALID);
+    refused_for(world.client[0], 8192, fd,
+                CALL "the descriptor is not open to read and write (O_RDWR)");
     assert_int_equal(close(fd), 0);
     assert_int_equal(fcntl(own.fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
-    refused(world.client[0], 8192, own.fd, NIGH_INVALID);
+    refused_for(world.client[0], 8192, own.fd,
+                CALL "the memfd is sealed against writing (F_SEAL_WRITE, F_SEAL_FUTURE_WRITE), and "
+                     "regions are written");
+    assert_int_equal(region_memory(world.client[0]), 0);
+    end_world(&world);
+    drop_own(&own);
+    drop_own(&bare);
+    drop_own(&shrinks);
+    drop_own(&grows);
+    drop_own(&last);
+}
+
+static void a_spec_that_says_more_is_refused(void **state)
+{
+    struct own own = make_own(8192, SEALED, 0);
+    struct world world;
+    nigh_region *region = NULL;
+    nigh_region_spec spec = {.struct_size = sizeof spec, .name = "r", .size = 8192};
+
+    (void)state;
+    begin_world(&world, 1);
     assert_int_equal(donate(world.client[0], "r", 8192, -1, own.at + 4, &region), NIGH_INVALID);
     spec.chunk_size = 4096;
     assert_int_equal(nigh_region_donate(world.client[0], &spec, own.fd, WAIT_US, &region),
@@ -274,13 +323,16 @@ static void what_is_no_such_memory_is_refused(void **state)
     spec.flags = NIGH_REGION_MAPPABLE;
     assert_int_equal(nigh_region_donate(world.client[0], &spec, own.fd, WAIT_US, &region),
                      NIGH_INVALID);
+    spec.flags = 0;
+    spec.group_access = NIGH_REGION_ALL + 1;
+    assert_int_equal(nigh_region_donate(world.client[0], &spec, own.fd, WAIT_US, &region),
+                     NIGH_INVALID);
+    spec.group_access = 0;
     spec.flags = NIGH_REGION_DONATED;
     assert_int_equal(nigh_region_create(world.client[0], &spec, WAIT_US, &region), NIGH_INVALID);
     assert_int_equal(region_memory(world.client[0]), 0);
     end_world(&world);
     drop_own(&own);
-    drop_own(&open);
-    drop_own(&odd);
 }
 
 static void memory_that_is_not_there_or_not_to_be_written_is_refused(void **state)
@@ -491,7 +543,8 @@ int main(void)
         cmocka_unit_test(what_the_donor_has_is_what_others_read_and_write),
         cmocka_unit_test(each_of_the_nodes_takes_some),
         cmocka_unit_test(an_embedded_node_takes_any_memory),
-        cmocka_unit_test(what_is_no_such_memory_is_refused),
+        cmocka_unit_test(each_lack_of_a_descriptor_is_said),
+        cmocka_unit_test(a_spec_that_says_more_is_refused),
         cmocka_unit_test(memory_that_is_not_there_or_not_to_be_written_is_refused),
         cmocka_unit_test(it_counts_as_the_nodes_memory_of_regions),
         cmocka_unit_test(what_is_offered_in_vain_is_given_back),

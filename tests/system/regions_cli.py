@@ -160,6 +160,22 @@ def test_regions_are_listed(node, folder):
 
 
 @with_node
+def test_those_of_a_prefix_are_listed(node, folder):
+    """All of them, and no other, wherever in the list they begin."""
+    names = ["a", "a\x01", "aa", "ab", "ab\xff".encode("latin-1"), "ac", b"\x80", b"\x80z", "b" * 64, "\x01", "\x01x"]
+    names = [name if isinstance(name, bytes) else name.encode() for name in names]
+    for name in names:
+        region("create", name, "1", node=node)
+    for prefix in (b"", b"a", b"a\x01", b"ab", b"ab\xff", b"\x80", b"\x01", b"b", b"b" * 64, b"b" * 65, b"c", b"\xff"):
+        lines = region("ls", prefix, node=node).splitlines()[1:]
+        expected = sorted(name for name in names if name.startswith(prefix))
+        assert len(lines) == len(expected), (prefix, lines)
+        for line, name in zip(lines, expected):
+            assert not name.isalnum() or line.endswith(b"  " + name), (prefix, lines)
+    assert [item["name"] for item in parsed("region", "ls", "ab", node=node)][0] == "ab"
+
+
+@with_node
 def test_a_size_changes(node, folder):
     region("create", "r", "6K", "--chunk", "4K", node=node)
     region("write", "r", node=node, data=b"x" * 6 * KIB)
@@ -230,7 +246,7 @@ def test_others_may_what_they_were_given(node, folder):
 def test_a_region_goes(node, folder):
     region("create", "r", "1M", node=node)
     refused(EXISTS, ["r: a region of this name exists already"], "create", "r", "1M", node=node)
-    assert parsed("region", "rm", "r", node=node) == {"name": "r", "removed": True}
+    assert parsed("region", "rm", "r", node=node) == [{"name": "r", "status": "NIGH_OK"}]
     for arguments in (("stat", "r"), ("read", "r"), ("write", "r"), ("move", "r", "0", "0"), ("chmod", "r", "o+r"),
                       ("resize", "r", "1"), ("rm", "r")):
         refused(NOT_FOUND, ["r: no such region"], *arguments, node=node)
@@ -240,6 +256,26 @@ def test_a_region_goes(node, folder):
     refused(TIMEOUT, ["r: the time was up"], "stat", "r", "--timeout", "0", node=node)
     code, _, said = run("region", "rm", "r", "--timeout", "0", node=node)
     assert code == TIMEOUT and "the time was up" in said and "may have happened" not in said, "it was not open yet"
+
+
+@with_node
+def test_many_regions_go(node, folder):
+    """Each is tried, a line says each that fails, and the first failure is the exit code; a wrong name keeps all."""
+    for name in ("a", "b", "c", "d", "e"):
+        region("create", name, "4K", node=node)
+    refused(USAGE, ["1 to 64 bytes"], "rm", "a", "", "b", node=node)
+    refused(USAGE, ["1 to 64 bytes"], "rm", "a", "n" * 65, node=node)
+    assert len(parsed("region", "ls", node=node)) == 5, "nothing was done"
+    assert run("region", "rm", "a", "b", node=node) == (OK, b"", "")
+    code, printed, said = run("region", "rm", "c", "a", "d", "gone", node=node)
+    assert (code, printed) == (NOT_FOUND, b"") and said.splitlines() == [
+        "nigh region: a: no such region", "nigh region: gone: no such region"], (code, said)
+    assert [item["name"] for item in parsed("region", "ls", node=node)] == ["e"]
+    code, printed, _ = run("region", "rm", "--json", "d", "e", node=node)
+    assert code == NOT_FOUND and json.loads(printed) == [
+        {"name": "d", "status": "NIGH_NOT_FOUND", "error": "d: no such region", "exit_code": NOT_FOUND},
+        {"name": "e", "status": "NIGH_OK"}], printed
+    assert parsed("region", "ls", node=node) == []
 
 
 def test_memory_of_regions_has_an_end():
@@ -262,7 +298,8 @@ def test_wrong_usage(node, folder):
     before = parsed("region", "stat", "r", node=node)
     cases = [
         ((), ["create, ls, stat, read, write, move, chmod, resize or rm"]),
-        (("ls", "r"), ["ls takes no NAME"]),
+        (("ls", "r", "s"), ["ls takes at most one PREFIX"]),
+        (("rm",), ["rm takes at least one NAME"]),
         (("ls", "--on", "0"), ["ls takes no --on"]),
         (("rocket",), ["not 'rocket'"]),
         (("create", "x"), ["create takes a NAME and a SIZE"]),
@@ -471,6 +508,25 @@ def test_chunks_move():
         raw.wait_for(lambda: b.run("region", "stat", "r")[0] == NOT_FOUND)
 
 
+def test_what_is_mapped_does_not_move():
+    """It is said that a process has it."""
+    cluster = voters()
+    with cluster as (a, _):
+        cluster.wait_met()
+        a.good("region", "create", "r", "4K", "--mappable")
+        with subprocess.Popen([os.environ["MAP_USER"], a.path, "r", "3"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True) as user:
+            try:
+                assert user.stdout.readline() == "NIGH_OK\n"
+                print("map 0 0 3", file=user.stdin, flush=True)
+                assert user.stdout.readline() == "NIGH_OK\n"
+                code, _, said = a.run("region", "move", "r", "0", "1")
+                assert code == FAILED and "r: a process has the chunk mapped" in said, (code, said)
+            finally:
+                user.kill()
+        wait_for(lambda: a.run("region", "move", "r", "0", "1")[0] == OK)
+
+
 @with_node
 def test_what_is_donated_stays_as_it_is(node, _):
     """It is said why, whatever else is wrong with the wish."""
@@ -480,6 +536,36 @@ def test_what_is_donated_stays_as_it_is(node, _):
     assert parsed("region", "stat", "d-0", node=node)["donated"] is True
     refused(USAGE, ["d-0: its memory was donated"], "resize", "d-0", "1M", node=node)
     refused(USAGE, ["d-0: its memory was donated"], "move", "d-0", "0", "0", node=node)
+
+
+def test_a_node_that_has_just_begun_is_waited_for():
+    """What needs a lease goes on when there is one, and is said to have failed only afterwards."""
+    with Three() as members:
+        a, b, c = members
+        for member in members:
+            wait_for(lambda: member.numbers()["view_quorum"] == member.numbers()["view_votes"] == 1)  # noqa: B023
+        wait_for(lambda: a.run("region", "create", "r", "8")[0] in (OK, EXISTS))
+        for member in (b, c):
+            member.process.send_signal(signal.SIGSTOP)
+        try:
+            wait_for(lambda: a.numbers()["view_quorum"] == 0)
+            code, _, said = a.run("region", "create", "x", "8", "--timeout", "100ms")
+            assert code == FAILED and "has just begun, or is cut off" in said and "may have happened" not in said, (code, said)
+            with contextlib.ExitStack() as waiting:
+                words = (("stat", "r"), ("rm", "gone"), ("create", "y", "8"), ("ls",))
+                begun = [waiting.enter_context(a.begin("region", *line, "--timeout", "60s")) for line in words]
+                for process in begun:
+                    process.stdin.close()
+                for _ in range(3):  # as long as such a command takes that does not wait
+                    assert a.run("region", "ls", "--timeout", "0")[0] != OK
+                ended = [process.poll() for process in begun]
+                for member in (b, c):
+                    member.process.send_signal(signal.SIGCONT)
+                codes = [process.wait(timeout=120) for process in begun]
+            assert ended == [None] * len(words) and codes[:2] == [OK, NOT_FOUND], (ended, codes)
+        finally:
+            for member in (b, c):
+                member.process.send_signal(signal.SIGCONT)
 
 
 class Three(Cluster):

@@ -140,6 +140,14 @@ static void test_size_and_seals_stay(void **state)
     close(fd);
 }
 
+/* A status goes with it. */
+static void lacks(int fd, uint64_t bytes, enum memfd_lack lack)
+{
+    assert_int_equal(memfd_look_at_given(fd, bytes), lack);
+    assert_int_equal(memfd_check_given(fd, bytes),
+                     lack == MEMFD_LACKS_NOTHING ? NIGH_OK : NIGH_INVALID);
+}
+
 /* Of somebody else: what could shrink, grow, or not be mapped to be written, is not taken. */
 static void test_what_others_give_is_looked_at(void **state)
 {
@@ -147,29 +155,31 @@ static void test_what_others_give_is_looked_at(void **state)
     static const struct {
         int seals;
         unsigned flags;
-        nigh_status status;
+        enum memfd_lack lack;
     } cases[] = {
-        {F_SEAL_SHRINK | F_SEAL_GROW, 0, NIGH_OK},
-        {F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, 0, NIGH_OK},
-        {F_SEAL_SHRINK, 0, NIGH_INVALID},
-        {F_SEAL_GROW, 0, NIGH_INVALID},
-        {F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, 0, NIGH_INVALID},
-        {F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE, 0, NIGH_INVALID},
-        {F_SEAL_SHRINK | F_SEAL_GROW, MFD_HUGETLB, NIGH_INVALID},
+        {F_SEAL_SHRINK | F_SEAL_GROW, 0, MEMFD_LACKS_NOTHING},
+        {F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, 0, MEMFD_LACKS_NOTHING},
+        {F_SEAL_SHRINK, 0, MEMFD_LACKS_BOUNDS},
+        {F_SEAL_GROW, 0, MEMFD_LACKS_BOUNDS},
+        {F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, 0, MEMFD_LACKS_WRITING},
+        {F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE, 0, MEMFD_LACKS_WRITING},
+        {F_SEAL_SHRINK | F_SEAL_GROW, MFD_HUGETLB, MEMFD_LACKS_PAGES},
     };
     char path[32];
-    int fd, again;
+    int fd, again, pipes[2];
 
     (void)state;
     for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
+        enum memfd_lack other = cases[n].flags != 0 ? cases[n].lack : MEMFD_LACKS_SIZE;
+
         fd = memfd_create("given", MFD_CLOEXEC | MFD_ALLOW_SEALING | cases[n].flags);
         if (fd < 0 && cases[n].flags != 0)
             continue; /* a kernel without huge pages */
         assert_int_equal(ftruncate(fd, (off_t)(2 * MIB)), 0);
         assert_int_equal(fcntl(fd, F_ADD_SEALS, cases[n].seals), 0);
-        assert_int_equal(memfd_check_given(fd, 2 * MIB), cases[n].status);
-        assert_int_equal(memfd_check_given(fd, 2 * MIB - 1), NIGH_INVALID);
-        assert_int_equal(memfd_check_given(fd, 2 * MIB + 4096), NIGH_INVALID);
+        lacks(fd, 2 * MIB, cases[n].lack);
+        lacks(fd, 2 * MIB - 1, other);
+        lacks(fd, 2 * MIB + 4096, other);
         close(fd);
     }
     fd = memfd_create("given", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -182,12 +192,15 @@ static void test_what_others_give_is_looked_at(void **state)
     for (int mode = O_RDONLY; mode <= O_RDWR; mode++) {
         again = open(path, mode | O_CLOEXEC);
         assert_true(again >= 0);
-        assert_int_equal(memfd_check_given(again, MIB), mode == O_RDWR ? NIGH_OK : NIGH_INVALID);
+        lacks(again, MIB, mode == O_RDWR ? MEMFD_LACKS_NOTHING : MEMFD_LACKS_MODE);
         close(again);
     }
     close(fd);
-    assert_int_equal(memfd_check_given(-1, MIB), NIGH_INVALID);
-    assert_int_equal(memfd_check_given(STDIN_FILENO, MIB), NIGH_INVALID);
+    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+    lacks(pipes[0], MIB, MEMFD_LACKS_SEALS);
+    close(pipes[0]);
+    close(pipes[1]);
+    lacks(-1, MIB, MEMFD_LACKS_FILE);
 }
 
 static void test_read_only_twin(void **state)

@@ -1,4 +1,4 @@
-# bash completion of nigh: verbs, options, and names of objects of the running node.
+# bash completion of nigh: verbs, options, names of objects of the running node, and of regions that it knows of.
 _nigh_names() {
     local line
     # The name is the last column; ids are offered where there is no name.
@@ -7,9 +7,17 @@ _nigh_names() {
     done < <(nigh ls "${socket[@]}" -- "$1" 2>/dev/null)
 }
 
+_nigh_regions() {
+    local line name='^ *"name": "([^"\\]*)",?$'
+    # What JSON has to write otherwise is not offered.
+    while IFS= read -r line; do
+        [[ $line =~ $name && ${BASH_REMATCH[1]} == "$1"* ]] && COMPREPLY+=("${BASH_REMATCH[1]}")
+    done < <(nigh region ls --json --timeout 1s "${socket[@]}" 2>/dev/null)
+}
+
 _nigh() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=''
-    local common="--socket --pool --json --timeout --help" own='' i given=0
+    local common="--socket --pool --json --timeout --help" own='' i given=0 action=''
     local -a socket=()
 
     COMPREPLY=()
@@ -24,7 +32,7 @@ _nigh() {
         -n) [[ $verb != call ]] || ((i++)) ;;
         --meta | -m | --replicas | -r) [[ $verb != put ]] || ((i++)) ;;
         -*) ;;
-        *) if [[ -n $verb ]]; then ((given++)); else verb=${COMP_WORDS[i]}; fi ;;
+        *) if [[ -z $verb ]]; then verb=${COMP_WORDS[i]}; elif ((given++ == 0)); then action=${COMP_WORDS[i]}; fi ;;
         esac
     done
     case $previous in
@@ -67,8 +75,10 @@ _nigh() {
         ;;
     get | stat | rm | pin | unpin | who | locate) _nigh_names "$current" ;;
     region)
-        ((given != 0)) ||
-            mapfile -t COMPREPLY < <(compgen -W "create ls stat read write move chmod resize rm" -- "$current")
+        case $given:$action in
+        0:) mapfile -t COMPREPLY < <(compgen -W "create ls stat read write move chmod resize rm" -- "$current") ;;
+        1:stat | 1:read | 1:write | 1:move | 1:chmod | 1:resize | *:rm) _nigh_regions "$current" ;;
+        esac
         ;;
     bench) mapfile -t COMPREPLY < <(compgen -W "objects transfer rpc region" -- "$current") ;;
     help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region top doctor bench" -- "$current") ;;
