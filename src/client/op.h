@@ -139,18 +139,24 @@ struct client_op {
                     nigh_region *region; /* NULL: a name */
                     void *answer;        /* where what comes goes; NULL: nothing comes */
                     uint64_t at;         /* id.offset */
-                    uint64_t total;      /* bytes of a read or write, LIMIT_CALL_BYTES a step */
+                    union {
+                        uint64_t total;      /* bytes of a read or write, LIMIT_CALL_BYTES a step */
+                        nigh_region *opened; /* by an OPEN or a LOCK; NULL once it is open */
+                    };
                     uint64_t ref;
                     union {
                         uint64_t *out; /* generation; may be NULL */
                         uint64_t step; /* of a read or write: that is submitted now */
+                        nigh_region **handle; /* of what was opened */
                     };
                     uint32_t what; /* SESSION_REGION_* */
                     uint32_t flags;
                     union {
                         const nigh_region_part *parts; /* of a vector of `ref`; NULL: it is none */
-                        uint8_t question[16];          /* of a fill or a copy */
-                        nigh_region *opened;           /* by an OPEN or a LOCK */
+                        uint8_t question[24];          /* of a fill, a copy, a swap or a lock */
+                        struct {
+                            uint64_t number, offset, bytes;
+                        } memory;                      /* of a move by the node */
                         const uint32_t *connection;    /* CREATE: over which alone; NULL: any */
                     };
                 } region;
