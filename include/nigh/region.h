@@ -333,9 +333,10 @@ NIGH_API nigh_status nigh_region_unlock(nigh_region *held);
 
 /*
  * The same without waiting. *held is written by the end of the op of the lock, where that is
- * NIGH_OK; and nothing is held where it is anything else: what was granted after a deadline or a
- * nigh_cancel goes back by itself. A lock that is held is the session's, however it was asked for,
- * and let go with it.
+ * NIGH_OK, also after a nigh_cancel: it was granted first. Where it ended otherwise nothing is
+ * held; what a node grants that had said nothing for a second of that goes back by itself, as soon
+ * as something else is done with the client. A lock that is held is the session's, however it was
+ * asked for, and let go with it.
  *
  * The handle of an unlock is gone at once, whatever is returned but NIGH_INVALID (there is no op),
  * and the op ends as nigh_region_unlock does. NIGH_CANCELED is as NIGH_TIMEOUT is.

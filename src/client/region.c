@@ -312,6 +312,7 @@ static const struct op_kind lock_kind = {
     .tell = region_explain,
     .waits = true,
     .yields = true,
+    .answers = true, /* or others wait until this client comes by again, and gives it back */
 };
 
 static const struct op_kind barrier_kind = {

@@ -626,7 +626,8 @@ static void one_thread_is_all_parties(void **state)
         for (uint32_t n = 0; n < PARTIES; n++) {
             arrive(&parties[(n + round) % PARTIES], 3, PARTIES);
             nigh_poll(parties[0].client);
-            assert_true(n + 1 == PARTIES || nigh_op_status(&parties[round % PARTIES].op) != NIGH_OK);
+            assert_true(n + 1 == PARTIES ||
+                        nigh_op_status(&parties[round % PARTIES].op) != NIGH_OK);
         }
         for (uint32_t n = 0; n < PARTIES; n++) {
             go_on(&parties[n]);

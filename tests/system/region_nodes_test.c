@@ -484,11 +484,10 @@ static void begin_flow(struct flow *flow, bool reads)
 {
     nigh_bulk_part part = {.bulk = flow->bulk, .offset = 8, .size = FLOW_BYTES};
 
-    assert_int_equal(reads ? nigh_region_read_into_start(flow->region, flow->offset, &part, WAIT_US,
-                                                         &flow->op)
-                           : nigh_region_write_from_start(flow->region, flow->offset, &part,
-                                                          WAIT_US, &flow->op),
-                     NIGH_OK);
+    assert_int_equal(
+        reads ? nigh_region_read_into_start(flow->region, flow->offset, &part, WAIT_US, &flow->op)
+              : nigh_region_write_from_start(flow->region, flow->offset, &part, WAIT_US, &flow->op),
+        NIGH_OK);
     memset(&part, 0xee, sizeof part);
 }
 
@@ -566,9 +565,9 @@ static void one_thread_changes_a_word_at_once(void **state)
     }
     assert_int_equal(sum, WORDS * (WORDS - 1) / 2); /* each was there once */
     for (uint64_t n = 0; n < WORDS; n++) {
-        assert_int_equal(nigh_region_compare_swap_start(region, 8, WORDS, 1000 + n, WAIT_US,
-                                                        &olds[n], &ops[n]),
-                         NIGH_OK);
+        assert_int_equal(
+            nigh_region_compare_swap_start(region, 8, WORDS, 1000 + n, WAIT_US, &olds[n], &ops[n]),
+            NIGH_OK);
     }
     for (uint64_t n = 0; n < WORDS; n++) {
         assert_int_equal(nigh_wait(world.client[0], &ops[n], WAIT_US), NIGH_OK);

@@ -22,12 +22,13 @@
 /* What the node was asked, and what it does not answer. */
 struct asked {
     struct fixture f;
-    uint32_t places;          /* that it grants beside those for answers */
-    _Atomic uint32_t keeps;   /* a bit of each SESSION_REGION_* */
-    _Atomic int32_t status;   /* of what it answers, */
-    _Atomic int32_t opening;  /* and to opens, if that is OK */
-    _Atomic bool is_stubborn; /* does not answer REFRESH, GET and CANCEL */
-    _Atomic uint32_t others;  /* of these */
+    uint32_t places;           /* that it grants beside those for answers */
+    _Atomic uint32_t keeps;    /* a bit of each SESSION_REGION_* */
+    _Atomic int32_t status;    /* of what it answers, */
+    _Atomic int32_t opening;   /* and to opens, if that is OK */
+    _Atomic bool is_stubborn;  /* does not answer REFRESH, GET and CANCEL */
+    _Atomic bool grants_first; /* what is cancelled, it has just opened */
+    _Atomic uint32_t others;   /* of these */
     _Atomic uint32_t count[SESSION_REGION_WHATS];
     struct session_sqe last[SESSION_REGION_WHATS];
     /* Under the node's lock: */
@@ -101,7 +102,6 @@ static enum fake_action serve(void *context, struct fake_node *fake, uint32_t la
 {
     struct asked *asked = context;
 
-    (void)lane;
     if (sqe->op == SESSION_OP_CALL_LEASE) {
         cqe->lease_offset = 0;
         cqe->lease_bytes = (LIMIT_REPLY_PLACES + asked->places) * LIMIT_CALL_BYTES;
@@ -126,6 +126,15 @@ static enum fake_action serve(void *context, struct fake_node *fake, uint32_t la
     if (sqe->op == SESSION_OP_BULK_MAKE) {
         cqe->generation = 1;
         return FAKE_ANSWER;
+    }
+    if (sqe->op == SESSION_OP_CANCEL && atomic_load(&asked->grants_first)) {
+        struct session_cqe granted = {.cookie = (uint32_t)sqe->argument,
+                                      .generation = ++asked->number,
+                                      .flags = SESSION_CQE_OPENED,
+                                      .pin = SESSION_NO_PIN};
+
+        fake_node_complete(fake, lane, &granted);
+        return FAKE_SERVE;
     }
     if (sqe->op == SESSION_OP_REFRESH || sqe->op == SESSION_OP_GET ||
         sqe->op == SESSION_OP_CANCEL) {
@@ -748,8 +757,8 @@ static void what_is_asked_later_is_what_was_said(void **state)
     (void)state;
     begin(&asked, PLACES);
     region = open_one(&asked);
-    assert_int_equal(
-        nigh_bulk_alloc(asked.f.client, 4096, NIGH_BULK_WRITE, &memory, &part.bulk), NIGH_OK);
+    assert_int_equal(nigh_bulk_alloc(asked.f.client, 4096, NIGH_BULK_WRITE, &memory, &part.bulk),
+                     NIGH_OK);
     take_places(&asked, region, ops);
     keep(&asked, SESSION_REGION_SWAP);
     keep(&asked, SESSION_REGION_READ);
@@ -758,10 +767,11 @@ static void what_is_asked_later_is_what_was_said(void **state)
                      NIGH_OK);
     assert_int_equal(nigh_region_read_into_start(region, 16, &part, NIGH_FOREVER, &move), NIGH_OK);
     clobber(&part, sizeof(part));
-    assert_int_equal(nigh_region_lock_start(region, 7, NIGH_REGION_EXCLUSIVE, 9, NIGH_FOREVER,
-                                            &held, &lock),
-                     NIGH_OK);
-    assert_int_equal(asked_for(&asked, SESSION_REGION_SWAP) + asked_for(&asked, SESSION_REGION_READ) +
+    assert_int_equal(
+        nigh_region_lock_start(region, 7, NIGH_REGION_EXCLUSIVE, 9, NIGH_FOREVER, &held, &lock),
+        NIGH_OK);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_SWAP) +
+                         asked_for(&asked, SESSION_REGION_READ) +
                          asked_for(&asked, SESSION_REGION_LOCK),
                      0);
     for (uint32_t n = 0; n < PLACES; n++) {
@@ -798,8 +808,8 @@ static void one_thread_has_several_under_way(void **state)
     (void)state;
     begin(&asked, 2 * COUNT);
     region = open_one(&asked);
-    assert_int_equal(
-        nigh_bulk_alloc(asked.f.client, 4096, NIGH_BULK_READ, &memory, &part.bulk), NIGH_OK);
+    assert_int_equal(nigh_bulk_alloc(asked.f.client, 4096, NIGH_BULK_READ, &memory, &part.bulk),
+                     NIGH_OK);
     keep(&asked, SESSION_REGION_WRITE);
     keep(&asked, SESSION_REGION_ADD);
     for (uint32_t n = 0; n < COUNT; n++) {
@@ -850,22 +860,20 @@ static void a_lock_is_the_sessions_or_goes_back(void **state)
     (void)state;
     begin(&asked, 4);
     region = open_one(&asked);
-    assert_int_equal(
-        nigh_region_lock_start(region, 7, (nigh_region_mode)3, 0, WAIT_US, &held, &op),
-        NIGH_INVALID);
-    assert_int_equal(
-        nigh_region_lock_start(region, 7, NIGH_REGION_SHARED, 0, WAIT_US, NULL, &op), NIGH_INVALID);
-    assert_int_equal(
-        nigh_region_lock_start(region, 7, NIGH_REGION_SHARED, 0, WAIT_US, &held, NULL),
-        NIGH_INVALID);
-    assert_int_equal(
-        nigh_region_lock_start(region, 7, NIGH_REGION_SHARED, 0, WAIT_US, &held, &op), NIGH_OK);
+    assert_int_equal(nigh_region_lock_start(region, 7, (nigh_region_mode)3, 0, WAIT_US, &held, &op),
+                     NIGH_INVALID);
+    assert_int_equal(nigh_region_lock_start(region, 7, NIGH_REGION_SHARED, 0, WAIT_US, NULL, &op),
+                     NIGH_INVALID);
+    assert_int_equal(nigh_region_lock_start(region, 7, NIGH_REGION_SHARED, 0, WAIT_US, &held, NULL),
+                     NIGH_INVALID);
+    assert_int_equal(nigh_region_lock_start(region, 7, NIGH_REGION_SHARED, 0, WAIT_US, &held, &op),
+                     NIGH_OK);
     assert_int_equal(nigh_wait(asked.f.client, &op, WAIT_US), NIGH_OK);
     assert_non_null(held);
     assert_int_equal(handles(asked.f.client), 2);
     keep(&asked, SESSION_REGION_LOCK);
-    assert_int_equal(
-        nigh_region_lock_start(region, 8, NIGH_REGION_SHARED, 0, WAIT_US, &late, &op), NIGH_OK);
+    assert_int_equal(nigh_region_lock_start(region, 8, NIGH_REGION_SHARED, 0, WAIT_US, &late, &op),
+                     NIGH_OK);
     assert_true(SUPPORT_WAIT(asked_for(&asked, SESSION_REGION_LOCK) == 2, 20000));
     assert_int_equal(nigh_cancel(asked.f.client, &op), NIGH_CANCELED);
     answer_kept(&asked, 0, (struct session_cqe){.generation = 77, .flags = SESSION_CQE_OPENED});
@@ -875,6 +883,27 @@ static void a_lock_is_the_sessions_or_goes_back(void **state)
     assert_null(late);
     assert_int_equal(handles(asked.f.client), 2);
     stop(&asked.f); /* `held` goes with it */
+}
+
+/* Its caller hears so: nobody else would come by to give it back. */
+static void a_lock_that_is_cancelled_as_it_is_granted_is_held(void **state)
+{
+    struct asked asked;
+    nigh_region *region, *held = NULL;
+    nigh_op op;
+
+    (void)state;
+    begin(&asked, 4);
+    region = open_one(&asked);
+    keep(&asked, SESSION_REGION_LOCK);
+    atomic_store(&asked.grants_first, true);
+    assert_int_equal(
+        nigh_region_lock_start(region, 7, NIGH_REGION_SHARED, 0, NIGH_FOREVER, &held, &op),
+        NIGH_OK);
+    assert_int_equal(nigh_cancel(asked.f.client, &op), NIGH_OK);
+    assert_non_null(held);
+    assert_int_equal(nigh_region_unlock(held), NIGH_OK);
+    stop(&asked.f);
 }
 
 /* Nothing of it is left but the question. */
@@ -1046,6 +1075,7 @@ int main(void)
         cmocka_unit_test(what_is_asked_later_is_what_was_said),
         cmocka_unit_test(one_thread_has_several_under_way),
         cmocka_unit_test(a_lock_is_the_sessions_or_goes_back),
+        cmocka_unit_test(a_lock_that_is_cancelled_as_it_is_granted_is_held),
         cmocka_unit_test(the_handle_of_an_unlock_is_gone_at_once),
         cmocka_unit_test(an_unlock_is_said_when_there_is_room),
         cmocka_unit_test(waits_for_a_lock_leave_places),
