@@ -232,6 +232,15 @@ NIGH_API nigh_status nigh_region_read_into(nigh_region *region, uint64_t offset,
 NIGH_API nigh_status nigh_region_write_from(nigh_region *region, uint64_t offset,
                                             const nigh_bulk_part *part, uint64_t timeout_us);
 
+/* The same without waiting. The part itself is the caller's again at once, the memory at the end of
+ * the op; after NIGH_TIMEOUT or NIGH_CANCELED it may be in use still: nigh_bulk_wait. */
+NIGH_API nigh_status nigh_region_read_into_start(nigh_region *region, uint64_t offset,
+                                                 const nigh_bulk_part *part, uint64_t timeout_us,
+                                                 nigh_op *op);
+NIGH_API nigh_status nigh_region_write_from_start(nigh_region *region, uint64_t offset,
+                                                  const nigh_bulk_part *part, uint64_t timeout_us,
+                                                  nigh_op *op);
+
 /*
  * Adds to a word of 8 bytes (it wraps), or makes it `swap` if it is `compare`; *old (may be NULL):
  * what it was before. The offset is a multiple of 8; rights to read and to write. Atomic with each
@@ -244,6 +253,16 @@ NIGH_API nigh_status nigh_region_fetch_add(nigh_region *region, uint64_t offset,
 NIGH_API nigh_status nigh_region_compare_swap(nigh_region *region, uint64_t offset,
                                               uint64_t compare, uint64_t swap, uint64_t timeout_us,
                                               uint64_t *old);
+
+/* The same without waiting: *old is written by the end of the op. One that was cancelled may have
+ * happened, now or in a moment. */
+NIGH_API nigh_status nigh_region_fetch_add_start(nigh_region *region, uint64_t offset,
+                                                 uint64_t added, uint64_t timeout_us, uint64_t *old,
+                                                 nigh_op *op);
+NIGH_API nigh_status nigh_region_compare_swap_start(nigh_region *region, uint64_t offset,
+                                                    uint64_t compare, uint64_t swap,
+                                                    uint64_t timeout_us, uint64_t *old,
+                                                    nigh_op *op);
 
 /* ---- mapped into the process ---------------------------------------------- */
 
@@ -313,6 +332,21 @@ NIGH_API nigh_status nigh_region_lock(nigh_region *region, uint64_t number, nigh
 NIGH_API nigh_status nigh_region_unlock(nigh_region *held);
 
 /*
+ * The same without waiting. *held is written by the end of the op of the lock, where that is
+ * NIGH_OK, also after a nigh_cancel: it was granted first. Where it ended otherwise nothing is
+ * held; what a node grants that had said nothing for a second of that goes back by itself, as soon
+ * as something else is done with the client. A lock that is held is the session's, however it was
+ * asked for, and let go with it.
+ *
+ * The handle of an unlock is gone at once, whatever is returned but NIGH_INVALID (there is no op),
+ * and the op ends as nigh_region_unlock does. NIGH_CANCELED is as NIGH_TIMEOUT is.
+ */
+NIGH_API nigh_status nigh_region_lock_start(nigh_region *region, uint64_t number,
+                                            nigh_region_mode mode, uint64_t term_us,
+                                            uint64_t timeout_us, nigh_region **held, nigh_op *op);
+NIGH_API nigh_status nigh_region_unlock_start(nigh_region *held, nigh_op *op);
+
+/*
  * Waits until `parties` have arrived at a barrier of the region, of any number, this handle among
  * them: then all go on, and it is there for the next time. What they wrote before they arrived (and
  * were told that it was), all see afterwards. A handle takes part in one barrier at a time, from
@@ -329,6 +363,11 @@ NIGH_API nigh_status nigh_region_unlock(nigh_region *held);
  */
 NIGH_API nigh_status nigh_region_barrier(nigh_region *region, uint64_t number, uint32_t parties,
                                          uint64_t timeout_us);
+
+/* The same without waiting: so one thread has several handles wait. NIGH_CANCELED is as
+ * NIGH_TIMEOUT is: it has not arrived, unless the others have just gone on. */
+NIGH_API nigh_status nigh_region_barrier_start(nigh_region *region, uint64_t number,
+                                               uint32_t parties, uint64_t timeout_us, nigh_op *op);
 
 /* ---- changes, by a master ------------------------------------------------- */
 

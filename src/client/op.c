@@ -509,7 +509,7 @@ nigh_status nigh_cancel(nigh_client *client, nigh_op *given)
     }
     /* What waits is given up at once. What does not wait is done with, or nearly: its result is
      * worth more than its cancelling, unless the node does not answer. */
-    if (op->kind->waits) {
+    if (op->kind->waits && !(op->kind->answers && ring_cancel(client, op))) {
         op_give_up(op, NIGH_CANCELED);
     }
     client_unlock(client);

@@ -46,8 +46,10 @@ struct op_kind {
     void (*ended)(struct client_op *op);
     /* Leaves the sentence of a failure with the calling thread. May be NULL. */
     nigh_status (*tell)(const struct client_op *op, nigh_status status);
-    bool waits;  /* may wait in the lane for something else than its turn */
-    bool yields; /* of what waits: leaves some room to what does not yield */
+    bool waits;   /* may wait in the lane for something else than its turn */
+    bool yields;  /* of what waits: leaves some room to what does not yield */
+    bool answers; /* what it waits for may be its own just now: its lane's answer ends it, cancelled
+                     or not. One step, of SESSION_OP_REGION */
 };
 
 #define OP_MAGIC UINT32_C(0x4e4f5031)
@@ -139,19 +141,25 @@ struct client_op {
                     nigh_region *region; /* NULL: a name */
                     void *answer;        /* where what comes goes; NULL: nothing comes */
                     uint64_t at;         /* id.offset */
-                    uint64_t total;      /* bytes of a read or write, LIMIT_CALL_BYTES a step */
+                    union {
+                        uint64_t total;      /* bytes of a read or write, LIMIT_CALL_BYTES a step */
+                        nigh_region *opened; /* by an OPEN or a LOCK; NULL once it is open */
+                    };
                     uint64_t ref;
                     union {
-                        uint64_t *out; /* generation; may be NULL */
-                        uint64_t step; /* of a read or write: that is submitted now */
+                        uint64_t *out;        /* generation; may be NULL */
+                        uint64_t step;        /* of a read or write: that is submitted now */
+                        nigh_region **handle; /* of what was opened */
                     };
                     uint32_t what; /* SESSION_REGION_* */
                     uint32_t flags;
                     union {
                         const nigh_region_part *parts; /* of a vector of `ref`; NULL: it is none */
-                        uint8_t question[16];          /* of a fill or a copy */
-                        nigh_region *opened;           /* by an OPEN or a LOCK */
-                        const uint32_t *connection;    /* CREATE: over which alone; NULL: any */
+                        uint8_t question[24];          /* of a fill, a copy, a swap or a lock */
+                        struct {
+                            uint64_t number, offset, bytes;
+                        } memory;                   /* of a move by the node */
+                        const uint32_t *connection; /* CREATE: over which alone; NULL: any */
                     };
                 } region;
             };

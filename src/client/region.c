@@ -46,9 +46,29 @@ static void region_say(const struct client_op *op, struct session_sqe *sqe)
     sqe->argument = op_remaining_us(op);
 }
 
+/* What the node moves by itself. */
+static void write_memory(const struct client_op *op, uint8_t *to)
+{
+    struct session_bulk said = {.number = op->u.region.memory.number,
+                                .offset = op->u.region.memory.offset,
+                                .bytes = op->u.region.memory.bytes,
+                                .access = op->u.region.what == SESSION_REGION_READ
+                                              ? SESSION_MEMORY_WRITE
+                                              : SESSION_MEMORY_READ};
+
+    memcpy(to, &said, sizeof(said));
+}
+
 static void region_fill(struct client_op *op, struct session_sqe *sqe)
 {
-    place_write(op, place_take(op, sqe));
+    uint32_t what = op->u.region.what;
+    uint8_t *to = place_take(op, sqe);
+
+    if (what == SESSION_REGION_READ || what == SESSION_REGION_WRITE) {
+        write_memory(op, to);
+    } else {
+        place_write(op, to);
+    }
     region_say(op, sqe);
 }
 
@@ -105,6 +125,11 @@ static bool lock_has_room(struct client_op *op)
            place_is_overdue(op);
 }
 
+static bool opens_one(const struct client_op *op)
+{
+    return op->u.region.what == SESSION_REGION_OPEN || op->u.region.what == SESSION_REGION_LOCK;
+}
+
 /* It is of the connection that gave it: the op may have been what came back to the node. */
 static void take_handle(struct client_op *op, uint64_t number)
 {
@@ -112,6 +137,9 @@ static void take_handle(struct client_op *op, uint64_t number)
 
     opened->number = number;
     opened->connection = atomic_load_explicit(&op->client->connections, memory_order_relaxed);
+    list_push_back(&op->client->regions, &opened->place);
+    *op->u.region.handle = opened;
+    op->u.region.opened = NULL;
 }
 
 static bool region_done(struct client_op *op, size_t step, uint8_t opcode,
@@ -124,7 +152,7 @@ static bool region_done(struct client_op *op, size_t step, uint8_t opcode,
         op_fail(op, (nigh_status)cqe->status);
         return false;
     }
-    if (op->u.region.what == SESSION_REGION_OPEN || op->u.region.what == SESSION_REGION_LOCK) {
+    if (opens_one(op)) {
         take_handle(op, cqe->generation);
     } else if (op->u.region.out != NULL) {
         *op->u.region.out = cqe->generation;
@@ -136,6 +164,19 @@ static bool region_done(struct client_op *op, size_t step, uint8_t opcode,
         op_fail(op, NIGH_PROTOCOL);
     }
     return false;
+}
+
+/* What it was to open is not open. */
+static void region_ended(struct client_op *op)
+{
+    if (opens_one(op)) {
+        free(op->u.region.opened);
+    }
+}
+
+static void close_ended(struct client_op *op)
+{
+    free(op->u.region.region);
 }
 
 /* ---- how it ended --------------------------------------------------------- */
@@ -256,6 +297,7 @@ static const struct op_kind region_kind = {
     .build = region_build,
     .done = region_done,
     .has_room = place_has_room,
+    .ended = region_ended,
     .tell = region_explain,
     .waits = true,
 };
@@ -266,9 +308,11 @@ static const struct op_kind lock_kind = {
     .build = region_build,
     .done = region_done,
     .has_room = lock_has_room,
+    .ended = region_ended,
     .tell = region_explain,
     .waits = true,
     .yields = true,
+    .answers = true, /* or others wait until this client comes by again, and gives it back */
 };
 
 static const struct op_kind barrier_kind = {
@@ -280,10 +324,19 @@ static const struct op_kind barrier_kind = {
     .yields = true,
 };
 
-static const struct op_kind end_kind = {
+static const struct op_kind unmap_kind = {
     .lane = place_lane,
     .build = bare_build,
     .done = region_done,
+    .tell = region_explain,
+    .waits = true,
+};
+
+static const struct op_kind close_kind = {
+    .lane = place_lane,
+    .build = bare_build,
+    .done = region_done,
+    .ended = close_ended,
     .tell = region_explain,
     .waits = true,
 };
@@ -293,8 +346,8 @@ static const struct op_kind *kind_of(enum session_region_what what)
     switch (what) {
     case SESSION_REGION_LOCK: return &lock_kind;
     case SESSION_REGION_BARRIER: return &barrier_kind;
-    case SESSION_REGION_CLOSE:
-    case SESSION_REGION_UNMAP: return &end_kind;
+    case SESSION_REGION_CLOSE: return &close_kind;
+    case SESSION_REGION_UNMAP: return &unmap_kind;
     default: return &region_kind;
     }
 }
@@ -309,6 +362,14 @@ void region_init(struct client_op *op, nigh_client *client, nigh_region *region,
     memset(&op->u.region, 0, sizeof(op->u.region));
     op->u.region.region = region;
     op->u.region.what = what;
+}
+
+void region_ask(struct client_op *op, const void *question, uint32_t count)
+{
+    NIGH_ASSERT(count <= sizeof(op->u.region.question));
+    memcpy(op->u.region.question, question, count);
+    op->u.place.bytes = op->u.region.question;
+    op->u.place.count = count;
 }
 
 nigh_status region_run(struct client_op *op)
@@ -369,47 +430,32 @@ nigh_status region_check_open(nigh_client *client, const char *name, const void 
     return NIGH_OK;
 }
 
-nigh_region *region_make(nigh_client *client)
+nigh_status region_opens(struct client_op *op, nigh_region **handle)
 {
     nigh_region *region = calloc(1, sizeof(*region));
 
-    if (region != NULL) {
-        region->client = client;
-        list_init(&region->ranges);
+    if (region == NULL) {
+        return error_note(op->client, NIGH_NO_RESOURCES);
     }
-    return region;
-}
-
-void region_keep(nigh_region *region)
-{
-    client_lock(region->client);
-    list_push_back(&region->client->regions, &region->place);
-    client_unlock(region->client);
+    region->client = op->client;
+    list_init(&region->ranges);
+    op->u.region.opened = region;
+    op->u.region.handle = handle;
+    return NIGH_OK;
 }
 
 nigh_status region_open_named(nigh_client *client, const char *name, uint32_t access,
                               uint64_t timeout_us, nigh_region **out)
 {
-    nigh_region *region = region_make(client);
     struct client_op op;
     nigh_status status;
 
-    if (region == NULL) {
-        return error_note(client, NIGH_NO_RESOURCES);
-    }
     region_init(&op, client, NULL, SESSION_REGION_OPEN, timeout_us);
     op.u.place.bytes = name;
     op.u.place.count = (uint32_t)name_bytes(name);
     op.u.region.at = access;
-    op.u.region.opened = region;
-    status = region_run(&op);
-    if (status != NIGH_OK) {
-        free(region);
-        return status;
-    }
-    region_keep(region);
-    *out = region;
-    return NIGH_OK;
+    status = region_opens(&op, out);
+    return status == NIGH_OK ? region_run(&op) : status;
 }
 
 nigh_status nigh_region_open(nigh_client *client, const char *name, uint32_t access,
@@ -569,11 +615,10 @@ nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec
     return region_open_named(client, spec->name, NIGH_REGION_ALL, op_remaining_us(&op), region);
 }
 
-nigh_status region_put(nigh_region *region)
+nigh_status region_put_init(struct client_op *op, nigh_region *region)
 {
     nigh_client *client = region->client;
     nigh_status status = client_look(client);
-    struct client_op op;
 
     if (status == NIGH_FORKED) {
         return status;
@@ -581,16 +626,25 @@ nigh_status region_put(nigh_region *region)
     status = client_check(client);
     if (status == NIGH_OK && !is_there(region)) {
         status = NIGH_CLOSED;
-    } else if (status == NIGH_OK) {
-        region_init(&op, client, region, SESSION_REGION_CLOSE, LIMIT_NODE_GRACE_US);
-        status = op_run(&op);
     }
     client_lock(client);
     list_remove(&region->place);
     client_unlock(client);
     region_unmap_all(region, false);
-    free(region);
-    return status;
+    if (status != NIGH_OK) {
+        free(region);
+        return status;
+    }
+    region_init(op, client, region, SESSION_REGION_CLOSE, LIMIT_NODE_GRACE_US);
+    return NIGH_OK;
+}
+
+nigh_status region_put(nigh_region *region)
+{
+    struct client_op op;
+    nigh_status status = region_put_init(&op, region);
+
+    return status == NIGH_OK ? op_run(&op) : status;
 }
 
 void nigh_region_close(nigh_region *region)

@@ -33,11 +33,17 @@ nigh_status region_open_named(nigh_client *client, const char *name, uint32_t ac
 /* What a newer program asks for is not passed over: says why not. */
 nigh_status region_check_spec(nigh_client *client, const nigh_region_spec *spec, const char *call);
 
-/* One that is not open yet; NULL: there is no memory. It is open from region_keep on, or freed. */
-nigh_region *region_make(nigh_client *client);
-void region_keep(nigh_region *region);
+/* The question of an op is its own from here on: it is asked when there is room for it. */
+void region_ask(struct client_op *op, const void *question, uint32_t count);
 
-/* Closes and frees it: how the node answered. */
+/* The op, an OPEN or a LOCK, is to open one: *handle, if it ends well. NIGH_NO_RESOURCES: there is
+ * no memory, and it is not to be begun. */
+nigh_status region_opens(struct client_op *op, nigh_region **handle);
+
+/* An op that closes one, which is nobody's from here on and freed with its end; or at once, where
+ * there is nothing to be asked: then the status is returned. */
+nigh_status region_put_init(struct client_op *op, nigh_region *region);
+/* The same to its end: how the node answered. */
 nigh_status region_put(nigh_region *region);
 
 /* Why an operation or a change has failed. */

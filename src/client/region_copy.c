@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of regions that the node fills or copies by itself: the caller has none of them. */
-#include <string.h>
-
 #include "client/error.h"
 #include "client/places.h"
 #include "client/region.h"
 
-/* The question is the op's: it is asked when there is a place for it. */
 static void question_init(struct client_op *op, const void *question, uint32_t count,
                           uint64_t offset, uint64_t size)
 {
-    memcpy(op->u.region.question, question, count);
-    op->u.place.bytes = op->u.region.question;
-    op->u.place.count = count;
+    region_ask(op, question, count);
     op->u.region.at = offset;
     op->u.region.ref = size;
     if (size == 0) {

@@ -249,43 +249,61 @@ nigh_status nigh_region_writev_start(nigh_region *region, const nigh_region_part
 
 /* ---- moved by the node ---------------------------------------------------- */
 
-static nigh_status run_part(nigh_region *region, enum session_region_what what, uint64_t offset,
-                            const nigh_bulk_part *part, uint64_t timeout_us)
+static nigh_status part_init(struct client_op *op, nigh_region *region,
+                             enum session_region_what what, uint64_t offset,
+                             const nigh_bulk_part *part, uint64_t timeout_us)
 {
     const char *call =
         what == SESSION_REGION_READ ? "nigh_region_read_into" : "nigh_region_write_from";
     nigh_status status = region_check(region, call);
-    struct session_bulk said;
-    struct client_op op;
 
     if (status != NIGH_OK) {
         return status;
     }
-    if (part == NULL || part->bulk == NULL || part->bulk->client != region->client ||
+    if (op == NULL || part == NULL || part->bulk == NULL || part->bulk->client != region->client ||
         part->offset > part->bulk->size || part->size > part->bulk->size - part->offset) {
         return error_set(region->client, NIGH_INVALID,
-                         "%s: the memory is not of a handle of this client", call);
+                         "%s: no op, or the memory is not of a handle of this client", call);
     }
     if (!bulk_is_there(part->bulk)) {
         return bulk_tell_gone(region->client);
     }
-    said = (struct session_bulk){.number = part->bulk->number,
-                                 .offset = part->offset,
-                                 .bytes = part->size,
-                                 .access = what == SESSION_REGION_READ ? SESSION_MEMORY_WRITE
-                                                                       : SESSION_MEMORY_READ};
     ORDER_SAID();
-    region_init(&op, region->client, region, what, timeout_us);
-    op.u.region.at = offset;
-    op.u.region.flags = SESSION_FLAG_INTO;
-    op.u.place.bytes = &said;
-    op.u.place.count = sizeof(said);
+    region_init(op, region->client, region, what, timeout_us);
+    op->u.region.at = offset;
+    op->u.region.flags = SESSION_FLAG_INTO;
+    /* By number: the handle may be closed before there is room for the question. */
+    op->u.region.memory.number = part->bulk->number;
+    op->u.region.memory.offset = part->offset;
+    op->u.region.memory.bytes = part->size;
+    op->u.place.count = sizeof(struct session_bulk);
     if (part->size == 0) {
-        op.count = 0; /* as of a read or write of none */
+        op->count = 0; /* as of a read or write of none */
+    }
+    return NIGH_OK;
+}
+
+static nigh_status run_part(nigh_region *region, enum session_region_what what, uint64_t offset,
+                            const nigh_bulk_part *part, uint64_t timeout_us)
+{
+    struct client_op op;
+    nigh_status status = part_init(&op, region, what, offset, part, timeout_us);
+
+    if (status != NIGH_OK) {
+        return status;
     }
     status = region_run(&op);
     ORDER_HEARD();
     return status;
+}
+
+static nigh_status start_part(nigh_region *region, enum session_region_what what, uint64_t offset,
+                              const nigh_bulk_part *part, uint64_t timeout_us, nigh_op *given)
+{
+    struct client_op *op = (struct client_op *)given;
+    nigh_status status = part_init(op, region, what, offset, part, timeout_us);
+
+    return status == NIGH_OK ? error_note(region->client, calls_start(op)) : status;
 }
 
 nigh_status nigh_region_read_into(nigh_region *region, uint64_t offset, const nigh_bulk_part *part,
@@ -300,34 +318,57 @@ nigh_status nigh_region_write_from(nigh_region *region, uint64_t offset, const n
     return run_part(region, SESSION_REGION_WRITE, offset, part, timeout_us);
 }
 
+nigh_status nigh_region_read_into_start(nigh_region *region, uint64_t offset,
+                                        const nigh_bulk_part *part, uint64_t timeout_us,
+                                        nigh_op *op)
+{
+    return start_part(region, SESSION_REGION_READ, offset, part, timeout_us, op);
+}
+
+nigh_status nigh_region_write_from_start(nigh_region *region, uint64_t offset,
+                                         const nigh_bulk_part *part, uint64_t timeout_us,
+                                         nigh_op *op)
+{
+    return start_part(region, SESSION_REGION_WRITE, offset, part, timeout_us, op);
+}
+
 /* ---- words ---------------------------------------------------------------- */
 
-static nigh_status run_word(nigh_region *region, enum session_region_what what, uint64_t offset,
-                            uint64_t word, const uint64_t *compare, uint64_t timeout_us,
-                            uint64_t *old)
+static nigh_status word_init(struct client_op *op, nigh_region *region,
+                             enum session_region_what what, uint64_t offset, uint64_t word,
+                             uint64_t timeout_us, uint64_t *old)
 {
     const char *call =
         what == SESSION_REGION_ADD ? "nigh_region_fetch_add" : "nigh_region_compare_swap";
     nigh_status status = region_check(region, call);
-    uint64_t was = 0;
-    struct client_op op;
 
     if (status != NIGH_OK) {
         return status;
     }
-    if (offset % sizeof(word) != 0) {
-        return error_set(region->client, NIGH_INVALID, "%s: the offset is not a multiple of 8",
-                         call);
+    if (op == NULL || offset % sizeof(word) != 0) {
+        return error_set(region->client, NIGH_INVALID,
+                         "%s: no op, or the offset is not a multiple of 8", call);
     }
-    region_init(&op, region->client, region, what, timeout_us);
-    op.u.region.at = offset;
-    op.u.region.ref = word;
-    op.u.region.out = &was;
-    op.u.place.bytes = compare;
-    op.u.place.count = compare != NULL ? sizeof(*compare) : 0;
-    status = region_run(&op);
-    if (status == NIGH_OK && old != NULL) {
-        *old = was;
+    region_init(op, region->client, region, what, timeout_us);
+    op->u.region.at = offset;
+    op->u.region.ref = word;
+    op->u.region.out = old;
+    return NIGH_OK;
+}
+
+static nigh_status add_init(struct client_op *op, nigh_region *region, uint64_t offset,
+                            uint64_t added, uint64_t timeout_us, uint64_t *old)
+{
+    return word_init(op, region, SESSION_REGION_ADD, offset, added, timeout_us, old);
+}
+
+static nigh_status swap_init(struct client_op *op, nigh_region *region, uint64_t offset,
+                             uint64_t compare, uint64_t swap, uint64_t timeout_us, uint64_t *old)
+{
+    nigh_status status = word_init(op, region, SESSION_REGION_SWAP, offset, swap, timeout_us, old);
+
+    if (status == NIGH_OK) {
+        region_ask(op, &compare, sizeof(compare));
     }
     return status;
 }
@@ -335,11 +376,36 @@ static nigh_status run_word(nigh_region *region, enum session_region_what what, 
 nigh_status nigh_region_fetch_add(nigh_region *region, uint64_t offset, uint64_t added,
                                   uint64_t timeout_us, uint64_t *old)
 {
-    return run_word(region, SESSION_REGION_ADD, offset, added, NULL, timeout_us, old);
+    struct client_op op;
+    nigh_status status = add_init(&op, region, offset, added, timeout_us, old);
+
+    return status == NIGH_OK ? region_run(&op) : status;
 }
 
 nigh_status nigh_region_compare_swap(nigh_region *region, uint64_t offset, uint64_t compare,
                                      uint64_t swap, uint64_t timeout_us, uint64_t *old)
 {
-    return run_word(region, SESSION_REGION_SWAP, offset, swap, &compare, timeout_us, old);
+    struct client_op op;
+    nigh_status status = swap_init(&op, region, offset, compare, swap, timeout_us, old);
+
+    return status == NIGH_OK ? region_run(&op) : status;
+}
+
+nigh_status nigh_region_fetch_add_start(nigh_region *region, uint64_t offset, uint64_t added,
+                                        uint64_t timeout_us, uint64_t *old, nigh_op *given)
+{
+    struct client_op *op = (struct client_op *)given;
+    nigh_status status = add_init(op, region, offset, added, timeout_us, old);
+
+    return status == NIGH_OK ? error_note(region->client, calls_start(op)) : status;
+}
+
+nigh_status nigh_region_compare_swap_start(nigh_region *region, uint64_t offset, uint64_t compare,
+                                           uint64_t swap, uint64_t timeout_us, uint64_t *old,
+                                           nigh_op *given)
+{
+    struct client_op *op = (struct client_op *)given;
+    nigh_status status = swap_init(op, region, offset, compare, swap, timeout_us, old);
+
+    return status == NIGH_OK ? error_note(region->client, calls_start(op)) : status;
 }

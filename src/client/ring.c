@@ -265,6 +265,31 @@ static bool ring_may_wait(const struct client_pending *place)
     return place->waits || (place->created && place->opcode == SESSION_OP_SEAL);
 }
 
+static void ring_want_cancel(struct client_lane *lane, struct client_pending *place)
+{
+    lane->cancels_wanted += !place->cancel_wanted;
+    place->cancel_wanted = true;
+}
+
+bool ring_cancel(nigh_client *client, const struct client_op *op)
+{
+    uint32_t lane = op->u.place.lane;
+    struct client_lane *at = &client->lane[lane];
+
+    for (uint32_t i = 0; i < LIMIT_RING_ENTRIES && at->in_flight > 0; i++) {
+        struct client_pending *place = &at->pending[i];
+
+        if (!place->used || place->op != op || place->opcode != SESSION_OP_REGION) {
+            continue;
+        }
+        ring_want_cancel(at, place);
+        ring_send_cancels(client, lane);
+        ring_flush(client);
+        return true;
+    }
+    return false;
+}
+
 void ring_forget(nigh_client *client, struct client_op *op)
 {
     if (list_is_linked(&op->queue)) {
@@ -287,8 +312,7 @@ void ring_forget(nigh_client *client, struct client_op *op)
             }
             at->pending[i].op = NULL;
             if (ring_may_wait(&at->pending[i])) {
-                at->pending[i].cancel_wanted = true;
-                at->cancels_wanted++;
+                ring_want_cancel(at, &at->pending[i]);
             }
         }
         ring_send_cancels(client, lane);

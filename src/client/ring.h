@@ -36,6 +36,9 @@ void ring_bells(nigh_client *client, uint64_t lanes);
 void ring_take_in(nigh_client *client, const struct client_op *self);
 /* Takes in what a node that is gone had completed before. From client_let_go only. */
 void ring_take_last(nigh_client *client);
+/* Tells the lane that the op is given up, and leaves its end to the answer. False: it is not there.
+ */
+bool ring_cancel(nigh_client *client, const struct client_op *op);
 /* Gives up what *op has in the lanes; its memory is not looked at again. */
 void ring_forget(nigh_client *client, struct client_op *op);
 /* Undoes a result that nobody waits for. */

@@ -7,6 +7,7 @@
  *   write OFFSET VALUE          a word, under the lock
  *   flood OFFSET                the same, again and again, until it fails
  *   unlock
+ *   want NUMBER COUNT           so many locks, from one on, and does not wait for them
  */
 #include <inttypes.h>
 #include <stdint.h>
@@ -16,7 +17,11 @@
 
 #include "nigh/region.h"
 
+#define WANTS_MAX 64
+
 static nigh_region *region, *held;
+static nigh_region *wanted[WANTS_MAX];
+static nigh_op wants[WANTS_MAX];
 
 static nigh_status lock(uint64_t number, unsigned mode, uint64_t term_us)
 {
@@ -43,6 +48,17 @@ static nigh_status flood(uint64_t offset)
     return status;
 }
 
+static nigh_status want(uint64_t number, uint64_t count)
+{
+    nigh_status status = count <= WANTS_MAX ? NIGH_OK : NIGH_LIMIT;
+
+    for (uint64_t n = 0; n < count && status == NIGH_OK; n++) {
+        status = nigh_region_lock_start(region, number + n, NIGH_REGION_EXCLUSIVE, 0, NIGH_FOREVER,
+                                        &wanted[n], &wants[n]);
+    }
+    return status;
+}
+
 static nigh_status carry_out(const char *line)
 {
     uint64_t first = 0, second = 0;
@@ -50,6 +66,8 @@ static nigh_status carry_out(const char *line)
 
     if (sscanf(line, "lock %" SCNu64 " %u %" SCNu64, &first, &mode, &second) == 3)
         return lock(first, mode, second);
+    if (sscanf(line, "want %" SCNu64 " %" SCNu64, &first, &second) == 2)
+        return want(first, second);
     if (strncmp(line, "unlock", 6) == 0) {
         nigh_status status = nigh_region_unlock(held);
 

@@ -224,6 +224,24 @@ def test_a_client_that_stands_still_loses_its_lock():
     cluster.close()
 
 
+def test_who_dies_with_locks_under_way_has_none():
+    """Some that it waits for, and some that it has, and has not heard of."""
+    cluster = Voters(2)
+    wait_for(lambda: cluster.agrees(), 20)
+    make(cluster, 0, "under way", bytes(CHUNK))
+    holder, victim = LockUser(cluster, 0, "under way"), LockUser(cluster, 1, "under way")
+    assert holder.does("lock 7 2 0") == "NIGH_OK"
+    assert victim.does("want 5 20") == "NIGH_OK"
+    victim.process.kill()
+    assert holder.does("unlock") == "NIGH_OK"
+    for number in range(5, 25):
+        assert holder.does(f"lock {number} 2 0") == "NIGH_OK"
+        assert holder.does("unlock") == "NIGH_OK"
+    holder.end()
+    victim.process.wait(60)
+    cluster.close()
+
+
 def test_clients_that_are_killed_cost_nobody():
     cluster = Voters(2)
     wait_for(lambda: cluster.agrees(), 20)

@@ -418,6 +418,237 @@ static void who_waits_at_a_barrier_in_vain(void **state)
     end_world(&world);
 }
 
+/* ---- by one thread -------------------------------------------------------- */
+
+#define MANY 120u /* more than a client waits for at once */
+
+/* A lock that is asked for, and not waited for yet. */
+struct wish {
+    nigh_region *region;
+    uint64_t number;
+    nigh_region *held;
+    nigh_op op;
+};
+
+static void begin_wish(struct wish *wish, nigh_region *region, uint64_t number, uint64_t timeout_us)
+{
+    *wish = (struct wish){.region = region, .number = number};
+    assert_int_equal(nigh_region_lock_start(region, number, NIGH_REGION_EXCLUSIVE, 0, timeout_us,
+                                            &wish->held, &wish->op),
+                     NIGH_OK);
+}
+
+static nigh_status end_wish(struct wish *wish, nigh_client *client)
+{
+    uint64_t until_us = support_now_us() + WAIT_US;
+    nigh_status status;
+
+    while ((status = nigh_wait(client, &wish->op, WAIT_US)) == NIGH_NO_QUORUM &&
+           support_now_us() < until_us) {
+        support_breathe();
+        begin_wish(wish, wish->region, wish->number, WAIT_US);
+    }
+    return status;
+}
+
+static void one_thread_waits_for_many_locks(void **state)
+{
+    static struct wish wishes[MANY];
+    static nigh_op ops[MANY];
+    nigh_region *held[MANY];
+    struct world world;
+    nigh_region *region, *other;
+
+    (void)state;
+    begin_world(&world, 2);
+    region = create(world.client[0], &(nigh_region_spec){.name = "many", .size = 4096});
+    other = open_region(world.client[1], "many", NIGH_REGION_ALL);
+    for (uint32_t n = 0; n < MANY; n++) {
+        assert_int_equal(lock(region, n, NIGH_REGION_EXCLUSIVE, 0, WAIT_US, &held[n]), NIGH_OK);
+    }
+    for (uint32_t n = 0; n < MANY; n++) {
+        begin_wish(&wishes[n], other, n, NIGH_FOREVER);
+    }
+    nigh_poll(world.client[1]);
+    for (uint32_t n = 0; n < MANY; n++) {
+        assert_int_not_equal(nigh_op_status(&wishes[n].op), NIGH_OK);
+        assert_null(wishes[n].held);
+        assert_int_equal(nigh_region_unlock_start(held[n], &ops[n]), NIGH_OK);
+    }
+    for (uint32_t n = 0; n < MANY; n++) {
+        uint64_t word = n;
+
+        assert_int_equal(nigh_wait(world.client[0], &ops[n], WAIT_US), NIGH_OK);
+        assert_int_equal(end_wish(&wishes[n], world.client[1]), NIGH_OK);
+        assert_non_null(wishes[n].held);
+        assert_int_equal(
+            AGREED(nigh_region_write(wishes[n].held, 8 * n, &word, sizeof word, WAIT_US)), NIGH_OK);
+    }
+    for (uint32_t n = 0; n < MANY; n++) {
+        assert_int_equal(nigh_region_unlock_start(wishes[n].held, &ops[n]), NIGH_OK);
+    }
+    for (uint32_t n = 0; n < MANY; n++) {
+        assert_int_equal(nigh_wait(world.client[1], &ops[n], WAIT_US), NIGH_OK);
+    }
+    assert_int_equal(lock(region, MANY - 1, NIGH_REGION_EXCLUSIVE, 0, WAIT_US, &held[0]), NIGH_OK);
+    assert_int_equal(nigh_region_unlock(held[0]), NIGH_OK);
+    end_world(&world);
+}
+
+/* Whenever it was given up: it is held, or goes back. */
+static void a_lock_that_nobody_waits_for_goes_back(void **state)
+{
+    struct world world;
+    struct wish wish;
+    nigh_region *region, *other, *held;
+    nigh_status status;
+    nigh_op op;
+
+    (void)state;
+    begin_world(&world, 2);
+    region = create(world.client[0], &(nigh_region_spec){.name = "back", .size = 4096});
+    other = open_region(world.client[1], "back", NIGH_REGION_ALL);
+    assert_int_equal(lock(region, 1, NIGH_REGION_EXCLUSIVE, 0, WAIT_US, &held), NIGH_OK);
+    begin_wish(&wish, other, 1, SECOND_US / 50);
+    status = nigh_wait(world.client[1], &wish.op, WAIT_US);
+    assert_true(status == NIGH_TIMEOUT || status == NIGH_NO_QUORUM);
+    assert_null(wish.held);
+    assert_int_equal(nigh_region_unlock(held), NIGH_OK);
+    for (uint32_t n = 0; n < 100; n++) {
+        assert_int_equal(lock(region, 1, NIGH_REGION_EXCLUSIVE, 0, WAIT_US, &held), NIGH_OK);
+        begin_wish(&wish, other, 1, NIGH_FOREVER);
+        assert_int_equal(nigh_region_unlock_start(held, &op), NIGH_OK);
+        for (uint32_t turn = 0; turn < n; turn++) {
+            nigh_poll(world.client[n % 2]);
+        }
+        status = nigh_cancel(world.client[1], &wish.op);
+        assert_true((status == NIGH_OK) == (wish.held != NULL));
+        if (status == NIGH_OK) {
+            assert_int_equal(nigh_region_unlock(wish.held), NIGH_OK);
+        }
+        assert_int_equal(nigh_wait(world.client[0], &op, WAIT_US), NIGH_OK);
+    }
+    assert_int_equal(lock(region, 1, NIGH_REGION_EXCLUSIVE, 0, WAIT_US, &held), NIGH_OK);
+    assert_int_equal(nigh_region_unlock(held), NIGH_OK);
+    end_world(&world);
+}
+
+static void a_client_that_ends_has_nothing_under_way(void **state)
+{
+    enum {
+        WISHES = 3
+    };
+    struct wish wishes[WISHES], had;
+    struct world world;
+    nigh_client *client;
+    nigh_region *region, *other, *held[WISHES];
+    nigh_op barrier;
+
+    (void)state;
+    begin_world(&world, 2);
+    region = create(world.client[0], &(nigh_region_spec){.name = "ends", .size = 4096});
+    client = attach(world.node[1]);
+    other = open_region(client, "ends", NIGH_REGION_ALL);
+    for (uint32_t n = 0; n < WISHES; n++) {
+        assert_int_equal(lock(region, n, NIGH_REGION_EXCLUSIVE, 0, WAIT_US, &held[n]), NIGH_OK);
+        begin_wish(&wishes[n], other, n, NIGH_FOREVER);
+    }
+    begin_wish(&had, other, WISHES, WAIT_US);
+    assert_int_equal(end_wish(&had, client), NIGH_OK);
+    assert_int_equal(nigh_region_barrier_start(other, 3, 2, NIGH_FOREVER, &barrier), NIGH_OK);
+    nigh_client_close(client);
+    for (uint32_t n = 0; n < WISHES; n++) {
+        nigh_status status = nigh_op_status(&wishes[n].op);
+
+        assert_true(status == NIGH_CLOSED || status == NIGH_NO_QUORUM);
+        assert_null(wishes[n].held);
+    }
+    assert_int_not_equal(nigh_op_status(&barrier), NIGH_PENDING);
+    for (uint32_t n = 0; n < WISHES; n++) {
+        assert_int_equal(nigh_region_unlock(held[n]), NIGH_OK);
+    }
+    for (uint32_t n = 0; n <= WISHES; n++) {
+        assert_int_equal(lock(region, n, NIGH_REGION_EXCLUSIVE, 0, WAIT_US, &held[0]), NIGH_OK);
+        assert_int_equal(nigh_region_unlock(held[0]), NIGH_OK);
+    }
+    end_world(&world);
+}
+
+/* A handle that is to arrive at a barrier. */
+struct party {
+    nigh_client *client;
+    nigh_region *region;
+    uint64_t number;
+    uint32_t parties;
+    nigh_op op;
+};
+
+static void arrive(struct party *party, uint64_t number, uint32_t parties)
+{
+    party->number = number;
+    party->parties = parties;
+    assert_int_equal(
+        nigh_region_barrier_start(party->region, number, parties, NIGH_FOREVER, &party->op),
+        NIGH_OK);
+}
+
+static void go_on(struct party *party)
+{
+    uint64_t until_us = support_now_us() + WAIT_US;
+    nigh_status status;
+
+    while ((status = nigh_wait(party->client, &party->op, WAIT_US)) == NIGH_NO_QUORUM &&
+           support_now_us() < until_us) {
+        support_breathe();
+        arrive(party, party->number, party->parties);
+    }
+    assert_int_equal(status, NIGH_OK);
+}
+
+static void one_thread_is_all_parties(void **state)
+{
+    enum {
+        PARTIES = 2 * NODES
+    };
+    struct party parties[PARTIES];
+    struct world world;
+    nigh_region *region;
+    nigh_status status;
+
+    (void)state;
+    begin_world(&world, NODES);
+    region = create(world.client[0], &(nigh_region_spec){.name = "meet", .size = 4096});
+    for (uint32_t n = 0; n < PARTIES; n++) {
+        parties[n] = (struct party){.client = world.client[n % NODES]};
+        parties[n].region = open_region(parties[n].client, "meet", NIGH_REGION_READ);
+    }
+    for (uint32_t round = 0; round < 20; round++) {
+        for (uint32_t n = 0; n < PARTIES; n++) {
+            arrive(&parties[(n + round) % PARTIES], 3, PARTIES);
+            nigh_poll(parties[0].client);
+            assert_true(n + 1 == PARTIES ||
+                        nigh_op_status(&parties[round % PARTIES].op) != NIGH_OK);
+        }
+        for (uint32_t n = 0; n < PARTIES; n++) {
+            go_on(&parties[n]);
+        }
+    }
+    /* Of one node: what it takes back it says before what it says next. */
+    arrive(&parties[0], 4, 2);
+    status = nigh_cancel(parties[0].client, &parties[0].op);
+    assert_true(status == NIGH_CANCELED || status == NIGH_NO_QUORUM);
+    arrive(&parties[NODES], 4, 2);
+    status = nigh_wait(parties[NODES].client, &parties[NODES].op, SECOND_US / 10);
+    assert_true(status == NIGH_TIMEOUT || status == NIGH_NO_QUORUM);
+    arrive(&parties[0], 4, 2);
+    go_on(&parties[0]);
+    go_on(&parties[NODES]);
+    assert_int_equal(nigh_region_barrier_start(region, 3, 0, WAIT_US, &parties[0].op),
+                     NIGH_INVALID);
+    assert_int_equal(nigh_region_barrier_start(region, 3, 2, WAIT_US, NULL), NIGH_INVALID);
+    end_world(&world);
+}
+
 /* ---- while chunks move ---------------------------------------------------- */
 
 struct mover {
@@ -481,6 +712,10 @@ int main(void)
         cmocka_unit_test(a_party_that_ends_is_waited_for_by_nobody),
         cmocka_unit_test(a_node_that_ends_is_waited_for_by_nobody),
         cmocka_unit_test(who_waits_at_a_barrier_in_vain),
+        cmocka_unit_test(one_thread_waits_for_many_locks),
+        cmocka_unit_test(a_lock_that_nobody_waits_for_goes_back),
+        cmocka_unit_test(a_client_that_ends_has_nothing_under_way),
+        cmocka_unit_test(one_thread_is_all_parties),
         cmocka_unit_test(locks_are_held_while_chunks_move),
     };
 

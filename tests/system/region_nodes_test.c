@@ -455,6 +455,188 @@ static void words_are_added_to_from_everywhere(void **state)
     end_world(&world);
 }
 
+/* ---- by one thread -------------------------------------------------------- */
+
+#define FLOWS      4u
+#define FLOW_BYTES (MIB + 4321) /* over two nodes or three */
+
+/* Much that is under way, between a region and memory of its own. */
+struct flow {
+    nigh_region *region;
+    uint64_t offset;
+    nigh_bulk *bulk;
+    uint8_t *memory;
+    nigh_op op;
+};
+
+static void make_flow(struct flow *flow, nigh_client *client, nigh_region *region, uint32_t n)
+{
+    void *memory;
+
+    *flow = (struct flow){.region = region, .offset = 5 + n * FLOW_BYTES};
+    assert_int_equal(nigh_bulk_alloc(client, FLOW_BYTES + 8, NIGH_BULK_READ | NIGH_BULK_WRITE,
+                                     &memory, &flow->bulk),
+                     NIGH_OK);
+    flow->memory = memory;
+}
+
+static void begin_flow(struct flow *flow, bool reads)
+{
+    nigh_bulk_part part = {.bulk = flow->bulk, .offset = 8, .size = FLOW_BYTES};
+
+    assert_int_equal(
+        reads ? nigh_region_read_into_start(flow->region, flow->offset, &part, WAIT_US, &flow->op)
+              : nigh_region_write_from_start(flow->region, flow->offset, &part, WAIT_US, &flow->op),
+        NIGH_OK);
+    memset(&part, 0xee, sizeof part);
+}
+
+static void end_flow(struct flow *flow, nigh_client *client, bool reads)
+{
+    uint64_t until_us = support_now_us() + WAIT_US;
+    nigh_status status;
+
+    while ((status = nigh_wait(client, &flow->op, WAIT_US)) == NIGH_NO_QUORUM &&
+           support_now_us() < until_us) {
+        support_breathe();
+        begin_flow(flow, reads);
+    }
+    assert_int_equal(status, NIGH_OK);
+}
+
+static void one_thread_moves_much_at_once(void **state)
+{
+    struct flow out[FLOWS], in[FLOWS];
+    struct world world;
+    nigh_region *region;
+
+    (void)state;
+    begin_world(&world, NODES);
+    region = create(world.client[0], &(nigh_region_spec){.name = "much",
+                                                         .size = 8 * MIB,
+                                                         .chunk_size = 512 * KIB,
+                                                         .where = NIGH_REGION_SPREAD});
+    for (uint32_t n = 0; n < FLOWS; n++) {
+        make_flow(&out[n], world.client[0], region, n);
+        make_flow(&in[n], world.client[0], region, n);
+        fill(out[n].memory + 8, FLOW_BYTES, n + 1);
+    }
+    for (uint32_t n = 0; n < FLOWS; n++) {
+        begin_flow(&out[n], false);
+    }
+    for (uint32_t n = FLOWS; n-- > 0;) {
+        end_flow(&out[n], world.client[0], false);
+    }
+    for (uint32_t n = 0; n < FLOWS; n++) {
+        begin_flow(&in[n], true);
+    }
+    for (uint32_t n = 0; n < FLOWS; n++) {
+        end_flow(&in[n], world.client[0], true);
+        assert_memory_equal(in[n].memory + 8, out[n].memory + 8, FLOW_BYTES);
+        assert_int_equal(nigh_bulk_close(in[n].bulk, WAIT_US), NIGH_OK);
+        assert_int_equal(nigh_bulk_close(out[n].bulk, WAIT_US), NIGH_OK);
+    }
+    end_world(&world);
+}
+
+#define WORDS 48u
+
+static void one_thread_changes_a_word_at_once(void **state)
+{
+    nigh_op ops[WORDS];
+    uint64_t olds[WORDS];
+    struct world world;
+    nigh_region *region;
+    uint64_t sum = 0, old, winners = 0, value = 0;
+
+    (void)state;
+    begin_world(&world, NODES);
+    region = create(
+        world.client[0],
+        &(nigh_region_spec){.name = "words", .size = 4 * KIB, .where = NIGH_REGION_ON, .rank = 1});
+    assert_int_equal(AGREED(nigh_region_fetch_add(region, 8, 0, WAIT_US, NULL)), NIGH_OK);
+    for (uint32_t n = 0; n < WORDS; n++) {
+        assert_int_equal(nigh_region_fetch_add_start(region, 8, 1, WAIT_US, &olds[n], &ops[n]),
+                         NIGH_OK);
+    }
+    for (uint32_t n = 0; n < WORDS; n++) {
+        assert_int_equal(nigh_wait(world.client[0], &ops[n], WAIT_US), NIGH_OK);
+        sum += olds[n];
+    }
+    assert_int_equal(sum, WORDS * (WORDS - 1) / 2); /* each was there once */
+    for (uint64_t n = 0; n < WORDS; n++) {
+        assert_int_equal(
+            nigh_region_compare_swap_start(region, 8, WORDS, 1000 + n, WAIT_US, &olds[n], &ops[n]),
+            NIGH_OK);
+    }
+    for (uint64_t n = 0; n < WORDS; n++) {
+        assert_int_equal(nigh_wait(world.client[0], &ops[n], WAIT_US), NIGH_OK);
+        winners += olds[n] == WORDS;
+        value = olds[n] == WORDS ? 1000 + n : value;
+    }
+    assert_int_equal(winners, 1);
+    for (uint64_t n = 0; n < WORDS; n++) {
+        assert_true(olds[n] == WORDS || olds[n] == value);
+    }
+    old = 5;
+    assert_int_equal(nigh_region_fetch_add_start(region, 8, 1, 0, &old, &ops[0]), NIGH_OK);
+    assert_int_equal(nigh_op_status(&ops[0]), NIGH_TIMEOUT); /* it was not asked for */
+    assert_int_equal(old, 5);
+    assert_int_equal(nigh_region_fetch_add_start(region, 4, 1, WAIT_US, &old, &ops[0]),
+                     NIGH_INVALID);
+    assert_int_equal(nigh_region_fetch_add_start(region, 8, 1, WAIT_US, &old, NULL), NIGH_INVALID);
+    assert_int_equal(AGREED(nigh_region_fetch_add(region, 8, 0, WAIT_US, &old)), NIGH_OK);
+    assert_int_equal(old, value);
+    end_world(&world);
+}
+
+/* Of one that was given up the memory comes back when the node is at it no more; and what is under
+ * way when the client is closed has ended then. */
+static void what_one_thread_began_it_may_leave(void **state)
+{
+    struct flow flows[FLOWS];
+    struct world world;
+    nigh_client *client;
+    nigh_region *region, *own;
+    nigh_op ops[WORDS];
+    uint64_t olds[WORDS], word = 1;
+    nigh_status status;
+
+    (void)state;
+    begin_world(&world, 2);
+    region = create(world.client[1], &(nigh_region_spec){.name = "left",
+                                                         .size = 8 * MIB,
+                                                         .chunk_size = 512 * KIB,
+                                                         .where = NIGH_REGION_SPREAD});
+    client = attach(world.node[0]);
+    own = open_region(client, "left", NIGH_REGION_ALL);
+    for (uint32_t n = 0; n < FLOWS; n++) {
+        make_flow(&flows[n], client, own, n);
+        begin_flow(&flows[n], n % 2 == 0);
+    }
+    status = nigh_cancel(client, &flows[0].op);
+    assert_true(status == NIGH_OK || status == NIGH_CANCELED || status == NIGH_NO_QUORUM);
+    assert_int_equal(nigh_bulk_wait(flows[0].bulk, WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_bulk_close(flows[0].bulk, WAIT_US), NIGH_OK);
+    for (uint32_t n = 0; n < WORDS; n++) {
+        olds[n] = UINT64_MAX;
+        assert_int_equal(nigh_region_fetch_add_start(own, 4 * MIB, 1, WAIT_US, &olds[n], &ops[n]),
+                         NIGH_OK);
+    }
+    nigh_client_close(client);
+    for (uint32_t n = 0; n < WORDS; n++) {
+        status = nigh_op_status(&ops[n]);
+        assert_int_not_equal(status, NIGH_PENDING);
+        assert_true((status == NIGH_OK) == (olds[n] != UINT64_MAX));
+    }
+    for (uint32_t n = 1; n < FLOWS; n++) {
+        assert_int_not_equal(nigh_op_status(&flows[n].op), NIGH_PENDING);
+    }
+    write_all(region, 0, &word, sizeof word);
+    assert_reads(region, 0, &word, sizeof word);
+    end_world(&world);
+}
+
 /* ---- changes -------------------------------------------------------------- */
 
 static void assert_is_at(nigh_region *region, uint32_t chunk, uint32_t rank)
@@ -1172,6 +1354,9 @@ int main(void)
         cmocka_unit_test(a_source_that_is_freed_ends_its_copies),
         cmocka_unit_test(parts_are_read_and_written_at_once),
         cmocka_unit_test(words_are_added_to_from_everywhere),
+        cmocka_unit_test(one_thread_moves_much_at_once),
+        cmocka_unit_test(one_thread_changes_a_word_at_once),
+        cmocka_unit_test(what_one_thread_began_it_may_leave),
         cmocka_unit_test(a_chunk_moves_with_what_is_in_it),
         cmocka_unit_test(a_region_grows_and_shrinks),
         cmocka_unit_test(rights_are_given_and_taken),

@@ -11,6 +11,7 @@
 
 #include "client/attach.h"
 #include "client/client_internal.h"
+#include "client/region.h"
 #include "client/ring.h"
 #include "client_fixture.h"
 #include "nigh/region.h"
@@ -21,12 +22,13 @@
 /* What the node was asked, and what it does not answer. */
 struct asked {
     struct fixture f;
-    uint32_t places;          /* that it grants beside those for answers */
-    _Atomic uint32_t keeps;   /* a bit of each SESSION_REGION_* */
-    _Atomic int32_t status;   /* of what it answers, */
-    _Atomic int32_t opening;  /* and to opens, if that is OK */
-    _Atomic bool is_stubborn; /* does not answer REFRESH, GET and CANCEL */
-    _Atomic uint32_t others;  /* of these */
+    uint32_t places;           /* that it grants beside those for answers */
+    _Atomic uint32_t keeps;    /* a bit of each SESSION_REGION_* */
+    _Atomic int32_t status;    /* of what it answers, */
+    _Atomic int32_t opening;   /* and to opens, if that is OK */
+    _Atomic bool is_stubborn;  /* does not answer REFRESH, GET and CANCEL */
+    _Atomic bool grants_first; /* what is cancelled, it has just opened */
+    _Atomic uint32_t others;   /* of these */
     _Atomic uint32_t count[SESSION_REGION_WHATS];
     struct session_sqe last[SESSION_REGION_WHATS];
     /* Under the node's lock: */
@@ -100,7 +102,6 @@ static enum fake_action serve(void *context, struct fake_node *fake, uint32_t la
 {
     struct asked *asked = context;
 
-    (void)lane;
     if (sqe->op == SESSION_OP_CALL_LEASE) {
         cqe->lease_offset = 0;
         cqe->lease_bytes = (LIMIT_REPLY_PLACES + asked->places) * LIMIT_CALL_BYTES;
@@ -125,6 +126,15 @@ static enum fake_action serve(void *context, struct fake_node *fake, uint32_t la
     if (sqe->op == SESSION_OP_BULK_MAKE) {
         cqe->generation = 1;
         return FAKE_ANSWER;
+    }
+    if (sqe->op == SESSION_OP_CANCEL && atomic_load(&asked->grants_first)) {
+        struct session_cqe granted = {.cookie = (uint32_t)sqe->argument,
+                                      .generation = ++asked->number,
+                                      .flags = SESSION_CQE_OPENED,
+                                      .pin = SESSION_NO_PIN};
+
+        fake_node_complete(fake, lane, &granted);
+        return FAKE_SERVE;
     }
     if (sqe->op == SESSION_OP_REFRESH || sqe->op == SESSION_OP_GET ||
         sqe->op == SESSION_OP_CANCEL) {
@@ -714,6 +724,266 @@ static void much_and_little_take_turns(void **state)
     stop(&asked.f);
 }
 
+/* ---- without waiting ------------------------------------------------------ */
+
+/* What was asked last for, as it lies in its place. */
+static const void *question(struct asked *asked, enum session_region_what what)
+{
+    return asked->f.fake.arena + asked->last[what].offset;
+}
+
+static void clobber(void *bytes, size_t size)
+{
+    memset(bytes, 0xee, size);
+}
+
+/* Asked when there is room at last, by a caller who has none of it any more. */
+static void what_is_asked_later_is_what_was_said(void **state)
+{
+    enum {
+        PLACES = 8
+    };
+    struct session_region_lock locks = {
+        .number = 7, .term_us = 9, .mode = SESSION_REGION_EXCLUSIVE};
+    struct session_bulk moves = {
+        .number = 1, .offset = 64, .bytes = 128, .access = SESSION_MEMORY_WRITE};
+    struct asked asked;
+    nigh_region *region, *held = NULL;
+    nigh_op ops[PLACES], swap, move, lock;
+    nigh_bulk_part part = {.offset = 64, .size = 128};
+    uint64_t old = 1;
+    void *memory;
+
+    (void)state;
+    begin(&asked, PLACES);
+    region = open_one(&asked);
+    assert_int_equal(nigh_bulk_alloc(asked.f.client, 4096, NIGH_BULK_WRITE, &memory, &part.bulk),
+                     NIGH_OK);
+    take_places(&asked, region, ops);
+    keep(&asked, SESSION_REGION_SWAP);
+    keep(&asked, SESSION_REGION_READ);
+    keep(&asked, SESSION_REGION_LOCK);
+    assert_int_equal(nigh_region_compare_swap_start(region, 8, 5, 6, NIGH_FOREVER, &old, &swap),
+                     NIGH_OK);
+    assert_int_equal(nigh_region_read_into_start(region, 16, &part, NIGH_FOREVER, &move), NIGH_OK);
+    clobber(&part, sizeof(part));
+    assert_int_equal(
+        nigh_region_lock_start(region, 7, NIGH_REGION_EXCLUSIVE, 9, NIGH_FOREVER, &held, &lock),
+        NIGH_OK);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_SWAP) +
+                         asked_for(&asked, SESSION_REGION_READ) +
+                         asked_for(&asked, SESSION_REGION_LOCK),
+                     0);
+    for (uint32_t n = 0; n < PLACES; n++) {
+        answer_kept(&asked, n, (struct session_cqe){.status = NIGH_OK});
+    }
+    assert_true(SUPPORT_WAIT(
+        (nigh_poll(asked.f.client), asked_for(&asked, SESSION_REGION_LOCK) == 1), 20000));
+    assert_int_equal(asked.last[SESSION_REGION_SWAP].ref, 6);
+    assert_int_equal(asked.last[SESSION_REGION_SWAP].data_size, sizeof(uint64_t));
+    assert_memory_equal(question(&asked, SESSION_REGION_SWAP), &(uint64_t){5}, sizeof(uint64_t));
+    assert_int_equal(asked.last[SESSION_REGION_READ].flags, SESSION_FLAG_INTO);
+    assert_memory_equal(question(&asked, SESSION_REGION_READ), &moves, sizeof(moves));
+    assert_memory_equal(question(&asked, SESSION_REGION_LOCK), &locks, sizeof(locks));
+    answer_kept(&asked, PLACES, (struct session_cqe){.generation = 4});
+    assert_int_equal(nigh_wait(asked.f.client, &swap, WAIT_US), NIGH_OK);
+    assert_int_equal(old, 4);
+    assert_null(held);
+    stop(&asked.f);
+}
+
+/* The node has them all at once; each has its own end, and its own word. */
+static void one_thread_has_several_under_way(void **state)
+{
+    enum {
+        COUNT = 4
+    };
+    struct asked asked;
+    nigh_region *region;
+    nigh_bulk_part part = {.size = 4096};
+    nigh_op moves[COUNT], words[COUNT];
+    uint64_t olds[COUNT] = {0};
+    void *memory;
+
+    (void)state;
+    begin(&asked, 2 * COUNT);
+    region = open_one(&asked);
+    assert_int_equal(nigh_bulk_alloc(asked.f.client, 4096, NIGH_BULK_READ, &memory, &part.bulk),
+                     NIGH_OK);
+    keep(&asked, SESSION_REGION_WRITE);
+    keep(&asked, SESSION_REGION_ADD);
+    for (uint32_t n = 0; n < COUNT; n++) {
+        assert_int_equal(nigh_region_write_from_start(region, 0, &part, NIGH_FOREVER, &moves[n]),
+                         NIGH_OK);
+    }
+    assert_true(SUPPORT_WAIT(asked_for(&asked, SESSION_REGION_WRITE) == COUNT, 20000));
+    for (uint32_t n = 0; n < COUNT; n++) {
+        assert_int_equal(
+            nigh_region_fetch_add_start(region, 0, 1, NIGH_FOREVER, &olds[n], &words[n]), NIGH_OK);
+    }
+    assert_true(SUPPORT_WAIT(asked_for(&asked, SESSION_REGION_ADD) == COUNT, 20000));
+    assert_int_equal(nigh_cancel(asked.f.client, &words[1]), NIGH_CANCELED);
+    for (uint32_t n = COUNT; n-- > 0;) {
+        answer_kept(&asked, COUNT + n,
+                    (struct session_cqe){.generation = 40 + n,
+                                         .status = n == 2 ? NIGH_PEER_LOST : NIGH_OK});
+        answer_kept(&asked, n, (struct session_cqe){.status = NIGH_OK});
+        assert_int_equal(nigh_wait(asked.f.client, &moves[n], WAIT_US), NIGH_OK);
+    }
+    assert_int_equal(nigh_op_status(&words[0]), NIGH_OK);
+    assert_int_equal(nigh_op_status(&words[2]), NIGH_PEER_LOST);
+    assert_int_equal(nigh_op_status(&words[3]), NIGH_OK);
+    assert_memory_equal(olds, ((uint64_t[COUNT]){40, 0, 0, 43}), sizeof(olds));
+    stop(&asked.f);
+}
+
+/* That go with the session. */
+static uint32_t handles(nigh_client *client)
+{
+    uint32_t count = 0;
+
+    client_lock(client);
+    LIST_FOREACH(node, &client->regions)
+    {
+        count++;
+    }
+    client_unlock(client);
+    return count;
+}
+
+static void a_lock_is_the_sessions_or_goes_back(void **state)
+{
+    struct asked asked;
+    nigh_region *region, *held = NULL, *late = NULL;
+    nigh_op op;
+
+    (void)state;
+    begin(&asked, 4);
+    region = open_one(&asked);
+    assert_int_equal(nigh_region_lock_start(region, 7, (nigh_region_mode)3, 0, WAIT_US, &held, &op),
+                     NIGH_INVALID);
+    assert_int_equal(nigh_region_lock_start(region, 7, NIGH_REGION_SHARED, 0, WAIT_US, NULL, &op),
+                     NIGH_INVALID);
+    assert_int_equal(nigh_region_lock_start(region, 7, NIGH_REGION_SHARED, 0, WAIT_US, &held, NULL),
+                     NIGH_INVALID);
+    assert_int_equal(nigh_region_lock_start(region, 7, NIGH_REGION_SHARED, 0, WAIT_US, &held, &op),
+                     NIGH_OK);
+    assert_int_equal(nigh_wait(asked.f.client, &op, WAIT_US), NIGH_OK);
+    assert_non_null(held);
+    assert_int_equal(handles(asked.f.client), 2);
+    keep(&asked, SESSION_REGION_LOCK);
+    assert_int_equal(nigh_region_lock_start(region, 8, NIGH_REGION_SHARED, 0, WAIT_US, &late, &op),
+                     NIGH_OK);
+    assert_true(SUPPORT_WAIT(asked_for(&asked, SESSION_REGION_LOCK) == 2, 20000));
+    assert_int_equal(nigh_cancel(asked.f.client, &op), NIGH_CANCELED);
+    answer_kept(&asked, 0, (struct session_cqe){.generation = 77, .flags = SESSION_CQE_OPENED});
+    assert_true(SUPPORT_WAIT(
+        (nigh_poll(asked.f.client), asked_for(&asked, SESSION_REGION_CLOSE) == 1), 20000));
+    assert_memory_equal(asked.last[SESSION_REGION_CLOSE].id, &(uint64_t){77}, sizeof(uint64_t));
+    assert_null(late);
+    assert_int_equal(handles(asked.f.client), 2);
+    stop(&asked.f); /* `held` goes with it */
+}
+
+/* Its caller hears so: nobody else would come by to give it back. */
+static void a_lock_that_is_cancelled_as_it_is_granted_is_held(void **state)
+{
+    struct asked asked;
+    nigh_region *region, *held = NULL;
+    nigh_op op;
+
+    (void)state;
+    begin(&asked, 4);
+    region = open_one(&asked);
+    keep(&asked, SESSION_REGION_LOCK);
+    atomic_store(&asked.grants_first, true);
+    assert_int_equal(
+        nigh_region_lock_start(region, 7, NIGH_REGION_SHARED, 0, NIGH_FOREVER, &held, &op),
+        NIGH_OK);
+    assert_int_equal(nigh_cancel(asked.f.client, &op), NIGH_OK);
+    assert_non_null(held);
+    assert_int_equal(nigh_region_unlock(held), NIGH_OK);
+    stop(&asked.f);
+}
+
+/* Nothing of it is left but the question. */
+static void the_handle_of_an_unlock_is_gone_at_once(void **state)
+{
+    struct asked asked;
+    nigh_region *region, *held[3];
+    nigh_op ops[3];
+    char said[256];
+
+    (void)state;
+    begin(&asked, 4);
+    region = open_one(&asked);
+    for (uint32_t n = 0; n < 3; n++) {
+        assert_int_equal(
+            nigh_region_lock(region, n, NIGH_REGION_EXCLUSIVE, 0, NIGH_FOREVER, &held[n]), NIGH_OK);
+    }
+    keep(&asked, SESSION_REGION_CLOSE);
+    assert_int_equal(nigh_region_unlock_start(NULL, &ops[0]), NIGH_INVALID);
+    assert_int_equal(nigh_region_unlock_start(held[0], NULL), NIGH_INVALID);
+    assert_int_equal(handles(asked.f.client), 4);
+    for (uint32_t n = 0; n < 3; n++) {
+        assert_int_equal(nigh_region_unlock_start(held[n], &ops[n]), NIGH_OK);
+    }
+    assert_int_equal(handles(asked.f.client), 1);
+    assert_true(SUPPORT_WAIT(asked_for(&asked, SESSION_REGION_CLOSE) == 3, 20000));
+    answer_kept(&asked, 0, (struct session_cqe){.status = NIGH_OK});
+    answer_kept(&asked, 1, (struct session_cqe){.status = NIGH_LOCK_LOST});
+    assert_int_equal(nigh_wait(asked.f.client, &ops[0], WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_wait(asked.f.client, &ops[1], WAIT_US), NIGH_LOCK_LOST);
+    nigh_client_error(asked.f.client, said, sizeof(said));
+    assert_non_null(strstr(said, "handed on"));
+    assert_int_equal(nigh_op_status(&ops[2]), NIGH_PENDING);
+    nigh_client_close(asked.f.client);
+    assert_int_equal(nigh_op_status(&ops[2]), NIGH_CLOSED);
+    asked.f.client = NULL;
+    stop(&asked.f);
+}
+
+/* As many barriers and writes as there may be are waited for: what lets a lock go is said when one
+ * of these has ended, of a handle that is not there any more. */
+static void an_unlock_is_said_when_there_is_room(void **state)
+{
+    enum {
+        PLACES = LIMIT_RING_CREATES,
+        COUNT = LIMIT_RING_WAITERS + LIMIT_RING_CREATES
+    };
+    static nigh_op ops[COUNT];
+    struct asked asked;
+    nigh_region *region, *held;
+    uint64_t number;
+    void *others;
+    nigh_op op;
+
+    (void)state;
+    begin(&asked, PLACES);
+    region = open_one(&asked);
+    assert_int_equal(nigh_region_lock(region, 7, NIGH_REGION_EXCLUSIVE, 0, NIGH_FOREVER, &held),
+                     NIGH_OK);
+    number = asked.number;
+    keep(&asked, SESSION_REGION_BARRIER);
+    for (uint32_t n = PLACES; n < COUNT; n++) {
+        assert_int_equal(nigh_region_barrier_start(region, n, 2, NIGH_FOREVER, &ops[n]), NIGH_OK);
+    }
+    take_places(&asked, region, ops);
+    assert_true(
+        SUPPORT_WAIT(asked_for(&asked, SESSION_REGION_BARRIER) == LIMIT_RING_WAITERS, 20000));
+    assert_int_equal(nigh_region_unlock_start(held, &op), NIGH_OK);
+    others = malloc(sizeof(struct nigh_region)); /* where it was, if it is nowhere */
+    assert_non_null(others);
+    clobber(others, sizeof(struct nigh_region));
+    assert_int_equal(asked_for(&asked, SESSION_REGION_CLOSE), 0);
+    answer_kept(&asked, 0, (struct session_cqe){.status = NIGH_OK});
+    assert_int_equal(nigh_wait(asked.f.client, &op, WAIT_US), NIGH_OK);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_CLOSE), 1);
+    assert_memory_equal(asked.last[SESSION_REGION_CLOSE].id, &number, sizeof(number));
+    free(others);
+    stop(&asked.f);
+}
+
 struct waiter {
     nigh_region *region, *held;
     pthread_t thread;
@@ -802,6 +1072,12 @@ int main(void)
         cmocka_unit_test(what_ends_a_handle_or_a_map_needs_no_place),
         cmocka_unit_test(a_barrier_needs_no_place),
         cmocka_unit_test(much_and_little_take_turns),
+        cmocka_unit_test(what_is_asked_later_is_what_was_said),
+        cmocka_unit_test(one_thread_has_several_under_way),
+        cmocka_unit_test(a_lock_is_the_sessions_or_goes_back),
+        cmocka_unit_test(a_lock_that_is_cancelled_as_it_is_granted_is_held),
+        cmocka_unit_test(the_handle_of_an_unlock_is_gone_at_once),
+        cmocka_unit_test(an_unlock_is_said_when_there_is_room),
         cmocka_unit_test(waits_for_a_lock_leave_places),
     };
 
