@@ -113,8 +113,71 @@ static size_t fd_take_descriptors(struct msghdr *message, int *fds, size_t fd_ca
     return count;
 }
 
-nigh_status fd_recv_message_open(int socket, void *bytes, size_t capacity_bytes, size_t *size_bytes,
-                                 int *fds, size_t fd_capacity, size_t *fd_count)
+enum fd_next fd_next(int socket)
+{
+    uint8_t byte;
+    union {
+        char bytes[CMSG_SPACE(sizeof(struct ucred))]; /* of who sent it: those come first */
+        struct cmsghdr alignment;
+    } control;
+    struct iovec part = {.iov_base = &byte, .iov_len = sizeof(byte)};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+
+    if (recvmsg(socket, &message, MSG_DONTWAIT | MSG_PEEK) < 0 || message.msg_controllen == 0)
+        return FD_NEXT_NONE;
+    return (message.msg_flags & MSG_CTRUNC) != 0 ? FD_NEXT_BRINGS : FD_NEXT_PLAIN;
+}
+
+/* The kernel has descriptors of its own of what a message brings as long as that is not taken: none
+ * that it lets go of here is the last. */
+nigh_status fd_peek_message(int socket, void *bytes, size_t capacity_bytes, size_t *size_bytes,
+                            bool *brings)
+{
+    struct iovec part = {.iov_base = bytes, .iov_len = capacity_bytes};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    ssize_t received = recvmsg(socket, &message, MSG_DONTWAIT | MSG_PEEK);
+
+    *brings = false;
+    if (received < 0)
+        return status_from_errno(errno);
+    *brings = (message.msg_flags & MSG_CTRUNC) != 0;
+    *size_bytes = (size_t)received;
+    if ((message.msg_flags & MSG_TRUNC) != 0)
+        return NIGH_PROTOCOL;
+    return received == 0 && !*brings ? NIGH_CLOSED : NIGH_OK;
+}
+
+nigh_status fd_recv_one(int socket, int *fd)
+{
+    uint8_t byte;
+    union {
+        char bytes[CMSG_LEN(sizeof(int))]; /* for one: what is aligned would do for two */
+        struct cmsghdr alignment;
+    } control;
+    struct iovec part = {.iov_base = &byte, .iov_len = sizeof(byte)};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = CMSG_LEN(sizeof(int))};
+
+    *fd = -1;
+    if (recvmsg(socket, &message, MSG_DONTWAIT | MSG_PEEK | MSG_CMSG_CLOEXEC) < 0)
+        return status_from_errno(errno);
+    if (fd_take_descriptors(&message, fd, 1) == 0)
+        return NIGH_NO_RESOURCES;
+    if ((message.msg_flags & MSG_CTRUNC) != 0)
+        return NIGH_PROTOCOL;
+    message = (struct msghdr){.msg_iov = &part, .msg_iovlen = 1};
+    (void)recvmsg(socket, &message, MSG_DONTWAIT); /* *fd is one more of what this lets go of */
+    return NIGH_OK;
+}
+
+/* As fd_recv_message, but what came is the caller's whatever is returned. */
+static nigh_status fd_receive(int socket, void *bytes, size_t capacity_bytes, size_t *size_bytes,
+                              int *fds, size_t fd_capacity, size_t *fd_count)
 {
     NIGH_ASSERT(fd_capacity <= LIMIT_SESSION_FDS);
     union fd_control control;
@@ -151,8 +214,8 @@ nigh_status fd_recv_message(int socket, void *bytes, size_t capacity_bytes, size
 {
     int taken[LIMIT_SESSION_FDS];
     size_t count = 0, received_bytes = 0;
-    nigh_status status = fd_recv_message_open(socket, bytes, capacity_bytes, &received_bytes, taken,
-                                              fd_capacity, &count);
+    nigh_status status =
+        fd_receive(socket, bytes, capacity_bytes, &received_bytes, taken, fd_capacity, &count);
 
     if (status != NIGH_OK) {
         for (size_t i = 0; i < count; i++)

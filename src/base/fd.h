@@ -54,13 +54,33 @@ nigh_status fd_recv_message(int socket, void *bytes, size_t capacity_bytes, size
                             int *fds, size_t fd_capacity, size_t *fd_count);
 
 /*
- * The same of a peer that is not trusted: nothing that it brings is closed here, as that may wait
- * for who serves what is behind it. Whatever came, at most fd_capacity (<= LIMIT_SESSION_FDS, and
- * even, as there is room for an even number), is the caller's whatever is returned; the kernel lets
- * go of the rest.
+ * Of a peer that is not trusted what a message brings is not received before somebody is to have
+ * it: to close it, as the kernel does with what there is no room for, may wait for who serves what
+ * is behind it, or for long. So messages are looked at first, and stay where they are.
  */
-nigh_status fd_recv_message_open(int socket, void *bytes, size_t capacity_bytes, size_t *size_bytes,
-                                 int *fds, size_t fd_capacity, size_t *fd_count);
+enum fd_next {
+    FD_NEXT_NONE, /* no message; also: an error, which is not told again */
+    FD_NEXT_PLAIN,
+    FD_NEXT_BRINGS /* descriptors */
+};
+
+/* The next message. The socket has SO_PASSCRED: else an empty message is as none. */
+enum fd_next fd_next(int socket);
+
+/*
+ * Reads the next message without taking it; *brings: descriptors come with it. Statuses as of
+ * fd_recv_message without room for descriptors; where that is NIGH_PROTOCOL since some come,
+ * NIGH_OK.
+ */
+nigh_status fd_peek_message(int socket, void *bytes, size_t capacity_bytes, size_t *size_bytes,
+                            bool *brings);
+
+/*
+ * Takes the next message, which was looked at and brings one descriptor: *fd is the caller's,
+ * close-on-exec. NIGH_PROTOCOL: it brings more; the message stays, and *fd is the first, the
+ * caller's, too. NIGH_NO_RESOURCES: this process may not have it; the message stays, and *fd is -1.
+ */
+nigh_status fd_recv_one(int socket, int *fd);
 
 /* Reads size_bytes, fewer only at end of file; *read_bytes says how many. */
 nigh_status fd_read_full(int fd, void *bytes, size_t size_bytes, size_t *read_bytes);

@@ -308,12 +308,15 @@
 #define LIMIT_SESSION_MAPS 1024 /* of these, of one session */
 #define LIMIT_REGION_TAKERS \
     8 /* users that one memory is remembered to have been given to; more are any */
-#define LIMIT_SESSION_DONATIONS 4  /* memories that a session offers before they are a region */
-#define LIMIT_DISPOSALS         16 /* messages whose descriptors are being closed elsewhere, */
-#define LIMIT_DISPOSALS_EACH    4  /* and of one uid, but root's and the node's own */
-#define LIMIT_DISPOSAL_FDS      2  /* of each; even */
-#define LIMIT_REGION_RENEW_US   UINT64_C(50000)  /* what there was no memory for is tried again */
-#define LIMIT_REGION_GRANT_US   UINT64_C(100000) /* what the system has is asked for that often */
+#define LIMIT_SESSION_DONATIONS   4  /* memories that a session offers before they are a region */
+#define LIMIT_DISPOSALS           16 /* descriptors of clients that are being closed elsewhere, */
+#define LIMIT_DISPOSALS_EACH      4  /* and of one uid, but root's and the node's own */
+#define LIMIT_DISPOSAL_WAITS      64 /* that wait for that, */
+#define LIMIT_DISPOSAL_WAITS_EACH 16 /* and of one uid, with the same exceptions */
+#define LIMIT_DISPOSAL_LOOK_US    UINT64_C(100000)
+#define LIMIT_CLOSINGS            16               /* connections that are being closed elsewhere */
+#define LIMIT_REGION_RENEW_US     UINT64_C(50000)  /* what there was no memory for is tried again */
+#define LIMIT_REGION_GRANT_US     UINT64_C(100000) /* what the system has is asked for that often */
 
 /* Turns and priorities of regions (docs/qos.md) */
 #define LIMIT_QOS_PIECE     (UINT64_C(256) << 10) /* bytes of one READ or WRITE of many */

@@ -388,6 +388,38 @@ void replicas_made(struct replicas *replicas, uint32_t from, const struct direct
 
 /* ---- members come and go -------------------------------------------------- */
 
+/* Who keeps account of no key any more, and since when. */
+static void note_who_is_out(struct replicas *replicas, uint64_t now_us)
+{
+    const struct replicas_shell *shell = &replicas->config.shell;
+
+    for (uint32_t rank = 0; rank < replicas->config.members->count; rank++) {
+        bool is_out = shell->is_out(shell->context, rank);
+
+        if (is_out && !replicas->was_out[rank]) {
+            replicas->out_us[rank] = now_us;
+        }
+        replicas->was_out[rank] = is_out;
+    }
+}
+
+/* Whether a member that would be the keeper went so lately that its holders may not have told this
+ * one. Nobody's coming and going keeps that up but for keys of which it is the keeper itself. */
+static bool is_new(const struct replicas *replicas, uint64_t key_hash, uint64_t now_us)
+{
+    const struct members *members = replicas->config.members;
+    uint64_t own = members_weight(members, members->self, key_hash);
+
+    for (uint32_t rank = 0; rank < members->count; rank++) {
+        if (replicas->was_out[rank] &&
+            now_us < clock_deadline_us(replicas->out_us[rank], REPLICAS_NEW_US) &&
+            members_weight(members, rank, key_hash) >= own) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* All keys are looked at, from the first. */
 static void sweep(struct replicas *replicas)
 {
@@ -412,8 +444,9 @@ void replicas_told_all(struct replicas *replicas, uint32_t rank, uint64_t shards
     sweep(replicas);
 }
 
-void replicas_member_dead(struct replicas *replicas, uint32_t rank)
+void replicas_member_dead(struct replicas *replicas, uint32_t rank, uint64_t now_us)
 {
+    note_who_is_out(replicas, now_us);
     for (uint32_t shard = 0; shard < LIMIT_SHARDS; shard++) {
         struct age *age = &replicas->ages[rank][shard];
 
@@ -423,8 +456,9 @@ void replicas_member_dead(struct replicas *replicas, uint32_t rank)
     sweep(replicas);
 }
 
-void replicas_moved(struct replicas *replicas)
+void replicas_moved(struct replicas *replicas, uint64_t now_us)
 {
+    note_who_is_out(replicas, now_us);
     sweep(replicas);
 }
 
@@ -469,26 +503,28 @@ static bool go_on_sweeping(struct replicas *replicas, uint64_t now_us)
 
 /* ---- questions, turns ----------------------------------------------------- */
 
-bool replicas_locate(struct replicas *replicas, uint32_t asker, const struct directory_key *key,
-                     struct directory_answer *answer)
+nigh_status replicas_locate(struct replicas *replicas, uint32_t asker,
+                            const struct directory_key *key, uint64_t now_us,
+                            struct directory_answer *answer)
 {
     struct kept *kept = kept_find(replicas, key);
     struct directory_answer found = {.state = DIRECTORY_KNOWN};
 
-    if (kept == NULL) {
-        return false;
-    }
-    found.object = kept->object;
     /* Beginning behind the asker's own place, so that askers spread. */
-    for (uint32_t n = 0; n < REPLICAS_SLOTS && found.holder_count < DIRECTORY_HOLDERS; n++) {
+    for (uint32_t n = 0;
+         kept != NULL && n < REPLICAS_SLOTS && found.holder_count < DIRECTORY_HOLDERS; n++) {
         const struct slot *slot = &kept->slots[(n + asker) % REPLICAS_SLOTS];
 
         if (slot->rank != asker && kept_stands(replicas, kept, slot)) {
             found.holders[found.holder_count++] = slot->rank;
         }
     }
+    if (found.holder_count == 0) {
+        return is_new(replicas, directory_key_hash(key), now_us) ? NIGH_BUSY : NIGH_NOT_FOUND;
+    }
+    found.object = kept->object;
     *answer = found;
-    return found.holder_count > 0;
+    return NIGH_OK;
 }
 
 bool replicas_turn(struct replicas *replicas, uint64_t now_us)
@@ -543,6 +579,7 @@ nigh_status replicas_create(const struct replicas_config *config, struct replica
     for (uint32_t n = 0; n < 4; n++) {
         replicas->secret[n] = random_u64(&random);
     }
+    note_who_is_out(replicas, 0); /* those have kept account of nothing */
     *out = replicas;
     return NIGH_OK;
 }

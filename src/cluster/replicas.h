@@ -20,6 +20,8 @@
 struct replicas;
 
 #define REPLICAS_SETTLE_US UINT64_C(500000)   /* a keeper that is new to a key hears its holders */
+#define REPLICAS_NEW_US    UINT64_C(2000000)  /* ... or has, that knows of none: a death is known to
+                                               * all within a second, and told within another */
 #define REPLICAS_DELETE_US UINT64_C(6000000)  /* one holder less by a delete: others follow */
 #define REPLICAS_ASK_US    UINT64_C(250000)   /* who makes a copy is asked how far it is */
 #define REPLICAS_MAKE_US   UINT64_C(10000000) /* and has so long for it, and a second for 8 MB */
@@ -96,14 +98,17 @@ void replicas_made(struct replicas *replicas, uint32_t from, const struct direct
  * then that this was all. Till then what it told before is not doubted. */
 void replicas_member_up(struct replicas *replicas, uint32_t rank, uint64_t shards);
 void replicas_told_all(struct replicas *replicas, uint32_t rank, uint64_t shards);
+/* Others are keepers now: views changed, or a member counts again. */
+void replicas_moved(struct replicas *replicas, uint64_t now_us);
 /* Its life is over: it holds nothing. */
-/* Others are keepers now: views changed. */
-void replicas_moved(struct replicas *replicas);
-void replicas_member_dead(struct replicas *replicas, uint32_t rank);
+void replicas_member_dead(struct replicas *replicas, uint32_t rank, uint64_t now_us);
 
-/* The holders of a key but `asker`, for those whose home is dead. False: it is not known here. */
-bool replicas_locate(struct replicas *replicas, uint32_t asker, const struct directory_key *key,
-                     struct directory_answer *answer);
+/* The holders of a key but `asker`, for those whose home is dead. NIGH_OK; NIGH_BUSY: none is known
+ * here, and some may have yet to tell, as others kept account of it until lately (within
+ * REPLICAS_NEW_US); NIGH_NOT_FOUND: none is known here. */
+nigh_status replicas_locate(struct replicas *replicas, uint32_t asker,
+                            const struct directory_key *key, uint64_t now_us,
+                            struct directory_answer *answer);
 
 /* A bounded part of what is to be done; true if there was some. */
 bool replicas_turn(struct replicas *replicas, uint64_t now_us);

@@ -70,6 +70,8 @@ struct replicas {
     struct timer **timer_storage;
     struct age (*ages)[LIMIT_SHARDS]; /* by rank */
     uint64_t told_all[LIMIT_NODES];   /* shards */
+    bool was_out[LIMIT_NODES];        /* at the last look */
+    uint64_t out_us[LIMIT_NODES];     /* since when */
     struct share shares;
     uint32_t sweep_at; /* NO_SWEEP: none is under way */
     bool sweep_again;

@@ -7,14 +7,13 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "base/fd.h"
 
 enum disposal_state {
     DISPOSAL_FREE,
-    DISPOSAL_WAITING, /* there was no thread to be had */
+    DISPOSAL_WAITING, /* for room, or as there was no thread to be had */
     DISPOSAL_CLOSING  /* a thread has it, and makes it free */
 };
 
@@ -22,14 +21,15 @@ struct disposal {
     struct disposals *all;
     _Atomic uint32_t state;
     uint32_t uid;
-    size_t count;
-    int fds[LIMIT_DISPOSAL_FDS];
+    int fd;
 };
+
+#define PLACES (LIMIT_DISPOSALS + LIMIT_DISPOSAL_WAITS)
 
 struct disposals {
     _Atomic uint32_t shares; /* of the owner, and of each thread */
     uint32_t own_uid;
-    struct disposal place[LIMIT_DISPOSALS];
+    struct disposal place[PLACES];
 };
 
 static void let_go(struct disposals *all)
@@ -38,18 +38,12 @@ static void let_go(struct disposals *all)
         free(all);
 }
 
-static void close_all(struct disposal *disposal)
-{
-    for (size_t n = 0; n < disposal->count; n++)
-        fd_close(&disposal->fds[n]);
-}
-
 static void *run(void *context)
 {
     struct disposal *disposal = context;
 
     (void)pthread_setname_np(pthread_self(), "nigh-disposal");
-    close_all(disposal);
+    fd_close(&disposal->fd);
     atomic_store_explicit(&disposal->state, DISPOSAL_FREE, memory_order_release);
     let_go(disposal->all);
     return NULL;
@@ -78,7 +72,7 @@ static void start(struct disposal *disposal)
     atomic_store_explicit(&disposal->state, DISPOSAL_WAITING, memory_order_relaxed);
 }
 
-static uint32_t state_of(struct disposal *disposal)
+static uint32_t state_of(const struct disposal *disposal)
 {
     return atomic_load_explicit(&disposal->state, memory_order_acquire);
 }
@@ -91,7 +85,7 @@ nigh_status disposals_create(uint32_t own_uid, struct disposals **out)
         return NIGH_NO_RESOURCES;
     atomic_init(&all->shares, 1);
     all->own_uid = own_uid;
-    for (uint32_t n = 0; n < LIMIT_DISPOSALS; n++)
+    for (uint32_t n = 0; n < PLACES; n++)
         all->place[n].all = all;
     *out = all;
     return NIGH_OK;
@@ -101,45 +95,70 @@ void disposals_destroy(struct disposals *all)
 {
     if (all == NULL)
         return;
-    for (uint32_t n = 0; n < LIMIT_DISPOSALS; n++) {
+    for (uint32_t n = 0; n < PLACES; n++) {
         if (state_of(&all->place[n]) == DISPOSAL_WAITING)
-            close_all(&all->place[n]); /* nobody is kept waiting any more */
+            start(&all->place[n]); /* there is room for all: the node ends */
+        if (state_of(&all->place[n]) == DISPOSAL_WAITING)
+            fd_close(&all->place[n].fd);
     }
     let_go(all);
 }
 
-bool disposals_has_room(struct disposals *all, uint32_t uid)
+/* Whether there may be one more than there are in a state. */
+static bool has_room(const struct disposals *all, uint32_t uid, enum disposal_state state,
+                     uint32_t most, uint32_t most_each)
 {
     bool is_free = uid == 0 || uid == all->own_uid;
     uint32_t used = 0, used_here = 0;
 
-    for (uint32_t n = 0; n < LIMIT_DISPOSALS; n++) {
-        struct disposal *disposal = &all->place[n];
-
-        if (state_of(disposal) == DISPOSAL_WAITING)
-            start(disposal);
-        if (state_of(disposal) == DISPOSAL_FREE)
-            continue;
-        used++;
-        used_here += disposal->uid == uid;
+    for (uint32_t n = 0; n < PLACES; n++) {
+        if (state_of(&all->place[n]) == state) {
+            used++;
+            used_here += all->place[n].uid == uid;
+        }
     }
-    return used < LIMIT_DISPOSALS && (is_free || used_here < LIMIT_DISPOSALS_EACH);
+    return used < most && (is_free || used_here < most_each);
 }
 
-void disposals_close(struct disposals *all, uint32_t uid, const int *fds, size_t count)
+bool disposals_has_room(const struct disposals *all, uint32_t uid)
+{
+    return has_room(all, uid, DISPOSAL_CLOSING, LIMIT_DISPOSALS, LIMIT_DISPOSALS_EACH);
+}
+
+bool disposals_has_place(const struct disposals *all, uint32_t uid)
+{
+    return has_room(all, uid, DISPOSAL_WAITING, LIMIT_DISPOSAL_WAITS, LIMIT_DISPOSAL_WAITS_EACH);
+}
+
+void disposals_close(struct disposals *all, uint32_t uid, int fd)
 {
     struct disposal *disposal = NULL;
 
-    NIGH_ASSERT(count <= LIMIT_DISPOSAL_FDS);
-    if (count == 0)
+    if (fd < 0)
         return;
-    for (uint32_t n = 0; n < LIMIT_DISPOSALS && disposal == NULL; n++) {
+    for (uint32_t n = 0; n < PLACES && disposal == NULL; n++) {
         if (state_of(&all->place[n]) == DISPOSAL_FREE)
             disposal = &all->place[n];
     }
     NIGH_ASSERT(disposal != NULL);
     disposal->uid = uid;
-    disposal->count = count;
-    memcpy(disposal->fds, fds, count * sizeof(*fds));
-    start(disposal);
+    disposal->fd = fd;
+    if (disposals_has_room(all, uid))
+        start(disposal);
+    else
+        atomic_store_explicit(&disposal->state, DISPOSAL_WAITING, memory_order_relaxed);
+}
+
+bool disposals_turn(struct disposals *all)
+{
+    bool waits = false;
+
+    for (uint32_t n = 0; n < PLACES; n++) {
+        struct disposal *disposal = &all->place[n];
+
+        if (state_of(disposal) == DISPOSAL_WAITING && disposals_has_room(all, disposal->uid))
+            start(disposal);
+        waits = waits || state_of(disposal) == DISPOSAL_WAITING;
+    }
+    return waits;
 }

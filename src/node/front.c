@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/status.h"
+#include "node/closings.h"
 #include "node/disposals.h"
 #include "node/front_internal.h"
 #include "node/peers.h"
@@ -36,23 +37,14 @@ void front_say(int fd, uint16_t kind, nigh_status status, const char *sentence)
     (void)fd_send_message(fd, &message, sizeof(message), NULL, 0);
 }
 
-/* Refuses a connection in words and closes it. What it sent and we did not read would turn the
- * close into a reset and lose the words. */
-static void front_refuse(int *fd, nigh_status status, const char *sentence)
+/* Refuses a connection in words and closes it. What it sent and nobody read would have a reset told
+ * before the words; what brings descriptors does. */
+static void front_refuse(struct front *front, int *fd, nigh_status status, const char *sentence)
 {
-    uint8_t rest[LIMIT_SESSION_MESSAGE_BYTES];
-    size_t size, fds;
-
-    for (int i = 0; i < LIMIT_FRONT_MESSAGES; i++) {
-        nigh_status read = fd_recv_message(*fd, rest, sizeof(rest), &size, NULL, 0, &fds);
-
-        if (read == NIGH_BUSY || read == NIGH_CLOSED)
-            break;
-    }
     front_say(*fd, SESSION_WELCOME, status, sentence);
     LOG_INFO("connection refused", "status=%s why=\"%s\"", nigh_status_name(status),
              LOG_QUOTE(sentence));
-    fd_close(fd);
+    closings_close(front->closings, fd);
 }
 
 /* ---- half-open connections ------------------------------------------------ */
@@ -60,7 +52,7 @@ static void front_refuse(int *fd, nigh_status status, const char *sentence)
 static void front_half_close(struct front *front, struct front_half *half)
 {
     lane_unwatch(front->lanes[0], half->fd);
-    fd_close(&half->fd);
+    closings_close(front->closings, &half->fd);
 }
 
 /* A place for one more: a free one, else the oldest of those that the newcomer's uid may displace.
@@ -102,13 +94,13 @@ static void front_take_connection(struct front *front, int fd)
     uint32_t number;
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0) {
-        fd_close(&fd);
+        closings_close(front->closings, &fd);
         return;
     }
     half = front_half_place(front, credentials.uid);
     number = (uint32_t)(half - front->halves);
     if (lane_watch(front->lanes[0], fd, EPOLLIN, front_data(FRONT_HALF, number)) != NIGH_OK) {
-        front_refuse(&fd, NIGH_NO_RESOURCES, "the node cannot watch one more connection");
+        front_refuse(front, &fd, NIGH_NO_RESOURCES, "the node cannot watch one more connection");
         return;
     }
     half->fd = fd;
@@ -125,7 +117,7 @@ static void front_refuse_without_descriptor(struct front *front)
     fd_close(&front->spare_fd);
     fd = accept4(front->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0)
-        front_refuse(&fd, NIGH_NO_RESOURCES,
+        front_refuse(front, &fd, NIGH_NO_RESOURCES,
                      "the node has no file descriptor left; raise its RLIMIT_NOFILE");
     front->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
@@ -331,7 +323,7 @@ static void front_act_on_hello(struct front *front, struct front_half *half,
     nigh_status status = node_peer_of(half->fd, &peer);
 
     if (status != NIGH_OK) {
-        front_refuse(&half->fd, status, "the node cannot learn who you are from the kernel");
+        front_refuse(front, &half->fd, status, "the node cannot learn who you are from the kernel");
         return;
     }
     if ((hello->flags & SESSION_HELLO_RESUME) != 0)
@@ -339,7 +331,7 @@ static void front_act_on_hello(struct front *front, struct front_half *half,
     else
         status = front_admit_new(front, hello, &peer, &session, sentence);
     if (status != NIGH_OK) {
-        front_refuse(&half->fd, status, sentence);
+        front_refuse(front, &half->fd, status, sentence);
         node_peer_fini(&peer);
         return;
     }
@@ -367,25 +359,28 @@ void front_half_ready(struct front *front, uint32_t number)
     size_t size = 0, fds;
     uint16_t version;
     nigh_status status;
+    bool brings;
 
     if (half->fd < 0)
         return;
-    status = fd_recv_message(half->fd, bytes, sizeof(bytes), &size, NULL, 0, &fds);
+    status = fd_peek_message(half->fd, bytes, sizeof(bytes), &size, &brings);
     if (status == NIGH_BUSY)
         return;
     lane_unwatch(front->lanes[0], half->fd);
     if (status == NIGH_CLOSED) {
-        fd_close(&half->fd);
+        closings_close(front->closings, &half->fd);
         return;
     }
+    status = brings ? NIGH_PROTOCOL
+                    : fd_recv_message(half->fd, bytes, sizeof(bytes), &size, NULL, 0, &fds);
     if (status != NIGH_OK) {
-        front_refuse(&half->fd, NIGH_PROTOCOL,
+        front_refuse(front, &half->fd, NIGH_PROTOCOL,
                      "the first message is too long or brings descriptors; connect with libnigh");
         return;
     }
     status = hello_read(bytes, size, &hello, &version, sentence);
     if (status != NIGH_OK) {
-        front_refuse(&half->fd, status, sentence);
+        front_refuse(front, &half->fd, status, sentence);
         return;
     }
     front_act_on_hello(front, half, &hello, version);
@@ -423,6 +418,10 @@ static uint64_t front_tick(void *context, uint64_t now_us)
             due_us = min_u64(due_us, half->deadline_us);
         }
     }
+    if (front->spare_fd < 0)
+        front->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (disposals_turn(front->disposals) || front->spare_fd < 0)
+        due_us = min_u64(due_us, now_us + LIMIT_DISPOSAL_LOOK_US);
     if (front->peers != NULL)
         due_us = min_u64(due_us, peers_tick(front->peers, now_us));
     /* A connection that comes meanwhile gets at most twice its time. */
@@ -467,7 +466,8 @@ nigh_status front_open(struct front *front, struct lane **lanes, int listen_fd)
     front->lanes = lanes;
     front->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (front->spare_fd < 0 ||
-        disposals_create(front->config.own_uid, &front->disposals) != NIGH_OK)
+        disposals_create(front->config.own_uid, &front->disposals) != NIGH_OK ||
+        closings_create(&front->closings) != NIGH_OK)
         return NIGH_NO_RESOURCES;
     if (listen_fd >= 0) {
         nigh_status status = lane_watch(lanes[0], listen_fd, EPOLLIN, front_data(FRONT_LISTEN, 0));
@@ -511,9 +511,12 @@ void front_fini(struct front *front)
 {
     front_pairs_fini(front);
     for (uint32_t i = 0; i < LIMIT_FRONT_HALF_OPEN; i++)
-        fd_close(&front->halves[i].fd);
+        closings_close(front->closings, &front->halves[i].fd);
+    for (uint32_t i = 0; i < front->config.sessions->capacity; i++)
+        closings_close(front->closings, &front->config.sessions->slots[i].socket_fd);
     fd_close(&front->listen_fd);
     fd_close(&front->attach_fd);
     fd_close(&front->spare_fd);
     disposals_destroy(front->disposals);
+    closings_destroy(front->closings);
 }

@@ -72,6 +72,7 @@ struct front {
     struct services *services;   /* NULL: nobody serves, and there are no pairs */
     struct bulk_memories *bulks; /* NULL: there is none */
     struct disposals *disposals; /* of descriptors that clients sent, and that nobody takes */
+    struct closings *closings;   /* of connections that such are left in */
     struct front_pair pairs[LIMIT_PAIRS];
     uint32_t pair_serial; /* of the newest */
     uint64_t pair_us;     /* when that was made */

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/futex.h"
 #include "memory/session.h"
+#include "node/closings.h"
 #include "node/disposals.h"
 #include "node/front_internal.h"
 
@@ -201,9 +202,9 @@ static bool front_may_return(const struct front *front, const struct node_sessio
 
 static void front_rested(struct front *front, struct node_session *session)
 {
-    (void)front;
     if (session->state != NODE_SESSION_RESTING || --session->lanes_pending > 0)
         return;
+    closings_close(front->closings, &session->socket_fd);
     sessions_disconnect(session);
     session->state = NODE_SESSION_KEPT;
 }
@@ -307,8 +308,10 @@ static void front_end_client(struct node_session *session, nigh_status status)
 
 static void front_dropped(struct front *front, struct node_session *session)
 {
-    if (--session->lanes_pending == 0)
-        sessions_free(front->config.sessions, session);
+    if (--session->lanes_pending > 0)
+        return;
+    closings_close(front->closings, &session->socket_fd);
+    sessions_free(front->config.sessions, session);
 }
 
 void front_close_session(struct front *front, struct node_session *session, nigh_status status,
@@ -480,17 +483,17 @@ static void front_give_file(struct front *front, struct node_session *session,
 
 /* What a session's message brought: what nobody takes is closed elsewhere. */
 struct front_brought {
-    int fds[LIMIT_DISPOSAL_FDS];
-    size_t count;
-    bool is_lost; /* there was no place for one in this process, or no room for what that brings */
+    int fd;          /* -1: nothing */
+    bool is_refused; /* too much of its uid is being closed, or there was no place for it */
 };
 
-static bool front_is_donation(const struct session_message_header *header, size_t size,
-                              const struct front_brought *brought)
+static bool front_is_donation(const void *bytes, size_t size)
 {
-    return header->magic == SESSION_MAGIC && header->kind == SESSION_DONATE &&
-           size == sizeof(struct session_donation) &&
-           brought->count + (brought->is_lost ? 1 : 0) == 1;
+    struct session_message_header header;
+
+    memcpy(&header, bytes, sizeof(header));
+    return size == sizeof(struct session_donation) && header.magic == SESSION_MAGIC &&
+           header.kind == SESSION_DONATE;
 }
 
 static void front_take_donation(struct front *front, struct node_session *session,
@@ -500,11 +503,11 @@ static void front_take_donation(struct front *front, struct node_session *sessio
                                       .serial = given->serial};
 
     answer.status = NIGH_NO_RESOURCES;
-    if (!brought->is_lost)
-        answer.status = lane_region_donate(front->lanes[0], session->seat.slot, brought->fds[0],
+    if (!brought->is_refused)
+        answer.status = lane_region_donate(front->lanes[0], session->seat.slot, brought->fd,
                                            given->bytes, &answer.number);
     if (answer.status == NIGH_OK)
-        brought->count = 0;
+        brought->fd = -1;
     front_sent(front, session,
                fd_send_message(session->socket_fd, &answer, sizeof(answer), NULL, 0));
 }
@@ -529,12 +532,8 @@ static void front_take_message(struct front *front, struct node_session *session
 
     memset(&request, 0, sizeof(request));
     memcpy(&request, bytes, min_size(size, sizeof(request)));
-    if (front_is_donation(header, size, brought)) {
+    if (brought->fd >= 0) { /* it is a donation */
         front_take_donation(front, session, &request.donation, brought);
-        return;
-    }
-    if (brought->count > 0 || brought->is_lost) {
-        front_expel(front, session, "it sent a message that is too long or brings descriptors");
         return;
     }
     if (header->magic == SESSION_MAGIC && header->kind == SESSION_EXTENT &&
@@ -572,33 +571,56 @@ static void front_take_message(struct front *front, struct node_session *session
     front_expel(front, session, "it sent a message that is not of the session protocol");
 }
 
-/* Of whose descriptors too many are being closed none is received: the kernel lets go of it. That
- * may be others' doing: who donates is told so, and goes on. */
+/* Takes the one that a donation brings. Where this process has no place for one more the spare one
+ * makes it, until that is closed. */
+static nigh_status front_receive_one(struct front *front, const struct node_session *session,
+                                     struct front_brought *brought)
+{
+    nigh_status status;
+
+    if (!disposals_has_place(front->disposals, session->seat.uid))
+        return NIGH_PROTOCOL;
+    status = fd_recv_one(session->socket_fd, &brought->fd);
+    brought->is_refused = !disposals_has_room(front->disposals, session->seat.uid);
+    if (status == NIGH_NO_RESOURCES && front->spare_fd >= 0) {
+        brought->is_refused = true;
+        fd_close(&front->spare_fd);
+        status = fd_recv_one(session->socket_fd, &brought->fd);
+    }
+    return status == NIGH_NO_RESOURCES ? NIGH_PROTOCOL : status;
+}
+
+/* What brings descriptors and may not stays where it is, and goes with the connection: to let go of
+ * one may hold up who does. Of whose descriptors too many wait to be closed none is received,
+ * either; whose would wait is told so, as that may be others' doing, and goes on. */
 static nigh_status front_receive(struct front *front, const struct node_session *session,
                                  uint8_t bytes[LIMIT_SESSION_MESSAGE_BYTES], size_t *size,
                                  struct front_brought *brought)
 {
-    bool has_room = disposals_has_room(front->disposals, session->seat.uid);
+    bool brings;
+    size_t none;
     nigh_status status =
-        fd_recv_message_open(session->socket_fd, bytes, LIMIT_SESSION_MESSAGE_BYTES, size,
-                             brought->fds, has_room ? LIMIT_DISPOSAL_FDS : 0, &brought->count);
+        fd_peek_message(session->socket_fd, bytes, LIMIT_SESSION_MESSAGE_BYTES, size, &brings);
 
-    if (status == NIGH_CLOSED && brought->count > 0)
-        return NIGH_PROTOCOL; /* an empty message */
-    brought->is_lost =
-        *size > 0 && (status == NIGH_NO_RESOURCES || (status == NIGH_PROTOCOL && !has_room));
-    return brought->is_lost ? NIGH_OK : status;
+    if (!brings && (status == NIGH_OK || status == NIGH_PROTOCOL))
+        return fd_recv_message(session->socket_fd, bytes, LIMIT_SESSION_MESSAGE_BYTES, size, NULL,
+                               0, &none);
+    if (!brings || status != NIGH_OK)
+        return status;
+    if (!front_is_donation(bytes, *size))
+        return NIGH_PROTOCOL;
+    return front_receive_one(front, session, brought);
 }
 
 void front_session_ready(struct front *front, uint32_t slot, uint32_t events)
 {
     struct node_session *session = &front->config.sessions->slots[slot];
-    uint8_t bytes[LIMIT_SESSION_MESSAGE_BYTES];
+    uint8_t bytes[LIMIT_SESSION_MESSAGE_BYTES] = {0};
     uint32_t uid = session->seat.uid; /* the session may be over behind a message */
 
     (void)events;
     for (int i = 0; i < LIMIT_FRONT_MESSAGES && session->state == NODE_SESSION_OPEN; i++) {
-        struct front_brought brought = {.count = 0};
+        struct front_brought brought = {.fd = -1};
         size_t size = 0;
         nigh_status status = front_receive(front, session, bytes, &size, &brought);
 
@@ -613,7 +635,7 @@ void front_session_ready(struct front *front, uint32_t slot, uint32_t events)
             front_expel(front, session, "it sent a message that is too long or brings descriptors");
         else
             front_end_of_file(front, session);
-        disposals_close(front->disposals, uid, brought.fds, brought.count);
+        disposals_close(front->disposals, uid, brought.fd);
     }
 }
 

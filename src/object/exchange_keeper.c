@@ -276,11 +276,15 @@ bool replication_stands_in(const struct exchange *exchange, const struct directo
            replication_keeper(exchange, key_hash) == exchange_self(exchange);
 }
 
-void replication_locate(struct exchange *exchange, uint32_t asker, const struct directory_key *key,
-                        struct directory_answer *answer)
+nigh_status replication_locate(struct exchange *exchange, uint32_t asker,
+                               const struct directory_key *key, struct directory_answer *answer)
 {
-    if (!replicas_locate(exchange->replication->keeper, asker, key, answer)) {
-        *answer = (struct directory_answer){.state = DIRECTORY_NOT_YET};
+    *answer = (struct directory_answer){.state = DIRECTORY_NOT_YET};
+    switch (
+        replicas_locate(exchange->replication->keeper, asker, key, exchange->now_us, answer)) {
+    case NIGH_OK: return NIGH_OK;
+    case NIGH_BUSY: return NIGH_BUSY;
+    default: return NIGH_PEER_LOST;
     }
 }
 
@@ -290,12 +294,17 @@ bool replication_on_locate(struct exchange_link *link, const struct rpc_request 
     struct directory_answer answer;
     struct wire_located located;
     struct rpc_piece piece = {.data = &located, .bytes = sizeof(located)};
+    nigh_status status;
 
     if (!replication_stands_in(link->exchange, &locate->key) ||
         (link->shards >> (hash_id20(locate->key.id) >> 58) & 1) == 0) {
         return false;
     }
-    replication_locate(link->exchange, link->rank, &locate->key, &answer);
+    status = replication_locate(link->exchange, link->rank, &locate->key, &answer);
+    if (status == NIGH_BUSY && locate->wait == 0) {
+        rpc_reply(link_rpc(link->link), request->call, status, NULL, 0); /* it takes no later word */
+        return true;
+    }
     located = wire_from_answer(&answer);
     rpc_reply(link_rpc(link->link), request->call, NIGH_OK, &piece, 1);
     return true;

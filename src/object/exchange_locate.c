@@ -206,7 +206,7 @@ void pull_locate(struct exchange *exchange, struct pull *pull)
     }
     pull->asked_home = pull->home;
     if (replication_stands_in(exchange, &pull->key)) {
-        replication_locate(exchange, pull->home, &pull->key, &answer);
+        (void)replication_locate(exchange, pull->home, &pull->key, &answer);
         located(exchange, pull, &answer);
         return;
     }

@@ -611,13 +611,13 @@ void replication_link_down(struct exchange_link *link)
 
 void replication_moved(struct exchange *exchange)
 {
-    replicas_moved(exchange->replication->keeper);
+    replicas_moved(exchange->replication->keeper, exchange->now_us);
     replication_sweep(exchange->replication);
 }
 
 void replication_member_dead(struct exchange *exchange, uint32_t rank)
 {
-    replicas_member_dead(exchange->replication->keeper, rank);
+    replicas_member_dead(exchange->replication->keeper, rank, exchange->now_us);
     leave_member_dead(exchange);
     replication_sweep(exchange->replication);
 }

@@ -42,8 +42,10 @@ void replication_on_request(struct exchange_link *link, const struct rpc_request
 uint32_t replication_home(const struct exchange *exchange, uint64_t key_hash);
 /* Whether this node is asked in a dead home's place; what it says then; and to a peer. */
 bool replication_stands_in(const struct exchange *exchange, const struct directory_key *key);
-void replication_locate(struct exchange *exchange, uint32_t asker, const struct directory_key *key,
-                        struct directory_answer *answer);
+/* NIGH_OK; NIGH_BUSY: it may hear of it yet; NIGH_PEER_LOST: it does not know, as what was known is
+ * lost with the home. Then *answer says that it is not known yet. */
+nigh_status replication_locate(struct exchange *exchange, uint32_t asker,
+                               const struct directory_key *key, struct directory_answer *answer);
 bool replication_on_locate(struct exchange_link *link, const struct rpc_request *request,
                            const struct wire_locate *locate);
 /* Whether a holder is to be pulled from before another: less is on its way from it, or its link is

@@ -30,13 +30,15 @@ struct where {
     uint64_t token;
 };
 
-/* Of an answer for the home's stand-in, that knows of no other. It knows of replicas alone, and of
- * what has none it never will; one that is here only its asker need not be told of. */
-static nigh_status nobody_else(const struct exchange *exchange, const struct directory_key *key)
+/* Of an answer for the home's stand-in, that knows of no other, or does not yet. It knows of
+ * replicas alone, and of what has none it never will; one that is here only its asker need not be
+ * told of. */
+static nigh_status nobody_else(const struct exchange *exchange, const struct directory_key *key,
+                               nigh_status why)
 {
     const struct held *held = replication_find(exchange->replication, key);
 
-    return held != NULL && !held->gone ? NIGH_OK : NIGH_PEER_LOST;
+    return held != NULL && !held->gone ? NIGH_OK : why;
 }
 
 /* The ranks that an answer names, as far as they are ranks. A home that does not know yet will. */
@@ -48,7 +50,7 @@ static nigh_status take_answer(const struct exchange *exchange,
     struct exchange_places places = {.data_size = out->data_size};
 
     if (answer->state == DIRECTORY_NOT_YET) {
-        return stands_in ? nobody_else(exchange, key) : NIGH_BUSY;
+        return stands_in ? nobody_else(exchange, key, NIGH_PEER_LOST) : NIGH_BUSY;
     }
     for (uint32_t n = 0; answer->state == DIRECTORY_KNOWN && n < answer->holder_count; n++) {
         if (answer->holders[n] < exchange->config.members->count) {
@@ -83,6 +85,8 @@ static void on_where(void *context, nigh_status status, const uint8_t *payload, 
     (void)now_us;
     if (status == NIGH_OK) {
         status = take_reply(where, payload, bytes, &places);
+    } else if (status == NIGH_BUSY && where->stands_in) {
+        status = nobody_else(where->exchange, &where->key, NIGH_BUSY);
     }
     where->exchange->wheres--;
     where->done(where->context, where->token, status, &places);
@@ -156,8 +160,10 @@ nigh_status exchange_where(struct exchange *exchange, uint32_t pool, const uint8
         home = replication_home(exchange, key_hash);
     }
     if (!exchange->outside.used && replication_stands_in(exchange, &key)) {
-        replication_locate(exchange, home, &key, &answer);
-        return take_answer(exchange, &answer, &key, true, places);
+        exchange->now_us = now_us;
+        status = replication_locate(exchange, home, &key, &answer);
+        return status == NIGH_OK ? take_answer(exchange, &answer, &key, true, places)
+                                 : nobody_else(exchange, &key, status);
     }
     if (home == exchange_self(exchange) && !exchange->outside.used) {
         status = directory_locate(exchange->directory, home, &key, false, &answer);

@@ -436,7 +436,8 @@ static bool is_known_by(struct world *world, uint32_t keeper, uint32_t key, uint
     bytes_id(world, key, id);
     exchange = world_lane_of(world, keeper, hash_id20(id))->exchange;
     exchange_key(exchange, world->nodes[keeper].pool_number[0], id, &name, &hash, &home);
-    if (!replicas_locate(exchange->replication->keeper, keeper, &name, &answer)) {
+    if (replicas_locate(exchange->replication->keeper, keeper, &name, exchange->now_us, &answer) !=
+        NIGH_OK) {
         return false;
     }
     for (uint32_t n = 0; n < answer.holder_count; n++) {

@@ -88,7 +88,10 @@ def unread_bytes(sock):
 def receive(sock):
     """The next message and its descriptors; b"" at the end of file."""
     fds = array.array("i")
-    data, ancillary, _, _ = sock.recvmsg(512, socket.CMSG_SPACE(250 * 4))
+    try:
+        data, ancillary, _, _ = sock.recvmsg(512, socket.CMSG_SPACE(250 * 4))
+    except ConnectionResetError:  # it left something unread, which is told of once, and before what it said
+        data, ancillary, _, _ = sock.recvmsg(512, socket.CMSG_SPACE(250 * 4))
     for level, kind, value in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(value[:len(value) - len(value) % 4])

@@ -8,6 +8,7 @@ import json
 import mmap
 import os
 import random
+import signal
 import socket
 import struct
 import subprocess
@@ -24,6 +25,7 @@ DONATE, DONATED = 14, 15
 DONATION = "@IHHiIQQ"
 OFFERS = 4  # of one session, before they are a region
 DISPOSALS = 16
+WAITS = 64  # for these
 SEALED = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 SIZE = 8192
 
@@ -168,6 +170,7 @@ def lingering():
 def test_what_cannot_be_closed_holds_nobody_up():
     node = Node()
     bystander, kept = Session(node.path), []
+    before = descriptors(node.process)
     while takes_one(node):
         assert len(kept) < 16 * DISPOSALS, "none of them is closed by the node"
         session = Session(node.path)
@@ -179,6 +182,20 @@ def test_what_cannot_be_closed_holds_nobody_up():
         session.close()
         assert bystander.call(raw.OP_NOP, cookie=3) == (3, "NIGH_OK")
     assert len(kept) >= DISPOSALS
+    for status in ["NIGH_NO_RESOURCES"] * (WAITS - 1) + ["NIGH_EXPELLED"] * DISPOSALS:  # one more was of who asked
+        session = Session(node.path)
+        fd, taken = lingering()
+        kept.append(taken)
+        send(session, [fd])
+        data, _ = receive(session.sock)
+        if status == "NIGH_EXPELLED":
+            assert raw.Message(data, []).status == status
+        else:
+            assert STATUS[struct.unpack(DONATION, data)[3]] == status
+            assert session.call(raw.OP_NOP, cookie=5) == (5, "NIGH_OK")
+        session.close()
+        threading.Thread(target=os.close, args=[fd], daemon=True).start()
+        assert bystander.call(raw.OP_NOP, cookie=3) == (3, "NIGH_OK")
     for kind in (DONATED, 99):  # what brings one and may not is expelled still
         session, fd = Session(node.path), memfd()
         send(session, [fd], kind=kind)
@@ -190,8 +207,109 @@ def test_what_cannot_be_closed_holds_nobody_up():
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         taken.close()  # and their peers' are over
     wait_for(lambda: takes_one(node))
+    wait_for(lambda: descriptors(node.process) <= before)  # and what waited for that
     bystander.close()
     assert node.stop()[0] == 0
+
+
+def stopped(node, send_it):
+    """Has it done while the node stands still, so that what is sent lies there when nobody else has it any more."""
+    os.kill(node.process.pid, signal.SIGSTOP)
+    with open(f"/proc/{node.process.pid}/stat", encoding="ascii") as file:
+        def is_still():
+            file.seek(0)
+            return file.read().rsplit(")", 1)[1].split()[0] == "T"
+
+        wait_for(is_still)
+    fd, taken = lingering()
+    send_it(fd)
+    os.close(fd)
+    return taken
+
+
+def rights(*fds):
+    return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(fds)}i", *fds))]
+
+
+def ways_to_leave_it(node):
+    """What is sent that the node does not take, and how it comes that nobody reads it: a function that sends one."""
+    def with_the_hello(fd):
+        connect_and(fd)
+
+    def behind_the_hello(fd):
+        connect_and(fd, raw.hello())
+
+    def connect_and(fd, *before):
+        sock = raw.connect(node.path)
+        for message in before:
+            sock.send(message)
+        sock.sendmsg([raw.hello()], rights(fd))
+        connected.append(sock)
+
+    def behind_its_end(fd):
+        session.sock.send(struct.pack("@IHH", raw.MAGIC, raw.BYE, 0))
+        session.sock.send(b"")
+        send(session, [fd])
+
+    def among_others(fd):
+        send(session, [other, fd, other])
+
+    def behind_an_empty_one(fd):
+        session.sock.send(b"")
+        session.sock.sendmsg([b""], rights(fd))
+        session.drop()
+
+    def with_another_message(fd):
+        send(session, [fd], kind=raw.EXTENT)
+
+    def where_it_is_gone(fd):
+        send(session, [other, other])
+        send(session, [fd])
+        session.drop()
+
+    connected, other = [], memfd()
+    for way in (with_the_hello, behind_the_hello, behind_its_end, among_others, behind_an_empty_one, with_another_message,
+                where_it_is_gone):
+        session = Session(node.path)
+        yield way
+        session.sock.close()
+    for sock in connected:
+        sock.close()
+    os.close(other)
+
+
+def test_what_nobody_reads_holds_nobody_up():
+    """More of them than are closed at a time, the last one of each in the node's hands alone."""
+    node = Node()
+    bystander, kept = Session(node.path), []
+    before = descriptors(node.process)
+    for _ in range(4):
+        for way in ways_to_leave_it(node):
+            kept.append(stopped(node, way))
+            os.kill(node.process.pid, signal.SIGCONT)
+            assert bystander.call(raw.OP_NOP, cookie=3) == (3, "NIGH_OK"), way
+            assert takes_one(node), way
+    wait_for(lambda: descriptors(node.process) <= before)
+    wait_for(lambda: not closing(node))
+    sock = raw.connect(node.path)
+    kept.append(stopped(node, lambda fd: (send(bystander, [fd, fd, fd]), sock.sendmsg([raw.hello()], rights(fd)))))
+    node.process.send_signal(signal.SIGTERM)
+    os.kill(node.process.pid, signal.SIGCONT)
+    assert node.stop()[0] == 0  # nor does it hold up its end
+    for taken in kept:
+        taken.close()
+
+
+def closing(node):
+    """Its threads that close connections for it."""
+    names = []
+    for task in os.listdir(f"/proc/{node.process.pid}/task"):
+        try:
+            with open(f"/proc/{node.process.pid}/task/{task}/comm", encoding="ascii") as file:
+                names.append(file.read().strip())
+        except OSError:
+            pass  # it has ended
+    return "nigh-closing" in names
 
 
 def takes_one(node):

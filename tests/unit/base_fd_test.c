@@ -166,39 +166,82 @@ static void excess_descriptors_are_closed_and_refused(void **state)
     }
 }
 
-/* Of who is not trusted nothing is closed here: what came is the caller's, the rest the kernel's.
- */
-static void what_came_stays_open(void **state)
+/* A message with that many descriptors, of which the sender keeps none that counts here. */
+static void send_descriptors(const struct pair *pair, size_t bytes, size_t count)
+{
+    int sent[LIMIT_SESSION_FDS];
+    char text[70] = "abc";
+
+    for (size_t i = 0; i < count; i++)
+        sent[i] = pair->ends[0];
+    assert_int_equal(fd_send_message(pair->ends[0], text, bytes, sent, count), NIGH_OK);
+}
+
+/* Of who is not trusted nothing is received before it is asked for, and then one alone. */
+static void what_is_looked_at_stays(void **state)
 {
     static const struct {
-        size_t sent, came, bytes;
-        nigh_status status;
-    } cases[] = {{0, 0, 3, NIGH_OK},       {1, 1, 3, NIGH_OK},         {2, 2, 3, NIGH_OK},
-                 {3, 2, 3, NIGH_PROTOCOL}, {250, 2, 3, NIGH_PROTOCOL}, {1, 1, 70, NIGH_PROTOCOL},
-                 {2, 2, 70, NIGH_PROTOCOL}};
+        size_t sent, bytes;
+        nigh_status seen, taken;
+    } cases[] = {{0, 3, NIGH_OK, NIGH_NO_RESOURCES},       {1, 3, NIGH_OK, NIGH_OK},
+                 {2, 3, NIGH_OK, NIGH_PROTOCOL},           {3, 3, NIGH_OK, NIGH_PROTOCOL},
+                 {250, 3, NIGH_OK, NIGH_PROTOCOL},         {1, 70, NIGH_PROTOCOL, NIGH_OK},
+                 {0, 70, NIGH_PROTOCOL, NIGH_NO_RESOURCES}};
+    char bytes[64];
+    size_t size = 0;
+    bool brings = true;
+
     (void)state;
     for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
         struct pair pair = open_pair();
-        struct received received = {.fd_count = 99};
-        int sent[LIMIT_SESSION_FDS], before;
-        char bytes[70] = "abc";
-        for (size_t j = 0; j < cases[i].sent; j++)
-            sent[j] = pair.ends[0];
-        assert_int_equal(fd_send_message(pair.ends[0], bytes, cases[i].bytes, sent, cases[i].sent),
-                         NIGH_OK);
-        before = open_count();
-        assert_int_equal(fd_recv_message_open(pair.ends[1], received.bytes, 64,
-                                              &received.size_bytes, received.fds, 2,
-                                              &received.fd_count),
-                         cases[i].status);
-        assert_int_equal(received.fd_count, cases[i].came);
-        assert_int_equal(open_count(), before + (int)cases[i].came);
-        for (size_t j = 0; j < received.fd_count; j++) {
-            assert_int_equal(fcntl(received.fds[j], F_GETFD), FD_CLOEXEC);
-            fd_close(&received.fds[j]);
+        int before = open_count(), fd;
+
+        assert_int_equal(fd_peek_message(pair.ends[1], bytes, sizeof(bytes), &size, &brings),
+                         NIGH_BUSY);
+        send_descriptors(&pair, cases[i].bytes, cases[i].sent);
+        for (int n = 0; n < 2; n++) {
+            assert_int_equal(fd_peek_message(pair.ends[1], bytes, sizeof(bytes), &size, &brings),
+                             cases[i].seen);
+            assert_int_equal(brings, cases[i].sent > 0);
+            assert_int_equal(size, min_size(cases[i].bytes, sizeof(bytes)));
+            assert_memory_equal(bytes, "abc", 3);
         }
+        assert_int_equal(open_count(), before);
+        assert_int_equal(fd_recv_one(pair.ends[1], &fd), cases[i].taken);
+        assert_int_equal(open_count(), before + (cases[i].sent > 0 ? 1 : 0));
+        assert_int_equal(fd >= 0, cases[i].sent > 0);
+        if (fd >= 0)
+            assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+        fd_close(&fd);
+        assert_int_equal(fd_peek_message(pair.ends[1], bytes, sizeof(bytes), &size, &brings),
+                         cases[i].taken == NIGH_OK ? NIGH_BUSY : cases[i].seen);
+        fd_close(&pair.ends[0]);
         close_pair(&pair);
     }
+}
+
+static void an_empty_message_is_not_the_end(void **state)
+{
+    static const int one = 1;
+    struct pair pair = open_pair();
+    char byte;
+
+    (void)state;
+    assert_int_equal(setsockopt(pair.ends[1], SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)), 0);
+    assert_int_equal(fd_next(pair.ends[1]), FD_NEXT_NONE);
+    assert_int_equal(send(pair.ends[0], NULL, 0, 0), 0);
+    send_descriptors(&pair, 1, 1);
+    send_descriptors(&pair, 70, 0);
+    fd_close(&pair.ends[0]);
+    assert_int_equal(fd_next(pair.ends[1]), FD_NEXT_PLAIN);
+    assert_int_equal(fd_next(pair.ends[1]), FD_NEXT_PLAIN);
+    assert_int_equal(recv(pair.ends[1], &byte, 1, MSG_DONTWAIT), 0);
+    assert_int_equal(fd_next(pair.ends[1]), FD_NEXT_BRINGS);
+    assert_int_equal(recv(pair.ends[1], &byte, 1, MSG_DONTWAIT), 1);
+    assert_int_equal(fd_next(pair.ends[1]), FD_NEXT_PLAIN);
+    assert_int_equal(recv(pair.ends[1], &byte, 1, MSG_DONTWAIT), 1);
+    assert_int_equal(fd_next(pair.ends[1]), FD_NEXT_NONE);
+    close_pair(&pair);
 }
 
 /* Whoever has too many open is not sent too much. */
@@ -219,6 +262,29 @@ static void descriptors_without_a_place_are_a_status(void **state)
     assert_int_equal(received.fd_count, 99);
     assert_int_equal(received.size_bytes, 1);
     assert_memory_equal(received.bytes, "x", 1);
+    close_pair(&pair);
+}
+
+/* And what may stay where it is is not lost. */
+static void a_descriptor_without_a_place_stays(void **state)
+{
+    struct pair pair = open_pair();
+    struct rlimit before, small;
+    nigh_status status;
+    int fd;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    send_descriptors(&pair, 1, 1);
+    small = before;
+    small.rlim_cur = 1; /* what is open stays open */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &small), 0);
+    status = fd_recv_one(pair.ends[1], &fd);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(status, NIGH_NO_RESOURCES);
+    assert_int_equal(fd, -1);
+    assert_int_equal(fd_recv_one(pair.ends[1], &fd), NIGH_OK);
+    fd_close(&fd);
     close_pair(&pair);
 }
 
@@ -501,7 +567,8 @@ int main(void)
         cmocka_unit_test(message_arrives_without_descriptors),
         cmocka_unit_test(descriptors_arrive_in_order_and_close_on_exec),
         cmocka_unit_test(excess_descriptors_are_closed_and_refused),
-        cmocka_unit_test(what_came_stays_open),
+        cmocka_unit_test(what_is_looked_at_stays),
+        cmocka_unit_test(an_empty_message_is_not_the_end),
         cmocka_unit_test(long_message_is_refused_and_its_descriptors_closed),
         cmocka_unit_test(empty_message_counts_as_the_end),
         cmocka_unit_test(gone_peer_is_a_status_and_no_signal),
@@ -512,6 +579,7 @@ int main(void)
         cmocka_unit_test(interrupted_and_short_reads_go_on),
         cmocka_unit_test(endless_interruption_ends),
         cmocka_unit_test(descriptors_without_a_place_are_a_status),
+        cmocka_unit_test(a_descriptor_without_a_place_stays),
         cmocka_unit_test(a_lock_is_waited_for_and_not_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -212,7 +212,7 @@ static void a_death_is_made_good_at_once(void **state)
     pass(1000000);
     begun_us = now_us;
     dead[1] = true;
-    replicas_member_dead(replicas, 1);
+    replicas_member_dead(replicas, 1, now_us);
     pass(1000);
     assert_int_equal(sum(asked), 1);
     assert_int_equal(asked[1], 0);
@@ -245,6 +245,79 @@ static void who_is_new_to_a_key_hears_all_first(void **state)
     pass(1000);
     assert_int_equal(stats().repaired, 1);
     assert_int_equal(stats().missing, 0);
+}
+
+static void die(uint32_t rank)
+{
+    dead[rank] = true;
+    replicas_member_dead(replicas, rank, now_us);
+}
+
+/* What others hear of where a key is. */
+static nigh_status where(uint32_t asker, const struct directory_key *key)
+{
+    struct directory_answer answer;
+
+    return replicas_locate(replicas, asker, key, now_us, &answer);
+}
+
+/* A key of which this node keeps account when two others are dead, the first of which is its home
+ * and the second comes next. */
+static struct directory_key key_after(uint32_t first, uint32_t second)
+{
+    struct directory_key key = {.pool = 3};
+
+    for (uint32_t i = 0;; i++) {
+        uint64_t key_hash;
+
+        memcpy(key.id, &i, sizeof(i));
+        key_hash = directory_key_hash(&key);
+        dead[first] = dead[second] = true;
+        if (members_home(&members, key_hash) == first &&
+            replicas_keeper(&members, key_hash, is_dead, NULL) == SELF) {
+            dead[second] = false;
+            if (replicas_keeper(&members, key_hash, is_dead, NULL) == second) {
+                dead[first] = false;
+                return key;
+            }
+        }
+        dead[first] = dead[second] = false;
+    }
+}
+
+/* Holders tell the next keeper when the former one is dead: until then it does not say that there
+ * are none. That has an end, whether or not the dead come back. */
+static void who_is_new_to_a_key_does_not_say_that_it_is_lost(void **state)
+{
+    struct directory_key key = key_after(1, 2), own = key_of(0);
+    struct directory_object object = object_of(1);
+    struct replica_count ignored;
+
+    (void)state;
+    assert_int_equal(where(3, &key), NIGH_NOT_FOUND);
+    die(1);
+    assert_int_equal(where(3, &key), NIGH_BUSY); /* it keeps account of it next */
+    pass(REPLICAS_NEW_US - 1);
+    die(1); /* which was known */
+    assert_int_equal(where(3, &key), NIGH_BUSY);
+    assert_int_equal(where(3, &own), NIGH_NOT_FOUND); /* of that it always has */
+    pass(1);
+    assert_int_equal(where(3, &key), NIGH_NOT_FOUND);
+    die(2);
+    assert_int_equal(where(3, &key), NIGH_BUSY);
+    assert_int_equal(replicas_told(replicas, 4, &key, &object, 3, 0, now_us, &ignored), NIGH_OK);
+    assert_int_equal(where(3, &key), NIGH_OK);
+    assert_int_equal(where(4, &key), NIGH_BUSY); /* of others nothing is known yet */
+    die(4); /* who would never be the keeper of `own` */
+    assert_int_equal(where(3, &own), NIGH_NOT_FOUND);
+    pass(REPLICAS_NEW_US);
+    assert_int_equal(where(3, &key), NIGH_NOT_FOUND);
+    dead[2] = false;
+    replicas_moved(replicas, now_us);
+    die(2); /* once more */
+    assert_int_equal(where(3, &key), NIGH_BUSY);
+    pass(REPLICAS_NEW_US);
+    assert_int_equal(where(3, &key), NIGH_NOT_FOUND);
 }
 
 static void who_refuses_is_passed_by(void **state)
@@ -342,7 +415,7 @@ static void who_died_and_came_back_holds_nothing(void **state)
         assert_int_equal(tell(n, 0, 1, 3, false), NIGH_OK);
     }
     pass(1000000);
-    replicas_member_dead(replicas, 2);
+    replicas_member_dead(replicas, 2, now_us);
     replicas_member_up(replicas, 2, ALL); /* before anybody looked */
     pass(1000);
     assert_int_equal(sum(asked), 1);
@@ -483,7 +556,7 @@ static void books_are_right_whatever_is_said(void **state)
         case 4: made(rank, key, 1, (nigh_status)(-(int)((lot >> 32) % 20))); break;
         case 5:
             dead[rank] = true;
-            replicas_member_dead(replicas, rank);
+            replicas_member_dead(replicas, rank, now_us);
             break;
         case 6:
             dead[rank] = false;
@@ -505,6 +578,7 @@ static void books_are_right_whatever_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(who_is_new_to_a_key_does_not_say_that_it_is_lost),
         TEST(as_many_are_asked_as_are_lacking),    TEST(a_death_is_made_good_at_once),
         TEST(who_is_new_to_a_key_hears_all_first), TEST(who_refuses_is_passed_by),
         TEST(who_is_at_it_is_waited_for),          TEST(a_delete_is_not_made_good),

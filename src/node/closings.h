@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections that end with something unread that brings descriptors. The kernel lets go of these
+ * when the connection is closed, in the thread that closes it, and to let go of the last one may
+ * wait: for a peer that reads nothing (a TCP socket with SO_LINGER), or for as long as much memory
+ * takes. So that is left to a thread that is about to end, of which the kernel asks no such wait.
+ *
+ * One thread; those that close end by themselves.
+ */
+#ifndef NODE_CLOSINGS_H
+#define NODE_CLOSINGS_H
+
+#include "base/limits.h"
+#include "nigh/status.h"
+
+struct closings;
+
+/* NIGH_NO_RESOURCES. */
+nigh_status closings_create(struct closings **closings);
+
+/* Waits for nobody. NULL is allowed. */
+void closings_destroy(struct closings *closings);
+
+/* Closes a connection over a unix socket, whatever its peer sent that nobody reads; *fd is -1 then.
+ * The peer is told the end at once. -1 is allowed. */
+void closings_close(struct closings *closings, int *fd);
+
+#endif
