@@ -154,8 +154,9 @@ NIGH_API void nigh_region_close(nigh_region *region);
  * Reads or writes size bytes from an offset on. NIGH_INVALID: not all of it is in the region;
  * NIGH_DENIED: the handle was not opened for that, or the right was revoked; NIGH_NOT_FOUND: the
  * region was freed, also where another has its name; NIGH_PEER_LOST: the node of a chunk died, and
- * the chunk with it, or the connection to it broke; NIGH_NO_QUORUM, NIGH_TIMEOUT, NIGH_OVERLOADED;
- * NIGH_CLOSED: the handle went with a connection.
+ * the chunk with it, or the connection to it broke; NIGH_NO_QUORUM, NIGH_TIMEOUT; NIGH_OVERLOADED:
+ * the client, or all of its user at this node, has as much under way as it may (8 operations each
+ * client has always: docs/qos.md); NIGH_CLOSED: the handle went with a connection.
  */
 NIGH_API nigh_status nigh_region_read(nigh_region *region, uint64_t offset, void *bytes,
                                       size_t size, uint64_t timeout_us);
@@ -288,8 +289,8 @@ NIGH_API nigh_status nigh_region_compare_swap_start(nigh_region *region, uint64_
  * NIGH_ELSEWHERE: a chunk lies at another node; NIGH_UNSUPPORTED: the region is not mappable;
  * NIGH_INVALID: not all of it is in the region, or the handle is of a lock; NIGH_DENIED;
  * NIGH_NOT_FOUND; NIGH_STALE: also that it was changed meanwhile; NIGH_LIMIT: 1024 chunks are
- * mapped by the client, or 4096 by all of its node; NIGH_BUSY: the node has sent it much that it
- * has not read: try again; and as nigh_region_read.
+ * mapped by the client, or it, or all of its user, has its share of the 4096 of a node; NIGH_BUSY:
+ * the node has sent it much that it has not read: try again; and as nigh_region_read.
  */
 NIGH_API nigh_status nigh_region_map(nigh_region *region, uint64_t offset, uint64_t size,
                                      uint32_t access, uint64_t timeout_us, void **address);

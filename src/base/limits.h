@@ -272,11 +272,16 @@
 #define LIMIT_REGION_GRANTS      16   /* users of one region with rights of their own */
 #define LIMIT_REGION_ASKS        8    /* changes of one region that wait for another */
 #define LIMIT_REGION_TRIES       8    /* descriptors that one operation goes by, in a row */
-#define LIMIT_REGION_OPS         1024 /* operations on one region that a node has under way */
 #define LIMIT_REGION_HANDLES     (UINT32_C(1) << 17) /* regions that one session has open */
 #define LIMIT_REGION_NAMES       (UINT32_C(1) << 20) /* regions of a lane, of all that it is to them */
-#define LIMIT_REGION_IOS         16384 /* operations of all sessions under way in a lane */
-#define LIMIT_REGION_ASKED       1024 /* changes that a lane waits for, or is asked for by others */
+/* Sessions share tables of a lane (src/node/session_shares.h): some places are each session's own,
+ * in all half of a table at most. */
+#define LIMIT_REGION_IOS         32768            /* operations of all sessions under way in a lane */
+#define LIMIT_REGION_IOS_OWN     8                /* of one session, whatever others have */
+#define LIMIT_REGION_OPS         LIMIT_REGION_IOS /* on one region: all may be */
+#define LIMIT_REGION_ASKED       2048             /* changes that a lane's sessions wait for, */
+#define LIMIT_REGION_ASKED_OWN   1
+#define LIMIT_REGION_ASKED_PEERS 4096 /* and that other nodes ask of it, shared by members */
 #define LIMIT_REGION_STAGING     256  /* buffers of LIMIT_CALL_BYTES that bytes pass through */
 #define LIMIT_REGION_STAGED      64   /* of them, that one session has at a time */
 #define LIMIT_REGION_HERE        (UINT32_C(1) << 17) /* chunks of a node: each is registered */
@@ -296,7 +301,8 @@
     UINT64_C(20000) /* mappers have so long to stand still, twice this at most */
 #define LIMIT_REGION_LOCKS         65536 /* of one region in use, at a node; and at its home */
 #define LIMIT_REGION_LOCKS_KEPT    1024  /* of them, kept at a node though nobody there uses them */
-#define LIMIT_REGION_HOLDS         16384 /* clients of a lane that hold a lock, or wait for one */
+#define LIMIT_REGION_HOLDS         65536 /* locks that sessions of a lane hold, or wait for */
+#define LIMIT_REGION_HOLDS_OWN     16    /* of one session, whatever others have */
 #define LIMIT_REGION_BARRIERS      256   /* of one region, that somebody takes part in */
 #define LIMIT_REGION_FAN           8     /* nodes that one node of a barrier's tree hears */
 #define LIMIT_REGION_CHUNK_DEFAULT (UINT64_C(16) << 20)
@@ -304,7 +310,8 @@
 #define LIMIT_REGION_SLAB_BYTES    (UINT64_C(16) << 20) /* of such a mapping */
 #define LIMIT_REGION_FILES \
     1024 /* chunks of a node whose memory is a file: clients map it, or have donated it */
-#define LIMIT_REGION_MAPS  4096 /* of chunks, that all clients of a node have */
+#define LIMIT_REGION_MAPS  4096 /* of chunks, that all clients of a node have, */
+#define LIMIT_REGION_MAPS_OWN 1 /* and of one session, whatever others have */
 #define LIMIT_SESSION_MAPS 1024 /* of these, of one session */
 #define LIMIT_REGION_TAKERS \
     8 /* users that one memory is remembered to have been given to; more are any */

@@ -148,7 +148,8 @@ static nigh_status tell_map(const struct client_op *op, nigh_status status)
                          "under which nothing is mapped");
     case NIGH_LIMIT:
         return error_set(op->client, status,
-                         "a client has %d chunks mapped at most, and all of a node %d",
+                         "a client has %d chunks mapped at most, and all of a node %d, of which "
+                         "each user and client has its share",
                          LIMIT_SESSION_MAPS, LIMIT_REGION_MAPS);
     default: return region_explain(op, status);
     }

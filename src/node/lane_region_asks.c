@@ -16,15 +16,30 @@ static struct region_asked *asked_of(struct region_ask *ask)
     return container_of(asking, struct region_asked, asking);
 }
 
-struct region_asked *lane_region_asked_take(struct lane_regions *at)
+static void give_share(struct lane_regions *at, struct region_asked *asked)
 {
-    struct region_asked *asked =
-        at->asked_count < LIMIT_REGION_ASKED ? calloc(1, sizeof(*asked)) : NULL;
+    if (asked->from != NULL)
+        share_give(&at->peers_asked, asked->slot);
+    else
+        session_shares_give(&at->shares, REGION_TABLE_ASKED, &asked->counts);
+}
 
-    if (asked == NULL)
+struct region_asked *lane_region_asked_take(struct lane_regions *at, uint32_t slot,
+                                            struct link *from)
+{
+    struct region_asked asks = {.wait.kind = REGION_WAIT_ASK, .owner = at, .from = from};
+    struct region_asked *asked;
+
+    asks.slot = from != NULL ? link_rank(from) : slot;
+    if (from != NULL ? !share_take(&at->peers_asked, asks.slot)
+                     : !lane_region_share(at, REGION_TABLE_ASKED, slot, &asks.counts))
         return NULL;
-    asked->wait.kind = REGION_WAIT_ASK;
-    asked->owner = at;
+    asked = malloc(sizeof(*asked));
+    if (asked == NULL) {
+        give_share(at, &asks);
+        return NULL;
+    }
+    *asked = asks;
     list_push_back(&at->asked, &asked->link);
     at->asked_count++;
     return asked;
@@ -36,6 +51,7 @@ void lane_region_asked_drop(struct lane_regions *at, struct region_asked *asked)
     lane_region_donation_end(at, asked);
     list_remove(&asked->link);
     at->asked_count--;
+    give_share(at, asked);
     free(asked);
 }
 
@@ -242,7 +258,7 @@ void lane_region_asks_fini(struct lane_regions *at)
 void lane_region_hear_ask(struct lane_regions *at, struct link *link,
                           const struct rpc_request *request)
 {
-    struct region_asked *asked = lane_region_asked_take(at);
+    struct region_asked *asked = lane_region_asked_take(at, 0, link);
     nigh_status status = NIGH_OVERLOADED;
 
     if (asked != NULL)
@@ -253,7 +269,6 @@ void lane_region_hear_ask(struct lane_regions *at, struct link *link,
         rpc_reply(link_calls(link), request->call, status, NULL, 0);
         return;
     }
-    asked->from = link;
     asked->call = request->call;
     asked->deadline_us = request->deadline_us;
     if (asked->deadline_us != UINT64_MAX)

@@ -95,12 +95,10 @@ static bool begin_io(struct lane_regions *at, struct region_copy_piece *piece,
         copy->status = NIGH_CANCELED; /* it was closed */
         return false;
     }
-    io = lane_region_io_take(at);
+    io = lane_region_io_take(at, copy->slot);
     if (io == NULL)
         return false;
     io->use = handle->region;
-    io->slot = copy->slot;
-    io->begun = copy->begun;
     io->what = what;
     io->number = side->number;
     io->rights = rights;

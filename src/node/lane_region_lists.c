@@ -35,6 +35,7 @@ static void free_list(struct region_list *list)
     if (list_is_linked(&list->due))
         list_remove(&list->due);
     list_remove(&list->link);
+    session_shares_give(&list->at->shares, REGION_TABLE_LISTS, &list->counts);
     at->list_count--;
     free(list);
 }
@@ -381,7 +382,7 @@ static void begin_anew(struct lane_regions *at, struct region_list *list)
     make_due(list);
 }
 
-static bool may_begin(const struct lane_regions *at, uint32_t slot)
+static bool may_begin(struct lane_regions *at, uint32_t slot, struct session_place *counts)
 {
     uint32_t own = 0;
 
@@ -389,7 +390,8 @@ static bool may_begin(const struct lane_regions *at, uint32_t slot)
     {
         own += container_of(node, struct region_list, link)->slot == slot ? 1 : 0;
     }
-    return at->list_count < LIMIT_REGION_LISTS && own < LIMIT_REGION_LISTS_EACH;
+    return own < LIMIT_REGION_LISTS_EACH &&
+           lane_region_share(at, REGION_TABLE_LISTS, slot, counts);
 }
 
 nigh_status lane_region_list_begin(struct lane_regions *at, uint32_t slot, uint32_t cookie,
@@ -398,15 +400,19 @@ nigh_status lane_region_list_begin(struct lane_regions *at, uint32_t slot, uint3
 {
     const struct lane *lane = at->lane;
     uint32_t ranks = lane_regions_ranks(lane);
+    struct session_place counts = {.is_taken = false};
     struct region_list *list;
 
     if (agreed_size(&at->in) == 0)
         return NIGH_NO_QUORUM;
-    if (!may_begin(at, slot))
+    if (!may_begin(at, slot, &counts))
         return NIGH_OVERLOADED;
     list = calloc(1, sizeof(*list) + ranks * sizeof(list->sides[0]));
-    if (list == NULL)
+    if (list == NULL) {
+        session_shares_give(&at->shares, REGION_TABLE_LISTS, &counts);
         return NIGH_NO_RESOURCES;
+    }
+    list->counts = counts;
     list->wait.kind = REGION_WAIT_LIST;
     list->at = at;
     list->slot = slot;

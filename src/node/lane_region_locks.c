@@ -32,15 +32,15 @@ static struct region_use *make_use(struct lane_regions *at, struct region_use *o
     guard->use = use;
     guard->at = at;
     guard->term.kind = REGION_WAIT_TERM;
-    at->guard_count++;
     return use;
 }
 
-struct region_use *lane_region_guard_create(struct lane_regions *at,
+struct region_use *lane_region_guard_create(struct lane_regions *at, uint32_t slot,
                                             const struct region_handle *handle,
                                             const struct session_region_lock *said,
                                             nigh_status *status)
 {
+    struct session_place counts = {.is_taken = false};
     struct region_use *use;
 
     if ((said->mode != SESSION_REGION_SHARED && said->mode != SESSION_REGION_EXCLUSIVE) ||
@@ -48,13 +48,17 @@ struct region_use *lane_region_guard_create(struct lane_regions *at,
         *status = NIGH_INVALID;
         return NULL;
     }
-    if (at->guard_count == LIMIT_REGION_HOLDS) {
+    if (!lane_region_share(at, REGION_TABLE_HOLDS, slot, &counts)) {
         *status = NIGH_OVERLOADED;
         return NULL;
     }
     use = make_use(at, handle->region, status);
-    if (use == NULL)
+    if (use == NULL) {
+        session_shares_give(&at->shares, REGION_TABLE_HOLDS, &counts);
         return NULL;
+    }
+    use->slot = slot;
+    use->guard->counts = counts;
     use->is_low = ((const struct region_use *)handle->region)->is_low;
     use->guard->birth = handle->birth;
     use->guard->number = said->number;
@@ -68,7 +72,7 @@ struct region_use *lane_region_guard_create(struct lane_regions *at,
 
 void lane_region_guard_free(struct lane_regions *at, struct region_guard *guard)
 {
-    at->guard_count--;
+    session_shares_give(&at->shares, REGION_TABLE_HOLDS, &guard->counts);
     free(guard);
 }
 

@@ -29,10 +29,8 @@ static struct region_map *take_map(struct lane_regions *at)
         return NULL;
     if (!list_empty(&at->free_maps)) {
         map = container_of(list_pop_front(&at->free_maps), struct region_map, link);
-    } else if (at->maps_used < LIMIT_REGION_MAPS) {
-        map = &at->maps[at->maps_used++];
     } else {
-        return NULL;
+        map = &at->maps[at->maps_used++]; /* as many as there are shares of */
     }
     map->uses++;
     at->map_count++;
@@ -74,6 +72,7 @@ static void end_map(struct lane_regions *at, struct region_map *map)
     at->sessions[map->slot]->maps--;
     at->map_count--;
     map->share = NULL;
+    session_shares_give(&at->shares, REGION_TABLE_MAPS, &map->counts);
     list_push_back(&at->free_maps, &map->link);
     if (is_kept && list_empty(&share->maps))
         end_kept(at, share);
@@ -133,6 +132,7 @@ nigh_status lane_region_map(struct lane_regions *at, struct region_io *io,
                             struct region_chunk_here *chunk)
 {
     struct lane_region_session *session = at->sessions[io->slot];
+    struct session_place counts = {.is_taken = false};
     struct region_share *share;
     struct region_map *map;
 
@@ -143,9 +143,15 @@ nigh_status lane_region_map(struct lane_regions *at, struct region_io *io,
     share = need_share(chunk);
     if (share == NULL)
         return NIGH_NO_RESOURCES;
-    map = session->maps < LIMIT_SESSION_MAPS ? take_map(at) : NULL;
-    if (map == NULL)
+    if (session->maps >= LIMIT_SESSION_MAPS ||
+        !lane_region_share(at, REGION_TABLE_MAPS, io->slot, &counts))
         return NIGH_LIMIT;
+    map = take_map(at);
+    if (map == NULL) {
+        session_shares_give(&at->shares, REGION_TABLE_MAPS, &counts);
+        return NIGH_LIMIT;
+    }
+    map->counts = counts;
     remember(share, session->handles.uid, session->handles.gid, io->rights);
     map->share = share;
     map->use = io->use;

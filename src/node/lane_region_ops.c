@@ -17,20 +17,27 @@ static struct region_io *io_of(struct regions_op *op)
 
 /* ---- taken, given back ---------------------------------------------------- */
 
-struct region_io *lane_region_io_take(struct lane_regions *at)
+struct region_io *lane_region_io_take(struct lane_regions *at, uint32_t slot)
 {
-    struct list_node *node = at->io_count < LIMIT_REGION_IOS ? region_unchain(&at->free_ios) : NULL;
-    struct region_io *io = node != NULL ? container_of(node, struct region_io, link) : NULL;
+    struct session_place counts = {.is_taken = false};
+    struct list_node *node;
+    struct region_io *io;
 
-    if (io == NULL && at->io_count < LIMIT_REGION_IOS)
-        io = malloc(sizeof(*io));
-    if (io == NULL)
+    if (!lane_region_share(at, REGION_TABLE_IOS, slot, &counts))
         return NULL;
+    node = region_unchain(&at->free_ios);
+    io = node != NULL ? container_of(node, struct region_io, link) : malloc(sizeof(*io));
+    if (io == NULL) {
+        session_shares_give(&at->shares, REGION_TABLE_IOS, &counts);
+        return NULL;
+    }
     memset(io, 0, sizeof(*io));
     io->at = at;
+    io->slot = slot;
+    io->begun = at->lane->sessions[slot].begun;
+    io->counts = counts;
     list_init(&io->landed);
-    list_push_back(&at->ios, &io->link);
-    at->io_count++;
+    list_push_back(&at->ios[slot], &io->link);
     return io;
 }
 
@@ -80,7 +87,7 @@ static void give_io(struct lane_regions *at, struct region_io *io)
     lane_region_staging_give(at, io);
     lane_region_parts_forget(at, io);
     list_remove(&io->link);
-    at->io_count--;
+    session_shares_give(&at->shares, REGION_TABLE_IOS, &io->counts);
     region_chain(&at->free_ios, &io->link);
 }
 
@@ -200,12 +207,12 @@ void lane_region_io_end(struct lane_regions *at, struct region_io *io, nigh_stat
     regions_end_op(&io->op, status);
 }
 
-/* Of all that is under way it looks for that only which is its: handles are many, and mostly idle.
- */
+/* Of all of its session that is under way it looks for that only which is its: handles are many,
+ * and mostly idle. */
 void lane_region_use_end(struct lane_regions *at, struct region_use *use, nigh_status status)
 {
     use->ios++; /* it stays until the return */
-    LIST_FOREACH_SAFE(node, &at->ios)
+    LIST_FOREACH_SAFE(node, &at->ios[use->slot])
     {
         struct region_io *io = container_of(node, struct region_io, link);
 
@@ -221,11 +228,13 @@ void lane_region_ops_fini(struct lane_regions *at)
 {
     struct list_node *node;
 
-    while (!list_empty(&at->ios)) {
-        struct region_io *io = container_of(list_first(&at->ios), struct region_io, link);
+    for (uint32_t slot = 0; slot < at->lane->config.max_sessions; slot++) {
+        while (!list_empty(&at->ios[slot])) {
+            struct region_io *io = container_of(list_first(&at->ios[slot]), struct region_io, link);
 
-        lane_region_io_end(at, io, NIGH_CANCELED); /* no link is up: nothing is under way */
-        lane_regions_tell(at);
+            lane_region_io_end(at, io, NIGH_CANCELED); /* no link is up: nothing is under way */
+            lane_regions_tell(at);
+        }
     }
     while ((node = region_unchain(&at->free_ios)) != NULL)
         free(container_of(node, struct region_io, link));

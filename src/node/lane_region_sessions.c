@@ -117,11 +117,11 @@ void lane_regions_forget(struct lane *lane, uint32_t slot, bool for_good)
     lane_region_copies_forget(at, slot);
     lane_region_lists_forget(at, slot);
     lane_region_donations_forget(at, slot);
-    LIST_FOREACH_SAFE(node, &at->ios)
+    LIST_FOREACH_SAFE(node, &at->ios[slot])
     {
         struct region_io *io = container_of(node, struct region_io, link);
 
-        if (io->slot == slot && !io->is_told) {
+        if (!io->is_told) {
             io->is_told = true;
             lane_region_io_end(at, io, NIGH_CANCELED);
         }
@@ -136,6 +136,7 @@ void lane_regions_forget(struct lane *lane, uint32_t slot, bool for_good)
         close_use(at, use);
     }
     lane_regions_tell(at);
+    session_shares_leave(&at->shares, slot);
     if (for_good && handles != NULL) {
         free(handles->places);
         free(at->sessions[slot]);
@@ -228,13 +229,11 @@ nigh_status lane_region_judge(void *context, struct regions_op *op,
 
 static struct region_io *make_io(const struct asked_for *want, struct region_use *use)
 {
-    struct region_io *io = lane_region_io_take(want->at);
+    struct region_io *io = lane_region_io_take(want->at, want->slot);
 
     if (io == NULL)
         return NULL;
     io->use = use;
-    io->slot = want->slot;
-    io->begun = want->at->lane->sessions[want->slot].begun;
     io->cookie = want->sqe->cookie;
     io->what = want->sqe->name_size;
     io->number = want->id.number;
@@ -268,6 +267,7 @@ static void answer_open(const struct asked_for *want, const uint8_t *bytes)
         complete(want, status);
         return;
     }
+    use->slot = want->slot;
     use->is_low = rights != want->id.offset || at->lane->sessions[want->slot].seat->is_low;
     io = make_io(want, use);
     if (io == NULL) {
@@ -291,7 +291,7 @@ static void answer_lock(const struct asked_for *want, const uint8_t *bytes)
 
     if (handle != NULL && want->sqe->data_size == sizeof(said)) {
         memcpy(&said, bytes, sizeof(said));
-        use = lane_region_guard_create(at, handle, &said, &status);
+        use = lane_region_guard_create(at, want->slot, handle, &said, &status);
     }
     if (use == NULL) {
         complete(want, status);
@@ -664,7 +664,7 @@ static void answer_change(const struct asked_for *want, const uint8_t *bytes)
 {
     struct lane_regions *at = want->at;
     const struct lane_session *session = &at->lane->sessions[want->slot];
-    struct region_asked *asked = lane_region_asked_take(at);
+    struct region_asked *asked = lane_region_asked_take(at, want->slot, NULL);
     nigh_status status = asked == NULL ? NIGH_OVERLOADED : fill_region(want, asked);
 
     if (status == NIGH_OK)
@@ -678,7 +678,6 @@ static void answer_change(const struct asked_for *want, const uint8_t *bytes)
     asked->asking.ask.name = asked->asking.name;
     asked->asking.ask.uid = session->seat->uid;
     asked->asking.ask.gid = session->seat->gid;
-    asked->slot = want->slot;
     asked->begun = session->begun;
     asked->cookie = want->sqe->cookie;
     asked->deadline_us = want->deadline_us;
@@ -766,11 +765,11 @@ bool lane_cancel_region(struct lane *lane, uint32_t slot, uint32_t cookie)
 
     if (at == NULL)
         return false;
-    LIST_FOREACH(node, &at->ios)
+    LIST_FOREACH(node, &at->ios[slot])
     {
         struct region_io *io = container_of(node, struct region_io, link);
 
-        if (io->slot != slot || io->is_told || io->piece != NULL ||
+        if (io->is_told || io->piece != NULL ||
             io->begun != lane->sessions[slot].begun || io->cookie != cookie)
             continue;
         lane_region_io_end(at, io, NIGH_CANCELED);

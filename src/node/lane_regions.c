@@ -23,8 +23,8 @@ _Static_assert(REGION_LETTER_BYTES <= CALLS_PAYLOAD && REGION_ASK_BYTES <= CALLS
                "a channel for calls carries them");
 
 #define REGION_TIMERS                                                                   \
-    (LIMIT_REGION_IOS + LIMIT_REGION_ASKED + LIMIT_REGION_HOLDS + LIMIT_REGION_COPIES + \
-     LIMIT_REGION_LISTS)
+    (LIMIT_REGION_IOS + LIMIT_REGION_ASKED + LIMIT_REGION_ASKED_PEERS + LIMIT_REGION_HOLDS + \
+     LIMIT_REGION_COPIES + LIMIT_REGION_LISTS)
 
 /* ---- members -------------------------------------------------------------- */
 
@@ -378,6 +378,19 @@ static void begin_alone(struct lane *lane)
     lane_regions_lease(lane, true);
 }
 
+static void init_shares(struct lane_regions *at)
+{
+    struct session_shares *shares = &at->shares;
+
+    session_shares_init(shares, at->lane->config.max_sessions);
+    session_shares_table(shares, REGION_TABLE_IOS, LIMIT_REGION_IOS, LIMIT_REGION_IOS_OWN);
+    session_shares_table(shares, REGION_TABLE_HOLDS, LIMIT_REGION_HOLDS, LIMIT_REGION_HOLDS_OWN);
+    session_shares_table(shares, REGION_TABLE_ASKED, LIMIT_REGION_ASKED, LIMIT_REGION_ASKED_OWN);
+    session_shares_table(shares, REGION_TABLE_LISTS, LIMIT_REGION_LISTS, 0);
+    session_shares_table(shares, REGION_TABLE_MAPS, LIMIT_REGION_MAPS, LIMIT_REGION_MAPS_OWN);
+    share_init(&at->peers_asked, LIMIT_REGION_ASKED_PEERS, lane_regions_ranks(at->lane));
+}
+
 nigh_status lane_open_regions(struct lane *lane)
 {
     struct lane_regions *at;
@@ -394,7 +407,6 @@ nigh_status lane_open_regions(struct lane *lane)
     list_init(&at->did);
     list_init(&at->opening);
     list_init(&at->free_maps);
-    list_init(&at->ios);
     list_init(&at->failed);
     list_init(&at->ended);
     list_init(&at->closing);
@@ -414,8 +426,12 @@ nigh_status lane_open_regions(struct lane *lane)
     at->unmade = calloc(REGION_UNMADES, sizeof(*at->unmade));
     at->sessions = calloc(lane->config.max_sessions, sizeof(*at->sessions));
     at->heap = calloc(REGION_TIMERS, sizeof(*at->heap));
-    if (at->unmade == NULL || at->sessions == NULL || at->heap == NULL)
+    at->ios = calloc(lane->config.max_sessions, sizeof(*at->ios));
+    if (at->unmade == NULL || at->sessions == NULL || at->heap == NULL || at->ios == NULL)
         return status;
+    for (uint32_t slot = 0; slot < lane->config.max_sessions; slot++)
+        list_init(&at->ios[slot]);
+    init_shares(at);
     timers_init(&at->timers, at->heap, REGION_TIMERS);
     lane_region_limits_init(at);
     status = lane_region_buffers_init(at);
@@ -462,6 +478,7 @@ void lane_close_regions(struct lane *lane)
     free(at->sessions);
     free(at->unmade);
     free(at->heap);
+    free(at->ios);
     free(at);
     lane->regions = NULL;
 }

@@ -11,13 +11,27 @@
 #define NODE_LANE_REGIONS_H
 
 #include "base/heap_timer.h"
+#include "cluster/share.h"
 #include "node/lane_internal.h"
 #include "node/region_memories.h"
+#include "node/session_shares.h"
 #include "region/ask_wire.h"
 #include "region/handles.h"
 #include "region/qos.h"
 #include "region/regions.h"
 #include "region/turns.h"
+
+/* What sessions share. */
+enum region_table {
+    REGION_TABLE_IOS,
+    REGION_TABLE_HOLDS,
+    REGION_TABLE_ASKED,
+    REGION_TABLE_LISTS,
+    REGION_TABLE_MAPS,
+    REGION_TABLES
+};
+
+_Static_assert(REGION_TABLES <= SESSION_SHARES_TABLES, "there is room for all");
 
 /* What has a deadline. */
 enum region_wait_kind {
@@ -39,6 +53,7 @@ struct region_use {
     struct list_node changed; /* in lane_regions.changed: a change of it has ended */
     struct region *region;
     struct region_guard *guard; /* the lock that it is good under; NULL: none */
+    uint32_t slot;              /* of its session */
     uint32_t ios;               /* under way */
     uint32_t maps, stale_maps;  /* of chunks; of these, of memory that is none any more */
     bool is_closed;
@@ -56,6 +71,7 @@ struct region_guard {
     struct region_wait term;
     struct list_node link; /* in lane_regions.locking or .locked */
     struct regions_hold hold;
+    struct session_place counts;
     struct lane_regions *at;
     struct region_use *use;
     struct region_io *io; /* that waits for it; NULL: none does (any more) */
@@ -74,7 +90,8 @@ struct region_io {
     struct region_wait wait;
     struct regions_op op;
     struct lane_regions *at;
-    struct list_node link;   /* in lane_regions.ios */
+    struct list_node link;   /* in lane_regions.ios, of its slot */
+    struct session_place counts;
     struct list_node failed; /* in lane_regions.failed: there was no memory for pieces of these: */
     struct region_chunks failed_chunks;
     struct list landed;    /* parts that were refused behind their first pieces, and go on */
@@ -197,6 +214,7 @@ struct region_map {
     uint32_t slot, begun;
     uint32_t uses; /* of the place */
     bool writes;
+    struct session_place counts;
 };
 
 /* A chunk's memory here. */
@@ -242,7 +260,8 @@ struct region_unmade {
 struct region_asked {
     struct region_wait wait; /* a session's */
     struct lane_regions *owner;
-    struct list_node link; /* in lane_regions.asked */
+    struct list_node link;       /* in lane_regions.asked */
+    struct session_place counts; /* a session's; a peer's is in lane_regions.peers_asked */
     struct region_asking asking;
     enum region_asked_at {
         REGION_ASKED_NOWHERE, /* it is asked for again, in a moment */
@@ -253,7 +272,8 @@ struct region_asked {
     bool is_told;      /* whoever asked knows how it ended, or is gone */
     struct link *from; /* a peer's: where its answer goes; NULL: a session's */
     uint64_t call;     /* theirs */
-    uint32_t slot, begun, cookie;
+    uint32_t slot; /* of a peer's: its rank */
+    uint32_t begun, cookie;
     struct region_use *use; /* NULL: of a CREATE */
 };
 
@@ -277,6 +297,7 @@ struct region_list {
     struct region_wait wait;
     struct list_node link; /* in lane_regions.lists */
     struct list_node due;  /* in lane_regions.lists_due: some are to be asked */
+    struct session_place counts;
     struct lane_regions *at;
     uint32_t slot, begun, cookie;
     uint64_t place; /* in leased memory */
@@ -329,6 +350,7 @@ struct lane_regions {
     uint64_t held_us;       /* when homes have waited for mappers for long enough */
     struct timers timers;
     struct timer **heap;
+    struct session_shares shares; /* by enum region_table */
     /* lane_region_chunks.c */
     struct list here, did, opening;
     uint32_t here_count;
@@ -342,8 +364,8 @@ struct lane_regions {
     struct list free_maps;
     uint64_t kept_bytes; /* of memory that is no chunk's any more */
     /* lane_region_ops.c */
-    struct list ios, failed, ended, closing;
-    uint32_t io_count;
+    struct list *ios; /* by slot */
+    struct list failed, ended, closing;
     struct list_node *free_ios, *free_parts; /* chained by next */
     /* lane_region_posts.c */
     uint32_t ranks;
@@ -379,13 +401,13 @@ struct lane_regions {
     /* lane_region_locks.c */
     struct list locking; /* to be asked for */
     struct list locked;  /* there is something to tell of */
-    uint32_t guard_count;
     /* lane_region_barriers.c */
     struct list arriving; /* to be said to the barrier */
     struct list passed;   /* to be told */
     /* lane_region_asks.c */
     struct list asked, changed;
     uint32_t asked_count;
+    struct share peers_asked;
     /* lane_region_sessions.c */
     struct lane_region_session **sessions; /* by slot; NULL: it has opened nothing */
 };
@@ -485,8 +507,16 @@ struct region_memory *lane_region_donation_take(struct lane_regions *at,
 
 /* ---- lane_region_ops.c ---------------------------------------------------- */
 
-/* Begins what was filled in (lane_region_io_take); it is over, perhaps, at the return. */
-struct region_io *lane_region_io_take(struct lane_regions *at);
+/* A place of a table for who has the slot. False: it has its share. */
+static inline bool lane_region_share(struct lane_regions *at, enum region_table table,
+                                     uint32_t slot, struct session_place *place)
+{
+    return session_shares_take(&at->shares, table, slot, at->lane->sessions[slot].seat->uid, place);
+}
+
+/* Of a session that is there. NULL: it has its share, or there is no memory. */
+struct region_io *lane_region_io_take(struct lane_regions *at, uint32_t slot);
+/* Begins what was filled in; it is over, perhaps, at the return. */
 void lane_region_io_begin(struct lane_regions *at, struct region_io *io, uint64_t deadline_us);
 /* It was not begun, and is not. */
 void lane_region_io_drop(struct lane_regions *at, struct region_io *io, nigh_status status);
@@ -632,7 +662,7 @@ void lane_region_lists_fini(struct lane_regions *at);
 /* ---- lane_region_locks.c -------------------------------------------------- */
 
 /* What a session is to have under a lock, as it said. NULL: why not, in *status. */
-struct region_use *lane_region_guard_create(struct lane_regions *at,
+struct region_use *lane_region_guard_create(struct lane_regions *at, uint32_t slot,
                                             const struct region_handle *handle,
                                             const struct session_region_lock *said,
                                             nigh_status *status);
@@ -670,8 +700,10 @@ static inline bool lane_region_barriers_are_over(const struct lane_regions *at)
 
 /* ---- lane_region_asks.c --------------------------------------------------- */
 
-/* NULL: too many are under way, or there is no memory. Its ask points to what it has of it. */
-struct region_asked *lane_region_asked_take(struct lane_regions *at);
+/* For a session, or for a peer's lane, where `from` is its link. NULL: that has its share, or there
+ * is no memory. */
+struct region_asked *lane_region_asked_take(struct lane_regions *at, uint32_t slot,
+                                            struct link *from);
 /* It was not begun, and is not. */
 void lane_region_asked_drop(struct lane_regions *at, struct region_asked *asked);
 void lane_region_ask_begin(struct lane_regions *at, struct region_asked *asked);

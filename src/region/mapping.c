@@ -149,6 +149,9 @@ static void post(struct region_mapping *mapping, struct region_op *op)
     if (!op->is_cut) {
         cut(mapping, op);
     }
+    if (region_chunks_is_empty(&op->todo)) {
+        return; /* most are posted, and all are passed by each change */
+    }
     for (uint32_t n = 0; n < mapping->config.now->chunk_count; n++) {
         if (!region_chunks_has(&op->todo, n)) {
             continue;

@@ -882,7 +882,7 @@ static void what_is_held_goes_with_its_session(void **state)
         }
         assert_true(list_empty(&lane->regions->limited));
         turn();
-        assert_true(list_empty(&lane->regions->ios));
+        assert_int_equal(lane->regions->shares.tables[REGION_TABLE_IOS].used, 0);
         assert_true(list_empty(&lane->regions->copies));
     }
 }
@@ -1772,6 +1772,228 @@ static void what_has_landed_elsewhere_stays_there(void **state)
     }
 }
 
+/* ---- shares --------------------------------------------------------------- */
+
+/* So few that four sessions can use them up. */
+static struct session_shares_table *few(enum region_table table, uint32_t places, uint32_t own)
+{
+    struct session_shares *shares = &lane->regions->shares;
+
+    assert_int_equal(shares->tables[table].used, 0);
+    session_shares_table(shares, table, places, own);
+    return &shares->tables[table];
+}
+
+/* A lock that others may have beside it, or wait for behind one that has it alone. */
+static void put_lock(uint32_t slot, uint64_t handle, uint64_t number)
+{
+    const struct session_region_lock lock = {.number = number, .mode = SESSION_REGION_SHARED};
+    struct session_sqe sqe = a_question(SESSION_REGION_LOCK, handle, 0, sizeof(lock));
+    const uint32_t at = slot * LIMIT_CALL_BYTES + (uint32_t)number % 256 * sizeof(lock);
+
+    memcpy(memory + at, &lock, sizeof(lock));
+    sqe.offset = OFFSET + at;
+    sqe.cookie = (uint32_t)number;
+    put(slot, &sqe);
+}
+
+static void pass(uint32_t turns)
+{
+    for (uint32_t n = 0; n < turns; n++) {
+        turn();
+    }
+}
+
+/* Of the last `count` completions, those of this status. */
+static uint32_t ended_with(uint32_t slot, uint32_t count, nigh_status status)
+{
+    uint32_t found = 0;
+
+    for (uint32_t n = 0; n < count; n++) {
+        found += ring_of(slot)->cq[(completed(slot) - 1 - n) % LIMIT_RING_ENTRIES].status == status;
+    }
+    return found;
+}
+
+static void open_all(const char *name, uint64_t *handles)
+{
+    assert_int_equal(create(0, name, 4096), NIGH_OK);
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+        assert_int_equal(open_region(slot, name, REGION_READ, &handles[slot]), NIGH_OK);
+    }
+}
+
+/* One that has as many operations wait as it can gets no more than its share: it is told so, and
+ * others read, and wait for locks, as ever; its user's other session too. */
+static void who_waits_leaves_operations_to_others(void **state)
+{
+    const struct session_shares_table *table = few(REGION_TABLE_IOS, 128, 8);
+    uint64_t handles[SLOTS], mine, held;
+    uint32_t before;
+
+    (void)state;
+    open_all("r", handles);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &mine), NIGH_OK);
+    held = locked(0, mine);
+    before = completed(1);
+    for (uint32_t n = 0; n < 200; n++) {
+        put_lock(1, handles[1], 5);
+    }
+    pass(10);
+    assert_int_equal(table->slot_used[1], 8 + 96 / 3);
+    assert_int_equal(completed(1) - before, 200 - 8 - 96 / 3);
+    assert_int_equal(ended_with(1, 200 - 8 - 96 / 3, NIGH_BUSY), 200 - 8 - 96 / 3);
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+        before = completed(slot);
+        for (uint32_t n = 0; n < 8 && slot != 1; n++) {
+            put_lock(slot, handles[slot], 5);
+        }
+        pass(4);
+        assert_int_equal(completed(slot), before); /* they wait */
+    }
+    assert_int_equal(table->used, 8 + 96 / 3 + 3 * 8);
+    before = completed(2);
+    put_lock(2, handles[2], 6);
+    for (uint32_t n = 0; n < 4; n++) {
+        struct session_sqe sqe = a_read(handles[2], 8);
+
+        put(2, &sqe);
+    }
+    pass(10);
+    assert_int_equal(completed(2), before + 5);
+    assert_int_equal(ended_with(2, 5, NIGH_OK), 5);
+    lane_session_close(lane, 1);
+    is_open[1] = false;
+    assert_int_equal(table->used, 3 * 8);
+    let_go(0, held);
+    pass(10);
+    assert_int_equal(table->used, 0);
+    assert_true(session_shares_are_valid(&lane->regions->shares));
+    open_session(1);
+}
+
+/* Nor does one that holds as many locks as it can. */
+static void who_holds_locks_leaves_locks_to_others(void **state)
+{
+    const struct session_shares_table *table = few(REGION_TABLE_HOLDS, 64, 4);
+    uint64_t handles[SLOTS];
+
+    (void)state;
+    open_all("r", handles);
+    for (uint32_t n = 0; n < 100; n++) {
+        put_lock(1, handles[1], n);
+    }
+    pass(20);
+    assert_int_equal(ended_with(1, 100, NIGH_OK), 4 + 48 / 3);
+    assert_int_equal(ended_with(1, 100, NIGH_BUSY), 100 - 4 - 48 / 3);
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+        for (uint32_t n = 0; n < 4; n++) {
+            put_lock(slot, handles[slot], 100 + n);
+        }
+        pass(10);
+        assert_int_equal(ended_with(slot, 4, slot == 1 ? NIGH_BUSY : NIGH_OK), 4);
+    }
+    lane_session_close(lane, 1);
+    is_open[1] = false;
+    pass(4);
+    assert_int_equal(table->used, 3 * 4);
+    open_session(1);
+}
+
+/* Nor one that wants all changed at once. */
+static void who_changes_leaves_changes_to_others(void **state)
+{
+    const struct session_shares_table *table = few(REGION_TABLE_ASKED, 16, 1);
+    static const uint32_t counts[SLOTS] = {1, 32, 1, 1};
+    struct session_region_make make = {.size_bytes = 8};
+
+    (void)state;
+    for (uint32_t slot = SLOTS; slot-- > 0;) {
+        for (uint32_t n = 0; n < counts[slot]; n++) {
+            struct session_sqe sqe = a_question(SESSION_REGION_CREATE, 0, 0, sizeof(make) + 2);
+            uint8_t *at = memory + slot * LIMIT_CALL_BYTES + n * 64;
+
+            memcpy(at, &make, sizeof(make));
+            at[sizeof(make)] = (uint8_t)('a' + slot);
+            at[sizeof(make) + 1] = (uint8_t)('0' + n);
+            sqe.offset = OFFSET + (uint64_t)(at - memory);
+            put(slot, &sqe);
+        }
+    }
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+        assert_true(SUPPORT_WAIT(has_ended(slot), WAIT_MS));
+        assert_int_equal(ended_with(slot, counts[slot], NIGH_OK),
+                         slot == 1 ? 1 + 12 / 3 : counts[slot]);
+    }
+    assert_int_equal(table->used, 0);
+}
+
+/* Nor a member's sessions from other members', or from those here. */
+static void a_member_leaves_changes_to_others(void **state)
+{
+    struct lane_regions *at = lane->regions;
+    struct region_asked *taken[16];
+    uint32_t count = 0;
+
+    (void)state;
+    link_begin();
+    share_init(&at->peers_asked, 8, 2);
+    while ((taken[count] = lane_region_asked_take(at, 0, linked.here.link)) != NULL) {
+        count++;
+    }
+    assert_int_equal(count, 1 + 6 - 6 / LIMIT_SHARE_LEFT);
+    assert_true(share_take(&at->peers_asked, 1));
+    assert_int_equal(at->shares.tables[REGION_TABLE_ASKED].used, 0);
+    while (count > 0) {
+        lane_region_asked_drop(at, taken[--count]);
+    }
+    share_give(&at->peers_asked, 1);
+    assert_int_equal(at->peers_asked.used[0] + at->peers_asked.common_used, 0);
+    link_end();
+}
+
+/* Nor one that maps all it can. */
+static void who_maps_leaves_maps_to_others(void **state)
+{
+    const struct session_shares_table *table = few(REGION_TABLE_MAPS, 16, 1);
+    uint64_t mine, others;
+
+    (void)state;
+    mine = shared_with_another(PIECE, &others);
+    for (uint32_t n = 0; n < 1 + 12 / 3; n++) {
+        assert_int_equal(map(0, mine, 8, 0).status, NIGH_OK);
+    }
+    assert_int_equal(map(0, mine, 8, 0).status, NIGH_LIMIT);
+    assert_int_equal(map(2, others, 8, 0).status, NIGH_OK);
+    lane_session_close(lane, 0);
+    open_session(0);
+    assert_int_equal(table->used, 1);
+}
+
+/* What is canceled of a session's own is looked for among its own alone. */
+static void one_cancels_its_own(void **state)
+{
+    struct session_sqe cancel = {.op = SESSION_OP_CANCEL, .cookie = 9, .argument = 5};
+    uint64_t handles[SLOTS], mine, held;
+    uint32_t before;
+
+    (void)state;
+    open_all("r", handles);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &mine), NIGH_OK);
+    held = locked(0, mine);
+    put_lock(1, handles[1], 5);
+    put_lock(2, handles[2], 5);
+    pass(4);
+    before = completed(2);
+    put(1, &cancel);
+    pass(4);
+    assert_int_equal(completed(2), before);
+    assert_int_equal(ended_with(1, 2, NIGH_CANCELED), 1);
+    let_go(0, held);
+    pass(4);
+    assert_int_equal(ended_with(2, 1, NIGH_OK), 1);
+}
+
 /* ---- random lives --------------------------------------------------------- */
 
 #define NAMES 3u
@@ -2179,6 +2401,7 @@ static void lists_have_a_bound(void **state)
     is_open[0] = false;
     turn();
     assert_int_equal(lane->regions->list_count, 0);
+    assert_int_equal(lane->regions->shares.tables[REGION_TABLE_LISTS].used, 0);
     open_session(0);
     assert_int_equal(list_after(0, "", 0), NIGH_OK);
 }
@@ -2236,6 +2459,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_lock_in_doubt_goes_on_behind_a_fence, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_landed_is_not_written_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_landed_elsewhere_stays_there, set_up, tear_down),
+
+        cmocka_unit_test_setup_teardown(who_waits_leaves_operations_to_others, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_holds_locks_leaves_locks_to_others, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_changes_leaves_changes_to_others, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_member_leaves_changes_to_others, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_maps_leaves_maps_to_others, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_cancels_its_own, set_up, tear_down),
         cmocka_unit_test_setup_teardown(random_lives_keep_what_is_written, set_up, tear_down),
     };
 

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See session_shares.h. */
+#include "node/session_shares.h"
+
+#include <string.h>
+
+#include "base/check.h"
+
+void session_shares_init(struct session_shares *shares, uint32_t sessions)
+{
+    NIGH_ASSERT(sessions > 0 && sessions <= LIMIT_SESSIONS);
+    memset(shares, 0, sizeof(*shares));
+    shares->sessions = sessions;
+    for (uint32_t slot = 0; slot < LIMIT_SESSIONS; slot++)
+        shares->slots[slot].user = SESSION_SHARES_NOBODY;
+}
+
+void session_shares_table(struct session_shares *shares, uint32_t table, uint32_t places,
+                          uint32_t own)
+{
+    struct session_shares_table *of = &shares->tables[table];
+
+    NIGH_ASSERT(table < SESSION_SHARES_TABLES && places > 0);
+    of->places = places;
+    of->own = min_u32(own, places / shares->sessions);
+    of->common = places - of->own * shares->sessions;
+}
+
+/* ---- users ---------------------------------------------------------------- */
+
+/* NOBODY: there are as many as there may be. */
+static uint32_t find_user(const struct session_shares *shares, uint32_t uid)
+{
+    uint32_t free = SESSION_SHARES_NOBODY;
+
+    for (uint32_t n = SESSION_SHARES_USERS; n-- > 0;) {
+        if (shares->users[n].uses == 0)
+            free = n;
+        else if (shares->users[n].uid == uid)
+            return n;
+    }
+    return free;
+}
+
+static uint32_t need_user(struct session_shares *shares, uint32_t slot, uint32_t uid)
+{
+    uint32_t user = shares->slots[slot].user;
+
+    if (user != SESSION_SHARES_NOBODY)
+        return user;
+    user = find_user(shares, uid);
+    if (user == SESSION_SHARES_NOBODY)
+        return user;
+    shares->users[user].uid = uid;
+    shares->users[user].uses++;
+    shares->slots[slot].user = user;
+    return user;
+}
+
+/* ---- places --------------------------------------------------------------- */
+
+static bool may_take(const struct session_shares_table *of, uint32_t slot, uint32_t user)
+{
+    uint32_t used = of->slot_used[slot], user_used = of->user_used[user];
+    uint32_t left = of->common_used < of->common ? of->common - of->common_used : 0;
+
+    if (of->used == of->places)
+        return false;
+    if (used < of->own)
+        return of->common_used <= of->common || user_used == 0;
+    return user_used < left && used - of->own < left - user_used;
+}
+
+bool session_shares_take(struct session_shares *shares, uint32_t table, uint32_t slot, uint32_t uid,
+                         struct session_place *place)
+{
+    struct session_shares_table *of = &shares->tables[table];
+    uint32_t user;
+
+    NIGH_ASSERT(slot < shares->sessions);
+    user = need_user(shares, slot, uid);
+    if (user == SESSION_SHARES_NOBODY || !may_take(of, slot, user))
+        return false;
+    if (of->slot_used[slot] >= of->own) {
+        of->common_used++;
+        of->user_used[user]++;
+    }
+    of->slot_used[slot]++;
+    of->used++;
+    shares->users[user].uses++;
+    *place = (struct session_place){
+        .is_taken = true, .slot = slot, .life = shares->slots[slot].life, .user = user};
+    return true;
+}
+
+void session_shares_give(struct session_shares *shares, uint32_t table, struct session_place *place)
+{
+    struct session_shares_table *of = &shares->tables[table];
+    bool is_common = true;
+
+    if (!place->is_taken)
+        return;
+    if (place->life == shares->slots[place->slot].life) {
+        is_common = of->slot_used[place->slot] > of->own;
+        of->slot_used[place->slot]--;
+    }
+    if (is_common) {
+        of->common_used--;
+        of->user_used[place->user]--;
+    }
+    of->used--;
+    shares->users[place->user].uses--;
+    place->is_taken = false;
+}
+
+void session_shares_leave(struct session_shares *shares, uint32_t slot)
+{
+    struct session_shares_slot *of = &shares->slots[slot];
+
+    if (of->user == SESSION_SHARES_NOBODY)
+        return;
+    for (uint32_t n = 0; n < SESSION_SHARES_TABLES; n++) {
+        struct session_shares_table *table = &shares->tables[n];
+        uint32_t own = min_u32(table->slot_used[slot], table->own);
+
+        table->common_used += own;
+        table->user_used[of->user] += own;
+        table->slot_used[slot] = 0;
+    }
+    shares->users[of->user].uses--;
+    of->user = SESSION_SHARES_NOBODY;
+    of->life++;
+}
+
+/* ---- are they whole? ------------------------------------------------------ */
+
+static bool is_valid(const struct session_shares *shares, const struct session_shares_table *of)
+{
+    uint64_t own = 0, common = 0;
+
+    for (uint32_t n = 0; n < LIMIT_SESSIONS; n++)
+        own += min_u32(of->slot_used[n], of->own);
+    for (uint32_t n = 0; n < SESSION_SHARES_USERS; n++) {
+        if (of->user_used[n] > 0 && shares->users[n].uses == 0)
+            return false;
+        common += of->user_used[n];
+    }
+    return common == of->common_used && own + common == of->used && of->used <= of->places;
+}
+
+bool session_shares_are_valid(const struct session_shares *shares)
+{
+    for (uint32_t n = 0; n < SESSION_SHARES_TABLES; n++) {
+        if (!is_valid(shares, &shares->tables[n]))
+            return false;
+    }
+    return true;
+}
