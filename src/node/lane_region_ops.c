@@ -28,6 +28,7 @@ struct region_io *lane_region_io_take(struct lane_regions *at)
         return NULL;
     memset(io, 0, sizeof(*io));
     io->at = at;
+    list_init(&io->landed);
     list_push_back(&at->ios, &io->link);
     at->io_count++;
     return io;
@@ -77,6 +78,7 @@ static void give_io(struct lane_regions *at, struct region_io *io)
     if (io->has_memory)
         lane_give_bulk(at->lane, &io->memory);
     lane_region_staging_give(at, io);
+    lane_region_parts_forget(at, io);
     list_remove(&io->link);
     at->io_count--;
     region_chain(&at->free_ios, &io->link);
@@ -146,7 +148,7 @@ void lane_region_ops_tell(struct lane_regions *at)
         struct region_part *part = container_of(node, struct region_part, link);
         struct region_part was = *part;
 
-        region_chain(&at->free_parts, &part->link);
+        lane_region_part_put(at, part);
         regions_posted(&was.io->op, was.post.piece.chunk, was.post.place.handle, was.status);
     }
     while ((node = list_pop_front(&at->failed)) != NULL)

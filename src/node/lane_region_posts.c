@@ -73,15 +73,63 @@ static bool has_more(const struct region_part *part)
 
 /* ---- taken, ended --------------------------------------------------------- */
 
-static struct region_part *take_part(struct lane_regions *at)
+static struct region_part *take_free_part(struct lane_regions *at)
 {
     struct list_node *node = region_unchain(&at->free_parts);
-    struct region_part *part =
-        node != NULL ? container_of(node, struct region_part, link) : malloc(sizeof(*part));
 
-    if (part != NULL)
-        memset(part, 0, sizeof(*part));
+    return node != NULL ? container_of(node, struct region_part, link)
+                        : malloc(sizeof(struct region_part));
+}
+
+/* One that was refused behind its first pieces, of this chunk; NULL: none was. */
+static struct region_part *take_landed_part(struct region_io *io, uint32_t chunk)
+{
+    LIST_FOREACH(node, &io->landed)
+    {
+        struct region_part *part = container_of(node, struct region_part, link);
+
+        if (part->post.piece.chunk == chunk) {
+            list_remove(&part->link);
+            return part;
+        }
+    }
+    return NULL;
+}
+
+/* What of a chunk has landed is there, and others may have written over it since: of a part that
+ * is posted again only the rest goes. Its piece of the chunk stays what it was. */
+static struct region_part *take_part(struct lane_regions *at, struct region_io *io,
+                                     const struct region_post *post)
+{
+    struct region_part *part = take_landed_part(io, post->piece.chunk);
+    uint64_t landed_bytes = part != NULL ? part->landed_bytes : 0;
+
+    if (part == NULL)
+        part = take_free_part(at);
+    if (part == NULL)
+        return NULL;
+    NIGH_ASSERT(landed_bytes < post->piece.length_bytes);
+    memset(part, 0, sizeof(*part));
+    part->io = io;
+    part->post = *post;
+    part->begun_bytes = part->landed_bytes = landed_bytes;
     return part;
+}
+
+void lane_region_part_put(struct lane_regions *at, struct region_part *part)
+{
+    if (part->status == NIGH_STALE && part->landed_bytes > 0)
+        list_push_back(&part->io->landed, &part->link);
+    else
+        region_chain(&at->free_parts, &part->link);
+}
+
+void lane_region_parts_forget(struct lane_regions *at, struct region_io *io)
+{
+    struct list_node *node;
+
+    while ((node = list_pop_front(&io->landed)) != NULL)
+        region_chain(&at->free_parts, node);
 }
 
 /* A part has ended: that is told from outside of the machines. */
@@ -130,8 +178,8 @@ static bool is_over(const struct region_part *part)
     return part->under_way == 0 && !has_more(part);
 }
 
-/* A read that broke off with its link changed nothing: it begins anew, or waits for that. False: it
- * is not one, or nobody wants it any more. */
+/* A read that broke off with its link changed nothing: what of it did not come begins anew, or
+ * waits for that. False: it is not one, or nobody wants it any more. */
 static bool begins_anew(struct lane_regions *at, struct region_part *part)
 {
     if (part->status != NIGH_PEER_LOST || part->io->what != SESSION_REGION_READ ||
@@ -139,7 +187,7 @@ static bool begins_anew(struct lane_regions *at, struct region_part *part)
         !lane_regions_is_member(at, part->post.place.node))
         return false;
     part->status = NIGH_OK;
-    part->begun_bytes = 0;
+    part->begun_bytes = part->landed_bytes;
     wait_for_turn(at, part);
     return true;
 }
@@ -176,11 +224,15 @@ static void note_doubt(const struct region_part *part)
         guard->is_dirty = true;
 }
 
-/* What was refused was so for a handle that is none any more, whatever else its link's end did. */
+/* What was refused was so for a handle that is none any more, whatever else its link's end did:
+ * pieces land in their order, and none behind one that did not. */
 static void went_on(struct lane_regions *at, struct region_part *part, nigh_status status)
 {
     give_window(at, part);
     part->under_way--;
+    if (status == NIGH_OK)
+        part->landed_bytes +=
+            min_u64(part->piece_bytes, part->post.piece.length_bytes - part->landed_bytes);
     if (status == NIGH_PEER_LOST)
         note_doubt(part);
     if (status == NIGH_DENIED && (part->status == NIGH_OK || part->status == NIGH_PEER_LOST))
@@ -304,6 +356,7 @@ static enum step step_here(struct lane_regions *at, struct region_part *part)
         part->status = status;
         return STEP_ENDED;
     }
+    part->landed_bytes = part->begun_bytes;
     qos_posted(NULL, part_window(at, part), part->class, charge, at->lane->now_us);
     return STEP_WENT;
 }
@@ -456,7 +509,7 @@ void lane_region_post(void *context, struct regions_op *op, const struct region_
 {
     struct lane_regions *at = context;
     struct region_io *io = container_of(op, struct region_io, op);
-    struct region_part *part = take_part(at);
+    struct region_part *part = take_part(at, io, post);
     const struct lane_config *config = &at->lane->config;
     bool here = config->fabric == NULL || post->place.node == config->exchange.members->self;
 
@@ -467,8 +520,6 @@ void lane_region_post(void *context, struct regions_op *op, const struct region_
         return;
     }
     NIGH_ASSERT(here || post->place.node < at->ranks);
-    part->io = io;
-    part->post = *post;
     part->peer = here ? here_of(at) : &at->peers[post->place.node];
     part->class = io->use->is_low && at->qos.policy != QOS_NONE ? QOS_LOW : QOS_HIGH;
     part->piece_bytes = io->what == SESSION_REGION_FILL ? LIMIT_REGION_COPY_BYTES : LIMIT_QOS_PIECE;

@@ -77,6 +77,7 @@ struct region_io {
     struct list_node link;   /* in lane_regions.ios */
     struct list_node failed; /* in lane_regions.failed: there was no memory for pieces of these: */
     struct region_chunks failed_chunks;
+    struct list landed;    /* parts that were refused behind their first pieces, and go on */
     struct list_node held; /* in lane_region_session.held: its session has had its share */
     struct region_use *use;
     uint32_t slot, begun, cookie;
@@ -98,7 +99,7 @@ struct region_io {
 
 /* What of an operation is in one chunk, from when it is posted until that has ended. */
 struct region_part {
-    struct list_node link;   /* in lane_regions.ended, then .free_parts */
+    struct list_node link;   /* in lane_regions.ended, then .free_parts or region_io.landed */
     struct turns_entry turn; /* of its session, while it waits for one */
     struct region_io *io;
     struct region_post post;
@@ -107,6 +108,8 @@ struct region_part {
     uint32_t under_way;     /* pieces */
     uint64_t piece_bytes;   /* of each but the last */
     uint64_t begun_bytes;   /* of its bytes */
+    uint64_t landed_bytes;  /* of these, from the first on: they are posted once, wherever the rest
+                               goes */
     uint64_t charged_bytes; /* of the window, for what is under way */
     uint64_t begun_us;      /* its last piece */
     nigh_status status;
@@ -518,6 +521,10 @@ bool lane_region_posts_turn(struct lane_regions *at);
 void lane_region_posts_retry(struct lane_regions *at);
 /* What waits for a node's link waits for another process by now. */
 void lane_region_posts_dead(struct lane_regions *at, uint32_t rank);
+/* A part was refused, or has ended: what has landed of it is not posted again. */
+void lane_region_part_put(struct lane_regions *at, struct region_part *part);
+/* An operation's, which has ended. */
+void lane_region_parts_forget(struct lane_regions *at, struct region_io *io);
 /* Nothing more of an operation goes. */
 void lane_region_posts_end(struct lane_regions *at, const struct region_io *io, nigh_status status);
 /* Of a part's next piece. */

@@ -2,7 +2,8 @@
 /*
  * A region as a node knows it whose clients use it: the descriptor that its home told last, and the
  * operations under way, each cut into a piece a chunk (docs/regions.md). A piece whose handle was
- * refused did not happen; it goes where the chunk is by then, once the home has told.
+ * refused did not happen, or not all of it; it goes where the chunk is by then, once the home has
+ * told. What of it has happened does not happen again: that is the shell's matter, which moves it.
  *
  * Nobody relies on it: what is stale is refused at the holder. It moves no bytes: shell.post does,
  * and region_mapping_posted says how that ended. Pure; one lane; memory is the caller's.
@@ -83,7 +84,7 @@ void region_mapping_init(struct region_mapping *mapping,
 void region_mapping_begin(struct region_mapping *mapping, struct region_op *op);
 
 /* A posted piece of a chunk has ended; `handle`: that it presented. NIGH_STALE: it was refused, and
- * did not happen. */
+ * did not happen, or some of it, which shell.post leaves out when it is posted again. */
 void region_mapping_posted(struct region_mapping *mapping, struct region_op *op, uint32_t chunk,
                            struct region_window handle, nigh_status status);
 

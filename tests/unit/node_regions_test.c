@@ -2,8 +2,9 @@
 /*
  * Regions as sessions may ask for them (node/lane_region_*.c), of a lane that is alone: what is
  * wrong is refused, handles are their session's, each submission ends once whatever becomes of its
- * session, and random lives leave what was written where it was written, and nothing behind. One
- * write goes to what the lane takes for another node, and breaks off with its link.
+ * session, and random lives leave what was written where it was written, and nothing behind. Some
+ * go to what the lane takes for another node: a write that breaks off with its link, and fills
+ * whose chunk is elsewhere when part of them has landed.
  */
 #include "support/support.h"
 
@@ -89,6 +90,7 @@ static struct {
     struct sim *sim;
     struct support_side here, there;
     struct members members;
+    const struct members *alone; /* the lane's own */
 } linked;
 
 /* What is under way over it ends. */
@@ -96,7 +98,9 @@ static void link_end(void)
 {
     links_destroy(linked.here.links);
     lane->config.fabric = linked.here.fabric;
-    lane_region_bytes_fini(lane->regions); /* which are registered there */
+    lane_region_bytes_fini(lane->regions);   /* which are registered there */
+    lane_region_buffers_fini(lane->regions); /* likewise: of fills */
+    assert_int_equal(lane_region_buffers_init(lane->regions), NIGH_OK);
     lane->config.fabric = NULL;
     fabric_destroy(linked.here.fabric);
     support_side_close(&linked.there);
@@ -1517,24 +1521,26 @@ static void link_begin(void)
     assert_true(link_carries(linked.here.link, LINK_REGIONS));
 }
 
-/* What the lane looks at meanwhile: it has a fabric, and members. */
-static void be_among_members(bool is)
+/* From here on the lane takes its chunks for another node's: nothing but posts is done then. */
+static void away_begin(uint32_t slot)
 {
-    static const struct members *before;
-
-    if (is) {
-        before = lane->config.exchange.members;
-    }
-    lane->config.fabric = is ? linked.here.fabric : NULL;
-    lane->config.views = is ? (struct views *)&linked : NULL; /* that there are some, and no more */
-    lane->config.exchange.members = is ? &linked.members : before;
+    linked.alone = lane->config.exchange.members;
+    lane->config.fabric = linked.here.fabric;
+    lane->config.views = (struct views *)&linked; /* that there are some, and no more */
+    lane->config.exchange.members = &linked.members;
+    (void)lane_serve(lane, slot);
+    echo_channel = link_rpc(linked.here.link);
+    lane->exchange = (struct exchange *)&linked; /* likewise */
+    lane_region_posts_go(lane->regions);
 }
 
-/* And a link, which joins it with each of them. */
-static void be_linked(bool is)
+static void away_end(void)
 {
-    echo_channel = is ? link_rpc(linked.here.link) : NULL;
-    lane->exchange = is ? (struct exchange *)&linked : NULL; /* likewise */
+    lane->exchange = NULL;
+    echo_channel = NULL;
+    lane->config.exchange.members = linked.alone;
+    lane->config.views = NULL;
+    lane->config.fabric = NULL;
 }
 
 /* Its link takes a write to what the lane takes for another node's. */
@@ -1544,12 +1550,8 @@ static void put_write_there(uint32_t slot, uint64_t number, uint64_t timeout_us)
 
     sqe.argument = timeout_us;
     put(slot, &sqe);
-    be_among_members(true);
-    (void)lane_serve(lane, slot);
-    be_linked(true);
-    lane_region_posts_go(lane->regions);
-    be_linked(false);
-    be_among_members(false);
+    away_begin(slot);
+    away_end();
     turn();
     assert_int_not_equal(completed(slot), atomic_load(&ring_of(slot)->sq_tail.value));
 }
@@ -1698,16 +1700,14 @@ static void round_begin(void)
     at->peers = around.peers;
     at->seats = around.seats;
     at->ranks = ROUND;
-    be_among_members(true);
-    be_linked(true);
+    away_begin(0);
 }
 
 static void round_end(void)
 {
     struct lane_regions *at = lane->regions;
 
-    be_linked(false);
-    be_among_members(false);
+    away_end();
     at->peers = around.peers_before;
     at->seats = around.seats_before;
     at->ranks = 1;
@@ -1853,6 +1853,139 @@ static void a_lock_in_doubt_goes_on_behind_a_fence(void **state)
         assert_true(SUPPORT_WAIT(has_ended(1), WAIT_MS));
         assert_false(region_window_equal(window_of("r"), before));
         let_go(1, ring_of(1)->cq[(completed(1) - 1) % LIMIT_RING_ENTRIES].generation);
+    }
+}
+
+/* ---- what has landed ------------------------------------------------------ */
+
+static uint8_t byte_at(uint32_t slot, uint64_t number, uint64_t offset)
+{
+    assert_int_equal(read_some(slot, number, offset, 1), NIGH_OK);
+    return memory[0];
+}
+
+/* Memory for calls, of zeros, that a write comes from: what such a write says. */
+static struct session_sqe a_write_from(uint32_t slot, uint64_t number, uint64_t bytes)
+{
+    struct session_sqe sqe = {
+        .op = SESSION_OP_BULK_MAKE, .data_size = bytes, .meta_size = SESSION_MEMORY_READ};
+    struct session_bulk part = {.bytes = bytes, .access = SESSION_MEMORY_READ};
+
+    part.number = ask(slot, sqe).generation;
+    sqe = a_question(SESSION_REGION_WRITE, number, 0, sizeof(part));
+    sqe.flags = SESSION_FLAG_INTO;
+    memcpy(memory, &part, sizeof(part));
+    return sqe;
+}
+
+/* A write, or fill, of many pieces begins; its chunk is frozen, and opened again, while it waits
+ * for its next turn; somebody else's write of a byte that it has written is acknowledged. It goes
+ * on, and leaves that byte alone. */
+static void what_has_landed_is_not_written_again(void **state)
+{
+    const uint64_t many = MOST / 2;
+    uint64_t low, mine, other;
+    struct session_sqe sqe, begins;
+
+    (void)state;
+    assert_int_equal(create(0, "r", many), NIGH_OK);
+    assert_int_equal(create(0, "s", MOST / 4), NIGH_OK);
+    for (uint32_t way = 0; way < 2; way++) {
+        struct region_peer *here = &lane->regions->peers[lane->regions->ranks];
+        uint64_t refused = lane->regions->counts.parts_refused;
+
+        assert_int_equal(open_region(0, "r", REGION_WRITE | SESSION_REGION_LOW, &low), NIGH_OK);
+        assert_int_equal(open_region(0, "s", REGION_WRITE, &other), NIGH_OK);
+        assert_int_equal(open_region(1, "r", REGION_ALL, &mine), NIGH_OK);
+        assert_int_equal(ask(1, a_fill(mine, 0, 5, many)).status, NIGH_OK);
+        assert_int_equal(ask(1, a_grant(mine, 99, REGION_WRITE, 0)).status, NIGH_OK);
+        sqe = a_fill(other, 0, 0, MOST / 4);
+        begins = way == 0 ? a_fill(low, 0, 0, many) : a_write_from(0, low, many);
+        put(0, &begins); /* as much as goes in a turn; then nothing of low priority has one */
+        for (uint32_t n = 0; n < 100; n++) {
+            put(0, &sqe);
+        }
+        turn();
+        assert_false(turns_are_empty(&here->turns[QOS_LOW]));
+        sqe = a_grant(mine, 99, 0, REGION_WRITE);
+        submit(1, &sqe);
+        for (uint32_t n = 0; n < 20 && !has_ended(1); n++) {
+            now_us += LIMIT_REGION_HOLD_US; /* its home waits for who has it mapped, for so long */
+            here->windows[QOS_HIGH].run_bytes = 0; /* its time has not come */
+        }
+        assert_true(has_ended(1));
+        write_byte(1, mine, 9);
+        assert_false(turns_are_empty(&here->turns[QOS_LOW])); /* it waits yet */
+        assert_int_equal(lane->regions->counts.parts_refused, refused);
+        assert_true(SUPPORT_WAIT(has_ended(0), WAIT_MS));
+        assert_int_equal(lane->regions->counts.parts_refused, refused + 1);
+        assert_int_equal(read_byte(1, mine), 9);
+        for (uint64_t n = LIMIT_REGION_COPY_BYTES / 4; n < many; n += LIMIT_REGION_COPY_BYTES / 2) {
+            assert_int_equal(byte_at(1, mine, n), 0);
+        }
+        assert_int_equal(byte_at(1, mine, many - 1), 0);
+        let_go(0, low);
+        let_go(0, other);
+        let_go(1, mine);
+    }
+}
+
+/* Whoever maps the region is to post nothing more under the handle. */
+static void known_handle_is_set(const char *name, struct region_window handle)
+{
+    struct region_mapping *mapping = regions_find(lane->regions->regions, name, 1)->mapping;
+
+    mapping->config.now->chunks[0].handle = handle;
+    mapping->is_stale = region_window_is_none(handle);
+}
+
+/* Pieces of a fill land at another node; then its handle is no good, by the fabric, or by what is
+ * known: the chunk is here, and the rest of the fill goes here. */
+static void what_has_landed_elsewhere_stays_there(void **state)
+{
+    static uint8_t there[MOST / 4];
+    static const char *const names[] = {"r", "s"};
+
+    (void)state;
+    for (uint32_t way = 0; way < 2; way++) {
+        uint64_t reach = way == 0 ? 2 * LIMIT_REGION_COPY_BYTES : sizeof(there), landed = 0, number;
+        struct region_window handle = {0};
+        struct fabric_memory *at;
+        struct fabric_remote remote;
+        struct session_sqe sqe;
+
+        memset(there, 0, sizeof(there));
+        assert_int_equal(create(0, names[way], sizeof(there)), NIGH_OK);
+        assert_int_equal(open_region(0, names[way], REGION_ALL, &number), NIGH_OK);
+        assert_int_equal(byte_at(0, number, 0), 0);
+        link_begin();
+        assert_int_equal(fabric_memory_register(linked.there.fabric, there, reach, FABRIC_HOST,
+                                                FABRIC_REMOTE_WRITE | FABRIC_LOCAL_WRITE, &at),
+                         NIGH_OK);
+        remote = fabric_memory_remote(linked.there.fabric, at, there);
+        handle.address = remote.address;
+        handle.key = remote.key;
+        known_handle_is_set(names[way], handle);
+        sqe = a_fill(number, 0, 7, sizeof(there));
+        put(0, &sqe);
+        away_begin(0);
+        if (way == 1) {
+            known_handle_is_set(names[way], REGION_NO_WINDOW);
+        }
+        links_pass(200);
+        away_end();
+        assert_true(SUPPORT_WAIT(has_ended(0), WAIT_MS));
+        link_end();
+        assert_int_equal(ring_of(0)->cq[(completed(0) - 1) % LIMIT_RING_ENTRIES].status, NIGH_OK);
+        while (landed < sizeof(there) && there[landed] == 7) {
+            landed++;
+        }
+        assert_int_equal(landed, (way == 0 ? 2 : 4) * LIMIT_REGION_COPY_BYTES);
+        for (uint64_t n = 0; n < sizeof(there); n += LIMIT_REGION_COPY_BYTES) {
+            assert_int_equal(byte_at(0, number, n), n < landed ? 0 : 7);
+            assert_int_equal(byte_at(0, number, n + LIMIT_REGION_COPY_BYTES - 1),
+                             n < landed ? 0 : 7);
+        }
     }
 }
 
@@ -2322,6 +2455,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_revoke_waits_for_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_free_waits_for_no_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lock_in_doubt_goes_on_behind_a_fence, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_has_landed_is_not_written_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_has_landed_elsewhere_stays_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(random_lives_keep_what_is_written, set_up, tear_down),
     };
 
